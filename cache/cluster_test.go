@@ -89,6 +89,13 @@ func TestCluster(t *testing.T) {
 	if to, all := calls(t, addrs, "spublish"), calls(t, addrs, "publish"); to < 6 || all > 0 {
 		t.Errorf("%d messages went to a node, and %d to all", to, all)
 	}
+	mustServe(t, a, 100, 20) // what is settled together
+	idle(t, a)
+	for i := range 20 {
+		if got := mustGet(t, b, cache.Query{Key: fmt.Sprint("k", i), Policy: live, Tip: 100}, nil); got.Store != "shared" {
+			t.Errorf("k%d: %s", i, tell(got, nil))
+		}
+	}
 	many := map[string]*cache.Entry{}
 	var keys []string
 	for i := range 50 {

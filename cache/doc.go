@@ -12,7 +12,7 @@
 //  3. the shared store: it gives an entry that this replica has not judged yet, or
 //     the lease of the key, or says that another replica holds the lease. A message of that
 //     replica wakes the flights that wait for it, and says what it has settled to the
-//     others, which then need not ask (renewals.go);
+//     others, which then need not ask (subscriber.go);
 //  4. the origin, asked by the flight that holds the lease. Its answer goes into
 //     memory and to the callers, then into the shared store, and wakes the
 //     waiting replicas.

@@ -54,8 +54,8 @@ func (c *Content) encoded() bool {
 	return false
 }
 
-// Coded gives the body in a coding, nil where it was not made before, and takes note that it was wanted.
-func (c *Content) Coded(coding codings.Coding) []byte {
+// coded gives the body in a coding, nil where it was not made before, and takes note that it was wanted.
+func (c *Content) coded(coding codings.Coding) []byte {
 	made := c.Made[coding].Load()
 	if made == nil {
 		return nil
@@ -75,7 +75,7 @@ func (c *Content) Coded(coding codings.Coding) []byte {
 // processors, get the plain body, or may ask for another coding: that at once is worth more to them than a
 // smaller one later. A caller who must have the coding waits instead, for no longer than encoding takes.
 func (c *Cache) Encoded(key string, content *Content, coding codings.Coding, must, peek bool) (body []byte, as codings.Coding) {
-	if made := content.Coded(coding); made != nil {
+	if made := content.coded(coding); made != nil {
 		return made, coding
 	}
 	switch {
@@ -97,7 +97,7 @@ func (c *Cache) Encoded(key string, content *Content, coding codings.Coding, mus
 		quick := content.variants.passing || must && coding.Costly(len(content.Body)) && !content.encoded()
 		c.encode(key, content, coding, quick, must)
 	}
-	if made := content.Coded(coding); made != nil {
+	if made := content.coded(coding); made != nil {
 		return made, coding
 	}
 	return content.Body, codings.Identity
@@ -142,7 +142,7 @@ func (c *Cache) encode(key string, content *Content, coding codings.Coding, quic
 // encodeAgain makes of a content what was wanted of the one before, where that takes long and the key
 // was asked for often: those who ask next need not wait for it, nor have less.
 func (c *Cache) encodeAgain(key string, before *slot, content *Content) {
-	if before == nil || before.entry.Content == content || before.hits.Load() < ahead.Often {
+	if before.hits.Load() < ahead.Often {
 		return
 	}
 	for coding := range codings.Count {

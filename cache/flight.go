@@ -1,21 +1,15 @@
 package cache
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"runtime/debug"
-	"strconv"
 	"sync/atomic"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/singleflight"
 
-	"github.com/tipcache/tipcache/cache/heap"
 	"github.com/tipcache/tipcache/upstream"
 )
 
@@ -43,9 +37,21 @@ func (f flight) start(ctx context.Context) (landed <-chan singleflight.Result, o
 	own = new(atomic.Bool)
 	return f.ch.flights.DoChan(f.q.Key, func() (any, error) {
 		own.Store(true)
-		heap.GrowStack()
+		growStack(0)
 		return f.fly(ctx)
 	}), own
+}
+
+// growStack gives the calling goroutine a stack of 16 KiB, which asking a node needs, by its large frame: at
+// once, before much is on the stack that would be copied each time it grows.
+//
+//go:noinline
+func growStack(never int) byte {
+	if never == 0 {
+		return 0
+	}
+	var room [12 << 10]byte
+	return room[never]
 }
 
 // fly runs the flight. It ends with its own time or the cache, not with ctx.
@@ -65,8 +71,13 @@ func (f *flight) fly(ctx context.Context) (flightResult, error) {
 	ctx, span := upstream.StartSpanOf(ctx, "tipcache/cache", "cache.flight")
 	began := time.Now()
 	l, err := f.run(ctx)
-	f.observe(time.Since(began), l, err)
-	f.endSpan(ctx, span, l, err)
+	if f.q.Queue == nil {
+		c.reads.observe(time.Since(began), 2*c.patience(&f.q), l, err)
+	}
+	if span.IsRecording() {
+		f.describe(ctx, span, l, err)
+	}
+	upstream.EndSpan(span, err)
 	return l, err
 }
 
@@ -104,7 +115,7 @@ func (f *flight) ask(ctx context.Context, l *flightResult) error {
 	if errors.Is(err, ErrYielded) {
 		return err
 	}
-	if err == nil && l.at != nil && f.q.requires().FallsBehind(e.stamp(), l.at.entry.stamp(), f.c.o.Now) {
+	if err == nil && l.at != nil && f.q.requires().FallsBehind(e.Stamp(), l.at.entry.Stamp(), f.c.o.Now) {
 		err = ErrBehind
 	}
 	if err != nil {
@@ -116,7 +127,9 @@ func (f *flight) ask(ctx context.Context, l *flightResult) error {
 	}
 	before := l.at
 	l.at, l.store = f.keep(e), fromOrigin
-	f.c.encodeAgain(f.q.Key, before, e.Content)
+	if before != nil && before.entry.Content != e.Content {
+		f.c.encodeAgain(f.q.Key, before, e.Content)
+	}
 	return nil
 }
 
@@ -144,9 +157,10 @@ func (f *flight) fetch(ctx context.Context, prev *Entry) (e *Entry, err error) {
 		}
 	}()
 	f.c.counts.originCalls.Add(1)
-	expected := f.c.latency(&f.q)
-	expected.begin()
-	defer func() { expected.end(time.Now(), 2*f.c.patience(&f.q)) }()
+	if f.q.Queue == nil {
+		f.c.reads.begin()
+		defer func() { f.c.reads.end(time.Now(), 2*f.c.patience(&f.q)) }()
+	}
 	var reading Reading
 	if f.c.o.Taken != nil && f.q.Audit {
 		ctx = WithReading(ctx, &reading)
@@ -171,42 +185,4 @@ func (f *flight) keep(e *Entry) *slot {
 		return own
 	}
 	return kept
-}
-
-// observe notes how long a flight took that asked the origin. A failure says
-// nothing of that unless it took longer than others do to succeed.
-func (f *flight) observe(took time.Duration, l flightResult, err error) {
-	expected := f.c.latency(&f.q)
-	if errors.Is(err, ErrYielded) {
-		return
-	}
-	if err == nil && l.store == fromOrigin || err != nil && took > time.Duration(expected.mean.Load()) {
-		expected.observe(took, 2*f.c.patience(&f.q))
-	}
-}
-
-// endSpan says of a flight's span what the flight came to.
-func (f *flight) endSpan(ctx context.Context, span trace.Span, l flightResult, err error) {
-	if span.IsRecording() {
-		outcome := cmp.Or(l.store, "origin")
-		if err != nil {
-			outcome = "failed"
-		}
-		span.SetAttributes(
-			attribute.String("tipcache.key_hash", keyHash(f.q.Key)),
-			attribute.Bool("tipcache.background", InBackground(ctx)),
-			attribute.String("tipcache.outcome", outcome),
-		)
-		if l.at != nil {
-			span.SetAttributes(attribute.Int64("tipcache.height", l.at.entry.Height))
-		}
-	}
-	upstream.EndSpan(span, err)
-}
-
-// keyHash names a key in traces: keys are as long as requests.
-func keyHash(key string) string {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(key))
-	return strconv.FormatUint(h.Sum64(), 16)
 }

@@ -40,7 +40,7 @@ func (c *Cache) Inspect(ctx context.Context, q Query) Inspection {
 		i.Memory = Stored{Entry: at.entry, State: q.judge(at, c.o.Now)}
 		i.LastFailure, i.Renewing, i.RevalidationWait = at.failure(), at.renewing.Load(), c.revalidationWait(&q, at)
 	}
-	if ch.waiters != nil {
+	if ch.replicas != nil {
 		var record SharedRecord
 		record, i.SharedErr = c.o.Shared.Inspect(ctx, ch.namespace, q.Key)
 		i.Lease = record.Lease
@@ -72,14 +72,4 @@ func (i *Inspection) forecast() (o Outcome, store string) {
 	default:
 		return Miss, fromOrigin
 	}
-}
-
-// SharedState says how the shared store is: "closed" while it is well, "open"
-// while it is left alone after failures, "half-open" while it is being tried
-// again, "off" when there is none or the chain has no name yet.
-func (c *Cache) SharedState() string {
-	if c.chain.Load().waiters == nil {
-		return "off"
-	}
-	return c.o.Shared.State()
 }

@@ -244,6 +244,25 @@ func TestALeaseWhoseReplyWasLostIsGivenBackWhenTheOriginFails(t *testing.T) {
 	}
 }
 
+// The lease that is taken in the same exchange in which a newer entry is found.
+func TestALeaseIsGivenBackWhereAnotherReplicasEntryIsEnough(t *testing.T) {
+	addr := startRedis(t).addr
+	o := redis.Options{Lease: time.Hour}
+	a, b := replica(t, addr, o), replica(t, addr, o)
+	q := cache.Query{Key: "k", Policy: live, Tip: 100}
+	mustGet(t, b, q, answer(100, []byte("old")))
+	idle(t, b)
+	a.Save(t.Context(), map[string]*cache.Entry{"k": entry(101, "new")}, time.Hour)
+	q.Tip, q.MinHeight = 101, 101
+	if line := tell(mustGet(t, b, q, nil), nil); line != "hit shared: new at 101" {
+		t.Errorf("got %s", line)
+	}
+	idle(t, b)
+	if left := b.Inspect(t.Context(), q).Lease; left != 0 {
+		t.Errorf("the lease is left for %v", left)
+	}
+}
+
 func TestWhatHasExpiredWhenItComesReplacesNothingButGivesTheLeaseBack(t *testing.T) {
 	rdb := client(t, startRedis(t).addr)
 	c := replicaOf(t, rdb, redis.Options{Lease: time.Hour})

@@ -20,7 +20,7 @@ func (c *Cache) Load(ctx context.Context, keys []string) map[string]*Entry {
 			missing = append(missing, key)
 		}
 	}
-	if ch.waiters == nil || len(missing) == 0 {
+	if ch.replicas == nil || len(missing) == 0 {
 		return found
 	}
 	shared, _ := c.o.Shared.Load(ctx, ch.namespace, missing...) // counted there; what has come is used all the same
@@ -39,7 +39,7 @@ func (c *Cache) Save(ctx context.Context, entries map[string]*Entry, keep time.D
 	for key, e := range entries {
 		ch.memory.put(&Query{Key: key}, e)
 	}
-	if ch.waiters != nil && keep > 0 && len(entries) > 0 {
+	if ch.replicas != nil && keep > 0 && len(entries) > 0 {
 		c.o.Shared.Save(ctx, ch.namespace, entries, keep)
 	}
 }

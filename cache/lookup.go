@@ -101,6 +101,7 @@ func (n *counts) finished(o Outcome, store string) {
 func (r *request) answer(ctx context.Context, at *slot) (Result, error) {
 	f, store := flight{request: r}, inMemory
 	if told := r.renew(at); told != at {
+		r.noteAhead(at)
 		at, f.told, store = told, told, inShared
 	}
 	if r.usable(at) {
@@ -254,7 +255,7 @@ func (r *request) standIn(l flightResult, failure error) (Result, error) {
 		res.Outcome = Hit
 	case state == Stale:
 		res.Outcome = StaleHit
-	case state == StaleIfError, at != nil && errors.Is(failure, ErrBehind) && r.q.requires().StandsIn(at.entry.stamp(), now):
+	case state == StaleIfError, at != nil && errors.Is(failure, ErrBehind) && r.q.requires().StandsIn(at.entry.Stamp(), now):
 		res.Outcome, res.Err = StaleError, failure
 	default:
 		return Result{}, failure
@@ -262,28 +263,4 @@ func (r *request) standIn(l flightResult, failure error) (Result, error) {
 	at.hit()
 	res.Entry = at.entry
 	return res, nil
-}
-
-// revalidate has a stale entry read anew by a flight in the background, unless
-// that is under way, failed a moment ago, or too many are under way.
-func (r *request) revalidate(ctx context.Context, at *slot) {
-	if at.renewing.Load() || at.resting(r.c.o.Now()) || !at.renewing.CompareAndSwap(false, true) {
-		return
-	}
-	if r.c.background.Add(1) > int64(r.c.o.MaxBackground) || !r.c.begin() {
-		r.c.background.Add(-1)
-		r.c.counts.skipped.Add(1)
-		at.renewing.Store(false)
-		return
-	}
-	go func() {
-		defer r.c.tasks.Done()
-		defer r.c.background.Add(-1)
-		defer at.renewing.Store(false)
-		landed, _ := flight{request: r}.start(inBackground(ctx))
-		select {
-		case <-landed:
-		case <-r.c.life.Done():
-		}
-	}()
 }

@@ -83,7 +83,7 @@ func newMemory(bytes int64, n *counts) *memory {
 // of the key.
 func (m *memory) put(q *Query, e *Entry) *slot {
 	s, _ := m.Compute(q.Key, func(old *slot, found bool) (*slot, otter.ComputeOp) {
-		if found && !q.requires().Replaces(e.stamp(), old.entry.stamp()) {
+		if found && !q.requires().Replaces(e.Stamp(), old.entry.Stamp()) {
 			return old, otter.CancelOp
 		}
 		if e.Height > 0 {

@@ -1,10 +1,6 @@
 package cache
 
-import (
-	"sync"
-	"sync/atomic"
-	"time"
-)
+import "time"
 
 // A caller who could be given a stale entry waits for a newer one, as long as that is
 // likely to come within the patience of callers.
@@ -13,7 +9,6 @@ const (
 	leastPatience   = 20 * time.Millisecond  // for what reads do not take, but a busy machine does
 	mostPatience    = 500 * time.Millisecond
 	errorPatience   = time.Second // where the entry is kept for errors only
-	kindsOfReads    = 8
 )
 
 // Patience is how long a caller waits for a newer block than the one at hand: what is
@@ -32,43 +27,6 @@ func Patience(set, interval time.Duration) time.Duration {
 
 func (c *Cache) patience(q *Query) time.Duration { return Patience(c.o.Patience, q.Interval) }
 
-// latency is how long the origin took lately to answer reads of one kind, as the
-// flights that asked it saw that: in nanoseconds, smoothed.
-type latency struct {
-	mean   atomic.Int64
-	asking atomic.Int64 // reads that have not been answered yet
-
-	mu    sync.Mutex
-	ended time.Time    // the last answer, if reads were waiting then
-	gap   atomic.Int64 // between two answers while reads were waiting
-}
-
-// observe counts no read as longer than most, so that a slow origin is found
-// well again soon after it is.
-func (l *latency) observe(took, most time.Duration) { smooth(&l.mean, min(took, most)) }
-
-func smooth(mean *atomic.Int64, sample time.Duration) { mean.Add((int64(sample) - mean.Load()) / 8) }
-
-// begin notes a read; end notes that it is over.
-func (l *latency) begin() { l.asking.Add(1) }
-
-func (l *latency) end(now time.Time, most time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.ended.IsZero() {
-		smooth(&l.gap, min(now.Sub(l.ended), most))
-	}
-	if l.ended = now; l.asking.Add(-1) == 0 {
-		l.ended = time.Time{}
-	}
-}
-
-// expected is how long one more read will take: as long as others did lately, or until
-// all those have been answered that came before it.
-func (l *latency) expected() time.Duration {
-	return time.Duration(max(l.mean.Load(), l.asking.Load()*l.gap.Load()))
-}
-
 // A Queue is where the reads of an origin wait for their turns. It is safe for concurrent use.
 type Queue interface {
 	// Expected is how long a read that begins now is likely to take, the wait for its
@@ -81,7 +39,7 @@ type Queue interface {
 // the background where that is under way.
 func (c *Cache) expected(q *Query, at *slot) time.Duration {
 	if q.Queue == nil {
-		return c.latency(q).expected()
+		return c.reads.expected()
 	}
 	return q.Queue.Expected(at.renewing.Load())
 }
@@ -93,9 +51,6 @@ func (c *Cache) hopeless(q *Query, at *slot) bool {
 }
 
 func (c *Cache) errorPatience() time.Duration { return max(errorPatience, c.o.Patience) }
-
-// latency is that of the kind of q.
-func (c *Cache) latency(q *Query) *latency { return &c.latencies[uint(q.LatencyClass)%kindsOfReads] }
 
 // revalidationWait is how long a caller waits for an entry newer than the stale one at hand. It
 // is 0 where the origin failed a moment ago, where an answer is not expected in time, and
@@ -136,7 +91,7 @@ func (w wait) left(s State) time.Duration {
 // giveUp notes that a caller has waited in vain, so that others do not.
 func (c *Cache) giveUp(at *slot, q *Query, own bool) {
 	at.fail(c.o.Now(), errSlow)
-	if own {
-		c.latency(q).observe(2*c.patience(q), 2*c.patience(q))
+	if own && q.Queue == nil {
+		smooth(&c.reads.mean, 2*c.patience(q))
 	}
 }

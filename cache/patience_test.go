@@ -31,7 +31,7 @@ func timed(t *testing.T, c *cache.Cache, q cache.Query, origin cache.Origin, wan
 func old(t *testing.T, o cache.Options) *cache.Cache {
 	t.Helper()
 	c := newCache(t, o)
-	mustGet(t, c, cache.Query{Key: "k", LatencyClass: 1, Policy: live, Tip: 100}, answer(100, page))
+	mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, page))
 	return c
 }
 
@@ -142,12 +142,12 @@ func TestALongQueueIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-func TestReadsOfOneKindSayNothingOfAnother(t *testing.T) {
+func TestReadsOfAQueueSayNothingOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := old(t, cache.Options{})
 		var calls atomic.Int64
 		for h := range int64(30) {
-			mustGet(t, c, cache.Query{Key: "scan", LatencyClass: 2, Policy: live, Tip: h, MinHeight: h}, slow(&calls, 3*time.Second, answer(h, page)))
+			mustGet(t, c, cache.Query{Key: "scan", Policy: live, Tip: h, MinHeight: h, Queue: line{0, 0}}, slow(&calls, 3*time.Second, answer(h, page)))
 		}
 		timed(t, c, behind, slow(&calls, 50*time.Millisecond, answer(105, page)), cache.Miss, 105, 50*time.Millisecond)
 	})

@@ -57,13 +57,12 @@ type Purged struct {
 // is cut off from the shared store does not hear of the purge.
 func (c *Cache) PurgeKeys(ctx context.Context, sel Selection) (Purged, error) {
 	ch := c.chain.Load()
-	if ch.waiters == nil {
+	if ch.replicas == nil {
 		return Purged{Memory: ch.memory.purge(sel)}, nil
 	}
 	ch.pending.AwaitWrites(ctx, sel.Has)
 	n, err := c.o.Shared.Purge(ctx, ch.namespace, sel)
-	ch.waiters.renewals.purge(sel)
-	done := Purged{Shared: n, Memory: ch.memory.purge(sel)}
+	done := Purged{Shared: n, Memory: ch.replicas.purge(sel)}
 	if err == nil {
 		err = c.o.Shared.AnnouncePurge(ctx, ch.namespace, sel)
 		done.Told = err == nil

@@ -22,16 +22,15 @@ const (
 
 // Query is one question to the cache.
 type Query struct {
-	Key          string
-	LatencyClass int // reads of one class, 0 to 7, take about as long as each other
-	Policy       Policy
-	Interval     time.Duration // between blocks, 0 = unknown
-	Tip          int64         // newest block known, 0 = none: seconds count
-	MaxHeight    int64         // entries above it are Expired, and replaced: no block can have come so far; 0 = none are
-	MinHeight    int64         // entries below it are Expired for this caller (read your writes); 0 = none
-	Audit        bool          // Options.Taken is told of each entry that is new to this replica
-	Ahead        bool          // it may be read ahead, if it is asked for in every block
-	Queue        Queue         // where a read waits for its turn; nil: how long it takes is known by those before it
+	Key       string
+	Policy    Policy
+	Interval  time.Duration // between blocks, 0 = unknown
+	Tip       int64         // newest block known, 0 = none: seconds count
+	MaxHeight int64         // entries above it are Expired, and replaced: no block can have come so far; 0 = none are
+	MinHeight int64         // entries below it are Expired for this caller (read your writes); 0 = none
+	Audit     bool          // Options.Taken is told of each entry that is new to this replica
+	Ahead     bool          // it may be read ahead, if it is asked for in every block
+	Queue     Queue         // where a read waits for its turn; nil: how long it takes is known by those before it that had none
 }
 
 func (q *Query) requires() *freshness.Requirement {
@@ -43,21 +42,15 @@ func (q *Query) judge(s *slot, now freshness.Clock) State {
 	if s == nil {
 		return Expired
 	}
-	return q.requires().Judge(s.entry.stamp(), now)
+	return q.requires().Judge(s.entry.Stamp(), now)
 }
 
 // Stamp is what the entry's freshness is judged by.
-func (e *Entry) Stamp() freshness.Stamp {
-	return freshness.Stamp{Height: e.Height, ReadAt: e.ReadAt, Expires: e.Expires, Status: e.Status, Lasting: e.Source != 0}
+func (e *Entry) Stamp() *freshness.Stamp {
+	return &freshness.Stamp{Height: e.Height, ReadAt: e.ReadAt, Expires: e.Expires, Status: e.Status, Lasting: e.Source != 0}
 }
 
-// stamp is Stamp for a verdict that does not keep it.
-func (e *Entry) stamp() *freshness.Stamp {
-	s := e.Stamp()
-	return &s
-}
-
-func (e *Entry) expired(now freshness.Clock) bool { return e.stamp().Expired(now) }
+func (e *Entry) expired(now freshness.Clock) bool { return e.Stamp().Expired(now) }
 
 // Outcome says how a query was answered. The zero Outcome is that of an error.
 type Outcome int

@@ -11,7 +11,7 @@ import (
 // noteAhead notes a query for an entry that the newest block has made stale, and
 // that was asked for often until then.
 func (r *request) noteAhead(at *slot) {
-	if !r.q.Ahead || at == nil || at.hits.Load() < ahead.Often || r.q.Tip-at.entry.Height != r.q.Policy.FreshBlocks+1 {
+	if at == nil || !r.q.Ahead || at.hits.Load() < ahead.Often || r.q.Tip-at.entry.Height != r.q.Policy.FreshBlocks+1 {
 		return
 	}
 	again := *r
@@ -62,22 +62,16 @@ func (r *request) readAhead(ctx context.Context, at *slot) ahead.Result {
 	if !at.renewing.CompareAndSwap(false, true) {
 		return ahead.Needless
 	}
-	defer at.renewing.Store(false)
-	landed, own := flight{request: r}.start(context.WithValue(ctx, aheadKey{}, true))
-	select {
-	case l := <-landed:
-		switch {
-		case !own.Load(), errors.Is(l.Err, errHeld):
-			return ahead.Needless
-		case errors.Is(l.Err, ErrYielded):
-			return ahead.Yielded
-		case l.Err != nil:
-			return ahead.Failed
-		case l.Val.(flightResult).store == fromOrigin: //nolint:forcetypeassert // a flight's
-			return ahead.Origin
-		}
-		return ahead.Shared
-	case <-r.c.life.Done():
+	l, own, err := r.unattended(context.WithValue(ctx, aheadKey{}, true), at)
+	switch {
+	case !own, errors.Is(err, errHeld):
+		return ahead.Needless
+	case errors.Is(err, ErrYielded):
+		return ahead.Yielded
+	case err != nil:
 		return ahead.Failed
+	case l.store == fromOrigin:
+		return ahead.Origin
 	}
+	return ahead.Shared
 }

@@ -338,6 +338,22 @@ func TestAReadAheadDoesNotWaitForAnotherReplica(t *testing.T) {
 	}
 }
 
+// What another replica tells of is asked for here all the same.
+func TestAKeyIsReadAheadThatAnotherReplicaHasReadBefore(t *testing.T) {
+	addr := startRedis(t).addr
+	other, f := patient(t, addr), newFollower(t, patient(t, addr))
+	f.ask(t, 2)
+	idle(t, f.Cache)
+	f.block(t)
+	mustGet(t, other, cache.Query{Key: "k", Policy: byTheBlock, Tip: f.tip}, answer(f.tip, page))
+	idle(t, other)
+	heard(t, f.Cache, other)
+	f.ask(t, 2)
+	if f.block(t); len(f.reads) != 2 || f.reads[1] != "102 ahead" {
+		t.Errorf("reads: %q", f.reads)
+	}
+}
+
 // listeners is how many replicas are subscribed.
 func listeners(t *testing.T, rdb *goredis.Client) (sum int64) {
 	t.Helper()

@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
 )
 
 // errHeld ends a read ahead of what another replica reads already, and will tell of.
@@ -20,8 +24,8 @@ func (f *flight) acquire(ctx context.Context, l *flightResult) (lease Lease, eno
 		return nil, false, nil
 	}
 	// Listening begins before asking: a message between the two must not be lost.
-	woken := f.ch.waiters.join(f.q.Key)
-	defer f.ch.waiters.leave(f.q.Key)
+	woken := f.ch.replicas.join(f.q.Key)
+	defer f.ch.replicas.leave(f.q.Key)
 	lease = f.c.o.Shared.NewLease(f.ch.namespace, f.q.Key, f.q.MaxHeight)
 	until, cancel := f.waitForOthers(ctx)
 	defer cancel()
@@ -31,6 +35,7 @@ func (f *flight) acquire(ctx context.Context, l *flightResult) (lease Lease, eno
 	if f.read != nil {
 		enough = f.adopt(l, f.read)
 	}
+	given := false // the lease may be ours, beside an entry
 	for !enough && until.Err() == nil {
 		drain(woken)
 		if enough = f.renewed(l) || f.readChanged(ctx, l); enough || f.sharedSilent {
@@ -41,7 +46,7 @@ func (f *flight) acquire(ctx context.Context, l *flightResult) (lease Lease, eno
 		case err != nil:
 			return lease, false, nil
 		case reply.State == LeaseChanged:
-			f.read, enough = reply.Entry, f.adopt(l, reply.Entry)
+			f.read, enough, given = reply.Entry, f.adopt(l, reply.Entry), true
 		case reply.State == LeaseGranted:
 			lease.Keep(ctx)
 			return lease, false, nil
@@ -50,6 +55,9 @@ func (f *flight) acquire(ctx context.Context, l *flightResult) (lease Lease, eno
 		case !f.c.awaitLease(until, woken, reply.Left):
 			return lease, false, nil
 		}
+	}
+	if enough && given {
+		f.release(ctx, lease, *l, ErrYielded)
 	}
 	return lease, enough, nil
 }
@@ -66,7 +74,7 @@ func (f *flight) judged(l *flightResult) *Entry {
 // not hold it, and tells whether that is enough to end the flight. To be told by the lease
 // would cost the shared store more.
 func (f *flight) readChanged(ctx context.Context, l *flightResult) (enough bool) {
-	if !f.ch.waiters.renewals.drop(f.q.Key) {
+	if !f.ch.replicas.drop(f.q.Key) {
 		return false
 	}
 	read, err := f.c.o.Shared.Read(ctx, f.ch.namespace, f.q.Key)
@@ -75,6 +83,24 @@ func (f *flight) readChanged(ctx context.Context, l *flightResult) (enough bool)
 	}
 	f.read = read
 	return f.adopt(l, read)
+}
+
+// renew takes over what another replica has told of a key since the entry at hand, and
+// gives the slot that memory has then.
+func (r *request) renew(at *slot) *slot {
+	if !r.ch.shares(&r.q) {
+		return at
+	}
+	told, ok := r.ch.replicas.take(r.q.Key, at.known())
+	if !ok || !r.q.requires().Believes(told.Height) {
+		return at
+	}
+	e := told.Read(at.known())
+	if e == nil || e.Height != told.Height {
+		return at
+	}
+	r.taken(e, true, "")
+	return r.ch.memory.put(&r.q, e)
 }
 
 // renewed takes over what another replica has told of, and tells whether that is enough to
@@ -121,6 +147,75 @@ func (f *flight) release(ctx context.Context, lease Lease, l flightResult, failu
 			end(lease.Abandon(ctx, errors.Is(failure, ErrYielded)))
 			return
 		}
-		end(lease.Publish(ctx, l.at.entry, f.q.Policy.KeepFor(l.at.entry, f.c.o.Now)))
+		end(lease.Publish(ctx, l.at.entry, f.q.Policy.KeepFor(l.at.entry.Stamp(), f.c.o.Now)))
 	})
+}
+
+// drain forgets a message that came before the shared store is asked.
+func drain(woken <-chan bool) {
+	select {
+	case <-woken:
+	default:
+	}
+}
+
+// A lease is honoured by a message when it is settled or given up. After so many in a
+// row that were not, no lease is waited for until ignoredFor is over: any writer
+// to the shared store can acquire leases, and renew them.
+const (
+	unhonouredToIgnore = 5
+	ignoredFor         = time.Minute
+)
+
+var (
+	errUnhonoured = errors.New("cache: leases are held, and nothing comes of them")
+	errExpired    = errors.New("cache: the lease expired")
+)
+
+func newLeaseBreaker(log *slog.Logger) *gobreaker.CircuitBreaker[struct{}] {
+	return gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+		Timeout:     ignoredFor,
+		ReadyToTrip: func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= unhonouredToIgnore },
+		IsExcluded:  func(err error) bool { return errors.Is(err, errExpired) || errors.Is(err, context.Canceled) },
+		OnStateChange: func(_ string, from, to gobreaker.State) {
+			switch {
+			case from == gobreaker.StateClosed:
+				log.Warn("leases of other replicas are ignored", "error", errUnhonoured)
+			case to == gobreaker.StateClosed:
+				log.Info("leases of other replicas are waited for again")
+			}
+		},
+	})
+}
+
+// awaitLease waits for the replica that has the lease, at most for what is left
+// of it, and tells whether to ask the shared store again.
+func (c *Cache) awaitLease(ctx context.Context, woken <-chan bool, left time.Duration) (again bool) {
+	_, _ = c.leases.Execute(func() (_ struct{}, err error) { // counted there
+		again, err = c.counts.awaitHolder(ctx, woken, left)
+		return struct{}{}, err
+	})
+	return again
+}
+
+func (n *counts) awaitHolder(ctx context.Context, woken <-chan bool, left time.Duration) (again bool, err error) {
+	began := time.Now()
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	n.leaseWaiting.Add(1)
+	defer n.leaseWaiting.Add(-1)
+	select {
+	case again := <-woken:
+		n.leaseWaited(map[bool]string{true: "woken", false: "failed"}[again], began)
+		return again, nil
+	case <-timer.C:
+		n.leaseWaited("expired", began)
+		return true, errExpired
+	case <-ctx.Done():
+		n.leaseWaited("timeout", began)
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return false, ctx.Err()
+		}
+		return false, errUnhonoured
+	}
 }

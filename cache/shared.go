@@ -38,6 +38,22 @@ type Shared interface {
 	SharedAdmin
 }
 
+// Subscriber takes the messages of other replicas. Its methods do not block.
+type Subscriber interface {
+	// Notify tells the flight of a key that the replica which had the lease has
+	// settled it, or given it up: whether to ask the shared store again.
+	Notify(key string, again bool)
+
+	// Renewed is Notify where the message says what was settled.
+	Renewed(key string, renewal Renewal)
+
+	// NotifyAll has all flights ask again: messages may have been lost.
+	NotifyAll()
+
+	// Purged removes the selected entries from memory.
+	Purged(sel Selection)
+}
+
 // SharedAdmin is what operators ask of the shared store.
 type SharedAdmin interface {
 	// State is that of the store's breaker: "closed", "half-open" or "open".
@@ -67,8 +83,8 @@ type SharedRecord struct {
 type Lease interface {
 	// Acquire takes the lease if no other replica has it, and if the store still has
 	// the entry that the caller has judged and found too old, or none; judged is nil
-	// where the caller knows of none. Any other entry is given instead, for the caller
-	// to judge.
+	// where the caller knows of none. Any other entry is given, for the caller to judge;
+	// the lease may be the caller's then, too.
 	Acquire(ctx context.Context, judged *Entry) (LeaseReply, error)
 
 	// Keep renews a granted lease until it is settled or abandoned, or ctx ends.

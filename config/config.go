@@ -5,6 +5,14 @@
 // flag is named, on the command line; the later one wins. The variable's name
 // is the key's path in upper case with underscores: chain.id is
 // TIPCACHE_CHAIN_ID.
+//
+// config.go is the struct, and options.go what it holds when nothing is said, and what
+// it makes of it: each package's options.
+// load.go lays the sources over that: a file (file.go), the environment (environ.go)
+// and flags, whose texts value.go reads into the fields that keys.go finds. validate.go
+// judges the whole, and removed.go what sources say of keys that are gone; problem.go
+// says what is wrong and where. reload.go takes over what may change while serving,
+// and reference.go describes all keys.
 package config
 
 import "time"
@@ -46,7 +54,7 @@ type Chain struct {
 	Comet         []string      `yaml:"comet" flag:"comet" forms:"none" secret:"true" doc:"CometBFT RPC addresses, the n-th for the n-th node; none leaves it to the REST server to tell the height"`
 	GRPC          []string      `yaml:"grpc" flag:"grpc" forms:"none" doc:"addresses of the gRPC of the nodes, the n-th for the n-th node: host:port, with https:// before it for TLS, or none. Values of the state that clients ask for by RPC or gRPC are read there, beside the consensus, which waits while a node answers abci_query; without it they are read by abci_query of chain.comet"`
 	Shape         string        `yaml:"shape" flag:"shape" oneof:"documented, node" doc:"documented: the documented shapes; node: the node's own bytes"`
-	Timeout       time.Duration `yaml:"timeout" doc:"time for one answer of a node"`
+	Timeout       time.Duration `yaml:"timeout" doc:"time for one answer of a node. A request lasts for three times that at most, 15s at least"`
 	InFlight      int           `yaml:"in_flight" must:"not negative" doc:"requests a node gets at once, of which one may read a whole set; 0 is as many as it bears: 4 lists at first, then 2 to 32, more while answers take no longer and block headers come as usual, fewer when either gets worse. Of requests for single items it is twice as many"`
 	MaxBlockAge   time.Duration `yaml:"max_block_age" must:"positive" doc:"age of the newest block from which on a node is not ready"`
 	RollbackAfter time.Duration `yaml:"-"` // as node.Options says
@@ -57,7 +65,6 @@ type Chain struct {
 type Classes struct {
 	Live     Class         `yaml:"live"`
 	Params   Class         `yaml:"params"`
-	Pinned   time.Duration `yaml:"pinned" reload:"true" must:"positive" doc:"time an answer at an explicit height is kept in Redis; it is never stale"`
 	Negative time.Duration `yaml:"negative" reload:"true" must:"positive" doc:"life of an answer that says no (unknown address, pruned height)"`
 }
 
@@ -82,14 +89,12 @@ type RPC struct {
 // GRPC is the node's gRPC, served on a listener of its own, and gRPC-Web on the public one.
 type GRPC struct {
 	Listen string `yaml:"listen" flag:"grpc-listen" doc:"address of the listener for the gRPC of the nodes, in plain text or with http.tls; empty: it is not served. Methods that are not of the state, nor of the RPC, need chain.grpc"`
-	Web    bool   `yaml:"web" doc:"serve gRPC-Web to browsers on the public listener, as a node does on the port of its REST server"`
 }
 
 // Cache is the memory store and the flights.
 type Cache struct {
-	Memory    Bytes         `yaml:"memory" doc:"bytes of answers kept in memory; auto: a quarter of the container's memory limit, 256MiB without one"`
-	Flight    time.Duration `yaml:"-"` // longest life of one read of an origin; Load makes it twice chain.timeout where that is longer
-	ReadAhead float64       `yaml:"read_ahead" must:"from 0 to 1" doc:"share of a block's time in which keys that were asked for at least twice in each of the last two blocks are read anew when the next one comes, before a client asks; 0 is never"`
+	Memory Bytes         `yaml:"memory" doc:"bytes of answers kept in memory; auto: a quarter of the container's memory limit, 256MiB without one"`
+	Flight time.Duration `yaml:"-"` // longest life of one read of an origin; Load makes it twice chain.timeout where that is longer
 }
 
 // Redis is the shared store. It is optional and never waited for long.
@@ -101,62 +106,49 @@ type Redis struct {
 
 // Collections is interface (B): the store and who may ask.
 type Collections struct {
-	Store       string        `yaml:"store" flag:"store" forms:"sqlite:, postgres://, https://" secret:"true" doc:"sqlite:PATH, postgres://..., or the https:// base of another /api/v4"`
-	StoreKey    string        `yaml:"store_key" secret:"true" doc:"X-Api-Key for an https:// store"`
-	Auth        string        `yaml:"auth" flag:"collections-auth" oneof:"keys, none, closed" doc:"keys: X-Api-Key is required; none: it is not; closed: no client may ask, the default until anything of collections is set"`
-	Keys        []string      `yaml:"keys" flag:"api-key-sha256" secret:"true" reload:"true" doc:"NAME:HEX or NAME:HEX:RATE, whose a key is, its SHA-256 digest, and its rate; tipcache key new NAME makes one. Keys of one name share a rate"`
-	Rate        string        `yaml:"rate" reload:"true" doc:"requests that each name on a key may make, of both interfaces, as in 300/s, 300/s burst 600 or 1000/h; 0 is no limit"`
-	PublicURL   string        `yaml:"public_url" doc:"scheme and host in $schema; empty takes the request's host"`
-	Timeout     time.Duration `yaml:"-"` // for one query of the store
-	Connections int           `yaml:"connections" must:"positive" doc:"most connections to the store at once; a replica that indexes, or waits for its turn, has one more"`
-	Fresh       time.Duration `yaml:"fresh" doc:"time a page is fresh for"`
-	Stale       time.Duration `yaml:"stale" doc:"time it is served for when reading it anew takes longer than 100ms"`
-	OnError     time.Duration `yaml:"stale_if_error" doc:"time it is served for while the store fails"`
+	Store     string        `yaml:"store" flag:"store" forms:"sqlite:, postgres://, https://" secret:"true" doc:"sqlite:PATH, postgres://..., or the https:// base of another /api/v4"`
+	StoreKey  string        `yaml:"store_key" secret:"true" doc:"X-Api-Key for an https:// store"`
+	Auth      string        `yaml:"auth" flag:"collections-auth" oneof:"keys, none, closed" doc:"keys: X-Api-Key is required; none: it is not; closed: no client may ask, the default until anything of collections is set"`
+	Keys      []string      `yaml:"keys" flag:"api-key-sha256" secret:"true" reload:"true" doc:"NAME:HEX or NAME:HEX:RATE, whose a key is, its SHA-256 digest, and its rate; tipcache key new NAME makes one. Keys of one name share a rate"`
+	Rate      string        `yaml:"rate" reload:"true" doc:"requests that each name on a key may make, of both interfaces, as in 300/s, 300/s burst 600 or 1000/h; 0 is no limit"`
+	PublicURL string        `yaml:"public_url" doc:"scheme and host in $schema; empty takes the request's host"`
+	Timeout   time.Duration `yaml:"-"` // for one query of the store
+	Fresh     time.Duration `yaml:"-"` // of a page, while the store does not tell of its changes
+	Stale     time.Duration `yaml:"-"` // how long a page is served for when reading it anew takes longer than 100 ms
+	OnError   time.Duration `yaml:"-"` // how long a page is served for while the store fails
 }
 
 // Index is how the collection store fills itself from the chain.
 type Index struct {
-	Enabled   bool           `yaml:"enabled" flag:"index" doc:"fill collections.store from the chain's execution client; of several replicas one does it at a time"`
-	EVM       []string       `yaml:"evm" flag:"evm" secret:"true" doc:"JSON-RPC addresses of execution clients, the preferred one first"`
-	Network   string         `yaml:"network" flag:"network" oneof:"story, aeneid, custom" doc:"whose contracts count: story, aeneid, or custom, those of index.contracts"`
-	From      int64          `yaml:"from" flag:"from" must:"not negative" doc:"first block of a store that has none yet; 0 finds where the contracts begin, as far back as the client knows the state of old blocks"`
-	Window    int64          `yaml:"-"` // most blocks asked for in one call
-	Poll      time.Duration  `yaml:"poll" must:"positive" doc:"time between two looks for a new block"`
-	Contracts IndexContracts `yaml:"contracts"`
-}
-
-// IndexContracts are a network of one's own.
-type IndexContracts struct {
-	ChainID   int64  `yaml:"chain_id" doc:"chain id of the custom network's execution layer"`
-	Registry  string `yaml:"registry" doc:"address of its IPAssetRegistry"`
-	Licensing string `yaml:"licensing" doc:"address of its LicensingModule"`
-	Disputes  string `yaml:"disputes" doc:"address of its DisputeModule"`
+	Enabled bool          `yaml:"enabled" flag:"index" doc:"fill collections.store from the chain's execution client; of several replicas one does it at a time"`
+	EVM     []string      `yaml:"evm" flag:"evm" secret:"true" doc:"JSON-RPC addresses of execution clients, the preferred one first"`
+	Network []string      `yaml:"network" flag:"network" forms:"story, aeneid" doc:"whose contracts count, and whose name is in metadata: story, aeneid, or a list: chain id of the execution layer, and addresses of IPAssetRegistry, LicensingModule and DisputeModule, in this order"`
+	From    int64         `yaml:"from" flag:"from" must:"not negative" doc:"first block of a store that has none yet; 0 finds where the contracts begin, as far back as the client knows the state of old blocks"`
+	Window  int64         `yaml:"-"` // most blocks asked for in one call
+	Poll    time.Duration `yaml:"-"` // between two looks for a new block
 }
 
 // Metadata is the provider that describes collections.
 type Metadata struct {
 	Provider string        `yaml:"provider" flag:"metadata" forms:"alchemy:https://, blockscout:https://" secret:"true" doc:"alchemy:URL (the URL ends with the key), blockscout:URL, none"`
-	Network  string        `yaml:"network" doc:"network name, the chain field of collectionMetadata"`
 	Budget   time.Duration `yaml:"-"` // time a page waits for metadata
 	Timeout  time.Duration `yaml:"-"` // for one answer of the provider
 }
 
 // HTTP is the public listener's limits.
 type HTTP struct {
-	Request           time.Duration `yaml:"request" doc:"time for one request, waiting included"`
+	Request           time.Duration `yaml:"-"` // for one request, waiting included; Load makes it three times chain.timeout where that is longer
 	Rate              string        `yaml:"rate" reload:"true" doc:"requests that each client address may make, an IPv6 /64 counting as one, as in 50/s or 50/s burst 200; 0 is no limit"`
 	TrustedProxies    []string      `yaml:"trusted_proxies" reload:"true" doc:"networks of the proxies whose X-Forwarded-For tells a client's address, as in 10.0.0.0/8"`
 	CORSOrigins       []string      `yaml:"cors_origins" doc:"origins whose pages may read the answers in a browser, as in https://app.example; *: any page may, which gives away nothing that a page has not the address and the key for; none: no page"`
 	SessionCookie     bool          `yaml:"session_cookie" doc:"browsers keep in a cookie how far they have seen the chain, so that pages of the same site do not go back behind it; answers at the newest block are then for one client each"`
-	Immutable         bool          `yaml:"immutable" doc:"call an answer immutable in Cache-Control whose URL alone names its block; false: browsers ask again on a reload, as for a devnet that is reset"`
 	FastLane          bool          `yaml:"fast_lane" doc:"answer requests that memory can answer before net/http sees them; false: net/http sees every request"`
 	MaxConnections    int           `yaml:"max_connections" must:"not negative" doc:"connections of clients at once, idle ones included; where all are taken, those that were idle for longest are closed, and where none is idle, more wait to be accepted. 0 is no limit"`
 	ClientConnections int           `yaml:"client_connections" must:"not negative" doc:"connections that one client address may hold, an IPv6 /64 counting as one, once more than half of max_connections are taken; trusted proxies and loopback may hold any number. 0 is a twentieth of max_connections, at least 16"`
 	MaxStreams        int           `yaml:"max_streams" must:"positive" doc:"streams of events at once; each holds one of max_connections. A client over a limit of streams is told to try again in some seconds"`
 	ClientStreams     int           `yaml:"client_streams" must:"positive" doc:"of these, by one client address, an IPv6 /64 counting as one, and by one key"`
-	LongPoll          time.Duration `yaml:"long_poll" must:"positive" doc:"time in which a poll (?since=) waits for another answer; below the timeouts of proxies and edges in front of tipcache. Polls that wait count as streams"`
-	DrainDelay        time.Duration `yaml:"drain_delay" must:"not negative" doc:"time after SIGTERM in which new requests are still taken while /readyz already says no; as long as load balancers need to notice"`
-	Drain             time.Duration `yaml:"drain" doc:"time to finish requests in after that"`
+	DrainDelay        time.Duration `yaml:"drain_delay" must:"not negative" doc:"time after SIGTERM in which new requests are still taken while /readyz already says no; as long as load balancers need to notice. After it requests have 20s to end, or 5s more than three times chain.timeout"`
+	Drain             time.Duration `yaml:"-"` // to finish requests in after that; Load makes it longer than Request
 	TLS               TLS           `yaml:"tls"`
 }
 
@@ -168,10 +160,9 @@ type TLS struct {
 
 // Log is what is written to standard error.
 type Log struct {
-	Level  string  `yaml:"level" flag:"log-level" reload:"true" oneof:"debug, info, warn, error" doc:"debug, info, warn or error"`
-	Format string  `yaml:"format" oneof:"auto, json, text" doc:"json, text, or auto: text on a terminal and JSON elsewhere"`
-	Access bool    `yaml:"access" doc:"one record per request, written within 100 ms; false: only of those that failed with a status of 500 and more"`
-	Sample float64 `yaml:"sample" must:"from 0 to 1" doc:"share of the records of successful requests (status below 400) that is written, 0 to 1; the others always are"`
+	Level  string `yaml:"level" flag:"log-level" reload:"true" oneof:"debug, info, warn, error" doc:"debug, info, warn or error"`
+	Format string `yaml:"format" oneof:"auto, json, text" doc:"json, text, or auto: text on a terminal and JSON elsewhere"`
+	Access Share  `yaml:"access" doc:"one record per request, written within 100 ms unless what reads it is slower; false: only of those that failed with a status of 500 and more; a share such as 0.01: of so many of the successful requests (status below 400), and of all others"`
 }
 
 // Audit is what is read again to find answers that differ.

@@ -56,7 +56,7 @@ func TestEveryKindOfValueCanComeFromEverySource(t *testing.T) {
 	want.Chain.Comet = []string{"http://a:2", "none"}
 	want.Chain.Timeout = time.Second
 	want.Cache.Memory = 64 << 20
-	want.Log.Access = false
+	want.Log.Access = 0
 	tests := map[string]config.Sources{
 		"file": {File: writeFile(t, `
 chain: {nodes: ["http://a:1", "http://b:1"], comet: ["http://a:2", none], timeout: 1s}
@@ -111,7 +111,7 @@ log: {level: loud}`),
 	for _, want := range []string{
 		"listen: ", "chian.id: no such setting", "chain.idd: no such setting", "chain.nodes[0]: \"ftp://x\"", `chain.timeout: "soon" is not a time`,
 		`cache.memory: "3XB" is not a size`, "chain.comet: not set: ", "chain.shape: ", "chain.in_flight: -1 is negative",
-		"http.request: 8s must be longer than a read with its queueing (10s), which is twice chain.timeout, 10s at least", "classes.live: ", "routes.validators.fresh_bloks: no such setting",
+		"http.request: no longer a setting, always 15s: delete it; ", "classes.live: ", "routes.validators.fresh_bloks: no such setting",
 		"collections.keys[0]: ", "collections.store: ", "metadata.provider: ", "log.level: ", "TIPCACHE_FOO: no such setting", "redis.url: ",
 	} {
 		if !strings.Contains(err.Error(), want) {
@@ -120,11 +120,16 @@ log: {level: loud}`),
 	}
 }
 
-func TestAReadLastsForTwiceTheTimeOfANode(t *testing.T) {
-	for timeout, want := range map[string]time.Duration{"5s": 10 * time.Second, "1s": 10 * time.Second, "7s": 14 * time.Second} {
+func TestTheTimesAroundThatOfANodeAreLongEnough(t *testing.T) {
+	type times struct{ Read, Request, Drain time.Duration }
+	for timeout, want := range map[string]times{
+		"5s": {10 * time.Second, 15 * time.Second, 20 * time.Second},
+		"1s": {10 * time.Second, 15 * time.Second, 20 * time.Second},
+		"9s": {18 * time.Second, 27 * time.Second, 32 * time.Second},
+	} {
 		cfg, err := config.Load(config.Sources{Environ: []string{"TIPCACHE_CHAIN_TIMEOUT=" + timeout}})
-		if err != nil || cfg.Cache.Flight != want {
-			t.Errorf("with chain.timeout %s it lasts for %v, want %v: %v", timeout, cfg.Cache.Flight, want, err)
+		if got := (times{cfg.Cache.Flight, cfg.HTTP.Request, cfg.HTTP.Drain}); err != nil || got != want {
+			t.Errorf("with chain.timeout %s they are %v, want %v: %v", timeout, got, want, err)
 		}
 	}
 }
@@ -132,13 +137,19 @@ func TestAReadLastsForTwiceTheTimeOfANode(t *testing.T) {
 func TestValuesAreWithinTheirBounds(t *testing.T) {
 	tests := []struct{ variable, want string }{
 		{"CHAIN_MAX_BLOCK_AGE=0s", "TIPCACHE_CHAIN_MAX_BLOCK_AGE: chain.max_block_age: 0s is not positive"},
-		{"CHAIN_TIMEOUT=9s", "http.request: 15s must be longer than a read with its queueing (18s), which is twice chain.timeout, 10s at least"},
+		{"CHAIN_TIMEOUT=50ms", "redis.timeout: 100ms must be shorter than chain.timeout (50ms)"},
 		{"CHAIN_IN_FLIGHT=-1", "TIPCACHE_CHAIN_IN_FLIGHT: chain.in_flight: -1 is negative"},
 		{"CACHE_MEMORY=1KiB", "TIPCACHE_CACHE_MEMORY: cache.memory: 1KiB is less than 1MiB"},
 		{"REDIS_TIMEOUT=3s", "TIPCACHE_REDIS_TIMEOUT: redis.timeout: 3s must be shorter than the lease of a read (3s)"},
 		{"CHAIN_DIALECT=klingon", `TIPCACHE_CHAIN_DIALECT: chain.dialect: "klingon" is none of story, cosmos`},
-		{"INDEX_POLL=0s", ""}, // the index is off
-		{"LOG_SAMPLE=1.5", "TIPCACHE_LOG_SAMPLE: log.sample: 1.5 is not from 0 to 1"},
+		{"INDEX_FROM=-1", ""}, // the index is off
+		{"LOG_ACCESS=1.5", `TIPCACHE_LOG_ACCESS: log.access: "1.5" is neither true nor false, nor a share between them such as 0.01`},
+		{"LOG_ACCESS=0.01", ""},
+		{"LOG_ACCESS=nan", `TIPCACHE_LOG_ACCESS: log.access: "nan" is neither true nor false, nor a share between them such as 0.01`},
+		{"INDEX_NETWORK=custom", `TIPCACHE_INDEX_NETWORK: index.network: "custom" is neither story nor aeneid; another network is a list: chain id, and addresses of IPAssetRegistry, LicensingModule and DisputeModule`},
+		{"INDEX_NETWORK=1,2", "TIPCACHE_INDEX_NETWORK: index.network: 2 items in place of 4: chain id, and addresses of IPAssetRegistry, LicensingModule and DisputeModule"},
+		{"INDEX_NETWORK=0,1,2,3", `TIPCACHE_INDEX_NETWORK: index.network: "0" is not the chain id of a network`},
+		{"INDEX_NETWORK=aeneid", ""},
 	}
 	for _, tt := range tests {
 		_, err := config.Load(config.Sources{Environ: []string{"TIPCACHE_" + tt.variable}})
@@ -182,11 +193,11 @@ func TestAFileThatIsNotThereIsAnError(t *testing.T) {
 
 func TestWhatIsSaidNowhereIsAProblemEvenWhenEmpty(t *testing.T) {
 	tests := map[string]config.Sources{
-		"tipcache.yaml:1: chian: no such setting":                  {File: writeFile(t, "chian:\n")},
-		"tipcache.yaml:1: log.levl: no such setting":               {File: writeFile(t, "log: {levl: {}}\n")},
-		"TIPCACHE_ROUTES: routes: only a file can hold":            {Environ: []string{"TIPCACHE_ROUTES=x"}},
-		"--redis: redis.url: not a redis:// or rediss:// URL":      {Flags: map[string][]string{"redis": {""}}},
-		"TIPCACHE_HTTP_DRAIN: http.drain: \"\" is not a time such": {Environ: []string{"TIPCACHE_HTTP_DRAIN="}},
+		"tipcache.yaml:1: chian: no such setting":                        {File: writeFile(t, "chian:\n")},
+		"tipcache.yaml:1: log.levl: no such setting":                     {File: writeFile(t, "log: {levl: {}}\n")},
+		"TIPCACHE_ROUTES: routes: only a file can hold":                  {Environ: []string{"TIPCACHE_ROUTES=x"}},
+		"--redis: redis.url: not a redis:// or rediss:// URL":            {Flags: map[string][]string{"redis": {""}}},
+		"TIPCACHE_CHAIN_TIMEOUT: chain.timeout: \"\" is not a time such": {Environ: []string{"TIPCACHE_CHAIN_TIMEOUT="}},
 	}
 	for want, sources := range tests {
 		if _, err := config.Load(sources); err == nil || !strings.Contains(err.Error(), want) {

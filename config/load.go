@@ -15,10 +15,6 @@ type Sources struct {
 	Environ []string            // as os.Environ gives it
 	Flags   map[string][]string // flag name to its values
 
-	// Check, if set, finds further problems in a configuration that has been
-	// read, such as names that only the caller knows. It joins Problems.
-	Check func(Config) error
-
 	// Said, if set, is called with the path of each setting that a source has a
 	// value for.
 	Said func(path string)
@@ -63,9 +59,6 @@ func Load(s Sources) (Config, error) {
 		}
 	}
 	l.problems = append(l.problems, l.cfg.Validate())
-	if s.Check != nil {
-		l.problems = append(l.problems, s.Check(l.cfg))
-	}
 	list := Problems(errors.Join(l.problems...))
 	for i, p := range list {
 		list[i] = l.places.put(p)
@@ -96,6 +89,8 @@ func (l *loader) judge(s removedSetting, warn func(error)) {
 // implied changes the defaults that other settings make wrong.
 func (l *loader) implied() {
 	l.cfg.Cache.Flight = max(l.cfg.Cache.Flight, 2*l.cfg.Chain.Timeout)
+	l.cfg.HTTP.Request = max(l.cfg.HTTP.Request, 3*l.cfg.Chain.Timeout)
+	l.cfg.HTTP.Drain = max(l.cfg.HTTP.Drain, l.cfg.HTTP.Request+drainMargin)
 	said := func(path string) bool { _, ok := l.said[path]; return ok }
 	if said("chain.nodes") && !said("chain.comet") {
 		l.cfg.Chain.Comet = nil // the default one belongs to the default node

@@ -7,13 +7,16 @@ import (
 	"net"
 	"net/url"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/proxy/cosmos"
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/collections/indexer"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -21,21 +24,18 @@ import (
 func (c Config) Validate() error {
 	v := &validation{}
 	v.tags(c)
-	v.address("listen", c.Listen)
-	if c.Admin != "none" {
-		v.address("admin", c.Admin)
-		v.check(!overlap(c.Listen, c.Admin), "admin", "%s and listen (%s) are one and the same: each listener needs a port of its own", c.Admin, c.Listen)
-	}
-	v.rpc(c)
-	v.grpc(c)
+	v.listeners(c)
 	v.chain(c.Chain)
 	v.class("classes.live", c.Classes.Live)
 	v.class("classes.params", c.Classes.Params)
 	v.redis(c)
 	v.collections(c.Collections)
+	v.routes(c)
 	v.access(c)
 	v.metadata(c.Metadata)
 	v.deadlines(c)
+	_, err := indexer.ParseNetwork(c.Index.Network...)
+	v.check(err == nil, "index.network", "%v", err)
 	if c.Index.Enabled {
 		v.index(c)
 	}
@@ -46,24 +46,27 @@ func (c Config) Validate() error {
 	return errors.Join(v.problems...)
 }
 
-// rpc checks the listener of the RPC, which has to have nodes that offer one.
-func (v *validation) rpc(c Config) {
-	if c.RPC.Listen == "" {
-		return
+// listeners checks that each has an address of its own, and something to be served.
+func (v *validation) listeners(c Config) {
+	type listener struct{ key, address string }
+	all := []listener{{"listen", c.Listen}}
+	if isNamed(c.Admin) {
+		all = append(all, listener{"admin", c.Admin})
 	}
-	v.address("rpc.listen", c.RPC.Listen)
-	v.check(len(c.Chain.Comet) > 0, "rpc.listen", "chain.comet is empty: there is no RPC to be served")
-	v.alone("rpc.listen", c.RPC.Listen, map[string]string{"listen": c.Listen, "admin": c.Admin})
-}
-
-// grpc checks the listener of gRPC, which has to have nodes that can be asked.
-func (v *validation) grpc(c Config) {
-	if c.GRPC.Listen == "" {
-		return
+	if c.RPC.Listen != "" {
+		all = append(all, listener{"rpc.listen", c.RPC.Listen})
+		v.check(len(c.Chain.Comet) > 0, "rpc.listen", "chain.comet is empty: there is no RPC to be served")
 	}
-	v.address("grpc.listen", c.GRPC.Listen)
-	v.check(c.ReadsGRPC() || slices.ContainsFunc(c.Chain.Comet, isNamed), "grpc.listen", "neither chain.grpc nor chain.comet names a node: there is nothing to be served")
-	v.alone("grpc.listen", c.GRPC.Listen, map[string]string{"listen": c.Listen, "admin": c.Admin, "rpc.listen": c.RPC.Listen})
+	if c.GRPC.Listen != "" {
+		all = append(all, listener{"grpc.listen", c.GRPC.Listen})
+		v.check(c.ReadsGRPC() || slices.ContainsFunc(c.Chain.Comet, isNamed), "grpc.listen", "neither chain.grpc nor chain.comet names a node: there is nothing to be served")
+	}
+	for i, l := range all {
+		v.address(l.key, l.address)
+		for _, other := range all[:i] {
+			v.check(!overlap(l.address, other.address), l.key, "%s and %s (%s) are one and the same: each listener needs a port of its own", l.address, other.key, other.address)
+		}
+	}
 }
 
 // isNamed tells an address from none.
@@ -71,13 +74,6 @@ func isNamed(address string) bool { return address != "none" }
 
 // ReadsGRPC says whether values of the state are read by the gRPC of a node.
 func (c Config) ReadsGRPC() bool { return slices.ContainsFunc(c.Chain.GRPC, isNamed) }
-
-// alone checks that a listener has an address of its own.
-func (v *validation) alone(key, addr string, others map[string]string) {
-	for name, other := range others {
-		v.check(!overlap(addr, other), key, "%s and %s (%s) are one and the same: each listener needs a port of its own", addr, name, other)
-	}
-}
 
 type validation struct{ problems []error }
 
@@ -181,19 +177,37 @@ func (v *validation) chain(c Chain) {
 	}
 }
 
-// Validate checks a class that has every key set, as one laid over another
-// with Over has. The errors name it by key.
-func (c Class) Validate(key string) error {
-	v := &validation{}
-	v.class(key, c)
-	return errors.Join(v.problems...)
-}
-
 func (v *validation) class(key string, c Class) {
 	f, s, e := *c.FreshBlocks, *c.StaleBlocks, *c.ErrorBlocks
 	v.check(0 <= f && f <= s && s <= e, key, "must be 0 <= fresh_blocks (%d) <= stale_blocks (%d) <= error_blocks (%d)", f, s, e)
 	v.check(0 < *c.Fresh && *c.Fresh <= *c.Stale && *c.Stale <= *c.StaleIfError, key,
 		"must be 0 < fresh (%v) <= stale (%v) <= stale_if_error (%v)", *c.Fresh, *c.Stale, *c.StaleIfError)
+}
+
+// routes checks the rows of one's own, the names of routes, and the classes that result.
+func (v *validation) routes(c Config) {
+	each("chain.rows", c.Chain.Rows, func(key, line string) {
+		_, err := cosmos.ParseRow(line)
+		v.check(err == nil, key, "%v", err)
+	})
+	var names []string
+	for _, row := range c.rows() {
+		names = append(names, row.Name)
+	}
+	for name := range c.Routes {
+		if slices.Contains(names, name) {
+			v.class("routes."+name, c.routeClass(name))
+		} else {
+			v.check(false, "routes."+name, "no such route%s", web.DidYouMean(name, names))
+		}
+	}
+}
+
+// CheckRoutes checks what depends on the dialect: rows and routes.
+func (c Config) CheckRoutes() error {
+	v := &validation{}
+	v.routes(c)
+	return errors.Join(v.problems...)
 }
 
 func (v *validation) redis(c Config) {
@@ -204,7 +218,7 @@ func (v *validation) redis(c Config) {
 		u, err := url.Parse(c.Redis.URL)
 		v.check(err == nil && slices.Contains([]string{"redis", "rediss", "unix"}, u.Scheme), "redis.url",
 			"not a redis:// or rediss:// URL, nor embedded, nor none")
-		blind := !slices.ContainsFunc(c.Chain.Comet, func(s string) bool { return s != "none" })
+		blind := !slices.ContainsFunc(c.Chain.Comet, isNamed)
 		v.check(c.Chain.ID != "" || !blind, "chain.id", "needed with a shared Redis when chain.nodes or chain.comet is none: nothing else tells chains apart")
 	}
 }
@@ -218,8 +232,6 @@ func (v *validation) collections(c Collections) {
 	if c.PublicURL != "" {
 		v.httpURL("collections.public_url", c.PublicURL)
 	}
-	v.check(0 < c.Fresh && c.Fresh <= c.Stale && c.Stale <= c.OnError, "collections",
-		"must be 0 < fresh (%v) <= stale (%v) <= stale_if_error (%v)", c.Fresh, c.Stale, c.OnError)
 }
 
 func (v *validation) metadata(m Metadata) {
@@ -231,25 +243,12 @@ func (v *validation) metadata(m Metadata) {
 	v.httpURL("metadata.provider", rest)
 }
 
-// deadlines checks that each wait ends before the one around it.
+// deadlines checks that the wait for Redis ends before those around it. The others are
+// derived of chain.timeout.
 func (v *validation) deadlines(c Config) {
-	nested := []struct {
-		key string
-		d   time.Duration
-	}{
-		{"redis.timeout", c.Redis.Timeout},
-		{"chain.timeout", c.Chain.Timeout},
-		{"http.request", c.HTTP.Request},
-		{"http.drain", c.HTTP.Drain},
-	}
-	for i := 1; i < len(nested); i++ {
-		in, out := nested[i-1], nested[i]
-		v.check(in.d < out.d, in.key, "%v must be shorter than %s (%v)", in.d, out.key, out.d)
-	}
+	v.check(c.Redis.Timeout < c.Chain.Timeout, "redis.timeout", "%v must be shorter than chain.timeout (%v)", c.Redis.Timeout, c.Chain.Timeout)
 	lease := redis.Options{}.WithDefaults().Lease
 	v.check(c.Redis.Timeout < lease, "redis.timeout", "%v must be shorter than the lease of a read (%v)", c.Redis.Timeout, lease)
-	const flight = "a read with its queueing (%v), which is twice chain.timeout, 10s at least"
-	v.check(c.Cache.Flight < c.HTTP.Request, "http.request", "%v must be longer than "+flight, c.HTTP.Request, c.Cache.Flight)
 }
 
 // origins checks what a browser's Origin header is compared with: a text that
@@ -276,16 +275,68 @@ func (v *validation) index(c Config) {
 	v.check(!strings.HasPrefix(c.Collections.Store, "http"), "index.enabled", "collections.store is another server, which fills its own")
 	v.check(len(c.Index.EVM) > 0, "index.evm", "at least one is needed")
 	each("index.evm", c.Index.EVM, v.httpURL)
-	if c.Index.Network == "custom" {
-		v.contracts(c.Index.Contracts)
+}
+
+// access checks keys, rates, networks, origins and the admin token.
+func (v *validation) access(c Config) {
+	v.check(c.Chain.Auth != "keys" || len(c.Collections.Keys) > 0, "chain.auth", "keys needs collections.keys")
+	v.keys(c.Collections.Keys)
+	v.rate("collections.rate", c.Collections.Rate)
+	v.rate("http.rate", c.HTTP.Rate)
+	each("http.trusted_proxies", c.HTTP.TrustedProxies, func(key, network string) {
+		_, err := ParseNetwork(network)
+		v.check(err == nil, key, "%v", err)
+	})
+	v.origins("http.cors_origins", c.HTTP.CORSOrigins)
+	v.admin(c.Admin, c.AdminToken)
+	v.tls(c.HTTP.TLS)
+}
+
+func (v *validation) tls(c TLS) {
+	v.check((c.Cert == "") == (c.Key == ""), "http.tls", "cert and key go together: set both or none")
+	if c.Cert != "" && c.Key != "" {
+		_, err := listener.NewCertificate(c.Cert, c.Key, nil)
+		v.check(err == nil, "http.tls.cert", "%v", err)
 	}
 }
 
-var contractAddress = regexp.MustCompile(`^0x[0-9A-Fa-f]{40}$`)
+// keys checks that no key has two names, and no name two rates.
+func (v *validation) keys(lines []string) {
+	seen, rates := map[[32]byte]bool{}, map[string]limits.Rate{}
+	each("collections.keys", lines, func(at, line string) {
+		k, err := ParseAPIKey(line)
+		if v.check(err == nil, at, "%v", err); err != nil {
+			return
+		}
+		v.check(!seen[k.SHA256], at, "the key of %s is there twice", k.Name)
+		rate, named := rates[k.Name]
+		v.check(!named || rate == k.Rate, at, "the keys of %s share a rate, but are given two", k.Name)
+		seen[k.SHA256], rates[k.Name] = true, k.Rate
+	})
+}
 
-func (v *validation) contracts(c IndexContracts) {
-	v.check(c.ChainID > 0, "index.contracts.chain_id", "%d is not the chain id of a custom network", c.ChainID)
-	for _, contract := range []struct{ key, address string }{{"registry", c.Registry}, {"licensing", c.Licensing}, {"disputes", c.Disputes}} {
-		v.check(contractAddress.MatchString(contract.address), "index.contracts."+contract.key, "%q is not 0x and 40 hexadecimal digits", contract.address)
+func (v *validation) rate(key, value string) {
+	_, err := ParseRate(value)
+	v.check(err == nil, key, "%v", err)
+}
+
+// leastToken is the length of a token, in characters, that cannot be guessed.
+const leastToken = 16
+
+func (v *validation) admin(address, token string) {
+	if address == "none" || token == "none" {
+		return
 	}
+	v.check(token == "" || len(token) >= leastToken, "admin_token", "%d characters are too few: %d at least", len(token), leastToken)
+	v.check(token != "" || isLoopback(address), "admin_token",
+		"needed, since admin (%s) can be reached from other machines: set it, or say none", address)
+}
+
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return true // a problem that is reported elsewhere
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

@@ -1,12 +1,20 @@
 package config
 
 import (
+	"cmp"
 	"encoding"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/netip"
+	"net/url"
 	"reflect"
+	"regexp"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/tipcache/tipcache/proxy/limits"
 )
 
 // parse reads the texts of a setting, one but for a list, into a field of Config.
@@ -75,4 +83,149 @@ func parseDuration(text string) (time.Duration, error) {
 		return 0, fmt.Errorf("%q has no unit: write a time such as 100ms, 5s or 1h", text)
 	}
 	return 0, fmt.Errorf("%q is not a time such as 100ms, 5s or 1h", text)
+}
+
+// Bytes is an amount of memory, written as a number or with KiB, MiB or GiB.
+type Bytes int64
+
+// Auto is an amount that depends on how much there is, written as auto.
+const Auto Bytes = -1
+
+var units = []struct {
+	name string
+	size int64
+}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
+
+// UnmarshalText reads 1024, 64KiB, 256MiB or 2GiB.
+func (b *Bytes) UnmarshalText(text []byte) error {
+	if string(text) == "auto" {
+		*b = Auto
+		return nil
+	}
+	s, size := strings.TrimSpace(string(text)), int64(1)
+	for _, u := range units {
+		if rest, ok := strings.CutSuffix(s, u.name); ok {
+			s, size = strings.TrimSpace(rest), u.size
+			break
+		}
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || n < 0 || n > (1<<62)/size {
+		return fmt.Errorf("%q is not a size such as 64KiB, 256MiB or 2GiB", text)
+	}
+	*b = Bytes(n * size)
+	return nil
+}
+
+// String writes b with the largest unit that divides it.
+func (b Bytes) String() string {
+	if b == Auto {
+		return "auto"
+	}
+	for _, u := range units {
+		if b != 0 && int64(b)%u.size == 0 {
+			return strconv.FormatInt(int64(b)/u.size, 10) + u.name
+		}
+	}
+	return "0B"
+}
+
+// A Share is how many of all: 1 is written as true, 0 as false.
+type Share float64
+
+// UnmarshalText reads true, false, or what lies between them, such as 0.01.
+func (s *Share) UnmarshalText(text []byte) error {
+	if all, err := strconv.ParseBool(string(text)); err == nil {
+		*s = 0
+		if all {
+			*s = 1
+		}
+		return nil
+	}
+	n, err := strconv.ParseFloat(string(text), 64)
+	if err != nil || !(n > 0 && n <= 1) { // a NaN is neither
+		return fmt.Errorf("%q is neither true nor false, nor a share between them such as 0.01", text)
+	}
+	*s = Share(n)
+	return nil
+}
+
+// String writes s as UnmarshalText reads it.
+func (s Share) String() string {
+	if s == 0 || s == 1 {
+		return strconv.FormatBool(s == 1)
+	}
+	return strconv.FormatFloat(float64(s), 'g', -1, 64)
+}
+
+var keyLine = regexp.MustCompile(`^([\w.-]{1,64}):([0-9A-Fa-f]{64})(?::(.+))?$`)
+
+// ParseAPIKey reads a line of collections.keys: NAME:HEX or NAME:HEX:RATE. The key
+// itself stands nowhere. Without a rate it has that of collections.rate. The error
+// does not repeat the line.
+func ParseAPIKey(line string) (key limits.Key, err error) {
+	parts := keyLine.FindStringSubmatch(line)
+	if parts == nil {
+		return key, errors.New("not NAME:HEX or NAME:HEX:RATE with a name of letters, digits, - _ and . and the 64 hex digits of a SHA-256 digest")
+	}
+	key.Name = parts[1]
+	_, _ = hex.Decode(key.SHA256[:], []byte(parts[2])) // cannot fail
+	if parts[3] != "" {
+		key.Rate, err = ParseRate(parts[3])
+	}
+	return key, err
+}
+
+var (
+	rateForm = regexp.MustCompile(`^(\d+)/([smh])(?: burst (\d+))?$`)
+	rateUnit = map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour}
+)
+
+// ParseRate reads 300/s, 300/s burst 600, 10/m, 1000/h, or 0 for no limit. As many
+// as the number may come at once unless a burst is said; one that takes more than an
+// hour to be allowed again is refused.
+func ParseRate(s string) (r limits.Rate, err error) {
+	if s == "0" {
+		return r, nil
+	}
+	if _, bare := strconv.ParseUint(s, 10, 64); bare == nil {
+		return r, fmt.Errorf("%q has no unit: write %s/s for so many a second, or a rate such as 300/s burst 600 or 1000/h", s, s)
+	}
+	parts := rateForm.FindStringSubmatch(s)
+	if parts == nil || !count(&r.Requests, parts[1]) || !count(&r.Burst, cmp.Or(parts[3], parts[1])) {
+		return limits.Rate{}, fmt.Errorf("%q is not a rate such as 300/s, 300/s burst 600 or 1000/h, nor 0 for none", s)
+	}
+	r.Per = rateUnit[parts[2]]
+	if float64(r.Per)/float64(r.Requests)*float64(r.Burst) > float64(time.Hour) {
+		return limits.Rate{}, fmt.Errorf("%q allows a burst that takes more than an hour to be allowed again", s)
+	}
+	return r, nil
+}
+
+// count reads a number from 1 to 2,147,483,647.
+func count(into *int, digits string) bool {
+	n, err := strconv.ParseInt(digits, 10, 32)
+	*into = int(n)
+	return err == nil && n > 0
+}
+
+// ParseNetwork reads a network such as 10.0.0.0/8, or an address.
+func ParseNetwork(s string) (netip.Prefix, error) {
+	if addr, err := netip.ParseAddr(s); err == nil {
+		return netip.PrefixFrom(addr, addr.BitLen()), nil
+	}
+	network, err := netip.ParsePrefix(s)
+	if err != nil {
+		return netip.Prefix{}, fmt.Errorf("%q is neither a network such as 10.0.0.0/8 nor an address", s)
+	}
+	return network.Masked(), nil
+}
+
+// Host is the part of a URL that may be shown: the rest may hold a secret.
+func Host(raw string) string {
+	_, at, ok := strings.Cut(raw, "://")
+	if u, err := url.Parse("any://" + at); ok && err == nil {
+		return cmp.Or(u.Host, "local")
+	}
+	return "?"
 }

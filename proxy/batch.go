@@ -16,30 +16,12 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain"
-	"github.com/tipcache/tipcache/proxy/cosmos"
 	questions "github.com/tipcache/tipcache/proxy/dialect"
-	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // batchRoute is the name of batches in metrics, logs and policies.
 const batchRoute = "batch"
-
-// batch is the route of several answers at one block.
-func (v *surface) batch() web.Route {
-	return web.Route{
-		Methods: []string{http.MethodGet, http.MethodHead}, Render: v.render, Handler: v.stack.Handle(batchRoute, v.render, v.serveBatch), Plan: v.planBatch,
-	}
-}
-
-// newPageKind is the kind of batches. Each of them is of state.
-func (v *surface) newPageKind(o Options) *blocks.Kind {
-	k := &blocks.Kind{Name: batchRoute, Class: blocks.Live, NoFuture: o.Cosmos == nil && o.Chain.Shape != chain.Node}
-	if o.Cosmos != nil {
-		k.Tell = func(*cache.Entry, string) blocks.Telling { return blocks.Telling{Vary: cosmos.VaryHeights} }
-	}
-	return k
-}
 
 func (v *surface) serveBatch(c *gin.Context, rec *web.Record) error {
 	if err := v.Admit(c, rec); err != nil {
@@ -75,19 +57,12 @@ func (v *surface) planBatch(r *http.Request) (p web.Plan, err error) {
 	if err != nil {
 		return p, err
 	}
-	asked, pinned, err := v.reader.Forecast(r, &b.query)
-	if err != nil {
-		return p, err
-	}
 	var paths []string
 	for _, m := range b.members {
 		paths = append(paths, m.path)
 	}
-	p = web.Plan{Route: batchRoute, Class: string(v.page.Class), Asks: "the cache for " + strings.Join(paths, ", ") + ", all at one block", Origin: "the cache", Query: asked}
-	if pinned > 0 {
-		p.Class = "pinned"
-	}
-	return p, nil
+	p, _, err = v.reader.Forecast(r, &b.query, web.Plan{Route: batchRoute, Asks: "the cache for " + strings.Join(paths, ", ") + ", all at one block", Origin: "the cache"})
+	return p, err
 }
 
 // A batch is a request for several answers at one block.
@@ -106,9 +81,9 @@ type member struct {
 
 // readBatch reads what a request asks for.
 func (v *surface) readBatch(r *http.Request) (*batch, error) {
-	paths := r.URL.Query()[stream.PathParameter]
-	if len(paths) == 0 || len(paths) > blocks.MaxBatchPaths {
-		return nil, web.BadInput("path is given %d times; expected 1 to %d, each a path of this server with its query", len(paths), blocks.MaxBatchPaths)
+	paths, err := pathsOf(r, blocks.MaxBatchPaths)
+	if err != nil {
+		return nil, err
 	}
 	heights, err := v.ReadHeights(r)
 	if err != nil {

@@ -72,7 +72,7 @@ func startChain(t *testing.T, o proxy.Options) *chainService {
 func startChainWithout(t testing.TB, o proxy.Options) *chainService {
 	t.Helper()
 	p, chain := newChainProxy(t, o)
-	return &chainService{Server: startServer(t, p.Handler(), o.Web.Lane, nil), proxy: p, chain: chain}
+	return &chainService{Server: startServer(t, p, o.Web.Lane, nil), proxy: p, chain: chain}
 }
 
 // An exchange is an answer as a client has it.

@@ -28,7 +28,7 @@ func openList(b *testing.B, items int) http.Handler {
 		page.Items[i].Address = fmt.Sprintf("0x%040X", i)
 	}
 	store.will(func(context.Context, collections.Query) (collections.Page, error) { return page, nil })
-	return p.Handler()
+	return p
 }
 
 // measurePosts posts the bodies that next makes, through the whole handler.

@@ -157,7 +157,7 @@ func FuzzBody(f *testing.F) {
 		asked = nil
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, listPath, strings.NewReader(string(body)))
 		w := httptest.NewRecorder()
-		p.Handler().ServeHTTP(w, r)
+		p.ServeHTTP(w, r)
 		if !json.Valid(w.Body.Bytes()) || !utf8.Valid(w.Body.Bytes()) {
 			t.Errorf("answered %q", w.Body)
 		}

@@ -141,7 +141,7 @@ func TestABodyAskedAgainAllocatesLittle(t *testing.T) {
 	body := strings.NewReader(`{"orderBy":"updatedAt","orderDirection":"desc","where":{"collectionAddresses":["` + wow + `"]}}`)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, listPath, body)
 	r.Header.Set("X-Api-Key", testKey)
-	w, h := &discard{http.Header{}}, p.Handler()
+	w, h := &discard{http.Header{}}, p
 	n := testing.AllocsPerRun(200, func() {
 		_, _ = body.Seek(0, io.SeekStart)
 		h.ServeHTTP(w, r)
@@ -161,7 +161,7 @@ func TestALongBodyIsNotCopied(t *testing.T) {
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, listPath, strings.NewReader(body))
 	r.Header.Set("X-Api-Key", testKey)
 	w := httptest.NewRecorder()
-	p.Handler().ServeHTTP(w, r)
+	p.ServeHTTP(w, r)
 	runtime.ReadMemStats(&after)
 	if w.Code != http.StatusUnprocessableEntity {
 		t.Fatalf("status %d: %s", w.Code, w.Body)

@@ -40,7 +40,7 @@ func newLongList(t *testing.T, o listing.Options, change ...func(*proxy.Options)
 		page[i] = worldOfWomen()
 	}
 	store.hold(page...)
-	return p.Handler(), store
+	return p, store
 }
 
 func TestPagesAreTheSameInEveryCodingAtEveryHost(t *testing.T) {

@@ -12,25 +12,69 @@ import (
 	"github.com/tipcache/tipcache/proxy"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
 // followed is a list service whose store counts its changes.
 func followed(t *testing.T, policy cache.Policy, options ...func(*proxy.Options)) (s *listService, change func(to int64)) {
-	var known atomic.Int64
-	s = startList(t, listing.Options{
-		Policy: policy,
-		Progress: func() listing.Progress {
-			return listing.Progress{Generation: known.Load(), Behind: 3500 * time.Millisecond}
-		},
-	}, options...)
+	known := watchedAt(collections.Mark{})
+	s = startList(t, listing.Options{Policy: policy, Watch: known}, options...)
 	return s, func(to int64) {
 		s.store.will(func(context.Context, collections.Query) (collections.Page, error) {
 			c := worldOfWomen()
 			c.LicensesCount = to
 			return collections.Page{Items: []collections.Collection{c}, Total: 1, Generation: to}, nil
 		})
-		known.Store(to)
+		known.to(collections.Mark{Generation: to, Cursor: ledger.Cursor{Chain: 1}})
 	}
+}
+
+// A watched store has come to the block of 3.5 s ago.
+type watched struct {
+	mark  atomic.Pointer[collections.Mark]
+	moved atomic.Pointer[chan struct{}] // closed, and replaced, at each other mark
+}
+
+func watchedAt(m collections.Mark) *watched {
+	w, moved := &watched{}, make(chan struct{})
+	w.moved.Store(&moved)
+	w.to(m)
+	return w
+}
+
+func (w *watched) to(m collections.Mark) {
+	w.mark.Store(&m)
+	moved := make(chan struct{})
+	close(*w.moved.Swap(&moved))
+}
+
+func (w *watched) Mark() *collections.Mark {
+	m := *w.mark.Load()
+	m.Cursor.Time = time.Now().Add(-3500 * time.Millisecond)
+	return &m
+}
+
+func (w *watched) Counted(generation int64) int64 {
+	return map[int64]int64{1: 105, 2: 106, 3: 107}[generation]
+}
+
+func (w *watched) Await(ctx context.Context, block int64) error {
+	for {
+		moved := *w.moved.Load()
+		if w.mark.Load().Cursor.Block >= block {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// countedTo is the mark of a store that follows a chain.
+func countedTo(generation, block int64) collections.Mark {
+	return collections.Mark{Generation: generation, Total: 1, Cursor: ledger.Cursor{Chain: 1, Block: block}}
 }
 
 // aDay is a policy by which seconds make nothing old, so that it is no matter
@@ -82,37 +126,22 @@ func TestAnUnchangedPageIsReadAnewForItsMetadata(t *testing.T) {
 }
 
 // indexed is a list service whose store follows a chain.
-func indexed(t *testing.T) (s *listService, to func(listing.Progress)) {
+func indexed(t *testing.T) (s *listService, to func(collections.Mark)) {
 	return indexedWithin(t, 10*time.Second)
 }
 
 // indexedWithin starts one whose requests wait so long for a block.
-func indexedWithin(t *testing.T, wait time.Duration) (s *listService, to func(listing.Progress)) {
-	var known atomic.Pointer[listing.Progress]
-	known.Store(&listing.Progress{})
-	s = startList(t, listing.Options{
-		Policy: aDay, MinHeightWait: wait,
-		Progress: func() listing.Progress { return *known.Load() },
-		Counted:  func(generation int64) int64 { return map[int64]int64{1: 105, 2: 106, 3: 107}[generation] },
-		Await: func(ctx context.Context, block int64) error {
-			for known.Load().Block < block {
-				select {
-				case <-time.After(5 * time.Millisecond):
-				case <-ctx.Done():
-					return ctx.Err()
-				}
-			}
-			return nil
-		},
-	})
-	return s, func(p listing.Progress) {
+func indexedWithin(t *testing.T, wait time.Duration) (s *listService, to func(collections.Mark)) {
+	known := watchedAt(collections.Mark{})
+	s = startList(t, listing.Options{Policy: aDay, MinHeightWait: wait, Watch: known, Filled: true})
+	return s, func(m collections.Mark) {
 		s.store.will(func(context.Context, collections.Query) (collections.Page, error) {
-			if p.Block == 0 {
-				return collections.Page{Items: []collections.Collection{}, Generation: p.Generation}, nil
+			if m.Total == 0 {
+				return collections.Page{Items: []collections.Collection{}, Generation: m.Generation}, nil
 			}
-			return collections.Page{Items: []collections.Collection{worldOfWomen()}, Total: 1, Generation: p.Generation}, nil
+			return collections.Page{Items: []collections.Collection{worldOfWomen()}, Total: 1, Generation: m.Generation}, nil
 		})
-		known.Store(&p)
+		known.to(m)
 	}
 }
 
@@ -124,25 +153,24 @@ func TestAPageSaysItsBlock(t *testing.T) {
 			t.Errorf("status %d, block %q, want %q: %s", res.StatusCode, res.Header.Get("X-Evm-Block"), want, body)
 		}
 	}
-	to(listing.Progress{Generation: 1, Block: 100})
+	to(countedTo(1, 100))
 	says("100")
-	to(listing.Progress{Generation: 1, Block: 105}) // blocks without events
+	to(countedTo(1, 105)) // blocks without events
 	says("105")
 	if s.store.calls.Load() != 1 {
 		t.Errorf("the store was asked %d times", s.store.calls.Load())
 	}
-	to(listing.Progress{Generation: 2, Block: 106})
+	to(countedTo(2, 106))
 	says("106")
 	s.store.fail(errSilent)
-	p := listing.Progress{Generation: 3, Block: 107}
-	to(p)
+	to(countedTo(3, 107))
 	s.store.fail(errSilent)
 	says("106") // an outdated page
 }
 
 func TestABlockIsWaitedFor(t *testing.T) {
 	hasty, at := indexedWithin(t, 20*time.Millisecond)
-	at(listing.Progress{Generation: 1, Block: 100})
+	at(countedTo(1, 100))
 	for block, want := range map[string]int{"100": 200, "1": 200, "101": 504, "0": 400, "-1": 400, "+5": 400, "x": 400, "99999999999999999999": 400} {
 		res, body := hasty.post(t, `{}`, "X-Min-Evm-Block", block)
 		if res.StatusCode != want || want == 504 && !strings.Contains(body, "block 101 has not been counted; the last one is 100") {
@@ -154,12 +182,12 @@ func TestABlockIsWaitedFor(t *testing.T) {
 	}
 	s, to := indexed(t)
 	ask := func(block string) (*http.Response, string) { return s.post(t, `{}`, "X-Min-Evm-Block", block) }
-	to(listing.Progress{Generation: 1, Block: 100})
-	time.AfterFunc(50*time.Millisecond, func() { to(listing.Progress{Generation: 2, Block: 101}) })
+	to(countedTo(1, 100))
+	time.AfterFunc(50*time.Millisecond, func() { to(countedTo(2, 101)) })
 	if res, body := ask("101"); res.StatusCode != http.StatusOK || res.Header.Get("X-Evm-Block") != "101" {
 		t.Errorf("status %d, block %s: %s", res.StatusCode, res.Header.Get("X-Evm-Block"), body)
 	}
-	to(listing.Progress{Generation: 3}) // it was imported
+	to(collections.Mark{Generation: 3, Total: 1}) // it was imported
 	if res, body := ask("101"); res.StatusCode != http.StatusBadRequest || !strings.Contains(body, "no indexer fills this store") {
 		t.Errorf("status %d: %s", res.StatusCode, body)
 	}
@@ -167,12 +195,12 @@ func TestABlockIsWaitedFor(t *testing.T) {
 
 func TestAStoreThatIsBeingFilledIsNotAnEmptyOne(t *testing.T) {
 	s, to := indexed(t)
-	to(listing.Progress{Generation: 1, Filling: true})
+	to(collections.Mark{Generation: 1})
 	if res, body := s.post(t, `{}`); res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" ||
 		!strings.Contains(body, "filled for the first time") {
 		t.Errorf("status %d: %s", res.StatusCode, body)
 	}
-	to(listing.Progress{Generation: 1, Block: 5})
+	to(countedTo(1, 5))
 	if res, body := s.post(t, `{}`); res.StatusCode != http.StatusOK {
 		t.Errorf("status %d: %s", res.StatusCode, body)
 	}

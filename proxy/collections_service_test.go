@@ -136,7 +136,7 @@ func startListWithout(t testing.TB, o listing.Options, change ...func(*proxy.Opt
 	var fast web.Lane
 	change = append([]func(*proxy.Options){knownAs("https://host")}, append(change, func(o *proxy.Options) { fast = o.Web.Lane })...)
 	p, store := newListProxy(t, o, change...)
-	return &listService{Server: startServer(t, p.Handler(), fast, nil), proxy: p, store: store}
+	return &listService{Server: startServer(t, p, fast, nil), proxy: p, store: store}
 }
 
 // withKeys replaces the test's key.
@@ -238,7 +238,7 @@ func schemaOf(t *testing.T, p *proxy.Server, scheme, host string) string {
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, scheme+"://x"+listPath, strings.NewReader(`{}`))
 	r.Host = host
 	w := httptest.NewRecorder()
-	p.Handler().ServeHTTP(w, r)
+	p.ServeHTTP(w, r)
 	var url string
 	if _, err := fmt.Sscanf(w.Body.String(), `{"$schema":%q,`, &url); err != nil {
 		t.Fatalf("%v in %s", err, w.Body)

@@ -84,7 +84,7 @@ func TestAnAnswerThatCannotBeSentEndsTheConnection(t *testing.T) {
 		return &node.Answer{Status: http.StatusOK, Height: standstill, Body: []byte(body)}, nil
 	})
 	ended := make(chan bool, 1)
-	s := httptest.NewUnstartedServer(p.Handler())
+	s := httptest.NewUnstartedServer(p)
 	s.Listener = webtest.Listener{Listener: s.Listener, Ended: func() { ended <- true }}
 	s.Config.ConnContext, s.Config.WriteTimeout = web.ConnContext, 200*time.Millisecond
 	s.Start()

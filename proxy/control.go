@@ -85,8 +85,15 @@ func (s *Server) Listen(r *http.Request) *web.Listener { return s.stack.Listen(r
 
 // Trusts tells whether an address is that of a trusted proxy, behind which there
 // are many clients.
-func (s *Server) Trusts(addr netip.Addr) bool { return s.stack.Trusts(addr) }
+func (s *Server) Trusts(addr netip.Addr) bool { return s.stack.Admission.Trusts(addr) }
 
 // Forget has the fast lane forget all requests: what they ask for has become
 // another thing, or is gone.
 func (s *Server) Forget() { s.stack.Forget() }
+
+// Drain ends the streams, whose clients are told to come again, and begins no more. Clients that keep a
+// connection are asked to open the next one elsewhere. It is for the beginning of a shutdown.
+func (s *Server) Drain() {
+	s.stack.Drain()
+	s.streams.Drain()
+}

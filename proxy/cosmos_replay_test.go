@@ -16,9 +16,9 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/upstream/devnet"
-	"github.com/tipcache/tipcache/upstream/devnet/cosmos/exchanges"
 	"github.com/tipcache/tipcache/upstream/devnet/devnettest"
 	"github.com/tipcache/tipcache/upstream/node"
+	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
 
 // An sdkService is a server before a simulated chain of the SDK that stands still.
@@ -76,7 +76,7 @@ func (s *sdkService) waitTip(t *testing.T) {
 }
 
 // An sdkExchange is a recorded one, or one like it.
-type sdkExchange struct{ exchanges.Exchange }
+type sdkExchange struct{ nodetest.Exchange }
 
 // send makes the request byte for byte, at the node or at the server.
 func (x sdkExchange) send(t *testing.T, base string) (*http.Response, string) {
@@ -152,7 +152,6 @@ var better = map[string]struct {
 	"cors_preflight_height":              {204, "pages may send the height"},
 	"cors_options_plain":                 {501, "it is no preflight"},
 	"post_broadcast_same_again":          {200, "nothing was broadcast before it"},
-	"search_page_beyond":                 {500, "that block had more transactions"},
 	"pruned_txs_block_18":                {200, "that chain had other transactions in the block"},
 }
 
@@ -166,7 +165,7 @@ func TestTheRecordingsOfTheSDKAreAnsweredAsRecorded(t *testing.T) {
 		"":          newSDK(t, devnet.Options{StartHeight: 870}, nil),
 	}
 	services["restart"].Node().Restart()
-	for _, e := range exchanges.All(t) {
+	for _, e := range nodetest.Exchanges(t, "../upstream/devnet/cosmos/testdata/exchanges.jsonl") {
 		x := sdkExchange{e}
 		if strings.HasPrefix(x.Name, "rpc_") {
 			continue // those are CometBFT's

@@ -22,8 +22,8 @@ import (
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	sdk "github.com/tipcache/tipcache/upstream/devnet/cosmos"
-	"github.com/tipcache/tipcache/upstream/devnet/cosmos/exchanges"
 	"github.com/tipcache/tipcache/upstream/node"
+	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
 
 const (
@@ -41,7 +41,7 @@ func (s *sdkService) get(t *testing.T, path string, headers ...string) (*http.Re
 
 func (s *sdkService) do(t *testing.T, method, path, body string, headers ...string) (*http.Response, string) {
 	t.Helper()
-	x := sdkExchange{exchanges.Exchange{Name: path, Method: method, Body: body}}
+	x := sdkExchange{nodetest.Exchange{Name: path, Method: method, Body: body}}
 	x.Path, x.Query, _ = strings.Cut(path, "?")
 	for i := 0; i < len(headers); i += 2 {
 		x.Headers = append(x.Headers, [2]string{headers[i], headers[i+1]})
@@ -111,7 +111,7 @@ func TestAnErrorOfTheStateIsKeptForItsBlock(t *testing.T) {
 func TestATransactionIsFoundInTheBlockAfter(t *testing.T) {
 	s := newSDK(t, devnet.Options{}, nil)
 	var send string
-	for _, x := range exchanges.All(t) {
+	for _, x := range nodetest.Exchanges(t, "../upstream/devnet/cosmos/testdata/exchanges.jsonl") {
 		if x.Name == "post_broadcast_sync_ok" {
 			send = x.Body
 		}

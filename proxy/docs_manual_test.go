@@ -157,3 +157,18 @@ func TestTheManualOfAChainOfTheSDKAsksThePathsOfItsRows(t *testing.T) {
 		}
 	}
 }
+
+// Replicas whose pages differ have each a validator of its own.
+func TestEachStartMakesTheSameManual(t *testing.T) {
+	first := ""
+	for range 5 {
+		p, _ := newChainProxy(t, proxy.Options{Cosmos: &proxy.Cosmos{}})
+		page := inProcess(p, "/docs", "").Body.String()
+		if first == "" {
+			first = page
+		}
+		if page != first {
+			t.Fatal("another start makes another page")
+		}
+	}
+}

@@ -77,12 +77,13 @@ func TestAcceptEncoding(t *testing.T) {
 		{"br", "br", "br"},
 		{"zstd", "zstd", "zstd"},
 		{"upper case", "GZIP", "gzip"},
-		{"what browsers send", "gzip, deflate, br, zstd", "br"},
+		{"what browsers send", "gzip, deflate, br, zstd", "zstd"},
+		{"what other browsers send", "gzip, deflate, br", "br"},
 		{"what older browsers send", "gzip, deflate", "gzip"},
 		{"all but br", "gzip,zstd", "zstd"},
 		{"what is not served", "deflate, compress", ""},
-		{"anything", "*", "br"},
-		{"anything but br", "br;q=0, *", "zstd"},
+		{"anything", "*", "zstd"},
+		{"anything but zstd", "zstd;q=0, *", "br"},
 		{"anything, but rather gzip", "*;q=0.5, gzip;q=0.9", "gzip"},
 		{"nothing at all", "*;q=0", ""},
 		{"a preference for gzip", "br;q=0.8, gzip;q=1.0", "gzip"},
@@ -94,7 +95,7 @@ func TestAcceptEncoding(t *testing.T) {
 		{"rather the plain body", "gzip;q=0.5, identity", ""},
 		{"either", "gzip;q=0.5, identity;q=0.5", "gzip"},
 		{"not the plain body", "identity;q=0, gzip;q=0.1", "gzip"},
-		{"anything but the plain body", "identity;q=0, *;q=0.1", "br"},
+		{"anything but the plain body", "identity;q=0, *;q=0.1", "zstd"},
 		{"a refusal of all there is", "identity;q=0", ""},
 		{"spaces", " gzip ; q=0.5 ,\tbr ;q=0.4", "gzip"},
 		{"a capital Q", "gzip;Q=0", ""},
@@ -179,7 +180,8 @@ func TestLargeBodiesPreferSpeed(t *testing.T) {
 // Any client can ask for a list at as many limits as there are, each of them once.
 func TestBrotliIsForLongBodiesThatAreAskedForAgain(t *testing.T) {
 	for sent, want := range map[string][]string{
-		"gzip, br, zstd":    {"zstd", "br", "br"},
+		"gzip, br, zstd":    {"zstd", "zstd", "zstd"},
+		"br, zstd;q=0.9":    {"zstd", "br", "br"},
 		"gzip;q=0.5, br":    {"gzip", "br", "br"},
 		"br":                {"", "br", "br"},
 		"br, identity;q=0":  {"br", "br", "br"}, // it must have it

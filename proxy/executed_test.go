@@ -87,7 +87,7 @@ func TestAWalletsBlockCountsWithTheBlockAfterIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &chainService{Server: startServer(t, p.Handler(), nil, nil)}
+	s := &chainService{Server: startServer(t, p, nil, nil)}
 	eventually(t, "the tip", func() bool { return nodes.Tip().Known && nodes.Tip().Height == d.Height() })
 
 	stake := d.EVM().Height() // the block that the newest carries

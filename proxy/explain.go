@@ -197,7 +197,11 @@ func (s *Server) inspect(ctx context.Context, e *Explanation, p web.Plan) {
 	q := p.Query
 	found, now := s.o.Cache.Inspect(ctx, q), time.Now()
 	e.Route, e.Class, e.Asks = p.Route, p.Class, p.Asks
-	e.Key, e.Chain, e.Tip, e.Policy = q.Key, found.Namespace, q.Tip, explainPolicy(q.Policy)
+	e.Key, e.Chain, e.Tip = q.Key, found.Namespace, q.Tip
+	e.Policy = &ExplainedClass{
+		FreshBlocks: q.Policy.FreshBlocks, StaleBlocks: q.Policy.StaleBlocks, ErrorBlocks: q.Policy.ErrorBlocks,
+		Fresh: q.Policy.Fresh.String(), Stale: q.Policy.Stale.String(), StaleIfError: q.Policy.StaleIfError.String(), Immutable: q.Policy.Immutable,
+	}
 	e.Memory, e.Redis = explainEntry(found.Memory, now), explainEntry(found.Shared, now)
 	e.RedisState = found.SharedState
 	if found.SharedErr != nil {
@@ -208,25 +212,11 @@ func (s *Server) inspect(ctx context.Context, e *Explanation, p web.Plan) {
 	}
 	e.Verdict = found.Forecast.String()
 	e.Why = reasoning{q, found, p.Origin, now}.sentence()
-	e.ReadAhead, e.FastLane = found.Ahead, s.fastLane(found)
-}
-
-// fastLane says whether the fast lane may answer a request like this one.
-func (s *Server) fastLane(found cache.Inspection) string {
-	why := s.stack.NoLane()
-	if why == "" && (found.Forecast != cache.Hit || found.Store != "memory") {
-		why = "memory has no fresh answer"
-	}
-	if why == "" {
-		return "yes, for what was asked before"
-	}
-	return "no: " + why
-}
-
-func explainPolicy(p cache.Policy) *ExplainedClass {
-	return &ExplainedClass{
-		FreshBlocks: p.FreshBlocks, StaleBlocks: p.StaleBlocks, ErrorBlocks: p.ErrorBlocks,
-		Fresh: p.Fresh.String(), Stale: p.Stale.String(), StaleIfError: p.StaleIfError.String(), Immutable: p.Immutable,
+	e.ReadAhead, e.FastLane = found.Ahead, "yes, for what was asked before"
+	if why := s.stack.NoLane(); why != "" {
+		e.FastLane = "no: " + why
+	} else if found.Forecast != cache.Hit || found.Store != "memory" {
+		e.FastLane = "no: memory has no fresh answer"
 	}
 }
 

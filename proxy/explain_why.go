@@ -27,11 +27,22 @@ func (r reasoning) sentence() string {
 	case cache.Hit:
 		return at + " So it is served as it is."
 	case cache.StaleHit:
-		return at + " So it is served at once, and " + r.origin + " is asked anew in the background." + r.renewal()
+		at += " So it is served at once, and " + r.origin + " is asked anew in the background."
+		switch {
+		case r.found.Renewing:
+			at += " That is under way."
+		case r.found.LastFailure != nil:
+			at += fmt.Sprintf(" The last try failed: %v.", r.found.LastFailure)
+		}
+		return at
 	case cache.StaleError:
 		return fmt.Sprintf("%s The last try failed (%v), so nobody waits for %s: the answer stands in, and the next try is in the background.", at, r.found.LastFailure, r.origin)
 	default:
-		return at + " So " + r.origin + " is asked." + r.wait() + r.fallback()
+		at += " So " + r.origin + " is asked."
+		if r.found.Lease > 0 {
+			at += fmt.Sprintf(" Another replica is doing so: the request waits for that one, as long as it shows a sign of life within %s.", ago(r.found.Lease))
+		}
+		return at + r.fallback()
 	}
 }
 
@@ -93,26 +104,6 @@ func (r reasoning) bounds(at cache.Stored) string {
 		words = append(words, "or past stale_if_error "+p.StaleIfError.String())
 	}
 	return strings.Join(words, ", ")
-}
-
-// renewal says what keeps a stale answer from being read anew.
-func (r reasoning) renewal() string {
-	switch {
-	case r.found.Renewing:
-		return " That is under way."
-	case r.found.LastFailure != nil:
-		return fmt.Sprintf(" The last try failed: %v.", r.found.LastFailure)
-	default:
-		return ""
-	}
-}
-
-// wait says that another replica is asking already.
-func (r reasoning) wait() string {
-	if r.found.Lease <= 0 {
-		return ""
-	}
-	return fmt.Sprintf(" Another replica is doing so: the request waits for that one, as long as it shows a sign of life within %s.", ago(r.found.Lease))
 }
 
 // fallback says what is served should the origin fail, or be slow.

@@ -139,15 +139,11 @@ func TestWhatIsToldOfAPastBlock(t *testing.T) {
 		{"whether or not the header says so, too", 0, nothingHappens, pinned,
 			told{"public, max-age=86400, immutable", "0", `tipcache; hit; detail="memory"`}},
 	})
-	for name, o := range map[string]proxy.Options{
-		"private, max-age=86400": {Chain: chain.Options{Auth: true}, Web: web.Options{Keys: []limits.Key{keyOf("a", "key")}}},
-		"public, max-age=86400":  {Web: web.Options{Resettable: true}},
-	} {
-		age(t, anyPath+"?x-block-height=100", o, []aging{
-			{"where a key is required, or the chain may be reset", 0, nothingHappens, [2]string{"X-Api-Key", "key"},
-				told{name, "", `tipcache; fwd=uri-miss; stored`}},
-		})
-	}
+	o := proxy.Options{Chain: chain.Options{Auth: true}, Web: web.Options{Keys: []limits.Key{keyOf("a", "key")}}}
+	age(t, anyPath+"?x-block-height=100", o, []aging{
+		{"where a key is required", 0, nothingHappens, [2]string{"X-Api-Key", "key"},
+			told{"private, max-age=86400", "", `tipcache; fwd=uri-miss; stored`}},
+	})
 }
 
 func TestWhatIsToldOfAnAnswerThatSaysNo(t *testing.T) {

@@ -135,6 +135,27 @@ func TestTheLaneAnswersAsTheHandlerDoes(t *testing.T) {
 	}
 }
 
+// What is counted stays what it was when the next request comes on the same connection.
+func TestWhatTheLaneCountsOutlivesTheBytesOfTheRequest(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewPedanticRegistry()
+	client := dial(t, startChain(t, proxy.Options{Web: web.Options{Registerer: registry}}).Listener.Addr())
+	for range 5 {
+		client.ask(t, "GET /staking/pool HTTP/1.1\r\nHost: x\r\n\r\n")
+	}
+	client.ask(t, "GET /staking/pool HTTP/1.1\r\nHost: x\r\nIf-None-Match: *\r\n\r\n") // the first 304 is the lane's
+	client.ask(t, "HEAD /staking/params HTTP/1.1\r\nHost: x\r\n\r\n")
+	method := regexp.MustCompile(`method:"([^"]*)"`)
+	for _, counter := range counted(t, registry, "tipcache_proxy_requests_total") {
+		if got := method.FindStringSubmatch(counter); got == nil || got[1] != "GET" && got[1] != "HEAD" {
+			t.Errorf("counted: %s", counter)
+		}
+	}
+	if got := strings.Join(counted(t, registry, "tipcache_proxy_requests_total"), "\n"); !strings.Contains(got, `"304"`) {
+		t.Errorf("no 304 among\n%s", got)
+	}
+}
+
 // compareRepeated sends each request often enough for the lane to answer it.
 func compareRepeated(t *testing.T, without, with *line, requests []string) {
 	t.Helper()

@@ -12,10 +12,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// Drain ends the streams, whose clients are told to come again, and begins no
-// more. It is for the beginning of a shutdown.
-func (s *Server) Drain() { s.streams.Drain() }
-
 // stream streams the answer of a route.
 func (v *surface) stream(rt web.Route) gin.HandlerFunc {
 	return v.streams.Handle(rt.Render, v.Admit, func(r *http.Request) ([]stream.Source, error) {
@@ -24,26 +20,11 @@ func (v *surface) stream(rt web.Route) gin.HandlerFunc {
 	})
 }
 
-// poll answers a route's polls.
-func (v *surface) poll(rt web.Route) gin.HandlerFunc {
-	return v.streams.Poll(rt, v.Admit, blocks.RestorePinned)
-}
-
-// live is the stream of several answers.
-func (v *surface) live() web.Route {
-	return web.Route{
-		Methods: []string{http.MethodGet, http.MethodHead}, Render: v.render, Handler: v.streams.Handle(v.render, v.Admit, v.liveSources),
-		Plan: func(*http.Request) (web.Plan, error) {
-			return web.Plan{}, web.BadInput("%s streams the answers of other paths: ask about these", stream.LivePath)
-		},
-	}
-}
-
 // liveSources are the feeds of the paths that a request for /live names.
 func (v *surface) liveSources(r *http.Request) ([]stream.Source, error) {
-	paths := r.URL.Query()[stream.PathParameter]
-	if len(paths) == 0 || len(paths) > stream.MaxLivePaths {
-		return nil, web.BadInput("path is given %d times; expected 1 to %d, each a path of this server with its query", len(paths), stream.MaxLivePaths)
+	paths, err := pathsOf(r, stream.MaxLivePaths)
+	if err != nil {
+		return nil, err
 	}
 	r = blocks.Together(r)
 	sources := make([]stream.Source, len(paths))
@@ -55,6 +36,15 @@ func (v *surface) liveSources(r *http.Request) ([]stream.Source, error) {
 		sources[i] = stream.Source{Path: path, Feed: feed}
 	}
 	return sources, nil
+}
+
+// pathsOf are the paths that a request names: at least one, and at most so many.
+func pathsOf(r *http.Request, most int) ([]string, error) {
+	paths := r.URL.Query()[stream.PathParameter]
+	if len(paths) == 0 || len(paths) > most {
+		return nil, web.BadInput("path is given %d times; expected 1 to %d, each a path of this server with its query", len(paths), most)
+	}
+	return paths, nil
 }
 
 // feedOf finds the feed of a path and query, with the headers of the request that

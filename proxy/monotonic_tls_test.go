@@ -22,7 +22,7 @@ type secureClient struct {
 func startSecure(t *testing.T, major int, o proxy.Options) (*fakeChain, *secureClient) {
 	t.Helper()
 	p, chain := newChainProxy(t, o)
-	s := unstarted(t, p.Handler(), nil, nil)
+	s := unstarted(t, p, nil, nil)
 	s.EnableHTTP2 = major == 2
 	s.StartTLS()
 	c := s.Client()

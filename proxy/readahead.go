@@ -2,11 +2,9 @@ package proxy
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/tipcache/tipcache/cache/ahead"
-	"github.com/tipcache/tipcache/proxy/blocks"
 )
 
 // ReadAhead says how much is read when a block comes, before a client asks.
@@ -18,13 +16,6 @@ type ReadAhead struct {
 // DefaultReadAhead is the share of a server that is not told otherwise. Options
 // leave it out: their zero share is never.
 const DefaultReadAhead = 0.1
-
-func (r ReadAhead) validate() error {
-	if r.Share > 0 && r.Room == nil {
-		return errors.New("proxy: ReadAhead.Room is required")
-	}
-	return nil
-}
 
 // Run reads ahead at every block until ctx ends, and returns once what it has
 // begun is over.
@@ -41,19 +32,13 @@ func (s *Server) Run(ctx context.Context) {
 				Time: time.Duration(s.o.ReadAhead.Share * float64(tip.Interval)),
 			})
 		}
-		awaitBlock(ctx, s.o.Chain.Nodes, last)
+		within, cancel := context.WithTimeout(ctx, lookAgain)
+		if s.o.Chain.Nodes.WaitHeight(within, last+1) != nil {
+			<-within.Done()
+		}
+		cancel()
 	}
 }
 
 // lookAgain is how long a block is waited for: the chain may have been set back.
 const lookAgain = 5 * time.Second
-
-// awaitBlock returns when a block has come after another one, and else after a
-// while.
-func awaitBlock(ctx context.Context, nodes blocks.Nodes, after int64) {
-	ctx, cancel := context.WithTimeout(ctx, lookAgain)
-	defer cancel()
-	if nodes.WaitHeight(ctx, after+1) != nil {
-		<-ctx.Done()
-	}
-}

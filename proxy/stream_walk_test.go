@@ -64,7 +64,7 @@ func TestAStreamOfSeveralPagesWaitsForTheBlockOfTheirWalkOnce(t *testing.T) {
 		began, w := time.Now(), httptest.NewRecorder()
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodHead, "/live?path="+next+strings.Repeat("&path="+next, 19), nil)
 		r.Header.Set("Accept", "text/event-stream")
-		p.Handler().ServeHTTP(w, r)
+		p.ServeHTTP(w, r)
 		if waited := time.Since(began); w.Code != http.StatusOK || waited != 4*time.Second {
 			t.Errorf("status %d after %v, want one wait of two blocks", w.Code, waited)
 		}

@@ -70,7 +70,7 @@ func startTurns(t *testing.T, n http.Handler) (url string, queued func(int)) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return startServer(t, p.Handler(), nil, nil).URL, func(want int) {
+	return startServer(t, p, nil, nil).URL, func(want int) {
 		t.Helper()
 		eventually(t, fmt.Sprintf("a queue of %d", want), func() bool {
 			return strings.HasSuffix(counted(t, registry, "tipcache_node_queue_length")[0], fmt.Sprintf(" %d", want))

@@ -71,7 +71,7 @@ func TestClientsOfHTTP2ThatGrantNoWindowMakeRoom(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := httptest.NewUnstartedServer(p.Handler())
+			s := httptest.NewUnstartedServer(p)
 			_ = s.Listener.Close()
 			s.Listener, s.Config.ConnContext, s.Config.ConnState, s.EnableHTTP2 = l, web.ConnContext, web.ConnState, true
 			s.Config.WriteTimeout = time.Minute

@@ -69,7 +69,7 @@ func TestClientsThatDoNotReadMakeRoom(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := httptest.NewUnstartedServer(p.Handler())
+			s := httptest.NewUnstartedServer(p)
 			_ = s.Listener.Close()
 			s.Listener, s.Config.ConnContext, s.Config.ConnState = l, web.ConnContext, web.ConnState
 			s.Start()

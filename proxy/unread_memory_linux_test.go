@@ -59,7 +59,7 @@ func startUnread(t *testing.T, memory int64, fast web.Lane, start func(*httptest
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(p.Handler().ServeHTTP))
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(p.ServeHTTP))
 	_ = s.Listener.Close()
 	s.Listener, s.Config.ConnContext, s.Config.ConnState = l, web.ConnContext, web.ConnState
 	start(s.Server)

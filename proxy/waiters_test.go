@@ -74,7 +74,7 @@ func TestAClientHasAShareOfThePlacesToWaitForABlock(t *testing.T) {
 			Limits: limits.Limits{TrustedProxies: proxies},
 		},
 	})
-	c := &crowd{T: t, handler: p.Handler(), ended: make(chan *httptest.ResponseRecorder, 1000), ask: func(ctx context.Context) *http.Request {
+	c := &crowd{T: t, handler: p, ended: make(chan *httptest.ResponseRecorder, 1000), ask: func(ctx context.Context) *http.Request {
 		r := httptest.NewRequestWithContext(ctx, http.MethodGet, anyPath, nil)
 		r.Header.Set("X-Min-Block-Height", "229")
 		return r
@@ -101,19 +101,9 @@ func TestAClientHasAShareOfThePlacesToWaitForABlock(t *testing.T) {
 }
 
 func TestANameOnKeysHasAShareOfThePlacesToWaitForAnExecutionBlock(t *testing.T) {
-	counted := make(chan struct{})
-	p, _ := newListProxy(t, listing.Options{
-		MinHeightWait: time.Minute, Progress: func() listing.Progress { return listing.Progress{Generation: 1, Block: 100} },
-		Await: func(ctx context.Context, _ int64) error {
-			select {
-			case <-counted:
-				return nil
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		},
-	}, withKeys(keyOf("big", "one"), keyOf("big", "two"), keyOf("small", "three")), func(o *proxy.Options) { o.Web.RequestTimeout = 2 * time.Minute })
-	c := &crowd{T: t, handler: p.Handler(), ended: make(chan *httptest.ResponseRecorder, 1000), ask: func(ctx context.Context) *http.Request {
+	store := watchedAt(countedTo(1, 100))
+	p, _ := newListProxy(t, listing.Options{MinHeightWait: time.Minute, Watch: store}, withKeys(keyOf("big", "one"), keyOf("big", "two"), keyOf("small", "three")), func(o *proxy.Options) { o.Web.RequestTimeout = 2 * time.Minute })
+	c := &crowd{T: t, handler: p, ended: make(chan *httptest.ResponseRecorder, 1000), ask: func(ctx context.Context) *http.Request {
 		r := httptest.NewRequestWithContext(ctx, http.MethodPost, listPath, strings.NewReader("{}"))
 		r.Header.Set("X-Min-Evm-Block", "101")
 		r.Header.Set("Content-Type", "application/json")
@@ -124,6 +114,6 @@ func TestANameOnKeysHasAShareOfThePlacesToWaitForAnExecutionBlock(t *testing.T) 
 	c.come(5, always("127.0.0.1"), "X-Api-Key", "two")
 	c.end(5, http.StatusTooManyRequests)
 	c.come(50, host, "X-Api-Key", "three")
-	close(counted)
+	store.to(countedTo(1, 101))
 	c.end(501+50, http.StatusOK)
 }

@@ -23,12 +23,10 @@ const (
 	BadAnswer                   // truncated, too large or not the origin's format: 502
 )
 
-// ErrBehind is in the chain of an [Error] where no origin has a state as new as
-// what was asked for.
+// ErrBehind is in the chain of an [Error] where no origin has as new a state as was asked for.
 var ErrBehind = errors.New("no endpoint has the block yet")
 
-// ErrYielded is in the chain of an [Error] of a request that no client waits for, and
-// for which there is no room at present.
+// ErrYielded is in that of a request that no client waits for, and for which there is no room now.
 var ErrYielded = errors.New("requests that somebody waits for go first")
 
 // String gives the kind in one word, as metrics have it.
@@ -94,8 +92,7 @@ func Bare(err error) error {
 	return err
 }
 
-// RetryAfter reads the header of that name, seconds or a date; 0 if there is none,
-// or if it is past.
+// RetryAfter reads the header of that name, seconds or a date; 0 if there is none, or it is past.
 func RetryAfter(header http.Header) time.Duration {
 	said := header.Get("Retry-After")
 	seconds, err := strconv.ParseUint(said, 10, 33) // as many as a Duration holds

@@ -66,7 +66,7 @@ func TestARefusalThatIsCutShortIsRedactedAndStaysAnError(t *testing.T) {
 	defer server.Close()
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
-	client := upstream.NewClient(upstream.RedactingTransport{Transport: transport, Hide: strings.NewReplacer("QueryKey7", "***")})
+	client := upstream.NewClient(transport, strings.NewReplacer("QueryKey7", "***"))
 	response, err := client.Get(server.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestAnOriginThatSwitchesProtocolsUnaskedIsAnError(t *testing.T) {
 		w.WriteHeader(http.StatusSwitchingProtocols)
 	}))
 	defer s.Close()
-	client := upstream.NewClient(&http.Transport{})
+	client := upstream.NewClient(&http.Transport{}, nil)
 	defer client.CloseIdleConnections()
 	for _, asked := range []string{"", "echo"} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil)

@@ -16,12 +16,13 @@ const (
 	Count // how many there are
 )
 
-// long is from how many bytes on brotli takes several times as long as the other codings,
-// too long for what may be asked for once: 0.5 ms for 51 kB, where zstd takes 0.04 ms.
-const long = 8 << 10
+// Long is from how many bytes on brotli takes several times as long as the other codings,
+// too long for what may be asked for once: 0.5 ms for 51 kB, where zstd takes 0.04 ms. It saves
+// 8 % of the bytes of zstd at that length, 4 % at 51 kB, and none of a list of delegations of 32 kB.
+const Long = 8 << 10
 
 // Costly tells whether a body of so many bytes takes long to make.
-func (c Coding) Costly(size int) bool { return c == Brotli && size >= long }
+func (c Coding) Costly(size int) bool { return c == Brotli && size >= Long }
 
 // Names are the codings as HTTP names them.
 var Names = [Count]string{"identity", "gzip", "zstd", "br"}

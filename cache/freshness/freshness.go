@@ -42,9 +42,6 @@ type Stamp struct {
 	Lasting bool      // it says something beyond its Expires
 }
 
-// A Stamped is anything with a stamp.
-type Stamped interface{ Stamp() Stamp }
-
 // Expired tells whether the answer is past its Expires, and so not fresh whatever a policy says.
 func (s *Stamp) Expired(now Clock) bool {
 	return !s.Expires.IsZero() && !now().Before(s.Expires)
@@ -74,27 +71,16 @@ type Policy struct {
 }
 
 // Outlives tells whether an answer may serve after its Expires.
-func (p *Policy) Outlives(a Stamped) bool {
-	s := a.Stamp()
-	return p.outlives(&s)
-}
-
-func (p *Policy) outlives(s *Stamp) bool { return s.Expires.IsZero() || p.PastExpiry && s.Lasting }
+func (p *Policy) Outlives(s *Stamp) bool { return s.Expires.IsZero() || p.PastExpiry && s.Lasting }
 
 // IsImmutable tells whether an answer never changes.
-func (p *Policy) IsImmutable(a Stamped) bool {
-	s := a.Stamp()
-	return p.isImmutable(&s)
-}
-
-func (p *Policy) isImmutable(s *Stamp) bool {
+func (p *Policy) IsImmutable(s *Stamp) bool {
 	return p.Immutable && (!p.ImmutableIfOK || s.Status == http.StatusOK)
 }
 
 // KeepFor is how long an answer stays in the shared store: no longer than it can serve.
-func (p *Policy) KeepFor(a Stamped, now Clock) time.Duration {
-	s := a.Stamp()
-	if p.outlives(&s) {
+func (p *Policy) KeepFor(s *Stamp, now Clock) time.Duration {
+	if p.Outlives(s) {
 		return p.Keep
 	}
 	return min(p.Keep, s.Expires.Sub(now()))
@@ -117,7 +103,7 @@ func (r *Requirement) Judge(s *Stamp, now Clock) State {
 		return Expired
 	case !s.Expired(now):
 		return r.byAge(s, now)
-	case r.Policy.outlives(s):
+	case r.Policy.Outlives(s):
 		return max(Stale, r.byAge(s, now))
 	default:
 		return Expired
@@ -127,7 +113,7 @@ func (r *Requirement) Judge(s *Stamp, now Clock) State {
 // StandsIn tells whether an answer may stand in, however old it is, for an origin
 // that has nothing better.
 func (r *Requirement) StandsIn(s *Stamp, now Clock) bool {
-	return r.within(s) && (!s.Expired(now) || r.Policy.outlives(s))
+	return r.within(s) && (!s.Expired(now) || r.Policy.Outlives(s))
 }
 
 // Believes tells whether a block can have come as far as height.
@@ -147,7 +133,7 @@ func (r *Requirement) FallsBehind(s, atHand *Stamp, now Clock) bool {
 func (r *Requirement) byAge(s *Stamp, now Clock) State {
 	p := r.Policy
 	switch {
-	case p.isImmutable(s):
+	case p.IsImmutable(s):
 		return Fresh
 	case r.Tip > 0 && s.Height > 0:
 		return p.byBlocks(r.Tip-s.Height, s, now)

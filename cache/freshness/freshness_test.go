@@ -88,11 +88,6 @@ func TestAPolicyJudgesByBlocksOrElseBySeconds(t *testing.T) {
 	}
 }
 
-// stamped is an answer that is nothing but its stamp.
-type stamped freshness.Stamp
-
-func (s stamped) Stamp() freshness.Stamp { return freshness.Stamp(s) }
-
 func TestAnAnswerOutlivesItsExpiryOnlyWhereItSaysSomethingBeyondIt(t *testing.T) {
 	now := time.Now()
 	clock := func() time.Time { return now }
@@ -100,26 +95,26 @@ func TestAnAnswerOutlivesItsExpiryOnlyWhereItSaysSomethingBeyondIt(t *testing.T)
 	lasting.PastExpiry = true
 	for name, tt := range map[string]struct {
 		policy freshness.Policy
-		answer stamped
+		answer freshness.Stamp
 		want   time.Duration // in the shared store
 		state  freshness.State
 	}{
-		"without an expiry":                 {live, stamped{Height: 100}, live.Keep, freshness.Fresh},
-		"a usual policy":                    {live, stamped{Height: 100, Expires: now, Lasting: true}, 0, freshness.Expired},
-		"a usual policy, before the expiry": {live, stamped{Height: 100, Expires: now.Add(time.Minute)}, time.Minute, freshness.Fresh},
-		"an expiry beyond the policy":       {live, stamped{Height: 100, Expires: now.Add(time.Hour * 5)}, live.Keep, freshness.Fresh},
-		"a failure of the origin":           {lasting, stamped{Height: 100, Expires: now}, 0, freshness.Expired},
-		"an answer that may live on":        {lasting, stamped{Height: 100, Expires: now, Lasting: true}, live.Keep, freshness.Stale},
+		"without an expiry":                 {live, freshness.Stamp{Height: 100}, live.Keep, freshness.Fresh},
+		"a usual policy":                    {live, freshness.Stamp{Height: 100, Expires: now, Lasting: true}, 0, freshness.Expired},
+		"a usual policy, before the expiry": {live, freshness.Stamp{Height: 100, Expires: now.Add(time.Minute)}, time.Minute, freshness.Fresh},
+		"an expiry beyond the policy":       {live, freshness.Stamp{Height: 100, Expires: now.Add(time.Hour * 5)}, live.Keep, freshness.Fresh},
+		"a failure of the origin":           {lasting, freshness.Stamp{Height: 100, Expires: now}, 0, freshness.Expired},
+		"an answer that may live on":        {lasting, freshness.Stamp{Height: 100, Expires: now, Lasting: true}, live.Keep, freshness.Stale},
 	} {
 		tt.answer.ReadAt = now
 		r := freshness.Requirement{Policy: &tt.policy, Tip: 100}
 		alive := tt.state != freshness.Expired
-		if got := tt.policy.KeepFor(tt.answer, clock); got != tt.want {
+		if got := tt.policy.KeepFor(&tt.answer, clock); got != tt.want {
 			t.Errorf("%s: kept for %v, want %v", name, got, tt.want)
 		}
-		s := tt.answer.Stamp()
-		if r.Judge(&s, clock) != tt.state || r.StandsIn(&s, clock) != alive {
-			t.Errorf("%s: %v, stands in %t; want %v", name, r.Judge(&s, clock), !alive, tt.state)
+		s := &tt.answer
+		if r.Judge(s, clock) != tt.state || r.StandsIn(s, clock) != alive {
+			t.Errorf("%s: %v, stands in %t; want %v", name, r.Judge(s, clock), !alive, tt.state)
 		}
 	}
 }
@@ -174,7 +169,7 @@ func TestAnOriginFallsBehindAnAnswerThatMayStandIn(t *testing.T) {
 func TestAnAnswerThatWasNotFoundIsNotFixed(t *testing.T) {
 	policy := freshness.Policy{Immutable: true, ImmutableIfOK: true}
 	for status, want := range map[int]bool{200: true, 404: false} {
-		if got := policy.IsImmutable(stamped{Status: status}); got != want {
+		if got := policy.IsImmutable(&freshness.Stamp{Status: status}); got != want {
 			t.Errorf("status %d: %t", status, got)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Keys are the keys that are being looked up below memory.
+// Keys are the keys that are being looked up below memory. The zero Keys has none.
 //
 // A flight gives its answer before the shared store has it, and memory may have
 // dropped that again: what the shared store has until then is older. So the
@@ -15,10 +15,16 @@ import (
 // overtaken found nothing, and the next flight waits for the write of the one
 // before.
 type Keys struct {
-	mu      sync.Mutex
-	flights map[string]bool
-	reads   map[string]bool // of the shared store: whether no flight has begun since
-	writes  map[string]*write
+	mu    sync.Mutex
+	byKey map[string]state
+}
+
+// state is what is under way for a key.
+type state struct {
+	flight    bool
+	read      bool // of the shared store
+	overtaken bool // a flight has begun since the read has
+	write     *write
 }
 
 // write is an answer on its way to the shared store.
@@ -27,72 +33,71 @@ type write struct {
 	err  error // valid once done is closed
 }
 
-// New returns keys none of which is looked up.
-func New() *Keys {
-	return &Keys{flights: map[string]bool{}, reads: map[string]bool{}, writes: map[string]*write{}}
+// change has the state of a key become another one, and gives the one before.
+func (k *Keys) change(key string, next func(s state) state) (before state) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	before = k.byKey[key]
+	if after := next(before); after == (state{}) {
+		delete(k.byKey, key)
+	} else if k.byKey == nil {
+		k.byKey = map[string]state{key: after}
+	} else {
+		k.byKey[key] = after
+	}
+	return before
+}
+
+// state is that of a key.
+func (k *Keys) state(key string) state {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.byKey[key]
 }
 
 // BeginFlight is called by the flight of a key.
 func (k *Keys) BeginFlight(key string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.flights[key] = true
-	if _, beside := k.reads[key]; beside {
-		k.reads[key] = false
-	}
-}
-
-// UnderWay tells whether the key is being looked up.
-func (k *Keys) UnderWay(key string) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	_, read := k.reads[key]
-	return read || k.flights[key]
+	k.change(key, func(s state) state { return state{flight: true, read: s.read, overtaken: s.read, write: s.write} })
 }
 
 // EndFlight ends it.
 func (k *Keys) EndFlight(key string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	delete(k.flights, key)
+	k.change(key, func(s state) state { s.flight = false; return s })
 }
+
+// UnderWay tells whether the key is being looked up.
+func (k *Keys) UnderWay(key string) bool { s := k.state(key); return s.read || s.flight }
 
 // BeginRead tells whether the shared store may be read: the key is looked up by
 // no other caller.
 func (k *Keys) BeginRead(key string) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if _, beside := k.reads[key]; beside || k.flights[key] || k.writes[key] != nil {
-		return false
-	}
-	k.reads[key] = true
-	return true
+	before := k.change(key, func(s state) state { s.read = s.read || s == (state{}); return s })
+	return before == (state{})
 }
 
 // EndRead calls keep unless a flight has begun meanwhile. None begins before
 // keep has returned.
 func (k *Keys) EndRead(key string, keep func()) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.reads[key] {
-		keep()
-	}
-	delete(k.reads, key)
+	k.change(key, func(s state) state {
+		if !s.overtaken {
+			keep()
+		}
+		return state{flight: s.flight, write: s.write}
+	})
 }
 
 // BeginWrite is called by a flight of the key. The function it returns ends the
 // write.
 func (k *Keys) BeginWrite(key string) (end func(error)) {
 	w := &write{done: make(chan struct{})}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.writes[key] = w
+	k.change(key, func(s state) state { s.write = w; return s })
 	return func(err error) {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		if k.writes[key] == w {
-			delete(k.writes, key)
-		}
+		k.change(key, func(s state) state {
+			if s.write == w {
+				s.write = nil
+			}
+			return s
+		})
 		w.err = err
 		close(w.done)
 	}
@@ -101,22 +106,19 @@ func (k *Keys) BeginWrite(key string) (end func(error)) {
 // AwaitWrite waits for the write of the flight before, if it is under way, and
 // gives what it failed with.
 func (k *Keys) AwaitWrite(ctx context.Context, key string) error {
-	k.mu.Lock()
-	w := k.writes[key]
-	k.mu.Unlock()
-	if w == nil {
-		return nil
+	if w := k.state(key).write; w != nil {
+		return w.wait(ctx)
 	}
-	return w.wait(ctx)
+	return nil
 }
 
 // AwaitWrites waits for the writes of the selected keys that are under way.
 func (k *Keys) AwaitWrites(ctx context.Context, selected func(key string) bool) {
 	k.mu.Lock()
 	var writes []*write
-	for key, w := range k.writes {
-		if selected(key) {
-			writes = append(writes, w)
+	for key, s := range k.byKey {
+		if s.write != nil && selected(key) {
+			writes = append(writes, s.write)
 		}
 	}
 	k.mu.Unlock()

@@ -16,7 +16,7 @@ func kept(k *pending.Keys) (kept bool) {
 }
 
 func TestASharedReadIsForgottenWhenAFlightHasBegun(t *testing.T) {
-	k := pending.New()
+	k := new(pending.Keys)
 	if !k.BeginRead("k") || !kept(k) {
 		t.Error("a read alone was not kept")
 	}
@@ -38,7 +38,7 @@ func TestNothingIsReadBesideWhatIsUnderWay(t *testing.T) {
 		"a write":  func(k *pending.Keys) func() { end := k.BeginWrite("k"); return func() { end(nil) } },
 	} {
 		t.Run(name, func(t *testing.T) {
-			k := pending.New()
+			k := new(pending.Keys)
 			end := begin(k)
 			if k.BeginRead("k") {
 				t.Error("the shared store may be read beside it")
@@ -54,7 +54,7 @@ func TestNothingIsReadBesideWhatIsUnderWay(t *testing.T) {
 }
 
 func TestTheEndOfAnOlderWriteLeavesTheNewerOneUnderWay(t *testing.T) {
-	k := pending.New()
+	k := new(pending.Keys)
 	first := k.BeginWrite("k")
 	second := k.BeginWrite("k")
 	first(nil)
@@ -68,7 +68,7 @@ func TestTheEndOfAnOlderWriteLeavesTheNewerOneUnderWay(t *testing.T) {
 }
 
 func TestAKeyIsUnderWayWhileItIsReadOrFlown(t *testing.T) {
-	k := pending.New()
+	k := new(pending.Keys)
 	if k.UnderWay("k") {
 		t.Error("a key that is not looked up is under way")
 	}
@@ -86,7 +86,7 @@ func TestAKeyIsUnderWayWhileItIsReadOrFlown(t *testing.T) {
 
 func TestTheNextFlightWaitsForTheWriteAndHearsOfItsFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k, errFull := pending.New(), errors.New("full")
+		k, errFull := new(pending.Keys), errors.New("full")
 		if err := k.AwaitWrite(t.Context(), "k"); err != nil {
 			t.Errorf("without a write: %v", err)
 		}
@@ -109,7 +109,7 @@ func TestTheNextFlightWaitsForTheWriteAndHearsOfItsFailure(t *testing.T) {
 
 func TestAPurgeWaitsForTheWritesOfTheSelectedKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k, waited := pending.New(), make(chan bool, 1)
+		k, waited := new(pending.Keys), make(chan bool, 1)
 		end := k.BeginWrite("selected")
 		defer k.BeginWrite("another")(nil)
 		go func() {

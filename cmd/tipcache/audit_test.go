@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -89,19 +88,34 @@ var auditLabs = []auditLab{
 	{devnet.Cosmos, "/cosmos/staking/v1beta1/pool", []string{"/cosmos/staking/v1beta1/params", "/cosmos/staking/v1beta1/validators?pagination.limit=2", "/cosmos/staking/v1beta1/validators/none"}},
 }
 
-// poll asks for all paths until the chain has made so many blocks more, at the tip and
-// pinned, and returns the blocks of which a client got a forged answer.
-func (l *auditLab) poll(r *running, blocks int64) map[string]bool {
+// poll asks for all paths at each of so many new blocks, of the replicas in turn. It
+// returns the blocks of which the last gave a forged answer.
+func (l *auditLab) poll(d *devnet.Devnet, blocks int, replicas ...*running) map[string]bool {
 	forged := map[string]bool{}
-	for end := r.devnet.Height() + blocks; r.devnet.Height() < end; time.Sleep(20 * time.Millisecond) {
-		for _, path := range append(l.others, l.pool) {
-			got := r.get(r.base + path)
-			if strings.Contains(got.body, forgery) {
-				forged[got.height()] = true
+	for range blocks {
+		d.Advance(1)
+		tip := strconv.FormatInt(d.Height(), 10)
+		for i, r := range replicas {
+			if l.ask(r, tip) && i == len(replicas)-1 {
+				forged[tip] = true
 			}
-			if path != l.pool && got.status == http.StatusOK {
-				r.get(r.base+path, "X-Block-Height", got.height())
-			}
+		}
+	}
+	return forged
+}
+
+// ask asks for all paths at the tip, once the replica is there, and for the others
+// pinned to it too. It tells whether an answer was forged.
+func (l *auditLab) ask(r *running, tip string) (forged bool) {
+	for _, path := range append(l.others, l.pool) {
+		var got reply
+		r.eventually(path+" is of block "+tip, func() bool {
+			got = r.get(r.base + path)
+			return got.status != http.StatusOK || got.height() == tip
+		})
+		forged = forged || strings.Contains(got.body, forgery)
+		if path != l.pool && got.status == http.StatusOK {
+			r.get(r.base+path, "X-Block-Height", tip)
 		}
 	}
 	return forged
@@ -123,7 +137,7 @@ func everyAuditLab(t *testing.T, test func(t *testing.T, l auditLab, d *devnet.D
 	for _, l := range auditLabs {
 		t.Run(string(l.dialect), func(t *testing.T) {
 			t.Parallel()
-			test(t, l, newDevnet(t, devnet.Options{Dialect: l.dialect, Interval: 300 * time.Millisecond}))
+			test(t, l, newDevnet(t, devnet.Options{Dialect: l.dialect, Interval: -1}))
 		})
 	}
 }
@@ -131,7 +145,7 @@ func everyAuditLab(t *testing.T, test func(t *testing.T, l auditLab, d *devnet.D
 func TestAnAuditOfHonestNodesFindsNothing(t *testing.T) {
 	t.Parallel()
 	everyAuditLab(t, func(t *testing.T, l auditLab, d *devnet.Devnet) {
-		other, err := d.AddNode(devnet.NodeOptions{})
+		other, err := d.AddNode()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +153,7 @@ func TestAnAuditOfHonestNodesFindsNothing(t *testing.T) {
 			c.Audit.Share = 1
 			c.Chain.Nodes, c.Chain.Comet = []string{d.NodeURL(), other.RESTURL()}, []string{d.CometURL(), other.CometURL()}
 		})
-		l.poll(r, 20)
+		l.poll(d, 20, r)
 		l.settled(r)
 		if n := r.counted("tipcache_audit_entries_total", `"same"`); n < 40 {
 			t.Errorf("%v answers were read again and found the same", n)
@@ -166,7 +180,7 @@ func TestAnAuditFindsEachForgedAnswerOfANode(t *testing.T) {
 			c.Audit.Share = 1
 			c.Chain.Nodes, c.Chain.Comet = []string{false1, d.NodeURL()}, []string{d.CometURL(), d.CometURL()}
 		})
-		forged := l.poll(r, 15)
+		forged := l.poll(d, 15, r)
 		l.settled(r)
 		name := strings.TrimPrefix(false1, "http://")
 		found := r.counted("tipcache_audit_differences_total", `source="`+name+`"`)
@@ -192,10 +206,7 @@ func TestAnAuditFindsEachForgedAnswerInRedis(t *testing.T) {
 		r := startRunning(t, d, func(c *config.Config) {
 			c.Redis.URL, c.Audit.Share = "redis://"+shared.Addr(), 1
 		})
-		var polls sync.WaitGroup
-		polls.Go(func() { l.poll(forger, 25) })
-		forged := l.poll(r, 25)
-		polls.Wait()
+		forged := l.poll(d, 25, forger, r)
 		l.settled(r)
 		if found := r.counted("tipcache_audit_differences_total", `source="redis"`); len(forged) == 0 || found < float64(len(forged)) {
 			t.Errorf("%v of %d forged answers were found", found, len(forged))

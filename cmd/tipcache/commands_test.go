@@ -161,8 +161,7 @@ func TestCheckNamesAddressesWithoutAContract(t *testing.T) {
 	d := newDevnet(t, devnet.Options{})
 	file := filepath.Join(t.TempDir(), "c.yaml")
 	const nobody = "0x00000000000000000000000000000000000000aa"
-	custom := "index: {network: custom, contracts: {chain_id: 1315, registry: '" + devnet.IPAssetRegistry +
-		"', licensing: '" + devnet.LicensingModule + "', disputes: '" + nobody + "'}}\n"
+	custom := "index: {network: [1315, '" + devnet.IPAssetRegistry + "', '" + devnet.LicensingModule + "', '" + nobody + "']}\n"
 	if err := os.WriteFile(file, []byte(custom), 0o600); err != nil {
 		t.Fatal(err)
 	}

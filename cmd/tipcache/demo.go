@@ -53,7 +53,7 @@ func devnetCommand(std streams) *cobra.Command {
 	fs.StringVar(&o.ControlAddr, "control-listen", o.ControlAddr, "`address` for changing faults at run time")
 	dump := fs.String("write-collections", "", "write the seeded collections to `FILE`, for tipcache import")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		return demo.Simulate(c.Context(), o, *dump, std.out, std.err)
+		return demo.Simulate(c.Context(), o, *dump, std.out)
 	}
 	return c
 }

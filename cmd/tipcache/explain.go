@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tipcache/tipcache/cmd/tipcache/connect"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy"
 )
@@ -54,7 +55,7 @@ func (q inquiry) ask(ctx context.Context, target string, w io.Writer) error {
 	query := url.Values{"url": {target}, "height": {q.height}, "body": {q.body}, "interface": {q.of}}
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
-	text, err := askAdmin(ctx, http.DefaultClient, strings.TrimRight(q.admin, "/")+"/admin/explain?"+query.Encode(), adminToken(os.Environ()), "")
+	text, err := connect.AskAdmin(ctx, http.DefaultClient, strings.TrimRight(q.admin, "/")+"/admin/explain?"+query.Encode(), adminToken(os.Environ()), "")
 	if err != nil {
 		return err
 	}

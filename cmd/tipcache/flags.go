@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
 )
 
@@ -81,7 +80,7 @@ func flagUsage(k config.Key) string {
 func (s *settingFlags) load() (config.Config, error) {
 	s.said, s.warned = map[string]bool{}, nil
 	cfg, err := config.Load(config.Sources{
-		File: s.file, Environ: os.Environ(), Flags: s.values, Check: parts.Validate,
+		File: s.file, Environ: os.Environ(), Flags: s.values,
 		Said: func(path string) { s.said[path] = true },
 		Warn: func(warning error) { s.warned = append(s.warned, warning) },
 	})
@@ -89,13 +88,6 @@ func (s *settingFlags) load() (config.Config, error) {
 		return cfg, fmt.Errorf("the configuration has problems:\n%w", err)
 	}
 	return cfg, nil
-}
-
-// loadAndLog logs the warnings, too.
-func (s *settingFlags) loadAndLog(log *slog.Logger) (config.Config, error) {
-	cfg, err := s.load()
-	s.logWarnings(log)
-	return cfg, err
 }
 
 func (s *settingFlags) logWarnings(log *slog.Logger) {

@@ -2,15 +2,12 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
-	"io"
-	"net"
-	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tipcache/tipcache/cmd/tipcache/connect"
 	"github.com/tipcache/tipcache/config"
 )
 
@@ -26,42 +23,17 @@ func healthCommand(std streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return health(c.Context(), cfg, std.out)
-	}
-	return c
-}
-
-// health prints what the admin listener says. An error means that it is not ready, or
-// does not answer in time.
-func health(ctx context.Context, cfg config.Config, w io.Writer) error {
-	if cfg.Admin == "none" {
-		return errors.New("admin is none: there is nobody to ask")
-	}
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
-	defer cancel()
-	scheme, client := "http", http.DefaultClient
-	if cfg.HTTP.TLS.Cert != "" {
-		scheme = "https"
-		// The certificate is of another name. What is asked is no secret, and the
-		// answer comes from this machine.
-		transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
-		defer transport.CloseIdleConnections()
-		client = &http.Client{Transport: transport}
-	}
-	text, err := askAdmin(ctx, client, scheme+"://"+dialable(cfg.Admin)+"/readyz", "", "not ready")
-	if err != nil {
+		if cfg.Admin == "none" {
+			return errors.New("admin is none: there is nobody to ask")
+		}
+		ctx, cancel := context.WithTimeout(c.Context(), 3*time.Second)
+		defer cancel()
+		text, err := connect.AskOwn(ctx, cfg, "/readyz", "not ready")
+		if err != nil {
+			return err
+		}
+		_, err = std.out.Write(text)
 		return err
 	}
-	_, err = w.Write(text)
-	return err
-}
-
-// dialable turns an address that stands for every one of the host into one
-// that can be asked.
-func dialable(address string) string {
-	host, port, err := net.SplitHostPort(address)
-	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
-		return net.JoinHostPort("localhost", port)
-	}
-	return address
+	return c
 }

@@ -14,17 +14,14 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
 )
 
-// wideColumns is the width of a terminal from which on all figures fit.
-const wideColumns = 120
-
 // isWide tells whether a terminal has room for all figures.
 func isWide(w io.Writer) bool {
 	out, ok := w.(*os.File)
 	if !ok {
 		return false
 	}
-	columns, _, err := term.GetSize(int(out.Fd()))
-	return err == nil && columns >= wideColumns
+	columns, _, _ := term.GetSize(int(out.Fd()))
+	return columns >= 120
 }
 
 // drawIndex draws a bar of blocks with the time left and, where there is room,

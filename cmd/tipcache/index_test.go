@@ -41,12 +41,8 @@ func expectChain(t *testing.T, store *collections.Store, d *devnet.Devnet) {
 	}
 	want := map[string]collections.Collection{}
 	for c := range d.CollectionsAt(cursor.Block) {
-		key := strings.ToLower(c.CollectionAddress)
-		want[key] = collections.Collection{
-			Address: key, AssetCount: c.AssetCount, LicensesCount: c.LicensesCount, RaisedDisputeCount: c.RaisedDisputeCount,
-			CancelledDisputeCount: c.CancelledDisputeCount, JudgedDisputeCount: c.JudgedDisputeCount, ResolvedDisputeCount: c.ResolvedDisputeCount,
-			CreatedAt: c.CreatedAt.UTC(), UpdatedAt: c.UpdatedAt.UTC(),
-		}
+		c.Address, c.CreatedAt, c.UpdatedAt = strings.ToLower(c.Address), c.CreatedAt.UTC(), c.UpdatedAt.UTC()
+		want[c.Address] = c
 	}
 	got := map[string]collections.Collection{}
 	for _, c := range page.Items {
@@ -76,9 +72,7 @@ func TestTheIndexCommandFillsAStoreFromTheChain(t *testing.T) {
 	command := []string{"index", "--evm", d.EVMURL(), "--store", url, "--network", "aeneid"}
 	store := openURL(t, url)
 	for _, most := range []int64{300, 7, 10_000} {
-		if err := d.EVM().SetLimits(most, devnet.RefuseResults); err != nil {
-			t.Fatal(err)
-		}
+		d.EVM().SetRange(most)
 		var out bytes.Buffer
 		if err := run(t.Context(), command, streams{&out, io.Discard}); err != nil {
 			t.Fatal(err)
@@ -116,8 +110,8 @@ func TestTheIndexCommandSaysWhatIsWrong(t *testing.T) {
 		{[]string{"--evm", d.EVMURL(), "--store", url, "--network", "story"}, "another chain"},
 		{[]string{"--evm", d.EVMURL(), "--store", "https://h/api/v4", "--network", "aeneid"}, "another server"},
 		{[]string{"--evm", "ftp://user:secret@h", "--store", url}, "index.evm[0]"},
-		{[]string{"--store", url, "--network", "mine"}, "none of story, aeneid, custom"},
-		{[]string{"--store", url, "--network", "custom"}, "index.contracts.registry"},
+		{[]string{"--store", url, "--network", "mine"}, "\"mine\" is neither story nor aeneid"},
+		{[]string{"--store", url, "--network", "1315", "--network", devnet.IPAssetRegistry}, "index.network: 2 items"},
 	} {
 		err := run(t.Context(), append([]string{"index"}, test.args...), streams{io.Discard, io.Discard})
 		if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "secret") {
@@ -130,7 +124,7 @@ func TestTheIndexCommandSaysWhatIsWrong(t *testing.T) {
 func indexing(d *devnet.Devnet, store string) func(*config.Config) {
 	return func(c *config.Config) {
 		c.Collections.Store = store
-		c.Index.Enabled, c.Index.EVM, c.Index.Network, c.Index.From = true, []string{d.EVMURL()}, "aeneid", d.EVMStart()+1
+		c.Index.Enabled, c.Index.EVM, c.Index.Network, c.Index.From = true, []string{d.EVMURL()}, []string{"aeneid"}, d.EVMStart()+1
 		c.Index.Poll = 50 * time.Millisecond
 	}
 }

@@ -50,9 +50,9 @@ func TestAnOperatorIsToldOfTheInterfacesOfNodesAndOfThoseForClients(t *testing.T
 func TestInterfacesThatAreNotConfiguredAreNamedAsOff(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: -1})
-	s := startRunning(t, d, func(c *config.Config) { c.GRPC.Web = false })
+	s := startRunning(t, d, nil)
 	readyz := s.get(s.admin + "/readyz").body
-	if got := gjson.Get(readyz, "interfaces").Raw; got != `{"rest":"`+s.Addr()+`","rpc":"none","grpc":"none","grpc_web":"none"}` || gjson.Get(readyz, "nodes.0.tx_index").String() != "off" {
+	if got := gjson.Get(readyz, "interfaces").Raw; got != `{"rest":"`+s.Addr()+`","rpc":"none","grpc":"none","grpc_web":"`+s.Addr()+`"}` || gjson.Get(readyz, "nodes.0.tx_index").String() != "off" {
 		t.Errorf("/readyz: %s", readyz)
 	}
 	check := []string{"check", "--connect", "--listen", "127.0.0.1:0", "--admin", "none", "--collections-auth", "none", "--store", "sqlite::memory:", "--node", d.NodeURL(), "--comet", d.CometURL()}

@@ -42,13 +42,14 @@ func killOften(t *testing.T, d *devnet.Devnet, url string) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	upTo := func(most time.Duration) { time.Sleep(time.Duration(random.Int64N(int64(most)))) }
 	for life := range lives {
-		enough := d.EVM().Stats().Requests + 1 + random.Int64N(40)
-		p := startProgram(t, []string{"TIPCACHE_INDEX_POLL=5ms"},
+		d.Advance(300 + random.Int64N(100)) // more than it counts before it is killed
+		enough := d.Stats().EVM + 1 + random.Int64N(40)
+		p := startProgram(t, nil,
 			"index", "--follow", "--evm", d.EVMURL(), "--network", "aeneid", "--store", url)
 		if life%4 == 0 {
 			upTo(400 * time.Millisecond)
 		} else {
-			p.until(func() bool { return d.EVM().Stats().Requests >= enough })
+			p.until(func() bool { return d.Stats().EVM >= enough })
 			upTo(10 * time.Millisecond)
 			d.Advance(50 + random.Int64N(50)) // so that there is something to write
 			if p.untilWritten(url) {

@@ -50,11 +50,14 @@ func serveWith(ctx context.Context, cfg config.Config, settings *settingFlags, s
 	}
 	settings.logWarnings(log.Logger)
 	heap.Limit(log.Logger, memlimit.FromCgroup)
-	heap.TuneGC(heap.GarbageFor(memlimit.FromCgroup, parts.CacheMemory(cfg, memlimit.FromCgroup)))
+	heap.TuneGC(heap.GarbageFor(memlimit.FromCgroup, cfg.CacheMemory(memlimit.FromCgroup)))
 	s, err := service.New(ctx, cfg, log)
 	if err != nil {
 		return err
 	}
-	s.ReloadWith(cfg, func() (config.Config, error) { return settings.loadAndLog(log.Logger) })
+	s.ReloadWith(cfg, func() (config.Config, error) {
+		defer settings.logWarnings(log.Logger) // of the load
+		return settings.load()
+	})
 	return s.Run(ctx)
 }

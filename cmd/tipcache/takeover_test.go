@@ -18,7 +18,7 @@ type replica struct {
 
 func startReplica(t *testing.T, d *devnet.Devnet, store string) *replica {
 	t.Helper()
-	p := startProgram(t, []string{"TIPCACHE_INDEX_POLL=50ms"},
+	p := startProgram(t, nil,
 		"serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--node", d.NodeURL(), "--comet", d.CometURL(),
 		"--store", store, "--collections-auth", "none", "--index", "--evm", d.EVMURL(), "--network", "aeneid")
 	return &replica{p, p.admin()}

@@ -14,7 +14,7 @@ vcl 4.1;
 import std;
 backend tipcache {
   .host = "127.0.0.1"; .port = "8080";
-  .first_byte_timeout = 60s;                  # above http.long_poll (20 s)
+  .first_byte_timeout = 60s;                  # above the 20 s of a poll
   .between_bytes_timeout = 60s;               # above the pause between two events or comments of a stream
 }
 sub vcl_recv {

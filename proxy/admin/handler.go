@@ -3,9 +3,9 @@
 //
 //   - handler.go mounts it all;
 //   - guard.go checks the token and the Host;
-//   - sampler.go keeps the last ten minutes as samples, which sample.go makes of
-//     the metrics (families.go);
-//   - stream.go sends the samples to the page, one JSON text a line;
+//   - sample.go makes samples of the metrics (families.go), and keeps those of the
+//     last ten minutes;
+//   - stream.go sends them to the page, one JSON text a line;
 //   - page.go serves the page itself (the folder page), which needs no other server.
 package admin
 
@@ -40,7 +40,7 @@ type Options struct {
 type Handler struct {
 	o       Options
 	guarded http.Handler
-	pages   map[string]bool        // paths of the status page
+	pages   map[string]bool        // paths of the status page, which hold no figures
 	token   atomic.Pointer[digest] // nil: none is required
 	samples *sampler
 
@@ -51,7 +51,7 @@ type Handler struct {
 
 // New mounts everything. A token is required once SetToken has set one.
 func New(o Options) *Handler {
-	h := &Handler{o: o, samples: newSampler(o.Gatherer), ended: make(chan struct{})}
+	h := &Handler{o: o, pages: map[string]bool{"/": true}, samples: &sampler{gatherer: o.Gatherer, next: make(chan struct{})}, ended: make(chan struct{})}
 	h.end = sync.OnceFunc(func() { close(h.ended) })
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
@@ -60,7 +60,12 @@ func New(o Options) *Handler {
 	mux.HandleFunc("GET /readyz", h.readyz)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	mux.HandleFunc("GET /status/stream", h.stream)
-	h.pages = mountPage(mux)
+	mux.HandleFunc("GET /{$}", servePage)
+	files, _ := pages.ReadDir("page") // part of the program
+	for _, f := range files {
+		h.pages["/status/"+f.Name()] = true
+		mux.HandleFunc("GET /status/"+f.Name(), servePage)
+	}
 	for pattern, call := range o.Calls {
 		mux.HandleFunc(pattern, call)
 	}

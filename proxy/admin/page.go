@@ -6,6 +6,7 @@ import (
 	"embed"
 	"encoding/hex"
 	"net/http"
+	"path"
 	"time"
 )
 
@@ -19,37 +20,22 @@ var pages embed.FS
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// mountPage serves the files under /status, and the page at /. It returns their
-// paths: they hold no figures.
-func mountPage(mux *http.ServeMux) map[string]bool {
-	files, err := pages.ReadDir("page")
-	if err != nil {
-		panic(err) // it is part of the program
+// servePage serves the files under /status, and the page at /.
+func servePage(w http.ResponseWriter, r *http.Request) {
+	name := path.Base(r.URL.Path)
+	if r.URL.Path == "/" {
+		name = "index.html"
 	}
-	paths := map[string]bool{"/": true}
-	for _, f := range files {
-		at := "/status/" + f.Name()
-		paths[at] = true
-		mux.HandleFunc("GET "+at, fileHandler(f.Name()))
-	}
-	mux.HandleFunc("GET /{$}", fileHandler("index.html"))
-	return paths
-}
-
-func fileHandler(name string) http.HandlerFunc {
 	text, err := pages.ReadFile("page/" + name)
 	if err != nil {
 		panic(err) // it is part of the program
 	}
 	sum := sha256.Sum256(text)
-	tag := `"` + hex.EncodeToString(sum[:8]) + `"`
-	return func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Content-Security-Policy", pagePolicy)
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("Cache-Control", "no-cache") // a newer program has a newer page
-		h.Set("ETag", tag)
-		http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(text))
-	}
+	h := w.Header()
+	h.Set("Content-Security-Policy", pagePolicy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-cache") // a newer program has a newer page
+	h.Set("ETag", `"`+hex.EncodeToString(sum[:8])+`"`)
+	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(text))
 }

@@ -1,9 +1,12 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -67,4 +70,33 @@ func (h *Handler) update(ctx context.Context, moments []*moment) update {
 		u.Samples = append(u.Samples, m.sample)
 	}
 	return u
+}
+
+// A routeSummary is a route in the time that samples are kept for.
+type routeSummary struct {
+	Name string  `json:"name"`
+	Rate float64 `json:"rate"`
+	Hits float64 `json:"hits"` // share
+	Mean float64 `json:"mean"` // seconds of an answer
+	Miss float64 `json:"miss"` // seconds of an answer that was not at hand; 0: there was none
+}
+
+// summarize compares two moments, the busiest route first.
+func summarize(from, to *moment) []routeSummary {
+	seconds := max(to.at.Sub(from.at).Seconds(), interval.Seconds())
+	all := []routeSummary{}
+	for _, name := range slices.Sorted(maps.Keys(to.routes)) {
+		a, b := from.routes[name], to.routes[name]
+		n, hits := b.requests-a.requests, b.hits-a.hits
+		if n <= 0 {
+			continue
+		}
+		r := routeSummary{Name: name, Rate: n / seconds, Hits: hits / n, Mean: (b.seconds - a.seconds) / n}
+		if n > hits {
+			r.Miss = (b.waited - a.waited) / (n - hits)
+		}
+		all = append(all, r)
+	}
+	slices.SortStableFunc(all, func(a, b routeSummary) int { return cmp.Compare(b.Rate, a.Rate) })
+	return all
 }

@@ -25,33 +25,22 @@ import (
 	"github.com/tipcache/tipcache/cache"
 )
 
-// Options of an Auditor. The zero value of each field but Share means its default.
+// Options of an Auditor.
 type Options struct {
-	Share    float64       // of the entries, 0 to 1
-	Workers  int           // entries read again at a time; 2
-	Waiting  int           // entries that wait for that, more are skipped; 4096
-	Patience time.Duration // how long an entry waits for a node with something to spare; 10 s
-	Timeout  time.Duration // of one reading; 5 s
+	Share   float64       // of the entries, 0 to 1
+	Timeout time.Duration // of one reading; 0 is 5 s
 
-	// Epoch tells the chain's: entries of one before are not judged. Nil: there is one.
-	Epoch func() int64
+	Epoch func() int64 // tells the chain's: entries of one before are not judged. Nil: there is one
 
 	Logger     *slog.Logger          // nil discards
 	Registerer prometheus.Registerer // nil counts nothing
 }
 
-// WithDefaults fills in what was left zero.
-func (o Options) WithDefaults() Options {
-	o.Workers = cmp.Or(o.Workers, 2)
-	o.Waiting = cmp.Or(o.Waiting, 4096)
-	o.Patience = cmp.Or(o.Patience, 10*time.Second)
-	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
-	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	if o.Epoch == nil {
-		o.Epoch = func() int64 { return 0 }
-	}
-	return o
-}
+const (
+	atOnce   = 2                // entries that are read again at a time
+	waiting  = 4096             // entries that wait for that; more are skipped
+	patience = 10 * time.Second // how long an entry waits for a node with something to spare
+)
 
 // An Auditor is safe for concurrent use. Its goroutines are those of Run.
 type Auditor struct {
@@ -73,11 +62,15 @@ type task struct {
 
 // New checks the options.
 func New(o Options) (*Auditor, error) {
-	if o.Share < 0 || o.Share > 1 || min(o.Workers, o.Waiting, int(o.Patience), int(o.Timeout)) < 0 {
-		return nil, errors.New("audit: the share must be from 0 to 1, all else positive")
+	if o.Share < 0 || o.Share > 1 || o.Timeout < 0 {
+		return nil, errors.New("audit: the share must be from 0 to 1, the timeout positive")
 	}
-	o = o.WithDefaults()
-	a := &Auditor{o: o, tasks: make(chan task, o.Waiting), findings: map[string]Finding{}}
+	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	if o.Epoch == nil {
+		o.Epoch = func() int64 { return 0 }
+	}
+	a := &Auditor{o: o, tasks: make(chan task, waiting), findings: map[string]Finding{}}
 	return a, a.register()
 }
 
@@ -98,7 +91,7 @@ func (a *Auditor) Note(taken cache.Taken) {
 // Run reads entries again until ctx ends, and waits for what it has begun.
 func (a *Auditor) Run(ctx context.Context) {
 	var workers sync.WaitGroup
-	for range a.o.Workers {
+	for range atOnce {
 		workers.Go(func() {
 			for {
 				select {

@@ -43,8 +43,10 @@ func (a *Auditor) check(ctx context.Context, t task) {
 	}
 	read, err := a.read(ctx, &t, "", t.By)
 	switch {
+	case errors.Is(err, cache.ErrYielded):
+		a.count(skipped)
 	case err != nil:
-		a.count(resultOf(err))
+		a.count(failed)
 	case kept.same(read):
 		a.count(same)
 	default:
@@ -82,7 +84,7 @@ func (a *Auditor) read(ctx context.Context, t *task, only, avoid string) (versio
 			return version{}, errUnread
 		case err == nil:
 			return version{e, reading.By}, nil
-		case !errors.Is(err, cache.ErrYielded) || time.Since(t.since) > a.o.Patience:
+		case !errors.Is(err, cache.ErrYielded) || time.Since(t.since) > patience:
 			return version{}, err
 		}
 		if err := upstream.Sleep(ctx, pause); err != nil {

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/tipcache/tipcache/cache"
 )
 
 // The results of an audit, as the metric names them.
@@ -21,13 +19,6 @@ const (
 	failed    = "failed"    // no node answers at that height
 )
 
-func resultOf(err error) string {
-	if errors.Is(err, cache.ErrYielded) {
-		return skipped
-	}
-	return failed
-}
-
 // A Finding is what was found of one source: a node, by its name, or Redis.
 type Finding struct {
 	Differences int64     `json:"differences"` // entries that differ from what was read again
@@ -38,9 +29,6 @@ type Finding struct {
 
 // Findings are those of all sources with differences, by their names.
 func (a *Auditor) Findings() map[string]Finding {
-	if a == nil {
-		return nil
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return maps.Clone(a.findings)

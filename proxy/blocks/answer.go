@@ -21,7 +21,9 @@ func (r *Reader) Respond(w http.ResponseWriter, from *http.Request, rec *web.Rec
 		told = rec.Amend(told)
 	}
 	a.Entry = nil
-	r.keepSession(w, from, a.Tip, &told)
+	if r.Stack.SessionCookies() {
+		r.keepSession(w, from, a.Tip, &told)
+	}
 	r.Stack.Respond(w, from, &told)
 }
 
@@ -35,16 +37,19 @@ func (r *Reader) Told(rec *web.Record, q *Query, a *Answer) (told web.Answer) {
 // stream of HTTP/2 has no room.
 func (r *Reader) tell(told *web.Answer, rec *web.Record, q *Query, a *Answer, now time.Time) {
 	r.Show(rec, a)
-	immutable := a.Asked.Policy.IsImmutable(a.Entry)
+	immutable := a.Asked.Policy.IsImmutable(a.Entry.Stamp())
 	told.Result, told.Key, told.Policy = a.Result, a.Asked.Key, a.Asked.Policy
 	told.Now, told.Until = now, a.freshUntil(now)
 	told.CatchingUp, told.Seconds = a.Tip.CatchingUp && !immutable, !a.Tip.Known && !immutable
-	told.Private, told.Immutable = r.o.Auth || q.Pinned > 0 && !q.InURL, q.InURL || q.Kind.Class.Fixed()
+	told.Private, told.Immutable = r.o.Auth || q.Pinned > 0 && !q.InURL, q.InURL || q.Kind.fixed
 	if !immutable {
 		told.SharedUntil = a.sharedUntil(now)
 	}
 	if !a.pinned && !immutable {
-		r.continueSession(told, rec)
+		told.Session, told.Reset = web.TokenAt(a.Entry.Height, r.Nodes), rec.Session.Reset
+	}
+	if told.Reset { // no answer for others
+		told.Control = web.OwnAnswer
 	}
 	if told.Vary = varyOn; q.Kind.Tell != nil {
 		more := q.Kind.Tell(a.Entry, a.Asked.Key)
@@ -65,7 +70,7 @@ func (r *Reader) Show(rec *web.Record, a *Answer) {
 
 func (a *Answer) mark(rec *web.Record) {
 	height := a.Entry.Height
-	if a.pinned || height == 0 || a.Asked.Policy.IsImmutable(a.Entry) {
+	if a.pinned || height == 0 || a.Asked.Policy.IsImmutable(a.Entry.Stamp()) {
 		return
 	}
 	seen := int64(0)
@@ -111,36 +116,3 @@ func (a *Answer) sharedUntil(now time.Time) time.Time {
 func blockEnd(tip node.Tip, now time.Time) time.Time {
 	return now.Add(tip.Interval - min(now.Sub(tip.Seen), tip.Interval))
 }
-
-// A replayer answers a query again, at the newest block or at the one that it
-// names. Pages of a walk are not among these queries.
-type replayer struct {
-	*Reader
-	q  *Query
-	of func(*cache.Entry) (use bool)
-}
-
-// Replayer answers a query again by entries that are of use to the interface, which writes the answers
-// itself.
-func (r *Reader) Replayer(q *Query, of func(*cache.Entry) (use bool)) web.Replayer {
-	return &replayer{r, q, of}
-}
-
-// Replay answers as long as memory can.
-func (m *replayer) Replay(rec *web.Record, told *web.Answer) (ok bool) {
-	var a Answer
-	a.Tip, a.pinned = m.Nodes.Tip(), m.q.Pinned > 0
-	m.resume(rec)
-	if m.waits(m.q, rec, a.Tip) {
-		return false
-	}
-	a.Asked = m.asked(m.q, a.Tip)
-	narrow(&a.Asked, rec)
-	if a.Result, ok = m.cache.Fresh(a.Asked, rec.Start, m.of); ok {
-		rec.Tip, rec.Pinned = a.Tip.Height, a.pinned
-		m.tell(told, rec, m.q, &a, rec.Start)
-	}
-	return ok
-}
-
-var _ web.Replayer = (*replayer)(nil)

@@ -60,7 +60,7 @@ func (t *together) entry(height int64, q *Query) *cache.Entry {
 		if !part.Expires.IsZero() && (e.Expires.IsZero() || part.Expires.Before(e.Expires)) {
 			e.Expires = part.Expires
 		}
-		lasting = lasting && q.Batch.Parts[i].Kind.policy.Load().Outlives(part)
+		lasting = lasting && q.Batch.Parts[i].Kind.policy.Load().Outlives(part.Stamp())
 		if q.Pinned > 0 && part.Height == 0 { // no node has the block
 			e.Height = 0
 		}
@@ -96,8 +96,7 @@ const maxRounds = 3
 // of them have, and returns the block.
 func (t *together) readBatch(ctx context.Context, pinned int64, before *cache.Entry) (height int64, err error) {
 	if pinned > 0 {
-		t.tip, t.reads = t.Nodes.Tip(), make([]partRead, len(t.parts))
-		t.ask(ctx, t.all(), func(q *Query) *Query { return q.at(pinned) }, 0)
+		t.ask(ctx, t.begin(), pinned, 0)
 		return pinned, t.failure()
 	}
 	t.gather(ctx)
@@ -110,7 +109,7 @@ func (t *together) readBatch(ctx context.Context, pinned int64, before *cache.En
 	}
 	if low < high {
 		above := t.those(func(r *partRead, stateless bool) bool { return !stateless && r.Entry.Height > low })
-		t.ask(ctx, above, func(q *Query) *Query { return q.at(low) }, 0)
+		t.ask(ctx, above, low, 0)
 		if now, top := t.span(); now != low || top != low {
 			return 0, t.noNewer()
 		}
@@ -135,9 +134,7 @@ func (t *together) noNewer() error {
 // gather asks all parts at the tip, and once more the parts that are behind others because a
 // block came meanwhile.
 func (t *together) gather(ctx context.Context) {
-	t.tip, t.reads = t.Nodes.Tip(), make([]partRead, len(t.parts))
-	same := func(q *Query) *Query { return q }
-	t.ask(ctx, t.all(), same, 0)
+	t.ask(ctx, t.begin(), 0, 0)
 	for range maxRounds {
 		if t.failure() != nil {
 			return
@@ -150,7 +147,7 @@ func (t *together) gather(ctx context.Context) {
 			return
 		}
 		t.reach(ctx, newest)
-		t.ask(ctx, behind, same, newest)
+		t.ask(ctx, behind, 0, newest)
 	}
 }
 
@@ -167,13 +164,19 @@ func (t *together) reach(ctx context.Context, height int64) {
 	}
 }
 
-// ask asks for some parts at once, each as a query says that as makes of it, at a block
-// from least on. A part that has an answer keeps it where there is no other.
-func (t *together) ask(ctx context.Context, which []int, as func(*Query) *Query, least int64) {
+// begin takes the tip to go by, and chooses all parts.
+func (t *together) begin() (which []int) {
+	t.tip, t.reads = t.Nodes.Tip(), make([]partRead, len(t.parts))
+	return t.those(func(*partRead, bool) bool { return true })
+}
+
+// ask asks for some parts at once, at a block or, where that is 0, at the newest from least on. A part that
+// has an answer keeps it where there is no other.
+func (t *together) ask(ctx context.Context, which []int, at, least int64) {
 	var asking sync.WaitGroup
 	for _, i := range which {
 		asking.Go(func() {
-			res, err := t.askOne(ctx, as(t.parts[i]), least)
+			res, err := t.askOne(ctx, t.parts[i], at, least)
 			if err == nil || t.reads[i].Entry == nil {
 				t.reads[i] = partRead{res, err}
 			}
@@ -182,7 +185,10 @@ func (t *together) ask(ctx context.Context, which []int, as func(*Query) *Query,
 	asking.Wait()
 }
 
-func (t *together) askOne(ctx context.Context, q *Query, least int64) (cache.Result, error) {
+func (t *together) askOne(ctx context.Context, q *Query, at, least int64) (cache.Result, error) {
+	if at > 0 {
+		q = q.at(at)
+	}
 	asked := t.asked(q, t.tip)
 	if q.Pinned == 0 { // a block is one, however long answers are fresh
 		asked.MinHeight, asked.Policy.FreshBlocks = max(least, t.min), 0
@@ -191,10 +197,6 @@ func (t *together) askOne(ctx context.Context, q *Query, least int64) (cache.Res
 		}
 	}
 	return (&asking{Reader: t.Reader, q: q, client: t.client}).get(ctx, asked)
-}
-
-func (t *together) all() []int {
-	return t.those(func(*partRead, bool) bool { return true })
 }
 
 // those are the parts that are chosen. A stateless one has an answer that says nothing of

@@ -95,7 +95,7 @@ func (r *Reader) SetClasses(classes Classes, own map[string]cache.Policy) error 
 }
 
 func (k *Kind) setPolicy(p cache.Policy) {
-	p.PastExpiry = k.Class.Pinned() // "not found" is what the state says
+	p.PastExpiry = k.pinned // "not found" is what the state says
 	k.policy.Store(&p)
 }
 

@@ -19,16 +19,17 @@
 //
 // A query goes, top to bottom:
 //
-//  1. wait.go waits for the block that the client must see, by its request (heights.go), by
-//     its connection, or by what a block of the execution chain did, and says by which tip
-//     the query is answered;
-//  2. lookup.go asks the cache, at the policy of the kind (classes.go): for the newest
-//     block, for the one that is named, or for that of the page before in a walk;
-//  3. origin.go, on a miss, has the node asked, and says which answers are none;
-//  4. answer.go says what is told of the answer.
+//  1. lookup.go says by which tip it is answered, and asks memory at the policy of the kind (classes.go);
+//  2. answer.go says what is told of the answer, and writes it over HTTP.
 //
-// batch.go has several queries answered at one block, as if they were one: that is the origin
-// of a query whose Batch is set.
+// Not all queries need more than that:
 //
-// feed.go has the answers that streams follow, and what a query would come to.
+//   - heights.go reads the blocks and the session that a request names, and wait.go waits for them, or for
+//     what the client has seen on its connection (session.go), or for what a block of the execution chain did;
+//   - walk.go reads a later page of a list at the block of the page before;
+//   - origin.go, on a miss, has the node asked, and says which answers are none;
+//   - batch.go has several queries answered at one block, as if they were one: that is the origin
+//     of a query whose Batch is set;
+//   - feed.go has the answers that streams follow, and what a query would come to; replay.go has those of
+//     the fast lane.
 package blocks

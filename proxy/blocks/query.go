@@ -2,7 +2,6 @@ package blocks
 
 import (
 	"context"
-	"strconv"
 	"sync/atomic"
 
 	"github.com/tipcache/tipcache/cache"
@@ -19,7 +18,8 @@ type Kind struct {
 	Tell     func(e *cache.Entry, key string) Telling // what the interface tells of an answer; nil: nothing of its own
 	Essence  func(body []byte) (news []byte)          // the part of a body whose change is news to a stream, perhaps the body itself; nil: all of it
 
-	policy atomic.Pointer[cache.Policy] // of reads at the newest block
+	pinned, fixed bool                         // what Class says of itself
+	policy        atomic.Pointer[cache.Policy] // of reads at the newest block
 }
 
 // A Telling is what an interface tells of an answer in headers of its own, as [web.Answer] has it.
@@ -58,21 +58,4 @@ type Origin interface {
 	Fetch(ctx context.Context, r node.Request, before *cache.Entry) (*node.Answer, error)
 	// Entry makes what is cached of a node's answer.
 	Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error)
-}
-
-// at is the query as one about another block.
-func (q *Query) at(height int64) *Query {
-	pinned := *q
-	pinned.Heights = Heights{Pinned: height}
-	return &pinned
-}
-
-// key is the key of the cache: one for the newest block, which is replaced block by
-// block, and one for each block that is asked for by its height.
-func (q *Query) key() string {
-	if q.Pinned == 0 {
-		return q.Key
-	}
-	room := make([]byte, 0, len(q.Key)+len("@9223372036854775807"))
-	return string(strconv.AppendInt(append(append(room, q.Key...), '@'), q.Pinned, 10))
 }

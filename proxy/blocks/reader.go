@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net/http"
+	"hash/maphash"
 	"sync/atomic"
 	"time"
-
-	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/limits"
@@ -72,6 +70,7 @@ type Reader struct {
 	kinds   []*Kind
 	classes atomic.Pointer[Classes] // replaced while serving, read without a lock
 	waiters *limits.Places
+	seed    maphash.Seed // of this process alone
 }
 
 // New checks the options and fills in the defaults. The classes are the default ones
@@ -81,7 +80,7 @@ func New(o Options, stack *web.Stack, c Cache) (*Reader, error) {
 		return nil, errors.New("blocks: Nodes is required")
 	}
 	o.MinHeightWait = cmp.Or(o.MinHeightWait, limits.DefaultWait)
-	r := &Reader{Nodes: o.Nodes, Stack: stack, cache: c, o: o, waiters: stack.NewWaiters()}
+	r := &Reader{Nodes: o.Nodes, Stack: stack, cache: c, o: o, waiters: stack.Admission.NewWaiters(), seed: maphash.MakeSeed()}
 	return r, r.SetClasses(Classes{}, nil)
 }
 
@@ -89,30 +88,13 @@ func New(o Options, stack *web.Stack, c Cache) (*Reader, error) {
 // SetClasses.
 func (r *Reader) Add(k *Kind) *Kind {
 	r.kinds = append(r.kinds, k)
+	k.pinned, k.fixed = k.Class.Pinned(), k.Class.Fixed()
 	k.setPolicy(r.classes.Load().of(k.Class))
 	return k
-}
-
-// Admit lets clients pass that may ask.
-func (r *Reader) Admit(c *gin.Context, rec *web.Record) error {
-	return r.AdmitCall(c.Request, c.Writer.Header(), rec)
-}
-
-// AdmitCall lets clients pass that may ask, and adds how they stand to the headers of the answer.
-func (r *Reader) AdmitCall(from *http.Request, answer http.Header, rec *web.Record) error {
-	if !r.o.Auth {
-		return nil
-	}
-	return r.Stack.AdmitKey(from, answer, rec)
 }
 
 // Arrive has the lane of a client's connection take up a call of gRPC that begins, nil where it has
 // no part in that.
 func (r *Reader) Arrive(client *web.Conn, method string, metadata map[string][]string, start time.Time) web.Call {
 	return r.Stack.Arrive(client, method, metadata, r.o.Auth, start)
-}
-
-// Deadline bounds the time of a request. Release must be called in the end.
-func (r *Reader) Deadline(from *http.Request, rec *web.Record) *web.LazyDeadline {
-	return web.WithLazyDeadline(from.Context(), r.Stack.Deadline(rec.Start))
 }

@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -24,11 +23,11 @@ func (r *Reader) resume(rec *web.Record) {
 // gone is the failure of a request that must see a block which the chain has no longer:
 // the write that it waits for may be gone with it. It is nil where that is not known.
 func (r *Reader) gone(q *Query) error {
-	if !(session.Token{Height: q.Min, Hash: q.minHash}).Replaced(r.Nodes) {
+	if !(web.Token{Height: q.Min, Hash: q.minHash}).Replaced(r.Nodes) {
 		return nil
 	}
 	return &web.Failure{Status: http.StatusConflict, Expected: true,
-		Public: "the chain was set back and has another block " + session.Token{Height: q.Min}.String() + " than the one to be seen"}
+		Public: "the chain was set back and has another block " + web.Token{Height: q.Min}.String() + " than the one to be seen"}
 }
 
 // follow waits a little for the newest block that the client has seen, by its session or
@@ -36,9 +35,9 @@ func (r *Reader) gone(q *Query) error {
 // hand, and returns the tip to answer by.
 func (r *Reader) follow(ctx context.Context, from *http.Request, rec *web.Record, q *Query, tip node.Tip) node.Tip {
 	rec.Session.Token = q.Session
-	if kept, on := r.Stack.CookieSession(from); on {
+	if r.Stack.SessionCookies() {
 		rec.KeepOutOfLane()
-		if q.Session.Height == 0 && believable(kept, tip) {
+		if kept := r.Stack.CookieSession(from); q.Session.Height == 0 && believable(kept, tip) {
 			rec.Session.Token = kept
 		}
 	}
@@ -80,27 +79,11 @@ func wanted(rec *web.Record, tip node.Tip) (height int64) {
 	return height
 }
 
-// narrow has an entry that is before the session's block count as stale.
-func narrow(asked *cache.Query, rec *web.Record) {
-	if least := rec.Session.Least; least > 0 {
-		asked.Policy.FreshBlocks = max(0, min(asked.Policy.FreshBlocks, asked.Tip-least))
-	}
-}
-
-// continueSession tells the client how far it has seen the chain with an answer. An answer
-// to a session that ended is no answer for others.
-func (r *Reader) continueSession(told *web.Answer, rec *web.Record) {
-	told.Session, told.Reset = session.At(told.Entry.Height, r.Nodes), rec.Session.Reset
-	if told.Reset {
-		told.Control = web.OwnAnswer
-	}
-}
-
 // keepSession has a browser keep its session, where cookies carry them. Its cookie stays
 // where that says more than the answer, whatever session the request names beside it.
 func (r *Reader) keepSession(w http.ResponseWriter, from *http.Request, tip node.Tip, told *web.Answer) {
-	kept, on := r.Stack.CookieSession(from)
-	if !on || told.Session.Height == 0 || told.Next != "" { // a poll is shared
+	kept := r.Stack.CookieSession(from)
+	if told.Session.Height == 0 || told.Next != "" { // a poll is shared
 		return
 	}
 	told.Control = web.OwnAnswer
@@ -111,4 +94,4 @@ func (r *Reader) keepSession(w http.ResponseWriter, from *http.Request, tip node
 }
 
 // believable tells whether the chain can have come to the block of a token.
-func believable(t session.Token, tip node.Tip) bool { return tip.Limit == 0 || t.Height <= tip.Limit }
+func believable(t web.Token, tip node.Tip) bool { return tip.Limit == 0 || t.Height <= tip.Limit }

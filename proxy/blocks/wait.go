@@ -14,15 +14,13 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// AwaitBlock waits for the block that a request must see, refuses one that does not exist
-// yet, and returns the tip to answer by. The execution client's block becomes one of the
-// chain's that must be seen. The record notes the tip.
-func (r *Reader) AwaitBlock(ctx context.Context, from *http.Request, rec *web.Record, q *Query) (tip node.Tip, err error) {
+// await waits for the block that a request must see, refuses one that does not exist yet, and returns the
+// tip to answer by. The execution client's block becomes one of the chain's that must be seen.
+func (r *Reader) await(ctx context.Context, from *http.Request, rec *web.Record, q *Query) (tip node.Tip, err error) {
 	tip, err = r.awaitRequired(ctx, from, rec, q)
 	if q.Pinned == 0 && q.Kind.Class != Never && err == nil {
 		tip = r.follow(ctx, from, rec, q, tip)
 	}
-	rec.Tip, rec.Pinned = tip.Height, q.Pinned > 0
 	return tip, err
 }
 
@@ -45,7 +43,7 @@ func (r *Reader) awaitRequired(ctx context.Context, from *http.Request, rec *web
 			return tip, err
 		}
 		defer leave()
-		err = r.await(ctx, q.Min)
+		err = r.awaitHeight(ctx, q.Min)
 		if gone := r.gone(q); gone != nil {
 			return tip, gone
 		} else if err != nil {
@@ -92,7 +90,7 @@ func (r *Reader) has(q *Query, tip node.Tip, height int64) bool {
 func (r *Reader) remembers(q *Query, tip node.Tip, height int64) bool {
 	asked := r.asked(q, tip)
 	e := r.cache.Peek(asked)
-	return e != nil && (e.Height >= height || asked.Policy.IsImmutable(e))
+	return e != nil && (e.Height >= height || asked.Policy.IsImmutable(e.Stamp()))
 }
 
 // Peek gives the entry that memory would answer a query with, nil for none, and leaves no trace of that.
@@ -108,8 +106,8 @@ func (r *Reader) enter(from *http.Request, rec *web.Record, tip node.Tip, header
 	return r.waiters.Enter(from, rec.Tenant, max(tip.Interval, time.Second))
 }
 
-// await waits for a block, within bounds.
-func (r *Reader) await(ctx context.Context, height int64) error {
+// awaitHeight waits for a block, within bounds.
+func (r *Reader) awaitHeight(ctx context.Context, height int64) error {
 	ctx, cancel := context.WithTimeout(ctx, r.o.MinHeightWait)
 	defer cancel()
 	err := r.Nodes.WaitHeight(ctx, height)

@@ -3,20 +3,18 @@
 //
 // A request goes, top to bottom:
 //
-//  1. routes.go has the row of the table that it belongs to; parameters.go and nodekeys.go say how
-//     the values of the row's parameters are read;
-//  2. parser.go has package dialect read the row's parameters, and nothing else of the request,
-//     into one Question, at later pages of a list (pagekey.go) of the height of the page before;
-//  3. origin.go, on a miss, makes an entry of the node's answer, in the shape that
+//  1. package dialect finds the row that it belongs to (routes.go), and reads the row's parameters, as
+//     parameters.go says, and nothing else of the request: of a page as nodekeys.go says, with the
+//     height of the page before (pagekey.go);
+//  2. origin.go, on a miss, makes an entry of the node's answer, in the shape that
 //     package documented gives it, with the height in its next page key (stamp.go);
-//  4. envelope.go writes what failed on the way in the interface's form.
+//  3. envelope.go writes what failed on the way in the interface's form.
 package chain
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"net/http"
 	"time"
 
@@ -24,7 +22,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/limits"
-	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // Shape says whose JSON the routes answer with.
@@ -64,15 +61,10 @@ func (o Options) Reader() blocks.Options {
 
 // A Handler answers the chain's queries. It owns no goroutine.
 type Handler struct {
-	*blocks.Reader
+	*dialect.Table
 
 	o      Options
-	prefix string       // of the keys, so that none is served as that of another shape
-	asSent bool         // the node's shape: values go to the node as they came
-	seed   maphash.Seed // digests of the node's raw answers, of this process alone
-	index  *dialect.Index
-	routes []web.Route         // of the rows, in order
-	rows   []*dialect.Endpoint // the same
+	asSent bool // the node's shape: values go to the node as they came
 }
 
 // New checks the options and fills in the defaults.
@@ -81,58 +73,38 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 	if o.Shape != Documented && o.Shape != Node {
 		return nil, fmt.Errorf("chain: unknown shape %q", o.Shape)
 	}
-	h := &Handler{Reader: r, o: o, prefix: string(o.Shape), asSent: o.Shape == Node, seed: maphash.MakeSeed()}
-	var readers []*dialect.Reader
+	table := dialect.Options{
+		Prefix: string(o.Shape), // so that none is served as that of another shape
+		Depth:  moduleDepth, NoBody: true, Methods: []string{http.MethodGet, http.MethodHead}, Heights: blocks.HeightRules{EVM: true}, Render: RenderFailure,
+	}
+	h := &Handler{o: o, asSent: o.Shape == Node}
+	if h.asSent {
+		table.Manner, table.Heights.Loose, table.Heights.Pinned = dialect.Lenient, true, nodeHeight
+	}
+	h.Table = dialect.NewTable(table, r)
 	for _, rt := range routes {
-		p, err := newParser(h, rt)
-		if err != nil {
+		if err := h.mount(rt); err != nil {
 			return nil, err
 		}
-		readers, h.routes = append(readers, p.reader), append(h.routes, p.mount())
 	}
-	h.index = dialect.NewIndex(moduleDepth, readers)
 	return h, r.SetClasses(o.Classes, o.Routes)
 }
 
 // moduleDepth is how many segments tell most rows apart: staking, validators.
 const moduleDepth = 2
 
-// mount makes the path of a row.
-func (p *parser) mount() web.Route {
-	p.kind = p.Add(&blocks.Kind{Name: p.Name, Class: p.Class, NoFuture: !p.asSent, Essence: dialect.WithoutNextKey})
-	ep := &dialect.Endpoint{Reader: p.Reader, Row: p.Row, Kind: p.kind, Parse: p.parse}
-	p.rows = append(p.rows, ep)
-	route := ep.Route(ep.Serve, RenderFailure)
-	route.Methods, route.Pattern = methods, p.Pattern
-	return route
-}
-
-// methods are the methods that the table answers.
-var methods = []string{http.MethodGet, http.MethodHead}
-
-// Route is what answers a path; not ok is one that no row has.
-func (h *Handler) Route(r *http.Request) (rt web.Route, ok bool) {
-	place, ok := h.index.Find(r.URL.Path)
-	if ok {
-		rt = h.routes[place]
+// mount adds the path of a row.
+func (h *Handler) mount(rt Route) error {
+	lookup := rt.field
+	if h.asSent {
+		lookup = sentField
 	}
-	return rt, ok
-}
-
-// Endpoint is that of a request's path, nil for one that no row has.
-func (h *Handler) Endpoint(r *http.Request) *dialect.Endpoint {
-	if place, ok := h.index.Find(r.URL.Path); ok {
-		return h.rows[place]
+	o := &origin{Handler: h, Route: rt}
+	ep, err := h.Mount(rt.Row, lookup, &blocks.Kind{NoFuture: !h.asSent}, o)
+	if err == nil && rt.page != nil && !h.asSent {
+		ep.Page = o.readPage
 	}
-	return nil
-}
-
-// ReadHeights reads the blocks that a request names.
-func (h *Handler) ReadHeights(r *http.Request) (blocks.Heights, error) { return h.heights().Read(r) }
-
-// SelectRoute selects the keys of one row: those at explicit heights too.
-func (h *Handler) SelectRoute(name string) (cache.Selection, error) {
-	return dialect.SelectRoute(Rows(), h.prefix, name)
+	return err
 }
 
 // SelectAddress selects the keys that name an address, or a public key: of

@@ -50,14 +50,12 @@ func (format pageKeyFormat) decode(value string) (raw string, ok bool) {
 // that was read as a space because it was not escaped.
 var pageKeyAlphabet = strings.NewReplacer("-", "+", "_", "/", " ", "+")
 
-// kind reads the page keys of a route. Walk keys stay as they are.
-func (format pageKeyFormat) kind() dialect.Kind {
-	return dialect.Kind{Expects: "the next_key of the page before", Read: func(value string) (string, bool) {
-		if strings.HasPrefix(value, walkKeyPrefix) {
-			return value, true
-		}
-		return format.decode(value)
-	}}
+// read reads a page key. Walk keys stay as they are.
+func (format pageKeyFormat) read(value string) (string, bool) {
+	if strings.HasPrefix(value, walkKeyPrefix) {
+		return value, true
+	}
+	return format.decode(value)
 }
 
 // The kinds of a page's numbers and flags: 0 and false say as much as none.
@@ -82,25 +80,24 @@ const nodePageSize = 100
 
 // readPage reads what is asked of a list, and leaves out what says what the node does anyway:
 // with a key nothing is counted, without a limit everything is.
-func (p *parser) readPage(q *question, path string, v dialect.Values) (dialect.Values, error) {
+func (o *origin) readPage(q *dialect.Question, v dialect.Values) (dialect.Values, error) {
 	key := v.Get(dialect.PageKey)
 	if strings.HasPrefix(key, walkKeyPrefix) {
-		walk, err := parseWalkKey(key, p.Nodes.ChainID(), path)
-		if err != nil || !p.page(walk.raw) {
+		walk, err := parseWalkKey(key, o.Nodes.ChainID(), q.Path)
+		if err != nil || !o.page(walk.raw) {
 			return nil, web.BadInput("%s is %q; expected the next_key of the page before, as it came", dialect.PageKey, web.Short(key))
 		}
 		q.Walk, key = walk.Snapshot, walk.raw
 		v = v.With(dialect.PageKey, key)
 	}
-	offset := v.Number(dialect.PageOffset)
-	q.limit, q.reverse = v.Number(dialect.PageLimit), v.Get(dialect.PageReverse) != ""
-	if key != "" || q.limit == 0 {
+	offset, limit := v.Number(dialect.PageOffset), v.Number(dialect.PageLimit)
+	if key != "" || limit == 0 {
 		v = v.With(dialect.PageCountTotal, "")
 	}
-	_, overflow := bits.Add64(offset, max(q.limit, nodePageSize), 0)
+	_, overflow := bits.Add64(offset, max(limit, nodePageSize), 0)
 	switch {
-	case q.limit > p.o.MaxPageLimit:
-		return nil, web.BadInput("%s is %d; at most %d is served", dialect.PageLimit, q.limit, p.o.MaxPageLimit)
+	case limit > o.o.MaxPageLimit:
+		return nil, web.BadInput("%s is %d; at most %d is served", dialect.PageLimit, limit, o.o.MaxPageLimit)
 	case key != "" && offset > 0:
 		return nil, web.BadInput("only one of %s and %s may be set", dialect.PageKey, dialect.PageOffset)
 	case overflow > 0:

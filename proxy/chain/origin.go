@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/http"
-	"strconv"
+	"sync"
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
@@ -15,61 +15,129 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// Fetch asks a node for a path that was escaped here.
-func (q *question) Fetch(ctx context.Context, r node.Request, prev *cache.Entry) (*node.Answer, error) {
-	r.Path, r.Query = q.Path, q.RawQuery
-	a, err := q.Nodes.Fetch(ctx, r)
+// An origin asks the nodes for what one row is about.
+type origin struct {
+	*Handler
+	Route
+	good goodInputs
+}
+
+// Fetch asks a node, and judges whose fault a failure is.
+func (o *origin) Fetch(ctx context.Context, q *dialect.Question, r node.Request, prev *cache.Entry) (*node.Answer, error) {
+	a, err := o.Nodes.Fetch(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	return q.good.judge(q, a, prev, time.Now()), nil
+	switch now := time.Now(); a.Reason {
+	case node.OK, node.NotFound:
+		o.good.answered(goodInput{q.Path, q.RawQuery, now})
+	case node.Other:
+		a = o.good.judge(q, a, prev, now)
+	default:
+	}
+	return a, nil
+}
+
+// goodInputs are the last two different inputs that a row answered.
+type goodInputs struct {
+	mu   sync.Mutex
+	last [2]goodInput // the newest first
+}
+
+type goodInput struct {
+	path, query string
+	at          time.Time
+}
+
+func (g *goodInputs) answered(in goodInput) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if first := &g.last[0]; first.path != in.path || first.query != in.query {
+		g.last[1] = *first
+	}
+	g.last[0] = in
+}
+
+// lately is for how long a row that has answered is believed to work.
+const lately = time.Minute
+
+// judge says whose fault a failure of unknown text is. It is the input's if the row answered another input
+// lately, the node reads something else at that height, and this key has no good answer. The answer is
+// node.Rejected then. Otherwise the row is believed to work no longer.
+func (g *goodInputs) judge(q *dialect.Question, a *node.Answer, prev *cache.Entry, now time.Time) *node.Answer {
+	if prev != nil && prev.Status == http.StatusOK {
+		g.forget()
+	} else if a.Sound && g.has(q, now) {
+		rejected := *a
+		rejected.Reason, rejected.Status = node.Rejected, node.Rejected.Status()
+		return &rejected
+	}
+	return a
+}
+
+func (g *goodInputs) forget() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.last = [2]goodInput{}
+}
+
+// has tells whether another input than a question's was answered lately.
+func (g *goodInputs) has(q *dialect.Question, now time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, in := range g.last {
+		if (in.path != q.Path || in.query != q.RawQuery) && now.Sub(in.at) < lately {
+			return true
+		}
+	}
+	return false
 }
 
 // Entry makes what is cached of a node's answer. An answer that did not change
 // is not shaped again.
-func (q *question) Entry(a *node.Answer, prev *cache.Entry) (*cache.Entry, error) {
+func (o *origin) Entry(q *dialect.Question, a *node.Answer, prev *cache.Entry) (*cache.Entry, error) {
 	now, status, height := time.Now(), a.Status, a.Height
-	if q.asSent {
+	if o.asSent {
 		status = a.NodeStatus
 	}
 	if a.Reason == node.Pruned || a.Reason == node.FutureHeight {
 		height = 0 // nothing was read there
 	}
-	source := dialect.Source(q.seed, a)
-	stamp := q.stampFor(prev, height)
+	source := o.SourceOf(a)
+	stamp := o.stampFor(q, prev, height)
 	if prev != nil && source != 0 && prev.Source == source && prev.Status == status && stamp.keeps {
 		return prev.Confirm(height, now), nil
 	}
-	content, err := q.content(a, status, source, stamp)
+	content, err := o.content(a, status, source, stamp)
 	if err != nil {
 		return nil, err
 	}
 	content.Failed = a.Reason == node.Other
-	return &cache.Entry{Content: content, Height: height, ReadAt: now, Expires: q.expiry(a, now)}, nil
+	return &cache.Entry{Content: content, Height: height, ReadAt: now, Expires: o.expiry(a, now)}, nil
 }
 
 // expiry bounds the life of answers that say no, on top of their policy: what
 // is unknown now may be known in a block.
-func (q *question) expiry(a *node.Answer, now time.Time) time.Time {
+func (o *origin) expiry(a *node.Answer, now time.Time) time.Time {
 	switch a.Reason {
 	case node.OK:
 		return time.Time{}
 	case node.Other, node.Rejected:
 		return now.Add(dialect.BrokenLife)
 	default:
-		return now.Add(q.Negative())
+		return now.Add(o.Negative())
 	}
 }
 
 // content shapes a node's answer, and stamps its next page key.
-func (q *question) content(a *node.Answer, status int, source uint64, stamp stamp) (*cache.Content, error) {
-	if q.asSent {
+func (o *origin) content(a *node.Answer, status int, source uint64, stamp stamp) (*cache.Content, error) {
+	if o.asSent {
 		return cache.NewContentAfter(stamp.before, status, a.Type, "", a.Body, source), nil
 	}
 	if status != http.StatusOK {
-		return cache.NewContent(status, web.JSON, "", ErrorEnvelope(status, q.refusal(a)), source), nil
+		return cache.NewContent(status, web.JSON, "", ErrorEnvelope(status, refusal(stamp.q, a)), source), nil
 	}
-	shaped, err := documented.Shape(a.Body, q.Msg)
+	shaped, err := documented.Shape(a.Body, o.Msg)
 	if err != nil {
 		return nil, &upstream.Error{Kind: upstream.BadAnswer, Msg: "the chain node's answer cannot be understood", Err: err}
 	}
@@ -77,26 +145,10 @@ func (q *question) content(a *node.Answer, status int, source uint64, stamp stam
 }
 
 // refusal says what was asked for and is not there, and then what the node said.
-func (q *question) refusal(a *node.Answer) string {
+func refusal(q *dialect.Question, a *node.Answer) string {
 	said := cmp.Or(a.Text, http.StatusText(a.Status))
 	if a.Reason == node.NotFound {
 		return "nothing found at " + string(dialect.AppendPath(nil, q.Path)) + ": " + said
 	}
 	return said
-}
-
-// nextLink is the Link to the page after this one, for lists that have no
-// other place to name it.
-func (q *question) nextLink(nextKey string) string {
-	if nextKey == "" {
-		return ""
-	}
-	v := dialect.Values{{Name: dialect.PageKey, Text: nextKey}} // which says the rest
-	if q.limit > 0 {
-		v = append(v, dialect.Value{Name: dialect.PageLimit, Text: strconv.FormatUint(q.limit, 10)})
-	}
-	if q.reverse {
-		v = append(v, dialect.Value{Name: dialect.PageReverse, Text: "true"})
-	}
-	return string(append(v.Append(append(dialect.AppendPath([]byte{'<'}, q.Path), '?')), `>; rel="next"`...))
 }

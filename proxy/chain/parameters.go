@@ -3,6 +3,7 @@ package chain
 import (
 	"cmp"
 	"encoding/hex"
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/chain/documented"
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // A paramType reads the values of one type of parameter.
@@ -52,7 +54,7 @@ func (rt Route) field(name string, _ bool) (f dialect.Field, err error) {
 	f.Name = strings.TrimSuffix(name, ":")
 	switch f.Name {
 	case dialect.PageKey:
-		f.Kind = rt.page.kind()
+		f.Kind = dialect.Kind{Expects: "the next_key of the page before", Read: rt.page.read}
 	case dialect.PageOffset, dialect.PageLimit:
 		f.Kind = pageNumber
 	case dialect.PageCountTotal, dialect.PageReverse:
@@ -145,6 +147,22 @@ func readSent(value string) (string, bool) {
 		return strings.ToLower(value), n <= maxHex
 	}
 	return readText(value)
+}
+
+// nodeHeight reads the height to read at as the node does.
+func nodeHeight(h http.Header) (int64, error) {
+	values := h[web.HeightHeader]
+	if len(values) == 0 {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(values[0], 10, 64)
+	switch {
+	case err != nil:
+		return 0, nil //nolint:nilerr // to the node, garbage is no height
+	case n < 0:
+		return 0, &web.Failure{Status: http.StatusInternalServerError, Expected: true, NullMsg: true, Public: "failed to create query context: cannot query with height < 0; please provide a valid height: invalid request"}
+	}
+	return n, nil
 }
 
 // maxHex is the length of an address that a node just refuses, of 256 bytes.

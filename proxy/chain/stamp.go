@@ -2,8 +2,11 @@ package chain
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
@@ -19,7 +22,8 @@ const StampBlocks = 8
 
 // A stamp puts the height of an answer into its next page key (pagekey.go).
 type stamp struct {
-	q      *question
+	*origin
+	q      *dialect.Question
 	before *cache.Entry // the answer before, nil for none
 	height int64        // of the answer
 	keeps  bool         // the key of the answer before may stay
@@ -28,9 +32,9 @@ type stamp struct {
 
 // stampFor is the stamp of an answer at a height; prev is the answer before, nil
 // for none.
-func (q *question) stampFor(prev *cache.Entry, height int64) stamp {
-	s := stamp{q: q, before: prev, height: height, keeps: true}
-	if q.page == nil || q.asSent || prev == nil {
+func (o *origin) stampFor(q *dialect.Question, prev *cache.Entry, height int64) stamp {
+	s := stamp{origin: o, q: q, before: prev, height: height, keeps: true}
+	if o.page == nil || o.asSent || prev == nil {
 		return s
 	}
 	if s.kept = s.readHeight(prev.Content); s.kept != 0 {
@@ -56,33 +60,32 @@ func (s stamp) content(shaped *documented.Shaped, source uint64) *cache.Content 
 // write puts a height into the next page key in a body, or into the Link that has it.
 func (s stamp) write(height int64, shaped *documented.Shaped) (stamped []byte, link string) {
 	body, nextKey := shaped.Body, shaped.NextKey
-	if s.q.page == nil || height == 0 {
-		return body, s.q.nextLink(nextKey)
+	if s.page == nil || height == 0 {
+		return body, s.nextLink(nextKey)
 	}
 	if nextKey != "" {
-		return body, s.q.nextLink(s.text(height, nextKey))
+		return body, s.nextLink(s.text(height, nextKey))
 	}
-	page, path := shaped.Page, "next_key"
-	if page == 0 {
-		path = "msg." + dialect.NextKeyPath
+	from, to := shaped.From, shaped.To
+	if s.Msg == nil {
+		found := dialect.NextKey(body, "msg."+dialect.NextKeyPath)
+		from, to = found.Index, found.Index+len(found.Raw)
 	}
-	found := dialect.NextKey(body[page:], path)
-	if found.Index == 0 {
+	if to == 0 {
 		return body, ""
 	}
-	before, after := body[:page+found.Index], body[page+found.Index+len(found.Raw):]
-	return slices.Concat(before, []byte(`"`+s.text(height, found.Str)+`"`), after), ""
+	return slices.Concat(body[:from], []byte(`"`+s.text(height, gjson.ParseBytes(body[from:to]).Str)+`"`), body[to:]), ""
 }
 
 // text makes a walk key of the node's next key. One of a format that the route
 // does not know stays as it is.
 func (s stamp) text(height int64, nextKey string) string {
-	raw, ok := s.q.page.decode(nextKey)
+	raw, ok := s.page.decode(nextKey)
 	if !ok {
 		return nextKey
 	}
 	k := walkKey{blocks.Snapshot{Height: height, Epoch: s.epoch()}, raw}
-	return k.text(s.q.Nodes.ChainID(), s.q.Path)
+	return k.text(s.Nodes.ChainID(), s.q.Path)
 }
 
 // readHeight gives the height in the next page key of a content, 0 for none, and -1 for
@@ -93,7 +96,7 @@ func (s stamp) readHeight(c *cache.Content) int64 {
 		text, _, _ = strings.Cut(rest, "&")
 		text, _, _ = strings.Cut(walkKeyPrefix+text, ">")
 	}
-	k, err := parseWalkKey(text, s.q.Nodes.ChainID(), s.q.Path)
+	k, err := parseWalkKey(text, s.Nodes.ChainID(), s.q.Path)
 	switch {
 	case err != nil:
 		return 0
@@ -104,4 +107,20 @@ func (s stamp) readHeight(c *cache.Content) int64 {
 	}
 }
 
-func (s stamp) epoch() uint64 { return uint64(s.q.Nodes.Tip().Epoch) }
+func (s stamp) epoch() uint64 { return uint64(s.Nodes.Tip().Epoch) }
+
+// nextLink is the Link to the page after this one, for lists that have no
+// other place to name it.
+func (s stamp) nextLink(nextKey string) string {
+	if nextKey == "" {
+		return ""
+	}
+	asked, _ := url.ParseQuery(s.q.RawQuery)                    // it was read
+	v := dialect.Values{{Name: dialect.PageKey, Text: nextKey}} // which says the rest
+	for _, name := range [...]string{dialect.PageLimit, dialect.PageReverse} {
+		if text := asked.Get(name); text != "" {
+			v = append(v, dialect.Value{Name: name, Text: text})
+		}
+	}
+	return string(append(v.Append(append(dialect.AppendPath([]byte{'<'}, s.q.Path), '?')), `>; rel="next"`...))
+}

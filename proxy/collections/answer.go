@@ -1,15 +1,130 @@
 package collections
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/web"
+	store "github.com/tipcache/tipcache/upstream/collections"
 )
 
+// progress is how far the collection store has come: all of it as of one moment.
+type progress struct {
+	Generation int64         // of store.Page, the newest known; 0: unknown, and pages are fresh by seconds
+	Block      int64         // of the execution chain, the last that the store has counted; 0: none yet, or it follows no chain
+	Behind     time.Duration // age of that block
+	Filling    bool          // an indexer fills the store and has not counted anything yet, nor was anything imported
+}
+
+func (h *Handler) progress() (p progress) {
+	if h.o.Watch == nil {
+		return p
+	}
+	m := h.o.Watch.Mark()
+	if m == nil {
+		return progress{Filling: h.o.Filled}
+	}
+	p.Generation, p.Block = m.Generation, m.Cursor.Block
+	if m.Cursor.Chain != 0 {
+		p.Behind = time.Since(m.Cursor.Time)
+	} else {
+		p.Filling = h.o.Filled && m.Total == 0
+	}
+	return p
+}
+
+// query asks the cache for a page. Where the store's generation is known, a page
+// is fresh until the store changes, and is judged as the chain's answers are by
+// blocks, only that its height is an edition.
+func (h *Handler) query(asked listing, p progress) cache.Query {
+	q := cache.Query{Key: asked.Key, Policy: h.o.Policy}
+	if p.Generation > 0 && !asked.Nothing {
+		q.Tip = h.edition(p.Generation, time.Now())
+		// Reading the store anew takes milliseconds, so an outdated page is only
+		// for the time in which that fails.
+		q.Policy.FreshBlocks, q.Policy.StaleBlocks, q.Policy.ErrorBlocks = 0, 0, math.MaxInt64
+	}
+	return q
+}
+
+// edition numbers what a page can say: it grows with the store's generation and,
+// since a page holds metadata too, with time. Neither goes down, so it does not.
+func (h *Handler) edition(generation int64, now time.Time) int64 {
+	return generation + now.UnixNano()/h.term()
+}
+
+// generation is the store's generation in the edition of a page.
+func (h *Handler) generation(e *cache.Entry) int64 { return e.Height - e.ReadAt.UnixNano()/h.term() }
+
+// term is the longest time for which a page serves unchanged, in nanoseconds.
+func (h *Handler) term() int64 { return int64(max(h.o.Policy.Stale, time.Second)) }
+
+// editionOf is the edition of a page just read; 0 where the store has no generations.
+func (h *Handler) editionOf(page store.Page, now time.Time) int64 {
+	if h.o.Watch == nil || page.Generation == 0 {
+		return 0
+	}
+	return h.edition(page.Generation, now)
+}
+
+// freshUntil is when a page is read anew though the store stays as it is; zero for
+// one that is judged by seconds.
+func (h *Handler) freshUntil(q cache.Query, e *cache.Entry, now time.Time) time.Time {
+	switch {
+	case q.Tip == 0:
+		return time.Time{}
+	case e.Height < q.Tip:
+		return now
+	default:
+		return time.Unix(0, (now.UnixNano()/h.term()+1)*h.term())
+	}
+}
+
+// awaited returns how far the store is, once it has counted the block that the
+// client has to see, 0 for none. Its errors are the client's, or a block that does not
+// come in time.
+func (h *Handler) awaited(ctx context.Context, r *http.Request, rec *web.Record, block int64) (progress, error) {
+	p := h.progress()
+	switch {
+	case block <= p.Block:
+		return p, nil
+	case h.o.Watch == nil || p.Block == 0 && !p.Filling:
+		return p, web.BadInput("%s cannot be waited for: no indexer fills this store", web.MinEVMHeader)
+	}
+	leave, err := h.waiters.Enter(r, rec.Tenant, time.Second)
+	if err != nil {
+		return p, err
+	}
+	defer leave()
+	waiting, cancel := context.WithTimeout(ctx, h.o.MinHeightWait)
+	defer cancel()
+	err = h.o.Watch.Await(waiting, block)
+	if p = h.progress(); errors.Is(err, context.DeadlineExceeded) {
+		err = uncounted(block, p.Block, err)
+	}
+	return p, err
+}
+
+// holdsAt is the block up to which everything is counted on a page. A page that is
+// older than what the store holds has that of its generation.
+func (h *Handler) holdsAt(e *cache.Entry, q *cache.Query, p progress) int64 {
+	switch {
+	case e.Height >= q.Tip:
+		return p.Block
+	case e.Height == 0 || h.o.Watch == nil:
+		return 0
+	default:
+		return h.o.Watch.Counted(h.generation(e))
+	}
+}
+
 // answer makes of a what a result comes to, of a query by the progress.
-func (h *Handler) answer(a *web.Answer, rec *web.Record, res cache.Result, query *cache.Query, p Progress, schemaURL string, now time.Time) {
+func (h *Handler) answer(a *web.Answer, rec *web.Record, res cache.Result, query *cache.Query, p progress, schemaURL string, now time.Time) {
 	a.Now = now
 	a.Until, a.EVMBlock = h.freshUntil(*query, res.Entry, now), h.holdsAt(res.Entry, query, p)
 	a.Own = h.withSchema(query.Key, res.Entry, schemaURL)

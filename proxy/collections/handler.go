@@ -2,18 +2,15 @@
 //
 // A request goes, top to bottom:
 //
-//  1. handler.go checks its API key;
-//  2. body.go reads the body, remembers what the same bytes asked for before, and
-//     validates other ones against the schema of schema.go;
-//  3. request.go makes of it the one spelling that is the cache key;
-//  4. progress.go says how fresh a page is by how far the store has come, and
-//     waits for a block that the client has to see;
-//  5. on a miss, page.go asks the store for the page and the metadata provider
-//     to describe what is on it, and joins them;
-//  6. answer.go makes an answer of the page.
+//  1. handler.go checks its API key, and calls the following in their order;
+//  2. request.go reads the body and makes of it the one spelling that is the cache
+//     key, unless it remembers what the same bytes asked for; schema.go validates it;
+//  3. answer.go says how fresh a page is by how far the store has come, waits for a
+//     block that the client has to see, and makes an answer of the page;
+//  4. on a miss, page.go asks the store for the page and the metadata provider to
+//     describe what is on it, and joins them. It keeps in the cache what that said.
 //
-// Whatever fails on the way is written as a problem by problem.go. metadata.go
-// keeps what the provider said in the cache.
+// Whatever fails on the way is written as a problem by problem.go.
 package collections
 
 import (
@@ -24,6 +21,7 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/maypok86/otter/v2"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/limits"
@@ -41,6 +39,13 @@ const (
 type finder interface {
 	// List returns one page. An *upstream.Error means that the store was silent.
 	List(ctx context.Context, q store.Query) (store.Page, error)
+}
+
+// A watch knows how far the store has come; *store.Watch is one. It is asked on every request.
+type watch interface {
+	Mark() *store.Mark                                   // nil until known
+	Counted(generation int64) (block int64)              // that the store had counted in a generation; 0: unknown
+	Await(ctx context.Context, block int64) (late error) // returns once Mark tells of a block or a later one, or ctx ends
 }
 
 // A MetadataProvider describes collections; *metadata.Service is one.
@@ -69,16 +74,9 @@ type Options struct {
 	Metadata MetadataProvider // nil: only what the store itself knows
 	NoAuth   bool             // requests need no key
 
-	// Progress is how far the store has come; nil: unknown. It is asked for on
-	// every request.
-	Progress func() Progress
+	Watch  watch // how far Store has come; nil: unknown, and nothing can be waited for
+	Filled bool  // an indexer of this process fills Store
 
-	// Counted is the block that the store had counted in a generation; nil: unknown.
-	Counted func(generation int64) (block int64)
-
-	// Await returns nil once Progress tells of a block, or a later one, and the
-	// context's error if that ends first. Nil: nothing can be waited for.
-	Await         func(ctx context.Context, block int64) error
 	MinHeightWait time.Duration // the longest wait for the block of X-Min-Evm-Block; default 10 s
 
 	Policy      cache.Policy  // in seconds; zero: fresh for 5 s, stale for a minute, an hour while the store fails
@@ -99,18 +97,21 @@ type Handler struct {
 	stack  *web.Stack
 	cache  answerCache
 	schema *listSchema
-	memo   memo
+	memo   *otter.Cache[string, listing] // what bodies ask for
 
 	waiters *limits.Places
 }
 
 // New fills in the defaults.
 func New(o Options, stack *web.Stack, c answerCache) *Handler {
-	return &Handler{o: o.WithDefaults(), stack: stack, cache: c, schema: newListSchema(Prefix, documentSuffix), memo: newMemo(), waiters: stack.NewWaiters()}
+	return &Handler{
+		o: o.WithDefaults(), stack: stack, cache: c, schema: newListSchema(Prefix, documentSuffix), waiters: stack.Admission.NewWaiters(),
+		memo: otter.Must(&otter.Options[string, listing]{
+			MaximumWeight: memoBytes,
+			Weigher:       func(body string, l listing) uint32 { return uint32(memoListing + len(body) + 42*len(l.Addresses)) },
+		}),
+	}
 }
-
-// errClosed refuses clients that have a key, of the chain's interface.
-var errClosed = &web.Failure{Status: http.StatusForbidden, Public: "the listing of collections is closed on this server"}
 
 // Routes are the paths to be mounted: the listing and the schemas of its bodies.
 func (h *Handler) Routes() []web.Route {

@@ -17,7 +17,7 @@ func TestMetadataRecordsComeBackAsTheyWereSaved(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	store := collections.MetadataStore(c)
+	store := collections.MetadataStore{Cache: c}
 	records := map[string]metadata.Record{
 		"meta/story/0x1": {Body: []byte(`{"name":"World of Women"}`), ReadAt: time.Now().Add(-30 * 24 * time.Hour)},
 		"meta/story/0x2": {ReadAt: time.Now()}, // the provider has no record

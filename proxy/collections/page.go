@@ -11,8 +11,8 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/web"
-
 	store "github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/metadata"
 )
 
 // listPage is the body of an answer. It is stored without $schema, which
@@ -119,7 +119,7 @@ func (h *Handler) origin(asked listing) cache.Origin {
 			return nil, err
 		}
 		if page.Total == 0 && h.progress().Filling {
-			return nil, &web.Failure{Status: http.StatusServiceUnavailable, Public: "the collection store is being filled for the first time", RetryAfter: fillingRetry, Expected: true}
+			return nil, errFilling
 		}
 		metadata, degraded := h.describe(ctx, page.Items)
 		body := bytes.TrimSpace(encode(newListPage(asked, page, metadata)))
@@ -154,4 +154,47 @@ func (h *Handler) describe(ctx context.Context, items []store.Collection) (found
 		addresses[i] = strings.ToLower(c.Address)
 	}
 	return h.o.Metadata.Lookup(ctx, addresses)
+}
+
+// encode renders what is known to be encodable.
+func encode(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(v) // no channels, functions, cycles or foreign JSON in it
+	return b.Bytes()
+}
+
+// metadataKeep is how long the shared store keeps a record: longer than the
+// provider's package would serve one while the provider fails.
+const metadataKeep = 40 * 24 * time.Hour
+
+// metadataCache is what keeps the records of the metadata provider; *cache.Cache
+// does.
+type metadataCache interface {
+	Load(ctx context.Context, keys []string) map[string]*cache.Entry
+	Save(ctx context.Context, entries map[string]*cache.Entry, keep time.Duration)
+}
+
+// A MetadataStore keeps the records of the metadata provider in the cache, where every
+// replica finds them.
+type MetadataStore struct{ Cache metadataCache }
+
+// Load returns those records that the cache has.
+func (s MetadataStore) Load(ctx context.Context, keys []string) map[string]metadata.Record {
+	entries := s.Cache.Load(ctx, keys)
+	records := make(map[string]metadata.Record, len(entries))
+	for key, e := range entries {
+		records[key] = metadata.Record{Body: e.Body, ReadAt: e.ReadAt}
+	}
+	return records
+}
+
+// Save keeps the records.
+func (s MetadataStore) Save(ctx context.Context, records map[string]metadata.Record) {
+	entries := make(map[string]*cache.Entry, len(records))
+	for key, r := range records {
+		entries[key] = &cache.Entry{Content: cache.NewContent(http.StatusOK, web.JSON, "", r.Body, 0), ReadAt: r.ReadAt}
+	}
+	s.Cache.Save(ctx, entries, metadataKeep)
 }

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -61,13 +63,53 @@ func (h *Handler) RenderProblem(r *http.Request, header http.Header, f *web.Fail
 	})
 }
 
-// encode renders what is known to be encodable.
-func encode(v any) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(v) // no channels, functions, cycles or foreign JSON in it
-	return b.Bytes()
+// The problems that say nothing of the request but that it is refused.
+var (
+	errClosed     = &web.Failure{Status: http.StatusForbidden, Public: "the listing of collections is closed on this server"} // for clients that have a key, of the chain's interface
+	errNotJSON    = &web.Failure{Status: http.StatusUnsupportedMediaType, Public: "the request body must be application/json"}
+	errCompressed = &web.Failure{Status: http.StatusUnsupportedMediaType, Public: "the request body must not be compressed"}
+	errNoBody     = &web.Failure{Status: http.StatusBadRequest, Public: "request body is required"}
+	// A store that is filled for the first time is worth another look after the time named.
+	errFilling = &web.Failure{
+		Status: http.StatusServiceUnavailable, Public: "the collection store is being filled for the first time", RetryAfter: 5 * time.Second, Expected: true,
+	}
+)
+
+func tooLarge(limit int64) error {
+	return &web.Failure{Status: http.StatusRequestEntityTooLarge, Public: fmt.Sprintf("request body is too large limit=%d bytes", limit)}
+}
+
+// unreadable says why a body could not be read.
+func unreadable(err error) error {
+	var (
+		limited *http.MaxBytesError
+		slow    net.Error
+		refusal *web.Failure
+	)
+	switch {
+	case errors.As(err, &refusal):
+		return err
+	case errors.As(err, &limited):
+		return tooLarge(limited.Limit)
+	case errors.As(err, &slow) && slow.Timeout():
+		return &web.Failure{Status: http.StatusRequestTimeout, Public: "request body read timeout", Err: err}
+	default:
+		return &web.Failure{Status: http.StatusBadRequest, Public: "cannot read request body", Err: err}
+	}
+}
+
+// uncounted is for a block that was waited for, while the store came to counted.
+func uncounted(block, counted int64, err error) error {
+	return &web.Failure{Status: http.StatusGatewayTimeout, RetryAfter: time.Second, Err: err, Expected: true,
+		Public: fmt.Sprintf("block %d has not been counted; the last one is %d", block, counted)}
+}
+
+func malformedBody(err error) error {
+	return &web.Failure{
+		Status: http.StatusBadRequest,
+		Public: "request body is malformed",
+		Err:    violations{{Message: err.Error(), Location: "body"}},
+	}
 }
 
 // echo is a value as it was sent, or the beginning of it as text.

@@ -4,12 +4,100 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/web"
 	store "github.com/tipcache/tipcache/upstream/collections"
+)
+
+// Bounds of a request body, so that no answer and no key grows with it.
+const (
+	maxListBody    = web.LargestBody
+	maxListMembers = 200 // members of one object; the documented ones are five at most
+)
+
+// asked is the listing that a request asks for. Memory is held for its body until that is
+// parsed. A client's pages send the same few bytes over and over, so what valid ones ask for
+// is remembered.
+func (h *Handler) asked(w http.ResponseWriter, r *http.Request, tenant string, deadline time.Time) (listing, error) {
+	visit := h.stack.VisitBodies(r, tenant)
+	defer visit.Leave()
+	body, err := readListBody(w, r, visit, deadline)
+	switch {
+	case err != nil:
+		return listing{}, err
+	case len(body) > memoBody:
+		return h.schema.parse(body)
+	}
+	key := string(body)
+	if l, ok := h.memo.GetIfPresent(key); ok {
+		return l, nil
+	}
+	l, err := h.schema.parse(body)
+	if err == nil {
+		h.memo.Set(key, l)
+	}
+	return l, err
+}
+
+// readListBody reads the body to its end or to the request's deadline. A client
+// that announces a body and waits for "100 Continue" is refused before it sends.
+func readListBody(w http.ResponseWriter, r *http.Request, visit *limits.Visit, deadline time.Time) ([]byte, error) {
+	switch {
+	case !isJSON(r.Header.Get("Content-Type")):
+		return nil, errNotJSON
+	case !isPlain(r.Header["Content-Encoding"]):
+		return nil, errCompressed
+	case r.ContentLength > maxListBody:
+		return nil, tooLarge(maxListBody)
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(deadline) // a read of a body has no context; fails only where there is no connection
+	body, err := readAll(http.MaxBytesReader(w, r.Body, maxListBody), r.ContentLength, visit)
+	if err != nil {
+		return nil, unreadable(err)
+	}
+	return body, nil
+}
+
+// isPlain reports whether a body comes without a content coding.
+func isPlain(codings []string) bool {
+	return len(codings) == 0 || len(codings) == 1 && (codings[0] == "" || strings.EqualFold(codings[0], "identity"))
+}
+
+// readAll reads to the end, into one piece of memory if the length that the
+// client told, -1 for none, is credible.
+func readAll(r io.Reader, told int64, visit *limits.Visit) ([]byte, error) {
+	if told < 0 || told > memoBody {
+		return visit.ReadBody(r, maxListBody)
+	}
+	if err := visit.Take(int(told)); err != nil {
+		return nil, err
+	}
+	body := make([]byte, told)
+	_, err := io.ReadFull(r, body)
+	return body, err
+}
+
+// isJSON takes no type at all for JSON, and looks at no parameter: clients send
+// such as "application/json; charset", which is malformed and means nothing.
+func isJSON(contentType string) bool {
+	typ, _, _ := strings.Cut(contentType, ";")
+	typ = strings.ToLower(strings.TrimSpace(typ))
+	return typ == "" || typ == "application/json" || strings.HasSuffix(typ, "+json")
+}
+
+// Bounds of what is remembered of request bodies, in bytes.
+const (
+	memoBytes   = 4 << 20
+	memoBody    = 16 << 10 // of one: 200 addresses fit; a longer one is parsed each time
+	memoListing = 256      // what a listing weighs beside the body
 )
 
 // listRequest is the body of POST /api/v4/collections. Its tags are the
@@ -62,7 +150,7 @@ func (r listRequest) listing() listing {
 	low, high := r.Where.MinAssets, r.Where.MaxAssets
 	l := listing{
 		Query: store.Query{
-			OrderBy:   column(r.OrderBy),
+			OrderBy:   store.OrderBy(max(0, slices.Index(orders[:], r.OrderBy))), // the first is the default
 			Desc:      r.OrderDirection == "desc",
 			Limit:     r.Pagination.Limit,
 			Offset:    r.Pagination.Offset,
@@ -76,17 +164,8 @@ func (r listRequest) listing() listing {
 	return l
 }
 
-// column reads a valid orderBy.
-func column(name string) store.OrderBy {
-	switch name {
-	case "assetCount":
-		return store.AssetCount
-	case "licensesCount":
-		return store.LicensesCount
-	default:
-		return store.UpdatedAt
-	}
-}
+// orders are the values of orderBy.
+var orders = [...]string{store.UpdatedAt: "updatedAt", store.AssetCount: "assetCount", store.LicensesCount: "licensesCount"}
 
 // canonicalAddresses leaves out what is no address: the schema lets any text
 // pass, and such a text is no collection's.
@@ -149,8 +228,7 @@ func (l listing) String() string {
 	if l.Desc {
 		direction = "greatest first"
 	}
-	order := [...]string{store.UpdatedAt: "updatedAt", store.AssetCount: "assetCount", store.LicensesCount: "licensesCount"}[l.OrderBy]
-	text := fmt.Sprintf("%d collections from %d on by %s, %s", l.Limit, l.Offset, order, direction)
+	text := fmt.Sprintf("%d collections from %d on by %s, %s", l.Limit, l.Offset, orders[l.OrderBy], direction)
 	if l.MinAssets != nil {
 		text += fmt.Sprintf(", with at least %d assets", *l.MinAssets)
 	}

@@ -4,12 +4,21 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
 	"net/http"
 	"reflect"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
+	"unsafe"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/gin-gonic/gin"
+	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -91,3 +100,137 @@ func describedBy(schema string) string {
 // Schemas are the schemas of the bodies for a document in which a reference to
 // one begins with refs.
 func Schemas(refs string) huma.Registry { return newListSchema(refs, "").registry }
+
+// parse turns a body into the listing it asks for. It fails with 400 for what
+// is not one JSON object free of duplicates, and with 422 and the violations
+// for what the schema does not allow.
+func (s *listSchema) parse(body []byte) (listing, error) {
+	body = bytes.Trim(body, " \t\r\n")
+	if len(body) == 0 {
+		return listing{}, errNoBody
+	}
+	if !utf8.Valid(body) {
+		return listing{}, malformedBody(errors.New("invalid UTF-8"))
+	}
+	if !json.Valid(body) {
+		return listing{}, malformedBody(json.Unmarshal(body, new(json.RawMessage))) // which says why
+	}
+	found, err := s.validate(body)
+	if err != nil {
+		return listing{}, malformedBody(err)
+	}
+	if len(found) > 0 {
+		return listing{}, &web.Failure{Status: http.StatusUnprocessableEntity, Public: "validation failed", Err: found}
+	}
+	request := defaultRequest()
+	if err := json.Unmarshal(body, &request); err != nil {
+		return listing{}, malformedBody(err)
+	}
+	return request.listing(), nil
+}
+
+// validate lists the violations, those of an object's properties by their names.
+// Properties that the schema does not know come last, in the order they were sent.
+func (s *listSchema) validate(body []byte) (violations, error) {
+	v := validator{registry: s.registry}
+	v.value(s.request, "body", gjson.Parse(unsafe.String(unsafe.SliceData(body), len(body)))) //nolint:gosec // which is not written; no result outlives it
+	return v.found, v.fault
+}
+
+// A validator collects what the schema does not allow of a request.
+type validator struct {
+	registry huma.Registry
+	found    violations
+	fault    error // what makes the body malformed, though it is JSON
+}
+
+func (v *validator) add(at, message string, sent gjson.Result) {
+	v.found = append(v.found, violation{message, at, echo(sent)})
+}
+
+func (v *validator) value(s *huma.Schema, at string, sent gjson.Result) {
+	for s.Ref != "" {
+		s = v.registry.SchemaFromRef(s.Ref)
+	}
+	switch {
+	case s.Type == huma.TypeObject && sent.IsObject():
+		v.object(s, at, sent)
+	case s.Type == huma.TypeArray && sent.IsArray():
+		v.array(s, at, sent)
+	case s.Type == huma.TypeInteger && sent.Type == gjson.Number:
+		v.integer(s, at, sent)
+	case s.Type != huma.TypeString || sent.Type != gjson.String:
+		v.add(at, "expected "+s.Type, sent)
+	case len(s.Enum) > 0 && !slices.Contains(s.Enum, any(sent.Str)):
+		v.add(at, fmt.Sprintf(`expected value to be one of "%s"`, strings.ReplaceAll(strings.Trim(fmt.Sprint(s.Enum), "[]"), " ", ", ")), sent)
+	}
+}
+
+// schemaProperty may say anything, as it is ignored.
+const schemaProperty = "$schema"
+
+// object takes a null for a property that was not sent. Names match without case,
+// and two that match are a fault.
+func (v *validator) object(s *huma.Schema, at string, sent gjson.Result) {
+	known, seen, unexpected := map[string]gjson.Result{}, map[string]bool{}, violations{}
+	sent.ForEach(func(key, value gjson.Result) bool {
+		name, property := propertyOf(s, key.Str)
+		switch {
+		case seen[name]:
+			v.fault = fmt.Errorf("duplicate property %s", web.Short(key.Str))
+		case len(seen) == maxListMembers:
+			v.fault = fmt.Errorf("an object has more than %d properties", maxListMembers)
+		case property == nil:
+			unexpected = append(unexpected, violation{"unexpected property", at + "." + web.Short(key.Str), excerpt(value.Raw)})
+		case name != schemaProperty && value.Type != gjson.Null:
+			known[name] = value
+		}
+		seen[name] = true
+		return v.fault == nil
+	})
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		v.value(s.Properties[name], at+"."+name, known[name])
+	}
+	v.found = append(v.found, unexpected...)
+}
+
+// propertyOf finds the property a name means; nil if there is none.
+func propertyOf(s *huma.Schema, name string) (string, *huma.Schema) {
+	for declared, property := range s.Properties {
+		if strings.EqualFold(declared, name) {
+			return declared, property
+		}
+	}
+	return name, nil
+}
+
+// array looks at one item more than the schema allows, so that a longer list has no
+// more violations and takes no more memory.
+func (v *validator) array(s *huma.Schema, at string, sent gjson.Result) {
+	var items []gjson.Result
+	sent.ForEach(func(_, item gjson.Result) bool {
+		items = append(items, item)
+		return s.MaxItems == nil || len(items) <= *s.MaxItems
+	})
+	if s.MaxItems != nil && len(items) > *s.MaxItems {
+		v.add(at, fmt.Sprintf("expected array length <= %d", *s.MaxItems), sent)
+	}
+	for i, item := range items {
+		v.value(s.Items, at+"["+strconv.Itoa(i)+"]", item)
+	}
+}
+
+// integer takes a number that no int64 holds for the nearest one.
+func (v *validator) integer(s *huma.Schema, at string, sent gjson.Result) {
+	n, err := strconv.ParseInt(sent.Raw, 10, 64)
+	switch {
+	case errors.Is(err, strconv.ErrSyntax): // a fraction, or an exponent
+		v.add(at, "expected integer", sent)
+	case s.Maximum != nil && float64(n) > *s.Maximum:
+		v.add(at, fmt.Sprintf("expected number <= %v", *s.Maximum), sent)
+	case s.Minimum != nil && float64(n) < *s.Minimum:
+		v.add(at, fmt.Sprintf("expected number >= %v", *s.Minimum), sent)
+	case err != nil:
+		v.add(at, "expected integer", sent)
+	}
+}

@@ -2,7 +2,6 @@ package cosmos
 
 import (
 	"net/http"
-	"strings"
 
 	"github.com/gin-gonic/gin"
 
@@ -12,21 +11,20 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// An endpoint serves one row of the table.
+// An endpoint serves one row of the table, and asks the nodes for what it is about.
 type endpoint struct {
 	*dialect.Endpoint
-	h   *Handler
-	row *dialect.Reader
+	h *Handler
 }
 
-// serve answers one request.
+// serve answers a request that is not known to be about the chain's state at a block.
 func (ep *endpoint) serve(c *gin.Context, rec *web.Record) error {
 	if err := ep.Admit(c, rec); err != nil {
 		return err
 	}
-	q, err := ep.parse(c.Request)
+	q, err := ep.Parse(c.Request)
 	switch {
-	case err != nil && ep.row.Query == dialect.Anything:
+	case err != nil && ep.Query == dialect.Anything:
 		return ep.refuse(c, rec, q, err)
 	case err != nil:
 		return err
@@ -98,7 +96,7 @@ func (ep *endpoint) stateless(e *cache.Entry, key string) bool {
 		return true
 	}
 	if ep.Class.Fixed() {
-		return strings.Contains(key, uncertain)
+		return dialect.Uncertain(key)
 	}
 	return !e.Expires.IsZero()
 }

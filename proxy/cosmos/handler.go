@@ -2,9 +2,10 @@ package cosmos
 
 import (
 	"cmp"
-	"hash/maphash"
+	"errors"
 	"net/http"
-	"slices"
+	"path"
+	"strings"
 	"sync/atomic"
 
 	"github.com/gin-gonic/gin"
@@ -32,19 +33,14 @@ const DefaultMaxBody = web.LargestBody
 
 // A Handler answers the queries of a chain. It owns no goroutine.
 type Handler struct {
-	*blocks.Reader
+	*dialect.Table
 
 	maxBody     int64
-	rows        []dialect.Row
-	index       *dialect.Index
-	routes      []web.Route         // of the rows, in order
-	endpoints   []*dialect.Endpoint // the same
 	posts       map[string]web.Route
 	redirect    web.Route // of a path that is not clean
 	unserved    web.Route // of a method and path that nothing answers
 	posting     *blocks.Posting
 	unindexed   *unindexed.Txs
-	seed        maphash.Seed                // digests of the node's answers, of this process alone
 	nodeHeaders atomic.Pointer[nodeHeaders] // of its newest answer
 }
 
@@ -56,55 +52,40 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 		}
 	}
 	h := &Handler{
-		Reader: r, rows: Rows(o.Rows), seed: maphash.MakeSeed(),
+		Table:   dialect.NewTable(dialect.Options{Prefix: "cosmos", Depth: moduleDepth, Manner: dialect.Gateway, Heights: heights, Render: RenderFailure}, r),
 		posting: cmp.Or(o.Posting, blocks.NewPosting(blocks.Posts{})), maxBody: cmp.Or(o.MaxBody, DefaultMaxBody),
-		unindexed: o.Unindexed,
+		unindexed: o.Unindexed, posts: map[string]web.Route{},
 	}
 	h.noteCodec("")
-	if err := h.mount(); err != nil {
-		return nil, err
+	for _, row := range Rows(o.Rows) {
+		if err := h.mount(row); err != nil {
+			return nil, err
+		}
 	}
+	for path, name := range posts {
+		h.posts[path] = h.passed(name, (&post{Handler: h, path: path}).serve)
+	}
+	h.redirect = h.passed("redirect", redirect)
+	h.unserved = h.passed(web.NoRoute, h.Stack.OrPreflight(func(*gin.Context, *web.Record) error { return errNotImplemented }))
 	return h, r.SetClasses(o.Classes, o.Routes)
 }
 
 // moduleDepth is how many segments name a module: cosmos, bank, v1beta1.
 const moduleDepth = 3
 
-// mount makes the handlers of the rows, of posts and of the rest.
-func (h *Handler) mount() error {
-	var readers []*dialect.Reader
-	for _, row := range h.rows {
-		rd, err := newReader(row)
-		if err != nil {
-			return err
-		}
-		readers, h.routes = append(readers, rd), append(h.routes, h.mountRow(rd))
+// mount adds a row.
+func (h *Handler) mount(row dialect.Row) (err error) {
+	ep := &endpoint{h: h}
+	if ep.Endpoint, err = h.Mount(row, fieldOf, &blocks.Kind{Tell: ep.tell}, ep); err != nil {
+		return err
 	}
-	h.index = dialect.NewIndex(moduleDepth, readers)
-	h.posts = map[string]web.Route{}
-	for path, name := range posts {
-		h.posts[path] = h.passed(name, (&post{Handler: h, path: path}).serve)
+	if row.Class == Never || row.Query == dialect.Anything {
+		ep.Mounted.Handler = h.Stack.Handle(row.Name, RenderFailure, ep.serve)
 	}
-	h.redirect = h.passed("redirect", redirect)
-	h.unserved = h.passed(web.NoRoute, h.Stack.OrPreflight(func(*gin.Context, *web.Record) error { return errNotImplemented }))
+	if row.Class == Never {
+		ep.Mounted.Feed = nil
+	}
 	return nil
-}
-
-// mountRow makes the handler of a row.
-func (h *Handler) mountRow(rd *dialect.Reader) web.Route {
-	ep := &endpoint{h: h, row: rd}
-	kind := h.Add(&blocks.Kind{Name: rd.Name, Class: rd.Class, Tell: ep.tell, Essence: dialect.WithoutNextKey})
-	ep.Endpoint = &dialect.Endpoint{Reader: h.Reader, Row: rd.Row, Kind: kind, Parse: ep.parse}
-	h.endpoints = append(h.endpoints, ep.Endpoint)
-	route := ep.Route(ep.serve, RenderFailure)
-	if rd.Class == Never {
-		route.Feed = nil
-	}
-	return route
-}
-
-func newReader(row dialect.Row) (*dialect.Reader, error) {
-	return dialect.NewReader(row, dialect.Gateway, fieldOf)
 }
 
 func (h *Handler) passed(name string, serve web.Handler) web.Route {
@@ -119,11 +100,10 @@ func (h *Handler) Route(r *http.Request) (web.Route, bool) {
 	switch {
 	case clean(r.URL.Path) != r.URL.Path:
 		return h.redirect, true
-	case slices.Contains(methods, r.Method):
-		place, _ := h.index.Find(dropColon(r.URL.Path)) // the last row fits whatever comes
-		return h.routes[place], true
+	case r.Method == http.MethodGet, r.Method == http.MethodHead:
+		return h.Table.Route(r) // the last row fits whatever comes
 	case r.Method == http.MethodPost:
-		if route, ok := h.posts[dropColon(r.URL.Path)]; ok {
+		if route, ok := h.posts[dialect.DropColon(r.URL.Path)]; ok {
 			return route, true
 		}
 	}
@@ -135,12 +115,18 @@ func (h *Handler) Endpoint(r *http.Request) *dialect.Endpoint {
 	if clean(r.URL.Path) != r.URL.Path {
 		return nil
 	}
-	place, _ := h.index.Find(dropColon(r.URL.Path))
-	return h.endpoints[place]
+	return h.Table.Endpoint(r)
 }
 
-// ReadHeights reads the blocks that a request names.
-func (h *Handler) ReadHeights(r *http.Request) (blocks.Heights, error) { return heights.Read(r) }
+// clean resolves // and .. as the node does, which answers other spellings with a redirect
+// to this one.
+func clean(decoded string) string {
+	tidy := path.Clean("/" + decoded)
+	if strings.HasSuffix(decoded, "/") && tidy != "/" {
+		tidy += "/"
+	}
+	return tidy
+}
 
 // redirect sends a client to the clean path, as the node does.
 func redirect(c *gin.Context, _ *web.Record) error {
@@ -152,12 +138,11 @@ func redirect(c *gin.Context, _ *web.Record) error {
 	return nil
 }
 
-// Rows are all the rows of a chain: those of the operator, and then the table's.
-func Rows(own []Row) []dialect.Row {
-	var all []dialect.Row
-	for _, r := range slices.Concat(own, table) {
-		r.Method = r.method()
-		all = append(all, dialect.Row(r))
+// SelectAddress selects the keys that name an address, in capitals or not.
+func (h *Handler) SelectAddress(text string) (cache.Selection, error) {
+	canonical, _ := address(text)
+	if canonical == "" || strings.ContainsAny(canonical, "/?@ ") {
+		return cache.Selection{}, errors.New("expected an address")
 	}
-	return all
+	return cache.Selection{Contains: canonical}, nil
 }

@@ -17,14 +17,7 @@ const missingLife = 20 * time.Millisecond
 
 // Fetch asks a node. One that has just started reads no latest block until the next one comes, but what is
 // asked of its latest it can be asked at the tip.
-func (q *question) Fetch(ctx context.Context, r node.Request, _ *cache.Entry) (*node.Answer, error) {
-	r.Path, r.Query = q.Path, q.RawQuery
-	a, err := q.fetch(ctx, r)
-	return q.complete(ctx, r, a, err)
-}
-
-func (q *question) fetch(ctx context.Context, r node.Request) (*node.Answer, error) {
-	ep := q.ep
+func (ep *endpoint) Fetch(ctx context.Context, q *dialect.Question, r node.Request, _ *cache.Entry) (*node.Answer, error) {
 	a, err := ep.Nodes.Fetch(ctx, r)
 	if errors.Is(err, node.ErrNoLatest) && ep.Nodes.Tip().Known {
 		r.Unpinned = false
@@ -33,21 +26,14 @@ func (q *question) fetch(ctx context.Context, r node.Request) (*node.Answer, err
 	if err == nil && a.Height > 0 && (a.Reason == node.OK || a.Codec != "") {
 		ep.h.noteCodec(a.Codec)
 	}
-	return a, err
+	return ep.complete(ctx, q, r, a, err)
 }
 
 // Entry makes what is cached of a node's answer.
-func (q *question) Entry(a *node.Answer, prev *cache.Entry) (*cache.Entry, error) {
-	ep, now, status, height := q.ep, time.Now(), a.NodeStatus, a.Height
-	source := dialect.Source(ep.h.seed, a)
-	if a.Reason == node.Pruned || a.Reason == node.FutureHeight || height == 0 {
-		height = ep.Nodes.Tip().Height // when it was so
-	}
-	e := &cache.Entry{Height: height, ReadAt: now, Expires: ep.expiry(a, now)}
-	if prev != nil && source != 0 && prev.Source == source && prev.Status == status {
-		e.Content = prev.Content
-	} else {
-		e.Content = cache.NewContentAfter(prev, status, a.Type, "", a.Body, source)
+func (ep *endpoint) Entry(_ *dialect.Question, a *node.Answer, prev *cache.Entry) (*cache.Entry, error) {
+	e := ep.NewEntry(a)
+	e.Expires = ep.expiry(a, e.ReadAt)
+	if blocks.SetContent(e, prev, a.NodeStatus, a.Type, a.Body, ep.SourceOf(a)) {
 		e.Failed = failed(a)
 	}
 	return e, nil
@@ -67,7 +53,7 @@ func failed(a *node.Answer) bool {
 func (ep *endpoint) expiry(a *node.Answer, now time.Time) time.Time {
 	tip := ep.Nodes.Tip()
 	switch {
-	case ep.row.Name == "tx_search" && a.Reason == node.OK:
+	case ep.Name == "tx_search" && a.Reason == node.OK:
 		return blocks.IndexedExpiry(true, false, now, tip)
 	case a.Reason == node.OK:
 		return time.Time{}

@@ -2,6 +2,7 @@ package cosmos
 
 import (
 	"cmp"
+	"net/http"
 
 	"github.com/gin-gonic/gin"
 
@@ -25,6 +26,54 @@ func (ep *endpoint) pass(c *gin.Context, rec *web.Record, q *dialect.Question) e
 	}
 	rec.Blameless = !failed(a)
 	ep.h.send(c, a)
+	return nil
+}
+
+// posts are the paths that take a POST. Nothing of them is kept.
+var posts = map[string]string{
+	txs + "/txs": "tx_broadcast", txs + "/simulate": "tx_simulate",
+	txs + "/decode": "tx_decode", txs + "/encode": "tx_encode",
+	txs + "/decode/amino": "tx_decode_amino", txs + "/encode/amino": "tx_encode_amino",
+}
+
+// A post sends on what clients post to a path: nothing of them but the body, and that once, when it has
+// come and it is its client's turn.
+type post struct {
+	*Handler
+	path string
+}
+
+func (p *post) serve(c *gin.Context, rec *web.Record) error {
+	if err := p.Admit(c, rec); err != nil {
+		return err
+	}
+	if c.ContentType() == gin.MIMEPOSTForm { // the node takes it for a GET
+		return errNotImplemented
+	}
+	visit := p.Stack.VisitBodies(c.Request, rec.Tenant)
+	defer visit.Leave()
+	body, err := visit.ReadBody(http.MaxBytesReader(c.Writer, c.Request.Body, p.maxBody), p.maxBody)
+	if err != nil {
+		return web.BodyFailure(err, "the body is larger than this server passes on")
+	}
+	client := p.Stack.Client(c.Request, rec)
+	ctx := p.Deadline(c.Request, rec)
+	defer ctx.Release()
+	if err := p.posting.Acquire(ctx, client); err != nil {
+		return err
+	}
+	r := node.Request{Path: p.path, Height: node.AtTip, Unpinned: true, Cost: node.Page, Client: client,
+		Post: &node.Post{Body: body, Type: web.JSON}}
+	a, err := p.Nodes.Fetch(ctx, r)
+	if err == nil && a.Reason == node.Ambiguous && p.path != txs+"/txs" { // it reads the state, of a node that has just started
+		r.Unpinned = false
+		a, err = p.Nodes.Fetch(ctx, r)
+	}
+	if err != nil {
+		return err
+	}
+	rec.Blameless = a.Reason != node.Other // what is posted is the client's, and so are the errors that it runs into
+	p.send(c, a)
 	return nil
 }
 

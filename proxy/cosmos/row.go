@@ -72,6 +72,16 @@ func (r Row) Check() error {
 	case !slices.Contains([]blocks.Class{Live, Params, Block, Found, Latest, Never}, r.Class):
 		return fmt.Errorf("the class %q is not one of live, params, block, found, latest and never", r.Class)
 	}
-	_, err := newReader(dialect.Row(r))
+	_, err := dialect.NewParser(dialect.Row(r), dialect.Gateway, fieldOf)
 	return err
+}
+
+// Rows are all the rows of a chain: those of the operator, and then the table's.
+func Rows(own []Row) []dialect.Row {
+	var all []dialect.Row
+	for _, r := range slices.Concat(own, table) {
+		r.Method = r.method()
+		all = append(all, dialect.Row(r))
+	}
+	return all
 }

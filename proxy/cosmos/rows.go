@@ -1,8 +1,6 @@
 package cosmos
 
 import (
-	"net/http"
-
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -202,6 +200,3 @@ var table = []Row{
 
 	{"other", "/{path=**}", Live, node.Page, dialect.Anything, ""},
 }
-
-// methods are the methods that the table answers.
-var methods = []string{http.MethodGet, http.MethodHead}

@@ -11,12 +11,12 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
-	"github.com/tipcache/tipcache/upstream/devnet/cosmos/exchanges"
 	"github.com/tipcache/tipcache/upstream/node"
+	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
 
 // rowOf is the row of a recorded request.
-func rowOf(t *testing.T, x rowTable, e exchanges.Exchange) *dialect.Reader {
+func rowOf(t *testing.T, x *Handler, e nodetest.Exchange) *dialect.Endpoint {
 	t.Helper()
 	path, err := url.PathUnescape(e.Path)
 	if err != nil {
@@ -28,8 +28,8 @@ func rowOf(t *testing.T, x rowTable, e exchanges.Exchange) *dialect.Reader {
 
 // TestEveryRecordedPathHasARow shows the table whole: what a real node answered has a row of its own.
 func TestEveryRecordedPathHasARow(t *testing.T) {
-	x := tableOf(t)
-	for _, e := range exchanges.All(t) {
+	x := handlerOf(t)
+	for _, e := range nodetest.Exchanges(t, "../../upstream/devnet/cosmos/testdata/exchanges.jsonl") {
 		if e.Method != http.MethodGet || e.Status != 200 || strings.HasPrefix(e.Name, "rpc_") {
 			continue
 		}
@@ -42,8 +42,8 @@ func TestEveryRecordedPathHasARow(t *testing.T) {
 // TestOnlyStateIsPinned proves the classes: where the answers at two heights were the same block's,
 // whatever the header said, the row must not be pinned; where an error told a height, it must be.
 func TestOnlyStateIsPinned(t *testing.T) {
-	x, recorded := tableOf(t), map[string]exchanges.Exchange{}
-	for _, e := range exchanges.All(t) {
+	x, recorded := handlerOf(t), map[string]nodetest.Exchange{}
+	for _, e := range nodetest.Exchanges(t, "../../upstream/devnet/cosmos/testdata/exchanges.jsonl") {
 		recorded[e.Name] = e
 	}
 	for name, class := range map[string]blocks.Class{
@@ -82,7 +82,7 @@ func TestNamesAreNotGivenTwice(t *testing.T) {
 }
 
 func TestAnOperatorsRowComesFirst(t *testing.T) {
-	x := tableOf(t, Row{"pool", "/osmosis/gamm/v1beta1/pools/{pool_id:uint64}", Live, node.Cheap, "denom pagination", ""})
+	x := handlerOf(t, Row{"pool", "/osmosis/gamm/v1beta1/pools/{pool_id:uint64}", Live, node.Cheap, "denom pagination", ""})
 	if a, b := keyOf(t, x, "/osmosis/gamm/v1beta1/pools/0x1?x=y"), keyOf(t, x, "/osmosis/gamm/v1beta1/pools/1"); a != b {
 		t.Errorf("%s and %s", a, b)
 	}

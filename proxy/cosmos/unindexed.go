@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/unindexed"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/events"
@@ -21,34 +22,34 @@ import (
 
 // complete is what came of asking the nodes, or the answer that has transactions which they do not
 // find. A node that has their block decodes them.
-func (q *question) complete(ctx context.Context, r node.Request, a *node.Answer, err error) (*node.Answer, error) {
-	part, all := q.unfound(a, err)
+func (ep *endpoint) complete(ctx context.Context, q *dialect.Question, r node.Request, a *node.Answer, err error) (*node.Answer, error) {
+	part, all := ep.unfound(q, a, err)
 	if len(part) == 0 {
 		return a, err
 	}
-	decoded := q.decoded(ctx, r, part[0])
+	decoded := ep.decoded(ctx, r, part[0])
 	if decoded == nil {
 		return a, err
 	}
 	var body []byte
 	of := func(tx *events.Transaction) string { return decoded[tx.Index].Raw }
-	if q.ep.row.Name == "tx" {
+	if ep.Name == "tx" {
 		body = unindexed.JSON(part[0], of(part[0]))
 	} else {
 		body = unindexed.SearchJSON(part, all, of)
 	}
-	return &node.Answer{Reason: node.OK, Status: http.StatusOK, NodeStatus: http.StatusOK, Height: q.ep.Nodes.Tip().Height, Type: web.JSON, Body: body}, nil
+	return &node.Answer{Reason: node.OK, Status: http.StatusOK, NodeStatus: http.StatusOK, Height: ep.Nodes.Tip().Height, Type: web.JSON, Body: body}, nil
 }
 
 // unfound are the transactions that a node was asked for and does not give, of so many in all.
-func (q *question) unfound(a *node.Answer, err error) (part []*events.Transaction, all int) {
-	switch q.ep.row.Name {
+func (ep *endpoint) unfound(q *dialect.Question, a *node.Answer, err error) (part []*events.Transaction, all int) {
+	switch ep.Name {
 	case "tx":
 		if err == nil && a.Reason == node.OK {
 			return nil, 0
 		}
 		hash, _ := hex.DecodeString(path.Base(q.Path)) // what is none has no transaction
-		if tx := q.ep.h.unindexed.ByHash(hash); tx != nil {
+		if tx := ep.h.unindexed.ByHash(hash); tx != nil {
 			return []*events.Transaction{tx}, 1
 		}
 	case "tx_search":
@@ -57,7 +58,7 @@ func (q *question) unfound(a *node.Answer, err error) (part []*events.Transactio
 		}
 		asked, _ := url.ParseQuery(q.RawQuery) // it was read
 		number := func(name string) int64 { n, _ := strconv.ParseInt(asked.Get(name), 0, 64); return n }
-		found := q.ep.h.unindexed.Search(cmp.Or(asked.Get("query"), strings.Join(asked["events"], " AND ")))
+		found := ep.h.unindexed.Search(cmp.Or(asked.Get("query"), strings.Join(asked["events"], " AND ")))
 		part, _ = unindexed.Page{Number: number("page"), Size: cmp.Or(number("limit"), defaultSearch), Descending: asked.Get("order_by") == "2"}.Of(found)
 		return part, len(found)
 	}
@@ -68,10 +69,10 @@ func (q *question) unfound(a *node.Answer, err error) (part []*events.Transactio
 const defaultSearch = 100
 
 // decoded are all transactions of a block as a node writes them; nil where none does.
-func (q *question) decoded(ctx context.Context, r node.Request, tx *events.Transaction) []gjson.Result {
+func (ep *endpoint) decoded(ctx context.Context, r node.Request, tx *events.Transaction) []gjson.Result {
 	r.Path, r.Query = fmt.Sprintf("%s/txs/block/%d", txs, tx.Height), fmt.Sprintf("pagination.limit=%d", len(tx.Block))
 	r.Unpinned, r.Height, r.Cost = true, node.AtTip, node.Page
-	a, err := q.ep.Nodes.Fetch(ctx, r)
+	a, err := ep.Nodes.Fetch(ctx, r)
 	if err != nil || a.Reason != node.OK {
 		return nil
 	}

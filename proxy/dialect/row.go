@@ -2,20 +2,23 @@
 // nodes speak. A dialect is a table of rows, the kinds of their fields, the manner in which its nodes
 // read a query, and what it makes of their answers and errors.
 //
-//  1. row.go is one line of a table, which pattern.go finds by its path.
-//  2. reader.go compiles a row, and brings the path and the query of a request into their one
-//     spelling, by its fields (field.go): the cache key and what the node is asked.
-//  3. endpoint.go has package blocks answer the question: wait for its block and ask the cache.
-//  4. source.go tells the same answer of a node from another one.
+//  1. path.go finds the endpoint of a request by the row that fits its path, and gives the path its one
+//     spelling;
+//  2. endpoint.go makes of it a Question: the cache key and what the node is asked. It has package blocks
+//     answer the question, and on a miss the dialect ask a node.
+//
+// Of a request that has a query, query.go reads the parameters that the row names, and misspelt.go names those
+// that were probably meant. What a gateway may read in two ways is asked as it came (gateway.go).
+// Pages of lists name the next one (nextkey.go).
+//
+// A row (row.go) is compiled by parser.go and mounted by table.go.
 package dialect
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -37,34 +40,12 @@ const Anything = "*"
 // ClassOf names the freshness class of a row; ok is false where no row has the
 // name.
 func ClassOf(rows []Row, name string) (class blocks.Class, ok bool) {
-	row, ok := find(rows, name)
-	return row.Class, ok
-}
-
-// find is the row of a name; ok is false where no row has it.
-func find(rows []Row, name string) (row Row, ok bool) {
 	for _, row := range rows {
 		if row.Name == name {
-			return row, true
+			return row.Class, true
 		}
 	}
-	return Row{}, false
-}
-
-// SelectRoute selects the keys of one row of a table, which begin with a prefix: those
-// at explicit heights too.
-func SelectRoute(rows []Row, prefix, name string) (cache.Selection, error) {
-	if row, ok := find(rows, name); ok {
-		return row.selection(prefix), nil
-	}
-	return cache.Selection{}, fmt.Errorf("no route is called %q%s", web.Short(name), web.DidYouMean(name, append(names(rows), "collections"))) // the listing's, which is in no dialect
-}
-
-func names(rows []Row) (all []string) {
-	for _, row := range rows {
-		all = append(all, row.Name)
-	}
-	return all
+	return "", false
 }
 
 // selection is the keys of a row. Where it takes the rest of a path they are known

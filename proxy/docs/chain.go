@@ -105,7 +105,7 @@ func (d *description) parameter(name, in string, examples map[string]string) *hu
 // responses are the answer of a row and the refusals all rows share.
 func (d *description) responses(answer *huma.Response) map[string]*huma.Response {
 	all := map[string]*huma.Response{"200": answer}
-	for _, r := range d.refusals() {
+	for _, r := range d.Refusals() {
 		all[strconv.Itoa(r.Status)] = &huma.Response{Ref: responseRefs + r.component()}
 	}
 	return all
@@ -161,4 +161,38 @@ func envelope(code, msg, text *huma.Schema) *huma.Schema {
 		Type: huma.TypeObject, Required: []string{"code", "msg", "error"},
 		Properties: map[string]*huma.Schema{"code": code, "msg": msg, "error": text},
 	}
+}
+
+// schema describes a schema of the chain's interface. One that has a title becomes
+// a component, and is referred to.
+func (d *description) schema(s *documented.Schema) *huma.Schema {
+	if s.Title == "" {
+		return d.inline(s)
+	}
+	if components := d.Components.Schemas.Map(); components[s.Title] == nil {
+		components[s.Title] = d.inline(s)
+	}
+	return &huma.Schema{Ref: schemaRefs + s.Title}
+}
+
+func (d *description) inline(s *documented.Schema) *huma.Schema {
+	made := &huma.Schema{Type: string(s.Kind), Description: s.Doc, Pattern: s.Pattern, Format: s.Format, Nullable: s.Nullable}
+	for _, value := range s.Values {
+		made.Enum = append(made.Enum, value)
+	}
+	switch s.Kind {
+	case documented.ObjectKind:
+		made.Properties = map[string]*huma.Schema{}
+		for _, m := range s.Members {
+			p := d.schema(m.Schema)
+			p.Description = m.Doc
+			made.Properties[m.Name] = p
+			if m.Presence == documented.Required || m.Presence == documented.Mandatory {
+				made.Required = append(made.Required, m.Name)
+			}
+		}
+	case documented.ListKind:
+		made.Items = d.schema(s.Items)
+	}
+	return made
 }

@@ -3,9 +3,9 @@
 //
 // handler.go serves both. description.go puts the document together:
 //
-//   - chain.go makes an operation of every row of the chain's route table;
+//   - chain.go makes an operation of every row of the chain's route table, and describes the
+//     schemas that shape its answers;
 //   - cosmos.go makes one of every row of a chain of the Cosmos SDK;
-//   - schemas.go describes the schemas that shape the chain's answers;
 //   - collections.go describes the collection listing by the schemas that its
 //     requests are validated against;
 //   - responses.go has what operations share, texts.go and glossary.go say in
@@ -14,12 +14,13 @@
 //
 // manual.go fills the page (manual.html, manual.css) from the document, and
 // manual_text.go renders its texts. samples.go
-// writes the programs beside each operation, and interfaces.go those of the RPC and the gRPC. live.go serves a page that shows answers as
-// they are streamed.
+// writes the programs beside each operation, and interfaces.go those of the RPC and the gRPC. live.html
+// shows answers as they are streamed.
 package docs
 
 import (
 	"bytes"
+	_ "embed" // the page of streams
 	"encoding/json"
 	"html"
 	"net/http"
@@ -45,22 +46,15 @@ type Options struct {
 	Listeners   Listeners            // of the other interfaces
 }
 
-// derivingCache is what the documents need of the cache; *cache.Cache has it.
-type derivingCache interface {
-	// Derived returns what derive makes of a content, by its name, and keeps it
-	// with the entry of the key.
-	Derived(key string, of *cache.Content, name string, derive func(of *cache.Content, name string) *cache.Content) *cache.Content
-}
-
 // A Handler serves the documents.
 type Handler struct {
 	o     Options
 	stack *web.Stack
-	cache derivingCache
+	cache *cache.Cache
 }
 
 // New makes the handler. The documents are made when first asked for.
-func New(o Options, stack *web.Stack, c derivingCache) *Handler {
+func New(o Options, stack *web.Stack, c *cache.Cache) *Handler {
 	o.Chain = o.Chain.WithDefaults()
 	return &Handler{o, stack, c}
 }
@@ -79,23 +73,36 @@ func Document(o Options) ([]byte, error) {
 func (h *Handler) Routes() []web.Route {
 	made := sync.OnceValues(func() (*description, error) { return describe(h.o) })
 	document := once(made, web.JSON, func(d *description) ([]byte, error) { return json.Marshal(d) })
-	page := once(made, "text/html; charset=utf-8", renderManual)
-	liveContent, livePolicy := live()
+	page := once(made, pageType, renderManual)
+	live := cache.NewContent(http.StatusOK, pageType, "", []byte(livePage), 0)
 	routes := []web.Route{
 		h.route("openapi", "/openapi.json", "", func(*gin.Context) (*cache.Content, error) { return document() }),
-		h.route("docs", "/docs", manualPolicy(), func(c *gin.Context) (*cache.Content, error) {
+		h.route("docs", "/docs", policyOf(manualStyle, manualScript), func(c *gin.Context) (*cache.Content, error) {
 			everywhere, err := page()
 			if err != nil {
 				return nil, err
 			}
 			return h.placed(everywhere, h.stack.BaseURL(c.Request)), nil
 		}),
-		h.route("docs_live", "/docs/live", livePolicy, func(*gin.Context) (*cache.Content, error) { return liveContent, nil }),
+		h.route("docs_live", "/docs/live", policyOf(within(livePage, "style"), within(livePage, "script")), func(*gin.Context) (*cache.Content, error) { return live, nil }),
 	}
 	if h.o.Chain.Shape == chain.Documented { // the node has nothing there
 		routes = append(routes, h.welcome())
 	}
 	return routes
+}
+
+// pageType is the media type of pages.
+const pageType = "text/html; charset=utf-8"
+
+//go:embed live.html
+var livePage string
+
+// within is what is in an element of a page.
+func within(page, element string) string {
+	_, text, _ := strings.Cut(page, "<"+element+">")
+	text, _, _ = strings.Cut(text, "</"+element+">")
+	return text
 }
 
 // welcome leads a browser that opens the server's address to the manual.
@@ -105,9 +112,14 @@ func (h *Handler) welcome() web.Route {
 		web.Send(c.Writer, c.Request, http.StatusFound, "text/plain; charset=utf-8", []byte("The manual is at docs.\n"))
 		return nil
 	}
+	return h.mounted("welcome", "/", serve)
+}
+
+// mounted is a route at a path.
+func (h *Handler) mounted(name, path string, serve web.Handler) web.Route {
 	return web.Route{
-		Methods: []string{http.MethodGet, http.MethodHead}, Pattern: "/",
-		Handler: h.stack.Handle("welcome", chain.RenderFailure, serve), Render: chain.RenderFailure,
+		Methods: []string{http.MethodGet, http.MethodHead}, Pattern: path,
+		Handler: h.stack.Handle(name, chain.RenderFailure, serve), Render: chain.RenderFailure,
 	}
 }
 
@@ -159,8 +171,5 @@ func (h *Handler) route(name, path, policy string, content func(*gin.Context) (*
 		})
 		return nil
 	}
-	return web.Route{
-		Methods: []string{http.MethodGet, http.MethodHead}, Pattern: path,
-		Handler: h.stack.Handle(name, chain.RenderFailure, serve), Render: chain.RenderFailure,
-	}
+	return h.mounted(name, path, serve)
 }

@@ -8,7 +8,7 @@ import (
 // Listeners are the addresses of the interfaces that have no paths; "" for one that is not served.
 type Listeners struct {
 	RPC, GRPC string
-	GRPCWeb   bool // served beside REST
+	GRPCWeb   bool // served beside REST; package proxy sets it
 }
 
 // An otherInterface is one of the node's beside REST.
@@ -28,7 +28,10 @@ func (m manual) Interfaces() (all []otherInterface) {
 	}
 	if at.GRPC != "" {
 		all = append(all, otherInterface{"grpc", "gRPC", "Any method of the nodes, without its schema. " +
-			"`x-cosmos-block-height` asks for a height and tells one. No call has an `X-Session`: `x-min-block-height`, a height, says what to wait for. `grpcurl` reads the schemas by reflection, which a node has whose gRPC this server reads (`chain.grpc`).", grpcSamples(elsewhere + portOf(at.GRPC))})
+			"`x-cosmos-block-height` asks for a height and tells one. No call has an `X-Session`: `x-min-block-height`, a height, says what to wait for. `grpcurl` reads the schemas by reflection, which a node has whose gRPC this server reads (`chain.grpc`).", []sample{
+			{"curl", "grpcurl", "grpcurl -plaintext " + elsewhere + portOf(at.GRPC) + " cosmos.staking.v1beta1.Query/Params"},
+			{"Go", "Go", strings.Replace(grpcProgram, "%s", elsewhere+portOf(at.GRPC), 1)},
+		}})
 	}
 	if at.GRPCWeb {
 		all = append(all, otherInterface{"grpc-web", "gRPC-Web", "The same for browsers, at the address of the REST API.", []sample{
@@ -61,13 +64,6 @@ func (m manual) rpc(at string) otherInterface {
 
 // callByCurl sends a message without fields, in its frame.
 const callByCurl = `printf '\0\0\0\0\0' | curl -s '%s/cosmos.staking.v1beta1.Query/Params' --data-binary @-`
-
-func grpcSamples(at string) []sample {
-	return []sample{
-		{"curl", "grpcurl", "grpcurl -plaintext " + at + " cosmos.staking.v1beta1.Query/Params"},
-		{"Go", "Go", strings.Replace(grpcProgram, "%s", at, 1)},
-	}
-}
 
 const cometProgram = `package main
 

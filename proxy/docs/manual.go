@@ -34,16 +34,14 @@ var (
 // known only when the page is asked for.
 const somewhere = "https://somewhere.invalid"
 
-// manualPolicy lets the page have its style and its script, and ask its own
-// server; nothing else.
-func manualPolicy() string {
-	return "default-src 'none'; style-src " + hashOf(manualStyle) + "; script-src " + hashOf(manualScript) + "; connect-src 'self'; " +
+// policyOf lets a page have its style and its script, and ask its own server; nothing else.
+func policyOf(style, script string) string {
+	hash := func(text string) string {
+		sum := sha256.Sum256([]byte(text))
+		return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	}
+	return "default-src 'none'; style-src " + hash(style) + "; script-src " + hash(script) + "; connect-src 'self'; " +
 		"img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-}
-
-func hashOf(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
 // renderManual makes the page.
@@ -94,9 +92,6 @@ func (m manual) shared(names []string) (all []*huma.Param) {
 	}
 	return all
 }
-
-// Refusals are the statuses that bring no answer.
-func (m manual) Refusals() []refusalText { return m.refusals() }
 
 // Own are the parameters of an operation that are not shared.
 func (m manual) Own(op *huma.Operation) (own []*huma.Param) {

@@ -63,8 +63,8 @@ func (r refusalText) component() string {
 	return strings.ReplaceAll(http.StatusText(r.Status), " ", "")
 }
 
-// refusals are those of the chain's interface.
-func (d *description) refusals() []refusalText {
+// Refusals are those of the chain's interface.
+func (d *description) Refusals() []refusalText {
 	var all []refusalText
 	for _, r := range refusalTexts {
 		switch {
@@ -85,7 +85,7 @@ func (d *description) addRefusals() {
 	if d.o.Cosmos != nil {
 		body = cosmos.ErrorBody
 	}
-	for _, r := range d.refusals() {
+	for _, r := range d.Refusals() {
 		response := &huma.Response{Description: r.Doc, Headers: d.headersOf(append(r.headers, web.HeightHeader, web.SessionHeader, web.ResetHeader)...)}
 		if r.error != "" {
 			response.Content = d.content(web.JSON, "Refusal", json.RawMessage(body(r.Status, r.error)))

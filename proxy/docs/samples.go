@@ -2,7 +2,9 @@ package docs
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -114,8 +116,9 @@ func (m manual) given(op *huma.Operation) (params []string) {
 			add(match[1], segments[i])
 		}
 	}
-	for name, values := range u.Query() {
-		add(name, values[0])
+	query := u.Query()
+	for _, name := range slices.Sorted(maps.Keys(query)) { // for replicas to have one ETag
+		add(name, query.Get(name))
 	}
 	return params
 }

@@ -98,18 +98,5 @@ func sent(tx []byte, a *node.Answer) ([]byte, *status.Status) {
 
 // broadcastResponse is a BroadcastTxResponse, whose only field is a TxResponse.
 func broadcastResponse(hash, codespace string, code uint64, data, log string) []byte {
-	var b []byte
-	text := func(number protowire.Number, s string) {
-		if s != "" {
-			b = protowire.AppendString(protowire.AppendTag(b, number, protowire.BytesType), s)
-		}
-	}
-	text(2, hash)
-	text(3, codespace)
-	if code != 0 {
-		b = protowire.AppendVarint(protowire.AppendTag(b, 4, protowire.VarintType), code)
-	}
-	text(5, data)
-	text(6, log)
-	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), b)
+	return protofield.Append(nil, 1, protofield.Append(nil, 2, hash, 3, codespace, 4, code, 5, data, 6, log))
 }

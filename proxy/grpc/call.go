@@ -72,7 +72,7 @@ func (k *call) value() (size int, err error) {
 // found answers with what is found, and is fixed from then on. Where the client names a height, the
 // node says what it makes of that.
 func (k *call) found() (size int, err error) {
-	if len(k.from.Header[heightHeader]) > 0 {
+	if len(k.from.Header[HeightHeader]) > 0 {
 		return k.service()
 	}
 	return k.value()

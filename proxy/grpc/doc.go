@@ -2,7 +2,7 @@
 //
 // A call goes, top to bottom:
 //
-//  1. server.go takes it from its connection, and request.go makes the request of HTTP of it that
+//  1. server.go takes it from its connection, and makes the request of HTTP of it that
 //     limits, keys and records know; web.go does both for gRPC-Web;
 //  2. methods.go says what kind of method it is;
 //  3. call.go answers it with a value of the state (package state), which is read at the tip, or at

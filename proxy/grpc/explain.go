@@ -26,16 +26,9 @@ func (d *Handler) Plan(r *http.Request, message string) (p web.Plan, err error) 
 		return p, web.BadInput("%s", k.st.Message())
 	}
 	q := k.values.Query(state.Request{Method: name, Message: text}, hs)
-	p = web.Plan{Route: m.route, Class: string(q.Kind.Class), Origin: "the node", Asks: fmt.Sprintf("the node for %s %x", name, text)}
-	var pinned int64
-	if p.Query, pinned, err = d.reader.Forecast(r, q); pinned > 0 {
-		p.Class = "pinned"
-	}
+	p, _, err = d.reader.Forecast(r, q, web.Plan{Route: m.route, Origin: "the node", Asks: fmt.Sprintf("the node for %s %x", name, text)})
 	return p, err
 }
-
-// HeightHeader is the header of HTTP in which a call names its height.
-const HeightHeader = heightHeader
 
 // Render renders failures for readers of explain, as no client of gRPC gets them.
 func Render(_ *http.Request, _ http.Header, f *web.Failure) (status int, typ string, body []byte) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"net/http"
-	"time"
 
 	"google.golang.org/grpc"
 
@@ -16,7 +15,6 @@ import (
 
 // Options configure a Handler. The zero value of a field means its default.
 type Options struct {
-	Web     bool                                                                // gRPC-Web is served
 	State   state.Options                                                       // how values of the state are read
 	Stream  func(ctx context.Context, method string) (grpc.ClientStream, error) // opens one to a node; nil: no node offers gRPC
 	Posting *blocks.Posting                                                     // shared with the other interfaces; nil: one of the handler's own
@@ -42,7 +40,7 @@ func New(o Options, r *blocks.Reader) *Handler {
 	d := &Handler{
 		o: o, reader: r, values: state.New(o.State, r, live, found, state.GRPC),
 		never:   r.Add(&blocks.Kind{Name: "grpc never", Class: blocks.Never}),
-		streams: r.Stack.NewPlaces("hold a stream"),
+		streams: r.Stack.Admission.NewPlaces("hold a stream"),
 	}
 	d.life, d.end = context.WithCancel(context.Background())
 	return d
@@ -51,16 +49,7 @@ func New(o Options, r *blocks.Reader) *Handler {
 // Drain ends the streams, whose clients are told to go elsewhere.
 func (d *Handler) Drain() { d.end() }
 
-// SetClasses puts other classes in force from the next call on.
-func (d *Handler) SetClasses(classes blocks.Classes) error { return d.reader.SetClasses(classes, nil) }
-
-// Answer answers a call of a method, of which from has the headers. The error is a status of gRPC.
-func (d *Handler) Answer(name string, from *http.Request, stream grpc.ServerStream) error {
-	k := &call{Handler: d, name: name, stream: stream, start: time.Now()}
-	return k.serve(from)
-}
-
-// serve has the method answer the call, of which from has the headers.
+// serve has the method answer the call, of which from has the headers. The error is a status of gRPC.
 func (k *call) serve(from *http.Request) error {
 	m := methodOf(k.name)
 	k.answer = http.Header{}

@@ -12,10 +12,10 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// The metadata in which a height is asked for, and told.
+// HeightHeader asks for a height and tells one, as the metadata heightKey does.
 const (
+	HeightHeader = "X-Cosmos-Block-Height"
 	heightKey    = "x-cosmos-block-height"
-	heightHeader = "X-Cosmos-Block-Height"
 )
 
 // heights reads the heights that the call names, the one to read at as the node does. Not ok says
@@ -26,7 +26,7 @@ func (k *call) heights() (hs blocks.Heights, ok bool) {
 		k.st = status.New(codes.InvalidArgument, web.FailureOf(err).Public)
 		return hs, false
 	}
-	named := k.from.Header[heightHeader]
+	named := k.from.Header[HeightHeader]
 	if len(named) == 0 {
 		return hs, true
 	}

@@ -39,7 +39,7 @@ func (k *call) pass() (size int, err error) {
 	ctx, cancel := context.WithCancel(k.from.Context())
 	defer cancel()
 	defer context.AfterFunc(k.life, cancel)()
-	if named := k.from.Header[heightHeader]; len(named) > 0 {
+	if named := k.from.Header[HeightHeader]; len(named) > 0 {
 		ctx = metadata.AppendToOutgoingContext(ctx, heightKey, named[0])
 	}
 	k.rec.Streamed = true

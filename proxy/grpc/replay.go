@@ -58,13 +58,9 @@ func (r *replayer) header(f *web.Found) metadata.MD {
 		last.told = metadata.MD{heightKey: {strconv.FormatInt(height, 10)}, statusKey: {last.status}}
 		r.last.Store(last)
 	}
-	return withStandings(last.told, f.Standings)
-}
-
-// withStandings adds how a client stands with its limits.
-func withStandings(told metadata.MD, all *limits.Standings) metadata.MD {
-	for _, s := range [...]*limits.Standing{&all.Address, &all.Key} {
-		if s.Limited() {
+	told := last.told
+	for i := range f.Standings {
+		if s := &f.Standings[i]; s.Limited() {
 			told = metadata.Join(told, metadata.MD{
 				strings.ToLower(limits.StandingHeader): {string(s.AppendText(nil))},
 				strings.ToLower(limits.PolicyHeader):   {string(s.AppendPolicy(nil))},
@@ -93,13 +89,6 @@ func (k *call) answerAgain(c *callContext) (done bool) {
 		k.again.End(f.By.(*replayer).send(&f, c.on.conn, k.stream)) //nolint:forcetypeassert // nothing else is left behind for a call
 	}
 	return ok
-}
-
-// release gives up what the lane has of the call.
-func (k *call) release() {
-	if k.again != nil {
-		k.again.Release()
-	}
 }
 
 // send sends an answer.

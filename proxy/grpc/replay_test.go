@@ -95,7 +95,7 @@ func (d *servers) serve(t testing.TB, o listener.Options) (addr string, server *
 	if err != nil {
 		t.Fatal(err)
 	}
-	server = d.handler.NewServer(grpc.ServerOptions{Header: 5 * time.Second, Idle: time.Minute})
+	server = d.handler.NewServer(5*time.Second, time.Minute)
 	var served sync.WaitGroup
 	served.Go(func() { _ = server.Serve(l) })
 	t.Cleanup(func() { server.Stop(); served.Wait() })
@@ -105,7 +105,7 @@ func (d *servers) serve(t testing.TB, o listener.Options) (addr string, server *
 // awaitGRPC waits until a node's gRPC is asked.
 func awaitGRPC(t testing.TB, pool *node.Pool) {
 	t.Helper()
-	for !pool.HasGRPC() {
+	for pool.Health()[0].GRPC != "ok" {
 		time.Sleep(5 * time.Millisecond)
 		if t.Context().Err() != nil {
 			t.Fatal("the node's gRPC is not asked")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/http"
+	"net/url"
 	"sync"
 	"time"
 
@@ -21,12 +23,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// ServerOptions configure a server.
-type ServerOptions struct {
-	Header time.Duration // how long the beginning of a connection may take
-	Idle   time.Duration // after which a connection without calls is closed
-}
-
 // streams is how many calls a connection may have at once.
 const streams = 250
 
@@ -37,14 +33,15 @@ const workers = 64
 // Clients may ping every ten seconds, as their libraries do at most.
 var pings = keepalive.EnforcementPolicy{MinTime: 8 * time.Second, PermitWithoutStream: true}
 
-// NewServer makes a server that answers calls, for a listener of package listener.
-func (d *Handler) NewServer(o ServerOptions) *grpc.Server {
+// NewServer makes a server that answers calls, for a listener of package listener. The beginning of a
+// connection may take header; a connection without calls is closed after idle.
+func (d *Handler) NewServer(header, idle time.Duration) *grpc.Server {
 	return grpc.NewServer(
 		grpc.ForceServerCodecV2(node.Bytes{}), grpc.UnknownServiceHandler(d.handle), grpc.Creds(accepted{}),
 		grpc.NumStreamWorkers(workers), grpc.InTapHandle(tapped),
 		grpc.MaxRecvMsgSize(node.MaxMessage), grpc.MaxHeaderListSize(uint32(4*d.reader.Stack.MaxHeader())), grpc.MaxConcurrentStreams(streams),
-		grpc.KeepaliveEnforcementPolicy(pings), grpc.ConnectionTimeout(o.Header), grpc.WaitForHandlers(true),
-		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: o.Idle, Time: time.Minute, Timeout: 20 * time.Second}),
+		grpc.KeepaliveEnforcementPolicy(pings), grpc.ConnectionTimeout(header), grpc.WaitForHandlers(true),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idle, Time: time.Minute, Timeout: 20 * time.Second}),
 	)
 }
 
@@ -68,6 +65,7 @@ func (c *callContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
+// tapped notes the metadata of a call and its connection.
 func tapped(ctx context.Context, info *tap.Info) (context.Context, error) {
 	c := &callContext{Context: ctx, metadata: info.Header}
 	if from, ok := peer.FromContext(ctx); ok {
@@ -125,7 +123,11 @@ func (d *Handler) handle(_ any, stream grpc.ServerStream) error {
 	if c, _ := stream.Context().Value(callKey{}).(*callContext); c != nil && c.on != nil && c.on.conn != nil {
 		c.on.conn.Begin()
 		defer c.on.conn.End()
-		defer k.release()
+		defer func() {
+			if k.again != nil {
+				k.again.Release()
+			}
+		}()
 		if k.answerAgain(c) {
 			return nil
 		}
@@ -166,3 +168,26 @@ func (a accepted) Clone() credentials.TransportCredentials { return a }
 
 // OverrideServerName is for clients.
 func (accepted) OverrideServerName(string) error { return nil }
+
+// known are the headers that metadata stand for, of the headers that are looked at.
+var known = []struct{ key, header string }{
+	{heightKey, HeightHeader}, {"x-min-block-height", web.MinHeightHeader}, {"x-api-key", web.APIKeyHeader},
+	{"x-forwarded-for", "X-Forwarded-For"}, {"x-request-id", web.RequestIDHeader}, {"user-agent", "User-Agent"},
+	{"traceparent", "Traceparent"}, {"tracestate", "Tracestate"},
+}
+
+// requestOf is a call as a request of HTTP, which it is: limits, keys and records know those.
+func requestOf(ctx context.Context, name string) *http.Request {
+	r := http.Request{Method: http.MethodPost, URL: &url.URL{Path: name}, RequestURI: name, ProtoMajor: 2, Header: http.Header{}}
+	if c, _ := ctx.Value(callKey{}).(*callContext); c != nil {
+		for _, k := range known {
+			if values := c.metadata[k.key]; values != nil {
+				r.Header[k.header] = values[:len(values):len(values)]
+			}
+		}
+		if c.on != nil {
+			r.RemoteAddr = c.on.remote
+		}
+	}
+	return r.WithContext(ctx)
+}

@@ -23,15 +23,11 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-const (
-	webType  = "application/grpc-web"      // with +proto behind it, or another format of messages
-	textType = "application/grpc-web-text" // likewise: both bodies are in base64
-)
+// WebType begins the media type of calls by gRPC-Web, which are posted: +proto follows it, or another format
+// of messages.
+const WebType = "application/grpc-web"
 
-// IsWeb says whether a request is a call by gRPC-Web.
-func IsWeb(r *http.Request) bool {
-	return r.Method == http.MethodPost && strings.HasPrefix(r.Header.Get("Content-Type"), webType)
-}
+const textType = WebType + "-text" // likewise: both bodies are in base64
 
 // ServeWeb answers a call by gRPC-Web.
 func (d *Handler) ServeWeb(w http.ResponseWriter, r *http.Request) {
@@ -46,7 +42,8 @@ func (d *Handler) ServeWeb(w http.ResponseWriter, r *http.Request) {
 		visit := d.reader.Stack.VisitBodies(r, "")
 		defer visit.Leave()
 		s.receive = func() { s.readBody(http.MaxBytesReader(w, r.Body, maxWebBody), visit) }
-		err = d.Answer(r.URL.Path, r.WithContext(ctx), s)
+		k := &call{Handler: d, name: r.URL.Path, stream: s, start: time.Now()}
+		err = k.serve(r.WithContext(ctx))
 	}
 	s.finish(status.Convert(err))
 }
@@ -55,7 +52,7 @@ func (d *Handler) ServeWeb(w http.ResponseWriter, r *http.Request) {
 const maxWebBody = (node.MaxMessage+frameHead)/3*4 + 8
 
 // exposedHeaders are the headers that pages may read beside those of any answer.
-const exposedHeaders = "Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin, Grpc-Retry-Pushback-Ms, " + heightHeader
+const exposedHeaders = "Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin, Grpc-Retry-Pushback-Ms, " + HeightHeader
 
 // frameHead is how many bytes stand before a message: a flag and its length.
 const frameHead = 5
@@ -99,7 +96,7 @@ type webStream struct {
 
 // readBody reads the body.
 func (s *webStream) readBody(from io.Reader, visit *limits.Visit) {
-	s.body, s.refusal = web.ReadBody(from, maxWebBody, visit)
+	s.body, s.refusal = visit.ReadBody(from, maxWebBody)
 	if s.refusal == nil && s.text {
 		s.body, s.refusal = decodeText(s.body)
 	}

@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// asked is what the lane knows a request by.
+// asked identifies a request that was not known, so that its handler can leave an answer for it.
 type asked struct {
 	table *table // that was in force
 	key   []byte

@@ -28,7 +28,7 @@ func (calls) Wrap(*web.Conn, net.Conn) web.LaneConn { return nil }
 func (calls) PlaceOf(*http.Request, web.LaneConn) web.Place { return nil }
 
 // Answer implements [web.Lane].
-func (calls) Answer(http.ResponseWriter, *http.Request) bool { return false }
+func (calls) Answer(*web.Conn, http.ResponseWriter, *http.Request) bool { return false }
 
 // A call is one of gRPC. Calls are used again, so that a hit makes no garbage.
 type call struct {

@@ -10,7 +10,6 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/tipcache/tipcache/cache/heap"
 	"github.com/tipcache/tipcache/proxy/lane/heads"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -23,18 +22,20 @@ type Conn struct {
 	client *web.Conn // nil in no product
 	own    web.Own   // nil: nothing of a body is its caller's own
 
-	lane   *Lane
-	direct *direct // nil: reads and writes are package net's
-	phase  atomic.Int32
-
-	open     bool     // nothing of what is read next is net/http's
-	given    boundary // what net/http was given since the lane was open last
+	// Each request meets these, in memory that other connections have displaced from the
+	// processor's caches: they lie together.
+	lane     *Lane
+	phase    atomic.Int32
+	open     bool       // nothing of what is read next is net/http's
+	direct   direct     // without a Socket reads and writes are package net's
+	held     *beginning // of a request; nil: none
 	lines    preamble
 	deadline deadlines
-	held     *beginning    // of a request; nil: none
-	ahead    pipeline      // what net/http gets before what is read next
+	asked    asked         // of the last request that was not known
 	request  heads.Request // read last
-	asked    asked         // of it
+
+	given boundary // what net/http was given since the lane was open last
+	ahead pipeline // what it gets before what is read next
 }
 
 // The phases of a connection. While an answer is in progress, Close on another
@@ -49,7 +50,7 @@ const (
 // NewConn wraps a connection.
 func (l *Lane) NewConn(c net.Conn) *Conn {
 	conn := &Conn{Conn: c, lane: l}
-	conn.direct = directly(conn)
+	conn.direct.Socket, conn.direct.turn = socketOf(c), conn.drain
 	return conn
 }
 
@@ -89,7 +90,6 @@ func (c *Conn) reopen() {
 
 // Read answers what the lane can answer, and gives net/http everything else.
 func (c *Conn) Read(p []byte) (int, error) {
-	heap.GrowStackOfConn()
 	for c.open && len(p) > 0 {
 		n, err := c.serve(p)
 		if n == 0 {
@@ -104,8 +104,11 @@ func (c *Conn) Read(p []byte) (int, error) {
 
 // serve answers requests until one is not the lane's, and reads that into p.
 func (c *Conn) serve(p []byte) (n int, err error) {
-	if c.direct != nil {
+	if c.direct.Socket != nil {
 		n, err = c.direct.serve(p)
+		for c.deadline.silent(c, err) {
+			n, err = c.direct.serve(p)
+		}
 	} else {
 		n, err = c.serveThrough(p)
 	}
@@ -124,8 +127,11 @@ func (c *Conn) serve(p []byte) (n int, err error) {
 
 func (c *Conn) serveThrough(p []byte) (n int, err error) {
 	for n == 0 && err == nil {
-		if n, err = c.Conn.Read(c.room(p)); n > 0 {
-			n, err = c.process(p, n, time.Now())
+		room := c.room(p)
+		if n, err = c.Conn.Read(room); n > 0 {
+			h := hits.Get().(*Hit) //nolint:forcetypeassert // the pool has no others
+			n, err = c.process(h, p, room[:n], time.Now())
+			h.release(c)
 		}
 	}
 	return n, err
@@ -135,16 +141,13 @@ func (c *Conn) serveThrough(p []byte) (n int, err error) {
 // because it is closed.
 var errUseless = errors.New("lane: the connection is of no use any more")
 
-// process answers what was read, n bytes more, or returns how many bytes in p net/http is to get.
+// process answers what was read, or returns how many bytes in p net/http is to get.
 // It does not close the connection: that would wait for the turn that it is part of.
-func (c *Conn) process(p []byte, n int, now time.Time) (int, error) {
-	var text []byte
-	if c.held == nil {
-		text = p[:n]
-	} else {
-		text = c.held.more(n)
+func (c *Conn) process(h *Hit, p, text []byte, now time.Time) (int, error) {
+	if c.held != nil {
+		text = c.held.more(len(text))
 	}
-	left, first, came := c.answerAll(text, now)
+	left, first, came := c.answerAll(h, text, now)
 	switch came {
 	case short:
 		if c.hold(left, now) {
@@ -160,9 +163,9 @@ func (c *Conn) process(p []byte, n int, now time.Time) (int, error) {
 
 // answerAll answers the requests that a text begins with, one after the other, and returns what is left
 // of it, and how much of that the first request is.
-func (c *Conn) answerAll(text []byte, now time.Time) (left []byte, first int, came attempt) {
+func (c *Conn) answerAll(h *Hit, text []byte, now time.Time) (left []byte, first int, came attempt) {
 	for came = done; came == done && len(text) > 0; {
-		n, verdict := c.request.Parse(unsafe.String(&text[0], len(text))) //nolint:gosec // which is not written until the next read
+		n, verdict := c.request.Parse(unsafe.String(&text[0], len(text))) //nolint:gosec // which is not written before h is released
 		first = n
 		switch verdict {
 		case heads.Odd:
@@ -171,7 +174,7 @@ func (c *Conn) answerAll(text []byte, now time.Time) (left []byte, first int, ca
 		case heads.Short:
 			came = short
 		case heads.Taken:
-			if came = c.answer(now); came != done {
+			if came = c.answer(h, now); came != done {
 				break
 			}
 			text, first = text[n:], 0
@@ -206,6 +209,7 @@ func (c *Conn) readOn(p []byte) (n int, err error) {
 // handOver shuts the lane and gives net/http the first n bytes in p, or as many
 // as it returns: none if net/http would have passed over all of them.
 func (c *Conn) handOver(p []byte, n int) (int, error) {
+	c.deadline.wait(c)
 	n, err := c.lines.adjust(c, p, n)
 	if n == 0 || err != nil {
 		return 0, err
@@ -227,19 +231,20 @@ const (
 )
 
 // answer answers the request that was read if it is known and memory has the answer.
-func (c *Conn) answer(now time.Time) (came attempt) {
+func (c *Conn) answer(h *Hit, now time.Time) (came attempt) {
 	a := &c.asked
 	a.wants = false
 	if c.own != nil && !c.cutOwn() {
 		c.lane.requests.unknown.Inc()
 		return notMine
 	}
-	a.table, a.key = c.lane.table.Load(), c.request.AppendKey(a.key[:0])
-	known := a.table.find(a.key)
+	table := c.lane.table.Load()
+	h.key = c.request.AppendKey(h.key[:0])
+	known := table.find(h.key)
 	switch {
 	case known == nil:
 		c.lane.requests.unknown.Inc()
-		a.wants = true
+		a.table, a.key, a.wants = table, append(a.key[:0], h.key...), true
 		return notMine
 	case c.lane.draining.Load():
 		return notMine
@@ -251,12 +256,10 @@ func (c *Conn) answer(now time.Time) (came attempt) {
 			came = failed
 		}
 	}()
-	return c.answerBy(known, now)
+	return c.answerBy(h, known, now)
 }
 
-func (c *Conn) answerBy(known Handler, now time.Time) attempt {
-	h := hits.Get().(*Hit) //nolint:forcetypeassert // the pool has no others
-	defer hits.Put(h)
+func (c *Conn) answerBy(h *Hit, known Handler, now time.Time) attempt {
 	h.Start, h.Request, h.Conn, h.Head, h.Body = now, &c.request, c, h.Head[:0], nil
 	if !h.answeredBy(known) {
 		c.lane.requests.declined.Inc()

@@ -38,11 +38,12 @@ func (d *descriptor) Turns(turn func(fd uintptr) (done bool)) error {
 }
 
 // TryRead implements [Socket].
-func (d *descriptor) TryRead(fd uintptr, p []byte) (int, error) {
-	return transfer(syscall.SYS_READ, fd, p)
-}
+func (d *descriptor) TryRead(fd uintptr, p []byte) (int, error) { return receive(fd, p) }
 
 // TryWrite implements [Socket].
-func (d *descriptor) TryWrite(fd uintptr, p []byte) (int, error) {
-	return transfer(syscall.SYS_WRITE, fd, p)
+func (d *descriptor) TryWrite(fd uintptr, head, body []byte) (int, error) {
+	if len(body) == 0 {
+		return send(fd, head)
+	}
+	return sendBoth(fd, head, body)
 }

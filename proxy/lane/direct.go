@@ -20,12 +20,18 @@ type Socket interface {
 	Turns(turn func(fd uintptr) (done bool)) error
 	// TryRead and TryWrite are a read and a write during a turn, of at least one
 	// byte. The error is syscall.EAGAIN where they would have to wait, and nil with
-	// n = 0 for the end of what the client sends.
+	// n = 0 for the end of what the client sends. The body that is written behind a
+	// head may be empty.
 	TryRead(fd uintptr, p []byte) (n int, err error)
-	TryWrite(fd uintptr, p []byte) (n int, err error)
-	// Heard is told when something came that TryRead has read.
+	TryWrite(fd uintptr, head, body []byte) (n int, err error)
+	// Heard is told when something came that TryRead has read, at most once in each tenth of a
+	// second.
 	Heard(at time.Time)
 }
+
+// hearing is the time between two times that Heard is told: it looks for what another connection
+// has displaced from the processor's caches.
+const hearing = 100 * time.Millisecond
 
 // listened is a connection that may be a Socket by its descriptor.
 type listened interface {
@@ -36,9 +42,12 @@ type listened interface {
 
 // direct reads requests and writes answers during a socket's turns.
 type direct struct {
-	Socket
-	turn func(fd uintptr) (done bool) // the connection's, kept for it would be made anew
-	fd   uintptr                      // of the turn
+	Socket                              // nil: there is none
+	turn   func(fd uintptr) (done bool) // the connection's, kept for it would be made anew
+	fd     uintptr                      // of the turn
+
+	heard   time.Time // what Heard was told last
+	repeats bool      // the client has asked before in these turns
 
 	// What the turns are for, and what they came to.
 	p   []byte
@@ -46,52 +55,48 @@ type direct struct {
 	err error
 }
 
-// directly gives nil for a connection that can be no Socket.
-func directly(c *Conn) *direct {
-	if s := socketOf(c.Conn); s != nil {
-		return &direct{Socket: s, turn: c.drain}
-	}
-	return nil
-}
-
 // serve answers requests until one is not the lane's, and reads that into p.
 func (d *direct) serve(p []byte) (n int, err error) {
-	d.p, d.n, d.err = p, 0, nil
+	d.p, d.n, d.err, d.repeats = p, 0, nil, false
 	if err = d.Turns(d.turn); err != nil {
 		return 0, err
 	}
 	return d.n, d.err
 }
 
-// drain takes what has arrived. It is not done when nothing is left.
+// drain takes what has arrived. It is not done when nothing is left. A read that leaves room has taken all,
+// but for the end of what the client sends, which may have come with that. So it is looked for at once behind a
+// client's first requests, and later when the client has said nothing for a while (deadlines.go).
 func (c *Conn) drain(fd uintptr) (done bool) {
-	d := c.direct
+	d := &c.direct
 	d.fd = fd
-	for d.n == 0 && d.err == nil {
-		n, err := d.TryRead(fd, c.room(d.p))
+	h := hits.Get().(*Hit) //nolint:forcetypeassert // the pool has no others
+	defer h.release(c)
+	for first := !d.repeats; ; {
+		room := c.room(h.room[:min(len(h.room), len(d.p))])
+		n, err := d.TryRead(fd, room)
+		full := n == len(room)
 		switch {
 		case errors.Is(err, syscall.EAGAIN):
 			return false
 		case err != nil:
-			d.err = &net.OpError{Op: "read", Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: err}
+			n, err = 0, &net.OpError{Op: "read", Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: err}
 		case n == 0:
-			d.err = io.EOF
+			err = io.EOF
 		default:
 			now := time.Now()
-			d.Heard(now)
-			d.n, d.err = c.process(d.p, n, now)
+			if now.Sub(d.heard) >= hearing {
+				d.heard = now
+				d.Heard(now)
+			}
+			n, err = c.process(h, d.p, room[:n], now)
+		}
+		if n > 0 || err != nil {
+			d.n, d.err = n, err
+			return true
+		}
+		if d.repeats = c.deadline.soon; !first && !full && d.repeats && c.held == nil {
+			return false
 		}
 	}
-	return true
-}
-
-// write writes as much as the socket takes at once, and has package net wait to
-// write the rest.
-func (d *direct) write(p []byte) error {
-	n, err := d.TryWrite(d.fd, p)
-	if err == nil && n == len(p) {
-		return nil
-	}
-	_, err = d.Write(p[max(0, n):])
-	return err
 }

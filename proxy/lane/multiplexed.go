@@ -20,9 +20,8 @@ var streams = sync.Pool{New: func() any { return new(stream) }}
 
 // Answer implements [web.Lane]: it answers a request of HTTP/2 by what has been left behind for its key,
 // by whatever version of HTTP.
-func (l *Lane) Answer(w http.ResponseWriter, r *http.Request) bool {
-	client := web.ConnOf(r)
-	if client == nil || l.draining.Load() {
+func (l *Lane) Answer(client *web.Conn, w http.ResponseWriter, r *http.Request) bool {
+	if l.draining.Load() {
 		return false
 	}
 	s := streams.Get().(*stream) //nolint:forcetypeassert // the pool has no others

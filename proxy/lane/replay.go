@@ -65,7 +65,7 @@ func (r *replayer) begin(n *replay, client *web.Conn, request *heads.Request, st
 // admitted tells whether the client may ask, and counts nothing.
 func (n *replay) admitted(s *web.Stack, client *web.Conn, request *heads.Request, keyed bool) bool {
 	n.rec.Arrive(client)
-	admission := s.Admission()
+	admission := s.Admission
 	n.client.Address = admission.Address(client.Address(), request.Values(heads.ForwardedFor))
 	if keyed && !n.present(admission, request.Value(heads.APIKey)) {
 		return false
@@ -82,7 +82,7 @@ func (r *replayer) answered(n *replay) bool {
 	if !r.of.Replay(&n.rec, &n.answer) {
 		return false
 	}
-	return r.stack.Admission().AdmitRepeated(&n.standings, &n.client, n.rec.Start)
+	return r.stack.Admission.AdmitRepeated(&n.standings, &n.client, n.rec.Start)
 }
 
 // present notes the key of the request, if it is one.
@@ -155,7 +155,7 @@ func (r *replayer) Sent(hit *Hit) {
 func (r *replayer) finish(n *replay, request *heads.Request) {
 	n.rec.Leave()
 	n.end.Method, n.end.Client, n.end.Took = request.Method, n.client.Address, time.Since(n.rec.Start)
-	recorder := r.stack.Recorder()
+	recorder := r.stack.Recorder
 	recorder.Count(&r.count, &n.rec.Record, &n.end)
 	if recorder.Logs(n.end.Status) {
 		n.text = r.line.append(n.text[:0], n, record.Agent(request.Value(heads.UserAgent)))

@@ -81,6 +81,9 @@ func (s *server) handle(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/memory/large") {
 			text += strings.Repeat("x", 10<<10)
 		}
+		if strings.HasPrefix(r.URL.Path, "/memory/larger") {
+			text += strings.Repeat("0123456789", 30<<10)
+		}
 		return text
 	}
 	text := write(version)

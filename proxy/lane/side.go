@@ -35,7 +35,7 @@ func (s side) PlaceOf(r *http.Request, on web.LaneConn) web.Place {
 }
 
 // Answer implements [web.Lane].
-func (side) Answer(http.ResponseWriter, *http.Request) bool { return false }
+func (side) Answer(*web.Conn, http.ResponseWriter, *http.Request) bool { return false }
 
 // cutOwn takes what is the caller's own out of the key of the request. It is not ok where the request is
 // none of those that are remembered.

@@ -7,13 +7,24 @@ import (
 	"syscall"
 )
 
-// transfer reads or writes by package syscall, from which the race detector learns
-// that what was done before a write happened before the read of it.
-func transfer(call, fd uintptr, p []byte) (n int, err error) {
-	do := syscall.Read
-	if call == syscall.SYS_WRITE {
-		do = syscall.Write
+// receive reads by package syscall, from which the race detector learns that what was done
+// before a write happened before the read of it.
+func receive(fd uintptr, p []byte) (int, error) { return transfer(syscall.Read, fd, p) }
+
+// send writes by it.
+func send(fd uintptr, p []byte) (int, error) { return transfer(syscall.Write, fd, p) }
+
+// sendBoth writes two pieces, one after the other.
+func sendBoth(fd uintptr, head, body []byte) (int, error) {
+	n, err := send(fd, head)
+	if err == nil && n == len(head) {
+		m, _ := send(fd, body)
+		n += m
 	}
+	return n, err
+}
+
+func transfer(do func(fd int, p []byte) (int, error), fd uintptr, p []byte) (n int, err error) {
 	for {
 		if n, err = do(int(fd), p); !errors.Is(err, syscall.EINTR) {
 			return max(0, n), err

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -16,11 +17,13 @@ type wire struct {
 	mu       sync.Mutex
 	changed  *sync.Cond
 	incoming [][]byte
+	news     bool // came since the server waited last
 	ended    bool // the client has closed its side
 	closed   bool
 	parked   bool // the server waits for a request, and there is nothing
 	answers  []byte
 	deadline time.Time
+	until    time.Time // writes are
 	alarm    *time.Timer
 	tries    int // to write without waiting
 	turns    int // under way
@@ -71,6 +74,9 @@ func (w *wire) Write(p []byte) (int, error) {
 func (w *wire) Turns(turn func(fd uintptr) bool) error {
 	w.count(1)
 	defer w.count(-1)
+	w.mu.Lock()
+	w.news = false // a poller forgets what it told of before
+	w.mu.Unlock()
 	for !turn(0) {
 		if err := w.await(); err != nil {
 			return err
@@ -86,7 +92,7 @@ func (w *wire) count(turns int) {
 	w.changed.Broadcast()
 }
 
-// await returns when there is something to read, or the end.
+// await returns when something has come, or the end: once, as a poller tells it.
 func (w *wire) await() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,7 +102,8 @@ func (w *wire) await() error {
 			return net.ErrClosed
 		case !w.deadline.IsZero() && !time.Now().Before(w.deadline):
 			return os.ErrDeadlineExceeded
-		case len(w.incoming) > 0, w.ended:
+		case w.news:
+			w.news = false
 			return nil
 		}
 		w.parked = true
@@ -123,10 +130,11 @@ func (w *wire) TryRead(_ uintptr, p []byte) (int, error) {
 
 // TryWrite implements [lane.Socket]. It has room for the beginning of what is
 // longer than a few bytes, and sometimes for nothing.
-func (w *wire) TryWrite(_ uintptr, p []byte) (int, error) {
+func (w *wire) TryWrite(_ uintptr, head, body []byte) (int, error) {
 	if w.tries++; w.tries%3 == 0 {
 		return 0, syscall.EAGAIN
 	}
+	p := slices.Concat(head, body)
 	return w.Write(p[:min(len(p), 40*w.tries)])
 }
 
@@ -163,10 +171,16 @@ func (w *wire) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-func (w *wire) SetWriteDeadline(time.Time) error { return nil }
-func (w *wire) SetDeadline(t time.Time) error    { return w.SetReadDeadline(t) }
-func (w *wire) LocalAddr() net.Addr              { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
-func (w *wire) RemoteAddr() net.Addr             { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 4711} }
+func (w *wire) SetWriteDeadline(t time.Time) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.until = t
+	return nil
+}
+
+func (w *wire) SetDeadline(t time.Time) error { return w.SetReadDeadline(t) }
+func (w *wire) LocalAddr() net.Addr           { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
+func (w *wire) RemoteAddr() net.Addr          { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 4711} }
 
 // send is the client's: one piece.
 func (w *wire) send(piece []byte) {
@@ -175,15 +189,22 @@ func (w *wire) send(piece []byte) {
 	if len(piece) > 0 && !w.ended {
 		w.parked = false
 		w.incoming = append(w.incoming, piece)
+		w.news = true
 	}
 	w.changed.Broadcast()
 }
 
 // end closes the client's side.
-func (w *wire) end() {
+func (w *wire) end() { w.last("") }
+
+// last sends a piece, and with it the end.
+func (w *wire) last(piece string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.ended = true
+	if piece != "" {
+		w.incoming = append(w.incoming, []byte(piece))
+	}
+	w.ended, w.news = true, true
 	w.changed.Broadcast()
 }
 

@@ -2,7 +2,6 @@ package limits
 
 import (
 	"hash/maphash"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,7 +29,7 @@ const (
 // bucketShard is a part of the clients, with a lock of its own.
 type bucketShard struct {
 	mu         sync.Mutex
-	young, old map[bucketName]*bucket
+	young, old map[limit]*bucket
 	born       time.Time // of the young generation
 }
 
@@ -40,59 +39,20 @@ type bucket struct {
 	prepaid atomic.Int64 // events that were taken from the shared bucket before they came
 }
 
-// bucketName has the rate in it: a rate that changed begins with a full bucket.
-type bucketName struct {
-	owner
-	rate Rate
-}
-
-// An owner is whose requests go together: a network's, or those of a key's name.
-type owner struct {
-	kind    string // address or key
-	name    string
-	network netip.Addr // or its first address
-}
-
-// ownerOf is the name that a client is limited by without a key: its IPv4 address, or its
-// IPv6 network, of whose addresses it can take any.
-func ownerOf(client netip.Addr) owner {
-	if client.Is6() {
-		network, _ := client.Prefix(64)
-		client = network.Addr()
-	}
-	return owner{kind: "address", network: client}
-}
-
-// String names the owner to others.
-func (o *owner) String() string {
-	switch {
-	case o.kind == "key":
-		return o.name
-	case o.network.Is6():
-		return o.network.String() + "/64"
-	}
-	return o.network.String()
-}
-
-func newBuckets() *buckets { return &buckets{seed: maphash.MakeSeed()} }
-
-// spend takes n requests from who's bucket, if they are in it.
-func (b *buckets) spend(who owner, r Rate, n int, now time.Time) decision {
-	limiter := b.shard(&who).find(bucketName{who, r}, now)
+// spend takes n requests from the bucket of a limit, if they are in it.
+func (b *buckets) spend(l limit, n int, now time.Time) decision {
+	limiter := b.find(l, now)
 	allowed := limiter.AllowN(now, n)
 	tokens := limiter.TokensAt(now)
 	until := func(want float64) time.Duration {
 		return time.Duration(max(0, want-tokens) / float64(limiter.Limit()) * float64(time.Second))
 	}
-	return decision{allowed: allowed, remaining: max(0, int(tokens)), reset: until(float64(r.Burst)), retry: until(float64(n))}
+	return decision{allowed: allowed, remaining: max(0, int(tokens)), reset: until(float64(l.Burst)), retry: until(float64(n))}
 }
 
-// has tells whether a request of who's would be allowed, and takes nothing.
-func (b *buckets) has(who owner, r Rate, now time.Time) bool { return b.wait(who, r, now) == 0 }
-
-// wait is the time until a request of who's would be allowed; it takes nothing.
-func (b *buckets) wait(who owner, r Rate, now time.Time) time.Duration {
-	limiter := b.shard(&who).find(bucketName{who, r}, now)
+// wait is the time until a request would be allowed; it takes nothing.
+func (b *buckets) wait(l limit, now time.Time) time.Duration {
+	limiter := b.find(l, now)
 	lacking := 1 - limiter.TokensAt(now)
 	if lacking <= 0 {
 		return 0
@@ -100,30 +60,23 @@ func (b *buckets) wait(who owner, r Rate, now time.Time) time.Duration {
 	return max(time.Duration(lacking/float64(limiter.Limit())*float64(time.Second)), time.Nanosecond)
 }
 
-// prepaid is how many events of who's were paid for before they came.
-func (b *buckets) prepaid(who owner, r Rate, now time.Time) *atomic.Int64 {
-	return &b.shard(&who).find(bucketName{who, r}, now).prepaid
-}
-
-func (b *buckets) shard(who *owner) *bucketShard {
-	address := who.network.As16()
-	hash := maphash.String(b.seed, who.name) ^ maphash.Bytes(b.seed, address[:])
-	return &b.shards[hash%uint64(len(b.shards))]
-}
-
-func (s *bucketShard) find(name bucketName, now time.Time) *bucket {
+// find gives the bucket of a limit. A rate that changed begins with a full one.
+func (b *buckets) find(l limit, now time.Time) *bucket {
+	address := l.network.As16()
+	hash := maphash.String(b.seed, l.name) ^ maphash.Bytes(b.seed, address[:])
+	s := &b.shards[hash%uint64(len(b.shards))]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if limiter, ok := s.young[name]; ok && now.Sub(s.born) < generation {
+	if limiter, ok := s.young[l]; ok && now.Sub(s.born) < generation {
 		return limiter
 	}
 	if len(s.young) >= maxYoung || now.Sub(s.born) >= generation {
-		s.old, s.young, s.born = s.young, map[bucketName]*bucket{}, now
+		s.old, s.young, s.born = s.young, map[limit]*bucket{}, now
 	}
-	limiter, ok := s.old[name]
+	limiter, ok := s.old[l]
 	if !ok {
-		limiter = &bucket{Limiter: rate.NewLimiter(rate.Limit(float64(name.rate.Requests)/name.rate.Per.Seconds()), name.rate.Burst)}
+		limiter = &bucket{Limiter: rate.NewLimiter(rate.Limit(float64(l.Requests)/l.Per.Seconds()), l.Burst)}
 	}
-	s.young[name] = limiter
+	s.young[l] = limiter
 	return limiter
 }

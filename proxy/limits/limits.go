@@ -1,11 +1,11 @@
 // Package limits says which clients may ask, and how often.
 //
-//   - address.go admits a request by its client's address, and keys.go by its API
-//     key; limits.go has the limits in force, and says why not;
+//   - client.go finds out whose a request is, by its address or its API key, and admits
+//     those who have a key;
+//   - limits.go has the limits in force, and says why not;
 //   - limiter.go counts it: in this process (buckets.go), and in Redis where
-//     replicas share their limits (shared.go);
-//   - events.go has clients that are served on, by streams, pay like clients that ask again;
-//   - standing.go tells the client how it stands;
+//     replicas share their limits (shared.go), and tells the client how it stands. Clients
+//     that are served on, by streams, pay like clients that ask again;
 //   - places.go has the places of requests that wait for a block, or bring a body.
 package limits
 
@@ -13,9 +13,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
+	"iter"
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -54,12 +57,6 @@ type Shared struct {
 	Namespace func() string         // that of the chain: services of different chains share no limits; nil = ""
 }
 
-// A Client is the address and the key that a request is counted by.
-type Client struct {
-	Address netip.Addr // not valid where the connection has none
-	Key     Key        // of no name where none is required
-}
-
 // An Admission says which clients may ask, and how often. It is safe for concurrent use.
 type Admission struct {
 	Limits atomic.Pointer[Limits] // in force; may be replaced while serving, and is never nil
@@ -73,13 +70,22 @@ type Admission struct {
 // New admits no request by key until there are keys, and every request by address
 // until there are limits.
 func New(shared Shared, log *slog.Logger, metrics prometheus.Registerer) *Admission {
-	a := &Admission{local: newBuckets(), shared: newSharedBuckets(shared, log), counted: promauto.With(metrics).NewCounterVec(prometheus.CounterOpts{
+	a := &Admission{local: &buckets{seed: maphash.MakeSeed()}, counted: promauto.With(metrics).NewCounterVec(prometheus.CounterOpts{
 		Name: "tipcache_proxy_limits_total",
 		Help: "Requests counted against a rate limit, by limit, by the store that decided (memory: this process alone) and by verdict.",
 	}, []string{"limit", "store", "verdict"})}
+	if shared.Redis != nil {
+		a.shared = newSharedBuckets(shared, log)
+	}
 	a.Limits.Store(&Limits{})
 	a.SetKeys(nil)
 	return a
+}
+
+// SetKeys puts other keys in force, from the next request on.
+func (a *Admission) SetKeys(keys []Key) {
+	keys = slices.Clone(keys)
+	a.keys.Store(&keys)
 }
 
 // SharesAddresses tells whether addresses are limited together with other
@@ -88,17 +94,27 @@ func (a *Admission) SharesAddresses() bool {
 	return a.shared != nil && a.Limits.Load().Address != Rate{}
 }
 
+// AdmitAddress lets a request pass for as long as its client's address may ask,
+// and says in headers of the answer how the client stands. Without a limit every
+// request passes. The error is a *failure.Failure.
+func (a *Admission) AdmitAddress(ctx context.Context, client netip.Addr, answer http.Header) error {
+	return a.admit(ctx, limit{ownerOf(client), a.Limits.Load().Address}, 1, answer)
+}
+
 // admit spends n requests of one limit.
-func (a *Admission) admit(ctx context.Context, who owner, rate Rate, n int, answer http.Header) error {
-	s := Standing{who.kind, rate, a.spend(ctx, who, rate, n)}
+func (a *Admission) admit(ctx context.Context, l limit, n int, answer http.Header) error {
+	if l.Rate == (Rate{}) {
+		return nil
+	}
+	s := Standing{l.kind, l.Rate, a.spend(ctx, l, n)}
 	answer.Add(StandingHeader, string(s.AppendText(nil)))
 	answer.Add(PolicyHeader, string(s.AppendPolicy(nil)))
 	if s.allowed {
 		return nil
 	}
 	return &failure.Failure{
-		Status: http.StatusTooManyRequests, Expected: true, RetryAfter: s.retry, Err: errors.New("rate limit of " + who.kind + " " + who.String()),
-		Public: fmt.Sprintf("too many requests: the limit of this %s is %d in %v", who.kind, rate.Requests, rate.Per),
+		Status: http.StatusTooManyRequests, Expected: true, RetryAfter: s.retry, Err: errors.New("rate limit of " + l.kind + " " + l.String()),
+		Public: fmt.Sprintf("too many requests: the limit of this %s is %d in %v", l.kind, l.Requests, l.Per),
 	}
 }
 
@@ -106,15 +122,7 @@ func (a *Admission) admit(ctx context.Context, who owner, rate Rate, n int, answ
 // stands for as many besides. limited says that there is a limit. The error is a
 // *failure.Failure, 400 where no bucket ever has so many.
 func (a *Admission) AdmitMore(ctx context.Context, c *Client, n int, answer http.Header) (limited bool, err error) {
-	address, key := a.ratesOf(c)
-	of := [...]struct {
-		owner
-		Rate
-	}{{ownerOf(c.Address), address}, {c.Key.owner(), key}}
-	for _, l := range of {
-		if l.Rate == (Rate{}) {
-			continue
-		}
+	for _, l := range a.limitsOf(c) {
 		if n >= l.Burst {
 			return true, &failure.Failure{
 				Status: http.StatusBadRequest, Expected: true, Public: fmt.Sprintf("%d answers at once are more than the limit of this %s, which is %d at once", n+1, l.kind, l.Burst),
@@ -125,7 +133,7 @@ func (a *Admission) AdmitMore(ctx context.Context, c *Client, n int, answer http
 			answer.Del(PolicyHeader)
 		}
 		limited = true
-		if err := a.admit(ctx, l.owner, l.Rate, n, answer); err != nil {
+		if err := a.admit(ctx, l, n, answer); err != nil {
 			return true, err
 		}
 	}
@@ -136,35 +144,45 @@ func (a *Admission) AdmitMore(ctx context.Context, c *Client, n int, answer http
 // nothing. Limits kept in Redis are none to be asked in passing: they take longer
 // than net/http.
 func (a *Admission) WouldAdmit(c *Client, now time.Time) bool {
-	address, key := a.ratesOf(c)
-	if address == (Rate{}) && key == (Rate{}) {
-		return true
-	}
-	return a.shared == nil &&
-		(address == Rate{} || a.local.has(ownerOf(c.Address), address, now)) &&
-		(key == Rate{} || a.local.has(c.Key.owner(), key, now))
-}
-
-// AdmitRepeated counts a request that WouldAdmit has let pass, and notes in s how its
-// client stands. It refuses only where other requests were faster.
-func (a *Admission) AdmitRepeated(s *Standings, c *Client, now time.Time) (ok bool) {
-	address, key := a.ratesOf(c)
-	if address != (Rate{}) {
-		if s.Address = a.repeated(ownerOf(c.Address), address, now); !s.Address.allowed {
+	for _, l := range a.limitsOf(c) {
+		if a.shared != nil || a.local.wait(l, now) > 0 {
 			return false
 		}
-	}
-	if key != (Rate{}) {
-		s.Key = a.repeated(c.Key.owner(), key, now)
-		return s.Key.allowed
 	}
 	return true
 }
 
-// ratesOf are the limits in force for a client.
-func (a *Admission) ratesOf(c *Client) (address, key Rate) {
-	if c.Key.Name != "" {
-		key = a.rateOf(c.Key)
+// AdmitRepeated counts in this process alone a request that WouldAdmit has let pass, and notes in s
+// how its client stands. It refuses only where other requests were faster; the request comes again to
+// spend then, which counts it.
+func (a *Admission) AdmitRepeated(s *Standings, c *Client, now time.Time) (ok bool) {
+	for i, l := range a.limitsOf(c) {
+		s[i] = Standing{l.kind, l.Rate, a.local.spend(l, 1, now)}
+		if !s[i].allowed {
+			return false
+		}
+		a.count(l.kind, "memory", true)
 	}
-	return a.Limits.Load().Address, key
+	return true
+}
+
+// A limit is the rate of one owner.
+type limit struct {
+	owner
+	Rate
+}
+
+// limitsOf are the limits in force for a client, that of its address at 0 and that of its key at 1.
+func (a *Admission) limitsOf(c *Client) iter.Seq2[int, limit] {
+	return func(yield func(int, limit) bool) {
+		if r := a.Limits.Load().Address; r != (Rate{}) && !yield(0, limit{ownerOf(c.Address), r}) {
+			return
+		}
+		if c.Key.Name == "" {
+			return
+		}
+		if r := a.rateOf(c.Key); r != (Rate{}) {
+			yield(1, limit{c.Key.owner(), r})
+		}
+	}
 }

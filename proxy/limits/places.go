@@ -1,6 +1,8 @@
 package limits
 
 import (
+	"errors"
+	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -30,17 +32,19 @@ type Places struct {
 // configured.
 const DefaultWait = 10 * time.Second
 
-const maxWaiters = 1000
+// maxPlaces are how many requests of one interface do one thing for long.
+const maxPlaces = 1000
 
 // clientShares is how many shares there are of all places, of which a client has one.
 const clientShares = 20
 
 // NewWaiters makes places for the requests of one interface that wait for a block.
-func (a *Admission) NewWaiters() *Places { return a.NewPlaces(maxWaiters, "wait for a block") }
+func (a *Admission) NewWaiters() *Places { return a.NewPlaces("wait for a block") }
 
-// NewPlaces makes so many places. Refusals say what too many requests are doing.
-func (a *Admission) NewPlaces(most int, doing string) *Places {
-	return &Places{admission: a, most: most, share: most / clientShares, doing: doing, held: map[string]int{}}
+// NewPlaces makes places for the requests of one interface that do something for long. Refusals say
+// what too many requests are doing.
+func (a *Admission) NewPlaces(doing string) *Places {
+	return &Places{admission: a, most: maxPlaces, share: maxPlaces / clientShares, doing: doing, held: map[string]int{}}
 }
 
 // A Memory sets bytes aside, or takes them back where they are negative; *cache.Cache has one.
@@ -51,9 +55,8 @@ type Memory interface {
 // NewBodies makes places, a byte of memory each, for the bodies of requests while they come and while
 // they are worked on. A client's share has room for the largest of them.
 func (a *Admission) NewBodies(most, largest int, memory Memory) *Places {
-	p := a.NewPlaces(max(most, largest), "bring a body")
-	p.share, p.memory = max(p.share, largest), memory
-	return p
+	most = max(most, largest)
+	return &Places{admission: a, most: most, share: max(most/clientShares, largest), doing: "bring a body", memory: memory, held: map[string]int{}}
 }
 
 // A Visit is what one request holds. It is for one goroutine.
@@ -77,13 +80,11 @@ func (v *Visit) Take(places int) error {
 	p := v.places
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch {
-	case p.taken+places > p.most:
-		return p.full(v)
-	case p.taken+places > p.most/2+1 && p.held[v.client]+places > p.share && !v.exempt:
+	switch taken := p.taken + places; {
+	case taken <= p.most && taken > p.most/2+1 && p.held[v.client]+places > p.share && !v.exempt:
 		return &failure.Failure{Expected: true, Status: http.StatusTooManyRequests, RetryAfter: v.retry, Public: "too many requests of this client " + p.doing}
-	case p.memory != nil && !p.memory.Reserve(int64(places)):
-		return p.full(v)
+	case taken > p.most, p.memory != nil && !p.memory.Reserve(int64(places)):
+		return &failure.Failure{Expected: true, Status: http.StatusServiceUnavailable, RetryAfter: v.retry, Public: "too many requests " + p.doing}
 	}
 	v.held += places
 	p.taken += places
@@ -91,8 +92,29 @@ func (v *Visit) Take(places int) error {
 	return nil
 }
 
-func (p *Places) full(v *Visit) error {
-	return &failure.Failure{Expected: true, Status: http.StatusServiceUnavailable, RetryAfter: v.retry, Public: "too many requests " + p.doing}
+// ReadBody reads a body of at most so many bytes, of which from makes sure. It takes
+// places for them as they come: a client that announces much and sends nothing holds
+// next to nothing. The error is from's, or a *failure.Failure.
+func (v *Visit) ReadBody(from io.Reader, largest int64) ([]byte, error) {
+	const first = 512 // room for a call of JSON-RPC
+	var body []byte
+	for {
+		if len(body) == cap(body) {
+			grown := min(max(first, 2*cap(body)), int(largest)+1) // one more, to see the end
+			if err := v.Take(grown - cap(body)); err != nil {
+				return nil, err
+			}
+			body = append(make([]byte, 0, grown), body...)
+		}
+		n, err := from.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return body, nil
+		case err != nil:
+			return nil, err
+		}
+	}
 }
 
 // Leave gives all places back.
@@ -117,11 +139,4 @@ func (p *Places) Enter(r *http.Request, tenant string, retry time.Duration) (lea
 		return nil, err
 	}
 	return v.Leave, nil
-}
-
-// isMany tells a client behind which there are others: one without a key, at an
-// address of this machine or of a trusted proxy.
-func (a *Admission) isMany(r *http.Request, tenant string) bool {
-	addr := a.AddressOf(r)
-	return tenant == "" && (addr.IsLoopback() || a.Trusts(addr))
 }

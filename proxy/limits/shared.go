@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,11 +19,10 @@ import (
 // sharedBuckets are the limits that replicas have in common: the same buckets,
 // in Redis. Each key there expires when its bucket is full.
 type sharedBuckets struct {
-	limiter   *redis_rate.Limiter
-	timeout   time.Duration
-	namespace func() string
-	log       *slog.Logger
-	breaker   *gobreaker.CircuitBreaker[*redis_rate.Result]
+	Shared
+	limiter *redis_rate.Limiter
+	log     *slog.Logger
+	breaker *gobreaker.CircuitBreaker[*redis_rate.Result]
 }
 
 // After so many failures in a row Redis is passed over, and asked by one request
@@ -32,16 +32,12 @@ const (
 	sharedRest     = 2 * time.Second
 )
 
-// newSharedBuckets is nil where there is no Redis.
 func newSharedBuckets(o Shared, log *slog.Logger) *sharedBuckets {
-	if o.Redis == nil {
-		return nil
-	}
 	if o.Namespace == nil {
 		o.Namespace = func() string { return "" }
 	}
 	return &sharedBuckets{
-		limiter: redis_rate.NewLimiter(o.Redis), timeout: o.Timeout, namespace: o.Namespace, log: log,
+		Shared: o, limiter: redis_rate.NewLimiter(o.Redis), log: log,
 		breaker: upstream.NewBreaker[*redis_rate.Result](upstream.BreakerOptions{
 			Outage:   upstream.NewOutage(log, "shared limits"),
 			Failures: sharedFailures,
@@ -54,22 +50,10 @@ func newSharedBuckets(o Shared, log *slog.Logger) *sharedBuckets {
 // errEmptier is what others have written there, or a rate that was in force before.
 var errEmptier = errors.New("the shared bucket is emptier than any of this rate can be")
 
-// keyOf names a bucket. The namespace is escaped, so that it ends at the first
-// colon; the library puts rate: before all.
-func (s *sharedBuckets) keyOf(who string) string {
-	return "tipcache:1:" + url.QueryEscape(s.namespace()) + ":" + who
-}
-
-// A verdict is what a shared bucket says to one request, and how many were taken.
-type verdict struct {
-	decision
-	taken int
-}
-
-// spend takes from least to most requests from who's bucket: as many as there are, or all
+// spend takes from least to most requests from the bucket of a limit: as many as there are, or all
 // where least is more than one. An error says that Redis did
 // not answer in its time, or is not asked at present.
-func (s *sharedBuckets) spend(ctx context.Context, who string, r Rate, least, most int) (verdict, error) {
+func (s *sharedBuckets) spend(ctx context.Context, l limit, least, most int) (decision, error) {
 	told, err := s.breaker.Execute(func() (result *redis_rate.Result, err error) {
 		defer func() {
 			if p := recover(); p != nil { // the client library, at a reply that makes no sense
@@ -77,28 +61,21 @@ func (s *sharedBuckets) spend(ctx context.Context, who string, r Rate, least, mo
 				err = fmt.Errorf("client of the shared limits panicked: %v", p)
 			}
 		}()
-		ctx, cancel := s.bound(ctx)
+		ctx, cancel := context.WithTimeout(ctx, cmp.Or(s.Timeout, time.Minute)) // 0: in tests alone
 		defer cancel()
-		limit := redis_rate.Limit{Rate: r.Requests, Period: r.Per, Burst: r.Burst}
+		// The namespace is escaped, so that it ends at the first colon; the library puts rate: before all.
+		key := "tipcache:1:" + url.QueryEscape(s.Namespace()) + ":" + l.kind + ":" + l.String()
+		rate := redis_rate.Limit{Rate: l.Requests, Period: l.Per, Burst: l.Burst}
 		if least > 1 {
-			return s.limiter.AllowN(ctx, s.keyOf(who), limit, least)
+			return s.limiter.AllowN(ctx, key, rate, least)
 		}
-		return s.limiter.AllowAtMost(ctx, s.keyOf(who), limit, most)
+		return s.limiter.AllowAtMost(ctx, key, rate, most)
 	})
-	if err == nil && (told.ResetAfter < 0 || told.ResetAfter > r.window()+time.Second) { // negative: beyond what a Duration holds
+	if err == nil && (told.ResetAfter < 0 || told.ResetAfter > l.window()+time.Second) { // negative: beyond what a Duration holds
 		err = errEmptier
 	}
 	if err != nil {
-		return verdict{}, err
+		return decision{}, err
 	}
-	d := decision{allowed: told.Allowed > 0, remaining: told.Remaining, reset: told.ResetAfter, retry: told.RetryAfter}
-	return verdict{d, told.Allowed}, nil
-}
-
-// bound ends the wait for Redis before the request's own time is over.
-func (s *sharedBuckets) bound(ctx context.Context) (context.Context, context.CancelFunc) {
-	if s.timeout == 0 {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, s.timeout)
+	return decision{allowed: told.Allowed > 0, remaining: told.Remaining, reset: told.ResetAfter, retry: told.RetryAfter, taken: told.Allowed}, nil
 }

@@ -73,20 +73,15 @@ func (c *Certificate) Validity() (v Validity, expires time.Time) {
 	default:
 		v = Valid
 	}
-	if v != c.told {
-		c.told = v
-		c.warn(v)
-	}
-	return v, c.expires
-}
-
-func (c *Certificate) warn(v Validity) {
-	switch v {
-	case Expired:
+	switch told := c.told; {
+	case v == told:
+	case v == Expired:
 		c.log.Error("certificate has expired", "file", c.cert, "expired", c.expires)
-	case Expiring:
+	case v == Expiring:
 		c.log.Warn("certificate expires soon", "file", c.cert, "expires", c.expires)
 	}
+	c.told = v
+	return v, c.expires
 }
 
 // Config is for http.Server, which speaks HTTP/2 with it, too.

@@ -1,7 +1,7 @@
 // Package listener accepts the connections of clients. Each connection takes a slot,
 // and clients that send requests have slots before clients that are idle:
 //
-//   - Where all are taken, connections are closed (slots.go): first those of clients
+//   - Where all are taken, connections are closed (evict.go): first those of clients
 //     that have taken nothing of their answer for longest, and then connections that were
 //     idle for longest. Idle is a connection whose request is not being answered,
 //     counted from when the client was last heard; a stream of events is not.
@@ -23,6 +23,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -59,29 +60,44 @@ func (o Options) withDefaults() Options {
 // web.ConnState.
 type Listener struct {
 	*net.TCPListener
-	lane    web.Lane
-	slots   *slots
-	secured *secured // nil: without TLS
-
+	o        Options
+	metrics  *metrics
+	lack     lack
+	secured  *secured  // nil: without TLS
 	outgoing *outgoing // nil: without Memory
+
+	mu       sync.Mutex
+	taken    map[*slot]struct{} // the connections that are open
+	held     map[netip.Addr]int // by client
+	released *sync.Cond         // wakes Accept
+	closed   bool
 }
 
 // Listen opens the listener.
 func Listen(ctx context.Context, addr string, o Options) (*Listener, error) {
 	lc := listenConfig()
-	l, err := lc.Listen(ctx, "tcp", addr)
+	opened, err := lc.Listen(ctx, "tcp", addr)
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
 	o = o.withDefaults()
-	ours := &Listener{TCPListener: l.(*net.TCPListener), lane: o.Lane, slots: newSlots(o)} //nolint:forcetypeassert // of that network
+	l := &Listener{
+		TCPListener: opened.(*net.TCPListener), //nolint:forcetypeassert // of that network
+		o:           o, lack: lack{closed: map[string]int{}}, taken: map[*slot]struct{}{}, held: map[netip.Addr]int{},
+	}
+	l.released = sync.NewCond(&l.mu)
+	l.metrics = newMetrics(o, func() float64 {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return float64(len(l.taken))
+	})
 	if o.Memory != nil {
-		ours.outgoing = watchOutgoing(ours.slots, o.Memory)
+		l.outgoing = watchOutgoing(l, o.Memory)
 	}
 	if o.TLS != nil {
-		ours.secured = secure(ours, o)
+		l.secured = secure(l)
 	}
-	return ours, nil
+	return l, nil
 }
 
 // Accept waits for a client, and for a slot for it; with TLS for its handshake, while others do theirs.
@@ -89,36 +105,91 @@ func (l *Listener) Accept() (net.Conn, error) {
 	if l.secured != nil {
 		return l.secured.accept()
 	}
-	s, err := l.accept(l.lane)
+	s, err := l.accept(l.o.Lane)
 	if err != nil {
 		return nil, err
 	}
 	return s.conn, nil
 }
 
-// accept gives the slot of a client.
+// accept gives the slot of a client. Only it takes slots, one after the other.
 func (l *Listener) accept(fast web.Lane) (*slot, error) {
 	for {
 		accepted, err := l.AcceptTCP()
 		if err != nil {
 			return nil, err
 		}
-		if !l.slots.await() {
+		if full, closed := l.state(); closed || full && !l.await() {
 			_ = accepted.Close()
 			return nil, net.ErrClosed
 		}
-		s := l.slots.slotFor(accepted.RemoteAddr())
-		s.conn = web.NewConn(accepted, fast, func() { l.slots.release(s) })
-		if l.slots.occupy(s) {
+		s := slotFor(accepted.RemoteAddr())
+		s.conn = web.NewConn(accepted, fast, func() { l.release(s) })
+		if !l.exceeds(s) || l.makeRoomFor(s) {
+			l.occupy(s)
 			return s, nil
 		}
 		_ = accepted.Close()
 	}
 }
 
+// A slot is held by one connection.
+type slot struct {
+	conn    *web.Conn
+	address netip.Addr
+	client  netip.Addr // the address, or that of its IPv6 /64
+}
+
+func slotFor(a net.Addr) *slot {
+	tcp, _ := a.(*net.TCPAddr) // a TCPListener accepts no others
+	addr := tcp.AddrPort().Addr().Unmap().WithZone("")
+	return &slot{address: addr, client: limits.NetworkOf(addr)}
+}
+
+func (l *Listener) state() (full, closed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.full(), l.closed
+}
+
+// full is to be called with mu held.
+func (l *Listener) full() bool { return l.o.Most > 0 && len(l.taken) >= l.o.Most }
+
+// exceeds tells whether the client of a slot holds its share of them, where they may become short.
+func (l *Listener) exceeds(s *slot) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.o.Most > 0 && len(l.taken) > l.o.Most/2 && l.held[s.client] >= l.o.Share && !l.o.Exempt(s.address)
+}
+
+// occupy takes a slot.
+func (l *Listener) occupy(s *slot) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.taken[s] = struct{}{}
+	l.held[s.client]++
+}
+
+// release gives a slot back.
+func (l *Listener) release(s *slot) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.taken[s]; !ok {
+		return
+	}
+	delete(l.taken, s)
+	if l.held[s.client]--; l.held[s.client] == 0 {
+		delete(l.held, s.client)
+	}
+	l.released.Signal()
+}
+
 // Close ends Accept, and the handshakes under way.
 func (l *Listener) Close() error {
-	l.slots.close()
+	l.mu.Lock()
+	l.closed = true
+	l.released.Broadcast()
+	l.mu.Unlock()
 	err := l.TCPListener.Close()
 	if l.secured != nil {
 		l.secured.close()

@@ -1,9 +1,6 @@
 package listener
 
 import (
-	"log/slog"
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
@@ -15,10 +12,10 @@ type metrics struct {
 	waits  prometheus.Counter
 }
 
-func newMetrics(o Options, open func() int) *metrics {
+func newMetrics(o Options, open func() float64) *metrics {
 	f, name := promauto.With(o.Metrics), "tipcache_"+o.Name+"_connections"
 	f.NewGauge(prometheus.GaugeOpts{Name: name + "_limit", Help: "Connections of clients that are accepted at once; 0 is no limit."}).Set(float64(o.Most))
-	f.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: "Connections of clients, idle ones included."}, func() float64 { return float64(open()) })
+	f.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: "Connections of clients, idle ones included."}, open)
 	m := &metrics{
 		closed: f.NewCounterVec(prometheus.CounterOpts{
 			Name: name + "_closed_total",
@@ -33,21 +30,4 @@ func newMetrics(o Options, open func() int) *metrics {
 		m.closed.WithLabelValues(cause) // a rate needs a beginning
 	}
 	return m
-}
-
-// A lack of slots is told once a minute at most. It belongs to Accept.
-type lack struct {
-	log    *slog.Logger
-	most   int
-	told   time.Time
-	closed map[string]int // since then, by cause
-}
-
-func (l *lack) tell(why string, closed int) {
-	l.closed[why] += closed
-	if now := time.Now(); now.Sub(l.told) >= time.Minute {
-		l.log.Warn("connection slots are short", "limit", l.most, "closed_stalled", l.closed["stalled"], "closed_idle", l.closed["idle"])
-		l.told = now
-		clear(l.closed)
-	}
 }

@@ -1,6 +1,7 @@
 package listener
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -18,20 +19,21 @@ import (
 // It looks now and then, so that a hit is none the slower: what comes meanwhile is bounded
 // by what the nodes give.
 type outgoing struct {
-	slots    *slots
+	listener *Listener
 	memory   limits.Memory
 	reserved atomic.Int64
 
-	end   chan struct{}
-	ended sync.Once
+	ended context.Context //nolint:containedctx // by close
+	end   context.CancelFunc
 	done  sync.WaitGroup
 }
 
 // outgoingCheck is how often it looks.
 const outgoingCheck = 250 * time.Millisecond
 
-func watchOutgoing(s *slots, memory limits.Memory) *outgoing {
-	o := &outgoing{slots: s, memory: memory, end: make(chan struct{})}
+func watchOutgoing(l *Listener, memory limits.Memory) *outgoing {
+	o := &outgoing{listener: l, memory: memory}
+	o.ended, o.end = context.WithCancel(context.Background())
 	o.done.Go(o.run)
 	return o
 }
@@ -43,7 +45,7 @@ func (o *outgoing) run() {
 		select {
 		case <-ticker.C:
 			o.makeRoom()
-		case <-o.end:
+		case <-o.ended.Done():
 			o.reserve(0)
 			return
 		}
@@ -51,7 +53,7 @@ func (o *outgoing) run() {
 }
 
 func (o *outgoing) close() {
-	o.ended.Do(func() { close(o.end) })
+	o.end()
 	o.done.Wait()
 }
 
@@ -80,7 +82,7 @@ func (o *outgoing) makeRoom() {
 	slices.SortFunc(all, func(a, b delivery) int { return a.since.Compare(b.since) })
 	for _, d := range all {
 		_ = d.conn.Abort()
-		o.slots.metrics.closed.WithLabelValues("memory").Inc()
+		o.listener.metrics.closed.WithLabelValues("memory").Inc()
 		for _, first := range d.bodies {
 			if body := clients[first]; body.clients > 1 {
 				body.clients--
@@ -102,9 +104,9 @@ type body struct {
 
 func (o *outgoing) deliveries() (all []delivery, bodies map[*byte]*body, sum int64) {
 	bodies = map[*byte]*body{}
-	o.slots.mu.Lock()
-	defer o.slots.mu.Unlock()
-	for n := range o.slots.taken {
+	o.listener.mu.Lock()
+	defer o.listener.mu.Unlock()
+	for n := range o.listener.taken {
 		d := delivery{conn: n.conn}
 		n.conn.EachBody(func(text []byte) {
 			first := unsafe.SliceData(text)

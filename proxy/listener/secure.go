@@ -2,12 +2,9 @@ package listener
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
-	"log/slog"
 	"net"
 	"sync"
-	"time"
 
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -15,12 +12,7 @@ import (
 // secured does the handshakes of clients that have a slot, at the same time. It owns a goroutine
 // that accepts clients and one for each handshake, for which close waits.
 type secured struct {
-	below   *Listener
-	config  *tls.Config
-	lane    web.Lane
-	timeout time.Duration
-	log     *slog.Logger
-
+	below  *Listener
 	ready  chan accepted   // by Accept
 	ended  context.Context //nolint:containedctx // of all handshakes
 	end    context.CancelFunc
@@ -33,8 +25,8 @@ type accepted struct {
 	err  error
 }
 
-func secure(l *Listener, o Options) *secured {
-	s := &secured{below: l, config: o.TLS, lane: o.Lane, timeout: o.Header, log: o.Logger, ready: make(chan accepted)}
+func secure(l *Listener) *secured {
+	s := &secured{below: l, ready: make(chan accepted)}
 	s.ended, s.end = context.WithCancel(context.Background())
 	s.active.Go(s.run)
 	return s
@@ -56,12 +48,15 @@ func (s *secured) run() {
 
 // handshake hands on a client that speaks TLS.
 func (s *secured) handshake(slot *slot) {
-	conn, on, err := web.Secure(s.ended, slot.conn, s.config, s.lane, s.timeout)
+	l := s.below
+	conn, on, err := web.Secure(s.ended, slot.conn, l.o.TLS, l.o.Lane, l.o.Header)
 	if err != nil {
-		s.log.Debug("handshake of TLS failed", "client", slot.client, "error", err)
+		l.o.Logger.Debug("handshake of TLS failed", "client", slot.client, "error", err)
 		return
 	}
-	s.below.slots.replace(slot, on)
+	l.mu.Lock()
+	slot.conn = on // on the same socket
+	l.mu.Unlock()
 	if !s.hand(accepted{conn, nil}) {
 		_ = conn.Close()
 	}

@@ -8,9 +8,8 @@ import (
 
 // The machine that runs the tests need not have such addresses.
 func TestClientsAreCountedByTheirAddress(t *testing.T) {
-	s := newSlots(Options{}.withDefaults())
 	clientOf := func(addr string) netip.Addr {
-		return s.slotFor(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr))).client
+		return slotFor(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr))).client
 	}
 	tests := []struct {
 		name, a, b string

@@ -69,3 +69,21 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	m.known.Store(&map[ending]series{})
 	return m
 }
+
+// A Tally counts requests that mostly end in the same way, in less time than End does.
+type Tally struct{ last atomic.Pointer[tallied] }
+
+type tallied struct {
+	by  ending
+	all series
+}
+
+// Count counts a request that has ended.
+func (r *Recorder) Count(t *Tally, rec *Record, end *End) {
+	last := t.last.Load()
+	if by := endingOf(rec, end); last == nil || last.by != by {
+		last = &tallied{by, r.metrics.series(by)}
+		t.last.Store(last)
+	}
+	r.metrics.observe(last.all, rec, end)
+}

@@ -1,12 +1,15 @@
 package record
 
 import (
+	"context"
+	"log/slog"
 	"maps"
+	"math/rand/v2"
 	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
-	"sync/atomic"
+	"time"
 
 	"github.com/rs/zerolog"
 	"go.opentelemetry.io/otel/trace"
@@ -24,7 +27,11 @@ type Recorder struct {
 
 // New registers the metrics.
 func New(o Options) *Recorder {
-	return &Recorder{o, zerolog.New(o.AccessLog), newMetrics(o.Registerer), tracerOf(o.Tracing)}
+	r := &Recorder{o: o, lines: zerolog.New(o.AccessLog), metrics: newMetrics(o.Registerer)}
+	if o.Tracing != nil {
+		r.tracer = o.Tracing.Tracer("tipcache/proxy")
+	}
+	return r
 }
 
 // Begin gives back the request, in the context of its span if it is traced.
@@ -81,33 +88,11 @@ func withoutKeys(query string) string {
 
 // End takes the record of a request that has ended.
 func (r *Recorder) End(rec *Record, end *End) {
-	r.metrics.observe(rec, end)
+	r.metrics.observe(r.metrics.series(endingOf(rec, end)), rec, end)
 	r.log(rec, end)
 	if rec.span != nil {
 		rec.endSpan(end)
 	}
-}
-
-func (m *metrics) observe(rec *Record, end *End) {
-	m.observeIn(m.series(endingOf(rec, end)), rec, end)
-}
-
-// A Tally counts requests that mostly end in the same way, in less time than End does.
-type Tally struct{ last atomic.Pointer[tallied] }
-
-type tallied struct {
-	by  ending
-	all series
-}
-
-// Count counts a request that has ended.
-func (r *Recorder) Count(t *Tally, rec *Record, end *End) {
-	last := t.last.Load()
-	if by := endingOf(rec, end); last == nil || last.by != by {
-		last = &tallied{by, r.metrics.series(by)}
-		t.last.Store(last)
-	}
-	r.metrics.observeIn(last.all, rec, end)
 }
 
 func endingOf(rec *Record, end *End) ending {
@@ -127,7 +112,7 @@ func fault(rec *Record, end *End) string {
 	return "server"
 }
 
-func (m *metrics) observeIn(counted series, rec *Record, end *End) {
+func (m *metrics) observe(counted series, rec *Record, end *End) {
 	counted.requests.Inc()
 	if !rec.Streamed {
 		counted.durations.Observe(end.Took.Seconds())
@@ -163,11 +148,79 @@ func (m *metrics) series(e ending) series {
 	return known[e]
 }
 
-// methodClass bounds the label: a method may be any word.
+// methodClass bounds the label: a method may be any word. What it returns may be kept, unlike
+// what came, whose bytes are those of a connection's buffer.
 func methodClass(method string) string {
-	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodOptions, "QUERY": // of RFC 10008
-		return method
+	for _, known := range [...]string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodOptions, "QUERY"} { // of RFC 10008
+		if method == known {
+			return known
+		}
 	}
 	return "other"
 }
+
+// log writes the record as one line of JSON, with the names that slog gives to what
+// it writes. slog itself would take longer for the record than the cache for the answer.
+func (r *Recorder) log(rec *Record, end *End) {
+	if r.o.AccessLog == nil {
+		return
+	}
+	level := levelOf(rec, end)
+	if !r.logs(end.Status, level) {
+		return
+	}
+	var now [len(time.RFC3339Nano)]byte
+	e := r.lines.Log().
+		Bytes("time", rec.Start.Add(end.Took).AppendFormat(now[:0], time.RFC3339Nano)).
+		Str("level", level.String()).Str("msg", "request").
+		Str("method", end.Method).Str("route", rec.Route).Str("path", end.Path)
+	if end.Query != "" {
+		e.Str("query", end.Query)
+	}
+	if end.Agent != "" {
+		e.Str("user_agent", end.Agent)
+	}
+	e.Int("status", end.Status).Int("bytes", end.Size).Float64("duration_ms", milliseconds(end.Took)).
+		Str("outcome", rec.Outcome).Str("store", rec.Store).
+		Int64("height", rec.Height).Int64("tip", rec.Tip).Float64("age_s", milliseconds(rec.Age)/1000)
+	e.Str("request_id", rec.ID[0])
+	var room [len("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255")]byte
+	e.Bytes("client", end.Client.AppendTo(room[:0]))
+	if rec.Tenant != "" {
+		e.Str("tenant", rec.Tenant)
+	}
+	if rec.span != nil && rec.span.SpanContext().IsSampled() {
+		e.Str("trace_id", rec.span.SpanContext().TraceID().String())
+	}
+	if rec.Err != nil {
+		e.Str("error", rec.Err.Error())
+	}
+	e.Send()
+}
+
+// levelOf tells operators whether to look.
+func levelOf(rec *Record, end *End) slog.Level {
+	switch {
+	case end.Status >= http.StatusInternalServerError && rec.Err != nil && rec.Expected:
+		return slog.LevelWarn
+	case fault(rec, end) == "server":
+		return slog.LevelError
+	}
+	return slog.LevelInfo
+}
+
+// Logs tells whether the line of a request that was answered without a failure is written. It leaves out
+// the share that is not wanted.
+func (r *Recorder) Logs(status int) bool {
+	return r.o.AccessLog != nil && r.logs(status, slog.LevelInfo)
+}
+
+func (r *Recorder) logs(status int, level slog.Level) bool {
+	skipped := status < http.StatusBadRequest && r.o.SkipLog > 0 && rand.Float64() < r.o.SkipLog
+	return (!r.o.OnlyFailures || level >= slog.LevelError) && !skipped && r.o.Logger.Enabled(context.Background(), level)
+}
+
+// WriteLine writes a line that was made elsewhere.
+func (r *Recorder) WriteLine(line []byte) { _, _ = r.o.AccessLog.Write(line) } // an error could not be logged either
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -9,14 +9,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// tracerOf is nil where traces are off: then a request pays nothing for them.
-func tracerOf(p trace.TracerProvider) trace.Tracer {
-	if p == nil {
-		return nil
-	}
-	return p.Tracer("tipcache/proxy")
-}
-
 // trace begins the span of a request, in the trace that its traceparent names
 // if it has one. What the request does further down finds it in its context.
 func (r *Recorder) trace(request *http.Request, rec *Record) *http.Request {

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -78,23 +79,16 @@ func (k *asking) pinned(height int64) blocks.Heights {
 	return hs
 }
 
-// posts says whether a call sends a transaction on, to be broadcast or simulated.
-func (k *asking) posts() bool {
-	return k.m.write || k.m.name == abciQuery && state.Simulates(unquoted(k.a.of(k.m, "path")))
-}
-
 // mayChange says that the block that a call names has come, and the answer is not yet what
 // it will be: the newest commit is not the canonical one.
 func (k *asking) mayChange() bool {
 	return k.m.name == "commit" && number(k.a.of(k.m, "height")) >= k.reader.Nodes.Tip().Height
 }
 
-// longestKey is the length from which a key is a digest.
-const longestKey = 512
-
+// key names the answers to a call; beyond 512 bytes of parameters by a digest of them.
 func (k *asking) key(a arguments) string {
 	said := string(k.m.object(a))
-	if len(said) > longestKey {
+	if len(said) > 512 {
 		sum := sha256.Sum256([]byte(said))
 		said = hex.EncodeToString(sum[:])
 	}
@@ -134,7 +128,7 @@ func (k *asking) answer(ctx context.Context, from *http.Request, rec *web.Record
 // pass asks the node what is never kept.
 func (k *asking) pass(ctx context.Context, from *http.Request, rec *web.Record, q *blocks.Query) (answered, error) {
 	client := k.reader.Stack.Client(from, rec)
-	if k.posts() {
+	if k.m.write || k.m.name == abciQuery && state.Simulates(unquoted(k.a.of(k.m, "path"))) { // what is posted, or simulated
 		if err := k.o.Posting.Acquire(ctx, client); err != nil {
 			return answered{}, err
 		}
@@ -156,4 +150,33 @@ func (k *asking) pass(ctx context.Context, from *http.Request, rec *web.Record, 
 		p.status, p.typ = a.NodeStatus, a.Type
 	}
 	return p, nil
+}
+
+// A store gives the value of a key. What abci_query takes besides that and package state's methods
+// ignores the height, and some of it repeats the height that it was asked for.
+var storePath = regexp.MustCompile(`^/store/[A-Za-z0-9_-]+/key$`)
+
+// classOf says what may be kept of the answers to a path of abci_query.
+func classOf(path string) blocks.Class {
+	switch {
+	case state.Tells(path), storePath.MatchString(path):
+		return blocks.Live
+	case state.Finds(path):
+		return blocks.Found
+	default:
+		return blocks.Never
+	}
+}
+
+// value is the query for a value of the state, which the parameters ask for at a height, 0 for
+// none.
+func (k *asking) value(path string, height int64) *blocks.Query {
+	k.made = true
+	return k.values.Query(state.Request{Method: path, Message: k.message()}, k.pinned(height))
+}
+
+// message is what a path is asked with.
+func (k *asking) message() []byte {
+	message, _ := hex.DecodeString(unquoted(k.a.of(k.m, "data"))) // it was read
+	return message
 }

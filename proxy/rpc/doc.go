@@ -11,7 +11,7 @@
 //     what is wrong with them;
 //  3. batch.go charges the calls of a batch and puts their answers together; run.go has them
 //     answered at the same time, by one tip, but for calls that send a transaction; call.go asks
-//     package blocks. Of state that is read at a height (abciquery.go) without naming one the
+//     package blocks. Of state that is read at a height without naming one the
 //     tip's is given, with the tip's height beside it;
 //  4. the answer is the node's to the byte, in an envelope with the caller's id.
 //

@@ -2,7 +2,9 @@ package rpc
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/tipcache/tipcache/cache"
@@ -11,9 +13,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
 )
-
-// Render renders failures of requests.
-var Render web.Renderer = render
 
 // Plan says what a request would ask: a URI, or for the path / the one call of a body.
 func (d *Handler) Plan(r *http.Request, body string) (p web.Plan, err error) {
@@ -36,25 +35,14 @@ func (d *Handler) Plan(r *http.Request, body string) (p web.Plan, err error) {
 		k, _ = d.ask(one, hs)
 	}
 	if k == nil {
-		return p, web.BadInput("%s is no method of the RPC that is served with these parameters%s", web.Short(name), web.DidYouMean(name, names()))
+		return p, web.BadInput("%s is no method of the RPC that is served with these parameters%s", web.Short(name), web.DidYouMean(name, slices.Collect(maps.Keys(methods))))
 	}
 	q := k.plan()
 	if q.Kind.Class == blocks.Never {
 		return p, nil
 	}
-	p = web.Plan{Route: routeOf(name), Class: string(q.Kind.Class), Origin: "the node", Asks: fmt.Sprintf("the node for %s %s", name, k.m.object(k.a))}
-	var pinned int64
-	if p.Query, pinned, err = d.reader.Forecast(r, q); pinned > 0 {
-		p.Class = "pinned"
-	}
+	p, _, err = d.reader.Forecast(r, q, web.Plan{Route: routeOf(name), Origin: "the node", Asks: fmt.Sprintf("the node for %s %s", name, k.m.object(k.a))})
 	return p, err
-}
-
-func names() (all []string) {
-	for name := range methods {
-		all = append(all, name)
-	}
-	return all
 }
 
 // Select selects what is kept for a method by its name in metrics, as in "rpc block". It is not ok

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"hash/maphash"
 	"html"
 	"net/http"
 	"slices"
@@ -41,7 +40,6 @@ type Handler struct {
 	reader *blocks.Reader
 	kinds  map[blocks.Class]*blocks.Kind
 	values *state.Values
-	seed   maphash.Seed // digests of the node's answers, of this process alone
 	slow   *limits.Places
 	engine *gin.Engine // makes contexts, and routes nothing
 
@@ -52,8 +50,8 @@ type Handler struct {
 func New(o Options, r *blocks.Reader) *Handler {
 	o.Posting = cmp.Or(o.Posting, blocks.NewPosting(blocks.Posts{}))
 	d := &Handler{
-		o: o, reader: r, kinds: map[blocks.Class]*blocks.Kind{}, seed: maphash.MakeSeed(),
-		slow: r.Stack.NewWaiters(),
+		o: o, reader: r, kinds: map[blocks.Class]*blocks.Kind{},
+		slow: r.Stack.Admission.NewWaiters(),
 	}
 	for _, class := range []blocks.Class{blocks.Live, blocks.Block, blocks.Found, blocks.Latest, blocks.Never} {
 		d.kinds[class] = r.Add(&blocks.Kind{Name: "rpc " + string(class), Class: class, Tell: func(*cache.Entry, string) blocks.Telling {
@@ -63,15 +61,12 @@ func New(o Options, r *blocks.Reader) *Handler {
 	d.values = state.New(o.State, r, d.kinds[blocks.Live], d.kinds[blocks.Found], state.RPC)
 	gin.SetMode(gin.ReleaseMode)
 	d.engine = gin.New()
-	d.engine.NoRoute(r.Stack.Handle("rpc", render, r.Stack.OrPreflight(d.serve)))
+	d.engine.NoRoute(r.Stack.Handle("rpc", Render, r.Stack.OrPreflight(d.serve)))
 	return d
 }
 
 // varyOn are the request headers that choose between the answers of a URI.
 const varyOn = web.HeightHeader + ", " + web.MinHeightHeader
-
-// SetClasses puts other classes in force from the next call on.
-func (d *Handler) SetClasses(classes blocks.Classes) error { return d.reader.SetClasses(classes, nil) }
 
 // SetSocket puts what serves /websocket in place, which is made of the handler.
 func (d *Handler) SetSocket(h http.Handler) { d.socket = h }
@@ -97,7 +92,7 @@ func (d *Handler) serve(c *gin.Context, rec *web.Record) error {
 	}
 	visit := d.reader.Stack.VisitBodies(c.Request, rec.Tenant)
 	defer visit.Leave()
-	body, err := web.ReadBody(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody), maxBody, visit)
+	body, err := visit.ReadBody(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody), maxBody)
 	switch {
 	case err != nil:
 		return web.BodyFailure(err, "the body is larger than the RPC takes")
@@ -125,8 +120,8 @@ func (d *Handler) ask(c jsonrpc.Call, hs blocks.Heights) (k *asking, member []by
 	return k, nil
 }
 
-// render renders the failure of a request: of its only call, or of none.
-func render(_ *http.Request, h http.Header, f *web.Failure) (status int, typ string, body []byte) {
+// Render renders the failure of a request: of its only call, or of none.
+func Render(_ *http.Request, h http.Header, f *web.Failure) (status int, typ string, body []byte) {
 	f.SetAdvice(h)
 	id := jsonrpc.NoID
 	if of := new(callError); errors.As(f, &of) {
@@ -144,13 +139,6 @@ type callError struct {
 // Unwrap gives the cause.
 func (e *callError) Unwrap() error { return e.error }
 
-// failed is the failure of the only call of a request.
-func failed(only jsonrpc.Call, err error) error {
-	f := *web.FailureOf(err)
-	f.Err = &callError{only.ID, err}
-	return &f
-}
-
 // memberOf is the member that says why a call is not answered.
 func memberOf(f *web.Failure) []byte {
 	if f.Status == http.StatusBadRequest {
@@ -159,9 +147,10 @@ func memberOf(f *web.Failure) []byte {
 	return jsonrpc.Error(jsonrpc.ServerError, f.Public)
 }
 
-// listed are the methods and parameters that the node lists for people, with those of sockets.
-func (d *Handler) listed() (targets []string) {
-	targets = []string{"subscribe?query=_", "unsubscribe?query=_", "unsubscribe_all?"}
+// list answers a request without a method with the page that the node has for it: the methods and
+// parameters, with those of sockets.
+func (d *Handler) list(c *gin.Context) error {
+	targets := []string{"subscribe?query=_", "unsubscribe?query=_", "unsubscribe_all?"}
 	for name, m := range methods {
 		if m.own && d.o.NoOwn {
 			continue
@@ -177,13 +166,8 @@ func (d *Handler) listed() (targets []string) {
 		b, _, _ = strings.Cut(b, "?")
 		return strings.Compare(a, b)
 	})
-	return targets
-}
-
-// list answers a request without a method with the page that the node has for it.
-func (d *Handler) list(c *gin.Context) error {
 	page := "<html><body><br>Available endpoints:<br><br>Endpoints that require arguments:<br>"
-	for _, target := range d.listed() {
+	for _, target := range targets {
 		target = "//" + html.EscapeString(c.Request.Host) + "/" + target
 		page += `<a href="` + target + `">` + target + "</a></br>"
 	}

@@ -258,7 +258,7 @@ func TestWhatANodeSaysThatShutsDownIsNoAnswer(t *testing.T) {
 	} {
 		t.Run(tt.method+tt.params, func(t *testing.T) {
 			n := newRecordedNode(t)
-			n.calls[tt.method+tt.params] = tt.said
+			n.says(tt.method+tt.params, tt.said)
 			server, _ := newHandler(t, n, rpc.Options{})
 			params := tt.params
 			if params == "" {
@@ -268,7 +268,7 @@ func TestWhatANodeSaysThatShutsDownIsNoAnswer(t *testing.T) {
 			if resp, body := post(t, server.URL, call); resp.StatusCode != http.StatusBadGateway || !strings.Contains(body, "-32000") {
 				t.Errorf("while it shuts down: %s %s", resp.Status, body)
 			}
-			n.calls[tt.method+tt.params] = tt.later
+			n.says(tt.method+tt.params, tt.later)
 			if _, body := post(t, server.URL, call); body != `{"jsonrpc":"2.0","id":7,`+tt.later+"}" {
 				t.Errorf("once it is back: %s", body)
 			}

@@ -3,15 +3,18 @@ package rpc
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
-	"hash/maphash"
+	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/state"
+	"github.com/tipcache/tipcache/proxy/unindexed"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -50,37 +53,18 @@ func (o *origin) params(height int64) json.RawMessage {
 
 // Entry makes what is cached of a node's answer.
 func (o *origin) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
-	now, tip := time.Now(), o.reader.Nodes.Tip()
-	e := &cache.Entry{Height: a.Height, ReadAt: now, Expires: o.expiry(a, now, tip)}
-	if e.Height == 0 || a.Reason == node.Pruned || a.Reason == node.FutureHeight {
-		e.Height = tip.Height // when it was so
-	}
-	status := statusOf(a)
-	source := maphash.Bytes(o.seed, a.Body)
-	if before != nil && before.Source == source && before.Status == status {
-		e.Content = before.Content
-		return e, nil
-	}
-	e.Content = cache.NewContentAfter(before, status, web.JSON, "", a.Body, source)
+	e := o.reader.NewEntry(a)
+	e.Expires = o.expiry(a, e.ReadAt, o.reader.Nodes.Tip())
+	blocks.SetContent(e, before, statusOf(a), web.JSON, a.Body, o.reader.Source(a.Body))
 	return e, nil
 }
 
-// statusOf is what an answer means as an HTTP status, which is what policies go by: 200 for what
-// was found.
+// statusOf is that of package state, but 404 for a success that says that there is no such block.
 func statusOf(a *node.Answer) int {
-	switch {
-	case a.Reason == node.OK && !isNothing(a.Body):
-		return http.StatusOK
-	case a.Reason == node.BadInput:
-		return http.StatusBadRequest
-	default:
+	if a.Reason == node.OK && (bytes.Contains(a.Body[:min(len(a.Body), 200)], []byte(`"block":null`)) || bytes.HasPrefix(a.Body, []byte(`"result":{"header":null`))) {
 		return http.StatusNotFound
 	}
-}
-
-// isNothing tells a success that says that there is no such block.
-func isNothing(member []byte) bool {
-	return bytes.Contains(member[:min(len(member), 200)], []byte(`"block":null`)) || bytes.HasPrefix(member, []byte(`"result":{"header":null`))
+	return state.StatusOf(a)
 }
 
 // expiry bounds the life of an answer, on top of its policy; zero does not.
@@ -89,4 +73,60 @@ func (o *origin) expiry(a *node.Answer, now time.Time, tip node.Tip) time.Time {
 		return blocks.IndexedExpiry(statusOf(a) == http.StatusOK, o.class == blocks.Found, now, tip)
 	}
 	return state.Expiry(a, now, tip, o.reader.Negative())
+}
+
+// complete is what came of asking the nodes, or the answer that has transactions which they do not
+// find, or cannot be asked for.
+func (o *origin) complete(a *node.Answer, err error) (*node.Answer, error) {
+	if o.target != "" || o.unread != nil {
+		return a, err
+	}
+	if o.m.name == abciQuery {
+		return o.completeValue(a, err)
+	}
+	result := o.unfound(a, err)
+	if result == nil {
+		return a, err
+	}
+	return &node.Answer{Reason: node.OK, Status: http.StatusOK, NodeStatus: http.StatusOK, Body: fmt.Appendf(nil, `"result":%s`, result)}, nil
+}
+
+// unfound is the result that has transactions which the nodes do not give; nil for none.
+func (o *origin) unfound(a *node.Answer, err error) []byte {
+	refused := func(why string) bool {
+		return err != nil || a.Reason != node.OK && strings.Contains(a.Text+string(a.Body), why)
+	}
+	text := func(name string) string { return unquoted(o.a.of(o.m, name)) }
+	prove := string(o.a.of(o.m, "prove")) == "true"
+	switch {
+	case o.m.name == "tx" && refused("not found"):
+		hash, _ := base64.StdEncoding.DecodeString(text("hash")) // it was read
+		if tx := o.o.State.Unindexed.ByHash(hash); tx != nil {
+			return unindexed.Result(tx, prove)
+		}
+	case o.m.name == "tx_search" && (refused("page should be within [1, 1] range") || strings.HasPrefix(string(a.Body), `"result":{"txs":[],`)):
+		page := unindexed.Page{Number: number(o.a.of(o.m, "page")), Size: number(o.a.of(o.m, "per_page")), Descending: text("order_by") == "desc"}
+		if page.Size <= 0 {
+			page.Size = defaultPage
+		}
+		all := o.o.State.Unindexed.Search(text("query"))
+		if part, ok := page.Of(all); ok {
+			return unindexed.SearchResult(part, len(all), prove)
+		}
+	}
+	return nil
+}
+
+// defaultPage is how many transactions a page has where it is not told.
+const defaultPage = 30
+
+// completeValue does the same for abci_query.
+func (o *origin) completeValue(a *node.Answer, err error) (*node.Answer, error) {
+	b, err := o.values.Complete(state.Request{Method: unquoted(o.a.of(o.m, "path")), Message: o.message()}, a, err)
+	if err == nil && b.Type == node.MessageType {
+		c := *b
+		c.Type, c.Body = "", state.MemberOf(b.Body, max(number(o.a.of(o.m, "height")), b.Height))
+		return &c, nil
+	}
+	return b, err
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -37,10 +38,8 @@ func (m *method) read(params json.RawMessage) (a arguments, ok bool) {
 			return nil, false
 		}
 		members.ForEach(func(name, value gjson.Result) bool {
-			for i, p := range m.params {
-				if p.name == name.Str {
-					a[i] = json.RawMessage(value.Raw)
-				}
+			if i := m.place(name.Str); i >= 0 {
+				a[i] = json.RawMessage(value.Raw)
 			}
 			return true
 		})
@@ -63,19 +62,17 @@ func (k kind) spell(value json.RawMessage) (spelled json.RawMessage, ok bool) {
 	if len(value) == 0 || string(value) == "null" {
 		return nil, true
 	}
-	if k == raw {
+	switch {
+	case k == raw:
 		return value, true
-	}
-	if k == flag {
-		if string(value) == "false" {
-			return nil, true
-		}
+	case k == flag && string(value) == "false":
+		return nil, true
+	case k == flag:
 		return value, string(value) == "true"
-	}
-	if k == integer {
+	case k == integer:
 		return value, wholeNumber.Match(value)
 	}
-	if said, ok := plain(value); ok && (k == text || k == hexBytes && isUpperHex(said)) {
+	if _, ok := plain(value); ok && k == text {
 		return value, true
 	}
 	var s string
@@ -83,15 +80,6 @@ func (k kind) spell(value json.RawMessage) (spelled json.RawMessage, ok bool) {
 		return nil, false
 	}
 	return k.quote(s)
-}
-
-func isUpperHex(text []byte) bool {
-	for _, c := range text {
-		if !('0' <= c && c <= '9' || 'A' <= c && c <= 'F') {
-			return false
-		}
-	}
-	return len(text)%2 == 0
 }
 
 // plain is a text of JSON that no escape is in, without its quotes.
@@ -139,12 +127,15 @@ func (m *method) object(a arguments) json.RawMessage {
 
 // of is the value of a parameter by its name, nil for none.
 func (a arguments) of(m *method, name string) json.RawMessage {
-	for i, p := range m.params {
-		if p.name == name {
-			return a[i]
-		}
+	if i := m.place(name); i >= 0 {
+		return a[i]
 	}
 	return nil
+}
+
+// place is where a parameter stands, -1 for none of that name.
+func (m *method) place(name string) int {
+	return slices.IndexFunc(m.params, func(p param) bool { return p.name == name })
 }
 
 // unquoted is the text that a value is, "" where it is none.
@@ -158,11 +149,7 @@ func unquoted(value json.RawMessage) (s string) {
 
 // with is a copy with another value of a parameter.
 func (a arguments) with(m *method, name string, value json.RawMessage) arguments {
-	b := append(arguments(nil), a...)
-	for i, p := range m.params {
-		if p.name == name {
-			b[i] = value
-		}
-	}
+	b := slices.Clone(a)
+	b[m.place(name)] = value
 	return b
 }

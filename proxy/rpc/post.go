@@ -76,7 +76,9 @@ func (d *Handler) answerCall(c *gin.Context, rec *web.Record, body []byte, call 
 	}
 	all, errs := d.run(c.Request, rec, []*asking{k})
 	if errs[0] != nil {
-		return failed(call, errs[0])
+		f := *web.FailureOf(errs[0])
+		f.Err = &callError{call.ID, errs[0]}
+		return &f
 	}
 	one := &all[0]
 	k.repeat(rec, body, one)

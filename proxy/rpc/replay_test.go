@@ -42,10 +42,10 @@ func exchanges(t testing.TB) []exchange {
 // A recordedNode answers as the real node did, and counts what it is asked.
 type recordedNode struct {
 	rpc, rest *httptest.Server
-	calls     map[string]string // member by meaning
 	targets   map[string]exchange
 
 	mu     sync.Mutex
+	calls  map[string]string // member by meaning
 	asked  map[string]int
 	order  []string
 	silent bool          // calls by POST are dropped
@@ -188,6 +188,7 @@ func (n *recordedNode) serveRPC(w http.ResponseWriter, r *http.Request) {
 	n.asked[what]++
 	n.order = append(n.order, what)
 	silent, met, turns := n.silent, n.met, n.turns
+	member, known := n.calls[what]
 	if met != nil && c.Method == "abci_query" {
 		if n.absent--; n.absent == 0 {
 			close(met)
@@ -203,7 +204,6 @@ func (n *recordedNode) serveRPC(w http.ResponseWriter, r *http.Request) {
 	if silent {
 		panic(http.ErrAbortHandler)
 	}
-	member, known := n.calls[what]
 	if !known {
 		member = fmt.Sprintf(`"error":{"code":1,"message":"not recorded","data":%q}`, what)
 	}
@@ -219,7 +219,16 @@ func (n *recordedNode) serveTarget(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, x.Answer)
 		return
 	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":-1,`+n.calls[what]+`}`)
+}
+
+// says has the node answer a call by a member from now on.
+func (n *recordedNode) says(what, member string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.calls[what] = member
 }
 
 // times is how often the node was asked for what has a meaning, told by its beginning.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
-	"sync"
-	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -80,25 +80,20 @@ func together(begin, end int, do func(i int)) {
 		do(begin)
 		return
 	}
-	var works sync.WaitGroup
-	var failed atomic.Pointer[string]
-	next := atomic.Int64{}
-	next.Store(int64(begin))
-	for range min(end-begin, atOnce) {
-		works.Go(func() {
+	var works errgroup.Group
+	works.SetLimit(atOnce)
+	for i := begin; i < end; i++ {
+		works.Go(func() (err error) {
 			defer func() {
 				if p := recover(); p != nil {
-					what := fmt.Sprintf("%v\n%s", p, debug.Stack())
-					failed.Store(&what)
+					err = fmt.Errorf("%v\n%s", p, debug.Stack())
 				}
 			}()
-			for i := int(next.Add(1)) - 1; i < end; i = int(next.Add(1)) - 1 {
-				do(i)
-			}
+			do(i)
+			return nil
 		})
 	}
-	works.Wait()
-	if what := failed.Load(); what != nil {
-		panic(*what)
+	if err := works.Wait(); err != nil {
+		panic(err)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -32,14 +31,12 @@ func (m *method) readForm(r *http.Request) (a arguments, ok bool) {
 	return a, true
 }
 
-var digits = regexp.MustCompile(`^(0|[1-9][0-9]{0,17})$`)
-
 // parse reads a value of a URI.
 func (k kind) parse(value string) (json.RawMessage, bool) {
 	switch k {
 	case integer:
-		value = strings.TrimSuffix(strings.TrimPrefix(value, `"`), `"`)
-		return json.RawMessage(`"` + value + `"`), digits.MatchString(value)
+		value = `"` + strings.TrimSuffix(strings.TrimPrefix(value, `"`), `"`) + `"`
+		return json.RawMessage(value), wholeNumber.MatchString(value)
 	case flag:
 		return k.spell(json.RawMessage(value))
 	case text:
@@ -49,14 +46,13 @@ func (k kind) parse(value string) (json.RawMessage, bool) {
 		}
 		return k.quote(s)
 	case hexBytes, b64Bytes:
-		b, err := hex.DecodeString(strings.TrimPrefix(value, "0x"))
-		if err != nil || !strings.HasPrefix(value, "0x") {
-			return nil, false
+		digits, ok := strings.CutPrefix(value, "0x")
+		b, err := hex.DecodeString(digits)
+		if k == b64Bytes {
+			digits = base64.StdEncoding.EncodeToString(b)
 		}
-		if k == hexBytes {
-			return k.quote(hex.EncodeToString(b))
-		}
-		return k.quote(base64.StdEncoding.EncodeToString(b))
+		quoted, _ := k.quote(digits)
+		return quoted, ok && err == nil
 	default:
 		return nil, false
 	}

@@ -2,6 +2,7 @@ package state
 
 import (
 	"encoding/base64"
+	"slices"
 	"strconv"
 
 	"github.com/tidwall/gjson"
@@ -16,7 +17,7 @@ func Member(e *cache.Entry, height int64) []byte {
 	if e.Type != node.MessageType {
 		return e.Body
 	}
-	return MemberOf(e.Body, height)
+	return appendMember(nil, e.Body, height)
 }
 
 // AppendMember appends it.
@@ -35,16 +36,10 @@ const (
 )
 
 // MemberOf is the member that has a value at a height.
-func MemberOf(value []byte, height int64) []byte {
-	return appendMember(make([]byte, 0, memberLen(value)), value, height)
-}
-
-// memberLen is as long as one becomes at most.
-func memberLen(value []byte) int {
-	return len(beforeValue+beforeHeight+afterHeight) + base64.StdEncoding.EncodedLen(len(value)) + len("9223372036854775807")
-}
+func MemberOf(value []byte, height int64) []byte { return appendMember(nil, value, height) }
 
 func appendMember(b, value []byte, height int64) []byte {
+	b = slices.Grow(b, len(beforeValue+beforeHeight+afterHeight)+base64.StdEncoding.EncodedLen(len(value))+len("9223372036854775807"))
 	b = base64.StdEncoding.AppendEncode(append(b, beforeValue...), value)
 	b = strconv.AppendInt(append(b, beforeHeight...), height, 10)
 	return append(b, afterHeight...)

@@ -2,12 +2,10 @@ package state
 
 import (
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/unindexed"
@@ -107,13 +105,10 @@ func (q Request) asked(r node.Request, by By) node.Request {
 func (q Request) params(height int64) json.RawMessage {
 	p := fmt.Appendf(nil, `{"path":"%s"`, q.Method)
 	if len(q.Message) > 0 {
-		p = fmt.Appendf(p, `,"data":"%s"`, q.data())
+		p = fmt.Appendf(p, `,"data":"%X"`, q.Message) // in upper case, as the command line of the RPC sends it
 	}
 	if height > 0 {
 		p = fmt.Appendf(p, `,"height":"%d"`, height)
 	}
 	return append(p, '}')
 }
-
-// data is the message as the RPC has it, in upper case as its command line sends it.
-func (q Request) data() string { return strings.ToUpper(hex.EncodeToString(q.Message)) }

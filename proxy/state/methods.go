@@ -3,8 +3,11 @@ package state
 import (
 	"strings"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/upstream/node"
+	"github.com/tipcache/tipcache/upstream/protofield"
 )
 
 // Tells says whether a method, with the slash before it, tells of the state at a height: that of a
@@ -49,13 +52,44 @@ func (o Options) CostOf(name string, message []byte) node.Cost {
 	switch {
 	case strings.HasPrefix(name, "/store/") && !strings.HasSuffix(name, "/key"): // all that is below a prefix
 		return node.Scan
-	case Tells(name) && dialect.LargeMessage(message):
+	case Tells(name) && isLarge(message):
 		return node.Scan
 	case !told && (Tells(name) || Simulates(name)):
 		return node.Page
 	default:
 		return cost
 	}
+}
+
+// isLarge says whether a message asks for a page that weighs on the node as much as the whole set.
+// Each message has its page under a number of its own, and so it is known by its form.
+func isLarge(message []byte) bool {
+	for f := range protofield.All(message) {
+		if limitOf(f.Bytes()) > dialect.LargePage {
+			return true
+		}
+	}
+	return false
+}
+
+// The fields of a page, of which the first is in bytes.
+const (
+	keyField   = 1
+	limitField = 3
+	pageFields = 5
+)
+
+// limitOf is the limit of a page, 0 for what is no page.
+func limitOf(page []byte) (limit uint64) {
+	for f, ok := range protofield.All(page) {
+		if !ok || f.Number > pageFields || (f.Type == protowire.BytesType) != (f.Number == keyField) {
+			return 0
+		}
+		if f.Number == limitField {
+			limit = f.Varint()
+		}
+	}
+	return limit
 }
 
 // Simulates says whether a method, or a path of abci_query, runs a transaction, which costs a node

@@ -2,7 +2,6 @@ package state
 
 import (
 	"context"
-	"hash/maphash"
 	"net/http"
 	"time"
 
@@ -38,33 +37,24 @@ func (o *origin) Fetch(ctx context.Context, r node.Request, before *cache.Entry)
 // Entry makes what is cached of a node's answer: the value where there is one, or what was said
 // in its place.
 func (o *origin) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
-	now, tip := time.Now(), o.reader.Nodes.Tip()
-	e := &cache.Entry{Height: a.Height, ReadAt: now, Expires: Expiry(a, now, tip, o.reader.Negative())}
-	if Finds(o.Method) {
-		e.Expires = blocks.IndexedExpiry(a.Reason == node.OK, true, now, tip)
+	e, tip := o.reader.NewEntry(a), o.reader.Nodes.Tip()
+	if e.Expires = Expiry(a, e.ReadAt, tip, o.reader.Negative()); Finds(o.Method) {
+		e.Expires = blocks.IndexedExpiry(a.Reason == node.OK, true, e.ReadAt, tip)
 	}
-	if e.Height == 0 || a.Reason == node.Pruned || a.Reason == node.FutureHeight {
-		e.Height = tip.Height // when it was so
-	}
-	status, typ, body := statusOf(a), a.Type, a.Body
+	typ, body := a.Type, a.Body
 	if typ == "" {
 		typ = web.JSON
 		if value, ok := valueOf(a.Body, e.Height); ok {
 			typ, body = node.MessageType, value
 		}
 	}
-	source := maphash.Bytes(o.seed, body)
-	if before != nil && before.Source == source && before.Status == status && before.Type == typ {
-		e.Content = before.Content
-		return e, nil
-	}
-	e.Content = cache.NewContentAfter(before, status, typ, "", body, source)
+	blocks.SetContent(e, before, StatusOf(a), typ, body, o.reader.Source(body))
 	return e, nil
 }
 
-// statusOf is what an answer means as an HTTP status, which is what policies go by: 200 for what
+// StatusOf is what an answer means as an HTTP status, which is what policies go by: 200 for what
 // was found.
-func statusOf(a *node.Answer) int {
+func StatusOf(a *node.Answer) int {
 	switch a.Reason {
 	case node.OK:
 		return http.StatusOK

@@ -48,18 +48,13 @@ func bridge(name string, member []byte) (message []byte, st *status.Status, ran 
 		message, _ = base64.StdEncoding.DecodeString(r.Get("value").String())
 		return message, nil, true
 	case log == unrouted:
-		return nil, unknownService(name), false
+		service := strings.TrimPrefix(name, "/")
+		return nil, status.New(codes.Unimplemented, "unknown service "+service[:max(0, strings.LastIndexByte(service, '/'))]), false
 	case code == invalidRequest && undecoded.MatchString(log):
 		return nil, status.New(codes.Internal, "grpc: error unmarshalling request: "+strings.TrimSuffix(log, described[code])), false
 	default:
 		return nil, statusFrom(r.Get("codespace").String(), code, log, ran), ran
 	}
-}
-
-// unknownService is the status of a method that there is not.
-func unknownService(name string) *status.Status {
-	service := strings.TrimPrefix(name, "/")
-	return status.New(codes.Unimplemented, "unknown service "+service[:max(0, strings.LastIndexByte(service, '/'))])
 }
 
 // unrouted is what the RPC says of a method that it does not have.

@@ -4,9 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"hash/maphash"
 	"net/http"
+	"strings"
 
+	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/unindexed"
@@ -29,13 +30,12 @@ type Values struct {
 	kind   *blocks.Kind // of the state
 	found  *blocks.Kind // of what is fixed once it is found
 	by     By
-	seed   maphash.Seed // digests of the node's answers, of this process alone
 }
 
 // New makes the values that a reader reads, of a kind that is pinned and of one that is fixed once
 // it is found, for an interface that asks in a way of its own.
 func New(o Options, r *blocks.Reader, kind, found *blocks.Kind, by By) *Values {
-	return &Values{o: o, reader: r, kind: kind, found: found, by: by, seed: maphash.MakeSeed()}
+	return &Values{o: o, reader: r, kind: kind, found: found, by: by}
 }
 
 // Query is the query for the value that a method gives for a message. What is found has no height
@@ -82,4 +82,19 @@ func (q Request) key(before string) string {
 		return string(hex.AppendEncode(append(room, "sha256:"...), sum[:]))
 	}
 	return string(hex.AppendEncode(room, q.Message))
+}
+
+// Select selects the values that a method gives, by its name with its service; those of all methods
+// for "".
+func Select(method string) cache.Selection {
+	if method == "" {
+		return cache.Selection{Prefix: "state"}
+	}
+	return cache.Selection{Prefix: "state", Path: "*/" + strings.TrimPrefix(method, "/")}
+}
+
+// SelectNaming selects the values whose requests have a text, such as an address. A request of more
+// than 256 bytes is not found.
+func SelectNaming(text string) cache.Selection {
+	return cache.Selection{Prefix: "state", Contains: hex.EncodeToString([]byte(text))}
 }

@@ -7,15 +7,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 )
-
-// A budget is memory that streams share with the cache; *cache.Cache has it.
-type budget interface {
-	// Reserve sets bytes aside, or gives them back where they are negative. It is not
-	// ok, and sets nothing aside, where there is no room for them.
-	Reserve(bytes int64) (ok bool)
-}
 
 // What is held beside texts, in bytes.
 const (
@@ -28,7 +22,7 @@ var errNoRoom = &web.Failure{Status: http.StatusServiceUnavailable, Public: "the
 
 // bodies are the texts of answers, equal ones once, within the budget.
 type bodies struct {
-	budget budget
+	budget limits.Memory
 	seed   maphash.Seed
 	mu     sync.Mutex
 	byHash map[uint64]*body
@@ -79,8 +73,8 @@ func (b *body) deflated() []byte {
 
 func (b *body) weight() int64 { return int64(cap(b.text)) + bodyWeight }
 
-// hold is not ok where no event holds the body any more. Events that are no answers have
-// none, and need none.
+// hold keeps the body for a client that writes it, until release. It is not ok where no event holds
+// the body any more. Events that are no answers have none, and need none.
 func (b *body) hold() (ok bool) {
 	if b == nil {
 		return true

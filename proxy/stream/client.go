@@ -205,7 +205,9 @@ func (cl *client) tell(ctx context.Context, s *subscription) (wait time.Duration
 	}
 	recovered := s.failure != 0 && n.failure == nil // the client cannot tell that its answer holds again
 	if e := n.answer; e != nil && (e.digest != s.answer || recovered) {
-		if wait = cl.tellAnswer(ctx, s); wait > 0 {
+		e = s.hold()
+		wait = cl.tellAnswer(ctx, s, e)
+		if e.release(); wait > 0 {
 			return wait
 		}
 	}
@@ -213,18 +215,13 @@ func (cl *client) tell(ctx context.Context, s *subscription) (wait time.Duration
 	case n.failure == nil:
 		s.failure = 0
 	case n.failure.digest != s.failure:
-		if wait = cl.payFor(ctx, s); wait > 0 {
-			return wait
-		}
-		cl.out.event(n.failure, s.path)
-		s.failure = n.failure.digest
+		return cl.tellFailure(ctx, s, n.failure)
 	}
 	return 0
 }
 
-func (cl *client) tellAnswer(ctx context.Context, s *subscription) (wait time.Duration) {
-	e := s.hold()
-	defer e.release()
+// tellAnswer writes an answer, unless it is the one that the client came with.
+func (cl *client) tellAnswer(ctx context.Context, s *subscription, e *event) (wait time.Duration) {
 	if s.had == "" || e.tag != s.had {
 		if wait = cl.payFor(ctx, s); wait > 0 {
 			return wait
@@ -233,6 +230,14 @@ func (cl *client) tellAnswer(ctx context.Context, s *subscription) (wait time.Du
 	}
 	s.answer, s.had = e.digest, ""
 	return 0
+}
+
+func (cl *client) tellFailure(ctx context.Context, s *subscription, e *event) (wait time.Duration) {
+	if wait = cl.payFor(ctx, s); wait == 0 {
+		cl.out.event(e, s.path)
+		s.failure = e.digest
+	}
+	return wait
 }
 
 // hold gives the topic's newest answer, of which there was one, held.

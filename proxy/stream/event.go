@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,7 +12,6 @@ import (
 	"sync/atomic"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -55,10 +55,6 @@ func (ts *topics) answerEvent(e *cache.Entry, essence []byte) (*event, error) {
 	return &event{height: strconv.FormatInt(e.Height, 10), tag: tagOf(e), digest: digestOf(essence), data: b.text, body: b}, nil
 }
 
-// hold keeps the event's data for a client that writes it, until release. It is not ok
-// where there is a newer event in its place.
-func (e *event) hold() (ok bool) { return e.body.hold() }
-
 // release undoes hold. An event that is nil holds nothing.
 func (e *event) release() {
 	if e != nil {
@@ -79,9 +75,9 @@ func failureEvent(err error) *event {
 }
 
 // blockEvent says that a block has come, and the session of a client that has seen it.
-func blockEvent(height int64, h session.History) *event {
+func blockEvent(height int64, h web.History) *event {
 	text := strconv.FormatInt(height, 10)
-	return &event{name: "block", digest: digest(height), data: []byte(`{"height":` + text + `,"session":"` + session.At(height, h).String() + `"}`)}
+	return &event{name: "block", digest: digest(height), data: []byte(`{"height":` + text + `,"session":"` + web.TokenAt(height, h).String() + `"}`)}
 }
 
 // saysAs tells whether two events of a topic tell a client the same.
@@ -121,11 +117,18 @@ func (e *event) render(path string) *rendering {
 
 // frame is what stands before and after the data.
 func (e *event) frame(path string) (head, tail []byte) {
-	head = e.appendHead(make([]byte, 0, len(path)+min(len(e.data), smallEvent)+128), path)
-	if path != "" {
-		return head, []byte("}\n\n")
+	if e.height != "" {
+		head = fmt.Appendf(head, "id: %s.%s\n", e.height, e.tag)
 	}
-	return head, []byte("\n\n")
+	if e.name != "" {
+		head = fmt.Appendf(head, "event: %s\n", e.name)
+	}
+	head = append(head, "data: "...)
+	if path == "" {
+		return head, []byte("\n\n")
+	}
+	quoted, _ := json.Marshal(path)
+	return fmt.Appendf(head, `{"path":%s,"height":%s,"answer":`, quoted, cmp.Or(e.height, "0")), []byte("}\n\n")
 }
 
 // inGzip gives the event in blocks of deflate. Its data are compressed once under all
@@ -152,25 +155,4 @@ func (p pieces) joined() pieces {
 		p.data, p.after = nil, nil
 	}
 	return p
-}
-
-// appendHead appends what comes before the data.
-func (e *event) appendHead(b []byte, path string) []byte {
-	write := func(texts ...string) {
-		for _, text := range texts {
-			b = append(b, text...)
-		}
-	}
-	if e.height != "" {
-		write("id: ", e.height, ".", e.tag, "\n")
-	}
-	if e.name != "" {
-		write("event: ", e.name, "\n")
-	}
-	write("data: ")
-	if path != "" {
-		quoted, _ := json.Marshal(path)
-		write(`{"path":`, string(quoted), `,"height":`, cmp.Or(e.height, "0"), `,"answer":`)
-	}
-	return b
 }

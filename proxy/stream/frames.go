@@ -1,12 +1,12 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -184,31 +184,19 @@ func (cl *client) writeFrame(ctx context.Context) {
 // cannot pay, it is the time to wait.
 func (cl *client) tellAt(ctx context.Context, s *subscription, n *news, e *event) (wait time.Duration) {
 	if e == nil {
-		if wait = cl.payFor(ctx, s); wait == 0 {
-			failure := n.failure
-			if failure == nil {
-				failure = failureEvent(errLate)
-			}
-			cl.out.event(failure, s.path)
-			s.failure = failure.digest
-		}
-		return wait
+		return cl.tellFailure(ctx, s, cmp.Or(n.failure, failureEvent(errLate)))
 	}
 	if e.digest != s.answer || s.failure != 0 {
-		if s.had == "" || e.tag != s.had {
-			if wait = cl.payFor(ctx, s); wait > 0 {
-				return wait
-			}
-			cl.out.event(e, s.path)
+		if wait = cl.tellAnswer(ctx, s, e); wait > 0 {
+			return wait
 		}
-		s.answer, s.had = e.digest, ""
 	}
 	s.failure = 0
 	return 0
 }
 
 // block is the event of a block, that of all clients where it is the newest.
-func (f *frames) block(height int64, h session.History) *event {
+func (f *frames) block(height int64, h web.History) *event {
 	if e := f.blocks.news.Load().answer; e != nil && e.digest == digest(height) {
 		return e
 	}

@@ -13,7 +13,7 @@
 //  3. client.go writes what is new to one client, which pays for each event by its
 //     limits. A client that is slow, or cannot pay, gets the newest answer next, never a
 //     backlog;
-//  4. event.go renders events, and output.go writes them, in gzip (deflate.go) to those
+//  4. event.go renders events, and output.go writes them, in gzip to those
 //     that take it; an event is rendered and encoded once for all clients. resume.go
 //     has the ids by which a stream of several answers goes on where it broke.
 //
@@ -42,7 +42,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/tipcache/tipcache/proxy/session"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -51,7 +51,7 @@ import (
 type heights interface {
 	// Tip is the newest block known.
 	Tip() node.Tip
-	session.History
+	web.History
 	// ChainID names the chain, "" while it is not known.
 	ChainID() string
 	// WaitHeight returns nil once the tip has reached the height.
@@ -61,7 +61,7 @@ type heights interface {
 // Options configure a Handler. Heights and Budget are required.
 type Options struct {
 	Heights   heights
-	Budget    budget
+	Budget    limits.Memory // that streams share with the cache
 	Max       int           // streams at once; default 5000
 	PerClient int           // of these, by one client address (IPv6: /64), and by one key; default 100
 	Patience  time.Duration // how long a block waits for answers at it, as [cache.Patience] says
@@ -97,7 +97,11 @@ type Handler struct {
 func New(o Options, stack *web.Stack) *Handler {
 	h := &Handler{o: o.WithDefaults(), stack: stack, clients: map[string]int{}}
 	h.topics = topics{heights: o.Heights, byKey: map[string]*topic{}, bodies: bodies{budget: o.Budget, seed: maphash.MakeSeed(), byHash: map[uint64]*body{}}}
-	stack.Gauge("streams", "Streams of events that are open.", func() float64 { return float64(h.open()) })
+	stack.Gauge("streams", "Streams of events that are open.", func() float64 {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return float64(h.count)
+	})
 	return h
 }
 
@@ -119,12 +123,9 @@ func (h *Handler) Readmit() {
 // EventType is the media type of streams.
 const EventType = "text/event-stream"
 
-// routeName is the name of streams in metrics and logs.
-const routeName = "stream"
-
 // Handle makes a handler of Gin's that streams what feeds finds.
 func (h *Handler) Handle(render web.Renderer, admit web.Handler, feeds func(r *http.Request) ([]Source, error)) gin.HandlerFunc {
-	serve := h.stack.Handle(routeName, h.renderer(render), func(c *gin.Context, rec *web.Record) error {
+	serve := h.stack.Handle("stream", h.renderer(render), func(c *gin.Context, rec *web.Record) error {
 		return h.serve(c, rec, admit, feeds)
 	})
 	return func(c *gin.Context) {
@@ -149,7 +150,7 @@ func (h *Handler) serve(c *gin.Context, rec *web.Record, admit web.Handler, feed
 	if err != nil {
 		return err
 	}
-	leave, ok := h.enter(h.stack.ClientNetwork(c.Request), h.stack.Client(c.Request, rec))
+	leave, ok := h.enter(h.stack.Admission.Network(c.Request), h.stack.Client(c.Request, rec))
 	if !ok {
 		return errFull
 	}
@@ -192,12 +193,6 @@ func (h *Handler) add(network, name string, n int) {
 			delete(h.clients, who)
 		}
 	}
-}
-
-func (h *Handler) open() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.count
 }
 
 func setHeaders(h http.Header, gzip bool) {

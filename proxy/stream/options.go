@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"context"
 	"net/http"
 	"net/url"
 	"strings"
@@ -41,41 +40,30 @@ var headerOf = map[string]string{
 	LastEventParameter: lastEventHeader,
 }
 
-type optionsKey struct{}
-
-// WithoutOptions is the request without the parameters that are a stream's or a poll's, however
-// they are spelled. These find them nonetheless; no node, no key of the cache and no log does,
+// TakeOption is a [web.Taking] of the parameters that are a stream's or a poll's, however they are
+// spelled, and of those in the query of a path that a stream of several names. They are taken
 // whatever becomes of the request.
-func WithoutOptions(r *http.Request) *http.Request {
-	if r.URL.RawQuery == "" {
-		return r
+func TakeOption(name, rawValue string) (as, instead string) {
+	switch {
+	case strings.EqualFold(name, SinceParameter):
+		return SinceParameter, ""
+	case isOption(name):
+		return name, ""
+	case name == PathParameter:
+		return "", withoutNested(web.Unescape(rawValue))
 	}
-	taken := url.Values{}
-	query, found := web.EditQuery(r.URL.RawQuery, func(name, rawValue string) (instead string, found bool) {
-		switch {
-		case strings.EqualFold(name, SinceParameter):
-			taken.Add(SinceParameter, web.Unescape(rawValue))
-			return "", true
-		case isOption(name):
-			taken.Add(name, web.Unescape(rawValue))
-			return "", true
-		case name == PathParameter:
-			instead, found = withoutNested(web.Unescape(rawValue))
-		}
-		return instead, found
-	})
-	if !found {
-		return r
-	}
-	return web.WithQuery(r.WithContext(context.WithValue(r.Context(), optionsKey{}, taken)), query)
+	return "", ""
 }
 
 // withoutNested is the parameter of a path that has a stream's parameters in its own
-// query, without them. A stream of several does not read them there.
-func withoutNested(value string) (instead string, found bool) {
+// query, without them; "" for one that has none. A stream of several does not read them there.
+func withoutNested(value string) (instead string) {
 	path, query, _ := strings.Cut(value, "?")
-	query, found = web.EditQuery(query, func(name, _ string) (string, bool) { return "", isOption(name) })
-	return PathParameter + "=" + url.QueryEscape(path+"?"+query), found
+	query, found := web.EditQuery(query, func(name, _ string) (string, bool) { return "", isOption(name) })
+	if !found {
+		return ""
+	}
+	return PathParameter + "=" + url.QueryEscape(path+"?"+query)
 }
 
 func isOption(name string) bool {
@@ -86,8 +74,7 @@ func isOption(name string) bool {
 // asHeaders is a request whose options are the headers that they stand for; a header that
 // the client has sent goes before its option.
 func asHeaders(r *http.Request) *http.Request {
-	r = WithoutOptions(r)
-	options := optionsOf(r)
+	options := web.Taken(r)
 	if len(options) == 0 {
 		return r
 	}
@@ -100,19 +87,11 @@ func asHeaders(r *http.Request) *http.Request {
 	return r
 }
 
-func optionsOf(r *http.Request) url.Values {
-	options, _ := r.Context().Value(optionsKey{}).(url.Values)
-	return options
-}
-
 // IsPoll tells whether a request without its options was a poll.
-func IsPoll(r *http.Request) bool { return optionsOf(r)[SinceParameter] != nil }
+func IsPoll(r *http.Request) bool { return web.Taken(r)[SinceParameter] != nil }
 
 // wantsBlocks tells whether the client asked for an event at every block.
 func wantsBlocks(r *http.Request) bool {
-	switch optionsOf(r).Get(BlocksParameter) {
-	case "1", "true":
-		return true
-	}
-	return false
+	wanted := web.Taken(r).Get(BlocksParameter)
+	return wanted == "1" || wanted == "true"
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tipcache/tipcache/proxy/stream"
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
 func TestNoSpellingOfAnOptionStaysInTheURL(t *testing.T) {
@@ -25,7 +26,7 @@ func TestNoSpellingOfAnOptionStaysInTheURL(t *testing.T) {
 		"/live?path=%2Fa%3Fx%3D1%26stream%252Eb%3Ds": "/live?path=%2Fa%3Fx%3D1",
 		"/live?path=/a&path=/b?x=stream.":            "/live?path=/a&path=/b?x=stream.",
 	} {
-		r := stream.WithoutOptions(httptest.NewRequestWithContext(t.Context(), http.MethodGet, asked, nil))
+		r := web.Without(httptest.NewRequestWithContext(t.Context(), http.MethodGet, asked, nil), stream.TakeOption)
 		if r.RequestURI != want || r.URL.RequestURI() != want {
 			t.Errorf("%s became %s and %s, want %s", asked, r.RequestURI, r.URL.RequestURI(), want)
 		}

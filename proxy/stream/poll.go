@@ -16,9 +16,6 @@ import (
 // one whose id it names.
 const SinceParameter = "since"
 
-// pollName is the name of polls in metrics and logs.
-const pollName = "poll"
-
 // What polls are told that cannot wait. Another replica may have a place for them.
 var (
 	errManyPolls = &web.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true, Public: "too many requests wait for a change"}
@@ -29,7 +26,7 @@ var (
 // Poll makes a handler of Gin's for the polls of a route. query is the query of the URL at
 // which the client of a request goes on, but for the id.
 func (h *Handler) Poll(rt web.Route, admit web.Handler, query func(r *http.Request) string) gin.HandlerFunc {
-	return h.stack.Handle(pollName, pollRenderer(rt.Render), func(c *gin.Context, rec *web.Record) error {
+	return h.stack.Handle("poll", pollRenderer(rt.Render), func(c *gin.Context, rec *web.Record) error {
 		rec.KeepOutOfLane()
 		if err := admit(c, rec); err != nil {
 			return err
@@ -68,7 +65,7 @@ func withID(query, id string) string {
 
 // readSince reads what the client of a poll has.
 func (h *Handler) readSince(r *http.Request) (had version, err error) {
-	ids, chainID := optionsOf(r)[SinceParameter], h.o.Heights.ChainID()
+	ids, chainID := web.Taken(r)[SinceParameter], h.o.Heights.ChainID()
 	switch {
 	case len(ids) > 1:
 		return had, web.BadInput("%s is given %d times", SinceParameter, len(ids))
@@ -81,7 +78,7 @@ func (h *Handler) readSince(r *http.Request) (had version, err error) {
 // await returns when the client of a poll may get another answer than it had, or has
 // waited for long enough, or the server drains. The time of the request begins then.
 func (h *Handler) await(c *gin.Context, rec *web.Record, feed web.Feed, had version) error {
-	leave, ok := h.enter(h.stack.ClientNetwork(c.Request), h.stack.Client(c.Request, rec))
+	leave, ok := h.enter(h.stack.Admission.Network(c.Request), h.stack.Client(c.Request, rec))
 	switch {
 	case !ok && h.drained.Load():
 		return errDrained

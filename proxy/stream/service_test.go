@@ -93,7 +93,7 @@ func newService(t *testing.T, o stream.Options, w web.Options) *service {
 	poll := streams.Poll(web.Route{Render: refuse, Feed: func(r *http.Request) (web.Feed, error) { return c.feed(r.URL.Path), nil }, Reply: c.reply(stack)},
 		admit, func(r *http.Request) string { return r.URL.RawQuery })
 	engine.GET("/*path", func(g *gin.Context) {
-		if g.Request = stream.WithoutOptions(g.Request); stream.IsPoll(g.Request) {
+		if g.Request = web.Without(g.Request, stream.TakeOption); stream.IsPoll(g.Request) {
 			poll(g)
 		} else {
 			handle(g)

@@ -4,9 +4,9 @@
 // nothing:
 //
 //   - index.go finds them, by hash and by the height of their block;
-//   - result.go is the CometBFT RPC's answer, with its proof;
-//   - message.go is that of gRPC and of abci_query;
-//   - json.go is that of REST, for which a node decodes the transaction.
+//   - result.go is the CometBFT RPC's answer, with its proof, and that of REST, for which a node
+//     decodes the transaction;
+//   - message.go is that of gRPC and of abci_query.
 //
 // Answers have the bytes that the node's would have, but for the logs of a chain whose SDK is
 // older than 0.50, which are left out.

@@ -17,7 +17,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/tidwall/gjson"
 
-	"github.com/tipcache/tipcache/upstream/devnet/cosmos/exchanges"
 	"github.com/tipcache/tipcache/upstream/events"
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
@@ -112,7 +111,7 @@ func TestATransactionIsThatOfARealNode(t *testing.T) {
 func TestRESTsAnswerIsThatOfARealNode(t *testing.T) {
 	t.Parallel()
 	seen := 0
-	for _, x := range exchanges.All(t) {
+	for _, x := range nodetest.Exchanges(t, "../../upstream/devnet/cosmos/testdata/exchanges.jsonl") {
 		if !strings.HasPrefix(x.Name, "hash_tx_found_") || x.Trimmed {
 			continue
 		}

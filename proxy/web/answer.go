@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/proxy/session"
 )
 
 // An Answer is content that came through the cache, with what the headers say
@@ -32,7 +31,7 @@ type Answer struct {
 	NoHeight    bool          // the entry's height is when it was read, not what it says: it is not told
 	Next        string        // of an answer to a poll: the URL of the next one. Caches that others ask share such an answer for a second
 	Unchanged   bool          // of an answer to a poll: the client has it
-	Session     session.Token // the client's from now on, told where the height is; zero: none
+	Session     Token         // the client's from now on, told where the height is; zero: none
 	Reset       bool          // the client's session was of a chain that was set back
 	Made        []byte        // the body of a 200 in JSON that was made of the entry for this client alone: it has no validator, and is sent as it is; nil: the entry's is
 }
@@ -63,7 +62,7 @@ func (a *Answer) forget() { a.Entry, a.Own = nil, cache.Entry{} }
 // status and the body that go with them.
 func (rs *responder) render(h *headers, a *Answer, from *asker) (status int, body []byte) {
 	e := a.Entry
-	a.freshness(h, !rs.resettable)
+	a.freshness(h, true)
 	status, body = e.Status, e.Body
 	switch {
 	case a.Made != nil:
@@ -192,7 +191,7 @@ func (a *Answer) audience() string {
 func (a *Answer) lifetime() time.Duration {
 	e, left := a.Entry, forever
 	switch {
-	case a.Policy.IsImmutable(e):
+	case a.Policy.IsImmutable(e.Stamp()):
 	case !a.Until.IsZero():
 		left = a.Until.Sub(a.Now)
 	default:

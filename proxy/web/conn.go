@@ -3,10 +3,13 @@ package web
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -19,6 +22,7 @@ type Conn struct {
 	carrier carrier    // what carries requests: the socket, or TLS on it
 	beneath bool       // it is what TLS is on, and carries no requests itself
 	records *records   // of TLS, where they are collected
+	from    net.Conn   // what requests are read from: the lane, or else the carrier
 	lane    LaneConn   // nil: none
 	fast    Lane       // that answers the requests which it carries; nil: none
 	address netip.Addr // the client's; not valid where it has none
@@ -52,17 +56,21 @@ func NewConn(c net.Conn, fast Lane, onClose func()) *Conn {
 	if onClose == nil {
 		onClose = func() {}
 	}
-	s := newSocket(c, onClose)
+	s := &socket{Conn: c, onClose: sync.OnceFunc(onClose)}
+	s.Heard(time.Now())
 	return newConn(s, s, fast)
 }
 
 func newConn(s *socket, on carrier, fast Lane) *Conn {
-	conn := &Conn{socket: s, carrier: on}
+	conn := &Conn{socket: s, carrier: on, from: on}
 	if peer, ok := s.RemoteAddr().(*net.TCPAddr); ok {
 		conn.address = peer.AddrPort().Addr().Unmap().WithZone("")
 	}
 	if fast != nil {
 		conn.fast, conn.lane = fast, fast.Wrap(conn, on)
+	}
+	if conn.lane != nil { // a lane of gRPC reads no requests itself
+		conn.from = conn.lane
 	}
 	return conn
 }
@@ -75,8 +83,7 @@ func IsConnKey(key any) bool { return key == connKey{} }
 // ConnContext is for http.Server's field of the same name. Connections that are
 // no *Conn are left as they are.
 func ConnContext(ctx context.Context, c net.Conn) context.Context {
-	if ours, beneath := below(c); ours != nil {
-		ours.beneath = beneath
+	if ours := Accepted(c); ours != nil {
 		return context.WithValue(ctx, connKey{}, ours)
 	}
 	return ctx
@@ -99,7 +106,10 @@ func ConnState(c net.Conn, state http.ConnState) {
 	if ours == nil {
 		return
 	}
-	ours.follow(state)
+	if state == http.StateIdle { // a client whose answer is sent has all its time to say the next thing
+		ours.Heard(time.Now())
+	}
+	ours.busy.Store(state == http.StateActive || state == http.StateHijacked)
 	if ours.lane != nil && !beneath {
 		ours.lane.State(state)
 	}
@@ -126,33 +136,38 @@ func ConnOf(r *http.Request) *Conn {
 	return c
 }
 
+// RemoteAddr is the client's address. http.Server asks for it first of all on the goroutine of a new
+// connection, where a stack that grows has least on it to be copied.
+func (c *Conn) RemoteAddr() net.Addr {
+	growStack(0)
+	return c.socket.RemoteAddr()
+}
+
+// growStack gives the calling goroutine a stack of 8 KiB, which an answer from memory needs, by its large
+// frame. A stack that grows as calls get deeper is copied each time it is doubled, with all that is on it:
+// with every answer that a new connection gets, that was a tenth of the CPU.
+//
+//go:noinline
+func growStack(never int) byte {
+	if never == 0 {
+		return 0
+	}
+	var room [5 << 10]byte
+	return room[never]
+}
+
 // Address is the client's; not valid where it has none.
 func (c *Conn) Address() netip.Addr { return c.address }
 
 // Read reads for net/http, and answers in its place what the fast lane can.
-func (c *Conn) Read(p []byte) (int, error) {
-	if c.lane == nil {
-		return c.carrier.Read(p)
-	}
-	return c.lane.Read(p)
-}
+func (c *Conn) Read(p []byte) (int, error) { return c.from.Read(p) }
 
 // SetReadDeadline bounds reads.
-func (c *Conn) SetReadDeadline(t time.Time) error {
-	if c.lane == nil {
-		return c.carrier.SetReadDeadline(t)
-	}
-	return c.lane.SetReadDeadline(t)
-}
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.from.SetReadDeadline(t) }
 
 // Close closes the connection, after an answer in the fast lane that is in
 // progress.
-func (c *Conn) Close() error {
-	if c.lane == nil {
-		return c.carrier.Close()
-	}
-	return c.lane.Close()
-}
+func (c *Conn) Close() error { return c.from.Close() }
 
 // CloseWrite ends what is sent.
 func (c *Conn) CloseWrite() error { return c.carrier.CloseWrite() }
@@ -221,4 +236,86 @@ func writeWhole(w http.ResponseWriter, r *http.Request, body []byte) {
 	defer c.release()
 	_, _ = w.Write(body)
 	_ = http.NewResponseController(w).Flush() // what net/http has left
+}
+
+// A socket notes when its client was last active, and since when it does not take
+// what is written to it. idle.go judges by that.
+type socket struct {
+	net.Conn
+	onClose func()
+	active  atomic.Int64 // Unix time in nanoseconds
+	writing atomic.Int64 // when the write in progress began, as active; 0: none is
+	busy    atomic.Bool  // net/http has a request that is not answered yet, or the connection is another protocol's
+	calls   atomic.Int64 // of a protocol that has a server of its own, which are not answered yet
+	streams streams      // of HTTP/2
+}
+
+// Close closes the descriptor. It returns when that is closed.
+func (s *socket) Close() error {
+	defer s.onClose()
+	return s.Conn.Close()
+}
+
+// Heard notes when something came from the client.
+func (s *socket) Heard(at time.Time) { s.active.Store(at.UnixNano()) }
+
+// Read notes the time of what it reads.
+func (s *socket) Read(p []byte) (int, error) {
+	n, err := s.Conn.Read(p)
+	if n > 0 {
+		s.Heard(time.Now())
+	}
+	return n, err
+}
+
+// SyscallConn is that of the connection below.
+func (s *socket) SyscallConn() (syscall.RawConn, error) {
+	if c, ok := s.Conn.(syscall.Conn); ok {
+		return c.SyscallConn()
+	}
+	return nil, errors.ErrUnsupported
+}
+
+// Write writes what the kernel takes at once of a long p, and the rest in pieces, so that
+// a client that reads slowly is told from one that does not read.
+func (s *socket) Write(p []byte) (n int, err error) {
+	defer s.writing.Store(0)
+	if len(p) > writePiece {
+		if n = writeAtOnce(s, p); n == len(p) {
+			return n, nil
+		}
+	}
+	for {
+		s.writing.Store(time.Now().UnixNano())
+		m, err := s.Conn.Write(p[n:min(len(p), n+writePiece)])
+		if n += m; err != nil || n == len(p) {
+			return n, err
+		}
+	}
+}
+
+// WriteBuffers writes all of the pieces, and the first 64 KiB of the last one, in
+// one system call, where the connection below can.
+func (s *socket) WriteBuffers(pieces *net.Buffers) (int64, error) {
+	defer s.writing.Store(0)
+	var rest []byte
+	if last := &(*pieces)[len(*pieces)-1]; len(*last) > writePiece {
+		*last, rest = (*last)[:writePiece], (*last)[writePiece:]
+	}
+	s.writing.Store(time.Now().UnixNano())
+	n, err := pieces.WriteTo(s.Conn)
+	if err != nil || len(rest) == 0 {
+		return n, err
+	}
+	m, err := s.Write(rest)
+	return n + int64(m), err
+}
+
+// CloseWrite closes the connection to the client alone, as http.Server does
+// before it leaves a client that is still sending.
+func (s *socket) CloseWrite() error {
+	if half, ok := s.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
 }

@@ -14,6 +14,11 @@ const (
 	noOrigin  = "none"
 )
 
+const (
+	originHeader = "Access-Control-Allow-Origin"
+	exposeHeader = "Access-Control-Expose-Headers"
+)
+
 // What a page of another origin may send and see, beyond what any page may.
 const (
 	allowedMethods = "GET, HEAD, POST, QUERY"
@@ -28,10 +33,17 @@ const (
 // credentials: nothing here depends on what a browser sends by itself, and a
 // key is in a header that the page has to set.
 type cors struct {
+	onAll   []field             // what every answer has
 	origins map[string][]string // each allowed one, and itself as the value of a header; nil: none
 	exposed []string
-	allowed string   // request headers
-	vary    []string // nil: the answer to one origin is that to another
+	allowed string // request headers
+}
+
+// A field is a header of answers. Its values are shared and have no spare capacity, so that
+// an append makes a copy.
+type field struct {
+	name   string
+	values []string
 }
 
 func newCORS(origins, heightHeaders []string) cors {
@@ -52,23 +64,21 @@ func newCORS(origins, heightHeaders []string) cors {
 		origin = strings.ToLower(origin) // as browsers send it
 		c.origins[origin] = []string{origin}
 	}
-	if c.origins[anyOrigin] == nil {
-		c.vary = []string{"Origin"}
+	if c.differs() {
+		c.onAll = []field{{"Vary", []string{"Origin"}}}
+	} else { // a cache behind us may give a page the answer to a request without an origin
+		c.onAll = []field{{originHeader, c.origins[anyOrigin]}, {exposeHeader, c.exposed}}
 	}
 	return c
 }
 
-// allowOrigin sets the headers for a request's origin. Where pages of any origin may
-// read, every answer has them: a cache behind us may give a page the answer to a
-// request without an origin. The values are shared and have no spare capacity, so
-// that an append makes a copy.
-func (c *cors) allowOrigin(h, request http.Header) {
-	if c.vary != nil {
-		h["Vary"] = c.vary
-	}
-	if allowed := c.allowedOrigin(request["Origin"]); allowed != nil {
-		h["Access-Control-Allow-Origin"] = allowed
-		h["Access-Control-Expose-Headers"] = c.exposed
+// differs tells whether the answer to one origin is not that to another.
+func (c *cors) differs() bool { return c.origins != nil && c.origins[anyOrigin] == nil }
+
+// allowOrigin sets the headers for the origin that a request is of, where all have not the same.
+func (c *cors) allowOrigin(h http.Header, sent []string) {
+	if allowed := c.allowedOrigin(sent); allowed != nil {
+		h[originHeader], h[exposeHeader] = allowed, c.exposed
 	}
 }
 
@@ -78,8 +88,8 @@ func (c *cors) AppendOrigin(b []byte, origin []string) []byte {
 	if allowed == nil {
 		return b
 	}
-	b = append(append(append(b, "Access-Control-Allow-Origin: "...), allowed[0]...), "\r\n"...)
-	return append(append(append(b, "Access-Control-Expose-Headers: "...), c.exposed[0]...), "\r\n"...)
+	b = append(append(append(b, originHeader+": "...), allowed[0]...), "\r\n"...)
+	return append(append(append(b, exposeHeader+": "...), c.exposed[0]...), "\r\n"...)
 }
 
 // allowedOrigin is the origin whose pages may read the answer to a request of an origin, nil for none.
@@ -123,7 +133,7 @@ func isPreflight(r *http.Request) bool {
 // allowPreflight says what the page may ask with, if it may ask.
 func (c *cors) allowPreflight(h http.Header) {
 	h.Del("Allow") // Gin's, for the method that no route has
-	if h["Access-Control-Allow-Origin"] != nil {
+	if h[originHeader] != nil {
 		h.Set("Access-Control-Allow-Methods", allowedMethods)
 		h.Set("Access-Control-Allow-Headers", c.allowed)
 		h.Set("Access-Control-Max-Age", preflightAge)

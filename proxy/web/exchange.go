@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache/codings"
-	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
 )
 
@@ -30,7 +29,7 @@ type Begun struct {
 // headers of one. How its client stands with its limits is added to those of the answer.
 func (s *Stack) Call(r *http.Request, answer http.Header, b Begun, serve func(*http.Request, *Record) (size int, err error)) error {
 	rec := &Record{Record: record.Record{Route: b.Route, Start: b.Start, ID: [1]string{requestID(r.Header)}}, place: b.Place}
-	r = s.recorder.Begin(r, &rec.Record)
+	r = s.Recorder.Begin(r, &rec.Record)
 	return s.exchange(r, rec, answer, func(rec *Record) (int, error) {
 		if err := s.Oversized(r); err != nil {
 			return 0, err
@@ -41,12 +40,7 @@ func (s *Stack) Call(r *http.Request, answer http.Header, b Begun, serve func(*h
 
 func (s *Stack) exchange(from *http.Request, rec *Record, answer http.Header, serve func(*Record) (size int, err error)) error {
 	rec.Arrive(ConnOf(from))
-	client := s.address(from, rec.client)
-	var err error
-	if s.admission.Limits.Load().Address != (limits.Rate{}) {
-		err = s.admission.AdmitAddress(from.Context(), client, answer)
-	}
-	size := 0
+	size, err := 0, s.admit(from, rec, answer)
 	if err == nil {
 		err = recovered(func() (err error) {
 			size, err = serve(rec)
@@ -54,26 +48,20 @@ func (s *Stack) exchange(from *http.Request, rec *Record, answer http.Header, se
 		})
 	}
 	if err != nil {
-		s.Fail(rec, err, record.AskedBy(from), client, size)
+		s.Fail(rec, err, record.AskedBy(from), s.address(from, rec.client), size)
 		return err
 	}
-	if rec.Outcome == "" {
-		rec.Outcome = "answered"
-	}
-	s.remember(from, rec)
-	rec.Leave()
-	s.recorder.End(&rec.Record, &record.End{Asked: record.AskedBy(from), Client: client, Status: http.StatusOK, Size: size, Took: time.Since(rec.Start)})
+	s.end(from, rec, http.StatusOK, size)
 	return nil
 }
 
 // Fail ends the record of what was asked and is not answered.
 func (s *Stack) Fail(rec *Record, err error, asked record.Asked, client netip.Addr, size int) {
 	rec.fail(err)
-	f := FailureOf(err)
-	rec.Public, rec.Expected = f.Public, f.Expected
+	f := rec.failure()
 	rec.Outcome = outcomeOf(f)
 	rec.Leave()
-	s.recorder.End(&rec.Record, &record.End{Asked: asked, Client: client, Status: f.Status, Size: size, Took: time.Since(rec.Start)})
+	s.Recorder.End(&rec.Record, &record.End{Asked: asked, Client: client, Status: f.Status, Size: size, Took: time.Since(rec.Start)})
 }
 
 // recovered makes a panic an error: there is no server around these calls that would.

@@ -53,11 +53,16 @@ func FailureOf(err error) *Failure {
 // with it.
 type Renderer func(r *http.Request, h http.Header, f *Failure) (status int, typ string, body []byte)
 
-// explain notes what the client is told of an error, and tells it unless an answer
-// has gone out already.
-func (s *Stack) explain(c *gin.Context, rec *Record, render Renderer) {
+// failure notes what the client is told of the error.
+func (rec *Record) failure() *Failure {
 	f := FailureOf(rec.Err)
 	rec.Public, rec.Expected = f.Public, f.Expected
+	return f
+}
+
+// explain tells the client of the error, unless an answer has gone out already.
+func (s *Stack) explain(c *gin.Context, rec *Record, render Renderer) {
+	f := rec.failure()
 	if c.Writer.Written() {
 		return
 	}
@@ -76,4 +81,15 @@ func outcomeOf(f *Failure) string {
 	default:
 		return "failed"
 	}
+}
+
+// BodyFailure says why the body of a request did not come, which may be that it is too large.
+func BodyFailure(err error, tooLarge string) error {
+	if large := new(http.MaxBytesError); errors.As(err, &large) {
+		return &Failure{Status: http.StatusRequestEntityTooLarge, Expected: true, Public: tooLarge}
+	}
+	if refusal := new(Failure); errors.As(err, &refusal) {
+		return err
+	}
+	return BadInput("the body did not arrive whole")
 }

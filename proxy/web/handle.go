@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -28,7 +29,15 @@ func (s *Stack) Serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
 	if c != nil && !c.beneath && c.lane != nil {
 		c.lane.Called(r)
 	}
-	s.allowOrigin(w.Header(), r.Header)
+	if s.leaving.Load() {
+		w.Header().Set("Connection", "close")
+	}
+	for _, f := range s.onAll {
+		w.Header()[f.name] = f.values
+	}
+	if s.byOrigin {
+		s.allowOrigin(w.Header(), r.Header["Origin"])
+	}
 	if c != nil && r.ProtoMajor >= 2 {
 		s.serveStream(c, h, w, r)
 		return
@@ -36,23 +45,24 @@ func (s *Stack) Serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
 	h.ServeHTTP(w, r)
 }
 
+// Drain asks clients that keep a connection to open the next one elsewhere, with the answers from now on:
+// closing it under them could lose the request that they are just sending.
+func (s *Stack) Drain() { s.leaving.Store(true) }
+
 // Handle makes a handler of Gin's: with a request id, an end for oversized
 // requests and for clients that ask too often, errors and panics rendered, and
 // one record of it all.
 func (s *Stack) Handle(route string, render Renderer, h Handler) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		rec := &Record{Record: record.Record{Route: route, Start: time.Now(), ID: [1]string{requestID(c.Request.Header)}}, place: s.placeOf(c.Request)}
+		rec := &Record{Record: record.Record{Route: route, Start: time.Now(), ID: [1]string{requestID(c.Request.Header)}}}
+		if s.o.Lane != nil {
+			rec.place = s.placeOf(c.Request)
+		}
 		rec.Arrive(ConnOf(c.Request))
 		c.Writer.Header()[RequestIDHeader] = rec.ID[:]
-		c.Request = s.recorder.Begin(c.Request, &rec.Record)
+		c.Request = s.Recorder.Begin(c.Request, &rec.Record)
 		defer s.conclude(c, rec, render)
-		var err error
-		if s.admission.Limits.Load().Address != (limits.Rate{}) {
-			err = s.admission.AdmitAddress(c.Request.Context(), s.address(c.Request, rec.client), c.Writer.Header())
-		}
-		if err == nil {
-			err = s.Oversized(c.Request)
-		}
+		err := s.judge(c.Request, rec, c.Writer.Header())
 		if err == nil {
 			err = h(c, rec)
 		}
@@ -62,13 +72,29 @@ func (s *Stack) Handle(route string, render Renderer, h Handler) gin.HandlerFunc
 	}
 }
 
+// judge refuses what comes too often from its client's address, and what is too large.
+func (s *Stack) judge(r *http.Request, rec *Record, answer http.Header) error {
+	if err := s.admit(r, rec, answer); err != nil {
+		return err
+	}
+	return s.Oversized(r)
+}
+
+// admit refuses what comes too often from its client's address.
+func (s *Stack) admit(r *http.Request, rec *Record, answer http.Header) error {
+	if s.Admission.Limits.Load().Address == (limits.Rate{}) {
+		return nil
+	}
+	return s.Admission.AdmitAddress(r.Context(), s.address(r, rec.client), answer)
+}
+
 // address is that of a request's client. It is not valid where the connection has
 // none.
 func (s *Stack) address(r *http.Request, client *Conn) netip.Addr {
 	if client != nil && r.Header[limits.ForwardedFor] == nil {
 		return client.address
 	}
-	return s.admission.AddressOf(r)
+	return s.Admission.AddressOf(r)
 }
 
 // Oversized refuses what is larger than any client of ours has a reason to send.
@@ -93,17 +119,23 @@ func (s *Stack) conclude(c *gin.Context, rec *Record, render Renderer) {
 	if p := recover(); p != nil {
 		rec.fail(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 	}
-	if rec.Outcome == "" {
-		rec.Outcome = "answered"
-	}
 	if rec.Err != nil {
 		s.explain(c, rec, render)
 	}
-	s.remember(c.Request, rec)
+	s.end(c.Request, rec, c.Writer.Status(), max(0, c.Writer.Size()))
+}
+
+// end has the record of a request counted and logged, whose answer the fast lane may have.
+func (s *Stack) end(r *http.Request, rec *Record, status, size int) {
+	if rec.Outcome == "" {
+		rec.Outcome = "answered"
+	}
+	if rec.place != nil {
+		s.remember(r, rec)
+	}
 	rec.Leave()
-	s.recorder.End(&rec.Record, &record.End{
-		Asked: record.AskedBy(c.Request), Client: s.address(c.Request, rec.client),
-		Status: c.Writer.Status(), Size: max(0, c.Writer.Size()), Took: time.Since(rec.Start),
+	s.Recorder.End(&rec.Record, &record.End{
+		Asked: record.AskedBy(r), Client: s.address(r, rec.client), Status: status, Size: size, Took: time.Since(rec.Start),
 	})
 }
 
@@ -124,6 +156,16 @@ type Record struct {
 	place    Place      // nil: the answer is of no use to the fast lane
 	replayer Replayer   // nil: it is made anew each time
 }
+
+// Repeatable tells a handler whether a Replayer would be of use.
+func (rec *Record) Repeatable() bool { return rec.place != nil }
+
+// KeepOutOfLane keeps the request from being answered again without its handler.
+func (rec *Record) KeepOutOfLane() { rec.place = nil }
+
+// Repeat has the request answered by what is in memory when it comes again, if memory answers it
+// now.
+func (rec *Record) Repeat(by Replayer) { rec.replayer = by }
 
 // fail notes why the request is not answered, for the client and for the log.
 func (rec *Record) fail(err error) { rec.Err, rec.Outcome = err, "" }
@@ -165,6 +207,14 @@ func Given(values []string) []string {
 	return slices.DeleteFunc(slices.Clone(values), func(value string) bool { return value == "" })
 }
 
+type takenKey struct{}
+
+// Taken are the parameters that were taken from a request, decoded, and from one of which it is a part.
+func Taken(r *http.Request) url.Values {
+	taken, _ := r.Context().Value(takenKey{}).(url.Values)
+	return taken
+}
+
 // ReadBlock reads a header that names a block, strictly: the node reads the latest
 // state instead of a height that it cannot parse, which no client that names one
 // wants. 0 is for none. The error is the client's, BadInput.
@@ -177,6 +227,48 @@ func ReadBlock(name string, values []string) (int64, error) {
 		return 0, BadInput("%s is %q; expected a positive integer", name, Short(values[0]))
 	}
 	return n, nil
+}
+
+// AdmitKey lets clients pass that have a key, for as long as they may ask. How they stand is added
+// to the headers of the answer.
+func (s *Stack) AdmitKey(r *http.Request, answer http.Header, rec *Record) (err error) {
+	rec.key, err = s.Admission.AdmitKey(r, answer)
+	rec.Tenant = rec.key.Name
+	return err
+}
+
+// Client names a request's client, by whose name clients take turns: the name on the
+// request's key, or else its network.
+func (s *Stack) Client(r *http.Request, rec *Record) string {
+	return s.Admission.Name(r, rec.Tenant)
+}
+
+// VisitBodies begins to hold memory for the body of a request, for the tenant whose key
+// it has. Leave is to be called once nothing of the body is in use.
+func (s *Stack) VisitBodies(r *http.Request, tenant string) *limits.Visit {
+	return s.incoming.Visit(r, tenant, time.Second)
+}
+
+// BaseURL is the public address if one is configured, else where the client
+// has just found the server; "" if that cannot be told.
+func (s *Stack) BaseURL(r *http.Request) string {
+	switch {
+	case s.o.PublicURL != "":
+		return strings.TrimSuffix(s.o.PublicURL, "/")
+	case !isHost(r.Host):
+		return ""
+	case r.TLS != nil:
+		return "https://" + r.Host
+	default:
+		return "http://" + r.Host
+	}
+}
+
+// isHost keeps what a URL could not hold out of ours: the Host header is the
+// client's.
+func isHost(host string) bool {
+	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:[]"
+	return host != "" && len(host) < 260 && strings.Trim(host, allowed) == ""
 }
 
 // A LazyDeadline is a context with a deadline whose timer is set only when

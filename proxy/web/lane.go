@@ -8,7 +8,6 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/limits"
-	"github.com/tipcache/tipcache/proxy/record"
 )
 
 // A Lane answers requests that memory can answer in place of their handlers, as these would. Package
@@ -19,8 +18,8 @@ type Lane interface {
 	Wrap(client *Conn, below net.Conn) LaneConn
 	// PlaceOf is where the answer to a request may be left that came on a connection of the lane's, nil for nowhere.
 	PlaceOf(r *http.Request, on LaneConn) Place
-	// Answer answers a request of HTTP/2 where it can.
-	Answer(w http.ResponseWriter, r *http.Request) bool
+	// Answer answers a client's request of HTTP/2 where it can.
+	Answer(client *Conn, w http.ResponseWriter, r *http.Request) bool
 	// Forget forgets all answers: what they were made by has been replaced.
 	Forget()
 }
@@ -99,7 +98,7 @@ func (s *Stack) NoLane() string {
 		return "it is switched off"
 	case s.o.Tracing != nil:
 		return "traces are collected"
-	case s.admission.SharesAddresses():
+	case s.Admission.SharesAddresses():
 		return "the limit of addresses is kept in Redis"
 	}
 	return ""
@@ -117,7 +116,7 @@ func (s *Stack) Forget() {
 // collector of traces wants to decide for each request whether it is collected.
 func (s *Stack) placeOf(r *http.Request) Place {
 	c := ConnOf(r)
-	if s.o.Lane == nil || s.o.Tracing != nil || c == nil || c.fast == nil {
+	if s.o.Tracing != nil || c == nil || c.fast == nil {
 		return nil
 	}
 	return c.fast.PlaceOf(r, c.lane)
@@ -131,28 +130,12 @@ func (s *Stack) Arrive(client *Conn, method string, metadata map[string][]string
 	return nil
 }
 
-// Repeatable tells a handler whether a Replayer would be of use.
-func (rec *Record) Repeatable() bool { return rec.place != nil }
-
-// KeepOutOfLane keeps the request from being answered again without its handler.
-func (rec *Record) KeepOutOfLane() { rec.place = nil }
-
-// Repeat has the request answered by what is in memory when it comes again, if memory answers it
-// now.
-func (rec *Record) Repeat(by Replayer) { rec.replayer = by }
-
 // remember leaves behind what is needed to answer the request again.
 func (s *Stack) remember(r *http.Request, rec *Record) {
-	if rec.place != nil && rec.replayer != nil && rec.Err == nil && rec.Outcome == cache.Hit.String() && rec.Store == "memory" {
+	if rec.replayer != nil && rec.Err == nil && rec.Outcome == cache.Hit.String() && rec.Store == "memory" {
 		rec.place.Remember(s, r, &Replayable{rec.replayer, rec.Route, rec.key.Name != ""})
 	}
 }
-
-// Admission says which clients may ask.
-func (s *Stack) Admission() *limits.Admission { return s.admission }
-
-// Recorder takes the records of requests.
-func (s *Stack) Recorder() *record.Recorder { return s.recorder }
 
 // MaxHeader is the largest request header, in bytes.
 func (s *Stack) MaxHeader() int { return s.o.MaxHeader }
@@ -169,8 +152,8 @@ func (s *Stack) Render(a *Answer, codings, tags []string, head bool, standings *
 	h, from := collect(), asker{readAccepted(codings), tags, head}
 	status, body := s.render(h, a, &from)
 	a.forget()
-	for _, standing := range [...]*limits.Standing{&standings.Address, &standings.Key} {
-		if standing.Limited() {
+	for i := range standings {
+		if standing := &standings[i]; standing.Limited() {
 			h.finish(standing.AppendText(h.begin(limits.StandingHeader)))
 			h.finish(standing.AppendPolicy(h.begin(limits.PolicyHeader)))
 		}

@@ -10,12 +10,13 @@ import (
 // where the client grants no window, net/http writes nothing that the socket could see. What the
 // lane can answer does not come to h.
 func (s *Stack) serveStream(c *Conn, h http.Handler, w http.ResponseWriter, r *http.Request) {
-	c.streams.note(1, 0)
-	defer c.streams.note(-1, 0)
-	w = &streamWriter{w, c}
-	if c.fast != nil && s.NoLane() == "" && c.fast.Answer(w, r) {
+	c.streams.note(0, 0) // what net/http writes of an answer in the lane is waited for from here on
+	w = &streamWriter{ResponseWriter: w, conn: c}
+	if c.fast != nil && s.NoLane() == "" && c.fast.Answer(c, w, r) {
 		return
 	}
+	c.streams.note(1, 0)
+	defer c.streams.note(-1, 0)
 	h.ServeHTTP(w, r)
 }
 
@@ -24,7 +25,7 @@ type streams struct {
 	mu       sync.Mutex
 	handlers int       // that have not returned
 	writes   int       // that they wait for
-	moved    time.Time // when one of these began or ended
+	moved    time.Time // when a request came, or one of these began or ended
 }
 
 func (s *streams) note(handlers, writes int) {
@@ -46,13 +47,21 @@ func (s *streams) waiting(open bool) (since time.Time, waiting bool) {
 // streamWriter writes in pieces, as [socket.Write] does and for the same reason.
 type streamWriter struct {
 	http.ResponseWriter
-	conn *Conn
+	conn    *Conn
+	written int
 }
+
+// buffered is how many bytes of a body net/http keeps until the handler is done: to write these
+// takes no waiting.
+const buffered = 4 << 10
 
 // Unwrap is for [http.ResponseController].
 func (w *streamWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *streamWriter) Write(p []byte) (n int, err error) {
+	if w.written += len(p); w.written <= buffered {
+		return w.ResponseWriter.Write(p)
+	}
 	w.conn.BeginBody(p)
 	defer w.conn.EndBody(p)
 	for {

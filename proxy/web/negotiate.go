@@ -3,7 +3,6 @@ package web
 import (
 	"net/http"
 	"strings"
-	"sync/atomic"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/codings"
@@ -34,25 +33,21 @@ type memory interface {
 
 // A responder writes answers.
 type responder struct {
-	bodies     memory
-	byOrigin   bool // the answer to one origin is not that to another
-	resettable bool // no answer is called immutable
-
-	varies atomic.Pointer[map[varying]string] // values of Vary: texts that stay the same are sent in less time
+	bodies   memory
+	byOrigin bool // the answer to one origin is not that to another
 }
 
 // negotiate chooses the coding, or finds that the client has the content.
 func (rs *responder) negotiate(h *headers, a *Answer, from *asker) (status int, body []byte) {
 	e := a.Entry
-	costly := codings.Brotli.Costly(len(e.Body))
-	coding := from.codings.best(len(e.Body), costly && !e.Again() && e.Made[codings.Brotli].Load() == nil)
+	coding := from.codings.choose(e.Content)
 	if has, ok := clientHas(from.tags, e.ETag, coding); ok {
 		h.setTag(e.ETag, has)
 		return http.StatusNotModified, nil
 	}
 	body, made := rs.encoded(a, coding, from)
-	if made == codings.Identity && coding == codings.Brotli && costly { // until it is made
-		body, made = rs.encoded(a, from.codings.best(len(e.Body), true), from)
+	if size := len(e.Body); made != coding && coding.Costly(size) { // until it is made
+		body, made = rs.encoded(a, from.codings.best(size, true), from)
 	}
 	coding = made
 	if coding != codings.Identity {
@@ -72,10 +67,72 @@ func (rs *responder) encoded(a *Answer, coding codings.Coding, from *asker) (bod
 	if coding == codings.Identity {
 		return a.Entry.Body, coding
 	}
-	if made := a.Entry.Coded(coding); made != nil {
-		return made, coding
-	}
 	return rs.bodies.Encoded(a.Key, a.Entry.Content, coding, from.codings[codings.Identity] == 0, from.head)
+}
+
+// tagEnds end the validator of a body in each coding. In each it is another
+// text of bytes, so it needs another strong validator.
+var tagEnds = [len(preferred)]string{codings.Identity: `"`, codings.Gzip: `-gzip"`, codings.Zstd: `-zstd"`, codings.Brotli: `-br"`}
+
+// setTag sets the validator of the content in a coding.
+func (h *headers) setTag(etag string, coding codings.Coding) {
+	if coding == codings.Identity {
+		h.set("Etag", etag)
+		return
+	}
+	text := append(h.begin("Etag"), strings.TrimSuffix(etag, `"`)...)
+	h.finish(append(text, tagEnds[coding]...))
+}
+
+// clientHas finds out from the values of If-None-Match whether the client has the content, and in
+// which coding: the one it would get now, if it has that. Having it in any is as
+// good. Tags are compared weakly, as RFC 9110 says: a compressing proxy on the
+// way may have weakened them.
+func clientHas(tags []string, etag string, now codings.Coding) (coding codings.Coding, ok bool) {
+	for _, value := range tags {
+		for tag := range strings.SplitSeq(value, ",") {
+			tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/")
+			in, known := tagged(tag, etag)
+			if tag == "*" || known && in == now {
+				return now, true
+			}
+			if known && !ok {
+				coding, ok = in, true
+			}
+		}
+	}
+	return coding, ok
+}
+
+// tagged tells in which coding a tag is the content's.
+func tagged(tag, etag string) (codings.Coding, bool) {
+	end, ok := strings.CutPrefix(tag, strings.TrimSuffix(strings.TrimPrefix(etag, "W/"), `"`))
+	if !ok || etag == "" {
+		return 0, false
+	}
+	for coding, tagEnd := range tagEnds {
+		if end == tagEnd {
+			return codings.Coding(coding), true
+		}
+	}
+	return 0, false
+}
+
+// setVary names the request headers that choose between answers of one URL: those of the
+// interface, and our own.
+func (rs *responder) setVary(h *headers, own string, session bool) {
+	text := h.begin("Vary")
+	if own != "" {
+		text = append(append(text, own...), ", "...)
+	}
+	text = append(text, "Accept-Encoding"...)
+	if session {
+		text = append(text, ", "+SessionHeader...)
+	}
+	if rs.byOrigin {
+		text = append(text, ", Origin"...)
+	}
+	h.finish(text)
 }
 
 const (
@@ -84,10 +141,11 @@ const (
 )
 
 // Codings in the order they are preferred in where the client has no
-// preference. br makes the least of a body, but takes seven times as long as
+// preference. br makes the least of a short body, but takes seven times as long as
 // zstd: 0.5 ms for a list of validators, 17 ms for all delegations, and 70 ms for 2 MB.
 var (
 	preferred         = [...]codings.Coding{codings.Brotli, codings.Zstd, codings.Gzip, codings.Identity}
+	preferredForLong  = [...]codings.Coding{codings.Zstd, codings.Brotli, codings.Gzip, codings.Identity}
 	preferredForLarge = [...]codings.Coding{codings.Zstd, codings.Gzip, codings.Brotli, codings.Identity}
 )
 
@@ -128,13 +186,6 @@ func readAccepted(values []string) accepted {
 		}
 	}
 	return a
-}
-
-// WantsGzip tells whether a client would rather have gzip than the plain text, by the values
-// of Accept-Encoding.
-func WantsGzip(values []string) bool {
-	a := readAccepted(values)
-	return a[codings.Gzip] > 0 && a[codings.Gzip] >= a[codings.Identity]
 }
 
 func codingOf(name string) (coding codings.Coding, known bool) {
@@ -178,6 +229,12 @@ func readWeight(parameter string) (thousandths int, ok bool) {
 // fullWeight is that of what is named without one.
 const fullWeight = 1000
 
+// choose chooses the coding for a content. One that is long has brotli only once it is asked for again.
+func (a accepted) choose(c *cache.Content) codings.Coding {
+	once := len(c.Body) >= codings.Long && !c.Again() && c.Made[codings.Brotli].Load() == nil
+	return a.best(len(c.Body), once)
+}
+
 // best chooses the coding for a body of so many bytes. Where br takes long it is for
 // bodies that are asked for again, and not for one that may be the answer to this
 // request alone (once): any client can ask for any number of those. A client that
@@ -187,8 +244,11 @@ func (a accepted) best(size int, once bool) codings.Coding {
 		return codings.Identity
 	}
 	order := preferred
-	if size >= largeBody || once {
+	switch {
+	case size >= largeBody || once:
 		order = preferredForLarge
+	case size >= codings.Long:
+		order = preferredForLong
 	}
 	if once && a[codings.Identity] > 0 {
 		a[codings.Brotli] = 0
@@ -200,59 +260,4 @@ func (a accepted) best(size int, once bool) codings.Coding {
 		}
 	}
 	return best
-}
-
-// Preference gives the weight of a media type in the values of Accept (RFC 9110), in
-// thousandths: that of the most specific range it is in. named tells whether a range has
-// its very name. Without such a header every type has the full weight. What is malformed
-// is passed over.
-func Preference(values []string, typ string) (weight int, named bool) {
-	if len(values) == 0 {
-		return fullWeight, false
-	}
-	whole, _, _ := strings.Cut(typ, "/")
-	ranges, best := [...]string{"*/*", whole + "/*", typ}, -1
-	for _, value := range values {
-		for member := range splitList(value) {
-			name, parameters, _ := strings.Cut(member, ";")
-			told, ok := weightIn(parameters)
-			for rank := max(best, 0); ok && rank < len(ranges); rank++ {
-				if strings.EqualFold(strings.TrimSpace(name), ranges[rank]) && (rank > best || told > weight) {
-					best, weight = rank, told
-				}
-			}
-		}
-	}
-	return weight, best == len(ranges)-1
-}
-
-// weightIn reads the weight among the parameters of a range.
-func weightIn(parameters string) (thousandths int, ok bool) {
-	for p := range strings.SplitSeq(parameters, ";") {
-		if p = strings.TrimSpace(p); len(p) > 1 && p[0]|0x20 == 'q' && p[1] == '=' {
-			return readWeight(p)
-		}
-	}
-	return fullWeight, true
-}
-
-// splitList gives the members of a list. A comma within quotes is none of the list's.
-func splitList(value string) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		start, quoted := 0, false
-		for i := 0; i < len(value); i++ {
-			switch {
-			case value[i] == '\\' && quoted:
-				i++
-			case value[i] == '"':
-				quoted = !quoted
-			case value[i] == ',' && !quoted:
-				if !yield(value[start:i]) {
-					return
-				}
-				start = i + 1
-			}
-		}
-		yield(value[start:])
-	}
 }

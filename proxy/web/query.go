@@ -1,7 +1,11 @@
 package web
 
 import (
+	"context"
+	"maps"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -63,4 +67,31 @@ func WithQuery(r *http.Request, query string) *http.Request {
 	u.RawQuery = query
 	edited.URL, edited.RequestURI = &u, u.RequestURI()
 	return &edited
+}
+
+// A Taking says of a parameter of a query, whose name is decoded, as what it is taken from the request, "" for
+// not, or what is to stand in its place, "" for itself.
+type Taking func(name, rawValue string) (as, instead string)
+
+// Without is the request without the parameters that are for this server alone: no node, no key of the cache
+// and no log has them. Taken gives them.
+func Without(r *http.Request, takings ...Taking) *http.Request {
+	taken := url.Values{}
+	maps.Copy(taken, Taken(r))
+	query, found := EditQuery(r.URL.RawQuery, func(name, rawValue string) (instead string, found bool) {
+		for _, take := range takings {
+			as, instead := take(name, rawValue)
+			if as != "" {
+				taken[as] = append(slices.Clip(taken[as]), Unescape(rawValue))
+			}
+			if as != "" || instead != "" {
+				return instead, true
+			}
+		}
+		return "", false
+	})
+	if !found {
+		return r
+	}
+	return WithQuery(r.WithContext(context.WithValue(r.Context(), takenKey{}, taken)), query)
 }

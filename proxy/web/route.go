@@ -17,7 +17,7 @@ const (
 	MinHeightHeader = "X-Min-Block-Height"
 	EVMBlockHeader  = "X-Evm-Block"
 	MinEVMHeader    = "X-Min-Evm-Block"
-	SessionHeader   = "X-Session"       // a token of package session
+	SessionHeader   = "X-Session"       // a Token
 	ResetHeader     = "X-Session-Reset" // the chain was set back behind the token of the request
 	RequestIDHeader = "X-Request-Id"
 	UnknownHeader   = "X-Unknown-Parameters" // names of the query that were ignored, and were probably meant

@@ -6,32 +6,32 @@
 //
 //  1. conn.go wraps the client's connection, so that an answer leaves in one
 //     system call;
-//  2. handle.go gives the request an id and a record, refuses what is too large,
-//     asks package limits whether the client's address may ask, and calls the
-//     interface's handler;
-//  3. the handler may ask for a key (admission.go), for a place to wait for a block,
-//     and (handle.go) for a deadline without a timer until a caller waits for it, and
-//     whether the client wants no cached answer;
+//  2. handle.go gives the request an id and a record, which seen.go tells what its client has
+//     seen of the chain, asks package limits whether the client's address may ask,
+//     refuses what is too large, and calls the interface's handler;
+//  3. the handler may ask for a key, for memory for a body, and for a deadline without a
+//     timer until a caller waits for it;
 //  4. answer.go writes what came through the cache, and says how old it is and how
-//     long it serves; etag.go finds out whether the client has it already, and
-//     negotiate.go in which coding it is sent, and which media type is preferred;
+//     long it serves; negotiate.go finds out whether the client has it already, and
+//     in which coding it is sent;
 //  5. failure.go turns an error into a status and a public text, which the
 //     interface renders in its own form;
-//  6. package record takes the record.
+//  6. handle.go hands the record to package record.
 //
-// multiplexed.go notes how a client of HTTP/2 takes its answers. lane.go is what the
-// fast lane, which answers before all this, has to do with it. uncached.go writes what
-// did not come through the cache. cors.go tells browsers which pages may read the
-// answers. route.go is how an interface names its paths to
-// package proxy, which mounts them.
+// admission.go puts keys and limits in force, and has clients that are served on, by streams, pay.
+// exchange.go does for other protocols what handle.go does for HTTP.
+// idle.go tells which clients are idle and which do not read. multiplexed.go notes how
+// a client of HTTP/2 takes its answers. lane.go is what the fast lane, which answers
+// before all this, has to do with it. uncached.go writes what did not come through the
+// cache. cors.go tells browsers which pages may read the answers. route.go is how an
+// interface names its paths to package proxy, which mounts them.
 package web
 
 import (
 	"cmp"
 	"io"
 	"log/slog"
-	"net/http"
-	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -52,7 +52,6 @@ type Options struct {
 
 	PublicURL     string   // scheme and host of the URLs in answers; "" takes those of the request
 	CORSOrigins   []string // whose pages may read the answers: exact origins, "*" for any, "none"; default "*"
-	Resettable    bool     // the chain may begin anew: no answer is called immutable
 	SessionCookie bool     // browsers keep their session in a cookie
 	HeightHeaders []string // beside X-Block-Height, by which clients ask for a height and are told one; pages may use them
 
@@ -74,11 +73,13 @@ type Stack struct {
 	*responder
 	cors
 
+	Admission *limits.Admission // which clients may ask
+	Recorder  *record.Recorder  // takes the records of requests
+
 	o         Options
-	admission *limits.Admission
-	recorder  *record.Recorder
 	incoming  *limits.Places // bytes of the bodies of requests
 	announced announced
+	leaving   atomic.Bool // this process is about to end
 }
 
 // New fills in the defaults. Bodies keeps the bodies of answers in their codings, and has the
@@ -87,19 +88,33 @@ func New(o Options, bodies memory) *Stack {
 	o = o.WithDefaults()
 	cors := newCORS(o.CORSOrigins, o.HeightHeaders)
 	s := &Stack{
-		responder: &responder{bodies: bodies, byOrigin: cors.vary != nil, resettable: o.Resettable},
+		responder: &responder{bodies: bodies, byOrigin: cors.differs()},
 		cors:      cors,
 		o:         o,
-		admission: limits.New(o.SharedLimits, o.Logger, o.Registerer),
-		recorder: record.New(record.Options{
+		Admission: limits.New(o.SharedLimits, o.Logger, o.Registerer),
+		Recorder: record.New(record.Options{
 			AccessLog: o.AccessLog, OnlyFailures: o.OnlyFailures, SkipLog: o.SkipLog, Logger: o.Logger, Registerer: o.Registerer, Tracing: o.Tracing,
 		}),
 	}
-	s.incoming = newBodies(s.admission, bodies)
-	s.SetKeys(o.Keys)
-	s.SetLimits(o.Limits)
+	s.Admission.SetKeys(o.Keys)
+	s.Admission.Limits.Store(&o.Limits)
+	if bodies == nil { // nothing is kept
+		s.incoming = s.Admission.NewBodies(maxBodies, bodyShare, nil)
+	} else {
+		s.incoming = s.Admission.NewBodies(int(min(maxBodies, bodies.MemoryBytes()/4)), bodyShare, bodies)
+	}
 	return s
 }
+
+// LargestBody is the longest body of a request in JSON, in bytes.
+const LargestBody = 1 << 20
+
+// bodyShare has room for the longest body of any: a message of 10 MiB of gRPC-Web in base64.
+const bodyShare = 14 << 20
+
+// maxBodies bounds the bytes that the bodies of all requests take while they come and
+// while they are worked on. They take a quarter of the memory for answers at most, or bodyShare.
+const maxBodies = 32 << 20
 
 // Gauge registers a measure that is read when it is asked for, under
 // tipcache_proxy_ and the name.
@@ -117,26 +132,4 @@ func (o Options) WithDefaults() Options {
 		o.CORSOrigins = []string{anyOrigin}
 	}
 	return o
-}
-
-// BaseURL is the public address if one is configured, else where the client
-// has just found the server; "" if that cannot be told.
-func (s *Stack) BaseURL(r *http.Request) string {
-	switch {
-	case s.o.PublicURL != "":
-		return strings.TrimSuffix(s.o.PublicURL, "/")
-	case !isHost(r.Host):
-		return ""
-	case r.TLS != nil:
-		return "https://" + r.Host
-	default:
-		return "http://" + r.Host
-	}
-}
-
-// isHost keeps what a URL could not hold out of ours: the Host header is the
-// client's.
-func isHost(host string) bool {
-	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:[]"
-	return host != "" && len(host) < 260 && strings.Trim(host, allowed) == ""
 }

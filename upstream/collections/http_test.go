@@ -2,6 +2,7 @@ package collections_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
@@ -268,6 +270,9 @@ func TestAStoresGoingAndComingIsToldOnce(t *testing.T) {
 			t.Errorf("lost %v: %v", lost, err)
 		}
 	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	collections.NewWatch(s, prometheus.NewRegistry()).Run(ctx) // it cannot tell how far it is counted, which is no loss
 	for _, said := range []string{`level=WARN msg="origin lost" origin="collection store http://127.0.0.1`, "status 502", `level=INFO msg="origin back"`} {
 		if n := strings.Count(log.String(), said); n != 1 {
 			t.Errorf("%q is said %d times:\n%s", said, n, log.String())

@@ -24,18 +24,12 @@ const maxProblems = 20
 // byteOrderMark may stand before the first line: some editors put it there.
 const byteOrderMark = "\xef\xbb\xbf"
 
-// ReadJSONL reads one collection a line, a JSON object with the documented
-// field names: collectionAddress, assetCount, licensesCount,
-// raisedDisputeCount, cancelledDisputeCount, judgedDisputeCount,
-// resolvedDisputeCount, createdAt and updatedAt, each of them exactly once. A
-// collectionMetadata is ignored, so that what a store answered can be imported
-// again; any other field is refused. Blank lines are skipped.
+// ReadJSONL reads one collection a line, a JSON object with each of the documented fields exactly
+// once. A collectionMetadata is ignored, so that what a store answered can be imported again; any
+// other field is refused. Blank lines are skipped.
 //
-// After the first line that is refused none is given any more, but the rest is
-// read: the sequence ends with an error that joins up to 20, each of which tells
-// the line and the field:
-//
-//	line 17: assetCount: must not be negative
+// After the first line that is refused none is given any more, but the rest is read: the sequence
+// ends with an error that joins up to 20, such as "line 17: assetCount: must not be negative".
 func ReadJSONL(r io.Reader) iter.Seq2[Collection, error] {
 	return func(yield func(Collection, error) bool) {
 		lines := bufio.NewScanner(r)

@@ -16,8 +16,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// Options are common to the drivers. The zero value of each field means the
-// default it documents.
+// Options are common to the drivers. A zero field means the default it documents.
 type Options struct {
 	Timeout     time.Duration         // the longest a List or Ping may take; 0 is 5 s
 	Connections int                   // the most connections at once; 0 is 4. The one that leads comes on top
@@ -51,8 +50,7 @@ const OriginName = "the collection store"
 type Driver interface {
 	// List answers a query whose bounds were checked, from one moment's state.
 	List(ctx context.Context, q Query) (Page, error)
-	// Load upserts all of the sequence, or nothing. Of an address that comes
-	// several times the last counts.
+	// Load upserts all of the sequence, or nothing. Of each address the last counts.
 	Load(ctx context.Context, all iter.Seq2[Collection, error]) error
 
 	// The methods for indexers are those of Store, without bounds of time.
@@ -75,18 +73,28 @@ type Store struct {
 	name    string
 	driver  Driver
 	timeout time.Duration
-	metrics *metrics
+	seconds *prometheus.HistogramVec // of List, by result
 	outage  *upstream.Outage
 }
 
 // New makes a Store of a driver. The name is for logs and holds no credentials.
 func New(name string, d Driver, o Options) (*Store, error) {
 	o = o.WithDefaults()
-	m, err := newMetrics(o.Registerer)
-	if err != nil {
+	s := &Store{name: name, driver: d, timeout: o.Timeout, outage: upstream.NewOutage(o.Logger, "collection store "+name)}
+	s.seconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name:    "tipcache_collections_list_duration_seconds",
+		Help:    "Time the collection store took for a page, by result.",
+		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
+
+		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
+	}, []string{"result"})
+	if o.Registerer == nil {
+		return s, nil
+	}
+	if err := o.Registerer.Register(s.seconds); err != nil {
 		return nil, fmt.Errorf("collections: registering metrics: %w", err)
 	}
-	return &Store{name: name, driver: d, timeout: o.Timeout, metrics: m, outage: upstream.NewOutage(o.Logger, "collection store "+name)}, nil
+	return s, nil
 }
 
 // Name names the store in logs. It holds no credentials.
@@ -98,7 +106,7 @@ func (s *Store) List(ctx context.Context, q Query) (page Page, err error) {
 	ctx, span := upstream.StartSpan(ctx, "collections.list")
 	began := time.Now()
 	defer func() {
-		s.metrics.observe(time.Since(began), err)
+		s.seconds.WithLabelValues(result(err)).Observe(time.Since(began).Seconds())
 		if span.IsRecording() {
 			span.SetAttributes(attribute.String("tipcache.store", s.name),
 				attribute.Int("tipcache.items", len(page.Items)), attribute.Int64("tipcache.total", page.Total))
@@ -108,19 +116,27 @@ func (s *Store) List(ctx context.Context, q Query) (page Page, err error) {
 	if q, err = q.normal(); err != nil {
 		return Page{}, err
 	}
-	err = s.within(ctx, func(ctx context.Context) error {
-		page, err = s.driver.List(ctx, q)
-		return err
-	})
-	return page, err
+	return within(ctx, s, func(ctx context.Context) (Page, error) { return s.driver.List(ctx, q) })
+}
+
+// result is the label of an outcome.
+func result(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	if errors.Is(err, context.Canceled) {
+		return "canceled"
+	}
+	return cmp.Or(upstream.KindOf(err).String(), "refused")
 }
 
 // within bounds a read by the store's timeout, and tells the log once that the
 // store is lost, and once that it is back. A store that is busy is neither.
-func (s *Store) within(ctx context.Context, read func(context.Context) error) error {
+func within[T any](ctx context.Context, s *Store, read func(context.Context) (T, error)) (T, error) {
 	bounded, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	err := givenUp(ctx, read(bounded))
+	found, err := read(bounded)
+	err = givenUp(ctx, err)
 	switch upstream.KindOf(err) {
 	case upstream.Unreachable, upstream.Timeout, upstream.BadAnswer:
 		s.outage.Begin(err)
@@ -128,18 +144,19 @@ func (s *Store) within(ctx context.Context, read func(context.Context) error) er
 	if err == nil {
 		s.outage.End()
 	}
-	return err
+	return found, err
 }
 
 // Ping asks the store for a sign of life. Its errors are those of List.
-func (s *Store) Ping(ctx context.Context) error { return s.within(ctx, s.driver.Ping) }
+func (s *Store) Ping(ctx context.Context) error {
+	_, err := within(ctx, s, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.driver.Ping(ctx) })
+	return err
+}
 
-// Import adds the collections, or replaces those of the same address: all of
-// them, or none when the sequence ends with an error, which is then returned as
-// it is. Of an address that comes several times the last counts. Readers see
-// the store as it was until all is in. It returns how many collections the
-// sequence had, and lasts as long as the context lets it. A collection that
-// ReadJSONL would refuse is refused here as well.
+// Import adds the collections, or replaces those of the same address, the last of which counts: all
+// of them, or none when the sequence ends with an error, which is then returned, or has a
+// collection that ReadJSONL would refuse. Readers see the store as it was until all is in. It
+// returns how many collections the sequence had.
 func (s *Store) Import(ctx context.Context, all iter.Seq2[Collection, error]) (n int, err error) {
 	var refused error
 	err = s.driver.Load(ctx, func(yield func(Collection, error) bool) {
@@ -168,8 +185,7 @@ func (s *Store) Import(ctx context.Context, all iter.Seq2[Collection, error]) (n
 // Close waits for what is under way in the store and lets go of it.
 func (s *Store) Close() error { return s.driver.Close() }
 
-// givenUp returns context.Canceled where the caller has cancelled ctx: what failed
-// then, failed for that reason.
+// givenUp returns context.Canceled where the caller has cancelled ctx, and so had it fail.
 func givenUp(ctx context.Context, err error) error {
 	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return context.Canceled

@@ -2,28 +2,39 @@ package collections
 
 import (
 	"context"
-	"log/slog"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// A Watch knows how far a store has come, by whatever process it is filled: this one, another,
-// or a command.
+// A Mark is how far a store has come.
+type Mark struct {
+	Generation int64         // as in Page
+	Total      int64         // collections there are
+	Cursor     ledger.Cursor // the last block counted; zero for none
+}
+
+// Mark returns how far the store has come. It is cheap enough to be asked for
+// every second, and its errors are those of List, or ErrNotIndexed.
+func (s *Store) Mark(ctx context.Context) (Mark, error) { return within(ctx, s, s.driver.Mark) }
+
+// A Watch knows how far a store has come, by whatever process it is filled.
 type Watch struct {
-	store  *Store
-	outage *upstream.Outage
-	mark   atomic.Pointer[Mark]          // nil until known
-	moved  atomic.Pointer[chan struct{}] // closed, and replaced, when the mark has changed
-	past   history
+	store *Store
+	mark  atomic.Pointer[Mark]          // nil until known
+	moved atomic.Pointer[chan struct{}] // closed, and replaced, when the mark has changed
+	past  history
 }
 
 // NewWatch registers its metrics.
-func NewWatch(store *Store, log *slog.Logger, registry prometheus.Registerer) *Watch {
-	w := &Watch{store: store, outage: upstream.NewOutage(log, "collection store "+store.Name())}
+func NewWatch(store *Store, registry prometheus.Registerer) *Watch {
+	w := &Watch{store: store}
 	moved := make(chan struct{})
 	w.moved.Store(&moved)
 	registry.MustRegister(w) // its names are its own
@@ -32,34 +43,18 @@ func NewWatch(store *Store, log *slog.Logger, registry prometheus.Registerer) *W
 
 const watchInterval = 500 * time.Millisecond
 
-// Run looks again and again until ctx ends. While the store is silent, what was
-// seen last stays.
+// Run looks again and again until ctx ends. While the store is silent, what was seen last stays.
 func (w *Watch) Run(ctx context.Context) {
-	tick := time.NewTicker(watchInterval)
-	defer tick.Stop()
-	for {
-		w.look(ctx)
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
+	for more := true; more; more = upstream.Sleep(ctx, watchInterval) == nil {
+		m, err := w.store.Mark(ctx)
+		if err != nil {
+			continue // a store that is lost has told the log; another has no mark
 		}
-	}
-}
-
-func (w *Watch) look(ctx context.Context) {
-	m, err := w.store.Mark(ctx)
-	if err != nil {
-		if ctx.Err() == nil {
-			w.outage.Begin(err)
+		w.past.note(m)
+		if before := w.mark.Swap(&m); before == nil || *before != m {
+			moved := make(chan struct{})
+			close(*w.moved.Swap(&moved))
 		}
-		return
-	}
-	w.outage.End()
-	w.past.note(m)
-	if before := w.mark.Swap(&m); before == nil || *before != m {
-		moved := make(chan struct{})
-		close(*w.moved.Swap(&moved))
 	}
 }
 
@@ -103,4 +98,42 @@ func (w *Watch) Collect(samples chan<- prometheus.Metric) {
 		samples <- prometheus.MustNewConstMetric(blockDesc, prometheus.GaugeValue, float64(m.Cursor.Block))
 		samples <- prometheus.MustNewConstMetric(behindDesc, prometheus.GaugeValue, time.Since(m.Cursor.Time).Seconds())
 	}
+}
+
+// maxHistory is how many generations of a store are remembered.
+const maxHistory = 1024
+
+// A history is which block a store had counted in each of its last generations.
+type history struct {
+	mu    sync.Mutex
+	marks []Mark // one for each generation, in their order
+}
+
+// note takes in a mark. A store with a lower generation than before is another one.
+func (h *history) note(m Mark) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	last := len(h.marks) - 1
+	if last >= 0 && m.Generation < h.marks[last].Generation {
+		h.marks, last = nil, -1
+	}
+	if last >= 0 && m.Generation == h.marks[last].Generation {
+		h.marks[last] = m
+		return
+	}
+	if h.marks = append(h.marks, m); len(h.marks) > maxHistory {
+		h.marks = slices.Delete(h.marks, 0, len(h.marks)-maxHistory)
+	}
+}
+
+// counted is the last block known to be counted in a generation, 0 for none.
+func (h *history) counted(generation int64) (block int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, m := range slices.Backward(h.marks) {
+		if m.Generation <= generation {
+			return m.Cursor.Block
+		}
+	}
+	return 0
 }

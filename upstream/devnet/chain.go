@@ -11,10 +11,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet/story"
 )
 
-// rememberedBlocks is for how many blocks the time of the commit is kept. Older
-// times are extrapolated: nothing but the newest is compared to the clock.
-const rememberedBlocks = 256
-
 // A chain makes blocks. What the REST API tells of them is up to the dialect.
 type chain struct {
 	id       string
@@ -25,30 +21,34 @@ type chain struct {
 	evmStart int64         // the block of the execution client that it carries
 	cosmos   *cosmos.Chain // nil in the dialect of Story
 	story    *story.Chain  // nil in the other
+	staking  *state.Chain  // of either
 
 	notice                 // of blocks
 	committed atomic.Int64 // can be read
 	proposed  atomic.Int64 // shown by /status
 	halted    atomic.Bool
 
-	mu    sync.Mutex // held while the chain moves
-	forks []int64    // the heights that the chain was set back to, in order
-	times [rememberedBlocks]time.Time
+	mu    sync.Mutex  // held while the chain moves
+	forks []int64     // the heights that the chain was set back to, in order
+	times []time.Time // of the commits from the first height on
 
-	quit context.CancelFunc
-	done chan struct{}
+	quit     context.CancelFunc
+	producer sync.WaitGroup
 }
 
 func newChain(o Options) *chain {
-	c := &chain{id: o.ChainID, seed: o.Seed, interval: o.Interval, lead: max(0, o.StatusLead), first: o.StartHeight, done: make(chan struct{})}
+	c := &chain{id: o.ChainID, seed: o.Seed, interval: o.Interval, lead: max(0, o.StatusLead), first: o.StartHeight}
+	size := state.Options{ChainID: o.ChainID, Seed: o.Seed, Validators: o.Validators, Delegators: o.Delegators, Turnover: o.Turnover}
 	if o.Dialect == Cosmos {
-		c.cosmos = cosmos.NewChain(cosmos.Options{ChainID: o.ChainID, Seed: o.Seed, Delegators: o.Delegators})
+		c.cosmos = cosmos.NewChain(size)
+		c.staking = &c.cosmos.Chain
 	} else {
-		c.story = story.NewChain(story.Options{ChainID: o.ChainID, Seed: o.Seed, Validators: o.Validators, Delegators: o.Delegators, Turnover: o.Turnover})
+		c.story = story.NewChain(size)
+		c.staking = &c.story.Chain
 	}
 	c.committed.Store(o.StartHeight)
 	c.proposed.Store(o.StartHeight)
-	c.times[o.StartHeight%rememberedBlocks] = time.Now()
+	c.times = []time.Time{time.Now()}
 	return c
 }
 
@@ -62,21 +62,17 @@ func (c *chain) hash(what string, h int64) []byte {
 func (c *chain) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	c.quit = cancel
-	go func() {
-		defer close(c.done)
-		if c.interval > 0 {
-			c.produce(ctx)
-		}
-	}()
+	if c.interval > 0 {
+		c.producer.Go(func() { c.produce(ctx) })
+	}
 }
 
 // stop ends it, if it was begun, and waits.
 func (c *chain) stop() {
-	if c.quit == nil {
-		return
+	if c.quit != nil {
+		c.quit()
 	}
-	c.quit()
-	<-c.done
+	c.producer.Wait()
 }
 
 func (c *chain) produce(ctx context.Context) {
@@ -88,9 +84,10 @@ func (c *chain) produce(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		if !c.propose() {
+		if c.halted.Load() {
 			continue
 		}
+		c.propose()
 		select {
 		case <-ctx.Done():
 			return
@@ -101,31 +98,21 @@ func (c *chain) produce(ctx context.Context) {
 }
 
 // propose shows the next block in /status, which a real node does before the
-// block can be read. It reports whether there is one.
-func (c *chain) propose() bool {
+// block can be read.
+func (c *chain) propose() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.halted.Load() {
-		return false
-	}
 	c.proposed.Store(c.committed.Load() + 1)
-	return true
 }
 
 func (c *chain) commit() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	height := c.committed.Load() + 1
-	c.times[height%rememberedBlocks] = time.Now()
+	c.times = append(c.times, time.Now())
 	c.committed.Store(height)
 	c.proposed.Store(max(c.proposed.Load(), height))
 	c.signal()
-}
-
-func (c *chain) advance(n int64) {
-	for range n {
-		c.commit()
-	}
 }
 
 // setBack takes the newest n blocks away. The blocks that come in their place have
@@ -134,6 +121,7 @@ func (c *chain) setBack(n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	height := max(1, c.committed.Load()-n)
+	c.times = c.times[:max(1, int64(len(c.times))-n)]
 	c.committed.Store(height)
 	c.proposed.Store(height)
 	c.forks = append(c.forks, height)
@@ -159,8 +147,7 @@ func (c *chain) height() int64 { return c.committed.Load() }
 func (c *chain) blockTime(h int64) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	newest := c.height()
-	known := max(c.first, newest-rememberedBlocks+1, min(h, newest))
-	interval := max(c.interval, time.Second)
-	return c.times[known%rememberedBlocks].Add(time.Duration(h-known-1) * interval).UTC()
+	from := c.height() - int64(len(c.times)) + 1 // the lowest height with a time
+	known := max(0, min(h-from, int64(len(c.times))-1))
+	return c.times[known].Add(time.Duration(h-from-known-1) * max(c.interval, time.Second)).UTC()
 }

@@ -220,12 +220,12 @@ func TestTheSamplesExist(t *testing.T) {
 	}
 }
 
-func TestRefusesSizesThatMakeNoSense(t *testing.T) {
-	for _, o := range []devnet.Options{{Validators: 3}, {Delegators: 2}, {StartHeight: -1}, {StartHeight: 1 << 40}, {Faults: devnet.Faults{Node: devnet.Fault{ErrorRate: 2}}}} {
-		if _, err := devnet.New(o); err == nil {
-			t.Errorf("%+v was accepted", o)
-		}
+func TestASizeThatIsTooSmallIsTheLeast(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1, Validators: 3, Delegators: 2, StartHeight: -1, Collections: -1})
+	if got := []int{len(d.Validators()), len(d.Delegators()), int(d.Height())}; !cmp.Equal(got, []int{8, 4, 1}) {
+		t.Errorf("%v validators, delegators and blocks", got)
 	}
+	get(t, d, "/staking/pool", 0)
 }
 
 // get reads one answer at a height, 0 for the latest, and wants a success.

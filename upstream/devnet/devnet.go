@@ -10,9 +10,7 @@ package devnet
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 )
@@ -27,7 +25,7 @@ type Options struct {
 	Validators  int           // default 71, at least 8
 	Turnover    int           // one in so many validators is missing from the list of validators, others at every block; default 0: none
 	Delegators  int           // delegations of the popular validator: default 1600, at least 4
-	StartHeight int64         // height at the start: default 1000, at most 20,000,000
+	StartHeight int64         // height at the start: default 1000; far above 20,000,000 amounts outgrow their type
 	Interval    time.Duration // between blocks: default 2 s; negative: only Advance makes blocks
 	StatusLead  time.Duration // how long /status shows a block before it can be read: default 36 ms; negative: none
 	KeepRecent  int64         // heights that stay readable: default 72,000
@@ -36,7 +34,6 @@ type Options struct {
 	StartTime  time.Time // of the execution block at the start: default in March 2026; later ones follow at the interval
 	EVMChainID uint64    // default DefaultEVMChainID
 	EVMRange   int64     // most blocks in one eth_getLogs: default 10,000
-	EVMRefusal Refusal   // how more is refused: default RefuseResults
 
 	NodeAddr     string // where to listen, default a free loopback port; also for the next five
 	CometAddr    string
@@ -45,50 +42,27 @@ type Options struct {
 	EVMAddr      string
 	ControlAddr  string
 
-	Faults Faults       // in force from the start
-	Logger *slog.Logger // nil discards
+	Faults Faults // in force from the start
 }
 
 // withDefaults replaces what was left out.
 func (o Options) withDefaults() Options {
 	o.Dialect = cmp.Or(o.Dialect, Story)
 	o.ChainID = cmp.Or(o.ChainID, "devnet-1")
-	o.Validators = cmp.Or(o.Validators, 71)
-	o.Delegators = cmp.Or(o.Delegators, 1600)
-	o.StartHeight = cmp.Or(o.StartHeight, 1000)
+	o.Validators = max(8, cmp.Or(o.Validators, 71))
+	o.Delegators = max(4, cmp.Or(o.Delegators, 1600))
+	o.StartHeight = max(1, cmp.Or(o.StartHeight, 1000))
 	o.Interval = cmp.Or(o.Interval, 2*time.Second)
 	o.StatusLead = cmp.Or(o.StatusLead, 36*time.Millisecond)
 	o.KeepRecent = cmp.Or(o.KeepRecent, 72_000)
-	o.Collections = cmp.Or(o.Collections, 500)
+	o.Collections = max(0, cmp.Or(o.Collections, 500))
 	o.EVMChainID = cmp.Or(o.EVMChainID, DefaultEVMChainID)
 	o.EVMRange = cmp.Or(o.EVMRange, 10_000)
-	o.EVMRefusal = cmp.Or(o.EVMRefusal, RefuseResults)
 	if o.StartTime.IsZero() {
 		o.StartTime = firstCollection.Add(historyBeforeStart)
 	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
 	return o
 }
-
-// validate refuses sizes that the cast of the chain does not fit in.
-func (o Options) validate() error {
-	switch {
-	case o.Validators < 8:
-		return fmt.Errorf("devnet: %d validators, need at least 8", o.Validators)
-	case o.Delegators < 4:
-		return fmt.Errorf("devnet: %d delegators, need at least 4", o.Delegators)
-	case o.StartHeight < 1 || o.StartHeight > maxStart:
-		return fmt.Errorf("devnet: start height %d, need 1 to %d", o.StartHeight, int64(maxStart))
-	case o.Collections < 0 || o.KeepRecent < 0:
-		return errors.New("devnet: a count is negative")
-	}
-	return o.Dialect.validate()
-}
-
-// maxStart is the highest start: far above it amounts outgrow their type.
-const maxStart = 20_000_000
 
 // A Devnet is one simulated chain with at least one node, an execution client, a
 // metadata provider and a control server. Its methods are safe for concurrent use.
@@ -99,26 +73,21 @@ type Devnet struct {
 	metadata *target
 	control  *target
 
-	mu      sync.Mutex
-	nodes   []*Node // the first is the main node
-	started bool
-	closed  bool
+	mu    sync.Mutex
+	nodes []*Node // the first is the main node
 }
 
 // New prepares a devnet. It listens and makes blocks from Start on.
 func New(o Options) (*Devnet, error) {
 	o = o.withDefaults()
-	if err := o.validate(); err != nil {
-		return nil, err
+	if o.Dialect != Story && o.Dialect != Cosmos {
+		return nil, fmt.Errorf("devnet: dialect %q, want %q or %q", o.Dialect, Story, Cosmos)
 	}
 	d := &Devnet{options: o, chain: newChain(o)}
 	d.metadata = newTarget(o.MetadataAddr, idleTimeout, newProvider(o))
 	d.control = newTarget(o.ControlAddr, 0, d.controlHandler())
-	d.nodes = []*Node{newNode(d.chain, o, NodeOptions{RESTAddr: o.NodeAddr, CometAddr: o.CometAddr, GRPCAddr: o.GRPCAddr, NoGRPC: o.NoGRPC})}
-	var err error
-	if d.evm, err = newEVM(d.chain, o); err != nil {
-		return nil, err
-	}
+	d.nodes = []*Node{newNode(d.chain, o)}
+	d.evm = newEVM(d.chain, o)
 	d.chain.evmStart = d.EVMStart()
 	if err := d.SetFaults(o.Faults); err != nil {
 		return nil, err
@@ -131,16 +100,10 @@ func New(o Options) (*Devnet, error) {
 func (d *Devnet) Start() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.started || d.closed {
-		return errors.New("devnet: started before")
-	}
 	if err := openAll(d.targets()...); err != nil {
 		return err
 	}
-	d.started = true
 	d.chain.start()
-	d.options.Logger.Info("devnet started", "chain", d.options.ChainID, "height", d.Height(),
-		"node", d.NodeURL(), "comet", d.CometURL(), "evm", d.EVMURL(), "metadata", d.MetadataURL(), "control", d.ControlURL())
 	return nil
 }
 
@@ -149,7 +112,7 @@ func (d *Devnet) Start() error {
 func (d *Devnet) targets() []*target {
 	all := []*target{d.evm.target, d.metadata, d.control}
 	for _, n := range d.nodes {
-		all = append(all, n.targets()...)
+		all = append(all, n.targets...)
 	}
 	return all
 }
@@ -157,24 +120,20 @@ func (d *Devnet) targets() []*target {
 // Close stops the chain and every server and waits for their goroutines.
 // Closing twice is harmless.
 func (d *Devnet) Close() error {
-	d.mu.Lock()
-	d.closed = true
-	d.mu.Unlock()
 	d.chain.stop()
 	closeAll(d.targets()...)
 	return nil
 }
 
-// AddNode starts another node of the same chain. It lives until Close of the
-// node or of the devnet, which must have been started.
-func (d *Devnet) AddNode(o NodeOptions) (*Node, error) {
+// AddNode starts another node of the same chain on free ports. It lives until Close of
+// the node or of the devnet, which must have been started.
+func (d *Devnet) AddNode() (*Node, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.started || d.closed {
-		return nil, errors.New("devnet: not running")
-	}
-	n := newNode(d.chain, d.options, o)
-	if err := openAll(n.targets()...); err != nil {
+	o := d.options
+	o.NodeAddr, o.CometAddr, o.GRPCAddr = "", "", ""
+	n := newNode(d.chain, o)
+	if err := openAll(n.targets...); err != nil {
 		return nil, err
 	}
 	d.nodes = append(d.nodes, n)
@@ -203,7 +162,11 @@ func (d *Devnet) ChainID() string { return d.options.ChainID }
 func (d *Devnet) Height() int64 { return d.chain.height() }
 
 // Advance makes n blocks at once, whether or not the chain is halted.
-func (d *Devnet) Advance(n int64) { d.chain.advance(n) }
+func (d *Devnet) Advance(n int64) {
+	for range n {
+		d.chain.commit()
+	}
+}
 
 // SetBack takes the newest n blocks away, of the execution client too, as when a
 // node is restored from a snapshot or a network is reset. The blocks that are made

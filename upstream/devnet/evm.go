@@ -1,10 +1,15 @@
 package devnet
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
+
+	"github.com/tidwall/gjson"
 )
 
 // DefaultEVMChainID is the identifier of the execution chain unless Options say
@@ -20,27 +25,21 @@ const (
 	GroupNFT        = "0x4709798FeA84C84ae2475fF0c25344115eE1529f"
 )
 
-// An EVM is the JSON-RPC endpoint of the chain's execution client. A range
-// past its head has no logs, which is no error.
+// An EVM is the JSON-RPC endpoint of the chain's execution client, with the methods that an
+// indexer needs. A range past its head has no logs, which is no error.
 type EVM struct {
 	chain   *chain
 	ledger  ledger
 	target  *target
 	chainID uint64
-	limits  atomic.Pointer[limits]
-	calls   *tally[string] // by method
+	most    atomic.Int64 // blocks in one eth_getLogs
 }
 
-// limits are how many blocks one eth_getLogs may span, and what more is answered.
-type limits struct {
-	blocks  int64
-	refusal rpcError
-}
-
-func newEVM(c *chain, o Options) (*EVM, error) {
-	evm := &EVM{chain: c, ledger: newLedger(o), chainID: o.EVMChainID, calls: newTally[string]()}
+func newEVM(c *chain, o Options) *EVM {
+	evm := &EVM{chain: c, ledger: newLedger(o), chainID: o.EVMChainID}
 	evm.target = newTarget(o.EVMAddr, idleTimeout, rpcHandler(evm.call))
-	return evm, evm.SetLimits(o.EVMRange, o.EVMRefusal)
+	evm.SetRange(o.EVMRange)
+	return evm
 }
 
 // EVM is the endpoint of the execution client.
@@ -62,35 +61,155 @@ func (e *EVM) Height() int64 {
 // SetFault puts a fault in force on the endpoint.
 func (e *EVM) SetFault(f Fault) error { return e.target.setFault(f) }
 
-// SetLimits changes how many blocks one eth_getLogs may span and how the endpoint
-// refuses more.
-func (e *EVM) SetLimits(blocks int64, r Refusal) error {
-	refusal, known := refusals[r]
-	switch {
-	case blocks < 1:
-		return fmt.Errorf("devnet: a limit of %d blocks", blocks)
-	case !known:
-		return fmt.Errorf("devnet: refusal %q, want -32005, -32602, -32000, 413 or 400", r)
+// SetRange changes how many blocks one eth_getLogs may span.
+func (e *EVM) SetRange(blocks int64) { e.most.Store(blocks) }
+
+// call answers a call of one of the methods.
+func (e *EVM) call(r rpcRequest) (json.RawMessage, *rpcError) {
+	first, second := gjson.GetBytes(r.Params, "0"), gjson.GetBytes(r.Params, "1")
+	switch r.Method {
+	case "eth_chainId":
+		return fmt.Appendf(nil, `"0x%x"`, e.chainID), nil
+	case "eth_blockNumber":
+		return fmt.Appendf(nil, `"0x%x"`, e.Height()), nil
+	case "eth_getBlockByNumber":
+		return e.header(e.block(first)), nil
+	case "eth_getLogs":
+		return e.logs(first)
+	case "eth_getCode":
+		if !e.exists(first.String(), e.block(second)) {
+			return encode("0x"), nil
+		}
+		return encode("0x363d3d373d3d3d363d73"), nil // the beginning of a proxy
+	case "eth_call":
+		return e.contractCall(first.Get("to").String(), first.Get("data").String(), e.block(second))
 	}
-	refusal.Message = strings.ReplaceAll(refusal.Message, "{blocks}", strconv.FormatInt(blocks, 10))
-	e.limits.Store(&limits{blocks, refusal})
-	return nil
+	return nil, evmFailure(-32601, "the method %s does not exist/is not available", r.Method)
 }
 
-// EVMStats are what an endpoint was asked since the start or the last reset.
-type EVMStats struct {
-	Requests int64            `json:"requests"`        // over HTTP, failed ones included
-	Calls    map[string]int64 `json:"calls,omitempty"` // by method; a batch has many
+func evmFailure(code int, format string, arguments ...any) *rpcError {
+	return &rpcError{Code: code, Message: fmt.Sprintf(format, arguments...)}
 }
 
-// Stats say what the endpoint was asked so far.
-func (e *EVM) Stats() EVMStats {
-	calls, _ := e.calls.snapshot()
-	return EVMStats{Requests: e.target.requests.Load(), Calls: calls}
+// block is the number that a parameter gives: the head unless it is one. Blocks are final at once.
+func (e *EVM) block(tag gjson.Result) int64 {
+	if n, err := strconv.ParseInt(tag.String(), 0, 64); err == nil {
+		return n
+	}
+	return e.Height()
 }
 
-// ResetStats forgets what the endpoint was asked.
-func (e *EVM) ResetStats() {
-	e.target.requests.Store(0)
-	e.calls.reset()
+// header leaves out what no client of the simulated chain reads.
+func (e *EVM) header(block int64) json.RawMessage {
+	if block > e.Height() {
+		return json.RawMessage("null")
+	}
+	bloom := [256]byte{}
+	for log := range e.ledger.logs(block, block) {
+		log.bloom(&bloom)
+	}
+	return fmt.Appendf(nil, `{"number":"0x%x","hash":%q,"parentHash":%q,"timestamp":"0x%x","logsBloom":"0x%x"}`,
+		block, e.hash(block), e.hash(block-1), e.ledger.time(block).Unix(), bloom[:])
+}
+
+// hash is the hash of a block, another one for each time that the chain was set back to
+// below it.
+func (e *EVM) hash(block int64) string {
+	what := "block"
+	if n := e.chain.forksBelow(block - e.ledger.start() + e.chain.first); n > 0 {
+		what += strconv.FormatInt(n, 10)
+	}
+	if e.target.currentFault().WrongHashes {
+		what += "wrong"
+	}
+	return numbered(e.ledger.hash(what, block), block)
+}
+
+// deployments are the blocks from which on the contracts exist.
+var deployments = map[string]int64{IPAssetRegistry: 901, LicensingModule: 913, DisputeModule: 927, GroupNFT: 940}
+
+// exists tells whether there is a contract, such as the account of an asset.
+func (e *EVM) exists(address string, block int64) bool {
+	for contract, from := range deployments {
+		if strings.EqualFold(address, contract) {
+			return block >= from
+		}
+	}
+	_, ok := e.ledger.find(address, block)
+	return ok
+}
+
+// The functions that can be called.
+const (
+	selectToken    = "0xfc0c546a" // token() of the account of an asset
+	selectDisputes = "0x564a565d" // disputes(uint256) of the DisputeModule
+)
+
+// contractCall calls a contract. Where there is none, nothing comes back.
+func (e *EVM) contractCall(to, input string, block int64) (json.RawMessage, *rpcError) {
+	a, isAccount := e.ledger.find(to, block)
+	id, isDispute := strings.CutPrefix(input, selectDisputes)
+	switch {
+	case !e.exists(to, block):
+		return encode("0x"), nil
+	case isAccount && input == selectToken:
+		return encode("0x" + numberWord(e.ledger.chainOf(a.collection)) + addressWord(collectionAddress(e.ledger.seed, a.collection)) + a.token()), nil
+	case strings.EqualFold(to, DisputeModule) && isDispute:
+		subject := numberWord(0) // of a dispute that there is not
+		if h, ok := e.ledger.disputeAbout(numberOf(id), block); ok && id == numberWord(uint64(h.dispute)) {
+			subject = addressWord(h.subject())
+		}
+		return encode("0x" + subject + strings.Repeat("0", 7*64)), nil // whom it is about, and more
+	}
+	return nil, evmFailure(3, "execution reverted")
+}
+
+// A filter is what an eth_getLogs asks for. It has lists alone, and they are not empty.
+type filter struct {
+	Address   []string   // any of these; nil: all
+	Topics    [][]string // for each position any of these
+	BlockHash string
+}
+
+func (f filter) matches(g evmLog) bool {
+	if f.Address != nil && !slices.Contains(f.Address, g.contract) || len(f.Topics) > len(g.topics) {
+		return false
+	}
+	for i, any := range f.Topics {
+		if !slices.Contains(any, g.topics[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func (e *EVM) logs(p gjson.Result) (json.RawMessage, *rpcError) {
+	var f filter
+	if err := json.Unmarshal(bytes.ToLower([]byte(p.Raw)), &f); err != nil {
+		return nil, evmFailure(-32602, "invalid arguments: %v", err)
+	}
+	from, to := e.block(p.Get("fromBlock")), e.block(p.Get("toBlock"))
+	if f.BlockHash != "" {
+		from = numberOf(f.BlockHash)
+		to = from
+	}
+	switch {
+	case f.BlockHash != "" && (from < 0 || from > e.Height() || e.hash(from) != f.BlockHash):
+		return nil, evmFailure(-32000, "unknown block")
+	case f.BlockHash == "" && e.target.currentFault().DropLogs:
+		return json.RawMessage("[]"), nil
+	case to-from >= e.most.Load():
+		return nil, evmFailure(-32005, "query returned more than 10000 results") // as some providers say, whatever the reason is
+	}
+	out, hash, hashed := []byte("["), "", int64(-1)
+	for log := range e.ledger.logs(from, min(to, e.Height())) {
+		if !f.matches(log) {
+			continue
+		}
+		if log.block != hashed {
+			hash, hashed = e.hash(log.block), log.block
+		}
+		out = append(log.appendTo(out, e.ledger, hash), ',')
+	}
+	return append(bytes.TrimSuffix(out, []byte(",")), ']'), nil
 }

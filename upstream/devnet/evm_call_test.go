@@ -60,7 +60,7 @@ func TestAccountsSayWhichTokenTheyAreOf(t *testing.T) {
 func TestTheDisputeModuleRemembersDisputes(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1, Collections: 60})
 	record := func(id, block string) string {
-		return result[string](t, d.EVMURL(), "eth_call", fmt.Sprintf(`{"to":%q,"input":"0x564a565d%s"},%q`, devnet.DisputeModule, strings.TrimPrefix(id, "0x"), block))
+		return result[string](t, d.EVMURL(), "eth_call", fmt.Sprintf(`{"to":%q,"data":"0x564a565d%s"},%q`, devnet.DisputeModule, strings.TrimPrefix(id, "0x"), block))
 	}
 	nobody := "0x" + strings.Repeat("0", 40)
 	begun := logs(t, d.EVMURL(), 0, d.EVMStart(), `,"topics":[["`+disputeRaised+`","`+disputeRaisedBy+`","`+taggedAsRelated+`"]]`)

@@ -1,29 +1,18 @@
 package devnet
 
 import (
-	"encoding/binary"
+	"encoding/hex"
 	"fmt"
-	"math/big"
-)
+	"strconv"
+	"strings"
 
-// A kind is something that can happen to an asset.
-type kind int
-
-const (
-	registered kind = iota
-	licensed
-	disputed
-	judged
-	cancelled
-	resolved
-	tagged      // as one that derives from an infringer: a dispute that no account raised
-	resolvedToo // as the dispute that tagged it
+	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
 // A happening is one transaction that concerns an asset.
 type happening struct {
 	asset
-	kind    kind
+	kind    string // as in logs.jsonl
 	block   int64
 	dispute int64 // identifier, for all that is about one
 }
@@ -38,9 +27,9 @@ const (
 // follow is what happens to an asset, the cause before what comes of it.
 func (l ledger) follow(a asset) []happening {
 	at := assetBlock(a.number)
-	all := []happening{{asset: a, kind: registered, block: at}}
+	all := []happening{{asset: a, kind: "registered", block: at}}
 	if a.digest[16]%4 == 0 {
-		all = append(all, happening{asset: a, kind: licensed, block: at + int64(a.digest[17])})
+		all = append(all, happening{asset: a, kind: "licensed", block: at + int64(a.digest[17])})
 	}
 	if isDisputed(a.number) {
 		all = append(all, l.dispute(a)...)
@@ -50,7 +39,7 @@ func (l ledger) follow(a asset) []happening {
 
 // amount is what a happening adds to its counter: one, or up to seven licenses.
 func (h happening) amount() int64 {
-	if h.kind != licensed {
+	if h.kind != "licensed" {
 		return 1
 	}
 	return 1 + int64(h.digest[20]%7)
@@ -64,22 +53,24 @@ const (
 
 func isDisputed(number int64) bool { return number%assetsPerDispute == firstDisputed }
 
-// fates are the ways that disputes go, in turn.
-var fates = [...][]kind{
-	{judged, tagged, resolved, resolvedToo}, {}, {cancelled}, {judged}, {judged, resolved}, {cancelled}, {judged, tagged}, {judged},
-}
+// fates are the ways that disputes go, in turn. What has a + happens to the asset that derives
+// from the disputed one: it is tagged, a dispute that no account raised.
+var fates = [...]string{"judged +tagged resolved +resolved", "", "cancelled", "judged", "judged resolved", "cancelled", "judged +tagged", "judged"}
 
 // dispute is the dispute about an asset. It has two identifiers: one for itself,
 // one for that of the asset registered just before, which derives from it.
 func (l ledger) dispute(a asset) []happening {
 	turn := a.number / assetsPerDispute
-	h := happening{asset: a, kind: disputed, block: assetBlock(a.number) + raisedAfter, dispute: 2*turn + 1}
+	h := happening{asset: a, kind: "raised", block: assetBlock(a.number) + raisedAfter, dispute: 2*turn + 1}
+	if turn%2 == 0 {
+		h.kind = "raised before the upgrade"
+	}
 	all := []happening{h}
-	for i, kind := range fates[turn%int64(len(fates))] {
-		h.kind = kind
+	for i, fate := range strings.Fields(fates[turn%int64(len(fates))]) {
 		h.block += 1 + int64(a.digest[24+i])
 		next := h
-		if kind >= tagged { // happens to the asset that derives from the disputed one
+		kind, derived := strings.CutPrefix(fate, "+")
+		if next.kind = kind; derived {
 			next.asset, next.dispute = l.asset(a.number-1), h.dispute+1
 		}
 		all = append(all, next)
@@ -97,16 +88,13 @@ func disputedBy(dispute int64) int64 {
 // for no collection.
 func (h happening) isStray() bool { return h.dispute%32 == 15 }
 
-// The contracts.
-var (
-	registryAddress  = mustAddress(IPAssetRegistry)
-	licensingAddress = mustAddress(LicensingModule)
-	disputeAddress   = mustAddress(DisputeModule)
-	groupsAddress    = mustAddress(GroupNFT)
-)
-
-// deployments are the blocks from which on they exist.
-var deployments = map[address]int64{registryAddress: 901, licensingAddress: 913, disputeAddress: 927, groupsAddress: 940}
+// subject is the address that a dispute is about.
+func (h happening) subject() string {
+	if h.isStray() {
+		return hexText(h.digest[:20])
+	}
+	return h.ip()
+}
 
 // The collections that are unlike others, by their index.
 const (
@@ -116,12 +104,12 @@ const (
 )
 
 // collectionAddress is the token contract of the i-th collection.
-func collectionAddress(seed uint64, i int) address {
+func collectionAddress(seed uint64, i int) string {
 	if i == groupsIndex {
-		return groupsAddress
+		return strings.ToLower(GroupNFT)
 	}
-	d := digest(seed, "collection", i)
-	return addressOf(d[12:])
+	d := state.Digest(seed, "collection", int64(i))
+	return hexText(d[12:])
 }
 
 // chainOf is the chain that the tokens of the i-th collection are on.
@@ -132,60 +120,53 @@ func (l ledger) chainOf(i int) uint64 {
 	return l.home
 }
 
-// ip is the account of an asset. Its number can be read from it.
-func (l ledger) ip(a asset) address {
-	ip := addressOf(a.digest[:])
-	binary.BigEndian.PutUint64(ip[12:], uint64(a.number)^l.mask)
-	return ip
+// The number of an asset or a block can be read from the last 8 bytes of its account or hash.
+
+func numbered(text string, n int64) string { return fmt.Sprintf("%s%016x", text[:len(text)-16], n) }
+
+func numberOf(text string) int64 {
+	n, err := strconv.ParseInt(text[max(0, len(text)-16):], 16, 64)
+	if err != nil {
+		return -1
+	}
+	return n
 }
 
+// ip is the account of an asset.
+func (a asset) ip() string { return numbered(hexText(a.digest[:20]), a.number) }
+
 // find is the asset with an account, if it is registered by a block.
-func (l ledger) find(ip address, block int64) (asset, bool) {
-	n := int64(binary.BigEndian.Uint64(ip[12:]) ^ l.mask)
+func (l ledger) find(ip string, block int64) (asset, bool) {
+	n := numberOf(ip)
 	if n < 0 || n > block || assetBlock(n) > block || l.count == 0 {
 		return asset{}, false
 	}
 	a := l.asset(n)
-	return a, l.ip(a) == ip
+	return a, strings.EqualFold(a.ip(), ip)
 }
 
 // token is the identifier of the asset within its collection. Some are large.
-func (a asset) token() word {
+func (a asset) token() string {
 	if a.number%50 == 7 {
-		return a.digest
+		return hex.EncodeToString(a.digest[:])
 	}
 	return numberWord(uint64(a.number) + 1)
 }
 
-// name is what the registry calls an asset.
-func (l ledger) name(a asset) string {
-	id := a.token()
-	return fmt.Sprintf("%d: Collection %d #%d", l.chainOf(a.collection), a.collection, new(big.Int).SetBytes(id[:]))
-}
-
-// subject is the address that a dispute is about.
-func (l ledger) subject(h happening) address {
-	if h.isStray() {
-		return addressOf(h.digest[:])
-	}
-	return l.ip(h.asset)
-}
-
 // disputeAbout is how the dispute with an identifier came up by a block, if it did.
 func (l ledger) disputeAbout(id, block int64) (happening, bool) {
-	if id < 1 || id > block || l.count == 0 {
-		return happening{}, false
-	}
-	for _, h := range l.follow(l.asset(disputedBy(id))) {
-		if h.dispute == id && h.block <= block {
-			return h, true
+	if id >= 1 && id <= block && l.count > 0 {
+		for _, h := range l.follow(l.asset(disputedBy(id))) {
+			if h.dispute == id && h.block <= block {
+				return h, true
+			}
 		}
 	}
 	return happening{}, false
 }
 
 // hash is a digest that stands for some thing of the chain.
-func (l ledger) hash(what string, i int64) word { return digest(l.seed, "evm "+what, int(i)) }
-
-// transactionHash names the i-th transaction of a block.
-func (l ledger) transactionHash(block, i int64) word { return l.hash("transaction", block<<16|i) }
+func (l ledger) hash(what string, i int64) string {
+	d := state.Digest(l.seed, "evm "+what, i)
+	return hexText(d[:])
+}

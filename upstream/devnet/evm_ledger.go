@@ -5,6 +5,9 @@ import (
 	"iter"
 	"slices"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
 // How the history of the execution chain is paced.
@@ -26,17 +29,12 @@ type ledger struct {
 	seed     uint64
 	count    int // of collections
 	home     uint64
-	mask     uint64 // hides numbers in addresses and hashes
 	started  time.Time
 	interval time.Duration
 }
 
 func newLedger(o Options) ledger {
-	mask := digest(o.Seed, "mask", 0)
-	l := ledger{
-		seed: o.Seed, count: o.Collections, home: o.EVMChainID, mask: binary.BigEndian.Uint64(mask[:]) >> 2,
-		started: o.StartTime.UTC().Truncate(time.Second), interval: o.Interval,
-	}
+	l := ledger{seed: o.Seed, count: o.Collections, home: o.EVMChainID, started: o.StartTime.UTC().Truncate(time.Second), interval: o.Interval}
 	if l.interval < 0 { // blocks come by hand
 		l.interval = 2 * time.Second
 	}
@@ -68,7 +66,7 @@ type asset struct {
 }
 
 func (l ledger) asset(number int64) asset {
-	a := asset{number: number, digest: digest(l.seed, "asset", int(number))}
+	a := asset{number: number, digest: state.Digest(l.seed, "asset", number)}
 	a.collection = l.choose(number, a.digest[:])
 	return a
 }
@@ -109,65 +107,44 @@ func (l ledger) happenings(from, to int64) iter.Seq[happening] {
 	}
 }
 
-// collections are the collections that exist after a block: it counts what has happened.
-func (l ledger) collections(block int64) []Collection {
-	counted := make([]Collection, l.count)
-	for h := range l.happenings(0, block) {
-		if !h.isStray() && h.kind != tagged {
-			counted[h.collection].count(h, l.time(h.block))
-		}
-	}
-	for i := range counted {
-		counted[i].CollectionAddress, counted[i].ChainID = collectionAddress(l.seed, i).checksum(), l.chainOf(i)
-	}
-	return slices.DeleteFunc(counted, func(c Collection) bool { return c.AssetCount == 0 })
-}
-
-// count takes one more event into the counters.
-func (c *Collection) count(h happening, at time.Time) {
-	counters := [...]*int64{
-		registered: &c.AssetCount, licensed: &c.LicensesCount, disputed: &c.RaisedDisputeCount,
-		judged: &c.JudgedDisputeCount, cancelled: &c.CancelledDisputeCount, resolved: &c.ResolvedDisputeCount, resolvedToo: &c.ResolvedDisputeCount,
-	}
-	*counters[h.kind] += h.amount()
-	if c.CreatedAt.IsZero() {
-		c.CreatedAt = at // the first registration: assets come in order
-	}
-	if at.After(c.UpdatedAt) {
-		c.UpdatedAt = at
-	}
-}
-
-// A Collection is one collection, with the field names of the listing interface.
-// The counters are cumulative.
-type Collection struct {
-	CollectionAddress     string    `json:"collectionAddress"` // checksummed
-	AssetCount            int64     `json:"assetCount"`
-	LicensesCount         int64     `json:"licensesCount"`
-	RaisedDisputeCount    int64     `json:"raisedDisputeCount"`
-	CancelledDisputeCount int64     `json:"cancelledDisputeCount"`
-	JudgedDisputeCount    int64     `json:"judgedDisputeCount"`
-	ResolvedDisputeCount  int64     `json:"resolvedDisputeCount"`
-	CreatedAt             time.Time `json:"createdAt"`
-	UpdatedAt             time.Time `json:"updatedAt"`
-
-	ChainID uint64 `json:"-"` // of the chain its tokens are on; a few are on another
+// counters are what the kinds of happenings add to. A tag is no dispute that was raised.
+var counters = map[string]func(c *collections.Collection) *int64{
+	"registered":                func(c *collections.Collection) *int64 { return &c.AssetCount },
+	"licensed":                  func(c *collections.Collection) *int64 { return &c.LicensesCount },
+	"raised":                    func(c *collections.Collection) *int64 { return &c.RaisedDisputeCount },
+	"raised before the upgrade": func(c *collections.Collection) *int64 { return &c.RaisedDisputeCount },
+	"judged":                    func(c *collections.Collection) *int64 { return &c.JudgedDisputeCount },
+	"cancelled":                 func(c *collections.Collection) *int64 { return &c.CancelledDisputeCount },
+	"resolved":                  func(c *collections.Collection) *int64 { return &c.ResolvedDisputeCount },
 }
 
 // Collections yields the collections that exist at the start: those of the seed.
-func (d *Devnet) Collections() iter.Seq[Collection] { return d.CollectionsAt(d.EVMStart()) }
+func (d *Devnet) Collections() iter.Seq[collections.Collection] {
+	return d.CollectionsAt(d.EVMStart())
+}
 
 // CollectionsAt yields the collections that exist after a block of the execution
 // chain. They are what counting the logs up to that block comes to.
-func (d *Devnet) CollectionsAt(block int64) iter.Seq[Collection] {
-	return slices.Values(newLedger(d.options).collections(block))
-}
-
-// Collections yields the first n collections of a seed, as they are at the start of a
-// devnet of that size.
-func Collections(seed uint64, n int) iter.Seq[Collection] {
-	l := newLedger(Options{Seed: seed, Collections: n}.withDefaults())
-	return slices.Values(l.collections(l.start()))
+func (d *Devnet) CollectionsAt(block int64) iter.Seq[collections.Collection] {
+	l := newLedger(d.options)
+	counted := make([]collections.Collection, l.count)
+	for h := range l.happenings(0, block) {
+		c, counter := &counted[h.collection], counters[h.kind]
+		if h.isStray() || counter == nil {
+			continue
+		}
+		at := l.time(h.block)
+		if *counter(c) += h.amount(); c.CreatedAt.IsZero() {
+			c.CreatedAt = at // the first registration: assets come in order
+		}
+		if at.After(c.UpdatedAt) {
+			c.UpdatedAt = at
+		}
+	}
+	for i := range counted {
+		counted[i].Address = capitals(collectionAddress(l.seed, i))
+	}
+	return slices.Values(slices.DeleteFunc(counted, func(c collections.Collection) bool { return c.AssetCount == 0 }))
 }
 
 // firstCollection is when the history begins, unless the start is set.

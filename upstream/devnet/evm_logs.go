@@ -2,33 +2,45 @@ package devnet
 
 import (
 	"cmp"
+	_ "embed"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
 	"golang.org/x/crypto/sha3"
+
+	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
-// The first topics of the events. The first one comes with every registration
-// and says less about it.
-var (
-	topicIPAccountRegistered = mustWord("0x5be70b68c8361762980ec7d425d79fd33f6d49cac8a498e6ddf514f995b987f7")
-	topicIPRegistered        = mustWord("0x02ad3a2e0356b65fdfe4a73c825b78071ae469db35162978518b8c258abb3767")
-	topicLicenseTokensMinted = mustWord("0x0d96f072d487d7f8b4891a4e4cf14e8cdad444a34248230085c20808d57caa1a")
-	topicDisputeRaised       = mustWord("0x0d33aef6594f31a48636b65156c5ef95cc55d30bc086f59468bb1461153e8743")
-	topicDisputeRaisedBy     = mustWord("0x4e5e36f19970922c3ec3bdf165b280da2032e133d27ba5ef4a78e10c8406f1e1")
-	topicDisputeJudgementSet = mustWord("0xfa3dcf1b0e225a1550712d56af15c1babdd6997813dfe7559f127361edeb31e3")
-	topicDisputeCancelled    = mustWord("0xfebcb1416e54dcfc6be64b1ad5531b7ffe4733b94972361567dd8da40e404c03")
-	topicDisputeResolved     = mustWord("0xe552ae9fc3589b0b34444687568547a934871d53843ce14f33940335d4d70e71")
-	topicIPTagged            = mustWord("0xf0b760f19317a7e4ea4ac34ecddaff62bcecf43c393f3994450d0499e173b327")
-)
+// logLines are the logs of a transaction of each kind, in which {names} stand for words.
+//
+//go:embed logs.jsonl
+var logLines []byte
+
+// A logShape is how a log of a kind is written.
+type logShape struct {
+	Kind, Address string
+	Topics        []state.Message
+	Data          state.Message
+}
+
+// logShapes are those of each kind.
+var logShapes = func() map[string][]logShape {
+	all := map[string][]logShape{}
+	for _, shape := range state.Lines[logShape](logLines) {
+		all[shape.Kind] = append(all[shape.Kind], shape)
+	}
+	return all
+}()
 
 // An evmLog is one event as a contract emitted it.
 type evmLog struct {
-	contract address
-	topics   []word
-	data     []byte
+	contract string
+	topics   []string
+	data     string
 
 	block, transaction, index int64
 }
@@ -42,98 +54,77 @@ func (l ledger) logs(from, to int64) iter.Seq[evmLog] {
 			if i > 0 && all[i-1].block != h.block {
 				transaction, index = 0, 0
 			}
-			for _, log := range l.emitted(h) {
-				log.block, log.transaction, log.index = h.block, transaction, index
-				index++
-				if !yield(log) {
+			for _, shape := range logShapes[h.kind] {
+				if !yield(shape.log(h.block, transaction, index, func(name string) string { return l.word(h, name) })) {
 					return
 				}
+				index++
 			}
 			transaction++
 		}
 	}
 }
 
-// emitted are the logs of one transaction.
-func (l ledger) emitted(h happening) []evmLog {
-	id, at, ip := numberWord(uint64(h.dispute)), l.timestamp(h.block), addressWord(l.ip(h.asset))
-	dispute := func(topic word, arguments ...any) []evmLog {
-		return []evmLog{{contract: disputeAddress, topics: []word{topic}, data: pack(arguments...)}}
+func (s logShape) log(block, transaction, index int64, word func(name string) string) evmLog {
+	log := evmLog{s.Address, nil, s.Data.With(word), block, transaction, index}
+	for _, topic := range s.Topics {
+		log.topics = append(log.topics, topic.With(word))
 	}
-	switch h.kind {
-	case registered:
-		chain, contract, token := numberWord(l.chainOf(h.collection)), addressWord(collectionAddress(l.seed, h.collection)), h.token()
-		return []evmLog{
-			{contract: registryAddress, topics: []word{topicIPAccountRegistered, ip, l.someone("implementation", 0), chain}, data: pack(contract, token)},
-			{contract: registryAddress, topics: []word{topicIPRegistered, chain, contract, token}, data: pack(ip, []byte(l.name(h.asset)), []byte(nil), at)},
-		}
-	case licensed:
-		caller := l.someone("licensee", h.number)
-		return []evmLog{{
-			contract: licensingAddress,
-			topics:   []word{topicLicenseTokensMinted, caller, ip, numberWord(1 + uint64(h.digest[22])%20)},
-			data:     pack(l.someone("template", 0), numberWord(uint64(h.amount())), caller, numberWord(uint64(16*h.number))),
-		}}
-	case disputed:
-		topic, raiser := topicDisputeRaisedBy, l.someone("raiser", h.number)
-		about := []any{id, addressWord(l.subject(h)), l.someone("caller", h.number), raiser, at, l.someone("policy", 0), l.hash("evidence", h.number), disputeTag(), []byte("liveness")}
-		if h.dispute%4 == 1 { // as the contract did before it was upgraded
-			topic, about = topicDisputeRaised, slices.Delete(about, 2, 3)
-		}
-		return dispute(topic, about...)
-	case judged:
-		return dispute(topicDisputeJudgementSet, id, numberWord(1), []byte(nil))
-	case cancelled:
-		return dispute(topicDisputeCancelled, id, []byte(nil))
-	case resolved, resolvedToo:
-		return dispute(topicDisputeResolved, id, []byte("settled"))
-	default: // tagged
-		infringer := l.ip(l.asset(disputedBy(h.dispute)))
-		return dispute(topicIPTagged, id, addressWord(infringer), ip, numberWord(uint64(h.dispute-1)), disputeTag(), at)
+	return log
+}
+
+// word is what stands for a name in the logs of a happening: 32 bytes in hex.
+func (l ledger) word(h happening, name string) string {
+	switch name {
+	case "chain":
+		return numberWord(l.chainOf(h.collection))
+	case "contract":
+		return addressWord(collectionAddress(l.seed, h.collection))
+	case "token":
+		return h.token()
+	case "ip":
+		return addressWord(h.ip())
+	case "subject":
+		return addressWord(h.subject())
+	case "infringer":
+		return addressWord(l.asset(disputedBy(h.dispute)).ip())
+	case "amount":
+		return numberWord(uint64(h.amount()))
+	case "dispute":
+		return numberWord(uint64(h.dispute))
+	case "parent":
+		return numberWord(uint64(h.dispute - 1))
 	}
+	return numberWord(uint64(l.time(h.block).Unix()))
 }
 
-// someone is an account or contract of which only the address matters.
-func (l ledger) someone(role string, i int64) word {
-	w := l.hash(role, i)
-	clear(w[:12])
-	return w
-}
+func numberWord(n uint64) string { return fmt.Sprintf("%064x", n) }
 
-// timestamp is the time of a block as it stands in logs.
-func (l ledger) timestamp(block int64) word { return numberWord(uint64(l.time(block).Unix())) }
+func addressWord(address string) string { return strings.Repeat("0", 24) + address[2:] }
 
-// disputeTag is the reason of all disputes.
-func disputeTag() (w word) {
-	copy(w[:], "IMPROPER_REGISTRATION")
-	return w
-}
+// hexText is raw as JSON-RPC has it.
+func hexText(raw []byte) string { return "0x" + hex.EncodeToString(raw) }
 
 // appendTo appends a log as JSON-RPC has it.
-func (g evmLog) appendTo(b []byte, l ledger, blockHash word) []byte {
-	b = fmt.Appendf(b, `{"address":"0x%x","topics":[`, g.contract[:])
-	for i := range g.topics {
-		b = fmt.Appendf(b, `%s"0x%x"`, ","[:min(i, 1)], g.topics[i][:])
-	}
-	hash := l.transactionHash(g.block, g.transaction)
-	return fmt.Appendf(b, `],"data":"0x%x","blockNumber":"0x%x","transactionHash":"0x%x","transactionIndex":"0x%x","blockHash":"0x%x","blockTimestamp":"0x%x","logIndex":"0x%x","removed":false}`,
-		g.data, g.block, hash[:], g.transaction, blockHash[:], l.time(g.block).Unix(), g.index)
+func (g evmLog) appendTo(b []byte, l ledger, blockHash string) []byte {
+	return fmt.Appendf(b, `{"address":"%s","topics":["%s"],"data":"%s","blockNumber":"0x%x","transactionHash":"%s","transactionIndex":"0x%x","blockHash":"%s","blockTimestamp":"0x%x","logIndex":"0x%x","removed":false}`,
+		g.contract, strings.Join(g.topics, `","`), g.data, g.block, l.hash("transaction", g.block<<16|g.transaction), g.transaction, blockHash, l.time(g.block).Unix(), g.index)
 }
 
 // bloom adds the log to the bloom filter of its block: three bits for the contract,
 // and three for each topic.
 func (g evmLog) bloom(filter *[256]byte) {
-	add := func(something []byte) {
+	for _, text := range append([]string{g.contract}, g.topics...) {
+		raw, _ := hex.DecodeString(text[2:]) // it is our own
 		h := sha3.NewLegacyKeccak256()
-		h.Write(something)
+		h.Write(raw)
 		sum := h.Sum(nil)
 		for i := 0; i < 6; i += 2 {
 			bit := binary.BigEndian.Uint16(sum[i:]) % 2048
 			filter[255-bit/8] |= 1 << (bit % 8)
 		}
 	}
-	add(g.contract[:])
-	for i := range g.topics {
-		add(g.topics[i][:])
-	}
 }
+
+// capitals is an address in another case than JSON-RPC has it, as other sources do.
+func capitals(address string) string { return "0x" + strings.ToUpper(address[2:]) }

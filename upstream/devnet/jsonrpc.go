@@ -1,16 +1,11 @@
 package devnet
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
-)
-
-// Limits of the JSON-RPC servers.
-const (
-	maxRPCBody  = 5 << 20
-	maxRPCBatch = 1000 // calls
 )
 
 // An rpcRequest is one call.
@@ -20,15 +15,11 @@ type rpcRequest struct {
 	Params json.RawMessage `json:"params"`
 }
 
-// An rpcError refuses a call. With a status the whole HTTP request is refused,
-// as gateways do.
+// An rpcError refuses a call.
 type rpcError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
 	Data    string `json:"data,omitempty"`
-
-	status int
-	plain  bool // the refusal is not JSON
 }
 
 // An rpcHandler serves JSON-RPC over HTTP: one call or a batch of them in the
@@ -37,80 +28,41 @@ type rpcHandler func(rpcRequest) (json.RawMessage, *rpcError)
 
 // ServeHTTP serves one request.
 func (h rpcHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRPCBody))
-	switch {
-	case r.Method != http.MethodPost:
-		http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
-		return
-	case err != nil:
-		http.Error(w, "content length too large", http.StatusRequestEntityTooLarge)
-		return
-	}
-	answer, failure := h.respond(bytes.TrimSpace(body))
-	if failure != nil && failure.plain {
-		http.Error(w, failure.Message, failure.status)
-		return
-	}
+	body, _ := io.ReadAll(http.MaxBytesReader(w, r.Body, 5<<20))
 	w.Header().Set("Content-Type", "application/json")
-	if failure != nil {
-		w.WriteHeader(failure.status)
-		answer = appendAnswer(nil, nil, nil, failure)
-	}
-	_, _ = w.Write(append(answer, '\n')) // the client may be gone
-}
-
-// respond answers a body. The error, if any, is for all of it and has a status.
-func (h rpcHandler) respond(body []byte) (out []byte, failure *rpcError) {
-	if !bytes.HasPrefix(body, []byte("[")) {
-		return h.appendOne(nil, body)
-	}
-	var batch []json.RawMessage
-	switch err := json.Unmarshal(body, &batch); {
-	case err != nil:
-		return appendAnswer(nil, nil, nil, &rpcError{Code: -32700, Message: "parse error"}), nil
-	case len(batch) == 0 || len(batch) > maxRPCBatch:
-		return appendAnswer(nil, nil, nil, &rpcError{Code: -32600, Message: "batch empty or too large"}), nil
-	}
-	for i, one := range batch {
-		if out, failure = h.appendOne(append(out, "[,"[min(i, 1)]), one); failure != nil {
-			return nil, failure
+	var batch []rpcRequest
+	if json.Unmarshal(body, &batch) == nil && len(batch) > 0 {
+		var out []byte
+		for i, call := range batch {
+			out = h.appendOne(append(out, "[,"[min(i, 1)]), call)
 		}
+		_, _ = w.Write(append(out, "]\n"...)) // the client may be gone
+		return
 	}
-	return append(out, ']'), nil
+	var call rpcRequest
+	_ = json.Unmarshal(body, &call) // what cannot be read has no method
+	_, _ = w.Write(append(h.appendOne(nil, call), '\n'))
 }
 
 // appendOne appends the answer to one call.
-func (h rpcHandler) appendOne(out, body []byte) ([]byte, *rpcError) {
-	var request rpcRequest
-	if json.Unmarshal(body, &request) != nil || request.Method == "" {
-		return appendAnswer(out, request.ID, nil, &rpcError{Code: -32600, Message: "invalid request"}), nil
+func (h rpcHandler) appendOne(out []byte, call rpcRequest) []byte {
+	if call.Method == "" {
+		return appendAnswer(out, call.ID, nil, &rpcError{Code: -32600, Message: "invalid request"})
 	}
-	result, failure := h(request)
-	if failure != nil && failure.status != 0 {
-		return nil, failure
-	}
-	return appendAnswer(out, request.ID, result, failure), nil
+	result, failure := h(call)
+	return appendAnswer(out, call.ID, result, failure)
 }
 
-// appendAnswer appends an answer. Results are JSON and can be large: they are
-// not looked through again.
+// appendAnswer appends an answer.
 func appendAnswer(out []byte, id, result json.RawMessage, failure *rpcError) []byte {
-	if id == nil {
-		id = json.RawMessage("null")
-	}
-	out = append(append(out, `{"jsonrpc":"2.0","id":`...), id...)
+	name := "result"
 	if failure != nil {
-		out = append(append(out, `,"error":`...), encode(failure)...)
-	} else {
-		out = append(append(out, `,"result":`...), result...)
+		name, result = "error", encode(failure)
 	}
-	return append(out, '}')
+	return fmt.Appendf(out, `{"jsonrpc":"2.0","id":%s,%q:%s}`, cmp.Or(string(id), "null"), name, result)
 }
 
 func encode(value any) []byte {
-	b, err := json.Marshal(value)
-	if err != nil {
-		return []byte(err.Error()) // cannot happen: all values are plain
-	}
+	b, _ := json.Marshal(value) // all values are plain
 	return b
 }

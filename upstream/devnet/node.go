@@ -1,9 +1,7 @@
 package devnet
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -13,59 +11,42 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet/story"
 )
 
-// NodeOptions describe one more node of a chain.
-type NodeOptions struct {
-	Lag        int64 // blocks it is behind the chain
-	KeepRecent int64 // heights that stay readable: default that of the chain
-	CatchingUp bool  // what /status says
-	NoGRPC     bool  // Cosmos alone: grpc.enable = false
-	RESTAddr   string
-	CometAddr  string // where to listen: default free loopback ports
-	GRPCAddr   string // Cosmos alone
-}
-
 // A Node is one node of the chain: a REST server and a CometBFT RPC server.
 type Node struct {
 	chain      *chain
 	keepRecent int64
 	catchingUp atomic.Bool
 	lag        atomic.Int64
-	asked      *tally[Asked] // whose own counts are 0
+	asked      tally
 	rest       *target
 	comet      *target
-	grpc       *target // nil but in the dialect of the SDK
+	grpc       *target   // nil but in the dialect of the SDK
+	targets    []*target // all of them
 
 	restartedAt atomic.Int64 // the height at that time
 }
 
-func newNode(c *chain, o Options, n NodeOptions) *Node {
-	n.KeepRecent = cmp.Or(n.KeepRecent, o.KeepRecent)
-	node := &Node{chain: c, keepRecent: n.KeepRecent, asked: newTally[Asked]()}
-	node.lag.Store(n.Lag)
-	node.catchingUp.Store(n.CatchingUp)
-	node.rest = newTarget(n.RESTAddr, idleTimeout, node.restHandler(n.NoGRPC))
+// newNode listens where the options say.
+func newNode(c *chain, o Options) *Node {
+	node := &Node{chain: c, keepRecent: o.KeepRecent}
+	node.rest = newTarget(o.NodeAddr, idleTimeout, node.restHandler(o.NoGRPC))
 	if c.cosmos != nil {
 		node.rest.words = cosmos.Unavailable
 	}
-	if c.cosmos != nil && !n.NoGRPC {
-		node.grpc = newTarget(n.GRPCAddr, 0, &grpcServer{node: node})
+	if c.cosmos != nil && !o.NoGRPC {
+		node.grpc = newTarget(o.GRPCAddr, 0, http.HandlerFunc(node.serveGRPC))
 		node.grpc.h2c = true
+		node.targets = append(node.targets, node.grpc)
 	}
-	node.comet = newTarget(n.CometAddr, 0, &cometServer{node: node})
+	node.comet = newTarget(o.CometAddr, 0, http.HandlerFunc(node.serveComet))
+	node.targets = append(node.targets, node.rest, node.comet)
 	return node
 }
 
 // Close stops the node and waits for its goroutines.
 func (n *Node) Close() error {
-	closeAll(n.targets()...)
+	closeAll(n.targets...)
 	return nil
-}
-
-func (n *Node) targets() []*target {
-	if n.grpc == nil {
-		return []*target{n.rest, n.comet}
-	}
-	return []*target{n.rest, n.comet, n.grpc}
 }
 
 // GRPCAddr is the address of the gRPC server, "" for none, as in the dialect of Story.
@@ -88,9 +69,6 @@ func (n *Node) Height() int64 { return max(1, n.chain.height()-n.lag.Load()) }
 // ahead is by how many blocks the heights that the CometBFT server tells are too
 // high.
 func (n *Node) ahead() int64 { return n.comet.fault.Load().Ahead }
-
-// oldest is the lowest height that has not been pruned.
-func (n *Node) oldest() int64 { return max(1, n.Height()-n.keepRecent) }
 
 // SetLag changes how many blocks the node is behind the chain.
 func (n *Node) SetLag(blocks int64) {
@@ -118,23 +96,15 @@ const (
 	Cosmos Dialect = "cosmos" // any chain of the Cosmos SDK, by grpc-gateway
 )
 
-func (d Dialect) validate() error {
-	if d != Story && d != Cosmos {
-		return fmt.Errorf("devnet: dialect %q, want %q or %q", d, Story, Cosmos)
-	}
-	return nil
-}
-
 // Dialect is what the nodes speak.
 func (d *Devnet) Dialect() Dialect { return d.options.Dialect }
 
 // restHandler is the REST API of a node.
 func (n *Node) restHandler(noGRPC bool) http.Handler {
-	count := func(uri string, height int64) { n.asked.count(Asked{URI: uri, Height: height}) }
 	if n.chain.cosmos == nil {
-		return n.chain.story.Handler(view{n}, count)
+		return n.chain.story.Handler(view{n}, n.asked.count)
 	}
-	return n.chain.cosmos.Handler(view{n}, noGRPC, count)
+	return n.chain.cosmos.Handler(view{n}, noGRPC, n.asked.count)
 }
 
 // Addresses that are part of every devnet of Story and have much to tell.
@@ -144,20 +114,10 @@ const (
 )
 
 // Validators are the operator addresses of all validators, in order.
-func (d *Devnet) Validators() []string {
-	if d.options.Dialect == Cosmos {
-		return d.chain.cosmos.Operators()
-	}
-	return d.chain.story.Operators()
-}
+func (d *Devnet) Validators() []string { return d.chain.staking.Operators() }
 
 // Delegators are the addresses that delegate to the popular validator, in order.
-func (d *Devnet) Delegators() []string {
-	if d.options.Dialect == Cosmos {
-		return d.chain.cosmos.Delegators()
-	}
-	return d.chain.story.Delegators()
-}
+func (d *Devnet) Delegators() []string { return d.chain.staking.Popular.Delegators() }
 
 // application is what abci_info says about the software, and status about its transactions.
 func (c *chain) application() (name, version, txIndex string) {
@@ -172,9 +132,8 @@ type view struct{ *Node }
 
 func (n view) Now() state.Clock {
 	return state.Clock{
-		Height: n.Height(), Oldest: n.oldest(), Stored: max(1, n.chain.proposed.Load()-n.lag.Load()),
-		Restarted: n.restartedAt.Load() == n.chain.height(), CatchingUp: n.catchingUp.Load(),
-		Unindexed: n.comet.fault.Load().Unindexed,
+		Height: n.Height(), Oldest: max(1, n.Height()-n.keepRecent), Stored: max(1, n.chain.proposed.Load()-n.lag.Load()),
+		Restarted: n.restartedAt.Load() == n.chain.height(), Unindexed: n.comet.fault.Load().Unindexed,
 	}
 }
 

@@ -1,12 +1,15 @@
 package devnet
 
 import (
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
-	"time"
+
+	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
 // maxBatch is how many contracts a batch may name.
@@ -17,12 +20,20 @@ const maxBatch = 100
 type provider struct {
 	seed  uint64
 	index map[string]int // by lower-case address
+
+	contracts []state.Message // what is said of an address that is no contract, of an unknown contract, and of others
 }
+
+//go:embed contracts.jsonl
+var contractLines []byte
 
 func newProvider(o Options) http.Handler {
 	p := &provider{seed: o.Seed, index: make(map[string]int, o.Collections)}
 	for i := range o.Collections {
-		p.index[collectionAddress(o.Seed, i).String()] = i
+		p.index[collectionAddress(o.Seed, i)] = i
+	}
+	for _, line := range state.Lines[json.RawMessage](contractLines) {
+		p.contracts = append(p.contracts, state.Parse(string(line)))
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /nft/v3/{key}/getContractMetadataBatch", p.serveBatch)
@@ -46,40 +57,24 @@ func (p *provider) serveBatch(w http.ResponseWriter, r *http.Request) {
 	reply(w, map[string]any{"contracts": contracts})
 }
 
-// unknown is a contract of which nothing but the type is known.
-func unknown(address, tokenType string) json.RawMessage {
-	return fmt.Appendf(nil, `{"address":%s,"name":null,"symbol":null,"totalSupply":null,"tokenType":%q,"contractDeployer":null,"deployedBlockNumber":null,"openSeaMetadata":null}`,
-		encode(address), tokenType)
-}
-
-// contract describes the i-th collection, or says that it is no contract.
-func (p *provider) contract(name string) json.RawMessage {
-	i, known := p.index[strings.ToLower(name)]
-	if raw := new(address); raw.UnmarshalText([]byte(name)) == nil {
-		name = raw.checksum()
+// contract describes the contract at an address, or says that it is none.
+func (p *provider) contract(address string) json.RawMessage {
+	i, known := p.index[strings.ToLower(address)]
+	if len(address) == len(GroupNFT) {
+		address = capitals(address)
 	}
-	d := digest(p.seed, "contract", i)
+	d, which := state.Digest(p.seed, "contract", int64(i)), 0
 	switch {
-	case !known:
-		return unknown(name, "NOT_A_CONTRACT")
-	case d[0]%16 == 0: // deployed
-		return unknown(name, "UNKNOWN")
+	case known && d[0]%16 == 0: // of which nothing but its being there is known
+		which = 1
+	case known:
+		which = 2 + int(d[1])%(len(p.contracts)-2)
 	}
-	kind, supply := "ERC721", fmt.Sprintf(`"%d"`, 1+int(d[24])<<4)
-	if d[1]%4 == 3 {
-		kind, supply = "ERC1155", "null"
-	}
-	return fmt.Appendf(nil, `{"address":%q,"name":"Collection %[2]d","symbol":"COL%[2]d","totalSupply":%[3]s,"tokenType":%[4]q,"contractDeployer":%[5]q,"deployedBlockNumber":%[6]d,"openSeaMetadata":%[7]s}`,
-		name, i, supply, kind, addressOf(d[4:]).checksum(), int64(d[2])<<16+int64(d[3])<<8+1, openSea(i, d[25:]))
-}
-
-// openSea describes the market of a collection; half of them have none, and
-// then every field is null.
-func openSea(i int, d []byte) string {
-	if d[0]%2 == 0 {
-		return `{"floorPrice":null,"collectionName":null,"collectionSlug":null,"safelistRequestStatus":null,"imageUrl":null,"description":null,"externalUrl":null,"twitterUsername":null,"discordUrl":null,"bannerImageUrl":null,"lastIngestedAt":null}`
-	}
-	return fmt.Sprintf(`{"floorPrice":%v,"collectionName":"Collection %[2]d","collectionSlug":"collection-%[2]d","safelistRequestStatus":"verified","imageUrl":"https://images.example/%[2]d.png",`+
-		`"description":"Works & <remixes> of collection %[2]d","externalUrl":null,"twitterUsername":"collection%[2]d","discordUrl":null,"bannerImageUrl":"https://images.example/%[2]d-banner.png","lastIngestedAt":%[3]q}`,
-		float64(d[1])/1000, i, firstCollection.Add(time.Duration(d[2])*time.Hour).Format("2006-01-02T15:04:05.000Z"))
+	return json.RawMessage(p.contracts[which].With(func(name string) string {
+		if name == "i" {
+			return strconv.Itoa(i)
+		}
+		quoted := string(encode(address))
+		return quoted[1 : len(quoted)-1]
+	}))
 }

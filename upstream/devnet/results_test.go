@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/coder/websocket"
-
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
@@ -26,18 +24,12 @@ func TestATransactionThatIsBroadcastIsToldOfAndFound(t *testing.T) {
 
 	conn := dial(t, d.CometURL())
 	call := func(method, params string) string {
-		t.Helper()
-		if err := conn.Write(t.Context(), websocket.MessageText, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params)); err != nil {
-			t.Fatal(err)
-		}
-		_, answer, err := conn.Read(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, answer := post(t, d.CometURL(), fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":%s}`, method, params))
 		return string(answer)
 	}
+	say(t, conn, 1, "subscribe", fmt.Sprintf("tm.event='Tx' AND tx.hash='%X'", hash))
+	receive(t, conn)
 	for _, step := range []struct{ method, params, want string }{
-		{"subscribe", fmt.Sprintf(`{"query":"tm.event='Tx' AND tx.hash='%X'"}`, hash), `"result":{}`},
 		{"broadcast_tx_sync", `{"tx":"` + text + `"}`, fmt.Sprintf(`"result":{"code":0,"data":"","log":"","codespace":"","hash":"%X"}`, hash)},
 		{"broadcast_tx_sync", `{"tx":"` + text + `"}`, `"data":"tx already exists in cache"`},
 		{"tx", `{"hash":"` + base64.StdEncoding.EncodeToString(hash[:]) + `"}`, fmt.Sprintf(`"data":"tx (%X) not found"`, hash)},

@@ -20,11 +20,8 @@ func TestAChainSetBackGrowsAnew(t *testing.T) {
 		old[q], kept[q] = get(t, d, q, 1060), get(t, d, q, 1010)
 	}
 	evm := d.EVM().Height()
-	resp, err := client.Post(d.ControlURL()+"/devnet/setback?blocks=50", "", nil)
-	must(t, err)
-	must(t, resp.Body.Close())
-	if resp.StatusCode != http.StatusOK || d.Height() != 1010 || d.EVM().Height() != evm-50 {
-		t.Fatalf("%s, at %d, the execution client at %d", resp.Status, d.Height(), d.EVM().Height())
+	if d.SetBack(50); d.Height() != 1010 || d.EVM().Height() != evm-50 {
+		t.Fatalf("at %d, the execution client at %d", d.Height(), d.EVM().Height())
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

@@ -2,7 +2,6 @@ package devnet
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"sync"
 )
@@ -12,11 +11,9 @@ const maxAsked = 50_000
 
 // NodeStats say what a node was asked since the start or the last reset.
 type NodeStats struct {
-	Requests      int64   `json:"requests"`       // at the REST server, failed ones included
-	CometRequests int64   `json:"comet_requests"` // at the RPC server, websockets included
-	Reads         int64   `json:"reads"`          // that reached a state
-	Distinct      int     `json:"distinct"`       // pairs of a question and a height
-	Asked         []Asked `json:"asked"`          // the most frequent first
+	Requests int64   `json:"requests"` // at the REST server, failed ones included
+	Reads    int64   `json:"reads"`    // that reached a state
+	Asked    []Asked `json:"asked"`    // the most frequent first
 }
 
 // Asked is how often one question was asked about one height.
@@ -26,42 +23,32 @@ type Asked struct {
 	Count  int64  `json:"count"`
 }
 
-// A tally counts things of one kind.
-type tally[K comparable] struct {
+// A tally counts what a node is asked. The zero value is ready.
+type tally struct {
 	mu     sync.Mutex
-	counts map[K]int64 // of the first maxAsked
-	total  int64
+	counts map[Asked]int64 // of the first maxAsked, whose own counts are 0
+	reads  int64
 }
 
-func newTally[K comparable]() *tally[K] { return &tally[K]{counts: map[K]int64{}} }
-
-func (t *tally[K]) count(key K) {
+func (t *tally) count(uri string, height int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.total++
+	t.reads++
+	if t.counts == nil {
+		t.counts = map[Asked]int64{}
+	}
+	key := Asked{URI: uri, Height: height}
 	if _, known := t.counts[key]; known || len(t.counts) < maxAsked {
 		t.counts[key]++
 	}
 }
 
-func (t *tally[K]) reset() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	clear(t.counts)
-	t.total = 0
-}
-
-func (t *tally[K]) snapshot() (counts map[K]int64, total int64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return maps.Clone(t.counts), t.total
-}
-
 // Stats says what the node was asked so far.
 func (n *Node) Stats() NodeStats {
-	counts, reads := n.asked.snapshot()
-	s := NodeStats{Requests: n.rest.requests.Load(), CometRequests: n.comet.requests.Load(), Reads: reads, Distinct: len(counts), Asked: []Asked{}}
-	for asked, count := range counts {
+	n.asked.mu.Lock()
+	defer n.asked.mu.Unlock()
+	s := NodeStats{Requests: n.rest.requests.Load(), Reads: n.asked.reads, Asked: []Asked{}}
+	for asked, count := range n.asked.counts {
 		asked.Count = count
 		s.Asked = append(s.Asked, asked)
 	}
@@ -73,9 +60,10 @@ func (n *Node) Stats() NodeStats {
 
 // ResetStats forgets what the node was asked.
 func (n *Node) ResetStats() {
-	n.asked.reset()
+	n.asked.mu.Lock()
+	defer n.asked.mu.Unlock()
+	n.asked.counts, n.asked.reads = nil, 0
 	n.rest.requests.Store(0)
-	n.comet.requests.Store(0)
 }
 
 // A notice tells its watchers that something has changed. The zero value is ready.

@@ -31,11 +31,9 @@ type target struct {
 	fault    atomic.Pointer[Fault]
 	addr     atomic.Pointer[string] // with the port that was found, once open
 
-	life    sync.Mutex // held while opening, closing and changing faults; never by handlers
-	opened  bool       // open was called, close was not
-	server  *http.Server
-	cancel  context.CancelFunc
-	serving chan struct{} // closed when the server has stopped
+	life   sync.Mutex // held while opening, closing and changing faults; never by handlers
+	opened bool       // open was called, close was not
+	stop   func()     // ends the server, drops its connections and waits; nil while there is none
 
 	handlers sync.RWMutex // held for reading by every handler
 }
@@ -97,19 +95,23 @@ func (t *target) listen() error {
 	}
 	t.addr.Store(new(listener.Addr().String()))
 	ctx, cancel := context.WithCancel(context.Background())
-	t.cancel, t.serving = cancel, make(chan struct{})
-	t.server = &http.Server{
+	server := &http.Server{
 		Handler: t, IdleTimeout: t.idle, MaxHeaderBytes: maxHeader, ReadHeaderTimeout: 10 * time.Second,
 		BaseContext: func(net.Listener) context.Context { return ctx }, ConnContext: t.reset,
 	}
 	if t.h2c {
-		t.server.Protocols = new(http.Protocols)
-		t.server.Protocols.SetUnencryptedHTTP2(true)
+		server.Protocols = new(http.Protocols)
+		server.Protocols.SetUnencryptedHTTP2(true)
 	}
-	go func(s *http.Server, done chan struct{}) {
-		defer close(done)
-		_ = s.Serve(listener) // always ErrServerClosed
-	}(t.server, t.serving)
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(listener) }) // always ErrServerClosed
+	t.stop = func() {
+		cancel()
+		_ = server.Close() // the listener is gone either way
+		serving.Wait()
+		t.handlers.Lock() // every handler has left
+		defer t.handlers.Unlock()
+	}
 	return nil
 }
 
@@ -125,17 +127,11 @@ func listenAt(addr string) (net.Listener, error) {
 	}
 }
 
-// shut ends the server, drops its connections and waits.
 func (t *target) shut() {
-	if t.server == nil {
-		return
+	if t.stop != nil {
+		t.stop()
+		t.stop = nil
 	}
-	t.cancel()
-	_ = t.server.Close() // the listener is gone either way
-	<-t.serving
-	t.handlers.Lock() // every handler has left
-	t.server = nil
-	t.handlers.Unlock()
 }
 
 func (t *target) currentFault() Fault { return *t.fault.Load() }
@@ -166,7 +162,11 @@ func (t *target) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t.requests.Add(1)
 	changed := t.changes()
 	f := t.fault.Load()
-	if d := f.delay(); d > 0 {
+	d := f.Latency
+	if f.Jitter > 0 {
+		d += rand.N(f.Jitter)
+	}
+	if d > 0 {
 		select {
 		case <-r.Context().Done():
 			panic(http.ErrAbortHandler)
@@ -188,14 +188,6 @@ func (t *target) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		t.handler.ServeHTTP(w, r)
 	}
-}
-
-// delay is the time that this answer takes longer than it would.
-func (f Fault) delay() time.Duration {
-	if f.Jitter <= 0 {
-		return f.Latency
-	}
-	return f.Latency + rand.N(f.Jitter)
 }
 
 // fail answers with the error, in plain text unless there are words for it.

@@ -17,8 +17,11 @@ import (
 
 // A message is what a test looks at in what the websocket sends.
 type message struct {
-	ID     int
-	Error  struct{ Data string }
+	ID    int
+	Error struct {
+		Code int
+		Data string
+	}
 	Result struct {
 		Query string
 		Data  struct {
@@ -105,23 +108,11 @@ func TestABlockCanBeReadWhenItsEventArrives(t *testing.T) {
 	}
 }
 
-func TestSubscriptionsAreLimited(t *testing.T) {
+func TestArgumentsThatCannotBeReadAreRefused(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1})
-	conn := dial(t, d.CometURL())
-	steps := []struct{ method, query, refusal string }{
-		{"subscribe", newBlock, ""},
-		{"subscribe", newHeader, ""},
-		{"subscribe", newBlock, "already subscribed"},
-		{"subscribe", "tm.event='NewBlockEvents'", ""},
-		{"subscribe", "tm.event='ValidatorSetUpdates'", ""},
-		{"subscribe", "tm.event='NewEvidence'", ""},
-		{"subscribe", "tm.event='Tx'", "max_subscriptions_per_client 5 reached"},
-		{"status", "", ""},
-	}
-	for i, s := range steps {
-		say(t, conn, i, s.method, s.query)
-		if got := receive(t, conn); got.ID != i || got.Error.Data != s.refusal {
-			t.Errorf("%s %s: %+v, want %q", s.method, s.query, got, s.refusal)
+	for _, params := range []string{`{"height":"abc"}`, `{"height":[]}`, `{"hash":5}`} {
+		if _, body := post(t, d.CometURL(), `{"id":1,"method":"block","params":`+params+`}`); !strings.Contains(string(body), `"code":-32602`) {
+			t.Errorf("%s: %s", params, body)
 		}
 	}
 }

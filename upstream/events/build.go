@@ -8,6 +8,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+
+	"github.com/tidwall/gjson"
+	"golang.org/x/crypto/ripemd160" //nolint:staticcheck // CometBFT names validators by it
 )
 
 // A builder collects the events of a block.
@@ -44,8 +47,7 @@ func (m *builder) add(kind string, happenings, value []byte) *Event {
 	return e
 }
 
-// newBlock is the value of NewBlock. What is empty is left out, but for the list of
-// validators, which is never null.
+// newBlock is the value of NewBlock, without what is empty, but for the list of validators.
 func (b *Block) newBlock() []byte {
 	o := b.outcome
 	if isEmpty(o.Updates) {
@@ -62,9 +64,16 @@ func (b *Block) newBlock() []byte {
 // addTx adds the event of a transaction.
 func (m *builder) addTx(i int) {
 	raw, err := base64.StdEncoding.DecodeString(m.parts.Data.Txs[i])
-	result, members := m.results[i], object(nil)
-	m.err = cmp.Or(m.err, err, json.Unmarshal(result, &members))
-	height, happenings := strconv.FormatInt(m.Height, 10), members.get("events")
+	result, members := gjson.ParseBytes(m.results[i]), object(nil)
+	if err == nil && !result.IsObject() {
+		err = fmt.Errorf("the result of transaction %d is no object", i)
+	}
+	m.err = cmp.Or(m.err, err)
+	result.ForEach(func(name, value gjson.Result) bool {
+		members = append(members, member{name.Str, json.RawMessage(value.Raw)})
+		return true
+	})
+	height, happenings := strconv.FormatInt(m.Height, 10), []byte(result.Get("events").Raw)
 
 	value := fmt.Appendf(nil, `{"TxResult":{"height":"%s",`, height)
 	if i > 0 {
@@ -102,32 +111,6 @@ type member struct {
 	value json.RawMessage
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
-func (o *object) UnmarshalJSON(data []byte) error {
-	d := json.NewDecoder(bytes.NewReader(data))
-	if start, err := d.Token(); err != nil || start != json.Delim('{') {
-		return cmp.Or(err, fmt.Errorf("%v is no object", start))
-	}
-	for d.More() {
-		name, err := d.Token()
-		m := member{name: fmt.Sprint(name)}
-		if err = cmp.Or(err, d.Decode(&m.value)); err != nil {
-			return err
-		}
-		*o = append(*o, m)
-	}
-	return nil
-}
-
-func (o object) get(name string) json.RawMessage {
-	for _, m := range o {
-		if m.name == name {
-			return m.value
-		}
-	}
-	return nil
-}
-
 // append writes the object without its empty members, but for one that is kept.
 func (o object) append(to []byte, kept string) []byte {
 	to = append(to, '{')
@@ -142,4 +125,55 @@ func (o object) append(to []byte, kept string) []byte {
 		to = fmt.Appendf(to, `"%s":%s`, m.name, m.value)
 	}
 	return append(to, '}')
+}
+
+// A validatorUpdate is a validator with another voting power, as block_results has it.
+type validatorUpdate struct {
+	Key struct {
+		Sum struct {
+			Type  string          `json:"type"`
+			Value json.RawMessage `json:"value"`
+		} `json:"Sum"`
+	} `json:"pub_key"`
+	Power string `json:"power"` // absent: removed
+}
+
+// keyKinds are the kinds of a validator's key: the type in events, and how the address is made.
+var keyKinds = map[string]struct {
+	name    string
+	address func(key []byte) []byte
+}{
+	"tendermint.crypto.PublicKey_Ed25519": {"tendermint/PubKeyEd25519", func(key []byte) []byte {
+		sum := sha256.Sum256(key)
+		return sum[:20]
+	}},
+	"tendermint.crypto.PublicKey_Secp256K1": {"tendermint/PubKeySecp256k1", func(key []byte) []byte {
+		sum, of := sha256.Sum256(key), ripemd160.New()
+		of.Write(sum[:])
+		return of.Sum(nil)
+	}},
+}
+
+// validators is the value of ValidatorSetUpdates.
+func (m *builder) validators() []byte {
+	value := []byte(`{"validator_updates":[`)
+	for i, u := range m.updates {
+		if i > 0 {
+			value = append(value, ',')
+		}
+		kind, known := keyKinds[u.Key.Sum.Type]
+		var keys map[string][]byte
+		if err := json.Unmarshal(u.Key.Sum.Value, &keys); err != nil || !known || len(keys) != 1 {
+			m.err = fmt.Errorf("block %d: a validator's key of type %q is not understood", m.Height, u.Key.Sum.Type)
+			return nil
+		}
+		if u.Power == "" {
+			u.Power = "0"
+		}
+		for _, key := range keys {
+			text, _ := json.Marshal(key) // bytes always encode
+			value = fmt.Appendf(value, `{"address":"%X","pub_key":{"type":"%s","value":%s},"voting_power":"%s","proposer_priority":"0"}`, kind.address(key), kind.name, text, u.Power)
+		}
+	}
+	return append(value, "]}"...)
 }

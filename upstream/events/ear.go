@@ -1,10 +1,10 @@
 package events
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,10 +21,8 @@ type ear struct {
 	query    string
 	arrivals chan arrival
 	outage   *upstream.Outage
-	left     map[string]time.Time // when nodes were left; of listen
-
-	mu sync.Mutex
-	on *subscribed // nil between two
+	left     map[string]time.Time       // when nodes were left; of listen
+	on       atomic.Pointer[subscribed] // that is listened to; nil between two
 }
 
 // subscribed is a subscription at a node.
@@ -43,24 +41,11 @@ func newEar(f *Feed, wide bool) *ear {
 	return e
 }
 
-// current is the subscription that is listened to, nil for none.
-func (e *ear) current() *subscribed {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.on
-}
-
 // drop ends a subscription, and what came through it does not count any more.
 func (e *ear) drop(s *subscribed, why error) {
 	s.void.Store(true)
 	s.end(why)
-	e.set(nil)
-}
-
-func (e *ear) set(s *subscribed) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.on = s
+	e.on.Store(nil)
 }
 
 // listen subscribes at one node after the other until ctx ends.
@@ -83,8 +68,7 @@ func (e *ear) listen(ctx context.Context) {
 	}
 }
 
-// choose finds a node: the first that is fit, or of the nodes that were left lately the one
-// that was left first.
+// choose finds a node: the first that is fit, or of those that were left lately the one left first.
 func (e *ear) choose() (chosen Node, ok bool) {
 	var earliest time.Time
 	for _, n := range e.o.Nodes {
@@ -110,31 +94,23 @@ func (e *ear) hear(ctx context.Context, n Node) (heard bool, err error) {
 	defer stream.Close()
 	e.outage.End()
 	s := &subscribed{end: end}
-	e.set(s)
-	defer e.set(nil)
+	e.on.Store(s)
+	defer e.on.Store(nil)
 	for {
 		a, err := e.next(ctx, stream)
 		if err != nil {
-			return heard, cause(ctx, err)
+			return heard, cmp.Or(context.Cause(ctx), err)
 		}
 		a.from, heard = s, true
 		select {
 		case e.arrivals <- a:
 		case <-ctx.Done():
-			return heard, cause(ctx, ctx.Err())
+			return heard, context.Cause(ctx)
 		}
 	}
 }
 
-func cause(ctx context.Context, err error) error {
-	if why := context.Cause(ctx); why != nil {
-		return why
-	}
-	return err
-}
-
-// next reads messages up to one that is passed on. Events that are made of blocks are
-// not: they are made here.
+// next reads up to a message that is passed on. Events that are made of blocks are made here.
 func (e *ear) next(ctx context.Context, stream Stream) (arrival, error) {
 	for {
 		result, err := stream.Next(ctx)

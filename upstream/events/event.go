@@ -37,9 +37,8 @@ type Event struct {
 	data []byte
 }
 
-// Data is the end of every message that tells of the event: the members data and events
-// of the result, and the brackets that close the result and the message. What stands
-// before it is the subscriber's own. It is made once.
+// Data is the end of every message that tells of the event, from the members data and events of the
+// result on. What stands before it is the subscriber's own. It is made once.
 func (e *Event) Data() []byte {
 	e.once.Do(func() {
 		tags, _ := json.Marshal(e.Tags) // texts always encode

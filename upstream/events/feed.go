@@ -1,12 +1,14 @@
 package events
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/tipcache/tipcache/upstream/heights/tip"
 )
@@ -65,17 +67,12 @@ type Feed struct {
 
 // New makes a feed. It neither connects nor starts anything.
 func New(o Options) *Feed {
-	if o.Queue <= 0 {
-		o.Queue = 1000
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
-	}
+	o.Queue = cmp.Or(o.Queue, 1000)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return &Feed{o: o, hub: newHub(), metrics: newMetrics(o.Registerer)}
 }
 
-// Run brings events while a client subscribes, until ctx ends, and waits for all it
-// started.
+// Run brings events while a client subscribes, until ctx ends.
 func (f *Feed) Run(ctx context.Context) error {
 	var waits sync.WaitGroup // for transactions to be found
 	defer waits.Wait()
@@ -129,5 +126,29 @@ func (f *Feed) passed(height int64, hash string) {
 	defer f.mu.Unlock()
 	if f.next == height {
 		f.next, f.last = height+1, hash
+	}
+}
+
+type metrics struct {
+	blocks *prometheus.CounterVec
+	unheld *prometheus.CounterVec
+	slow   prometheus.Counter
+}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	m := promauto.With(r)
+	return &metrics{
+		blocks: m.NewCounterVec(prometheus.CounterOpts{
+			Name: "tipcache_events_blocks_total",
+			Help: "Blocks whose events were told to subscribers, by where they came from: announced by a node, read from one, or lost because no node had them any more.",
+		}, []string{"source"}),
+		unheld: m.NewCounterVec(prometheus.CounterOpts{
+			Name: "tipcache_events_unheld_total",
+			Help: "Blocks whose transactions were told of before every node could find them, by reason: late, or no index.",
+		}, []string{"reason"}),
+		slow: m.NewCounter(prometheus.CounterOpts{
+			Name: "tipcache_events_canceled_total",
+			Help: "Subscriptions that were ended because their events were not taken.",
+		}),
 	}
 }

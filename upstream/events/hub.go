@@ -7,9 +7,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/events/query"
 )
 
-// A hub knows the subscriptions. Subscriptions with the same query make a group,
-// which is judged once for an event. An event is only judged by the groups that its
-// values lead to and by those whose query names no value.
+// A hub knows the subscriptions. Those with the same query make a group, which is judged once for
+// an event, and only if the event's values lead to it or its query names no value.
 type hub struct {
 	mu      sync.Mutex
 	groups  map[string]*group // by the identity of the query
@@ -176,8 +175,7 @@ var others = []string{
 	"TimeoutPropose", "TimeoutWait",
 }
 
-// isWide says whether a query may match an event that is not made of a block. Those have
-// no tag but their kind.
+// isWide says whether a query may match an event that is not made of a block: it has but its kind.
 func isWide(q *query.Query) bool {
 	if tag, kind, ok := q.Equality(); ok && tag == kindTag {
 		return !slices.Contains(promised, kind)

@@ -84,8 +84,7 @@ func (f *Feed) follow(ctx context.Context, wide bool, waits *sync.WaitGroup) {
 	}
 }
 
-// advance announces what can be, and asks for a block that is missing. It says when
-// to look again, whatever happens.
+// advance announces what can be, or asks for a missing block, and says when to look again.
 func (s *sequencer) advance(ctx context.Context) time.Duration {
 	for {
 		t := s.o.Heights.Tip()

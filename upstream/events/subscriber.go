@@ -56,8 +56,7 @@ func (f *Feed) Subscriber(most int, wake func()) *Subscriber {
 	return &Subscriber{feed: f, most: most, wake: wake, subscriptions: map[string]*subscription{}}
 }
 
-// Subscribe subscribes to the events that a query matches. The error is what a node
-// says.
+// Subscribe subscribes to the events that a query matches. The error is what a node says.
 func (s *Subscriber) Subscribe(text string, label any) error {
 	added, err := s.enter(text, label)
 	if err == nil {
@@ -135,8 +134,7 @@ func (s *Subscriber) Close() {
 	s.queue = nil
 }
 
-// put queues an event. It is false where too many wait: then the subscription is over,
-// which is said behind them.
+// put queues an event. It is false where too many wait: that ends the subscription.
 func (s *Subscriber) put(of *subscription, e *Event) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,8 +186,7 @@ func (s *Subscriber) first() (Message, bool) {
 	return s.queue[0], true
 }
 
-// pop takes the first message off the queue. It is false for one whose subscription was
-// ended meanwhile.
+// pop takes the first message off the queue. It is false where its subscription has ended.
 func (s *Subscriber) pop(m Message) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

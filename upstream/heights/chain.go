@@ -75,30 +75,45 @@ func (c *Chain) Run(ctx context.Context) {
 	workers.Go(func() { c.agree(ctx) })
 }
 
-// ChainID is the chain's name, "" while none is configured or seen. Once known it
-// does not change.
+// ChainID is the chain's name, "" while none is known. It does not change then.
 func (c *Chain) ChainID() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.chainID
 }
 
-// ours says whether a node's chain is ours. The first one seen becomes ours if
-// none was configured.
-func (c *Chain) ours(id string) bool {
+// admit lets a node of our chain in and keeps any other out, telling once
+// per change. The first chain that is seen is ours if none was configured.
+func (c *Chain) admit(n *Node, chainID string) bool {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.chainID == "" {
-		c.chainID = id
+		c.chainID = chainID
 	}
-	return c.chainID == id
+	ours := c.chainID == chainID
+	c.mu.Unlock()
+	before := n.Look()
+	if before.ChainID == chainID && before.Refused == !ours {
+		return ours
+	}
+	n.update(func(v *State) {
+		v.ChainID, v.Refused = chainID, !ours
+		if !ours {
+			v.Height = 0
+		}
+	})
+	switch {
+	case !ours:
+		n.Logger.Error("node serves another chain and is not used", "chain", chainID, "want", c.ChainID())
+	case before.Refused:
+		n.Logger.Info("node serves our chain again", "chain", chainID)
+	}
+	return ours
 }
 
 // Tip is the newest block over all nodes. It takes no lock and does not allocate.
 func (c *Chain) Tip() tip.Tip { return c.tip.Read() }
 
-// Moved is closed when the tip moves, or what is known of a node. Take it before
-// looking at either.
+// Moved is closed when the tip moves, or what is known of a node. Take it before looking.
 func (c *Chain) Moved() <-chan struct{} { return c.moved.next() }
 
 // Raise lifts the tip to a height that another replica has read at, as far as
@@ -115,8 +130,7 @@ type broadcast struct {
 	change chan struct{}
 }
 
-// next is closed by the next notify, or at the end of what begins next. Take it
-// before looking at what may move.
+// next is closed by the next notify, or at the end of what begins next. Take it before looking.
 func (b *broadcast) next() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()

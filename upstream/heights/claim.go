@@ -10,8 +10,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/heights/tip"
 )
 
-// maxProof bounds a read that is to prove a claim: the source that waits for it
-// follows nothing meanwhile.
+// maxProof bounds a read that is to prove a claim: its source follows nothing meanwhile.
 const maxProof = 2 * time.Second
 
 // proofPause is between two reads of a block that has just been committed.
@@ -24,8 +23,7 @@ var (
 	errFork    = errors.New("it has another block than another node")
 )
 
-// A claimant is one source of heights of one endpoint: what stands between what
-// it says and what is believed.
+// A claimant is one source of heights of one endpoint, between what it says and what is believed.
 type claimant struct {
 	chain    *Chain
 	node     *Node
@@ -36,9 +34,8 @@ type claimant struct {
 	sought   chan struct{} // has a value if another round is to begin at once
 }
 
-// claim takes in what the source names as the newest block, with hashes of blocks before it
-// that were read in an epoch, and says whether it is believed. Whoever is told of the block
-// finds the hashes.
+// claim takes in what the source names as the newest block, with hashes of blocks before it that
+// were read in an epoch, and says whether it is believed. The hashes are known first.
 func (s *claimant) claim(ctx context.Context, epoch int64, said tip.Claim, hashes map[int64]string) bool {
 	if !s.plausible(said) && !s.proven(ctx, &said) {
 		return false
@@ -81,11 +78,10 @@ func (s *claimant) falls(height int64) bool {
 	return height < known || known == 0 && height < s.chain.tip.Proved()
 }
 
-// proven puts a claim that is not plausible to the proof: the endpoint is read
-// at that height. Where it cannot be asked, a first claim is believed, for there
-// is nothing to compare it with; any other counts for nothing.
+// proven puts a claim that is not plausible to the proof: a read at that height. Where that is not
+// possible, a first claim is believed, and any other counts for nothing.
 func (s *claimant) proven(ctx context.Context, said *tip.Claim) bool {
-	if s.chain.tip.Aside(s.source) && time.Since(s.tried) < s.pollInterval() {
+	if time.Since(s.tried) < s.pollInterval() && s.chain.tip.Aside(s.source) {
 		return false
 	}
 	s.tried = time.Now()
@@ -112,10 +108,9 @@ func (s *claimant) proven(ctx context.Context, said *tip.Claim) bool {
 	return false
 }
 
-// fallen puts a claim that is too low to the proof: the node is read at the height that
-// it was known to have, and at the one that was proved. A source that is only a little
-// behind what can be read counts for that. One that was put aside is believed where no
-// node answers as high.
+// fallen puts a claim that is too low to the proof: the node is read at the height that it was
+// known to have, and at the proved one, for which a source that is a little behind counts. One that
+// was put aside is believed where no node answers as high.
 func (s *claimant) fallen(ctx context.Context, said *tip.Claim) bool {
 	epoch, proved := s.chain.Tip().Epoch, s.chain.tip.Proved()
 	if s.chain.tip.Aside(s.source) && said.Height < proved {
@@ -160,35 +155,7 @@ func (s *claimant) putAside(height int64, cause error) {
 // pollInterval is the time between two polls: about one block.
 func (s *claimant) pollInterval() time.Duration { return min(s.chain.Tip().Interval, maxPatience) }
 
-// has says whether a node can be read at a height.
-func (n *Node) has(ctx context.Context, c *Chain, height int64) (bool, error) {
-	r, err := n.read(ctx, c, height)
-	switch {
-	case err != nil:
-		return false, err
-	case r.Outcome == Unknown:
-		return false, errNoProbe
-	case r.Outcome == Pruned && r.Latest > 0:
-		return height <= r.Latest, nil
-	default:
-		return r.Outcome != Future, nil
-	}
-}
-
-// read reads something cheap of a node, and learns from it.
-func (n *Node) read(ctx context.Context, c *Chain, height int64) (Reading, error) {
-	ctx, cancel := context.WithTimeout(ctx, maxProof)
-	defer cancel()
-	epoch := c.Tip().Epoch
-	r, err := n.Reader.Read(ctx, height)
-	if err == nil {
-		c.Learn(n, epoch, r)
-	}
-	return r, err
-}
-
-// Learn takes in what a read says of the chain and of its node. The epoch is that
-// in which the read began.
+// Learn takes in what a read that began in an epoch says of the chain and of its node.
 func (c *Chain) Learn(n *Node, epoch int64, r Reading) {
 	switch {
 	case r.Height == 0 || r.Outcome == Unknown:
@@ -204,40 +171,8 @@ func (c *Chain) Learn(n *Node, epoch int64, r Reading) {
 	}
 }
 
-// verify puts the tip to the proof when it is doubted: a plausible claim that
-// no node can answer must not be waited for until the chain has got there.
-func (c *Chain) verify(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-c.doubts:
-		}
-		if height, doubtful := c.tip.Doubtful(); doubtful {
-			c.prove(ctx, height)
-		}
-	}
-}
-
-// prove has all sources that claim a height show that it can be read.
-func (c *Chain) prove(ctx context.Context, height int64) {
-	for _, s := range c.claimants {
-		if !c.tip.Claims(s.source, height) {
-			continue
-		}
-		epoch := c.Tip().Epoch
-		switch has, err := s.node.has(ctx, c, height); {
-		case err == nil && has:
-			c.tip.Prove(epoch, height)
-		case err == nil:
-			s.putAside(height, errNoBlock)
-		}
-	}
-}
-
-// Seek is called when a node has answered while no tip is known, as after an
-// outage. The sources of the node are asked at once, and waited for: each for
-// one round, which begins after the call. Seek says whether the tip is known
+// Seek is called when a node has answered while no tip is known, as after an outage. Each source of
+// the node is asked for one round, which begins after the call. Seek says whether the tip is known
 // then.
 func (c *Chain) Seek(ctx context.Context, n *Node) bool {
 	ctx, cancel := context.WithTimeout(ctx, maxProof)
@@ -261,8 +196,7 @@ func (c *Chain) Seek(ctx context.Context, n *Node) bool {
 	return c.Tip().Known
 }
 
-// seek has the source asked at once, and gives what is closed at the end of that
-// round.
+// seek has the source asked at once, and gives what is closed at the end of that round.
 func (s *claimant) seek() (over <-chan struct{}) {
 	over = s.round.next()
 	select {

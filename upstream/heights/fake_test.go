@@ -123,7 +123,7 @@ func (n *fakeNode) Hash(ctx context.Context, height int64) (string, error) {
 	return n.hash(height), nil
 }
 
-func (n *fakeNode) Subscribe(ctx context.Context) (heights.Headers, error) {
+func (n *fakeNode) Subscribe(ctx context.Context) (comet.Headers, error) {
 	if err := n.answers(ctx, 2*time.Second); err != nil {
 		return nil, err
 	}

@@ -34,21 +34,21 @@ func (n *Node) hash(ctx context.Context, height int64) (string, error) {
 	return n.Reader.BlockHash(ctx, height)
 }
 
-// recognize compares what an endpoint says of a block with what is remembered,
-// and says whether it is on our chain. Another hash is another chain: if another
-// node still has the block that is remembered, the endpoint is not used, else
-// the chain itself was reset.
-func (f *follower) recognize(ctx context.Context, epoch, height int64, hash string) bool {
+// isOurs tells whether a block with such a hash is of our chain; without one the endpoint stays what
+// it was. Another hash than the remembered one is another chain: the endpoint's, which is not used
+// then, if another node still has the remembered block; else the chain was reset. An endpoint on a
+// fork comes back by a remembered hash.
+func (f *follower) isOurs(ctx context.Context, epoch, height int64, hash string) bool {
 	known := f.chain.anchors.at(height)
-	if known == "" {
-		if f.fork == 0 {
-			return true
-		}
-		height = f.fork // blocks that only this node has say nothing of the fork
-		known = f.chain.anchors.at(height)
-	} else if known == hash || hash == "" {
+	switch {
+	case hash == "" || known == "" && f.fork == 0:
+		return f.fork == 0
+	case known == hash:
 		f.rejoin()
 		return true
+	case known == "":
+		height = f.fork // blocks that only this node has say nothing of the fork
+		known = f.chain.anchors.at(height)
 	}
 	if known != "" && f.chain.othersHave(ctx, f.node, height, known) {
 		f.excludeFork(height)
@@ -61,8 +61,7 @@ func (f *follower) recognize(ctx context.Context, epoch, height int64, hash stri
 	return true
 }
 
-// recognizeNewest asks a node that may have been restarted for a block that is
-// remembered.
+// recognizeNewest asks a node that may have been restarted for a remembered block.
 func (f *follower) recognizeNewest(ctx context.Context) {
 	epoch := f.chain.Tip().Epoch
 	height := f.chain.anchors.atOrBelow(f.node.Look().Height - 1)
@@ -70,7 +69,7 @@ func (f *follower) recognizeNewest(ctx context.Context) {
 		return
 	}
 	if hash, err := f.node.Comet.Hash(ctx, height); err == nil {
-		f.recognize(ctx, epoch, height, hash)
+		f.isOurs(ctx, epoch, height, hash)
 	}
 }
 
@@ -87,9 +86,10 @@ func (f *follower) excludeFork(height int64) {
 
 // rejoin has an endpoint used again that excludeFork kept from being read.
 func (f *follower) rejoin() {
-	if f.fork > 0 {
-		f.node.Logger.Info("node is on our chain again")
+	if f.fork == 0 {
+		return
 	}
+	f.node.Logger.Info("node is on our chain again")
 	f.fork = 0
 	f.node.update(func(v *State) { v.Forked = false })
 }
@@ -107,23 +107,7 @@ func (c *Chain) othersHave(ctx context.Context, except *Node, height int64, hash
 	return false
 }
 
-// A hasher is a source of heights that can tell which blocks they are.
-type hasher interface {
-	// blockHash reads the hash of a block, "" where headers tell it, or the node never does.
-	blockHash(ctx context.Context, height int64) (string, error)
-	// isOurs says whether a block with such a hash, "" for one that is not known, is of our chain.
-	isOurs(ctx context.Context, epoch, height int64, hash string) bool
-}
-
-func (f *follower) isOurs(ctx context.Context, epoch, height int64, hash string) bool {
-	if hash == "" {
-		return f.fork == 0
-	}
-	return f.recognize(ctx, epoch, height, hash)
-}
-
-// isOurs has another hash than the one that is remembered be another chain: that of this node
-// alone, where another node has the block that is remembered, or else the one that was reset.
+// isOurs judges as that of a follower, but an endpoint on a fork is asked again.
 func (f *restFollower) isOurs(ctx context.Context, epoch, height int64, hash string) bool {
 	known := f.chain.anchors.at(height)
 	if known == "" || hash == "" || known == hash {

@@ -13,8 +13,7 @@ import (
 // rememberedHashes is how many blocks' hashes are remembered of an epoch.
 const rememberedHashes = 4096
 
-// anchors are the hashes of the newest blocks of an epoch, and of those of the epoch before.
-// Reads take no lock.
+// anchors are the hashes of the newest blocks of an epoch and the one before. Reads take no lock.
 type anchors struct {
 	mu     sync.Mutex // of writers
 	high   int64      // guarded by mu
@@ -110,9 +109,8 @@ func (c *Chain) HashOf(height int64) string {
 	return c.anchors.before.Load().at(height)
 }
 
-// Replaced tells whether a block whose hash begins so is known to be none of the chain: it
-// has another one in that place, or had this one before it was set back below it. It takes
-// no lock and does not allocate.
+// Replaced tells whether a block whose hash begins so is none of the chain: its place has another
+// one, or had this one before the chain was set back below. It takes no lock and does not allocate.
 func (c *Chain) Replaced(height int64, prefix string) bool {
 	if known := c.anchors.at(height); known != "" {
 		return !begins(known, prefix)
@@ -135,8 +133,7 @@ const (
 	passedOver  = 4                      // blocks whose hashes are read, too, where more than one has come
 )
 
-// claimHashed takes in what the source names as the newest block, with the hash of the block
-// before.
+// claimHashed claims the newest block with the hash of the one before.
 func (s *claimant) claimHashed(ctx context.Context, h hasher, said tip.Claim) {
 	epoch, before, hashes := s.chain.Tip().Epoch, said.Height-1, map[int64]string{}
 	ours := h.isOurs(ctx, epoch, before, "")
@@ -193,4 +190,12 @@ func (f *follower) blockHash(ctx context.Context, height int64) (string, error) 
 
 func (f *restFollower) blockHash(ctx context.Context, height int64) (string, error) {
 	return f.node.Reader.BlockHash(ctx, height)
+}
+
+// A hasher is a source of heights that can tell which blocks they are.
+type hasher interface {
+	// blockHash reads the hash of a block, "" where headers tell it, or the node never does.
+	blockHash(ctx context.Context, height int64) (string, error)
+	// isOurs says whether a block with such a hash, "" for one that is not known, is of our chain.
+	isOurs(ctx context.Context, epoch, height int64, hash string) bool
 }

@@ -17,15 +17,7 @@ type cometClient interface {
 	Committed(ctx context.Context) (int64, error)
 	// Hash is the hash of a block that has another after it.
 	Hash(ctx context.Context, height int64) (string, error)
-	Subscribe(ctx context.Context) (Headers, error)
-}
-
-// Headers are those of new blocks, as a subscription streams them.
-type Headers interface {
-	// Next waits for the next one. It is zero for what is none.
-	Next(ctx context.Context) (comet.Header, error)
-	// Close ends the subscription, and Next.
-	Close()
+	Subscribe(ctx context.Context) (comet.Headers, error)
 }
 
 // A reader reads of one node.
@@ -108,6 +100,93 @@ func (n *Node) update(change func(*State)) {
 	change(&n.state)
 }
 
-// Forget is called when the node may have been restarted, perhaps with other
-// blocks.
+// Forget is called when the node may have been restarted, perhaps with other blocks.
 func (n *Node) Forget() { n.update(func(s *State) { s.Lowest = 0 }) }
+
+// has says whether a node can be read at a height.
+func (n *Node) has(ctx context.Context, c *Chain, height int64) (bool, error) {
+	r, err := n.read(ctx, c, height)
+	switch {
+	case err != nil:
+		return false, err
+	case r.Outcome == Unknown:
+		return false, errNoProbe
+	case r.Outcome == Pruned && r.Latest > 0:
+		return height <= r.Latest, nil
+	default:
+		return r.Outcome != Future, nil
+	}
+}
+
+// read reads something cheap of a node, and learns from it.
+func (n *Node) read(ctx context.Context, c *Chain, height int64) (Reading, error) {
+	ctx, cancel := context.WithTimeout(ctx, maxProof)
+	defer cancel()
+	epoch := c.Tip().Epoch
+	r, err := n.Reader.Read(ctx, height)
+	if err == nil {
+		c.Learn(n, epoch, r)
+	}
+	return r, err
+}
+
+// Bounds of the judgement whether a node's headers are late.
+const (
+	leastDelays = 3  // headers, before any is judged
+	mostOverdue = 10 // intervals: a chain that stands still for longer does so by itself
+)
+
+// delays are how long after their own time the headers of a node arrived. What is usual is
+// the median of the last ones: an absent proposer makes some blocks late.
+type delays struct {
+	last           tip.Median
+	at             time.Time     // when the newest came; zero: no other is expected
+	interval       time.Duration // between blocks, then
+	punctual, late int64
+}
+
+// arrive takes in a header's delay.
+func (d *delays) arrive(delay time.Duration, now time.Time, interval time.Duration) {
+	late := d.overdue(now)
+	if d.last.Count >= leastDelays && delay > d.last.Value()+interval/2 {
+		late = max(late, 1)
+	}
+	if d.late += late; late == 0 {
+		d.punctual++
+	}
+	d.last.Add(delay)
+	d.at, d.interval = now, interval
+}
+
+// overdue is for how many intervals the next header should have come, from half a one on.
+func (d *delays) overdue(now time.Time) int64 {
+	if d.at.IsZero() || d.last.Count < leastDelays {
+		return 0
+	}
+	return min(max(int64((now.Sub(d.at)-d.interval/2)/d.interval), 0), mostOverdue)
+}
+
+// Headers counts the headers that the node streamed as close behind their own time as
+// usual, and headers that came later or are overdue. Neither count falls.
+func (n *Node) Headers() (punctual, late int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.delays.punctual, n.delays.late + n.delays.overdue(time.Now())
+}
+
+// arrived notes a header that the node streamed.
+func (n *Node) arrived(header time.Time, interval time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now := time.Now()
+	n.delays.arrive(now.Sub(header), now, interval)
+}
+
+// unsubscribed notes that no header is expected any more.
+func (n *Node) unsubscribed() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.state.Connected = false
+	n.delays.late += n.delays.overdue(time.Now())
+	n.delays.at = time.Time{}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -51,8 +52,7 @@ func (e *endpoint) call(ctx context.Context, r Request, height int64) (*Answer, 
 	return living(a)
 }
 
-// living is an answer, or silence where the node is shutting down. What contracts have said comes
-// with Refused.
+// living is an answer, or silence where the node shuts down. Refused is what contracts have said.
 func living(a *Answer) (*Answer, error) {
 	if a.Reason != OK && a.Reason != Refused && comet.Closing(a.Text) {
 		return nil, upstream.Silence(origin, errors.New(a.Text))
@@ -61,8 +61,7 @@ func living(a *Answer) (*Answer, error) {
 }
 
 func member(name string, value []byte) []byte {
-	m := make([]byte, 0, len(name)+len(value)+3)
-	return append(append(append(append(m, '"'), name...), `":`...), value...)
+	return slices.Concat([]byte(`"`+name+`":`), value)
 }
 
 func callFailed(err error) error {
@@ -76,12 +75,10 @@ func callFailed(err error) error {
 	return upstream.Silence(origin, err)
 }
 
-// versionGone is what a node says of a store at a height that it does not have, beside
-// the code of a success.
+// versionGone is what a node says of a height that it does not have, with the code of a success.
 const versionGone = "version does not exist"
 
-// readState reads what an answer of abci_query says of heights. It was asked at one, or at
-// the newest for 0.
+// readState reads what an answer of abci_query, asked at a height or 0, says of heights.
 func (a *Answer) readState(result []byte, asked int64) {
 	said := gjson.GetManyBytes(result, "response.code", "response.log", "response.height", "response.codespace")
 	code, text, height := said[0].Int(), said[1].String(), said[2].Int()
@@ -130,14 +127,28 @@ func refusedCall(said []byte, block, tip int64) *Answer {
 	return a
 }
 
-// serves says whether the endpoint has the server that a request asks, for a chain.
-func (e *endpoint) serves(r Request, chainID string) bool {
-	switch {
-	case r.Invoke != nil:
-		return e.grpc != nil && e.grpc.serves(chainID)
-	case r.Call != nil:
-		return e.comet != nil
-	default:
-		return true
+// A CometBFT is the RPC of one endpoint.
+type CometBFT struct {
+	*comet.Client
+	pool     *Pool
+	endpoint *endpoint
+}
+
+// CometBFT is the RPC of each endpoint that has one, in the order they were configured.
+func (p *Pool) CometBFT() (all []CometBFT) {
+	for _, e := range p.endpoints {
+		if e.comet != nil {
+			all = append(all, CometBFT{e.comet, p, e})
+		}
 	}
+	return all
+}
+
+// Name is that of the endpoint.
+func (c CometBFT) Name() string { return c.endpoint.name }
+
+// Fit says whether the endpoint is ours, is believed, and has the newest block or the one before it.
+func (c CometBFT) Fit() bool {
+	v := c.endpoint.look()
+	return !v.Foreign() && !v.Unseen && !v.Aside && !v.CometDown && !v.CatchingUp && v.Height >= c.pool.Tip().Height-1
 }

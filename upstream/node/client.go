@@ -10,21 +10,11 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
-)
-
-// origin is what clients of the proxy get to read about the origin that did not answer.
-const origin = "the chain node"
-
-// maxDial bounds a dial, which net/http lets run on after its request has gone.
-const maxDial = 3 * time.Second
-
-var (
-	errTooLarge = errors.New("answer is larger than allowed")
-	errNoNode   = errors.New("server error that is not the node's") // a load balancer's 502, say
 )
 
 // A client speaks with one node's REST server.
@@ -35,25 +25,25 @@ type client struct {
 	protocol *protocol
 }
 
+// maxDial bounds a dial, which net/http lets run on after its request has gone.
+const maxDial = 3 * time.Second
+
 // idleClose is when idle connections are dropped: the node does so after 10 s.
 const idleClose = 8 * time.Second
 
 func newClient(base *url.URL, o Options, s *protocol) *client {
-	return &client{base: base, maxBody: o.MaxBody, protocol: s, http: upstream.NewClient(
-		upstream.RedactingTransport{Hide: upstream.NewRedactor(base), Transport: &http.Transport{
-			Proxy:                  http.ProxyFromEnvironment,
-			DialContext:            (&net.Dialer{Timeout: min(o.Timeout, maxDial)}).DialContext,
-			IdleConnTimeout:        idleClose,
-			MaxIdleConnsPerHost:    o.connections(),
-			MaxResponseHeaderBytes: 64 << 10,
-			DisableCompression:     true,
-		}},
-	)}
+	return &client{base: base, maxBody: o.MaxBody, protocol: s, http: upstream.NewClient(&http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            (&net.Dialer{Timeout: min(o.Timeout, maxDial)}).DialContext,
+		IdleConnTimeout:        idleClose,
+		MaxIdleConnsPerHost:    o.connections(),
+		MaxResponseHeaderBytes: 64 << 10,
+		DisableCompression:     true,
+	}, upstream.NewRedactor(base))}
 }
 
-// get asks once. The deadline of ctx covers dial, header and body. net/http
-// repeats the request by itself only where a reused idle connection had died.
-// The error is always an *upstream.Error.
+// get asks once, until ctx ends. net/http repeats the request by itself only where a reused idle
+// connection had died. The error is always an *upstream.Error.
 func (c *client) get(ctx context.Context, r Request, height int64) (*Answer, error) {
 	response, err := c.http.Do(c.request(ctx, r, height))
 	if err != nil {
@@ -123,14 +113,21 @@ func (c *client) read(response *http.Response) ([]byte, error) {
 	return nil, badAnswer(fmt.Errorf("truncated: %w", err))
 }
 
-func badAnswer(err error) *upstream.Error {
-	return &upstream.Error{Kind: upstream.BadAnswer, Msg: origin + " gave an unusable answer", Err: err}
-}
-
-// notNode is the error for an answer that did not come from a node.
-func notNode(status int) *upstream.Error {
-	if status >= http.StatusInternalServerError {
-		return badAnswer(fmt.Errorf("status %d: %w", status, errNoNode))
+// parseBase reads a base URL. CometBFT's own configuration writes tcp:// for http://.
+func parseBase(raw string) (*url.URL, error) {
+	u, err := url.Parse(strings.TrimRight(raw, "/"))
+	if err != nil {
+		// The error of url.Parse repeats the URL, and with it a password.
+		return nil, errors.New("not a URL")
 	}
-	return badAnswer(fmt.Errorf("status %d without the node's envelope", status))
+	if u.Scheme == "tcp" {
+		u.Scheme = "http"
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("%q is not an http or https URL", u.Redacted())
+	}
+	if u.RawQuery != "" || u.Fragment != "" {
+		return nil, errors.New("a base URL has no query and no fragment")
+	}
+	return u, nil
 }

@@ -1,17 +1,11 @@
 package node
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"time"
-
-	"github.com/tidwall/gjson"
-
-	"github.com/tipcache/tipcache/upstream/jsontext"
 )
 
 // A Dialect is the REST API that the nodes of a chain speak.
@@ -49,10 +43,6 @@ func (d Dialect) protocol() (*protocol, error) {
 	return nil, fmt.Errorf("unknown dialect %q", string(d))
 }
 
-// errUndetermined is why nothing is read before the dialect is known: in the wrong one an answer could
-// be taken for another.
-var errUndetermined = errors.New("no node has said which dialect it speaks")
-
 // SetDialect tells a Pool of an undetermined dialect which one it is. Run has waited for that.
 func (p *Pool) SetDialect(d Dialect) error {
 	found, err := d.protocol()
@@ -75,85 +65,6 @@ func (p *Pool) hasDialect() bool {
 		return true
 	default:
 		return false
-	}
-}
-
-func readStory(r *http.Response, body []byte, asked int64) (*Answer, bool) {
-	reason, text, ok := understand(r.StatusCode, body)
-	return &Answer{
-		Status: reason.Status(), NodeStatus: r.StatusCode, Body: body,
-		Text: text, Reason: reason, Height: asked, Latest: latestIn(reason, text),
-	}, ok
-}
-
-func storyRefusal(text string) []byte {
-	return fmt.Appendf(nil, `{"code":500,"msg":null,"error":%q}`+"\n", text)
-}
-
-func cosmosRefusal(text string) []byte {
-	return fmt.Appendf(nil, `{"code":%d,"message":%q,"details":[]}`, grpcUnknown, text)
-}
-
-// The headers by which a node of the SDK tells the height it read. Errors have the second alone,
-// and only if the state was asked; some versions have the second alone on everything.
-const (
-	toldHeight   = "X-Cosmos-Block-Height"
-	toldMetadata = "Grpc-Metadata-X-Cosmos-Block-Height"
-	codecHeader  = "Grpc-Metadata-Content-Type"
-)
-
-// The gRPC codes of errors that do not come from the state.
-const (
-	grpcUnknown       = 2
-	grpcUnimplemented = 12
-	grpcInternal      = 13
-	grpcUnavailable   = 14 // the gateway does not reach the application, of a node that ends or starts
-)
-
-// readCosmos goes by status, code and headers: texts differ between versions and configurations.
-func readCosmos(r *http.Response, body []byte, asked int64) (*Answer, bool) {
-	if !jsontext.Valid(body) {
-		return nil, false
-	}
-	a := &Answer{Status: r.StatusCode, NodeStatus: r.StatusCode, Body: body, Codec: r.Header.Get(codecHeader), Height: told(r.Header)}
-	if r.StatusCode == http.StatusOK {
-		return a, a.Height == 0 || asked == 0 || a.Height == asked
-	}
-	code := gjson.GetBytes(body, "code")
-	if r.StatusCode < http.StatusBadRequest || code.Type != gjson.Number || !bytes.Contains(body, []byte(`"details"`)) {
-		return nil, false
-	}
-	if code.Int() == grpcUnavailable && a.Height == 0 {
-		return nil, false
-	}
-	a.Text = gjson.GetBytes(body, "message").String()
-	a.Reason = cosmosReason(r.StatusCode, int(code.Int()), a.Height)
-	return a, true
-}
-
-// told is the height that an answer tells, 0 for none.
-func told(h http.Header) int64 {
-	for _, name := range []string{toldMetadata, toldHeight} {
-		if height, err := strconv.ParseInt(h.Get(name), 10, 64); err == nil {
-			return height
-		}
-	}
-	return 0
-}
-
-// cosmosReason is what an error means. One that tells its height is the state's answer there.
-func cosmosReason(status, code int, height int64) Reason {
-	switch {
-	case height > 0:
-		return Refused
-	case code == grpcUnimplemented || status == http.StatusBadRequest:
-		return BadInput
-	case status == http.StatusNotFound:
-		return NotFound
-	case code == grpcUnknown || code == grpcInternal:
-		return Ambiguous
-	default:
-		return Other
 	}
 }
 
@@ -181,7 +92,7 @@ func detect(ctx context.Context, e Endpoint) (Dialect, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxDetect)
 	defer cancel()
 	o := Options{}.WithDefaults()
-	for _, d := range []Dialect{Cosmos, Story} {
+	for _, d := range []Dialect{Story, Cosmos} {
 		s, err := d.protocol()
 		if err != nil {
 			return "", err

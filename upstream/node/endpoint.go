@@ -2,12 +2,19 @@ package node
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
+	"github.com/tidwall/gjson"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/heights"
@@ -29,9 +36,10 @@ type endpoint struct {
 	blocks  *heights.Node
 	comet   *comet.Client // nil: none
 	grpc    *grpcClient   // nil: none
+	rest    *server
+	calls   *server // of the RPC, nil where there is none
+	invokes *server // of gRPC, likewise
 	queue   *queue.Slots
-	breaker *gobreaker.CircuitBreaker[*Answer] // of the REST server
-	calls   *gobreaker.CircuitBreaker[*Answer] // of the RPC
 	timeout time.Duration
 	metrics *metrics
 
@@ -52,25 +60,48 @@ type view struct {
 	restErr     error         // what it fails with now
 }
 
-func newEndpoint(name string, c *client, rpc *comet.Client, o Options, m *metrics) *endpoint {
-	e := &endpoint{
-		name: name, client: c, comet: rpc, timeout: o.Timeout, metrics: m,
-	}
+// A server is one of a node's: of REST, the RPC or gRPC, each of which may fail by itself.
+type server struct {
+	breaker  *gobreaker.CircuitBreaker[*Answer]
+	exchange func(ctx context.Context, r Request, height int64) (*Answer, error)
+}
+
+func newServer(name string, o Options, blames func(error) bool, exchange func(context.Context, Request, int64) (*Answer, error)) *server {
+	return &server{exchange: exchange, breaker: upstream.NewBreaker[*Answer](upstream.BreakerOptions{
+		Outage:   upstream.NewOutage(o.Logger, name),
+		Failures: maxFailures, Cooldown: breakerOpen,
+		Excluded: func(err error) bool { return !blames(err) },
+	})}
+}
+
+// open says whether the breaker would turn a request away.
+func (s *server) open() bool { return s.breaker.State() == gobreaker.StateOpen }
+
+// newEndpoint makes an endpoint of a REST server, and of the others that are not nil.
+func newEndpoint(name string, c *client, rpc *comet.Client, g *grpcClient, o Options, m *metrics) *endpoint {
+	e := &endpoint{name: name, client: c, comet: rpc, grpc: g, timeout: o.Timeout, metrics: m}
+	e.rest = newServer("node "+name, o, blames, e.read)
 	e.blocks = &heights.Node{Name: name, Reader: e, Tells: func() bool { return c.protocol.tells }, Logger: o.Logger.With("node", name)}
 	if rpc != nil {
-		e.blocks.Comet, e.calls = headerSource{rpc}, newBreaker("RPC of node "+name, o, blames)
+		e.blocks.Comet, e.calls = rpc, newServer("RPC of node "+name, o, blames, e.call)
+	}
+	if g != nil {
+		e.invokes = newServer("gRPC of node "+name, o, blamesGRPC, e.invoke)
 	}
 	e.queue = queue.New(queue.Options{Limit: o.InFlight, Scans: o.Scans, Patience: o.Queue, Headers: e.blocks.Headers})
-	e.breaker = newBreaker("node "+name, o, blames)
 	return e
 }
 
-// A headerSource is a CometBFT client as package heights asks it.
-type headerSource struct{ *comet.Client }
-
-// Subscribe implements heights.Comet.
-func (s headerSource) Subscribe(ctx context.Context) (heights.Headers, error) {
-	return s.Client.Subscribe(ctx)
+// serverOf is the server that a request asks, nil where the endpoint has none.
+func (e *endpoint) serverOf(r Request) *server {
+	switch {
+	case r.Invoke != nil:
+		return e.invokes
+	case r.Call != nil:
+		return e.calls
+	default:
+		return e.rest
+	}
 }
 
 func (e *endpoint) look() view {
@@ -87,39 +118,35 @@ func (e *endpoint) update(change func(*view)) {
 	change(&e.view)
 }
 
-// reach says how sure it is that an endpoint can answer at a height.
-type reach int
-
-const (
-	pruned  reach = iota // it no longer has the height
-	behind               // it does not have the height yet
-	unsure               // nothing current is known of its height
-	present              // it has it, or any will do
-)
-
-func (v *view) reach(height int64, interval time.Duration) reach {
-	switch {
-	case 0 < height && height < v.Lowest:
-		return pruned
-	case height <= v.Height || height == 0:
-		return present
-	case !v.Current(interval):
-		return unsure
-	default:
-		return behind
+// inTurn asks when the request has its turn. The error is an *upstream.Error, or the context's if
+// that ended first.
+func (e *endpoint) inTurn(ctx context.Context, r Request, ask func() (*Answer, error)) (*Answer, error) {
+	turn, err := e.queue.Acquire(ctx, r.queued())
+	if err != nil {
+		return nil, e.busy(err)
 	}
+	answered := false
+	defer func() { turn.End(answered) }()
+	answer, err := ask()
+	answered = err == nil || upstream.KindOf(err) == upstream.Timeout // the time that it took is the node's
+	return answer, err
 }
 
 // ask sends the request through the breaker and notes how it went. The error
 // is an *upstream.Error, or the context's if that ended first.
 func (e *endpoint) ask(ctx context.Context, r Request, height int64) (answer *Answer, err error) {
+	s := e.serverOf(r)
 	ctx, span := e.startSpan(ctx, r, height)
 	defer func() { endSpan(span, answer, err) }()
 	start := time.Now()
-	answer, err = e.breakerOf(r).Execute(func() (*Answer, error) {
-		attempt, cancel := context.WithTimeout(ctx, e.timeLimit(r))
+	answer, err = s.breaker.Execute(func() (*Answer, error) {
+		limit := e.timeout
+		if r.slow() {
+			limit = slowCall
+		}
+		attempt, cancel := context.WithTimeout(ctx, limit)
 		defer cancel()
-		answer, err := e.exchange(attempt, r, height)
+		answer, err := s.exchange(attempt, r, height)
 		if err != nil && ctx.Err() != nil {
 			return nil, ctx.Err() // the caller's end says nothing about the node
 		}
@@ -132,24 +159,17 @@ func (e *endpoint) ask(ctx context.Context, r Request, height int64) (answer *An
 	if answer != nil {
 		answer.Node = e.name
 	}
-	if !r.rest() {
-		return answer, err
-	}
-	e.note(answer, err)
-	if answer != nil && r.Cost == Cheap {
-		e.update(func(v *view) { v.latency += (time.Since(start) - v.latency) / 8 })
+	if r.rest() {
+		e.note(err)
+		if answer != nil && r.Cost == Cheap {
+			e.update(func(v *view) { v.latency += (time.Since(start) - v.latency) / 8 })
+		}
 	}
 	return answer, err
 }
 
-// exchange asks the server that the request is for, and that again where its answer is not clear.
-func (e *endpoint) exchange(ctx context.Context, r Request, height int64) (*Answer, error) {
-	switch {
-	case r.Invoke != nil:
-		return e.invoke(ctx, r, height)
-	case r.Call != nil:
-		return e.call(ctx, r, height)
-	}
+// read asks the REST server, and that again where its answer is not clear.
+func (e *endpoint) read(ctx context.Context, r Request, height int64) (*Answer, error) {
 	answer, err := e.client.get(ctx, r, height)
 	switch {
 	case err == nil && e.client.protocol.tells:
@@ -160,41 +180,12 @@ func (e *endpoint) exchange(ctx context.Context, r Request, height int64) (*Answ
 	return answer, err
 }
 
-// unreachable is the error where no endpoint could be asked.
-func unreachable(err error) *upstream.Error {
-	return &upstream.Error{
-		Kind: upstream.Unreachable, Msg: origin + " cannot be reached", Err: err, RetryAfter: breakerOpen,
+func (e *endpoint) note(err error) {
+	if err != nil {
+		e.noteFailure(err)
+		return
 	}
-}
-
-func (e *endpoint) note(answer *Answer, err error) {
-	if refuses(err) {
-		e.blocks.Forget() // it is being restarted
-	}
-	e.update(func(v *view) {
-		if answer != nil {
-			v.answered, v.failed, v.restErr = time.Now(), time.Time{}, nil
-			return
-		}
-		if blames(err) {
-			v.failed = time.Now()
-		}
-		if _, silent := errors.AsType[*upstream.Error](err); silent {
-			v.restErr = err
-		}
-	})
-}
-
-// open says whether the breaker of the REST server would turn a request away.
-func (e *endpoint) open() bool { return e.breaker.State() == gobreaker.StateOpen }
-
-// timeLimit is how long an answer may take. One that waits for a block has the time of
-// its caller.
-func (e *endpoint) timeLimit(r Request) time.Duration {
-	if r.Call != nil && r.Call.Slow {
-		return slowCall
-	}
-	return e.timeout
+	e.update(func(v *view) { v.answered, v.failed, v.restErr = time.Now(), time.Time{}, nil })
 }
 
 func (e *endpoint) closeIdle() {
@@ -205,4 +196,75 @@ func (e *endpoint) closeIdle() {
 	if e.grpc != nil {
 		_ = e.grpc.conn.Close()
 	}
+}
+
+// startSpan begins the span of a request to a node, of whose address the rest may hold a key.
+func (e *endpoint) startSpan(ctx context.Context, r Request, height int64) (context.Context, trace.Span) {
+	ctx, span := upstream.StartSpan(ctx, "node.request")
+	if span.IsRecording() {
+		span.SetAttributes(
+			attribute.String("server.address", e.name),
+			attribute.String("url.path", r.Path),
+			attribute.String("tipcache.cost", r.Cost.String()),
+			attribute.Int64("tipcache.height", height),
+		)
+	}
+	return ctx, span
+}
+
+// endSpan says of a request's span what it came to.
+func endSpan(span trace.Span, answer *Answer, err error) {
+	if span.IsRecording() && answer != nil {
+		span.SetAttributes(
+			attribute.Int("http.response.status_code", answer.NodeStatus),
+			attribute.String("tipcache.reason", answer.Reason.String()),
+			attribute.Int("http.response.body.size", len(answer.Body)),
+		)
+	}
+	upstream.EndSpan(span, err)
+}
+
+// Read implements heights.Reader.
+func (e *endpoint) Read(ctx context.Context, height int64) (heights.Reading, error) {
+	a, err := e.readREST(ctx, Request{Path: e.client.protocol.probe}, height)
+	if err != nil {
+		return heights.Reading{}, err
+	}
+	return a.reading(), nil
+}
+
+func (e *endpoint) readREST(ctx context.Context, r Request, height int64) (*Answer, error) {
+	return e.inTurn(ctx, r, func() (*Answer, error) { return e.ask(ctx, r, height) })
+}
+
+// BlockHash implements heights.Reader.
+func (e *endpoint) BlockHash(ctx context.Context, height int64) (string, error) {
+	base := e.client.protocol.blocks
+	if base == "" {
+		return "", nil
+	}
+	r := Request{Path: base + strconv.FormatInt(height+1, 10), Unpinned: true, Cost: Page}
+	a, err := e.readREST(ctx, r, 0)
+	if err != nil {
+		return "", err
+	}
+	hash, err := base64.StdEncoding.DecodeString(gjson.GetBytes(a.Body, "block.header.last_block_id.hash").Str)
+	if err == nil && (a.Reason != OK || len(hash) == 0) {
+		err = fmt.Errorf("%s names no block before block %d", r.Path, height+1)
+	}
+	return fmt.Sprintf("%X", hash), err
+}
+
+// reading is what an answer says of its endpoint's blocks.
+func (a *Answer) reading() heights.Reading {
+	r := heights.Reading{Height: a.Height, Latest: a.Latest}
+	switch {
+	case a.NodeStatus == http.StatusNotFound: // no handler ran
+		r.Outcome = heights.Unknown
+	case a.Reason == Pruned:
+		r.Outcome = heights.Pruned
+	case a.Reason == FutureHeight:
+		r.Outcome = heights.Future
+	}
+	return r
 }

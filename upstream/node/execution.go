@@ -19,12 +19,11 @@ import (
 // can tell of them: none has CometBFT, or the chain has no execution client.
 var ErrNoExecution = errors.New("no node tells which block of an execution client a block carries")
 
-// Executed says since which block the effects of the execution client's block number are
-// known to count in the chain's state: the lowest block up to height that is known, which
-// need not be the first. It is 0 where they do not count at that height; newest is the
-// execution client's newest block that does. A block counts with the one of the chain
-// that carries the next. A node is asked only where what it said before does not tell.
-// Errors are ErrNoExecution or an *upstream.Error.
+// Executed says since which block the execution client's block number is known to count in the
+// chain's state: the lowest one up to height that is known, 0 where it does not count there; newest
+// is the newest that does. A block counts with the one of the chain that carries the next. A node
+// is asked only where what it said before does not tell. Errors are ErrNoExecution or an
+// *upstream.Error.
 func (p *Pool) Executed(ctx context.Context, height, number int64) (since, newest int64, err error) {
 	epoch := p.Tip().Epoch
 	if since = p.execution.since(epoch, number); 0 < since && since <= height {
@@ -102,15 +101,13 @@ func (e *endpoint) carriedBy(ctx context.Context, height int64) (int64, error) {
 	}
 }
 
-// mostExecutions is how many blocks are remembered: those of some hours, if each was
-// asked for.
+// mostExecutions is how many blocks are remembered: those of some hours.
 const mostExecutions = 4096
 
 // An execution is the newest block of the execution client that counts at a height.
 type execution struct{ height, newest int64 }
 
-// executions are those of an epoch that nodes have told of, by height. Neither of the
-// two numbers ever falls from one to the next.
+// executions are those of an epoch, by height. Neither number falls from one to the next.
 type executions struct {
 	asked singleflight.Group
 

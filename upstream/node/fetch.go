@@ -3,30 +3,26 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/http"
+	"math/bits"
+	"slices"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
 )
 
 const (
+	nearby = 10                   // blocks behind: worth waiting for
+	near   = 8 * time.Millisecond // endpoints that answer as fast are equally near; so are those within a factor of two
+
 	maxSilences  = 2 // endpoints that may stay silent before the caller is told
 	firstPause   = 25 * time.Millisecond
 	longestPause = 500 * time.Millisecond
 )
 
-var (
-	errClosed     = errors.New("closed")
-	errWrongChain = errors.New("serves another chain")
-)
-
-// Fetch asks an endpoint that can answer, and others where one is silent, no
-// longer has the height or does not have it yet. A block that the chain has and
-// no endpoint can read so far is waited for; AtTip is that for two blocks' time,
-// and then the newest block that an endpoint has. ctx should have a deadline: the
-// wait for another height is bounded by nothing else. An endpoint with a height
-// source is used from when Run has asked it for its chain.
+// Fetch asks an endpoint that can answer, and others where one is silent, no longer has the height
+// or does not have it yet. A block that the chain has and no endpoint can read so far is waited for
+// until ctx ends; AtTip is that for two blocks' time, and then the newest block that an endpoint
+// has. An endpoint with a height source is used once Run has asked it for its chain.
 //
 // The error is always an *upstream.Error, or context.Canceled.
 func (p *Pool) Fetch(ctx context.Context, r Request) (*Answer, error) {
@@ -47,7 +43,7 @@ func (p *Pool) Fetch(ctx context.Context, r Request) (*Answer, error) {
 
 func (f *fetch) run(ctx context.Context) (*Answer, error) {
 	for {
-		moved := f.pool.chain.Moved()
+		moved := f.pool.Moved()
 		e, hope := f.choose()
 		if e != nil {
 			if result := f.ask(ctx, e); f.concludes(ctx, result) {
@@ -67,8 +63,7 @@ func (f *fetch) run(ctx context.Context) (*Answer, error) {
 	}
 }
 
-// A fetch is one request on its way through the endpoints. It belongs to one
-// goroutine.
+// A fetch is one request on its way through the endpoints, on one goroutine.
 type fetch struct {
 	pool     *Pool
 	request  Request
@@ -88,6 +83,75 @@ type fetch struct {
 	patience time.Time // until then the tip is waited for
 }
 
+// choose picks the best endpoint to ask now, and says whether waiting may help where there is none.
+// One to be avoided is not picked while another should have the height soon.
+func (f *fetch) choose() (best *endpoint, hope bool) {
+	tip, height, chain := f.pool.Tip(), f.height(), f.pool.ChainID()
+	var least [5]int
+	f.resting, f.far, f.gone, f.newest = false, false, false, 0
+	for _, e := range f.pool.endpoints {
+		v, server := e.look(), e.serverOf(f.request)
+		reach := v.reach(height, tip.Interval)
+		switch {
+		case v.Foreign() || server == nil || f.request.Invoke != nil && !e.grpc.serves(chain) || slices.Contains(f.asked, e) || f.request.Only != "" && f.request.Only != e.name:
+		case reach == pruned && f.request.rest(): // the own words of RPC and gRPC are not ours to say
+			f.gone = true
+		case server.open():
+			f.resting = true
+		case v.Unseen || slices.Contains(f.lagging, e):
+			hope = true
+		case reach == behind && height <= tip.Height: // beyond the tip, let the node say so
+			soon := height-v.Height <= nearby
+			hope, f.far, f.newest = hope || soon, f.far || !soon, max(f.newest, v.Height)
+		default:
+			if rank := e.rank(v, reach, f.request.Avoid); best == nil || slices.Compare(rank[:], least[:]) < 0 {
+				best, least = e, rank
+			}
+		}
+	}
+	if best != nil && best.name == f.request.Avoid && hope && time.Now().Before(f.patience) {
+		return nil, hope
+	}
+	return best, hope
+}
+
+// reach says how sure it is that an endpoint can answer at a height.
+type reach int
+
+const (
+	pruned  reach = iota // it no longer has the height
+	behind               // it does not have the height yet
+	unsure               // nothing current is known of its height
+	present              // it has it, or any will do
+)
+
+func (v *view) reach(height int64, interval time.Duration) reach {
+	switch {
+	case 0 < height && height < v.Lowest:
+		return pruned
+	case height <= v.Height || height == 0:
+		return present
+	case !v.Current(interval):
+		return unsure
+	default:
+		return behind
+	}
+}
+
+// rank orders endpoints, least first: not to be avoided, without a late failure, known to have the
+// height, where no request waits, the nearest, with the fewest requests.
+func (e *endpoint) rank(v view, r reach, avoid string) [5]int {
+	failed := 0
+	if time.Since(v.failed) < penaltyTime {
+		failed = 1
+	}
+	if e.name == avoid {
+		failed += 2
+	}
+	load := e.queue.Load()
+	return [5]int{failed, int(present - r), load.Waiting, bits.Len64(uint64(v.latency / near)), load.InFlight}
+}
+
 // height is what to read at, as of now; 0 is the node's latest.
 func (f *fetch) height() int64 {
 	if f.request.Height != AtTip {
@@ -103,9 +167,8 @@ func (f *fetch) height() int64 {
 	}
 }
 
-// descends has a request that asks for the tip read at an older block: the newest
-// of the endpoints that can be asked, none of which has the tip. It is waited for
-// a while where it should come soon.
+// descends has a request for the tip read at the newest block of the endpoints that can be asked,
+// after a while where the tip should come soon.
 func (f *fetch) descends(hope bool) bool {
 	soon := hope && f.silence == nil && !f.pool.Tip().CatchingUp
 	if f.request.Height != AtTip || f.newest == 0 || f.lower > 0 && f.newest >= f.lower || soon && time.Now().Before(f.patience) {
@@ -123,9 +186,31 @@ type result struct {
 	err      error
 }
 
-// writes says whether a request may change something.
-func (r Request) writes() bool {
-	return r.Post != nil || r.Call != nil && r.Call.Write || r.Invoke != nil && r.Invoke.Write
+// ask asks the endpoint in the request's turn, until when the tip has moved on.
+func (f *fetch) ask(ctx context.Context, e *endpoint) result {
+	r, came := f.request, result{endpoint: e}
+	ask := func() (*Answer, error) {
+		now := f.pool.Tip()
+		came.height = f.height()
+		v := e.look()
+		if came.height <= now.Height && v.reach(came.height, now.Interval) == behind {
+			return nil, upstream.ErrBehind
+		}
+		answer, err := e.ask(ctx, r, came.height)
+		if err == nil && (r.rest() || !r.Unpinned) { // what is asked of blocks says nothing of the state
+			f.pool.Learn(e.blocks, now.Epoch, answer.reading())
+		}
+		return answer, err
+	}
+	if r.slow() {
+		came.answer, came.err = ask()
+	} else {
+		came.answer, came.err = e.inTurn(ctx, r, ask)
+	}
+	if upstream.KindOf(came.err) == 0 && errors.Is(came.err, context.DeadlineExceeded) {
+		came.err = upstream.Silence(origin, came.err) // as the caller is told of it
+	}
+	return came
 }
 
 // concludes takes a result in and says whether it is the last word.
@@ -140,7 +225,7 @@ func (f *fetch) concludes(ctx context.Context, r result) bool {
 		return false
 	case f.request.writes(): // it may have been carried out
 		return true
-	case f.places(r) && f.pool.chain.Seek(ctx, r.endpoint.blocks): // now it can be read at a height
+	case f.places(r) && f.pool.Seek(ctx, r.endpoint.blocks): // now it can be read at a height
 		f.unplaced = r.answer
 		return false
 	case r.silent() && ctx.Err() == nil:
@@ -159,47 +244,10 @@ func (f *fetch) places(r result) bool {
 
 func (r result) is(reason Reason) bool { return r.answer != nil && r.answer.Reason == reason }
 
-// silent says whether another endpoint may do better: not where the queue was
-// full, and not where the answer is too large.
+// silent says whether another endpoint may do better: not with a full queue or too large an answer.
 func (r result) silent() bool {
 	err, ok := errors.AsType[*upstream.Error](r.err)
 	return ok && err.Kind != upstream.Overloaded && !errors.Is(err, errTooLarge)
-}
-
-// exhausted is what to say when no endpoint is left. That a height is pruned is
-// true only if each endpoint that may have it was asked.
-func (f *fetch) exhausted() (*Answer, error) {
-	switch {
-	case f.silence != nil:
-		return nil, f.silence
-	case (f.pruned != nil || f.gone) && !f.resting:
-		return f.refusal(), nil
-	case f.far && !f.resting:
-		return nil, &upstream.Error{
-			Kind: upstream.Overloaded, Msg: origin + " is too far behind its chain",
-			Err: upstream.ErrBehind, RetryAfter: max(nearby*f.pool.Tip().Interval, time.Second),
-		}
-	default:
-		return nil, f.pool.noEndpoint()
-	}
-}
-
-// refusal says that no endpoint keeps the height, and below which block nothing can be asked
-// for. Where the blocks begin that can be is not known: a node does not say how far it
-// prunes, and is not asked for what no client wants. Refusals teach the bound.
-func (f *fetch) refusal() *Answer {
-	height, newest := f.height(), f.pool.Tip().Height
-	text := fmt.Sprintf("failed to load state at height %d: it is kept no longer; no block before %d can be asked for, and the first that can may be later (latest height: %d)",
-		height, f.pool.lowest(), newest)
-	a := Answer{
-		NodeStatus: http.StatusInternalServerError, Type: "application/json", Height: height,
-		Body: f.pool.protocol.refusal(text),
-	}
-	if f.pruned != nil {
-		a = *f.pruned // has the node's own words
-	}
-	a.Status, a.Reason, a.Text, a.Latest = Pruned.Status(), Pruned, text, newest
-	return &a
 }
 
 // wait is over when something moved, or after a pause that doubles each time.
@@ -215,65 +263,4 @@ func (f *fetch) wait(ctx context.Context, moved <-chan struct{}) error {
 	}
 	f.lagging = nil
 	return nil
-}
-
-// ask waits for a turn at the endpoint and asks it.
-func (f *fetch) ask(ctx context.Context, e *endpoint) result {
-	r := f.request
-	if r.Call != nil && r.Call.Slow {
-		return f.exchange(ctx, e).told()
-	}
-	turn, err := e.queue.Acquire(ctx, r.queued())
-	if err != nil {
-		return result{endpoint: e, err: e.busy(err)}
-	}
-	answered := false
-	defer func() { turn.End(answered) }()
-	came := f.exchange(ctx, e)
-	answered = tellsOfLoad(came.err)
-	return came.told()
-}
-
-// exchange asks the endpoint. The tip is looked up now: it has moved on since the request
-// began to wait.
-func (f *fetch) exchange(ctx context.Context, e *endpoint) result {
-	r, now, height := f.request, f.pool.Tip(), f.height()
-	v := e.look()
-	if height <= now.Height && v.reach(height, now.Interval) == behind {
-		return result{endpoint: e, height: height, err: upstream.ErrBehind}
-	}
-	answer, err := e.ask(ctx, r, height)
-	if err == nil && (r.rest() || !r.Unpinned) { // what is asked of blocks says nothing of the state
-		f.pool.chain.Learn(e.blocks, now.Epoch, answer.reading())
-	}
-	return result{endpoint: e, height: height, answer: answer, err: err}
-}
-
-// told is the result as the caller is told of it.
-func (r result) told() result {
-	if errors.Is(r.err, context.DeadlineExceeded) {
-		r.err = upstream.Silence(origin, r.err)
-	}
-	return r
-}
-
-// tellsOfLoad tells whether the time that a request took is the node's: it answered, or
-// did not in time.
-func tellsOfLoad(err error) bool {
-	silent, ok := errors.AsType[*upstream.Error](err)
-	return err == nil || ok && silent.Kind == upstream.Timeout
-}
-
-// busy is the error for a request that got no turn.
-func (e *endpoint) busy(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return err
-	}
-	if errors.Is(err, upstream.ErrYielded) {
-		return &upstream.Error{Kind: upstream.Overloaded, Msg: origin + " is busy", Err: err}
-	}
-	e.metrics.shed.WithLabelValues(e.name).Inc()
-	return &upstream.Error{
-		Kind: upstream.Overloaded, Msg: origin + " is busy", Err: err, RetryAfter: time.Second,
-	}
 }

@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/connectivity"
@@ -19,24 +18,22 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	_ "google.golang.org/grpc/encoding/gzip" // for nodes that answer so
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/protofield"
 )
 
-// A grpcClient speaks with one node's gRPC server. It is not asked before that has named our
-// chain, on each connection anew.
+// A grpcClient speaks with one node's gRPC server, once that has named our chain on the connection.
 type grpcClient struct {
 	conn    *grpc.ClientConn
 	log     *slog.Logger
-	breaker *gobreaker.CircuitBreaker[*Answer]
 	chain   atomic.Pointer[string] // that the server names; nil while it is not known
 	problem atomic.Pointer[error]  // why it is not known; nil for nothing
 }
 
-// Pings are rarer than a node forbids, and a connection on which nothing is acknowledged is
-// given up after the time of one.
+// Pings are rarer than a node forbids. A connection on which none is acknowledged is given up.
 var pings = keepalive.ClientParameters{Time: 6 * time.Minute, Timeout: 5 * time.Second}
 
 func newGRPCClient(name, address string, o Options) (*grpcClient, error) {
@@ -52,15 +49,13 @@ func newGRPCClient(name, address string, o Options) (*grpcClient, error) {
 	if err != nil {
 		return nil, errors.New("not an address of gRPC") // its error repeats the address
 	}
-	return &grpcClient{conn: conn, log: o.Logger.With("node", name), breaker: newBreaker("gRPC of node "+name, o, blamesGRPC)}, nil
+	return &grpcClient{conn: conn, log: o.Logger.With("node", name)}, nil
 }
 
-// MaxMessage is the largest message in bytes that a node takes by gRPC, unless it is told
-// otherwise.
+// MaxMessage is the largest message in bytes that a node takes by gRPC by default.
 const MaxMessage = 10 << 20
 
-// parseTarget reads the address of a gRPC server: host:port, with http:// or https:// before it,
-// of which the latter is for TLS.
+// parseTarget reads the address of a gRPC server: host:port, after http:// or, for TLS, https://.
 func parseTarget(address string) (target string, creds credentials.TransportCredentials, err error) {
 	if !strings.Contains(address, "://") {
 		address = "http://" + address
@@ -84,9 +79,8 @@ func CheckTarget(address string) error {
 	return err
 }
 
-// follow asks the server for its chain on each connection, until ctx ends. height is one that it
-// can be asked at: a node that has just started knows no newest one. ours is the chain that is
-// expected, "" while none is.
+// follow asks the server for its chain on each connection, until ctx ends, at a height: a node that
+// has just started knows no newest one. ours is the chain that is expected, "" for any.
 func (c *grpcClient) follow(ctx context.Context, height func() int64, ours func() string) {
 	for ctx.Err() == nil {
 		state := c.conn.GetState()
@@ -153,24 +147,6 @@ func (c *grpcClient) serves(chainID string) bool {
 	return chain != nil && *chain == chainID
 }
 
-// state is ok, off for none, or what keeps the server from being asked.
-func (c *grpcClient) state(chainID string) string {
-	if c == nil {
-		return absent
-	}
-	chain, problem := c.chain.Load(), c.problem.Load()
-	switch {
-	case chain != nil && *chain != chainID:
-		return fmt.Sprintf("serves chain %q instead of %q", *chain, chainID)
-	case chain != nil:
-		return fine
-	case problem != nil:
-		return (*problem).Error()
-	default:
-		return "has not answered yet"
-	}
-}
-
 // CheckGRPC asks a gRPC server for its chain.
 func CheckGRPC(ctx context.Context, address string) (chainID string, err error) {
 	c, err := newGRPCClient(address, address, Options{}.WithDefaults())
@@ -180,3 +156,44 @@ func CheckGRPC(ctx context.Context, address string) (chainID string, err error) 
 	defer func() { _ = c.conn.Close() }()
 	return chainOf(ctx, c.conn)
 }
+
+// Bytes is the codec of gRPC whose messages are *[]byte, and the *Large that are sent.
+type Bytes struct{}
+
+// A Large is a message of more than a kilobyte whose sender is told, by Done, when it has left for
+// the client or never will.
+type Large struct {
+	Bytes []byte
+	Done  func()
+}
+
+// Get is not called: mem.BufferPool has it.
+func (*Large) Get(int) *[]byte { return nil }
+
+// Put is called once the message is not in use any more.
+func (l *Large) Put(*[]byte) { l.Done() }
+
+// Marshal gives the bytes as they are. They must not change while they are sent.
+func (Bytes) Marshal(v any) (mem.BufferSlice, error) {
+	switch m := v.(type) {
+	case *[]byte:
+		return mem.BufferSlice{mem.SliceBuffer(*m)}, nil
+	case *Large:
+		return mem.BufferSlice{mem.NewBuffer(&m.Bytes, m)}, nil
+	default:
+		return nil, fmt.Errorf("node: a message is a %T", v)
+	}
+}
+
+// Unmarshal gives a copy of the bytes.
+func (Bytes) Unmarshal(data mem.BufferSlice, v any) error {
+	b, ok := v.(*[]byte)
+	if !ok {
+		return fmt.Errorf("node: a message is a %T", v)
+	}
+	*b = data.Materialize()
+	return nil
+}
+
+// Name is that of the encoding, which is the messages' own.
+func (Bytes) Name() string { return "proto" }

@@ -2,28 +2,43 @@ package node
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
-	"net/http"
-	"strconv"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
-	"github.com/tidwall/gjson"
-
 	"github.com/tipcache/tipcache/upstream"
-	"github.com/tipcache/tipcache/upstream/heights"
 )
+
+// Health is one endpoint as an operator sees it.
+type Health struct {
+	Name       string        // host:port
+	ChainID    string        // as the node says; "" unknown
+	WrongChain bool          // another chain than ours, or another fork of it: never read from
+	Answering  bool          // its REST server answered within the last 15s
+	Unasked    bool          // it has a height source that has not been asked for its chain yet: not read from until then
+	Height     int64         // newest committed block; 0 unknown
+	Lowest     int64         // blocks below it cannot be read; 0 unknown
+	Aside      bool          // what its height source claims is not believed
+	Late       bool          // there are blocks that its CometBFT has not told of
+	Heard      bool          // its height is current: it was heard from lately
+	CatchingUp bool          // the node says it is behind its peers
+	Connected  bool          // block headers stream in
+	BlockAge   time.Duration // of the newest header that was heard of; 0 unknown
+	Breaker    string        // closed, open or half-open
+	RPC        string        // how its CometBFT RPC is: ok, off, or what keeps it from being asked
+	TxIndex    string        // on or off, as its CometBFT says: whether it finds transactions; "" unknown
+	GRPC       string        // how its gRPC is: ok, off, or what keeps it from being asked
+	LastError  string        // what goes wrong now, "" for nothing
+	Unfit      string        // why it is not fit to be read from, "" where it is
+}
 
 const (
 	probeEvery = 5 * time.Second // while no request asks an endpoint anyway
 	answersFor = 3 * probeEvery  // an endpoint counts as reachable after an answer
 )
 
-// probe asks an endpoint for something cheap whenever no request went there for a
-// while: readiness is then true before the first request, and an open breaker
-// closes at the probe's cost.
+// probe asks an endpoint for something cheap whenever no request went there for a while: it is
+// ready before the first request, and an open breaker closes at the probe's cost.
 func (p *Pool) probe(ctx context.Context, e *endpoint) {
 	f := &fetch{pool: p, request: Request{Path: p.protocol.probe, Height: AtTip, Background: true}}
 	for {
@@ -47,9 +62,9 @@ func (p *Pool) Health() []Health {
 		v := e.look()
 		h := Health{
 			Name: e.name, ChainID: v.ChainID, WrongChain: v.Foreign(), Height: v.Height,
-			CatchingUp: v.CatchingUp, Connected: v.Connected, Breaker: e.breaker.State().String(),
+			CatchingUp: v.CatchingUp, Connected: v.Connected, Breaker: e.rest.breaker.State().String(),
 			Answering: v.answering(), Unasked: v.Unseen, Lowest: v.Lowest, Aside: v.Aside, Late: v.Late, Heard: v.Current(interval),
-			RPC: e.rpcState(v), TxIndex: v.TxIndex, GRPC: e.grpc.state(p.ChainID()),
+			RPC: e.rpcState(v), TxIndex: v.TxIndex, GRPC: e.grpcState(p.ChainID()),
 		}
 		if !v.BlockTime.IsZero() {
 			h.BlockAge = time.Since(v.BlockTime)
@@ -78,15 +93,32 @@ func (e *endpoint) rpcState(v view) string {
 		return "has not answered yet"
 	case v.CometDown:
 		return v.CometErr.Error()
-	case e.calls.State() == gobreaker.StateOpen:
+	case e.calls.open():
 		return "does not answer calls"
 	default:
 		return fine
 	}
 }
 
-// Ready is nil while one endpoint at least is fit to be read from. Otherwise
-// the error says what each of them lacks.
+// grpcState is the same of gRPC.
+func (e *endpoint) grpcState(chainID string) string {
+	if e.grpc == nil {
+		return absent
+	}
+	chain, problem := e.grpc.chain.Load(), e.grpc.problem.Load()
+	switch {
+	case chain != nil && *chain != chainID:
+		return fmt.Sprintf("serves chain %q instead of %q", *chain, chainID)
+	case chain != nil:
+		return fine
+	case problem != nil:
+		return (*problem).Error()
+	default:
+		return "has not answered yet"
+	}
+}
+
+// Ready is nil while an endpoint is fit to be read from, else it says what each of them lacks.
 func (p *Pool) Ready() error {
 	if !p.hasDialect() {
 		return errUndetermined
@@ -122,72 +154,4 @@ func (p *Pool) unfit(h Health) string {
 	default:
 		return ""
 	}
-}
-
-// Read implements heights.Reader.
-func (e *endpoint) Read(ctx context.Context, height int64) (heights.Reading, error) {
-	r := Request{Path: e.client.protocol.probe, Height: height}
-	turn, err := e.queue.Acquire(ctx, r.queued())
-	if err != nil {
-		return heights.Reading{}, e.busy(err)
-	}
-	a, err := e.ask(ctx, r, height)
-	turn.End(tellsOfLoad(err))
-	if err != nil {
-		return heights.Reading{}, err
-	}
-	return a.reading(), nil
-}
-
-// BlockHash implements heights.Reader.
-func (e *endpoint) BlockHash(ctx context.Context, height int64) (string, error) {
-	base := e.client.protocol.blocks
-	if base == "" {
-		return "", nil
-	}
-	r := Request{Path: base + strconv.FormatInt(height+1, 10), Unpinned: true, Cost: Page}
-	turn, err := e.queue.Acquire(ctx, r.queued())
-	if err != nil {
-		return "", e.busy(err)
-	}
-	a, err := e.ask(ctx, r, 0)
-	turn.End(tellsOfLoad(err))
-	if err != nil {
-		return "", err
-	}
-	hash, err := base64.StdEncoding.DecodeString(gjson.GetBytes(a.Body, "block.header.last_block_id.hash").Str)
-	if err == nil && (a.Reason != OK || len(hash) == 0) {
-		err = fmt.Errorf("%s names no block before block %d", r.Path, height+1)
-	}
-	return fmt.Sprintf("%X", hash), err
-}
-
-// sounds tells of a failure whether the node reads something else at that height. A
-// height is probed once.
-func (e *endpoint) sounds(ctx context.Context, r Request, height int64) bool {
-	if r.Path == e.client.protocol.probe {
-		return false
-	}
-	if height > 0 && e.sound.Load() == height {
-		return true
-	}
-	sound, _ := e.readable(ctx, height)
-	if sound {
-		e.sound.Store(height)
-	}
-	return sound
-}
-
-// reading is what an answer says of its endpoint's blocks.
-func (a *Answer) reading() heights.Reading {
-	r := heights.Reading{Height: a.Height, Latest: a.Latest}
-	switch {
-	case a.NodeStatus == http.StatusNotFound: // no handler ran
-		r.Outcome = heights.Unknown
-	case a.Reason == Pruned:
-		r.Outcome = heights.Pruned
-	case a.Reason == FutureHeight:
-		r.Outcome = heights.Future
-	}
-	return r
 }

@@ -17,8 +17,7 @@ import (
 )
 
 // An Invocation is a method of a node's gRPC that takes one message and answers with one. Its
-// Answer has as Body the response, or the google.rpc.Status that says why there is none, by its
-// Type.
+// Answer has as Body the response, or the google.rpc.Status that says why there is none.
 type Invocation struct {
 	Method  string // with its service and the slash before that
 	Message []byte

@@ -50,8 +50,7 @@ func (m *metrics) expect(node string) {
 	m.reconnects.WithLabelValues(node)
 }
 
-// auditLabel stands for the cost and the reason of an audit's requests, so that
-// others are counted as without it.
+// auditLabel stands for cost and reason of an audit's requests, which count apart.
 const auditLabel = "audit"
 
 // asked counts one request to a node.
@@ -66,18 +65,15 @@ func (m *metrics) asked(node string, r Request, start time.Time, answer *Answer,
 
 // outcome is a label: the answer's reason or the kind of silence.
 func outcome(answer *Answer, err error) string {
-	silent, ok := errors.AsType[*upstream.Error](err)
-	switch {
+	switch kind := upstream.KindOf(err); {
 	case err == nil:
 		return answer.Reason.String()
 	case errors.Is(err, context.Canceled):
 		return "canceled"
-	case !ok || silent.Kind == upstream.Timeout:
-		return "timeout"
-	case silent.Kind == upstream.BadAnswer:
-		return "bad_answer"
+	case kind == 0:
+		return upstream.Timeout.String()
 	default:
-		return "unreachable"
+		return kind.String()
 	}
 }
 
@@ -160,13 +156,13 @@ func (m *metrics) collect(ch chan<- prometheus.Metric, e *endpoint, v view, tip 
 	if state := e.rpcState(v); state != absent {
 		flag(ch, rpcDesc, state == fine, e.name)
 	}
-	if state := e.grpc.state(m.pool.ChainID()); state != absent {
+	if state := e.grpcState(m.pool.ChainID()); state != absent {
 		flag(ch, grpcDesc, state == fine, e.name)
 	}
 	if v.TxIndex != "" {
 		flag(ch, indexDesc, v.TxIndex == "on", e.name)
 	}
-	gauge(ch, breakerDesc, float64(e.breaker.State()), e.name)
+	gauge(ch, breakerDesc, float64(e.rest.breaker.State()), e.name)
 	gauge(ch, lowestDesc, float64(v.Lowest), e.name)
 	if !v.BlockTime.IsZero() {
 		gauge(ch, ageDesc, time.Since(v.BlockTime).Seconds(), e.name)

@@ -3,8 +3,8 @@ package node
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -13,11 +13,73 @@ import (
 
 	"github.com/tipcache/tipcache/upstream/heights"
 	"github.com/tipcache/tipcache/upstream/heights/comet"
+	"github.com/tipcache/tipcache/upstream/heights/tip"
+	"github.com/tipcache/tipcache/upstream/node/queue"
 )
+
+// Options configure a Pool. The zero value of a field means its default.
+type Options struct {
+	Endpoints []Endpoint // none: nothing can be read, and the Pool is ready
+	Dialect   Dialect    // Story; Undetermined reads nothing before SetDialect
+	ChainID   string     // the chain every endpoint must serve; "" takes the first one seen
+
+	Timeout  time.Duration // for one answer of one endpoint, queueing not included; 5s
+	MaxBody  int64         // largest answer in bytes; 64 MiB
+	InFlight int           // requests one endpoint gets at once, of whatever cost; 0: as much as it bears, as package queue finds out
+	Scans    int           // of those, requests of cost Scan; 1
+	Queue    time.Duration // how long a foreground request waits for its turn; 2s
+
+	MaxBlockAge   time.Duration // a chain whose newest block is older is not ready; 30s
+	BlockInterval time.Duration // time between blocks until it has been learned; 2.1s
+	RollbackAfter time.Duration // for so long all sources name lower blocks before the chain is taken for set back; 10s
+
+	// OnEpoch is called from Run as soon as the chain and its epoch are known, and with another
+	// epoch whenever the chain was reset or set back, before the tip falls. Nothing of one epoch is
+	// true in another.
+	OnEpoch func(chainID string, epoch int64)
+
+	Ledger     heights.Ledger        // nil: no other replica is to agree
+	Logger     *slog.Logger          // nil discards
+	Registerer prometheus.Registerer // nil: no metrics
+}
+
+// An Endpoint is one node.
+type Endpoint struct {
+	REST  string // base URL of the REST server, such as http://127.0.0.1:1317; a path is a prefix
+	Comet string // base URL of CometBFT's RPC, such as tcp://127.0.0.1:26657; "" for no height source
+	GRPC  string // address of the gRPC server, such as 127.0.0.1:9090, with https:// before it for TLS; "" for none
+}
+
+// WithDefaults fills in what was left zero.
+func (o Options) WithDefaults() Options {
+	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
+	o.MaxBody = cmp.Or(o.MaxBody, 64<<20)
+	o.Scans = min(cmp.Or(o.Scans, 1), cmp.Or(o.InFlight, queue.Most))
+	o.Queue = cmp.Or(o.Queue, 2*time.Second)
+	o.MaxBlockAge = cmp.Or(o.MaxBlockAge, 30*time.Second)
+	o.BlockInterval = cmp.Or(o.BlockInterval, 2100*time.Millisecond)
+	o.RollbackAfter = cmp.Or(o.RollbackAfter, 10*time.Second)
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	if o.OnEpoch == nil {
+		o.OnEpoch = func(string, int64) {}
+	}
+	return o
+}
+
+// connections is how many an endpoint may have that are idle: as many as requests at once.
+func (o Options) connections() int { return cmp.Or(o.InFlight, queue.MostRequests) }
+
+// A Tip is the newest block that can be read.
+type Tip = tip.Tip
+
+// chain gives a Pool the methods that tell of its blocks.
+type chain = heights.Chain
 
 // A Pool is the nodes of one chain. Make it with New, have Run follow the
 // heights, and Close it in the end. All methods may be called at any time.
 type Pool struct {
+	*chain
+
 	endpoints   []*endpoint
 	protocol    *protocol     // not to be read before determined
 	determined  chan struct{} // closed when the dialect is known
@@ -25,7 +87,6 @@ type Pool struct {
 	metrics     *metrics
 	registry    prometheus.Registerer
 
-	chain     *heights.Chain
 	execution executions
 
 	mu      sync.Mutex      // of SetDialect
@@ -73,13 +134,14 @@ func (p *Pool) build(configured Endpoint, o Options) (*endpoint, error) {
 		}
 		rpc = comet.New(base, o.Timeout, idleClose)
 	}
-	e := newEndpoint(p.unused(base.Host), newClient(base, o, p.protocol), rpc, o, p.metrics)
+	name := p.unused(base.Host)
+	var g *grpcClient
 	if configured.GRPC != "" {
-		if e.grpc, err = newGRPCClient(e.name, configured.GRPC, o); err != nil {
+		if g, err = newGRPCClient(name, configured.GRPC, o); err != nil {
 			return nil, fmt.Errorf("gRPC address: %w", err)
 		}
 	}
-	return e, nil
+	return newEndpoint(name, newClient(base, o, p.protocol), rpc, g, o, p.metrics), nil
 }
 
 // follow makes the chain of all endpoints.
@@ -88,9 +150,6 @@ func (p *Pool) follow(o Options) {
 		ChainID: o.ChainID, Interval: o.BlockInterval, RollbackAfter: o.RollbackAfter, Ledger: o.Ledger, Logger: o.Logger,
 		OnEpoch: o.OnEpoch, Turned: p.metrics.epochs.Inc,
 		Reconnected: func(node string) { p.metrics.reconnects.WithLabelValues(node).Inc() },
-	}
-	if ho.OnEpoch == nil {
-		ho.OnEpoch = func(string, int64) {}
 	}
 	var nodes []*heights.Node
 	for _, e := range p.endpoints {
@@ -111,8 +170,7 @@ func (p *Pool) unused(host string) string {
 	}
 }
 
-// Run follows the heights of all endpoints until ctx ends or Close is called,
-// and waits for all it started. It returns nil.
+// Run follows the heights of all endpoints until ctx ends or Close is called. It returns nil.
 func (p *Pool) Run(ctx context.Context) error {
 	p.running.RLock()
 	defer p.running.RUnlock()
@@ -139,8 +197,8 @@ func (p *Pool) Run(ctx context.Context) error {
 	return nil
 }
 
-// Close ends Run and the waits for a block, and waits for Run. Requests
-// that are in flight go on. It returns nil.
+// Close ends Run and the waits for a block, and waits for Run. Requests in flight go on. It returns
+// nil.
 func (p *Pool) Close() error {
 	p.end()
 	p.running.Lock()
@@ -152,38 +210,17 @@ func (p *Pool) Close() error {
 	return nil
 }
 
-// HasGRPC says whether the gRPC server of an endpoint is there, and of our chain.
-func (p *Pool) HasGRPC() bool {
-	chain := p.ChainID()
-	return slices.ContainsFunc(p.endpoints, func(e *endpoint) bool { return e.grpc != nil && e.grpc.serves(chain) })
-}
-
-// ChainID is the chain of the pool, "" while none is configured or seen. Once
-// known it does not change.
-func (p *Pool) ChainID() string { return p.chain.ChainID() }
-
-// Tip is the newest block over all endpoints. It takes no lock and does not
-// allocate.
-func (p *Pool) Tip() Tip { return p.chain.Tip() }
-
-// HashOf is the hash of a block, in hex, "" if it is not known.
-func (p *Pool) HashOf(height int64) string { return p.chain.HashOf(height) }
-
-// Replaced tells whether a block whose hash begins so is known to be none of the chain: it
-// has another one in that place, or had this one before it was set back below it.
-func (p *Pool) Replaced(height int64, prefix string) bool { return p.chain.Replaced(height, prefix) }
-
 // Spare tells whether an endpoint has room for a read ahead
 // ([Request].Ahead). One that may send a single request at a time never has.
 func (p *Pool) Spare() bool {
-	return slices.ContainsFunc(p.endpoints, func(e *endpoint) bool { return !e.open() && e.queue.Spare() })
+	return slices.ContainsFunc(p.endpoints, func(e *endpoint) bool { return !e.rest.open() && e.queue.Spare() })
 }
 
 // Expected is how long a request that comes now is likely to take, the wait for its turn
 // included, at the endpoint where that is shortest. 0 is unknown.
 func (p *Pool) Expected(r Request) (shortest time.Duration) {
 	for _, e := range p.endpoints {
-		if v := e.look(); v.Foreign() || e.open() {
+		if v := e.look(); v.Foreign() || e.rest.open() {
 			continue
 		}
 		if wait := e.queue.Expected(r.queued()); shortest == 0 || wait < shortest {
@@ -193,39 +230,20 @@ func (p *Pool) Expected(r Request) (shortest time.Duration) {
 	return shortest
 }
 
-// Raise lifts the tip to a height that another replica has read at, as far as
-// the pace allows and for as long as a source here may take to confirm it.
-func (p *Pool) Raise(height int64) { p.chain.Raise(height) }
-
-// noEndpoint is the error where no endpoint may be asked.
-func (p *Pool) noEndpoint() error {
-	var reasons []error
-	foreign := 0
-	for _, e := range p.endpoints {
-		v := e.look()
-		if v.Foreign() {
-			v.restErr, foreign = errWrongChain, foreign+1
+// WaitHeight returns nil as soon as the tip is at least height. Otherwise the
+// error is an *upstream.Error of kind Timeout, or context.Canceled.
+func (p *Pool) WaitHeight(ctx context.Context, height int64) error {
+	for {
+		moved := p.chain.Moved()
+		if p.Tip().Height >= height {
+			return nil
 		}
-		if v.restErr != nil {
-			reasons = append(reasons, fmt.Errorf("%s: %w", e.name, v.restErr))
-		}
-	}
-	err := unreachable(errors.Join(reasons...))
-	if len(p.endpoints) == 0 {
-		err.Msg = "no chain node is configured"
-	} else if foreign == len(p.endpoints) {
-		err.Msg = origin + " serves another chain than " + p.ChainID()
-	}
-	return err
-}
-
-// lowest is the oldest block that an endpoint may have.
-func (p *Pool) lowest() int64 {
-	lowest := p.Tip().Height
-	for _, e := range p.endpoints {
-		if v := e.look(); !v.Foreign() {
-			lowest = min(lowest, max(v.Lowest, 1))
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return p.late(ctx, height)
+		case <-p.life.Done():
+			return unreachable(errClosed)
 		}
 	}
-	return lowest
 }

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"testing"
@@ -13,7 +14,7 @@ func newPool(t *testing.T, o Options, nodes ...*fakeNode) *Pool {
 	for _, n := range nodes {
 		o.Endpoints = append(o.Endpoints, n.endpoint())
 	}
-	o.BlockInterval = or(o.BlockInterval, 50*time.Millisecond)
+	o.BlockInterval = cmp.Or(o.BlockInterval, 50*time.Millisecond)
 	p, err := New(o)
 	if err != nil {
 		t.Fatal(err)

@@ -1,8 +1,9 @@
-// Package protofield reads messages of Protocol Buffers without their schemas.
+// Package protofield reads and writes messages of Protocol Buffers without their schemas.
 package protofield
 
 import (
 	"iter"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -63,4 +64,33 @@ func Bytes(message []byte, number protowire.Number) (value []byte, ok bool) {
 		}
 	}
 	return nil, false
+}
+
+// Append appends fields to a message, of pairs of numbers and values. Those that are zero are left
+// out, but for bytes and messages that are empty.
+func Append(b []byte, pairs ...any) []byte {
+	for pair := range slices.Chunk(pairs, 2) {
+		number := protowire.Number(pair[0].(int)) //nolint:forcetypeassert // all are
+		var n uint64
+		switch value := pair[1].(type) {
+		case []byte:
+			b = protowire.AppendBytes(protowire.AppendTag(b, number, protowire.BytesType), value)
+		case string:
+			if value != "" {
+				b = protowire.AppendString(protowire.AppendTag(b, number, protowire.BytesType), value)
+			}
+		case bool:
+			n = protowire.EncodeBool(value)
+		case int:
+			n = uint64(value) //nolint:gosec // a count
+		case int64:
+			n = uint64(value) //nolint:gosec // as the format has it
+		case uint64:
+			n = value
+		}
+		if n > 0 {
+			b = protowire.AppendVarint(protowire.AppendTag(b, number, protowire.VarintType), n)
+		}
+	}
+	return b
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/tipcache/tipcache/cmd/bench/rig"
 )
 
 // A Conn is a client with one connection at a time, which it opens when there is
@@ -27,12 +29,10 @@ type Conn struct {
 	stop func() bool // of the context's watch
 }
 
-// A Response is an answer that was read to its end.
+// A Response is an answer, and how long it took.
 type Response struct {
-	Status int
-	Header http.Header
-	Body   []byte
-	Took   time.Duration
+	rig.Response
+	Took time.Duration
 }
 
 // Height is the block that the answer says it is of, 0 without one.
@@ -60,6 +60,12 @@ func (c *Conn) Get(ctx context.Context, path string, headers ...string) (Respons
 	return c.Do(ctx, Request(http.MethodGet, path, "", headers...))
 }
 
+// errIdle is a connection that ended before the first byte of an answer.
+var errIdle = errors.New("the connection was closed before an answer")
+
+// patience is the longest that a client waits for an answer.
+const patience = 30 * time.Second
+
 // Do sends a request and reads the answer. Where the server has closed an idle
 // connection meanwhile, the request is sent again on another one.
 func (c *Conn) Do(ctx context.Context, request []byte) (Response, error) {
@@ -71,49 +77,41 @@ func (c *Conn) Do(ctx context.Context, request []byte) (Response, error) {
 	return r, err
 }
 
-// errIdle is a connection that ended before the first byte of an answer.
-var errIdle = errors.New("the connection was closed before an answer")
-
-// patience is the longest that a client waits for an answer.
-const patience = 30 * time.Second
-
-func (c *Conn) try(ctx context.Context, request []byte) (Response, error) {
+func (c *Conn) try(ctx context.Context, request []byte) (r Response, err error) {
 	if err := c.Open(ctx); err != nil {
-		return Response{}, err
+		return r, err
 	}
-	sent := time.Now()
+	sent, closes := time.Now(), true
 	_ = c.conn.SetDeadline(sent.Add(patience))
-	err := ctx.Err()
-	if err == nil {
+	if err = ctx.Err(); err == nil {
 		_, err = c.conn.Write(request)
 	}
 	if err == nil {
 		_, err = c.in.Peek(1)
 	}
-	if err != nil {
-		c.Close()
-		if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
-			err = errors.Join(errIdle, err)
-		}
-		return Response{}, errors.Join(ctx.Err(), err)
+	switch {
+	case err == nil:
+		r.Response, closes, err = read(c.in)
+	case errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE):
+		err = errors.Join(errIdle, ctx.Err(), err)
+	default:
+		err = errors.Join(ctx.Err(), err)
 	}
-	r, err := c.read()
+	if closes || err != nil {
+		c.Close()
+	}
 	r.Took = time.Since(sent)
 	return r, err
 }
 
-func (c *Conn) read() (Response, error) {
-	resp, err := http.ReadResponse(c.in, nil)
+func read(in *bufio.Reader) (r rig.Response, closes bool, err error) {
+	resp, err := http.ReadResponse(in, nil)
 	if err != nil {
-		c.Close()
-		return Response{}, err
+		return r, true, err
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil || resp.Close {
-		c.Close()
-	}
-	return Response{Status: resp.StatusCode, Header: resp.Header, Body: body}, err
+	return rig.Response{Status: resp.StatusCode, Header: resp.Header, Body: body}, resp.Close, err
 }
 
 // Open connects unless there is a connection. It is closed when ctx ends.

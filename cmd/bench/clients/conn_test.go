@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -45,5 +46,21 @@ func TestAConnectionIsUsedAgainAndReplaced(t *testing.T) {
 	cancel()
 	if _, err := c.Get(ctx, "/"); !errors.Is(err, context.Canceled) {
 		t.Errorf("asked when it was over: %v", err)
+	}
+}
+
+func TestZipfDrawsByItsLaw(t *testing.T) {
+	const n, draws = 1000, 500_000
+	seen, norm := make([]float64, n), 0.0
+	for range draws {
+		seen[Zipf(n)]++
+	}
+	for k := range n {
+		norm += math.Pow(float64(k+1), -0.9)
+	}
+	for _, k := range []int{0, 1, 2, 10, 50} {
+		if want := draws * math.Pow(float64(k+1), -0.9) / norm; math.Abs(seen[k]/want-1) > 0.2 {
+			t.Errorf("rank %d: drawn %.0f times, want about %.0f", k, seen[k], want)
+		}
 	}
 }

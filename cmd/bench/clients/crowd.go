@@ -3,21 +3,20 @@ package clients
 import (
 	"context"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/tipcache/tipcache/cmd/bench/figures"
 )
 
 // A Crowd is clients with one open connection each.
 type Crowd []*Conn
-
-// An Outcome is what one client got.
-type Outcome struct {
-	Response
-	Err error
-}
 
 // NewCrowd has n clients before a server.
 func NewCrowd(addr string, n int) Crowd {
@@ -36,21 +35,20 @@ func (c Crowd) Close() {
 }
 
 // All has every client do something at the same time, and returns the first error.
-func (c Crowd) All(do func(i int, m *Conn) error) error {
+func (c Crowd) All(do func(m *Conn) error) error {
 	var all errgroup.Group
-	for i, m := range c {
-		all.Go(func() error { return do(i, m) })
+	for _, m := range c {
+		all.Go(func() error { return do(m) })
 	}
 	return all.Wait()
 }
 
-// Ask has each client send one request after another while next has one for the
-// i-th, and calls seen for each answer, one at a time. An answer other than 200 is
-// an error, which ends the client.
-func (c Crowd) Ask(ctx context.Context, next func(i int) (request []byte, ok bool), seen func(Response) error) error {
+// Ask has each client send one request after another while next has one, and calls seen
+// for each answer, one at a time. An answer other than 200 is an error, which ends the client.
+func (c Crowd) Ask(ctx context.Context, next func() (request []byte, ok bool), seen func(Response) error) error {
 	var mu sync.Mutex
-	return c.All(func(i int, m *Conn) error {
-		for request, ok := next(i); ok; request, ok = next(i) {
+	return c.All(func(m *Conn) error {
+		for request, ok := next(); ok; request, ok = next() {
 			r, err := m.Do(ctx, request)
 			if err == nil && r.Status != http.StatusOK {
 				err = fmt.Errorf("status %d: %.200s", r.Status, r.Body)
@@ -68,6 +66,22 @@ func (c Crowd) Ask(ctx context.Context, next func(i int) (request []byte, ok boo
 	})
 }
 
+// Once sends each of the requests once.
+func (c Crowd) Once(ctx context.Context, requests [][]byte) (Loaded, error) {
+	var sent atomic.Int64
+	var waits []float64
+	began := time.Now()
+	err := c.Ask(ctx, func() ([]byte, bool) {
+		i := int(sent.Add(1)) - 1
+		return requests[min(i, len(requests)-1)], i < len(requests)
+	}, func(r Response) error {
+		waits = append(waits, figures.Milliseconds(r.Took))
+		return nil
+	})
+	n := float64(len(requests))
+	return Loaded{n, n / time.Since(began).Seconds(), figures.Median(waits), figures.Quantile(waits, 0.99)}, err
+}
+
 // Gather connects the clients that are not connected and has each ask for a path, which
 // the server knows by then.
 func (c Crowd) Gather(ctx context.Context, path string) error {
@@ -79,14 +93,10 @@ func (c Crowd) Gather(ctx context.Context, path string) error {
 	return nil
 }
 
-// Rush has all clients ask for one path at the same moment.
-func (c Crowd) Rush(ctx context.Context, path string) []Outcome {
-	outcomes, start := make([]Outcome, len(c)), make(chan struct{})
-	time.AfterFunc(10*time.Millisecond, func() { close(start) }) // all are at the line by then
-	_ = c.All(func(i int, m *Conn) error {
-		<-start
-		outcomes[i].Response, outcomes[i].Err = m.Get(ctx, path)
-		return nil
-	})
-	return outcomes
+// Zipf draws one of n, from 0 on, by Zipf's law at 0.9: math/rand's wants an exponent above
+// 1, and what clients ask for is flatter. It inverts the integral of the law, from a half
+// below the first to a half above the last.
+func Zipf(n int) int {
+	low, high := math.Pow(0.5, 0.1), math.Pow(float64(n)+0.5, 0.1)
+	return int(math.Pow(low+(high-low)*rand.Float64(), 10)+0.5) - 1
 }

@@ -24,6 +24,8 @@ type Fork struct {
 //   - on a connection the height of a key falls once at most each time that the
 //     chain is set back, and so does the height of all keys together, but for
 //     answers that are marked as older ones;
+//   - in a session it falls for these, and for answers with which it begins anew
+//     once the chain was set back;
 //   - no answer is of a block that there was not when it came, and none of a fork
 //     that ended longer than the grace before it was asked for.
 type Model struct {
@@ -33,23 +35,55 @@ type Model struct {
 	Any   []string           // keys that cannot be read at a height: their answers may say anything
 }
 
+// A Finding is something that an answer can be found to be.
+type Finding string
+
+// What is found. All but cold failures break a promise.
+const (
+	Failed     Finding = "failed, were cached" // requests for keys that were answered before in the epoch
+	Cold       Finding = "failed, cold"        // other requests that failed
+	Wrong      Finding = "wrong content"       // answers that are not the node's at their height
+	Early      Finding = "before its block"    // answers of a block that was not there yet
+	Fell       Finding = "height fell"         // answers of a lower height than one before of the key on the connection
+	Crossed    Finding = "fell between keys"   // answers, not marked, of a lower height than that of another key before
+	Heightless Finding = "without height"
+)
+
+// Findings are all there are.
+var Findings = []Finding{Failed, Cold, Wrong, Early, Fell, Crossed, Heightless}
+
 // A Verdict is what was found in a history.
 type Verdict struct {
-	Answers    int
-	Failed     map[string]int // requests for keys that were answered before in the epoch, by what came
-	Cold       int            // other requests that failed
-	Wrong      int            // answers that are not the node's at their height
-	Early      int            // answers of a block that was not there yet
-	Fell       int            // answers of a lower height than one before of the key on the connection
-	Crossed    int            // answers, not marked, of a lower height than that of another key before
-	Heightless int            // answers without a height
-	Examples   []string       // of what is wrong, a few
+	Answers  int
+	Found    map[Finding]int
+	Examples []string // of what is wrong, a few
+}
+
+// add counts what was found of an answer.
+func (v *Verdict) add(f Finding, a *Answer, format string, args ...any) {
+	if v.Found[f]++; len(v.Examples) < 5 && f != Cold {
+		v.Examples = append(v.Examples, fmt.Sprintf("%v %s", a, fmt.Sprintf(format, args...)))
+	}
+}
+
+// Broken is an error that names every promise that was broken.
+func (v *Verdict) Broken() error {
+	if v.Answers == 0 {
+		return errors.New("nothing was answered")
+	}
+	var broken []error
+	for _, f := range Findings {
+		if n := v.Found[f]; n > 0 && f != Cold {
+			broken = append(broken, fmt.Errorf("%d of %d answers: %s: %q", n, v.Answers, f, v.Examples))
+		}
+	}
+	return errors.Join(broken...)
 }
 
 // Check holds a history against the model. What it finds is of the requests that
 // were sent from a moment to another.
 func (m *Model) Check(answers []Answer, from, to time.Time) *Verdict {
-	v, before := &Verdict{Failed: map[string]int{}}, &Verdict{Failed: map[string]int{}}
+	v, before := &Verdict{Found: map[Finding]int{}}, &Verdict{Found: map[Finding]int{}}
 	known, first := map[string]cached{}, map[string]*Answer{}
 	seen := map[line]lineState{}
 	for i := range answers {
@@ -69,10 +103,9 @@ func (m *Model) Check(answers []Answer, from, to time.Time) *Verdict {
 			m.answer(into, a, first[a.Key], seen)
 		case m.lost(a):
 		case was.epoch == epoch && was.since.Before(a.Sent):
-			into.Failed[fmt.Sprint(a.Status, " ", a.Err)]++
-			into.example(a, "failed")
+			into.add(Failed, a, "failed")
 		default:
-			into.Cold++
+			into.add(Cold, a, "")
 		}
 	}
 	return v
@@ -96,7 +129,14 @@ func (m *Model) epoch(at time.Time) (n int, settled bool) {
 	return n, n == 1 || since > m.Grace
 }
 
-func (m *Model) lost(a *Answer) bool { return m.Lost != nil && !a.OK() && m.Lost(a) }
+// lost tells whether a request may fail. A block that is waited for does not come, or is
+// another one, where the chain was set back meanwhile, or not longer than the grace before.
+func (m *Model) lost(a *Answer) bool {
+	n := m.begun(a.Came())
+	setBack := n > 1 && a.Sent.Sub(m.Forks[n-1].Began) <= m.Grace
+	gone := a.Least > 0 && (a.Status == http.StatusConflict || a.Status == http.StatusGatewayTimeout)
+	return gone && setBack || m.Lost != nil && !a.OK() && m.Lost(a)
+}
 
 // answer checks one, given the first to its key.
 func (m *Model) answer(v *Verdict, a, first *Answer, seen map[line]lineState) {
@@ -104,13 +144,11 @@ func (m *Model) answer(v *Verdict, a, first *Answer, seen map[line]lineState) {
 	switch {
 	case strings.HasPrefix(a.Key, http.MethodPost):
 		if a.Hash != first.Hash {
-			v.Wrong++
-			v.example(a, "is not what it was")
+			v.add(Wrong, a, "is not what it was")
 		}
 	case slices.Contains(m.Any, a.Key):
 	case a.Height == 0:
-		v.Heightless++
-		v.example(a, "says no block")
+		v.add(Heightless, a, "says no block")
 	default:
 		m.content(v, a)
 		m.order(v, a, seen)
@@ -132,14 +170,11 @@ func (m *Model) content(v *Verdict, a *Answer) {
 	}
 	switch {
 	case found < 0:
-		v.Wrong++
-		v.example(a, "is not the node's")
+		v.add(Wrong, a, "is not the node's")
 	case found == newest: // the clock may be a moment behind, but not more
-		v.Early++
-		v.example(a, "is of a block that was not there")
+		v.add(Early, a, "is of a block that was not there")
 	default:
-		v.Wrong++
-		v.example(a, "is of a chain that is gone")
+		v.add(Wrong, a, "is of a chain that is gone")
 	}
 }
 
@@ -155,15 +190,16 @@ type lineState struct {
 }
 
 func (m *Model) order(v *Verdict, a *Answer, seen map[line]lineState) {
-	own, fell := m.follow(a, line{a.Client, a.Opened, a.Key}, seen)
+	own, fell := int64(0), false
+	if a.Opened > 0 {
+		own, fell = m.follow(a, line{a.Client, a.Opened, a.Key}, seen)
+	}
 	other, crossed := m.follow(a, line{a.Client, a.Opened, ""}, seen)
 	switch {
 	case fell:
-		v.Fell++
-		v.example(a, fmt.Sprintf("follows %d", own))
+		v.add(Fell, a, "follows %d", own)
 	case crossed:
-		v.Crossed++
-		v.example(a, fmt.Sprintf("follows %d of another key", other))
+		v.add(Crossed, a, "follows %d of another key", other)
 	}
 }
 
@@ -171,12 +207,20 @@ func (m *Model) order(v *Verdict, a *Answer, seen map[line]lineState) {
 // before once too often.
 func (m *Model) follow(a *Answer, at line, seen map[line]lineState) (before int64, fell bool) {
 	s := seen[at]
-	before = s.height
-	if a.Height < before && (at.key != "" || !a.marked()) {
+	before = max(s.height, a.Least)
+	switch inSession := a.Opened == 0; {
+	case a.Anew && m.begun(a.Came()) > 1:
+	case a.Anew:
+		fell = true
+	case inSession:
+		fell = a.Height < a.Least || a.Height < before && !a.marked()
+	case a.Height < before && (at.key != "" || !a.marked()):
 		s.falls++
 		fell = s.falls >= m.begun(a.Came())
 	}
-	s.height = a.Height
+	if s.height = a.Height; a.Opened == 0 && !a.Anew {
+		s.height = max(before, a.Height)
+	}
 	seen[at] = s
 	return before, fell
 }
@@ -215,36 +259,4 @@ func (m *Model) FreshAgain(answers []Answer, from, end time.Time, blocks int64) 
 		}
 	}
 	return after, last
-}
-
-func (v *Verdict) example(a *Answer, what string) {
-	if len(v.Examples) < 5 {
-		v.Examples = append(v.Examples, fmt.Sprintf("%v %s", a, what))
-	}
-}
-
-// Failures is how many requests failed for keys that were answered before.
-func (v *Verdict) Failures() (n int) {
-	for _, times := range v.Failed {
-		n += times
-	}
-	return n
-}
-
-// Broken is an error that names every promise that was broken.
-func (v *Verdict) Broken() error {
-	var broken []error
-	check := func(ok bool, format string, args ...any) {
-		if !ok {
-			broken = append(broken, fmt.Errorf(format, args...))
-		}
-	}
-	check(v.Answers > 0, "nothing was answered")
-	check(v.Failures() == 0, "%d requests failed for keys that were answered before: %v %q", v.Failures(), v.Failed, v.Examples)
-	check(v.Wrong == 0, "%d answers are not the node's at their height: %q", v.Wrong, v.Examples)
-	check(v.Early == 0, "%d answers are of blocks that were not there: %q", v.Early, v.Examples)
-	check(v.Heightless == 0, "%d answers say no block: %q", v.Heightless, v.Examples)
-	check(v.Fell == 0, "heights fell %d times on a connection: %q", v.Fell, v.Examples)
-	check(v.Crossed == 0, "heights fell %d times on a connection from one key to another: %q", v.Crossed, v.Examples)
-	return errors.Join(broken...)
 }

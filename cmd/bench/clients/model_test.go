@@ -26,7 +26,7 @@ func own(fork uint64, first, last int64) *Truth {
 
 // answer is one of fork 0 at a height, asked for when that was the newest.
 func answer(seconds float64, height int64) Answer {
-	return Answer{Key: testKey, Sent: at(seconds), Tip: height, After: height, Status: 200, Height: height, Hash: uint64(height) / 2}
+	return Answer{Key: testKey, Opened: 1, Sent: at(seconds), Tip: height, After: height, Status: 200, Height: height, Hash: uint64(height) / 2}
 }
 
 // with changes an answer.
@@ -40,6 +40,12 @@ func TestAModelFindsWhatIsWrong(t *testing.T) {
 	fork1 := func(a *Answer) { a.Hash += 1000 }
 	page := func(a *Answer) { a.Key = "POST /pages {}" }
 	other := func(a *Answer) { a.Key = otherKey }
+	session := func(a *Answer) { a.Opened = 0 }
+	anew := func(a *Answer) { a.Opened, a.Anew = 0, true }
+	waits := func(status int, took time.Duration) func(*Answer) {
+		return func(a *Answer) { a.Least, a.Status, a.Took = a.Height, status, took }
+	}
+	old := func(a *Answer) { a.Opened, a.Cache = 0, "detail=\"memory stale-while-revalidate\"" }
 	type wrong struct{ Failures, Cold, Wrong, Early, Fell, Crossed, Heightless int }
 	for name, tt := range map[string]struct {
 		answers []Answer
@@ -61,6 +67,17 @@ func TestAModelFindsWhatIsWrong(t *testing.T) {
 		"another key on another connection": {
 			[]Answer{answer(1, 101), with(answer(2, 100), func(a *Answer) { a.Opened++; other(a) })}, wrong{},
 		},
+		"a session that falls":                   {[]Answer{with(answer(1, 101), session), with(with(answer(2, 100), session), other)}, wrong{Crossed: 1}},
+		"a session that says so, and then falls": {[]Answer{with(answer(1, 101), session), with(answer(2, 99), old), with(answer(3, 100), session)}, wrong{Crossed: 1}},
+		"a session that begins anew":             {[]Answer{with(answer(49, 140), session), with(with(answer(60, 101), fork1), anew), with(with(answer(61, 102), fork1), session)}, wrong{}},
+		"a session that begins anew for nothing": {[]Answer{with(answer(1, 101), session), with(answer(2, 102), anew)}, wrong{Crossed: 1}},
+		"a wait that a set-back ends":            {[]Answer{answer(49, 140), with(answer(48, 141), waits(409, 4*time.Second)), with(answer(51, 100), waits(504, 10*time.Second))}, wrong{}},
+		"a wait that fails by itself":            {[]Answer{answer(1, 100), with(answer(2, 101), waits(504, 10*time.Second)), with(answer(30, 130), waits(409, time.Second))}, wrong{Failures: 2}},
+		"a wait that fails in another way":       {[]Answer{answer(49, 140), with(answer(51, 100), waits(500, time.Second))}, wrong{Failures: 1}},
+		"a wait that fails long after": {
+			[]Answer{answer(49, 140), with(answer(66, 104), fork1), with(answer(70, 105), waits(504, time.Second))}, wrong{Failures: 1},
+		},
+		"a block that was waited for": {[]Answer{with(answer(1, 100), func(a *Answer) { a.Least = 101; old(a) })}, wrong{Crossed: 1}},
 		"another connection is lower": {[]Answer{answer(1, 101), with(answer(2, 100), func(a *Answer) { a.Opened++ })}, wrong{}},
 		"an epoch that begins": {
 			[]Answer{answer(49, 140), answer(55, 140), with(answer(60, 101), fork1), with(answer(61, 102), fork1)}, wrong{},
@@ -95,7 +112,7 @@ func TestAModelFindsWhatIsWrong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			m := Model{Forks: forks, Grace: 15 * time.Second, Lost: func(a *Answer) bool { return a.Server == "killed" }}
 			v := m.Check(tt.answers, at(0), at(100))
-			got := wrong{v.Failures(), v.Cold, v.Wrong, v.Early, v.Fell, v.Crossed, v.Heightless}
+			got := wrong{v.Found[Failed], v.Found[Cold], v.Found[Wrong], v.Found[Early], v.Found[Fell], v.Found[Crossed], v.Found[Heightless]}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s%q", diff, v.Examples)
 			}
@@ -113,8 +130,8 @@ func TestWhatASetBackDropsAtOnceMayFailSoon(t *testing.T) {
 	}
 	m := Model{Forks: forks, Grace: 15 * time.Second}
 	v := m.Check([]Answer{answer(49, 140), failed(50.5), failed(53)}, at(0), at(100))
-	if v.Failures() != 1 || v.Cold != 1 {
-		t.Errorf("%d failed that were cached, %d cold; want 1 of each", v.Failures(), v.Cold)
+	if v.Found[Failed] != 1 || v.Found[Cold] != 1 {
+		t.Errorf("got %v, want one that was cached and one that was not", v.Found)
 	}
 }
 
@@ -159,7 +176,7 @@ func TestAnswersThatCannotBeReadAtAHeightCountOnlyWhereTheyFail(t *testing.T) {
 		asked(3, Answer{Status: 200}), asked(4, Answer{Status: 502}),
 	}, at(0), at(9))
 	v.Examples = nil
-	want := &Verdict{Answers: 3, Failed: map[string]int{"502 ": 1}}
+	want := &Verdict{Answers: 3, Found: map[Finding]int{Failed: 1}}
 	if diff := cmp.Diff(want, v); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

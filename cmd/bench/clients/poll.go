@@ -18,7 +18,7 @@ import (
 type Answer struct {
 	Server string // its address
 	Client int
-	Opened int // of the client's connections this is the one with that number
+	Opened int // of the client's connections this is the one with that number; 0: any, in a session
 	Key    string
 	Sent   time.Time
 	Took   time.Duration
@@ -27,7 +27,9 @@ type Answer struct {
 
 	Status int    // 0 without an answer
 	Err    string // why there was none
-	Height int64  // the block it says it is of, 0 without one
+	Height int64  // the block it says it is of, 0 without one, or without a session in one
+	Least  int64  // the block that it was to wait for, as one that its client has written in; 0: none
+	Anew   bool   // its session begins anew, as the chain was set back
 	Hash   uint64 // of the body
 	Cache  string // Cache-Status without its numbers
 }
@@ -78,6 +80,7 @@ type Polling struct {
 	Clients int
 	Keys    []string      // paths of GETs, or POST, path and body
 	Alone   bool          // each client asks for one key all the time
+	Session bool          // each client sends back its newest session, and closes its connection now and then
 	Pause   time.Duration // on average, between two requests of a client
 	Clock   *Clock
 	Server  func(client int) string // the address for a client's next request
@@ -94,11 +97,11 @@ func (p *Polling) Run(ctx context.Context) {
 }
 
 func (p *Polling) client(ctx context.Context, i int) {
-	c := &Conn{Addr: p.Server(i)}
+	c, s := &Conn{Addr: p.Server(i)}, &session{}
 	defer c.Close()
 	asking := context.WithoutCancel(ctx)
 	for rig.Pause(ctx, time.Duration(float64(p.Pause)*(0.5+rand.Float64()))) {
-		if server := p.Server(i); server != c.Addr {
+		if server := p.Server(i); server != c.Addr || p.Session && rand.IntN(20) == 0 {
 			c.Close()
 			c.Addr = server
 		}
@@ -106,15 +109,19 @@ func (p *Polling) client(ctx context.Context, i int) {
 		if p.Alone {
 			key = i % len(p.Keys)
 		}
-		p.ask(asking, c, i, p.Keys[key])
+		p.ask(asking, c, s, i, p.Keys[key])
 	}
 }
 
 var bodySeed = maphash.MakeSeed()
 
-func (p *Polling) ask(ctx context.Context, c *Conn, client int, key string) {
+func (p *Polling) ask(ctx context.Context, c *Conn, s *session, client int, key string) {
 	a := Answer{Server: c.Addr, Client: client, Key: key, Sent: time.Now(), Tip: p.Clock.Tip()}
-	r, err := c.Do(ctx, requestOf(key))
+	var headers []string
+	if p.Session {
+		headers, a.Least = s.headers(a.Tip)
+	}
+	r, err := c.Do(ctx, requestOf(key, headers...))
 	a.Took, a.After, a.Opened = time.Since(a.Sent), p.Clock.Tip(), c.Opened
 	if err != nil {
 		a.Err = err.Error()
@@ -122,15 +129,49 @@ func (p *Polling) ask(ctx context.Context, c *Conn, client int, key string) {
 		a.Status, a.Height, a.Cache = r.Status, r.Height(), outcome(r.Header.Get("Cache-Status"))
 		a.Hash = maphash.Bytes(bodySeed, r.Body)
 	}
+	if p.Session {
+		s.keep(&a, r)
+	}
 	p.History.add(a)
 }
 
-func requestOf(key string) []byte {
+// A session is what a client was told last of the newest block that it has seen.
+type session struct {
+	token  string
+	height int64
+}
+
+// headers are those of the next request. Some wait for a block that was just made.
+func (s *session) headers(tip int64) (headers []string, least int64) {
+	if s.token != "" {
+		headers = append(headers, "X-Session: "+s.token)
+	}
+	if rand.IntN(50) == 0 {
+		headers, least = append(headers, fmt.Sprint("X-Min-Block-Height: ", tip)), tip
+	}
+	return headers, least
+}
+
+// keep takes over the session of an answer, unless it is of an earlier block.
+func (s *session) keep(a *Answer, r Response) {
+	a.Opened = 0
+	if !a.OK() {
+		return
+	}
+	token := r.Header.Get("X-Session")
+	if a.Anew = r.Header.Get("X-Session-Reset") != ""; token == "" {
+		a.Height = 0
+	} else if a.Anew || a.Height >= s.height {
+		s.token, s.height = token, a.Height
+	}
+}
+
+func requestOf(key string, headers ...string) []byte {
 	if post, ok := strings.CutPrefix(key, http.MethodPost+" "); ok {
 		path, body, _ := strings.Cut(post, " ")
-		return Request(http.MethodPost, path, body, "Content-Type: application/json")
+		return Request(http.MethodPost, path, body, append(headers, "Content-Type: application/json")...)
 	}
-	return Request(http.MethodGet, key, "")
+	return Request(http.MethodGet, key, "", headers...)
 }
 
 // outcome is Cache-Status without its numbers.

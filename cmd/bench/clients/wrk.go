@@ -4,52 +4,64 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"time"
 
+	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 )
 
-// A Load is one run of wrk, with one thread.
+// A Load is what a program asks of a server for a time: on each connection one request
+// after another.
 type Load struct {
 	URL         string
 	Connections int
 	Length      time.Duration
 	Headers     []string // as in "Accept-Encoding: gzip"
-	Script      string   // path of a Lua script, for a method or bodies; it costs wrk CPU per request
+	Script      string   // path of a Lua script of wrk, for a method or bodies; it costs wrk CPU per request
 }
 
-// Loaded is what wrk saw of a server.
+// Loaded is what came of a load.
 type Loaded struct {
-	Requests  float64
-	PerSecond float64
-	P50, P99  time.Duration
+	Requests, PerSecond float64
+	P50, P99            float64 // milliseconds; NaN where the program does not tell
 }
 
-// Wrk runs the load. An error of a socket or an answer that is not 2xx or 3xx is an error.
+// Wrk runs the load by wrk, with one thread. An error of a socket or an answer that is not
+// 2xx or 3xx is an error.
 func Wrk(ctx context.Context, l Load) (Loaded, error) {
 	argv := []string{"wrk", "-t1", "-c" + strconv.Itoa(l.Connections), fmt.Sprintf("-d%.0fs", l.Length.Seconds()), "--latency"}
-	for _, h := range l.Headers {
-		argv = append(argv, "-H", h)
-	}
 	if l.Script != "" {
 		argv = append(argv, "-s", l.Script)
 	}
+	return l.run(ctx, parseWrk, argv...)
+}
+
+// HTTP2 runs the load by h2load, which asks by HTTP/2 and believes any certificate.
+func HTTP2(ctx context.Context, l Load) (Loaded, error) {
+	return l.run(ctx, parseH2load, "h2load", "-c"+strconv.Itoa(l.Connections), "-m1", fmt.Sprintf("-D%.0f", l.Length.Seconds()))
+}
+
+func (l Load) run(ctx context.Context, parse func(text string) (Loaded, error), argv ...string) (seen Loaded, err error) {
+	for _, h := range l.Headers {
+		argv = append(argv, "-H", h)
+	}
 	text, err := rig.Output(ctx, "", append(argv, l.URL)...)
-	if err != nil {
-		return Loaded{}, err
+	if err == nil {
+		seen, err = parse(text)
 	}
-	seen, err := parseWrk(text)
 	if err != nil {
-		return seen, fmt.Errorf("wrk %s: %w", l.URL, err)
+		err = fmt.Errorf("%s %s: %w", argv[0], l.URL, err)
 	}
-	return seen, nil
+	return seen, err
 }
 
 var (
-	wrkFigures = regexp.MustCompile(`(?s)\n +50% +(\S+) *\n.*\n +99% +(\S+) *\n +(\d+) requests in .*\nRequests/sec: +([\d.]+)`)
-	wrkTrouble = regexp.MustCompile(`(?m)^\s+(Socket errors: .*|Non-2xx or 3xx responses: .*)`)
+	wrkFigures    = regexp.MustCompile(`(?s)\n +50% +(\S+) *\n.*\n +99% +(\S+) *\n +([1-9]\d*) requests in .*\nRequests/sec: +([\d.]+)`)
+	wrkTrouble    = regexp.MustCompile(`(?m)^\s+(Socket errors: .*|Non-2xx or 3xx responses: .*)`)
+	h2loadFigures = regexp.MustCompile(`Application protocol: h2\n(?s:.*)finished in .*, ([\d.]+) req/s.*\nrequests: ([1-9]\d*) total, .* 0 failed, 0 errored, 0 timeout\nstatus codes: .* 0 4xx, 0 5xx`)
 )
 
 // parseWrk reads what wrk --latency prints.
@@ -62,15 +74,24 @@ func parseWrk(text string) (l Loaded, err error) {
 		return l, fmt.Errorf("no figures in:\n%s", text)
 	}
 	var errs [4]error
-	l.P50, errs[0] = time.ParseDuration(m[1])
-	l.P99, errs[1] = time.ParseDuration(m[2])
+	var p50, p99 time.Duration
+	p50, errs[0] = time.ParseDuration(m[1])
+	p99, errs[1] = time.ParseDuration(m[2])
 	l.Requests, errs[2] = strconv.ParseFloat(m[3], 64)
 	l.PerSecond, errs[3] = strconv.ParseFloat(m[4], 64)
-	if err := errors.Join(errs[:]...); err != nil {
-		return l, fmt.Errorf("%w in:\n%s", err, text)
+	l.P50, l.P99 = figures.Milliseconds(p50), figures.Milliseconds(p99)
+	return l, errors.Join(errs[:]...)
+}
+
+// parseH2load reads what h2load prints, which has no quantiles.
+func parseH2load(text string) (l Loaded, err error) {
+	m := h2loadFigures.FindStringSubmatch(text)
+	if m == nil {
+		return l, fmt.Errorf("no figures, or errors, in:\n%s", text)
 	}
-	if l.Requests == 0 {
-		return l, errors.New("nothing was answered")
-	}
-	return l, nil
+	var errs [2]error
+	l.P50, l.P99 = math.NaN(), math.NaN()
+	l.PerSecond, errs[0] = strconv.ParseFloat(m[1], 64)
+	l.Requests, errs[1] = strconv.ParseFloat(m[2], 64)
+	return l, errors.Join(errs[:]...)
 }

@@ -3,8 +3,10 @@ package faults
 import (
 	"context"
 	"fmt"
-	"io"
+	"net/url"
+	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,11 +22,9 @@ type setup struct {
 	nodes int                                            // of the chain; default 1
 	links bool                                           // all is reached through links that can fail, and there are collections, in PostgreSQL
 	stops bool                                           // nodes are reached through processes that can be stopped
-	clock bool                                           // the wall clock of each replica can be set
+	pools bool                                           // clients have sessions, and reach the replicas through an nginx that pools connections
 	env   []string                                       // of the replicas, as in KEY=value
 	flags []string                                       // of the replicas
-
-	smallMemory bool // the replicas have a cache of plan.memory
 }
 
 // A bed is what the clients of a run ask, and what stands behind it.
@@ -41,18 +41,17 @@ type bed struct {
 	links    map[string]link
 	relays   []*rig.Process // two for each node: REST and CometBFT
 	replicas []*replica
-	program  string   // of the replicas; "" is tipcache
+	ingress  string   // the address of the nginx before the replicas; "": none
 	keys     []string // that are answered by the nodes
 	pages    []string // that are answered from the store
 	unpinned []string // that CometBFT answers, whatever the height: of the dialect cosmos alone
 	history  clients.History
+	control  clients.History // of clients before the ingress that have no session
 
 	began  time.Time
 	lowest int64 // the lowest that the chain was
 	forks  []clients.Fork
 	trials []trial
-	mu     sync.Mutex
-	notes  []string
 }
 
 // blockTime is the time between two blocks.
@@ -60,17 +59,20 @@ const blockTime = time.Second
 
 func newBed(ctx context.Context, r *rig.Rig, p plan, s setup) *bed {
 	b := &bed{Rig: r, plan: p, setup: s, links: map[string]link{}}
-	if s.clock { // which takes minutes, in which no chain is to go on
-		b.program = b.WithClock(ctx)
-	}
 	b.began = time.Now()
 	fault := devnet.Fault{Latency: b.plan.nodeLatency}
 	b.chain = b.Chain(devnet.Options{Seed: 1, Interval: blockTime, Faults: devnet.Faults{Node: fault}})
-	b.clock, b.lowest = clients.NewClock(b.chain.Height), b.chain.Height()
+	b.clock, b.lowest = clients.NewClock(ctx, b.chain.Height), b.chain.Height()
 	b.forks = []clients.Fork{{Began: b.began, From: b.lowest}}
-	b.nodes, b.judge = rig.Nodes(b.chain, b.setup.nodes), rig.Must(b.chain.AddNode(devnet.NodeOptions{}))
+	b.nodes, b.judge = []*devnet.Node{b.chain.Node()}, rig.Must(b.chain.AddNode())
+	for len(b.nodes) < s.nodes {
+		b.nodes = append(b.nodes, rig.Must(b.chain.AddNode()))
+	}
 	b.chooseKeys(p.keys + p.lone)
 	b.startReplicas(ctx, b.serving(ctx))
+	if s.pools {
+		b.startIngress(ctx)
+	}
 	return b
 }
 
@@ -102,10 +104,11 @@ var unpinnedKeys = []string{
 
 // startReplicas starts each when the one before is ready.
 func (b *bed) startReplicas(ctx context.Context, s rig.Serving) {
-	for i := range b.plan.replicas {
-		own := s
-		own.Env = append(slices.Clone(s.Env), b.SetClock(clockOf(i), 0))
-		t := b.Replica(ctx, own)
+	for range b.plan.replicas {
+		t := b.Replica(ctx, s)
+		if b.setup.pools && b.links[nodeLink] == nil {
+			s = b.far(s)
+		}
 		r := &replica{Replica: t, addrs: []string{rig.Host(t.URL)}}
 		if b.setup.links {
 			r.addrs = append(r.addrs, b.through(clientLink, r.addrs[0]))
@@ -115,18 +118,38 @@ func (b *bed) startReplicas(ctx context.Context, s rig.Serving) {
 	}
 }
 
-// note keeps a line of what happened for the report.
-func (b *bed) note(format string, args ...any) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.notes = append(b.notes, fmt.Sprintf("   %5.1fs  ", time.Since(b.began).Seconds())+fmt.Sprintf(format, args...))
+// far has further replicas reach the nodes through links, which can have them hear of blocks
+// later than the first.
+func (b *bed) far(s rig.Serving) rig.Serving {
+	all := append([]string{s.Node, s.Comet}, s.Flags...)
+	for i, server := range all {
+		if strings.HasPrefix(server, "http://") {
+			all[i] = "http://" + b.through(nodeLink, rig.Host(server))
+		}
+	}
+	s.Node, s.Comet, s.Flags = all[0], all[1], all[2:]
+	return s
 }
 
-// printNotes prints the lines of what happened.
-func (b *bed) printNotes(w io.Writer) {
-	for _, n := range b.notes {
-		fmt.Fprintln(w, n)
+// startIngress starts an nginx before all replicas, which gives its connections to them to
+// any client.
+func (b *bed) startIngress(ctx context.Context) {
+	servers := ""
+	for _, r := range b.replicas {
+		servers += "server " + r.addrs[0] + " max_fails=0; "
 	}
+	b.ingress = b.Front(ctx, "nginx", func(_, addr string) string {
+		return fmt.Sprintf(`worker_processes 2; error_log stderr error; events { worker_connections 1024; }
+http {
+  access_log off; upstream tipcache { %s keepalive 16; }
+  server { listen %s; location / { proxy_pass http://tipcache; proxy_http_version 1.1; proxy_set_header Connection ""; } }
+}`, servers, addr)
+	}).Addr
+}
+
+// note prints a line of what happens.
+func (b *bed) note(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "   %5.1fs  %s\n", time.Since(b.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
 // loneBlocks is how many half blocks a client that is alone with its key lets pass
@@ -139,14 +162,17 @@ func (b *bed) drive(ctx context.Context, pause time.Duration, do func(context.Co
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer end()
-	all.Go(func() { b.clock.Watch(asking) })
 	for _, r := range b.replicas {
 		all.Go(func() { r.watch(asking) })
 	}
 	polling := clients.Polling{
-		Clients: b.plan.clients, Keys: slices.Concat(b.keys[:b.plan.keys], b.pages, b.unpinned), Pause: b.plan.poll, Clock: b.clock, Server: b.balance, History: &b.history,
+		Clients: b.plan.clients, Keys: slices.Concat(b.keys[:b.plan.keys], b.pages, b.unpinned), Pause: b.plan.poll, Clock: b.clock, Server: b.balance, History: &b.history, Session: b.setup.pools,
 	}
 	all.Go(func() { polling.Run(asking) })
+	if control := polling; b.ingress != "" {
+		control.Clients, control.Session, control.Pause, control.History = 2, false, 20*time.Millisecond, &b.control
+		all.Go(func() { control.Run(asking) })
+	}
 	if lone := polling; b.plan.lone > 0 {
 		lone.Clients, lone.Keys, lone.Alone, lone.Pause = b.plan.lone, b.keys[b.plan.keys:], true, loneBlocks*blockTime/2
 		all.Go(func() { lone.Run(asking) })
@@ -160,6 +186,9 @@ func (b *bed) drive(ctx context.Context, pause time.Duration, do func(context.Co
 // replica, or of the next one that takes requests. Every other client of two is
 // behind a link, where there are any.
 func (b *bed) balance(client int) string {
+	if b.ingress != "" {
+		return b.ingress
+	}
 	own := b.replicas[client%len(b.replicas)]
 	for n := range b.replicas {
 		if r := b.replicas[(client+n)%len(b.replicas)]; r.ready.Load() {
@@ -168,4 +197,111 @@ func (b *bed) balance(client int) string {
 		}
 	}
 	return own.addrs[client/len(b.replicas)%len(own.addrs)]
+}
+
+// serving starts what the replicas stand before, and says how they are started.
+func (b *bed) serving(ctx context.Context) (s rig.Serving) {
+	s.Env = append([]string{"TIPCACHE_LOG_LEVEL=warn", "TIPCACHE_HTTP_DRAIN_DELAY=" + noticed.String()}, b.setup.env...)
+	s.Flags = append([]string{"--shape", "node"}, b.setup.flags...)
+	for i, n := range b.nodes {
+		rest, comet := b.reachNode(ctx, n.RESTURL()), b.reachNode(ctx, n.CometURL())
+		if i == 0 {
+			s.Node, s.Comet = rest, comet
+		} else {
+			s.Flags = append(s.Flags, "--node", rest, "--comet", comet)
+		}
+	}
+	if b.setup.redis != nil {
+		s.Flags = append(s.Flags, "--redis", b.setup.redis(ctx, b))
+	}
+	if b.setup.links {
+		s.Flags = append(s.Flags, "--store", b.startStore(ctx), "--collections-auth", "none")
+	}
+	return s
+}
+
+// reachNode is the URL of a node's server, through what can fail between.
+func (b *bed) reachNode(ctx context.Context, server string) string {
+	if b.setup.stops {
+		p, addr := b.Relay(ctx, rig.Host(server))
+		b.relays, server = append(b.relays, p), "http://"+addr
+	}
+	return b.reach(nodeLink, server)
+}
+
+// reach is the URL of a server, through a link if there are any.
+func (b *bed) reach(link, server string) string {
+	if !b.setup.links {
+		return server
+	}
+	through := rig.Must(url.Parse(server))
+	through.Host = b.through(link, through.Host)
+	return through.String()
+}
+
+func oneRedis(ctx context.Context, b *bed) (url string) {
+	b.redis = b.Redis(ctx)
+	return b.reach(redisLink, b.redis.URL())
+}
+
+func sentinels(ctx context.Context, b *bed) (url string) {
+	b.failover = b.Sentinel(ctx)
+	return b.failover.URL
+}
+
+func cluster(ctx context.Context, b *bed) (url string) {
+	b.failover = b.Cluster(ctx, "tipcache:1:{"+b.chain.ChainID()+"}")
+	return b.failover.URL
+}
+
+// startStore fills a PostgreSQL with collections, of which pages are asked for.
+func (b *bed) startStore(ctx context.Context) (url string) {
+	server := b.Postgres(ctx)
+	b.Import(ctx, b.chain, server)
+	b.pages = []string{`POST /api/v4/collections {"pagination":{"limit":5}}`, `POST /api/v4/collections {"orderBy":"assetCount","pagination":{"limit":10}}`}
+	return b.reach(postgresLink, server)
+}
+
+// fork sets the chain back by a number of blocks, once it is known what the node
+// said of them.
+func (b *bed) fork(ctx context.Context, blocks int64) {
+	b.chain.Halt()
+	defer b.chain.Resume()
+	rig.Pause(ctx, 200*time.Millisecond) // for the block that may be under way
+	b.learn(ctx)
+	b.chain.SetBack(blocks)
+	from, before := b.chain.Height(), b.forks[len(b.forks)-1].From
+	b.lowest = min(b.lowest, from)
+	b.forks = append(b.forks, clients.Fork{Began: time.Now(), From: from, Holds: b.holds(before - from)})
+}
+
+// heldAfterFork is a little less than the 10 s until which no replica
+// takes a chain for set back whose blocks it cannot tell.
+const heldAfterFork = 8 * time.Second
+
+// holds is for how long replicas keep what they have of a chain that was set back
+// to a height so many blocks below the first they remember: they know the fork when
+// a block follows one whose hash they remember otherwise, and drop everything.
+func (b *bed) holds(below int64) time.Duration {
+	return min(time.Duration(max(1, below)*int64(blockTime)), heldAfterFork)
+}
+
+// learn asks the judge for all that it says of the newest fork.
+func (b *bed) learn(ctx context.Context) {
+	newest := len(b.forks) - 1
+	var known *clients.Truth
+	if newest > 0 {
+		known = b.forks[newest-1].Truth
+	}
+	f := &b.forks[newest]
+	f.Truth = rig.Must(clients.Learn(ctx, b.judge.RESTURL(), b.keys, b.lowest-heightsBefore, b.chain.Height(), known, f.From))
+}
+
+// heightsBefore is how many heights below the lowest an answer may be of.
+const heightsBefore = 10
+
+// model is what the answers are held against.
+func (b *bed) model(ctx context.Context) *clients.Model {
+	b.learn(ctx)
+	return &clients.Model{Forks: b.forks, Grace: freshWithin, Lost: b.lost, Any: b.unpinned}
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/tipcache/tipcache/cmd/bench/rig"
@@ -14,21 +15,28 @@ import (
 
 // A fault is something that goes wrong for a time, or at a moment.
 type fault struct {
-	name   string
-	hold   time.Duration // how long it lasts; 0: it is not mended, or as long as begin takes
-	begin  step          // nil: nothing
-	during step          // until the context ends, which it does after hold, or with the run; nil: nothing
-	end    step          // nil: nothing
+	name string
+	hold time.Duration // how long it lasts; 0: it is not mended, or as long as cause takes
+
+	// cause has it go wrong, and mends it once ctx is done, which is after hold, or with the
+	// run. Of what holds no time ctx does not end.
+	cause func(ctx context.Context, b *bed)
 
 	withstood bool // answers become fresh again while it lasts
 }
 
-// A step is a part of a fault.
-type step func(ctx context.Context, b *bed)
-
 func (f fault) isWithstood() fault {
 	f.withstood = true
 	return f
+}
+
+// between is a fault that begins and ends at once.
+func between(name string, hold time.Duration, begin, end func(b *bed)) fault {
+	return fault{name: name, hold: hold, cause: func(ctx context.Context, b *bed) {
+		begin(b)
+		<-ctx.Done()
+		end(b)
+	}}
 }
 
 const (
@@ -43,11 +51,7 @@ var well devnet.Fault
 
 // nodesFail has servers of nodes fail, of all where none is named.
 func nodesFail(name string, hold time.Duration, rest, comet devnet.Fault, nodes ...int) fault {
-	return fault{
-		name: name, hold: hold,
-		begin: func(_ context.Context, b *bed) { b.setFaults(rest, comet, nodes...) },
-		end:   func(_ context.Context, b *bed) { b.setFaults(well, well, nodes...) },
-	}
+	return between(name, hold, func(b *bed) { b.setFaults(rest, comet, nodes...) }, func(b *bed) { b.setFaults(well, well, nodes...) })
 }
 
 // setFaults has nodes fail alike, all where none is named.
@@ -67,24 +71,24 @@ func nodeFault(name string, f devnet.Fault, hold time.Duration) fault {
 
 // lagging has a node catch up: it is some blocks behind and says so.
 func lagging(node int, hold time.Duration) fault {
-	lag := func(blocks int64) step {
-		return func(_ context.Context, b *bed) {
+	lag := func(blocks int64) func(*bed) {
+		return func(b *bed) {
 			b.nodes[node].SetLag(blocks)
 			b.nodes[node].SetCatchingUp(blocks > 0)
 		}
 	}
-	return fault{name: "a node is 20 blocks behind", hold: hold, begin: lag(lagBy), end: lag(0)}
+	return between("a node is 20 blocks behind", hold, lag(lagBy), lag(0))
 }
 
 // backBy takes the newest blocks of the chain away, once it is known what the node
 // said of them.
 func backBy(blocks int64) fault {
-	return fault{name: fmt.Sprintf("%d blocks back", blocks), begin: func(ctx context.Context, b *bed) { b.fork(ctx, blocks) }}
+	return fault{name: fmt.Sprintf("%d blocks back", blocks), cause: func(ctx context.Context, b *bed) { b.fork(ctx, blocks) }}
 }
 
 // halt stops the making of blocks.
 func halt(hold time.Duration) fault {
-	return fault{name: "a halt", hold: hold, begin: func(_ context.Context, b *bed) { b.chain.Halt() }, end: func(_ context.Context, b *bed) { b.chain.Resume() }}
+	return between("a halt", hold, func(b *bed) { b.chain.Halt() }, func(b *bed) { b.chain.Resume() })
 }
 
 // A node whose execution client hangs makes no block. Its /abci_info blocks for most
@@ -96,40 +100,36 @@ const (
 
 // hang has the execution clients of all nodes hang.
 func hang(hold time.Duration) fault {
-	f := halt(hold)
-	f.name = "/abci_info blocks 9 s of 12"
-	f.during = func(ctx context.Context, b *bed) {
+	return fault{name: "/abci_info blocks 9 s of 12", hold: hold, cause: func(ctx context.Context, b *bed) {
+		b.chain.Halt()
+		defer b.chain.Resume()
 		for ctx.Err() == nil {
 			b.setFaults(well, devnet.Fault{HangInfo: true})
 			rig.Pause(ctx, hangBlocks)
 			b.setFaults(well, well)
 			rig.Pause(ctx, hangPeriod-hangBlocks)
 		}
-	}
-	return f
+	}}
 }
 
 // lateBlock restarts the nodes for a time, and has the next block come only a time after they
 // are back: until then those of the SDK cannot read their latest block.
 func lateBlock(refuse devnet.Fault, outage, late time.Duration) fault {
-	f := nodeFault("restarted, and the next block is late", refuse, outage)
-	restart, back := f.begin, f.end
-	f.begin = func(ctx context.Context, b *bed) {
+	restart := nodeFault("restarted, and the next block is late", refuse, outage)
+	restarted := restart.cause
+	restart.cause = func(ctx context.Context, b *bed) {
 		b.chain.Halt()
-		restart(ctx, b)
-	}
-	f.end = func(ctx context.Context, b *bed) {
-		back(ctx, b)
+		defer b.chain.Resume()
+		restarted(ctx, b)
 		b.note("the nodes are back")
-		rig.Pause(ctx, late)
-		b.chain.Resume()
+		time.Sleep(late)
 	}
-	return f
+	return restart
 }
 
 // failover kills the Redis that has the keys. The replicas use the one that takes
 // over as soon as they are to be well again.
-var failover = fault{name: "the master dies", begin: func(ctx context.Context, b *bed) {
+var failover = fault{name: "the master dies", cause: func(ctx context.Context, b *bed) {
 	b.failover.KillMaster(ctx)
 	taken := time.Now()
 	b.note("another has taken over")
@@ -160,14 +160,12 @@ func (b *bed) redisServes(ctx context.Context) bool {
 
 // redisOutage kills Redis, which comes back empty.
 func redisOutage(hold time.Duration) fault {
-	return fault{
-		name: "Redis killed", hold: hold,
-		begin: func(_ context.Context, b *bed) { b.redis.Kill() },
-		end: func(ctx context.Context, b *bed) {
-			b.redis.Restart(ctx)
-			b.redis.Ready(ctx)
-		},
-	}
+	return fault{name: "Redis killed", hold: hold, cause: func(ctx context.Context, b *bed) {
+		b.redis.Kill()
+		<-ctx.Done()
+		b.redis.Restart(context.WithoutCancel(ctx))
+		b.redis.Ready(context.WithoutCancel(ctx))
+	}}
 }
 
 // last is the replica that faults are of. The first lives on, so that what it holds
@@ -177,35 +175,49 @@ func (b *bed) last() *replica { return b.replicas[len(b.replicas)-1] }
 // replicaKilled kills the last replica, which starts again after a time, if there is
 // one.
 func replicaKilled(hold time.Duration) fault {
-	f := fault{name: "a replica killed", hold: hold, begin: func(_ context.Context, b *bed) { b.last().kill() }}
-	if hold > 0 {
-		f.end = func(ctx context.Context, b *bed) { b.last().revive(ctx, "/healthz") }
-	}
-	return f
+	return fault{name: "a replica killed", hold: hold, cause: func(ctx context.Context, b *bed) {
+		b.last().kill()
+		if hold > 0 {
+			<-ctx.Done()
+			b.last().revive(context.WithoutCancel(ctx), "/healthz")
+		}
+	}}
 }
 
+// rolling replaces the replicas one after another, each when the one before takes requests
+// again.
+var rolling = fault{name: "a rolling restart", cause: func(ctx context.Context, b *bed) {
+	for _, r := range b.replicas {
+		b.note("replica %s is told to end, and starts again", r.URL)
+		if b.ingress == "" { // clients that choose their replica lose nothing
+			r.Renew(ctx)
+		} else {
+			r.down(false)
+			r.Renew(ctx)
+			r.up()
+		}
+		rig.Pause(ctx, time.Second)
+	}
+}}
+
 // leftovers are what Redis has of a chain that is reset while no replica runs.
-var leftovers = fault{
-	name: "replicas start on what a chain left that was reset", hold: time.Second,
-	begin: func(ctx context.Context, b *bed) {
-		for _, r := range b.replicas {
-			r.kill()
-		}
-		b.fork(ctx, resetBy)
-	},
-	end: func(ctx context.Context, b *bed) {
-		for _, r := range b.replicas {
-			r.revive(ctx, "/readyz")
-		}
-	},
-}
+var leftovers = fault{name: "replicas start on what a chain left that was reset", cause: func(ctx context.Context, b *bed) {
+	for _, r := range b.replicas {
+		r.kill()
+	}
+	b.fork(ctx, resetBy)
+	rig.Pause(ctx, time.Second)
+	for _, r := range b.replicas {
+		r.revive(ctx, "/readyz")
+	}
+}}
 
 // leaseTime is that of the replicas.
 const leaseTime = 3 * time.Second
 
 // leasesHeld has a neighbour in Redis hold the leases of all answers.
 func leasesHeld(hold time.Duration) fault {
-	return fault{name: "a neighbour renews all leases", hold: hold, withstood: true, during: func(ctx context.Context, b *bed) {
+	return fault{name: "a neighbour renews all leases", hold: hold, withstood: true, cause: func(ctx context.Context, b *bed) {
 		for rig.Pause(ctx, leaseTime/30) {
 			entries, err := b.redis.Keys(ctx, "tipcache:1:{*}").Result()
 			if err != nil {
@@ -222,14 +234,43 @@ func leasesHeld(hold time.Duration) fault {
 
 // networkFaults fail each link in each way.
 func networkFaults(hold time.Duration) (all []fault) {
-	for _, name := range linkNames {
+	for _, name := range []string{clientLink, nodeLink, redisLink, postgresLink} {
 		for _, weather := range slices.Sorted(maps.Keys(weathers)) {
-			all = append(all, fault{
-				name: name + ": " + weather, hold: hold,
-				begin: func(_ context.Context, b *bed) { rig.Check(b.links[name].fail(weather)) },
-				end:   func(ctx context.Context, b *bed) { b.links[name].mend(ctx) },
-			})
+			all = append(all, linkFault(name, weather, hold))
 		}
 	}
 	return all
+}
+
+func linkFault(name, weather string, hold time.Duration) fault {
+	return between(name+": "+weather, hold, func(b *bed) { rig.Check(b.links[name].fail(weather)) }, func(b *bed) { b.links[name].mend() })
+}
+
+// stops are SIGSTOP of everything, one after another.
+func stops(hold time.Duration) []fault {
+	replica := stopped("a replica", hold, func(b *bed) []*rig.Process { return []*rig.Process{b.last().Process} })
+	stop := replica.cause
+	replica.cause = func(ctx context.Context, b *bed) {
+		b.last().down(true)
+		stop(ctx, b)
+		b.last().up()
+	}
+	return []fault{
+		stopped("a node", hold, func(b *bed) []*rig.Process { return b.relays[:2] }), // the chain goes on
+		stopped("CometBFT", hold, func(b *bed) []*rig.Process { return b.relays[1:2] }).isWithstood(),
+		stopped("Redis", hold, func(b *bed) []*rig.Process { return []*rig.Process{b.redis.Process} }).isWithstood(),
+		replica,
+	}
+}
+
+// stopped stops processes, and has them go on after a time.
+func stopped(name string, hold time.Duration, of func(*bed) []*rig.Process) fault {
+	signal := func(s syscall.Signal) func(*bed) {
+		return func(b *bed) {
+			for _, p := range of(b) {
+				p.SignalAll(s)
+			}
+		}
+	}
+	return between(fmt.Sprintf("%s stopped for %v", name, hold.Round(time.Second)), hold, signal(syscall.SIGSTOP), signal(syscall.SIGCONT))
 }

@@ -19,6 +19,17 @@ func TestRequestsAreLostWithTheirReplicaAndBehindALink(t *testing.T) {
 		{Replica: &rig.Replica{}, addrs: []string{"d"}, downs: []span{{from: killed, to: killed.Add(time.Minute), stopped: true}}},
 	}}
 	got := map[string]bool{}
+	through := &bed{replicas: b.replicas[2:3], ingress: "nginx"}
+	for name, a := range map[string]clients.Answer{
+		"no replica":             {Status: 502, Sent: killed.Add(50 * time.Second)},
+		"no replica, all there":  {Status: 502, Sent: killed.Add(61 * time.Second)},
+		"a replica's own 502":    {Status: 502, Cache: "fwd=miss", Sent: killed.Add(50 * time.Second)},
+		"another failure":        {Status: 503, Sent: killed.Add(50 * time.Second)},
+		"a wait without a fault": {Status: 504, Least: 100, Sent: killed.Add(50 * time.Second)},
+	} {
+		a.Server = through.ingress
+		got[name] = through.lost(&a)
+	}
 	for name, a := range map[string]clients.Answer{
 		"under way when it was killed": {Server: "a", Sent: killed.Add(-time.Second), Took: 2 * time.Second},
 		"sent just after":              {Server: "a", Sent: killed.Add(time.Millisecond)},
@@ -35,6 +46,7 @@ func TestRequestsAreLostWithTheirReplicaAndBehindALink(t *testing.T) {
 		got[name] = b.lost(&a)
 	}
 	want := map[string]bool{
+		"no replica": true, "no replica, all there": false, "a replica's own 502": false, "another failure": false, "a wait without a fault": false,
 		"under way when it was killed": true, "sent just after": true, "answered before": false, "sent long after": false,
 		"refused as it was killed": false, "failed once it went on": true, "failed after it went on": false,
 		"to another": false, "behind a link": true, "before it was back": true, "after it was back": false,
@@ -83,7 +95,7 @@ func TestAnswersThatAreOfNoBlockOfTheirOwnCannotBeBehind(t *testing.T) {
 
 func TestScenariosAreNamedOnce(t *testing.T) {
 	seen := map[string]bool{}
-	for _, s := range scenarios(usual) {
+	for _, s := range scenarios(plan{}, usual) {
 		if seen[s.name] || len(s.faults) == 0 {
 			t.Errorf("%s: twice, or without a fault", s.name)
 		}

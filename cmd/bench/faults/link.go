@@ -20,8 +20,6 @@ const (
 	postgresLink = "postgres"
 )
 
-var linkNames = []string{clientLink, nodeLink, redisLink, postgresLink}
-
 // A link is a network path to some servers, as a TCP proxy before each.
 type link []*toxiproxy.Proxy
 
@@ -55,8 +53,8 @@ func (l link) fail(weather string) error {
 	return nil
 }
 
-func (l link) mend(ctx context.Context) {
+func (l link) mend() {
 	for _, p := range l {
-		p.Toxics.ResetToxics(ctx)
+		p.Toxics.ResetToxics(context.Background())
 	}
 }

@@ -49,7 +49,7 @@ func TestALinkFailsInEachWayAndIsMended(t *testing.T) {
 		if err := ask(patience); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", weather, err, want)
 		}
-		l.mend(t.Context())
+		l.mend()
 		if err := ask(10 * time.Second); err != nil {
 			t.Errorf("after %s: %v", weather, err)
 		}

@@ -18,8 +18,8 @@ import (
 
 // memoryScenarios have clients that want to fill the memory of the first replica. Its
 // cache has plan.memory MiB, which what they ask for does not fit into.
-func memoryScenarios(hold time.Duration) []scenario {
-	small := setup{redis: oneRedis, smallMemory: true}
+func memoryScenarios(p plan, hold time.Duration) []scenario {
+	small := setup{redis: oneRedis, env: []string{p.memoryEnv()}}
 	open := small
 	open.flags = []string{"--collections-auth", "none"}
 	return []scenario{
@@ -44,27 +44,21 @@ func (p plan) memoryBound(connections int) int64 {
 // filled has many clients do something at the first replica at the same time, each again
 // and again, while what that holds is measured.
 func filled(name string, many int, hold time.Duration, do func(ctx context.Context, b *bed, client int)) fault {
-	return fault{name: name, hold: hold, withstood: true, during: func(ctx context.Context, b *bed) {
+	return fault{name: name, hold: hold, withstood: true, cause: func(ctx context.Context, b *bed) {
 		var all sync.WaitGroup
 		defer all.Wait()
 		for i := range many {
 			all.Go(func() { do(ctx, b, i) })
 		}
-		b.withinBound(ctx, b.replicas[0], many+b.plan.clients)
+		bound, peak := b.plan.memoryBound(many+b.plan.clients), int64(0)
+		for rig.Pause(ctx, time.Second/4) {
+			peak = max(peak, rig.Must(b.replicas[0].Usage()).RSS)
+		}
+		b.note("replica 1 held %d MiB at most, of %d", peak>>20, bound>>20)
+		if peak > bound {
+			rig.Check(fmt.Errorf("a replica held %d MiB, more than %d", peak>>20, bound>>20))
+		}
 	}}
-}
-
-// withinBound looks at what a replica holds until ctx ends.
-func (b *bed) withinBound(ctx context.Context, r *replica, connections int) {
-	bound := b.plan.memoryBound(connections)
-	var peak int64
-	for rig.Pause(ctx, time.Second/4) {
-		peak = max(peak, rig.Must(r.Usage()).RSS)
-	}
-	b.note("replica 1 held %d MiB at most, of %d", peak>>20, bound>>20)
-	if peak > bound {
-		rig.Check(fmt.Errorf("a replica held %d MiB, more than %d", peak>>20, bound>>20))
-	}
 }
 
 const (
@@ -77,7 +71,7 @@ func followLists(ctx context.Context, b *bed, client int) {
 	path := "/live?"
 	for i := range listsPerStream {
 		n := client*listsPerStream + i
-		path += fmt.Sprintf("path=%s%%3Fpagination.limit%%3D%d%%26pagination.offset%%3D%d&", b.Path("/staking/validators"), 20+n%50, n/50)
+		path += fmt.Sprintf("path=%s%%3Fpagination.limit%%3D%d%%26pagination.offset%%3D%d&", b.Paths("/staking/validators")[0], 20+n%50, n/50)
 	}
 	request := clients.Request(http.MethodGet, path, "", "Accept: text/event-stream")
 	for rig.Pause(ctx, time.Second) {
@@ -91,7 +85,7 @@ func (b *bed) delegations(n int) string {
 	if b.Dialect == devnet.Cosmos {
 		popular = b.chain.Validators()[0]
 	}
-	return b.Path("/staking/validators/"+popular+"/delegations") + fmt.Sprintf("?pagination.limit=%d&pagination.offset=%d", 1000+n%500, n/500)
+	return b.Paths("/staking/validators/" + popular + "/delegations")[0] + fmt.Sprintf("?pagination.limit=%d&pagination.offset=%d", 1000+n%500, n/500)
 }
 
 const unreadLists = 2000

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -72,28 +73,21 @@ func (r *replica) revive(ctx context.Context, path string) {
 
 // lost tells whether a request may fail: without an answer where its replica was killed
 // meanwhile or the client is behind a link that may have failed, and in any way where its
-// replica was stopped.
+// replica was stopped. An ingress may find no replica while one is away.
 func (b *bed) lost(a *clients.Answer) bool {
+	ingress := b.ingress != "" && a.Status == http.StatusBadGateway && a.Cache == ""
 	return slices.ContainsFunc(b.replicas, func(r *replica) bool {
 		behind := slices.Contains(r.addrs[1:], a.Server)
-		return behind && a.Status == 0 || slices.Contains(r.addrs, a.Server) && r.downDuring(a)
+		own := slices.Contains(r.addrs, a.Server)
+		return behind && a.Status == 0 || (own || ingress) && r.downDuring(a, ingress || a.Status == 0)
 	})
 }
 
-func (r *replica) downDuring(a *clients.Answer) bool {
+// downDuring tells whether the replica was stopped meanwhile, or away in any way.
+func (r *replica) downDuring(a *clients.Answer, inAnyWay bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.ContainsFunc(r.downs, func(s span) bool {
-		return (s.stopped || a.Status == 0) && (a.Sent.Before(s.to) || a.Sent.Before(s.from.Add(noticed))) && a.Came().After(s.from)
+		return (s.stopped || inAnyWay) && (a.Sent.Before(s.to) || a.Sent.Before(s.from.Add(noticed))) && a.Came().After(s.from)
 	})
-}
-
-// rollingRestart replaces the replicas one after another, each when the one
-// before takes requests again.
-func (b *bed) rollingRestart(ctx context.Context) {
-	for _, r := range b.replicas {
-		b.note("replica %s is told to end, and starts again", r.URL)
-		r.Renew(ctx)
-		rig.Pause(ctx, time.Second)
-	}
 }

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,6 +21,8 @@ import (
 	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
+	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/drivers"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
@@ -108,33 +112,29 @@ func writeCollection(w io.Writer, r *rand.Rand) {
 // pages is a row of requests of one kind, no two of them alike, so that each is
 // read from the store.
 type pages struct {
-	name string
-	asks int
-	body func(i int) string // of the i-th request
+	name        string
+	body        string // of a request; a verb stands for a number from first on
+	first, asks int
 
 	total int64     // of the collections that the last page is one of
 	took  []float64 // milliseconds
 }
 
 // pagesOf are the kinds of pages measured of a store of so many collections.
-func pagesOf(collections, asks int) []pages {
-	var all []pages
-	for _, column := range []string{"updatedAt", "assetCount", "licensesCount"} {
-		for _, offset := range []int{0, 10_000, collections / 2} {
-			all = append(all, pages{
-				name: fmt.Sprintf("by %s from %d on", column, offset), asks: asks,
-				body: func(i int) string {
-					return fmt.Sprintf(`{"orderBy":%q,"pagination":{"limit":20,"offset":%d}}`, column, offset+i)
-				},
-			})
-		}
-	}
-	for _, least := range []int{2, 20, 200} {
+func pagesOf(collections, asks int) (all []pages) {
+	for _, by := range []struct {
+		column string
+		offset int
+	}{{"updatedAt", 0}, {"updatedAt", 10_000}, {"updatedAt", collections / 2}, {"assetCount", collections / 2}} {
 		all = append(all, pages{
-			name: fmt.Sprintf("by updatedAt, %d assets and more", least), asks: asks,
-			body: func(i int) string {
-				return fmt.Sprintf(`{"where":{"minAssetCount":%d,"maxAssetCount":%d}}`, least, 10_000_000+i)
-			},
+			name: fmt.Sprintf("by %s from %d on", by.column, by.offset), first: by.offset, asks: asks,
+			body: `{"orderBy":"` + by.column + `","pagination":{"limit":20,"offset":%d}}`,
+		})
+	}
+	for _, least := range []int{2, 200} {
+		all = append(all, pages{
+			name: fmt.Sprintf("by updatedAt, %d assets and more", least), first: 10_000_000, asks: asks,
+			body: fmt.Sprintf(`{"where":{"minAssetCount":%d,"maxAssetCount":%%d}}`, least),
 		})
 	}
 	return all
@@ -144,9 +144,9 @@ func pagesOf(collections, asks int) []pages {
 func (p *pages) ask(ctx context.Context, url string) {
 	one := clients.NewCrowd(rig.Host(url), 1)
 	defer one.Close()
-	rig.Check(one.Ask(ctx, func(int) ([]byte, bool) {
+	rig.Check(one.Ask(ctx, func() ([]byte, bool) {
 		n := len(p.took)
-		return clients.Request(http.MethodPost, "/api/v4/collections", p.body(n), "Content-Type: application/json"), n < p.asks
+		return clients.Request(http.MethodPost, "/api/v4/collections", fmt.Sprintf(p.body, p.first+n), "Content-Type: application/json"), n < p.asks
 	}, p.note))
 }
 
@@ -161,4 +161,60 @@ func (p *pages) note(a clients.Response) error {
 		return fmt.Errorf("%d collections on the page, not 20", n)
 	}
 	return nil
+}
+
+// indexLatency is that of every request of the execution client.
+const indexLatency = 20 * time.Millisecond
+
+// indexAll has `tipcache index` fill each store from the beginning of the chain.
+func indexAll(ctx context.Context, r *rig.Rig, d *devnet.Devnet, stores []store) {
+	var rows [][]string
+	for _, s := range stores {
+		rows = append(rows, s.index(ctx, r, d))
+		r.Progress("index: %s", s.name)
+	}
+	r.Table(fmt.Sprintf("Indexing %d blocks, %v a request", d.EVM().Height(), indexLatency),
+		[]string{"store", "seconds", "logs", "logs/s", "CPU s per million logs", "RSS MiB at most", "store MiB per million logs"}, rows)
+	rig.Check(d.EVM().SetFault(devnet.Fault{}))
+}
+
+// indexed is what the program says at its end.
+var indexed = regexp.MustCompile(`(\d+) logs of this run`)
+
+// index runs until the store has the whole chain.
+func (s store) index(ctx context.Context, r *rig.Rig, d *devnet.Devnet) []string {
+	began := time.Now()
+	p := r.Start(ctx, "index-"+s.name, nil, r.Bin, "index", "--evm", d.EVMURL(), "--store", s.url, "--admin", rig.FreeAddr(), "--from", "1")
+	used := p.Wait()
+	took := time.Since(began).Seconds()
+	said := indexed.FindSubmatch(rig.Must(os.ReadFile(p.Log)))
+	if said == nil {
+		rig.Check(errors.New("tipcache index does not say how many logs it has read"))
+	}
+	logs := rig.Must(strconv.ParseFloat(string(said[1]), 64))
+	s.complete(ctx, d)
+	return figures.Row(s.name, took, fmt.Sprintf("%.0f", logs), fmt.Sprintf("%.0f", logs/took), used.CPU.Seconds()/logs*1e6, figures.Mebibytes(float64(used.RSS)), figures.Mebibytes(s.size()/logs*1e6))
+}
+
+// size is of the store's files, none where it is a server.
+func (s store) size() (bytes float64) {
+	for _, part := range []string{"", "-wal"} {
+		if file, err := os.Stat(strings.TrimPrefix(s.url, "sqlite:") + part); err == nil {
+			bytes += float64(file.Size())
+		}
+	}
+	return bytes
+}
+
+// complete fails unless the store holds all collections of the chain.
+func (s store) complete(ctx context.Context, d *devnet.Devnet) {
+	stored := rig.Must(drivers.Open(ctx, s.url, collections.Options{}))
+	defer stored.Close()
+	want := int64(0)
+	for range d.CollectionsAt(d.EVM().Height()) {
+		want++
+	}
+	if got := rig.Must(stored.List(ctx, collections.Query{Limit: 1})).Total; got != want {
+		rig.Check(fmt.Errorf("%s holds %d collections, the chain %d", s.name, got, want))
+	}
 }

@@ -5,9 +5,7 @@ package load
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -20,7 +18,6 @@ import (
 const (
 	starts     = 10
 	idleFor    = 5 * time.Second
-	skew       = 0.9  // s of Zipf's law
 	validators = 1100 // times 999 heights are more than a million questions
 	newest     = 1000 // the simulated chain's height
 	askers     = 16   // clients that fill the cache at once
@@ -33,16 +30,8 @@ const (
 // access log from filling the disk.
 const config = `cache: {memory: %dMiB}
 chain: {in_flight: 64}
-log: {sample: 0.01}
+log: {access: 0.01}
 `
-
-// started is a replica before a chain of which no block comes, with so many questions to
-// ask: a validator at a height, which never changes.
-type started struct {
-	*rig.Replica
-	operators []string
-	zipf      *clients.Zipf
-}
 
 // Start measures the beginning of a process, what it holds when it is full, and where
 // another one beside it finds its answers.
@@ -61,84 +50,69 @@ func Start(ctx context.Context, r *rig.Rig) {
 func empty(ctx context.Context, r *rig.Rig, d *devnet.Devnet, times int, idle time.Duration) {
 	var took []float64
 	var held rig.Usage
-	for i := range times {
+	for range times {
 		began := time.Now()
 		t := r.Replica(ctx, rig.Before(d))
 		took = append(took, figures.Milliseconds(time.Since(began)))
-		if i == times-1 {
+		if len(took) == times {
 			rig.Pause(ctx, idle)
 			held = rig.Must(t.Usage())
 		}
 		t.Stop()
 	}
-	r.Table(fmt.Sprintf("start: %d times, the node being up", times), []string{"", "median ms", "max ms", "idle RSS MiB", "file descriptors"},
+	r.Table(fmt.Sprintf("start: %d times, the node being up, idle %v later", times, idle), []string{"", "median ms", "max ms", "idle RSS MiB", "file descriptors"},
 		[][]string{figures.Row("exec to /readyz 200", figures.Median(took), figures.Quantile(took, 1), figures.Mebibytes(float64(held.RSS)), held.FDs)})
-	r.Note("Idle is %v after the last start.", idle)
 }
 
-// full fills a replica with answers to so many questions, of which it keeps some MiB.
-func full(ctx context.Context, r *rig.Rig, d *devnet.Devnet, keys int, budget int64, flags ...string) (s started, before rig.Serving) {
-	file := r.File("full.yaml", fmt.Sprintf(config, budget))
-	s, before = started{operators: d.Validators(), zipf: clients.NewZipf(skew, keys)}, rig.Before(d, append(flags, "--config", file)...)
-	s.Replica = r.Replica(ctx, before)
+// full fills a replica with answers to so many keys, of which it keeps some MiB. It fails where
+// the cache holds more than it may, or the process more than half of that again, and 100 MiB.
+func full(ctx context.Context, r *rig.Rig, d *devnet.Devnet, keys int, budget int64, flags ...string) rig.Serving {
+	before := rig.Before(d, append(flags, "--config", r.File("full.yaml", fmt.Sprintf(config, budget)))...)
+	t := r.Replica(ctx, before)
 	left := atomic.Int64{}
 	left.Store(int64(3 * keys))
-	s.ask(ctx, askers, func() bool { return left.Add(-1) >= 0 })
-	s.reportFull(ctx, r, keys, budget)
-	return s, before
-}
-
-// warm starts a replica beside another one that is full, with Redis between them.
-func warm(ctx context.Context, r *rig.Rig, d *devnet.Devnet, keys int) {
-	s, before := full(ctx, r, d, keys, 256, "--redis", r.Redis(ctx).URL())
-	if !r.Short {
-		rig.Pause(ctx, noteTime)
-	}
-	began := time.Now()
-	s.Replica = r.Replica(ctx, before)
-	s.reportWarm(ctx, r, time.Since(began))
-}
-
-// ask has clients draw questions while there is to be more.
-func (s started) ask(ctx context.Context, n int, more func() bool) {
-	all, random := clients.NewCrowd(rig.Host(s.URL), n), make([]*rand.Rand, n)
-	defer all.Close()
-	for i := range random {
-		random[i] = rand.New(rand.NewPCG(uint64(i), uint64(n)))
-	}
-	rig.Check(all.Ask(ctx, func(i int) ([]byte, bool) {
-		rank := s.zipf.Draw(random[i])
-		height := "X-Block-Height: " + strconv.Itoa(newest-rank/validators)
-		return clients.Request(http.MethodGet, "/staking/validators/"+s.operators[rank%validators], "", height), more()
-	}, func(clients.Response) error { return nil }))
-}
-
-// reportFull says what the replica holds. It fails where the cache holds more than
-// it may, or the process more than half of that again, and 100 MiB.
-func (s started) reportFull(ctx context.Context, r *rig.Rig, keys int, budget int64) {
-	held, used := rig.Must(s.Metrics(ctx)), rig.Must(s.Usage())
+	ask(ctx, t, d, keys, askers, func() bool { return left.Add(-1) >= 0 })
+	held, used := rig.Must(t.Metrics(ctx)), rig.Must(t.Usage())
 	entries, bytes := held["tipcache_cache_memory_entries"], held["tipcache_cache_memory_bytes"]
-	r.Table(fmt.Sprintf("full: %d keys by Zipf(%.1f), cache.memory: %dMiB", keys, skew, budget), []string{"entries", "MiB", "bytes an entry", "RSS MiB"},
+	r.Table(fmt.Sprintf("full: %d keys by Zipf(0.9), cache.memory: %dMiB", keys, budget), []string{"entries", "MiB", "bytes an entry", "RSS MiB"},
 		[][]string{figures.Row(fmt.Sprint(entries), figures.Mebibytes(bytes), bytes/entries, figures.Mebibytes(float64(used.RSS)))})
 	if most := (budget*3/2 + 100) << 20; bytes > float64(budget<<20) || used.RSS > most {
 		rig.Check(fmt.Errorf("the cache holds %.0f bytes, the process %d of %d", bytes, used.RSS, most))
 	}
+	return before
 }
 
-// reportWarm asks the replica for its first seconds, and says where the answers came from.
-func (s started) reportWarm(ctx context.Context, r *rig.Rig, ready time.Duration) {
-	taken, length := rig.Must(s.Metrics(ctx)), warmTest
+// warm starts a replica beside another one that is full, with Redis between them, and tells
+// where its first answers come from.
+func warm(ctx context.Context, r *rig.Rig, d *devnet.Devnet, keys int) {
+	before, length := full(ctx, r, d, keys, 256, "--redis", r.Redis(ctx).URL()), warmTest
 	if r.Short {
 		length = time.Second
+	} else {
+		rig.Pause(ctx, noteTime)
 	}
+	began := time.Now()
+	t := r.Replica(ctx, before)
+	ready, taken := time.Since(began).Round(time.Millisecond), rig.Must(t.Metrics(ctx))["tipcache_cache_warmed_total"]
 	end := time.Now().Add(length)
-	s.ask(ctx, askers/2, func() bool { return time.Now().Before(end) })
-	all, memory, shared := s.CacheRequests(ctx)
+	ask(ctx, t, d, keys, askers/2, func() bool { return time.Now().Before(end) })
+	all, memory, shared := t.CacheRequests(ctx)
 	share := memory / (memory + shared)
 	r.Table(fmt.Sprintf("warm: the first %v of another replica beside it", length),
 		[]string{"ready after", "taken over", "requests", "from memory", "from Redis", "memory's share of the hits"},
-		[][]string{figures.Row(ready.Round(time.Millisecond), fmt.Sprint(taken["tipcache_cache_warmed_total"]), fmt.Sprint(all), fmt.Sprint(memory), fmt.Sprint(shared), fmt.Sprintf("%.3f", share))})
+		[][]string{figures.Row(ready, fmt.Sprint(taken), fmt.Sprint(all), fmt.Sprint(memory), fmt.Sprint(shared), fmt.Sprintf("%.3f", share))})
 	if share < warmLeast && !r.Short {
 		rig.Check(fmt.Errorf("%.3f of the hits came from memory, want %.1f", share, warmLeast))
 	}
+}
+
+// ask has clients draw keys while there is to be more: a validator at a height, which never
+// changes.
+func ask(ctx context.Context, t *rig.Replica, d *devnet.Devnet, keys, n int, more func() bool) {
+	all, operators := clients.NewCrowd(rig.Host(t.URL), n), d.Validators()
+	defer all.Close()
+	rig.Check(all.Ask(ctx, func() ([]byte, bool) {
+		rank := clients.Zipf(keys)
+		return clients.Request(http.MethodGet, "/staking/validators/"+operators[rank%validators], "", fmt.Sprint("X-Block-Height: ", newest-rank/validators)), more()
+	}, func(clients.Response) error { return nil }))
 }

@@ -2,12 +2,12 @@ package peers
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -21,93 +21,93 @@ import (
 // its CPU can be told.
 const BareCommand = "bare-server"
 
-// An answer is what a bare server answers a path with, from memory.
-type answer struct {
-	Path string
-	Body map[string]encoding // by content coding, "" for none; "304" for a client that has the ETag
-	ETag string              // of the plain body
-}
+// recordFrom is the header whose URL a bare server asks what it is asked, to answer with the
+// same from then on.
+const recordFrom = "X-Record-From"
 
-// An encoding of an answer.
-type encoding struct {
-	Header http.Header
-	Body   []byte
-}
-
-// startBareServer starts one, and returns its URL. A Redis, "" for none, has the body of
-// /key/NAME under NAME. A certificate is a PEM file with its key, "" for no TLS.
-func startBareServer(ctx context.Context, r *rig.Rig, answers []answer, redisAddr, cert string) (*rig.Process, string) {
+// startBare starts a bare server. A Redis, "" for none, has the body of /key/NAME under NAME.
+// A certificate is a PEM file with its key, "" for no TLS.
+func startBare(ctx context.Context, r *rig.Rig, redisAddr, cert string) *peer {
 	addr := rig.FreeAddr()
-	name, url := BareCommand+"-"+rig.Port(addr), "http://"+addr
-	if cert != "" {
-		url = "https://" + addr
-	}
-	file := r.File(name+".json", string(rig.Must(json.Marshal(answers))))
-	p := r.Start(ctx, name, nil, rig.Must(os.Executable()), BareCommand, addr, file, redisAddr, cert)
-	p.Ready(ctx, rig.Answers(url+"/"))
-	return p, url
+	url := "http://" + addr
+	p := r.Start(ctx, BareCommand+"-"+rig.Port(addr), nil, rig.Must(os.Executable()), BareCommand, addr, redisAddr, cert)
+	p.Ready(ctx, rig.Accepts(addr))
+	return &peer{Process: p, name: bareName, urls: map[offer]string{plain: url, gzipped: url, own: url, rpc: url}}
 }
 
-// RunBare serves until it is killed. Its arguments are its own address, the file of its
-// answers, the address of a Redis and the file of its certificate.
+// RunBare serves until it is killed. Its arguments are its own address, that of a Redis and
+// the file of its certificate.
 func RunBare(_ context.Context, args []string) error {
-	if len(args) != 4 {
-		return fmt.Errorf("%w: %s ADDRESS FILE REDIS CERT", rig.ErrUsage, BareCommand)
+	if len(args) != 3 {
+		return fmt.Errorf("%w: %s ADDRESS REDIS CERT", rig.ErrUsage, BareCommand)
 	}
-	text, err := os.ReadFile(args[1])
-	if err != nil {
-		return err
-	}
-	var answers []*answer
-	if err := json.Unmarshal(text, &answers); err != nil {
-		return err
-	}
-	server := &http.Server{Addr: args[0], Handler: bareHandler(answers, args[2]), ReadHeaderTimeout: 5 * time.Second}
-	if cert := args[3]; cert != "" {
-		return server.ListenAndServeTLS(cert, cert)
-	}
-	return server.ListenAndServe()
-}
-
-func bareHandler(answers []*answer, redisAddr string) http.Handler {
 	gin.SetMode(gin.ReleaseMode)
-	engine := gin.New()
-	for _, a := range answers {
-		engine.Any(a.Path, gin.WrapH(a))
-	}
-	client := redis.NewClient(&redis.Options{Addr: redisAddr})
+	engine, store := gin.New(), redis.NewClient(&redis.Options{Addr: args[1]})
+	engine.NoRoute((&bare{answers: map[question]rig.Response{}}).serve)
 	engine.GET("/key/:name", func(c *gin.Context) {
-		body, err := client.Get(c.Request.Context(), c.Param("name")).Bytes()
+		body, err := store.Get(c.Request.Context(), c.Param("name")).Bytes()
 		if err != nil {
 			c.Status(http.StatusBadGateway)
 			return
 		}
 		c.Data(http.StatusOK, "application/json", body)
 	})
-	return engine
+	server := &http.Server{Addr: args[0], Handler: engine, ReadHeaderTimeout: 5 * time.Second}
+	if cert := args[2]; cert != "" {
+		return server.ListenAndServeTLS(cert, cert)
+	}
+	return server.ListenAndServe()
 }
 
-// choose takes an encoding of the answer for clients that accept one coding.
-func (a *answer) choose(tag, coding string) (status int, b encoding) {
-	if tag != "" && tag == a.ETag {
-		return http.StatusNotModified, a.Body["304"]
-	}
-	if encoded, ok := a.Body[coding]; ok {
-		return http.StatusOK, encoded
-	}
-	return http.StatusOK, a.Body[""]
+// A bare server's memory.
+type bare struct {
+	mu      sync.RWMutex
+	answers map[question]rig.Response
 }
 
-// ServeHTTP sends the answer.
-func (a *answer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// A question is what chooses an answer. Bodies that differ have other lengths, or one meaning.
+type question struct {
+	uri, tag, coding string
+	length           int64
+}
+
+func (b *bare) serve(c *gin.Context) {
+	r := c.Request
+	var body []byte
+	var err error
 	if r.ContentLength > 0 {
-		if _, err := io.ReadAll(r.Body); err != nil {
-			w.WriteHeader(http.StatusBadRequest)
-			return
-		}
+		body, err = io.ReadAll(r.Body)
 	}
-	status, b := a.choose(r.Header.Get("If-None-Match"), r.Header.Get("Accept-Encoding"))
-	maps.Copy(w.Header(), b.Header)
-	w.WriteHeader(status)
-	_, _ = w.Write(b.Body) // the client may be gone
+	q := question{r.RequestURI, r.Header.Get("If-None-Match"), r.Header.Get("Accept-Encoding"), r.ContentLength}
+	if from := r.Header.Get(recordFrom); from != "" && err == nil {
+		err = b.record(r, q, from, string(body))
+	}
+	b.mu.RLock()
+	a, ok := b.answers[q]
+	b.mu.RUnlock()
+	if !ok || err != nil {
+		http.Error(c.Writer, fmt.Sprint("nothing to answer with: ", err), http.StatusBadGateway)
+		return
+	}
+	maps.Copy(c.Writer.Header(), a.Header)
+	c.Writer.WriteHeader(a.Status)
+	_, _ = c.Writer.Write(a.Body) // the client may be gone
+}
+
+// record asks a server, and keeps what it answers, but for the headers of each connection.
+func (b *bare) record(r *http.Request, q question, from, body string) error {
+	var headers []string
+	for name := range r.Header {
+		headers = append(headers, name+": "+r.Header.Get(name))
+	}
+	resp, err := rig.Ask(r.Context(), from, body, headers...)
+	if err != nil {
+		return err
+	}
+	resp.Header.Del("Date")
+	resp.Header.Del("Connection")
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.answers[q] = resp
+	return nil
 }

@@ -28,6 +28,21 @@ const (
 	busyBears = 32
 )
 
+// A kind is what a busy node answers a key with.
+type kind int
+
+const (
+	small kind = iota // a validator
+	large             // one with more entries
+	huge
+	list   // as large, of the chain's validators in place of random numbers
+	absent // that there is none
+	broken // that it cannot tell
+)
+
+// sizes are the bytes of answers.
+var sizes = map[kind]int{small: 1 << 10, large: 51 << 10, huge: 515 << 10, list: 51 << 10}
+
 // A busyNode answers any validator, with the height in place of its tokens, so that each block
 // changes all of them. The rest is for the node that it stands before.
 type busyNode struct {
@@ -35,11 +50,11 @@ type busyNode struct {
 	chain   *devnet.Devnet
 	through http.Handler
 	takes   time.Duration
-	still   bool                   // its answers are the same at each block
-	entries atomic.Pointer[string] // that make an answer as long as it is
-	now     atomic.Int64           // reads
-	most    atomic.Int64           // of them, since counted was set
-	counted atomic.Int64           // the block from which on reads count, 0 for none
+	bears   int64 // busyBears, or what it is set to
+	still   bool  // its answers are the same at each block
+	entries map[kind]string
+	now     atomic.Int64 // reads
+	counted atomic.Int64 // the block from which on reads count, 0 for none
 
 	mu    sync.Mutex
 	asked map[busyRead]int
@@ -50,25 +65,40 @@ type busyRead struct {
 	height int64
 }
 
-// startBusyNode starts one that takes so long for a read, 0 for no time, with answers of a
-// kilobyte.
-func startBusyNode(r *rig.Rig, chain *devnet.Devnet, takes time.Duration) *busyNode {
+// startBusyNode starts one that takes so long for a read, 0 for no time.
+func startBusyNode(ctx context.Context, r *rig.Rig, chain *devnet.Devnet, takes time.Duration) *busyNode {
 	base := rig.Must(url.Parse(chain.NodeURL()))
-	n := &busyNode{chain: chain, through: httputil.NewSingleHostReverseProxy(base), takes: takes, asked: map[busyRead]int{}}
-	n.fill(1 << 10)
+	n := &busyNode{chain: chain, through: httputil.NewSingleHostReverseProxy(base), takes: takes, bears: busyBears, asked: map[busyRead]int{}}
+	n.entries = map[kind]string{small: numbers(sizes[small]), large: numbers(sizes[large]), huge: numbers(sizes[huge])}
+	if text, err := rig.Get(ctx, chain.NodeURL()+"/staking/validators?pagination.limit=100"); err == nil { // else it speaks another dialect
+		n.entries[list] = strings.Trim(gjson.Get(text, "msg.validators").Raw, "[]")
+	}
 	server := httptest.NewServer(n)
 	r.OnStop(server.Close)
 	n.url = server.URL
 	return n
 }
 
-const busyPrefix = "/staking/validators/0x00000000" // which no validator of the chain begins with
+// numbers are entries of an answer of so many bytes, which compress as badly as a node's.
+func numbers(size int) string {
+	var b strings.Builder
+	for b.Len() < size-200 {
+		fmt.Fprintf(&b, `{"creation_height":"%d","balance":"%d"},`, rand.Uint32(), rand.Uint64())
+	}
+	return strings.TrimSuffix(b.String(), ",")
+}
 
-func busyPath(key int) string { return fmt.Sprintf("%s%032x", busyPrefix, key) }
+const (
+	busyPrefix = "/staking/validators/0x000000" // which no validator of the chain begins with
+	busyTokens = `"tokens":"`
+)
+
+func busyPath(k kind, key int64) string { return fmt.Sprintf("%s%02x%032x", busyPrefix, k, key) }
 
 // ServeHTTP takes as long as what is asked at the moment.
 func (n *busyNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if key, ok := strings.CutPrefix(r.URL.Path, busyPrefix); !ok || strings.Contains(key, "/") {
+	key, ok := strings.CutPrefix(r.URL.Path, busyPrefix)
+	if !ok {
 		n.through.ServeHTTP(w, r)
 		return
 	}
@@ -76,37 +106,25 @@ func (n *busyNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		height = n.chain.Height()
 	}
-	n.note(busyRead{r.URL.Path, height}, n.now.Add(1))
-	if n.takes > 0 {
-		time.Sleep(n.takes * time.Duration(max(busyBears, n.now.Load())) / busyBears)
+	n.note(busyRead{r.URL.Path, height})
+	if now := n.now.Add(1); n.takes > 0 {
+		time.Sleep(n.takes * time.Duration(max(n.bears, now)) / time.Duration(n.bears))
 	}
 	n.now.Add(-1)
 	if n.still {
 		height = 0
 	}
-	w.Header().Set("Content-Type", "application/json")
-	fmt.Fprintf(w, `{"code":200,"msg":{"validator":{"operator_address":%q,"jailed":false,"status":3,%s%d","entries":[%s]}},"error":""}`+"\n",
-		strings.TrimPrefix(r.URL.Path, "/staking/validators/"), busyTokens, height, *n.entries.Load())
-}
-
-// fill makes answers so long, of numbers, as a node's are.
-func (n *busyNode) fill(size int) {
-	var b strings.Builder
-	for b.Len() < size-200 {
-		fmt.Fprintf(&b, `{"creation_height":"%d","balance":"%d"},`, rand.Uint32(), rand.Uint64())
+	switch k, _ := strconv.ParseInt(key[:min(2, len(key))], 16, 64); kind(k) {
+	case broken:
+		http.Error(w, `{"code":500,"msg":null,"error":"post failed: database is closed"}`, http.StatusInternalServerError)
+	case absent:
+		http.Error(w, `{"code":500,"msg":null,"error":"rpc error: code = NotFound desc = validator storyvaloper1 not found"}`, http.StatusInternalServerError)
+	default:
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"code":200,"msg":{"validator":{"operator_address":%q,"jailed":false,"status":3,%s%d","entries":[%s]}},"error":""}`+"\n",
+			strings.TrimPrefix(r.URL.Path, "/staking/validators/"), busyTokens, height, n.entries[kind(k)])
 	}
-	entries := strings.TrimSuffix(b.String(), ",")
-	n.entries.Store(&entries)
 }
-
-// fillWithList makes answers of the validators of the chain.
-func (n *busyNode) fillWithList(ctx context.Context) {
-	text := rig.Must(rig.Get(ctx, n.chain.NodeURL()+"/staking/validators?pagination.limit=100"))
-	entries := strings.Trim(gjson.Get(text, "msg.validators").Raw, "[]")
-	n.entries.Store(&entries)
-}
-
-const busyTokens = `"tokens":"`
 
 // busyHeight is the block that a body is of, 0 for another body.
 func busyHeight(body []byte) int64 {
@@ -116,25 +134,25 @@ func busyHeight(body []byte) int64 {
 	return height
 }
 
-func (n *busyNode) note(read busyRead, now int64) {
-	counted := n.counted.Load()
-	if counted == 0 || read.height < counted {
+func (n *busyNode) note(read busyRead) {
+	if counted := n.counted.Load(); counted == 0 || read.height < counted {
 		return
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.asked[read]++
-	n.most.Store(max(n.most.Load(), now))
 }
 
-// reads is how often a key was asked for at a block, of those that were: the mean and
-// the most.
-func (n *busyNode) reads() (mean float64, most int) {
+// reads tells how often a key was asked for at a block, of the pairs of both that were: the
+// mean and the most. They are forgotten.
+func (n *busyNode) reads() (pairs int, mean float64, most int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	sum := 0
 	for _, times := range n.asked {
 		sum, most = sum+times, max(most, times)
 	}
-	return float64(sum) / float64(len(n.asked)), most
+	pairs = len(n.asked)
+	clear(n.asked)
+	return pairs, float64(sum) / float64(pairs), most
 }

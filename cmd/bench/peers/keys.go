@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -31,6 +30,8 @@ type keysCase struct {
 	zipf bool
 }
 
+func (c keysCase) String() string { return c.name }
+
 var keysCases = []keysCase{
 	{"10,000 keys", 10_000, 4_000, false},
 	{"10,000 keys by Zipf", 10_000, 2_000, true},
@@ -40,7 +41,7 @@ var keysCases = []keysCase{
 // Keys measures blocks for which more is wanted than a node answers at once. Requests
 // come at a rate, whatever became of those before.
 func Keys(ctx context.Context, r *rig.Rig) {
-	cases := chooseCases(keysCases, r.Cases, func(c keysCase) string { return c.name })
+	cases := choose(r, keysCases)
 	if r.Short {
 		cases = []keysCase{{"500 keys", 500, 200, false}}
 	}
@@ -52,21 +53,20 @@ func Keys(ctx context.Context, r *rig.Rig) {
 		r.Progress("keys: %s", c.name)
 	}
 	r.Table(fmt.Sprintf("keys: %d clients, blocks of %v, a node that takes %v for each of %d reads at once, and longer for each of more", keysClients, keysBlock, busyTakes, busyBears),
-		[]string{"case", "req/s", "server", "answers", "failed", "at the start", "p50 ms", "p99 ms", "max ms", "sent late, p99 ms", "current %", "after a third of a block %", "node requests per key and block", "most", "node's most at once", "limit", "CPU s/100k", "MiB"}, rows)
-	r.Note("Latencies are from the moment at which a request was due, that at which it was sent included. What failed at the start is of the first %d blocks of a server without memory, which do not count. An answer is current when it is of the newest block at that moment. nginx keeps answers for %v. The limit is how many lists tipcache gave the node at once, at each of the blocks.", keysWarm, peersFresh)
+		[]string{"case", "req/s", "server", "answers", "failed", "at the start", "p50 ms", "p99 ms", "current %", "node requests per key and block", "most", "CPU s/100k", "MiB"}, rows)
+	r.Note("Latencies are from the moment at which a request was due. What failed at the start is of the first %d blocks of a server without memory, which do not count. An answer is current when it is of the newest block at that moment. nginx keeps answers for %v.", keysWarm, peersFresh)
 }
 
 // measure runs a case before one server, which is started for it.
 func (c keysCase) measure(ctx context.Context, r *rig.Rig, name string) []string {
 	chain := r.Chain(devnet.Options{Seed: 1, Interval: keysBlock})
-	node := startBusyNode(r, chain, busyTakes)
+	node := startBusyNode(ctx, r, chain, busyTakes)
 	p := before(ctx, r, name, origin{node: node.url, comet: chain.CometURL(), fresh: peersFresh}, "--shape", "node")
-	run := &keysRun{keysCase: c, clock: clients.NewClock(chain.Height), addr: rig.Host(p.url), clients: keysClients, failed: map[string]int{}}
+	run := &keysRun{keysCase: c, clock: clients.NewClock(ctx, chain.Height), addr: rig.Host(p.urls[plain]), clients: keysClients, failed: map[string]int{}}
 	asking, end := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer end()
-	all.Go(func() { run.clock.Watch(asking) })
 	all.Go(func() { run.ask(asking) })
 	warm, blocks := int64(keysWarm), int64(keysBlocks)
 	if r.Short {
@@ -75,11 +75,11 @@ func (c keysCase) measure(ctx context.Context, r *rig.Rig, name string) []string
 	first := run.clock.Wait(ctx, chain.Height()+warm)
 	node.counted.Store(first)
 	run.since(time.Now())
-	var limits []string
-	spent := rig.Spent(func() { limits = run.limits(ctx, p, first, blocks) }, p.Process)
+	spent := rig.Spent(func() { run.clock.Wait(ctx, first+blocks) }, p.Process)
 	end()
 	all.Wait()
-	return run.row(p, node, strings.Join(limits, " "), spent[0], rig.Must(p.Usage()).RSS)
+	rig.Check(ctx.Err())
+	return run.row(p, node, spent[0])
 }
 
 // A keysRun is what clients were answered.
@@ -89,27 +89,12 @@ type keysRun struct {
 	addr    string
 	clients int
 
-	mu            sync.Mutex
-	from          time.Time // when requests are due that count; zero: none yet
-	took          []float64 // milliseconds
-	lag           []float64 // of these, until the client sent the request
-	failed        map[string]int
-	early         int // requests before those that count, from the start of the server on
-	earlyFailed   int
-	current       int
-	late, lateOld int // answers asked for a third of a block after its beginning; those that are not current
-}
-
-// limits are how much the node was asked at once, at each of so many blocks after the first; none of a peer.
-func (k *keysRun) limits(ctx context.Context, p *peer, first, blocks int64) (limits []string) {
-	for h := first + 1; h <= first+blocks && ctx.Err() == nil; h++ {
-		k.clock.Wait(ctx, h)
-		if p.replica != nil {
-			limits = append(limits, fmt.Sprintf("%.0f", rig.Must(p.replica.Metrics(ctx)).Sum("tipcache_node_limit")))
-		}
-	}
-	rig.Check(ctx.Err())
-	return limits
+	mu                 sync.Mutex
+	from               time.Time // when requests are due that count; zero: none yet
+	took               []float64 // milliseconds
+	current            int       // of these
+	failed             map[string]int
+	early, earlyFailed int // requests before those that count, from the start of the server on
 }
 
 func (k *keysRun) since(from time.Time) {
@@ -120,34 +105,29 @@ func (k *keysRun) since(from time.Time) {
 
 // ask has each client ask at its own times until ctx ends.
 func (k *keysRun) ask(ctx context.Context) {
-	draw := func() int { return rand.IntN(k.keys) }
+	draw := rand.IntN
 	if k.zipf {
-		z := clients.NewZipf(0.9, k.keys)
-		draw = func() int { return z.Draw(rand.New(rand.NewPCG(rand.Uint64(), 0))) }
+		draw = clients.Zipf
 	}
 	every := time.Second * time.Duration(k.clients) / time.Duration(k.rate)
-	var all sync.WaitGroup
-	for range k.clients {
-		all.Go(func() {
-			c := &clients.Conn{Addr: k.addr}
-			defer c.Close()
-			due := time.Now().Add(rand.N(every))
-			for rig.Pause(ctx, time.Until(due)) {
-				tip, sent := k.clock.Tip(), time.Now()
-				r, err := c.Get(context.WithoutCancel(ctx), busyPath(draw()))
-				k.note(due, sent, tip, r, err)
-				due = due.Add(every/2 + rand.N(every))
-			}
-		})
-	}
-	all.Wait()
+	_ = clients.NewCrowd(k.addr, k.clients).All(func(c *clients.Conn) error {
+		defer c.Close()
+		due := time.Now().Add(rand.N(every))
+		for rig.Pause(ctx, time.Until(due)) {
+			tip := k.clock.Tip()
+			r, err := c.Get(context.WithoutCancel(ctx), busyPath(small, int64(draw(k.keys))))
+			k.note(due, tip, r, err)
+			due = due.Add(every/2 + rand.N(every))
+		}
+		return nil
+	})
 }
 
-func (k *keysRun) note(due, sent time.Time, tip int64, r clients.Response, err error) {
+func (k *keysRun) note(due time.Time, tip int64, r clients.Response, err error) {
 	if err == nil && r.Status != http.StatusOK {
 		err = fmt.Errorf("%d %.120s", r.Status, r.Body)
 	}
-	height, began := busyHeight(r.Body), k.clock.At(tip)
+	height := busyHeight(r.Body)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch {
@@ -155,33 +135,23 @@ func (k *keysRun) note(due, sent time.Time, tip int64, r clients.Response, err e
 		if k.early++; err != nil {
 			k.earlyFailed++
 		}
-		return
 	case err != nil:
 		k.failed[err.Error()]++
-		return
-	}
-	k.lag = append(k.lag, figures.Milliseconds(sent.Sub(due)))
-	k.took = append(k.took, figures.Milliseconds(time.Since(due)))
-	if height >= tip {
-		k.current++
-	}
-	if due.Sub(began) > keysBlock/3 {
-		if k.late++; height < tip {
-			k.lateOld++
+	default:
+		k.took = append(k.took, figures.Milliseconds(time.Since(due)))
+		if height >= tip {
+			k.current++
 		}
 	}
 }
 
-func (k *keysRun) row(p *peer, node *busyNode, limits string, spent time.Duration, held int64) []string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	failed := 0
-	reasons := ""
+func (k *keysRun) row(p *peer, node *busyNode, spent time.Duration) []string {
+	failed, reasons := 0, ""
 	for reason, n := range k.failed {
 		failed += n
 		reasons += fmt.Sprintf("; %d × %s", n, reason)
 	}
-	perPair, most := node.reads()
-	return figures.Row(k.name, k.rate, p.name, len(k.took), fmt.Sprint(failed, reasons), fmt.Sprintf("%d of %d", k.earlyFailed, k.early), figures.Quantile(k.took, 0.5), figures.Quantile(k.took, 0.99), figures.Quantile(k.took, 1), figures.Quantile(k.lag, 0.99),
-		figures.Percent(k.current, len(k.took)), figures.Percent(k.late-k.lateOld, k.late), perPair, most, node.most.Load(), limits, spent.Seconds()/float64(max(1, len(k.took)+failed))*1e5, figures.Mebibytes(float64(held)))
+	_, mean, most := node.reads()
+	return figures.Row(k.name, k.rate, p.name, len(k.took), fmt.Sprint(failed, reasons), fmt.Sprintf("%d of %d", k.earlyFailed, k.early), figures.Quantile(k.took, 0.5), figures.Quantile(k.took, 0.99),
+		figures.Percent(k.current, len(k.took)), mean, most, spent.Seconds()/float64(max(1, len(k.took)+failed))*1e5, figures.Mebibytes(float64(rig.Must(p.Usage()).RSS)))
 }

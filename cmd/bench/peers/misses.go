@@ -1,14 +1,11 @@
 package peers
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/tipcache/tipcache/cmd/bench/clients"
-	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
@@ -20,88 +17,84 @@ const (
 	browser     = "Accept-Encoding: gzip, deflate, br, zstd"
 )
 
-// A missCase is answers of a size, which each is asked for once; or, without one, an answer
-// that no server is to keep, of a chain of the Cosmos SDK.
+// A missCase is answers of which each is asked for once, or, of a chain of the Cosmos SDK, one
+// that no server is to keep.
 type missCase struct {
 	name    string
-	size    int
-	list    bool // of a chain's validators, which has as many bytes by itself; else of random numbers
+	kind    kind
 	headers []string
+	dialect devnet.Dialect
+}
+
+func (c missCase) String() string { return c.name }
+
+var missCases = []missCase{
+	{name: "miss, 1 KB", kind: small},
+	{name: "miss, 1 KB, a browser", kind: small, headers: []string{browser}},
+	{name: "miss, 51 KB", kind: large},
+	{name: "miss, 51 KB, a browser", kind: large, headers: []string{browser}},
+	{name: "miss, 515 KB", kind: huge},
+	{name: "miss, 515 KB, a browser", kind: huge, headers: []string{browser}},
+	{name: "miss, a list of 51 KB", kind: list},
+	{name: "miss, a list of 51 KB, a browser", kind: list, headers: []string{browser}},
+	{name: "miss, a list of 51 KB, gzip alone", kind: list, headers: []string{"Accept-Encoding: gzip"}},
+	{name: "pass-through", dialect: devnet.Cosmos},
 }
 
 // passedPath is passed through by tipcache, and by nginx as it is told.
 const passedPath = "/cosmos/base/tendermint/v1beta1/node_info?passed=1"
 
-func (c missCase) path(key int) string {
-	if c.size == 0 {
-		return passedPath
-	}
-	return busyPath(key)
-}
-
-// missCases are all there are.
-func missCases() (all []missCase) {
-	for _, size := range []int{1, 51, 515} {
-		name := fmt.Sprintf("miss, %d KB", size)
-		all = append(all, missCase{name, size << 10, false, nil}, missCase{name + ", a browser", size << 10, false, []string{browser}})
-	}
-	const list = "miss, a list of 51 KB"
-	return append(all,
-		missCase{list, 51 << 10, true, nil}, missCase{list + ", a browser", 51 << 10, true, []string{browser}},
-		missCase{list + ", gzip alone", 51 << 10, true, []string{"Accept-Encoding: gzip"}}, missCase{name: "pass-through"})
-}
-
 // Misses measures what a server costs that has to ask.
 func Misses(ctx context.Context, r *rig.Rig) {
 	var rows [][]string
-	for _, c := range chooseCases(missCases(), r.Cases, func(c missCase) string { return c.name }) {
-		rows = append(rows, c.run(ctx, r))
+	for _, c := range choose(r, missCases) {
+		rows = append(rows, c.run(ctx, r)...)
 		r.Stop()
 	}
-	r.Table("misses", []string{"case", "CPU s/100k", nginxName, "ratio", "p50 ms", nginxName, "ratio"}, rows)
-	r.Note("%d clients, each answer of another key, which nobody asked for before; nginx with its log. The node is a part of this program, and answers at once. Medians of %d rounds.", missClients, r.Rounds)
+	report(r, "misses", rows)
+	r.Note("Each answer is of another key, which nobody asked for before. The node is a part of this program, and answers at once.")
 }
 
 // run measures tipcache and nginx in turns, before one node that takes no time.
-func (c missCase) run(ctx context.Context, r *rig.Rig) []string {
-	spoken, flags := r.Dialect, []string{"--shape", "node"}
-	if c.size == 0 {
-		r.Dialect, flags = devnet.Cosmos, nil
+func (c missCase) run(ctx context.Context, r *rig.Rig) [][]string {
+	still := rig.Still
+	still.Dialect = c.dialect
+	chain := r.Chain(still)
+	var flags []string
+	if c.dialect == "" {
+		flags = []string{"--shape", "node"}
 	}
-	defer func() { r.Dialect = spoken }()
-	chain := r.Chain(rig.Still)
-	node := startBusyNode(r, chain, 0)
-	if node.fill(c.size); c.list {
-		node.fillWithList(ctx)
-	}
-	var servers []*peer
-	for _, name := range []string{tipcacheName, nginxName} {
-		servers = append(servers, before(ctx, r, name, origin{node: node.url, comet: chain.CometURL(), fresh: time.Second}, flags...))
-	}
-	all := make([][]served, len(servers))
-	r.Interleave(c.name, len(servers), func(i int) { all[i] = append(all[i], c.measure(ctx, r, servers[i])) })
-	row := []any{c.name}
-	for _, of := range []int{servedCPU, servedP50} {
-		ours, theirs := column(all[0], of), column(all[1], of)
-		row = append(row, figures.Median(ours), figures.Median(theirs), figures.Median(figures.Ratios(ours, theirs)))
-	}
-	return figures.Row(row...)
+	o := origin{node: startBusyNode(ctx, r, chain, 0).url, comet: chain.CometURL(), fresh: time.Second}
+	return compare(ctx, r, []int{missClients}, beforeAll(ctx, r, []string{tipcacheName, loggedName}, o, flags...), []subject{{c.name, plain, func(ctx context.Context, s *peer, connections int) result {
+		crowd := clients.NewCrowd(rig.Host(s.urls[plain]), connections)
+		defer crowd.Close()
+		rig.Check(crowd.Gather(ctx, c.path()))
+		requests := c.requests(r.Short)
+		return spend(func() clients.Loaded { return rig.Must(crowd.Once(ctx, requests)) }, s.Process)
+	}}})
 }
 
-// asked makes each key of a run another one than all before.
+// asked makes each key another one than all before.
 var asked atomic.Int64
 
-func (c missCase) measure(ctx context.Context, r *rig.Rig, p *peer) served {
-	n := min(missBytes/max(c.size, 1), mostMisses)
-	if r.Short {
+func (c missCase) path() string {
+	if c.dialect == devnet.Cosmos {
+		return passedPath
+	}
+	return busyPath(c.kind, asked.Add(1))
+}
+
+func (c missCase) requests(short bool) [][]byte {
+	n := mostMisses
+	if size := sizes[c.kind]; c.dialect == "" && size > 0 {
+		n = min(missBytes/size, n)
+	}
+	if short {
 		n = 100
 	}
-	crowd := clients.NewCrowd(rig.Host(cmp.Or(p.logged, p.url)), missClients)
-	defer crowd.Close()
-	rig.Check(crowd.Gather(ctx, r.Path(smallPath)))
-	requests := make([][]byte, n)
-	for i := range requests {
-		requests[i] = clients.Request("GET", c.path(int(asked.Add(1))), "", c.headers...)
+	all := make([][]byte, n)
+	for i := range all {
+		all[i] = clients.Request("GET", c.path(), "", c.headers...)
 	}
-	return serve(ctx, crowd, requests, p.Process)
+	return all
 }

@@ -23,7 +23,8 @@ func TestBodiesThatVaryMeanTheSame(t *testing.T) {
 	if _, err := exec.LookPath("wrk"); err != nil {
 		t.Skip("wrk is not installed")
 	}
-	c := peerCase{vary: true, q: request{body: `{"orderBy":"assetCount","pagination":{"limit":20}}`}}
+	const meant = `{"orderBy":"assetCount","pagination":{"limit":20}}`
+	c := hitCase{vary: true, body: "{" + blanks + meant[1:]}
 	script := c.script(t.TempDir(), 1)
 	var mu sync.Mutex
 	seen, all := map[string]int{}, 0
@@ -48,8 +49,8 @@ func TestBodiesThatVaryMeanTheSame(t *testing.T) {
 	for text, times := range seen {
 		repeated += times - 1
 		var compact bytes.Buffer
-		if err := json.Compact(&compact, []byte(text)); err != nil || compact.String() != c.q.body || len(text) != len(c.q.body)+24 {
-			t.Fatalf("%q: %v; want another spelling of %s", text, err, c.q.body)
+		if err := json.Compact(&compact, []byte(text)); err != nil || compact.String() != meant || len(text) != len(c.body) {
+			t.Fatalf("%q: %v; want another spelling of %s", text, err, c.body)
 		}
 	}
 	if repeated > len(seen)/10 {
@@ -62,7 +63,7 @@ func TestACrowdIsOfManyBrowsers(t *testing.T) {
 	if _, err := exec.LookPath("wrk"); err != nil {
 		t.Skip("wrk is not installed")
 	}
-	c := peerCase{crowd: &crowd{documents: []string{"/a", "/b"}, pipeline: 3, ingress: true}}
+	c := hitCase{crowd: &crowd{documents: []string{"/a", "/b"}, pipeline: 3, ingress: true}}
 	script := c.script(t.TempDir(), 2)
 	var mu sync.Mutex
 	paths, agents, addresses := map[string]int{}, map[string]int{}, map[string]int{}
@@ -90,7 +91,7 @@ func TestAnAnswerIsBehindFromTheBlockThatChangesIt(t *testing.T) {
 	l.add(13, clients.Answer{Tip: 13, Sent: sent}, time.Time{})
 	l.add(12, clients.Answer{Tip: 13, Sent: sent}, sent.Add(-time.Second))
 	l.add(11, clients.Answer{Tip: 13, Sent: sent}, sent.Add(-3*time.Second))
-	if l.answers != 3 || l.behind != 2 || l.oneBlock != 1 || !cmp.Equal(l.staleness, []float64{0, 1, 3}) {
+	if l.behind != 2 || !cmp.Equal(l.staleness, []float64{0, 1, 3}) {
 		t.Errorf("got %+v", l)
 	}
 }

@@ -42,29 +42,52 @@ func Port(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:]
 // Host is what stands between http:// and a path.
 func Host(url string) string { return strings.TrimPrefix(url, "http://") }
 
-// client believes any certificate: whom it asks runs on this machine, and has one of its own.
-var client = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // see above
+// Accepts is a try of Eventually: whether an address takes connections.
+func Accepts(addr string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	}
+}
 
-// Answers is a try of Eventually: whether a URL answers below 500.
+// client believes any certificate: the servers run on this machine, with certificates of their own.
+var client = &http.Client{Transport: &http.Transport{DisableCompression: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // see above
+
+// Answers is a try of Eventually: whether a URL answers below 400.
 func Answers(url string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		_, err := getBelow(ctx, http.StatusInternalServerError, url)
+		_, err := Get(ctx, url)
 		return err
 	}
 }
 
-// Get returns the body of an answer below 300. Headers are as in "Accept: text/plain".
+// Get returns the body of an answer below 400. Headers are as in "Accept: text/plain".
 func Get(ctx context.Context, url string, headers ...string) (string, error) {
-	return getBelow(ctx, http.StatusMultipleChoices, url, headers...)
+	r, err := Ask(ctx, url, "", headers...)
+	return string(r.Body), err
 }
 
-// getBelow returns the body of an answer below a status.
-func getBelow(ctx context.Context, below int, url string, headers ...string) (string, error) {
+// A Response is an answer that was read to its end.
+type Response struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+// Ask sends a GET, or a POST where there is a body. An answer from 400 on is an error.
+func Ask(ctx context.Context, url, body string, headers ...string) (Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	method := http.MethodGet
+	if body != "" {
+		method = http.MethodPost
+	}
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
-		return "", err
+		return Response{}, err
 	}
 	for _, h := range headers {
 		name, value, _ := strings.Cut(h, ": ")
@@ -72,12 +95,12 @@ func getBelow(ctx context.Context, below int, url string, headers ...string) (st
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return "", err
+		return Response{}, err
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode >= below {
+	if err == nil && resp.StatusCode >= http.StatusBadRequest {
 		err = fmt.Errorf("%s: %s: %.200s", url, resp.Status, text)
 	}
-	return string(text), err
+	return Response{resp.StatusCode, resp.Header, text}, err
 }

@@ -8,9 +8,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // A Process is a program that was started, with its children.
@@ -20,11 +21,6 @@ type Process struct {
 	argv []string
 	env  []string // as in KEY=value, beside the environment
 
-	running atomic.Pointer[running]
-}
-
-// running is a program that was started once.
-type running struct {
 	cmd   *exec.Cmd
 	ended chan struct{} // closed when it has ended
 }
@@ -52,33 +48,32 @@ func (p *Process) Restart(ctx context.Context) {
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = patience
 	Check(cmd.Start())
-	p.running.Store(&running{cmd, ended})
+	p.cmd, p.ended = cmd, ended
 	go func() {
 		_ = cmd.Wait() // ExitCode has it
 		close(ended)
 	}()
 }
 
-// Signal sends a signal to the process alone.
-func (p *Process) Signal(s syscall.Signal) { _ = p.running.Load().cmd.Process.Signal(s) }
+// SignalAll sends a signal to the process and its children.
+func (p *Process) SignalAll(s syscall.Signal) { _ = syscall.Kill(-p.cmd.Process.Pid, s) }
 
-// Ended is closed once the process has ended.
-func (p *Process) Ended() <-chan struct{} { return p.running.Load().ended }
-
-// Wait returns once the process has ended in order.
-func (p *Process) Wait() {
-	now := p.running.Load()
-	<-now.ended
-	if code := now.cmd.ProcessState.ExitCode(); code != 0 {
+// Wait returns once the process has ended in order: the CPU time that it took, and the memory
+// that it held at most.
+func (p *Process) Wait() Usage {
+	<-p.ended
+	state := p.cmd.ProcessState
+	if code := state.ExitCode(); code != 0 {
 		Check(fmt.Errorf("%s ended with %d%s", p.name, code, p.lastWords()))
 	}
+	return Usage{CPU: state.UserTime() + state.SystemTime(), RSS: state.SysUsage().(*syscall.Rusage).Maxrss << 10} // it is in KiB
 }
 
 // Stop ends the process and its children: SIGTERM, then SIGKILL.
 func (p *Process) Stop() {
-	p.Signal(syscall.SIGTERM)
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
-	case <-p.Ended():
+	case <-p.ended:
 	case <-time.After(patience):
 	}
 	p.Kill()
@@ -86,9 +81,8 @@ func (p *Process) Stop() {
 
 // Kill ends the process and its children at once.
 func (p *Process) Kill() {
-	now := p.running.Load()
-	_ = syscall.Kill(-now.cmd.Process.Pid, syscall.SIGKILL)
-	<-now.ended
+	p.SignalAll(syscall.SIGKILL)
+	<-p.ended
 }
 
 // lastWords is the end of what the process wrote, for an error.
@@ -102,16 +96,15 @@ func (p *Process) lastWords() string {
 
 // Ready tries until there is no error, for 30 s at most, or the process ends.
 func (p *Process) Ready(ctx context.Context, try func(context.Context) error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	go func() {
+	err := Eventually(ctx, func(ctx context.Context) error {
 		select {
-		case <-p.Ended():
-			cancel(errors.New("it ended"))
-		case <-ctx.Done():
+		case <-p.ended:
+			Check(fmt.Errorf("%s ended%s", p.name, p.lastWords()))
+		default:
 		}
-	}()
-	if err := Eventually(ctx, try); err != nil {
+		return try(ctx)
+	})
+	if err != nil {
 		Check(fmt.Errorf("%s is not ready: %w%s", p.name, err, p.lastWords()))
 	}
 }
@@ -139,4 +132,48 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	case <-time.After(d):
 		return true
 	}
+}
+
+// Usage is what a process and its children have used and hold. Pages that
+// several of them share count for each.
+type Usage struct {
+	CPU time.Duration // user and system
+	RSS int64         // bytes
+	FDs int
+}
+
+// Usage adds up the process and its children: what the rig starts is the first of
+// a process group of its own.
+func (p *Process) Usage() (u Usage, err error) {
+	all, err := procfs.AllProcs()
+	if err != nil {
+		return u, err
+	}
+	for _, one := range all {
+		s, err := one.Stat()
+		if err != nil || s.PGRP != p.cmd.Process.Pid { // it has ended, or is another's
+			continue
+		}
+		u.CPU += time.Duration(s.CPUTime() * float64(time.Second))
+		u.RSS += int64(s.ResidentMemory())
+		fds, _ := one.FileDescriptorsLen()
+		u.FDs += fds
+	}
+	if u.FDs == 0 {
+		return u, fmt.Errorf("%s is gone%s", p.name, p.lastWords())
+	}
+	return u, nil
+}
+
+// Spent is the CPU time that processes use while something is done.
+func Spent(do func(), all ...*Process) []time.Duration {
+	spent := make([]time.Duration, len(all))
+	for i, p := range all {
+		spent[i] = -Must(p.Usage()).CPU
+	}
+	do()
+	for i, p := range all {
+		spent[i] += Must(p.Usage()).CPU
+	}
+	return spent
 }

@@ -1,18 +1,19 @@
 package rig
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 
+	"github.com/tipcache/tipcache/cmd/tipcache/demo"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
 // Serving says what a replica is started with.
 type Serving struct {
-	Program     string // "" is tipcache
 	Node, Comet string // URLs
 	Cert        string // a PEM file with a certificate and its key; "" is no TLS
 	Flags       []string
@@ -43,7 +44,7 @@ func (r *Rig) Replica(ctx context.Context, s Serving) *Replica {
 		scheme, env = "https://", append(env, "TIPCACHE_HTTP_TLS_CERT="+s.Cert, "TIPCACHE_HTTP_TLS_KEY="+s.Cert)
 	}
 	argv := []string{
-		cmp.Or(s.Program, r.Bin), "serve", "--listen", public, "--admin", admin, "--node", s.Node, "--comet", s.Comet,
+		r.Bin, "serve", "--listen", public, "--admin", admin, "--node", s.Node, "--comet", s.Comet,
 		"--store", "sqlite::memory:", "--collections-auth", "closed",
 	}
 	t := &Replica{r.Start(ctx, "tipcache-"+Port(public), env, append(argv, s.Flags...)...), scheme + public, scheme + admin}
@@ -59,7 +60,7 @@ func (t *Replica) Ready(ctx context.Context) {
 // Renew ends the replica in order and starts it again. It is ready by then, or has been
 // told to be where ctx ends.
 func (t *Replica) Renew(ctx context.Context) {
-	t.Signal(syscall.SIGTERM)
+	_ = t.cmd.Process.Signal(syscall.SIGTERM)
 	t.Wait()
 	t.Restart(context.WithoutCancel(ctx))
 	t.Ready(ctx)
@@ -81,9 +82,38 @@ func (t *Replica) CacheRequests(ctx context.Context) (all, memory, shared float6
 
 // Import puts the collections of a chain into a store.
 func (r *Rig) Import(ctx context.Context, d *devnet.Devnet, store string) {
-	var lines strings.Builder
-	for c := range d.Collections() {
-		Check(json.NewEncoder(&lines).Encode(c))
+	file := filepath.Join(r.Dir, "collections.jsonl")
+	Check(demo.WriteCollections(d, file))
+	_ = Must(Output(ctx, "", r.Bin, "import", "--store", store, file))
+}
+
+// Samples are the values of a Prometheus text by series, as in
+// name{label="value"}.
+type Samples map[string]float64
+
+// ParseSamples reads the text format as client_golang writes it.
+func ParseSamples(text string) Samples {
+	s := Samples{}
+	for line := range strings.Lines(text) {
+		at := strings.LastIndexByte(line, ' ')
+		if at < 0 || line[0] == '#' {
+			continue
+		}
+		if v, err := strconv.ParseFloat(strings.TrimSpace(line[at:]), 64); err == nil {
+			s[line[:at]] = v
+		}
 	}
-	_ = Must(Output(ctx, "", r.Bin, "import", "--store", store, r.File("collections.jsonl", lines.String())))
+	return s
+}
+
+// Sum adds up the series of a metric that have all the labels, as in
+// outcome="hit".
+func (s Samples) Sum(metric string, labels ...string) (total float64) {
+	for series, v := range s {
+		name, rest, _ := strings.Cut(series, "{")
+		if name == metric && !slices.ContainsFunc(labels, func(label string) bool { return !strings.Contains(rest, label) }) {
+			total += v
+		}
+	}
+	return total
 }

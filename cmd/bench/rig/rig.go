@@ -4,6 +4,7 @@
 package rig
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -12,8 +13,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -26,7 +25,6 @@ var ErrUsage = errors.New("usage")
 type Part struct {
 	Name  string
 	About string
-	Needs []string                          // programs that must be installed
 	Run   func(ctx context.Context, r *Rig) // fails by Check
 }
 
@@ -46,14 +44,14 @@ type Rig struct {
 	Options
 	Dir string // temporary, removed by Close
 
-	mu     sync.Mutex
 	ending []func() // what Stop calls, in reverse
+	broken []error  // what a part went on after
 }
 
 // AddFlags adds the flags that every command has.
 func (o *Options) AddFlags(fs *flag.FlagSet) {
 	o.Report = figures.Report{W: os.Stdout}
-	fs.StringVar((*string)(&o.Dialect), "dialect", string(devnet.Story), "of the nodes, in herd, freshness, drive and faults: story or cosmos")
+	fs.StringVar((*string)(&o.Dialect), "dialect", string(devnet.Story), "of the nodes, in freshness, drive and faults: story or cosmos")
 	fs.StringVar(&o.Bin, "tipcache", "", "run this `binary` in place of one built from the tree")
 }
 
@@ -95,6 +93,9 @@ func Check(err error) {
 	}
 }
 
+// Broken keeps an error, if it is one, with which the part ends once all of it is done.
+func (r *Rig) Broken(err error) { r.broken = append(r.broken, err) }
+
 // Must is the value of a call that has not failed, and [Check] of one that has.
 func Must[A any](value A, err error) A {
 	Check(err)
@@ -118,9 +119,7 @@ func Try(do func()) (err error) {
 
 // Measure runs parts one after another, and ends all that each has started.
 func Measure(ctx context.Context, o Options, parts ...Part) error {
-	if err := findTools(parts); err != nil {
-		return err
-	}
+	o.findTools()
 	r, err := New(ctx, o)
 	if err != nil {
 		return err
@@ -131,30 +130,17 @@ func Measure(ctx context.Context, o Options, parts ...Part) error {
 		err := Try(func() { p.Run(running, r) })
 		cancel()
 		r.Stop()
-		if err != nil {
+		if err = errors.Join(append(r.broken, err)...); err != nil {
 			return fmt.Errorf("%s: %w", p.Name, err)
 		}
 	}
 	return nil
 }
 
-// Interleave measures n things in rounds, of which each begins with another one.
-func (r *Rig) Interleave(name string, n int, measure func(i int)) {
-	for round := range r.Rounds {
-		for i := range n {
-			measure((round + i) % n)
-		}
-		r.Progress("%s: round %d of %d", name, round+1, r.Rounds)
-	}
-}
-
 // Progress says on standard error what of a part is done.
 func (r *Rig) Progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+" done\n", args...)
 }
-
-// tipcache is the package of the program.
-const tipcache = "github.com/tipcache/tipcache/cmd/tipcache"
 
 // New makes the directory and builds tipcache.
 func New(ctx context.Context, o Options) (r *Rig, err error) {
@@ -167,7 +153,7 @@ func New(ctx context.Context, o Options) (r *Rig, err error) {
 		return r, err
 	}
 	r.Bin = filepath.Join(r.Dir, "tipcache")
-	if _, err := Output(ctx, "", "go", "build", "-o", r.Bin, tipcache); err != nil {
+	if _, err := Output(ctx, "", "go", "build", "-o", r.Bin, "github.com/tipcache/tipcache/cmd/tipcache"); err != nil {
 		r.Close()
 		return nil, err
 	}
@@ -175,21 +161,14 @@ func New(ctx context.Context, o Options) (r *Rig, err error) {
 }
 
 // OnStop adds a function that Stop calls, the last that was added first.
-func (r *Rig) OnStop(end func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.ending = append(r.ending, end)
-}
+func (r *Rig) OnStop(end func()) { r.ending = append(r.ending, end) }
 
 // Stop ends what was started, the last first.
 func (r *Rig) Stop() {
-	r.mu.Lock()
-	all := r.ending
-	r.ending = nil
-	r.mu.Unlock()
-	for _, end := range slices.Backward(all) {
+	for _, end := range slices.Backward(r.ending) {
 		end()
 	}
+	r.ending = nil
 }
 
 // Close is Stop, and removes the directory.
@@ -203,28 +182,11 @@ var Still = devnet.Options{Seed: 1, Interval: -1}
 
 // Chain starts a simulated chain.
 func (r *Rig) Chain(o devnet.Options) *devnet.Devnet {
-	o.Dialect = r.Dialect
+	o.Dialect = cmp.Or(o.Dialect, r.Dialect)
 	d := Must(devnet.New(o))
 	Check(d.Start())
 	r.OnStop(func() { _ = d.Close() })
 	return d
-}
-
-// Nodes are the node of a chain and others of it, n together.
-func Nodes(d *devnet.Devnet, n int) []*devnet.Node {
-	all := []*devnet.Node{d.Node()}
-	for len(all) < n {
-		all = append(all, Must(d.AddNode(devnet.NodeOptions{})))
-	}
-	return all
-}
-
-// Away takes both servers of a node away for a time.
-func Away(ctx context.Context, n *devnet.Node, length time.Duration) {
-	gone := devnet.Fault{Outage: devnet.Refuse}
-	Check(n.SetFaults(gone, gone))
-	Pause(ctx, length)
-	Check(n.SetFaults(devnet.Fault{}, devnet.Fault{}))
 }
 
 // File writes a file into the directory and returns its path.
@@ -234,21 +196,14 @@ func (r *Rig) File(name, text string) (path string) {
 	return path
 }
 
-// Path translates a path of Story's interface into the dialect of the run, where the
-// Cosmos SDK has the same query.
-func (r *Rig) Path(story string) string {
-	if r.Dialect != devnet.Cosmos {
-		return story
-	}
-	module, rest, _ := strings.Cut(story[1:], "/")
-	return "/cosmos/" + module + "/v1beta1/" + rest
-}
-
-// Paths translates several paths.
-func (r *Rig) Paths(story ...string) []string {
-	all := make([]string, len(story))
-	for i, path := range story {
-		all[i] = r.Path(path)
+// Paths translates paths of Story's interface into the dialect of the run, where the
+// Cosmos SDK has the same queries.
+func (r *Rig) Paths(story ...string) (all []string) {
+	for _, path := range story {
+		if module, rest, _ := strings.Cut(path[1:], "/"); r.Dialect == devnet.Cosmos {
+			path = "/cosmos/" + module + "/v1beta1/" + rest
+		}
+		all = append(all, path)
 	}
 	return all
 }

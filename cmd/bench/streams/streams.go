@@ -1,5 +1,5 @@
 // Package streams measures the answers that come by themselves: how long after a
-// block they come, what they cost, and what hits lose by them.
+// block they come, and what they cost.
 package streams
 
 import (
@@ -23,26 +23,19 @@ const (
 	streamedPath   = "/distribution/delegators/0xa82f5d1f204b382d90ca549b695aedb7fde14817/rewards" // every block changes it
 )
 
-// roomForStreams lifts the limits that keep one client from opening them all.
-var roomForStreams = []string{"TIPCACHE_HTTP_MAX_STREAMS=50000", "TIPCACHE_HTTP_CLIENT_STREAMS=50000", "TIPCACHE_HTTP_MAX_CONNECTIONS=50000"}
-
-// replica is one before a chain.
-func replica(ctx context.Context, r *rig.Rig, d *devnet.Devnet, flags ...string) *rig.Replica {
-	serving := rig.Before(d, flags...)
-	serving.Env = roomForStreams
-	return r.Replica(ctx, serving)
-}
-
-// A server is a replica before a chain that stands still.
+// A server is a replica before a chain that stands still, without the limits that keep one
+// client from opening all streams.
 type server struct {
 	*rig.Replica
 	chain *devnet.Devnet
 	empty rig.Usage // while no client has come
 }
 
-func start(ctx context.Context, r *rig.Rig, flags ...string) (s server) {
+func start(ctx context.Context, r *rig.Rig) (s server) {
 	s.chain = r.Chain(rig.Still)
-	s.Replica = replica(ctx, r, s.chain, flags...)
+	serving := rig.Before(s.chain)
+	serving.Env = []string{"TIPCACHE_HTTP_MAX_STREAMS=50000", "TIPCACHE_HTTP_CLIENT_STREAMS=50000", "TIPCACHE_HTTP_MAX_CONNECTIONS=50000"}
+	s.Replica = r.Replica(ctx, serving)
 	s.empty = rig.Must(s.Usage())
 	return s
 }
@@ -66,11 +59,8 @@ func Streams(ctx context.Context, r *rig.Rig) {
 		[]string{"streams", "bytes an event", "p50 ms", "p99 ms", "max ms", "CPU us an event", "KiB a stream", "node reads a block"}, rows)
 	most := counts[len(counts)-1]
 	r.Note("A connection that is idle after one answer takes %s KiB (%d of them).", figures.Decimal(idleConnections(ctx, r, most)), most)
-	r.Note(whatLate)
-	besideHits(ctx, r, counts[0])
+	r.Note("The time is from the moment the node can answer for a block until a client has read the change. Server and clients share the machine.")
 }
-
-const whatLate = "The time is from the moment the node can answer for a block until a client has read the change. Server and clients share the machine."
 
 // idleConnections measures what each of n connections takes after one answer, in KiB.
 func idleConnections(ctx context.Context, r *rig.Rig, n int) float64 {
@@ -82,46 +72,72 @@ func idleConnections(ctx context.Context, r *rig.Rig, n int) float64 {
 	return s.each(n)
 }
 
+// An event is what a stream has told.
+type event struct {
+	height int64
+	came   time.Time
+	size   int   // bytes
+	err    error // of a stream that has ended
+}
+
 // streamed measures n streams of a chain that moves when all have what came before.
 func streamed(ctx context.Context, r *rig.Rig, n int) []string {
 	s := start(ctx, r)
 	defer s.Stop()
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	a := follow(ctx, rig.Host(s.URL), n)
-	each, asked := s.each(n), readsOf(s.chain, streamedPath)
-	spent := rig.Spent(func() { a.advance(ctx, s.chain, streamedBlocks, 0) }, s.Process)
-	return a.row([]any{n, a.size}, float64(spent[0].Microseconds())/float64(streamedBlocks*n), each, float64(readsOf(s.chain, streamedPath)-asked)/streamedBlocks)
-}
-
-// follow opens n streams until ctx ends, and waits until each has its first event.
-func follow(ctx context.Context, addr string, n int) *arrivals {
-	a := newArrivals(n)
-	request := clients.Request("GET", streamedPath, "", "Accept: text/event-stream")
+	events, last := make(chan event, n), event{}
 	for range n {
-		conn := rig.Must((&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", addr))
-		context.AfterFunc(ctx, func() { _ = conn.Close() })
-		_ = rig.Must(conn.Write(request))
-		go a.read(conn)
+		follow(ctx, rig.Host(s.URL), events)
 	}
-	a.reach(ctx, anyBlock)
-	return a
-}
-
-// read notes the events of a stream until it ends, which is an error.
-func (a *arrivals) read(stream io.Reader) {
-	had, height := int64(0), int64(0)
-	lines := bufio.NewScanner(stream)
-	lines.Buffer(make([]byte, 0, 1<<10), 1<<20)
-	for lines.Scan() {
-		if data, ok := bytes.CutPrefix(lines.Bytes(), []byte("data: ")); ok {
-			a.note(had, height, len("data: ")+len(data)+1)
-			had = height
-		} else {
-			_, _ = fmt.Sscanf(lines.Text(), "id: %d.", &height)
+	var late []float64 // milliseconds from a block to its event
+	reach := func(made time.Time) {
+		patience := time.After(time.Minute)
+		for have := 0; have < n; {
+			select {
+			case last = <-events:
+				rig.Check(last.err)
+				if last.height == s.chain.Height() {
+					have, late = have+1, append(late, figures.Milliseconds(last.came.Sub(made)))
+				}
+			case <-patience:
+				rig.Check(fmt.Errorf("%d of %d streams have told of block %d", have, n, s.chain.Height()))
+			}
 		}
 	}
-	a.fail(cmp.Or(lines.Err(), io.EOF))
+	reach(time.Now())
+	each, asked := s.each(n), readsOf(s.chain, streamedPath)
+	late = nil
+	spent := rig.Spent(func() {
+		for range streamedBlocks {
+			made := time.Now()
+			s.chain.Advance(1)
+			reach(made)
+		}
+	}, s.Process)
+	return figures.Row(n, last.size, figures.Median(late), figures.Quantile(late, 0.99), figures.Quantile(late, 1),
+		float64(spent[0].Microseconds())/float64(streamedBlocks*n), each, float64(readsOf(s.chain, streamedPath)-asked)/streamedBlocks)
+}
+
+// follow opens a stream, which is read until ctx ends.
+func follow(ctx context.Context, addr string, events chan<- event) {
+	conn := rig.Must((&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", addr))
+	context.AfterFunc(ctx, func() { _ = conn.Close() })
+	_ = rig.Must(conn.Write(clients.Request("GET", streamedPath, "", "Accept: text/event-stream")))
+	go func() {
+		height, lines := int64(0), bufio.NewScanner(conn)
+		lines.Buffer(make([]byte, 0, 1<<10), 1<<20)
+		for lines.Scan() && ctx.Err() == nil {
+			if data, ok := bytes.CutPrefix(lines.Bytes(), []byte("data: ")); ok {
+				events <- event{height: height, came: time.Now(), size: len("data: ") + len(data) + 1}
+			} else {
+				_, _ = fmt.Sscanf(lines.Text(), "id: %d.", &height)
+			}
+		}
+		if ctx.Err() == nil {
+			events <- event{err: cmp.Or(lines.Err(), io.EOF)}
+		}
+	}()
 }
 
 // readsOf is how often a path was read of the node. It is asked for other things as well:

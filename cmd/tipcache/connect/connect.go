@@ -13,7 +13,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
 )
 
@@ -86,11 +85,11 @@ func absent(part, text string) probe {
 func probesOf(cfg config.Config) []probe {
 	probes := localProbes(cfg)
 	for i := range cfg.Chain.Nodes {
-		probes = append(probes, probe{"node", parts.Host(cfg.Chain.Nodes[i]), func(ctx context.Context) (string, error) { return findNode(ctx, cfg, i) }})
+		probes = append(probes, probe{"node", config.Host(cfg.Chain.Nodes[i]), func(ctx context.Context) (string, error) { return findNode(ctx, cfg, i) }})
 	}
 	for _, comet := range cfg.Chain.Comet {
 		if comet != "" {
-			probes = append(probes, probe{"comet", parts.Host(comet), func(ctx context.Context) (string, error) { return findComet(ctx, comet) }})
+			probes = append(probes, probe{"comet", config.Host(comet), func(ctx context.Context) (string, error) { return findComet(ctx, comet) }})
 		}
 	}
 	if len(cfg.Chain.Nodes) > 0 && !cfg.ReadsGRPC() && (cfg.RPC.Listen != "" || cfg.GRPC.Listen != "") {
@@ -102,25 +101,18 @@ func probesOf(cfg config.Config) []probe {
 		}
 	}
 	if cfg.Redis.URL != "none" && cfg.Redis.URL != "embedded" {
-		probes = append(probes, probe{"redis", parts.Host(cfg.Redis.URL), func(ctx context.Context) (string, error) { return findRedis(ctx, cfg.Redis) }})
+		probes = append(probes, probe{"redis", config.Host(cfg.Redis.URL), func(ctx context.Context) (string, error) { return findRedis(ctx, cfg.Redis) }})
 	}
-	if !strings.HasPrefix(cfg.Collections.Store, "sqlite:") && parts.NeedsStore(cfg) {
+	if !strings.HasPrefix(cfg.Collections.Store, "sqlite:") && cfg.NeedsStore() {
 		probes = append(probes, storeProbe(cfg))
 	}
 	if cfg.Metadata.Provider != "none" {
-		probes = append(probes, probe{"provider", parts.Host(cfg.Metadata.Provider), func(ctx context.Context) (string, error) { return findProvider(ctx, cfg) }})
+		probes = append(probes, probe{"provider", config.Host(cfg.Metadata.Provider), func(ctx context.Context) (string, error) { return findProvider(ctx, cfg) }})
 	}
 	if cfg.Index.Enabled {
 		for _, client := range cfg.Index.EVM {
-			probes = append(probes, probe{"execution", parts.Host(client), func(ctx context.Context) (string, error) { return findExecution(ctx, cfg, client) }})
+			probes = append(probes, probe{"execution", config.Host(client), func(ctx context.Context) (string, error) { return findExecution(ctx, cfg, client) }})
 		}
 	}
 	return probes
-}
-
-func storeAddress(raw string) string {
-	if path, ok := strings.CutPrefix(raw, "sqlite:"); ok {
-		return path
-	}
-	return parts.Host(raw)
 }

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream"
 )
@@ -19,14 +18,14 @@ import (
 // findExecution asks an execution client for its chain and its head, and whether
 // there is a contract at each of the addresses.
 func findExecution(ctx context.Context, cfg config.Config, client string) (string, error) {
-	network := parts.Index(cfg).Network
+	network := cfg.IndexOptions().Network
 	chain, err := ethNumber(ctx, client, "eth_chainId")
 	if err != nil {
 		return "", err
 	}
 	head, err := ethNumber(ctx, client, "eth_blockNumber")
 	if err == nil && chain != network.ChainID {
-		err = fmt.Errorf("it is of chain %d, %s is chain %d", chain, cfg.Index.Network, network.ChainID)
+		err = fmt.Errorf("it is of chain %d, index.network is chain %d", chain, network.ChainID)
 	}
 	if err != nil {
 		return "", err

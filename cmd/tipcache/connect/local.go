@@ -2,18 +2,15 @@ package connect
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy/listener"
 )
@@ -52,7 +49,7 @@ func localProbes(cfg config.Config) []probe {
 	if files := cfg.HTTP.TLS; files.Cert != "" {
 		probes = append(probes, probe{"certificate", files.Cert, func(context.Context) (string, error) { return findCertificate(files) }})
 	}
-	if strings.HasPrefix(cfg.Collections.Store, "sqlite:") && parts.NeedsStore(cfg) {
+	if strings.HasPrefix(cfg.Collections.Store, "sqlite:") && cfg.NeedsStore() {
 		probes = append(probes, storeProbe(cfg))
 	}
 	return probes
@@ -91,29 +88,16 @@ func findCertificate(files config.TLS) (string, error) {
 
 // runs tells whether a tipcache answers on the admin listener.
 func runs(ctx context.Context, cfg config.Config) bool {
-	scheme := "http"
-	if cfg.HTTP.TLS.Cert != "" {
-		scheme = "https"
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+cfg.Admin+"/healthz", nil)
-	if err != nil {
-		return false
-	}
-	// The certificate is of another name, and what is asked is no secret.
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
-	defer transport.CloseIdleConnections()
-	resp, err := transport.RoundTrip(req)
-	if err != nil {
-		return false
-	}
-	defer resp.Body.Close()
-	var text [32]byte
-	n, _ := resp.Body.Read(text[:])
-	return strings.HasPrefix(string(text[:n]), `{"status":"alive"}`)
+	text, err := AskOwn(ctx, cfg, "/healthz", "")
+	return err == nil && strings.HasPrefix(string(text), `{"status":"alive"}`)
 }
 
 func storeProbe(cfg config.Config) probe {
-	return probe{"store", storeAddress(cfg.Collections.Store), func(ctx context.Context) (string, error) { return findStore(ctx, cfg) }}
+	address, local := strings.CutPrefix(cfg.Collections.Store, "sqlite:")
+	if !local {
+		address = config.Host(address)
+	}
+	return probe{"store", address, func(ctx context.Context) (string, error) { return findStore(ctx, cfg) }}
 }
 
 // openable tells whether a file can be written, and changes nothing.

@@ -25,7 +25,7 @@ import (
 
 // findNode follows one node until it is fit to be read from.
 func findNode(ctx context.Context, cfg config.Config, i int) (string, error) {
-	o := parts.Node(cfg)
+	o := cfg.NodeOptions()
 	o.Endpoints = o.Endpoints[i : i+1]
 	var err error
 	if o.Dialect == "" {
@@ -120,7 +120,7 @@ func findStore(ctx context.Context, cfg config.Config) (string, error) {
 
 // withMigrations adds to what was found what serve would change of the schema.
 func withMigrations(ctx context.Context, cfg config.Config, found string) (string, error) {
-	missing, err := drivers.Missing(ctx, cfg.Collections.Store, parts.Collections(cfg))
+	missing, err := drivers.Missing(ctx, cfg.Collections.Store, cfg.StoreOptions())
 	if err == nil && len(missing) > 0 {
 		found += ", which serve will migrate: " + strings.Join(missing, ", ")
 	}
@@ -164,7 +164,7 @@ const noContract = "0x0000000000000000000000000000000000000001"
 
 func findProvider(ctx context.Context, cfg config.Config) (string, error) {
 	var said bytes.Buffer
-	o := parts.Metadata(cfg)
+	o := cfg.MetadataOptions()
 	o.Store, o.Budget, o.Logger = forgetful{}, timeout-100*time.Millisecond, slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{ReplaceAttr: onlyCause}))
 	service, err := metadata.Open(cfg.Metadata.Provider, o)
 	if err != nil {

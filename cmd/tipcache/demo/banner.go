@@ -75,7 +75,7 @@ func printBanner(w io.Writer, s *service.Service, d *devnet.Devnet, key string) 
 	base, admin := "http://"+s.Addr(), "http://"+s.AdminAddr()
 	collection := ""
 	for c := range d.Collections() {
-		collection = c.CollectionAddress
+		collection = c.Address
 		break
 	}
 	fmt.Fprintf(w, "tipcache demo: chain %s and all around it, simulated in this process.\n\n", d.ChainID())

@@ -3,13 +3,13 @@
 package demo
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"net"
 
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
@@ -46,7 +46,6 @@ func Embed(cfg *config.Config, d *devnet.Devnet, key string) {
 	cfg.Redis.URL = "embedded"
 	cfg.Collections.Store, cfg.Collections.Auth = "sqlite::memory:", "keys"
 	cfg.Collections.Keys = []string{fmt.Sprintf("demo:%x", sha256.Sum256([]byte(key)))}
-	cfg.Metadata.Network = d.ChainID()
 	cfg.Metadata.Provider = "alchemy:" + d.MetadataURL() + "/nft/v3/demo"
 	cfg.Log.Format = "text"
 	cfg.AdminToken = "none" // a demo has no secrets
@@ -55,7 +54,7 @@ func Embed(cfg *config.Config, d *devnet.Devnet, key string) {
 // follow has the store count on from the devnet's collections, so that their
 // counters move while one watches.
 func follow(cfg *config.Config, d *devnet.Devnet) {
-	cfg.Index.Enabled, cfg.Index.Network = true, "aeneid"
+	cfg.Index.Enabled, cfg.Index.Network = true, []string{"aeneid"}
 	cfg.Index.EVM, cfg.Index.From = []string{d.EVMURL()}, d.EVMStart()+1
 }
 
@@ -68,7 +67,12 @@ func New(ctx context.Context, cfg config.Config, d *devnet.Devnet, log io.Writer
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.Store().Import(ctx, seeded(d)); err != nil {
+	var seeded bytes.Buffer
+	err = writeCollections(d, &seeded)
+	if err == nil {
+		_, err = s.Store().Import(ctx, collections.ReadJSONL(&seeded))
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -81,23 +85,6 @@ func Start(o devnet.Options) (*devnet.Devnet, error) {
 		return nil, err
 	}
 	return d, d.Start()
-}
-
-// seeded yields the devnet's collections as a store takes them.
-func seeded(d *devnet.Devnet) iter.Seq2[collections.Collection, error] {
-	return func(yield func(collections.Collection, error) bool) {
-		for c := range d.Collections() {
-			if !yield(collections.Collection{
-				Address:    c.CollectionAddress,
-				AssetCount: c.AssetCount, LicensesCount: c.LicensesCount,
-				RaisedDisputeCount: c.RaisedDisputeCount, CancelledDisputeCount: c.CancelledDisputeCount,
-				JudgedDisputeCount: c.JudgedDisputeCount, ResolvedDisputeCount: c.ResolvedDisputeCount,
-				CreatedAt: c.CreatedAt, UpdatedAt: c.UpdatedAt,
-			}, nil) {
-				return
-			}
-		}
-	}
 }
 
 // FreeOr keeps an address that is free, and else takes any port of its host.

@@ -12,15 +12,12 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/tipcache/tipcache/cmd/tipcache/parts"
-	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
 // Simulate runs a devnet alone until ctx ends. It writes the collections to the
-// file dump, "" for none, prints to out where the devnet is, and logs to log.
-func Simulate(ctx context.Context, o devnet.Options, dump string, out, log io.Writer) error {
-	o.Logger = parts.NewLogger(log, config.Log{Level: "info", Format: "text"})
+// file dump, "" for none, and prints to out where the devnet is.
+func Simulate(ctx context.Context, o devnet.Options, dump string, out io.Writer) error {
 	d, err := devnet.New(o)
 	if err != nil {
 		return err
@@ -66,7 +63,6 @@ func AddFlags(fs *pflag.FlagSet, o *devnet.Options) {
 	fs.IntVar(&o.Collections, "collections", 500, "collections that exist")
 	fs.DurationVar(&o.Interval, "block-time", 0, "time between blocks (default 2s)")
 	fs.Int64Var(&o.EVMRange, "evm-range", 10_000, "most blocks in one eth_getLogs")
-	fs.StringVar((*string)(&o.EVMRefusal), "evm-refusal", string(devnet.RefuseResults), "`how` more is refused: -32005, -32602, -32000, 413 or 400")
 	o.StartTime = time.Now() // so that collections change while the demo runs
 	for _, target := range []struct {
 		flag, name string
@@ -91,9 +87,13 @@ func WriteCollections(d *devnet.Devnet, path string) error {
 		return err
 	}
 	w := bufio.NewWriter(f)
+	return errors.Join(writeCollections(d, w), w.Flush(), f.Close())
+}
+
+func writeCollections(d *devnet.Devnet, w io.Writer) (err error) {
 	enc := json.NewEncoder(w)
 	for c := range d.Collections() {
 		err = errors.Join(err, enc.Encode(c))
 	}
-	return errors.Join(err, w.Flush(), f.Close())
+	return err
 }

@@ -16,7 +16,7 @@ import (
 
 func TestNoEventIsMissedWhileNodesGoAndCome(t *testing.T) {
 	d := devnettest.Start(t, devnet.Options{Dialect: devnet.Cosmos, Interval: 50 * time.Millisecond, StatusLead: -1})
-	second, err := d.AddNode(devnet.NodeOptions{})
+	second, err := d.AddNode()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ func (w *written) Write(p []byte) (int, error) {
 func TestRequestsAreBufferedAndEventsAreNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w written
-		l := NewLogs(&w, config.Log{Access: true, Format: "json"})
+		l := NewLogs(&w, config.Log{Access: 1, Format: "json"})
 		_, _ = l.Requests.Write([]byte("one\n"))
 		_, _ = l.Requests.Write([]byte("two\n"))
 		if w.writes != 0 {
@@ -47,6 +47,7 @@ func TestRequestsAreBufferedAndEventsAreNot(t *testing.T) {
 			_, _ = l.Requests.Write([]byte("a line\n"))
 			time.Sleep(time.Millisecond)
 		}
+		synctest.Wait()
 		if n := w.writes - before; n > 15 {
 			t.Errorf("%d writes in ten times the time that lines are gathered for", n)
 		}
@@ -60,7 +61,7 @@ func TestRequestsAreBufferedAndEventsAreNot(t *testing.T) {
 
 func TestNoLineOfManyIsLostOrTorn(t *testing.T) {
 	var w written
-	l := NewLogs(&w, config.Log{Access: true, Format: "json"})
+	l := NewLogs(&w, config.Log{Access: 1, Format: "json"})
 	const writers, each = 8, 2000
 	var group sync.WaitGroup
 	for i := range writers {
@@ -98,7 +99,7 @@ func TestNoLineOfManyIsLostOrTorn(t *testing.T) {
 
 func TestRequestsAsText(t *testing.T) {
 	var w written
-	l := NewLogs(&w, config.Log{Access: true, Format: "text"})
+	l := NewLogs(&w, config.Log{Access: 1, Format: "text"})
 	_, _ = l.Requests.Write([]byte(`{"time":"2026-01-02T03:04:05.678Z","level":"ERROR","msg":"request","path":"/a \"b\"","status":502,"duration_ms":0.5,"store":""}` + "\n"))
 	_ = l.Close()
 	const want = `2026-01-02T03:04:05.678Z ERR request duration_ms=0.5 path="/a \"b\"" status=502 store=` + "\n"

@@ -26,7 +26,7 @@ func TestMemoryFollowsTheContainer(t *testing.T) {
 		{"without a limit the usual", config.Auto, none, 256 << 20},
 	} {
 		cfg := config.Config{Cache: config.Cache{Memory: tt.said}}
-		if got := CacheMemory(cfg, tt.container); got != tt.want {
+		if got := cfg.CacheMemory(tt.container); got != tt.want {
 			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
 		}
 	}

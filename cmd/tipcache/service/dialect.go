@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -14,6 +13,12 @@ import (
 
 // askAgain is the time between two requests to nodes that do not answer.
 const askAgain = time.Second
+
+// learnDialect puts the dialect into the configuration that the parts are made of.
+func (s *Service) learnDialect(ctx context.Context) error {
+	s.cfg.Chain.Dialect = string(s.dialect(ctx))
+	return nil
+}
 
 // dialect is the configured one, else the one that a node answers in, else the one that another replica
 // has noted in Redis. It is Undetermined while none of these is known: a guess could take the answers of
@@ -25,7 +30,7 @@ func (s *Service) dialect(ctx context.Context) node.Dialect {
 	case len(s.cfg.Chain.Nodes) == 0:
 		return node.Story
 	}
-	found, err := node.Detect(ctx, parts.Node(s.cfg).Endpoints)
+	found, err := node.Detect(ctx, s.cfg.NodeOptions().Endpoints)
 	if err == nil {
 		s.found(ctx, found)
 		return found
@@ -46,7 +51,7 @@ func (s *Service) determine(ctx context.Context) error {
 		return nil
 	}
 	for upstream.Sleep(ctx, askAgain) == nil {
-		found, err := node.Detect(ctx, parts.Node(s.cfg).Endpoints)
+		found, err := node.Detect(ctx, s.cfg.NodeOptions().Endpoints)
 		if err != nil {
 			continue
 		}
@@ -78,7 +83,7 @@ func (s *Service) speak(found node.Dialect) error {
 	if err := s.pool.SetDialect(found); err != nil {
 		return err
 	}
-	err := errors.Join(parts.Validate(cfg), s.proxy.SetDialect(parts.Proxy(cfg).Cosmos, parts.Classes(cfg), parts.OwnPolicies(cfg)))
+	err := errors.Join(cfg.CheckRoutes(), s.proxy.SetDialect(cfg.ProxyOptions().Cosmos, cfg.Policies(), cfg.OwnPolicies()))
 	if err != nil {
 		return fmt.Errorf("the nodes speak %s: %w", found, err)
 	}

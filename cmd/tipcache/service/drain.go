@@ -14,11 +14,11 @@ import (
 // public listener, so that the admin listener answers to the end.
 func (s *Service) drain(public, admin *http.Server) error {
 	s.stopping.Store(true)
+	s.proxy.Drain()
 	notifySystemd(daemon.SdNotifyStopping)
 	if s.lane != nil {
 		s.lane.Drain()
 	}
-	s.proxy.Drain() // clients of streams connect to another replica
 	s.log.Info("draining", "delay", s.cfg.HTTP.DrainDelay.String(), "deadline", s.cfg.HTTP.Drain.String())
 	time.Sleep(s.cfg.HTTP.DrainDelay)
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.HTTP.Drain)

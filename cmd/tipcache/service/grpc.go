@@ -8,6 +8,7 @@ import (
 
 	calls "github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // A grpcService is the gRPC of the nodes on a listener of its own.
@@ -25,7 +26,7 @@ func (s *Service) newGRPC(ctx context.Context) (*grpcService, error) {
 		return nil, err
 	}
 	d := s.proxy.GRPC()
-	return &grpcService{l, d.NewServer(calls.ServerOptions{Header: headerTimeout, Idle: idleTimeout}), d}, nil
+	return &grpcService{l, d.NewServer(headerTimeout, idleTimeout), d}, nil
 }
 
 func (g *grpcService) serve() error { return g.server.Serve(g.listener) }
@@ -50,10 +51,10 @@ func (s *Service) drainGRPC(ctx context.Context) <-chan error {
 	return ended
 }
 
-// GRPCAddr is the address of gRPC's listener, "none" where it is not served.
-func (s *Service) GRPCAddr() string {
-	if s.grpc == nil {
-		return "none"
+// grpcLane is the fast lane of gRPC's listener.
+func (s *Service) grpcLane() web.Lane {
+	if s.lane == nil {
+		return nil
 	}
-	return s.grpc.listener.Addr().String()
+	return s.lane.ForCalls()
 }

@@ -73,7 +73,7 @@ func (s *Service) exempt(a netip.Addr) bool { return a.IsLoopback() || s.proxy.T
 // newServer is an HTTP server for clients.
 func (s *Service) newServer(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler:           s.leaving(h),
+		Handler:           h,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       s.cfg.HTTP.Request,
 		WriteTimeout:      writeTimeout(s.cfg.HTTP),
@@ -83,16 +83,4 @@ func (s *Service) newServer(h http.Handler) *http.Server {
 		MaxHeaderBytes:    4 * web.Options{}.WithDefaults().MaxHeader, // the proxy's own limit answers in its own form
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
-}
-
-// leaving asks clients that keep a connection to open the next one elsewhere
-// once this process is about to end: closing it under them could lose the
-// request they are just sending.
-func (s *Service) leaving(h http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if s.stopping.Load() {
-			w.Header().Set("Connection", "close")
-		}
-		h.ServeHTTP(w, r)
-	})
 }

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -10,9 +11,214 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/sony/gobreaker/v2"
+
+	"github.com/tipcache/tipcache/proxy/audit"
+	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/indexer"
 	"github.com/tipcache/tipcache/upstream/node"
 )
+
+// Readiness is the body of /readyz. The loss of Redis or of the
+// metadata provider degrades the service, but does not make it unready.
+type Readiness struct {
+	Ready    bool              `json:"ready"`
+	Problems map[string]string `json:"problems"` // by part: node, store, draining, cache
+	Tip      int64             `json:"tip"`      // 0: none was seen
+	Epoch    int64             `json:"epoch"`    // 0, or when the chain was last found reset or set back, in Unix seconds
+	Redis    string            `json:"redis"`    // ok, failing, trying or off
+	Metadata string            `json:"metadata"` // the same of the provider, rate_limited or unauthorized
+	Failure  string            `json:"metadata_error,omitempty"`
+	Store    string            `json:"store"`           // ok, failing or off
+	Index    *IndexHealth      `json:"index,omitempty"` // of a store that follows the chain
+	Nodes    []nodeHealth      `json:"nodes"`
+
+	Interfaces interfaces `json:"interfaces"`
+
+	Audit map[string]audit.Finding `json:"audit,omitempty"` // of the nodes, and of redis, whose answers differ from what was read again
+
+	Certificate *certificateHealth `json:"certificate,omitempty"` // of both listeners, where they speak TLS
+}
+
+// interfaces are what is served to clients, each with the address of its listener, "none" for one
+// that is not served.
+type interfaces struct {
+	REST    string `json:"rest"`
+	RPC     string `json:"rpc"` // with its WebSocket
+	GRPC    string `json:"grpc"`
+	GRPCWeb string `json:"grpc_web"`
+}
+
+func (s *Service) interfaces() interfaces {
+	return interfaces{REST: s.Addr(), RPC: s.RPCAddr(), GRPC: s.GRPCAddr(), GRPCWeb: s.Addr()}
+}
+
+// certificateHealth is how long a certificate holds on. One that has expired does not
+// make the service unready: another replica has the same one.
+type certificateHealth struct {
+	State   listener.Validity `json:"state"`
+	Expires time.Time         `json:"expires"`
+}
+
+// states say in words for people how a part is whose breaker is in a state.
+var states = map[string]string{
+	gobreaker.StateClosed.String(): "ok", gobreaker.StateOpen.String(): "failing", gobreaker.StateHalfOpen.String(): "trying",
+}
+
+// stateOf is the word for the state of a breaker. A part that is off has none.
+func stateOf(breaker string) string { return cmp.Or(states[breaker], breaker) }
+
+// nodeHealth is what is known of one node.
+type nodeHealth struct {
+	Name       string `json:"name"`
+	Chain      string `json:"chain"`
+	Height     int64  `json:"height"`
+	Lowest     int64  `json:"lowest"` // blocks below it cannot be read; 0: unknown
+	Aside      bool   `json:"aside"`  // what its CometBFT claims is not believed
+	Late       bool   `json:"late"`   // there are blocks that its CometBFT has not told of
+	BlockAge   string `json:"block_age"`
+	CatchingUp bool   `json:"catching_up"`
+	Connected  bool   `json:"connected"` // block headers stream in
+	Breaker    string `json:"breaker"`
+	RPC        string `json:"rpc"`                // of CometBFT: ok, off, or what keeps it from being asked
+	TxIndex    string `json:"tx_index,omitempty"` // on or off: whether its CometBFT finds transactions
+	GRPC       string `json:"grpc"`               // as rpc
+	LastError  string `json:"last_error,omitempty"`
+}
+
+func (s *Service) nodes() []nodeHealth {
+	var all []nodeHealth
+	for _, h := range s.pool.Health() {
+		all = append(all, nodeHealth{h.Name, h.ChainID, h.Height, h.Lowest, h.Aside, h.Late, h.BlockAge.Round(time.Millisecond).String(), h.CatchingUp, h.Connected, h.Breaker, h.RPC, h.TxIndex, h.GRPC, h.LastError})
+	}
+	return all
+}
+
+// ready tells how the parts are; those excluded do not count.
+func (s *Service) ready(ctx context.Context, exclude []string) (bool, any) {
+	state := Readiness{Problems: s.lacks(ctx), Redis: stateOf(s.cache.SharedState()), Index: s.indexed(), Nodes: s.nodes(), Interfaces: s.interfaces()}
+	if s.auditor != nil {
+		state.Audit = s.auditor.Findings()
+	}
+	said, failure := s.metadata.State()
+	if state.Metadata = stateOf(said); failure != nil {
+		state.Failure = failure.Error()
+	}
+	switch {
+	case s.store == nil:
+		state.Store = "off"
+	case state.Problems["store"] != "":
+		state.Store = "failing"
+	default:
+		state.Store = "ok"
+	}
+	if s.certificate != nil {
+		v, expires := s.certificate.Validity()
+		state.Certificate = &certificateHealth{v, expires}
+	}
+	tip := s.pool.Tip()
+	state.Tip, state.Epoch = tip.Height, tip.Epoch
+	for _, part := range exclude {
+		delete(state.Problems, part)
+	}
+	state.Ready = len(state.Problems) == 0
+	return state.Ready, state
+}
+
+// IndexHealth is how far the store has followed the chain, in /readyz. A store that
+// is behind does not make the service unready: the collections in it can be listed.
+type IndexHealth struct {
+	Chain   int64  `json:"chain"`
+	Block   int64  `json:"block"`           // the last one counted
+	Behind  string `json:"behind"`          // the age of that block
+	Running bool   `json:"running"`         // this process has its turn
+	Blocks  *int64 `json:"blocks_left"`     // null where another process has
+	Error   string `json:"error,omitempty"` // what ended the indexing in this process
+}
+
+// indexed returns nil for a store that was never indexed and is not about to be.
+func (s *Service) indexed() *IndexHealth {
+	if s.watch == nil {
+		return nil
+	}
+	m := s.watch.Mark()
+	if s.indexer == nil && (m == nil || m.Cursor.Chain == 0) {
+		return nil
+	}
+	var own indexer.Status
+	if s.indexer != nil {
+		own = s.indexer.Status()
+	}
+	return NewIndexHealth(m, own)
+}
+
+// NewIndexHealth joins what the store says, nil for nothing yet, with what this
+// process does.
+func NewIndexHealth(m *collections.Mark, own indexer.Status) *IndexHealth {
+	h := &IndexHealth{Running: own.Running}
+	if m != nil && m.Cursor.Chain != 0 {
+		h.Chain, h.Block, h.Behind = m.Cursor.Chain, m.Cursor.Block, time.Since(m.Cursor.Time).Round(time.Second).String()
+	}
+	if own.Err != nil {
+		h.Error = own.Err.Error()
+	}
+	if own.Running && own.Head > 0 {
+		left := own.Left()
+		h.Blocks = &left
+	}
+	return h
+}
+
+var (
+	errDraining = errors.New("finishing the last requests")
+	errWarming  = errors.New("taking over what other replicas use most")
+)
+
+// lacks finds out what keeps requests from being sent here, by part, and has the log
+// told of it. A caller that leaves finds nothing out.
+func (s *Service) lacks(ctx context.Context) map[string]string {
+	look, lacks := s.readiness.begin(), map[string]string{}
+	put := func(part string, err error) {
+		if err != nil {
+			lacks[part] = err.Error()
+		}
+	}
+	put("node", s.pool.Ready())
+	if s.store != nil {
+		put("store", s.store.Ping(ctx))
+	}
+	if s.cache.Warming() {
+		put("cache", errWarming) // other replicas answer better for a moment
+	}
+	if s.stopping.Load() {
+		put("draining", errDraining)
+	}
+	if !errors.Is(ctx.Err(), context.Canceled) {
+		s.readiness.note(look, byNode(lacks, s.pool.Health()))
+	}
+	return lacks
+}
+
+// byNode has the problems of single nodes in place of that of all of them. A node that
+// was not asked yet has none.
+func byNode(lacks map[string]string, nodes []node.Health) map[string]string {
+	all, unfit := maps.Clone(lacks), false
+	for _, h := range nodes {
+		if h.Unfit == "" {
+			continue
+		}
+		unfit = true
+		if h.Answering || h.LastError != "" {
+			all["node "+h.Name] = h.Unfit
+		}
+	}
+	if unfit {
+		delete(all, "node")
+	}
+	return all
+}
 
 // How often the parts are looked at while no one asks for /readyz, and the time they
 // have to report their state.
@@ -71,53 +277,4 @@ func (s *Service) watchReadiness(ctx context.Context) {
 			s.certificate.Validity() // for the log
 		}
 	}
-}
-
-var (
-	errDraining = errors.New("finishing the last requests")
-	errWarming  = errors.New("taking over what other replicas use most")
-)
-
-// lacks finds out what keeps requests from being sent here, by part, and has the log
-// told of it. A caller that leaves finds nothing out.
-func (s *Service) lacks(ctx context.Context) map[string]string {
-	look, lacks := s.readiness.begin(), map[string]string{}
-	put := func(part string, err error) {
-		if err != nil {
-			lacks[part] = err.Error()
-		}
-	}
-	put("node", s.pool.Ready())
-	if s.store != nil {
-		put("store", s.store.Ping(ctx))
-	}
-	if s.cache.Warming() {
-		put("cache", errWarming) // other replicas answer better for a moment
-	}
-	if s.stopping.Load() {
-		put("draining", errDraining)
-	}
-	if !errors.Is(ctx.Err(), context.Canceled) {
-		s.readiness.note(look, byNode(lacks, s.pool.Health()))
-	}
-	return lacks
-}
-
-// byNode has the problems of single nodes in place of that of all of them. A node that
-// was not asked yet has none.
-func byNode(lacks map[string]string, nodes []node.Health) map[string]string {
-	all, unfit := maps.Clone(lacks), false
-	for _, h := range nodes {
-		if h.Unfit == "" {
-			continue
-		}
-		unfit = true
-		if h.Answering || h.LastError != "" {
-			all["node "+h.Name] = h.Unfit
-		}
-	}
-	if unfit {
-		delete(all, "node")
-	}
-	return all
 }

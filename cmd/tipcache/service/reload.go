@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
 )
 
@@ -81,7 +80,7 @@ func (r *reloader) reload() {
 	merged := r.running
 	changed, restart := merged.Reload(next)
 	spoken := r.inDialect(merged)
-	if err := errors.Join(merged.Validate(), parts.Validate(spoken)); err != nil {
+	if err := errors.Join(merged.Validate(), spoken.CheckRoutes()); err != nil {
 		r.refused("configuration refused without a restart, the one before stays in force", err, restart)
 		return
 	}
@@ -112,11 +111,11 @@ func (r *reloader) refused(message string, err error, restart []string) {
 
 // apply puts a valid configuration in force.
 func (r *reloader) apply(cfg config.Config) error {
-	if err := r.proxy.SetClasses(parts.Classes(cfg), parts.OwnPolicies(cfg)); err != nil {
+	if err := r.proxy.SetClasses(cfg.Policies(), cfg.OwnPolicies()); err != nil {
 		return err // before anything changed
 	}
-	r.proxy.SetKeys(parts.Keys(cfg))
-	r.proxy.SetLimits(parts.Limits(cfg))
+	r.proxy.SetKeys(cfg.ClientKeys())
+	r.proxy.SetLimits(cfg.Limits())
 	r.adminPages.SetToken(cfg.AdminToken)
 	r.logs.SetLevel(cfg.Log)
 	return nil

@@ -6,7 +6,9 @@ import (
 
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/rpc/socket"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/events"
 )
 
@@ -32,7 +34,7 @@ func (s *Service) newRPC(ctx context.Context) (*rpcService, error) {
 	r := &rpcService{listener: l, feed: events.New(parts.Events(s.pool, s.log, s.registry))}
 	r.sockets, r.end = context.WithCancel(context.WithoutCancel(ctx))
 	handler := s.proxy.RPC()
-	o := parts.Socket(s.cfg)
+	o := socket.Options{Write: s.cfg.HTTP.Request}
 	o.Methods, o.Feed, o.Origin, o.Registerer = handler, r.feed, s.proxy.Connects, s.registry
 	o.Listen = func(r *http.Request) socket.Listener { return s.proxy.Listen(r) }
 	r.socket = socket.New(o)
@@ -61,10 +63,10 @@ func (s *Service) drainRPC(ctx context.Context) <-chan error {
 // follow brings events to the sockets until the last of them is drained.
 func (r *rpcService) follow() error { return r.feed.Run(r.sockets) }
 
-// RPCAddr is the address of the RPC's listener, "none" where it is not served.
-func (s *Service) RPCAddr() string {
-	if s.rpc == nil {
-		return "none"
+// rpcLane is the fast lane of the RPC's listener.
+func (s *Service) rpcLane() web.Lane {
+	if s.lane == nil {
+		return nil
 	}
-	return s.rpc.listener.Addr().String()
+	return s.lane.For(rpc.Own)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"os/signal"
@@ -15,6 +16,9 @@ import (
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/indexer"
 )
 
 const (
@@ -24,7 +28,7 @@ const (
 
 // Run serves until ctx ends, then drains and closes everything.
 func (s *Service) Run(ctx context.Context) error {
-	public := s.newServer(s.proxy.Handler())
+	public := s.newServer(s.proxy)
 	admin := &http.Server{Handler: s.adminPages, ReadHeaderTimeout: headerTimeout}
 	admin.RegisterOnShutdown(s.adminPages.Close)
 	s.logStart()
@@ -71,11 +75,11 @@ func (s *Service) Run(ctx context.Context) error {
 func (s *Service) logStart() {
 	var nodes []string
 	for _, url := range s.cfg.Chain.Nodes {
-		nodes = append(nodes, parts.Host(url))
+		nodes = append(nodes, config.Host(url))
 	}
 	redisAt := s.cfg.Redis.URL
 	if redisAt != "none" && redisAt != "embedded" {
-		redisAt = parts.Host(redisAt)
+		redisAt = config.Host(redisAt)
 	}
 	s.log.Info("serving", "listen", s.Addr(), "admin", s.AdminAddr(), "version", parts.Version(), "tls", s.certificate != nil,
 		"nodes", nodes, "chain", cmp.Or(s.cfg.Chain.ID, "the first one seen"), "store", s.storeName(), "redis", redisAt)
@@ -125,5 +129,34 @@ func ignoreClosed(f func() error) func() error {
 			return err
 		}
 		return nil
+	}
+}
+
+// leadAgain is the pause before a process that lost its turn asks for the next.
+const leadAgain = 2 * time.Second
+
+// runIndexer fills the store whenever it is this replica's turn. What ends that
+// for good is told in the log and in /readyz, and the service goes on.
+func (s *Service) runIndexer(ctx context.Context) {
+	if err := KeepIndexing(ctx, s.store, s.indexer, s.log); ctx.Err() == nil {
+		s.log.Error("the store is not filled any more", "error", err)
+	}
+}
+
+// KeepIndexing fills a store whenever it is this process's turn, until ctx ends
+// or something happens that trying again does not help against.
+func KeepIndexing(ctx context.Context, store *collections.Store, x *indexer.Indexer, log *slog.Logger) error {
+	for {
+		err := store.Lead(ctx, x.Run)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if x.Status().Ended || errors.Is(err, collections.ErrNotIndexed) {
+			return err
+		}
+		log.Warn("waiting for a turn to index", "error", err)
+		if err := upstream.Sleep(ctx, leadAgain); err != nil {
+			return err
+		}
 	}
 }

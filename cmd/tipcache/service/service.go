@@ -1,21 +1,24 @@
 // Package service is what serve runs: the wiring of all parts, and their life.
 //
-//   - service.go lists the parts, open.go builds them and joins them to each other,
-//     and listen.go opens the listeners; dialect.go finds out what the nodes speak;
+//   - service.go makes the parts one after the other and joins them to each other;
+//     dialect.go finds out what the nodes speak; rpc.go, grpc.go and tracing.go make
+//     the parts that are optional, and listen.go opens the listeners;
 //   - run.go serves until the end, drain.go is that end, and reload.go puts another
 //     configuration in force;
-//   - admin.go reports the health of the parts, and readiness.go has the log told of
-//     it; purge.go is a call of the admin listener;
-//   - indexing.go fills the collection store when it is this replica's turn;
-//     tracing.go sends spans.
+//   - readiness.go judges the health of the parts, and has the log told of it;
+//     admin.go has the other calls of the admin listener.
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"net"
+	"net/http"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -30,8 +33,10 @@ import (
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/admin"
 	"github.com/tipcache/tipcache/proxy/audit"
+	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
 	"github.com/tipcache/tipcache/upstream/collections/metadata"
@@ -79,7 +84,10 @@ type Service struct {
 func New(ctx context.Context, cfg config.Config, log parts.Logs) (*Service, error) {
 	s := &Service{cfg: cfg, log: log.Logger, logs: log, registry: parts.NewRegistry()}
 	s.reloads, s.readiness = newReloads(s.registry), newReadinessLog(s.log)
-	build := []func(context.Context) error{s.openTracing, s.openCache, s.openLane, s.openPool, s.openStore, s.openMetadata, s.openProxy, s.listen}
+	build := []func(context.Context) error{s.openCache, s.openLane, s.learnDialect, s.openPool, s.openStore, s.openMetadata, s.openProxy, s.listen}
+	if cfg.Tracing.Endpoint != "" {
+		build = slices.Insert(build, 0, s.openTracing)
+	}
 	s.onClose(log.Close)
 	for _, step := range build {
 		if err := step(ctx); err != nil {
@@ -87,6 +95,155 @@ func New(ctx context.Context, cfg config.Config, log parts.Logs) (*Service, erro
 		}
 	}
 	return s, nil
+}
+
+func (s *Service) openCache(context.Context) error {
+	client, closeClient, err := parts.OpenRedis(s.cfg.Redis)
+	if err != nil {
+		return err
+	}
+	s.onClose(closeClient)
+	s.redis = client
+	o := s.cfg.CacheOptions()
+	o.Logger, o.Registerer = s.log, s.registry
+	if client != nil {
+		shared := s.cfg.SharedOptions()
+		shared.Logger, shared.Registerer = s.log, s.registry
+		if s.shared, err = redis.New(client, shared); err != nil {
+			return err
+		}
+		o.Shared = s.shared
+	}
+	if s.cfg.Audit.Share > 0 {
+		if err = s.openAudit(&o); err != nil {
+			return err
+		}
+	}
+	if s.cache, err = cache.New(o); err != nil {
+		return err
+	}
+	s.onClose(s.cache.Close)
+	if len(s.cfg.Chain.Nodes) == 0 { // no node will name the chain
+		s.cache.SetNamespace(namespace(cmp.Or(s.cfg.Chain.ID, "none"), 0))
+	}
+	return nil
+}
+
+// openAudit has the cache tell an auditor of what it takes.
+func (s *Service) openAudit(o *cache.Options) (err error) {
+	s.auditor, err = audit.New(audit.Options{
+		Share: s.cfg.Audit.Share, Timeout: s.cfg.Chain.Timeout, Logger: s.log, Registerer: s.registry,
+		Epoch: func() int64 { return s.pool.Tip().Epoch },
+	})
+	if err == nil {
+		o.Taken = s.auditor.Note
+	}
+	return err
+}
+
+// openLane makes the fast lane before whatever has it forget.
+func (s *Service) openLane(context.Context) error {
+	if h := s.cfg.HTTP; h.FastLane {
+		s.lane = lane.New(lane.Options{
+			IdleTimeout: idleTimeout, ReadHeaderTimeout: headerTimeout, WriteTimeout: writeTimeout(h), Memory: s.cache, Registerer: s.registry,
+		})
+	}
+	return nil
+}
+
+// webLane is the fast lane, nil for none.
+func (s *Service) webLane() web.Lane {
+	if s.lane == nil {
+		return nil
+	}
+	return s.lane
+}
+
+func (s *Service) openPool(context.Context) (err error) {
+	o := s.cfg.NodeOptions()
+	o.OnEpoch = func(id string, epoch int64) { s.setNamespace(namespace(id, epoch)) }
+	o.Logger, o.Registerer = s.log, s.registry
+	if s.shared != nil {
+		o.Ledger = s.shared
+	}
+	if s.pool, err = node.New(o); err == nil {
+		s.onClose(s.pool.Close)
+	}
+	return err
+}
+
+// namespace keeps chains apart, and the epochs of one chain. The first epoch has no
+// suffix, unless the name of the chain itself has a #.
+func namespace(chainID string, epoch int64) string {
+	if epoch == 0 && !strings.Contains(chainID, "#") {
+		return chainID
+	}
+	return chainID + "#" + strconv.FormatInt(epoch, 10)
+}
+
+// setNamespace empties what is kept of another chain.
+func (s *Service) setNamespace(chainID string) {
+	s.cache.SetNamespace(chainID)
+	if s.lane != nil {
+		s.lane.Forget()
+	}
+}
+
+// openStore opens the store where clients may list it, or it is filled.
+func (s *Service) openStore(ctx context.Context) (err error) {
+	if !s.cfg.NeedsStore() {
+		return nil
+	}
+	if s.store, err = parts.OpenStore(ctx, s.cfg, s.log, s.registry); err != nil {
+		return err
+	}
+	s.onClose(s.store.Close)
+	s.watch = collections.NewWatch(s.store, s.registry)
+	if s.cfg.Index.Enabled {
+		o := s.cfg.IndexOptions()
+		o.Store, o.Follow, o.Logger, o.Registerer, o.Tracing = s.store, true, s.log, s.registry, s.tracing
+		s.indexer, err = indexer.New(o)
+	}
+	return err
+}
+
+func (s *Service) openMetadata(context.Context) (err error) {
+	o := s.cfg.MetadataOptions()
+	o.Store, o.Logger, o.Registerer = listing.MetadataStore{Cache: s.cache}, s.log, s.registry
+	if s.metadata, err = metadata.Open(s.cfg.Metadata.Provider, o); err == nil {
+		s.onClose(s.metadata.Close)
+	}
+	return err
+}
+
+func (s *Service) openProxy(context.Context) (err error) {
+	o := s.cfg.ProxyOptions()
+	o.Undeclared = s.cfg.Chain.Dialect == string(node.Undetermined)
+	o.Cache, o.Chain.Nodes, o.Web.Lane, o.ReadAhead.Room = s.cache, s.pool, s.webLane(), s.pool.Spare
+	o.Web.Logger, o.Web.AccessLog, o.Web.Registerer, o.Web.Tracing = s.log, s.logs.Requests, s.registry, s.tracing
+	o.Web.SharedLimits.Redis = s.redis
+	if o.GRPC.State.GRPC {
+		o.GRPC.Stream = s.pool.Stream
+	}
+	if s.store != nil && s.cfg.Collections.Auth != "closed" {
+		o.Collections.Store, o.Collections.Watch, o.Collections.Filled = s.store, s.watch, s.cfg.Index.Enabled
+	}
+	o.Web.SharedLimits.Namespace = s.cache.Namespace
+	if s.metadata != nil {
+		o.Collections.Metadata = s.metadata
+	}
+	s.proxy, err = proxy.New(o)
+	return err
+}
+
+// newAdmin makes what the admin listener serves.
+func (s *Service) newAdmin() *admin.Handler {
+	h := admin.New(admin.Options{
+		Gatherer: s.registry, Ready: s.ready, Version: parts.Version(), Profiles: true,
+		Calls: map[string]http.HandlerFunc{"GET /admin/explain": s.explain, "POST /admin/purge": s.purge},
+	})
+	h.SetToken(s.cfg.AdminToken)
+	return h
 }
 
 func (s *Service) onClose(f func() error) { s.closers = append(s.closers, f) }
@@ -106,6 +263,22 @@ func (s *Service) Store() *collections.Store { return s.store }
 
 // Addr is the address of the public listener.
 func (s *Service) Addr() string { return s.public.Addr().String() }
+
+// RPCAddr is the address of the RPC's listener, "none" where it is not served.
+func (s *Service) RPCAddr() string {
+	if s.rpc == nil {
+		return "none"
+	}
+	return s.rpc.listener.Addr().String()
+}
+
+// GRPCAddr is the address of gRPC's listener, "none" where it is not served.
+func (s *Service) GRPCAddr() string {
+	if s.grpc == nil {
+		return "none"
+	}
+	return s.grpc.listener.Addr().String()
+}
 
 // AdminAddr is that of the admin listener, "none" where there is none.
 func (s *Service) AdminAddr() string {

@@ -28,9 +28,6 @@ const (
 // openTracing starts what collects spans and sends them, in batches, from a
 // queue of a bounded length: a collector that is away costs spans, not requests.
 func (s *Service) openTracing(ctx context.Context) error {
-	if s.cfg.Tracing.Endpoint == "" {
-		return nil
-	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	exporter, err := newExporter(ctx, s.cfg.Tracing, transport, s.log)
 	if err != nil {

@@ -1,10 +1,8 @@
 package documented
 
 import (
-	"errors"
 	"fmt"
 	"strings"
-	"unsafe"
 
 	"github.com/tidwall/gjson"
 )
@@ -12,48 +10,6 @@ import (
 // A reshape edits msg into its documented shape. It returns the page key of
 // the next page where the shape has no place for it.
 type reshape func(e *splicer, msg gjson.Result) (nextKey string, err error)
-
-var errGrows = errors.New("the documented shape is many times as long")
-
-// longest bounds the shape of a text of so many bytes: four times as much, and room
-// for the few that are short. An answer that grows by more is made of nothing but
-// what it leaves out.
-func longest(source int) int { return 4*source + 16<<10 }
-
-// A Shaped answer is one in its documented shape.
-type Shaped struct {
-	Body    []byte
-	NextKey string // the page key of the next page where the shape has no place for it
-	Page    int    // the index in Body at which the object begins that has the next page key; 0: it is not known
-}
-
-// Shape makes a documented answer of the raw one, which is valid JSON and
-// does not change any more. With no schema of msg there is
-// no documented shape, and the node's stays.
-func Shape(raw []byte, want *Schema) (shaped Shaped, err error) {
-	if want == nil {
-		return Shaped{Body: raw}, nil
-	}
-	src := unsafe.String(unsafe.SliceData(raw), len(raw)) //nolint:gosec // which is only read
-	at := find(src, "msg")
-	if at < 0 || src[at] != '{' {
-		return shaped, fmt.Errorf("msg: want an object, have %.40s", gjson.Get(src, "msg").Raw)
-	}
-	e := &splicer{src: src, out: make([]byte, 0, len(src)+512)}
-	if want.edit != nil {
-		shaped.NextKey, err = want.edit(e, gjson.Get(src, "msg"))
-	} else {
-		_, err = want.normalize(e, at)
-	}
-	if err != nil {
-		return shaped, fmt.Errorf("msg: %w", err)
-	}
-	if e.grows {
-		return shaped, errGrows
-	}
-	shaped.Body, shaped.Page = e.bytes(), e.page
-	return shaped, nil
-}
 
 // normalized is a text of its own, normalized.
 func (s *Schema) normalized(src string) ([]byte, error) {
@@ -169,33 +125,4 @@ func eachItem(list gjson.Result, render func(out []byte, item gjson.Result) ([]b
 		return err == nil
 	})
 	return string(append(out, ']')), err
-}
-
-// A splicer edits a text in place of re-encoding it: whatever is not replaced
-// leaves byte for byte as it came. Edits are made from left to right.
-type splicer struct {
-	src  string
-	out  []byte
-	done int // how much of src is in out, or was replaced
-	page int // of a Shaped
-
-	grows bool // out became longer than the result may be, and is not added to any more
-}
-
-// replace puts text where src[from:to] was; from == to inserts.
-func (s *splicer) replace(from, to int, text string) {
-	if len(s.out) > longest(len(s.src)) {
-		s.grows = true
-		return
-	}
-	s.out = append(append(s.out, s.src[s.done:from]...), text...)
-	s.done = to
-}
-
-// moved is where what is at an index of src, and follows all edits so far, is in the end.
-func (s *splicer) moved(at int) int { return len(s.out) + at - s.done }
-
-// bytes ends the editing.
-func (s *splicer) bytes() []byte {
-	return append(s.out, s.src[s.done:]...)
 }

@@ -27,6 +27,8 @@ type Request struct {
 	Minor  int    // of HTTP/1
 	own    struct{ from, to int }
 	lines
+
+	again bool // another request was read before
 }
 
 // lines are what the lines behind the first one say.
@@ -60,7 +62,12 @@ func (r *Request) Values(h Header) []string {
 }
 
 // Value is that of a header, "" for none.
-func (r *Request) Value(h Header) string { return r.values[h] }
+func (r *Request) Value(h Header) (value string) {
+	if r.sent&(1<<h) != 0 {
+		value = r.values[h]
+	}
+	return value
+}
 
 // A Verdict is what Parse makes of a text.
 type Verdict int
@@ -83,14 +90,24 @@ func (r *Request) Parse(text string) (n int, v Verdict) {
 		if v = r.fields(text, n, as); v != Taken {
 			return 0, v
 		}
+		r.again = true
 	}
 	return r.finish(text, n+r.length)
 }
 
-// fields reads the lines from n on. They are read from a copy, to which the values then belong, unless they are long.
+// Forget drops what refers to the text that the request was read from. What has been copied stays.
+func (r *Request) Forget() {
+	r.Method, r.Target, r.Body = "", "", ""
+	if len(r.text) == 0 {
+		r.values, r.sent = [count]string{}, 0
+	}
+}
+
+// fields reads the lines from n on. They are read from a copy, to which the values then belong, unless they are long, or
+// those of the first request: for many clients that is the only one on a connection.
 func (r *Request) fields(text string, n int, as framing) Verdict {
 	rest, kept := text[n:], r.text[:0]
-	if end := strings.Index(rest, "\r\n\r\n"); end >= 0 && end <= maxRepeated {
+	if end := strings.Index(rest, "\r\n\r\n"); r.again && end >= 0 && end <= maxRepeated {
 		kept = append(kept, rest[:end+len("\r\n\r\n")]...)
 		rest = unsafe.String(&kept[0], len(kept)) //nolint:gosec // which is written when the next lines are read
 	}

@@ -100,12 +100,6 @@ func isPlain(c byte) bool {
 	return ' ' <= c && c <= '~' && c != '\\' && c != '<' && c != '>' && c != '&'
 }
 
-// isList tells what may be a batch.
-func isList(body []byte) bool {
-	body = bytes.TrimLeft(body, " \t\r\n")
-	return len(body) > 0 && body[0] == '['
-}
-
 // ReadFirst reads the first JSON value of a message; what follows is dropped. The error is the
 // text of the node's.
 func ReadFirst(message []byte) (Call, error) {
@@ -136,7 +130,7 @@ func callOf(f fields) (Call, error) {
 // some calls were read before.
 func Each(body []byte, f func(Call)) (batch bool, err error) {
 	all := gjson.Result{}
-	if isList(body) && jsontext.Valid(body) {
+	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("[")) && jsontext.Valid(body) {
 		all = gjson.Parse(unsafe.String(&body[0], len(body))) //nolint:gosec // which is not written meanwhile
 	}
 	if !all.IsArray() {

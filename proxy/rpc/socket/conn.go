@@ -41,7 +41,7 @@ type conn struct {
 	ctx        context.Context //nolint:containedctx // the connection's own
 	end        context.CancelFunc
 	subscriber *events.Subscriber
-	listener   Listener
+	listener   Listener       // nil: none
 	shown      int64          // block that the last answer was of, 0 for none; of what answers
 	works      sync.WaitGroup // what answers, writes and pings
 	pings      *time.Timer
@@ -69,7 +69,10 @@ func newConn(d *Handler, r *http.Request) *conn {
 
 // serve reads until the connection ends, and waits for all that it started.
 func (c *conn) serve(ws *websocket.Conn, below net.Conn) {
-	c.ws, c.below, c.listener = ws, below, c.handler.o.Listen(c.request)
+	c.ws, c.below = ws, below
+	if c.handler.o.Listen != nil {
+		c.listener = c.handler.o.Listen(c.request)
+	}
 	close(c.accepted)
 	ws.SetReadLimit(c.handler.o.Message)
 	c.works.Add(1) // the ping's, until it is stopped
@@ -92,7 +95,9 @@ func (c *conn) close() {
 	c.subscriber.Close()
 	_ = c.ws.CloseNow()
 	c.works.Wait()
-	c.listener.Close()
+	if c.listener != nil {
+		c.listener.Close()
+	}
 }
 
 // ping asks for a sign of life, and cuts a connection that gives none.

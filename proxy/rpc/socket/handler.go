@@ -9,16 +9,17 @@
 package socket
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/coder/websocket"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/tipcache/tipcache/upstream/events"
 )
@@ -43,18 +44,16 @@ const DefaultSubscriptions = 20
 
 // Options configure a Handler. The zero value of a field means its default.
 type Options struct {
-	Methods       Methods                  // required
-	Feed          *events.Feed             // required
-	Subscriptions int                      // of a connection; DefaultSubscriptions
-	Message       int64                    // largest message of a client, in bytes; 1,000,000
-	Ping          time.Duration            // between two pings; 27 s
-	Pong          time.Duration            // for the answer to one; 3 s
-	Write         time.Duration            // for a message to be taken; 10 s
-	Origin        func(*http.Request) bool // whether a page of that origin may connect; nil: any may
-	Registerer    prometheus.Registerer    // nil: no metrics
-
-	// Listen notes who is told of blocks; nil: nobody has to know.
-	Listen func(*http.Request) Listener
+	Methods       Methods                      // required
+	Feed          *events.Feed                 // required
+	Subscriptions int                          // of a connection; DefaultSubscriptions
+	Message       int64                        // largest message of a client, in bytes; 1,000,000
+	Ping          time.Duration                // between two pings; 27 s
+	Pong          time.Duration                // for the answer to one; 3 s
+	Write         time.Duration                // for a message to be taken; 10 s
+	Origin        func(*http.Request) bool     // whether a page of that origin may connect; nil: any may
+	Registerer    prometheus.Registerer        // nil: no metrics
+	Listen        func(*http.Request) Listener // notes who is told of blocks; nil: nothing has to know
 }
 
 // A Listener is a client that is told of blocks over a connection.
@@ -65,31 +64,12 @@ type Listener interface {
 }
 
 func (o Options) withDefaults() Options {
-	o.Subscriptions = or(o.Subscriptions, DefaultSubscriptions)
-	o.Message = or(o.Message, 1_000_000)
-	o.Ping = or(o.Ping, 27*time.Second)
-	o.Pong = or(o.Pong, 3*time.Second)
-	o.Write = or(o.Write, 10*time.Second)
-	if o.Origin == nil {
-		o.Origin = func(*http.Request) bool { return true }
-	}
-	if o.Listen == nil {
-		o.Listen = func(*http.Request) Listener { return deaf{} }
-	}
+	o.Subscriptions = cmp.Or(o.Subscriptions, DefaultSubscriptions)
+	o.Message = cmp.Or(o.Message, 1_000_000)
+	o.Ping = cmp.Or(o.Ping, 27*time.Second)
+	o.Pong = cmp.Or(o.Pong, 3*time.Second)
+	o.Write = cmp.Or(o.Write, 10*time.Second)
 	return o
-}
-
-type deaf struct{}
-
-func (deaf) Announce(int64) {}
-func (deaf) Close()         {}
-
-// or is v unless it is zero or less.
-func or[T int | int64 | time.Duration](v, fallback T) T {
-	if v > 0 {
-		return v
-	}
-	return fallback
 }
 
 // A Handler serves connections.
@@ -107,32 +87,31 @@ func New(o Options) *Handler {
 	d := &Handler{o: o.withDefaults(), open: map[*conn]struct{}{}}
 	promauto.With(o.Registerer).NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "tipcache_rpc_sockets", Help: "WebSocket connections that are open.",
-	}, func() float64 { return float64(d.count()) })
+	}, func() float64 {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return float64(len(d.open))
+	})
 	return d
-}
-
-func (d *Handler) count() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.open)
 }
 
 // ServeHTTP begins to serve a connection, which outlives the call: what the server
 // holds for a request would be most of what a connection takes.
 func (d *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	refuse := func(status int) { http.Error(w, http.StatusText(status), status) }
 	switch {
 	case !upgrades(r):
 		w.Header().Set("Sec-Websocket-Version", "13")
-		http.Error(w, http.StatusText(http.StatusBadRequest), http.StatusBadRequest)
+		refuse(http.StatusBadRequest)
 		return
-	case !d.o.Origin(r):
-		http.Error(w, http.StatusText(http.StatusForbidden), http.StatusForbidden)
+	case d.o.Origin != nil && !d.o.Origin(r):
+		refuse(http.StatusForbidden)
 		return
 	}
 	c := newConn(d, r)
 	if !d.enter(c) {
 		w.Header().Set("Retry-After", "1")
-		http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
+		refuse(http.StatusServiceUnavailable)
 		return
 	}
 	taken := &taker{ResponseWriter: w}
@@ -149,17 +128,8 @@ func (d *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // upgrades says whether a request asks for a WebSocket.
 func upgrades(r *http.Request) bool {
-	has := func(name, token string) bool {
-		for _, line := range r.Header[name] {
-			for word := range strings.SplitSeq(line, ",") {
-				if strings.EqualFold(strings.TrimSpace(word), token) {
-					return true
-				}
-			}
-		}
-		return false
-	}
-	return r.Method == http.MethodGet && has("Connection", "upgrade") && has("Upgrade", "websocket")
+	return r.Method == http.MethodGet && httpguts.HeaderValuesContainsToken(r.Header["Connection"], "upgrade") &&
+		httpguts.HeaderValuesContainsToken(r.Header["Upgrade"], "websocket")
 }
 
 func (d *Handler) enter(c *conn) bool {

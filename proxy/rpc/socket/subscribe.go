@@ -64,7 +64,9 @@ func (c *conn) tell() {
 			c.send(jsonrpc.AppendAnswer(nil, of.id, jsonrpc.Error(jsonrpc.ServerError, "subscription was canceled (reason: "+m.End.Error()+")")))
 			continue
 		}
-		c.listener.Announce(m.Event.Height)
+		if c.listener != nil {
+			c.listener.Announce(m.Event.Height)
+		}
 		c.frame(of.head, m.Event.Data())
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
@@ -73,18 +72,11 @@ func parseMetadata(raw json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(fields)
 }
 
-// maxText bounds each string of a description, in bytes. A contract says of
-// itself what it likes, megabytes too, and shares its page with others.
-const maxText = 4 << 10
-
-// bounded cuts the strings in a value, and makes numbers null that no client
-// could read.
+// bounded cuts the strings in a value, and makes numbers null that no client could read.
 func bounded(value any) any {
 	switch value := value.(type) {
 	case string:
-		if len(value) > maxText {
-			return strings.ToValidUTF8(value[:maxText], "") // half a character at its end goes, too
-		}
+		return collections.CutText(value)
 	case json.Number:
 		if _, err := value.Float64(); err != nil {
 			return nil
@@ -101,8 +93,7 @@ func bounded(value any) any {
 	return value
 }
 
-// refusal turns an answer other than 200 into an error. What the server says
-// is for the log.
+// refusal turns an answer other than 200 into an error. What the server says is for the log.
 func (s *httpStore) refusal(res *http.Response, body []byte) error {
 	var problem struct{ Title, Detail string }
 	_ = json.Unmarshal(body, &problem)                                                   // a body of another form tells nothing

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"net/url"
 	"strings"
@@ -16,12 +17,13 @@ import (
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
 // httpStore asks another server of the documented interface: Story's API v4 or
 // a tipcache. It is read-only and knows metadata, but no generation.
 type httpStore struct {
-	collections.ReadOnly
+	readOnly
 	endpoint string
 	key      string
 	secret   *strings.Replacer // hides the key, which a server may echo
@@ -29,8 +31,7 @@ type httpStore struct {
 	client   *http.Client
 }
 
-// Open makes the driver for a base URL such as https://host/api/v4. It sends no request
-// yet, and no error of it holds a password.
+// Open makes the driver for a base URL such as https://host/api/v4. No error holds a password.
 func Open(_ context.Context, base string, o collections.Options) (string, collections.Driver, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" {
@@ -52,7 +53,7 @@ func Open(_ context.Context, base string, o collections.Options) (string, collec
 		key:      o.APIKey,
 		secret:   upstream.NewRedactor(nil, o.APIKey),
 		maxBody:  o.MaxBody,
-		client:   upstream.NewClient(transport),
+		client:   upstream.NewClient(transport, nil),
 	}, nil
 }
 
@@ -163,3 +164,28 @@ func newListRequest(q collections.Query) (r listRequest) {
 	}
 	return r
 }
+
+// readOnly has the methods of a Driver that another server keeps to itself.
+type readOnly struct{}
+
+var errNotIndexed = collections.ErrNotIndexed
+
+func (readOnly) Load(context.Context, iter.Seq2[collections.Collection, error]) error {
+	return collections.ErrReadOnly
+}
+
+func (readOnly) Owners(context.Context, []ledger.Address, []ledger.Hash) (o ledger.Owners, err error) {
+	return o, errNotIndexed
+}
+func (readOnly) Beside(context.Context) (string, collections.Driver, error) {
+	return "", nil, errNotIndexed
+}
+func (readOnly) Trail(context.Context, ledger.Cursor) ([]ledger.Cursor, error) {
+	return nil, errNotIndexed
+}
+func (readOnly) Apply(context.Context, ledger.Cursor, ledger.Tally) error { return errNotIndexed }
+func (readOnly) StepBack(_ context.Context, _, _ ledger.Cursor) error     { return errNotIndexed }
+func (readOnly) Adopt(context.Context) error                              { return errNotIndexed }
+func (readOnly) DropBeside(context.Context) error                         { return errNotIndexed }
+func (readOnly) Lead(context.Context, func(context.Context) error) error  { return errNotIndexed }
+func (readOnly) Mark(context.Context) (m collections.Mark, err error)     { return m, errNotIndexed }

@@ -18,13 +18,11 @@ import (
 //	postgres://...        a PostgreSQL database (postgresql:// too)
 //	https://host/api/v4   a server of the same API (http:// too), read-only
 //
-// A PostgreSQL that is silent, or an API, does not keep Open from returning a
-// Store: it connects, and migrates, when it is first asked. What cannot heal
-// by itself is an error, a schema from the future (collections.ErrNewerSchema)
-// among it. Open waits for a server, or for locks of other processes, no longer
-// than Options.Timeout; making a database file, and migrating it, may take longer.
-// A migration of PostgreSQL that takes longer goes on in the background, and the
-// Store answers once it is done. Errors hold no credentials.
+// A PostgreSQL that is silent, or an API, does not keep Open from returning a Store: it connects,
+// and migrates, when it is first asked. What cannot heal by itself is an error, a schema from the
+// future (collections.ErrNewerSchema) among it. Open waits for a server, or for locks of other
+// processes, no longer than Options.Timeout, but for a database file that is made or migrated: a
+// migration of PostgreSQL that takes longer goes on in the background. Errors hold no credentials.
 func Open(ctx context.Context, url string, o collections.Options) (*collections.Store, error) {
 	d, err := driverOf(url)
 	if err != nil {
@@ -52,10 +50,9 @@ type driver struct {
 }
 
 var (
-	sqlite   = driver{sqlstore.OpenSQLite, sqlstore.MissingInSQLite}
 	postgres = driver{sqlstore.OpenPostgres, sqlstore.MissingInPostgres}
 	api      = driver{apistore.Open, apistore.Missing}
-	byScheme = map[string]driver{"sqlite": sqlite, "postgres": postgres, "postgresql": postgres, "http": api, "https": api}
+	byScheme = map[string]driver{"sqlite": {sqlstore.OpenSQLite, sqlstore.MissingInSQLite}, "postgres": postgres, "postgresql": postgres, "http": api, "https": api}
 )
 
 func driverOf(url string) (driver, error) {

@@ -2,9 +2,15 @@ package evm
 
 import (
 	"cmp"
+	"fmt"
+	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/tipcache/tipcache/upstream/jsontext"
 )
 
 // An Answer is that to one call of a batch.
@@ -13,8 +19,7 @@ type Answer struct {
 	Err    *Failure // the call was refused
 }
 
-// Text is a result that is a string. null, or none, is no answer: it does not
-// say that there is nothing.
+// Text is a result that is a string. null, or none, is no answer.
 func (a Answer) Text() (string, error) {
 	switch {
 	case a.Err != nil:
@@ -25,9 +30,11 @@ func (a Answer) Text() (string, error) {
 	return a.Result.Str, nil
 }
 
-// Results are those of the answers, or the error of the first call that was
-// refused.
-func Results(answers []Answer) ([]gjson.Result, error) {
+// Results are those of the answers, or their error, or that of the first call that was refused.
+func Results(answers []Answer, err error) ([]gjson.Result, error) {
+	if err != nil {
+		return nil, err
+	}
 	results := make([]gjson.Result, len(answers))
 	for i, a := range answers {
 		if a.Err != nil {
@@ -41,7 +48,7 @@ func Results(answers []Answer) ([]gjson.Result, error) {
 // sortAnswers finds the answer to each call of a batch, whatever their order. With
 // an error they are those before the first call that was not answered.
 func (c *client) sortAnswers(body string, calls int) ([]Answer, error) {
-	if !gjson.Valid(body) {
+	if !jsontext.ValidString(body) {
 		return nil, c.notJSON(body)
 	}
 	all := gjson.Parse(body)
@@ -82,8 +89,7 @@ func beforeError(answers []Answer) []Answer {
 	return answers
 }
 
-// single reads an answer that is an object: that to the only call, or the refusal
-// of a whole batch.
+// single reads an answer that is an object: to the only call, or the refusal of a whole batch.
 func (c *client) single(object gjson.Result, calls int) ([]Answer, error) {
 	id, read := c.readAnswer(object)
 	switch {
@@ -95,8 +101,7 @@ func (c *client) single(object gjson.Result, calls int) ([]Answer, error) {
 	return nil, Refusal("it answered none of %d calls: %s", calls, c.excerpt(object.Raw))
 }
 
-// readAnswer reads the answer to one call, in one pass: results are large. The
-// id is -1 if it is none of ours.
+// readAnswer reads the answer to one call in one pass. The id is -1 if it is none of ours.
 func (c *client) readAnswer(a gjson.Result) (id int64, read Answer) {
 	id = -1
 	a.ForEach(func(name, value gjson.Result) bool {
@@ -114,3 +119,16 @@ func (c *client) readAnswer(a gjson.Result) (id int64, read Answer) {
 	})
 	return id, read
 }
+
+// Quantity reads a number as JSON-RPC writes it: 0x and hex digits.
+func Quantity(s string) (int64, error) {
+	digits, ok := strings.CutPrefix(s, "0x")
+	n, err := strconv.ParseUint(digits, 16, 64)
+	if !ok || err != nil || n > math.MaxInt64 {
+		return 0, fmt.Errorf("%.30q is not a quantity", s)
+	}
+	return int64(n), nil
+}
+
+// Hex writes a number as JSON-RPC reads it.
+func Hex(n int64) string { return "0x" + strconv.FormatInt(n, 16) }

@@ -2,6 +2,7 @@ package evm
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/tipcache/tipcache/upstream"
@@ -13,6 +14,7 @@ func TestAnswersAreOneForEachCall(t *testing.T) {
 		"one twice and another none": `[{"id":0,"result":"0x1"},{"id":0,"result":"0x1"}]`,
 		"one twice":                  `[{"id":0,"result":"0x1"},{"id":1,"result":"0x1"},{"id":0,"result":"0x2"}]`,
 		"one":                        `[{"id":1,"result":"0x1"}]`,
+		"what no stack holds":        strings.Repeat("[", 16<<20),
 		"one of another":             `[{"id":0,"result":"0x1"},{"id":2,"result":"0x1"}]`,
 	} {
 		if _, err := c.sortAnswers(body, 2); err == nil {

@@ -93,8 +93,7 @@ type request struct {
 	Params  []any  `json:"params"`
 }
 
-// requests is the body for the calls: a batch, or the request itself where there
-// is one, for endpoints that know no batches.
+// requests is the body for the calls. One goes without a batch, which some endpoints do not know.
 func requests(calls []Call) any {
 	all := make([]request, len(calls))
 	for i, c := range calls {

@@ -9,8 +9,7 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// An Endpoint is one server, or a load balancer before several, and what was
-// learned of it.
+// An Endpoint is one server, or a load balancer before several, and what was learned of it.
 type Endpoint struct {
 	*client
 	name   string // its host: the rest of the URL may be a key
@@ -91,9 +90,8 @@ const (
 	windowBatch = 4  // calls that a window takes: the head, two blocks and the logs
 )
 
-// fewerCalls tries less than a window's calls at once, as less than one block was
-// not given in them. How many blocks are given is found out anew then. The caller
-// holds the mutex.
+// fewerCalls tries less than a window's calls at once, as less than one block was not given in
+// them, and finds out anew how many blocks are given. The caller holds the mutex.
 func (e *Endpoint) fewerCalls() bool {
 	e.batch.size = min(e.batch.size, windowBatch)
 	if !e.batch.refused() {
@@ -129,7 +127,7 @@ func (e *Endpoint) called(calls int, err error) (less bool) {
 	case f.Reason == Refused || e.batch.raised || calls > windowBatch:
 		e.batch.size = min(e.batch.size, int64(calls))
 		if less = e.batch.refused(); less {
-			e.failures = 0 // the conclusion is drawn: noteFailure needs new ones
+			e.failures = 0 // the conclusion is drawn: askLess needs new ones
 		}
 	}
 	return less && f.Reason == Refused
@@ -151,14 +149,11 @@ func (e *Endpoint) verify() {
 	e.verified, e.useful = time.Now(), false
 }
 
-// unverify has its chain id asked for again after a silence, once it has answered, or
-// after a while: if that alone were answered there would be no progress.
-func (e *Endpoint) unverify() {
+// troubled is why the endpoint gives no answers, and since when; nil while it does.
+func (e *Endpoint) troubled() (*Failure, time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.useful || time.Since(e.verified) > verifiedFor {
-		e.verified = time.Time{}
-	}
+	return e.trouble, e.since
 }
 
 // available returns until when the endpoint rests, or why it is not asked again.
@@ -166,19 +161,4 @@ func (e *Endpoint) available() (until time.Time, excluded error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.until, e.excluded
-}
-
-// exclude keeps the endpoint from being asked again.
-func (e *Endpoint) exclude(why error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.excluded = why
-}
-
-// Well notes an answer.
-func (e *Endpoint) Well() {
-	e.mu.Lock()
-	e.pause, e.refusals, e.failures, e.trouble, e.useful = 0, 0, 0, nil, true
-	e.mu.Unlock()
-	e.outage.End()
 }

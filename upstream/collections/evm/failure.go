@@ -31,8 +31,7 @@ func (r Reason) String() string {
 	return [...]string{"refused", "silent", "limited", "forbidden", "lagging", "other_chain", "inconsistent"}[r]
 }
 
-// A Failure is that of an endpoint. What the endpoint said is in it without any
-// part of its URL.
+// A Failure is that of an endpoint, with what it said, but no part of its URL.
 type Failure struct {
 	Reason Reason
 	After  time.Duration // of Limited: when to ask again, 0 unknown
@@ -59,14 +58,12 @@ func Lag(format string, args ...any) *Failure {
 	return &Failure{Reason: Lagging, err: fmt.Errorf(format, args...)}
 }
 
-// Contradiction is the failure of an endpoint whose answers do not fit together, or
-// do not fit what is known.
+// Contradiction is the failure of an endpoint whose answers do not fit each other, or what is known.
 func Contradiction(format string, args ...any) *Failure {
 	return &Failure{Reason: Inconsistent, err: fmt.Errorf(format, args...)}
 }
 
-// Doubting names the calls whose answers a contradiction is about. A Session keeps
-// the answers to all others.
+// Doubting names the calls whose answers are in doubt. A Session keeps all others.
 func (f *Failure) Doubting(calls ...Call) *Failure {
 	f.doubted = calls
 	return f
@@ -95,8 +92,7 @@ func (c *client) statusFailure(resp *http.Response, body string) *Failure {
 	return f
 }
 
-// notJSON is the failure of an answer that is none: half of one, or a page of a
-// server that is no execution client.
+// notJSON is the failure of half an answer, or of the page of no execution client.
 func (c *client) notJSON(body string) *Failure {
 	f := Refusal("its answer is not JSON: %s", c.excerpt(body))
 	f.permanent = !strings.HasPrefix(body, "[") && !strings.HasPrefix(body, "{")
@@ -127,8 +123,7 @@ func (c *client) callFailure(e gjson.Result) *Failure {
 // codeReverted is what JSON-RPC's error code is when a contract refuses a call.
 const codeReverted = 3
 
-// Reverted reports whether the contract failed, and not the endpoint. Older
-// clients say so in words only.
+// Reverted reports whether the contract failed, and not the endpoint. Older clients say so in words.
 func (f *Failure) Reverted() bool {
 	if f.Reason != Refused {
 		return false

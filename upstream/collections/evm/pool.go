@@ -51,17 +51,7 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-func newClient(o *Options) *http.Client {
-	return upstream.NewClient(&http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
-		ForceAttemptHTTP2:   true,
-		MaxIdleConnsPerHost: o.Parallel + 1,
-		IdleConnTimeout:     time.Minute,
-	})
-}
-
-// A Pool asks one endpoint, and the next when that one fails. It is safe for
-// concurrent use.
+// A Pool asks one endpoint, and the next when that fails. It is safe for concurrent use.
 type Pool struct {
 	o         Options
 	endpoints []*Endpoint
@@ -74,7 +64,12 @@ func NewPool(o Options) (*Pool, error) {
 		return nil, errors.New("endpoints and a chain id are required")
 	}
 	o = o.WithDefaults()
-	o.client = newClient(&o)
+	o.client = upstream.NewClient(&http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		ForceAttemptHTTP2:   true,
+		MaxIdleConnsPerHost: o.Parallel + 1,
+		IdleConnTimeout:     time.Minute,
+	}, nil)
 	p := &Pool{o: o}
 	for _, u := range o.Endpoints {
 		e, err := newEndpoint(u, &o)
@@ -95,15 +90,14 @@ func (p *Pool) Len() int { return len(p.endpoints) }
 // Window is how many blocks to ask the next endpoint for at once, and in each call.
 func (p *Pool) Window() (blocks, perCall int64) { return p.at(p.current.Load()).Window() }
 
-// Try lets the work be done with one endpoint after the other until it succeeds.
-// Errors that are no *Failure end it, as does ctx. ErrForbidden and ErrOtherChain
-// are those of a Pool that is not patient.
+// Try lets the work be done with one endpoint after the other until it succeeds. Other errors than
+// a *Failure end it, as does ctx, and for a Pool that is not patient ErrForbidden and
+// ErrOtherChain.
 func (p *Pool) Try(ctx context.Context, work func(*Session) error) error {
 	return p.TryOther(ctx, nil, work)
 }
 
-// TryOther is Try with another endpoint than one, where another is to be had at
-// present.
+// TryOther is Try with another endpoint than one, where another is to be had at present.
 func (p *Pool) TryOther(ctx context.Context, than *Endpoint, work func(*Session) error) error {
 	sessions := map[*Endpoint]*Session{}
 	for {
@@ -132,9 +126,8 @@ func (p *Pool) TryOther(ctx context.Context, than *Endpoint, work func(*Session)
 	}
 }
 
-// Trouble is why no endpoint has given an answer for so long: ErrOtherChain,
-// ErrForbidden or ErrUnreachable, whichever of them comes first. It is nil while one
-// does, whatever the answer.
+// Trouble is why no endpoint has given an answer for so long: ErrOtherChain, ErrForbidden or
+// ErrUnreachable, the first of them that one has. It is nil while one answers.
 func (p *Pool) Trouble(least time.Duration) error {
 	failures := map[error]error{}
 	for _, e := range p.endpoints {
@@ -154,8 +147,7 @@ func (p *Pool) Trouble(least time.Duration) error {
 	return cmp.Or(failures[ErrOtherChain], failures[ErrForbidden], failures[ErrUnreachable])
 }
 
-// pick returns the endpoint to ask, and waits while all of them rest. The one to
-// avoid is the last to be picked.
+// pick returns the endpoint to ask, the one to avoid last, and waits while all of them rest.
 func (p *Pool) pick(ctx context.Context, avoid *Endpoint) (*Endpoint, error) {
 	for {
 		first := p.current.Load()
@@ -215,32 +207,15 @@ func (p *Pool) verify(ctx context.Context, e *Endpoint) error {
 	return nil
 }
 
-// failed draws the consequence of the failure of work that began then: a rest, in
-// which another endpoint takes over.
+// failed has another endpoint take over from one whose work, which began then, failed.
 func (p *Pool) failed(e *Endpoint, f *Failure, began time.Time) {
 	p.o.Observe(f.Reason.String())
 	at := p.current.Load()
-	hopeless := e.noteTrouble(began, f)
-	switch {
-	case hopeless && !p.o.Patient:
-		e.exclude(fmt.Errorf("%s: %w", e.name, f))
-	case hopeless && !f.permanent:
-		e.rest(began, p.o.Pause, maxPause, excludedPause)
-	case f.Reason == Lagging || f.Reason == Inconsistent:
-		e.rest(began, p.o.Pause, maxLagPause, 0)
-	case f.Reason > Limited:
-		e.rest(began, p.o.Pause, maxPause, 0)
-	default:
-		if f.Reason == Silent {
-			e.unverify()
-		}
-		e.noteFailure(began, f.Reason)
-		e.rest(began, p.o.Pause, maxPause, f.After)
-	}
+	tell := e.failed(f, began, &p.o)
 	if p.at(at) == e {
 		p.current.CompareAndSwap(at, at+1)
 	}
-	if f.Reason != Lagging && e.worthLogging(f.Reason) {
+	if tell && f.Reason != Lagging {
 		e.outage.Begin(fmt.Errorf("%v: %w", f.Reason, f))
 	}
 	p.o.Logger.Debug("an endpoint fails", "endpoint", e.name, "reason", f.Reason.String(), "error", f)

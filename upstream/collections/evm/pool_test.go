@@ -55,7 +55,7 @@ func TestAnotherEndpointIsAskedWhereThereIsOne(t *testing.T) {
 		if asked() != other {
 			t.Error("the other one is not asked")
 		}
-		other.rest(time.Now(), time.Minute, time.Minute, 0)
+		other.until = time.Now().Add(time.Minute)
 		if asked() != only {
 			t.Error("another one that rests is waited for")
 		}
@@ -80,11 +80,11 @@ func TestTroubleIsToldWhenNoEndpointAnswersForLong(t *testing.T) {
 			p := newTestPool(t, Options{})
 			p.endpoints = append(p.endpoints, newTestPool(t, Options{}).endpoints...)
 			for i, f := range test.last {
-				p.endpoints[i].noteTrouble(time.Now(), silence)
+				p.endpoints[i].failed(silence, time.Now(), &p.o)
 				if f == nil {
 					p.endpoints[i].Well()
 				} else {
-					p.endpoints[i].noteTrouble(time.Now(), f)
+					p.endpoints[i].failed(f, time.Now(), &p.o)
 				}
 			}
 			time.Sleep(9 * time.Second)

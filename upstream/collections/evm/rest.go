@@ -1,9 +1,11 @@
 package evm
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
-// How long an endpoint that failed is not asked. The pause doubles with every
-// failure in a row.
+// How long an endpoint that failed is not asked: twice as long with every failure in a row.
 const (
 	maxPause      = 30 * time.Second
 	maxLagPause   = 2 * time.Second  // of one that answers, but has not got so far, or knows another chain
@@ -11,60 +13,65 @@ const (
 	excludedPause = time.Minute      // of one that wants other credentials or is of another chain, where that may change
 )
 
-// rest keeps the endpoint from being asked for a time that grows with every
-// failure in a row, from the least to the most, and for as long as it wishes. Of
-// failures that come together one counts: work that began before the last rest
-// ended was under way when that failure came, however much later it fails itself.
-func (e *Endpoint) rest(began time.Time, least, most, wished time.Duration) {
+const (
+	// How many failures in a row may be for too many calls at once. An endpoint that
+	// wants to be asked less often perhaps counts them.
+	maxLimited  = 2
+	maxFailures = 4
+
+	// How many failures in a row, which asking again does not help against, are
+	// believed: a refusal of what is asked may have to do with it.
+	maxRefusals = 6
+	maxExcluded = 3 // for Forbidden and OtherChain
+
+	// logAgain is how long failures for the same reason are not worth another word:
+	// a limit is hit several times a second.
+	logAgain = time.Minute
+)
+
+// failed draws the consequences of the failure of work that began then: a rest, less that
+// is asked at once, or the end where the pool is not patient and no answer will ever
+// come. Of failures that come together one counts: work that began before the last rest
+// ended was under way when that failure came, however much later it fails itself. It
+// reports whether the log is to be told.
+func (e *Endpoint) failed(f *Failure, began time.Time, o *Options) (tell bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	counts, most, wished := !began.Before(e.until), maxPause, time.Duration(0)
+	hopeless := e.noteTrouble(f, counts)
+	switch {
+	case hopeless && !o.Patient:
+		e.excluded = fmt.Errorf("%s: %w", e.name, f)
+	case hopeless && !f.permanent:
+		wished = excludedPause
+	case f.Reason == Lagging || f.Reason == Inconsistent:
+		most = maxLagPause
+	case f.Reason <= Limited:
+		wished = f.After
+		if f.Reason == Silent && (e.useful || time.Since(e.verified) > verifiedFor) {
+			e.verified = time.Time{} // but there would be no progress if that alone were answered
+		}
+		if counts {
+			e.askLess(f.Reason)
+		}
+	}
 	now := time.Now()
-	if !began.Before(e.until) {
-		e.pause = min(max(2*e.pause, least), max(most, least))
+	if counts {
+		e.pause = min(max(2*e.pause, o.Pause), max(most, o.Pause))
 		e.until = now.Add(e.pause)
 	}
 	if wish := now.Add(min(wished, maxWished)); wish.After(e.until) {
 		e.until = wish
 	}
+	if now.Sub(e.logged[f.Reason]) < logAgain {
+		return false
+	}
+	e.logged[f.Reason] = now
+	return true
 }
 
-// How many failures in a row may be for too many calls at once. An endpoint that
-// wants to be asked less often perhaps counts them.
-const (
-	maxLimited  = 2
-	maxFailures = 4
-)
-
-// noteFailure notes a failure, and tries fewer calls at once after some in a row.
-// Failures that come together count once, as for rest.
-func (e *Endpoint) noteFailure(began time.Time, why Reason) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if began.Before(e.until) {
-		return
-	}
-	if e.failures++; e.batch.raised && e.batch.size <= windowBatch {
-		e.batch.refused()
-	} else if e.failures >= maxFailures || why == Limited && e.failures >= maxLimited {
-		if !e.window.calls.refused() {
-			e.fewerCalls()
-		}
-	}
-}
-
-// How many failures in a row, which asking again does not help against, are
-// believed: a refusal of what is asked may have to do with it.
-const (
-	maxRefusals = 6
-	maxExcluded = 3 // for Forbidden and OtherChain
-)
-
-// noteTrouble notes why the endpoint does not answer, and reports whether it is to
-// be believed that it never will. Failures that come together count once, as for
-// rest.
-func (e *Endpoint) noteTrouble(began time.Time, f *Failure) (hopeless bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+// noteTrouble notes why the endpoint does not answer, and reports whether it never will.
+func (e *Endpoint) noteTrouble(f *Failure, counts bool) (hopeless bool) {
 	if f.Reason == Lagging || f.Reason == Inconsistent {
 		e.trouble = nil // it answers
 		return false
@@ -74,31 +81,27 @@ func (e *Endpoint) noteTrouble(began time.Time, f *Failure) (hopeless bool) {
 	}
 	e.trouble = f
 	excluded := f.Reason == Forbidden || f.Reason == OtherChain
-	if (excluded || f.permanent) && !began.Before(e.until) {
+	if (excluded || f.permanent) && counts {
 		e.refusals++
 	}
 	return excluded && e.refusals >= maxExcluded || f.permanent && e.refusals >= maxRefusals
 }
 
-// troubled is why the endpoint gives no answers, and since when; nil while it does.
-func (e *Endpoint) troubled() (*Failure, time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.trouble, e.since
+// askLess tries fewer calls at once after some failures in a row.
+func (e *Endpoint) askLess(why Reason) {
+	if e.failures++; e.batch.raised && e.batch.size <= windowBatch {
+		e.batch.refused()
+	} else if e.failures >= maxFailures || why == Limited && e.failures >= maxLimited {
+		if !e.window.calls.refused() {
+			e.fewerCalls()
+		}
+	}
 }
 
-// logAgain is how long failures for the same reason are not worth another word:
-// a limit is hit several times a second.
-const logAgain = time.Minute
-
-// worthLogging reports whether a failure for a reason is to be logged.
-func (e *Endpoint) worthLogging(why Reason) bool {
+// Well notes an answer.
+func (e *Endpoint) Well() {
 	e.mu.Lock()
-	defer e.mu.Unlock()
-	now := time.Now()
-	if last := e.logged[why]; !last.IsZero() && now.Sub(last) < logAgain {
-		return false
-	}
-	e.logged[why] = now
-	return true
+	e.pause, e.refusals, e.failures, e.trouble, e.useful = 0, 0, 0, nil, true
+	e.mu.Unlock()
+	e.outage.End()
 }

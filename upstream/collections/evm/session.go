@@ -9,9 +9,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// A Session is a piece of work at one endpoint. It keeps what was answered for when
-// the work is tried again there: each answer is progress, however many calls the
-// work takes and however seldom answers make sense.
+// A Session is a piece of work at one endpoint. It keeps what was answered for when the work is
+// tried again there: each answer is progress.
 type Session struct {
 	*Endpoint
 	kept    map[string]Answer // by call
@@ -24,9 +23,8 @@ func newSession(e *Endpoint) *Session {
 	return &Session{Endpoint: e, kept: map[string]Answer{}, head: -1}
 }
 
-// try does the work. Where all was answered, and yet is of no use, what is in doubt
-// is not kept: an endpoint before two servers of different chains would otherwise
-// have to give all answers from the same one.
+// try does the work. Where all was answered, and yet is of no use, what is in doubt is not kept:
+// not all answers of an endpoint before two servers need come from the same one.
 func (s *Session) try(work func(*Session) error) error {
 	s.lacking = false
 	err := work(s)
@@ -40,15 +38,12 @@ func (s *Session) try(work func(*Session) error) error {
 	return err
 }
 
-// AtHead makes calls of a server whose head is not below a block. Its head comes
-// in the same batch; one that is below is a Failure for Lagging. Of an endpoint
-// that takes few calls in a batch they are made in several, each with the head.
-// How many it takes is found out, for which each of the calls has to be such that
-// no server refuses it for what it asks.
+// AtHead makes calls of a server whose head is not below a block. Its head comes in the same batch,
+// or in each of several where the endpoint takes few calls; one that is below is a Failure for
+// Lagging. How many it takes is found out, so no server may refuse a call for what it asks.
 //
-// Of an endpoint that takes a single call (see Endpoint.Single) the head may come
-// from another server than the answers: calls have to be such that a server that
-// lags refuses them.
+// Of an endpoint that takes a single call (see Endpoint.Single) the head may come from another
+// server: a server that lags has to refuse the calls.
 func (s *Session) AtHead(ctx context.Context, block int64, calls ...Call) (head int64, answers []Answer, err error) {
 	return s.atHead(ctx, s.timeout, block, calls, s.called)
 }
@@ -68,8 +63,8 @@ func (s *Session) AtHeadOnce(ctx context.Context, block int64, calls ...Call) (h
 	return s.atHead(ctx, s.timeout, block, calls, func(int, error) bool { return false })
 }
 
-// atHead asks for what is not kept. conclude reports whether fewer calls are to be
-// tried after an error.
+// atHead asks for what is not kept. conclude reports whether fewer calls are to be tried after an
+// error.
 func (s *Session) atHead(ctx context.Context, timeout time.Duration, block int64, calls []Call, conclude func(calls int, err error) bool) (head int64, answers []Answer, err error) {
 	answers = make([]Answer, len(calls))
 	keys, left := make([]string, len(calls)), make([]int, 0, len(calls))

@@ -1,9 +1,8 @@
 package evm
 
-// window is how many blocks an endpoint is asked for at once: so many in one
-// call, in so many calls of one request. Calls share a request where the
-// endpoint gives few blocks in each: then the way there and back, and the
-// blocks' headers, are for all of them.
+// window is how many blocks an endpoint is asked for at once: so many in one call, in so many calls
+// of one request. Calls share a request, with its way and the blocks' headers, where the endpoint
+// gives few blocks in each.
 type window struct {
 	blocks adaptive // of one call
 	calls  adaptive // in one request
@@ -40,9 +39,8 @@ func (w *window) fits() {
 	}
 }
 
-// refused notes that so many blocks, at most the span, were not given, and
-// reports whether there is less to ask for: from now on the span is less than
-// that. Of what was asked for in several calls the calls are made fewer first.
+// refused notes that so many blocks, at most the span, were not given, and reports whether there is
+// less to ask for, below that from now on. Calls are made fewer first.
 func (w *window) refused(asked int64) bool {
 	if calls := (asked + w.blocks.size - 1) / w.blocks.size; calls > 1 {
 		w.calls.size = calls
@@ -54,11 +52,10 @@ func (w *window) refused(asked int64) bool {
 	return asked > 1 && w.blocks.refused()
 }
 
-// An adaptive finds out how much of something an endpoint gives. That depends on the
-// plan and on the logs there are, and each provider says it in its own words, so
-// it is tried out: half as much after every failure, twice as much after a
-// success. A size that never succeeded before it failed is a ceiling. It is
-// tried again after a run of successes below it, a longer one each time.
+// An adaptive finds out how much of something an endpoint gives, which each provider says in its
+// own words: half as much after every failure, twice as much after a success. A size that never
+// succeeded before it failed is a ceiling. It is tried again after a run of successes below it, a
+// longer one each time.
 type adaptive struct {
 	size, most int64
 	ceiling    int64 // 0: none

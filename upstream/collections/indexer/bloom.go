@@ -86,10 +86,9 @@ func (x *Indexer) question(ctx context.Context, b *blocks) error {
 	return nil
 }
 
-// logsOf reads the events of the block with a hash of another endpoint than one.
-// They are none where none of them takes a hash.
+// logsOf reads the events of the block with a hash of another endpoint; none if no hash is taken.
 func (x *Indexer) logsOf(ctx context.Context, than *evm.Endpoint, block int64, hash ledger.Hash) (events []Event, err error) {
-	refusals, logs := 0, getLogs(x.filterHash(hash.String()))
+	refusals, logs := 0, x.getLogsOf(hash)
 	err = x.within(ctx, than, func(e *evm.Session) error {
 		_, answers, err := e.AtHeadOnce(ctx, block, logs)
 		if err != nil {

@@ -7,7 +7,7 @@
 //     (start.go), and the head of the chain;
 //  2. fill.go cuts the blocks between them into windows, fetches a few of them
 //     ahead, and checks that each continues the one before by its parent hash;
-//     windows that come while others are taken over are joined (gather.go);
+//     windows that come while others are taken over are joined;
 //  3. fetch.go asks an endpoint for a window: its head, the logs and the window's
 //     first and last block in one batch, cut smaller where the endpoint refuses, of
 //     another endpoint where it fails (package evm). At the head of the chain each

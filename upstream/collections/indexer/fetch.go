@@ -50,10 +50,8 @@ func (x *Indexer) fetch(ctx context.Context, t task, parts chan<- *blocks) error
 		if err != nil {
 			return err
 		}
-		select {
-		case parts <- part:
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := send(ctx, parts, part); err != nil {
+			return err
 		}
 		t.from, t.parent = part.to+1, part.last.Hash
 	}
@@ -77,8 +75,7 @@ func (x *Indexer) fetchPart(ctx context.Context, t task) (part *blocks, err erro
 				}
 				return err
 			}
-			// Providers say "too much" in many words and codes, so any failure may
-			// mean it, except failures that say otherwise.
+			// Providers say "too much" in many words and codes: most failures may mean it.
 			if f.Reason != evm.Refused && f.Reason != evm.Silent {
 				return err
 			}
@@ -102,9 +99,8 @@ func (x *Indexer) fetchPart(ctx context.Context, t task) (part *blocks, err erro
 // same answer. One that gives a wrong one every second time does so seldom.
 const maxContradictions = 8
 
-// within has endpoints do a piece of work as TryOther does, and gives up where they
-// go on contradicting what is known, or lag for long: what they are asked for may
-// follow from a wrong answer itself.
+// within has endpoints do a piece of work as TryOther does, and gives up where they go on
+// contradicting, or lag for long: what is asked for may follow from a wrong answer.
 func (x *Indexer) within(ctx context.Context, than *evm.Endpoint, work func(*evm.Session) error) error {
 	began, contradictions := time.Now(), map[string]int{} // by the answer in doubt
 	return x.pool.TryOther(ctx, than, func(e *evm.Session) error {
@@ -122,9 +118,8 @@ func (x *Indexer) within(ctx context.Context, than *evm.Endpoint, work func(*evm
 	})
 }
 
-// request asks an endpoint for a span, in calls of so many blocks. An endpoint
-// that has not got so far answers with no logs, which is no answer: AtHead sees to
-// that.
+// request asks an endpoint for a span, in calls of so many blocks. AtHead sees to it that the
+// endpoint has got so far: it would answer with no logs.
 func (x *Indexer) request(ctx context.Context, e *evm.Session, t task, perCall int64) (*blocks, error) {
 	if e.Single() {
 		return x.requestSingly(ctx, e, t)
@@ -138,7 +133,7 @@ func (x *Indexer) request(ctx context.Context, e *evm.Session, t task, perCall i
 	}
 	var logs []evm.Call
 	for _, part := range parts {
-		logs = append(logs, getLogs(x.filter(part)))
+		logs = append(logs, x.getLogs(part))
 	}
 	_, answers, err := e.AtHeadOnce(ctx, t.to, append(getHeaders(numbers), logs...)...)
 	switch {
@@ -150,10 +145,9 @@ func (x *Indexer) request(ctx context.Context, e *evm.Session, t task, perCall i
 	return x.readBlocks(e.Endpoint, t, parts, numbers, logs, answers)
 }
 
-// readBlocks reads the headers of blocks, and behind them the logs of parts that
-// follow one another.
+// readBlocks reads the headers of blocks, and the logs of consecutive parts behind them.
 func (x *Indexer) readBlocks(e *evm.Endpoint, t task, parts []span, numbers []int64, logs []evm.Call, answers []evm.Answer) (*blocks, error) {
-	results, err := evm.Results(answers)
+	results, err := evm.Results(answers, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -179,27 +173,23 @@ func (x *Indexer) readBlocks(e *evm.Endpoint, t task, parts []span, numbers []in
 // at the most, where it cannot be asked for logs and for its head at once.
 const safeDepth = 256
 
-// requestSingly asks an endpoint that takes one call at once. Logs of the newest
-// blocks are asked for by the hash of each block, which a server that does not
-// have it refuses; those of older ones by their numbers.
+// requestSingly asks an endpoint that takes one call at once. Logs of the newest blocks are asked
+// for by the hash of each block, which a server that lags refuses; older ones by their numbers.
 func (x *Indexer) requestSingly(ctx context.Context, e *evm.Session, t task) (*blocks, error) {
 	head, answers, err := e.AtHead(ctx, t.to, getHeader(t.from))
-	if err != nil {
-		return nil, err
-	}
-	first, err := evm.Results(answers)
+	first, err := evm.Results(answers, err)
 	if err != nil {
 		return nil, err
 	}
 	s := span{t.from, max(t.from, min(t.to, head-safeDepth))}
-	numbers, logs := []int64{s.from, s.to}, getLogs(x.filter(s))
+	numbers, logs := []int64{s.from, s.to}, x.getLogs(s)
 	calls := []evm.Call{getHeader(s.to), logs}
 	if s.from == s.to {
 		headers, err := readHeaders(t.parent, numbers[:1], first)
 		if err != nil {
 			return nil, err
 		}
-		logs = getLogs(x.filterHash(headers[s.from].hash.String()))
+		logs = x.getLogsOf(headers[s.from].hash)
 		numbers, calls = numbers[:1], []evm.Call{logs}
 	}
 	_, more, err := e.AtHeadOnce(ctx, t.to, calls...)
@@ -209,23 +199,19 @@ func (x *Indexer) requestSingly(ctx context.Context, e *evm.Session, t task) (*b
 	return x.readBlocks(e.Endpoint, t, []span{s}, numbers, []evm.Call{logs}, append(answers, more...))
 }
 
-func getLogs(filter map[string]any) evm.Call {
-	return evm.Call{Method: "eth_getLogs", Params: []any{filter}}
+// getLogs asks for the logs of a span.
+func (x *Indexer) getLogs(s span) evm.Call {
+	return x.logsCall(map[string]any{"fromBlock": evm.Hex(s.from), "toBlock": evm.Hex(s.to)})
 }
 
-// filter is the argument of eth_getLogs for a span.
-func (x *Indexer) filter(s span) map[string]any {
-	return x.filterWith(map[string]any{"fromBlock": evm.Hex(s.from), "toBlock": evm.Hex(s.to)})
+// getLogsOf asks for those of the block with a hash.
+func (x *Indexer) getLogsOf(block ledger.Hash) evm.Call {
+	return x.logsCall(map[string]any{"blockHash": block.String()})
 }
 
-// filterHash is that for the block with a hash.
-func (x *Indexer) filterHash(hash string) map[string]any {
-	return x.filterWith(map[string]any{"blockHash": hash})
-}
-
-func (x *Indexer) filterWith(filter map[string]any) map[string]any {
+func (x *Indexer) logsCall(filter map[string]any) evm.Call {
 	filter["address"], filter["topics"] = x.o.Network.contracts(), [][]string{topics}
-	return filter
+	return evm.Call{Method: "eth_getLogs", Params: []any{filter}}
 }
 
 // readEvents appends the events of the logs of a span.

@@ -10,23 +10,19 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// A fetching is a window under way. Its parts come in order; the channel is
-// closed after the last one, or when the fetch failed.
+// A fetching is a window under way, by its parts in order. The channel is closed at the end.
 type fetching struct {
 	span
 	parts chan *blocks
 }
 
-// followed is how many blocks at the head are read whole: the indexer follows the
-// chain, and does not catch up with it.
+// followed is how many blocks at the head are read whole: the indexer follows the chain then.
 const followed = 16
 
-// maxParts is how far the fetch of a window may run ahead when the endpoint only
-// gives small parts.
+// maxParts is how far the fetch of a window may run ahead where its parts are small.
 const maxParts = 64
 
-// fill takes the store from its cursor through a span: windows are fetched
-// ahead, a bounded number at once, and taken over in order.
+// fill takes the store through a span: windows are fetched ahead, and taken over in order.
 func (x *Indexer) fill(ctx context.Context, cursor ledger.Cursor, s span) error {
 	all := task{span: s, parent: cursor.Hash, whole: s.blocks() <= followed}
 	group, ctx := errgroup.WithContext(ctx)
@@ -54,10 +50,8 @@ func (x *Indexer) fetchAhead(ctx context.Context, group *errgroup.Group, t task,
 		size, _ := x.pool.Window()
 		w := fetching{span{t.from, min(t.to, t.from+size-1)}, make(chan *blocks, maxParts)}
 		part := task{w.span, t.parent, t.whole}
-		select {
-		case windows <- w:
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := send(ctx, windows, w); err != nil {
+			return err
 		}
 		group.Go(func() error {
 			defer close(w.parts)
@@ -92,9 +86,8 @@ func (x *Indexer) apply(ctx context.Context, cursor ledger.Cursor, b *blocks) (e
 	return nil
 }
 
-// confirm has the hash of the last block said again, by another endpoint where there
-// is one: there is no way back over what counts something. One that does not have the
-// block that the store is at has no say.
+// confirm has the hash of the last block said again, by another endpoint where there is one, which
+// has the block that the store is at: there is no way back over what counts something.
 func (x *Indexer) confirm(ctx context.Context, cursor ledger.Cursor, b *blocks) error {
 	numbers := []int64{b.to}
 	if cursor.Chain != 0 {
@@ -102,10 +95,7 @@ func (x *Indexer) confirm(ctx context.Context, cursor ledger.Cursor, b *blocks) 
 	}
 	return x.within(ctx, b.source, func(e *evm.Session) error {
 		_, answers, err := e.Poll(ctx, b.to, getHeaders(numbers)...)
-		if err != nil {
-			return err
-		}
-		results, err := evm.Results(answers)
+		results, err := evm.Results(answers, err)
 		if err != nil {
 			return err
 		}
@@ -127,4 +117,77 @@ func (x *Indexer) confirm(ctx context.Context, cursor ledger.Cursor, b *blocks) 
 func diverged(at ledger.Cursor, now ledger.Hash) error {
 	return fmt.Errorf("%w: block %d of chain %d was %v and is now %v; nothing was changed. A chain that began anew needs a store of its own, or tipcache index --rebuild",
 		ErrDiverged, at.Block, at.Chain, at.Hash, now)
+}
+
+// maxGathered is how many events are taken over at once, unless a single part has more.
+const maxGathered = 50_000
+
+// inOrder hands on the parts of windows, one window after the other. It ends
+// with the windows, or after a part that is missing: its fetch tells why.
+func inOrder(ctx context.Context, windows <-chan fetching, parts chan<- *blocks) error {
+	defer close(parts)
+	for w := range windows {
+		at := w.from - 1
+		for b := range w.parts {
+			if err := send(ctx, parts, b); err != nil {
+				return err
+			}
+			at = b.to
+		}
+		if at != w.to {
+			return nil
+		}
+	}
+	return nil
+}
+
+// gather joins parts that come while others are taken over: a transaction, and the row of a
+// collection that changes in each, is then written once for all of them.
+func gather(ctx context.Context, parts <-chan *blocks, gathered chan<- *blocks) error {
+	defer close(gathered)
+	var pending *blocks
+	for {
+		ready := gathered
+		if pending == nil {
+			ready = nil
+		}
+		select {
+		case b, more := <-parts:
+			if more && pending.join(b) {
+				continue
+			}
+			if pending != nil {
+				if err := send(ctx, gathered, pending); err != nil {
+					return err
+				}
+			}
+			if pending = b; !more {
+				return nil
+			}
+		case ready <- pending:
+			pending = nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// join appends the blocks that follow, and reports whether it did: not if they
+// are too many together, or do not continue these, which is for apply to say.
+func (b *blocks) join(next *blocks) bool {
+	if b == nil || len(b.events)+len(next.events) > maxGathered || next.parent != b.last.Hash {
+		return false
+	}
+	b.to, b.last, b.source = next.to, next.last, next.source
+	b.events = append(b.events, next.events...)
+	return true
+}
+
+func send[T any](ctx context.Context, to chan<- T, what T) error {
+	select {
+	case to <- what:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }

@@ -77,9 +77,8 @@ func readHeaders(parent ledger.Hash, numbers []int64, results []gjson.Result) (m
 	return headers, nil
 }
 
-// agree checks that the logs say of each block the hash that its header has, or
-// the same one as far as no header is known. In doubt is the call that is told for a
-// block.
+// agree checks that the logs say of each block the hash that its header has, or all the same one
+// where no header is known. In doubt is the call that is told for a block.
 func (b *blocks) agree(doubted func(block int64) evm.Call) error {
 	var first *evm.Failure
 	var calls []evm.Call
@@ -102,8 +101,7 @@ func (b *blocks) agree(doubted func(block int64) evm.Call) error {
 	return first.Doubting(calls...)
 }
 
-// date gives each event its block's time. Newer clients say it in the log; of
-// others the blocks that have logs are asked for.
+// date gives each event its block's time. Older clients do not say it in the log.
 func (x *Indexer) date(ctx context.Context, b *blocks) error {
 	var missing []int64
 	for i := range b.events {
@@ -129,10 +127,7 @@ func (x *Indexer) date(ctx context.Context, b *blocks) error {
 func (x *Indexer) readTimes(ctx context.Context, b *blocks, numbers []int64) error {
 	return x.within(ctx, nil, func(s *evm.Session) error {
 		_, answers, err := s.AtHead(ctx, b.to, getHeaders(numbers)...)
-		if err != nil {
-			return err
-		}
-		results, err := evm.Results(answers)
+		results, err := evm.Results(answers, err)
 		if err != nil {
 			return err
 		}

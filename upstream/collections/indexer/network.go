@@ -3,6 +3,7 @@ package indexer
 import (
 	"encoding/hex"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
@@ -12,23 +13,44 @@ import (
 // register under a contract of their own, which therefore is a collection like
 // any other.
 type Network struct {
-	ChainID   int64          // the execution layer's
-	Registry  ledger.Address // IPAssetRegistry
-	Licensing ledger.Address // LicensingModule
-	Disputes  ledger.Address // DisputeModule
+	Name    string // in metadata: the chain id where the network is not public
+	ChainID int64  // the execution layer's
+	ledger.Contracts
 }
 
-// Networks are the public ones, by name. The contracts are proxies and have the
-// same addresses on both.
+// ParseNetwork reads the name of a public network, story or aeneid, or chain id and
+// contracts of another, in the order of ledger.Contracts.
+func ParseNetwork(items ...string) (n Network, err error) {
+	if len(items) == 1 {
+		if public, ok := Networks()[items[0]]; ok {
+			return public, nil
+		}
+		return n, fmt.Errorf("%q is neither story nor aeneid; another network is a list: chain id, and addresses of IPAssetRegistry, LicensingModule and DisputeModule", items[0])
+	}
+	addresses := []*ledger.Address{&n.Registry, &n.Licensing, &n.Disputes}
+	if len(items) != 1+len(addresses) {
+		return n, fmt.Errorf("%d items in place of 4: chain id, and addresses of IPAssetRegistry, LicensingModule and DisputeModule", len(items))
+	}
+	if n.ChainID, err = strconv.ParseInt(items[0], 0, 64); err != nil || n.ChainID <= 0 {
+		return n, fmt.Errorf("%q is not the chain id of a network", items[0])
+	}
+	n.Name = strconv.FormatInt(n.ChainID, 10)
+	for i, a := range addresses {
+		if *a, err = ParseAddress(items[1+i]); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// Networks are the public ones, by name. Their contracts are proxies at the same addresses.
 func Networks() map[string]Network {
-	contracts := Network{
+	contracts := ledger.Contracts{
 		Registry:  mustAddress("0x77319B4031e6eF1250907aa00018B8B1c67a244b"),
 		Licensing: mustAddress("0x04fbd8a2e56dd85CFD5500A4A4DfA955B9f1dE6f"),
 		Disputes:  mustAddress("0x9b7A9c70AFF961C799110954fc06F3093aeb94C5"),
 	}
-	story, aeneid := contracts, contracts
-	story.ChainID, aeneid.ChainID = 1514, 1315
-	return map[string]Network{"story": story, "aeneid": aeneid}
+	return map[string]Network{"story": {"story-mainnet", 1514, contracts}, "aeneid": {"story-aeneid", 1315, contracts}}
 }
 
 // contracts are those of the network, by index.
@@ -45,20 +67,16 @@ func (n *Network) filled(c ledger.Cursor) error {
 		return nil
 	case c.Chain != n.ChainID:
 		return fmt.Errorf("%w: the store holds chain id %d, the network's is %d", ErrOtherChain, c.Chain, n.ChainID)
-	case c.Contracts != ledger.Contracts{} && c.Contracts != n.counted():
+	case c.Contracts != ledger.Contracts{} && c.Contracts != n.Contracts:
 		return fmt.Errorf("%w: the store was filled from the contracts %v, the network's are %v; others need a store of their own",
-			ErrOtherChain, c.Contracts, n.counted())
+			ErrOtherChain, c.Contracts, n.Contracts)
 	}
 	return nil
 }
 
-func (n *Network) counted() ledger.Contracts {
-	return ledger.Contracts{Registry: n.Registry, Licensing: n.Licensing, Disputes: n.Disputes}
-}
-
 // cursor is that of a store that has counted a block and all before it.
 func (n *Network) cursor(block int64, h header) ledger.Cursor {
-	return ledger.Cursor{Chain: n.ChainID, Block: block, Hash: h.hash, Time: h.time, Contracts: n.counted()}
+	return ledger.Cursor{Chain: n.ChainID, Block: block, Hash: h.hash, Time: h.time, Contracts: n.Contracts}
 }
 
 // ParseAddress reads 0x and 40 hex digits of any case.
@@ -69,8 +87,7 @@ func ParseAddress(s string) (a ledger.Address, err error) {
 	return a, nil
 }
 
-// readHex reads 0x and twice as many digits as there are bytes, and reports whether
-// the text is that.
+// readHex reads 0x and twice as many digits as there are bytes, if the text is that.
 func readHex(to []byte, s string) bool {
 	digits, ok := strings.CutPrefix(s, "0x")
 	if !ok || len(digits) != 2*len(to) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -21,14 +20,13 @@ type Store interface {
 	Cursor(ctx context.Context) (ledger.Cursor, error)
 	// Owners returns those of the ids that the store knows.
 	Owners(ctx context.Context, ips []ledger.Address, disputes []ledger.Hash) (ledger.Owners, error)
-	// Trail returns the cursors from which the store came to one, the latest
-	// first, as far as nothing was counted since.
+	// Trail returns the cursors before one, the latest first, as far as nothing was counted since.
 	Trail(ctx context.Context, from ledger.Cursor) ([]ledger.Cursor, error)
 	// StepBack moves the cursor back to one of its trail. It fails like Apply.
 	StepBack(ctx context.Context, from, to ledger.Cursor) error
-	// Apply takes over a tally in one transaction. It fails with
-	// ledger.ErrCursorMoved when the store's cursor is not prev, having
-	// changed nothing. Any other error leaves open whether it was taken over.
+	// Apply takes over a tally in one transaction. It fails with ledger.ErrCursorMoved,
+	// having changed nothing, when the cursor is not prev. Any other error leaves open
+	// whether it was taken over.
 	Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error
 }
 
@@ -66,16 +64,6 @@ type Options struct {
 	Logger     *slog.Logger          // nil discards
 	Tracing    trace.TracerProvider  // nil: no traces
 	Registerer prometheus.Registerer // nil measures nothing
-}
-
-func (o Options) normal() (Options, error) {
-	if len(o.Endpoints) == 0 || o.Store == nil {
-		return o, errors.New("indexer: Endpoints and Store are required")
-	}
-	if o.Network.ChainID <= 0 {
-		return o, fmt.Errorf("indexer: %d is no chain id", o.Network.ChainID)
-	}
-	return o.WithDefaults(), nil
 }
 
 // WithDefaults fills in what was left zero.

@@ -19,8 +19,7 @@ const (
 	disputesSelector = "0x564a565d" // DisputeModule.disputes(uint256) returns a dispute, its targetIpId first
 )
 
-// findIPs finds the owners of IPs: in the store, or else by asking the IP accounts
-// for their token's contract.
+// findIPs finds the owners of IPs: in the store, or else by the IP accounts' tokens.
 func (x *Indexer) findIPs(ctx context.Context, c *count, ips []ledger.Address, head int64) error {
 	if ips = c.ips.takeUnknown(ips); len(ips) == 0 {
 		return nil
@@ -47,8 +46,7 @@ func (x *Indexer) findIPs(ctx context.Context, c *count, ips []ledger.Address, h
 	return nil
 }
 
-// findDisputes finds the owners of disputes: in the store, or else by asking the
-// dispute module for their targets, whose owners are then theirs.
+// findDisputes finds the owners of disputes: in the store, or else by their targets' owners.
 func (x *Indexer) findDisputes(ctx context.Context, c *count, ids []ledger.Hash, head int64) error {
 	if len(ids) == 0 {
 		return nil
@@ -85,12 +83,10 @@ type ethCall struct {
 	Data string `json:"data"`
 }
 
-// callWords calls contracts and returns of each the word with the index, an
-// address. It is zero where there is no contract or it refuses. The state asked
-// for is the newest, which no client has pruned, of an endpoint that has come
-// at least as far as head: what is asked for never changes once it is there. What
-// is learned stays for good, so that all is asked again, of another endpoint where
-// there is one, until it is certain.
+// callWords calls contracts and returns of each the word with the index, an address; zero where
+// there is no contract or it refuses. The state asked for is the newest, which no client has
+// pruned, of an endpoint that has come as far as head. What is learned stays for good, so all is
+// asked again, of another endpoint where there is one, until it is certain.
 func (x *Indexer) callWords(ctx context.Context, calls []ethCall, index int, head int64) ([]ledger.Address, error) {
 	words, told, left := make([]ledger.Address, len(calls)), make([][]ledger.Address, len(calls)), make([]int, len(calls))
 	for i := range left {
@@ -130,8 +126,7 @@ func certain(told []ledger.Address) bool {
 	return len(told) >= 4 && !slices.ContainsFunc(told, func(a ledger.Address) bool { return a != ledger.Address{} })
 }
 
-// words are those of callWords by endpoints other than one, where others are to be
-// had, and the last of these.
+// words are those of callWords by endpoints other than one, and the last of these.
 func (x *Indexer) words(ctx context.Context, than *evm.Endpoint, calls []ethCall, index int, head int64) (words []ledger.Address, by *evm.Endpoint, err error) {
 	for some := range slices.Chunk(calls, callsAtOnce) {
 		err := x.pool.TryOther(ctx, than, func(s *evm.Session) error {
@@ -188,8 +183,8 @@ func readWord(a evm.Answer, index int) (word ledger.Address, err error) {
 	if len(data) < (index+1)*wordDigits {
 		return word, nil
 	}
-	if word, err := addressWord(data[index*wordDigits : (index+1)*wordDigits]); err == nil {
-		return word, nil
+	if word, err = addressWord(data[index*wordDigits : (index+1)*wordDigits]); err != nil {
+		return ledger.Address{}, nil //nolint:nilerr // it is no address
 	}
-	return word, nil // it is no address
+	return word, nil
 }

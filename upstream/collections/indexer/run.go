@@ -8,13 +8,16 @@ import (
 	"log/slog"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections/evm"
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// An Indexer fills one store. Any number of them may work for the same store,
-// though one at a time is enough.
+// An Indexer fills one store. Several may work for the same store, though one is enough.
 type Indexer struct {
 	o       Options
 	log     *slog.Logger
@@ -25,11 +28,12 @@ type Indexer struct {
 
 // New checks the options and sends no request yet.
 func New(o Options) (*Indexer, error) {
-	o, err := o.normal()
-	if err != nil {
-		return nil, err
+	if o.Store == nil {
+		return nil, errors.New("indexer: a Store is required")
 	}
+	o = o.WithDefaults()
 	x := &Indexer{o: o, log: o.Logger}
+	var err error
 	if x.pool, err = evm.NewPool(evm.Options{
 		Endpoints: o.Endpoints, ChainID: o.Network.ChainID, Window: o.Window, Parallel: o.Ahead, Timeout: o.Timeout,
 		MaxBody: o.MaxBody, Pause: o.Pause, Patient: o.Follow, Logger: o.Logger,
@@ -46,11 +50,10 @@ func New(o Options) (*Indexer, error) {
 // maxRetry is the longest pause after a failure.
 const maxRetry = 15 * time.Second
 
-// Run fills the store up to the head of the chain, and with Follow goes on until
-// ctx ends, which then is the error. Endpoints that fail or lag are waited for, as
-// is a store that is busy. ErrOtherChain of a store that was filled from elsewhere
-// ends it. All other errors are tried again with Follow. Without, they end it, though
-// endpoints that contradict the store or each other are asked again for Doubt first.
+// Run fills the store up to the head of the chain, and with Follow goes on until ctx ends, which
+// then is the error. Endpoints that fail or lag are waited for, as is a store that is busy. Other
+// errors end it without Follow, those of endpoints that contradict the store or each other after
+// Doubt; with Follow only ErrOtherChain of a store that was filled from elsewhere does.
 func (x *Indexer) Run(ctx context.Context) error {
 	defer x.pool.Close()
 	x.status.change(func(s *Status) { *s = Status{Running: true} })
@@ -71,14 +74,14 @@ func (x *Indexer) Run(ctx context.Context) error {
 			x.status.change(func(s *Status) { s.Err, s.Ended = err, true })
 			return fmt.Errorf("index: %w", err)
 		case err != nil:
-			x.halt(err)
+			x.tell(err)
 			if err := upstream.Sleep(ctx, retry); err != nil {
 				return err
 			}
 			retry = min(2*retry, maxRetry)
 			continue
 		}
-		x.resume()
+		x.tell(nil)
 		if !caughtUp {
 			continue
 		}
@@ -141,9 +144,9 @@ func (x *Indexer) advance(ctx context.Context) (caughtUp bool, err error) {
 	return false, x.fill(ctx, cursor, next)
 }
 
-// head asks for the newest block, which is not below the store's. An endpoint
-// that is has not caught up after a restart or a restored snapshot, and is waited
-// for: that its chain is another one shows when it gets to the store's block.
+// head asks for the newest block. An endpoint whose is below the store's has not caught up after a
+// restart, and is waited for: that its chain is another one shows when it gets to the store's
+// block.
 func (x *Indexer) head(ctx context.Context, cursor ledger.Cursor) (head int64, err error) {
 	var calls []evm.Call
 	if cursor.Chain != 0 {
@@ -154,7 +157,7 @@ func (x *Indexer) head(ctx context.Context, cursor ledger.Cursor) (head int64, e
 		var answers []evm.Answer
 		head, answers, err = e.Poll(ctx, cursor.Block, calls...)
 		if f, ok := errors.AsType[*evm.Failure](err); ok && f.Reason == evm.Lagging && time.Since(began) > x.o.Grace {
-			x.halt(fmt.Errorf("%w: the store is at block %d and waits for %s: %w", errLagging, cursor.Block, e.Name(), f))
+			x.tell(fmt.Errorf("%w: the store is at block %d and waits for %s: %w", errLagging, cursor.Block, e.Name(), f))
 		}
 		if err != nil || cursor.Chain == 0 {
 			return err
@@ -202,4 +205,21 @@ func (x *Indexer) stepBack(ctx context.Context, cursor ledger.Cursor, why error)
 	}
 	x.log.Warn("the store steps back over blocks in which nothing was counted: their hashes are others", "from", cursor.Block, "to", numbers[to])
 	return x.o.Store.StepBack(ctx, cursor, trail[to])
+}
+
+// startTrace begins a trace: windows are fetched ahead and written together.
+func (x *Indexer) startTrace(ctx context.Context, name string, s span) (context.Context, trace.Span) {
+	if x.o.Tracing == nil {
+		return ctx, noop.Span{}
+	}
+	return x.o.Tracing.Tracer("tipcache/indexer").Start(ctx, name,
+		trace.WithAttributes(attribute.Int64("tipcache.from", s.from), attribute.Int64("tipcache.to", s.to)))
+}
+
+// endTrace says what came of it; b is nil when nothing did.
+func endTrace(span trace.Span, b *blocks, err error) {
+	if b != nil && span.IsRecording() {
+		span.SetAttributes(attribute.Int64("tipcache.to", b.to), attribute.Int("tipcache.events", len(b.events)))
+	}
+	upstream.EndSpan(span, err)
 }

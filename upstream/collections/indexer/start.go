@@ -10,11 +10,9 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// start is the first block to read for a store without a cursor: the one in
-// which the first of the contracts appears. It takes as many requests as the
-// number of the head has binary digits, and one more for each block that is told to
-// have none. Of an endpoint that keeps no state of old blocks it is found out as far
-// as that goes: logs are kept longer, and blocks without any are read quickly.
+// start is the first block to read for a store without a cursor, in which the first of the
+// contracts appears. It takes as many requests as the number of the head has binary digits. Of an
+// endpoint that keeps no state of old blocks it is found as far as that goes: logs are kept longer.
 func (x *Indexer) start(ctx context.Context, head int64) (int64, error) {
 	if err := x.checkContracts(ctx, head); err != nil {
 		return 0, err
@@ -41,8 +39,7 @@ func (x *Indexer) start(ctx context.Context, head int64) (int64, error) {
 	return first, nil
 }
 
-// search returns the first block up to one at which a contract is. With errNoState
-// it is one that is not above it.
+// search returns the first block up to one at which a contract is; with errNoState one below.
 func (x *Indexer) search(ctx context.Context, high int64) (int64, error) {
 	low := int64(0) // below it none is; at high one is
 	for low < high {
@@ -60,10 +57,9 @@ func (x *Indexer) search(ctx context.Context, high int64) (int64, error) {
 	return high, nil
 }
 
-// deployed reports of each contract whether it has code at a block. That one has none
-// is asked so many times, of other endpoints where there are some: those of another
-// chain, or that lag, tell of none. Logs that come before the first contract are none,
-// and those behind it would be missing for good.
+// deployed reports of each contract whether it has code at a block. That one has none is asked so
+// many times, of other endpoints where there are some: those of another chain, or that lag, tell of
+// none, and the logs behind the first contract would be missing for good.
 func (x *Indexer) deployed(ctx context.Context, block int64, times int) ([]bool, error) {
 	codes, by, err := x.codes(ctx, nil, block)
 	for ; err == nil && times > 1 && slices.Contains(codes, false); times-- {
@@ -76,8 +72,7 @@ func (x *Indexer) deployed(ctx context.Context, block int64, times int) ([]bool,
 	return codes, err
 }
 
-// checkContracts makes sure that each address is one of a contract, as far as the
-// endpoints tell.
+// checkContracts makes sure that each address is a contract's, as far as the endpoints tell.
 func (x *Indexer) checkContracts(ctx context.Context, head int64) error {
 	codes, err := x.deployed(ctx, head, 2)
 	if errors.Is(err, errNoState) {
@@ -94,14 +89,12 @@ func (x *Indexer) checkContracts(ctx context.Context, head int64) error {
 	return nil
 }
 
-// errNoState tells the refusal of one call from an answer that makes no sense,
-// which may be better the next time.
+// errNoState tells the refusal of one call from an answer that makes no sense.
 var errNoState = errors.New("the state is not told")
 
-// codes reports of each contract whether it has code at a block, and which endpoint
-// says so, another one than one where there is one. The error is
-// errNoState where the endpoints keep on refusing to tell: state that was pruned
-// is not there at the second try either.
+// codes reports of each contract whether it has code at a block, and which endpoint says so,
+// another than one where there is one. The error is errNoState where the endpoints keep on
+// refusing.
 func (x *Indexer) codes(ctx context.Context, than *evm.Endpoint, block int64) (codes []bool, by *evm.Endpoint, err error) {
 	refusals := 0
 	err = x.pool.TryOther(ctx, than, func(e *evm.Session) error {

@@ -1,7 +1,13 @@
 package indexer
 
 import (
+	"cmp"
+	"errors"
+	"math"
 	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
@@ -47,20 +53,136 @@ func (st *status) change(note func(*Status)) {
 	note(&st.s)
 }
 
-// halt notes why Run does not get on, and tells the log unless it did not before.
-func (x *Indexer) halt(err error) {
-	first := false
-	x.status.change(func(s *Status) { first, s.Err = s.Err == nil, err })
-	if first {
+// tell notes why Run does not get on, nil where it does, and tells the log of a change.
+func (x *Indexer) tell(err error) {
+	var before error
+	x.status.change(func(s *Status) { before, s.Err = s.Err, err })
+	switch {
+	case before == nil && err != nil:
 		x.log.Warn("indexing halts", "error", err)
+	case before != nil && err == nil:
+		x.log.Info("indexing goes on")
 	}
 }
 
-// resume notes that Run gets on, and tells the log unless it did before.
-func (x *Indexer) resume() {
-	halted := false
-	x.status.change(func(s *Status) { halted, s.Err = s.Err != nil, nil })
-	if halted {
-		x.log.Info("indexing goes on")
+// metrics measures an Indexer.
+type metrics struct {
+	logs     *prometheus.CounterVec
+	ignored  *prometheus.CounterVec
+	requests *prometheus.CounterVec
+}
+
+func newMetrics(r prometheus.Registerer, x *Indexer) (*metrics, error) {
+	m := &metrics{
+		logs: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tipcache_indexer_logs_total", Help: "Logs taken over, by event.",
+		}, []string{"event"}),
+		ignored: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tipcache_indexer_ignored_total", Help: "Logs taken over that belong to no known collection, by event.",
+		}, []string{"event"}),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tipcache_indexer_requests_total", Help: "Pieces of work done by an endpoint, by result.",
+		}, []string{"result"}),
+	}
+	registry := cmp.Or[prometheus.Registerer](r, prometheus.NewRegistry())
+	for _, c := range []prometheus.Collector{m.logs, m.ignored, m.requests, gauges{x.Status}} {
+		if err := registry.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+func (m *metrics) counted(events []Event, ignored [kinds]int) {
+	var counts [kinds]int
+	for i := range events {
+		counts[events[i].Kind]++
+	}
+	for kind := range kinds {
+		m.logs.WithLabelValues(kind.String()).Add(float64(counts[kind]))
+		m.ignored.WithLabelValues(kind.String()).Add(float64(ignored[kind]))
+	}
+}
+
+func (m *metrics) asked(result string) { m.requests.WithLabelValues(result).Inc() }
+
+// gauges tell where an Indexer is: its state, and how far it has come while it has its turn and has
+// heard of the chain.
+type gauges struct{ status func() Status }
+
+var stateDesc = prometheus.NewDesc("tipcache_indexer_state",
+	"1 for the state it is in, 0 for the others. What follows running is why it does not get on, or has ended.", []string{"state"}, nil)
+
+// progress is told by an Indexer that has its turn.
+var progress = []struct {
+	desc *prometheus.Desc
+	of   func(Status) float64
+}{
+	{progressDesc("cursor_block", "Last block taken over."), func(s Status) float64 { return float64(s.Cursor.Block) }},
+	{progressDesc("head_block", "Newest block of the chain."), func(s Status) float64 { return float64(s.Head) }},
+	{progressDesc("lag_blocks", "Blocks not yet taken over."), func(s Status) float64 { return float64(s.Left()) }},
+	{progressDesc("lag_seconds", "Age of the last block taken over, NaN while there is none."), lagSeconds},
+	{progressDesc("window_blocks", "Blocks asked for in one call."), func(s Status) float64 { return float64(s.Window) }},
+}
+
+func progressDesc(name, help string) *prometheus.Desc {
+	return prometheus.NewDesc("tipcache_indexer_"+name, help+" Told by the one that has its turn.", nil, nil)
+}
+
+func lagSeconds(s Status) float64 {
+	if s.Cursor.Time.IsZero() {
+		return math.NaN()
+	}
+	return time.Since(s.Cursor.Time).Seconds()
+}
+
+// states are what the state can be, and of which error each of them is.
+var states = []struct {
+	name string
+	err  error
+}{
+	{"waiting", nil}, {"running", nil}, {"lagging", errLagging}, {"other_chain", ErrOtherChain}, {"diverged", ErrDiverged},
+	{"forbidden", ErrForbidden}, {"unreachable", errUnreachable}, {"no_contract", ErrNoContract}, {"failed", nil},
+}
+
+// state is what an Indexer does, or why it does not get on.
+func (s Status) state() string {
+	switch {
+	case s.Err == nil && s.Running:
+		return "running"
+	case s.Err == nil:
+		return "waiting"
+	}
+	for _, state := range states {
+		if state.err != nil && errors.Is(s.Err, state.err) {
+			return state.name
+		}
+	}
+	return "failed"
+}
+
+// Describe implements prometheus.Collector.
+func (g gauges) Describe(descs chan<- *prometheus.Desc) {
+	descs <- stateDesc
+	for _, gauge := range progress {
+		descs <- gauge.desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (g gauges) Collect(samples chan<- prometheus.Metric) {
+	s := g.status()
+	for _, state := range states {
+		is := 0.0
+		if state.name == s.state() {
+			is = 1
+		}
+		samples <- prometheus.MustNewConstMetric(stateDesc, prometheus.GaugeValue, is, state.name)
+	}
+	if !s.Running || s.Head == 0 {
+		return
+	}
+	for _, gauge := range progress {
+		samples <- prometheus.MustNewConstMetric(gauge.desc, prometheus.GaugeValue, gauge.of(s))
 	}
 }

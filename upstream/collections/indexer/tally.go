@@ -40,9 +40,8 @@ func (o owners[ID]) takeUnknown(ids []ID) []ID {
 	return slices.DeleteFunc(ids, func(id ID) bool { _, known := o.known[id]; return known })
 }
 
-// tally counts a span's events. An id's owner may be told by an event of the
-// same span, by the store, or else by the chain. Owners of IPs are found first,
-// since disputes belong to IPs.
+// tally counts a span's events. An id's owner is told by an event of the span, by the store, or
+// else by the chain; those of IPs first, since disputes belong to IPs.
 func (x *Indexer) tally(ctx context.Context, b *blocks) (t ledger.Tally, ignored [kinds]int, err error) {
 	c := &count{ips: newOwners[ledger.Address](), disputes: newOwners[ledger.Hash](), changes: map[ledger.Address]*ledger.Change{}}
 	for i := range b.events {

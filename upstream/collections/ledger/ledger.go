@@ -34,7 +34,8 @@ type Cursor struct {
 	Contracts Contracts // whose events were counted; zero where a store does not remember them
 }
 
-// Contracts are those whose events are counted.
+// Contracts are those whose events are counted: IPAssetRegistry, LicensingModule and
+// DisputeModule.
 type Contracts struct{ Registry, Licensing, Disputes Address }
 
 // Owners say which collection an id belongs to. Once known it never changes.

@@ -11,7 +11,7 @@ import (
 // fetchAlchemy asks version 3 of Alchemy's NFT API for all contracts in one request.
 // The last element of its URL is the key:
 // https://story-mainnet.g.alchemy.com/nft/v3/<key>.
-func fetchAlchemy(ctx context.Context, c *client, addresses []string, learn func(string, *contract)) error {
+func fetchAlchemy(ctx context.Context, c *client, addresses []string, learn func(int, *contract)) error {
 	body, err := json.Marshal(map[string][]string{"contractAddresses": addresses})
 	if err != nil {
 		return c.bad(err)
@@ -27,23 +27,21 @@ func fetchAlchemy(ctx context.Context, c *client, addresses []string, learn func
 		return c.bad(errors.New("no contracts in the answer"))
 	}
 	known := answer.known()
-	for _, address := range addresses {
+	for i, address := range addresses {
 		if c, listed := known[address]; listed {
-			learn(address, c)
+			learn(i, c)
 		}
 	}
 	return nil
 }
 
-// alchemyAnswer is either of the two forms an answer comes in: a bare array of
-// contracts, or an object that has it.
+// alchemyAnswer is an answer: a bare array of contracts, or an object that has it.
 type alchemyAnswer struct {
 	Contracts []alchemyContract `json:"contracts"`
 	Error     json.RawMessage   `json:"error"`
 }
 
-// alchemyContract is a contract as Alchemy describes it. Names match without
-// case, so that openseaMetadata is read too.
+// alchemyContract is a contract as Alchemy has it. Names match without case: openseaMetadata, too.
 type alchemyContract struct {
 	contract
 	OpenSea marketplace `json:"openSeaMetadata"`
@@ -58,9 +56,8 @@ func (a *alchemyAnswer) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*object)(a))
 }
 
-// known returns the contracts that are listed, nil for one that Alchemy has no
-// record of, by lower-case address: they come in any order, and with checksummed
-// addresses.
+// known returns the contracts that are listed, by lower-case address, nil for one that Alchemy has
+// no record of.
 func (a *alchemyAnswer) known() map[string]*contract {
 	contracts := make(map[string]*contract, len(a.Contracts))
 	for _, from := range a.Contracts {

@@ -18,11 +18,10 @@ const (
 	blockscoutExtra    = 2 * time.Second // for the deployer and the block of one contract
 )
 
-// fetchBlockscout asks a Blockscout explorer, which has no batches: each contract
-// costs one request, and up to two more for who deployed it and when. One that
-// fails does not keep the others from being learned, unless the explorer wants
+// fetchBlockscout asks a Blockscout explorer, which has no batches: each contract costs up to three
+// requests. One that fails does not keep the others from being learned, unless the explorer wants
 // fewer requests.
-func fetchBlockscout(ctx context.Context, explorer *client, addresses []string, learn func(string, *contract)) error {
+func fetchBlockscout(ctx context.Context, explorer *client, addresses []string, learn func(int, *contract)) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var group errgroup.Group
@@ -33,7 +32,7 @@ func fetchBlockscout(ctx context.Context, explorer *client, addresses []string, 
 			c, err := explored(ctx, explorer, address)
 			switch {
 			case err == nil:
-				learn(address, c)
+				learn(i, c)
 			case upstream.KindOf(err) == upstream.Overloaded:
 				stop(err)
 			}
@@ -48,8 +47,7 @@ func fetchBlockscout(ctx context.Context, explorer *client, addresses []string, 
 	return worst(errs)
 }
 
-// worst is the first error that is about the explorer, else the first that is
-// about a contract, else nil.
+// worst is the first error about the explorer, else the first about a contract, else nil.
 func worst(errs []error) (about error) {
 	for _, err := range errs {
 		if err != nil && !errors.Is(err, errRefused) {
@@ -60,8 +58,7 @@ func worst(errs []error) (about error) {
 	return about
 }
 
-// blockscoutToken is the answer of /api/v2/tokens/{address}. Older explorers
-// say address for address_hash.
+// blockscoutToken is the answer of /api/v2/tokens/{address}, with older names.
 type blockscoutToken struct {
 	AddressHash text   `json:"address_hash"`
 	Address     text   `json:"address"`

@@ -9,14 +9,14 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// maxBody is the most that is read of an answer, in bytes: far more than a
-// hundred contracts with long descriptions.
+// maxBody bounds an answer, in bytes: far more than a hundred contracts with long texts.
 const maxBody = 8 << 20
 
 // Causes of the error for an answer with a status of that meaning.
@@ -25,8 +25,7 @@ var (
 	errUnauthorized = errors.New("unauthorized")
 )
 
-// A client reads JSON from a provider. Its errors never hold the URL, whose
-// path may be a key: the name is the only thing that may be said of it.
+// A client reads JSON from a provider. Its errors have its name, not the URL, which may hold a key.
 type client struct {
 	name   string
 	base   *url.URL
@@ -34,7 +33,33 @@ type client struct {
 	secret *strings.Replacer // hides what may be a key
 }
 
-func newClient(name string, base *url.URL, transport http.RoundTripper, secrets ...string) *client {
+// A fetch asks a provider for contracts, at addresses in lower case. It tells learn of each by its
+// place among them, from any goroutine, with nil for one that the provider has no record of; what
+// it tells nothing of, the answer left out. With an error, an *upstream.Error or the context's, not
+// all were asked for: with kind Overloaded because the provider wants fewer requests, else perhaps
+// because of one of them.
+type fetch func(ctx context.Context, c *client, addresses []string, learn func(i int, c *contract)) error
+
+// providers are the kinds there are, by the name in logs, errors and metrics.
+var providers = map[string]fetch{"alchemy": fetchAlchemy, "blockscout": fetchBlockscout}
+
+// minKey is the length from which the last element of Alchemy's URL is hidden in
+// what the provider says, even if it is a word: others occur in descriptions.
+const minKey = 6
+
+var errSpec = errors.New("metadata: the provider must be alchemy:URL, blockscout:URL or none")
+
+// openProvider makes the client of the provider that the spec names.
+func openProvider(spec string, transport http.RoundTripper) (*client, error) {
+	name, address, _ := strings.Cut(spec, ":")
+	base, err := url.Parse(strings.TrimRight(address, "/"))
+	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || providers[name] == nil {
+		return nil, errSpec // without err, which repeats the URL
+	}
+	var secrets []string
+	if key := path.Base(base.Path); name == "alchemy" && len(key) >= minKey {
+		secrets = append(secrets, key)
+	}
 	if transport == nil {
 		transport = &http.Transport{
 			Proxy:               http.ProxyFromEnvironment,
@@ -43,18 +68,12 @@ func newClient(name string, base *url.URL, transport http.RoundTripper, secrets 
 			IdleConnTimeout:     90 * time.Second,
 		}
 	}
-	return &client{
-		name:   name,
-		base:   base,
-		http:   upstream.NewClient(transport),
-		secret: upstream.NewRedactor(base, secrets...),
-	}
+	return &client{name: name, base: base, http: upstream.NewClient(transport, nil), secret: upstream.NewRedactor(base, secrets...)}, nil
 }
 
-// do sends the request to the path below the base and reads the answer, a JSON
-// object or array. The error is an *upstream.Error, of kind Overloaded for
-// status 429 alone, or the context's if that was cancelled. A panic would end
-// the process, here on a worker's goroutine, so it becomes an error.
+// do sends the request to the path below the base and reads the answer, a JSON object or array. The
+// error is an *upstream.Error, of kind Overloaded for status 429 alone, or the context's if that
+// was cancelled. A panic becomes an error: it would end the process on a worker's goroutine.
 func (c *client) do(ctx context.Context, method string, body []byte, answer any, path ...string) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -158,8 +177,7 @@ func (c *client) bad(err error) *upstream.Error {
 	return &upstream.Error{Kind: upstream.BadAnswer, Msg: c.name + " gave no usable answer", Err: err}
 }
 
-// silence is the error for a transport's failure, without the URL that
-// *url.Error and some of the errors below it quote.
+// silence is the error for a transport's failure, without the URL.
 func (c *client) silence(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()

@@ -5,10 +5,11 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
+
+	"github.com/tipcache/tipcache/upstream/collections"
 )
 
-// A contract is the documented collectionMetadata. Its types are the documented
-// ones, none of which is null: what the provider does not say, be it null,
+// A contract is the documented collectionMetadata. What the provider does not say, be it null,
 // missing or empty, is left out.
 type contract struct {
 	Chain               string      `json:"chain,omitempty"`
@@ -22,8 +23,7 @@ type contract struct {
 	Marketplace         marketplace `json:"marketplaceMetadata"`
 }
 
-// A marketplace is the documented marketplaceMetadata. The object is always
-// there, so that clients may read its members without looking first.
+// A marketplace is the documented marketplaceMetadata, which is always there.
 type marketplace struct {
 	FloorPrice            number `json:"floorPrice,omitempty"`
 	CollectionName        text   `json:"collectionName,omitempty"`
@@ -53,33 +53,26 @@ func (s *Service) describe(c contract) []byte {
 	return []byte(s.provider.secret.Replace(strings.TrimSpace(body.String())))
 }
 
-// maxText bounds each string of a description, in bytes. A contract says of
-// itself what it likes, megabytes too, and shares its page with others.
-const maxText = 4 << 10
-
-// A text is a JSON string, of which no more than maxText is kept.
+// A text is a JSON string, of which no more than collections.MaxText is kept.
 type text string
 
 // UnmarshalJSON takes a string; all else is absent.
 func (t *text) UnmarshalJSON(raw []byte) error {
 	var s string
 	_ = json.Unmarshal(raw, &s) // which leaves it empty
-	if len(s) > maxText {
-		s = strings.ToValidUTF8(s[:maxText], "") // half a character at its end goes, too
-	}
-	*t = text(s)
+	*t = text(collections.CutText(s))
 	return nil
 }
 
 // An amount is an integer in a JSON string; providers may send a number. Empty
-// is absent, and so is one longer than maxText: cut, it would be another.
+// is absent, and so is one that is too long: cut, it would be another.
 type amount string
 
 // UnmarshalJSON takes a string or a number; all else is absent.
 func (a *amount) UnmarshalJSON(text []byte) error {
 	var s string
 	if json.Unmarshal(text, &s) == nil {
-		if *a = amount(s); len(s) > maxText {
+		if *a = amount(s); len(s) > collections.MaxText {
 			*a = ""
 		}
 		return nil
@@ -87,15 +80,14 @@ func (a *amount) UnmarshalJSON(text []byte) error {
 	return (*number)(a).UnmarshalJSON(text)
 }
 
-// A number is a JSON number, digit for digit as the provider wrote it. Empty is
-// absent, as null is, and as one is that no client could read: floats end at
-// 1.8e308.
+// A number is a JSON number, digit for digit. Empty is absent, as null is, and as one is that no
+// client could read: floats end at 1.8e308.
 type number string
 
 // UnmarshalJSON takes a number; all else is absent.
 func (n *number) UnmarshalJSON(text []byte) error {
 	*n = ""
-	if _, err := strconv.ParseFloat(string(text), 64); err == nil && len(text) <= maxText && text[0] != '"' {
+	if _, err := strconv.ParseFloat(string(text), 64); err == nil && len(text) <= collections.MaxText && text[0] != '"' {
 		*n = number(text)
 	}
 	return nil

@@ -136,31 +136,13 @@ func TestTheBreakerOpensAndRecovers(t *testing.T) {
 	})
 }
 
-func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
-	tests := map[string]metadata.Options{
-		"no store":                          {},
-		"a negative batch":                  {Store: &memory{}, Batch: -1},
-		"a negative budget":                 {Store: &memory{}, Budget: -1},
-		"a budget over the timeout":         {Store: &memory{}, Budget: time.Minute},
-		"a fresh time over the stale one":   {Store: &memory{}, Fresh: 8 * day},
-		"a stale time over stale-if-error":  {Store: &memory{}, Stale: 100 * day},
-		"metrics that are registered twice": {Store: &memory{}, Registerer: taken(t)},
-	}
-	for name, o := range tests {
-		t.Run(name, func(t *testing.T) {
-			if s, err := metadata.Open("alchemy:https://host/"+key, o); err == nil {
-				s.Close()
-				t.Error("accepted")
-			}
-		})
-	}
-}
-
-// taken is a registry in use by a service.
-func taken(t *testing.T) *prometheus.Registry {
+func TestAServiceIsNotMeasuredUnderTheNameOfAnother(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	openAlchemy(t, &alchemy{}, metadata.Options{Registerer: registry})
-	return registry
+	if s, err := metadata.Open("alchemy:https://host/"+key, metadata.Options{Store: &memory{}, Registerer: registry}); err == nil {
+		s.Close()
+		t.Error("accepted")
+	}
 }
 
 func TestAClosedServiceMakesRoomForTheNext(t *testing.T) {

@@ -22,12 +22,10 @@ package metadata
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -68,11 +66,7 @@ type Options struct {
 type Service struct {
 	o        Options
 	provider *client
-	breaker  *gobreaker.CircuitBreaker[struct{}]
-	backoff  backoff
-	limited  *upstream.Outage // while the provider wants fewer requests
-	control  control
-	failure  atomic.Pointer[error] // how the last request ended
+	health   *health
 	queue    *queue
 	metrics  *metrics
 
@@ -88,52 +82,20 @@ func Open(spec string, o Options) (*Service, error) {
 		return nil, nil
 	}
 	o = o.WithDefaults()
-	if err := o.validate(); err != nil {
-		return nil, err
-	}
 	p, err := openProvider(spec, o.Transport)
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{o: o, provider: p, queue: newQueue(o.Queue)}
-	s.breaker = s.newBreaker()
-	s.limited = upstream.NewOutage(o.Logger, "requests to metadata provider "+p.name)
-	if s.metrics, err = newMetrics(o.Registerer, p.name, s.breaker.State); err != nil {
+	s := &Service{o: o, provider: p, health: newHealth(p.name, o), queue: newQueue(o.Queue)}
+	if s.metrics, err = newMetrics(o.Registerer, p.name, s.health.breaker.State); err != nil {
 		return nil, err
 	}
-	s.start()
-	return s, nil
-}
-
-func (s *Service) start() {
-	ctx, stop := context.WithCancel(context.Background())
-	s.stop = stop
-	for range s.o.InFlight {
+	var ctx context.Context
+	ctx, s.stop = context.WithCancel(context.Background())
+	for range o.InFlight {
 		s.workers.Go(func() { s.work(ctx) })
 	}
-}
-
-// State tells how the provider is: the state of its circuit breaker, half-open or
-// open. While that is closed, what the last request met: rate_limited, unauthorized
-// or failing, and closed if nothing. Without a provider it is off. The error, nil if
-// the provider is well, says more, and no credential.
-func (s *Service) State() (state string, err error) {
-	if s == nil {
-		return "off", nil
-	}
-	state = s.breaker.State().String()
-	if last := s.failure.Load(); last != nil {
-		err = *last
-	}
-	switch {
-	case err == nil || state != gobreaker.StateClosed.String():
-		return state, err
-	case upstream.KindOf(err) == upstream.Overloaded:
-		return "rate_limited", err
-	case errors.Is(err, errUnauthorized):
-		return "unauthorized", err
-	}
-	return "failing", err
+	return s, nil
 }
 
 // Close abandons the lookups under way, waits for them to end, and gives up
@@ -147,7 +109,7 @@ func (s *Service) Close() error {
 	s.stop()
 	s.workers.Wait()
 	s.provider.http.CloseIdleConnections()
-	s.metrics.unregister()
+	s.metrics.registry.Unregister(s.metrics)
 	return nil
 }
 
@@ -167,18 +129,89 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-func (o *Options) validate() error {
-	switch {
-	case o.Store == nil:
-		return errors.New("metadata: no store")
-	case min(o.Batch, o.InFlight, o.Queue, o.Failures) < 0:
-		return errors.New("metadata: batch, in-flight, queue and failures must be positive")
-	case min(o.Budget, o.Fresh, o.Cooldown) < 0:
-		return errors.New("metadata: every time must be positive")
-	case o.Timeout < o.Budget:
-		return fmt.Errorf("metadata: timeout %v is below the page's budget %v", o.Timeout, o.Budget)
-	case o.Stale < o.Fresh || o.StaleIfError < o.Stale:
-		return errors.New("metadata: the times fresh, stale and stale-if-error must not decrease")
+// metrics are the service's numbers, all with the label provider.
+type metrics struct {
+	requests  *prometheus.CounterVec
+	seconds   prometheus.Histogram
+	contracts *prometheus.CounterVec
+	degraded  prometheus.Counter
+	breaker   prometheus.GaugeFunc
+
+	registry prometheus.Registerer
+}
+
+// newMetrics registers the numbers; without a Registerer they are not exported.
+func newMetrics(r prometheus.Registerer, provider string, breaker func() gobreaker.State) (*metrics, error) {
+	name := func(n string) string { return prometheus.BuildFQName("tipcache", "metadata", n) }
+	m := &metrics{
+		registry: prometheus.WrapRegistererWith(prometheus.Labels{"provider": provider}, cmp.Or[prometheus.Registerer](r, prometheus.NewRegistry())),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: name("requests_total"), Help: "Batches asked of the provider, by outcome.",
+		}, []string{"outcome"}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: name("request_duration_seconds"), Help: "Time the provider took for a batch.",
+			Buckets: []float64{.025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+
+			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
+		}),
+		contracts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: name("contracts_total"), Help: "Contracts looked up, by what the cache had: hit, stale or miss.",
+		}, []string{"cache"}),
+		degraded: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: name("degraded_lookups_total"), Help: "Pages that went out with less than the provider may know.",
+		}),
+		breaker: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: name("breaker_state"), Help: "Circuit breaker of the provider: 0 closed, 1 half-open, 2 open.",
+		}, func() float64 { return float64(breaker()) }),
 	}
-	return nil
+	if err := m.registry.Register(m); err != nil {
+		return nil, fmt.Errorf("metadata: register metrics: %w", err)
+	}
+	return m, nil
+}
+
+func (m *metrics) all() []prometheus.Collector {
+	return []prometheus.Collector{m.requests, m.seconds, m.contracts, m.degraded, m.breaker}
+}
+
+// Describe implements prometheus.Collector.
+func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
+	for _, c := range m.all() {
+		c.Describe(ch)
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *metrics) Collect(ch chan<- prometheus.Metric) {
+	for _, c := range m.all() {
+		c.Collect(ch)
+	}
+}
+
+// count counts the contracts of a page by what the cache had of them.
+func (m *metrics) count(hits, stale, misses int) {
+	m.contracts.WithLabelValues("hit").Add(float64(hits))
+	m.contracts.WithLabelValues("stale").Add(float64(stale))
+	m.contracts.WithLabelValues("miss").Add(float64(misses))
+}
+
+// observe counts a batch the provider was asked for.
+func (m *metrics) observe(err error, took time.Duration) {
+	m.requests.WithLabelValues(outcome(err)).Inc()
+	m.seconds.Observe(took.Seconds())
+}
+
+// outcome is the word for how asking the provider ended.
+func outcome(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	switch kind := upstream.KindOf(err); kind {
+	case 0:
+		return "canceled"
+	case upstream.Overloaded:
+		return "rate_limited"
+	default:
+		return kind.String()
+	}
 }

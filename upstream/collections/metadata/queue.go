@@ -2,6 +2,7 @@ package metadata
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"go.opentelemetry.io/otel/trace"
@@ -10,10 +11,18 @@ import (
 // A flight is the lookup of one address, from its place in the queue until what
 // it brought has been saved. All pages that want the address share it.
 type flight struct {
-	span   trace.Span    // of the page that began it
-	done   chan struct{} // closed when the fields below are set
-	record Record
-	ok     bool // false: nothing was learned
+	address string
+	span    trace.Span    // of the page that began it
+	before  Record        // what the Store has, as its worker has read it
+	done    chan struct{} // closed when the fields below are set
+	record  Record
+	ok      bool // false: nothing was learned
+}
+
+// end is called once, by the worker that the flight is with.
+func (f *flight) end(r Record) {
+	f.record, f.ok = r, true
+	close(f.done)
 }
 
 // wait returns what the flight brings if it ends before the context does. The
@@ -35,6 +44,11 @@ func (f *flight) wait(ctx context.Context) (Record, bool) {
 	}
 }
 
+// unknown are the flights that have brought nothing yet.
+func unknown(flights []*flight) []*flight {
+	return slices.DeleteFunc(slices.Clone(flights), func(f *flight) bool { return f.ok })
+}
+
 // A priority is one of the two lines of the queue.
 type priority int
 
@@ -53,7 +67,7 @@ type queue struct {
 
 	mu       sync.Mutex
 	flights  map[string]*flight
-	waiting  [2][]string // by priority
+	waiting  [2][]*flight // by priority
 	parts    []part
 	partNext bool // the last one taken was no part
 	room     int  // addresses that still fit
@@ -76,9 +90,9 @@ func (q *queue) join(ctx context.Context, addresses []string, p priority) []*fli
 	for i, a := range addresses {
 		f := q.flights[a]
 		if f == nil && q.room > 0 && !q.closed {
-			f = &flight{span: trace.SpanFromContext(ctx), done: make(chan struct{})}
+			f = &flight{address: a, span: trace.SpanFromContext(ctx), done: make(chan struct{})}
 			q.flights[a] = f
-			q.waiting[p] = append(q.waiting[p], a)
+			q.waiting[p] = append(q.waiting[p], f)
 			q.room--
 		}
 		flights[i] = f
@@ -96,22 +110,17 @@ func (q *queue) next(n int) (p part) {
 	if q.partNext {
 		p, q.parts = q.parts[0], q.parts[1:]
 	} else {
-		p = part{addresses: q.batch(n), of: &division{open: 1}}
+		p = part{of: &division{open: 1}}
+		for line, waiting := range q.waiting {
+			take := min(n-len(p.flights), len(waiting))
+			p.flights = append(p.flights, waiting[:take]...)
+			q.waiting[line] = waiting[take:]
+		}
 	}
 	q.partNext = !q.partNext
-	q.room += len(p.addresses)
+	q.room += len(p.flights)
 	q.signal() // one token may stand for more than one batch
 	return p
-}
-
-// batch takes at most n addresses. The caller holds the mutex.
-func (q *queue) batch(n int) (batch []string) {
-	for p := range q.waiting {
-		take := min(n-len(batch), len(q.waiting[p]))
-		batch = append(batch, q.waiting[p][:take]...)
-		q.waiting[p] = q.waiting[p][take:]
-	}
-	return batch
 }
 
 // signal wakes an idle worker if there is work. The caller holds the mutex.
@@ -125,59 +134,22 @@ func (q *queue) signal() {
 	}
 }
 
-// finish ends the flight of an address with what was learned. A page that joins
-// it from now on, before it is removed, has the record at once.
-func (q *queue) finish(address string, r Record) {
+// release forgets the flights of a part. Those that have brought nothing have failed or, where
+// the part is divided, wait for their turn again.
+func (q *queue) release(flights []*flight, into []part) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if f := q.flights[address]; f != nil && !f.ok {
-		f.record, f.ok = r, true
-		close(f.done)
-	}
-}
-
-// finished reports whether the flight of an address has ended, or there is none.
-func (q *queue) finished(address string) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	f := q.flights[address]
-	return f == nil || f.ok
-}
-
-// learned returns the records of those of the addresses whose flights have ended.
-func (q *queue) learned(addresses []string) map[string]Record {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	records := make(map[string]Record, len(addresses))
-	for _, a := range addresses {
-		if f := q.flights[a]; f != nil && f.ok {
-			records[a] = f.record
-		}
-	}
-	return records
-}
-
-// release ends what was asked for: the parts wait for their turn, and the flights
-// of all other addresses are forgotten. A call that has not ended has failed.
-func (q *queue) release(addresses []string, parts []part) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	again := map[string]bool{}
-	for _, p := range parts {
-		q.room -= len(p.addresses)
-		for _, a := range p.addresses {
-			again[a] = true
-		}
-	}
-	q.parts = append(q.parts, parts...)
-	for _, a := range addresses {
-		if again[a] {
+	q.parts = append(q.parts, into...)
+	for _, f := range flights {
+		switch {
+		case f.ok:
+		case len(into) > 0:
+			q.room--
 			continue
-		}
-		if f := q.flights[a]; f != nil && !f.ok {
+		default:
 			close(f.done)
 		}
-		delete(q.flights, a)
+		delete(q.flights, f.address)
 	}
 	q.signal()
 }
@@ -187,21 +159,4 @@ func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
-}
-
-// span is that of a page which waits for one of the addresses, of a sampled
-// trace if there is one; nil if no request waits.
-func (q *queue) span(addresses []string) (of trace.Span) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, a := range addresses {
-		f := q.flights[a]
-		if f == nil {
-			continue
-		}
-		if of = f.span; of.SpanContext().IsSampled() {
-			break
-		}
-	}
-	return of
 }

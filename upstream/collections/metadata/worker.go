@@ -3,14 +3,46 @@ package metadata
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
-	"github.com/sony/gobreaker/v2"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tipcache/tipcache/upstream"
 )
+
+// A part is asked for in one request: a batch, or what a batch was divided into.
+type part struct {
+	flights []*flight
+	left    bool // an answer left all of them out
+	of      *division
+}
+
+// A division is what a batch has come to. One contract may make the provider
+// refuse, fail or hang, so a batch that failed while the provider is well is asked
+// for in halves, until the contracts to blame are alone. The halves wait in the
+// queue, so that other pages have their turn between them.
+type division struct {
+	mu      sync.Mutex
+	open    int      // parts that wait or are asked for
+	asked   int      // requests so far
+	blamed  []string // contracts that the provider gives nothing for
+	because error    // of the last of them
+}
+
+// end says that a request ended, after which so many parts wait. It returns the
+// contracts to blame once all have been found.
+func (d *division) end(parts int) (blamed []string, because error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.asked++
+	d.open += parts - 1
+	if d.open > 0 {
+		return nil, nil
+	}
+	return d.blamed, d.because
+}
 
 // storeTimeout is what reading or keeping a batch may take, a last deadline:
 // stores have their own.
@@ -20,7 +52,7 @@ const storeTimeout = time.Second
 // the queue is empty.
 func (s *Service) work(ctx context.Context) {
 	for {
-		if p := s.queue.next(s.o.Batch); len(p.addresses) > 0 {
+		if p := s.queue.next(s.o.Batch); len(p.flights) > 0 {
 			s.lookUp(ctx, p)
 			continue
 		}
@@ -36,90 +68,110 @@ func (s *Service) work(ctx context.Context) {
 // and queues what it is divided into. What was learned is saved before the flights
 // are forgotten, so that no page finds neither.
 func (s *Service) lookUp(ctx context.Context, p part) {
-	batch := p.addresses
-	var parts []part
-	if ctx.Err() == nil && !s.backoff.active(time.Now()) && s.breaker.State() != gobreaker.StateOpen {
-		var records map[string]Record
-		if p.addresses, records = s.readStore(ctx, batch); len(p.addresses) > 0 {
-			parts = s.askProvider(ctx, p, records)
+	all := p.flights
+	var into []part
+	if ctx.Err() == nil && s.health.asks() {
+		s.readStore(ctx, all)
+		if p.flights = unknown(all); len(p.flights) > 0 {
+			into = s.askProvider(ctx, p)
 		}
 	}
-	blamed, because := p.of.end(len(parts)) // before another worker ends one of the parts
-	s.queue.release(batch, parts)
+	blamed, because := p.of.end(len(into)) // before another worker ends one of the parts
+	s.queue.release(all, into)
 	if len(blamed) > 0 {
 		s.o.Logger.Info("contracts without metadata: the provider refuses them", "provider", s.provider.name,
 			"contracts", len(blamed), "first", blamed[0], "error", because)
 	}
 }
 
-// readStore ends the flights that the Store has a fresh record for by now,
-// and returns the others with all records. Between a page's Load and its flight,
-// the flight of another page may have ended, and another replica may have shared
-// its own.
-func (s *Service) readStore(ctx context.Context, batch []string) (unknown []string, records map[string]Record) {
+// readStore ends the flights that the Store has a fresh record for by now.
+// Between a page's Load and its flight, the flight of another page may have ended,
+// and another replica may have shared its own.
+func (s *Service) readStore(ctx context.Context, flights []*flight) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	records = s.load(ctx, batch)
+	records := s.load(ctx, addressesOf(flights))
 	now := time.Now()
-	for _, a := range batch {
-		if r := records[a]; s.o.freshness(a, r, now) == fresh {
-			s.queue.finish(a, r)
-		} else {
-			unknown = append(unknown, a)
+	for _, f := range flights {
+		if f.before = records[f.address]; s.o.freshness(f.address, f.before, now) == fresh {
+			f.end(f.before)
 		}
 	}
-	return unknown, records
+}
+
+func addressesOf(flights []*flight) []string {
+	addresses := make([]string, len(flights))
+	for i, f := range flights {
+		addresses[i] = f.address
+	}
+	return addresses
 }
 
 // askProvider has the provider end the flights of a part, if the breaker lets it,
 // and saves what was learned. It returns the parts that are to be asked for next.
-func (s *Service) askProvider(ctx context.Context, p part, before map[string]Record) (parts []part) {
-	// Several pages may share a batch. Its span goes into the first trace among
-	// theirs that is sampled.
-	ctx, span := upstream.StartSpan(trace.ContextWithSpan(ctx, s.queue.span(p.addresses)), "metadata.batch")
-	_, err := s.breaker.Execute(func() (_ struct{}, err error) {
-		parts, err = s.ask(ctx, p, before)
-		s.report(err)
+func (s *Service) askProvider(ctx context.Context, p part) (into []part) {
+	ctx, span := upstream.StartSpan(trace.ContextWithSpan(ctx, spanOf(p.flights)), "metadata.batch")
+	_, err := s.health.breaker.Execute(func() (_ struct{}, err error) {
+		if into, err = s.ask(ctx, p); !errors.Is(err, context.Canceled) {
+			s.health.note(err)
+			if err != nil {
+				s.o.Logger.Debug("metadata lookup failed", "provider", s.provider.name, "error", err)
+			}
+		}
 		return struct{}{}, err
 	})
-	learned := s.queue.learned(p.addresses)
-	span.SetAttributes(attribute.Int("tipcache.contracts", len(p.addresses)), attribute.Int("tipcache.learned", len(learned)))
+	span.SetAttributes(attribute.Int("tipcache.contracts", len(p.flights)),
+		attribute.Int("tipcache.learned", len(p.flights)-len(unknown(p.flights))))
 	upstream.EndSpan(span, err)
 
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
-	s.save(ctx, learned)
-	return parts
+	s.save(ctx, p.flights)
+	return into
 }
 
-// report draws the conclusions from how asking ended, for the backoff, the state
-// and the log.
-func (s *Service) report(err error) {
-	if errors.Is(err, context.Canceled) {
-		return
+// spanOf is the span of a page that waits for one of the flights: several pages may share
+// a batch. It is of a sampled trace if there is one.
+func spanOf(flights []*flight) (of trace.Span) {
+	for _, f := range flights {
+		if of = f.span; of.SpanContext().IsSampled() {
+			break
+		}
 	}
-	s.failure.Store(&err)
-	switch {
-	case err == nil:
-		s.backoff.end()
-		s.limited.End()
-		return
-	case upstream.KindOf(err) == upstream.Overloaded:
-		s.backoff.begin(time.Now(), err)
-		s.limited.Begin(err)
-	}
-	s.o.Logger.Debug("metadata lookup failed", "provider", s.provider.name, "error", err)
+	return of
 }
 
-// newBreaker opens after a row of failed batches. A batch that was cancelled,
-// limited or refused says nothing about the provider's health.
-func (s *Service) newBreaker() *gobreaker.CircuitBreaker[struct{}] {
-	return upstream.NewBreaker[struct{}](upstream.BreakerOptions{
-		Outage:   upstream.NewOutage(s.o.Logger, "metadata provider "+s.provider.name),
-		Failures: s.o.Failures,
-		Cooldown: s.o.Cooldown,
-		Excluded: func(err error) bool {
-			return errors.Is(err, context.Canceled) || upstream.KindOf(err) == upstream.Overloaded || errors.Is(err, errRefused)
-		},
+// ask asks for a part, and returns the parts in which the rest is to be asked for.
+// The error is the provider's, not a contract's.
+func (s *Service) ask(ctx context.Context, p part) (into []part, err error) {
+	began := time.Now()
+	err = s.request(ctx, addressesOf(p.flights), func(i int, c *contract) {
+		p.flights[i].end(s.record(c, p.flights[i]))
 	})
+	missing := unknown(p.flights)
+	switch {
+	case len(missing) == 0:
+		return nil, nil
+	case err == nil:
+		return s.leftOut(p, missing), nil
+	case ctx.Err() != nil || upstream.KindOf(err) == upstream.Overloaded:
+		return nil, err
+	}
+	return s.divide(ctx, p, missing, began, err)
+}
+
+// request asks the provider once.
+func (s *Service) request(ctx context.Context, addresses []string, learn func(i int, c *contract)) error {
+	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
+	defer cancel()
+	start := time.Now()
+	err := providers[s.provider.name](ctx, s.provider, addresses, func(i int, c *contract) {
+		s.health.answered(addresses[i], c != nil)
+		learn(i, c)
+	})
+	if err == nil {
+		s.health.answered("", false)
+	}
+	s.metrics.observe(err, time.Since(start))
+	return err
 }

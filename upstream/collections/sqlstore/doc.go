@@ -1,9 +1,9 @@
 // Package sqlstore keeps collections in SQLite or PostgreSQL.
 //
-// A store reads pages (sql.go has the one statement for them), takes imports
+// A store (store.go) reads pages (page.go has the one statement for them), takes imports
 // (import.go) and counts what an indexer brings (index.go). Both databases run the
-// same statements; where their SQL differs, dialect.go has the pieces. How each of
-// them is connected to, waited for and asked again is in sqlite.go and postgres.go.
+// same statements. How each of them is connected to, waited for and asked again is in
+// sqlite.go and postgres.go, with the pieces of SQL in which they differ.
 //
 // The schema is in schema/, and schema.go brings a database up to date. A script is
 // written so that the version of the program before it goes on working:

@@ -9,17 +9,15 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections"
 )
 
-// An import gathers in a table that its connection alone sees: its sequence may
-// be slow, and only another import has to wait for it, in SQLite. n tells the order
-// in which collections came.
+// An import gathers in a table that its connection alone sees: its sequence may be slow, and only
+// another import of SQLite has to wait for it. n tells the order of the collections.
 const (
 	createStaged = `CREATE TEMP TABLE staged AS SELECT CAST(0 AS bigint) AS n, ` + columns + ` FROM collections LIMIT 0`
 	stageFormat  = `INSERT INTO staged SELECT n, ` + columns + ` FROM %s`
 )
 
-// mergeStaged merges the last of each key into the table collections. What a row
-// already says is not written again, so that an import without news changes
-// nothing, the generation included.
+// mergeStaged merges the last of each key. What a row already says is not written again: an import
+// without news changes nothing, the generation included.
 const mergeStaged = `INSERT INTO collections AS old (` + columns + `)
 SELECT ` + columns + ` FROM (SELECT *, row_number() OVER (PARTITION BY key ORDER BY n DESC) AS place FROM staged) AS placed WHERE place = 1
 ON CONFLICT (key) DO UPDATE SET address = excluded.address,
@@ -70,8 +68,7 @@ func (s *store) stage(ctx context.Context, w *sql.Conn, all iter.Seq2[collection
 	return exec(ctx, w, fmt.Sprintf(stageFormat, s.rows(len(rest))), s.pack(rest, n)...)
 }
 
-// stageFull runs the statement for each rowsAtOnce of the sequence. It returns the
-// rest, and how many came before it.
+// stageFull runs the statement for each rowsAtOnce, and returns the rest, with its first number.
 func (s *store) stageFull(ctx context.Context, full *sql.Stmt, all iter.Seq2[collections.Collection, error]) (rest []collections.Collection, n int64, err error) {
 	rest = make([]collections.Collection, 0, s.rowsAtOnce)
 	for c, err := range all {

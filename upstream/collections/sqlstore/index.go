@@ -12,23 +12,19 @@ import (
 )
 
 const (
-	selectMark = `SELECT s.generation, s.total, COALESCE(c.chain_id, 0), COALESCE(c.block, 0), c.hash, c.time, c.contracts
-FROM collections_state s LEFT JOIN index_cursor c ON true`
 	insertCursor = `INSERT INTO index_cursor VALUES (1, $1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`
 	updateCursor = `UPDATE index_cursor SET chain_id = $1, block = $2, hash = $3, time = $4, contracts = $5
 WHERE chain_id = $6 AND block = $7 AND hash = $8`
 )
 
-// countFormat adds the counts of rows to those of the table collections. What
-// was counted before stays, the address as it is written too.
+// countFormat adds the counts of rows to those of the table collections, whose address stays.
 var countFormat = `INSERT INTO collections AS old (` + columns + `) SELECT ` + columns + ` FROM %s WHERE true
 ON CONFLICT (key) DO UPDATE SET
 	` + sums("asset_count", "licenses_count", "raised_dispute_count", "cancelled_dispute_count", "judged_dispute_count", "resolved_dispute_count") + `
 	created_at = CASE WHEN excluded.created_at < old.created_at THEN excluded.created_at ELSE old.created_at END,
 	updated_at = CASE WHEN excluded.updated_at > old.updated_at THEN excluded.updated_at ELSE old.updated_at END`
 
-// sums adds to the counters, up to ledger.MaxCount. One that an import brought
-// above stays there: no counter goes down.
+// sums adds to the counters, up to ledger.MaxCount. None goes down that an import brought above.
 func sums(counters ...string) string {
 	var all strings.Builder
 	for _, counter := range counters {
@@ -72,10 +68,9 @@ func (s *store) owners(ctx context.Context, kind string, ids []string, found fun
 	})
 }
 
-// Apply waits for the disk, as every commit does. In PostgreSQL it need not
-// (synchronous_commit off): after a crash the cursor would come back a little
-// earlier, and nothing would count twice. But readers have seen generations that
-// would then come again with other pages.
+// Apply waits for the disk, as every commit does. Without (synchronous_commit off) nothing would
+// count twice after a crash, but generations that readers have seen would come again with other
+// pages.
 func (s *store) Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error {
 	return s.connect(ctx, s.beforeTally, func(w *sql.Conn) error {
 		return s.transact(ctx, w, func() error {
@@ -96,8 +91,7 @@ func (s *store) Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) e
 	})
 }
 
-// moveCursor keeps other indexers out until the transaction ends. It fails with
-// ledger.ErrCursorMoved if the cursor is not prev.
+// moveCursor keeps other indexers out until the transaction ends, or is ledger.ErrCursorMoved.
 func (s *store) moveCursor(ctx context.Context, w *sql.Conn, prev, next ledger.Cursor) error {
 	var contracts []byte
 	if c := next.Contracts; c != (ledger.Contracts{}) {
@@ -127,8 +121,7 @@ func digits[ID fmt.Stringer](ids []ID) []string {
 	return all
 }
 
-// pairs are ids, each with the collection that owns it, in hex digits. They are in
-// the order of the database's indexes, which spares these.
+// pairs are ids with the collections that own them, in hex digits, in the order of the indexes.
 func pairs[ID interface {
 	comparable
 	fmt.Stringer
@@ -141,8 +134,7 @@ func pairs[ID interface {
 	return all
 }
 
-// learn notes the owners of ids of a kind, which names the table. Each id has so
-// many digits.
+// learn notes the owners of ids of a kind, which names the table, each of so many digits.
 func (s *store) learn(ctx context.Context, w *sql.Conn, kind string, digits int, pairs []string) error {
 	id, collection := fmt.Sprintf("substr(value, 1, %d)", digits), fmt.Sprintf("substr(value, %d)", digits+1)
 	statement := fmt.Sprintf("INSERT INTO index_%ss SELECT %s, %s FROM %s WHERE true ON CONFLICT DO NOTHING", kind,
@@ -179,20 +171,56 @@ func (s *store) count(ctx context.Context, w *sql.Conn, changes []ledger.Change)
 	return nil
 }
 
-// scanMark reads the answer to selectMark.
-func scanMark(row *sql.Row) (m collections.Mark, err error) {
-	var hash, contracts []byte
-	var at stamp
-	if err = row.Scan(&m.Generation, &m.Total, &m.Cursor.Chain, &m.Cursor.Block, &hash, &at, &contracts); err != nil {
-		return m, err
+const (
+	selectSteps = `SELECT block, hash, from_block, from_hash, from_time FROM index_steps ORDER BY block DESC`
+	insertStep  = `INSERT INTO index_steps VALUES ($1, $2, $3, $4, $5) ON CONFLICT (block) DO UPDATE SET
+	hash = excluded.hash, from_block = excluded.from_block, from_hash = excluded.from_hash, from_time = excluded.from_time`
+	trimSteps = `DELETE FROM index_steps WHERE block NOT IN (SELECT block FROM index_steps ORDER BY block DESC LIMIT 64)`
+)
+
+// noteStep remembers how the cursor moved, or, as there is no way back over a count, forgets all moves.
+func (s *store) noteStep(ctx context.Context, w *sql.Conn, prev ledger.Cursor, t ledger.Tally) error {
+	if len(t.Changes)+len(t.Learned.IPs)+len(t.Learned.Disputes) > 0 || prev == (ledger.Cursor{}) {
+		return exec(ctx, w, "DELETE FROM index_steps")
 	}
-	copy(m.Cursor.Hash[:], hash)
-	m.Cursor.Time = at.Time
-	c := &m.Cursor.Contracts
-	for i, to := range []*ledger.Address{&c.Registry, &c.Licensing, &c.Disputes} {
-		if len(contracts) == 3*len(to) {
-			copy(to[:], contracts[i*len(to):])
-		}
+	at := t.Cursor
+	if err := exec(ctx, w, insertStep, at.Block, at.Hash[:], prev.Block, prev.Hash[:], s.time(prev.Time)); err != nil {
+		return err
 	}
-	return m, nil
+	return exec(ctx, w, trimSteps)
+}
+
+// Trail ends where an earlier version of the program moved the cursor without a note.
+func (s *store) Trail(ctx context.Context, from ledger.Cursor) (trail []ledger.Cursor, err error) {
+	err = s.read(ctx, func() error {
+		trail = nil
+		at := from
+		return s.query(ctx, selectSteps, nil, func(row *sql.Rows) error {
+			var block int64
+			var hash, before []byte
+			var when stamp
+			next := from
+			if err := row.Scan(&block, &hash, &next.Block, &before, &when); err != nil {
+				return err
+			}
+			next.Time = when.Time
+			copy(next.Hash[:], before)
+			if block == at.Block && slices.Equal(hash, at.Hash[:]) {
+				trail, at = append(trail, next), next
+			}
+			return nil
+		})
+	})
+	return trail, err
+}
+
+func (s *store) StepBack(ctx context.Context, from, to ledger.Cursor) error {
+	return s.connect(ctx, s.beforeTally, func(w *sql.Conn) error {
+		return s.transact(ctx, w, func() error {
+			if err := s.moveCursor(ctx, w, from, to); err != nil {
+				return err
+			}
+			return exec(ctx, w, "DELETE FROM index_steps WHERE block > $1", to.Block)
+		})
+	})
 }

@@ -14,14 +14,11 @@ import (
 // tryLead takes the lock leaderLock, of which each schema has its own.
 const tryLead = `SELECT pg_try_advisory_lock(hashtextextended(current_schema(), $1))`
 
-// leadInterval is between two tries to take the lock, and between two looks at the
-// connection that has it.
+// leadInterval is between two tries to take the lock, and two looks at its connection.
 const leadInterval = time.Second
 
-// A host that is gone closes no connection. With this the server asks whether it
-// is still there, and frees the lock after some 15 s, not the hours that are
-// usual. An answer that is not acknowledged keeps it from asking, and is given up
-// after 15,000 ms instead.
+// A host that is gone closes no connection. With this the server frees the lock after some 15 s,
+// not the hours that are usual: by probes, or where an answer is not acknowledged.
 const noticeGone = `SELECT set_config('tcp_keepalives_idle', '5', false),
 	set_config('tcp_keepalives_interval', '5', false), set_config('tcp_keepalives_count', '2', false),
 	set_config('tcp_user_timeout', '15000', false)`
@@ -29,8 +26,7 @@ const noticeGone = `SELECT set_config('tcp_keepalives_idle', '5', false),
 // errLeadLost says why work was ended that no caller cancelled.
 var errLeadLost = errors.New("collections: the connection that holds the indexer's lock broke")
 
-// Lead takes a lock that belongs to a connection of its own: the server frees it
-// when the connection ends, however the process does.
+// Lead takes a lock of a connection of its own, however the process ends.
 func (e *postgresEngine) Lead(ctx context.Context, work func(context.Context) error) error {
 	if err := e.ready(ctx); err != nil {
 		return e.failed(err)
@@ -66,13 +62,12 @@ func (e *postgresEngine) Lead(ctx context.Context, work func(context.Context) er
 	return err
 }
 
-// awaitLead asks for the lock until it is ours. It does not wait in the server:
-// a server that went away would be waited for in vain.
+// awaitLead asks for the lock until it is ours: to wait in the server could be in vain.
 func awaitLead(ctx context.Context, conn *pgx.Conn) error {
 	for {
 		var ours bool
 		err := answered(ctx, func(ctx context.Context) error {
-			return conn.QueryRow(ctx, tryLead, int64(leaderLock)).Scan(&ours)
+			return conn.QueryRow(ctx, tryLead, leaderLock).Scan(&ours)
 		})
 		if err != nil {
 			return err
@@ -88,16 +83,9 @@ func awaitLead(ctx context.Context, conn *pgx.Conn) error {
 
 // watchLead ends the work when the connection breaks.
 func watchLead(ctx context.Context, conn *pgx.Conn, end context.CancelCauseFunc) {
-	tick := time.NewTicker(leadInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			if err := answered(ctx, conn.Ping); err != nil && ctx.Err() == nil {
-				end(fmt.Errorf("%w: %w", errLeadLost, err))
-				return
-			}
-		case <-ctx.Done():
+	for upstream.Sleep(ctx, leadInterval) == nil {
+		if err := answered(ctx, conn.Ping); err != nil && ctx.Err() == nil {
+			end(fmt.Errorf("%w: %w", errLeadLost, err))
 			return
 		}
 	}

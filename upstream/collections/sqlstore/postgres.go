@@ -29,8 +29,7 @@ const (
 	migrationTimeout = 15 * time.Minute // of the scripts that the schema lacks, and of the scripts that other processes apply
 )
 
-// postgresEngine connects when first asked, and has the schema migrated before
-// anything else.
+// postgresEngine connects, and has the schema migrated, when first asked.
 type postgresEngine struct {
 	pool *pgxpool.Pool
 	hide *strings.Replacer // the password, which a server, or what stands before it, may repeat
@@ -41,10 +40,9 @@ type postgresEngine struct {
 	end       context.CancelFunc  // ends migrate
 }
 
-// OpenPostgres opens the database at a URL and migrates its schema. One that is
-// silent is connected to, and migrated, when it is first asked; a migration that
-// takes longer than Options.Timeout goes on in the background. What cannot heal by
-// itself is an error, which holds no credentials.
+// OpenPostgres opens the database at a URL and migrates its schema, when it is first asked where it
+// is silent. A migration that takes longer than Options.Timeout goes on in the background. What
+// cannot heal by itself is an error, which holds no credentials.
 func OpenPostgres(ctx context.Context, url string, o collections.Options) (string, collections.Driver, error) {
 	s, err := connectPostgres(ctx, url, o)
 	if err != nil {
@@ -130,8 +128,7 @@ func (e *postgresEngine) ready(ctx context.Context) error {
 	}
 }
 
-// version does not make the table where there is none: a role that may only read
-// would be refused even a CREATE IF NOT EXISTS that does nothing.
+// version makes no table where there is none: a role that may only read would be refused.
 func (e *postgresEngine) version(ctx context.Context, w *sql.Conn) (version int, err error) {
 	known, err := postgresDialect.exists(ctx, w, "collections_schema")
 	if err == nil && known {
@@ -197,4 +194,69 @@ func postgresError(err error) error {
 	default:
 		return collections.Unusable(err)
 	}
+}
+
+// The advisory locks of PostgreSQL, the same for all tipcaches of a database.
+const (
+	migrationLock int64 = 0x7469706361636865 // "tipcache"
+	importLock          = migrationLock + 1
+	leaderLock          = migrationLock + 2
+)
+
+const dropTemporary = "DROP TABLE IF EXISTS pg_temp.staged"
+
+// postgresDialect unpacks one array per column.
+var postgresDialect = dialect{
+	scripts:    schemaFiles,
+	scriptsDir: "schema/postgres",
+	begin:      "BEGIN",
+	lockSchema: fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", migrationLock),
+	lockRows:   fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", importLock),
+	setVersion: `CREATE TABLE IF NOT EXISTS collections_schema (version integer NOT NULL);
+INSERT INTO collections_schema VALUES (%d)`,
+
+	schemaTimeout: answerTimeout,
+	// pg_class, since to_regclass may repeat what it found before another process migrated.
+	tableExists: "SELECT EXISTS (SELECT FROM pg_class WHERE relname = $1 AND pg_table_is_visible(oid))",
+	makeExpansions: `CREATE TABLE IF NOT EXISTS collections_expansions (
+	name text PRIMARY KEY, applied timestamptz NOT NULL DEFAULT now())`,
+
+	list:  "unnest($1::text[]) AS list (value)",
+	among: "= ANY(ARRAY(%s))",
+	bytes: "decode(%s, 'hex')",
+	texts: func(texts []string) any { return texts },
+	time:  func(t time.Time) any { return t },
+
+	rows: func(int) string {
+		return `unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
+	$9::timestamptz[], $10::timestamptz[], $11::bigint[]) AS given (` + columns + `, n)`
+	},
+	pack: func(some []collections.Collection, n int64) []any {
+		var keys, addresses []string
+		var counts [7][]int64
+		var created, updated []time.Time
+		for i := range some {
+			c := &some[i]
+			keys, addresses = append(keys, c.Key()), append(addresses, c.Address)
+			for j, count := range [...]int64{c.AssetCount, c.LicensesCount, c.RaisedDisputeCount, c.CancelledDisputeCount,
+				c.JudgedDisputeCount, c.ResolvedDisputeCount, n + int64(i)} {
+				counts[j] = append(counts[j], count)
+			}
+			created, updated = append(created, c.CreatedAt), append(updated, c.UpdatedAt)
+		}
+		return []any{keys, addresses, counts[0], counts[1], counts[2], counts[3], counts[4], counts[5], created, updated, counts[6]}
+	},
+
+	rowsAtOnce: 4096,
+
+	// A page is planned anew each time: a plan made for any offset is bad for most.
+	planned: []any{pgx.QueryExecModeExec},
+
+	// The connection of an import that was cancelled may be given back with its table.
+	beforeImport: dropTemporary,
+	dropStaged:   dropTemporary,
+
+	// Pages are read from indexes alone, which takes a visibility map and statistics. Autovacuum
+	// would get there, later.
+	afterImport: "VACUUM (ANALYZE) collections",
 }

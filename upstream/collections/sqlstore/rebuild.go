@@ -14,8 +14,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections"
 )
 
-// The store beside one is an SQLite file or a schema of PostgreSQL of its own, named
-// like that of the one with this at the end.
+// The file or schema of the store beside one is named like its own, with this at the end.
 const (
 	besideFile   = ".rebuild"
 	besideSchema = "_rebuild"
@@ -127,8 +126,7 @@ func besideOf(ctx context.Context, s *store) (schema string, err error) {
 	return schema + besideSchema, err
 }
 
-// beside looks first whether there is the schema: to make one takes a right that
-// an operator may not want to give.
+// beside looks first for the schema: an operator may not give the right to make one.
 func (e *postgresEngine) beside(ctx context.Context, s *store) (*store, error) {
 	schema, err := besideOf(ctx, s)
 	if err != nil {

@@ -18,9 +18,8 @@ import (
 //go:embed schema
 var schemaFiles embed.FS
 
-// A script is one step of the schema: schema/DATABASE/NUMBER_NAME.sql. An expansion,
-// NUMBER_NAME.expand.sql, leaves everything in place that earlier versions of the
-// program read and write.
+// A script is one step of the schema: schema/DATABASE/NUMBER_NAME.sql, or .expand.sql for an
+// expansion, which earlier versions of the program need not know.
 type script struct {
 	number    int
 	name      string // NUMBER_NAME
@@ -79,9 +78,8 @@ func (s *store) migrate(ctx context.Context) error {
 	return err
 }
 
-// missing are the scripts that the schema lacks: the expansions that it has no
-// record of, and what is above its version. A version above the newest that this
-// program knows is an error, expansions that it does not know are none.
+// missing are the scripts that the schema lacks: the expansions that it has no record of, and what
+// is above its version, which must not be above the newest that this program knows.
 func (s *store) missing(ctx context.Context, w *sql.Conn) ([]script, error) {
 	all, err := readScripts(s.scripts, s.scriptsDir)
 	if err != nil {
@@ -161,4 +159,48 @@ func names(scripts []script) (all []string) {
 		all = append(all, m.name)
 	}
 	return all
+}
+
+// MissingInSQLite names the scripts that OpenSQLite would run on a file, which has to be there.
+func MissingInSQLite(ctx context.Context, url string, o collections.Options) ([]string, error) {
+	dsn, err := sqliteDSN(strings.TrimPrefix(url, "sqlite:"))
+	if err != nil {
+		return nil, err
+	}
+	db, err := sql.Open("sqlite", dsn+"&mode=rw&_pragma=query_only(1)")
+	if err != nil {
+		return nil, err
+	}
+	s := &store{dialect: sqliteDialect, engine: &sqliteEngine{}, readers: db, writer: db}
+	return s.missingNames(ctx, o.Timeout)
+}
+
+// MissingInPostgres names the scripts that OpenPostgres would run. The error holds no credentials.
+func MissingInPostgres(ctx context.Context, url string, o collections.Options) ([]string, error) {
+	s, err := connectPostgres(ctx, url, o)
+	if err != nil {
+		return nil, err
+	}
+	return s.missingNames(ctx, o.Timeout)
+}
+
+// missingNames closes the store.
+func (s *store) missingNames(ctx context.Context, patience time.Duration) ([]string, error) {
+	defer s.Close()
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var missing []script
+	err := whileLocked(waiting, func() error {
+		conn, err := s.readers.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		missing, err = s.missing(ctx, conn)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("collections: %w", s.failed(err))
+	}
+	return names(missing), nil
 }

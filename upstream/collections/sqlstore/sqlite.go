@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -18,9 +19,9 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections"
 )
 
-// OpenSQLite opens the database file that a URL such as sqlite:PATH names, and makes it
-// if it is not there, or one in memory where the path is :memory:. It migrates the schema. In memory
-// readers wait while an import merges; those of a file never do (WAL).
+// OpenSQLite opens the database file of a URL such as sqlite:PATH, or one in memory for :memory:,
+// and migrates its schema. In memory readers wait while an import merges; those of a file never do
+// (WAL).
 func OpenSQLite(ctx context.Context, url string, o collections.Options) (string, collections.Driver, error) {
 	path := strings.TrimPrefix(url, "sqlite:")
 	if path == "" {
@@ -97,10 +98,8 @@ func whileLocked(ctx context.Context, try func() error) error {
 			return err
 		}
 		busy = err
-		select {
-		case <-ctx.Done():
+		if upstream.Sleep(ctx, 5*time.Millisecond) != nil {
 			return busy
-		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }
@@ -125,8 +124,7 @@ func (e *sqliteEngine) close() {
 	}
 }
 
-// Lead has no lock to wait for: a file is for one process, and Apply copes with
-// more.
+// Lead has no lock to wait for: a file is for one process, and Apply copes with more.
 func (sqliteEngine) Lead(ctx context.Context, work func(context.Context) error) error {
 	return work(ctx)
 }
@@ -154,4 +152,56 @@ func sqliteCode(err error) int {
 		return e.Code() & 0xff
 	}
 	return 0
+}
+
+// sqliteNames names the columns of VALUES.
+const sqliteNames = `column1 AS key, column2 AS address, column3 AS asset_count, column4 AS licenses_count,
+	column5 AS raised_dispute_count, column6 AS cancelled_dispute_count, column7 AS judged_dispute_count,
+	column8 AS resolved_dispute_count, column9 AS created_at, column10 AS updated_at, column11 AS n`
+
+// sqliteDialect unpacks lists from a JSON array, several times faster than SQLite
+// takes as many parameters. Of rows, which are wide, the parameters are faster.
+var sqliteDialect = dialect{
+	scripts:    schemaFiles,
+	scriptsDir: "schema/sqlite",
+	begin:      "BEGIN IMMEDIATE",
+	setVersion: "PRAGMA user_version = %d",
+
+	schemaTimeout: migrationTimeout, // a file may have to be recovered first
+	tableExists:   "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = $1)",
+	makeExpansions: `CREATE TABLE IF NOT EXISTS collections_expansions (
+	name TEXT NOT NULL PRIMARY KEY, applied TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP) STRICT`,
+
+	list:  "json_each($1)",
+	among: "IN (%s)",
+	bytes: "unhex(%s)",
+	texts: func(texts []string) any {
+		list, _ := json.Marshal(texts) // texts always encode
+		return string(list)
+	},
+	time: func(t time.Time) any { return t.UnixMicro() },
+
+	rows: func(n int) string {
+		return "(SELECT " + sqliteNames + " FROM (VALUES " + strings.Repeat(", (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", n)[2:] + "))"
+	},
+	pack: func(some []collections.Collection, n int64) []any {
+		args := make([]any, 0, 11*len(some))
+		for i := range some {
+			c := &some[i]
+			args = append(args, c.Key(), c.Address, c.AssetCount, c.LicensesCount, c.RaisedDisputeCount, c.CancelledDisputeCount,
+				c.JudgedDisputeCount, c.ResolvedDisputeCount, c.CreatedAt.UnixMicro(), c.UpdatedAt.UnixMicro(), n+int64(i))
+		}
+		return args
+	},
+	rowsAtOnce: 64,
+
+	hinted: true,
+
+	// Where SQLite keeps temporary tables, of whole imports, and what it needs to take a statement
+	// back, of every tally.
+	beforeImport: "PRAGMA temp_store = FILE",
+	beforeTally:  "PRAGMA temp_store = MEMORY",
+	dropStaged:   "DROP TABLE IF EXISTS temp.staged",
+	// The log has grown by what was imported. Its space is given back, unless a reader needs it.
+	afterImport: "PRAGMA wal_checkpoint(TRUNCATE)",
 }

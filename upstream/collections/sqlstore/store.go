@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"time"
 
@@ -32,8 +33,7 @@ type engine interface {
 	again(ctx context.Context, try func() error) error
 	// version is that of the schema, 0 where there is none.
 	version(ctx context.Context, w *sql.Conn) (int, error)
-	// failed turns a failure into an *upstream.Error, but for that of a context
-	// which was cancelled.
+	// failed turns a failure into an *upstream.Error, but for a context's that was cancelled.
 	failed(err error) error
 	// beside opens the store beside one, attach makes its tables known to a
 	// connection under a prefix, and dropBeside removes it.
@@ -46,12 +46,36 @@ type engine interface {
 	Lead(ctx context.Context, work func(context.Context) error) error
 }
 
-func (s *store) List(ctx context.Context, q collections.Query) (page collections.Page, err error) {
-	err = s.read(ctx, func() error {
-		page, err = s.page(ctx, q)
-		return err
-	})
-	return page, err
+// A dialect is the SQL in which the databases differ: pieces of statements, and
+// whole statements, of which an empty one is left out.
+type dialect struct {
+	scripts    fs.FS  // the scripts of the schema, in the folder scriptsDir
+	scriptsDir string // of this database
+
+	begin      string // begins a transaction that writes
+	lockSchema string // keeps other processes from migrating until the transaction ends
+	lockRows   string // makes other imports and tallies wait, which otherwise might wait for rows crosswise
+	setVersion string // sets the version of the schema, its verb
+
+	schemaTimeout  time.Duration // in which the version of the schema is read
+	tableExists    string        // tells whether there is a table of the name in parameter 1
+	makeExpansions string        // makes the table of the expansions that were run, if there is none
+
+	list  string              // a table of one column, value: the texts in parameter 1
+	among string              // the condition that an expression is in the result of a query, its verb
+	bytes string              // the bytes that an expression, its verb, has in hex
+	texts func([]string) any  // the parameter of list
+	time  func(time.Time) any // a time as a parameter
+
+	rows       func(count int) string                                    // a table of columns and n: so many collections, which are the parameters
+	pack       func(some []collections.Collection, n int64) (args []any) // the parameters of rows; n is the first one's, and counts on
+	rowsAtOnce int                                                       // how many collections a statement takes
+
+	planned []any // precedes the parameters of a page
+	hinted  bool  // the planner is told which index has a range of asset counts
+
+	beforeImport, afterImport, beforeTally string // outside transactions
+	dropStaged                             string // drops the table of an import, and no other of its name
 }
 
 func (s *store) Ping(ctx context.Context) error {
@@ -60,12 +84,28 @@ func (s *store) Ping(ctx context.Context) error {
 	})
 }
 
+const selectMark = `SELECT s.generation, s.total, COALESCE(c.chain_id, 0), COALESCE(c.block, 0), c.hash, c.time, c.contracts
+FROM collections_state s LEFT JOIN index_cursor c ON true`
+
 func (s *store) Mark(ctx context.Context) (m collections.Mark, err error) {
+	var hash, contracts []byte
+	var at stamp
 	err = s.read(ctx, func() error {
-		m, err = scanMark(s.readers.QueryRowContext(ctx, selectMark))
-		return err
+		row := s.readers.QueryRowContext(ctx, selectMark)
+		return row.Scan(&m.Generation, &m.Total, &m.Cursor.Chain, &m.Cursor.Block, &hash, &at, &contracts)
 	})
-	return m, err
+	if err != nil {
+		return collections.Mark{}, err
+	}
+	copy(m.Cursor.Hash[:], hash)
+	m.Cursor.Time = at.Time
+	c := &m.Cursor.Contracts
+	for i, to := range []*ledger.Address{&c.Registry, &c.Licensing, &c.Disputes} {
+		if len(contracts) == 3*len(to) {
+			copy(to[:], contracts[i*len(to):])
+		}
+	}
+	return m, nil
 }
 
 func (s *store) Close() error {
@@ -154,8 +194,28 @@ func exec(ctx context.Context, w *sql.Conn, statement string, args ...any) error
 	return err
 }
 
-// inList is the condition that an expression is in the list in parameter 1. The
-// argument is made of each value of the list first.
+// inList is the condition that an expression is in the list in parameter 1, of whose values it is made.
 func (d *dialect) inList(value string) string {
 	return fmt.Sprintf(d.among, "SELECT "+value+" FROM "+d.list)
 }
+
+// A stamp is a time as the databases give it: a timestamp, microseconds since 1970, or NULL.
+type stamp struct{ time.Time }
+
+// Scan implements sql.Scanner.
+func (s *stamp) Scan(value any) error {
+	switch value := value.(type) {
+	case nil:
+	case int64:
+		s.Time = time.UnixMicro(value).UTC()
+	case time.Time:
+		s.Time = value.UTC()
+	default:
+		return fmt.Errorf("a time cannot be a %T", value)
+	}
+	return nil
+}
+
+// columns of the table collections.
+const columns = `key, address, asset_count, licenses_count, raised_dispute_count, cancelled_dispute_count,
+	judged_dispute_count, resolved_dispute_count, created_at, updated_at`

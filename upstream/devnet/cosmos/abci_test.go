@@ -6,12 +6,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
+	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
 // The answers are those of a real node, but for amounts and keys.
 func TestServicesAnswerByABCIAsANodeDoes(t *testing.T) {
 	const bank, wallet = "/cosmos.bank.v1beta1.Query/Balance", "\n\x2d" + cosmos.Wallet + "\x12\x05stake"
-	chain := cosmos.NewChain(cosmos.Options{ChainID: "devnet-1", Delegators: 1530})
+	chain := cosmos.NewChain(state.Options{ChainID: "devnet-1", Delegators: 1530})
 	for _, tt := range []struct {
 		name, path, data string
 		height           int64
@@ -19,7 +20,7 @@ func TestServicesAnswerByABCIAsANodeDoes(t *testing.T) {
 	}{
 		{"a balance", bank, wallet, 14, cosmos.Answer{Value: []byte("\n\x13\n\x05stake\x12\n1000000000"), Height: 14}},
 		{"the newest", bank, wallet, 0, cosmos.Answer{Value: []byte("\n\x13\n\x05stake\x12\n1000000000"), Height: 1000}},
-		{"decimals, durations and zeros left out", "/cosmos.staking.v1beta1.Query/Params", "", 14, cosmos.Answer{Value: []byte("\n\x16\n\x03\x08\x96\x01\x10d\x18\x07\x20\x90N\x2a\x05stake2\x010"), Height: 14}},
+		{"what stands still", "/cosmos.staking.v1beta1.Query/Params", "", 14, cosmos.Answer{Value: []byte("\n\x16\n\x03\x08\x96\x01\x10d\x18\x07\x20\x90N\x2a\x05stake2\x010"), Height: 14}},
 		{"a block that has not come", bank, wallet, 1001, cosmos.Answer{Code: 26, Codespace: "sdk", Log: "cannot query with height in the future; please provide a valid height: invalid height"}},
 		{"no such method", "/cosmos.bank.v1beta1.Query/Nope", "", 14, cosmos.Answer{Code: 6, Codespace: "sdk", Log: "unknown query path: unknown request"}},
 		{"a bad address", bank, "\n\x04nope\x12\x05stake", 14, cosmos.Answer{Code: 18, Codespace: "sdk", Height: 14,

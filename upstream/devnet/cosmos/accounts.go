@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
@@ -32,14 +34,6 @@ func (q *query) amount(a *account, denom string) int64 {
 		}
 	}
 	return 0
-}
-
-// supply is all there is of a denomination.
-func (q *query) supply(denom string) int64 {
-	if denom == "stake" {
-		return 1_000_000_000_000 + 185_000*int64(q.Age()) //nolint:gosec // a height
-	}
-	return q.amount(q.chain.byAddress[mustDecode(accountPrefix, WideDelegator)], denom)
 }
 
 // accountJSON renders an account of auth.
@@ -73,7 +67,7 @@ func ofAccount(name string, render func(*query, *account) string) handler {
 		}
 		a := q.chain.byAddress[raw]
 		if a == nil {
-			return "", state.Fail(state.NotFound, "account %s not found", q.args["address"])
+			return "", state.Fail(codes.NotFound, "account %s not found", q.args["address"])
 		}
 		return fmt.Sprintf(`{%q:%s}`, name, render(q, a)), nil
 	}
@@ -87,9 +81,6 @@ func coinJSON(denom string, amount int64) string {
 	return fmt.Sprintf(`{"denom":%q,"amount":"%d"}`, denom, amount)
 }
 
-// tracedDenom is what resolve_denom makes of the one ibc denomination.
-const tracedDenom = "transfer/channel-0/uatom"
-
 func (c coin) name() string { return c.Denom }
 
 // balances serves balances and spendable balances.
@@ -99,7 +90,7 @@ func balances(q *query) (string, error) {
 		return "", err
 	}
 	if q.Key != "" && q.Offset > 0 {
-		return "", state.Fail(state.InvalidArgument, "paginate: %v", state.ErrBoth)
+		return "", state.Fail(codes.InvalidArgument, "paginate: %v", state.ErrBoth)
 	}
 	a := q.chain.byAddress[raw]
 	if a == nil {
@@ -108,7 +99,7 @@ func balances(q *query) (string, error) {
 	return state.List(&q.Query, "balances", a.coins, coin.name, func(c coin) string {
 		denom := c.Denom
 		if denom == ibcDenom && q.args["resolve_denom"] == "true" {
-			denom = tracedDenom
+			denom = "transfer/channel-0/uatom"
 		}
 		return coinJSON(denom, q.balance(a, c))
 	})
@@ -117,26 +108,14 @@ func balances(q *query) (string, error) {
 // validDenom is what the bank takes for a denomination.
 var validDenom = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9/:._-]{2,127}$`)
 
-// inDenom serves an amount of the denomination that is asked for.
-func (q *query) inDenom(name string, amount func(denom string) int64) (string, error) {
-	denom := q.args["denom"]
-	if !validDenom.MatchString(denom) {
-		return "", state.Fail(state.InvalidArgument, "invalid denom: %s", denom)
-	}
-	return fmt.Sprintf(`{%q:%s}`, name, coinJSON(denom, amount(denom))), nil
-}
-
 func balanceByDenom(q *query) (string, error) {
 	raw, err := q.holder()
 	if err != nil {
 		return "", err
 	}
-	return q.inDenom("balance", func(denom string) int64 { return q.amount(q.chain.byAddress[raw], denom) })
-}
-
-func supplyOf(q *query) (string, error) { return q.inDenom("amount", q.supply) }
-
-func supplies(q *query) (string, error) {
-	coins := q.chain.byAddress[mustDecode(accountPrefix, WideDelegator)].coins
-	return state.List(&q.Query, "supply", coins, coin.name, func(c coin) string { return coinJSON(c.Denom, q.supply(c.Denom)) })
+	denom := q.args["denom"]
+	if !validDenom.MatchString(denom) {
+		return "", state.Fail(codes.InvalidArgument, "invalid denom: %s", denom)
+	}
+	return `{"balance":` + coinJSON(denom, q.amount(q.chain.byAddress[raw], denom)) + `}`, nil
 }

@@ -5,6 +5,8 @@ import (
 
 	"github.com/btcsuite/btcd/btcutil/bech32"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
@@ -20,31 +22,28 @@ const maxBech32 = 1023
 // decode reads an address. Capitals are fine as long as all letters are.
 func decode(prefix, text string) (string, error) {
 	if len(text) > maxBech32 {
-		return "", state.Fail(state.Unknown, "decoding bech32 failed: invalid bech32 string length %d", len(text))
+		return "", state.Fail(codes.Unknown, "decoding bech32 failed: invalid bech32 string length %d", len(text))
 	}
 	hrp, groups, err := bech32.DecodeNoLimit(text)
 	var sum bech32.ErrInvalidChecksum
 	switch {
 	case errors.As(err, &sum):
-		return "", state.Fail(state.Unknown, "decoding bech32 failed: invalid checksum (expected %s got %s)", sum.Expected, sum.Actual)
+		return "", state.Fail(codes.Unknown, "decoding bech32 failed: invalid checksum (expected %s got %s)", sum.Expected, sum.Actual)
 	case err != nil:
-		return "", state.Fail(state.Unknown, "decoding bech32 failed: %v", err)
+		return "", state.Fail(codes.Unknown, "decoding bech32 failed: %v", err)
 	case hrp != prefix:
-		return "", state.Fail(state.Unknown, "codespace sdk code 35: internal logic error: hrp does not match bech32 prefix: expected '%s' got '%s'", prefix, hrp)
+		return "", state.Fail(codes.Unknown, "codespace sdk code 35: internal logic error: hrp does not match bech32 prefix: expected '%s' got '%s'", prefix, hrp)
 	}
 	raw, err := bech32.ConvertBits(groups, 5, 8, false)
 	if err != nil {
-		return "", state.Fail(state.Unknown, "decoding bech32 failed: %v", err)
+		return "", state.Fail(codes.Unknown, "decoding bech32 failed: %v", err)
 	}
 	return string(raw), nil
 }
 
-// mustDecode reads an address of the cast.
-func mustDecode(prefix, text string) string {
-	raw, err := decode(prefix, text)
-	if err != nil {
-		panic("cosmos: " + text + ": " + err.Error())
-	}
+// fromBech32 reads an address of the cast.
+func fromBech32(prefix, text string) string {
+	raw, _ := decode(prefix, text)
 	return raw
 }
 
@@ -61,7 +60,7 @@ func (q *query) addresses() (err error) {
 		text, given := q.vars[name]
 		switch {
 		case given && text == "":
-			return state.Fail(state.InvalidArgument, "validator address cannot be empty")
+			return state.Fail(codes.InvalidArgument, "validator address cannot be empty")
 		case given:
 			q.Operator, err = decode(validatorPrefix, text)
 		}
@@ -72,11 +71,11 @@ func (q *query) addresses() (err error) {
 // holder reads the address of an account in the words of the bank.
 func (q *query) holder() (string, error) {
 	if q.args["address"] == "" {
-		return "", state.Fail(state.InvalidArgument, "invalid address: empty address string is not allowed")
+		return "", state.Fail(codes.InvalidArgument, "invalid address: empty address string is not allowed")
 	}
 	raw, err := decode(accountPrefix, q.args["address"])
 	if err != nil {
-		return "", state.Fail(state.InvalidArgument, "invalid address: %v", err)
+		return "", state.Fail(codes.InvalidArgument, "invalid address: %v", err)
 	}
 	return raw, nil
 }

@@ -1,12 +1,10 @@
 package cosmos
 
 import (
-	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/tidwall/gjson"
+	"google.golang.org/grpc/codes"
 
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
@@ -32,14 +30,12 @@ func latest(ahead int64, serve func(*query, int64) (string, error)) handler {
 // atHeight serves what CometBFT has at the height in the path, which pinning does not move.
 func atHeight(serve func(*query, int64) (string, error)) handler {
 	return func(q *query) (string, error) {
-		height, err := strconv.ParseInt(q.args["height"], 10, 64)
+		height, _ := strconv.ParseInt(q.args["height"], 10, 64) // it has been read as one
 		switch {
-		case err != nil:
-			return "", err
 		case height > q.now.Stored:
-			return "", state.Fail(state.InvalidArgument, "requested block height is bigger then the chain length")
+			return "", state.Fail(codes.InvalidArgument, "requested block height is bigger then the chain length")
 		case height <= 0:
-			return "", state.Fail(state.Unknown, "height must be greater than 0, but got %d", height)
+			return "", state.Fail(codes.Unknown, "height must be greater than 0, but got %d", height)
 		}
 		return serve(q, height)
 	}
@@ -47,27 +43,13 @@ func atHeight(serve func(*query, int64) (string, error)) handler {
 
 // validatorSet is the document of the set with another height.
 func validatorSet(q *query, height int64) (string, error) {
-	document := documents()["/cosmos/base/tendermint/v1beta1/validatorsets/latest"]
-	_, rest, _ := strings.Cut(document, ",")
-	body, err := q.Paged("{" + rest)
-	return fmt.Sprintf(`{"block_height":"%d","validators":%s,"pagination":{"next_key":null,"total":"%d"}}`,
-		height, gjson.Get(body, "validators").Raw, gjson.Get(document, "validators.#").Int()), err
+	return q.Paged(fill(tendermint+"/validatorsets/latest", "height", height))
 }
-
-func syncing(q *query) (string, error) {
-	return fmt.Sprintf(`{"syncing":%t}`, q.now.CatchingUp), nil
-}
-
-// rememberedHistory is the parameter historical_entries.
-const rememberedHistory = 10_000
 
 func historicalInfo(q *query) (string, error) {
-	height, err := strconv.ParseInt(q.args["height"], 10, 64)
-	switch {
-	case err != nil:
-		return "", err
-	case height <= max(0, q.Height-rememberedHistory) || height > q.Height:
-		return "", state.Fail(state.NotFound, "historical info for height %d not found", height)
+	height, _ := strconv.ParseInt(q.args["height"], 10, 64) // it has been read as one
+	if height <= 0 || height > q.Height {
+		return "", state.Fail(codes.NotFound, "historical info for height %d not found", height)
 	}
 	return fill("historical_info", "chain", q.ID, "height", height), nil
 }

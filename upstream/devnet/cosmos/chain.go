@@ -31,13 +31,6 @@ const (
 // ibcDenom is the one denomination that came from another chain.
 const ibcDenom = "ibc/27394FB092D2ECCD56123C74F36E4C1F926001CEADA9CA97EA622B25F41E5EB2"
 
-// Options say what the chain is like.
-type Options struct {
-	ChainID    string
-	Seed       uint64 // varies generated addresses and hashes
-	Delegators int    // delegations of the popular validator
-}
-
 // opening is the height from which on there are transactions: in every block the wide
 // delegator adds to the next of its delegations, for a fee.
 const (
@@ -75,19 +68,19 @@ var validators []byte
 var accountLines []byte
 
 // NewChain makes the state of a chain.
-func NewChain(o Options) *Chain {
+func NewChain(o state.Options) *Chain {
 	c := &Chain{byAddress: map[string]*account{}}
 	c.ID, c.Seed, c.Words = o.ChainID, o.Seed, words
-	c.Rules = state.Rules{First: opening, Pace: 1, Step: step, Unit: 100}
+	c.First, c.Pace, c.Step = opening, 1, step
 	for _, text := range state.Lines[json.RawMessage](validators) {
-		raw := mustDecode(validatorPrefix, gjson.GetBytes(text, "operator_address").String())
+		raw := fromBech32(validatorPrefix, gjson.GetBytes(text, "operator_address").String())
 		c.Turns = append(c.Turns, c.AddValidator(raw, string(text), false))
 		c.add(raw, 1, coin{"stake", 99_000_000})
 	}
 	c.populate(o.Delegators)
 	c.Order()
 	slices.SortFunc(c.accounts, func(a, b *account) int { return strings.Compare(a.raw, b.raw) })
-	wallet := mustDecode(accountPrefix, Wallet) // of whom no list tells
+	wallet := fromBech32(accountPrefix, Wallet) // of whom no list tells
 	c.byAddress[wallet] = &account{raw: wallet, number: len(c.accounts), coins: []coin{{"stake", 1_000_000_000}}}
 	return c
 }
@@ -106,23 +99,18 @@ func (c *Chain) populate(delegators int) {
 		Stakes   []string // the operators of the validators
 		Coins    []coin   // by denomination
 	}](accountLines) {
-		raw := mustDecode(accountPrefix, a.Address)
+		raw := fromBech32(accountPrefix, a.Address)
 		c.add(raw, a.Sequence, a.Coins...)
 		for _, operator := range a.Stakes {
-			c.Delegate(raw, c.Validator(mustDecode(validatorPrefix, operator)), 250_000, a.Address == WideDelegator)
+			c.Delegate(raw, c.Validator(fromBech32(validatorPrefix, operator)), 250_000, a.Address == WideDelegator)
 		}
 	}
-	popular := c.Validator(mustDecode(validatorPrefix, PopularValidator))
+	c.Popular = c.Validator(fromBech32(validatorPrefix, PopularValidator))
 	for i := range delegators - 1 { // the wide delegator is one of them
 		d := state.Digest(c.Seed, "account", int64(i))
 		c.add(string(d[:20]), 1, coin{"stake", 50_000_000}, coin{"token", 1_000})
-		c.Delegate(string(d[:20]), popular, 10_000+uint64(i), false) //nolint:gosec // not negative
+		c.Delegate(string(d[:20]), c.Popular, 10_000+uint64(i), false) //nolint:gosec // not negative
 	}
-}
-
-// Delegators are the addresses that delegate to PopularValidator, in order.
-func (c *Chain) Delegators() []string {
-	return c.Chain.Delegators(mustDecode(validatorPrefix, PopularValidator))
 }
 
 // words are how answers are written.

@@ -12,7 +12,8 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
-	"github.com/tipcache/tipcache/upstream/devnet/cosmos/exchanges"
+	"github.com/tipcache/tipcache/upstream/devnet/state"
+	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
 
 // ask reads a path at a height; 0 is the latest.
@@ -28,9 +29,9 @@ func ask(t *testing.T, node http.Handler, path string, height int64) (*httptest.
 }
 
 func TestTheStateMovesWithTheBlocksAndStaysAtAHeight(t *testing.T) {
-	chain := cosmos.NewChain(cosmos.Options{ChainID: "devnet-1", Delegators: 1530})
-	before := chain.Handler(clock{1000, 1, false}, false, nil)
-	after := chain.Handler(clock{1001, 1, false}, false, nil)
+	chain := cosmos.NewChain(state.Options{ChainID: "devnet-1", Delegators: 1530})
+	before := chain.Handler(clock{1000, 1, false}, false, func(string, int64) {})
+	after := chain.Handler(clock{1001, 1, false}, false, func(string, int64) {})
 	for _, path := range []string{
 		"/cosmos/distribution/v1beta1/delegators/" + cosmos.WideDelegator + "/rewards",
 		"/cosmos/staking/v1beta1/delegations/" + cosmos.WideDelegator,
@@ -52,7 +53,7 @@ func TestTheStateMovesWithTheBlocksAndStaysAtAHeight(t *testing.T) {
 }
 
 func TestTheHeightHeaderLiesWhereCometBFTAnswers(t *testing.T) {
-	node := cosmos.NewChain(cosmos.Options{ChainID: "devnet-1", Delegators: 1530}).Handler(clock{1000, 1, false}, false, nil)
+	node := cosmos.NewChain(state.Options{ChainID: "devnet-1", Delegators: 1530}).Handler(clock{1000, 1, false}, false, func(string, int64) {})
 	w, body := ask(t, node, "/cosmos/base/tendermint/v1beta1/blocks/latest", 820)
 	if got := gjson.Get(body, "block.header.height").String(); got != "1000" {
 		t.Errorf("got block %s, want 1000", got)
@@ -63,7 +64,7 @@ func TestTheHeightHeaderLiesWhereCometBFTAnswers(t *testing.T) {
 }
 
 func TestPagesLeadThroughAList(t *testing.T) {
-	node := cosmos.NewChain(cosmos.Options{ChainID: "devnet-1", Delegators: 25}).Handler(clock{1000, 1, false}, false, nil)
+	node := cosmos.NewChain(state.Options{ChainID: "devnet-1", Delegators: 25}).Handler(clock{1000, 1, false}, false, func(string, int64) {})
 	for _, direction := range []string{"false", "true"} {
 		seen, key := map[string]bool{}, ""
 		for range 10 {
@@ -85,9 +86,9 @@ func TestPagesLeadThroughAList(t *testing.T) {
 }
 
 func TestABroadcastTransactionIsInTheNextBlock(t *testing.T) {
-	chain := cosmos.NewChain(cosmos.Options{ChainID: "devnet-1", Delegators: 1530})
+	chain := cosmos.NewChain(state.Options{ChainID: "devnet-1", Delegators: 1530})
 	var send string
-	for _, x := range exchanges.All(t) {
+	for _, x := range nodetest.Exchanges(t, "testdata/exchanges.jsonl") {
 		if x.Name == "post_broadcast_sync_ok" {
 			send = x.Body
 		}
@@ -96,7 +97,7 @@ func TestABroadcastTransactionIsInTheNextBlock(t *testing.T) {
 	post := func(want int64) string {
 		t.Helper()
 		w := httptest.NewRecorder()
-		chain.Handler(clock{1000, 1, false}, false, nil).ServeHTTP(w,
+		chain.Handler(clock{1000, 1, false}, false, func(string, int64) {}).ServeHTTP(w,
 			httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/cosmos/tx/v1beta1/txs", strings.NewReader(send)))
 		var answer struct {
 			Response struct {
@@ -115,7 +116,7 @@ func TestABroadcastTransactionIsInTheNextBlock(t *testing.T) {
 		status   int
 		sequence string
 	}{1000: {404, "23"}, 1001: {200, "24"}} {
-		node := chain.Handler(clock{height, 1, false}, false, nil)
+		node := chain.Handler(clock{height, 1, false}, false, func(string, int64) {})
 		if w, _ := ask(t, node, "/cosmos/tx/v1beta1/txs/"+strings.ToLower(hash), 0); w.Code != want.status {
 			t.Errorf("at %d: tx is %d, want %d", height, w.Code, want.status)
 		}
@@ -126,8 +127,8 @@ func TestABroadcastTransactionIsInTheNextBlock(t *testing.T) {
 }
 
 func TestNoRequestMakesTheSimulationPanic(t *testing.T) {
-	node := cosmos.NewChain(cosmos.Options{ChainID: "devnet-1", Delegators: 5}).Handler(clock{3, 1, false}, false, nil)
-	for _, x := range exchanges.All(t) {
+	node := cosmos.NewChain(state.Options{ChainID: "devnet-1", Delegators: 5}).Handler(clock{3, 1, false}, false, func(string, int64) {})
+	for _, x := range nodetest.Exchanges(t, "testdata/exchanges.jsonl") {
 		if !strings.HasPrefix(x.Name, "rpc_") {
 			node.ServeHTTP(httptest.NewRecorder(), exchange{x}.request(t)) // long before anything of it existed
 		}
@@ -138,7 +139,7 @@ func TestNoRequestMakesTheSimulationPanic(t *testing.T) {
 }
 
 func TestAFailureNamesNothingWhereAParameterIsLeftOut(t *testing.T) {
-	node := cosmos.NewChain(cosmos.Options{ChainID: "devnet-1", Delegators: 1530}).Handler(clock{1000, 1, false}, false, nil)
+	node := cosmos.NewChain(state.Options{ChainID: "devnet-1", Delegators: 1530}).Handler(clock{1000, 1, false}, false, func(string, int64) {})
 	for path, want := range map[string]string{
 		"/cosmos/bank/v1beta1/denoms_metadata_by_query_string":         "client metadata for denom ",
 		"/cosmos/bank/v1beta1/denoms_metadata_by_query_string?denom=x": "client metadata for denom x",

@@ -2,6 +2,7 @@ package cosmos
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,22 +11,18 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
-// notImplemented answers what has no route, timedOut what must take no time.
-var (
-	notImplemented = &state.Failure{Code: state.Unimplemented, Text: "Not Implemented"}
-	timedOut       = &state.Failure{Code: state.DeadlineExceeded, Text: "context deadline exceeded"}
-)
+// notImplemented answers what has no route.
+var notImplemented = &state.Failure{Code: codes.Unimplemented, Text: "Not Implemented"}
 
 // Unavailable is the body by which the gateway says that it cannot ask the application: it is
 // away, or took too long.
 func Unavailable(status int) []byte {
-	if status == http.StatusGatewayTimeout {
-		return failureBody(timedOut)
-	}
-	return failureBody(&state.Failure{Code: state.Unavailable, Text: `connection error: desc = "transport: Error while dialing: dial tcp 127.0.0.1:9090: connect: connection refused"`})
+	return []byte(cmp.Or(documents()[strconv.Itoa(status)], documents()["503"]))
 }
 
 // failureBody is a failure as JSON.
@@ -38,12 +35,9 @@ func failureBody(f *state.Failure) []byte {
 }
 
 // Handler serves the REST API of a node. A node without gRPC, by grpc.enable = false, has
-// other texts, and errors that tell no height. Handler calls count, unless nil, for every
+// other texts, and errors that tell no height. Handler calls count for every
 // request that reaches a state, with the URI and the height that is read.
 func (c *Chain) Handler(n state.View, noGRPC bool, count func(uri string, height int64)) http.Handler {
-	if count == nil {
-		count = func(string, int64) {}
-	}
 	return &gateway{chain: c, node: n, noGRPC: noGRPC, count: count}
 }
 
@@ -64,9 +58,6 @@ const (
 // ServeHTTP routes by the decoded path, as grpc-gateway does.
 func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Server-Time", strconv.FormatInt(time.Now().Unix(), 10))
-	if state.Redirected(w, r) {
-		return
-	}
 	body, err := g.answer(w, r)
 	w.Header().Set("Content-Type", "application/json")
 	if err != nil {
@@ -80,16 +71,13 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // answer finds the route, reads the parameters, the height, and then the state.
 func (g *gateway) answer(w http.ResponseWriter, r *http.Request) (string, error) {
 	components := strings.Split(dropVerb(r.URL.Path)[1:], "/")
-	route, vars := find(methodOf(r), components)
+	route, vars := find(r.Method, components)
 	if route == nil {
 		return "", notImplemented
 	}
 	q := &query{chain: g.chain, node: g.node, now: g.node.Now(), vars: vars}
 	if err := q.read(r, route); err != nil {
-		return "", &state.Failure{Code: state.InvalidArgument, Text: err.Error()}
-	}
-	if r.Header.Get("Grpc-Timeout") != "" {
-		return "", timedOut
+		return "", &state.Failure{Code: codes.InvalidArgument, Text: err.Error()}
 	}
 	if route.local {
 		q.at(q.now.Height)
@@ -127,18 +115,10 @@ func (g *gateway) query(w http.ResponseWriter, r *http.Request, route *route, q 
 func plainText(err error) error {
 	f := state.Failed(err)
 	text := f.RPC()
-	if f.Code == state.NotFound {
+	if f.Code == codes.NotFound {
 		text += ": key not found"
 	}
 	return &state.Failure{Code: f.Code, Text: text}
-}
-
-// methodOf is the method that is routed: a form POST may stand for another.
-func methodOf(r *http.Request) string {
-	if r.Method == http.MethodPost && r.Header.Get("Content-Type") == "application/x-www-form-urlencoded" {
-		return http.MethodGet
-	}
-	return r.Method
 }
 
 // dropVerb cuts an empty verb: a colon at the end of the path.
@@ -175,7 +155,7 @@ func (g *gateway) heightOf(h http.Header, now state.Clock) (height int64, err er
 // refuse is an error of the SDK from before a handler runs.
 func (g *gateway) refuse(code int, name, text string) error {
 	if g.noGRPC {
-		return state.Fail(state.Unknown, "%s: %s", text, name)
+		return state.Fail(codes.Unknown, "%s: %s", text, name)
 	}
-	return state.Fail(state.Unknown, "codespace sdk code %d: %s: %s", code, name, text)
+	return state.Fail(codes.Unknown, "codespace sdk code %d: %s: %s", code, name, text)
 }

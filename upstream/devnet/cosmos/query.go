@@ -30,15 +30,8 @@ type query struct {
 
 // at has the query read the state at a height.
 func (q *query) at(height int64) {
-	number := func(name string) uint64 {
-		n, _ := strconv.ParseUint(q.args["pagination."+name], 10, 64)
-		return n
-	}
 	q.State, q.Status, q.Var = q.chain.At(height, q.node), q.args["status"], func(name string) string { return q.args[name] }
-	q.Page = state.Page{
-		Key: q.args["pagination.key"], Offset: number("offset"), Limit: number("limit"),
-		CountTotal: q.args["pagination.count_total"] == "true", Reverse: q.args["pagination.reverse"] == "true",
-	}
+	q.Page = state.ReadPage(q.Var)
 }
 
 // A parser reads a value as grpc-gateway does and writes it in one notation.
@@ -105,9 +98,6 @@ func parse(field, value string) (string, error) {
 // pageFields are the fields of the one message among the parameters.
 var pageFields = []string{"key", "offset", "limit", "count_total", "reverse"}
 
-// maxBody bounds the body of a POST.
-const maxBody = 1 << 20
-
 // read fills the request in from path, query and body.
 func (q *query) read(r *http.Request, route *route) error {
 	q.args = map[string]string{}
@@ -120,7 +110,7 @@ func (q *query) read(r *http.Request, route *route) error {
 	}
 	q.path = route.path(q)
 	if route.method == http.MethodPost {
-		return json.NewDecoder(io.LimitReader(r.Body, maxBody)).Decode(&q.posted)
+		return json.NewDecoder(io.LimitReader(r.Body, 1<<20)).Decode(&q.posted)
 	}
 	if err := r.ParseForm(); err != nil {
 		return err

@@ -10,6 +10,8 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"google.golang.org/grpc/codes"
+
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
@@ -56,15 +58,11 @@ var routes = slices.Concat([]route{
 	{pattern: bank + "/balances/{address}/by_denom", params: "denom", serve: balanceByDenom},
 	{pattern: bank + "/spendable_balances/{address}", params: "pagination", serve: balances},
 	{pattern: bank + "/spendable_balances/{address}/by_denom", params: "denom", serve: balanceByDenom},
-	{pattern: bank + "/supply", params: "pagination", serve: supplies},
-	{pattern: bank + "/supply/by_denom", params: "denom", serve: supplyOf},
-	{pattern: tendermint + "/syncing", serve: syncing},
 	{pattern: tendermint + "/blocks/latest", serve: latest(0, (*query).blockJSON)},
 	{pattern: tendermint + "/blocks/{height}", serve: atHeight((*query).blockJSON)},
 	{pattern: tendermint + "/validatorsets/latest", params: "pagination", serve: latest(1, validatorSet)},
 	{pattern: tendermint + "/validatorsets/{height}", params: "pagination", serve: atHeight(validatorSet)},
 	{pattern: staking + "/historical_info/{height}", serve: historicalInfo},
-	{pattern: transactions + "/txs", params: "query page limit order_by events pagination", serve: searchTxs},
 	{pattern: transactions + "/txs", serve: broadcastTx, method: http.MethodPost, local: true},
 	{pattern: transactions + "/txs/{hash}", serve: txByHash},
 	{pattern: transactions + "/txs/block/{height}", params: "pagination", serve: txsInBlock},
@@ -143,12 +141,12 @@ var documents = sync.OnceValue(func() map[string]string {
 
 // A documentRoute is a route whose answers are documents.
 type documentRoute struct {
-	Pattern, Params string   // as in a route
-	Key             []string // the parameters in the path of the document
-	List            string   // the name of the list that is empty where there is no document
-	Answer          string   // or else the answer there
-	Code            int      // or else how the module fails
-	Text            string   // with {name} for arguments, as in an answer
+	Pattern, Params string     // as in a route
+	Key             []string   // the parameters in the path of the document
+	List            string     // the name of the list that is empty where there is no document
+	Answer          string     // or else the answer there
+	Code            codes.Code // or else how the module fails
+	Text            string     // with {name} for arguments, as in an answer
 }
 
 // documented are the routes of routes.jsonl.
@@ -162,7 +160,7 @@ func documented() (all []route) {
 func (d documentRoute) serve(q *query) (string, error) {
 	sep := "?"
 	for _, name := range d.Key {
-		if value, given := q.args[name]; given {
+		if value := q.args[name]; value != "" && value != "0" { // zero means what nothing does
 			q.path, sep = q.path+sep+name+"="+value, "&"
 		}
 	}
@@ -193,19 +191,16 @@ func document(q *query) (string, error) {
 	if !ok {
 		return "", notImplemented
 	}
-	if text = state.Parse(text).With(q.Value); !gjson.Get(text, "pagination.total").Exists() {
-		return text, nil
-	}
-	return q.Paged(text)
+	return state.Parse(text).Answer(&q.Query)
 }
 
 // smart answers the queries that the contract has documents for.
 func smart(q *query) (string, error) {
 	if !gjson.Valid(q.args["query_data"]) {
-		return "", state.Fail(state.InvalidArgument, "invalid query data")
+		return "", state.Fail(codes.InvalidArgument, "invalid query data")
 	}
 	if _, known := documents()[q.path]; !known {
-		return "", state.Fail(state.Unknown, "codespace wasm code 9: query wasm contract failed: Error parsing into type hackatom::msg::QueryMsg: unknown variant")
+		return "", state.Fail(codes.Unknown, "codespace wasm code 9: query wasm contract failed: Error parsing into type hackatom::msg::QueryMsg: unknown variant")
 	}
 	return document(q)
 }

@@ -9,7 +9,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -18,21 +17,25 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Rules are how the amounts of a chain move.
-type Rules struct {
-	First, Pace uint64 // the height of the first event, and the blocks from one event to the next
-	Step        uint64 // tokens that an event adds to a delegation
-	Unit        uint64 // tokens that earn a millionth of one in every block
+// Options say what a chain is like.
+type Options struct {
+	ChainID    string
+	Seed       uint64 // varies generated addresses and hashes
+	Validators int    // of Story: beyond those of the recording they are generated
+	Delegators int    // of the popular validator
+	Turnover   int    // of Story: one in so many validators is missing from the list of validators, others at every block; 0: none
 }
 
 // A Chain is what does not move: who exists, and what was staked at the start.
 type Chain struct {
-	Rules
 	Words
-	ID         string
-	Seed       uint64
-	Validators []*Validator // by address
-	Turns      []*Validator // which of them an event goes to, over and over
+	ID          string
+	Seed        uint64
+	First, Pace uint64       // the height of the first event, and the blocks from one event to the next
+	Step        uint64       // tokens that an event adds to a delegation
+	Validators  []*Validator // by address
+	Popular     *Validator   // which has most delegations
+	Turns       []*Validator // which of them an event goes to, over and over
 
 	operated map[string]*Validator // by raw address
 	staked   map[string][]*Stake   // by raw address of the delegator
@@ -56,8 +59,8 @@ type Stake struct {
 	slot           int64 // its turn among those that events add to; -1 never
 }
 
-// statuses are the states of a validator, by the numbers that some answers have.
-var statuses = []string{"BOND_STATUS_UNSPECIFIED", "BOND_STATUS_UNBONDED", "BOND_STATUS_UNBONDING", "BOND_STATUS_BONDED"}
+// bondStates are the states of a validator, by the numbers that some answers have.
+var bondStates = []string{"BOND_STATUS_UNSPECIFIED", "BOND_STATUS_UNBONDED", "BOND_STATUS_UNBONDING", "BOND_STATUS_BONDED"}
 
 // Bonded is the status of a validator that takes part.
 const Bonded = "BOND_STATUS_BONDED"
@@ -70,7 +73,7 @@ var amounts = regexp.MustCompile(`"(tokens|delegator_shares|rewards_tokens|deleg
 func (c *Chain) AddValidator(raw, recorded string, moves bool) *Validator {
 	tokens, status := gjson.Get(recorded, "tokens").String(), gjson.Get(recorded, "status").String()
 	if i, err := strconv.Atoi(status); err == nil {
-		status = statuses[i]
+		status = bondStates[i]
 	}
 	v := &Validator{Operator: c.Operator(raw), Raw: raw, Status: status, message: Parse(amounts.ReplaceAllString(recorded, `"$1":"{tokens}`))}
 	if c.operated == nil {
@@ -118,9 +121,9 @@ func (c *Chain) Operators() (all []string) {
 	return all
 }
 
-// Delegators are the addresses that delegate to a validator, in order.
-func (c *Chain) Delegators(raw string) (all []string) {
-	for _, k := range c.operated[raw].stakes {
+// Delegators are the addresses that delegate to the validator, in order.
+func (v *Validator) Delegators() (all []string) {
+	for _, k := range v.stakes {
 		all = append(all, k.Delegator)
 	}
 	return all
@@ -178,14 +181,6 @@ func (s State) AddedTo(raw string) (n uint64) {
 func (s State) amount(k *Stake) uint64     { return k.base + s.Added(k)*s.Step }
 func (s State) tokens(v *Validator) uint64 { return v.base + s.events(v)*s.Step }
 
-// earned are the rewards of tokens at a validator, in millionths. They grow with every block.
-func (s State) earned(v *Validator, tokens uint64) uint64 {
-	if v.Status != Bonded {
-		return 0
-	}
-	return tokens / s.Unit * s.Age()
-}
-
 // Staked are the tokens of the validators in a state, or in any other.
 func (s State) Staked(status string) (in, others uint64) {
 	for _, v := range s.Validators {
@@ -196,11 +191,6 @@ func (s State) Staked(status string) (in, others uint64) {
 		}
 	}
 	return in, others
-}
-
-// Decimal is a number of millionths with its 18 digits.
-func Decimal(millionths uint64) string {
-	return fmt.Sprintf("%d.%06d%012d", millionths/1_000_000, millionths%1_000_000, 0)
 }
 
 // Digest makes bytes that look random out of a name and a number: the source of

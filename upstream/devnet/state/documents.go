@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+	"google.golang.org/grpc/codes"
 )
 
 // A Message is JSON in which {names} stand for values.
@@ -22,6 +23,12 @@ func Parse(text string) (m Message) {
 	}
 	m.texts = append(m.texts, text)
 	return m
+}
+
+// UnmarshalText is Parse.
+func (m *Message) UnmarshalText(text []byte) error {
+	*m = Parse(string(text))
+	return nil
 }
 
 // With puts the values in.
@@ -47,26 +54,41 @@ func Lines[T any](lines []byte) (all []T) {
 	return all
 }
 
-// Paged is a page of a document that has pagination and a list first, else the document.
-func (q *Query) Paged(text string) (string, error) {
-	var name string
-	var list gjson.Result
-	gjson.Parse(text).ForEach(func(key, value gjson.Result) bool {
-		name, list = key.String(), value
-		return false
-	})
-	if !gjson.Get(text, "pagination").IsObject() || !list.IsArray() {
-		return text, nil
+// Answer is a document: the page that is asked for of its first list, if it has pagination, or
+// the failure that it is.
+func (m Message) Answer(q *Query) (string, error) {
+	text := m.With(q.Value)
+	if code := gjson.Get(text, "code").Uint(); code > 0 {
+		return "", Fail(codes.Code(code), "%s", gjson.Get(text, "message").String())
 	}
-	body, err := ListTexts(q, name, Raws(list))
-	if height := gjson.Get(text, "height"); err == nil && height.Exists() {
-		return fmt.Sprintf(`%s,"height":%s}`, body[:len(body)-1], height.Raw), nil
-	}
-	return body, err
+	return q.Paged(text)
 }
 
-// Raws are the items of a list as they are written.
-func Raws(list gjson.Result) (items []string) {
+// Paged is the page that is asked for of a document's first list, if it has pagination.
+func (q *Query) Paged(text string) (string, error) {
+	list, members := "", []string(nil)
+	var page gjson.Result
+	var err error
+	if !gjson.Get(text, "pagination").IsObject() {
+		return text, nil
+	}
+	gjson.Parse(text).ForEach(func(key, value gjson.Result) bool {
+		if list == "" && value.IsArray() {
+			var body string
+			list = key.String()
+			body, err = ListTexts(q, list, raws(value))
+			page = gjson.Parse(body)
+		}
+		if list != "" && (key.String() == list || key.String() == "pagination") {
+			value = page.Get(key.String())
+		}
+		members = append(members, key.Raw+":"+value.Raw)
+		return err == nil
+	})
+	return "{" + strings.Join(members, ",") + "}", err
+}
+
+func raws(list gjson.Result) (items []string) {
 	for _, item := range list.Array() {
 		items = append(items, item.Raw)
 	}

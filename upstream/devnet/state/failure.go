@@ -4,47 +4,34 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+
+	"google.golang.org/grpc/codes"
 )
 
-// The gRPC codes that the APIs know.
-const (
-	Unknown          = 2
-	InvalidArgument  = 3
-	DeadlineExceeded = 4
-	NotFound         = 5
-	Unimplemented    = 12
-	Internal         = 13
-	Unavailable      = 14
-)
-
-// codes are the names of gRPC codes and their HTTP statuses.
-var codes = map[int]struct {
-	name   string
-	status int
-}{
-	Unknown: {"Unknown", http.StatusInternalServerError}, InvalidArgument: {"InvalidArgument", http.StatusBadRequest},
-	DeadlineExceeded: {"DeadlineExceeded", http.StatusGatewayTimeout}, NotFound: {"NotFound", http.StatusNotFound},
-	Unimplemented: {"Unimplemented", http.StatusNotImplemented}, Internal: {"Internal", http.StatusInternalServerError},
+// statuses are those of HTTP for the codes that the APIs know.
+var statuses = map[codes.Code]int{
+	codes.Unknown: http.StatusInternalServerError, codes.Internal: http.StatusInternalServerError, codes.InvalidArgument: http.StatusBadRequest,
+	codes.DeadlineExceeded: http.StatusGatewayTimeout, codes.NotFound: http.StatusNotFound, codes.Unimplemented: http.StatusNotImplemented,
 }
 
 // A Failure is an answer that is an error.
 type Failure struct {
-	Code int
+	Code codes.Code
 	Text string
 }
 
 func (f *Failure) Error() string { return f.Text }
 
 // Status is its HTTP status.
-func (f *Failure) Status() int { return codes[f.Code].status }
+func (f *Failure) Status() int { return statuses[f.Code] }
 
 // RPC is the failure as a query service words it.
 func (f *Failure) RPC() string {
-	return "rpc error: code = " + codes[f.Code].name + " desc = " + f.Text
+	return "rpc error: code = " + f.Code.String() + " desc = " + f.Text
 }
 
 // Fail makes a failure.
-func Fail(code int, format string, a ...any) error {
+func Fail(code codes.Code, format string, a ...any) error {
 	return &Failure{code, fmt.Sprintf(format, a...)}
 }
 
@@ -53,5 +40,5 @@ func Failed(err error) *Failure {
 	if f, ok := errors.AsType[*Failure](err); ok {
 		return f
 	}
-	return &Failure{Unknown, err.Error()}
+	return &Failure{codes.Unknown, err.Error()}
 }

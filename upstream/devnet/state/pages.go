@@ -3,7 +3,10 @@ package state
 import (
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
+
+	"google.golang.org/grpc/codes"
 )
 
 // A Page is the part of a list that a request asks for.
@@ -14,11 +17,24 @@ type Page struct {
 	Reverse       bool
 }
 
+// ReadPage reads the parameters pagination.NAME.
+func ReadPage(value func(name string) string) Page {
+	number := func(name string) uint64 {
+		n, _ := strconv.ParseUint(value("pagination."+name), 10, 64)
+		return n
+	}
+	yes := func(name string) bool {
+		b, _ := strconv.ParseBool(value("pagination." + name))
+		return b
+	}
+	return Page{value("pagination.key"), number("offset"), number("limit"), yes("count_total"), yes("reverse")}
+}
+
 // defaultLimit is the page of a request that names none.
 const defaultLimit = 100
 
 // ErrBoth is how most modules refuse a key together with an offset.
-var ErrBoth = Fail(Internal, "invalid request, either offset or key is expected, got both")
+var ErrBoth = Fail(codes.Internal, "invalid request, either offset or key is expected, got both")
 
 // List answers with the page that is asked for of a list in the order of its keys.
 func List[T any](q *Query, name string, all []T, key, item func(T) string) (string, error) {
@@ -26,19 +42,15 @@ func List[T any](q *Query, name string, all []T, key, item func(T) string) (stri
 	if err != nil {
 		return "", err
 	}
-	var b strings.Builder
-	b.WriteString(`{"` + name + `":`)
-	if none, given := q.None[name]; given && len(some) == 0 {
-		b.WriteString(none)
-	} else {
-		b.WriteString("[")
-		for i, one := range some {
-			b.WriteString(","[:min(i, 1)] + item(one))
-		}
-		b.WriteString("]")
+	texts := make([]string, len(some))
+	for i, one := range some {
+		texts[i] = item(one)
 	}
-	b.WriteString(`,"pagination":` + q.Pagination(next, total) + "}")
-	return b.String(), nil
+	list := "[" + strings.Join(texts, ",") + "]"
+	if len(some) == 0 {
+		list = q.none(name)
+	}
+	return `{"` + name + `":` + list + `,"pagination":` + q.Pagination(next, total) + "}", nil
 }
 
 // paginate cuts a page out of a list that is ordered by key, as the SDK does. The next key

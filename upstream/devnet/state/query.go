@@ -2,13 +2,12 @@ package state
 
 import (
 	"fmt"
-	"net/http"
-	"path"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/btcsuite/btcd/btcutil/bech32"
+	"google.golang.org/grpc/codes"
 )
 
 // A View is what the REST API of one node shows of that node and its clock.
@@ -20,12 +19,11 @@ type View interface {
 
 // A Clock is where a node stands.
 type Clock struct {
-	Height     int64 // the newest height that can be read
-	Oldest     int64 // the oldest one
-	Stored     int64 // the newest block of CometBFT, for a moment ahead of Height
-	Restarted  bool  // no block has come since the node started
-	CatchingUp bool  // what syncing says
-	Unindexed  bool  // no transaction is found
+	Height    int64 // the newest height that can be read
+	Oldest    int64 // the oldest one
+	Stored    int64 // the newest block of CometBFT, for a moment ahead of Height
+	Restarted bool  // no block has come since the node started
+	Unindexed bool  // no transaction is found
 }
 
 // Unreadable is why a height cannot be read, by the SDK's code and words; 0 where it can.
@@ -100,10 +98,7 @@ var Routes = []Route{
 
 // Bech32 is the text of an address of any length.
 func Bech32(prefix, raw string) string {
-	text, err := bech32.EncodeFromBase256(prefix, []byte(raw))
-	if err != nil {
-		return err.Error() // cannot happen: every byte string has a form
-	}
+	text, _ := bech32.EncodeFromBase256(prefix, []byte(raw)) // every byte string has a form
 	return text
 }
 
@@ -129,19 +124,19 @@ func (q *Query) about(m Message) func(*Stake) string {
 			case "bech32":
 				return Bech32(q.Prefixes[1], k.Validator.Raw)
 			case "reward":
-				return q.coins(q.earned(k.Validator, q.amount(k)))
+				return q.reward(k)
 			}
 			return fmt.Sprint(q.amount(k))
 		})
 	}
 }
 
-// coins is a number of millionths as a list of coins.
-func (q *Query) coins(millionths uint64) string {
-	if millionths == 0 {
+// reward is what a stake at a validator that takes part has earned: more with every block.
+func (q *Query) reward(k *Stake) string {
+	if k.Validator.Status != Bonded {
 		return q.none("reward")
 	}
-	return fmt.Sprintf(`[{"denom":"stake","amount":%q}]`, Decimal(millionths))
+	return fmt.Sprintf(`[{"denom":"stake","amount":"%d.000000000000000000"}]`, q.Age())
 }
 
 // none is a list without items.
@@ -165,8 +160,8 @@ func operator(k *Stake) string { return k.Validator.key() }
 
 // ValidatorsOf lists the validators in a state, out of some.
 func ValidatorsOf(q *Query, some []*Validator) (string, error) {
-	if q.Status != "" && !slices.Contains(statuses[1:], q.Status) {
-		return "", Fail(InvalidArgument, "invalid validator status %s", q.Status)
+	if q.Status != "" && !slices.Contains(bondStates[1:], q.Status) {
+		return "", Fail(codes.InvalidArgument, "invalid validator status %s", q.Status)
 	}
 	some = slices.DeleteFunc(slices.Clone(some), func(v *Validator) bool { return q.Status != "" && v.Status != q.Status })
 	return List(q, "validators", some, (*Validator).key, q.validator)
@@ -177,7 +172,7 @@ func validators(q *Query) (string, error) { return ValidatorsOf(q, q.Validators)
 func validatorOf(q *Query) (string, error) {
 	v := q.operated[q.Operator]
 	if v == nil {
-		return "", Fail(NotFound, "validator %s not found", Bech32(q.Prefixes[1], q.Operator))
+		return "", Fail(codes.NotFound, "validator %s not found", Bech32(q.Prefixes[1], q.Operator))
 	}
 	return `{"validator":` + q.validator(v) + `}`, nil
 }
@@ -197,7 +192,7 @@ func delegations(q *Query) (string, error) {
 func delegationOf(q *Query) (string, error) {
 	k := q.stake()
 	if k == nil {
-		return "", Fail(NotFound, "delegation with delegator %s not found for validator %s", Bech32(q.Prefixes[0], q.Delegator), Bech32(q.Prefixes[1], q.Operator))
+		return "", Fail(codes.NotFound, "delegation with delegator %s not found for validator %s", Bech32(q.Prefixes[0], q.Delegator), Bech32(q.Prefixes[1], q.Operator))
 	}
 	return `{"delegation_response":` + q.about(q.Delegation)(k) + `}`, nil
 }
@@ -209,7 +204,7 @@ func delegatorValidators(q *Query) (string, error) {
 func delegatorValidator(q *Query) (string, error) {
 	k := q.stake()
 	if k == nil {
-		return "", Fail(Internal, "no delegation for (address, validator) tuple")
+		return "", Fail(codes.Internal, "no delegation for (address, validator) tuple")
 	}
 	return `{"validator":` + q.validator(k.Validator) + `}`, nil
 }
@@ -220,23 +215,23 @@ func pool(q *Query) (string, error) {
 }
 
 func rewards(q *Query) (string, error) {
-	stakes, sum := q.staked[q.Delegator], uint64(0)
+	stakes := q.staked[q.Delegator]
 	if len(stakes) == 0 {
 		return `{"rewards":` + q.none("rewards") + `,"total":[]}`, nil
 	}
 	texts := make([]string, len(stakes))
 	for i, k := range stakes {
-		texts[i], sum = q.about(q.Reward)(k), sum+q.earned(k.Validator, q.amount(k))
+		texts[i] = q.about(q.Reward)(k)
 	}
-	return `{"rewards":[` + strings.Join(texts, ",") + `],"total":` + q.coins(sum) + "}", nil
+	return `{"rewards":[` + strings.Join(texts, ",") + `],"total":` + q.reward(stakes[0]) + "}", nil
 }
 
 func rewardsAt(q *Query) (string, error) {
 	k := q.stake()
 	if k == nil {
-		return "", Fail(Unknown, "codespace staking code 19: no delegation for (address, validator) tuple")
+		return "", Fail(codes.Unknown, "codespace staking code 19: no delegation for (address, validator) tuple")
 	}
-	return `{"rewards":` + q.coins(q.earned(k.Validator, q.amount(k))) + "}", nil
+	return `{"rewards":` + q.reward(k) + "}", nil
 }
 
 func rewardedValidators(q *Query) (string, error) {
@@ -245,21 +240,4 @@ func rewardedValidators(q *Query) (string, error) {
 		names = append(names, `"`+k.Validator.Operator+`"`)
 	}
 	return `{"validators":[` + strings.Join(names, ",") + "]}", nil
-}
-
-// Redirected sends the client to the clean path, without a body, unless it is clean: one
-// without // and .., but with its trailing slash.
-func Redirected(w http.ResponseWriter, r *http.Request) bool {
-	clean := path.Clean("/" + r.URL.Path)
-	if strings.HasSuffix(r.URL.Path, "/") && clean != "/" {
-		clean += "/"
-	}
-	if clean == r.URL.Path {
-		return false
-	}
-	target := *r.URL
-	target.Path, target.RawPath = clean, ""
-	w.Header().Set("Location", target.String())
-	w.WriteHeader(http.StatusMovedPermanently)
-	return true
 }

@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
+
+	"google.golang.org/grpc/codes"
 
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
@@ -18,13 +19,19 @@ func hexText(raw string) string { return "0x" + hex.EncodeToString([]byte(raw)) 
 // parseHex is the node's reading of an address in a path: any number of bytes, in any case.
 func parseHex(text string) (string, error) {
 	if !strings.HasPrefix(text, "0x") && !strings.HasPrefix(text, "0X") {
-		return "", state.Fail(state.Unknown, "hex string without 0x prefix")
+		return "", state.Fail(codes.Unknown, "hex string without 0x prefix")
 	}
 	raw, err := hex.DecodeString(text[2:])
 	if err != nil {
-		return "", state.Fail(state.Unknown, "invalid hex string")
+		return "", state.Fail(codes.Unknown, "invalid hex string")
 	}
 	return string(raw), nil
+}
+
+// fromHex is an address of the cast.
+func fromHex(text string) string {
+	raw, _ := parseHex(text)
+	return raw
 }
 
 // words are how answers are written. What is empty is left out of them, and of some lists
@@ -76,7 +83,7 @@ func (c *Chain) Handler(n state.View, count func(uri string, height int64)) http
 	all, mux := c.routes(), http.NewServeMux()
 	for _, line := range state.Lines[[2]json.RawMessage](documents) {
 		pattern, _ := strconv.Unquote(string(line[0]))
-		all[pattern] = recorded(state.Parse(string(line[1])))
+		all[pattern] = state.Parse(string(line[1])).Answer
 	}
 	for pattern, serve := range all {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
@@ -92,29 +99,16 @@ func (c *Chain) Handler(n state.View, count func(uri string, height int64)) http
 		})
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !state.Redirected(w, r) {
-			r.URL.RawPath = "" // the decoded path alone is routed
-			mux.ServeHTTP(w, r)
-		}
+		r.URL.RawPath = "" // the decoded path alone is routed
+		mux.ServeHTTP(w, r)
 	})
-}
-
-// recorded answers with a document, or fails with the text that it is.
-func recorded(m state.Message) state.Handler {
-	return func(q *state.Query) (string, error) {
-		body := m.With(q.Value)
-		if text, err := strconv.Unquote(body); err == nil {
-			return "", state.Fail(state.Unknown, "%s", text)
-		}
-		return q.Paged(body)
-	}
 }
 
 // worded is what the node says of a failure.
 func worded(f *state.Failure) string {
 	_, text, module := strings.Cut(f.Text, ": ") // the SDK names the module
 	switch {
-	case f.Code != state.Unknown:
+	case f.Code != codes.Unknown:
 		return f.RPC()
 	case module && strings.HasPrefix(f.Text, "codespace "):
 		return text
@@ -124,10 +118,8 @@ func worded(f *state.Failure) string {
 
 // answer reads parameters, height and addresses, and then the state.
 func (c *Chain) answer(n state.View, r *http.Request, count func(string, int64), serve state.Handler) (string, error) {
-	q := &state.Query{Var: r.PathValue}
-	if err := readPage(q, r.URL.Query()); err != nil {
-		return "", err
-	}
+	values := r.URL.Query()
+	q := &state.Query{Var: r.PathValue, Status: values.Get("status"), Page: state.ReadPage(values.Get)}
 	now := n.Now()
 	height, err := strconv.ParseInt(r.Header.Get("X-Block-Height"), 10, 64)
 	if err != nil || height == 0 {
@@ -137,7 +129,7 @@ func (c *Chain) answer(n state.View, r *http.Request, count func(string, int64),
 		if code == 38 {
 			name = "invalid request"
 		}
-		return "", state.Fail(state.Unknown, "failed to create query context: %s: %s", text, name)
+		return "", state.Fail(codes.Unknown, "failed to create query context: %s: %s", text, name)
 	}
 	count(r.RequestURI, height)
 	q.State = c.At(height, n)
@@ -151,27 +143,4 @@ func (c *Chain) answer(n state.View, r *http.Request, count func(string, int64),
 		}
 	}
 	return serve(q)
-}
-
-// readPage reads the parameters of lists.
-func readPage(q *state.Query, values url.Values) (err error) {
-	q.Key, q.Status = values.Get("pagination.key"), values.Get("status")
-	for name, field := range map[string]any{
-		"offset": &q.Offset, "limit": &q.Limit, "count_total": &q.CountTotal, "reverse": &q.Reverse,
-	} {
-		text := values["pagination."+name]
-		if text == nil || err != nil {
-			continue
-		}
-		switch f := field.(type) {
-		case *uint64:
-			*f, err = strconv.ParseUint(text[0], 10, 64)
-		case *bool:
-			*f, err = strconv.ParseBool(text[0])
-		}
-		if err != nil {
-			err = state.Fail(state.Unknown, "decode query err: 1 error(s) decoding:\n\n* error decoding 'pagination.%s': %v", name, err)
-		}
-	}
-	return err
 }

@@ -27,15 +27,6 @@ var documents []byte
 //go:embed validators.jsonl
 var validators []byte
 
-// Options say what the chain is like.
-type Options struct {
-	ChainID    string
-	Seed       uint64
-	Validators int // beyond those of the recording they are generated
-	Delegators int // of PopularValidator
-	Turnover   int // one in so many validators is missing from the list of validators, others at every block; 0: none
-}
-
 // named are delegators of PopularValidator that recordings tell of.
 var named = []string{PeriodicDelegator, "0x5244f20ed88040a6e54be2bd26f68d993d71b8fd"}
 
@@ -52,20 +43,20 @@ type Chain struct {
 }
 
 // NewChain makes a chain.
-func NewChain(o Options) *Chain {
+func NewChain(o state.Options) *Chain {
 	c := &Chain{turnover: o.Turnover}
 	c.ID, c.Seed, c.Words = o.ChainID, o.Seed, words
-	c.Rules = state.Rules{First: 5, Pace: 5, Step: step, Unit: 1_000_000}
+	c.First, c.Pace, c.Step = 5, 5, step
 	recorded := state.Lines[json.RawMessage](validators)
 	for i := range o.Validators {
 		raw, text := digest(o.Seed, "validator", i), string(recorded[min(i, len(recorded)-1)])
 		operator := gjson.Get(text, "operator_address").String()
 		if i < len(recorded) {
-			raw = mustHex(operator)
+			raw = fromHex(operator)
 		}
 		v := c.AddValidator(raw, strings.Replace(text, operator, hexText(raw), 1), true)
 		if i < wide {
-			c.Delegate(mustHex(WideDelegator), v, 2*step, true)
+			c.Delegate(fromHex(WideDelegator), v, 2*step, true)
 		}
 		if v.Status == state.Bonded {
 			c.Turns = append(c.Turns, v)
@@ -74,30 +65,19 @@ func NewChain(o Options) *Chain {
 			c.Turns = append(c.Turns, c.Validators[0])
 		}
 	}
-	popular := c.Validators[0]
+	c.Popular = c.Validators[0]
 	for i := range o.Delegators - 2 { // besides itself and the wide delegator
 		who := digest(o.Seed, "delegator", i)
 		if i < len(named) {
-			who = mustHex(named[i])
+			who = fromHex(named[i])
 		}
-		c.Delegate(who, popular, step+uint64(i), true) //nolint:gosec // not negative
+		c.Delegate(who, c.Popular, step+uint64(i), true) //nolint:gosec // not negative
 	}
 	c.Order()
 	return c
 }
 
-// Delegators are the addresses that delegate to PopularValidator, in order.
-func (c *Chain) Delegators() []string { return c.Chain.Delegators(mustHex(PopularValidator)) }
-
 func digest(seed uint64, what string, i int) string {
 	d := state.Digest(seed, what, int64(i))
 	return string(d[:20])
-}
-
-func mustHex(text string) string {
-	raw, err := parseHex(text)
-	if err != nil {
-		panic("story: " + err.Error())
-	}
-	return raw
 }

@@ -3,6 +3,7 @@ package query
 import (
 	"cmp"
 	"math/big"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -20,8 +21,7 @@ func (q *Query) Matches(tags Tags) bool {
 	return true
 }
 
-// matches says whether any value of the tag meets the condition. The type of an event
-// is a tag as well, whose value is empty.
+// matches says whether a value of the tag meets the condition. An event's type is a tag of value "".
 func (c *condition) matches(tags Tags) bool {
 	for _, value := range tags[c.tag] {
 		if c.meets(value) {
@@ -50,11 +50,11 @@ func (c condition) compile() condition {
 		c.meets = func(value string) bool { return value == c.value }
 	case c.kind == number:
 		wanted := strings.TrimSuffix(c.value, ".")
-		small, isSmall := parseSmall(wanted)
+		small, isLarge := strconv.ParseInt(wanted, 10, 64)
 		exact := parseNumber(wanted)
 		c.meets = func(value string) bool {
 			digits := leadingNumber(value)
-			if n, ok := parseSmall(digits); ok && isSmall {
+			if n, err := strconv.ParseInt(digits, 10, 64); err == nil && isLarge == nil { // as most are: big.Float takes 20 times as long
 				return c.operator.holds(cmp.Compare(n, small))
 			}
 			n := parseNumber(digits)
@@ -98,22 +98,6 @@ func leadingNumber(value string) string {
 		return value[:whole]
 	}
 	return value[:s.end]
-}
-
-// parseSmall reads a whole number that fits into 64 bits, as most do. The way by
-// big.Float takes 20 times as long.
-func parseSmall(digits string) (int64, bool) {
-	if digits == "" || len(digits) > 18 {
-		return 0, false
-	}
-	var n int64
-	for _, digit := range []byte(digits) {
-		if digit == '.' {
-			return 0, false
-		}
-		n = 10*n + int64(digit-'0')
-	}
-	return n, true
 }
 
 // precision of numbers that are not whole, in bits.

@@ -111,9 +111,8 @@ func (c condition) String() string {
 	return c.tag + " " + operator + " " + value
 }
 
-// Equality is a tag and a value that every event the query matches has, the last
-// that the query names; tm.event only where there is no other. It is not ok where the
-// query names none.
+// Equality is a tag and a value that every event the query matches has, the last that it names;
+// tm.event only where there is no other. It is not ok for none.
 func (q *Query) Equality() (tag, value string, ok bool) {
 	for _, c := range q.conditions {
 		// A tag that is the type of an event has the value "" as well.

@@ -48,8 +48,7 @@ type scanner struct {
 	text       string // of the token; without its quotes, or the word before a time
 }
 
-// next reads a token. At the end of the input the error is io.EOF, within an
-// unfinished text, too.
+// next reads a token. The error is io.EOF at the end of the input, or within an unfinished text.
 func (s *scanner) next() error {
 	rest := strings.TrimLeftFunc(s.input[s.end:], unicode.IsSpace)
 	s.start = len(s.input) - len(rest)

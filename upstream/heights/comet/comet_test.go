@@ -31,7 +31,7 @@ func TestTheRepliesOfARealNodeAreUnderstood(t *testing.T) {
 	if height, err := c.Committed(t.Context()); err != nil || height != 290 {
 		t.Errorf("height %d, error %v", height, err)
 	}
-	if err := c.call(t.Context(), "refused", new(any)); err == nil || !strings.Contains(err.Error(), "Internal error") {
+	if err := c.call(t.Context(), "refused", maxRead, new(any)); err == nil || !strings.Contains(err.Error(), "Internal error") {
 		t.Errorf("error %v", err)
 	}
 }

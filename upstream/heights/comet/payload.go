@@ -17,10 +17,9 @@ const maxBlock = 16 << 20
 // ErrNoPayload is what a block of a chain without an execution client comes to.
 var ErrNoPayload = errors.New("the block carries no block of an execution client")
 
-// ExecutionBlock is the number of the execution client's block that a block
-// carries. The consensus client runs it when it commits its own block, and then
-// counts what the one before it did: deposits and delegations of block N count with
-// the block that carries N+1.
+// ExecutionBlock is the number of the execution client's block that a block carries. It is run with
+// its block, and then counts what the one before it did: deposits of block N count with the block
+// that carries N+1.
 func (c *Client) ExecutionBlock(ctx context.Context, height int64) (int64, error) {
 	var reply struct {
 		Block struct {
@@ -30,7 +29,7 @@ func (c *Client) ExecutionBlock(ctx context.Context, height int64) (int64, error
 			} `json:"data"`
 		} `json:"block"`
 	}
-	err := c.callUpTo(ctx, maxBlock, "block?height="+strconv.FormatInt(height, 10), &reply)
+	err := c.call(ctx, "block?height="+strconv.FormatInt(height, 10), maxBlock, &reply)
 	switch {
 	case err != nil:
 		return 0, err
@@ -42,8 +41,7 @@ func (c *Client) ExecutionBlock(ctx context.Context, height int64) (int64, error
 	return payloadNumber(reply.Block.Data.Txs[0])
 }
 
-// The way to a payload's number, by the numbers of fields: a transaction has a
-// body, that messages, each an Any.
+// The numbers of fields on the way to a payload's number: a transaction's body, its messages, an Any.
 const (
 	txBody, bodyMessages     = 1, 1
 	anyType, anyValue        = 1, 2

@@ -64,24 +64,30 @@ type Header struct {
 	} `json:"last_block_id"` // the block before
 }
 
-// A Subscription streams the headers of new blocks. A header arrives when its
+// Headers are those of new blocks, as a subscription streams them. A header arrives when its
 // block can be read; nothing is replayed after a reconnect.
-type Subscription struct{ messages *Messages }
+type Headers interface {
+	// Next waits for a message; the header is zero for an acknowledgement. The
+	// node says why it ends a subscription, as a Refusal, before it closes.
+	Next(ctx context.Context) (Header, error)
+	// Close ends the subscription at once, and Next.
+	Close()
+}
+
+type headers struct{ *Messages }
 
 // Subscribe connects and waits for the acknowledgement. A header may overtake it. It is
 // not missed: the caller asks for the height once more after subscribing.
-func (c *Client) Subscribe(ctx context.Context) (*Subscription, error) {
+func (c *Client) Subscribe(ctx context.Context) (Headers, error) {
 	m, err := c.Messages(ctx, "tm.event='NewBlockHeader'", maxRead)
 	if err != nil {
 		return nil, err
 	}
-	return &Subscription{m}, nil
+	return headers{m}, nil
 }
 
-// Next waits for a message; the header is zero for an acknowledgement. The
-// node says why it ends a subscription, as a Refusal, before it closes.
-func (s *Subscription) Next(ctx context.Context) (Header, error) {
-	result, err := s.messages.Next(ctx)
+func (h headers) Next(ctx context.Context) (Header, error) {
+	result, err := h.Messages.Next(ctx)
 	if err != nil {
 		return Header{}, err
 	}
@@ -95,6 +101,3 @@ func (s *Subscription) Next(ctx context.Context) (Header, error) {
 	err = json.Unmarshal(result, &event)
 	return event.Data.Value.Header, err
 }
-
-// Close ends the subscription at once.
-func (s *Subscription) Close() { s.messages.Close() }

@@ -1,6 +1,7 @@
 package tip
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -111,8 +112,7 @@ func (t *Tracker) confirmed(source int, height int64, now time.Time) bool {
 	return false
 }
 
-// Accept takes a source's claim as believed. It says whether the source had been
-// put aside, which is over.
+// Accept takes a source's claim as believed. It says whether the source had been put aside.
 func (t *Tracker) Accept(source int, c Claim) (back bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -121,7 +121,7 @@ func (t *Tracker) Accept(source int, c Claim) (back bool) {
 	if c.Time.IsZero() && s.claim.Height == c.Height {
 		c.Time = s.claim.Time
 	}
-	*s = newSource(c, now)
+	s.claim, s.said, s.at, s.heard, s.aside = c, c.Height, now, now, false
 	if !c.CatchingUp {
 		t.pace.advance(c.Height, now)
 	}
@@ -133,40 +133,6 @@ func (t *Tracker) Accept(source int, c Claim) (back bool) {
 	}
 	t.resolve(now, true)
 	return back
-}
-
-func newSource(c Claim, now time.Time) source {
-	return source{claim: c, said: c.Height, at: now, heard: now}
-}
-
-// Retire notes that a source speaks no longer, for another of its node does. What
-// it claimed stays, but is no news: it says nothing of where the chain is now.
-func (t *Tracker) Retire(source int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s := &t.sources[source]
-	s.heard, s.at = time.Time{}, time.Time{}
-	t.resolve(time.Now(), false)
-}
-
-// PutAside makes a source's word count for nothing. It says whether that is new.
-func (t *Tracker) PutAside(source int) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s := &t.sources[source]
-	if s.aside {
-		return false
-	}
-	s.aside, s.claim = true, Claim{}
-	t.resolve(time.Now(), false)
-	return true
-}
-
-// Aside says whether a source was put aside.
-func (t *Tracker) Aside(source int) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.sources[source].aside
 }
 
 // Prove notes that a read at a height was answered while the epoch was in
@@ -189,15 +155,6 @@ func (t *Tracker) prove(height int64, now time.Time) {
 	}
 }
 
-// Doubtful says whether the tip has been a mere claim for too long, and which
-// height it is.
-func (t *Tracker) Doubtful() (height int64, doubtful bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	v := t.value.Load()
-	return v.Height, !t.unproved.IsZero() && time.Since(t.unproved) >= grace(v.Interval)
-}
-
 // Proved is the highest height of this epoch that was read at, 0 for none.
 func (t *Tracker) Proved() int64 {
 	t.mu.Lock()
@@ -216,34 +173,140 @@ func (t *Tracker) Falling() (height int64, since time.Time) {
 	return t.proved, t.lowerSince
 }
 
-// Claims says whether a source's claim carries the height.
-func (t *Tracker) Claims(source int, height int64) bool {
+// Enter names the epoch that has been in force so far.
+func (t *Tracker) Enter(epoch int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.sources[source].claim.Height >= height
+	v := *t.value.Load()
+	v.Epoch = epoch
+	t.value.Store(&v)
 }
 
-// Lowers says whether a source claims less than what was read at, and is believed.
-func (t *Tracker) Lowers(source int) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	claim := t.sources[source].claim
-	return 0 < claim.Height && claim.Height < t.proved && !claim.CatchingUp
+// resolve makes the tip of all that is believed. heard: by a source just now. Call with mu held.
+func (t *Tracker) resolve(now time.Time, heard bool) {
+	v := *t.value.Load()
+	before := v.Height
+	best := t.best(now)
+	v.Height = max(t.proved, best.Height)
+	v.Interval = t.pace.interval()
+	if t.raised > 0 {
+		t.confirmRaise(&v, now)
+	}
+	if v.Height != before {
+		v.Time, v.Since = time.Time{}, now
+	}
+	if best.Height == v.Height && !best.Time.IsZero() {
+		v.Time = best.Time
+	}
+	if heard {
+		v.Seen = now
+	}
+	if v.Limit = 0; t.base > 0 {
+		v.Limit = max(t.base+Slack+int64(v.Seen.Sub(t.baseAt)/v.Interval), v.Height)
+	}
+	v.CatchingUp = t.watchLower(now)
+	if v.Height <= t.proved {
+		t.unproved = time.Time{}
+	} else if t.unproved.IsZero() {
+		t.unproved = now
+	}
+	t.value.Store(&v)
 }
 
-// Raise lifts the tip to a height that another replica says it has read at. It
-// says whether the tip moved.
-func (t *Tracker) Raise(height int64) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	v, now := t.Read(), time.Now()
-	if !v.Known || height <= v.Height || height > t.limit(now) || now.Before(t.ignorePeersUntil) {
-		return false
+// best is the highest claim of the sources that were heard from lately, or of all where none was. A
+// source that is gone does not keep the tip at a height that the others do not claim.
+func (t *Tracker) best(now time.Time) (best Claim) {
+	heard := func(s source) bool { return t.heard(s, now) }
+	some := slices.ContainsFunc(t.sources, heard)
+	for _, s := range t.sources {
+		if c := s.claim; (heard(s) || !some) && (c.Height > best.Height || c.Height == best.Height && best.Time.IsZero()) {
+			best = c
+		}
 	}
-	if t.raised <= v.Height {
-		t.raisedAt = now // a chain of claims has one time to be confirmed
+	return best
+}
+
+// heard says whether a source was believed lately.
+func (t *Tracker) heard(s source, now time.Time) bool {
+	return s.claim.Height > 0 && now.Sub(s.heard) <= ClaimLifetime(t.pace.interval())
+}
+
+// watchLower keeps the time since when all usable sources are below what was
+// proved, and says whether all that are heard from catch up.
+func (t *Tracker) watchLower(now time.Time) (catchingUp bool) {
+	var usable, lower, behind int
+	for _, s := range t.sources {
+		switch {
+		case s.aside || !t.heard(s, now):
+		case s.claim.CatchingUp:
+			behind++
+		default:
+			usable++
+			if s.claim.Height < t.proved {
+				lower++
+			}
+		}
 	}
-	t.raised = height
-	t.resolve(now, false)
-	return true
+	switch {
+	case usable == 0 || lower < usable:
+		t.lowerSince = time.Time{}
+	case t.lowerSince.IsZero():
+		t.lowerSince, t.lowerFrom = now, t.best(now).Height
+	}
+	return usable == 0 && behind > 0
+}
+
+// A pace learns the time between two blocks as the median of the last samples:
+// an absent proposer makes some blocks late, and must not move it.
+type pace struct {
+	usual   time.Duration // until there are three samples
+	samples Median
+	height  int64
+	at      time.Time
+}
+
+// The learned interval stays within these.
+const (
+	minInterval = 50 * time.Millisecond
+	maxInterval = 30 * time.Second
+)
+
+func (p *pace) advance(height int64, at time.Time) {
+	if height <= p.height {
+		return
+	}
+	if p.height > 0 {
+		p.samples.Add(at.Sub(p.at) / time.Duration(height-p.height))
+	}
+	p.height, p.at = height, at
+}
+
+// forget makes the next height the first one; the interval stays.
+func (p *pace) forget() { p.height = 0 }
+
+func (p *pace) interval() time.Duration {
+	if p.samples.Count < 3 {
+		return p.usual
+	}
+	return min(max(p.samples.Value(), minInterval), maxInterval)
+}
+
+// A Median is that of the last fifteen durations.
+type Median struct {
+	Count int // of all so far
+	last  [15]time.Duration
+}
+
+// Add takes in one more.
+func (m *Median) Add(d time.Duration) {
+	m.last[m.Count%len(m.last)] = d
+	m.Count++
+}
+
+// Value is the median as of now. There has to be a duration.
+func (m *Median) Value() time.Duration {
+	sorted := m.last
+	known := sorted[:min(m.Count, len(sorted))]
+	slices.Sort(known)
+	return known[len(known)/2]
 }

@@ -85,3 +85,28 @@ func Recorded[T any](t testing.TB, file string) (all []T) {
 	}
 	return all
 }
+
+// An Exchange is a request by REST to a node of the SDK and its answer.
+type Exchange struct {
+	Name                      string // its first word is the kind
+	Method, Path, Query, Body string
+	Headers                   [][2]string
+	Status                    int
+	Answer                    map[string]string // the headers
+	Raw                       string            // the body
+	Same                      string            // the name of an earlier one that has the same body
+	Trimmed                   bool              // a list in the body was cut
+}
+
+// Exchanges reads a file of them, and fills in the bodies that several share.
+func Exchanges(t testing.TB, file string) []Exchange {
+	t.Helper()
+	all, bodies := Recorded[Exchange](t, file), map[string]string{}
+	for i := range all {
+		if x := &all[i]; x.Same != "" {
+			x.Raw = bodies[x.Same]
+		}
+		bodies[all[i].Name] = all[i].Raw
+	}
+	return all
+}

@@ -2,20 +2,7 @@ package queue
 
 import "time"
 
-// A load is a number of requests, by cost.
-type load [costs]int
-
-func (n *load) requests() int { return n[Cheap] + n[Page] + n[Scan] }
-
-func (n *load) weight(l *limit) (sum float64) {
-	for c, some := range n {
-		sum += float64(some) * l.weight(Cost(c))
-	}
-	return sum
-}
-
-// work is how long an endpoint takes for the requests one after the other, by what such
-// took lately.
+// work is how long an endpoint takes for the requests, one after the other.
 func (n *load) work(l *limit) (sum float64) {
 	for c, some := range n {
 		sum += float64(some) * l.weight(Cost(c)) * float64(l.recent[c])
@@ -42,8 +29,7 @@ func (s *Slots) Expected(r Request) time.Duration {
 	return wait
 }
 
-// behindScans is how long the scans take that wait, and those under way, which are half
-// done.
+// behindScans is how long the scans take that wait, and those under way, which are half done.
 func (s *Slots) behindScans(r Request) time.Duration {
 	if s.freeScans > 0 {
 		return s.behind(r)
@@ -85,9 +71,8 @@ func (s *Slots) turns(r Request) int {
 	return front + min(s.background.waits.requests(), front/foregroundRun)
 }
 
-// ahead is how many turns of a queue come before that of one more request. All lines count
-// as if as much of them came before it as of its client's, so that they need not be looked
-// at.
+// ahead is how many turns of a queue come before that of one more request. All lines count as if as
+// much of them came before it as of its client's, to look at none.
 func (q *queue) ahead(r Request) int {
 	l, fresh := q.lines[r.Client], q.fresh.Len()
 	if l == nil {

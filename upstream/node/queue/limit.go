@@ -22,9 +22,8 @@ func (c Cost) known() Cost { return min(max(c, Cheap), Scan) }
 // Without a weight of its own a scan would be too heavy for the least limit.
 var weights = [costs]float64{Cheap: .5, Page: 1, Scan: 1}
 
-// The bounds of a limit that adapts, in requests for lists. Two to four keep a small node
-// busy. Twice the highest bound, all of them for long lists, stopped the blocks of a node
-// of two cores.
+// The bounds of a limit that adapts, in requests for lists. Two to four keep a small node busy.
+// Twice the highest bound stopped the blocks of a node of two cores.
 const (
 	Least = 2
 	First = 4
@@ -47,14 +46,13 @@ const (
 // own time as usual, and headers that came later or are overdue. Neither count falls.
 type Headers func() (punctual, late int64)
 
-// A limit is how much an endpoint is asked at a time: so many requests of whatever cost,
-// or as much as it bears. It grows by one for every window of answers that took no longer
-// than they do while little is asked, and falls by a quarter where more than half of them
-// did, in two windows in a row: one may be slow because this machine was busy for a moment.
-// Where reads take as long after a fall as before it, something else that the endpoint
-// does is what slows them: the limit stays, and what reads take is learned anew. A header
-// that is late while the endpoint is busy has it fall as well, once; from there on it grows
-// by one a block, if that block is in time.
+// A limit is how much an endpoint is asked at a time: so many requests, or as much as it bears. It
+// grows by one for every window of answers that took no longer than they do while little is asked,
+// and falls by a quarter where more than half of them did in two windows in a row: one may be slow
+// because this machine was busy. Where reads take as long after a fall as before it, something else
+// slows the endpoint: the limit stays, and what reads take is learned anew. A header that is late
+// while the endpoint is busy has it fall as well, once; from there on it grows by one a block, if
+// that block is in time.
 type limit struct {
 	adapts  bool
 	now     float64

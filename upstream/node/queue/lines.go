@@ -3,22 +3,19 @@ package queue
 import (
 	"container/list"
 	"context"
+	"sync"
 	"time"
 )
 
-// freshRun is how many turns in a row the fresh lines of a queue may take while
-// others wait in it.
+// freshRun is how many turns in a row the fresh lines may take while others wait.
 const freshRun = 3
 
-// missRun is how many turns in a row the misses of a client may take while its other
-// requests wait.
+// missRun is how many turns in a row the misses of a client may take while its others wait.
 const missRun = 3
 
-// A queue is where requests wait for a slot: the requests of each client in a
-// line of their own, oldest first. The lines take turns, and a fresh line, of a
-// client that had no turn lately, goes before the others, as in RFC 8290. So a
-// client that asks now and then passes one that floods the node, and also many
-// that do so together.
+// A queue is where requests wait for a slot, those of each client in a line of their own. The lines
+// take turns, and a fresh line, of a client that had no turn lately, goes first, as in RFC 8290: a
+// client that asks now and then passes one that floods the node, and many that do so together.
 type queue struct {
 	lines         map[string]*line // by client
 	fresh, served list.List        // of *line, in the order of their turns
@@ -26,9 +23,8 @@ type queue struct {
 	waits         load
 }
 
-// A line stays among the served ones until its next turn, also when no request waits
-// in it any more: a client that asks one thing after the other is not fresh each
-// time.
+// A line stays among the served ones until its next turn, also when no request waits in it: a
+// client that asks one thing after the other is not fresh each time.
 type line struct {
 	client  string
 	waiters list.List // of *waiter
@@ -77,9 +73,9 @@ func (q *queue) of(client string) int {
 // forever is the patience of what waits for as long as its context.
 const forever time.Duration = -1
 
-// wait returns nil when the turn has come. The error is ErrLate or the context's, and
-// giveUp is to be called then.
-func (w *waiter) wait(ctx context.Context, patience time.Duration) error {
+// wait returns nil when the turn of a waiter has come. Otherwise it is taken out, and the error is
+// ErrLate or the context's. mu guards the queue, and is not held.
+func (q *queue) wait(ctx context.Context, mu *sync.Mutex, w *waiter, patience time.Duration) error {
 	select {
 	case <-w.turn:
 		return nil
@@ -89,21 +85,18 @@ func (w *waiter) wait(ctx context.Context, patience time.Duration) error {
 	if patience != forever {
 		late = time.After(patience)
 	}
+	err := ErrLate
 	select {
 	case <-w.turn:
 		return nil
 	case <-late:
-		return ErrLate
 	case <-ctx.Done():
-		return ctx.Err()
+		err = ctx.Err()
 	}
-}
-
-// giveUp takes out a waiter whose wait has failed, unless its turn came meanwhile:
-// it is taken then.
-func (q *queue) giveUp(w *waiter, err error) error {
+	mu.Lock()
+	defer mu.Unlock()
 	select {
-	case <-w.turn:
+	case <-w.turn: // it came meanwhile
 		return nil
 	default:
 		q.leave(w)
@@ -132,8 +125,7 @@ func (q *queue) next(scans bool) *waiter {
 	return fresh
 }
 
-// first is the first waiter in some lines that could run now. A line in which
-// no request waits when its turn has come ends.
+// first is the first waiter in some lines that could run now. Lines without a waiter end here.
 func (q *queue) first(lines *list.List, scans bool) *waiter {
 	var after *list.Element
 	for place := lines.Front(); place != nil; place = after {
@@ -148,8 +140,7 @@ func (q *queue) first(lines *list.List, scans bool) *waiter {
 	return nil
 }
 
-// first is the oldest waiter that could run now: a scan that waits for a slot of
-// its own does not hold up those behind it.
+// first is the oldest waiter that could run now: scans do not hold up those behind them.
 func (l *line) first(scans bool) *waiter {
 	miss, other := firstOf(&l.misses, scans), firstOf(&l.waiters, scans)
 	if miss == nil || other != nil && l.run >= missRun {

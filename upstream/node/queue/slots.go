@@ -12,8 +12,7 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// foregroundRun is how many free slots in a row the foreground may take while
-// the background waits.
+// foregroundRun is how many slots in a row the foreground may take while the background waits.
 const foregroundRun = 3
 
 // ErrLate is the error for a request that got no turn in time.
@@ -36,9 +35,8 @@ type Options struct {
 	Headers  Headers       // nil: there are none
 }
 
-// Slots are how much an endpoint is asked at a time: clients take turns
-// (lines.go), foreground goes before background, and scans only into slots of
-// their own. They are safe for concurrent use.
+// Slots are how much an endpoint is asked at a time: clients take turns (lines.go), and foreground
+// goes before background. They are safe for concurrent use.
 type Slots struct {
 	patience time.Duration
 
@@ -56,6 +54,18 @@ func New(o Options) *Slots {
 	return &Slots{patience: o.Patience, limit: newLimit(o.Limit, o.Headers), freeScans: o.Scans}
 }
 
+// A load is a number of requests, by cost.
+type load [costs]int
+
+func (n *load) requests() int { return n[Cheap] + n[Page] + n[Scan] }
+
+func (n *load) weight(l *limit) (sum float64) {
+	for c, some := range n {
+		sum += float64(some) * l.weight(Cost(c))
+	}
+	return sum
+}
+
 // A Turn is a slot that is taken.
 type Turn struct {
 	slots *Slots
@@ -64,8 +74,7 @@ type Turn struct {
 	calm  bool // little was asked then
 }
 
-// Acquire waits for a slot; its turn must be ended. The error is ErrLate,
-// upstream.ErrYielded or the context's.
+// Acquire waits for a slot. The error is ErrLate, upstream.ErrYielded or the context's.
 func (s *Slots) Acquire(ctx context.Context, r Request) (*Turn, error) {
 	r.Cost = r.Cost.known()
 	if r.Ahead {
@@ -80,12 +89,8 @@ func (s *Slots) Acquire(ctx context.Context, r Request) (*Turn, error) {
 	s.grant()
 	s.mu.Unlock()
 
-	if err := w.wait(ctx, patience); err != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if err = queue.giveUp(w, err); err != nil {
-			return nil, err
-		}
+	if err := queue.wait(ctx, &s.mu, w, patience); err != nil {
+		return nil, err
 	}
 	return &Turn{s, r.Cost, time.Now(), w.calm}, nil
 }
@@ -111,8 +116,7 @@ func (s *Slots) hasSpare() bool {
 	return s.foreground.waits.requests()+s.background.waits.requests() == 0 && s.limit.now-s.taken.weight(&s.limit) >= 2
 }
 
-// End gives the slot back. answered says that the endpoint was asked and has answered, or
-// let its time pass.
+// End gives the slot back. answered says that the endpoint has answered, or let its time pass.
 func (t *Turn) End(answered bool) {
 	s, now := t.slots, time.Now()
 	s.mu.Lock()

@@ -36,24 +36,16 @@ func (t *Tokens) Acquire(ctx context.Context, client string) error {
 	w := t.queue.push(Request{Client: client})
 	t.grant()
 	t.mu.Unlock()
-	err := w.wait(ctx, t.patience)
-	if err == nil {
-		return nil
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.queue.giveUp(w, err)
+	return t.queue.wait(ctx, &t.mu, w, t.patience)
 }
 
-// delay is how long it takes at least until so many tokens more have come. Call with
-// mu held.
+// delay is how long it takes at least until so many more have come. Call with mu held.
 func (t *Tokens) delay(tokens int) time.Duration {
 	missing := float64(tokens) - t.bucket.Tokens()
 	return time.Duration(max(0, missing) / float64(t.bucket.Limit()) * float64(time.Second))
 }
 
-// grant hands out the tokens of now, and sets a timer for the next one if a client
-// waits for it. Call with mu held.
+// grant hands out the tokens of now, and sets a timer for a next one. Call with mu held.
 func (t *Tokens) grant() {
 	for t.queue.waits.requests() > 0 {
 		if !t.bucket.Allow() {

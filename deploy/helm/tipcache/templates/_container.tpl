@@ -15,9 +15,7 @@ name begins with tipcache becomes TIPCACHE_... variables, which are no settings.
 {{- $own := dict
       "listen" (printf "0.0.0.0:%v" .Values.ports.public)
       "admin" (printf "0.0.0.0:%v" .Values.ports.admin)
-      "http" (dict
-        "drain_delay" (printf "%vs" .Values.drain.delaySeconds)
-        "drain" (printf "%vs" .Values.drain.seconds)) -}}
+      "http" (dict "drain_delay" (printf "%vs" .Values.drain.delaySeconds)) -}}
 {{- range $name := list "rpc" "grpc" }}
 {{- with get $.Values.ports $name }}
 {{- $_ := set $own $name (dict "listen" (printf "0.0.0.0:%v" .)) }}
@@ -105,9 +103,9 @@ name begins with tipcache becomes TIPCACHE_... variables, which are no settings.
   emptyDir: {sizeLimit: 1Gi}
 {{- end }}
 
-{{/* Longer than the drain, so that it is never cut off. */}}
+{{/* Longer than the drain, so that it is not cut off. */}}
 {{- define "tipcache.gracePeriod" -}}
-{{ add .Values.drain.delaySeconds .Values.drain.seconds 10 }}
+{{ add .Values.drain.delaySeconds .Values.drain.graceSeconds }}
 {{- end }}
 
 {{/* Another configuration makes other pods. */}}

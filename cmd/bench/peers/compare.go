@@ -1,0 +1,121 @@
+// Package peers measures tipcache beside nginx, Varnish and servers that do nothing
+// but send its bytes.
+package peers
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+
+	"github.com/tipcache/tipcache/cmd/bench/clients"
+	"github.com/tipcache/tipcache/cmd/bench/figures"
+	"github.com/tipcache/tipcache/cmd/bench/rig"
+)
+
+// A subject is something that servers are measured with.
+type subject struct {
+	name    string
+	offer   offer // only servers that have it are measured
+	measure func(ctx context.Context, s *peer, connections int) result
+}
+
+// result is what one measurement came to.
+type result struct {
+	clients.Loaded
+	cpu, behind float64 // of the server, and of what stands behind it: seconds per 100,000 requests
+	rss         float64 // MiB
+}
+
+// spend measures what a load costs a server, and what is behind it.
+func spend(load func() clients.Loaded, server *rig.Process, behind ...*rig.Process) (r result) {
+	spent := rig.Spent(func() { r.Loaded = load() }, append(behind, server)...)
+	for i, used := range spent {
+		if each := used.Seconds() / r.Requests * 1e5; i < len(behind) {
+			r.behind += each
+		} else {
+			r.cpu = each
+		}
+	}
+	r.rss = float64(rig.Must(server.Usage()).RSS) / (1 << 20)
+	return r
+}
+
+// A cell is a place in a table.
+type cell struct {
+	subject     string
+	connections int
+	server      string
+}
+
+// compare measures servers, of which the first is tipcache, with each subject in rounds,
+// of which each begins with another server. It returns a row for each, which is none where
+// a measurement has failed.
+func compare(ctx context.Context, r *rig.Rig, connections []int, servers []*peer, subjects []subject) (rows [][]string) {
+	results, failed := map[cell][]result{}, map[cell]bool{}
+	for round := range r.Rounds {
+		for _, n := range connections {
+			for _, sub := range subjects {
+				for i := range servers {
+					s := servers[(round+i)%len(servers)]
+					at := cell{sub.name, n, s.name}
+					if s.urls[sub.offer] == "" || failed[at] {
+						continue
+					}
+					if err := rig.Try(func() { results[at] = append(results[at], sub.measure(ctx, s, n)) }); err != nil {
+						failed[at] = true
+						r.Broken(fmt.Errorf("%s, %s, %d connections: %w", sub.name, s.name, n, err))
+					}
+					for _, log := range []string{s.Log, s.accessLog} { // those of all rounds would fill disks
+						_ = os.Truncate(log, 0)
+					}
+				}
+				rig.Check(ctx.Err())
+			}
+		}
+		r.Progress("%s: round %d of %d", subjects[0].name, round+1, r.Rounds)
+	}
+	for _, sub := range subjects {
+		for _, n := range connections {
+			for _, s := range servers {
+				if at := (cell{sub.name, n, s.name}); s.urls[sub.offer] != "" && !failed[at] {
+					rows = append(rows, row(at, results[at], results[cell{sub.name, n, servers[0].name}], results[cell{subjects[0].name, n, s.name}]))
+				}
+			}
+		}
+	}
+	return rows
+}
+
+func cpu(r result) float64 { return r.cpu }
+func p50(r result) float64 { return r.P50 }
+
+// row has what a server came to, tipcache beside it, and it beside what it came to with the first subject.
+func row(at cell, own, ours, first []result) []string {
+	median := func(of func(result) float64) float64 { return figures.Median(figures.Each(own, of)) }
+	ratio := func(a, b []result, of func(result) float64) float64 {
+		return figures.Median(figures.Ratios(figures.Each(a, of), figures.Each(b, of)))
+	}
+	return figures.Row(at.subject, at.connections, at.server, fmt.Sprintf("%.0f", median(func(r result) float64 { return r.PerSecond })),
+		median(p50), median(func(r result) float64 { return r.P99 }), median(cpu), median(func(r result) float64 { return r.behind }), median(func(r result) float64 { return r.rss }),
+		ratio(ours, own, cpu), ratio(ours, own, p50), ratio(own, first, cpu))
+}
+
+// report prints the rows of compare.
+func report(r *rig.Rig, title string, rows [][]string) {
+	r.Table(title, []string{
+		"case", "connections", "server", "req/s", "p50 ms", "p99 ms", "CPU s/100k", "of Redis", "RSS MiB", "tipcache's CPU / its", "tipcache's p50 / its", "CPU / first case's",
+	}, rows)
+	r.Note("CPU s/100k is of the server and its children, per 100,000 requests. Figures are medians of %d rounds; ratios are medians of the rounds' ratios.", r.Rounds)
+}
+
+// choose takes the cases of -cases.
+func choose[A fmt.Stringer](r *rig.Rig, all []A) []A {
+	wanted := rig.Must(regexp.Compile(r.Cases))
+	chosen := slices.DeleteFunc(slices.Clone(all), func(c A) bool { return !wanted.MatchString(c.String()) })
+	if len(chosen) == 0 {
+		rig.Check(fmt.Errorf("%w: -cases %s: there is no such case", rig.ErrUsage, r.Cases))
+	}
+	return chosen
+}

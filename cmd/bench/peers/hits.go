@@ -1,0 +1,222 @@
+package peers
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tipcache/tipcache/cmd/bench/clients"
+	"github.com/tipcache/tipcache/cmd/bench/rig"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+// validity is how long the general caches keep answers in this part: longer
+// than it takes.
+const validity = 24 * time.Hour
+
+// Hits measures hits beside other servers, which stand before a chain of which no block comes.
+func Hits(ctx context.Context, r *rig.Rig) {
+	d := r.Chain(rig.Still)
+	key, flags := collections(ctx, r, d)
+	o := origin{node: startBusyNode(ctx, r, d, 0).url, comet: d.CometURL(), fresh: validity}
+	first := before(ctx, r, tipcacheName, o)
+	tag := rig.Must(rig.Ask(ctx, first.urls[plain]+smallPath, "")).Header.Get("Etag")
+	first.Stop()
+	cases := choose(r, hitCases(key, tag, slices.Collect(d.Collections())[0].Address, d.Validators()))
+	servers := beforeAll(ctx, r, []string{tipcacheName, noLaneName, nginxName, loggedName, varnishName, bareName}, o, flags...)
+	if slices.ContainsFunc(cases, func(c hitCase) bool { return c.offer == secure }) {
+		o.cert = certificate(ctx, r)
+		servers = append(servers, beforeAll(ctx, r, []string{tipcacheName, loggedName, bareName}, o)...)
+	}
+	report(r, "peers", compare(ctx, r, r.Connections, servers, subjects(r, cases, servers)))
+	r.Note("The node sends no ETag, so nginx and Varnish have no 304 to give, and neither has br.")
+}
+
+// Calls measures calls of the RPC by POST beside a small hit by REST, and beside bare handlers.
+func Calls(ctx context.Context, r *rig.Rig) {
+	still := rig.Still
+	still.Dialect = devnet.Cosmos
+	d := r.Chain(still)
+	servers := beforeAll(ctx, r, []string{tipcacheName, noLaneName, bareName}, origin{node: d.NodeURL(), comet: d.CometURL()})
+	report(r, "calls", compare(ctx, r, r.Connections, servers, subjects(r, callCases, servers)))
+}
+
+// subjects measure the cases at each of the servers, of which bare ones send what tipcache does.
+func subjects(r *rig.Rig, cases []hitCase, servers []*peer) (all []subject) {
+	for _, c := range cases {
+		ours := servers[slices.IndexFunc(servers, func(s *peer) bool { return s.urls[c.offer] != "" })]
+		all = append(all, subject{c.name, c.offer, func(ctx context.Context, s *peer, connections int) result {
+			c.prepare(ctx, s, ours)
+			return c.measure(ctx, r, s, connections)
+		}})
+	}
+	return all
+}
+
+// hitShare is how much of what tipcache is asked must be hits: these cases
+// compare hits.
+const hitShare = 0.999
+
+// measure runs a load once. tipcache has to answer nearly all from memory.
+func (c hitCase) measure(ctx context.Context, r *rig.Rig, s *peer, connections int) result {
+	time.Sleep(50 * time.Millisecond) // for a page that is read anew, since it is fresh for a few seconds only
+	l := clients.Load{URL: s.urls[c.offer] + c.path, Connections: connections, Length: 2 * time.Second, Headers: c.headers, Script: c.script(r.Dir, connections)}
+	if r.Short {
+		l.Length = time.Second
+	}
+	load := clients.Wrk
+	if c.http2 {
+		load = clients.HTTP2
+	}
+	run := func() clients.Loaded { return rig.Must(load(ctx, l)) }
+	if s.replica == nil {
+		return spend(run, s.Process)
+	}
+	all, hits, _ := s.replica.CacheRequests(ctx)
+	came := spend(run, s.Process)
+	allAfter, hitsAfter, _ := s.replica.CacheRequests(ctx)
+	if share := (hitsAfter - hits) / (allAfter - all); !(share >= hitShare) {
+		rig.Check(fmt.Errorf("only %.2f %% of the answers were hits in memory", 100*share))
+	}
+	return came
+}
+
+// certificate makes a PEM file with a certificate and its key.
+func certificate(ctx context.Context, r *rig.Rig) (file string) {
+	file = filepath.Join(r.Dir, "cert.pem")
+	_ = rig.Must(rig.Output(ctx, "", "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+		"-subj", "/CN=bench", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", file, "-out", file))
+	return file
+}
+
+// collections imports those of the chain into a store, and returns a key with the flags that
+// let it in.
+func collections(ctx context.Context, r *rig.Rig, d *devnet.Devnet) (key string, flags []string) {
+	store := "sqlite:" + filepath.Join(r.Dir, "collections.db")
+	r.Import(ctx, d, store)
+	key = "bench"
+	return key, []string{"--store", store, "--collections-auth", "keys", "--api-key-sha256", fmt.Sprintf("bench:%x", sha256.Sum256([]byte(key)))}
+}
+
+// A hitCase is a kind of request that servers answer from memory.
+type hitCase struct {
+	name    string
+	offer   offer
+	path    string // with its query
+	body    string // of a POST; "" is a GET
+	vary    bool   // another body each time, of the same meaning: a call of the RPC has another id
+	headers []string
+	http2   bool
+	crowd   *crowd // many browsers ask; nil: one client
+}
+
+func (c hitCase) String() string { return c.name }
+
+// A crowd is browsers that ask for several documents, whose headers differ.
+type crowd struct {
+	documents []string
+	browsers  int  // that come by turns; 0: 300
+	zipf      bool // the documents are asked for by Zipf's law at 0.9, the first most
+	pipeline  int  // requests sent at once; 0: 1
+	ingress   bool // a proxy before the server names the client of each request
+	close     bool // a connection for each request
+}
+
+const smallPath, collectionsPath = "/staking/params", "/api/v4/collections"
+
+// blanks are what bodies that vary have in many spellings.
+var blanks = strings.Repeat(" ", 24)
+
+// hitCases need an API key of the collections, the ETag of the small answer, the address of a
+// collection and operators of the chain.
+func hitCases(key, tag, address string, operators []string) []hitCase {
+	documents := []string{smallPath}
+	for _, operator := range operators[:19] {
+		documents = append(documents, "/staking/validators/"+operator)
+	}
+	const list = "/staking/validators?pagination.limit=70"
+	post := []string{"Content-Type: application/json", "X-Api-Key: " + key}
+	single := `{` + blanks + `"where":{"collectionAddresses":["` + address + `"]},"pagination":{"limit":1}}`
+	page := `{` + blanks + `"orderBy":"assetCount","orderDirection":"desc","pagination":{"limit":20,"offset":0}}`
+	return []hitCase{
+		{name: "small", path: smallPath},
+		{name: "crowd", crowd: &crowd{documents: documents}},
+		{name: "crowd, 5,000 browsers", crowd: &crowd{documents: documents, browsers: 5_000}},
+		{name: "crowd, 20,000 browsers", crowd: &crowd{documents: documents, browsers: 20_000}},
+		{name: "crowd, 1,000 documents", crowd: &crowd{documents: manyDocuments(1_000), zipf: true}},
+		{name: "crowd, ingress", crowd: &crowd{documents: documents, ingress: true}},
+		{name: "crowd, pipelined", crowd: &crowd{documents: documents, pipeline: 8}},
+		{name: "crowd, a connection each", crowd: &crowd{documents: documents, close: true}},
+		{name: "large", path: list},
+		{name: "very large", path: busyPath(huge, 1)},
+		{name: "small, TLS", path: smallPath, offer: secure},
+		{name: "small, HTTP/2", path: smallPath, offer: secure, http2: true},
+		{name: "large, gzip", path: list, offer: gzipped, headers: []string{"Accept-Encoding: gzip"}},
+		{name: "large, br", path: list, offer: own, headers: []string{"Accept-Encoding: br"}},
+		{name: "small, 304", path: smallPath, offer: own, headers: []string{"If-None-Match: " + tag}},
+		{name: "single, same bytes", path: collectionsPath, offer: own, headers: post, body: single},
+		{name: "single, parsed", path: collectionsPath, offer: own, headers: post, body: single, vary: true},
+		{name: "page, same bytes", path: collectionsPath, offer: own, headers: post, body: page},
+		{name: "page, parsed", path: collectionsPath, offer: own, headers: post, body: page, vary: true},
+	}
+}
+
+// callCases are calls of the RPC by POST, whose ids differ, and what they are compared with.
+var callCases = []hitCase{
+	{name: "small, by REST", path: "/cosmos/staking/v1beta1/params"},
+	{
+		name: "call, other ids", offer: rpc, path: "/", vary: true, headers: []string{"Content-Type: application/json"},
+		body: `{"jsonrpc":"2.0","id":100000000000,"method":"abci_query","params":{"path":"/cosmos.staking.v1beta1.Query/Params","data":"","prove":false}}`,
+	},
+}
+
+// manyDocuments are lists of which each is empty.
+func manyDocuments(n int) (all []string) {
+	for i := range n {
+		all = append(all, fmt.Sprintf("/staking/validators/0x%040x/delegations", 0xd0c+i))
+	}
+	return all
+}
+
+// paths are what a server is to have in memory.
+func (c hitCase) paths() []string {
+	if c.crowd != nil {
+		return c.crowd.documents
+	}
+	return []string{c.path}
+}
+
+// prepare has a server keep the answers to a case, a bare one those of another server.
+func (c hitCase) prepare(ctx context.Context, s, from *peer) {
+	for _, path := range c.paths() {
+		headers := c.headers
+		if s.name == bareName {
+			headers = append(headers[:len(headers):len(headers)], recordFrom+": "+from.urls[c.offer]+path)
+		}
+		_ = rig.Must(rig.Ask(ctx, s.urls[c.offer]+path, c.body, headers...))
+	}
+}
+
+// script makes a Lua script for a POST or a crowd on so many connections, "" for a GET. One
+// body costs wrk nothing per request; different requests a function call.
+func (c hitCase) script(dir string, connections int) (path string) {
+	name, values := "post.lua", map[string]any{"Body": c.body, "Vary": c.vary, "Blanks": blanks, "Seed": rand.Uint32()}
+	if c.crowd != nil {
+		name, values = "crowd.lua", map[string]any{
+			"Documents": c.crowd.documents, "Browsers": cmp.Or(c.crowd.browsers, 300), "Zipf": c.crowd.zipf, "Connections": connections, "Pipeline": max(1, c.crowd.pipeline),
+			"Ingress": c.crowd.ingress, "Close": c.crowd.close, "Seed": rand.Uint32(),
+		}
+	} else if c.body == "" {
+		return ""
+	}
+	path = filepath.Join(dir, name)
+	rig.Check(os.WriteFile(path, []byte(render(name+".tmpl", values)), 0o600))
+	return path
+}

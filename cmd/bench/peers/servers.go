@@ -1,0 +1,117 @@
+package peers
+
+import (
+	"context"
+	"embed"
+	"net"
+	"path/filepath"
+	"strings"
+	"text/template"
+	"time"
+
+	"github.com/tipcache/tipcache/cmd/bench/rig"
+)
+
+// The servers that are compared.
+const (
+	tipcacheName = "tipcache"
+	noLaneName   = "tipcache, no lane"
+	varnishName  = "Varnish"
+	nginxName    = "nginx"          // compresses, and writes no log
+	loggedName   = "nginx with log" // does not compress
+	bareName     = "bare gin"       // sends the bytes that tipcache has sent
+)
+
+var serverNames = []string{tipcacheName, varnishName, nginxName}
+
+// An offer is what a server may have and another not.
+type offer int
+
+const (
+	plain   offer = iota // the node's answers
+	gzipped              // the same in gzip
+	own                  // what tipcache alone has before this node, and the bare server from it
+	rpc                  // calls of the RPC
+	secure               // the node's answers, with TLS
+)
+
+// A peer is a server that is compared.
+type peer struct {
+	*rig.Process
+	name      string
+	urls      map[offer]string // without a path, of what it has
+	replica   *rig.Replica     // of tipcache; nil for others
+	accessLog string           // beside Log
+}
+
+// origin is what a server stands before. The general caches do not know blocks:
+// they keep answers for a time.
+type origin struct {
+	node, comet string
+	fresh       time.Duration
+	cert        string // of the server: a PEM file with its key; "" is no TLS
+}
+
+// before starts a server. The flags are tipcache's.
+func before(ctx context.Context, r *rig.Rig, name string, o origin, flags ...string) (p *peer) {
+	switch name {
+	case nginxName, loggedName, varnishName:
+		p = startCacher(ctx, r, name, o)
+	case bareName:
+		p = startBare(ctx, r, "", o.cert)
+	default:
+		calls := rig.FreeAddr()
+		serving := rig.Serving{Node: o.node, Comet: o.comet, Cert: o.cert, Flags: append(flags[:len(flags):len(flags)], "--rpc-listen", calls)}
+		if name == noLaneName {
+			serving.Env = []string{"TIPCACHE_HTTP_FAST_LANE=false"}
+		}
+		t := r.Replica(ctx, serving)
+		p = &peer{Process: t.Process, name: name, replica: t, urls: map[offer]string{plain: t.URL, gzipped: t.URL, own: t.URL, rpc: "http://" + calls}}
+	}
+	if o.cert != "" {
+		p.urls = map[offer]string{secure: "https" + strings.TrimPrefix(strings.TrimPrefix(p.urls[plain], "https"), "http")}
+	}
+	return p
+}
+
+// beforeAll starts several servers.
+func beforeAll(ctx context.Context, r *rig.Rig, names []string, o origin, flags ...string) (all []*peer) {
+	for _, name := range names {
+		all = append(all, before(ctx, r, name, o, flags...))
+	}
+	return all
+}
+
+// The general caches, as one would set them up before a node: in memory,
+// with the waiters of a cold key held back.
+var (
+	//go:embed *.tmpl
+	templateFiles embed.FS
+	templates     = template.Must(template.ParseFS(templateFiles, "*.tmpl"))
+)
+
+// startCacher starts nginx, or Varnish, which compresses once.
+func startCacher(ctx context.Context, r *rig.Rig, name string, o origin) *peer {
+	host, port, err := net.SplitHostPort(rig.Host(o.node))
+	rig.Check(err)
+	program, text, args := "nginx", "nginx.conf.tmpl", []string(nil)
+	if name == varnishName {
+		program, text, args = "varnishd", "varnish.vcl.tmpl", []string{"-s", "malloc,512m"}
+	}
+	f := r.Front(ctx, program, func(dir, addr string) string {
+		return render(text, map[string]any{"Dir": dir, "Host": host, "Port": port, "Fresh": int(o.fresh.Seconds()), "Listen": addr, "Cert": o.cert, "Logs": name == loggedName})
+	}, args...)
+	url := "http://" + f.Addr
+	p := &peer{Process: f.Process, name: name, urls: map[offer]string{plain: url}, accessLog: filepath.Join(f.Dir, "access.log")}
+	if name != loggedName {
+		p.urls[gzipped] = url
+	}
+	return p
+}
+
+// render fills in a template.
+func render(name string, values map[string]any) string {
+	var text strings.Builder
+	rig.Check(templates.ExecuteTemplate(&text, name, values))
+	return text.String()
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/cobra/doc"
+
+	"github.com/tipcache/tipcache/cmd/tipcache/parts"
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+func openAPICommand(std streams) *cobra.Command {
+	c := &cobra.Command{
+		Use: "openapi", Short: "print the OpenAPI document of what serve would answer, for generators of clients", Args: operands,
+		Example: "  tipcache openapi --dialect cosmos > openapi.json",
+	}
+	settings := addSettingFlags(c.Flags())
+	c.RunE = func(*cobra.Command, []string) error {
+		cfg, err := settings.load()
+		if err != nil {
+			return err
+		}
+		cfg.Chain.Dialect = cmp.Or(cfg.Chain.Dialect, string(node.Story)) // no node is asked
+		text, err := proxy.Document(cfg.ProxyOptions())
+		if err != nil {
+			return err
+		}
+		_, err = std.out.Write(append(text, '\n'))
+		return err
+	}
+	return c
+}
+
+func configCommand(std streams) *cobra.Command {
+	c := &cobra.Command{
+		Use: "config", Short: "print every setting with its variable, flag, default and meaning, or a file to begin with", Args: operands,
+		Example: "  tipcache config --example > tipcache.yaml",
+	}
+	example := c.Flags().Bool("example", false, "print a commented configuration file for a real network, in place of the reference")
+	c.RunE = func(*cobra.Command, []string) error {
+		text := config.Reference()
+		if *example {
+			text = config.Example
+		}
+		_, err := fmt.Fprint(std.out, text)
+		return err
+	}
+	return c
+}
+
+func manCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "man DIR", Short: "write a manual page of each command, in section 1", Args: operands,
+		Example: "  tipcache man /usr/local/share/man/man1",
+		RunE:    func(c *cobra.Command, args []string) error { return writeManual(c.Root(), args[0]) },
+	}
+}
+
+// writeManual makes the directory where it is missing. The pages bear the month of
+// SOURCE_DATE_EPOCH, or the current one.
+func writeManual(root *cobra.Command, dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	root.DisableAutoGenTag = true
+	return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "tipcache " + parts.Version(), Manual: "tipcache"}, dir)
+}

@@ -1,0 +1,22 @@
+package parts
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/upstream/events"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// Events are the options of a feed before the nodes of a chain.
+func Events(pool *node.Pool, log *slog.Logger, registerer prometheus.Registerer) events.Options {
+	o := events.Options{Heights: pool, Logger: log, Registerer: registerer}
+	for _, c := range pool.CometBFT() {
+		o.Nodes = append(o.Nodes, events.Node{Name: c.Name(), Fit: c.Fit, Call: c.Call, Subscribe: func(ctx context.Context, query string) (events.Stream, error) {
+			return c.Messages(ctx, query, events.MaxMessage)
+		}})
+	}
+	return o
+}

@@ -1,0 +1,180 @@
+// Package parts makes, of a valid configuration, what the commands are built of that is
+// not a package's own: the client of Redis and the collection store (stores.go), the feed
+// of events (events.go), the logs (logs.go), and the metrics of the process (version.go).
+// What joins parts to each other is set where they are built.
+package parts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/drivers"
+)
+
+// OpenRedis makes the client of the shared store: nil for none. It does not
+// connect, so a Redis that is absent at start is no error.
+func OpenRedis(cfg config.Redis) (client redis.UniversalClient, closer func() error, err error) {
+	switch cfg.URL {
+	case "none":
+		return nil, func() error { return nil }, nil
+	case "embedded":
+		return openEmbedded(cfg)
+	}
+	o, err := redisOptions(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	logging.Disable() // what the library would print is counted and logged by the cache
+	client = newRedis(o)
+	return client, client.Close, nil
+}
+
+// clusterReload is the age from which on the map of a Cluster is asked for anew. A
+// master that has died refuses connections, which tells the client nothing: until
+// then the keys of its slots are out of reach, although another has taken over.
+const clusterReload = 2 * time.Second
+
+func newRedis(o *redis.UniversalOptions) redis.UniversalClient {
+	client := newPlainRedis(o)
+	client.AddHook(redacting{upstream.NewRedactor(&url.URL{User: url.UserPassword(o.Username, o.Password)})})
+	return client
+}
+
+func newPlainRedis(o *redis.UniversalOptions) redis.UniversalClient {
+	if o.MasterName == "" && (o.IsClusterMode || len(o.Addrs) > 1) {
+		c := o.Cluster()
+		c.ClusterStateReloadInterval = clusterReload
+		return redis.NewClusterClient(c)
+	}
+	return redis.NewUniversalClient(o)
+}
+
+// redacting hides credentials in errors: a server, or what stands before it, may
+// repeat what it was sent.
+type redacting struct{ hide *strings.Replacer }
+
+// DialHook implements redis.Hook. A dial sends nothing.
+func (redacting) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements redis.Hook.
+func (r redacting) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		r.redact(cmd)
+		return upstream.RedactError(err, r.hide)
+	}
+}
+
+// ProcessPipelineHook implements redis.Hook.
+func (r redacting) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		for _, cmd := range cmds {
+			r.redact(cmd)
+		}
+		return upstream.RedactError(err, r.hide)
+	}
+}
+
+func (r redacting) redact(cmd redis.Cmder) {
+	if err := cmd.Err(); err != nil {
+		cmd.SetErr(upstream.RedactError(err, r.hide))
+	}
+}
+
+// poolSize is how many connections there may be to a Redis, which are opened as they are needed.
+const poolSize = 128
+
+// redisOptions reads redis[s]://user:password@host[,host...]/db. Several hosts
+// are a Cluster, with ?master_name= the Sentinels of that master; one host is
+// a Cluster with ?cluster=true.
+func redisOptions(cfg config.Redis) (*redis.UniversalOptions, error) {
+	u, err := url.Parse(cfg.URL)
+	if err != nil {
+		return nil, errors.New("redis.url: not a URL") // the error of url.Parse would show a password
+	}
+	hosts := strings.Split(u.Host, ",")
+	u.Host = hosts[0]
+	query := u.Query()
+	u.RawQuery = ""
+	single, err := redis.ParseURL(u.String())
+	if err != nil {
+		return nil, fmt.Errorf("redis.url: not understood: %s", strings.ReplaceAll(err.Error(), u.String(), "it"))
+	}
+	cluster, _ := strconv.ParseBool(query.Get("cluster"))
+	return &redis.UniversalOptions{
+		Addrs:         append([]string{single.Addr}, hosts[1:]...),
+		DB:            single.DB,
+		Username:      single.Username,
+		Password:      single.Password,
+		TLSConfig:     single.TLSConfig,
+		MasterName:    query.Get("master_name"),
+		IsClusterMode: cluster,
+		Protocol:      2, // what 3 adds is not used, and is looked for before every reply
+
+		// A request would rather go on without Redis than wait for it.
+		ContextTimeoutEnabled: true,
+		MaxRetries:            -1,
+		DialTimeout:           cfg.Timeout,
+		ReadTimeout:           cfg.Timeout,
+		WriteTimeout:          cfg.Timeout,
+		PoolTimeout:           cfg.Timeout / 2, // before the time of an operation is over, to tell a full pool from a silent Redis
+		PoolSize:              poolSize,
+	}, nil
+}
+
+// openEmbedded runs a Redis inside the process. Its clock stands still unless
+// it is moved, so a ticker moves it.
+func openEmbedded(cfg config.Redis) (redis.UniversalClient, func() error, error) {
+	server, err := miniredis.Run()
+	if err != nil {
+		return nil, nil, fmt.Errorf("start the embedded Redis: %w", err)
+	}
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, ReadTimeout: cfg.Timeout})
+	stop := make(chan struct{})
+	var clock sync.WaitGroup
+	clock.Go(func() { moveClock(server, stop) })
+	return client, func() error {
+		close(stop)
+		clock.Wait()
+		err := client.Close()
+		server.Close()
+		return err
+	}, nil
+}
+
+func moveClock(server *miniredis.Miniredis, stop <-chan struct{}) {
+	const step = 100 * time.Millisecond
+	ticker := time.NewTicker(step)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			server.FastForward(step)
+		case <-stop:
+			return
+		}
+	}
+}
+
+// OpenStore opens the collection store for serve and import alike.
+func OpenStore(ctx context.Context, cfg config.Config, log *slog.Logger, registry prometheus.Registerer) (*collections.Store, error) {
+	o := cfg.StoreOptions()
+	o.Logger, o.Registerer = log, registry
+	return drivers.Open(ctx, cfg.Collections.Store, o)
+}

@@ -1,0 +1,311 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/heap"
+	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/chain"
+	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/cosmos"
+	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/docs"
+	"github.com/tipcache/tipcache/proxy/grpc"
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/proxy/state"
+	"github.com/tipcache/tipcache/proxy/stream"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/indexer"
+	"github.com/tipcache/tipcache/upstream/collections/metadata"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// drainMargin is how much longer than a request the drain lasts.
+const drainMargin = 5 * time.Second
+
+// Default is the configuration that works beside a node on its default ports.
+// What a package has a default of its own for, that package says.
+func Default() Config {
+	nodes, answers, shared := node.Options{}.WithDefaults(), cache.Options{}.WithDefaults(), redis.Options{}.WithDefaults()
+	queries, posts, classes := chain.Options{}.WithDefaults(), blocks.Posts{}.WithDefaults(), blocks.DefaultClasses()
+	pages, store := listing.Options{}.WithDefaults(), collections.Options{}.WithDefaults()
+	blocks, provider := indexer.Options{}.WithDefaults(), metadata.Options{}.WithDefaults()
+	public, streams := web.Options{}.WithDefaults(), stream.Options{}.WithDefaults()
+	return Config{
+		Listen: "127.0.0.1:8080",
+		Admin:  "127.0.0.1:8081",
+		Chain: Chain{
+			Nodes:    []string{"http://127.0.0.1:1317"},
+			Comet:    []string{"http://127.0.0.1:26657"},
+			PostRate: fmt.Sprintf("%v/s burst %d", posts.Rate, posts.Burst),
+			Shape:    string(queries.Shape), Auth: "none",
+			Timeout: nodes.Timeout, InFlight: nodes.InFlight, MaxBlockAge: nodes.MaxBlockAge, RollbackAfter: nodes.RollbackAfter,
+		},
+		Classes: Classes{Live: classWith(classes.Live), Params: classWith(classes.Params), Negative: classes.Negative},
+		Cache:   Cache{Memory: Auto, Flight: answers.FlightTimeout},
+		Redis:   Redis{URL: "none", Timeout: shared.Timeout},
+		Collections: Collections{
+			Store: "sqlite:tipcache.db", Auth: "closed", Rate: "0",
+			Timeout: store.Timeout, Fresh: pages.Policy.Fresh, Stale: pages.Policy.Stale, OnError: pages.Policy.StaleIfError,
+		},
+		Index: Index{
+			EVM: []string{"http://127.0.0.1:8545"}, Network: []string{"story"},
+			Window: blocks.Window, Poll: blocks.Poll,
+		},
+		Metadata: Metadata{
+			Provider: "none",
+			Budget:   provider.Budget, Timeout: provider.Timeout,
+		},
+		HTTP: HTTP{
+			FastLane: true, SessionCookie: public.SessionCookie,
+			Request: public.RequestTimeout,
+			Rate:    "0", MaxConnections: 10_000, MaxStreams: streams.Max, ClientStreams: streams.PerClient, CORSOrigins: public.CORSOrigins,
+			Drain: public.RequestTimeout + drainMargin,
+		},
+		RPC:     RPC{Node: true},
+		Log:     Log{Level: "info", Format: "auto", Access: 1},
+		Tracing: Tracing{Ratio: 0.01},
+	}
+}
+
+func classWith(p cache.Policy) Class {
+	return Class{
+		FreshBlocks: &p.FreshBlocks, StaleBlocks: &p.StaleBlocks, ErrorBlocks: &p.ErrorBlocks,
+		Fresh: &p.Fresh, Stale: &p.Stale, StaleIfError: &p.StaleIfError,
+	}
+}
+
+// CacheOptions are those of the cache, without the shared store.
+func (c Config) CacheOptions() cache.Options {
+	return cache.Options{
+		MemoryBytes:   c.CacheMemory(memlimit.FromCgroup),
+		FlightTimeout: c.Cache.Flight,
+		OriginTimeout: c.Chain.Timeout,
+	}
+}
+
+// CacheMemory is the size that is configured, or one that fits the container.
+func (c Config) CacheMemory(container memlimit.Provider) int64 {
+	if configured := c.Cache.Memory; configured != Auto {
+		return int64(configured)
+	}
+	return heap.ForAnswers(container)
+}
+
+// SharedOptions are those of the store in Redis.
+func (c Config) SharedOptions() redis.Options {
+	return redis.Options{Timeout: c.Redis.Timeout, SealKey: []byte(c.Redis.SealKey)}
+}
+
+// NodeOptions are those of the nodes' pool, without the ledger of epochs.
+func (c Config) NodeOptions() node.Options {
+	o := node.Options{
+		Dialect:       node.Dialect(c.Chain.Dialect),
+		ChainID:       c.Chain.ID,
+		Timeout:       c.Chain.Timeout,
+		InFlight:      c.Chain.InFlight,
+		MaxBlockAge:   c.Chain.MaxBlockAge,
+		RollbackAfter: c.Chain.RollbackAfter,
+	}
+	for i, rest := range c.Chain.Nodes {
+		comet := c.Chain.Comet[i]
+		if comet == "none" {
+			comet = ""
+		}
+		e := node.Endpoint{REST: rest, Comet: comet}
+		if i < len(c.Chain.GRPC) && c.Chain.GRPC[i] != "none" {
+			e.GRPC = c.Chain.GRPC[i]
+		}
+		o.Endpoints = append(o.Endpoints, e)
+	}
+	return o
+}
+
+// NeedsStore tells whether serve opens the collection store: where clients may list
+// it, or it is filled.
+func (c Config) NeedsStore() bool { return c.Collections.Auth != "closed" || c.Index.Enabled }
+
+// StoreOptions are those of the collection store, without its log and metrics.
+func (c Config) StoreOptions() collections.Options {
+	return collections.Options{Timeout: c.Collections.Timeout, APIKey: c.Collections.StoreKey}
+}
+
+// MetadataOptions are those of the metadata service, without the store of records.
+func (c Config) MetadataOptions() metadata.Options {
+	return metadata.Options{Chain: c.network().Name, Budget: c.Metadata.Budget, Timeout: c.Metadata.Timeout}
+}
+
+// IndexOptions are those of the indexer, without the store.
+func (c Config) IndexOptions() indexer.Options {
+	return indexer.Options{
+		Endpoints: c.Index.EVM,
+		Network:   c.network(),
+		From:      c.Index.From,
+		Window:    c.Index.Window,
+		Poll:      c.Index.Poll,
+	}
+}
+
+// network is the one whose collections are listed.
+func (c Config) network() indexer.Network {
+	n, _ := indexer.ParseNetwork(c.Index.Network...) // validated
+	return n
+}
+
+// ProxyOptions are those of the proxy, without the cache and the clients of origins.
+func (c Config) ProxyOptions() proxy.Options {
+	public, pages := c.HTTP, c.Collections
+	return proxy.Options{
+		Web: web.Options{
+			RequestTimeout: public.Request,
+			PublicURL:      pages.PublicURL,
+			CORSOrigins:    public.CORSOrigins,
+			SessionCookie:  public.SessionCookie,
+			Keys:           c.ClientKeys(),
+			Limits:         c.Limits(),
+			SharedLimits:   limits.Shared{Timeout: c.Redis.Timeout},
+			OnlyFailures:   c.Log.Access == 0,
+			SkipLog:        1 - float64(c.Log.Access),
+		},
+		Chain: chain.Options{
+			Classes: c.Policies(),
+			Routes:  c.OwnPolicies(),
+			Shape:   chain.Shape(c.Chain.Shape),
+			Auth:    c.Chain.Auth == "keys",
+		},
+		Cosmos: c.cosmosOptions(),
+		Collections: &listing.Options{
+			NoAuth: pages.Auth == "none",
+			Policy: cache.Policy{Fresh: pages.Fresh, Stale: pages.Stale, StaleIfError: pages.OnError, Keep: pages.OnError},
+		},
+		Streams:   stream.Options{Max: public.MaxStreams, PerClient: public.ClientStreams, Write: public.Request},
+		RPC:       c.rpcOptions(),
+		Posts:     c.posts(),
+		GRPC:      &grpc.Options{State: state.Options{GRPC: c.ReadsGRPC()}},
+		Listeners: docs.Listeners{RPC: c.RPC.Listen, GRPC: c.GRPC.Listen},
+		ReadAhead: proxy.ReadAhead{Share: proxy.DefaultReadAhead},
+	}
+}
+
+// cosmosOptions are nil in the dialect of Story.
+func (c Config) cosmosOptions() *proxy.Cosmos {
+	if c.Chain.Dialect != string(node.Cosmos) {
+		return nil
+	}
+	return &proxy.Cosmos{Rows: c.ownRows()}
+}
+
+// rpcOptions are nil where the RPC is not served.
+func (c Config) rpcOptions() *rpc.Options {
+	if c.RPC.Listen == "" {
+		return nil
+	}
+	return &rpc.Options{State: state.Options{GRPC: c.ReadsGRPC()}, NoOwn: !c.RPC.Node}
+}
+
+func (c Config) posts() blocks.Posts {
+	rate, _ := ParseRate(c.Chain.PostRate) // validated
+	return blocks.Posts{Rate: float64(rate.Requests) / rate.Per.Seconds(), Burst: rate.Burst}
+}
+
+// ownRows are the routes that the operator has added.
+func (c Config) ownRows() (rows []cosmos.Row) {
+	for _, line := range c.Chain.Rows {
+		if row, err := cosmos.ParseRow(line); err == nil { // validated
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// ClientKeys are the API keys of all clients.
+func (c Config) ClientKeys() (keys []limits.Key) {
+	for _, line := range c.Collections.Keys {
+		key, _ := ParseAPIKey(line) // validated
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// Limits are the rates of keys and addresses, and the proxies that tell a client's address.
+func (c Config) Limits() limits.Limits {
+	key, _ := ParseRate(c.Collections.Rate) // all validated
+	address, _ := ParseRate(c.HTTP.Rate)
+	l := limits.Limits{Key: key, Address: address}
+	for _, network := range c.HTTP.TrustedProxies {
+		prefix, _ := ParseNetwork(network)
+		l.TrustedProxies = append(l.TrustedProxies, prefix)
+	}
+	return l
+}
+
+// Policies are those of the freshness classes of the chain's queries.
+func (c Config) Policies() blocks.Classes {
+	return blocks.Classes{
+		Live:     policy(c.Classes.Live),
+		Params:   policy(c.Classes.Params),
+		Pinned:   blocks.DefaultClasses().Pinned,
+		Negative: c.Classes.Negative,
+	}
+}
+
+// OwnPolicies are the policies of the routes that have settings of their own.
+func (c Config) OwnPolicies() map[string]cache.Policy {
+	own := map[string]cache.Policy{}
+	for name := range c.Routes {
+		own[name] = policy(c.routeClass(name))
+	}
+	return own
+}
+
+func policy(c Class) cache.Policy {
+	return cache.Policy{
+		FreshBlocks:  *c.FreshBlocks,
+		StaleBlocks:  *c.StaleBlocks,
+		ErrorBlocks:  *c.ErrorBlocks,
+		Fresh:        *c.Fresh,
+		Stale:        *c.Stale,
+		StaleIfError: *c.StaleIfError,
+		Keep:         *c.StaleIfError + time.Minute,
+	}
+}
+
+// rows are those of the dialects that the nodes may speak.
+func (c Config) rows() (all []dialect.Row) {
+	if c.Chain.Dialect != string(node.Cosmos) {
+		all = chain.Rows()
+	}
+	if c.Chain.Dialect != string(node.Story) {
+		all = append(all, cosmos.Rows(c.ownRows())...)
+	}
+	return all
+}
+
+// routeClass lays the settings of a route over those of its class.
+func (c Config) routeClass(name string) Class {
+	base := c.Classes.Live
+	if class, _ := dialect.ClassOf(c.rows(), name); class == blocks.Params {
+		base = c.Classes.Params
+	}
+	return c.Routes[name].Over(base)
+}
+
+// Over lays the keys that c sets over base.
+func (c Class) Over(base Class) Class {
+	own, all := reflect.ValueOf(c), reflect.ValueOf(&base).Elem()
+	for i := range own.NumField() {
+		if !own.Field(i).IsNil() {
+			all.Field(i).Set(own.Field(i))
+		}
+	}
+	return base
+}

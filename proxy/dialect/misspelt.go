@@ -1,0 +1,60 @@
+package dialect
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+)
+
+// misspelt names the parameters of a query that the route does not take, but that
+// look like one it does. They are ignored, as all that the route does not know; a
+// client that meant one of them would not notice.
+func (p *Parser) misspelt(rawQuery string) string {
+	var found []string
+	for pair := range strings.SplitSeq(rawQuery, "&") {
+		rawName, _, _ := strings.Cut(pair, "=")
+		if rawName == "" || p.names(rawName) {
+			continue
+		}
+		name, err := url.QueryUnescape(rawName)
+		if err != nil || !isParameterName(name) {
+			continue
+		}
+		if meant := p.nearest(name); meant != "" {
+			found = append(found, name+" (did you mean "+meant+"?)")
+		}
+	}
+	return strings.Join(found, ", ")
+}
+
+// names tells whether the row knows a name, as it stands in a query.
+func (p *Parser) names(rawName string) bool {
+	name, err := url.QueryUnescape(rawName)
+	if err != nil {
+		return false
+	}
+	i, _ := p.find(name, nil)
+	return i >= 0
+}
+
+// nearest is the parameter whose last word the name is, or which it differs from
+// by a slip or two; "" for none.
+func (p *Parser) nearest(name string) string {
+	name = strings.ToLower(name)
+	for i := range p.Fields {
+		known := p.Fields[i].Name
+		_, last, _ := strings.Cut(known, ".")
+		most := min(2, len(known)/3)
+		if name == last || levenshtein.ComputeDistance(name, known) <= most || last != "" && levenshtein.ComputeDistance(name, last) <= min(1, len(last)/4) {
+			return known
+		}
+	}
+	return ""
+}
+
+// isParameterName keeps out of a header what does not belong there.
+func isParameterName(name string) bool {
+	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+	return len(name) <= 40 && strings.Trim(name, allowed) == ""
+}

@@ -1,0 +1,139 @@
+package dialect
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// A Manner is how the nodes of a dialect read a query.
+type Manner int
+
+// The manners.
+const (
+	Strict  Manner = iota // what is malformed is refused; an empty value is none
+	Lenient               // what cannot be decoded is passed over; names match in any case and with [] behind them
+	Gateway               // of grpc-gateway: what it refuses, or reads in no certain order, is ambiguous
+)
+
+// A Parser reads the requests of one row of a table.
+type Parser struct {
+	Row
+	Fields  []Field // of the query, in canonical order
+	manner  Manner
+	pattern pattern
+	path    []Field // of its segments; none of a literal
+}
+
+// NewParser compiles a row.
+func NewParser(row Row, manner Manner, lookup Lookup) (p *Parser, err error) {
+	p = &Parser{Row: row, manner: manner}
+	if p.pattern, err = parsePattern(row.Pattern); err != nil {
+		return nil, err
+	}
+	if p.path, p.Fields, err = fieldsOf(row, p.pattern, lookup); err != nil {
+		return nil, fmt.Errorf("%s: %w", row.Pattern, err)
+	}
+	return p, nil
+}
+
+// A Lookup is the field that a word in a row stands for: name or name:kind.
+type Lookup func(word string, inPath bool) (Field, error)
+
+// fieldsOf are the fields of a row: those of its path, one for each segment, and those of its
+// query, with those of a page last.
+func fieldsOf(row Row, p pattern, lookup Lookup) (path, query []Field, err error) {
+	path = make([]Field, len(p))
+	for i, s := range p {
+		if s.Literal != "" {
+			continue
+		}
+		if path[i], err = lookup(s.Word, true); err != nil {
+			return nil, nil, err
+		}
+		if path[i].List {
+			return nil, nil, fmt.Errorf("%s is a list, which a path cannot hold", path[i].Name)
+		}
+	}
+	if row.Query == Anything {
+		return path, nil, nil
+	}
+	var words, page []string
+	for _, word := range strings.Fields(row.Query) {
+		if word == Pagination {
+			page = PageNames[:]
+		} else {
+			words = append(words, word)
+		}
+	}
+	for _, word := range append(words, page...) {
+		f, err := lookup(word, false)
+		if err != nil {
+			return nil, nil, err
+		}
+		query = append(query, f)
+	}
+	return path, query, nil
+}
+
+// A Field is a name in a path or a query, and how its values are read.
+type Field struct {
+	Name  string
+	Alias string // the other name that nodes know it by; "" for none
+	Kind
+}
+
+// A Kind reads the values of one type of field.
+type Kind struct {
+	Expects string // completes "expected ..."
+	Zero    string // in a path, the spelling of what says as much as no value
+	List    bool   // all values of a query count, and not the first one alone
+	Keep    bool   // an empty value in a query says something
+
+	// Read gives a value its one spelling, not escaped. It is not ok for what the node would
+	// refuse. An empty spelling says as much as no value.
+	Read func(value string) (spelling string, ok bool)
+}
+
+// Malformed names the field, shows the beginning of its value and says what is expected.
+func (f *Field) Malformed(value string) error {
+	return web.BadInput("%s is %q; expected %s", f.Name, web.Short(value), f.Expects)
+}
+
+// A pattern is the path of a row, compiled.
+type pattern []segment
+
+// A segment is one piece of a path, between two slashes.
+type segment struct {
+	Literal string // "" for a variable
+	Word    string // of the variable: name, or name:kind
+	Rest    bool   // takes all that follows
+}
+
+// parsePattern reads a pattern as [Row] has it.
+func parsePattern(text string) (p pattern, err error) {
+	for part := range strings.SplitSeq(text[1:], "/") {
+		if len(p) > 0 && p[len(p)-1].Rest {
+			return nil, fmt.Errorf("%s: nothing can follow {...=**}", text)
+		}
+		s, ok := parseSegment(part)
+		if !ok {
+			return nil, fmt.Errorf("%s: %q is neither a word nor a variable", text, part)
+		}
+		p = append(p, s)
+	}
+	return p, nil
+}
+
+// parseSegment reads a literal, or {name}, {name:kind}, {name=**} or {name=**:kind}.
+func parseSegment(part string) (s segment, ok bool) {
+	word, isVar := strings.CutPrefix(part, "{")
+	if !isVar {
+		return segment{Literal: part}, part != ""
+	}
+	word, closed := strings.CutSuffix(word, "}")
+	before, kind, _ := strings.Cut(word, ":")
+	name, rest := strings.CutSuffix(before, "=**")
+	return segment{Word: name + ":" + kind, Rest: rest}, closed && name != "" && !strings.ContainsAny(name, "{}=*")
+}

@@ -1,0 +1,132 @@
+package dialect
+
+import (
+	"cmp"
+	"net/http"
+	"strings"
+
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// Route is what answers a request; not ok is a path that no row has.
+func (t *Table) Route(r *http.Request) (rt web.Route, ok bool) {
+	if ep := t.Endpoint(r); ep != nil {
+		return ep.Mounted, true
+	}
+	return rt, false
+}
+
+// Endpoint is that of the first row that fits a request's path; nil for none.
+func (t *Table) Endpoint(r *http.Request) *Endpoint {
+	path := r.URL.Path
+	if t.Manner == Gateway {
+		path = DropColon(path)
+	}
+	var room [maxParts]string
+	parts := split(room[:0], path)
+	rows := t.byBeginning[""]
+	if len(parts) >= t.Depth {
+		end := t.Depth
+		for _, part := range parts[:t.Depth] {
+			end += len(part)
+		}
+		if found, ok := t.byBeginning[path[:end]]; ok {
+			rows = found
+		}
+	}
+	for _, ep := range rows {
+		if ep.pattern.matches(parts) {
+			return ep
+		}
+	}
+	return nil
+}
+
+// matches compares the segments of a decoded path. As on the node a variable may be empty.
+func (p pattern) matches(parts []string) bool {
+	for i, s := range p {
+		switch {
+		case i >= len(parts):
+			return false
+		case s.Rest:
+			return true
+		case s.Literal != "" && s.Literal != parts[i]:
+			return false
+		}
+	}
+	return len(p) == len(parts)
+}
+
+// maxParts bounds the segments of the paths that are read without taking memory.
+const maxParts = 24
+
+// split appends the segments of a path.
+func split(parts []string, path string) []string {
+	for part := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		parts = append(parts, part)
+	}
+	return parts
+}
+
+// ReadPath gives a decoded path, which the pattern fits, its one spelling.
+func (p *Parser) ReadPath(path string) (spelling string, err error) {
+	if p.manner == Gateway {
+		path = DropColon(path)
+	}
+	var room [maxParts]string
+	parts := split(room[:0], path)
+	changed := false
+	for i, s := range p.pattern {
+		if s.Literal != "" {
+			continue
+		}
+		if s.Rest {
+			parts = append(parts[:i], strings.Join(parts[i:], "/"))
+		}
+		given := parts[i]
+		if given == "." || given == ".." { // segments that stand for another path
+			return "", &web.Failure{Status: http.StatusNotFound, Public: "no such path: " + web.Short(string(AppendPath(nil, "/"+strings.Join(parts[:i+1], "/"))))}
+		}
+		if parts[i], err = p.path[i].inPath(given); err != nil {
+			return "", err
+		}
+		changed = changed || parts[i] != given
+	}
+	if !changed {
+		return path, nil
+	}
+	return "/" + strings.Join(parts, "/"), nil
+}
+
+// inPath is the spelling of a variable. That of what says as much as no value is written out,
+// since an empty segment is another thing.
+func (f *Field) inPath(value string) (spelling string, err error) {
+	spelling, ok := f.Read(value)
+	if spelling == "" {
+		spelling = cmp.Or(f.Zero, value)
+		ok = ok && (f.Zero != "" || value == "")
+	}
+	if !ok {
+		return "", f.Malformed(value)
+	}
+	return spelling, nil
+}
+
+// unreserved are the characters that stand for themselves anywhere in a URL, besides
+// letters and digits.
+const unreserved = "-_.~"
+
+// AppendPath escapes a path. Of what means something in a key, '?', '@' and '*', nothing is left.
+func AppendPath(dst []byte, path string) []byte { return appendEscaped(dst, path, unreserved+"/:=,") }
+
+// appendEscaped percent-encodes all but letters, digits and what else is safe.
+func appendEscaped(dst []byte, s, safe string) []byte {
+	for _, c := range []byte(s) {
+		if 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || strings.IndexByte(safe, c) >= 0 {
+			dst = append(dst, c)
+		} else {
+			dst = append(dst, '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])
+		}
+	}
+	return dst
+}

@@ -1,0 +1,118 @@
+package dialect
+
+import (
+	"cmp"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// readQuery reads what the query of a request adds to the question.
+func (ep *Endpoint) readQuery(q *Question, raw string) (v Values, err error) {
+	v, unknown, err := ep.ReadQuery(raw)
+	if err == nil && ep.Page != nil {
+		v, err = ep.Page(q, v)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if unknown && ep.manner == Strict {
+		q.Misspelt = ep.misspelt(raw)
+	}
+	if v.Large() {
+		q.Cost = node.Scan
+	}
+	return v, nil
+}
+
+// ReadQuery gives the parameters that the row names their order and spelling, and leaves out what says as
+// much as no value. Of one name's values the first counts, but all of a list.
+// Unknown says that there are others, which are passed over.
+func (p *Parser) ReadQuery(raw string) (v Values, unknown bool, err error) {
+	if raw == "" {
+		return nil, false, nil
+	}
+	if v, unknown, err = p.scan(raw); err != nil {
+		return nil, unknown, err
+	}
+	if p.Query == Anything { // only the order among those of one name may mean something
+		slices.SortStableFunc(v, func(a, b Value) int { return strings.Compare(a.Name, b.Name) })
+		return v, false, nil
+	}
+	slices.SortStableFunc(v, func(a, b Value) int { return cmp.Compare(a.field, b.field) })
+	spelled, last := v[:0], -1
+	for _, given := range v {
+		f := &p.Fields[given.field]
+		if given.field == last && !f.List {
+			continue
+		}
+		if last = given.field; given.Text == "" && p.manner == Strict {
+			continue
+		}
+		text, ok := f.Read(given.Text)
+		if !ok {
+			return nil, unknown, f.Malformed(given.Text)
+		}
+		if text != "" || f.Keep {
+			spelled = append(spelled, Value{Name: f.Name, Text: text})
+		}
+	}
+	return spelled, unknown, nil
+}
+
+// scan takes the row's parameters out of a query, as they are given.
+func (p *Parser) scan(raw string) (v Values, unknown bool, err error) {
+	v = make(Values, 0, 1+strings.Count(raw, "&"))
+	for pair := range strings.SplitSeq(raw, "&") {
+		rawName, rawText, _ := strings.Cut(pair, "=")
+		name, badName := url.QueryUnescape(rawName)
+		text, badText := url.QueryUnescape(rawText)
+		broken := badName != nil || badText != nil || strings.Contains(pair, ";")
+		switch {
+		case pair == "" || broken && p.manner == Lenient:
+			continue
+		case broken && p.manner == Gateway:
+			return nil, false, errAmbiguous
+		case p.Query == Anything:
+			v = append(v, Value{Name: name, Text: text})
+			continue
+		}
+		i, err := p.find(name, v)
+		switch {
+		case err != nil:
+			return nil, false, err
+		case i < 0:
+			unknown = true
+		case badText == nil:
+			v = append(v, Value{name, text, i})
+		case !slices.ContainsFunc(v, func(set Value) bool { return set.field == i }):
+			return nil, false, (&Field{Name: p.Fields[i].Name, Kind: Kind{Expects: "valid percent-encoding"}}).Malformed(rawText)
+		}
+	}
+	return v, unknown, nil
+}
+
+// find is the place of the field of a name, -1 for none; seen are those before it.
+func (p *Parser) find(name string, seen Values) (place int, err error) {
+	switch p.manner {
+	case Lenient:
+		name = strings.TrimSuffix(name, "[]")
+	case Gateway:
+		if given, err := p.inPath(name); given || err != nil {
+			return -1, err
+		}
+	case Strict:
+	}
+	for i := range p.Fields {
+		f := &p.Fields[i]
+		switch {
+		case name == f.Name || f.Alias != "" && name == f.Alias || p.manner == Lenient && strings.EqualFold(name, f.Name):
+			return i, p.conflict(i, name, seen)
+		case p.manner == Gateway && (isBelow(name, f.Name) || isBelow(name, f.Alias) || isBelow(f.Name, name)):
+			return -1, errAmbiguous
+		}
+	}
+	return -1, nil
+}

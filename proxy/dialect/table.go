@@ -1,0 +1,102 @@
+package dialect
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// Options are what the rows of a dialect have in common.
+type Options struct {
+	Prefix  string // of the keys
+	Depth   int    // so many first segments of a path tell most rows apart
+	Manner  Manner // of NewParser
+	NoBody  bool   // a request that has a body is refused
+	Methods []string
+	Heights blocks.HeightRules
+	Render  web.Renderer // of failures
+}
+
+// A Table answers the requests of a dialect by its rows.
+type Table struct {
+	*blocks.Reader
+	Options
+	endpoints   []*Endpoint            // in order
+	byBeginning map[string][]*Endpoint // what may fit, by the first segments; by "" what may fit any path
+}
+
+// NewTable makes a table without rows.
+func NewTable(o Options, r *blocks.Reader) *Table {
+	return &Table{Reader: r, Options: o, byBeginning: map[string][]*Endpoint{"": nil}}
+}
+
+// Mount adds a row, whose reads are of a kind that Mount completes. Of the rows that fit a path, the one
+// that was added first answers.
+func (t *Table) Mount(row Row, lookup Lookup, kind *blocks.Kind, by Origin) (*Endpoint, error) {
+	p, err := NewParser(row, t.Manner, lookup)
+	if err != nil {
+		return nil, err
+	}
+	kind.Name, kind.Class, kind.Essence = p.Name, p.Class, WithoutNextKey
+	ep := &Endpoint{Table: t, Parser: p, Kind: t.Add(kind), origin: by, unpinned: !p.Class.Pinned() && p.Class != blocks.Never}
+	ep.Mounted = web.Route{Methods: t.Methods, Handler: t.Stack.Handle(p.Name, t.Render, ep.serve), Render: t.Render, Plan: ep.plan, Feed: ep.feed, Reply: ep.reply}
+	t.endpoints = append(t.endpoints, ep)
+	own := p.pattern.beginning(t.Depth)
+	if _, met := t.byBeginning[own]; !met {
+		t.byBeginning[own] = slices.Clone(t.byBeginning[""])
+	}
+	for text, rows := range t.byBeginning {
+		if own == text || own == "" {
+			t.byBeginning[text] = append(rows, ep)
+		}
+	}
+	return ep, nil
+}
+
+// beginning is what the first segments name, "" if they name less.
+func (p pattern) beginning(depth int) (text string) {
+	if len(p) < depth {
+		return ""
+	}
+	for _, s := range p[:depth] {
+		if s.Literal == "" {
+			return ""
+		}
+		text += "/" + s.Literal
+	}
+	return text
+}
+
+// ReadHeights reads the blocks that a request names.
+func (t *Table) ReadHeights(r *http.Request) (blocks.Heights, error) { return t.Heights.Read(r) }
+
+// SelectRoute selects the keys of one row: those at explicit heights too.
+func (t *Table) SelectRoute(name string) (cache.Selection, error) {
+	var names []string
+	for _, ep := range t.endpoints {
+		if ep.Name == name {
+			return ep.selection(t.Prefix), nil
+		}
+		names = append(names, ep.Name)
+	}
+	return cache.Selection{}, fmt.Errorf("no route is called %q%s", web.Short(name), web.DidYouMean(name, append(names, "collections"))) // the listing's, which is in no dialect
+}
+
+// Costs are what the methods of gRPC cost a node, by their names: as much as the paths that give the
+// same.
+type Costs map[string]node.Cost
+
+// CostsOf are the costs by the rows of tables.
+func CostsOf(tables ...[]Row) Costs {
+	costs := Costs{}
+	for _, row := range slices.Concat(tables...) {
+		costs[row.Method] = row.Cost
+	}
+	delete(costs, "") // of rows that name none
+	return costs
+}

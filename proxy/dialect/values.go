@@ -1,0 +1,76 @@
+package dialect
+
+import (
+	"slices"
+	"strconv"
+)
+
+// The names of the fields of a page, in canonical order.
+const (
+	PageKey        = "pagination.key"
+	PageOffset     = "pagination.offset"
+	PageLimit      = "pagination.limit"
+	PageCountTotal = "pagination.count_total"
+	PageReverse    = "pagination.reverse"
+)
+
+// Pagination stands in a row for all of them.
+const Pagination = "pagination"
+
+// PageNames are their names.
+var PageNames = [...]string{PageKey, PageOffset, PageLimit, PageCountTotal, PageReverse}
+
+// A Value is one parameter of a query, in its one spelling, and not escaped.
+type Value struct {
+	Name, Text string
+	field      int // its place in the row
+}
+
+// Values are the parameters of a query, in canonical order.
+type Values []Value
+
+// Get is the value of a name, "" if there is none.
+func (v Values) Get(name string) string {
+	for i := range v {
+		if v[i].Name == name {
+			return v[i].Text
+		}
+	}
+	return ""
+}
+
+// Number is the number of a name, 0 if there is none.
+func (v Values) Number(name string) (n uint64) {
+	if text := v.Get(name); text != "" {
+		n, _ = strconv.ParseUint(text, 0, 64)
+	}
+	return n
+}
+
+// With is the same but for the value of a name that is there; an empty one goes.
+func (v Values) With(name, text string) Values {
+	for i := range v {
+		if v[i].Name == name {
+			v[i].Text = text
+		}
+	}
+	return slices.DeleteFunc(v, func(one Value) bool { return one.Name == name && text == "" })
+}
+
+// Large says whether a page is asked for that weighs on the node as much as the whole set.
+func (v Values) Large() bool { return v.Number(PageLimit) > LargePage }
+
+// LargePage is the largest limit of a page that weighs less.
+const LargePage = 1000
+
+// Append writes them as a query.
+func (v Values) Append(dst []byte) []byte {
+	for i := range v {
+		if i > 0 {
+			dst = append(dst, '&')
+		}
+		dst = append(appendEscaped(dst, v[i].Name, unreserved), '=')
+		dst = appendEscaped(dst, v[i].Text, unreserved)
+	}
+	return dst
+}

@@ -1,0 +1,102 @@
+package lane_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// The end of what a client sends that comes together with a request is not told apart from that.
+func TestAConnectionEndsSoonAfterItsClientHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, newLane())
+		know(s, getA)
+		for requests := range 4 {
+			w := s.dial()
+			synctest.Wait()
+			for range requests {
+				w.send([]byte(getA))
+				synctest.Wait()
+			}
+			w.last(getA)
+			synctest.Wait()
+			if n := strings.Count(w.said(), "200 OK"); n != requests+1 {
+				t.Errorf("%d answers to %d requests", n, requests+1)
+			}
+			if requests == 0 && !w.isClosed() {
+				t.Error("a client that asks once waits for the end")
+			}
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			if !w.isClosed() {
+				t.Errorf("the connection of %d requests has not ended", requests+1)
+			}
+		}
+	})
+}
+
+func TestASilentClientHasAllItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, newLane())
+		know(s, getA)
+		w := s.dial()
+		for range 3 {
+			for range 3 {
+				w.send([]byte(getA))
+				synctest.Wait()
+			}
+			time.Sleep(time.Minute - time.Second)
+			synctest.Wait()
+			if w.isClosed() {
+				t.Fatal("a connection ends before its time")
+			}
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if hits := s.hits.Load(); hits != 9 || !w.isClosed() {
+			t.Errorf("%d hits of 9; the connection that waits for too long is closed: %t", hits, w.isClosed())
+		}
+	})
+}
+
+// Of what is shorter than a request net/http reads on.
+func TestAClientThatSendsAnEmptyLineHasAllItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, newLane())
+		const post = "POST /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello"
+		know(s, post)
+		w := s.dial()
+		for _, piece := range []string{post, post, "\r\n"} {
+			w.send([]byte(piece))
+			synctest.Wait()
+		}
+		time.Sleep(30 * time.Second)
+		w.send([]byte(post))
+		synctest.Wait()
+		if n := strings.Count(w.said(), "200 OK"); n != 3 {
+			t.Errorf("%d answers to 3 requests: %q", n, w.said())
+		}
+	})
+}
+
+func TestEachAnswerThatDoesNotGoOutAtOnceHasItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, newLane())
+		for _, end := range []string{"\r\n", "Connection: close\r\n\r\n"} {
+			get := "GET /memory/large HTTP/1.1\r\nHost: x\r\n" + end
+			know(s, get)
+			w := s.dial()
+			for range 3 {
+				w.send([]byte(get))
+				synctest.Wait()
+				if left := time.Until(w.until); left != time.Minute {
+					t.Errorf("%v is left to write an answer", left)
+				}
+				if time.Sleep(30 * time.Second); w.isClosed() {
+					break
+				}
+			}
+		}
+	})
+}

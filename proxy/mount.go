@@ -1,0 +1,259 @@
+package proxy
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/cosmos"
+	questions "github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/docs"
+	"github.com/tipcache/tipcache/proxy/grpc"
+	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/proxy/state"
+	"github.com/tipcache/tipcache/proxy/stream"
+	"github.com/tipcache/tipcache/proxy/unindexed"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// Options configure a Server. Cache is required.
+type Options struct {
+	Cache       *cache.Cache
+	Web         web.Options
+	Chain       chain.Options
+	Cosmos      *Cosmos              // nil: the nodes speak the dialect of Story
+	Undeclared  bool                 // it is not known yet what the nodes speak, and is said later, by SetDialect
+	Collections *collections.Options // nil: the collection listing is not served
+	Streams     stream.Options       // its Heights are the Chain's, its Budget the Cache's
+	RPC         *rpc.Options         // nil: the RPC of the nodes is not served. Its Posting is that of all interfaces
+	Posts       blocks.Posts         // of all interfaces together
+	Listeners   docs.Listeners       // of the other interfaces, as the manual names them
+	GRPC        *grpc.Options        // nil: neither gRPC nor gRPC-Web is served. As for the RPC
+	ReadAhead   ReadAhead
+}
+
+// Cosmos is what the dialect of the Cosmos SDK takes beside Options.Chain.
+type Cosmos struct {
+	Rows    []cosmos.Row
+	MaxBody int64 // as in [cosmos.Options]
+}
+
+// New checks the options, fills in the defaults and mounts every route.
+func New(o Options) (*Server, error) {
+	if o.Cache == nil || o.ReadAhead.Share > 0 && o.ReadAhead.Room == nil {
+		return nil, errors.New("proxy: Cache is required, and ReadAhead.Room where there is a Share")
+	}
+	if o.Cosmos != nil || o.Undeclared {
+		o.Web.HeightHeaders = cosmos.HeightHeaders
+	}
+	s := &Server{o: o, stack: web.New(o.Web, o.Cache), posting: blocks.NewPosting(o.Posts)}
+	s.engine, s.polls = newEngine(s.serve(false)), newEngine(s.serve(true))
+	o.Streams.Heights, o.Streams.Budget, o.Streams.Patience = o.Chain.Nodes, o.Cache, o.Chain.Patience
+	s.streams = stream.New(o.Streams, s.stack)
+	if o.Collections != nil {
+		s.list = collections.New(*o.Collections, s.stack, o.Cache)
+	}
+	if err := s.openInterfaces(o); err != nil {
+		return nil, err
+	}
+	if o.Undeclared { // there is nothing to describe
+		v := &surface{dialect: unknown{s}, Server: s, render: chain.RenderFailure, fixed: map[string]web.Route{}}
+		v.mount(nil)
+		s.surface.Store(v)
+		return s, nil
+	}
+	return s, s.speak(o)
+}
+
+// newEngine makes a Gin that makes contexts alone: no routes, no redirects and no middleware.
+func newEngine(serve gin.HandlerFunc) *gin.Engine {
+	gin.SetMode(gin.ReleaseMode)
+	engine := gin.New()
+	engine.NoRoute(serve)
+	return engine
+}
+
+// openInterfaces makes the interfaces that have no paths of ours.
+func (s *Server) openInterfaces(o Options) error {
+	costs := questions.CostsOf(chain.Rows(), cosmos.Rows(nil)) // a method is the same one whatever paths the nodes have
+	open := func(posting **blocks.Posting, values *state.Options) (*blocks.Reader, error) {
+		*posting, values.Costs, values.Unindexed = s.posting, costs, &s.unindexed
+		reader, err := blocks.New(o.Chain.Reader(), s.stack, o.Cache)
+		s.readers = append(s.readers, reader)
+		return reader, err
+	}
+	if o.RPC != nil {
+		options := *o.RPC
+		reader, err := open(&options.Posting, &options.State)
+		if err != nil {
+			return err
+		}
+		s.rpc = rpc.New(options, reader)
+	}
+	if o.GRPC != nil {
+		options := *o.GRPC
+		reader, err := open(&options.Posting, &options.State)
+		if err != nil {
+			return err
+		}
+		s.grpc = grpc.New(options, reader)
+	}
+	return s.setInterfaceClasses(o.Chain.Classes)
+}
+
+// setInterfaceClasses puts other classes in force at these.
+func (s *Server) setInterfaceClasses(classes blocks.Classes) error {
+	for _, r := range s.readers {
+		if err := r.SetClasses(classes, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// speak puts the dialect of the options in force.
+func (s *Server) speak(o Options) error {
+	v, err := s.newSurface(o)
+	if err == nil {
+		s.surface.Store(v)
+	}
+	return err
+}
+
+// SetDialect says what the nodes speak to a Server that did not know, with the classes in
+// force: the dialect of Story where c is nil.
+func (s *Server) SetDialect(c *Cosmos, classes blocks.Classes, own map[string]cache.Policy) error {
+	if _, ok := s.now().dialect.(unknown); !ok {
+		return errors.New("proxy: it is known what the nodes speak")
+	}
+	o := s.o
+	o.Cosmos, o.Chain.Classes, o.Chain.Routes = c, classes, own
+	defer s.Forget()
+	return s.speak(o)
+}
+
+// described is what the documents tell of.
+func (o Options) described() docs.Options {
+	d := docs.Options{Chain: o.Chain, Collections: o.Collections, Listeners: o.Listeners}
+	d.Listeners.GRPCWeb = o.GRPC != nil
+	if o.Cosmos != nil {
+		d.Cosmos = cosmos.Rows(o.Cosmos.Rows)
+	}
+	return d
+}
+
+// Document is the OpenAPI document of what a server with these options answers.
+func Document(o Options) ([]byte, error) { return docs.Document(o.described()) }
+
+// RPC answers the RPC of the nodes, on a listener of its own; nil where it is not served.
+func (s *Server) RPC() *rpc.Handler { return s.rpc }
+
+// SetUnindexed says what knows transactions that are in a block and that nodes do not find.
+func (s *Server) SetUnindexed(index unindexed.Index) { s.unindexed.Set(index) }
+
+// GRPC answers the gRPC of the nodes, on a listener of its own; nil where it is not served.
+func (s *Server) GRPC() *grpc.Handler { return s.grpc }
+
+// A dialect is the interface to the chain as its nodes speak.
+type dialect interface {
+	Admit(c *gin.Context, rec *web.Record) error
+	// Route is what answers a request; not ok is a path that is not the dialect's.
+	Route(r *http.Request) (rt web.Route, ok bool)
+	// Endpoint is that of a request's path; nil is none.
+	Endpoint(r *http.Request) *questions.Endpoint
+	// ReadHeights reads the blocks that a request names.
+	ReadHeights(r *http.Request) (blocks.Heights, error)
+	SetClasses(classes blocks.Classes, own map[string]cache.Policy) error
+	SelectRoute(name string) (cache.Selection, error)
+	SelectAddress(address string) (cache.Selection, error)
+}
+
+// A surface is all that depends on the dialect, and with it every route.
+type surface struct {
+	dialect
+	*Server
+	reader   *blocks.Reader       // nil while the dialect is unknown
+	page     *blocks.Kind         // of several answers in one
+	render   web.Renderer         // of the chain's failures
+	exact    bool                 // the node tells the spellings of a path apart
+	fixed    map[string]web.Route // the paths that are not the chain's
+	patterns []string             // of all routes, to suggest
+}
+
+// newSurface makes the surface of a dialect: that of Story where o.Cosmos is nil.
+func (s *Server) newSurface(o Options) (*surface, error) {
+	v := &surface{Server: s, render: chain.RenderFailure, fixed: map[string]web.Route{}}
+	reader, err := blocks.New(o.Chain.Reader(), s.stack, o.Cache)
+	if err != nil {
+		return nil, err
+	}
+	page := &blocks.Kind{Name: batchRoute, Class: blocks.Live} // each of them is of state
+	v.reader, v.page = reader, page
+	if o.Cosmos == nil {
+		page.NoFuture = o.Chain.Shape != chain.Node
+		reader.Add(page)
+		v.dialect, err = chain.New(o.Chain, reader)
+		for _, row := range chain.Rows() {
+			v.patterns = append(v.patterns, row.Pattern)
+		}
+	} else {
+		v.exact, v.render = true, cosmos.RenderFailure
+		page.Tell = func(*cache.Entry, string) blocks.Telling { return blocks.Telling{Vary: cosmos.VaryHeights} }
+		reader.Add(page)
+		v.dialect, err = cosmos.New(cosmos.Options{Classes: o.Chain.Classes, Routes: o.Chain.Routes, Rows: o.Cosmos.Rows, Posting: s.posting, MaxBody: o.Cosmos.MaxBody, Unindexed: &s.unindexed}, reader)
+	}
+	if err != nil {
+		return nil, err
+	}
+	v.mount(docs.New(o.described(), s.stack, o.Cache).Routes())
+	return v, nil
+}
+
+// mount adds paths that are not the chain's, after those of the collection listing.
+func (v *surface) mount(routes []web.Route) {
+	if v.list != nil {
+		routes = slices.Concat(v.list.Routes(), routes)
+	}
+	for _, rt := range routes {
+		v.fixed[rt.Pattern] = rt
+		v.patterns = append(v.patterns, rt.Pattern)
+	}
+	read := []string{http.MethodGet, http.MethodHead}
+	v.fixed[blocks.BatchPath] = web.Route{Methods: read, Render: v.render, Handler: v.stack.Handle(batchRoute, v.render, v.serveBatch), Plan: v.planBatch}
+	v.fixed[stream.LivePath] = web.Route{
+		Methods: read, Render: v.render, Handler: v.streams.Handle(v.render, v.Admit, v.liveSources),
+		Plan: func(*http.Request) (web.Plan, error) {
+			return web.Plan{}, web.BadInput("%s streams the answers of other paths: ask about these", stream.LivePath)
+		},
+	}
+}
+
+// unknown stands for the dialect until a node says what it speaks: in the wrong one a path
+// is another one.
+type unknown struct{ *Server }
+
+// errUnknown answers whatever may be the chain's.
+var errUnknown = &web.Failure{
+	Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true,
+	Public: "no node of the chain has answered yet, so it is not known what its nodes speak",
+}
+
+func (u unknown) Route(r *http.Request) (web.Route, bool) {
+	return u.now().miss(r, errUnknown), true
+}
+
+func (unknown) Endpoint(*http.Request) *questions.Endpoint { return nil }
+func (unknown) ReadHeights(*http.Request) (blocks.Heights, error) {
+	return blocks.Heights{}, errUnknown
+}
+func (unknown) Admit(*gin.Context, *web.Record) error                    { return errUnknown }
+func (unknown) SetClasses(blocks.Classes, map[string]cache.Policy) error { return nil } // SetDialect is told of those in force
+func (unknown) SelectRoute(string) (cache.Selection, error)              { return cache.Selection{}, errUnknown }
+func (unknown) SelectAddress(string) (cache.Selection, error)            { return cache.Selection{}, errUnknown }

@@ -1,0 +1,229 @@
+// Package comet is a client for the part of CometBFT's RPC that tells of a
+// node's newest block.
+package comet
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+const (
+	maxRPC    = 2 * time.Second // for one call, so that a stuck one does not hold up the headers
+	maxStatus = time.Second     // for /status, which a node that is well answers at once
+	maxRead   = 1 << 20         // bytes of a reply or a message; a header has 1.2 KB
+)
+
+// A Client speaks with one node's CometBFT RPC.
+type Client struct {
+	base    *url.URL
+	http    *http.Client
+	timeout time.Duration
+	hide    *strings.Replacer // what in base may be a key
+}
+
+// New makes a client of the RPC server at a base URL. A call takes timeout at
+// most, and two seconds at most; idle connections are dropped after idleClose.
+func New(base *url.URL, timeout, idleClose time.Duration) *Client {
+	timeout = min(timeout, maxRPC)
+	hide := upstream.NewRedactor(base)
+	return &Client{base: base, timeout: timeout, hide: hide, http: upstream.NewClient(&http.Transport{
+		Proxy:           http.ProxyFromEnvironment,
+		DialContext:     (&net.Dialer{Timeout: timeout}).DialContext,
+		IdleConnTimeout: idleClose,
+	}, hide)}
+}
+
+// A Refusal is an error that CometBFT answered with.
+type Refusal struct {
+	Message string `json:"message"`
+	Data    string `json:"data"`
+}
+
+// Error joins what the node says.
+func (e *Refusal) Error() string { return e.Message + ": " + e.Data }
+
+// closing is what a node that shuts down says of its databases, which it closes before its RPC.
+var closing = regexp.MustCompile(`(?:^|[:,] )(?:leveldb|pebble): closed(?:$|: panic$| \(latest height: [0-9]+\)(?:$|: not found$))`)
+
+// Closing tells whether a node says by an error that it shuts down.
+func Closing(text string) bool { return closing.MatchString(text) }
+
+// A Status is what is used of /status.
+type Status struct {
+	ChainID    string
+	Height     int64     // of the newest block the node has: up to half a second ahead of what can be read
+	Time       time.Time // of that block's header
+	Earliest   int64     // oldest block the node has
+	CatchingUp bool      // the node is behind its peers
+	TxIndex    string    // on or off: whether transactions are found; "" where it does not say
+}
+
+// Status asks for /status, which is answered at once even while the execution client hangs.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	var s struct {
+		NodeInfo struct {
+			Network string `json:"network"`
+			Other   struct {
+				TxIndex string `json:"tx_index"`
+			} `json:"other"`
+		} `json:"node_info"`
+		SyncInfo struct {
+			Latest     int64     `json:"latest_block_height,string"`
+			LatestTime time.Time `json:"latest_block_time"`
+			Earliest   int64     `json:"earliest_block_height,string"`
+			CatchingUp bool      `json:"catching_up"`
+		} `json:"sync_info"`
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxStatus)
+	defer cancel()
+	if err := c.call(ctx, "status", maxRead, &s); err != nil {
+		return Status{}, err
+	}
+	if s.NodeInfo.Network == "" {
+		return Status{}, errors.New("/status names no chain")
+	}
+	i := s.SyncInfo
+	return Status{s.NodeInfo.Network, i.Latest, i.LatestTime, i.Earliest, i.CatchingUp, s.NodeInfo.Other.TxIndex}, nil
+}
+
+// Committed is the newest height that can be read, of /abci_info.
+func (c *Client) Committed(ctx context.Context) (int64, error) {
+	var info struct {
+		Response struct {
+			Height int64 `json:"last_block_height,string"`
+		} `json:"response"`
+	}
+	err := c.call(ctx, "abci_info", maxRead, &info)
+	return info.Response.Height, err
+}
+
+// Hash is the hash of a block, from the header of the next one.
+func (c *Client) Hash(ctx context.Context, height int64) (string, error) {
+	var reply struct {
+		Header Header `json:"header"`
+	}
+	err := c.call(ctx, "header?height="+strconv.FormatInt(height+1, 10), maxRead, &reply)
+	if err == nil && (reply.Header.Height != height+1 || reply.Header.Last.Hash == "") {
+		err = fmt.Errorf("/header of block %d names no hash before it", height+1)
+	}
+	return reply.Header.Last.Hash, err
+}
+
+// CloseIdle closes the connections that are not in use.
+func (c *Client) CloseIdle() { c.http.CloseIdleConnections() }
+
+// call calls a method by GET, with its parameters in the query, for a reply of at most so many bytes.
+func (c *Client) call(ctx context.Context, method string, most int64, result any) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	status, _, body, err := c.exchange(ctx, http.MethodGet, "/"+method, nil, most)
+	if err != nil {
+		return err
+	}
+	return c.understand(method, status, body, result)
+}
+
+// Call calls a method by POST, and gives its result of at most so many bytes, without white space.
+// What the node refuses is a *[Refusal]. The deadline is that of ctx.
+func (c *Client) Call(ctx context.Context, method string, params any, most int64) (result json.RawMessage, err error) {
+	status, _, body, err := c.exchange(ctx, http.MethodPost, "/", request(method, params), most)
+	if err != nil {
+		return nil, err
+	}
+	return result, c.understand(method, status, body, &result)
+}
+
+// A Reply is what a node answers to a call, as the node wrote it: one of both.
+type Reply struct {
+	Result json.RawMessage `json:"result"`
+	Error  json.RawMessage `json:"error"`
+}
+
+// Ask calls a method by POST with parameters as JSON, and gives the reply of at most so
+// many bytes, also where it is an error. The deadline is that of ctx.
+func (c *Client) Ask(ctx context.Context, method string, params json.RawMessage, most int64) (reply Reply, err error) {
+	_, _, body, err := c.exchange(ctx, http.MethodPost, "/", request(method, params), most)
+	if err == nil {
+		err = json.Unmarshal(body, &reply)
+	}
+	if err == nil && reply.Result == nil && reply.Error == nil {
+		err = errors.New("reply without a result")
+	}
+	return reply, upstream.RedactError(err, c.hide)
+}
+
+// Get asks for a target, such as /block?height=5, and gives the answer, of at most so many bytes.
+func (c *Client) Get(ctx context.Context, target string, most int64) (status int, typ string, body []byte, err error) {
+	status, typ, body, err = c.exchange(ctx, http.MethodGet, target, nil, most)
+	return status, typ, body, upstream.RedactError(err, c.hide)
+}
+
+// exchange sends a request and reads the whole answer, of at most so many bytes. One that
+// has reached the node is not sent again: net/http does so by itself only where nothing was written.
+func (c *Client) exchange(ctx context.Context, method, target string, body []byte, most int64) (status int, typ string, answer []byte, err error) {
+	r, err := http.NewRequestWithContext(ctx, method, c.base.String()+target, bytes.NewReader(body))
+	if err != nil {
+		return 0, "", nil, upstream.Bare(err)
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	upstream.PassTrace(ctx, r.Header)
+	response, err := c.http.Do(r)
+	if err != nil {
+		return 0, "", nil, upstream.Bare(err)
+	}
+	defer response.Body.Close()
+	answer, err = io.ReadAll(io.LimitReader(response.Body, most+1))
+	if err == nil && int64(len(answer)) > most {
+		err = fmt.Errorf("%w: more than %d bytes", ErrTooLarge, most)
+	}
+	return response.StatusCode, response.Header.Get("Content-Type"), answer, err
+}
+
+// ErrTooLarge is the error for an answer that is larger than allowed.
+var ErrTooLarge = errors.New("the answer is too large")
+
+// request is a call as JSON-RPC writes it.
+func request(method string, params any) []byte {
+	body, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params}) // texts and numbers always encode
+	return body
+}
+
+// understand reads the reply to a method.
+func (c *Client) understand(method string, status int, body []byte, result any) error {
+	if err := decode(body, result); err != nil {
+		return fmt.Errorf("/%s: status %d: %w", method, status, upstream.RedactError(err, c.hide))
+	}
+	return nil
+}
+
+// decode reads a JSON-RPC reply.
+func decode(data []byte, result any) error {
+	var reply struct {
+		Result json.RawMessage `json:"result"`
+		Error  *Refusal        `json:"error"`
+	}
+	switch err := json.Unmarshal(data, &reply); {
+	case err != nil:
+		return err
+	case reply.Error != nil:
+		return reply.Error
+	case reply.Result == nil:
+		return errors.New("reply without a result")
+	}
+	return json.Unmarshal(reply.Result, result)
+}

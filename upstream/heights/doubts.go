@@ -1,0 +1,178 @@
+package heights
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// The tip is put to the proof for three reasons: it is no more than a claim, all sources have become
+// lower, or the next block is late.
+
+// verify puts the tip to the proof when it is doubted: a plausible claim that
+// no node can answer must not be waited for until the chain has got there.
+func (c *Chain) verify(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.doubts:
+		}
+		if height, doubtful := c.tip.Doubtful(); doubtful {
+			c.prove(ctx, height)
+		}
+	}
+}
+
+// prove has all sources that claim a height show that it can be read.
+func (c *Chain) prove(ctx context.Context, height int64) {
+	for _, s := range c.claimants {
+		if !c.tip.Claims(s.source, height) {
+			continue
+		}
+		epoch := c.Tip().Epoch
+		switch has, err := s.node.has(ctx, c, height); {
+		case err == nil && has:
+			c.tip.Prove(epoch, height)
+		case err == nil:
+			s.putAside(height, errNoBlock)
+		}
+	}
+}
+
+// watchFall asks for the highest block that was read as long as every source names lower ones,
+// until a node answers or the chain is set back, after RollbackAfter.
+func (c *Chain) watchFall(ctx context.Context) {
+	for {
+		moved := c.moved.next()
+		var again <-chan time.Time
+		if height, since := c.tip.Falling(); height > 0 {
+			c.judgeFall(ctx, height, since)
+			moved, again = nil, time.After(c.untilJudged(since)) // a round at a time
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-moved:
+		case <-again:
+		}
+	}
+}
+
+// shortest is how long all sources are lower before that is looked into: one may be a block behind.
+func (c *Chain) shortest() time.Duration {
+	return min(c.Tip().Interval, maxPatience, c.o.RollbackAfter/2)
+}
+
+// untilJudged is the time to the next read at the proved height, or to the end of RollbackAfter.
+func (c *Chain) untilJudged(since time.Time) time.Duration {
+	pause := c.shortest()
+	if left := c.o.RollbackAfter - time.Since(since); left > 0 {
+		pause = min(pause, left)
+	}
+	return pause
+}
+
+// judgeFall reads at a height that every source is below since some time.
+func (c *Chain) judgeFall(ctx context.Context, height int64, since time.Time) {
+	epoch, lasted := c.Tip().Epoch, time.Since(since)
+	if lasted < c.shortest() {
+		return
+	}
+	switch answered, refused := c.canRead(ctx, height); {
+	case answered:
+		c.tip.Prove(epoch, height)
+		for _, s := range c.claimants {
+			if c.tip.Lowers(s.source) {
+				s.putAside(s.node.Look().Height, errLow)
+			}
+		}
+	case refused && lasted >= c.o.RollbackAfter && c.tip.SetBack():
+		c.changeEpoch(ctx, epoch, "every source is lower, and no node can be read as high as before")
+	}
+}
+
+// canRead asks all nodes of our chain at once for a height. refused says that a node answered that
+// it does not have the height. A refusal that names a higher latest height is an answer.
+func (c *Chain) canRead(ctx context.Context, height int64) (answered, refused bool) {
+	var asked sync.WaitGroup
+	var yes, no atomic.Bool
+	for _, f := range c.rest {
+		if v := f.node.Look(); !v.Foreign() {
+			asked.Go(func() {
+				switch has, err := f.node.has(ctx, c, height); {
+				case err == nil && has:
+					yes.Store(true)
+				case err == nil || errors.Is(err, errNoProbe):
+					no.Store(true)
+				}
+			})
+		}
+	}
+	asked.Wait()
+	return yes.Load(), no.Load()
+}
+
+// lateFor is how long a chain is late before its next block is looked for less often.
+const lateFor = 10 * time.Second
+
+// watchLate reads the next block when it is half an interval late, at each interval from then on,
+// and every ten seconds in the end. Where it can be read, the REST server stands in.
+func (c *Chain) watchLate(ctx context.Context) {
+	var height int64
+	for reads := 0; ; {
+		moved, now := c.moved.next(), c.Tip()
+		if now.Height != height {
+			height, reads = now.Height, 0
+		}
+		var due <-chan time.Time
+		if now.Known && !now.CatchingUp {
+			due = time.After(time.Until(now.Since.Add(lateness(now.Interval, reads))))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-moved:
+			continue
+		case <-due:
+		}
+		c.readNext(ctx, height+1, reads)
+		reads++
+	}
+}
+
+// lateness is how long after the last block the next one is read, the so many'th time.
+func lateness(interval time.Duration, reads int) time.Duration {
+	late := interval + interval/2
+	for range reads {
+		if late < lateFor {
+			late += interval
+		} else {
+			late += max(interval, lateFor)
+		}
+	}
+	return late
+}
+
+// readNext asks one of the nodes that are as high as the tip, in turn, for the block
+// after it. That a node does not have that yet is no failure.
+func (c *Chain) readNext(ctx context.Context, height int64, turn int) {
+	var able []*restFollower
+	for _, f := range c.rest {
+		v := f.node.Look()
+		if v.Height >= height-1 && !v.CatchingUp && !f.stands(v) {
+			able = append(able, f)
+		}
+	}
+	if len(able) == 0 {
+		return // the REST servers are polled already
+	}
+	f := able[turn%len(able)]
+	if has, err := f.node.has(ctx, c, height); err != nil || !has {
+		return
+	}
+	f.node.update(func(v *State) { v.Late = v.Height < height })
+	f.seek()
+}

@@ -1,0 +1,52 @@
+package heights
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// A turningLedger agrees with everything, after what happens meanwhile.
+type turningLedger struct {
+	meanwhile func() (epoch int64)
+	noted     map[string]int64 // epoch of each hash
+}
+
+func (l *turningLedger) Agreement(context.Context, string, int64) (upstream.Agreement, error) {
+	return upstream.Agreement{Epoch: l.meanwhile()}, nil
+}
+
+func (l *turningLedger) NextEpoch(_ context.Context, _ string, _, to int64) (int64, error) {
+	return to, nil
+}
+
+func (l *turningLedger) AddAnchor(_ context.Context, _ string, epoch, _ int64, hash string) error {
+	l.noted[hash] = epoch
+	return nil
+}
+
+func TestAHashIsNotedOfItsOwnEpochAloneWhereThatBeganWhileReplicasWereAsked(t *testing.T) {
+	ledger := &turningLedger{noted: map[string]int64{}}
+	c := New(Options{
+		ChainID: "story-1", Interval: time.Second, RollbackAfter: time.Minute, Ledger: ledger,
+		Logger: slog.New(slog.DiscardHandler), OnEpoch: func(string, int64) {}, Turned: func() {},
+	})
+	c.adopt(0)
+	before := c.Tip().Epoch
+	ledger.meanwhile = func() int64 {
+		c.changeEpoch(t.Context(), before, "a test")
+		c.anchors.note(10, "of the new chain")
+		return c.Tip().Epoch
+	}
+	r := &reconciler{chain: c}
+	if !r.reconcile(t.Context()) || len(ledger.noted) > 0 {
+		t.Errorf("epoch %d is over, and %v are noted", before, ledger.noted)
+	}
+	r.reconcile(t.Context())
+	if now := c.Tip().Epoch; now == before || ledger.noted["of the new chain"] != now {
+		t.Errorf("epoch %d, and %v are noted", now, ledger.noted)
+	}
+}

@@ -1,0 +1,173 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// origin is what clients of the proxy get to read about the origin that did not answer.
+const origin = "the chain node"
+
+var (
+	errTooLarge   = errors.New("answer is larger than allowed")
+	errNoNode     = errors.New("server error that is not the node's") // a load balancer's 502, say
+	errClosed     = errors.New("closed")
+	errWrongChain = errors.New("serves another chain")
+
+	// errUndetermined: in the wrong dialect an answer could be taken for another.
+	errUndetermined = errors.New("no node has said which dialect it speaks")
+)
+
+// exhausted is what to say when no endpoint is left. That a height is pruned is
+// true only if each endpoint that may have it was asked.
+func (f *fetch) exhausted() (*Answer, error) {
+	switch {
+	case f.silence != nil:
+		return nil, f.silence
+	case (f.pruned != nil || f.gone) && !f.resting:
+		return f.refusal(), nil
+	case f.far && !f.resting:
+		return nil, &upstream.Error{
+			Kind: upstream.Overloaded, Msg: origin + " is too far behind its chain",
+			Err: upstream.ErrBehind, RetryAfter: max(nearby*f.pool.Tip().Interval, time.Second),
+		}
+	default:
+		return nil, f.pool.noEndpoint()
+	}
+}
+
+// refusal says that no endpoint keeps the height, and below which block nothing can be asked for.
+// Where the blocks begin that can be is not known: a node does not say how far it prunes.
+func (f *fetch) refusal() *Answer {
+	height, newest := f.height(), f.pool.Tip().Height
+	text := fmt.Sprintf("failed to load state at height %d: it is kept no longer; no block before %d can be asked for, and the first that can may be later (latest height: %d)",
+		height, f.pool.lowest(), newest)
+	a := Answer{
+		NodeStatus: http.StatusInternalServerError, Type: "application/json", Height: height,
+		Body: f.pool.protocol.refusal(text),
+	}
+	if f.pruned != nil {
+		a = *f.pruned // has the node's own words
+	}
+	a.Status, a.Reason, a.Text, a.Latest = Pruned.Status(), Pruned, text, newest
+	return &a
+}
+
+// lowest is the oldest block that an endpoint may have.
+func (p *Pool) lowest() int64 {
+	lowest := p.Tip().Height
+	for _, e := range p.endpoints {
+		if v := e.look(); !v.Foreign() {
+			lowest = min(lowest, max(v.Lowest, 1))
+		}
+	}
+	return lowest
+}
+
+// noEndpoint is the error where no endpoint may be asked.
+func (p *Pool) noEndpoint() error {
+	var reasons []error
+	foreign := 0
+	for _, e := range p.endpoints {
+		v := e.look()
+		if v.Foreign() {
+			v.restErr, foreign = errWrongChain, foreign+1
+		}
+		if v.restErr != nil {
+			reasons = append(reasons, fmt.Errorf("%s: %w", e.name, v.restErr))
+		}
+	}
+	err := unreachable(errors.Join(reasons...))
+	if len(p.endpoints) == 0 {
+		err.Msg = "no chain node is configured"
+	} else if foreign == len(p.endpoints) {
+		err.Msg = origin + " serves another chain than " + p.ChainID()
+	}
+	return err
+}
+
+// unreachable is the error where no endpoint could be asked.
+func unreachable(err error) *upstream.Error {
+	return &upstream.Error{
+		Kind: upstream.Unreachable, Msg: origin + " cannot be reached", Err: err, RetryAfter: breakerOpen,
+	}
+}
+
+// late is the error for a block that did not come before ctx ended.
+func (p *Pool) late(ctx context.Context, height int64) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ctx.Err()
+	}
+	msg := fmt.Sprintf("%s does not have block %d yet", origin, height)
+	if height == 0 {
+		msg = origin + " has not answered yet"
+	}
+	return &upstream.Error{
+		Kind: upstream.Timeout, Msg: msg, Err: ctx.Err(), RetryAfter: max(p.Tip().Interval, time.Second),
+	}
+}
+
+// busy is the error for a request that got no turn.
+func (e *endpoint) busy(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	busy := &upstream.Error{Kind: upstream.Overloaded, Msg: origin + " is busy", Err: err}
+	if !errors.Is(err, upstream.ErrYielded) {
+		e.metrics.shed.WithLabelValues(e.name).Inc()
+		busy.RetryAfter = time.Second
+	}
+	return busy
+}
+
+// badAnswer is the error for what is no answer of a node, or not one that is whole.
+func badAnswer(err error) *upstream.Error {
+	return &upstream.Error{Kind: upstream.BadAnswer, Msg: origin + " gave an unusable answer", Err: err}
+}
+
+// notNode is the error for an answer that did not come from a node.
+func notNode(status int) *upstream.Error {
+	if status >= http.StatusInternalServerError {
+		return badAnswer(fmt.Errorf("status %d: %w", status, errNoNode))
+	}
+	return badAnswer(fmt.Errorf("status %d without the node's envelope", status))
+}
+
+// noteFailure notes what speaks against a node.
+func (e *endpoint) noteFailure(err error) {
+	if refuses(err) {
+		e.blocks.Forget() // it is being restarted
+	}
+	e.update(func(v *view) {
+		if blames(err) {
+			v.failed = time.Now()
+		}
+		if upstream.KindOf(err) != 0 {
+			v.restErr = err
+		}
+	})
+}
+
+// blames tells failures that speak against the node. A connection dropped without an answer does
+// not: a query that makes the node's handler panic must not take the node away from all clients.
+func blames(err error) bool {
+	return upstream.KindOf(err) == upstream.Timeout || refuses(err) || errors.Is(err, errNoNode)
+}
+
+// refuses tells a failed dial: nothing listens there now.
+func refuses(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
+}
+
+// blamesGRPC tells failures that speak against a node's gRPC server.
+func blamesGRPC(err error) bool {
+	kind := upstream.KindOf(err)
+	return kind == upstream.Timeout || kind == upstream.Unreachable
+}
