@@ -242,6 +242,16 @@ func TestCollectionsCarryMetadataOfTheProvider(t *testing.T) {
 	}
 }
 
+func TestTheFirstRequestOfAReplicaMayNameABlock(t *testing.T) {
+	t.Parallel()
+	slow := devnet.Fault{Latency: 100 * time.Millisecond}
+	d := newDevnet(t, devnet.Options{Faults: devnet.Faults{Node: slow, Comet: slow}})
+	r := startUnready(t, d, func(cfg *config.Config) { cfg.Chain.Dialect = "story" })
+	if got := r.get(r.base+storyPool, "X-Min-Block-Height", "1"); got.status != http.StatusOK {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}
+
 func TestABlockIsReadOnceHoweverManyAsk(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: -1})

@@ -26,7 +26,7 @@ type Answer struct {
 	After  int64 // newest block when the answer had come
 
 	Status int    // 0 without an answer
-	Err    string // why there was none
+	Err    string // why there was none, or what a failure says
 	Height int64  // the block it says it is of, 0 without one, or without a session in one
 	Least  int64  // the block that it was to wait for, as one that its client has written in; 0: none
 	Anew   bool   // its session begins anew, as the chain was set back
@@ -128,6 +128,9 @@ func (p *Polling) ask(ctx context.Context, c *Conn, s *session, client int, key 
 	} else {
 		a.Status, a.Height, a.Cache = r.Status, r.Height(), outcome(r.Header.Get("Cache-Status"))
 		a.Hash = maphash.Bytes(bodySeed, r.Body)
+		if a.Status >= http.StatusInternalServerError {
+			a.Err = fmt.Sprintf("%.200s", r.Body)
+		}
 	}
 	if p.Session {
 		s.keep(&a, r)

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"google.golang.org/grpc"
@@ -29,7 +30,12 @@ func (s *Service) newGRPC(ctx context.Context) (*grpcService, error) {
 	return &grpcService{l, d.NewServer(headerTimeout, idleTimeout), d}, nil
 }
 
-func (g *grpcService) serve() error { return g.server.Serve(g.listener) }
+func (g *grpcService) serve() error {
+	if err := g.server.Serve(g.listener); !errors.Is(err, grpc.ErrServerStopped) { // before it began
+		return err
+	}
+	return nil
+}
 
 // drainGRPC has clients go elsewhere, and answers the calls that they have made. It begins at once,
 // and tells when it has ended.

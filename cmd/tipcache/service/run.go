@@ -51,14 +51,7 @@ func (s *Service) Run(ctx context.Context) error {
 		defer signal.Stop(s.reloader.hangup)
 		group.Go(func() error { s.reloader.run(gctx); return nil })
 	}
-	group.Go(func() error { return s.servePublic(public, s.public) })
-	if s.rpc != nil {
-		group.Go(func() error { return s.servePublic(s.rpc.server, s.rpc.listener) })
-		group.Go(s.rpc.follow)
-	}
-	if s.grpc != nil {
-		group.Go(s.grpc.serve)
-	}
+	s.serveClients(gctx, group, public)
 	if s.admin != nil {
 		group.Go(func() error { return s.serveAdmin(admin) })
 	}
@@ -93,6 +86,33 @@ func (s *Service) storeName() string {
 		return "none"
 	}
 	return s.store.Name()
+}
+
+// firstBlock is how long clients wait at the start, at most, until the newest block is known. Before that
+// whatever names a block would be refused, by a replica to which a load balancer has just turned.
+const firstBlock = 2 * time.Second
+
+// serveClients answers on all listeners of clients once the newest block is known, or no node tells it.
+func (s *Service) serveClients(ctx context.Context, group *errgroup.Group, public *http.Server) {
+	known := make(chan struct{})
+	group.Go(func() error {
+		defer close(known)
+		if len(s.cfg.Chain.Nodes) > 0 && !s.undetermined {
+			ctx, cancel := context.WithTimeout(ctx, firstBlock)
+			defer cancel()
+			_ = s.pool.WaitHeight(ctx, 1) // else what names a block is refused
+		}
+		return nil
+	})
+	serve := func(door func() error) { group.Go(func() error { <-known; return door() }) }
+	serve(func() error { return s.servePublic(public, s.public) })
+	if s.rpc != nil {
+		serve(func() error { return s.servePublic(s.rpc.server, s.rpc.listener) })
+		group.Go(s.rpc.follow)
+	}
+	if s.grpc != nil {
+		serve(s.grpc.serve)
+	}
 }
 
 // servePublic answers on a listener of clients, which speaks TLS where a certificate is
