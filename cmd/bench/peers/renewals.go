@@ -12,24 +12,24 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// What clients ask of each replica: so many keys, each twice a block on average.
-const (
-	renewalsKeys    = 500
-	renewalsClients = 64
-)
+// renewalsClients are those of each replica.
+const renewalsClients = 64
 
-// A renewalCase is how many replicas share a Redis, and whether bodies change with the block.
+// A renewalCase is how many replicas share a Redis, how many keys each of them is asked for, twice a
+// block on average, and whether bodies change with the block.
 type renewalCase struct {
-	bodies   string
-	still    bool
-	replicas int
+	bodies         string
+	still          bool
+	replicas, keys int
 }
 
-func (c renewalCase) String() string { return fmt.Sprintf("%s, %d replicas", c.bodies, c.replicas) }
+func (c renewalCase) String() string {
+	return fmt.Sprintf("%s, %d replicas, %d keys", c.bodies, c.replicas, c.keys)
+}
 
 var renewalCases = []renewalCase{
-	{"unchanged", true, 1}, {"unchanged", true, 3}, {"unchanged", true, 5},
-	{"changed, 1 KB", false, 1}, {"changed, 1 KB", false, 3}, {"changed, 1 KB", false, 5},
+	{"unchanged", true, 1, 500}, {"unchanged", true, 3, 500}, {"unchanged", true, 5, 500}, {"unchanged", true, 3, 2000},
+	{"changed, 1 KB", false, 1, 500}, {"changed, 1 KB", false, 3, 500}, {"changed, 1 KB", false, 5, 500}, {"changed, 1 KB", false, 3, 2000},
 }
 
 // renewalCosts are the columns: what Redis counts of a pair of a key and a block.
@@ -51,9 +51,9 @@ var renewalCosts = []struct {
 func Renewals(ctx context.Context, r *rig.Rig) {
 	cases := choose(r, renewalCases)
 	if r.Short {
-		cases = []renewalCase{{"changed, 1 KB", false, 2}}
+		cases = []renewalCase{{"changed, 1 KB", false, 2, 500}}
 	}
-	head := []string{"bodies", "replicas"}
+	head := []string{"bodies", "replicas", "keys"}
 	for _, cost := range renewalCosts {
 		head = append(head, cost.name)
 	}
@@ -62,7 +62,7 @@ func Renewals(ctx context.Context, r *rig.Rig) {
 		rows = append(rows, c.measure(ctx, r))
 		r.Progress("renewals: %v", c)
 	}
-	r.Table(fmt.Sprintf("renewals: %d keys, each asked for twice in a block of %v at each replica", renewalsKeys, keysBlock),
+	r.Table(fmt.Sprintf("renewals: keys, each asked for twice in a block of %v at each replica", keysBlock),
 		append(head, "node requests", "failed operations in all"), rows)
 }
 
@@ -77,7 +77,7 @@ func (c renewalCase) measure(ctx context.Context, r *rig.Rig) []string {
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer end()
-	keys := keysCase{keys: renewalsKeys, rate: 2 * renewalsKeys * int(time.Second) / int(keysBlock)}
+	keys := keysCase{keys: c.keys, rate: 2 * c.keys * int(time.Second) / int(keysBlock)}
 	started := make([]*rig.Replica, c.replicas)
 	for i := range started {
 		t := r.Replica(ctx, rig.Serving{Node: node.url, Comet: chain.CometURL(), Flags: []string{"--shape", "node", "--redis", redis.URL()}})
@@ -96,7 +96,7 @@ func (c renewalCase) measure(ctx context.Context, r *rig.Rig) []string {
 	clock.Wait(ctx, first+blocks)
 	after := redis.Info(ctx)
 	pairs, asks, _ := node.reads()
-	row := []any{c.bodies, c.replicas}
+	row := []any{c.bodies, c.replicas, c.keys}
 	for _, cost := range renewalCosts {
 		spent := 0.0
 		for _, field := range cost.fields {
