@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tipcache/tipcache/proxy/lane"
 )
 
 // The end of what a client sends that comes together with a request is not told apart from that.
@@ -14,6 +16,7 @@ func TestAConnectionEndsSoonAfterItsClientHasEnded(t *testing.T) {
 		know(s, getA)
 		for requests := range 4 {
 			w := s.dial()
+			w.takes(all)
 			synctest.Wait()
 			for range requests {
 				w.send([]byte(getA))
@@ -99,4 +102,65 @@ func TestEachAnswerThatDoesNotGoOutAtOnceHasItsTime(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A client that asks seldom does not wait for the end of its connection.
+func TestTheEndThatComesWithALaterRequestIsFoundAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, newLane())
+		know(s, getA)
+		w := s.dial()
+		w.takes(all)
+		for range 3 {
+			w.send([]byte(getA))
+			time.Sleep(time.Second)
+		}
+		w.last(getA)
+		synctest.Wait()
+		if n := strings.Count(w.said(), "200 OK"); n != 4 || !w.isClosed() {
+			t.Errorf("%d answers to 4 requests; the connection has ended: %t", n, w.isClosed())
+		}
+	})
+}
+
+func TestRequestsThatComeTogetherWithTheEndAreAllAnsweredBeforeIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, newLane())
+		know(s, getA)
+		w := s.dial()
+		w.takes(all)
+		w.last(strings.Repeat(getA, 3))
+		synctest.Wait()
+		if n := strings.Count(w.said(), "200 OK"); n != 3 || !w.isClosed() {
+			t.Errorf("%d answers to 3 requests; the connection has ended: %t", n, w.isClosed())
+		}
+	})
+}
+
+// The time of a client that waits for its answer is not that of its next request.
+func TestARequestThatComesWhileAnAnswerIsWrittenIsAnswered(t *testing.T) {
+	for name, idle := range map[string]time.Duration{"one second": time.Second, "three seconds": 3 * time.Second} {
+		t.Run("idle for "+name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := startServer(t, lane.New(lane.Options{IdleTimeout: idle, WriteTimeout: time.Minute}))
+				const get = "GET /memory/large HTTP/1.1\r\nHost: x\r\n\r\n"
+				know(s, get)
+				w := s.dial()
+				w.takes(all)
+				w.send([]byte(get))
+				synctest.Wait()
+				w.takes(none)
+				time.Sleep(time.Millisecond) // so that nothing is renewed
+				w.send([]byte(get))
+				time.Sleep(idle + time.Second)
+				w.send([]byte(get))
+				time.Sleep(idle + time.Second)
+				w.takes(all)
+				synctest.Wait()
+				if n, hits := strings.Count(w.said(), "200 OK"), s.hits.Load(); n != 3 || hits != 3 {
+					t.Errorf("%d answers to 3 requests, %d of them the lane's", n, hits)
+				}
+			})
+		})
+	}
 }

@@ -46,8 +46,7 @@ type direct struct {
 	turn   func(fd uintptr) (done bool) // the connection's, kept for it would be made anew
 	fd     uintptr                      // of the turn
 
-	heard   time.Time // what Heard was told last
-	repeats bool      // the client has asked before in these turns
+	heard time.Time // what Heard was told last
 
 	// What the turns are for, and what they came to.
 	p   []byte
@@ -57,7 +56,7 @@ type direct struct {
 
 // serve answers requests until one is not the lane's, and reads that into p.
 func (d *direct) serve(p []byte) (n int, err error) {
-	d.p, d.n, d.err, d.repeats = p, 0, nil, false
+	d.p, d.n, d.err = p, 0, nil
 	if err = d.Turns(d.turn); err != nil {
 		return 0, err
 	}
@@ -65,14 +64,15 @@ func (d *direct) serve(p []byte) (n int, err error) {
 }
 
 // drain takes what has arrived. It is not done when nothing is left. A read that leaves room has taken all,
-// but for the end of what the client sends, which may have come with that. So it is looked for at once behind a
-// client's first requests, and later when the client has said nothing for a while (deadlines.go).
+// but for the end of what the client sends, which may have come with that. So it is looked for at once where the
+// connection's deadline is renewed, as behind a client's first requests, and otherwise when the client has said
+// nothing for a while (deadlines.go).
 func (c *Conn) drain(fd uintptr) (done bool) {
 	d := &c.direct
 	d.fd = fd
 	h := hits.Get().(*Hit) //nolint:forcetypeassert // the pool has no others
 	defer h.release(c)
-	for first := !d.repeats; ; {
+	for renewed := false; ; {
 		room := c.room(h.room[:min(len(h.room), len(d.p))])
 		n, err := d.TryRead(fd, room)
 		full := n == len(room)
@@ -90,12 +90,13 @@ func (c *Conn) drain(fd uintptr) (done bool) {
 				d.Heard(now)
 			}
 			n, err = c.process(h, d.p, room[:n], now)
+			renewed = renewed || c.deadline.renewed.Equal(now)
 		}
 		if n > 0 || err != nil {
 			d.n, d.err = n, err
 			return true
 		}
-		if d.repeats = c.deadline.soon; !first && !full && d.repeats && c.held == nil {
+		if !renewed && !full && c.deadline.soon && c.held == nil {
 			return false
 		}
 	}

@@ -317,38 +317,36 @@ func TestAClientThatIsAnsweredInTheLaneMayWaitForItsIdleTime(t *testing.T) {
 }
 
 func TestAnAnswerInProgressIsWrittenBeforeTheServerIsDown(t *testing.T) {
-	s := startServer(t, newLane())
-	know(s, getA)
-	s.slow = make(chan struct{})
-	w, idle, fresh := s.dial(), s.dial(), s.dial()
-	idle.send([]byte("GET /b HTTP/1.1\r\nHost: x\r\n\r\n"))
-	idle.settle()
-	for _, conn := range []*wire{fresh, w} {
-		conn.send([]byte("GET /b HTTP/1.1\r\nHost: x\r\n\r\n"))
-		conn.settle()
-	}
-	w.send([]byte(getA))
-	for w.waits() {
-		time.Sleep(time.Millisecond)
-	}
-	s.lane.Drain()
-	s.lane.CloseNew()
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if err := s.http.Shutdown(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.lane.Wait(ctx); err == nil {
-		t.Error("the lane did not wait for an answer in progress")
-	}
-	idle.take()
-	close(s.slow)
-	if err := s.lane.Wait(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if said := string(w.take()); strings.Count(said, "200 OK") != 2 || !strings.HasSuffix(said, "\n") {
-		t.Errorf("the answer in progress was cut off:\n%s", said)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		s := startServer(t, newLane())
+		know(s, getA)
+		s.slow = make(chan struct{})
+		w, idle, fresh := s.dial(), s.dial(), s.dial()
+		for _, conn := range []*wire{idle, fresh, w} {
+			conn.send([]byte("GET /b HTTP/1.1\r\nHost: x\r\n\r\n"))
+			conn.settle()
+		}
+		w.send([]byte(getA))
+		synctest.Wait() // until the answer waits for slow
+		s.lane.Drain()
+		s.lane.CloseNew()
+		if err := s.http.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if err := s.lane.Wait(ctx); err == nil {
+			t.Error("the lane did not wait for an answer in progress")
+		}
+		idle.take()
+		close(s.slow)
+		if err := s.lane.Wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if said := string(w.take()); strings.Count(said, "200 OK") != 2 || !strings.HasSuffix(said, "\n") {
+			t.Errorf("the answer in progress was cut off:\n%s", said)
+		}
+	})
 }
 
 func TestConnectionsThatOnlyTheLaneHasAnsweredDoNotHoldUpTheEnd(t *testing.T) {

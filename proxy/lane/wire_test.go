@@ -1,7 +1,6 @@
 package lane_test
 
 import (
-	"errors"
 	"io"
 	"net"
 	"os"
@@ -25,9 +24,19 @@ type wire struct {
 	deadline time.Time
 	until    time.Time // writes are
 	alarm    *time.Timer
-	tries    int // to write without waiting
-	turns    int // under way
+	room     room // for answers
+	tries    int  // to write without waiting
+	turns    int  // under way
 }
+
+// A room is what a wire takes of an answer.
+type room int
+
+const (
+	some room = iota // the beginning at once, the rest of what waits
+	all              // at once
+	none             // nothing, until there is room again
+)
 
 func newWire() *wire {
 	w := &wire{}
@@ -39,17 +48,12 @@ func (w *wire) Read(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for {
+		err := w.over()
 		switch {
-		case w.closed:
-			return 0, net.ErrClosed
-		case !w.deadline.IsZero() && !time.Now().Before(w.deadline):
-			return 0, os.ErrDeadlineExceeded
+		case err != nil:
+			return 0, err
 		case len(w.incoming) > 0:
-			n := copy(p, w.incoming[0])
-			if w.incoming[0] = w.incoming[0][n:]; len(w.incoming[0]) == 0 {
-				w.incoming = w.incoming[1:]
-			}
-			return n, nil
+			return w.receive(p), nil
 		case w.ended:
 			return 0, io.EOF
 		}
@@ -63,6 +67,9 @@ func (w *wire) Read(p []byte) (int, error) {
 func (w *wire) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	for w.room == none && !w.closed {
+		w.changed.Wait()
+	}
 	if w.closed {
 		return 0, net.ErrClosed
 	}
@@ -70,17 +77,27 @@ func (w *wire) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Turns implements [lane.Socket], as Read does it.
+// Turns implements [lane.Socket], as Read does it: after the deadline there is none.
 func (w *wire) Turns(turn func(fd uintptr) bool) error {
 	w.count(1)
 	defer w.count(-1)
 	w.mu.Lock()
 	w.news = false // a poller forgets what it told of before
+	err := w.over()
 	w.mu.Unlock()
-	for !turn(0) {
-		if err := w.await(); err != nil {
-			return err
-		}
+	for err == nil && !turn(0) {
+		err = w.await()
+	}
+	return err
+}
+
+// over is why nothing may be read any more.
+func (w *wire) over() error {
+	switch {
+	case w.closed:
+		return net.ErrClosed
+	case !w.deadline.IsZero() && !time.Now().Before(w.deadline):
+		return os.ErrDeadlineExceeded
 	}
 	return nil
 }
@@ -97,12 +114,10 @@ func (w *wire) await() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for {
-		switch {
-		case w.closed:
-			return net.ErrClosed
-		case !w.deadline.IsZero() && !time.Now().Before(w.deadline):
-			return os.ErrDeadlineExceeded
-		case w.news:
+		if err := w.over(); err != nil {
+			return err
+		}
+		if w.news {
 			w.news = false
 			return nil
 		}
@@ -113,29 +128,44 @@ func (w *wire) await() error {
 	}
 }
 
-// TryRead implements [lane.Socket].
+// TryRead implements [lane.Socket]. It knows no deadline.
 func (w *wire) TryRead(_ uintptr, p []byte) (int, error) {
 	w.mu.Lock()
-	waits := len(w.incoming) == 0 && !w.ended && !w.closed
-	w.mu.Unlock()
-	if waits {
-		return 0, syscall.EAGAIN
+	defer w.mu.Unlock()
+	switch {
+	case w.closed:
+		return 0, net.ErrClosed
+	case len(w.incoming) > 0:
+		return w.receive(p), nil
+	case w.ended:
+		return 0, nil
 	}
-	n, err := w.Read(p)
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return n, err
+	return 0, syscall.EAGAIN
 }
 
-// TryWrite implements [lane.Socket]. It has room for the beginning of what is
-// longer than a few bytes, and sometimes for nothing.
+// receive is called with the lock, where something has come.
+func (w *wire) receive(p []byte) int {
+	n := copy(p, w.incoming[0])
+	if w.incoming[0] = w.incoming[0][n:]; len(w.incoming[0]) == 0 {
+		w.incoming = w.incoming[1:]
+	}
+	return n
+}
+
+// TryWrite implements [lane.Socket]. Where it has some room that is for the
+// beginning of what is longer than a few bytes, and sometimes for nothing.
 func (w *wire) TryWrite(_ uintptr, head, body []byte) (int, error) {
-	if w.tries++; w.tries%3 == 0 {
+	w.mu.Lock()
+	room := w.room
+	w.mu.Unlock()
+	p := slices.Concat(head, body)
+	if w.tries++; room == none || room == some && w.tries%3 == 0 {
 		return 0, syscall.EAGAIN
 	}
-	p := slices.Concat(head, body)
-	return w.Write(p[:min(len(p), 40*w.tries)])
+	if room == some {
+		p = p[:min(len(p), 40*w.tries)]
+	}
+	return w.Write(p)
 }
 
 func (w *wire) Heard(time.Time) {}
@@ -205,6 +235,14 @@ func (w *wire) last(piece string) {
 		w.incoming = append(w.incoming, []byte(piece))
 	}
 	w.ended, w.news = true, true
+	w.changed.Broadcast()
+}
+
+// takes says what there is room for from now on.
+func (w *wire) takes(r room) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.room = r
 	w.changed.Broadcast()
 }
 
