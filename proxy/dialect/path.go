@@ -8,66 +8,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// Route is what answers a request; not ok is a path that no row has.
-func (t *Table) Route(r *http.Request) (rt web.Route, ok bool) {
-	if ep := t.Endpoint(r); ep != nil {
-		return ep.Mounted, true
-	}
-	return rt, false
-}
-
-// Endpoint is that of the first row that fits a request's path; nil for none.
-func (t *Table) Endpoint(r *http.Request) *Endpoint {
-	path := r.URL.Path
-	if t.Manner == Gateway {
-		path = DropColon(path)
-	}
-	var room [maxParts]string
-	parts := split(room[:0], path)
-	rows := t.byBeginning[""]
-	if len(parts) >= t.Depth {
-		end := t.Depth
-		for _, part := range parts[:t.Depth] {
-			end += len(part)
-		}
-		if found, ok := t.byBeginning[path[:end]]; ok {
-			rows = found
-		}
-	}
-	for _, ep := range rows {
-		if ep.pattern.matches(parts) {
-			return ep
-		}
-	}
-	return nil
-}
-
-// matches compares the segments of a decoded path. As on the node a variable may be empty.
-func (p pattern) matches(parts []string) bool {
-	for i, s := range p {
-		switch {
-		case i >= len(parts):
-			return false
-		case s.Rest:
-			return true
-		case s.Literal != "" && s.Literal != parts[i]:
-			return false
-		}
-	}
-	return len(p) == len(parts)
-}
-
-// maxParts bounds the segments of the paths that are read without taking memory.
-const maxParts = 24
-
-// split appends the segments of a path.
-func split(parts []string, path string) []string {
-	for part := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
-		parts = append(parts, part)
-	}
-	return parts
-}
-
 // ReadPath gives a decoded path, which the pattern fits, its one spelling.
 func (p *Parser) ReadPath(path string) (spelling string, err error) {
 	if p.manner == Gateway {

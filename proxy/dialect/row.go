@@ -2,7 +2,7 @@
 // nodes speak. A dialect is a table of rows, the kinds of their fields, the manner in which its nodes
 // read a query, and what it makes of their answers and errors.
 //
-//  1. path.go finds the endpoint of a request by the row that fits its path, and gives the path its one
+//  1. table.go finds the endpoint of a request by the row that fits its path, and path.go gives the path its one
 //     spelling;
 //  2. endpoint.go makes of it a Question: the cache key and what the node is asked. It has package blocks
 //     answer the question, and on a miss the dialect ask a node.

@@ -13,7 +13,7 @@
 //  3. client.go writes what is new to one client, which pays for each event by its
 //     limits. A client that is slow, or cannot pay, gets the newest answer next, never a
 //     backlog;
-//  4. event.go renders events, and output.go writes them, in gzip to those
+//  4. event.go renders events, and gzip.go writes them, in gzip to those
 //     that take it; an event is rendered and encoded once for all clients. resume.go
 //     has the ids by which a stream of several answers goes on where it broke.
 //

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -205,14 +204,6 @@ func Given(values []string) []string {
 		return values
 	}
 	return slices.DeleteFunc(slices.Clone(values), func(value string) bool { return value == "" })
-}
-
-type takenKey struct{}
-
-// Taken are the parameters that were taken from a request, decoded, and from one of which it is a part.
-func Taken(r *http.Request) url.Values {
-	taken, _ := r.Context().Value(takenKey{}).(url.Values)
-	return taken
 }
 
 // ReadBlock reads a header that names a block, strictly: the node reads the latest

@@ -95,3 +95,11 @@ func Without(r *http.Request, takings ...Taking) *http.Request {
 	}
 	return WithQuery(r.WithContext(context.WithValue(r.Context(), takenKey{}, taken)), query)
 }
+
+type takenKey struct{}
+
+// Taken are the parameters that were taken from a request, decoded, and from one of which it is a part.
+func Taken(r *http.Request) url.Values {
+	taken, _ := r.Context().Value(takenKey{}).(url.Values)
+	return taken
+}

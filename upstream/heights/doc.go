@@ -22,5 +22,5 @@
 // When one begins, Options.OnEpoch is told first, then the tip falls. Replicas
 // agree on it through a Ledger: the highest epoch that any of them has told is in
 // force, and the hashes of some blocks, the anchors (hashes.go), show one that starts what
-// chain the others had read. A node with another hash is on a fork (fork.go).
+// chain the others had read. A node with another hash is on a fork (setback.go).
 package heights

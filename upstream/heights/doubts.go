@@ -2,14 +2,11 @@ package heights
 
 import (
 	"context"
-	"errors"
-	"sync"
-	"sync/atomic"
 	"time"
 )
 
-// The tip is put to the proof for three reasons: it is no more than a claim, all sources have become
-// lower, or the next block is late.
+// The tip is put to the proof where it is no more than a claim, or the next block is late; where all
+// sources have become lower setback.go does so.
 
 // verify puts the tip to the proof when it is doubted: a plausible claim that
 // no node can answer must not be waited for until the chain has got there.
@@ -40,79 +37,6 @@ func (c *Chain) prove(ctx context.Context, height int64) {
 			s.putAside(height, errNoBlock)
 		}
 	}
-}
-
-// watchFall asks for the highest block that was read as long as every source names lower ones,
-// until a node answers or the chain is set back, after RollbackAfter.
-func (c *Chain) watchFall(ctx context.Context) {
-	for {
-		moved := c.moved.next()
-		var again <-chan time.Time
-		if height, since := c.tip.Falling(); height > 0 {
-			c.judgeFall(ctx, height, since)
-			moved, again = nil, time.After(c.untilJudged(since)) // a round at a time
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-moved:
-		case <-again:
-		}
-	}
-}
-
-// shortest is how long all sources are lower before that is looked into: one may be a block behind.
-func (c *Chain) shortest() time.Duration {
-	return min(c.Tip().Interval, maxPatience, c.o.RollbackAfter/2)
-}
-
-// untilJudged is the time to the next read at the proved height, or to the end of RollbackAfter.
-func (c *Chain) untilJudged(since time.Time) time.Duration {
-	pause := c.shortest()
-	if left := c.o.RollbackAfter - time.Since(since); left > 0 {
-		pause = min(pause, left)
-	}
-	return pause
-}
-
-// judgeFall reads at a height that every source is below since some time.
-func (c *Chain) judgeFall(ctx context.Context, height int64, since time.Time) {
-	epoch, lasted := c.Tip().Epoch, time.Since(since)
-	if lasted < c.shortest() {
-		return
-	}
-	switch answered, refused := c.canRead(ctx, height); {
-	case answered:
-		c.tip.Prove(epoch, height)
-		for _, s := range c.claimants {
-			if c.tip.Lowers(s.source) {
-				s.putAside(s.node.Look().Height, errLow)
-			}
-		}
-	case refused && lasted >= c.o.RollbackAfter && c.tip.SetBack():
-		c.changeEpoch(ctx, epoch, "every source is lower, and no node can be read as high as before")
-	}
-}
-
-// canRead asks all nodes of our chain at once for a height. refused says that a node answered that
-// it does not have the height. A refusal that names a higher latest height is an answer.
-func (c *Chain) canRead(ctx context.Context, height int64) (answered, refused bool) {
-	var asked sync.WaitGroup
-	var yes, no atomic.Bool
-	for _, f := range c.rest {
-		if v := f.node.Look(); !v.Foreign() {
-			asked.Go(func() {
-				switch has, err := f.node.has(ctx, c, height); {
-				case err == nil && has:
-					yes.Store(true)
-				case err == nil || errors.Is(err, errNoProbe):
-					no.Store(true)
-				}
-			})
-		}
-	}
-	asked.Wait()
-	return yes.Load(), no.Load()
 }
 
 // lateFor is how long a chain is late before its next block is looked for less often.
