@@ -265,13 +265,6 @@ func (w *wire) take() []byte {
 	return w.answers
 }
 
-// waits tells whether something the client sent has not been read.
-func (w *wire) waits() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return len(w.incoming) > 0
-}
-
 // said is what the server has said so far.
 func (w *wire) said() string {
 	w.mu.Lock()
