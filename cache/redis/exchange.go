@@ -16,8 +16,7 @@ import (
 // ended: one exchange for all of them costs little more than one for a single operation.
 // An exchange that takes longer than young may hang: nothing waits for its sake alone.
 // An operation that no caller waited for when it came goes with the next exchange, or begins one
-// once enough of them wait, or the first has waited for patience. In a Cluster none is patient: an
-// exchange is as slow as the slowest node that it asks, and fails with it.
+// once enough of them wait, or the first has waited for patience.
 const (
 	maxTogether = 32
 	enough      = 16
@@ -25,7 +24,8 @@ const (
 	patience    = 2 * time.Millisecond
 )
 
-// exchanges are those under way, and the operations that wait for their end.
+// exchanges are those under way with one Redis, and the operations that wait for their end. Each node
+// of a Cluster has its own: an exchange with several would be as slow as the slowest, and fail with it.
 type exchanges struct {
 	mu       sync.Mutex
 	underWay int
@@ -39,6 +39,7 @@ type operation struct {
 	// send sends its commands, or puts them on a pipeline, and gives the last of them. No
 	// reply to that is none to the operation.
 	send    func(ctx context.Context, to redis.Cmdable) redis.Cmder
+	key     string    // in whose hash slot all keys of the commands are
 	single  bool      // it is one command
 	gathers bool      // it goes alone only while no young exchange is under way
 	patient bool      // no caller waited for it when it came
@@ -107,29 +108,48 @@ func (g *exchanges) next(newer ...*operation) []*operation {
 // where it has to wait for an exchange that is under way.
 func (s *Store) ask(ctx context.Context, o *operation) error {
 	o.due = time.Now().Add(2 * s.o.Timeout)
-	together := s.exchanges.begin(o)
+	g := s.exchangesFor(ctx, o.key)
+	together := g.begin(o)
 	if together == nil {
 		together = <-o.woken
 	}
 	if together != nil {
-		s.doAll(ctx, together)
+		s.doAll(ctx, g, together)
 	}
 	return o.err
+}
+
+// exchangesFor gives the exchanges with the node that has a key.
+func (s *Store) exchangesFor(ctx context.Context, key string) *exchanges {
+	cluster, ok := s.rdb.(*redis.ClusterClient)
+	if !ok {
+		return &s.exchanges
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
+	defer cancel()
+	node, err := cluster.MasterForKey(ctx, key)
+	if err != nil {
+		return &s.exchanges // which fail as this did
+	}
+	g, _ := s.nodes.LoadOrStore(node.Options().Addr, &exchanges{})
+	return g.(*exchanges) //nolint:forcetypeassert // there are no others
 }
 
 // doAll does the operations in one exchange and wakes the callers of those that
 // waited. The exchange has the store's time, but what the newest has left if that is less: after
 // a stall the oldest has none. It does not end with ctx: that is of one caller. What is settled
-// soon anyway goes along.
-func (s *Store) doAll(ctx context.Context, together []*operation) {
-	defer s.exchanges.end()
+// soon anyway goes along, but in a Cluster, where other nodes have it.
+func (s *Store) doAll(ctx context.Context, g *exchanges, together []*operation) {
+	defer g.end()
 	due, all := time.Now().Add(s.o.Timeout), together
 	if newest := together[len(together)-1]; newest.due.Before(due) {
 		due = newest.due
 	}
-	if b := s.settles.join(); b != nil {
-		all = slices.Concat(together, s.settleBy(s.settle.EvalSha, maxTold, b.answers))
-		defer close(b.done)
+	if !s.cluster {
+		if b := s.settles.join(); b != nil {
+			all = slices.Concat(together, s.settleBy(s.settle.EvalSha, maxTold, b.answers))
+			defer close(b.done)
+		}
 	}
 	_ = s.exchange(context.WithoutCancel(ctx), due, all) // each operation has the error
 	for _, o := range together {

@@ -81,7 +81,7 @@ func (l *lease) Acquire(ctx context.Context, judged *cache.Entry) (reply cache.L
 func (l *lease) take(ctx context.Context, judged *cache.Entry) (reply cache.LeaseReply, err error) {
 	var free *redis.StatusCmd
 	var stored *redis.StringCmd
-	err = l.s.ask(ctx, &operation{gathers: true, patient: cache.Ahead(ctx) && !l.s.cluster, send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
+	err = l.s.ask(ctx, &operation{key: l.entry, gathers: true, patient: cache.Ahead(ctx), send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
 		free = to.SetArgs(ctx, leaseKey(l.entry), l.token, redis.SetArgs{Mode: "NX", TTL: l.s.o.Lease})
 		stored = to.HGet(ctx, l.entry, "m")
 		return stored
@@ -118,7 +118,7 @@ func (l *lease) meet(ctx context.Context) (reply cache.LeaseReply, err error) {
 	var holder *redis.StringCmd
 	var left *redis.DurationCmd
 	told := &redis.IntCmd{}
-	err = l.s.ask(ctx, &operation{send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
+	err = l.s.ask(ctx, &operation{key: l.entry, send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
 		holder, left = to.Get(ctx, leaseKey(l.entry)), to.PTTL(ctx, leaseKey(l.entry))
 		if l.shard != "" {
 			return left

@@ -19,7 +19,7 @@ type read struct {
 
 func newRead(namespace, key string) *read {
 	r := &read{at: entryKey(namespace, key)}
-	r.single = true
+	r.key, r.single = r.at, true
 	r.send = func(ctx context.Context, to redis.Cmdable) redis.Cmder {
 		r.fields = to.HMGet(ctx, r.at, "m", "b")
 		return r.fields

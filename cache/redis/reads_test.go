@@ -164,7 +164,7 @@ func TestAReadThatCameTooLateForItsTimeDoesNotTakeFreshOnesWithIt(t *testing.T) 
 		s.exchanges.mu.Unlock()
 	}
 	s.exchanges.end()
-	s.doAll(t.Context(), <-late.woken)
+	s.doAll(t.Context(), &s.exchanges, <-late.woken)
 	if err := <-fresh; err != nil {
 		t.Errorf("the fresh read: %v", err)
 	}

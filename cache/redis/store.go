@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -55,6 +56,7 @@ type Store struct {
 	unsharded atomic.Bool // it is a Cluster that knows no sharded channels, or allows none
 
 	exchanges exchanges
+	nodes     sync.Map // the exchanges with the nodes of a Cluster, by their addresses
 	settles   settles
 
 	reminders [errorKinds]rate.Sometimes // when the log is told of entries that cannot be read

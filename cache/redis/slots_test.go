@@ -1,0 +1,112 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+)
+
+// A hanging node says what it is asked, and answers nothing until it is let go.
+type hanging struct {
+	redis.Hook
+	asked chan string
+	letGo chan struct{}
+}
+
+func (h hanging) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h hanging) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() != "command" { // of which the client asks any node, once
+			h.hang(ctx, cmd)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (h hanging) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		h.hang(ctx, cmds[0])
+		return next(ctx, cmds)
+	}
+}
+
+func (h hanging) hang(ctx context.Context, cmd redis.Cmder) {
+	h.asked <- cmd.Name()
+	select {
+	case <-h.letGo:
+	case <-ctx.Done():
+	}
+}
+
+// A node of a Cluster that hangs holds up those callers alone whose keys it has.
+func TestCallersDoNotWaitForANodeThatHasNoneOfTheirKeys(t *testing.T) {
+	well, ill := miniredis.RunT(t), miniredis.RunT(t)
+	node := hanging{asked: make(chan string, 1000), letGo: make(chan struct{})}
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{
+		ContextTimeoutEnabled: true,
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+			return []redis.ClusterSlot{
+				{Start: 0, End: 8191, Nodes: []redis.ClusterNode{{Addr: well.Addr()}}},
+				{Start: 8192, End: 16383, Nodes: []redis.ClusterNode{{Addr: ill.Addr()}}},
+			}, nil
+		},
+		NewClient: func(o *redis.Options) *redis.Client {
+			c := redis.NewClient(o)
+			if strings.HasSuffix(o.Addr, ":"+ill.Port()) {
+				c.AddHook(node)
+			}
+			return c
+		},
+	})
+	defer rdb.Close()
+	s, err := New(rdb, Options{Timeout: 20 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var there, elsewhere []string
+	for i := range 100 {
+		key := fmt.Sprint(i)
+		master, err := rdb.MasterForKey(t.Context(), entryKey("story-1", key))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(master.Options().Addr, ":"+ill.Port()) {
+			there = append(there, key)
+		} else {
+			elsewhere = append(elsewhere, key)
+		}
+	}
+	var released atomic.Int64
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	defer close(node.letGo)
+	for _, key := range there {
+		waiting.Go(func() {
+			_, _ = s.Read(t.Context(), "story-1", key)
+			released.Add(1)
+		})
+	}
+	for range min(runtime.GOMAXPROCS(0), len(there)) {
+		<-node.asked
+	}
+	s.settles.every, s.settles.last = time.Minute, time.Now().Add(-50*time.Second) // so that an exchange takes along what comes now
+	s.settles.add(&answer{namespace: "story-1", entry: entryKey("story-1", there[0])})
+	for _, key := range elsewhere {
+		if _, err := s.Read(t.Context(), "story-1", key); err != nil || released.Load() > 0 {
+			t.Fatalf("a read of another node has waited for the one that hangs, or failed: %v", err)
+		}
+	}
+	s.granted(t, elsewhere[0])
+	if released.Load() > 0 {
+		t.Error("a lease of another node has waited for the one that hangs")
+	}
+}
