@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -268,4 +269,45 @@ func TestWhatAContractSaysOfItselfIsBounded(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
+}
+
+// Every page but the last has contracts that the provider refuses. What their batches are divided into grows
+// faster than it is asked for, and costs the others every second turn.
+func TestDivisionsOfPagesDoNotStarveOtherPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const pages, batch, request = 20, 50, 100 * time.Millisecond
+		all := addresses((pages + 1) * batch)
+		provider := &poisoned{with: status(http.StatusBadRequest)}
+		for i := range pages {
+			provider.contracts = append(provider.contracts, all[i*batch+10], all[i*batch+40])
+		}
+		answer := inBubble(provider)
+		s := open(t, "alchemy:https://example.invalid/nft/v3/"+key, metadata.Options{
+			InFlight: 1, Batch: batch, Budget: time.Hour, Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+				time.Sleep(request)
+				return answer.RoundTrip(r)
+			}),
+		})
+		lookup(t, s, two)
+		mustDescribe := func(page, want int) {
+			found, degraded := s.Lookup(t.Context(), all[page*batch:(page+1)*batch])
+			if n := described(found); n != want || degraded {
+				t.Errorf("page %d: %d of %d are described, degraded %v", page, n, batch, degraded)
+			}
+		}
+		var waiting sync.WaitGroup
+		for page := range pages {
+			waiting.Go(func() { mustDescribe(page, batch-2) })
+			time.Sleep(3 * request)
+			if n := len(provider.batches()); !slices.ContainsFunc(provider.batches(), func(b []string) bool { return b[0] == all[page*batch] }) {
+				t.Errorf("page %d is not among the %d batches that were asked for", page, n)
+			}
+		}
+		began := time.Now()
+		mustDescribe(pages, batch)
+		if took := time.Since(began); took > 3*request {
+			t.Errorf("a page that all is well with waits for %v", took)
+		}
+		waiting.Wait()
+	})
 }
