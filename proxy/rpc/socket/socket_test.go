@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -301,10 +302,7 @@ func (moving) Close() {}
 
 func TestEventsHaveTheClientsIDAndQuery(t *testing.T) {
 	chain := moving{listening: make(chan struct{})}
-	feed := events.New(events.Options{Heights: chain, Nodes: []events.Node{{
-		Fit:       func() bool { return true },
-		Subscribe: func(context.Context, string) (events.Stream, error) { return chain, nil },
-	}}})
+	feed := feedOf(chain, chain)
 	_, url := serve(t, socket.Options{Feed: feed})
 	conn := dial(t, url)
 	for _, call := range []string{
@@ -339,9 +337,17 @@ type driven struct {
 func newDriven() (*driven, *events.Feed) {
 	d := &driven{next: make(chan string)}
 	d.height.Store(100)
-	return d, events.New(events.Options{Heights: d, Nodes: []events.Node{{
+	return d, feedOf(d, d)
+}
+
+// feedOf is the feed of a chain with one node, which tells its blocks by a stream alone.
+func feedOf(chain events.Heights, stream events.Stream) *events.Feed {
+	return events.New(events.Options{Heights: chain, Nodes: []events.Node{{
 		Fit:       func() bool { return true },
-		Subscribe: func(context.Context, string) (events.Stream, error) { return d, nil },
+		Subscribe: func(context.Context, string) (events.Stream, error) { return stream, nil },
+		Call: func(context.Context, string, any, int64) (json.RawMessage, error) {
+			return nil, errors.New("no block can be read")
+		},
 	}}})
 }
 
