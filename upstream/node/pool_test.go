@@ -60,7 +60,7 @@ func TestTheHeightIsChosenWhenTheRequestLeavesTheQueue(t *testing.T) {
 	var a *Answer
 	var asking sync.WaitGroup
 	asking.Go(func() { a = mustFetch(t, p, Request{Height: AtTip}) })
-	eventually(t, "the queue", func() bool { return p.endpoints[0].queue.Load().Waiting == 1 })
+	eventually(t, "the queue", func() bool { return p.endpoints[0].queue.Load().Waiting > 0 }) // a probe may wait, too
 	n.commit(105)
 	wantTip(t, p, 105)
 	turn.End(false)
