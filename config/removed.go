@@ -1,7 +1,7 @@
 package config
 
 import (
-	"fmt"
+	"cmp"
 	"reflect"
 	"time"
 
@@ -22,11 +22,11 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// A removedKey was a setting in the version before this one, and is a constant now.
-// For one version it may be set to that constant.
+// A removedKey was a setting in the version before this one, and is a constant now, or part of
+// another setting. For one version it may be set to that constant.
 type removedKey struct {
 	path     string
-	constant any    // the value in force; of one that follows another setting or is part of it now, its default
+	constant any    // the value in force; of one that another setting decides now, its default
 	advice   string // what to do in place of another value
 }
 
@@ -34,7 +34,6 @@ func removedKeys() []removedKey {
 	nodes, answers, shared, queries := node.Options{}.WithDefaults(), cache.Options{}.WithDefaults(), redis.Options{}.WithDefaults(), chain.Options{}.WithDefaults()
 	ledgers, public, streams := indexer.Options{}.WithDefaults(), web.Options{}.WithDefaults(), stream.Options{}.WithDefaults()
 	pages, described, store := listing.Options{}.WithDefaults(), metadata.Options{}.WithDefaults(), collections.Options{}.WithDefaults()
-	const request = "set chain.timeout: a request lasts for three times that, 15s at least"
 	return []removedKey{
 		{"chain.hedge", time.Duration(0), "another node is asked once one fails or exceeds chain.timeout, so lower that if it is too long"},
 		{"http.allow_no_cache", false, "have clients that need a certain block name it in X-Min-Block-Height, or X-Min-Evm-Block for collections"},
@@ -46,7 +45,6 @@ func removedKeys() []removedKey {
 		{"chain.queue", nodes.Queue, "raise chain.in_flight, or add a node, where requests wait for their turn"},
 		{"chain.block_interval", nodes.BlockInterval, "the time between blocks is learned from the first blocks"},
 		{"chain.rollback_after", nodes.RollbackAfter, "nodes that name lower blocks for a shorter time are passed over, and a block of another hash ends the epoch at once"},
-		{"cache.flight", answers.FlightTimeout, "raise chain.timeout: a read lasts for twice that, 10s at least"},
 		{"cache.lease", shared.Lease, "lower chain.timeout where replicas wait too long for one that died"},
 		{"cache.waiters", answers.MaxWaiters, "bound what clients may ask by http.max_connections, http.rate and collections.rate"},
 		{"collections.timeout", store.Timeout, "have the store answer sooner; pages are served for 1h while it fails"},
@@ -67,8 +65,6 @@ func removedKeys() []removedKey {
 		{"collections.stale", pages.Policy.Stale, "pages are served for 1h while the store fails"},
 		{"http.long_poll", streams.LongPoll, "give proxies in front of this one a longer timeout"},
 		{"http.max_url", public.MaxURL, "ask for fewer things at once"},
-		{"http.request", public.RequestTimeout, request},
-		{"http.drain", public.RequestTimeout + drainMargin, request + ", and the drain for 5s more"},
 		{"http.immutable", true, "have browsers reload without their cache once the chain was reset"},
 		{"grpc.web", true, "have a proxy in front of this one refuse the content types that begin with application/grpc-web"},
 		{"classes.pinned", blocks.DefaultClasses().Pinned.Keep, "bound Redis by its maxmemory, with the policy allkeys-lru"},
@@ -78,12 +74,19 @@ func removedKeys() []removedKey {
 	}
 }
 
-// mergedKeys are those whose values are part of another setting now, by that.
+// mergedKeys are those whose values another setting decides now, by how it does.
 func mergedKeys() map[string][]removedKey {
 	const list = "write index.network: [CHAIN_ID, REGISTRY, LICENSING, DISPUTES]"
+	const request = "set chain.timeout: a request lasts for three times that, 15s at least"
+	answers, public := cache.Options{}.WithDefaults(), web.Options{}.WithDefaults()
 	return map[string][]removedKey{
-		"log.access": {{"log.sample", 1.0, "write the share as log.access, 1e-9 for 0"}},
-		"index.network": {
+		"derived from chain.timeout": {
+			{"cache.flight", answers.FlightTimeout, "raise chain.timeout: a read lasts for twice that, 10s at least"},
+			{"http.request", public.RequestTimeout, request},
+			{"http.drain", public.RequestTimeout + drainMargin, request + ", and the drain for 5s more"},
+		},
+		"part of log.access": {{"log.sample", 1.0, "write the share as log.access, 1e-9 for 0"}},
+		"part of index.network": {
 			{"metadata.network", "story-mainnet", "index.network names it: story-mainnet, story-aeneid, or the chain id of a network of your own"}, {"index.contracts", "", list},
 			{"index.contracts.chain_id", int64(0), list}, {"index.contracts.registry", "", list},
 			{"index.contracts.licensing", "", list}, {"index.contracts.disputes", "", list},
@@ -94,7 +97,7 @@ func mergedKeys() map[string][]removedKey {
 // A removedSetting holds what the sources say of a removed key.
 type removedSetting struct {
 	removedKey
-	into  string // the key that it is part of; empty for a constant
+	now   string // how another setting decides it; empty for a constant
 	field reflect.Value
 }
 
@@ -102,11 +105,11 @@ type removedSetting struct {
 func removedSettings() map[string]removedSetting {
 	all, byKey := map[string]removedSetting{}, mergedKeys()
 	byKey[""] = removedKeys()
-	for into, keys := range byKey {
+	for now, keys := range byKey {
 		for _, k := range keys {
 			field := reflect.New(reflect.TypeOf(k.constant)).Elem()
 			field.Set(reflect.ValueOf(k.constant))
-			all[k.path] = removedSetting{k, into, field}
+			all[k.path] = removedSetting{k, now, field}
 		}
 	}
 	return all
@@ -115,12 +118,9 @@ func removedSettings() map[string]removedSetting {
 // judge returns a warning for a removed key that is set to its constant, and for another
 // value, or one that wrong says cannot be read, a problem.
 func (s removedSetting) judge(wrong error) (warning, problem error) {
-	always := fmt.Sprintf("no longer a setting, always %s: ", Key{Default: s.constant}.DefaultText())
-	if s.into != "" {
-		always = fmt.Sprintf("no longer a setting, part of %s: ", s.into)
-	}
+	now := cmp.Or(s.now, "always "+Key{Default: s.constant}.DefaultText())
 	if wrong == nil && s.field.Interface() == s.constant {
-		return Problem{Key: s.path, Text: always + "delete it, the next version refuses it"}, nil
+		return Problem{Key: s.path, Text: "no longer a setting, " + now + ": delete it, the next version refuses it"}, nil
 	}
-	return nil, Problem{Key: s.path, Text: always + "delete it; " + s.advice}
+	return nil, Problem{Key: s.path, Text: "no longer a setting, " + now + ": delete it; " + s.advice}
 }

@@ -42,8 +42,8 @@ func TestARemovedKeyAtItsConstantIsAWarningAndAtAnotherValueAProblem(t *testing.
 				"tipcache.yaml:1: collections.stale_if_error: no longer a setting, always 1h: delete it, the next version refuses it"},
 			[]string{"tipcache.yaml:1: collections.stale: no longer a setting, always 1m: delete it; pages are served for 1h while the store fails"}},
 		{"a time that follows another", "chain: {timeout: 9s}\nhttp: {request: 27s, drain: 20s}", nil,
-			[]string{"tipcache.yaml:2: http.drain: no longer a setting, always 20s: delete it, the next version refuses it"},
-			[]string{"tipcache.yaml:2: http.request: no longer a setting, always 15s: delete it; set chain.timeout: a request lasts for three times that, 15s at least"}},
+			[]string{"tipcache.yaml:2: http.drain: no longer a setting, derived from chain.timeout: delete it, the next version refuses it"},
+			[]string{"tipcache.yaml:2: http.request: no longer a setting, derived from chain.timeout: delete it; set chain.timeout: a request lasts for three times that, 15s at least"}},
 		{"an answer of yes or no", "", []string{"TIPCACHE_HTTP_ALLOW_NO_CACHE=true"}, nil, []string{"TIPCACHE_HTTP_ALLOW_NO_CACHE: http.allow_no_cache: no longer a setting, always false: " +
 			"delete it; have clients that need a certain block name it in X-Min-Block-Height, or X-Min-Evm-Block for collections"}},
 	}
