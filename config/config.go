@@ -15,13 +15,17 @@
 // and reference.go describes all keys.
 package config
 
-import "time"
+import (
+	"time"
+
+	"github.com/tipcache/tipcache/cache"
+)
 
 // Config is the whole configuration. The tags say it all once: yaml is the
 // key, flag the command-line flag, doc the line of the reference, must a rule for the
 // value, oneof the values that are allowed, and forms how others may begin, for shells
-// to complete. A field whose key is - is no setting: it holds its package's default, which
-// tests shorten.
+// to complete. A field whose key is - is no setting: Load derives it from chain.timeout, or
+// it is zero, which means its package's default, and tests set it.
 type Config struct {
 	Listen string `yaml:"listen" flag:"listen" doc:"address of the public listener"`
 	Admin  string `yaml:"admin" flag:"admin" forms:"none" doc:"address of the listener for operators: the status page at /, /healthz, /readyz, /metrics, /debug/pprof; without admin_token all but the three in the middle are served under an IP address or localhost only; none switches it off"`
@@ -113,9 +117,7 @@ type Collections struct {
 	Rate      string        `yaml:"rate" reload:"true" doc:"requests that each name on a key may make, of both interfaces, as in 300/s, 300/s burst 600 or 1000/h; 0 is no limit"`
 	PublicURL string        `yaml:"public_url" doc:"scheme and host in $schema; empty takes the request's host"`
 	Timeout   time.Duration `yaml:"-"` // for one query of the store
-	Fresh     time.Duration `yaml:"-"` // of a page, while the store does not tell of its changes
-	Stale     time.Duration `yaml:"-"` // how long a page is served for when reading it anew takes longer than 100 ms
-	OnError   time.Duration `yaml:"-"` // how long a page is served for while the store fails
+	Policy    cache.Policy  `yaml:"-"` // of pages
 }
 
 // Index is how the collection store fills itself from the chain.
@@ -124,7 +126,6 @@ type Index struct {
 	EVM     []string      `yaml:"evm" flag:"evm" secret:"true" doc:"JSON-RPC addresses of execution clients, the preferred one first"`
 	Network []string      `yaml:"network" flag:"network" forms:"story, aeneid" doc:"whose contracts count, and whose name is in metadata: story, aeneid, or a list: chain id of the execution layer, and addresses of IPAssetRegistry, LicensingModule and DisputeModule, in this order"`
 	From    int64         `yaml:"from" flag:"from" must:"not negative" doc:"first block of a store that has none yet; 0 finds where the contracts begin, as far back as the client knows the state of old blocks"`
-	Window  int64         `yaml:"-"` // most blocks asked for in one call
 	Poll    time.Duration `yaml:"-"` // between two looks for a new block
 }
 

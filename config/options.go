@@ -37,8 +37,6 @@ const drainMargin = 5 * time.Second
 func Default() Config {
 	nodes, answers, shared := node.Options{}.WithDefaults(), cache.Options{}.WithDefaults(), redis.Options{}.WithDefaults()
 	queries, posts, classes := chain.Options{}.WithDefaults(), blocks.Posts{}.WithDefaults(), blocks.DefaultClasses()
-	pages, store := listing.Options{}.WithDefaults(), collections.Options{}.WithDefaults()
-	blocks, provider := indexer.Options{}.WithDefaults(), metadata.Options{}.WithDefaults()
 	public, streams := web.Options{}.WithDefaults(), stream.Options{}.WithDefaults()
 	return Config{
 		Listen: "127.0.0.1:8080",
@@ -48,23 +46,14 @@ func Default() Config {
 			Comet:    []string{"http://127.0.0.1:26657"},
 			PostRate: fmt.Sprintf("%v/s burst %d", posts.Rate, posts.Burst),
 			Shape:    string(queries.Shape), Auth: "none",
-			Timeout: nodes.Timeout, InFlight: nodes.InFlight, MaxBlockAge: nodes.MaxBlockAge, RollbackAfter: nodes.RollbackAfter,
+			Timeout: nodes.Timeout, InFlight: nodes.InFlight, MaxBlockAge: nodes.MaxBlockAge,
 		},
-		Classes: Classes{Live: classWith(classes.Live), Params: classWith(classes.Params), Negative: classes.Negative},
-		Cache:   Cache{Memory: Auto, Flight: answers.FlightTimeout},
-		Redis:   Redis{URL: "none", Timeout: shared.Timeout},
-		Collections: Collections{
-			Store: "sqlite:tipcache.db", Auth: "closed", Rate: "0",
-			Timeout: store.Timeout, Fresh: pages.Policy.Fresh, Stale: pages.Policy.Stale, OnError: pages.Policy.StaleIfError,
-		},
-		Index: Index{
-			EVM: []string{"http://127.0.0.1:8545"}, Network: []string{"story"},
-			Window: blocks.Window, Poll: blocks.Poll,
-		},
-		Metadata: Metadata{
-			Provider: "none",
-			Budget:   provider.Budget, Timeout: provider.Timeout,
-		},
+		Classes:     Classes{Live: classWith(classes.Live), Params: classWith(classes.Params), Negative: classes.Negative},
+		Cache:       Cache{Memory: Auto, Flight: answers.FlightTimeout},
+		Redis:       Redis{URL: "none", Timeout: shared.Timeout},
+		Collections: Collections{Store: "sqlite:tipcache.db", Auth: "closed", Rate: "0"},
+		Index:       Index{EVM: []string{"http://127.0.0.1:8545"}, Network: []string{"story"}},
+		Metadata:    Metadata{Provider: "none"},
 		HTTP: HTTP{
 			FastLane: true, SessionCookie: public.SessionCookie,
 			Request: public.RequestTimeout,
@@ -150,7 +139,6 @@ func (c Config) IndexOptions() indexer.Options {
 		Endpoints: c.Index.EVM,
 		Network:   c.network(),
 		From:      c.Index.From,
-		Window:    c.Index.Window,
 		Poll:      c.Index.Poll,
 	}
 }
@@ -185,7 +173,7 @@ func (c Config) ProxyOptions() proxy.Options {
 		Cosmos: c.cosmosOptions(),
 		Collections: &listing.Options{
 			NoAuth: pages.Auth == "none",
-			Policy: cache.Policy{Fresh: pages.Fresh, Stale: pages.Stale, StaleIfError: pages.OnError, Keep: pages.OnError},
+			Policy: pages.Policy,
 		},
 		Streams:   stream.Options{Max: public.MaxStreams, PerClient: public.ClientStreams, Write: public.Request},
 		RPC:       c.rpcOptions(),

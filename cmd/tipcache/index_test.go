@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/cmd/tipcache/service"
 	"github.com/tipcache/tipcache/config"
@@ -134,7 +135,7 @@ func TestAPageIsFreshUntilTheStoreChanges(t *testing.T) {
 	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
 	r := startRunning(t, d, func(c *config.Config) {
 		indexing(d, "sqlite:"+filepath.Join(t.TempDir(), "c.db"))(c)
-		c.Collections.Fresh, c.Collections.Stale = time.Hour, time.Hour // by seconds it would be fresh to the end
+		c.Collections.Policy = cache.Policy{Fresh: time.Hour, Stale: time.Hour, StaleIfError: time.Hour, Keep: time.Hour} // by seconds it would be fresh to the end
 	})
 	newest := func() string { return r.list(`{"pagination":{"limit":1}}`).body }
 	first := newest()

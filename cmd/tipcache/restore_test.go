@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -17,7 +18,7 @@ func TestARestoredBackupIsShownAfterAPurge(t *testing.T) {
 	url := postgrestest.Schema(t)
 	r := startRunning(t, newDevnet(t, devnet.Options{Interval: -1}), func(c *config.Config) {
 		c.Collections.Store = url
-		c.Collections.Stale, c.Collections.OnError = time.Hour, 2*time.Hour
+		c.Collections.Policy = cache.Policy{Fresh: 5 * time.Second, Stale: time.Hour, StaleIfError: 2 * time.Hour, Keep: 2 * time.Hour}
 	})
 	shows := func(count string) bool { return strings.Contains(r.list(`{}`).body, `"licensesCount":`+count) }
 	postgrestest.Execute(t, url, `CREATE TABLE backup AS SELECT generation FROM collections_state`)

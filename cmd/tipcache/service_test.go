@@ -313,7 +313,7 @@ func TestASickProviderDegradesToEmptyMetadata(t *testing.T) {
 		"limited": {devnet.Fault{ErrorRate: 1, ErrorStatus: 429}, "rate_limited"}, "unauthorized": {devnet.Fault{ErrorRate: 1, ErrorStatus: 401}, "unauthorized"},
 	} {
 		d := newDevnet(t, devnet.Options{Faults: devnet.Faults{Provider: test.fault}})
-		r := startRunning(t, d, func(c *config.Config) { c.Metadata.Budget = config.Default().Metadata.Budget })
+		r := startRunning(t, d, func(c *config.Config) { c.Metadata.Budget = 0 })
 		got := r.list(`{"pagination":{"limit":3}}`)
 		if got.status != 200 || strings.Count(got.body, `"collectionMetadata":{}`) != 3 {
 			t.Errorf("%s: %d %s", name, got.status, got.body)
