@@ -90,8 +90,9 @@ func TestDashboardAndAlertsAskForMetricsThatExist(t *testing.T) {
 		metrics := r.get(r.admin + "/metrics").body
 		return strings.Contains(metrics, "\ntipcache_indexer_logs_total") && strings.Contains(metrics, "\ntipcache_collections_block")
 	})
+	serve := startServing(t, d, "collections: {auth: none, store: 'sqlite::memory:'}\n") // reads its configuration again
 	scraped := map[string]bool{}
-	for line := range strings.Lines(r.get(r.admin+"/metrics").body + metricsWithTLS(t)) {
+	for line := range strings.Lines(r.get(r.admin+"/metrics").body + r.get(serve.admin+"/metrics").body + metricsWithTLS(t)) {
 		scraped[regexp.MustCompile(`^\w*`).FindString(line)] = true
 	}
 	alerts, err := os.ReadFile(alertsFile)

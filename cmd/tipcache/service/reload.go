@@ -14,30 +14,6 @@ import (
 	"github.com/tipcache/tipcache/config"
 )
 
-// reloads tell in metrics what came of reading the configuration last.
-type reloads struct {
-	success, at prometheus.Gauge
-}
-
-func newReloads(r prometheus.Registerer) reloads {
-	f := promauto.With(r)
-	l := reloads{
-		success: f.NewGauge(prometheus.GaugeOpts{
-			Name: "tipcache_config_last_reload_success", Help: "1 if the configuration that was read last is in force, 0 if it was refused.",
-		}),
-		at: f.NewGauge(prometheus.GaugeOpts{
-			Name: "tipcache_config_last_reload_success_timestamp_seconds", Help: "When the configuration in force was read.",
-		}),
-	}
-	l.succeeded()
-	return l
-}
-
-func (l reloads) succeeded() {
-	l.success.Set(1)
-	l.at.SetToCurrentTime()
-}
-
 // A reloader reads the configuration again while the service runs, and puts in
 // force what can change: keys, limits, freshness, log level and admin token.
 type reloader struct {
@@ -45,14 +21,31 @@ type reloader struct {
 	running config.Config // what is in force, as it was read: the dialect may have been found out since
 	load    func() (config.Config, error)
 	hangup  chan os.Signal
+
+	success, at prometheus.Gauge // what came of reading it last
 }
 
 // ReloadWith has Run read the configuration again, by load, at every SIGHUP.
 // running is the one that the service was made of. Until Run returns, no SIGHUP ends
 // the process; one that comes while the service drains changes nothing.
 func (s *Service) ReloadWith(running config.Config, load func() (config.Config, error)) {
-	s.reloader = &reloader{s, running, load, make(chan os.Signal, 1)}
+	f := promauto.With(s.registry)
+	s.reloader = &reloader{
+		Service: s, running: running, load: load, hangup: make(chan os.Signal, 1),
+		success: f.NewGauge(prometheus.GaugeOpts{
+			Name: "tipcache_config_last_reload_success", Help: "1 if the configuration that was read last is in force, 0 if it was refused.",
+		}),
+		at: f.NewGauge(prometheus.GaugeOpts{
+			Name: "tipcache_config_last_reload_success_timestamp_seconds", Help: "When the configuration in force was read.",
+		}),
+	}
+	s.reloader.succeeded()
 	signal.Notify(s.reloader.hangup, syscall.SIGHUP)
+}
+
+func (r *reloader) succeeded() {
+	r.success.Set(1)
+	r.at.SetToCurrentTime()
 }
 
 // run reloads at every signal until ctx ends.
@@ -89,7 +82,7 @@ func (r *reloader) reload() {
 		return
 	}
 	r.running = merged
-	r.reloads.succeeded()
+	r.succeeded()
 	level := slog.LevelInfo
 	if len(restart) > 0 {
 		level = slog.LevelWarn
@@ -99,7 +92,7 @@ func (r *reloader) reload() {
 
 // refused logs what is wrong, one record for each problem.
 func (r *reloader) refused(message string, err error, restart []string) {
-	r.reloads.success.Set(0)
+	r.success.Set(0)
 	for _, problem := range config.Problems(err) {
 		args := []any{"error", problem.Error()}
 		if len(restart) > 0 {

@@ -75,15 +75,13 @@ type Service struct {
 	undetermined bool       // no node has said yet which dialect it speaks
 	force        sync.Mutex // held while settings or the dialect are put in force
 	reloader     *reloader  // nil: the configuration stays as it is
-	reloads      reloads
 	closers      []func() error
 }
 
 // New builds the parts and opens the listeners. Nothing that is absent
 // at start is an error but a listener's address that is taken.
 func New(ctx context.Context, cfg config.Config, log parts.Logs) (*Service, error) {
-	s := &Service{cfg: cfg, log: log.Logger, logs: log, registry: parts.NewRegistry()}
-	s.reloads, s.readiness = newReloads(s.registry), newReadinessLog(s.log)
+	s := &Service{cfg: cfg, log: log.Logger, logs: log, registry: parts.NewRegistry(), readiness: newReadinessLog(log.Logger)}
 	build := []func(context.Context) error{s.openCache, s.openLane, s.learnDialect, s.openPool, s.openStore, s.openMetadata, s.openProxy, s.listen}
 	if cfg.Tracing.Endpoint != "" {
 		build = slices.Insert(build, 0, s.openTracing)
