@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"context"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -68,4 +69,16 @@ func NewBreaker[T any](o BreakerOptions) *gobreaker.CircuitBreaker[T] {
 			}
 		},
 	})
+}
+
+// Sleep waits for so long, or until ctx ends: then it returns ctx's error.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
