@@ -3,7 +3,6 @@
 package demo
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -67,11 +66,9 @@ func New(ctx context.Context, cfg config.Config, d *devnet.Devnet, log io.Writer
 	if err != nil {
 		return nil, err
 	}
-	var seeded bytes.Buffer
-	err = writeCollections(d, &seeded)
-	if err == nil {
-		_, err = s.Store().Import(ctx, collections.ReadJSONL(&seeded))
-	}
+	_, err = s.Store().Import(ctx, func(yield func(collections.Collection, error) bool) {
+		d.Collections()(func(c collections.Collection) bool { return yield(c, nil) })
+	})
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

@@ -87,13 +87,9 @@ func WriteCollections(d *devnet.Devnet, path string) error {
 		return err
 	}
 	w := bufio.NewWriter(f)
-	return errors.Join(writeCollections(d, w), w.Flush(), f.Close())
-}
-
-func writeCollections(d *devnet.Devnet, w io.Writer) (err error) {
 	enc := json.NewEncoder(w)
 	for c := range d.Collections() {
 		err = errors.Join(err, enc.Encode(c))
 	}
-	return err
+	return errors.Join(err, w.Flush(), f.Close())
 }
