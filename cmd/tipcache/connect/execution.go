@@ -1,128 +1,82 @@
 package connect
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"strconv"
+	"net/url"
 	"strings"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/collections/evm"
+	"github.com/tipcache/tipcache/upstream/heights/comet"
 )
 
 // findExecution asks an execution client for its chain and its head, and whether
 // there is a contract at each of the addresses.
-func findExecution(ctx context.Context, cfg config.Config, client string) (string, error) {
+func findExecution(ctx context.Context, cfg config.Config, client string) (found string, err error) {
 	network := cfg.IndexOptions().Network
-	chain, err := ethNumber(ctx, client, "eth_chainId")
-	if err != nil {
-		return "", err
-	}
-	head, err := ethNumber(ctx, client, "eth_blockNumber")
-	if err == nil && chain != network.ChainID {
-		err = fmt.Errorf("it is of chain %d, index.network is chain %d", chain, network.ChainID)
-	}
-	if err != nil {
-		return "", err
-	}
-	var missing []string
-	for _, contract := range []fmt.Stringer{network.Registry, network.Licensing, network.Disputes} {
-		code, err := ethCall(ctx, client, "eth_getCode", contract.String(), "latest")
-		if err != nil {
-			return "", err
-		}
-		if len(code) <= len("0x") {
-			missing = append(missing, contract.String())
-		}
-	}
-	if len(missing) > 0 {
-		return "", fmt.Errorf("chain %d has no contract at %s", chain, strings.Join(missing, ", "))
-	}
-	return fmt.Sprintf("chain %d, block %d, all contracts", chain, head), nil
-}
-
-func ethNumber(ctx context.Context, client, method string) (int64, error) {
-	said, err := ethCall(ctx, client, method)
-	if err != nil {
-		return 0, err
-	}
-	n, err := strconv.ParseInt(said, 0, 64)
-	if err != nil {
-		return 0, fmt.Errorf("%s: %.30q is no number", method, said)
-	}
-	return n, nil
-}
-
-// ethCall makes one call, whose result is a string.
-func ethCall(ctx context.Context, client, method string, params ...string) (string, error) {
-	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": append([]string{}, params...)})
-	if err != nil {
-		return "", err
-	}
-	var answer struct {
-		Result *string                  `json:"result"`
-		Error  struct{ Message string } `json:"error"`
-	}
-	return ask(ctx, http.MethodPost, client, body, &answer, func(status string) (string, error) {
-		if answer.Result == nil {
-			return "", fmt.Errorf("%s: %s: %s", method, status, answer.Error.Message)
-		}
-		return *answer.Result, nil
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	pool, err := evm.NewPool(evm.Options{
+		Endpoints: []string{client}, ChainID: network.ChainID, Timeout: timeout, Observe: func(string) { cancel() }, // it is asked once
 	})
-}
-
-// ask exchanges JSON with an address, whose secrets no error repeats. What was read
-// is made of the answer, and of the status of HTTP.
-func ask(ctx context.Context, method, address string, body []byte, answer any, read func(status string) (string, error)) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {
-		return "", errors.New("not a URL") // err repeats it
+		return "", err
 	}
-	hide := upstream.NewRedactor(req.URL)
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return "", upstream.RedactError(upstream.Bare(err), hide)
+	defer pool.Close()
+	var calls []evm.Call
+	for _, contract := range []fmt.Stringer{network.Registry, network.Licensing, network.Disputes} {
+		calls = append(calls, evm.Call{Method: "eth_getCode", Params: []any{contract.String(), "latest"}})
 	}
-	defer resp.Body.Close()
-	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(answer); err != nil {
-		return "", upstream.RedactError(fmt.Errorf("%s: no JSON-RPC: %w", resp.Status, err), hide)
+	err = pool.Try(ctx, func(e *evm.Session) error {
+		head, answers, err := e.AtHead(ctx, 0, calls...)
+		if err != nil {
+			return err
+		}
+		found = fmt.Sprintf("chain %d, block %d, all contracts", network.ChainID, head)
+		var missing []string
+		for i, a := range answers {
+			if code, err := a.Text(); err != nil {
+				return err
+			} else if len(code) <= len("0x") {
+				missing = append(missing, fmt.Sprint(calls[i].Params[0]))
+			}
+		}
+		if len(missing) > 0 {
+			return fmt.Errorf("chain %d has no contract at %s", network.ChainID, strings.Join(missing, ", "))
+		}
+		return nil
+	})
+	if errors.Is(err, context.Canceled) {
+		err = cmp.Or(pool.Trouble(0), err)
 	}
-	text, err := read(resp.Status)
-	return hide.Replace(text), upstream.RedactError(err, hide)
+	return found, err
 }
 
 // findComet asks a CometBFT for its chain and its newest block.
 func findComet(ctx context.Context, address string) (string, error) {
-	if rest, ok := strings.CutPrefix(address, "tcp://"); ok { // as CometBFT's own configuration has it
-		address = "http://" + rest
+	base, err := url.Parse(strings.TrimSuffix(address, "/"))
+	if err != nil {
+		return "", errors.New("not a URL") // err repeats it
 	}
-	var answer struct {
-		Result struct {
-			NodeInfo struct {
-				Network string
-				Other   struct {
-					TxIndex string `json:"tx_index"`
-				}
-			} `json:"node_info"`
-			SyncInfo struct {
-				Height string `json:"latest_block_height"`
-			} `json:"sync_info"`
-		}
+	client := comet.New(base, timeout, 0)
+	defer client.CloseIdle()
+	result, err := client.Call(ctx, "status", []any{}, maxAnswer)
+	if err != nil {
+		return "", err
 	}
-	return ask(ctx, http.MethodGet, strings.TrimSuffix(address, "/")+"/status", nil, &answer, func(status string) (string, error) {
-		if answer.Result.SyncInfo.Height == "" {
-			return "", fmt.Errorf("%s: /status names no block: it is no CometBFT", status)
-		}
-		text := fmt.Sprintf("chain %s, block %s", answer.Result.NodeInfo.Network, answer.Result.SyncInfo.Height)
-		if index := answer.Result.NodeInfo.Other.TxIndex; index != "" {
-			text += ", transaction index " + index
-		}
-		return text, nil
-	})
+	said := gjson.GetManyBytes(result, "node_info.network", "sync_info.latest_block_height", "node_info.other.tx_index")
+	if said[1].String() == "" {
+		return "", errors.New("its status names no block: it is no CometBFT")
+	}
+	text := fmt.Sprintf("chain %s, block %s", said[0], said[1])
+	if index := said[2].String(); index != "" {
+		text += ", transaction index " + index
+	}
+	return upstream.NewRedactor(base).Replace(text), nil
 }
