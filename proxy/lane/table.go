@@ -1,8 +1,10 @@
 package lane
 
 import (
+	"hash/maphash"
 	"math"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/maypok86/otter/v2"
@@ -89,3 +91,15 @@ func (t *table) drop() {
 }
 
 func (t *table) bytes() int { return int(t.known.WeightedSize()) }
+
+// sightings are keys that came lately. A POST is remembered when it comes again: of those whose bodies
+// differ each time a table would be filled for nothing.
+type sightings [1 << 14]atomic.Uint64
+
+var sightingSeed = maphash.MakeSeed()
+
+// again tells whether a key was seen before, and notes it.
+func (s *sightings) again(key []byte) bool {
+	sum := maphash.Bytes(sightingSeed, key)
+	return s[sum%uint64(len(s))].Swap(sum) == sum
+}
