@@ -9,27 +9,27 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// Health is one endpoint as an operator sees it.
+// Health is one endpoint as an operator sees it, in JSON as /readyz has it.
 type Health struct {
-	Name       string        // host:port
-	ChainID    string        // as the node says; "" unknown
-	WrongChain bool          // another chain than ours, or another fork of it: never read from
-	Answering  bool          // its REST server answered within the last 15s
-	Unasked    bool          // it has a height source that has not been asked for its chain yet: not read from until then
-	Height     int64         // newest committed block; 0 unknown
-	Lowest     int64         // blocks below it cannot be read; 0 unknown
-	Aside      bool          // what its height source claims is not believed
-	Late       bool          // there are blocks that its CometBFT has not told of
-	Heard      bool          // its height is current: it was heard from lately
-	CatchingUp bool          // the node says it is behind its peers
-	Connected  bool          // block headers stream in
-	BlockAge   time.Duration // of the newest header that was heard of; 0 unknown
-	Breaker    string        // closed, open or half-open
-	RPC        string        // how its CometBFT RPC is: ok, off, or what keeps it from being asked
-	TxIndex    string        // on or off, as its CometBFT says: whether it finds transactions; "" unknown
-	GRPC       string        // how its gRPC is: ok, off, or what keeps it from being asked
-	LastError  string        // what goes wrong now, "" for nothing
-	Unfit      string        // why it is not fit to be read from, "" where it is
+	Name       string        `json:"name"`                 // host:port
+	ChainID    string        `json:"chain"`                // as the node says; "" unknown
+	WrongChain bool          `json:"-"`                    // another chain than ours, or another fork of it: never read from
+	Answering  bool          `json:"-"`                    // its REST server answered within the last 15s
+	Unasked    bool          `json:"-"`                    // it has a height source that has not been asked for its chain yet: not read from until then
+	Height     int64         `json:"height"`               // newest committed block; 0 unknown
+	Lowest     int64         `json:"lowest"`               // blocks below it cannot be read; 0 unknown
+	Aside      bool          `json:"aside"`                // what its height source claims is not believed
+	Late       bool          `json:"late"`                 // there are blocks that its CometBFT has not told of
+	Heard      bool          `json:"-"`                    // its height is current: it was heard from lately
+	CatchingUp bool          `json:"catching_up"`          // the node says it is behind its peers
+	Connected  bool          `json:"connected"`            // block headers stream in
+	BlockAge   time.Duration `json:"-"`                    // of the newest header that was heard of; 0 unknown
+	Breaker    string        `json:"breaker"`              // closed, open or half-open
+	RPC        string        `json:"rpc"`                  // how its CometBFT RPC is: ok, off, or what keeps it from being asked
+	TxIndex    string        `json:"tx_index,omitempty"`   // on or off, as its CometBFT says: whether it finds transactions; "" unknown
+	GRPC       string        `json:"grpc"`                 // how its gRPC is: ok, off, or what keeps it from being asked
+	LastError  string        `json:"last_error,omitempty"` // what goes wrong now, "" for nothing
+	Unfit      string        `json:"-"`                    // why it is not fit to be read from, "" where it is
 }
 
 const (

@@ -72,26 +72,14 @@ func stateOf(breaker string) string { return cmp.Or(states[breaker], breaker) }
 
 // nodeHealth is what is known of one node.
 type nodeHealth struct {
-	Name       string `json:"name"`
-	Chain      string `json:"chain"`
-	Height     int64  `json:"height"`
-	Lowest     int64  `json:"lowest"` // blocks below it cannot be read; 0: unknown
-	Aside      bool   `json:"aside"`  // what its CometBFT claims is not believed
-	Late       bool   `json:"late"`   // there are blocks that its CometBFT has not told of
-	BlockAge   string `json:"block_age"`
-	CatchingUp bool   `json:"catching_up"`
-	Connected  bool   `json:"connected"` // block headers stream in
-	Breaker    string `json:"breaker"`
-	RPC        string `json:"rpc"`                // of CometBFT: ok, off, or what keeps it from being asked
-	TxIndex    string `json:"tx_index,omitempty"` // on or off: whether its CometBFT finds transactions
-	GRPC       string `json:"grpc"`               // as rpc
-	LastError  string `json:"last_error,omitempty"`
+	node.Health
+	BlockAge string `json:"block_age"`
 }
 
 func (s *Service) nodes() []nodeHealth {
 	var all []nodeHealth
 	for _, h := range s.pool.Health() {
-		all = append(all, nodeHealth{h.Name, h.ChainID, h.Height, h.Lowest, h.Aside, h.Late, h.BlockAge.Round(time.Millisecond).String(), h.CatchingUp, h.Connected, h.Breaker, h.RPC, h.TxIndex, h.GRPC, h.LastError})
+		all = append(all, nodeHealth{h, h.BlockAge.Round(time.Millisecond).String()})
 	}
 	return all
 }
