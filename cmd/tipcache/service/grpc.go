@@ -9,7 +9,6 @@ import (
 
 	calls "github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/listener"
-	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // A grpcService is the gRPC of the nodes on a listener of its own.
@@ -21,7 +20,10 @@ type grpcService struct {
 
 func (s *Service) newGRPC(ctx context.Context) (*grpcService, error) {
 	clients := s.forClients()
-	clients.Lane, clients.Name = s.grpcLane(), "grpc"
+	clients.Name = "grpc"
+	if s.lane != nil {
+		clients.Lane = s.lane.ForCalls()
+	}
 	l, err := listener.Listen(ctx, s.cfg.GRPC.Listen, clients)
 	if err != nil {
 		return nil, err
@@ -55,12 +57,4 @@ func (s *Service) drainGRPC(ctx context.Context) <-chan error {
 		close(ended)
 	}()
 	return ended
-}
-
-// grpcLane is the fast lane of gRPC's listener.
-func (s *Service) grpcLane() web.Lane {
-	if s.lane == nil {
-		return nil
-	}
-	return s.lane.ForCalls()
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/rpc/socket"
-	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/events"
 )
 
@@ -26,7 +25,10 @@ type rpcService struct {
 
 func (s *Service) newRPC(ctx context.Context) (*rpcService, error) {
 	clients := s.forClients()
-	clients.Lane, clients.Name = s.rpcLane(), "rpc"
+	clients.Name = "rpc"
+	if s.lane != nil {
+		clients.Lane = s.lane.For(rpc.Own)
+	}
 	l, err := listener.Listen(ctx, s.cfg.RPC.Listen, clients)
 	if err != nil {
 		return nil, err
@@ -62,11 +64,3 @@ func (s *Service) drainRPC(ctx context.Context) <-chan error {
 
 // follow brings events to the sockets until the last of them is drained.
 func (r *rpcService) follow() error { return r.feed.Run(r.sockets) }
-
-// rpcLane is the fast lane of the RPC's listener.
-func (s *Service) rpcLane() web.Lane {
-	if s.lane == nil {
-		return nil
-	}
-	return s.lane.For(rpc.Own)
-}
