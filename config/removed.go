@@ -17,6 +17,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/evm"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
 	"github.com/tipcache/tipcache/upstream/collections/metadata"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -32,7 +33,7 @@ type removedKey struct {
 
 func removedKeys() []removedKey {
 	nodes, answers, shared, queries := node.Options{}.WithDefaults(), cache.Options{}.WithDefaults(), redis.Options{}.WithDefaults(), chain.Options{}.WithDefaults()
-	ledgers, public, streams := indexer.Options{}.WithDefaults(), web.Options{}.WithDefaults(), stream.Options{}.WithDefaults()
+	ledgers, clients, public, streams := indexer.Options{}.WithDefaults(), evm.Options{}.WithDefaults(), web.Options{}.WithDefaults(), stream.Options{}.WithDefaults()
 	pages, described, store := listing.Options{}.WithDefaults(), metadata.Options{}.WithDefaults(), collections.Options{}.WithDefaults()
 	return []removedKey{
 		{"chain.hedge", time.Duration(0), "another node is asked once one fails or exceeds chain.timeout, so lower that if it is too long"},
@@ -48,12 +49,12 @@ func removedKeys() []removedKey {
 		{"cache.lease", shared.Lease, "lower chain.timeout where replicas wait too long for one that died"},
 		{"cache.waiters", answers.MaxWaiters, "bound what clients may ask by http.max_connections, http.rate and collections.rate"},
 		{"collections.timeout", store.Timeout, "have the store answer sooner; pages are served for 1h while it fails"},
-		{"index.window", ledgers.Window, "how many blocks a client gives in one call is found out"},
+		{"index.window", clients.Window, "how many blocks a client gives in one call is found out"},
 		{"cache.patience", answers.Patience, "have clients that need a certain block name it in X-Min-Block-Height"},
 		{"rpc.max_batch", rpc.MaxBatch, "have clients divide their batches"},
 		{"rpc.subscriptions", socket.DefaultSubscriptions, "have clients open more connections"},
 		{"index.ahead", ledgers.Ahead, "name more clients in index.evm where indexing is slow"},
-		{"index.timeout", ledgers.Timeout, "less is asked for at once of a client that does not answer in time"},
+		{"index.timeout", clients.Timeout, "less is asked for at once of a client that does not answer in time"},
 		{"metadata.budget", described.Budget, "metadata that comes later is in the next answer"},
 		{"metadata.timeout", described.Timeout, "metadata that does not come in time is asked for again"},
 		{"metadata.batch", described.Batch, "less is asked for at once of a provider that refuses so many"},

@@ -66,13 +66,10 @@ type Options struct {
 	Registerer prometheus.Registerer // nil measures nothing
 }
 
-// WithDefaults fills in what was left zero.
+// WithDefaults fills in what was left zero, but for what package evm does.
 func (o Options) WithDefaults() Options {
 	client := evm.Options{}.WithDefaults()
-	o.Window = cmp.Or(o.Window, client.Window)
 	o.Ahead = cmp.Or(o.Ahead, client.Parallel)
-	o.Timeout = cmp.Or(o.Timeout, client.Timeout)
-	o.MaxBody = cmp.Or(o.MaxBody, client.MaxBody)
 	o.Pause = cmp.Or(o.Pause, client.Pause)
 	o.Poll = cmp.Or(o.Poll, time.Second)
 	o.Grace = cmp.Or(o.Grace, 10*time.Second)
