@@ -14,6 +14,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
 // A Collection is a contract whose tokens are registered as IP assets. Every
@@ -71,17 +73,7 @@ func (c *Collection) check() error {
 func (c *Collection) Key() string { return strings.ToLower(c.Address) }
 
 // IsAddress reports whether a text is 0x and 40 hex digits.
-func IsAddress(s string) bool {
-	if len(s) != 42 || s[0] != '0' || s[1] != 'x' {
-		return false
-	}
-	for _, b := range []byte(s[2:]) {
-		if (b < '0' || b > '9') && (b|0x20 < 'a' || b|0x20 > 'f') {
-			return false
-		}
-	}
-	return true
-}
+func IsAddress(s string) bool { return ledger.ReadHex(new(ledger.Address)[:], s) }
 
 // MaxText bounds each string of a description, in bytes. A contract says of
 // itself what it likes, megabytes too, and shares its page with others.

@@ -20,7 +20,7 @@ const bloomBytes = 256
 // readBloom reads the logsBloom of a header; nil is that of a client without.
 func readBloom(s string) bloom {
 	b := make(bloom, bloomBytes)
-	if !readHex(b, s) {
+	if !ledger.ReadHex(b, s) {
 		return nil
 	}
 	return b

@@ -243,7 +243,7 @@ func blockTime(s string) (time.Time, error) {
 }
 
 func parseHash(s string) (h ledger.Hash, err error) {
-	if !readHex(h[:], s) {
+	if !ledger.ReadHex(h[:], s) {
 		return ledger.Hash{}, fmt.Errorf("%.70q is not a hash", s)
 	}
 	return h, nil

@@ -1,10 +1,8 @@
 package indexer
 
 import (
-	"encoding/hex"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
@@ -81,20 +79,10 @@ func (n *Network) cursor(block int64, h header) ledger.Cursor {
 
 // ParseAddress reads 0x and 40 hex digits of any case.
 func ParseAddress(s string) (a ledger.Address, err error) {
-	if !readHex(a[:], s) {
+	if !ledger.ReadHex(a[:], s) {
 		return ledger.Address{}, fmt.Errorf("%.60q is not 0x and 40 hexadecimal digits", s)
 	}
 	return a, nil
-}
-
-// readHex reads 0x and twice as many digits as there are bytes, if the text is that.
-func readHex(to []byte, s string) bool {
-	digits, ok := strings.CutPrefix(s, "0x")
-	if !ok || len(digits) != 2*len(to) {
-		return false
-	}
-	_, err := hex.Decode(to, []byte(digits))
-	return err == nil
 }
 
 func mustAddress(s string) ledger.Address {

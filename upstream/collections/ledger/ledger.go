@@ -5,6 +5,7 @@ package ledger
 import (
 	"encoding/hex"
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -22,6 +23,16 @@ func (a Address) MarshalText() ([]byte, error) { return []byte(a.String()), nil 
 
 // String is 0x and 64 hex digits in lower case.
 func (h Hash) String() string { return "0x" + hex.EncodeToString(h[:]) }
+
+// ReadHex reads 0x and twice as many digits, of any case, as there are bytes, if the text is that.
+func ReadHex(to []byte, s string) bool {
+	digits, ok := strings.CutPrefix(s, "0x")
+	if !ok || len(digits) != 2*len(to) {
+		return false
+	}
+	_, err := hex.Decode(to, []byte(digits))
+	return err == nil
+}
 
 // A Cursor names the last block whose events a collection store holds. The
 // zero Cursor is that of a store that holds none.
