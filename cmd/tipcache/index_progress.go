@@ -11,6 +11,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
 )
 
@@ -78,16 +79,10 @@ func timeLeft(s indexer.Status, took time.Duration) time.Duration {
 	return (time.Duration(float64(took) / float64(done) * float64(left))).Round(time.Second)
 }
 
+// every does something now and then until ctx ends, and once more then.
 func every(ctx context.Context, interval time.Duration, do func()) {
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-			do()
-		case <-ctx.Done():
-			do()
-			return
-		}
+	for upstream.Sleep(ctx, interval) == nil {
+		do()
 	}
+	do()
 }

@@ -45,9 +45,7 @@ func findNode(ctx context.Context, cfg config.Config, i int) (string, error) {
 		if err == nil && h.Answering && (h.Height > 0 || o.Endpoints[0].Comet == "") {
 			return nodeText(h, o.Dialect), nil
 		}
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-ctx.Done():
+		if upstream.Sleep(ctx, 20*time.Millisecond) != nil {
 			return "", cmp.Or(err, errors.New("no block of it is known: "+h.LastError))
 		}
 	}

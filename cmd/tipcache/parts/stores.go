@@ -139,18 +139,18 @@ func redisOptions(cfg config.Redis) (*redis.UniversalOptions, error) {
 }
 
 // openEmbedded runs a Redis inside the process. Its clock stands still unless
-// it is moved, so a ticker moves it.
+// it is moved, by the time that has gone by.
 func openEmbedded(cfg config.Redis) (redis.UniversalClient, func() error, error) {
 	server, err := miniredis.Run()
 	if err != nil {
 		return nil, nil, fmt.Errorf("start the embedded Redis: %w", err)
 	}
 	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, ReadTimeout: cfg.Timeout})
-	stop := make(chan struct{})
+	running, stop := context.WithCancel(context.Background())
 	var clock sync.WaitGroup
-	clock.Go(func() { moveClock(server, stop) })
+	clock.Go(func() { moveClock(running, server) })
 	return client, func() error {
-		close(stop)
+		stop()
 		clock.Wait()
 		err := client.Close()
 		server.Close()
@@ -158,17 +158,11 @@ func openEmbedded(cfg config.Redis) (redis.UniversalClient, func() error, error)
 	}, nil
 }
 
-func moveClock(server *miniredis.Miniredis, stop <-chan struct{}) {
-	const step = 100 * time.Millisecond
-	ticker := time.NewTicker(step)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			server.FastForward(step)
-		case <-stop:
-			return
-		}
+func moveClock(ctx context.Context, server *miniredis.Miniredis) {
+	for last := time.Now(); upstream.Sleep(ctx, 100*time.Millisecond) == nil; {
+		now := time.Now()
+		server.FastForward(now.Sub(last))
+		last = now
 	}
 }
 
