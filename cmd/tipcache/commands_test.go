@@ -154,6 +154,10 @@ func TestCheckSaysWhoAnswers(t *testing.T) {
 	if err == nil || !strings.Contains(out, "comet ") || !strings.Contains(out, "FAILED: ") {
 		t.Errorf("a CometBFT that is down: %v:\n%s", err, out)
 	}
+	out, err = runs(t, "check", "--connect", "--listen", "127.0.0.1:0", "--admin", "none", "--node", d.NodeURL(), "--comet", "none")
+	if err != nil || strings.Contains(out, "comet ") {
+		t.Errorf("a node without CometBFT: %v:\n%s", err, out)
+	}
 }
 
 func TestCheckNamesAddressesWithoutAContract(t *testing.T) {

@@ -88,7 +88,7 @@ func probesOf(cfg config.Config) []probe {
 		probes = append(probes, probe{"node", config.Host(cfg.Chain.Nodes[i]), func(ctx context.Context) (string, error) { return findNode(ctx, cfg, i) }})
 	}
 	for _, comet := range cfg.Chain.Comet {
-		if comet != "" {
+		if comet != "none" {
 			probes = append(probes, probe{"comet", config.Host(comet), func(ctx context.Context) (string, error) { return findComet(ctx, comet) }})
 		}
 	}
