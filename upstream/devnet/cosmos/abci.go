@@ -1,15 +1,23 @@
 package cosmos
 
 import (
+	_ "embed"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/tidwall/gjson"
-	"google.golang.org/protobuf/encoding/protowire"
+	"sync"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 	"github.com/tipcache/tipcache/upstream/protofield"
@@ -19,18 +27,18 @@ import (
 // the blocks: that of the REST API, as a message. Those of others are documents.
 type service struct {
 	method  string
-	pattern string // of its route
-	request string // the names of the first fields
-	answer  string // its fields, as in wires
+	pattern string                // of its route
+	request string                // the names of the first fields
+	answer  protoreflect.FullName // the type of the message
 }
 
 // services are the methods that can be called, besides documents.
 var services = []service{
-	{"/cosmos.auth.v1beta1.Query/Account", auth + "/accounts/{address}", "address", "account:any"},
-	{"/cosmos.bank.v1beta1.Query/Balance", bank + "/balances/{address}/by_denom", "address denom", "balance:Coin"},
-	{"/cosmos.bank.v1beta1.Query/AllBalances", bank + "/balances/{address}", "address", "balances:Coin"},
-	{"/cosmos.staking.v1beta1.Query/Pool", staking + "/pool", "", "pool:Pool"},
-	{"/cosmos.tx.v1beta1.Service/GetTx", transactions + "/txs/{hash}", "hash", "_ tx_response:TxResponse"},
+	{"/cosmos.auth.v1beta1.Query/Account", auth + "/accounts/{address}", "address", "cosmos.auth.v1beta1.QueryAccountResponse"},
+	{"/cosmos.bank.v1beta1.Query/Balance", bank + "/balances/{address}/by_denom", "address denom", "cosmos.bank.v1beta1.QueryBalanceResponse"},
+	{"/cosmos.bank.v1beta1.Query/AllBalances", bank + "/balances/{address}", "address", "cosmos.bank.v1beta1.QueryAllBalancesResponse"},
+	{"/cosmos.staking.v1beta1.Query/Pool", staking + "/pool", "", "cosmos.staking.v1beta1.QueryPoolResponse"},
+	{"/cosmos.tx.v1beta1.Service/GetTx", transactions + "/txs/{hash}", "hash", "cosmos.tx.v1beta1.GetTxResponse"},
 }
 
 // An Answer is what abci_query says, and gRPC in its place.
@@ -77,16 +85,20 @@ func (c *Chain) Query(n state.View, path string, data []byte, height int64) Answ
 	}
 	q.at(height)
 	body, err := routeOf(s.pattern).serve(q)
-	if err != nil {
-		return refused(state.Failed(err), height)
+	var value []byte
+	if err == nil {
+		value, err = message(s.answer, body)
 	}
-	return Answer{Value: message(s.answer, gjson.Parse(body)), Height: height}
+	if err != nil {
+		return refused(status.Convert(err), height)
+	}
+	return Answer{Value: value, Height: height}
 }
 
-func refused(f *state.Failure, height int64) Answer {
-	a := Answer{Code: 18, Codespace: "sdk", Log: f.Text + ": invalid request", Height: height, Status: f.Code, Message: f.Text}
-	if e, known := abciErrors[f.Code]; known {
-		a.Code, a.Log = e.code, f.RPC()+": "+e.suffix
+func refused(f *status.Status, height int64) Answer {
+	a := Answer{Code: 18, Codespace: "sdk", Log: f.Message() + ": invalid request", Height: height, Status: f.Code(), Message: f.Message()}
+	if e, known := abciErrors[f.Code()]; known {
+		a.Code, a.Log = e.code, f.Err().Error()+": "+e.suffix
 	}
 	return a
 }
@@ -96,59 +108,29 @@ func routeOf(pattern string) *route {
 	return &routes[slices.IndexFunc(routes, func(r route) bool { return r.pattern == pattern })]
 }
 
-// wires are the messages of the gRPC services: the names of their fields in JSON, in the order
-// of their numbers, each with its kind, which is text where it has none. "_" is a field that is
-// left out. A list is a field whose value is one.
-var wires = map[string]string{
-	"Coin":       "denom amount",
-	"Pool":       "not_bonded_tokens bonded_tokens",
-	"TxResponse": "height:uint txhash codespace code:uint data raw_log _ info gas_wanted:uint gas_used:uint _ timestamp",
+//go:embed services.json
+var serviceTypes []byte
 
-	"/cosmos.auth.v1beta1.BaseAccount":   "address pub_key:any account_number:uint sequence:uint",
-	"/cosmos.auth.v1beta1.ModuleAccount": "base_account:/cosmos.auth.v1beta1.BaseAccount name permissions",
-	"/cosmos.crypto.secp256k1.PubKey":    "key:bytes",
-}
-
-// message makes a message of JSON.
-func message(fields string, from gjson.Result) (b []byte) {
-	for i, field := range strings.Fields(fields) {
-		name, kind, _ := strings.Cut(field, ":")
-		values := []gjson.Result{from.Get(name)}
-		if values[0].IsArray() {
-			values = values[0].Array()
-		}
-		for _, value := range values {
-			b = appendField(b, protowire.Number(i+1), kind, value)
-		}
+// types are the messages of the services, of which services.json has the fields that clients read.
+var types = sync.OnceValue(func() *dynamicpb.Types {
+	var set descriptorpb.FileDescriptorSet
+	err := protojson.Unmarshal(serviceTypes, &set)
+	files, wrong := protodesc.NewFiles(&set)
+	if err = errors.Join(err, wrong); err != nil {
+		panic(fmt.Sprintf("devnet: services.json: %v", err))
 	}
-	return b
-}
+	return dynamicpb.NewTypes(files)
+})
 
-// appendField adds a value, unless it is that of a field that is left out.
-func appendField(b []byte, number protowire.Number, kind string, value gjson.Result) []byte {
-	content := []byte(value.String())
-	switch kind {
-	case "":
-	case "uint":
-		if value.Uint() == 0 {
-			return b
-		}
-		return protowire.AppendVarint(protowire.AppendTag(b, number, protowire.VarintType), value.Uint())
-	case "bytes":
-		content, _ = base64.StdEncoding.DecodeString(value.String())
-	case "any":
-		name := value.Get("@type").String()
-		content = appendText(appendText(nil, 1, []byte(name)), 2, message(wires[name], value))
-	default:
-		content = message(wires[kind], value)
+// message is a message of a type, made of its JSON.
+func message(name protoreflect.FullName, body string) ([]byte, error) {
+	of, err := types().FindMessageByName(name)
+	if err != nil {
+		return nil, err
 	}
-	return appendText(b, number, content)
-}
-
-// appendText adds bytes, unless there are none.
-func appendText(b []byte, number protowire.Number, content []byte) []byte {
-	if len(content) == 0 {
-		return b
+	m := of.New().Interface()
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true, Resolver: types()}).Unmarshal([]byte(body), m); err != nil {
+		return nil, err
 	}
-	return protowire.AppendBytes(protowire.AppendTag(b, number, protowire.BytesType), content)
+	return proto.MarshalOptions{Deterministic: true}.Marshal(m)
 }

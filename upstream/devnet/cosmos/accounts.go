@@ -5,6 +5,7 @@ import (
 	"regexp"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
@@ -67,7 +68,7 @@ func ofAccount(name string, render func(*query, *account) string) handler {
 		}
 		a := q.chain.byAddress[raw]
 		if a == nil {
-			return "", state.Fail(codes.NotFound, "account %s not found", q.args["address"])
+			return "", status.Errorf(codes.NotFound, "account %s not found", q.args["address"])
 		}
 		return fmt.Sprintf(`{%q:%s}`, name, render(q, a)), nil
 	}
@@ -90,7 +91,7 @@ func balances(q *query) (string, error) {
 		return "", err
 	}
 	if q.Key != "" && q.Offset > 0 {
-		return "", state.Fail(codes.InvalidArgument, "paginate: %v", state.ErrBoth)
+		return "", status.Errorf(codes.InvalidArgument, "paginate: %s", state.Both)
 	}
 	a := q.chain.byAddress[raw]
 	if a == nil {
@@ -115,7 +116,7 @@ func balanceByDenom(q *query) (string, error) {
 	}
 	denom := q.args["denom"]
 	if !validDenom.MatchString(denom) {
-		return "", state.Fail(codes.InvalidArgument, "invalid denom: %s", denom)
+		return "", status.Errorf(codes.InvalidArgument, "invalid denom: %s", denom)
 	}
 	return `{"balance":` + coinJSON(denom, q.amount(q.chain.byAddress[raw], denom)) + `}`, nil
 }

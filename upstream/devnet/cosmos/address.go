@@ -2,12 +2,11 @@ package cosmos
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/btcsuite/btcd/btcutil/bech32"
-
 	"google.golang.org/grpc/codes"
-
-	"github.com/tipcache/tipcache/upstream/devnet/state"
+	"google.golang.org/grpc/status"
 )
 
 // The prefixes of addresses.
@@ -22,21 +21,21 @@ const maxBech32 = 1023
 // decode reads an address. Capitals are fine as long as all letters are.
 func decode(prefix, text string) (string, error) {
 	if len(text) > maxBech32 {
-		return "", state.Fail(codes.Unknown, "decoding bech32 failed: invalid bech32 string length %d", len(text))
+		return "", fmt.Errorf("decoding bech32 failed: invalid bech32 string length %d", len(text))
 	}
 	hrp, groups, err := bech32.DecodeNoLimit(text)
 	var sum bech32.ErrInvalidChecksum
 	switch {
 	case errors.As(err, &sum):
-		return "", state.Fail(codes.Unknown, "decoding bech32 failed: invalid checksum (expected %s got %s)", sum.Expected, sum.Actual)
+		return "", fmt.Errorf("decoding bech32 failed: invalid checksum (expected %s got %s)", sum.Expected, sum.Actual)
 	case err != nil:
-		return "", state.Fail(codes.Unknown, "decoding bech32 failed: %v", err)
+		return "", fmt.Errorf("decoding bech32 failed: %w", err)
 	case hrp != prefix:
-		return "", state.Fail(codes.Unknown, "codespace sdk code 35: internal logic error: hrp does not match bech32 prefix: expected '%s' got '%s'", prefix, hrp)
+		return "", fmt.Errorf("codespace sdk code 35: internal logic error: hrp does not match bech32 prefix: expected '%s' got '%s'", prefix, hrp)
 	}
 	raw, err := bech32.ConvertBits(groups, 5, 8, false)
 	if err != nil {
-		return "", state.Fail(codes.Unknown, "decoding bech32 failed: %v", err)
+		return "", fmt.Errorf("decoding bech32 failed: %w", err)
 	}
 	return string(raw), nil
 }
@@ -60,7 +59,7 @@ func (q *query) addresses() (err error) {
 		text, given := q.vars[name]
 		switch {
 		case given && text == "":
-			return state.Fail(codes.InvalidArgument, "validator address cannot be empty")
+			return status.Error(codes.InvalidArgument, "validator address cannot be empty")
 		case given:
 			q.Operator, err = decode(validatorPrefix, text)
 		}
@@ -71,11 +70,11 @@ func (q *query) addresses() (err error) {
 // holder reads the address of an account in the words of the bank.
 func (q *query) holder() (string, error) {
 	if q.args["address"] == "" {
-		return "", state.Fail(codes.InvalidArgument, "invalid address: empty address string is not allowed")
+		return "", status.Error(codes.InvalidArgument, "invalid address: empty address string is not allowed")
 	}
 	raw, err := decode(accountPrefix, q.args["address"])
 	if err != nil {
-		return "", state.Fail(codes.InvalidArgument, "invalid address: %v", err)
+		return "", status.Errorf(codes.InvalidArgument, "invalid address: %v", err)
 	}
 	return raw, nil
 }

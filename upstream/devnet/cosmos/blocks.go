@@ -1,10 +1,12 @@
 package cosmos
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
@@ -33,9 +35,9 @@ func atHeight(serve func(*query, int64) (string, error)) handler {
 		height, _ := strconv.ParseInt(q.args["height"], 10, 64) // it has been read as one
 		switch {
 		case height > q.now.Stored:
-			return "", state.Fail(codes.InvalidArgument, "requested block height is bigger then the chain length")
+			return "", status.Error(codes.InvalidArgument, "requested block height is bigger then the chain length")
 		case height <= 0:
-			return "", state.Fail(codes.Unknown, "height must be greater than 0, but got %d", height)
+			return "", fmt.Errorf("height must be greater than 0, but got %d", height)
 		}
 		return serve(q, height)
 	}
@@ -49,7 +51,7 @@ func validatorSet(q *query, height int64) (string, error) {
 func historicalInfo(q *query) (string, error) {
 	height, _ := strconv.ParseInt(q.args["height"], 10, 64) // it has been read as one
 	if height <= 0 || height > q.Height {
-		return "", state.Fail(codes.NotFound, "historical info for height %d not found", height)
+		return "", status.Errorf(codes.NotFound, "historical info for height %d not found", height)
 	}
 	return fill("historical_info", "chain", q.ID, "height", height), nil
 }

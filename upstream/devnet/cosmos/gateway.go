@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
 // notImplemented answers what has no route.
-var notImplemented = &state.Failure{Code: codes.Unimplemented, Text: "Not Implemented"}
+var notImplemented = status.Error(codes.Unimplemented, "Not Implemented")
 
 // Unavailable is the body by which the gateway says that it cannot ask the application: it is
 // away, or took too long.
@@ -25,13 +26,19 @@ func Unavailable(status int) []byte {
 	return []byte(cmp.Or(documents()[strconv.Itoa(status)], documents()["503"]))
 }
 
+// statuses are those of HTTP for the codes that the API knows.
+var statuses = map[codes.Code]int{
+	codes.Unknown: http.StatusInternalServerError, codes.Internal: http.StatusInternalServerError, codes.InvalidArgument: http.StatusBadRequest,
+	codes.DeadlineExceeded: http.StatusGatewayTimeout, codes.NotFound: http.StatusNotFound, codes.Unimplemented: http.StatusNotImplemented,
+}
+
 // failureBody is a failure as JSON.
-func failureBody(f *state.Failure) []byte {
+func failureBody(f *status.Status) []byte {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(f.Text) // strings always encode
-	return fmt.Appendf(nil, `{"code":%d,"message":%s,"details":[]}`, f.Code, bytes.TrimSpace(text.Bytes()))
+	_ = encoder.Encode(f.Message()) // strings always encode
+	return fmt.Appendf(nil, `{"code":%d,"message":%s,"details":[]}`, f.Code(), bytes.TrimSpace(text.Bytes()))
 }
 
 // Handler serves the REST API of a node. A node without gRPC, by grpc.enable = false, has
@@ -61,8 +68,8 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := g.answer(w, r)
 	w.Header().Set("Content-Type", "application/json")
 	if err != nil {
-		f := state.Failed(err)
-		w.WriteHeader(f.Status())
+		f := status.Convert(err)
+		w.WriteHeader(statuses[f.Code()])
 		body = string(failureBody(f))
 	}
 	_, _ = io.WriteString(w, body) // the client may be gone
@@ -77,7 +84,7 @@ func (g *gateway) answer(w http.ResponseWriter, r *http.Request) (string, error)
 	}
 	q := &query{chain: g.chain, node: g.node, now: g.node.Now(), vars: vars}
 	if err := q.read(r, route); err != nil {
-		return "", &state.Failure{Code: codes.InvalidArgument, Text: err.Error()}
+		return "", status.Error(codes.InvalidArgument, err.Error())
 	}
 	if route.local {
 		q.at(q.now.Height)
@@ -113,12 +120,12 @@ func (g *gateway) query(w http.ResponseWriter, r *http.Request, route *route, q 
 
 // plainText is how an error reads when it comes without gRPC.
 func plainText(err error) error {
-	f := state.Failed(err)
-	text := f.RPC()
-	if f.Code == codes.NotFound {
+	f := status.Convert(err)
+	text := f.Err().Error()
+	if f.Code() == codes.NotFound {
 		text += ": key not found"
 	}
-	return &state.Failure{Code: f.Code, Text: text}
+	return status.Error(f.Code(), text)
 }
 
 // dropVerb cuts an empty verb: a colon at the end of the path.
@@ -155,7 +162,7 @@ func (g *gateway) heightOf(h http.Header, now state.Clock) (height int64, err er
 // refuse is an error of the SDK from before a handler runs.
 func (g *gateway) refuse(code int, name, text string) error {
 	if g.noGRPC {
-		return state.Fail(codes.Unknown, "%s: %s", text, name)
+		return fmt.Errorf("%s: %s", text, name)
 	}
-	return state.Fail(codes.Unknown, "codespace sdk code %d: %s: %s", code, name, text)
+	return fmt.Errorf("codespace sdk code %d: %s: %s", code, name, text)
 }

@@ -2,14 +2,13 @@ package cosmos
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
 
 	"github.com/tidwall/gjson"
 	"google.golang.org/protobuf/encoding/protowire"
-
-	"google.golang.org/grpc/codes"
 
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 	"github.com/tipcache/tipcache/upstream/protofield"
@@ -97,7 +96,7 @@ const pending = 1 << 62
 // broadcastTx takes a transaction in, whatever its sequence is. The status of a refusal is 200, too.
 func broadcastTx(q *query) (string, error) {
 	if q.posted.Mode != "BROADCAST_MODE_SYNC" && q.posted.Mode != "BROADCAST_MODE_ASYNC" {
-		return "", state.Fail(codes.Unknown, "unsupported return type unspecified; supported types: sync, async")
+		return "", errors.New("unsupported return type unspecified; supported types: sync, async")
 	}
 	b, ok := parseTx(q.posted.Bytes)
 	pool := &q.chain.mempool

@@ -48,20 +48,19 @@ var parsers = map[string]parser{
 	"order_by":        enum("tx.OrderBy", "ORDER_BY_UNSPECIFIED", "ORDER_BY_ASC", "ORDER_BY_DESC"),
 }
 
-// parseUint reads an integer in any base of Go.
-func parseUint(value string) (string, error) {
-	n, err := strconv.ParseUint(value, 0, 64)
-	return strconv.FormatUint(n, 10), err
-}
+// Integers are read in any base of Go.
+var (
+	parseUint = of(func(value string) (uint64, error) { return strconv.ParseUint(value, 0, 64) })
+	parseInt  = of(func(value string) (int64, error) { return strconv.ParseInt(value, 0, 64) })
+	parseBool = of(strconv.ParseBool)
+)
 
-func parseInt(value string) (string, error) {
-	n, err := strconv.ParseInt(value, 0, 64)
-	return strconv.FormatInt(n, 10), err
-}
-
-func parseBool(value string) (string, error) {
-	b, err := strconv.ParseBool(value)
-	return strconv.FormatBool(b), err
+// of writes what is read as Go prints it.
+func of[V any](read func(value string) (V, error)) parser {
+	return func(value string) (string, error) {
+		v, err := read(value)
+		return fmt.Sprint(v), err
+	}
 }
 
 // parseBytes decodes base64 in either alphabet.

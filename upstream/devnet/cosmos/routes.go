@@ -2,6 +2,7 @@ package cosmos
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -9,8 +10,8 @@ import (
 	"sync"
 
 	"github.com/tidwall/gjson"
-
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
@@ -172,7 +173,7 @@ func (d documentRoute) serve(q *query) (string, error) {
 	case d.Answer != "":
 		return state.Parse(d.Answer).With(q.Value), nil
 	}
-	return "", state.Fail(d.Code, "%s", state.Parse(d.Text).With(q.Value))
+	return "", status.Error(d.Code, state.Parse(d.Text).With(q.Value))
 }
 
 // fill is a document in which {names} are replaced by values. In the pairs a name comes
@@ -197,10 +198,10 @@ func document(q *query) (string, error) {
 // smart answers the queries that the contract has documents for.
 func smart(q *query) (string, error) {
 	if !gjson.Valid(q.args["query_data"]) {
-		return "", state.Fail(codes.InvalidArgument, "invalid query data")
+		return "", status.Error(codes.InvalidArgument, "invalid query data")
 	}
 	if _, known := documents()[q.path]; !known {
-		return "", state.Fail(codes.Unknown, "codespace wasm code 9: query wasm contract failed: Error parsing into type hackatom::msg::QueryMsg: unknown variant")
+		return "", errors.New("codespace wasm code 9: query wasm contract failed: Error parsing into type hackatom::msg::QueryMsg: unknown variant")
 	}
 	return document(q)
 }

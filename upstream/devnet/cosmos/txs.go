@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
-
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
@@ -25,7 +25,7 @@ func (b *broadcast) sent() string {
 func txByHash(q *query) (string, error) {
 	raw, err := hex.DecodeString(q.args["hash"])
 	if err != nil {
-		return "", state.Fail(codes.Unknown, "%v", err)
+		return "", err
 	}
 	hash := hexText(raw)
 	found := documents()["tx/"+hash]
@@ -33,7 +33,7 @@ func txByHash(q *query) (string, error) {
 		found = b.sent()
 	}
 	if found == "" || q.now.Unindexed {
-		return "", state.Fail(codes.NotFound, "tx not found: %s", q.args["hash"])
+		return "", status.Errorf(codes.NotFound, "tx not found: %s", q.args["hash"])
 	}
 	return found, nil
 }

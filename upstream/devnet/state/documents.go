@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // A Message is JSON in which {names} stand for values.
@@ -59,7 +60,7 @@ func Lines[T any](lines []byte) (all []T) {
 func (m Message) Answer(q *Query) (string, error) {
 	text := m.With(q.Value)
 	if code := gjson.Get(text, "code").Uint(); code > 0 {
-		return "", Fail(codes.Code(code), "%s", gjson.Get(text, "message").String())
+		return "", status.Error(codes.Code(code), gjson.Get(text, "message").String())
 	}
 	return q.Paged(text)
 }

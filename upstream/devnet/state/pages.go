@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // A Page is the part of a list that a request asks for.
@@ -33,8 +34,8 @@ func ReadPage(value func(name string) string) Page {
 // defaultLimit is the page of a request that names none.
 const defaultLimit = 100
 
-// ErrBoth is how most modules refuse a key together with an offset.
-var ErrBoth = Fail(codes.Internal, "invalid request, either offset or key is expected, got both")
+// Both is how modules refuse a key together with an offset, most of them as an internal error.
+const Both = "invalid request, either offset or key is expected, got both"
 
 // List answers with the page that is asked for of a list in the order of its keys.
 func List[T any](q *Query, name string, all []T, key, item func(T) string) (string, error) {
@@ -57,7 +58,7 @@ func List[T any](q *Query, name string, all []T, key, item func(T) string) (stri
 // is "" behind the last page, the total 0 unless it is counted.
 func paginate[T any](p Page, all []T, key func(T) string) (items []T, next string, total uint64, err error) {
 	if p.Key != "" && p.Offset > 0 {
-		return nil, "", 0, ErrBoth
+		return nil, "", 0, status.Error(codes.Internal, Both)
 	}
 	if p.Limit == 0 {
 		p.Limit, p.CountTotal = defaultLimit, true

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/btcsuite/btcd/btcutil/bech32"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // A View is what the REST API of one node shows of that node and its clock.
@@ -161,7 +163,7 @@ func operator(k *Stake) string { return k.Validator.key() }
 // ValidatorsOf lists the validators in a state, out of some.
 func ValidatorsOf(q *Query, some []*Validator) (string, error) {
 	if q.Status != "" && !slices.Contains(bondStates[1:], q.Status) {
-		return "", Fail(codes.InvalidArgument, "invalid validator status %s", q.Status)
+		return "", status.Errorf(codes.InvalidArgument, "invalid validator status %s", q.Status)
 	}
 	some = slices.DeleteFunc(slices.Clone(some), func(v *Validator) bool { return q.Status != "" && v.Status != q.Status })
 	return List(q, "validators", some, (*Validator).key, q.validator)
@@ -172,7 +174,7 @@ func validators(q *Query) (string, error) { return ValidatorsOf(q, q.Validators)
 func validatorOf(q *Query) (string, error) {
 	v := q.operated[q.Operator]
 	if v == nil {
-		return "", Fail(codes.NotFound, "validator %s not found", Bech32(q.Prefixes[1], q.Operator))
+		return "", status.Errorf(codes.NotFound, "validator %s not found", Bech32(q.Prefixes[1], q.Operator))
 	}
 	return `{"validator":` + q.validator(v) + `}`, nil
 }
@@ -192,7 +194,7 @@ func delegations(q *Query) (string, error) {
 func delegationOf(q *Query) (string, error) {
 	k := q.stake()
 	if k == nil {
-		return "", Fail(codes.NotFound, "delegation with delegator %s not found for validator %s", Bech32(q.Prefixes[0], q.Delegator), Bech32(q.Prefixes[1], q.Operator))
+		return "", status.Errorf(codes.NotFound, "delegation with delegator %s not found for validator %s", Bech32(q.Prefixes[0], q.Delegator), Bech32(q.Prefixes[1], q.Operator))
 	}
 	return `{"delegation_response":` + q.about(q.Delegation)(k) + `}`, nil
 }
@@ -204,7 +206,7 @@ func delegatorValidators(q *Query) (string, error) {
 func delegatorValidator(q *Query) (string, error) {
 	k := q.stake()
 	if k == nil {
-		return "", Fail(codes.Internal, "no delegation for (address, validator) tuple")
+		return "", status.Error(codes.Internal, "no delegation for (address, validator) tuple")
 	}
 	return `{"validator":` + q.validator(k.Validator) + `}`, nil
 }
@@ -229,7 +231,7 @@ func rewards(q *Query) (string, error) {
 func rewardsAt(q *Query) (string, error) {
 	k := q.stake()
 	if k == nil {
-		return "", Fail(codes.Unknown, "codespace staking code 19: no delegation for (address, validator) tuple")
+		return "", errors.New("codespace staking code 19: no delegation for (address, validator) tuple")
 	}
 	return `{"rewards":` + q.reward(k) + "}", nil
 }

@@ -3,6 +3,7 @@ package story
 import (
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
@@ -19,11 +21,11 @@ func hexText(raw string) string { return "0x" + hex.EncodeToString([]byte(raw)) 
 // parseHex is the node's reading of an address in a path: any number of bytes, in any case.
 func parseHex(text string) (string, error) {
 	if !strings.HasPrefix(text, "0x") && !strings.HasPrefix(text, "0X") {
-		return "", state.Fail(codes.Unknown, "hex string without 0x prefix")
+		return "", errors.New("hex string without 0x prefix")
 	}
 	raw, err := hex.DecodeString(text[2:])
 	if err != nil {
-		return "", state.Fail(codes.Unknown, "invalid hex string")
+		return "", errors.New("invalid hex string")
 	}
 	return string(raw), nil
 }
@@ -88,13 +90,13 @@ func (c *Chain) Handler(n state.View, count func(uri string, height int64)) http
 	for pattern, serve := range all {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			body, err := c.answer(n, r, count, serve)
-			status, text := http.StatusOK, `{"code":200,"msg":`+body+`,"error":""}`
+			code, text := http.StatusOK, `{"code":200,"msg":`+body+`,"error":""}`
 			if err != nil {
-				said, _ := json.Marshal(worded(state.Failed(err))) // strings always encode
-				status, text = http.StatusInternalServerError, fmt.Sprintf(`{"code":500,"msg":null,"error":%s}`, said)
+				said, _ := json.Marshal(worded(status.Convert(err))) // strings always encode
+				code, text = http.StatusInternalServerError, fmt.Sprintf(`{"code":500,"msg":null,"error":%s}`, said)
 			}
 			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(status)
+			w.WriteHeader(code)
 			_, _ = io.WriteString(w, text+"\n") // the client may be gone
 		})
 	}
@@ -105,15 +107,15 @@ func (c *Chain) Handler(n state.View, count func(uri string, height int64)) http
 }
 
 // worded is what the node says of a failure.
-func worded(f *state.Failure) string {
-	_, text, module := strings.Cut(f.Text, ": ") // the SDK names the module
+func worded(f *status.Status) string {
+	_, text, module := strings.Cut(f.Message(), ": ") // the SDK names the module
 	switch {
-	case f.Code != codes.Unknown:
-		return f.RPC()
-	case module && strings.HasPrefix(f.Text, "codespace "):
+	case f.Code() != codes.Unknown:
+		return f.Err().Error()
+	case module && strings.HasPrefix(f.Message(), "codespace "):
 		return text
 	}
-	return f.Text
+	return f.Message()
 }
 
 // answer reads parameters, height and addresses, and then the state.
@@ -129,7 +131,7 @@ func (c *Chain) answer(n state.View, r *http.Request, count func(string, int64),
 		if code == 38 {
 			name = "invalid request"
 		}
-		return "", state.Fail(codes.Unknown, "failed to create query context: %s: %s", text, name)
+		return "", fmt.Errorf("failed to create query context: %s: %s", text, name)
 	}
 	count(r.RequestURI, height)
 	q.State = c.At(height, n)
