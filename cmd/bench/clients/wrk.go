@@ -73,14 +73,15 @@ func parseWrk(text string) (l Loaded, err error) {
 	if m == nil {
 		return l, fmt.Errorf("no figures in:\n%s", text)
 	}
-	var errs [4]error
-	var p50, p99 time.Duration
-	p50, errs[0] = time.ParseDuration(m[1])
-	p99, errs[1] = time.ParseDuration(m[2])
-	l.Requests, errs[2] = strconv.ParseFloat(m[3], 64)
-	l.PerSecond, errs[3] = strconv.ParseFloat(m[4], 64)
-	l.P50, l.P99 = figures.Milliseconds(p50), figures.Milliseconds(p99)
-	return l, errors.Join(errs[:]...)
+	p50, err := time.ParseDuration(m[1])
+	p99, wrong := time.ParseDuration(m[2])
+	return Loaded{number(m[3]), number(m[4]), figures.Milliseconds(p50), figures.Milliseconds(p99)}, errors.Join(err, wrong)
+}
+
+// number is one that an expression has found.
+func number(text string) float64 {
+	n, _ := strconv.ParseFloat(text, 64)
+	return n
 }
 
 // parseH2load reads what h2load prints, which has no quantiles.
@@ -89,9 +90,5 @@ func parseH2load(text string) (l Loaded, err error) {
 	if m == nil {
 		return l, fmt.Errorf("no figures, or errors, in:\n%s", text)
 	}
-	var errs [2]error
-	l.P50, l.P99 = math.NaN(), math.NaN()
-	l.PerSecond, errs[0] = strconv.ParseFloat(m[1], 64)
-	l.Requests, errs[1] = strconv.ParseFloat(m[2], 64)
-	return l, errors.Join(errs[:]...)
+	return Loaded{number(m[2]), number(m[1]), math.NaN(), math.NaN()}, nil
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/prometheus/procfs"
+
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // A Process is a program that was started, with its children.
@@ -125,14 +127,7 @@ func Eventually(ctx context.Context, try func(context.Context) error) error {
 }
 
 // Pause waits for a time. It reports false where ctx ends before.
-func Pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
-}
+func Pause(ctx context.Context, d time.Duration) bool { return upstream.Sleep(ctx, d) == nil }
 
 // Usage is what a process and its children have used and hold. Pages that
 // several of them share count for each.

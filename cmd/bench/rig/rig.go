@@ -119,7 +119,7 @@ func Try(do func()) (err error) {
 
 // Measure runs parts one after another, and ends all that each has started.
 func Measure(ctx context.Context, o Options, parts ...Part) error {
-	o.findTools()
+	findTools()
 	r, err := New(ctx, o)
 	if err != nil {
 		return err
