@@ -142,12 +142,18 @@ func (c *chain) forksBelow(h int64) (n int64) {
 
 func (c *chain) height() int64 { return c.committed.Load() }
 
+// pace is the time between blocks, also where they are made by hand.
+func (c *chain) pace() time.Duration { return max(c.interval, time.Second) }
+
 // blockTime is the time in the header of block h. As on a real chain it is
 // when the block before was agreed on: about one interval before the commit.
-func (c *chain) blockTime(h int64) time.Time {
+func (c *chain) blockTime(h int64) time.Time { return c.committedAt(h).Add(-c.pace()).UTC() }
+
+// committedAt is when block h was made, or would have been at the pace.
+func (c *chain) committedAt(h int64) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	from := c.height() - int64(len(c.times)) + 1 // the lowest height with a time
 	known := max(0, min(h-from, int64(len(c.times))-1))
-	return c.times[known].Add(time.Duration(h-from-known-1) * max(c.interval, time.Second)).UTC()
+	return c.times[known].Add(time.Duration(h-from-known) * c.pace())
 }

@@ -109,7 +109,7 @@ func (n *Node) status(cometParams) (json.RawMessage, *rpcError) {
 	c := n.chain
 	_, _, txIndex := c.application()
 	return c.render("status", max(1, c.proposed.Load()-n.lag.Load())+n.ahead(), map[string]string{
-		"tx_index": txIndex, "rpc": n.comet.url(), "catching_up": strconv.FormatBool(n.catchingUp.Load()),
+		"tx_index": txIndex, "rpc": n.comet.url(), "catching_up": strconv.FormatBool(n.lag.Load() > 0),
 		"first_hash": c.value("block_hash", 1), "first_time": c.value("time", 1),
 	}), nil
 }

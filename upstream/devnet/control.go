@@ -7,7 +7,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Stats are what the servers of a devnet were asked since the start or the last ResetStats.
+// Stats are what the servers of a devnet were asked since the start.
 type Stats struct {
 	Node     NodeStats `json:"node"`     // the main node; others have their own
 	Provider int64     `json:"provider"` // requests at the metadata provider
@@ -17,13 +17,6 @@ type Stats struct {
 // Stats say what was asked so far.
 func (d *Devnet) Stats() Stats {
 	return Stats{Node: d.nodes[0].Stats(), Provider: d.metadata.requests.Load(), EVM: d.evm.target.requests.Load()}
-}
-
-// ResetStats begins to count anew.
-func (d *Devnet) ResetStats() {
-	d.nodes[0].ResetStats()
-	d.metadata.requests.Store(0)
-	d.evm.target.requests.Store(0)
 }
 
 // controlHandler serves the requests that control a devnet:

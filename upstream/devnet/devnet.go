@@ -31,9 +31,8 @@ type Options struct {
 	KeepRecent  int64         // heights that stay readable: default 72,000
 	Collections int           // collections that exist: default 500
 
-	StartTime  time.Time // of the execution block at the start: default in March 2026; later ones follow at the interval
-	EVMChainID uint64    // default DefaultEVMChainID
-	EVMRange   int64     // most blocks in one eth_getLogs: default 10,000
+	StartTime time.Time // of the execution block at the start: default in March 2026; later ones follow at the interval
+	EVMRange  int64     // most blocks in one eth_getLogs: default 10,000
 
 	NodeAddr     string // where to listen, default a free loopback port; also for the next five
 	CometAddr    string
@@ -56,7 +55,6 @@ func (o Options) withDefaults() Options {
 	o.StatusLead = cmp.Or(o.StatusLead, 36*time.Millisecond)
 	o.KeepRecent = cmp.Or(o.KeepRecent, 72_000)
 	o.Collections = max(0, cmp.Or(o.Collections, 500))
-	o.EVMChainID = cmp.Or(o.EVMChainID, DefaultEVMChainID)
 	o.EVMRange = cmp.Or(o.EVMRange, 10_000)
 	if o.StartTime.IsZero() {
 		o.StartTime = firstCollection.Add(historyBeforeStart)
@@ -126,7 +124,7 @@ func (d *Devnet) Close() error {
 }
 
 // AddNode starts another node of the same chain on free ports. It lives until Close of
-// the node or of the devnet, which must have been started.
+// the devnet, which must have been started.
 func (d *Devnet) AddNode() (*Node, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -160,6 +158,10 @@ func (d *Devnet) ChainID() string { return d.options.ChainID }
 
 // Height is the newest block of the chain that can be read.
 func (d *Devnet) Height() int64 { return d.chain.height() }
+
+// CommittedAt is when a block could be read first, of those since the start and of those
+// that will come at the interval.
+func (d *Devnet) CommittedAt(height int64) time.Time { return d.chain.committedAt(height) }
 
 // Advance makes n blocks at once, whether or not the chain is halted.
 func (d *Devnet) Advance(n int64) {

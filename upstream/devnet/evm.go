@@ -12,9 +12,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// DefaultEVMChainID is the identifier of the execution chain unless Options say
-// otherwise: that of Story's test network.
-const DefaultEVMChainID = 1315
+// evmChainID is the identifier of the execution chain: that of Story's test network.
+const evmChainID = 1315
 
 // The contracts whose events count, at the addresses they have on Story's
 // networks. Groups are tokens of GroupNFT, which makes it a collection.
@@ -28,15 +27,14 @@ const (
 // An EVM is the JSON-RPC endpoint of the chain's execution client, with the methods that an
 // indexer needs. A range past its head has no logs, which is no error.
 type EVM struct {
-	chain   *chain
-	ledger  ledger
-	target  *target
-	chainID uint64
-	most    atomic.Int64 // blocks in one eth_getLogs
+	chain  *chain
+	ledger ledger
+	target *target
+	most   atomic.Int64 // blocks in one eth_getLogs
 }
 
 func newEVM(c *chain, o Options) *EVM {
-	evm := &EVM{chain: c, ledger: newLedger(o), chainID: o.EVMChainID}
+	evm := &EVM{chain: c, ledger: newLedger(o)}
 	evm.target = newTarget(o.EVMAddr, idleTimeout, rpcHandler(evm.call))
 	evm.SetRange(o.EVMRange)
 	return evm
@@ -69,7 +67,7 @@ func (e *EVM) call(r rpcRequest) (json.RawMessage, *rpcError) {
 	first, second := gjson.GetBytes(r.Params, "0"), gjson.GetBytes(r.Params, "1")
 	switch r.Method {
 	case "eth_chainId":
-		return fmt.Appendf(nil, `"0x%x"`, e.chainID), nil
+		return fmt.Appendf(nil, `"0x%x"`, evmChainID), nil
 	case "eth_blockNumber":
 		return fmt.Appendf(nil, `"0x%x"`, e.Height()), nil
 	case "eth_getBlockByNumber":
@@ -153,7 +151,7 @@ func (e *EVM) contractCall(to, input string, block int64) (json.RawMessage, *rpc
 	case !e.exists(to, block):
 		return encode("0x"), nil
 	case isAccount && input == selectToken:
-		return encode("0x" + numberWord(e.ledger.chainOf(a.collection)) + addressWord(collectionAddress(e.ledger.seed, a.collection)) + a.token()), nil
+		return encode("0x" + numberWord(chainOf(a.collection)) + addressWord(collectionAddress(e.ledger.seed, a.collection)) + a.token()), nil
 	case strings.EqualFold(to, DisputeModule) && isDispute:
 		subject := numberWord(0) // of a dispute that there is not
 		if h, ok := e.ledger.disputeAbout(numberOf(id), block); ok && id == numberWord(uint64(h.dispute)) {

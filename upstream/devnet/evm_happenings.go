@@ -113,11 +113,11 @@ func collectionAddress(seed uint64, i int) string {
 }
 
 // chainOf is the chain that the tokens of the i-th collection are on.
-func (l ledger) chainOf(i int) uint64 {
+func chainOf(i int) uint64 {
 	if i%32 == foreignTurn {
 		return foreignChain
 	}
-	return l.home
+	return evmChainID
 }
 
 // The number of an asset or a block can be read from the last 8 bytes of its account or hash.

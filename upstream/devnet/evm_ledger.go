@@ -28,13 +28,12 @@ const (
 type ledger struct {
 	seed     uint64
 	count    int // of collections
-	home     uint64
 	started  time.Time
 	interval time.Duration
 }
 
 func newLedger(o Options) ledger {
-	l := ledger{seed: o.Seed, count: o.Collections, home: o.EVMChainID, started: o.StartTime.UTC().Truncate(time.Second), interval: o.Interval}
+	l := ledger{seed: o.Seed, count: o.Collections, started: o.StartTime.UTC().Truncate(time.Second), interval: o.Interval}
 	if l.interval < 0 { // blocks come by hand
 		l.interval = 2 * time.Second
 	}

@@ -77,7 +77,7 @@ func (s logShape) log(block, transaction, index int64, word func(name string) st
 func (l ledger) word(h happening, name string) string {
 	switch name {
 	case "chain":
-		return numberWord(l.chainOf(h.collection))
+		return numberWord(chainOf(h.collection))
 	case "contract":
 		return addressWord(collectionAddress(l.seed, h.collection))
 	case "token":

@@ -15,7 +15,6 @@ import (
 type Node struct {
 	chain      *chain
 	keepRecent int64
-	catchingUp atomic.Bool
 	lag        atomic.Int64
 	asked      tally
 	rest       *target
@@ -43,12 +42,6 @@ func newNode(c *chain, o Options) *Node {
 	return node
 }
 
-// Close stops the node and waits for its goroutines.
-func (n *Node) Close() error {
-	closeAll(n.targets...)
-	return nil
-}
-
 // GRPCAddr is the address of the gRPC server, "" for none, as in the dialect of Story.
 func (n *Node) GRPCAddr() string {
 	if n.grpc == nil {
@@ -70,14 +63,12 @@ func (n *Node) Height() int64 { return max(1, n.chain.height()-n.lag.Load()) }
 // high.
 func (n *Node) ahead() int64 { return n.comet.fault.Load().Ahead }
 
-// SetLag changes how many blocks the node is behind the chain.
+// SetLag changes how many blocks the node is behind the chain. It catches up then, as /status
+// says.
 func (n *Node) SetLag(blocks int64) {
 	n.lag.Store(blocks)
 	n.chain.signal() // watchers look again, although there is no new block
 }
-
-// SetCatchingUp changes what /status says about it.
-func (n *Node) SetCatchingUp(yes bool) { n.catchingUp.Store(yes) }
 
 // SetFaults puts faults in force on the two servers of the node.
 func (n *Node) SetFaults(rest, comet Fault) error {

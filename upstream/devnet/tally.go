@@ -3,13 +3,14 @@ package devnet
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"sync"
 )
 
 // maxAsked bounds how many different things a tally tells apart.
 const maxAsked = 50_000
 
-// NodeStats say what a node was asked since the start or the last reset.
+// NodeStats say what a node was asked since the start.
 type NodeStats struct {
 	Requests int64   `json:"requests"` // at the REST server, failed ones included
 	Reads    int64   `json:"reads"`    // that reached a state
@@ -21,6 +22,16 @@ type Asked struct {
 	URI    string `json:"uri"` // path and query as they came
 	Height int64  `json:"height"`
 	Count  int64  `json:"count"`
+}
+
+// Of is how often a URI was asked about that begins so.
+func (s NodeStats) Of(prefix string) (n int64) {
+	for _, a := range s.Asked {
+		if strings.HasPrefix(a.URI, prefix) {
+			n += a.Count
+		}
+	}
+	return n
 }
 
 // A tally counts what a node is asked. The zero value is ready.
@@ -56,14 +67,6 @@ func (n *Node) Stats() NodeStats {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(b.Height, a.Height), cmp.Compare(a.URI, b.URI))
 	})
 	return s
-}
-
-// ResetStats forgets what the node was asked.
-func (n *Node) ResetStats() {
-	n.asked.mu.Lock()
-	defer n.asked.mu.Unlock()
-	n.asked.counts, n.asked.reads = nil, 0
-	n.rest.requests.Store(0)
 }
 
 // A notice tells its watchers that something has changed. The zero value is ready.

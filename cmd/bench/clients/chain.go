@@ -5,57 +5,21 @@ import (
 	"fmt"
 	"hash/maphash"
 	"strconv"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tipcache/tipcache/cmd/bench/rig"
+	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// A Clock knows when each block came.
-type Clock struct {
-	mu   sync.Mutex
-	tip  int64
-	came map[int64]time.Time
-}
-
-// NewClock makes the clock of a chain, whose newest block height returns. It runs until ctx
-// ends.
-func NewClock(ctx context.Context, height func() int64) *Clock {
-	c := &Clock{tip: height(), came: map[int64]time.Time{}}
-	go func() {
-		for ; ctx.Err() == nil; time.Sleep(time.Millisecond) {
-			if h := height(); h != c.Tip() {
-				c.mu.Lock()
-				c.tip, c.came[h] = h, time.Now()
-				c.mu.Unlock()
-			}
-		}
-	}()
-	return c
-}
-
-// Tip is the newest block.
-func (c *Clock) Tip() int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.tip
-}
-
-// At is when a block came.
-func (c *Clock) At(height int64) time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.came[height]
-}
-
-// Wait returns when a block has come, with its height or a later one's, or ctx ends.
-func (c *Clock) Wait(ctx context.Context, height int64) int64 {
-	for ctx.Err() == nil && c.Tip() < height {
+// AwaitBlock returns when a block of a chain has come, with its height or a later one's, or
+// ctx ends.
+func AwaitBlock(ctx context.Context, chain *devnet.Devnet, height int64) int64 {
+	for ctx.Err() == nil && chain.Height() < height {
 		time.Sleep(time.Millisecond)
 	}
-	return c.Tip()
+	return chain.Height()
 }
 
 // A Truth is what the node itself answers some keys with, at each height.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cmd/bench/rig"
+	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
 // An Answer is what a client got, or that it got none.
@@ -82,7 +83,7 @@ type Polling struct {
 	Alone   bool          // each client asks for one key all the time
 	Session bool          // each client sends back its newest session, and closes its connection now and then
 	Pause   time.Duration // on average, between two requests of a client
-	Clock   *Clock
+	Chain   *devnet.Devnet
 	Server  func(client int) string // the address for a client's next request
 	History *History
 }
@@ -116,13 +117,13 @@ func (p *Polling) client(ctx context.Context, i int) {
 var bodySeed = maphash.MakeSeed()
 
 func (p *Polling) ask(ctx context.Context, c *Conn, s *session, client int, key string) {
-	a := Answer{Server: c.Addr, Client: client, Key: key, Sent: time.Now(), Tip: p.Clock.Tip()}
+	a := Answer{Server: c.Addr, Client: client, Key: key, Sent: time.Now(), Tip: p.Chain.Height()}
 	var headers []string
 	if p.Session {
 		headers, a.Least = s.headers(a.Tip)
 	}
 	r, err := c.Do(ctx, requestOf(key, headers...))
-	a.Took, a.After, a.Opened = time.Since(a.Sent), p.Clock.Tip(), c.Opened
+	a.Took, a.After, a.Opened = time.Since(a.Sent), p.Chain.Height(), c.Opened
 	if err != nil {
 		a.Err = err.Error()
 	} else {

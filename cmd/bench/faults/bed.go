@@ -34,8 +34,7 @@ type bed struct {
 	setup    setup
 	chain    *devnet.Devnet
 	nodes    []*devnet.Node
-	judge    *devnet.Node // the same chain, asked by this program alone
-	clock    *clients.Clock
+	judge    *devnet.Node  // the same chain, asked by this program alone
 	redis    *rig.Redis    // the only one, if there is one
 	failover *rig.Failover // else
 	links    map[string]link
@@ -62,7 +61,7 @@ func newBed(ctx context.Context, r *rig.Rig, p plan, s setup) *bed {
 	b.began = time.Now()
 	fault := devnet.Fault{Latency: b.plan.nodeLatency}
 	b.chain = b.Chain(devnet.Options{Seed: 1, Interval: blockTime, Faults: devnet.Faults{Node: fault}})
-	b.clock, b.lowest = clients.NewClock(ctx, b.chain.Height), b.chain.Height()
+	b.lowest = b.chain.Height()
 	b.forks = []clients.Fork{{Began: b.began, From: b.lowest}}
 	b.nodes, b.judge = []*devnet.Node{b.chain.Node()}, rig.Must(b.chain.AddNode())
 	for len(b.nodes) < s.nodes {
@@ -166,7 +165,7 @@ func (b *bed) drive(ctx context.Context, pause time.Duration, do func(context.Co
 		all.Go(func() { r.watch(asking) })
 	}
 	polling := clients.Polling{
-		Clients: b.plan.clients, Keys: slices.Concat(b.keys[:b.plan.keys], b.pages, b.unpinned), Pause: b.plan.poll, Clock: b.clock, Server: b.balance, History: &b.history, Session: b.setup.pools,
+		Clients: b.plan.clients, Keys: slices.Concat(b.keys[:b.plan.keys], b.pages, b.unpinned), Pause: b.plan.poll, Chain: b.chain, Server: b.balance, History: &b.history, Session: b.setup.pools,
 	}
 	all.Go(func() { polling.Run(asking) })
 	if control := polling; b.ingress != "" {

@@ -71,13 +71,7 @@ func nodeFault(name string, f devnet.Fault, hold time.Duration) fault {
 
 // lagging has a node catch up: it is some blocks behind and says so.
 func lagging(node int, hold time.Duration) fault {
-	lag := func(blocks int64) func(*bed) {
-		return func(b *bed) {
-			b.nodes[node].SetLag(blocks)
-			b.nodes[node].SetCatchingUp(blocks > 0)
-		}
-	}
-	return between("a node is 20 blocks behind", hold, lag(lagBy), lag(0))
+	return between("a node is 20 blocks behind", hold, func(b *bed) { b.nodes[node].SetLag(lagBy) }, func(b *bed) { b.nodes[node].SetLag(0) })
 }
 
 // backBy takes the newest blocks of the chain away, once it is known what the node

@@ -111,7 +111,7 @@ func (b *bed) answers() (rows [][]string) {
 		is   func(*clients.Answer) bool
 	}{
 		{"all", func(*clients.Answer) bool { return true }},
-		{fmt.Sprintf("within %v after a block", atBlockWindow), func(a *clients.Answer) bool { return a.Sent.Sub(b.clock.At(a.Tip)) < atBlockWindow }},
+		{fmt.Sprintf("within %v after a block", atBlockWindow), func(a *clients.Answer) bool { return a.Sent.Sub(b.chain.CommittedAt(a.Tip)) < atBlockWindow }},
 		{"keys of many clients", func(a *clients.Answer) bool { return !lone(a) }},
 		{"keys of one client", lone},
 	} {

@@ -36,7 +36,7 @@ func Collections(ctx context.Context, r *rig.Rig) {
 	if r.Short {
 		imported, history, asks = 50_000, 1000, 20
 	}
-	d := r.Chain(devnet.Options{Seed: 1, Interval: -1, Collections: history, EVMChainID: 1514, Faults: devnet.Faults{EVM: devnet.Fault{Latency: indexLatency}}})
+	d := r.Chain(devnet.Options{Seed: 1, Interval: -1, Collections: history, Faults: devnet.Faults{EVM: devnet.Fault{Latency: indexLatency}}})
 	indexAll(ctx, r, d, newStores(ctx, r, "indexed.db"))
 	importAll(ctx, r, d, newStores(ctx, r, "imported.db"), imported, asks)
 }
@@ -184,7 +184,7 @@ var indexed = regexp.MustCompile(`(\d+) logs of this run`)
 // index runs until the store has the whole chain.
 func (s store) index(ctx context.Context, r *rig.Rig, d *devnet.Devnet) []string {
 	began := time.Now()
-	p := r.Start(ctx, "index-"+s.name, nil, r.Bin, "index", "--evm", d.EVMURL(), "--store", s.url, "--admin", rig.FreeAddr(), "--from", "1")
+	p := r.Start(ctx, "index-"+s.name, nil, r.Bin, "index", "--evm", d.EVMURL(), "--store", s.url, "--admin", rig.FreeAddr(), "--network", "aeneid", "--from", "1")
 	used := p.Wait()
 	took := time.Since(began).Seconds()
 	said := indexed.FindSubmatch(rig.Must(os.ReadFile(p.Log)))

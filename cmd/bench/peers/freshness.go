@@ -42,7 +42,7 @@ type freshServer struct {
 // as the others do, so that the answers of one more node are the truth for all.
 func Freshness(ctx context.Context, r *rig.Rig) {
 	chain := r.Chain(devnet.Options{Seed: 1, Interval: blockTime})
-	clock, judge := clients.NewClock(ctx, chain.Height), rig.Must(chain.AddNode())
+	judge := rig.Must(chain.AddNode())
 	var servers []*freshServer
 	for _, name := range serverNames {
 		node := rig.Must(chain.AddNode())
@@ -58,12 +58,12 @@ func Freshness(ctx context.Context, r *rig.Rig) {
 	for _, g := range groups {
 		keys = append(keys, g.keys...)
 	}
-	first, last := poll(ctx, clock, servers, keys, blocks)
+	first, last := poll(ctx, chain, servers, keys, blocks)
 	truth := rig.Must(clients.Learn(ctx, judge.RESTURL(), keys, first-20, chain.Height(), nil, 0))
 	var rows [][]string
 	for _, g := range groups {
 		for _, s := range servers {
-			rows = append(rows, s.row(g, truth, clock, first, last))
+			rows = append(rows, s.row(g, truth, chain, first, last))
 		}
 	}
 	r.Table(fmt.Sprintf("freshness: %d clients on %d keys for %d blocks of %v, node latency %v", freshClients, len(keys), last-first, blockTime, nodeTakes),
@@ -91,16 +91,15 @@ func keyGroups(r *rig.Rig, validators []string) []keyGroup {
 
 // poll lets clients ask all servers for so many blocks, from the beginning of one to the
 // beginning of another, and returns their heights.
-func poll(ctx context.Context, clock *clients.Clock, servers []*freshServer, keys []string, blocks int64) (first, last int64) {
+func poll(ctx context.Context, chain *devnet.Devnet, servers []*freshServer, keys []string, blocks int64) (first, last int64) {
 	polling, end := context.WithCancel(ctx)
 	var all sync.WaitGroup
-	first = clock.Wait(ctx, clock.Tip()+1)
+	first = clients.AwaitBlock(ctx, chain, chain.Height()+1)
 	for _, s := range servers {
-		s.node.ResetStats()
-		p := clients.Polling{Clients: freshClients, Keys: keys, Pause: freshPause, Clock: clock, Server: func(int) string { return s.addr }, History: &s.history}
+		p := clients.Polling{Clients: freshClients, Keys: keys, Pause: freshPause, Chain: chain, Server: func(int) string { return s.addr }, History: &s.history}
 		all.Go(func() { p.Run(polling) })
 	}
-	last = clock.Wait(ctx, first+blocks)
+	last = clients.AwaitBlock(ctx, chain, first+blocks)
 	end()
 	all.Wait()
 	rig.Check(ctx.Err())
@@ -108,11 +107,11 @@ func poll(ctx context.Context, clock *clients.Clock, servers []*freshServer, key
 }
 
 // row is what a server answered to a group of keys, and asked of its node.
-func (s *freshServer) row(g keyGroup, truth *clients.Truth, clock *clients.Clock, first, last int64) []string {
+func (s *freshServer) row(g keyGroup, truth *clients.Truth, chain *devnet.Devnet, first, last int64) []string {
 	l, asked, most := lateness{}, int64(0), int64(0)
 	for _, a := range s.history.Answers {
 		if slices.Contains(g.keys, a.Key) {
-			l.judge(a, truth, clock)
+			l.judge(a, truth, chain)
 		}
 	}
 	for _, a := range s.node.Stats().Asked {
@@ -132,7 +131,7 @@ type lateness struct {
 }
 
 // judge holds an answer against the truth.
-func (l *lateness) judge(a clients.Answer, truth *clients.Truth, clock *clients.Clock) {
+func (l *lateness) judge(a clients.Answer, truth *clients.Truth, chain *devnet.Devnet) {
 	if !a.OK() {
 		l.failed++
 		return
@@ -141,7 +140,7 @@ func (l *lateness) judge(a clients.Answer, truth *clients.Truth, clock *clients.
 	if !ok {
 		rig.Check(fmt.Errorf("%s: %s gave an answer that the node never gave", a.Key, a.Server))
 	}
-	l.add(height, a, clock.At(height+1))
+	l.add(height, a, chain.CommittedAt(height+1))
 }
 
 // add notes an answer that was the node's own until the block after height.

@@ -62,30 +62,38 @@ func (c keysCase) measure(ctx context.Context, r *rig.Rig, name string) []string
 	chain := r.Chain(devnet.Options{Seed: 1, Interval: keysBlock})
 	node := startBusyNode(ctx, r, chain, busyTakes)
 	p := before(ctx, r, name, origin{node: node.url, comet: chain.CometURL(), fresh: peersFresh}, "--shape", "node")
-	run := &keysRun{keysCase: c, clock: clients.NewClock(ctx, chain.Height), addr: rig.Host(p.urls[plain]), clients: keysClients, failed: map[string]int{}}
-	asking, end := context.WithCancel(ctx)
-	var all sync.WaitGroup
-	defer all.Wait()
-	defer end()
-	all.Go(func() { run.ask(asking) })
+	run := &keysRun{keysCase: c, chain: chain, addr: rig.Host(p.urls[plain]), clients: keysClients, failed: map[string]int{}}
 	warm, blocks := int64(keysWarm), int64(keysBlocks)
 	if r.Short {
 		warm, blocks = 2, 2
 	}
-	first := run.clock.Wait(ctx, chain.Height()+warm)
-	node.counted.Store(first)
-	run.since(time.Now())
-	spent := rig.Spent(func() { run.clock.Wait(ctx, first+blocks) }, p.Process)
-	end()
-	all.Wait()
-	rig.Check(ctx.Err())
+	var spent []time.Duration
+	sustain(ctx, node, warm, blocks, func(pass func()) {
+		run.since(time.Now())
+		spent = rig.Spent(pass, p.Process)
+	}, run)
 	return run.row(p, node, spent[0])
+}
+
+// sustain has clients ask for some blocks before those that count, and while count has these pass.
+func sustain(ctx context.Context, node *busyNode, warm, blocks int64, count func(pass func()), runs ...*keysRun) {
+	asking, end := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer end()
+	for _, run := range runs {
+		all.Go(func() { run.ask(asking) })
+	}
+	first := clients.AwaitBlock(ctx, node.chain, node.chain.Height()+warm)
+	node.counted.Store(first)
+	count(func() { clients.AwaitBlock(ctx, node.chain, first+blocks) })
+	rig.Check(ctx.Err())
 }
 
 // A keysRun is what clients were answered.
 type keysRun struct {
 	keysCase
-	clock   *clients.Clock
+	chain   *devnet.Devnet
 	addr    string
 	clients int
 
@@ -114,7 +122,7 @@ func (k *keysRun) ask(ctx context.Context) {
 		defer c.Close()
 		due := time.Now().Add(rand.N(every))
 		for rig.Pause(ctx, time.Until(due)) {
-			tip := k.clock.Tip()
+			tip := k.chain.Height()
 			r, err := c.Get(context.WithoutCancel(ctx), busyPath(small, int64(draw(k.keys))))
 			k.note(due, tip, r, err)
 			due = due.Add(every/2 + rand.N(every))

@@ -3,10 +3,8 @@ package peers
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
-	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -72,29 +70,23 @@ func (c renewalCase) measure(ctx context.Context, r *rig.Rig) []string {
 	node, redis := startBusyNode(ctx, r, chain, busyTakes), r.Redis(ctx)
 	node.still = c.still
 	defer redis.Stop()
-	clock := clients.NewClock(ctx, chain.Height)
-	asking, end := context.WithCancel(ctx)
-	var all sync.WaitGroup
-	defer all.Wait()
-	defer end()
 	keys := keysCase{keys: c.keys, rate: 2 * c.keys * int(time.Second) / int(keysBlock)}
-	started := make([]*rig.Replica, c.replicas)
+	started, runs := make([]*rig.Replica, c.replicas), make([]*keysRun, c.replicas)
 	for i := range started {
 		t := r.Replica(ctx, rig.Serving{Node: node.url, Comet: chain.CometURL(), Flags: []string{"--shape", "node", "--redis", redis.URL()}})
 		defer t.Stop()
-		run := &keysRun{keysCase: keys, clock: clock, addr: rig.Host(t.URL), clients: renewalsClients, failed: map[string]int{}}
-		all.Go(func() { run.ask(asking) })
-		started[i] = t
+		started[i], runs[i] = t, &keysRun{keysCase: keys, chain: chain, addr: rig.Host(t.URL), clients: renewalsClients, failed: map[string]int{}}
 	}
 	warm, blocks := int64(3), int64(10)
 	if r.Short {
 		warm, blocks = 1, 1
 	}
-	first := clock.Wait(ctx, clock.Tip()+warm)
-	before := redis.Info(ctx)
-	node.counted.Store(first)
-	clock.Wait(ctx, first+blocks)
-	after := redis.Info(ctx)
+	var before, after rig.Samples
+	sustain(ctx, node, warm, blocks, func(pass func()) {
+		before = redis.Info(ctx)
+		pass()
+		after = redis.Info(ctx)
+	}, runs...)
 	pairs, asks, _ := node.reads()
 	row := []any{c.bodies, c.replicas, c.keys}
 	for _, cost := range renewalCosts {

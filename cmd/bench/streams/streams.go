@@ -45,6 +45,10 @@ func (s server) each(n int) float64 {
 	return float64(rig.Must(s.Usage()).RSS-s.empty.RSS) / 1024 / float64(n)
 }
 
+// reads is how often the node was asked for what is streamed. It is asked for other things as
+// well: where a block is late, whether it has come.
+func (s server) reads() int64 { return s.chain.Stats().Node.Of(streamedPath) }
+
 // Streams measures the answers that come by themselves.
 func Streams(ctx context.Context, r *rig.Rig) {
 	counts := []int{2_000, 10_000}
@@ -106,7 +110,7 @@ func streamed(ctx context.Context, r *rig.Rig, n int) []string {
 		}
 	}
 	reach(time.Now())
-	each, asked := s.each(n), readsOf(s.chain, streamedPath)
+	each, asked := s.each(n), s.reads()
 	late = nil
 	spent := rig.Spent(func() {
 		for range streamedBlocks {
@@ -116,7 +120,7 @@ func streamed(ctx context.Context, r *rig.Rig, n int) []string {
 		}
 	}, s.Process)
 	return figures.Row(n, last.size, figures.Median(late), figures.Quantile(late, 0.99), figures.Quantile(late, 1),
-		float64(spent[0].Microseconds())/float64(streamedBlocks*n), each, float64(readsOf(s.chain, streamedPath)-asked)/streamedBlocks)
+		float64(spent[0].Microseconds())/float64(streamedBlocks*n), each, float64(s.reads()-asked)/streamedBlocks)
 }
 
 // follow opens a stream, which is read until ctx ends.
@@ -138,15 +142,4 @@ func follow(ctx context.Context, addr string, events chan<- event) {
 			events <- event{err: cmp.Or(lines.Err(), io.EOF)}
 		}
 	}()
-}
-
-// readsOf is how often a path was read of the node. It is asked for other things as well:
-// where a block is late, whether it has come.
-func readsOf(d *devnet.Devnet, path string) (reads int64) {
-	for _, a := range d.Node().Stats().Asked {
-		if a.URI == path {
-			reads += a.Count
-		}
-	}
-	return reads
 }
