@@ -32,10 +32,8 @@ type store struct{ name, url string }
 // Collections measures stores: a chain is indexed into each, a million collections are
 // imported into each, and pages of these are asked for.
 func Collections(ctx context.Context, r *rig.Rig) {
-	imported, history, asks := 1_000_000, 125_000, 200 // the history has 10 million logs
-	if r.Short {
-		imported, history, asks = 50_000, 1000, 20
-	}
+	imported, asks := rig.Sized(r, 1_000_000, 50_000), rig.Sized(r, 200, 20)
+	history := rig.Sized(r, 125_000, 1000) // of 10 million logs
 	d := r.Chain(devnet.Options{Seed: 1, Interval: -1, Collections: history, Faults: devnet.Faults{EVM: devnet.Fault{Latency: indexLatency}}})
 	indexAll(ctx, r, d, newStores(ctx, r, "indexed.db"))
 	importAll(ctx, r, d, newStores(ctx, r, "imported.db"), imported, asks)

@@ -36,12 +36,9 @@ log: {access: 0.01}
 // Start measures the beginning of a process, what it holds when it is full, and where
 // another one beside it finds its answers.
 func Start(ctx context.Context, r *rig.Rig) {
-	times, idle, keys := starts, idleFor, 1_000_000
-	if r.Short {
-		times, idle, keys = 2, time.Second, 1000
-	}
+	keys := rig.Sized(r, 1_000_000, 1000)
 	d := r.Chain(devnet.Options{Seed: 1, Interval: -1, Validators: validators, Delegators: 4})
-	empty(ctx, r, d, times, idle)
+	empty(ctx, r, d, rig.Sized(r, starts, 2), rig.Sized(r, idleFor, time.Second))
 	full(ctx, r, d, keys, 64)
 	warm(ctx, r, d, keys/10)
 }
@@ -85,12 +82,8 @@ func full(ctx context.Context, r *rig.Rig, d *devnet.Devnet, keys int, budget in
 // warm starts a replica beside another one that is full, with Redis between them, and tells
 // where its first answers come from.
 func warm(ctx context.Context, r *rig.Rig, d *devnet.Devnet, keys int) {
-	before, length := full(ctx, r, d, keys, 256, "--redis", r.Redis(ctx).URL()), warmTest
-	if r.Short {
-		length = time.Second
-	} else {
-		rig.Pause(ctx, noteTime)
-	}
+	before, length := full(ctx, r, d, keys, 256, "--redis", r.Redis(ctx).URL()), rig.Sized(r, warmTest, time.Second)
+	rig.Pause(ctx, rig.Sized(r, noteTime, 0))
 	began := time.Now()
 	t := r.Replica(ctx, before)
 	ready, taken := time.Since(began).Round(time.Millisecond), rig.Must(t.Metrics(ctx))["tipcache_cache_warmed_total"]

@@ -50,15 +50,12 @@ func Freshness(ctx context.Context, r *rig.Rig) {
 		p := before(ctx, r, name, origin{node: node.RESTURL(), comet: node.CometURL(), fresh: peersFresh}, "--shape", "node")
 		servers = append(servers, &freshServer{name: name, node: node, addr: rig.Host(p.urls[plain])})
 	}
-	groups, blocks := keyGroups(r, chain.Validators()), int64(freshBlocks)
-	if r.Short {
-		blocks = 3
-	}
+	groups := keyGroups(r, chain.Validators())
 	var keys []string
 	for _, g := range groups {
 		keys = append(keys, g.keys...)
 	}
-	first, last := poll(ctx, chain, servers, keys, blocks)
+	first, last := poll(ctx, chain, servers, keys, rig.Sized[int64](r, freshBlocks, 3))
 	truth := rig.Must(clients.Learn(ctx, judge.RESTURL(), keys, first-20, chain.Height(), nil, 0))
 	var rows [][]string
 	for _, g := range groups {

@@ -37,10 +37,7 @@ var herdKinds = []struct {
 
 // Herd measures many clients who ask for the same at once.
 func Herd(ctx context.Context, r *rig.Rig) {
-	servers, keys := herdServers(ctx, r), herdKeys
-	if r.Short {
-		keys = 2
-	}
+	servers, keys := herdServers(ctx, r), rig.Sized(r, herdKeys, 2)
 	var rows [][]string
 	for _, k := range herdKinds {
 		for i := range keys {

@@ -67,10 +67,7 @@ const hitShare = 0.999
 // measure runs a load once. tipcache has to answer nearly all from memory.
 func (c hitCase) measure(ctx context.Context, r *rig.Rig, s *peer, connections int) result {
 	time.Sleep(50 * time.Millisecond) // for a page that is read anew, since it is fresh for a few seconds only
-	l := clients.Load{URL: s.urls[c.offer] + c.path, Connections: connections, Length: 2 * time.Second, Headers: c.headers, Script: c.script(r.Dir, connections)}
-	if r.Short {
-		l.Length = time.Second
-	}
+	l := clients.Load{URL: s.urls[c.offer] + c.path, Connections: connections, Length: rig.Sized(r, 2*time.Second, time.Second), Headers: c.headers, Script: c.script(r.Dir, connections)}
 	load := clients.Wrk
 	if c.http2 {
 		load = clients.HTTP2

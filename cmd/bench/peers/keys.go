@@ -41,10 +41,7 @@ var keysCases = []keysCase{
 // Keys measures blocks for which more is wanted than a node answers at once. Requests
 // come at a rate, whatever became of those before.
 func Keys(ctx context.Context, r *rig.Rig) {
-	cases := choose(r, keysCases)
-	if r.Short {
-		cases = []keysCase{{"500 keys", 500, 200, false}}
-	}
+	cases := rig.Sized(r, choose(r, keysCases), []keysCase{{"500 keys", 500, 200, false}})
 	var rows [][]string
 	for _, c := range cases {
 		for _, name := range []string{tipcacheName, nginxName} {
@@ -63,12 +60,8 @@ func (c keysCase) measure(ctx context.Context, r *rig.Rig, name string) []string
 	node := startBusyNode(ctx, r, chain, busyTakes)
 	p := before(ctx, r, name, origin{node: node.url, comet: chain.CometURL(), fresh: peersFresh}, "--shape", "node")
 	run := &keysRun{keysCase: c, chain: chain, addr: rig.Host(p.urls[plain]), clients: keysClients, failed: map[string]int{}}
-	warm, blocks := int64(keysWarm), int64(keysBlocks)
-	if r.Short {
-		warm, blocks = 2, 2
-	}
 	var spent []time.Duration
-	sustain(ctx, node, warm, blocks, func(pass func()) {
+	sustain(ctx, r, node, keysWarm, keysBlocks, func(pass func()) {
 		run.since(time.Now())
 		spent = rig.Spent(pass, p.Process)
 	}, run)
@@ -76,7 +69,7 @@ func (c keysCase) measure(ctx context.Context, r *rig.Rig, name string) []string
 }
 
 // sustain has clients ask for some blocks before those that count, and while count has these pass.
-func sustain(ctx context.Context, node *busyNode, warm, blocks int64, count func(pass func()), runs ...*keysRun) {
+func sustain(ctx context.Context, r *rig.Rig, node *busyNode, warm, blocks int64, count func(pass func()), runs ...*keysRun) {
 	asking, end := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -84,9 +77,9 @@ func sustain(ctx context.Context, node *busyNode, warm, blocks int64, count func
 	for _, run := range runs {
 		all.Go(func() { run.ask(asking) })
 	}
-	first := clients.AwaitBlock(ctx, node.chain, node.chain.Height()+warm)
+	first := clients.AwaitBlock(ctx, node.chain, node.chain.Height()+rig.Sized(r, warm, 2))
 	node.counted.Store(first)
-	count(func() { clients.AwaitBlock(ctx, node.chain, first+blocks) })
+	count(func() { clients.AwaitBlock(ctx, node.chain, first+rig.Sized(r, blocks, 2)) })
 	rig.Check(ctx.Err())
 }
 

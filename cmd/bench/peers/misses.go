@@ -69,7 +69,7 @@ func (c missCase) run(ctx context.Context, r *rig.Rig) [][]string {
 		crowd := clients.NewCrowd(rig.Host(s.urls[plain]), connections)
 		defer crowd.Close()
 		rig.Check(crowd.Gather(ctx, c.path()))
-		requests := c.requests(r.Short)
+		requests := c.requests(r)
 		return spend(func() clients.Loaded { return rig.Must(crowd.Once(ctx, requests)) }, s.Process)
 	}}})
 }
@@ -84,13 +84,10 @@ func (c missCase) path() string {
 	return busyPath(c.kind, asked.Add(1))
 }
 
-func (c missCase) requests(short bool) [][]byte {
-	n := mostMisses
-	if size := sizes[c.kind]; c.dialect == "" && size > 0 {
+func (c missCase) requests(r *rig.Rig) [][]byte {
+	n := rig.Sized(r, mostMisses, 100)
+	if size := sizes[c.kind]; c.dialect == "" {
 		n = min(missBytes/size, n)
-	}
-	if short {
-		n = 100
 	}
 	all := make([][]byte, n)
 	for i := range all {

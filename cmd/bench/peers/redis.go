@@ -30,11 +30,7 @@ type redisRun struct {
 // Redis measures hits in the shared store.
 func Redis(ctx context.Context, b *rig.Rig) {
 	r := &redisRun{Rig: b, redis: b.Redis(ctx), chain: b.Chain(rig.Still)}
-	keys := redisKeys
-	if r.Short {
-		keys = 2000
-	}
-	for i := range keys { // limits beyond what the list has
+	for i := range rig.Sized(b, redisKeys, 2000) { // limits beyond what the list has
 		r.paths = append(r.paths, fmt.Sprintf("/staking/validators/%s/delegations?pagination.limit=%d", r.chain.Validators()[1], 10_000+i))
 	}
 	first := r.replica(ctx)
@@ -48,7 +44,7 @@ func Redis(ctx context.Context, b *rig.Rig) {
 		}
 		return r.load(ctx, s.Process, s.urls[plain], connections, r.names)
 	}}})
-	report(b, fmt.Sprintf("redis: memory cold, %d keys of %d bytes asked once each", keys, size), rows)
+	report(b, fmt.Sprintf("redis: memory cold, %d keys of %d bytes asked once each", len(r.paths), size), rows)
 }
 
 func (r *redisRun) replica(ctx context.Context) *rig.Replica {

@@ -47,10 +47,7 @@ var renewalCosts = []struct {
 // Renewals measures what replicas cost the Redis that they share, while each of them is
 // asked for all keys at each block.
 func Renewals(ctx context.Context, r *rig.Rig) {
-	cases := choose(r, renewalCases)
-	if r.Short {
-		cases = []renewalCase{{"changed, 1 KB", false, 2, 500}}
-	}
+	cases := rig.Sized(r, choose(r, renewalCases), []renewalCase{{"changed, 1 KB", false, 2, 500}})
 	head := []string{"bodies", "replicas", "keys"}
 	for _, cost := range renewalCosts {
 		head = append(head, cost.name)
@@ -77,12 +74,8 @@ func (c renewalCase) measure(ctx context.Context, r *rig.Rig) []string {
 		defer t.Stop()
 		started[i], runs[i] = t, &keysRun{keysCase: keys, chain: chain, addr: rig.Host(t.URL), clients: renewalsClients, failed: map[string]int{}}
 	}
-	warm, blocks := int64(3), int64(10)
-	if r.Short {
-		warm, blocks = 1, 1
-	}
 	var before, after rig.Samples
-	sustain(ctx, node, warm, blocks, func(pass func()) {
+	sustain(ctx, r, node, 3, 10, func(pass func()) {
 		before = redis.Info(ctx)
 		pass()
 		after = redis.Info(ctx)

@@ -137,6 +137,14 @@ func Measure(ctx context.Context, o Options, parts ...Part) error {
 	return nil
 }
 
+// Sized is how much there is of something in a run, which may be a short one.
+func Sized[A any](r *Rig, usual, short A) A {
+	if r.Short {
+		return short
+	}
+	return usual
+}
+
 // Progress says on standard error what of a part is done.
 func (r *Rig) Progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+" done\n", args...)

@@ -51,10 +51,7 @@ func (s server) reads() int64 { return s.chain.Stats().Node.Of(streamedPath) }
 
 // Streams measures the answers that come by themselves.
 func Streams(ctx context.Context, r *rig.Rig) {
-	counts := []int{2_000, 10_000}
-	if r.Short {
-		counts = []int{50}
-	}
+	counts := rig.Sized(r, []int{2_000, 10_000}, []int{50})
 	var rows [][]string
 	for _, n := range counts {
 		rows = append(rows, streamed(ctx, r, n))
