@@ -172,7 +172,7 @@ func indexAll(ctx context.Context, r *rig.Rig, d *devnet.Devnet, stores []store)
 		r.Progress("index: %s", s.name)
 	}
 	r.Table(fmt.Sprintf("Indexing %d blocks, %v a request", d.EVM().Height(), indexLatency),
-		[]string{"store", "seconds", "logs", "logs/s", "CPU s per million logs", "RSS MiB at most", "store MiB per million logs"}, rows)
+		[]string{"store", "seconds", "logs", "logs/s", "CPU s per million logs", "RSS MiB at most"}, rows)
 	rig.Check(d.EVM().SetFault(devnet.Fault{}))
 }
 
@@ -191,17 +191,7 @@ func (s store) index(ctx context.Context, r *rig.Rig, d *devnet.Devnet) []string
 	}
 	logs := rig.Must(strconv.ParseFloat(string(said[1]), 64))
 	s.complete(ctx, d)
-	return figures.Row(s.name, took, fmt.Sprintf("%.0f", logs), fmt.Sprintf("%.0f", logs/took), used.CPU.Seconds()/logs*1e6, figures.Mebibytes(float64(used.RSS)), figures.Mebibytes(s.size()/logs*1e6))
-}
-
-// size is of the store's files, none where it is a server.
-func (s store) size() (bytes float64) {
-	for _, part := range []string{"", "-wal"} {
-		if file, err := os.Stat(strings.TrimPrefix(s.url, "sqlite:") + part); err == nil {
-			bytes += float64(file.Size())
-		}
-	}
-	return bytes
+	return figures.Row(s.name, took, fmt.Sprintf("%.0f", logs), fmt.Sprintf("%.0f", logs/took), used.CPU.Seconds()/logs*1e6, figures.Mebibytes(float64(used.RSS)))
 }
 
 // complete fails unless the store holds all collections of the chain.
