@@ -122,7 +122,7 @@ func (r *running) look(w io.Writer) {
 func filled(t *testing.T, d *devnet.Devnet) string {
 	t.Helper()
 	lines, store := filepath.Join(t.TempDir(), "collections.jsonl"), "sqlite:"+filepath.Join(t.TempDir(), "tipcache.db")
-	if err := demo.WriteCollections(d, lines); err != nil {
+	if err := demo.WriteCollections(d.Collections(), lines); err != nil {
 		t.Fatal(err)
 	}
 	if err := run(t.Context(), []string{"import", "--store", store, lines}, streams{io.Discard, io.Discard}); err != nil {

@@ -256,7 +256,7 @@ func cluster(ctx context.Context, b *bed) (url string) {
 // startStore fills a PostgreSQL with collections, of which pages are asked for.
 func (b *bed) startStore(ctx context.Context) (url string) {
 	server := b.Postgres(ctx)
-	b.Import(ctx, b.chain, server)
+	b.Import(ctx, b.Collections(b.chain.Collections()), server)
 	b.pages = []string{`POST /api/v4/collections {"pagination":{"limit":5}}`, `POST /api/v4/collections {"orderBy":"assetCount","pagination":{"limit":10}}`}
 	return b.reach(postgresLink, server)
 }

@@ -1,11 +1,10 @@
 package load
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"iter"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -48,11 +47,10 @@ func newStores(ctx context.Context, r *rig.Rig, file string) []store {
 func importAll(ctx context.Context, r *rig.Rig, d *devnet.Devnet, stores []store, n, asks int) {
 	var imports, rows [][]string
 	head := []string{"pages of 20, read from the store", "of"}
-	file := filepath.Join(r.Dir, "collections.jsonl")
-	rig.Check(writeCollections(file, n))
+	file := r.Collections(generated(n))
 	for _, s := range stores {
 		began := time.Now()
-		_ = rig.Must(rig.Output(ctx, "", r.Bin, "import", "--store", s.url, file))
+		r.Import(ctx, file, s.url)
 		took := time.Since(began).Seconds()
 		imports = append(imports, []string{s.name, fmt.Sprintf("%.1f", took), fmt.Sprintf("%.0f", float64(n)/took)})
 		head = append(head, s.name+" p50 ms", "p99 ms")
@@ -78,33 +76,27 @@ func (s store) list(ctx context.Context, r *rig.Rig, d *devnet.Devnet, n, asks i
 	return series
 }
 
-// writeCollections writes a file for `tipcache import`: n collections with few
-// assets mostly and a great many seldom, updated at seconds spread over two
-// years, as blocks are: many share one.
-func writeCollections(path string, n int) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	w := bufio.NewWriterSize(f, 1<<20)
-	random := rand.New(rand.NewPCG(1, uint64(n)))
-	for range n {
-		writeCollection(w, random)
-	}
-	return errors.Join(w.Flush(), f.Close())
-}
-
-func writeCollection(w io.Writer, r *rand.Rand) {
+// generated are n collections with few assets mostly and a great many seldom, updated at
+// seconds spread over two years, as blocks are: many share one.
+func generated(n int) iter.Seq[collections.Collection] {
 	const years = 2 * 365 * 24 * time.Hour
 	start := time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
-	updated := time.Duration(r.Int64N(int64(years))).Truncate(time.Second)
-	created := time.Duration(r.Int64N(int64(updated) + 1)).Truncate(time.Second)
-	assets := int(math.Min(math.Pow(1-r.Float64(), -1/1.1), 1e6)) // Pareto's law: half have one, a hundredth 66 and more
-	licenses, disputes := int(r.ExpFloat64()*float64(assets)), assets/100
-	fmt.Fprintf(w, `{"collectionAddress":"0x%016x%016x%08x","assetCount":%d,"licensesCount":%d,`+
-		`"raisedDisputeCount":%d,"cancelledDisputeCount":%d,"judgedDisputeCount":%d,"resolvedDisputeCount":%d,"createdAt":%q,"updatedAt":%q}`+"\n",
-		r.Uint64(), r.Uint64(), r.Uint32(), assets, licenses, disputes, disputes/4, disputes/2, disputes/3,
-		start.Add(created).Format(time.RFC3339), start.Add(updated).Format(time.RFC3339)) // errors are the writer's, told by Flush
+	return func(yield func(collections.Collection) bool) {
+		r := rand.New(rand.NewPCG(1, uint64(n)))
+		for range n {
+			updated := time.Duration(r.Int64N(int64(years))).Truncate(time.Second)
+			created := time.Duration(r.Int64N(int64(updated) + 1)).Truncate(time.Second)
+			assets := int64(math.Min(math.Pow(1-r.Float64(), -1/1.1), 1e6)) // Pareto's law: half have one, a hundredth 66 and more
+			licenses, disputes := int64(r.ExpFloat64()*float64(assets)), assets/100
+			if !yield(collections.Collection{
+				Address: fmt.Sprintf("0x%016x%016x%08x", r.Uint64(), r.Uint64(), r.Uint32()), AssetCount: assets, LicensesCount: licenses,
+				RaisedDisputeCount: disputes, CancelledDisputeCount: disputes / 4, JudgedDisputeCount: disputes / 2, ResolvedDisputeCount: disputes / 3,
+				CreatedAt: start.Add(created), UpdatedAt: start.Add(updated),
+			}) {
+				return
+			}
+		}
+	}
 }
 
 // pages is a row of requests of one kind, no two of them alike, so that each is

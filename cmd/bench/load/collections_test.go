@@ -5,12 +5,13 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/tipcache/tipcache/cmd/tipcache/demo"
 	"github.com/tipcache/tipcache/upstream/collections"
 )
 
 func TestWrittenCollectionsCanBeImported(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.jsonl")
-	if err := writeCollections(path, 5000); err != nil {
+	if err := demo.WriteCollections(generated(5000), path); err != nil {
 		t.Fatal(err)
 	}
 	f, err := os.Open(path)

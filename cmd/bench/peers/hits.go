@@ -97,7 +97,7 @@ func certificate(ctx context.Context, r *rig.Rig) (file string) {
 // let it in.
 func collections(ctx context.Context, r *rig.Rig, d *devnet.Devnet) (key string, flags []string) {
 	store := "sqlite:" + filepath.Join(r.Dir, "collections.db")
-	r.Import(ctx, d, store)
+	r.Import(ctx, r.Collections(d.Collections()), store)
 	key = "bench"
 	return key, []string{"--store", store, "--collections-auth", "keys", "--api-key-sha256", fmt.Sprintf("bench:%x", sha256.Sum256([]byte(key)))}
 }

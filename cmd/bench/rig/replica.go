@@ -2,6 +2,7 @@ package rig
 
 import (
 	"context"
+	"iter"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/tipcache/tipcache/cmd/tipcache/demo"
+	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
@@ -80,10 +82,15 @@ func (t *Replica) CacheRequests(ctx context.Context) (all, memory, shared float6
 	return s.Sum(name), s.Sum(name, hit, `store="memory"`), s.Sum(name, hit, `store="shared"`)
 }
 
-// Import puts the collections of a chain into a store.
-func (r *Rig) Import(ctx context.Context, d *devnet.Devnet, store string) {
-	file := filepath.Join(r.Dir, "collections.jsonl")
-	Check(demo.WriteCollections(d, file))
+// Collections writes a file of collections.
+func (r *Rig) Collections(all iter.Seq[collections.Collection]) (file string) {
+	file = filepath.Join(r.Dir, "collections.jsonl")
+	Check(demo.WriteCollections(all, file))
+	return file
+}
+
+// Import puts the collections of a file into a store.
+func (r *Rig) Import(ctx context.Context, file, store string) {
 	_ = Must(Output(ctx, "", r.Bin, "import", "--store", store, file))
 }
 

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
@@ -23,7 +25,7 @@ func Simulate(ctx context.Context, o devnet.Options, dump string, out io.Writer)
 		return err
 	}
 	if dump != "" {
-		if err := WriteCollections(d, dump); err != nil {
+		if err := WriteCollections(d.Collections(), dump); err != nil {
 			return err
 		}
 	}
@@ -80,15 +82,15 @@ func AddFlags(fs *pflag.FlagSet, o *devnet.Options) {
 	}
 }
 
-// WriteCollections writes those of a devnet as tipcache import reads them.
-func WriteCollections(d *devnet.Devnet, path string) error {
+// WriteCollections writes a file of collections as tipcache import reads it.
+func WriteCollections(all iter.Seq[collections.Collection], path string) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
 	}
 	w := bufio.NewWriter(f)
 	enc := json.NewEncoder(w)
-	for c := range d.Collections() {
+	for c := range all {
 		err = errors.Join(err, enc.Encode(c))
 	}
 	return errors.Join(err, w.Flush(), f.Close())
