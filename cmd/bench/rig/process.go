@@ -172,3 +172,15 @@ func Spent(do func(), all ...*Process) []time.Duration {
 	}
 	return spent
 }
+
+// Output runs a program in a directory, "" for the current one, to its end, and
+// returns what it prints.
+func Output(ctx context.Context, dir string, argv ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Dir = dir
+	text, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w\n%s", strings.Join(argv, " "), err, text)
+	}
+	return string(text), nil
+}

@@ -117,6 +117,15 @@ func Try(do func()) (err error) {
 	return nil
 }
 
+// findTools adds to the PATH where Debian keeps servers, the newest PostgreSQL first. The
+// packages of all tools are in .ci/run.
+func findTools() {
+	dirs, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
+	dirs = append(dirs, "/usr/sbin", os.Getenv("PATH"))
+	slices.Reverse(dirs)
+	_ = os.Setenv("PATH", strings.Join(dirs, ":"))
+}
+
 // Measure runs parts one after another, and ends all that each has started.
 func Measure(ctx context.Context, o Options, parts ...Part) error {
 	findTools()
