@@ -16,7 +16,7 @@ type Node struct {
 	chain      *chain
 	keepRecent int64
 	lag        atomic.Int64
-	asked      tally
+	asked      Tally
 	rest       *target
 	comet      *target
 	grpc       *target   // nil but in the dialect of the SDK
@@ -93,9 +93,9 @@ func (d *Devnet) Dialect() Dialect { return d.options.Dialect }
 // restHandler is the REST API of a node.
 func (n *Node) restHandler(noGRPC bool) http.Handler {
 	if n.chain.cosmos == nil {
-		return n.chain.story.Handler(view{n}, n.asked.count)
+		return n.chain.story.Handler(view{n}, n.asked.Count)
 	}
-	return n.chain.cosmos.Handler(view{n}, noGRPC, n.asked.count)
+	return n.chain.cosmos.Handler(view{n}, noGRPC, n.asked.Count)
 }
 
 // Addresses that are part of every devnet of Story and have much to tell.

@@ -36,7 +36,7 @@ func (n *Node) query(p cometParams) (json.RawMessage, *rpcError) {
 		p.height = 0 // the newest
 	}
 	a := n.chain.cosmos.Query(view{n}, p.Path, data, p.height)
-	n.asked.count("abci_query "+p.Path+"?"+p.Data, a.Height)
+	n.asked.Count("abci_query "+p.Path+"?"+p.Data, a.Height)
 	value := []byte("null")
 	if a.Value != nil {
 		value = encode(a.Value)

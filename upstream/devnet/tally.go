@@ -7,9 +7,6 @@ import (
 	"sync"
 )
 
-// maxAsked bounds how many different things a tally tells apart.
-const maxAsked = 50_000
-
 // NodeStats say what a node was asked since the start.
 type NodeStats struct {
 	Requests int64   `json:"requests"` // at the REST server, failed ones included
@@ -34,14 +31,16 @@ func (s NodeStats) Of(prefix string) (n int64) {
 	return n
 }
 
-// A tally counts what a node is asked. The zero value is ready.
-type tally struct {
+// A Tally counts what a node is asked. The zero value is ready.
+type Tally struct {
+	Most   int // different things that it tells apart: default 50,000
 	mu     sync.Mutex
-	counts map[Asked]int64 // of the first maxAsked, whose own counts are 0
+	counts map[Asked]int64 // of the first ones, whose own counts are 0
 	reads  int64
 }
 
-func (t *tally) count(uri string, height int64) {
+// Count counts a question about a height.
+func (t *Tally) Count(uri string, height int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.reads++
@@ -49,17 +48,24 @@ func (t *tally) count(uri string, height int64) {
 		t.counts = map[Asked]int64{}
 	}
 	key := Asked{URI: uri, Height: height}
-	if _, known := t.counts[key]; known || len(t.counts) < maxAsked {
+	if _, known := t.counts[key]; known || len(t.counts) < cmp.Or(t.Most, 50_000) {
 		t.counts[key]++
 	}
 }
 
 // Stats says what the node was asked so far.
 func (n *Node) Stats() NodeStats {
-	n.asked.mu.Lock()
-	defer n.asked.mu.Unlock()
-	s := NodeStats{Requests: n.rest.requests.Load(), Reads: n.asked.reads, Asked: []Asked{}}
-	for asked, count := range n.asked.counts {
+	s := n.asked.Stats()
+	s.Requests = n.rest.requests.Load()
+	return s
+}
+
+// Stats says what was counted so far.
+func (t *Tally) Stats() NodeStats {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := NodeStats{Reads: t.reads, Asked: []Asked{}}
+	for asked, count := range t.counts {
 		asked.Count = count
 		s.Asked = append(s.Asked, asked)
 	}

@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -55,20 +54,13 @@ type busyNode struct {
 	entries map[kind]string
 	now     atomic.Int64 // reads
 	counted atomic.Int64 // the block from which on reads count, 0 for none
-
-	mu    sync.Mutex
-	asked map[busyRead]int
-}
-
-type busyRead struct {
-	path   string
-	height int64
+	asked   devnet.Tally
 }
 
 // startBusyNode starts one that takes so long for a read, 0 for no time.
 func startBusyNode(ctx context.Context, r *rig.Rig, chain *devnet.Devnet, takes time.Duration) *busyNode {
 	base := rig.Must(url.Parse(chain.NodeURL()))
-	n := &busyNode{chain: chain, through: httputil.NewSingleHostReverseProxy(base), takes: takes, bears: busyBears, asked: map[busyRead]int{}}
+	n := &busyNode{chain: chain, through: httputil.NewSingleHostReverseProxy(base), takes: takes, bears: busyBears, asked: devnet.Tally{Most: 2_000_000}}
 	n.entries = map[kind]string{small: numbers(sizes[small]), large: numbers(sizes[large]), huge: numbers(sizes[huge])}
 	if text, err := rig.Get(ctx, chain.NodeURL()+"/staking/validators?pagination.limit=100"); err == nil { // else it speaks another dialect
 		n.entries[list] = strings.Trim(gjson.Get(text, "msg.validators").Raw, "[]")
@@ -106,7 +98,9 @@ func (n *busyNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		height = n.chain.Height()
 	}
-	n.note(busyRead{r.URL.Path, height})
+	if counted := n.counted.Load(); counted > 0 && height >= counted {
+		n.asked.Count(r.URL.Path, height)
+	}
 	if now := n.now.Add(1); n.takes > 0 {
 		time.Sleep(n.takes * time.Duration(max(n.bears, now)) / time.Duration(n.bears))
 	}
@@ -134,25 +128,14 @@ func busyHeight(body []byte) int64 {
 	return height
 }
 
-func (n *busyNode) note(read busyRead) {
-	if counted := n.counted.Load(); counted == 0 || read.height < counted {
-		return
+// reads tells how often keys of a kind were asked for at a block, of the pairs of both that
+// were: the mean and the most.
+func (n *busyNode) reads(k kind) (pairs int, mean float64, most int64) {
+	prefix, stats := fmt.Sprintf("%s%02x", busyPrefix, k), n.asked.Stats()
+	for _, a := range stats.Asked {
+		if strings.HasPrefix(a.URI, prefix) {
+			pairs, most = pairs+1, max(most, a.Count)
+		}
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.asked[read]++
-}
-
-// reads tells how often a key was asked for at a block, of the pairs of both that were: the
-// mean and the most. They are forgotten.
-func (n *busyNode) reads() (pairs int, mean float64, most int) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	sum := 0
-	for _, times := range n.asked {
-		sum, most = sum+times, max(most, times)
-	}
-	pairs = len(n.asked)
-	clear(n.asked)
-	return pairs, float64(sum) / float64(pairs), most
+	return pairs, float64(stats.Of(prefix)) / float64(pairs), most
 }

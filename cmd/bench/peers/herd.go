@@ -47,7 +47,7 @@ func Herd(ctx context.Context, r *rig.Rig) {
 		}
 		r.Progress("herd: %s", k.name)
 		for _, s := range servers {
-			rows = append(rows, s.row(k.name))
+			rows = append(rows, s.row(k.name, k.kind))
 		}
 	}
 	r.Table(fmt.Sprintf("herd: %d clients at once on a cold key, %d keys of each kind", herdClients, keys),
@@ -92,10 +92,10 @@ func (s *herdServer) rush(ctx context.Context, k kind, key int64) {
 }
 
 // row is what came of a kind of keys, which is forgotten.
-func (s *herdServer) row(kind string) []string {
+func (s *herdServer) row(name string, k kind) []string {
 	waits := func(q float64) float64 { return figures.Quantile(s.waits, q) }
-	_, mean, most := s.node.reads()
-	row := figures.Row(kind, s.name, mean, most, waits(0.5), waits(0.99), waits(1), s.other)
+	_, mean, most := s.node.reads(k)
+	row := figures.Row(name, s.name, mean, most, waits(0.5), waits(0.99), waits(1), s.other)
 	s.waits, s.other = nil, 0
 	return row
 }

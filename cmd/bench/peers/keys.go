@@ -152,7 +152,7 @@ func (k *keysRun) row(p *peer, node *busyNode, spent time.Duration) []string {
 		failed += n
 		reasons += fmt.Sprintf("; %d × %s", n, reason)
 	}
-	_, mean, most := node.reads()
+	_, mean, most := node.reads(small)
 	return figures.Row(k.name, k.rate, p.name, len(k.took), fmt.Sprint(failed, reasons), fmt.Sprintf("%d of %d", k.earlyFailed, k.early), figures.Quantile(k.took, 0.5), figures.Quantile(k.took, 0.99),
 		figures.Percent(k.current, len(k.took)), mean, most, spent.Seconds()/float64(max(1, len(k.took)+failed))*1e5, figures.Mebibytes(float64(rig.Must(p.Usage()).RSS)))
 }

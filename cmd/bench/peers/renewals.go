@@ -80,7 +80,7 @@ func (c renewalCase) measure(ctx context.Context, r *rig.Rig) []string {
 		pass()
 		after = redis.Info(ctx)
 	}, runs...)
-	pairs, asks, _ := node.reads()
+	pairs, asks, _ := node.reads(small)
 	row := []any{c.bodies, c.replicas, c.keys}
 	for _, cost := range renewalCosts {
 		spent := 0.0
