@@ -26,11 +26,9 @@ func Hits(ctx context.Context, r *rig.Rig) {
 	d := r.Chain(rig.Still)
 	key, flags := collections(ctx, r, d)
 	o := origin{node: startBusyNode(ctx, r, d, 0).url, comet: d.CometURL(), fresh: validity}
-	first := before(ctx, r, tipcacheName, o)
-	tag := rig.Must(rig.Ask(ctx, first.urls[plain]+smallPath, "")).Header.Get("Etag")
-	first.Stop()
-	cases := choose(r, hitCases(key, tag, slices.Collect(d.Collections())[0].Address, d.Validators()))
 	servers := beforeAll(ctx, r, []string{tipcacheName, noLaneName, nginxName, loggedName, varnishName, bareName}, o, flags...)
+	tag := rig.Must(rig.Ask(ctx, servers[0].urls[plain]+smallPath, "")).Header.Get("Etag")
+	cases := choose(r, hitCases(key, tag, slices.Collect(d.Collections())[0].Address, d.Validators()))
 	if slices.ContainsFunc(cases, func(c hitCase) bool { return c.offer == secure }) {
 		o.cert = certificate(ctx, r)
 		servers = append(servers, beforeAll(ctx, r, []string{tipcacheName, loggedName, bareName}, o)...)
