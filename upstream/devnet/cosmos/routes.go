@@ -169,7 +169,7 @@ func (d documentRoute) serve(q *query) (string, error) {
 	case known:
 		return document(q)
 	case d.List != "":
-		return state.ListTexts(&q.Query, d.List, nil)
+		return q.Paged(`{"` + d.List + `":[],"pagination":{}}`)
 	case d.Answer != "":
 		return state.Parse(d.Answer).With(q.Value), nil
 	}

@@ -197,5 +197,5 @@ func txsInBlock(q *query) (string, error) {
 			texts = append(texts, gjson.Get(b.sent(), "tx").Raw)
 		}
 	}
-	return state.ListTexts(&q.Query, "txs", texts)
+	return q.Paged(`{"txs":[` + strings.Join(texts, ",") + `],"pagination":{}}`)
 }

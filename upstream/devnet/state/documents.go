@@ -77,7 +77,7 @@ func (q *Query) Paged(text string) (string, error) {
 		if list == "" && value.IsArray() {
 			var body string
 			list = key.String()
-			body, err = ListTexts(q, list, raws(value))
+			body, err = List(q, list, value.Array(), place, func(item gjson.Result) string { return item.Raw })
 			page = gjson.Parse(body)
 		}
 		if list != "" && (key.String() == list || key.String() == "pagination") {
@@ -89,18 +89,5 @@ func (q *Query) Paged(text string) (string, error) {
 	return "{" + strings.Join(members, ",") + "}", err
 }
 
-func raws(list gjson.Result) (items []string) {
-	for _, item := range list.Array() {
-		items = append(items, item.Raw)
-	}
-	return items
-}
-
-// ListTexts is List for texts that have no keys but their places.
-func ListTexts(q *Query, name string, texts []string) (string, error) {
-	places := make([]int, len(texts))
-	for i := range places {
-		places[i] = i
-	}
-	return List(q, name, places, func(i int) string { return fmt.Sprintf("%08d", i) }, func(i int) string { return texts[i] })
-}
+// place is the key of an item that has none: where it stands in its document.
+func place(item gjson.Result) string { return fmt.Sprintf("%08d", item.Index) }
