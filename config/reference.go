@@ -1,6 +1,7 @@
 package config
 
 import (
+	_ "embed" // for the example
 	"fmt"
 	"reflect"
 	"strings"
@@ -16,6 +17,12 @@ Lists are separated by commas in a variable, repeated as a flag, and one value a
 A time has a unit, as in 100ms, 5s or 1h. Secrets belong in variables or files, not on the command line, which other users of the machine can read.
 ` + "`tipcache config`" + ` prints this text, ` + "`tipcache config --example`" + ` a file to begin with.
 `
+
+// Example is a commented configuration to begin with, in front of the node of a
+// real network.
+//
+//go:embed example.yaml
+var Example string
 
 // Reference describes every setting, in Markdown.
 func Reference() string {

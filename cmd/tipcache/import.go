@@ -9,7 +9,6 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
@@ -73,15 +72,14 @@ func importFile(ctx context.Context, store *collections.Store, path string, prog
 
 // withProgress draws a bar of the bytes read when w is a terminal.
 func withProgress(in *os.File, w io.Writer) (io.Reader, func()) {
-	out, ok := w.(*os.File)
-	if !ok || !term.IsTerminal(int(out.Fd())) {
+	if !parts.IsTerminal(w) {
 		return in, func() {}
 	}
 	size := int64(-1)
 	if info, err := in.Stat(); err == nil && info.Mode().IsRegular() {
 		size = info.Size()
 	}
-	bar := progressbar.NewOptions64(size, progressbar.OptionSetWriter(out), progressbar.OptionShowBytes(true),
+	bar := progressbar.NewOptions64(size, progressbar.OptionSetWriter(w), progressbar.OptionShowBytes(true),
 		progressbar.OptionSetDescription("importing"), progressbar.OptionClearOnFinish())
 	reader := progressbar.NewReader(in, bar)
 	return &reader, func() { _ = bar.Finish() }
