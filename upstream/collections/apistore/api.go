@@ -57,9 +57,6 @@ func Open(_ context.Context, base string, o collections.Options) (string, collec
 	}, nil
 }
 
-// Missing names no migration: those of another server are its own.
-func Missing(context.Context, string, collections.Options) ([]string, error) { return nil, nil }
-
 func (s *httpStore) List(ctx context.Context, q collections.Query) (collections.Page, error) {
 	page, err := s.ask(ctx, q)
 	if silent, ok := errors.AsType[*upstream.Error](err); ok && silent.Err != nil {

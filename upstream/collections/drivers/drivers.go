@@ -46,12 +46,12 @@ func Open(ctx context.Context, url string, o collections.Options) (*collections.
 // A driver is what is done with the URLs of its schemes.
 type driver struct {
 	open    func(ctx context.Context, url string, o collections.Options) (name string, d collections.Driver, err error)
-	missing func(ctx context.Context, url string, o collections.Options) ([]string, error)
+	missing func(ctx context.Context, url string, o collections.Options) ([]string, error) // nil: migrations are another server's own
 }
 
 var (
 	postgres = driver{sqlstore.OpenPostgres, sqlstore.MissingInPostgres}
-	api      = driver{apistore.Open, apistore.Missing}
+	api      = driver{open: apistore.Open}
 	byScheme = map[string]driver{"sqlite": {sqlstore.OpenSQLite, sqlstore.MissingInSQLite}, "postgres": postgres, "postgresql": postgres, "http": api, "https": api}
 )
 
@@ -68,7 +68,7 @@ func driverOf(url string) (driver, error) {
 // writes nothing. A database file has to be there. The errors are those of Open.
 func Missing(ctx context.Context, url string, o collections.Options) ([]string, error) {
 	d, err := driverOf(url)
-	if err != nil {
+	if err != nil || d.missing == nil {
 		return nil, err
 	}
 	return d.missing(ctx, url, o.WithDefaults())
