@@ -1,8 +1,10 @@
 package blocks
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/tipcache/tipcache/proxy/web"
@@ -124,6 +126,20 @@ func agree(block web.Token, parameter string, taken url.Values, header string, r
 		block = t
 	}
 	return block, nil
+}
+
+// ReadNodeHeight reads the node's own header of a height as the node does; "" is no refusal of its. Not all
+// nodes refuse what is no height, so that none is asked.
+func ReadNodeHeight(value string) (height int64, refusal string) {
+	const invalid = "codespace sdk code 18: invalid request: "
+	height, err := strconv.ParseInt(value, 10, 64)
+	switch {
+	case err != nil:
+		return 0, fmt.Sprintf("%sBaseapp.RegisterGRPCServer: invalid height header \"x-cosmos-block-height\": %v", invalid, err)
+	case height < 0:
+		return 0, invalid + "cannot query with height < 0; please provide a valid height"
+	}
+	return height, ""
 }
 
 func readHeight(name, value string) (t web.Token, err error) {

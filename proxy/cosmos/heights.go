@@ -1,10 +1,8 @@
 package cosmos
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -32,21 +30,10 @@ func readPinned(h http.Header) (height int64, err error) {
 		return 0, web.BadInput("the height to read at is given %d times", given)
 	case len(ours) == 1:
 		return web.ReadBlock(web.HeightHeader, ours)
-	default:
-		return nodeHeight(theirs[0])
 	}
-}
-
-// nodeHeight reads a height as the node does, in its words. Not all nodes refuse what is none, so that
-// none is asked.
-func nodeHeight(value string) (int64, error) {
-	n, err := strconv.ParseInt(value, 10, 64)
-	text := "cannot query with height < 0; please provide a valid height"
-	switch {
-	case err != nil:
-		text = fmt.Sprintf("Baseapp.RegisterGRPCServer: invalid height header \"x-cosmos-block-height\": %v", err)
-	case n >= 0:
-		return n, nil
+	height, refusal := blocks.ReadNodeHeight(theirs[0])
+	if refusal != "" {
+		return 0, &web.Failure{Status: http.StatusInternalServerError, Public: refusal, Expected: true}
 	}
-	return 0, &web.Failure{Status: http.StatusInternalServerError, Public: "codespace sdk code 18: invalid request: " + text, Expected: true}
+	return height, nil
 }

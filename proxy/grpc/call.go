@@ -41,11 +41,7 @@ type call struct {
 
 // value answers with a value of the state.
 func (k *call) value() (size int, err error) {
-	message, ok := k.receive()
-	if !ok {
-		return 0, nil
-	}
-	hs, ok := k.heights()
+	message, hs, ok := k.asked()
 	if !ok {
 		return 0, nil
 	}
@@ -88,11 +84,7 @@ func (k *call) service() (size int, err error) {
 // unpinned has a method that ignores heights asked for of a node, once the block has come that the
 // client has to see, and where it posts once it is the client's turn.
 func (k *call) unpinned(posts bool, ask func(ctx context.Context, r node.Request, message []byte) (size int, err error)) (size int, err error) {
-	message, ok := k.receive()
-	if !ok {
-		return 0, nil
-	}
-	hs, ok := k.heights()
+	message, hs, ok := k.asked()
 	if !ok {
 		return 0, nil
 	}
@@ -121,6 +113,14 @@ func (k *call) sendAnswer(a *node.Answer, err error) (size int, _ error) {
 		k.tell(a.Height)
 	}
 	return k.send(reply, st)
+}
+
+// asked are the only message and the heights of a call. Not ok says that it is refused.
+func (k *call) asked() (message []byte, hs blocks.Heights, ok bool) {
+	if message, ok = k.receive(); ok {
+		hs, ok = k.heights()
+	}
+	return message, hs, ok
 }
 
 // receive receives the only message. Not ok says that there is none, and the call is refused: also

@@ -1,8 +1,6 @@
 package grpc
 
 import (
-	"fmt"
-	"strconv"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -30,23 +28,17 @@ func (k *call) heights() (hs blocks.Heights, ok bool) {
 	if len(named) == 0 {
 		return hs, true
 	}
-	hs.Pinned, err = strconv.ParseInt(named[0], 10, 64)
+	var refusal string
+	hs.Pinned, refusal = blocks.ReadNodeHeight(named[0])
 	switch {
 	case len(named) > 1:
 		k.st = status.Newf(codes.InvalidArgument, "%s comes %d times, so that it is not clear which height is meant", heightKey, len(named))
-	case err != nil:
-		k.st = badHeight(fmt.Sprintf("Baseapp.RegisterGRPCServer: invalid height header %q: %v", heightKey, err))
-	case hs.Pinned < 0:
-		k.st = badHeight("cannot query with height < 0; please provide a valid height")
+	case refusal != "":
+		k.st = status.New(codes.Unknown, refusal)
 	case hs.Pinned > 0 && hs.Min > hs.Pinned:
 		k.st = status.Newf(codes.InvalidArgument, "%s is above %s: no answer can be both", strings.ToLower(web.MinHeightHeader), heightKey)
 	default:
 		return hs, true
 	}
 	return hs, false
-}
-
-// badHeight is how a node refuses a height.
-func badHeight(text string) *status.Status {
-	return status.New(codes.Unknown, "codespace sdk code 18: invalid request: "+text)
 }

@@ -125,7 +125,7 @@ func (o *origin) completeValue(a *node.Answer, err error) (*node.Answer, error) 
 	b, err := o.values.Complete(state.Request{Method: unquoted(o.a.of(o.m, "path")), Message: o.message()}, a, err)
 	if err == nil && b.Type == node.MessageType {
 		c := *b
-		c.Type, c.Body = "", state.MemberOf(b.Body, max(number(o.a.of(o.m, "height")), b.Height))
+		c.Type, c.Body = "", state.AppendValue(nil, b.Body, max(number(o.a.of(o.m, "height")), b.Height))
 		return &c, nil
 	}
 	return b, err

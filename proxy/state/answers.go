@@ -11,21 +11,13 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// Member is the member of the RPC's answer: a result that has the value and a height, or what the
-// RPC has said in its place.
-func Member(e *cache.Entry, height int64) []byte {
-	if e.Type != node.MessageType {
-		return e.Body
-	}
-	return appendMember(nil, e.Body, height)
-}
-
-// AppendMember appends it.
+// AppendMember appends the member of the RPC's answer: a result that has the value and a height, or what
+// the RPC has said in its place.
 func AppendMember(b []byte, e *cache.Entry, height int64) []byte {
 	if e.Type != node.MessageType {
 		return append(b, e.Body...)
 	}
-	return appendMember(b, e.Body, height)
+	return AppendValue(b, e.Body, height)
 }
 
 // The result of abci_query that has a value at a height.
@@ -35,10 +27,8 @@ const (
 	afterHeight  = `","codespace":""}}`
 )
 
-// MemberOf is the member that has a value at a height.
-func MemberOf(value []byte, height int64) []byte { return appendMember(nil, value, height) }
-
-func appendMember(b, value []byte, height int64) []byte {
+// AppendValue appends the member that has a value at a height.
+func AppendValue(b, value []byte, height int64) []byte {
 	b = slices.Grow(b, len(beforeValue+beforeHeight+afterHeight)+base64.StdEncoding.EncodedLen(len(value))+len("9223372036854775807"))
 	b = base64.StdEncoding.AppendEncode(append(b, beforeValue...), value)
 	b = strconv.AppendInt(append(b, beforeHeight...), height, 10)
@@ -50,7 +40,7 @@ func appendMember(b, value []byte, height int64) []byte {
 func valueOf(member []byte, height int64) (value []byte, ok bool) {
 	const result = len(`"result":`)
 	value, err := base64.StdEncoding.DecodeString(gjson.GetBytes(member[min(result, len(member)):], "response.value").String())
-	return value, err == nil && string(MemberOf(value, height)) == string(member)
+	return value, err == nil && string(AppendValue(nil, value, height)) == string(member)
 }
 
 // ETag is the validator of a member that was made of an entry. The height is in it, as it is in
