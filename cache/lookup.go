@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/tipcache/tipcache/cache/ahead"
+	"github.com/tipcache/tipcache/cache/freshness"
 )
 
 // maxFlights bounds how many flights of others a caller joins, one after the
@@ -67,6 +68,25 @@ func (c *Cache) Peek(q Query) *Entry {
 	}
 	return at.entry
 }
+
+func (q *Query) requires() *freshness.Requirement {
+	return &freshness.Requirement{Policy: &q.Policy, Tip: q.Tip, MinHeight: q.MinHeight, MaxHeight: q.MaxHeight}
+}
+
+// judge judges a slot of memory, which may be nil.
+func (q *Query) judge(s *slot, now freshness.Clock) State {
+	if s == nil {
+		return Expired
+	}
+	return q.requires().Judge(s.entry.Stamp(), now)
+}
+
+// Stamp is what the entry's freshness is judged by.
+func (e *Entry) Stamp() *freshness.Stamp {
+	return &freshness.Stamp{Height: e.Height, ReadAt: e.ReadAt, Expires: e.Expires, Status: e.Status, Lasting: e.Source != 0}
+}
+
+func (e *Entry) expired(now freshness.Clock) bool { return e.Stamp().Expired(now) }
 
 // hit is a finished request that memory has answered.
 func (c *Cache) hit(at *slot) Result {

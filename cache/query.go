@@ -33,25 +33,6 @@ type Query struct {
 	Queue     Queue         // where a read waits for its turn; nil: how long it takes is known by those before it that had none
 }
 
-func (q *Query) requires() *freshness.Requirement {
-	return &freshness.Requirement{Policy: &q.Policy, Tip: q.Tip, MinHeight: q.MinHeight, MaxHeight: q.MaxHeight}
-}
-
-// judge judges a slot of memory, which may be nil.
-func (q *Query) judge(s *slot, now freshness.Clock) State {
-	if s == nil {
-		return Expired
-	}
-	return q.requires().Judge(s.entry.Stamp(), now)
-}
-
-// Stamp is what the entry's freshness is judged by.
-func (e *Entry) Stamp() *freshness.Stamp {
-	return &freshness.Stamp{Height: e.Height, ReadAt: e.ReadAt, Expires: e.Expires, Status: e.Status, Lasting: e.Source != 0}
-}
-
-func (e *Entry) expired(now freshness.Clock) bool { return e.Stamp().Expired(now) }
-
 // Outcome says how a query was answered. The zero Outcome is that of an error.
 type Outcome int
 

@@ -5,7 +5,8 @@
 //     an HMAC may say who wrote it
 //   - exchange.go: operations that come while others are under way go to Redis together, and
 //     those that no caller waits for with the next one
-//   - reads.go, hot.go: entries are loaded, and the keys noted that replicas use most
+//   - entries.go: entries are read, loaded and saved many at once, and inspected
+//   - hot.go: the keys are noted that replicas use most
 //   - chain.go: replicas agree on the epoch of a chain, note the hashes of its blocks, and
 //     what its nodes speak; that is sealed, too
 //   - lease.go: two commands in one exchange take the lease of a key that is free. Three more, in a
@@ -15,7 +16,6 @@
 //     caller has not judged yet
 //   - settles.go: another script stores answers, gives their leases back and publishes what they
 //     are; those that no other replica waits for go together
-//   - entries.go: entries are saved many at once, and inspected
 //   - subscriber.go: a replica that waits for a lease is woken by that message, and one that has
 //     an older entry of the key needs not ask for the newer one
 //   - tell.go: in a Cluster such messages go through channels that its nodes share out

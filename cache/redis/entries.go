@@ -9,7 +9,77 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/upstream"
 )
+
+// A read is an operation that reads an entry.
+type read struct {
+	operation
+	at     string
+	fields *redis.SliceCmd
+}
+
+func newRead(namespace, key string) *read {
+	r := &read{at: entryKey(namespace, key)}
+	r.key, r.single = r.at, true
+	r.send = func(ctx context.Context, to redis.Cmdable) redis.Cmder {
+		r.fields = to.HMGet(ctx, r.at, "m", "b")
+		return r.fields
+	}
+	return r
+}
+
+// Read implements [cache.Shared].
+func (s *Store) Read(ctx context.Context, namespace, key string) (*cache.Entry, error) {
+	ctx, span := startSpan(ctx, "redis.load")
+	r := newRead(namespace, key)
+	err := s.ask(ctx, &r.operation)
+	upstream.EndSpan(span, err)
+	e, _ := s.decodeFields(r.at, r.fields) // an error is counted, and as good as no entry
+	return e, err
+}
+
+// Load implements [cache.Shared], in one exchange.
+func (s *Store) Load(ctx context.Context, namespace string, keys ...string) (map[string]*cache.Entry, error) {
+	ctx, span := startSpan(ctx, "redis.load")
+	reads, together := make([]*read, len(keys)), make([]*operation, len(keys))
+	for i, key := range keys {
+		reads[i] = newRead(namespace, key)
+		together[i] = &reads[i].operation
+	}
+	err := s.exchange(ctx, time.Now().Add(s.o.Timeout), together)
+	upstream.EndSpan(span, err)
+	found := make(map[string]*cache.Entry, len(keys))
+	for i, r := range reads {
+		if e, _ := s.decodeFields(r.at, r.fields); e != nil {
+			found[keys[i]] = e
+		}
+	}
+	return found, err
+}
+
+// decodeFields gives nil for what is absent or cannot be read.
+func (s *Store) decodeFields(at string, fields *redis.SliceCmd) (*cache.Entry, error) {
+	if fields == nil {
+		return nil, nil // not asked
+	}
+	if err := fields.Err(); isReply(err) {
+		s.refused(err) // the key holds something else
+	}
+	if len(fields.Val()) != 2 {
+		return nil, nil
+	}
+	m, ok := fields.Val()[0].(string)
+	if !ok {
+		return nil, nil
+	}
+	b, _ := fields.Val()[1].(string)
+	e, err := s.codec.decode(at, m, b, nil)
+	if err != nil {
+		s.unreadable(at, err)
+	}
+	return e, err
+}
 
 // Save implements [cache.Shared]. It sends the script's text with the entries: a pipeline has no
 // second try where the store has forgotten it.
