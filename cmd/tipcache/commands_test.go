@@ -3,6 +3,10 @@ package main
 import (
 	"bytes"
 	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -157,6 +161,58 @@ func TestCheckSaysWhoAnswers(t *testing.T) {
 	out, err = runs(t, "check", "--connect", "--listen", "127.0.0.1:0", "--admin", "none", "--node", d.NodeURL(), "--comet", "none")
 	if err != nil || strings.Contains(out, "comet ") {
 		t.Errorf("a node without CometBFT: %v:\n%s", err, out)
+	}
+}
+
+func TestCheckSaysWhatIsWrongWithAnEndpoint(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{})
+	served := func(h http.HandlerFunc) string {
+		s := httptest.NewServer(h)
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	silent := served(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // or the server would not notice that the client has gone
+		<-r.Context().Done()
+	})
+	rpc, err := url.Parse(d.CometURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	forward := httputil.NewSingleHostReverseProxy(rpc)
+	guarded := served(func(w http.ResponseWriter, r *http.Request) { // as where only methods that read are let through
+		if r.Method == http.MethodPost {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		forward.ServeHTTP(w, r)
+	})
+	execution := func(address, network string) []string {
+		return []string{"--node", d.NodeURL(), "--comet", d.CometURL(), "--index", "--evm", address, "--network", network, "--store", "sqlite:" + filepath.Join(t.TempDir(), "c.db"), "--collections-auth", "none"}
+	}
+	comet := func(address string) []string { return []string{"--node", d.NodeURL(), "--comet", address} }
+	for _, tt := range []struct {
+		name, part, says string
+		args             []string
+	}{
+		{"no execution client", "execution", "FAILED: it answered 404", execution(served(http.NotFound), "aeneid")},
+		{"an execution client that is silent", "execution", "FAILED: no answer in time", execution(silent, "aeneid")},
+		{"an execution client of another chain", "execution", "FAILED: another chain: its chain id is 1315, the network's is 1514, and index.network is story", execution(d.EVMURL(), "story")},
+		{"no CometBFT", "comet", "FAILED: /status: status 404", comet(served(http.NotFound))},
+		{"a CometBFT that is silent", "comet", "FAILED: no answer in time", comet(silent)},
+		{"a CometBFT that calls cannot be posted to", "comet", "ok: chain " + d.ChainID(), comet(guarded)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			out, _ := runs(t, append([]string{"check", "--connect", "--listen", "127.0.0.1:0", "--admin", "none"}, tt.args...)...)
+			for line := range strings.Lines(out) {
+				if f := strings.Fields(line); f[0] == tt.part && strings.HasPrefix(strings.Join(f[2:], " "), tt.says) {
+					return
+				}
+			}
+			t.Errorf("not %q of the %s:\n%s", tt.says, tt.part, out)
+		})
 	}
 }
 

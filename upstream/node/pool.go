@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/heights"
 	"github.com/tipcache/tipcache/upstream/heights/comet"
 	"github.com/tipcache/tipcache/upstream/heights/tip"
@@ -142,6 +143,19 @@ func (p *Pool) build(configured Endpoint, o Options) (*endpoint, error) {
 		}
 	}
 	return newEndpoint(name, newClient(base, o, p.protocol), rpc, g, o, p.metrics), nil
+}
+
+// CheckComet asks a CometBFT of [Endpoint] for its chain and its newest block.
+func CheckComet(ctx context.Context, address string) (comet.Status, error) {
+	base, err := parseBase(address)
+	if err != nil {
+		return comet.Status{}, err
+	}
+	c, hide := comet.New(base, Options{}.WithDefaults().Timeout, 0), upstream.NewRedactor(base)
+	defer c.CloseIdle()
+	s, err := c.Status(ctx)
+	s.ChainID, s.TxIndex = hide.Replace(s.ChainID), hide.Replace(s.TxIndex)
+	return s, upstream.RedactError(err, hide)
 }
 
 // follow makes the chain of all endpoints.

@@ -1,19 +1,14 @@
 package connect
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/tipcache/tipcache/config"
-	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections/evm"
-	"github.com/tipcache/tipcache/upstream/heights/comet"
+	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // findExecution asks an execution client for its chain and its head, and whether
@@ -52,31 +47,23 @@ func findExecution(ctx context.Context, cfg config.Config, client string) (found
 		}
 		return nil
 	})
-	if errors.Is(err, context.Canceled) {
-		err = cmp.Or(pool.Trouble(0), err)
+	if f, ok := errors.AsType[*evm.Failure](pool.Trouble(0)); ok && err != nil {
+		if err = f; f.Reason == evm.OtherChain {
+			err = fmt.Errorf("%w, and index.network is %s", f, strings.Join(cfg.Index.Network, ", "))
+		}
 	}
 	return found, err
 }
 
 // findComet asks a CometBFT for its chain and its newest block.
 func findComet(ctx context.Context, address string) (string, error) {
-	base, err := url.Parse(strings.TrimSuffix(address, "/"))
-	if err != nil {
-		return "", errors.New("not a URL") // err repeats it
-	}
-	client := comet.New(base, timeout, 0)
-	defer client.CloseIdle()
-	result, err := client.Call(ctx, "status", []any{}, maxAnswer)
+	s, err := node.CheckComet(ctx, address)
 	if err != nil {
 		return "", err
 	}
-	said := gjson.GetManyBytes(result, "node_info.network", "sync_info.latest_block_height", "node_info.other.tx_index")
-	if said[1].String() == "" {
-		return "", errors.New("its status names no block: it is no CometBFT")
+	text := fmt.Sprintf("chain %s, block %d", s.ChainID, s.Height)
+	if s.TxIndex != "" {
+		text += ", transaction index " + s.TxIndex
 	}
-	text := fmt.Sprintf("chain %s, block %s", said[0], said[1])
-	if index := said[2].String(); index != "" {
-		text += ", transaction index " + index
-	}
-	return upstream.NewRedactor(base).Replace(text), nil
+	return text, nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -107,5 +106,5 @@ func requests(calls []Call) any {
 
 // silence is the failure of the transport, without the URL: it may hold a key.
 func (c *client) silence(err error) *Failure {
-	return &Failure{Reason: Silent, err: errors.New(c.secret.Replace(upstream.Bare(err).Error()))}
+	return &Failure{Reason: Silent, err: upstream.RedactError(upstream.Bare(err), c.secret)}
 }
