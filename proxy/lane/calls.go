@@ -38,6 +38,7 @@ type call struct {
 	keyed   bool
 	request heads.Request
 	key     []byte // once its message is known
+	again   bool   // the call came before
 	known   *replayer
 	replay  replay
 }
@@ -68,9 +69,11 @@ func (c *call) Find(message []byte) (f web.Found, ok bool) {
 	switch {
 	case !ok:
 		c.lane.requests.unknown.Inc()
+		c.again = c.lane.bodies.again(c.key)
 		return f, false
 	case r.of.Keyed != c.keyed || !r.answered(&c.replay):
 		c.lane.requests.declined.Inc()
+		c.again = true
 		return f, false
 	}
 	c.lane.requests.answered.Inc()
@@ -93,7 +96,7 @@ func (c *call) End(size int, err error) {
 
 // Remember implements [web.Place].
 func (c *call) Remember(s *web.Stack, r *http.Request, a *web.Replayable) {
-	if len(c.key) > 0 {
+	if c.again {
 		known := newReplayer(s, r, a)
 		known.bytes = 2 * len(c.request.Body)
 		c.table.put(string(c.key), known)

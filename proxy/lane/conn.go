@@ -245,7 +245,7 @@ func (c *Conn) answer(h *Hit, now time.Time) (came attempt) {
 	case known == nil:
 		c.lane.requests.unknown.Inc()
 		a.table, a.key = table, append(a.key[:0], h.key...)
-		a.wants = c.request.Method != http.MethodPost || c.lane.posts.again(h.key)
+		a.wants = c.request.Method != http.MethodPost || c.lane.bodies.again(h.key)
 		return notMine
 	case c.lane.draining.Load():
 		return notMine

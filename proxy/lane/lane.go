@@ -3,7 +3,7 @@
 //
 // net/http owns the connection, and a request that is new goes to it and to its handler. A
 // handler that answered one from memory leaves a [Handler] behind, which the lane
-// remembers under what the request means, a POST when it comes again:
+// remembers under what the request means, one with a body when it comes again:
 //
 //  1. net/http calls Read between two requests (conn.go);
 //  2. package heads reads what came, strictly: of what it takes net/http would
@@ -52,7 +52,7 @@ type Lane struct {
 	table    atomic.Pointer[table]
 	draining atomic.Bool
 	held     atomic.Int64                                             // beginnings of requests
-	posts    sightings                                                // of POSTs that are not remembered
+	bodies   sightings                                                // of POSTs and calls that are not remembered
 	requests struct{ answered, declined, unknown prometheus.Counter } // declined: known, but not to be answered from memory now
 
 	mu        sync.Mutex

@@ -190,7 +190,7 @@ func (w *wire) SetReadDeadline(t time.Time) error {
 		w.alarm.Stop()
 		w.alarm = nil
 	}
-	if w.deadline = t; !t.IsZero() {
+	if w.deadline = t; time.Now().Before(t) {
 		w.alarm = time.AfterFunc(time.Until(t), func() {
 			w.mu.Lock()
 			defer w.mu.Unlock()

@@ -120,7 +120,9 @@ func (k *asking) answer(ctx context.Context, from *http.Request, rec *web.Record
 	p := answered{member: a.Entry.Body, answer: &a, query: q, tag: a.Entry.ETag}
 	if k.made {
 		height := k.values.Height(q, &a)
-		p.member, p.tag = state.AppendMember(nil, a.Entry, height), state.ETag(a.Entry, height)
+		if p.tag = state.ETag(a.Entry, height); a.Entry.Type == node.MessageType {
+			p.member = state.AppendValue(nil, a.Entry.Body, height)
+		}
 	}
 	return p, nil
 }

@@ -47,10 +47,10 @@ func (r *replayer) Replay(rec *web.Record, told *web.Answer) bool {
 		return false
 	}
 	b := jsonrpc.Begin(rec.Room, rec.Own)
-	if r.made == nil {
+	if told.Entry.Type != node.MessageType {
 		b = append(b, told.Entry.Body...)
 	} else {
-		b = state.AppendMember(b, told.Entry, r.made.Height(r.q, &blocks.Answer{Result: told.Result, Tip: node.Tip{Height: rec.Tip}}))
+		b = state.AppendValue(b, told.Entry.Body, r.made.Height(r.q, &blocks.Answer{Result: told.Result, Tip: node.Tip{Height: rec.Tip}}))
 	}
 	b = append(b, '}')
 	told.Made, told.Control = b, notKept

@@ -11,15 +11,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// AppendMember appends the member of the RPC's answer: a result that has the value and a height, or what
-// the RPC has said in its place.
-func AppendMember(b []byte, e *cache.Entry, height int64) []byte {
-	if e.Type != node.MessageType {
-		return append(b, e.Body...)
-	}
-	return AppendValue(b, e.Body, height)
-}
-
 // The result of abci_query that has a value at a height.
 const (
 	beforeValue  = `"result":{"response":{"code":0,"log":"","info":"","index":"0","key":null,"value":"`
@@ -27,7 +18,8 @@ const (
 	afterHeight  = `","codespace":""}}`
 )
 
-// AppendValue appends the member that has a value at a height.
+// AppendValue appends the member of the RPC's answer that has a value at a height: an entry of
+// [node.MessageType] is the value, another what the RPC has said in its place.
 func AppendValue(b, value []byte, height int64) []byte {
 	b = slices.Grow(b, len(beforeValue+beforeHeight+afterHeight)+base64.StdEncoding.EncodedLen(len(value))+len("9223372036854775807"))
 	b = base64.StdEncoding.AppendEncode(append(b, beforeValue...), value)

@@ -8,7 +8,7 @@
 //	values := state.New(options, reader, kind, state.RPC)
 //	q := values.Query(state.Request{Method: method, Message: message}, heights)
 //	answer, err := values.Lookup(ctx, request, record, q, tip)
-//	state.AppendMember(nil, answer.Entry, values.Height(q, &answer)) // for the RPC; Response for gRPC
+//	state.AppendValue(nil, answer.Entry.Body, values.Height(q, &answer)) // for the RPC; Response for gRPC
 //
 // methods.go says which methods tell of the state, and values.go how a value is named. ask.go asks the nodes
 // in one way or the other: abci_query takes the lock of the consensus, and gRPC does not. What a
