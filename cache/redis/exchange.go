@@ -26,6 +26,7 @@ const (
 
 // exchanges are those under way with one Redis, and the operations that wait for their end. Each node
 // of a Cluster has its own: an exchange with several would be as slow as the slowest, and fail with it.
+// What a Cluster is told of answers is such an exchange, beside these, since no read waits for it.
 type exchanges struct {
 	mu       sync.Mutex
 	underWay int
@@ -119,19 +120,22 @@ func (s *Store) ask(ctx context.Context, o *operation) error {
 	return o.err
 }
 
-// exchangesFor gives the exchanges with the node that has a key.
+// exchangesFor gives the exchanges with the node that has a key. Until a Cluster has answered once, its
+// client would wait for it here, where neither the breaker nor a deadline is.
 func (s *Store) exchangesFor(ctx context.Context, key string) *exchanges {
 	cluster, ok := s.rdb.(*redis.ClusterClient)
-	if !ok {
+	if !ok || !s.answered.Load() {
 		return &s.exchanges
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
-	defer cancel()
 	node, err := cluster.MasterForKey(ctx, key)
 	if err != nil {
 		return &s.exchanges // which fail as this did
 	}
-	g, _ := s.nodes.LoadOrStore(node.Options().Addr, &exchanges{})
+	address := node.Options().Addr
+	g, ok := s.nodes.Load(address)
+	if !ok {
+		g, _ = s.nodes.LoadOrStore(address, &exchanges{})
+	}
 	return g.(*exchanges) //nolint:forcetypeassert // there are no others
 }
 
@@ -182,6 +186,9 @@ func (s *Store) exchange(ctx context.Context, due time.Time, together []*operati
 		}
 		return silence(err)
 	})
+	if err == nil && !s.answered.Load() {
+		s.answered.Store(true)
+	}
 	for _, o := range together {
 		o.err = err
 	}

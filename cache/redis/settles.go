@@ -15,7 +15,8 @@ import (
 // What replicas settle costs Redis little beside being woken, beginning a script and writing to each
 // of them. So an answer is settled at once where none was for settleEvery, and those that come within
 // that time of the last go together at its end. They go earlier where a caller waits for one of them,
-// here or at another replica, or where there are enough.
+// here or at another replica, or where there are enough. In a Cluster each answer is a script of its own,
+// of the node that has it, and those that go together are one pipeline to each node.
 const (
 	settleEvery = 100 * time.Millisecond
 	soon        = 4        // the part of settleEvery before its end in which another exchange takes them along
@@ -95,8 +96,8 @@ type settles struct {
 	held map[string]bool // the entries whose leases are held here: whether another replica waits for one
 }
 
-// A settlement are answers that go together, with the caller of the first or with an exchange that
-// begins shortly before they are due.
+// A settlement are answers that go together, with the caller of the first or, but in a Cluster, with an
+// exchange that begins shortly before they are due.
 type settlement struct {
 	answers []*answer
 	bytes   int

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+	"github.com/sony/gobreaker/v2"
 )
 
 // A hanging node says what it is asked, and answers nothing until it is let go.
@@ -85,6 +87,9 @@ func TestCallersDoNotWaitForANodeThatHasNoneOfTheirKeys(t *testing.T) {
 			elsewhere = append(elsewhere, key)
 		}
 	}
+	if _, err := s.Read(t.Context(), "story-1", elsewhere[0]); err != nil { // so that it is known which node has what
+		t.Fatal(err)
+	}
 	var released atomic.Int64
 	var waiting sync.WaitGroup
 	defer waiting.Wait()
@@ -108,5 +113,36 @@ func TestCallersDoNotWaitForANodeThatHasNoneOfTheirKeys(t *testing.T) {
 	s.granted(t, elsewhere[0])
 	if released.Load() > 0 {
 		t.Error("a lease of another node has waited for the one that hangs")
+	}
+}
+
+// A Cluster that has never answered costs no caller its time once the breaker is open.
+func TestAClusterThatNeverAnsweredIsNotAskedForItsNodesByEachCaller(t *testing.T) {
+	var asked atomic.Int64
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{
+		ContextTimeoutEnabled: true,
+		ClusterSlots: func(ctx context.Context) ([]redis.ClusterSlot, error) {
+			asked.Add(1)
+			return nil, errors.New("no node answers")
+		},
+	})
+	defer rdb.Close()
+	s, err := New(rdb, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; s.State() != "open"; i++ {
+		if _, err := s.Read(t.Context(), "story-1", "k"); err == nil || i == 2*failuresToOpen {
+			t.Fatalf("read %d: %v, and the breaker is %s", i+1, err, s.State())
+		}
+	}
+	before := asked.Load()
+	for range 3 {
+		if _, err := s.Read(t.Context(), "story-1", "k"); !errors.Is(err, gobreaker.ErrOpenState) {
+			t.Errorf("a read while the breaker is open: %v", err)
+		}
+	}
+	if n := asked.Load() - before; n > 0 {
+		t.Errorf("%d callers have asked for the nodes while the breaker was open", n)
 	}
 }

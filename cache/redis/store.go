@@ -53,6 +53,7 @@ type Store struct {
 
 	cluster   bool
 	slotted   atomic.Bool // it is no Cluster to the client, but has hash slots
+	answered  atomic.Bool // once, at least
 	unsharded atomic.Bool // it is a Cluster that knows no sharded channels, or allows none
 
 	exchanges exchanges

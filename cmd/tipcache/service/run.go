@@ -59,7 +59,6 @@ func (s *Service) Run(ctx context.Context) error {
 		<-gctx.Done()
 		return s.drain(public, admin)
 	})
-	notifySystemd(daemon.SdNotifyReady)
 	err := group.Wait()
 	return errors.Join(err, s.Close())
 }
@@ -102,6 +101,7 @@ func (s *Service) serveClients(ctx context.Context, group *errgroup.Group, publi
 			defer cancel()
 			_ = s.pool.WaitHeight(ctx, 1) // else what names a block is refused
 		}
+		notifySystemd(daemon.SdNotifyReady)
 		return nil
 	})
 	serve := func(door func() error) { group.Go(func() error { <-known; return door() }) }
