@@ -1,19 +1,23 @@
-// Package jsontext judges texts of JSON.
+// Package jsontext judges texts of JSON, and finds the members of an object.
 package jsontext
 
 import (
 	"bytes"
+	"encoding/binary"
+	"math/bits"
+	"slices"
+	"strings"
 	"unsafe"
-
-	"github.com/tidwall/gjson"
 )
 
 // maxDepth is how deep values may be nested, as in encoding/json: a reader of a valid text may recurse.
 const maxDepth = 10_000
 
-// Valid tells what [encoding/json.Valid] tells, in less time.
+// Valid tells what [encoding/json.Valid] tells, in a fraction of its time.
 func Valid(text []byte) bool {
-	return !isDeep(text) && gjson.ValidBytes(text) // which recurses itself
+	var n nesting
+	at := value(text, blanks(text, 0), &n)
+	return at == len(text)
 }
 
 // ValidString is Valid of a string.
@@ -21,38 +25,229 @@ func ValidString(text string) bool {
 	return Valid(unsafe.Slice(unsafe.StringData(text), len(text))) //nolint:gosec // which is not written
 }
 
-// isDeep tells whether values are nested deeper than they may be, as far as the text is valid.
-func isDeep(text []byte) bool {
-	depth := 0
-	for at := 0; at < len(text); at++ {
-		switch text[at] {
-		case '"':
-			at = quoteAfter(text, at)
-		case '{', '[':
-			if depth++; depth > maxDepth {
-				return true
-			}
-		case '}', ']':
-			depth--
+// Members gives the values of the members of an object that have the names, as they are written: the
+// first of each name, nil where there is none. ok is false for what is no valid text of an object.
+// It takes no longer than [Valid].
+func Members(text []byte, names ...string) (values [][]byte, ok bool) {
+	var n nesting
+	at := blanks(text, 0)
+	if at == len(text) || text[at] != '{' || !n.open(true) {
+		return nil, false
+	}
+	values = make([][]byte, len(names))
+	if at = blanks(text, at+1); at < len(text) && text[at] == '}' {
+		return values, blanks(text, at+1) == len(text)
+	}
+	for {
+		from := name(text, at)
+		behind := value(text, from, &n)
+		if behind < 0 || behind == len(text) {
+			return nil, false
+		}
+		i := slices.Index(names, string(text[at+1:quoted(text, at)-1]))
+		if i >= 0 && values[i] == nil {
+			values[i] = bytes.TrimRight(text[from:behind], " \n\t\r")
+		}
+		switch text[behind] {
+		case ',':
+			at = blanks(text, behind+1)
+		case '}':
+			return values, blanks(text, behind+1) == len(text)
+		default:
+			return nil, false
 		}
 	}
-	return false
 }
 
-// quoteAfter is the index of the quote that ends the string which begins at a quote, or the end.
-func quoteAfter(text []byte, at int) int {
-	for {
-		next := bytes.IndexByte(text[at+1:], '"')
-		if next < 0 {
-			return len(text)
+// The functions below give the index behind what they read, or -1 where it is not there; -1 they give back.
+
+// value reads a value, whatever is in it, and the blanks behind it.
+func value(text []byte, at int, n *nesting) int {
+	for outer := n.depth; 0 <= at && at < len(text); {
+		var opened bool
+		if at, opened = begin(text, at, n); opened {
+			continue
 		}
-		at += 1 + next
-		slashes := at
-		for text[slashes-1] == '\\' {
-			slashes--
-		}
-		if (at-slashes)%2 == 0 {
+		if at = end(text, at, n, outer); n.depth == outer {
 			return at
 		}
 	}
+	return -1
 }
+
+// begin reads a value, or, where that is an object or a list with something in it, up to the first value in that.
+func begin(text []byte, at int, n *nesting) (behind int, opened bool) {
+	switch c := text[at]; c {
+	case '"':
+		return quoted(text, at), false
+	case '{', '[':
+		if at = blanks(text, at+1); !n.open(c == '{') || at == len(text) {
+			return -1, false
+		}
+		if text[at] == c+2 { // } and ] are where they are
+			n.depth--
+			return at + 1, false
+		}
+		if c == '{' {
+			at = name(text, at)
+		}
+		return at, at >= 0
+	case 't':
+		return word(text, at, "true"), false
+	case 'f':
+		return word(text, at, "false"), false
+	case 'n':
+		return word(text, at, "null"), false
+	}
+	return number(text, at), false
+}
+
+// end reads what ends with a value, up to the next one, or behind one that is nested no deeper than outer.
+func end(text []byte, at int, n *nesting, outer int) int {
+	for at >= 0 {
+		if at = blanks(text, at); n.depth == outer {
+			return at
+		}
+		inObject := n.inObject()
+		switch {
+		case at == len(text):
+			return -1
+		case text[at] == ',' && inObject:
+			return name(text, blanks(text, at+1))
+		case text[at] == ',':
+			return blanks(text, at+1)
+		case text[at] == '}' && inObject, text[at] == ']' && !inObject:
+			n.depth--
+			at++
+		default:
+			return -1
+		}
+	}
+	return -1
+}
+
+// name reads the name of a member, up to its value.
+func name(text []byte, at int) int {
+	if at == len(text) {
+		return -1
+	}
+	if at = quoted(text, at); at < 0 {
+		return -1
+	}
+	if at = blanks(text, at); at == len(text) || text[at] != ':' {
+		return -1
+	}
+	return blanks(text, at+1)
+}
+
+func blanks(text []byte, at int) int {
+	for at < len(text) && (text[at] == ' ' || text[at] == '\n' || text[at] == '\t' || text[at] == '\r') {
+		at++
+	}
+	return at
+}
+
+func word(text []byte, at int, want string) int {
+	if !bytes.HasPrefix(text[at:], []byte(want)) {
+		return -1
+	}
+	return at + len(want)
+}
+
+// quoted reads a string.
+func quoted(text []byte, at int) int {
+	if text[at] != '"' {
+		return -1
+	}
+	for at = plain(text, at+1); at < len(text) && text[at] >= ' '; at = plain(text, at) {
+		if text[at] == '"' {
+			return at + 1
+		}
+		if at = escape(text, at); at < 0 {
+			return -1
+		}
+	}
+	return -1
+}
+
+// plain passes over what is no end of a string, no escape and no control byte, eight bytes at a time.
+func plain(text []byte, at int) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	for ; at+8 <= len(text); at += 8 {
+		w := binary.LittleEndian.Uint64(text[at:])
+		quote, slash := w^'"'*ones, w^'\\'*ones
+		if special := ((w-' '*ones)&^w | (quote-ones)&^quote | (slash-ones)&^slash) & highs; special != 0 {
+			return at + bits.TrailingZeros64(special)/8 // what is carried goes upwards: the first one is right
+		}
+	}
+	for at < len(text) && text[at] >= ' ' && text[at] != '"' && text[at] != '\\' {
+		at++
+	}
+	return at
+}
+
+// escape reads an escape within a string.
+func escape(text []byte, at int) int {
+	switch rest := text[at+1:]; {
+	case len(rest) > 0 && strings.IndexByte(`"\/bfnrt`, rest[0]) >= 0:
+		return at + 2
+	case len(rest) >= 5 && rest[0] == 'u' && len(bytes.Trim(rest[1:5], "0123456789abcdefABCDEF")) == 0:
+		return at + 6
+	}
+	return -1
+}
+
+func number(text []byte, at int) int {
+	if text[at] == '-' {
+		at++
+	}
+	if at < len(text) && text[at] == '0' {
+		at++
+	} else if at = digits(text, at); at < 0 {
+		return -1
+	}
+	if at < len(text) && text[at] == '.' {
+		if at = digits(text, at+1); at < 0 {
+			return -1
+		}
+	}
+	if at < len(text) && text[at]|0x20 == 'e' {
+		if at++; at < len(text) && (text[at] == '+' || text[at] == '-') {
+			at++
+		}
+		return digits(text, at)
+	}
+	return at
+}
+
+// digits reads one at least.
+func digits(text []byte, at int) int {
+	from := at
+	for at < len(text) && '0' <= text[at] && text[at] <= '9' {
+		at++
+	}
+	if at == from {
+		return -1
+	}
+	return at
+}
+
+// nesting is which of the values that are open are objects: a bit for each.
+type nesting struct {
+	depth   int
+	objects [maxDepth/64 + 1]uint64
+}
+
+func (n *nesting) open(object bool) (ok bool) {
+	if n.depth == maxDepth {
+		return false
+	}
+	word, bit := &n.objects[n.depth/64], uint64(1)<<(n.depth%64)
+	if *word &^= bit; object {
+		*word |= bit
+	}
+	n.depth++
+	return true
+}
+
+func (n *nesting) inObject() bool { return n.objects[(n.depth-1)/64]>>((n.depth-1)%64)&1 != 0 }

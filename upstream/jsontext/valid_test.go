@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/tipcache/tipcache/upstream/jsontext"
 )
 
@@ -24,6 +26,25 @@ func agree(t *testing.T, text string) {
 	t.Helper()
 	if got, want := jsontext.Valid([]byte(text)), json.Valid([]byte(text)); got != want || got != jsontext.ValidString(text) {
 		t.Fatalf("%.200q: %t, and %t by encoding/json", text, got, want)
+	}
+	members, ok := jsontext.Members([]byte(text), "msg", "a", "")
+	whole := gjson.Parse(text)
+	if want := json.Valid([]byte(text)) && whole.IsObject(); ok != want {
+		t.Fatalf("%.200q: an object is %t", text, ok)
+	} else if !want {
+		return
+	}
+	for i, name := range []string{"msg", "a", ""} {
+		var want *gjson.Result // of the name that is written so, the first one
+		whole.ForEach(func(key, value gjson.Result) bool {
+			if key.Raw == `"`+name+`"` {
+				want = &value
+			}
+			return want == nil
+		})
+		if got := members[i]; (got == nil) != (want == nil) || got != nil && string(got) != want.Raw {
+			t.Fatalf("%.200q: the member %q is %q", text, name, got)
+		}
 	}
 }
 
@@ -69,7 +90,10 @@ func FuzzTextsAreValidAsEncodingJSONSays(f *testing.F) {
 func BenchmarkValid(b *testing.B) {
 	text := []byte("[" + strings.Repeat(texts[0]+`,{"operator_address":"storyvaloper1abcdefghijklmnopqrstuvwxyz","tokens":"1024000000000","jailed":false},`, 300) + "1]")
 	text = []byte(`{"code":200,"msg":` + string(text) + `,"error":""}`)
-	for name, valid := range map[string]func([]byte) bool{"jsontext": jsontext.Valid, "encoding/json": json.Valid} {
+	for name, valid := range map[string]func([]byte) bool{
+		"jsontext": jsontext.Valid, "encoding/json": json.Valid,
+		"members": func(text []byte) bool { _, ok := jsontext.Members(text, "code", "error", "msg"); return ok },
+	} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {

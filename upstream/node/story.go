@@ -97,13 +97,15 @@ func understand(status int, body []byte) (reason Reason, text string, ok bool) {
 	}
 }
 
-// enveloped tells the node's {"code":200,"msg":...,"error":""} from other JSON, and gives its error.
+// enveloped tells the node's {"code":200,"msg":...,"error":""} from other JSON, and gives its error. It reads the
+// body once: most of it is msg.
 func enveloped(body []byte) (failure string, ok bool) {
-	if !jsontext.Valid(body) {
+	all, ok := jsontext.Members(body, "code", "error", "msg")
+	if !ok {
 		return "", false
 	}
-	all := gjson.GetManyBytes(body, "code", "error", "msg")
-	return all[1].Str, all[0].Type == gjson.Number && all[1].Type == gjson.String && all[2].Exists()
+	code, text := gjson.ParseBytes(all[0]), gjson.ParseBytes(all[1])
+	return text.Str, code.Type == gjson.Number && text.Type == gjson.String && all[2] != nil
 }
 
 func readStory(r *http.Response, body []byte, asked int64) (*Answer, bool) {
