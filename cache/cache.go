@@ -56,6 +56,7 @@ func (o Options) WithDefaults() Options {
 	o.MaxWaiters = cmp.Or(o.MaxWaiters, 10_000)
 	o.MaxBackground = cmp.Or(o.MaxBackground, 4096)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	o.Registerer = cmp.Or[prometheus.Registerer](o.Registerer, prometheus.NewRegistry())
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -68,7 +69,7 @@ type Cache struct {
 	counts counts
 
 	encoders *codings.Encoders
-	unlist   func() // takes the metrics off the registerer
+	metrics  *prometheus.Registry // on the registerer until Close
 
 	chain    atomic.Pointer[chain]
 	reserved atomic.Int64 // bytes of the memory bound that others hold
@@ -114,7 +115,7 @@ func (c *Cache) Close() error {
 	c.mu.Unlock()
 	c.end()
 	c.tasks.Wait()
-	c.unlist()
+	c.o.Registerer.Unregister(c.metrics)
 	return nil
 }
 

@@ -35,31 +35,17 @@ func (n *counts) leaseWaited(end string, began time.Time) {
 // RecordEviction counts an entry that memory gave up for want of room.
 func (n *counts) RecordEviction(uint32) { n.evictions.Add(1) }
 
-// register puts the metrics on the registerer, and sets what takes them off. The
-// numbers are read when they are collected.
+// register puts the metrics on the registerer. The numbers are read when they are collected.
 func (c *Cache) register() error {
-	c.unlist = func() {}
-	reg := c.o.Registerer
-	if reg == nil {
-		return nil
-	}
-	var done []prometheus.Collector
-	c.unlist = func() {
-		for _, m := range done {
-			reg.Unregister(m)
-		}
-	}
-	for _, m := range c.metrics() {
-		if err := reg.Register(m); err != nil {
-			c.unlist()
-			return fmt.Errorf("register metrics of the cache: %w", err)
-		}
-		done = append(done, m)
+	c.metrics = prometheus.NewRegistry()
+	c.metrics.MustRegister(c.collectors()...)
+	if err := c.o.Registerer.Register(c.metrics); err != nil {
+		return fmt.Errorf("register metrics of the cache: %w", err)
 	}
 	return nil
 }
 
-func (c *Cache) metrics() []prometheus.Collector {
+func (c *Cache) collectors() []prometheus.Collector {
 	n := &c.counts
 	all := []prometheus.Collector{
 		n.leaseSeconds,

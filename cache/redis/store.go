@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/redis/go-redis/v9"
 	"github.com/sony/gobreaker/v2"
 	"golang.org/x/time/rate"
@@ -90,26 +91,26 @@ func New(rdb redis.UniversalClient, o Options) (*Store, error) {
 
 // register makes the metrics, and puts them on the registerer if there is one.
 func (s *Store) register(reg prometheus.Registerer) error {
-	count := prometheus.NewCounterVec(prometheus.CounterOpts{
+	own := prometheus.NewRegistry()
+	f := promauto.With(own)
+	count := f.NewCounterVec(prometheus.CounterOpts{
 		Name: "tipcache_cache_shared_errors_total", Help: "Failures of the shared store by kind.",
 	}, []string{"kind"})
 	for kind, name := range kindNames {
 		s.errors[kind] = count.WithLabelValues(name)
 	}
-	s.seconds = prometheus.NewHistogram(prometheus.HistogramOpts{
+	s.seconds = f.NewHistogram(prometheus.HistogramOpts{
 		Name: "tipcache_cache_shared_duration_seconds", Help: "Time an exchange with the shared store took, failed ones included.",
 		Buckets: prometheus.ExponentialBuckets(.0001, 2.5, 9), // 0.1 ms to 153 ms
 	})
-	state := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	f.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "tipcache_cache_shared_breaker_state", Help: "Breaker of the shared store: 0 closed, 1 half-open, 2 open.",
 	}, func() float64 { return float64(s.breaker.State()) })
 	if reg == nil {
 		return nil
 	}
-	for _, c := range []prometheus.Collector{count, state, s.seconds} {
-		if err := reg.Register(c); err != nil {
-			return fmt.Errorf("register metrics of the shared store: %w", err)
-		}
+	if err := reg.Register(own); err != nil {
+		return fmt.Errorf("register metrics of the shared store: %w", err)
 	}
 	return nil
 }

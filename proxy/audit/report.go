@@ -3,11 +3,11 @@ package audit
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"maps"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
 // The results of an audit, as the metric names them.
@@ -61,12 +61,12 @@ func digest(v version) string {
 func (a *Auditor) count(result string) { a.results.WithLabelValues(result).Inc() }
 
 func (a *Auditor) register() error {
-	a.results = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "tipcache_audit_entries_total", Help: "Entries of the cache that were to be read again, by what came of it.",
-	}, []string{"result"})
-	a.differs = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "tipcache_audit_differences_total", Help: "Entries that differ from what was read again, by the node that gave them, or redis.",
-	}, []string{"source"})
+	own := prometheus.NewRegistry()
+	counter := func(name, help, label string) *prometheus.CounterVec {
+		return promauto.With(own).NewCounterVec(prometheus.CounterOpts{Name: "tipcache_audit_" + name, Help: help}, []string{label})
+	}
+	a.results = counter("entries_total", "Entries of the cache that were to be read again, by what came of it.", "result")
+	a.differs = counter("differences_total", "Entries that differ from what was read again, by the node that gave them, or redis.", "source")
 	for _, result := range []string{same, different, unsettled, skipped, failed} {
 		a.results.WithLabelValues(result)
 	}
@@ -74,5 +74,5 @@ func (a *Auditor) register() error {
 	if a.o.Registerer == nil {
 		return nil
 	}
-	return errors.Join(a.o.Registerer.Register(a.results), a.o.Registerer.Register(a.differs))
+	return a.o.Registerer.Register(own)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node/queue"
@@ -13,7 +14,7 @@ import (
 
 // metrics is the pool as Prometheus sees it. The label node is host:port.
 type metrics struct {
-	pool *Pool
+	own *prometheus.Registry // has all of them
 
 	seconds    *prometheus.HistogramVec // node, cost
 	answers    *prometheus.CounterVec   // node, reason
@@ -23,12 +24,15 @@ type metrics struct {
 }
 
 func newMetrics(p *Pool) *metrics {
+	own := prometheus.NewRegistry()
+	own.MustRegister(gauges{p})
+	f := promauto.With(own)
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
-		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tipcache_node_" + name, Help: help}, labels)
+		return f.NewCounterVec(prometheus.CounterOpts{Name: "tipcache_node_" + name, Help: help}, labels)
 	}
 	return &metrics{
-		pool: p,
-		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		own: own,
+		seconds: f.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "tipcache_node_request_duration_seconds",
 			Help:    "Time a node took to answer or to fail, by cost class; waiting for a turn is not included.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
@@ -38,7 +42,7 @@ func newMetrics(p *Pool) *metrics {
 		answers:    counter("answers_total", "What requests to a node came to.", "node", "reason"),
 		shed:       counter("shed_total", "Requests that got no turn at a node in time.", "node"),
 		reconnects: counter("websocket_reconnects_total", "Subscriptions to block headers after the first.", "node"),
-		epochs: prometheus.NewCounter(prometheus.CounterOpts{
+		epochs: f.NewCounter(prometheus.CounterOpts{
 			Name: "tipcache_node_epochs_total", Help: "Times the chain was found reset or set back, and everything cached was dropped.",
 		}),
 	}
@@ -77,7 +81,9 @@ func outcome(answer *Answer, err error) string {
 	}
 }
 
-// The gauges are read when they are asked for.
+// gauges of a pool are read when they are asked for.
+type gauges struct{ *Pool }
+
 var (
 	tipDesc      = desc("tip_height", "Newest block known of; 0 for none.")
 	intervalDesc = desc("block_interval_seconds", "Learned time between two blocks.")
@@ -106,10 +112,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 // Describe implements prometheus.Collector.
-func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, v := range m.vectors() {
-		v.Describe(ch)
-	}
+func (g gauges) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		tipDesc, intervalDesc, inFlightDesc, limitDesc, waitDesc, queueDesc, lagDesc, wrongDesc, knownDesc, ageDesc, heightDesc, lowestDesc, asideDesc,
 		lateDesc, reachDesc, upDesc, rpcDesc, grpcDesc, indexDesc, breakerDesc,
@@ -118,23 +121,16 @@ func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-func (m *metrics) vectors() []prometheus.Collector {
-	return []prometheus.Collector{m.seconds, m.answers, m.shed, m.reconnects, m.epochs}
-}
-
 // Collect implements prometheus.Collector.
-func (m *metrics) Collect(ch chan<- prometheus.Metric) {
-	for _, v := range m.vectors() {
-		v.Collect(ch)
-	}
-	tip := m.pool.Tip()
+func (g gauges) Collect(ch chan<- prometheus.Metric) {
+	tip := g.Tip()
 	gauge(ch, tipDesc, float64(tip.Height))
 	gauge(ch, intervalDesc, tip.Interval.Seconds())
 	flag(ch, knownDesc, tip.Known)
 	var newest int64 // that a node has
-	for _, e := range m.pool.endpoints {
+	for _, e := range g.endpoints {
 		v := e.look()
-		m.collect(ch, e, v, tip)
+		g.collect(ch, e, v, tip)
 		if !v.Foreign() {
 			newest = max(newest, v.Height)
 		}
@@ -143,7 +139,7 @@ func (m *metrics) Collect(ch chan<- prometheus.Metric) {
 }
 
 // collect gives the gauges of one node.
-func (m *metrics) collect(ch chan<- prometheus.Metric, e *endpoint, v view, tip Tip) {
+func (g gauges) collect(ch chan<- prometheus.Metric, e *endpoint, v view, tip Tip) {
 	load := e.queue.Load()
 	gauge(ch, inFlightDesc, float64(load.InFlight), e.name)
 	gauge(ch, limitDesc, load.Limit, e.name)
@@ -156,7 +152,7 @@ func (m *metrics) collect(ch chan<- prometheus.Metric, e *endpoint, v view, tip 
 	if state := e.rpcState(v); state != absent {
 		flag(ch, rpcDesc, state == fine, e.name)
 	}
-	if state := e.grpcState(m.pool.ChainID()); state != absent {
+	if state := e.grpcState(g.ChainID()); state != absent {
 		flag(ch, grpcDesc, state == fine, e.name)
 	}
 	if v.TxIndex != "" {

@@ -119,7 +119,7 @@ func New(o Options) (*Pool, error) {
 		p.metrics.expect(e.name)
 	}
 	p.follow(o)
-	return p, p.registry.Register(p.metrics)
+	return p, p.registry.Register(p.metrics.own)
 }
 
 func (p *Pool) build(configured Endpoint, o Options) (*endpoint, error) {
@@ -217,7 +217,7 @@ func (p *Pool) Close() error {
 	p.end()
 	p.running.Lock()
 	defer p.running.Unlock()
-	p.registry.Unregister(p.metrics)
+	p.registry.Unregister(p.metrics.own)
 	for _, e := range p.endpoints {
 		e.closeIdle()
 	}

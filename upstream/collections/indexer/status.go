@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
@@ -73,24 +74,16 @@ type metrics struct {
 }
 
 func newMetrics(r prometheus.Registerer, x *Indexer) (*metrics, error) {
-	m := &metrics{
-		logs: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tipcache_indexer_logs_total", Help: "Logs taken over, by event.",
-		}, []string{"event"}),
-		ignored: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tipcache_indexer_ignored_total", Help: "Logs taken over that belong to no known collection, by event.",
-		}, []string{"event"}),
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tipcache_indexer_requests_total", Help: "Pieces of work done by an endpoint, by result.",
-		}, []string{"result"}),
+	own := prometheus.NewRegistry()
+	own.MustRegister(gauges{x.Status})
+	counter := func(name, help, label string) *prometheus.CounterVec {
+		return promauto.With(own).NewCounterVec(prometheus.CounterOpts{Name: "tipcache_indexer_" + name, Help: help}, []string{label})
 	}
-	registry := cmp.Or[prometheus.Registerer](r, prometheus.NewRegistry())
-	for _, c := range []prometheus.Collector{m.logs, m.ignored, m.requests, gauges{x.Status}} {
-		if err := registry.Register(c); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
+	return &metrics{
+		logs:     counter("logs_total", "Logs taken over, by event.", "event"),
+		ignored:  counter("ignored_total", "Logs taken over that belong to no known collection, by event.", "event"),
+		requests: counter("requests_total", "Pieces of work done by an endpoint, by result.", "result"),
+	}, cmp.Or[prometheus.Registerer](r, prometheus.NewRegistry()).Register(own)
 }
 
 func (m *metrics) counted(events []Event, ignored [kinds]int) {

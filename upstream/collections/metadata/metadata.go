@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/tipcache/tipcache/upstream"
@@ -109,7 +110,7 @@ func (s *Service) Close() error {
 	s.stop()
 	s.workers.Wait()
 	s.provider.http.CloseIdleConnections()
-	s.metrics.registry.Unregister(s.metrics)
+	s.metrics.registerer.Unregister(s.metrics.own)
 	return nil
 }
 
@@ -135,57 +136,42 @@ type metrics struct {
 	seconds   prometheus.Histogram
 	contracts *prometheus.CounterVec
 	degraded  prometheus.Counter
-	breaker   prometheus.GaugeFunc
 
-	registry prometheus.Registerer
+	own        *prometheus.Registry // has all of them
+	registerer prometheus.Registerer
 }
 
 // newMetrics registers the numbers; without a Registerer they are not exported.
 func newMetrics(r prometheus.Registerer, provider string, breaker func() gobreaker.State) (*metrics, error) {
 	name := func(n string) string { return prometheus.BuildFQName("tipcache", "metadata", n) }
+	own := prometheus.NewRegistry()
+	f := promauto.With(own)
 	m := &metrics{
-		registry: prometheus.WrapRegistererWith(prometheus.Labels{"provider": provider}, cmp.Or[prometheus.Registerer](r, prometheus.NewRegistry())),
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+		own:        own,
+		registerer: prometheus.WrapRegistererWith(prometheus.Labels{"provider": provider}, cmp.Or[prometheus.Registerer](r, prometheus.NewRegistry())),
+		requests: f.NewCounterVec(prometheus.CounterOpts{
 			Name: name("requests_total"), Help: "Batches asked of the provider, by outcome.",
 		}, []string{"outcome"}),
-		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+		seconds: f.NewHistogram(prometheus.HistogramOpts{
 			Name: name("request_duration_seconds"), Help: "Time the provider took for a batch.",
 			Buckets: []float64{.025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 
 			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
 		}),
-		contracts: prometheus.NewCounterVec(prometheus.CounterOpts{
+		contracts: f.NewCounterVec(prometheus.CounterOpts{
 			Name: name("contracts_total"), Help: "Contracts looked up, by what the cache had: hit, stale or miss.",
 		}, []string{"cache"}),
-		degraded: prometheus.NewCounter(prometheus.CounterOpts{
+		degraded: f.NewCounter(prometheus.CounterOpts{
 			Name: name("degraded_lookups_total"), Help: "Pages that went out with less than the provider may know.",
 		}),
-		breaker: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: name("breaker_state"), Help: "Circuit breaker of the provider: 0 closed, 1 half-open, 2 open.",
-		}, func() float64 { return float64(breaker()) }),
 	}
-	if err := m.registry.Register(m); err != nil {
+	f.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: name("breaker_state"), Help: "Circuit breaker of the provider: 0 closed, 1 half-open, 2 open.",
+	}, func() float64 { return float64(breaker()) })
+	if err := m.registerer.Register(own); err != nil {
 		return nil, fmt.Errorf("metadata: register metrics: %w", err)
 	}
 	return m, nil
-}
-
-func (m *metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.requests, m.seconds, m.contracts, m.degraded, m.breaker}
-}
-
-// Describe implements prometheus.Collector.
-func (m *metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, c := range m.all() {
-		c.Describe(ch)
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (m *metrics) Collect(ch chan<- prometheus.Metric) {
-	for _, c := range m.all() {
-		c.Collect(ch)
-	}
 }
 
 // count counts the contracts of a page by what the cache had of them.
