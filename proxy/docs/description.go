@@ -19,6 +19,7 @@ type description struct {
 	*huma.OpenAPI
 	o          Options
 	examples   map[string]example // by operation id
+	sdk        sdkExamples        // of a chain of the SDK
 	operations []*huma.Operation  // in the order of the table
 }
 
@@ -54,9 +55,11 @@ func describe(o Options) (*description, error) {
 		d.Components.Schemas = collections.Schemas(schemaRefs)
 	}
 	d.tag()
+	add := d.addChain
 	if o.Cosmos != nil {
-		d.addCosmos()
-	} else if err := d.addChain(); err != nil {
+		add = d.addCosmos
+	}
+	if err := add(); err != nil {
 		return nil, fmt.Errorf("describe: %w", err)
 	}
 	d.addLive()

@@ -1,9 +1,6 @@
 package docs
 
-import (
-	"net"
-	"strings"
-)
+import "net"
 
 // Listeners are the addresses of the interfaces that have no paths; "" for one that is not served.
 type Listeners struct {
@@ -30,12 +27,12 @@ func (m manual) Interfaces() (all []otherInterface) {
 		all = append(all, otherInterface{"grpc", "gRPC", "Any method of the nodes, without its schema. " +
 			"`x-cosmos-block-height` asks for a height and tells one. No call has an `X-Session`: `x-min-block-height`, a height, says what to wait for. `grpcurl` reads the schemas by reflection, which a node has whose gRPC this server reads (`chain.grpc`).", []sample{
 			{"curl", "grpcurl", "grpcurl -plaintext " + elsewhere + portOf(at.GRPC) + " cosmos.staking.v1beta1.Query/Params"},
-			{"Go", "Go", strings.Replace(grpcProgram, "%s", elsewhere+portOf(at.GRPC), 1)},
+			{"Go", "Go", program(grpcProgram, elsewhere+portOf(at.GRPC))},
 		}})
 	}
 	if at.GRPCWeb {
 		all = append(all, otherInterface{"grpc-web", "gRPC-Web", "The same for browsers, at the address of the REST API.", []sample{
-			{"curl", "curl", strings.Replace(callByCurl, "%s", somewhere, 1) + " -H 'Content-Type: application/grpc-web+proto' | od -c"},
+			{"curl", "curl", program(callByCurl, somewhere) + " -H 'Content-Type: application/grpc-web+proto' | od -c"},
 		}})
 	}
 	return all
@@ -52,62 +49,15 @@ func portOf(address string) string {
 func (m manual) rpc(at string) otherInterface {
 	read := "await client.getBlock()"
 	if m.o.Cosmos != nil {
-		read = "await client.getAllBalances('" + delegatorExample + "')"
+		read = "await client.getAllBalances('" + m.sdk.Values["delegator_addr"] + "')"
 	}
 	return otherInterface{"rpc", "CometBFT RPC", "As CosmJS, Keplr and relayers use it: by POST, in batches, by URI, and over the WebSocket at `/websocket`, whose events come when their block can be read. " +
 		"By POST and by URI answers have an `X-Session`, and requests may send one; over the WebSocket there is none.", []sample{
 		{"curl", "curl", "curl 'http://" + at + "' -d '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"status\",\"params\":{}}'"},
 		{"TypeScript", "CosmJS", "import { StargateClient } from '@cosmjs/stargate'\n\nconst client = await StargateClient.connect('http://" + at + "')\nconsole.log(await client.getHeight(), " + read + ")"},
-		{"Go", "Go", strings.Replace(cometProgram, "%s", at, 1)},
+		{"Go", "Go", program(cometProgram, at)},
 	}}
 }
 
 // callByCurl sends a message without fields, in its frame.
 const callByCurl = `printf '\0\0\0\0\0' | curl -s '%s/cosmos.staking.v1beta1.Query/Params' --data-binary @-`
-
-const cometProgram = `package main
-
-import (
-	"context"
-	"fmt"
-	"log"
-
-	"github.com/cometbft/cometbft/rpc/client/http"
-)
-
-func main() {
-	client, err := http.New("http://%s", "/websocket")
-	if err != nil {
-		log.Fatal(err)
-	}
-	status, err := client.Status(context.Background())
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(status.NodeInfo.Network, status.SyncInfo.LatestBlockHeight)
-}`
-
-const grpcProgram = `package main
-
-import (
-	"context"
-	"fmt"
-	"log"
-
-	staking "cosmossdk.io/api/cosmos/staking/v1beta1"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-)
-
-func main() {
-	conn, err := grpc.NewClient("%s", grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer conn.Close()
-	reply, err := staking.NewQueryClient(conn).Params(context.Background(), &staking.QueryParamsRequest{})
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(reply.Params)
-}`

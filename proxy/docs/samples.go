@@ -1,6 +1,7 @@
 package docs
 
 import (
+	_ "embed" // programs
 	"fmt"
 	"maps"
 	"net/url"
@@ -41,7 +42,7 @@ func (m manual) Opening() *huma.Operation {
 func (m manual) OpeningAnswer() string {
 	answer := m.examples[m.Opening().OperationID].Answer
 	if answer == nil {
-		answer = poolOfSDK
+		answer = m.sdk.Pool
 	}
 	text := "HTTP/1.1 200 OK\nContent-Type: " + web.JSON + "\n"
 	for _, name := range []string{web.HeightHeader, cacheStatusHeader, etagHeader} {
@@ -123,6 +124,21 @@ func (m manual) given(op *huma.Operation) (params []string) {
 	return params
 }
 
+// Programs in Go, with verbs: for a request its imports, method, URL, body and the lines that set headers, else
+// an address.
+var (
+	//go:embed programs/request.go.tmpl
+	requestProgram string
+	//go:embed programs/comet.go.tmpl
+	cometProgram string
+	//go:embed programs/grpc.go.tmpl
+	grpcProgram string
+)
+
+func program(text string, values ...any) string {
+	return strings.TrimSpace(fmt.Sprintf(text, values...))
+}
+
 // goProgram needs the standard library alone.
 func (m manual) goProgram(op *huma.Operation) string {
 	body, imports, header := "nil", "", ""
@@ -133,31 +149,5 @@ func (m manual) goProgram(op *huma.Operation) string {
 	if op.Security != nil {
 		header += "\n\trequest.Header.Set(\"" + web.APIKeyHeader + "\", \"<API_KEY>\")"
 	}
-	return fmt.Sprintf(goText, imports, op.Method, somewhere+m.Target(op), body, header)
+	return program(requestProgram, imports, op.Method, somewhere+m.Target(op), body, header)
 }
-
-const goText = `package main
-
-import (
-	"fmt"
-	"io"
-	"log"
-	"net/http"
-	"os"%s
-)
-
-func main() {
-	request, err := http.NewRequest(%q, %q, %s)
-	if err != nil {
-		log.Fatal(err)
-	}%s
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer response.Body.Close()
-	fmt.Println(response.Status, response.Header.Get("X-Block-Height"))
-	if _, err := io.Copy(os.Stdout, response.Body); err != nil {
-		log.Fatal(err)
-	}
-}`
