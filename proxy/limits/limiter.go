@@ -42,6 +42,8 @@ func (a *Admission) spendEvent(ctx context.Context, l limit) decision {
 			store = "shared"
 		} else {
 			prepaid.Add(1)
+			ctx, cancel := context.WithTimeout(ctx, sharedEvent)
+			defer cancel()
 			most := min(max(l.Burst/mostAtOnce, 1), mostAtOnce) // which leaves other replicas most of a small bucket
 			if told, err := a.shared.spend(ctx, l, 1, most); err == nil {
 				d, store = told, "shared"
@@ -94,8 +96,6 @@ func (a *Admission) Spend(ctx context.Context, c *Client) (wait time.Duration) {
 	if wait = a.Affords(c, time.Now()); wait > 0 {
 		return wait
 	}
-	ctx, cancel := context.WithTimeout(ctx, sharedEvent)
-	defer cancel()
 	for _, l := range a.limitsOf(c) {
 		if d := a.spendEvent(ctx, l); !d.allowed {
 			return max(d.retry, time.Millisecond)

@@ -101,3 +101,16 @@ func TestEventsArePaidForInRedisSeveralAtOnceWithinTheLimitOfAllReplicas(t *test
 		t.Errorf("%d events were paid for, want %d", paid, burst)
 	}
 }
+
+// Streams pay for each event at each block.
+func TestAnEventOfAClientWithoutLimitsAllocatesNothing(t *testing.T) {
+	a := limits.New(limits.Shared{}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	c := limits.Client{Address: netip.MustParseAddr("192.0.2.1")}
+	if n := testing.AllocsPerRun(100, func() {
+		if wait := a.Spend(t.Context(), &c); wait != 0 {
+			t.Errorf("it has to wait for %v", wait)
+		}
+	}); n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
