@@ -3,8 +3,8 @@
 //   - record.go is what one request is remembered by;
 //   - recorder.go fills that in, and at its end counts it and writes it into the
 //     access log;
-//   - buffer.go keeps lines of the log for one system call, metrics.go has the
-//     numbers, and trace.go tells the collector of traces.
+//   - buffer.go keeps lines of the log for one system call, and trace.go tells the
+//     collector of traces.
 package record
 
 import (
