@@ -155,6 +155,37 @@ func (s *claimant) putAside(height int64, cause error) {
 // pollInterval is the time between two polls: about one block.
 func (s *claimant) pollInterval() time.Duration { return min(s.chain.Tip().Interval, maxPatience) }
 
+// verify puts the tip to the proof when it is doubted: a plausible claim that
+// no node can answer must not be waited for until the chain has got there.
+func (c *Chain) verify(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.doubts:
+		}
+		if height, doubtful := c.tip.Doubtful(); doubtful {
+			c.prove(ctx, height)
+		}
+	}
+}
+
+// prove has all sources that claim a height show that it can be read.
+func (c *Chain) prove(ctx context.Context, height int64) {
+	for _, s := range c.claimants {
+		if !c.tip.Claims(s.source, height) {
+			continue
+		}
+		epoch := c.Tip().Epoch
+		switch has, err := s.node.has(ctx, c, height); {
+		case err == nil && has:
+			c.tip.Prove(epoch, height)
+		case err == nil:
+			s.putAside(height, errNoBlock)
+		}
+	}
+}
+
 // Learn takes in what a read that began in an epoch says of the chain and of its node.
 func (c *Chain) Learn(n *Node, epoch int64, r Reading) {
 	switch {

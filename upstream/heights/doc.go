@@ -13,7 +13,7 @@
 // A claim (claim.go) that is not plausible is put to the proof by a read at that height.
 // Where that fails, the claimant is put aside until a read proves it right; one
 // log line tells of each. A tip that a request waits for in vain is put to the
-// proof, too (doubts.go).
+// proof, too.
 //
 // An epoch (epoch.go) is the time between two resets of the chain. It ends when every source
 // has named lower heights for some time and no node answered a read at the height

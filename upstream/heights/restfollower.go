@@ -146,3 +146,65 @@ func (f *restFollower) climb(ctx context.Context, low int64) (int64, error) {
 	}
 	return low, nil
 }
+
+// lateFor is how long a chain is late before its next block is looked for less often.
+const lateFor = 10 * time.Second
+
+// watchLate reads the next block when it is half an interval late, at each interval from then on,
+// and every ten seconds in the end. Where it can be read, the REST server stands in.
+func (c *Chain) watchLate(ctx context.Context) {
+	var height int64
+	for reads := 0; ; {
+		moved, now := c.moved.next(), c.Tip()
+		if now.Height != height {
+			height, reads = now.Height, 0
+		}
+		var due <-chan time.Time
+		if now.Known && !now.CatchingUp {
+			due = time.After(time.Until(now.Since.Add(lateness(now.Interval, reads))))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-moved:
+			continue
+		case <-due:
+		}
+		c.readNext(ctx, height+1, reads)
+		reads++
+	}
+}
+
+// lateness is how long after the last block the next one is read, the so many'th time.
+func lateness(interval time.Duration, reads int) time.Duration {
+	late := interval + interval/2
+	for range reads {
+		if late < lateFor {
+			late += interval
+		} else {
+			late += max(interval, lateFor)
+		}
+	}
+	return late
+}
+
+// readNext asks one of the nodes that are as high as the tip, in turn, for the block
+// after it. That a node does not have that yet is no failure.
+func (c *Chain) readNext(ctx context.Context, height int64, turn int) {
+	var able []*restFollower
+	for _, f := range c.rest {
+		v := f.node.Look()
+		if v.Height >= height-1 && !v.CatchingUp && !f.stands(v) {
+			able = append(able, f)
+		}
+	}
+	if len(able) == 0 {
+		return // the REST servers are polled already
+	}
+	f := able[turn%len(able)]
+	if has, err := f.node.has(ctx, c, height); err != nil || !has {
+		return
+	}
+	f.node.update(func(v *State) { v.Late = v.Height < height })
+	f.seek()
+}
