@@ -4,8 +4,14 @@ import (
 	"cmp"
 	"context"
 	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/limits"
@@ -49,6 +55,41 @@ func New(o Options, r *blocks.Reader) *Handler {
 // Drain ends the streams, whose clients are told to go elsewhere.
 func (d *Handler) Drain() { d.end() }
 
+// A method is how calls are answered.
+type method struct {
+	route string // its name in metrics: methods are what clients write
+	serve func(*call) (size int, err error)
+}
+
+// The methods. What tells of the state at a height is kept by the block, and a transaction for good
+// once it is found; all else is the node's own, passed on as it comes and at no height but the one that the client names.
+var (
+	value     = method{"grpc state", (*call).value}
+	found     = method{"grpc tx", (*call).found}
+	service   = method{"grpc service", (*call).service}
+	broadcast = method{"grpc broadcast", (*call).broadcast}
+	streamed  = method{"grpc stream", (*call).pass}
+)
+
+// services are those whose methods take one message and answer with one, and are those of the
+// RPC too.
+var services = regexp.MustCompile(`^/cosmos\.(tx|base\.tendermint|base\.node)\.[a-z0-9]+\.Service/`)
+
+func methodOf(name string) method {
+	switch {
+	case state.Tells(name):
+		return value
+	case state.Finds(name):
+		return found
+	case !services.MatchString(name):
+		return streamed
+	case strings.HasSuffix(name, "/BroadcastTx"):
+		return broadcast
+	default:
+		return service
+	}
+}
+
 // serve has the method answer the call, of which from has the headers. The error is a status of gRPC.
 func (k *call) serve(from *http.Request) error {
 	m := methodOf(k.name)
@@ -67,4 +108,42 @@ func (k *call) serve(from *http.Request) error {
 		return k.failed(err)
 	}
 	return k.st.Err()
+}
+
+// codeOf are the codes of gRPC for failures that HTTP has a status for; others are internal.
+var codeOf = map[int]codes.Code{
+	http.StatusBadRequest:                  codes.InvalidArgument,
+	http.StatusUnauthorized:                codes.Unauthenticated,
+	http.StatusForbidden:                   codes.PermissionDenied,
+	http.StatusNotFound:                    codes.NotFound,
+	http.StatusRequestEntityTooLarge:       codes.ResourceExhausted,
+	http.StatusRequestURITooLong:           codes.ResourceExhausted,
+	http.StatusTooManyRequests:             codes.ResourceExhausted,
+	http.StatusRequestHeaderFieldsTooLarge: codes.ResourceExhausted,
+	http.StatusNotImplemented:              codes.Unimplemented,
+	http.StatusBadGateway:                  codes.Unavailable,
+	http.StatusServiceUnavailable:          codes.Unavailable,
+	http.StatusGatewayTimeout:              codes.Unavailable,
+}
+
+// failed is the status of a call that is not answered. When it may be tried again is in the
+// trailers, as clients of gRPC read it that try by themselves.
+func (k *call) failed(err error) error {
+	if gone := k.stream.Context().Err(); gone != nil {
+		return status.FromContextError(gone).Err()
+	}
+	f := web.FailureOf(err)
+	code, known := codeOf[f.Status]
+	if !known {
+		code = codes.Internal
+	}
+	md := metadata.MD{}
+	for name, values := range k.answer {
+		md[strings.ToLower(name)] = values
+	}
+	if f.RetryAfter > 0 {
+		md["grpc-retry-pushback-ms"] = []string{strconv.FormatInt(f.RetryAfter.Milliseconds(), 10)}
+	}
+	k.stream.SetTrailer(md)
+	return status.Error(code, f.Public)
 }
