@@ -23,5 +23,5 @@
 // Three things differ from the node. Its Cache-Control, which tells caches to keep errors
 // and tips for a day, is replaced by ours. A batch may have more than its ten calls; one
 // that is too long is answered by an error for each call, so that no client waits for ever.
-// And status names the block that state can be read at, never the one after it (status.go).
+// And status names the block that state can be read at, never the one after it (origin.go).
 package rpc
