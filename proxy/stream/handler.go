@@ -20,8 +20,8 @@
 // A client that asks for blocks gets whole ones: frames.go has what is told of each.
 //
 // A poll (poll.go) follows a topic in the same way until there is another answer than its
-// client has (version.go), and is answered as a GET is then. Followers of both kinds
-// (follower.go) pay alike.
+// client has, and is answered as a GET is then. Followers of both kinds (follower.go) pay
+// alike.
 //
 // EventSource gives up for good on any status but 200. So a stream that cannot be
 // served now, because of a limit or while the server drains, is a 200 that says
