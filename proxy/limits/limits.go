@@ -3,8 +3,8 @@
 //   - client.go finds out whose a request is, by its address or its API key, and admits
 //     those who have a key;
 //   - limits.go has the limits in force, and says why not;
-//   - limiter.go counts it: in this process (buckets.go), and in Redis where
-//     replicas share their limits (shared.go), and tells the client how it stands. Clients
+//   - limiter.go counts it, by the buckets (buckets.go) of this process and, where replicas
+//     share their limits, those in Redis, and tells the client how it stands. Clients
 //     that are served on, by streams, pay like clients that ask again;
 //   - places.go has the places of requests that wait for a block, or bring a body.
 package limits
