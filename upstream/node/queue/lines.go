@@ -70,6 +70,17 @@ func (q *queue) of(client string) int {
 	return 0
 }
 
+// ahead is how many turns of a queue come before that of one more request. All lines count as if as
+// much of them came before it as of its client's, to look at none.
+func (q *queue) ahead(r Request) int {
+	l, fresh := q.lines[r.Client], q.fresh.Len()
+	if l == nil {
+		return min(fresh+fresh/freshRun, q.waits.requests())
+	}
+	own, others := l.before(r.Miss), fresh+q.served.Len()-1
+	return min(own+(own+1)*others, q.waits.requests())
+}
+
 // forever is the patience of what waits for as long as its context.
 const forever time.Duration = -1
 
@@ -157,6 +168,15 @@ func (l *line) passes(w *waiter) {
 	case l.waiters.Len() > 0:
 		l.run++
 	}
+}
+
+// before is how many requests of a line have their turns before one more.
+func (l *line) before(miss bool) int {
+	misses, others := l.misses.Len(), l.waiters.Len()
+	if miss {
+		return misses + min(misses/missRun, others)
+	}
+	return others + min(missRun*(others+1), misses)
 }
 
 func (l *line) len() int { return l.waiters.Len() + l.misses.Len() }
