@@ -2,6 +2,7 @@ package stream
 
 import (
 	"bytes"
+	"encoding/binary"
 	"hash/crc32"
 	"io"
 	"runtime"
@@ -58,7 +59,8 @@ func (o *output) event(e *event, path string) {
 // end writes what comes after the last text.
 func (o *output) end() {
 	if o.gzip {
-		o.write(o.sum.appendTo([]byte{1, 0, 0, 0xff, 0xff})) // the last block, which is empty
+		end := binary.LittleEndian.AppendUint32([]byte{1, 0, 0, 0xff, 0xff}, o.sum.crc) // after the last block, which is empty
+		o.write(binary.LittleEndian.AppendUint32(end, o.sum.size))
 	}
 }
 
@@ -86,13 +88,6 @@ func partOf(texts ...[]byte) (p part) {
 // then is the checksum of a text with a part behind it.
 func (s checksum) then(p part) checksum {
 	return checksum{multiply(p.shift, s.crc) ^ p.crc, s.size + p.size}
-}
-
-func (s checksum) appendTo(b []byte) []byte {
-	for _, n := range [...]uint32{s.crc, s.size} {
-		b = append(b, byte(n), byte(n>>8), byte(n>>16), byte(n>>24))
-	}
-	return b
 }
 
 // A CRC is a polynomial over the field of two elements, modulo that of IEEE 802.3. Its
