@@ -1,7 +1,6 @@
 package listener
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -81,7 +80,7 @@ func (l *Listener) closeOldest(most int, may func(*slot) bool, is func(*web.Conn
 		}
 	}
 	l.mu.Unlock()
-	slices.SortFunc(found, func(a, b quiet) int { return cmp.Compare(a.since.UnixNano(), b.since.UnixNano()) })
+	slices.SortFunc(found, func(a, b quiet) int { return a.since.Compare(b.since) })
 	found = found[:min(most, len(found))]
 	for _, q := range found {
 		_ = end(q.conn) // which releases the slot
