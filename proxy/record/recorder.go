@@ -99,14 +99,6 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-// Begin gives back the request, in the context of its span if it is traced.
-func (r *Recorder) Begin(request *http.Request, rec *Record) *http.Request {
-	if r.tracer == nil {
-		return request
-	}
-	return r.trace(request, rec)
-}
-
 // The longest query and User-Agent that are logged, in bytes.
 const (
 	maxQuery = 2 << 10
