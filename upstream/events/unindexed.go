@@ -155,9 +155,7 @@ func (n Node) find(ctx context.Context, hash []byte) finding {
 		switch {
 		case err == nil:
 			return found
-		case !errors.As(err, &refusal):
-			return silent
-		case comet.Closing(refusal.Data):
+		case !errors.As(err, &refusal) || comet.Closing(refusal.Data):
 			return silent
 		case !strings.HasSuffix(refusal.Data, "not found"):
 			return noIndex
