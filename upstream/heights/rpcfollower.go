@@ -61,7 +61,7 @@ func (f *follower) follow(ctx context.Context) error {
 		f.node.update(func(v *State) { v.CometErr = err })
 		return err
 	}
-	f.node.update(func(v *State) { v.Lowest = 0 }) // it may have been restarted with other blocks
+	f.node.Forget()
 	defer subscription.Close()
 	if err := f.check(ctx); err != nil {
 		return err
