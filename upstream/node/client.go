@@ -2,6 +2,7 @@ package node
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 
 // A client speaks with one node's REST server.
@@ -36,7 +38,7 @@ func newClient(base *url.URL, o Options, s *protocol) *client {
 		Proxy:                  http.ProxyFromEnvironment,
 		DialContext:            (&net.Dialer{Timeout: min(o.Timeout, maxDial)}).DialContext,
 		IdleConnTimeout:        idleClose,
-		MaxIdleConnsPerHost:    o.connections(),
+		MaxIdleConnsPerHost:    cmp.Or(o.InFlight, queue.MostRequests), // as many as requests at once
 		MaxResponseHeaderBytes: 64 << 10,
 		DisableCompression:     true,
 	}, upstream.NewRedactor(base))}

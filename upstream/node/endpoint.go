@@ -180,12 +180,21 @@ func (e *endpoint) read(ctx context.Context, r Request, height int64) (*Answer, 
 	return answer, err
 }
 
+// note notes that the REST server has answered, or what speaks against it.
 func (e *endpoint) note(err error) {
-	if err != nil {
-		e.noteFailure(err)
-		return
+	if refuses(err) {
+		e.blocks.Forget() // it is being restarted
 	}
-	e.update(func(v *view) { v.answered, v.failed, v.restErr = time.Now(), time.Time{}, nil })
+	e.update(func(v *view) {
+		if err == nil {
+			v.answered, v.failed, v.restErr = time.Now(), time.Time{}, nil
+		} else if blames(err) {
+			v.failed = time.Now()
+		}
+		if upstream.KindOf(err) != 0 {
+			v.restErr = err
+		}
+	})
 }
 
 func (e *endpoint) closeIdle() {

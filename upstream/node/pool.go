@@ -67,9 +67,6 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// connections is how many an endpoint may have that are idle: as many as requests at once.
-func (o Options) connections() int { return cmp.Or(o.InFlight, queue.MostRequests) }
-
 // A Tip is the newest block that can be read.
 type Tip = tip.Tip
 

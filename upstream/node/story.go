@@ -65,15 +65,12 @@ func latestIn(reason Reason, text string) int64 {
 	if reason != Pruned {
 		return 0
 	}
-	named := latest.FindStringSubmatch(text)
-	if named == nil {
-		return 0
+	if named := latest.FindStringSubmatch(text); named != nil {
+		if height, err := strconv.ParseInt(named[1], 10, 64); err == nil {
+			return height
+		}
 	}
-	height, err := strconv.ParseInt(named[1], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return height
+	return 0
 }
 
 // noRoute is the page of a node that does not have the path. No handler ran, so there is no envelope.

@@ -139,21 +139,6 @@ func notNode(status int) *upstream.Error {
 	return badAnswer(fmt.Errorf("status %d without the node's envelope", status))
 }
 
-// noteFailure notes what speaks against a node.
-func (e *endpoint) noteFailure(err error) {
-	if refuses(err) {
-		e.blocks.Forget() // it is being restarted
-	}
-	e.update(func(v *view) {
-		if blames(err) {
-			v.failed = time.Now()
-		}
-		if upstream.KindOf(err) != 0 {
-			v.restErr = err
-		}
-	})
-}
-
 // blames tells failures that speak against the node. A connection dropped without an answer does
 // not: a query that makes the node's handler panic must not take the node away from all clients.
 func blames(err error) bool {
