@@ -40,7 +40,7 @@ func (l *Listener) pause() {
 	defer time.AfterFunc(recheck, l.released.Broadcast).Stop()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.full() && !l.closed {
+	if l.full() && l.ended.Err() == nil {
 		l.released.Wait()
 	}
 }

@@ -61,17 +61,19 @@ func (o Options) withDefaults() Options {
 // web.ConnState.
 type Listener struct {
 	*net.TCPListener
-	o        Options
-	metrics  *metrics
-	lack     lack
-	secured  *secured  // nil: without TLS
-	outgoing *outgoing // nil: without Memory
+	o       Options
+	metrics *metrics
+	lack    lack
+	secured *secured // nil: without TLS
 
 	mu       sync.Mutex
 	taken    map[*slot]struct{} // the connections that are open
 	held     map[netip.Addr]int // by client
 	released *sync.Cond         // wakes Accept
-	closed   bool
+
+	ended context.Context //nolint:containedctx // by Close; of all handshakes
+	end   context.CancelFunc
+	works sync.WaitGroup // for which Close waits
 }
 
 // Listen opens the listener.
@@ -87,16 +89,19 @@ func Listen(ctx context.Context, addr string, o Options) (*Listener, error) {
 		o:           o, lack: lack{closed: map[string]int{}}, taken: map[*slot]struct{}{}, held: map[netip.Addr]int{},
 	}
 	l.released = sync.NewCond(&l.mu)
+	l.ended, l.end = context.WithCancel(context.WithoutCancel(ctx))
 	l.metrics = newMetrics(o, func() float64 {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		return float64(len(l.taken))
 	})
 	if o.Memory != nil {
-		l.outgoing = watchOutgoing(l, o.Memory)
+		out := &outgoing{listener: l, memory: o.Memory}
+		l.works.Go(out.run)
 	}
 	if o.TLS != nil {
-		l.secured = secure(l)
+		l.secured = &secured{below: l, ready: make(chan accepted)}
+		l.works.Go(l.secured.run)
 	}
 	return l, nil
 }
@@ -177,7 +182,7 @@ func slotFor(a net.Addr) *slot {
 func (l *Listener) state() (full, closed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.full(), l.closed
+	return l.full(), l.ended.Err() != nil
 }
 
 // full is to be called with mu held.
@@ -215,15 +220,10 @@ func (l *Listener) release(s *slot) {
 // Close ends Accept, and the handshakes under way.
 func (l *Listener) Close() error {
 	l.mu.Lock()
-	l.closed = true
+	l.end()
 	l.released.Broadcast()
 	l.mu.Unlock()
 	err := l.TCPListener.Close()
-	if l.secured != nil {
-		l.secured.close()
-	}
-	if l.outgoing != nil {
-		l.outgoing.close()
-	}
+	l.works.Wait()
 	return err
 }

@@ -1,10 +1,7 @@
 package listener
 
 import (
-	"context"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -21,23 +18,13 @@ import (
 type outgoing struct {
 	listener *Listener
 	memory   limits.Memory
-	reserved atomic.Int64
-
-	ended context.Context //nolint:containedctx // by close
-	end   context.CancelFunc
-	done  sync.WaitGroup
+	reserved int64
 }
 
 // outgoingCheck is how often it looks.
 const outgoingCheck = 250 * time.Millisecond
 
-func watchOutgoing(l *Listener, memory limits.Memory) *outgoing {
-	o := &outgoing{listener: l, memory: memory}
-	o.ended, o.end = context.WithCancel(context.Background())
-	o.done.Go(o.run)
-	return o
-}
-
+// run looks until the listener is closed.
 func (o *outgoing) run() {
 	ticker := time.NewTicker(outgoingCheck)
 	defer ticker.Stop()
@@ -45,22 +32,17 @@ func (o *outgoing) run() {
 		select {
 		case <-ticker.C:
 			o.makeRoom()
-		case <-o.ended.Done():
+		case <-o.listener.ended.Done():
 			o.reserve(0)
 			return
 		}
 	}
 }
 
-func (o *outgoing) close() {
-	o.end()
-	o.done.Wait()
-}
-
 // reserve sets so many bytes aside in place of those before.
 func (o *outgoing) reserve(bytes int64) (ok bool) {
-	if ok = o.memory.Reserve(bytes - o.reserved.Load()); ok {
-		o.reserved.Store(bytes)
+	if ok = o.memory.Reserve(bytes - o.reserved); ok {
+		o.reserved = bytes
 	}
 	return ok
 }

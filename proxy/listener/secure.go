@@ -1,22 +1,17 @@
 package listener
 
 import (
-	"context"
 	"errors"
 	"net"
-	"sync"
 
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // secured does the handshakes of clients that have a slot, at the same time. It owns a goroutine
-// that accepts clients and one for each handshake, for which close waits.
+// that accepts clients and one for each handshake, for which Close waits.
 type secured struct {
-	below  *Listener
-	ready  chan accepted   // by Accept
-	ended  context.Context //nolint:containedctx // of all handshakes
-	end    context.CancelFunc
-	active sync.WaitGroup
+	below *Listener
+	ready chan accepted // by Accept
 }
 
 // accepted is what Accept returns.
@@ -25,19 +20,12 @@ type accepted struct {
 	err  error
 }
 
-func secure(l *Listener) *secured {
-	s := &secured{below: l, ready: make(chan accepted)}
-	s.ended, s.end = context.WithCancel(context.Background())
-	s.active.Go(s.run)
-	return s
-}
-
 // run accepts clients until the listener is closed.
 func (s *secured) run() {
 	for {
 		slot, err := s.below.accept(nil)
 		if err == nil {
-			s.active.Go(func() { s.handshake(slot) })
+			s.below.works.Go(func() { s.handshake(slot) })
 			continue
 		}
 		if !s.hand(accepted{nil, err}) || errors.Is(err, net.ErrClosed) {
@@ -49,7 +37,7 @@ func (s *secured) run() {
 // handshake hands on a client that speaks TLS.
 func (s *secured) handshake(slot *slot) {
 	l := s.below
-	conn, on, err := web.Secure(s.ended, slot.conn, l.o.TLS, l.o.Lane, l.o.Header)
+	conn, on, err := web.Secure(l.ended, slot.conn, l.o.TLS, l.o.Lane, l.o.Header)
 	if err != nil {
 		l.o.Logger.Debug("handshake of TLS failed", "client", slot.client, "error", err)
 		return
@@ -67,7 +55,7 @@ func (s *secured) hand(a accepted) bool {
 	select {
 	case s.ready <- a:
 		return true
-	case <-s.ended.Done():
+	case <-s.below.ended.Done():
 		return false
 	}
 }
@@ -76,12 +64,7 @@ func (s *secured) accept() (net.Conn, error) {
 	select {
 	case a := <-s.ready:
 		return a.conn, a.err
-	case <-s.ended.Done():
+	case <-s.below.ended.Done():
 		return nil, net.ErrClosed
 	}
-}
-
-func (s *secured) close() {
-	s.end()
-	s.active.Wait()
 }
