@@ -3,7 +3,7 @@
 //
 // What is made of a block is promised, in the node's order of publishing: none of
 // its events comes twice or is missing while a subscription lasts, whatever becomes of
-// the nodes (sequencer.go). All of them are built (build.go) of the block and its results
+// the nodes (sequencer.go). All of them are built (event.go) of the block and its results
 // (results.go), which a node's NewBlock event has; a block that the node did not announce is
 // asked for (missed.go).
 // Votes and rounds pass as they come.
