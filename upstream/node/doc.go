@@ -11,7 +11,7 @@
 //  3. AtTip becomes a height when the request leaves the queue.
 //  4. The endpoint (endpoint.go) has one of its servers asked, each behind a breaker of its own:
 //     the REST server (client.go, whose answers story.go or cosmos.go understands), CometBFT's
-//     RPC (call.go), or gRPC (invoke.go).
+//     RPC (call.go), or gRPC (grpc.go).
 //  5. Silence, a pruned height or a node that lags send it to another endpoint. Where
 //     none gets to the newest block, it is read at the newest that one has. What is said
 //     where none answers is in unanswered.go.
