@@ -4,7 +4,7 @@
 //   - recorder.go fills that in, and at its end counts it and writes it into the
 //     access log;
 //   - buffer.go keeps lines of the log for one system call, and trace.go tells the
-//     collector of traces.
+//     collector of traces what a request came to.
 package record
 
 import (

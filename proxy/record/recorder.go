@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tipcache/tipcache/cache"
@@ -97,6 +98,18 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	}
 	m.known.Store(&map[ending]series{})
 	return m
+}
+
+// Begin gives back the request, in the context of its span if it is traced. The span
+// belongs to the trace that the request's traceparent names if it has one. What the
+// request does further down finds it in its context.
+func (r *Recorder) Begin(request *http.Request, rec *Record) *http.Request {
+	if r.tracer == nil {
+		return request
+	}
+	ctx := propagation.TraceContext{}.Extract(request.Context(), propagation.HeaderCarrier(request.Header))
+	ctx, rec.span = r.tracer.Start(ctx, rec.Route, trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(rec.Start))
+	return request.WithContext(ctx)
 }
 
 // The longest query and User-Agent that are logged, in bytes.

@@ -5,21 +5,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/propagation"
-	"go.opentelemetry.io/otel/trace"
 )
-
-// Begin gives back the request, in the context of its span if it is traced. The span
-// belongs to the trace that the request's traceparent names if it has one. What the
-// request does further down finds it in its context.
-func (r *Recorder) Begin(request *http.Request, rec *Record) *http.Request {
-	if r.tracer == nil {
-		return request
-	}
-	ctx := propagation.TraceContext{}.Extract(request.Context(), propagation.HeaderCarrier(request.Header))
-	ctx, rec.span = r.tracer.Start(ctx, rec.Route, trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(rec.Start))
-	return request.WithContext(ctx)
-}
 
 // endSpan says of a request's span what it came to. Of an error it says what the
 // client was told.
