@@ -182,13 +182,15 @@ func (e *endpoint) read(ctx context.Context, r Request, height int64) (*Answer, 
 
 // note notes that the REST server has answered, or what speaks against it.
 func (e *endpoint) note(err error) {
+	if err == nil {
+		e.update(func(v *view) { v.answered, v.failed, v.restErr = time.Now(), time.Time{}, nil })
+		return
+	}
 	if refuses(err) {
 		e.blocks.Forget() // it is being restarted
 	}
 	e.update(func(v *view) {
-		if err == nil {
-			v.answered, v.failed, v.restErr = time.Now(), time.Time{}, nil
-		} else if blames(err) {
+		if blames(err) {
 			v.failed = time.Now()
 		}
 		if upstream.KindOf(err) != 0 {
