@@ -26,7 +26,8 @@ func Run(ctx context.Context, cfg config.Config, o devnet.Options, out, log io.W
 	}
 	key := rand.Text()
 	Embed(&cfg, d, key)
-	follow(&cfg, d)
+	cfg.Index.Enabled, cfg.Index.Network = true, []string{"aeneid"} // counters move while one watches
+	cfg.Index.EVM, cfg.Index.From = []string{d.EVMURL()}, d.EVMStart()+1
 	if at := d.Node().GRPCAddr(); at != "" {
 		cfg.Chain.GRPC = []string{at}
 	}
@@ -48,13 +49,6 @@ func Embed(cfg *config.Config, d *devnet.Devnet, key string) {
 	cfg.Metadata.Provider = "alchemy:" + d.MetadataURL() + "/nft/v3/demo"
 	cfg.Log.Format = "text"
 	cfg.AdminToken = "none" // a demo has no secrets
-}
-
-// follow has the store count on from the devnet's collections, so that their
-// counters move while one watches.
-func follow(cfg *config.Config, d *devnet.Devnet) {
-	cfg.Index.Enabled, cfg.Index.Network = true, []string{"aeneid"}
-	cfg.Index.EVM, cfg.Index.From = []string{d.EVMURL()}, d.EVMStart()+1
 }
 
 // New builds the service with the devnet's collections in its store.

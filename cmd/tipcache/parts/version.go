@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/tipcache/tipcache/proxy/docs"
 )
@@ -13,16 +14,12 @@ import (
 // NewRegistry has the metrics of the process: Go runtime, operating system, version.
 func NewRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
-	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), buildInfo())
-	return r
-}
-
-// buildInfo is a metric whose labels name the version. Its value is always 1.
-func buildInfo() prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	promauto.With(r).NewGauge(prometheus.GaugeOpts{
 		Name: "tipcache_build_info", Help: "Version of tipcache and of the Go it was built with.",
 		ConstLabels: prometheus.Labels{"version": Version(), "goversion": runtime.Version()},
-	}, func() float64 { return 1 })
+	}).Set(1)
+	return r
 }
 
 // Version is that of tipcache and, of a build between two releases, the commit that

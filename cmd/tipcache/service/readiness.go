@@ -51,10 +51,6 @@ type interfaces struct {
 	GRPCWeb string `json:"grpc_web"`
 }
 
-func (s *Service) interfaces() interfaces {
-	return interfaces{REST: s.Addr(), RPC: s.RPCAddr(), GRPC: s.GRPCAddr(), GRPCWeb: s.Addr()}
-}
-
 // certificateHealth is how long a certificate holds on. One that has expired does not
 // make the service unready: another replica has the same one.
 type certificateHealth struct {
@@ -86,7 +82,10 @@ func (s *Service) nodes() []nodeHealth {
 
 // ready tells how the parts are; those excluded do not count.
 func (s *Service) ready(ctx context.Context, exclude []string) (bool, any) {
-	state := Readiness{Problems: s.lacks(ctx), Redis: stateOf(s.cache.SharedState()), Index: s.indexed(), Nodes: s.nodes(), Interfaces: s.interfaces()}
+	state := Readiness{
+		Problems: s.lacks(ctx), Redis: stateOf(s.cache.SharedState()), Index: s.indexed(), Nodes: s.nodes(),
+		Interfaces: interfaces{REST: s.Addr(), RPC: s.RPCAddr(), GRPC: s.GRPCAddr(), GRPCWeb: s.Addr()},
+	}
 	if s.auditor != nil {
 		state.Audit = s.auditor.Findings()
 	}
@@ -224,10 +223,6 @@ type readinessLog struct {
 	mu   sync.Mutex
 	last int64                // the look that was noted last
 	told map[string]time.Time // by part, and node: since when the problem is told
-}
-
-func newReadinessLog(log *slog.Logger) *readinessLog {
-	return &readinessLog{log: log, told: map[string]time.Time{}}
 }
 
 // begin numbers a look, before anything is asked.

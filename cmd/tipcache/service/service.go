@@ -21,6 +21,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	goredis "github.com/redis/go-redis/v9"
@@ -81,7 +82,7 @@ type Service struct {
 // New builds the parts and opens the listeners. Nothing that is absent
 // at start is an error but a listener's address that is taken.
 func New(ctx context.Context, cfg config.Config, log parts.Logs) (*Service, error) {
-	s := &Service{cfg: cfg, log: log.Logger, logs: log, registry: parts.NewRegistry(), readiness: newReadinessLog(log.Logger)}
+	s := &Service{cfg: cfg, log: log.Logger, logs: log, registry: parts.NewRegistry(), readiness: &readinessLog{log: log.Logger, told: map[string]time.Time{}}}
 	build := []func(context.Context) error{s.openCache, s.openLane, s.learnDialect, s.openPool, s.openStore, s.openMetadata, s.openProxy, s.listen}
 	if cfg.Tracing.Endpoint != "" {
 		build = slices.Insert(build, 0, s.openTracing)
@@ -159,7 +160,12 @@ func (s *Service) webLane() web.Lane {
 
 func (s *Service) openPool(context.Context) (err error) {
 	o := s.cfg.NodeOptions()
-	o.OnEpoch = func(id string, epoch int64) { s.setNamespace(namespace(id, epoch)) }
+	o.OnEpoch = func(id string, epoch int64) { // what is kept is of another chain
+		s.cache.SetNamespace(namespace(id, epoch))
+		if s.lane != nil {
+			s.lane.Forget()
+		}
+	}
 	o.Logger, o.Registerer = s.log, s.registry
 	if s.shared != nil {
 		o.Ledger = s.shared
@@ -177,14 +183,6 @@ func namespace(chainID string, epoch int64) string {
 		return chainID
 	}
 	return chainID + "#" + strconv.FormatInt(epoch, 10)
-}
-
-// setNamespace empties what is kept of another chain.
-func (s *Service) setNamespace(chainID string) {
-	s.cache.SetNamespace(chainID)
-	if s.lane != nil {
-		s.lane.Forget()
-	}
 }
 
 // openStore opens the store where clients may list it, or it is filled.
