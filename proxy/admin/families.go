@@ -65,9 +65,6 @@ func valueOf(m *dto.Metric) float64 {
 	}
 }
 
-// secondsOf is the time that a histogram has added up.
-func secondsOf(m *dto.Metric) float64 { return m.GetHistogram().GetSampleSum() }
-
 // A distribution is a histogram, or several added up: how many observations are
 // above the bound before and not above the bound. The last bucket has no bound.
 type distribution struct {

@@ -235,7 +235,8 @@ type nodeSample struct {
 }
 
 func (d since) nodes() any {
-	answers, took := d.increase(nodeSeconds, "node", valueOf), d.increase(nodeSeconds, "node", secondsOf)
+	answers := d.increase(nodeSeconds, "node", valueOf)
+	took := d.increase(nodeSeconds, "node", func(m *dto.Metric) float64 { return m.GetHistogram().GetSampleSum() })
 	inFlight := d.now.by("tipcache_node_in_flight", "node", valueOf)
 	limit, queue := d.now.by("tipcache_node_limit", "node", valueOf), d.now.by("tipcache_node_queue_length", "node", valueOf)
 	wait, lag := d.now.by("tipcache_node_expected_wait_seconds", "node", valueOf), d.now.by("tipcache_node_lag_blocks", "node", valueOf)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"time"
@@ -105,7 +106,10 @@ func (h *Handler) awaited(ctx context.Context, r *http.Request, rec *web.Record,
 	defer cancel()
 	err = h.o.Watch.Await(waiting, block)
 	if p = h.progress(); errors.Is(err, context.DeadlineExceeded) {
-		err = uncounted(block, p.Block, err)
+		err = &web.Failure{
+			Status: http.StatusGatewayTimeout, RetryAfter: time.Second, Err: err, Expected: true,
+			Public: fmt.Sprintf("block %d has not been counted; the last one is %d", block, p.Block),
+		}
 	}
 	return p, err
 }

@@ -98,12 +98,6 @@ func unreadable(err error) error {
 	}
 }
 
-// uncounted is for a block that was waited for, while the store came to counted.
-func uncounted(block, counted int64, err error) error {
-	return &web.Failure{Status: http.StatusGatewayTimeout, RetryAfter: time.Second, Err: err, Expected: true,
-		Public: fmt.Sprintf("block %d has not been counted; the last one is %d", block, counted)}
-}
-
 func malformedBody(err error) error {
 	return &web.Failure{
 		Status: http.StatusBadRequest,

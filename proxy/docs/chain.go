@@ -28,7 +28,8 @@ func (d *description) addChain() error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", rt.Name, err)
 		}
-		d.addRow(rt.Row, module(rt.Pattern), operationText{rt.Summary, rt.Doc}, d.chainAnswer(rt), values)
+		module, _, _ := strings.Cut(rt.Pattern[1:], "/")
+		d.addRow(rt.Row, module, operationText{rt.Summary, rt.Doc}, d.chainAnswer(rt), values)
 	}
 	return nil
 }
@@ -50,12 +51,6 @@ func (d *description) addRow(row dialect.Row, tag string, text operationText, an
 
 // variable is a variable of a pattern.
 var variable = regexp.MustCompile(`\{([a-z_]+)[^}]*\}`)
-
-// module is the module of the chain that a path belongs to.
-func module(pattern string) string {
-	name, _, _ := strings.Cut(pattern[1:], "/")
-	return name
-}
 
 // parameters are those of the row, then what all rows take.
 func (d *description) parameters(row dialect.Row, examples map[string]string) []*huma.Param {

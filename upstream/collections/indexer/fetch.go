@@ -155,7 +155,9 @@ func (x *Indexer) readBlocks(e *evm.Endpoint, t task, parts []span, numbers []in
 	if b.headers, err = readHeaders(t.parent, numbers, results); err != nil {
 		return nil, err
 	}
-	b.parent, b.last = b.headers[b.from].parent, x.o.Network.cursor(b.to, b.headers[b.to])
+	last := b.headers[b.to]
+	b.parent = b.headers[b.from].parent
+	b.last = ledger.Cursor{Chain: x.o.Network.ChainID, Block: b.to, Hash: last.hash, Time: last.time, Contracts: x.o.Network.Contracts}
 	for i, part := range parts {
 		if b.events, err = x.readEvents(b.events, results[len(numbers)+i], part); err != nil {
 			return nil, err

@@ -72,11 +72,6 @@ func (n *Network) filled(c ledger.Cursor) error {
 	return nil
 }
 
-// cursor is that of a store that has counted a block and all before it.
-func (n *Network) cursor(block int64, h header) ledger.Cursor {
-	return ledger.Cursor{Chain: n.ChainID, Block: block, Hash: h.hash, Time: h.time, Contracts: n.Contracts}
-}
-
 // ParseAddress reads 0x and 40 hex digits of any case.
 func ParseAddress(s string) (a ledger.Address, err error) {
 	if !ledger.ReadHex(a[:], s) {

@@ -82,7 +82,9 @@ func (s *Service) classify(ctx context.Context, contracts []string, records map[
 		}
 	}
 	s.queue.join(ctx, aging, background)
-	s.metrics.count(len(contracts)-len(aging)-len(due), len(aging), len(due))
+	for had, n := range map[string]int{"hit": len(contracts) - len(aging) - len(due), "stale": len(aging), "miss": len(due)} {
+		s.metrics.contracts.WithLabelValues(had).Add(float64(n))
+	}
 	return due
 }
 

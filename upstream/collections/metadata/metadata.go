@@ -87,7 +87,7 @@ func Open(spec string, o Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{o: o, provider: p, health: newHealth(p.name, o), queue: newQueue(o.Queue)}
+	s := &Service{o: o, provider: p, health: newHealth(p.name, o), queue: &queue{wake: make(chan struct{}, 1), flights: map[string]*flight{}, room: o.Queue}}
 	if s.metrics, err = newMetrics(o.Registerer, p.name, s.health.breaker.State); err != nil {
 		return nil, err
 	}
@@ -172,19 +172,6 @@ func newMetrics(r prometheus.Registerer, provider string, breaker func() gobreak
 		return nil, fmt.Errorf("metadata: register metrics: %w", err)
 	}
 	return m, nil
-}
-
-// count counts the contracts of a page by what the cache had of them.
-func (m *metrics) count(hits, stale, misses int) {
-	m.contracts.WithLabelValues("hit").Add(float64(hits))
-	m.contracts.WithLabelValues("stale").Add(float64(stale))
-	m.contracts.WithLabelValues("miss").Add(float64(misses))
-}
-
-// observe counts a batch the provider was asked for.
-func (m *metrics) observe(err error, took time.Duration) {
-	m.requests.WithLabelValues(outcome(err)).Inc()
-	m.seconds.Observe(took.Seconds())
 }
 
 // outcome is the word for how asking the provider ended.

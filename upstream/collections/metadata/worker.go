@@ -172,6 +172,7 @@ func (s *Service) request(ctx context.Context, addresses []string, learn func(i 
 	if err == nil {
 		s.health.answered("", false)
 	}
-	s.metrics.observe(err, time.Since(start))
+	s.metrics.requests.WithLabelValues(outcome(err)).Inc()
+	s.metrics.seconds.Observe(time.Since(start).Seconds())
 	return err
 }
