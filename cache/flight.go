@@ -207,7 +207,7 @@ func (r *request) revalidate(ctx context.Context, at *slot) {
 	go func() {
 		defer r.c.tasks.Done()
 		defer r.c.background.Add(-1)
-		_, _, _ = r.unattended(inBackground(ctx), at) // the next caller sees what became of it
+		_, _, _ = r.unattended(context.WithValue(ctx, backgroundKey{}, true), at) // the next caller sees what became of it
 	}()
 }
 

@@ -158,7 +158,7 @@ func (r *request) failing(at *slot) error {
 	switch {
 	case r.q.judge(at, r.c.o.Now) != StaleIfError:
 		return nil
-	case at.failure() == nil && r.c.hopeless(&r.q, at):
+	case at.failure() == nil && r.c.expected(&r.q, at) > r.c.errorPatience():
 		return errSlow
 	default:
 		return at.failure()

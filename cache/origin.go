@@ -31,10 +31,6 @@ type Origin func(ctx context.Context, prev *Entry) (*Entry, error)
 
 type backgroundKey struct{}
 
-func inBackground(ctx context.Context) context.Context {
-	return context.WithValue(ctx, backgroundKey{}, true)
-}
-
 // InBackground tells an [Origin] that no caller waits for its answer yet, so
 // that it can let others go first.
 func InBackground(ctx context.Context) bool { return ctx.Value(backgroundKey{}) != nil }

@@ -44,12 +44,6 @@ func (c *Cache) expected(q *Query, at *slot) time.Duration {
 	return q.Queue.Expected(at.renewing.Load())
 }
 
-// hopeless tells whether a caller whose entry is kept for errors would wait longer for a
-// newer one than it has patience, and be given that entry then.
-func (c *Cache) hopeless(q *Query, at *slot) bool {
-	return c.expected(q, at) > c.errorPatience()
-}
-
 func (c *Cache) errorPatience() time.Duration { return max(errorPatience, c.o.Patience) }
 
 // revalidationWait is how long a caller waits for an entry newer than the stale one at hand. It

@@ -87,7 +87,7 @@ func New(o Options) *Lane {
 func (l *Lane) Forget() { l.table.Swap(newTable(l.o.Memory)).drop() }
 
 // Bytes is what the requests remembered take, or so.
-func (l *Lane) Bytes() int { return l.table.Load().bytes() }
+func (l *Lane) Bytes() int { return int(l.table.Load().known.WeightedSize()) }
 
 // Drain ends answering: net/http gets all requests from now on.
 func (l *Lane) Drain() { l.draining.Store(true) }

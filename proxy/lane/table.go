@@ -90,8 +90,6 @@ func (t *table) drop() {
 	t.reserved = 0
 }
 
-func (t *table) bytes() int { return int(t.known.WeightedSize()) }
-
 // sightings are keys that came lately. What has a body is remembered when it comes again: of bodies that
 // differ each time a table would be filled for nothing.
 type sightings [1 << 14]atomic.Uint64

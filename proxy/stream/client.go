@@ -60,7 +60,8 @@ func (cl *client) subscribe(r *http.Request, sources []Source) error {
 	for i := range sources {
 		subjects[i] = ts.answersOf(sources[i].Feed)
 	}
-	if cl.frames.wanted = wantsBlocks(r); cl.frames.wanted {
+	blocks := web.Taken(r).Get(BlocksParameter)
+	if cl.frames.wanted = blocks == "1" || blocks == "true"; cl.frames.wanted {
 		subjects = append(subjects, blocksOf(cl.h.o.Heights))
 	}
 	cl.follow = make([]subscription, len(subjects))

@@ -89,9 +89,3 @@ func asHeaders(r *http.Request) *http.Request {
 
 // IsPoll tells whether a request without its options was a poll.
 func IsPoll(r *http.Request) bool { return web.Taken(r)[SinceParameter] != nil }
-
-// wantsBlocks tells whether the client asked for an event at every block.
-func wantsBlocks(r *http.Request) bool {
-	wanted := web.Taken(r).Get(BlocksParameter)
-	return wanted == "1" || wanted == "true"
-}

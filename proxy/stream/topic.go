@@ -199,7 +199,8 @@ func (ts *topics) refresh(ctx context.Context, t *topic, client string) (height 
 	if next.answer != old.answer {
 		old.answer.release()
 	}
-	if ctx.Err() == nil && (next.differs(old) || framed || t.followed.Load() > 0) {
+	same := next.answer.saysAs(old.answer) && next.failure.saysAs(old.failure)
+	if ctx.Err() == nil && (!same || framed || t.followed.Load() > 0) {
 		ts.publish(t)
 	}
 	return height, err
@@ -238,10 +239,6 @@ func (ts *topics) solvent(t *topic) (*follower, *subscription) {
 		}
 	}
 	return nil, nil
-}
-
-func (n *news) differs(old *news) bool {
-	return !n.answer.saysAs(old.answer) || !n.failure.saysAs(old.failure)
 }
 
 // wait returns when the answer may have changed: with the block after height, in

@@ -48,12 +48,6 @@ func newMetrics(p *Pool) *metrics {
 	}
 }
 
-// expect makes the counters of a node begin at zero: a rate needs a beginning.
-func (m *metrics) expect(node string) {
-	m.shed.WithLabelValues(node)
-	m.reconnects.WithLabelValues(node)
-}
-
 // auditLabel stands for cost and reason of an audit's requests, which count apart.
 const auditLabel = "audit"
 

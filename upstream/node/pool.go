@@ -113,7 +113,8 @@ func New(o Options) (*Pool, error) {
 			return nil, fmt.Errorf("endpoint %d: %w", i+1, err)
 		}
 		p.endpoints = append(p.endpoints, e)
-		p.metrics.expect(e.name)
+		p.metrics.shed.WithLabelValues(e.name) // begins at zero: a rate needs a beginning
+		p.metrics.reconnects.WithLabelValues(e.name)
 	}
 	p.follow(o)
 	return p, p.registry.Register(p.metrics.own)

@@ -121,7 +121,7 @@ func (t *Tracker) Begin(epoch int64) bool {
 	v.Epoch, v.Time = epoch, time.Time{}
 	t.value.Store(&v)
 	t.proved, t.raised, t.lowerSince, t.unproved = 0, 0, time.Time{}, time.Time{}
-	t.pace.forget()
+	t.pace.height = 0 // the next one is the first; the interval stays
 	t.base, t.baseAt = t.best(now).Height, now
 	t.resolve(now, false)
 	return true

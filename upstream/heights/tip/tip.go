@@ -281,9 +281,6 @@ func (p *pace) advance(height int64, at time.Time) {
 	p.height, p.at = height, at
 }
 
-// forget makes the next height the first one; the interval stays.
-func (p *pace) forget() { p.height = 0 }
-
 func (p *pace) interval() time.Duration {
 	if p.samples.Count < 3 {
 		return p.usual
