@@ -14,7 +14,7 @@
 //     (in a Cluster by a message of its own).
 //     Where neither is so a script (acquire.go, scripts.go) says what is: it gives an entry that the
 //     caller has not judged yet
-//   - settles.go: another script stores answers, gives their leases back and publishes what they
+//   - writes.go: another script stores answers, gives their leases back and publishes what they
 //     are; those that no other replica waits for go together
 //   - subscriber.go: a replica that waits for a lease is woken by that message, and one that has
 //     an older entry of the key needs not ask for the newer one
