@@ -181,6 +181,36 @@ func TestACertificateThatCannotBeReadIsRefusedByItsLine(t *testing.T) {
 	}
 }
 
+func TestTheServiceManagerIsNotToldOfReadinessAtTheEnd(t *testing.T) {
+	t.Parallel()
+	socket, err := net.ListenPacket("unixgram", filepath.Join(t.TempDir(), "notify"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	silent := taken(t) // so that the newest block is waited for
+	p := startProgram(t, []string{"NOTIFY_SOCKET=" + socket.LocalAddr().String()}, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+		"--node", "http://"+silent, "--comet", "http://"+silent, "--dialect", "story", "--store", "sqlite::memory:", "--collections-auth", "none")
+	p.admin()
+	_ = p.cmd.Process.Signal(os.Interrupt)
+	<-p.ended
+	stopping := false
+	for buffer := make([]byte, 100); ; {
+		_ = socket.SetReadDeadline(time.Now().Add(100 * time.Millisecond)) // all was sent before the end
+		n, _, err := socket.ReadFrom(buffer)
+		if err != nil {
+			break
+		}
+		if stopping {
+			t.Errorf("%s after STOPPING=1", buffer[:n])
+		}
+		stopping = string(buffer[:n]) == "STOPPING=1"
+	}
+	if !stopping {
+		t.Errorf("the last word is not STOPPING=1: %s", p.said.String())
+	}
+}
+
 func TestTheServiceManagerIsTold(t *testing.T) {
 	t.Parallel()
 	socket, err := net.ListenPacket("unixgram", filepath.Join(t.TempDir(), "notify"))

@@ -101,7 +101,9 @@ func (s *Service) serveClients(ctx context.Context, group *errgroup.Group, publi
 			defer cancel()
 			_ = s.pool.WaitHeight(ctx, 1) // else what names a block is refused
 		}
-		notifySystemd(daemon.SdNotifyReady)
+		if ctx.Err() == nil {
+			notifySystemd(daemon.SdNotifyReady)
+		}
 		return nil
 	})
 	serve := func(door func() error) { group.Go(func() error { <-known; return door() }) }
