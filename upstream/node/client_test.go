@@ -189,3 +189,36 @@ func TestTheCallersEndIsNotTheNodesFault(t *testing.T) {
 		t.Errorf("health %+v", h)
 	}
 }
+
+// A server, or what stands before it, may repeat what it was sent.
+func TestACheckOfCometBFTTellsNoCredentials(t *testing.T) {
+	const secret = "hunter2-hunter2"
+	for name, answer := range map[string]func(w http.ResponseWriter, echo string){
+		"as a chain": func(w http.ResponseWriter, echo string) {
+			fmt.Fprintf(w, `{"result":{"node_info":{"network":%q,"other":{"tx_index":%[1]q}},"sync_info":{"latest_block_height":"7"}}}`, echo)
+		},
+		"as a refusal": func(w http.ResponseWriter, echo string) {
+			fmt.Fprintf(w, `{"error":{"message":%q,"data":%[1]q}}`, echo)
+		},
+		"as text": func(w http.ResponseWriter, echo string) { fmt.Fprint(w, echo) },
+		"as a status line": func(w http.ResponseWriter, echo string) {
+			c := hijack(w)
+			fmt.Fprintf(c, "%s\r\n\r\n", echo)
+			_ = c.Close()
+		},
+		"as another address": func(w http.ResponseWriter, echo string) {
+			w.Header().Set("Location", "http://127.0.0.1:1/"+echo)
+			w.WriteHeader(http.StatusFound)
+		},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			user, password, _ := r.BasicAuth()
+			answer(w, r.URL.Path+" "+user+":"+password)
+		}))
+		s, err := CheckComet(t.Context(), strings.Replace(server.URL, "://", "://user:"+secret+"@", 1)+"/"+secret+"/")
+		server.Close()
+		if said := fmt.Sprint(s, err); strings.Contains(said, secret) || !strings.Contains(said, "***") && name != "as text" && name != "as another address" {
+			t.Errorf("%s: %s", name, said)
+		}
+	}
+}

@@ -153,7 +153,7 @@ func CheckComet(ctx context.Context, address string) (comet.Status, error) {
 	defer c.CloseIdle()
 	s, err := c.Status(ctx)
 	s.ChainID, s.TxIndex = hide.Replace(s.ChainID), hide.Replace(s.TxIndex)
-	return s, upstream.RedactError(err, hide)
+	return s, err
 }
 
 // follow makes the chain of all endpoints.
