@@ -69,10 +69,7 @@ type Feed struct {
 func New(o Options) *Feed {
 	o.Queue = cmp.Or(o.Queue, 1000)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	return &Feed{o: o, metrics: newMetrics(o.Registerer), hub: &hub{
-		groups: map[string]*group{}, byValue: map[equality]map[*group]struct{}{}, others: map[*group]struct{}{},
-		tags: map[string]int{}, changed: make(chan struct{}, 1),
-	}}
+	return &Feed{o: o, hub: newHub(), metrics: newMetrics(o.Registerer)}
 }
 
 // Run brings events while a client subscribes, until ctx ends.

@@ -30,6 +30,13 @@ type group struct {
 	judged  uint64 // the number of the last event, which values may lead to more than once
 }
 
+func newHub() *hub {
+	return &hub{
+		groups: map[string]*group{}, byValue: map[equality]map[*group]struct{}{}, others: map[*group]struct{}{},
+		tags: map[string]int{}, changed: make(chan struct{}, 1),
+	}
+}
+
 // demand says whether a client subscribes, and whether votes and rounds are wanted.
 func (h *hub) demand() (some, wide bool) {
 	h.mu.Lock()

@@ -225,6 +225,10 @@ type readinessLog struct {
 	told map[string]time.Time // by part, and node: since when the problem is told
 }
 
+func newReadinessLog(log *slog.Logger) *readinessLog {
+	return &readinessLog{log: log, told: map[string]time.Time{}}
+}
+
 // begin numbers a look, before anything is asked.
 func (l *readinessLog) begin() int64 { return l.looks.Add(1) }
 

@@ -26,8 +26,9 @@ type reloader struct {
 }
 
 // ReloadWith has Run read the configuration again, by load, at every SIGHUP.
-// running is the one that the service was made of. The metrics of what came of that are there from now on. Until Run returns, no SIGHUP ends
-// the process; one that comes while the service drains changes nothing.
+// running is the one that the service was made of. Until Run returns, no SIGHUP ends
+// the process; one that comes while the service drains changes nothing. The metrics of
+// what came of reading are there from now on.
 func (s *Service) ReloadWith(running config.Config, load func() (config.Config, error)) {
 	f := promauto.With(s.registry)
 	s.reloader = &reloader{

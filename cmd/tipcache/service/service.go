@@ -21,7 +21,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	goredis "github.com/redis/go-redis/v9"
@@ -82,7 +81,7 @@ type Service struct {
 // New builds the parts and opens the listeners. Nothing that is absent
 // at start is an error but a listener's address that is taken.
 func New(ctx context.Context, cfg config.Config, log parts.Logs) (*Service, error) {
-	s := &Service{cfg: cfg, log: log.Logger, logs: log, registry: parts.NewRegistry(), readiness: &readinessLog{log: log.Logger, told: map[string]time.Time{}}}
+	s := &Service{cfg: cfg, log: log.Logger, logs: log, registry: parts.NewRegistry(), readiness: newReadinessLog(log.Logger)}
 	build := []func(context.Context) error{s.openCache, s.openLane, s.learnDialect, s.openPool, s.openStore, s.openMetadata, s.openProxy, s.listen}
 	if cfg.Tracing.Endpoint != "" {
 		build = slices.Insert(build, 0, s.openTracing)

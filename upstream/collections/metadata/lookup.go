@@ -82,9 +82,9 @@ func (s *Service) classify(ctx context.Context, contracts []string, records map[
 		}
 	}
 	s.queue.join(ctx, aging, background)
-	for had, n := range map[string]int{"hit": len(contracts) - len(aging) - len(due), "stale": len(aging), "miss": len(due)} {
-		s.metrics.contracts.WithLabelValues(had).Add(float64(n))
-	}
+	s.metrics.contracts.WithLabelValues("hit").Add(float64(len(contracts) - len(aging) - len(due)))
+	s.metrics.contracts.WithLabelValues("stale").Add(float64(len(aging)))
+	s.metrics.contracts.WithLabelValues("miss").Add(float64(len(due)))
 	return due
 }
 

@@ -87,7 +87,7 @@ func Open(spec string, o Options) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{o: o, provider: p, health: newHealth(p.name, o), queue: &queue{wake: make(chan struct{}, 1), flights: map[string]*flight{}, room: o.Queue}}
+	s := &Service{o: o, provider: p, health: newHealth(p.name, o), queue: newQueue(o.Queue)}
 	if s.metrics, err = newMetrics(o.Registerer, p.name, s.health.breaker.State); err != nil {
 		return nil, err
 	}

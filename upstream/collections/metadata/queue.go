@@ -74,6 +74,10 @@ type queue struct {
 	closed   bool
 }
 
+func newQueue(room int) *queue {
+	return &queue{wake: make(chan struct{}, 1), flights: map[string]*flight{}, room: room}
+}
+
 // join returns a flight for each address: the one there is, or a new one of the
 // priority given and the page's trace, or nil if the queue is full or closed.
 func (q *queue) join(ctx context.Context, addresses []string, p priority) []*flight {
