@@ -26,7 +26,7 @@ const (
 
 // exchanges are those under way with one Redis, and the operations that wait for their end. Each node
 // of a Cluster has its own: an exchange with several would be as slow as the slowest, and fail with it.
-// What a Cluster is told of answers is such an exchange, beside these, since no read waits for it.
+// What a Cluster is told of answers is for several nodes, and goes beside these (writes.go).
 type exchanges struct {
 	mu       sync.Mutex
 	underWay int

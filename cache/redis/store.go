@@ -89,7 +89,7 @@ func New(rdb redis.UniversalClient, o Options) (*Store, error) {
 	return s, s.register(o.Registerer)
 }
 
-// register makes the metrics, and puts them on the registerer if there is one.
+// register makes the metrics, and puts them on the registerer; without one they are not exported.
 func (s *Store) register(reg prometheus.Registerer) error {
 	own := prometheus.NewRegistry()
 	f := promauto.With(own)
@@ -106,10 +106,7 @@ func (s *Store) register(reg prometheus.Registerer) error {
 	f.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "tipcache_cache_shared_breaker_state", Help: "Breaker of the shared store: 0 closed, 1 half-open, 2 open.",
 	}, func() float64 { return float64(s.breaker.State()) })
-	if reg == nil {
-		return nil
-	}
-	if err := reg.Register(own); err != nil {
+	if err := cmp.Or[prometheus.Registerer](reg, prometheus.NewRegistry()).Register(own); err != nil {
 		return fmt.Errorf("register metrics of the shared store: %w", err)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"maps"
@@ -71,8 +72,5 @@ func (a *Auditor) register() error {
 		a.results.WithLabelValues(result)
 	}
 	a.differs.WithLabelValues(redis) // a rate needs a beginning
-	if a.o.Registerer == nil {
-		return nil
-	}
-	return a.o.Registerer.Register(own)
+	return cmp.Or[prometheus.Registerer](a.o.Registerer, prometheus.NewRegistry()).Register(own)
 }

@@ -88,10 +88,7 @@ func New(name string, d Driver, o Options) (*Store, error) {
 
 		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
 	}, []string{"result"})
-	if o.Registerer == nil {
-		return s, nil
-	}
-	if err := o.Registerer.Register(s.seconds); err != nil {
+	if err := cmp.Or[prometheus.Registerer](o.Registerer, prometheus.NewRegistry()).Register(s.seconds); err != nil {
 		return nil, fmt.Errorf("collections: registering metrics: %w", err)
 	}
 	return s, nil
