@@ -119,19 +119,11 @@ func (s *store) expansions(ctx context.Context, w *sql.Conn) (all []string, err 
 	if err != nil || !known {
 		return nil, err
 	}
-	rows, err := w.QueryContext(ctx, "SELECT name FROM collections_expansions")
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, err
-		}
-		all = append(all, name)
-	}
-	return all, rows.Err()
+	err = query(ctx, w, "SELECT name FROM collections_expansions", nil, func(row *sql.Rows) error {
+		all = append(all, "")
+		return row.Scan(&all[len(all)-1])
+	})
+	return all, err
 }
 
 // exists tells whether there is a table of that name.

@@ -122,9 +122,14 @@ func (s *store) read(ctx context.Context, try func() error) error {
 	return s.failed(err)
 }
 
+// A querier is a database, or a connection to it.
+type querier interface {
+	QueryContext(ctx context.Context, statement string, args ...any) (*sql.Rows, error)
+}
+
 // query hands the rows of an answer to scan.
-func (s *store) query(ctx context.Context, statement string, args []any, scan func(*sql.Rows) error) error {
-	rows, err := s.readers.QueryContext(ctx, statement, args...)
+func query(ctx context.Context, on querier, statement string, args []any, scan func(*sql.Rows) error) error {
+	rows, err := on.QueryContext(ctx, statement, args...)
 	if err != nil {
 		return err
 	}
