@@ -227,6 +227,27 @@ func TestTheChainIsToldOnce(t *testing.T) {
 	}
 }
 
+func TestOneRunFollowsTheNodes(t *testing.T) {
+	n := newFakeNode(t, 100)
+	p := run(t, Options{BlockInterval: time.Minute}, n)
+	subscribed(t, p, n, nil)
+	second, end := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- p.Run(second) }()
+	time.Sleep(100 * time.Millisecond)
+	n.change(func() {
+		if len(n.sockets) != 1 {
+			t.Errorf("a second Run made %d more subscriptions", len(n.sockets)-1)
+		}
+	})
+	end()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	n.commit(101)
+	wantTip(t, p, 101)
+}
+
 func TestEverythingStopsAtOnce(t *testing.T) {
 	silent := newFakeNode(t, 100)
 	silent.noSocket = true

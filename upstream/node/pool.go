@@ -90,14 +90,14 @@ type Pool struct {
 	mu      sync.Mutex      // of SetDialect
 	life    context.Context //nolint:containedctx // the pool's own: ends with Close
 	end     context.CancelFunc
-	running sync.RWMutex // held for reading by Run
+	running chan struct{} // filled while Run follows the nodes
 }
 
 // New checks the options. It neither connects nor starts anything.
 func New(o Options) (*Pool, error) {
 	o = o.WithDefaults()
 	p := &Pool{
-		maxBlockAge: o.MaxBlockAge, protocol: &protocol{}, determined: make(chan struct{}),
+		maxBlockAge: o.MaxBlockAge, protocol: &protocol{}, determined: make(chan struct{}), running: make(chan struct{}, 1),
 		registry: cmp.Or[prometheus.Registerer](o.Registerer, prometheus.NewRegistry()),
 	}
 	p.life, p.end = context.WithCancel(context.Background())
@@ -183,18 +183,23 @@ func (p *Pool) unused(host string) string {
 }
 
 // Run follows the heights of all endpoints until ctx ends or Close is called. It returns nil.
+// While one Run follows them another waits for its end.
 func (p *Pool) Run(ctx context.Context) error {
-	p.running.RLock()
-	defer p.running.RUnlock()
-	if p.life.Err() != nil {
-		return nil
-	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(p.life, cancel)()
 	select {
+	case p.running <- struct{}{}:
+		defer func() { <-p.running }()
+	case <-ctx.Done():
+		return nil
+	}
+	select {
 	case <-p.determined:
 	case <-ctx.Done():
+		return nil
+	}
+	if p.life.Err() != nil { // of several that are ready select takes any
 		return nil
 	}
 	var workers sync.WaitGroup
@@ -213,8 +218,8 @@ func (p *Pool) Run(ctx context.Context) error {
 // nil.
 func (p *Pool) Close() error {
 	p.end()
-	p.running.Lock()
-	defer p.running.Unlock()
+	p.running <- struct{}{}
+	defer func() { <-p.running }()
 	p.registry.Unregister(p.metrics.own)
 	for _, e := range p.endpoints {
 		e.closeIdle()
