@@ -54,6 +54,20 @@ func both(t testing.TB, n *recordedNode, changes ...func(*setup)) (plain, fast *
 	return of(changes...), of(append(changes, withLane)...)
 }
 
+// ask calls once, and waits for the call's line in the log: HTTP/2 ends an answer before that is
+// written, and the next call's line might come first.
+func (c *caller) ask(t testing.TB, method, message string, pairs ...string) (said string) {
+	t.Helper()
+	before := c.log.Count("\n")
+	said = ask(t.Context(), c.conn, method, unhex(t, message), pairs...).said()
+	for end := time.Now().Add(time.Minute); c.log.Count("\n") == before; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s with %q was not logged", method, pairs)
+		}
+	}
+	return said
+}
+
 // said is what a client gets of a reply, but for what passes.
 func (r reply) said() string {
 	return passing.ReplaceAllString(fmt.Sprintf("%x %v %v %v", r.message, r.header, r.trailer, r.err), "")
@@ -101,8 +115,7 @@ func TestTheLaneAnswersCallsAsTheHandlerDoes(t *testing.T) {
 			} {
 				for range 3 {
 					for _, q := range [][2]string{{balance, ofOne}, {params, ""}, {unknown, ofNone}, {tx, hash}} {
-						want, got := ask(t.Context(), plain.conn, q[0], unhex(t, q[1]), pairs...).said(), ask(t.Context(), fast.conn, q[0], unhex(t, q[1]), pairs...).said()
-						if diff := cmp.Diff(want, got); diff != "" {
+						if diff := cmp.Diff(plain.ask(t, q[0], q[1], pairs...), fast.ask(t, q[0], q[1], pairs...)); diff != "" {
 							t.Errorf("%s with %q (-without lane +with lane):\n%s", q[0], pairs, diff)
 						}
 					}
