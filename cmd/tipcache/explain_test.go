@@ -43,8 +43,15 @@ func TestExplainTellsWhatARequestWouldComeTo(t *testing.T) {
 	if text := explained(t, r, "/staking/pool"); !strings.Contains(text, "verdict  miss") || asked() > 0 {
 		t.Errorf("asked %d times: %s", asked(), text)
 	}
-	r.get(r.base + "/staking/pool")
+	if got := r.get(r.base + "/staking/pool"); got.status != http.StatusOK {
+		t.Fatalf("%d %s", got.status, got.body)
+	}
 	var text string
+	defer func() {
+		if t.Failed() {
+			t.Log(text)
+		}
+	}()
 	r.eventually("stored in Redis, which the answer does not wait for", func() bool {
 		text = explained(t, r, r.base+"/staking/pool/")
 		return strings.Contains(text, "redis    fresh")
