@@ -24,8 +24,8 @@ import (
 const batchRoute = "batch"
 
 func (v *surface) serveBatch(c *gin.Context, rec *web.Record) error {
-	if err := v.Admit(c, rec); err != nil {
-		return err
+	if v.reader == nil {
+		return errUnknown
 	}
 	b, err := v.readBatch(c.Request)
 	if err != nil {

@@ -186,7 +186,7 @@ func (v *surface) explain(r *http.Request, rt web.Route, e *Explanation) error {
 		case strings.HasPrefix(p.Route, "grpc ") && e.Memory != nil && e.Memory.Status != http.StatusOK:
 			e.FastLane = "no: of gRPC it is for messages"
 		}
-	case v.exact || rt.Handler == nil:
+	case v.exact || rt.Serve == nil:
 		e.Verdict, e.Why = "answered", "It is answered at once or passed on to the node, and nothing of it is kept."
 	}
 	return err

@@ -5,16 +5,14 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// stream streams the answer of a route.
-func (v *surface) stream(rt web.Route) gin.HandlerFunc {
-	return v.streams.Handle(rt.Render, v.Admit, func(r *http.Request) ([]stream.Source, error) {
+// stream returns the route that streams the answer of a route.
+func (v *surface) stream(rt web.Route) web.Route {
+	return v.streams.Route(rt, func(r *http.Request) ([]stream.Source, error) {
 		feed, err := rt.Feed(r)
 		return []stream.Source{{Feed: feed}}, err
 	})
@@ -22,6 +20,9 @@ func (v *surface) stream(rt web.Route) gin.HandlerFunc {
 
 // liveSources are the feeds of the paths that a request for /live names.
 func (v *surface) liveSources(r *http.Request) ([]stream.Source, error) {
+	if v.reader == nil {
+		return nil, errUnknown
+	}
 	paths, err := pathsOf(r, stream.MaxLivePaths)
 	if err != nil {
 		return nil, err

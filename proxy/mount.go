@@ -54,7 +54,6 @@ func New(o Options) (*Server, error) {
 		o.Web.HeightHeaders = cosmos.HeightHeaders
 	}
 	s := &Server{o: o, stack: web.New(o.Web, o.Cache), posting: blocks.NewPosting(o.Posts)}
-	s.engine, s.polls = newEngine(s.serve(false)), newEngine(s.serve(true))
 	o.Streams.Heights, o.Streams.Budget, o.Streams.Patience = o.Chain.Nodes, o.Cache, o.Chain.Patience
 	s.streams = stream.New(o.Streams, s.stack)
 	if o.Collections != nil {
@@ -70,14 +69,6 @@ func New(o Options) (*Server, error) {
 		return s, nil
 	}
 	return s, s.speak(o)
-}
-
-// newEngine makes a Gin that makes contexts alone: no routes, no redirects and no middleware.
-func newEngine(serve gin.HandlerFunc) *gin.Engine {
-	gin.SetMode(gin.ReleaseMode)
-	engine := gin.New()
-	engine.NoRoute(serve)
-	return engine
 }
 
 // openInterfaces makes the interfaces that have no paths of ours.
@@ -163,7 +154,6 @@ func (s *Server) GRPC() *grpc.Handler { return s.grpc }
 
 // A dialect is the interface to the chain as its nodes speak.
 type dialect interface {
-	Admit(c *gin.Context, rec *web.Record) error
 	// Route is what answers a request; not ok is a path that is not the dialect's.
 	Route(r *http.Request) (rt web.Route, ok bool)
 	// Endpoint is that of a request's path; nil is none.
@@ -184,7 +174,8 @@ type surface struct {
 	render   web.Renderer         // of the chain's failures
 	exact    bool                 // the node tells the spellings of a path apart
 	fixed    map[string]web.Route // the paths that are not the chain's
-	patterns []string             // of all routes, to suggest
+	engine   *gin.Engine
+	patterns []string // of all routes, to suggest
 }
 
 // newSurface makes the surface of a dialect: that of Story where o.Cosmos is nil.
@@ -226,13 +217,15 @@ func (v *surface) mount(routes []web.Route) {
 		v.patterns = append(v.patterns, rt.Pattern)
 	}
 	read := []string{http.MethodGet, http.MethodHead}
-	v.fixed[blocks.BatchPath] = web.Route{Methods: read, Render: v.render, Handler: v.stack.Handle(batchRoute, v.render, v.serveBatch), Plan: v.planBatch}
-	v.fixed[stream.LivePath] = web.Route{
-		Methods: read, Render: v.render, Handler: v.streams.Handle(v.render, v.Admit, v.liveSources),
+	keyed := v.o.Chain.Auth && v.reader != nil
+	v.fixed[blocks.BatchPath] = web.Route{Name: batchRoute, Methods: read, Keyed: keyed, Serve: v.serveBatch, Render: v.render, Plan: v.planBatch}
+	v.fixed[stream.LivePath] = v.streams.Route(web.Route{
+		Methods: read, Keyed: keyed, Render: v.render,
 		Plan: func(*http.Request) (web.Plan, error) {
 			return web.Plan{}, web.BadInput("%s streams the answers of other paths: ask about these", stream.LivePath)
 		},
-	}
+	}, v.liveSources)
+	v.engine = v.newEngine()
 }
 
 // unknown stands for the dialect until a node says what it speaks: in the wrong one a path
@@ -253,7 +246,6 @@ func (unknown) Endpoint(*http.Request) *questions.Endpoint { return nil }
 func (unknown) ReadHeights(*http.Request) (blocks.Heights, error) {
 	return blocks.Heights{}, errUnknown
 }
-func (unknown) Admit(*gin.Context, *web.Record) error                    { return errUnknown }
 func (unknown) SetClasses(blocks.Classes, map[string]cache.Policy) error { return nil } // SetDialect is told of those in force
 func (unknown) SelectRoute(string) (cache.Selection, error)              { return cache.Selection{}, errUnknown }
 func (unknown) SelectAddress(string) (cache.Selection, error)            { return cache.Selection{}, errUnknown }

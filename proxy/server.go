@@ -1,9 +1,9 @@
 // Package proxy is the public HTTP surface: it mounts the interfaces and answers
 // what none of them does.
 //
-// A request comes to server.go, which brings its path into its one spelling, finds
-// its route, and hands it to the route's handler, or to that of streams, polls or gRPC-Web. Each
-// room below serves a part:
+// server.go brings the path of a request into its canonical form. Its Gin engine passes the request
+// through the middleware of package web to the handler of its route, or to the handler of streams, polls
+// or gRPC-Web. Each package below serves a part:
 //
 //   - proxy/chain: the queries of the chain;
 //   - proxy/collections: the listing of collections;
@@ -46,8 +46,6 @@ type Server struct {
 	o       Options
 	stack   *web.Stack
 	list    *collections.Handler // nil: not served
-	engine  *gin.Engine          // makes contexts, and routes nothing
-	polls   *gin.Engine          // the same, for polls
 	streams *stream.Handler
 	posting *blocks.Posting
 
@@ -63,11 +61,49 @@ func (s *Server) now() *surface { return s.surface.Load() }
 
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	engine, tidied := s.engine, s.now().tidied(r)
-	if r.URL.RawQuery != "" && stream.IsPoll(tidied) {
-		engine = s.polls
+	v := s.now()
+	s.stack.Serve(v.engine, w, v.tidied(r))
+}
+
+// newEngine returns the router of the public listener. Paths of ours are Gin's routes. Gin's NoRoute
+// handler serves the paths of the chain, which the dialect's table routes, for two reasons:
+//
+//   - /batch, /live, polls, explain and purge look routes up without serving a request;
+//   - rows such as the SDK's {path=**}, and the rows of operators, which win over ours, do not fit Gin's tree.
+//
+// A method that a path of ours does not have comes to NoRoute too, and v.route refuses it.
+func (v *surface) newEngine() *gin.Engine {
+	engine := v.stack.NewEngine(v.find, v.serveGRPCWeb)
+	for path, rt := range v.fixed {
+		for _, method := range rt.Methods {
+			engine.Handle(method, path, web.Handle)
+		}
 	}
-	s.stack.Serve(engine, w, tidied)
+	engine.NoRoute(web.Handle)
+	return engine
+}
+
+// find returns the route of a request: that of its path, or for a stream or a poll the route made of it.
+func (v *surface) find(c *gin.Context) web.Route {
+	rt := v.route(c.Request)
+	switch {
+	case c.FullPath() == stream.LivePath:
+		c.Request = stream.OptionsAsHeaders(c.Request)
+	case rt.Feed != nil && wantsStream(c.Request.Header["Accept"]):
+		c.Request = stream.OptionsAsHeaders(c.Request)
+		return v.stream(rt)
+	case rt.Feed != nil && stream.IsPoll(c.Request):
+		return v.streams.Poll(rt, blocks.RestorePinned)
+	}
+	return rt
+}
+
+// serveGRPCWeb serves calls by gRPC-Web, which have records and failures of their own form.
+func (v *surface) serveGRPCWeb(c *gin.Context) {
+	if c.Request.Method == http.MethodPost && v.grpc != nil && strings.HasPrefix(c.Request.Header.Get("Content-Type"), grpc.WebType) {
+		v.grpc.ServeWeb(c.Writer, c.Request)
+		c.Abort()
+	}
 }
 
 // tidied is the request without what only streams read and without the heights that its URL names, which both
@@ -97,28 +133,6 @@ func tidyPath(path string) string {
 		path = strings.TrimSuffix(path, "/")
 	}
 	return path
-}
-
-// serve answers requests that have their path in its one spelling: polls, or others.
-func (s *Server) serve(polls bool) gin.HandlerFunc {
-	return func(c *gin.Context) {
-		if c.Request.Method == http.MethodPost && s.grpc != nil && strings.HasPrefix(c.Request.Header.Get("Content-Type"), grpc.WebType) {
-			s.grpc.ServeWeb(c.Writer, c.Request)
-			return
-		}
-		v := s.now()
-		rt := v.route(c.Request)
-		c.Status(http.StatusOK) // not Gin's, for a path that it does not know
-		switch {
-		case rt.Feed != nil && wantsStream(c.Request.Header["Accept"]):
-			v.stream(rt)(c)
-		case rt.Feed != nil && polls:
-			v.streams.Poll(rt, v.Admit, blocks.RestorePinned)(c)
-		default:
-			rt.Handler(c)
-		}
-		c.Writer.WriteHeaderNow()
-	}
 }
 
 // wantsStream tells whether a client asks for a stream, by its name, and would not
@@ -178,7 +192,7 @@ func (v *surface) miss(r *http.Request, why *web.Failure, allowed ...string) web
 		return why
 	}
 	return web.Route{
-		Handler: v.stack.Handle(web.NoRoute, render, v.stack.OrPreflight(serve)), Render: render,
+		Name: web.NoRoute, Serve: serve, Render: render,
 		Plan: func(*http.Request) (web.Plan, error) { return web.Plan{}, why },
 	}
 }

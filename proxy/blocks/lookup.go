@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -24,10 +22,8 @@ type Answer struct {
 	announced int64 // the block that the client was told of by an event, 0 for none
 }
 
-// Admit lets clients pass that may ask.
-func (r *Reader) Admit(c *gin.Context, rec *web.Record) error {
-	return r.AdmitCall(c.Request, c.Writer.Header(), rec)
-}
+// Keyed reports whether requests need an API key.
+func (r *Reader) Keyed() bool { return r.o.Auth }
 
 // AdmitCall lets clients pass that may ask, and adds how they stand to the headers of the answer.
 func (r *Reader) AdmitCall(from *http.Request, answer http.Header, rec *web.Record) error {

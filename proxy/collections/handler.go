@@ -115,10 +115,12 @@ func New(o Options, stack *web.Stack, c answerCache) *Handler {
 
 // Routes are the paths to be mounted: the listing and the schemas of its bodies.
 func (h *Handler) Routes() []web.Route {
-	return append(h.schema.routes(), web.Route{
+	return append(h.schemas(), web.Route{
+		Name:    "collections",
 		Methods: []string{http.MethodPost, web.MethodQuery},
 		Pattern: Path,
-		Handler: h.stack.Handle("collections", h.RenderProblem, h.serve),
+		Keyed:   !h.o.NoAuth,
+		Serve:   h.serve,
 		Render:  h.RenderProblem,
 		Plan:    h.plan,
 	})
@@ -127,11 +129,6 @@ func (h *Handler) Routes() []web.Route {
 // serve answers one request.
 func (h *Handler) serve(c *gin.Context, rec *web.Record) error {
 	r, deadline := c.Request, h.stack.Deadline(rec.Start)
-	if !h.o.NoAuth {
-		if err := h.stack.AdmitKey(c.Request, c.Writer.Header(), rec); err != nil {
-			return err
-		}
-	}
 	if h.o.Store == nil {
 		return errClosed
 	}

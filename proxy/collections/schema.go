@@ -65,25 +65,28 @@ func newListSchema(refs, suffix string) *listSchema {
 	return &listSchema{registry: r, request: r.Schema(reflect.TypeFor[listRequest](), true, "")}
 }
 
-// routes serve every document under its name.
-func (s *listSchema) routes() (all []web.Route) {
-	for name, schema := range s.registry.Map() {
+// schemas serve every document under its name.
+func (h *Handler) schemas() (all []web.Route) {
+	for name, schema := range h.schema.registry.Map() {
 		all = append(all, web.Route{
+			Name:    "collections_schema",
 			Methods: []string{http.MethodGet, http.MethodHead},
 			Pattern: Prefix + name,
-			Handler: serveDocument(cache.NewContent(http.StatusOK, web.JSON, "", encode(schema), 0)),
+			Render:  h.RenderProblem,
+			Serve:   serveDocument(cache.NewContent(http.StatusOK, web.JSON, "", encode(schema), 0)),
 		})
 	}
 	return all
 }
 
-func serveDocument(d *cache.Content) gin.HandlerFunc {
-	return func(c *gin.Context) {
+func serveDocument(d *cache.Content) web.Handler {
+	return func(c *gin.Context, _ *web.Record) error {
 		h := c.Writer.Header()
 		h.Set("Content-Type", d.Type)
 		h.Set("Etag", d.ETag)
 		h.Set("Cache-Control", "public, max-age=3600")
 		http.ServeContent(c.Writer, c.Request, "", time.Time{}, bytes.NewReader(d.Body))
+		return nil
 	}
 }
 

@@ -19,9 +19,6 @@ type endpoint struct {
 
 // serve answers a request that is not known to be about the chain's state at a block.
 func (ep *endpoint) serve(c *gin.Context, rec *web.Record) error {
-	if err := ep.Admit(c, rec); err != nil {
-		return err
-	}
 	q, err := ep.Parse(c.Request)
 	switch {
 	case err != nil && ep.Query == dialect.Anything:

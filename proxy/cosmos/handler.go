@@ -63,10 +63,12 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 		}
 	}
 	for path, name := range posts {
-		h.posts[path] = h.passed(name, (&post{Handler: h, path: path}).serve)
+		rt := h.passed(name, (&post{Handler: h, path: path}).serve)
+		rt.Keyed = h.Keyed()
+		h.posts[path] = rt
 	}
 	h.redirect = h.passed("redirect", redirect)
-	h.unserved = h.passed(web.NoRoute, h.Stack.OrPreflight(func(*gin.Context, *web.Record) error { return errNotImplemented }))
+	h.unserved = h.passed(web.NoRoute, func(*gin.Context, *web.Record) error { return errNotImplemented })
 	return h, r.SetClasses(o.Classes, o.Routes)
 }
 
@@ -80,7 +82,7 @@ func (h *Handler) mount(row dialect.Row) (err error) {
 		return err
 	}
 	if row.Class == Never || row.Query == dialect.Anything {
-		ep.Mounted.Handler = h.Stack.Handle(row.Name, RenderFailure, ep.serve)
+		ep.Mounted.Serve = ep.serve
 	}
 	if row.Class == Never {
 		ep.Mounted.Feed = nil
@@ -90,7 +92,7 @@ func (h *Handler) mount(row dialect.Row) (err error) {
 
 func (h *Handler) passed(name string, serve web.Handler) web.Route {
 	return web.Route{
-		Handler: h.Stack.Handle(name, RenderFailure, serve), Render: RenderFailure,
+		Name: name, Serve: serve, Render: RenderFailure,
 		Plan: func(*http.Request) (web.Plan, error) { return web.Plan{}, nil },
 	}
 }

@@ -41,13 +41,6 @@ type Endpoint struct {
 }
 
 func (ep *Endpoint) serve(c *gin.Context, rec *web.Record) error {
-	if err := ep.Admit(c, rec); err != nil {
-		return err
-	}
-	return ep.reply(c, rec)
-}
-
-func (ep *Endpoint) reply(c *gin.Context, rec *web.Record) error {
 	q, err := ep.Parse(c.Request)
 	if err != nil {
 		return err

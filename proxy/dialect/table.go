@@ -45,7 +45,7 @@ func (t *Table) Mount(row Row, lookup Lookup, kind *blocks.Kind, by Origin) (*En
 	}
 	kind.Name, kind.Class, kind.Essence = p.Name, p.Class, WithoutNextKey
 	ep := &Endpoint{Table: t, Parser: p, Kind: t.Add(kind), origin: by, unpinned: !p.Class.Pinned() && p.Class != blocks.Never}
-	ep.Mounted = web.Route{Methods: t.Methods, Handler: t.Stack.Handle(p.Name, t.Render, ep.serve), Render: t.Render, Plan: ep.plan, Feed: ep.feed, Reply: ep.reply}
+	ep.Mounted = web.Route{Name: p.Name, Methods: t.Methods, Keyed: t.Keyed(), Serve: ep.serve, Render: t.Render, Plan: ep.plan, Feed: ep.feed}
 	t.endpoints = append(t.endpoints, ep)
 	own := p.pattern.beginning(t.Depth)
 	if _, met := t.byBeginning[own]; !met {

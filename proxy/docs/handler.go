@@ -118,8 +118,8 @@ func (h *Handler) welcome() web.Route {
 // mounted is a route at a path.
 func (h *Handler) mounted(name, path string, serve web.Handler) web.Route {
 	return web.Route{
-		Methods: []string{http.MethodGet, http.MethodHead}, Pattern: path,
-		Handler: h.stack.Handle(name, chain.RenderFailure, serve), Render: chain.RenderFailure,
+		Name: name, Methods: []string{http.MethodGet, http.MethodHead}, Pattern: path,
+		Serve: serve, Render: chain.RenderFailure,
 	}
 }
 

@@ -41,9 +41,8 @@ type Handler struct {
 	kinds  map[blocks.Class]*blocks.Kind
 	values *state.Values
 	slow   *limits.Places
-	engine *gin.Engine // makes contexts, and routes nothing
-
-	socket http.Handler // of /websocket; nil: it is not served
+	engine *gin.Engine
+	socket web.Route
 }
 
 // New makes a handler before a reader that no other interface uses.
@@ -59,17 +58,30 @@ func New(o Options, r *blocks.Reader) *Handler {
 		}})
 	}
 	d.values = state.New(o.State, r, d.kinds[blocks.Live], d.kinds[blocks.Found], state.RPC)
-	gin.SetMode(gin.ReleaseMode)
-	d.engine = gin.New()
-	d.engine.NoRoute(r.Stack.Handle("rpc", Render, r.Stack.OrPreflight(d.serve)))
+	calls := web.Route{Name: "rpc", Keyed: r.Keyed(), Serve: d.serve, Render: Render}
+	d.engine = r.Stack.NewEngine(func(c *gin.Context) web.Route {
+		if c.FullPath() == socketPath {
+			return d.socket
+		}
+		return calls
+	}, nil)
+	d.engine.NoRoute(web.Handle) // the first segment names the method, and every HTTP method calls it
 	return d
 }
 
 // varyOn are the request headers that choose between the answers of a URI.
 const varyOn = web.HeightHeader + ", " + web.MinHeightHeader
 
-// SetSocket puts what serves /websocket in place, which is made of the handler.
-func (d *Handler) SetSocket(h http.Handler) { d.socket = h }
+const socketPath = "/websocket"
+
+// SetSocket serves /websocket by h. It must be called before the first request.
+func (d *Handler) SetSocket(h http.Handler) {
+	d.socket = web.Route{Name: "rpc websocket", Keyed: d.reader.Keyed(), Render: Render, Serve: func(c *gin.Context, _ *web.Record) error {
+		h.ServeHTTP(c.Writer, c.Request)
+		return nil
+	}}
+	d.engine.Any(socketPath, web.Handle)
+}
 
 // ServeHTTP answers a request.
 func (d *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -78,15 +90,6 @@ func (d *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve answers the calls of a request.
 func (d *Handler) serve(c *gin.Context, rec *web.Record) error {
-	c.Status(http.StatusOK) // not Gin's, for a path that it does not know
-	if err := d.reader.Admit(c, rec); err != nil {
-		return err
-	}
-	if d.socket != nil && c.Request.URL.Path == "/websocket" {
-		rec.Route = "rpc websocket"
-		d.socket.ServeHTTP(c.Writer, c.Request)
-		return nil
-	}
 	if path := c.Request.URL.Path; path != "/" && path != "" {
 		return d.serveURI(c, rec, strings.TrimPrefix(path, "/"))
 	}

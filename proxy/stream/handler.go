@@ -123,15 +123,12 @@ func (h *Handler) Readmit() {
 // EventType is the media type of streams.
 const EventType = "text/event-stream"
 
-// Handle makes a handler of Gin's that streams what feeds finds.
-func (h *Handler) Handle(render web.Renderer, admit web.Handler, feeds func(r *http.Request) ([]Source, error)) gin.HandlerFunc {
-	serve := h.stack.Handle("stream", h.renderer(render), func(c *gin.Context, rec *web.Record) error {
-		return h.serve(c, rec, admit, feeds)
-	})
-	return func(c *gin.Context) {
-		c.Request = asHeaders(c.Request)
-		serve(c)
-	}
+// Route returns the route that streams what feeds finds, in place of rt. Its requests carry their options
+// as headers, by [OptionsAsHeaders].
+func (h *Handler) Route(rt web.Route, feeds func(r *http.Request) ([]Source, error)) web.Route {
+	rt.Name, rt.Render = "stream", h.renderer(rt.Render)
+	rt.Serve = func(c *gin.Context, rec *web.Record) error { return h.serve(c, rec, feeds) }
+	return rt
 }
 
 // A Source is a feed under the name that the client has for it.
@@ -140,12 +137,9 @@ type Source struct {
 	web.Feed
 }
 
-func (h *Handler) serve(c *gin.Context, rec *web.Record, admit web.Handler, feeds func(r *http.Request) ([]Source, error)) error {
+func (h *Handler) serve(c *gin.Context, rec *web.Record, feeds func(r *http.Request) ([]Source, error)) error {
 	cl := &client{w: c.Writer, out: output{to: c.Writer, gzip: web.WantsGzip(c.Request.Header["Accept-Encoding"])}}
 	cl.init(h, func() (*web.Payer, error) { return h.stack.Payer(c.Request, rec) })
-	if err := admit(c, rec); err != nil {
-		return err
-	}
 	sources, err := feeds(c.Request)
 	if err != nil {
 		return err

@@ -71,9 +71,9 @@ func isOption(name string) bool {
 	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) || strings.EqualFold(name, SinceParameter)
 }
 
-// asHeaders is a request whose options are the headers that they stand for; a header that
-// the client has sent goes before its option.
-func asHeaders(r *http.Request) *http.Request {
+// OptionsAsHeaders returns the request with its options as the headers that they stand for. A header that
+// the client has sent wins over its option.
+func OptionsAsHeaders(r *http.Request) *http.Request {
 	options := web.Taken(r)
 	if len(options) == 0 {
 		return r

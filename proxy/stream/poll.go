@@ -26,14 +26,13 @@ var (
 	errNoChain   = &web.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true, Public: "no node of the chain has answered yet"}
 )
 
-// Poll makes a handler of Gin's for the polls of a route. query is the query of the URL at
-// which the client of a request goes on, but for the id.
-func (h *Handler) Poll(rt web.Route, admit web.Handler, query func(r *http.Request) string) gin.HandlerFunc {
-	return h.stack.Handle("poll", pollRenderer(rt.Render), func(c *gin.Context, rec *web.Record) error {
+// Poll returns the route that serves the polls of rt. query returns the query of the URL at which a
+// client goes on, without the id.
+func (h *Handler) Poll(rt web.Route, query func(r *http.Request) string) web.Route {
+	poll := rt
+	poll.Name, poll.Render = "poll", pollRenderer(rt.Render)
+	poll.Serve = func(c *gin.Context, rec *web.Record) error {
 		rec.KeepOutOfLane()
-		if err := admit(c, rec); err != nil {
-			return err
-		}
 		had, err := h.readSince(c.Request)
 		if err != nil {
 			return err
@@ -53,8 +52,9 @@ func (h *Handler) Poll(rt web.Route, admit web.Handler, query func(r *http.Reque
 			a.Next = "?" + withID(query(c.Request), now.text(h.o.Heights.ChainID()))
 			return a
 		}
-		return rt.Reply(c, rec)
-	})
+		return rt.Serve(c, rec)
+	}
+	return poll
 }
 
 // withID puts an id at the end of a query, however the request had it. Nothing in the

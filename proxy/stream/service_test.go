@@ -74,8 +74,6 @@ func newService(t *testing.T, o stream.Options, w web.Options) *service {
 	c, memory := newChain(), &budget{}
 	memory.left.Store(1 << 30)
 	o.Heights, o.Budget = c, memory
-	gin.SetMode(gin.ReleaseMode)
-	engine := gin.New()
 	w.Registerer = prometheus.NewPedanticRegistry()
 	stack := web.New(w, bodies{memory})
 	streams := stream.New(o, stack)
@@ -83,22 +81,18 @@ func newService(t *testing.T, o stream.Options, w web.Options) *service {
 		f.SetAdvice(h)
 		return f.Status, "text/plain; charset=utf-8", []byte(f.Public)
 	}
-	admit := func(*gin.Context, *web.Record) error { return nil }
-	if w.Keys != nil {
-		admit = func(c *gin.Context, rec *web.Record) error {
-			return stack.AdmitKey(c.Request, c.Writer.Header(), rec)
-		}
+	rt := web.Route{
+		Keyed: w.Keys != nil, Render: refuse, Serve: c.reply(stack),
+		Feed: func(r *http.Request) (web.Feed, error) { return c.feed(r.URL.Path), nil },
 	}
-	handle := streams.Handle(refuse, admit, c.sources)
-	poll := streams.Poll(web.Route{Render: refuse, Feed: func(r *http.Request) (web.Feed, error) { return c.feed(r.URL.Path), nil }, Reply: c.reply(stack)},
-		admit, func(r *http.Request) string { return r.URL.RawQuery })
-	engine.GET("/*path", func(g *gin.Context) {
+	engine := stack.NewEngine(func(g *gin.Context) web.Route {
 		if g.Request = web.Without(g.Request, stream.TakeOption); stream.IsPoll(g.Request) {
-			poll(g)
-		} else {
-			handle(g)
+			return streams.Poll(rt, func(r *http.Request) string { return r.URL.RawQuery })
 		}
-	})
+		g.Request = stream.OptionsAsHeaders(g.Request)
+		return streams.Route(rt, c.sources)
+	}, nil)
+	engine.NoRoute(web.Handle)
 	return &service{t, c, memory, stack, streams, engine}
 }
 

@@ -4,8 +4,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-
-	"github.com/gin-gonic/gin"
 )
 
 // What stands for every origin and for none in Options.CORSOrigins.
@@ -75,10 +73,15 @@ func newCORS(origins, heightHeaders []string) cors {
 // differs tells whether the answer to one origin is not that to another.
 func (c *cors) differs() bool { return c.origins != nil && c.origins[anyOrigin] == nil }
 
-// allowOrigin sets the headers for the origin that a request is of, where all have not the same.
-func (c *cors) allowOrigin(h http.Header, sent []string) {
-	if allowed := c.allowedOrigin(sent); allowed != nil {
-		h[originHeader], h[exposeHeader] = allowed, c.exposed
+// setOrigin sets the headers that say which pages may read the response to a request.
+func (c *cors) setOrigin(h http.Header, r *http.Request) {
+	for _, f := range c.onAll {
+		h[f.name] = f.values
+	}
+	if c.differs() {
+		if allowed := c.allowedOrigin(r.Header["Origin"]); allowed != nil {
+			h[originHeader], h[exposeHeader] = allowed, c.exposed
+		}
 	}
 }
 
@@ -111,28 +114,12 @@ func (c *cors) Connects(r *http.Request) bool {
 	return len(sent) == 1 && (c.origins[sent[0]] != nil || strings.EqualFold(host, r.Host))
 }
 
-// OrPreflight answers a browser that asks whether a page may make a request.
-// The browser sends no key with it, so every client gets the answer, which is the same
-// on every path. Other requests are h's.
-func (c *cors) OrPreflight(h Handler) Handler {
-	return func(ctx *gin.Context, rec *Record) error {
-		if c.origins == nil || !isPreflight(ctx.Request) {
-			return h(ctx, rec)
-		}
-		c.allowPreflight(ctx.Writer.Header())
-		ctx.Writer.WriteHeader(http.StatusNoContent)
-		ctx.Writer.WriteHeaderNow()
-		return nil
-	}
-}
-
 func isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
 }
 
 // allowPreflight says what the page may ask with, if it may ask.
 func (c *cors) allowPreflight(h http.Header) {
-	h.Del("Allow") // Gin's, for the method that no route has
 	if h[originHeader] != nil {
 		h.Set("Access-Control-Allow-Methods", allowedMethods)
 		h.Set("Access-Control-Allow-Headers", c.allowed)

@@ -8,21 +8,18 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/netip"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
 )
 
-// Serve has h answer a request. The fast lane is told of it, and a page of another origin may read
-// the answer, whatever that is.
+// Serve passes a request that arrived on one of our connections to h, unless the fast lane
+// answers it. While the process drains, clients are asked to open a new connection.
 func (s *Stack) Serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
 	c := ConnOf(r)
 	if c != nil && !c.beneath && c.lane != nil {
@@ -30,12 +27,6 @@ func (s *Stack) Serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
 	}
 	if s.leaving.Load() {
 		w.Header().Set("Connection", "close")
-	}
-	for _, f := range s.onAll {
-		w.Header()[f.name] = f.values
-	}
-	if s.byOrigin {
-		s.allowOrigin(w.Header(), r.Header["Origin"])
 	}
 	if c != nil && r.ProtoMajor >= 2 {
 		s.serveStream(c, h, w, r)
@@ -47,37 +38,6 @@ func (s *Stack) Serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
 // Drain asks clients that keep a connection to open the next one elsewhere, with the answers from now on:
 // closing it under them could lose the request that they are just sending.
 func (s *Stack) Drain() { s.leaving.Store(true) }
-
-// Handle makes a handler of Gin's: with a request id, an end for oversized
-// requests and for clients that ask too often, errors and panics rendered, and
-// one record of it all.
-func (s *Stack) Handle(route string, render Renderer, h Handler) gin.HandlerFunc {
-	return func(c *gin.Context) {
-		rec := &Record{Record: record.Record{Route: route, Start: time.Now(), ID: [1]string{requestID(c.Request.Header)}}}
-		if s.o.Lane != nil {
-			rec.place = s.placeOf(c.Request)
-		}
-		rec.Arrive(ConnOf(c.Request))
-		c.Writer.Header()[RequestIDHeader] = rec.ID[:]
-		c.Request = s.Recorder.Begin(c.Request, &rec.Record)
-		defer s.conclude(c, rec, render)
-		err := s.judge(c.Request, rec, c.Writer.Header())
-		if err == nil {
-			err = h(c, rec)
-		}
-		if err != nil {
-			rec.fail(err)
-		}
-	}
-}
-
-// judge refuses what comes too often from its client's address, and what is too large.
-func (s *Stack) judge(r *http.Request, rec *Record, answer http.Header) error {
-	if err := s.admit(r, rec, answer); err != nil {
-		return err
-	}
-	return s.Oversized(r)
-}
 
 // admit refuses what comes too often from its client's address.
 func (s *Stack) admit(r *http.Request, rec *Record, answer http.Header) error {
@@ -113,17 +73,6 @@ func (s *Stack) Oversized(r *http.Request) error {
 	return nil
 }
 
-// conclude is deferred around every request.
-func (s *Stack) conclude(c *gin.Context, rec *Record, render Renderer) {
-	if p := recover(); p != nil {
-		rec.fail(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
-	}
-	if rec.Err != nil {
-		s.explain(c, rec, render)
-	}
-	s.end(c.Request, rec, c.Writer.Status(), max(0, c.Writer.Size()))
-}
-
 // end has the record of a request counted and logged, whose answer the fast lane may have.
 func (s *Stack) end(r *http.Request, rec *Record, status, size int) {
 	if rec.Outcome == "" {
@@ -154,6 +103,7 @@ type Record struct {
 	shown    sight      // that this request is answered at
 	place    Place      // nil: the answer is of no use to the fast lane
 	replayer Replayer   // nil: it is made anew each time
+	route    Route      // of a request by HTTP
 }
 
 // Repeatable tells a handler whether a Replayer would be of use.

@@ -12,6 +12,7 @@ import (
 func (s *Stack) serveStream(c *Conn, h http.Handler, w http.ResponseWriter, r *http.Request) {
 	c.streams.note(0, 0) // what net/http writes of an answer in the lane is waited for from here on
 	w = &streamWriter{ResponseWriter: w, conn: c}
+	s.setOrigin(w.Header(), r) // for the lane
 	if c.fast != nil && s.NoLane() == "" && c.fast.Answer(c, w, r) {
 		return
 	}

@@ -29,21 +29,22 @@ const MethodQuery = "QUERY"
 // JSON is the media type of most bodies.
 const JSON = "application/json"
 
-// A Route is what answers a path.
+// A Route says how the requests for a path are served.
 type Route struct {
-	Methods []string // nil: any
+	Name    string   // label in metrics, logs and policies
+	Methods []string // nil allows every method
 	Pattern string   // the path; {name} stands for a segment
-	Handler gin.HandlerFunc
-	Render  Renderer                            // of its failures
-	Plan    func(r *http.Request) (Plan, error) // nil: the cache has no part in it
-	Feed    func(r *http.Request) (Feed, error) // nil: it cannot be streamed
-	Reply   Handler                             // answers a request that was admitted; nil where Feed is
+	Keyed   bool     // requests need an API key
+	Serve   Handler
+	Render  Renderer                            // renders failures
+	Plan    func(r *http.Request) (Plan, error) // nil if Serve does not use the cache
+	Feed    func(r *http.Request) (Feed, error) // nil if the route cannot be streamed
 }
 
 // NoRoute is the route's name where there is none: paths are not labels.
 const NoRoute = "none"
 
-// A Handler answers a request or returns why not.
+// A Handler serves a request. Its error is rendered in the form of the route.
 type Handler func(c *gin.Context, rec *Record) error
 
 // A Feed is an answer that changes with the chain's blocks.

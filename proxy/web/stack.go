@@ -6,20 +6,20 @@
 //
 //  1. conn.go wraps the client's connection, so that an answer leaves in one
 //     system call;
-//  2. handle.go gives the request an id and a record, which seen.go tells what its client has
-//     seen of the chain, asks package limits whether the client's address may ask,
-//     refuses what is too large, and calls the interface's handler;
-//  3. the handler may ask for a key, for memory for a body, and for a deadline without a
-//     timer until a caller waits for it;
+//  2. middleware.go lists what every request passes: CORS, its id and record, limits of
+//     addresses and sizes, and API keys. seen.go notes in the record what the client has seen
+//     of the chain;
+//  3. the interface's handler may ask for memory for a body, and for a deadline without a
+//     timer until a caller waits for it (handle.go);
 //  4. answer.go writes what came through the cache, and says how old it is and how
 //     long it serves; negotiate.go finds out whether the client has it already, and
 //     in which coding it is sent;
 //  5. failure.go turns an error into a status and a public text, which the
 //     interface renders in its own form;
-//  6. handle.go hands the record to package record.
+//  6. the middleware hands the record to package record.
 //
 // admission.go puts keys and limits in force, and has clients that are served on, by streams, pay.
-// exchange.go does for other protocols what handle.go does for HTTP.
+// exchange.go does for other protocols what the middleware does for HTTP.
 // idle.go tells which clients are idle and which do not read. multiplexed.go notes how
 // a client of HTTP/2 takes its answers. lane.go is what the fast lane, which answers
 // before all this, has to do with it. uncached.go writes what did not come through the
