@@ -58,6 +58,15 @@ func (w *watched) Counted(generation int64) int64 {
 	return map[int64]int64{1: 105, 2: 106, 3: 107}[generation]
 }
 
+func (w *watched) Since(block int64) (int64, time.Time) {
+	for generation := int64(1); generation <= 3; generation++ {
+		if w.Counted(generation) >= block {
+			return generation, time.Now()
+		}
+	}
+	return 0, time.Time{}
+}
+
 func (w *watched) Await(ctx context.Context, block int64) error {
 	for {
 		moved := *w.moved.Load()
@@ -203,5 +212,46 @@ func TestAStoreThatIsBeingFilledIsNotAnEmptyOne(t *testing.T) {
 	to(countedTo(1, 5))
 	if res, body := s.post(t, `{}`); res.StatusCode != http.StatusOK {
 		t.Errorf("status %d: %s", res.StatusCode, body)
+	}
+}
+
+func TestAPageBelowTheBlockThatARequestNamesIsNeverServed(t *testing.T) {
+	hangs := func(ctx context.Context, _ collections.Query) (collections.Page, error) {
+		<-ctx.Done()
+		return collections.Page{}, context.Cause(ctx)
+	}
+	failsWith := func(err error) func(context.Context, collections.Query) (collections.Page, error) {
+		return func(context.Context, collections.Query) (collections.Page, error) { return collections.Page{}, err }
+	}
+	for name, tt := range map[string]struct {
+		store func(context.Context, collections.Query) (collections.Page, error)
+		want  int
+	}{
+		"the store fails":         {failsWith(errSilent), http.StatusBadGateway},
+		"the store is overloaded": {failsWith(collections.Busy(errSilent)), http.StatusServiceUnavailable},
+		"the store is slow":       {hangs, http.StatusGatewayTimeout},
+		"a standby database lags": {func(context.Context, collections.Query) (collections.Page, error) {
+			return collections.Page{Items: []collections.Collection{worldOfWomen()}, Total: 1, Generation: 1}, nil
+		}, http.StatusServiceUnavailable},
+	} {
+		known := watchedAt(collections.Mark{})
+		s := startList(t, listing.Options{Policy: aDay, Watch: known, Filled: true}, func(o *proxy.Options) { o.Web.RequestTimeout = 200 * time.Millisecond })
+		s.store.will(func(context.Context, collections.Query) (collections.Page, error) {
+			return collections.Page{Items: []collections.Collection{worldOfWomen()}, Total: 1, Generation: 1}, nil
+		})
+		known.to(countedTo(1, 105))
+		s.post(t, `{}`)
+		known.to(countedTo(2, 106))
+		s.store.will(tt.store)
+		for range 3 {
+			if res, body := s.post(t, `{}`, "X-Min-Evm-Block", "106"); res.StatusCode != tt.want {
+				t.Errorf("%s: status = %d with block %q, want %d: %s", name, res.StatusCode, res.Header.Get("X-Evm-Block"), tt.want, body)
+			}
+		}
+		for _, block := range []string{"", "105"} { // the page has counted it
+			if res, body := s.post(t, `{}`, "X-Min-Evm-Block", block); res.StatusCode != http.StatusOK || res.Header.Get("X-Evm-Block") != "105" {
+				t.Errorf("%s, asked for %q: status = %d with block %q, want 200 with 105: %s", name, block, res.StatusCode, res.Header.Get("X-Evm-Block"), body)
+			}
+		}
 	}
 }

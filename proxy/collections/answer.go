@@ -41,16 +41,31 @@ func (h *Handler) progress() (p progress) {
 
 // query asks the cache for a page. Where the store's generation is known, a page
 // is fresh until the store changes, and is judged as the chain's answers are by
-// blocks, only that its height is an edition.
-func (h *Handler) query(asked listing, p progress) cache.Query {
+// blocks, only that its height is an edition. Pages that have not counted the block
+// least of the execution chain are of no use; 0 excludes none.
+func (h *Handler) query(asked listing, p progress, least int64) cache.Query {
 	q := cache.Query{Key: asked.Key, Policy: h.o.Policy}
 	if p.Generation > 0 && !asked.Nothing {
 		q.Tip = h.edition(p.Generation, time.Now())
 		// Reading the store anew takes milliseconds, so an outdated page is only
 		// for the time in which that fails.
 		q.Policy.FreshBlocks, q.Policy.StaleBlocks, q.Policy.ErrorBlocks = 0, 0, math.MaxInt64
+		q.MinHeight = h.leastEdition(q.Tip, least)
 	}
 	return q
+}
+
+// leastEdition returns the edition since which pages have counted a block, tip if that is not
+// known. It is exact except for pages that another replica read within the difference of the two
+// clocks, which is why covers checks the page itself.
+func (h *Handler) leastEdition(tip, block int64) int64 {
+	if block == 0 {
+		return 0
+	}
+	if generation, seen := h.o.Watch.Since(block); generation > 0 {
+		return h.edition(generation, seen)
+	}
+	return tip
 }
 
 // edition numbers what a page can say: it grows with the store's generation and,
@@ -117,14 +132,22 @@ func (h *Handler) awaited(ctx context.Context, r *http.Request, rec *web.Record,
 // holdsAt is the block up to which everything is counted on a page. A page that is
 // older than what the store holds has that of its generation.
 func (h *Handler) holdsAt(e *cache.Entry, q *cache.Query, p progress) int64 {
-	switch {
-	case e.Height >= q.Tip:
+	if q.Tip == 0 || h.generation(e) >= p.Generation {
 		return p.Block
-	case e.Height == 0 || h.o.Watch == nil:
-		return 0
-	default:
-		return h.o.Watch.Counted(h.generation(e))
 	}
+	return h.o.Watch.Counted(h.generation(e))
+}
+
+// covers refuses a page that has not counted the block that the client has to see, though the
+// store has: an outdated one, or one from a standby of the database that lags.
+func (h *Handler) covers(least int64, res cache.Result, q *cache.Query, p progress) error {
+	if block := h.holdsAt(res.Entry, q, p); block < least {
+		return &web.Failure{
+			Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Err: res.Err,
+			Public: fmt.Sprintf("the page has counted block %d, not %d", block, least),
+		}
+	}
+	return nil
 }
 
 // answer makes of a what a result comes to, of a query by the progress.
@@ -170,10 +193,11 @@ func (m *replayer) Replay(rec *web.Record, a *web.Answer) bool {
 	if p.Block < m.least {
 		return false
 	}
-	query := m.query(m.asked, p)
+	query := m.query(m.asked, p, m.least)
 	res, ok := m.cache.Fresh(query, rec.Start, web.Repeats)
-	if ok {
-		m.answer(a, rec, res, &query, p, m.schemaURL, rec.Start)
+	if !ok || m.covers(m.least, res, &query, p) != nil {
+		return false
 	}
-	return ok
+	m.answer(a, rec, res, &query, p, m.schemaURL, rec.Start)
+	return true
 }

@@ -45,6 +45,7 @@ type finder interface {
 type watch interface {
 	Mark() *store.Mark                                   // nil until known
 	Counted(generation int64) (block int64)              // that the store had counted in a generation; 0: unknown
+	Since(block int64) (generation int64, at time.Time)  // the earliest generation in which block is counted, and when it was first seen; 0: unknown
 	Await(ctx context.Context, block int64) (late error) // returns once Mark tells of a block or a later one, or ctx ends
 }
 
@@ -146,12 +147,15 @@ func (h *Handler) serve(c *gin.Context, rec *web.Record) error {
 	if err != nil {
 		return err
 	}
-	query := h.query(asked, progress)
+	query := h.query(asked, progress, least)
 	if rec.Repeatable() {
 		rec.Repeat(&replayer{h, asked, least, h.schemaURL(r, PageSchema)})
 	}
 	res, err := h.cache.Get(ctx, query, h.origin(asked))
 	if err != nil {
+		return err
+	}
+	if err := h.covers(least, res, &query, progress); err != nil {
 		return err
 	}
 	// The request is a query, if it is a POST only to have a body: If-None-Match gets
@@ -169,5 +173,9 @@ func (h *Handler) plan(r *http.Request) (web.Plan, error) {
 	if err != nil {
 		return web.Plan{}, err
 	}
-	return web.Plan{Route: "collections", Class: "collections", Asks: "the store for " + asked.String(), Origin: "the store", Query: h.query(asked, h.progress())}, nil
+	least, err := web.ReadBlock(web.MinEVMHeader, r.Header[web.MinEVMHeader])
+	if err != nil {
+		return web.Plan{}, err
+	}
+	return web.Plan{Route: "collections", Class: "collections", Asks: "the store for " + asked.String(), Origin: "the store", Query: h.query(asked, h.progress(), least)}, nil
 }

@@ -50,7 +50,7 @@ func (w *Watch) Run(ctx context.Context) {
 		if err != nil {
 			continue // a store that is lost has told the log; another has no mark
 		}
-		w.past.note(m)
+		w.past.note(m, time.Now())
 		if before := w.mark.Swap(&m); before == nil || *before != m {
 			moved := make(chan struct{})
 			close(*w.moved.Swap(&moved))
@@ -64,6 +64,10 @@ func (w *Watch) Mark() *Mark { return w.mark.Load() }
 // Counted is a block up to which everything is counted in what the store gives in
 // a generation, 0 for none known. It remembers about a thousand generations.
 func (w *Watch) Counted(generation int64) int64 { return w.past.counted(generation) }
+
+// Since returns the earliest known generation since which the store has always counted a block,
+// and when this Watch first saw that generation. The generation is 0 if the store has not counted the block.
+func (w *Watch) Since(block int64) (generation int64, seen time.Time) { return w.past.since(block) }
 
 // Await waits until the store has counted a block.
 func (w *Watch) Await(ctx context.Context, block int64) error {
@@ -103,14 +107,20 @@ func (w *Watch) Collect(samples chan<- prometheus.Metric) {
 // maxHistory is how many generations of a store are remembered.
 const maxHistory = 1024
 
-// A history is which block a store had counted in each of its last generations.
+// A history holds the last mark of each of a store's latest generations.
 type history struct {
 	mu    sync.Mutex
-	marks []Mark // one for each generation, in their order
+	marks []pastMark // in the order of their generations
+}
+
+// A pastMark is the last mark of a generation.
+type pastMark struct {
+	Mark
+	seen time.Time // when the generation was first seen
 }
 
 // note takes in a mark. A store with a lower generation than before is another one.
-func (h *history) note(m Mark) {
+func (h *history) note(m Mark, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	last := len(h.marks) - 1
@@ -118,10 +128,10 @@ func (h *history) note(m Mark) {
 		h.marks, last = nil, -1
 	}
 	if last >= 0 && m.Generation == h.marks[last].Generation {
-		h.marks[last] = m
+		h.marks[last].Mark = m
 		return
 	}
-	if h.marks = append(h.marks, m); len(h.marks) > maxHistory {
+	if h.marks = append(h.marks, pastMark{m, now}); len(h.marks) > maxHistory {
 		h.marks = slices.Delete(h.marks, 0, len(h.marks)-maxHistory)
 	}
 }
@@ -136,4 +146,16 @@ func (h *history) counted(generation int64) (block int64) {
 		}
 	}
 	return 0
+}
+
+func (h *history) since(block int64) (generation int64, seen time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, m := range slices.Backward(h.marks) {
+		if m.Cursor.Block < block {
+			break
+		}
+		generation, seen = m.Generation, m.seen
+	}
+	return generation, seen
 }

@@ -2,6 +2,7 @@ package collections
 
 import (
 	"testing"
+	"time"
 
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
@@ -9,7 +10,7 @@ import (
 func TestTheBlockOfAGenerationIsRemembered(t *testing.T) {
 	var h history
 	note := func(generation, block int64) {
-		h.note(Mark{Generation: generation, Cursor: ledger.Cursor{Block: block}})
+		h.note(Mark{Generation: generation, Cursor: ledger.Cursor{Block: block}}, time.Unix(generation, 0))
 	}
 	wants := func(generation, block int64) {
 		t.Helper()
@@ -34,4 +35,19 @@ func TestTheBlockOfAGenerationIsRemembered(t *testing.T) {
 	note(2, 7) // another store
 	wants(9, 7)
 	wants(1, 0)
+}
+
+func TestTheGenerationSinceWhichABlockIsCountedIsFound(t *testing.T) {
+	var h history
+	for i, m := range [][2]int64{{5, 100}, {5, 103}, {8, 110}, {9, 108}, {12, 120}} { // 9 is a store that was rebuilt
+		h.note(Mark{Generation: m[0], Cursor: ledger.Cursor{Block: m[1]}}, time.Unix(int64(i), 0))
+	}
+	for block, want := range map[int64]int64{99: 5, 103: 5, 104: 8, 108: 8, 109: 12, 120: 12, 121: 0} {
+		if got, _ := h.since(block); got != want {
+			t.Errorf("generation since which block %d is counted = %d, want %d", block, got, want)
+		}
+	}
+	if _, seen := h.since(101); !seen.Equal(time.Unix(0, 0)) {
+		t.Errorf("generation 5 was first seen at %d, want 0", seen.Unix())
+	}
 }
