@@ -48,7 +48,7 @@ func benchWindow(h *history, window int) []byte {
 		logs = append(logs, map[string]any{
 			"address": l.contract, "topics": l.topics, "data": l.data, "blockNumber": hexInt(block),
 			"blockTimestamp": hexInt(seconds(block)), "blockHash": h.hash(faults{}, block), "transactionHash": h.hash(faults{}, int64(i)),
-			"transactionIndex": "0x1", "logIndex": "0x4", "removed": false,
+			"transactionIndex": "0x1", "logIndex": hexInt(int64(i % benchLogs)), "removed": false,
 		})
 	}
 	body, _ := json.Marshal(logs)

@@ -1,6 +1,7 @@
 package indexer
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -41,6 +42,7 @@ func (k kind) String() string {
 type Event struct {
 	Kind  kind
 	Block int64
+	Index int64     // of the log in its block
 	Time  time.Time // the block's; zero while unknown
 
 	BlockHash ledger.Hash // as the log says it; zero where it does not
@@ -78,9 +80,11 @@ var topics = slices.Sorted(maps.Keys(signatures))
 // wordDigits is how many hex digits a word of the ABI has.
 const wordDigits = 64
 
-// decode appends the events of an array of logs. Other logs are left out, but a log that is not
-// what its signature promises is an error: it would be lost.
+// decode appends the events of an array of logs in the order of their positions. A log that comes
+// twice is one event. Other logs are left out, but a log that is not what its signature promises is
+// an error: it would be lost. So are two different events at one position.
 func (n *Network) decode(events []Event, array gjson.Result) (_ []Event, err error) {
+	before := len(events)
 	array.ForEach(func(_, log gjson.Result) bool {
 		var e Event
 		var counts bool
@@ -89,15 +93,37 @@ func (n *Network) decode(events []Event, array gjson.Result) (_ []Event, err err
 		}
 		return err == nil
 	})
-	return events, err
+	if err != nil {
+		return nil, err
+	}
+	added, err := inPositionOrder(events[before:])
+	return events[:before+len(added)], err
+}
+
+// errPosition is the error of an answer with two different logs at one position.
+var errPosition = errors.New("two different logs at one position")
+
+// inPositionOrder sorts events in place by block and index and drops those that come twice.
+func inPositionOrder(events []Event) ([]Event, error) {
+	position := func(a, b Event) int { return cmp.Or(cmp.Compare(a.Block, b.Block), cmp.Compare(a.Index, b.Index)) }
+	if !slices.IsSortedFunc(events, position) {
+		slices.SortStableFunc(events, position)
+	}
+	events = slices.Compact(events)
+	for i := 1; i < len(events); i++ {
+		if e := &events[i]; position(events[i-1], *e) == 0 {
+			return nil, fmt.Errorf("%w: block %d, index %d", errPosition, e.Block, e.Index)
+		}
+	}
+	return events, nil
 }
 
 // A rawLog is a log's fields as they came.
 type rawLog struct {
-	address, data, block, hash, time string
-	topics                           [4]string
-	count                            int // of topics
-	removed                          bool
+	address, data, block, index, hash, time string
+	topics                                  [4]string
+	count                                   int // of topics
+	removed                                 bool
 }
 
 func readLog(log gjson.Result) (raw rawLog) {
@@ -109,6 +135,8 @@ func readLog(log gjson.Result) (raw rawLog) {
 			raw.data = value.Str
 		case "blockNumber":
 			raw.block = value.Str
+		case "logIndex":
+			raw.index = value.Str
 		case "blockHash":
 			raw.hash = value.Str
 		case "blockTimestamp":
@@ -160,6 +188,9 @@ func (raw *rawLog) event(sig signature) (e Event, err error) {
 	}
 	if e.Block, err = evm.Quantity(raw.block); err != nil {
 		return e, err
+	}
+	if e.Index, err = evm.Quantity(raw.index); err != nil {
+		return e, fmt.Errorf("its logIndex: %w", err)
 	}
 	if raw.hash != "" {
 		if e.BlockHash, err = parseHash(raw.hash); err != nil {

@@ -39,7 +39,7 @@ func TestARegistrationOfAeneidIsUnderstood(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []indexer.Event{{
-		Kind: indexer.Registered, Block: 23425318, Time: time.Date(2026, 9, 10, 6, 16, 33, 0, time.UTC),
+		Kind: indexer.Registered, Block: 23425318, Index: 4, Time: time.Date(2026, 9, 10, 6, 16, 33, 0, time.UTC),
 		IP:         parse(t, "0x1653b905597e0f778c0e9c2d8a9d5c003ee56614"),
 		Collection: parse(t, "0x538048a26dbcc7a1dd446762098b0bfafa3a1472"),
 	}}
@@ -50,7 +50,7 @@ func TestARegistrationOfAeneidIsUnderstood(t *testing.T) {
 
 func logOf(l fakeLog) string {
 	log, _ := json.Marshal(map[string]any{
-		"address": l.contract, "topics": l.topics, "data": l.data, "blockNumber": "0x10", "removed": false,
+		"address": l.contract, "topics": l.topics, "data": l.data, "blockNumber": "0x10", "logIndex": "0x7", "removed": false,
 	})
 	return string(log)
 }
@@ -111,7 +111,7 @@ func TestEveryEventIsUnderstood(t *testing.T) {
 		},
 	}
 	for _, test := range tests {
-		test.want.Block = 16
+		test.want.Block, test.want.Index = 16, 7
 		got, err := story.DecodeLogs([]byte("[" + logOf(test.log) + "]"))
 		if diff := cmp.Diff([]indexer.Event{test.want}, got); err != nil || diff != "" {
 			t.Errorf("%s: %v (-want +got)\n%s", test.name, err, diff)

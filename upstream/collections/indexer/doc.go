@@ -13,7 +13,7 @@
 //     another endpoint where it fails (package evm). At the head of the chain each
 //     block's header is read, and logs that it promises are asked for again where
 //     they are missing (bloom.go);
-//  4. decode.go makes events of the logs;
+//  4. decode.go makes events of the logs, in the order of their positions, each once;
 //  5. tally.go counts them by collection, asking the store, and then the chain
 //     (resolve.go), whose IPs and disputes they are;
 //  6. the store takes over the counts, the ids learned and the new cursor in one

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/tipcache/tipcache/upstream/collections"
@@ -228,4 +229,37 @@ func TestEverySecondAnswerMayTellOfNoContract(t *testing.T) {
 		await(t, store, h.head())
 		expect(t, store, h.count(from))
 	}
+}
+
+func TestALogThatComesTwiceCountsOnce(t *testing.T) {
+	t.Parallel()
+	for _, follows := range []bool{false, true} {
+		h := newHistory(6)
+		h.grow(100)
+		store := open(t, memory(t))
+		evm := serveEVM(t, h, faults{twice: true})
+		run(t, quick(store, evm))
+		if follows { // a few blocks are read in another way than many
+			h.grow(8)
+			run(t, quick(store, evm))
+		}
+		expect(t, store, h.count(0))
+	}
+}
+
+func TestTwoDifferentLogsAtOnePositionAreRefused(t *testing.T) {
+	t.Parallel()
+	h := newHistory(6)
+	h.grow(100)
+	store := open(t, memory(t))
+	clash := serveEVM(t, h, faults{clash: true})
+	err := index(t.Context(), quick(store, clash))
+	if err == nil || !strings.Contains(err.Error(), "two different logs at one position") {
+		t.Errorf("error = %v, want one that names the two logs", err)
+	}
+	if cursor, err := store.Cursor(t.Context()); err != nil || cursor.Block != 0 {
+		t.Errorf("cursor is at block %d, %v; want none", cursor.Block, err)
+	}
+	run(t, quick(store, clash, serveEVM(t, h, faults{})))
+	expect(t, store, h.count(0))
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -53,6 +54,8 @@ type faults struct {
 	lies         int     // so many calls of eth_getCode and of eth_call, each, tell of no contract
 	every        int     // forkFrom and lies are only for one in so many requests; 0: for each
 	listless     bool    // the logs are no array
+	twice        bool    // each log comes twice, and logs come in any order
+	clash        bool    // the first log of an answer comes again as another one
 	hangs        bool    // no answer comes
 	echoes       string  // the body of refusals, by status
 	status       int     // of every answer
@@ -370,7 +373,17 @@ func (e *fakeEVM) getLogs(w http.ResponseWriter, f faults, head int64, filter js
 	if f.drops == dropsAll || f.drops == dropsRanges && wanted.BlockHash == "" {
 		return []string{}, nil, false
 	}
-	return e.logs(f, from, min(to, head-f.ahead), wanted.Address, wanted.Topics[0]), nil, false
+	logs := e.logs(f, from, min(to, head-f.ahead), wanted.Address, wanted.Topics[0])
+	if f.twice {
+		logs = append(logs, logs...)
+		rand.Shuffle(len(logs), func(i, j int) { logs[i], logs[j] = logs[j], logs[i] })
+	}
+	if f.clash && len(logs) > 0 {
+		other := maps.Clone(logs[0])
+		other["data"] = "0x" + strings.Repeat(word("7"), 10)
+		logs = append(logs, other)
+	}
+	return logs, nil, false
 }
 
 func (e *fakeEVM) ethCall(to, data string) (any, *rpcError, bool) {

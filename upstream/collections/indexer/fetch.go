@@ -223,6 +223,9 @@ func (x *Indexer) readEvents(events []Event, logs gjson.Result, s span) ([]Event
 	}
 	before := len(events)
 	events, err := x.o.Network.decode(events, logs)
+	if errors.Is(err, errPosition) {
+		return nil, evm.Contradiction("its logs: %w", err)
+	}
 	if err != nil {
 		return nil, evm.Refusal("its logs: %w", err)
 	}
