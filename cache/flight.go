@@ -185,11 +185,14 @@ func (f *flight) fetch(ctx context.Context, prev *Entry) (e *Entry, err error) {
 // read later), this flight's callers are given e all the same.
 func (f *flight) keep(e *Entry) *slot {
 	now := f.c.o.Now
-	kept, own := f.ch.memory.put(&f.q, e), &slot{entry: e}
-	if f.q.judge(kept, now) > f.q.judge(own, now) {
+	own := &slot{entry: e}
+	if e.expired(now) && !f.q.Policy.Outlives(e.Stamp()) { // it would never be served
 		return own
 	}
-	return kept
+	if kept := f.ch.memory.put(&f.q, e); f.q.judge(kept, now) <= f.q.judge(own, now) {
+		return kept
+	}
+	return own
 }
 
 // revalidate has a stale entry read anew by a flight in the background, unless

@@ -60,7 +60,7 @@ func (k *asking) plan() *blocks.Query {
 		} else if state.Finds(path) && number(a.of(k.m, "height")) == 0 && a.of(k.m, "prove") == nil {
 			return k.value(path, 0)
 		}
-	case class == blocks.Block && (number(a.of(k.m, "height")) == 0 || k.mayChange()):
+	case class == blocks.Block && number(a.of(k.m, "height")) == 0:
 		class = blocks.Latest
 	}
 	q := &blocks.Query{Kind: k.kinds[class], Cost: cost, Heights: k.pinned(pinned)}
@@ -79,12 +79,6 @@ func (k *asking) pinned(height int64) blocks.Heights {
 	return hs
 }
 
-// mayChange says that the block that a call names has come, and the answer is not yet what
-// it will be: the newest commit is not the canonical one.
-func (k *asking) mayChange() bool {
-	return k.m.name == "commit" && number(k.a.of(k.m, "height")) >= k.reader.Nodes.Tip().Height
-}
-
 // key names the answers to a call; beyond 512 bytes of parameters by a digest of them.
 func (k *asking) key(a arguments) string {
 	said := string(k.m.object(a))
@@ -92,7 +86,7 @@ func (k *asking) key(a arguments) string {
 		sum := sha256.Sum256([]byte(said))
 		said = hex.EncodeToString(sum[:])
 	}
-	return "rpc/" + k.m.name + "?" + strings.ReplaceAll(said, "@", `\u0040`)
+	return k.m.path() + "?" + strings.ReplaceAll(said, "@", `\u0040`)
 }
 
 // number is an integer among the parameters, 0 for none.

@@ -53,7 +53,7 @@ func Select(route string) (all []cache.Selection, ok bool) {
 	if !ours || m == nil || m.class == blocks.Never {
 		return nil, false
 	}
-	all = []cache.Selection{{Path: "rpc/" + name}}
+	all = []cache.Selection{{Path: m.path()}}
 	if name == abciQuery {
 		all = append(all, state.Select(""))
 	}

@@ -1,6 +1,8 @@
 package rpc
 
 import (
+	"cmp"
+
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -14,7 +16,12 @@ type method struct {
 	write  bool // it is sent to one node, once
 	slow   bool // it waits for a block
 	own    bool // it tells of the node itself
+
+	keyed string // name in keys of the cache; "" means name
 }
+
+// path is the part of a method's cache keys before the parameters.
+func (m *method) path() string { return "rpc/" + cmp.Or(m.keyed, m.name) }
 
 // A param is a parameter, in the order of lists.
 type param struct {
@@ -50,15 +57,16 @@ var (
 	tx     = []param{{"tx", b64Bytes}}
 )
 
-// methods are all that are served. What names a height is fixed as soon as the block is
-// there (call.go says when not); what names none is the newest block's.
+// methods are all that are served. An answer that names a height never changes once the block
+// exists, except for a commit that is not canonical (origin.go). A call without a height reads the
+// newest block.
 var methods = index([]method{
 	{name: abciQuery, params: []param{{"path", text}, {"data", hexBytes}, height, prove}, class: blocks.Live},
 
 	{name: "block", params: []param{height}, class: blocks.Block},
 	{name: "header", params: []param{height}, class: blocks.Block},
 	{name: "block_results", params: []param{height}, class: blocks.Block, cost: node.Page},
-	{name: "commit", params: []param{height}, class: blocks.Block},
+	{name: "commit", params: []param{height}, class: blocks.Block, keyed: "canonical_commit"}, // entries under rpc/commit in a shared Redis may not be canonical
 	{name: "consensus_params", params: []param{height}, class: blocks.Block},
 	{name: "validators", params: append([]param{height}, pages...), class: blocks.Block, cost: node.Page},
 

@@ -71,8 +71,12 @@ func statusOf(a *node.Answer) int {
 	return state.StatusOf(a)
 }
 
-// expiry bounds the life of an answer, on top of its policy; zero does not.
+// expiry bounds the life of an answer, on top of its policy; zero does not. A commit that is not
+// canonical expires at once: the node replaces it when the next block comes.
 func (o *origin) expiry(a *node.Answer, now time.Time, tip node.Tip) time.Time {
+	if o.m.name == "commit" && a.Reason == node.OK && !resultOf(a).Get("canonical").Bool() {
+		return now
+	}
 	if o.class == blocks.Found || o.m.name == "tx_search" || o.m.name == "block_search" {
 		return blocks.IndexedExpiry(statusOf(a) == http.StatusOK, o.class == blocks.Found, now, tip)
 	}

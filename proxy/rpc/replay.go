@@ -22,7 +22,7 @@ type replayer struct {
 // repeat has the only call of a body answered again that is like it but for the id, where the lane can be
 // sure of that. What a call asks for must not depend on the tip.
 func (k *asking) repeat(rec *web.Record, body []byte, one *answered) {
-	if !rec.Repeatable() || one.answer == nil || k.mayChange() || len(one.member) > longestRepeated || !jsonrpc.IsOwn(body) {
+	if !rec.Repeatable() || one.answer == nil || len(one.member) > longestRepeated || !jsonrpc.IsOwn(body) {
 		return
 	}
 	r := &replayer{q: one.query}

@@ -253,15 +253,21 @@ func (n *recordedNode) wrote(method string) []string {
 // newHandler starts a handler before the node, with metrics.
 func newHandler(t testing.TB, n *recordedNode, o rpc.Options, changes ...func(*web.Options)) (*httptest.Server, *prometheus.Registry) {
 	t.Helper()
-	metrics := prometheus.NewRegistry()
-	pool := nodetest.Run(t, node.Options{
-		Endpoints: []node.Endpoint{{REST: n.rest.URL, Comet: n.rpc.URL}}, InFlight: 20, Queue: time.Minute, Timeout: time.Minute, Registerer: metrics,
-	}, 746)
 	c, err := cache.New(cache.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
+	return newHandlerWith(t, c, n, o, changes...)
+}
+
+// newHandlerWith is newHandler with a cache of the caller's.
+func newHandlerWith(t testing.TB, c *cache.Cache, n *recordedNode, o rpc.Options, changes ...func(*web.Options)) (*httptest.Server, *prometheus.Registry) {
+	t.Helper()
+	metrics := prometheus.NewRegistry()
+	pool := nodetest.Run(t, node.Options{
+		Endpoints: []node.Endpoint{{REST: n.rest.URL, Comet: n.rpc.URL}}, InFlight: 20, Queue: time.Minute, Timeout: time.Minute, Registerer: metrics,
+	}, 746)
 	with := web.Options{Registerer: metrics}
 	for _, change := range changes {
 		change(&with)

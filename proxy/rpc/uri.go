@@ -121,8 +121,8 @@ func (d *Handler) answerURI(c *gin.Context, rec *web.Record, one answered) {
 		return
 	}
 	told := d.reader.Told(rec, one.query, one.answer)
-	if status != http.StatusOK {
-		told.Control = "no-store"
+	if status != http.StatusOK || told.Expired() {
+		told.Control = notKept
 	}
 	d.reader.Stack.SendTold(c.Writer, c.Request, &told, status, one.tag, body)
 }

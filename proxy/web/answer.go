@@ -186,6 +186,9 @@ func (a *Answer) audience() string {
 	return "public"
 }
 
+// Expired reports whether the entry expires no later than now, so that the cache does not keep it.
+func (a *Answer) Expired() bool { return a.Entry.Stamp().Expired(func() time.Time { return a.Now }) }
+
 // lifetime is how much longer the answer is fresh; less than zero when it is
 // stale.
 func (a *Answer) lifetime() time.Duration {
@@ -210,7 +213,7 @@ func (a *Answer) appendStatus(b []byte, left time.Duration) []byte {
 		b = append(b, "; hit"...)
 	} else {
 		b = append(append(b, "; fwd="...), a.Forward...)
-		if a.Outcome == cache.Miss {
+		if a.Outcome == cache.Miss && !a.Expired() {
 			b = append(b, "; stored"...)
 		}
 		if a.Collapsed {

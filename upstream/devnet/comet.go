@@ -54,21 +54,46 @@ var cometMethods = map[string]cometMethod{
 	"status":        (*Node).status,
 	"abci_info":     (*Node).abciInfo,
 	"block_results": ofBlock("block_results"), "header": ofBlock("header_result"), "block": ofBlock("block_result"),
+	"commit":     (*Node).commit,
 	"abci_query": (*Node).query,
 	"tx":         (*Node).tx, "tx_search": (*Node).searchTxs, "broadcast_tx_sync": (*Node).broadcastTx, "broadcast_tx_async": (*Node).broadcastTx,
 }
 
-// ofBlock is a method that tells a text about a block.
+// ofBlock returns a method that renders a text about a block.
 func ofBlock(text string) cometMethod {
 	return func(n *Node, p cometParams) (json.RawMessage, *rpcError) {
-		switch newest := n.Height(); {
-		case p.height <= 0:
-			return nil, internalError(fmt.Sprintf("height must be greater than 0, but got %d", p.height))
-		case p.height > newest:
-			return nil, internalError(fmt.Sprintf("height %d must be less than or equal to the current blockchain height %d", p.height, newest))
+		if failure := p.outside(n.Height()); failure != nil {
+			return nil, failure
 		}
 		return n.chain.render(text, p.height, nil), nil
 	}
+}
+
+// outside is the error of a node for a height of which it has no block.
+func (p *cometParams) outside(newest int64) *rpcError {
+	switch {
+	case p.height <= 0:
+		return internalError(fmt.Sprintf("height must be greater than 0, but got %d", p.height))
+	case p.height > newest:
+		return internalError(fmt.Sprintf("height %d must be less than or equal to the current blockchain height %d", p.height, newest))
+	}
+	return nil
+}
+
+// commit returns the commit of a block. The commit of the newest block is not canonical, and the next
+// block replaces it by one with other signatures.
+func (n *Node) commit(p cometParams) (json.RawMessage, *rpcError) {
+	newest := n.Height()
+	if failure := p.outside(newest); failure != nil {
+		return nil, failure
+	}
+	signature := "signature_hash_base64"
+	if p.height == newest {
+		signature = "seen_hash_base64"
+	}
+	return n.chain.render("commit_result", p.height, map[string]string{
+		"signature": n.chain.value(signature, p.height), "canonical": strconv.FormatBool(p.height < newest),
+	}), nil
 }
 
 func internalError(data string) *rpcError {
