@@ -95,7 +95,6 @@ func New(o Options) (*Cache, error) {
 	}
 	o = o.WithDefaults()
 	c := &Cache{o: o, counts: counts{leaseSeconds: newLeaseSeconds()}, encoders: codings.NewEncoders()}
-	c.reads.mean.Store(int64(defaultPatience / 8)) // until it is known better
 	c.leases = newLeaseBreaker(o.Logger)
 	c.life, c.end = context.WithCancel(context.Background())
 	c.chain.Store(c.newChain(""))

@@ -18,7 +18,7 @@ type Inspection struct {
 	Namespace        string // "" while the chain has no name
 	Memory, Shared   Stored
 	RevalidationWait time.Duration // how long a Get waits for the origin where an entry is stale
-	LastFailure      error         // what the origin failed with since it gave the entry in memory
+	LastFailure      error         // why nobody waits for the origin, which failed a moment ago; nil if callers wait
 	Renewing         bool          // the entry in memory is being read anew
 	Ahead            bool          // the key is read ahead when the next block comes, if it is asked for as often in this one
 	SharedState      string        // as Cache.SharedState says
@@ -38,7 +38,7 @@ func (c *Cache) Inspect(ctx context.Context, q Query) Inspection {
 	i := Inspection{Namespace: ch.namespace, SharedState: c.SharedState(), Memory: Stored{State: Expired}, Shared: Stored{State: Expired}}
 	if at := ch.memory.peek(q.Key); at != nil {
 		i.Memory = Stored{Entry: at.entry, State: q.judge(at, c.o.Now)}
-		i.LastFailure, i.Renewing, i.RevalidationWait = at.failure(), at.renewing.Load(), c.revalidationWait(&q, at)
+		i.LastFailure, i.Renewing, i.RevalidationWait = c.failure(ch, q.Key, at), at.renewing.Load(), c.revalidationWait(&q, at)
 	}
 	if ch.replicas != nil {
 		var record SharedRecord

@@ -10,11 +10,14 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/cache/redis"
 )
 
 func TestAnInspectionForetellsWhatAGetWouldComeTo(t *testing.T) {
 	rdb := client(t, startRedis(t).addr)
-	a, b := member(t, rdb, "story-1"), member(t, rdb, "story-1")
+	now := time.Now() // it stands still: a failure counts for a second
+	a, b := sharing(t, rdb, cache.Options{Now: func() time.Time { return now }}, redis.Options{}), member(t, rdb, "story-1")
+	a.SetNamespace("story-1")
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
 	down := func(context.Context, *cache.Entry) (*cache.Entry, error) { return nil, errDown }
 	at := func(tip, least int64) cache.Query {

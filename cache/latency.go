@@ -11,6 +11,7 @@ import (
 // asked them saw that: in nanoseconds, smoothed.
 type latency struct {
 	mean   atomic.Int64
+	seen   atomic.Int64 // when mean changed last, in Unix nanoseconds
 	asking atomic.Int64 // reads that have not been answered yet
 
 	mu    sync.Mutex
@@ -18,10 +19,30 @@ type latency struct {
 	gap   atomic.Int64 // between two answers while reads were waiting
 }
 
+const (
+	remembered   = 5 * time.Second     // how long a mean counts: an origin that was slow then may have recovered since
+	quickAtFirst = defaultPatience / 8 // the mean where none counts
+)
+
 // expected is how long one more read will take: as long as others did lately, or until
 // all those have been answered that came before it.
 func (l *latency) expected() time.Duration {
-	return time.Duration(max(l.mean.Load(), l.asking.Load()*l.gap.Load()))
+	return max(l.lately(), time.Duration(l.asking.Load()*l.gap.Load()))
+}
+
+// lately is the mean of the reads within the time that is remembered.
+func (l *latency) lately() time.Duration {
+	if time.Since(time.Unix(0, l.seen.Load())) > remembered {
+		return quickAtFirst
+	}
+	return time.Duration(l.mean.Load())
+}
+
+// learn smooths the mean by one read.
+func (l *latency) learn(took time.Duration) {
+	l.mean.Store(int64(l.lately()))
+	smooth(&l.mean, took)
+	l.seen.Store(time.Now().UnixNano())
 }
 
 // begin notes a read; end notes that it is over.
@@ -45,8 +66,8 @@ func (l *latency) observe(took, most time.Duration, of flightResult, err error) 
 	if errors.Is(err, ErrYielded) {
 		return
 	}
-	if err == nil && of.store == fromOrigin || err != nil && took > time.Duration(l.mean.Load()) {
-		smooth(&l.mean, min(took, most))
+	if err == nil && of.store == fromOrigin || err != nil && took > l.lately() {
+		l.learn(min(took, most))
 	}
 }
 

@@ -150,19 +150,31 @@ func (r *request) usable(at *slot) bool {
 	return state == Fresh || state == Stale && r.c.revalidationWait(&r.q, at) == 0
 }
 
-// failing gives the reason for which an entry that is kept for errors is served at once.
-// Once the origin has failed callers do not wait for it until it is well: a stalled one
-// would hold up every caller. Nor does a caller wait that would be given this entry in the
-// end.
+// failing returns the reason to serve an entry that is kept for errors without waiting, or nil
+// where the caller waits for a newer one. A caller that would get this entry in the end does not
+// wait either.
 func (r *request) failing(at *slot) error {
-	switch {
-	case r.q.judge(at, r.c.o.Now) != StaleIfError:
+	if r.q.judge(at, r.c.o.Now) != StaleIfError {
 		return nil
-	case at.failure() == nil && r.c.expected(&r.q, at) > r.c.errorPatience():
-		return errSlow
-	default:
-		return at.failure()
 	}
+	if err := r.c.failure(r.ch, r.q.Key, at); err != nil {
+		return err
+	}
+	if r.c.expected(&r.q, at) > r.c.errorPatience() {
+		return errSlow
+	}
+	return nil
+}
+
+// failure returns what the origin failed with a moment ago, and [errSlow] as long as the flight is
+// under way that callers gave up on: a stalled origin would delay every caller. An older failure
+// does not count, because the origin may have recovered since.
+func (c *Cache) failure(ch *chain, key string, at *slot) error {
+	f := at.failed.Load()
+	if f == nil || !at.resting(c.o.Now()) && (f.err != errSlow || !ch.pending.UnderWay(key)) { //nolint:errorlint // it is never wrapped
+		return nil
+	}
+	return f.err
 }
 
 // readShared reads the entry of a key that memory does not have from the

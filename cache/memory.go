@@ -41,16 +41,7 @@ const retryAfter = time.Second
 // fail notes that the origin had nothing newer to give.
 func (s *slot) fail(at time.Time, err error) { s.failed.Store(&failed{at, err}) }
 
-// failure is what the origin failed with since it gave the entry, nil if it
-// did not.
-func (s *slot) failure() error {
-	if f := s.failed.Load(); f != nil {
-		return f.err
-	}
-	return nil
-}
-
-// resting tells whether the origin failed a moment ago.
+// resting reports whether the origin failed a moment ago.
 func (s *slot) resting(now time.Time) bool {
 	f := s.failed.Load()
 	return f != nil && now.Sub(f.at) < retryAfter

@@ -86,6 +86,6 @@ func (w wait) left(s State) time.Duration {
 func (c *Cache) giveUp(at *slot, q *Query, own bool) {
 	at.fail(c.o.Now(), errSlow)
 	if own && q.Queue == nil {
-		smooth(&c.reads.mean, 2*c.patience(q))
+		c.reads.learn(2 * c.patience(q))
 	}
 }

@@ -32,7 +32,13 @@ func explain(t *testing.T, p *proxy.Server, asked proxy.Inquiry) proxy.Explanati
 }
 
 func TestAnExplanationForetellsWhatARequestComesTo(t *testing.T) {
-	s := startChain(t, proxy.Options{})
+	now := time.Now() // it stands still: a failure counts for a second
+	c, err := cache.New(cache.Options{Patience: 20 * time.Second, FlightTimeout: 5 * time.Minute, Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	s := startChain(t, proxy.Options{Cache: c})
 	target := "/staking/validators/" + val5
 	steps := []struct {
 		name    string

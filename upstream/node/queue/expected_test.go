@@ -89,3 +89,33 @@ func TestTheExpectedWaitGrowsWhileNothingEnds(t *testing.T) {
 		}
 	})
 }
+
+func TestExpectedWaitForgetsWhatReadsTookLongAgo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := few(4, time.Hour)
+		for range 20 {
+			turn, err := s.Acquire(t.Context(), Request{Cost: Page})
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(4 * time.Second)
+			turn.End(true)
+		}
+		if got := s.Expected(Request{Cost: Page}); got < 3*time.Second {
+			t.Errorf("expected wait = %v right after reads of 4 s, want 3 s or more", got)
+		}
+		time.Sleep(10 * time.Second)
+		if got := s.Expected(Request{Cost: Page}); got != 0 {
+			t.Errorf("expected wait = %v 10 s later, want 0", got)
+		}
+		turn, err := s.Acquire(t.Context(), Request{Cost: Page})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond)
+		turn.End(true)
+		if got := s.Expected(Request{Cost: Page}); got != time.Millisecond {
+			t.Errorf("expected wait = %v after a read of 1 ms, want 1ms", got)
+		}
+	})
+}

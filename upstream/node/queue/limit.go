@@ -60,6 +60,7 @@ type limit struct {
 	headers Headers
 
 	recent [costs]time.Duration // that reads took, smoothed
+	seen   [costs]time.Time     // when recent changed last
 	base   [costs]time.Duration // that they take while little is asked: a running median
 
 	took, due      time.Duration // of the answers of the window: in all, and if each had taken what reads take
@@ -94,10 +95,14 @@ func (l *limit) weight(c Cost) float64 {
 // asked. A read that began before the limit fell says nothing of what it is since.
 func (l *limit) observe(c Cost, began, now time.Time, calm bool) {
 	took := now.Sub(began)
-	if l.recent[c] == 0 {
-		l.recent[c], l.base[c] = took, max(took, leastBase)
+	if l.base[c] == 0 {
+		l.base[c] = max(took, leastBase)
+	}
+	if now.Sub(l.seen[c]) > remembered {
+		l.recent[c] = took
 	}
 	l.recent[c] += (took - l.recent[c]) / smoothing
+	l.seen[c] = now
 	if calm {
 		l.base[c] = stepTowards(l.base[c], took)
 	}

@@ -207,14 +207,21 @@ func (s *Slots) Load() Load {
 	return Load{s.taken.requests(), s.foreground.waits.requests() + s.background.waits.requests(), s.limit.now}
 }
 
+// remembered is how long it counts what reads took: a node that was slow then may have recovered since.
+const remembered = 5 * time.Second
+
 // Expected is how long it is likely to take until a request that comes now is answered: the
 // work ahead of its turn, as much of it at a time as the limit allows, and then what a read
-// of its cost took lately. Where no read of its cost has ended for longer, it is that.
+// of its cost took within the last 5 s, 0 if none ended then. Where reads of its cost are under way and
+// none has ended for longer, it is that.
 func (s *Slots) Expected(r Request) time.Duration {
 	r.Cost = r.Cost.known()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	wait := s.limit.recent[r.Cost]
+	if time.Since(s.limit.seen[r.Cost]) > remembered {
+		wait = 0
+	}
 	if r.Cost == Scan {
 		wait += s.behindScans(r)
 	} else {

@@ -1,0 +1,45 @@
+package cache_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tipcache/tipcache/cache"
+)
+
+// However the origin failed, the first caller of each key gets the new answer once it is well.
+func TestFirstCallerAfterAnOutageGetsTheNewestAnswer(t *testing.T) {
+	for name, outage := range map[string]func(calls *atomic.Int64) cache.Origin{
+		"refused": func(*atomic.Int64) cache.Origin { return down },
+		"stalled": func(calls *atomic.Int64) cache.Origin { return slow(calls, time.Hour, down) },
+		"slow":    func(calls *atomic.Int64) cache.Origin { return slow(calls, 3*time.Second, down) },
+	} {
+		for _, patience := range []time.Duration{0, 3 * time.Second} {
+			t.Run(fmt.Sprintf("%s, patience %v", name, patience), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c, keys := newCache(t, cache.Options{Patience: patience}), []string{"a", "b", "c", "d"}
+					q := func(key string, tip int64) cache.Query { return cache.Query{Key: key, Policy: live, Tip: tip} }
+					for _, key := range keys {
+						mustGet(t, c, q(key, 100), answer(100, page))
+					}
+					var calls atomic.Int64
+					for range 30 {
+						for _, key := range keys {
+							mustGet(t, c, q(key, 150), outage(&calls))
+						}
+						time.Sleep(time.Second)
+					}
+					time.Sleep(20 * time.Second)
+					for _, key := range keys {
+						if res := mustGet(t, c, q(key, 160), slow(&calls, 50*time.Millisecond, answer(160, page))); res.Entry.Height != 160 || res.Outcome != cache.Miss {
+							t.Errorf("key %s: %v at %d, want miss at 160", key, res.Outcome, res.Entry.Height)
+						}
+					}
+				})
+			})
+		}
+	}
+}
