@@ -24,6 +24,7 @@ import (
 
 	"github.com/tipcache/tipcache/cmd/bench/faults"
 	"github.com/tipcache/tipcache/cmd/bench/load"
+	"github.com/tipcache/tipcache/cmd/bench/parent"
 	"github.com/tipcache/tipcache/cmd/bench/peers"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/cmd/bench/streams"
@@ -40,6 +41,7 @@ var parts = []rig.Part{
 	{Name: "start", About: "time from exec to the first 200 of /readyz, what a replica holds that is idle or full, and where another one beside it finds its answers", Run: load.Start},
 	{Name: "redis", About: "a replica without memory before a full Redis, beside a bare Gin server that does one GET", Run: peers.Redis},
 	{Name: "renewals", About: "what 1, 3 and 5 replicas cost the Redis that they share, per key and block", Run: peers.Renewals},
+	{Name: "parent", About: "an earlier program, named by -parent, beside this one: CPU, allocations and node requests of a hit, a miss, a block and an event", Run: parent.Compare},
 	{Name: "streams", About: "how long after a block its change is with every stream, and what a stream holds", Run: streams.Streams},
 }
 
@@ -80,6 +82,7 @@ func run(ctx context.Context, args []string) error {
 	o := rig.Options{Connections: []int{16, 64, 256}}
 	fs := flag.NewFlagSet("bench", flag.ContinueOnError)
 	o.AddFlags(fs)
+	fs.StringVar(&o.Parent, "parent", "", "compare with this `binary` in part parent, which is skipped without one")
 	fs.IntVar(&o.Rounds, "rounds", 5, "interleaved rounds of each measurement; figures are medians")
 	fs.BoolVar(&o.Short, "short", false, "one short round of everything, to see that it works")
 	fs.Func("connections", "connections of wrk, one series each (default 16,64,256)", func(list string) error {

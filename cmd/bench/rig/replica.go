@@ -1,6 +1,7 @@
 package rig
 
 import (
+	"cmp"
 	"context"
 	"iter"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 
 // Serving says what a replica is started with.
 type Serving struct {
+	Bin         string // the program; "" runs the rig's
 	Node, Comet string // URLs
 	Cert        string // a PEM file with a certificate and its key; "" is no TLS
 	Flags       []string
@@ -46,7 +48,7 @@ func (r *Rig) Replica(ctx context.Context, s Serving) *Replica {
 		scheme, env = "https://", append(env, "TIPCACHE_HTTP_TLS_CERT="+s.Cert, "TIPCACHE_HTTP_TLS_KEY="+s.Cert)
 	}
 	argv := []string{
-		r.Bin, "serve", "--listen", public, "--admin", admin, "--node", s.Node, "--comet", s.Comet,
+		cmp.Or(s.Bin, r.Bin), "serve", "--listen", public, "--admin", admin, "--node", s.Node, "--comet", s.Comet,
 		"--store", "sqlite::memory:", "--collections-auth", "closed",
 	}
 	t := &Replica{r.Start(ctx, "tipcache-"+Port(public), env, append(argv, s.Flags...)...), scheme + public, scheme + admin}

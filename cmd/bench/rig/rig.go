@@ -33,6 +33,7 @@ type Options struct {
 	figures.Report
 	Dialect     devnet.Dialect // of the nodes; "" is that of Story
 	Bin         string         // tipcache; "" builds it from the tree
+	Parent      string         // an earlier tipcache, for part parent
 	Rounds      int            // of each measurement
 	Connections []int          // of wrk, one series each
 	Cases       string         // pattern of the cases of peers; "" is all

@@ -18,10 +18,10 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-const (
-	streamedBlocks = 10
-	streamedPath   = "/distribution/delegators/0xa82f5d1f204b382d90ca549b695aedb7fde14817/rewards" // every block changes it
-)
+const streamedBlocks = 10
+
+// ChangingPath is a path whose answer every block changes.
+const ChangingPath = "/distribution/delegators/0xa82f5d1f204b382d90ca549b695aedb7fde14817/rewards"
 
 // A server is a replica before a chain that stands still, without the limits that keep one
 // client from opening all streams.
@@ -47,7 +47,7 @@ func (s server) each(n int) float64 {
 
 // reads is how often the node was asked for what is streamed. It is asked for other things as
 // well: where a block is late, whether it has come.
-func (s server) reads() int64 { return s.chain.Stats().Node.Of(streamedPath) }
+func (s server) reads() int64 { return s.chain.Stats().Node.Of(ChangingPath) }
 
 // Streams measures the answers that come by themselves.
 func Streams(ctx context.Context, r *rig.Rig) {
@@ -73,12 +73,12 @@ func idleConnections(ctx context.Context, r *rig.Rig, n int) float64 {
 	return s.each(n)
 }
 
-// An event is what a stream has told.
-type event struct {
-	height int64
-	came   time.Time
-	size   int   // bytes
-	err    error // of a stream that has ended
+// An Event is one change of an answer, or the end of a stream.
+type Event struct {
+	Height int64
+	At     time.Time
+	Size   int   // bytes
+	Err    error // why the stream ended
 }
 
 // streamed measures n streams of a chain that moves when all have what came before.
@@ -87,9 +87,9 @@ func streamed(ctx context.Context, r *rig.Rig, n int) []string {
 	defer s.Stop()
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	events, last := make(chan event, n), event{}
+	events, last := make(chan Event, n), Event{}
 	for range n {
-		follow(ctx, rig.Host(s.URL), events)
+		Follow(ctx, rig.Host(s.URL), events)
 	}
 	var late []float64 // milliseconds from a block to its event
 	reach := func(made time.Time) {
@@ -97,9 +97,9 @@ func streamed(ctx context.Context, r *rig.Rig, n int) []string {
 		for have := 0; have < n; {
 			select {
 			case last = <-events:
-				rig.Check(last.err)
-				if last.height == s.chain.Height() {
-					have, late = have+1, append(late, figures.Milliseconds(last.came.Sub(made)))
+				rig.Check(last.Err)
+				if last.Height == s.chain.Height() {
+					have, late = have+1, append(late, figures.Milliseconds(last.At.Sub(made)))
 				}
 			case <-patience:
 				rig.Check(fmt.Errorf("%d of %d streams have told of block %d", have, n, s.chain.Height()))
@@ -116,27 +116,27 @@ func streamed(ctx context.Context, r *rig.Rig, n int) []string {
 			reach(made)
 		}
 	}, s.Process)
-	return figures.Row(n, last.size, figures.Median(late), figures.Quantile(late, 0.99), figures.Quantile(late, 1),
+	return figures.Row(n, last.Size, figures.Median(late), figures.Quantile(late, 0.99), figures.Quantile(late, 1),
 		float64(spent[0].Microseconds())/float64(streamedBlocks*n), each, float64(s.reads()-asked)/streamedBlocks)
 }
 
-// follow opens a stream, which is read until ctx ends.
-func follow(ctx context.Context, addr string, events chan<- event) {
+// Follow opens a stream of ChangingPath and sends its events until ctx ends.
+func Follow(ctx context.Context, addr string, events chan<- Event) {
 	conn := rig.Must((&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", addr))
 	context.AfterFunc(ctx, func() { _ = conn.Close() })
-	_ = rig.Must(conn.Write(clients.Request("GET", streamedPath, "", "Accept: text/event-stream")))
+	_ = rig.Must(conn.Write(clients.Request("GET", ChangingPath, "", "Accept: text/event-stream")))
 	go func() {
 		height, lines := int64(0), bufio.NewScanner(conn)
 		lines.Buffer(make([]byte, 0, 1<<10), 1<<20)
 		for lines.Scan() && ctx.Err() == nil {
 			if data, ok := bytes.CutPrefix(lines.Bytes(), []byte("data: ")); ok {
-				events <- event{height: height, came: time.Now(), size: len("data: ") + len(data) + 1}
+				events <- Event{Height: height, At: time.Now(), Size: len("data: ") + len(data) + 1}
 			} else {
 				_, _ = fmt.Sscanf(lines.Text(), "id: %d.", &height)
 			}
 		}
 		if ctx.Err() == nil {
-			events <- event{err: cmp.Or(lines.Err(), io.EOF)}
+			events <- Event{Err: cmp.Or(lines.Err(), io.EOF)}
 		}
 	}()
 }

@@ -1,0 +1,180 @@
+// Package parent compares two versions of tipcache: what a hit, a miss, a block and an event cost each.
+package parent
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/tipcache/tipcache/cmd/bench/clients"
+	"github.com/tipcache/tipcache/cmd/bench/figures"
+	"github.com/tipcache/tipcache/cmd/bench/rig"
+	"github.com/tipcache/tipcache/cmd/bench/streams"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+const (
+	connections = 16
+	followers   = 100
+	blocks      = 5 // in one measurement of blocks or events
+)
+
+// A program is one version, before a chain of its own.
+type program struct {
+	*rig.Replica
+	chain  *devnet.Devnet
+	crowd  clients.Crowd
+	misses int // sent so far
+	events chan streams.Event
+}
+
+// A cost is what one unit of work takes: a request, or an event.
+type cost struct{ cpu, mallocs, reads float64 }
+
+// A work is a load that costs each program the same number of units each time.
+type work struct {
+	name string
+	path string // whose node requests count
+	do   func(ctx context.Context, r *rig.Rig, p *program) (units int)
+}
+
+var works = []work{
+	{"hit", hitPath, hits},
+	{"miss", missPath, misses},
+	{"block", blockPath, renewals},
+	{"event", streams.ChangingPath, events},
+}
+
+const hitPath, missPath, blockPath = "/staking/params", "/staking/delegations/0x1", "/staking/delegations/0x2"
+
+// Compare runs both programs in turns. It prints the ratios of CPU, and fails where this program takes
+// more allocations or node requests for a unit of work than its parent.
+func Compare(ctx context.Context, r *rig.Rig) {
+	if r.Parent == "" {
+		r.Note("parent: skipped, since -parent names no program.")
+		return
+	}
+	both := [2]*program{start(ctx, r, rig.Must(filepath.Abs(r.Parent))), start(ctx, r, "")}
+	var rows [][]string
+	for _, w := range works {
+		var costs [2][]cost
+		for round := range r.Rounds + 1 {
+			for i := range both {
+				at := (round + i) % 2 // each begins in every other round
+				if c := w.measure(ctx, r, both[at]); round > 0 {
+					costs[at] = append(costs[at], c)
+				}
+			}
+		}
+		rows = append(rows, w.row(r, costs[0], costs[1]))
+	}
+	r.Table("this program beside its parent, per request or event", []string{
+		"work", "CPU, ratio", "allocations", "of the parent", "node requests", "of the parent",
+	}, rows)
+	r.Note("Medians of %d rounds in turns, after one that does not count.", r.Rounds)
+}
+
+// row compares the medians. Background work allocates too, so 5 % and one allocation more are no failure.
+func (w work) row(r *rig.Rig, parent, child []cost) []string {
+	cpu := func(c cost) float64 { return c.cpu }
+	mallocs := func(c cost) float64 { return c.mallocs }
+	reads := func(c cost) float64 { return c.reads }
+	median := func(of func(cost) float64) (before, now float64) {
+		return figures.Median(figures.Each(parent, of)), figures.Median(figures.Each(child, of))
+	}
+	mallocsBefore, mallocsNow := median(mallocs)
+	readsBefore, readsNow := median(reads)
+	if mallocsNow > 1.05*mallocsBefore+1 {
+		r.Broken(fmt.Errorf("%s: %.1f allocations, the parent has %.1f", w.name, mallocsNow, mallocsBefore))
+	}
+	if readsNow > readsBefore+0.01 {
+		r.Broken(fmt.Errorf("%s: %.2f node requests, the parent has %.2f", w.name, readsNow, readsBefore))
+	}
+	ratio := figures.Median(figures.Ratios(figures.Each(child, cpu), figures.Each(parent, cpu)))
+	return figures.Row(w.name, ratio, mallocsNow, mallocsBefore, readsNow, readsBefore)
+}
+
+func start(ctx context.Context, r *rig.Rig, bin string) *program {
+	p := &program{chain: r.Chain(rig.Still)}
+	serving := rig.Before(p.chain)
+	serving.Bin = bin
+	serving.Env = []string{"TIPCACHE_HTTP_CLIENT_STREAMS=1000"}
+	p.Replica = r.Replica(ctx, serving)
+	p.crowd = clients.NewCrowd(rig.Host(p.URL), connections)
+	r.OnStop(p.crowd.Close)
+	return p
+}
+
+func (w work) measure(ctx context.Context, r *rig.Rig, p *program) cost {
+	allocated := func() float64 { return rig.Must(p.Metrics(ctx)).Sum("go_memstats_mallocs_total") }
+	reads, mallocs, units := p.chain.Stats().Node.Of(w.path), allocated(), 0
+	spent := rig.Spent(func() { units = w.do(ctx, r, p) }, p.Process)
+	n := float64(units)
+	return cost{spent[0].Seconds() / n, (allocated() - mallocs) / n, float64(p.chain.Stats().Node.Of(w.path)-reads) / n}
+}
+
+func hits(ctx context.Context, r *rig.Rig, p *program) int {
+	requests := make([][]byte, rig.Sized(r, 20_000, 1_000))
+	for i := range requests {
+		requests[i] = clients.Request("GET", hitPath, "")
+	}
+	_ = rig.Must(p.crowd.Once(ctx, requests))
+	return len(requests)
+}
+
+func misses(ctx context.Context, r *rig.Rig, p *program) int {
+	requests := make([][]byte, rig.Sized(r, 2_000, 100))
+	for i := range requests {
+		p.misses++
+		requests[i] = clients.Request("GET", fmt.Sprintf("%s%039x", missPath, p.misses), "")
+	}
+	_ = rig.Must(p.crowd.Once(ctx, requests))
+	return len(requests)
+}
+
+// renewals asks for the same keys at each block, often enough that they are read ahead.
+func renewals(ctx context.Context, r *rig.Rig, p *program) (units int) {
+	keys := rig.Sized(r, 300, 50)
+	for range blocks {
+		p.chain.Advance(1)
+		var requests [][]byte
+		for i := range 2 * keys {
+			requests = append(requests, clients.Request("GET", fmt.Sprintf("%s%039x", blockPath, i%keys), "", fmt.Sprintf("X-Min-Block-Height: %d", p.chain.Height())))
+		}
+		_ = rig.Must(p.crowd.Once(ctx, requests))
+		units += keys
+	}
+	return units
+}
+
+func events(ctx context.Context, _ *rig.Rig, p *program) int {
+	if p.events == nil {
+		p.events = make(chan streams.Event, followers)
+		for range followers {
+			streams.Follow(ctx, rig.Host(p.URL), p.events)
+		}
+		p.await()
+	}
+	for range blocks {
+		p.chain.Advance(1)
+		p.await()
+	}
+	return blocks * followers
+}
+
+// await returns once every follower has the newest block.
+func (p *program) await() {
+	patience := time.After(time.Minute)
+	for have := 0; have < followers; {
+		select {
+		case e := <-p.events:
+			rig.Check(e.Err)
+			if e.Height == p.chain.Height() {
+				have++
+			}
+		case <-patience:
+			rig.Check(fmt.Errorf("%d of %d streams have block %d", have, followers, p.chain.Height()))
+		}
+	}
+}
