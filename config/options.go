@@ -100,6 +100,7 @@ func (c Config) NodeOptions() node.Options {
 	o := node.Options{
 		Dialect:       node.Dialect(c.Chain.Dialect),
 		ChainID:       c.Chain.ID,
+		VerbatimKeys:  c.Chain.Shape == string(chain.Node),
 		Timeout:       c.Chain.Timeout,
 		InFlight:      c.Chain.InFlight,
 		MaxBlockAge:   c.Chain.MaxBlockAge,

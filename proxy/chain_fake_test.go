@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -165,6 +166,7 @@ func (f *fakeChain) fails(err error) {
 func (f *fakeChain) Fetch(_ context.Context, r node.Request) (*node.Answer, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	r = withRawKey(r)
 	f.asked = append(f.asked, r)
 	a, err := f.lookUp(r)
 	if err != nil {
@@ -178,6 +180,21 @@ func (f *fakeChain) Fetch(_ context.Context, r node.Request) (*node.Answer, erro
 		}
 	}
 	return &told, nil
+}
+
+// withRawKey puts the page key of a request into its query, as a node that reads keys raw is sent it.
+func withRawKey(r node.Request) node.Request {
+	if r.PageKey == "" {
+		return r
+	}
+	pairs := strings.FieldsFunc(r.Query, func(c rune) bool { return c == '&' })
+	at := slices.IndexFunc(pairs, func(pair string) bool { return strings.HasPrefix(pair, "pagination.") })
+	if at < 0 {
+		at = len(pairs)
+	}
+	key := strings.ReplaceAll(url.QueryEscape(r.PageKey), "+", "%20")
+	r.Query, r.PageKey = strings.Join(slices.Insert(pairs, at, dialect.PageKey+"="+key), "&"), ""
+	return r
 }
 
 func (f *fakeChain) lookUp(r node.Request) (*node.Answer, error) {

@@ -76,3 +76,21 @@ func TestTheNodesShapeHasTheNodesNotFound(t *testing.T) {
 	s.chain.fails(&upstream.Error{Kind: upstream.Timeout, Msg: "too late"})
 	s.get(t, anyPath).refuses(t, 504, `{"code":504,"msg":{},"error":"too late"}`+"\n")
 }
+
+func TestTheNodesShapeNamesTheFormOfAPageKey(t *testing.T) {
+	s := startChain(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}})
+	const periods = "/staking/validators/" + val5 + "/delegators/" + del0 + "/period_delegations"
+	for target, want := range map[string]node.KeyForm{
+		"/staking/validators?pagination.key=FA6VcrkwMAeEBEomLYfakbTyrOOJ":                              node.Base64Keys,
+		"/staking/validators?pagination.key=%14%0E%95r%B900%07%84%04J%26-%87%DA%91%B4%F2%AC%E3%89&x=y": node.RawKeys,
+		"/staking/validators?pagination.key=zzzz":                                                      node.UnknownKeys,
+		"/staking/validators?pagination.limit=5":                                                       node.UnknownKeys,
+		periods + "?pagination.key=1014":                                                               node.RawKeys,
+		periods + "?pagination.key=MTAxNA%3D%3D":                                                       node.Base64Keys,
+	} {
+		s.get(t, target)
+		if got := s.chain.last(); got.Keys != want || got.PageKey != "" {
+			t.Errorf("%s: form = %q, key to be encoded = %q, want %q and none", target, got.Keys, got.PageKey, want)
+		}
+	}
+}

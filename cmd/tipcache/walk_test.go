@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
@@ -73,5 +74,46 @@ func TestAWalkIsOneSnapshot(t *testing.T) {
 	}
 	if len(sets) < 2 {
 		t.Error("the list never changed")
+	}
+}
+
+// TestAWalkGoesOnAtANodeOfAnotherRelease walks while the nodes take turns to be away. One of them
+// reads page keys raw and the other in base64.
+func TestAWalkGoesOnAtANodeOfAnotherRelease(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{Interval: -1})
+	newer, err := d.AddNode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer.SetBase64Keys(true)
+	r := startRunning(t, d, func(c *config.Config) {
+		c.Chain.Nodes, c.Chain.Comet = append(c.Chain.Nodes, newer.RESTURL()), append(c.Chain.Comet, newer.CometURL())
+	})
+	whole, _ := r.validators(d.NodeURL() + "/staking/validators?pagination.limit=1000")
+	var seen []string
+	of, key := "", ""
+	for page := 0; page == 0 || key != ""; page++ {
+		for i, n := range []*devnet.Node{d.Node(), newer} {
+			fault := devnet.Fault{}
+			if page%2 == i {
+				fault.Outage = devnet.Refuse
+			}
+			if err := n.SetFaults(fault, devnet.Fault{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, height := r.validators(r.base + "/staking/validators?pagination.limit=9&pagination.key=" + key)
+		if page == 0 {
+			of = height
+		}
+		if height != of {
+			t.Errorf("page %d is of block %s, want %s", page, height, of)
+		}
+		seen, key = append(seen, got.addresses()...), got.Msg.Pagination.NextKey
+		d.Advance(1)
+	}
+	if diff := cmp.Diff(whole.addresses(), seen); diff != "" {
+		t.Errorf("validators (-whole list +walked):\n%s", diff)
 	}
 }

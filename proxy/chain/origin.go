@@ -24,7 +24,7 @@ type origin struct {
 
 // Fetch asks a node, and judges whose fault a failure is.
 func (o *origin) Fetch(ctx context.Context, q *dialect.Question, r node.Request, prev *cache.Entry) (*node.Answer, error) {
-	a, err := o.Nodes.Fetch(ctx, r)
+	a, err := o.Nodes.Fetch(ctx, o.withKey(r))
 	if err != nil {
 		return nil, err
 	}

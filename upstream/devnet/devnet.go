@@ -21,6 +21,7 @@ type Options struct {
 	Seed        uint64        // varies amounts, generated addresses and collections
 	Dialect     Dialect       // of the nodes' REST API: default Story
 	NoGRPC      bool          // Cosmos alone: the main node runs with grpc.enable = false
+	Base64Keys  bool          // Story alone: the nodes read page keys in base64, as since piplabs/story#827
 	ChainID     string        // default "devnet-1"
 	Validators  int           // default 71, at least 8
 	Turnover    int           // one in so many validators is missing from the list of validators, others at every block; default 0: none

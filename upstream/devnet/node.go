@@ -16,6 +16,7 @@ type Node struct {
 	chain      *chain
 	keepRecent int64
 	lag        atomic.Int64
+	base64Keys atomic.Bool
 	asked      Tally
 	rest       *target
 	comet      *target
@@ -28,6 +29,7 @@ type Node struct {
 // newNode listens where the options say.
 func newNode(c *chain, o Options) *Node {
 	node := &Node{chain: c, keepRecent: o.KeepRecent}
+	node.base64Keys.Store(o.Base64Keys)
 	node.rest = newTarget(o.NodeAddr, idleTimeout, node.restHandler(o.NoGRPC))
 	if c.cosmos != nil {
 		node.rest.words = cosmos.Unavailable
@@ -69,6 +71,10 @@ func (n *Node) SetLag(blocks int64) {
 	n.lag.Store(blocks)
 	n.chain.signal() // watchers look again, although there is no new block
 }
+
+// SetBase64Keys makes the node read page keys in base64, or raw, as if another release of it had
+// been started. Its connections stay.
+func (n *Node) SetBase64Keys(on bool) { n.base64Keys.Store(on) }
 
 // SetFaults puts faults in force on the two servers of the node.
 func (n *Node) SetFaults(rest, comet Fault) error {
@@ -125,6 +131,7 @@ func (n view) Now() state.Clock {
 	return state.Clock{
 		Height: n.Height(), Oldest: max(1, n.Height()-n.keepRecent), Stored: max(1, n.chain.proposed.Load()-n.lag.Load()),
 		Restarted: n.restartedAt.Load() == n.chain.height(), Unindexed: n.comet.fault.Load().Unindexed,
+		Base64Keys: n.base64Keys.Load(),
 	}
 }
 

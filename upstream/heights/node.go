@@ -72,6 +72,7 @@ type State struct {
 	Heard      time.Time // when one of its sources was last believed
 	CatchingUp bool      // it is behind its peers
 	Connected  bool      // block headers stream in
+	Lost       int64     // subscriptions to block headers that have ended: the node may have been restarted each time
 	TxIndex    string    // on or off: whether its CometBFT finds transactions; "" unknown
 	Aside      bool      // CometBFT claims what is not believed
 	Late       bool      // there are blocks that CometBFT has not told of
@@ -187,6 +188,7 @@ func (n *Node) unsubscribed() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.state.Connected = false
+	n.state.Lost++
 	n.delays.late += n.delays.overdue(time.Now())
 	n.delays.at = time.Time{}
 }

@@ -21,9 +21,10 @@ const (
 
 // A protocol is what the client of a node knows of its dialect.
 type protocol struct {
-	height string // the header that asks for a height
-	probe  string // a path that is cheap and reads a state
-	blocks string // what the path of a block begins with, before its height; "" for none
+	height   string // the header that asks for a height
+	probe    string // a path that is cheap and reads a state
+	keyProbe string // the path of a list whose pages tell the form of page keys; "": all nodes read the same
+	blocks   string // what the path of a block begins with, before its height; "" for none
 	// read makes an answer of what came, as far as that can be told from it alone; not ok is
 	// what a node does not say. asked is the height that was asked for.
 	read func(r *http.Response, body []byte, asked int64) (a *Answer, ok bool)
@@ -36,7 +37,7 @@ type protocol struct {
 func (d Dialect) protocol() (*protocol, error) {
 	switch d {
 	case Story, "":
-		return &protocol{height: "X-Block-Height", probe: "/auth/params", read: readStory, refusal: storyRefusal}, nil
+		return &protocol{height: "X-Block-Height", probe: "/auth/params", keyProbe: "/staking/validators", read: readStory, refusal: storyRefusal}, nil
 	case Cosmos:
 		return &protocol{height: "X-Cosmos-Block-Height", probe: "/cosmos/auth/v1beta1/params", blocks: "/cosmos/base/tendermint/v1beta1/blocks/", read: readCosmos, refusal: cosmosRefusal, tells: true}, nil
 	}

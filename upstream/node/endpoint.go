@@ -43,6 +43,7 @@ type endpoint struct {
 	timeout time.Duration
 	metrics *metrics
 
+	keys  *pageKeys    // of Story
 	sound atomic.Int64 // the height that was probed last after a failure, and could be read
 
 	mu   sync.Mutex
@@ -79,7 +80,7 @@ func (s *server) open() bool { return s.breaker.State() == gobreaker.StateOpen }
 
 // newEndpoint makes an endpoint of a REST server, and of the others that are not nil.
 func newEndpoint(name string, c *client, rpc *comet.Client, g *grpcClient, o Options, m *metrics) *endpoint {
-	e := &endpoint{name: name, client: c, comet: rpc, grpc: g, timeout: o.Timeout, metrics: m}
+	e := &endpoint{name: name, client: c, comet: rpc, grpc: g, timeout: o.Timeout, metrics: m, keys: newPageKeys()}
 	e.rest = newServer("node "+name, o, blames, e.read)
 	e.blocks = &heights.Node{Name: name, Reader: e, Tells: func() bool { return c.protocol.tells }, Logger: o.Logger.With("node", name)}
 	if rpc != nil {
@@ -170,7 +171,11 @@ func (e *endpoint) ask(ctx context.Context, r Request, height int64) (answer *An
 
 // read asks the REST server, and that again where its answer is not clear.
 func (e *endpoint) read(ctx context.Context, r Request, height int64) (*Answer, error) {
-	answer, err := e.client.get(ctx, r, height)
+	get := e.client.get
+	if r.PageKey != "" {
+		get = e.getPage
+	}
+	answer, err := get(ctx, r, height)
 	switch {
 	case err == nil && e.client.protocol.tells:
 		return e.disambiguate(ctx, r, r.told(height), answer)
@@ -188,6 +193,9 @@ func (e *endpoint) note(err error) {
 	}
 	if refuses(err) {
 		e.blocks.Forget() // it is being restarted
+	}
+	if upstream.KindOf(err) == upstream.Unreachable {
+		e.keys.expire()
 	}
 	e.update(func(v *view) {
 		if blames(err) {

@@ -88,12 +88,15 @@ type fetch struct {
 func (f *fetch) choose() (best *endpoint, hope bool) {
 	tip, height, chain := f.pool.Tip(), f.height(), f.pool.ChainID()
 	var least [5]int
+	form := f.pool.knownForm(f.request.Keys)
 	f.resting, f.far, f.gone, f.newest = false, false, false, 0
 	for _, e := range f.pool.endpoints {
 		v, server := e.look(), e.serverOf(f.request)
 		reach := v.reach(height, tip.Interval)
 		switch {
 		case v.Foreign() || server == nil || f.request.Invoke != nil && !e.grpc.serves(chain) || slices.Contains(f.asked, e) || f.request.Only != "" && f.request.Only != e.name:
+		case form && e.keys.last() != f.request.Keys:
+			hope = hope || e.keys.last() == UnknownKeys // which is being found out
 		case reach == pruned && f.request.rest(): // the own words of RPC and gRPC are not ours to say
 			f.gone = true
 		case server.open():

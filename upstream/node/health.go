@@ -28,6 +28,7 @@ type Health struct {
 	RPC        string        `json:"rpc"`                  // how its CometBFT RPC is: ok, off, or what keeps it from being asked
 	TxIndex    string        `json:"tx_index,omitempty"`   // on or off, as its CometBFT says: whether it finds transactions; "" unknown
 	GRPC       string        `json:"grpc"`                 // how its gRPC is: ok, off, or what keeps it from being asked
+	PageKeys   KeyForm       `json:"page_keys,omitempty"`  // the form in which it reads page keys, raw or base64; "" unknown
 	LastError  string        `json:"last_error,omitempty"` // what goes wrong now, "" for nothing
 	Unfit      string        `json:"-"`                    // why it is not fit to be read from, "" where it is
 }
@@ -44,6 +45,9 @@ func (p *Pool) probe(ctx context.Context, e *endpoint) {
 	for {
 		if v := e.look(); !v.Foreign() && time.Since(v.answered) >= probeEvery {
 			_ = f.ask(ctx, e).err // noted in the endpoint's health
+		}
+		if v := e.look(); !v.Foreign() {
+			p.followKeys(ctx, e)
 		}
 		if upstream.Sleep(ctx, probeEvery) != nil {
 			return
@@ -64,7 +68,7 @@ func (p *Pool) Health() []Health {
 			Name: e.name, ChainID: v.ChainID, WrongChain: v.Foreign(), Height: v.Height,
 			CatchingUp: v.CatchingUp, Connected: v.Connected, Breaker: e.rest.breaker.State().String(),
 			Answering: v.answering(), Unasked: v.Unseen, Lowest: v.Lowest, Aside: v.Aside, Late: v.Late, Heard: v.Current(interval),
-			RPC: e.rpcState(v), TxIndex: v.TxIndex, GRPC: e.grpcState(p.ChainID()),
+			RPC: e.rpcState(v), TxIndex: v.TxIndex, GRPC: e.grpcState(p.ChainID()), PageKeys: e.keys.last(),
 		}
 		if !v.BlockTime.IsZero() {
 			h.BlockAge = time.Since(v.BlockTime)

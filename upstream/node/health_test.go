@@ -159,6 +159,7 @@ func TestMetricsTellOfEachNode(t *testing.T) {
 		"tipcache_node_epochs_total":                   0,
 		"tipcache_node_height":                         100,
 		"tipcache_node_lowest_height":                  0,
+		"tipcache_node_page_keys_mixed":                0,
 		"tipcache_node_source_aside":                   0,
 		"tipcache_node_source_late":                    0,
 		"tipcache_node_tip_out_of_reach":               0,

@@ -98,6 +98,7 @@ var (
 	rpcDesc      = desc("rpc_answering", "1 while the CometBFT RPC of a node can be asked. Nodes without one have none.", "node")
 	grpcDesc     = desc("grpc_answering", "1 while the gRPC of a node can be asked. Nodes without one have none.", "node")
 	indexDesc    = desc("tx_index", "1 if a node says that it finds transactions, 0 if it says that its index is off.", "node")
+	keysDesc     = desc("page_keys_mixed", "1 while page keys are sent as clients write them, and some nodes read them raw and others in base64.")
 	breakerDesc  = desc("breaker_state", "Circuit breaker of a node: 0 closed, 1 half-open, 2 open.", "node")
 )
 
@@ -109,7 +110,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 func (g gauges) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		tipDesc, intervalDesc, inFlightDesc, limitDesc, waitDesc, queueDesc, lagDesc, wrongDesc, knownDesc, ageDesc, heightDesc, lowestDesc, asideDesc,
-		lateDesc, reachDesc, upDesc, rpcDesc, grpcDesc, indexDesc, breakerDesc,
+		lateDesc, reachDesc, upDesc, rpcDesc, grpcDesc, indexDesc, keysDesc, breakerDesc,
 	} {
 		ch <- d
 	}
@@ -121,6 +122,7 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	gauge(ch, tipDesc, float64(tip.Height))
 	gauge(ch, intervalDesc, tip.Interval.Seconds())
 	flag(ch, knownDesc, tip.Known)
+	flag(ch, keysDesc, g.MixedKeys())
 	var newest int64 // that a node has
 	for _, e := range g.endpoints {
 		v := e.look()

@@ -30,6 +30,8 @@ type Options struct {
 	Scans    int           // of those, requests of cost Scan; 1
 	Queue    time.Duration // how long a foreground request waits for its turn; 2s
 
+	VerbatimKeys bool // requests name the form of their page keys (Request.Keys), so that of each node is found out before it is asked for a page
+
 	MaxBlockAge   time.Duration // a chain whose newest block is older is not ready; 30s
 	BlockInterval time.Duration // time between blocks until it has been learned; 2.1s
 	RollbackAfter time.Duration // for so long all sources name lower blocks before the chain is taken for set back; 10s
@@ -78,12 +80,13 @@ type chain = heights.Chain
 type Pool struct {
 	*chain
 
-	endpoints   []*endpoint
-	protocol    *protocol     // not to be read before determined
-	determined  chan struct{} // closed when the dialect is known
-	maxBlockAge time.Duration
-	metrics     *metrics
-	registry    prometheus.Registerer
+	endpoints    []*endpoint
+	protocol     *protocol     // not to be read before determined
+	determined   chan struct{} // closed when the dialect is known
+	maxBlockAge  time.Duration
+	verbatimKeys bool
+	metrics      *metrics
+	registry     prometheus.Registerer
 
 	execution executions
 
@@ -97,7 +100,7 @@ type Pool struct {
 func New(o Options) (*Pool, error) {
 	o = o.WithDefaults()
 	p := &Pool{
-		maxBlockAge: o.MaxBlockAge, protocol: &protocol{}, determined: make(chan struct{}), running: make(chan struct{}, 1),
+		maxBlockAge: o.MaxBlockAge, verbatimKeys: o.VerbatimKeys, protocol: &protocol{}, determined: make(chan struct{}), running: make(chan struct{}, 1),
 		registry: cmp.Or[prometheus.Registerer](o.Registerer, prometheus.NewRegistry()),
 	}
 	p.life, p.end = context.WithCancel(context.Background())

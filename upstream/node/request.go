@@ -10,10 +10,12 @@ const AtTip int64 = -1
 
 // A Request is one read.
 type Request struct {
-	Path       string // canonical, starts with /, not percent-encoded
-	Query      string // encoded, without ?
-	Height     int64  // AtTip, a height to read at, or 0 for the node's latest
-	Unpinned   bool   // the height only chooses the node, which is not told of it and answers as of its latest
+	Path       string  // canonical, starts with /, not percent-encoded
+	Query      string  // encoded, without ?
+	PageKey    string  // Story alone: the raw bytes of the page key, which Query leaves out. The node is sent them in the form that it reads
+	Keys       KeyForm // Story alone: the form of the page key in Query, which is sent verbatim. Nodes known to read another are not asked while one is known to read this; UnknownKeys for no key
+	Height     int64   // AtTip, a height to read at, or 0 for the node's latest
+	Unpinned   bool    // the height only chooses the node, which is not told of it and answers as of its latest
 	Cost       Cost
 	Client     string      // on whose behalf: clients take turns at an endpoint
 	Call       *Call       // of CometBFT's RPC, in place of Path, Query and Post; nil for none

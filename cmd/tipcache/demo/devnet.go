@@ -59,6 +59,7 @@ Count it:       curl %[4]s/devnet/stats
 func AddFlags(fs *pflag.FlagSet, o *devnet.Options) {
 	fs.StringVar((*string)(&o.Dialect), "dialect", string(devnet.Story), "`API` of the node: story or cosmos")
 	fs.BoolVar(&o.NoGRPC, "no-grpc", false, "with --dialect cosmos: a node with grpc.enable = false")
+	fs.BoolVar(&o.Base64Keys, "base64-keys", false, "with --dialect story: a node that reads page keys in base64, as newer releases do")
 	fs.Uint64Var(&o.Seed, "seed", 1, "varies amounts and addresses")
 	fs.IntVar(&o.Validators, "validators", 71, "validators of the chain")
 	fs.IntVar(&o.Delegators, "delegators", 1600, "delegations of the most popular validator")

@@ -89,5 +89,11 @@ func (q *Query) Paged(text string) (string, error) {
 	return "{" + strings.Join(members, ",") + "}", err
 }
 
-// place is the key of an item that has none: where it stands in its document.
-func place(item gjson.Result) string { return fmt.Sprintf("%08d", item.Index) }
+// place is the key of an item: the id of a period delegation, as on the node, and of any other where it stands
+// in its document.
+func place(item gjson.Result) string {
+	if id := item.Get("period_delegation.period_delegation_id").Str; id != "" {
+		return id
+	}
+	return fmt.Sprintf("%08d", item.Index)
+}

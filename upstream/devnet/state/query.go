@@ -21,11 +21,12 @@ type View interface {
 
 // A Clock is where a node stands.
 type Clock struct {
-	Height    int64 // the newest height that can be read
-	Oldest    int64 // the oldest one
-	Stored    int64 // the newest block of CometBFT, for a moment ahead of Height
-	Restarted bool  // no block has come since the node started
-	Unindexed bool  // no transaction is found
+	Height     int64 // the newest height that can be read
+	Oldest     int64 // the oldest one
+	Stored     int64 // the newest block of CometBFT, for a moment ahead of Height
+	Restarted  bool  // no block has come since the node started
+	Unindexed  bool  // no transaction is found
+	Base64Keys bool  // Story: pagination.key is read in base64, as it is written
 }
 
 // Unreadable is why a height cannot be read, by the SDK's code and words; 0 where it can.

@@ -1,6 +1,7 @@
 package story
 
 import (
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -93,7 +94,11 @@ func (c *Chain) Handler(n state.View, count func(uri string, height int64)) http
 			code, text := http.StatusOK, `{"code":200,"msg":`+body+`,"error":""}`
 			if err != nil {
 				said, _ := json.Marshal(worded(status.Convert(err))) // strings always encode
-				code, text = http.StatusInternalServerError, fmt.Sprintf(`{"code":500,"msg":null,"error":%s}`, said)
+				code = http.StatusInternalServerError
+				if errors.Is(err, errKey) {
+					code = http.StatusBadRequest
+				}
+				text = fmt.Sprintf(`{"code":%d,"msg":null,"error":%s}`, code, said)
 			}
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(code)
@@ -118,11 +123,21 @@ func worded(f *status.Status) string {
 	return f.Message()
 }
 
+// errKey is how the node refuses a page key that it cannot decode.
+var errKey = errors.New("1 error(s) decoding:\n\n* error decoding 'pagination.key'")
+
 // answer reads parameters, height and addresses, and then the state.
 func (c *Chain) answer(n state.View, r *http.Request, count func(string, int64), serve state.Handler) (string, error) {
 	values := r.URL.Query()
 	q := &state.Query{Var: r.PathValue, Status: values.Get("status"), Page: state.ReadPage(values.Get)}
 	now := n.Now()
+	if now.Base64Keys {
+		key, err := base64.StdEncoding.DecodeString(q.Key)
+		if err != nil {
+			return "", fmt.Errorf("%w: %w", errKey, err)
+		}
+		q.Key = string(key)
+	}
 	height, err := strconv.ParseInt(r.Header.Get("X-Block-Height"), 10, 64)
 	if err != nil || height == 0 {
 		height = now.Height

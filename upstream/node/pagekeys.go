@@ -1,0 +1,223 @@
+package node
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// A KeyForm is how a node of Story reads pagination.key. Every node writes next_key in base64.
+// Which form it reads depends on its release, and nodes of both kinds can serve one chain.
+type KeyForm string
+
+// The forms.
+const (
+	UnknownKeys KeyForm = ""
+	RawKeys     KeyForm = "raw"    // the bytes that next_key stands for, as up to release 1.5
+	Base64Keys  KeyForm = "base64" // the text of next_key, since piplabs/story#827
+)
+
+// encode returns the key in the form.
+func (form KeyForm) encode(raw string) string {
+	if form == Base64Keys {
+		return base64.StdEncoding.EncodeToString([]byte(raw))
+	}
+	return raw
+}
+
+// keyFormFor is how long a node is believed to read keys in one form without another test.
+// A restart that is noticed ends it earlier.
+const keyFormFor = time.Minute
+
+var errKeyForm = errors.New("the node's page keys follow no known form")
+
+// pageKeys is what is known of the form of one node's page keys.
+type pageKeys struct {
+	testing chan struct{} // holds a value while a caller tests the node
+	failed  time.Time     // when a test found no form; only for the caller that tests
+
+	mu      sync.Mutex
+	form    KeyForm
+	tested  time.Time // zero: the form must be tested before it is used again
+	sockets int64     // heights.State.Lost at that time
+}
+
+func newPageKeys() *pageKeys { return &pageKeys{testing: make(chan struct{}, 1)} }
+
+// last returns the form that the last test found, which may have changed since.
+func (k *pageKeys) last() KeyForm {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.form
+}
+
+// current returns the form, or UnknownKeys where the node has to be tested.
+func (k *pageKeys) current(lost int64) KeyForm {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.tested.IsZero() || k.sockets != lost || time.Since(k.tested) > keyFormFor {
+		return UnknownKeys
+	}
+	return k.form
+}
+
+func (k *pageKeys) set(form KeyForm, lost int64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.form, k.tested, k.sockets = form, time.Now(), lost
+}
+
+// expire is called when the node may have been replaced by another release.
+func (k *pageKeys) expire() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.tested = time.Time{}
+}
+
+// keyForm returns the form in which the node reads page keys. It tests the node where that is
+// unknown or may have changed.
+func (e *endpoint) keyForm(ctx context.Context) (KeyForm, error) {
+	select {
+	case e.keys.testing <- struct{}{}:
+		defer func() { <-e.keys.testing }()
+	case <-ctx.Done():
+		return UnknownKeys, upstream.Silence(origin, ctx.Err())
+	}
+	now := e.blocks.Look()
+	if form := e.keys.current(now.Lost); form != UnknownKeys {
+		return form, nil
+	}
+	if time.Since(e.keys.failed) < breakerOpen {
+		return UnknownKeys, badAnswer(errKeyForm)
+	}
+	form, err := e.testKeys(ctx, now.Height)
+	switch {
+	case err == nil:
+		e.keys.set(form, now.Lost)
+	case errors.Is(err, errKeyForm):
+		e.keys.failed = time.Now()
+	}
+	return form, err
+}
+
+// getPage sends a request that names a page key, in the form that the node reads. A refusal of the
+// form means that the node was replaced since the last test.
+func (e *endpoint) getPage(ctx context.Context, r Request, height int64) (*Answer, error) {
+	query := r.Query
+	for tries := 0; ; tries++ {
+		form, err := e.keyForm(ctx)
+		if err != nil {
+			return nil, err
+		}
+		r.Query = withKey(query, form.encode(r.PageKey))
+		a, err := e.client.get(ctx, r, height)
+		if err != nil || form != RawKeys || !refusesForm(a) || tries > 0 {
+			return a, err
+		}
+		e.keys.expire()
+	}
+}
+
+// refusesForm reports whether a node that reads base64 has refused a key in another form.
+func refusesForm(a *Answer) bool { return a.Reason == BadInput && strings.Contains(a.Text, "base64") }
+
+func withKey(query, key string) string {
+	if query != "" {
+		query += "&"
+	}
+	return query + "pagination.key=" + url.QueryEscape(key)
+}
+
+// testKeys finds out in which form the node reads page keys: the key of the second validator leads
+// to that validator in one form only.
+func (e *endpoint) testKeys(ctx context.Context, height int64) (KeyForm, error) {
+	const one = "pagination.limit=1"
+	first, err := e.readValidators(ctx, one, height)
+	if err != nil {
+		return UnknownKeys, err
+	}
+	raw, err := base64.StdEncoding.DecodeString(gjson.GetBytes(first.Body, "msg.pagination.next_key").Str)
+	if err != nil {
+		return UnknownKeys, badAnswer(errKeyForm)
+	}
+	if len(raw) == 0 {
+		return e.testWithoutKey(ctx, height)
+	}
+	second, err := e.readValidators(ctx, one+"&pagination.offset=1", height)
+	if err != nil {
+		return UnknownKeys, err
+	}
+	for _, form := range []KeyForm{Base64Keys, RawKeys} {
+		a, err := e.readValidators(ctx, withKey(one, form.encode(string(raw))), height)
+		if err != nil {
+			return UnknownKeys, err
+		}
+		if want := validatorIn(second); want != "" && validatorIn(a) == want {
+			return form, nil
+		}
+	}
+	return UnknownKeys, badAnswer(errKeyForm)
+}
+
+// testWithoutKey tests a node whose list of validators has no second page: only a node that reads
+// base64 refuses a key that is none.
+func (e *endpoint) testWithoutKey(ctx context.Context, height int64) (KeyForm, error) {
+	a, err := e.readValidators(ctx, withKey("pagination.limit=1", "!"), height)
+	switch {
+	case err != nil:
+		return UnknownKeys, err
+	case a.Reason == OK:
+		return RawKeys, nil
+	case a.Reason == BadInput || a.NodeStatus == http.StatusBadRequest:
+		return Base64Keys, nil
+	default:
+		return UnknownKeys, badAnswer(errKeyForm)
+	}
+}
+
+func (e *endpoint) readValidators(ctx context.Context, query string, height int64) (*Answer, error) {
+	return e.client.get(ctx, Request{Path: e.client.protocol.keyProbe, Query: query}, height)
+}
+
+func validatorIn(a *Answer) string {
+	return gjson.GetBytes(a.Body, "msg.validators.0.operator_address").Str
+}
+
+// followKeys keeps the form up to date for requests whose keys are sent verbatim.
+func (p *Pool) followKeys(ctx context.Context, e *endpoint) {
+	if !p.verbatimKeys || p.protocol.keyProbe == "" || e.keys.current(e.blocks.Look().Lost) != UnknownKeys {
+		return
+	}
+	_, _ = e.inTurn(ctx, Request{Cost: Page, Background: true}, func() (*Answer, error) {
+		ctx, cancel := context.WithTimeout(ctx, e.timeout)
+		defer cancel()
+		_, err := e.keyForm(ctx)
+		return nil, err
+	})
+}
+
+// knownForm reports whether a node is known to read page keys in a form. While one is, a key in
+// that form is sent to no node of the other: that would answer with an empty page or a wrong one.
+func (p *Pool) knownForm(form KeyForm) bool {
+	for _, e := range p.endpoints {
+		if v := e.look(); !v.Foreign() && e.keys.last() == form {
+			return form != UnknownKeys
+		}
+	}
+	return false
+}
+
+// MixedKeys reports whether clients' page keys are sent verbatim to nodes of which some read
+// them raw and others in base64.
+func (p *Pool) MixedKeys() bool {
+	return p.verbatimKeys && p.knownForm(RawKeys) && p.knownForm(Base64Keys)
+}

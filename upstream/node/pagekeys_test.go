@@ -1,0 +1,197 @@
+package node
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/tidwall/gjson"
+
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+const (
+	validatorList = "/staking/validators"
+	periodList    = "/staking/validators/0x5c8a1d51b8d99f2d7bafd80d19a74003b4e397b0/delegators/0xa82f5d1f204b382d90ca549b695aedb7fde14817/period_delegations"
+)
+
+// storyNodes runs a pool before two nodes of one simulated chain. The second reads page keys in base64.
+func storyNodes(t *testing.T, o Options) (p *Pool, d *devnet.Devnet, older, newer *devnet.Node) {
+	t.Helper()
+	d = newDevnet(t, Story, devnet.Options{})
+	newer, err := d.AddNode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	older = d.Node()
+	newer.SetBase64Keys(true)
+	for _, n := range []*devnet.Node{older, newer} {
+		o.Endpoints = append(o.Endpoints, Endpoint{REST: n.RESTURL(), Comet: n.CometURL()})
+	}
+	o.BlockInterval = 100 * time.Millisecond
+	p = running(t, o)
+	waitFor(t, p, d.Height())
+	eventually(t, "both subscriptions", func() bool { h := p.Health(); return h[0].Connected && h[1].Connected })
+	return p, d, older, newer
+}
+
+// name is the one by which the pool knows a node.
+func name(n *devnet.Node) string { return strings.TrimPrefix(n.RESTURL(), "http://") }
+
+func page(t *testing.T, p *Pool, r Request) (body string, nextKey string) {
+	t.Helper()
+	a, err := p.Fetch(within(t, time.Minute), r)
+	if err != nil || a.Reason != OK {
+		t.Fatalf("%s?%s with page key %q: answer %+v, error %v", r.Path, r.Query, r.PageKey, a, err)
+	}
+	raw, err := base64.StdEncoding.DecodeString(gjson.GetBytes(a.Body, "msg.pagination.next_key").Str)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gjson.GetBytes(a.Body, "msg").Raw, string(raw)
+}
+
+// wantSecondPage walks two pages of a list at one node, and compares the second with the one that
+// an offset gives.
+func wantSecondPage(t *testing.T, p *Pool, n *devnet.Node, path string) {
+	t.Helper()
+	r := Request{Path: path, Query: "pagination.limit=3", Height: AtTip, Only: name(n)}
+	_, r.PageKey = page(t, p, r)
+	got, _ := page(t, p, r)
+	want, _ := page(t, p, Request{Path: path, Query: "pagination.limit=3&pagination.offset=3", Height: AtTip, Only: name(n)})
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("second page of %s by key (-by offset +by key):\n%s", path, diff)
+	}
+}
+
+func TestPageKeysAreSentInTheFormThatEachNodeReads(t *testing.T) {
+	p, d, older, newer := storyNodes(t, Options{})
+	for _, path := range []string{validatorList, periodList} {
+		for _, n := range []*devnet.Node{older, newer, older} {
+			wantSecondPage(t, p, n, path)
+			d.Advance(1)
+		}
+	}
+}
+
+// The key 1003 is valid base64: a node that reads base64 takes it for another key.
+func TestAKeyThatIsValidBase64IsSentInTheFormThatTheNodeReads(t *testing.T) {
+	p, _, older, newer := storyNodes(t, Options{})
+	for _, n := range []*devnet.Node{older, newer} {
+		got, _ := page(t, p, Request{Path: periodList, Query: "pagination.limit=1", PageKey: "1003", Only: name(n)})
+		if want := "1003"; gjson.Get(got, "period_delegation_responses.0.period_delegation.period_delegation_id").Str != want {
+			t.Errorf("node %s: page %s, want it to begin at id %s", name(n), got, want)
+		}
+	}
+}
+
+func TestTheFormOfPageKeysFollowsTheRelease(t *testing.T) {
+	p, d, older, newer := storyNodes(t, Options{})
+	wantSecondPage(t, p, older, validatorList)
+	wantSecondPage(t, p, newer, validatorList)
+
+	older.SetBase64Keys(true) // unnoticed: a refusal of the key tells
+	wantSecondPage(t, p, older, validatorList)
+
+	newer.SetBase64Keys(false)
+	lost := p.endpoints[1].blocks.Look().Lost
+	if err := newer.SetFaults(devnet.Fault{}, devnet.Fault{Outage: devnet.Reset}); err != nil { // its connections end
+		t.Fatal(err)
+	}
+	eventually(t, "the end of the subscription", func() bool { return p.endpoints[1].blocks.Look().Lost > lost })
+	if err := newer.SetFaults(devnet.Fault{}, devnet.Fault{}); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, p, d.Height())
+	wantSecondPage(t, p, newer, validatorList)
+}
+
+func TestAnOldTestOfPageKeysIsRepeated(t *testing.T) {
+	k := newPageKeys()
+	k.set(RawKeys, 0)
+	k.tested = k.tested.Add(-2 * keyFormFor)
+	if got := k.current(0); got != UnknownKeys {
+		t.Errorf("form = %q after %s, want it unknown", got, 2*keyFormFor)
+	}
+}
+
+// A node whose list of validators has one page hands out no key to test with.
+func TestTheFormOfPageKeysIsFoundWithOneValidator(t *testing.T) {
+	for _, form := range []KeyForm{RawKeys, Base64Keys} {
+		var sent atomic.Value
+		p := rest(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+			q, _ := url.ParseQuery(r.URL.RawQuery)
+			if _, err := base64.StdEncoding.DecodeString(q.Get("pagination.key")); err != nil && form == Base64Keys {
+				w.WriteHeader(http.StatusBadRequest)
+				fmt.Fprint(w, `{"code":400,"msg":null,"error":"illegal base64 data at input byte 0"}`)
+				return
+			}
+			if r.URL.Path != validatorList {
+				sent.Store(q.Get("pagination.key"))
+			}
+			fmt.Fprint(w, `{"code":200,"msg":{"validators":[{"operator_address":"0x01"}],"pagination":{}},"error":""}`)
+		})
+		if _, err := p.Fetch(within(t, time.Minute), Request{Path: "/x", PageKey: "\x14key"}); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := sent.Load(), form.encode("\x14key"); got != want {
+			t.Errorf("key sent = %q, want %q", got, want)
+		}
+	}
+}
+
+func TestANodeWhosePageKeysFollowNoFormIsNotAskedForAPage(t *testing.T) {
+	var asked, pages atomic.Int32
+	p := rest(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != validatorList {
+			pages.Add(1)
+		}
+		asked.Add(1)
+		fmt.Fprint(w, `{"code":200,"msg":{"validators":[],"pagination":{"next_key":"FA=="}},"error":""}`)
+	})
+	for range 10 {
+		if a, err := p.Fetch(within(t, time.Minute), Request{Path: "/x", PageKey: "\x14key"}); err == nil {
+			t.Fatalf("answer %s, want an error", a.Body)
+		}
+	}
+	if got := asked.Load(); got > 8 || pages.Load() > 0 { // four make a test
+		t.Errorf("requests for validators = %d, for pages = %d, want one test a second and no page", got, pages.Load())
+	}
+}
+
+func TestAVerbatimPageKeyGoesToANodeThatReadsItsForm(t *testing.T) {
+	p, d, older, newer := storyNodes(t, Options{VerbatimKeys: true})
+	eventually(t, "the forms", func() bool { return p.MixedKeys() })
+	forms := []KeyForm{p.Health()[0].PageKeys, p.Health()[1].PageKeys}
+	if want := []KeyForm{RawKeys, Base64Keys}; !slices.Equal(forms, want) {
+		t.Errorf("forms = %v, want %v", forms, want)
+	}
+	_, raw := page(t, p, Request{Path: validatorList, Query: "pagination.limit=3", Height: AtTip})
+	want, _ := page(t, p, Request{Path: validatorList, Query: "pagination.limit=3&pagination.offset=3", Height: AtTip})
+	for range 4 {
+		for form, n := range map[KeyForm]*devnet.Node{RawKeys: older, Base64Keys: newer} {
+			r := Request{Path: validatorList, Query: withKey("pagination.limit=3", form.encode(raw)), Keys: form, Height: AtTip, Avoid: name(n)}
+			if got, _ := page(t, p, r); got != want {
+				t.Errorf("page by a key that is %s: %s, want %s", form, got, want)
+			}
+		}
+		d.Advance(1)
+		waitFor(t, p, d.Height())
+		want, _ = page(t, p, Request{Path: validatorList, Query: "pagination.limit=3&pagination.offset=3", Height: AtTip})
+	}
+
+	if err := newer.SetFaults(devnet.Fault{Outage: devnet.Refuse}, devnet.Fault{}); err != nil {
+		t.Fatal(err)
+	}
+	r := Request{Path: validatorList, Query: withKey("pagination.limit=3", Base64Keys.encode(raw)), Keys: Base64Keys, Height: AtTip}
+	if a, err := p.Fetch(within(t, 10*time.Second), r); err == nil {
+		t.Errorf("answer %s of a node that reads keys in another form, want an error", a.Body)
+	}
+}
