@@ -93,6 +93,8 @@ type RPC struct {
 // GRPC is the node's gRPC, served on a listener of its own, and gRPC-Web on the public one.
 type GRPC struct {
 	Listen string `yaml:"listen" flag:"grpc-listen" doc:"address of the listener for the gRPC of the nodes, in plain text or with http.tls; empty: it is not served. Methods that are not of the state, nor of the RPC, need chain.grpc"`
+
+	WebMetadata []string `yaml:"web_metadata" doc:"names of metadata that gRPC-Web passes on from nodes, as headers and trailers that browsers and proxies see, in addition to x-cosmos-* and *-bin. Others are left out"`
 }
 
 // Cache is the memory store and the flights.

@@ -101,6 +101,7 @@ classes: {live: {fresh_blocks: 9}}
 routes: {validators: {fresh_bloks: 1}}
 collections: {keys: [nobody, "`+digest+`"], store: mysql}
 metadata: {provider: "alchemy:nowhere"}
+grpc: {web_metadata: [x-own, X-Own, content-length]}
 log: {level: loud}`),
 		Environ: []string{"TIPCACHE_FOO=1"},
 		Flags:   map[string][]string{"redis": {"http://x"}},
@@ -113,6 +114,7 @@ log: {level: loud}`),
 		`cache.memory: "3XB" is not a size`, "chain.comet: not set: ", "chain.shape: ", "chain.in_flight: -1 is negative",
 		"http.request: no longer a setting, derived from chain.timeout: delete it; ", "classes.live: ", "routes.validators.fresh_bloks: no such setting",
 		"collections.keys[0]: ", "collections.store: ", "metadata.provider: ", "log.level: ", "TIPCACHE_FOO: no such setting", "redis.url: ",
+		`grpc.web_metadata[1]: "X-Own" is not a metadata name`, "grpc.web_metadata[2]: content-length has a meaning",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in:\n%v", want, err)

@@ -179,7 +179,7 @@ func (c Config) ProxyOptions() proxy.Options {
 		Streams:   stream.Options{Max: public.MaxStreams, PerClient: public.ClientStreams, Write: public.Request},
 		RPC:       c.rpcOptions(),
 		Posts:     c.posts(),
-		GRPC:      &grpc.Options{State: state.Options{GRPC: c.ReadsGRPC()}},
+		GRPC:      &grpc.Options{State: state.Options{GRPC: c.ReadsGRPC()}, WebMetadata: c.GRPC.WebMetadata},
 		Listeners: docs.Listeners{RPC: c.RPC.Listen, GRPC: c.GRPC.Listen},
 		ReadAhead: proxy.ReadAhead{Share: proxy.DefaultReadAhead},
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache/redis"
 	"github.com/tipcache/tipcache/proxy/cosmos"
+	"github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -61,6 +62,10 @@ func (v *validation) listeners(c Config) {
 		all = append(all, listener{"grpc.listen", c.GRPC.Listen})
 		v.check(c.ReadsGRPC() || slices.ContainsFunc(c.Chain.Comet, isNamed), "grpc.listen", "neither chain.grpc nor chain.comet names a node: there is nothing to be served")
 	}
+	each("grpc.web_metadata", c.GRPC.WebMetadata, func(key, name string) {
+		err := grpc.CheckWebMetadata(name)
+		v.check(err == nil, key, "%v", err)
+	})
 	for i, l := range all {
 		v.address(l.key, l.address)
 		for _, other := range all[:i] {

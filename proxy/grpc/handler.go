@@ -24,6 +24,9 @@ type Options struct {
 	State   state.Options                                                       // how values of the state are read
 	Stream  func(ctx context.Context, method string) (grpc.ClientStream, error) // opens one to a node; nil: no node offers gRPC
 	Posting *blocks.Posting                                                     // shared with the other interfaces; nil: one of the handler's own
+
+	// WebMetadata are names of nodes' metadata that gRPC-Web passes on, in addition to x-cosmos-* and *-bin.
+	WebMetadata []string
 }
 
 // A Handler answers methods of gRPC. It owns no goroutine.

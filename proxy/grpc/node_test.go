@@ -58,6 +58,8 @@ type recordedNode struct {
 	asked map[string]int
 	new   bool                     // it has just started, and no block has come: it knows no newest one by gRPC
 	held  map[string]chan struct{} // methods whose status comes once their channel is closed
+
+	serve func(stream grpc.ServerStream) error // answers methods of the package x, once the message has come
 }
 
 func newRecordedNode(t testing.TB) *recordedNode {
@@ -144,8 +146,11 @@ func (n *recordedNode) serveGRPC(_ any, stream grpc.ServerStream) error {
 	height := md.Get("x-cosmos-block-height")
 	n.count("gRPC " + path)
 	n.mu.Lock()
-	isNew, held := n.new, n.held[path]
+	isNew, held, serve := n.new, n.held[path], n.serve
 	n.mu.Unlock()
+	if strings.HasPrefix(path, "/x.") {
+		return serve(stream)
+	}
 	if isNew && len(height) == 0 {
 		return status.Error(codes.Unknown, "codespace sdk code 26: invalid height: context did not contain latest block height in either check state or finalize block state (746)")
 	}
@@ -205,6 +210,13 @@ func (n *recordedNode) serveRPC(w http.ResponseWriter, r *http.Request) {
 		member = `"result":{"response":{"code":6,"log":"unknown query path: unknown request","info":"","index":"0","key":null,"value":null,"proofOps":null,"height":"0","codespace":"sdk"}}`
 	}
 	_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,%s}`, member)
+}
+
+// answer sets what serves the methods of the package x.
+func (n *recordedNode) answer(serve func(grpc.ServerStream) error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.serve = serve
 }
 
 // hold has the status of a method wait until it is let go.

@@ -72,20 +72,21 @@ func (k *call) forward(to grpc.ClientStream) {
 
 // back sends the node's messages to the client, and its status.
 func (k *call) back(from grpc.ClientStream) (size int, err error) {
-	for {
+	for first := true; ; first = false {
 		var message []byte
-		if err := from.RecvMsg(&message); err != nil {
+		err := from.RecvMsg(&message)
+		if first { // the node's headers have come, also where the call has failed
+			header, _ := from.Header()
+			_ = k.stream.SetHeader(k.fromNode(header))
+		}
+		if err != nil {
 			if k.life.Err() != nil {
 				k.st = status.New(codes.Unavailable, "the server is about to stop")
 			} else if !errors.Is(err, io.EOF) {
 				k.st = status.Convert(err)
 			}
-			k.stream.SetTrailer(from.Trailer())
+			k.stream.SetTrailer(k.fromNode(from.Trailer()))
 			return size, nil
-		}
-		if size == 0 {
-			header, _ := from.Header()
-			_ = k.stream.SetHeader(header)
 		}
 		if err := k.deliver(message); err != nil {
 			return size, context.Canceled // the client has left

@@ -45,6 +45,7 @@ type setup struct {
 	web      web.Options
 	blocks   blocks.Options
 	listener listener.Options
+	grpc     grpc.Options
 }
 
 // open starts the servers, before the node's RPC alone or its gRPC too.
@@ -65,7 +66,7 @@ func open(t testing.TB, n *recordedNode, withGRPC bool, changes ...func(*setup))
 	}
 	d.cache = c
 	t.Cleanup(func() { _ = c.Close() })
-	with := setup{web.Options{Registerer: d.metrics}, blocks.Options{Nodes: d.pool}, listener.Options{Most: 100}}
+	with := setup{web.Options{Registerer: d.metrics}, blocks.Options{Nodes: d.pool}, listener.Options{Most: 100}, o}
 	for _, change := range changes {
 		change(&with)
 	}
@@ -77,7 +78,7 @@ func open(t testing.TB, n *recordedNode, withGRPC bool, changes ...func(*setup))
 		}
 		return r
 	}
-	d.handler = grpc.New(o, newReader())
+	d.handler = grpc.New(with.grpc, newReader())
 	d.addr, d.server = d.serve(t, with.listener)
 	d.rpc = httptest.NewServer(rpc.New(rpc.Options{State: o.State}, newReader()))
 	t.Cleanup(d.rpc.Close)

@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +19,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -51,8 +54,8 @@ func (d *Handler) ServeWeb(w http.ResponseWriter, r *http.Request) {
 // maxWebBody is room for the largest message in base64.
 const maxWebBody = (node.MaxMessage+frameHead)/3*4 + 8
 
-// exposedHeaders are the headers that pages may read beside those of any answer.
-const exposedHeaders = "Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin, Grpc-Retry-Pushback-Ms, " + HeightHeader
+// detailsKey is the metadata with the status as a google.rpc.Status, where it has details.
+const detailsKey = "grpc-status-details-bin"
 
 // frameHead is how many bytes stand before a message: a flag and its length.
 const frameHead = 5
@@ -170,13 +173,16 @@ func (s *webStream) SendMsg(m any) error {
 
 func (s *webStream) writeHeader(more ...metadata.MD) {
 	h := s.w.Header()
-	for name, values := range metadata.Join(more...) {
-		if !strings.HasPrefix(name, "grpc-encoding") && name != "content-type" {
-			h[http.CanonicalHeaderKey(name)] = values
+	told := metadata.Join(more...)
+	names := slices.Sorted(maps.Keys(told))
+	for _, name := range names {
+		h.Del(name)
+		for _, value := range told[name] {
+			h.Add(name, encoded(name, value))
 		}
 	}
-	if exposed := h["Access-Control-Expose-Headers"]; exposed != nil {
-		h["Access-Control-Expose-Headers"] = append(exposed, exposedHeaders)
+	if exposed := h["Access-Control-Expose-Headers"]; exposed != nil && len(names) > 0 {
+		h["Access-Control-Expose-Headers"] = append(exposed, strings.Join(names, ", "))
 	}
 	h.Set("Content-Type", s.typ)
 	h.Set("Cache-Control", "no-store")
@@ -200,6 +206,11 @@ func (s *webStream) finish(st *status.Status) {
 	if st.Message() != "" {
 		told.Set("grpc-message", escape(st.Message()))
 	}
+	if p := st.Proto(); len(p.GetDetails()) > 0 {
+		if details, err := proto.Marshal(p); err == nil {
+			s.trailer.Set(detailsKey, string(details)) // in place of the node's trailer, as gRPC servers do
+		}
+	}
 	told = metadata.Join(told, s.trailer)
 	if s.sent == 0 {
 		s.writeHeader(s.header, told)
@@ -208,7 +219,7 @@ func (s *webStream) finish(st *status.Status) {
 	var lines bytes.Buffer
 	for name, values := range told {
 		for _, value := range values {
-			_, _ = fmt.Fprintf(&lines, "%s: %s\r\n", name, value)
+			_, _ = fmt.Fprintf(&lines, "%s: %s\r\n", name, encoded(name, value))
 		}
 	}
 	_ = s.write(trailers, lines.Bytes()) // fails only when the client has left

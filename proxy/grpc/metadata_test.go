@@ -1,0 +1,122 @@
+package grpc_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	spb "google.golang.org/genproto/googleapis/rpc/status"
+	google "google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+)
+
+// hostile are metadata with which a node would act on browsers, caches and proxies.
+var hostile = metadata.Pairs(
+	"set-cookie", "a=b", "access-control-allow-origin", "https://evil.example", "location", "/evil", "clear-site-data", `"*"`,
+	"content-length", "3", "x-session", "9.9", "date", "yesterday", "x-accel-redirect", "/etc/passwd", "cache-control", "public", "x-own", "left out",
+)
+
+// failing answers with metadata, then messages, then a status.
+func failing(st *status.Status, header, trailer metadata.MD, messages ...string) func(google.ServerStream) error {
+	return func(stream google.ServerStream) error {
+		_ = stream.SetHeader(header)
+		for _, m := range messages {
+			message := []byte(m)
+			_ = stream.SendMsg(&message)
+		}
+		stream.SetTrailer(trailer)
+		return st.Err()
+	}
+}
+
+// callWeb calls a method by gRPC-Web and returns the headers and, in lines, the trailers of the response.
+func callWeb(t *testing.T, d *servers, method string) (http.Header, []string) {
+	t.Helper()
+	resp, err := http.Post(d.web.URL+method, "application/grpc-web+proto", bytes.NewReader(frames("")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := bytes.Cut(body, []byte{0x80}) // the frame of trailers follows messages of letters
+	return resp.Header, strings.Split(strings.TrimSuffix(string(text[min(4, len(text)):]), "\r\n"), "\r\n")
+}
+
+func TestGRPCWebPassesNoMetadataThatActsOnBrowsersOrProxies(t *testing.T) {
+	t.Parallel()
+	const injected = "x\r\ngrpc-status: 0\r\nset-cookie: a=b"
+	coded := base64.RawStdEncoding.EncodeToString([]byte(injected))
+	sent := metadata.Join(hostile, metadata.Pairs("x-cosmos-gas", "7", "x-listed", "1", "trace-bin", injected))
+	n := newRecordedNode(t)
+	d := open(t, n, true, func(s *setup) { s.grpc.WebMetadata = []string{"x-listed"} })
+	for _, messages := range [][]string{{"message"}, nil} {
+		n.answer(failing(status.New(codes.NotFound, "none"), sent, metadata.Join(sent, metadata.Pairs("grpc-status-details-bin", injected)), messages...))
+		header, trailers := callWeb(t, d, "/x.Y/Z")
+		for name := range hostile {
+			if got := header.Values(name); slices.Contains(got, hostile[name][0]) {
+				t.Errorf("with %d messages: header %s = %q, want it left out", len(messages), name, got)
+			}
+		}
+		times := 2 - len(messages) // without messages the trailers are in the headers
+		for name, value := range map[string]string{"X-Cosmos-Gas": "7", "X-Listed": "1", "Trace-Bin": coded} {
+			if got, want := header.Values(name), slices.Repeat([]string{value}, times); !slices.Equal(got, want) {
+				t.Errorf("with %d messages: header %s = %q, want %q", len(messages), name, got, want)
+			}
+		}
+		want := []string{"grpc-message: none", "grpc-status-details-bin: " + coded, "grpc-status: 5", "trace-bin: " + coded, "x-cosmos-gas: 7", "x-listed: 1"}
+		if slices.Sort(trailers); messages != nil && !slices.Equal(trailers, want) {
+			t.Errorf("trailers = %q, want %q", trailers, want)
+		}
+	}
+}
+
+func TestGRPCWebPassesTheDetailsOfAnError(t *testing.T) {
+	t.Parallel()
+	n := newRecordedNode(t)
+	d := open(t, n, true)
+	st, err := status.New(codes.Unavailable, "busy").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.answer(failing(st, nil, nil))
+	header, _ := callWeb(t, d, "/x.Y/Z")
+	details, err := base64.RawStdEncoding.DecodeString(header.Get("Grpc-Status-Details-Bin"))
+	got := new(spb.Status)
+	if err != nil || proto.Unmarshal(details, got) != nil || !proto.Equal(got, st.Proto()) {
+		t.Errorf("grpc-status-details-bin = %q (%v), want %v in base64", header.Get("Grpc-Status-Details-Bin"), err, st.Proto())
+	}
+}
+
+func TestAFailedCallKeepsTheHeadersOfTheNode(t *testing.T) {
+	t.Parallel()
+	n := newRecordedNode(t)
+	d := open(t, n, true)
+	n.answer(failing(status.New(codes.NotFound, "none"), metadata.Pairs("x-own", "header", "x-accel-redirect", "/etc/passwd"), metadata.Pairs("x-own", "trailer", "x-accel-charset", "x")))
+	r := ask(t.Context(), d.dial(t), "/x.Y/Z", nil)
+	for _, got := range []metadata.MD{r.header, r.trailer} {
+		if own := got.Get("x-own"); len(own) != 1 {
+			t.Errorf("metadata = %v, want x-own", got)
+		}
+		for name := range maps.Keys(got) {
+			if strings.HasPrefix(name, "x-accel-") {
+				t.Errorf("metadata %s passed, want it left out", name)
+			}
+		}
+	}
+	if status.Code(r.err) != codes.NotFound {
+		t.Errorf("status = %v, want NotFound", r.err)
+	}
+}
