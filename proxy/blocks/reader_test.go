@@ -27,6 +27,9 @@ type chain struct {
 	pruned int64
 	fails  bool
 	hangs  atomic.Bool
+	hash   string // of every block; "" for unknown
+	dead   string // hash of the blocks that were replaced by others
+	raised int64  // the height that was reported last
 	moved  chan struct{}
 	asked  []node.Request
 }
@@ -59,10 +62,17 @@ func (c *chain) Tip() node.Tip {
 }
 
 func (c *chain) ChainID() string { return "test-1" }
-func (c *chain) Raise(int64)     {}
 
-func (c *chain) HashOf(int64) string         { return "" }
-func (c *chain) Replaced(int64, string) bool { return false }
+func (c *chain) Raise(height int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.raised = height
+}
+
+func (c *chain) HashOf(int64) string { return c.hash }
+func (c *chain) Replaced(_ int64, prefix string) bool {
+	return c.dead != "" && prefix == c.dead
+}
 
 func (c *chain) Expected(node.Request) time.Duration { return 0 }
 
@@ -119,7 +129,7 @@ type frontend struct {
 }
 
 // behind runs a test behind one, in a bubble of time.
-func behind(t *testing.T, test func(t *testing.T, d *frontend)) {
+func behind(t *testing.T, test func(t *testing.T, d *frontend), options ...func(*web.Options)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c, err := cache.New(cache.Options{Patience: time.Minute})
@@ -127,11 +137,15 @@ func behind(t *testing.T, test func(t *testing.T, d *frontend)) {
 			t.Fatal(err)
 		}
 		defer func() { _ = c.Close() }()
+		var o web.Options
+		for _, option := range options {
+			option(&o)
+		}
 		d := &frontend{
 			nodes: &chain{tip: node.Tip{Height: 100, Known: true, Seen: time.Now(), Interval: 2 * time.Second, Epoch: 1}, moved: make(chan struct{})},
 			kind:  &blocks.Kind{Name: "pool", Class: blocks.Live, NoFuture: true},
 		}
-		if d.Reader, err = blocks.New(blocks.Options{Nodes: d.nodes, MinHeightWait: 10 * time.Second}, web.New(web.Options{}, c), c); err != nil {
+		if d.Reader, err = blocks.New(blocks.Options{Nodes: d.nodes, MinHeightWait: 10 * time.Second}, web.New(o, c), c); err != nil {
 			t.Fatal(err)
 		}
 		d.Add(d.kind)

@@ -1,0 +1,176 @@
+package blocks_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// respond answers a query over HTTP, for a client with a session.
+func (d *frontend) respond(t *testing.T, hs blocks.Heights, walk blocks.Snapshot, from *http.Request) http.Header {
+	t.Helper()
+	w, rec, q := httptest.NewRecorder(), &web.Record{}, d.query(hs, walk)()
+	a, err := d.Answer(from.Context(), from, rec, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Respond(w, from, rec, q, &a)
+	return w.Header()
+}
+
+func TestHeadersSayOfAnAnswerHowLongItHolds(t *testing.T) {
+	const vary = "X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, Accept, Accept-Encoding"
+	for name, tt := range map[string]struct {
+		hs      blocks.Heights
+		class   blocks.Class
+		prepare func(d *frontend) // once a first answer is in memory
+		want    map[string]string
+	}{
+		"the newest block": {blocks.Heights{}, blocks.Live, nil, map[string]string{
+			"X-Block-Height": "100", "X-Session": "100", "Age": "0", "Cache-Control": "public, max-age=2, s-maxage=2", "Cache-Status": `tipcache; hit; ttl=2; detail="memory"`, "Vary": vary + ", X-Session",
+		}},
+		"within its block": {blocks.Heights{}, blocks.Live, func(*frontend) { time.Sleep(500 * time.Millisecond) }, map[string]string{
+			"X-Block-Height": "100", "X-Session": "100", "Age": "0", "Cache-Control": "public, max-age=1, s-maxage=1", "Cache-Status": `tipcache; hit; ttl=1; detail="memory"`, "Vary": vary + ", X-Session",
+		}},
+		"a block that is late": {blocks.Heights{}, blocks.Live, func(*frontend) { time.Sleep(2500 * time.Millisecond) }, map[string]string{
+			"X-Block-Height": "100", "X-Session": "100", "Age": "2", "Cache-Control": "public, max-age=0, s-maxage=0", "Cache-Status": `tipcache; hit; ttl=0; detail="memory"`, "Vary": vary + ", X-Session",
+		}},
+		"a height in a header": {blocks.Heights{Pinned: 90}, blocks.Live, nil, map[string]string{
+			"X-Block-Height": "90", "Age": "0", "Cache-Control": "private, max-age=86400", "Cache-Status": `tipcache; hit; detail="memory"`, "Vary": vary,
+		}},
+		"a height in the URL": {blocks.Heights{Pinned: 90, InURL: true}, blocks.Live, nil, map[string]string{
+			"X-Block-Height": "90", "Age": "0", "Cache-Control": "public, max-age=86400, immutable", "Cache-Status": `tipcache; hit; detail="memory"`, "Vary": vary,
+		}},
+		"what is fixed": {blocks.Heights{}, blocks.Found, nil, map[string]string{
+			"X-Block-Height": "100", "Age": "0", "Cache-Control": "public, max-age=86400, immutable", "Cache-Status": `tipcache; hit; detail="memory"`, "Vary": vary,
+		}},
+		"nodes that are behind": {blocks.Heights{}, blocks.Live, func(d *frontend) { d.nodes.tip.CatchingUp = true }, map[string]string{
+			"X-Block-Height": "100", "X-Session": "100", "Age": "0", "Cache-Control": "public, max-age=0, s-maxage=0", "Cache-Status": `tipcache; hit; ttl=0; detail="memory catching-up"`, "Vary": vary + ", X-Session",
+		}},
+		"no tip": {blocks.Heights{}, blocks.Live, func(d *frontend) { d.nodes.tip.Known = false }, map[string]string{
+			"X-Block-Height": "100", "X-Session": "100", "Age": "0", "Cache-Control": "public, max-age=2, s-maxage=1", "Cache-Status": `tipcache; hit; ttl=2; detail="memory seconds"`, "Vary": vary + ", X-Session",
+		}},
+		"a node that fails": {blocks.Heights{}, blocks.Live, func(d *frontend) { d.nodes.grow(10); d.nodes.fails = true }, map[string]string{
+			"X-Block-Height": "100", "X-Session": "100", "Age": "0", "Cache-Control": "public, max-age=0, s-maxage=0", "Cache-Status": `tipcache; fwd=stale; ttl=-18; detail="memory stale-if-error"`, "Vary": vary + ", X-Session",
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			behind(t, func(t *testing.T, d *frontend) {
+				d.kind = d.Add(&blocks.Kind{Name: "other", Class: tt.class})
+				from := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+				d.respond(t, tt.hs, blocks.Snapshot{}, from)
+				if tt.prepare != nil {
+					tt.prepare(d)
+				}
+				got := map[string]string{}
+				for name, values := range d.respond(t, tt.hs, blocks.Snapshot{}, from) {
+					switch name {
+					case "Content-Length", "Content-Type", "Etag":
+					default:
+						got[name] = values[0]
+					}
+				}
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Errorf("headers (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+}
+
+func TestSessionGoesOnWithTheAnswerUnlessItsBlockIsGone(t *testing.T) {
+	for name, tt := range map[string]struct {
+		token  web.Token
+		dead   string
+		want   [3]string // X-Session, X-Session-Reset, Cache-Control
+		marked bool      // the answer is called stale
+	}{
+		"no session":           {web.Token{}, "", [3]string{"100.C3C3C3C3C3C3", "", "public, max-age=2, s-maxage=2"}, false},
+		"an earlier block":     {web.Token{Height: 99, Hash: "A1A1A1A1"}, "", [3]string{"100.C3C3C3C3C3C3", "", "public, max-age=2, s-maxage=2"}, false},
+		"a later block":        {web.Token{Height: 101, Hash: "A1A1A1A1"}, "", [3]string{"100.C3C3C3C3C3C3", "", "public, max-age=0, s-maxage=0"}, true},
+		"a block that is gone": {web.Token{Height: 101, Hash: "A1A1A1A1"}, "A1A1A1A1", [3]string{"100.C3C3C3C3C3C3", "true", "private, no-cache"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			behind(t, func(t *testing.T, d *frontend) {
+				d.nodes.hash, d.nodes.dead = "C3C3C3C3C3C3D4D4", tt.dead
+				from := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+				d.respond(t, blocks.Heights{}, blocks.Snapshot{}, from)
+				h := d.respond(t, blocks.Heights{Session: tt.token}, blocks.Snapshot{}, from)
+				if got := [3]string{h.Get(web.SessionHeader), h.Get(web.ResetHeader), h.Get("Cache-Control")}; got != tt.want {
+					t.Errorf("got %q, want %q", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+func TestBrowserKeepsItsSessionInACookie(t *testing.T) {
+	for name, tt := range map[string]struct {
+		cookie string
+		limit  int64
+		waited time.Duration
+		set    string // the cookie that is set, "" for none
+	}{
+		"no cookie":                          {"", 0, 0, "100"},
+		"an earlier block":                   {"99", 0, 0, "100"},
+		"the same block":                     {"100", 0, 0, ""},
+		"a later block, which does not come": {"101", 110, 500 * time.Millisecond, ""},
+		"a block that cannot be":             {"1000", 110, 0, "100"},
+		"what is no session":                 {"x", 0, 0, "100"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			behind(t, func(t *testing.T, d *frontend) {
+				d.nodes.tip.Limit = tt.limit
+				from := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+				if tt.cookie != "" {
+					from.AddCookie(&http.Cookie{Name: "tipcache-session", Value: tt.cookie})
+				}
+				began := time.Now()
+				h := d.respond(t, blocks.Heights{}, blocks.Snapshot{}, from)
+				if waited := time.Since(began); waited != tt.waited {
+					t.Errorf("waited %v, want %v", waited, tt.waited)
+				}
+				set := ""
+				if tt.set != "" {
+					set = "tipcache-session=" + tt.set + "; Path=/; HttpOnly; SameSite=Strict"
+				}
+				if got := h.Get("Set-Cookie"); got != set || h.Get("Cache-Control") != web.OwnAnswer {
+					t.Errorf("Set-Cookie = %q with %q, want %q", got, h.Get("Cache-Control"), set)
+				}
+			}, func(o *web.Options) { o.SessionCookie = true })
+		})
+	}
+}
+
+func TestAnswerOfALaterBlockThanTheTipRaisesIt(t *testing.T) {
+	behind(t, func(t *testing.T, d *frontend) {
+		d.nodes.grow(2)
+		d.ask(t, blocks.Heights{}, blocks.Snapshot{})
+		d.nodes.grow(-2)
+		from := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		if got := d.respond(t, blocks.Heights{}, blocks.Snapshot{}, from).Get("X-Block-Height"); got != "102" || d.nodes.raised != 102 {
+			t.Errorf("answered at block %s, tip raised to %d; want 102 of both", got, d.nodes.raised)
+		}
+	})
+}
+
+func TestKindTellsOfItsAnswersInHeadersOfItsOwn(t *testing.T) {
+	behind(t, func(t *testing.T, d *frontend) {
+		d.kind = d.Add(&blocks.Kind{Name: "other", Class: blocks.Live, Tell: func(*cache.Entry, string) blocks.Telling {
+			return blocks.Telling{Vary: "X-Other", Lines: []web.Line{{Name: "Grpc-Metadata-X-Cosmos-Block-Height"}, {Name: "X-Fixed", Value: "yes"}}}
+		}})
+		from := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		h := d.respond(t, blocks.Heights{}, blocks.Snapshot{}, from)
+		got := [3]string{h.Get("Grpc-Metadata-X-Cosmos-Block-Height"), h.Get("X-Fixed"), h.Get("Vary")}
+		if want := [3]string{"100", "yes", "X-Other, Accept-Encoding, X-Session"}; got != want {
+			t.Errorf("headers = %q, want %q", got, want)
+		}
+	})
+}

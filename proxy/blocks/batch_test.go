@@ -1,0 +1,109 @@
+package blocks_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// slower is a read before which something happens, once it is under way.
+type slower struct {
+	read
+	during func()
+}
+
+func (s slower) Fetch(ctx context.Context, r node.Request, before *cache.Entry) (*node.Answer, error) {
+	s.during()
+	return s.read.Fetch(ctx, r, before)
+}
+
+// batch asks for parts at once, and returns the heights of their answers.
+func (d *frontend) batch(t *testing.T, hs blocks.Heights, during func()) outcome {
+	t.Helper()
+	b := &blocks.Batch{Compose: func(height int64, parts []*cache.Entry) *cache.Content {
+		var bodies []string
+		for _, p := range parts {
+			bodies = append(bodies, string(p.Body))
+		}
+		return cache.NewContent(http.StatusOK, web.JSON, "", []byte(strings.Join(bodies, " ")), 0)
+	}}
+	for _, name := range []string{"one", "two", "three"} {
+		q := &blocks.Query{Key: "test/" + name, Kind: d.kind, Origin: read{d.nodes}}
+		if name == "two" && during != nil {
+			q.Origin = slower{read{d.nodes}, during}
+		}
+		b.Parts = append(b.Parts, q)
+	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+	a, err := d.Answer(r.Context(), r, &web.Record{}, &blocks.Query{Key: "test/batch", Kind: d.kind, Heights: hs, Batch: b})
+	if err != nil {
+		return outcome{Came: web.FailureOf(err).Public}
+	}
+	return outcome{a.Entry.Height, string(a.Entry.Body)}
+}
+
+func TestPartsOfABatchAreOfOneBlock(t *testing.T) {
+	for name, tt := range map[string]struct {
+		hs      blocks.Heights
+		prepare func(t *testing.T, d *frontend)
+		during  func(d *frontend)
+		want    outcome
+	}{
+		"the newest block":                       {want: outcome{100, "100 100 100"}},
+		"a height":                               {hs: blocks.Heights{Pinned: 90}, want: outcome{90, "90 90 90"}},
+		"a block comes while a part is read":     {during: func(d *frontend) { d.nodes.grow(1) }, want: outcome{101, "101 101 101"}},
+		"a part was read at an earlier block":    {prepare: func(t *testing.T, d *frontend) { t.Helper(); d.part(t); d.nodes.grow(1) }, want: outcome{101, "101 101 101"}},
+		"a part was read at a later block":       {prepare: func(t *testing.T, d *frontend) { t.Helper(); d.nodes.grow(1); d.part(t); d.nodes.grow(-1) }, want: outcome{100, "100 100 100"}},
+		"a block that has to be seen":            {hs: blocks.Heights{Min: 100}, want: outcome{100, "100 100 100"}},
+		"the chain is set back while it is read": {during: func(d *frontend) { d.nodes.mu.Lock(); d.nodes.tip.Epoch++; d.nodes.mu.Unlock() }, want: outcome{0, "the answers are not at hand at one block at present"}},
+		"a part fails":                           {prepare: func(_ *testing.T, d *frontend) { d.nodes.fails = true }, want: outcome{0, "internal error"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			behind(t, func(t *testing.T, d *frontend) {
+				if tt.prepare != nil {
+					tt.prepare(t, d)
+				}
+				once := true
+				got := d.batch(t, tt.hs, func() {
+					if once && tt.during != nil {
+						once = false
+						tt.during(d)
+					}
+				})
+				if got != tt.want {
+					t.Errorf("got %v, want %v", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+// part reads one of the parts of a batch alone.
+func (d *frontend) part(t *testing.T) {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+	if _, err := d.Answer(r.Context(), r, &web.Record{}, &blocks.Query{Key: "test/one", Kind: d.kind, Origin: read{d.nodes}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestBatchIsKeptLikeAnyAnswer(t *testing.T) {
+	behind(t, func(t *testing.T, d *frontend) {
+		d.batch(t, blocks.Heights{}, nil)
+		before := len(d.nodes.asked)
+		if got := d.batch(t, blocks.Heights{}, nil); got.Height != 100 || len(d.nodes.asked) != before {
+			t.Errorf("the second batch is %v, with %d requests to the nodes; want none", got, len(d.nodes.asked)-before)
+		}
+		d.nodes.grow(1)
+		if got, want := d.batch(t, blocks.Heights{}, nil), (outcome{101, "101 101 101"}); got != want {
+			t.Errorf("at the next block got %v, want %v", got, want)
+		}
+	})
+}

@@ -1,0 +1,51 @@
+package blocks_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+func TestTransactionsAreSentAtTheirRateAndWaitForTwoSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := blocks.NewPosting(blocks.Posts{Rate: 0.8, Burst: 3})
+		began := time.Now()
+		for i := range 3 {
+			if err := p.Acquire(t.Context(), "one"); err != nil || time.Since(began) > 0 {
+				t.Fatalf("transaction %d of the burst: %v after %v", i, err, time.Since(began))
+			}
+		}
+		ended := make(chan error, 2)
+		for range cap(ended) {
+			go func() { ended <- p.Acquire(t.Context(), "one") }()
+			synctest.Wait()
+		}
+		f := new(web.Failure)
+		if err := <-ended; !errors.As(err, &f) || f.Status != http.StatusTooManyRequests || f.RetryAfter != time.Second || time.Since(began) > 0 {
+			t.Errorf("the transaction that would wait for 2.5 s: %v after %v, want 429 at once", err, time.Since(began))
+		}
+		if err, want := <-ended, 1250*time.Millisecond; err != nil || time.Since(began) != want {
+			t.Errorf("%v after %v, want its turn after %v", err, time.Since(began), want)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := p.Acquire(ctx, "two"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a client that has left gets %v", err)
+		}
+	})
+}
+
+func TestTransactionsHaveADefaultRate(t *testing.T) {
+	if got, want := (blocks.Posts{}).WithDefaults(), (blocks.Posts{Rate: 50, Burst: 100}); got != want {
+		t.Errorf("defaults = %+v, want %+v", got, want)
+	}
+	if got, want := (blocks.Posts{Rate: 1, Burst: 2}).WithDefaults(), (blocks.Posts{Rate: 1, Burst: 2}); got != want {
+		t.Errorf("settings = %+v, want %+v", got, want)
+	}
+}

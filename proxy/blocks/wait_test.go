@@ -1,0 +1,63 @@
+package blocks_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+
+	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// await has n clients of one address wait for the next block, and returns the answer of the last one if that
+// does not wait.
+func (d *frontend) await(t *testing.T, n int, address string) (refusal string) {
+	t.Helper()
+	for range n {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		r.RemoteAddr = address + ":5000"
+		ended := make(chan error, 1)
+		go func() {
+			_, err := d.Answer(r.Context(), r, &web.Record{}, d.query(blocks.Heights{Min: d.Nodes.Tip().Height + 1}, blocks.Snapshot{})())
+			ended <- err
+		}()
+		synctest.Wait()
+		select {
+		case err := <-ended:
+			return web.FailureOf(err).Public
+		default:
+		}
+	}
+	return "waits"
+}
+
+func TestRequestsOfOneClientThatWaitAreBoundedOnceManyWait(t *testing.T) {
+	behind(t, func(t *testing.T, d *frontend) {
+		for _, step := range []struct {
+			n       int
+			address string
+			want    string
+		}{
+			{501, "192.0.2.1", "waits"},
+			{1, "192.0.2.1", "too many requests of this client wait for a block"},
+			{50, "192.0.2.2", "waits"},
+			{1, "192.0.2.2", "too many requests of this client wait for a block"},
+			{449, "127.0.0.1", "waits"}, // which many clients may be behind
+			{1, "127.0.0.1", "too many requests wait for a block"},
+		} {
+			if got := d.await(t, step.n, step.address); got != step.want {
+				t.Fatalf("the last of %d more requests of %s: %s, want %s", step.n, step.address, got, step.want)
+			}
+		}
+		d.nodes.grow(1) // which wakes one
+		for range 999 {
+			d.nodes.moved <- struct{}{}
+		}
+		synctest.Wait()
+		if got := d.await(t, 501, "192.0.2.3"); got != "waits" {
+			t.Errorf("after the block has come: %s, want that all places are free again", got)
+		}
+		d.nodes.grow(1)
+	})
+}

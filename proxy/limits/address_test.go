@@ -1,0 +1,61 @@
+package limits_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"testing"
+
+	"github.com/tipcache/tipcache/proxy/limits"
+)
+
+func TestAddressIsTheLastOneThatNoTrustedProxyWrote(t *testing.T) {
+	for name, tt := range map[string]struct {
+		peer      string
+		forwarded []string
+		want      string
+	}{
+		"no proxy":                        {"192.0.2.1:5000", nil, "192.0.2.1"},
+		"a header of a stranger":          {"192.0.2.1:5000", []string{"203.0.113.9"}, "192.0.2.1"},
+		"a trusted proxy":                 {"10.0.0.1:5000", []string{"203.0.113.9"}, "203.0.113.9"},
+		"a trusted proxy, and no header":  {"10.0.0.1:5000", nil, "10.0.0.1"},
+		"what the client has made up":     {"10.0.0.1:5000", []string{"1.1.1.1, 203.0.113.9"}, "203.0.113.9"},
+		"two trusted proxies":             {"10.0.0.1:5000", []string{"203.0.113.9, 10.0.0.2"}, "203.0.113.9"},
+		"two lines":                       {"10.0.0.1:5000", []string{"203.0.113.9", "10.0.0.2"}, "203.0.113.9"},
+		"trusted proxies alone":           {"10.0.0.1:5000", []string{"10.0.0.3,10.0.0.2"}, "10.0.0.3"},
+		"what is no address":              {"10.0.0.1:5000", []string{"unknown, 10.0.0.2"}, "10.0.0.2"},
+		"an address with a port":          {"10.0.0.1:5000", []string{"203.0.113.9:4711"}, "203.0.113.9"},
+		"an IPv6 address with a port":     {"10.0.0.1:5000", []string{"[2001:db8::1]:4711"}, "2001:db8::1"},
+		"a mapped IPv4 address":           {"[::ffff:10.0.0.1]:5000", []string{"::ffff:203.0.113.9"}, "203.0.113.9"},
+		"an address with a zone":          {"[fe80::1%eth0]:5000", nil, "fe80::1"},
+		"a connection without an address": {"@", nil, "invalid IP"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a := newAdmission(limits.Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+			r := httptest.NewRequest(http.MethodGet, "/", nil)
+			r.RemoteAddr = tt.peer
+			r.Header[limits.ForwardedFor] = tt.forwarded
+			if got := a.AddressOf(r).String(); got != tt.want {
+				t.Errorf("address = %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestClientIsNamedByItsKeyOrElseByItsNetwork(t *testing.T) {
+	a := newAdmission(limits.Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+	for _, tt := range []struct{ peer, tenant, want string }{
+		{"192.0.2.1:5000", "", "192.0.2.1"},
+		{"[2001:db8::7:1]:5000", "", "2001:db8::/64"},
+		{"192.0.2.1:5000", "one", "key one"},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.RemoteAddr = tt.peer
+		if got := a.Name(r, tt.tenant); got != tt.want {
+			t.Errorf("%s with the key %q is %q, want %q", tt.peer, tt.tenant, got, tt.want)
+		}
+	}
+	if !a.Trusts(netip.MustParseAddr("10.1.2.3")) || a.Trusts(client) {
+		t.Error("the trusted proxies are not the configured ones")
+	}
+}

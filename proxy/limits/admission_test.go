@@ -1,0 +1,313 @@
+package limits_test
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/limits"
+)
+
+// newAdmission returns an admission with limits and keys of this process alone.
+func newAdmission(l limits.Limits, keys ...limits.Key) *limits.Admission {
+	a := limits.New(limits.Shared{}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
+	a.Limits.Store(&l)
+	a.SetKeys(keys)
+	return a
+}
+
+func keyOf(name, secret string) limits.Key {
+	return limits.Key{Name: name, SHA256: sha256.Sum256([]byte(secret))}
+}
+
+func withKey(secret string) *http.Request {
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	if secret != "" {
+		r.Header.Set(limits.KeyHeader, secret)
+	}
+	return r
+}
+
+// verdict is the status, the wait and the text of a refusal, or "admitted".
+func verdict(err error) string {
+	if err == nil {
+		return "admitted"
+	}
+	f := new(failure.Failure)
+	if !errors.As(err, &f) {
+		return "unexpected error: " + err.Error()
+	}
+	return strings.TrimSpace(fmt.Sprintf("%d after %v: %s", f.Status, f.RetryAfter.Round(time.Millisecond), f.Public))
+}
+
+var (
+	client  = netip.MustParseAddr("192.0.2.1")
+	other   = netip.MustParseAddr("192.0.2.2")
+	perHour = limits.Rate{Requests: 2, Per: time.Hour, Burst: 2}
+)
+
+func TestAddressIsRefusedBeyondItsRateUntilRetryAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAdmission(limits.Limits{Address: limits.Rate{Requests: 4, Per: time.Minute, Burst: 2}})
+		const refused = "429 after 15s: too many requests: the limit of this address is 4 in 1m0s"
+		for i, step := range []struct {
+			after    time.Duration
+			from     netip.Addr
+			want     string
+			standing string
+		}{
+			{0, client, "admitted", `"address";r=1;t=15`},
+			{0, client, "admitted", `"address";r=0;t=30`},
+			{0, client, refused, `"address";r=0;t=30`},
+			{0, other, "admitted", `"address";r=1;t=15`},
+			{15*time.Second - time.Millisecond, client, "429 after 1ms: too many requests: the limit of this address is 4 in 1m0s", `"address";r=0;t=16`},
+			{time.Millisecond, client, "admitted", `"address";r=0;t=30`},
+			{0, client, refused, `"address";r=0;t=30`},
+			{30 * time.Second, client, "admitted", `"address";r=1;t=15`},
+		} {
+			time.Sleep(step.after)
+			answer := http.Header{}
+			if got := verdict(a.AdmitAddress(t.Context(), step.from, answer)); got != step.want {
+				t.Errorf("step %d: got %q, want %q", i, got, step.want)
+			}
+			want := http.Header{limits.StandingHeader: {step.standing}, limits.PolicyHeader: {`"address";q=2;w=30`}}
+			if diff := cmp.Diff(want, answer); diff != "" {
+				t.Errorf("step %d: headers (-want +got):\n%s", i, diff)
+			}
+		}
+	})
+}
+
+func TestIPv6AddressesOfOneNetworkShareALimit(t *testing.T) {
+	a := newAdmission(limits.Limits{Address: perHour})
+	var got []string
+	for _, address := range []string{"2001:db8::1", "2001:db8::2:0:0:1", "2001:db8::3", "2001:db8:0:1::1", "192.0.2.1", "192.0.2.2"} {
+		got = append(got, fmt.Sprint(address, " ", a.AdmitAddress(t.Context(), netip.MustParseAddr(address), http.Header{}) == nil))
+	}
+	want := []string{"2001:db8::1 true", "2001:db8::2:0:0:1 true", "2001:db8::3 false", "2001:db8:0:1::1 true", "192.0.2.1 true", "192.0.2.2 true"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("admitted (-want +got):\n%s", diff)
+	}
+}
+
+func TestOnlyConfiguredKeysAreAdmitted(t *testing.T) {
+	const missing, invalid = "401 after 0s: the X-Api-Key header is required", "401 after 0s: the X-Api-Key is not valid"
+	for name, tt := range map[string]struct {
+		keys      []limits.Key
+		presented string
+		want      string
+		admitted  string // name of the key
+	}{
+		"a configured key":              {[]limits.Key{keyOf("one", "secret"), keyOf("two", "hidden")}, "secret", "admitted", "one"},
+		"another configured key":        {[]limits.Key{keyOf("one", "secret"), keyOf("two", "hidden")}, "hidden", "admitted", "two"},
+		"an unknown key":                {[]limits.Key{keyOf("one", "secret")}, "guess", invalid, ""},
+		"the beginning of a key":        {[]limits.Key{keyOf("one", "secret")}, "secre", invalid, ""},
+		"the key in other letters":      {[]limits.Key{keyOf("one", "secret")}, "SECRET", invalid, ""},
+		"a long key":                    {[]limits.Key{keyOf("one", strings.Repeat("x", 100))}, strings.Repeat("x", 100), "admitted", "one"},
+		"no key":                        {[]limits.Key{keyOf("one", "secret")}, "", missing, ""},
+		"no key, with an empty digest":  {[]limits.Key{keyOf("one", "")}, "", missing, ""},
+		"a key where none is set":       {nil, "secret", "401 after 0s: this is closed, for no API key is configured: whoever runs the server adds a key to collections.keys (tipcache key new NAME makes one) or sets collections.auth to none", ""},
+		"an earlier one of equal keys":  {[]limits.Key{keyOf("old", "secret"), keyOf("new", "secret")}, "secret", "admitted", "new"},
+		"a key before the one that fit": {[]limits.Key{keyOf("one", "secret"), keyOf("two", "other")}, "secret", "admitted", "one"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, answer := newAdmission(limits.Limits{}, tt.keys...), http.Header{}
+			key, err := a.AdmitKey(withKey(tt.presented), answer)
+			if got := verdict(err); !strings.HasPrefix(got, tt.want[:min(len(tt.want), 60)]) || key.Name != tt.admitted {
+				t.Errorf("got %q as %q, want %q as %q", got, key.Name, tt.want, tt.admitted)
+			}
+			if len(answer) > 0 {
+				t.Errorf("headers = %v without a limit, want none", answer)
+			}
+			if found, known := a.KeyOf(tt.presented); known != (tt.admitted != "") || known && found.Name != tt.admitted {
+				t.Errorf("KeyOf = %q, %t; want %q", found.Name, known, tt.admitted)
+			}
+		})
+	}
+}
+
+func TestReplacedKeysApplyToTheNextRequest(t *testing.T) {
+	keys := []limits.Key{keyOf("one", "secret")}
+	a := newAdmission(limits.Limits{}, keys...)
+	keys[0] = keyOf("one", "changed by the caller")
+	if _, err := a.AdmitKey(withKey("secret"), http.Header{}); err != nil {
+		t.Errorf("the admission does not keep its own copy of the keys: %v", err)
+	}
+	a.SetKeys([]limits.Key{keyOf("one", "newer")})
+	if _, err := a.AdmitKey(withKey("secret"), http.Header{}); err == nil {
+		t.Error("a revoked key is admitted")
+	}
+	if _, err := a.AdmitKey(withKey("newer"), http.Header{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestKeysOfOneNameShareARateAndTheirOwnGoesFirst(t *testing.T) {
+	own := keyOf("own", "three")
+	own.Rate = limits.Rate{Requests: 3, Per: time.Hour, Burst: 3}
+	a := newAdmission(limits.Limits{Key: perHour}, keyOf("shared", "one"), keyOf("shared", "two"), own)
+	admitted := map[string]int{}
+	for range 5 {
+		for _, secret := range []string{"one", "two", "three"} {
+			answer := http.Header{}
+			if _, err := a.AdmitKey(withKey(secret), answer); err == nil {
+				admitted[secret]++
+			}
+			if got := answer.Get(limits.StandingHeader); !strings.HasPrefix(got, `"key";r=`) {
+				t.Errorf("%s = %q, want one of a key", limits.StandingHeader, got)
+			}
+		}
+	}
+	if diff := cmp.Diff(map[string]int{"one": 1, "two": 1, "three": 3}, admitted); diff != "" {
+		t.Errorf("admitted (-want +got):\n%s", diff)
+	}
+}
+
+func TestSeveralRequestsAtOnceCountAgainstEveryLimit(t *testing.T) {
+	bucket := func(n int) limits.Rate { return limits.Rate{Requests: n, Per: time.Hour, Burst: n} }
+	for name, tt := range map[string]struct {
+		address, key limits.Rate
+		n            int
+		limited      bool
+		want         string
+		standing     []string
+	}{
+		"no limit":             {n: 9, want: "admitted"},
+		"within the address's": {address: bucket(10), n: 9, limited: true, want: "admitted", standing: []string{`"address";r=1;t=3240`}},
+		"within both":          {address: bucket(10), key: bucket(20), n: 9, limited: true, want: "admitted", standing: []string{`"address";r=1;t=3240`, `"key";r=11;t=1620`}},
+		"beyond any bucket":    {address: bucket(9), n: 9, limited: true, want: "400 after 0s: 10 answers at once are more than the limit of this address, which is 9 at once"},
+		"beyond the key's":     {address: bucket(20), key: bucket(9), n: 9, limited: true, want: "400 after 0s: 10 answers at once are more than the limit of this key, which is 9 at once", standing: []string{`"address";r=11;t=1620`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newAdmission(limits.Limits{Address: tt.address, Key: tt.key})
+				answer := http.Header{limits.StandingHeader: {"of the first"}, limits.PolicyHeader: {"of the first"}}
+				if !tt.limited || tt.want[:3] == "400" && tt.standing == nil {
+					tt.standing = []string{"of the first"}
+				}
+				limited, err := a.AdmitMore(t.Context(), &limits.Client{Address: client, Key: limits.Key{Name: "one"}}, tt.n, answer)
+				if got := verdict(err); got != tt.want || limited != tt.limited {
+					t.Errorf("got %q, limited %t; want %q, %t", got, limited, tt.want, tt.limited)
+				}
+				if diff := cmp.Diff(tt.standing, answer[limits.StandingHeader]); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", limits.StandingHeader, diff)
+				}
+			})
+		})
+	}
+}
+
+func TestAskingWhetherARequestWouldPassCountsNothing(t *testing.T) {
+	a := newAdmission(limits.Limits{Address: perHour, Key: limits.Rate{Requests: 1, Per: time.Hour, Burst: 1}})
+	free, keyed := limits.Client{Address: client}, limits.Client{Address: client, Key: limits.Key{Name: "one"}}
+	for range 5 {
+		if !a.WouldAdmit(&keyed, time.Now()) || a.Affords(&keyed, time.Now()) != 0 {
+			t.Fatal("a request that was only asked about is counted")
+		}
+	}
+	var standing limits.Standings
+	if !a.AdmitRepeated(&standing, &keyed, time.Now()) || !standing[0].Limited() || !standing[1].Limited() {
+		t.Errorf("AdmitRepeated refuses within the limits, or leaves out a standing: %+v", standing)
+	}
+	if got := string(standing[1].AppendText(nil)); got != `"key";r=0;t=3600` {
+		t.Errorf("the key's standing is %s", got)
+	}
+	if a.WouldAdmit(&keyed, time.Now()) || a.AdmitRepeated(&standing, &keyed, time.Now()) {
+		t.Error("a request beyond the key's limit would pass")
+	}
+	if wait := a.Affords(&keyed, time.Now()); wait < 59*time.Minute || wait > time.Hour {
+		t.Errorf("the key is told to wait %v, want nearly an hour", wait)
+	}
+	if a.WouldAdmit(&free, time.Now()) {
+		t.Error("the address passes, whose two requests were counted")
+	}
+}
+
+func TestStreamsSpendTheirClientsLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAdmission(limits.Limits{Address: limits.Rate{Requests: 1, Per: time.Minute, Burst: 2}})
+		c := limits.Client{Address: client}
+		var got []time.Duration
+		for range 4 {
+			got = append(got, a.Spend(t.Context(), &c))
+		}
+		time.Sleep(time.Minute)
+		got = append(got, a.Spend(t.Context(), &c), a.Spend(t.Context(), &c))
+		if diff := cmp.Diff([]time.Duration{0, 0, time.Minute, time.Minute, 0, time.Minute}, got); diff != "" {
+			t.Errorf("waits (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestRenewedClientNeedsAKeyThatIsStillInForce(t *testing.T) {
+	a := newAdmission(limits.Limits{}, keyOf("one", "secret"))
+	r := withKey("secret")
+	r.RemoteAddr = "192.0.2.1:50000"
+	if c, err := a.Renew(r, true); err != nil || c.Key.Name != "one" || c.Address != client {
+		t.Errorf("got %+v, %v", c, err)
+	}
+	if c, err := a.Renew(r, false); err != nil || c.Key.Name != "" {
+		t.Errorf("a client that was admitted without a key is renewed as %+v, %v", c, err)
+	}
+	a.SetKeys(nil)
+	if _, err := a.Renew(r, true); verdict(err)[:3] != "401" {
+		t.Errorf("a revoked key is renewed: %v", err)
+	}
+}
+
+func TestVerdictsAreCountedByLimitAndStore(t *testing.T) {
+	metrics := prometheus.NewRegistry()
+	a := limits.New(limits.Shared{}, slog.New(slog.DiscardHandler), metrics)
+	a.Limits.Store(&limits.Limits{Address: perHour, Key: perHour})
+	a.SetKeys([]limits.Key{keyOf("one", "secret")})
+	for range 3 {
+		_ = a.AdmitAddress(t.Context(), client, http.Header{})
+	}
+	_, _ = a.AdmitKey(withKey("secret"), http.Header{})
+	families, err := metrics.Gather()
+	if err != nil || len(families) != 1 {
+		t.Fatalf("gathered %v, %v", families, err)
+	}
+	got := map[string]float64{}
+	for _, m := range families[0].GetMetric() {
+		labels := ""
+		for _, l := range m.GetLabel() {
+			labels += l.GetName() + "=" + l.GetValue() + " "
+		}
+		got[labels] = m.GetCounter().GetValue()
+	}
+	want := map[string]float64{
+		"limit=address store=memory verdict=allowed ": 2, "limit=address store=memory verdict=refused ": 1, "limit=key store=memory verdict=allowed ": 1,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("counted (-want +got):\n%s", diff)
+	}
+}
+
+// A flood of addresses must not make this process forget who has spent its limit.
+func TestFloodOfAddressesDoesNotRefillAClientThatGoesOnAsking(t *testing.T) {
+	a := newAdmission(limits.Limits{Address: perHour})
+	admitted := 0
+	for n := range 1 << 17 {
+		if n%1000 == 0 && a.AdmitAddress(t.Context(), client, http.Header{}) == nil {
+			admitted++
+		}
+		flood := netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})
+		_ = a.AdmitAddress(t.Context(), flood, http.Header{})
+	}
+	if admitted != 2 {
+		t.Errorf("%d requests of the client were admitted during the flood, want 2", admitted)
+	}
+}

@@ -1,0 +1,152 @@
+package limits_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/tipcache/tipcache/proxy/limits"
+)
+
+// from is a request of an address.
+func from(address string) *http.Request {
+	r := httptest.NewRequest(http.MethodGet, "/", nil)
+	r.RemoteAddr = address + ":5000"
+	return r
+}
+
+// waiting is a set of requests that wait, each of which can leave.
+type waiting struct {
+	*limits.Places
+	left map[string][]func()
+}
+
+// enter has n requests of a client wait, and returns the first refusal.
+func (w *waiting) enter(n int, address, tenant string) error {
+	for range n {
+		leave, err := w.Enter(from(address), tenant, 3*time.Second)
+		if err != nil {
+			return err
+		}
+		w.left[address] = append(w.left[address], leave)
+	}
+	return nil
+}
+
+// leave ends one request of a client.
+func (w *waiting) leave(address string) {
+	last := len(w.left[address]) - 1
+	w.left[address][last]()
+	w.left[address] = w.left[address][:last]
+}
+
+const (
+	all   = 1000 // requests of one interface that may wait
+	share = 50   // of one client, once more than half of all wait
+)
+
+func TestClientWaitsWithinItsShareOnceHalfOfThePlacesAreTaken(t *testing.T) {
+	a := newAdmission(limits.Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+	w := &waiting{a.NewWaiters(), map[string][]func(){}}
+	const tooMany = "429 after 3s: too many requests of this client wait for a block"
+	step := func(what string, err error, want string) {
+		t.Helper()
+		if got := verdict(err); got != want {
+			t.Fatalf("%s: got %q, want %q", what, got, want)
+		}
+	}
+	step("half of the places for one client", w.enter(all/2+1, "192.0.2.1", ""), "admitted")
+	step("one more for it", w.enter(1, "192.0.2.1", ""), tooMany)
+	step("the share of another", w.enter(share, "192.0.2.2", ""), "admitted")
+	step("one more for that", w.enter(1, "192.0.2.2", ""), tooMany)
+	w.leave("192.0.2.2")
+	step("its share again, after one left", w.enter(1, "192.0.2.2", ""), "admitted")
+	step("one more, with the rest still there", w.enter(1, "192.0.2.2", ""), tooMany)
+	step("a key has a share of its own, wherever it is used", w.enter(share, "192.0.2.2", "one"), "admitted")
+	step("no more than that", w.enter(1, "192.0.2.3", "one"), tooMany)
+	step("clients behind a trusted proxy have none", w.enter(2*share, "10.0.0.1", ""), "admitted")
+	step("clients of this machine have none", w.enter(all-all/2-1-share-share-2*share, "127.0.0.1", ""), "admitted")
+	step("beyond all places", w.enter(1, "127.0.0.1", ""), "503 after 3s: too many requests wait for a block")
+	w.leave("127.0.0.1")
+	step("the place of one that left", w.enter(1, "192.0.2.4", ""), "admitted")
+}
+
+// A budget has a number of bytes.
+type budget struct{ left int64 }
+
+func (b *budget) Reserve(bytes int64) (ok bool) {
+	if b.left < bytes {
+		return false
+	}
+	b.left -= bytes
+	return true
+}
+
+func TestBodyHoldsMemoryWhileItIsReadAndUntilItIsLeft(t *testing.T) {
+	const most, largest = 1 << 20, 64 << 10
+	b := &budget{most}
+	bodies := newAdmission(limits.Limits{}).NewBodies(most, largest, b)
+	body := bytes.Repeat([]byte("x"), 10_000)
+	v := bodies.Visit(from("192.0.2.1"), "", time.Second)
+	got, err := v.ReadBody(iotest.HalfReader(bytes.NewReader(body)), largest)
+	if err != nil || !bytes.Equal(got, body) {
+		t.Fatalf("read %d bytes, %v; want %d", len(got), err, len(body))
+	}
+	if held := most - b.left; held < 10_000 || held > 2*10_000 {
+		t.Errorf("a body of 10,000 bytes holds %d", held)
+	}
+	v.Leave()
+	if b.left != most {
+		t.Errorf("%d bytes are held after the body was left", most-b.left)
+	}
+}
+
+// sending is a body of which some bytes come and then the rest does not.
+type sending struct {
+	sent  io.Reader
+	check func()
+}
+
+func (s sending) Read(p []byte) (int, error) {
+	n, err := s.sent.Read(p)
+	if err != nil {
+		s.check()
+		return n, io.ErrUnexpectedEOF
+	}
+	return n, nil
+}
+
+func TestBodyThatIsAnnouncedAndDoesNotComeHoldsNextToNothing(t *testing.T) {
+	b := &budget{1 << 20}
+	v := newAdmission(limits.Limits{}).NewBodies(1<<20, 1<<20, b).Visit(from("192.0.2.1"), "", time.Second)
+	defer v.Leave()
+	held := int64(0)
+	_, err := v.ReadBody(sending{bytes.NewReader([]byte("{")), func() { held = 1<<20 - b.left }}, 1<<20)
+	if !errors.Is(err, io.ErrUnexpectedEOF) || held > 4096 {
+		t.Errorf("one byte holds %d bytes; error %v", held, err)
+	}
+}
+
+func TestBodyWithoutMemoryIsRefused(t *testing.T) {
+	const largest = 64 << 10
+	b := &budget{largest / 2}
+	bodies := newAdmission(limits.Limits{}).NewBodies(10*largest, largest, b)
+	v := bodies.Visit(from("192.0.2.1"), "", 2*time.Second)
+	_, err := v.ReadBody(bytes.NewReader(make([]byte, largest)), largest)
+	if got, want := verdict(err), "503 after 2s: too many requests bring a body"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	v.Leave()
+	if b.left != largest/2 {
+		t.Errorf("%d bytes left after the refusal, want %d", b.left, largest/2)
+	}
+	if got, err := bodies.Visit(from("192.0.2.1"), "", 0).ReadBody(bytes.NewReader(make([]byte, 1000)), largest); err != nil || len(got) != 1000 {
+		t.Errorf("a small body: %d bytes, %v", len(got), err)
+	}
+}
