@@ -50,7 +50,7 @@ func Finds(name string) bool {
 func (o Options) CostOf(name string, message []byte) node.Cost {
 	cost, told := o.Costs[name]
 	switch {
-	case strings.HasPrefix(name, "/store/") && !strings.HasSuffix(name, "/key"): // all that is below a prefix
+	case strings.HasPrefix(appPath(name), "store/") && !strings.HasSuffix(name, "/key"): // all that is below a prefix
 		return node.Scan
 	case Tells(name) && isLarge(message):
 		return node.Scan
@@ -95,5 +95,9 @@ func limitOf(page []byte) (limit uint64) {
 // Simulates says whether a method, or a path of abci_query, runs a transaction, which costs a node
 // what it costs to take one in.
 func Simulates(name string) bool {
-	return name == "/app/simulate" || strings.HasSuffix(name, "/Simulate") && !Tells(name)
+	return strings.HasPrefix(appPath(name)+"/", "app/simulate/") || strings.HasSuffix(name, "/Simulate") && !Tells(name)
 }
+
+// appPath returns a path of abci_query without the leading slash. The SDK reads paths of the application and of its
+// stores with or without it, and ignores what follows their names.
+func appPath(name string) string { return strings.TrimPrefix(name, "/") }

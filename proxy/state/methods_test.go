@@ -47,9 +47,9 @@ func TestAMethodCostsWhatItsPathDoes(t *testing.T) {
 		{"/cosmos.staking.v1beta1.Query/Validators", "\x12\xff", node.Page},
 		{"/osmosis.gamm.v1beta1.Query/Pools", "", node.Page}, // as an unknown path
 		{"/cosmos.tx.v1beta1.Service/GetTxsEvent", "", node.Scan},
-		{"/cosmos.tx.v1beta1.Service/Simulate", page(0xe9, 7), node.Page}, {"/app/simulate", "", node.Page},
+		{"/cosmos.tx.v1beta1.Service/Simulate", page(0xe9, 7), node.Page}, {"/app/simulate", "", node.Page}, {"app/simulate", "", node.Page}, {"/app/simulate/x", "", node.Page}, {"/app/simulated", "", node.Cheap},
 		{"/cosmos.base.node.v1beta1.Service/Config", "", node.Cheap}, {"/app/version", "", node.Cheap},
-		{"/store/acc/key", "\x18\xe9\x07", node.Cheap}, {"/store/acc/subspace", "", node.Scan},
+		{"/store/acc/key", "\x18\xe9\x07", node.Cheap}, {"/store/acc/subspace", "", node.Scan}, {"store/acc/subspace", "", node.Scan}, {"store/acc/key", "", node.Cheap},
 	} {
 		if got := o.CostOf(c.name, []byte(c.message)); got != c.want {
 			t.Errorf("%s %x: %s, want %s", c.name, c.message, got, c.want)
