@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gin-gonic/gin"
 	"github.com/prometheus/client_golang/prometheus"
 	google "google.golang.org/grpc"
 
@@ -82,9 +83,11 @@ func open(t testing.TB, n *recordedNode, withGRPC bool, changes ...func(*setup))
 	d.addr, d.server = d.serve(t, with.listener)
 	d.rpc = httptest.NewServer(rpc.New(rpc.Options{State: o.State}, newReader()))
 	t.Cleanup(d.rpc.Close)
-	d.web = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		stack.Serve(http.HandlerFunc(d.handler.ServeWeb), w, r)
-	}))
+	engine := stack.NewEngine(nil, func(c *gin.Context) {
+		d.handler.ServeWeb(c.Writer, c.Request)
+		c.Abort()
+	})
+	d.web = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { stack.Serve(engine, w, r) }))
 	t.Cleanup(d.web.Close)
 	return d
 }

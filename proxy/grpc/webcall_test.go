@@ -1,0 +1,141 @@
+package grpc_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// callWeb makes a call by gRPC-Web, and returns the headers, the messages and the trailers of its answer.
+func (d *servers) callWeb(t *testing.T, typ, path string, body []byte, headers ...string) (h http.Header, answer string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, d.web.URL+path, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", typ)
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("status = %d, %v: %s", resp.StatusCode, err, text)
+	}
+	return resp.Header, string(text)
+}
+
+func TestGRPCWebCallHasTheTimeThatItsClientGives(t *testing.T) {
+	t.Parallel()
+	const ended = "\x80\x00\x00\x00\x10grpc-status: 0\r\n"
+	d := open(t, newRecordedNode(t), true)
+	for given, want := range map[string]string{
+		"": "", "1H": "", "5M": "", "90S": "", "99999999m": "", "99999999u": "",
+		"100000000m": "13", "1": "13", "S": "13", "1s": "13", "-1S": "13", "1.5S": "13",
+	} {
+		t.Run(given, func(t *testing.T) {
+			t.Parallel()
+			h, body := d.callWeb(t, "application/grpc-web+proto", params, make([]byte, 5), "X-Cosmos-Block-Height", "14", "Grpc-Timeout", given)
+			if got := h.Get("Grpc-Status"); got != want || (want == "") != strings.HasSuffix(body, ended) {
+				t.Errorf("status = %q after %q, want %q", got, body, want)
+			}
+		})
+	}
+}
+
+func TestGRPCWebCallEndsWithItsTime(t *testing.T) {
+	t.Parallel()
+	d := open(t, newRecordedNode(t), true)
+	h, _ := d.callWeb(t, "application/grpc-web+proto", params, make([]byte, 5), "X-Min-Block-Height", "747", "Grpc-Timeout", "50m")
+	if got := h.Get("Grpc-Status"); got != "4" {
+		t.Errorf("status = %q of a call that waits for a block beyond its time, want 4", got)
+	}
+}
+
+func TestGRPCWebMessagesAreReadStrictly(t *testing.T) {
+	t.Parallel()
+	const binary, text = "application/grpc-web+proto", "application/grpc-web-text+proto"
+	frame := make([]byte, 5)
+	for name, tt := range map[string]struct {
+		typ  string
+		body string
+		want string // status, "" for an answer
+	}{
+		"an empty message":               {binary, string(frame), ""},
+		"an empty message in base64":     {text, base64.StdEncoding.EncodeToString(frame), ""},
+		"base64 in pieces":               {text, base64.StdEncoding.EncodeToString(frame[:1]) + base64.StdEncoding.EncodeToString(frame[1:]), ""},
+		"base64 with a parameter":        {text + "; charset=utf-8", base64.StdEncoding.EncodeToString(frame), ""},
+		"what is not base64":             {text, "\x00\x00\x00\x00\x00", "13"},
+		"part of a frame's head":         {binary, "\x00\x00\x00", "13"},
+		"a message that is cut":          {binary, "\x00\x00\x00\x00\x02a", "13"},
+		"a compressed message":           {binary, "\x01\x00\x00\x00\x00", "13"},
+		"a length beyond all messages":   {binary, "\x00\xff\xff\xff\xff", "13"},
+		"a message that is no protobuf":  {binary, "\x00\x00\x00\x00\x01\xff", "12"}, // as the recorded node answers what was not recorded
+		"a body beyond the largest one":  {binary, string(make([]byte, 15<<20)), "8"},
+		"a message beyond the largest":   {binary, "\x00\x00\xb0\x00\x00" + string(make([]byte, 11<<20+1<<19)), "8"},
+		"no message":                     {binary, "", "2"}, // as a node says it
+		"trailing bytes after a message": {binary, string(frame) + "\x00", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := open(t, newRecordedNode(t), true)
+			h, body := d.callWeb(t, tt.typ, params, []byte(tt.body), "X-Cosmos-Block-Height", "14")
+			if got := h.Get("Grpc-Status"); got != tt.want || (tt.want == "") != (len(body) > 5) {
+				t.Errorf("status = %q, %q, body of %d bytes; want %q", got, h.Get("Grpc-Message"), len(body), tt.want)
+			}
+			if got := h.Get("Content-Type"); got != tt.typ || h.Get("Cache-Control") != "no-store" {
+				t.Errorf("content type = %q, cache control = %q", got, h.Get("Cache-Control"))
+			}
+		})
+	}
+}
+
+func TestGRPCWebTellsAStatusInTheHeadersWhereThereIsNoMessage(t *testing.T) {
+	t.Parallel()
+	d := open(t, newRecordedNode(t), true)
+	path, message := recordedMessage(t, "grpc_account_unknown")
+	h, body := d.callWeb(t, "application/grpc-web+proto", path, frames(message), "X-Cosmos-Block-Height", "14", "Origin", "https://app.example")
+	if h.Get("Grpc-Status") != "5" || !strings.HasPrefix(h.Get("Grpc-Message"), "account ") || body != "" {
+		t.Errorf("status %q, message %q, body %q; want that of an unknown account", h.Get("Grpc-Status"), h.Get("Grpc-Message"), body)
+	}
+	if got := h.Get("X-Cosmos-Block-Height"); got != "14" {
+		t.Errorf("block = %q, want 14", got)
+	}
+}
+
+func TestPagesMayReadTheHeadersOfGRPCWeb(t *testing.T) {
+	t.Parallel()
+	d := open(t, newRecordedNode(t), true)
+	h, _ := d.callWeb(t, "application/grpc-web+proto", params, make([]byte, 5), "X-Cosmos-Block-Height", "14", "Origin", "https://app.example")
+	exposed := strings.ToLower(strings.Join(h.Values("Access-Control-Expose-Headers"), ", "))
+	for _, name := range []string{"grpc-status", "grpc-message", "grpc-status-details-bin", "x-cosmos-block-height", "x-block-height"} {
+		if !strings.Contains(exposed, name) {
+			t.Errorf("%s is not exposed: %s", name, exposed)
+		}
+	}
+	if got := h.Get("Access-Control-Allow-Origin"); got != "*" {
+		t.Errorf("allowed origin = %q, want any", got)
+	}
+}
+
+// The time of a call bounds it also while its stream is open.
+func TestGRPCWebStreamEndsWithItsTime(t *testing.T) {
+	t.Parallel()
+	n := newRecordedNode(t)
+	d := open(t, n, true)
+	path, message := recordedMessage(t, "grpc_reflection_list")
+	t.Cleanup(n.hold(path))
+	began := time.Now()
+	_, body := d.callWeb(t, "application/grpc-web+proto", path, frames(message), "Grpc-Timeout", "100m")
+	if !strings.Contains(body, "grpc-status: 4") || time.Since(began) < 100*time.Millisecond {
+		t.Errorf("the stream ended with %q, want its time to end it", body)
+	}
+}

@@ -1,0 +1,80 @@
+package heights_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/heights"
+)
+
+// A ledger tells the epoch of the other replicas.
+type ledger struct {
+	mu    sync.Mutex
+	epoch int64
+}
+
+func (l *ledger) set(epoch int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.epoch = epoch
+}
+
+func (l *ledger) Agreement(context.Context, string, int64) (upstream.Agreement, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return upstream.Agreement{Epoch: l.epoch}, nil
+}
+
+func (l *ledger) NextEpoch(_ context.Context, _ string, _, to int64) (int64, error) { return to, nil }
+
+func (l *ledger) AddAnchor(context.Context, string, int64, int64, string) error { return nil }
+
+func TestOnlyANewerEpochOfOtherReplicasIsTakenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		others, n := &ledger{epoch: 5}, newFakeNode(1000)
+		var epochs []int64 // that were begun
+		turns := 0
+		c := heights.New(heights.Options{
+			ChainID: "story-1", Interval: interval, RollbackAfter: rollback, Ledger: others, Logger: slog.New(slog.DiscardHandler),
+			OnEpoch: func(_ string, epoch int64) { epochs = append(epochs, epoch) }, Turned: func() { turns++ }, Reconnected: func(string) {},
+		}, &heights.Node{Name: "node", Reader: n, Comet: n, Tells: func() bool { return false }, Logger: slog.New(slog.DiscardHandler)})
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan bool)
+		go func() { defer close(ended); c.Run(ctx) }()
+		defer func() { cancel(); <-ended }()
+		for _, step := range []struct {
+			name  string
+			told  int64
+			epoch int64
+			begun []int64
+			turns int // rollbacks, each of which drops what is cached
+		}{
+			{"the first one", 5, 5, []int64{5}, 0},
+			{"the same again", 5, 5, []int64{5}, 0},
+			{"an older one", 4, 5, []int64{5}, 0},
+			{"a newer one", 7, 7, []int64{5, 7}, 1},
+			{"the one before", 5, 7, []int64{5, 7}, 1},
+			{"none", 0, 7, []int64{5, 7}, 1},
+		} {
+			others.set(step.told)
+			for range 10 {
+				time.Sleep(interval)
+				n.commit()
+				synctest.Wait()
+			}
+			if got := c.Tip().Epoch; got != step.epoch || turns != step.turns {
+				t.Errorf("%s: epoch %d after %d rollbacks, want %d after %d", step.name, got, turns, step.epoch, step.turns)
+			}
+			if diff := cmp.Diff(step.begun, epochs); diff != "" {
+				t.Errorf("%s: epochs begun (-want +got):\n%s", step.name, diff)
+			}
+		}
+	})
+}
