@@ -7,6 +7,7 @@
 //	go run ./cmd/bench -short start       see that it works
 //	go run ./cmd/bench drive -rolling     replicas under load; see drive -h
 //	go run ./cmd/bench faults set-back    what clients see of faults; see faults -h
+//	go run ./cmd/bench mutants -n 100     faults that no test notices; see mutants -h
 //
 // It starts everything it needs on free ports of 127.0.0.1, from the tools on
 // the PATH, and ends all of it. RESULTS.md has what was measured.
@@ -24,6 +25,7 @@ import (
 
 	"github.com/tipcache/tipcache/cmd/bench/faults"
 	"github.com/tipcache/tipcache/cmd/bench/load"
+	"github.com/tipcache/tipcache/cmd/bench/mutants"
 	"github.com/tipcache/tipcache/cmd/bench/parent"
 	"github.com/tipcache/tipcache/cmd/bench/peers"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
@@ -49,6 +51,7 @@ var parts = []rig.Part{
 var commands = map[string]func(ctx context.Context, args []string) error{
 	"drive":           faults.Drive,
 	"faults":          faults.Faults,
+	"mutants":         mutants.Command,
 	peers.BareCommand: peers.RunBare,
 }
 
@@ -89,7 +92,7 @@ func run(ctx context.Context, args []string) error {
 		return json.Unmarshal([]byte("["+list+"]"), &o.Connections)
 	})
 	fs.StringVar(&o.Cases, "cases", "", "measure only the cases of peers, keys, misses and renewals that match the `pattern`")
-	introduction := "bench [flags] [part ...]\nbench drive [flags]\nbench faults [flags] [scenario ...]\n\nParts, all of them unless named:"
+	introduction := "bench [flags] [part ...]\nbench drive [flags]\nbench faults [flags] [scenario ...]\nbench mutants [flags]\n\nParts, all of them unless named:"
 	for _, p := range parts {
 		introduction += fmt.Sprintf("\n  %-12s %s", p.Name, p.About)
 	}

@@ -1,0 +1,85 @@
+package mutants
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestEachOperatorChangesItsKindOfExpression(t *testing.T) {
+	const source = `package p
+
+func f(x any) (int, error) {
+	a, err := 1, g()
+	if err != nil && a < min(a, b) {
+		return a, err
+	}
+	for {
+		a++
+		a = a - 2
+		slog.Info("no change", "n", 7)
+		h(true)
+		continue
+	}
+}
+`
+	edits, err := editsOf("p.go", []byte(source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, e := range edits {
+		got = append(got, e.operator+": "+source[e.from:e.to]+" to "+e.text)
+	}
+	want := []string{
+		"arithmetic: ++ to --", "arithmetic: - to +", "bool: true to false", "bound: min to max", "compare: != to ==", "compare: < to <=",
+		"constant: 1 to 2", "constant: 2 to 3", "drop: a = a - 2 to ", "drop: h(true) to ", "jump: continue to break", "logic: && to ||",
+		"negate: err != nil && a < min(a, b) to !(err != nil && a < min(a, b))", "swallow: err to nil",
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("edits (-want +got):\n%s", diff)
+	}
+}
+
+func TestChangeThatTheTestsMissIsReportedAndTheTreeStaysAsItIs(t *testing.T) {
+	dir := t.TempDir()
+	files := map[string]string{
+		"go.mod":      "module example.com/m\n\ngo 1.24\n",
+		"m.go":        "package m\n\n// Held is tested, and Missed is not.\nfunc Held(a int) bool { return a == 0 }\n\nfunc Missed(a int) bool { return a == 0 }\n",
+		"m_test.go":   "package m\n\nimport \"testing\"\n\nfunc TestHeld(t *testing.T) {\n\tif !Held(0) || Held(1) {\n\t\tt.Fail()\n\t}\n}\n",
+		"bare/one.go": "package bare\n\n// Bare has no tests.\nfunc Bare() bool { return true }\n",
+	}
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var out bytes.Buffer
+	o := options{seed: 1, count: 4, packages: regexp.MustCompile(""), slowest: time.Minute, out: &out}
+	if err := o.run(t.Context(), dir); err != nil {
+		t.Fatalf("%v\n%s", err, &out)
+	}
+	for text, times := range map[string]int{
+		" killed   /m.go:4 ": 2, " SURVIVED /m.go:6 ": 2, "+func Missed(a int) bool { return a != 0 }\n": 1, "+func Missed(a int) bool { return a == 1 }\n": 1,
+		"2 of 4 changes survived the tests of their package\n": 1, "bare": 0,
+	} {
+		if got := strings.Count(out.String(), text); got != times {
+			t.Errorf("%q is printed %d times, want %d:\n%s", text, got, times, &out)
+		}
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "m.go")); err != nil || string(got) != files["m.go"] {
+		t.Errorf("the source is now %q, %v", got, err)
+	}
+}

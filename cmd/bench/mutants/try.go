@@ -1,0 +1,153 @@
+package mutants
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// A verdict is what the tests say of a change.
+type verdict string
+
+const (
+	killed   verdict = "killed"
+	survived verdict = "SURVIVED"
+	unbuilt  verdict = "unbuilt" // it does not compile
+)
+
+// A tested is a package with tests of its own.
+type tested struct {
+	Dir, ImportPath           string
+	GoFiles                   []string
+	TestGoFiles, XTestGoFiles []string
+	Module                    struct{ Path string }
+
+	drawn map[string]bool // changes that were drawn before
+	took  time.Duration   // its tests without a change; 0 until they are run
+}
+
+// support matches packages that are no part of the product.
+var support = regexp.MustCompile(`/(cmd/bench|upstream/devnet)(/|$)|test$`)
+
+// list returns the packages of the module that have tests and match the pattern.
+func list(ctx context.Context, dir string, pattern *regexp.Regexp) (all []*tested, err error) {
+	cmd := exec.CommandContext(ctx, "go", "list", "-json=Dir,ImportPath,GoFiles,TestGoFiles,XTestGoFiles,Module", "./...")
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	text, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("list the packages: %w", err)
+	}
+	for d := json.NewDecoder(bytes.NewReader(text)); ; {
+		p := &tested{drawn: map[string]bool{}}
+		if err := d.Decode(p); errors.Is(err, io.EOF) {
+			return all, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("list the packages: %w", err)
+		}
+		if len(p.TestGoFiles)+len(p.XTestGoFiles) > 0 && pattern.MatchString(p.ImportPath) && !support.MatchString(p.ImportPath) {
+			all = append(all, p)
+		}
+	}
+}
+
+// short is the import path within the module.
+func (p *tested) short() string {
+	return strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, p.Module.Path), "/")
+}
+
+// draw returns a change of the package that was not drawn before. Of a file with more sites more are drawn.
+func (p *tested) draw(random *rand.Rand) (*mutant, bool) {
+	var left []*mutant
+	for _, file := range p.GoFiles {
+		source, err := os.ReadFile(filepath.Join(p.Dir, file))
+		if err != nil {
+			return nil, false
+		}
+		edits, err := editsOf(file, source)
+		if err != nil {
+			return nil, false
+		}
+		for _, e := range edits {
+			if m := (&mutant{p, file, source, e}); !p.drawn[m.key()] {
+				left = append(left, m)
+			}
+		}
+	}
+	if len(left) == 0 {
+		return nil, false
+	}
+	m := left[random.IntN(len(left))]
+	p.drawn[m.key()] = true
+	return m, true
+}
+
+func (m *mutant) key() string { return fmt.Sprint(m.file, " ", m.from, " ", m.operator) }
+
+// measure runs the tests of the package once without a change, and reports whether it can be drawn from: they pass,
+// and soon enough.
+func (p *tested) measure(ctx context.Context, o *options) (fit bool) {
+	if p.took > 0 {
+		return true
+	}
+	if _, err := p.test(ctx, time.Hour, "-run", "^$"); err != nil { // compiles, which is not measured
+		o.printf("left out %s: it does not compile\n", p.short())
+		return false
+	}
+	began := time.Now()
+	output, err := p.test(ctx, 4*o.slowest, "-count", "1")
+	switch p.took = time.Since(began); {
+	case err != nil:
+		o.printf("left out %s: its tests fail:\n%s", p.short(), output)
+		return false
+	case p.took > o.slowest:
+		o.printf("left out %s: its tests take %v\n", p.short(), p.took.Round(time.Second))
+		return false
+	}
+	return true
+}
+
+// test runs the tests of the package.
+func (p *tested) test(ctx context.Context, timeout time.Duration, flags ...string) (output []byte, err error) {
+	args := append([]string{"test", "-vet", "off", "-failfast", "-timeout", timeout.String()}, flags...)
+	cmd := exec.CommandContext(ctx, "go", append(args, ".")...)
+	cmd.Dir, cmd.WaitDelay = p.Dir, time.Minute
+	return cmd.CombinedOutput()
+}
+
+// try runs the tests of the package with the change. A test that hangs has noticed it.
+func (m *mutant) try(ctx context.Context) (verdict, error) {
+	dir, err := os.MkdirTemp("", "mutant")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	changed, overlay := filepath.Join(dir, m.file), filepath.Join(dir, "overlay.json")
+	replace, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(m.Dir, m.file): changed}})
+	if err = errors.Join(err, os.WriteFile(changed, m.mutated(), 0o600), os.WriteFile(overlay, replace, 0o600)); err != nil {
+		return "", err
+	}
+	if _, err := m.test(ctx, time.Hour, "-overlay", overlay, "-run", "^$"); err != nil {
+		return unbuilt, ctx.Err()
+	}
+	output, err := m.test(ctx, 3*m.took+30*time.Second, "-overlay", overlay)
+	switch failed := new(exec.ExitError); {
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case err == nil:
+		return survived, nil
+	case errors.As(err, &failed):
+		return killed, nil
+	default:
+		return "", fmt.Errorf("%s: %w: %s", m.place(), err, output)
+	}
+}
