@@ -16,12 +16,14 @@ import (
 	"github.com/tipcache/tipcache/cache/ahead"
 	"github.com/tipcache/tipcache/cache/codings"
 	"github.com/tipcache/tipcache/cache/pending"
+	"github.com/tipcache/tipcache/upstream/account"
 )
 
 // Options of a cache. The zero value of each field means its default. The times
 // nest: those of the shared store, OriginTimeout and Patience < FlightTimeout.
 type Options struct {
 	MemoryBytes   int64                 // bound of the memory store; 256 MiB
+	Account       *account.Account      // of what others hold in place of entries; nil: one of half of MemoryBytes. A cache follows it alone
 	Shared        Shared                // the store that replicas share, nil = none. The caller closes it, after the cache
 	FlightTimeout time.Duration         // longest life of a flight: other replicas, the origin's queue and the origin together; 10 s
 	OriginTimeout time.Duration         // what a flight leaves of that for the origin when it waits for other replicas; half of FlightTimeout
@@ -57,6 +59,9 @@ func (o Options) WithDefaults() Options {
 	o.MaxBackground = cmp.Or(o.MaxBackground, 4096)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	o.Registerer = cmp.Or[prometheus.Registerer](o.Registerer, prometheus.NewRegistry())
+	if o.Account == nil {
+		o.Account = account.New(o.MemoryBytes/2, nil)
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -71,8 +76,8 @@ type Cache struct {
 	encoders *codings.Encoders
 	metrics  *prometheus.Registry // on the registerer until Close
 
-	chain    atomic.Pointer[chain]
-	reserved atomic.Int64 // bytes of the memory bound that others hold
+	chain atomic.Pointer[chain]
+	steps atomic.Int64 // of the memory bound that the account holds
 
 	leases     *gobreaker.CircuitBreaker[struct{}]
 	reads      latency
@@ -98,6 +103,7 @@ func New(o Options) (*Cache, error) {
 	c.leases = newLeaseBreaker(o.Logger)
 	c.life, c.end = context.WithCancel(context.Background())
 	c.chain.Store(c.newChain(""))
+	o.Account.Follow(c.makeRoom)
 	if err := c.register(); err != nil {
 		c.end()
 		return nil, err
@@ -175,7 +181,7 @@ func (c *Cache) SetNamespace(namespace string) {
 // newChain returns an empty chain, with a subscription if replicas share it. The
 // caller holds c.mu, or has not shared c yet.
 func (c *Cache) newChain(namespace string) *chain {
-	ch := &chain{namespace: namespace, memory: newMemory(c.room(c.reserved.Load()), &c.counts), warmed: make(chan struct{}), leave: func() {}}
+	ch := &chain{namespace: namespace, memory: newMemory(c.capacity(), &c.counts), warmed: make(chan struct{}), leave: func() {}}
 	if namespace == "" || c.o.Shared == nil {
 		close(ch.warmed)
 	} else {

@@ -8,6 +8,7 @@ import (
 	"github.com/maypok86/otter/v2"
 
 	"github.com/tipcache/tipcache/cache/heap"
+	"github.com/tipcache/tipcache/upstream/account"
 )
 
 // memory keeps one entry per key, within a bound of bytes. Entries carry their
@@ -142,28 +143,25 @@ func (c *Content) weight() int {
 // reserveSteps are how many sizes memory may have: it is not fitted for each byte.
 const reserveSteps = 64
 
-// MemoryBytes is what entries may weigh, with what is reserved.
-func (c *Cache) MemoryBytes() int64 { return c.o.MemoryBytes }
+// Account returns the account whose bytes entries make room for.
+func (c *Cache) Account() *account.Account { return c.o.Account }
 
-// Reserve sets bytes of the memory bound aside, for answers that others hold: entries
-// make room for them. A negative number gives bytes back. It is not ok, and nothing is
-// set aside, where more than half of the bound would be.
-func (c *Cache) Reserve(bytes int64) (ok bool) {
-	now := c.reserved.Add(bytes)
-	if bytes > 0 && now > c.o.MemoryBytes/2 {
-		c.reserved.Add(-bytes)
-		return false
+// makeRoom evicts entries for the bytes of the account. It allows for one step more than is in use now, so
+// that bytes that are reserved and released in turn do not change the maximum each time.
+func (c *Cache) makeRoom(used int64) {
+	step := max(1, c.o.MemoryBytes/reserveSteps)
+	needed := (max(0, used) + step - 1) / step
+	if now := c.steps.Load(); needed <= now && needed+1 >= now {
+		return
 	}
-	if c.room(now) != c.room(now-bytes) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.chain.Load().memory.SetMaximum(uint64(c.room(c.reserved.Load())))
-	}
-	return true
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.steps.Store((max(0, c.o.Account.Used()) + step - 1) / step)
+	c.chain.Load().memory.SetMaximum(uint64(c.capacity()))
 }
 
-// room is what entries may take while so many bytes are reserved.
-func (c *Cache) room(reserved int64) int64 {
+// capacity returns the bytes that entries can take beside those of the account.
+func (c *Cache) capacity() int64 {
 	step := max(1, c.o.MemoryBytes/reserveSteps)
-	return c.o.MemoryBytes - min((reserved+step-1)/step*step, c.o.MemoryBytes/2)
+	return c.o.MemoryBytes - min(c.steps.Load()*step, c.o.MemoryBytes/2)
 }

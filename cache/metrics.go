@@ -62,7 +62,6 @@ func (c *Cache) collectors() []prometheus.Collector {
 		gauge("waiting", "Callers waiting in flights.", func() float64 { return float64(c.waiting.Load()) }),
 		gauge("background_flights", "Flights that nobody waits for.", func() float64 { return float64(c.background.Load()) }),
 		gauge("memory_bytes", "What the entries in memory weigh.", func() float64 { return float64(c.chain.Load().memory.WeightedSize()) }),
-		gauge("memory_reserved_bytes", "What of the limit streams hold in place of entries.", func() float64 { return float64(c.reserved.Load()) }),
 		gauge("memory_limit_bytes", "What the entries in memory may weigh, with what is reserved.", func() float64 { return float64(c.o.MemoryBytes) }),
 		gauge("memory_entries", "Entries in memory.", func() float64 { return float64(c.chain.Load().memory.EstimatedSize()) }),
 	}

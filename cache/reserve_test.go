@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream/account"
 )
 
 func TestEntriesMakeRoomForWhatOthersReserve(t *testing.T) {
@@ -25,10 +27,10 @@ func TestEntriesMakeRoomForWhatOthersReserve(t *testing.T) {
 	if weighs() < bound*3/4 {
 		t.Fatal("memory is not full")
 	}
-	if !c.Reserve(bound / 2) {
+	if !c.Account().Reserve(account.Unread, bound/2) {
 		t.Fatal("half of the bound is refused")
 	}
-	if c.Reserve(1) {
+	if c.Account().Reserve(account.Unread, 1) {
 		t.Error("more than half of the bound is reserved")
 	}
 	if got := weighs(); got > bound/2 {
@@ -38,7 +40,7 @@ func TestEntriesMakeRoomForWhatOthersReserve(t *testing.T) {
 	if got := weighs(); got > bound/2 {
 		t.Errorf("entries of another chain weigh %d bytes", got)
 	}
-	c.Reserve(-bound / 2)
+	c.Account().Release(account.Unread, bound/2)
 	if got := weighs(); got < bound*3/4 {
 		t.Errorf("entries weigh %d bytes when all is given back", got)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	sdk "github.com/tipcache/tipcache/upstream/devnet/cosmos"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -294,7 +295,7 @@ func TestBodiesTakeTheMemoryOfAnswers(t *testing.T) {
 	t.Cleanup(func() { _ = c.Close() })
 	s := newSDK(t, devnet.Options{}, func(o *proxy.Options) { o.Cache = c })
 	largest := `{"tx_bytes":"` + strings.Repeat("A", 1<<20-100) + `"}`
-	if !c.Reserve(memory / 2) {
+	if !c.Account().Reserve(account.Unread, memory/2) {
 		t.Fatal("half of the memory cannot be set aside")
 	}
 	refused := func() bool { // on a connection that stays: one that is to be closed ends before its client has read the refusal
@@ -308,7 +309,7 @@ func TestBodiesTakeTheMemoryOfAnswers(t *testing.T) {
 	if !refused() {
 		t.Error("a body is taken without memory")
 	}
-	c.Reserve(-memory / 2)
+	c.Account().Release(account.Unread, memory/2)
 	var begun []*line
 	eventually(t, "bodies that have not ended leave no room for one more", func() bool {
 		if refused() {
@@ -322,7 +323,7 @@ func TestBodiesTakeTheMemoryOfAnswers(t *testing.T) {
 	for _, c := range begun {
 		_ = c.Close()
 	}
-	eventually(t, "all are gone, and their memory is given back", func() bool { return !refused() && c.Reserve(memory/2) })
+	eventually(t, "all are gone, and their memory is given back", func() bool { return !refused() && c.Account().Reserve(account.Unread, memory/2) })
 }
 
 func TestAddressesTakeTurnsToPost(t *testing.T) {

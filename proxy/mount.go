@@ -31,7 +31,7 @@ type Options struct {
 	Cosmos      *Cosmos              // nil: the nodes speak the dialect of Story
 	Undeclared  bool                 // it is not known yet what the nodes speak, and is said later, by SetDialect
 	Collections *collections.Options // nil: the collection listing is not served
-	Streams     stream.Options       // its Heights are the Chain's, its Budget the Cache's
+	Streams     stream.Options       // its Heights are the Chain's, its Budget the Cache's Account
 	RPC         *rpc.Options         // nil: the RPC of the nodes is not served. Its Posting is that of all interfaces
 	Posts       blocks.Posts         // of all interfaces together
 	Listeners   docs.Listeners       // of the other interfaces, as the manual names them
@@ -54,7 +54,7 @@ func New(o Options) (*Server, error) {
 		o.Web.HeightHeaders = cosmos.HeightHeaders
 	}
 	s := &Server{o: o, stack: web.New(o.Web, o.Cache), posting: blocks.NewPosting(o.Posts)}
-	o.Streams.Heights, o.Streams.Budget, o.Streams.Patience = o.Chain.Nodes, o.Cache, o.Chain.Patience
+	o.Streams.Heights, o.Streams.Budget, o.Streams.Patience = o.Chain.Nodes, o.Cache.Account(), o.Chain.Patience
 	s.streams = stream.New(o.Streams, s.stack)
 	if o.Collections != nil {
 		s.list = collections.New(*o.Collections, s.stack, o.Cache)

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,27 +17,14 @@ import (
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/node"
 )
-
-// room is a memory of so many bytes.
-type room struct {
-	all  int64
-	left atomic.Int64
-}
-
-func (r *room) Reserve(bytes int64) bool {
-	if r.left.Add(-bytes) >= 0 || bytes <= 0 {
-		return true
-	}
-	r.left.Add(bytes)
-	return false
-}
 
 // An unreadService answers each path with a large text of its own.
 type unreadService struct {
 	*httptest.Server
-	room     *room
+	memory   *account.Account
 	registry *prometheus.Registry
 	repeats  int // of a request on its connection, before the one whose answer is not read
 }
@@ -53,9 +39,8 @@ func startUnread(t *testing.T, memory int64, fast web.Lane, start func(*httptest
 		text := `"` + strings.Repeat(r.Path[len(r.Path)-1:], unreadText) + `"`
 		return &node.Answer{Status: http.StatusOK, NodeStatus: http.StatusOK, Type: web.JSON, Height: standstill, Body: []byte(text)}, nil
 	})
-	s := &unreadService{room: &room{all: memory}, registry: prometheus.NewPedanticRegistry()}
-	s.room.left.Store(memory)
-	l, err := listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{Lane: fast, Memory: s.room, Metrics: s.registry})
+	s := &unreadService{memory: account.New(memory, nil), registry: prometheus.NewPedanticRegistry()}
+	l, err := listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{Lane: fast, Memory: s.memory, Metrics: s.registry})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,8 +51,8 @@ func startUnread(t *testing.T, memory int64, fast web.Lane, start func(*httptest
 	t.Cleanup(func() {
 		s.CloseClientConnections()
 		s.Close()
-		if left := s.room.left.Load(); left != memory {
-			t.Errorf("in the end %d bytes are set aside", memory-left)
+		if used := s.memory.Used(); used != 0 {
+			t.Errorf("%d bytes are reserved at the end, want 0", used)
 		}
 	})
 	return s
@@ -106,7 +91,7 @@ func (s *unreadService) ask(t *testing.T, path string) (unread io.Reader) {
 func (s *unreadService) settled(t *testing.T, bytes int64) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("about %d bytes are set aside", bytes), func() bool {
-		taken := s.room.all - s.room.left.Load()
+		taken := s.memory.Used()
 		return taken >= bytes && taken <= bytes+bytes/4
 	})
 }
@@ -137,7 +122,7 @@ func TestAnswersThatAreNotReadTakeMemory(t *testing.T) {
 			s.ask(t, "/staking/validators/c") // with what is allocated beside, there is no room for three
 			eventually(t, "a client that does not read makes room", func() bool {
 				closed := strings.Join(counted(t, s.registry, "tipcache_http_connections_closed_total"), "\n")
-				return !strings.Contains(closed, `cause:"memory" 0`) && s.room.left.Load() < unreadText
+				return !strings.Contains(closed, `cause:"memory" 0`) && s.memory.Limit()-s.memory.Used() < unreadText
 			})
 			if _, err := io.Copy(io.Discard, first); err == nil {
 				t.Error("the client that was stalled for longest got its text")

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 	store "github.com/tipcache/tipcache/upstream/collections"
 )
@@ -27,9 +26,9 @@ const (
 // parsed. A client's pages send the same few bytes over and over, so what valid ones ask for
 // is remembered.
 func (h *Handler) asked(w http.ResponseWriter, r *http.Request, tenant string, deadline time.Time) (listing, error) {
-	visit := h.stack.VisitBodies(r, tenant)
-	defer visit.Leave()
-	body, err := readListBody(w, r, visit, deadline)
+	held := h.stack.HoldBody(r, tenant)
+	defer held.Release()
+	body, err := readListBody(w, r, held, deadline)
 	switch {
 	case err != nil:
 		return listing{}, err
@@ -49,7 +48,7 @@ func (h *Handler) asked(w http.ResponseWriter, r *http.Request, tenant string, d
 
 // readListBody reads the body to its end or to the request's deadline. A client
 // that announces a body and waits for "100 Continue" is refused before it sends.
-func readListBody(w http.ResponseWriter, r *http.Request, visit *limits.Visit, deadline time.Time) ([]byte, error) {
+func readListBody(w http.ResponseWriter, r *http.Request, held *web.Body, deadline time.Time) ([]byte, error) {
 	switch {
 	case !isJSON(r.Header.Get("Content-Type")):
 		return nil, errNotJSON
@@ -59,7 +58,7 @@ func readListBody(w http.ResponseWriter, r *http.Request, visit *limits.Visit, d
 		return nil, tooLarge(maxListBody)
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(deadline) // a read of a body has no context; fails only where there is no connection
-	body, err := readAll(http.MaxBytesReader(w, r.Body, maxListBody), r.ContentLength, visit)
+	body, err := readAll(http.MaxBytesReader(w, r.Body, maxListBody), r.ContentLength, held)
 	if err != nil {
 		return nil, unreadable(err)
 	}
@@ -73,11 +72,11 @@ func isPlain(codings []string) bool {
 
 // readAll reads to the end, into one piece of memory if the length that the
 // client told, -1 for none, is credible.
-func readAll(r io.Reader, told int64, visit *limits.Visit) ([]byte, error) {
+func readAll(r io.Reader, told int64, held *web.Body) ([]byte, error) {
 	if told < 0 || told > memoBody {
-		return visit.ReadBody(r, maxListBody)
+		return held.ReadAll(r, maxListBody)
 	}
-	if err := visit.Take(int(told)); err != nil {
+	if err := held.Take(int(told)); err != nil {
 		return nil, err
 	}
 	body := make([]byte, told)

@@ -47,9 +47,9 @@ func (p *post) serve(c *gin.Context, rec *web.Record) error {
 	if c.ContentType() == gin.MIMEPOSTForm { // the node takes it for a GET
 		return errNotImplemented
 	}
-	visit := p.Stack.VisitBodies(c.Request, rec.Tenant)
-	defer visit.Leave()
-	body, err := visit.ReadBody(http.MaxBytesReader(c.Writer, c.Request.Body, p.maxBody), p.maxBody)
+	held := p.Stack.HoldBody(c.Request, rec.Tenant)
+	defer held.Release()
+	body, err := held.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, p.maxBody), p.maxBody)
 	if err != nil {
 		return web.BodyFailure(err, "the body is larger than this server passes on")
 	}

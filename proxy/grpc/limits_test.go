@@ -20,7 +20,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,6 +37,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
@@ -398,16 +398,6 @@ func TestACallWithoutItsMessageEndsAloneOnItsConnection(t *testing.T) {
 	r.until("the next answer", func(f http2.Frame) bool { return f.Header().StreamID == next })
 }
 
-// A room has place for so many bytes.
-type room struct{ left atomic.Int64 }
-
-func (r *room) Reserve(bytes int64) (ok bool) {
-	if ok = r.left.Add(-bytes) >= 0; !ok {
-		r.left.Add(bytes)
-	}
-	return ok
-}
-
 func TestAClientThatDoesNotReadIsSentAwayWhereMemoryIsShort(t *testing.T) {
 	t.Parallel()
 	for _, encoding := range []string{"identity", "gzip"} {
@@ -428,9 +418,8 @@ func sendAwayUnread(t *testing.T, encoding string) {
 			Messages: []string{hex.EncodeToString(make([]byte, size))}, Headers: map[string]string{"x-cosmos-block-height": height}, Trailers: map[string]string{"grpc-status": "0"},
 		}
 	}
-	var memory room
-	memory.left.Store(3 * size)
-	d := open(t, n, true, func(s *setup) { s.listener.Memory = &memory })
+	memory := account.New(3*size, nil)
+	d := open(t, n, true, func(s *setup) { s.listener.Memory = memory })
 	r := d.raw(t, "127.0.0.1") // it never grants more than the window that all begin with
 	r.encoding = encoding
 	for at := range calls {
@@ -446,5 +435,5 @@ func sendAwayUnread(t *testing.T, encoding string) {
 	if r := ask(t.Context(), d.dial(t), params, nil, "x-cosmos-block-height", "1"); r.err != nil || len(r.message) != size {
 		t.Errorf("a client that reads gets %d bytes, %v", len(r.message), r.err)
 	}
-	await(t, "all memory is given back", func() bool { return memory.left.Load() == 3*size })
+	await(t, "all memory is released", func() bool { return memory.Used() == 0 })
 }

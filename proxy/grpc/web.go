@@ -21,7 +21,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -42,9 +41,9 @@ func (d *Handler) ServeWeb(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	s.ctx = ctx
 	if err == nil {
-		visit := d.reader.Stack.VisitBodies(r, "")
-		defer visit.Leave()
-		s.receive = func() { s.readBody(http.MaxBytesReader(w, r.Body, maxWebBody), visit) }
+		held := d.reader.Stack.HoldBody(r, "")
+		defer held.Release()
+		s.receive = func() { s.readBody(http.MaxBytesReader(w, r.Body, maxWebBody), held) }
 		k := &call{Handler: d, name: r.URL.Path, stream: s, start: time.Now()}
 		err = k.serve(r.WithContext(ctx))
 	}
@@ -98,8 +97,8 @@ type webStream struct {
 }
 
 // readBody reads the body.
-func (s *webStream) readBody(from io.Reader, visit *limits.Visit) {
-	s.body, s.refusal = visit.ReadBody(from, maxWebBody)
+func (s *webStream) readBody(from io.Reader, held *web.Body) {
+	s.body, s.refusal = held.ReadAll(from, maxWebBody)
 	if s.refusal == nil && s.text {
 		s.body, s.refusal = decodeText(s.body)
 	}

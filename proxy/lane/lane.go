@@ -31,8 +31,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/account"
 )
 
 // Options configure a Lane. The times are those of its http.Server.
@@ -41,7 +41,7 @@ type Options struct {
 	ReadHeaderTimeout time.Duration // how long a request's header may take; 0: any time
 	WriteTimeout      time.Duration // how long an answer may take to be written; 0: any time
 
-	Memory     limits.Memory         // that what is remembered takes its room from; nil: 8 MiB of its own
+	Memory     *account.Account      // in which what is remembered is reserved; nil: 8 MiB of its own
 	Registerer prometheus.Registerer // nil: no metrics
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/proxy/lane"
+	"github.com/tipcache/tipcache/upstream/account"
 )
 
 func TestRequestsThatComeAgainComeThroughTheLane(t *testing.T) {
@@ -395,24 +395,12 @@ func TestADrainingLaneLeavesRequestsToTheHandler(t *testing.T) {
 	}
 }
 
-// budget is a memory that sets aside so much.
-type budget struct{ left atomic.Int64 }
-
-func (b *budget) Reserve(bytes int64) bool {
-	if b.left.Add(-bytes) < 0 {
-		b.left.Add(bytes)
-		return false
-	}
-	return true
-}
-
 // What comes often outlasts a flood of what comes once, within what memory sets aside.
 func TestAFloodOfRequestsStaysWithinTheBudget(t *testing.T) {
-	memory := &budget{}
-	memory.left.Store(1 << 20)
+	memory := account.New(1<<20, nil)
 	l := lane.New(lane.Options{Memory: memory})
 	s := startServer(t, l)
-	w, first := s.dial(), int64(0) // what was left then
+	w, first := s.dial(), int64(0) // bytes reserved then
 	for i := range 5000 {
 		w.send(fmt.Appendf(nil, "GET /memory/%d HTTP/1.1\r\nHost: x\r\n\r\n", i))
 		if w.settle(); i%10 == 0 {
@@ -420,20 +408,20 @@ func TestAFloodOfRequestsStaysWithinTheBudget(t *testing.T) {
 			w.settle()
 		}
 		if i == 0 {
-			first = memory.left.Load()
+			first = memory.Used()
 		}
 	}
-	if bytes := l.Bytes(); bytes > 1<<20 || bytes < 1<<19 || memory.left.Load() != 0 {
-		t.Errorf("%d bytes are remembered, and %d are left", bytes, memory.left.Load())
+	if bytes := l.Bytes(); bytes > 1<<20 || bytes < 1<<19 || memory.Used() != memory.Limit() {
+		t.Errorf("%d bytes are remembered, and %d of %d are reserved", bytes, memory.Used(), memory.Limit())
 	}
-	if few := (1 << 20) - first; few > 256<<10 {
-		t.Errorf("%d bytes are set aside for the first", few)
+	if first > 256<<10 {
+		t.Errorf("%d bytes are reserved for the first request, want at most %d", first, 256<<10)
 	}
 	if s.hits.Load() < 450 {
 		t.Errorf("only %d of 500 came through the lane", s.hits.Load())
 	}
-	if l.Forget(); memory.left.Load() != 1<<20 {
-		t.Errorf("%d bytes are set aside for nothing", 1<<20-memory.left.Load())
+	if l.Forget(); memory.Used() != 0 {
+		t.Errorf("%d bytes are reserved after Forget, want 0", memory.Used())
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/maypok86/otter/v2"
 
-	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/upstream/account"
 )
 
 // Bounds of what is remembered, in bytes.
@@ -26,13 +26,13 @@ const (
 type table struct {
 	known *otter.Cache[string, Handler]
 
-	memory   limits.Memory // nil: none is set aside
+	memory   *account.Account // nil: none is reserved
 	mu       sync.Mutex
 	reserved int64
 	dropped  bool
 }
 
-func newTable(from limits.Memory) *table {
+func newTable(from *account.Account) *table {
 	t := &table{memory: from, known: otter.Must(&otter.Options[string, Handler]{
 		MaximumWeight: math.MaxInt64,
 		Weigher: func(key string, h Handler) uint32 {
@@ -71,7 +71,7 @@ func (t *table) put(key string, h Handler) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for !t.dropped && int64(t.known.WeightedSize()) > t.reserved {
-		if !t.memory.Reserve(memoryStep) {
+		if !t.memory.Reserve(account.Lane, memoryStep) {
 			t.known.SetMaximum(uint64(t.reserved))
 			return
 		}
@@ -84,9 +84,7 @@ func (t *table) drop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.dropped = true
-	if t.memory != nil {
-		t.memory.Reserve(-t.reserved)
-	}
+	t.memory.Release(account.Lane, t.reserved)
 	t.reserved = 0
 }
 

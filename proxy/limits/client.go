@@ -115,9 +115,9 @@ func isAmong(prefixes []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// isMany tells a client behind which there are others: one without a key, at an
-// address of this machine or of a trusted proxy.
-func (a *Admission) isMany(r *http.Request, tenant string) bool {
+// IsMany reports whether a client stands for others: it has no key, and the address of this
+// machine or of a trusted proxy.
+func (a *Admission) IsMany(r *http.Request, tenant string) bool {
 	addr := a.AddressOf(r)
 	return tenant == "" && (addr.IsLoopback() || a.Trusts(addr))
 }

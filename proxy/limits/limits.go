@@ -6,7 +6,7 @@
 //   - limiter.go counts it, by the buckets (buckets.go) of this process and, where replicas
 //     share their limits, those in Redis, and tells the client how it stands. Clients
 //     that are served on, by streams, pay like clients that ask again;
-//   - places.go has the places of requests that wait for a block, or bring a body.
+//   - places.go has the places of requests that wait for a block, or hold a stream.
 package limits
 
 import (

@@ -31,6 +31,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/account"
 )
 
 // Options configure a Listener.
@@ -39,7 +40,7 @@ type Options struct {
 	Share   int                   // of one address, of which an IPv6 /64 counts as one, once more than half of Most are taken; default a twentieth of Most, at least 16
 	Exempt  func(netip.Addr) bool // tells of an address that the share is not for; nil: loopback
 	Lane    web.Lane              // answers what memory can; nil: none
-	Memory  limits.Memory         // for answers, that those take from which clients have not read yet; nil: any amount
+	Memory  *account.Account      // in which responses are reserved that clients have not read; nil: no limit
 	TLS     *tls.Config           // nil: none. The http.Server's has the same protocols
 	Header  time.Duration         // how long a handshake of TLS may take; 0: any time
 	Logger  *slog.Logger

@@ -6,8 +6,8 @@ import (
 	"unsafe"
 
 	"github.com/tipcache/tipcache/cache/heap"
-	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/account"
 )
 
 // outgoing has the bodies that are being written to clients set aside in the memory for
@@ -17,7 +17,7 @@ import (
 // by what the nodes give.
 type outgoing struct {
 	listener *Listener
-	memory   limits.Memory
+	memory   *account.Account
 	reserved int64
 }
 
@@ -41,7 +41,7 @@ func (o *outgoing) run() {
 
 // reserve sets so many bytes aside in place of those before.
 func (o *outgoing) reserve(bytes int64) (ok bool) {
-	if ok = o.memory.Reserve(bytes - o.reserved); ok {
+	if ok = o.memory.Reserve(account.Unread, bytes-o.reserved); ok {
 		o.reserved = bytes
 	}
 	return ok

@@ -93,9 +93,9 @@ func (d *Handler) serve(c *gin.Context, rec *web.Record) error {
 	if path := c.Request.URL.Path; path != "/" && path != "" {
 		return d.serveURI(c, rec, strings.TrimPrefix(path, "/"))
 	}
-	visit := d.reader.Stack.VisitBodies(c.Request, rec.Tenant)
-	defer visit.Leave()
-	body, err := visit.ReadBody(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody), maxBody)
+	held := d.reader.Stack.HoldBody(c.Request, rec.Tenant)
+	defer held.Release()
+	body, err := held.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody), maxBody)
 	switch {
 	case err != nil:
 		return web.BodyFailure(err, "the body is larger than the RPC takes")

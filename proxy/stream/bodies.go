@@ -7,8 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/account"
 )
 
 // What is held beside texts, in bytes.
@@ -22,7 +22,7 @@ var errNoRoom = &web.Failure{Status: http.StatusServiceUnavailable, Public: "the
 
 // bodies are the texts of answers, equal ones once, within the budget.
 type bodies struct {
-	budget limits.Memory
+	budget *account.Account
 	seed   maphash.Seed
 	mu     sync.Mutex
 	byHash map[uint64]*body
@@ -48,7 +48,7 @@ func (bs *bodies) keep(text []byte) (*body, error) {
 		return b, nil
 	}
 	b := &body{bodies: bs, text: text, hash: hash}
-	if !bs.budget.Reserve(b.weight()) {
+	if !bs.budget.Reserve(account.Events, b.weight()) {
 		return nil, errNoRoom
 	}
 	b.held.Store(1)
@@ -65,7 +65,7 @@ func (b *body) deflated() []byte {
 		return b.made
 	}
 	made := deflate(b.text)
-	if b.bodies.budget.Reserve(int64(cap(made))) {
+	if b.bodies.budget.Reserve(account.Events, int64(cap(made))) {
 		b.made = made
 	}
 	return made
@@ -100,5 +100,5 @@ func (b *body) release() {
 		delete(b.bodies.byHash, b.hash)
 	}
 	b.bodies.mu.Unlock()
-	b.bodies.budget.Reserve(-b.weight() - int64(cap(b.made)))
+	b.bodies.budget.Release(account.Events, b.weight()+int64(cap(b.made)))
 }

@@ -21,17 +21,17 @@ func TestTopicsAndTheirAnswersAreInTheBudgetUntilTheLastFollowerLeaves(t *testin
 		s.says(map[string]string{"/a": answerOf(large, 1), "/b": answerOf(large, 1), "/c": answerOf(large, 2)})
 		one, several := s.follow("/a"), s.follow(live("/a", "/b", "/c"))
 		synctest.Wait()
-		if taken := s.budget.taken.Load(); taken < 2*large || taken > 5*large/2 {
+		if taken := s.budget.taken(); taken < 2*large || taken > 5*large/2 {
 			t.Errorf("%d bytes are taken, want about those of the 2 answers that differ", taken)
 		}
 		s.says(map[string]string{"/a": answerOf(large, 2), "/b": answerOf(large, 2)})
 		synctest.Wait()
-		if taken := s.budget.taken.Load(); taken < large || taken > 3*large/2 {
+		if taken := s.budget.taken(); taken < large || taken > 3*large/2 {
 			t.Errorf("%d bytes are taken, want about those of one answer", taken)
 		}
 		several.leave()
 		one.leave()
-		if taken := s.budget.taken.Load(); taken != 0 {
+		if taken := s.budget.taken(); taken != 0 {
 			t.Errorf("%d bytes are taken, and nobody follows", taken)
 		}
 	})
@@ -50,13 +50,13 @@ func TestAnAnswerThatAFollowerStillReadsStaysInTheBudget(t *testing.T) {
 		synctest.Wait() // it is about to be written to
 		s.says(map[string]string{"/a": answerOf(large, 3)})
 		synctest.Wait()
-		taken := s.budget.taken.Load()
+		taken := s.budget.taken()
 		close(read)
 		if taken < 2*large {
 			t.Errorf("%d bytes are taken", taken)
 		}
 		synctest.Wait()
-		if taken := s.budget.taken.Load(); taken > 3*large/2 {
+		if taken := s.budget.taken(); taken > 3*large/2 {
 			t.Errorf("%d bytes are taken when it has read", taken)
 		}
 	})
@@ -66,7 +66,7 @@ func TestAStreamForWhichThereIsNoRoomEndsWithAdvice(t *testing.T) {
 	inBubble(t, stream.Options{}, func(s *service) {
 		s.says(map[string]string{"/a": `1`})
 		s.follow("/a").expect(t, `1`)
-		s.budget.left.Store(20 << 10) // of a topic
+		s.budget.leave(20 << 10) // of a topic
 		full := s.follow(live("/b", "/c", "/d"))
 		if events := full.events(); len(events) != 1 || !strings.HasPrefix(events[0], "retry: ") {
 			t.Errorf("events %q", events)
@@ -82,12 +82,12 @@ func TestAnAnswerForWhichThereIsNoRoomIsAFailureUntilThereIs(t *testing.T) {
 		s.says(map[string]string{"/a": `1`})
 		f := s.follow("/a")
 		f.expect(t, `1`)
-		s.budget.left.Store(large)
+		s.budget.leave(large)
 		s.says(map[string]string{"/a": answerOf(large, 1)})
 		if events := f.events(); len(events) != 1 || !strings.HasPrefix(events[0], "event: failure\ndata: {\"code\":503,") {
 			t.Errorf("events %q", events)
 		}
-		s.budget.left.Store(2 * large)
+		s.budget.leave(2 * large)
 		time.Sleep(2 * time.Second)
 		f.expect(t, answerOf(large, 1))
 	})

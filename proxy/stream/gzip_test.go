@@ -86,7 +86,7 @@ func TestAStreamInGzipTellsWhatThePlainOneDoes(t *testing.T) {
 			coded[i].leave()
 			plain[i].leave()
 		}
-		if taken := s.budget.taken.Load(); taken != 0 {
+		if taken := s.budget.taken(); taken != 0 {
 			s.t.Errorf("%d bytes are taken, and nobody follows", taken)
 		}
 	})
@@ -114,28 +114,28 @@ func TestAnAnswerInGzipIsInTheBudgetWhereThereIsRoom(t *testing.T) {
 		s.says(map[string]string{"/a": text})
 		plain := s.follow("/a")
 		synctest.Wait()
-		before := s.budget.taken.Load()
+		before := s.budget.taken()
 		first := s.follow("/a", "Accept-Encoding", "gzip")
 		if got, _ := inflated(s.t, first.sent()); !strings.Contains(got, text) {
 			s.t.Error("it is another answer")
 		}
-		if more := s.budget.taken.Load() - before; more < large/2 || more > large {
+		if more := s.budget.taken() - before; more < large/2 || more > large {
 			s.t.Errorf("%d bytes more are taken", more)
 		}
 		s.says(map[string]string{"/b": noise(2, large)})
-		s.budget.left.Store(large + 100<<10) // enough for the text alone
-		before = s.budget.taken.Load()
+		s.budget.leave(large + 100<<10) // enough for the text alone
+		before = s.budget.taken()
 		second := s.follow("/b", "Accept-Encoding", "gzip")
 		if got, _ := inflated(s.t, second.sent()); !strings.Contains(got, noise(2, large)) {
 			s.t.Error("without room it is another answer")
 		}
-		if more := s.budget.taken.Load() - before; more > large+100<<10 {
+		if more := s.budget.taken() - before; more > large+100<<10 {
 			s.t.Errorf("without room %d bytes more are taken", more)
 		}
 		for _, f := range []*follower{plain, first, second} {
 			f.leave()
 		}
-		if taken := s.budget.taken.Load(); taken != 0 {
+		if taken := s.budget.taken(); taken != 0 {
 			s.t.Errorf("%d bytes are taken, and nobody follows", taken)
 		}
 	})

@@ -42,8 +42,8 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -61,13 +61,13 @@ type heights interface {
 // Options configure a Handler. Heights and Budget are required.
 type Options struct {
 	Heights   heights
-	Budget    limits.Memory // that streams share with the cache
-	Max       int           // streams at once; default 5000
-	PerClient int           // of these, by one client address (IPv6: /64), and by one key; default 100
-	Patience  time.Duration // how long a block waits for answers at it, as [cache.Patience] says
-	KeepAlive time.Duration // between comments on an idle stream; default 15 s
-	LongPoll  time.Duration // how long a poll waits for another answer; default 20 s
-	Write     time.Duration // longest time to send an event, at least half of which it has; default 10 s
+	Budget    *account.Account // of the memory that streams take from the cache
+	Max       int              // streams at once; default 5000
+	PerClient int              // of these, by one client address (IPv6: /64), and by one key; default 100
+	Patience  time.Duration    // how long a block waits for answers at it, as [cache.Patience] says
+	KeepAlive time.Duration    // between comments on an idle stream; default 15 s
+	LongPoll  time.Duration    // how long a poll waits for another answer; default 20 s
+	Write     time.Duration    // longest time to send an event, at least half of which it has; default 10 s
 }
 
 // WithDefaults fills in what was left zero.

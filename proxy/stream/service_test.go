@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"github.com/tipcache/tipcache/cache/codings"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -35,22 +35,26 @@ type service struct {
 	handler http.Handler
 }
 
-// A budget is one of so many bytes.
-type budget struct{ left, taken atomic.Int64 }
+// A budget is an account of 1 GiB, of which a test may take some away.
+type budget struct {
+	*account.Account
+	away int64
+}
 
-func (b *budget) Reserve(bytes int64) bool {
-	if bytes > b.left.Load() {
-		return false
-	}
-	b.left.Add(-bytes)
-	b.taken.Add(bytes)
-	return true
+// taken returns the bytes that streams have reserved.
+func (b *budget) taken() int64 { return b.Used() - b.away }
+
+// leave takes away all but n bytes.
+func (b *budget) leave(n int64) {
+	more := b.Limit() - b.Used() - n
+	b.away += more
+	b.Reserve(account.Unread, more)
 }
 
 // bodies are those of a stack that nobody posts to, and whose answers are in no coding.
-type bodies struct{ *budget }
+type bodies struct{ account *account.Account }
 
-func (bodies) MemoryBytes() int64 { return 1 << 30 }
+func (b bodies) Account() *account.Account { return b.account }
 
 func (bodies) Encoded(_ string, content *cache.Content, _ codings.Coding, _, _ bool) ([]byte, codings.Coding) {
 	return content.Body, codings.Identity
@@ -71,11 +75,10 @@ func inBubbleWith(t *testing.T, o stream.Options, w web.Options, test func(s *se
 
 func newService(t *testing.T, o stream.Options, w web.Options) *service {
 	t.Helper()
-	c, memory := newChain(), &budget{}
-	memory.left.Store(1 << 30)
-	o.Heights, o.Budget = c, memory
+	c, memory := newChain(), &budget{Account: account.New(1<<30, nil)}
+	o.Heights, o.Budget = c, memory.Account
 	w.Registerer = prometheus.NewPedanticRegistry()
-	stack := web.New(w, bodies{memory})
+	stack := web.New(w, bodies{memory.Account})
 	streams := stream.New(o, stack)
 	refuse := func(_ *http.Request, h http.Header, f *web.Failure) (status int, typ string, body []byte) {
 		f.SetAdvice(h)

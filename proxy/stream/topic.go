@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/account"
 )
 
 // retryInterval is the time between two tries to read an answer that failed, or that
@@ -92,7 +93,7 @@ func (ts *topics) subscribe(s subject, f *follower, sub *subscription) *topic {
 	defer ts.mu.Unlock()
 	t := ts.byKey[s.key]
 	if t == nil {
-		if !ts.bodies.budget.Reserve(s.weight()) {
+		if !ts.bodies.budget.Reserve(account.Events, s.weight()) {
 			return nil
 		}
 		ctx, cancel := context.WithCancel(context.Background())
@@ -127,7 +128,7 @@ func (ts *topics) unsubscribe(t *topic, f *follower) {
 		n := t.news.Load()
 		n.answer.release()
 		n.past.release()
-		ts.bodies.budget.Reserve(-t.weight())
+		ts.bodies.budget.Release(account.Events, t.weight())
 	}
 }
 

@@ -184,12 +184,6 @@ func (s *Stack) Client(r *http.Request, rec *Record) string {
 	return s.Admission.Name(r, rec.Tenant)
 }
 
-// VisitBodies begins to hold memory for the body of a request, for the tenant whose key
-// it has. Leave is to be called once nothing of the body is in use.
-func (s *Stack) VisitBodies(r *http.Request, tenant string) *limits.Visit {
-	return s.incoming.Visit(r, tenant, time.Second)
-}
-
 // BaseURL is the public address if one is configured, else where the client
 // has just found the server; "" if that cannot be told.
 func (s *Stack) BaseURL(r *http.Request) string {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/codings"
-	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/upstream/account"
 )
 
 // An asker is what of a request decides the form of its answer.
@@ -22,9 +22,8 @@ func askerOf(r *http.Request) asker {
 
 // A memory keeps the bodies of answers in their content codings; *cache.Cache does.
 type memory interface {
-	limits.Memory
-	// MemoryBytes is how many bytes there are to be set aside, and for what is kept.
-	MemoryBytes() int64
+	// Account is the account that request bodies are in.
+	Account() *account.Account
 	// Encoded returns the content's body in a coding, or plain where the coding would
 	// have to be waited for and is no must. What is encoded is kept with the entry of
 	// the key. Nothing is made for a peek: a body that was not made before is nil.

@@ -18,6 +18,7 @@
 //     interface renders in its own form;
 //  6. the middleware hands the record to package record.
 //
+// incoming.go holds memory for request bodies.
 // admission.go puts keys and limits in force, and has clients that are served on, by streams, pay.
 // exchange.go does for other protocols what the middleware does for HTTP.
 // idle.go tells which clients are idle and which do not read. multiplexed.go notes how
@@ -40,6 +41,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/upstream/account"
 )
 
 // Options configure a Stack.
@@ -77,7 +79,8 @@ type Stack struct {
 	Recorder  *record.Recorder  // takes the records of requests
 
 	o         Options
-	incoming  *limits.Places // bytes of the bodies of requests
+	memory    *account.Account // nil: no limit
+	incoming  *account.Part    // of request bodies
 	announced announced
 	leaving   atomic.Bool // this process is about to end
 }
@@ -98,23 +101,12 @@ func New(o Options, bodies memory) *Stack {
 	}
 	s.Admission.SetKeys(o.Keys)
 	s.Admission.Limits.Store(&o.Limits)
-	if bodies == nil { // nothing is kept
-		s.incoming = s.Admission.NewBodies(maxBodies, bodyShare, nil)
-	} else {
-		s.incoming = s.Admission.NewBodies(int(min(maxBodies, bodies.MemoryBytes()/4)), bodyShare, bodies)
+	if bodies != nil {
+		s.memory = bodies.Account()
 	}
+	s.incoming = newIncoming(s.memory)
 	return s
 }
-
-// LargestBody is the longest body of a request in JSON, in bytes.
-const LargestBody = 1 << 20
-
-// bodyShare has room for the longest body of any: a message of 10 MiB of gRPC-Web in base64.
-const bodyShare = 14 << 20
-
-// maxBodies bounds the bytes that the bodies of all requests take while they come and
-// while they are worked on. They take a quarter of the memory for answers at most, or bodyShare.
-const maxBodies = 32 << 20
 
 // Gauge registers a measure that is read when it is asked for, under
 // tipcache_proxy_ and the name.

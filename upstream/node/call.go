@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/heights/comet"
 )
 
@@ -67,8 +68,10 @@ func member(name string, value []byte) []byte {
 func callFailed(err error) error {
 	var syntax *json.SyntaxError
 	switch {
-	case errors.Is(err, comet.ErrTooLarge):
+	case errors.Is(err, account.ErrTooLarge):
 		return badAnswer(errTooLarge)
+	case errors.Is(err, account.ErrFull):
+		return noMemory(err)
 	case errors.As(err, &syntax):
 		return badAnswer(err)
 	}

@@ -12,10 +12,10 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 
@@ -24,6 +24,7 @@ type client struct {
 	base     *url.URL
 	http     *http.Client
 	maxBody  int64
+	memory   *account.Part // of answers; nil: no limit
 	protocol *protocol
 }
 
@@ -34,7 +35,7 @@ const maxDial = 3 * time.Second
 const idleClose = 8 * time.Second
 
 func newClient(base *url.URL, o Options, s *protocol) *client {
-	return &client{base: base, maxBody: o.MaxBody, protocol: s, http: upstream.NewClient(&http.Transport{
+	return &client{base: base, maxBody: o.MaxBody, memory: o.Memory, protocol: s, http: upstream.NewClient(&http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
 		DialContext:            (&net.Dialer{Timeout: min(o.Timeout, maxDial)}).DialContext,
 		IdleConnTimeout:        idleClose,
@@ -88,26 +89,16 @@ func (p *Post) add(r *http.Request) {
 	}
 }
 
-// bodies have what comes until its length is known: nodes do not tell that beforehand.
-var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
-
-// maxPooled is how large a buffer may be to be used again.
-const maxPooled = 1 << 20
-
+// read reads the body of a response within the account.
 func (c *client) read(response *http.Response) ([]byte, error) {
-	buffer := bodies.Get().(*bytes.Buffer) //nolint:forcetypeassert // the pool has no others
-	buffer.Reset()
-	defer func() {
-		if buffer.Cap() <= maxPooled {
-			bodies.Put(buffer)
-		}
-	}()
-	_, err := buffer.ReadFrom(io.LimitReader(response.Body, c.maxBody+1))
+	body, err := c.memory.Read(response.Body, c.maxBody)
 	switch {
-	case int64(buffer.Len()) > c.maxBody:
-		return nil, badAnswer(errTooLarge)
 	case err == nil:
-		return bytes.Clone(buffer.Bytes()), nil
+		return body, nil
+	case errors.Is(err, account.ErrTooLarge):
+		return nil, badAnswer(errTooLarge)
+	case errors.Is(err, account.ErrFull):
+		return nil, noMemory(err)
 	}
 	if silent := upstream.Silence(origin, err); silent.Kind == upstream.Timeout {
 		return nil, silent

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/account"
 )
 
 const success = `{"code":200,"msg":{},"error":""}` + "\n"
@@ -106,6 +108,28 @@ func TestABodyOfExactlyTheLimitIsTaken(t *testing.T) {
 	})
 	if _, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"}); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAnswerBeyondFreeMemoryIsOverload(t *testing.T) {
+	memory := account.New(4<<20, nil)
+	endless := func(w http.ResponseWriter, _ *http.Request) {
+		for _, err := w.Write([]byte(success)); err == nil; {
+			_, err = w.Write(make([]byte, 64<<10))
+		}
+	}
+	server := httptest.NewServer(http.HandlerFunc(endless))
+	t.Cleanup(server.Close)
+	p := newPool(t, Options{Endpoints: []Endpoint{{REST: server.URL, Comet: server.URL}}, Memory: memory.Upstream()})
+	e := p.endpoints[0]
+	for name, r := range map[string]Request{"REST": {Path: "/x"}, "the RPC": {Call: &Call{Method: "x", Params: func(int64) json.RawMessage { return nil }}}} {
+		_, err := e.ask(within(t, time.Minute), r, 0)
+		if upstream.KindOf(err) != upstream.Overloaded || !errors.Is(err, account.ErrFull) {
+			t.Errorf("an endless answer by %s: error %v, want an overload because memory is in use", name, err)
+		}
+		if e.serverOf(r).open() || memory.Used() != 0 {
+			t.Errorf("an endless answer by %s: breaker open = %v, %d bytes reserved; want false, 0", name, e.serverOf(r).open(), memory.Used())
+		}
 	}
 }
 

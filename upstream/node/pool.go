@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/heights"
 	"github.com/tipcache/tipcache/upstream/heights/comet"
 	"github.com/tipcache/tipcache/upstream/heights/tip"
@@ -41,6 +42,7 @@ type Options struct {
 	// true in another.
 	OnEpoch func(chainID string, epoch int64)
 
+	Memory     *account.Part         // in which answers are reserved while they are read; nil: no limit
 	Ledger     heights.Ledger        // nil: no other replica is to agree
 	Logger     *slog.Logger          // nil discards
 	Registerer prometheus.Registerer // nil: no metrics
@@ -134,7 +136,7 @@ func (p *Pool) build(configured Endpoint, o Options) (*endpoint, error) {
 		if err != nil {
 			return nil, fmt.Errorf("CometBFT address: %w", err)
 		}
-		rpc = comet.New(base, o.Timeout, idleClose)
+		rpc = comet.New(base, o.Timeout, idleClose, o.Memory)
 	}
 	name := p.unused(base.Host)
 	var g *grpcClient
@@ -152,7 +154,7 @@ func CheckComet(ctx context.Context, address string) (comet.Status, error) {
 	if err != nil {
 		return comet.Status{}, err
 	}
-	c, hide := comet.New(base, Options{}.WithDefaults().Timeout, 0), upstream.NewRedactor(base)
+	c, hide := comet.New(base, Options{}.WithDefaults().Timeout, 0, nil), upstream.NewRedactor(base)
 	defer c.CloseIdle()
 	s, err := c.Status(ctx)
 	s.ChainID, s.TxIndex = hide.Replace(s.ChainID), hide.Replace(s.TxIndex)

@@ -131,6 +131,11 @@ func badAnswer(err error) *upstream.Error {
 	return &upstream.Error{Kind: upstream.BadAnswer, Msg: origin + " gave an unusable answer", Err: err}
 }
 
+// noMemory is the error for an answer that there is no memory for now.
+func noMemory(err error) *upstream.Error {
+	return &upstream.Error{Kind: upstream.Overloaded, Msg: "the answer of " + origin + " is larger than the memory that is free", Err: err, RetryAfter: time.Second}
+}
+
 // notNode is the error for an answer that did not come from a node.
 func notNode(status int) *upstream.Error {
 	if status >= http.StatusInternalServerError {

@@ -55,7 +55,7 @@ func (s *Service) listen(ctx context.Context) (err error) {
 func (s *Service) forClients() listener.Options {
 	return listener.Options{
 		Most: s.cfg.HTTP.MaxConnections, Share: s.cfg.HTTP.ClientConnections, Exempt: s.exempt,
-		Memory: s.cache, TLS: s.tls(), Header: headerTimeout, Logger: s.log, Metrics: s.registry,
+		Memory: s.memory, TLS: s.tls(), Header: headerTimeout, Logger: s.log, Metrics: s.registry,
 	}
 }
 

@@ -37,6 +37,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
 	"github.com/tipcache/tipcache/upstream/collections/metadata"
@@ -53,6 +54,7 @@ type Service struct {
 
 	redis    goredis.UniversalClient // nil: none
 	shared   *redis.Store            // nil: no other replica
+	memory   *account.Account        // of what is held beside the cache
 	cache    *cache.Cache
 	pool     *node.Pool
 	auditor  *audit.Auditor     // nil: nothing is read again
@@ -103,7 +105,8 @@ func (s *Service) openCache(context.Context) error {
 	s.onClose(closeClient)
 	s.redis = client
 	o := s.cfg.CacheOptions()
-	o.Logger, o.Registerer = s.log, s.registry
+	s.memory = account.New(o.MemoryBytes/2, s.registry)
+	o.Account, o.Logger, o.Registerer = s.memory, s.log, s.registry
 	if client != nil {
 		shared := s.cfg.SharedOptions()
 		shared.Logger, shared.Registerer = s.log, s.registry
@@ -143,7 +146,7 @@ func (s *Service) openAudit(o *cache.Options) (err error) {
 func (s *Service) openLane(context.Context) error {
 	if h := s.cfg.HTTP; h.FastLane {
 		s.lane = lane.New(lane.Options{
-			IdleTimeout: idleTimeout, ReadHeaderTimeout: headerTimeout, WriteTimeout: writeTimeout(h), Memory: s.cache, Registerer: s.registry,
+			IdleTimeout: idleTimeout, ReadHeaderTimeout: headerTimeout, WriteTimeout: writeTimeout(h), Memory: s.memory, Registerer: s.registry,
 		})
 	}
 	return nil
@@ -165,7 +168,7 @@ func (s *Service) openPool(context.Context) (err error) {
 			s.lane.Forget()
 		}
 	}
-	o.Logger, o.Registerer = s.log, s.registry
+	o.Memory, o.Logger, o.Registerer = s.memory.Upstream(), s.log, s.registry
 	if s.shared != nil {
 		o.Ledger = s.shared
 	}

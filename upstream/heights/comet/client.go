@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/account"
 )
 
 const (
@@ -32,14 +32,16 @@ type Client struct {
 	http    *http.Client
 	timeout time.Duration
 	hide    *strings.Replacer // what in base may be a key
+	memory  *account.Part     // of answers; nil: no limit
 }
 
 // New makes a client of the RPC server at a base URL. A call takes timeout at
-// most, and two seconds at most; idle connections are dropped after idleClose.
-func New(base *url.URL, timeout, idleClose time.Duration) *Client {
+// most, and two seconds at most; idle connections are dropped after idleClose. Answers are read within
+// memory; nil means no limit.
+func New(base *url.URL, timeout, idleClose time.Duration, memory *account.Part) *Client {
 	timeout = min(timeout, maxRPC)
 	hide := upstream.NewRedactor(base)
-	return &Client{base: base, timeout: timeout, hide: hide, http: upstream.NewClient(&http.Transport{
+	return &Client{base: base, timeout: timeout, hide: hide, memory: memory, http: upstream.NewClient(&http.Transport{
 		Proxy:           http.ProxyFromEnvironment,
 		DialContext:     (&net.Dialer{Timeout: timeout}).DialContext,
 		IdleConnTimeout: idleClose,
@@ -187,15 +189,9 @@ func (c *Client) exchange(ctx context.Context, method, target string, body []byt
 		return 0, "", nil, upstream.Bare(err)
 	}
 	defer response.Body.Close()
-	answer, err = io.ReadAll(io.LimitReader(response.Body, most+1))
-	if err == nil && int64(len(answer)) > most {
-		err = fmt.Errorf("%w: more than %d bytes", ErrTooLarge, most)
-	}
+	answer, err = c.memory.Read(response.Body, most)
 	return response.StatusCode, response.Header.Get("Content-Type"), answer, err
 }
-
-// ErrTooLarge is the error for an answer that is larger than allowed.
-var ErrTooLarge = errors.New("the answer is too large")
 
 // request is a call as JSON-RPC writes it.
 func request(method string, params any) []byte {

@@ -18,7 +18,7 @@ func TestTheRepliesOfARealNodeAreUnderstood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := New(base, time.Minute, time.Minute)
+	c := New(base, time.Minute, time.Minute, nil)
 	t.Cleanup(c.CloseIdle)
 	got, err := c.Status(t.Context())
 	if err != nil {

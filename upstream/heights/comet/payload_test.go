@@ -35,7 +35,7 @@ func TestABlockTellsWhatItCarriesOfTheExecutionClient(t *testing.T) {
 			}))
 			defer s.Close()
 			base, _ := url.Parse(s.URL)
-			c := comet.New(base, time.Minute, time.Minute)
+			c := comet.New(base, time.Minute, time.Minute, nil)
 			defer c.CloseIdle()
 			got, err := c.ExecutionBlock(context.Background(), 290)
 			if got != tt.number || errors.Is(err, comet.ErrNoPayload) != tt.failed {

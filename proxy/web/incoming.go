@@ -1,0 +1,65 @@
+package web
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream/account"
+)
+
+// LargestBody is the longest body of a request in JSON, in bytes.
+const LargestBody = 1 << 20
+
+// bodyShare fits the longest body of any request: a message of 10 MiB of gRPC-Web in base64.
+const bodyShare = 14 << 20
+
+// maxBodies bounds the memory of all request bodies together, in bytes. It is a quarter of cache.memory where
+// that is less, and at least bodyShare.
+const maxBodies = 32 << 20
+
+// clientShares is the number of shares in the memory for bodies. A client has one.
+const clientShares = 20
+
+// newIncoming returns the part of an account that request bodies are in. The account may be nil.
+func newIncoming(a *account.Account) *account.Part {
+	most := int64(maxBodies)
+	if a != nil {
+		most = max(min(most, a.Limit()/2), bodyShare)
+	}
+	return a.Part(account.Requests, most, max(most/clientShares, bodyShare))
+}
+
+// A Body holds memory for the body of a request. It is for one goroutine.
+type Body struct{ hold *account.Hold }
+
+// HoldBody begins to hold memory for the body of a request, for the tenant whose key it has. Release must be
+// called once nothing of the body is in use.
+func (s *Stack) HoldBody(r *http.Request, tenant string) *Body {
+	return &Body{s.incoming.Open(s.Admission.Name(r, tenant), s.Admission.IsMany(r, tenant))}
+}
+
+// Take reserves n more bytes. The error is a *Failure: 429 if the client holds its share, 503 if memory is
+// short.
+func (b *Body) Take(n int) error { return bodyRefusal(b.hold.Take(n)) }
+
+// ReadAll reads a body to its end, which the caller makes sure comes within largest bytes. The error is the
+// reader's, or Take's.
+func (b *Body) ReadAll(from io.Reader, largest int64) ([]byte, error) {
+	body, err := b.hold.ReadAll(from, largest)
+	return body, bodyRefusal(err)
+}
+
+// Release releases the memory.
+func (b *Body) Release() { b.hold.Close() }
+
+func bodyRefusal(err error) error {
+	switch {
+	case errors.Is(err, account.ErrShare):
+		return &Failure{Expected: true, Status: http.StatusTooManyRequests, RetryAfter: time.Second, Public: "too many requests of this client bring a body", Err: err}
+	case errors.Is(err, account.ErrFull):
+		return &Failure{Expected: true, Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Public: "too many requests bring a body", Err: err}
+	}
+	return err
+}

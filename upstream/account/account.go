@@ -1,0 +1,105 @@
+// Package account keeps one account of the memory that clients and upstreams make the process hold outside
+// the cache: open streams, responses that clients have not read, request bodies, upstream bodies, the answers
+// of event streams, and the requests that the fast lane remembers.
+//
+// account.go counts bytes against one limit, within which the cache makes room. part.go reads bodies into a
+// part of the account in which each client has a share.
+package account
+
+import (
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// Kind says what memory is reserved for.
+type Kind int
+
+// The kinds.
+const (
+	Streams  Kind = iota // open streams of HTTP/2 and gRPC connections
+	Unread               // responses that clients have not read
+	Requests             // request bodies
+	Upstream             // bodies of upstreams, until they are parsed
+	Events               // answers that event streams hold
+	Lane                 // requests that the fast lane remembers
+	kinds
+)
+
+// String returns the kind as a metric label.
+func (k Kind) String() string {
+	return [...]string{"streams", "unread", "requests", "upstream", "events", "lane"}[k]
+}
+
+// An Account counts reserved bytes. A nil Account has no limit. It is safe for concurrent use.
+type Account struct {
+	limit   int64
+	used    atomic.Int64
+	kinds   [kinds]atomic.Int64
+	refused [kinds]prometheus.Counter
+	follow  func(used int64)
+
+	upstream *Part
+}
+
+// New returns an account of limit bytes. A nil registerer registers no metrics.
+func New(limit int64, r prometheus.Registerer) *Account {
+	a := &Account{limit: limit}
+	a.upstream = a.Part(Upstream, limit/4*3, limit/4*3)
+	f := promauto.With(r)
+	f.NewGauge(prometheus.GaugeOpts{
+		Name: "tipcache_memory_reserved_limit_bytes", Help: "Maximum of tipcache_memory_reserved_bytes, in bytes: half of cache.memory.",
+	}).Set(float64(limit))
+	refused := f.NewCounterVec(prometheus.CounterOpts{
+		Name: "tipcache_memory_refused_total", Help: "Reservations refused because the memory for them is in use, by kind.",
+	}, []string{"kind"})
+	for k := range kinds {
+		a.refused[k] = refused.WithLabelValues(k.String())
+		f.NewGaugeFunc(prometheus.GaugeOpts{
+			Name:        "tipcache_memory_reserved_bytes",
+			Help:        "Memory reserved within cache.memory for what clients and upstreams make the process hold, in bytes, by kind.",
+			ConstLabels: prometheus.Labels{"kind": k.String()},
+		}, func() float64 { return float64(a.kinds[k].Load()) })
+	}
+	return a
+}
+
+// Follow calls f with the bytes in use after each change. It must be called before the account is used.
+func (a *Account) Follow(f func(used int64)) { a.follow = f }
+
+// Limit returns the bytes that can be reserved.
+func (a *Account) Limit() int64 { return a.limit }
+
+// Used returns the bytes that are reserved.
+func (a *Account) Used() int64 { return a.used.Load() }
+
+// Reserve reserves n bytes. It returns false, and reserves nothing, where that would exceed the limit.
+func (a *Account) Reserve(k Kind, n int64) bool {
+	if a == nil {
+		return true
+	}
+	if a.used.Add(n) > a.limit && n > 0 {
+		a.used.Add(-n)
+		a.refused[k].Inc()
+		return false
+	}
+	a.changed(k, n)
+	return true
+}
+
+// Release returns n bytes that were reserved.
+func (a *Account) Release(k Kind, n int64) {
+	if a == nil {
+		return
+	}
+	a.used.Add(-n)
+	a.changed(k, -n)
+}
+
+func (a *Account) changed(k Kind, n int64) {
+	a.kinds[k].Add(n)
+	if a.follow != nil {
+		a.follow(a.used.Load())
+	}
+}

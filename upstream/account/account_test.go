@@ -1,0 +1,157 @@
+package account_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"testing/iotest"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/upstream/account"
+)
+
+func TestReservationsEndAtTheLimit(t *testing.T) {
+	r := prometheus.NewPedanticRegistry()
+	a := account.New(100, r)
+	var seen int64
+	var refused float64
+	a.Follow(func(used int64) { seen = used })
+	if !a.Reserve(account.Streams, 60) || !a.Reserve(account.Unread, 40) {
+		t.Fatal("Reserve = false within the limit, want true")
+	}
+	if a.Reserve(account.Requests, 1) {
+		t.Error("Reserve = true beyond the limit, want false")
+	}
+	if a.Used() != 100 || seen != 100 {
+		t.Errorf("Used = %d and the follower saw %d, want 100", a.Used(), seen)
+	}
+	a.Release(account.Unread, 40)
+	if !a.Reserve(account.Requests, 40) {
+		t.Error("Reserve = false for released bytes, want true")
+	}
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "tipcache_memory_refused_total" && m.GetLabel()[0].GetValue() == "requests" {
+				refused = m.GetCounter().GetValue()
+			}
+		}
+	}
+	if refused != 1 {
+		t.Errorf("tipcache_memory_refused_total of requests = %v, want 1", refused)
+	}
+}
+
+func TestConcurrentReservationsLeaveNothing(t *testing.T) {
+	a := account.New(1000, nil)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 1000 {
+				if a.Reserve(account.Streams, 300) {
+					a.Release(account.Streams, 300)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if a.Used() != 0 {
+		t.Errorf("Used = %d, want 0", a.Used())
+	}
+}
+
+func TestBodyIsReservedAsItArrives(t *testing.T) {
+	a := account.New(1<<20, nil)
+	h := a.Part(account.Requests, 1<<20, 1<<20).Open("one", false)
+	r, w := io.Pipe()
+	read := make(chan []byte)
+	go func() {
+		body, err := h.ReadAll(r, 1<<19)
+		if err != nil {
+			t.Error(err)
+		}
+		read <- body
+	}()
+	_, _ = w.Write(make([]byte, 100))
+	if used := a.Used(); used > 1024 {
+		t.Errorf("Used = %d after 100 bytes, want at most 1024", used)
+	}
+	_, _ = w.Write(make([]byte, 100_000))
+	_ = w.Close()
+	if body := <-read; len(body) != 100_100 || a.Used() < 100_100 {
+		t.Errorf("%d bytes are read and %d reserved, want 100100 and at least as many", len(body), a.Used())
+	}
+	h.Close()
+	if a.Used() != 0 {
+		t.Errorf("Used = %d after Close, want 0", a.Used())
+	}
+}
+
+func TestClientHasAShareOfBodies(t *testing.T) {
+	p := account.New(1000, nil).Part(account.Requests, 1000, 200)
+	one, other, proxy := p.Open("one", false), p.Open("other", false), p.Open("proxy", true)
+	for _, step := range []struct {
+		hold *account.Hold
+		n    int
+		want error
+	}{
+		{one, 400, nil}, // while less than half is in use
+		{one, 200, account.ErrShare},
+		{other, 200, nil},
+		{other, 100, account.ErrShare},
+		{proxy, 350, nil},
+		{proxy, 100, account.ErrFull},
+	} {
+		if err := step.hold.Take(step.n); !errors.Is(err, step.want) {
+			t.Errorf("Take(%d) = %v, want %v", step.n, err, step.want)
+		}
+	}
+	proxy.Close()
+	one.Close()
+	if err := one.Take(200); err != nil {
+		t.Errorf("Take(200) = %v after others released theirs, want nil", err)
+	}
+}
+
+func TestUpstreamBodiesAreReservedWhileTheyAreRead(t *testing.T) {
+	a := account.New(4<<20, nil)
+	body := bytes.Repeat([]byte("x"), 1<<20)
+	got, err := a.Upstream().Read(bytes.NewReader(body), 1<<20)
+	if err != nil || !bytes.Equal(got, body) || a.Used() != 0 {
+		t.Errorf("Read = %d bytes, %v, with %d reserved after it; want %d, nil, 0", len(got), err, a.Used(), len(body))
+	}
+	for name, tt := range map[string]struct {
+		from io.Reader
+		want error
+	}{
+		"one byte more than allowed":  {bytes.NewReader(append(body, 'x')), account.ErrTooLarge},
+		"a body that is cut off":      {io.MultiReader(bytes.NewReader(body[1:]), iotest.ErrReader(io.ErrUnexpectedEOF)), io.ErrUnexpectedEOF},
+		"the largest body after that": {bytes.NewReader(body), nil},
+	} {
+		if _, err := a.Upstream().Read(tt.from, 1<<20); !errors.Is(err, tt.want) || a.Used() != 0 {
+			t.Errorf("%s: Read = %v with %d reserved after it, want %v and 0", name, err, a.Used(), tt.want)
+		}
+	}
+	endless := io.MultiReader(bytes.NewReader(make([]byte, 8<<20)), iotest.ErrReader(errors.New("all of it was read")))
+	if _, err := a.Upstream().Read(endless, 1<<30); !errors.Is(err, account.ErrFull) {
+		t.Errorf("Read of a body larger than the account = %v, want %v", err, account.ErrFull)
+	}
+}
+
+func TestNothingIsRefusedWithoutAnAccount(t *testing.T) {
+	var a *account.Account
+	if !a.Reserve(account.Streams, 1<<40) {
+		t.Error("Reserve = false, want true")
+	}
+	var p *account.Part
+	if body, err := p.Read(strings.NewReader("text"), 10); err != nil || string(body) != "text" {
+		t.Errorf("Read = %q, %v; want text, nil", body, err)
+	}
+}

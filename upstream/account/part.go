@@ -1,0 +1,144 @@
+package account
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"sync"
+)
+
+// Errors of reading a body.
+var (
+	ErrFull     = errors.New("the memory for bodies is in use")
+	ErrShare    = errors.New("the client holds its share of the memory for bodies")
+	ErrTooLarge = errors.New("the body is larger than allowed")
+)
+
+// A Part is a bounded part of an account. Once more than half of it is in use, a client can hold its share and
+// no more. A nil Part has no limit. It is safe for concurrent use.
+type Part struct {
+	account *Account
+	kind    Kind
+	most    int64
+	share   int64
+
+	mu    sync.Mutex
+	taken int64
+	held  map[string]int64 // by client
+}
+
+// Part returns a part of most bytes in which a client can hold share bytes once more than half is in use.
+func (a *Account) Part(k Kind, most, share int64) *Part {
+	return &Part{account: a, kind: k, most: most, share: share, held: map[string]int64{}}
+}
+
+// Upstream returns the part of upstream bodies: three quarters, so that clients can always send and read
+// something. It is the same one each time.
+func (a *Account) Upstream() *Part { return a.upstream }
+
+// A Hold is the memory of one body, from Open to Close. It is for one goroutine.
+type Hold struct {
+	part   *Part
+	client string
+	exempt bool
+	held   int64
+}
+
+// Open returns an empty Hold for a client. Exempt clients have no share: they stand for many.
+func (p *Part) Open(client string, exempt bool) *Hold {
+	return &Hold{part: p, client: client, exempt: exempt}
+}
+
+// Take reserves n more bytes. The error is ErrShare or ErrFull, and nothing is reserved then.
+func (h *Hold) Take(n int) error {
+	p, more := h.part, int64(n)
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch taken := p.taken + more; {
+	case taken <= p.most && taken > p.most/2+1 && p.held[h.client]+more > p.share && !h.exempt:
+		return ErrShare
+	case taken > p.most, !p.account.Reserve(p.kind, more):
+		return ErrFull
+	}
+	h.held += more
+	p.taken += more
+	p.held[h.client] += more
+	return nil
+}
+
+// ReadAll reads r to its end, which the caller makes sure comes within largest bytes. It reserves memory as
+// the bytes arrive: a client that announces much and sends nothing holds next to nothing. The error is the
+// reader's, ErrShare or ErrFull.
+func (h *Hold) ReadAll(r io.Reader, largest int64) ([]byte, error) {
+	return h.appendAll(nil, r, largest)
+}
+
+// appendAll appends the rest of r to a body, whose capacity is reserved.
+func (h *Hold) appendAll(body []byte, r io.Reader, largest int64) ([]byte, error) {
+	const first = 512 // fits a call of JSON-RPC
+	for {
+		if len(body) == cap(body) {
+			grown := min(max(first, 2*cap(body)), int(largest)+1) // one more byte, to see the end
+			if err := h.Take(grown - cap(body)); err != nil {
+				return nil, err
+			}
+			body = append(make([]byte, 0, grown), body...)
+		}
+		n, err := r.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case errors.Is(err, io.EOF):
+			return body, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+}
+
+// Close releases all of it.
+func (h *Hold) Close() {
+	p := h.part
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.taken -= h.held
+	p.account.Release(p.kind, h.held)
+	if p.held[h.client] -= h.held; p.held[h.client] == 0 {
+		delete(p.held, h.client)
+	}
+	h.held = 0
+}
+
+// scratch has buffers for bodies whose length is unknown until they end.
+var scratch = sync.Pool{New: func() any { return new([]byte) }}
+
+// maxScratch is the largest buffer that is used again, in bytes.
+const maxScratch = 1 << 20
+
+// Read reads r to its end and returns a copy of the bytes, which are reserved until then. The error is the
+// reader's, ErrTooLarge beyond largest bytes, or ErrFull.
+func (p *Part) Read(r io.Reader, largest int64) ([]byte, error) {
+	h := p.Open("", true)
+	defer h.Close()
+	buffer := scratch.Get().(*[]byte) //nolint:forcetypeassert // the pool has no others
+	if err := h.Take(cap(*buffer)); err != nil {
+		scratch.Put(buffer)
+		return nil, err
+	}
+	body, err := h.appendAll((*buffer)[:0], io.LimitReader(r, largest+1), largest+1)
+	if err == nil && int64(len(body)) > largest {
+		err = ErrTooLarge
+	}
+	if err != nil {
+		return nil, err
+	}
+	if cap(body) <= maxScratch {
+		defer func() { *buffer = body[:0]; scratch.Put(buffer) }()
+	}
+	return bytes.Clone(body), nil
+}
