@@ -25,6 +25,7 @@ type client struct {
 	http     *http.Client
 	maxBody  int64
 	memory   *account.Part // of answers; nil: no limit
+	gzip     bool          // answers are asked for in gzip
 	protocol *protocol
 }
 
@@ -35,14 +36,18 @@ const maxDial = 3 * time.Second
 const idleClose = 8 * time.Second
 
 func newClient(base *url.URL, o Options, s *protocol) *client {
-	return &client{base: base, maxBody: o.MaxBody, memory: o.Memory, protocol: s, http: upstream.NewClient(&http.Transport{
+	transport := &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
 		DialContext:            (&net.Dialer{Timeout: min(o.Timeout, maxDial)}).DialContext,
 		IdleConnTimeout:        idleClose,
 		MaxIdleConnsPerHost:    cmp.Or(o.InFlight, queue.MostRequests), // as many as requests at once
 		MaxResponseHeaderBytes: 64 << 10,
-		DisableCompression:     true,
-	}, upstream.NewRedactor(base))}
+		DisableCompression:     true, // inflating does it
+	}
+	return &client{
+		base: base, maxBody: o.MaxBody, memory: o.Memory, gzip: !isLocal(base), protocol: s,
+		http: upstream.NewClient(inflating{transport}, upstream.NewRedactor(base)),
+	}
 }
 
 // get asks once, until ctx ends. net/http repeats the request by itself only where a reused idle
@@ -53,6 +58,9 @@ func (c *client) get(ctx context.Context, r Request, height int64) (*Answer, err
 		return nil, upstream.Silence(origin, upstream.Bare(err))
 	}
 	defer response.Body.Close()
+	if coding := response.Header.Get("Content-Encoding"); coding != "" {
+		return nil, badAnswer(fmt.Errorf("content coding %q, which was not asked for", coding))
+	}
 	body, err := c.read(response)
 	if err != nil {
 		return nil, err
@@ -71,6 +79,9 @@ func (c *client) request(ctx context.Context, r Request, height int64) *http.Req
 	request := (&http.Request{Method: http.MethodGet, URL: &u, Header: http.Header{}}).WithContext(ctx)
 	if height := r.told(height); height != 0 {
 		request.Header.Set(c.protocol.height, strconv.FormatInt(height, 10))
+	}
+	if c.gzip {
+		request.Header.Set("Accept-Encoding", "gzip")
 	}
 	r.Post.add(request)
 	upstream.PassTrace(ctx, request.Header)

@@ -1,0 +1,119 @@
+package node
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/account"
+)
+
+func gzipped(t testing.TB, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := w.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestAnswersInGzipAreInflatedAlsoUnasked(t *testing.T) {
+	refusal := `{"code":500,"msg":null,"error":"validator does not exist"}` + "\n"
+	tests := []struct {
+		name, coding string
+		status       int
+		body         []byte
+		want         string // "" for an unusable answer
+	}{
+		{"gzip", "gzip", 200, gzipped(t, success), success},
+		{"gzip by its other names", "X-Gzip", 200, gzipped(t, success), success},
+		{"a refusal in gzip", "gzip", 500, gzipped(t, refusal), refusal},
+		{"identity", "identity", 200, []byte(success), success},
+		{"another coding", "br", 200, []byte(success), ""},
+		{"two codings", "gzip, gzip", 200, gzipped(t, string(gzipped(t, success))), ""},
+		{"two lines of codings", "gzip\r\nContent-Encoding: br", 200, gzipped(t, success), ""},
+		{"gzip that is none", "gzip", 200, []byte(success), ""},
+		{"gzip that is cut off", "gzip", 200, gzipped(t, success)[:20], ""},
+		{"gzip that inflates to more than is allowed", "gzip", 200, gzipped(t, success+strings.Repeat(" ", 1<<20)), ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := rest(t, Options{MaxBody: 1 << 20}, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header()["Content-Encoding"] = strings.Split(tt.coding, "\r\nContent-Encoding: ")
+				w.WriteHeader(tt.status)
+				_, _ = w.Write(tt.body)
+			})
+			for range 2 { // the second reuses the connection and the reader
+				a, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
+				if tt.want == "" {
+					wantKind(t, err, upstream.BadAnswer)
+				} else if err != nil || string(a.Body) != tt.want {
+					t.Errorf("answer %+v, error %v, want %q", a, err, tt.want)
+				}
+			}
+		})
+	}
+}
+
+func TestWhatInflatesIsCountedInTheAccount(t *testing.T) {
+	memory := account.New(4<<20, nil)
+	body := gzipped(t, success+strings.Repeat(" ", 32<<20))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(body)
+	}))
+	t.Cleanup(server.Close)
+	p := newPool(t, Options{Endpoints: []Endpoint{{REST: server.URL}}, Memory: memory.Upstream()})
+	_, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
+	if !errors.Is(err, account.ErrFull) || memory.Used() != 0 {
+		t.Errorf("error = %v with %d bytes reserved, want %v and 0", err, memory.Used(), account.ErrFull)
+	}
+}
+
+// Linux takes 0.0.0.0 for this machine, but it is no loopback address.
+func TestGzipIsAskedForBeyondLoopback(t *testing.T) {
+	var asked atomic.Value
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Store(r.Header.Get("Accept-Encoding"))
+		fmt.Fprint(w, success)
+	}))
+	t.Cleanup(server.Close)
+	_, port, _ := strings.Cut(server.Listener.Addr().String(), ":")
+	for host, want := range map[string]string{"0.0.0.0": "gzip", "127.0.0.1": "", "localhost": "", "[::ffff:127.0.0.1]": ""} {
+		p := newPool(t, Options{Endpoints: []Endpoint{{REST: "http://" + host + ":" + port}}})
+		if _, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"}); err != nil {
+			t.Fatal(err)
+		}
+		if got := asked.Load(); got != want {
+			t.Errorf("%s is asked with Accept-Encoding %q, want %q", host, got, want)
+		}
+	}
+}
+
+// The body of a refusal may repeat the URL.
+func TestSecretsAreHiddenInRefusalsInGzip(t *testing.T) {
+	const secret = "hunter2-hunter2"
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		w.WriteHeader(http.StatusInternalServerError)
+		_, _ = w.Write(gzipped(t, fmt.Sprintf(`{"code":500,"msg":null,"error":%q}`, "no "+r.URL.Path)))
+	}))
+	t.Cleanup(server.Close)
+	p := newPool(t, Options{Endpoints: []Endpoint{{REST: server.URL + "/" + secret}}})
+	a, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
+	if err != nil || strings.Contains(string(a.Body)+a.Text, secret) {
+		t.Errorf("answer %+v, error %v, want one without the key of the URL", a, err)
+	}
+}
