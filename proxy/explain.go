@@ -59,7 +59,7 @@ type Explanation struct {
 // ExplainedNode says which blocks can be read of a node.
 type ExplainedNode struct {
 	Name   string `json:"name"`
-	Lowest int64  `json:"lowest"`          // nothing below can be read; 0: unknown
+	Lowest int64  `json:"lowest"`          // reads below it prefer other nodes; 0: unknown
 	Height int64  `json:"height"`          // newest; 0: unknown
 	Unfit  string `json:"unfit,omitempty"` // why it is not fit to be read from, as /readyz says it
 }

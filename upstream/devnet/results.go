@@ -35,7 +35,11 @@ func (n *Node) query(p cometParams) (json.RawMessage, *rpcError) {
 	if p.Height == nil {
 		p.height = 0 // the newest
 	}
-	a := n.chain.cosmos.Query(view{n}, p.Path, data, p.height)
+	read := n.chain.cosmos.Query
+	if cosmos.IsStorePath(p.Path) {
+		read = n.chain.cosmos.QueryStore
+	}
+	a := read(view{n}, p.Path, data, p.height)
 	n.asked.Count("abci_query "+p.Path+"?"+p.Data, a.Height)
 	value := []byte("null")
 	if a.Value != nil {

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream/heights"
 )
 
 func TestASocketThatLagsDoesNotHoldTheTip(t *testing.T) {
@@ -233,10 +235,72 @@ func TestARefusalThatNamesAHigherBlockProvesNoFall(t *testing.T) {
 		if c.epochs.Load() > 0 {
 			t.Errorf("%d epochs\n%s", c.epochs.Load(), c.log)
 		}
-		if low := c.known[0].Look().Lowest; low <= 1000 {
-			t.Errorf("the node is known to have blocks from %d on, and refused block 1000", low)
+		if low, tip := c.known[0].Look().Lowest, c.Tip().Height; low > tip {
+			t.Errorf("lowest = %d, above the tip %d", low, tip)
 		}
 	}, n)
+}
+
+func TestLowestStaysWithinWhatIsKnown(t *testing.T) {
+	pruned := func(height int64) heights.Reading { return heights.Reading{Outcome: heights.Pruned, Height: height} }
+	for _, tt := range []struct {
+		name  string
+		learn []heights.Reading
+		want  int64
+	}{
+		{"a refused height raises it", []heights.Reading{pruned(400)}, 401},
+		{"a refusal of the tip says nothing", []heights.Reading{pruned(1000)}, 0},
+		{"a refusal above the tip says nothing", []heights.Reading{pruned(400), pruned(1001), pruned(1 << 62)}, 401},
+		{"an answer lowers it", []heights.Reading{pruned(400), {Height: 100}}, 100},
+		{"an answer above it does not move it", []heights.Reading{pruned(400), {Height: 500}}, 401},
+		{"a refusal after an answer raises it", []heights.Reading{pruned(400), {Height: 100}, pruned(200)}, 201},
+		{"a negative height says nothing", []heights.Reading{pruned(400), {Height: -1}}, 401},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			n := newFakeNode(990)
+			following(t, func(t *testing.T, c *followed) {
+				for _, r := range tt.learn {
+					c.Learn(c.known[0], c.Tip().Epoch, r)
+				}
+				if got := c.known[0].Look().Lowest; got != tt.want {
+					t.Errorf("lowest = %d, want %d", got, tt.want)
+				}
+				c.Learn(c.known[0], c.Tip().Epoch+1, pruned(600))
+				if got := c.known[0].Look().Lowest; got != tt.want {
+					t.Errorf("lowest = %d after a reading of another epoch, want %d", got, tt.want)
+				}
+			}, n)
+		})
+	}
+}
+
+func TestLowestIsForgottenWithTheEpoch(t *testing.T) {
+	n := newFakeNode(990)
+	following(t, func(t *testing.T, c *followed) {
+		c.Learn(c.known[0], 0, heights.Reading{Outcome: heights.Pruned, Height: 950})
+		n.change(func() { n.height = 900 })
+		c.blocks(20)
+		if got := c.known[0].Look().Lowest; c.epochs.Load() != 1 || got != 0 {
+			t.Errorf("lowest = %d after %d rollbacks, want 0 after one\n%s", got, c.epochs.Load(), c.log)
+		}
+	}, n)
+}
+
+func TestEarliestBlockOfStatusIsBoundedByTheTip(t *testing.T) {
+	for earliest, want := range map[int64]int64{300: 300, 1 << 62: 1000, -5: 0} {
+		n := newFakeNode(990)
+		n.earliest = earliest
+		following(t, func(t *testing.T, c *followed) {
+			if got := c.known[0].Look().Lowest; got > c.Tip().Height || want < 1000 && got != want {
+				t.Errorf("earliest block %d: lowest = %d, want %d", earliest, got, want)
+			}
+			c.Learn(c.known[0], 0, heights.Reading{Height: 100})
+			c.blocks(20)
+			if got := c.known[0].Look().Lowest; got > 100 {
+				t.Errorf("earliest block %d: lowest = %d after a read at 100", earliest, got)
+			}
+		}, n)
+	}
 }
 
 // A block that has just been committed can be read a moment later.

@@ -186,15 +186,20 @@ func (c *Chain) prove(ctx context.Context, height int64) {
 	}
 }
 
-// Learn takes in what a read that began in an epoch says of the chain and of its node.
+// Learn takes in what a read that began in an epoch says of the chain and of its node. A refusal says nothing of the tip
+// and of heights above it, which a client may have named.
 func (c *Chain) Learn(n *Node, epoch int64, r Reading) {
+	tip := c.Tip()
 	switch {
-	case r.Height == 0 || r.Outcome == Unknown:
+	case r.Height <= 0 || r.Outcome == Unknown || epoch != tip.Epoch:
 	case r.Outcome == Pruned:
-		n.update(func(s *State) { s.Lowest = max(s.Lowest, r.Height+1) })
+		if r.Height < tip.Height {
+			n.update(func(s *State) { s.Lowest = max(s.Lowest, r.Height+1) })
+		}
 	case r.Outcome == Answered:
+		n.update(func(s *State) { s.Lowest = min(s.Lowest, r.Height) })
 		c.tip.Prove(epoch, r.Height)
-	case r.Height <= c.Tip().Height:
+	case r.Height <= tip.Height:
 		select {
 		case c.doubts <- struct{}{}:
 		default:

@@ -65,6 +65,7 @@ func (c *Chain) begin(epoch int64, cause string) {
 	c.o.OnEpoch(c.ChainID(), epoch)
 	c.tip.Begin(epoch)
 	for _, s := range c.claimants {
+		s.node.Forget()
 		s.seek()
 	}
 	c.anchors.turn()

@@ -28,6 +28,7 @@ type fakeNode struct {
 	height     int64                     // newest block that can be read
 	low        int64                     // what /status and /abci_info are below it
 	lag        int64                     // what headers are below it
+	earliest   int64                     // oldest block, as /status says
 	lie        int64                     // what /status, /abci_info and headers are above it
 	hangs      bool                      // CometBFT accepts and does not answer
 	busy       bool                      // its RPC server does not answer, and its sockets go on
@@ -101,7 +102,7 @@ func (n *fakeNode) Status(ctx context.Context) (comet.Status, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.asked++
-	return comet.Status{ChainID: "story-1", Height: max(1, n.height+n.lie-n.low), Time: time.Now(), CatchingUp: n.catchingUp}, nil
+	return comet.Status{ChainID: "story-1", Height: max(1, n.height+n.lie-n.low), Time: time.Now(), Earliest: n.earliest, CatchingUp: n.catchingUp}, nil
 }
 
 func (n *fakeNode) Committed(ctx context.Context) (int64, error) {

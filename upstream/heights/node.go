@@ -67,7 +67,7 @@ type State struct {
 	Refused    bool      // it serves another chain
 	Forked     bool      // it has another block than our chain
 	Height     int64     // newest committed block; 0 unknown
-	Lowest     int64     // nothing below can be read; 0 unknown
+	Lowest     int64     // a node with a lower one is better for reads below it; never above the tip or a height that was read; 0 unknown
 	BlockTime  time.Time // of the newest header; zero unknown
 	Heard      time.Time // when one of its sources was last believed
 	CatchingUp bool      // it is behind its peers
@@ -104,6 +104,15 @@ func (n *Node) update(change func(*State)) {
 // Forget is called when the node may have been restarted, perhaps with other blocks.
 func (n *Node) Forget() { n.update(func(s *State) { s.Lowest = 0 }) }
 
+// suggestLowest sets where the node's blocks begin, until reads tell where its state does.
+func (n *Node) suggestLowest(height int64) {
+	n.update(func(s *State) {
+		if s.Lowest == 0 {
+			s.Lowest = max(0, height)
+		}
+	})
+}
+
 // has says whether a node can be read at a height.
 func (n *Node) has(ctx context.Context, c *Chain, height int64) (bool, error) {
 	r, err := n.read(ctx, c, height)
@@ -112,8 +121,6 @@ func (n *Node) has(ctx context.Context, c *Chain, height int64) (bool, error) {
 		return false, err
 	case r.Outcome == Unknown:
 		return false, errNoProbe
-	case r.Outcome == Pruned && r.Latest > 0:
-		return height <= r.Latest, nil
 	default:
 		return r.Outcome != Future, nil
 	}

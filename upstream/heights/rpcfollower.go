@@ -298,12 +298,12 @@ func (f *follower) accept(ctx context.Context, s survey) error {
 		err = errWrongChain
 	} else if s.status.ChainID != "" {
 		f.node.update(func(v *State) {
-			v.CatchingUp, v.BlockTime, v.Lowest = s.status.CatchingUp, s.status.Time, max(v.Lowest, s.status.Earliest)
-			v.TxIndex = s.status.TxIndex
+			v.CatchingUp, v.BlockTime, v.TxIndex = s.status.CatchingUp, s.status.Time, s.status.TxIndex
 		})
 	}
 	if err == nil {
 		f.claimHashed(ctx, f, tip.Claim{Height: s.height, CatchingUp: s.status.CatchingUp})
+		f.node.suggestLowest(min(s.status.Earliest, f.chain.Tip().Height))
 	}
 	f.node.update(func(v *State) { v.CometErr, v.CometDown, v.Unseen = err, err != nil, false })
 	f.chain.moved.notify()

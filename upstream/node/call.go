@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -27,8 +25,8 @@ type Call struct {
 	Slow   bool                               // it waits for a block: it takes no turn among the reads
 }
 
-// abciQuery is the method that reads state. It alone tells of heights.
-const abciQuery = "abci_query"
+// queryMethod is the method that reads state. It alone tells heights.
+const queryMethod = "abci_query"
 
 // call asks a node's RPC once.
 func (e *endpoint) call(ctx context.Context, r Request, height int64) (*Answer, error) {
@@ -47,7 +45,7 @@ func (e *endpoint) call(ctx context.Context, r Request, height int64) (*Answer, 
 		return living(refusedCall(reply.Error, r.Call.Block, height))
 	}
 	a := &Answer{Status: http.StatusOK, NodeStatus: http.StatusOK, Body: member("result", reply.Result)}
-	if r.Call.Method == abciQuery {
+	if r.Call.Method == queryMethod {
 		a.readState(reply.Result, r.told(height))
 	}
 	return living(a)
@@ -78,53 +76,46 @@ func callFailed(err error) error {
 	return upstream.Silence(origin, err)
 }
 
-// versionGone is what a node says of a height that it does not have, with the code of a success.
-const versionGone = "version does not exist"
+// Codes of the codespace sdk by which abci_query refuses a height.
+const (
+	codeFuture = 26
+	codeAbsent = 38
+)
 
-// readState reads what an answer of abci_query, asked at a height or 0, says of heights.
+// readState reads what a response of abci_query, asked at a height or 0, says of heights. An error that names its height
+// comes from a handler, whose text may be a contract's.
 func (a *Answer) readState(result []byte, asked int64) {
 	said := gjson.GetManyBytes(result, "response.code", "response.log", "response.height", "response.codespace")
 	code, text, height := said[0].Int(), said[1].String(), said[2].Int()
 	sdk := said[3].String() == "sdk"
+	reason, _ := classify(abciQuery, text, asked)
 	a.Height = height
 	switch {
-	case strings.Contains(text, versionGone), sdk && code == 38, strings.Contains(text, "failed to load state at height"):
-		a.Reason, a.Height = Pruned, asked
-	case sdk && code == 26:
-		a.Reason, a.Height = FutureHeight, asked
+	case code == 0 && reason == Pruned:
+		a.Reason, a.Height = Pruned, 0 // one store may lack a height that the others have
 	case code == 0:
 		return
 	case height > 0 && (asked == 0 || height == asked):
 		a.Reason = Refused
+	case height > 0:
+		a.Reason = BadInput
+	case reason == FutureHeight, sdk && code == codeFuture:
+		a.Reason, a.Height = FutureHeight, asked
+	case reason == Pruned, sdk && code == codeAbsent:
+		a.Reason, a.Height = Pruned, asked
 	default:
 		a.Reason = BadInput
 	}
 	a.Text = text
 }
 
-// callErrors say what an error of the RPC means by its text. The first row decides.
-var callErrors = []struct {
-	text   *regexp.Regexp
-	reason Reason
-}{
-	{regexp.MustCompile(`^height \d+ must be less than or equal to the current blockchain height`), FutureHeight},
-	{regexp.MustCompile(`^height \d+ is not available, lowest height is`), Pruned},
-	{regexp.MustCompile(`not found$`), NotFound},
-	{regexp.MustCompile(`^could not find results for height`), Pruned},
-}
-
 // refusedCall is what an error of the RPC means, of a call that names a block or none. A
 // block that has not come is the client's mistake.
 func refusedCall(said []byte, block, tip int64) *Answer {
 	text := gjson.GetBytes(said, "data").String()
-	a := &Answer{Status: http.StatusInternalServerError, NodeStatus: http.StatusInternalServerError, Body: member("error", said), Text: text, Reason: BadInput}
-	for _, row := range callErrors {
-		if row.text.MatchString(text) {
-			a.Reason = row.reason
-			break
-		}
-	}
-	if (a.Reason == FutureHeight || a.Reason == Pruned) && (block == 0 || block > tip) {
+	a := &Answer{Status: http.StatusInternalServerError, NodeStatus: http.StatusInternalServerError, Body: member("error", said), Text: text}
+	var known bool
+	if a.Reason, known = classify(cometRPC, text, 0); !known || (a.Reason == FutureHeight || a.Reason == Pruned) && (block == 0 || block > tip) {
 		a.Reason = BadInput
 	}
 	return a

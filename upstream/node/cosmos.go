@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 
@@ -74,10 +73,6 @@ func cosmosReason(status, code int, height int64) Reason {
 	default:
 		return Other
 	}
-}
-
-func cosmosRefusal(text string) []byte {
-	return fmt.Appendf(nil, `{"code":%d,"message":%q,"details":[]}`, grpcUnknown, text)
 }
 
 // ErrNoLatest says that a node has just started: it cannot be read at its latest until the next block.

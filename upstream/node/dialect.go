@@ -28,8 +28,6 @@ type protocol struct {
 	// read makes an answer of what came, as far as that can be told from it alone; not ok is
 	// what a node does not say. asked is the height that was asked for.
 	read func(r *http.Response, body []byte, asked int64) (a *Answer, ok bool)
-	// refusal is a body that says no.
-	refusal func(text string) []byte
 	// tells says that answers tell the height they were read at.
 	tells bool
 }
@@ -37,9 +35,9 @@ type protocol struct {
 func (d Dialect) protocol() (*protocol, error) {
 	switch d {
 	case Story, "":
-		return &protocol{height: "X-Block-Height", probe: "/auth/params", keyProbe: "/staking/validators", read: readStory, refusal: storyRefusal}, nil
+		return &protocol{height: "X-Block-Height", probe: "/auth/params", keyProbe: "/staking/validators", read: readStory}, nil
 	case Cosmos:
-		return &protocol{height: "X-Cosmos-Block-Height", probe: "/cosmos/auth/v1beta1/params", blocks: "/cosmos/base/tendermint/v1beta1/blocks/", read: readCosmos, refusal: cosmosRefusal, tells: true}, nil
+		return &protocol{height: "X-Cosmos-Block-Height", probe: "/cosmos/auth/v1beta1/params", blocks: "/cosmos/base/tendermint/v1beta1/blocks/", read: readCosmos, tells: true}, nil
 	}
 	return nil, fmt.Errorf("unknown dialect %q", string(d))
 }

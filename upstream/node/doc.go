@@ -12,13 +12,14 @@
 //  4. The endpoint (endpoint.go) has one of its servers asked, each behind a breaker of its own:
 //     the REST server (client.go, whose answers story.go or cosmos.go understands), CometBFT's
 //     RPC (call.go), or gRPC (grpc.go).
+//     What the text of an error means is in one table (texts.go).
 //  5. Silence, a pruned height or a node that lags send it to another endpoint. Where
 //     none gets to the newest block, it is read at the newest that one has. What is said
 //     where none answers is in unanswered.go.
 //
 // What an endpoint has is learned before it is asked: its newest height, and its
-// oldest from /status and from refusals. A height that no endpoint keeps is
-// refused at once; the newest is read from the nearest that has it.
+// oldest from /status and from refusals. The oldest height only puts endpoints in an order:
+// one that has pruned a height is asked last, and a height is refused once all have refused it.
 //
 // Heights are followed, and judged, in package heights: they are claims until
 // they are proved. The turns at an endpoint are package queue's.

@@ -151,6 +151,9 @@ func (e *endpoint) ask(ctx context.Context, r Request, height int64) (answer *An
 		if err != nil && ctx.Err() != nil {
 			return nil, ctx.Err() // the caller's end says nothing about the node
 		}
+		if err == nil && r.Height == AtTip && !r.Unpinned && answer.Reason == Pruned {
+			return nil, tipRefused(answer)
+		}
 		return answer, err
 	})
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
@@ -198,7 +201,7 @@ func (e *endpoint) note(err error) {
 		e.keys.expire()
 	}
 	e.update(func(v *view) {
-		if blames(err) {
+		if blames(err) || errors.Is(err, errTipRefused) {
 			v.failed = time.Now()
 		}
 		if upstream.KindOf(err) != 0 {

@@ -76,7 +76,6 @@ type fetch struct {
 	unplaced *Answer // of an unknown block, from when no tip was known
 	resting  bool    // an endpoint was passed over because of its breaker
 	far      bool    // an endpoint was passed over because it lags too much
-	gone     bool    // an endpoint was passed over because it no longer has the height
 
 	newest   int64     // that an endpoint has which was passed over because it lags
 	lower    int64     // read at this block in place of the tip
@@ -89,7 +88,7 @@ func (f *fetch) choose() (best *endpoint, hope bool) {
 	tip, height, chain := f.pool.Tip(), f.height(), f.pool.ChainID()
 	var least [5]int
 	form := f.pool.knownForm(f.request.Keys)
-	f.resting, f.far, f.gone, f.newest = false, false, false, 0
+	f.resting, f.far, f.newest = false, false, 0
 	for _, e := range f.pool.endpoints {
 		v, server := e.look(), e.serverOf(f.request)
 		reach := v.reach(height, tip.Interval)
@@ -97,8 +96,6 @@ func (f *fetch) choose() (best *endpoint, hope bool) {
 		case v.Foreign() || server == nil || f.request.Invoke != nil && !e.grpc.serves(chain) || slices.Contains(f.asked, e) || f.request.Only != "" && f.request.Only != e.name:
 		case form && e.keys.last() != f.request.Keys:
 			hope = hope || e.keys.last() == UnknownKeys // which is being found out
-		case reach == pruned && f.request.rest(): // the own words of RPC and gRPC are not ours to say
-			f.gone = true
 		case server.open():
 			f.resting = true
 		case v.Unseen || slices.Contains(f.lagging, e):
@@ -122,7 +119,7 @@ func (f *fetch) choose() (best *endpoint, hope bool) {
 type reach int
 
 const (
-	pruned  reach = iota // it no longer has the height
+	pruned  reach = iota // it may no longer have the height
 	behind               // it does not have the height yet
 	unsure               // nothing current is known of its height
 	present              // it has it, or any will do
@@ -220,6 +217,9 @@ func (f *fetch) ask(ctx context.Context, e *endpoint) result {
 func (f *fetch) concludes(ctx context.Context, r result) bool {
 	exists := 0 < r.height && r.height <= f.pool.Tip().Height || f.request.Height == AtTip // the tip may have fallen meanwhile
 	switch {
+	case errors.Is(r.err, errTipRefused) && time.Now().After(f.patience): // it may have moved on and pruned meanwhile, but not each time
+		f.asked, f.silence = append(f.asked, r.endpoint), r.err
+		return false
 	case errors.Is(r.err, upstream.ErrBehind), r.is(FutureHeight) && exists:
 		f.lagging = append(f.lagging, r.endpoint)
 		return false

@@ -210,12 +210,8 @@ func heightOf(header metadata.MD) int64 {
 	return 0
 }
 
-const (
-	tooLarge   = "grpc: received message larger than max"
-	noNewest   = "context did not contain latest block height"
-	inFuture   = "cannot query with height in the future"
-	prunedText = "failed to load state at height"
-)
+// tooLarge begins the text by which the client's library refuses a message.
+const tooLarge = "grpc: received message larger than max"
 
 // refusedInvocation is what a status means, which came with a height if the method has run. A
 // status that the client has made for want of one is silence.
@@ -236,17 +232,15 @@ func refusedInvocation(st *status.Status, told, asked int64) (*Answer, error) {
 		return nil, badAnswer(err)
 	}
 	a := &Answer{Status: http.StatusInternalServerError, NodeStatus: http.StatusInternalServerError, Type: UnrunType, Body: body, Text: text, Height: told}
-	switch {
-	case told > 0:
+	if told > 0 {
 		a.Type, a.Reason = StatusType, Refused
-	case strings.Contains(text, prunedText):
-		a.Reason, a.Height = Pruned, asked
-	case strings.Contains(text, inFuture):
-		a.Reason, a.Height = FutureHeight, asked
-	case strings.Contains(text, noNewest):
-		a.Reason = Other
-	default:
+		return a, nil
+	}
+	reason, known := classify(grpcUnrun, text, asked)
+	if a.Reason = reason; !known {
 		a.Reason, a.NodeStatus = BadInput, http.StatusNotFound // no handler has run
+	} else if reason != Other {
+		a.Height = asked
 	}
 	return a, nil
 }

@@ -17,7 +17,7 @@ type Health struct {
 	Answering  bool          `json:"-"`                    // its REST server answered within the last 15s
 	Unasked    bool          `json:"-"`                    // it has a height source that has not been asked for its chain yet: not read from until then
 	Height     int64         `json:"height"`               // newest committed block; 0 unknown
-	Lowest     int64         `json:"lowest"`               // blocks below it cannot be read; 0 unknown
+	Lowest     int64         `json:"lowest"`               // reads below it prefer other nodes; 0 unknown
 	Aside      bool          `json:"aside"`                // what its height source claims is not believed
 	Late       bool          `json:"late"`                 // there are blocks that its CometBFT has not told of
 	Heard      bool          `json:"-"`                    // its height is current: it was heard from lately

@@ -66,6 +66,8 @@ func outcome(answer *Answer, err error) string {
 	switch kind := upstream.KindOf(err); {
 	case err == nil:
 		return answer.Reason.String()
+	case errors.Is(err, errTipRefused):
+		return "tip_refused"
 	case errors.Is(err, context.Canceled):
 		return "canceled"
 	case kind == 0:
@@ -90,7 +92,7 @@ var (
 	knownDesc    = desc("tip_known", "1 while a height source is heard from: freshness is measured in blocks.")
 	ageDesc      = desc("block_age_seconds", "Age of the newest header that a node was heard to have.", "node")
 	heightDesc   = desc("height", "Newest block of a node.", "node")
-	lowestDesc   = desc("lowest_height", "Blocks below it cannot be read of a node; 0 while nothing is known.", "node")
+	lowestDesc   = desc("lowest_height", "Reads below this block prefer other nodes, because the node has pruned them or may have; 0 while nothing is known.", "node")
 	asideDesc    = desc("source_aside", "1 while what CometBFT of a node claims of its height is not believed.", "node")
 	lateDesc     = desc("source_late", "1 while there are blocks that CometBFT of a node has not told of: its REST server is asked.", "node")
 	reachDesc    = desc("tip_out_of_reach", "1 while the tip is far above what every node has: reads are of older blocks than it.")

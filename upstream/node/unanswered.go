@@ -19,18 +19,19 @@ var (
 	errNoNode     = errors.New("server error that is not the node's") // a load balancer's 502, say
 	errClosed     = errors.New("closed")
 	errWrongChain = errors.New("serves another chain")
+	errTipRefused = errors.New("refuses to read the newest block")
 
 	// errUndetermined: in the wrong dialect an answer could be taken for another.
 	errUndetermined = errors.New("no node has said which dialect it speaks")
 )
 
-// exhausted is what to say when no endpoint is left. That a height is pruned is
-// true only if each endpoint that may have it was asked.
+// exhausted returns the result where no endpoint is left. A height is reported as pruned only if every endpoint that may
+// have it was asked.
 func (f *fetch) exhausted() (*Answer, error) {
 	switch {
 	case f.silence != nil:
 		return nil, f.silence
-	case (f.pruned != nil || f.gone) && !f.resting:
+	case f.pruned != nil && !f.resting:
 		return f.refusal(), nil
 	case f.far && !f.resting:
 		return nil, &upstream.Error{
@@ -42,32 +43,12 @@ func (f *fetch) exhausted() (*Answer, error) {
 	}
 }
 
-// refusal says that no endpoint keeps the height, and below which block nothing can be asked for.
-// Where the blocks begin that can be is not known: a node does not say how far it prunes.
+// refusal returns the answer of an endpoint that no longer has the height, as the answer of all.
 func (f *fetch) refusal() *Answer {
-	height, newest := f.height(), f.pool.Tip().Height
-	text := fmt.Sprintf("failed to load state at height %d: it is kept no longer; no block before %d can be asked for, and the first that can may be later (latest height: %d)",
-		height, f.pool.lowest(), newest)
-	a := Answer{
-		NodeStatus: http.StatusInternalServerError, Type: "application/json", Height: height,
-		Body: f.pool.protocol.refusal(text),
-	}
-	if f.pruned != nil {
-		a = *f.pruned // has the node's own words
-	}
-	a.Status, a.Reason, a.Text, a.Latest = Pruned.Status(), Pruned, text, newest
+	a, newest := *f.pruned, f.pool.Tip().Height
+	a.Text = fmt.Sprintf("failed to load state at height %d: no node has kept it (latest height: %d)", f.height(), newest)
+	a.Status, a.Latest = Pruned.Status(), newest
 	return &a
-}
-
-// lowest is the oldest block that an endpoint may have.
-func (p *Pool) lowest() int64 {
-	lowest := p.Tip().Height
-	for _, e := range p.endpoints {
-		if v := e.look(); !v.Foreign() {
-			lowest = min(lowest, max(v.Lowest, 1))
-		}
-	}
-	return lowest
 }
 
 // noEndpoint is the error where no endpoint may be asked.
@@ -134,6 +115,11 @@ func badAnswer(err error) *upstream.Error {
 // noMemory is the error for an answer that there is no memory for now.
 func noMemory(err error) *upstream.Error {
 	return &upstream.Error{Kind: upstream.Overloaded, Msg: "the answer of " + origin + " is larger than the memory that is free", Err: err, RetryAfter: time.Second}
+}
+
+// tipRefused is the error for a node that says of the newest block that it has pruned it.
+func tipRefused(a *Answer) *upstream.Error {
+	return &upstream.Error{Kind: upstream.BadAnswer, Msg: origin + " refuses to read the newest block", Err: fmt.Errorf("%w: %w: %s", upstream.ErrBehind, errTipRefused, a.Text)}
 }
 
 // notNode is the error for an answer that did not come from a node.

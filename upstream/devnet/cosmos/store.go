@@ -1,0 +1,40 @@
+package cosmos
+
+import (
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"slices"
+
+	"github.com/tipcache/tipcache/upstream/devnet/state"
+)
+
+// stores are the modules whose stores can be read by abci_query.
+var stores = []string{"acc", "bank", "staking", "wasm"}
+
+var storePath = regexp.MustCompile(`^/store/([^/]*)(.*)$`)
+
+// IsStorePath reports whether a path of abci_query reads a store itself.
+func IsStorePath(path string) bool { return storePath.MatchString(path) }
+
+// QueryStore reads a store at a height, 0 for the newest, as abci_query does. A height that cannot be read looks like the
+// absence of the key except for the log, whether the node has pruned it or it has not come.
+func (c *Chain) QueryStore(n state.View, path string, data []byte, height int64) Answer {
+	now, parts := n.Now(), storePath.FindStringSubmatch(path)
+	if height == 0 {
+		height = now.Height
+	}
+	switch {
+	case !slices.Contains(stores, parts[1]):
+		return Answer{Code: 6, Codespace: "sdk", Log: fmt.Sprintf("no such store: %s: unknown request", parts[1])}
+	case parts[2] == "/subspace": // which ignores the height and repeats it
+		sum := state.Digest(c.Seed, path+hex.EncodeToString(data), now.Height)
+		return Answer{Value: sum[:], Height: height}
+	case parts[2] != "/key":
+		return Answer{Code: 6, Codespace: "sdk", Log: fmt.Sprintf("unexpected query path: %v: unknown request", parts[2])}
+	case height > now.Height || height < now.Oldest:
+		return Answer{Log: "version does not exist", Height: height}
+	}
+	sum := state.Digest(c.Seed, path+hex.EncodeToString(data), height+1000*n.Forks(height))
+	return Answer{Value: sum[:], Height: height}
+}

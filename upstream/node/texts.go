@@ -1,0 +1,96 @@
+package node
+
+import (
+	"regexp"
+	"strconv"
+)
+
+// An api is one of the interfaces of a node whose errors are told apart by their texts. The REST server of the
+// Cosmos SDK is none: its answers tell by status and code.
+type api uint8
+
+const (
+	storyREST api = 1 << iota
+	abciQuery     // the log of a response
+	cometRPC      // the data of an error
+	grpcUnrun     // the message of a status for which no handler ran
+
+	anyState = storyREST | abciQuery | grpcUnrun
+)
+
+// unreadable begins the text of a height that cannot be read, with each interface's own words before it. Input that an
+// error quotes cannot match, because the words have neither digits nor punctuation.
+const unreadable = `^(?:codespace sdk code \d+: )?(?:[a-z ]+: )*`
+
+// errorTexts is the table of what nodes' errors mean. The first row that matches an error of one of its interfaces
+// decides. Rows of storyREST whose texts quote the client's input come before rows that the input could match.
+//
+// testdata/failures.jsonl holds the recordings of a real node behind each row of storyREST. A name that begins with
+// source_ is of an answer that was written after the source of a newer release.
+var errorTexts = []struct {
+	by     api
+	text   *regexp.Regexp
+	reason Reason
+}{
+	{anyState, regexp.MustCompile(unreadable + `failed to load state at height \d+; `), Pruned},
+	{anyState, regexp.MustCompile(unreadable + `cannot query with height in the future`), FutureHeight},
+	{anyState, regexp.MustCompile(unreadable + `cannot query with height < 0`), BadInput},
+	{abciQuery, regexp.MustCompile(`^version does not exist$`), Pruned}, // of one store, with the code of a success
+	{grpcUnrun, regexp.MustCompile(`context did not contain latest block height`), Other},
+
+	{cometRPC, regexp.MustCompile(`^height \d+ must be less than or equal to the current blockchain height`), FutureHeight},
+	{cometRPC, regexp.MustCompile(`^height \d+ is not available, lowest height is`), Pruned},
+	{cometRPC, regexp.MustCompile(`^could not find results for height`), Pruned},
+	{cometRPC, regexp.MustCompile(`not found$`), NotFound},
+
+	{storyREST, regexp.MustCompile(`illegal base64 data`), BadInput},    // a page key, since Base64Keys
+	{storyREST, regexp.MustCompile("decode `"), BadInput},               // a parameter of the wrong type
+	{storyREST, regexp.MustCompile(`code = InvalidArgument`), BadInput}, // an empty address, a bad denom, an unknown status
+	{storyREST, regexp.MustCompile(`strconv\.`), BadInput},              // a height in the path that is no number
+	{storyREST, regexp.MustCompile(`code = NotFound`), NotFound},
+	{storyREST, regexp.MustCompile(`not found`), NotFound},
+	{storyREST, regexp.MustCompile(`does not exist`), NotFound},
+	{storyREST, regexp.MustCompile(`no delegation for \(address, validator\) tuple`), NotFound},
+	{storyREST, regexp.MustCompile(`hex string`), BadInput}, // without 0x, of odd length, invalid
+	{storyREST, regexp.MustCompile(`address max length is`), BadInput},
+	{storyREST, regexp.MustCompile(`either offset or key is expected`), BadInput},
+}
+
+// classify returns what an error means that an interface gave to a request at a height, or 0. known reports whether a
+// row matches. Nodes may refuse a height to come by the text of a pruned one, which then names their newest height.
+func classify(by api, text string, asked int64) (reason Reason, known bool) {
+	i := rowOf(by, text)
+	if i < 0 {
+		return Other, false
+	}
+	if newest := latestIn(text); errorTexts[i].reason == Pruned && 0 < newest && newest < asked {
+		return FutureHeight, true
+	}
+	return errorTexts[i].reason, true
+}
+
+// rowOf returns the index of the row that decides, or -1.
+func rowOf(by api, text string) int {
+	for i, row := range errorTexts {
+		if row.by&by != 0 && row.text.MatchString(text) {
+			return i
+		}
+	}
+	return -1
+}
+
+// latest is how a refusal of a height names the node's newest one.
+var latest = regexp.MustCompile(`\(latest height: (\d+)\)`)
+
+// latestIn returns the newest height that a refusal names, 0 for none.
+func latestIn(text string) int64 {
+	named := latest.FindStringSubmatch(text)
+	if named == nil {
+		return 0
+	}
+	height, err := strconv.ParseInt(named[1], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return height
+}
