@@ -37,7 +37,7 @@ var mayImport = map[string][]string{
 	"proxy/rpc/jsonrpc":      {"upstream/jsontext"},
 	"proxy/unindexed":        {"upstream/events", "upstream/protofield"},
 	"proxy/state":            {"proxy/unindexed", "proxy/dialect", "proxy/blocks", "proxy/web", "cache", "upstream", "upstream/node", "upstream/protofield"},
-	"proxy/grpc":             {"proxy/state", "proxy/blocks", "proxy/web", "proxy/limits", "cache", "upstream/node", "upstream/protofield"},
+	"proxy/grpc":             {"proxy/state", "proxy/blocks", "proxy/web", "proxy/limits", "cache", "upstream/account", "upstream/node", "upstream/protofield"},
 	"proxy/rpc":              {"proxy/unindexed", "proxy/rpc/jsonrpc", "proxy/rpc/socket", "proxy/state", "proxy/blocks", "proxy/web", "proxy/limits", "cache", "upstream", "upstream/node"},
 	"proxy/rpc/socket":       {"proxy/rpc/jsonrpc", "upstream/events"},
 	"proxy/web":              {"proxy/failure", "proxy/limits", "proxy/record", "cache", "cache/codings", "upstream", "upstream/account"},

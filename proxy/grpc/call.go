@@ -39,17 +39,18 @@ type call struct {
 	rec    *web.Record
 	st     *status.Status // the method's own no; nil for none
 
-	received bool // the message is, or cannot be
-	message  []byte
-	failure  error    // of receiving it
-	again    web.Call // in the lane; nil: that has no part in the call
+	receiver receiver  // of gRPC; gRPC-Web has its messages in its stream
+	message  []byte    // the only one; nil before it is received
+	failure  error     // of receiving it in the lane
+	held     *web.Body // memory of the message; nil for a small one
+	again    web.Call  // in the lane; nil: that has no part in the call
 }
 
 // value answers with a value of the state.
 func (k *call) value() (size int, err error) {
-	message, hs, ok := k.asked()
+	message, hs, ok, err := k.asked()
 	if !ok {
-		return 0, nil
+		return 0, err
 	}
 	limit := k.reader.Deadline(k.from, k.rec)
 	defer limit.Release()
@@ -90,9 +91,9 @@ func (k *call) service() (size int, err error) {
 // unpinned has a method that ignores heights asked for of a node, once the block has come that the
 // client has to see, and where it posts once it is the client's turn.
 func (k *call) unpinned(posts bool, ask func(ctx context.Context, r node.Request, message []byte) (size int, err error)) (size int, err error) {
-	message, hs, ok := k.asked()
+	message, hs, ok, err := k.asked()
 	if !ok {
-		return 0, nil
+		return 0, err
 	}
 	limit := k.reader.Deadline(k.from, k.rec)
 	defer limit.Release()
@@ -121,12 +122,13 @@ func (k *call) sendAnswer(a *node.Answer, err error) (size int, _ error) {
 	return k.send(reply, st)
 }
 
-// asked are the only message and the heights of a call. Not ok says that it is refused.
-func (k *call) asked() (message []byte, hs blocks.Heights, ok bool) {
-	if message, ok = k.receive(); ok {
+// asked returns the only message and the heights of a call. If ok is false the call is refused: k.st has the
+// status, or err the failure.
+func (k *call) asked() (message []byte, hs blocks.Heights, ok bool, err error) {
+	if message, ok, err = k.receive(); ok {
 		hs, ok = k.heights()
 	}
-	return message, hs, ok
+	return message, hs, ok, err
 }
 
 // heights reads the heights that the call names, the one to read at as the node does. Not ok says
@@ -156,25 +158,35 @@ func (k *call) heights() (hs blocks.Heights, ok bool) {
 	return hs, false
 }
 
-// receive receives the only message. Not ok says that there is none, and the call is refused: also
-// where it takes longer than the request may, which ends this call alone on its connection.
-func (k *call) receive() (message []byte, ok bool) {
-	if c, _ := k.from.Context().Value(callKey{}).(*callContext); k.received {
-	} else if c == nil {
-		k.failure = k.stream.RecvMsg(&k.message)
-	} else {
-		k.failure = receiveBy(k.reader.Stack.Deadline(k.start), k.stream, &k.message)
+// receive receives the only message. If ok is false the call is refused: k.st has the status, or err the
+// failure. A message that takes longer than a request may ends this call alone on its connection.
+func (k *call) receive() (message []byte, ok bool, err error) {
+	if k.receiver.from == nil {
+		err = k.stream.RecvMsg(&k.message)
+	} else if err = k.failure; err == nil {
+		g := guardUntil(k.reader.Stack.Deadline(k.start), k.receiver.from)
+		if k.message == nil {
+			k.message, k.held, err = k.receiver.next(k.hold)
+		}
+		if err = g.release(err); err == nil {
+			go k.receiver.discard() // ends with the stream, as a rule at once: clients end it with their message
+		}
 	}
 	switch {
-	case k.failure == nil:
-		return k.message, true
-	case errors.Is(k.failure, io.EOF):
+	case err == nil:
+		return k.message, true, nil
+	case errors.As(err, new(*web.Failure)):
+		return nil, false, err
+	case errors.Is(err, io.EOF):
 		k.st = status.New(codes.Unknown, "EOF")
 	default:
-		k.st = status.Convert(k.failure)
+		k.st = status.Convert(err)
 	}
-	return nil, false
+	return nil, false, nil
 }
+
+// hold begins to hold memory for a message.
+func (k *call) hold() *web.Body { return k.reader.Stack.HoldBody(k.from, k.rec.Tenant) }
 
 // tell sets the headers of an answer: its height, pairs of keys and values, and what is told of
 // the client's limits.

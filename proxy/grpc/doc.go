@@ -3,7 +3,8 @@
 // A call goes, top to bottom:
 //
 //  1. server.go takes it from its connection, and makes the request of HTTP of it that
-//     limits, keys and records know; web.go does both for gRPC-Web;
+//     limits, keys and records know; web.go does both for gRPC-Web. receive.go reads messages in
+//     pieces, within the memory for request bodies;
 //  2. handler.go says what kind of method it is;
 //  3. call.go answers it with a value of the state (package state), which is read at the tip, or at
 //     the height in x-cosmos-block-height, once a block, or with what a node says of itself.

@@ -3,6 +3,7 @@ package grpc
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -17,6 +18,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/account"
 )
 
 // Options configure a Handler. The zero value of a field means its default.
@@ -137,7 +139,10 @@ func (k *call) failed(err error) error {
 	}
 	f := web.FailureOf(err)
 	code, known := codeOf[f.Status]
-	if !known {
+	switch {
+	case errors.Is(err, account.ErrFull) || errors.Is(err, account.ErrShare):
+		code = codes.ResourceExhausted
+	case !known:
 		code = codes.Internal
 	}
 	md := metadata.MD{}

@@ -9,11 +9,17 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
 )
+
+// passing is what a stream that is passed on takes beside the windows of the client and the node.
+const passing = 32 << 10
 
 // pass passes a stream on to a node, once. Without a node's gRPC the method may be one of
 // the RPC's.
@@ -28,6 +34,11 @@ func (k *call) pass() (size int, err error) {
 	if !ok {
 		return 0, nil
 	}
+	release, err := k.reader.Stack.HoldStream(2*window + passing)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
 	if _, err := k.reader.AwaitBlock(k.from.Context(), k.from, k.rec, &blocks.Query{Kind: k.never, Heights: blocks.Heights{Min: hs.Min}}); err != nil {
 		return 0, err
 	}
@@ -36,9 +47,9 @@ func (k *call) pass() (size int, err error) {
 		return 0, err
 	}
 	defer leave()
-	ctx, cancel := context.WithCancel(k.from.Context())
-	defer cancel()
-	defer context.AfterFunc(k.life, cancel)()
+	ctx, cancel := context.WithCancelCause(k.from.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(k.life, func() { cancel(nil) })()
 	if named := k.from.Header[HeightHeader]; len(named) > 0 {
 		ctx = metadata.AppendToOutgoingContext(ctx, heightKey, named[0])
 	}
@@ -47,31 +58,57 @@ func (k *call) pass() (size int, err error) {
 	if s, ok := k.stream.(*webStream); ok {
 		s.flushed = true
 	}
-	node, err := k.o.Stream(ctx, k.name)
+	to, err := k.o.Stream(ctx, k.name)
 	if err != nil {
 		return 0, err
 	}
-	go k.forward(node) // ends with the stream: it cannot be told to end before its handler returns
-	return k.back(node)
+	tenant := k.rec.Tenant
+	hold := func() *web.Body { return k.reader.Stack.HoldBody(k.from, tenant) }
+	go k.forward(to, hold, cancel) // ends with the stream: it cannot be told to end before its handler returns
+	return k.back(ctx, to)
 }
 
-// forward sends the client's messages to the node.
-func (k *call) forward(to grpc.ClientStream) {
+// forward sends the client's messages to the node. It cancels ctx with the error of a message that cannot be
+// received.
+func (k *call) forward(to grpc.ClientStream, hold func() *web.Body, cancel context.CancelCauseFunc) {
 	for {
-		var message []byte
-		err := k.stream.RecvMsg(&message)
-		if errors.Is(err, io.EOF) {
+		message, held, err := k.nextOf(hold)
+		switch {
+		case errors.Is(err, io.EOF):
 			_ = to.CloseSend()
 			return
-		}
-		if err != nil || to.SendMsg(&message) != nil { // which back hears of
+		case err != nil:
+			cancel(err)
+			return
+		case sendOn(to, message, held) != nil: // back receives the reason
 			return
 		}
 	}
 }
 
+// nextOf receives the next message of a stream.
+func (k *call) nextOf(hold func() *web.Body) (message []byte, held *web.Body, err error) {
+	if k.receiver.from != nil {
+		return k.receiver.next(hold)
+	}
+	err = k.stream.RecvMsg(&message)
+	return message, nil, err
+}
+
+// sendOn sends a message to a node, and releases its memory once it has left.
+func sendOn(to grpc.ClientStream, message []byte, held *web.Body) error {
+	if held == nil {
+		return to.SendMsg(&message)
+	}
+	if mem.IsBelowBufferPoolingThreshold(cap(message)) { // of which the library does not tell when it has left
+		held.Release()
+		return to.SendMsg(&message)
+	}
+	return to.SendMsg(&node.Large{Bytes: message, Done: held.Release})
+}
+
 // back sends the node's messages to the client, and its status.
-func (k *call) back(from grpc.ClientStream) (size int, err error) {
+func (k *call) back(ctx context.Context, from grpc.ClientStream) (size int, err error) {
 	for first := true; ; first = false {
 		var message []byte
 		err := from.RecvMsg(&message)
@@ -80,9 +117,14 @@ func (k *call) back(from grpc.ClientStream) (size int, err error) {
 			_ = k.stream.SetHeader(k.fromNode(header))
 		}
 		if err != nil {
-			if k.life.Err() != nil {
+			switch cause := context.Cause(ctx); {
+			case errors.As(cause, new(*web.Failure)):
+				return size, cause
+			case k.life.Err() != nil:
 				k.st = status.New(codes.Unavailable, "the server is about to stop")
-			} else if !errors.Is(err, io.EOF) {
+			case cause != nil && !errors.Is(cause, ctx.Err()): // of the client's message
+				k.st = status.Convert(cause)
+			case !errors.Is(err, io.EOF):
 				k.st = status.Convert(err)
 			}
 			k.stream.SetTrailer(k.fromNode(from.Trailer()))

@@ -80,8 +80,12 @@ func (k *call) answerAgain(c *callContext) (done bool) {
 	if k.again == nil {
 		return false
 	}
-	k.received = true
-	if k.failure = receiveBy(k.reader.Stack.Deadline(k.start), k.stream, &k.message); k.failure != nil {
+	g := guardUntil(k.reader.Stack.Deadline(k.start), k.receiver.from)
+	isSmall, err := k.receiver.begin()
+	if isSmall {
+		k.message, err = k.receiver.readSmall()
+	}
+	if k.failure = g.release(err); k.failure != nil || !isSmall {
 		return false
 	}
 	f, ok := k.again.Find(k.message)

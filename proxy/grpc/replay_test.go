@@ -47,6 +47,7 @@ type setup struct {
 	blocks   blocks.Options
 	listener listener.Options
 	grpc     grpc.Options
+	cache    cache.Options
 }
 
 // open starts the servers, before the node's RPC alone or its gRPC too.
@@ -61,16 +62,16 @@ func open(t testing.TB, n *recordedNode, withGRPC bool, changes ...func(*setup))
 	} else {
 		d.pool = n.pool(t, "")
 	}
-	c, err := cache.New(cache.Options{Registerer: d.metrics})
+	with := setup{web.Options{Registerer: d.metrics}, blocks.Options{Nodes: d.pool}, listener.Options{Most: 100}, o, cache.Options{Registerer: d.metrics}}
+	for _, change := range changes {
+		change(&with)
+	}
+	c, err := cache.New(with.cache)
 	if err != nil {
 		t.Fatal(err)
 	}
 	d.cache = c
 	t.Cleanup(func() { _ = c.Close() })
-	with := setup{web.Options{Registerer: d.metrics}, blocks.Options{Nodes: d.pool}, listener.Options{Most: 100}, o}
-	for _, change := range changes {
-		change(&with)
-	}
 	stack := web.New(with.web, c)
 	newReader := func() *blocks.Reader {
 		r, err := blocks.New(with.blocks, stack, c)

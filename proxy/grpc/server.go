@@ -6,25 +6,26 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	_ "google.golang.org/grpc/encoding/gzip" // for clients that send so
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
-	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// streams is how many calls a connection may have at once.
-const streams = 250
+// streams is the maximum number of calls on a connection at once.
+const streams = 100
+
+// window is the number of bytes that a client can send for a call before the call reads them: the smallest
+// that the library has.
+const window = 64 << 10
 
 // workers are the goroutines that calls share, whose stacks have grown. Calls beyond these have each
 // one of their own.
@@ -38,8 +39,8 @@ var pings = keepalive.EnforcementPolicy{MinTime: 8 * time.Second, PermitWithoutS
 func (d *Handler) NewServer(header, idle time.Duration) *grpc.Server {
 	return grpc.NewServer(
 		grpc.ForceServerCodecV2(node.Bytes{}), grpc.UnknownServiceHandler(d.handle), grpc.Creds(accepted{}),
-		grpc.NumStreamWorkers(workers), grpc.InTapHandle(tapped),
-		grpc.MaxRecvMsgSize(node.MaxMessage), grpc.MaxHeaderListSize(uint32(4*d.reader.Stack.MaxHeader())), grpc.MaxConcurrentStreams(streams),
+		grpc.NumStreamWorkers(workers), grpc.InTapHandle(tapped), grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(window),
+		grpc.MaxHeaderListSize(uint32(4*d.reader.Stack.MaxHeader())), grpc.MaxConcurrentStreams(streams),
 		grpc.KeepaliveEnforcementPolicy(pings), grpc.ConnectionTimeout(header), grpc.WaitForHandlers(true),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idle, Time: time.Minute, Timeout: 20 * time.Second}),
 	)
@@ -74,52 +75,19 @@ func tapped(ctx context.Context, info *tap.Info) (context.Context, error) {
 	return c, nil
 }
 
-// An ender ends a stream with a status, as the library's streams do. Nothing else ends the receiving of a
-// message before the handler returns, but a context for each call, which costs it a twentieth.
-type ender interface {
-	WriteStatus(st *status.Status) error
-}
-
-// late is the status of a call whose message has not come in time.
-var late = status.New(codes.DeadlineExceeded, "the message has not come in time")
-
-// A guard ends a call that takes too long to receive.
-type guard struct {
-	timer  *time.Timer
-	stream ender
-}
-
-// guards have timers, which are made anew for hardly a call.
-var guards = sync.Pool{New: func() any {
-	g := &guard{}
-	g.timer = time.AfterFunc(time.Hour, func() { _ = g.stream.WriteStatus(late) }) // fails only when the client has left
-	g.timer.Stop()
-	return g
-}}
-
-// receiveBy receives a message of a call by a time.
-func receiveBy(at time.Time, stream grpc.ServerStream, message *[]byte) error {
-	ends, ok := grpc.ServerTransportStreamFromContext(stream.Context()).(ender)
-	if !ok {
-		return status.Error(codes.Internal, "the library's streams have no end")
-	}
-	g := guards.Get().(*guard) //nolint:forcetypeassert // the pool has no others
-	g.stream = ends
-	g.timer.Reset(time.Until(at))
-	err := stream.RecvMsg(message)
-	if g.timer.Stop() { // else it is ending the call
-		g.stream = nil
-		guards.Put(g)
-	} else if err != nil {
-		return late.Err()
-	}
-	return err
-}
-
 // handle answers a call on a connection.
 func (d *Handler) handle(_ any, stream grpc.ServerStream) error {
 	k := &call{Handler: d, stream: stream, start: time.Now()}
 	k.name, _ = grpc.MethodFromServerStream(stream)
+	var err error
+	if k.receiver, err = newReceiver(stream); err != nil {
+		return err
+	}
+	defer func() {
+		if k.held != nil {
+			k.held.Release()
+		}
+	}()
 	if c, _ := stream.Context().Value(callKey{}).(*callContext); c != nil && c.on != nil && c.on.conn != nil {
 		c.on.conn.Begin()
 		defer c.on.conn.End()

@@ -54,6 +54,15 @@ func (b *Body) ReadAll(from io.Reader, largest int64) ([]byte, error) {
 // Release releases the memory.
 func (b *Body) Release() { b.hold.Close() }
 
+// HoldStream reserves bytes for a stream that goes on for long, until release is called. The error is a
+// *Failure.
+func (s *Stack) HoldStream(bytes int64) (release func(), err error) {
+	if !s.memory.Reserve(account.Streams, bytes) {
+		return nil, &Failure{Expected: true, Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Public: "too many streams are open", Err: account.ErrFull}
+	}
+	return func() { s.memory.Release(account.Streams, bytes) }, nil
+}
+
 func bodyRefusal(err error) error {
 	switch {
 	case errors.Is(err, account.ErrShare):

@@ -49,6 +49,20 @@ func (p *Part) Open(client string, exempt bool) *Hold {
 	return &Hold{part: p, client: client, exempt: exempt}
 }
 
+// Free returns the bytes that can be reserved now, at most most.
+func (p *Part) Free(most int64) int64 {
+	if p == nil {
+		return most
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	free := p.most - p.taken
+	if a := p.account; a != nil {
+		free = min(free, a.limit-a.Used())
+	}
+	return max(0, min(free, most))
+}
+
 // Take reserves n more bytes. The error is ErrShare or ErrFull, and nothing is reserved then.
 func (h *Hold) Take(n int) error {
 	p, more := h.part, int64(n)

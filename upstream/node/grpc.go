@@ -27,6 +27,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/protofield"
 )
 
@@ -34,12 +35,21 @@ import (
 type grpcClient struct {
 	conn    *grpc.ClientConn
 	log     *slog.Logger
+	maxBody int64
+	memory  *account.Part          // of answers; nil: no limit
 	chain   atomic.Pointer[string] // that the server names; nil while it is not known
 	problem atomic.Pointer[error]  // why it is not known; nil for nothing
 }
 
 // Pings are rarer than a node forbids. A connection on which none is acknowledged is given up.
 var pings = keepalive.ClientParameters{Time: 6 * time.Minute, Timeout: 5 * time.Second}
+
+// What a node can send before it is read: for a call or a stream the least that the library has, and for all
+// of them together more than a connection has under way.
+const (
+	streamWindow = 64 << 10
+	connWindow   = 16 << 20
+)
 
 func newGRPCClient(name, address string, o Options) (*grpcClient, error) {
 	target, creds, err := parseTarget(address)
@@ -49,12 +59,18 @@ func newGRPCClient(name, address string, o Options) (*grpcClient, error) {
 	retry := backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 2, MaxDelay: 2 * breakerOpen}
 	conn, err := grpc.NewClient(target,
 		grpc.WithTransportCredentials(creds), grpc.WithKeepaliveParams(pings), grpc.WithDisableServiceConfig(), grpc.WithIdleTimeout(0),
+		grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(connWindow),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: retry, MinConnectTimeout: min(o.Timeout, maxDial)}),
-		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(Bytes{}), grpc.MaxCallRecvMsgSize(int(o.MaxBody)), grpc.MaxCallSendMsgSize(MaxMessage)))
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(Bytes{}), grpc.MaxCallSendMsgSize(MaxMessage)))
 	if err != nil {
 		return nil, errors.New("not an address of gRPC") // its error repeats the address
 	}
-	return &grpcClient{conn: conn, log: o.Logger.With("node", name)}, nil
+	return &grpcClient{conn: conn, log: o.Logger.With("node", name), maxBody: o.MaxBody, memory: o.Memory}, nil
+}
+
+// limit bounds the answer to a call by the memory that is free when the call begins.
+func (c *grpcClient) limit() grpc.CallOption {
+	return grpc.MaxCallRecvMsgSize(int(c.memory.Free(c.maxBody)))
 }
 
 // MaxMessage is the largest message in bytes that a node takes by gRPC by default.
@@ -182,7 +198,7 @@ func (e *endpoint) invoke(ctx context.Context, r Request, height int64) (*Answer
 	var header metadata.MD
 	var reply []byte
 	ctx = at(passTrace(ctx), r.told(height))
-	err := e.grpc.conn.Invoke(ctx, r.Invoke.Method, &r.Invoke.Message, &reply, grpc.Header(&header))
+	err := e.grpc.conn.Invoke(ctx, r.Invoke.Method, &r.Invoke.Message, &reply, grpc.Header(&header), e.grpc.limit())
 	told := heightOf(header)
 	if err == nil {
 		return &Answer{Status: http.StatusOK, NodeStatus: http.StatusOK, Type: MessageType, Body: reply, Height: told}, nil
@@ -253,7 +269,7 @@ func (p *Pool) Stream(ctx context.Context, method string) (grpc.ClientStream, er
 	if e == nil {
 		return nil, p.noEndpoint()
 	}
-	stream, err := e.grpc.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, method)
+	stream, err := e.grpc.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, method, e.grpc.limit())
 	if err != nil {
 		return nil, upstream.Silence(origin, err)
 	}

@@ -1,0 +1,224 @@
+package grpc
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/status"
+
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// A transport is a stream of the library below a [grpc.ServerStream]. RecvMsg would have the client send a
+// whole message of up to 10 MiB, and would inflate it, before anything here could count its bytes.
+type transport interface {
+	ReadMessageHeader(p []byte) error        // fills p, and frees the frames that it has read
+	RecvCompress() string                    // grpc-encoding
+	WriteStatus(status *status.Status) error // ends the stream, and a read that is under way
+}
+
+const (
+	small     = 1 << 10  // a message of so many bytes is in the memory of its stream; longer ones are reserved
+	piece     = 16 << 10 // bytes read at once; the library holds no more than its window besides
+	inflating = 64 << 10 // what inflating a message takes beside the message
+)
+
+// A receiver reads the messages of a call.
+type receiver struct {
+	from transport
+	head [frameHead]byte // of the next message
+	has  bool            // head has been read
+}
+
+// newReceiver returns the receiver of a stream of the library.
+func newReceiver(stream grpc.ServerStream) (r receiver, err error) {
+	var ok bool
+	if r.from, ok = grpc.ServerTransportStreamFromContext(stream.Context()).(transport); !ok {
+		err = status.Error(codes.Internal, "the library's streams cannot be read in pieces")
+	}
+	return r, err
+}
+
+// begin reads the head of the next message. It returns io.EOF if there is none, and isSmall for a message that
+// need not be reserved.
+func (r *receiver) begin() (isSmall bool, err error) {
+	if !r.has {
+		if err := r.from.ReadMessageHeader(r.head[:]); err != nil {
+			return false, receiveError(err)
+		}
+		r.has = true
+	}
+	size, encoded := r.size(), r.from.RecvCompress()
+	switch {
+	case size > node.MaxMessage:
+		return false, status.Errorf(codes.ResourceExhausted, "grpc: received message larger than max (%d vs. %d)", size, node.MaxMessage)
+	case r.head[0] > compressed:
+		return false, status.Errorf(codes.Internal, "grpc: received unexpected payload format %d", r.head[0])
+	case r.head[0] == compressed && (encoded == "" || encoded == encoding.Identity):
+		return false, status.Error(codes.Internal, "grpc: compressed flag set with identity or empty encoding")
+	}
+	return size <= small && r.head[0] == 0, nil
+}
+
+func (r *receiver) size() int64 { return int64(binary.BigEndian.Uint32(r.head[1:])) }
+
+// readSmall reads a message that begin has called small.
+func (r *receiver) readSmall() ([]byte, error) {
+	r.has = false
+	message := make([]byte, r.size())
+	if err := r.from.ReadMessageHeader(message); err != nil {
+		return nil, receiveError(cutOff(err))
+	}
+	return message, nil
+}
+
+// readLarge reads and inflates the message that begin has found, into reserved memory.
+func (r *receiver) readLarge(held *web.Body) (message []byte, err error) {
+	r.has = false
+	body := &bodyReader{from: r.from, left: r.size()}
+	if r.head[0] != compressed {
+		message, err = held.ReadAll(body, body.left)
+	} else if err = held.Take(inflating); err == nil {
+		message, err = inflate(body, held)
+	}
+	if body.err != nil {
+		err = receiveError(body.err)
+	}
+	return message, err
+}
+
+// next reads the next message, for whose memory hold is called unless it is small. held is nil then; otherwise
+// the caller releases it.
+func (r *receiver) next(hold func() *web.Body) (message []byte, held *web.Body, err error) {
+	isSmall, err := r.begin()
+	if err != nil {
+		return nil, nil, err
+	}
+	if isSmall {
+		message, err = r.readSmall()
+		return message, nil, err
+	}
+	held = hold()
+	if message, err = r.readLarge(held); err != nil {
+		held.Release()
+		return nil, nil, err
+	}
+	return message, held, nil
+}
+
+// discard reads what a client sends after the only message, which a node ignores, until the stream ends: the
+// library would hold it until then.
+func (r *receiver) discard() {
+	p := make([]byte, small)
+	for r.from.ReadMessageHeader(p) == nil {
+		continue
+	}
+}
+
+// A bodyReader reads the bytes of one message.
+type bodyReader struct {
+	from transport
+	left int64
+	err  error // of the stream
+}
+
+// Read implements io.Reader.
+func (b *bodyReader) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, io.EOF
+	}
+	n := min(int64(len(p)), b.left, piece)
+	if b.err = cutOff(b.from.ReadMessageHeader(p[:n])); b.err != nil {
+		return 0, b.err
+	}
+	b.left -= n
+	return int(n), nil
+}
+
+var inflaters = sync.Pool{New: func() any { return new(gzip.Reader) }}
+
+// inflate inflates a message. The library refuses calls of any encoding but gzip.
+func inflate(from io.Reader, held *web.Body) ([]byte, error) {
+	z := inflaters.Get().(*gzip.Reader) //nolint:forcetypeassert // the pool has no others
+	defer inflaters.Put(z)
+	err := z.Reset(from)
+	var message []byte
+	if err == nil {
+		message, err = held.ReadAll(io.LimitReader(z, node.MaxMessage+1), node.MaxMessage+1)
+	}
+	switch {
+	case err == nil && len(message) > node.MaxMessage:
+		return nil, status.Errorf(codes.ResourceExhausted, "grpc: received message after decompression larger than max %d", node.MaxMessage)
+	case err == nil || errors.As(err, new(*web.Failure)):
+		return message, err
+	}
+	return nil, status.Errorf(codes.Internal, "grpc: failed to decompress the message: %v", err)
+}
+
+// cutOff is the error of a stream that ended within a message.
+func cutOff(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// receiveError is an error of a stream as the status of its call, as the library would have it.
+func receiveError(err error) error {
+	if errors.Is(err, io.EOF) {
+		return err
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return status.Error(codes.Internal, io.ErrUnexpectedEOF.Error())
+	}
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	return status.FromContextError(context.Canceled).Err() // the connection is gone
+}
+
+// late is the status of a call whose message has not come in time.
+var late = status.New(codes.DeadlineExceeded, "the message has not come in time")
+
+// A guard ends a call that takes too long to receive. Nothing else ends a read before the handler returns,
+// except a context for each call, which costs it a twentieth.
+type guard struct {
+	timer *time.Timer
+	from  transport
+}
+
+// guards have timers, which are made anew for hardly a call.
+var guards = sync.Pool{New: func() any {
+	g := &guard{}
+	g.timer = time.AfterFunc(time.Hour, func() { _ = g.from.WriteStatus(late) }) // fails only when the client has left
+	g.timer.Stop()
+	return g
+}}
+
+// guardUntil returns a guard that ends a call at a time.
+func guardUntil(at time.Time, from transport) *guard {
+	g := guards.Get().(*guard) //nolint:forcetypeassert // the pool has no others
+	g.from = from
+	g.timer.Reset(time.Until(at))
+	return g
+}
+
+// release ends the guard. It returns err, or the status of the guard if that has ended the call.
+func (g *guard) release(err error) error {
+	if g.timer.Stop() { // else it is ending the call
+		g.from = nil
+		guards.Put(g)
+	} else if err != nil {
+		return late.Err()
+	}
+	return err
+}
