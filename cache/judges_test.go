@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -92,9 +95,14 @@ func TestAllJudgesAgree(t *testing.T) {
 	served := func(c *cache.Cache, q cache.Query) bool {
 		return string(mustGet(t, c, q, answer(100, []byte("read anew"))).Entry.Body) == "stored"
 	}
-	for j := range judgements(now) {
-		writer.Save(t.Context(), map[string]*cache.Entry{j.q.Key: j.entry}, time.Hour)
-		behind.Save(t.Context(), map[string]*cache.Entry{j.q.Key: useless}, 0)
+	all := slices.Collect(judgements(now))
+	stored, stale := map[string]*cache.Entry{}, map[string]*cache.Entry{}
+	for _, j := range all {
+		stored[j.q.Key], stale[j.q.Key] = j.entry, useless
+	}
+	writer.Save(t.Context(), stored, time.Hour)
+	behind.Save(t.Context(), stale, 0)
+	judge := func(j judgement) {
 		_, inMemory := writer.Fresh(j.q, now, nil)
 		found := starting.Inspect(t.Context(), j.q)
 		judges := map[string]bool{
@@ -107,23 +115,34 @@ func TestAllJudgesAgree(t *testing.T) {
 		}
 		for judge, got := range judges {
 			if want := j.fresh(now); got != want {
-				t.Fatalf("fresh is %t, want %t, for %s\n%v", got, want, judge, j)
+				t.Errorf("fresh is %t, want %t, for %s\n%v", got, want, judge, j)
 			}
 		}
 	}
+	const atOnce = 60 // one after another they would wait for Redis twenty thousand times
+	var judging sync.WaitGroup
+	for part := range atOnce {
+		judging.Go(func() {
+			for i := part; i < len(all) && !t.Failed(); i += atOnce {
+				judge(all[i])
+			}
+		})
+	}
+	judging.Wait()
 }
 
 // Of two entries of a key memory and the shared store keep the same one.
 func TestMemoryAndTheSharedStoreKeepTheSameEntry(t *testing.T) {
+	t.Parallel()
 	store := miniredis.RunT(t)
 	writer, reader := replica(t, store.Addr(), redis.Options{}), replica(t, store.Addr(), redis.Options{})
 	began := time.Now().Truncate(time.Second)
-	keys := 0
+	type kept struct{ body, of string }
+	wanted := map[string]kept{}
 	for _, height := range [][2]int64{{0, 0}, {0, 100}, {100, 0}, {100, 100}, {99, 100}, {100, 99}, {120, 100}, {120, 0}, {100, 120}} {
 		for _, later := range []time.Duration{-time.Second, 0, time.Second} {
 			for _, most := range []int64{0, 110} {
-				keys++
-				q := cache.Query{Key: fmt.Sprint("k", keys), Policy: cache.Policy{Keep: time.Hour}, Tip: 100_000, MaxHeight: most}
+				q := cache.Query{Key: fmt.Sprint("k", len(wanted)), Policy: cache.Policy{Keep: time.Hour}, Tip: 100_000, MaxHeight: most}
 				first, second := entry(height[0], "first"), entry(height[1], "second")
 				first.ReadAt, second.ReadAt = began, began.Add(later)
 				want := "first"
@@ -133,12 +152,16 @@ func TestMemoryAndTheSharedStoreKeepTheSameEntry(t *testing.T) {
 				}
 				writer.Save(t.Context(), map[string]*cache.Entry{q.Key: first}, time.Hour)
 				mustGet(t, writer, q, func(context.Context, *cache.Entry) (*cache.Entry, error) { return second, nil })
-				idle(t, writer)
-				for name, c := range map[string]*cache.Cache{"memory": writer, "Redis": reader} {
-					if got := c.Load(t.Context(), []string{q.Key})[q.Key]; got == nil || string(got.Body) != want {
-						t.Errorf("%s keeps %+v, want the %s, of heights %v, the second read %v later, up to %d", name, got, want, height, later, most)
-					}
-				}
+				wanted[q.Key] = kept{want, fmt.Sprintf("of heights %v, the second read %v later, up to %d", height, later, most)}
+			}
+		}
+	}
+	idle(t, writer)
+	for name, c := range map[string]*cache.Cache{"memory": writer, "Redis": reader} {
+		found := c.Load(t.Context(), slices.Collect(maps.Keys(wanted)))
+		for key, want := range wanted {
+			if got := found[key]; got == nil || string(got.Body) != want.body {
+				t.Errorf("%s keeps %+v, want the %s, %s", name, got, want.body, want.of)
 			}
 		}
 	}

@@ -97,7 +97,7 @@ func TestTheLossOfRedisIsToldOnceEachWayWithItsCause(t *testing.T) {
 	s := startRedis(t)
 	way := startProxy(t, s.addr)
 	log := &logtest.Log{}
-	c := replica(t, way.addr, redis.Options{Timeout: 50 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	c := replica(t, way.addr, redis.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
 	way.dropRequests()
 	for i := range 20 {
 		mustGet(t, c, cache.Query{Key: fmt.Sprint("k", i), Policy: live, Tip: 100}, answer(100, page))

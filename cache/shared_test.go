@@ -147,9 +147,12 @@ func TestWhatCannotBeReadIsAMissAndOverwritten(t *testing.T) {
 		{"a status that has no body", stored(304)},
 		{"a lease of another type", func(ctx context.Context, rdb *goredis.Client) error { return rdb.LPush(ctx, key+":l", "x").Err() }},
 	}
+	addr := startRedis(t).addr
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			addr := startRedis(t).addr
+			if err := client(t, addr).FlushAll(t.Context()).Err(); err != nil {
+				t.Fatal(err)
+			}
 			if err := tt.put(t.Context(), client(t, addr)); err != nil {
 				t.Fatal(err)
 			}
