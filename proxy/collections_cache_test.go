@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -24,26 +25,32 @@ func TestEqualRequestsCostOneStoreCall(t *testing.T) {
 		`{"where":{"collectionAddresses":["` + other + `","` + strings.ToLower(wow) + `","` + wow + `"]},"orderBy":"updatedAt"}`,
 		`{"WHERE":{"collectionaddresses":["` + wow + `","` + other + `","nobody"],"minAssetCount":null},"pagination":{"limit":20,"offset":0},"orderDirection":"desc"}`,
 	}
-	s := startList(t, listing.Options{})
-	released := make(chan struct{})
-	s.store.will(func(context.Context, collections.Query) (collections.Page, error) {
-		<-released
-		return collections.Page{}, nil
-	})
-	var clients sync.WaitGroup
-	for i := range 200 {
-		clients.Go(func() {
-			if res, body := s.post(t, spellings[i%len(spellings)]); res.StatusCode != http.StatusOK {
-				t.Errorf("status %d: %s", res.StatusCode, body)
-			}
+	synctest.Test(t, func(t *testing.T) {
+		p, store := newListProxy(t, listing.Options{})
+		released := make(chan struct{})
+		store.will(func(context.Context, collections.Query) (collections.Page, error) {
+			<-released
+			return collections.Page{}, nil
 		})
-	}
-	time.Sleep(50 * time.Millisecond) // most are waiting by now; the late ones find the page
-	close(released)
-	clients.Wait()
-	if got := s.store.calls.Load(); got != 1 {
-		t.Errorf("the store was asked %d times", got)
-	}
+		var clients sync.WaitGroup
+		for i := range 200 {
+			clients.Go(func() {
+				r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, listPath, strings.NewReader(spellings[i%len(spellings)]))
+				r.Header.Set("Content-Type", "application/json")
+				r.Header.Set("X-Api-Key", testKey)
+				w := httptest.NewRecorder()
+				if p.ServeHTTP(w, r); w.Code != http.StatusOK {
+					t.Errorf("status = %d: %s", w.Code, w.Body)
+				}
+			})
+		}
+		synctest.Wait() // all of them wait for the page
+		close(released)
+		clients.Wait()
+		if got := store.calls.Load(); got != 1 {
+			t.Errorf("the store was asked %d times, want 1", got)
+		}
+	})
 }
 
 func TestDifferentRequestsAreKeptApart(t *testing.T) {

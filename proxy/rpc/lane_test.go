@@ -86,7 +86,7 @@ func (c *caller) postTo(t testing.TB, target, body string, headers ...string) st
 	return passing.ReplaceAllString(said.String(), "") + string(text)
 }
 
-var passing = regexp.MustCompile(`(?m)^(Date|Age): .*\r\n|ttl=-?\d+|;r=\d+;t=\d+`)
+var passing = regexp.MustCompile(`(?m)^(Date|Age|Retry-After): .*\r\n|ttl=-?\d+|;r=\d+;t=\d+`)
 
 // Write takes lines of the access log.
 func (c *caller) Write(line []byte) (int, error) {
