@@ -27,8 +27,8 @@ var parameters = map[string]struct {
 	doc string
 }{
 	"validator_addr":     {validatorAddress, "Address of the validator: hex, or bech32 with `storyvaloper`."},
-	"src_validator_addr": {validatorAddress, "Address of the validator that the stake has left."},
-	"dst_validator_addr": {validatorAddress, "Address of the validator that the stake has gone to."},
+	"src_validator_addr": {validatorAddress, "Address of the validator that the stake was moved from."},
+	"dst_validator_addr": {validatorAddress, "Address of the validator that the stake was moved to."},
 	"delegator_addr":     {accountAddress, "Address of the delegator: hex, or bech32 with `story`."},
 	"delegator_address":  {accountAddress, "Address of the delegator: hex, or bech32 with `story`."},
 	"address":            {accountAddress, "Address of the account: hex, or bech32 with `story`."},
@@ -40,7 +40,7 @@ var parameters = map[string]struct {
 	"denom":              {anyText, "The denomination, such as `stake`."},
 	"module_name":        {anyText, "Name of the module."},
 	"name":               {anyText, "Name of the upgrade."},
-	"status":             {bondStatus, "Only validators of this status. Case does not matter."},
+	"status":             {bondStatus, "Only validators with this status, in any case."},
 }
 
 // Describe says what a parameter means, and which values it takes.

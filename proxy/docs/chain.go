@@ -146,7 +146,7 @@ func refusal(shape chain.Shape) *huma.Schema {
 	return envelope(
 		&huma.Schema{Type: huma.TypeInteger, Format: "int32", Description: "The HTTP status."},
 		&huma.Schema{Type: huma.TypeObject, Nullable: shape == chain.Node, Description: "Nothing."},
-		&huma.Schema{Type: huma.TypeString, Description: "What is wrong; the node's own words where it was the node that refused."},
+		&huma.Schema{Type: huma.TypeString, Description: "The error message. If the node refused the request, it is the node's text."},
 	)
 }
 

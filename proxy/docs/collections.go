@@ -22,7 +22,7 @@ func (d *description) addListing() {
 		Summary: listingText.summary, Description: listingText.doc,
 		Parameters: referred(web.MinEVMHeader, ifNoneMatch),
 		RequestBody: &huma.RequestBody{
-			Required: true, Description: "An object; it may be empty.",
+			Required: true, Description: "An object, which may be empty.",
 			Content: d.content(web.JSON, collections.RequestSchema, e.Request),
 		},
 		Responses: d.listingResponses(e.Answer),
@@ -39,7 +39,7 @@ func (d *description) listingResponses(answer json.RawMessage) map[string]*huma.
 			Headers:     d.headersOf(web.EVMBlockHeader, etagHeader, linkHeader),
 			Content:     d.content(web.JSON, collections.PageSchema, answer),
 		},
-		"304": {Description: "The page is still what the client has.", Headers: d.headersOf(etagHeader, linkHeader)},
+		"304": {Description: "The client's copy of the page is still current.", Headers: d.headersOf(etagHeader, linkHeader)},
 	}
 	for _, r := range problemTexts {
 		if r.Status == http.StatusUnauthorized && d.o.Collections.NoAuth {

@@ -22,13 +22,13 @@ func (d *description) addCosmos() error {
 		return err
 	}
 	schemas := d.Components.Schemas.Map()
-	schemas["Answer"] = &huma.Schema{Type: huma.TypeObject, Description: "The node's own answer, byte for byte."}
+	schemas["Answer"] = &huma.Schema{Type: huma.TypeObject, Description: "The response of the node, byte for byte."}
 	schemas["Refusal"] = &huma.Schema{
 		Type: huma.TypeObject, Required: []string{"code", "message", "details"},
 		Properties: map[string]*huma.Schema{
 			"code":    {Type: huma.TypeInteger, Format: "int32", Description: "The gRPC code."},
-			"message": {Type: huma.TypeString, Description: "What is wrong; the node's own words where it was the node that refused."},
-			"details": {Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeObject}, Description: "Nothing, as a rule."},
+			"message": {Type: huma.TypeString, Description: "The error message. If the node refused the request, it is the node's text."},
+			"details": {Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeObject}, Description: "Usually empty."},
 		},
 	}
 	d.addRefusals()
@@ -49,12 +49,12 @@ func (d *description) addCosmos() error {
 
 // classTexts say how the answers of a class are kept.
 var classTexts = map[blocks.Class]string{
-	blocks.Live:   "Read anew at each block.",
-	blocks.Params: "Changed by governance alone, and read anew after some blocks.",
-	blocks.Block:  "Kept for good as soon as the block is there.",
-	blocks.Found:  "Kept for good once it is found.",
-	blocks.Latest: "Read anew at each block. It cannot be read at a height.",
-	blocks.Never:  "Passed on to the node each time.",
+	blocks.Live:   "Refreshed at each block.",
+	blocks.Params: "Changed by governance only. Refreshed at each block.",
+	blocks.Block:  "Cached for good once the block exists.",
+	blocks.Found:  "Cached for good once it is found.",
+	blocks.Latest: "Refreshed at each block. It cannot be read at a height.",
+	blocks.Never:  "Passed on to the node each time, never cached.",
 }
 
 // version ends the name of a module in a path.
@@ -70,11 +70,11 @@ func moduleOf(pattern string) (module, rest string) {
 }
 
 // aboutCosmos introduces the document of a chain of the SDK.
-var aboutCosmos = "The REST API of a Cosmos SDK chain, answered from a cache that measures freshness in blocks: the node's own bytes, statuses and errors.\n\n" +
-	fmt.Sprintf("`%s` asks for a height and tells one, as `X-Block-Height` does. ", strings.Join(cosmos.HeightHeaders, "` or `")) +
-	"A height may be given once. What CometBFT answers (blocks, validator sets, transactions) is as of the newest block, whatever height is asked for.\n\n" +
-	"Parameters may come in any order, in snake or camel case, with integers in any base and addresses in capitals: one spelling is cached. " +
-	"Routes of modules that are not listed are served, too. Transactions are posted to `/cosmos/tx/v1beta1/txs` and `simulate` as to the node, within limits.\n\n"
+var aboutCosmos = "The REST API of a Cosmos SDK chain, served from a cache that measures freshness in blocks. Responses have the node's own bytes, statuses and errors.\n\n" +
+	fmt.Sprintf("`%s` names the height in requests and responses, as `X-Block-Height` does. ", strings.Join(cosmos.HeightHeaders, "` or `")) +
+	"A height may be given once. Responses that come from CometBFT (blocks, validator sets, transactions) are always from the newest block.\n\n" +
+	"Parameters may come in any order, in snake or camel case, with integers in any base and addresses in upper case. All forms share one cache entry. " +
+	"Routes of modules that are not listed are served, too. Post transactions to `/cosmos/tx/v1beta1/txs` and `simulate` as you would to the node, within limits.\n\n"
 
 // sdkExamples are what the examples of a chain of the SDK are made of. The accounts are those of the simulated
 // chain.

@@ -40,7 +40,7 @@ func describe(o Options) (*description, error) {
 	d := &description{o: o, examples: examples, OpenAPI: &huma.OpenAPI{
 		OpenAPI:  "3.1.0",
 		Info:     &huma.Info{Title: "tipcache", Version: Version, Description: about(o)},
-		Servers:  []*huma.Server{{URL: "/", Description: "The server this document came from."}},
+		Servers:  []*huma.Server{{URL: "/", Description: "The server that served this document."}},
 		Security: []map[string][]string{{}}, // none, where an operation does not say otherwise
 		Components: &huma.Components{
 			Schemas:    huma.NewMapRegistry(schemaRefs, huma.DefaultSchemaNamer),
@@ -93,7 +93,7 @@ func (d *description) security(key bool) []map[string][]string {
 		return nil
 	}
 	d.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
-		apiKeyScheme: {Type: "apiKey", In: "header", Name: web.APIKeyHeader, Description: "A key given out by who runs this server."},
+		apiKeyScheme: {Type: "apiKey", In: "header", Name: web.APIKeyHeader, Description: "An API key issued by the operator of this server."},
 	}
 	return []map[string][]string{{apiKeyScheme: {}}}
 }

@@ -24,8 +24,8 @@ func (m manual) Interfaces() (all []otherInterface) {
 		all = append(all, m.rpc(elsewhere+portOf(at.RPC)))
 	}
 	if at.GRPC != "" {
-		all = append(all, otherInterface{"grpc", "gRPC", "Any method of the nodes, without its schema. " +
-			"`x-cosmos-block-height` asks for a height and tells one. No call has an `X-Session`: `x-min-block-height`, a height, says what to wait for. `grpcurl` reads the schemas by reflection, which a node has whose gRPC this server reads (`chain.grpc`).", []sample{
+		all = append(all, otherInterface{"grpc", "gRPC", "Any method of the nodes. No schema is needed. " +
+			"`x-cosmos-block-height` names the height in requests and responses. gRPC has no `X-Session`; send `x-min-block-height` to wait for a height. `grpcurl` reads the schemas by reflection, which works if this server uses the nodes' gRPC (`chain.grpc`).", []sample{
 			{"curl", "grpcurl", "grpcurl -plaintext " + elsewhere + portOf(at.GRPC) + " cosmos.staking.v1beta1.Query/Params"},
 			{"Go", "Go", program(grpcProgram, elsewhere+portOf(at.GRPC))},
 		}})
@@ -51,8 +51,8 @@ func (m manual) rpc(at string) otherInterface {
 	if m.o.Cosmos != nil {
 		read = "await client.getAllBalances('" + m.sdk.Values["delegator_addr"] + "')"
 	}
-	return otherInterface{"rpc", "CometBFT RPC", "As CosmJS, Keplr and relayers use it: by POST, in batches, by URI, and over the WebSocket at `/websocket`, whose events come when their block can be read. " +
-		"By POST and by URI answers have an `X-Session`, and requests may send one; over the WebSocket there is none.", []sample{
+	return otherInterface{"rpc", "CometBFT RPC", "For CosmJS, Keplr and relayers: by POST, in batches, by URI, and over the WebSocket at `/websocket`. Events are sent once their block can be read. " +
+		"By POST and by URI, requests and responses may carry `X-Session`. The WebSocket has none.", []sample{
 		{"curl", "curl", "curl 'http://" + at + "' -d '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"status\",\"params\":{}}'"},
 		{"TypeScript", "CosmJS", "import { StargateClient } from '@cosmjs/stargate'\n\nconst client = await StargateClient.connect('http://" + at + "')\nconsole.log(await client.getHeight(), " + read + ")"},
 		{"Go", "Go", program(cometProgram, at)},
