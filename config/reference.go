@@ -10,12 +10,12 @@ import (
 
 const referenceHead = `# Configuration
 
-Every setting of ` + "`tipcache serve`" + `. A YAML file, environment variables and flags set them; the later one wins.
-A variable marked * holds a secret: the same name with ` + "`_FILE`" + ` behind it names a file that holds the value.
-Settings marked ↻ change while serving when the process gets a SIGHUP; others need a restart.
-Lists are separated by commas in a variable, repeated as a flag, and one value a line in a secret's file.
-A time has a unit, as in 100ms, 5s or 1h. Secrets belong in variables or files, not on the command line, which other users of the machine can read.
-` + "`tipcache config`" + ` prints this text, ` + "`tipcache config --example`" + ` a file to begin with.
+This page lists every setting of ` + "`tipcache serve`" + `. Settings come from a YAML file, environment variables and flags. The later one wins.
+A variable marked * holds a secret. The same name with the suffix ` + "`_FILE`" + ` names a file with the value.
+Settings marked ↻ change on SIGHUP. Others need a restart.
+Lists are separated by commas in a variable, repeated as a flag, and one value per line in a secret file.
+Times have a unit: 100ms, 5s, 1h. Do not pass secrets on the command line, which other users of the machine can read.
+` + "`tipcache config`" + ` prints this page, and ` + "`tipcache config --example`" + ` a file to begin with.
 `
 
 // Example is a commented configuration to begin with, in front of the node of a

@@ -1,9 +1,11 @@
 package devnet
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -174,7 +176,7 @@ func (t *target) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	switch {
-	case f.Stall || f.HangInfo && r.URL.Path == "/abci_info":
+	case f.Stall || f.HangInfo && asksInfo(r):
 		select {
 		case <-r.Context().Done():
 		case <-changed:
@@ -188,6 +190,16 @@ func (t *target) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		t.handler.ServeHTTP(w, r)
 	}
+}
+
+// asksInfo reports whether a request is for abci_info, by URI or by POST.
+func asksInfo(r *http.Request) bool {
+	if r.Method != http.MethodPost {
+		return r.URL.Path == "/abci_info"
+	}
+	body, _ := io.ReadAll(r.Body) // what is cut short is not for it
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return bytes.Contains(body, []byte(`"abci_info"`))
 }
 
 // fail answers with the error, in plain text unless there are words for it.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/tidwall/gjson"
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/tipcache/tipcache/upstream/porttest"
@@ -64,10 +66,7 @@ func (n *fakeNode) start(address string) {
 		n.t.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("/status", n.serveStatus)
-	mux.HandleFunc("/abci_info", n.serveInfo)
-	mux.HandleFunc("/header", n.serveHeader)
-	mux.HandleFunc("/block", n.serveBlock)
+	mux.HandleFunc("POST /{$}", n.serveCall)
 	mux.HandleFunc("/websocket", n.serveSocket)
 	mux.HandleFunc("/", n.serveREST)
 	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: mux}}
@@ -120,20 +119,36 @@ func (n *fakeNode) hash(height int64) string {
 	return fmt.Sprintf("A0%d", height)
 }
 
-func (n *fakeNode) serveHeader(w http.ResponseWriter, r *http.Request) {
+// serveCall answers a call of CometBFT.
+func (n *fakeNode) serveCall(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	height := gjson.GetBytes(body, "params.height").Int()
+	switch gjson.GetBytes(body, "method").Str {
+	case "status":
+		n.serveStatus(w)
+	case "abci_info":
+		n.serveInfo(w, r)
+	case "header":
+		n.serveHeader(w, height)
+	case "block":
+		n.serveBlock(w, r, height)
+	default:
+		n.serveREST(w, r)
+	}
+}
+
+func (n *fakeNode) serveHeader(w http.ResponseWriter, height int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	height, _ := strconv.ParseInt(r.URL.Query().Get("height"), 10, 64)
 	if height > n.height {
-		http.Error(w, `{"jsonrpc":"2.0","id":-1,"error":{"message":"Internal error","data":"no such block"}}`, http.StatusInternalServerError)
+		fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"Internal error","data":"no such block"}}`)
 		return
 	}
-	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":-1,"result":{"header":{"chain_id":%q,"height":"%d","last_block_id":{"hash":%q}}}}`, n.chain, height, n.hash(height-1))
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"result":{"header":{"chain_id":%q,"height":"%d","last_block_id":{"hash":%q}}}}`, n.chain, height, n.hash(height-1))
 }
 
 // serveBlock gives a block that carries one of the execution client.
-func (n *fakeNode) serveBlock(w http.ResponseWriter, r *http.Request) {
-	height, _ := strconv.ParseInt(r.URL.Query().Get("height"), 10, 64)
+func (n *fakeNode) serveBlock(w http.ResponseWriter, r *http.Request, height int64) {
 	var ahead int64
 	n.change(func() { ahead = n.executionAhead; n.blocks++ })
 	if ahead == 0 {
@@ -145,7 +160,7 @@ func (n *fakeNode) serveBlock(w http.ResponseWriter, r *http.Request) {
 	}
 	payload := protowire.AppendVarint(protowire.AppendTag(nil, 7, protowire.VarintType), uint64(height+ahead))
 	message := slices.Concat(field(1, []byte("/story.evmengine.v1.types.MsgExecutionPayload")), field(2, field(4, payload)))
-	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":-1,"result":{"block":{"header":{"height":"%d"},"data":{"txs":[%q]}}}}`,
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"result":{"block":{"header":{"height":"%d"},"data":{"txs":[%q]}}}}`,
 		height, base64.StdEncoding.EncodeToString(field(1, field(1, message))))
 }
 
@@ -165,11 +180,11 @@ func (n *fakeNode) heights() (all []string) {
 	return all
 }
 
-func (n *fakeNode) serveStatus(w http.ResponseWriter, _ *http.Request) {
+func (n *fakeNode) serveStatus(w http.ResponseWriter) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.checks++
-	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":-1,"result":{"node_info":{"network":%q},"sync_info":{"latest_block_height":"%d",`+
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"result":{"node_info":{"network":%q},"sync_info":{"latest_block_height":"%d",`+
 		`"latest_block_time":%q,"earliest_block_height":"%d","catching_up":%t}}}`,
 		n.chain, n.height+n.ahead+n.lie, n.blockTime.UTC().Format(time.RFC3339Nano), n.earliest, n.catchingUp)
 }
@@ -182,7 +197,7 @@ func (n *fakeNode) serveInfo(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer n.mu.Unlock()
-	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":-1,"result":{"response":{"data":"story","version":"v1.5.3","last_block_height":"%d"}}}`, n.height+n.lie)
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"result":{"response":{"data":"story","version":"v1.5.3","last_block_height":"%d"}}}`, n.height+n.lie)
 }
 
 func (n *fakeNode) serveSocket(w http.ResponseWriter, r *http.Request) {

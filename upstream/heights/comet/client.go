@@ -91,7 +91,7 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxStatus)
 	defer cancel()
-	if err := c.call(ctx, "status", maxRead, &s); err != nil {
+	if err := c.call(ctx, "status", nil, maxRead, &s); err != nil {
 		return Status{}, err
 	}
 	if s.NodeInfo.Network == "" {
@@ -108,7 +108,7 @@ func (c *Client) Committed(ctx context.Context) (int64, error) {
 			Height int64 `json:"last_block_height,string"`
 		} `json:"response"`
 	}
-	err := c.call(ctx, "abci_info", maxRead, &info)
+	err := c.call(ctx, "abci_info", nil, maxRead, &info)
 	return info.Response.Height, err
 }
 
@@ -117,7 +117,7 @@ func (c *Client) Hash(ctx context.Context, height int64) (string, error) {
 	var reply struct {
 		Header Header `json:"header"`
 	}
-	err := c.call(ctx, "header?height="+strconv.FormatInt(height+1, 10), maxRead, &reply)
+	err := c.call(ctx, "header", atHeight(height+1), maxRead, &reply)
 	if err == nil && (reply.Header.Height != height+1 || reply.Header.Last.Hash == "") {
 		err = fmt.Errorf("/header of block %d names no hash before it", height+1)
 	}
@@ -127,25 +127,35 @@ func (c *Client) Hash(ctx context.Context, height int64) (string, error) {
 // CloseIdle closes the connections that are not in use.
 func (c *Client) CloseIdle() { c.http.CloseIdleConnections() }
 
-// call calls a method by GET, with its parameters in the query, for a reply of at most so many bytes.
-func (c *Client) call(ctx context.Context, method string, most int64, result any) error {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout)
-	defer cancel()
-	status, _, body, err := c.exchange(ctx, http.MethodGet, "/"+method, nil, most)
-	if err != nil {
-		return err
-	}
-	return c.understand(method, status, body, result)
+// atHeight is the parameter of a method that reads one block. CometBFT takes numbers as text.
+func atHeight(height int64) map[string]string {
+	return map[string]string{"height": strconv.FormatInt(height, 10)}
 }
 
-// Call calls a method by POST, and gives its result of at most so many bytes, without white space.
-// What the node refuses is a *[Refusal]. The deadline is that of ctx.
+// call decodes into result what Call returns within the client's timeout.
+func (c *Client) call(ctx context.Context, method string, params map[string]string, most int64, result any) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	reply, err := c.Call(ctx, method, params, most)
+	if err == nil {
+		err = json.Unmarshal(reply, result)
+	}
+	return err
+}
+
+// Call calls a method, and returns its result of at most so many bytes, without white space. What
+// the node refuses is a *[Refusal]. The deadline is that of ctx.
+//
+// Calls are POSTs: not every node answers a URI with a JSON-RPC envelope.
 func (c *Client) Call(ctx context.Context, method string, params any, most int64) (result json.RawMessage, err error) {
 	status, _, body, err := c.exchange(ctx, http.MethodPost, "/", request(method, params), most)
 	if err != nil {
 		return nil, err
 	}
-	return result, c.understand(method, status, body, &result)
+	if err = decode(body, &result); err != nil {
+		err = fmt.Errorf("%s: status %d: %w", method, status, upstream.RedactError(err, c.hide))
+	}
+	return result, err
 }
 
 // A Reply is what a node answers to a call, as the node wrote it: one of both.
@@ -197,14 +207,6 @@ func (c *Client) exchange(ctx context.Context, method, target string, body []byt
 func request(method string, params any) []byte {
 	body, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params}) // texts and numbers always encode
 	return body
-}
-
-// understand reads the reply to a method.
-func (c *Client) understand(method string, status int, body []byte, result any) error {
-	if err := decode(body, result); err != nil {
-		return fmt.Errorf("/%s: status %d: %w", method, status, upstream.RedactError(err, c.hide))
-	}
-	return nil
 }
 
 // decode reads a JSON-RPC reply.

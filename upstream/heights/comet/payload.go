@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 
 	"google.golang.org/protobuf/encoding/protowire"
 
@@ -29,7 +28,7 @@ func (c *Client) ExecutionBlock(ctx context.Context, height int64) (int64, error
 			} `json:"data"`
 		} `json:"block"`
 	}
-	err := c.call(ctx, "block?height="+strconv.FormatInt(height, 10), maxBlock, &reply)
+	err := c.call(ctx, "block", atHeight(height), maxBlock, &reply)
 	switch {
 	case err != nil:
 		return 0, err

@@ -2,6 +2,7 @@ package comet_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -31,7 +32,11 @@ func TestABlockTellsWhatItCarriesOfTheExecutionClient(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				fmt.Fprintf(w, `{"result":{"block":{"header":{"height":"%s"},"data":{"txs":%s}}}}`, r.URL.Query().Get("height"), tt.txs)
+				var call struct{ Params struct{ Height string } }
+				if err := json.NewDecoder(r.Body).Decode(&call); err != nil {
+					t.Errorf("decode the call: %v", err)
+				}
+				fmt.Fprintf(w, `{"result":{"block":{"header":{"height":"%s"},"data":{"txs":%s}}}}`, call.Params.Height, tt.txs)
 			}))
 			defer s.Close()
 			base, _ := url.Parse(s.URL)
