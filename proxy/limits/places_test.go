@@ -1,14 +1,10 @@
 package limits_test
 
 import (
-	"bytes"
-	"errors"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
 	"testing"
-	"testing/iotest"
 	"time"
 
 	"github.com/tipcache/tipcache/proxy/limits"
@@ -75,78 +71,4 @@ func TestClientWaitsWithinItsShareOnceHalfOfThePlacesAreTaken(t *testing.T) {
 	step("beyond all places", w.enter(1, "127.0.0.1", ""), "503 after 3s: too many requests wait for a block")
 	w.leave("127.0.0.1")
 	step("the place of one that left", w.enter(1, "192.0.2.4", ""), "admitted")
-}
-
-// A budget has a number of bytes.
-type budget struct{ left int64 }
-
-func (b *budget) Reserve(bytes int64) (ok bool) {
-	if b.left < bytes {
-		return false
-	}
-	b.left -= bytes
-	return true
-}
-
-func TestBodyHoldsMemoryWhileItIsReadAndUntilItIsLeft(t *testing.T) {
-	const most, largest = 1 << 20, 64 << 10
-	b := &budget{most}
-	bodies := newAdmission(limits.Limits{}).NewBodies(most, largest, b)
-	body := bytes.Repeat([]byte("x"), 10_000)
-	v := bodies.Visit(from("192.0.2.1"), "", time.Second)
-	got, err := v.ReadBody(iotest.HalfReader(bytes.NewReader(body)), largest)
-	if err != nil || !bytes.Equal(got, body) {
-		t.Fatalf("read %d bytes, %v; want %d", len(got), err, len(body))
-	}
-	if held := most - b.left; held < 10_000 || held > 2*10_000 {
-		t.Errorf("a body of 10,000 bytes holds %d", held)
-	}
-	v.Leave()
-	if b.left != most {
-		t.Errorf("%d bytes are held after the body was left", most-b.left)
-	}
-}
-
-// sending is a body of which some bytes come and then the rest does not.
-type sending struct {
-	sent  io.Reader
-	check func()
-}
-
-func (s sending) Read(p []byte) (int, error) {
-	n, err := s.sent.Read(p)
-	if err != nil {
-		s.check()
-		return n, io.ErrUnexpectedEOF
-	}
-	return n, nil
-}
-
-func TestBodyThatIsAnnouncedAndDoesNotComeHoldsNextToNothing(t *testing.T) {
-	b := &budget{1 << 20}
-	v := newAdmission(limits.Limits{}).NewBodies(1<<20, 1<<20, b).Visit(from("192.0.2.1"), "", time.Second)
-	defer v.Leave()
-	held := int64(0)
-	_, err := v.ReadBody(sending{bytes.NewReader([]byte("{")), func() { held = 1<<20 - b.left }}, 1<<20)
-	if !errors.Is(err, io.ErrUnexpectedEOF) || held > 4096 {
-		t.Errorf("one byte holds %d bytes; error %v", held, err)
-	}
-}
-
-func TestBodyWithoutMemoryIsRefused(t *testing.T) {
-	const largest = 64 << 10
-	b := &budget{largest / 2}
-	bodies := newAdmission(limits.Limits{}).NewBodies(10*largest, largest, b)
-	v := bodies.Visit(from("192.0.2.1"), "", 2*time.Second)
-	_, err := v.ReadBody(bytes.NewReader(make([]byte, largest)), largest)
-	if got, want := verdict(err), "503 after 2s: too many requests bring a body"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	v.Leave()
-	if b.left != largest/2 {
-		t.Errorf("%d bytes left after the refusal, want %d", b.left, largest/2)
-	}
-	if got, err := bodies.Visit(from("192.0.2.1"), "", 0).ReadBody(bytes.NewReader(make([]byte, 1000)), largest); err != nil || len(got) != 1000 {
-		t.Errorf("a small body: %d bytes, %v", len(got), err)
-	}
 }

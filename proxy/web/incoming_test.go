@@ -1,0 +1,40 @@
+package web_test
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/account"
+)
+
+func TestBodyWithoutMemoryIsRefused(t *testing.T) {
+	c, err := cache.New(cache.Options{MemoryBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	s := web.New(web.Options{Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()}, c)
+	if !c.Account().Reserve(account.Unread, 1<<19-64<<10) {
+		t.Fatal("the memory cannot be reserved")
+	}
+	held := s.HoldBody(httptest.NewRequest(http.MethodPost, "/", nil), "")
+	_, err = held.ReadAll(bytes.NewReader(make([]byte, 128<<10)), 1<<20)
+	if f := web.FailureOf(err); f.Status != http.StatusServiceUnavailable || f.RetryAfter == 0 || f.Public != "too many requests bring a body" {
+		t.Errorf("failure = %+v, want a 503 with Retry-After", f)
+	}
+	held.Release()
+	if body, err := held.ReadAll(bytes.NewReader(make([]byte, 1000)), 1<<20); err != nil || len(body) != 1000 {
+		t.Errorf("a small body: %d bytes, %v; want 1000, nil", len(body), err)
+	}
+	held.Release()
+	if used := c.Account().Used(); used != 1<<19-64<<10 {
+		t.Errorf("%d bytes are reserved at the end, want %d", used, 1<<19-64<<10)
+	}
+}
