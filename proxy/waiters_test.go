@@ -16,6 +16,7 @@ import (
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
@@ -102,7 +103,10 @@ func TestAClientHasAShareOfThePlacesToWaitForABlock(t *testing.T) {
 
 func TestANameOnKeysHasAShareOfThePlacesToWaitForAnExecutionBlock(t *testing.T) {
 	store := watchedAt(countedTo(1, 100))
-	p, _ := newListProxy(t, listing.Options{MinHeightWait: time.Minute, Watch: store}, withKeys(keyOf("big", "one"), keyOf("big", "two"), keyOf("small", "three")), func(o *proxy.Options) { o.Web.RequestTimeout = 2 * time.Minute })
+	p, pages := newListProxy(t, listing.Options{MinHeightWait: time.Minute, Watch: store}, withKeys(keyOf("big", "one"), keyOf("big", "two"), keyOf("small", "three")), func(o *proxy.Options) { o.Web.RequestTimeout = 2 * time.Minute })
+	pages.will(func(context.Context, collections.Query) (collections.Page, error) {
+		return collections.Page{Generation: 1}, nil // which has counted all that is asked for
+	})
 	c := &crowd{T: t, handler: p, ended: make(chan *httptest.ResponseRecorder, 1000), ask: func(ctx context.Context) *http.Request {
 		r := httptest.NewRequestWithContext(ctx, http.MethodPost, listPath, strings.NewReader("{}"))
 		r.Header.Set("X-Min-Evm-Block", "101")

@@ -114,15 +114,24 @@ func TestGRPCWebTellsAStatusInTheHeadersWhereThereIsNoMessage(t *testing.T) {
 func TestPagesMayReadTheHeadersOfGRPCWeb(t *testing.T) {
 	t.Parallel()
 	d := open(t, newRecordedNode(t), true)
-	h, _ := d.callWeb(t, "application/grpc-web+proto", params, make([]byte, 5), "X-Cosmos-Block-Height", "14", "Origin", "https://app.example")
-	exposed := strings.ToLower(strings.Join(h.Values("Access-Control-Expose-Headers"), ", "))
-	for _, name := range []string{"grpc-status", "grpc-message", "grpc-status-details-bin", "x-cosmos-block-height", "x-block-height"} {
-		if !strings.Contains(exposed, name) {
-			t.Errorf("%s is not exposed: %s", name, exposed)
+	unknown, message := recordedMessage(t, "grpc_account_unknown")
+	for path, call := range map[string]struct {
+		message []byte
+		names   []string
+	}{
+		params:  {make([]byte, 5), []string{"x-cosmos-block-height", "x-block-height"}},
+		unknown: {frames(message), []string{"x-cosmos-block-height", "grpc-status", "grpc-message"}},
+	} {
+		h, _ := d.callWeb(t, "application/grpc-web+proto", path, call.message, "X-Cosmos-Block-Height", "14", "Origin", "https://app.example")
+		exposed := strings.ToLower(strings.Join(h.Values("Access-Control-Expose-Headers"), ", "))
+		for _, name := range call.names {
+			if !strings.Contains(exposed, name) {
+				t.Errorf("%s: %s is not exposed: %s", path, name, exposed)
+			}
 		}
-	}
-	if got := h.Get("Access-Control-Allow-Origin"); got != "*" {
-		t.Errorf("allowed origin = %q, want any", got)
+		if got := h.Get("Access-Control-Allow-Origin"); got != "*" {
+			t.Errorf("%s: allowed origin = %q, want any", path, got)
+		}
 	}
 }
 
