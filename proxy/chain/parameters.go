@@ -3,6 +3,7 @@ package chain
 import (
 	"cmp"
 	"encoding/hex"
+	"math/big"
 	"net/http"
 	"strconv"
 	"strings"
@@ -81,7 +82,7 @@ func sentField(name string, inPath bool) (dialect.Field, error) {
 var (
 	validatorAddress = newType("0x and 40 hex digits, or a storyvaloper1... address", addressSchema("storyvaloper"), addressOf("storyvaloper"))
 	accountAddress   = newType("0x and 40 hex digits, or a story1... address", addressSchema("story"), addressOf("story"))
-	publicKey        = newType("0x and 66 hex digits, a compressed public key", textSchema("^0[xX]0[23][0-9a-fA-F]{64}$", ""), readPublicKey)
+	publicKey        = newType("0x and 66 hex digits, a compressed public key of secp256k1", textSchema("^0[xX]0[23][0-9a-fA-F]{64}$", ""), readPublicKey)
 	number           = newType("an unsigned integer", textSchema("^[0-9]{1,19}$", "uint64"), readNumber)
 	digits           = newType("decimal digits", textSchema("^[0-9]{1,20}$", ""), readDigits)
 	anyText          = newType("a text of at most 256 bytes", textSchema("", ""), readText)
@@ -117,11 +118,23 @@ func addressOf(prefix string) func(string) (string, bool) {
 	}
 }
 
+// readPublicKey reads a compressed point of the curve secp256k1. The node fails on any other point in words that do not
+// say whose fault it is.
 func readPublicKey(value string) (string, bool) {
 	if !isHex(value, 33) || value[2] != '0' || value[3] != '2' && value[3] != '3' {
 		return "", false
 	}
-	return strings.ToLower(value), true
+	x, ok := new(big.Int).SetString(value[4:], 16)
+	return strings.ToLower(value), ok && isOnCurve(x)
+}
+
+// fieldPrime is the order of the field of secp256k1.
+var fieldPrime, _ = new(big.Int).SetString("fffffffffffffffffffffffffffffffffffffffffffffffffffffffefffffc2f", 16)
+
+// isOnCurve reports whether a point of secp256k1, y*y = x*x*x + 7, has the coordinate x.
+func isOnCurve(x *big.Int) bool {
+	y2 := new(big.Int).Exp(x, big.NewInt(3), fieldPrime)
+	return x.Cmp(fieldPrime) < 0 && big.Jacobi(y2.Add(y2, big.NewInt(7)), fieldPrime) == 1
 }
 
 func readNumber(value string) (string, bool) {
