@@ -22,6 +22,7 @@ type setup struct {
 	nodes int                                            // of the chain; default 1
 	links bool                                           // all is reached through links that can fail, and there are collections, in PostgreSQL
 	stops bool                                           // nodes are reached through processes that can be stopped
+	apis  bool                                           // the replicas serve RPC and gRPC, too
 	pools bool                                           // clients have sessions, and reach the replicas through an nginx that pools connections
 	env   []string                                       // of the replicas, as in KEY=value
 	flags []string                                       // of the replicas
@@ -104,11 +105,15 @@ var unpinnedKeys = []string{
 // startReplicas starts each when the one before is ready.
 func (b *bed) startReplicas(ctx context.Context, s rig.Serving) {
 	for range b.plan.replicas {
-		t := b.Replica(ctx, s)
+		own, calls, grpc := s, rig.FreeAddr(), rig.FreeAddr()
+		if b.setup.apis {
+			own.Flags = append(s.Flags[:len(s.Flags):len(s.Flags)], "--rpc-listen", calls, "--grpc-listen", grpc)
+		}
+		t := b.Replica(ctx, own)
 		if b.setup.pools && b.links[nodeLink] == nil {
 			s = b.far(s)
 		}
-		r := &replica{Replica: t, addrs: []string{rig.Host(t.URL)}}
+		r := &replica{Replica: t, addrs: []string{rig.Host(t.URL)}, rpc: calls, grpc: grpc}
 		if b.setup.links {
 			r.addrs = append(r.addrs, b.through(clientLink, r.addrs[0]))
 		}

@@ -23,6 +23,7 @@ type fault struct {
 	cause func(ctx context.Context, b *bed)
 
 	withstood bool // answers become fresh again while it lasts
+	unnoticed bool // clients see no failure, and at most one in a hundred answers that is not fresh
 }
 
 func (f fault) isWithstood() fault {

@@ -25,6 +25,8 @@ type plan struct {
 	length, poll            time.Duration
 	nodeLatency             time.Duration
 	memory                  int // MiB of cache.memory where clients fill it
+	requests                int // of the hostile client
+	seed                    uint64
 }
 
 // flags set what both commands can be told. What the plan says is the default.
@@ -44,7 +46,6 @@ type campaign struct {
 	plan
 	names  []string // of scenarios; none: all
 	random bool
-	seed   uint64
 }
 
 // Faults causes faults one after another, or at random, and prints for each what
@@ -57,8 +58,9 @@ func Faults(ctx context.Context, args []string) error {
 	c := campaign{plan: plan{replicas: 2, clients: 60, keys: 12, length: 10 * time.Minute}}
 	fs := c.flags("faults")
 	fs.IntVar(&c.memory, "memory", 32, "MiB of cache.memory in the scenarios streams, unread, codings and bodies")
+	fs.IntVar(&c.requests, "requests", 100_000, "requests of the hostile client")
 	fs.BoolVar(&c.random, "random", false, "cause faults at random")
-	fs.Uint64Var(&c.seed, "seed", uint64(time.Now().UnixNano()), "of the random faults")
+	fs.Uint64Var(&c.seed, "seed", uint64(time.Now().UnixNano()), "of the random faults and of the hostile client")
 	introduction := "bench faults [flags] [scenario ...]\n\nScenarios, all of them unless named:\n "
 	for _, s := range scenarios(c.plan, usual) {
 		introduction += " " + s.name
@@ -153,6 +155,7 @@ type trial struct {
 	name          string
 	began, mended time.Time // mended: from when on answers have to become fresh
 	end           time.Time // zero: with the run
+	unnoticed     bool      // as in fault
 }
 
 const (
@@ -162,7 +165,7 @@ const (
 
 // cause begins a fault, waits, and ends it, which it does also where ctx ends before.
 func (b *bed) cause(ctx context.Context, f fault) {
-	t := trial{name: f.name, began: time.Now()}
+	t := trial{name: f.name, began: time.Now(), unnoticed: f.unnoticed}
 	if n := len(b.trials); n > 0 {
 		b.trials[n-1].end = t.began
 	}
@@ -224,6 +227,24 @@ func (b *bed) controlled(m *clients.Model) error {
 	return nil
 }
 
+// currentEnough returns an error if more than one in a hundred answers of a trial is more than freshBlocks
+// old. A few may be: on a busy machine a replica may not run for seconds.
+func (b *bed) currentEnough(m *clients.Model, t trial) error {
+	old, all, last := 0, 0, (*clients.Answer)(nil)
+	for i := range b.history.Answers {
+		if a := &b.history.Answers[i]; a.Sent.After(t.began) && a.Sent.Before(t.end) {
+			if all++; !m.Fresh(a, freshBlocks) {
+				old, last = old+1, a
+			}
+		}
+	}
+	b.note("%s %% of the answers are more than %d blocks old", figures.Percent(old, all), freshBlocks)
+	if 100*old > all {
+		return fmt.Errorf("%d of %d answers are more than %d blocks old: %v", old, all, freshBlocks, last)
+	}
+	return nil
+}
+
 // verdictHead is the head of the table of verdicts.
 func verdictHead() []string {
 	head := []string{"fault", "answers"}
@@ -241,6 +262,13 @@ func (b *bed) row(m *clients.Model, t trial) ([]string, error) {
 	v := m.Check(b.history.Answers, t.began, t.end)
 	late, last := m.FreshAgain(b.history.Answers, t.mended, t.end, freshBlocks)
 	err := v.Broken()
+	switch {
+	case err != nil || !t.unnoticed:
+	case v.Found[clients.Cold] > 0:
+		err = fmt.Errorf("%d requests of other clients failed", v.Found[clients.Cold])
+	default:
+		err = b.currentEnough(m, t)
+	}
 	if late > freshWithin && err == nil {
 		err = fmt.Errorf("answers are fresh again after %v: %v", late, last)
 	} else if late > time.Second {

@@ -16,6 +16,8 @@ import (
 type replica struct {
 	*rig.Replica
 	addrs []string    // of its public listener; the second is behind a link
+	rpc   string      // address of its RPC, where the setup has APIs
+	grpc  string      // likewise
 	ready atomic.Bool // takes requests, as far as the balancer knows
 
 	mu    sync.Mutex

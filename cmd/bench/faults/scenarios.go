@@ -56,6 +56,7 @@ func scenarios(p plan, hold func(usual time.Duration) time.Duration) []scenario 
 		{"neighbour", one, true, []fault{leasesHeld(second(40))}},
 		{"neighbour-seal", sealed, false, []fault{leasesHeld(second(40))}},
 		{"net", setup{redis: oneRedis, links: true}, true, networkFaults(second(6))},
+		hostileScenario(p),
 	}, memoryScenarios(p, second(20))...)
 }
 
