@@ -70,6 +70,19 @@ var (
 		"delegator_address": str, "validator_address": str, "period_delegation_id": amount,
 		"shares": decimal, "rewards_shares": decimal, "end_time": timestamp, "balance?": documentedCoin,
 	}
+	documentedNetwork = fields{
+		"round": whole, "stage": whole, "total": whole, "threshold": whole, "is_resharing": boolean,
+		"start_block_height?": amount, "start_block_hash?": str, "active_val_set?": many{str}, "global_public_key?": str, "public_coeffs?": many{str},
+	}
+	documentedRegistration = fields{
+		"round": whole, "validator_addr": str, "index": whole, "dkg_pub_key": str, "comm_pub_key": str, "enclave_report": str,
+		"status": whole, "code_commitment": str, "enclave_type": str, "pub_key_share?": str,
+	}
+	documentedPartials = fields{
+		"round": whole, "ciphertext": str, "threshold": whole, "threshold_met": boolean, "submissions": many{fields{
+			"validator": str, "round": whole, "pid": whole, "encrypted_partial": str, "ephemeral_pub_key": str, "pub_share": str, "label": str, "ciphertext": str,
+		}},
+	}
 	documentedReward = fields{"validator_address": str, "reward": fields{"denom": str, "amount": matching(`\d+(\.\d{18})?`)}}
 )
 
@@ -84,6 +97,12 @@ var documentedMsg = map[string]any{
 	"/staking/validators/{}/delegations/{}":                   fields{"delegation_response": documentedDelegation},
 	"/staking/validators/{}/delegators/{}/period_delegations": many{documentedPeriodDelegation},
 	"/distribution/delegators/{}/rewards":                     fields{"rewards": many{documentedReward}, "total": anything},
+	"/dkg/latest_active":                                      fields{"network": documentedNetwork},
+	"/dkg/dkg_network":                                        fields{"network": documentedNetwork},
+	"/dkg/global_public_key":                                  fields{"public_key": matching(`[0-9a-f]+`)},
+	"/dkg/registrations":                                      fields{"registrations": many{documentedRegistration}},
+	"/dkg/registrations/verified":                             fields{"registrations": many{documentedRegistration}},
+	"/dkg/cdr_partials":                                       fields{"submissions": many{documentedPartials}},
 	"/auth/params": fields{"params": fields{
 		"max_memo_characters": amount, "tx_sig_limit": amount, "tx_size_cost_per_byte": amount,
 		"sig_verify_cost_ed25519": amount, "sig_verify_cost_secp256k1": amount,

@@ -62,6 +62,10 @@ func TestMalformedInputIsRefusedWithoutAskingTheNode(t *testing.T) {
 		{"count_total not a boolean", validators + "?pagination.count_total=notabool", `pagination.count_total is \"notabool\"; ` + anyBool},
 		{"reverse not a boolean", validators + "?pagination.reverse=maybe", `pagination.reverse is \"maybe\"; ` + anyBool},
 		{"status unknown", validators + "?status=4", `status is \"4\"; ` + anyStatus},
+		{"round beyond 32 bits", "/dkg/dkg_network?round=4294967296", `round is \"4294967296\"; expected an unsigned integer of 32 bits`},
+		{"round negative", "/dkg/registrations?round=-1", `round is \"-1\"; expected an unsigned integer of 32 bits`},
+		{"uuid not a number", "/dkg/cdr_partials?uuid=x&requester_pub_key_hex=" + requesterKey, `uuid is \"x\"; expected an unsigned integer of 32 bits`},
+		{"requester's key too short", "/dkg/cdr_partials?requester_pub_key_hex=04ab", `requester_pub_key_hex is \"04ab\"; expected 130 hex digits, an uncompressed public key`},
 		{"status garbage", validators + "?status=BOND_STATUS_GARBAGE", `status is \"BOND_STATUS_GARBAGE\"; ` + anyStatus},
 	}
 	s := startChain(t, proxy.Options{})
@@ -88,6 +92,13 @@ func TestEqualRequestsAreAskedAlike(t *testing.T) {
 			"/staking/validators/0x5C8a1d51b8D99F2D7bafD80D19a74003B4E397B0", "/staking/validators/" + val5Bech32,
 			"/staking/validators/" + strings.ToUpper(val5Bech32), "/staking/validators/" + val5 + "?pagination.limit=1&x=y",
 			"/staking/validators/" + val5 + "/", "//staking///validators//" + val5 + "//", "/staking/%76alidators/" + val5,
+		}},
+		{"numbers of 32 bits", "/dkg/dkg_network?round=2", []string{
+			"/dkg/dkg_network?round=2", "/dkg/dkg_network?round=002", "/dkg/dkg_network?code_commitment_hex=ab&round=2",
+		}},
+		{"no number of 32 bits", "/dkg/registrations", []string{"/dkg/registrations", "/dkg/registrations?round=0", "/dkg/registrations?round="}},
+		{"a requester's key", "/dkg/cdr_partials?uuid=42&requester_pub_key_hex=" + requesterKey, []string{
+			"/dkg/cdr_partials?requester_pub_key_hex=0x" + strings.ToUpper(requesterKey) + "&uuid=42", "/dkg/cdr_partials?uuid=42&requester_pub_key_hex=0X" + requesterKey,
 		}},
 		{"an account's addresses", "/staking/delegations/" + del0, []string{"/staking/delegations/" + del0, "/staking/delegations/" + del0Bech32}},
 		{"what the node does anyway", "/staking/validators", []string{

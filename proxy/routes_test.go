@@ -16,6 +16,8 @@ import (
 
 const pubkey = "0x0320b5268d4d2367c052d0a0acb3cb7a3dd4496dfc656d47f91c852e1a0452b171"
 
+const requesterKey = "04abababababababababababababababababababababababababababababababababababababababababababababababababababababababababababababababab"
+
 // readPaths are all that the node serves, by what they cost it.
 var readPaths = map[node.Cost][]string{
 	node.Cheap: {
@@ -28,6 +30,7 @@ var readPaths = map[node.Cost][]string{
 		"/staking/params", "/staking/pool", "/staking/validators/" + val5, "/staking/delegators/" + del0 + "/validators/" + val5,
 		"/staking/validators/" + val5 + "/delegations/" + del0, "/staking/validators/" + val5 + "/delegations/" + del0 + "/unbonding_delegation",
 		"/staking/validators/" + val5 + "/delegators/" + del0 + "/period_delegations/007", "/upgrade/applied_plan/v1%20x",
+		"/dkg/latest_active", "/dkg/dkg_network?round=2", "/dkg/global_public_key",
 		"/upgrade/authority", "/upgrade/current_plan", "/upgrade/module_versions?module_name=staking",
 	},
 	node.Page: {
@@ -39,6 +42,7 @@ var readPaths = map[node.Cost][]string{
 		"/staking/delegations/" + del0, "/staking/delegators/" + del0 + "/redelegations?src_validator_addr=" + val5 + "&dst_validator_addr=" + val6,
 		"/staking/delegators/" + del0 + "/unbonding_delegations", "/staking/delegators/" + del0 + "/validators",
 		"/staking/delegators/" + del0 + "/staked_token", "/staking/delegators/" + del0 + "/total_staked_token",
+		"/dkg/registrations?round=3", "/dkg/registrations/verified?round=3", "/dkg/cdr_partials?uuid=42&requester_pub_key_hex=" + requesterKey,
 		"/staking/delegators/" + del0 + "/rewards_token", "/staking/delegators/" + del0 + "/total_rewards_token",
 	},
 	node.Scan: {

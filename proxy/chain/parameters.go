@@ -27,21 +27,25 @@ var parameters = map[string]struct {
 	paramType
 	doc string
 }{
-	"validator_addr":     {validatorAddress, "Address of the validator: hex, or bech32 with `storyvaloper`."},
-	"src_validator_addr": {validatorAddress, "Address of the validator that the stake was moved from."},
-	"dst_validator_addr": {validatorAddress, "Address of the validator that the stake was moved to."},
-	"delegator_addr":     {accountAddress, "Address of the delegator: hex, or bech32 with `story`."},
-	"delegator_address":  {accountAddress, "Address of the delegator: hex, or bech32 with `story`."},
-	"address":            {accountAddress, "Address of the account: hex, or bech32 with `story`."},
-	"pubkey":             {publicKey, "Compressed secp256k1 public key of the validator: `0x` and 66 hex digits."},
-	"height":             {number, "Height of the block."},
-	"starting_height":    {number, "Height of the first block."},
-	"ending_height":      {number, "Height of the last block."},
-	"id":                 {digits, "Id of the period delegation. Leading zeros count."},
-	"denom":              {anyText, "The denomination, such as `stake`."},
-	"module_name":        {anyText, "Name of the module."},
-	"name":               {anyText, "Name of the upgrade."},
-	"status":             {bondStatus, "Only validators with this status, in any case."},
+	"validator_addr":        {validatorAddress, "Address of the validator: hex, or bech32 with `storyvaloper`."},
+	"src_validator_addr":    {validatorAddress, "Address of the validator that the stake was moved from."},
+	"dst_validator_addr":    {validatorAddress, "Address of the validator that the stake was moved to."},
+	"delegator_addr":        {accountAddress, "Address of the delegator: hex, or bech32 with `story`."},
+	"delegator_address":     {accountAddress, "Address of the delegator: hex, or bech32 with `story`."},
+	"address":               {accountAddress, "Address of the account: hex, or bech32 with `story`."},
+	"pubkey":                {publicKey, "Compressed secp256k1 public key of the validator: `0x` and 66 hex digits."},
+	"height":                {number, "Height of the block."},
+	"starting_height":       {number, "Height of the first block."},
+	"ending_height":         {number, "Height of the last block."},
+	"id":                    {digits, "Id of the period delegation. Leading zeros count."},
+	"denom":                 {anyText, "The denomination, such as `stake`."},
+	"module_name":           {anyText, "Name of the module."},
+	"name":                  {anyText, "Name of the upgrade."},
+	"round":                 {number32, "Number of the round."},
+	"uuid":                  {number32, "Number of the vault."},
+	"requester_pub_key_hex": {requesterKey, "Uncompressed secp256k1 public key of the requester: 130 hex digits, with or without `0x`."},
+	"code_commitment_hex":   {ignored, "Ignored: a round has one key generation."},
+	"status":                {bondStatus, "Only validators with this status, in any case."},
 }
 
 // Describe says what a parameter means, and which values it takes.
@@ -84,6 +88,9 @@ var (
 	accountAddress   = newType("0x and 40 hex digits, or a story1... address", addressSchema("story"), addressOf("story"))
 	publicKey        = newType("0x and 66 hex digits, a compressed public key of secp256k1", textSchema("^0[xX]0[23][0-9a-fA-F]{64}$", ""), readPublicKey)
 	number           = newType("an unsigned integer", textSchema("^[0-9]{1,19}$", "uint64"), readNumber)
+	number32         = newType("an unsigned integer of 32 bits", textSchema("^[0-9]{1,10}$", "uint32"), readNumber32)
+	requesterKey     = newType("130 hex digits, an uncompressed public key", textSchema("^(0[xX])?[0-9a-fA-F]{130}$", ""), readRequesterKey)
+	ignored          = newType("any text", textSchema("", ""), func(string) (string, bool) { return "", true })
 	digits           = newType("decimal digits", textSchema("^[0-9]{1,20}$", ""), readDigits)
 	anyText          = newType("a text of at most 256 bytes", textSchema("", ""), readText)
 	bondStatus       = newType("1, 2 or 3, unbonded, unbonding or bonded, or the node's BOND_STATUS_...", documented.Schema{
@@ -141,6 +148,26 @@ func readNumber(value string) (string, bool) {
 	_, err := strconv.ParseUint(value, 10, 64)
 	return cmp.Or(strings.TrimLeft(value, "0"), "0"), err == nil
 }
+
+// readNumber32 reads a number of a query, where 0 says as much as no value.
+func readNumber32(value string) (string, bool) {
+	_, err := strconv.ParseUint(value, 10, 32)
+	return strings.TrimLeft(value, "0"), err == nil
+}
+
+// readRequesterKey reads a key as the node does, which takes it with 0x or without.
+func readRequesterKey(value string) (string, bool) {
+	if len(value) == 2*requesterKeyLen {
+		value = "0x" + value
+	}
+	if !isHex(value, requesterKeyLen) {
+		return "", false
+	}
+	return strings.ToLower(value[2:]), true
+}
+
+// requesterKeyLen is the length of an uncompressed secp256k1 key, in bytes.
+const requesterKeyLen = 65
 
 // readDigits keeps leading zeros: the node orders and finds ids as texts.
 func readDigits(value string) (string, bool) {

@@ -25,6 +25,7 @@ func row(name, pattern string, class blocks.Class, cost node.Cost, query, method
 // The services of gRPC.
 const (
 	bank         = "/cosmos.bank.v1beta1.Query/"
+	dkg          = "/story.dkg.v1.types.Query/"
 	distribution = "/cosmos.distribution.v1beta1.Query/"
 	evmstaking   = "/story.evmstaking.v1.types.Query/"
 	slashing     = "/cosmos.slashing.v1beta1.Query/"
@@ -33,7 +34,8 @@ const (
 )
 
 // routes is the table: first the documented paths, then what else the node
-// offers to read, which keeps the node's own shape.
+// offers to read, which keeps the node's own shape. The paths of /dkg, which nodes have since release 1.6, have a shape
+// in which zero values are present.
 var routes = []Route{
 	{Row: row("validators", "/staking/validators", blocks.Live, node.Page, "status pagination", staking+"Validators"), page: lengthPrefixed, Msg: documented.Validators,
 		Summary: "List validators", Doc: "With their stake, commission and keys, in the order of their addresses."},
@@ -124,6 +126,19 @@ var routes = []Route{
 		Summary: "Get the planned upgrade", Doc: "`msg` is empty if there is none."},
 	{Row: row("module_versions", "/upgrade/module_versions", blocks.Params, node.Cheap, "module_name", upgrade+"ModuleVersions"),
 		Summary: "List the versions of the modules", Doc: "The versions of all modules, or of the named one."},
+
+	{Row: row("dkg_latest_active", "/dkg/latest_active", blocks.Live, node.Cheap, "", dkg+"GetLatestActiveDKGNetwork"), Msg: documented.DKGNetwork,
+		Summary: "Get the active key generation", Doc: "The latest round whose committee is active. The response is 404 before the first."},
+	{Row: row("dkg_network", "/dkg/dkg_network", blocks.Live, node.Cheap, "round code_commitment_hex", dkg+"GetDKGNetwork"), Msg: documented.DKGNetwork,
+		Summary: "Get the key generation of a round"},
+	{Row: row("dkg_global_public_key", "/dkg/global_public_key", blocks.Live, node.Cheap, "", ""), Msg: documented.DKGPublicKey,
+		Summary: "Get the public key of the committee", Doc: "The key of the active key generation. The response is 404 until the key is set."},
+	{Row: row("dkg_registrations", "/dkg/registrations", blocks.Live, node.Page, "round", dkg+"GetAllDKGRegistrations"), Msg: documented.DKGRegistrations,
+		Summary: "List the registrations of a round", Doc: "Registrations of every status. The list is empty for an unknown round."},
+	{Row: row("dkg_verified_registrations", "/dkg/registrations/verified", blocks.Live, node.Page, "round code_commitment_hex", dkg+"GetAllVerifiedDKGRegistrations"), Msg: documented.DKGRegistrations,
+		Summary: "List the verified registrations of a round", Doc: "Registrations that are verified and not yet finalized. The list is empty for most rounds."},
+	{Row: row("cdr_partials", "/dkg/cdr_partials", blocks.Live, node.Page, "uuid requester_pub_key_hex", dkg+"GetCDRPartials"), Msg: documented.CDRPartials,
+		Summary: "List the partial decryptions for a requester", Doc: "Grouped by round and ciphertext. The response is 404 until there is one."},
 }
 
 // Table is all the routes.

@@ -89,7 +89,7 @@ func (d *description) parameter(name, in string, examples map[string]string) *hu
 		return p
 	}
 	doc, values := chain.Describe(name)
-	p.Required = p.Required || name == "denom" // without which the node refuses
+	p.Required = p.Required || name == "denom" || name == "requester_pub_key_hex" // without which the node refuses
 	p.Description = doc
 	if d.o.Chain.Shape != chain.Node { // there the node is the judge
 		p.Schema = d.inline(values)

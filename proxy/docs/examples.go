@@ -14,7 +14,7 @@ import (
 )
 
 // exampleFiles has a real request for each operation, and the answer that a
-// real node's recorded one becomes, under the operation's id.
+// real node's recorded one becomes, under the operation's id. Those of /dkg are a simulated node's.
 //
 //go:embed examples/*.json
 var exampleFiles embed.FS

@@ -49,6 +49,7 @@ var tagTexts = []huma.Tag{
 	{Name: "slashing", Description: "Missed blocks and penalties."},
 	{Name: "evmstaking", Description: "Staking from the execution layer: withdrawals and their addresses."},
 	{Name: "evmengine", Description: "Upgrades requested by the execution layer."},
+	{Name: "dkg", Description: "Distributed key generation and partial decryptions."},
 	{Name: "upgrade", Description: "Upgrades of the chain."},
 	{Name: streamTag, Description: "Event streams and batches."},
 	{Name: listingTag, Description: "Collections, with counters and metadata."},

@@ -54,6 +54,9 @@ var errorTexts = []struct {
 	{storyREST, regexp.MustCompile(`hex string`), BadInput}, // without 0x, of odd length, invalid
 	{storyREST, regexp.MustCompile(`address max length is`), BadInput},
 	{storyREST, regexp.MustCompile(`either offset or key is expected`), BadInput},
+	{storyREST, regexp.MustCompile(`^requester_pub_key_hex `), BadInput},
+	{storyREST, regexp.MustCompile(`^uuid out of range$`), BadInput},
+	{storyREST, regexp.MustCompile(`^global public key is not set yet$`), NotFound}, // of a key generation under way
 }
 
 // classify returns what an error means that an interface gave to a request at a height, or 0. known reports whether a

@@ -58,7 +58,7 @@ type Query struct {
 	Page
 	Status              string                   // of the validators in a list
 	Delegator, Operator string                   // raw addresses in the path
-	Var                 func(name string) string // another part of the path
+	Var                 func(name string) string // another parameter, of the path or the query
 }
 
 // Value is what stands for a name in a recorded answer.

@@ -1,12 +1,14 @@
 package story
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -63,6 +65,7 @@ func (c *Chain) routes() map[string]state.Handler {
 		bonded, not := q.Staked(state.Bonded)
 		return fmt.Sprintf(`{"total_staked_token":"%d"}`, bonded+not), nil
 	}}
+	maps.Copy(all, c.dkgRoutes())
 	for _, r := range state.Routes {
 		all["/"+r.Module+r.Path] = r.Serve
 	}
@@ -129,7 +132,8 @@ var errKey = errors.New("1 error(s) decoding:\n\n* error decoding 'pagination.ke
 // answer reads parameters, height and addresses, and then the state.
 func (c *Chain) answer(n state.View, r *http.Request, count func(string, int64), serve state.Handler) (string, error) {
 	values := r.URL.Query()
-	q := &state.Query{Var: r.PathValue, Status: values.Get("status"), Page: state.ReadPage(values.Get)}
+	parameter := func(name string) string { return cmp.Or(r.PathValue(name), values.Get(name)) }
+	q := &state.Query{Var: parameter, Status: values.Get("status"), Page: state.ReadPage(values.Get)}
 	now := n.Now()
 	if now.Base64Keys {
 		key, err := base64.StdEncoding.DecodeString(q.Key)
