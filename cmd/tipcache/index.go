@@ -129,7 +129,7 @@ func rebuild(ctx context.Context, store *collections.Store, o indexer.Options) e
 		err = beside.Lead(ctx, x.Run)
 	}
 	err = errors.Join(err, beside.Close())
-	if errors.Is(err, indexer.ErrOtherChain) || errors.Is(err, indexer.ErrDiverged) {
+	if errors.Is(err, indexer.ErrOtherChain) || errors.Is(err, indexer.ErrDiverged) || errors.Is(err, indexer.ErrIncomplete) {
 		err = errors.Join(err, store.DropBeside(ctx), errors.New("what was counted beside the store is dropped, and the next rebuild begins anew"))
 	}
 	if err == nil {

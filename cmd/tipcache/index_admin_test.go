@@ -35,7 +35,7 @@ func TestTheIndexCommandTellsHowFarItIs(t *testing.T) {
 			t.Errorf("%s: %d %s", path, status, body)
 		}
 	}
-	for _, name := range []string{`tipcache_indexer_state{state="running"}`, "tipcache_indexer_cursor_block", "go_goroutines"} {
+	for _, name := range []string{`tipcache_indexer_state{state="unverified"}`, "tipcache_indexer_cursor_block", "go_goroutines"} {
 		if sample(t, admin, name) == "" {
 			t.Errorf("there is no %s", name)
 		}

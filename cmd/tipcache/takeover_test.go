@@ -27,7 +27,7 @@ func startReplica(t *testing.T, d *devnet.Devnet, store string) *replica {
 // indexes says whether it is this one's turn.
 func (r *replica) indexes() bool {
 	r.t.Helper()
-	return sample(r.t, r.adminURL, `tipcache_indexer_state{state="running"}`) == "1"
+	return sample(r.t, r.adminURL, `tipcache_indexer_state{state="unverified"}`) == "1" // there is one execution client
 }
 
 // cursor is the last block that this one has taken over, 0 for none.

@@ -14,6 +14,7 @@ type Endpoint struct {
 	*client
 	name   string // its host: the rest of the URL may be a key
 	outage *upstream.Outage
+	trust  trust
 
 	mu       sync.Mutex
 	verified time.Time     // when its chain id was found right; zero: it is to be asked for

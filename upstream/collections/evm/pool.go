@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -130,7 +131,7 @@ func (p *Pool) TryOther(ctx context.Context, than *Endpoint, work func(*Session)
 // ErrUnreachable, the first of them that one has. It is nil while one answers.
 func (p *Pool) Trouble(least time.Duration) error {
 	failures := map[error]error{}
-	for _, e := range p.endpoints {
+	for _, e := range p.believed() {
 		f, since := e.troubled()
 		if f == nil || time.Since(since) < least {
 			return nil
@@ -147,15 +148,18 @@ func (p *Pool) Trouble(least time.Duration) error {
 	return cmp.Or(failures[ErrOtherChain], failures[ErrForbidden], failures[ErrUnreachable])
 }
 
-// pick returns the endpoint to ask, the one to avoid last, and waits while all of them rest.
+// pick returns the endpoint to ask, the one to avoid last, and waits while all that are believed rest.
 func (p *Pool) pick(ctx context.Context, avoid *Endpoint) (*Endpoint, error) {
 	for {
-		first := p.current.Load()
+		first, believed := p.current.Load(), p.believed()
 		var soonest time.Time
 		var excluded error
 		var avoided *Endpoint
 		for i := range p.endpoints {
 			e := p.at(first + int64(i))
+			if !slices.Contains(believed, e) {
+				continue
+			}
 			until, err := e.available()
 			switch {
 			case err != nil:

@@ -28,11 +28,12 @@ func newSession(e *Endpoint) *Session {
 func (s *Session) try(work func(*Session) error) error {
 	s.lacking = false
 	err := work(s)
-	if f, ok := errors.AsType[*Failure](err); ok && len(f.doubted) > 0 {
+	f, failed := errors.AsType[*Failure](err)
+	if failed && len(f.doubted) > 0 {
 		for _, c := range f.doubted {
 			delete(s.kept, c.key())
 		}
-	} else if err != nil && !s.lacking {
+	} else if err != nil && (!s.lacking || failed && f.Reason == Inconsistent) {
 		*s = *newSession(s.Endpoint)
 	}
 	return err
@@ -61,6 +62,11 @@ const pollTimeout = 3 * time.Second
 // be refused for what they ask: nothing is concluded from that.
 func (s *Session) AtHeadOnce(ctx context.Context, block int64, calls ...Call) (head int64, answers []Answer, err error) {
 	return s.atHead(ctx, s.timeout, block, calls, func(int, error) bool { return false })
+}
+
+// PollOnce is AtHeadOnce for calls that are answered as soon as those of Poll.
+func (s *Session) PollOnce(ctx context.Context, block int64, calls ...Call) (head int64, answers []Answer, err error) {
+	return s.atHead(ctx, min(s.timeout, pollTimeout), block, calls, func(int, error) bool { return false })
 }
 
 // atHead asks for what is not kept. conclude reports whether fewer calls are to be tried after an

@@ -3,6 +3,11 @@ package indexer
 import (
 	"context"
 	"encoding/hex"
+	"fmt"
+	"maps"
+	"math/bits"
+	"slices"
+	"sort"
 	"strings"
 
 	"golang.org/x/crypto/sha3"
@@ -46,43 +51,78 @@ func (n *Network) lacking(b bloom, sent []Event) bool {
 	for i := range sent {
 		have[sent[i].Kind] = true
 	}
-	contracts := n.contracts()
-	for topic, sig := range signatures {
-		word, _ := hex.DecodeString(strings.TrimPrefix(topic, "0x")) // one of ours
-		if !have[sig.kind] && b.may(contracts[sig.emitter][:]) && b.may(word) {
+	for kind := range kinds {
+		if !have[kind] && n.promises(b, kind) {
 			return true
 		}
 	}
 	return false
 }
 
-// question asks again for the logs of each block whose header promises more than
-// were sent: for those of its hash, of another endpoint where there is one. What is
-// lacking in both answers is not there, and the header promised too much.
-func (x *Indexer) question(ctx context.Context, b *blocks) error {
-	var all []Event
-	rest := b.events
-	for n := b.from; n <= b.to; n++ {
-		count := 0
-		for count < len(rest) && rest[count].Block == n {
-			count++
+// promises reports whether a block may have logs of a kind.
+func (n *Network) promises(b bloom, k kind) bool {
+	contracts := n.contracts()
+	for topic, sig := range signatures {
+		word, _ := hex.DecodeString(strings.TrimPrefix(topic, "0x")) // one of ours
+		if sig.kind == k && b.may(contracts[sig.emitter][:]) && b.may(word) {
+			return true
 		}
-		sent := rest[:count]
-		rest = rest[count:]
-		if h := b.headers[n]; h.bloom != nil && x.o.Network.lacking(h.bloom, sent) {
-			again, err := x.logsOf(ctx, b.source, n, h.hash)
-			if err != nil {
+	}
+	return false
+}
+
+// sparse reports whether so few bits are set that hardly any is set by chance.
+func (b bloom) sparse() bool {
+	set := 0
+	for _, eight := range b {
+		set += bits.OnesCount8(eight)
+	}
+	return set <= 8*bloomBytes/16
+}
+
+// maxBroken is how many headers may promise logs that nobody has, while none was right.
+const maxBroken = 3
+
+// question asks again for the logs of each block whose header was read and promises more than
+// were sent: for those of its hash, of another endpoint where there is one. What is
+// lacking in both answers is not there, and the header promised too much, unless all headers do.
+func (x *Indexer) question(ctx context.Context, b *blocks) error {
+	for _, n := range slices.Sorted(maps.Keys(b.headers)) {
+		h, sent := b.headers[n], b.of(span{n, n})
+		if h.bloom == nil || !x.o.Network.lacking(h.bloom, sent) {
+			if h.bloom != nil && len(sent) > 0 {
+				x.kept.Add(1)
+			}
+			continue
+		}
+		again, err := x.logsOf(ctx, b.source, n, h.hash)
+		switch {
+		case err != nil:
+			return err
+		case len(again) > len(sent):
+			if err := x.leftOut(b, n, again); err != nil {
 				return err
 			}
-			if len(again) > len(sent) {
-				x.log.Warn("an execution client left logs out", "endpoint", b.source.Name(), "block", n, "sent", len(sent), "there are", len(again))
-				sent = again
-			}
+		case len(sent) == 0 && h.bloom.sparse() && x.broken.Add(1) >= maxBroken && x.kept.Load() == 0:
+			return fmt.Errorf("%w: no execution client has the logs that the headers of some blocks promise, such as that of block %d", errInconsistent, n)
 		}
-		all = append(all, sent...)
 	}
-	all = append(all, rest...)
-	b.events = all
+	return nil
+}
+
+// leftOut has the logs of a block that its source left out take their place. Where not all headers
+// were read more may be missing, and the source is doubted.
+func (x *Indexer) leftOut(b *blocks, n int64, logs []Event) error {
+	sent := b.of(span{n, n})
+	if !b.whole {
+		return x.doubt(b.source, "left logs out", n)
+	}
+	x.log.Warn("an execution client left logs out", "endpoint", b.source.Name(), "block", n, "sent", len(sent), "there are", len(logs))
+	for i := range logs {
+		logs[i].Time = b.headers[n].time
+	}
+	at := sort.Search(len(b.events), func(i int) bool { return b.events[i].Block >= n })
+	b.events = slices.Replace(b.events, at, at+len(sent), logs...)
 	return nil
 }
 

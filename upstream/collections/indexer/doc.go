@@ -11,12 +11,14 @@
 //  3. fetch.go asks an endpoint for a window: its head, the logs and the window's
 //     first and last block in one batch, cut smaller where the endpoint refuses, of
 //     another endpoint where it fails (package evm). At the head of the chain each
-//     block's header is read, and logs that it promises are asked for again where
+//     block's header is read. Logs that a header promises are asked for again where
 //     they are missing (bloom.go);
 //  4. decode.go makes events of the logs, in the order of their positions, each once;
 //  5. tally.go counts them by collection, asking the store, and then the chain
 //     (resolve.go), whose IPs and disputes they are;
-//  6. the store takes over the counts, the ids learned and the new cursor in one
+//  6. confirm.go has another endpoint say the hashes again, and compare.go compares
+//     its logs, where not all headers were read;
+//  7. the store takes over the counts, the ids learned and the new cursor in one
 //     transaction, and only if its cursor is still where the window begins.
 //
 // So every event counts once, whenever the process dies and however many

@@ -4,22 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"math"
-
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
 )
 
 // lies makes a fork of faults begin at the block that comes next.
 func (h *history) lies() faults { return faults{forkFrom: h.head() + 1} }
-
-func diverges(t *testing.T, x *indexer.Indexer) {
-	t.Helper()
-	eventually(t, "that the chain is another one", func() bool { return errors.Is(x.Status().Err, indexer.ErrDiverged) })
-}
 
 func TestAFallbackWithWrongHashesIsOutlived(t *testing.T) {
 	h := newHistory(9)
@@ -34,7 +28,7 @@ func TestAFallbackWithWrongHashesIsOutlived(t *testing.T) {
 	fork.set(faults{forkFrom: 1})
 	sound.set(faults{status: http.StatusBadGateway})
 	h.grow(5)
-	diverges(t, x)
+	eventually(t, "that no client is believed", func() bool { return x.Status().Err != nil })
 	expect(t, store, want) // nothing was taken over
 	if s := x.Status(); s.Ended || !s.Running {
 		t.Errorf("it does not go on: %+v", s)
@@ -141,20 +135,44 @@ func TestLogsThatAreLeftOutAreAskedForAgain(t *testing.T) {
 	}
 }
 
-func TestTwoEqualAnswersWithoutLogsStand(t *testing.T) {
+func TestABloomThatPromisesTooMuchStands(t *testing.T) {
 	h := newHistory(9)
 	h.grow(50)
+	evm := serveEVM(t, h, faults{})
 	store := open(t, memory(t))
-	run(t, quick(store, serveEVM(t, h, faults{})))
-	want := h.count(0)
-	h.grow(10)
-	run(t, quick(store, serveEVM(t, h, faults{drops: dropsAll}), serveEVM(t, h, faults{drops: dropsAll})))
-	if cursor, err := store.Cursor(t.Context()); err != nil || cursor.Block != h.head() {
-		t.Errorf("the store is at block %d, %v", cursor.Block, err)
+	for range 3 {
+		h.grow(2)
+		h.mu.Lock()
+		h.vain = map[int64]bool{int64(len(h.blocks)): true} // its bloom is that of a log that it does not have
+		h.blocks = append(h.blocks, nil)
+		h.mu.Unlock()
+		run(t, quick(store, evm))
+		run(t, quick(store, evm))
 	}
-	got, err := store.List(t.Context(), collections.Query{})
-	if err != nil || len(got.Items) != len(want.collections) {
-		t.Errorf("%d collections, %v", len(got.Items), err)
+	expect(t, store, h.count(0))
+}
+
+func TestClientsThatHaveNoLogsAtAllAreNotBelieved(t *testing.T) {
+	t.Parallel()
+	for name, clients := range map[string]int{"one": 1, "two": 2} {
+		for what, blocks := range map[string]int{"while following": 15, "while catching up": 400} {
+			h := newHistory(9)
+			h.grow(50)
+			store := open(t, memory(t))
+			if blocks < 50 {
+				run(t, quick(store, serveEVM(t, h, faults{})))
+			}
+			h.grow(blocks)
+			var evms []*fakeEVM
+			for range clients {
+				evms = append(evms, serveEVM(t, h, faults{drops: dropsAll}))
+			}
+			o := quick(store, evms...)
+			o.Window = 10
+			if err := index(t.Context(), o); err == nil || !strings.Contains(err.Error(), "promise") {
+				t.Errorf("%s, %s: error = %v, want one about the logs that headers promise", name, what, err)
+			}
+		}
 	}
 }
 
@@ -191,30 +209,123 @@ func TestOneWrongAnswerAboutAContractIsNotBelieved(t *testing.T) {
 	}
 }
 
-// It is two servers behind one address, one of them on a fork.
-func TestAnEndpointOfWhichEverySecondAnswerIsOfAForkIsRead(t *testing.T) {
-	for _, most := range []int{0, 1, 2, 3} {
-		for what, blocks := range map[string]int{"a block at a time": 1, "ten blocks at a time": 10, "many blocks": 100, "from nothing": 0} {
-			t.Run(fmt.Sprintf("%d calls at most, %s", most, what), func(t *testing.T) {
-				t.Parallel()
-				h := newHistory(7) // without times in its logs
-				h.grow(30)
-				store := open(t, memory(t))
-				evm := serveEVM(t, h, faults{maxCalls: most})
-				if blocks > 0 {
-					run(t, quick(store, evm))
-				}
-				evm.set(faults{maxCalls: most, forkFrom: 1, every: 2})
-				o := quick(store, evm)
-				o.Follow = true
-				follow(t, o)
-				for range 2 {
-					h.grow(blocks)
-					await(t, store, h.head())
+// mixed are ways in which a client, or two behind one address, tells of two forks.
+func mixed(h *history) map[string]faults {
+	return map[string]faults{
+		"by requests":                           {forkFrom: 1, forkLogs: true, forkRate: 0.5},
+		"by calls":                              {forkFrom: 1, forkLogs: true, forkRate: 0.5, forkCalls: true},
+		"from the next block on":                {forkFrom: h.head() + 1, forkLogs: true, forkRate: 0.5},
+		"from the next block on, call by call":  {forkFrom: h.head() + 1, forkLogs: true, forkRate: 0.5, forkCalls: true},
+		"in every second request":               {forkFrom: 1, forkLogs: true, every: 2},
+		"in every second request of a call":     {forkFrom: 1, forkLogs: true, every: 2, maxCalls: 1},
+		"in one of ten requests":                {forkFrom: h.head() + 1, forkLogs: true, forkRate: 0.1},
+		"in one of ten requests of three calls": {forkFrom: h.head() + 1, forkLogs: true, forkRate: 0.1, maxCalls: 3},
+	}
+}
+
+func TestARunWithAClientThatContradictsItselfNeverSucceedsWithWrongCounts(t *testing.T) {
+	for name := range mixed(newHistory(1)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHistory(6)
+			h.grow(50)
+			store := open(t, memory(t))
+			evm := serveEVM(t, h, faults{})
+			run(t, quick(store, evm))
+			f := mixed(h)[name]
+			h.grow(400)
+			evm.set(f)
+			o := quick(store, evm)
+			o.Window = 5
+			if index(t.Context(), o) == nil {
+				expect(t, store, h.count(0)) // it contradicted itself so seldom that all was read again
+			}
+		})
+	}
+}
+
+// One answer and its confirmation may come from the same of two forks by chance.
+func TestARunDoesNotSucceedBeforeItsClientIsOfOneMind(t *testing.T) {
+	t.Parallel()
+	h := newHistory(6)
+	h.grow(50)
+	for range 30 {
+		store := open(t, memory(t))
+		evm := serveEVM(t, h, faults{})
+		run(t, quick(store, evm))
+		evm.set(faults{forkFrom: h.head() + 1, forkLogs: true, forkRate: 0.5})
+		h.grow(20)
+		o := quick(store, evm)
+		o.Doubt = 10 * time.Millisecond
+		if index(t.Context(), o) == nil {
+			t.Fatal("the run succeeded with a client that tells of two forks")
+		}
+	}
+}
+
+func TestAClientThatContradictsItselfDoesNotStopASoundOne(t *testing.T) {
+	for name := range mixed(newHistory(1)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHistory(7) // without times in its logs
+			h.grow(50)
+			store := open(t, memory(t))
+			f := mixed(h)[name]
+			h.grow(200)
+			evm, sound := serveEVM(t, h, f), serveEVM(t, h, faults{})
+			o := quick(store, evm, sound)
+			o.Window, o.Doubt = 5, time.Minute
+			for range 2 {
+				// An answer of the fork may look like one that leaves logs out.
+				if err := index(t.Context(), o); err != nil && !errors.Is(err, indexer.ErrIncomplete) {
+					t.Fatal(err)
 				}
 				expect(t, store, h.count(0))
-			})
+				h.grow(5)
+			}
+		})
+	}
+}
+
+func TestLogsThatAreLeftOutWhileCatchingUpAreFoundByAnotherClient(t *testing.T) {
+	for name, f := range map[string]faults{"all": {drops: dropsAll}, "those of ranges": {drops: dropsRanges}} {
+		for _, first := range []bool{true, false} {
+			for _, window := range []int64{10_000, 7} {
+				t.Run(fmt.Sprintf("%s, first %t, windows of %d", name, first, window), func(t *testing.T) {
+					t.Parallel()
+					h := newHistory(6)
+					h.grow(500)
+					h.blocks = append(h.blocks, nil) // the blooms of the first and the last block promise nothing
+					store := open(t, memory(t))
+					evms := []*fakeEVM{serveEVM(t, h, f), serveEVM(t, h, faults{})}
+					if !first {
+						evms[0], evms[1] = evms[1], evms[0]
+					}
+					o := quick(store, evms...)
+					o.Window = window
+					run(t, o)
+					expect(t, store, h.count(0))
+				})
+			}
 		}
+	}
+}
+
+func TestAStoreThatMayLackLogsIsNotCalledComplete(t *testing.T) {
+	t.Parallel()
+	h := newHistory(6)
+	h.grow(300)
+	store := open(t, memory(t))
+	evm := serveEVM(t, h, faults{})
+	o := quick(store, evm, serveEVM(t, h, faults{}))
+	o.Window, o.Follow = 20, true
+	x := follow(t, o)
+	await(t, store, h.head())
+	evm.set(faults{dropsFrom: 400})
+	h.grow(1000)
+	eventually(t, "that counted logs may be too few", func() bool { return errors.Is(x.Status().Err, indexer.ErrIncomplete) })
+	if s := x.Status(); !s.Running || s.Ended {
+		t.Errorf("status = %+v, want it to go on", s)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -48,6 +49,10 @@ type faults struct {
 	callsCut     bool    // of more of them these are answered
 	spoiled      bool    // half of the answers
 	forkFrom     int64   // blocks from it on have other hashes, throughout
+	forkLogs     bool    // every second log of a block of the fork is missing
+	forkRate     float64 // forkFrom is only for so great a share of requests
+	forkCalls    bool    // or of calls
+	dropsFrom    int64   // every third block from it on has no logs, whichever are asked for; 0: none
 	wrongHeader  bool    // headers have another hash than their logs and children say
 	drops        int     // answers with logs hold none of them: dropsRanges, dropsAll
 	ahead        int64   // the head is told to be so many blocks above
@@ -161,6 +166,9 @@ func (e *fakeEVM) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f.every > 0 && requests%f.every != 0 {
 		f.forkFrom, f.lies = 0, 0
 	}
+	if f.forkRate > 0 && !f.forkCalls && rand.Float64() >= f.forkRate {
+		f.forkFrom = 0
+	}
 	raves := f.sense > 0 && requests%f.sense != 0
 	if rand.Float64() < f.rate && !misbehave(w, rand.IntN(8)) || raves && !misbehave(w, f.way) {
 		return
@@ -192,7 +200,11 @@ func (e *fakeEVM) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.calls[c.Method]++
 		e.mu.Unlock()
 		answers[i] = rpcAnswer{Version: "2.0", ID: c.ID}
-		if result, failure, done := e.answer(w, f, head, c); done {
+		of := f
+		if f.forkCalls && rand.Float64() >= f.forkRate {
+			of.forkFrom = 0
+		}
+		if result, failure, done := e.answer(w, of, head, c); done {
 			return
 		} else if failure != nil {
 			answers[i].Error = failure
@@ -374,6 +386,12 @@ func (e *fakeEVM) getLogs(w http.ResponseWriter, f faults, head int64, filter js
 		return []string{}, nil, false
 	}
 	logs := e.logs(f, from, min(to, head-f.ahead), wanted.Address, wanted.Topics[0])
+	if f.dropsFrom > 0 {
+		logs = slices.DeleteFunc(logs, func(l map[string]any) bool {
+			n := parseInt(l["blockNumber"].(string))
+			return n >= f.dropsFrom && n%3 == 0
+		})
+	}
 	if f.twice {
 		logs = append(logs, logs...)
 		rand.Shuffle(len(logs), func(i, j int) { logs[i], logs[j] = logs[j], logs[i] })

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sort"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -32,8 +33,23 @@ type blocks struct {
 	parent  ledger.Hash      // of the first block
 	headers map[int64]header // of the first and the last block, or of all
 	last    ledger.Cursor    // the last block
-	events  []Event          // each with its block's time
-	source  *evm.Endpoint    // of the last block
+	events  []Event          // each with its block's time, in the order of their positions
+	source  *evm.Endpoint    // of all of it
+	whole   bool             // headers has each block, so that their blooms vouch for the logs
+	pieces  []piece          // what was read at once
+}
+
+// A piece is a span that was read at once.
+type piece struct {
+	span
+	empty bool // it came without events
+}
+
+// of are the events of a span.
+func (b *blocks) of(s span) []Event {
+	from := sort.Search(len(b.events), func(i int) bool { return b.events[i].Block >= s.from })
+	to := sort.Search(len(b.events), func(i int) bool { return b.events[i].Block > s.to })
+	return b.events[from:to:to]
 }
 
 // A task is a span to be read.
@@ -59,15 +75,15 @@ func (x *Indexer) fetch(ctx context.Context, t task, parts chan<- *blocks) error
 }
 
 // fetchPart reads as much of the beginning of a span as an endpoint gives.
-func (x *Indexer) fetchPart(ctx context.Context, t task) (part *blocks, err error) {
+func (x *Indexer) fetchPart(ctx context.Context, t task) (b *blocks, err error) {
 	ctx, traced := x.startTrace(ctx, "indexer.fetch", t.span)
-	defer func() { endTrace(traced, part, err) }()
+	defer func() { endTrace(traced, b, err) }()
 	err = x.within(ctx, nil, func(e *evm.Session) (err error) {
 		for {
 			size, perCall := e.Window()
 			asked := t
 			asked.to = min(t.to, t.from+size-1)
-			part, err = x.request(ctx, e, asked, perCall)
+			b, err = x.request(ctx, e, asked, perCall)
 			f, failed := errors.AsType[*evm.Failure](err)
 			if !failed {
 				if err == nil {
@@ -86,13 +102,13 @@ func (x *Indexer) fetchPart(ctx context.Context, t task) (part *blocks, err erro
 			x.metrics.asked("too much")
 		}
 	})
-	if err == nil && t.whole {
-		err = x.question(ctx, part)
+	if err == nil {
+		err = x.date(ctx, b)
 	}
 	if err == nil {
-		err = x.date(ctx, part)
+		err = x.question(ctx, b)
 	}
-	return part, err
+	return b, err
 }
 
 // maxContradictions is how often an endpoint may contradict what is known by the
@@ -152,7 +168,7 @@ func (x *Indexer) readBlocks(e *evm.Endpoint, t task, parts []span, numbers []in
 		return nil, err
 	}
 	b := &blocks{span: span{parts[0].from, parts[len(parts)-1].to}, source: e}
-	if b.headers, err = readHeaders(t.parent, numbers, results); err != nil {
+	if b.headers, err = readHeaders(e, t.parent, numbers, results); err != nil {
 		return nil, err
 	}
 	last := b.headers[b.to]
@@ -163,6 +179,7 @@ func (x *Indexer) readBlocks(e *evm.Endpoint, t task, parts []span, numbers []in
 			return nil, err
 		}
 	}
+	b.whole, b.pieces = int64(len(b.headers)) == b.blocks(), []piece{{b.span, len(b.events) == 0}}
 	return b, b.agree(func(block int64) evm.Call {
 		if block == b.to && len(numbers) == 2 && block-b.from > 1 {
 			return getHeader(block) // no parent confirms it
@@ -187,7 +204,7 @@ func (x *Indexer) requestSingly(ctx context.Context, e *evm.Session, t task) (*b
 	numbers, logs := []int64{s.from, s.to}, x.getLogs(s)
 	calls := []evm.Call{getHeader(s.to), logs}
 	if s.from == s.to {
-		headers, err := readHeaders(t.parent, numbers[:1], first)
+		headers, err := readHeaders(e.Endpoint, t.parent, numbers[:1], first)
 		if err != nil {
 			return nil, err
 		}

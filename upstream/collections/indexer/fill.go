@@ -6,7 +6,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tipcache/tipcache/upstream/collections/evm"
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
@@ -30,7 +29,7 @@ func (x *Indexer) fill(ctx context.Context, cursor ledger.Cursor, s span) error 
 	parts, gathered := make(chan *blocks), make(chan *blocks)
 	group.Go(func() error { return x.fetchAhead(ctx, group, all, windows) })
 	group.Go(func() error { return inOrder(ctx, windows, parts) })
-	group.Go(func() error { return gather(ctx, parts, gathered) })
+	group.Go(func() error { return gather(ctx, parts, gathered, x.held()) })
 	group.Go(func() error {
 		for b := range gathered {
 			if err := x.apply(ctx, cursor, b); err != nil {
@@ -66,6 +65,9 @@ func (x *Indexer) fetchAhead(ctx context.Context, group *errgroup.Group, t task,
 func (x *Indexer) apply(ctx context.Context, cursor ledger.Cursor, b *blocks) (err error) {
 	ctx, traced := x.startTrace(ctx, "indexer.apply", b.span)
 	defer func() { endTrace(traced, b, err) }()
+	if err := x.pool.Unreliable(); err != nil {
+		return err
+	}
 	if cursor.Chain != 0 && b.parent != cursor.Hash {
 		return fmt.Errorf("%w: the parent of block %d is %v, and block %d is %v", errInconsistent, b.from, b.parent, cursor.Block, cursor.Hash)
 	}
@@ -73,45 +75,17 @@ func (x *Indexer) apply(ctx context.Context, cursor ledger.Cursor, b *blocks) (e
 	if err != nil {
 		return err
 	}
-	if len(t.Changes)+len(t.Learned.IPs)+len(t.Learned.Disputes) > 0 {
-		if err := x.confirm(ctx, cursor, b); err != nil {
-			return err
-		}
+	counts := len(t.Changes)+len(t.Learned.IPs)+len(t.Learned.Disputes) > 0
+	if err := x.confirm(ctx, cursor, b, counts); err != nil {
+		return err
 	}
 	if err := x.o.Store.Apply(ctx, cursor, t); err != nil {
 		return fmt.Errorf("blocks %d to %d: %w", b.from, b.to, err)
 	}
+	x.noteCounted(b)
 	x.metrics.counted(b.events, ignored)
 	x.status.change(func(s *Status) { s.Cursor, s.Logs = b.last, s.Logs+int64(len(b.events)) })
 	return nil
-}
-
-// confirm has the hash of the last block said again, by another endpoint where there is one, which
-// has the block that the store is at: there is no way back over what counts something.
-func (x *Indexer) confirm(ctx context.Context, cursor ledger.Cursor, b *blocks) error {
-	numbers := []int64{b.to}
-	if cursor.Chain != 0 {
-		numbers = []int64{cursor.Block, b.to}
-	}
-	return x.within(ctx, b.source, func(e *evm.Session) error {
-		_, answers, err := e.Poll(ctx, b.to, getHeaders(numbers)...)
-		results, err := evm.Results(answers, err)
-		if err != nil {
-			return err
-		}
-		at, err := readHeader(results[0], numbers[0])
-		if err == nil && cursor.Chain != 0 && at.hash != cursor.Hash {
-			return evm.Contradiction("block %d is %v, the store has %v", cursor.Block, at.hash, cursor.Hash).Doubting(getHeader(cursor.Block))
-		}
-		last, err := readHeader(results[len(results)-1], b.to)
-		switch {
-		case err != nil || last.hash == b.last.Hash:
-			return err
-		case e.Endpoint == b.source:
-			return evm.Contradiction("block %d is %v, and was %v before", b.to, last.hash, b.last.Hash).Doubting(getHeader(b.to))
-		}
-		return fmt.Errorf("%w: block %d is %v at %s and %v at %s", errInconsistent, b.to, b.last.Hash, b.source.Name(), last.hash, e.Name())
-	})
 }
 
 func diverged(at ledger.Cursor, now ledger.Hash) error {
@@ -142,13 +116,14 @@ func inOrder(ctx context.Context, windows <-chan fetching, parts chan<- *blocks)
 }
 
 // gather joins parts that come while others are taken over: a transaction, and the row of a
-// collection that changes in each, is then written once for all of them.
-func gather(ctx context.Context, parts <-chan *blocks, gathered chan<- *blocks) error {
+// collection that changes in each, is then written once for all of them. Parts without events wait
+// until there are as many as held, so that one request compares all of them.
+func gather(ctx context.Context, parts <-chan *blocks, gathered chan<- *blocks, held int) error {
 	defer close(gathered)
 	var pending *blocks
 	for {
 		ready := gathered
-		if pending == nil {
+		if pending == nil || !pending.whole && len(pending.events) == 0 && len(pending.pieces) < held {
 			ready = nil
 		}
 		select {
@@ -173,13 +148,14 @@ func gather(ctx context.Context, parts <-chan *blocks, gathered chan<- *blocks) 
 }
 
 // join appends the blocks that follow, and reports whether it did: not if they
-// are too many together, or do not continue these, which is for apply to say.
+// are too many together, come from another endpoint, or do not continue these, which is for apply
+// to say.
 func (b *blocks) join(next *blocks) bool {
-	if b == nil || len(b.events)+len(next.events) > maxGathered || next.parent != b.last.Hash {
+	if b == nil || len(b.events)+len(next.events) > maxGathered || next.source != b.source || next.parent != b.last.Hash {
 		return false
 	}
-	b.to, b.last, b.source = next.to, next.last, next.source
-	b.events = append(b.events, next.events...)
+	b.to, b.last, b.whole = next.to, next.last, b.whole && next.whole
+	b.events, b.pieces = append(b.events, next.events...), append(b.pieces, next.pieces...)
 	return true
 }
 

@@ -31,7 +31,7 @@ func gatherAll(t *testing.T, all ...*blocks) (gathered []*blocks) {
 			}
 		}()
 		ended := make(chan error, 1)
-		go func() { ended <- gather(t.Context(), parts, out) }()
+		go func() { ended <- gather(t.Context(), parts, out, 0) }()
 		for synctest.Wait(); ; synctest.Wait() {
 			b, more := <-out
 			if !more {
@@ -80,7 +80,7 @@ func TestBlocksThatDoNotContinueAreNotJoined(t *testing.T) {
 func TestGatheringEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := gather(ctx, nil, make(chan *blocks)); !errors.Is(err, context.Canceled) {
+	if err := gather(ctx, nil, make(chan *blocks), 0); !errors.Is(err, context.Canceled) {
 		t.Errorf("gather: %v", err)
 	}
 }

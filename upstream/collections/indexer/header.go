@@ -32,7 +32,17 @@ func getHeaders(numbers []int64) []evm.Call {
 	return calls
 }
 
-func readHeader(block gjson.Result, number int64) (h header, err error) {
+// readHeader reads the header of a block that an endpoint sent. It is a contradiction if the endpoint
+// told another hash of the block before.
+func readHeader(e *evm.Endpoint, block gjson.Result, number int64) (header, error) {
+	h, err := parseHeader(block, number)
+	if err != nil {
+		return h, err
+	}
+	return h, e.Told(number, h.hash)
+}
+
+func parseHeader(block gjson.Result, number int64) (h header, err error) {
 	if !block.IsObject() {
 		return h, evm.Lag("it does not have block %d", number)
 	}
@@ -55,10 +65,10 @@ func readHeader(block gjson.Result, number int64) (h header, err error) {
 // readHeaders reads the headers of ascending blocks, of which neighbours have to be
 // parent and child, and the first a child of a block, where its hash is known. Those
 // before one that is no child are confirmed, so that only that one is in doubt.
-func readHeaders(parent ledger.Hash, numbers []int64, results []gjson.Result) (map[int64]header, error) {
+func readHeaders(e *evm.Endpoint, parent ledger.Hash, numbers []int64, results []gjson.Result) (map[int64]header, error) {
 	headers := make(map[int64]header, len(numbers))
 	for i, n := range numbers {
-		h, err := readHeader(results[i], n)
+		h, err := readHeader(e, results[i], n)
 		if err != nil {
 			return nil, err
 		}
@@ -131,7 +141,7 @@ func (x *Indexer) readTimes(ctx context.Context, b *blocks, numbers []int64) err
 		if err != nil {
 			return err
 		}
-		got, err := readHeaders(ledger.Hash{}, numbers, results)
+		got, err := readHeaders(s.Endpoint, ledger.Hash{}, numbers, results)
 		if err != nil {
 			return err
 		}

@@ -25,6 +25,7 @@ type history struct {
 	network  indexer.Network
 	deployed map[string]int64 // contract to the block it appears in
 	stamped  bool             // logs say their block's time
+	vain     map[int64]bool   // blocks whose bloom promises a log that they do not have
 
 	mu      sync.Mutex
 	salt    string
@@ -218,6 +219,21 @@ func (h *history) number(f faults, hash string, head int64) int64 {
 
 func seconds(block int64) int64 { return genesis + block*5/2 }
 
+// logsAt are those of a block: every second one of a fork is missing.
+func (h *history) logsAt(f faults, n int64) []fakeLog {
+	logs := h.blocks[n]
+	if f.forkFrom == 0 || n < f.forkFrom || !f.forkLogs {
+		return logs
+	}
+	var kept []fakeLog
+	for i, l := range logs {
+		if i%2 == 0 {
+			kept = append(kept, l)
+		}
+	}
+	return kept
+}
+
 func (h *history) header(f faults, n int64) map[string]any {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -226,7 +242,11 @@ func (h *history) header(f faults, n int64) map[string]any {
 		"transactions": []string{},
 	}
 	if n < int64(len(h.blocks)) {
-		header["logsBloom"] = bloomOf(h.blocks[n])
+		logs := h.logsAt(f, n)
+		if h.vain[n] {
+			logs = append(logs, fakeLog{contract: story.Registry.String(), topics: []string{registered}})
+		}
+		header["logsBloom"] = bloomOf(logs)
 	}
 	if f.wrongHeader {
 		header["hash"] = h.hash(faults{forkFrom: 1}, n)
@@ -257,7 +277,7 @@ func (h *history) logs(f faults, from, to int64, contracts, topics []string) []m
 	defer h.mu.Unlock()
 	found := []map[string]any{}
 	for n := from; n <= to; n++ {
-		for i, l := range h.blocks[n] {
+		for i, l := range h.logsAt(f, n) {
 			if !slices.Contains(contracts, l.contract) || !slices.Contains(topics, l.topics[0]) {
 				continue
 			}

@@ -34,8 +34,8 @@ func scrape(t *testing.T, r *prometheus.Registry) (samples map[string]float64, s
 func TestMetricsTellWhereItIs(t *testing.T) {
 	h := newHistory(11)
 	h.grow(300)
-	evm, store, r := serveEVM(t, h, faults{}), open(t, memory(t)), prometheus.NewRegistry()
-	o := quick(store, evm)
+	store, r := open(t, memory(t)), prometheus.NewRegistry()
+	o := quick(store, serveEVM(t, h, faults{}), serveEVM(t, h, faults{}))
 	o.Registerer, o.Follow = r, true
 	x, err := indexer.New(o)
 	if err != nil {
@@ -89,7 +89,7 @@ func TestMetricsDoNotTellOfAChainThatWasNotHeardOf(t *testing.T) {
 	eventually(t, "that it runs", func() bool { return x.Status().Running })
 	got, state := scrape(t, r)
 	for _, name := range []string{"cursor_block", "head_block", "lag_blocks", "lag_seconds"} {
-		if _, told := got["tipcache_indexer_"+name]; told || state != "running" {
+		if _, told := got["tipcache_indexer_"+name]; told || state != "unverified" {
 			t.Errorf("%s: %v", state, got)
 		}
 	}
@@ -135,4 +135,21 @@ func TestNobodyThereIsAState(t *testing.T) {
 		_, state := scrape(t, r)
 		return state == "unreachable"
 	})
+}
+
+func TestWhatOneClientAloneSaysIsUnverified(t *testing.T) {
+	h := newHistory(11)
+	h.grow(100)
+	away := serveEVM(t, h, faults{status: http.StatusBadGateway})
+	for name, evms := range map[string][]*fakeEVM{"one client": {serveEVM(t, h, faults{})}, "another that is away": {serveEVM(t, h, faults{}), away}} {
+		store, r := open(t, memory(t)), prometheus.NewRegistry()
+		o := quick(store, evms...)
+		o.Registerer, o.Follow = r, true
+		x := follow(t, o)
+		await(t, store, h.head())
+		eventually(t, "the state of it", func() bool { return x.Status().Cursor.Block == h.head() })
+		if _, state := scrape(t, r); state != "unverified" {
+			t.Errorf("%s: state = %s, want unverified", name, state)
+		}
+	}
 }

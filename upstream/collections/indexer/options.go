@@ -36,6 +36,7 @@ var (
 	ErrDiverged   = errors.New("the chain does not continue where the store is")
 	ErrForbidden  = evm.ErrForbidden
 	ErrNoContract = errors.New("there is no contract")
+	ErrIncomplete = errors.New("the store may lack logs: count them again with tipcache index --rebuild")
 
 	errUnreachable = evm.ErrUnreachable // of Status
 

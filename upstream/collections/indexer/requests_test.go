@@ -241,3 +241,29 @@ func TestEachAnswerThatMakesSenseIsProgress(t *testing.T) {
 		}
 	}
 }
+
+// Parts with logs are compared in the request that confirms their hashes, which there is anyway.
+func TestComparingTakesAFifthMoreRequestsAtTheMost(t *testing.T) {
+	t.Parallel()
+	h := newHistory(6)
+	h.grow(3)
+	h.blocks = append(h.blocks, make([][]fakeLog, 50_000)...)
+	requests := func(clients int) (n int) {
+		var evms []*fakeEVM
+		for range clients {
+			evms = append(evms, serveEVM(t, h, faults{}))
+		}
+		store := open(t, memory(t))
+		o := quick(store, evms...)
+		o.Window = 50
+		run(t, o)
+		expect(t, store, h.count(0))
+		for _, e := range evms {
+			n += e.requests
+		}
+		return n
+	}
+	if alone, both := requests(1), requests(2); 5*both > 6*alone {
+		t.Errorf("%d requests with two clients, %d with one; want a fifth more at the most", both, alone)
+	}
+}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -24,6 +26,13 @@ type Indexer struct {
 	pool    *evm.Pool
 	metrics *metrics
 	status  status
+
+	comparisons  map[*evm.Endpoint]*comparison
+	kept, broken atomic.Int64 // headers that promise logs which were sent, and which nobody has
+
+	mu         sync.Mutex
+	counted    map[*evm.Endpoint]bool // whose logs were taken over without that each was compared
+	incomplete error                  // why what was taken over may lack logs
 }
 
 // New checks the options and sends no request yet.
@@ -32,7 +41,7 @@ func New(o Options) (*Indexer, error) {
 		return nil, errors.New("indexer: a Store is required")
 	}
 	o = o.WithDefaults()
-	x := &Indexer{o: o, log: o.Logger}
+	x := &Indexer{o: o, log: o.Logger, comparisons: map[*evm.Endpoint]*comparison{}, counted: map[*evm.Endpoint]bool{}}
 	var err error
 	if x.pool, err = evm.NewPool(evm.Options{
 		Endpoints: o.Endpoints, ChainID: o.Network.ChainID, Window: o.Window, Parallel: o.Ahead, Timeout: o.Timeout,
@@ -61,6 +70,9 @@ func (x *Indexer) Run(ctx context.Context) error {
 	retry, began := x.o.Pause, time.Time{} // of failures in a row, without a block taken over
 	for at := int64(0); ; {
 		caughtUp, err := x.advance(ctx)
+		if err == nil && caughtUp && !x.o.Follow {
+			err = x.settled(ctx)
+		}
 		if now := x.Status().Cursor.Block; err == nil || now > at {
 			at, retry, began = now, x.o.Pause, time.Time{}
 		}
@@ -99,6 +111,8 @@ func (x *Indexer) final(err error, began time.Time) bool {
 	switch {
 	case err == nil || x.o.Follow:
 		return errors.Is(err, ErrOtherChain)
+	case errors.Is(err, evm.ErrUnreliable), errors.Is(err, ErrIncomplete):
+		return true
 	case errors.Is(err, ErrDiverged), errors.Is(err, errInconsistent), errors.Is(err, errLagging):
 		return time.Since(began) >= x.o.Doubt
 	}
@@ -128,6 +142,9 @@ func (x *Indexer) advance(ctx context.Context) (caughtUp bool, err error) {
 		return false, err
 	}
 	x.status.change(func(s *Status) { s.Head = head })
+	if err := x.pool.Unreliable(); err != nil {
+		return false, err
+	}
 	if cursor.Chain != 0 && cursor.Block == head {
 		return true, nil
 	}
@@ -165,9 +182,12 @@ func (x *Indexer) head(ctx context.Context, cursor ledger.Cursor) (head int64, e
 		if answers[0].Err != nil {
 			return answers[0].Err
 		}
-		h, err := readHeader(answers[0].Result, cursor.Block)
-		if err != nil || h.hash == cursor.Hash {
+		h, err := parseHeader(answers[0].Result, cursor.Block)
+		if err != nil {
 			return err
+		}
+		if _ = e.Told(cursor.Block, h.hash); h.hash == cursor.Hash {
+			return nil // whatever it told before
 		}
 		if contradictions++; contradictions >= maxContradictions*x.pool.Len() {
 			return diverged(cursor, h.hash)
@@ -175,6 +195,31 @@ func (x *Indexer) head(ctx context.Context, cursor ledger.Cursor) (head int64, e
 		return evm.Contradiction("block %d is %v, the store has %v", cursor.Block, h.hash, cursor.Hash).Doubting(calls...)
 	})
 	return head, err
+}
+
+// lastLooks is how often a run that ends looks at the store's block again.
+const lastLooks = 16
+
+// settled makes sure that the endpoints go on telling of the store's block: one that is of two minds
+// tells of another in some of so many looks.
+func (x *Indexer) settled(ctx context.Context) error {
+	cursor, err := x.o.Store.Cursor(ctx)
+	if err != nil || cursor.Chain == 0 {
+		return err
+	}
+	if err := x.lacks(); err != nil {
+		return err
+	}
+	before := x.pool.Doubts()
+	for range lastLooks {
+		if _, err := x.head(ctx, cursor); err != nil {
+			return err
+		}
+	}
+	if x.pool.Doubts() > before {
+		return fmt.Errorf("%w: block %d has more than one hash", errInconsistent, cursor.Block)
+	}
+	return nil
 }
 
 // stepBack has a store whose block is another one at all endpoints return to the
@@ -193,7 +238,7 @@ func (x *Indexer) stepBack(ctx context.Context, cursor ledger.Cursor, why error)
 	err = x.within(ctx, nil, func(e *evm.Session) error {
 		_, answers, err := e.AtHead(ctx, trail[0].Block, getHeaders(numbers)...)
 		for i, a := range answers {
-			if h, unread := readHeader(a.Result, numbers[i]); unread == nil && h.hash == trail[i].Hash {
+			if h, unread := parseHeader(a.Result, numbers[i]); unread == nil && h.hash == trail[i].Hash {
 				to = i
 				return nil
 			}

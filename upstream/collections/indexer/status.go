@@ -22,8 +22,13 @@ type Status struct {
 	Head    int64         // the newest block there is, as far as known
 	Logs    int64         // events taken over in this run
 	Window  int64         // blocks asked for in one call
-	Err     error         // what ended Run, or why it does not get on at present
-	Ended   bool          // Run ended for that, and to run it again does not help
+
+	// Unverified says that one execution client is believed alone: there is no other at present, or
+	// there was none while blocks of this run were taken over.
+	Unverified bool
+
+	Err   error // what ended Run, or why it does not get on at present
+	Ended bool  // Run ended for that, and to run it again does not help
 }
 
 type status struct {
@@ -37,9 +42,12 @@ func (x *Indexer) Status() Status {
 	x.status.mu.Lock()
 	defer x.status.mu.Unlock()
 	s := x.status.s
-	s.Window = window
+	s.Window, s.Unverified = window, s.Unverified || x.pool.Believed() < 2
 	if trouble := x.pool.Trouble(x.o.Grace); trouble != nil && s.Running {
 		s.Err = trouble
+	}
+	if lacks := x.lacks(); s.Err == nil {
+		s.Err = lacks
 	}
 	return s
 }
@@ -134,13 +142,16 @@ var states = []struct {
 	name string
 	err  error
 }{
-	{"waiting", nil}, {"running", nil}, {"lagging", errLagging}, {"other_chain", ErrOtherChain}, {"diverged", ErrDiverged},
-	{"forbidden", ErrForbidden}, {"unreachable", errUnreachable}, {"no_contract", ErrNoContract}, {"failed", nil},
+	{"waiting", nil}, {"running", nil}, {"unverified", nil}, {"lagging", errLagging}, {"other_chain", ErrOtherChain}, {"diverged", ErrDiverged},
+	{"forbidden", ErrForbidden}, {"unreachable", errUnreachable}, {"no_contract", ErrNoContract},
+	{"incomplete", ErrIncomplete}, {"failed", nil},
 }
 
 // state is what an Indexer does, or why it does not get on.
 func (s Status) state() string {
 	switch {
+	case s.Err == nil && s.Running && s.Unverified:
+		return "unverified"
 	case s.Err == nil && s.Running:
 		return "running"
 	case s.Err == nil:
