@@ -79,7 +79,8 @@ func IsAddress(s string) bool { return ledger.ReadHex(new(ledger.Address)[:], s)
 // itself what it likes, megabytes too, and shares its page with others.
 const MaxText = 4 << 10
 
-// CutText is a text of no more than MaxText.
+// CutText returns the beginning of a text, no more than MaxText. It is for prose: a URL or an
+// identifier that is cut is another one, and is to be left out instead.
 func CutText(s string) string {
 	if len(s) > MaxText {
 		return strings.ToValidUTF8(s[:MaxText], "") // half a character at its end goes, too

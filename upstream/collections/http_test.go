@@ -235,14 +235,14 @@ func TestMetadataOfAServerIsBounded(t *testing.T) {
 	long := strings.Repeat("é", 1<<20)
 	s := open(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, `{"data":[{"collectionAddress":"0xe785E82358879F061BC3dcAC6f0444462D4b5330","createdAt":"2026-01-01T00:00:00Z","updatedAt":"2026-01-01T00:00:00Z",`+
-			`"collectionMetadata":{"name":"x`+long+`","openSeaMetadata":{"floorPrice":1e999,"description":"`+long+`"}}}],"pagination":{"total":1}}`)
+			`"collectionMetadata":{"name":"x`+long+`","openSeaMetadata":{"floorPrice":1e999,"description":"`+long+`","imageUrl":"data:image/png;base64,`+long+`"}}}],"pagination":{"total":1}}`)
 	})+"/api/v4", collections.Options{})
 	page, err := s.List(t.Context(), collections.Query{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	cut := strings.Repeat("é", 2048)
-	want := object{"name": "x" + cut[:4094], "marketplaceMetadata": object{"floorPrice": nil, "description": cut}}
+	want := object{"name": "x" + cut[:4094], "marketplaceMetadata": object{"floorPrice": nil, "description": cut, "imageUrl": nil}}
 	var got object
 	if err := json.Unmarshal(page.Items[0].Metadata, &got); err != nil {
 		t.Fatal(err)

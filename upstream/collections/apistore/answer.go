@@ -65,29 +65,38 @@ func parseMetadata(raw json.RawMessage) (json.RawMessage, error) {
 			fields["marketplaceMetadata"] = market
 		}
 	}
-	bounded(fields)
+	bounded("", fields)
 	if supply, ok := fields["totalSupply"].(json.Number); ok {
 		fields["totalSupply"] = supply.String()
 	}
 	return json.Marshal(fields)
 }
 
-// bounded cuts the strings in a value, and makes numbers null that no client could read.
-func bounded(value any) any {
+// prose are the members whose texts may be cut.
+var prose = map[string]bool{"name": true, "symbol": true, "collectionName": true, "description": true}
+
+// bounded cuts prose, and makes null what is too long otherwise, and numbers that no client could
+// read. The value is that of a member.
+func bounded(member string, value any) any {
 	switch value := value.(type) {
 	case string:
-		return collections.CutText(value)
+		if prose[member] {
+			return collections.CutText(value)
+		}
+		if len(value) > collections.MaxText {
+			return nil
+		}
 	case json.Number:
 		if _, err := value.Float64(); err != nil {
 			return nil
 		}
 	case map[string]any:
-		for name, member := range value {
-			value[name] = bounded(member)
+		for name, of := range value {
+			value[name] = bounded(name, of)
 		}
 	case []any:
 		for i, item := range value {
-			value[i] = bounded(item)
+			value[i] = bounded(member, item)
 		}
 	}
 	return value

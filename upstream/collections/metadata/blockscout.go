@@ -60,13 +60,13 @@ func worst(errs []error) (about error) {
 
 // blockscoutToken is the answer of /api/v2/tokens/{address}, with older names.
 type blockscoutToken struct {
-	AddressHash text   `json:"address_hash"`
-	Address     text   `json:"address"`
+	AddressHash exact  `json:"address_hash"`
+	Address     exact  `json:"address"`
 	Name        text   `json:"name"`
 	Symbol      text   `json:"symbol"`
-	Type        text   `json:"type"` // ERC-721 and the like
+	Type        exact  `json:"type"` // ERC-721 and the like
 	TotalSupply amount `json:"total_supply"`
-	IconURL     text   `json:"icon_url"`
+	IconURL     exact  `json:"icon_url"`
 }
 
 // explored asks for one contract; nil is no record.
@@ -80,11 +80,11 @@ func explored(ctx context.Context, explorer *client, address string) (*contract,
 		return nil, err
 	}
 	c := &contract{
-		Address:     text(address),
+		Address:     exact(address),
 		Name:        token.Name,
 		Symbol:      token.Symbol,
 		TotalSupply: token.TotalSupply,
-		TokenType:   text(strings.ReplaceAll(string(token.Type), "-", "")),
+		TokenType:   exact(strings.ReplaceAll(string(token.Type), "-", "")),
 		Marketplace: marketplace{ImageURL: token.IconURL},
 	}
 	if spelled := cmp.Or(token.AddressHash, token.Address); strings.EqualFold(string(spelled), address) {
@@ -99,11 +99,11 @@ func explored(ctx context.Context, explorer *client, address string) (*contract,
 
 // deployment asks who deployed the contract, and in which block. Both are worth
 // two requests but no failure: what cannot be learned is empty.
-func deployment(ctx context.Context, explorer *client, address string) (deployer text, block int64) {
+func deployment(ctx context.Context, explorer *client, address string) (deployer exact, block int64) {
 	ctx, cancel := context.WithTimeout(ctx, blockscoutExtra)
 	defer cancel()
 	var creation struct {
-		Creator     text   `json:"creator_address_hash"`
+		Creator     exact  `json:"creator_address_hash"`
 		Transaction string `json:"creation_transaction_hash"`
 		OlderName   string `json:"creation_tx_hash"`
 	}

@@ -13,12 +13,12 @@ import (
 // missing or empty, is left out.
 type contract struct {
 	Chain               string      `json:"chain,omitempty"`
-	Address             text        `json:"address"`
+	Address             exact       `json:"address"`
 	Name                text        `json:"name,omitempty"`
 	Symbol              text        `json:"symbol,omitempty"`
 	TotalSupply         amount      `json:"totalSupply,omitempty"`
-	TokenType           text        `json:"tokenType,omitempty"`
-	ContractDeployer    text        `json:"contractDeployer,omitempty"`
+	TokenType           exact       `json:"tokenType,omitempty"`
+	ContractDeployer    exact       `json:"contractDeployer,omitempty"`
 	DeployedBlockNumber int64       `json:"deployedBlockNumber,omitempty"`
 	Marketplace         marketplace `json:"marketplaceMetadata"`
 }
@@ -27,15 +27,15 @@ type contract struct {
 type marketplace struct {
 	FloorPrice            number `json:"floorPrice,omitempty"`
 	CollectionName        text   `json:"collectionName,omitempty"`
-	CollectionSlug        text   `json:"collectionSlug,omitempty"`
-	SafelistRequestStatus text   `json:"safelistRequestStatus,omitempty"`
-	ImageURL              text   `json:"imageUrl,omitempty"`
+	CollectionSlug        exact  `json:"collectionSlug,omitempty"`
+	SafelistRequestStatus exact  `json:"safelistRequestStatus,omitempty"`
+	ImageURL              exact  `json:"imageUrl,omitempty"`
 	Description           text   `json:"description,omitempty"`
-	ExternalURL           text   `json:"externalUrl,omitempty"`
-	TwitterUsername       text   `json:"twitterUsername,omitempty"`
-	DiscordURL            text   `json:"discordUrl,omitempty"`
-	BannerImageURL        text   `json:"bannerImageUrl,omitempty"`
-	LastIngestedAt        text   `json:"lastIngestedAt,omitempty"`
+	ExternalURL           exact  `json:"externalUrl,omitempty"`
+	TwitterUsername       exact  `json:"twitterUsername,omitempty"`
+	DiscordURL            exact  `json:"discordUrl,omitempty"`
+	BannerImageURL        exact  `json:"bannerImageUrl,omitempty"`
+	LastIngestedAt        exact  `json:"lastIngestedAt,omitempty"`
 }
 
 // blank reports whether a provider's answer comes down to "never heard of it".
@@ -53,7 +53,7 @@ func (s *Service) describe(c contract) []byte {
 	return []byte(s.provider.secret.Replace(strings.TrimSpace(body.String())))
 }
 
-// A text is a JSON string, of which no more than collections.MaxText is kept.
+// A text is a JSON string of prose, of which no more than collections.MaxText is kept.
 type text string
 
 // UnmarshalJSON takes a string; all else is absent.
@@ -64,18 +64,28 @@ func (t *text) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
+// An exact is a JSON string that would be another one if it were cut, such as a URL: a data URI is
+// no image then. One that is longer than collections.MaxText is absent.
+type exact string
+
+// UnmarshalJSON takes a string; all else is absent.
+func (x *exact) UnmarshalJSON(raw []byte) error {
+	var s string
+	_ = json.Unmarshal(raw, &s) // which leaves it empty
+	if *x = exact(s); len(s) > collections.MaxText {
+		*x = ""
+	}
+	return nil
+}
+
 // An amount is an integer in a JSON string; providers may send a number. Empty
 // is absent, and so is one that is too long: cut, it would be another.
 type amount string
 
 // UnmarshalJSON takes a string or a number; all else is absent.
 func (a *amount) UnmarshalJSON(text []byte) error {
-	var s string
-	if json.Unmarshal(text, &s) == nil {
-		if *a = amount(s); len(s) > collections.MaxText {
-			*a = ""
-		}
-		return nil
+	if text[0] == '"' {
+		return (*exact)(a).UnmarshalJSON(text)
 	}
 	return (*number)(a).UnmarshalJSON(text)
 }

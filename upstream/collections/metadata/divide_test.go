@@ -250,7 +250,7 @@ func TestWhatAContractSaysOfItselfIsBounded(t *testing.T) {
 	long := strings.Repeat("é", 100_000)
 	answer, err := json.Marshal(map[string]any{
 		"address": one, "name": "x" + long, "symbol": "S", "totalSupply": strings.Repeat("9", 5000), "contractDeployer": long, "tokenType": long,
-		"openSeaMetadata": map[string]any{"floorPrice": json.Number("1e999"), "description": long, "imageUrl": long, "collectionName": "short"},
+		"openSeaMetadata": map[string]any{"floorPrice": json.Number("1e999"), "description": long, "imageUrl": "data:image/svg+xml;base64," + strings.Repeat("PHN2Zz4", 600), "bannerImageUrl": "https://example.com/" + long, "externalUrl": "https://example.com/x", "collectionName": "short"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -263,8 +263,8 @@ func TestWhatAContractSaysOfItselfIsBounded(t *testing.T) {
 	}
 	cut := strings.Repeat("é", 2048)
 	want := map[string]any{
-		"address": one, "name": "x" + cut[:4094], "symbol": "S", "contractDeployer": cut, "tokenType": cut,
-		"marketplaceMetadata": map[string]any{"description": cut, "imageUrl": cut, "collectionName": "short"},
+		"address": one, "name": "x" + cut[:4094], "symbol": "S",
+		"marketplaceMetadata": map[string]any{"description": cut, "externalUrl": "https://example.com/x", "collectionName": "short"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

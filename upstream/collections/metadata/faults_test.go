@@ -100,7 +100,7 @@ func TestAKeyInADescriptionIsHidden(t *testing.T) {
 	for name, said := range answers {
 		t.Run(name, func(t *testing.T) {
 			store := &memory{}
-			answer := `[{"address":"` + one + `","name":"a name","openSeaMetadata":{"imageUrl":"` + said + `"}}]`
+			answer := `[{"address":"` + one + `","name":"a name","openSeaMetadata":{"description":"` + said + `"}}]`
 			s := openAlchemy(t, &alchemy{fault: text(answer)}, unhurried(metadata.Options{Store: store}))
 			found, degraded := s.Lookup(t.Context(), []string{one})
 			if body := string(found[one]); strings.Contains(body, key[:5]) || !strings.Contains(body, "***") && name != "where it is cut" || degraded {
