@@ -117,12 +117,14 @@ func (s *Service) ready(ctx context.Context, exclude []string) (bool, any) {
 // IndexHealth is how far the store has followed the chain, in /readyz. A store that
 // is behind does not make the service unready: the collections in it can be listed.
 type IndexHealth struct {
-	Chain   int64  `json:"chain"`
-	Block   int64  `json:"block"`           // the last one counted
-	Behind  string `json:"behind"`          // the age of that block
-	Running bool   `json:"running"`         // this process has its turn
-	Blocks  *int64 `json:"blocks_left"`     // null where another process has
-	Error   string `json:"error,omitempty"` // what ended the indexing in this process
+	Chain    int64  `json:"chain,omitempty"`
+	Block    int64  `json:"block,omitempty"`  // the last one counted; missing before the first
+	Behind   string `json:"behind,omitempty"` // the age of that block
+	Running  bool   `json:"running"`          // this process has its turn
+	State    string `json:"state"`            // of this process, as tipcache_indexer_state has it
+	Degraded bool   `json:"degraded"`         // this process should count and does not, or has counted too little; Error says why
+	Blocks   *int64 `json:"blocks_left"`      // null where another process has its turn, or this one does not get on
+	Error    string `json:"error,omitempty"`
 }
 
 // indexed returns nil for a store that was never indexed and is not about to be.
@@ -144,15 +146,14 @@ func (s *Service) indexed() *IndexHealth {
 // NewIndexHealth joins what the store says, nil for nothing yet, with what this
 // process does.
 func NewIndexHealth(m *collections.Mark, own indexer.Status) *IndexHealth {
-	h := &IndexHealth{Running: own.Running}
+	h := &IndexHealth{Running: own.Running, State: own.State(), Degraded: own.Err != nil}
 	if m != nil && m.Cursor.Chain != 0 {
 		h.Chain, h.Block, h.Behind = m.Cursor.Chain, m.Cursor.Block, time.Since(m.Cursor.Time).Round(time.Second).String()
 	}
 	if own.Err != nil {
 		h.Error = own.Err.Error()
 	}
-	if own.Running && own.Head > 0 {
-		left := own.Left()
+	if left, known := own.Left(); known {
 		h.Blocks = &left
 	}
 	return h

@@ -3,13 +3,16 @@ package indexer_test
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
 // scrape returns the samples by name, those of a name added up, and the state.
@@ -150,6 +153,45 @@ func TestWhatOneClientAloneSaysIsUnverified(t *testing.T) {
 		eventually(t, "the state of it", func() bool { return x.Status().Cursor.Block == h.head() })
 		if _, state := scrape(t, r); state != "unverified" {
 			t.Errorf("%s: state = %s, want unverified", name, state)
+		}
+	}
+}
+
+// fullStore takes nothing over.
+type fullStore struct{ *collections.Store }
+
+func (fullStore) Apply(context.Context, ledger.Cursor, ledger.Tally) error {
+	return errors.New("database or disk is full")
+}
+
+func TestFiguresOfAnIndexerThatDoesNotGetOnAreUnknown(t *testing.T) {
+	h := newHistory(11)
+	h.grow(100)
+	reset := newHistory(11)
+	reset.salt = "anew"
+	reset.grow(100)
+	filled := open(t, memory(t))
+	run(t, quick(filled, serveEVM(t, h, faults{})))
+	for state, store := range map[string]indexer.Store{"diverged": filled, "failed": fullStore{open(t, memory(t))}} {
+		evm, r := serveEVM(t, h, faults{}), prometheus.NewRegistry()
+		if state == "diverged" {
+			evm = serveEVM(t, reset, faults{})
+		}
+		o := quick(store, evm)
+		o.Registerer, o.Follow = r, true
+		x := follow(t, o)
+		eventually(t, "the state "+state, func() bool { return x.Status().State() == state })
+		if left, known := x.Status().Left(); known {
+			t.Errorf("%s: %d blocks are left, want it unknown", state, left)
+		}
+		got, _ := scrape(t, r)
+		for _, name := range []string{"tipcache_indexer_lag_blocks", "tipcache_indexer_head_block"} {
+			if value, told := got[name]; told && !math.IsNaN(value) {
+				t.Errorf("%s: %s = %v, want NaN or none", state, name, value)
+			}
+		}
+		if value := got["tipcache_indexer_cursor_block"]; state == "failed" && !math.IsNaN(value) {
+			t.Errorf("before the first block: cursor_block = %v, want NaN", value)
 		}
 	}
 }

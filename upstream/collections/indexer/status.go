@@ -52,8 +52,19 @@ func (x *Indexer) Status() Status {
 	return s
 }
 
-// Left is how many blocks are not yet taken over, as far as known.
-func (s Status) Left() int64 { return max(0, s.Head-max(s.Cursor.Block, s.First-1)) }
+// Counting reports whether the indexer has its turn and gets on.
+func (s Status) Counting() bool {
+	return s.Running && (s.Err == nil || errors.Is(s.Err, ErrIncomplete))
+}
+
+// Left is how many blocks are not yet taken over. It is not known while the indexer does not get on:
+// the head that it saw last says nothing then.
+func (s Status) Left() (blocks int64, known bool) {
+	if !s.Counting() || s.Head == 0 {
+		return 0, false
+	}
+	return max(0, s.Head-max(s.Cursor.Block, s.First-1)), true
+}
 
 // change notes what has changed.
 func (st *status) change(note func(*Status)) {
@@ -119,15 +130,28 @@ var progress = []struct {
 	desc *prometheus.Desc
 	of   func(Status) float64
 }{
-	{progressDesc("cursor_block", "Last block taken over."), func(s Status) float64 { return float64(s.Cursor.Block) }},
-	{progressDesc("head_block", "Newest block of the chain."), func(s Status) float64 { return float64(s.Head) }},
-	{progressDesc("lag_blocks", "Blocks not yet taken over."), func(s Status) float64 { return float64(s.Left()) }},
+	{progressDesc("cursor_block", "Last block taken over, NaN while there is none."), func(s Status) float64 {
+		return orNaN(s.Cursor.Block, s.Cursor.Chain != 0)
+	}},
+	{progressDesc("head_block", "Newest block of the chain, NaN while indexing does not go on."), func(s Status) float64 {
+		return orNaN(s.Head, s.Counting())
+	}},
+	{progressDesc("lag_blocks", "Blocks not yet taken over, NaN while indexing does not go on."), func(s Status) float64 {
+		return orNaN(s.Left())
+	}},
 	{progressDesc("lag_seconds", "Age of the last block taken over, NaN while there is none."), lagSeconds},
 	{progressDesc("window_blocks", "Blocks asked for in one call."), func(s Status) float64 { return float64(s.Window) }},
 }
 
 func progressDesc(name, help string) *prometheus.Desc {
 	return prometheus.NewDesc("tipcache_indexer_"+name, help+" Told by the one that has its turn.", nil, nil)
+}
+
+func orNaN(figure int64, known bool) float64 {
+	if !known {
+		return math.NaN()
+	}
+	return float64(figure)
 }
 
 func lagSeconds(s Status) float64 {
@@ -147,8 +171,8 @@ var states = []struct {
 	{"incomplete", ErrIncomplete}, {"failed", nil},
 }
 
-// state is what an Indexer does, or why it does not get on.
-func (s Status) state() string {
+// State is what an Indexer does, or why it does not get on, in one word.
+func (s Status) State() string {
 	switch {
 	case s.Err == nil && s.Running && s.Unverified:
 		return "unverified"
@@ -178,7 +202,7 @@ func (g gauges) Collect(samples chan<- prometheus.Metric) {
 	s := g.status()
 	for _, state := range states {
 		is := 0.0
-		if state.name == s.state() {
+		if state.name == s.State() {
 			is = 1
 		}
 		samples <- prometheus.MustNewConstMetric(stateDesc, prometheus.GaugeValue, is, state.name)
