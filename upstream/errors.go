@@ -53,6 +53,34 @@ type Error struct {
 	Msg        string        // for the client: no address, no key
 	Err        error         // for the log; may be nil
 	RetryAfter time.Duration // when trying again makes sense; 0 unknown
+	Said       *Said         // for clients of the same API; nil for nothing
+}
+
+// Said is what a server in front of the upstream answered in its place, in terms of the upstream's API.
+type Said struct {
+	API  API
+	Code int64
+	Text string // at most MaxSaid bytes, without credentials
+}
+
+// MaxSaid is the largest length of a text that is passed on from a server in front of an upstream, in bytes.
+const MaxSaid = 256
+
+// API is an interface of a chain node whose errors have codes of their own.
+type API string
+
+// The APIs.
+const (
+	RPC  API = "RPC"  // codes are those of JSON-RPC
+	GRPC API = "gRPC" // codes are those of gRPC
+)
+
+// SaidBy returns what the error of an upstream passes on to clients of an API, nil for nothing.
+func SaidBy(err error, api API) *Said {
+	if silent, ok := errors.AsType[*Error](err); ok && silent.Said != nil && silent.Said.API == api {
+		return silent.Said
+	}
+	return nil
 }
 
 // Error joins the public and the private half.

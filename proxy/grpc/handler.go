@@ -18,6 +18,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
@@ -145,6 +146,10 @@ func (k *call) failed(err error) error {
 	case !known:
 		code = codes.Internal
 	}
+	text := f.Public
+	if said := upstream.SaidBy(err, upstream.GRPC); said != nil {
+		code, text = codes.Code(said.Code), said.Text //nolint:gosec // it was a code of gRPC
+	}
 	md := metadata.MD{}
 	for name, values := range k.answer {
 		md[strings.ToLower(name)] = values
@@ -153,5 +158,5 @@ func (k *call) failed(err error) error {
 		md["grpc-retry-pushback-ms"] = []string{strconv.FormatInt(f.RetryAfter.Milliseconds(), 10)}
 	}
 	k.stream.SetTrailer(md)
-	return status.Error(code, f.Public)
+	return status.Error(code, text)
 }

@@ -36,6 +36,7 @@ func (d *Handler) answerCalls(c *gin.Context, rec *web.Record, calls []jsonrpc.C
 		b, next = jsonrpc.AppendAnswer(append(b, next), one.ID, members[i]), ','
 	}
 	d.tell(c, rec, all)
+	advise(c.Writer.Header(), rec, all...)
 	web.Send(c.Writer, c.Request, http.StatusOK, web.JSON, append(b, ']'))
 	return nil
 }

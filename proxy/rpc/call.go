@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -36,6 +38,7 @@ type answered struct {
 	query  *blocks.Query
 	tag    string // validator of the member; "" for none
 
+	failure   error  // of a server in front of the node, whose error the member is; nil for none
 	blameless bool   // an error of the node is the client's doing
 	status    int    // of the node's own answer to a URI; 0 for none
 	typ       string // of that
@@ -109,7 +112,7 @@ func (k *asking) answer(ctx context.Context, from *http.Request, rec *web.Record
 	}
 	a, err := lookup(ctx, from, rec, q, tip)
 	if err != nil {
-		return answered{}, err
+		return passError(err)
 	}
 	p := answered{member: a.Entry.Body, answer: &a, query: q, tag: a.Entry.ETag}
 	if k.made {
@@ -119,6 +122,24 @@ func (k *asking) answer(ctx context.Context, from *http.Request, rec *web.Record
 		}
 	}
 	return p, nil
+}
+
+// passError returns the answer that has the error of a server in front of the node, or the error of a call without one.
+func passError(err error) (answered, error) {
+	if said := upstream.SaidBy(err, upstream.RPC); said != nil {
+		return answered{member: jsonrpc.PassedError(said.Code, said.Text), failure: err}, nil
+	}
+	return answered{}, err
+}
+
+// advise tells the client when to try again what a server in front of the node has refused, and the log about it.
+func advise(h http.Header, rec *web.Record, all ...answered) {
+	for _, one := range all {
+		if one.failure != nil {
+			web.FailureOf(one.failure).SetAdvice(h)
+			rec.Err = one.failure
+		}
+	}
 }
 
 // pass asks the node what is never kept.
@@ -139,7 +160,7 @@ func (k *asking) pass(ctx context.Context, from *http.Request, rec *web.Record, 
 	r := node.Request{Height: cmp.Or(q.Pinned, node.AtTip), Unpinned: q.Pinned == 0, Cost: q.Cost, Client: client}
 	a, err := q.Origin.Fetch(ctx, r, nil)
 	if err != nil {
-		return answered{}, err
+		return passError(err)
 	}
 	p := answered{member: a.Body, blameless: a.Reason != node.Other}
 	if k.target != "" {

@@ -81,6 +81,7 @@ func (d *Handler) answerCall(c *gin.Context, rec *web.Record, body []byte, call 
 		return &f
 	}
 	one := &all[0]
+	advise(c.Writer.Header(), rec, *one)
 	k.repeat(rec, body, one)
 	answer := jsonrpc.AppendAnswer(make([]byte, 0, len(one.member)+len(call.ID)+32), call.ID, one.member)
 	if one.answer == nil {

@@ -205,7 +205,7 @@ func (n *recordedNode) serveRPC(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	if !known {
-		member = fmt.Sprintf(`"error":{"code":1,"message":"not recorded","data":%q}`, what)
+		member = fmt.Sprintf(`"error":{"code":-32602,"message":"not recorded","data":%q}`, what)
 	}
 	_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,`+member+`}`)
 }

@@ -107,6 +107,7 @@ func (d *Handler) askURI(m *method, r *http.Request, hs blocks.Heights) *asking 
 
 // answerURI writes the answer to a URI: every error is a 500 at the node.
 func (d *Handler) answerURI(c *gin.Context, rec *web.Record, one answered) {
+	advise(c.Writer.Header(), rec, one)
 	if one.status != 0 {
 		web.Send(c.Writer, c.Request, one.status, one.typ, one.member)
 		return

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -74,12 +75,12 @@ func (v *Values) ask(ctx context.Context, r node.Request, q Request, by By) (*no
 		ways = []By{RPC, GRPC}
 	}
 	var first error
+	var failed *node.Answer // of a node that has just started, say, and knows no newest block by gRPC
 	for _, way := range ways {
 		a, err := v.reader.Nodes.Fetch(ctx, q.asked(r, way))
-		if err == nil && a.Reason == node.Other && first == nil && len(ways) > 1 { // it has just started, and knows no newest block by gRPC
-			err = &upstream.Error{Kind: upstream.Unreachable, Msg: "the chain node has no newest block yet", Err: errors.New(a.Text)}
-		}
 		switch {
+		case err == nil && a.Reason == node.Other:
+			failed = cmp.Or(failed, a)
 		case err == nil:
 			return a, nil
 		case ctx.Err() != nil || errors.Is(err, upstream.ErrYielded) || errors.Is(err, upstream.ErrBehind) || upstream.KindOf(err) == upstream.Overloaded:
@@ -87,6 +88,9 @@ func (v *Values) ask(ctx context.Context, r node.Request, q Request, by By) (*no
 		case first == nil:
 			first = err
 		}
+	}
+	if failed != nil {
+		return failed, nil
 	}
 	return nil, first
 }

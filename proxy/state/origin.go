@@ -7,6 +7,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -48,7 +49,13 @@ func (o *origin) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error
 			typ, body = node.MessageType, value
 		}
 	}
-	blocks.SetContent(e, before, StatusOf(a), typ, body, o.reader.Source(body))
+	source := o.reader.Source(body)
+	if a.Reason == node.Other {
+		source = 0 // nothing holds beyond its short life
+	}
+	if blocks.SetContent(e, before, StatusOf(a), typ, body, source) {
+		e.Failed = a.Reason == node.Other
+	}
 	return e, nil
 }
 
@@ -60,6 +67,8 @@ func StatusOf(a *node.Answer) int {
 		return http.StatusOK
 	case node.BadInput:
 		return http.StatusBadRequest
+	case node.Other:
+		return http.StatusBadGateway
 	default:
 		return http.StatusNotFound
 	}
@@ -73,6 +82,8 @@ func Expiry(a *node.Answer, now time.Time, tip node.Tip, negative time.Duration)
 		return time.Time{}
 	case node.FutureHeight:
 		return now.Add(tip.Interval / 4)
+	case node.Other:
+		return now.Add(dialect.BrokenLife)
 	default:
 		return now.Add(negative)
 	}

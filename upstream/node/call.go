@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -31,47 +34,61 @@ const queryMethod = "abci_query"
 // call asks a node's RPC once.
 func (e *endpoint) call(ctx context.Context, r Request, height int64) (*Answer, error) {
 	if r.Call.Target != "" {
-		status, typ, body, err := e.comet.Get(ctx, r.Call.Target, e.client.maxBody)
-		if err != nil {
-			return nil, callFailed(err)
-		}
-		return &Answer{Status: status, NodeStatus: status, Type: typ, Body: body, Reason: BadInput}, nil
+		return e.callURI(ctx, r.Call.Target)
 	}
 	reply, err := e.comet.Ask(ctx, r.Call.Method, r.Call.Params(r.told(height)), e.client.maxBody)
 	switch {
 	case err != nil:
-		return nil, callFailed(err)
-	case reply.Result == nil:
-		return living(refusedCall(reply.Error, r.Call.Block, height))
+		return nil, callFailed(err, reply.RetryAfter)
+	case reply.Error != nil:
+		return e.refusedCall(&reply, r.Call.Block, height)
 	}
 	a := &Answer{Status: http.StatusOK, NodeStatus: http.StatusOK, Body: member("result", reply.Result)}
 	if r.Call.Method == queryMethod {
 		a.readState(reply.Result, r.told(height))
 	}
-	return living(a)
-}
-
-// living is an answer, or silence where the node shuts down. Refused is what contracts have said.
-func living(a *Answer) (*Answer, error) {
-	if a.Reason != OK && a.Reason != Refused && comet.Closing(a.Text) {
+	if a.Reason != OK && a.Reason != Refused && comet.Closing(a.Text) { // Refused is what contracts have said
 		return nil, upstream.Silence(origin, errors.New(a.Text))
 	}
 	return a, nil
+}
+
+// uriID is the id in CometBFT's replies to URIs.
+const uriID = "-1"
+
+// callURI asks a node by a URI, whose answer is the client's as it is.
+func (e *endpoint) callURI(ctx context.Context, target string) (*Answer, error) {
+	status, header, body, err := e.comet.Get(ctx, target, e.client.maxBody)
+	if err != nil {
+		return nil, callFailed(err, 0)
+	}
+	reply := comet.Reply{Status: status, RetryAfter: upstream.RetryAfter(header)}
+	unread := json.Unmarshal(body, &reply)
+	switch {
+	case status == http.StatusNotFound && strings.HasPrefix(string(body), noRoute):
+	case unread != nil:
+		return nil, callFailed(fmt.Errorf("status %d: %w: %w", status, comet.ErrNoReply, unread), reply.RetryAfter)
+	case reply.Error != nil && (string(reply.ID) != uriID || !isOwn(reply.Error)):
+		return nil, e.gatewayCall(&reply)
+	}
+	return &Answer{Status: status, NodeStatus: status, Type: header.Get("Content-Type"), Body: body, Reason: BadInput}, nil
 }
 
 func member(name string, value []byte) []byte {
 	return slices.Concat([]byte(`"`+name+`":`), value)
 }
 
-func callFailed(err error) error {
-	var syntax *json.SyntaxError
+// callFailed is the error for a call that got no reply. retry is when the server wants to be asked again, 0 for nothing.
+func callFailed(err error, retry time.Duration) error {
 	switch {
 	case errors.Is(err, account.ErrTooLarge):
 		return badAnswer(errTooLarge)
 	case errors.Is(err, account.ErrFull):
 		return noMemory(err)
-	case errors.As(err, &syntax):
-		return badAnswer(err)
+	case errors.Is(err, comet.ErrNoReply):
+		failure := badAnswer(err)
+		failure.RetryAfter = retry
+		return failure
 	}
 	return upstream.Silence(origin, err)
 }
@@ -109,16 +126,54 @@ func (a *Answer) readState(result []byte, asked int64) {
 	a.Text = text
 }
 
-// refusedCall is what an error of the RPC means, of a call that names a block or none. A
-// block that has not come is the client's mistake.
-func refusedCall(said []byte, block, tip int64) *Answer {
-	text := gjson.GetBytes(said, "data").String()
-	a := &Answer{Status: http.StatusInternalServerError, NodeStatus: http.StatusInternalServerError, Body: member("error", said), Text: text}
+// Codes of JSON-RPC that CometBFT gives to calls that it cannot read, and to calls that fail.
+const (
+	parseError    = -32700
+	invalidParams = -32602 // the last of three that begin with an invalid request
+	invalidCall   = -32600
+	internalError = -32603
+	serverError   = -32000
+)
+
+// isOwn reports whether an error of JSON-RPC is CometBFT's own, and not one of a server in front of it.
+func isOwn(said []byte) bool {
+	code := gjson.GetBytes(said, "code").Int()
+	switch {
+	case code == parseError, invalidParams <= code && code <= invalidCall:
+		return true
+	case code == internalError, code == serverError:
+		_, known := classify(cometRPC, gjson.GetBytes(said, "data").String(), 0)
+		return known
+	}
+	return false
+}
+
+// refusedCall reads an error of the RPC, of a call that names a block or none. A block that has not come is the client's
+// mistake.
+func (e *endpoint) refusedCall(reply *comet.Reply, block, tip int64) (*Answer, error) {
+	text := gjson.GetBytes(reply.Error, "data").String()
+	switch {
+	case comet.Closing(text):
+		return nil, upstream.Silence(origin, errors.New(text))
+	case !reply.Answers() || !isOwn(reply.Error):
+		return nil, e.gatewayCall(reply)
+	}
+	a := &Answer{Status: http.StatusInternalServerError, NodeStatus: http.StatusInternalServerError, Body: member("error", reply.Error), Text: text}
 	var known bool
 	if a.Reason, known = classify(cometRPC, text, 0); !known || (a.Reason == FutureHeight || a.Reason == Pruned) && (block == 0 || block > tip) {
 		a.Reason = BadInput
 	}
-	return a
+	return a, nil
+}
+
+// gatewayCall is the error for a reply that is not the node's own.
+func (e *endpoint) gatewayCall(reply *comet.Reply) error {
+	said := gjson.GetManyBytes(reply.Error, "code", "message", "data")
+	text := said[1].String()
+	if said[2].Type == gjson.String && said[2].Str != "" {
+		text += ": " + said[2].Str
+	}
+	return e.gateway(upstream.RPC, said[0].Int(), text, reply.RetryAfter)
 }
 
 // A CometBFT is the RPC of one endpoint.

@@ -24,8 +24,9 @@ type client struct {
 	base     *url.URL
 	http     *http.Client
 	maxBody  int64
-	memory   *account.Part // of answers; nil: no limit
-	gzip     bool          // answers are asked for in gzip
+	memory   *account.Part     // of answers; nil: no limit
+	hide     *strings.Replacer // what in base may be a key
+	gzip     bool              // answers are asked for in gzip
 	protocol *protocol
 }
 
@@ -44,9 +45,10 @@ func newClient(base *url.URL, o Options, s *protocol) *client {
 		MaxResponseHeaderBytes: 64 << 10,
 		DisableCompression:     true, // inflating does it
 	}
+	hide := upstream.NewRedactor(base)
 	return &client{
-		base: base, maxBody: o.MaxBody, memory: o.Memory, gzip: !isLocal(base), protocol: s,
-		http: upstream.NewClient(inflating{transport}, upstream.NewRedactor(base)),
+		base: base, hide: hide, maxBody: o.MaxBody, memory: o.Memory, gzip: !isLocal(base), protocol: s,
+		http: upstream.NewClient(inflating{transport}, hide),
 	}
 }
 
@@ -67,7 +69,7 @@ func (c *client) get(ctx context.Context, r Request, height int64) (*Answer, err
 	}
 	answer, ok := c.protocol.read(response, body, r.told(height))
 	if !ok {
-		return nil, notNode(response.StatusCode)
+		return nil, notNode(response)
 	}
 	answer.Type = response.Header.Get("Content-Type")
 	return answer, nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/tidwall/gjson"
@@ -25,8 +26,11 @@ const (
 	grpcUnknown       = 2
 	grpcUnimplemented = 12
 	grpcInternal      = 13
-	grpcUnavailable   = 14 // the gateway does not reach the application, of a node that ends or starts
 )
+
+// gatewayCodes are the gRPC codes of errors that do not come from the application: the gateway does not reach it because
+// the node ends or starts (14), or a server in front of the node refuses the request.
+var gatewayCodes = []int64{7, 8, 10, 14, 16}
 
 // readCosmos goes by status, code and headers: texts differ between versions and configurations.
 func readCosmos(r *http.Response, body []byte, asked int64) (*Answer, bool) {
@@ -41,7 +45,7 @@ func readCosmos(r *http.Response, body []byte, asked int64) (*Answer, bool) {
 	if r.StatusCode < http.StatusBadRequest || code.Type != gjson.Number || !bytes.Contains(body, []byte(`"details"`)) {
 		return nil, false
 	}
-	if code.Int() == grpcUnavailable && a.Height == 0 {
+	if a.Height == 0 && slices.Contains(gatewayCodes, code.Int()) {
 		return nil, false
 	}
 	a.Text = gjson.GetBytes(body, "message").String()

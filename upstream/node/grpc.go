@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -195,13 +196,18 @@ const (
 
 // invoke asks a node's gRPC once.
 func (e *endpoint) invoke(ctx context.Context, r Request, height int64) (*Answer, error) {
-	var header metadata.MD
+	var header, trailer metadata.MD
 	var reply []byte
 	ctx = at(passTrace(ctx), r.told(height))
-	err := e.grpc.conn.Invoke(ctx, r.Invoke.Method, &r.Invoke.Message, &reply, grpc.Header(&header), e.grpc.limit())
+	err := e.grpc.conn.Invoke(ctx, r.Invoke.Method, &r.Invoke.Message, &reply, grpc.Header(&header), grpc.Trailer(&trailer), e.grpc.limit())
 	told := heightOf(header)
-	if err == nil {
+	switch {
+	case err == nil:
 		return &Answer{Status: http.StatusOK, NodeStatus: http.StatusOK, Type: MessageType, Body: reply, Height: told}, nil
+	case told == 0:
+		if err := e.gatewayStatus(status.Convert(err), metadata.Join(header, trailer)); err != nil {
+			return nil, err
+		}
 	}
 	return refusedInvocation(status.Convert(err), told, r.told(height))
 }
@@ -229,19 +235,36 @@ func heightOf(header metadata.MD) int64 {
 // tooLarge begins the text by which the client's library refuses a message.
 const tooLarge = "grpc: received message larger than max"
 
-// refusedInvocation is what a status means, which came with a height if the method has run. A
-// status that the client has made for want of one is silence.
+// foreign begins the text of the client's library for an answer that is not one of gRPC, such as a page in HTML.
+var foreign = regexp.MustCompile(`^(?:unexpected HTTP status code received from server|malformed header: missing HTTP content-type|transport: received unexpected content-type)`)
+
+// gatewayStatus returns the error for a status without a height that no node gave, and nil for a node's. said is the
+// metadata of the answer, which is empty where the client's library made the status for want of an answer.
+func (e *endpoint) gatewayStatus(st *status.Status, said metadata.MD) error {
+	_, known := classify(grpcUnrun, st.Message(), 0)
+	switch code := st.Code(); {
+	case foreign.MatchString(st.Message()):
+	case code == codes.DeadlineExceeded:
+		return upstream.Silence(origin, context.DeadlineExceeded)
+	case code == codes.Canceled:
+		return context.Canceled
+	case len(said) == 0:
+		return upstream.Silence(origin, errors.New(st.Message()))
+	case known, code == codes.InvalidArgument, code == codes.Unimplemented, code == codes.Unknown, code == codes.Internal:
+		return nil
+	}
+	var retry time.Duration
+	if after := said.Get("retry-after"); len(after) > 0 {
+		retry = upstream.RetryAfter(http.Header{"Retry-After": after})
+	}
+	return e.gateway(upstream.GRPC, int64(st.Code()), st.Message(), retry)
+}
+
+// refusedInvocation reads a status that came with a height if the method's handler has run, and with 0 if not.
 func refusedInvocation(st *status.Status, told, asked int64) (*Answer, error) {
 	text := st.Message()
-	switch {
-	case told > 0 && st.Code() == codes.ResourceExhausted && strings.HasPrefix(text, tooLarge):
+	if told > 0 && st.Code() == codes.ResourceExhausted && strings.HasPrefix(text, tooLarge) {
 		return nil, badAnswer(errTooLarge)
-	case told == 0 && st.Code() == codes.DeadlineExceeded:
-		return nil, upstream.Silence(origin, context.DeadlineExceeded)
-	case told == 0 && st.Code() == codes.Canceled:
-		return nil, context.Canceled
-	case told == 0 && st.Code() == codes.Unavailable:
-		return nil, upstream.Silence(origin, errors.New(text))
 	}
 	body, err := proto.Marshal(st.Proto())
 	if err != nil {
@@ -253,10 +276,11 @@ func refusedInvocation(st *status.Status, told, asked int64) (*Answer, error) {
 		return a, nil
 	}
 	reason, known := classify(grpcUnrun, text, asked)
-	if a.Reason = reason; !known {
-		a.Reason, a.NodeStatus = BadInput, http.StatusNotFound // no handler has run
-	} else if reason != Other {
+	switch a.Reason = reason; {
+	case reason == Pruned || reason == FutureHeight:
 		a.Height = asked
+	case reason == BadInput, !known && st.Code() != codes.Unknown && st.Code() != codes.Internal:
+		a.Reason, a.NodeStatus = BadInput, http.StatusNotFound // no handler has run
 	}
 	return a, nil
 }

@@ -40,8 +40,20 @@ var errorTexts = []struct {
 
 	{cometRPC, regexp.MustCompile(`^height \d+ must be less than or equal to the current blockchain height`), FutureHeight},
 	{cometRPC, regexp.MustCompile(`^height \d+ is not available, lowest height is`), Pruned},
-	{cometRPC, regexp.MustCompile(`^could not find results for height`), Pruned},
-	{cometRPC, regexp.MustCompile(`not found$`), NotFound},
+	{cometRPC, regexp.MustCompile(`^could not find (?:results|validator set|consensus params) for height`), Pruned},
+	{cometRPC, regexp.MustCompile(`^node is not persisting (?:abci|finalize block) responses`), Pruned},
+	{cometRPC, regexp.MustCompile(`^tx \([0-9A-Fa-f]*\) not found$`), NotFound},
+	{cometRPC, regexp.MustCompile(`^height must be greater than 0, but got|^heights must be non-negative|^min height -?\d+ can't be greater than max height`), BadInput},
+	{cometRPC, regexp.MustCompile(`^page should be within \[1, \d+\] range, given|order_by`), BadInput},
+	{cometRPC, regexp.MustCompile(`^(?:block|transaction) indexing is disabled$`), BadInput},
+	{cometRPC, regexp.MustCompile(`^maximum query length exceeded|^failed to parse query|^offset \d+: |^compile |parse error near|^query cannot be empty`), BadInput},
+	{cometRPC, regexp.MustCompile(`^error during (?:searching for a hash in|parsing conditions from) the query`), BadInput},
+	{cometRPC, regexp.MustCompile(`^error converting (?:json|http) params to arguments`), BadInput}, // over a socket, or by other versions
+	{cometRPC, regexp.MustCompile(`^[Tt]x (?:too large|already exists in cache)|^tx pre check: |^(?:no evidence was provided|evidence\.ValidateBasic failed|failed to add evidence)`), BadInput},
+	{cometRPC, regexp.MustCompile(`^mempool is |^broadcast confirmation not received|^timed out waiting for tx|^error on broadcastTxCommit|^max_subscription`), BadInput},
+	{cometRPC, regexp.MustCompile(`^genesis response is large|^there are \d+ chunks|^service configuration error, `), BadInput},
+
+	{grpcUnrun, regexp.MustCompile(`^grpc: error unmarshalling request: |^grpc: received message larger than max`), BadInput},
 
 	{storyREST, regexp.MustCompile(`illegal base64 data`), BadInput},    // a page key, since Base64Keys
 	{storyREST, regexp.MustCompile("decode `"), BadInput},               // a parameter of the wrong type

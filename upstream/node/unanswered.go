@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
@@ -122,12 +123,28 @@ func tipRefused(a *Answer) *upstream.Error {
 	return &upstream.Error{Kind: upstream.BadAnswer, Msg: origin + " refuses to read the newest block", Err: fmt.Errorf("%w: %w: %s", upstream.ErrBehind, errTipRefused, a.Text)}
 }
 
-// notNode is the error for an answer that did not come from a node.
-func notNode(status int) *upstream.Error {
-	if status >= http.StatusInternalServerError {
-		return badAnswer(fmt.Errorf("status %d: %w", status, errNoNode))
+// gateway is the error for what a server in front of the node says in its place, such as that a rate is exceeded.
+func (e *endpoint) gateway(api upstream.API, code int64, text string, retry time.Duration) *upstream.Error {
+	if text = e.client.hide.Replace(text); e.comet != nil {
+		text = e.comet.Redact(text)
 	}
-	return badAnswer(fmt.Errorf("status %d without the node's envelope", status))
+	if len(text) > upstream.MaxSaid {
+		text = strings.ToValidUTF8(text[:upstream.MaxSaid], "")
+	}
+	failure := badAnswer(fmt.Errorf("%s code %d: %s", api, code, text))
+	failure.RetryAfter, failure.Said = retry, &upstream.Said{API: api, Code: code, Text: text}
+	return failure
+}
+
+// notNode is the error for an answer that did not come from a node.
+func notNode(r *http.Response) *upstream.Error {
+	cause := fmt.Errorf("status %d without the node's envelope", r.StatusCode)
+	if r.StatusCode >= http.StatusInternalServerError {
+		cause = fmt.Errorf("status %d: %w", r.StatusCode, errNoNode)
+	}
+	failure := badAnswer(cause)
+	failure.RetryAfter = upstream.RetryAfter(r.Header)
+	return failure
 }
 
 // blames tells failures that speak against the node. A connection dropped without an answer does

@@ -176,6 +176,12 @@ func Error(code Code, data string) []byte {
 	return fmt.Appendf(nil, `"error":{"code":%d,"message":"%s","data":%s}`, code, messages[code], said)
 }
 
+// PassedError is the member of an error that a server in front of the node has given, by its code and message.
+func PassedError(code int64, message string) []byte {
+	said, _ := json.Marshal(message) // texts always encode
+	return fmt.Appendf(nil, `"error":{"code":%d,"message":%s}`, code, said)
+}
+
 // MethodNotFound is the member of the answer to a call of an unknown method.
 var MethodNotFound = []byte(`"error":{"code":-32601,"message":"Method not found"}`)
 

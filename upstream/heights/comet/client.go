@@ -158,37 +158,55 @@ func (c *Client) Call(ctx context.Context, method string, params any, most int64
 	return result, err
 }
 
-// A Reply is what a node answers to a call, as the node wrote it: one of both.
+// A Reply is an answer to a call, as the server wrote it: a result or an error. The server may be another one than the
+// node, such as a provider's that limits the rate.
 type Reply struct {
+	ID     json.RawMessage `json:"id"`
 	Result json.RawMessage `json:"result"`
 	Error  json.RawMessage `json:"error"`
+
+	Status     int           `json:"-"` // of HTTP
+	RetryAfter time.Duration `json:"-"` // that the server names; 0 for none
 }
 
-// Ask calls a method by POST with parameters as JSON, and gives the reply of at most so
-// many bytes, also where it is an error. The deadline is that of ctx.
+// Answers reports whether the reply carries the id of the call.
+func (r *Reply) Answers() bool { return string(r.ID) == callID }
+
+// ErrNoReply is the error for an answer that is no reply of JSON-RPC to the call.
+var ErrNoReply = errors.New("no reply of JSON-RPC to the call")
+
+// Ask calls a method by POST with parameters as JSON, and returns the reply of at most so many bytes, also where it is an
+// error. The deadline is that of ctx. Beside an error, the reply has the status and when to try again.
 func (c *Client) Ask(ctx context.Context, method string, params json.RawMessage, most int64) (reply Reply, err error) {
-	_, _, body, err := c.exchange(ctx, http.MethodPost, "/", request(method, params), most)
-	if err == nil {
-		err = json.Unmarshal(body, &reply)
+	status, header, body, err := c.exchange(ctx, http.MethodPost, "/", request(method, params), most)
+	if err != nil {
+		return reply, upstream.RedactError(err, c.hide)
 	}
-	if err == nil && reply.Result == nil && reply.Error == nil {
-		err = errors.New("reply without a result")
+	if err = json.Unmarshal(body, &reply); err == nil && reply.Error == nil && (reply.Result == nil || !reply.Answers()) {
+		err = errors.New("neither a result with the id nor an error")
 	}
+	if err != nil {
+		err = fmt.Errorf("status %d: %w: %w", status, ErrNoReply, err)
+	}
+	reply.Status, reply.RetryAfter = status, upstream.RetryAfter(header)
 	return reply, upstream.RedactError(err, c.hide)
 }
 
-// Get asks for a target, such as /block?height=5, and gives the answer, of at most so many bytes.
-func (c *Client) Get(ctx context.Context, target string, most int64) (status int, typ string, body []byte, err error) {
-	status, typ, body, err = c.exchange(ctx, http.MethodGet, target, nil, most)
-	return status, typ, body, upstream.RedactError(err, c.hide)
+// Get asks for a target, such as /block?height=5, and returns the answer of at most so many bytes.
+func (c *Client) Get(ctx context.Context, target string, most int64) (status int, header http.Header, body []byte, err error) {
+	status, header, body, err = c.exchange(ctx, http.MethodGet, target, nil, most)
+	return status, header, body, upstream.RedactError(err, c.hide)
 }
+
+// Redact hides in a text of the server what may be a key in the client's URL.
+func (c *Client) Redact(text string) string { return c.hide.Replace(text) }
 
 // exchange sends a request and reads the whole answer, of at most so many bytes. One that
 // has reached the node is not sent again: net/http does so by itself only where nothing was written.
-func (c *Client) exchange(ctx context.Context, method, target string, body []byte, most int64) (status int, typ string, answer []byte, err error) {
+func (c *Client) exchange(ctx context.Context, method, target string, body []byte, most int64) (status int, header http.Header, answer []byte, err error) {
 	r, err := http.NewRequestWithContext(ctx, method, c.base.String()+target, bytes.NewReader(body))
 	if err != nil {
-		return 0, "", nil, upstream.Bare(err)
+		return 0, nil, nil, upstream.Bare(err)
 	}
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
@@ -196,16 +214,19 @@ func (c *Client) exchange(ctx context.Context, method, target string, body []byt
 	upstream.PassTrace(ctx, r.Header)
 	response, err := c.http.Do(r)
 	if err != nil {
-		return 0, "", nil, upstream.Bare(err)
+		return 0, nil, nil, upstream.Bare(err)
 	}
 	defer response.Body.Close()
 	answer, err = c.memory.Read(response.Body, most)
-	return response.StatusCode, response.Header.Get("Content-Type"), answer, err
+	return response.StatusCode, response.Header, answer, err
 }
+
+// callID is the id of every call: each has a request of its own.
+const callID = "1"
 
 // request is a call as JSON-RPC writes it.
 func request(method string, params any) []byte {
-	body, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params}) // texts and numbers always encode
+	body, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": json.RawMessage(callID), "method": method, "params": params}) // texts and numbers always encode
 	return body
 }
 
