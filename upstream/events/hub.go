@@ -7,8 +7,9 @@ import (
 	"github.com/tipcache/tipcache/upstream/events/query"
 )
 
-// A hub knows the subscriptions. Those with the same query make a group, which is judged once for
-// an event, and only if the event's values lead to it or its query names no value.
+// A hub knows the subscriptions. Those with the same query make a group, which is offered an event
+// only if the event's values lead to it or its query names no value. The hub judges what costs
+// little, and leaves the rest to the subscribers: a costly query delays nobody else.
 type hub struct {
 	mu      sync.Mutex
 	groups  map[string]*group // by the identity of the query
@@ -17,6 +18,7 @@ type hub struct {
 	tags    map[string]int      // how many groups have an equality with the tag
 	wide    int                 // groups that votes or rounds may match
 	number  uint64              // of the newest event
+	budget  int                 // what the hub still judges of it itself, as query.Cost counts it
 	changed chan struct{}       // has a message when the first or last subscription, or the first or last of wide, came or went
 }
 
@@ -25,9 +27,10 @@ type equality struct{ tag, value string }
 // A group is the subscriptions with one query.
 type group struct {
 	query   *query.Query
+	exact   bool // every event that the values lead to matches
 	wide    bool
 	members map[*subscription]struct{}
-	judged  uint64 // the number of the last event, which values may lead to more than once
+	offered uint64 // number of the last event offered; values may lead to one event more than once
 }
 
 func newHub() *hub {
@@ -51,17 +54,21 @@ func (h *hub) notify() {
 	}
 }
 
-// add adds a subscription. first is called before it, if it is the only one.
+// add adds a subscription, unless it has ended meanwhile. first is called before it, if it is the
+// only one.
 func (h *hub) add(s *subscription, first func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if s.hasEnded() { // whoever ended it may have found nothing to remove here
+		return
+	}
 	if len(h.groups) == 0 {
 		first()
 	}
 	identity := s.query.String()
 	g := h.groups[identity]
 	if g == nil {
-		g = &group{query: s.query, wide: isWide(s.query), members: map[*subscription]struct{}{}}
+		g = &group{query: s.query, exact: s.query.IsEquality(), wide: isWide(s.query), members: map[*subscription]struct{}{}}
 		h.groups[identity] = g
 		h.enter(g)
 	}
@@ -128,42 +135,72 @@ func (h *hub) leave(g *group) {
 	}
 }
 
-// publish gives an event to the subscriptions that it matches, and says to how many.
-func (h *hub) publish(e *Event) (given int) {
+// publish offers an event to the subscriptions that it may match, and returns their number.
+func (h *hub) publish(e *Event) (offered int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.number++
+	h.budget = maxJudged
+	size := e.Tags.Size()
 	for tag, values := range e.Tags {
 		if h.tags[tag] == 0 {
 			continue
 		}
 		for _, value := range values {
 			for g := range h.byValue[equality{tag, value}] {
-				given += h.judge(g, e)
+				offered += h.offer(g, e, size)
 			}
 		}
 	}
 	for g := range h.others {
-		given += h.judge(g, e)
+		offered += h.offer(g, e, size)
 	}
-	return given
+	return offered
 }
 
-// judge gives an event to a group that it matches.
-func (h *hub) judge(g *group, e *Event) int {
-	if g.judged == h.number {
+// maxJudged is how much the hub judges of one event itself, which takes some 100 µs.
+const maxJudged = 256 << 10
+
+// offer offers an event, whose tags have a size, to the members of a group, unless it does not match.
+func (h *hub) offer(g *group, e *Event, size int) int {
+	if g.offered == h.number {
 		return 0
 	}
-	if g.judged = h.number; !g.query.Matches(e.Tags) {
-		return 0
+	g.offered = h.number
+	var v *verdict
+	if cost := g.query.Cost(size); !g.exact && cost > h.budget {
+		v = &verdict{query: g.query, event: e}
+	} else if !g.exact {
+		h.budget -= cost
+		if !g.query.Matches(e.Tags) {
+			return 0
+		}
 	}
-	given := len(g.members)
+	offered := len(g.members)
 	for s := range g.members {
-		if !s.owner.put(s, e) {
+		if !s.owner.put(s, e, v) {
 			h.removeLocked(s)
 		}
 	}
-	return given
+	return offered
+}
+
+// A verdict says whether an event matches the query of a group. Its members share it. nil stands for
+// a match.
+type verdict struct {
+	query   *query.Query
+	event   *Event
+	once    sync.Once
+	matches bool
+}
+
+// judge reports whether the event matches. The first caller evaluates the query.
+func (v *verdict) judge() bool {
+	if v == nil {
+		return true
+	}
+	v.once.Do(func() { v.matches = v.query.Matches(v.event.Tags) })
+	return v.matches
 }
 
 // promised are the kinds of events that are made of a block.

@@ -13,6 +13,7 @@ import (
 var (
 	errTooLong    = errors.New("maximum query length exceeded")
 	errSubscribed = errors.New("already subscribed")
+	errClosed     = errors.New("connection closed")
 	ErrNotFound   = errors.New("subscription not found")
 )
 
@@ -22,12 +23,16 @@ var errTooSlow = errors.New("internal subscription event buffer is out of capaci
 // A Subscriber is a client's connection with its subscriptions. What happens to them
 // waits in one queue, in the order of publishing. Its methods may be called at any time.
 type Subscriber struct {
-	feed *Feed
-	most int
-	wake func()
+	feed  *Feed
+	most  int
+	wake  func()
+	works sync.WaitGroup // the goroutine that judges
 
 	mu            sync.Mutex
+	closed        bool
 	subscriptions map[string]*subscription // by the identity of the query
+	offered       []Message                // to be judged, and those behind them
+	judging       bool                     // a goroutine judges what is offered
 	queue         []Message
 	taken         bool // wake was called, and Next has not found the queue empty since
 }
@@ -37,8 +42,14 @@ type subscription struct {
 	owner   *Subscriber
 	query   *query.Query
 	label   any
-	waiting int  // events in the queue; guarded by the owner's mu, like ended
+	waiting int  // events offered and in the queue; guarded by the owner's mu, like ended
 	ended   bool // by the client: what waits is dropped
+}
+
+func (s *subscription) hasEnded() bool {
+	s.owner.mu.Lock()
+	defer s.owner.mu.Unlock()
+	return s.ended
 }
 
 // A Message is an event for a subscription, or its end.
@@ -47,7 +58,8 @@ type Message struct {
 	Event *Event // nil at the end
 	End   error  // why the subscription ended
 
-	of *subscription
+	of      *subscription
+	verdict *verdict
 }
 
 // Subscriber makes a subscriber of at most so many subscriptions. Wake is called, with
@@ -68,6 +80,9 @@ func (s *Subscriber) Subscribe(text string, label any) error {
 func (s *Subscriber) enter(text string, label any) (*subscription, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errClosed
+	}
 	if len(s.subscriptions) >= s.most {
 		return nil, fmt.Errorf("max_subscriptions_per_client %d reached", s.most)
 	}
@@ -126,33 +141,73 @@ func (s *Subscriber) end(which func(identity string) bool) error {
 	return nil
 }
 
-// Close ends all subscriptions, and Next.
+// Close ends all subscriptions, refuses later ones, and waits until wake is called no more.
 func (s *Subscriber) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
 	_ = s.UnsubscribeAll()
+	s.works.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.queue = nil
 }
 
-// put queues an event. It is false where too many wait: that ends the subscription.
-func (s *Subscriber) put(of *subscription, e *Event) bool {
+// put offers an event. It is false where too many wait: that ends the subscription.
+func (s *Subscriber) put(of *subscription, e *Event, v *verdict) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if of.ended {
 		return true // it is about to be removed
 	}
-	m := Message{Label: of.label, Event: e, of: of}
+	m := Message{Label: of.label, Event: e, of: of, verdict: v}
 	if of.waiting++; of.waiting > s.feed.o.Queue {
-		m.Event, m.End = nil, errTooSlow
+		m.Event, m.End, m.verdict = nil, errTooSlow, nil
 		delete(s.subscriptions, of.query.String())
 		s.feed.metrics.slow.Inc()
 	}
+	switch {
+	case s.judging:
+		s.offered = append(s.offered, m) // behind those that came before
+	case m.verdict == nil:
+		s.enqueue(m)
+	default:
+		s.offered, s.judging = append(s.offered, m), true
+		s.works.Go(s.judge)
+	}
+	return m.End == nil
+}
+
+// judge queues what matches of the events offered, in their order, until there is none.
+func (s *Subscriber) judge() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.offered) > 0 {
+		m := s.offered[0]
+		s.offered[0] = Message{}
+		s.offered = s.offered[1:]
+		matches := false
+		if !m.of.ended && !s.closed {
+			s.mu.Unlock()
+			matches = m.verdict.judge()
+			s.mu.Lock()
+		}
+		if matches && !m.of.ended {
+			s.enqueue(m)
+		} else {
+			m.of.waiting--
+		}
+	}
+	s.offered, s.judging = nil, false
+}
+
+// enqueue queues a message. Call with mu held.
+func (s *Subscriber) enqueue(m Message) {
 	s.queue = append(s.queue, m)
 	if !s.taken {
 		s.taken = true
 		s.wake()
 	}
-	return m.End == nil
 }
 
 // Next is the next message, false where there is none. A transaction that cannot be found

@@ -67,7 +67,7 @@ func newConn(d *Handler, r *http.Request) *conn {
 	return c
 }
 
-// serve reads until the connection ends, and waits for all that it started.
+// serve reads until the connection ends, and waits for all the goroutines that it started.
 func (c *conn) serve(ws *websocket.Conn, below net.Conn) {
 	c.ws, c.below = ws, below
 	if c.handler.o.Listen != nil {
@@ -89,14 +89,19 @@ func (c *conn) serve(ws *websocket.Conn, below net.Conn) {
 
 func (c *conn) close() {
 	c.end()
-	if c.pings.Stop() {
-		c.works.Done()
-	}
-	c.subscriber.Close()
+	c.stopPings()
+	c.subscriber.Close() // a call that is being answered cannot subscribe any more, and no event starts c.tell
 	_ = c.ws.CloseNow()
 	c.works.Wait()
 	if c.listener != nil {
 		c.listener.Close()
+	}
+}
+
+// stopPings counts the next ping off the works, unless it has begun.
+func (c *conn) stopPings() {
+	if c.pings.Stop() {
+		c.works.Done()
 	}
 }
 
@@ -109,7 +114,9 @@ func (c *conn) ping() {
 		c.works.Done()
 		return
 	}
-	c.pings.Reset(c.handler.o.Ping)
+	if c.pings.Reset(c.handler.o.Ping); c.ctx.Err() != nil { // close may have come before the timer was set
+		c.stopPings()
+	}
 }
 
 // write sends a message.

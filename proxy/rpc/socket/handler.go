@@ -117,6 +117,7 @@ func (d *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	taken := &taker{ResponseWriter: w}
 	ws, err := websocket.Accept(taken, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the origin was checked
 	if err != nil {
+		c.end()    // or Drain would wait for it
 		d.leave(c) // the client has its answer
 		return
 	}

@@ -11,6 +11,21 @@ import (
 // Tags are what an event is judged by: the values of each tag.
 type Tags map[string][]string
 
+// Size returns how much there is to compare, in bytes.
+func (t Tags) Size() (size int) {
+	const each = 16 // to look at one
+	for name, values := range t {
+		size += each + len(name)
+		for _, value := range values {
+			size += each + len(value)
+		}
+	}
+	return size
+}
+
+// Cost returns how much is compared at most to match tags of a size, in bytes.
+func (q *Query) Cost(size int) int { return len(q.conditions) * size }
+
 // Matches says whether each condition is met by a value of its tag.
 func (q *Query) Matches(tags Tags) bool {
 	for i := range q.conditions {
@@ -90,14 +105,33 @@ func (t token) holds(outcome int) bool {
 	}
 }
 
-// leadingNumber is what a value such as 5stake or 6.5stake begins with.
+// leadingNumber returns the number that a value such as 5stake or 6.5stake begins with. A long one
+// is cut: no condition has more digits than a query, and to parse very many takes seconds.
 func leadingNumber(value string) string {
-	s := scanner{input: value}
-	s.consume(isDigit)
-	if whole := s.end; whole == 0 || !s.skip('.') || s.consume(isDigit) == "" {
-		return value[:whole]
+	end := leadingDigits(value)
+	whole, fraction := value[:end], ""
+	if rest, ok := strings.CutPrefix(value[end:], "."); ok && whole != "" {
+		fraction = rest[:leadingDigits(rest)]
 	}
-	return value[:s.end]
+	if fraction != "" {
+		end += len(".") + len(fraction)
+	}
+	if end <= MaxLength {
+		return value[:end]
+	}
+	whole = strings.TrimLeft(whole, "0")
+	whole = whole[:min(len(whole), MaxLength+1)] // still larger than a condition's
+	if fraction != "" {
+		fraction = "." + fraction[:min(len(fraction), MaxLength)]
+	}
+	return "0" + whole + fraction
+}
+
+func leadingDigits(s string) (n int) {
+	for n < len(s) && '0' <= s[n] && s[n] <= '9' {
+		n++
+	}
+	return n
 }
 
 // precision of numbers that are not whole, in bits.

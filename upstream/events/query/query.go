@@ -111,6 +111,12 @@ func (c condition) String() string {
 	return c.tag + " " + operator + " " + value
 }
 
+// IsEquality reports whether the query is one comparison with a text, the one that Equality returns.
+func (q *Query) IsEquality() bool {
+	_, _, ok := q.Equality()
+	return ok && len(q.conditions) == 1
+}
+
 // Equality is a tag and a value that every event the query matches has, the last that it names;
 // tm.event only where there is no other. It is not ok for none.
 func (q *Query) Equality() (tag, value string, ok bool) {

@@ -110,13 +110,16 @@ func TestEventsAreMatchedAsByTheNode(t *testing.T) {
 }
 
 func TestAConditionAsksForAnyValueOfItsTag(t *testing.T) {
-	tags := query.Tags{"a.b.c": {"5stake", "-7", "2026-01-02"}, "t.at": {"2026-01-01T01:00:00+01:00"}, "n.big": {"99999999999999999999999999999999999999999999"}}
+	zeros, nines := strings.Repeat("0", 100_000), strings.Repeat("9", 100_000)
+	tags := query.Tags{"long.zeros": {zeros + "7"}, "long.nines": {nines}, "long.fraction": {"1." + zeros + "1"}, "long.both": {zeros + "2.5" + nines}, "a.b.c": {"5stake", "-7", "2026-01-02"}, "t.at": {"2026-01-01T01:00:00+01:00"}, "n.big": {"99999999999999999999999999999999999999999999"}}
 	for input, want := range map[string]bool{
 		"a.b.c=5": true, "a.b.c='5'": false, "a.b.c>=5.0 AND a.b.c<6": true, "a.b.c=7": false, "a.b.c>4 AND a.b.c<4": false,
 		"a.b EXISTS": true, "a.b=''": true, "a EXISTS": false, "a.b.c=''": false, "a.b>0": false,
 		"a.b.c>DATE 2026-01-01": true, "a.b.c=TIME 2026-01-02T00:00:00Z": false, "t.at=TIME 2026-01-01T00:00:00Z": true,
 		"t.at<=DATE 2027-01-01": false, "n.big=99999999999999999999999999999999999999999999": true,
 		"n.big>99999999999999999999999999999999999999999998": true, "n.big<1": false,
+		"long.zeros=7": true, "long.zeros=007.0": true, "long.zeros<7": false, "long.nines>" + nines[:400]: true, "long.nines<=" + nines[:400]: false,
+		"long.fraction=1": true, "long.fraction>1.1": false, "long.both>2.5": true, "long.both<2.7": true, "long.both=2.7": false,
 	} {
 		q, err := query.Parse(input)
 		if err != nil {
