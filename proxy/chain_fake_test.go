@@ -241,6 +241,12 @@ func (f *fakeChain) set(change func(*fakeChain)) {
 // deafen takes the height source away.
 func (f *fakeChain) deafen() { f.set(func(f *fakeChain) { f.tip = node.Tip{} }) }
 
+func (f *fakeChain) Moved() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.grown
+}
+
 func (f *fakeChain) WaitHeight(ctx context.Context, height int64) error {
 	for {
 		f.mu.Lock()

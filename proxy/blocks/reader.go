@@ -25,6 +25,8 @@ type Nodes interface {
 	Tip() node.Tip
 	// WaitHeight returns nil once the tip has reached the height.
 	WaitHeight(ctx context.Context, height int64) error
+	// Moved is closed when the tip moves. Take it before looking.
+	Moved() <-chan struct{}
 	// Executed is the lowest known height, up to one, at which a block of the execution
 	// client counts; 0 where it does not, and then the newest that does.
 	Executed(ctx context.Context, height, number int64) (since, newest int64, err error)

@@ -76,6 +76,8 @@ func (c *chain) Replaced(_ int64, prefix string) bool {
 
 func (c *chain) Expected(node.Request) time.Duration { return 0 }
 
+func (c *chain) Moved() <-chan struct{} { return c.moved }
+
 func (c *chain) WaitHeight(ctx context.Context, height int64) error {
 	for c.Tip().Height < height {
 		select {

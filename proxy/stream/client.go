@@ -198,7 +198,10 @@ func (cl *client) writeID() {
 // tell writes what the client does not have yet of a topic. Where it cannot pay, it is
 // the time to wait.
 func (cl *client) tell(ctx context.Context, s *subscription) (wait time.Duration) {
-	n := s.news.Load()
+	n := s.current(cl.h.o.Heights.Tip().Epoch)
+	if n.answer == nil && n.failure == nil { // not read yet, or not since the chain was rolled back
+		return 0
+	}
 	if n.answer != nil && s.subject.at == 0 && !s.undated {
 		if wait = cl.early(n.height); wait > 0 {
 			return wait
@@ -206,7 +209,9 @@ func (cl *client) tell(ctx context.Context, s *subscription) (wait time.Duration
 	}
 	recovered := s.failure != 0 && n.failure == nil // the client cannot tell that its answer holds again
 	if e := n.answer; e != nil && (e.digest != s.answer || recovered) {
-		e = s.hold()
+		if e = s.hold(); e == nil {
+			return 0 // the chain was rolled back, and another answer is read
+		}
 		wait = cl.tellAnswer(ctx, s, e)
 		if e.release(); wait > 0 {
 			return wait
@@ -241,10 +246,10 @@ func (cl *client) tellFailure(ctx context.Context, s *subscription, e *event) (w
 	return wait
 }
 
-// hold gives the topic's newest answer, of which there was one, held.
+// hold gives the topic's newest answer, held; nil where there is none any more.
 func (s *subscription) hold() *event {
 	for {
-		if e := s.news.Load().answer; e.hold() {
+		if e := s.news.Load().answer; e == nil || e.hold() {
 			return e
 		}
 	}

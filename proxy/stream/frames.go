@@ -41,7 +41,7 @@ var errLate = &web.Failure{Status: http.StatusGatewayTimeout, Public: "there is 
 func (n *news) keep(old *news, framed bool) {
 	n.past = old.past
 	switch {
-	case !framed:
+	case !framed || old.epoch != n.epoch:
 		n.past = edition{}
 	case old.failure == nil && old.answer != nil && (n.failure != nil || old.height != n.height):
 		n.past = edition{old.answer, old.height}
@@ -81,7 +81,7 @@ func (cl *client) nextFrame(subs []subscription, now time.Time) (height int64) {
 	}
 	f.seen = f.seen[:0]
 	for i := range subs {
-		f.seen = append(f.seen, subs[i].news.Load())
+		f.seen = append(f.seen, subs[i].current(f.epoch))
 	}
 	if wait := cl.early(tip.Height); wait > 0 {
 		f.late.Reset(wait)
@@ -195,9 +195,17 @@ func (cl *client) tellAt(ctx context.Context, s *subscription, n *news, e *event
 	return 0
 }
 
+// current is the topic's news of an epoch; without content where it has none of that epoch yet.
+func (s *subscription) current(epoch int64) *news {
+	if n := s.news.Load(); n.epoch == epoch {
+		return n
+	}
+	return &news{epoch: epoch}
+}
+
 // block is the event of a block, that of all clients where it is the newest.
 func (f *frames) block(height int64, h web.History) *event {
-	if e := f.blocks.news.Load().answer; e != nil && e.digest == digest(height) {
+	if e := f.blocks.current(f.epoch).answer; e != nil && e.digest == digest(height) {
 		return e
 	}
 	return blockEvent(height, h)

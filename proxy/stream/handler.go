@@ -30,7 +30,6 @@ package stream
 
 import (
 	"cmp"
-	"context"
 	"hash/maphash"
 	"math/rand/v2"
 	"net/http"
@@ -54,8 +53,8 @@ type heights interface {
 	web.History
 	// ChainID names the chain, "" while it is not known.
 	ChainID() string
-	// WaitHeight returns nil once the tip has reached the height.
-	WaitHeight(ctx context.Context, height int64) error
+	// Moved is closed when the tip moves. Take it before looking.
+	Moved() <-chan struct{}
 }
 
 // Options configure a Handler. Heights and Budget are required.

@@ -107,6 +107,7 @@ type chain struct {
 	answers map[string]string
 	read    func(path string, height int64) (string, error) // in place of answers; not under the lock
 	readers []string                                        // on whose behalf it was read
+	pinned  int64                                           // the height of all answers; 0 for the newest
 }
 
 func newChain() *chain {
@@ -147,20 +148,10 @@ func (c *chain) reply(stack *web.Stack) web.Handler {
 	}
 }
 
-func (c *chain) WaitHeight(ctx context.Context, height int64) error {
-	for {
-		c.mu.Lock()
-		reached, grown := c.tip.Height >= height, c.grown
-		c.mu.Unlock()
-		if reached {
-			return nil
-		}
-		select {
-		case <-grown:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+func (c *chain) Moved() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.grown
 }
 
 // sources are the feeds that a request names.
@@ -180,7 +171,7 @@ const unreadable = "unreadable"
 var errUnreadable = &web.Failure{Status: http.StatusBadGateway, Public: "the chain node cannot be reached"}
 
 func (c *chain) feed(path string) web.Feed {
-	return web.Feed{Key: path, Essence: func(body []byte) []byte { return body }, Read: func(_ context.Context, client string) (cache.Result, error) {
+	return web.Feed{Key: path, Height: c.pinned, Essence: func(body []byte) []byte { return body }, Read: func(_ context.Context, client string) (cache.Result, error) {
 		if c.read != nil {
 			height := c.Tip().Height
 			text, err := c.read(path, height)
@@ -203,9 +194,21 @@ func (s *service) says(answers map[string]string) {
 	for path, answer := range answers {
 		s.chain.answers[path] = answer
 	}
-	s.chain.tip.Height++
-	close(s.chain.grown)
-	s.chain.grown = make(chan struct{})
+	s.chain.moveTo(s.chain.tip.Height+1, s.chain.tip.Epoch)
+}
+
+// moveTo moves the tip. Call with mu held.
+func (c *chain) moveTo(height, epoch int64) {
+	c.tip.Height, c.tip.Epoch = height, epoch
+	close(c.grown)
+	c.grown = make(chan struct{})
+}
+
+// rollBack begins another epoch at a height.
+func (s *service) rollBack(height int64) {
+	s.chain.mu.Lock()
+	defer s.chain.mu.Unlock()
+	s.chain.moveTo(height, s.chain.tip.Epoch+1)
 }
 
 // readers are those on whose behalf the chain was read since the last call.

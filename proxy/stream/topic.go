@@ -11,6 +11,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/account"
+	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // retryInterval is the time between two tries to read an answer that failed, or that
@@ -80,6 +81,7 @@ func blocksOf(heights heights) subject {
 
 // news is what a topic has to tell.
 type news struct {
+	epoch   int64   // in force when it was read: news of an earlier one is of a chain that was rolled back
 	answer  *event  // nil: none yet
 	height  int64   // the newest block at which the answer is known to hold
 	past    edition // the answer at an earlier block, for frames; held
@@ -168,32 +170,36 @@ func (ts *topics) notifyAll() {
 func (ts *topics) follow(ctx context.Context, t *topic) {
 	for ctx.Err() == nil {
 		client, ok := ts.charge(ctx, t)
+		tip := t.heights.Tip()
 		if !ok {
-			t.wait(ctx, t.heights.Tip().Height, true)
+			t.wait(ctx, tip, tip.Height, true)
 			continue
 		}
-		tip := t.heights.Tip()
-		height, err := ts.refresh(ctx, t, client)
-		if ctx.Err() != nil || err == nil && t.at > 0 && height == t.at {
-			<-ctx.Done()
-			return
+		height, err := ts.refresh(ctx, t, client, tip.Epoch)
+		if err == nil && t.at > 0 && height == t.at {
+			t.awaitRollback(ctx, tip.Epoch)
+		} else {
+			t.wait(ctx, tip, max(tip.Height, height), err != nil)
 		}
-		t.wait(ctx, max(tip.Height, height), err != nil)
 	}
 }
 
-// refresh reads a topic's subject on behalf of a client, and publishes what is new.
-func (ts *topics) refresh(ctx context.Context, t *topic, client string) (height int64, err error) {
-	old := t.news.Load()
-	next := &news{}
+// refresh reads a topic's subject on behalf of a client while an epoch is in force, and publishes
+// what is new. Of another epoch it keeps nothing.
+func (ts *topics) refresh(ctx context.Context, t *topic, client string, epoch int64) (height int64, err error) {
+	old, next := t.news.Load(), &news{epoch: epoch}
 	framed := t.framed.Load() > 0
 	if framed {
 		ctx = web.AtEachBlock(ctx)
 	}
-	next.answer, height, err = t.read(ctx, old.answer, client)
+	before := *old
+	if before.epoch != epoch {
+		before = news{}
+	}
+	next.answer, height, err = t.read(ctx, before.answer, client)
 	next.height = height
 	if err != nil {
-		next.height, next.failure = old.height, failureEvent(err)
+		next.height, next.failure = before.height, failureEvent(err)
 	}
 	next.keep(old, framed)
 	t.news.Store(next) // if only for the next page key, which new clients get
@@ -242,20 +248,36 @@ func (ts *topics) solvent(t *topic) (*follower, *subscription) {
 	return nil, nil
 }
 
-// wait returns when the answer may have changed: with the block after height, in
-// seconds' mode when it is fresh no more, and after a failure soon.
-func (t *topic) wait(ctx context.Context, height int64, failed bool) {
-	tip := t.heights.Tip()
-	patience := max(4*tip.Interval, retryInterval) // the chain may have been set back
+// wait returns when the answer may have changed since a tip: with the block after height, with
+// another epoch, in seconds' mode when it is fresh no more, and after a failure soon.
+func (t *topic) wait(ctx context.Context, since node.Tip, height int64, failed bool) {
+	patience := max(4*since.Interval, retryInterval)
 	switch {
 	case failed:
 		patience = retryInterval
-	case !tip.Known:
+	case !since.Known:
 		patience = max(t.fresh, retryInterval)
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	if !tip.Known || t.heights.WaitHeight(ctx, height+1) != nil {
-		<-ctx.Done()
+	t.await(ctx, func(now node.Tip) bool { return now.Epoch != since.Epoch || since.Known && now.Height > height })
+}
+
+// awaitRollback returns when another epoch is in force.
+func (t *topic) awaitRollback(ctx context.Context, epoch int64) {
+	t.await(ctx, func(now node.Tip) bool { return now.Epoch != epoch })
+}
+
+// await returns when the tip is as it is awaited, or ctx ends.
+func (t *topic) await(ctx context.Context, awaited func(now node.Tip) bool) {
+	for ctx.Err() == nil {
+		moved := t.heights.Moved()
+		if awaited(t.heights.Tip()) {
+			return
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+		}
 	}
 }
