@@ -19,7 +19,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/stream"
-	"github.com/tipcache/tipcache/proxy/unindexed"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -75,7 +74,7 @@ func New(o Options) (*Server, error) {
 func (s *Server) openInterfaces(o Options) error {
 	costs := questions.CostsOf(chain.Rows(), cosmos.Rows(nil)) // a method is the same one whatever paths the nodes have
 	open := func(posting **blocks.Posting, values *state.Options) (*blocks.Reader, error) {
-		*posting, values.Costs, values.Unindexed = s.posting, costs, &s.unindexed
+		*posting, values.Costs = s.posting, costs
 		reader, err := blocks.New(o.Chain.Reader(), s.stack, o.Cache)
 		s.readers = append(s.readers, reader)
 		return reader, err
@@ -146,9 +145,6 @@ func Document(o Options) ([]byte, error) { return docs.Document(o.described()) }
 // RPC answers the RPC of the nodes, on a listener of its own; nil where it is not served.
 func (s *Server) RPC() *rpc.Handler { return s.rpc }
 
-// SetUnindexed says what knows transactions that are in a block and that nodes do not find.
-func (s *Server) SetUnindexed(index unindexed.Index) { s.unindexed.Set(index) }
-
 // GRPC answers the gRPC of the nodes, on a listener of its own; nil where it is not served.
 func (s *Server) GRPC() *grpc.Handler { return s.grpc }
 
@@ -198,7 +194,7 @@ func (s *Server) newSurface(o Options) (*surface, error) {
 		v.exact, v.render = true, cosmos.RenderFailure
 		page.Tell = func(*cache.Entry, string) blocks.Telling { return blocks.Telling{Vary: cosmos.VaryHeights} }
 		reader.Add(page)
-		v.dialect, err = cosmos.New(cosmos.Options{Classes: o.Chain.Classes, Routes: o.Chain.Routes, Rows: o.Cosmos.Rows, Posting: s.posting, MaxBody: o.Cosmos.MaxBody, Unindexed: &s.unindexed}, reader)
+		v.dialect, err = cosmos.New(cosmos.Options{Classes: o.Chain.Classes, Routes: o.Chain.Routes, Rows: o.Cosmos.Rows, Posting: s.posting, MaxBody: o.Cosmos.MaxBody}, reader)
 	}
 	if err != nil {
 		return nil, err

@@ -36,7 +36,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/stream"
-	"github.com/tipcache/tipcache/proxy/unindexed"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -49,11 +48,10 @@ type Server struct {
 	streams *stream.Handler
 	posting *blocks.Posting
 
-	unindexed unindexed.Txs
-	readers   []*blocks.Reader        // of rpc and grpc
-	rpc       *rpc.Handler            // nil: not served
-	grpc      *grpc.Handler           // nil: not served
-	surface   atomic.Pointer[surface] // replaced once, where the dialect was not known at first
+	readers []*blocks.Reader        // of rpc and grpc
+	rpc     *rpc.Handler            // nil: not served
+	grpc    *grpc.Handler           // nil: not served
+	surface atomic.Pointer[surface] // replaced once, where the dialect was not known at first
 }
 
 // now is what answers at present.

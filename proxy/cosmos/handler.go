@@ -13,7 +13,6 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
-	"github.com/tipcache/tipcache/proxy/unindexed"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -25,7 +24,6 @@ type Options struct {
 	Posting *blocks.Posting         // of what clients post; nil: one of the handler's own
 	MaxBody int64                   // of that, in bytes; default 1 MiB
 
-	Unindexed *unindexed.Txs // transactions that nodes do not find; nil: none is known
 }
 
 // DefaultMaxBody is the size of the largest body that is passed on to a node, in bytes.
@@ -40,7 +38,6 @@ type Handler struct {
 	redirect    web.Route // of a path that is not clean
 	unserved    web.Route // of a method and path that nothing answers
 	posting     *blocks.Posting
-	unindexed   *unindexed.Txs
 	nodeHeaders atomic.Pointer[nodeHeaders] // of its newest answer
 }
 
@@ -54,7 +51,7 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 	h := &Handler{
 		Table:   dialect.NewTable(dialect.Options{Prefix: "cosmos", Depth: moduleDepth, Manner: dialect.Gateway, Heights: heights, Render: RenderFailure}, r),
 		posting: cmp.Or(o.Posting, blocks.NewPosting(blocks.Posts{})), maxBody: cmp.Or(o.MaxBody, DefaultMaxBody),
-		unindexed: o.Unindexed, posts: map[string]web.Route{},
+		posts: map[string]web.Route{},
 	}
 	h.noteCodec("")
 	for _, row := range Rows(o.Rows) {

@@ -26,7 +26,7 @@ func (ep *endpoint) Fetch(ctx context.Context, q *dialect.Question, r node.Reque
 	if err == nil && a.Height > 0 && (a.Reason == node.OK || a.Codec != "") {
 		ep.h.noteCodec(a.Codec)
 	}
-	return ep.complete(ctx, q, r, a, err)
+	return a, err
 }
 
 // Entry makes what is cached of a node's answer.

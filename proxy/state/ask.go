@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/proxy/unindexed"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -44,29 +42,6 @@ type Request struct {
 
 // Ask asks a node by gRPC or by its RPC, and where that is away in the other way.
 func (v *Values) Ask(ctx context.Context, r node.Request, q Request, by By) (*node.Answer, error) {
-	a, err := v.ask(ctx, r, q, by)
-	return v.Complete(q, a, err)
-}
-
-// Complete is what came of asking the nodes, or the answer that has transactions which they do not find, or
-// cannot be asked for.
-func (v *Values) Complete(q Request, a *node.Answer, err error) (*node.Answer, error) {
-	if !unindexed.Finds(q.Method) {
-		return a, err
-	}
-	if err == nil {
-		if message, st, _ := Response(q.Method, a.Type, a.Body); st == nil && !unindexed.Lacks(message) {
-			return a, nil
-		}
-	}
-	message := v.o.Unindexed.Response(q.Method, q.Message)
-	if message == nil {
-		return a, err
-	}
-	return &node.Answer{Reason: node.OK, Status: http.StatusOK, NodeStatus: http.StatusOK, Height: v.reader.Nodes.Tip().Height, Type: node.MessageType, Body: message}, nil
-}
-
-func (v *Values) ask(ctx context.Context, r node.Request, q Request, by By) (*node.Answer, error) {
 	ways := []By{RPC}
 	switch {
 	case v.o.GRPC && by == GRPC:

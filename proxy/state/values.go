@@ -10,7 +10,6 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
-	"github.com/tipcache/tipcache/proxy/unindexed"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -20,7 +19,6 @@ type Options struct {
 	GRPC  bool          // a node offers gRPC, and values are read by it
 	Costs dialect.Costs // of methods
 
-	Unindexed *unindexed.Txs // transactions that nodes do not find; nil: none is known
 }
 
 // Values are the values of a chain's state, for one interface.

@@ -2,7 +2,6 @@ package events
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -126,34 +125,5 @@ func TestEventsAreInTheNodesOrder(t *testing.T) {
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%d events in another order than the %d of the node", len(got), len(want))
-	}
-}
-
-func TestATransactionHasWhatTheMethodTxTells(t *testing.T) {
-	text, err := os.ReadFile("testdata/tx_74_2.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var want struct {
-		Hash   string          `json:"hash"`
-		Index  int             `json:"index"`
-		Result json.RawMessage `json:"tx_result"`
-		Tx     []byte          `json:"tx"`
-	}
-	if err := json.Unmarshal(result(t, string(text)).Result, &want); err != nil {
-		t.Fatal(err)
-	}
-	r := recordedBlocks(t)["74.json"]
-	b, err := fromResults(result(t, r.Block).Result, result(t, r.Results).Result)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := b.txs()
-	tx := all[2]
-	if string(tx.Result) != string(want.Result) || string(tx.Bytes) != string(want.Tx) || fmt.Sprintf("%X", tx.Hash) != want.Hash || tx.Index != want.Index || tx.Height != 74 {
-		t.Errorf("built %+v, want %+v", tx, want)
-	}
-	if len(tx.Block) != len(all) || tx.Block[2] != tx.Hash || tx.Time.IsZero() {
-		t.Errorf("of its block %d hashes are known, and the time %v", len(tx.Block), tx.Time)
 	}
 }

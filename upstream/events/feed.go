@@ -54,10 +54,9 @@ const MaxMessage = 64 << 20
 
 // A Feed is the events of a chain. Make it with New and have Run bring them.
 type Feed struct {
-	o         Options
-	hub       *hub
-	metrics   *metrics
-	unindexed unindexed
+	o       Options
+	hub     *hub
+	metrics *metrics
 
 	mu    sync.Mutex
 	next  int64  // the block that is announced next; 0: the one after the first tip that is known

@@ -41,7 +41,6 @@ func (s *Service) newRPC(ctx context.Context) (*rpcService, error) {
 	o.Listen = func(r *http.Request) socket.Listener { return s.proxy.Listen(r) }
 	r.socket = socket.New(o)
 	handler.SetSocket(r.socket)
-	s.proxy.SetUnindexed(r.feed)
 	r.server = s.newServer(handler)
 	return r, nil
 }
