@@ -31,6 +31,8 @@ func TestABrowserKeepsItsSessionInACookie(t *testing.T) {
 		{"a block beyond belief", kept + "301", at228, false},
 		{"a chain that was set back", kept + lostAt228, at228, false},
 		{"a cookie that is malformed", kept + "x", at228, false},
+		{"a cookie whose hash is malformed", kept + "250.4D0FAE0G", at228, false},
+		{"a cookie with text behind its hash", kept + lostAt228 + "!", at228, false},
 	} {
 		for range 3 { // the lane has no part in it
 			got := s.get(t, anyPath, "Cookie", tt.cookie)
@@ -40,6 +42,11 @@ func TestABrowserKeepsItsSessionInACookie(t *testing.T) {
 			}
 			got.has(t, "Set-Cookie", want)
 			got.has(t, "Cache-Control", "private, no-cache")
+			reset := ""
+			if tt.cookie == kept+lostAt228 {
+				reset = "true"
+			}
+			got.has(t, "X-Session-Reset", reset)
 			if got.status != http.StatusOK || marked(got) != tt.marked {
 				t.Errorf("%s: %d, marked: %t", tt.what, got.status, marked(got))
 			}

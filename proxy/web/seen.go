@@ -182,7 +182,7 @@ func TokenAt(height int64, h History) Token {
 // Replaced tells whether the chain is known to have been set back behind the token's block.
 func (t Token) Replaced(h History) bool { return t.Hash != "" && h.Replaced(t.Height-1, t.Hash) }
 
-// ParseToken reads a token, which has to be just as it was made; ok is false for anything else.
+// ParseToken reads a token, which has to be just as it was made. For anything else it returns no token, and false.
 func ParseToken(text string) (t Token, ok bool) {
 	n := 0
 	for n < len(text) && '0' <= text[n] && text[n] <= '9' {
@@ -196,8 +196,10 @@ func ParseToken(text string) (t Token, ok bool) {
 	if n == len(text) {
 		return t, true
 	}
-	t.Hash = text[n+1:]
-	return t, text[n] == '.' && isHash(t.Hash)
+	if t.Hash = text[n+1:]; text[n] != '.' || !isHash(t.Hash) {
+		return Token{}, false
+	}
+	return t, true
 }
 
 func isHash(text string) bool {
