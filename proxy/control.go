@@ -63,8 +63,8 @@ func (s *Server) SetClasses(classes blocks.Classes, own map[string]cache.Policy)
 	return s.now().dialect.SetClasses(classes, own)
 }
 
-// SetKeys puts other keys in force, from the next request on. Streams of a key that is
-// gone end.
+// SetKeys puts other keys in force, from the next request on. Streams, polls, WebSockets and gRPC streams of a
+// key that is gone end.
 func (s *Server) SetKeys(keys []limits.Key) {
 	s.stack.SetKeys(keys)
 	s.streams.Readmit()

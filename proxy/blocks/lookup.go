@@ -33,6 +33,15 @@ func (r *Reader) AdmitCall(from *http.Request, answer http.Header, rec *web.Reco
 	return r.Stack.AdmitKey(from, answer, rec)
 }
 
+// OnRevoked has end called once AdmitCall would not let the client of a request pass any more, until release is
+// called. end must not block. The error says that the client may not pass now.
+func (r *Reader) OnRevoked(from *http.Request, end func()) (release func(), err error) {
+	if !r.o.Auth {
+		return func() {}, nil
+	}
+	return r.Stack.OnRevoked(from, end)
+}
+
 // Deadline bounds the time of a request. Release must be called in the end.
 func (r *Reader) Deadline(from *http.Request, rec *web.Record) *web.LazyDeadline {
 	return web.WithLazyDeadline(from.Context(), r.Stack.Deadline(rec.Start))

@@ -91,12 +91,14 @@ func TestGRPCWebPassesTheDetailsOfAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.answer(failing(st, nil, nil))
-	header, _ := callWeb(t, d, "/x.Y/Z")
-	details, err := base64.RawStdEncoding.DecodeString(header.Get("Grpc-Status-Details-Bin"))
-	got := new(spb.Status)
-	if err != nil || proto.Unmarshal(details, got) != nil || !proto.Equal(got, st.Proto()) {
-		t.Errorf("grpc-status-details-bin = %q (%v), want %v in base64", header.Get("Grpc-Status-Details-Bin"), err, st.Proto())
+	n.answer(failing(st, metadata.Pairs("x-cosmos-block-height", "746"), nil))
+	for _, method := range []string{"/x.Y/Z", "/x.Query/Z"} { // passed on, and kept
+		header, _ := callWeb(t, d, method)
+		details, err := base64.RawStdEncoding.DecodeString(header.Get("Grpc-Status-Details-Bin"))
+		got := new(spb.Status)
+		if err != nil || proto.Unmarshal(details, got) != nil || !proto.Equal(got, st.Proto()) {
+			t.Errorf("%s: grpc-status-details-bin = %q (%v), want %v in base64", method, header.Get("Grpc-Status-Details-Bin"), err, st.Proto())
+		}
 	}
 }
 

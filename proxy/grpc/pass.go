@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/http"
 	"time"
 
 	"google.golang.org/grpc"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -50,6 +52,11 @@ func (k *call) pass() (size int, err error) {
 	ctx, cancel := context.WithCancelCause(k.from.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(k.life, func() { cancel(nil) })()
+	keep, err := k.reader.OnRevoked(k.from, func() { cancel(errRevoked) })
+	if err != nil {
+		return 0, err
+	}
+	defer keep()
 	if named := k.from.Header[HeightHeader]; len(named) > 0 {
 		ctx = metadata.AppendToOutgoingContext(ctx, heightKey, named[0])
 	}
@@ -64,15 +71,20 @@ func (k *call) pass() (size int, err error) {
 	}
 	tenant := k.rec.Tenant
 	hold := func() *web.Body { return k.reader.Stack.HoldBody(k.from, tenant) }
-	go k.forward(to, hold, cancel) // ends with the stream: it cannot be told to end before its handler returns
+	go k.forward(ctx, to, hold, cancel) // ends with the stream: it cannot be told to end before its handler returns
 	return k.back(ctx, to)
 }
 
+// errRevoked ends the stream of a client whose key was removed.
+var errRevoked = &web.Failure{Status: http.StatusUnauthorized, Expected: true, Public: "the " + web.APIKeyHeader + " is not valid any more"}
+
 // forward sends the client's messages to the node. It cancels ctx with the error of a message that cannot be
-// received.
-func (k *call) forward(to grpc.ClientStream, hold func() *web.Body, cancel context.CancelCauseFunc) {
+// received. Each message after the first, which the call has paid for, counts as a call.
+func (k *call) forward(ctx context.Context, to grpc.ClientStream, hold func() *web.Body, cancel context.CancelCauseFunc) {
+	pay := func() error { return nil }
 	for {
-		message, held, err := k.nextOf(hold)
+		message, held, err := k.nextOf(hold, pay)
+		pay = func() error { return k.pay(ctx) }
 		switch {
 		case errors.Is(err, io.EOF):
 			_ = to.CloseSend()
@@ -86,13 +98,39 @@ func (k *call) forward(to grpc.ClientStream, hold func() *web.Body, cancel conte
 	}
 }
 
-// nextOf receives the next message of a stream.
-func (k *call) nextOf(hold func() *web.Body) (message []byte, held *web.Body, err error) {
-	if k.receiver.from != nil {
-		return k.receiver.next(hold)
+// nextOf receives the next message of a stream. It calls pay once there is one, before it reads it.
+func (k *call) nextOf(hold func() *web.Body, pay func() error) (message []byte, held *web.Body, err error) {
+	if k.receiver.from == nil {
+		if err = k.stream.RecvMsg(&message); err == nil {
+			err = pay()
+		}
+		return message, nil, err
 	}
-	err = k.stream.RecvMsg(&message)
-	return message, nil, err
+	if _, err = k.receiver.begin(); err == nil {
+		err = pay()
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return k.receiver.next(hold)
+}
+
+// pay waits until the client's limits allow one more call. The error says that the client's key was removed, or
+// that ctx has ended.
+func (k *call) pay(ctx context.Context) error {
+	for {
+		payer, err := k.reader.Stack.Payer(k.from, k.rec)
+		if err != nil {
+			return err
+		}
+		wait := payer.Pay(ctx)
+		if wait == 0 {
+			return nil
+		}
+		if err := upstream.Sleep(ctx, min(wait, time.Second)); err != nil { // the limits may change meanwhile
+			return err
+		}
+	}
 }
 
 // sendOn sends a message to a node, and releases its memory once it has left.

@@ -37,6 +37,7 @@ type servers struct {
 	rpc     *httptest.Server
 	web     *httptest.Server
 	metrics *prometheus.Registry
+	stack   *web.Stack
 	cache   *cache.Cache
 	pool    *node.Pool
 }
@@ -73,6 +74,7 @@ func open(t testing.TB, n *recordedNode, withGRPC bool, changes ...func(*setup))
 	d.cache = c
 	t.Cleanup(func() { _ = c.Close() })
 	stack := web.New(with.web, c)
+	d.stack = stack
 	newReader := func() *blocks.Reader {
 		r, err := blocks.New(with.blocks, stack, c)
 		if err != nil {

@@ -53,6 +53,9 @@ func (d *Handler) ServeWeb(w http.ResponseWriter, r *http.Request) {
 // maxWebBody is room for the largest message in base64.
 const maxWebBody = (node.MaxMessage+frameHead)/3*4 + 8
 
+// exposedHeaders are the headers of a status, which pages may read in addition to the metadata of a response.
+const exposedHeaders = "Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin, Grpc-Retry-Pushback-Ms"
+
 // detailsKey is the metadata with the status as a google.rpc.Status, where it has details.
 const detailsKey = "grpc-status-details-bin"
 
@@ -180,8 +183,8 @@ func (s *webStream) writeHeader(more ...metadata.MD) {
 			h.Add(name, encoded(name, value))
 		}
 	}
-	if exposed := h["Access-Control-Expose-Headers"]; exposed != nil && len(names) > 0 {
-		h["Access-Control-Expose-Headers"] = append(exposed, strings.Join(names, ", "))
+	if exposed := h["Access-Control-Expose-Headers"]; exposed != nil {
+		h["Access-Control-Expose-Headers"] = append(exposed, strings.Join(append(names, exposedHeaders), ", "))
 	}
 	h.Set("Content-Type", s.typ)
 	h.Set("Cache-Control", "no-store")

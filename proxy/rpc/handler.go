@@ -176,7 +176,7 @@ func (d *Handler) list(c *gin.Context) error {
 
 // Call answers one call that comes over a socket.
 func (d *Handler) Call(from *http.Request, name string, params json.RawMessage) (a socket.Answer) {
-	err := d.reader.Stack.Exchange(from, routeOf(name), func(rec *web.Record) (int, error) {
+	err := d.exchange(from, routeOf(name), func(rec *web.Record) (int, error) {
 		k, said := d.ask(jsonrpc.Call{Method: name, Params: params}, blocks.Heights{})
 		if a.Member = said; k == nil {
 			return len(a.Member), nil
@@ -197,6 +197,31 @@ func (d *Handler) Call(from *http.Request, name string, params json.RawMessage) 
 	}
 	a.Member = overSocket(a.Member)
 	return a
+}
+
+// exchange counts, limits and logs a call that comes over a socket, also against the key that the socket was
+// opened with.
+func (d *Handler) exchange(from *http.Request, route string, serve func(rec *web.Record) (size int, err error)) error {
+	return d.reader.Stack.Exchange(from, route, func(rec *web.Record) (int, error) {
+		if err := d.reader.AdmitCall(from, http.Header{}, rec); err != nil {
+			return 0, err
+		}
+		return serve(rec)
+	})
+}
+
+// Subscription counts, limits and logs a call about subscriptions, which do answers.
+func (d *Handler) Subscription(from *http.Request, method string, do func() (size int)) (refusal []byte) {
+	err := d.exchange(from, "rpc "+method, func(*web.Record) (int, error) { return do(), nil })
+	if err != nil {
+		return memberOf(web.FailureOf(err))
+	}
+	return nil
+}
+
+// OnRevoked has end called once the client that opened a socket may not call any more.
+func (d *Handler) OnRevoked(from *http.Request, end func()) (release func(), err error) {
+	return d.reader.OnRevoked(from, end)
 }
 
 // overSocket is the member as a node has it over a socket: there it calls parameters that it cannot

@@ -13,10 +13,11 @@ import (
 // APIKeyHeader carries the key of a client.
 const APIKeyHeader = limits.KeyHeader
 
-// SetKeys puts other keys in force, from the next request on.
+// SetKeys puts other keys in force, from the next request on. Connections and streams of keys that are gone end.
 func (s *Stack) SetKeys(keys []limits.Key) {
 	s.Admission.SetKeys(keys)
 	s.Forget()
+	s.endRevoked()
 }
 
 // SetLimits puts other limits in force, from the next request on.

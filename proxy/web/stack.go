@@ -20,6 +20,7 @@
 //
 // incoming.go holds memory for request bodies.
 // admission.go puts keys and limits in force, and has clients that are served on, by streams, pay.
+// revoked.go ends connections and streams whose key is removed.
 // exchange.go does for other protocols what the middleware does for HTTP.
 // idle.go tells which clients are idle and which do not read. multiplexed.go notes how
 // a client of HTTP/2 takes its answers. lane.go is what the fast lane, which answers
@@ -83,6 +84,7 @@ type Stack struct {
 	incoming  *account.Part    // of request bodies
 	announced announced
 	leaving   atomic.Bool // this process is about to end
+	revocable revocable
 }
 
 // New fills in the defaults. Bodies keeps the bodies of answers in their codings, and has the
@@ -94,6 +96,7 @@ func New(o Options, bodies memory) *Stack {
 		responder: &responder{bodies: bodies, byOrigin: cors.differs()},
 		cors:      cors,
 		o:         o,
+		revocable: newRevocable(o.Registerer),
 		Admission: limits.New(o.SharedLimits, o.Logger, o.Registerer),
 		Recorder: record.New(record.Options{
 			AccessLog: o.AccessLog, OnlyFailures: o.OnlyFailures, SkipLog: o.SkipLog, Logger: o.Logger, Registerer: o.Registerer, Tracing: o.Tracing,

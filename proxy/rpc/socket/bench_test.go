@@ -17,7 +17,7 @@ import (
 func BenchmarkEvent(b *testing.B) {
 	const clients = 1000
 	chain, feed := newDriven()
-	server := httptest.NewServer(socket.New(socket.Options{Feed: feed}))
+	server := httptest.NewServer(socket.New(socket.Options{Feed: feed, Methods: methods(nil)}))
 	defer server.Close()
 	var told sync.WaitGroup
 	for range clients {

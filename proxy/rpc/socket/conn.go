@@ -46,6 +46,7 @@ type conn struct {
 	works      sync.WaitGroup // what answers, writes and pings
 	pings      *time.Timer
 	accepted   chan struct{}
+	release    func() // ends the wait for the key to be removed; nil before that begins
 
 	writing sync.Mutex // held for each message, and while a subscription begins: its events come behind the answer
 	closing bool       // nothing is written any more; guarded by writing
@@ -204,9 +205,16 @@ func (c *conn) answer(t *turn) {
 		c.send(jsonrpc.AppendAnswer(nil, nil, jsonrpc.Error(jsonrpc.ParseError, "error unmarshaling request: "+t.err.Error())))
 	case r.ID == nil: // a notification
 	case ofSubscriptions(r.Method):
-		c.writing.Lock()
-		defer c.writing.Unlock()
-		c.write(c.subscription(r))
+		refusal := c.handler.o.Methods.Subscription(c.request, r.Method, func() int {
+			c.writing.Lock()
+			defer c.writing.Unlock()
+			answer := c.subscription(r)
+			c.write(answer)
+			return len(answer)
+		})
+		if refusal != nil {
+			c.send(jsonrpc.AppendAnswer(nil, r.ID, refusal))
+		}
 	default:
 		if member := c.called(t).Member; member != nil {
 			c.send(jsonrpc.AppendAnswer(nil, r.ID, member))
@@ -240,8 +248,22 @@ func (c *conn) send(message []byte) {
 	c.write(message)
 }
 
-// drain answers the calls that were made, and closes the connection with 1012.
-func (c *conn) drain(ctx context.Context) {
+// revokeTime is how long the connection of a client whose key was removed may take to end.
+const revokeTime = 500 * time.Millisecond
+
+// revoke ends the connection of a client whose key was removed. Its calls that wait are refused.
+func (c *conn) revoke() {
+	go func() { // ends with the connection
+		defer c.end()
+		ctx, cancel := context.WithTimeout(c.ctx, revokeTime)
+		defer cancel()
+		c.drain(ctx, websocket.StatusPolicyViolation, "the API key is not valid any more")
+	}()
+}
+
+// drain answers the calls that were made, and closes the connection with a status. When ctx ends the
+// connection is cut.
+func (c *conn) drain(ctx context.Context, status websocket.StatusCode, reason string) {
 	select {
 	case <-c.accepted:
 	case <-c.ctx.Done():
@@ -260,5 +282,5 @@ func (c *conn) drain(ctx context.Context) {
 	c.writing.Lock()
 	c.closing = true
 	c.writing.Unlock()
-	_ = c.ws.Close(websocket.StatusServiceRestart, "the server stops")
+	_ = c.ws.Close(status, reason)
 }

@@ -31,6 +31,12 @@ type Methods interface {
 	// Alone says whether calls of a method wait for the answers before theirs, and have the
 	// calls behind wait.
 	Alone(method string) bool
+	// Subscription counts and limits a call about subscriptions, which do answers and returns the size of the
+	// answer. A call that is refused is not done, and refusal is the member of its answer.
+	Subscription(r *http.Request, method string, do func() (size int)) (refusal []byte)
+	// OnRevoked has end called once the client that opened a connection may not call any more, until release
+	// is called. end must not block. The error says that the client may not call now.
+	OnRevoked(r *http.Request, end func()) (release func(), err error)
 }
 
 // An Answer is that to a call.
@@ -114,6 +120,12 @@ func (d *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(http.StatusServiceUnavailable)
 		return
 	}
+	var err error
+	if c.release, err = d.o.Methods.OnRevoked(r, c.revoke); err != nil {
+		d.leave(c)
+		refuse(http.StatusUnauthorized)
+		return
+	}
 	taken := &taker{ResponseWriter: w}
 	ws, err := websocket.Accept(taken, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the origin was checked
 	if err != nil {
@@ -145,6 +157,9 @@ func (d *Handler) enter(c *conn) bool {
 }
 
 func (d *Handler) leave(c *conn) {
+	if c.release != nil {
+		c.release()
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.open, c)
@@ -159,7 +174,7 @@ func (d *Handler) Drain(ctx context.Context) {
 	d.mu.Lock()
 	d.draining = true
 	for c := range d.open {
-		drains.Go(func() { c.drain(ctx) })
+		drains.Go(func() { c.drain(ctx, websocket.StatusServiceRestart, "the server stops") })
 	}
 	d.mu.Unlock()
 	drains.Wait()

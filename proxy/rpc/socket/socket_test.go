@@ -49,11 +49,18 @@ func (m methods) Call(r *http.Request, method string, params json.RawMessage) so
 
 func (methods) Alone(method string) bool { return method == "write" }
 
+func (methods) Subscription(_ *http.Request, _ string, do func() int) []byte { do(); return nil }
+
+func (methods) OnRevoked(*http.Request, func()) (func(), error) { return func() {}, nil }
+
 // serve starts a handler, which is drained at the end.
 func serve(t *testing.T, o socket.Options) (d *socket.Handler, url string) {
 	t.Helper()
 	if o.Feed == nil {
 		o.Feed = events.New(events.Options{Heights: still{}})
+	}
+	if o.Methods == nil {
+		o.Methods = methods(nil)
 	}
 	d = socket.New(o)
 	engine := gin.New() // as the handler of the RPC has it

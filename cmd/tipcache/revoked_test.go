@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+	"github.com/tidwall/gjson"
+
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+// withKeyedRPC serves the RPC to clients that have one of some keys.
+const withKeyedRPC = "rpc: {listen: 127.0.0.1:0}\ncollections: {store: 'sqlite::memory:', keys: ['%s']}\n"
+
+// dialKeyed opens a WebSocket with a key.
+func (s *serving) dialKeyed(key string) (socketClient, error) {
+	s.t.Helper()
+	rpc := gjson.Get(s.get(s.admin+"/readyz").body, "interfaces.rpc").String()
+	conn, _, err := websocket.Dial(s.t.Context(), "http://"+rpc+"/websocket", &websocket.DialOptions{HTTPHeader: http.Header{"X-Api-Key": {key}}})
+	if err == nil {
+		s.t.Cleanup(func() { _ = conn.CloseNow() })
+	}
+	return socketClient{s.t, conn}, err
+}
+
+func TestWebSocketEndsWhenItsKeyIsRemoved(t *testing.T) {
+	t.Setenv("TIPCACHE_CHAIN_AUTH", "keys")
+	oldKey, oldLine := keyFrom(t, "web")
+	key, line := keyFrom(t, "web")
+	s := startServing(t, newDevnet(t, devnet.Options{Dialect: devnet.Cosmos}), fmt.Sprintf(withKeyedRPC, oldLine))
+	c, err := s.dialKeyed(oldKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.say(`{"id":1,"method":"subscribe","params":{"query":"tm.event='NewBlock'"}}`)
+	if got := c.hear(); !strings.Contains(got, `"id":1,"result":{}`) {
+		t.Fatalf("subscribe = %s, want a result", got)
+	}
+	s.hangup(fmt.Sprintf(withKeyedRPC, line), "configuration reloaded")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for err == nil {
+		_, _, err = c.conn.Read(ctx)
+	}
+	if websocket.CloseStatus(err) != websocket.StatusPolicyViolation {
+		t.Errorf("the socket ended with %v, want status %d", err, websocket.StatusPolicyViolation)
+	}
+	if _, err := s.dialKeyed(oldKey); err == nil {
+		t.Error("a socket was opened with the key that is gone")
+	}
+	if _, err := s.dialKeyed(key); err != nil {
+		t.Errorf("no socket with the new key: %v", err)
+	}
+}
+
+func TestCallsOverAWebSocketCountAgainstTheRateOfItsKey(t *testing.T) {
+	t.Setenv("TIPCACHE_CHAIN_AUTH", "keys")
+	key, line := keyFrom(t, "web")
+	s := startServing(t, newDevnet(t, devnet.Options{Dialect: devnet.Cosmos}), fmt.Sprintf(withKeyedRPC, line+":4/h burst 4"))
+	c, err := s.dialKeyed(key) // counts, too
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := []string{`"health"`, `"subscribe","params":{"query":"tm.event='Tx'"}`, `"unsubscribe_all"`, `"health"`, `"subscribe","params":{"query":"tm.event='Vote'"}`}
+	for i, call := range calls {
+		c.say(`{"id":%d,"method":%s}`, i, call)
+		if got := c.hear(); strings.Contains(got, "too many requests") != (i >= 3) {
+			t.Errorf("call %d, %s, of a key that may ask 3 more times: %s", i+1, call, got)
+		}
+	}
+}
