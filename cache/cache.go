@@ -154,6 +154,9 @@ func (ch *chain) shares(q *Query) bool { return ch.replicas != nil && q.Policy.K
 // Namespace is what SetNamespace has set, "" until then.
 func (c *Cache) Namespace() string { return c.chain.Load().namespace }
 
+// Entries returns the number of entries in memory.
+func (c *Cache) Entries() int { return c.chain.Load().memory.EstimatedSize() }
+
 // SharedState says how the shared store is: "closed" while it is well, "open"
 // while it is left alone after failures, "half-open" while it is being tried
 // again, "off" when there is none or the chain has no name yet.

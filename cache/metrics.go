@@ -63,7 +63,7 @@ func (c *Cache) collectors() []prometheus.Collector {
 		gauge("background_flights", "Flights that nobody waits for.", func() float64 { return float64(c.background.Load()) }),
 		gauge("memory_bytes", "What the entries in memory weigh.", func() float64 { return float64(c.chain.Load().memory.WeightedSize()) }),
 		gauge("memory_limit_bytes", "What the entries in memory may weigh, with what is reserved.", func() float64 { return float64(c.o.MemoryBytes) }),
-		gauge("memory_entries", "Entries in memory.", func() float64 { return float64(c.chain.Load().memory.EstimatedSize()) }),
+		gauge("memory_entries", "Entries in memory.", func() float64 { return float64(c.Entries()) }),
 	}
 	for o := range n.requests {
 		for i, store := range stores {

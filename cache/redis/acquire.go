@@ -42,6 +42,7 @@ func (l *lease) acquireOnce(ctx context.Context, judged *cache.Entry, doubted st
 		return err
 	})
 	if err != nil {
+		l.s.noteWrite(err)
 		l.held = l.held || !isReply(err) && kindOf(err) != unavailable
 		return cache.LeaseReply{}, "", err
 	}

@@ -100,7 +100,9 @@ func (s *Store) Save(ctx context.Context, namespace string, entries map[string]*
 		send()
 	}
 	for _, a := range answers {
-		if _, err := a.reply(); isReply(err) {
+		_, err := a.reply()
+		s.noteWrite(err)
+		if isReply(err) {
 			s.refused(err)
 		}
 	}

@@ -92,6 +92,7 @@ func (l *lease) take(ctx context.Context, judged *cache.Entry) (reply cache.Leas
 	}
 	none := free.Err()
 	if none != nil && !errors.Is(none, redis.Nil) {
+		l.s.noteWrite(none)
 		l.s.refused(none)
 		return reply, none
 	}

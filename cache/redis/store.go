@@ -48,6 +48,8 @@ type Store struct {
 	rdb     redis.UniversalClient
 	o       Options
 	breaker *gobreaker.CircuitBreaker[struct{}]
+	outage  *upstream.Outage // of all operations: a reply of any kind completes one
+	writes  *upstream.Outage // of those that acquire leases and store entries, which Redis may refuse
 	codec   *codec
 	errors  [errorKinds]prometheus.Counter
 	seconds prometheus.Histogram
@@ -78,10 +80,11 @@ func New(rdb redis.UniversalClient, o Options) (*Store, error) {
 	}
 	o = o.WithDefaults()
 	s := &Store{
-		rdb: rdb, o: o, breaker: newBreaker(o.Logger), codec: newCodec(o.SealKey), settles: settles{every: settleEvery, held: map[string]bool{}},
+		rdb: rdb, o: o, outage: upstream.NewOutage(o.Logger, "Redis"), writes: upstream.NewOutage(o.Logger, "writes to Redis"), codec: newCodec(o.SealKey), settles: settles{every: settleEvery, held: map[string]bool{}},
 		acquire: redis.NewScript(acquireScript), settle: redis.NewScript(settleScript),
 		keep: redis.NewScript(keepScript),
 	}
+	s.breaker = newBreaker(s.outage)
 	_, s.cluster = rdb.(*redis.ClusterClient)
 	for kind := range s.reminders {
 		s.reminders[kind].Interval = linesApart
@@ -119,9 +122,9 @@ const (
 	breakerRest    = 2 * time.Second
 )
 
-func newBreaker(log *slog.Logger) *gobreaker.CircuitBreaker[struct{}] {
+func newBreaker(outage *upstream.Outage) *gobreaker.CircuitBreaker[struct{}] {
 	return upstream.NewBreaker[struct{}](upstream.BreakerOptions{
-		Outage:   upstream.NewOutage(log, "shared store"),
+		Outage:   outage,
 		Failures: failuresToOpen,
 		Cooldown: breakerRest,
 		Excluded: func(err error) bool {
@@ -133,6 +136,9 @@ func newBreaker(log *slog.Logger) *gobreaker.CircuitBreaker[struct{}] {
 
 // State implements [cache.Shared].
 func (s *Store) State() string { return s.breaker.State().String() }
+
+// Outages are those of Redis.
+func (s *Store) Outages() upstream.Outages { return upstream.Outages{s.outage, s.writes} }
 
 // do runs one operation within its time, if the breaker lets it, and counts its
 // failure. Giving up because the flight is over says nothing about Redis.
@@ -151,6 +157,7 @@ func (s *Store) doUntil(ctx context.Context, due time.Time, op func(context.Cont
 		if err != nil && ctx.Err() != nil {
 			err = fmt.Errorf("%w: %w", context.Canceled, err)
 		}
+		s.note(err)
 		return struct{}{}, err
 	})
 	if err != nil && !errors.Is(err, context.Canceled) {
@@ -158,6 +165,25 @@ func (s *Store) doUntil(ctx context.Context, due time.Time, op func(context.Cont
 		s.o.Logger.Debug("shared store failed", "error", err)
 	}
 	return err
+}
+
+// note records for the outage how an operation went. One that was given up, or never sent, says
+// nothing about Redis.
+func (s *Store) note(err error) {
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, redis.ErrPoolTimeout):
+	case err == nil, isReply(err):
+		s.outage.End()
+	default:
+		s.outage.Failed(err)
+	}
+}
+
+// noteWrite records whether Redis has carried out a write, or refused it. Silence is not judged here.
+func (s *Store) noteWrite(err error) {
+	if err == nil || isReply(err) {
+		s.writes.Note(err)
+	}
 }
 
 var errPanic = errors.New("redis: the client panicked")

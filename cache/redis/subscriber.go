@@ -43,6 +43,9 @@ func (s *Store) listen(ctx context.Context, namespace string, to cache.Subscribe
 		if errors.Is(err, errPanic) {
 			s.failed(panicked)
 		}
+		if !s.cluster && ctx.Err() == nil { // the other nodes of a Cluster may be well
+			s.note(err)
+		}
 		rest := resubWait
 		if refusesShards(err) {
 			rest = quiet
@@ -90,6 +93,7 @@ var errMoved = errors.New("redis: the slot of the channel has moved to another n
 func (s *Store) handle(namespace string, msg any, to cache.Subscriber) {
 	switch msg := msg.(type) {
 	case *redis.Subscription:
+		s.note(nil)
 		to.NotifyAll() // messages sent before this one went unheard
 	case *redis.Message:
 		if msg.Payload == "" {

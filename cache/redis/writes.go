@@ -202,6 +202,9 @@ func (s *Store) store(ctx context.Context, a *answer) (word string, err error) {
 		_ = s.exchange(ctx, time.Now().Add(s.o.Timeout), s.settleBy(s.settle.Eval, maxTold, []*answer{a}))
 		word, err = a.reply()
 	}
+	if err != nil || len(a.meta) > 0 { // to give a lease back needs no memory
+		s.noteWrite(err)
+	}
 	if isReply(err) {
 		s.refused(err)
 	}

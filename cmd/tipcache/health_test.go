@@ -27,8 +27,9 @@ func TestHealthExitsByReadiness(t *testing.T) {
 		t.Fatal(err)
 	}
 	lost := startUnready(t, d, func(c *config.Config) { c.Chain.ID = "another-1" })
-	lost.eventually("ready but for the node and the store", func() bool {
-		return lost.get(lost.admin+"/readyz?exclude=node&exclude=store").status == http.StatusOK
+	lost.eventually("ready except for the node", func() bool {
+		problems := lost.ready().Problems
+		return len(problems) == 1 && problems["node"] != ""
 	})
 	tests := map[string]struct{ flag, value, out, err string }{
 		"ready":                          {"--admin", ready, `"ready":true`, ""},
@@ -74,7 +75,7 @@ func answersWhileItLeaves(t *testing.T, delay time.Duration) bool {
 
 	// The admin listener closes with the public one, at the end of the delay.
 	draining := func() bool {
-		resp, err := http.Get(r.admin + "/readyz?exclude=node&exclude=store")
+		resp, err := http.Get(r.admin + "/readyz")
 		if err != nil {
 			return true
 		}

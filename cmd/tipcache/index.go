@@ -62,6 +62,7 @@ func runIndex(ctx context.Context, settings *settingFlags, admin string, follow,
 		run.indexer, err = indexer.New(o)
 	}
 	if err == nil {
+		run.registry.MustRegister(run.indexer.Outages())
 		err = run.observed(ctx, admin, follow)
 	}
 	return errors.Join(err, store.Close())

@@ -110,7 +110,7 @@ func (f *faltering) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.Handler.ServeHTTP(w, r)
 }
 
-func TestAProblemOfReadinessIsALineWhenItComesAndOneWhenItGoes(t *testing.T) {
+func TestFailingNodeIsOneLineWhenItBeginsAndOneWhenItEnds(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{})
 	target, err := url.Parse(d.NodeURL())
@@ -122,22 +122,23 @@ func TestAProblemOfReadinessIsALineWhenItComesAndOneWhenItGoes(t *testing.T) {
 	defer rest.Close()
 	p := startProgram(t, nil, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--dialect", "story",
 		"--node", rest.URL, "--comet", d.CometURL(), "--store", "sqlite::memory:", "--collections-auth", "none")
-	part := "node " + rest.Listener.Addr().String()
-	come, gone := `"msg":"readiness problem","part":"`+part+`"`, `"msg":"readiness problem gone","part":"`+part+`"`
+	name := "node " + rest.Listener.Addr().String()
+	come, gone := `"msg":"origin lost","origin":"`+name+`"`, `"msg":"origin back","origin":"`+name+`"`
 	p.until(func() bool { return strings.Contains(p.said.String(), come) })
 	admin := p.admin()
-	for range 5 { // whoever looks, the log has it once
-		if status, _ := ask(t, admin+"/readyz"); status != http.StatusServiceUnavailable {
-			t.Errorf("/readyz answers %d", status)
+	for range 5 { // however often it is asked, the log has it once
+		status, body := ask(t, admin+"/readyz")
+		if status != http.StatusOK || !strings.Contains(body, `"`+name+`":"has been failing for`) {
+			t.Errorf("/readyz = %d %s, want 200 and %s as degraded: collections can be listed", status, body, name)
 		}
 	}
 	node.well.Store(true)
 	p.until(func() bool { return strings.Contains(p.said.String(), gone) })
-	if n, m := p.said.Count(come), p.said.Count(gone); n != 1 || m != 1 {
-		t.Errorf("%d and %d lines, want one each: %s", n, m, p.said.String())
+	if n, m := p.said.Count(come), p.said.Count(gone); n != 1 || m != 1 || p.said.Count("readiness problem") > 0 {
+		t.Errorf("%d and %d lines, want one each, and no other about the node: %s", n, m, p.said.String())
 	}
 	for _, record := range records(t, p.said.String()) {
-		if text, _ := record["error"].(string); record["msg"] == "readiness problem" && record["part"] == part && !strings.Contains(text, "does not answer") {
+		if text, _ := record["error"].(string); record["msg"] == "origin lost" && record["origin"] == name && !strings.Contains(text, "cannot be reached") {
 			t.Errorf("the line does not say what is wrong: %v", record)
 		}
 	}

@@ -345,10 +345,12 @@ func TestTheAdminListenerTells(t *testing.T) {
 	if err := d.SetFaults(devnet.Faults{Node: down, Comet: down}); err != nil {
 		t.Fatal(err)
 	}
-	r.eventually("not ready without a node", func() bool {
-		got := r.get(r.admin + "/readyz")
-		return got.status == http.StatusServiceUnavailable && strings.Contains(got.body, `"node"`)
-	})
+	node := "node " + strings.TrimPrefix(d.NodeURL(), "http://")
+	r.eventually("degraded without a node", func() bool { return r.ready().Degraded[node] != "" })
+	if got := r.get(r.admin + "/readyz"); got.status != http.StatusOK {
+		t.Errorf("readyz without a node: status = %d, want 200", got.status)
+	}
+	r.eventually("unready for who requires the node", func() bool { return r.get(r.admin+"/readyz?require=node").status == http.StatusServiceUnavailable })
 }
 
 func TestNothingOfAnotherChainIsServed(t *testing.T) {

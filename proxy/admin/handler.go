@@ -26,9 +26,9 @@ import (
 type Options struct {
 	Gatherer prometheus.Gatherer // whose metrics are served and drawn
 
-	// Ready says whether requests should be sent here, and how the parts are, in
-	// a form that is written as JSON. A part that exclude names does not count.
-	Ready func(ctx context.Context, exclude []string) (ready bool, state any)
+	// Ready reports whether requests should be sent here, and how the parts are, in a form that is
+	// written as JSON. A part that is required must work.
+	Ready func(ctx context.Context, required []string) (ready bool, state any)
 
 	Calls    map[string]http.HandlerFunc // further calls, by ServeMux's pattern
 	Profiles bool                        // serve /debug/pprof
@@ -113,13 +113,13 @@ func (h *Handler) Close() { h.end() }
 // readyTimeout is the time that the parts have to report their state.
 const readyTimeout = time.Second
 
-// readyz serves /readyz. ?exclude=PART, repeatable, leaves a part out: behind a
-// load balancer, a replica that has lost what all replicas share should go on with
-// what it has cached.
+// readyz serves /readyz. A replica that has lost a part is ready: behind a load balancer it should go
+// on with what it has cached. ?require=PART, repeatable, makes it unready, for a replica with a node of
+// its own, next to others that have theirs.
 func (h *Handler) readyz(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
-	ready, state := h.o.Ready(ctx, r.URL.Query()["exclude"])
+	ready, state := h.o.Ready(ctx, r.URL.Query()["require"])
 	status := http.StatusOK
 	if !ready {
 		status = http.StatusServiceUnavailable

@@ -78,7 +78,7 @@ func TestWithoutATokenOnlyAddressesAreAnswered(t *testing.T) {
 		{"nor the stream", "GET", "/status/stream", "localhost.evil.example", 403},
 		{"but what machines ask", "GET", "/metrics", "tipcache.default.svc", 200},
 		{"and whether it lives", "GET", "/healthz", "tipcache.default.svc", 200},
-		{"and whether it is ready", "GET", "/readyz?exclude=store", "tipcache.default.svc", 200},
+		{"and whether it is ready", "GET", "/readyz?require=store", "tipcache.default.svc", 200},
 		{"a purge under an address", "POST", "/admin/purge", "127.0.0.1", 200},
 		{"no command line, which may hold keys", "GET", "/debug/pprof/cmdline", "127.0.0.1", 404},
 		{"what is not there", "GET", "/nothing", "127.0.0.1", 404},

@@ -94,6 +94,9 @@ func New(name string, d Driver, o Options) (*Store, error) {
 	return s, nil
 }
 
+// Outage is that of the store.
+func (s *Store) Outage() *upstream.Outage { return s.outage }
+
 // Name names the store in logs. It holds no credentials.
 func (s *Store) Name() string { return s.name }
 

@@ -65,14 +65,32 @@ type view struct {
 type server struct {
 	breaker  *gobreaker.CircuitBreaker[*Answer]
 	exchange func(ctx context.Context, r Request, height int64) (*Answer, error)
+	outage   *upstream.Outage
 }
 
-func newServer(name string, o Options, blames func(error) bool, exchange func(context.Context, Request, int64) (*Answer, error)) *server {
-	return &server{exchange: exchange, breaker: upstream.NewBreaker[*Answer](upstream.BreakerOptions{
-		Outage:   upstream.NewOutage(o.Logger, name),
+func newServer(outage *upstream.Outage, blames func(error) bool, exchange func(context.Context, Request, int64) (*Answer, error)) *server {
+	return &server{exchange: exchange, outage: outage, breaker: upstream.NewBreaker[*Answer](upstream.BreakerOptions{
+		Outage:   outage,
 		Failures: maxFailures, Cooldown: breakerOpen,
 		Excluded: func(err error) bool { return !blames(err) },
 	})}
+}
+
+// maxExcerpt is how many bytes of a node's text an outage repeats.
+const maxExcerpt = 200
+
+// note records for the outage how a request went. A failure of the node itself, such as every
+// request meets while the node cannot read its state, counts as much as silence; errors that the
+// request caused do not.
+func (s *server) note(a *Answer, err error) {
+	switch {
+	case err == nil && (a.Reason != Other || a.Sound):
+		s.outage.End()
+	case err == nil:
+		s.outage.Failed(fmt.Errorf("status %d: %.*s", a.NodeStatus, maxExcerpt, a.Text))
+	case upstream.KindOf(err) != 0:
+		s.outage.Failed(err)
+	}
 }
 
 // open says whether the breaker would turn a request away.
@@ -81,13 +99,13 @@ func (s *server) open() bool { return s.breaker.State() == gobreaker.StateOpen }
 // newEndpoint makes an endpoint of a REST server, and of the others that are not nil.
 func newEndpoint(name string, c *client, rpc *comet.Client, g *grpcClient, o Options, m *metrics) *endpoint {
 	e := &endpoint{name: name, client: c, comet: rpc, grpc: g, timeout: o.Timeout, metrics: m, keys: newPageKeys()}
-	e.rest = newServer("node "+name, o, blames, e.read)
+	e.rest = newServer(upstream.NewOutage(o.Logger, "node "+name), blames, e.read)
 	e.blocks = &heights.Node{Name: name, Reader: e, Tells: func() bool { return c.protocol.tells }, Logger: o.Logger.With("node", name)}
 	if rpc != nil {
-		e.blocks.Comet, e.calls = rpc, newServer("RPC of node "+name, o, blames, e.call)
+		e.blocks.Comet, e.calls = rpc, newServer(rpc.Outage, blames, e.call)
 	}
 	if g != nil {
-		e.invokes = newServer("gRPC of node "+name, o, blamesGRPC, e.invoke)
+		e.invokes = newServer(g.outage, blamesGRPC, e.invoke)
 	}
 	e.queue = queue.New(queue.Options{Limit: o.InFlight, Scans: o.Scans, Patience: o.Queue, Headers: e.blocks.Headers})
 	return e
@@ -160,6 +178,7 @@ func (e *endpoint) ask(ctx context.Context, r Request, height int64) (answer *An
 		return nil, unreachable(err) // a trial is under way
 	}
 	e.metrics.asked(e.name, r, start, answer, err)
+	s.note(answer, err)
 	if answer != nil {
 		answer.Node = e.name
 	}

@@ -43,6 +43,8 @@ type fakeNode struct {
 	forkedAt   int64 // blocks from here on have other hashes; 0: none
 	blockTime  time.Time
 	rest       http.HandlerFunc // instead of the usual answers
+	front      http.HandlerFunc // instead of all answers to GETs or, with frontRPC, to POSTs
+	frontRPC   bool
 	sockets    []*websocket.Conn
 	asked      []string // X-Block-Height of the requests, "" for none; the pool's own probes are left out
 	checks     int      // requests for /status
@@ -69,7 +71,18 @@ func (n *fakeNode) start(address string) {
 	mux.HandleFunc("POST /{$}", n.serveCall)
 	mux.HandleFunc("/websocket", n.serveSocket)
 	mux.HandleFunc("/", n.serveREST)
-	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: mux}}
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var front http.HandlerFunc
+		n.change(func() {
+			if n.frontRPC == (r.Method == http.MethodPost) && r.URL.Path != "/websocket" {
+				front = n.front
+			}
+		})
+		if front == nil {
+			front = mux.ServeHTTP
+		}
+		front(w, r)
+	})}}
 	server.Start()
 	n.change(func() { n.server, n.address = server, listener.Addr().String() })
 }

@@ -36,6 +36,7 @@ import (
 type grpcClient struct {
 	conn    *grpc.ClientConn
 	log     *slog.Logger
+	outage  *upstream.Outage
 	maxBody int64
 	memory  *account.Part          // of answers; nil: no limit
 	chain   atomic.Pointer[string] // that the server names; nil while it is not known
@@ -66,7 +67,9 @@ func newGRPCClient(name, address string, o Options) (*grpcClient, error) {
 	if err != nil {
 		return nil, errors.New("not an address of gRPC") // its error repeats the address
 	}
-	return &grpcClient{conn: conn, log: o.Logger.With("node", name), maxBody: o.MaxBody, memory: o.Memory}, nil
+	return &grpcClient{
+		conn: conn, log: o.Logger.With("node", name), maxBody: o.MaxBody, memory: o.Memory, outage: upstream.NewOutage(o.Logger, "gRPC of node "+name),
+	}, nil
 }
 
 // limit bounds the answer to a call by the memory that is free when the call begins.
@@ -101,20 +104,22 @@ func CheckTarget(address string) error {
 	return err
 }
 
-// follow asks the server for its chain on each connection, until ctx ends, at a height: a node that
-// has just started knows no newest one. ours is the chain that is expected, "" for any.
-func (c *grpcClient) follow(ctx context.Context, height func() int64, ours func() string) {
+// follow learns the server's chain on each connection, until ctx ends.
+func (c *grpcClient) follow(ctx context.Context, learn func(context.Context) bool) {
 	for ctx.Err() == nil {
 		state := c.conn.GetState()
 		switch state {
 		case connectivity.Ready:
-			if c.chain.Load() == nil && !c.learn(ctx, height(), ours()) {
-				_ = upstream.Sleep(ctx, probeEvery/5)
+			if c.chain.Load() == nil && !learn(ctx) {
+				_ = upstream.Sleep(ctx, probeFailure)
 				continue
 			}
 		case connectivity.Idle:
 			c.conn.Connect()
 			c.chain.Store(nil)
+		case connectivity.TransientFailure:
+			c.chain.Store(nil)
+			learn(ctx) // fails at once, with the reason why there is no connection
 		default:
 			c.chain.Store(nil)
 		}
@@ -122,11 +127,15 @@ func (c *grpcClient) follow(ctx context.Context, height func() int64, ours func(
 	}
 }
 
-// learn asks for the chain once.
+// learn asks for the chain once, at a height: a node that has just started knows no newest one. ours
+// is the chain that is expected, "" for any.
 func (c *grpcClient) learn(ctx context.Context, height int64, ours string) bool {
-	ctx, cancel := context.WithTimeout(ctx, probeEvery)
+	within, cancel := context.WithTimeout(ctx, probeEvery)
 	defer cancel()
-	chain, err := chainOf(at(ctx, height), c.conn)
+	chain, err := chainOf(at(within, height), c.conn)
+	if ctx.Err() == nil {
+		c.outage.Note(err)
+	}
 	if err != nil {
 		c.problem.Store(&err)
 		return false

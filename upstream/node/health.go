@@ -30,30 +30,63 @@ type Health struct {
 	GRPC       string        `json:"grpc"`                 // how its gRPC is: ok, off, or what keeps it from being asked
 	PageKeys   KeyForm       `json:"page_keys,omitempty"`  // the form in which it reads page keys, raw or base64; "" unknown
 	LastError  string        `json:"last_error,omitempty"` // what goes wrong now, "" for nothing
+	Outage     string        `json:"-"`                    // for how long its REST server has completed no request, and why; "" while it does
 	Unfit      string        `json:"-"`                    // why it is not fit to be read from, "" where it is
 }
 
 const (
-	probeEvery = 5 * time.Second // while no request asks an endpoint anyway
-	answersFor = 3 * probeEvery  // an endpoint counts as reachable after an answer
+	probeEvery   = 5 * time.Second // while no request asks an endpoint anyway
+	answersFor   = 3 * probeEvery  // an endpoint counts as reachable after an answer
+	probeFailure = time.Second     // between two probes of a server whose last request failed
 )
 
-// probe asks an endpoint for something cheap whenever no request went there for a while: it is
-// ready before the first request, and an open breaker closes at the probe's cost.
+// probe asks an endpoint for something cheap whenever no request went there for a while, or the
+// last one failed: the endpoint is ready before the first request, and an open breaker closes at
+// the probe's cost.
 func (p *Pool) probe(ctx context.Context, e *endpoint) {
 	f := &fetch{pool: p, request: Request{Path: p.protocol.probe, Height: AtTip, Background: true}}
-	for {
-		if v := e.look(); !v.Foreign() && time.Since(v.answered) >= probeEvery {
+	for round := 0; ; round++ {
+		if v := e.look(); !v.Foreign() && (time.Since(v.answered) >= probeEvery || e.rest.outage.Failing()) {
 			_ = f.ask(ctx, e).err // noted in the endpoint's health
 		}
-		if v := e.look(); !v.Foreign() {
+		if v := e.look(); !v.Foreign() && round%int(probeEvery/probeFailure) == 0 {
 			p.followKeys(ctx, e)
 		}
-		if upstream.Sleep(ctx, probeEvery) != nil {
+		if upstream.Sleep(ctx, probeFailure) != nil {
 			return
 		}
 	}
 }
+
+// probeFailing probes a server whose last request failed, until one completes. Requests that the
+// server cannot answer, of whatever client, then never look like an outage.
+func probeFailing(ctx context.Context, s *server, probe func(context.Context)) {
+	for upstream.Sleep(ctx, probeFailure) == nil {
+		if s.outage.Failing() {
+			probe(ctx)
+		}
+	}
+}
+
+// Outages are those of each server of each endpoint.
+func (p *Pool) Outages() (all upstream.Outages) {
+	for _, e := range p.endpoints {
+		for _, s := range []*server{e.rest, e.calls, e.invokes} {
+			if s != nil {
+				all = append(all, s.outage)
+			}
+		}
+	}
+	return all
+}
+
+// Starting reports whether nothing is known of the endpoint yet.
+func (h Health) Starting() bool {
+	return h.Outage == "" && !h.WrongChain && (h.Unasked || !h.Answering)
+}
+
+// Undetermined reports whether no node has said yet which dialect it speaks.
+func (p *Pool) Undetermined() bool { return !p.hasDialect() }
 
 // answering says whether the REST server answered lately.
 func (v *view) answering() bool { return time.Since(v.answered) <= answersFor }
@@ -75,6 +108,9 @@ func (p *Pool) Health() []Health {
 		}
 		if err := errors.Join(v.restErr, v.CometErr); err != nil {
 			h.LastError = err.Error()
+		}
+		if err := e.rest.outage.Cause(); err != nil {
+			h.Outage = err.Error()
 		}
 		h.Unfit = p.unfit(h)
 		all = append(all, h)
@@ -145,6 +181,8 @@ func (p *Pool) unfit(h Health) string {
 		return "is on another fork of its chain"
 	case h.WrongChain:
 		return fmt.Sprintf("serves chain %q instead of %q", h.ChainID, p.ChainID())
+	case h.Outage != "":
+		return h.Outage
 	case h.Unasked || !h.Answering && h.LastError == "":
 		return "has not answered yet"
 	case !h.Answering:

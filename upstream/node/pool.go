@@ -130,15 +130,15 @@ func (p *Pool) build(configured Endpoint, o Options) (*endpoint, error) {
 	if err != nil {
 		return nil, fmt.Errorf("REST address: %w", err)
 	}
+	name := p.unused(base.Host)
 	var rpc *comet.Client
 	if configured.Comet != "" {
 		base, err := parseBase(configured.Comet)
 		if err != nil {
 			return nil, fmt.Errorf("CometBFT address: %w", err)
 		}
-		rpc = comet.New(base, o.Timeout, idleClose, o.Memory)
+		rpc = comet.New(base, o.Timeout, idleClose, o.Memory, upstream.NewOutage(o.Logger, "RPC of node "+name))
 	}
-	name := p.unused(base.Host)
 	var g *grpcClient
 	if configured.GRPC != "" {
 		if g, err = newGRPCClient(name, configured.GRPC, o); err != nil {
@@ -154,7 +154,8 @@ func CheckComet(ctx context.Context, address string) (comet.Status, error) {
 	if err != nil {
 		return comet.Status{}, err
 	}
-	c, hide := comet.New(base, Options{}.WithDefaults().Timeout, 0, nil), upstream.NewRedactor(base)
+	o, hide := Options{}.WithDefaults(), upstream.NewRedactor(base)
+	c := comet.New(base, o.Timeout, 0, nil, upstream.NewOutage(o.Logger, "RPC of node "+base.Host))
 	defer c.CloseIdle()
 	s, err := c.Status(ctx)
 	s.ChainID, s.TxIndex = hide.Replace(s.ChainID), hide.Replace(s.TxIndex)
@@ -210,8 +211,13 @@ func (p *Pool) Run(ctx context.Context) error {
 	var workers sync.WaitGroup
 	for _, e := range p.endpoints {
 		workers.Go(func() { p.probe(ctx, e) })
+		if e.comet != nil {
+			workers.Go(func() { probeFailing(ctx, e.calls, func(ctx context.Context) { _, _ = e.comet.Status(ctx) }) })
+		}
 		if e.grpc != nil {
-			workers.Go(func() { e.grpc.follow(ctx, func() int64 { return p.Tip().Height }, p.ChainID) })
+			learn := func(ctx context.Context) bool { return e.grpc.learn(ctx, p.Tip().Height, p.ChainID()) }
+			workers.Go(func() { e.grpc.follow(ctx, learn) })
+			workers.Go(func() { probeFailing(ctx, e.invokes, func(ctx context.Context) { learn(ctx) }) })
 		}
 	}
 	workers.Go(func() { p.chain.Run(ctx) })

@@ -34,12 +34,11 @@ type span struct {
 // times the pause between two looks of the load balancer.
 const noticed = time.Second
 
-// watch keeps ready true to the replica, as a load balancer's health check
-// does: the loss of the node is no reason to send requests elsewhere.
+// watch keeps ready true to the replica, as a load balancer's health check does.
 func (r *replica) watch(ctx context.Context) {
 	for rig.Pause(ctx, noticed/10) {
 		asking, cancel := context.WithTimeout(ctx, noticed)
-		_, err := rig.Get(asking, r.Admin+"/readyz?exclude=node&exclude=store")
+		_, err := rig.Get(asking, r.Admin+"/readyz")
 		cancel()
 		r.ready.Store(err == nil)
 	}

@@ -16,16 +16,15 @@ import (
 	"github.com/tipcache/tipcache/proxy/audit"
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/upstream"
-	"github.com/tipcache/tipcache/upstream/collections"
-	"github.com/tipcache/tipcache/upstream/collections/indexer"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// Readiness is the body of /readyz. The loss of Redis or of the
-// metadata provider degrades the service, but does not make it unready.
+// Readiness is the body of /readyz. A replica that is degraded is ready, and answers what it can:
+// what one replica has lost, the others have lost as well.
 type Readiness struct {
 	Ready    bool              `json:"ready"`
-	Problems map[string]string `json:"problems"` // by part: node, store, draining, cache
+	Problems map[string]string `json:"problems"` // why it is not ready, by part: node, store, cache, draining
+	Degraded map[string]string `json:"degraded"` // what does not work, by upstream, such as "node 127.0.0.1:1317"
 	Tip      int64             `json:"tip"`      // 0: none was seen
 	Epoch    int64             `json:"epoch"`    // 0, or when the chain was last found reset or set back, in Unix seconds
 	Redis    string            `json:"redis"`    // ok, failing, trying or off
@@ -80,10 +79,17 @@ func (s *Service) nodes() []nodeHealth {
 	return all
 }
 
-// ready tells how the parts are; those excluded do not count.
-func (s *Service) ready(ctx context.Context, exclude []string) (bool, any) {
+// ready reports whether requests should be sent here, and how the parts are. The replica must be able
+// to use the parts that are required.
+func (s *Service) ready(ctx context.Context, required []string) (bool, any) {
+	j := s.judge(ctx)
+	for _, part := range required {
+		if err := j.parts[part]; err != nil {
+			j.problems[part] = err.Error()
+		}
+	}
 	state := Readiness{
-		Problems: s.lacks(ctx), Redis: stateOf(s.cache.SharedState()), Index: s.indexed(), Nodes: s.nodes(),
+		Problems: j.problems, Degraded: j.degraded, Redis: stateOf(s.cache.SharedState()), Index: s.indexed(), Nodes: s.nodes(),
 		Interfaces: interfaces{REST: s.Addr(), RPC: s.RPCAddr(), GRPC: s.GRPCAddr(), GRPCWeb: s.Addr()},
 	}
 	if s.auditor != nil {
@@ -96,7 +102,7 @@ func (s *Service) ready(ctx context.Context, exclude []string) (bool, any) {
 	switch {
 	case s.store == nil:
 		state.Store = "off"
-	case state.Problems["store"] != "":
+	case j.parts["store"] != nil:
 		state.Store = "failing"
 	default:
 		state.Store = "ok"
@@ -107,56 +113,11 @@ func (s *Service) ready(ctx context.Context, exclude []string) (bool, any) {
 	}
 	tip := s.pool.Tip()
 	state.Tip, state.Epoch = tip.Height, tip.Epoch
-	for _, part := range exclude {
-		delete(state.Problems, part)
-	}
 	state.Ready = len(state.Problems) == 0
+	if state.Index != nil && state.Index.Degraded {
+		state.Degraded["index"] = state.Index.Error
+	}
 	return state.Ready, state
-}
-
-// IndexHealth is how far the store has followed the chain, in /readyz. A store that
-// is behind does not make the service unready: the collections in it can be listed.
-type IndexHealth struct {
-	Chain    int64  `json:"chain,omitempty"`
-	Block    int64  `json:"block,omitempty"`  // the last one counted; missing before the first
-	Behind   string `json:"behind,omitempty"` // the age of that block
-	Running  bool   `json:"running"`          // this process has its turn
-	State    string `json:"state"`            // of this process, as tipcache_indexer_state has it
-	Degraded bool   `json:"degraded"`         // this process should count and does not, or has counted too little; Error says why
-	Blocks   *int64 `json:"blocks_left"`      // null where another process has its turn, or this one does not get on
-	Error    string `json:"error,omitempty"`
-}
-
-// indexed returns nil for a store that was never indexed and is not about to be.
-func (s *Service) indexed() *IndexHealth {
-	if s.watch == nil {
-		return nil
-	}
-	m := s.watch.Mark()
-	if s.indexer == nil && (m == nil || m.Cursor.Chain == 0) {
-		return nil
-	}
-	var own indexer.Status
-	if s.indexer != nil {
-		own = s.indexer.Status()
-	}
-	return NewIndexHealth(m, own)
-}
-
-// NewIndexHealth joins what the store says, nil for nothing yet, with what this
-// process does.
-func NewIndexHealth(m *collections.Mark, own indexer.Status) *IndexHealth {
-	h := &IndexHealth{Running: own.Running, State: own.State(), Degraded: own.Err != nil}
-	if m != nil && m.Cursor.Chain != 0 {
-		h.Chain, h.Block, h.Behind = m.Cursor.Chain, m.Cursor.Block, time.Since(m.Cursor.Time).Round(time.Second).String()
-	}
-	if own.Err != nil {
-		h.Error = own.Err.Error()
-	}
-	if left, known := own.Left(); known {
-		h.Blocks = &left
-	}
-	return h
 }
 
 var (
@@ -164,46 +125,84 @@ var (
 	errWarming  = errors.New("taking over what other replicas use most")
 )
 
-// lacks finds out what keeps requests from being sent here, by part, and has the log
-// told of it. A caller that leaves finds nothing out.
-func (s *Service) lacks(ctx context.Context) map[string]string {
-	look, lacks := s.readiness.begin(), map[string]string{}
-	put := func(part string, err error) {
-		if err != nil {
-			lacks[part] = err.Error()
-		}
-	}
-	put("node", s.pool.Ready())
-	if s.store != nil {
-		put("store", s.store.Ping(ctx))
-	}
-	if s.cache.Warming() {
-		put("cache", errWarming) // other replicas answer better for a moment
-	}
-	if s.stopping.Load() {
-		put("draining", errDraining)
-	}
-	if !errors.Is(ctx.Err(), context.Canceled) {
-		s.readiness.note(look, byNode(lacks, s.pool.Health()))
-	}
-	return lacks
+// A judgement is what was found out about the parts.
+type judgement struct {
+	parts    map[string]error  // node and store, as far as they are configured: why each cannot be used, nil for one that can
+	problems map[string]string // why requests should not be sent here, by part
+	degraded map[string]string // what does not work, by upstream
 }
 
-// byNode has the problems of single nodes in place of that of all of them. A node that
-// was not asked yet has none.
-func byNode(lacks map[string]string, nodes []node.Health) map[string]string {
-	all, unfit := maps.Clone(lacks), false
+// judge looks at the parts, and logs the problems that come and go. The look of a caller that has left
+// is not logged.
+func (s *Service) judge(ctx context.Context) judgement {
+	look, nodes := s.readiness.begin(), s.pool.Health()
+	j := judgement{parts: map[string]error{}, problems: map[string]string{}}
+	if len(s.cfg.Chain.Nodes) > 0 {
+		j.parts["node"] = s.pool.Ready()
+	}
+	if s.store != nil {
+		j.parts["store"] = s.store.Ping(ctx)
+	}
+	if s.redisUse != nil {
+		s.redisUse.Note(s.unusedRedis())
+	}
+	outages := s.outages.Causes()
+	j.degraded = maps.Clone(outages)
 	for _, h := range nodes {
-		if h.Unfit == "" {
-			continue
-		}
-		unfit = true
-		if h.Answering || h.LastError != "" {
-			all["node "+h.Name] = h.Unfit
+		if h.Unfit != "" && !h.Starting() {
+			j.degraded["node "+h.Name] = h.Unfit
 		}
 	}
-	if unfit {
+	for _, part := range s.missing(j.parts, nodes) {
+		j.problems[part] = j.parts[part].Error()
+	}
+	if s.cache.Warming() {
+		j.problems["cache"] = errWarming.Error() // other replicas answer better for a moment
+	}
+	if s.stopping.Load() {
+		j.problems["draining"] = errDraining.Error()
+	}
+	if !errors.Is(ctx.Err(), context.Canceled) {
+		s.readiness.note(look, s.toLog(j, outages))
+	}
+	return j
+}
+
+// missing returns the parts without which the replica is not ready. A part that has worked once and has
+// failed since is not missing, nor is one that does not come up while another part, or what
+// memory holds, answers requests. Nodes that all serve another chain always are: that is a mistake in
+// the configuration.
+func (s *Service) missing(parts map[string]error, nodes []node.Health) (missing []string) {
+	starting := map[string]bool{
+		"node":  s.pool.Undetermined() || slices.ContainsFunc(nodes, node.Health.Starting),
+		"store": s.store != nil && s.store.Outage().Cause() == nil,
+	}
+	serves := s.cache.Entries() > 0
+	for part, err := range parts {
+		serves = s.readiness.works(part, err == nil) || serves
+	}
+	for part, err := range parts {
+		misconfigured := part == "node" && !slices.ContainsFunc(nodes, func(h node.Health) bool { return !h.WrongChain })
+		never := !s.readiness.works(part, false) && (starting[part] || !serves)
+		if err != nil && (never || misconfigured) {
+			missing = append(missing, part)
+		}
+	}
+	return missing
+}
+
+// toLog returns the problems that the log does not have otherwise: an outage logs itself, and a node's
+// own problem says more than that of all nodes.
+func (s *Service) toLog(j judgement, outages map[string]string) map[string]string {
+	all := maps.Clone(j.problems)
+	delete(all, "store")
+	if !s.pool.Undetermined() {
 		delete(all, "node")
+	}
+	for upstream, problem := range j.degraded {
+		if outages[upstream] == "" {
+			all[upstream] = problem
+		}
 	}
 	return all
 }
@@ -221,13 +220,22 @@ type readinessLog struct {
 	log   *slog.Logger
 	looks atomic.Int64 // begun
 
-	mu   sync.Mutex
-	last int64                // the look that was noted last
-	told map[string]time.Time // by part, and node: since when the problem is told
+	mu     sync.Mutex
+	last   int64                // the look that was noted last
+	told   map[string]time.Time // by part, and node: since when the problem is told
+	worked map[string]bool      // the parts that have worked once
 }
 
 func newReadinessLog(log *slog.Logger) *readinessLog {
-	return &readinessLog{log: log, told: map[string]time.Time{}}
+	return &readinessLog{log: log, told: map[string]time.Time{}, worked: map[string]bool{}}
+}
+
+// works records whether a part works now, and reports whether it ever has.
+func (l *readinessLog) works(part string, now bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.worked[part] = l.worked[part] || now
+	return l.worked[part]
 }
 
 // begin numbers a look, before anything is asked.
@@ -259,7 +267,7 @@ func (l *readinessLog) note(look int64, problems map[string]string) {
 func (s *Service) watchReadiness(ctx context.Context) {
 	for upstream.Sleep(ctx, readinessEvery) == nil {
 		within, cancel := context.WithTimeout(ctx, readinessTimeout)
-		s.lacks(within)
+		s.judge(within)
 		cancel()
 		if s.certificate != nil {
 			s.certificate.Validity() // for the log

@@ -37,6 +37,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
@@ -74,9 +75,11 @@ type Service struct {
 	stopping    atomic.Bool
 
 	readiness    *readinessLog
-	undetermined bool       // no node has said yet which dialect it speaks
-	force        sync.Mutex // held while settings or the dialect are put in force
-	reloader     *reloader  // nil: the configuration stays as it is
+	outages      upstream.Outages
+	redisUse     *upstream.Outage // whether Redis is used; nil where none is configured
+	undetermined bool             // no node has said yet which dialect it speaks
+	force        sync.Mutex       // held while settings or the dialect are put in force
+	reloader     *reloader        // nil: the configuration stays as it is
 	closers      []func() error
 }
 
@@ -94,6 +97,7 @@ func New(ctx context.Context, cfg config.Config, log parts.Logs) (*Service, erro
 			return nil, errors.Join(err, s.Close())
 		}
 	}
+	s.watchOutages()
 	return s, nil
 }
 

@@ -314,7 +314,7 @@ function drawProcess() {
 }
 
 function drawHead(state) {
-  const problems = Object.entries(state.problems ?? {}).map(([part, text]) => `${part}: ${text}`);
+  const problems = Object.entries({ ...state.degraded, ...state.problems }).map(([part, text]) => `${part}: ${text}`);
   $("ready").className = `pill live ${last.ready ? "good" : "bad"}`;
   $("ready").replaceChildren(last.ready ? "ready" : "not ready");
   $("problems").hidden = problems.length === 0;

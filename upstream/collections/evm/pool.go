@@ -219,8 +219,17 @@ func (p *Pool) failed(e *Endpoint, f *Failure, began time.Time) {
 	if p.at(at) == e {
 		p.current.CompareAndSwap(at, at+1)
 	}
-	if tell && f.Reason != Lagging {
-		e.outage.Begin(fmt.Errorf("%v: %w", f.Reason, f))
+	level := slog.LevelDebug
+	if tell && f.Reason != Lagging && len(p.endpoints) > 1 { // else the outage says it
+		level = slog.LevelWarn
 	}
-	p.o.Logger.Debug("an endpoint fails", "endpoint", e.name, "reason", f.Reason.String(), "error", f)
+	p.o.Logger.Log(context.Background(), level, "execution client failed, asking the next one", "endpoint", e.name, "reason", f.Reason.String(), "error", f)
+}
+
+// Outages are those of the endpoints.
+func (p *Pool) Outages() (all upstream.Outages) {
+	for _, e := range p.endpoints {
+		all = append(all, e.outage)
+	}
+	return all
 }

@@ -40,6 +40,14 @@ func (e *Endpoint) failed(f *Failure, began time.Time, o *Options) (tell bool) {
 	counts, most, wished := !began.Before(e.until), maxPause, time.Duration(0)
 	hopeless := e.noteTrouble(f, counts)
 	switch {
+	case hopeless:
+		e.outage.Begin(fmt.Errorf("%v: %w", f.Reason, f))
+	case f.Reason == Lagging || f.Reason == Inconsistent:
+		e.outage.End() // it answers
+	default:
+		e.outage.Failed(fmt.Errorf("%v: %w", f.Reason, f))
+	}
+	switch {
 	case hopeless && !o.Patient:
 		e.excluded = fmt.Errorf("%s: %w", e.name, f)
 	case hopeless && !f.permanent:

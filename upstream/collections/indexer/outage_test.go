@@ -64,7 +64,7 @@ func TestAnEndpointOfAnotherChainDoesNotEndTheRun(t *testing.T) {
 		if t.Failed() {
 			t.Fatal(name)
 		}
-		log.says(t, `msg="origin lost"`)
+		log.says(t, `msg="execution client failed, asking the next one"`)
 	}
 }
 

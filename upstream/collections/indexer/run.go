@@ -56,6 +56,9 @@ func New(o Options) (*Indexer, error) {
 	return x, nil
 }
 
+// Outages are those of the execution clients.
+func (x *Indexer) Outages() upstream.Outages { return x.pool.Outages() }
+
 // maxRetry is the longest pause after a failure.
 const maxRetry = 15 * time.Second
 

@@ -25,6 +25,7 @@ const (
 // request met, and by which contracts it is tested.
 type health struct {
 	breaker *gobreaker.CircuitBreaker[struct{}]
+	outage  *upstream.Outage
 	limited *upstream.Outage // while the provider wants fewer requests
 
 	mu        sync.Mutex
@@ -38,10 +39,12 @@ type health struct {
 // newHealth makes a breaker that opens after a row of failed batches. A batch that was
 // cancelled, limited or refused says nothing about the provider's health.
 func newHealth(provider string, o Options) *health {
+	outage := upstream.NewOutage(o.Logger, "metadata provider "+provider)
 	return &health{
+		outage:  outage,
 		limited: upstream.NewOutage(o.Logger, "requests to metadata provider "+provider),
 		breaker: upstream.NewBreaker[struct{}](upstream.BreakerOptions{
-			Outage:   upstream.NewOutage(o.Logger, "metadata provider "+provider),
+			Outage:   outage,
 			Failures: o.Failures,
 			Cooldown: o.Cooldown,
 			Excluded: func(err error) bool {
@@ -64,6 +67,7 @@ func (h *health) note(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.failure = err
+	h.outage.Note(err)
 	if err == nil {
 		h.pauses = 0
 		h.limited.End()
@@ -106,6 +110,14 @@ func (s *Service) State() (state string, err error) {
 		return "unauthorized", err
 	}
 	return "failing", err
+}
+
+// Outages are those of the provider; a Service that is nil has none.
+func (s *Service) Outages() upstream.Outages {
+	if s == nil {
+		return nil
+	}
+	return upstream.Outages{s.health.outage, s.health.limited}
 }
 
 // answered notes an answer for an address, or for none, and whether it was a description.

@@ -28,6 +28,8 @@ const (
 
 // A Client speaks with one node's CometBFT RPC.
 type Client struct {
+	Outage *upstream.Outage // records how the calls go, except those of Ask and Get, which their caller judges
+
 	base    *url.URL
 	http    *http.Client
 	timeout time.Duration
@@ -38,10 +40,10 @@ type Client struct {
 // New makes a client of the RPC server at a base URL. A call takes timeout at
 // most, and two seconds at most; idle connections are dropped after idleClose. Answers are read within
 // memory; nil means no limit.
-func New(base *url.URL, timeout, idleClose time.Duration, memory *account.Part) *Client {
+func New(base *url.URL, timeout, idleClose time.Duration, memory *account.Part, outage *upstream.Outage) *Client {
 	timeout = min(timeout, maxRPC)
 	hide := upstream.NewRedactor(base)
-	return &Client{base: base, timeout: timeout, hide: hide, memory: memory, http: upstream.NewClient(&http.Transport{
+	return &Client{Outage: outage, base: base, timeout: timeout, hide: hide, memory: memory, http: upstream.NewClient(&http.Transport{
 		Proxy:           http.ProxyFromEnvironment,
 		DialContext:     (&net.Dialer{Timeout: timeout}).DialContext,
 		IdleConnTimeout: idleClose,
@@ -50,12 +52,19 @@ func New(base *url.URL, timeout, idleClose time.Duration, memory *account.Part) 
 
 // A Refusal is an error that CometBFT answered with.
 type Refusal struct {
+	Code    int64  `json:"code"`
 	Message string `json:"message"`
 	Data    string `json:"data"`
 }
 
 // Error joins what the node says.
 func (e *Refusal) Error() string { return e.Message + ": " + e.Data }
+
+// ofNode reports whether the node itself refused, and not a server in front of it, by the codes that
+// CometBFT has.
+func (e *Refusal) ofNode() bool {
+	return e.Code == -32700 || e.Code >= -32603 && e.Code <= -32600 || e.Code == -32000
+}
 
 // closing is what a node that shuts down says of its databases, which it closes before its RPC.
 var closing = regexp.MustCompile(`(?:^|[:,] )(?:leveldb|pebble): closed(?:$|: panic$| \(latest height: [0-9]+\)(?:$|: not found$))`)
@@ -149,13 +158,24 @@ func (c *Client) call(ctx context.Context, method string, params map[string]stri
 // Calls are POSTs: not every node answers a URI with a JSON-RPC envelope.
 func (c *Client) Call(ctx context.Context, method string, params any, most int64) (result json.RawMessage, err error) {
 	status, _, body, err := c.exchange(ctx, http.MethodPost, "/", request(method, params), most)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		if err = decode(body, &result); err != nil {
+			err = fmt.Errorf("%s: status %d: %w", method, status, upstream.RedactError(err, c.hide))
+		}
 	}
-	if err = decode(body, &result); err != nil {
-		err = fmt.Errorf("%s: status %d: %w", method, status, upstream.RedactError(err, c.hide))
-	}
+	c.note(err)
 	return result, err
+}
+
+// note records for the outage how a call went. Whatever the node itself refuses has completed.
+func (c *Client) note(err error) {
+	switch refusal, ok := errors.AsType[*Refusal](err); {
+	case errors.Is(err, context.Canceled): // the caller's end says nothing about the node
+	case ok && refusal.ofNode():
+		c.Outage.End()
+	default:
+		c.Outage.Note(err)
+	}
 }
 
 // A Reply is an answer to a call, as the server wrote it: a result or an error. The server may be another one than the

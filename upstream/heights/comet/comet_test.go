@@ -2,6 +2,7 @@ package comet
 
 import (
 	"encoding/json"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/tidwall/gjson"
+
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // serveRecorded answers POSTs with what a real node replied, which is in testdata, and URIs without the
@@ -41,7 +44,7 @@ func TestTheRepliesOfARealNodeAreUnderstood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := New(base, time.Minute, time.Minute, nil)
+	c := New(base, time.Minute, time.Minute, nil, upstream.NewOutage(slog.New(slog.DiscardHandler), "the RPC"))
 	t.Cleanup(c.CloseIdle)
 	got, err := c.Status(t.Context())
 	if err != nil {

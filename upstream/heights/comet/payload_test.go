@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"testing"
 	"time"
 
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/heights/comet"
 )
 
@@ -40,7 +42,7 @@ func TestABlockTellsWhatItCarriesOfTheExecutionClient(t *testing.T) {
 			}))
 			defer s.Close()
 			base, _ := url.Parse(s.URL)
-			c := comet.New(base, time.Minute, time.Minute, nil)
+			c := comet.New(base, time.Minute, time.Minute, nil, upstream.NewOutage(slog.New(slog.DiscardHandler), "the RPC"))
 			defer c.CloseIdle()
 			got, err := c.ExecutionBlock(context.Background(), 290)
 			if got != tt.number || errors.Is(err, comet.ErrNoPayload) != tt.failed {

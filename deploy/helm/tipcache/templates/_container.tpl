@@ -56,21 +56,20 @@ name begins with tipcache becomes TIPCACHE_... variables, which are no settings.
     periodSeconds: 1
     failureThreshold: 30
   readinessProbe:
-    httpGet: {path: /readyz, port: tipcache-admin}
+    httpGet: {path: "/readyz?require=node", port: tipcache-admin}
     periodSeconds: 2
     timeoutSeconds: 2
     failureThreshold: 2
   {{- else }}
-  # A new replica waits until it could answer everything. One that has begun
-  # stays: what it loses after that, the nodes or the store, all replicas lose
-  # at once, and cached answers are better than a Service without endpoints.
+  # A new replica waits until it could answer everything. What it loses later,
+  # the nodes or the store, all replicas lose at once: it stays ready.
   startupProbe:
     httpGet: {path: /readyz, port: tipcache-admin}
     periodSeconds: 2
     timeoutSeconds: 2
     failureThreshold: 900
   readinessProbe:
-    httpGet: {path: "/readyz?exclude=node&exclude=store", port: tipcache-admin}
+    httpGet: {path: /readyz, port: tipcache-admin}
     periodSeconds: 2
     timeoutSeconds: 2
     failureThreshold: 2

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+// host is that of a URL.
+func host(url string) string { return strings.TrimPrefix(url, "http://") }
+
+func TestEachUpstreamThatFailsEveryRequestIsListedAsDegraded(t *testing.T) {
+	t.Parallel()
+	limited := devnet.Fault{ErrorRate: 1, ErrorStatus: http.StatusTooManyRequests}
+	for name, tt := range map[string]struct {
+		faults   devnet.Faults
+		upstream func(*devnet.Devnet) string
+	}{
+		"REST":             {devnet.Faults{Node: limited}, func(d *devnet.Devnet) string { return "node " + host(d.NodeURL()) }},
+		"CometBFT":         {devnet.Faults{Comet: devnet.Fault{Nonsense: true}}, func(d *devnet.Devnet) string { return "RPC of node " + host(d.NodeURL()) }},
+		"provider":         {devnet.Faults{Provider: limited}, func(*devnet.Devnet) string { return "requests to metadata provider alchemy" }},
+		"execution client": {devnet.Faults{EVM: devnet.Fault{Outage: devnet.Refuse}}, func(d *devnet.Devnet) string { return "execution client " + host(d.EVMURL()) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDevnet(t, devnet.Options{})
+			r := startRunning(t, d, func(c *config.Config) {
+				indexing(d, "sqlite:"+filepath.Join(t.TempDir(), "c.db"))(c)
+				c.Metadata.Budget = 1 // no page waits for the provider
+			})
+			if got := r.get(r.base + storyPool); got.status != http.StatusOK {
+				t.Fatalf("%d %s", got.status, got.body)
+			}
+			must(t, d.SetFaults(tt.faults))
+			upstream := tt.upstream(d)
+			metric := func(value int) string {
+				return fmt.Sprintf("tipcache_upstream_degraded{upstream=%q} %d\n", upstream, value)
+			}
+			r.eventually("degraded for "+upstream, func() bool {
+				r.list(fmt.Sprintf(`{"pagination":{"limit":1,"offset":%d}}`, len(r.ready().Degraded)))
+				return r.ready().Degraded[upstream] != ""
+			})
+			if got := r.get(r.admin + "/readyz"); got.status != http.StatusOK || len(r.ready().Degraded) != 1 {
+				t.Errorf("readyz: %d %s; want 200 and %s alone", got.status, got.body, upstream)
+			}
+			if !strings.Contains(r.get(r.admin+"/metrics").body, metric(1)) {
+				t.Errorf("no %s in the metrics", metric(1))
+			}
+			if got := r.get(r.base + storyPool); got.status != http.StatusOK {
+				t.Errorf("cached: %d %s", got.status, got.body)
+			}
+			must(t, d.SetFaults(devnet.Faults{}))
+			offset := 2
+			r.eventually("well again", func() bool {
+				offset++
+				r.list(fmt.Sprintf(`{"pagination":{"limit":1,"offset":%d}}`, offset%30))
+				return len(r.ready().Degraded) == 0
+			})
+			if !strings.Contains(r.get(r.admin+"/metrics").body, metric(0)) {
+				t.Errorf("no %s in the metrics", metric(0))
+			}
+		})
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRedisThatIsConfiguredButNotUsedIsDegraded(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{Faults: devnet.Faults{Comet: devnet.Fault{Outage: devnet.Refuse}}})
+	unnamed := func(c *config.Config) { c.Redis.URL, c.Chain.ID = "redis://"+miniredis.RunT(t).Addr(), "" }
+	r := startUnready(t, d, unnamed) // no other server of a Story node names the chain
+	r.eventually("degraded", func() bool { return strings.Contains(r.ready().Degraded["use of Redis"], "set chain.id") })
+	r.eventually("ready", func() bool { return r.get(r.admin+"/readyz").status == http.StatusOK })
+	must(t, d.SetFaults(devnet.Faults{}))
+	r.eventually("well once the chain is named", func() bool { return len(r.ready().Degraded) == 0 })
+}
+
+func TestReplicaThatCannotServeAnythingIsNotReady(t *testing.T) {
+	t.Parallel()
+	down := devnet.Faults{Node: devnet.Fault{Outage: devnet.Refuse}, Comet: devnet.Fault{Outage: devnet.Refuse}}
+	d := newDevnet(t, devnet.Options{Faults: down})
+	p := startProgram(t, nil, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--dialect", "story", "--node", d.NodeURL(), "--comet", d.CometURL())
+	admin := p.admin()
+	expect := func(when string, wantStatus int, wantDegraded bool) {
+		t.Helper()
+		var status int
+		var body string
+		p.until(func() bool {
+			status, body = ask(t, admin+"/readyz")
+			return wantDegraded == strings.Contains(body, `"node `+host(d.NodeURL())+`":"has been failing`)
+		})
+		if status != wantStatus {
+			t.Errorf("%s: readyz = %d %s, want %d", when, status, body, wantStatus)
+		}
+	}
+	expect("without ever having had a node", http.StatusServiceUnavailable, true)
+	must(t, d.SetFaults(devnet.Faults{}))
+	expect("with a node", http.StatusOK, false)
+	must(t, d.SetFaults(down))
+	expect("after the node was lost", http.StatusOK, true)
+}
