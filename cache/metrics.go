@@ -49,34 +49,34 @@ func (c *Cache) collectors() []prometheus.Collector {
 	n := &c.counts
 	all := []prometheus.Collector{
 		n.leaseSeconds,
-		counter("collapsed_total", "Misses answered by another caller's flight.", &n.collapsed),
-		counter("flights_total", "Flights begun, those in the background among them.", &n.flights),
-		counter("background_skipped_total", "Flights in the background not begun because too many were under way.", &n.skipped),
-		counter("origin_calls_total", "Calls of an origin.", &n.originCalls),
-		counter("origin_errors_total", "Calls of an origin that failed.", &n.originErrors),
-		counter("evictions_total", "Entries that memory gave up for want of room.", &n.evictions),
-		counter("warmed_total", "Entries taken over from the shared store at the start, of keys that other replicas use most.", &n.warmed),
-		counter("renewals_total", "Entries of a block that memory took in: a key that was new, or an older entry replaced.", &n.renewals),
-		gauge("shared_writes", "Answers that are being written to the shared store.", func() float64 { return float64(n.writing.Load()) }),
-		gauge("lease_waiting", "Flights that wait for another replica's lease.", func() float64 { return float64(n.leaseWaiting.Load()) }),
-		gauge("waiting", "Callers waiting in flights.", func() float64 { return float64(c.waiting.Load()) }),
-		gauge("background_flights", "Flights that nobody waits for.", func() float64 { return float64(c.background.Load()) }),
-		gauge("memory_bytes", "What the entries in memory weigh.", func() float64 { return float64(c.chain.Load().memory.WeightedSize()) }),
-		gauge("memory_limit_bytes", "What the entries in memory may weigh, with what is reserved.", func() float64 { return float64(c.o.MemoryBytes) }),
+		counter("collapsed_total", "Misses served by another caller's flight.", &n.collapsed),
+		counter("flights_total", "Flights started, including background flights.", &n.flights),
+		counter("background_skipped_total", "Background flights not started because too many were in progress.", &n.skipped),
+		counter("origin_calls_total", "Upstream requests.", &n.originCalls),
+		counter("origin_errors_total", "Failed upstream requests.", &n.originErrors),
+		counter("evictions_total", "Entries evicted because memory was full.", &n.evictions),
+		counter("warmed_total", "Entries loaded from Redis at the start: the keys that other replicas use most.", &n.warmed),
+		counter("renewals_total", "Entries stored in memory for a block: new keys, and replaced older entries.", &n.renewals),
+		gauge("shared_writes", "Entries being written to Redis.", func() float64 { return float64(n.writing.Load()) }),
+		gauge("lease_waiting", "Flights waiting for another replica's lease.", func() float64 { return float64(n.leaseWaiting.Load()) }),
+		gauge("waiting", "Callers waiting for flights.", func() float64 { return float64(c.waiting.Load()) }),
+		gauge("background_flights", "Background tasks in progress (refreshes and compression).", func() float64 { return float64(c.background.Load()) }),
+		gauge("memory_bytes", "Memory used by cached entries, in bytes.", func() float64 { return float64(c.chain.Load().memory.WeightedSize()) }),
+		gauge("memory_limit_bytes", "Maximum memory for cached entries and reservations, in bytes.", func() float64 { return float64(c.o.MemoryBytes) }),
 		gauge("memory_entries", "Entries in memory.", func() float64 { return float64(c.Entries()) }),
 	}
 	for o := range n.requests {
 		for i, store := range stores {
-			all = append(all, counter("requests_total", "Finished requests by outcome and by the store that served them.",
+			all = append(all, counter("requests_total", "Cache requests by outcome and by the store that served them.",
 				&n.requests[o][i], "outcome", Outcome(o).String(), "store", cmp.Or(store, "none")))
 		}
 	}
 	for r := range n.ahead {
-		all = append(all, counter("read_ahead_total", "Keys that were to be read when a block came, before anybody asked for them, by result: origin, shared (another replica had read it), needless (a caller was quicker), yielded (the origin had no room or the time was over), failed. unused are those of origin that nobody asked for until the next block.",
+		all = append(all, counter("read_ahead_total", "Keys selected to be read ahead when a block arrived, by result: origin (read), shared (another replica had read it), needless (a caller was faster), yielded (no upstream capacity or no time left) or failed. Keys that were read but not requested until the next block also count as unused.",
 			&n.ahead[r], "result", ahead.Result(r).String()))
 	}
 	for coding := codings.Gzip; coding < codings.Count; coding++ {
-		all = append(all, counter("encodings_total", "Bodies encoded, by coding; each is kept and served as it is.", &n.variants[coding], "coding", codings.Names[coding]))
+		all = append(all, counter("encodings_total", "Bodies encoded, by content coding. Each encoded body is cached.", &n.variants[coding], "coding", codings.Names[coding]))
 	}
 	return all
 }
@@ -99,7 +99,7 @@ func gauge(name, help string, value func() float64) prometheus.Collector {
 func newLeaseSeconds() *prometheus.HistogramVec {
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "tipcache_cache_lease_wait_duration_seconds",
-		Help:    "Waits for another replica's lease, by how they ended: woken, failed (the other's origin), expired, timeout.",
+		Help:    "Time spent waiting for another replica's lease in seconds, by end: woken, failed (its read failed), expired or timeout.",
 		Buckets: prometheus.ExponentialBuckets(.001, 4, 8), // 1 ms to 16 s
 
 		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,

@@ -103,12 +103,12 @@ func TestTheLossOfRedisIsToldOnceEachWayWithItsCause(t *testing.T) {
 		mustGet(t, c, cache.Query{Key: fmt.Sprint("k", i), Policy: live, Tip: 100}, answer(100, page))
 	}
 	idle(t, c)
-	if text := log.String(); strings.Count(text, "origin lost") != 1 || !strings.Contains(text, "error=") || strings.Contains(text, `error=""`) {
+	if text := log.String(); strings.Count(text, "upstream unreachable") != 1 || !strings.Contains(text, "error=") || strings.Contains(text, `error=""`) {
 		t.Errorf("log:\n%s", text)
 	}
 	way.heal()
 	eventually(t, "Redis is used again", func() bool {
 		mustGet(t, c, cache.Query{Key: rand.Text(), Policy: live, Tip: 100}, answer(100, page))
-		return strings.Count(log.String(), "origin back") == 1
+		return strings.Count(log.String(), "upstream reachable again") == 1
 	})
 }

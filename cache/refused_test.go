@@ -63,7 +63,7 @@ func TestRedisThatRefusesWritesIsDegraded(t *testing.T) {
 				t.Fatal(err)
 			}
 			eventually(t, "Redis is well", func() bool { read(); return len(store.Outages().Causes()) == 0 })
-			for _, line := range []string{`msg="origin lost" origin="writes to Redis"`, tt.cause, `msg="origin back" origin="writes to Redis"`} {
+			for _, line := range []string{`msg="upstream unreachable" origin="writes to Redis"`, tt.cause, `msg="upstream reachable again" origin="writes to Redis"`} {
 				if log.Count(line) != 1 {
 					t.Errorf("%q is logged %d times, want once:\n%s", line, log.Count(line), log.String())
 				}

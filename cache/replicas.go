@@ -180,9 +180,9 @@ func newLeaseBreaker(log *slog.Logger) *gobreaker.CircuitBreaker[struct{}] {
 		OnStateChange: func(_ string, from, to gobreaker.State) {
 			switch {
 			case from == gobreaker.StateClosed:
-				log.Warn("leases of other replicas are ignored", "error", errUnhonoured)
+				log.Warn("ignoring other replicas' leases", "error", errUnhonoured)
 			case to == gobreaker.StateClosed:
-				log.Info("leases of other replicas are waited for again")
+				log.Info("waiting for other replicas' leases again")
 			}
 		},
 	})

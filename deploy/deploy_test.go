@@ -131,7 +131,7 @@ func TestWhatComposeMountsIsThere(t *testing.T) {
 }
 
 func TestEachAlertSaysWhatToDo(t *testing.T) {
-	manual, err := os.ReadFile("README.md")
+	manual, err := os.ReadFile("docs/monitoring.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,9 +141,9 @@ func TestEachAlertSaysWhatToDo(t *testing.T) {
 		for _, rule := range rules {
 			name, _ := at(rule, "alert").(string)
 			if !strings.Contains(string(manual), "\n| "+name+" | ") {
-				t.Errorf("%s has no line among the alerts of README.md", name)
+				t.Errorf("%s has no line among the alerts of docs/monitoring.md", name)
 			}
-			if url, _ := at(rule, "annotations", "runbook_url").(string); !strings.HasSuffix(url, "/deploy/README.md#alerts") {
+			if url, _ := at(rule, "annotations", "runbook_url").(string); !strings.HasSuffix(url, "/deploy/docs/monitoring.md#alerts") {
 				t.Errorf("%s has no runbook_url", name)
 			}
 		}

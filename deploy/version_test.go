@@ -17,7 +17,7 @@ func TestEverythingHasTheVersionOfTheProgram(t *testing.T) {
 			t.Errorf("%s has version %v, want %s", what, version, docs.Version)
 		}
 	}
-	for file, text := range map[string]string{"CHANGELOG.md": "\n## " + docs.Version, "README.md": "{name: tipcache, version: " + docs.Version + ","} {
+	for file, text := range map[string]string{"CHANGELOG.md": "\n## " + docs.Version, "docs/kubernetes.md": "{name: tipcache, version: " + docs.Version + ","} {
 		if got, err := os.ReadFile(file); err != nil || !strings.Contains(string(got), text) {
 			t.Errorf("%s does not name it: %v", file, err)
 		}

@@ -251,7 +251,7 @@ func TestTheLossOfSharedLimitsIsToldOnceEachWay(t *testing.T) {
 		server.well.Store(true)
 		time.Sleep(3 * time.Second)
 		inProcess(h, anyPath, "")
-		for _, line := range []string{`msg="origin lost" origin="shared limits" error="no route"`, `msg="origin back" origin="shared limits"`} {
+		for _, line := range []string{`msg="upstream unreachable" origin="shared limits" error="no route"`, `msg="upstream reachable again" origin="shared limits"`} {
 			if got := strings.Count(log.String(), line); got != 1 {
 				t.Errorf("%d lines with %s:\n%s", got, line, log.String())
 			}

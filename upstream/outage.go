@@ -57,7 +57,7 @@ func (o *Outage) End() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.began.IsZero() {
-		o.log.Info("origin back", "origin", o.name, "after", time.Since(o.began).Round(time.Millisecond).String())
+		o.log.Info("upstream reachable again", "origin", o.name, "after", time.Since(o.began).Round(time.Millisecond).String())
 	}
 	o.failures, o.cause, o.began = 0, nil, time.Time{}
 }
@@ -107,7 +107,7 @@ func (o *Outage) judge() {
 func (o *Outage) begin() {
 	if o.began.IsZero() {
 		o.began = time.Now()
-		o.log.Warn("origin lost", "origin", o.name, "error", o.cause)
+		o.log.Warn("upstream unreachable", "origin", o.name, "error", o.cause)
 	}
 }
 

@@ -62,8 +62,8 @@ func TestOutageBeginsAfterThreeFailuresInThreeSeconds(t *testing.T) {
 			t.Errorf("metric = %v, want 0", got)
 		}
 		wantLines := []string{
-			`level=WARN msg="origin lost" origin="node a" error=refused`,
-			`level=INFO msg="origin back" origin="node a" after=1s`,
+			`level=WARN msg="upstream unreachable" origin="node a" error=refused`,
+			`level=INFO msg="upstream reachable again" origin="node a" after=1s`,
 		}
 		if diff := cmp.Diff(wantLines, lines(&log)); diff != "" {
 			t.Errorf("log (-want +got):\n%s", diff)

@@ -48,8 +48,8 @@ func TestABreakerSaysOnceThatItsOriginIsLostAndOnceThatItIsBack(t *testing.T) {
 		time.Sleep(time.Second)
 		_, _ = breaker.Execute(func() (int, error) { return 1, nil })
 		want := []string{
-			`level=WARN msg="origin lost" origin="the node" error=reset`,
-			`level=INFO msg="origin back" origin="the node" after=3.5s`,
+			`level=WARN msg="upstream unreachable" origin="the node" error=reset`,
+			`level=INFO msg="upstream reachable again" origin="the node" after=3.5s`,
 		}
 		if diff := cmp.Diff(want, lines(&log)); diff != "" {
 			t.Errorf("log (-want +got):\n%s", diff)

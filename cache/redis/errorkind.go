@@ -50,7 +50,7 @@ func kindOf(err error) errorKind {
 // refused counts an error that the store has answered one of several operations with.
 func (s *Store) refused(err error) {
 	s.failed(kindOf(err))
-	s.o.Logger.Debug("shared store failed", "error", err)
+	s.o.Logger.Debug("redis request failed", "error", err)
 }
 
 func (s *Store) failed(kind errorKind) { s.errors[kind].Inc() }
@@ -61,7 +61,7 @@ func (s *Store) unreadable(at string, err error) {
 	kind := s.countUnreadable(err)
 	s.untold[kind].Add(1)
 	s.reminders[kind].Do(func() {
-		s.o.Logger.Warn("corrupt entry in the shared store", "key", at, "error", err, "omitted", s.untold[kind].Swap(0)-1)
+		s.o.Logger.Warn("corrupt entry in redis", "key", at, "error", err, "omitted", s.untold[kind].Swap(0)-1)
 	})
 }
 

@@ -97,17 +97,17 @@ func (s *Store) register(reg prometheus.Registerer) error {
 	own := prometheus.NewRegistry()
 	f := promauto.With(own)
 	count := f.NewCounterVec(prometheus.CounterOpts{
-		Name: "tipcache_cache_shared_errors_total", Help: "Failures of the shared store by kind.",
+		Name: "tipcache_cache_shared_errors_total", Help: "Redis errors by kind.",
 	}, []string{"kind"})
 	for kind, name := range kindNames {
 		s.errors[kind] = count.WithLabelValues(name)
 	}
 	s.seconds = f.NewHistogram(prometheus.HistogramOpts{
-		Name: "tipcache_cache_shared_duration_seconds", Help: "Time an exchange with the shared store took, failed ones included.",
+		Name: "tipcache_cache_shared_duration_seconds", Help: "Duration of exchanges with Redis in seconds, including failed ones.",
 		Buckets: prometheus.ExponentialBuckets(.0001, 2.5, 9), // 0.1 ms to 153 ms
 	})
 	f.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "tipcache_cache_shared_breaker_state", Help: "Breaker of the shared store: 0 closed, 1 half-open, 2 open.",
+		Name: "tipcache_cache_shared_breaker_state", Help: "Circuit breaker of Redis: 0 closed, 1 half-open, 2 open.",
 	}, func() float64 { return float64(s.breaker.State()) })
 	if err := cmp.Or[prometheus.Registerer](reg, prometheus.NewRegistry()).Register(own); err != nil {
 		return fmt.Errorf("register metrics of the shared store: %w", err)
@@ -162,7 +162,7 @@ func (s *Store) doUntil(ctx context.Context, due time.Time, op func(context.Cont
 	})
 	if err != nil && !errors.Is(err, context.Canceled) {
 		s.failed(kindOf(err))
-		s.o.Logger.Debug("shared store failed", "error", err)
+		s.o.Logger.Debug("redis request failed", "error", err)
 	}
 	return err
 }
@@ -193,7 +193,7 @@ var errPanic = errors.New("redis: the client panicked")
 func (s *Store) guard(op func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			s.o.Logger.Error("client of the shared store panicked", "panic", p, "stack", string(debug.Stack()))
+			s.o.Logger.Error("redis client panicked", "panic", p, "stack", string(debug.Stack()))
 			err = fmt.Errorf("%w: %v", errPanic, p)
 		}
 	}()

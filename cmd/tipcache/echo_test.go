@@ -137,11 +137,11 @@ tracing: {endpoint: %q, ratio: 1}
 					got := r.get(r.admin+path, bearer...)
 					fmt.Fprintln(heard, got.status, got.header, got.body)
 				}
-				r.eventually("spans refused", func() bool { return strings.Contains(heard.String(), "spans were not sent") })
-				r.eventually("Redis refused", func() bool { return strings.Contains(heard.String(), "shared store failed") })
+				r.eventually("spans refused", func() bool { return strings.Contains(heard.String(), "trace spans not sent") })
+				r.eventually("Redis refused", func() bool { return strings.Contains(heard.String(), "redis request failed") })
 			})
 			mustNotTell(t, heard.String())
-			for _, hidden := range []string{"not done: auth *** ***", "Authorization:[Basic ***]", "from=http://***", "spans were not sent", "wrong: ***", "not done: ***"} {
+			for _, hidden := range []string{"not done: auth *** ***", "Authorization:[Basic ***]", "from=http://***", "trace spans not sent", "wrong: ***", "not done: ***"} {
 				if !strings.Contains(heard.String(), hidden) {
 					t.Errorf("nothing was heard of %s", hidden)
 				}

@@ -126,7 +126,7 @@ func rebuild(ctx context.Context, store *collections.Store, o indexer.Options) e
 	o.Store, o.Follow, o.Registerer = beside, false, nil
 	x, err := indexer.New(o)
 	if err == nil {
-		o.Logger.Info("counting anew beside the store", "beside", beside.Name())
+		o.Logger.Info("rebuilding next to the store", "beside", beside.Name())
 		err = beside.Lead(ctx, x.Run)
 	}
 	err = errors.Join(err, beside.Close())
@@ -139,6 +139,6 @@ func rebuild(ctx context.Context, store *collections.Store, o indexer.Options) e
 	if err != nil {
 		return fmt.Errorf("rebuild: the store is as it was: %w", err)
 	}
-	o.Logger.Info("the store has taken over what was counted", "block", x.Status().Cursor.Block)
+	o.Logger.Info("rebuild swapped into the store", "block", x.Status().Cursor.Block)
 	return store.DropBeside(ctx)
 }

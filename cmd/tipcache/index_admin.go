@@ -37,7 +37,7 @@ func (r *indexRun) listen(ctx context.Context, group *errgroup.Group, address st
 		}
 		return nil
 	})
-	r.log.Info("telling how far it is", "admin", l.Addr().String())
+	r.log.Info("serving admin listener", "admin", l.Addr().String())
 	return nil
 }
 

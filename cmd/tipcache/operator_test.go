@@ -53,7 +53,7 @@ func TestWhatEndsServeIsALineInTheLogsFormat(t *testing.T) {
 			t.Fatalf("%s: nothing was logged", name)
 		}
 		last := all[len(all)-1]
-		if text, _ := last["error"].(string); last["level"] != "ERROR" || last["msg"] != "serve ends" || !strings.Contains(text, tt.want) {
+		if text, _ := last["error"].(string); last["level"] != "ERROR" || last["msg"] != "serve ended with an error" || !strings.Contains(text, tt.want) {
 			t.Errorf("%s: the last line is %v", name, last)
 		}
 	}
@@ -123,7 +123,7 @@ func TestFailingNodeIsOneLineWhenItBeginsAndOneWhenItEnds(t *testing.T) {
 	p := startProgram(t, nil, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--dialect", "story",
 		"--node", rest.URL, "--comet", d.CometURL(), "--store", "sqlite::memory:", "--collections-auth", "none")
 	name := "node " + rest.Listener.Addr().String()
-	come, gone := `"msg":"origin lost","origin":"`+name+`"`, `"msg":"origin back","origin":"`+name+`"`
+	come, gone := `"msg":"upstream unreachable","origin":"`+name+`"`, `"msg":"upstream reachable again","origin":"`+name+`"`
 	p.until(func() bool { return strings.Contains(p.said.String(), come) })
 	admin := p.admin()
 	for range 5 { // however often it is asked, the log has it once
@@ -138,7 +138,7 @@ func TestFailingNodeIsOneLineWhenItBeginsAndOneWhenItEnds(t *testing.T) {
 		t.Errorf("%d and %d lines, want one each, and no other about the node: %s", n, m, p.said.String())
 	}
 	for _, record := range records(t, p.said.String()) {
-		if text, _ := record["error"].(string); record["msg"] == "origin lost" && record["origin"] == name && !strings.Contains(text, "cannot be reached") {
+		if text, _ := record["error"].(string); record["msg"] == "upstream unreachable" && record["origin"] == name && !strings.Contains(text, "cannot be reached") {
 			t.Errorf("the line does not say what is wrong: %v", record)
 		}
 	}

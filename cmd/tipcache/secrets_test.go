@@ -177,7 +177,7 @@ func TestNoSecretIsEverTold(t *testing.T) {
 	text := heard.String()
 	mustNotTell(t, text)
 	// The test would be worth nothing if it had not heard of all this.
-	for _, word := range []string{`"msg":"request"`, `"level":"DEBUG"`, "spans were not sent", "node.request", "metadata.batch", "collections.list", "tipcache_build_info", "validation failed", `"verdict"`, `"problems"`, `"replicas"`, `"redis":"ok"`} {
+	for _, word := range []string{`"msg":"request"`, `"level":"DEBUG"`, "trace spans not sent", "node.request", "metadata.batch", "collections.list", "tipcache_build_info", "validation failed", `"verdict"`, `"problems"`, `"replicas"`, `"redis":"ok"`} {
 		if !strings.Contains(text, word) {
 			t.Errorf("nothing was heard of %s", word)
 		}

@@ -33,7 +33,7 @@ func serve(ctx context.Context, settings *settingFlags, std streams) error {
 	}
 	log := parts.NewLogger(std.err, config.Log{Level: "error", Format: cfg.Log.Format})
 	for _, problem := range config.Problems(err) {
-		log.Error("serve ends", "error", problem.Error())
+		log.Error("serve ended with an error", "error", problem.Error())
 	}
 	return loggedError{err}
 }

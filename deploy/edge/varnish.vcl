@@ -1,5 +1,5 @@
 vcl 4.1;
-# Varnish as an edge before tipcache on 127.0.0.1:8080, tried with 7.1: see "A CDN" in deploy/README.md.
+# Varnish as an edge before tipcache on 127.0.0.1:8080, tried with 7.1: see deploy/docs/networks.md.
 #
 #   varnishd -a 127.0.0.1:8111 -f varnish.vcl -s malloc,512m -p default_grace=0 \
 #     -p thread_pool_add_delay=0.05 -p thread_pool_timeout=10 -p thread_queue_limit=20000

@@ -66,8 +66,8 @@ func (a *Auditor) register() error {
 	counter := func(name, help, label string) *prometheus.CounterVec {
 		return promauto.With(own).NewCounterVec(prometheus.CounterOpts{Name: "tipcache_audit_" + name, Help: help}, []string{label})
 	}
-	a.results = counter("entries_total", "Entries of the cache that were to be read again, by what came of it.", "result")
-	a.differs = counter("differences_total", "Entries that differ from what was read again, by the node that gave them, or redis.", "source")
+	a.results = counter("entries_total", "Cache entries selected for a second read, by result.", "result")
+	a.differs = counter("differences_total", "Cache entries that differ from the second read, by source: the node, or redis.", "source")
 	for _, result := range []string{same, different, unsettled, skipped, failed} {
 		a.results.WithLabelValues(result)
 	}

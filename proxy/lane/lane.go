@@ -68,14 +68,14 @@ func New(o Options) *Lane {
 	l.table.Store(newTable(o.Memory))
 	total := promauto.With(o.Registerer).NewCounterVec(prometheus.CounterOpts{
 		Name: "tipcache_proxy_fast_lane_requests_total",
-		Help: "Requests looked up in the fast lane, by result: answered, declined (known, but not to be answered from memory now) or unknown.",
+		Help: "Requests looked up in the fast lane, by result: answered, declined (known, but memory has no fresh response) or unknown.",
 	}, []string{"result"})
 	l.requests.answered = total.WithLabelValues("answered")
 	l.requests.declined = total.WithLabelValues("declined")
 	l.requests.unknown = total.WithLabelValues("unknown")
 	promauto.With(o.Registerer).NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "tipcache_proxy_fast_lane_bytes",
-		Help: "Memory taken by the requests that the fast lane remembers.",
+		Help: "Memory used by the fast lane's table of requests, in bytes.",
 	}, func() float64 { return float64(l.Bytes()) })
 	return l
 }

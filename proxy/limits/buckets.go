@@ -133,7 +133,7 @@ func (s *sharedBuckets) spend(ctx context.Context, l limit, least, most int) (de
 	told, err := s.breaker.Execute(func() (result *redis_rate.Result, err error) {
 		defer func() {
 			if p := recover(); p != nil { // the client library, at a reply that makes no sense
-				s.log.Error("client of the shared limits panicked", "panic", p, "stack", string(debug.Stack()))
+				s.log.Error("redis client of the rate limits panicked", "panic", p, "stack", string(debug.Stack()))
 				err = fmt.Errorf("client of the shared limits panicked: %v", p)
 			}
 		}()

@@ -72,7 +72,7 @@ type Admission struct {
 func New(shared Shared, log *slog.Logger, metrics prometheus.Registerer) *Admission {
 	a := &Admission{local: &buckets{seed: maphash.MakeSeed()}, counted: promauto.With(metrics).NewCounterVec(prometheus.CounterOpts{
 		Name: "tipcache_proxy_limits_total",
-		Help: "Requests counted against a rate limit, by limit, by the store that decided (memory: this process alone) and by verdict.",
+		Help: "Requests counted against a rate limit, by limit, by store (redis, or memory if this process decided alone) and by verdict.",
 	}, []string{"limit", "store", "verdict"})}
 	if shared.Redis != nil {
 		a.shared = newSharedBuckets(shared, log)

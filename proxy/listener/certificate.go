@@ -55,7 +55,7 @@ func NewCertificate(cert, key string, log *slog.Logger) (*Certificate, error) {
 func (c *Certificate) Measure(r prometheus.Registerer) {
 	promauto.With(r).NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "tipcache_http_certificate_expiry_timestamp_seconds",
-		Help: "When the certificate of both listeners, or one of its issuers' behind it in the file, expires.",
+		Help: "Unix time at which the certificate, or an issuer's certificate in the same file, expires.",
 	}, func() float64 { _, expires := c.Validity(); return float64(expires.Unix()) })
 }
 
@@ -140,7 +140,7 @@ func (c *Certificate) tell(err error) {
 		c.log.Info("certificate renewed", "file", c.cert, "expires", c.expires)
 	case err.Error() != c.failed:
 		c.failed = err.Error()
-		c.log.Error("certificate refused, the one before stays in force", "error", err)
+		c.log.Error("rejected new certificate, keeping the current one", "error", err)
 	}
 }
 

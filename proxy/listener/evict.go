@@ -97,7 +97,7 @@ type lack struct {
 func (l *Listener) tellLack(why string, closed int) {
 	l.lack.closed[why] += closed
 	if now := time.Now(); now.Sub(l.lack.told) >= time.Minute {
-		l.o.Logger.Warn("connection slots are short", "limit", l.o.Most, "closed_stalled", l.lack.closed["stalled"], "closed_idle", l.lack.closed["idle"])
+		l.o.Logger.Warn("connections are short", "limit", l.o.Most, "closed_stalled", l.lack.closed["stalled"], "closed_idle", l.lack.closed["idle"])
 		l.lack.told = now
 		clear(l.lack.closed)
 	}

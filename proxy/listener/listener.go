@@ -116,16 +116,16 @@ type metrics struct {
 
 func newMetrics(o Options, open func() float64) *metrics {
 	f, name := promauto.With(o.Metrics), "tipcache_"+o.Name+"_connections"
-	f.NewGauge(prometheus.GaugeOpts{Name: name + "_limit", Help: "Connections of clients that are accepted at once; 0 is no limit."}).Set(float64(o.Most))
-	f.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: "Connections of clients, idle ones included."}, open)
+	f.NewGauge(prometheus.GaugeOpts{Name: name + "_limit", Help: "Maximum number of client connections. 0 means no limit."}).Set(float64(o.Most))
+	f.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: "Open client connections, including idle ones."}, open)
 	m := &metrics{
 		closed: f.NewCounterVec(prometheus.CounterOpts{
 			Name: name + "_closed_total",
-			Help: "Connections closed because slots were short: for others by the limit of all, of clients that do not read (stalled) and idle ones (idle); for others of their address (share); and new ones of addresses that hold their share (refused). And those of clients that do not read, where answers that were not read took too much memory (memory).",
+			Help: "Connections closed by the listener, by cause: idle or stalled (not reading) to admit a new connection, share to admit one of the same address, refused (new, and its address is at its limit), or memory (not reading while memory is short).",
 		}, []string{"cause"}),
 		waits: f.NewCounter(prometheus.CounterOpts{
 			Name: name + "_waits_total",
-			Help: "Times that new connections had to wait because all were busy.",
+			Help: "Number of times that new connections waited because all connections were busy.",
 		}),
 	}
 	for _, cause := range []string{"stalled", "idle", "share", "refused", "memory"} {

@@ -215,7 +215,7 @@ func TestTheConnectionThatWasIdleForLongestMakesRoom(t *testing.T) {
 	if diff := cmp.Diff(map[string]int{"idle": 2}, s.closed()); diff != "" {
 		t.Errorf("closed (-want +got):\n%s", diff)
 	}
-	if told := strings.Count(s.log.String(), "connection slots are short"); told != 1 {
+	if told := strings.Count(s.log.String(), "connections are short"); told != 1 {
 		t.Errorf("it was logged %d times, want once a minute: %s", told, s.log.String())
 	}
 }

@@ -39,7 +39,7 @@ func (s *secured) handshake(slot *slot) {
 	l := s.below
 	conn, on, err := web.Secure(l.ended, slot.conn, l.o.TLS, l.o.Lane, l.o.Header)
 	if err != nil {
-		l.o.Logger.Debug("handshake of TLS failed", "client", slot.client, "error", err)
+		l.o.Logger.Debug("TLS handshake failed", "client", slot.client, "error", err)
 		return
 	}
 	l.mu.Lock()

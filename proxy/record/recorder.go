@@ -72,28 +72,28 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
 		requests: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "tipcache_proxy_requests_total",
-			Help: "Requests answered, by route, method, status, what came of asking the cache, and for a status of 500 and more whose fault it is: input (what was asked brings it about) or server.",
+			Help: "Requests by route, method, status and outcome. For 5xx responses, fault is input (caused by the request) or server.",
 		}, []string{"route", "method", "status", "outcome", "fault"}),
 		durations: f.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "tipcache_proxy_request_duration_seconds",
-			Help:    "Time from a request's arrival to the end of its answer, but for streams, which last as long as their clients stay.",
+			Help:    "Duration of requests in seconds, from arrival to the end of the response. Streams are not included.",
 			Buckets: prometheus.ExponentialBuckets(0.00005, 4, 10), // 50 us to 13 s
 
 			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
 		}, []string{"route", "outcome"}),
 		staleness: f.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "tipcache_proxy_staleness_blocks",
-			Help:    "Blocks by which the tip was ahead of the answers given.",
+			Help:    "Number of blocks between the tip and the block of the response.",
 			Buckets: []float64{0, 1, 2, 3, 5, 10, 30, 100, 1000},
 		}, []string{"route"}),
 		ages: f.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "tipcache_proxy_age_seconds",
-			Help:    "Time since the origin last confirmed the answers given, where freshness is not measured in blocks.",
+			Help:    "Age of responses in seconds, if freshness is not measured in blocks.",
 			Buckets: prometheus.ExponentialBuckets(0.1, 4, 9), // 0.1 s to 1.8 h
 		}, []string{"route"}),
 		degraded: f.NewCounter(prometheus.CounterOpts{
 			Name: "tipcache_proxy_degraded_pages_total",
-			Help: "Pages of collections given without metadata that they should have.",
+			Help: "Collection pages sent without metadata that they should have.",
 		}),
 	}
 	m.known.Store(&map[ending]series{})

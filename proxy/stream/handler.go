@@ -96,7 +96,7 @@ type Handler struct {
 func New(o Options, stack *web.Stack) *Handler {
 	h := &Handler{o: o.WithDefaults(), stack: stack, clients: map[string]int{}}
 	h.topics = topics{heights: o.Heights, byKey: map[string]*topic{}, bodies: bodies{budget: o.Budget, seed: maphash.MakeSeed(), byHash: map[uint64]*body{}}}
-	stack.Gauge("streams", "Streams of events that are open.", func() float64 {
+	stack.Gauge("streams", "Open event streams.", func() float64 {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		return float64(h.count)

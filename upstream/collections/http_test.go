@@ -273,7 +273,7 @@ func TestAStoresGoingAndComingIsToldOnce(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	collections.NewWatch(s, prometheus.NewRegistry()).Run(ctx) // it cannot tell how far it is counted, which is no loss
-	for _, said := range []string{`level=WARN msg="origin lost" origin="collection store http://127.0.0.1`, "status 502", `level=INFO msg="origin back"`} {
+	for _, said := range []string{`level=WARN msg="upstream unreachable" origin="collection store http://127.0.0.1`, "status 502", `level=INFO msg="upstream reachable again"`} {
 		if n := strings.Count(log.String(), said); n != 1 {
 			t.Errorf("%q is said %d times:\n%s", said, n, log.String())
 		}

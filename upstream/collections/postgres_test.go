@@ -96,7 +96,7 @@ func TestPostgresAbsentAtStart(t *testing.T) {
 	server.down()
 	var log bytes.Buffer
 	s := open(t, url, collections.Options{Timeout: 10 * time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-	if !strings.Contains(log.String(), "origin lost") || strings.Contains(log.String(), "secret") {
+	if !strings.Contains(log.String(), "upstream unreachable") || strings.Contains(log.String(), "secret") {
 		t.Errorf("log = %s", log.String())
 	}
 	_, err := s.List(t.Context(), collections.Query{})

@@ -83,7 +83,7 @@ func New(name string, d Driver, o Options) (*Store, error) {
 	s := &Store{name: name, driver: d, timeout: o.Timeout, outage: upstream.NewOutage(o.Logger, "collection store "+name)}
 	s.seconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name:    "tipcache_collections_list_duration_seconds",
-		Help:    "Time the collection store took for a page, by result.",
+		Help:    "Duration of page queries to the collection store in seconds, by result.",
 		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
 
 		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,

@@ -139,15 +139,15 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return &metrics{
 		blocks: m.NewCounterVec(prometheus.CounterOpts{
 			Name: "tipcache_events_blocks_total",
-			Help: "Blocks whose events were told to subscribers, by where they came from: announced by a node, read from one, or lost because no node had them any more.",
+			Help: "Blocks by the source of the events sent to subscribers: announced (by a node), read (from a node) or lost (no node has them any more).",
 		}, []string{"source"}),
 		unheld: m.NewCounterVec(prometheus.CounterOpts{
 			Name: "tipcache_events_unheld_total",
-			Help: "Blocks whose transactions were told of before every node could find them, by reason: late, or no index.",
+			Help: "Blocks whose transaction events were sent before every node could find the transactions, by reason: late or no index.",
 		}, []string{"reason"}),
 		slow: m.NewCounter(prometheus.CounterOpts{
 			Name: "tipcache_events_canceled_total",
-			Help: "Subscriptions that were ended because their events were not taken.",
+			Help: "Subscriptions canceled because the client did not read its events.",
 		}),
 	}
 }

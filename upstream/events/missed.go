@@ -53,7 +53,7 @@ func (s *sequencer) accept(ctx context.Context, r read) {
 	case r.height != next:
 		return // it came meanwhile
 	case errors.Is(r.err, errGone):
-		s.o.Logger.Error("no node has a block any more whose events are missing", "height", next)
+		s.o.Logger.Error("lost the events of a block, no node has it any more", "height", next)
 		s.metrics.blocks.WithLabelValues("lost").Inc()
 		s.passed(next, "")
 	case r.err != nil:

@@ -103,9 +103,9 @@ func (c *Chain) admit(n *Node, chainID string) bool {
 	})
 	switch {
 	case !ours:
-		n.Logger.Error("node serves another chain and is not used", "chain", chainID, "want", c.ChainID())
+		n.Logger.Error("node serves another chain, not using it", "chain", chainID, "want", c.ChainID())
 	case before.Refused:
-		n.Logger.Info("node serves our chain again", "chain", chainID)
+		n.Logger.Info("node serves the configured chain again", "chain", chainID)
 	}
 	return ours
 }

@@ -53,7 +53,7 @@ func (s *claimant) claim(ctx context.Context, epoch int64, said tip.Claim, hashe
 		}
 	})
 	if back {
-		s.node.Logger.Info("node's height source is believed again", "height", said.Height)
+		s.node.Logger.Info("trusting the node's height source again", "height", said.Height)
 	}
 	s.chain.moved.notify()
 	return true
@@ -148,7 +148,7 @@ func (s *claimant) putAside(height int64, cause error) {
 		return
 	}
 	s.node.update(func(v *State) { v.Aside, v.Height, v.Heard = true, 0, time.Time{} })
-	s.node.Logger.Warn("node's height source is put aside", "claims", height, "tip", s.chain.Tip().Height, "cause", cause.Error())
+	s.node.Logger.Warn("ignoring the node's height source", "claims", height, "tip", s.chain.Tip().Height, "cause", cause.Error())
 	s.chain.moved.notify()
 }
 

@@ -70,7 +70,7 @@ func (c *Chain) begin(epoch int64, cause string) {
 	}
 	c.anchors.turn()
 	c.o.Turned()
-	c.o.Logger.Warn("chain was set back or reset, and everything cached is dropped",
+	c.o.Logger.Warn("chain was rolled back or reset, dropped all cached entries",
 		"cause", cause, "epoch", epoch, "tip_before", before.Height, "tip", c.Tip().Height)
 	c.moved.notify()
 }

@@ -46,7 +46,7 @@ func (f *follower) run(ctx context.Context) {
 			backoff = firstBackoff
 		}
 		if !f.told {
-			f.node.Logger.Warn("node streams no block headers, its height is polled", "error", err)
+			f.node.Logger.Warn("no block headers from node, polling its height", "error", err)
 			f.told = true
 		}
 		f.poll(ctx, backoff/2+rand.N(backoff/2))
@@ -192,7 +192,7 @@ func (f *follower) handle(ctx context.Context, m message) error {
 	f.node.arrived(h.Time, f.chain.Tip().Interval)
 	f.node.update(func(v *State) { v.Late = false })
 	if f.told {
-		f.node.Logger.Info("node streams block headers again", "height", h.Height)
+		f.node.Logger.Info("receiving block headers from node again", "height", h.Height)
 		f.told = false
 	}
 	return nil

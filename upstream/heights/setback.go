@@ -79,7 +79,7 @@ func (f *follower) recognizeNewest(ctx context.Context) {
 // excludeFork keeps an endpoint from being read: its answers are of another chain.
 func (f *follower) excludeFork(height int64) {
 	if f.fork == 0 {
-		f.node.Logger.Error("node is on another fork of the chain and is not used", "block", height)
+		f.node.Logger.Error("node is on another fork, not using it", "block", height)
 	}
 	f.fork = height
 	f.node.update(func(v *State) { v.Forked, v.Height = true, 0 })
@@ -92,7 +92,7 @@ func (f *follower) rejoin() {
 	if f.fork == 0 {
 		return
 	}
-	f.node.Logger.Info("node is on our chain again")
+	f.node.Logger.Info("node is on the same fork again")
 	f.fork = 0
 	f.node.update(func(v *State) { v.Forked = false })
 }

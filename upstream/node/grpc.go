@@ -141,7 +141,7 @@ func (c *grpcClient) learn(ctx context.Context, height int64, ours string) bool 
 		return false
 	}
 	if ours != "" && chain != ours {
-		c.log.Error("the gRPC server of a node serves another chain, and is not asked", "chain", chain, "expected", ours)
+		c.log.Error("gRPC server of a node serves another chain, not using it", "chain", chain, "expected", ours)
 	}
 	c.problem.Store(nil)
 	c.chain.Store(&chain)

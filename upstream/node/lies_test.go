@@ -255,8 +255,8 @@ func TestANodesGoingAndComingBackIsToldOnce(t *testing.T) {
 		_, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
 		return err == nil
 	})
-	wantOneLine(t, log, "origin lost")
-	wantOneLine(t, log, "origin back")
+	wantOneLine(t, log, "upstream unreachable")
+	wantOneLine(t, log, "upstream reachable again")
 	if log.Count("did not answer in time") == 0 || log.Count("node "+n.address) < 2 {
 		t.Error("the lines name neither the cause nor the node")
 	}

@@ -34,7 +34,7 @@ func newMetrics(p *Pool) *metrics {
 		own: own,
 		seconds: f.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "tipcache_node_request_duration_seconds",
-			Help:    "Time a node took to answer or to fail, by cost class; waiting for a turn is not included.",
+			Help:    "Duration of node requests in seconds, including failed ones and without queueing, by cost class.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
 
 			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
@@ -43,7 +43,7 @@ func newMetrics(p *Pool) *metrics {
 		shed:       counter("shed_total", "Requests that got no turn at a node in time.", "node"),
 		reconnects: counter("websocket_reconnects_total", "Subscriptions to block headers after the first.", "node"),
 		epochs: f.NewCounter(prometheus.CounterOpts{
-			Name: "tipcache_node_epochs_total", Help: "Times the chain was found reset or set back, and everything cached was dropped.",
+			Name: "tipcache_node_epochs_total", Help: "Number of chain resets and rollbacks, each of which dropped all cached entries.",
 		}),
 	}
 }
@@ -81,25 +81,25 @@ func outcome(answer *Answer, err error) string {
 type gauges struct{ *Pool }
 
 var (
-	tipDesc      = desc("tip_height", "Newest block known of; 0 for none.")
-	intervalDesc = desc("block_interval_seconds", "Learned time between two blocks.")
-	inFlightDesc = desc("in_flight", "Requests a node works on.", "node")
-	limitDesc    = desc("limit", "What a node may work on at once: requests, or, where the limit adapts, lists; a request for one item is half of one.", "node")
-	waitDesc     = desc("expected_wait_seconds", "Time until a request for one item that comes now is likely to be answered by a node.", "node")
-	queueDesc    = desc("queue_length", "Requests that wait for their turn at a node.", "node")
-	lagDesc      = desc("lag_blocks", "Blocks a node with a height source is behind the tip.", "node")
-	wrongDesc    = desc("wrong_chain", "1 while a node is refused because it serves another chain.", "node")
-	knownDesc    = desc("tip_known", "1 while a height source is heard from: freshness is measured in blocks.")
-	ageDesc      = desc("block_age_seconds", "Age of the newest header that a node was heard to have.", "node")
-	heightDesc   = desc("height", "Newest block of a node.", "node")
+	tipDesc      = desc("tip_height", "Height of the newest known block. 0 means unknown.")
+	intervalDesc = desc("block_interval_seconds", "Measured time between two blocks, in seconds.")
+	inFlightDesc = desc("in_flight", "Requests in flight at a node.", "node")
+	limitDesc    = desc("limit", "Maximum number of concurrent requests at a node. If the limit adapts, it counts lists, and a request for a single item counts half.", "node")
+	waitDesc     = desc("expected_wait_seconds", "Expected time until a node answers a new request for a single item, in seconds.", "node")
+	queueDesc    = desc("queue_length", "Requests queued for a node.", "node")
+	lagDesc      = desc("lag_blocks", "Number of blocks that a node is behind the tip.", "node")
+	wrongDesc    = desc("wrong_chain", "1 while a node is not used because it serves another chain.", "node")
+	knownDesc    = desc("tip_known", "1 while a height source answers, so that freshness is measured in blocks.")
+	ageDesc      = desc("block_age_seconds", "Age of the newest block header of a node, in seconds.", "node")
+	heightDesc   = desc("height", "Height of the newest block of a node.", "node")
 	lowestDesc   = desc("lowest_height", "Reads below this block prefer other nodes, because the node has pruned them or may have; 0 while nothing is known.", "node")
-	asideDesc    = desc("source_aside", "1 while what CometBFT of a node claims of its height is not believed.", "node")
-	lateDesc     = desc("source_late", "1 while there are blocks that CometBFT of a node has not told of: its REST server is asked.", "node")
-	reachDesc    = desc("tip_out_of_reach", "1 while the tip is far above what every node has: reads are of older blocks than it.")
-	upDesc       = desc("answering", "1 if a node's REST server answered within the last 15 s.", "node")
-	rpcDesc      = desc("rpc_answering", "1 while the CometBFT RPC of a node can be asked. Nodes without one have none.", "node")
-	grpcDesc     = desc("grpc_answering", "1 while the gRPC of a node can be asked. Nodes without one have none.", "node")
-	indexDesc    = desc("tx_index", "1 if a node says that it finds transactions, 0 if it says that its index is off.", "node")
+	asideDesc    = desc("source_aside", "1 while the heights that a node's CometBFT reports are ignored as implausible.", "node")
+	lateDesc     = desc("source_late", "1 while a node's CometBFT announces blocks late, so that the REST API is asked for the height.", "node")
+	reachDesc    = desc("tip_out_of_reach", "1 while the tip is far above the newest block of every node, so that reads use older blocks.")
+	upDesc       = desc("answering", "1 if a node's REST API answered within the last 15 seconds.", "node")
+	rpcDesc      = desc("rpc_answering", "1 while the CometBFT RPC of a node answers. Absent for nodes without one.", "node")
+	grpcDesc     = desc("grpc_answering", "1 while the gRPC of a node answers. Absent for nodes without one.", "node")
+	indexDesc    = desc("tx_index", "1 if the transaction index of a node is on, 0 if it is off.", "node")
 	keysDesc     = desc("page_keys_mixed", "1 while page keys are sent as clients write them, and some nodes read them raw and others in base64.")
 	breakerDesc  = desc("breaker_state", "Circuit breaker of a node: 0 closed, 1 half-open, 2 open.", "node")
 )

@@ -42,8 +42,8 @@ func TestServerThatFailsEveryRequestIsDegraded(t *testing.T) {
 				}
 				n.change(func() { n.front = nil })
 				eventually(t, "the end of the outage", func() bool { return len(p.Outages().Causes()) == 0 && p.Ready() == nil })
-				wantOneLine(t, log, `msg="origin lost" origin="`+name+`"`)
-				wantOneLine(t, log, `msg="origin back" origin="`+name+`"`)
+				wantOneLine(t, log, `msg="upstream unreachable" origin="`+name+`"`)
+				wantOneLine(t, log, `msg="upstream reachable again" origin="`+name+`"`)
 			})
 		}
 	}

@@ -16,7 +16,7 @@ func NewRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	promauto.With(r).NewGauge(prometheus.GaugeOpts{
-		Name: "tipcache_build_info", Help: "Version of tipcache and of the Go it was built with.",
+		Name: "tipcache_build_info", Help: "Version of tipcache and of Go. The value is always 1.",
 		ConstLabels: prometheus.Labels{"version": Version(), "goversion": runtime.Version()},
 	}).Set(1)
 	return r

@@ -37,10 +37,10 @@ func (s *Service) dialect(ctx context.Context) node.Dialect {
 	}
 	s.undetermined = true
 	if found = s.remembered(ctx); found != "" {
-		s.log.Info("no node answers, and the dialect is the one that another replica has found", "dialect", found, "error", err)
+		s.log.Info("no node answers, using the dialect that another replica found", "dialect", found, "error", err)
 		return found
 	}
-	s.log.Warn("no node says which dialect it speaks: until one does, nothing of the chain is served; chain.dialect sets it", "error", err)
+	s.log.Warn("dialect unknown because no node answers, the chain is not served until one does (or set chain.dialect)", "error", err)
 	return node.Undetermined
 }
 
@@ -99,12 +99,12 @@ func (s *Service) inDialect(cfg config.Config) config.Config {
 // found logs the dialect that a node speaks, and notes it in Redis for replicas that start while no
 // node answers.
 func (s *Service) found(ctx context.Context, d node.Dialect) {
-	s.log.Info("nodes were asked which dialect they speak", "dialect", d)
+	s.log.Info("detected the dialect of the nodes", "dialect", d)
 	if s.shared == nil || s.cfg.Chain.ID == "" {
 		return
 	}
 	if err := s.shared.NoteDialect(ctx, s.cfg.Chain.ID, string(d)); err != nil {
-		s.log.Debug("the dialect was not noted in Redis", "error", err)
+		s.log.Debug("storing the dialect in redis failed", "error", err)
 	}
 }
 

@@ -34,10 +34,10 @@ func (s *Service) ReloadWith(running config.Config, load func() (config.Config, 
 	s.reloader = &reloader{
 		Service: s, running: running, load: load, hangup: make(chan os.Signal, 1),
 		success: f.NewGauge(prometheus.GaugeOpts{
-			Name: "tipcache_config_last_reload_success", Help: "1 if the configuration that was read last is in force, 0 if it was refused.",
+			Name: "tipcache_config_last_reload_success", Help: "1 if the last configuration that was read is in force, 0 if it was rejected.",
 		}),
 		at: f.NewGauge(prometheus.GaugeOpts{
-			Name: "tipcache_config_last_reload_success_timestamp_seconds", Help: "When the configuration in force was read.",
+			Name: "tipcache_config_last_reload_success_timestamp_seconds", Help: "Unix time at which the configuration in force was read.",
 		}),
 	}
 	s.reloader.succeeded()

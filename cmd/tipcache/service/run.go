@@ -76,7 +76,7 @@ func (s *Service) logStart() {
 	s.log.Info("serving", "listen", s.Addr(), "admin", s.AdminAddr(), "version", parts.Version(), "tls", s.certificate != nil,
 		"nodes", nodes, "chain", cmp.Or(s.cfg.Chain.ID, "the first one seen"), "store", s.storeName(), "redis", redisAt)
 	if s.cfg.Collections.Auth == "closed" {
-		s.log.Warn("collections are closed: nobody may ask for them until a store and keys are configured")
+		s.log.Warn("collections are closed until a store and keys are configured")
 	}
 }
 
@@ -161,7 +161,7 @@ const leadAgain = 2 * time.Second
 // for good is told in the log and in /readyz, and the service goes on.
 func (s *Service) runIndexer(ctx context.Context) {
 	if err := KeepIndexing(ctx, s.store, s.indexer, s.log); ctx.Err() == nil {
-		s.log.Error("the store is not filled any more", "error", err)
+		s.log.Error("indexer ended, the store is no longer filled", "error", err)
 	}
 }
 
@@ -176,7 +176,7 @@ func KeepIndexing(ctx context.Context, store *collections.Store, x *indexer.Inde
 		if x.Status().Ended || errors.Is(err, collections.ErrNotIndexed) {
 			return err
 		}
-		log.Warn("waiting for a turn to index", "error", err)
+		log.Warn("waiting for the indexer lock", "error", err)
 		if err := upstream.Sleep(ctx, leadAgain); err != nil {
 			return err
 		}

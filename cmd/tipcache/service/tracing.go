@@ -49,7 +49,7 @@ func (s *Service) openTracing(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(context.Background(), tracingDrain)
 		defer cancel()
 		if err := provider.Shutdown(ctx); err != nil {
-			s.log.Warn("the last spans were not sent", "error", exporter.hide.Replace(err.Error()))
+			s.log.Warn("last trace spans not sent", "error", exporter.hide.Replace(err.Error()))
 		}
 		return nil // the requests were answered all the same
 	})
@@ -91,7 +91,7 @@ func newExporter(ctx context.Context, cfg config.Tracing, transport http.RoundTr
 // ExportSpans never fails: the failure has been logged.
 func (e *exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	if err := e.SpanExporter.ExportSpans(ctx, spans); err != nil {
-		e.log.Warn("spans were not sent", "spans", len(spans), "error", e.hide.Replace(err.Error()))
+		e.log.Warn("trace spans not sent", "spans", len(spans), "error", e.hide.Replace(err.Error()))
 	}
 	return nil
 }

@@ -92,7 +92,7 @@ type Handler struct {
 func New(o Options) *Handler {
 	d := &Handler{o: o.withDefaults(), open: map[*conn]struct{}{}}
 	promauto.With(o.Registerer).NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "tipcache_rpc_sockets", Help: "WebSocket connections that are open.",
+		Name: "tipcache_rpc_sockets", Help: "Open WebSocket connections.",
 	}, func() float64 {
 		d.mu.Lock()
 		defer d.mu.Unlock()

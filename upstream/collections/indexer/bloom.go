@@ -117,7 +117,7 @@ func (x *Indexer) leftOut(b *blocks, n int64, logs []Event) error {
 	if !b.whole {
 		return x.doubt(b.source, "left logs out", n)
 	}
-	x.log.Warn("an execution client left logs out", "endpoint", b.source.Name(), "block", n, "sent", len(sent), "there are", len(logs))
+	x.log.Warn("execution client left out logs", "endpoint", b.source.Name(), "block", n, "sent", len(sent), "there are", len(logs))
 	for i := range logs {
 		logs[i].Time = b.headers[n].time
 	}
@@ -136,7 +136,7 @@ func (x *Indexer) logsOf(ctx context.Context, than *evm.Endpoint, block int64, h
 		}
 		if refused := answers[0].Err; refused != nil {
 			if refusals++; refusals > 2*x.pool.Len() {
-				x.log.Warn("no execution client gives the logs of a block by its hash", "block", block, "error", refused)
+				x.log.Warn("no execution client returns the logs of a block by its hash", "block", block, "error", refused)
 				return nil
 			}
 			return refused

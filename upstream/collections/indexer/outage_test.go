@@ -36,7 +36,7 @@ func TestAClientBehindTheStoreIsWaitedFor(t *testing.T) {
 	o := quick(store, evm)
 	o.Follow, o.Logger, o.Grace = true, slog.New(slog.NewTextHandler(log, nil)), 50*time.Millisecond
 	x := follow(t, o)
-	log.says(t, "indexing halts")
+	log.says(t, "indexing stopped")
 	if s := x.Status(); s.Err == nil || s.Ended || !strings.Contains(s.Err.Error(), "the store is at block 89") {
 		t.Errorf("status = %+v", s)
 	}
@@ -44,10 +44,10 @@ func TestAClientBehindTheStoreIsWaitedFor(t *testing.T) {
 	evm.asked(t, 2)
 	evm.set(faults{})
 	await(t, store, h.head())
-	log.says(t, "indexing goes on")
+	log.says(t, "indexing resumed")
 	evm.asked(t, 2)
-	log.says(t, "indexing goes on")
-	log.says(t, "indexing halts")
+	log.says(t, "indexing resumed")
+	log.says(t, "indexing stopped")
 	expect(t, store, h.count(0))
 }
 
@@ -88,11 +88,11 @@ func TestAClientsGoingAndComingIsToldOnce(t *testing.T) {
 	follow(t, o)
 	await(t, store, h.head())
 	evm.set(faults{status: http.StatusBadGateway})
-	log.says(t, `msg="origin lost" origin="execution client 127.0.0.1`)
+	log.says(t, `msg="upstream unreachable" origin="execution client 127.0.0.1`)
 	h.grow(5)
 	evm.asked(t, 2)
 	evm.set(faults{})
-	log.says(t, `msg="origin back" origin="execution client 127.0.0.1`)
+	log.says(t, `msg="upstream reachable again" origin="execution client 127.0.0.1`)
 	await(t, store, h.head())
 	log.says(t, "502 Bad Gateway")
 }

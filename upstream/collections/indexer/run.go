@@ -251,7 +251,7 @@ func (x *Indexer) stepBack(ctx context.Context, cursor ledger.Cursor, why error)
 	if err != nil || to < 0 {
 		return cmp.Or(err, why)
 	}
-	x.log.Warn("the store steps back over blocks in which nothing was counted: their hashes are others", "from", cursor.Block, "to", numbers[to])
+	x.log.Warn("block hashes changed, stepping back over blocks without events", "from", cursor.Block, "to", numbers[to])
 	return x.o.Store.StepBack(ctx, cursor, trail[to])
 }
 

@@ -29,7 +29,7 @@ func (x *Indexer) start(ctx context.Context, head int64) (int64, error) {
 		first, err = x.search(ctx, first-1) // some wrong answers led astray
 	}
 	if errors.Is(err, errNoState) {
-		x.log.Info("old state is not kept: logs are read from the first block in which a contract may be", "block", first, "head", head, "error", err)
+		x.log.Info("client has pruned old state, reading logs from the first possible block", "block", first, "head", head, "error", err)
 		return first, nil
 	}
 	if err != nil {

@@ -79,9 +79,9 @@ func (x *Indexer) tell(err error) {
 	x.status.change(func(s *Status) { before, s.Err = s.Err, err })
 	switch {
 	case before == nil && err != nil:
-		x.log.Warn("indexing halts", "error", err)
+		x.log.Warn("indexing stopped", "error", err)
 	case before != nil && err == nil:
-		x.log.Info("indexing goes on")
+		x.log.Info("indexing resumed")
 	}
 }
 

@@ -128,7 +128,7 @@ func TestTheBreakerOpensAndRecovers(t *testing.T) {
 		provider.fail(nil)
 		page(map[string]string{one: "8", two: "8"})
 		expect(8, "closed", 0)
-		for _, said := range []string{`msg="origin lost" origin="metadata provider alchemy" error="alchemy gave no usable answer: status 502"`, `msg="origin back"`} {
+		for _, said := range []string{`msg="upstream unreachable" origin="metadata provider alchemy" error="alchemy gave no usable answer: status 502"`, `msg="upstream reachable again"`} {
 			if n := strings.Count(log.String(), said); n != 1 {
 				t.Errorf("%s is logged %d times: %s", said, n, log)
 			}

@@ -150,23 +150,23 @@ func newMetrics(r prometheus.Registerer, provider string, breaker func() gobreak
 		own:        own,
 		registerer: prometheus.WrapRegistererWith(prometheus.Labels{"provider": provider}, cmp.Or[prometheus.Registerer](r, prometheus.NewRegistry())),
 		requests: f.NewCounterVec(prometheus.CounterOpts{
-			Name: name("requests_total"), Help: "Batches asked of the provider, by outcome.",
+			Name: name("requests_total"), Help: "Batch requests to the metadata provider, by outcome.",
 		}, []string{"outcome"}),
 		seconds: f.NewHistogram(prometheus.HistogramOpts{
-			Name: name("request_duration_seconds"), Help: "Time the provider took for a batch.",
+			Name: name("request_duration_seconds"), Help: "Duration of batch requests to the metadata provider, in seconds.",
 			Buckets: []float64{.025, .05, .1, .25, .5, 1, 2.5, 5, 10},
 
 			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
 		}),
 		contracts: f.NewCounterVec(prometheus.CounterOpts{
-			Name: name("contracts_total"), Help: "Contracts looked up, by what the cache had: hit, stale or miss.",
+			Name: name("contracts_total"), Help: "Contracts looked up, by cache result: hit, stale or miss.",
 		}, []string{"cache"}),
 		degraded: f.NewCounter(prometheus.CounterOpts{
-			Name: name("degraded_lookups_total"), Help: "Pages that went out with less than the provider may know.",
+			Name: name("degraded_lookups_total"), Help: "Pages sent without metadata that the provider may have.",
 		}),
 	}
 	f.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: name("breaker_state"), Help: "Circuit breaker of the provider: 0 closed, 1 half-open, 2 open.",
+		Name: name("breaker_state"), Help: "Circuit breaker of the metadata provider: 0 closed, 1 half-open, 2 open.",
 	}, func() float64 { return float64(breaker()) })
 	if err := m.registerer.Register(own); err != nil {
 		return nil, fmt.Errorf("metadata: register metrics: %w", err)

@@ -79,7 +79,7 @@ func (s *Service) lookUp(ctx context.Context, p part) {
 	blamed, because := p.of.end(len(into)) // before another worker ends one of the parts
 	s.queue.release(all, into)
 	if len(blamed) > 0 {
-		s.o.Logger.Info("contracts without metadata: the provider refuses them", "provider", s.provider.name,
+		s.o.Logger.Info("provider refuses these contracts, listing them without metadata", "provider", s.provider.name,
 			"contracts", len(blamed), "first", blamed[0], "error", because)
 	}
 }
