@@ -44,7 +44,7 @@ func TestLeasesOfWhichNothingComesAreWaitedForWithinBoundsAndThenIgnored(t *test
 		for range 3 {
 			want(0)
 		}
-		if n := strings.Count(log.String(), "are ignored"); n != 1 {
+		if n := strings.Count(log.String(), "ignoring other replicas"); n != 1 {
 			t.Errorf("told %d times:\n%s", n, log)
 		}
 		time.Sleep(time.Minute + time.Second)
@@ -57,7 +57,7 @@ func TestLeasesOfWhichNothingComesAreWaitedForWithinBoundsAndThenIgnored(t *test
 		}
 		want(time.Second)
 		want(time.Second)
-		if n := strings.Count(log.String(), "are waited for again"); n != 1 {
+		if n := strings.Count(log.String(), "waiting for other replicas"); n != 1 {
 			t.Errorf("told %d times:\n%s", n, log)
 		}
 	})

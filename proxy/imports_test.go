@@ -36,7 +36,7 @@ var mayImport = map[string][]string{
 	"proxy/stream":           {"proxy/web", "cache", "upstream/account", "upstream/node"},
 	"proxy/rpc/jsonrpc":      {"upstream/jsontext"},
 	"proxy/state":            {"proxy/dialect", "proxy/blocks", "proxy/web", "cache", "upstream", "upstream/node", "upstream/protofield"},
-	"proxy/grpc":             {"proxy/state", "proxy/blocks", "proxy/web", "proxy/limits", "cache", "upstream/account", "upstream/node", "upstream/protofield"},
+	"proxy/grpc":             {"proxy/state", "proxy/blocks", "proxy/web", "proxy/limits", "cache", "upstream", "upstream/account", "upstream/node", "upstream/protofield"},
 	"proxy/rpc":              {"proxy/rpc/jsonrpc", "proxy/rpc/socket", "proxy/state", "proxy/blocks", "proxy/web", "proxy/limits", "cache", "upstream", "upstream/node"},
 	"proxy/rpc/socket":       {"proxy/rpc/jsonrpc", "upstream/events"},
 	"proxy/web":              {"proxy/failure", "proxy/limits", "proxy/record", "cache", "cache/codings", "upstream", "upstream/account"},

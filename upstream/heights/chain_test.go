@@ -33,12 +33,12 @@ func TestANodeThatNamesLowerBlocksThanItReads(t *testing.T) {
 			following(t, func(t *testing.T, c *followed) {
 				n.change(func() { n.lag, n.low = low, low })
 				c.current(200)
-				if got := c.log.Count("put aside"); got != 1 {
+				if got := c.log.Count("ignoring the node"); got != 1 {
 					t.Errorf("%d lines of a source that is put aside, want one\n%s", got, c.log)
 				}
 				n.change(func() { n.lag, n.low = 0, 0 })
 				c.current(100)
-				if got := c.log.Count("believed again"); got != 1 {
+				if got := c.log.Count("trusting the node"); got != 1 {
 					t.Errorf("%d lines of one that is believed again, want one\n%s", got, c.log)
 				}
 			}, n)
@@ -120,13 +120,13 @@ func TestOneAnswerEndsTheFall(t *testing.T) {
 			n.refuses = func(int64) bool { return refused }
 		})
 		c.wait(8 * time.Second)
-		if c.log.Count("put aside") > 0 {
+		if c.log.Count("ignoring the node") > 0 {
 			t.Fatalf("put aside before an answer\n%s", c.log)
 		}
 		n.change(func() { refused = false })
 		c.wait(2 * time.Second)
 		n.change(func() { refused = true })
-		if c.log.Count("put aside") == 0 { // it may be twice, where what the source says comes at the same moment
+		if c.log.Count("ignoring the node") == 0 { // it may be twice, where what the source says comes at the same moment
 			t.Errorf("the answer has not put the source aside\n%s", c.log)
 		}
 		c.wait(8 * time.Second)

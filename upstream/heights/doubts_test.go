@@ -72,7 +72,7 @@ func TestASourceThatIsPutAsideProvesAClaimAnInterval(t *testing.T) {
 				far++
 			}
 		}
-		if c.log.Count("put aside") != 1 || far > 60 {
+		if c.log.Count("ignoring the node") != 1 || far > 60 {
 			t.Errorf("%d reads in 10 intervals\n%s", far, c.log)
 		}
 	}, n)

@@ -48,8 +48,8 @@ func TestALieIsNotBelievedAndPasses(t *testing.T) {
 	n.commit(105)
 	eventually(t, "the trust", func() bool { return !p.Health()[0].Aside })
 	wantTip(t, p, 105)
-	wantOneLine(t, log, "put aside")
-	wantOneLine(t, log, "believed again")
+	wantOneLine(t, log, "ignoring the node")
+	wantOneLine(t, log, "trusting the node")
 }
 
 func TestALieFromTheBeginningIsNotBelieved(t *testing.T) {
@@ -76,7 +76,7 @@ func TestALiarAmongTwoHarmsNobody(t *testing.T) {
 		}
 		cancel()
 	}
-	wantOneLine(t, log, "put aside")
+	wantOneLine(t, log, "ignoring the node")
 }
 
 func TestALittleLieIsFoundOutByThoseItKeepsWaiting(t *testing.T) {
@@ -136,7 +136,7 @@ func TestAChainThatIsSetBackBeginsAnEpoch(t *testing.T) {
 	if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 950 || p.Tip().Epoch != got.n {
 		t.Errorf("answer %+v, tip %+v", a, p.Tip())
 	}
-	wantOneLine(t, log, "set back")
+	wantOneLine(t, log, "rolled back or reset")
 	if counted := gather(t, registry, n.address)["tipcache_node_epochs_total"]; counted != 1 || len(epochs) > 0 {
 		t.Errorf("%v counted, %d more told", counted, len(epochs))
 	}

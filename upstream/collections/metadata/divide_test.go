@@ -77,7 +77,7 @@ func TestOneContractDoesNotTakeMetadataFromItsNeighbours(t *testing.T) {
 					if again := len(provider.batches()); again != asked || state(s) != "closed" {
 						t.Errorf("%d more requests, the breaker is %s", again-asked, state(s))
 					}
-					if n := strings.Count(log.String(), "the provider refuses them"); n != 1 {
+					if n := strings.Count(log.String(), "provider refuses these"); n != 1 {
 						t.Errorf("told of %d times: %s", n, log)
 					}
 				})
