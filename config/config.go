@@ -50,7 +50,7 @@ type Config struct {
 // Chain is the upstream node, or several of one chain.
 type Chain struct {
 	Dialect       string        `yaml:"dialect" flag:"dialect" oneof:", story, cosmos" doc:"Dialect of the nodes: story, or cosmos for any Cosmos SDK chain. Empty detects it, and until a node answers, requests for the chain get 503."`
-	Rows          []string      `yaml:"rows" doc:"Additional routes, dialect cosmos only, each as NAME PATTERN CLASS COST PARAMETERS: pool /osmosis/gamm/v1beta1/pools/{pool_id:uint64} live cheap. CLASS is live, params, block, found, latest, or never for values that are not part of the state and must not be cached: prices /oracle/{path=**} never cheap *. COST is cheap, page or scan."`
+	Rows          []string      `yaml:"rows" doc:"Additional routes, dialect cosmos only, each as NAME PATTERN CLASS COST PARAMETERS: pool /osmosis/gamm/v1beta1/pools/{pool_id:uint64} live cheap. CLASS is live, params, block, found, latest, or never for values that are not part of the state and must not be cached: prices /oracle/{path=**} never cheap *. PATTERN may be a gRPC method: clob /dydxprotocol.clob.Query/StatefulOrder never cheap. COST is cheap, page or scan. These rows win over the built-in ones."`
 	PostRate      string        `yaml:"post_rate" doc:"Rate of transactions that are passed on to be broadcast or simulated, dialect cosmos only. All clients and APIs together; client addresses take turns. The largest body is 1MiB."`
 	ID            string        `yaml:"id" flag:"chain-id" doc:"Chain id that the nodes must have. Empty accepts the first chain id seen."`
 	Nodes         []string      `yaml:"nodes" flag:"node" forms:"none" secret:"true" doc:"REST addresses of the nodes. none serves collections only."`

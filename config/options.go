@@ -182,6 +182,7 @@ func (c Config) ProxyOptions() proxy.Options {
 		GRPC:      &grpc.Options{State: state.Options{GRPC: c.ReadsGRPC()}, WebMetadata: c.GRPC.WebMetadata},
 		Listeners: docs.Listeners{RPC: c.RPC.Listen, GRPC: c.GRPC.Listen},
 		ReadAhead: proxy.ReadAhead{Share: proxy.DefaultReadAhead},
+		Methods:   cosmos.Methods(c.ownRows()),
 	}
 }
 

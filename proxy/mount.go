@@ -35,6 +35,7 @@ type Options struct {
 	Posts       blocks.Posts         // of all interfaces together
 	Listeners   docs.Listeners       // of the other interfaces, as the manual names them
 	GRPC        *grpc.Options        // nil: neither gRPC nor gRPC-Web is served. As for the RPC
+	Methods     []questions.Row      // the operator's rows for methods of gRPC, which come before the known ones
 	ReadAhead   ReadAhead
 }
 
@@ -72,9 +73,10 @@ func New(o Options) (*Server, error) {
 
 // openInterfaces makes the interfaces that have no paths of ours.
 func (s *Server) openInterfaces(o Options) error {
-	costs := questions.CostsOf(chain.Rows(), cosmos.Rows(nil)) // a method is the same one whatever paths the nodes have
+	rows := slices.Concat(o.Methods, chain.Rows(), cosmos.Rows(nil)) // a method is the same one whatever paths the nodes have
+	costs, passed := questions.CostsOf(rows), questions.PassedOf(rows)
 	open := func(posting **blocks.Posting, values *state.Options) (*blocks.Reader, error) {
-		*posting, values.Costs = s.posting, costs
+		*posting, values.Costs, values.Passed = s.posting, costs, passed
 		reader, err := blocks.New(o.Chain.Reader(), s.stack, o.Cache)
 		s.readers = append(s.readers, reader)
 		return reader, err
@@ -134,7 +136,7 @@ func (o Options) described() docs.Options {
 	d := docs.Options{Chain: o.Chain, Collections: o.Collections, Listeners: o.Listeners}
 	d.Listeners.GRPCWeb = o.GRPC != nil
 	if o.Cosmos != nil {
-		d.Cosmos = cosmos.Rows(o.Cosmos.Rows)
+		d.Cosmos = cosmos.Described(o.Cosmos.Rows)
 	}
 	return d
 }

@@ -7,7 +7,8 @@
 //  2. a worker reads each again (check.go), with what the nodes can spare;
 //  3. a difference counts once both sides were read a second time: it is a line in the
 //     log, a metric, and a state of the node, or of the shared store, that the entry
-//     came from (report.go).
+//     came from (report.go). Where the value may be one that nodes compute outside the state,
+//     the line names the row of chain.rows that passes it through.
 package audit
 
 import (
@@ -29,6 +30,9 @@ import (
 type Options struct {
 	Share   float64       // of the entries, 0 to 1
 	Timeout time.Duration // of one reading; 0 is 5 s
+
+	Row    func(key string) string // returns the line of chain.rows for values that are not the state's; "" for none. Nil: there is none
+	Varies func(key string) bool   // reports that nodes answer differently from call to call, so that entries are not read again. Nil: none do
 
 	Epoch func() int64 // tells the chain's: entries of one before are not judged. Nil: there is one
 
@@ -67,6 +71,12 @@ func New(o Options) (*Auditor, error) {
 	}
 	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	if o.Row == nil {
+		o.Row = func(string) string { return "" }
+	}
+	if o.Varies == nil {
+		o.Varies = func(string) bool { return false }
+	}
 	if o.Epoch == nil {
 		o.Epoch = func() int64 { return 0 }
 	}
@@ -78,7 +88,7 @@ func New(o Options) (*Auditor, error) {
 // It never waits. It is to be the Taken of [cache.Options].
 func (a *Auditor) Note(taken cache.Taken) {
 	e := taken.Entry
-	if e.Height == 0 || e.Status >= http.StatusInternalServerError || a.o.Share < 1 && rand.Float64() >= a.o.Share {
+	if e.Height == 0 || e.Status >= http.StatusInternalServerError || a.o.Share < 1 && rand.Float64() >= a.o.Share || a.o.Varies(taken.Key) {
 		return
 	}
 	select {

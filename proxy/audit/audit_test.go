@@ -69,6 +69,8 @@ func TestOnlyADifferenceThatIsConfirmedCounts(t *testing.T) {
 		"Redis that one node contradicts":             {"x", "", nodes{{"a", "y"}}, map[string]int64{"redis": 1}},
 		"Redis that two nodes contradict":             {"x", "", nodes{{"a", "y"}, {"b", "y"}}, map[string]int64{"redis": 1}},
 		"Redis that another node bears out":           {"x", "", nodes{{"a", "y"}, {"b", "x"}}, map[string]int64{"a": 1}},
+		"a node whose answers are all different":      {"x", "a", nodes{{"a", "y"}, {"b", "z w"}}, map[string]int64{"b": 1}},
+		"a lone node whose answers are all different": {"x", "a", nodes{{"a", "y z w"}}, map[string]int64{"a": 1}},
 		"a second reading that takes it back":         {"x", "a", nodes{{"a", "x"}, {"b", "y x"}}, nil},
 		"a node without an answer":                    {"x", "a", nodes{{"a", "x"}, {"b", ""}}, nil},
 		"a node that is busy for a moment":            {"x", "a", nodes{{"a", "x"}, {"b", "busy busy y"}}, map[string]int64{"a": 1, "b": 1}},
@@ -81,7 +83,7 @@ func TestOnlyADifferenceThatIsConfirmedCounts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				log := new(logtest.Log)
-				a, err := audit.New(audit.Options{Share: 1, Logger: slog.New(slog.NewTextHandler(log, nil))})
+				a, err := audit.New(audit.Options{Share: 1, Logger: slog.New(slog.NewTextHandler(log, nil)), Row: rowOf})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -96,19 +98,38 @@ func TestOnlyADifferenceThatIsConfirmedCounts(t *testing.T) {
 				got := map[string]int64{}
 				for source, f := range a.Findings() {
 					got[source] = f.Differences
-					if f.Key != "k" || f.Height != 7 {
+					if f.Key != "k" || f.Height != 7 || f.Row != rowOf("k") || !strings.Contains(log.String(), `row="row of k"`) {
 						t.Errorf("%+v", f)
 					}
 				}
 				if diff := cmp.Diff(test.want, got); diff != "" && len(test.want)+len(got) > 0 {
 					t.Errorf("differences -want +got:\n%s", diff)
 				}
-				if n := log.Count("answers differ"); (n == 1) != (len(test.want) > 0) {
+				if n := log.Count("answers differ") + log.Count("answers at one height vary"); (n == 1) != (len(test.want) > 0) {
 					t.Errorf("%d lines: %s", n, log)
 				}
 			})
 		})
 	}
+}
+
+func rowOf(key string) string { return "row of " + key }
+
+func TestWhatVariesFromCallToCallIsNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, err := audit.New(audit.Options{Share: 1, Varies: func(key string) bool { return key == "k" }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go a.Run(ctx)
+		a.Note(cache.Taken{Key: "k", By: "a", Origin: nodes{{"a", "y"}}.origin, Entry: &cache.Entry{Content: content("x"), Height: 7}})
+		time.Sleep(time.Minute)
+		if found := a.Findings(); len(found) > 0 {
+			t.Errorf("findings = %+v, want none", found)
+		}
+	})
 }
 
 func TestEntriesWithoutAHeightAreNotRead(t *testing.T) {

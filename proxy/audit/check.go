@@ -55,7 +55,7 @@ func (a *Auditor) check(ctx context.Context, t task) {
 }
 
 // confirm reads both sides a second time. Only one that repeats itself speaks against
-// an entry.
+// an entry. One whose answers at the height are all different tells of something other than the state.
 func (a *Auditor) confirm(ctx context.Context, t *task, kept, read version) {
 	only, avoid := t.By, ""
 	if kept.by == redis {
@@ -63,7 +63,15 @@ func (a *Auditor) confirm(ctx context.Context, t *task, kept, read version) {
 	}
 	first, err := a.read(ctx, t, only, avoid)
 	second, err2 := a.read(ctx, t, read.by, "")
-	if errors.Join(err, err2) != nil || !second.same(read) || t.epoch != a.o.Epoch() {
+	switch {
+	case errors.Join(err, err2) != nil || t.epoch != a.o.Epoch():
+		a.count(unsettled)
+		return
+	case !second.same(read) && !second.same(kept):
+		a.count(varying)
+		a.reportVarying(t, read, second)
+		return
+	case !second.same(read):
 		a.count(unsettled)
 		return
 	}

@@ -15,6 +15,7 @@ import (
 const (
 	same      = "same"
 	different = "different"
+	varying   = "varying"   // one source gave two answers at the height, and neither is the entry
 	unsettled = "unsettled" // it differed, and a second reading did not confirm that
 	skipped   = "skipped"   // no node had anything to spare in time, or too many entries wait
 	failed    = "failed"    // no node answers at that height
@@ -26,6 +27,7 @@ type Finding struct {
 	Last        time.Time `json:"last"`
 	Key         string    `json:"key"` // of the last of them
 	Height      int64     `json:"height"`
+	Row         string    `json:"row,omitempty"` // the line of chain.rows that passes such values through
 }
 
 // Findings are those of all sources with differences, by their names.
@@ -43,14 +45,21 @@ func (a *Auditor) report(t *task, kept, read version, both bool) {
 		a.find(t, read.by)
 	}
 	a.o.Logger.Error("answers differ", "source", kept.by, "witness", read.by, "key", t.Key, "height", t.Entry.Height,
-		"digest", digest(kept), "witness_digest", digest(read))
+		"digest", digest(kept), "witness_digest", digest(read), "row", a.o.Row(t.Key))
+}
+
+// reportVarying reports a source that contradicts itself at one height: what it tells is not the state.
+func (a *Auditor) reportVarying(t *task, read, second version) {
+	a.find(t, read.by)
+	a.o.Logger.Error("answers at one height vary", "source", read.by, "key", t.Key, "height", t.Entry.Height,
+		"digest", digest(read), "second_digest", digest(second), "row", a.o.Row(t.Key))
 }
 
 func (a *Auditor) find(t *task, source string) {
 	a.differs.WithLabelValues(source).Inc()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.findings[source] = Finding{a.findings[source].Differences + 1, time.Now(), t.Key, t.Entry.Height}
+	a.findings[source] = Finding{a.findings[source].Differences + 1, time.Now(), t.Key, t.Entry.Height, a.o.Row(t.Key)}
 }
 
 // digest names a version in the log.
@@ -68,7 +77,7 @@ func (a *Auditor) register() error {
 	}
 	a.results = counter("entries_total", "Cache entries selected for a second read, by result.", "result")
 	a.differs = counter("differences_total", "Cache entries that differ from the second read, by source: the node, or redis.", "source")
-	for _, result := range []string{same, different, unsettled, skipped, failed} {
+	for _, result := range []string{same, different, varying, unsettled, skipped, failed} {
 		a.results.WithLabelValues(result)
 	}
 	a.differs.WithLabelValues(redis) // a rate needs a beginning

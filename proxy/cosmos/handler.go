@@ -49,12 +49,15 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 		}
 	}
 	h := &Handler{
-		Table:   dialect.NewTable(dialect.Options{Prefix: "cosmos", Depth: moduleDepth, Manner: dialect.Gateway, Heights: heights, Render: RenderFailure}, r),
+		Table:   dialect.NewTable(dialect.Options{Prefix: keyPrefix, Depth: moduleDepth, Manner: dialect.Gateway, Heights: heights, Render: RenderFailure}, r),
 		posting: cmp.Or(o.Posting, blocks.NewPosting(blocks.Posts{})), maxBody: cmp.Or(o.MaxBody, DefaultMaxBody),
 		posts: map[string]web.Route{},
 	}
 	h.noteCodec("")
 	for _, row := range Rows(o.Rows) {
+		if row.Pattern == "" {
+			continue
+		}
 		if err := h.mount(row); err != nil {
 			return nil, err
 		}
@@ -68,6 +71,9 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 	h.unserved = h.passed(web.NoRoute, func(*gin.Context, *web.Record) error { return errNotImplemented })
 	return h, r.SetClasses(o.Classes, o.Routes)
 }
+
+// keyPrefix begins the keys of the dialect in the cache.
+const keyPrefix = "cosmos"
 
 // moduleDepth is how many segments name a module: cosmos, bank, v1beta1.
 const moduleDepth = 3

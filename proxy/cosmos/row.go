@@ -39,6 +39,9 @@ func ParseRow(line string) (Row, error) {
 		return r, fmt.Errorf("the cost %q is not one of cheap, page and scan", words[3])
 	}
 	r.Cost = node.Cost(cost)
+	if methodPath.MatchString(r.Pattern) {
+		r.Method, r.Pattern = r.Pattern, ""
+	}
 	return r, r.Check()
 }
 
@@ -59,6 +62,9 @@ func (r Row) method() string {
 	return "/" + strings.Join(segments[:last+1], ".") + "." + name
 }
 
+// methodPath is a method of gRPC in place of a pattern: no path of a REST server has a dot before its second slash.
+var methodPath = regexp.MustCompile(`^/[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)+/[A-Za-z0-9_]+$`)
+
 // minWords is how many words every row has.
 const minWords = 4
 
@@ -67,6 +73,8 @@ func (r Row) Check() error {
 	switch {
 	case r.Name == "" || strings.ContainsAny(r.Name, " /\"\\"):
 		return fmt.Errorf("the name %q is not a word", r.Name)
+	case r.Pattern == "" && methodPath.MatchString(r.Method):
+		return r.checkMethod()
 	case !strings.HasPrefix(r.Pattern, "/"):
 		return fmt.Errorf("the pattern %q is not a path", r.Pattern)
 	case !slices.Contains([]blocks.Class{Live, Params, Block, Found, Latest, Never}, r.Class):
@@ -76,12 +84,48 @@ func (r Row) Check() error {
 	return err
 }
 
-// Rows are all the rows of a chain: those of the operator, and then the table's.
+// checkMethod says what is wrong with a row for a method of gRPC.
+func (r Row) checkMethod() error {
+	switch {
+	case r.Class != Live && r.Class != Never:
+		return fmt.Errorf("the class %q of a method is not one of live and never", r.Class)
+	case r.Query != "":
+		return fmt.Errorf("a method has no parameters of a query, as %q", r.Query)
+	}
+	return nil
+}
+
+// Methods are the rows that are for methods of gRPC.
+func Methods(rows []Row) (methods []dialect.Row) {
+	for _, r := range rows {
+		if r.Pattern == "" {
+			methods = append(methods, dialect.Row(r))
+		}
+	}
+	return methods
+}
+
+// Rows returns all the rows of a chain: the operator's, then those of values outside the state, then the table's.
 func Rows(own []Row) []dialect.Row {
-	var all []dialect.Row
-	for _, r := range slices.Concat(own, table) {
+	known := slices.Clone(own)
+	for _, o := range outside {
+		known = append(known, o.Row)
+	}
+	return withMethods(append(known, table...))
+}
+
+// Described returns the rows that documents describe: the operator's and the table's. The rows of values outside
+// the state belong to chains with modules of their own.
+func Described(own []Row) []dialect.Row {
+	all := withMethods(slices.Concat(own, table))
+	return slices.DeleteFunc(all, func(r dialect.Row) bool { return r.Pattern == "" })
+}
+
+func withMethods(rows []Row) []dialect.Row {
+	all := make([]dialect.Row, len(rows))
+	for i, r := range rows {
 		r.Method = r.method()
-		all = append(all, dialect.Row(r))
+		all[i] = dialect.Row(r)
 	}
 	return all
 }

@@ -27,7 +27,7 @@ import (
 // purges and the OpenAPI document read it.
 type Row struct {
 	Name    string // metric label, operation id, and what purges and policies call it
-	Pattern string // {name} stands for a segment, {name=**} for all that follow; {name:kind} where the name alone does not say the kind
+	Pattern string // "" for a row of a method of gRPC alone; {name} stands for a segment, {name=**} for all that follow; {name:kind} where the name alone does not say the kind
 	Class   blocks.Class
 	Cost    node.Cost // what a read costs the node
 	Query   string    // the parameters read, as words with blanks between: name or name:kind; Pagination for those of a page, Anything for whatever comes

@@ -155,9 +155,31 @@ type Costs map[string]node.Cost
 // CostsOf are the costs by the rows of tables.
 func CostsOf(tables ...[]Row) Costs {
 	costs := Costs{}
-	for _, row := range slices.Concat(tables...) {
-		costs[row.Method] = row.Cost
+	for method, row := range methodsOf(tables) {
+		costs[method] = row.Cost
 	}
-	delete(costs, "") // of rows that name none
 	return costs
+}
+
+// PassedOf returns the methods of gRPC that rows of class never name, by the rows of tables. A method that
+// several rows name has the class of the first.
+func PassedOf(tables ...[]Row) map[string]bool {
+	passed := map[string]bool{}
+	for method, row := range methodsOf(tables) {
+		if row.Class == blocks.Never {
+			passed[method] = true
+		}
+	}
+	return passed
+}
+
+// methodsOf returns the first row of each method that rows name.
+func methodsOf(tables [][]Row) map[string]Row {
+	rows := map[string]Row{}
+	for _, row := range slices.Concat(tables...) {
+		if _, known := rows[row.Method]; !known && row.Method != "" {
+			rows[row.Method] = row
+		}
+	}
+	return rows
 }

@@ -16,7 +16,7 @@ func (d *Handler) Plan(r *http.Request, message string) (p web.Plan, err error) 
 		return p, web.BadInput("the body is %q; expected the message in hex", web.Short(message))
 	}
 	name := r.URL.Path
-	m := methodOf(name)
+	m := d.methodOf(name)
 	if m.route != value.route && m.route != found.route {
 		return p, nil
 	}

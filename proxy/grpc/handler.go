@@ -81,13 +81,13 @@ var (
 // RPC too.
 var services = regexp.MustCompile(`^/cosmos\.(tx|base\.tendermint|base\.node)\.[a-z0-9]+\.Service/`)
 
-func methodOf(name string) method {
+func (d *Handler) methodOf(name string) method {
 	switch {
-	case state.Tells(name):
+	case d.o.State.Tells(name):
 		return value
 	case state.Finds(name):
 		return found
-	case !services.MatchString(name):
+	case !services.MatchString(name) && !d.o.State.Passed[name]:
 		return streamed
 	case strings.HasSuffix(name, "/BroadcastTx"):
 		return broadcast
@@ -98,7 +98,7 @@ func methodOf(name string) method {
 
 // serve has the method answer the call, of which from has the headers. The error is a status of gRPC.
 func (k *call) serve(from *http.Request) error {
-	m := methodOf(k.name)
+	m := k.methodOf(k.name)
 	k.answer = http.Header{}
 	err := k.reader.Stack.Call(from, k.answer, web.Begun{Route: m.route, Start: k.start, Place: k.again}, func(from *http.Request, rec *web.Record) (int, error) {
 		k.from, k.rec = from, rec

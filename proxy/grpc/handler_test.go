@@ -319,3 +319,20 @@ func TestAHeightThatIsNotClearIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestAValueOutsideTheStateIsAskedForEachTime(t *testing.T) {
+	path, message := recordedMessage(t, "grpc_balance")
+	for _, withGRPC := range []bool{false, true} {
+		n := newRecordedNode(t)
+		d := open(t, n, withGRPC, func(s *setup) { s.grpc.State.Passed = map[string]bool{path: true} })
+		c := d.dial(t)
+		for range 3 {
+			if r := ask(t.Context(), c, path, unhex(t, message), "x-cosmos-block-height", "14"); r.err != nil || len(r.message) == 0 {
+				t.Errorf("%v: %x, want the node's answer", r.err, r.message)
+			}
+		}
+		if got := n.times("gRPC "+path) + n.times("RPC "+path); got != 3 {
+			t.Errorf("by gRPC %v: the node was asked %d times, want 3", withGRPC, got)
+		}
+	}
+}

@@ -54,9 +54,9 @@ func (k *asking) plan() *blocks.Query {
 	case k.m.name == abciQuery:
 		path := unquoted(a.of(k.m, "path"))
 		cost = k.o.State.CostOf(path, k.message())
-		if class = classOf(path); class == blocks.Live {
+		if class = k.classOf(path); class == blocks.Live {
 			pinned = number(a.of(k.m, "height"))
-			if state.Tells(path) && a.of(k.m, "prove") == nil {
+			if k.o.State.Tells(path) && a.of(k.m, "prove") == nil {
 				return k.value(path, pinned)
 			}
 			a = a.with(k.m, "height", nil)
@@ -174,9 +174,9 @@ func (k *asking) pass(ctx context.Context, from *http.Request, rec *web.Record, 
 var storePath = regexp.MustCompile(`^/store/[A-Za-z0-9_-]+/key$`)
 
 // classOf says what may be kept of the answers to a path of abci_query.
-func classOf(path string) blocks.Class {
+func (d *Handler) classOf(path string) blocks.Class {
 	switch {
-	case state.Tells(path), storePath.MatchString(path):
+	case d.o.State.Tells(path), storePath.MatchString(path):
 		return blocks.Live
 	case state.Finds(path):
 		return blocks.Found

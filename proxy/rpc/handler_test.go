@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/proxy/state"
 )
 
 // balance is a query for state in two spellings: of the bytes, and of the parameters.
@@ -404,5 +405,20 @@ func TestParametersThatCannotBeReadAreAnInternalErrorOverASocket(t *testing.T) {
 	answer := handler.Call(httptest.NewRequest(http.MethodGet, "/websocket", nil), "block", json.RawMessage(`{"height":"abc"}`))
 	if got := string(answer.Member); got != `"error":{"code":-32603,"message":"Internal error",`+why {
 		t.Errorf("over a socket: %s", got)
+	}
+}
+
+func TestAValueOutsideTheStateIsAskedForEachTime(t *testing.T) {
+	n := newRecordedNode(t)
+	n.learnParams()
+	outside := map[string]bool{"/cosmos.staking.v1beta1.Query/Params": true}
+	server, _ := newHandler(t, n, rpc.Options{State: state.Options{Passed: outside}})
+	for range 3 {
+		if _, body := post(t, server.URL, fmt.Sprintf(balance[1], "1")); !strings.Contains(body, `"value":"Cg=="`) {
+			t.Errorf("answer %s, want the node's", body)
+		}
+	}
+	if got := n.times("abci_query"); got != 3 {
+		t.Errorf("the node was asked %d times, want 3", got)
 	}
 }

@@ -19,6 +19,10 @@ func Tells(name string) bool {
 	return isQuery && name[0] == '/' && isName(method) && isPackage(before)
 }
 
+// Tells reports whether a method's answers are kept as the state at a height: those that [Tells], except the ones
+// that nodes compute outside the state.
+func (o Options) Tells(name string) bool { return Tells(name) && !o.Passed[name] }
+
 // isPackage tells names with a dot between each two.
 func isPackage(text string) bool {
 	for name := range strings.SplitSeq(text, ".") {

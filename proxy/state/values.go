@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/tipcache/tipcache/cache"
@@ -19,6 +20,7 @@ type Options struct {
 	GRPC  bool          // a node offers gRPC, and values are read by it
 	Costs dialect.Costs // of methods
 
+	Passed map[string]bool // methods whose answers are not the state's, though their service is named Query
 }
 
 // Values are the values of a chain's state, for one interface.
@@ -43,7 +45,7 @@ func (v *Values) Query(q Request, hs blocks.Heights) *blocks.Query {
 	if Finds(q.Method) {
 		kind, hs.Pinned = v.found, 0
 	}
-	return &blocks.Query{Key: q.key("state"), Kind: kind, Cost: v.o.CostOf(q.Method, q.Message), Heights: hs, Origin: &origin{Values: v, Request: q}}
+	return &blocks.Query{Key: q.key(keyPrefix), Kind: kind, Cost: v.o.CostOf(q.Method, q.Message), Heights: hs, Origin: &origin{Values: v, Request: q}}
 }
 
 // Height is the one that is told of an answer: what was found is as it was at the tip, too.
@@ -65,7 +67,7 @@ func (v *Values) Lookup(ctx context.Context, from *http.Request, rec *web.Record
 	o := *q.Origin.(*origin) //nolint:forcetypeassert // it is Query's
 	o.own = true
 	own := *q
-	own.Key, own.Origin = o.key([...]string{GRPC: "state by gRPC", RPC: "state by RPC"}[v.by]), &o
+	own.Key, own.Origin = o.key(ownKeys[v.by]), &o
 	return v.reader.Lookup(ctx, from, rec, &own, tip)
 }
 
@@ -82,17 +84,29 @@ func (q Request) key(before string) string {
 	return string(hex.AppendEncode(room, q.Message))
 }
 
+// MethodIn returns the method that a key of the cache names; ok is false for a key of no value.
+func MethodIn(key string) (method string, ok bool) {
+	before, rest, _ := strings.Cut(key, "/")
+	name, _, _ := strings.Cut(rest, "?")
+	return "/" + name, slices.Contains([]string{keyPrefix, ownKeys[GRPC], ownKeys[RPC]}, before)
+}
+
+// keyPrefix begins the keys of values in the cache, and ownKeys of what one interface alone may give.
+const keyPrefix = "state"
+
+var ownKeys = [...]string{GRPC: "state by gRPC", RPC: "state by RPC"}
+
 // Select selects the values that a method gives, by its name with its service; those of all methods
 // for "".
 func Select(method string) cache.Selection {
 	if method == "" {
-		return cache.Selection{Prefix: "state"}
+		return cache.Selection{Prefix: keyPrefix}
 	}
-	return cache.Selection{Prefix: "state", Path: "*/" + strings.TrimPrefix(method, "/")}
+	return cache.Selection{Prefix: keyPrefix, Path: "*/" + strings.TrimPrefix(method, "/")}
 }
 
 // SelectNaming selects the values whose requests have a text, such as an address. A request of more
 // than 256 bytes is not found.
 func SelectNaming(text string) cache.Selection {
-	return cache.Selection{Prefix: "state", Contains: hex.EncodeToString([]byte(text))}
+	return cache.Selection{Prefix: keyPrefix, Contains: hex.EncodeToString([]byte(text))}
 }

@@ -139,6 +139,7 @@ func (s *Service) openAudit(o *cache.Options) (err error) {
 	s.auditor, err = audit.New(audit.Options{
 		Share: s.cfg.Audit.Share, Timeout: s.cfg.Chain.Timeout, Logger: s.log, Registerer: s.registry,
 		Epoch: func() int64 { return s.pool.Tip().Epoch },
+		Row:   func(key string) string { return s.proxy.RowFor(key) }, Varies: proxy.Varies,
 	})
 	if err == nil {
 		o.Taken = s.auditor.Note

@@ -1,0 +1,31 @@
+package proxy
+
+import (
+	"strings"
+
+	"github.com/tipcache/tipcache/proxy/cosmos"
+	"github.com/tipcache/tipcache/proxy/state"
+)
+
+// RowFor returns the line of chain.rows that passes the values of a cache key through, for keys of paths and methods
+// that tell of the state; "" for others.
+func (s *Server) RowFor(key string) string {
+	if method, ok := state.MethodIn(key); ok {
+		return cosmos.RowOfMethod(method)
+	}
+	if h, ok := s.now().dialect.(*cosmos.Handler); ok {
+		return h.RowOfPath(key)
+	}
+	return ""
+}
+
+// Varies reports whether nodes answer what a cache key names differently from call to call, though the state is the
+// same.
+func Varies(key string) bool {
+	method, ok := state.MethodIn(key)
+	if !ok {
+		method, _, _ = strings.Cut(key, "?")
+	}
+	method, _, _ = strings.Cut(method, "@")
+	return cosmos.Varies(method)
+}

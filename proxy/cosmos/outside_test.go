@@ -1,0 +1,124 @@
+package cosmos
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+func TestEveryRowOfValuesOutsideTheStateIsPassedAndHasASource(t *testing.T) {
+	x, names := handlerOf(t), map[string]bool{}
+	passed := dialect.PassedOf(Rows(nil))
+	for _, o := range outside {
+		if err := o.Check(); err != nil || o.Class != Never || names[o.Name] || !strings.HasPrefix(o.source, "https://github.com/") {
+			t.Errorf("row %q: error %v, class %s, source %q; want a row of class never with its own name and a source", o.Name, err, o.Class, o.source)
+		}
+		names[o.Name] = true
+		if method := o.method(); method != "" && !passed[method] {
+			t.Errorf("row %q: the method %s is not passed through", o.Name, method)
+		}
+		if o.Pattern == "" {
+			continue
+		}
+		path := strings.NewReplacer("{path=**}", "a/b", "{denom}", "uosmo", "{pool_id}", "1").Replace(o.Pattern)
+		if row, _ := x.ask(path, ""); row == nil || row.Name != o.Name {
+			t.Errorf("%s belongs to the row %v, want %s", path, row, o.Name)
+		}
+	}
+}
+
+func TestValuesOutsideTheStateHaveTheMethodsOfTheirChains(t *testing.T) {
+	passed := dialect.PassedOf(Rows(nil))
+	for method, want := range map[string]bool{
+		"/osmosis.txfees.v1beta1.Query/GetEipBaseFee": true, "/injective.txfees.v1beta1.Query/GetEipBaseFee": true,
+		"/osmosis.poolmanager.v1beta1.Query/TakerFeeShareAgreementFromDenom": true, "/dydxprotocol.clob.Query/StatefulOrder": true,
+		"/dydxprotocol.clob.Query/Leverage": true, "/cosmos.evm.vm.v1.Query/Config": true, "/story.dkg.v1.types.Query/GetCDRPartialsHistory": true,
+		"/osmosis.poolmanager.v1beta1.Query/AllTakerFeeShareAgreements": false, "/dydxprotocol.clob.Query/ClobPair": false, "/cosmos.bank.v1beta1.Query/Balance": false,
+	} {
+		if got := passed[method]; got != want {
+			t.Errorf("%s is passed through: %v, want %v", method, got, want)
+		}
+	}
+}
+
+func TestAnOperatorsRowWinsOverTheKnownOnes(t *testing.T) {
+	own, err := ParseRow("fee /osmosis/txfees/v1beta1/cur_eip_base_fee live cheap")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if row, _ := handlerOf(t, own).ask("/osmosis/txfees/v1beta1/cur_eip_base_fee", ""); row.Name != "fee" || row.Class != Live {
+		t.Errorf("row %s of class %s, want fee of class live", row.Name, row.Class)
+	}
+	method, err := ParseRow("fee_method /osmosis.txfees.v1beta1.Query/GetEipBaseFee live page")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := Methods([]Row{own, method})
+	if passed := dialect.PassedOf(rows, Rows(nil)); passed["/osmosis.txfees.v1beta1.Query/GetEipBaseFee"] {
+		t.Error("the method is passed through, want it kept as the operator's row says")
+	}
+	if cost := dialect.CostsOf(rows, Rows(nil))["/osmosis.txfees.v1beta1.Query/GetEipBaseFee"]; cost != node.Page {
+		t.Errorf("the method costs %s, want %s", cost, node.Page)
+	}
+	handlerOf(t, method) // it has no path
+}
+
+func TestARowForAMethodIsLiveOrNever(t *testing.T) {
+	for line, ok := range map[string]bool{
+		"m /a.b.Query/M never cheap": true, "m /a.b.Query/M live scan": true,
+		"m /a.b.Query/M params cheap": false, "m /a.b.Query/M never cheap *": false, "m /a.b.Query/{m} never cheap": true,
+	} {
+		if r, err := ParseRow(line); (err == nil) != ok {
+			t.Errorf("%q: row %+v, error %v", line, r, err)
+		}
+	}
+}
+
+func TestTheAuditorNamesTheRowOfAPath(t *testing.T) {
+	x := handlerOf(t, Row{"prices", "/oracle/v1/prices/{denom}", Live, node.Cheap, "", ""})
+	for target, want := range map[string]string{
+		"/seda/fees/v1/current":                "seda_fees_v1_current /seda/fees/v1/current never cheap *",
+		"/seda/fees/v1/current?x=1":            "seda_fees_v1_current /seda/fees/v1/current never cheap *",
+		"/oracle/v1/prices/atom":               "oracle_v1_prices_denom /oracle/v1/prices/{denom} never cheap *",
+		"/cosmos/staking/v1beta1/pool":         "", // which is known to be the state's
+		"/seda/with%20blank":                   "",
+		"/cosmos/auth/v1beta1/module_accounts": "",
+	} {
+		if got := x.RowOfPath(keyOf(t, x, target) + "@7"); got != want {
+			t.Errorf("%s: row %q, want %q", target, got, want)
+		}
+		if _, err := ParseRow(want); want != "" && err != nil {
+			t.Errorf("%q is refused: %v", want, err)
+		}
+	}
+	if got := x.RowOfPath("documented/staking/pool"); got != "" {
+		t.Errorf("row %q for a key of another interface, want none", got)
+	}
+	for method, want := range map[string]string{
+		"/seda.fees.v1.Query/Current":       "seda_fees_v1_Query_Current /seda.fees.v1.Query/Current never cheap",
+		"/cosmos.bank.v1beta1.Query/Params": "",
+	} {
+		if got := RowOfMethod(method); got != want {
+			t.Errorf("%s: row %q, want %q", method, got, want)
+		}
+	}
+}
+
+func TestWhatComesInAnotherOrderAtEachCallIsKnown(t *testing.T) {
+	x := handlerOf(t)
+	for name, want := range map[string]bool{
+		keyOf(t, x, "/cosmos/auth/v1beta1/module_accounts"):     true,
+		"/cosmos.auth.v1beta1.Query/ModuleAccounts":             true,
+		keyOf(t, x, "/cosmos/auth/v1beta1/module_accounts/gov"): false,
+		"/cosmos.bank.v1beta1.Query/Params":                     false,
+	} {
+		if got := Varies(name); got != want {
+			t.Errorf("%s varies: %v, want %v", name, got, want)
+		}
+	}
+	if row, _ := x.ask("/cosmos/base/reflection/v1beta1/interfaces", ""); row.Class != Never {
+		t.Errorf("reflection has the class %s, want it never cached", row.Class)
+	}
+}
