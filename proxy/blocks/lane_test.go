@@ -23,7 +23,6 @@ type lane struct {
 func (l *lane) Wrap(*web.Conn, net.Conn) web.LaneConn         { return nil }
 func (l *lane) PlaceOf(*http.Request, web.LaneConn) web.Place { return l }
 func (l *lane) Forget()                                       { l.remembered = nil }
-func (l *lane) last() *web.Replayable                         { return l.remembered[len(l.remembered)-1] }
 func (l *lane) Remember(_ *web.Stack, _ *http.Request, a *web.Replayable) {
 	l.remembered = append(l.remembered, a)
 }

@@ -107,7 +107,7 @@ func (b *bed) startReplicas(ctx context.Context, s rig.Serving) {
 	for range b.plan.replicas {
 		own, calls, grpc := s, rig.FreeAddr(), rig.FreeAddr()
 		if b.setup.apis {
-			own.Flags = append(s.Flags[:len(s.Flags):len(s.Flags)], "--rpc-listen", calls, "--grpc-listen", grpc)
+			own.Flags = slices.Concat(s.Flags, []string{"--rpc-listen", calls, "--grpc-listen", grpc})
 		}
 		t := b.Replica(ctx, own)
 		if b.setup.pools && b.links[nodeLink] == nil {
