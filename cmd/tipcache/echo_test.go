@@ -122,9 +122,9 @@ tracing: {endpoint: %q, ratio: 1}
 					t.Fatal(err)
 				}
 				r := serveFile(t, d, file, heard)
-				r.eventually("a statement refused", func() bool {
+				r.eventually("a login and a statement refused", func() bool {
 					fmt.Fprintln(heard, r.list("{}"))
-					return strings.Contains(heard.String(), "SQLSTATE XX000")
+					return strings.Contains(heard.String(), "SQLSTATE 28P01") && strings.Contains(heard.String(), "SQLSTATE XX000")
 				})
 				bearer := []string{"Authorization", "Bearer " + secrets["admin token"]}
 				for i := range 16 {
