@@ -10,9 +10,8 @@
 // it makes of it: each package's options.
 // load.go lays the sources over that: a file (file.go), the environment (environ.go)
 // and flags, whose texts value.go reads into the fields that keys.go finds. validate.go
-// judges the whole, and removed.go what sources say of keys that are gone; problem.go
-// says what is wrong and where. reload.go takes over what may change while serving,
-// and reference.go describes all keys.
+// judges the whole, and problem.go says what is wrong and where. reload.go takes over
+// what may change while serving, and reference.go describes all keys.
 package config
 
 import (

@@ -24,10 +24,6 @@ func (l *loader) environ(environ []string) {
 			files[k.Env+fileSuffix] = k
 		}
 	}
-	removed := map[string]removedSetting{}
-	for path, s := range l.removed {
-		removed[envName(path)] = s
-	}
 	for _, variable := range slices.Sorted(slices.Values(environ)) {
 		name, value, _ := strings.Cut(variable, "=")
 		if !strings.HasPrefix(name, envPrefix) || strings.HasPrefix(name, envPrefix+"TEST_") {
@@ -35,8 +31,6 @@ func (l *loader) environ(environ []string) {
 		}
 		if k, ok := values[name]; ok {
 			l.set(k.Path, name, fieldAt(&l.cfg, k.Path), k.texts(strings.Split(value, ","), value))
-		} else if s, ok := removed[name]; ok {
-			l.set(s.path, name, s.field, []string{value})
 		} else if k, ok := files[name]; ok {
 			l.secretFile(k, name, value)
 		} else {

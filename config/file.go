@@ -64,10 +64,6 @@ func (r *fileReader) read(n *yaml.Node, path string, into reflect.Value) {
 		n = n.Alias
 	}
 	r.places[path] = r.at(n)
-	s, removed := r.removed[path]
-	if removed && (n.Kind != yaml.MappingNode || len(n.Content) == 0) { // else what was a section is meant
-		into = s.field
-	}
 	unknown, section := !into.IsValid(), into.Kind() == reflect.Struct || into.Kind() == reflect.Map
 	switch {
 	case r.open[n]:
@@ -78,7 +74,7 @@ func (r *fileReader) read(n *yaml.Node, path string, into reflect.Value) {
 		delete(r.open, n)
 	case unknown:
 		r.problem(n, path, "no such setting"+web.DidYouMean(path, leavesBeside(path)))
-	case n.Tag == "!!null", n.Kind == yaml.MappingNode && (section || removed): // nothing is said
+	case n.Tag == "!!null", n.Kind == yaml.MappingNode && section: // nothing is said
 	case path == "":
 		r.problem(n, "", "settings are written as NAME: VALUE")
 	case section:

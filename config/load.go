@@ -14,20 +14,12 @@ type Sources struct {
 	File    string              // path of a YAML file; empty: none
 	Environ []string            // as os.Environ gives it
 	Flags   map[string][]string // flag name to its values
-
-	// Said, if set, is called with the path of each setting that a source has a
-	// value for.
-	Said func(path string)
-
-	// Warn, if set, is called with each Problem that the next version refuses.
-	Warn func(error)
 }
 
 // A loader lays what the sources say over the defaults, the strongest source last.
 type loader struct {
 	cfg      Config
 	said     map[string]error // by path of a setting: what is wrong with the value given last, or nil
-	removed  map[string]removedSetting
 	places   places
 	problems []error // problems that are not of a setting's value
 }
@@ -35,7 +27,7 @@ type loader struct {
 // Load reads the sources and validates the result. The error joins every
 // Problem found, so that one run shows them all.
 func Load(s Sources) (Config, error) {
-	l := &loader{cfg: Default(), said: map[string]error{}, removed: removedSettings(), places: places{}}
+	l := &loader{cfg: Default(), said: map[string]error{}, places: places{}}
 	if s.File != "" {
 		if err := l.file(s.File); err != nil {
 			return Config{}, errors.Join(err)
@@ -49,12 +41,7 @@ func Load(s Sources) (Config, error) {
 	}
 	l.implied()
 	for _, path := range slices.Sorted(maps.Keys(l.said)) {
-		if s.Said != nil {
-			s.Said(path)
-		}
-		if removed, ok := l.removed[path]; ok {
-			l.judge(removed, s.Warn)
-		} else if err := l.said[path]; err != nil {
+		if err := l.said[path]; err != nil {
 			l.problems = append(l.problems, Problem{Key: path, Text: err.Error()})
 		}
 	}
@@ -75,15 +62,6 @@ func (l *loader) set(path, place string, field reflect.Value, texts []string) {
 		field.Set(value)
 	}
 	l.said[path], l.places[path] = err, place
-}
-
-// judge keeps the problem with a removed key that was set, or warns of it.
-func (l *loader) judge(s removedSetting, warn func(error)) {
-	warning, problem := s.judge(l.said[s.path])
-	if warning != nil && warn != nil {
-		warn(l.places.put(warning))
-	}
-	l.problems = append(l.problems, problem)
 }
 
 // implied changes the defaults that other settings make wrong.

@@ -23,9 +23,6 @@ func checkCommand(std streams) *cobra.Command {
 			len(cfg.Chain.Nodes), cfg.Chain.Shape, cfg.Collections.Auth); err != nil {
 			return err
 		}
-		for _, warning := range settings.warned {
-			fmt.Fprintf(std.out, "Warning: %v\n", warning)
-		}
 		if *reach {
 			return connect.Check(c.Context(), cfg, std.out)
 		}

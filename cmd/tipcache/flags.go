@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"log/slog"
 	"os"
 
 	"github.com/spf13/pflag"
@@ -16,8 +15,6 @@ import (
 type settingFlags struct {
 	file   string
 	values map[string][]string
-	said   map[string]bool // the settings that the sources had values for when they were loaded last
-	warned []error         // what the next version refuses of it
 }
 
 // addSettingFlags adds the flags of all settings.
@@ -78,20 +75,11 @@ func flagUsage(k config.Key) string {
 
 // load reads flags, environment and file into a valid configuration.
 func (s *settingFlags) load() (config.Config, error) {
-	s.said, s.warned = map[string]bool{}, nil
 	cfg, err := config.Load(config.Sources{
 		File: s.file, Environ: os.Environ(), Flags: s.values,
-		Said: func(path string) { s.said[path] = true },
-		Warn: func(warning error) { s.warned = append(s.warned, warning) },
 	})
 	if err != nil {
 		return cfg, fmt.Errorf("the configuration has problems:\n%w", err)
 	}
 	return cfg, nil
-}
-
-func (s *settingFlags) logWarnings(log *slog.Logger) {
-	for _, warning := range s.warned {
-		log.Warn("a setting is no more", "setting", warning.Error())
-	}
 }

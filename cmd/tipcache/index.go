@@ -44,7 +44,6 @@ func runIndex(ctx context.Context, settings *settingFlags, admin string, follow,
 		return err
 	}
 	log := parts.NewLogger(std.err, config.Log{Level: "info", Format: "text"})
-	settings.logWarnings(log)
 	store, err := parts.OpenStore(ctx, cfg, log, nil)
 	if err != nil {
 		return err

@@ -43,7 +43,7 @@ func TestWhatEndsServeIsALineInTheLogsFormat(t *testing.T) {
 			"address already in use",
 		},
 	} {
-		p := startProgram(t, []string{"TIPCACHE_CHAIN_HEDGE=0s"}, append([]string{"serve"}, tt.args...)...)
+		p := startProgram(t, nil, append([]string{"serve"}, tt.args...)...)
 		<-p.ended
 		if p.cmd.ProcessState.ExitCode() != 1 {
 			t.Errorf("%s: exit status %d", name, p.cmd.ProcessState.ExitCode())
@@ -56,44 +56,6 @@ func TestWhatEndsServeIsALineInTheLogsFormat(t *testing.T) {
 		if text, _ := last["error"].(string); last["level"] != "ERROR" || last["msg"] != "serve ended with an error" || !strings.Contains(text, tt.want) {
 			t.Errorf("%s: the last line is %v", name, last)
 		}
-	}
-}
-
-func TestAStartWithoutAdminNamesTheDefaultPort(t *testing.T) {
-	t.Parallel()
-	taken := httptest.NewServer(nil) // so that serve ends by itself
-	defer taken.Close()
-	said := func(env ...string) string {
-		p := startProgram(t, env, "serve", "--listen", taken.Listener.Addr().String(), "--node", "none", "--store", "sqlite::memory:", "--collections-auth", "none")
-		<-p.ended
-		return p.said.String()
-	}
-	const notice = `"msg":"admin is not set`
-	if log := said(); !strings.Contains(log, notice) || !strings.Contains(log, `"admin":"127.0.0.1:8081"`) {
-		t.Errorf("the log of a start without it: %s", log)
-	}
-	if log := said("TIPCACHE_ADMIN=127.0.0.1:0"); strings.Contains(log, notice) {
-		t.Errorf("the log of a start with it: %s", log)
-	}
-}
-
-func TestARemovedSettingIsAWarningOfServeAndCheck(t *testing.T) {
-	taken := httptest.NewServer(nil) // so that serve ends by itself
-	defer taken.Close()
-	args := []string{"--listen", taken.Listener.Addr().String(), "--admin", "127.0.0.1:0", "--node", "none", "--store", "sqlite::memory:", "--collections-auth", "none"}
-	t.Setenv("TIPCACHE_CHAIN_HEDGE", "0s")
-	const warning = "TIPCACHE_CHAIN_HEDGE: chain.hedge: no longer a setting, always 0s"
-	p := startProgram(t, []string{"TIPCACHE_CHAIN_HEDGE=0s"}, append([]string{"serve"}, args...)...)
-	<-p.ended
-	if log := p.said.String(); !strings.Contains(log, `"level":"WARN","msg":"a setting is no more","setting":"`+warning) {
-		t.Errorf("the log: %s", log)
-	}
-	if out, err := runs(t, append([]string{"check"}, args...)...); err != nil || !strings.Contains(out, "Warning: "+warning) {
-		t.Errorf("check: %v, %s", err, out)
-	}
-	t.Setenv("TIPCACHE_CHAIN_HEDGE", "1s")
-	if _, err := runs(t, append([]string{"check"}, args...)...); err == nil || !strings.Contains(err.Error(), warning) {
-		t.Errorf("another value: %v", err)
 	}
 }
 

@@ -45,19 +45,12 @@ func (e loggedError) Unwrap() error { return e.error }
 
 func serveWith(ctx context.Context, cfg config.Config, settings *settingFlags, std streams) error {
 	log := parts.NewLogs(std.err, cfg.Log)
-	if !settings.said["admin"] {
-		log.Warn("admin is not set: the listener for operators is on the default port, which was 9090 before version 1.0.0", "admin", cfg.Admin)
-	}
-	settings.logWarnings(log.Logger)
 	heap.Limit(log.Logger, memlimit.FromCgroup)
 	heap.TuneGC(heap.GarbageFor(memlimit.FromCgroup, cfg.CacheMemory(memlimit.FromCgroup)))
 	s, err := service.New(ctx, cfg, log)
 	if err != nil {
 		return err
 	}
-	s.ReloadWith(cfg, func() (config.Config, error) {
-		defer settings.logWarnings(log.Logger) // of the load
-		return settings.load()
-	})
+	s.ReloadWith(cfg, settings.load)
 	return s.Run(ctx)
 }
