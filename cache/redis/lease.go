@@ -141,8 +141,8 @@ func (l *lease) meet(ctx context.Context) (reply cache.LeaseReply, err error) {
 	return reply, nil
 }
 
-// wantMark begins the key of a message which says that a caller waits for what the holder of the
-// lease settles. Earlier versions take it for a key that no caller waits for.
+// wantMark begins a message which says that a caller waits for the holder of the lease of the key
+// that follows.
 const wantMark = "+\x00"
 
 // Keep implements [cache.Lease].

@@ -100,8 +100,8 @@ func (s *Store) handle(namespace string, msg any, to cache.Subscriber) {
 			return
 		}
 		switch mark, about := msg.Payload[0], msg.Payload[1:]; mark {
-		case renewalMark, loneRenewalMark:
-			s.renewed(namespace, about, mark == loneRenewalMark, to)
+		case renewalMark:
+			s.renewed(namespace, about, to)
 		case purgeMark:
 			sel, err := s.readAnnouncement(msg.Channel, about)
 			if err != nil {
@@ -121,19 +121,17 @@ func (s *Store) handle(namespace string, msg any, to cache.Subscriber) {
 
 // A message that begins with renewalMark says what was settled, of each entry
 // "<length of key> <length of m> <length of b> <key><m><b>". An m that is a mark, "+" or "-", says as
-// much as a message of its own. Earlier versions take it for one that does not concern them; theirs is
-// of one entry, begins with loneRenewalMark, and has no length of b.
+// much as a message of its own.
 const (
-	renewalMark     = '*'
-	loneRenewalMark = '='
+	renewalMark = '*'
 
 	maxTold = 2 << 10 // bytes of a stored body in a message: longer ones are read by the replicas that need them
 )
 
 // renewed hands on what was settled. Seals are checked when it is read.
-func (s *Store) renewed(namespace, about string, lone bool, to cache.Subscriber) {
+func (s *Store) renewed(namespace, about string, to cache.Subscriber) {
 	for about != "" {
-		key, m, b, rest, err := cutRenewal(about, lone)
+		key, m, b, rest, err := cutRenewal(about)
 		if err == nil && len(m) == 1 {
 			to.Notify(key, m == "+")
 		} else if err == nil {
@@ -165,14 +163,10 @@ func (s *Store) renewedOne(namespace, key, m, b string, to cache.Subscriber) err
 
 // cutRenewal takes what is said of one entry off the front of a message, without its mark. That
 // keeps nothing of the others in memory.
-func cutRenewal(about string, lone bool) (key, m, b, rest string, err error) {
+func cutRenewal(about string) (key, m, b, rest string, err error) {
 	var length [3]int
 	rest = about
-	lengths := length[:]
-	if lone {
-		lengths = length[:2]
-	}
-	for i := range lengths {
+	for i := range length {
 		var text string
 		text, rest, _ = strings.Cut(rest, " ")
 		n, bad := strconv.ParseUint(text, 10, 31)
@@ -180,9 +174,6 @@ func cutRenewal(about string, lone bool) (key, m, b, rest string, err error) {
 			return "", "", "", "", fmt.Errorf("%w: not a renewal", errCorrupt)
 		}
 		length[i] = int(n) //nolint:gosec // 31 bits
-	}
-	if lone {
-		length[2] = max(0, len(rest)-length[0]-length[1])
 	}
 	all := length[0] + length[1] + length[2]
 	if all > len(rest) {

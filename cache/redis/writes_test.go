@@ -297,20 +297,3 @@ func TestALeaseBesideAChangedEntryIsGivenBackAtOnceWhereACallerWaits(t *testing.
 		t.Errorf("error %v, and %v are held", err, s.settles.held)
 	}
 }
-
-// Replicas of the version before tell of one entry each.
-func TestWhatTheVersionBeforeTellsOfAnEntryIsHeard(t *testing.T) {
-	s, _ := newStore(t)
-	e, heard := answerOf(7), &heard{}
-	m, b := s.codec.encodeMeta(entryKey("story-1", "k"), e), s.codec.encodeBody(e.Body)
-	for _, message := range []string{
-		fmt.Sprintf("=1 %d k%s%s", len(m), m, b),
-		"=9 9 k", // ends early
-		renewalOf("k", m, b),
-	} {
-		s.handle("story-1", &redis.Message{Payload: message}, heard)
-	}
-	if want := []string{"k at 7", "k at 7"}; !slices.Equal(heard.all, want) {
-		t.Errorf("heard %q, want %q", heard.all, want)
-	}
-}
