@@ -112,7 +112,7 @@ log: {level: loud}`),
 	for _, want := range []string{
 		"listen: ", "chian.id: no such setting", "chain.idd: no such setting", "chain.nodes[0]: \"ftp://x\"", `chain.timeout: "soon" is not a time`,
 		`cache.memory: "3XB" is not a size`, "chain.comet: not set: ", "chain.shape: ", "chain.in_flight: -1 is negative",
-		"http.request: no longer a setting, derived from chain.timeout: delete it; ", "classes.live: ", "routes.validators.fresh_bloks: no such setting",
+		"http.request: no such setting", "classes.live: ", "routes.validators.fresh_bloks: no such setting",
 		"collections.keys[0]: ", "collections.store: ", "metadata.provider: ", "log.level: ", "TIPCACHE_FOO: no such setting", "redis.url: ",
 		`grpc.web_metadata[1]: "X-Own" is not a metadata name`, "grpc.web_metadata[2]: content-length has a meaning",
 	} {
