@@ -103,7 +103,7 @@ const (
 // comes from a handler, whose text may be a contract's.
 func (a *Answer) readState(result []byte, asked int64) {
 	said := gjson.GetManyBytes(result, "response.code", "response.log", "response.height", "response.codespace")
-	code, text, height := said[0].Int(), said[1].String(), said[2].Int()
+	code, text, height := said[0].Int(), said[1].String(), statedHeight(said[2].String())
 	sdk := said[3].String() == "sdk"
 	reason, _ := classify(abciQuery, text, asked)
 	a.Height = height
@@ -112,10 +112,8 @@ func (a *Answer) readState(result []byte, asked int64) {
 		a.Reason, a.Height = Pruned, 0 // one store may lack a height that the others have
 	case code == 0:
 		return
-	case height > 0 && (asked == 0 || height == asked):
+	case height != 0:
 		a.Reason = Refused
-	case height > 0:
-		a.Reason = BadInput
 	case reason == FutureHeight, sdk && code == codeFuture:
 		a.Reason, a.Height = FutureHeight, asked
 	case reason == Pruned, sdk && code == codeAbsent:

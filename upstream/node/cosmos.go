@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strconv"
 
 	"github.com/tidwall/gjson"
 
@@ -33,34 +32,24 @@ const (
 var gatewayCodes = []int64{7, 8, 10, 14, 16}
 
 // readCosmos goes by status, code and headers: texts differ between versions and configurations.
-func readCosmos(r *http.Response, body []byte, asked int64) (*Answer, bool) {
+func readCosmos(r *http.Response, body []byte, _ int64) (*Answer, bool) {
 	if !jsontext.Valid(body) {
 		return nil, false
 	}
-	a := &Answer{Status: r.StatusCode, NodeStatus: r.StatusCode, Body: body, Codec: r.Header.Get(codecHeader), Height: told(r.Header)}
+	a := &Answer{Status: r.StatusCode, NodeStatus: r.StatusCode, Body: body, Codec: r.Header.Get(codecHeader), Height: statedHeight(append(r.Header.Values(toldMetadata), r.Header.Values(toldHeight)...)...)}
 	if r.StatusCode == http.StatusOK {
-		return a, a.Height == 0 || asked == 0 || a.Height == asked
+		return a, true
 	}
 	code := gjson.GetBytes(body, "code")
 	if r.StatusCode < http.StatusBadRequest || code.Type != gjson.Number || !bytes.Contains(body, []byte(`"details"`)) {
 		return nil, false
 	}
-	if a.Height == 0 && slices.Contains(gatewayCodes, code.Int()) {
+	if a.Height <= 0 && slices.Contains(gatewayCodes, code.Int()) {
 		return nil, false
 	}
 	a.Text = gjson.GetBytes(body, "message").String()
 	a.Reason = cosmosReason(r.StatusCode, int(code.Int()), a.Height)
 	return a, true
-}
-
-// told is the height that an answer tells, 0 for none.
-func told(h http.Header) int64 {
-	for _, name := range []string{toldMetadata, toldHeight} {
-		if height, err := strconv.ParseInt(h.Get(name), 10, 64); err == nil {
-			return height
-		}
-	}
-	return 0
 }
 
 // cosmosReason is what an error means. One that tells its height is the state's answer there.

@@ -169,10 +169,16 @@ func (e *endpoint) ask(ctx context.Context, r Request, height int64) (answer *An
 		if err != nil && ctx.Err() != nil {
 			return nil, ctx.Err() // the caller's end says nothing about the node
 		}
-		if err == nil && r.Height == AtTip && !r.Unpinned && answer.Reason == Pruned {
+		if err == nil {
+			err = answer.checkHeight(r.told(height))
+		}
+		if err != nil {
+			return nil, err
+		}
+		if r.Height == AtTip && !r.Unpinned && answer.Reason == Pruned {
 			return nil, tipRefused(answer)
 		}
-		return answer, err
+		return answer, nil
 	})
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
 		return nil, unreachable(err) // a trial is under way

@@ -197,6 +197,9 @@ func (f *fetch) ask(ctx context.Context, e *endpoint) result {
 			return nil, upstream.ErrBehind
 		}
 		answer, err := e.ask(ctx, r, came.height)
+		if err == nil && r.told(came.height) == 0 {
+			answer.dropHeight(f.pool.Tip().Limit)
+		}
 		if err == nil && (r.rest() || !r.Unpinned) { // what is asked of blocks says nothing of the state
 			f.pool.Learn(e.blocks, now.Epoch, answer.reading())
 		}

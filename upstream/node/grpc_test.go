@@ -41,7 +41,15 @@ type grpcNode struct {
 	chain   string
 	refusal *status.Status // nil: none
 	handled bool           // the refusal is a handler's
-	asked   []string       // methods, but for what the pool asks by itself
+	asked   []string       // methods, except the pool's own requests
+
+	header, trailer metadata.MD // metadata of answers; both nil sends the height that was asked for as a header
+}
+
+func (n *grpcNode) change(f func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	f()
 }
 
 // startGRPC starts the server of a chain at an address.
@@ -67,7 +75,7 @@ func (n *grpcNode) stop() {
 func (n *grpcNode) serve(_ any, s grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(s)
 	n.mu.Lock()
-	chain, refusal, handled := n.chain, n.refusal, n.handled
+	chain, refusal, handled, header, trailer := n.chain, n.refusal, n.handled, n.header, n.trailer
 	if method != nodeInfo {
 		n.asked = append(n.asked, method)
 	}
@@ -85,7 +93,10 @@ func (n *grpcNode) serve(_ any, s grpc.ServerStream) error {
 	if md, _ := metadata.FromIncomingContext(s.Context()); len(md.Get(heightKey)) > 0 {
 		height = md.Get(heightKey)[0]
 	}
-	if refusal == nil || handled {
+	if header != nil || trailer != nil {
+		s.SetTrailer(trailer)
+		_ = s.SetHeader(header)
+	} else if refusal == nil || handled {
 		_ = s.SetHeader(metadata.Pairs(heightKey, height))
 	}
 	if refusal != nil {

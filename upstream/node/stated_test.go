@@ -1,0 +1,73 @@
+package node
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/metadata"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// A node at block 100 states each height in its answers by REST, RPC and gRPC.
+func TestImpossibleHeightsOfAnswersAreNotBelieved(t *testing.T) {
+	t.Parallel()
+	const most = "9223372036854775807"
+	g := startGRPC(t, "127.0.0.1:0", "story-1")
+	n := newFakeNode(t, 100)
+	n.grpc = g.address
+	p := run(t, Options{Dialect: Cosmos, BlockInterval: time.Minute}, n)
+	wantTip(t, p, 100)
+	said(t, p, 0, "ok")
+	state := func(header, trailer metadata.MD, said string) {
+		g.change(func() { g.header, g.trailer = header, trailer })
+		n.change(func() {
+			n.rest = func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodPost {
+					fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"result":{"response":{"code":0,"value":"","height":%q}}}`, said)
+					return
+				}
+				w.Header().Set(toldMetadata, said)
+				_, _ = w.Write([]byte(`{}`))
+			}
+		})
+	}
+	query := &Call{Method: queryMethod, Params: func(int64) json.RawMessage { return json.RawMessage(`{}`) }}
+	for name, r := range map[string]Request{
+		"REST": {Path: "/x"}, "RPC": {Call: query}, "gRPC headers": {Invoke: &Invocation{Method: aMethod}}, "gRPC trailers": {Invoke: &Invocation{Method: aMethod}},
+	} {
+		r.Height = AtTip
+		pinned, unpinned := r, r
+		unpinned.Unpinned = true
+		for _, c := range []struct {
+			said             string
+			pinned, unpinned int64 // heights of the answers; impossible for an error
+		}{
+			{"100", 100, 100}, {"", 0, 0}, {"101", impossible, 101}, {"99", impossible, 99},
+			{"-1", impossible, impossible}, {"100", 100, 100}, {most, impossible, impossible}, {"100", 100, 100}, {"9223372036854775808", impossible, impossible}, {"1000000", impossible, 0},
+		} {
+			md := metadata.Pairs(heightKey, c.said)
+			if name == "gRPC trailers" {
+				state(nil, md, c.said)
+			} else {
+				state(md, nil, c.said)
+			}
+			for want, r := range map[*int64]Request{&c.pinned: pinned, &c.unpinned: unpinned} {
+				a, err := p.Fetch(within(t, time.Minute), r)
+				switch {
+				case *want != impossible && (err != nil || a.Height != *want):
+					t.Errorf("%s, unpinned %t: answer that states %q: %+v, %v; want height %d", name, r.Unpinned, c.said, a, err, *want)
+				case *want == impossible && upstream.KindOf(err) != upstream.BadAnswer:
+					t.Errorf("%s, unpinned %t: answer that states %q: %+v, %v; want a bad answer", name, r.Unpinned, c.said, a, err)
+				}
+			}
+		}
+	}
+	state(metadata.Pairs(heightKey, "100", heightKey, "99"), nil, "100")
+	if a, err := invoke(t, p, aMethod, AtTip); upstream.KindOf(err) != upstream.BadAnswer {
+		t.Errorf("answer that states two heights: %+v, %v; want a bad answer", a, err)
+	}
+}
