@@ -104,6 +104,7 @@ type Record struct {
 	place    Place      // nil: the answer is of no use to the fast lane
 	replayer Replayer   // nil: it is made anew each time
 	route    Route      // of a request by HTTP
+	writer   recordWriter
 }
 
 // Repeatable tells a handler whether a Replayer would be of use.

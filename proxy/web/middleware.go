@@ -40,11 +40,19 @@ func Handle(c *gin.Context) {
 	}
 }
 
-const recordKey = "tipcache.record"
+// recordWriter is Gin's writer of a response, with the record of the request. Gin's own values of a context
+// would cost a map for each request.
+type recordWriter struct {
+	gin.ResponseWriter
+	rec *Record
+}
+
+// Unwrap is for [http.ResponseController].
+func (w *recordWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // recordOf returns the record that the middleware has made for a request.
 func recordOf(c *gin.Context) *Record {
-	return c.MustGet(recordKey).(*Record) //nolint:forcetypeassert // nothing else has this key
+	return c.Writer.(*recordWriter).rec //nolint:forcetypeassert // the middleware has set it
 }
 
 // abort ends the chain of handlers. renderFailures sends the error.
@@ -66,7 +74,8 @@ func (s *Stack) record(find func(c *gin.Context) Route) gin.HandlerFunc {
 			rec.place = s.placeOf(c.Request)
 		}
 		rec.Arrive(ConnOf(c.Request))
-		c.Set(recordKey, rec)
+		rec.writer = recordWriter{c.Writer, rec}
+		c.Writer = &rec.writer
 		c.Status(http.StatusOK) // Gin begins with 404 for paths that it does not route
 		c.Writer.Header()[RequestIDHeader] = rec.ID[:]
 		c.Request = s.Recorder.Begin(c.Request, &rec.Record)
