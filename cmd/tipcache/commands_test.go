@@ -236,15 +236,15 @@ func TestCheckNamesAddressesWithoutAContract(t *testing.T) {
 	}
 }
 
-func TestImportTellsOfTheMigrationThatItRuns(t *testing.T) {
+func TestImportLogsThatItCreatesTheSchema(t *testing.T) {
 	var said strings.Builder
 	store := "sqlite:" + filepath.Join(t.TempDir(), "c.db")
-	for i, want := range []bool{true, false} { // the schema is up to date the second time
+	for i, want := range []bool{true, false} { // the second time the schema exists
 		said.Reset()
 		if err := run(t.Context(), []string{"import", os.DevNull, "--store", store}, streams{io.Discard, &said}); err != nil {
 			t.Fatal(err)
 		}
-		if strings.Contains(said.String(), "store migrated") != want {
+		if strings.Contains(said.String(), "created the store's schema") != want {
 			t.Errorf("import %d says %s", i+1, &said)
 		}
 	}

@@ -2,48 +2,75 @@ package collections_test
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/drivers"
+	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
 )
 
-// released is the version of the schema that the release before this one knows. It
-// refuses a database with a greater one, and runs scripts of its own on one with a
-// smaller one. It may rise with a contraction, a release after the program has ceased
-// to need what that removes.
-const released = 3
+// database is a fresh one, in which a test runs statements of its own.
+type database struct {
+	url     string
+	execute func(t *testing.T, statement string)
+	version string // a statement that sets the version of the schema, its verb
+}
 
-func TestTheReleaseBeforeOpensTheDatabaseToo(t *testing.T) {
+func databases(t *testing.T, test func(t *testing.T, d database)) {
 	t.Run("sqlite", func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "c.db")
-		load(t, open(t, "sqlite:"+path, collections.Options{}), some(3))
-		var version int
-		if err := shell(t, path).QueryRowContext(t.Context(), "PRAGMA user_version").Scan(&version); err != nil || version != released {
-			t.Errorf("version = %d, %v; want %d", version, err, released)
-		}
+		test(t, database{"sqlite:" + path, func(t *testing.T, statement string) { run(t, shell(t, path), statement) }, "PRAGMA user_version = %d"})
 	})
 	t.Run("postgres", func(t *testing.T) {
 		url := postgresURL(t)
-		load(t, open(t, url, collections.Options{}), some(3))
-		conn, err := pgx.Connect(t.Context(), url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close(t.Context())
-		var version int
-		if err := conn.QueryRow(t.Context(), "SELECT COALESCE(max(version), 0) FROM collections_schema").Scan(&version); err != nil || version != released {
-			t.Errorf("version = %d, %v; want %d", version, err, released)
-		}
+		test(t, database{url, func(t *testing.T, statement string) { postgrestest.Execute(t, url, statement) }, "UPDATE collections_schema SET version = %d"})
 	})
 }
 
-func TestManyProcessesMigrateOnce(t *testing.T) {
+func TestOtherVersionsOfTheSchemaAreRefused(t *testing.T) {
+	for version, want := range map[int]string{3: "tipcache index", 999: "upgrade tipcache"} {
+		databases(t, func(t *testing.T, d database) {
+			s, err := drivers.Open(t.Context(), d.url, collections.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			load(t, s, some(3))
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			d.execute(t, fmt.Sprintf(d.version, version))
+			_, opening := drivers.Open(t.Context(), d.url, collections.Options{})
+			checking := drivers.Check(t.Context(), d.url, collections.Options{})
+			for name, err := range map[string]error{"Open": opening, "Check": checking} {
+				if !errors.Is(err, collections.ErrSchemaVersion) || !strings.Contains(err.Error(), fmt.Sprint("version ", version)) ||
+					!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+					t.Errorf("%s with version %d: error = %v, want ErrSchemaVersion with %q", name, version, err, want)
+				}
+			}
+			d.execute(t, fmt.Sprintf(d.version, 4))
+			expect(t, open(t, d.url, collections.Options{}), some(3)) // the refusals changed nothing
+		})
+	}
+}
+
+func TestSchemaIsCreatedCompletelyOrNotAtAll(t *testing.T) {
+	databases(t, func(t *testing.T, d database) {
+		d.execute(t, "CREATE TABLE index_steps (a integer)")
+		if s, err := drivers.Open(t.Context(), d.url, collections.Options{}); err == nil {
+			_ = s.Close()
+			t.Fatal("opened a database with a foreign table index_steps, want an error")
+		}
+		d.execute(t, "DROP TABLE index_steps")
+		load(t, open(t, d.url, collections.Options{}), some(3))
+	})
+}
+
+func TestManyProcessesCreateOneSchema(t *testing.T) {
 	for name, newURL := range map[string]func(testing.TB) string{"sqlite": sqliteFile, "postgres": postgresURL} {
 		t.Run(name, func(t *testing.T) {
 			url := newURL(t)

@@ -3,7 +3,6 @@ package collections_test
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -55,7 +54,7 @@ func TestSQLiteLockedByAWriterIsReadAllTheSame(t *testing.T) {
 }
 
 // The time is for questions, and for the locks of others: a machine that needs
-// longer to make the file, or to migrate it, opens it all the same.
+// longer to create the file opens it all the same.
 func TestSQLiteIsOpenedHoweverLongItsSchemaTakes(t *testing.T) {
 	for _, url := range []string{"sqlite::memory:", sqliteFile(t)} {
 		open(t, url, collections.Options{Timeout: time.Nanosecond})
@@ -134,15 +133,6 @@ func TestSQLiteIsWrittenAfterInterruptedImports(t *testing.T) {
 	}
 	load(t, hasty, some(300))
 	expect(t, open(t, url, collections.Options{}), some(300))
-}
-
-func TestSQLiteRefusesANewerSchema(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "c.db")
-	run(t, shell(t, path), "PRAGMA user_version = 999")
-	_, err := drivers.Open(t.Context(), "sqlite:"+path, collections.Options{})
-	if !errors.Is(err, collections.ErrNewerSchema) || !strings.Contains(err.Error(), "version 999") {
-		t.Errorf("error = %v", err)
-	}
 }
 
 func TestSQLiteCountsWhatAnotherHandWrites(t *testing.T) {

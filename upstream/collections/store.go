@@ -38,9 +38,9 @@ func (o Options) WithDefaults() Options {
 // ErrReadOnly is what Import returns for a store that cannot be written.
 var ErrReadOnly = errors.New("collections: the store is read-only: import into the database behind it")
 
-// ErrNewerSchema says that the database was migrated by a later tipcache. This
-// one leaves it alone: upgrade it, or give it another database.
-var ErrNewerSchema = errors.New("the schema of the store is newer than this program")
+// ErrSchemaVersion says that another version of tipcache created the tables of the database. This
+// one leaves them alone.
+var ErrSchemaVersion = errors.New("the store's schema has version")
 
 // OriginName is how errors call the store towards clients.
 const OriginName = "the collection store"

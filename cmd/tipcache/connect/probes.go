@@ -102,10 +102,10 @@ func findStore(ctx context.Context, cfg config.Config) (string, error) {
 	}
 	if strings.HasPrefix(cfg.Collections.Store, "postgres") {
 		found, err := findPostgres(ctx, cfg.Collections.Store)
-		if err != nil {
-			return "", err
+		if err == nil {
+			err = drivers.Check(ctx, cfg.Collections.Store, cfg.StoreOptions())
 		}
-		return withMigrations(ctx, cfg, found)
+		return found, err
 	}
 	store, err := parts.OpenStore(ctx, cfg, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
@@ -114,15 +114,6 @@ func findStore(ctx context.Context, cfg config.Config) (string, error) {
 	defer store.Close()
 	page, err := store.List(ctx, collections.Query{Limit: 1})
 	return fmt.Sprintf("%d collections", page.Total), err
-}
-
-// withMigrations adds to what was found what serve would change of the schema.
-func withMigrations(ctx context.Context, cfg config.Config, found string) (string, error) {
-	missing, err := drivers.Missing(ctx, cfg.Collections.Store, cfg.StoreOptions())
-	if err == nil && len(missing) > 0 {
-		found += ", which serve will migrate: " + strings.Join(missing, ", ")
-	}
-	return found, err
 }
 
 func findFile(ctx context.Context, cfg config.Config, path string) (string, error) {
@@ -139,7 +130,7 @@ func findFile(ctx context.Context, cfg config.Config, path string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	return withMigrations(ctx, cfg, fmt.Sprintf("a file of %v", config.Bytes(info.Size()&^1023)))
+	return fmt.Sprintf("a file of %v", config.Bytes(info.Size()&^1023)), drivers.Check(ctx, cfg.Collections.Store, cfg.StoreOptions())
 }
 
 func findPostgres(ctx context.Context, url string) (version string, err error) {

@@ -11,18 +11,17 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/sqlstore"
 )
 
-// Open opens the store at the URL and migrates its schema:
+// Open opens the store at the URL and creates its schema:
 //
 //	sqlite:PATH           a database file, made if it is not there
 //	sqlite::memory:       a database that ends with the Store
 //	postgres://...        a PostgreSQL database (postgresql:// too)
 //	https://host/api/v4   a server of the same API (http:// too), read-only
 //
-// A PostgreSQL that is silent, or an API, does not keep Open from returning a Store: it connects,
-// and migrates, when it is first asked. What cannot heal by itself is an error, a schema from the
-// future (collections.ErrNewerSchema) among it. Open waits for a server, or for locks of other
-// processes, no longer than Options.Timeout, but for a database file that is made or migrated: a
-// migration of PostgreSQL that takes longer goes on in the background. Errors hold no credentials.
+// Open returns a Store even if a PostgreSQL or an API is silent. The Store then connects at the
+// first query. What cannot heal by itself is an error, for example another version of the schema
+// (collections.ErrSchemaVersion). Open waits for a server, or for locks of other processes, no
+// longer than Options.Timeout. Errors hold no credentials.
 func Open(ctx context.Context, url string, o collections.Options) (*collections.Store, error) {
 	d, err := driverOf(url)
 	if err != nil {
@@ -45,14 +44,14 @@ func Open(ctx context.Context, url string, o collections.Options) (*collections.
 
 // A driver is what is done with the URLs of its schemes.
 type driver struct {
-	open    func(ctx context.Context, url string, o collections.Options) (name string, d collections.Driver, err error)
-	missing func(ctx context.Context, url string, o collections.Options) ([]string, error) // nil: migrations are another server's own
+	open  func(ctx context.Context, url string, o collections.Options) (name string, d collections.Driver, err error)
+	check func(ctx context.Context, url string, o collections.Options) error // nil if another server keeps the schema
 }
 
 var (
-	postgres = driver{sqlstore.OpenPostgres, sqlstore.MissingInPostgres}
+	postgres = driver{sqlstore.OpenPostgres, sqlstore.CheckPostgres}
 	api      = driver{open: apistore.Open}
-	byScheme = map[string]driver{"sqlite": {sqlstore.OpenSQLite, sqlstore.MissingInSQLite}, "postgres": postgres, "postgresql": postgres, "http": api, "https": api}
+	byScheme = map[string]driver{"sqlite": {sqlstore.OpenSQLite, sqlstore.CheckSQLite}, "postgres": postgres, "postgresql": postgres, "http": api, "https": api}
 )
 
 func driverOf(url string) (driver, error) {
@@ -64,12 +63,12 @@ func driverOf(url string) (driver, error) {
 	return d, nil
 }
 
-// Missing names the migrations that Open would run on the database at a URL, and
-// writes nothing. A database file has to be there. The errors are those of Open.
-func Missing(ctx context.Context, url string, o collections.Options) ([]string, error) {
+// Check returns the error with which Open would refuse the schema of the database at a URL. It
+// writes nothing. A database file must exist.
+func Check(ctx context.Context, url string, o collections.Options) error {
 	d, err := driverOf(url)
-	if err != nil || d.missing == nil {
-		return nil, err
+	if err != nil || d.check == nil {
+		return err
 	}
-	return d.missing(ctx, url, o.WithDefaults())
+	return d.check(ctx, url, o.WithDefaults())
 }

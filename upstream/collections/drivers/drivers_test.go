@@ -11,8 +11,8 @@ import (
 func TestAURLOfNoStoreIsRefused(t *testing.T) {
 	for _, url := range []string{"", "mysql://user:secret@h/db", "/var/lib/secret.db", "SQLITE:secret.db"} {
 		_, opening := drivers.Open(t.Context(), url, collections.Options{})
-		_, missing := drivers.Missing(t.Context(), url, collections.Options{})
-		for did, err := range map[string]error{"Open": opening, "Missing": missing} {
+		checking := drivers.Check(t.Context(), url, collections.Options{})
+		for did, err := range map[string]error{"Open": opening, "Check": checking} {
 			if err == nil || !strings.Contains(err.Error(), "sqlite:PATH") || strings.Contains(err.Error(), "secret") {
 				t.Errorf("%s(%q): %v", did, url, err)
 			}

@@ -58,14 +58,14 @@ func (n *Network) contracts() [3]ledger.Address {
 
 const registry, licensing, disputes = 0, 1, 2
 
-// filled checks that a store was filled from this network, if it says.
+// filled checks that a store is empty or was filled from this network.
 func (n *Network) filled(c ledger.Cursor) error {
 	switch {
 	case c.Chain == 0:
 		return nil
 	case c.Chain != n.ChainID:
 		return fmt.Errorf("%w: the store holds chain id %d, the network's is %d", ErrOtherChain, c.Chain, n.ChainID)
-	case c.Contracts != ledger.Contracts{} && c.Contracts != n.Contracts:
+	case c.Contracts != n.Contracts:
 		return fmt.Errorf("%w: the store was filled from the contracts %v, the network's are %v; others need a store of their own",
 			ErrOtherChain, c.Contracts, n.Contracts)
 	}

@@ -93,10 +93,8 @@ func (s *store) Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) e
 
 // moveCursor keeps other indexers out until the transaction ends, or is ledger.ErrCursorMoved.
 func (s *store) moveCursor(ctx context.Context, w *sql.Conn, prev, next ledger.Cursor) error {
-	var contracts []byte
-	if c := next.Contracts; c != (ledger.Contracts{}) {
-		contracts = slices.Concat(c.Registry[:], c.Licensing[:], c.Disputes[:])
-	}
+	c := next.Contracts
+	contracts := slices.Concat(c.Registry[:], c.Licensing[:], c.Disputes[:])
 	statement, args := insertCursor, []any{next.Chain, next.Block, next.Hash[:], s.time(next.Time), contracts}
 	if prev != (ledger.Cursor{}) {
 		statement, args = updateCursor, append(args, prev.Chain, prev.Block, prev.Hash[:])
@@ -190,7 +188,6 @@ func (s *store) noteStep(ctx context.Context, w *sql.Conn, prev ledger.Cursor, t
 	return exec(ctx, w, trimSteps)
 }
 
-// Trail ends where an earlier version of the program moved the cursor without a note.
 func (s *store) Trail(ctx context.Context, from ledger.Cursor) (trail []ledger.Cursor, err error) {
 	err = s.read(ctx, func() error {
 		trail = nil

@@ -16,33 +16,29 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/jackc/pgx/v5/stdlib"
-	"golang.org/x/sync/singleflight"
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
 )
 
 const (
-	connectTimeout   = 3 * time.Second  // of one attempt to connect
-	answerTimeout    = 5 * time.Second  // of a statement that waits for nothing
-	idleTime         = 5 * time.Second  // after which a connection that is not used is closed, at the latest after twice as long
-	migrationTimeout = 15 * time.Minute // of the scripts that the schema lacks, and of the scripts that other processes apply
+	connectTimeout = 3 * time.Second // of one attempt to connect
+	answerTimeout  = 5 * time.Second // of a statement that waits for nothing
+	idleTime       = 5 * time.Second // after which a connection that is not used is closed, at the latest after twice as long
 )
 
-// postgresEngine connects, and has the schema migrated, when first asked.
+// postgresEngine connects, and creates the schema, at the first query.
 type postgresEngine struct {
 	pool *pgxpool.Pool
 	hide *strings.Replacer // the password, which a server, or what stands before it, may repeat
 
-	migrated  atomic.Bool
-	migration singleflight.Group
-	migrate   func() (any, error) // in times of its own
-	end       context.CancelFunc  // ends migrate
+	checked      atomic.Bool // the schema exists
+	createSchema func(context.Context) error
 }
 
-// OpenPostgres opens the database at a URL and migrates its schema, when it is first asked where it
-// is silent. A migration that takes longer than Options.Timeout goes on in the background. What
-// cannot heal by itself is an error, which holds no credentials.
+// OpenPostgres opens the database at a URL and creates its schema. If the server is silent, the
+// first query that it answers does so. What cannot heal by itself is an error, which holds no
+// credentials.
 func OpenPostgres(ctx context.Context, url string, o collections.Options) (string, collections.Driver, error) {
 	s, err := connectPostgres(ctx, url, o)
 	if err != nil {
@@ -77,7 +73,7 @@ func connectPostgres(ctx context.Context, url string, o collections.Options) (*s
 	if err != nil {
 		return nil, fmt.Errorf("collections: %w", upstream.RedactError(err, hide))
 	}
-	return newPostgres(context.WithoutCancel(ctx), postgresName(config.ConnConfig), pool, hide, o), nil
+	return newPostgres(postgresName(config.ConnConfig), pool, hide, o), nil
 }
 
 // giveBack has connections that are not needed closed soon, unless the URL says
@@ -92,17 +88,10 @@ func giveBack(config *pgxpool.Config) {
 	}
 }
 
-func newPostgres(ctx context.Context, name string, pool *pgxpool.Pool, hide *strings.Replacer, o collections.Options) *store {
+func newPostgres(name string, pool *pgxpool.Pool, hide *strings.Replacer, o collections.Options) *store {
 	db, e := stdlib.OpenDBFromPool(pool), &postgresEngine{pool: pool, hide: hide}
 	s := &store{dialect: postgresDialect, engine: e, name: name, log: o.Logger, readers: db, writer: db, patience: o.Timeout}
-	ctx, e.end = context.WithCancel(ctx)
-	e.migrate = func() (any, error) {
-		ctx, cancel := context.WithTimeout(ctx, migrationTimeout)
-		defer cancel()
-		err := s.migrate(ctx)
-		e.migrated.Store(err == nil)
-		return nil, err
-	}
+	e.createSchema = s.createSchema
 	return s
 }
 
@@ -115,22 +104,23 @@ func postgresName(c *pgx.ConnConfig) string {
 	return "postgres://" + host + "/" + c.Database
 }
 
-// ready waits for the migration, which goes on when callers leave.
 func (e *postgresEngine) ready(ctx context.Context) error {
-	if e.migrated.Load() {
+	if e.checked.Load() {
 		return nil
 	}
-	select {
-	case done := <-e.migration.DoChan("", e.migrate):
-		return done.Err
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	err := e.createSchema(ctx)
+	e.checked.Store(err == nil)
+	return err
 }
 
-// version makes no table where there is none: a role that may only read would be refused.
+// version creates no table if there is none: a role that may only read would be refused.
 func (e *postgresEngine) version(ctx context.Context, w *sql.Conn) (version int, err error) {
-	known, err := postgresDialect.exists(ctx, w, "collections_schema")
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	// pg_class, since to_regclass may repeat what it found before another process created the table.
+	const exists = "SELECT EXISTS (SELECT FROM pg_class WHERE relname = 'collections_schema' AND pg_table_is_visible(oid))"
+	var known bool
+	err = w.QueryRowContext(ctx, exists).Scan(&known)
 	if err == nil && known {
 		err = w.QueryRowContext(ctx, "SELECT COALESCE(max(version), 0) FROM collections_schema").Scan(&version)
 	}
@@ -148,11 +138,7 @@ func (e *postgresEngine) again(ctx context.Context, read func() error) error {
 	return err
 }
 
-func (e *postgresEngine) close() {
-	e.end()
-	_, _, _ = e.migration.Do("", func() (any, error) { return nil, nil }) // waits for the one that was ended
-	e.pool.Close()
-}
+func (e *postgresEngine) close() { e.pool.Close() }
 
 // failed leaves the password out.
 func (e *postgresEngine) failed(err error) error {
@@ -176,7 +162,7 @@ func postgresError(err error) error {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return upstream.Silence(collections.OriginName, err)
-	case errors.Is(err, collections.ErrNewerSchema):
+	case errors.Is(err, collections.ErrSchemaVersion):
 		return collections.Unusable(err)
 	case !ok:
 		return upstream.Silence(collections.OriginName, err)
@@ -198,28 +184,21 @@ func postgresError(err error) error {
 
 // The advisory locks of PostgreSQL, the same for all tipcaches of a database.
 const (
-	migrationLock int64 = 0x7469706361636865 // "tipcache"
-	importLock          = migrationLock + 1
-	leaderLock          = migrationLock + 2
+	schemaLock int64 = 0x7469706361636865 // "tipcache"
+	importLock       = schemaLock + 1
+	leaderLock       = schemaLock + 2
 )
 
 const dropTemporary = "DROP TABLE IF EXISTS pg_temp.staged"
 
 // postgresDialect unpacks one array per column.
 var postgresDialect = dialect{
-	scripts:    schemaFiles,
-	scriptsDir: "schema/postgres",
 	begin:      "BEGIN",
-	lockSchema: fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", migrationLock),
+	lockSchema: fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", schemaLock),
 	lockRows:   fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", importLock),
-	setVersion: `CREATE TABLE IF NOT EXISTS collections_schema (version integer NOT NULL);
-INSERT INTO collections_schema VALUES (%d)`,
-
-	schemaTimeout: answerTimeout,
-	// pg_class, since to_regclass may repeat what it found before another process migrated.
-	tableExists: "SELECT EXISTS (SELECT FROM pg_class WHERE relname = $1 AND pg_table_is_visible(oid))",
-	makeExpansions: `CREATE TABLE IF NOT EXISTS collections_expansions (
-	name text PRIMARY KEY, applied timestamptz NOT NULL DEFAULT now())`,
+	schema:     postgresSchema,
+	setVersion: fmt.Sprintf(`CREATE TABLE IF NOT EXISTS collections_schema (version integer NOT NULL);
+INSERT INTO collections_schema VALUES (%d)`, schemaVersion),
 
 	list:  "unnest($1::text[]) AS list (value)",
 	among: "= ANY(ARRAY(%s))",

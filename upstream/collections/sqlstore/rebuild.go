@@ -96,7 +96,7 @@ func (*sqliteEngine) beside(ctx context.Context, s *store) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openSQLite(ctx, path, sqliteDialect, s.besideOptions())
+	return openSQLite(ctx, path, s.besideOptions())
 }
 
 func (*sqliteEngine) attach(ctx context.Context, s *store, w *sql.Conn) (prefix, detach string, err error) {
@@ -147,7 +147,7 @@ func (e *postgresEngine) beside(ctx context.Context, s *store) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	beside := newPostgres(context.WithoutCancel(ctx), s.name+" "+quoted, pool, e.hide, s.besideOptions())
+	beside := newPostgres(s.name+" "+quoted, pool, e.hide, s.besideOptions())
 	var at string
 	if err = beside.readers.QueryRowContext(ctx, "SELECT current_schema()").Scan(&at); err == nil && at != schema {
 		err = fmt.Errorf("connections come to the schema %q, not %s: a pooler ignores search_path; connect to PostgreSQL itself", at, quoted)

@@ -20,21 +20,21 @@ import (
 )
 
 // OpenSQLite opens the database file of a URL such as sqlite:PATH, or one in memory for :memory:,
-// and migrates its schema. In memory readers wait while an import merges; those of a file never do
+// and creates its schema. In memory readers wait while an import merges; those of a file never do
 // (WAL).
 func OpenSQLite(ctx context.Context, url string, o collections.Options) (string, collections.Driver, error) {
 	path := strings.TrimPrefix(url, "sqlite:")
 	if path == "" {
 		return "", nil, errors.New("collections: sqlite: the path is missing")
 	}
-	s, err := openSQLite(ctx, path, sqliteDialect, o)
+	s, err := openSQLite(ctx, path, o)
 	if err != nil {
 		return "", nil, fmt.Errorf("collections: opening %s: %w", url, sqliteEngine{}.failed(err))
 	}
 	return url, s, nil
 }
 
-func openSQLite(ctx context.Context, path string, d dialect, o collections.Options) (*store, error) {
+func openSQLite(ctx context.Context, path string, o collections.Options) (*store, error) {
 	const writing = "&_pragma=journal_mode(WAL)&_pragma=synchronous(NORMAL)&_pragma=cache_size(-65536)"
 	dsn, err := sqliteDSN(path)
 	if err != nil {
@@ -52,10 +52,10 @@ func openSQLite(ctx context.Context, path string, d dialect, o collections.Optio
 	readers.SetMaxOpenConns(o.Connections + 1)
 	readers.SetMaxIdleConns(o.Connections)
 	engine := &sqliteEngine{}
-	s := &store{dialect: d, engine: engine, name: "sqlite:" + path, log: o.Logger, readers: readers, writer: writer, patience: o.Timeout}
+	s := &store{dialect: sqliteDialect, engine: engine, name: "sqlite:" + path, log: o.Logger, readers: readers, writer: writer, patience: o.Timeout}
 	waiting, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
-	err = whileLocked(waiting, func() error { return s.migrate(ctx) })
+	err = whileLocked(waiting, func() error { return s.createSchema(ctx) })
 	if err == nil {
 		err = whileLocked(waiting, func() error {
 			engine.anchor, err = readers.Conn(ctx)
@@ -162,15 +162,9 @@ const sqliteNames = `column1 AS key, column2 AS address, column3 AS asset_count,
 // sqliteDialect unpacks lists from a JSON array, several times faster than SQLite
 // takes as many parameters. Of rows, which are wide, the parameters are faster.
 var sqliteDialect = dialect{
-	scripts:    schemaFiles,
-	scriptsDir: "schema/sqlite",
 	begin:      "BEGIN IMMEDIATE",
-	setVersion: "PRAGMA user_version = %d",
-
-	schemaTimeout: migrationTimeout, // a file may have to be recovered first
-	tableExists:   "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = $1)",
-	makeExpansions: `CREATE TABLE IF NOT EXISTS collections_expansions (
-	name TEXT NOT NULL PRIMARY KEY, applied TEXT NOT NULL DEFAULT CURRENT_TIMESTAMP) STRICT`,
+	schema:     sqliteSchema,
+	setVersion: fmt.Sprintf("PRAGMA user_version = %d", schemaVersion),
 
 	list:  "json_each($1)",
 	among: "IN (%s)",

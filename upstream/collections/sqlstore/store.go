@@ -6,7 +6,6 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"time"
 
@@ -27,7 +26,7 @@ type store struct {
 
 // An engine is how a database is connected to, waited for and asked again.
 type engine interface {
-	// ready waits until the schema is up to date.
+	// ready creates the schema if the database has none.
 	ready(ctx context.Context) error
 	// again tries a read, and tries it again where that may help.
 	again(ctx context.Context, try func() error) error
@@ -49,17 +48,11 @@ type engine interface {
 // A dialect is the SQL in which the databases differ: pieces of statements, and
 // whole statements, of which an empty one is left out.
 type dialect struct {
-	scripts    fs.FS  // the scripts of the schema, in the folder scriptsDir
-	scriptsDir string // of this database
-
 	begin      string // begins a transaction that writes
-	lockSchema string // keeps other processes from migrating until the transaction ends
+	lockSchema string // keeps other processes from creating the schema until the transaction ends
 	lockRows   string // makes other imports and tallies wait, which otherwise might wait for rows crosswise
-	setVersion string // sets the version of the schema, its verb
-
-	schemaTimeout  time.Duration // in which the version of the schema is read
-	tableExists    string        // tells whether there is a table of the name in parameter 1
-	makeExpansions string        // makes the table of the expansions that were run, if there is none
+	schema     string // creates the tables
+	setVersion string // sets the version of the schema to schemaVersion
 
 	list  string              // a table of one column, value: the texts in parameter 1
 	among string              // the condition that an expression is in the result of a query, its verb
@@ -100,10 +93,8 @@ func (s *store) Mark(ctx context.Context) (m collections.Mark, err error) {
 	copy(m.Cursor.Hash[:], hash)
 	m.Cursor.Time = at.Time
 	c := &m.Cursor.Contracts
-	for i, to := range []*ledger.Address{&c.Registry, &c.Licensing, &c.Disputes} {
-		if len(contracts) == 3*len(to) {
-			copy(to[:], contracts[i*len(to):])
-		}
+	for _, to := range []*ledger.Address{&c.Registry, &c.Licensing, &c.Disputes} {
+		contracts = contracts[copy(to[:], contracts):] // empty without a cursor
 	}
 	return m, nil
 }

@@ -42,3 +42,38 @@ END;
 CREATE TRIGGER collections_deleted AFTER DELETE ON collections BEGIN
     UPDATE collections_state SET generation = generation + 1, total = total - 1;
 END;
+
+-- The last block of the chain whose events are counted: one row once there is
+-- one. It moves in the transaction that counts them.
+CREATE TABLE index_cursor (
+    id       INTEGER NOT NULL PRIMARY KEY CHECK (id = 1),
+    chain_id INTEGER NOT NULL,
+    block    INTEGER NOT NULL,
+    hash     BLOB    NOT NULL,
+    time     INTEGER NOT NULL, -- the block's, microseconds since 1970, UTC
+    -- The contracts whose events are counted, 20 bytes each: IPAssetRegistry,
+    -- LicensingModule, DisputeModule.
+    contracts BLOB NOT NULL
+) STRICT;
+
+-- The collections of IP accounts, by address, and of disputes, by 32-byte id.
+-- Later events carry only these.
+CREATE TABLE index_ips (
+    ip         BLOB NOT NULL PRIMARY KEY,
+    collection BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE index_disputes (
+    dispute    BLOB NOT NULL PRIMARY KEY,
+    collection BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- The cursor's latest moves over blocks that counted nothing: where to, and where
+-- from. It can go back as far as they follow one another, should a block's hash
+-- turn out to have been wrong. What counts something ends them.
+CREATE TABLE index_steps (
+    block      INTEGER NOT NULL PRIMARY KEY,
+    hash       BLOB    NOT NULL,
+    from_block INTEGER NOT NULL,
+    from_hash  BLOB    NOT NULL,
+    from_time  INTEGER NOT NULL
+) STRICT;

@@ -58,3 +58,38 @@ CREATE TRIGGER collections_deleted AFTER DELETE ON collections
     REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION collections_changed();
 CREATE TRIGGER collections_truncated AFTER TRUNCATE ON collections
     FOR EACH STATEMENT EXECUTE FUNCTION collections_changed();
+
+-- The last block of the chain whose events are counted: one row once there is
+-- one. It moves in the transaction that counts them.
+CREATE TABLE index_cursor (
+    id       integer     NOT NULL PRIMARY KEY CHECK (id = 1),
+    chain_id bigint      NOT NULL,
+    block    bigint      NOT NULL,
+    hash     bytea       NOT NULL,
+    time     timestamptz NOT NULL, -- the block's
+    -- The contracts whose events are counted, 20 bytes each: IPAssetRegistry,
+    -- LicensingModule, DisputeModule.
+    contracts bytea NOT NULL
+);
+
+-- The collections of IP accounts, by address, and of disputes, by 32-byte id.
+-- Later events carry only these.
+CREATE TABLE index_ips (
+    ip         bytea NOT NULL PRIMARY KEY,
+    collection bytea NOT NULL
+);
+CREATE TABLE index_disputes (
+    dispute    bytea NOT NULL PRIMARY KEY,
+    collection bytea NOT NULL
+);
+
+-- The cursor's latest moves over blocks that counted nothing: where to, and where
+-- from. It can go back as far as they follow one another, should a block's hash
+-- turn out to have been wrong. What counts something ends them.
+CREATE TABLE index_steps (
+    block      bigint      NOT NULL PRIMARY KEY,
+    hash       bytea       NOT NULL,
+    from_block bigint      NOT NULL,
+    from_hash  bytea       NOT NULL,
+    from_time  timestamptz NOT NULL
+);
