@@ -8,10 +8,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/tidwall/gjson"
-	"golang.org/x/crypto/ripemd160" //nolint:staticcheck // CometBFT names validators by it
 
 	"github.com/tipcache/tipcache/upstream/events/query"
 )
@@ -48,8 +48,9 @@ type Event struct {
 // result on. What stands before it is the subscriber's own. It is made once.
 func (e *Event) Data() []byte {
 	e.once.Do(func() {
-		tags, _ := json.Marshal(e.Tags) // texts always encode
-		e.data = fmt.Appendf(nil, `"data":{"type":%q,"value":%s},"events":%s}}`, cmp.Or(e.kind, "tendermint/event/"+e.Kind), e.value, tags)
+		kind, _ := json.Marshal(cmp.Or(e.kind, "tendermint/event/"+e.Kind)) // texts always encode
+		tags, _ := json.Marshal(e.Tags)
+		e.data = fmt.Appendf(nil, `"data":{"type":%s,"value":%s},"events":%s}}`, kind, orNull(e.value), tags)
 	})
 	return e.data
 }
@@ -78,35 +79,46 @@ func tagsOf(kind string, happenings json.RawMessage) (query.Tags, error) {
 // A builder collects the events of a block.
 type builder struct {
 	*Block
-	events []*Event
-	err    error
+	events  []*Event
+	leftOut []leftOut
 }
 
-// events are those of a block in the order of publishing.
-func (b *Block) events() ([]*Event, error) {
+// A leftOut is an event that cannot be built, and why.
+type leftOut struct {
+	kind string
+	err  error
+}
+
+// events returns the events of a block in the order of publishing, and those that cannot be built.
+func (b *Block) events() ([]*Event, []leftOut) {
 	m := &builder{Block: b}
-	m.add(NewBlock, b.outcome.Events, b.newBlock())
-	m.add(NewBlockHeader, nil, fmt.Appendf(nil, `{"header":%s}`, b.parts.Header))
-	m.add(NewBlockEvents, b.outcome.Events, fmt.Appendf(nil, `{"height":"%d","events":%s,"num_txs":"%d"}`, b.Height, orNull(b.outcome.Events), len(b.results)))
+	m.add(NewBlock, b.outcome.Events, b.newBlock(), nil)
+	m.add(NewBlockHeader, nil, fmt.Appendf(nil, `{"header":%s}`, b.parts.Header), nil)
+	m.add(NewBlockEvents, b.outcome.Events, fmt.Appendf(nil, `{"height":"%d","events":%s,"num_txs":"%d"}`, b.Height, orNull(b.outcome.Events), len(b.results)), nil)
 	for _, e := range b.parts.Evidence.Evidence {
-		m.add(NewEvidence, nil, fmt.Appendf(nil, `{"height":"%d","evidence":%s}`, b.Height, e))
+		m.add(NewEvidence, nil, fmt.Appendf(nil, `{"height":"%d","evidence":%s}`, b.Height, e), nil)
 	}
 	for i := range b.results {
 		m.addTx(i)
 	}
-	if len(b.updates) > 0 {
-		m.add(ValidatorSetUpdates, nil, m.validators())
+	if !isEmpty(b.outcome.Updates) {
+		value, err := validatorSetUpdates(b.outcome.Updates)
+		m.add(ValidatorSetUpdates, nil, value, err)
 	}
-	return m.events, m.err
+	return m.events, m.leftOut
 }
 
-// add adds an event, unless one before it failed.
-func (m *builder) add(kind string, happenings, value []byte) *Event {
-	tags, err := tagsOf(kind, happenings)
-	e := &Event{Kind: kind, Height: m.Height, Tags: tags, value: value}
-	m.err = cmp.Or(m.err, err)
-	m.events = append(m.events, e)
-	return e
+// add adds an event, or notes that it cannot be built: err is why its value cannot.
+func (m *builder) add(kind string, happenings, value []byte, err error) (tags query.Tags) {
+	if err == nil {
+		tags, err = tagsOf(kind, happenings)
+	}
+	if err != nil {
+		m.leftOut = append(m.leftOut, leftOut{kind, err})
+		return query.Tags{}
+	}
+	m.events = append(m.events, &Event{Kind: kind, Height: m.Height, Tags: tags, value: value})
+	return tags
 }
 
 // newBlock is the value of NewBlock, without what is empty, but for the list of validators.
@@ -130,9 +142,8 @@ func (m *builder) addTx(i int) {
 	if err == nil && !result.IsObject() {
 		err = fmt.Errorf("the result of transaction %d is no object", i)
 	}
-	m.err = cmp.Or(m.err, err)
 	result.ForEach(func(name, value gjson.Result) bool {
-		members = append(members, member{name.Str, json.RawMessage(value.Raw)})
+		members = append(members, member{strings.Trim(name.Raw, `"`), json.RawMessage(value.Raw)})
 		return true
 	})
 	height, happenings := strconv.FormatInt(m.Height, 10), []byte(result.Get("events").Raw)
@@ -142,11 +153,9 @@ func (m *builder) addTx(i int) {
 		value = fmt.Appendf(value, `"index":%d,`, i)
 	}
 	value = fmt.Appendf(value, `"tx":"%s","result":`, m.parts.Data.Txs[i])
-	e := m.add(Tx, happenings, append(members.append(value, ""), "}}"...))
-	if m.err == nil {
-		e.Tags["tx.hash"] = append(e.Tags["tx.hash"], fmt.Sprintf("%X", sha256.Sum256(raw)))
-		e.Tags["tx.height"] = append(e.Tags["tx.height"], height)
-	}
+	tags := m.add(Tx, happenings, append(members.append(value, ""), "}}"...), err)
+	tags["tx.hash"] = append(tags["tx.hash"], fmt.Sprintf("%X", sha256.Sum256(raw)))
+	tags["tx.height"] = append(tags["tx.height"], height)
 }
 
 func orNull(member json.RawMessage) []byte {
@@ -169,7 +178,7 @@ func isEmpty(member json.RawMessage) bool {
 type object []member
 
 type member struct {
-	name  string
+	name  string // as JSON writes it, without the quotes
 	value json.RawMessage
 }
 
@@ -187,55 +196,4 @@ func (o object) append(to []byte, kept string) []byte {
 		to = fmt.Appendf(to, `"%s":%s`, m.name, m.value)
 	}
 	return append(to, '}')
-}
-
-// A validatorUpdate is a validator with another voting power, as block_results has it.
-type validatorUpdate struct {
-	Key struct {
-		Sum struct {
-			Type  string          `json:"type"`
-			Value json.RawMessage `json:"value"`
-		} `json:"Sum"`
-	} `json:"pub_key"`
-	Power string `json:"power"` // absent: removed
-}
-
-// keyKinds are the kinds of a validator's key: the type in events, and how the address is made.
-var keyKinds = map[string]struct {
-	name    string
-	address func(key []byte) []byte
-}{
-	"tendermint.crypto.PublicKey_Ed25519": {"tendermint/PubKeyEd25519", func(key []byte) []byte {
-		sum := sha256.Sum256(key)
-		return sum[:20]
-	}},
-	"tendermint.crypto.PublicKey_Secp256K1": {"tendermint/PubKeySecp256k1", func(key []byte) []byte {
-		sum, of := sha256.Sum256(key), ripemd160.New()
-		of.Write(sum[:])
-		return of.Sum(nil)
-	}},
-}
-
-// validators is the value of ValidatorSetUpdates.
-func (m *builder) validators() []byte {
-	value := []byte(`{"validator_updates":[`)
-	for i, u := range m.updates {
-		if i > 0 {
-			value = append(value, ',')
-		}
-		kind, known := keyKinds[u.Key.Sum.Type]
-		var keys map[string][]byte
-		if err := json.Unmarshal(u.Key.Sum.Value, &keys); err != nil || !known || len(keys) != 1 {
-			m.err = fmt.Errorf("block %d: a validator's key of type %q is not understood", m.Height, u.Key.Sum.Type)
-			return nil
-		}
-		if u.Power == "" {
-			u.Power = "0"
-		}
-		for _, key := range keys {
-			text, _ := json.Marshal(key) // bytes always encode
-			value = fmt.Appendf(value, `{"address":"%X","pub_key":{"type":"%s","value":%s},"voting_power":"%s","proposer_priority":"0"}`, kind.address(key), kind.name, text, u.Power)
-		}
-	}
-	return append(value, "]}"...)
 }

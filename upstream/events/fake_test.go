@@ -1,6 +1,7 @@
 package events_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -25,11 +26,14 @@ type chain struct {
 	again int64          // the block whose first transaction later ones begin with, too; 0 for none
 	forks map[int64]bool // blocks before which another history begins
 	nodes []*node
+
+	updates map[int64]string  // validator_updates of blocks
+	results map[string]string // of transactions that have another than usual
 }
 
 // newChain makes a chain at block 100 with some nodes.
 func newChain(nodes int) *chain {
-	c := &chain{tip: tip.Tip{Height: 100}, moved: make(chan struct{}), txs: map[int64]int{}, forks: map[int64]bool{}}
+	c := &chain{tip: tip.Tip{Height: 100}, moved: make(chan struct{}), txs: map[int64]int{}, forks: map[int64]bool{}, updates: map[int64]string{}, results: map[string]string{}}
 	for i := range nodes {
 		c.nodes = append(c.nodes, &node{chain: c, name: fmt.Sprint("n", i), fit: true, indexed: 1 << 60})
 	}
@@ -79,11 +83,15 @@ func (c *chain) block(height int64) (block, results string) {
 			tx = raw(c.again, 0)
 		}
 		txs = append(txs, fmt.Sprintf("%q", tx))
+		if result := c.results[raw(height, i)]; result != "" {
+			outcomes = append(outcomes, result)
+			continue
+		}
 		outcomes = append(outcomes, `{"code":0,"events":[{"type":"t","attributes":[{"key":"i","value":"`+fmt.Sprint(i)+`"}]}]}`)
 	}
 	block = fmt.Sprintf(`{"block_id":{"hash":%q},"block":{"header":{"chain_id":"chain-1","height":"%d","last_block_id":{"hash":%q}},"data":{"txs":[%s]},"evidence":{"evidence":[]}}}`,
 		c.hash(height), height, c.hash(height-1), strings.Join(txs, ","))
-	return block, fmt.Sprintf(`{"height":"%d","txs_results":[%s],"finalize_block_events":[]}`, height, strings.Join(outcomes, ","))
+	return block, fmt.Sprintf(`{"height":"%d","txs_results":[%s],"finalize_block_events":[],"validator_updates":%s}`, height, strings.Join(outcomes, ","), cmp.Or(c.updates[height], "null"))
 }
 
 // A node of a chain, as a feed asks it.

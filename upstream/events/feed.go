@@ -129,9 +129,10 @@ func (f *Feed) passed(height int64, hash string) {
 }
 
 type metrics struct {
-	blocks *prometheus.CounterVec
-	unheld *prometheus.CounterVec
-	slow   prometheus.Counter
+	blocks  *prometheus.CounterVec
+	leftOut *prometheus.CounterVec
+	unheld  *prometheus.CounterVec
+	slow    prometheus.Counter
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -141,6 +142,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "tipcache_events_blocks_total",
 			Help: "Blocks by the source of the events sent to subscribers: announced (by a node), read (from a node) or lost (no node has them any more).",
 		}, []string{"source"}),
+		leftOut: m.NewCounterVec(prometheus.CounterOpts{
+			Name: "tipcache_events_left_out_total",
+			Help: "Events not sent because they could not be built from the node's block, by kind.",
+		}, []string{"kind"}),
 		unheld: m.NewCounterVec(prometheus.CounterOpts{
 			Name: "tipcache_events_unheld_total",
 			Help: "Blocks whose transaction events were sent before every node could find the transactions, by reason: late or no index.",

@@ -18,7 +18,6 @@ type Block struct {
 	outcome outcome
 	parts   parts
 	results []json.RawMessage // of the transactions
-	updates []validatorUpdate
 }
 
 // A block is the result of the method of that name.
@@ -95,7 +94,7 @@ func newBlock(own block, o outcome) (*Block, error) {
 			} `json:"last_block_id"`
 		}
 	)
-	err := errors.Join(decode(own.Block, &b.parts), decode(own.ID, &id), decode(o.TxResults, &b.results), decode(o.Updates, &b.updates))
+	err := errors.Join(decode(own.Block, &b.parts), decode(own.ID, &id), decode(o.TxResults, &b.results))
 	if err = errors.Join(err, decode(b.parts.Header, &header)); err != nil {
 		return nil, err
 	}

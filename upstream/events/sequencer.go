@@ -127,9 +127,12 @@ func (s *sequencer) release(ctx context.Context, a arrival, t tip.Tip, next int6
 
 // announce publishes the events of a block.
 func (s *sequencer) announce(ctx context.Context, b *Block, source string) {
-	built, err := b.events()
-	if err != nil {
-		s.o.Logger.Error("an event of a block could not be made", "height", b.Height, "error", err)
+	built, left := b.events()
+	for _, l := range left {
+		s.metrics.leftOut.WithLabelValues(l.kind).Inc()
+	}
+	if len(left) > 0 {
+		s.o.Logger.Error("left out events of a block that cannot be built", "height", b.Height, "events", len(left), "first", left[0].kind, "error", left[0].err)
 	}
 	found, wanted := make(chan struct{}), 0
 	for _, e := range built {

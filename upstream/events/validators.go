@@ -1,0 +1,84 @@
+package events
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+
+	"golang.org/x/crypto/ripemd160" //nolint:staticcheck // CometBFT names validators by it
+)
+
+// A validatorUpdate is a validator with another voting power, as block_results has it: its key is PubKey before
+// CometBFT 1.0, and KeyType and KeyBytes since.
+type validatorUpdate struct {
+	PubKey struct {
+		Sum struct {
+			Type  string            `json:"type"`
+			Value map[string][]byte `json:"value"`
+		} `json:"Sum"`
+	} `json:"pub_key"`
+	KeyType  string `json:"pub_key_type"`
+	KeyBytes []byte `json:"pub_key_bytes"`
+	Power    int64  `json:"power,string"` // absent for a validator that was removed
+}
+
+// key returns the kind and the bytes of the key.
+func (u *validatorUpdate) key() (kind string, key []byte) {
+	if u.KeyType != "" {
+		return u.KeyType, u.KeyBytes
+	}
+	for _, key = range u.PubKey.Sum.Value { // which has one member
+	}
+	return u.PubKey.Sum.Type, key
+}
+
+// A keyKind is a kind of validator keys.
+type keyKind struct {
+	name    string // in events
+	address func(key []byte) []byte
+}
+
+// The kinds of keys that CometBFT has.
+var (
+	ed25519   = keyKind{"tendermint/PubKeyEd25519", truncatedHash}
+	secp256k1 = keyKind{"tendermint/PubKeySecp256k1", func(key []byte) []byte {
+		sum, hash := sha256.Sum256(key), ripemd160.New()
+		hash.Write(sum[:])
+		return hash.Sum(nil)
+	}}
+	bls12381 = keyKind{"cometbft/PubKeyBls12_381", truncatedHash}
+)
+
+func truncatedHash(key []byte) []byte {
+	sum := sha256.Sum256(key)
+	return sum[:20]
+}
+
+// keyKinds are the kinds by their names before CometBFT 1.0 and since.
+var keyKinds = map[string]keyKind{
+	"tendermint.crypto.PublicKey_Ed25519": ed25519, "ed25519": ed25519,
+	"tendermint.crypto.PublicKey_Secp256K1": secp256k1, "secp256k1": secp256k1,
+	"tendermint.crypto.PublicKey_Bls12381": bls12381, "bls12_381": bls12381,
+}
+
+// validatorSetUpdates returns the value of the event of that name, of the updates in block_results.
+func validatorSetUpdates(updates json.RawMessage) ([]byte, error) {
+	var all []validatorUpdate
+	if err := json.Unmarshal(updates, &all); err != nil {
+		return nil, err
+	}
+	value := []byte(`{"validator_updates":[`)
+	for i, u := range all {
+		if i > 0 {
+			value = append(value, ',')
+		}
+		name, key := u.key()
+		kind, known := keyKinds[name]
+		if !known || len(key) == 0 {
+			return nil, fmt.Errorf("public key of a validator has the unknown type %q", name)
+		}
+		text, _ := json.Marshal(key) // bytes always encode
+		value = fmt.Appendf(value, `{"address":"%X","pub_key":{"type":"%s","value":%s},"voting_power":"%d","proposer_priority":"0"}`, kind.address(key), kind.name, text, u.Power)
+	}
+	return append(value, "]}"...), nil
+}
