@@ -90,8 +90,7 @@ func (c *call) End(size int, err error) {
 		c.known.finish(n, request)
 		return
 	}
-	n.rec.ID[0] = string(n.id)
-	c.stack.Fail(&n.rec, err, record.Asked{Method: request.Method, Path: request.Target, Agent: record.Agent(request.Value(heads.UserAgent))}, n.client.Address, 0)
+	c.stack.Fail(&n.rec, err, record.Head{Method: request.Method, Path: request.Target, Agent: record.Agent(request.Value(heads.UserAgent))}, n.client.Address, 0)
 }
 
 // Remember implements [web.Place].
@@ -105,8 +104,8 @@ func (c *call) Remember(s *web.Stack, r *http.Request, a *web.Replayable) {
 
 // Release implements [web.Call].
 func (c *call) Release() {
-	key, text := c.key[:0], c.replay.text
+	key := c.key[:0]
 	*c = call{}
-	c.key, c.replay.text = key, text
+	c.key = key
 	arrived.Put(c)
 }

@@ -15,8 +15,7 @@
 //     unchanged, and shuts the lane until net/http has provably consumed just
 //     that (boundary.go).
 //
-// replay.go has the handlers that the stack of package web leaves behind, and accesslog.go their
-// lines of the access log. multiplexed.go answers requests that came by HTTP/2. side.go is the lane of
+// replay.go has the handlers that the stack of package web leaves behind. multiplexed.go answers requests that came by HTTP/2. side.go is the lane of
 // another listener, whose answers have something of the caller's own, and calls.go that of gRPC's.
 package lane
 

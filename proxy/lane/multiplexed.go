@@ -48,7 +48,7 @@ func (l *Lane) Answer(client *web.Conn, w http.ResponseWriter, r *http.Request) 
 func (r *replayer) serve(w http.ResponseWriter, s *stream) {
 	made := r.render(&s.replay, &s.request)
 	h := w.Header()
-	made.WriteTo(h, s.replay.id)
+	made.WriteTo(h, s.replay.rec.ID[0])
 	h["Date"] = date(s.replay.rec.Start).header[:]
 	w.WriteHeader(made.Status)
 	if s.request.Method != http.MethodHead {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/tipcache/tipcache/proxy/lane/heads"
 	"github.com/tipcache/tipcache/proxy/limits"
@@ -15,11 +16,10 @@ import (
 // A replayer is the Handler that the stack leaves behind: of a request that a handler of its interfaces
 // has answered from memory, what the next one with the same key has in common with it.
 type replayer struct {
-	stack *web.Stack
-	of    web.Replayable
-	line  *line
-	count record.Tally
-	bytes int // of what was made of the request's body, or so
+	stack  *web.Stack
+	of     web.Replayable
+	record *record.Repeated
+	bytes  int // of what was made of the request's body, or so
 }
 
 // Remember implements [web.Place].
@@ -28,7 +28,7 @@ func (c *Conn) Remember(s *web.Stack, r *http.Request, a *web.Replayable) {
 }
 
 func newReplayer(s *web.Stack, r *http.Request, a *web.Replayable) *replayer {
-	return &replayer{stack: s, of: *a, line: newLine(a.Route, r), bytes: int(2 * max(0, r.ContentLength))}
+	return &replayer{stack: s, of: *a, record: record.NewRepeated(a.Route, r), bytes: int(2 * max(0, r.ContentLength))}
 }
 
 // A replay is one answer to a request. A connection keeps one, so that a
@@ -39,16 +39,14 @@ type replay struct {
 	client    limits.Client
 	standings limits.Standings
 	end       record.End
-	id        []byte
-	room      [64]byte // for an id
-	text      []byte   // of the log
+	id        [64]byte // the room of rec.ID
 }
 
 // reset makes n that of a request that has come, and keeps what has room for the next answer.
 func (n *replay) reset(start time.Time, own string) {
-	room, text := n.rec.Room[:0], n.text
+	room := n.rec.Room[:0]
 	*n = replay{}
-	n.rec.Room, n.text = room, text
+	n.rec.Room = room
 	n.rec.Start, n.rec.Own = start, own
 }
 
@@ -94,13 +92,15 @@ func (n *replay) present(admission *limits.Admission, key string) (known bool) {
 	return known
 }
 
-// identify gives the request its id: the client's, or one of our own.
+// identify gives the request its id, in memory of n: the client's, or one of our own.
 func (n *replay) identify(sent string) {
-	if n.id = n.room[:0]; web.SafeID(sent) {
-		n.id = append(n.id, sent...)
+	var id []byte
+	if web.SafeID(sent) {
+		id = append(n.id[:0], sent...)
 	} else {
-		n.id = web.AppendID(n.id)
+		id = web.AppendID(n.id[:0])
 	}
+	n.rec.ID[0] = unsafe.String(&id[0], len(id)) //nolint:gosec // which is not written before the request has ended
 }
 
 // render makes the answer.
@@ -136,7 +136,7 @@ func (r *replayer) Answer(hit *Hit) (ok bool) {
 	if request.Close && request.Minor > 0 {
 		b = append(b, "Connection: close\r\n"...)
 	}
-	b = append(append(append(b, web.RequestIDHeader...), ": "...), n.id...)
+	b = append(append(append(b, web.RequestIDHeader...), ": "...), n.rec.ID[0]...)
 	b = append(append(b, "\r\nDate: "...), date(hit.Start).header[0]...)
 	b = append(b, "\r\n\r\n"...)
 	hit.Head = b
@@ -154,13 +154,9 @@ func (r *replayer) Sent(hit *Hit) {
 // finish counts and logs a request that is answered.
 func (r *replayer) finish(n *replay, request *heads.Request) {
 	n.rec.Leave()
-	n.end.Method, n.end.Client, n.end.Took = request.Method, n.client.Address, time.Since(n.rec.Start)
-	recorder := r.stack.Recorder
-	recorder.Count(&r.count, &n.rec.Record, &n.end)
-	if recorder.Logs(n.end.Status) {
-		n.text = r.line.append(n.text[:0], n, record.Agent(request.Value(heads.UserAgent)))
-		recorder.WriteLine(n.text)
-	}
+	n.end.Method, n.end.Agent = request.Method, record.Agent(request.Value(heads.UserAgent))
+	n.end.Client, n.end.Took = n.client.Address, time.Since(n.rec.Start)
+	r.stack.Recorder.End(&n.rec.Record, &n.end, r.record)
 }
 
 // appendStatusLine appends the first line of an answer.

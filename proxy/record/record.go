@@ -1,8 +1,8 @@
 // Package record remembers what became of requests.
 //
 //   - record.go is what one request is remembered by;
-//   - recorder.go fills that in, and at its end counts it and writes it into the
-//     access log;
+//   - recorder.go fills that in, and counts it at its end;
+//   - line.go writes it into the access log;
 //   - buffer.go keeps lines of the log for one system call, and trace.go tells the
 //     collector of traces what a request came to.
 package record
@@ -43,15 +43,10 @@ type Record struct {
 
 // End is what is known of a request at its end.
 type End struct {
-	Asked
+	Head
 	Client       netip.Addr // not valid where the connection has no address
 	Status, Size int
 	Took         time.Duration
-}
-
-// Asked is what the client sent, as the log has it.
-type Asked struct {
-	Method, Path, Query, Agent string
 }
 
 // Options configure a Recorder.

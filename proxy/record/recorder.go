@@ -6,16 +6,13 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
-	"regexp"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
-	"github.com/rs/zerolog"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
@@ -25,14 +22,13 @@ import (
 // A Recorder counts, logs and traces requests. It is safe for concurrent use.
 type Recorder struct {
 	o       Options
-	lines   zerolog.Logger // on the access log
 	metrics *metrics
 	tracer  trace.Tracer // nil: no traces
 }
 
 // New registers the metrics.
 func New(o Options) *Recorder {
-	r := &Recorder{o: o, lines: zerolog.New(o.AccessLog), metrics: newMetrics(o.Registerer)}
+	r := &Recorder{o: o, metrics: newMetrics(o.Registerer)}
 	if o.Tracing != nil {
 		r.tracer = o.Tracing.Tracer("tipcache/proxy")
 	}
@@ -112,22 +108,6 @@ func (r *Recorder) Begin(request *http.Request, rec *Record) *http.Request {
 	return request.WithContext(ctx)
 }
 
-// The longest query and User-Agent that are logged, in bytes.
-const (
-	maxQuery = 2 << 10
-	maxAgent = 256
-)
-
-// AskedBy is what a request says of itself. It holds no key.
-func AskedBy(r *http.Request) Asked {
-	return Asked{r.Method, r.URL.Path, atMost(maxQuery, withoutKeys(r.URL.RawQuery)), Agent(r.UserAgent())}
-}
-
-func atMost(bytes int, text string) string { return text[:min(len(text), bytes)] }
-
-// Agent is a User-Agent as it is logged.
-func Agent(sent string) string { return atMost(maxAgent, sent) }
-
 // Result notes what came of asking the cache.
 func (rec *Record) Result(res cache.Result) {
 	rec.Cached = true
@@ -144,43 +124,46 @@ func outcome(res cache.Result) string {
 	return res.Outcome.String()
 }
 
-// keyInQuery is a key that a URL for EventSource carries, wherever that URL is
-// opened.
-var keyInQuery = regexp.MustCompile(`(api_key=)[^&]*`)
-
-// withoutKeys is a query as it may be logged.
-func withoutKeys(query string) string {
-	if !strings.Contains(query, "api_key=") {
-		return query
+// End counts and logs a request that has ended. of is nil for a request that shares nothing with others.
+func (r *Recorder) End(rec *Record, end *End, of *Repeated) {
+	r.metrics.observe(r.series(endingOf(rec, end), of), rec, end)
+	if r.logs(end.Status, levelOf(rec, end)) {
+		r.writeLine(rec, end, of)
 	}
-	return keyInQuery.ReplaceAllString(query, "${1}redacted")
-}
-
-// End takes the record of a request that has ended.
-func (r *Recorder) End(rec *Record, end *End) {
-	r.metrics.observe(r.metrics.series(endingOf(rec, end)), rec, end)
-	r.log(rec, end)
 	if rec.span != nil {
 		rec.endSpan(end)
 	}
 }
 
-// A Tally counts requests that mostly end in the same way, in less time than End does.
-type Tally struct{ last atomic.Pointer[tallied] }
+// Repeated is what requests with the same method, route, path and query have in common. They mostly end in the
+// same way, so it saves most of the work of counting and logging them.
+type Repeated struct {
+	members []byte // of the log line, in JSON
+	last    atomic.Pointer[counted]
+}
 
-type tallied struct {
+// counted are the series of the last ending.
+type counted struct {
 	by  ending
 	all series
 }
 
-// Count counts a request that has ended.
-func (r *Recorder) Count(t *Tally, rec *Record, end *End) {
-	last := t.last.Load()
-	if by := endingOf(rec, end); last == nil || last.by != by {
-		last = &tallied{by, r.metrics.series(by)}
-		t.last.Store(last)
+// NewRepeated returns what the requests of a route that are like r have in common.
+func NewRepeated(route string, r *http.Request) *Repeated {
+	return &Repeated{members: appendHead(nil, slog.LevelInfo, route, HeadOf(r))}
+}
+
+// series returns the series of an ending.
+func (r *Recorder) series(by ending, of *Repeated) series {
+	if of == nil {
+		return r.metrics.series(by)
 	}
-	r.metrics.observe(last.all, rec, end)
+	last := of.last.Load()
+	if last == nil || last.by != by {
+		last = &counted{by, r.metrics.series(by)}
+		of.last.Store(last)
+	}
+	return last.all
 }
 
 func endingOf(rec *Record, end *End) ending {
@@ -247,45 +230,6 @@ func methodClass(method string) string {
 	return "other"
 }
 
-// log writes the record as one line of JSON, with the names that slog gives to what
-// it writes. slog itself would take longer for the record than the cache for the answer.
-func (r *Recorder) log(rec *Record, end *End) {
-	if r.o.AccessLog == nil {
-		return
-	}
-	level := levelOf(rec, end)
-	if !r.logs(end.Status, level) {
-		return
-	}
-	var now [len(time.RFC3339Nano)]byte
-	e := r.lines.Log().
-		Bytes("time", rec.Start.Add(end.Took).AppendFormat(now[:0], time.RFC3339Nano)).
-		Str("level", level.String()).Str("msg", "request").
-		Str("method", end.Method).Str("route", rec.Route).Str("path", end.Path)
-	if end.Query != "" {
-		e.Str("query", end.Query)
-	}
-	if end.Agent != "" {
-		e.Str("user_agent", end.Agent)
-	}
-	e.Int("status", end.Status).Int("bytes", end.Size).Float64("duration_ms", milliseconds(end.Took)).
-		Str("outcome", rec.Outcome).Str("store", rec.Store).
-		Int64("height", rec.Height).Int64("tip", rec.Tip).Float64("age_s", milliseconds(rec.Age)/1000)
-	e.Str("request_id", rec.ID[0])
-	var room [len("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255")]byte
-	e.Bytes("client", end.Client.AppendTo(room[:0]))
-	if rec.Tenant != "" {
-		e.Str("tenant", rec.Tenant)
-	}
-	if rec.span != nil && rec.span.SpanContext().IsSampled() {
-		e.Str("trace_id", rec.span.SpanContext().TraceID().String())
-	}
-	if rec.Err != nil {
-		e.Str("error", rec.Err.Error())
-	}
-	e.Send()
-}
-
 // levelOf tells operators whether to look.
 func levelOf(rec *Record, end *End) slog.Level {
 	switch {
@@ -297,18 +241,8 @@ func levelOf(rec *Record, end *End) slog.Level {
 	return slog.LevelInfo
 }
 
-// Logs tells whether the line of a request that was answered without a failure is written. It leaves out
-// the share that is not wanted.
-func (r *Recorder) Logs(status int) bool {
-	return r.o.AccessLog != nil && r.logs(status, slog.LevelInfo)
-}
-
+// logs reports whether a line is written. It leaves out the share that is not wanted.
 func (r *Recorder) logs(status int, level slog.Level) bool {
 	skipped := status < http.StatusBadRequest && r.o.SkipLog > 0 && rand.Float64() < r.o.SkipLog
-	return (!r.o.OnlyFailures || level >= slog.LevelError) && !skipped && r.o.Logger.Enabled(context.Background(), level)
+	return r.o.AccessLog != nil && !skipped && (!r.o.OnlyFailures || level >= slog.LevelError) && r.o.Logger.Enabled(context.Background(), level)
 }
-
-// WriteLine writes a line that was made elsewhere.
-func (r *Recorder) WriteLine(line []byte) { _, _ = r.o.AccessLog.Write(line) } // an error could not be logged either
-
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

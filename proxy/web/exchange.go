@@ -48,7 +48,7 @@ func (s *Stack) exchange(from *http.Request, rec *Record, answer http.Header, se
 		})
 	}
 	if err != nil {
-		s.Fail(rec, err, record.AskedBy(from), s.address(from, rec.client), size)
+		s.Fail(rec, err, record.HeadOf(from), s.address(from, rec.client), size)
 		return err
 	}
 	s.end(from, rec, http.StatusOK, size)
@@ -56,12 +56,12 @@ func (s *Stack) exchange(from *http.Request, rec *Record, answer http.Header, se
 }
 
 // Fail ends the record of what was asked and is not answered.
-func (s *Stack) Fail(rec *Record, err error, asked record.Asked, client netip.Addr, size int) {
+func (s *Stack) Fail(rec *Record, err error, head record.Head, client netip.Addr, size int) {
 	rec.fail(err)
 	f := rec.failure()
 	rec.Outcome = outcomeOf(f)
 	rec.Leave()
-	s.Recorder.End(&rec.Record, &record.End{Asked: asked, Client: client, Status: f.Status, Size: size, Took: time.Since(rec.Start)})
+	s.Recorder.End(&rec.Record, &record.End{Head: head, Client: client, Status: f.Status, Size: size, Took: time.Since(rec.Start)}, nil)
 }
 
 // recovered makes a panic an error: there is no server around these calls that would.

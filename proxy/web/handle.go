@@ -83,8 +83,8 @@ func (s *Stack) end(r *http.Request, rec *Record, status, size int) {
 	}
 	rec.Leave()
 	s.Recorder.End(&rec.Record, &record.End{
-		Asked: record.AskedBy(r), Client: s.address(r, rec.client), Status: status, Size: size, Took: time.Since(rec.Start),
-	})
+		Head: record.HeadOf(r), Client: s.address(r, rec.client), Status: status, Size: size, Took: time.Since(rec.Start),
+	}, nil)
 }
 
 // A Record is what one request is remembered by, in the log and in metrics, and

@@ -176,7 +176,7 @@ func (r *Rendering) AppendTo(b []byte) (text []byte, ok bool) {
 }
 
 // WriteTo adds the headers to those of an answer of net/http's, with the id of its request.
-func (r *Rendering) WriteTo(h http.Header, id []byte) {
+func (r *Rendering) WriteTo(h http.Header, id string) {
 	r.headers.finish(append(r.headers.begin(RequestIDHeader), id...))
 	r.headers.writeTo(h)
 }

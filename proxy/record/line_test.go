@@ -1,4 +1,4 @@
-package lane
+package record
 
 import (
 	"math/rand/v2"

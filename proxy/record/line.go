@@ -1,0 +1,154 @@
+package record
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// Head is what the log has of a request's head. It holds no API key.
+type Head struct {
+	Method, Path, Query, Agent string
+}
+
+// The longest query and User-Agent that are logged, in bytes.
+const (
+	maxQuery = 2 << 10
+	maxAgent = 256
+)
+
+// HeadOf returns the head of a request.
+func HeadOf(r *http.Request) Head {
+	return Head{r.Method, r.URL.Path, atMost(maxQuery, withoutKeys(r.URL.RawQuery)), Agent(r.UserAgent())}
+}
+
+func atMost(bytes int, text string) string { return text[:min(len(text), bytes)] }
+
+// Agent is a User-Agent as it is logged.
+func Agent(sent string) string { return atMost(maxAgent, sent) }
+
+// keyInQuery is a key that a URL for EventSource carries, wherever that URL is
+// opened.
+var keyInQuery = regexp.MustCompile(`(api_key=)[^&]*`)
+
+// withoutKeys is a query as it may be logged.
+func withoutKeys(query string) string {
+	if !strings.Contains(query, "api_key=") {
+		return query
+	}
+	return keyInQuery.ReplaceAllString(query, "${1}redacted")
+}
+
+var lines = sync.Pool{New: func() any { return new([]byte) }}
+
+// writeLine writes a line of JSON, with the names that slog gives to what it writes. slog and zerolog would take
+// longer for the line than the cache for the response.
+func (r *Recorder) writeLine(rec *Record, end *End, of *Repeated) {
+	line := lines.Get().(*[]byte) //nolint:forcetypeassert // the pool has no others
+	b := append(appendTime(append((*line)[:0], `{"time":"`...), rec.Start.Add(end.Took)), `",`...)
+	if of != nil {
+		b = append(b, of.members...)
+	} else {
+		b = appendHead(b, levelOf(rec, end), rec.Route, end.Head)
+	}
+	if end.Agent != "" {
+		b = appendText(b, "user_agent", end.Agent)
+	}
+	b = strconv.AppendInt(append(b, `"status":`...), int64(end.Status), 10)
+	b = strconv.AppendInt(append(b, `,"bytes":`...), int64(end.Size), 10)
+	b = appendDecimal(append(b, `,"duration_ms":`...), end.Took.Microseconds(), 1000)
+	b = append(append(append(b, `,"outcome":"`...), rec.Outcome...), `","store":"`...)
+	b = append(append(b, rec.Store...), `","height":`...)
+	b = strconv.AppendInt(append(strconv.AppendInt(b, rec.Height, 10), `,"tip":`...), rec.Tip, 10)
+	b = appendDecimal(append(b, `,"age_s":`...), rec.Age.Microseconds(), 1_000_000)
+	b = append(append(append(b, `,"request_id":"`...), rec.ID[0]...), `","client":"`...)
+	b = append(end.Client.AppendTo(b), `",`...)
+	if rec.Tenant != "" {
+		b = appendText(b, "tenant", rec.Tenant)
+	}
+	if rec.span != nil && rec.span.SpanContext().IsSampled() {
+		b = appendText(b, "trace_id", rec.span.SpanContext().TraceID().String())
+	}
+	if rec.Err != nil {
+		b = appendText(b, "error", rec.Err.Error())
+	}
+	b[len(b)-1] = '}' // in place of the last comma
+	b = append(b, '\n')
+	_, _ = r.o.AccessLog.Write(b) // an error could not be logged either
+	*line = b
+	lines.Put(line)
+}
+
+// appendHead appends the members that requests for one key have in common.
+func appendHead(b []byte, level slog.Level, route string, h Head) []byte {
+	b = append(append(append(b, `"level":"`...), level.String()...), `","msg":"request",`...)
+	b = appendText(b, "method", h.Method)
+	b = appendText(b, "route", route)
+	b = appendText(b, "path", h.Path)
+	if h.Query != "" {
+		b = appendText(b, "query", h.Query)
+	}
+	return b
+}
+
+// appendText appends a member with a comma behind it. zerolog escapes a text that needs it.
+func appendText(b []byte, name, text string) []byte {
+	for _, c := range []byte(text) {
+		if c < ' ' || c > '~' || c == '"' || c == '\\' {
+			var escaped bytes.Buffer
+			log := zerolog.New(&escaped)
+			log.Log().Str(name, text).Send()
+			return append(append(b, bytes.TrimSuffix(escaped.Bytes()[1:], []byte("}\n"))...), ',')
+		}
+	}
+	b = append(append(append(b, '"'), name...), `":"`...)
+	return append(append(b, text...), `",`...)
+}
+
+// appendDecimal appends a fraction whose denominator is a power of ten, as
+// strconv would append the number.
+func appendDecimal(b []byte, numerator, denominator int64) []byte {
+	b = strconv.AppendInt(b, numerator/denominator, 10)
+	rest := numerator % denominator
+	if rest == 0 {
+		return b
+	}
+	b = append(b, '.')
+	for rest > 0 {
+		rest *= 10
+		b = append(b, byte('0'+rest/denominator))
+		rest %= denominator
+	}
+	return b
+}
+
+// A secondText is a second as RFC 3339 has it, and its zone.
+type secondText struct {
+	second     int64
+	text, zone string
+}
+
+var lastSecond atomic.Pointer[secondText]
+
+// appendTime appends a time in time.RFC3339Nano.
+func appendTime(b []byte, t time.Time) []byte {
+	s := lastSecond.Load()
+	if second := t.Unix(); s == nil || s.second != second {
+		s = &secondText{second, t.Format("2006-01-02T15:04:05"), t.Format("Z07:00")}
+		lastSecond.Store(s)
+	}
+	b = append(b, s.text...)
+	if nanos := int64(t.Nanosecond()); nanos > 0 {
+		fraction := appendDecimal(b, nanos, int64(time.Second))
+		b = append(b, fraction[len(b)+1:]...) // without the zero before the point
+	}
+	return append(b, s.zone...)
+}

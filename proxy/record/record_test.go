@@ -1,0 +1,60 @@
+package record_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/proxy/record"
+)
+
+// A line is the same whether its request is one of many with the same head, and it escapes what JSON must.
+func TestLineIsTheSameForRepeatedRequests(t *testing.T) {
+	var log bytes.Buffer
+	r := record.New(record.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil))})
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/a%22b?q=%22\u00e9&stream.api_key=secret", nil)
+	request.Header.Set("User-Agent", "a\"b\\c\x01\u00e9")
+	rec := &record.Record{
+		Route: "balance", Start: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC), ID: [1]string{"id"}, Tenant: "a \"b\"",
+		Outcome: "hit", Store: "memory", Height: 7, Tip: 8, Age: 1500 * time.Microsecond,
+	}
+	end := &record.End{Head: record.HeadOf(request), Client: netip.MustParseAddr("192.0.2.1"), Status: 200, Size: 3, Took: 1001 * time.Microsecond}
+	r.End(rec, end, nil)
+	first := log.String()
+	log.Reset()
+	r.End(rec, end, record.NewRepeated("balance", request))
+	if diff := cmp.Diff(first, log.String()); diff != "" {
+		t.Errorf("line of a repeated request (-once +repeated):\n%s", diff)
+	}
+	var got map[string]any
+	if err := json.Unmarshal([]byte(first), &got); err != nil {
+		t.Fatalf("line %s: %v", first, err)
+	}
+	want := map[string]any{
+		"time": "2026-01-02T03:04:05.001001006Z", "level": "INFO", "msg": "request", "method": "GET", "route": "balance", "path": `/a"b`,
+		"query": "q=%22\u00e9&stream.api_key=redacted", "user_agent": "a\"b\\c\x01\u00e9", "status": 200.0, "bytes": 3.0, "duration_ms": 1.001,
+		"outcome": "hit", "store": "memory", "height": 7.0, "tip": 8.0, "age_s": 0.0015, "request_id": "id", "client": "192.0.2.1", "tenant": "a \"b\"",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("line (-want +got):\n%s", diff)
+	}
+}
+
+func TestLineOfAFailureHasItsLevelAndError(t *testing.T) {
+	var log bytes.Buffer
+	r := record.New(record.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil)), OnlyFailures: true})
+	r.End(&record.Record{Route: "none"}, &record.End{Status: 200}, nil)
+	r.End(&record.Record{Route: "none", Err: errors.New("node: \"gone\"")}, &record.End{Status: 502}, nil)
+	var got struct{ Level, Error string }
+	if err := json.Unmarshal(log.Bytes(), &got); err != nil || got.Level != "ERROR" || got.Error != "node: \"gone\"" {
+		t.Errorf("line = %s, want one of level ERROR with the error (%v)", log.String(), err)
+	}
+}
