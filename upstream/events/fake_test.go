@@ -29,6 +29,7 @@ type chain struct {
 
 	updates map[int64]string  // validator_updates of blocks
 	results map[string]string // of transactions that have another than usual
+	old     bool              // nodes send blocks as CometBFT before 0.38 does
 }
 
 // newChain makes a chain at block 100 with some nodes.
@@ -91,6 +92,9 @@ func (c *chain) block(height int64) (block, results string) {
 	}
 	block = fmt.Sprintf(`{"block_id":{"hash":%q},"block":{"header":{"chain_id":"chain-1","height":"%d","last_block_id":{"hash":%q}},"data":{"txs":[%s]},"evidence":{"evidence":[]}}}`,
 		c.hash(height), height, c.hash(height-1), strings.Join(txs, ","))
+	if c.old {
+		return block, fmt.Sprintf(`{"height":"%d","txs_results":[%s],"begin_block_events":[],"end_block_events":[]}`, height, strings.Join(outcomes, ","))
+	}
 	return block, fmt.Sprintf(`{"height":"%d","txs_results":[%s],"finalize_block_events":[],"validator_updates":%s}`, height, strings.Join(outcomes, ","), cmp.Or(c.updates[height], "null"))
 }
 
@@ -108,6 +112,8 @@ type node struct {
 	streams []*stream // that are open
 	queries []string  // of all streams there were
 	calls   []string
+
+	noEvents error // why events cannot be read from it
 }
 
 // with changes a node.
@@ -123,6 +129,10 @@ func (n *node) options() events.Node {
 		Fit: func() (fit bool) {
 			n.with(func(n *node) { fit = n.fit })
 			return fit
+		},
+		NoEvents: func() (err error) {
+			n.with(func(n *node) { err = n.noEvents })
+			return err
 		},
 		Subscribe: n.subscribe,
 		Call:      n.call,
@@ -211,7 +221,11 @@ func (n *node) announce(height int64) {
 	if err := errors.Join(json.Unmarshal([]byte(block), &b), json.Unmarshal([]byte(results), &r)); err != nil {
 		panic(err)
 	}
-	n.send(fmt.Sprintf(`{"query":"q","data":{"type":"tendermint/event/NewBlock","value":{"block":%s,"block_id":%s,"result_finalize_block":{"events":[],"tx_results":%s}}},"events":{"tm.event":["NewBlock"]}}`, b.Block, b.ID, r.Txs))
+	outcome := fmt.Sprintf(`"result_finalize_block":{"events":[],"tx_results":%s}`, r.Txs)
+	if n.chain.old {
+		outcome = `"result_begin_block":{},"result_end_block":{"validator_updates":null}`
+	}
+	n.send(fmt.Sprintf(`{"query":"q","data":{"type":"tendermint/event/NewBlock","value":{"block":%s,"block_id":%s,%s}},"events":{"tm.event":["NewBlock"]}}`, b.Block, b.ID, outcome))
 }
 
 func (n *node) call(_ context.Context, method string, params any, _ int64) (json.RawMessage, error) {

@@ -35,6 +35,8 @@ type Node struct {
 	Name string
 	// Fit says whether the node may be listened to: it serves our chain, has its newest block, and answers.
 	Fit func() bool
+	// NoEvents returns why events cannot be read from the node, nil where they can. Fit is false then.
+	NoEvents func() error
 	// Subscribe subscribes by a query and waits for the acknowledgement.
 	Subscribe func(ctx context.Context, query string) (Stream, error)
 	// Call calls a method, whose result has at most so many bytes.
@@ -69,6 +71,16 @@ func New(o Options) *Feed {
 	o.Queue = cmp.Or(o.Queue, 1000)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return &Feed{o: o, hub: newHub(), metrics: newMetrics(o.Registerer)}
+}
+
+// Unsupported returns why subscriptions are refused: events can be read from none of the nodes.
+func (f *Feed) Unsupported() (err error) {
+	for _, n := range f.o.Nodes {
+		if err = n.NoEvents(); err == nil {
+			return nil
+		}
+	}
+	return err
 }
 
 // Run brings events while a client subscribes, until ctx ends.

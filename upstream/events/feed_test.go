@@ -382,3 +382,32 @@ func TestSubscriptionsAreRefusedAsByTheNode(t *testing.T) {
 		}
 	})
 }
+
+func TestSubscriptionsAreRefusedWhileNoNodeHasEvents(t *testing.T) {
+	in(t, 2, events.Options{}, func(w *world) {
+		old := errors.New("CometBFT 0.37")
+		w.nodes[0].with(func(n *node) { n.noEvents = old })
+		l := w.listen(blocks)
+		w.nodes[1].with(func(n *node) { n.noEvents = old })
+		if err := l.Subscribe(txs, nil); !errors.Is(err, old) || !errors.Is(w.feed.Unsupported(), old) {
+			t.Errorf("subscribed with %v, unsupported %v; want %v", err, w.feed.Unsupported(), old)
+		}
+	})
+}
+
+func TestBlocksWithoutTheEventsOfFinalizeBlockAreNotAnnounced(t *testing.T) {
+	in(t, 1, events.Options{}, func(w *world) {
+		w.old = true
+		l := w.listen(blocks)
+		synctest.Wait()
+		w.move(101, 0)
+		w.nodes[0].announce(101)
+		time.Sleep(time.Minute)
+		w.expect(l, "")
+		w.mu.Lock()
+		w.old = false
+		w.mu.Unlock()
+		time.Sleep(time.Minute)
+		w.expect(l, "NewBlock 101")
+	})
+}

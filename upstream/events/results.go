@@ -46,6 +46,9 @@ type parts struct {
 	} `json:"evidence"`
 }
 
+// errTooOld is the error for a block as CometBFT before 0.38 has it.
+var errTooOld = errors.New("a block without the events of FinalizeBlock")
+
 // fromResults makes a block of the results of the methods block and block_results.
 func fromResults(ofBlock, ofBlockResults []byte) (*Block, error) {
 	var (
@@ -60,6 +63,9 @@ func fromResults(ofBlock, ofBlockResults []byte) (*Block, error) {
 	if err := errors.Join(json.Unmarshal(ofBlock, &b), json.Unmarshal(ofBlockResults, &r)); err != nil {
 		return nil, err
 	}
+	if r.Events == nil {
+		return nil, errTooOld
+	}
 	r.outcome.Events, r.outcome.TxResults = r.Events, r.TxResults
 	made, err := newBlock(b, r.outcome)
 	if err == nil && r.Height != made.Height {
@@ -72,12 +78,15 @@ func fromResults(ofBlock, ofBlockResults []byte) (*Block, error) {
 func fromEvent(value []byte) (*Block, error) {
 	var e struct {
 		block
-		Outcome outcome `json:"result_finalize_block"`
+		Outcome *outcome `json:"result_finalize_block"`
 	}
 	if err := json.Unmarshal(value, &e); err != nil {
 		return nil, err
 	}
-	return newBlock(e.block, e.Outcome)
+	if e.Outcome == nil {
+		return nil, errTooOld
+	}
+	return newBlock(e.block, *e.Outcome)
 }
 
 func newBlock(own block, o outcome) (*Block, error) {

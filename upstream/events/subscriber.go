@@ -68,8 +68,12 @@ func (f *Feed) Subscriber(most int, wake func()) *Subscriber {
 	return &Subscriber{feed: f, most: most, wake: wake, subscriptions: map[string]*subscription{}}
 }
 
-// Subscribe subscribes to the events that a query matches. The error is what a node says.
+// Subscribe subscribes to the events that a query matches. The error is what a node says, or why
+// events cannot be read.
 func (s *Subscriber) Subscribe(text string, label any) error {
+	if err := s.feed.Unsupported(); err != nil {
+		return err
+	}
 	added, err := s.enter(text, label)
 	if err == nil {
 		s.feed.hub.add(added, s.feed.begin)

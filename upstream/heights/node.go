@@ -74,6 +74,7 @@ type State struct {
 	Connected  bool      // block headers stream in
 	Lost       int64     // subscriptions to block headers that have ended: the node may have been restarted each time
 	TxIndex    string    // on or off: whether its CometBFT finds transactions; "" unknown
+	NoEvents   error     // why events cannot be read from its CometBFT; nil where they can, or while it has not answered
 	Aside      bool      // CometBFT claims what is not believed
 	Late       bool      // there are blocks that CometBFT has not told of
 	CometDown  bool      // CometBFT does not answer

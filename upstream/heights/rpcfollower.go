@@ -298,7 +298,7 @@ func (f *follower) accept(ctx context.Context, s survey) error {
 		err = errWrongChain
 	} else if s.status.ChainID != "" {
 		f.node.update(func(v *State) {
-			v.CatchingUp, v.BlockTime, v.TxIndex = s.status.CatchingUp, s.status.Time, s.status.TxIndex
+			v.CatchingUp, v.BlockTime, v.TxIndex, v.NoEvents = s.status.CatchingUp, s.status.Time, s.status.TxIndex, s.status.NoEvents
 		})
 	}
 	if err == nil {

@@ -194,6 +194,9 @@ func (p *Pool) CometBFT() (all []CometBFT) {
 // Name is that of the endpoint.
 func (c CometBFT) Name() string { return c.endpoint.name }
 
+// NoEvents returns why events cannot be read from the endpoint, nil where they can.
+func (c CometBFT) NoEvents() error { return c.endpoint.look().NoEvents }
+
 // Fit says whether the endpoint is ours, is believed, and has the newest block or the one before it.
 func (c CometBFT) Fit() bool {
 	v := c.endpoint.look()

@@ -65,5 +65,8 @@ func findComet(ctx context.Context, address string) (string, error) {
 	if s.TxIndex != "" {
 		text += ", transaction index " + s.TxIndex
 	}
+	if s.NoEvents != nil {
+		text += ", subscriptions refused: " + s.NoEvents.Error()
+	}
 	return text, nil
 }

@@ -14,7 +14,7 @@ import (
 func Events(pool *node.Pool, log *slog.Logger, registerer prometheus.Registerer) events.Options {
 	o := events.Options{Heights: pool, Logger: log, Registerer: registerer}
 	for _, c := range pool.CometBFT() {
-		o.Nodes = append(o.Nodes, events.Node{Name: c.Name(), Fit: c.Fit, Call: c.Call, Subscribe: func(ctx context.Context, query string) (events.Stream, error) {
+		o.Nodes = append(o.Nodes, events.Node{Name: c.Name(), Fit: func() bool { return c.Fit() && c.NoEvents() == nil }, NoEvents: c.NoEvents, Call: c.Call, Subscribe: func(ctx context.Context, query string) (events.Stream, error) {
 			return c.Messages(ctx, query, events.MaxMessage)
 		}})
 	}

@@ -15,6 +15,10 @@ func (s *Service) watchOutages() {
 		s.outages = append(s.outages, s.redisUse)
 		s.outages = append(s.outages, s.shared.Outages()...)
 	}
+	if s.rpc != nil {
+		s.eventsUse = upstream.NewOutage(s.log, "subscriptions to events")
+		s.outages = append(s.outages, s.eventsUse)
+	}
 	if s.store != nil {
 		s.outages = append(s.outages, s.store.Outage())
 	}

@@ -146,6 +146,9 @@ func (s *Service) judge(ctx context.Context) judgement {
 	if s.redisUse != nil {
 		s.redisUse.Note(s.unusedRedis())
 	}
+	if s.eventsUse != nil {
+		s.eventsUse.Note(s.rpc.feed.Unsupported())
+	}
 	outages := s.outages.Causes()
 	j.degraded = maps.Clone(outages)
 	for _, h := range nodes {

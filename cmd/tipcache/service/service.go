@@ -77,6 +77,7 @@ type Service struct {
 	readiness    *readinessLog
 	outages      upstream.Outages
 	redisUse     *upstream.Outage // whether Redis is used; nil where none is configured
+	eventsUse    *upstream.Outage // whether events can be read; nil where the RPC is not served
 	undetermined bool             // no node has said yet which dialect it speaks
 	force        sync.Mutex       // held while settings or the dialect are put in force
 	reloader     *reloader        // nil: the configuration stays as it is

@@ -80,6 +80,19 @@ type Status struct {
 	Earliest   int64     // oldest block the node has
 	CatchingUp bool      // the node is behind its peers
 	TxIndex    string    // on or off: whether transactions are found; "" where it does not say
+	NoEvents   error     // why events cannot be read from this release; nil where they can
+}
+
+// eventsSince is the first minor release of CometBFT 0 whose events carry what BeginBlock and EndBlock have emitted.
+const eventsSince = 38
+
+// noEvents returns why events cannot be read from a release of CometBFT. A version in another form is taken for a newer one.
+func noEvents(version string) error {
+	var major, minor int
+	if n, _ := fmt.Sscanf(strings.TrimPrefix(version, "v"), "%d.%d.", &major, &minor); n < 2 || major > 0 || minor >= eventsSince {
+		return nil
+	}
+	return fmt.Errorf("CometBFT %d.%d has no events that can be read, 0.%d and later have", major, minor, eventsSince)
 }
 
 // Status asks for /status, which is answered at once even while the execution client hangs.
@@ -87,6 +100,7 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 	var s struct {
 		NodeInfo struct {
 			Network string `json:"network"`
+			Version string `json:"version"`
 			Other   struct {
 				TxIndex string `json:"tx_index"`
 			} `json:"other"`
@@ -107,7 +121,7 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 		return Status{}, errors.New("/status names no chain")
 	}
 	i := s.SyncInfo
-	return Status{s.NodeInfo.Network, i.Latest, i.LatestTime, i.Earliest, i.CatchingUp, s.NodeInfo.Other.TxIndex}, nil
+	return Status{s.NodeInfo.Network, i.Latest, i.LatestTime, i.Earliest, i.CatchingUp, s.NodeInfo.Other.TxIndex, noEvents(s.NodeInfo.Version)}, nil
 }
 
 // Committed is the newest height that can be read, of /abci_info.

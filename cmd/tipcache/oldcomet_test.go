@@ -1,0 +1,85 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/coder/websocket"
+	"github.com/tidwall/gjson"
+
+	"github.com/tipcache/tipcache/cmd/tipcache/connect"
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/devnet"
+)
+
+// cometOfVersion is the CometBFT of a devnet, which names another version as its own.
+func cometOfVersion(t *testing.T, d *devnet.Devnet, version string) string {
+	t.Helper()
+	target, err := url.Parse(d.CometURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := httputil.NewSingleHostReverseProxy(target)
+	p.ModifyResponse = func(r *http.Response) error {
+		if r.StatusCode == http.StatusSwitchingProtocols {
+			return nil
+		}
+		body, err := io.ReadAll(r.Body)
+		body = bytes.ReplaceAll(body, []byte(`"version":"0.38.19"`), []byte(`"version":"`+version+`"`))
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		r.Header.Del("Content-Length")
+		return err
+	}
+	server := httptest.NewServer(p)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func TestSubscriptionsAreRefusedBeforeCometBFT038(t *testing.T) {
+	t.Parallel()
+	for version, refused := range map[string]bool{"0.37.15": true, "v0.34.29-fork": true, "0.38.0-rc3": false, "0.39.4": false, "1.0.1": false, "unknown": false} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos})
+			comet := cometOfVersion(t, d, version)
+			s := startRunning(t, d, func(c *config.Config) {
+				c.RPC.Listen, c.Chain.Comet = "127.0.0.1:0", []string{comet}
+			})
+			conn, _, err := websocket.Dial(t.Context(), "ws://"+s.RPCAddr()+"/websocket", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = conn.CloseNow() }()
+			const call = `{"jsonrpc":"2.0","id":1,"method":"subscribe","params":{"query":"tm.event='NewBlockHeader'"}}`
+			if err := conn.Write(t.Context(), websocket.MessageText, []byte(call)); err != nil {
+				t.Fatal(err)
+			}
+			_, got, err := conn.Read(t.Context())
+			if text := gjson.GetBytes(got, "error.data").Str; err != nil || strings.Contains(text, "CometBFT 0.3") != refused {
+				t.Errorf("subscribe: %s, %v; want refused %t", got, err, refused)
+			}
+			const upstream = "subscriptions to events"
+			if refused {
+				s.eventually("degraded", func() bool { return strings.Contains(s.ready().Degraded[upstream], "0.38 and later") })
+			} else if problem := s.ready().Degraded[upstream]; problem != "" {
+				t.Errorf("degraded: %s", problem)
+			}
+			if block := s.do(http.MethodPost, "http://"+s.RPCAddr(), `{"id":1,"method":"block","params":{}}`); block.status != http.StatusOK || !gjson.Get(block.body, "result.block").Exists() {
+				t.Errorf("block: %d %s; want it to be read", block.status, block.body)
+			}
+			var out bytes.Buffer
+			cfg := config.Default()
+			cfg.Chain.Nodes, cfg.Chain.Comet, cfg.Redis.URL, cfg.Collections.Store = []string{d.NodeURL()}, []string{comet}, "none", "none"
+			_ = connect.Check(t.Context(), cfg, &out)
+			if strings.Contains(out.String(), "subscriptions refused: CometBFT 0.3") != refused {
+				t.Errorf("check prints %s; want refused %t", out.String(), refused)
+			}
+		})
+	}
+}
