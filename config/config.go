@@ -103,7 +103,7 @@ type Cache struct {
 
 // Redis is the shared store. It is optional and never waited for long.
 type Redis struct {
-	URL     string        `yaml:"url" flag:"redis" forms:"redis://, rediss://, embedded" secret:"true" doc:"redis:// or rediss:// URL (several hosts: a Cluster; ?master_name=: Sentinel), embedded for one inside the process, none"`
+	URL     string        `yaml:"url" flag:"redis" forms:"redis://, rediss://" secret:"true" doc:"redis:// or rediss:// URL (several hosts: a Cluster; ?master_name=: Sentinel), or none."`
 	Timeout time.Duration `yaml:"timeout" must:"positive" doc:"Timeout of one Redis exchange. After it, the request continues without Redis."`
 	SealKey string        `yaml:"seal_key" secret:"true" doc:"Secret of at least 16 characters, the same on all replicas. Entries, the epoch with its block hashes, the dialect, leases and purges in Redis are signed with it, and unsigned ones are ignored. Empty disables signatures."`
 }

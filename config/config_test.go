@@ -209,8 +209,8 @@ func TestWhatIsSaidNowhereIsAProblemEvenWhenEmpty(t *testing.T) {
 }
 
 func TestAnEmptyNameOfASecretsFileSaysNothing(t *testing.T) {
-	cfg, err := config.Load(config.Sources{Environ: []string{"TIPCACHE_REDIS_URL=embedded", "TIPCACHE_REDIS_URL_FILE="}})
-	if err != nil || cfg.Redis.URL != "embedded" {
+	cfg, err := config.Load(config.Sources{Environ: []string{"TIPCACHE_REDIS_URL=redis://h", "TIPCACHE_REDIS_URL_FILE="}})
+	if err != nil || cfg.Redis.URL != "redis://h" {
 		t.Errorf("%q, %v", cfg.Redis.URL, err)
 	}
 }

@@ -217,15 +217,13 @@ func (c Config) CheckRoutes() error {
 
 func (v *validation) redis(c Config) {
 	v.check(c.Redis.SealKey == "" || len(c.Redis.SealKey) >= 16, "redis.seal_key", "shorter than 16 characters")
-	switch c.Redis.URL {
-	case "none", "embedded":
-	default:
-		u, err := url.Parse(c.Redis.URL)
-		v.check(err == nil && slices.Contains([]string{"redis", "rediss", "unix"}, u.Scheme), "redis.url",
-			"not a redis:// or rediss:// URL, nor embedded, nor none")
-		blind := !slices.ContainsFunc(c.Chain.Comet, isNamed)
-		v.check(c.Chain.ID != "" || !blind, "chain.id", "needed with a shared Redis when chain.nodes or chain.comet is none: nothing else tells chains apart")
+	if c.Redis.URL == "none" {
+		return
 	}
+	u, err := url.Parse(c.Redis.URL)
+	v.check(err == nil && slices.Contains([]string{"redis", "rediss", "unix"}, u.Scheme), "redis.url", "not a redis:// or rediss:// URL, nor none")
+	blind := !slices.ContainsFunc(c.Chain.Comet, isNamed)
+	v.check(c.Chain.ID != "" || !blind, "chain.id", "needed with a shared Redis when chain.nodes or chain.comet is none: nothing else tells chains apart")
 }
 
 func (v *validation) collections(c Collections) {

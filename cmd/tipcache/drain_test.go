@@ -107,7 +107,7 @@ func TestADrainEndsInTime(t *testing.T) {
 // startStoppable serves, however invalid the configuration is, until ctx ends, and hands out what it ended with.
 func startStoppable(ctx context.Context, t *testing.T, d *devnet.Devnet, change func(*config.Config)) (*running, <-chan error) {
 	t.Helper()
-	cfg := unhurried(d, "a test's key")
+	cfg := unhurried(t, d, "a test's key")
 	change(&cfg)
 	s, err := service.New(t.Context(), cfg, parts.NewLogs(io.Discard, cfg.Log))
 	if err != nil {

@@ -60,7 +60,7 @@ func TestALeavingReplicaAnswersUntilLoadBalancersHaveNoticed(t *testing.T) {
 // which takes a busy machine longer, and judges what it was answered.
 func answersWhileItLeaves(t *testing.T, delay time.Duration) bool {
 	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
-	cfg := unhurried(d, "a test's key")
+	cfg := unhurried(t, d, "a test's key")
 	cfg.HTTP.DrainDelay = delay
 	s, err := demo.New(t.Context(), cfg, d, io.Discard)
 	if err != nil {

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"log/slog"
 	"os"
+	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
@@ -28,13 +28,14 @@ func importCommand(std streams) *cobra.Command {
 }
 
 func runImport(ctx context.Context, cfg config.Config, path string, force bool, std streams) error {
-	store, err := parts.OpenStore(ctx, cfg, parts.NewLogger(std.err, config.Log{Level: "info", Format: "text"}), nil)
+	log := parts.NewLogger(std.err, config.Log{Level: "info", Format: "text"})
+	store, err := parts.OpenStore(ctx, cfg, log, nil)
 	if err != nil {
 		return err
 	}
 	n := 0
 	if err = unindexed(ctx, store); err == nil || force {
-		n, err = importFile(ctx, store, path, std.err)
+		n, err = importFile(ctx, store, path, log)
 	}
 	if err = errors.Join(err, store.Close()); err != nil {
 		return fmt.Errorf("import %s: nothing was imported: %w", path, err)
@@ -55,7 +56,7 @@ func unindexed(ctx context.Context, store *collections.Store) error {
 	return err
 }
 
-func importFile(ctx context.Context, store *collections.Store, path string, progress io.Writer) (int, error) {
+func importFile(ctx context.Context, store *collections.Store, path string, log *slog.Logger) (int, error) {
 	in := os.Stdin
 	if path != "-" {
 		f, err := os.Open(path)
@@ -65,22 +66,16 @@ func importFile(ctx context.Context, store *collections.Store, path string, prog
 		defer f.Close()
 		in = f
 	}
-	r, done := withProgress(in, progress)
-	defer done()
-	return store.Import(ctx, collections.ReadJSONL(r))
-}
-
-// withProgress draws a bar of the bytes read when w is a terminal.
-func withProgress(in *os.File, w io.Writer) (io.Reader, func()) {
-	if !parts.IsTerminal(w) {
-		return in, func() {}
-	}
-	size := int64(-1)
-	if info, err := in.Stat(); err == nil && info.Mode().IsRegular() {
-		size = info.Size()
-	}
-	bar := progressbar.NewOptions64(size, progressbar.OptionSetWriter(w), progressbar.OptionShowBytes(true),
-		progressbar.OptionSetDescription("importing"), progressbar.OptionClearOnFinish())
-	reader := progressbar.NewReader(in, bar)
-	return &reader, func() { _ = bar.Finish() }
+	n, next := 0, time.Now().Add(progressInterval)
+	return store.Import(ctx, func(yield func(collections.Collection, error) bool) {
+		for c, err := range collections.ReadJSONL(in) {
+			if n++; time.Now().After(next) {
+				log.Info("importing", "collections", n)
+				next = time.Now().Add(progressInterval)
+			}
+			if !yield(c, err) {
+				return
+			}
+		}
+	})
 }

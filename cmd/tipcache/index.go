@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 
@@ -48,9 +47,6 @@ func runIndex(ctx context.Context, settings *settingFlags, admin string, follow,
 	if err != nil {
 		return err
 	}
-	if parts.IsTerminal(std.err) {
-		log = parts.NewLogger(io.Discard, cfg.Log) // the progress bar has the same figures
-	}
 	run := &indexRun{store: store, registry: parts.NewRegistry(), log: log, std: std}
 	o := cfg.IndexOptions()
 	o.Store, o.Follow, o.Logger, o.Registerer = store, follow, log, run.registry
@@ -76,8 +72,7 @@ type indexRun struct {
 	std      streams
 }
 
-// observed indexes while an admin listener, and the terminal or the log, tell
-// how far it is.
+// observed indexes while an admin listener and the log report the progress.
 func (r *indexRun) observed(ctx context.Context, admin string, follow bool) error {
 	telling, silence := context.WithCancel(ctx)
 	defer silence()
@@ -86,11 +81,7 @@ func (r *indexRun) observed(ctx context.Context, admin string, follow bool) erro
 		return err
 	}
 	group.Go(func() error {
-		if parts.IsTerminal(r.std.err) {
-			drawIndex(telling, r.indexer, r.std.err)
-		} else {
-			logIndex(telling, r.indexer, r.log)
-		}
+		logIndex(telling, r.indexer, r.log)
 		return nil
 	})
 	err := r.index(ctx, follow)

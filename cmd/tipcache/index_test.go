@@ -176,7 +176,7 @@ func TestOneReplicaIndexesAndAnotherTakesOver(t *testing.T) {
 	replicas := make([]*running, 2)
 	stop := make([]func(), 2)
 	for i := range replicas {
-		cfg := unhurried(d, "a key")
+		cfg := unhurried(t, d, "a key")
 		indexing(d, url)(&cfg)
 		cfg.Index.From = 0
 		s, err := service.New(t.Context(), cfg, parts.NewLogs(io.Discard, cfg.Log))

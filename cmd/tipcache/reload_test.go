@@ -178,7 +178,7 @@ func TestSIGHUPDoesNotCutTheDrainShort(t *testing.T) {
 // The name is that of a route of Story, too, which has another class.
 func TestSIGHUPKeepsTheClassOfARouteOfOnesOwn(t *testing.T) {
 	t.Setenv("TIPCACHE_CHAIN_ROWS", "pool "+sdkPool+" params cheap")
-	const settings = "collections: {auth: none}\nclasses: {params: {fresh_blocks: 1000, stale_blocks: 2000}}\nroutes: {pool: {stale: 30m}}\n"
+	const settings = "collections: {store: 'sqlite::memory:', auth: none}\nclasses: {params: {fresh_blocks: 1000, stale_blocks: 2000}}\nroutes: {pool: {stale: 30m}}\n"
 	for name, faults := range map[string]devnet.Faults{
 		"the dialect was found at the start": {},
 		"it was found later":                 {Node: devnet.Fault{Outage: devnet.Refuse}, Comet: devnet.Fault{Outage: devnet.Refuse}},

@@ -64,7 +64,7 @@ func startRunning(t *testing.T, d *devnet.Devnet, change func(*config.Config)) *
 func startUnready(t *testing.T, d *devnet.Devnet, change func(*config.Config)) *running {
 	t.Helper()
 	const key = "a test's key"
-	cfg := unhurried(d, key)
+	cfg := unhurried(t, d, key)
 	if change != nil {
 		change(&cfg)
 	}
@@ -90,14 +90,20 @@ func startUnready(t *testing.T, d *devnet.Devnet, change func(*config.Config)) *
 
 // unhurried is the configuration of the demo with time enough for a busy machine:
 // what ends early there is taken for a failure of an origin.
-func unhurried(d *devnet.Devnet, key string) config.Config {
+func unhurried(t *testing.T, d *devnet.Devnet, key string) config.Config {
+	t.Helper()
+	redisURL, stopRedis, err := demo.StartRedis()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stopRedis)
 	c := config.Default()
 	c.Listen, c.Admin, c.Log.Level = "127.0.0.1:0", "127.0.0.1:0", "error"
 	c.Redis.Timeout, c.Cache.Flight = 2*time.Second, 40*time.Second
 	c.Chain.Timeout, c.Collections.Timeout = 20*time.Second, 20*time.Second
 	c.HTTP.Request, c.HTTP.Drain = time.Minute, 70*time.Second
 	c.Metadata.Budget, c.Metadata.Timeout = 20*time.Second, 30*time.Second
-	demo.Embed(&c, d, key)
+	demo.Embed(&c, d, redisURL, key)
 	return c
 }
 

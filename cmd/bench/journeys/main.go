@@ -72,7 +72,10 @@ func start(ctx context.Context, d *devnet.Devnet, ended chan<- error) (url strin
 	cfg := config.Default()
 	cfg.Listen, cfg.Admin, cfg.HTTP.FastLane = "127.0.0.1:0", "127.0.0.1:0", false
 	cfg.Chain.MaxBlockAge = 3 * blockTime
-	demo.Embed(&cfg, d, key)
+	redisURL, stopRedis, err := demo.StartRedis()
+	rig.Check(err)
+	context.AfterFunc(ctx, stopRedis)
+	demo.Embed(&cfg, d, redisURL, key)
 	s := rig.Must(demo.New(ctx, cfg, d, io.Discard))
 	go func() { ended <- s.Run(ctx) }()
 	rig.Check(rig.Eventually(ctx, rig.Answers("http://"+s.AdminAddr()+"/readyz")))

@@ -100,7 +100,7 @@ func probesOf(cfg config.Config) []probe {
 			probes = append(probes, probe{"grpc", address, func(ctx context.Context) (string, error) { return findGRPC(ctx, cfg, address) }})
 		}
 	}
-	if cfg.Redis.URL != "none" && cfg.Redis.URL != "embedded" {
+	if cfg.Redis.URL != "none" {
 		probes = append(probes, probe{"redis", config.Host(cfg.Redis.URL), func(ctx context.Context) (string, error) { return findRedis(ctx, cfg.Redis) }})
 	}
 	if !strings.HasPrefix(cfg.Collections.Store, "sqlite:") && cfg.NeedsStore() {

@@ -71,11 +71,11 @@ func findGRPC(ctx context.Context, cfg config.Config, address string) (string, e
 }
 
 func findRedis(ctx context.Context, cfg config.Redis) (string, error) {
-	client, closeClient, err := parts.OpenRedis(cfg)
+	client, err := parts.OpenRedis(cfg)
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = closeClient() }()
+	defer client.Close()
 	began := time.Now()
 	if err := client.Ping(ctx).Err(); err != nil {
 		return "", err

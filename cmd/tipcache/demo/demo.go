@@ -10,22 +10,32 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
 
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/cmd/tipcache/service"
 	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
 // Run serves until ctx ends. It prints to out what to ask, and logs to log.
 func Run(ctx context.Context, cfg config.Config, o devnet.Options, out, log io.Writer) error {
+	redisURL, stopRedis, err := StartRedis()
+	if err != nil {
+		return err
+	}
+	defer stopRedis()
 	d, err := Start(o)
 	if err != nil {
 		return err
 	}
 	key := rand.Text()
-	Embed(&cfg, d, key)
+	Embed(&cfg, d, redisURL, key)
 	cfg.Index.Enabled, cfg.Index.Network = true, []string{"aeneid"} // counters move while one watches
 	cfg.Index.EVM, cfg.Index.From = []string{d.EVMURL()}, d.EVMStart()+1
 	if at := d.Node().GRPCAddr(); at != "" {
@@ -39,11 +49,11 @@ func Run(ctx context.Context, cfg config.Config, o devnet.Options, out, log io.W
 	return errors.Join(err, d.Close())
 }
 
-// Embed points cfg at the devnet and at what runs inside the process.
-func Embed(cfg *config.Config, d *devnet.Devnet, key string) {
+// Embed points cfg at the devnet, a Redis and a store in memory.
+func Embed(cfg *config.Config, d *devnet.Devnet, redisURL, key string) {
 	cfg.Chain.ID = d.ChainID()
 	cfg.Chain.Nodes, cfg.Chain.Comet = []string{d.NodeURL()}, []string{d.CometURL()}
-	cfg.Redis.URL = "embedded"
+	cfg.Redis.URL = redisURL
 	cfg.Collections.Store, cfg.Collections.Auth = "sqlite::memory:", "keys"
 	cfg.Collections.Keys = []string{fmt.Sprintf("demo:%x", sha256.Sum256([]byte(key)))}
 	cfg.Metadata.Provider = "alchemy:" + d.MetadataURL() + "/nft/v3/demo"
@@ -76,6 +86,27 @@ func Start(o devnet.Options) (*devnet.Devnet, error) {
 		return nil, err
 	}
 	return d, d.Start()
+}
+
+// StartRedis runs a Redis inside the process until stop is called.
+func StartRedis() (url string, stop func(), err error) {
+	server, err := miniredis.Run()
+	if err != nil {
+		return "", nil, fmt.Errorf("start the simulated Redis: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var clock sync.WaitGroup
+	clock.Go(func() { moveClock(ctx, server) })
+	return "redis://" + server.Addr(), func() { cancel(); clock.Wait(); server.Close() }, nil
+}
+
+// moveClock lets keys expire: the clock of a miniredis stands still otherwise.
+func moveClock(ctx context.Context, server *miniredis.Miniredis) {
+	for last := time.Now(); upstream.Sleep(ctx, 100*time.Millisecond) == nil; {
+		now := time.Now()
+		server.FastForward(now.Sub(last))
+		last = now
+	}
 }
 
 // FreeOr keeps an address that is free, and else takes any port of its host.

@@ -15,7 +15,7 @@ import (
 
 // NewLogger makes the log of a command that answers no requests.
 func NewLogger(w io.Writer, cfg config.Log) *slog.Logger {
-	return slog.New(slog.NewJSONHandler(readable(w, cfg, IsTerminal(w)), &slog.HandlerOptions{Level: levelOf(cfg)}))
+	return slog.New(slog.NewJSONHandler(readable(w, cfg, isTerminal(w)), &slog.HandlerOptions{Level: levelOf(cfg)}))
 }
 
 func levelOf(cfg config.Log) (level slog.Level) {
@@ -50,7 +50,7 @@ type Logs struct {
 
 // NewLogs writes both kinds to w. Close them.
 func NewLogs(w io.Writer, cfg config.Log) Logs {
-	b, terminal, level := record.NewBuffer(w), IsTerminal(w), new(slog.LevelVar)
+	b, terminal, level := record.NewBuffer(w), isTerminal(w), new(slog.LevelVar)
 	level.Set(levelOf(cfg))
 	events := slog.NewJSONHandler(readable(b.Unbuffered(), cfg, terminal), &slog.HandlerOptions{Level: level})
 	return Logs{slog.New(events), readable(b, cfg, terminal), level, b}
@@ -59,8 +59,8 @@ func NewLogs(w io.Writer, cfg config.Log) Logs {
 // SetLevel puts another level in force, from the next event on.
 func (l Logs) SetLevel(cfg config.Log) { l.level.Set(levelOf(cfg)) }
 
-// IsTerminal tells whether people read what is written there.
-func IsTerminal(w io.Writer) bool {
+// isTerminal reports whether w is a terminal.
+func isTerminal(w io.Writer) bool {
 	out, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(out.Fd()))
 }

@@ -12,10 +12,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
@@ -26,22 +24,18 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/drivers"
 )
 
-// OpenRedis makes the client of the shared store: nil for none. It does not
+// OpenRedis returns the client of the shared store, nil for none. It does not
 // connect, so a Redis that is absent at start is no error.
-func OpenRedis(cfg config.Redis) (client redis.UniversalClient, closer func() error, err error) {
-	switch cfg.URL {
-	case "none":
-		return nil, func() error { return nil }, nil
-	case "embedded":
-		return openEmbedded(cfg)
+func OpenRedis(cfg config.Redis) (redis.UniversalClient, error) {
+	if cfg.URL == "none" {
+		return nil, nil
 	}
 	o, err := redisOptions(cfg)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	logging.Disable() // what the library would print is counted and logged by the cache
-	client = newRedis(o)
-	return client, client.Close, nil
+	logging.Disable() // the cache counts and logs what the library would print
+	return newRedis(o), nil
 }
 
 // clusterReload is the age from which on the map of a Cluster is asked for anew. A
@@ -136,34 +130,6 @@ func redisOptions(cfg config.Redis) (*redis.UniversalOptions, error) {
 		PoolTimeout:           cfg.Timeout / 2, // before the time of an operation is over, to tell a full pool from a silent Redis
 		PoolSize:              poolSize,
 	}, nil
-}
-
-// openEmbedded runs a Redis inside the process. Its clock stands still unless
-// it is moved, by the time that has gone by.
-func openEmbedded(cfg config.Redis) (redis.UniversalClient, func() error, error) {
-	server, err := miniredis.Run()
-	if err != nil {
-		return nil, nil, fmt.Errorf("start the embedded Redis: %w", err)
-	}
-	client := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, ReadTimeout: cfg.Timeout})
-	running, stop := context.WithCancel(context.Background())
-	var clock sync.WaitGroup
-	clock.Go(func() { moveClock(running, server) })
-	return client, func() error {
-		stop()
-		clock.Wait()
-		err := client.Close()
-		server.Close()
-		return err
-	}, nil
-}
-
-func moveClock(ctx context.Context, server *miniredis.Miniredis) {
-	for last := time.Now(); upstream.Sleep(ctx, 100*time.Millisecond) == nil; {
-		now := time.Now()
-		server.FastForward(now.Sub(last))
-		last = now
-	}
 }
 
 // OpenStore opens the collection store for serve and import alike.

@@ -70,7 +70,7 @@ func (s *Service) logStart() {
 		nodes = append(nodes, config.Host(url))
 	}
 	redisAt := s.cfg.Redis.URL
-	if redisAt != "none" && redisAt != "embedded" {
+	if redisAt != "none" {
 		redisAt = config.Host(redisAt)
 	}
 	s.log.Info("serving", "listen", s.Addr(), "admin", s.AdminAddr(), "version", parts.Version(), "tls", s.certificate != nil,

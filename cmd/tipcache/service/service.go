@@ -103,16 +103,16 @@ func New(ctx context.Context, cfg config.Config, log parts.Logs) (*Service, erro
 }
 
 func (s *Service) openCache(context.Context) error {
-	client, closeClient, err := parts.OpenRedis(s.cfg.Redis)
+	client, err := parts.OpenRedis(s.cfg.Redis)
 	if err != nil {
 		return err
 	}
-	s.onClose(closeClient)
-	s.redis = client
 	o := s.cfg.CacheOptions()
 	s.memory = account.New(o.MemoryBytes/2, s.registry)
 	o.Account, o.Logger, o.Registerer = s.memory, s.log, s.registry
 	if client != nil {
+		s.redis = client
+		s.onClose(client.Close)
 		shared := s.cfg.SharedOptions()
 		shared.Logger, shared.Registerer = s.log, s.registry
 		if s.shared, err = redis.New(client, shared); err != nil {
