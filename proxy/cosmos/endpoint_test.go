@@ -65,6 +65,7 @@ func TestRequestsThatMeanTheSameHaveOneKey(t *testing.T) {
 		"duplicates, of which one counts":   {staking + "/validators?pagination.limit=1", staking + "/validators?pagination.limit=1&pagination.limit=2"},
 		"integers in any base":              {staking + "/validators?pagination.limit=8", staking + "/validators?pagination.limit=010", staking + "/validators?pagination.limit=0x8", staking + "/validators?pagination.limit=0b1_000"},
 		"integers in the path":              {comet + "/blocks/8", comet + "/blocks/010", comet + "/blocks/0x8"},
+		"an account number of 64 bits":      {auth + "/address_by_id/18446744073709551615", auth + "/address_by_id/0xffffffffffffffff"},
 		"zero and nothing":                  {staking + "/validators", staking + "/validators?pagination.limit=0&pagination.reverse=false&status=&pagination.key="},
 		"page keys in both alphabets":       {gov + "/proposals/10/votes?pagination.key=FC%2B5UqFjW6XrHH3sAhFGBjyzTsy7", gov + "/proposals/10/votes?pagination.key=FC-5UqFjW6XrHH3sAhFGBjyzTsy7"},
 		"addresses in capitals":             {bank + "/balances/" + d0, bank + "/balances/" + strings.ToUpper(d0)},

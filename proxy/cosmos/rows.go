@@ -40,7 +40,7 @@ var table = []Row{
 	{"auth_accounts", auth + "/accounts", Live, node.Page, "pagination", "Accounts"},
 	{"auth_account", auth + "/accounts/{address}", Live, node.Cheap, "", "Account"},
 	{"auth_account_info", auth + "/account_info/{address}", Live, node.Cheap, "", "AccountInfo"},
-	{"auth_address_by_id", auth + "/address_by_id/{id:int64}", Live, node.Cheap, "account_id", "AccountAddressByID"},
+	{"auth_address_by_id", auth + "/address_by_id/{id:uint64}", Live, node.Cheap, "account_id", "AccountAddressByID"},
 	{"auth_module_accounts", auth + "/module_accounts", Live, node.Cheap, "", "ModuleAccounts"},
 	{"auth_module_account", auth + "/module_accounts/{name}", Live, node.Cheap, "", "ModuleAccountByName"},
 	{"auth_bech32", auth + "/bech32", Params, node.Cheap, "", "Bech32Prefix"},

@@ -92,6 +92,22 @@ func TestOneReadAnswersACallUnderAnyIDAndInAnySpelling(t *testing.T) {
 	}
 }
 
+func TestCallsAndBatchesAreAnsweredUnderTheirNumericIDs(t *testing.T) {
+	n := newRecordedNode(t)
+	n.learnParams()
+	server, _ := newHandler(t, n, rpc.Options{})
+	for _, id := range []string{"1.5", "9223372036854775808", "1e30", "-0"} {
+		body := fmt.Sprintf(balance[0], id)
+		want := `{"jsonrpc":"2.0","id":` + id + `,"result":{`
+		if _, got := post(t, server.URL, body); !strings.HasPrefix(got, want) {
+			t.Errorf("call %s: %s, want %s", id, got, want)
+		}
+		if _, got := post(t, server.URL, "["+body+","+body+"]"); strings.Count(got, want) != 2 {
+			t.Errorf("batch of %s: %s, want two of %s", id, got, want)
+		}
+	}
+}
+
 func TestABatchThatIsTooLongIsAnsweredForEachCall(t *testing.T) {
 	server, _ := newHandler(t, newRecordedNode(t), rpc.Options{})
 	_, body := post(t, server.URL, "["+strings.Repeat(`{"id":1,"method":"health"},`, rpc.MaxBatch-1)+`{"id":"b","method":"health"},{"id":3,"method":"health"}]`)

@@ -314,6 +314,7 @@ func (x exchange) send(t testing.TB, base string) (status int, typ, body string)
 // otherwise are the recordings that are answered otherwise than by the node, and why.
 var otherwise = map[string]string{
 	"uri_preflight": "preflights are answered",
+	"id_float":      "an id is given back as the client wrote it",
 }
 
 func TestRecordedExchangesAreAnsweredAsByTheNode(t *testing.T) {

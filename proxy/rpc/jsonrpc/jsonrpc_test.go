@@ -20,11 +20,7 @@ func FuzzCallsAreReadAlike(f *testing.F) {
 		if !ok {
 			return
 		}
-		var all fields
-		if err := json.Unmarshal([]byte(body), &all); err != nil {
-			t.Fatalf("%s: %v", body, err)
-		}
-		want, err := callOf(all)
+		want, err := ReadFirst([]byte(body))
 		if diff := cmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("%s: %v (-want +got):\n%s", body, err, diff)
 		}
@@ -63,6 +59,25 @@ func TestACallAsLibrariesWriteItIsReadInTheShortWay(t *testing.T) {
 	for _, body := range []string{`{"jsonrpc":"2.0","id":123456789012,"method":"abci_query","params":{"path":"/x"}}`, `{"id":"a","method":"status","params":[]}`} {
 		if _, _, ok := readPlain([]byte(body)); !ok {
 			t.Error(body)
+		}
+	}
+}
+
+// The second body of each is not as libraries write it.
+func TestNumericIDsAreGivenBackAsTheyStand(t *testing.T) {
+	for _, id := range []string{"0", "-1", "-0", "1.5", "1.0", "9007199254740993", "9223372036854775807", "9223372036854775808", "1e30", "1E+2", "123456789012345678901234567890"} {
+		for _, body := range []string{`{"id":` + id + `,"method":"status"}`, `{"ID":` + id + `,"method":"status","more":1}`} {
+			for name, read := range map[string]func([]byte) (Call, error){
+				"Read": Read, "ReadFirst": ReadFirst,
+				"Each": func(body []byte) (c Call, err error) {
+					_, err = Each([]byte("["+string(body)+"]"), func(one Call) { c = one })
+					return c, err
+				},
+			} {
+				if c, err := read([]byte(body)); err != nil || string(c.ID) != id {
+					t.Errorf("%s of %s: id %s, %v; want %s", name, body, c.ID, err, id)
+				}
+			}
 		}
 	}
 }

@@ -51,7 +51,7 @@ func idEnd(text string, from int) int {
 	for to < len(text) && '0' <= text[to] && text[to] <= '9' {
 		to++
 	}
-	if !isWhole(text[from:to]) {
+	if text[from:min(to, from+1)] == "0" && to > from+1 { // JSON has no leading zeros
 		return from
 	}
 	return to

@@ -314,6 +314,7 @@ func TestEventsHaveTheClientsIDAndQuery(t *testing.T) {
 	conn := dial(t, url)
 	for _, call := range []string{
 		`{"id":7,"method":"subscribe","params":["tm.event='NewBlockHeader'"]}`,
+		`{"id":1e30,"method":"subscribe","params":["tm.event = 'NewBlockHeader' AND tm.event EXISTS"]}`,
 		`{"id":"a<b","method":"subscribe","params":{"query":" tm.event = 'NewBlockEvents' AND tm.event EXISTS"}}`,
 	} {
 		send(t, conn, call)
@@ -324,6 +325,7 @@ func TestEventsHaveTheClientsIDAndQuery(t *testing.T) {
 	go func() { done <- feed.Run(ctx) }()
 	for _, want := range []string{
 		`{"jsonrpc":"2.0","id":7,"result":{"query":"tm.event='NewBlockHeader'","data":{"type":"tendermint/event/NewBlockHeader","value":{"header":{"chain_id":"chain-1","height":"101"}}},"events":{"tm.event":["NewBlockHeader"]}}}`,
+		`{"jsonrpc":"2.0","id":1e30,"result":{"query":"tm.event = 'NewBlockHeader' AND tm.event EXISTS","data":{"type":"tendermint/event/NewBlockHeader","value":{"header":{"chain_id":"chain-1","height":"101"}}},"events":{"tm.event":["NewBlockHeader"]}}}`,
 		`{"jsonrpc":"2.0","id":"a\u003cb","result":{"query":" tm.event = 'NewBlockEvents' AND tm.event EXISTS","data":{"type":"tendermint/event/NewBlockEvents","value":{"height":"101","events":null,"num_txs":"0"}},"events":{"tm.event":["NewBlockEvents"]}}}`,
 	} {
 		if got := receive(t, conn); got != want {
@@ -350,6 +352,7 @@ func newDriven() (*driven, *events.Feed) {
 // feedOf is the feed of a chain with one node, which tells its blocks by a stream alone.
 func feedOf(chain events.Heights, stream events.Stream) *events.Feed {
 	return events.New(events.Options{Heights: chain, Nodes: []events.Node{{
+		NoEvents:  func() error { return nil },
 		Fit:       func() bool { return true },
 		Subscribe: func(context.Context, string) (events.Stream, error) { return stream, nil },
 		Call: func(context.Context, string, any, int64) (json.RawMessage, error) {
