@@ -133,7 +133,7 @@ func TestAnExplanationSaysWhyTheLaneHasNoPart(t *testing.T) {
 
 func TestAnExplanationRefusesWhatTheServiceRefuses(t *testing.T) {
 	for _, shape := range []chain.Shape{chain.Documented, chain.Node} {
-		s := startChain(t, proxy.Options{Web: web.Options{MaxURL: 200}, Chain: chain.Options{Shape: shape}})
+		s := startChain(t, proxy.Options{Chain: chain.Options{Shape: shape}})
 		for _, asked := range []proxy.Inquiry{
 			{URL: "/staking/validators/0x12"},
 			{URL: "/staking/validators?status=9"},
@@ -143,7 +143,7 @@ func TestAnExplanationRefusesWhatTheServiceRefuses(t *testing.T) {
 			{URL: "/staking/params", Height: "-1"},
 			{URL: "/staking/params", Height: "100000"},
 			{URL: "/nowhere"},
-			{URL: "/staking/params?" + strings.Repeat("x", 200)},
+			{URL: "/staking/params?" + strings.Repeat("x", web.MaxURL)},
 		} {
 			var headers []string
 			if asked.Height != "" {

@@ -76,7 +76,7 @@ func TestHeadIsGetWithoutABody(t *testing.T) {
 }
 
 func TestWhatIsNotServedIsSaidInTheEnvelope(t *testing.T) {
-	s := startChain(t, proxy.Options{Web: web.Options{MaxURL: 300}})
+	s := startChain(t, proxy.Options{})
 	for path, meant := range map[string]string{
 		"/nowhere": "", "/cosmos/staking/v1beta1/params": "", "/staking/../auth/params": "", "/docs/" + strings.Repeat("x", 200): "",
 		"/Staking/params":                          "/staking/params",
@@ -94,7 +94,7 @@ func TestWhatIsNotServedIsSaidInTheEnvelope(t *testing.T) {
 		got.refuses(t, 405, `{"code":405,"msg":{},"error":"the method `+method+` is not served here"}`+"\n")
 		got.has(t, "Allow", "GET, HEAD")
 	}
-	s.get(t, anyPath+"?"+strings.Repeat("x", 300)).refuses(t, 414, `{"code":414,"msg":{},"error":"the request target is longer than 300 bytes"}`+"\n")
+	s.get(t, anyPath+"?"+strings.Repeat("x", web.MaxURL)).refuses(t, 414, `{"code":414,"msg":{},"error":"the request target is longer than 8192 bytes"}`+"\n")
 	if n := s.chain.calls(); n > 0 {
 		t.Errorf("the node was asked %d times", n)
 	}
@@ -113,8 +113,8 @@ func TestTheAddressAloneLeadsToTheManual(t *testing.T) {
 
 // A header counts with its name and its value, up to the limit itself.
 func TestLargeRequestHeadersAreRefused(t *testing.T) {
-	const limit = 1000
-	p, chain := newChainProxy(t, proxy.Options{Web: web.Options{MaxHeader: limit}})
+	const limit = web.MaxHeader
+	p, chain := newChainProxy(t, proxy.Options{})
 	for size, status := range map[int]int{limit: http.StatusOK, limit + 1: http.StatusRequestHeaderFieldsTooLarge} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, anyPath, nil)
 		r.Header = http.Header{"X-Padding": {strings.Repeat("x", size-len("X-Padding"))}}

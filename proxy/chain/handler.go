@@ -41,7 +41,6 @@ type Options struct {
 
 	Shape         Shape         // default Documented
 	Auth          bool          // a key is required
-	MaxPageLimit  uint64        // largest pagination.limit; default 100000
 	MinHeightWait time.Duration // how long X-Min-Block-Height waits for its block; default 10 s
 	Patience      time.Duration // how long a request waits for a block that its client has seen on the connection, as [cache.Patience] says
 }
@@ -49,7 +48,6 @@ type Options struct {
 // WithDefaults fills in what was left zero.
 func (o Options) WithDefaults() Options {
 	o.Shape = cmp.Or(o.Shape, Documented)
-	o.MaxPageLimit = cmp.Or(o.MaxPageLimit, 100_000)
 	o.MinHeightWait = cmp.Or(o.MinHeightWait, limits.DefaultWait)
 	return o
 }
@@ -58,6 +56,9 @@ func (o Options) WithDefaults() Options {
 func (o Options) Reader() blocks.Options {
 	return blocks.Options{Nodes: o.Nodes, Auth: o.Auth, MinHeightWait: o.MinHeightWait, Patience: o.Patience}
 }
+
+// MaxPageLimit is the largest pagination.limit.
+const MaxPageLimit = 100_000
 
 // A Handler answers the chain's queries. It owns no goroutine.
 type Handler struct {

@@ -96,8 +96,8 @@ func (o *origin) readPage(q *dialect.Question, v dialect.Values) (dialect.Values
 	}
 	_, overflow := bits.Add64(offset, max(limit, nodePageSize), 0)
 	switch {
-	case limit > o.o.MaxPageLimit:
-		return nil, web.BadInput("%s is %d; at most %d is served", dialect.PageLimit, limit, o.o.MaxPageLimit)
+	case limit > MaxPageLimit:
+		return nil, web.BadInput("%s is %d; at most %d is served", dialect.PageLimit, limit, MaxPageLimit)
 	case key != "" && offset > 0:
 		return nil, web.BadInput("only one of %s and %s may be set", dialect.PageKey, dialect.PageOffset)
 	case overflow > 0:

@@ -139,7 +139,7 @@ func sharedParameters(o Options) map[string]*huma.Param {
 	case o.Cosmos != nil:
 		all[dialect.PageKey].Description = "The `next_key` of the page before, percent-encoded. Not together with `pagination.offset`."
 	case o.Chain.Shape == chain.Documented:
-		all[dialect.PageLimit].Description += " At most " + strconv.FormatUint(o.Chain.MaxPageLimit, 10) + "."
+		all[dialect.PageLimit].Description += " At most " + strconv.Itoa(chain.MaxPageLimit) + "."
 	default:
 		all[dialect.PageKey].Description = "The bytes that the `next_key` of the page before is the base64 text of. Not together with `pagination.offset`."
 	}

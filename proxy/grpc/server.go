@@ -40,7 +40,7 @@ func (d *Handler) NewServer(header, idle time.Duration) *grpc.Server {
 	return grpc.NewServer(
 		grpc.ForceServerCodecV2(node.Bytes{}), grpc.UnknownServiceHandler(d.handle), grpc.Creds(accepted{}),
 		grpc.NumStreamWorkers(workers), grpc.InTapHandle(tapped), grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(window),
-		grpc.MaxHeaderListSize(uint32(4*d.reader.Stack.MaxHeader())), grpc.MaxConcurrentStreams(streams),
+		grpc.MaxHeaderListSize(4*web.MaxHeader), grpc.MaxConcurrentStreams(streams),
 		grpc.KeepaliveEnforcementPolicy(pings), grpc.ConnectionTimeout(header), grpc.WaitForHandlers(true),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idle, Time: time.Minute, Timeout: 20 * time.Second}),
 	)

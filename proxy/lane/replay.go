@@ -71,7 +71,7 @@ func (n *replay) admitted(s *web.Stack, client *web.Conn, request *heads.Request
 	if !n.rec.Resume(request.Values(heads.Session)) {
 		return false // its 400 is the interface's
 	}
-	return request.Size <= s.MaxHeader() && admission.WouldAdmit(&n.client, n.rec.Start)
+	return request.Size <= web.MaxHeader && admission.WouldAdmit(&n.client, n.rec.Start)
 }
 
 // answered finds the answer for a client that is admitted, and counts that it asks.

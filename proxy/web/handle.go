@@ -58,8 +58,8 @@ func (s *Stack) address(r *http.Request, client *Conn) netip.Addr {
 
 // Oversized refuses what is larger than any client of ours has a reason to send.
 func (s *Stack) Oversized(r *http.Request) error {
-	if len(r.RequestURI) > s.o.MaxURL {
-		return &Failure{Status: http.StatusRequestURITooLong, Public: fmt.Sprintf("the request target is longer than %d bytes", s.o.MaxURL)}
+	if len(r.RequestURI) > MaxURL {
+		return &Failure{Status: http.StatusRequestURITooLong, Public: fmt.Sprintf("the request target is longer than %d bytes", MaxURL)}
 	}
 	size := 0
 	for name, values := range r.Header {
@@ -67,8 +67,8 @@ func (s *Stack) Oversized(r *http.Request) error {
 			size += len(name) + len(value)
 		}
 	}
-	if size > s.o.MaxHeader {
-		return &Failure{Status: http.StatusRequestHeaderFieldsTooLarge, Public: fmt.Sprintf("the request headers are larger than %d bytes", s.o.MaxHeader)}
+	if size > MaxHeader {
+		return &Failure{Status: http.StatusRequestHeaderFieldsTooLarge, Public: fmt.Sprintf("the request headers are larger than %d bytes", MaxHeader)}
 	}
 	return nil
 }

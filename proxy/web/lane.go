@@ -137,9 +137,6 @@ func (s *Stack) remember(r *http.Request, rec *Record) {
 	}
 }
 
-// MaxHeader is the largest request header, in bytes.
-func (s *Stack) MaxHeader() int { return s.o.MaxHeader }
-
 // A Rendering is an answer as it is sent. It ends with AppendTo or WriteTo.
 type Rendering struct {
 	Status  int

@@ -45,12 +45,17 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
+// Limits of a request. The http.Server should let more than MaxHeader through, so that the refusal
+// has the interface's own form.
+const (
+	MaxURL    = 8 << 10  // bytes of the request target
+	MaxHeader = 16 << 10 // bytes of the names and values of the headers
+)
+
 // Options configure a Stack.
 type Options struct {
 	Lane Lane // in which the connections answer what memory can; nil: none
 
-	MaxURL         int           // longest request target in bytes; default 8 KiB
-	MaxHeader      int           // largest request header in bytes; default 16 KiB. The http.Server should let more than that through
 	RequestTimeout time.Duration // from the request's arrival to the answer; default 15 s
 
 	PublicURL     string   // scheme and host of the URLs in answers; "" takes those of the request
@@ -119,8 +124,6 @@ func (s *Stack) Gauge(name, help string, value func() float64) {
 
 // WithDefaults fills in what was left zero.
 func (o Options) WithDefaults() Options {
-	o.MaxURL = cmp.Or(o.MaxURL, 8<<10)
-	o.MaxHeader = cmp.Or(o.MaxHeader, 16<<10)
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, 15*time.Second)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if len(o.CORSOrigins) == 0 {

@@ -168,11 +168,11 @@ func TestHTTPAnswersThatAreNone(t *testing.T) {
 		"metadata that is a list":    {always(200, strings.Replace(oneCollection, "METADATA", "[]", 1)), upstream.BadAnswer, 0, "metadata"},
 		"more than was asked for":    {always(200, `{"data":[{},{},{}],"pagination":{"total":3}}`), upstream.BadAnswer, 0, "3 collections instead of 2"},
 		"a truncated answer":         {always(200, good, "Content-Length", "100000"), upstream.Unreachable, 0, "EOF"},
-		"too large an answer":        {always(200, good+strings.Repeat(" ", 5000)), upstream.BadAnswer, 0, "larger than 4000"},
+		"too large an answer":        {always(200, good+strings.Repeat(" ", 8<<20)), upstream.BadAnswer, 0, "larger than 8388608"},
 		"no answer in time":          {never, upstream.Timeout, 0, "deadline"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := collections.Options{MaxBody: 4000, APIKey: "secret"}
+			o := collections.Options{APIKey: "secret"}
 			if test.cause == "deadline" {
 				o.Timeout = 500 * time.Millisecond
 			}

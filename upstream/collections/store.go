@@ -21,7 +21,6 @@ type Options struct {
 	Timeout     time.Duration         // the longest a List or Ping may take; 0 is 5 s
 	Connections int                   // the most connections at once; 0 is 4. The one that leads comes on top
 	APIKey      string                // http: sent as X-Api-Key; "" sends none
-	MaxBody     int64                 // http: the largest answer read, in bytes; 0 is 8 MiB
 	Logger      *slog.Logger          // nil discards
 	Registerer  prometheus.Registerer // nil measures nothing
 }
@@ -30,7 +29,6 @@ type Options struct {
 func (o Options) WithDefaults() Options {
 	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
 	o.Connections = cmp.Or(o.Connections, 4)
-	o.MaxBody = cmp.Or(o.MaxBody, 8<<20)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o
 }

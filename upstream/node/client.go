@@ -47,7 +47,7 @@ func newClient(base *url.URL, o Options, s *protocol) *client {
 	}
 	hide := upstream.NewRedactor(base)
 	return &client{
-		base: base, hide: hide, maxBody: o.MaxBody, memory: o.Memory, gzip: !isLocal(base), protocol: s,
+		base: base, hide: hide, maxBody: o.maxBody, memory: o.Memory, gzip: !isLocal(base), protocol: s,
 		http: upstream.NewClient(inflating{transport}, hide),
 	}
 }

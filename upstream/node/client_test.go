@@ -82,7 +82,7 @@ func TestSilenceIsAnErrorOfItsKind(t *testing.T) {
 			if tt.want == upstream.Timeout {
 				timeout = 200 * time.Millisecond
 			}
-			p := rest(t, Options{Timeout: timeout, MaxBody: 1000}, tt.answer)
+			p := rest(t, Options{Timeout: timeout, maxBody: 1000}, tt.answer)
 			_, err := p.Fetch(t.Context(), Request{Path: "/staking/params"}) // whose time alone ends
 			wantKind(t, err, tt.want)
 		})
@@ -103,7 +103,7 @@ func TestARefusedConnectionIsUnreachable(t *testing.T) {
 }
 
 func TestABodyOfExactlyTheLimitIsTaken(t *testing.T) {
-	p := rest(t, Options{MaxBody: int64(len(success))}, func(w http.ResponseWriter, _ *http.Request) {
+	p := rest(t, Options{maxBody: int64(len(success))}, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, success)
 	})
 	if _, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"}); err != nil {

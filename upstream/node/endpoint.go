@@ -107,7 +107,7 @@ func newEndpoint(name string, c *client, rpc *comet.Client, g *grpcClient, o Opt
 	if g != nil {
 		e.invokes = newServer(g.outage, blamesGRPC, e.invoke)
 	}
-	e.queue = queue.New(queue.Options{Limit: o.InFlight, Scans: o.Scans, Patience: o.Queue, Headers: e.blocks.Headers})
+	e.queue = queue.New(queue.Options{Limit: o.InFlight, Scans: o.scans, Patience: o.Queue, Headers: e.blocks.Headers})
 	return e
 }
 

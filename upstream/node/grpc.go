@@ -61,7 +61,7 @@ func newGRPCClient(name, address string, o Options) (*grpcClient, error) {
 		return nil, errors.New("not an address of gRPC") // its error repeats the address
 	}
 	return &grpcClient{
-		conn: conn, log: o.Logger.With("node", name), maxBody: o.MaxBody, memory: o.Memory, outage: upstream.NewOutage(o.Logger, "gRPC of node "+name),
+		conn: conn, log: o.Logger.With("node", name), maxBody: o.maxBody, memory: o.Memory, outage: upstream.NewOutage(o.Logger, "gRPC of node "+name),
 	}, nil
 }
 

@@ -293,7 +293,7 @@ func TestAStatusIsUnderstood(t *testing.T) {
 func TestAnAnswerByGRPCThatIsTooLargeIsRefused(t *testing.T) {
 	t.Parallel()
 	n := startGRPC(t, "127.0.0.1:0", "story-1")
-	p := runGRPC(t, Options{MaxBody: int64(len(n.address)) - 1}, n.address)
+	p := runGRPC(t, Options{maxBody: int64(len(n.address)) - 1}, n.address)
 	said(t, p, 0, "ok")
 	if _, err := invoke(t, p, aMethod, AtTip); !errors.Is(err, errTooLarge) {
 		t.Error(err)

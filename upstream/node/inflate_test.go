@@ -50,7 +50,7 @@ func TestAnswersInGzipAreInflatedAlsoUnasked(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p := rest(t, Options{MaxBody: 1 << 20}, func(w http.ResponseWriter, _ *http.Request) {
+			p := rest(t, Options{maxBody: 1 << 20}, func(w http.ResponseWriter, _ *http.Request) {
 				w.Header()["Content-Encoding"] = strings.Split(tt.coding, "\r\nContent-Encoding: ")
 				w.WriteHeader(tt.status)
 				_, _ = w.Write(tt.body)

@@ -26,9 +26,9 @@ type Options struct {
 	ChainID   string     // the chain every endpoint must serve; "" takes the first one seen
 
 	Timeout  time.Duration // for one answer of one endpoint, queueing not included; 5s
-	MaxBody  int64         // largest answer in bytes; 64 MiB
+	maxBody  int64         // largest answer in bytes; 64 MiB
 	InFlight int           // requests one endpoint gets at once, of whatever cost; 0: as much as it bears, as package queue finds out
-	Scans    int           // of those, requests of cost Scan; 1
+	scans    int           // of those, requests of cost Scan; 1
 	Queue    time.Duration // how long a foreground request waits for its turn; 2s
 
 	VerbatimKeys bool // requests name the form of their page keys (Request.Keys), so that of each node is found out before it is asked for a page
@@ -58,8 +58,8 @@ type Endpoint struct {
 // WithDefaults fills in what was left zero.
 func (o Options) WithDefaults() Options {
 	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
-	o.MaxBody = cmp.Or(o.MaxBody, 64<<20)
-	o.Scans = min(cmp.Or(o.Scans, 1), cmp.Or(o.InFlight, queue.Most))
+	o.maxBody = cmp.Or(o.maxBody, 64<<20)
+	o.scans = min(cmp.Or(o.scans, 1), cmp.Or(o.InFlight, queue.Most))
 	o.Queue = cmp.Or(o.Queue, 2*time.Second)
 	o.MaxBlockAge = cmp.Or(o.MaxBlockAge, 30*time.Second)
 	o.BlockInterval = cmp.Or(o.BlockInterval, 2100*time.Millisecond)

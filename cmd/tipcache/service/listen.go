@@ -80,7 +80,7 @@ func (s *Service) newServer(h http.Handler) *http.Server {
 		IdleTimeout:       idleTimeout,
 		ConnContext:       web.ConnContext,
 		ConnState:         web.ConnState,
-		MaxHeaderBytes:    4 * web.Options{}.WithDefaults().MaxHeader, // the proxy's own limit answers in its own form
+		MaxHeaderBytes:    4 * web.MaxHeader, // the proxy's own limit answers in its own form
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 }

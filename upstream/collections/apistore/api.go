@@ -20,6 +20,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
+const maxBody = 8 << 20 // bytes of the largest response
+
 // httpStore asks another server of the documented interface: Story's API v4 or
 // a tipcache. It is read-only and knows metadata, but no generation.
 type httpStore struct {
@@ -27,7 +29,6 @@ type httpStore struct {
 	endpoint string
 	key      string
 	secret   *strings.Replacer // hides the key, which a server may echo
-	maxBody  int64
 	client   *http.Client
 }
 
@@ -52,7 +53,6 @@ func Open(_ context.Context, base string, o collections.Options) (string, collec
 		endpoint: name + "/collections",
 		key:      o.APIKey,
 		secret:   upstream.NewRedactor(nil, o.APIKey),
-		maxBody:  o.MaxBody,
 		client:   upstream.NewClient(transport, nil),
 	}, nil
 }
@@ -76,14 +76,14 @@ func (s *httpStore) ask(ctx context.Context, q collections.Query) (collections.P
 		return collections.Page{}, httpError(err)
 	}
 	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, s.maxBody+1))
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxBody+1))
 	switch {
 	case err != nil:
 		return collections.Page{}, httpError(err)
 	case res.StatusCode != http.StatusOK:
 		return collections.Page{}, s.refusal(res, body)
-	case int64(len(body)) > s.maxBody:
-		return collections.Page{}, collections.Unusable(fmt.Errorf("the answer is larger than %d bytes", s.maxBody))
+	case len(body) > maxBody:
+		return collections.Page{}, collections.Unusable(fmt.Errorf("the answer is larger than %d bytes", maxBody))
 	}
 	page, err := parsePage(body, q.Limit)
 	if err != nil {
