@@ -7,18 +7,19 @@ import (
 	"github.com/tipcache/tipcache/cache/ahead"
 )
 
-// ReadAhead says how much is read when a block comes, before a client asks.
+// Three packages read ahead, because none may import the others' knowledge: package ahead chooses the keys, package
+// cache reads them as it does for callers, and this loop, which knows the chain's tip, starts a round at each block.
+
+// ReadAhead says how much is read when a block arrives, before a client requests it.
 type ReadAhead struct {
-	Share float64     // of a block's time; 0: nothing is read ahead
-	Room  func() bool // tells whether a node could take a request that no client waits for; required unless Share is 0
+	Share float64     // of a block's time; 0 disables reading ahead
+	Room  func() bool // reports whether a node can take a request that no client waits for; required unless Share is 0
 }
 
-// DefaultReadAhead is the share of a server that is not told otherwise. Options
-// leave it out: their zero share is never.
+// DefaultReadAhead is the share of the configuration. The zero Options read nothing ahead.
 const DefaultReadAhead = 0.1
 
-// Run reads ahead at every block until ctx ends, and returns once what it has
-// begun is over.
+// Run reads ahead at every block until ctx ends. It returns once the reads that it began have ended.
 func (s *Server) Run(ctx context.Context) {
 	if s.o.ReadAhead.Share <= 0 {
 		return
@@ -40,5 +41,5 @@ func (s *Server) Run(ctx context.Context) {
 	}
 }
 
-// lookAgain is how long a block is waited for: the chain may have been set back.
+// lookAgain is the longest wait for a block. The chain may have been rolled back, so that the block does not come.
 const lookAgain = 5 * time.Second

@@ -90,7 +90,7 @@ func (v *surface) find(c *gin.Context) web.Route {
 	case rt.Feed != nil && wantsStream(c.Request.Header["Accept"]):
 		c.Request = stream.OptionsAsHeaders(c.Request)
 		return v.stream(rt)
-	case rt.Feed != nil && stream.IsPoll(c.Request):
+	case rt.Feed != nil && web.Taken(c.Request)[stream.SinceParameter] != nil:
 		return v.streams.Poll(rt, blocks.RestorePinned)
 	}
 	return rt

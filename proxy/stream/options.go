@@ -86,6 +86,3 @@ func OptionsAsHeaders(r *http.Request) *http.Request {
 	}
 	return r
 }
-
-// IsPoll tells whether a request without its options was a poll.
-func IsPoll(r *http.Request) bool { return web.Taken(r)[SinceParameter] != nil }
