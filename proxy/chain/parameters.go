@@ -87,7 +87,7 @@ var (
 	validatorAddress = newType("0x and 40 hex digits, or a storyvaloper1... address", addressSchema("storyvaloper"), addressOf("storyvaloper"))
 	accountAddress   = newType("0x and 40 hex digits, or a story1... address", addressSchema("story"), addressOf("story"))
 	publicKey        = newType("0x and 66 hex digits, a compressed public key of secp256k1", textSchema("^0[xX]0[23][0-9a-fA-F]{64}$", ""), readPublicKey)
-	number           = newType("an unsigned integer", textSchema("^[0-9]{1,20}$", "uint64"), readNumber)
+	number           = newType("an unsigned integer", textSchema("^([0-9]{1,19}|1[0-7][0-9]{18}|18446744073709551615)$", "uint64"), readNumber)
 	number32         = newType("an unsigned integer of 32 bits", textSchema("^[0-9]{1,10}$", "uint32"), readNumber32)
 	requesterKey     = newType("130 hex digits, an uncompressed public key", textSchema("^(0[xX])?[0-9a-fA-F]{130}$", ""), readRequesterKey)
 	ignored          = newType("any text", textSchema("", ""), func(string) (string, bool) { return "", true })

@@ -18,7 +18,7 @@ type parameterText struct {
 // Values of parameters, as one should write them: more than this is understood.
 var (
 	textValue    = huma.Schema{Type: huma.TypeString}
-	numberValue  = huma.Schema{Type: huma.TypeString, Format: "uint64", Pattern: "^[0-9]{1,20}$"}
+	numberValue  = huma.Schema{Type: huma.TypeString, Format: "uint64", Pattern: "^([0-9]{1,19}|1[0-7][0-9]{18}|18446744073709551615)$"}
 	booleanValue = huma.Schema{Type: huma.TypeBoolean}
 	versionValue = huma.Schema{Type: huma.TypeString, Pattern: `^(0|[0-9]{1,19}\.[A-Za-z0-9_-]{12}(\.[0-9]{1,19})?)$`}
 	heightValue  = huma.Schema{Type: huma.TypeInteger, Format: "int64", Minimum: new(1.0)}
