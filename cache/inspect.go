@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
@@ -35,41 +36,32 @@ type Inspection struct {
 // nothing and keeps nothing alive.
 func (c *Cache) Inspect(ctx context.Context, q Query) Inspection {
 	ch := c.chain.Load()
-	i := Inspection{Namespace: ch.namespace, SharedState: c.SharedState(), Memory: Stored{State: Expired}, Shared: Stored{State: Expired}}
-	if at := ch.memory.peek(q.Key); at != nil {
+	i := Inspection{Namespace: ch.namespace, SharedState: c.SharedState(), Memory: Stored{State: Expired}, Shared: Stored{State: Expired}, Ahead: ch.ahead.Has(q.Key)}
+	at := ch.memory.peek(q.Key)
+	if at != nil {
 		i.Memory = Stored{Entry: at.entry, State: q.judge(at, c.o.Now)}
 		i.LastFailure, i.Renewing, i.RevalidationWait = c.failure(ch, q.Key, at), at.renewing.Load(), c.revalidationWait(&q, at)
 	}
-	if ch.replicas != nil {
-		var record SharedRecord
-		record, i.SharedErr = c.o.Shared.Inspect(ctx, ch.namespace, q.Key)
-		i.Lease = record.Lease
-		if e := record.Entry; e != nil {
-			at := &slot{entry: e}
-			i.Shared = Stored{Entry: e, State: q.judge(at, c.o.Now), Expiry: record.Expiry}
-			if i.Memory.State > Stale {
-				i.RevalidationWait = c.revalidationWait(&q, at)
-			}
-		}
+	outcome, err := c.decide(ch, &q, at)
+	i.Forecast, i.Store, i.LastFailure = outcome, inMemory, cmp.Or(err, i.LastFailure)
+	if outcome == Miss {
+		i.Store = fromOrigin
 	}
-	i.Ahead = ch.ahead.Has(q.Key)
-	i.Forecast, i.Store = i.forecast()
+	if ch.replicas == nil {
+		return i
+	}
+	record, err := c.o.Shared.Inspect(ctx, ch.namespace, q.Key)
+	i.Lease, i.SharedErr = record.Lease, err
+	if record.Entry == nil {
+		return i
+	}
+	at = &slot{entry: record.Entry}
+	i.Shared = Stored{Entry: record.Entry, State: q.judge(at, c.o.Now), Expiry: record.Expiry}
+	if i.Memory.State > Stale {
+		i.RevalidationWait = c.revalidationWait(&q, at)
+	}
+	if outcome, _ := c.decide(ch, &q, at); i.Forecast == Miss && (outcome == Hit || outcome == StaleHit) {
+		i.Forecast, i.Store = outcome, inShared
+	}
 	return i
-}
-
-// forecast follows Get from the nearest store to the origin.
-func (i *Inspection) forecast() (o Outcome, store string) {
-	outcomes := [...]Outcome{Fresh: Hit, Stale: StaleHit}
-	switch {
-	case i.RevalidationWait > 0 && (i.Memory.State == Stale || i.Memory.State > Stale && i.Shared.State == Stale && i.LastFailure == nil):
-		return Miss, fromOrigin
-	case i.Memory.State <= Stale:
-		return outcomes[i.Memory.State], inMemory
-	case i.Memory.State == StaleIfError && i.LastFailure != nil:
-		return StaleError, inMemory
-	case i.Shared.State <= Stale:
-		return outcomes[i.Shared.State], inShared
-	default:
-		return Miss, fromOrigin
-	}
 }

@@ -124,10 +124,10 @@ func (r *request) answer(ctx context.Context, at *slot) (Result, error) {
 		r.noteAhead(at)
 		at, f.told, store = told, told, inShared
 	}
-	if r.usable(at) {
+	switch outcome, err := r.c.decide(r.ch, &r.q, at); outcome {
+	case Hit, StaleHit:
 		return r.serve(ctx, flightResult{at: at, store: store}, true), nil
-	}
-	if err := r.failing(at); err != nil {
+	case StaleError:
 		r.revalidate(ctx, at)
 		return Result{Entry: at.entry, Outcome: StaleError, Store: store, Err: err}, nil
 	}
@@ -137,33 +137,33 @@ func (r *request) answer(ctx context.Context, at *slot) (Result, error) {
 		return r.standIn(flightResult{}, ErrOverloaded)
 	}
 	if at == nil && r.ch.shares(&r.q) {
-		if at = f.readShared(ctx); r.usable(at) {
+		at = f.readShared(ctx)
+		if outcome, _ := r.c.decide(r.ch, &r.q, at); outcome == Hit || outcome == StaleHit {
 			return r.serve(ctx, flightResult{at: at, store: inShared}, true), nil
 		}
 	}
 	return f.wait(ctx, r.c.newWait(&r.q, at))
 }
 
-// usable tells whether an entry is served without waiting for a newer one.
-func (r *request) usable(at *slot) bool {
-	state := r.q.judge(at, r.c.o.Now)
-	return state == Fresh || state == Stale && r.c.revalidationWait(&r.q, at) == 0
-}
-
-// failing returns the reason to serve an entry that is kept for errors without waiting, or nil
-// where the caller waits for a newer one. A caller that would get this entry in the end does not
-// wait either.
-func (r *request) failing(at *slot) error {
-	if r.q.judge(at, r.c.o.Now) != StaleIfError {
-		return nil
+// decide returns what a Get of q does with at, the entry of a store, nil for none. Hit and StaleHit
+// serve it at once. StaleError serves it because of err. Miss waits for a newer entry.
+func (c *Cache) decide(ch *chain, q *Query, at *slot) (outcome Outcome, err error) {
+	switch q.judge(at, c.o.Now) {
+	case Fresh:
+		return Hit, nil
+	case Stale:
+		if c.revalidationWait(q, at) == 0 {
+			return StaleHit, nil
+		}
+	case StaleIfError:
+		if err := c.failure(ch, q.Key, at); err != nil {
+			return StaleError, err
+		}
+		if c.expected(q, at) > c.errorPatience() { // the caller would get this entry in the end
+			return StaleError, errSlow
+		}
 	}
-	if err := r.c.failure(r.ch, r.q.Key, at); err != nil {
-		return err
-	}
-	if r.c.expected(&r.q, at) > r.c.errorPatience() {
-		return errSlow
-	}
-	return nil
+	return Miss, nil
 }
 
 // failure returns what the origin failed with a moment ago, and [errSlow] as long as the flight is

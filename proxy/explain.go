@@ -11,8 +11,6 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/collections"
-	"github.com/tipcache/tipcache/proxy/grpc"
-	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -21,9 +19,7 @@ import (
 type Inquiry struct {
 	URL    string // path and query, perhaps with the scheme and host before them
 	Height string // X-Block-Height; "" for none
-	Body   string // of a collection listing, of which "" asks for the first page; of a call of the RPC; of gRPC the message in hex
-
-	Interface string // rest, rpc or grpc; "" is rest
+	Body   string // of a collection listing; "" means the first page
 }
 
 // An Explanation says what a request would come to now, and why.
@@ -103,14 +99,8 @@ func (s *Server) Explain(ctx context.Context, asked Inquiry) (Explanation, error
 	}
 	e.Request = r.Method + " " + r.RequestURI
 	v := s.now()
-	rt, err := s.routeOf(asked)
-	if err != nil {
-		return *e, err
-	}
-	if rt.Render == nil {
-		r = v.tidied(r)
-		rt = v.route(r)
-	}
+	r = v.tidied(r)
+	rt := v.route(r)
 	if err = s.stack.Oversized(r); err == nil {
 		err = v.explain(r, rt, e)
 	}
@@ -122,22 +112,6 @@ func (s *Server) Explain(ctx context.Context, asked Inquiry) (Explanation, error
 	return *e, nil
 }
 
-// routeOf is the route of an interface that has no paths of ours; zero for REST.
-func (s *Server) routeOf(asked Inquiry) (rt web.Route, err error) {
-	switch {
-	case asked.Interface == "" || asked.Interface == "rest":
-		return rt, nil
-	case asked.Interface == "rpc" && s.rpc != nil:
-		return web.Route{Render: rpc.Render, Plan: func(r *http.Request) (web.Plan, error) { return s.rpc.Plan(r, asked.Body) }}, nil
-	case asked.Interface == "grpc" && s.grpc != nil:
-		return web.Route{Render: grpc.Render, Plan: func(r *http.Request) (web.Plan, error) { return s.grpc.Plan(r, asked.Body) }}, nil
-	case asked.Interface == "rpc" || asked.Interface == "grpc":
-		return rt, errors.New(asked.Interface + " is not served here")
-	default:
-		return rt, errors.New(web.Short(asked.Interface) + " is no interface: expected rest, rpc or grpc")
-	}
-}
-
 // request is the request that a client would send.
 func (asked Inquiry) request(ctx context.Context) (*http.Request, error) {
 	u, err := url.Parse(asked.URL)
@@ -145,12 +119,7 @@ func (asked Inquiry) request(ctx context.Context) (*http.Request, error) {
 		return nil, errors.New("url: not a URL with a path: " + web.Short(asked.URL))
 	}
 	method := http.MethodGet
-	switch {
-	case asked.Interface == "rpc" || asked.Interface == "grpc":
-		if asked.Body != "" || asked.Interface == "grpc" {
-			method = http.MethodPost
-		}
-	case asked.Body != "" || tidyPath(u.Path) == collections.Path:
+	if asked.Body != "" || tidyPath(u.Path) == collections.Path {
 		method = http.MethodPost
 		asked.Body = cmp.Or(asked.Body, "{}")
 	}
@@ -160,10 +129,7 @@ func (asked Inquiry) request(ctx context.Context) (*http.Request, error) {
 		return nil, err
 	}
 	r.URL, r.RequestURI, r.Host = target, target.RequestURI(), u.Host
-	switch {
-	case asked.Height != "" && asked.Interface == "grpc":
-		r.Header.Set(grpc.HeightHeader, asked.Height)
-	case asked.Height != "":
+	if asked.Height != "" {
 		r.Header.Set(web.HeightHeader, asked.Height)
 	}
 	return r, nil
@@ -180,12 +146,6 @@ func (v *surface) explain(r *http.Request, rt web.Route, e *Explanation) error {
 	case err != nil:
 	case p.Route != "":
 		v.inspect(r.Context(), e, p)
-		switch {
-		case strings.HasPrefix(p.Route, "rpc ") && r.Method != http.MethodPost:
-			e.FastLane = "no: it is for REST, for gRPC, and for calls of the RPC by POST"
-		case strings.HasPrefix(p.Route, "grpc ") && e.Memory != nil && e.Memory.Status != http.StatusOK:
-			e.FastLane = "no: of gRPC it is for messages"
-		}
 	case v.exact || rt.Serve == nil:
 		e.Verdict, e.Why = "answered", "It is answered at once or passed on to the node, and nothing of it is kept."
 	}

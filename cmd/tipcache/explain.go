@@ -24,26 +24,21 @@ const explainTimeout = 6 * time.Second
 
 // inquiry is what the command line asks.
 type inquiry struct {
-	admin, height, body, of string
-	raw                     bool
+	admin, height, body string
+	raw                 bool
 }
 
 func explainCommand(std streams) *cobra.Command {
 	c := &cobra.Command{
 		Use: "explain URL", Short: "say what a running serve would answer a request with now, and why, without sending it", Args: operands,
-		Example: "  tipcache explain '/staking/validators?status=bonded'\n" +
-			"  tipcache explain --interface rpc '/block?height=5'\n" +
-			"  tipcache explain --interface rpc / --body '{\"method\":\"abci_query\",\"params\":{\"path\":\"/cosmos.staking.v1beta1.Query/Pool\"}}'\n" +
-			"  tipcache explain --interface grpc /cosmos.staking.v1beta1.Query/Pool",
+		Example: "  tipcache explain '/staking/validators?status=bonded'",
 	}
 	var q inquiry
 	fs := c.Flags()
 	fs.StringVar(&q.admin, "admin", "http://127.0.0.1:8081", "`URL` of the admin listener; its token is taken from TIPCACHE_ADMIN_TOKEN")
 	fs.StringVar(&q.height, "height", "", "the request's X-Block-Height")
-	fs.StringVar(&q.body, "body", "", "`BODY` of a collection listing or of a call of the RPC, in JSON; of a gRPC method the message in hex")
-	fs.StringVar(&q.of, "interface", "rest", "that the request is for: rest, rpc or grpc")
+	fs.StringVar(&q.body, "body", "", "`BODY` of a collection listing, in JSON")
 	fs.BoolVar(&q.raw, "json", false, "print the explanation as JSON")
-	_ = c.RegisterFlagCompletionFunc("interface", cobra.FixedCompletions([]string{"rest", "rpc", "grpc"}, cobra.ShellCompDirectiveNoFileComp)) // fails for flags that are not there
 	c.RunE = func(c *cobra.Command, args []string) error { return q.ask(c.Context(), args[0], std.out) }
 	return c
 }
@@ -52,7 +47,7 @@ func (q inquiry) ask(ctx context.Context, target string, w io.Writer) error {
 	if !strings.Contains(q.admin, "://") {
 		q.admin = "http://" + q.admin // an address, as the flags of serve take it
 	}
-	query := url.Values{"url": {target}, "height": {q.height}, "body": {q.body}, "interface": {q.of}}
+	query := url.Values{"url": {target}, "height": {q.height}, "body": {q.body}}
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
 	text, err := connect.AskAdmin(ctx, http.DefaultClient, strings.TrimRight(q.admin, "/")+"/admin/explain?"+query.Encode(), adminToken(os.Environ()), "")

@@ -2,8 +2,11 @@ package rpc
 
 import (
 	"cmp"
+	"strings"
 
+	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -102,4 +105,19 @@ func index(all []method) map[string]*method {
 		m[all[i].name] = &all[i]
 	}
 	return m
+}
+
+// Select returns the cache keys of a method by its name in metrics, as in "rpc block". It returns
+// false if there is no such method, or if its responses are not cached.
+func Select(route string) (all []cache.Selection, ok bool) {
+	name, ours := strings.CutPrefix(route, "rpc ")
+	m := methods[name]
+	if !ours || m == nil || m.class == blocks.Never {
+		return nil, false
+	}
+	all = []cache.Selection{{Path: m.path()}}
+	if name == abciQuery {
+		all = append(all, state.Select(""))
+	}
+	return all, true
 }

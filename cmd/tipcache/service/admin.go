@@ -15,12 +15,12 @@ import (
 // explainTimeout is for an explanation: memory and one exchange with Redis.
 const explainTimeout = 5 * time.Second
 
-// explain serves GET /admin/explain?url=/staking/params, and &height=, &body= and &interface=.
+// explain serves GET /admin/explain?url=/staking/params, &height= and &body=.
 func (s *Service) explain(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), explainTimeout)
 	defer cancel()
 	asked := r.URL.Query()
-	e, err := s.proxy.Explain(ctx, proxy.Inquiry{URL: asked.Get("url"), Height: asked.Get("height"), Body: asked.Get("body"), Interface: asked.Get("interface")})
+	e, err := s.proxy.Explain(ctx, proxy.Inquiry{URL: asked.Get("url"), Height: asked.Get("height"), Body: asked.Get("body")})
 	if err != nil {
 		admin.WriteJSON(w, http.StatusBadRequest, map[string]string{"error": err.Error()})
 		return
