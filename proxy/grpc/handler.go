@@ -40,6 +40,8 @@ type Handler struct {
 	never   *blocks.Kind
 	streams *limits.Places
 
+	reflection *reflection // of the nodes; not used where none offers gRPC
+
 	life context.Context //nolint:containedctx // of streams: ends with Drain
 	end  context.CancelFunc
 }
@@ -55,6 +57,7 @@ func New(o Options, r *blocks.Reader) *Handler {
 		streams: r.Stack.Admission.NewPlaces("hold a stream"),
 	}
 	d.life, d.end = context.WithCancel(context.Background())
+	d.reflection = &reflection{life: d.life, open: o.Stream, read: map[string]bool{}, unary: map[string]bool{}}
 	return d
 }
 
@@ -68,7 +71,8 @@ type method struct {
 }
 
 // The methods. What tells of the state at a height is kept by the block, and a transaction for good
-// once it is found; all else is the node's own, passed on as it comes and at no height but the one that the client names.
+// once it is found; all else is the node's own, passed on as it comes and at no height but the one that the client
+// names. So is a method of a service named Query that may stream.
 var (
 	value     = method{"grpc state", (*call).value}
 	found     = method{"grpc tx", (*call).found}
@@ -83,7 +87,7 @@ var services = regexp.MustCompile(`^/cosmos\.(tx|base\.tendermint|base\.node)\.[
 
 func (d *Handler) methodOf(name string) method {
 	switch {
-	case d.o.State.Tells(name):
+	case d.o.State.Tells(name) && d.isUnary(name):
 		return value
 	case state.Finds(name):
 		return found
@@ -98,6 +102,9 @@ func (d *Handler) methodOf(name string) method {
 
 // serve has the method answer the call, of which from has the headers. The error is a status of gRPC.
 func (k *call) serve(from *http.Request) error {
+	if k.o.State.Tells(k.name) && !k.isUnary(k.name) {
+		k.reflection.update()
+	}
 	m := k.methodOf(k.name)
 	k.answer = http.Header{}
 	err := k.reader.Stack.Call(from, k.answer, web.Begun{Route: m.route, Start: k.start, Place: k.again}, func(from *http.Request, rec *web.Record) (int, error) {

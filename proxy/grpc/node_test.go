@@ -59,7 +59,8 @@ type recordedNode struct {
 	new   bool                     // it has just started, and no block has come: it knows no newest one by gRPC
 	held  map[string]chan struct{} // methods whose status comes once their channel is closed
 
-	serve func(stream grpc.ServerStream) error // answers methods of the package x, once the message has come
+	serve   func(stream grpc.ServerStream) error                 // answers methods of the package x, once the message has come
+	reflect func(stream grpc.ServerStream, message []byte) error // answers reflection; nil has none but what was recorded
 }
 
 func newRecordedNode(t testing.TB) *recordedNode {
@@ -146,10 +147,13 @@ func (n *recordedNode) serveGRPC(_ any, stream grpc.ServerStream) error {
 	height := md.Get("x-cosmos-block-height")
 	n.count("gRPC " + path)
 	n.mu.Lock()
-	isNew, held, serve := n.new, n.held[path], n.serve
+	isNew, held, serve, reflect := n.new, n.held[path], n.serve, n.reflect
 	n.mu.Unlock()
 	if strings.HasPrefix(path, "/x.") {
 		return serve(stream)
+	}
+	if reflect != nil && strings.HasPrefix(path, "/grpc.reflection.") {
+		return reflect(stream, message)
 	}
 	if isNew && len(height) == 0 {
 		return status.Error(codes.Unknown, "codespace sdk code 26: invalid height: context did not contain latest block height in either check state or finalize block state (746)")

@@ -1,0 +1,143 @@
+package grpc
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	reflectpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
+)
+
+// unaryPackages begin the names of services named Query whose methods all answer with one message: those of the
+// SDK, ibc, wasm and Story.
+var unaryPackages = []string{"/cosmos.", "/ibc.", "/cosmwasm.wasm.", "/story."}
+
+// isUnary reports whether a method of a service named Query is known to answer with one message. It has a row, its
+// package is known, or the node's reflection says so. Where no node offers gRPC all methods are read by abci_query,
+// which cannot stream.
+func (d *Handler) isUnary(name string) bool {
+	_, hasRow := d.o.State.Costs[name]
+	known := func(before string) bool { return strings.HasPrefix(name, before) }
+	return d.o.Stream == nil || hasRow || slices.ContainsFunc(unaryPackages, known) || d.reflection.knows(name)
+}
+
+const (
+	reflectEvery = time.Minute     // between two requests for the list of a node's services
+	reflectTime  = 2 * time.Second // for reading all of them
+	mostServices = 1000            // that are read
+)
+
+// The reflection of nodes before and since grpc-go 1.54. Their messages are the same.
+var reflectMethods = []string{"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"}
+
+// A reflection is what a node's reflection says of services named Query. The node is asked about each service once.
+type reflection struct {
+	life context.Context //nolint:containedctx // the handler's
+	open func(ctx context.Context, method string) (grpc.ClientStream, error)
+
+	mu    sync.Mutex
+	asked time.Time       // when the node was last asked
+	read  map[string]bool // services
+	unary map[string]bool // their methods that answer with one message
+}
+
+// knows reports whether a method is known to answer with one message.
+func (r *reflection) knows(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.unary[name]
+}
+
+// update asks the node for services that are new, for the caller that comes first, and then for one a minute.
+func (r *reflection) update() {
+	r.mu.Lock()
+	due := time.Since(r.asked) >= reflectEvery
+	if due {
+		r.asked = time.Now()
+	}
+	r.mu.Unlock()
+	if !due {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.life, reflectTime)
+	defer cancel()
+	for _, method := range reflectMethods {
+		if err := r.ask(ctx, method); status.Code(err) != codes.Unimplemented {
+			return // without an answer the methods stay unknown
+		}
+	}
+}
+
+// ask reads the services that are new.
+func (r *reflection) ask(ctx context.Context, method string) error {
+	stream, err := r.open(ctx, method)
+	if err != nil {
+		return err
+	}
+	all, err := exchange(stream, &reflectpb.ServerReflectionRequest{MessageRequest: &reflectpb.ServerReflectionRequest_ListServices{}})
+	if err != nil {
+		return err
+	}
+	services := all.GetListServicesResponse().GetService()
+	for _, s := range services[:min(len(services), mostServices)] {
+		if name := s.GetName(); strings.HasSuffix(name, ".Query") && !r.hasRead(name) {
+			file, err := exchange(stream, &reflectpb.ServerReflectionRequest{MessageRequest: &reflectpb.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: name}})
+			if err != nil {
+				return err
+			}
+			r.learn(name, file.GetFileDescriptorResponse().GetFileDescriptorProto())
+		}
+	}
+	return stream.CloseSend()
+}
+
+func exchange(stream grpc.ClientStream, q *reflectpb.ServerReflectionRequest) (*reflectpb.ServerReflectionResponse, error) {
+	message, err := proto.Marshal(q)
+	if err != nil {
+		return nil, err
+	}
+	_ = stream.SendMsg(&message) // RecvMsg has the error
+	var reply []byte
+	if err := stream.RecvMsg(&reply); err != nil {
+		return nil, err
+	}
+	a := new(reflectpb.ServerReflectionResponse)
+	return a, proto.Unmarshal(reply, a)
+}
+
+func (r *reflection) hasRead(service string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.read[service]
+}
+
+// learn takes in the files that describe a service.
+func (r *reflection) learn(service string, files [][]byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.read[service] = true
+	for _, text := range files {
+		file := new(descriptorpb.FileDescriptorProto)
+		if proto.Unmarshal(text, file) != nil {
+			continue
+		}
+		for _, s := range file.GetService() {
+			if file.GetPackage()+"."+s.GetName() != service {
+				continue
+			}
+			for _, m := range s.GetMethod() {
+				if !m.GetClientStreaming() && !m.GetServerStreaming() {
+					r.unary[fmt.Sprintf("/%s/%s", service, m.GetName())] = true
+				}
+			}
+		}
+	}
+}
