@@ -98,7 +98,7 @@ type GRPC struct {
 // Cache is the memory store and the flights.
 type Cache struct {
 	Memory Bytes         `yaml:"memory" doc:"Bytes of responses kept in memory. auto: a quarter of the memory limit of the container, or 256MiB without a limit."`
-	Flight time.Duration `yaml:"-"` // longest life of one read of an origin; Load makes it twice chain.timeout where that is longer
+	Flight time.Duration `yaml:"-"` // longest life of one read of an origin
 }
 
 // Redis is the shared store. It is optional and never waited for long.
@@ -138,7 +138,7 @@ type Metadata struct {
 
 // HTTP is the public listener's limits.
 type HTTP struct {
-	Request           time.Duration `yaml:"-"` // for one request, waiting included; Load makes it three times chain.timeout where that is longer
+	Request           time.Duration `yaml:"-"` // for one request, waiting included
 	Rate              string        `yaml:"rate" reload:"true" doc:"Rate per client address (per /64 for IPv6): 50/s or 50/s burst 200. 0 means no limit."`
 	TrustedProxies    []string      `yaml:"trusted_proxies" reload:"true" doc:"Networks of proxies whose X-Forwarded-For names the client address, such as 10.0.0.0/8."`
 	CORSOrigins       []string      `yaml:"cors_origins" doc:"Origins whose pages may read responses in a browser, such as https://app.example. * allows every page, which learns nothing that its author could not request without a browser. none allows no page."`
@@ -149,7 +149,7 @@ type HTTP struct {
 	MaxStreams        int           `yaml:"max_streams" must:"positive" doc:"Maximum number of event streams. Each also holds a connection. Clients over the limit are told to retry after some seconds."`
 	ClientStreams     int           `yaml:"client_streams" must:"positive" doc:"Maximum number of event streams per client address (per /64 for IPv6) and per key."`
 	DrainDelay        time.Duration `yaml:"drain_delay" must:"not negative" doc:"How long new requests are accepted after SIGTERM while /readyz already answers 503. Set it to the time that load balancers need to notice. Requests then have 20s to finish, or three times chain.timeout plus 5s if that is longer."`
-	Drain             time.Duration `yaml:"-"` // to finish requests in after that; Load makes it longer than Request
+	Drain             time.Duration `yaml:"-"` // to finish requests in after that
 	TLS               TLS           `yaml:"tls"`
 }
 

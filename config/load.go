@@ -66,9 +66,7 @@ func (l *loader) set(path, place string, field reflect.Value, texts []string) {
 
 // implied changes the defaults that other settings make wrong.
 func (l *loader) implied() {
-	l.cfg.Cache.Flight = max(l.cfg.Cache.Flight, 2*l.cfg.Chain.Timeout)
-	l.cfg.HTTP.Request = max(l.cfg.HTTP.Request, 3*l.cfg.Chain.Timeout)
-	l.cfg.HTTP.Drain = max(l.cfg.HTTP.Drain, l.cfg.HTTP.Request+drainMargin)
+	l.cfg.derive()
 	said := func(path string) bool { _, ok := l.said[path]; return ok }
 	if said("chain.nodes") && !said("chain.comet") {
 		l.cfg.Chain.Comet = nil // the default one belongs to the default node

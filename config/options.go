@@ -29,16 +29,13 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// drainMargin is how much longer than a request the drain lasts.
-const drainMargin = 5 * time.Second
-
 // Default is the configuration that works beside a node on its default ports.
 // What a package has a default of its own for, that package says.
 func Default() Config {
-	nodes, answers, shared := node.Options{}.WithDefaults(), cache.Options{}.WithDefaults(), redis.Options{}.WithDefaults()
+	nodes, shared := node.Options{}.WithDefaults(), redis.Options{}.WithDefaults()
 	queries, posts, classes := chain.Options{}.WithDefaults(), blocks.Posts{}.WithDefaults(), blocks.DefaultClasses()
 	public, streams := web.Options{}.WithDefaults(), stream.Options{}.WithDefaults()
-	return Config{
+	c := Config{
 		Listen: "127.0.0.1:8080",
 		Admin:  "127.0.0.1:8081",
 		Chain: Chain{
@@ -49,21 +46,29 @@ func Default() Config {
 			Timeout: nodes.Timeout, InFlight: nodes.InFlight, MaxBlockAge: nodes.MaxBlockAge,
 		},
 		Classes:     Classes{Live: classWith(classes.Live), Params: classWith(classes.Params), Negative: classes.Negative},
-		Cache:       Cache{Memory: Auto, Flight: answers.FlightTimeout},
+		Cache:       Cache{Memory: Auto},
 		Redis:       Redis{URL: "none", Timeout: shared.Timeout},
 		Collections: Collections{Store: "sqlite:tipcache.db", Auth: "closed", Rate: "0"},
 		Index:       Index{EVM: []string{"http://127.0.0.1:8545"}, Network: []string{"story"}},
 		Metadata:    Metadata{Provider: "none"},
 		HTTP: HTTP{
 			FastLane: true, SessionCookie: public.SessionCookie,
-			Request: public.RequestTimeout,
-			Rate:    "0", MaxConnections: 10_000, MaxStreams: streams.Max, ClientStreams: streams.PerClient, CORSOrigins: public.CORSOrigins,
-			Drain: public.RequestTimeout + drainMargin,
+			Rate: "0", MaxConnections: 10_000, MaxStreams: streams.Max, ClientStreams: streams.PerClient, CORSOrigins: public.CORSOrigins,
 		},
 		RPC:     RPC{Node: true},
 		Log:     Log{Level: "info", Format: "auto", Access: 1},
 		Tracing: Tracing{Ratio: 0.01},
 	}
+	c.derive()
+	return c
+}
+
+// derive sets the times that follow from others: a flight reads a node twice, a request waits for a
+// flight, and a drain outlasts a request.
+func (c *Config) derive() {
+	c.Cache.Flight = max(cache.Options{}.WithDefaults().FlightTimeout, 2*c.Chain.Timeout)
+	c.HTTP.Request = max(web.Options{}.WithDefaults().RequestTimeout, 3*c.Chain.Timeout)
+	c.HTTP.Drain = c.HTTP.Request + 5*time.Second
 }
 
 func classWith(p cache.Policy) Class {

@@ -58,6 +58,9 @@ func settings(options any) map[string]any {
 	v := reflect.ValueOf(options)
 	for i := range v.NumField() {
 		field, name := v.Field(i), v.Type().Field(i).Name
+		if !field.CanInterface() {
+			continue // only tests set it
+		}
 		switch field.Kind() {
 		case reflect.Func, reflect.Pointer, reflect.Interface:
 			continue
