@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -17,6 +16,7 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/node/queue"
+	"github.com/tipcache/tipcache/upstream/transport"
 )
 
 // A client speaks with one node's REST server.
@@ -30,21 +30,19 @@ type client struct {
 	protocol *protocol
 }
 
-// maxDial bounds a dial, which net/http lets run on after its request has gone.
+// maxDial is the limit for a dial, also where requests may take longer.
 const maxDial = 3 * time.Second
 
 // idleClose is when idle connections are dropped: the node does so after 10 s.
 const idleClose = 8 * time.Second
 
 func newClient(base *url.URL, o Options, s *protocol) *client {
-	transport := &http.Transport{
-		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            (&net.Dialer{Timeout: min(o.Timeout, maxDial)}).DialContext,
-		IdleConnTimeout:        idleClose,
-		MaxIdleConnsPerHost:    cmp.Or(o.InFlight, queue.MostRequests), // as many as requests at once
-		MaxResponseHeaderBytes: 64 << 10,
-		DisableCompression:     true, // inflating does it
-	}
+	transport := transport.New(base, transport.Options{
+		Dial:    min(o.Timeout, maxDial),
+		Idle:    idleClose,
+		MaxIdle: cmp.Or(o.InFlight, queue.MostRequests), // as many as requests at once
+		MaxHead: 64 << 10,
+	})
 	hide := upstream.NewRedactor(base)
 	return &client{
 		base: base, hide: hide, maxBody: o.maxBody, memory: o.Memory, gzip: !isLocal(base), protocol: s,
@@ -52,7 +50,7 @@ func newClient(base *url.URL, o Options, s *protocol) *client {
 	}
 }
 
-// get asks once, until ctx ends. net/http repeats the request by itself only where a reused idle
+// get asks once, until ctx ends. The transport repeats the request only where a reused idle
 // connection had died. The error is always an *upstream.Error.
 func (c *client) get(ctx context.Context, r Request, height int64) (*Answer, error) {
 	response, err := c.http.Do(c.request(ctx, r, height))

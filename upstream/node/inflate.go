@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+
+	"github.com/tipcache/tipcache/upstream/transport"
 )
 
 // isLocal reports whether a base URL names this machine, where compression would only cost time.
@@ -19,7 +21,7 @@ func isLocal(base *url.URL) bool {
 
 // inflating is a transport that inflates bodies in gzip, also those that were compressed unasked. Any
 // other coding stays named in Content-Encoding.
-type inflating struct{ *http.Transport }
+type inflating struct{ *transport.Transport }
 
 // RoundTrip implements http.RoundTripper.
 func (t inflating) RoundTrip(r *http.Request) (*http.Response, error) {

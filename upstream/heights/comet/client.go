@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -18,12 +17,14 @@ import (
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/account"
+	"github.com/tipcache/tipcache/upstream/transport"
 )
 
 const (
 	maxRPC    = 2 * time.Second // for one call, so that a stuck one does not hold up the headers
 	maxStatus = time.Second     // for /status, which a node that is well answers at once
 	maxRead   = 1 << 20         // bytes of a reply or a message; a header has 1.2 KB
+	maxIdle   = 32              // connections kept for the next calls
 )
 
 // A Client speaks with one node's CometBFT RPC.
@@ -43,11 +44,9 @@ type Client struct {
 func New(base *url.URL, timeout, idleClose time.Duration, memory *account.Part, outage *upstream.Outage) *Client {
 	timeout = min(timeout, maxRPC)
 	hide := upstream.NewRedactor(base)
-	return &Client{Outage: outage, base: base, timeout: timeout, hide: hide, memory: memory, http: upstream.NewClient(&http.Transport{
-		Proxy:           http.ProxyFromEnvironment,
-		DialContext:     (&net.Dialer{Timeout: timeout}).DialContext,
-		IdleConnTimeout: idleClose,
-	}, hide)}
+	return &Client{Outage: outage, base: base, timeout: timeout, hide: hide, memory: memory, http: upstream.NewClient(transport.New(base, transport.Options{
+		Dial: timeout, Idle: idleClose, MaxIdle: maxIdle,
+	}), hide)}
 }
 
 // A Refusal is an error that CometBFT answered with.

@@ -1,0 +1,371 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+const patience = time.Minute // longer than any step of a test takes
+
+func newTransport(t testing.TB, base string, idle time.Duration) *Transport {
+	t.Helper()
+	u, err := url.Parse(base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := New(u, Options{Dial: patience, Idle: idle, MaxIdle: 4, MaxHead: 8 << 10})
+	t.Cleanup(tr.CloseIdleConnections)
+	return tr
+}
+
+// send makes a request and reads the response whole.
+func send(ctx context.Context, tr http.RoundTripper, method, target, body string) (status int, text string, err error) {
+	r, err := http.NewRequestWithContext(ctx, method, target, strings.NewReader(body))
+	if err != nil {
+		return 0, "", err
+	}
+	response, err := tr.RoundTrip(r)
+	if err != nil {
+		return 0, "", err
+	}
+	defer response.Body.Close()
+	read, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(read), err
+}
+
+func mustSend(t testing.TB, tr http.RoundTripper, method, target, body, want string) {
+	t.Helper()
+	status, text, err := send(t.Context(), tr, method, target, body)
+	if err != nil || status != http.StatusOK || text != want {
+		t.Fatalf("%s %s: status %d, body %.40q, error %v; want 200, %.40q", method, target, status, text, err, want)
+	}
+}
+
+func echo(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	_, _ = io.WriteString(w, r.Method+" "+r.URL.Path+" "+string(body))
+}
+
+// listen starts a server that answers each request of a connection with the next text, and closes the
+// connection after the last one. It counts the connections.
+func listen(t *testing.T, answers ...string) (base string, conns *atomic.Int64) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	conns = new(atomic.Int64)
+	serve := func(c net.Conn) {
+		defer c.Close()
+		buf := make([]byte, 64<<10)
+		for _, answer := range answers {
+			if _, err := c.Read(buf); err != nil {
+				return
+			}
+			_, _ = io.WriteString(c, answer)
+		}
+	}
+	go func() {
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+			conns.Add(1)
+			go serve(c)
+		}
+	}()
+	return "http://" + l.Addr().String(), conns
+}
+
+func TestRequestsShareAConnection(t *testing.T) {
+	for _, secure := range []bool{false, true} {
+		t.Run(fmt.Sprintf("TLS %t", secure), func(t *testing.T) {
+			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				switch r.URL.Path {
+				case "/chunked":
+					_, _ = io.WriteString(w, "in ")
+					_ = http.NewResponseController(w).Flush()
+					_, _ = io.WriteString(w, "chunks")
+				case "/interim":
+					w.WriteHeader(http.StatusEarlyHints)
+					echo(w, r)
+				case "/empty":
+				default:
+					echo(w, r)
+				}
+			}))
+			var conns atomic.Int64
+			s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+				if state == http.StateNew {
+					conns.Add(1)
+				}
+			}
+			if secure {
+				s.StartTLS()
+			} else {
+				s.Start()
+			}
+			t.Cleanup(s.Close)
+			tr := newTransport(t, s.URL, patience)
+			if secure {
+				tr.tls.RootCAs = s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs //nolint:forcetypeassert // of httptest
+			}
+			for range 3 {
+				mustSend(t, tr, http.MethodGet, s.URL+"/a", "", "GET /a ")
+				mustSend(t, tr, http.MethodPost, s.URL+"/b", "body", "POST /b body")
+				mustSend(t, tr, http.MethodGet, s.URL+"/chunked", "", "in chunks")
+				mustSend(t, tr, http.MethodGet, s.URL+"/interim", "", "GET /interim ")
+				mustSend(t, tr, http.MethodGet, s.URL+"/empty", "", "")
+			}
+			if n := conns.Load(); n != 1 {
+				t.Errorf("%d connections for requests in turn, want 1", n)
+			}
+		})
+	}
+}
+
+func TestUnverifiedCertificateRefused(t *testing.T) {
+	s := httptest.NewTLSServer(http.HandlerFunc(echo))
+	t.Cleanup(s.Close)
+	s.Config.ErrorLog = nil
+	if _, _, err := send(t.Context(), newTransport(t, s.URL, patience), http.MethodGet, s.URL, ""); err == nil {
+		t.Error("no error from a server with an unknown certificate")
+	}
+}
+
+func TestLongRequestBodySent(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(echo))
+	t.Cleanup(s.Close)
+	body := strings.Repeat("x", 4<<20)
+	mustSend(t, newTransport(t, s.URL, patience), http.MethodPost, s.URL+"/", body, "POST / "+body)
+}
+
+const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+// A node that restarts closes its connections.
+func TestConnectionClosedByTheServerIsReplaced(t *testing.T) {
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		base, conns := listen(t, ok)
+		tr := newTransport(t, base, patience)
+		for i := range int64(3) {
+			mustSend(t, tr, method, base, "", "ok")
+			for !closedByServer(tr) {
+				time.Sleep(time.Millisecond)
+			}
+			if n := conns.Load(); n != i+1 {
+				t.Errorf("%s: %d connections after %d requests", method, n, i+1)
+			}
+		}
+	}
+}
+
+// closedByServer reports whether the server has closed the idle connection of a transport.
+func closedByServer(tr *Transport) bool {
+	tr.idle.mu.Lock()
+	defer tr.idle.mu.Unlock()
+	return !isOpen(tr.idle.conns[0].raw)
+}
+
+// A server may close the connection when the request is already on its way.
+func TestOnlyGETIsSentAgain(t *testing.T) {
+	for method, want := range map[string]int64{http.MethodGet: 3, http.MethodPost: 2} {
+		base, conns := listen(t, ok, "")
+		tr := newTransport(t, base, patience)
+		mustSend(t, tr, method, base, "", "ok")
+		if _, _, err := send(t.Context(), tr, method, base, ""); method == http.MethodPost && err == nil {
+			t.Error("POST: no error from a connection that was closed")
+		}
+		mustSend(t, tr, method, base, "", "ok")
+		if n := conns.Load(); n != want {
+			t.Errorf("%s: %d connections, want %d", method, n, want)
+		}
+	}
+}
+
+func TestConnectionThatCannotBeReusedIsClosed(t *testing.T) {
+	for name, answer := range map[string]string{
+		"the server says so":       "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
+		"an older protocol":        "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
+		"bytes after the response": ok + "HTTP/1.1 500 Smuggled\r\n\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			base, conns := listen(t, answer, answer)
+			tr := newTransport(t, base, patience)
+			mustSend(t, tr, http.MethodGet, base, "", "ok")
+			mustSend(t, tr, http.MethodGet, base, "", "ok")
+			if n := conns.Load(); n != 2 {
+				t.Errorf("%d connections for two requests, want 2", n)
+			}
+		})
+	}
+}
+
+func TestBodyClosedEarlyClosesTheConnection(t *testing.T) {
+	base, conns := listen(t, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfirst", ok)
+	tr := newTransport(t, base, patience)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := tr.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	mustSend(t, tr, http.MethodGet, base, "", "first")
+	if n := conns.Load(); n != 2 {
+		t.Errorf("%d connections, want 2", n)
+	}
+}
+
+func TestFaultyResponsesAreErrors(t *testing.T) {
+	for name, answer := range map[string]string{
+		"head too long":             "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 9<<10) + "\r\n\r\n",
+		"interim responses forever": strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", 100),
+		"not HTTP":                  "SSH-2.0-OpenSSH\r\n",
+		"nothing":                   "",
+		"body cut":                  "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nok",
+		"chunk cut":                 "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nok",
+	} {
+		t.Run(name, func(t *testing.T) {
+			base, _ := listen(t, answer)
+			tr := newTransport(t, base, patience)
+			if status, text, err := send(t.Context(), tr, http.MethodGet, base, ""); err == nil {
+				t.Errorf("status %d, body %q; want an error", status, text)
+			}
+			if len(tr.idle.conns) != 0 {
+				t.Error("the connection was kept")
+			}
+		})
+	}
+}
+
+func TestSwitchToAnotherProtocolKeepsNoConnection(t *testing.T) {
+	base, conns := listen(t, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", ok)
+	tr := newTransport(t, base, patience)
+	for range 2 {
+		if status, _, err := send(t.Context(), tr, http.MethodGet, base, ""); err != nil || status != http.StatusSwitchingProtocols {
+			t.Fatalf("status %d, error %v; want 101", status, err)
+		}
+	}
+	if n := conns.Load(); n != 2 {
+		t.Errorf("%d connections, want 2", n)
+	}
+}
+
+func TestEndOfTheContextEndsTheRequest(t *testing.T) {
+	for name, head := range map[string]string{
+		"before the head": "",
+		"in the body":     "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nok",
+	} {
+		t.Run(name, func(t *testing.T) {
+			arrived := make(chan struct{})
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				c, _, err := w.(http.Hijacker).Hijack() //nolint:forcetypeassert // of net/http
+				if err != nil {
+					panic(err)
+				}
+				defer c.Close()
+				_, _ = io.WriteString(c, head)
+				arrived <- struct{}{}
+				_, _ = c.Read(make([]byte, 1)) // the client closes
+				arrived <- struct{}{}
+			}))
+			t.Cleanup(s.Close)
+			tr := newTransport(t, s.URL, patience)
+			ctx, cancel := context.WithCancel(t.Context())
+			go func() { <-arrived; cancel() }()
+			if _, _, err := send(ctx, tr, http.MethodGet, s.URL, ""); !errors.Is(err, context.Canceled) {
+				t.Errorf("error %v, want %v", err, context.Canceled)
+			}
+			<-arrived
+
+			go func() { <-arrived }()
+			ctx, cancel = context.WithTimeout(t.Context(), 10*time.Millisecond)
+			defer cancel()
+			if _, _, err := send(ctx, tr, http.MethodGet, s.URL, ""); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("error %v, want %v", err, context.DeadlineExceeded)
+			}
+			<-arrived
+		})
+	}
+}
+
+func TestIdleConnectionsAreClosed(t *testing.T) {
+	for name, end := range map[string]func(*Transport){
+		"after their time": func(*Transport) {},
+		"on request":       (*Transport).CloseIdleConnections,
+	} {
+		t.Run(name, func(t *testing.T) {
+			closed := make(chan struct{})
+			s := httptest.NewUnstartedServer(http.HandlerFunc(echo))
+			s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+				if state == http.StateClosed {
+					close(closed)
+				}
+			}
+			s.Start()
+			t.Cleanup(s.Close)
+			idle := patience
+			if name == "after their time" {
+				idle = time.Millisecond
+			}
+			tr := newTransport(t, s.URL, idle)
+			mustSend(t, tr, http.MethodGet, s.URL+"/", "", "GET / ")
+			end(tr)
+			<-closed
+		})
+	}
+}
+
+func TestNoMoreIdleConnectionsThanAllowed(t *testing.T) {
+	gate := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		<-gate
+		echo(w, r)
+	}))
+	t.Cleanup(s.Close)
+	tr := newTransport(t, s.URL, patience)
+	errs := make(chan error)
+	for range 8 {
+		go func() {
+			_, _, err := send(t.Context(), tr, http.MethodGet, s.URL, "")
+			errs <- err
+		}()
+	}
+	for range 8 {
+		gate <- struct{}{}
+	}
+	for range 8 {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := len(tr.idle.conns); n != 4 {
+		t.Errorf("%d idle connections, want 4", n)
+	}
+}
+
+func BenchmarkGet(b *testing.B) {
+	s := httptest.NewServer(http.HandlerFunc(echo))
+	b.Cleanup(s.Close)
+	for name, tr := range map[string]http.RoundTripper{
+		"this":    newTransport(b, s.URL, patience),
+		"nethttp": &http.Transport{MaxIdleConnsPerHost: 4, DisableCompression: true},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				mustSend(b, tr, http.MethodGet, s.URL+"/", "", "GET / ")
+			}
+		})
+	}
+}
