@@ -3,6 +3,7 @@ package cache_test
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -46,6 +47,28 @@ func TestCallersShareOneFlight(t *testing.T) {
 			t.Errorf("%d calls, %d requests, %d misses, %d collapsed; want 1 call, 100 misses, 99 of them collapsed", calls.Load(), all100, misses, collapsed)
 		}
 	})
+}
+
+func TestCallerWithNothingToServeRunsItsFlight(t *testing.T) {
+	c := newCache(t, cache.Options{FlightTimeout: 10 * time.Second})
+	soon, cancel := context.WithTimeout(t.Context(), 9*time.Second)
+	defer cancel()
+	for key, test := range map[string]struct {
+		ctx  context.Context //nolint:containedctx // of a case
+		want bool
+	}{
+		"no deadline":              {t.Context(), true},
+		"a deadline before flight": {soon, false},
+	} {
+		var stack string
+		_, err := c.Get(test.ctx, cache.Query{Key: key, Policy: live, Tip: 100}, func(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
+			stack = string(debug.Stack())
+			return answer(100, page)(ctx, prev)
+		})
+		if got := strings.Contains(stack, "testing.tRunner("); err != nil || got != test.want {
+			t.Errorf("%s: flight on the caller's goroutine = %t, want %t; error %v", key, got, test.want, err)
+		}
+	}
 }
 
 // A caller may find nothing in memory just before the flight lands, and start

@@ -25,9 +25,9 @@ type request struct {
 }
 
 // Get answers q, from the nearest place that has an answer new enough, and
-// asks origin if there is none. A caller waits no longer than its ctx, but for
-// one read of the shared store, within that store's timeout; the flight it
-// started goes on without it. When the origin fails, or there is no time or room
+// asks origin if there is none. A caller waits until its ctx ends, except for
+// one read of the shared store, within that store's timeout, and for a flight
+// that it runs itself (see join); another flight that it started goes on without it. When the origin fails, or there is no time or room
 // to wait for it, an entry that q.Policy keeps for errors is served with the
 // failure in Result.Err; without such an entry the failure is the error: the
 // origin's own, ctx's or [ErrOverloaded].
@@ -208,8 +208,7 @@ func (f *flight) readShared(ctx context.Context) (at *slot) {
 // wait answers from the flight of the key, the caller's own or the one under way.
 func (f flight) wait(ctx context.Context, w wait) (Result, error) {
 	for try := range maxFlights {
-		landed, own := f.start(ctx)
-		l, err := f.await(ctx, landed, own, w)
+		l, own, err := f.join(ctx, w)
 		f.read = nil // what the next flight finds is newer
 		if errors.Is(err, ErrYielded) {
 			continue // a read ahead, which had no room: the next flight is a caller's
@@ -221,11 +220,33 @@ func (f flight) wait(ctx context.Context, w wait) (Result, error) {
 		// or too old a reading for this one. The next begins after that: if it
 		// has asked the origin, then as late as this caller's own could have.
 		state := f.q.judge(l.at, f.c.o.Now)
-		if own.Load() || state == Fresh || try > 0 && l.store == fromOrigin || state == Stale && w.left(Stale) <= 0 {
-			return f.serve(ctx, l, own.Load()), nil
+		if own || state == Fresh || try > 0 && l.store == fromOrigin || state == Stale && w.left(Stale) <= 0 {
+			return f.serve(ctx, l, own), nil
 		}
 	}
 	return f.standIn(flightResult{}, ErrOverloaded)
+}
+
+// join starts the flight of the key, or joins the one under way, and waits for it. own reports
+// whether it started it. A caller with nothing else to serve runs its flight on its own goroutine,
+// which costs a fifth less; it then waits even if its client leaves.
+func (f flight) join(ctx context.Context, w wait) (l flightResult, own bool, err error) {
+	if w.forFlight && f.mayRun(ctx) && !f.ch.pending.UnderWay(f.q.Key) {
+		result, err, _ := f.ch.flights.Do(f.q.Key, func() (any, error) {
+			own = true
+			return f.fly(ctx)
+		})
+		return result.(flightResult), own, err //nolint:forcetypeassert // a flight's
+	}
+	landed, begun := f.start(ctx)
+	l, err = f.await(ctx, landed, begun, w)
+	return l, begun.Load(), err
+}
+
+// mayRun reports whether a flight that begins now ends before the deadline of ctx.
+func (f flight) mayRun(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return !ok || time.Until(deadline) >= f.c.o.FlightTimeout
 }
 
 // await waits for a flight to land, or as long as w says if there is something else

@@ -63,10 +63,12 @@ type wait struct {
 	began  time.Time
 	stale  time.Duration // where that is stale
 	errors time.Duration // where it is kept for errors
+
+	forFlight bool // nothing else can be served than what the flight brings
 }
 
 func (c *Cache) newWait(q *Query, at *slot) wait {
-	w := wait{began: time.Now(), stale: c.patience(q), errors: c.errorPatience()}
+	w := wait{began: time.Now(), stale: c.patience(q), errors: c.errorPatience(), forFlight: at == nil}
 	if at != nil {
 		w.stale = c.revalidationWait(q, at)
 	}
