@@ -2,6 +2,7 @@ package main
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,6 +61,42 @@ func TestAChainThatIsSetBackIsServedAnew(t *testing.T) {
 			late := startRunning(t, d, options)
 			comes(t, late, before-45)
 		})
+	}
+}
+
+func TestResponsesAreUnconfirmedFromAContradictionUntilTheRollback(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{Interval: -1})
+	r := startRunning(t, d, func(c *config.Config) { c.Chain.RollbackAfter, c.Redis.URL = 2*time.Second, "none" })
+	d.Advance(60)
+	before := d.Height()
+	comes(t, r, before)
+	d.SetBack(50)
+	marked := 0
+	for end := time.Now().Add(time.Minute); ; {
+		got := r.get(r.base + "/staking/pool")
+		if got.header.Get("X-Block-Height") != strconv.FormatInt(before, 10) {
+			break
+		}
+		isMarked := strings.Contains(got.header.Get("Cache-Status"), "unconfirmed") && strings.Contains(got.header.Get("Cache-Control"), "max-age=0")
+		switch {
+		case isMarked:
+			if marked++; marked == 1 && !strings.Contains(r.get(r.admin+"/metrics").body, "tipcache_node_tip_unconfirmed 1") {
+				t.Error("tipcache_node_tip_unconfirmed is not 1")
+			}
+		case marked > 0:
+			t.Fatalf("response %d after the first marked one: Cache-Status %q, Cache-Control %q", marked, got.header.Get("Cache-Status"), got.header.Get("Cache-Control"))
+		}
+		if time.Now().After(end) {
+			t.Fatal("no rollback")
+		}
+	}
+	if marked == 0 {
+		t.Error("no response was marked before the rollback")
+	}
+	comes(t, r, before-50)
+	if got := r.get(r.base + "/staking/pool").header.Get("Cache-Status"); strings.Contains(got, "unconfirmed") {
+		t.Errorf("after the rollback: %s", got)
 	}
 }
 

@@ -41,6 +41,7 @@ func (r *Reader) tell(told *web.Answer, rec *web.Record, q *Query, a *Answer, no
 	told.Result, told.Key, told.Policy = a.Result, a.Asked.Key, a.Asked.Policy
 	told.Now, told.Until = now, a.freshUntil(now)
 	told.CatchingUp, told.Seconds = a.Tip.CatchingUp && !immutable, !a.Tip.Known && !immutable
+	told.Unconfirmed = a.Tip.Unconfirmed
 	told.Private, told.Immutable = r.o.Auth || q.Pinned > 0 && !q.InURL, q.InURL || q.Kind.fixed
 	if !immutable {
 		told.SharedUntil = a.sharedUntil(now)

@@ -54,6 +54,12 @@ func TestHeadersSayOfAnAnswerHowLongItHolds(t *testing.T) {
 		"nodes that are behind": {blocks.Heights{}, blocks.Live, func(d *frontend) { d.nodes.tip.CatchingUp = true }, map[string]string{
 			"X-Block-Height": "100", "X-Session": "100", "Age": "0", "Cache-Control": "public, max-age=0, s-maxage=0", "Cache-Status": `tipcache; hit; ttl=0; detail="memory catching-up"`, "Vary": vary + ", X-Session",
 		}},
+		"a newest block that is contradicted": {blocks.Heights{}, blocks.Live, func(d *frontend) { d.nodes.tip.Unconfirmed = true }, map[string]string{
+			"X-Block-Height": "100", "X-Session": "100", "Age": "0", "Cache-Control": "public, max-age=0, s-maxage=0", "Cache-Status": `tipcache; hit; ttl=2; detail="memory unconfirmed"`, "Vary": vary + ", X-Session",
+		}},
+		"a height in the URL while the newest block is contradicted": {blocks.Heights{Pinned: 90, InURL: true}, blocks.Live, func(d *frontend) { d.nodes.tip.Unconfirmed = true }, map[string]string{
+			"X-Block-Height": "90", "Age": "0", "Cache-Control": "public, max-age=0", "Cache-Status": `tipcache; hit; detail="memory unconfirmed"`, "Vary": vary,
+		}},
 		"no tip": {blocks.Heights{}, blocks.Live, func(d *frontend) { d.nodes.tip.Known = false }, map[string]string{
 			"X-Block-Height": "100", "X-Session": "100", "Age": "0", "Cache-Control": "public, max-age=2, s-maxage=1", "Cache-Status": `tipcache; hit; ttl=2; detail="memory seconds"`, "Vary": vary + ", X-Session",
 		}},

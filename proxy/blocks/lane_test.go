@@ -106,6 +106,7 @@ func TestReplayAnswersAsTheHandlerWouldOrNotAtAll(t *testing.T) {
 		"the client has seen a block that is gone": {session: web.Token{Height: 101, Hash: "A1A1A1A1"}, between: func(d *frontend) { d.nodes.dead = "A1A1A1A1" }, want: "hit"},
 		"the interface has no use for the entry":   {of: func(*cache.Entry) bool { return false }},
 		"the height is above the tip, which fell":  {hs: blocks.Heights{Pinned: 100}, between: func(d *frontend) { d.nodes.grow(-1) }},
+		"the newest block is contradicted":         {between: func(d *frontend) { d.nodes.tip.Unconfirmed = true }, want: "hit"},
 		"the newest block is not known any longer": {between: func(d *frontend) { d.nodes.tip.Known = false }, want: "hit"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,6 +127,9 @@ func TestReplayAnswersAsTheHandlerWouldOrNotAtAll(t *testing.T) {
 				}
 				if got != tt.want {
 					t.Fatalf("replayed as %q, want %q", got, tt.want)
+				}
+				if got != "" && told.Unconfirmed != d.nodes.tip.Unconfirmed {
+					t.Errorf("replayed as unconfirmed: %t, want %t", told.Unconfirmed, d.nodes.tip.Unconfirmed)
 				}
 				if got != "" && told.Entry.Height != before.Height {
 					t.Errorf("replayed at block %d, want %d", told.Entry.Height, before.Height)

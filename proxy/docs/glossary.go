@@ -53,7 +53,7 @@ var headerTexts = map[string]struct{ doc, example string }{
 	etagHeader:          {"Validator of the content. A new block alone does not change it.", `"bj2GbHE0Ff_1oc0SKSHQGw"`},
 	cacheControlHeader:  {"How long the response may be reused. Shared caches may reuse it for `s-maxage` seconds, until the block ends. A 200 at a block that the URL names is `immutable`; at a block that a header names it is `private`.", "public, max-age=3, s-maxage=2"},
 	ageHeader:           {"Seconds since the response was last confirmed. Absent if it was read for this request.", "0"},
-	cacheStatusHeader:   {"Source of the response, and for how many more seconds it is fresh (RFC 9211). `detail` says if it is stale, if freshness is in seconds because the newest block is unknown, and if the nodes are catching up.", "tipcache; hit; ttl=1; detail=\"memory\""},
+	cacheStatusHeader:   {"Source of the response, and for how many more seconds it is fresh (RFC 9211). `detail` says if it is stale, if freshness is in seconds because the newest block is unknown, if the nodes are catching up, and if the response is unconfirmed because a node contradicts the newest block.", "tipcache; hit; ttl=1; detail=\"memory\""},
 	linkHeader:          {"With `rel=\"next\"`, the next page, or for a poll (`since`) the URL to continue with. With `rel=\"describedBy\"`, the schema of the body.", `</api/v4/CollectionPage.json>; rel="describedBy"`},
 	web.RequestIDHeader: {"Id of the request in the server's log. A request may send its own.", "JQ2FOLJNQDNB7AMGT4RBDWYRF3"},
 	retryAfterHeader:    {"Number of seconds after which to retry.", "1"},

@@ -25,6 +25,7 @@ type Answer struct {
 	EVMBlock    int64         // newest block of the execution chain that the answer holds at; 0: none is known
 	Behind      time.Duration // how far the origin is behind the chain it follows; 0: it does not follow one
 	CatchingUp  bool          // the answer is of nodes that are behind their peers
+	Unconfirmed bool          // a node contradicts the newest block: the chain may have been rolled back below the answer
 	Own         cache.Entry   // room for an Entry that is made for this answer
 	Seconds     bool          // freshness is meant in blocks, but no tip is known: Cache-Status says so
 	More        []Line        // headers of the interface's own, where the height is told
@@ -162,7 +163,7 @@ func (a *Answer) freshness(h *headers, forGood bool) {
 // appendControl renders the derived Cache-Control.
 func (a *Answer) appendControl(b []byte, left time.Duration, age int64, forGood bool) []byte {
 	b = append(append(b, a.audience()...), ", max-age="...)
-	marked := a.Outcome == cache.StaleHit || a.Outcome == cache.StaleError || a.CatchingUp
+	marked := a.Outcome == cache.StaleHit || a.Outcome == cache.StaleError || a.CatchingUp || a.Unconfirmed
 	if left < time.Second || marked {
 		left, age = 0, 0
 	}
@@ -247,6 +248,9 @@ func (a *Answer) appendDetail(b []byte) []byte {
 	}
 	if a.CatchingUp {
 		add("catching-up")
+	}
+	if a.Unconfirmed {
+		add("unconfirmed")
 	}
 	if a.Behind > 0 {
 		add("behind=" + a.Behind.Truncate(time.Second).String())

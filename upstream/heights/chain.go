@@ -72,6 +72,7 @@ func (c *Chain) Run(ctx context.Context) {
 	workers.Go(func() { c.verify(ctx) })
 	workers.Go(func() { c.watchFall(ctx) })
 	workers.Go(func() { c.watchLate(ctx) })
+	workers.Go(func() { c.watchDoubt(ctx) })
 	workers.Go(func() { c.agree(ctx) })
 }
 
@@ -121,6 +122,34 @@ func (c *Chain) Moved() <-chan struct{} { return c.moved.next() }
 func (c *Chain) Raise(height int64) {
 	if c.tip.Raise(height) {
 		c.moved.notify()
+	}
+}
+
+// contradict marks the tip as unconfirmed until settle is called.
+func (c *Chain) contradict() (settle func()) {
+	settled := c.tip.Contradict()
+	c.moved.notify()
+	return func() { settled(); c.moved.notify() }
+}
+
+// watchDoubt logs when the tip is unconfirmed, and when it no longer is.
+func (c *Chain) watchDoubt(ctx context.Context) {
+	var since time.Time
+	for {
+		moved, t := c.moved.next(), c.Tip()
+		switch {
+		case t.Unconfirmed && since.IsZero():
+			since = time.Now()
+			c.o.Logger.Warn("a node contradicts the newest block, marking responses as unconfirmed", "tip", t.Height)
+		case !t.Unconfirmed && !since.IsZero():
+			c.o.Logger.Info("the newest block is confirmed again", "tip", t.Height, "epoch", t.Epoch, "after", time.Since(since).Round(time.Millisecond).String())
+			since = time.Time{}
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

@@ -37,6 +37,9 @@ type claimant struct {
 // claim takes in what the source names as the newest block, with hashes of blocks before it that
 // were read in an epoch, and says whether it is believed. The hashes are known first.
 func (s *claimant) claim(ctx context.Context, epoch int64, said tip.Claim, hashes map[int64]string) bool {
+	if s.falls(said.Height) {
+		defer s.chain.contradict()()
+	}
 	if !s.plausible(said) && !s.proven(ctx, &said) {
 		return false
 	}

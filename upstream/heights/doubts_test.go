@@ -1,6 +1,7 @@
 package heights_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -76,4 +77,55 @@ func TestASourceThatIsPutAsideProvesAClaimAnInterval(t *testing.T) {
 			t.Errorf("%d reads in 10 intervals\n%s", far, c.log)
 		}
 	}, n)
+}
+
+func TestTheTipIsUnconfirmedFromALowerHeaderUntilTheEpochMoves(t *testing.T) {
+	n := newFakeNode(990)
+	following(t, func(t *testing.T, c *followed) {
+		c.current(3)
+		if c.Tip().Unconfirmed {
+			t.Error("unconfirmed before the rollback")
+		}
+		n.change(func() { n.height -= 50; n.busy = true })
+		n.commit()
+		synctest.Wait()
+		for passed := time.Duration(0); c.epochs.Load() == 0; passed += interval / 10 {
+			if !c.Tip().Unconfirmed {
+				t.Fatalf("confirmed %v after the first lower header\n%s", passed, c.log)
+			}
+			if passed == interval/2 {
+				n.change(func() { n.busy = false })
+			}
+			if passed > 3*rollback {
+				t.Fatalf("no epoch began\n%s", c.log)
+			}
+			c.wait(interval / 10)
+		}
+		if tip := c.Tip(); tip.Unconfirmed || tip.Height != n.newest() {
+			t.Errorf("tip %+v, want %d, confirmed\n%s", tip, n.newest(), c.log)
+		}
+		if c.log.Count("contradicts the newest block") != 1 || c.log.Count("is confirmed again") != 1 {
+			t.Errorf("want one line each\n%s", c.log)
+		}
+	}, n)
+}
+
+func TestTheTipIsConfirmedWhenAContradictionIsRejected(t *testing.T) {
+	for name, contradict := range map[string]func(n *fakeNode){
+		"a header that comes late": func(n *fakeNode) { n.lag = 5 },
+		"a height that is too low": func(n *fakeNode) { n.low = 20 },
+		"another hash":             func(n *fakeNode) { n.hash = func(height int64) string { return fmt.Sprint("B", height) } },
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, other := newFakeNode(990), newFakeNode(990)
+			following(t, func(t *testing.T, c *followed) {
+				c.current(3)
+				n.change(func() { contradict(n) })
+				c.blocks(10)
+				if tip := c.Tip(); tip.Unconfirmed || tip.Height != other.newest() || tip.Epoch != 0 {
+					t.Errorf("tip %+v, want %d, confirmed\n%s", tip, other.newest(), c.log)
+				}
+			}, n, other)
+		})
+	}
 }

@@ -31,6 +31,8 @@ type follower struct {
 	sockets  int   // subscriptions so far
 	told     bool  // that there are no headers
 	fork     int64 // a block of which it has another than ours; 0: none
+
+	settle func() // ends the doubt that a header has cast on the tip; nil for none
 }
 
 // run follows until ctx ends: a subscription while it lives, polls between.
@@ -182,7 +184,11 @@ func (f *follower) handle(ctx context.Context, m message) error {
 	case !f.isOurs(ctx, epoch, h.Height-1, h.Last.Hash), known.CatchingUp:
 		return nil
 	case h.Height < known.Height && known.Height <= f.chain.tip.Proved():
-		return nil // which of the two is right is for the watchdog to find out
+		if f.settle == nil { // which of the two is right is for the watchdog to find out
+			f.settle = f.chain.contradict()
+			f.seek()
+		}
+		return nil
 	}
 	if !f.claim(ctx, epoch, tip.Claim{Height: h.Height, Time: h.Time}, map[int64]string{h.Height - 1: h.Last.Hash}) {
 		return nil
@@ -290,6 +296,10 @@ func (f *follower) survey(ctx context.Context) (s survey) {
 
 // accept takes in what the node has said, or that it said nothing.
 func (f *follower) accept(ctx context.Context, s survey) error {
+	if f.settle != nil {
+		defer f.settle()
+		f.settle = nil
+	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -53,6 +53,9 @@ func (f *follower) isOurs(ctx context.Context, epoch, height int64, hash string)
 		height = f.fork // blocks that only this node has say nothing of the fork
 		known = f.chain.anchors.at(height)
 	}
+	if known != "" {
+		defer f.chain.contradict()()
+	}
 	if known != "" && f.chain.othersHave(ctx, f.node, height, known) {
 		f.excludeFork(height)
 		return false
@@ -116,6 +119,7 @@ func (f *restFollower) isOurs(ctx context.Context, epoch, height int64, hash str
 	if known == "" || hash == "" || known == hash {
 		return true
 	}
+	defer f.chain.contradict()()
 	if f.chain.othersHave(ctx, f.node, height, known) {
 		f.putAside(height+1, errFork)
 		return false

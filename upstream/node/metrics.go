@@ -96,6 +96,7 @@ var (
 	asideDesc    = desc("source_aside", "1 while the heights that a node's CometBFT reports are ignored as implausible.", "node")
 	lateDesc     = desc("source_late", "1 while a node's CometBFT announces blocks late, so that the REST API is asked for the height.", "node")
 	reachDesc    = desc("tip_out_of_reach", "1 while the tip is far above the newest block of every node, so that reads use older blocks.")
+	doubtDesc    = desc("tip_unconfirmed", "1 while a node contradicts the tip, so that responses are marked as unconfirmed.")
 	upDesc       = desc("answering", "1 if a node's REST API answered within the last 15 seconds.", "node")
 	rpcDesc      = desc("rpc_answering", "1 while the CometBFT RPC of a node answers. Absent for nodes without one.", "node")
 	grpcDesc     = desc("grpc_answering", "1 while the gRPC of a node answers. Absent for nodes without one.", "node")
@@ -112,7 +113,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 func (g gauges) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		tipDesc, intervalDesc, inFlightDesc, limitDesc, waitDesc, queueDesc, lagDesc, wrongDesc, knownDesc, ageDesc, heightDesc, lowestDesc, asideDesc,
-		lateDesc, reachDesc, upDesc, rpcDesc, grpcDesc, indexDesc, keysDesc, breakerDesc,
+		lateDesc, reachDesc, doubtDesc, upDesc, rpcDesc, grpcDesc, indexDesc, keysDesc, breakerDesc,
 	} {
 		ch <- d
 	}
@@ -124,6 +125,7 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	gauge(ch, tipDesc, float64(tip.Height))
 	gauge(ch, intervalDesc, tip.Interval.Seconds())
 	flag(ch, knownDesc, tip.Known)
+	flag(ch, doubtDesc, tip.Unconfirmed)
 	flag(ch, keysDesc, g.MixedKeys())
 	var newest int64 // that a node has
 	for _, e := range g.endpoints {

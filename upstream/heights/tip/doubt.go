@@ -1,6 +1,9 @@
 package tip
 
-import "time"
+import (
+	"sync"
+	"time"
+)
 
 // PutAside makes a source's word count for nothing. It says whether that is new.
 func (t *Tracker) PutAside(source int) bool {
@@ -38,6 +41,35 @@ func (t *Tracker) Doubtful() (height int64, doubtful bool) {
 	defer t.mu.Unlock()
 	v := t.value.Load()
 	return v.Height, !t.unproved.IsZero() && time.Since(t.unproved) >= grace(v.Interval)
+}
+
+// Contradict notes that a source contradicts the tip. Which of the two is right is found out until settle is called.
+func (t *Tracker) Contradict() (settle func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	epoch := t.value.Load().Epoch
+	t.contradictions++
+	t.publishDoubt()
+	return sync.OnceFunc(func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.value.Load().Epoch == epoch { // Begin has settled those of the epoch before
+			t.contradictions--
+			t.publishDoubt()
+		}
+	})
+}
+
+// doubted reports whether a contradiction is being looked into, or all usable sources are below what was read, of which
+// one was higher. A source that is late has not been higher. Call with mu held.
+func (t *Tracker) doubted() bool { return t.contradictions > 0 || t.fell && !t.lowerSince.IsZero() }
+
+// publishDoubt puts in the tip whether it is doubted. Call with mu held.
+func (t *Tracker) publishDoubt() {
+	if v := *t.value.Load(); v.Unconfirmed != t.doubted() {
+		v.Unconfirmed = t.doubted()
+		t.value.Store(&v)
+	}
 }
 
 // Claims says whether a source's claim carries the height.
@@ -113,7 +145,9 @@ func (t *Tracker) Begin(epoch int64) bool {
 		return false
 	}
 	now := time.Now()
+	t.contradictions = 0
 	for i, s := range t.sources {
+		t.sources[i].high = 0
 		if !t.heard(s, now) || t.proved > 0 && s.claim.Height >= t.proved {
 			t.sources[i].claim = Claim{}
 		}

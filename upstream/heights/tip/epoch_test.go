@@ -151,3 +151,44 @@ func TestANewEpochKeepsClaimsWhereNothingWasRead(t *testing.T) {
 		t.Errorf("tip %+v, want 40", got)
 	}
 }
+
+func TestTheTipIsUnconfirmedWhileItIsContradicted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tip := begun(2*time.Second, time.Minute)
+		want := func(what string, unconfirmed bool) {
+			t.Helper()
+			if got := tip.Read().Unconfirmed; got != unconfirmed {
+				t.Errorf("%s: unconfirmed %t, want %t", what, got, unconfirmed)
+			}
+		}
+		first, second := tip.Contradict(), tip.Contradict()
+		first()
+		first()
+		want("one of two contradictions is settled", true)
+		second()
+		want("both are settled", false)
+		tip.says(0, 50)
+		want("the only source fell", true)
+		tip.Prove(0, 100)
+		want("the height that it had can be read", false)
+		late := tip.Contradict()
+		tip.Begin(7)
+		want("another epoch has begun", false)
+		next := tip.Contradict()
+		late()
+		want("a contradiction of the epoch before is settled", true)
+		next()
+		want("that of this epoch is settled", false)
+	})
+}
+
+// Its header may come after another replica has seen the block.
+func TestASourceThatIsLateDoesNotContradictTheTip(t *testing.T) {
+	tip := begun(2*time.Second, time.Minute)
+	tip.Raise(103)
+	tip.Prove(0, 103)
+	tip.says(0, 101)
+	if got := tip.Read(); got.Height != 103 || got.Unconfirmed {
+		t.Errorf("tip %+v, want 103, confirmed", got)
+	}
+}

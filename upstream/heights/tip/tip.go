@@ -12,15 +12,16 @@ const Slack = 10
 
 // A Tip is the newest block that can be read.
 type Tip struct {
-	Height     int64         // 0 until one is known; falls below a height that was read at only with a new epoch
-	Limit      int64         // heights above it are not believed as of now, whatever names them; 0: all are
-	Epoch      int64         // changes when the chain was reset or set back; heights of two epochs have nothing to do with each other
-	Known      bool          // a height source was heard from lately, so Height is current
-	CatchingUp bool          // every source that is heard from says that it is behind its peers
-	Time       time.Time     // of the header; zero where only the height is known
-	Since      time.Time     // when Height became the tip
-	Seen       time.Time     // when a height source was last heard from
-	Interval   time.Duration // learned time between two blocks
+	Height      int64         // 0 until one is known; falls below a height that was read at only with a new epoch
+	Limit       int64         // heights above it are not believed as of now, whatever names them; 0: all are
+	Epoch       int64         // changes when the chain was reset or set back; heights of two epochs have nothing to do with each other
+	Known       bool          // a height source was heard from lately, so Height is current
+	CatchingUp  bool          // every source that is heard from says that it is behind its peers
+	Unconfirmed bool          // a source contradicts Height, and it has not been found out yet which is right
+	Time        time.Time     // of the header; zero where only the height is known
+	Since       time.Time     // when Height became the tip
+	Seen        time.Time     // when a height source was last heard from
+	Interval    time.Duration // learned time between two blocks
 }
 
 // A Claim is what a source says of its newest block.
@@ -34,6 +35,7 @@ type Claim struct {
 // A source is what is known of an endpoint or a replica that makes claims.
 type source struct {
 	claim Claim     // the last that was believed
+	high  int64     // the highest that was believed in this epoch
 	said  int64     // the last height it named, believed or not
 	at    time.Time // when it did
 	heard time.Time // when it was last believed
@@ -57,6 +59,8 @@ type Tracker struct {
 	ignorePeersUntil time.Time // replicas are not listened to, for what they said was not confirmed
 	lowerSince       time.Time // all usable sources are below proved; zero: they are not
 	lowerFrom        int64     // the highest of them then
+	fell             bool      // one of them was higher before
+	contradictions   int       // that are being looked into
 }
 
 // New makes a tracker of so many sources. The interval is the time between two
@@ -122,6 +126,7 @@ func (t *Tracker) Accept(source int, c Claim) (back bool) {
 		c.Time = s.claim.Time
 	}
 	s.claim, s.said, s.at, s.heard, s.aside = c, c.Height, now, now, false
+	s.high = max(s.high, c.Height)
 	if !c.CatchingUp {
 		t.pace.advance(c.Height, now)
 	}
@@ -142,6 +147,7 @@ func (t *Tracker) Prove(epoch, height int64) {
 	defer t.mu.Unlock()
 	if v := t.value.Load(); epoch == v.Epoch && height <= v.Height {
 		t.prove(height, time.Now())
+		t.publishDoubt()
 	}
 }
 
@@ -205,6 +211,7 @@ func (t *Tracker) resolve(now time.Time, heard bool) {
 		v.Limit = max(t.base+Slack+int64(v.Seen.Sub(t.baseAt)/v.Interval), v.Height)
 	}
 	v.CatchingUp = t.watchLower(now)
+	v.Unconfirmed = t.doubted()
 	if v.Height <= t.proved {
 		t.unproved = time.Time{}
 	} else if t.unproved.IsZero() {
@@ -235,6 +242,7 @@ func (t *Tracker) heard(s source, now time.Time) bool {
 // proved, and says whether all that are heard from catch up.
 func (t *Tracker) watchLower(now time.Time) (catchingUp bool) {
 	var usable, lower, behind int
+	t.fell = false
 	for _, s := range t.sources {
 		switch {
 		case s.aside || !t.heard(s, now):
@@ -244,6 +252,7 @@ func (t *Tracker) watchLower(now time.Time) (catchingUp bool) {
 			usable++
 			if s.claim.Height < t.proved {
 				lower++
+				t.fell = t.fell || s.claim.Height < s.high
 			}
 		}
 	}
