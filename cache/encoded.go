@@ -8,6 +8,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache/ahead"
 	"github.com/tipcache/tipcache/cache/codings"
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // variants are what is made of a content after it was stored, beside [Content.Made].
@@ -121,7 +122,10 @@ func (c *Cache) encodeLater(key string, content *Content, coding codings.Coding)
 	time.AfterFunc(encodeDelay, func() {
 		defer c.tasks.Done()
 		defer c.background.Add(-1)
-		c.encode(key, content, coding, false, true)
+		_ = upstream.Guard(c.o.Logger, "encoding", func() error {
+			c.encode(key, content, coding, false, true)
+			return nil
+		})
 	})
 }
 

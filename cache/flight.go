@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"runtime/debug"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -75,7 +74,11 @@ func (f *flight) fly(ctx context.Context) (flightResult, error) {
 	defer context.AfterFunc(c.life, cancel)()
 	ctx, span := upstream.StartSpanOf(ctx, "tipcache/cache", "cache.flight")
 	began := time.Now()
-	l, err := f.run(ctx)
+	var l flightResult
+	err := upstream.Guard(c.o.Logger, "flight", func() (err error) {
+		l, err = f.run(ctx)
+		return err
+	})
 	if f.q.Queue == nil {
 		c.reads.observe(time.Since(began), 2*c.patience(&f.q), l, err)
 	}
@@ -152,15 +155,8 @@ func (f *flight) forward(at *slot) string {
 	}
 }
 
-// fetch calls the origin. A panic there would end the process, for the flight
-// runs on a goroutine of its own; it becomes an error.
+// fetch calls the origin.
 func (f *flight) fetch(ctx context.Context, prev *Entry) (e *Entry, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			f.c.o.Logger.Error("origin panicked", "key", f.q.Key, "panic", p, "stack", string(debug.Stack()))
-			e, err = nil, fmt.Errorf("cache: origin panicked: %v", p)
-		}
-	}()
 	f.c.counts.originCalls.Add(1)
 	if f.q.Queue == nil {
 		f.c.reads.begin()
@@ -170,7 +166,10 @@ func (f *flight) fetch(ctx context.Context, prev *Entry) (e *Entry, err error) {
 	if f.c.o.Taken != nil && f.q.Audit {
 		ctx = WithReading(ctx, &reading)
 	}
-	e, err = f.origin(ctx, prev)
+	err = upstream.Guard(f.c.o.Logger, "origin", func() (err error) {
+		e, err = f.origin(ctx, prev)
+		return err
+	})
 	if err == nil && (e == nil || e.Content == nil) {
 		return nil, errors.New("cache: origin gave neither an entry nor an error")
 	}

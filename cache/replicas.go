@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/sony/gobreaker/v2"
+
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // errHeld ends a read ahead of what another replica reads already, and will tell of.
@@ -143,11 +145,12 @@ func (f *flight) release(ctx context.Context, lease Lease, l flightResult, failu
 	end := f.ch.pending.BeginWrite(f.q.Key)
 	f.c.tasks.Go(func() {
 		defer f.c.counts.writing.Add(-1)
-		if failure != nil {
-			end(lease.Abandon(ctx, errors.Is(failure, ErrYielded)))
-			return
-		}
-		end(lease.Publish(ctx, l.at.entry, f.q.Policy.KeepFor(l.at.entry.Stamp(), f.c.o.Now)))
+		end(upstream.Guard(f.c.o.Logger, "lease", func() error {
+			if failure != nil {
+				return lease.Abandon(ctx, errors.Is(failure, ErrYielded))
+			}
+			return lease.Publish(ctx, l.at.entry, f.q.Policy.KeepFor(l.at.entry.Stamp(), f.c.o.Now))
+		}))
 	})
 }
 

@@ -104,6 +104,24 @@ func TestAnAnswerIsGivenBeforeTheSharedStoreIsWritten(t *testing.T) {
 	})
 }
 
+func TestPanicWhilePublishingCostsNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := shareWith(t, &sharedFunc{
+			read: func() (*cache.Entry, error) { return nil, nil },
+			acquire: func(cache.Subscriber) (cache.LeaseReply, error) {
+				return cache.LeaseReply{State: cache.LeaseGranted}, nil
+			},
+			settle: func() error { panic("an entry that cannot be encoded") },
+		})
+		for height := int64(100); height < 103; height++ { // each flight waits for the write of the one before
+			res := mustGet(t, c, cache.Query{Key: "k", Policy: cache.Policy{Keep: time.Hour}, Tip: height}, answer(height, page))
+			if res.Outcome != cache.Miss || res.Entry.Height != height {
+				t.Errorf("got %v at height %d, want a miss at %d", res.Outcome, res.Entry.Height, height)
+			}
+		}
+	})
+}
+
 // What was told before the shared store is asked is in its reply.
 func TestAMessageFromBeforeTheLeaseIsAskedForIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -33,7 +33,7 @@ var mayImport = map[string][]string{
 	"proxy/chain":            {"proxy/chain/documented", "proxy/dialect", "proxy/blocks", "proxy/web", "proxy/limits", "cache", "upstream", "upstream/node"},
 	"proxy/cosmos":           {"proxy/dialect", "proxy/blocks", "proxy/web", "proxy/limits", "cache", "upstream", "upstream/node"},
 	"proxy/collections":      {"proxy/web", "proxy/limits", "cache", "upstream/collections", "upstream/collections/metadata"},
-	"proxy/stream":           {"proxy/web", "cache", "upstream/account", "upstream/node"},
+	"proxy/stream":           {"proxy/web", "cache", "upstream", "upstream/account", "upstream/node"},
 	"proxy/rpc/jsonrpc":      {"upstream/jsontext"},
 	"proxy/state":            {"proxy/dialect", "proxy/blocks", "proxy/web", "cache", "upstream", "upstream/node", "upstream/protofield"},
 	"proxy/grpc":             {"proxy/state", "proxy/blocks", "proxy/web", "proxy/limits", "cache", "upstream", "upstream/account", "upstream/node", "upstream/protofield"},

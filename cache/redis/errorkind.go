@@ -8,6 +8,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/sony/gobreaker/v2"
+
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // errorKind is a kind of failure of the store.
@@ -34,7 +36,7 @@ func kindOf(err error) errorKind {
 	switch {
 	case errors.Is(err, gobreaker.ErrOpenState), errors.Is(err, gobreaker.ErrTooManyRequests):
 		return unavailable
-	case errors.Is(err, errPanic):
+	case errors.Is(err, upstream.ErrPanicked):
 		return panicked
 	case isReply(err) && strings.HasPrefix(err.Error(), "OOM"):
 		return full

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -152,7 +151,7 @@ func (s *Store) doUntil(ctx context.Context, due time.Time, op func(context.Cont
 		within, cancel := context.WithDeadline(ctx, due)
 		defer cancel()
 		began := time.Now()
-		err := s.guard(func() error { return op(within) })
+		err := upstream.Guard(s.o.Logger, "redis", func() error { return op(within) })
 		s.seconds.Observe(time.Since(began).Seconds())
 		if err != nil && ctx.Err() != nil {
 			err = fmt.Errorf("%w: %w", context.Canceled, err)
@@ -184,20 +183,6 @@ func (s *Store) noteWrite(err error) {
 	if err == nil || isReply(err) {
 		s.writes.Note(err)
 	}
-}
-
-var errPanic = errors.New("redis: the client panicked")
-
-// guard makes an error of a panic: whatever Redis replies, and whatever the
-// client library makes of that, a request goes on without the shared store.
-func (s *Store) guard(op func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			s.o.Logger.Error("redis client panicked", "panic", p, "stack", string(debug.Stack()))
-			err = fmt.Errorf("%w: %v", errPanic, p)
-		}
-	}()
-	return op()
 }
 
 // isReply tells an error that the store has answered from silence. However

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/upstream"
 )
 
 const (
@@ -39,8 +40,8 @@ func (s *Store) Subscribe(ctx context.Context, namespace string, to cache.Subscr
 // listen subscribes again and again until ctx ends.
 func (s *Store) listen(ctx context.Context, namespace string, to cache.Subscriber, subscribe func() *redis.PubSub) {
 	for ctx.Err() == nil {
-		err := s.guard(func() error { return s.receive(ctx, namespace, to, subscribe()) })
-		if errors.Is(err, errPanic) {
+		err := upstream.Guard(s.o.Logger, "redis", func() error { return s.receive(ctx, namespace, to, subscribe()) })
+		if errors.Is(err, upstream.ErrPanicked) {
 			s.failed(panicked)
 		}
 		if !s.cluster && ctx.Err() == nil { // the other nodes of a Cluster may be well
@@ -82,7 +83,10 @@ func (s *Store) receive(ctx context.Context, namespace string, to cache.Subscrib
 				return errMoved
 			}
 			pinged = false
-			s.handle(namespace, msg, to)
+			_ = upstream.Guard(s.o.Logger, "redis message", func() error {
+				s.handle(namespace, msg, to)
+				return nil
+			})
 		}
 	}
 }

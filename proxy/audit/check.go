@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -101,14 +100,13 @@ func (a *Auditor) read(ctx context.Context, t *task, only, avoid string) (versio
 	}
 }
 
-// ask calls the origin. A panic there would end the process.
+// ask calls the origin.
 func (a *Auditor) ask(ctx context.Context, t *task, reading *cache.Reading) (e *cache.Entry, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("audit: origin panicked: %v", p)
-		}
-	}()
 	ctx, cancel := context.WithTimeout(cache.WithReading(ctx, reading), a.o.Timeout)
 	defer cancel()
-	return t.Origin(ctx, t.Entry)
+	err = upstream.Guard(a.o.Logger, "audit", func() (err error) {
+		e, err = t.Origin(ctx, t.Entry)
+		return err
+	})
+	return e, err
 }

@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"hash/maphash"
 	"log/slog"
 	"net/url"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -131,21 +129,20 @@ var errEmptier = errors.New("the shared bucket is emptier than any of this rate 
 // not answer in its time, or is not asked at present.
 func (s *sharedBuckets) spend(ctx context.Context, l limit, least, most int) (decision, error) {
 	told, err := s.breaker.Execute(func() (result *redis_rate.Result, err error) {
-		defer func() {
-			if p := recover(); p != nil { // the client library, at a reply that makes no sense
-				s.log.Error("redis client of the rate limits panicked", "panic", p, "stack", string(debug.Stack()))
-				err = fmt.Errorf("client of the shared limits panicked: %v", p)
-			}
-		}()
 		ctx, cancel := context.WithTimeout(ctx, cmp.Or(s.Timeout, time.Minute)) // 0: in tests alone
 		defer cancel()
 		// The namespace is escaped, so that it ends at the first colon; the library puts rate: before all.
 		key := "tipcache:1:" + url.QueryEscape(s.Namespace()) + ":" + l.kind + ":" + l.String()
 		rate := redis_rate.Limit{Rate: l.Requests, Period: l.Per, Burst: l.Burst}
-		if least > 1 {
-			return s.limiter.AllowN(ctx, key, rate, least)
-		}
-		return s.limiter.AllowAtMost(ctx, key, rate, most)
+		err = upstream.Guard(s.log, "redis", func() (err error) { // the library panics at a reply that makes no sense
+			if least > 1 {
+				result, err = s.limiter.AllowN(ctx, key, rate, least)
+			} else {
+				result, err = s.limiter.AllowAtMost(ctx, key, rate, most)
+			}
+			return err
+		})
+		return result, err
 	})
 	if err == nil && (told.ResetAfter < 0 || told.ResetAfter > l.window()+time.Second) { // negative: beyond what a Duration holds
 		err = errEmptier

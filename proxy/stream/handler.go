@@ -95,7 +95,7 @@ type Handler struct {
 // New fills in the defaults.
 func New(o Options, stack *web.Stack) *Handler {
 	h := &Handler{o: o.WithDefaults(), stack: stack, clients: map[string]int{}}
-	h.topics = topics{heights: o.Heights, byKey: map[string]*topic{}, bodies: bodies{budget: o.Budget, seed: maphash.MakeSeed(), byHash: map[uint64]*body{}}}
+	h.topics = topics{heights: o.Heights, log: stack.Logger(), byKey: map[string]*topic{}, bodies: bodies{budget: o.Budget, seed: maphash.MakeSeed(), byHash: map[uint64]*body{}}}
 	stack.Gauge("streams", "Open event streams.", func() float64 {
 		h.mu.Lock()
 		defer h.mu.Unlock()

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"runtime"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -21,6 +23,7 @@ const retryInterval = time.Second
 // topics are the subjects that are followed, each once however many stream it.
 type topics struct {
 	heights heights
+	log     *slog.Logger
 	bodies  bodies
 	mu      sync.Mutex
 	byKey   map[string]*topic
@@ -196,7 +199,10 @@ func (ts *topics) refresh(ctx context.Context, t *topic, client string, epoch in
 	if before.epoch != epoch {
 		before = news{}
 	}
-	next.answer, height, err = t.read(ctx, before.answer, client)
+	err = upstream.Guard(ts.log, "stream", func() (err error) {
+		next.answer, height, err = t.read(ctx, before.answer, client)
+		return err
+	})
 	next.height = height
 	if err != nil {
 		next.height, next.failure = before.height, failureEvent(err)

@@ -122,6 +122,9 @@ func (s *Stack) Gauge(name, help string, value func() float64) {
 	promauto.With(s.o.Registerer).NewGaugeFunc(prometheus.GaugeOpts{Name: "tipcache_proxy_" + name, Help: help}, value)
 }
 
+// Logger is the log of events.
+func (s *Stack) Logger() *slog.Logger { return s.o.Logger }
+
 // WithDefaults fills in what was left zero.
 func (o Options) WithDefaults() Options {
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, 15*time.Second)

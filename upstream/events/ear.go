@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -110,38 +111,51 @@ func (e *ear) hear(ctx context.Context, n Node) (heard bool, err error) {
 	}
 }
 
-// next reads up to a message that is passed on. Events that are made of blocks are made here.
+// next reads up to a message that is passed on.
 func (e *ear) next(ctx context.Context, stream Stream) (arrival, error) {
 	for {
 		result, err := stream.Next(ctx)
 		if err != nil {
 			return arrival{}, err
 		}
-		var m struct {
-			Data struct {
-				Type  string          `json:"type"`
-				Value json.RawMessage `json:"value"`
-			} `json:"data"`
-			Events query.Tags `json:"events"`
+		var a arrival
+		err = upstream.Guard(e.o.Logger, "event", func() (err error) {
+			a, err = readEvent(result)
+			return err
+		})
+		if err != nil && !errors.Is(err, upstream.ErrPanicked) {
+			return arrival{}, err
 		}
-		if err := json.Unmarshal(result, &m); err != nil {
-			return arrival{}, fmt.Errorf("an event is not understood: %w", err)
+		if a.block != nil || a.event != nil {
+			return a, nil
 		}
-		kinds := m.Events[kindTag]
-		if len(kinds) == 0 {
-			continue // an acknowledgement
-		}
-		a := arrival{at: time.Now()}
-		switch kind := kinds[len(kinds)-1]; kind {
-		case NewBlock:
-			if a.block, err = fromEvent(m.Data.Value); err != nil {
-				return arrival{}, err
-			}
-		case NewBlockHeader, NewBlockEvents, NewEvidence, Tx, ValidatorSetUpdates:
-			continue
-		default:
-			a.event = &Event{Kind: kind, Tags: m.Events, kind: m.Data.Type, value: m.Data.Value}
-		}
+	}
+}
+
+// readEvent reads a message. It returns a zero arrival for an acknowledgement, and for events that
+// are made of blocks here.
+func readEvent(result []byte) (a arrival, err error) {
+	var m struct {
+		Data struct {
+			Type  string          `json:"type"`
+			Value json.RawMessage `json:"value"`
+		} `json:"data"`
+		Events query.Tags `json:"events"`
+	}
+	if err := json.Unmarshal(result, &m); err != nil {
+		return a, fmt.Errorf("an event is not understood: %w", err)
+	}
+	kinds := m.Events[kindTag]
+	if len(kinds) == 0 {
 		return a, nil
 	}
+	a.at = time.Now()
+	switch kind := kinds[len(kinds)-1]; kind {
+	case NewBlock:
+		a.block, err = fromEvent(m.Data.Value)
+	case NewBlockHeader, NewBlockEvents, NewEvidence, Tx, ValidatorSetUpdates:
+	default:
+		a.event = &Event{Kind: kind, Tags: m.Events, kind: m.Data.Type, value: m.Data.Value}
+	}
+	return a, err
 }

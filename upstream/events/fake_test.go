@@ -114,6 +114,7 @@ type node struct {
 	calls   []string
 
 	noEvents error // why events cannot be read from it
+	panics   bool  // each call does
 }
 
 // with changes a node.
@@ -229,6 +230,12 @@ func (n *node) announce(height int64) {
 }
 
 func (n *node) call(_ context.Context, method string, params any, _ int64) (json.RawMessage, error) {
+	n.mu.Lock()
+	panics := n.panics
+	n.mu.Unlock()
+	if panics {
+		panic("a block that cannot be read")
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	text, _ := json.Marshal(params)

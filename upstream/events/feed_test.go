@@ -60,6 +60,25 @@ func TestABlockThatIsNotAnnouncedIsRead(t *testing.T) {
 	})
 }
 
+func TestBlockThatPanicsIsLeftOut(t *testing.T) {
+	in(t, 2, events.Options{}, func(w *world) {
+		l := w.listen(blocks)
+		synctest.Wait()
+		setPanics := func(panics bool) {
+			for _, n := range w.nodes {
+				n.with(func(n *node) { n.panics = panics })
+			}
+		}
+		setPanics(true)
+		w.move(101, 0)
+		time.Sleep(5 * time.Second)
+		setPanics(false)
+		w.move(102, 0)
+		time.Sleep(time.Second)
+		w.expect(l, "NewBlock 102")
+	})
+}
+
 func TestEventsComeInTheNodesOrderAndVotesAsTheyCome(t *testing.T) {
 	in(t, 1, events.Options{}, func(w *world) {
 		l := w.listen(all)

@@ -54,7 +54,14 @@ func (f *Feed) search(ctx context.Context, hash []byte) (said [findings]int) {
 	for _, n := range f.o.Nodes {
 		if n.Fit() {
 			asked++
-			go func() { answers <- n.find(ctx, hash) }()
+			go func() {
+				said := silent
+				_ = upstream.Guard(f.o.Logger, "index of transactions", func() error {
+					said = n.find(ctx, hash)
+					return nil
+				})
+				answers <- said
+			}()
 		}
 	}
 	for range asked {

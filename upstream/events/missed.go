@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/heights/comet"
 	"github.com/tipcache/tipcache/upstream/heights/tip"
 )
@@ -53,7 +54,7 @@ func (s *sequencer) accept(ctx context.Context, r read) {
 	case r.height != next:
 		return // it came meanwhile
 	case errors.Is(r.err, errGone):
-		s.o.Logger.Error("lost the events of a block, no node has it any more", "height", next)
+		s.o.Logger.Error("lost the events of a block, no node has it in a readable form", "height", next)
 		s.metrics.blocks.WithLabelValues("lost").Inc()
 		s.passed(next, "")
 	case r.err != nil:
@@ -81,7 +82,7 @@ func (s *sequencer) retry() {
 // maxRead is how long a block and its results may take.
 const maxRead = 10 * time.Second
 
-// errGone is the error for a block that every node has dropped.
+// errGone is the error of a block that no node has in a form that can be read.
 var errGone = errors.New("the block is no longer there")
 
 // A read is a block that was asked for.
@@ -99,11 +100,14 @@ func (f *Feed) read(ctx context.Context, height int64) read {
 		if !n.Fit() {
 			continue
 		}
-		r.block, r.err = n.read(ctx, height)
+		r.err = upstream.Guard(f.o.Logger, "block", func() (err error) {
+			r.block, err = f.readFrom(ctx, n, height)
+			return err
+		})
 		if r.err == nil && r.block.Height == height && r.block.ChainID == f.o.Heights.ChainID() {
 			return r
 		}
-		if asked++; isGone(r.err) {
+		if asked++; isGone(r.err) || errors.Is(r.err, upstream.ErrPanicked) {
 			gone++
 		}
 		r.err = cmp.Or(r.err, errStranger)
@@ -120,16 +124,18 @@ func isGone(err error) bool {
 	return errors.As(err, &refusal) && strings.Contains(refusal.Data, "lowest height is")
 }
 
-func (n Node) read(ctx context.Context, height int64) (*Block, error) {
+func (f *Feed) readFrom(ctx context.Context, n Node, height int64) (*Block, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxRead)
 	defer cancel()
 	both, ctx := errgroup.WithContext(ctx)
 	params := map[string]string{"height": strconv.FormatInt(height, 10)}
 	var answers [2][]byte
 	for i, method := range []string{"block", "block_results"} {
-		both.Go(func() (err error) {
-			answers[i], err = n.Call(ctx, method, params, MaxMessage)
-			return err
+		both.Go(func() error {
+			return upstream.Guard(f.o.Logger, "block", func() (err error) {
+				answers[i], err = n.Call(ctx, method, params, MaxMessage)
+				return err
+			})
 		})
 	}
 	if err := both.Wait(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/heights/tip"
 )
 
@@ -127,7 +128,12 @@ func (s *sequencer) release(ctx context.Context, a arrival, t tip.Tip, next int6
 
 // announce publishes the events of a block.
 func (s *sequencer) announce(ctx context.Context, b *Block, source string) {
-	built, left := b.events()
+	var built []*Event
+	var left []leftOut
+	_ = upstream.Guard(s.o.Logger, "block events", func() error { // without them the block passes
+		built, left = b.events()
+		return nil
+	})
 	for _, l := range left {
 		s.metrics.leftOut.WithLabelValues(l.kind).Inc()
 	}
@@ -152,6 +158,9 @@ func (s *sequencer) announce(ctx context.Context, b *Block, source string) {
 	}
 	s.waits.Go(func() {
 		defer close(found)
-		s.awaitIndex(ctx, b)
+		_ = upstream.Guard(s.o.Logger, "index of transactions", func() error {
+			s.awaitIndex(ctx, b)
+			return nil
+		})
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/events/query"
 )
 
@@ -193,7 +194,10 @@ func (s *Subscriber) judge() {
 		matches := false
 		if !m.of.ended && !s.closed {
 			s.mu.Unlock()
-			matches = m.verdict.judge()
+			_ = upstream.Guard(s.feed.o.Logger, "event query", func() error {
+				matches = m.verdict.judge()
+				return nil
+			})
 			s.mu.Lock()
 		}
 		if matches && !m.of.ended {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/heights/tip"
 )
 
@@ -74,6 +75,14 @@ func (c *Chain) Run(ctx context.Context) {
 	workers.Go(func() { c.watchLate(ctx) })
 	workers.Go(func() { c.watchDoubt(ctx) })
 	workers.Go(func() { c.agree(ctx) })
+}
+
+// guard calls work, which handles what nodes or replicas said. A panic drops that.
+func (c *Chain) guard(work func()) {
+	_ = upstream.Guard(c.o.Logger, "heights", func() error {
+		work()
+		return nil
+	})
 }
 
 // ChainID is the chain's name, "" while none is known. It does not change then.

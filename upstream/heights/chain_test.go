@@ -93,6 +93,26 @@ func TestTheBlockAfterALateOneIsReadLessAndLess(t *testing.T) {
 	}, n)
 }
 
+func TestPanicsKeepTipAndEpoch(t *testing.T) {
+	n := newFakeNode(990)
+	following(t, func(t *testing.T, c *followed) {
+		before := c.Tip()
+		n.change(func() {
+			n.height++ // without a header
+			n.refuses = func(int64) bool { panic("an answer that cannot be read") }
+		})
+		c.wait(3 * interval) // the next block is late, and read
+		if c.log.Count("dropped an input") == 0 {
+			t.Fatal("no panic was logged, want one for each read")
+		}
+		if now := c.Tip(); now.Height < before.Height || now.Epoch != before.Epoch {
+			t.Errorf("tip = %d in epoch %d, want %d or more in epoch %d", now.Height, now.Epoch, before.Height, before.Epoch)
+		}
+		n.change(func() { n.refuses = nil })
+		c.current(3)
+	}, n)
+}
+
 func TestTheChainFallsWhenNoNodeAnswersAsHighAsBefore(t *testing.T) {
 	n := newFakeNode(990)
 	following(t, func(t *testing.T, c *followed) {

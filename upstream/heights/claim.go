@@ -34,6 +34,11 @@ type claimant struct {
 	sought   chan struct{} // has a value if another round is to begin at once
 }
 
+// guard calls work, which handles what the source said. A panic drops that.
+func (s *claimant) guard(work func() error) error {
+	return upstream.Guard(s.node.Logger, "heights", work)
+}
+
 // claim takes in what the source names as the newest block, with hashes of blocks before it that
 // were read in an epoch, and says whether it is believed. The hashes are known first.
 func (s *claimant) claim(ctx context.Context, epoch int64, said tip.Claim, hashes map[int64]string) bool {
@@ -168,7 +173,7 @@ func (c *Chain) verify(ctx context.Context) {
 		case <-c.doubts:
 		}
 		if height, doubtful := c.tip.Doubtful(); doubtful {
-			c.prove(ctx, height)
+			c.guard(func() { c.prove(ctx, height) })
 		}
 	}
 }

@@ -80,9 +80,11 @@ func (c *Chain) agree(ctx context.Context) {
 	r := &reconciler{chain: c}
 	for {
 		moved, pause := c.moved.next(), c.o.RollbackAfter/5
-		if r.reconcile(ctx) {
-			moved = nil
-		}
+		c.guard(func() {
+			if r.reconcile(ctx) {
+				moved = nil
+			}
+		})
 		select {
 		case <-ctx.Done():
 			return

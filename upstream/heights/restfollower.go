@@ -36,9 +36,18 @@ func (f *restFollower) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-f.sought:
-		case <-time.After(f.poll(ctx)):
+		case <-time.After(f.guardedPoll(ctx)):
 		}
 	}
+}
+
+func (f *restFollower) guardedPoll(ctx context.Context) (next time.Duration) {
+	next = longestPoll
+	_ = f.guard(func() error {
+		next = f.poll(ctx)
+		return nil
+	})
+	return next
 }
 
 // yield steps back for CometBFT, which speaks again.
@@ -170,7 +179,7 @@ func (c *Chain) watchLate(ctx context.Context) {
 			continue
 		case <-due:
 		}
-		c.readNext(ctx, height+1, reads)
+		c.guard(func() { c.readNext(ctx, height+1, reads) })
 		reads++
 	}
 }

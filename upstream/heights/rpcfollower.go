@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/heights/comet"
 	"github.com/tipcache/tipcache/upstream/heights/tip"
 )
@@ -40,7 +41,7 @@ func (f *follower) run(ctx context.Context) {
 	backoff := firstBackoff
 	for ctx.Err() == nil {
 		headers := f.headers
-		err := f.follow(ctx)
+		err := f.guard(func() error { return f.follow(ctx) })
 		if ctx.Err() != nil {
 			return
 		}
@@ -51,7 +52,10 @@ func (f *follower) run(ctx context.Context) {
 			f.node.Logger.Warn("no block headers from node, polling its height", "error", err)
 			f.told = true
 		}
-		f.poll(ctx, backoff/2+rand.N(backoff/2))
+		_ = f.guard(func() error {
+			f.poll(ctx, backoff/2+rand.N(backoff/2))
+			return nil
+		})
 		backoff = min(2*backoff, maxBackoff)
 	}
 }
@@ -81,7 +85,7 @@ func (f *follower) follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	messages := make(chan message)
-	reader.Go(func() { pump(ctx, subscription, messages) })
+	reader.Go(func() { f.pump(ctx, subscription, messages) })
 	return f.watch(ctx, messages)
 }
 
@@ -92,10 +96,13 @@ type message struct {
 }
 
 // pump reads until an error, which is the last message, or the end of ctx.
-func pump(ctx context.Context, s comet.Headers, messages chan<- message) {
+func (f *follower) pump(ctx context.Context, s comet.Headers, messages chan<- message) {
 	for {
 		var m message
-		m.header, m.err = s.Next(ctx)
+		m.err = f.guard(func() (err error) {
+			m.header, err = s.Next(ctx)
+			return err
+		})
 		select {
 		case messages <- m:
 		case <-ctx.Done():
@@ -126,7 +133,8 @@ func (f *follower) watch(ctx context.Context, messages <-chan message) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case m := <-messages:
-			if err := f.handle(ctx, m); err != nil {
+			err := f.guard(func() error { return f.handle(ctx, m) })
+			if err != nil && !errors.Is(err, upstream.ErrPanicked) { // a header that panics is dropped
 				return err
 			}
 		case <-f.sought:
@@ -236,7 +244,10 @@ type survey struct {
 func (f *follower) inquire(ctx context.Context) <-chan survey {
 	answers, over := make(chan survey, 1), f.round.begin()
 	go func() {
-		s := f.survey(ctx)
+		var s survey
+		if err := f.guard(func() error { s = f.survey(ctx); return nil }); err != nil {
+			s = survey{before: f.node.Look(), err: err}
+		}
 		s.over = over
 		answers <- s
 	}()

@@ -135,7 +135,7 @@ func (c *Chain) watchFall(ctx context.Context) {
 		moved := c.moved.next()
 		var again <-chan time.Time
 		if height, since := c.tip.Falling(); height > 0 {
-			c.judgeFall(ctx, height, since)
+			c.guard(func() { c.judgeFall(ctx, height, since) })
 			moved, again = nil, time.After(c.untilJudged(since)) // a round at a time
 		}
 		select {
@@ -188,12 +188,14 @@ func (c *Chain) canRead(ctx context.Context, height int64) (answered, refused bo
 	for _, f := range c.rest {
 		if v := f.node.Look(); !v.Foreign() {
 			asked.Go(func() {
-				switch has, err := f.node.has(ctx, c, height); {
-				case err == nil && has:
-					yes.Store(true)
-				case err == nil || errors.Is(err, errNoProbe):
-					no.Store(true)
-				}
+				c.guard(func() {
+					switch has, err := f.node.has(ctx, c, height); {
+					case err == nil && has:
+						yes.Store(true)
+					case err == nil || errors.Is(err, errNoProbe):
+						no.Store(true)
+					}
+				})
 			})
 		}
 	}

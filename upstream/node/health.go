@@ -47,10 +47,10 @@ func (p *Pool) probe(ctx context.Context, e *endpoint) {
 	f := &fetch{pool: p, request: Request{Path: p.protocol.probe, Height: AtTip, Background: true}}
 	for round := 0; ; round++ {
 		if v := e.look(); !v.Foreign() && (time.Since(v.answered) >= probeEvery || e.rest.outage.Failing()) {
-			_ = f.ask(ctx, e).err // noted in the endpoint's health
+			p.guard(func() { _ = f.ask(ctx, e).err }) // noted in the endpoint's health
 		}
 		if v := e.look(); !v.Foreign() && round%int(probeEvery/probeFailure) == 0 {
-			p.followKeys(ctx, e)
+			p.guard(func() { p.followKeys(ctx, e) })
 		}
 		if upstream.Sleep(ctx, probeFailure) != nil {
 			return
@@ -60,10 +60,10 @@ func (p *Pool) probe(ctx context.Context, e *endpoint) {
 
 // probeFailing probes a server whose last request failed, until one completes. Requests that the
 // server cannot answer, of whatever client, then never look like an outage.
-func probeFailing(ctx context.Context, s *server, probe func(context.Context)) {
+func (p *Pool) probeFailing(ctx context.Context, s *server, probe func(context.Context)) {
 	for upstream.Sleep(ctx, probeFailure) == nil {
 		if s.outage.Failing() {
-			probe(ctx)
+			p.guard(func() { probe(ctx) })
 		}
 	}
 }

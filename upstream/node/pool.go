@@ -89,6 +89,7 @@ type Pool struct {
 	verbatimKeys bool
 	metrics      *metrics
 	registry     prometheus.Registerer
+	log          *slog.Logger
 
 	execution executions
 
@@ -103,7 +104,7 @@ func New(o Options) (*Pool, error) {
 	o = o.WithDefaults()
 	p := &Pool{
 		maxBlockAge: o.MaxBlockAge, verbatimKeys: o.VerbatimKeys, protocol: &protocol{}, determined: make(chan struct{}), running: make(chan struct{}, 1),
-		registry: cmp.Or[prometheus.Registerer](o.Registerer, prometheus.NewRegistry()),
+		registry: cmp.Or[prometheus.Registerer](o.Registerer, prometheus.NewRegistry()), log: o.Logger,
 	}
 	p.life, p.end = context.WithCancel(context.Background())
 	if o.Dialect != Undetermined {
@@ -212,17 +213,28 @@ func (p *Pool) Run(ctx context.Context) error {
 	for _, e := range p.endpoints {
 		workers.Go(func() { p.probe(ctx, e) })
 		if e.comet != nil {
-			workers.Go(func() { probeFailing(ctx, e.calls, func(ctx context.Context) { _, _ = e.comet.Status(ctx) }) })
+			workers.Go(func() { p.probeFailing(ctx, e.calls, func(ctx context.Context) { _, _ = e.comet.Status(ctx) }) })
 		}
 		if e.grpc != nil {
-			learn := func(ctx context.Context) bool { return e.grpc.learn(ctx, p.Tip().Height, p.ChainID()) }
+			learn := func(ctx context.Context) (ok bool) {
+				p.guard(func() { ok = e.grpc.learn(ctx, p.Tip().Height, p.ChainID()) })
+				return ok
+			}
 			workers.Go(func() { e.grpc.follow(ctx, learn) })
-			workers.Go(func() { probeFailing(ctx, e.invokes, func(ctx context.Context) { learn(ctx) }) })
+			workers.Go(func() { p.probeFailing(ctx, e.invokes, func(ctx context.Context) { learn(ctx) }) })
 		}
 	}
 	workers.Go(func() { p.chain.Run(ctx) })
 	workers.Wait()
 	return nil
+}
+
+// guard calls work, which handles responses of a node. A panic drops them.
+func (p *Pool) guard(work func()) {
+	_ = upstream.Guard(p.log, "probe", func() error {
+		work()
+		return nil
+	})
 }
 
 // Close ends Run and the waits for a block, and waits for Run. Requests in flight go on. It returns

@@ -9,12 +9,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/tipcache/tipcache/proxy/docs"
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // NewRegistry has the metrics of the process: Go runtime, operating system, version.
 func NewRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
-	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), upstream.Panics)
 	promauto.With(r).NewGauge(prometheus.GaugeOpts{
 		Name: "tipcache_build_info", Help: "Version of tipcache and of Go. The value is always 1.",
 		ConstLabels: prometheus.Labels{"version": Version(), "goversion": runtime.Version()},

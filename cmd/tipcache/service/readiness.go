@@ -156,6 +156,9 @@ func (s *Service) judge(ctx context.Context) judgement {
 			j.degraded["node "+h.Name] = h.Unfit
 		}
 	}
+	if upstream.Panicking() {
+		j.degraded["inputs"] = "handling of three inputs or more panicked within a minute: see the log"
+	}
 	for _, part := range s.missing(j.parts, nodes) {
 		j.problems[part] = j.parts[part].Error()
 	}

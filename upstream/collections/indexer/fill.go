@@ -29,10 +29,10 @@ func (x *Indexer) fill(ctx context.Context, cursor ledger.Cursor, s span) error 
 	parts, gathered := make(chan *blocks), make(chan *blocks)
 	group.Go(func() error { return x.fetchAhead(ctx, group, all, windows) })
 	group.Go(func() error { return inOrder(ctx, windows, parts) })
-	group.Go(func() error { return gather(ctx, parts, gathered, x.held()) })
+	group.Go(func() error { return x.guard(func() error { return gather(ctx, parts, gathered, x.held()) }) })
 	group.Go(func() error {
 		for b := range gathered {
-			if err := x.apply(ctx, cursor, b); err != nil {
+			if err := x.guard(func() error { return x.apply(ctx, cursor, b) }); err != nil {
 				return err
 			}
 			cursor = b.last
@@ -54,7 +54,7 @@ func (x *Indexer) fetchAhead(ctx context.Context, group *errgroup.Group, t task,
 		}
 		group.Go(func() error {
 			defer close(w.parts)
-			return x.fetch(ctx, part, w.parts)
+			return x.guard(func() error { return x.fetch(ctx, part, w.parts) })
 		})
 		t.from, t.parent = w.to+1, ledger.Hash{}
 	}

@@ -1,15 +1,18 @@
 package indexer_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
@@ -121,4 +124,28 @@ func TestWhatAnEndpointEchoesIsRedacted(t *testing.T) {
 			t.Errorf("%s: the key is in: %s", name, said)
 		}
 	}
+}
+
+// A panickyStore panics at its first tally.
+type panickyStore struct {
+	indexer.Store
+	tallies atomic.Int64
+}
+
+func (s *panickyStore) Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error {
+	if s.tallies.Add(1) == 1 {
+		panic("a tally that cannot be written")
+	}
+	return s.Store.Apply(ctx, prev, t)
+}
+
+func TestIndexerContinuesAfterPanic(t *testing.T) {
+	h := newHistory(9)
+	h.grow(50)
+	store := open(t, memory(t))
+	o := quick(&panickyStore{Store: store}, serveEVM(t, h, faults{}))
+	o.Follow = true
+	follow(t, o)
+	await(t, store, h.head())
+	expect(t, store, h.count(0))
 }

@@ -72,7 +72,11 @@ func (x *Indexer) Run(ctx context.Context) error {
 	defer x.status.change(func(s *Status) { s.Running = false })
 	retry, began := x.o.Pause, time.Time{} // of failures in a row, without a block taken over
 	for at := int64(0); ; {
-		caughtUp, err := x.advance(ctx)
+		var caughtUp bool
+		err := x.guard(func() (err error) {
+			caughtUp, err = x.advance(ctx)
+			return err
+		})
 		if err == nil && caughtUp && !x.o.Follow {
 			err = x.settled(ctx)
 		}
@@ -108,6 +112,10 @@ func (x *Indexer) Run(ctx context.Context) error {
 		}
 	}
 }
+
+// guard calls work, which handles what endpoints sent. A panic drops that: it is read again, from
+// another endpoint if there is one.
+func (x *Indexer) guard(work func() error) error { return upstream.Guard(x.log, "indexer", work) }
 
 // final reports whether an error ends Run, the last of the errors that began then.
 func (x *Indexer) final(err error, began time.Time) bool {

@@ -1,0 +1,63 @@
+package upstream
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// ErrPanicked is the error of an input that was dropped because handling it panicked.
+var ErrPanicked = errors.New("panicked")
+
+// Panics counts the inputs that Guard dropped in this process, by task. It belongs to every registry.
+var Panics = prometheus.NewCounterVec(prometheus.CounterOpts{
+	Name: "tipcache_panics_total",
+	Help: "Inputs dropped because handling them panicked, by task.",
+}, []string{"task"})
+
+// Guard calls work, which handles one input from outside: a message, a key or a block. It must be
+// used on goroutines where a panic would end the process. A panic drops the input: Guard logs and
+// counts it, and returns ErrPanicked.
+func Guard(log *slog.Logger, task string, work func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			Panics.WithLabelValues(task).Inc()
+			recent.add(time.Now())
+			log.Error("dropped an input whose handling panicked", "task", task, "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("%s %w: %v", task, ErrPanicked, p)
+		}
+	}()
+	return work()
+}
+
+// manyPanics within a minute are a problem that an operator should know of.
+const manyPanics = 3
+
+// Panicking reports whether Guard has dropped three inputs or more within the last minute.
+func Panicking() bool { return recent.many(time.Now()) }
+
+var recent panicTimes
+
+// panicTimes are the times of the latest panics, the oldest first.
+type panicTimes struct {
+	mu sync.Mutex
+	at [manyPanics]time.Time
+}
+
+func (p *panicTimes) add(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	copy(p.at[:], p.at[1:])
+	p.at[manyPanics-1] = now
+}
+
+func (p *panicTimes) many(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return now.Sub(p.at[0]) < time.Minute
+}
