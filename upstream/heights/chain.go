@@ -141,21 +141,33 @@ func (c *Chain) contradict() (settle func()) {
 	return func() { settled(); c.moved.notify() }
 }
 
+// brief is how long the tip may be unconfirmed before the log says so. One question to a node mostly takes less.
+const brief = 500 * time.Millisecond
+
 // watchDoubt logs when the tip is unconfirmed, and when it no longer is.
 func (c *Chain) watchDoubt(ctx context.Context) {
-	var since time.Time
+	var since time.Time // since when it is; zero while it is not
+	told := false
 	for {
 		moved, t := c.moved.next(), c.Tip()
+		var due <-chan time.Time
 		switch {
-		case t.Unconfirmed && since.IsZero():
-			since = time.Now()
+		case !t.Unconfirmed:
+			if told {
+				c.o.Logger.Info("the newest block is confirmed again", "tip", t.Height, "epoch", t.Epoch, "after", time.Since(since).Round(time.Millisecond).String())
+			}
+			since, told = time.Time{}, false
+		case since.IsZero():
+			since, due = time.Now(), time.After(brief)
+		case !told && time.Since(since) >= brief:
 			c.o.Logger.Warn("a node contradicts the newest block, marking responses as unconfirmed", "tip", t.Height)
-		case !t.Unconfirmed && !since.IsZero():
-			c.o.Logger.Info("the newest block is confirmed again", "tip", t.Height, "epoch", t.Epoch, "after", time.Since(since).Round(time.Millisecond).String())
-			since = time.Time{}
+			told = true
+		case !told:
+			due = time.After(brief - time.Since(since))
 		}
 		select {
 		case <-moved:
+		case <-due:
 		case <-ctx.Done():
 			return
 		}
