@@ -58,18 +58,14 @@ func (m manual) Samples(op *huma.Operation) []sample {
 
 // typeScript uses the client that is delivered with the server.
 func (m manual) typeScript(op *huma.Operation) string {
-	var options []string
-	if m.o.Cosmos != nil && op.RequestBody == nil {
-		options = append(options, "dialect: 'cosmos'")
+	entry, given := "@tipcache/client", ""
+	if m.o.Cosmos != nil {
+		entry += "/sdk"
 	}
 	if op.Security != nil {
-		options = append(options, "apiKey: '<API_KEY>'")
+		given = ", { apiKey: '<API_KEY>' }"
 	}
-	given := ""
-	if options != nil {
-		given = ", { " + strings.Join(options, ", ") + " }"
-	}
-	return "import { Tipcache } from '@tipcache/client'\n\nconst chain = new Tipcache('" + somewhere + "'" + given + ")\n" + m.typeScriptCall(op)
+	return "import { Tipcache } from '" + entry + "'\n\nconst chain = new Tipcache('" + somewhere + "'" + given + ")\n" + m.typeScriptCall(op)
 }
 
 func (m manual) typeScriptCall(op *huma.Operation) string {

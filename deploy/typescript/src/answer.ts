@@ -15,15 +15,15 @@ export interface Violation {
   value?: unknown
 }
 
-/** What the server says where it refuses or fails. */
+/** A response other than success, or none at all. */
 export class TipcacheError extends Error {
   /**
-   * @param status of HTTP
+   * @param status of HTTP; 0 if the server cannot be reached
    * @param retryAfter seconds after which it makes sense to try again, where the server says so
    * @param violations where the listing of collections refuses
    */
-  constructor(readonly status: number, message: string, readonly retryAfter?: number, readonly violations: Violation[] = []) {
-    super(message)
+  constructor(readonly status: number, message: string, readonly retryAfter?: number, readonly violations: Violation[] = [], options?: ErrorOptions) {
+    super(message, options)
     this.name = 'TipcacheError'
   }
 }

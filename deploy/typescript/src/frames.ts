@@ -46,7 +46,9 @@ export class Frames {
     const response = await this.server.fetch(`/batch?${query}`, { signal, cache: 'default', headers: sent === undefined ? {} : { 'X-Session': sent } })
     const anew = response.headers.has('X-Session-Reset')
     const { height, answers } = await bodyOf(response)
-    if (signal.aborted || (height <= this.#height && !anew)) return
+    if (signal.aborted) return
+    if (height < least && !anew) throw new Error(`the batch is of block ${height} and not ${least} or later: a cache on the way may ignore the query`)
+    if (height <= this.#height && !anew) return
     this.server.session.note(response, sent)
     this.#height = height
     this.topics.forEach((t, i) => {

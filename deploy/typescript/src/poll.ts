@@ -8,13 +8,18 @@ import type { Topic } from './topic.js'
 
 // Milliseconds.
 const pollTime = 60_000 // until an answer: the server gives one after 20 s
-const firstWait = 1_000 // before a poll that has failed is sent anew
+const firstWait = 1_000 // before a failed poll is repeated
 const longestWait = 30_000
+const atOnce = 1_000 // a server that has nothing newer keeps a poll open for longer than this
+
+const mostIdle = 3 // polls in a row that return nothing newer at once, before that is a failure
 
 const start = '0' // of a client that has no answer
 
 export class Poll {
   readonly #ended = new AbortController()
+
+  #anew = false // the next answer may be of an earlier block
 
   constructor(private readonly server: Server, readonly topic: Topic) { void this.#run() }
 
@@ -22,18 +27,24 @@ export class Poll {
 
   async #run(): Promise<void> {
     const signal = this.#ended.signal
-    let next = this.#after(start), wait = firstWait
+    let next = this.#after(start), wait = firstWait, idle = 0
     while (!signal.aborted) {
       let rest = 0
       try {
-        next = await this.#poll(next)
+        const began = Date.now(), target = next
+        next = await this.#poll(idle ? `${target}&nocache=${began}` : target)
+        if (next === target && Date.now() - began < atOnce) throw new Idle()
         wait = firstWait
+        idle = 0
       } catch (err) {
         if (signal.aborted) return
         const status = err instanceof TipcacheError ? err.status : 0
         if (isRefusal(status) && next === this.#after(start)) return this.server.refused(this.topic, err as TipcacheError)
-        if (isRefusal(status)) next = this.#after(start) // the server does not know what we have
-        this.topic.fail({ code: status, error: `${(err as Error).message}; trying again`, final: false })
+        if (isRefusal(status)) { // the server does not know what we have
+          next = this.#after(start)
+          this.#anew = true
+        }
+        if (!(err instanceof Idle) || ++idle >= mostIdle) this.topic.fail({ code: status, error: `${(err as Error).message}; trying again`, final: false })
         rest = (err instanceof TipcacheError && err.retryAfter ? err.retryAfter * 1000 : 0) + wait * (0.5 + Math.random())
         wait = Math.min(2 * wait, longestWait)
       }
@@ -66,7 +77,11 @@ export class Poll {
   #take(response: Response, body: unknown): void {
     if (this.#ended.signal.aborted) return
     const height = Number(response.headers.get('X-Block-Height') ?? 0)
-    if (this.topic.answer && height < this.topic.answer.height && /stale-/.test(response.headers.get('Cache-Status') ?? '')) return
+    if (this.topic.answer && height < this.topic.answer.height && !this.#anew && !response.headers.has('X-Session-Reset')) {
+      if (/stale-/.test(response.headers.get('Cache-Status') ?? '')) return
+      throw new Idle()
+    }
+    this.#anew = false
     const tag = (response.headers.get('ETag') ?? '').replace(/^(W\/)?"|"$/g, '').replace(/-(gzip|br|zstd)$/, '') // as streams have it
     this.topic.take({ ...unwrap(body), height, id: `${height}.${tag}` })
   }
@@ -75,4 +90,9 @@ export class Poll {
     const target = this.topic.target
     return `${target}${target.includes('?') ? '&' : '?'}since=${id}`
   }
+}
+
+// Idle is a poll that returned at once with nothing newer.
+class Idle extends Error {
+  constructor() { super('polls return nothing newer: a cache on the way may ignore the query') }
 }

@@ -1,24 +1,25 @@
 // What the OpenAPI documents say of paths, parameters and answers.
 
 import type { Failure, LiveAnswer } from './topic.js'
-import type * as cosmos from './cosmos.js'
-import type * as story from './story.js'
 
-/** What the nodes speak: Story's own paths, or those of any chain of the Cosmos SDK. */
-export type Dialect = 'story' | 'cosmos'
+/** The paths of each dialect. Each entry point of the package adds the one it is for, so that only its types are loaded. */
+export interface Documents {}
 
-type Paths<D extends Dialect> = D extends 'cosmos' ? cosmos.paths : story.paths
+/** The API of the nodes: Story's own paths, or the paths of any chain of the Cosmos SDK. */
+export type Dialect = keyof Documents
+
+type Paths<D extends Dialect> = Documents[D]
 
 type BodyOf<Item> = Item extends { get: { responses: { 200: { content: { 'application/json': infer B } } } } } ? B : never
 
 /** The paths that are read with GET. */
-export type GetPath<D extends Dialect = 'story'> = Exclude<{ [P in keyof Paths<D>]: [BodyOf<Paths<D>[P]>] extends [never] ? never : P }[keyof Paths<D>] & string, '/batch'>
+export type GetPath<D extends Dialect = Dialect> = Exclude<{ [P in keyof Paths<D>]: [BodyOf<Paths<D>[P]>] extends [never] ? never : P }[keyof Paths<D>] & string, '/batch'>
 
 // An object of which the document says nothing may have any members.
 type Described<T> = [T] extends [Record<string, never>] ? Record<string, any> : T
 
 /** What is answered on a path: `msg` of the envelope or, in the Cosmos SDK's dialect, the body. */
-export type Msg<P extends GetPath<D>, D extends Dialect = 'story'> =
+export type Msg<P extends GetPath<D>, D extends Dialect = Dialect> =
   BodyOf<Paths<D>[P]> extends { msg: infer M } ? Described<M> : Described<BodyOf<Paths<D>[P]>>
 
 type Given<Item> = Item extends { get: { parameters: infer G } } ? G : never
@@ -29,7 +30,7 @@ type InQuery<Item> = Given<Item> extends { query?: infer G } ? ([NonNullable<G>]
 type Value<T> = T extends string ? (string extends T ? string | number | bigint : T) : T
 
 /** The parameters of a path and of its query, by name. */
-export type Parameters<P extends GetPath<D>, D extends Dialect = 'story'> =
+export type Parameters<P extends GetPath<D>, D extends Dialect = Dialect> =
   { [K in keyof InPath<Paths<D>[P]>]: Value<InPath<Paths<D>[P]>[K]> } & { [K in keyof InQuery<Paths<D>[P]>]: Value<InQuery<Paths<D>[P]>[K]> }
 
 /** Options with the parameters of a path, which may be left out where none is required. */
@@ -61,10 +62,10 @@ export type BatchAnswer<M> =
 /** One answer of a frame: the last one, and why it is not of the frame's block. */
 export type FrameAnswer<M> = { answer: LiveAnswer<M> | undefined; failure: Failure | undefined }
 
-type Listing = story.paths['/api/v4/collections']['post']
+type Listing<D extends Dialect> = Paths<D> extends { '/api/v4/collections': { post: infer L } } ? L : never
 
-/** What is asked of the listing of collections: order, filter and page. */
-export type CollectionsRequest = NonNullable<Listing['requestBody']>['content']['application/json']
+/** A request for a page of collections: order, filter and page. */
+export type CollectionsRequest<D extends Dialect = Dialect> = Listing<D> extends { requestBody?: { content: { 'application/json': infer B } } } ? B : never
 
 /** A page of collections. */
-export type CollectionsPage = Listing['responses'][200]['content']['application/json']
+export type CollectionsPage<D extends Dialect = Dialect> = Listing<D> extends { responses: { 200: { content: { 'application/json': infer B } } } } ? B : never

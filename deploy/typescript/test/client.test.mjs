@@ -1,7 +1,8 @@
 // Tests of the built client against a running server, which TIPCACHE_URL names.
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { mock, test } from 'node:test'
 import { Tipcache, TipcacheError } from '../dist/index.js'
+import { Tipcache as SDK } from '../dist/sdk.js'
 
 const url = process.env.TIPCACHE_URL
 const skip = url ? false : 'set TIPCACHE_URL to the address of a running server'
@@ -115,6 +116,30 @@ test('a block of the execution chain is waited for', { skip }, async () => {
   await assert.rejects(chain.get('/staking/pool', { minEvmBlock: 0 }), err => err.status === 400 && /X-Min-Evm-Block/.test(err.message))
 })
 
+test('waitFor goes on after a limit, a broken connection and a timeout, and ends with a refusal', async t => {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.after(() => mock.timers.reset())
+  const outcomes = [() => refusal(429), () => { throw new TypeError('fetch failed') }, () => refusal(502), () => refusal(504), () => answer(7, '7.AAAAAAAA'), () => refusal(400)]
+  let asked = 0
+  const chain = new Tipcache('https://chain.example', { fetch: async () => outcomes[asked++]() })
+  let ended = false
+  const done = chain.waitFor(7).finally(() => { ended = true })
+  while (!ended) {
+    mock.timers.tick(1_000)
+    await new Promise(next => setImmediate(next))
+  }
+  await done
+  assert.equal(asked, 5)
+  await assert.rejects(chain.waitFor(7), err => err instanceof TipcacheError && err.status === 400)
+})
+
+test('a server that cannot be reached is a TipcacheError of status 0', async () => {
+  const fetch = async () => { throw new TypeError('fetch failed') }
+  await assert.rejects(new Tipcache('https://chain.example', { fetch }).get('/staking/pool'), err => err instanceof TipcacheError && err.status === 0 && err.cause instanceof TypeError && /fetch failed/.test(err.message))
+})
+
+function refusal(status) { return new Response(`{"code":${status},"msg":null,"error":"no ${status}"}`, { status }) }
+
 test('waitFor ends with its signal', { skip }, async () => {
   const ended = new Tipcache(url).waitFor(1e9, { signal: AbortSignal.timeout(200) })
   await assert.rejects(ended, err => err.name === 'TimeoutError' || err.name === 'AbortError')
@@ -162,7 +187,7 @@ const cosmos = process.env.TIPCACHE_COSMOS_URL
 const skipCosmos = cosmos ? false : 'set TIPCACHE_COSMOS_URL to the address of a running server of the other dialect'
 
 test('a chain of the Cosmos SDK answers with its own bodies', { skip: skipCosmos }, async () => {
-  const chain = new Tipcache(cosmos, { dialect: 'cosmos' })
+  const chain = new SDK(cosmos)
   const { msg, height } = await chain.get('/cosmos/staking/v1beta1/pool')
   assert.ok(height > 0 && msg.pool.bonded_tokens)
   await chain.waitFor(height + 1)

@@ -243,6 +243,40 @@ test('answers come by polls where streams are cut or held', async t => {
   mock.timers.tick(300) // after which the poll is given up, too
 })
 
+test('polls that a cache answers at once are sent less often, and reported', async t => {
+  const server = await startStreams(t)
+  mock.timers.enable({ apis: ['Date', 'setTimeout'] })
+  t.after(() => mock.timers.reset())
+  const reached = async condition => { while (!condition()) { mock.timers.tick(100); await new Promise(done => setImmediate(done)) } }
+  server.onstream = s => s.cut()
+  const n = notes(), live = new Tipcache(server.url).live(pool, n)
+  let answered = 0
+  const cached = async (count, height, next) => {
+    for (; count > 0; count--, answered++) {
+      await reached(() => server.polled.length > answered)
+      server.polled[answered].say(200, height, 'a', next)
+    }
+  }
+  await cached(1, 7, '7.x')
+  await reached(() => n.told.at(-1)?.msg === 'a')
+  const began = Date.now()
+  await cached(4, 7, '7.x')
+  await reached(() => live.failure)
+  assert.ok(Date.now() - began > 3_000, `five polls within ${Date.now() - began} ms`)
+  assert.match(live.failure.error, /cache/)
+  assert.equal(live.answer.msg, 'a')
+  await reached(() => server.polled.length > answered)
+  assert.ok(server.polled.at(-1).busts)
+  server.polled[answered++].say(200, 6, 'older', '6.x') // of another cache
+  await reached(() => server.polled.length > answered)
+  assert.deepEqual([live.answer.height, live.answer.msg, server.polled.at(-1).since], [7, 'a', '7.x'])
+  server.polled[answered++].say(200, 8, 'b', '8.x')
+  await reached(() => n.told.at(-1).msg === 'b')
+  assert.equal(live.failure, undefined)
+  live.close()
+  mock.timers.tick(300)
+})
+
 test('a path that is refused to polls ends alone, and streams are tried again in time', async t => {
   const server = await startStreams(t)
   mock.timers.enable({ apis: ['Date', 'setTimeout'] })

@@ -6,7 +6,7 @@ export async function startStreams(t) {
   const http = createServer((req, res) => {
     const { pathname, searchParams: query } = new URL(req.url, 'http://host')
     if (query.has('since')) return server.polled.push({
-      path: pathname, since: query.get('since'),
+      path: pathname, since: query.get('since'), busts: query.has('nocache'),
       say: (status, height, msg, next, headers = {}) => {
         res.writeHead(status, { 'x-block-height': height, etag: `"${JSON.stringify(msg)}-gzip"`, ...next && { link: `<?since=${next}>; rel="next"` }, ...headers })
         res.end(status === 204 ? undefined : JSON.stringify({ code: status, msg, error: '' }))

@@ -1,8 +1,9 @@
 // What has to compile, and what must not. It is never run.
-import { Tipcache, type GetPath } from '../dist/index.js'
+import { Tipcache } from '../dist/index.js'
+import { Tipcache as SDK, type GetPath } from '../dist/sdk.js'
 
 const chain = new Tipcache('http://127.0.0.1:8080', { apiKey: 'k' })
-const sdk = new Tipcache('http://127.0.0.1:8080', { dialect: 'cosmos' })
+const sdk = new SDK('http://127.0.0.1:8080')
 
 export async function story(validator_addr: string): Promise<void> {
   const { msg, height } = await chain.get('/staking/validators', { params: { status: 'bonded', 'pagination.limit': 20, 'pagination.reverse': true } })

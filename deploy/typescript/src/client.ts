@@ -1,0 +1,220 @@
+// Client of tipcache. It has no dependencies and runs in browsers and Node.
+
+import { bodyOf, isRefusal, TipcacheError, unwrap, type Answer } from './answer.js'
+import { maxPaths } from './connection.js'
+import { Follower, type Live, type LiveListener } from './live.js'
+import { pause } from './pause.js'
+import { Session } from './session.js'
+import type { Arguments, CollectionsPage, CollectionsRequest, Dialect, GetPath, Msg, OfParts, Part, Parts } from './types.js'
+
+// Milliseconds.
+const firstWait = 1_000 // before a wait for a block is repeated
+const longestWait = 15_000
+
+export interface ClientOptions {
+  /** Sent with every request, where the server asks for one. */
+  apiKey?: string
+  /** Names blocks in the URL, as caches want that do not look at headers; for a server behind a CDN. Default: in headers. */
+  heightsInUrl?: boolean
+  /** Stands in for the global fetch. */
+  fetch?: typeof fetch
+}
+
+export interface ReadOptions {
+  /** Read at this block. */
+  height?: number
+  /** Wait until this block has come, to see one's own write. */
+  minHeight?: number
+  /** Wait until what this block of the execution chain did counts, to see one's own transaction. */
+  minEvmBlock?: number
+  signal?: AbortSignal
+}
+
+export class Client<D extends Dialect> {
+  readonly #base: string
+  readonly #options: ClientOptions
+  readonly #fetch: typeof fetch
+  readonly #session = new Session()
+  #follower: Follower | undefined
+
+  /** @param probe a path that is cheap to read */
+  constructor(baseUrl: string, options: ClientOptions = {}, private readonly probe = '/staking/params') {
+    const request = options.fetch ?? globalThis.fetch
+    if (typeof request !== 'function') throw new TypeError('tipcache needs fetch, which Node has from version 18 on; give one as an option: new Tipcache(url, { fetch })')
+    this.#base = baseUrl.replace(/\/+$/, '')
+    this.#options = options
+    this.#fetch = (input, init) => request(input, init).catch(unreachable) // called without a receiver, as browsers require
+  }
+
+  /** Reads an answer. A refusal, or a server that cannot be reached, is thrown as a TipcacheError. */
+  async get<P extends GetPath<D>>(path: P, ...[options]: Arguments<ReadOptions, P, D>): Promise<Answer<Msg<P, D>>> {
+    return this.read(target(path, options?.params), options)
+  }
+
+  /**
+   * Reads a path and query that the document does not have, such as those of a chain's own module.
+   * No answer is of an earlier block than one before it, unless its Cache-Status says so or the
+   * chain was set back; answers at a height and pages of a walk are of theirs.
+   */
+  async read<M = any>(pathAndQuery: string, options: ReadOptions = {}): Promise<Answer<M>> {
+    const response = await this.#respond(pathAndQuery, options)
+    const { msg } = unwrap(await bodyOf(response))
+    const height = response.headers.get('X-Block-Height')
+    return { msg, height: height ? Number(height) : undefined, etag: response.headers.get('ETag') ?? '', response }
+  }
+
+  /**
+   * Walks over a list, page by page, as of one block: the next page is read at
+   * the block of the first one. Where no node has that block any more, the walk
+   * goes on at the newest, and the height of the answers says so.
+   */
+  async *pages<P extends GetPath<D>>(path: P, ...[options]: Arguments<ReadOptions, P, D>): AsyncGenerator<Answer<Msg<P, D>>, void, undefined> {
+    const params: Record<string, unknown> = { ...options?.params }
+    for (;;) {
+      const page = await this.read<Msg<P, D>>(target(path, params), options)
+      yield page
+      const key = nextKey(page)
+      if (key === undefined) return
+      params['pagination.key'] = key
+      delete params['pagination.offset']
+    }
+  }
+
+  /** Reads up to twenty answers, all at one block. What a path says no to is an answer with its status. */
+  async batch<const T extends readonly Part<D>[]>(parts: Parts<T, D>, options: ReadOptions = {}): Promise<{ height: number; answers: OfParts<T, D, 'batch'>; etag: string; response: Response }> {
+    const query = new URLSearchParams(targets(parts).map(path => ['path', path]))
+    const response = await this.#respond(`/batch?${query}`, options)
+    const { height, answers } = await bodyOf(response)
+    return { height, answers: answers.map(member), etag: response.headers.get('ETag') ?? '', response }
+  }
+
+  /** Lists collections: a page of them, or one where its address is the filter. The server asks for an API key, as a rule. */
+  async collections(request: CollectionsRequest<D> = {} as CollectionsRequest<D>, options: Pick<ReadOptions, 'minEvmBlock' | 'signal'> = {}): Promise<CollectionsPage<D> & { evmBlock: number | undefined }> {
+    const headers = { ...this.#headers(options), 'Content-Type': 'application/json' }
+    const response = await this.#fetch(this.#base + '/api/v4/collections', { method: 'POST', headers, body: JSON.stringify(request), signal: options.signal ?? null })
+    const block = response.headers.get('X-Evm-Block')
+    return { ...await bodyOf(response), evmBlock: block ? Number(block) : undefined }
+  }
+
+  /** Waits until the server has seen a block, however long that takes: it ends with the signal, or when the server refuses. */
+  async waitFor(height: number, options: { signal?: AbortSignal } = {}): Promise<void> {
+    for (let wait = firstWait; ; wait = Math.min(2 * wait, longestWait)) {
+      options.signal?.throwIfAborted()
+      try {
+        await this.read(this.probe, { minHeight: height, ...options })
+        return
+      } catch (err) {
+        if (!(err instanceof TipcacheError) || isRefusal(err.status)) throw err
+        await pause(err.retryAfter !== undefined ? err.retryAfter * 1000 : wait * (0.5 + Math.random()), options.signal)
+      }
+    }
+  }
+
+  /**
+   * Follows an answer: now, and again whenever a block changes it. All answers
+   * that are followed share a connection, or as few as carry them. One that is
+   * lost or silent is told of at once, and made anew from where it ended.
+   */
+  live<P extends GetPath<D>>(path: P, listener: LiveListener<Msg<P, D>>, ...[options]: Arguments<{}, P, D>): Live<Msg<P, D>> {
+    this.#follower ??= new Follower(this.#base, this.#fetch, () => this.#headers({}), this.#session)
+    return this.#follower.follow(target(path, options?.params), listener)
+  }
+
+  /**
+   * Follows up to twenty answers, and draws them whenever a block is complete:
+   * all that a frame has without a failure is of its block.
+   */
+  frames<const T extends readonly Part<D>[]>(parts: Parts<T, D>, draw: (frame: { height: number; answers: OfParts<T, D, 'frame'> }) => void): { close(): void } {
+    const all = targets(parts)
+    if (new Set(all).size > maxPaths) throw new RangeError(`a frame has ${maxPaths} paths at most`)
+    const follower = new Follower(this.#base, this.#fetch, () => this.#headers({}), this.#session, height => draw({ height, answers: lives.map(drawn) as OfParts<T, D, 'frame'> }))
+    const lives = all.map(path => follower.follow(path, { answer() {} }))
+    return { close: () => lives.forEach(l => l.close()) }
+  }
+
+  // respond asks in the session of the client, and once more by the URL where a cache in between has an older answer.
+  async #respond(pathAndQuery: string, options: ReadOptions): Promise<Response> {
+    const ask = (target: string, headers: Record<string, string>) => this.#fetch(this.#base + target, { headers, signal: options.signal ?? null })
+    const target = this.#named(pathAndQuery, options), headers = this.#headers(options)
+    if (options.height !== undefined || pathAndQuery.includes('pagination.key=')) return ask(target, headers)
+    const sent = this.#session.token
+    if (sent !== undefined) headers['X-Session'] = sent
+    let response = await ask(target, headers)
+    if (this.#session.isBehind(response, sent) && options.minHeight === undefined) {
+      const again = await ask(withQuery(target, { 'x-min-block-height': sent! }), headers)
+      if (again.ok) response = again // else the older one is better than none
+    }
+    this.#session.note(response, sent)
+    return response
+  }
+
+  // named is the target with the blocks that it is to name.
+  #named(pathAndQuery: string, options: ReadOptions): string {
+    return withQuery(pathAndQuery, this.#options.heightsInUrl ? heights('x-block-height', 'x-min-block-height', options) : {})
+  }
+
+  #headers(options: ReadOptions): Record<string, string> {
+    const headers: Record<string, string> = {}
+    if (this.#options.apiKey) headers['X-Api-Key'] = this.#options.apiKey
+    if (!this.#options.heightsInUrl) Object.assign(headers, heights('X-Block-Height', 'X-Min-Block-Height', options))
+    if (options.minEvmBlock !== undefined) headers['X-Min-Evm-Block'] = String(options.minEvmBlock)
+    return headers
+  }
+}
+
+// unreachable replaces the TypeError of a fetch that got no response. An abort stays what it is.
+function unreachable(err: unknown): never {
+  if (err instanceof TypeError) throw new TipcacheError(0, `the server cannot be reached: ${err.message}`, undefined, [], { cause: err })
+  throw err
+}
+
+// heights are the blocks that a request names, by the names that they go by.
+function heights(at: string, min: string, { height, minHeight }: ReadOptions): Record<string, string> {
+  const named: Record<string, string> = {}
+  if (height !== undefined) named[at] = String(height)
+  if (minHeight !== undefined) named[min] = String(minHeight)
+  return named
+}
+
+// targets are the paths and queries of parts.
+function targets(parts: readonly (string | { path: string; params?: object })[]): string[] {
+  return parts.map(part => typeof part === 'string' ? target(part) : target(part.path, part.params))
+}
+
+function member({ path, status, body, text, link }: any) {
+  if (status !== 200) return { path, status, error: body === undefined ? text : unwrap(body).error }
+  return { path, status, msg: unwrap(body).msg, link }
+}
+
+// drawn is an answer at a block that is complete: a connection that was lost before is back.
+function drawn({ answer, failure }: Live<any>) {
+  return { answer, failure: failure?.code === 0 ? undefined : failure }
+}
+
+function withQuery(target: string, more: Record<string, string>): string {
+  const query = new URLSearchParams(more).toString()
+  return query === '' ? target : target + (target.includes('?') ? '&' : '?') + query
+}
+
+// target fills the parameters into the path, and the others into its query.
+function target(path: string, params: object = {}): string {
+  const query = new URLSearchParams()
+  const left = new Map(Object.entries(params).filter(([, value]) => value !== undefined))
+  const filled = path.replace(/\{([a-z_]+)\}/g, (_, name: string) => {
+    const value = left.get(name)
+    if (value === undefined || value === '') throw new TypeError(`${path} needs ${name}`)
+    left.delete(name)
+    return encodeURIComponent(String(value))
+  })
+  for (const [name, value] of left) query.set(name, String(value))
+  return left.size > 0 ? `${filled}?${query}` : filled
+}
+
+// nextKey is the key of the page after this one: in the body or, where the list
+// is all there is, in the Link header.
+function nextKey(page: Answer<unknown>): string | undefined {
+  const pagination = (page.msg as { pagination?: { next_key?: string | null } } | null)?.pagination
+  if (pagination?.next_key) return pagination.next_key
+  const link = /<([^>]*)>;\s*rel="next"/.exec(page.response.headers.get('Link') ?? '')
+  return link ? new URL(link[1]!, 'http://host').searchParams.get('pagination.key') ?? undefined : undefined
+}
