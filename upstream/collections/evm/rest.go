@@ -5,13 +5,15 @@ import (
 	"time"
 )
 
-// How long an endpoint that failed is not asked: twice as long with every failure in a row.
+// How long an endpoint that failed is not asked, in multiples of Options.Pause: twice as long with
+// every failure in a row, up to maxPause.
 const (
-	maxPause      = 30 * time.Second
-	maxLagPause   = 2 * time.Second  // of one that answers, but has not got so far, or knows another chain
-	maxWished     = 10 * time.Minute // whatever it wishes
-	excludedPause = time.Minute      // of one that wants other credentials or is of another chain, where that may change
+	maxPause      = 60
+	maxLagPause   = 4   // of one that answers, but has not got so far, or knows another chain
+	excludedPause = 120 // of one that wants other credentials or is of another chain, where that may change
 )
+
+const maxWished = 10 * time.Minute // the longest pause that an endpoint may ask for
 
 const (
 	// How many failures in a row may be for too many calls at once. An endpoint that
@@ -37,7 +39,7 @@ const (
 func (e *Endpoint) failed(f *Failure, began time.Time, o *Options) (tell bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	counts, most, wished := !began.Before(e.until), maxPause, time.Duration(0)
+	counts, most, wished := !began.Before(e.until), maxPause*o.Pause, time.Duration(0)
 	hopeless := e.noteTrouble(f, counts)
 	switch {
 	case hopeless:
@@ -51,9 +53,9 @@ func (e *Endpoint) failed(f *Failure, began time.Time, o *Options) (tell bool) {
 	case hopeless && !o.Patient:
 		e.excluded = fmt.Errorf("%s: %w", e.name, f)
 	case hopeless && !f.permanent:
-		wished = excludedPause
+		wished = excludedPause * o.Pause
 	case f.Reason == Lagging || f.Reason == Inconsistent:
-		most = maxLagPause
+		most = maxLagPause * o.Pause
 	case f.Reason <= Limited:
 		wished = f.After
 		if f.Reason == Silent && (e.useful || time.Since(e.verified) > verifiedFor) {
@@ -65,7 +67,7 @@ func (e *Endpoint) failed(f *Failure, began time.Time, o *Options) (tell bool) {
 	}
 	now := time.Now()
 	if counts {
-		e.pause = min(max(2*e.pause, o.Pause), max(most, o.Pause))
+		e.pause = min(max(2*e.pause, o.Pause), most)
 		e.until = now.Add(e.pause)
 	}
 	if wish := now.Add(min(wished, maxWished)); wish.After(e.until) {

@@ -59,8 +59,8 @@ func New(o Options) (*Indexer, error) {
 // Outages are those of the execution clients.
 func (x *Indexer) Outages() upstream.Outages { return x.pool.Outages() }
 
-// maxRetry is the longest pause after a failure.
-const maxRetry = 15 * time.Second
+// maxRetry is the longest pause after a failure, in multiples of Options.Pause.
+const maxRetry = 30
 
 // Run fills the store up to the head of the chain, and with Follow goes on until ctx ends, which
 // then is the error. Endpoints that fail or lag are waited for, as is a store that is busy. Other
@@ -97,7 +97,7 @@ func (x *Indexer) Run(ctx context.Context) error {
 			if err := upstream.Sleep(ctx, retry); err != nil {
 				return err
 			}
-			retry = min(2*retry, maxRetry)
+			retry = min(2*retry, maxRetry*x.o.Pause)
 			continue
 		}
 		x.tell(nil)
