@@ -77,6 +77,48 @@ func must(t *testing.T, err error) {
 	}
 }
 
+func TestNodesThatReadPageKeysInTwoFormsAreDegradedInTheirOwnShape(t *testing.T) {
+	t.Parallel()
+	for shape, want := range map[string]bool{"node": true, "documented": false} {
+		t.Run(shape, func(t *testing.T) {
+			t.Parallel()
+			d := newDevnet(t, devnet.Options{})
+			newer, err := d.AddNode()
+			must(t, err)
+			newer.SetBase64Keys(true)
+			r := startRunning(t, d, func(c *config.Config) {
+				c.Chain.Shape = shape
+				c.Chain.Nodes, c.Chain.Comet = append(c.Chain.Nodes, newer.RESTURL()), append(c.Chain.Comet, newer.CometURL())
+			})
+			forms := func() int {
+				r.get(r.base + "/staking/validators?pagination.limit=3&pagination.key=%14key")
+				known := 0
+				for _, n := range r.ready().Nodes {
+					if n.PageKeys != "" {
+						known++
+					}
+				}
+				return known
+			}
+			if want {
+				r.eventually("degraded", func() bool { return forms() == 2 && r.ready().Degraded["page keys"] != "" })
+			} else if r.ready().Degraded["page keys"] != "" {
+				t.Errorf("degraded: %v", r.ready().Degraded)
+			}
+		})
+	}
+}
+
+func TestAnIndexerThatDoesNotCountIsDegraded(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{})
+	r := startRunning(t, d, func(c *config.Config) {
+		indexing(d, "sqlite:"+filepath.Join(t.TempDir(), "c.db"))(c)
+		c.Index.Network = []string{"story"} // the execution client serves another chain
+	})
+	r.eventually("degraded", func() bool { return strings.Contains(r.ready().Degraded["index"], "chain") })
+}
+
 func TestRedisThatIsConfiguredButNotUsedIsDegraded(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Faults: devnet.Faults{Comet: devnet.Fault{Outage: devnet.Refuse}}})

@@ -159,6 +159,9 @@ func (s *Service) judge(ctx context.Context) judgement {
 	if upstream.Panicking() {
 		j.degraded["inputs"] = "handling of three inputs or more panicked within a minute: see the log"
 	}
+	if s.pool.MixedKeys() {
+		j.degraded["page keys"] = "some nodes read page keys raw and others in base64, and chain.shape: node sends them as clients write them"
+	}
 	for _, part := range s.missing(j.parts, nodes) {
 		j.problems[part] = j.parts[part].Error()
 	}
