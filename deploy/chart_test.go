@@ -200,3 +200,60 @@ func TestTheChartServesTheRPCAndTheGRPCWherePortsAreGiven(t *testing.T) {
 		t.Errorf("ports that were not asked for: %s", service)
 	}
 }
+
+func TestTLSSecretServesAllListenersByHTTPS(t *testing.T) {
+	args := []string{"-f", "helm/tipcache/ci/production-values.yaml", "--set", "tlsSecret=certificate"}
+	manifests := render(t, "helm/tipcache", args...)
+	pod := at(manifests["Deployment test-tipcache"], "spec", "template", "spec")
+	for _, probe := range []string{"startupProbe", "readinessProbe", "livenessProbe"} {
+		if got := at(pod, "containers", probe, "httpGet", "scheme"); got != "HTTPS" {
+			t.Errorf("scheme of %s = %v, want HTTPS", probe, got)
+		}
+	}
+	config, _ := at(manifests["ConfigMap test-tipcache"], "data", "tipcache.yaml").(string)
+	mounts, volumes := fmt.Sprint(at(pod, "containers", "volumeMounts")), fmt.Sprint(at(pod, "volumes"))
+	for _, want := range []struct{ in, text string }{
+		{config, "cert: /etc/tipcache-tls/tls.crt"},
+		{mounts, "mountPath:/etc/tipcache-tls name:tipcache-tls"},
+		{volumes, "name:tipcache-tls secret:map[secretName:certificate]"},
+		{fmt.Sprint(manifests["ServiceMonitor test-tipcache"]), "scheme:https"},
+	} {
+		if !strings.Contains(want.in, want.text) {
+			t.Errorf("no %q in %s", want.text, want.in)
+		}
+	}
+	plain := render(t, "helm/tipcache", args[:2]...)
+	if got := at(plain["Deployment test-tipcache"], "spec", "template", "spec", "containers", "livenessProbe", "httpGet", "scheme"); got != "HTTP" {
+		t.Errorf("scheme without tlsSecret = %v, want HTTP", got)
+	}
+}
+
+func TestChartPassesOnWhatPodsNeed(t *testing.T) {
+	manifests := render(t, "helm/tipcache", "-f", "helm/tipcache/ci/tier-values.yaml",
+		"--set", "podLabels.team=chain,serviceAccountName=reader,podSecurityContext.fsGroup=1000,securityContext.runAsUser=1000",
+		"--set", "volumes[0].name=ca,volumes[0].configMap.name=ca,volumeMounts[0].name=ca,volumeMounts[0].mountPath=/etc/ssl/certs")
+	template := at(manifests["Deployment test-tipcache"], "spec", "template")
+	got := fmt.Sprint(template)
+	for _, want := range []string{
+		"team:chain", "serviceAccountName:reader", "fsGroup:1000", "runAsUser:1000", "readOnlyRootFilesystem:true",
+		"map[configMap:map[name:ca] name:ca]", "map[mountPath:/etc/ssl/certs name:ca]",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in %s", want, got)
+		}
+	}
+}
+
+func TestChartRefusesValuesOfWrongTypes(t *testing.T) {
+	for _, value := range []string{
+		"drain=5", "drain.delaySeconds=soon", "drain.graceSeconds=20", "config.chain.timeout=5", "config.chain.timeout=5 s",
+		"config.classes.negative=3", "config.classes.live.stale=15", "config.classes.live.fresh_blocks=1s", "config.redis.timeout=100",
+		"config.http.fast_lane=maybe", "config.http.max_connections=many", "config.tracing.ratio=2", "podLabels=x",
+	} {
+		out, err := exec.Command(helmPath(t), "template", "test", "helm/tipcache", "--kube-version", kubeVersion,
+			"-f", "helm/tipcache/ci/tier-values.yaml", "--set", value).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), strings.Split(value, "=")[0]) && !strings.Contains(string(out), "/"+strings.ReplaceAll(strings.Split(value, "=")[0], ".", "/")) {
+			t.Errorf("%s: error %v, want one that names the value\n%s", value, err, out)
+		}
+	}
+}

@@ -16,6 +16,9 @@ name begins with tipcache becomes TIPCACHE_... variables, which are no settings.
       "listen" (printf "0.0.0.0:%v" .Values.ports.public)
       "admin" (printf "0.0.0.0:%v" .Values.ports.admin)
       "http" (dict "drain_delay" (printf "%vs" .Values.drain.delaySeconds)) -}}
+{{- if .Values.tlsSecret }}
+{{- $_ := set $own.http "tls" (dict "cert" "/etc/tipcache-tls/tls.crt" "key" "/etc/tipcache-tls/tls.key") }}
+{{- end }}
 {{- range $name := list "rpc" "grpc" }}
 {{- with get $.Values.ports $name }}
 {{- $_ := set $own $name (dict "listen" (printf "0.0.0.0:%v" .)) }}
@@ -24,7 +27,13 @@ name begins with tipcache becomes TIPCACHE_... variables, which are no settings.
 {{ toYaml (mergeOverwrite (deepCopy .Values.config) $own) }}
 {{- end }}
 
+{{/* All listeners use TLS, or none. */}}
+{{- define "tipcache.scheme" -}}
+{{ if or .Values.tlsSecret (((.Values.config.http).tls).cert) }}HTTPS{{ else }}HTTP{{ end }}
+{{- end }}
+
 {{- define "tipcache.container" -}}
+{{- $scheme := include "tipcache.scheme" . }}
 - name: tipcache
   image: {{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) | quote }}
   imagePullPolicy: {{ .Values.image.pullPolicy }}
@@ -52,11 +61,11 @@ name begins with tipcache becomes TIPCACHE_... variables, which are no settings.
   # The pod is one node: while that is not in step, others should be asked. It
   # may take hours to be, so the start does not wait for it.
   startupProbe:
-    httpGet: {path: /healthz, port: tipcache-admin}
+    httpGet: {path: /healthz, port: tipcache-admin, scheme: {{ $scheme }}}
     periodSeconds: 1
     failureThreshold: 30
   readinessProbe:
-    httpGet: {path: "/readyz?require=node", port: tipcache-admin}
+    httpGet: {path: "/readyz?require=node", port: tipcache-admin, scheme: {{ $scheme }}}
     periodSeconds: 2
     timeoutSeconds: 2
     failureThreshold: 2
@@ -64,34 +73,34 @@ name begins with tipcache becomes TIPCACHE_... variables, which are no settings.
   # A new replica waits until it could answer everything. What it loses later,
   # the nodes or the store, all replicas lose at once: it stays ready.
   startupProbe:
-    httpGet: {path: /readyz, port: tipcache-admin}
+    httpGet: {path: /readyz, port: tipcache-admin, scheme: {{ $scheme }}}
     periodSeconds: 2
     timeoutSeconds: 2
     failureThreshold: 900
   readinessProbe:
-    httpGet: {path: /readyz, port: tipcache-admin}
+    httpGet: {path: /readyz, port: tipcache-admin, scheme: {{ $scheme }}}
     periodSeconds: 2
     timeoutSeconds: 2
     failureThreshold: 2
   {{- end }}
   livenessProbe:
-    httpGet: {path: /healthz, port: tipcache-admin}
+    httpGet: {path: /healthz, port: tipcache-admin, scheme: {{ $scheme }}}
     periodSeconds: 10
     timeoutSeconds: 5
     failureThreshold: 6
   resources:
     {{- toYaml .Values.resources | nindent 4 }}
   securityContext:
-    runAsNonRoot: true
-    runAsUser: 65532
-    runAsGroup: 65532
-    readOnlyRootFilesystem: true
-    allowPrivilegeEscalation: false
-    capabilities: {drop: [ALL]}
-    seccompProfile: {type: RuntimeDefault}
+    {{- toYaml .Values.securityContext | nindent 4 }}
   volumeMounts:
     - {name: tipcache-config, mountPath: /etc/tipcache, readOnly: true}
     - {name: tipcache-data, mountPath: /data}
+    {{- if .Values.tlsSecret }}
+    - {name: tipcache-tls, mountPath: /etc/tipcache-tls, readOnly: true}
+    {{- end }}
+    {{- with .Values.volumeMounts }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
 {{- end }}
 
 {{/* /data is the working directory: a store such as sqlite:tipcache.db is there. */}}
@@ -100,6 +109,13 @@ name begins with tipcache becomes TIPCACHE_... variables, which are no settings.
   configMap: {name: {{ include "tipcache.fullname" . }}}
 - name: tipcache-data
   emptyDir: {sizeLimit: 1Gi}
+{{- with .Values.tlsSecret }}
+- name: tipcache-tls
+  secret: {secretName: {{ . | quote }}}
+{{- end }}
+{{- with .Values.volumes }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{/* Longer than the drain, so that it is not cut off. */}}
