@@ -8,7 +8,6 @@ import (
 	"unsafe"
 
 	"github.com/tipcache/tipcache/proxy/lane/heads"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -85,12 +84,11 @@ func (c *call) Find(message []byte) (f web.Found, ok bool) {
 
 // End implements [web.Call].
 func (c *call) End(size int, err error) {
-	n, request := &c.replay, &c.request
-	if n.end.Status, n.end.Size = http.StatusOK, size; err == nil {
-		c.known.finish(n, request)
-		return
+	n := &c.replay
+	if n.end.Status, n.end.Size = http.StatusOK, size; err != nil {
+		n.end.Status, n.end.Size = n.rec.Fail(err), 0
 	}
-	c.stack.Fail(&n.rec, err, record.Head{Method: request.Method, Path: request.Target, Agent: record.Agent(request.Value(heads.UserAgent))}, n.client.Address, 0)
+	c.known.finish(n, &c.request)
 }
 
 // Remember implements [web.Place].

@@ -3,7 +3,6 @@ package web
 import (
 	"fmt"
 	"net/http"
-	"net/netip"
 	"runtime/debug"
 	"time"
 
@@ -11,26 +10,19 @@ import (
 	"github.com/tipcache/tipcache/proxy/record"
 )
 
-// Exchange counts, limits and logs what is asked and answered on a connection that is no
-// longer HTTP's, such as a WebSocket, of which from is the request that opened it.
-func (s *Stack) Exchange(from *http.Request, route string, serve func(*Record) (size int, err error)) error {
-	rec := &Record{Record: record.Record{Route: route, Start: time.Now(), ID: [1]string{requestID(nil)}}}
-	return s.exchange(from, rec, http.Header{}, serve)
-}
-
-// Begun is a call that has begun.
-type Begun struct {
+// A CallStart is what is known of a call before it is admitted.
+type CallStart struct {
 	Route string
 	Start time.Time
-	Place Place // where what is needed to answer it again is left, nil for nowhere
+	Place Place // where the fast lane keeps what answers the call again; nil for nowhere
 }
 
-// Call does so with a request that is not of HTTP in its form, such as one of gRPC, but has the
-// headers of one. How its client stands with its limits is added to those of the answer.
-func (s *Stack) Call(r *http.Request, answer http.Header, b Begun, serve func(*http.Request, *Record) (size int, err error)) error {
-	rec := &Record{Record: record.Record{Route: b.Route, Start: b.Start, ID: [1]string{requestID(r.Header)}}, place: b.Place}
+// Call admits, counts and logs a call of another protocol, such as gRPC, whose request r has the headers of an HTTP
+// request. It adds the client's rate limits to the headers of the response.
+func (s *Stack) Call(r *http.Request, answer http.Header, start CallStart, serve func(*http.Request, *Record) (size int, err error)) error {
+	rec := &Record{Record: record.Record{Route: start.Route, Start: start.Start, ID: [1]string{requestID(r.Header)}}, place: start.Place}
 	r = s.Recorder.Begin(r, &rec.Record)
-	return s.exchange(r, rec, answer, func(rec *Record) (int, error) {
+	return s.exchange(r, rec, answer, func() (int, error) {
 		if err := s.Oversized(r); err != nil {
 			return 0, err
 		}
@@ -38,41 +30,37 @@ func (s *Stack) Call(r *http.Request, answer http.Header, b Begun, serve func(*h
 	})
 }
 
-func (s *Stack) exchange(from *http.Request, rec *Record, answer http.Header, serve func(*Record) (size int, err error)) error {
-	rec.Arrive(ConnOf(from))
-	size, err := 0, s.admit(from, rec, answer)
+// Exchange admits, counts and logs a call on a connection that is no longer HTTP's, such as a WebSocket. opened is
+// the request that opened the connection.
+func (s *Stack) Exchange(opened *http.Request, route string, serve func(*Record) (size int, err error)) error {
+	rec := &Record{Record: record.Record{Route: route, Start: time.Now(), ID: [1]string{requestID(nil)}}}
+	return s.exchange(opened, rec, http.Header{}, func() (int, error) { return serve(rec) })
+}
+
+func (s *Stack) exchange(r *http.Request, rec *Record, answer http.Header, serve func() (size int, err error)) error {
+	rec.Arrive(ConnOf(r))
+	size, status, err := 0, http.StatusOK, s.admit(r, rec, answer)
 	if err == nil {
-		err = recovered(func() (err error) {
-			size, err = serve(rec)
-			return err
-		})
+		size, err = recovered(serve)
 	}
 	if err != nil {
-		s.Fail(rec, err, record.HeadOf(from), s.address(from, rec.client), size)
-		return err
+		status = rec.Fail(err)
 	}
-	s.end(from, rec, http.StatusOK, size)
-	return nil
+	s.end(r, rec, status, size)
+	return err
 }
 
-// Fail ends the record of what was asked and is not answered.
-func (s *Stack) Fail(rec *Record, err error, head record.Head, client netip.Addr, size int) {
-	rec.fail(err)
-	f := rec.failure()
-	rec.Outcome = outcomeOf(f)
-	rec.Leave()
-	s.Recorder.End(&rec.Record, &record.End{Head: head, Client: client, Status: f.Status, Size: size, Took: time.Since(rec.Start)}, nil)
-}
-
-// recovered makes a panic an error: there is no server around these calls that would.
-func recovered(serve func() error) (err error) {
+// recovered calls serve and returns a panic as an error: no server around these calls recovers it.
+func recovered(serve func() (int, error)) (size int, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+			err = panicError(p)
 		}
 	}()
 	return serve()
 }
+
+func panicError(p any) error { return fmt.Errorf("panic: %v\n%s", p, debug.Stack()) }
 
 // CacheStatus is the value of Cache-Status that says where an answer comes from.
 func CacheStatus(a *Answer) string {

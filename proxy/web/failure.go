@@ -13,7 +13,7 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// A Failure is an error that a client is told of.
+// A Failure is an error with the response that the client gets.
 type Failure = failure.Failure
 
 // BadInput is the client's mistake, found before the origin was asked.
@@ -21,11 +21,10 @@ func BadInput(format string, args ...any) error {
 	return &Failure{Status: http.StatusBadRequest, Public: fmt.Sprintf(format, args...)}
 }
 
-// statusClientGone is logged when the client has left before its answer (as nginx
-// does).
+// statusClientGone is logged when the client has left before its response, as nginx does.
 const statusClientGone = 499
 
-// FailureOf is the one table that turns errors into statuses.
+// FailureOf returns the failure that an error becomes. It is the one table of statuses.
 func FailureOf(err error) *Failure {
 	var (
 		known  *Failure
@@ -53,25 +52,33 @@ func FailureOf(err error) *Failure {
 // with it.
 type Renderer func(r *http.Request, h http.Header, f *Failure) (status int, typ string, body []byte)
 
-// failure notes what the client is told of the error.
+// Fail records that the request is not answered because of err, and returns the status that the client gets.
+func (rec *Record) Fail(err error) (status int) {
+	rec.Err = err
+	f := rec.failure()
+	rec.Outcome = outcomeOf(f)
+	return f.Status
+}
+
+// failure returns what the client gets for the error, and records it.
 func (rec *Record) failure() *Failure {
 	f := FailureOf(rec.Err)
 	rec.Public, rec.Expected = f.Public, f.Expected
 	return f
 }
 
-// explain tells the client of the error, unless an answer has gone out already.
-func (s *Stack) explain(c *gin.Context, rec *Record, render Renderer) {
+// sendFailure sends the error to the client, unless a response has been sent already.
+func (s *Stack) sendFailure(c *gin.Context, rec *Record) {
 	f := rec.failure()
 	if c.Writer.Written() {
 		return
 	}
 	rec.Outcome = outcomeOf(f)
-	status, typ, body := render(c.Request, c.Writer.Header(), f)
+	status, typ, body := rec.route.Render(c.Request, c.Writer.Header(), f)
 	Send(c.Writer, c.Request, status, typ, body)
 }
 
-// outcomeOf is what metrics call a request that is not answered.
+// outcomeOf returns the outcome of a failed request in metrics and the log.
 func outcomeOf(f *Failure) string {
 	switch {
 	case f.Status == statusClientGone:
@@ -83,7 +90,8 @@ func outcomeOf(f *Failure) string {
 	}
 }
 
-// BodyFailure says why the body of a request did not come, which may be that it is too large.
+// BodyFailure returns the failure for an error of reading a request body. tooLarge is the text for a body that is too
+// large.
 func BodyFailure(err error, tooLarge string) error {
 	if large := new(http.MaxBytesError); errors.As(err, &large) {
 		return &Failure{Status: http.StatusRequestEntityTooLarge, Expected: true, Public: tooLarge}

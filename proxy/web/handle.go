@@ -117,9 +117,6 @@ func (rec *Record) KeepOutOfLane() { rec.place = nil }
 // now.
 func (rec *Record) Repeat(by Replayer) { rec.replayer = by }
 
-// fail notes why the request is not answered, for the client and for the log.
-func (rec *Record) fail(err error) { rec.Err, rec.Outcome = err, "" }
-
 // requestID takes the client's id if it is harmless, else makes one. An id has
 // to be one of a kind, and no secret.
 func requestID(h http.Header) string {

@@ -1,9 +1,7 @@
 package web
 
 import (
-	"fmt"
 	"net/http"
-	"runtime/debug"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -57,7 +55,7 @@ func recordOf(c *gin.Context) *Record {
 
 // abort ends the chain of handlers. renderFailures sends the error.
 func abort(c *gin.Context, rec *Record, err error) {
-	rec.fail(err)
+	rec.Err, rec.Outcome = err, ""
 	c.Abort()
 }
 
@@ -89,10 +87,10 @@ func (s *Stack) renderFailures(c *gin.Context) {
 	rec := recordOf(c)
 	defer func() {
 		if p := recover(); p != nil {
-			abort(c, rec, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			abort(c, rec, panicError(p))
 		}
 		if rec.Err != nil {
-			s.explain(c, rec, rec.route.Render)
+			s.sendFailure(c, rec)
 		}
 		c.Writer.WriteHeaderNow()
 	}()
