@@ -16,16 +16,16 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain"
-	questions "github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // batchRoute is the name of batches in metrics, logs and policies.
 const batchRoute = "batch"
 
-func (v *surface) serveBatch(c *gin.Context, rec *web.Record) error {
+func (v *router) serveBatch(c *gin.Context, rec *web.Record) error {
 	if v.reader == nil {
-		return errUnknown
+		return errUnknownDialect
 	}
 	b, err := v.readBatch(c.Request)
 	if err != nil {
@@ -34,8 +34,8 @@ func (v *surface) serveBatch(c *gin.Context, rec *web.Record) error {
 	if err := v.stack.AdmitMore(c, rec, len(b.members)-1); err != nil {
 		return err
 	}
-	if b.misspelt != "" {
-		c.Header(web.UnknownHeader, b.misspelt)
+	if b.typos != "" {
+		c.Header(web.UnknownHeader, b.typos)
 		rec.KeepOutOfLane()
 	}
 	ctx := v.reader.Deadline(c.Request, rec)
@@ -49,9 +49,9 @@ func (v *surface) serveBatch(c *gin.Context, rec *web.Record) error {
 }
 
 // planBatch says what a batch would ask.
-func (v *surface) planBatch(r *http.Request) (p web.Plan, err error) {
+func (v *router) planBatch(r *http.Request) (p web.Plan, err error) {
 	if v.reader == nil {
-		return p, errUnknown
+		return p, errUnknownDialect
 	}
 	b, err := v.readBatch(r)
 	if err != nil {
@@ -67,20 +67,20 @@ func (v *surface) planBatch(r *http.Request) (p web.Plan, err error) {
 
 // A batch is a request for several answers at one block.
 type batch struct {
-	query    blocks.Query
-	members  []member
-	render   web.Renderer
-	misspelt string // parameters of any path that are ignored, and were probably meant
+	query   blocks.Query
+	members []batchMember
+	render  web.Renderer
+	typos   string // parameters of any path that are ignored, and were probably meant
 }
 
-// A member is one of the answers.
-type member struct {
+// A batchMember is one of the answers.
+type batchMember struct {
 	path    string         // as it is asked for
 	refusal *cache.Content // without a question: its parameters are not understood
 }
 
 // readBatch reads what a request asks for.
-func (v *surface) readBatch(r *http.Request) (*batch, error) {
+func (v *router) readBatch(r *http.Request) (*batch, error) {
 	paths, err := pathsOf(r, blocks.MaxBatchPaths)
 	if err != nil {
 		return nil, err
@@ -112,10 +112,10 @@ func (v *surface) readBatch(r *http.Request) (*batch, error) {
 
 // add adds a question to those of the batch. Pages of walks are read at the block of the
 // newest one: the others were confirmed there, unless they began elsewhere.
-func (b *batch) add(q *questions.Question) error {
+func (b *batch) add(q *dialect.RowQuery) error {
 	b.query.Batch.Parts = append(b.query.Batch.Parts, &q.Query)
 	b.query.Cost = max(b.query.Cost, q.Cost)
-	b.misspelt = strings.Trim(b.misspelt+", "+q.Misspelt, ", ")
+	b.typos = strings.Trim(b.typos+", "+q.Typos, ", ")
 	was, is := b.query.Walk, q.Walk
 	if is.Height == 0 || b.query.Pinned > 0 {
 		return nil
@@ -131,7 +131,7 @@ func (b *batch) add(q *questions.Question) error {
 
 // readMember reads one path. It is nil where the parameters of the path are not
 // understood: that is its answer. The error is one of the whole batch.
-func (v *surface) readMember(b *batch, path string) (*questions.Question, error) {
+func (v *router) readMember(b *batch, path string) (*dialect.RowQuery, error) {
 	r, err := v.nested(&http.Request{Header: http.Header{}}, path)
 	if err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func (v *surface) readMember(b *batch, path string) (*questions.Question, error)
 		return nil, web.BadInput("path %q: %s", web.Short(path), v.noSuchPath(r).Public)
 	}
 	q, err := ep.Parse(r)
-	m := member{path: path}
+	m := batchMember{path: path}
 	if err != nil {
 		status, typ, body := v.render(r, http.Header{}, web.FailureOf(err))
 		m.refusal, q = cache.NewContent(status, typ, "", body, 0), nil
@@ -157,8 +157,8 @@ func (v *surface) readMember(b *batch, path string) (*questions.Question, error)
 	return q, nil
 }
 
-// compose makes the answer of those of the questions. Its validator is weak: while no
-// member changes it stays, though the block does not.
+// compose makes the response of the batch from its parts. Its validator is weak: while no
+// batchMember changes it stays, though the block does not.
 func (b *batch) compose(height int64, parts []*cache.Entry) *cache.Content {
 	contents, size := make([]*cache.Content, len(b.members)), 0
 	for i, m := range b.members {

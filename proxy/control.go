@@ -28,7 +28,7 @@ func (s *Server) SelectRoute(name string) ([]cache.Selection, error) {
 	if name == "grpc state" {
 		return []cache.Selection{state.Select("")}, nil
 	}
-	sel, err := s.now().dialect.SelectRoute(name)
+	sel, err := s.now().chainAPI.SelectRoute(name)
 	return []cache.Selection{sel}, err
 }
 
@@ -47,7 +47,7 @@ func (s *Server) SelectMethod(name string) (cache.Selection, error) {
 // written in any of its forms. Of what RPC and gRPC read, requests are found that name
 // it in the same form, in small letters.
 func (s *Server) SelectAddress(address string) ([]cache.Selection, error) {
-	sel, err := s.now().dialect.SelectAddress(address)
+	sel, err := s.now().chainAPI.SelectAddress(address)
 	return []cache.Selection{sel, state.SelectNaming(strings.ToLower(address))}, err
 }
 
@@ -60,7 +60,7 @@ func (s *Server) SetClasses(classes blocks.Classes, own map[string]cache.Policy)
 	if err := s.setInterfaceClasses(classes); err != nil {
 		return err
 	}
-	return s.now().dialect.SetClasses(classes, own)
+	return s.now().chainAPI.SetClasses(classes, own)
 }
 
 // SetKeys puts other keys in force, from the next request on. Streams, polls, WebSockets and gRPC streams of a
@@ -81,7 +81,7 @@ func (s *Server) SetLimits(l limits.Limits) {
 func (s *Server) Connects(r *http.Request) bool { return s.stack.Connects(r) }
 
 // Listen notes that the client of a request is told of blocks by events, on its connection.
-func (s *Server) Listen(r *http.Request) *web.Listener { return s.stack.Listen(r) }
+func (s *Server) Listen(r *http.Request) *web.EventClient { return s.stack.Listen(r) }
 
 // Trusts tells whether an address is that of a trusted proxy, behind which there
 // are many clients.

@@ -136,7 +136,7 @@ func (asked Inquiry) request(ctx context.Context) (*http.Request, error) {
 }
 
 // explain explains a request that takes a route. The error is why it is refused.
-func (v *surface) explain(r *http.Request, rt web.Route, e *Explanation) error {
+func (v *router) explain(r *http.Request, rt web.Route, e *Explanation) error {
 	if rt.Plan == nil {
 		e.Verdict, e.Why = "answered", "It describes the interface and is always at hand."
 		return nil

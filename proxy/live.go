@@ -11,7 +11,7 @@ import (
 )
 
 // stream returns the route that streams the answer of a route.
-func (v *surface) stream(rt web.Route) web.Route {
+func (v *router) stream(rt web.Route) web.Route {
 	return v.streams.Route(rt, func(r *http.Request) ([]stream.Source, error) {
 		feed, err := rt.Feed(r)
 		return []stream.Source{{Feed: feed}}, err
@@ -19,9 +19,9 @@ func (v *surface) stream(rt web.Route) web.Route {
 }
 
 // liveSources are the feeds of the paths that a request for /live names.
-func (v *surface) liveSources(r *http.Request) ([]stream.Source, error) {
+func (v *router) liveSources(r *http.Request) ([]stream.Source, error) {
 	if v.reader == nil {
-		return nil, errUnknown
+		return nil, errUnknownDialect
 	}
 	paths, err := pathsOf(r, stream.MaxLivePaths)
 	if err != nil {
@@ -50,7 +50,7 @@ func pathsOf(r *http.Request, most int) ([]string, error) {
 
 // feedOf finds the feed of a path and query, with the headers of the request that
 // names it.
-func (v *surface) feedOf(asked *http.Request, target string) (feed web.Feed, err error) {
+func (v *router) feedOf(asked *http.Request, target string) (feed web.Feed, err error) {
 	r, err := v.nested(asked.WithContext(asked.Context()), target)
 	if err != nil {
 		return feed, err
@@ -66,7 +66,7 @@ func (v *surface) feedOf(asked *http.Request, target string) (feed web.Feed, err
 }
 
 // nested makes a request of a path and query that another one names, of a copy of that.
-func (v *surface) nested(r *http.Request, target string) (*http.Request, error) {
+func (v *router) nested(r *http.Request, target string) (*http.Request, error) {
 	u, err := url.ParseRequestURI(target)
 	if err != nil || !strings.HasPrefix(target, "/") {
 		return nil, web.BadInput("path is %q; expected a path of this server with its query", web.Short(target))

@@ -13,7 +13,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/cosmos"
-	questions "github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/docs"
 	"github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/rpc"
@@ -24,19 +24,19 @@ import (
 
 // Options configure a Server. Cache is required.
 type Options struct {
-	Cache       *cache.Cache
-	Web         web.Options
-	Chain       chain.Options
-	Cosmos      *Cosmos              // nil: the nodes speak the dialect of Story
-	Undeclared  bool                 // it is not known yet what the nodes speak, and is said later, by SetDialect
-	Collections *collections.Options // nil: the collection listing is not served
-	Streams     stream.Options       // its Heights are the Chain's, its Budget the Cache's Account
-	RPC         *rpc.Options         // nil: the RPC of the nodes is not served. Its Posting is that of all interfaces
-	Posts       blocks.Posts         // of all interfaces together
-	Listeners   docs.Listeners       // of the other interfaces, as the manual names them
-	GRPC        *grpc.Options        // nil: neither gRPC nor gRPC-Web is served. As for the RPC
-	Methods     []questions.Row      // the operator's rows for methods of gRPC, which come before the known ones
-	ReadAhead   ReadAhead
+	Cache          *cache.Cache
+	Web            web.Options
+	Chain          chain.Options
+	Cosmos         *Cosmos              // nil: the nodes speak the dialect of Story
+	UnknownDialect bool                 // it is not known yet what the nodes speak, and is said later, by SetDialect
+	Collections    *collections.Options // nil: the collection listing is not served
+	Streams        stream.Options       // its Heights are the Chain's, its Budget the Cache's Account
+	RPC            *rpc.Options         // nil: the RPC of the nodes is not served. Its Posting is that of all interfaces
+	Posts          blocks.Posts         // of all interfaces together
+	Listeners      docs.Listeners       // of the other interfaces, as the manual names them
+	GRPC           *grpc.Options        // nil: neither gRPC nor gRPC-Web is served. As for the RPC
+	Methods        []dialect.Row        // the operator's rows for methods of gRPC, which come before the known ones
+	ReadAhead      ReadAhead
 }
 
 // Cosmos is what the dialect of the Cosmos SDK takes beside Options.Chain.
@@ -50,7 +50,7 @@ func New(o Options) (*Server, error) {
 	if o.Cache == nil || o.ReadAhead.Share > 0 && o.ReadAhead.Room == nil {
 		return nil, errors.New("proxy: Cache is required, and ReadAhead.Room where there is a Share")
 	}
-	if o.Cosmos != nil || o.Undeclared {
+	if o.Cosmos != nil || o.UnknownDialect {
 		o.Web.HeightHeaders = cosmos.HeightHeaders
 	}
 	s := &Server{o: o, stack: web.New(o.Web, o.Cache), posting: blocks.NewPosting(o.Posts)}
@@ -62,19 +62,19 @@ func New(o Options) (*Server, error) {
 	if err := s.openInterfaces(o); err != nil {
 		return nil, err
 	}
-	if o.Undeclared { // there is nothing to describe
-		v := &surface{dialect: unknown{s}, Server: s, render: chain.RenderFailure, fixed: map[string]web.Route{}}
+	if o.UnknownDialect { // there is nothing to describe
+		v := &router{chainAPI: unknownDialect{s}, Server: s, render: chain.RenderFailure, fixed: map[string]web.Route{}}
 		v.mount(nil)
-		s.surface.Store(v)
+		s.router.Store(v)
 		return s, nil
 	}
-	return s, s.speak(o)
+	return s, s.useDialect(o)
 }
 
 // openInterfaces makes the interfaces that have no paths of ours.
 func (s *Server) openInterfaces(o Options) error {
 	rows := slices.Concat(o.Methods, chain.Rows(), cosmos.Rows(nil)) // a method is the same one whatever paths the nodes have
-	costs, passed := questions.CostsOf(rows), questions.PassedOf(rows)
+	costs, passed := dialect.CostsOf(rows), dialect.PassedOf(rows)
 	open := func(posting **blocks.Posting, values *state.Options) (*blocks.Reader, error) {
 		*posting, values.Costs, values.Passed = s.posting, costs, passed
 		reader, err := blocks.New(o.Chain.Reader(), s.stack, o.Cache)
@@ -110,11 +110,11 @@ func (s *Server) setInterfaceClasses(classes blocks.Classes) error {
 	return nil
 }
 
-// speak puts the dialect of the options in force.
-func (s *Server) speak(o Options) error {
-	v, err := s.newSurface(o)
+// useDialect puts the dialect of the options in force.
+func (s *Server) useDialect(o Options) error {
+	v, err := s.newRouter(o)
 	if err == nil {
-		s.surface.Store(v)
+		s.router.Store(v)
 	}
 	return err
 }
@@ -122,13 +122,13 @@ func (s *Server) speak(o Options) error {
 // SetDialect says what the nodes speak to a Server that did not know, with the classes in
 // force: the dialect of Story where c is nil.
 func (s *Server) SetDialect(c *Cosmos, classes blocks.Classes, own map[string]cache.Policy) error {
-	if _, ok := s.now().dialect.(unknown); !ok {
+	if _, ok := s.now().chainAPI.(unknownDialect); !ok {
 		return errors.New("proxy: it is known what the nodes speak")
 	}
 	o := s.o
 	o.Cosmos, o.Chain.Classes, o.Chain.Routes = c, classes, own
 	defer s.Forget()
-	return s.speak(o)
+	return s.useDialect(o)
 }
 
 // described is what the documents tell of.
@@ -150,12 +150,12 @@ func (s *Server) RPC() *rpc.Handler { return s.rpc }
 // GRPC answers the gRPC of the nodes, on a listener of its own; nil where it is not served.
 func (s *Server) GRPC() *grpc.Handler { return s.grpc }
 
-// A dialect is the interface to the chain as its nodes speak.
-type dialect interface {
+// A chainAPI is the interface to the chain as its nodes speak.
+type chainAPI interface {
 	// Route is what answers a request; not ok is a path that is not the dialect's.
 	Route(r *http.Request) (rt web.Route, ok bool)
 	// Endpoint is that of a request's path; nil is none.
-	Endpoint(r *http.Request) *questions.Endpoint
+	Endpoint(r *http.Request) *dialect.Endpoint
 	// ReadHeights reads the blocks that a request names.
 	ReadHeights(r *http.Request) (blocks.Heights, error)
 	SetClasses(classes blocks.Classes, own map[string]cache.Policy) error
@@ -163,9 +163,9 @@ type dialect interface {
 	SelectAddress(address string) (cache.Selection, error)
 }
 
-// A surface is all that depends on the dialect, and with it every route.
-type surface struct {
-	dialect
+// A router is all that depends on the dialect, and with it every route.
+type router struct {
+	chainAPI
 	*Server
 	reader   *blocks.Reader       // nil while the dialect is unknown
 	page     *blocks.Kind         // of several answers in one
@@ -176,9 +176,9 @@ type surface struct {
 	patterns []string // of all routes, to suggest
 }
 
-// newSurface makes the surface of a dialect: that of Story where o.Cosmos is nil.
-func (s *Server) newSurface(o Options) (*surface, error) {
-	v := &surface{Server: s, render: chain.RenderFailure, fixed: map[string]web.Route{}}
+// newRouter makes the surface of a dialect: that of Story where o.Cosmos is nil.
+func (s *Server) newRouter(o Options) (*router, error) {
+	v := &router{Server: s, render: chain.RenderFailure, fixed: map[string]web.Route{}}
 	reader, err := blocks.New(o.Chain.Reader(), s.stack, o.Cache)
 	if err != nil {
 		return nil, err
@@ -188,15 +188,17 @@ func (s *Server) newSurface(o Options) (*surface, error) {
 	if o.Cosmos == nil {
 		page.NoFuture = o.Chain.Shape != chain.Node
 		reader.Add(page)
-		v.dialect, err = chain.New(o.Chain, reader)
+		v.chainAPI, err = chain.New(o.Chain, reader)
 		for _, row := range chain.Rows() {
 			v.patterns = append(v.patterns, row.Pattern)
 		}
 	} else {
 		v.exact, v.render = true, cosmos.RenderFailure
-		page.Tell = func(*cache.Entry, string) blocks.Telling { return blocks.Telling{Vary: cosmos.VaryHeights} }
+		page.Headers = func(*cache.Entry, string) blocks.ResponseHeaders {
+			return blocks.ResponseHeaders{Vary: cosmos.VaryHeights}
+		}
 		reader.Add(page)
-		v.dialect, err = cosmos.New(cosmos.Options{Classes: o.Chain.Classes, Routes: o.Chain.Routes, Rows: o.Cosmos.Rows, Posting: s.posting, MaxBody: o.Cosmos.MaxBody}, reader)
+		v.chainAPI, err = cosmos.New(cosmos.Options{Classes: o.Chain.Classes, Routes: o.Chain.Routes, Rows: o.Cosmos.Rows, Posting: s.posting, MaxBody: o.Cosmos.MaxBody}, reader)
 	}
 	if err != nil {
 		return nil, err
@@ -206,7 +208,7 @@ func (s *Server) newSurface(o Options) (*surface, error) {
 }
 
 // mount adds paths that are not the chain's, after those of the collection listing.
-func (v *surface) mount(routes []web.Route) {
+func (v *router) mount(routes []web.Route) {
 	if v.list != nil {
 		routes = slices.Concat(v.list.Routes(), routes)
 	}
@@ -226,24 +228,28 @@ func (v *surface) mount(routes []web.Route) {
 	v.engine = v.newEngine()
 }
 
-// unknown stands for the dialect until a node says what it speaks: in the wrong one a path
+// unknownDialect stands for the dialect until a node says what it speaks: in the wrong one a path
 // is another one.
-type unknown struct{ *Server }
+type unknownDialect struct{ *Server }
 
-// errUnknown answers whatever may be the chain's.
-var errUnknown = &web.Failure{
+// errUnknownDialect answers whatever may be the chain's.
+var errUnknownDialect = &web.Failure{
 	Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true,
 	Public: "no node of the chain has answered yet, so it is not known what its nodes speak",
 }
 
-func (u unknown) Route(r *http.Request) (web.Route, bool) {
-	return u.now().miss(r, errUnknown), true
+func (u unknownDialect) Route(r *http.Request) (web.Route, bool) {
+	return u.now().miss(r, errUnknownDialect), true
 }
 
-func (unknown) Endpoint(*http.Request) *questions.Endpoint { return nil }
-func (unknown) ReadHeights(*http.Request) (blocks.Heights, error) {
-	return blocks.Heights{}, errUnknown
+func (unknownDialect) Endpoint(*http.Request) *dialect.Endpoint { return nil }
+func (unknownDialect) ReadHeights(*http.Request) (blocks.Heights, error) {
+	return blocks.Heights{}, errUnknownDialect
 }
-func (unknown) SetClasses(blocks.Classes, map[string]cache.Policy) error { return nil } // SetDialect is told of those in force
-func (unknown) SelectRoute(string) (cache.Selection, error)              { return cache.Selection{}, errUnknown }
-func (unknown) SelectAddress(string) (cache.Selection, error)            { return cache.Selection{}, errUnknown }
+func (unknownDialect) SetClasses(blocks.Classes, map[string]cache.Policy) error { return nil } // SetDialect is told of those in force
+func (unknownDialect) SelectRoute(string) (cache.Selection, error) {
+	return cache.Selection{}, errUnknownDialect
+}
+func (unknownDialect) SelectAddress(string) (cache.Selection, error) {
+	return cache.Selection{}, errUnknownDialect
+}

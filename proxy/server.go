@@ -48,14 +48,14 @@ type Server struct {
 	streams *stream.Handler
 	posting *blocks.Posting
 
-	readers []*blocks.Reader        // of rpc and grpc
-	rpc     *rpc.Handler            // nil: not served
-	grpc    *grpc.Handler           // nil: not served
-	surface atomic.Pointer[surface] // replaced once, where the dialect was not known at first
+	readers []*blocks.Reader       // of rpc and grpc
+	rpc     *rpc.Handler           // nil: not served
+	grpc    *grpc.Handler          // nil: not served
+	router  atomic.Pointer[router] // replaced once, where the dialect was not known at first
 }
 
 // now is what answers at present.
-func (s *Server) now() *surface { return s.surface.Load() }
+func (s *Server) now() *router { return s.router.Load() }
 
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -70,7 +70,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 //   - rows such as the SDK's {path=**}, and the rows of operators, which win over ours, do not fit Gin's tree.
 //
 // A method that a path of ours does not have comes to NoRoute too, and v.route refuses it.
-func (v *surface) newEngine() *gin.Engine {
+func (v *router) newEngine() *gin.Engine {
 	engine := v.stack.NewEngine(v.find, v.serveGRPCWeb)
 	for path, rt := range v.fixed {
 		for _, method := range rt.Methods {
@@ -82,7 +82,7 @@ func (v *surface) newEngine() *gin.Engine {
 }
 
 // find returns the route of a request: that of its path, or for a stream or a poll the route made of it.
-func (v *surface) find(c *gin.Context) web.Route {
+func (v *router) find(c *gin.Context) web.Route {
 	rt := v.route(c.Request)
 	switch {
 	case c.FullPath() == stream.LivePath:
@@ -97,7 +97,7 @@ func (v *surface) find(c *gin.Context) web.Route {
 }
 
 // serveGRPCWeb serves calls by gRPC-Web, which have records and failures of their own form.
-func (v *surface) serveGRPCWeb(c *gin.Context) {
+func (v *router) serveGRPCWeb(c *gin.Context) {
 	if c.Request.Method == http.MethodPost && v.grpc != nil && strings.HasPrefix(c.Request.Header.Get("Content-Type"), grpc.WebType) {
 		v.grpc.ServeWeb(c.Writer, c.Request)
 		c.Abort()
@@ -108,7 +108,7 @@ func (v *surface) serveGRPCWeb(c *gin.Context) {
 // are found nonetheless, and with its path in its one spelling: a trailing slash and doubled slashes are the
 // same resource. The node of Story answers them with a 404 and an empty redirect; one of the SDK tells
 // spellings apart.
-func (v *surface) tidied(r *http.Request) *http.Request {
+func (v *router) tidied(r *http.Request) *http.Request {
 	if r.URL.RawQuery != "" {
 		r = web.Without(r, stream.TakeOption, blocks.TakeHeight)
 	}
@@ -148,7 +148,7 @@ func wantsStream(accept []string) bool {
 }
 
 // route is what answers a request: a path that is not the chain's, else the dialect.
-func (v *surface) route(r *http.Request) web.Route {
+func (v *router) route(r *http.Request) web.Route {
 	rt, ok := v.fixed[r.URL.Path]
 	if !ok && !v.isListing(r) {
 		rt, ok = v.Route(r)
@@ -162,12 +162,12 @@ func (v *surface) route(r *http.Request) web.Route {
 	return rt
 }
 
-func (v *surface) isListing(r *http.Request) bool {
+func (v *router) isListing(r *http.Request) bool {
 	return v.list != nil && strings.HasPrefix(r.URL.Path, collections.Prefix)
 }
 
 // noSuchPath names the path that may have been meant.
-func (v *surface) noSuchPath(r *http.Request) *web.Failure {
+func (v *router) noSuchPath(r *http.Request) *web.Failure {
 	path := r.URL.Path
 	return &web.Failure{Status: http.StatusNotFound, Public: "no such path: " + web.Short(path) + web.PathDidYouMean(path, v.patterns)}
 }
@@ -175,7 +175,7 @@ func (v *surface) noSuchPath(r *http.Request) *web.Failure {
 // miss is the route of a request that no route takes: a preflight, whose method no route
 // has, or one that is refused in the form of the interface that its path belongs to.
 // allowed are the methods that its path has.
-func (v *surface) miss(r *http.Request, why *web.Failure, allowed ...string) web.Route {
+func (v *router) miss(r *http.Request, why *web.Failure, allowed ...string) web.Route {
 	render := v.render
 	switch {
 	case v.isListing(r):

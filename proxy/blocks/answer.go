@@ -9,69 +9,67 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// varyOn are the request headers that choose between answers of a URL: heights,
-// and Accept, which may ask for a stream.
+// varyOn are the request headers that choose between responses of a URL: heights, and Accept, which may request a
+// stream.
 const varyOn = web.HeightHeader + ", " + web.MinHeightHeader + ", " + web.MinEVMHeader + ", Accept"
 
-// Respond writes an answer to a query. a has no entry any more.
-func (r *Reader) Respond(w http.ResponseWriter, from *http.Request, rec *web.Record, q *Query, a *Answer) {
-	var told web.Answer
-	r.tell(&told, rec, q, a, time.Now())
+// Respond writes the response to a query. It releases the entry of a.
+func (r *Reader) Respond(w http.ResponseWriter, from *http.Request, rec *web.Record, q *Query, a *Result) {
+	var res web.Response
+	r.describe(&res, rec, q, a, time.Now())
 	if rec.Amend != nil {
-		told = rec.Amend(told)
+		res = rec.Amend(res)
 	}
 	a.Entry = nil
 	if r.Stack.SessionCookies() {
-		r.keepSession(w, from, a.Tip, &told)
+		r.keepSession(w, from, a.Tip, &res)
 	}
-	r.Stack.Respond(w, from, &told)
+	r.Stack.Respond(w, from, &res)
 }
 
-// Told is what a client is told of an answer, for interfaces that write it themselves.
-func (r *Reader) Told(rec *web.Record, q *Query, a *Answer) (told web.Answer) {
-	r.tell(&told, rec, q, a, time.Now())
-	return told
+// Told returns the response to a query, for interfaces that write it themselves.
+func (r *Reader) Told(rec *web.Record, q *Query, a *Result) (res web.Response) {
+	r.describe(&res, rec, q, a, time.Now())
+	return res
 }
 
-// tell makes of a zero Answer what a client is told. It makes no copy of one, for which the stack of a
-// stream of HTTP/2 has no room.
-func (r *Reader) tell(told *web.Answer, rec *web.Record, q *Query, a *Answer, now time.Time) {
+// describe fills in a zero Response. It copies none, because the stack of a stream of HTTP/2 has no room for a copy.
+func (r *Reader) describe(res *web.Response, rec *web.Record, q *Query, a *Result, now time.Time) {
 	r.Show(rec, a)
-	immutable := a.Asked.Policy.IsImmutable(a.Entry.Stamp())
-	told.Result, told.Key, told.Policy = a.Result, a.Asked.Key, a.Asked.Policy
-	told.Now, told.Until = now, a.freshUntil(now)
-	told.CatchingUp, told.Seconds = a.Tip.CatchingUp && !immutable, !a.Tip.Known && !immutable
-	told.Unconfirmed = a.Tip.Unconfirmed
-	told.Private, told.Immutable = r.o.Auth || q.Pinned > 0 && !q.InURL, q.InURL || q.Kind.fixed
+	immutable := a.Query.Policy.IsImmutable(a.Entry.Stamp())
+	res.Result, res.Key, res.Policy = a.Result, a.Query.Key, a.Query.Policy
+	res.Now, res.Until = now, a.freshUntil(now)
+	res.CatchingUp, res.Seconds = a.Tip.CatchingUp && !immutable, !a.Tip.Known && !immutable
+	res.Unconfirmed = a.Tip.Unconfirmed
+	res.Private, res.Immutable = r.o.Auth || q.Pinned > 0 && !q.InURL, q.InURL || q.Kind.fixed
 	if !immutable {
-		told.SharedUntil = a.sharedUntil(now)
+		res.SharedUntil = a.sharedUntil(now)
 	}
 	if !a.pinned && !immutable {
-		told.Session, told.Reset = web.TokenAt(a.Entry.Height, r.Nodes), rec.Session.Reset
+		res.Session, res.Reset = web.TokenAt(a.Entry.Height, r.Nodes), rec.Session.Reset
 	}
-	if told.Reset { // no answer for others
-		told.Control = web.OwnAnswer
+	if res.Reset { // shared caches must not serve it
+		res.Control = web.OwnAnswer
 	}
-	if told.Vary = varyOn; q.Kind.Tell != nil {
-		more := q.Kind.Tell(a.Entry, a.Asked.Key)
-		told.Vary, told.NoHeight, told.More = more.Vary, more.NoHeight, more.Lines
+	if res.Vary = varyOn; q.Kind.Headers != nil {
+		more := q.Kind.Headers(a.Entry, a.Query.Key)
+		res.Vary, res.NoHeight, res.ExtraHeaders = more.Vary, more.NoHeight, more.Extra
 	}
 }
 
-// Show notes what the client is about to see, and calls an answer stale that is of a
-// block before the one of the client's session, or before one that it has seen on its
-// connection, by more than the class allows. It is for answers that Respond does not write.
-func (r *Reader) Show(rec *web.Record, a *Answer) {
+// Show records the block that the client is about to see. It marks the result as stale if the client has seen a later
+// block, by its session or on its connection, than the class allows. It is for responses that Respond does not write.
+func (r *Reader) Show(rec *web.Record, a *Result) {
 	a.mark(rec)
 	rec.Result(a.Result)
 	if a.Entry.Height > a.Tip.Height && a.Entry.Status == http.StatusOK {
-		r.Nodes.Raise(a.Entry.Height) // another replica has read there
+		r.Nodes.Raise(a.Entry.Height) // another replica has read at this height
 	}
 }
 
-func (a *Answer) mark(rec *web.Record) {
+func (a *Result) mark(rec *web.Record) {
 	height := a.Entry.Height
-	if a.pinned || height == 0 || a.Asked.Policy.IsImmutable(a.Entry.Stamp()) {
+	if a.pinned || height == 0 || a.Query.Policy.IsImmutable(a.Entry.Stamp()) {
 		return
 	}
 	seen := int64(0)
@@ -79,41 +77,39 @@ func (a *Answer) mark(rec *web.Record) {
 		rec.Show(a.Tip.Epoch, height)
 		seen, _ = rec.Seen(a.Tip.Epoch)
 	}
-	if a.batch && a.Tip.Known { // whose parts may all have been older, when it was made
+	if a.batch && a.Tip.Known { // all parts may have been older when it was made
 		seen = max(seen, a.Tip.Height)
 	}
-	older := max(rec.Session.Least, a.announced) > height || seen-height > a.Asked.Policy.FreshBlocks
+	older := max(rec.Session.Least, a.notified) > height || seen-height > a.Query.Policy.FreshBlocks
 	if older && (a.Outcome == cache.Hit || a.Outcome == cache.Miss) {
 		a.Outcome = cache.StaleHit
 	}
 }
 
-// freshUntil is when an answer ceases to be fresh. In blocks that is an
-// estimate: when the block that ends it is expected. It is zero where freshness
-// is measured in seconds, because no tip is known.
-func (a *Answer) freshUntil(now time.Time) time.Time {
+// freshUntil returns when the result ceases to be fresh: an estimate of when the block that ends it arrives. It is
+// zero if no tip is known, so that freshness is measured in seconds.
+func (a *Result) freshUntil(now time.Time) time.Time {
 	tip, height := a.Tip, a.Entry.Height
 	if !tip.Known {
 		return time.Time{}
 	}
-	if height == 0 || tip.CatchingUp { // of a time when no tip was known, so of any block; or not of the newest
+	if height == 0 || tip.CatchingUp { // read while no tip was known, so at an unknown block; or not at the newest
 		return now
 	}
-	return blockEnd(tip, now).Add(time.Duration(height+a.Asked.Policy.FreshBlocks-tip.Height) * tip.Interval)
+	return blockEnd(tip, now).Add(time.Duration(height+a.Query.Policy.FreshBlocks-tip.Height) * tip.Interval)
 }
 
-// sharedUntil is until when a cache before us may give an answer to others: until the
-// block ends, also where the class is fresh for longer, or that cache would have answers
-// whose blocks are further apart than ours. Without a tip it is the shortest time that
-// caches know.
-func (a *Answer) sharedUntil(now time.Time) time.Time {
+// sharedUntil returns until when a shared cache before us may serve the response: until the block ends, even if the
+// class is fresh for longer. Otherwise that cache would hold responses whose blocks are further apart than ours.
+// Without a tip it is the shortest time that caches know.
+func (a *Result) sharedUntil(now time.Time) time.Time {
 	if !a.Tip.Known {
 		return now.Add(time.Second)
 	}
 	return blockEnd(a.Tip, now)
 }
 
-// blockEnd is when the block after the tip is expected, or now if it is late.
+// blockEnd returns when the block after the tip is expected, or now if it is late.
 func blockEnd(tip node.Tip, now time.Time) time.Time {
 	return now.Add(tip.Interval - min(now.Sub(tip.Seen), tip.Interval))
 }

@@ -169,8 +169,8 @@ func TestAnswerOfALaterBlockThanTheTipRaisesIt(t *testing.T) {
 
 func TestKindTellsOfItsAnswersInHeadersOfItsOwn(t *testing.T) {
 	behind(t, func(t *testing.T, d *frontend) {
-		d.kind = d.Add(&blocks.Kind{Name: "other", Class: blocks.Live, Tell: func(*cache.Entry, string) blocks.Telling {
-			return blocks.Telling{Vary: "X-Other", Lines: []web.Line{{Name: "Grpc-Metadata-X-Cosmos-Block-Height"}, {Name: "X-Fixed", Value: "yes"}}}
+		d.kind = d.Add(&blocks.Kind{Name: "other", Class: blocks.Live, Headers: func(*cache.Entry, string) blocks.ResponseHeaders {
+			return blocks.ResponseHeaders{Vary: "X-Other", Extra: []web.ExtraHeader{{Name: "Grpc-Metadata-X-Cosmos-Block-Height"}, {Name: "X-Fixed", Value: "yes"}}}
 		}})
 		from := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		h := d.respond(t, blocks.Heights{}, blocks.Snapshot{}, from)

@@ -12,32 +12,31 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// BatchPath answers several paths in one answer, all at one block, in every dialect.
+// BatchPath returns several paths in one response, all at one block, in every dialect.
 const BatchPath = "/batch"
 
 // Bounds of a batch.
 const (
 	MaxBatchPaths = 20
-	MaxBatchBytes = 4 << 20 // of its answers together, not encoded
+	MaxBatchBytes = 4 << 20 // of all bodies together, before content coding
 )
 
-// A Batch is what a Query asks in place of an origin: other queries, whose answers are of
-// one block. They are asked as if each were asked alone. What is made of them is kept in
-// memory, and not in the shared store, which has the answers.
+// A Batch is what a Query reads in place of an origin: other queries, all at one block. Each part is read as if it
+// were requested alone. The composed entry is kept in memory, but not in the shared store, which has the parts.
 type Batch struct {
-	Parts []*Query // of state, without heights; none is a batch
-	// Compose makes the answer of those of the parts, in their order. It is called once
-	// the request may be over.
+	Parts []*Query // reads of state, without heights; none is a batch
+	// Compose makes the content of a batch from the entries of the parts, in their order. It may be called after the
+	// request has ended.
 	Compose func(height int64, parts []*cache.Entry) *cache.Content
 }
 
-// errApart is what a batch comes to whose parts are of no one block in time.
-var errApart = &web.Failure{Status: http.StatusGatewayTimeout, RetryAfter: time.Second, Expected: true, Public: "the answers are not at hand at one block at present"}
+// errDifferentBlocks is returned if the parts of a batch could not be read at one block in time.
+var errDifferentBlocks = &web.Failure{Status: http.StatusGatewayTimeout, RetryAfter: time.Second, Expected: true, Public: "the answers are not at hand at one block at present"}
 
-// compose makes the answer of a batch. It fails where that would be no newer than the one
-// before, which then stands in.
-func (a *asking) compose(ctx context.Context, before *cache.Entry) (*cache.Entry, error) {
-	t := &together{Reader: a.Reader, client: a.name(), parts: a.q.Batch.Parts, min: a.q.Min, patient: before != nil}
+// compose reads the parts of a batch and makes its entry. It fails if that would be no newer than the previous entry,
+// which is then served.
+func (a *originRead) compose(ctx context.Context, before *cache.Entry) (*cache.Entry, error) {
+	t := &batchRead{Reader: a.Reader, client: a.name(), parts: a.q.Batch.Parts, min: a.q.Min, patient: before != nil}
 	height, err := t.readBatch(ctx, a.q.Pinned, before)
 	if err != nil && cache.Ahead(ctx) {
 		return nil, cache.ErrYielded
@@ -48,8 +47,8 @@ func (a *asking) compose(ctx context.Context, before *cache.Entry) (*cache.Entry
 	return t.entry(height, a.q), nil
 }
 
-// entry is what is made of the parts.
-func (t *together) entry(height int64, q *Query) *cache.Entry {
+// entry makes the entry of a batch from its parts.
+func (t *batchRead) entry(height int64, q *Query) *cache.Entry {
 	e, parts, lasting := &cache.Entry{Height: height, ReadAt: time.Now()}, make([]*cache.Entry, len(t.reads)), true
 	for i := range t.reads {
 		part := t.reads[i].Entry
@@ -61,7 +60,7 @@ func (t *together) entry(height int64, q *Query) *cache.Entry {
 			e.Expires = part.Expires
 		}
 		lasting = lasting && q.Batch.Parts[i].Kind.policy.Load().Outlives(part.Stamp())
-		if q.Pinned > 0 && part.Height == 0 { // no node has the block
+		if q.Pinned > 0 && part.Height == 0 { // no node has this block
 			e.Height = 0
 		}
 	}
@@ -71,30 +70,29 @@ func (t *together) entry(height int64, q *Query) *cache.Entry {
 	return e
 }
 
-// together are several queries that are read at one block.
-type together struct {
+// batchRead reads several queries at one block.
+type batchRead struct {
 	*Reader
 	client  string
 	parts   []*Query
-	min     int64 // block that must have been seen; 0 for none
-	patient bool  // something else is at hand meanwhile
+	min     int64 // the block must be at least this; 0 for any
+	patient bool  // a previous entry can be served meanwhile
 	tip     node.Tip
 	reads   []partRead
 }
 
-// A partRead is what one of them came to: an entry, or why there is none.
+// A partRead is the result of one part, or the error.
 type partRead struct {
 	cache.Result
 	err error
 }
 
-// maxRounds bounds how often parts are asked again because a block came while they were
-// read.
+// maxRounds bounds how often parts are read again because a block arrived meanwhile.
 const maxRounds = 3
 
-// readBatch reads all parts at the height, or if that is 0 at the newest block that all
-// of them have, and returns the block.
-func (t *together) readBatch(ctx context.Context, pinned int64, before *cache.Entry) (height int64, err error) {
+// readBatch reads all parts at the height pinned, or if that is 0 at the newest block that all of them have. It
+// returns that block.
+func (t *batchRead) readBatch(ctx context.Context, pinned int64, before *cache.Entry) (height int64, err error) {
 	if pinned > 0 {
 		t.ask(ctx, t.begin(), pinned, 0)
 		return pinned, t.failure()
@@ -120,9 +118,9 @@ func (t *together) readBatch(ctx context.Context, pinned int64, before *cache.En
 	return low, nil
 }
 
-// noNewer says why a batch is not made.
-func (t *together) noNewer() error {
-	why := *errApart
+// noNewer returns the error of a batch that cannot be made.
+func (t *batchRead) noNewer() error {
+	why := *errDifferentBlocks
 	for i := range t.reads {
 		if err := t.reads[i].Err; err != nil {
 			why.Err = err
@@ -131,9 +129,8 @@ func (t *together) noNewer() error {
 	return errors.Join(cache.ErrBehind, &why)
 }
 
-// gather asks all parts at the tip, and once more the parts that are behind others because a
-// block came meanwhile.
-func (t *together) gather(ctx context.Context) {
+// gather reads all parts at the tip, and once more the parts that are behind others because a block arrived meanwhile.
+func (t *batchRead) gather(ctx context.Context) {
 	t.ask(ctx, t.begin(), 0, 0)
 	for range maxRounds {
 		if t.failure() != nil {
@@ -151,8 +148,8 @@ func (t *together) gather(ctx context.Context) {
 	}
 }
 
-// reach waits a little for a block that others tell of.
-func (t *together) reach(ctx context.Context, height int64) {
+// reach waits briefly for a block that another replica has read at.
+func (t *batchRead) reach(ctx context.Context, height int64) {
 	if t.tip.Known && t.tip.Height < height {
 		ctx, cancel := context.WithTimeout(ctx, cache.Patience(t.o.Patience, t.tip.Interval))
 		defer cancel()
@@ -164,15 +161,15 @@ func (t *together) reach(ctx context.Context, height int64) {
 	}
 }
 
-// begin takes the tip to go by, and chooses all parts.
-func (t *together) begin() (which []int) {
+// begin takes the current tip, and selects all parts.
+func (t *batchRead) begin() (which []int) {
 	t.tip, t.reads = t.Nodes.Tip(), make([]partRead, len(t.parts))
 	return t.those(func(*partRead, bool) bool { return true })
 }
 
-// ask asks for some parts at once, at a block or, where that is 0, at the newest from least on. A part that
-// has an answer keeps it where there is no other.
-func (t *together) ask(ctx context.Context, which []int, at, least int64) {
+// ask reads some parts concurrently: at a block, or if at is 0 at the newest block that is at least least. A part
+// keeps its result if the new read fails.
+func (t *batchRead) ask(ctx context.Context, which []int, at, least int64) {
 	var asking sync.WaitGroup
 	for _, i := range which {
 		asking.Go(func() {
@@ -185,33 +182,32 @@ func (t *together) ask(ctx context.Context, which []int, at, least int64) {
 	asking.Wait()
 }
 
-func (t *together) askOne(ctx context.Context, q *Query, at, least int64) (cache.Result, error) {
+func (t *batchRead) askOne(ctx context.Context, q *Query, at, least int64) (cache.Result, error) {
 	if at > 0 {
 		q = q.at(at)
 	}
-	asked := t.asked(q, t.tip)
-	if q.Pinned == 0 { // a block is one, however long answers are fresh
+	asked := t.cacheQuery(q, t.tip)
+	if q.Pinned == 0 { // one block, however long entries are fresh
 		asked.MinHeight, asked.Policy.FreshBlocks = max(least, t.min), 0
 		if t.patient {
 			asked.Policy.StaleBlocks, asked.Policy.Stale = 0, asked.Policy.Fresh
 		}
 	}
-	return (&asking{Reader: t.Reader, q: q, client: t.client}).get(ctx, asked)
+	return (&originRead{Reader: t.Reader, q: q, client: t.client}).get(ctx, asked)
 }
 
-// those are the parts that are chosen. A stateless one has an answer that says nothing of
-// a block.
-func (t *together) those(chosen func(r *partRead, stateless bool) bool) (which []int) {
+// those returns the parts that are chosen. The result of a stateless part does not depend on a block.
+func (t *batchRead) those(chosen func(r *partRead, stateless bool) bool) (which []int) {
 	for i := range t.reads {
-		if r := &t.reads[i]; chosen(r, r.Entry != nil && t.parts[i].stateless(r.Entry)) {
+		if r := &t.reads[i]; chosen(r, r.Entry != nil && t.parts[i].isStateless(r.Entry)) {
 			which = append(which, i)
 		}
 	}
 	return which
 }
 
-// failure is that of a part without an answer; nil for none.
-func (t *together) failure() error {
+// failure returns the error of a part without a result, or nil.
+func (t *batchRead) failure() error {
 	for i := range t.reads {
 		if err := t.reads[i].err; err != nil {
 			return err
@@ -220,9 +216,8 @@ func (t *together) failure() error {
 	return nil
 }
 
-// span is the lowest and the highest block of the answers of state; both the tip where
-// there are none.
-func (t *together) span() (low, high int64) {
+// span returns the lowest and the highest block of the parts that depend on one; the tip for both if there are none.
+func (t *batchRead) span() (low, high int64) {
 	low, high = t.tip.Height, t.tip.Height
 	for n, i := range t.those(func(_ *partRead, stateless bool) bool { return !stateless }) {
 		height := t.reads[i].Entry.Height
@@ -234,14 +229,14 @@ func (t *together) span() (low, high int64) {
 	return low, high
 }
 
-// stateless tells of an answer that says nothing of the state at a block, such as one to
-// parameters that the node does not understand.
-func (q *Query) stateless(e *cache.Entry) bool {
+// isStateless reports whether an entry does not depend on the state at a block, such as the refusal of parameters that
+// the node does not understand.
+func (q *Query) isStateless(e *cache.Entry) bool {
 	if e.Status == http.StatusOK {
 		return false
 	}
 	if e.Height == 0 {
 		return true
 	}
-	return q.Kind.Tell != nil && q.Kind.Tell(e, q.Key).NoHeight
+	return q.Kind.Headers != nil && q.Kind.Headers(e, q.Key).NoHeight
 }

@@ -9,35 +9,34 @@ import (
 	"github.com/tipcache/tipcache/cache"
 )
 
-// A Class says what may be done with the answers of a kind.
+// A Class is the freshness class of a kind of reads.
 type Class string
 
 // The classes.
 const (
 	Live   Class = "live"   // state that any block may change: read at the tip
 	Params Class = "params" // state that only governance or an upgrade changes: read at the tip
-	Block  Class = "block"  // of CometBFT, by height: fixed as soon as it is there. Never pinned: the answer would be the tip's
+	Block  Class = "block"  // of CometBFT, by height: fixed once the block exists. Never pinned: the node would answer for the tip
 	Found  Class = "found"  // of CometBFT, by hash: fixed once found, and what is not found may be in the next block
 	Latest Class = "latest" // of CometBFT: the newest, or a search; until the next block
-	Never  Class = "never"  // about the node itself: passed through
+	Never  Class = "never"  // about the node itself: passed through, not cached
 )
 
-// Pinned says whether the class is read at a height.
+// Pinned reports whether reads of the class are pinned to a height.
 func (c Class) Pinned() bool { return c == Live || c == Params }
 
-// Fixed says whether an answer of the class never changes once it is found.
+// Fixed reports whether an answer of the class never changes once it is found.
 func (c Class) Fixed() bool { return c == Block || c == Found }
 
-// Classes are the policies of the classes. A policy left zero is that of
-// DefaultClasses.
+// Classes are the policies of the classes. A zero policy means the one of DefaultClasses.
 type Classes struct {
 	Live     cache.Policy  // what any block may change
 	Params   cache.Policy  // what only governance changes
 	Pinned   cache.Policy  // an explicit height, which never changes
-	Negative time.Duration // life of an answer that says no
+	Negative time.Duration // lifetime of a negative answer
 }
 
-// DefaultClasses are the classes of a server that is not told otherwise.
+// DefaultClasses returns the classes of the default configuration.
 func DefaultClasses() Classes {
 	return Classes{
 		Live: cache.Policy{
@@ -53,14 +52,13 @@ func DefaultClasses() Classes {
 	}
 }
 
-// WithDefaults fills in what was left zero.
+// WithDefaults fills in zero fields.
 func (c Classes) WithDefaults() Classes {
 	d := DefaultClasses()
 	return Classes{cmp.Or(c.Live, d.Live), cmp.Or(c.Params, d.Params), cmp.Or(c.Pinned, d.Pinned), cmp.Or(c.Negative, d.Negative)}
 }
 
-// of is the policy of a class. What is fixed once it is found, and is not there yet,
-// is asked for again at the next block.
+// of returns the policy of a class. A fixed answer that is not there yet is read again at the next block.
 func (c Classes) of(class Class) cache.Policy {
 	p := c.Live
 	switch {
@@ -73,9 +71,8 @@ func (c Classes) of(class Class) cache.Policy {
 	return p
 }
 
-// SetClasses puts other classes, and other policies of single kinds, in force
-// from the next request on. What is cached is judged by them from then on. An
-// error says that a kind does not exist; then nothing has changed.
+// SetClasses replaces the classes, and the policies of single kinds, from the next request on. Cached entries are
+// judged by them, too. It returns an error and changes nothing if a kind does not exist.
 func (r *Reader) SetClasses(classes Classes, own map[string]cache.Policy) error {
 	for name := range own {
 		if !slices.ContainsFunc(r.kinds, func(k *Kind) bool { return k.Name == name }) {
@@ -95,9 +92,9 @@ func (r *Reader) SetClasses(classes Classes, own map[string]cache.Policy) error 
 }
 
 func (k *Kind) setPolicy(p cache.Policy) {
-	p.PastExpiry = k.pinned // "not found" is what the state says
+	p.PastExpiry = k.pinned // "not found" is part of the state
 	k.policy.Store(&p)
 }
 
-// Negative is the life of an answer that says no, as it is in force.
+// Negative returns the lifetime of negative answers in force.
 func (r *Reader) Negative() time.Duration { return r.classes.Load().Negative }

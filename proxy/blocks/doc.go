@@ -1,35 +1,31 @@
-// Package blocks answers reads of a chain by the block. It stands between the
-// interfaces to the chain, which have paths, bodies and errors of their own, and the
-// cache.
+// Package blocks reads a chain by the block, for all interfaces. It stands between the interfaces, which have paths,
+// bodies and errors of their own, and the cache.
 //
-// An interface says once which kinds of reads it has, before SetClasses:
+// An interface adds its kinds of reads, before SetClasses:
 //
 //	balance := reader.Add(&blocks.Kind{Name: "balance", Class: blocks.Live})
 //
-// Then it makes of each request a Query, and has it answered. How a node is asked the
-// interface says by an [Origin], which is told at which block, in whose turn and at
-// what cost:
+// It makes a Query of each request. An [Origin] reads the node on a miss:
 //
 //	q := &blocks.Query{Key: "rpc/balance/" + address, Kind: balance, Origin: origin, Heights: heights}
-//	answer, err := reader.Answer(ctx, request, record, q) // err is a web.Failure, or becomes one by web.FailureOf
-//	answer.Entry.Height, answer.Entry.Body                // what it is, and at which block it holds
+//	result, err := reader.Answer(ctx, request, record, q) // web.FailureOf makes a web.Failure of err
+//	result.Entry.Height, result.Entry.Body                // the block, and the body at that block
 //
-// [Reader.Respond] writes such an answer over HTTP. An interface that answers
-// otherwise reads Answer, whose Result says where it comes from and why it may be old.
+// [Reader.Respond] writes the response over HTTP. Other interfaces read the Result, which says where the entry is from
+// and why it may be old.
 //
-// A query goes, top to bottom:
+// A query passes, top to bottom:
 //
-//  1. lookup.go says by which tip it is answered, and asks memory at the policy of the kind (classes.go);
-//  2. answer.go says what is told of the answer, and writes it over HTTP.
+//  1. lookup.go takes the tip, and looks into memory by the policy of the kind (classes.go);
+//  2. answer.go makes the response, and writes it over HTTP.
 //
-// Not all queries need more than that:
+// Some queries need more:
 //
-//   - heights.go reads the blocks and the session that a request names, and wait.go waits for them, or for
-//     what the client has seen on its connection (session.go), or for what a block of the execution chain did;
-//   - walk.go reads a later page of a list at the block of the page before;
-//   - origin.go, on a miss, has the node asked, and says which answers are none;
-//   - batch.go has several queries answered at one block, as if they were one: that is the origin
-//     of a query whose Batch is set;
-//   - feed.go has the answers that streams follow, and what a query would come to; replay.go has those of
-//     the fast lane.
+//   - heights.go reads the blocks and the session that a request names. wait.go waits for them, for what the client
+//
+// has seen on its connection (session.go), or for a block of the execution chain;
+//   - walk.go reads a later page of a list at the block of the previous page;
+//   - origin.go reads the node on a miss, and says which answers are none;
+//   - batch.go reads several queries at one block, as the origin of a query with a Batch;
+//   - feed.go serves streams and explains queries; replay.go serves the fast lane.
 package blocks

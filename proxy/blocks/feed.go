@@ -9,19 +9,18 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// Feed is a query's answer as streams follow it. It waits for the block that the
-// request must see.
+// Feed returns the feed of a query for streams. It waits for the block that the request requires.
 func (r *Reader) Feed(from *http.Request, q *Query) (web.Feed, error) {
 	ctx := from.Context()
 	tip, err := r.awaitRequired(ctx, from, &web.Record{}, q)
 	if err != nil {
 		return web.Feed{}, err
 	}
-	essence := q.Kind.Essence
+	essence := q.Kind.ComparedBody
 	if essence == nil {
 		essence = func(body []byte) []byte { return body }
 	}
-	f := web.Feed{Key: q.key(), Height: q.Pinned, Undated: !q.Kind.pinned, Fresh: q.Kind.policy.Load().Fresh, Read: r.newest(q), Essence: essence}
+	f := web.Feed{Key: q.key(), Height: q.Pinned, Undated: !q.Kind.pinned, Fresh: q.Kind.policy.Load().Fresh, Read: r.newest(q), ComparedBody: essence}
 	if at, ok := r.snapshot(ctx, q, tip); ok {
 		f.Key, f.Height = "walk "+at.key(), at.Pinned // an explicit height has no tip to go on at
 		f.Read = walked(r.newest(at), f.Read)
@@ -29,17 +28,17 @@ func (r *Reader) Feed(from *http.Request, q *Query) (web.Feed, error) {
 	return f, nil
 }
 
-// newest asks the cache for an answer that is not stale.
+// newest returns reads of the cache that are never stale.
 func (r *Reader) newest(q *Query) reads {
 	return func(ctx context.Context, client string) (cache.Result, error) {
 		ctx, cancel := context.WithDeadline(ctx, r.Stack.Deadline(time.Now()))
 		defer cancel()
-		asked := r.asked(q, r.Nodes.Tip())
+		asked := r.cacheQuery(q, r.Nodes.Tip())
 		if web.IsAtEachBlock(ctx) {
 			asked.Policy.FreshBlocks = 0
 		}
 		asked.Policy.StaleBlocks, asked.Policy.Stale = asked.Policy.FreshBlocks, asked.Policy.Fresh
-		return (&asking{Reader: r, q: q, client: client}).get(ctx, asked)
+		return (&originRead{Reader: r, q: q, client: client}).get(ctx, asked)
 	}
 }
 
@@ -54,8 +53,8 @@ func (r *Reader) Forecast(from *http.Request, q *Query, p web.Plan) (plan web.Pl
 	if at, ok := r.snapshot(ctx, q, tip); ok {
 		q = at
 	}
-	p.Class, p.Query = string(q.Kind.Class), r.asked(q, tip)
-	p.Query.Queue = &asking{Reader: r, q: q}
+	p.Class, p.Query = string(q.Kind.Class), r.cacheQuery(q, tip)
+	p.Query.Queue = &originRead{Reader: r, q: q}
 	if q.Pinned > 0 {
 		p.Class = "pinned"
 	}

@@ -10,26 +10,23 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// Names of the query parameters that mean what the headers mean: a cache that keys by
-// the URL alone tells such requests apart.
+// Query parameters with the meaning of the headers, for caches that use only the URL as key.
 const (
 	HeightParameter    = "x-block-height"
 	MinHeightParameter = "x-min-block-height"
 )
 
-// Heights are the blocks that a request names: at most one to be read at, and one
-// that must have been seen.
+// Heights are the blocks that a request names: at most one to read at, and at most one that the response must include.
 type Heights struct {
 	Pinned, Min int64     // 0 for none
-	EVM         int64     // the execution client's block that must have been seen; 0 for none
-	InURL       bool      // the URL names Pinned
-	Session     web.Token // what the client has seen; zero for none
+	EVM         int64     // block of the execution chain that the response must include; 0 for none
+	InURL       bool      // Pinned is from the URL
+	Session     web.Token // the client's session; zero for none
 
-	minHash string // what the hash of the block before Min begins with; "" for any
+	minHash string // prefix of the hash of the block before Min; "" for any
 }
 
-// TakeHeight is a [web.Taking] of the parameters that name blocks, however they are spelled. HeightRules.Read
-// finds them nonetheless.
+// TakeHeight is a [web.Taking] of the parameters that name blocks, in any case. HeightRules.Read still finds them.
 func TakeHeight(name, _ string) (as, _ string) {
 	for _, parameter := range [...]string{HeightParameter, MinHeightParameter} {
 		if strings.EqualFold(name, parameter) {
@@ -39,11 +36,10 @@ func TakeHeight(name, _ string) (as, _ string) {
 	return "", ""
 }
 
-// RestoreHeights puts the parameters that were taken from a request back into its query, for
-// a client that is sent elsewhere.
+// RestoreHeights returns the query with the parameters that were taken from the request, for a redirect.
 func RestoreHeights(r *http.Request) string { return restored(r, HeightParameter, MinHeightParameter) }
 
-// RestorePinned puts back the height to read at alone, for a client that has seen the other.
+// RestorePinned returns the query with the height to read at, for a client that has already seen the other block.
 func RestorePinned(r *http.Request) string { return restored(r, HeightParameter) }
 
 func restored(r *http.Request, names ...string) string {
@@ -59,15 +55,15 @@ func restored(r *http.Request, names ...string) string {
 	return query + back.Encode()
 }
 
-// HeightRules are how an interface reads the blocks that a request names. The zero value reads
-// our own headers and parameters, strictly.
+// HeightRules say how an interface reads the blocks that a request names. The zero value reads our own headers and
+// parameters, strictly.
 type HeightRules struct {
-	Pinned func(http.Header) (int64, error) // reads the headers of the height to read at; nil: web.HeightHeader alone
-	EVM    bool                             // the execution client's block may be named, too
-	Loose  bool                             // a block that must have been seen may be above the one to read at
+	Pinned func(http.Header) (int64, error) // reads the headers with the height to read at; nil means web.HeightHeader alone
+	EVM    bool                             // a block of the execution chain may be named, too
+	Loose  bool                             // Min may be above Pinned
 }
 
-// Read reads the headers and parameters of a request that name blocks. The error is the client's.
+// Read reads the headers and parameters of a request that name blocks. The error is BadInput.
 func (rules HeightRules) Read(r *http.Request) (h Heights, err error) {
 	least, err := readHeader(web.MinHeightHeader, r.Header)
 	if err != nil {
@@ -97,7 +93,7 @@ func (rules HeightRules) Read(r *http.Request) (h Heights, err error) {
 	return h, err
 }
 
-// readURL adds the heights that the URL of a request names to those of its headers.
+// readURL adds the heights in the URL of a request to those in its headers.
 func (h *Heights) readURL(taken url.Values, least web.Token) error {
 	h.InURL = len(web.Given(taken[HeightParameter])) > 0
 	pinned, err := agree(web.Token{Height: h.Pinned}, HeightParameter, taken, web.HeightHeader, readHeight)
@@ -109,8 +105,7 @@ func (h *Heights) readURL(taken url.Values, least web.Token) error {
 	return err
 }
 
-// agree reads a parameter, all of whose values name one block: that of the header, if the
-// request has it.
+// agree reads a parameter. All its values must name the same block, and the block of the header if there is one.
 func agree(block web.Token, parameter string, taken url.Values, header string, read func(name, value string) (web.Token, error)) (web.Token, error) {
 	for i, value := range web.Given(taken[parameter]) {
 		t, err := read(parameter, value)
@@ -128,8 +123,8 @@ func agree(block web.Token, parameter string, taken url.Values, header string, r
 	return block, nil
 }
 
-// ReadNodeHeight reads the node's own header of a height as the node does; "" is no refusal of its. Not all
-// nodes refuse what is no height, so that none is asked.
+// ReadNodeHeight reads the height header of nodes as they do. refusal is the node's text for an invalid height, or "".
+// No node is asked, because not all of them refuse it.
 func ReadNodeHeight(value string) (height int64, refusal string) {
 	const invalid = "codespace sdk code 18: invalid request: "
 	height, err := strconv.ParseInt(value, 10, 64)
@@ -147,7 +142,7 @@ func readHeight(name, value string) (t web.Token, err error) {
 	return t, err
 }
 
-// readToken reads a height, or a token.
+// readToken reads a height or a session token.
 func readToken(name, value string) (web.Token, error) {
 	t, ok := web.ParseToken(value)
 	if !ok {
@@ -156,7 +151,7 @@ func readToken(name, value string) (web.Token, error) {
 	return t, nil
 }
 
-// readHeader reads a height or a token from the values of a header; zero for none.
+// readHeader reads a height or a session token from a header; zero if there is none.
 func readHeader(name string, header http.Header) (web.Token, error) {
 	values := web.Given(header[name])
 	if len(values) == 0 {

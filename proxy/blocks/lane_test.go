@@ -119,7 +119,7 @@ func TestReplayAnswersAsTheHandlerWouldOrNotAtAll(t *testing.T) {
 				if tt.of == nil {
 					tt.of = web.Repeats
 				}
-				rec, told := &web.Record{}, web.Answer{}
+				rec, told := &web.Record{}, web.Response{}
 				rec.Start, rec.Session.Token = time.Now(), tt.session
 				got := ""
 				if d.Replayer(d.query(tt.hs, blocks.Snapshot{})(), tt.of).Replay(rec, &told) {

@@ -11,21 +11,21 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// An Answer is what a query comes to.
-type Answer struct {
+// A Result is what a query returned, and how it was read.
+type Result struct {
 	cache.Result
-	Asked cache.Query // what the cache was asked
-	Tip   node.Tip    // by which it is an answer
+	Query cache.Query // what the cache was asked
+	Tip   node.Tip    // by which it was served
 
-	pinned    bool  // the block was chosen, by the client or by its walk
-	batch     bool  // it is made of others
-	announced int64 // the block that the client was told of by an event, 0 for none
+	pinned   bool  // read at a height that the client or its walk names
+	batch    bool  // made of several entries
+	notified int64 // newest block that the client was notified about by an event; 0 for none
 }
 
 // Keyed reports whether requests need an API key.
 func (r *Reader) Keyed() bool { return r.o.Auth }
 
-// AdmitCall lets clients pass that may ask, and adds how they stand to the headers of the answer.
+// AdmitCall admits clients with a valid key, and adds their rate limits to the headers of the response.
 func (r *Reader) AdmitCall(from *http.Request, answer http.Header, rec *web.Record) error {
 	if !r.o.Auth {
 		return nil
@@ -33,8 +33,8 @@ func (r *Reader) AdmitCall(from *http.Request, answer http.Header, rec *web.Reco
 	return r.Stack.AdmitKey(from, answer, rec)
 }
 
-// OnRevoked has end called once AdmitCall would not let the client of a request pass any more, until release is
-// called. end must not block. The error says that the client may not pass now.
+// OnRevoked calls end once AdmitCall would no longer admit the client of a request, until release is called. end must
+// not block. It returns an error if the client would not be admitted now.
 func (r *Reader) OnRevoked(from *http.Request, end func()) (release func(), err error) {
 	if !r.o.Auth {
 		return func() {}, nil
@@ -42,17 +42,18 @@ func (r *Reader) OnRevoked(from *http.Request, end func()) (release func(), err 
 	return r.Stack.OnRevoked(from, end)
 }
 
-// Deadline bounds the time of a request. Release must be called in the end.
+// Deadline returns a context with the deadline of a request. The caller must call Release.
 func (r *Reader) Deadline(from *http.Request, rec *web.Record) *web.LazyDeadline {
 	return web.WithLazyDeadline(from.Context(), r.Stack.Deadline(rec.Start))
 }
 
-// Answer answers a query from the cache, at the block that AwaitBlock finds. Where memory
-// answers it and the same bytes come again, the fast lane may answer them by itself.
-func (r *Reader) Answer(ctx context.Context, from *http.Request, rec *web.Record, q *Query) (Answer, error) {
+// Answer serves q through the cache at the height that AwaitBlock returns, reading the node on a miss. Responses
+// served from memory are also registered with the fast lane, which serves identical requests without calling this
+// handler.
+func (r *Reader) Answer(ctx context.Context, from *http.Request, rec *web.Record, q *Query) (Result, error) {
 	tip, err := r.AwaitBlock(ctx, from, rec, q)
 	if err != nil {
-		return Answer{}, err
+		return Result{}, err
 	}
 	if q.Walk.Height == 0 && rec.Repeatable() {
 		rec.Repeat(r.Replayer(q, web.Repeats))
@@ -60,9 +61,8 @@ func (r *Reader) Answer(ctx context.Context, from *http.Request, rec *web.Record
 	return r.Lookup(ctx, from, rec, q, tip)
 }
 
-// AwaitBlock gives the tip to answer a query by, and notes it in the record. Where the request names a
-// block or a session, or its client has seen a later block than the tip, that is waited for, or refused,
-// first.
+// AwaitBlock returns the tip to serve a query by, and records it. If the request names a block or a session, or its
+// client has seen a later block than the tip, it waits for that block or refuses the request.
 func (r *Reader) AwaitBlock(ctx context.Context, from *http.Request, rec *web.Record, q *Query) (tip node.Tip, err error) {
 	tip = r.Nodes.Tip()
 	if seen, _ := rec.Seen(tip.Epoch); seen > tip.Height || q.Heights != (Heights{}) || r.Stack.SessionCookies() {
@@ -72,10 +72,9 @@ func (r *Reader) AwaitBlock(ctx context.Context, from *http.Request, rec *web.Re
 	return tip, err
 }
 
-// Lookup asks the cache, by a tip: for a later page of a walk at the block of the walk,
-// where that can still be read. The fast lane has no part in it: what is made of the answer
-// is the caller's.
-func (r *Reader) Lookup(ctx context.Context, from *http.Request, rec *web.Record, q *Query, tip node.Tip) (Answer, error) {
+// Lookup reads a query through the cache, by a tip. A later page of a walk is read at the block of the walk, as long
+// as a node has that block. Lookup does not register anything with the fast lane: the caller may change the result.
+func (r *Reader) Lookup(ctx context.Context, from *http.Request, rec *web.Record, q *Query, tip node.Tip) (Result, error) {
 	if q.Walk.Height > 0 {
 		if at, ok := r.snapshot(ctx, q, tip); ok {
 			a, err := r.get(ctx, from, rec, at, tip)
@@ -90,24 +89,24 @@ func (r *Reader) Lookup(ctx context.Context, from *http.Request, rec *web.Record
 		return a, err
 	}
 	fixed := q.Kind.fixed && a.Entry.Status == http.StatusOK
-	if h := a.Entry.Height; 0 < h && h < q.Min && !fixed { // of a node that catches up
-		return a, r.late(q.Min, nil)
+	if h := a.Entry.Height; 0 < h && h < q.Min && !fixed { // from a node that is catching up
+		return a, r.timeoutError(q.Min, nil)
 	}
 	return a, nil
 }
 
-func (r *Reader) get(ctx context.Context, from *http.Request, rec *web.Record, q *Query, tip node.Tip) (a Answer, err error) {
-	a.Asked, a.Tip, a.pinned, a.batch = r.asked(q, tip), tip, q.Pinned > 0, q.Batch != nil
-	narrow(&a.Asked, rec)
+func (r *Reader) get(ctx context.Context, from *http.Request, rec *web.Record, q *Query, tip node.Tip) (a Result, err error) {
+	a.Query, a.Tip, a.pinned, a.batch = r.cacheQuery(q, tip), tip, q.Pinned > 0, q.Batch != nil
+	markStaleBeforeSession(&a.Query, rec)
 	var ok bool
-	if a.Result, ok = r.cache.Fresh(a.Asked, time.Now(), nil); !ok {
+	if a.Result, ok = r.cache.Fresh(a.Query, time.Now(), nil); !ok {
 		err = r.load(ctx, from, rec, q, &a)
 	}
 	return a, err
 }
 
-// asked is what the cache is asked.
-func (r *Reader) asked(q *Query, tip node.Tip) cache.Query {
+// cacheQuery returns what the cache is asked for a query.
+func (r *Reader) cacheQuery(q *Query, tip node.Tip) cache.Query {
 	policy := *q.Kind.policy.Load()
 	if q.Pinned > 0 {
 		policy = r.classes.Load().Pinned
@@ -117,16 +116,16 @@ func (r *Reader) asked(q *Query, tip node.Tip) cache.Query {
 		asked.Tip, asked.Interval = tip.Height, tip.Interval
 	}
 	if q.Pinned > 0 || policy.Immutable {
-		asked.MinHeight = 0 // what is fixed was seen, however long ago
+		asked.MinHeight = 0 // fixed answers hold at every height
 	}
-	if q.Batch != nil { // its parts are shared, and audited
+	if q.Batch != nil { // its parts are stored and audited
 		asked.Policy.Keep, asked.Audit = 0, false
 	}
 	return asked
 }
 
-// key is the key of the cache: one for the newest block, which is replaced block by
-// block, and one for each block that is asked for by its height.
+// key returns the cache key: one for the newest block, replaced block by block, and one for each block that is
+// requested by its height.
 func (q *Query) key() string {
 	if q.Pinned == 0 {
 		return q.Key
@@ -135,8 +134,8 @@ func (q *Query) key() string {
 	return string(strconv.AppendInt(append(append(room, q.Key...), '@'), q.Pinned, 10))
 }
 
-// narrow has an entry that is before the session's block count as stale.
-func narrow(asked *cache.Query, rec *web.Record) {
+// markStaleBeforeSession makes entries stale that are older than the block of the session.
+func markStaleBeforeSession(asked *cache.Query, rec *web.Record) {
 	if least := rec.Session.Least; least > 0 {
 		asked.Policy.FreshBlocks = max(0, min(asked.Policy.FreshBlocks, asked.Tip-least))
 	}

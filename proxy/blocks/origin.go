@@ -16,76 +16,74 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// load asks the cache for an answer that is not at hand in memory. A client that was told of a block by an
-// event waits for one of that block, unless that was waited for before.
-func (r *Reader) load(ctx context.Context, from *http.Request, rec *web.Record, q *Query, a *Answer) (err error) {
-	asking := &asking{Reader: r, q: q, from: from, rec: rec}
-	least, awaited := r.Stack.Announced(from)
-	if least > a.Asked.MinHeight && least <= a.Asked.Tip && !a.pinned && !a.Asked.Policy.Immutable {
-		a.announced = least
+// load reads a query through the cache if memory has no fresh entry. If the client was notified about a block by an
+// event, load waits once for an entry from that block.
+func (r *Reader) load(ctx context.Context, from *http.Request, rec *web.Record, q *Query, a *Result) (err error) {
+	asking := &originRead{Reader: r, q: q, from: from, rec: rec}
+	least, awaited := r.Stack.NotifiedBlock(from)
+	if least > a.Query.MinHeight && least <= a.Query.Tip && !a.pinned && !a.Query.Policy.Immutable {
+		a.notified = least
 		if !awaited {
-			if res, ok := asking.getAnnounced(ctx, a.Asked, least); ok {
+			if res, ok := asking.getNotified(ctx, a.Query, least); ok {
 				a.Result = res
 				return nil
 			}
 		}
 	}
-	a.Result, err = asking.get(ctx, a.Asked)
+	a.Result, err = asking.get(ctx, a.Query)
 	return err
 }
 
-// maxAnnounced is how long a client that was told of a block by an event waits to read it, where it
-// could be given an older answer.
-const maxAnnounced = 5 * time.Second
+// maxNotifiedWait is the longest wait for an entry from a block that the client was notified about, if an older entry
+// could be served.
+const maxNotifiedWait = 5 * time.Second
 
-// getAnnounced asks the cache for an answer that is no older than the block that the client was told
-// of by an event. It is not ok where no node has answered in time: then the answer may be older, and
-// says so, and that block is waited for no more.
-func (a *asking) getAnnounced(ctx context.Context, asked cache.Query, least int64) (res cache.Result, ok bool) {
-	from := a.from // which get may forget
-	limit, cancel := context.WithTimeout(ctx, maxAnnounced)
+// getNotified reads an entry that is no older than the block that the client was notified about. It returns false if
+// no node answered in time. The response may then be older and says so, and nothing waits for that block again.
+func (a *originRead) getNotified(ctx context.Context, asked cache.Query, least int64) (res cache.Result, ok bool) {
+	from := a.from // get may set it to nil
+	limit, cancel := context.WithTimeout(ctx, maxNotifiedWait)
 	defer cancel()
 	asked.MinHeight = least
 	res, err := a.get(limit, asked)
 	if err != nil && ctx.Err() == nil {
-		a.Stack.AwaitedAnnounced(from, least)
+		a.Stack.GiveUpOn(from, least)
 	}
 	return res, err == nil
 }
 
-// An asking asks a query's origin, which is what a miss comes to, on behalf of a client.
-// What is read ahead block by block is asked for by that of one request, so that nothing
-// of the request is held once its client is known.
-type asking struct {
+// An originRead reads the origin of a query on a miss, on behalf of a client. Reads ahead reuse the originRead of a
+// request at each block, so it drops the request once the name of the client is known.
+type originRead struct {
 	*Reader
 	q *Query
 
 	mu     sync.Mutex
-	from   *http.Request // nil: client is known
+	from   *http.Request // nil once client is known
 	rec    *web.Record
 	client string
 }
 
-// get asks the cache.
-func (a *asking) get(ctx context.Context, asked cache.Query) (cache.Result, error) {
+// get reads the query through the cache.
+func (a *originRead) get(ctx context.Context, asked cache.Query) (cache.Result, error) {
 	asked.Queue = a
 	return a.cache.Get(ctx, asked, a.read)
 }
 
 // Expected implements [cache.Queue].
-func (a *asking) Expected(background bool) time.Duration {
+func (a *originRead) Expected(background bool) time.Duration {
 	r := a.request()
 	r.Background = background
 	return a.Nodes.Expected(r)
 }
 
-// request is what the origin is told.
-func (a *asking) request() node.Request {
+// request returns the request to a node, without what the origin adds.
+func (a *originRead) request() node.Request {
 	return node.Request{Height: cmp.Or(a.q.Pinned, node.AtTip), Unpinned: !a.q.Kind.pinned, Cost: a.q.Cost, Client: a.name()}
 }
 
-// name is the client's.
-func (a *asking) name() string {
+// name returns the name of the client.
+func (a *originRead) name() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.from != nil {
@@ -95,8 +93,8 @@ func (a *asking) name() string {
 	return a.client
 }
 
-// read is a [cache.Origin].
-func (a *asking) read(ctx context.Context, before *cache.Entry) (*cache.Entry, error) {
+// read implements [cache.Origin].
+func (a *originRead) read(ctx context.Context, before *cache.Entry) (*cache.Entry, error) {
 	if a.q.Batch != nil {
 		return a.compose(ctx, before)
 	}
@@ -109,7 +107,7 @@ func (a *asking) read(ctx context.Context, before *cache.Entry) (*cache.Entry, e
 	return q.Origin.Entry(answer, before)
 }
 
-// fetch asks the origin, for an audit as that wants it: with what the node has to spare.
+// fetch reads the origin. A read of the audit goes to the node that it names, if that has capacity to spare.
 func fetch(ctx context.Context, q *Query, r node.Request, before *cache.Entry) (*node.Answer, error) {
 	reading := cache.ReadingOf(ctx)
 	if reading == nil {
@@ -128,10 +126,9 @@ func fetch(ctx context.Context, q *Query, r node.Request, before *cache.Entry) (
 	return a, err
 }
 
-// silence is what the cache is to be told where a node gave no answer, nil where
-// it did. A node that refuses a height of our choosing is behind, which says
-// nothing to the client: an entry of any age is better. One that says it failed
-// says nothing of what was asked, if an answer that can stand in is at hand.
+// silence returns the error that the cache gets, or nil if the node answered. A node that refuses a height of our
+// choice is behind; that is no answer for the client, and an entry of any age is better. A node that failed has not
+// answered either, if an entry can be served instead.
 func silence(a *node.Answer, err error, chosen, atHand bool) error {
 	if err == nil && a.Reason == node.Other && atHand {
 		return &upstream.Error{Kind: upstream.BadAnswer, Msg: "the chain node failed", Err: fmt.Errorf("status %d: %s", a.NodeStatus, a.Text)}
@@ -150,18 +147,17 @@ func silence(a *node.Answer, err error, chosen, atHand bool) error {
 	return err
 }
 
-// NewEntry is an entry of a node's answer, yet without content, for an interface that tells a height of all
-// answers: of one that has none, the tip's.
+// NewEntry returns an entry of a node's answer without content. An answer without a height gets that of the tip.
 func (r *Reader) NewEntry(a *node.Answer) *cache.Entry {
 	e := &cache.Entry{Height: a.Height, ReadAt: time.Now()}
 	if e.Height == 0 || a.Reason == node.Pruned || a.Reason == node.FutureHeight {
-		e.Height = r.Nodes.Tip().Height // when it was so
+		e.Height = r.Nodes.Tip().Height // at which it holds
 	}
 	return e
 }
 
-// SetContent gives an entry its content: that of the entry before, nil for none, where the node says the
-// same. made tells that it is another one.
+// SetContent sets the content of an entry. It reuses the content of the previous entry, nil for none, if the node said
+// the same. It reports whether the content is new.
 func SetContent(e, before *cache.Entry, status int, typ string, body []byte, source uint64) (made bool) {
 	if before != nil && source != 0 && before.Source == source && before.Status == status && before.Type == typ {
 		e.Content = before.Content
@@ -171,11 +167,11 @@ func SetContent(e, before *cache.Entry, status int, typ string, body []byte, sou
 	return true
 }
 
-// Source digests what an entry is made of, for cache.Content, so that the same answer is known again.
+// Source returns a digest for cache.Content by which the same answer is recognized.
 func (r *Reader) Source(body []byte) uint64 { return maphash.Bytes(r.seed, body) }
 
-// SourceOf digests the answer of a node. Nothing holds beyond the short life of one by
-// which the node says that it failed, or that it does not have the height.
+// SourceOf returns the digest of a node's answer. It is 0 for a failure and for a missing height, which hold only for
+// a short time.
 func (r *Reader) SourceOf(a *node.Answer) uint64 {
 	switch a.Reason {
 	case node.Other, node.Rejected, node.Pruned, node.FutureHeight:
@@ -185,15 +181,14 @@ func (r *Reader) SourceOf(a *node.Answer) uint64 {
 	}
 }
 
-// The index of a node is up to so late behind a block, and what is read of it until then is kept
-// for so long.
+// A node's index lags up to indexed behind a block. Answers read before that are kept for unsettled.
 const (
 	indexed   = 500 * time.Millisecond
 	unsettled = 50 * time.Millisecond
 )
 
-// IndexedExpiry bounds the life of an answer that a node's index feeds, such as a transaction or a
-// search, on top of its policy; zero does not. final says that what is found stays as it is.
+// IndexedExpiry returns when an answer from a node's index, such as a transaction or a search, expires in addition to
+// its policy; zero for no such time. final says that a found answer never changes.
 func IndexedExpiry(found, final bool, now time.Time, tip node.Tip) time.Time {
 	switch {
 	case found && final:

@@ -9,53 +9,49 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// A Kind is what reads have in common, such as those of one path. Its fields do not
-// change once it is added to a Reader.
+// A Kind is a kind of reads, such as those of one path. Its fields must not change after it is added to a Reader.
 type Kind struct {
-	Name     string                                   // what policies call it; no other kind of the Reader has it
-	Class    Class                                    // of its freshness
-	NoFuture bool                                     // a read at a block that has not come is refused without asking a node
-	Tell     func(e *cache.Entry, key string) Telling // what the interface tells of an answer; nil: nothing of its own
-	Essence  func(body []byte) (news []byte)          // the part of a body whose change is news to a stream, perhaps the body itself; nil: all of it
+	Name         string                                           // its name in policies, unique in the Reader
+	Class        Class                                            // freshness class
+	NoFuture     bool                                             // refuses reads above the tip without asking a node
+	Headers      func(e *cache.Entry, key string) ResponseHeaders // headers of the interface's own; nil for none
+	ComparedBody func(body []byte) []byte                         // part of a body whose change makes a stream send it; nil means all of it
 
-	pinned, fixed bool                         // what Class says of itself
-	policy        atomic.Pointer[cache.Policy] // of reads at the newest block
+	pinned, fixed bool                         // as Class says
+	policy        atomic.Pointer[cache.Policy] // for reads at the newest block
 }
 
-// A Telling is what an interface tells of an answer in headers of its own, as [web.Answer] has it.
-type Telling struct {
+// ResponseHeaders are headers of the interface's own, as in [web.Response].
+type ResponseHeaders struct {
 	Vary     string
 	NoHeight bool
-	Lines    []web.Line
+	Extra    []web.ExtraHeader
 }
 
-// A Query is one read. Equal ones have the same Key, however their requests were
-// spelled.
+// A Query is one read. Equal reads have the same Key, whatever their encoding.
 type Query struct {
-	Key    string // of the cache, without a height. It has no @, and begins with a word of its interface's own
+	Key    string // of the cache, without the height. It contains no @ and begins with the name of the interface
 	Kind   *Kind
 	Cost   node.Cost
 	Origin Origin
 	Heights
-	Walk  Snapshot // what the page before was read at; zero for none
-	Batch *Batch   // what is asked in place of Origin; nil for one read
-	With  []*Query // others of its request, which are answered by the tip that is awaited for it
+	Walk  Snapshot // block of the previous page; zero for none
+	Batch *Batch   // read in place of Origin; nil for a single read
+	With  []*Query // other queries of the same request, served by the same tip
 }
 
-// A Snapshot is a block at which a query goes on, as long as it can be read. From then
-// on the query is one for the newest block.
+// A Snapshot is the block at which a walk over pages continues while a node has it. After that the query reads the
+// newest block.
 type Snapshot struct {
 	Height int64
-	Epoch  uint64 // a height of an earlier epoch is one of another history
+	Epoch  uint64 // a height of an earlier epoch is on another chain
 }
 
-// An Origin asks the nodes for what one Query is about. It may be asked after the
-// request is over.
+// An Origin reads the nodes for one Query. It may be called after the request has ended.
 type Origin interface {
-	// Fetch asks a node. r says at which height, at what cost and in whose turn; the
-	// origin adds what it asks for. before is the entry in memory, nil for none. A
-	// refusal is an answer; an error is silence.
+	// Fetch reads a node. r has the height, the cost and the client; the origin adds what to read. before is the
+	// entry in memory, nil for none. A refusal is an answer; an error means that there was none.
 	Fetch(ctx context.Context, r node.Request, before *cache.Entry) (*node.Answer, error)
-	// Entry makes what is cached of a node's answer.
+	// Entry returns the entry to cache for a node's answer.
 	Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error)
 }

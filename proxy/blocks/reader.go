@@ -14,42 +14,38 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// Nodes is what a Reader needs of the chain's nodes; *node.Pool has it.
+// Nodes are the chain's nodes, as a Reader needs them; *node.Pool implements it.
 type Nodes interface {
-	// Fetch asks a node. A refusal is an answer; an error is silence.
+	// Fetch reads a node. A refusal is an answer; an error means that there was none.
 	Fetch(ctx context.Context, r node.Request) (*node.Answer, error)
-	// Expected is how long a request that comes now is likely to take, the wait for its
-	// turn included; 0 is unknown.
+	// Expected returns how long a request is likely to take, including the wait for its turn; 0 if unknown.
 	Expected(r node.Request) time.Duration
-	// Tip is the newest block known. It is asked for on every request.
+	// Tip returns the newest known block. Every request calls it.
 	Tip() node.Tip
 	// WaitHeight returns nil once the tip has reached the height.
 	WaitHeight(ctx context.Context, height int64) error
-	// Moved is closed when the tip moves. Take it before looking.
+	// Moved returns a channel that is closed when the tip moves. Call it before Tip.
 	Moved() <-chan struct{}
-	// Executed is the lowest known height, up to one, at which a block of the execution
-	// client counts; 0 where it does not, and then the newest that does.
+	// Executed returns the lowest known height up to height whose state includes block number of the execution
+	// chain, or 0 and the newest block that is included.
 	Executed(ctx context.Context, height, number int64) (since, newest int64, err error)
-	// ChainID names the chain, "" while it is not known.
+	// ChainID returns the name of the chain, "" while it is unknown.
 	ChainID() string
-	// HashOf is the hash of a block in hex, "" if it is not known.
+	// HashOf returns the hash of a block in hex, "" if it is unknown.
 	HashOf(height int64) string
-	// Replaced tells whether a block whose hash begins so is known to be none of the chain,
-	// which was set back.
+	// Replaced reports whether a block with this hash prefix is known to have been rolled back.
 	Replaced(height int64, prefix string) bool
-	// Raise reports a height that another replica has read at.
+	// Raise reports a height at which another replica has read.
 	Raise(height int64)
 }
 
-// Cache is what a Reader needs of the cache; *cache.Cache has it.
+// Cache is the cache as a Reader needs it; *cache.Cache implements it.
 type Cache interface {
-	// Get answers a query from the stores, or by the origin.
+	// Get returns an entry from the stores, or reads the origin.
 	Get(ctx context.Context, q cache.Query, origin cache.Origin) (cache.Result, error)
-	// Fresh answers a query from an entry in memory that is fresh now, if there
-	// is one.
+	// Fresh returns an entry from memory if that is fresh now.
 	Fresh(q cache.Query, now time.Time, of func(*cache.Entry) (use bool)) (res cache.Result, ok bool)
-	// Peek gives the entry that Get would give at once, nil for none, and leaves no
-	// trace of that.
+	// Peek returns the entry that Get would return without waiting, nil for none. It does not count as a use.
 	Peek(q cache.Query) *cache.Entry
 }
 
@@ -57,12 +53,11 @@ type Cache interface {
 type Options struct {
 	Nodes         Nodes
 	Auth          bool          // a key is required
-	MinHeightWait time.Duration // how long a request waits for a block that it must see; default 10 s
-	Patience      time.Duration // how long a request waits for a block that its client has seen on the connection, as [cache.Patience] says
+	MinHeightWait time.Duration // longest wait for a block that a request requires; default 10 s
+	Patience      time.Duration // longest wait for a block that the client has seen on its connection, as in [cache.Patience]
 }
 
-// A Reader reads a chain by the block, on behalf of all interfaces to it. It owns no
-// goroutine.
+// A Reader reads a chain by the block for one interface. It owns no goroutine.
 type Reader struct {
 	Nodes Nodes
 	Stack *web.Stack
@@ -72,11 +67,10 @@ type Reader struct {
 	kinds   []*Kind
 	classes atomic.Pointer[Classes] // replaced while serving, read without a lock
 	waiters *limits.Places
-	seed    maphash.Seed // of this process alone
+	seed    maphash.Seed // of this process
 }
 
-// New checks the options and fills in the defaults. The classes are the default ones
-// until SetClasses.
+// New returns a Reader with the default classes. It checks the options and fills in the defaults.
 func New(o Options, stack *web.Stack, c Cache) (*Reader, error) {
 	if o.Nodes == nil {
 		return nil, errors.New("blocks: Nodes is required")
@@ -86,8 +80,7 @@ func New(o Options, stack *web.Stack, c Cache) (*Reader, error) {
 	return r, r.SetClasses(Classes{}, nil)
 }
 
-// Add adds a kind of reads. It is called before the Reader is asked, and before
-// SetClasses.
+// Add adds a kind of reads. It must be called before SetClasses and before the Reader is used.
 func (r *Reader) Add(k *Kind) *Kind {
 	r.kinds = append(r.kinds, k)
 	k.pinned, k.fixed = k.Class.Pinned(), k.Class.Fixed()
@@ -95,8 +88,8 @@ func (r *Reader) Add(k *Kind) *Kind {
 	return k
 }
 
-// Arrive has the lane of a client's connection take up a call of gRPC that begins, nil where it has
-// no part in that.
+// Arrive lets the fast lane of a client's connection take up a gRPC call that begins. It returns nil if the lane
+// cannot.
 func (r *Reader) Arrive(client *web.Conn, method string, metadata map[string][]string, start time.Time) web.Call {
 	return r.Stack.Arrive(client, method, metadata, r.o.Auth, start)
 }

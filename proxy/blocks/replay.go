@@ -5,35 +5,34 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// A replayer answers a query again, at the newest block or at the one that it
-// names. Pages of a walk are not among these queries.
-type replayer struct {
+// A repeatedQuery serves a query again, at the newest block or at the one that it names. Pages of a walk are not
+// repeated.
+type repeatedQuery struct {
 	*Reader
-	q  *Query
-	of func(*cache.Entry) (use bool)
+	q      *Query
+	usable func(*cache.Entry) bool
 }
 
-// Replayer answers a query again by entries that are of use to the interface, which writes the answers
-// itself.
-func (r *Reader) Replayer(q *Query, of func(*cache.Entry) (use bool)) web.Replayer {
-	return &replayer{r, q, of}
+// Replayer serves a query again from entries that usable accepts.
+func (r *Reader) Replayer(q *Query, usable func(*cache.Entry) bool) web.Replayer {
+	return &repeatedQuery{r, q, usable}
 }
 
-// Replay answers as long as memory can.
-func (m *replayer) Replay(rec *web.Record, told *web.Answer) (ok bool) {
-	var a Answer
+// Replay implements [web.Replayer].
+func (m *repeatedQuery) Replay(rec *web.Record, res *web.Response) (ok bool) {
+	var a Result
 	a.Tip, a.pinned = m.Nodes.Tip(), m.q.Pinned > 0
 	m.resume(rec)
-	if m.waits(m.q, rec, a.Tip) {
+	if m.mustWait(m.q, rec, a.Tip) {
 		return false
 	}
-	a.Asked = m.asked(m.q, a.Tip)
-	narrow(&a.Asked, rec)
-	if a.Result, ok = m.cache.Fresh(a.Asked, rec.Start, m.of); ok {
+	a.Query = m.cacheQuery(m.q, a.Tip)
+	markStaleBeforeSession(&a.Query, rec)
+	if a.Result, ok = m.cache.Fresh(a.Query, rec.Start, m.usable); ok {
 		rec.Tip, rec.Pinned = a.Tip.Height, a.pinned
-		m.tell(told, rec, m.q, &a, rec.Start)
+		m.describe(res, rec, m.q, &a, rec.Start)
 	}
 	return ok
 }
 
-var _ web.Replayer = (*replayer)(nil)
+var _ web.Replayer = (*repeatedQuery)(nil)

@@ -9,9 +9,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// resume judges the token of a request: its block is not to be gone behind, unless the
-// chain is known to have been set back, so that there is no such block. It is asked again
-// after each wait.
+// resume judges the session token of a request. The response must not be older than its block, unless that block was
+// rolled back. It is called again after each wait.
 func (r *Reader) resume(rec *web.Record) {
 	s := &rec.Session
 	s.Reset = s.Token.Replaced(r.Nodes)
@@ -20,9 +19,9 @@ func (r *Reader) resume(rec *web.Record) {
 	}
 }
 
-// gone is the failure of a request that must see a block which the chain has no longer:
-// the write that it waits for may be gone with it. It is nil where that is not known.
-func (r *Reader) gone(q *Query) error {
+// rolledBack returns the failure of a request that requires a block which was rolled back, because the write that it
+// waits for may be gone. It returns nil if that is not known.
+func (r *Reader) rolledBack(q *Query) error {
 	if !(web.Token{Height: q.Min, Hash: q.minHash}).Replaced(r.Nodes) {
 		return nil
 	}
@@ -30,42 +29,41 @@ func (r *Reader) gone(q *Query) error {
 		Public: "the chain was set back and has another block " + web.Token{Height: q.Min}.String() + " than the one to be seen"}
 }
 
-// follow waits a little for the newest block that the client has seen, by its session or
-// on its connection, of which another replica may have told, unless an answer of it is at
-// hand, and returns the tip to answer by.
+// follow waits briefly for the newest block that the client has seen, by its session or on its connection, unless
+// memory has an entry from it. Another replica may have served that block. It returns the tip to serve by.
 func (r *Reader) follow(ctx context.Context, from *http.Request, rec *web.Record, q *Query, tip node.Tip) node.Tip {
 	rec.Session.Token = q.Session
 	if r.Stack.SessionCookies() {
 		rec.KeepOutOfLane()
-		if kept := r.Stack.CookieSession(from); q.Session.Height == 0 && believable(kept, tip) {
+		if kept := r.Stack.CookieSession(from); q.Session.Height == 0 && isBelievable(kept, tip) {
 			rec.Session.Token = kept
 		}
 	}
 	r.resume(rec)
 	wanted := wanted(rec, tip)
-	if r.has(q, tip, wanted) {
+	if r.canServe(q, tip, wanted) {
 		return tip
 	}
 	if seen, _ := rec.Seen(tip.Epoch); wanted > seen {
-		leave, err := r.enter(from, rec, tip, web.SessionHeader)
+		leave, err := r.enterWaiters(from, rec, tip, web.SessionHeader)
 		if err != nil {
-			return tip // the answer says that it is an older one
+			return tip // the response is marked as stale
 		}
 		defer leave()
 	}
 	ctx, cancel := context.WithTimeout(ctx, cache.Patience(r.o.Patience, tip.Interval))
 	defer cancel()
-	_ = r.Nodes.WaitHeight(ctx, wanted) // the answer says that it is an older one
+	_ = r.Nodes.WaitHeight(ctx, wanted) // the response is marked as stale
 	tip = r.Nodes.Tip()
 	r.resume(rec)
 	if seen, _ := rec.Seen(tip.Epoch); seen > tip.Height {
-		rec.Awaited()
+		rec.GiveUp()
 	}
 	return tip
 }
 
-// wanted is a block that is worth waiting for: one that the client has seen, if it can come
-// any moment. It is not above the tip where there is none.
+// wanted returns the block that the client has seen if that can arrive any moment. It is not above the tip if there is
+// no such block.
 func wanted(rec *web.Record, tip node.Tip) (height int64) {
 	if !tip.Known {
 		return 0
@@ -79,19 +77,19 @@ func wanted(rec *web.Record, tip node.Tip) (height int64) {
 	return height
 }
 
-// keepSession has a browser keep its session, where cookies carry them. Its cookie stays
-// where that says more than the answer, whatever session the request names beside it.
-func (r *Reader) keepSession(w http.ResponseWriter, from *http.Request, tip node.Tip, told *web.Answer) {
+// keepSession sets the session cookie, if cookies carry sessions. A cookie with a later block than the response stays,
+// whatever session the request names.
+func (r *Reader) keepSession(w http.ResponseWriter, from *http.Request, tip node.Tip, res *web.Response) {
 	kept := r.Stack.CookieSession(from)
-	if told.Session.Height == 0 || told.Next != "" { // a poll is shared
+	if res.Session.Height == 0 || res.Next != "" { // the response to a poll is shared
 		return
 	}
-	told.Control = web.OwnAnswer
-	more := kept.Height > told.Session.Height && believable(kept, tip) && !kept.Replaced(r.Nodes)
-	if told.Session != kept && !more {
-		r.Stack.SetCookieSession(w, from, told.Session)
+	res.Control = web.OwnAnswer
+	more := kept.Height > res.Session.Height && isBelievable(kept, tip) && !kept.Replaced(r.Nodes)
+	if res.Session != kept && !more {
+		r.Stack.SetCookieSession(w, from, res.Session)
 	}
 }
 
-// believable tells whether the chain can have come to the block of a token.
-func believable(t web.Token, tip node.Tip) bool { return tip.Limit == 0 || t.Height <= tip.Limit }
+// isBelievable reports whether the chain can have reached the block of a token.
+func isBelievable(t web.Token, tip node.Tip) bool { return tip.Limit == 0 || t.Height <= tip.Limit }

@@ -14,8 +14,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// await waits for the block that a request must see, refuses one that does not exist yet, and returns the
-// tip to answer by. The execution client's block becomes one of the chain's that must be seen.
+// await waits for the blocks that a request requires or has seen, refuses a block that does not exist yet, and returns
+// the tip to serve by. A block of the execution chain becomes a required block of the chain.
 func (r *Reader) await(ctx context.Context, from *http.Request, rec *web.Record, q *Query) (tip node.Tip, err error) {
 	tip, err = r.awaitRequired(ctx, from, rec, q)
 	if q.Pinned == 0 && q.Kind.Class != Never && err == nil {
@@ -24,81 +24,79 @@ func (r *Reader) await(ctx context.Context, from *http.Request, rec *web.Record,
 	return tip, err
 }
 
-// awaitRequired does so but for the newest block that the client has seen.
+// awaitRequired waits for X-Min-Block-Height and X-Min-Evm-Block, but not for the session's block.
 func (r *Reader) awaitRequired(ctx context.Context, from *http.Request, rec *web.Record, q *Query) (node.Tip, error) {
 	if q.EVM > 0 {
-		height, err := r.executed(ctx, from, rec, q)
+		height, err := r.heightOfExecutionBlock(ctx, from, rec, q)
 		if err != nil {
 			return r.Nodes.Tip(), err
 		}
 		q.Min = max(q.Min, height)
 	}
-	if err := r.gone(q); err != nil {
+	if err := r.rolledBack(q); err != nil {
 		return r.Nodes.Tip(), err
 	}
 	tip := r.Nodes.Tip()
-	if !r.has(q, tip, q.Min) { // a block that was seen stays seen, whatever is down now
-		leave, err := r.enter(from, rec, tip, web.MinHeightHeader)
+	if !r.canServe(q, tip, q.Min) { // a block that has arrived counts even if all nodes are down now
+		leave, err := r.enterWaiters(from, rec, tip, web.MinHeightHeader)
 		if err != nil {
 			return tip, err
 		}
 		defer leave()
 		err = r.awaitHeight(ctx, q.Min)
-		if gone := r.gone(q); gone != nil {
+		if gone := r.rolledBack(q); gone != nil {
 			return tip, gone
 		} else if err != nil {
 			return tip, err
 		}
 		tip = r.Nodes.Tip()
 	}
-	if q.inFuture(tip) {
+	if q.isInFuture(tip) {
 		return tip, web.BadInput("block %d is in the future; the newest is %d", q.Pinned, tip.Height)
 	}
 	return tip, nil
 }
 
-// inFuture tells whether a query is about a block that it cannot name yet.
-func (q *Query) inFuture(tip node.Tip) bool {
+// isInFuture reports whether a query names a block above the tip and must be refused.
+func (q *Query) isInFuture(tip node.Tip) bool {
 	return q.Kind.NoFuture && tip.Known && q.Pinned > tip.Height
 }
 
-// waits tells whether AwaitBlock would wait for a block, or refuse the query: for the one that
-// it must see, or, unless it is pinned to one, for one that its client has seen.
-func (r *Reader) waits(q *Query, rec *web.Record, tip node.Tip) bool {
+// mustWait reports whether AwaitBlock would wait for a block, or refuse the query.
+func (r *Reader) mustWait(q *Query, rec *web.Record, tip node.Tip) bool {
 	least := q.Min
 	if q.Pinned == 0 {
 		least = max(least, wanted(rec, tip))
 	}
-	return !r.has(q, tip, least) || q.inFuture(tip) || r.gone(q) != nil
+	return !r.canServe(q, tip, least) || q.isInFuture(tip) || r.rolledBack(q) != nil
 }
 
-// has tells whether a query can be answered from a block on: that has come, or memory has
-// the answer, which another replica may have read there.
-func (r *Reader) has(q *Query, tip node.Tip, height int64) bool {
+// canServe reports whether q and every query in q.With can be served from height or later, either because the tip has
+// reached it or because memory has entries from there, which another replica may have read.
+func (r *Reader) canServe(q *Query, tip node.Tip, height int64) bool {
 	if height <= tip.Height {
 		return true
 	}
 	if q.Pinned > 0 || !tip.Known {
 		return false
 	}
-	return r.remembers(q, tip, height) && !slices.ContainsFunc(q.With, func(other *Query) bool {
-		return other.Pinned == 0 && !r.remembers(other, tip, height)
+	return r.hasInMemory(q, tip, height) && !slices.ContainsFunc(q.With, func(other *Query) bool {
+		return other.Pinned == 0 && !r.hasInMemory(other, tip, height)
 	})
 }
 
-// remembers tells whether memory has an answer of a block or a later one.
-func (r *Reader) remembers(q *Query, tip node.Tip, height int64) bool {
-	asked := r.asked(q, tip)
+// hasInMemory reports whether memory has an entry from a block or a later one.
+func (r *Reader) hasInMemory(q *Query, tip node.Tip, height int64) bool {
+	asked := r.cacheQuery(q, tip)
 	e := r.cache.Peek(asked)
 	return e != nil && (e.Height >= height || asked.Policy.IsImmutable(e.Stamp()))
 }
 
-// Peek gives the entry that memory would answer a query with, nil for none, and leaves no trace of that.
-func (r *Reader) Peek(q *Query, tip node.Tip) *cache.Entry { return r.cache.Peek(r.asked(q, tip)) }
+// Peek returns the entry in memory for a query, nil for none. It does not count as a use.
+func (r *Reader) Peek(q *Query, tip node.Tip) *cache.Entry { return r.cache.Peek(r.cacheQuery(q, tip)) }
 
-// enter takes a place among the requests that wait for a block; the header is the one
-// that names the block.
-func (r *Reader) enter(from *http.Request, rec *web.Record, tip node.Tip, header string) (leave func(), err error) {
+// enterWaiters takes a place among the requests that wait for a block. header is the one that names the block.
+func (r *Reader) enterWaiters(from *http.Request, rec *web.Record, tip node.Tip, header string) (leave func(), err error) {
 	if !tip.Known {
 		return nil, &web.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true,
 			Public: "the newest block is not known at present, so " + header + " cannot be waited for"}
@@ -106,34 +104,34 @@ func (r *Reader) enter(from *http.Request, rec *web.Record, tip node.Tip, header
 	return r.waiters.Enter(from, rec.Tenant, max(tip.Interval, time.Second))
 }
 
-// awaitHeight waits for a block, within bounds.
+// awaitHeight waits for a block for at most MinHeightWait.
 func (r *Reader) awaitHeight(ctx context.Context, height int64) error {
 	ctx, cancel := context.WithTimeout(ctx, r.o.MinHeightWait)
 	defer cancel()
 	err := r.Nodes.WaitHeight(ctx, height)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return r.late(height, err)
+		return r.timeoutError(height, err)
 	}
 	return err
 }
 
-// late is the failure of a request that must see a block that does not come.
-func (r *Reader) late(height int64, err error) error {
+// timeoutError is the failure of a request that requires a block which does not arrive.
+func (r *Reader) timeoutError(height int64, err error) error {
 	tip := r.Nodes.Tip()
-	return tooLate(tip, err, "block %d has not come; the newest is %d", height, tip.Height)
+	return timeout(tip, err, "block %d has not come; the newest is %d", height, tip.Height)
 }
 
-func tooLate(tip node.Tip, err error, format string, args ...any) error {
+func timeout(tip node.Tip, err error, format string, args ...any) error {
 	return &web.Failure{Status: http.StatusGatewayTimeout, RetryAfter: max(tip.Interval, time.Second), Err: err, Expected: true, Public: fmt.Sprintf(format, args...)}
 }
 
-// farAhead is more blocks than a request waits for.
+// farAhead is more blocks than any request waits for.
 const farAhead = 1 << 32
 
-// executed gives the lowest height at which the execution client's block is known to
-// count that a request must see, and waits for it. A later page of a list has its walk's
-// block judged first; the state at a height is that of this one alone.
-func (r *Reader) executed(ctx context.Context, from *http.Request, rec *web.Record, q *Query) (height int64, err error) {
+// heightOfExecutionBlock returns the lowest known height whose state includes the block of the execution chain that a
+// request requires, and waits for it. For a later page of a list it first looks at the block of the walk. A read at a
+// height looks at that height alone.
+func (r *Reader) heightOfExecutionBlock(ctx context.Context, from *http.Request, rec *web.Record, q *Query) (height int64, err error) {
 	tip := r.Nodes.Tip()
 	if at := cmp.Or(q.Pinned, q.Walk.Height); 0 < at && at <= tip.Height {
 		since, newest, err := r.Nodes.Executed(ctx, at, q.EVM)
@@ -141,49 +139,49 @@ func (r *Reader) executed(ctx context.Context, from *http.Request, rec *web.Reco
 		case since > 0:
 			return since, nil
 		case q.Pinned > 0 && err != nil:
-			return 0, untold(err)
+			return 0, executionError(err)
 		case q.Pinned > 0:
-			return 0, tooLate(tip, nil, "block %d of the execution client does not count at block %d; the newest that does is %d", q.EVM, at, newest)
+			return 0, timeout(tip, nil, "block %d of the execution client does not count at block %d; the newest that does is %d", q.EVM, at, newest)
 		}
 	}
 	since, newest, err := r.Nodes.Executed(ctx, tip.Height, q.EVM)
 	if since > 0 {
 		return since, nil
 	}
-	leave, refused := r.enter(from, rec, tip, web.MinEVMHeader)
+	leave, refused := r.enterWaiters(from, rec, tip, web.MinEVMHeader)
 	if refused != nil {
 		return 0, refused
 	}
 	defer leave()
 	if err != nil {
-		return 0, untold(err)
+		return 0, executionError(err)
 	}
 	return r.awaitExecuted(ctx, tip, q.EVM, newest)
 }
 
-// awaitExecuted waits for the block in whose state the execution client's block counts.
-// newest is the one that counts at the tip.
+// awaitExecuted waits for the block whose state includes the block of the execution chain. newest is the one that is
+// included at the tip.
 func (r *Reader) awaitExecuted(ctx context.Context, tip node.Tip, block, newest int64) (height int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.o.MinHeightWait)
 	defer cancel()
 	for {
-		// A block carries one of the execution client's at most.
+		// A block includes at most one block of the execution chain.
 		err = r.Nodes.WaitHeight(ctx, tip.Height+min(block-newest, farAhead))
 		if errors.Is(err, context.DeadlineExceeded) {
-			return 0, tooLate(tip, err, "block %d of the execution client does not count yet; the newest that does is %d", block, newest)
+			return 0, timeout(tip, err, "block %d of the execution client does not count yet; the newest that does is %d", block, newest)
 		}
 		if err != nil {
 			return 0, err
 		}
 		tip = r.Nodes.Tip()
 		if height, newest, err = r.Nodes.Executed(ctx, tip.Height, block); height > 0 || err != nil {
-			return height, untold(err)
+			return height, executionError(err)
 		}
 	}
 }
 
-// untold is the failure of a request that names a block of which no node tells.
-func untold(err error) error {
+// executionError is the failure of a request that names a block which no node reports.
+func executionError(err error) error {
 	if errors.Is(err, node.ErrNoExecution) {
 		return web.BadInput("%s cannot be waited for: no node tells of an execution client's blocks", web.MinEVMHeader)
 	}

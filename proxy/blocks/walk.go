@@ -9,9 +9,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// snapshot is the query as one about the block of its walk. It is not ok where there is
-// no such block to be read: the request names another one, or the chain has been set
-// back since the page before.
+// snapshot returns the query pinned to the block of its walk. It returns false if that block must not be read: the
+// request names another one, or the chain was rolled back since the previous page.
 func (r *Reader) snapshot(ctx context.Context, q *Query, tip node.Tip) (at *Query, ok bool) {
 	height := q.Walk.Height
 	if height == 0 || q.Pinned > 0 || q.Min > height || q.Walk.Epoch != uint64(tip.Epoch) {
@@ -23,8 +22,7 @@ func (r *Reader) snapshot(ctx context.Context, q *Query, tip node.Tip) (at *Quer
 	return q.at(height), true
 }
 
-// awaitReplica waits for a block that another replica has seen already, two
-// blocks' time at the most.
+// awaitReplica waits for a block that another replica has already served, for at most the time of two blocks.
 func (r *Reader) awaitReplica(ctx context.Context, height int64, tip node.Tip) bool {
 	until := time.Now().Add(min(2*tip.Interval, r.o.MinHeightWait))
 	if t, ok := ctx.Value(togetherKey{}).(*time.Time); ok {
@@ -40,27 +38,26 @@ func (r *Reader) awaitReplica(ctx context.Context, height int64, tip node.Tip) b
 
 type togetherKey struct{}
 
-// Together is a request of which several queries are asked, one after another: they wait
-// for the blocks of their walks as long as one of them would.
+// Together returns a request whose queries are read one after another. All of them together wait for the blocks of
+// their walks as long as one of them would.
 func Together(r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), togetherKey{}, new(time.Time)))
 }
 
-// outOfReach tells of an answer to a pinned read that no node has the block.
+// outOfReach reports whether no node has the block of a pinned read.
 func outOfReach(res cache.Result) bool { return res.Entry.Height == 0 }
 
-// at is the query as one about another block.
+// at returns the query pinned to another block.
 func (q *Query) at(height int64) *Query {
 	pinned := *q
 	pinned.Heights = Heights{Pinned: height}
 	return &pinned
 }
 
-// reads gives an answer of the cache.
+// reads returns an entry from the cache.
 type reads = func(ctx context.Context, client string) (cache.Result, error)
 
-// walked reads a later page of a walk at the block of the walk, until no node has
-// that block, and from then on at the tip.
+// walked reads a later page of a walk at the block of the walk while a node has that block, and then at the tip.
 func walked(atBlock, atTip reads) reads {
 	pruned := false
 	return func(ctx context.Context, client string) (cache.Result, error) {

@@ -80,7 +80,7 @@ const nodePageSize = 100
 
 // readPage reads what is asked of a list, and leaves out what says what the node does anyway:
 // with a key nothing is counted, without a limit everything is.
-func (o *origin) readPage(q *dialect.Question, v dialect.Values) (dialect.Values, error) {
+func (o *origin) readPage(q *dialect.RowQuery, v dialect.Values) (dialect.Values, error) {
 	key := v.Get(dialect.PageKey)
 	if strings.HasPrefix(key, walkKeyPrefix) {
 		walk, err := parseWalkKey(key, o.Nodes.ChainID(), q.Path)

@@ -23,7 +23,7 @@ type origin struct {
 }
 
 // Fetch asks a node, and judges whose fault a failure is.
-func (o *origin) Fetch(ctx context.Context, q *dialect.Question, r node.Request, prev *cache.Entry) (*node.Answer, error) {
+func (o *origin) Fetch(ctx context.Context, q *dialect.RowQuery, r node.Request, prev *cache.Entry) (*node.Answer, error) {
 	a, err := o.Nodes.Fetch(ctx, o.withKey(r))
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ const lately = time.Minute
 // judge says whose fault a failure of unknown text is. It is the input's if the row answered another input
 // lately, the node reads something else at that height, and this key has no good answer. The answer is
 // node.Rejected then. Otherwise the row is believed to work no longer.
-func (g *goodInputs) judge(q *dialect.Question, a *node.Answer, prev *cache.Entry, now time.Time) *node.Answer {
+func (g *goodInputs) judge(q *dialect.RowQuery, a *node.Answer, prev *cache.Entry, now time.Time) *node.Answer {
 	if prev != nil && prev.Status == http.StatusOK {
 		g.forget()
 	} else if a.Sound && g.has(q, now) {
@@ -82,7 +82,7 @@ func (g *goodInputs) forget() {
 }
 
 // has tells whether another input than a question's was answered lately.
-func (g *goodInputs) has(q *dialect.Question, now time.Time) bool {
+func (g *goodInputs) has(q *dialect.RowQuery, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, in := range g.last {
@@ -95,7 +95,7 @@ func (g *goodInputs) has(q *dialect.Question, now time.Time) bool {
 
 // Entry makes what is cached of a node's answer. An answer that did not change
 // is not shaped again.
-func (o *origin) Entry(q *dialect.Question, a *node.Answer, prev *cache.Entry) (*cache.Entry, error) {
+func (o *origin) Entry(q *dialect.RowQuery, a *node.Answer, prev *cache.Entry) (*cache.Entry, error) {
 	now, status, height := time.Now(), a.Status, a.Height
 	if o.asSent {
 		status = a.NodeStatus
@@ -145,7 +145,7 @@ func (o *origin) content(a *node.Answer, status int, source uint64, stamp stamp)
 }
 
 // refusal says what was asked for and is not there, and then what the node said.
-func refusal(q *dialect.Question, a *node.Answer) string {
+func refusal(q *dialect.RowQuery, a *node.Answer) string {
 	said := cmp.Or(a.Text, http.StatusText(a.Status))
 	if a.Reason == node.NotFound {
 		return "nothing found at " + string(dialect.AppendPath(nil, q.Path)) + ": " + said

@@ -23,7 +23,7 @@ const StampBlocks = 8
 // A stamp puts the height of an answer into its next page key (pagekey.go).
 type stamp struct {
 	*origin
-	q      *dialect.Question
+	q      *dialect.RowQuery
 	before *cache.Entry // the answer before, nil for none
 	height int64        // of the answer
 	keeps  bool         // the key of the answer before may stay
@@ -32,7 +32,7 @@ type stamp struct {
 
 // stampFor is the stamp of an answer at a height; prev is the answer before, nil
 // for none.
-func (o *origin) stampFor(q *dialect.Question, prev *cache.Entry, height int64) stamp {
+func (o *origin) stampFor(q *dialect.RowQuery, prev *cache.Entry, height int64) stamp {
 	s := stamp{origin: o, q: q, before: prev, height: height, keeps: true}
 	if o.page == nil || o.asSent || prev == nil {
 		return s

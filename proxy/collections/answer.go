@@ -151,11 +151,11 @@ func (h *Handler) covers(least int64, res cache.Result, q *cache.Query, p progre
 }
 
 // answer makes of a what a result comes to, of a query by the progress.
-func (h *Handler) answer(a *web.Answer, rec *web.Record, res cache.Result, query *cache.Query, p progress, schemaURL string, now time.Time) {
+func (h *Handler) answer(a *web.Response, rec *web.Record, res cache.Result, query *cache.Query, p progress, schemaURL string, now time.Time) {
 	a.Now = now
 	a.Until, a.EVMBlock = h.freshUntil(*query, res.Entry, now), h.holdsAt(res.Entry, query, p)
-	a.Own = h.withSchema(query.Key, res.Entry, schemaURL)
-	res.Entry = &a.Own
+	a.Backing = h.withSchema(query.Key, res.Entry, schemaURL)
+	res.Entry = &a.Backing
 	rec.Result(res)
 	rec.Degraded = !res.Entry.Expires.IsZero()
 	a.Result, a.Key, a.Policy = res, query.Key, h.o.Policy
@@ -179,8 +179,8 @@ func naming(page *cache.Content, url string) *cache.Content {
 	return &cache.Content{Status: page.Status, Type: page.Type, Link: page.Link, Body: body, ETag: page.ETag}
 }
 
-// A replayer answers a request for a listing again.
-type replayer struct {
+// A repeatedListing answers a request for a listing again.
+type repeatedListing struct {
 	*Handler
 	asked     listing
 	least     int64 // block of the execution chain that the client has to see
@@ -188,7 +188,7 @@ type replayer struct {
 }
 
 // Replay answers from the page that memory has.
-func (m *replayer) Replay(rec *web.Record, a *web.Answer) bool {
+func (m *repeatedListing) Replay(rec *web.Record, a *web.Response) bool {
 	p := m.progress()
 	if p.Block < m.least {
 		return false

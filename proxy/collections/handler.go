@@ -149,7 +149,7 @@ func (h *Handler) serve(c *gin.Context, rec *web.Record) error {
 	}
 	query := h.query(asked, progress, least)
 	if rec.Repeatable() {
-		rec.Repeat(&replayer{h, asked, least, h.schemaURL(r, PageSchema)})
+		rec.Repeat(&repeatedListing{h, asked, least, h.schemaURL(r, PageSchema)})
 	}
 	res, err := h.cache.Get(ctx, query, h.origin(asked))
 	if err != nil {
@@ -160,7 +160,7 @@ func (h *Handler) serve(c *gin.Context, rec *web.Record) error {
 	}
 	// The request is a query, if it is a POST only to have a body: If-None-Match gets
 	// the 304 of a GET and saves the page, not the 412 of a change.
-	var a web.Answer
+	var a web.Response
 	h.answer(&a, rec, res, &query, progress, h.schemaURL(r, PageSchema), time.Now())
 	res.Entry = nil
 	h.stack.Respond(c.Writer, r, &a)

@@ -33,7 +33,7 @@ func (ep *endpoint) serve(c *gin.Context, rec *web.Record) error {
 
 // refuse answers a request whose height is none. Where it is not known whether there is such a path,
 // the node is asked that first.
-func (ep *endpoint) refuse(c *gin.Context, rec *web.Record, q *dialect.Question, bad error) error {
+func (ep *endpoint) refuse(c *gin.Context, rec *web.Record, q *dialect.RowQuery, bad error) error {
 	ctx := ep.Deadline(c.Request, rec)
 	defer ctx.Release()
 	q.Heights = blocks.Heights{}
@@ -49,7 +49,7 @@ func (ep *endpoint) refuse(c *gin.Context, rec *web.Record, q *dialect.Question,
 // height twice, errors once, and not at all without gRPC.
 type nodeHeaders struct {
 	codec       string
-	success, no []web.Line
+	success, no []web.ExtraHeader
 }
 
 // noteCodec remembers how the node names its codec, so that answers from the cache do, too.
@@ -57,17 +57,17 @@ func (h *Handler) noteCodec(codec string) {
 	if t := h.nodeHeaders.Load(); t != nil && t.codec == codec {
 		return
 	}
-	again, height := web.Line{Name: metadataHeader}, web.Line{Name: cosmosHeader}
-	t := &nodeHeaders{codec: codec, success: []web.Line{again, height}}
+	again, height := web.ExtraHeader{Name: metadataHeader}, web.ExtraHeader{Name: cosmosHeader}
+	t := &nodeHeaders{codec: codec, success: []web.ExtraHeader{again, height}}
 	if codec != "" {
-		line := web.Line{Name: "Grpc-Metadata-Content-Type", Value: codec}
-		t.success, t.no = []web.Line{line, again, height}, []web.Line{line, again}
+		line := web.ExtraHeader{Name: "Grpc-Metadata-Content-Type", Value: codec}
+		t.success, t.no = []web.ExtraHeader{line, again, height}, []web.ExtraHeader{line, again}
 	}
 	h.nodeHeaders.Store(t)
 }
 
 // lines are the header lines of an answer that tells its height.
-func (h *Handler) lines(status int) []web.Line {
+func (h *Handler) lines(status int) []web.ExtraHeader {
 	if status == http.StatusOK {
 		return h.nodeHeaders.Load().success
 	}
@@ -79,8 +79,8 @@ const VaryHeights = web.HeightHeader + ", " + cosmosHeader + ", " + metadataHead
 
 // tell adds the heights to an answer, where the node tells them. An error that the node gives before it
 // reads a state tells none, and is known by its short life.
-func (ep *endpoint) tell(e *cache.Entry, key string) blocks.Telling {
-	return blocks.Telling{Vary: VaryHeights, NoHeight: ep.stateless(e, key), Lines: ep.h.lines(e.Status)}
+func (ep *endpoint) tell(e *cache.Entry, key string) blocks.ResponseHeaders {
+	return blocks.ResponseHeaders{Vary: VaryHeights, NoHeight: ep.stateless(e, key), Extra: ep.h.lines(e.Status)}
 }
 
 // stateless says whether an entry says nothing about state. That of a kind that is fixed has a short life

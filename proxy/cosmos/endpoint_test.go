@@ -33,7 +33,7 @@ func handlerOf(t testing.TB, own ...Row) *Handler {
 }
 
 // ask reads a request.
-func (h *Handler) ask(decoded, rawQuery string) (row *dialect.Endpoint, q *dialect.Question) {
+func (h *Handler) ask(decoded, rawQuery string) (row *dialect.Endpoint, q *dialect.RowQuery) {
 	r := &http.Request{URL: &url.URL{Path: decoded, RawQuery: rawQuery}}
 	row = h.Table.Endpoint(r)
 	q, _ = row.Parse(r) // names no height

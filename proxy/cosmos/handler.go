@@ -81,7 +81,7 @@ const moduleDepth = 3
 // mount adds a row.
 func (h *Handler) mount(row dialect.Row) (err error) {
 	ep := &endpoint{h: h}
-	if ep.Endpoint, err = h.Mount(row, fieldOf, &blocks.Kind{Tell: ep.tell}, ep); err != nil {
+	if ep.Endpoint, err = h.Mount(row, fieldOf, &blocks.Kind{Headers: ep.tell}, ep); err != nil {
 		return err
 	}
 	if row.Class == Never || row.Query == dialect.Anything {

@@ -17,7 +17,7 @@ const missingLife = 20 * time.Millisecond
 
 // Fetch asks a node. One that has just started reads no latest block until the next one comes, but what is
 // asked of its latest it can be asked at the tip.
-func (ep *endpoint) Fetch(ctx context.Context, q *dialect.Question, r node.Request, _ *cache.Entry) (*node.Answer, error) {
+func (ep *endpoint) Fetch(ctx context.Context, q *dialect.RowQuery, r node.Request, _ *cache.Entry) (*node.Answer, error) {
 	a, err := ep.Nodes.Fetch(ctx, r)
 	if errors.Is(err, node.ErrNoLatest) && ep.Nodes.Tip().Known {
 		r.Unpinned = false
@@ -30,7 +30,7 @@ func (ep *endpoint) Fetch(ctx context.Context, q *dialect.Question, r node.Reque
 }
 
 // Entry makes what is cached of a node's answer.
-func (ep *endpoint) Entry(_ *dialect.Question, a *node.Answer, prev *cache.Entry) (*cache.Entry, error) {
+func (ep *endpoint) Entry(_ *dialect.RowQuery, a *node.Answer, prev *cache.Entry) (*cache.Entry, error) {
 	e := ep.NewEntry(a)
 	e.Expires = ep.expiry(a, e.ReadAt)
 	if blocks.SetContent(e, prev, a.NodeStatus, a.Type, a.Body, ep.SourceOf(a)) {

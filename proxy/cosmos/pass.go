@@ -12,7 +12,7 @@ import (
 )
 
 // pass asks the node what is never kept.
-func (ep *endpoint) pass(c *gin.Context, rec *web.Record, q *dialect.Question) error {
+func (ep *endpoint) pass(c *gin.Context, rec *web.Record, q *dialect.RowQuery) error {
 	ctx := ep.Deadline(c.Request, rec)
 	defer ctx.Release()
 	if _, err := ep.AwaitBlock(ctx, c.Request, rec, &q.Query); err != nil {

@@ -18,26 +18,26 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// A Question is a request reduced to what its answer depends on, and the origin of the answer. Requests for
-// the same have the same Key, however they were spelled.
-type Question struct {
+// A RowQuery is the query of a REST request by a row of the table. Equal requests have the same Key, whatever their
+// encoding.
+type RowQuery struct {
 	blocks.Query
-	Path     string // what the node is asked, as the dialect's origin takes it
+	Path     string // for the node, as the dialect's upstream takes it
 	RawQuery string // encoded, without ?
-	Misspelt string // parameters of the query that are ignored, and were probably meant
+	Typos    string // query parameters that are ignored and are probably typos
 	ep       *Endpoint
 }
 
-// An Endpoint answers the requests of one row, in whatever dialect.
+// An Endpoint serves the requests of one row, in any dialect.
 type Endpoint struct {
 	*Table
 	*Parser
 	Kind    *blocks.Kind
-	Mounted web.Route                                   // as which requests come to it
-	Page    func(q *Question, v Values) (Values, error) // reads what is asked of a page; nil: as it was given
+	Mounted web.Route                                   // its route
+	Page    func(q *RowQuery, v Values) (Values, error) // reads the parameters of a page; nil keeps them as they are
 
-	unpinned bool // CometBFT answers, with the newest whatever height is named
-	origin   Origin
+	unpinned bool // CometBFT answers for the newest block, whatever height is named
+	upstream Upstream
 }
 
 func (ep *Endpoint) serve(c *gin.Context, rec *web.Record) error {
@@ -48,13 +48,12 @@ func (ep *Endpoint) serve(c *gin.Context, rec *web.Record) error {
 	return ep.Reply(c, rec, q)
 }
 
-// Parse reads what a request asks for. With the error of a height that a gateway cannot read comes the
-// question without one.
-func (ep *Endpoint) Parse(r *http.Request) (*Question, error) {
+// Parse reads a request. With the error of a height that a gateway cannot read it returns the query without one.
+func (ep *Endpoint) Parse(r *http.Request) (*RowQuery, error) {
 	if r.ContentLength != 0 && ep.NoBody && hasBody(r) {
 		return nil, web.BadInput("a %s request takes no body", r.Method)
 	}
-	q := &Question{ep: ep}
+	q := &RowQuery{ep: ep}
 	q.Kind, q.Origin, q.Cost = ep.Kind, q, ep.Cost
 	var bad error
 	if q.Heights, bad = ep.Heights.Read(r); ep.unpinned {
@@ -63,9 +62,8 @@ func (ep *Endpoint) Parse(r *http.Request) (*Question, error) {
 	return q, cmp.Or(bad, ep.spell(q, r.URL))
 }
 
-// spell puts what a request asks into the question: the key, and what the node is asked, in their one
-// spelling.
-func (ep *Endpoint) spell(q *Question, u *url.URL) (err error) {
+// spell sets the key and the request to the node, in canonical form.
+func (ep *Endpoint) spell(q *RowQuery, u *url.URL) (err error) {
 	var values Values
 	if q.Path, err = ep.ReadPath(u.Path); err == nil && u.RawQuery != "" {
 		values, err = ep.readQuery(q, u.RawQuery)
@@ -81,8 +79,8 @@ func (ep *Endpoint) spell(q *Question, u *url.URL) (err error) {
 	return nil
 }
 
-// spell makes the key of the path and the values, and the query that the node is asked.
-func (q *Question) spell(prefix string, v Values) {
+// spell makes the key of the path and the values, and the query for the node.
+func (q *RowQuery) spell(prefix string, v Values) {
 	var room [256]byte
 	text := AppendPath(append(room[:0], prefix...), q.Path)
 	end := len(text)
@@ -93,10 +91,10 @@ func (q *Question) spell(prefix string, v Values) {
 	q.RawQuery = strings.TrimPrefix(q.Key[end:], "?")
 }
 
-// Reply answers a request that has been let in and understood.
-func (ep *Endpoint) Reply(c *gin.Context, rec *web.Record, q *Question) error {
-	if q.Misspelt != "" {
-		c.Header(web.UnknownHeader, q.Misspelt)
+// Reply serves a request that was admitted and parsed.
+func (ep *Endpoint) Reply(c *gin.Context, rec *web.Record, q *RowQuery) error {
+	if q.Typos != "" {
+		c.Header(web.UnknownHeader, q.Typos)
 		rec.KeepOutOfLane()
 	}
 	ctx := ep.Deadline(c.Request, rec)
@@ -109,30 +107,29 @@ func (ep *Endpoint) Reply(c *gin.Context, rec *web.Record, q *Question) error {
 	return nil
 }
 
-// An Origin is how a dialect asks a node for what a question is about, and what it makes of the answer, as
-// [blocks.Origin] says.
-type Origin interface {
-	Fetch(ctx context.Context, q *Question, r node.Request, before *cache.Entry) (*node.Answer, error)
-	Entry(q *Question, a *node.Answer, before *cache.Entry) (*cache.Entry, error)
+// An Upstream says how a dialect reads a node for a query, and makes an entry of the answer, as [blocks.Origin] does
+// for all interfaces.
+type Upstream interface {
+	Fetch(ctx context.Context, q *RowQuery, r node.Request, before *cache.Entry) (*node.Answer, error)
+	Entry(q *RowQuery, a *node.Answer, before *cache.Entry) (*cache.Entry, error)
 }
 
-// Fetch asks a node for a path that was escaped here.
-func (q *Question) Fetch(ctx context.Context, r node.Request, before *cache.Entry) (*node.Answer, error) {
+// Fetch implements [blocks.Origin].
+func (q *RowQuery) Fetch(ctx context.Context, r node.Request, before *cache.Entry) (*node.Answer, error) {
 	r.Path, r.Query = q.Path, q.RawQuery
-	return q.ep.origin.Fetch(ctx, q, r, before)
+	return q.ep.upstream.Fetch(ctx, q, r, before)
 }
 
-// Entry makes what is cached of a node's answer.
-func (q *Question) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
-	return q.ep.origin.Entry(q, a, before)
+// Entry implements [blocks.Origin].
+func (q *RowQuery) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
+	return q.ep.upstream.Entry(q, a, before)
 }
 
-// BrokenLife is the life of an answer by which the node says that it failed, whose
-// fault ever that is: long enough to spare it a stampede.
+// BrokenLife is the lifetime of an answer by which the node says that it failed: long enough to spare it a stampede.
 const BrokenLife = time.Second
 
-// hasBody says whether a request carries a body. The node lets one override
-// the query of some paths, and here nothing reads it.
+// hasBody reports whether a request has a body. Nodes let a body override the query of some paths; here nothing reads
+// it.
 func hasBody(r *http.Request) bool {
 	if r.ContentLength == 0 || r.Body == nil {
 		return false
@@ -140,12 +137,12 @@ func hasBody(r *http.Request) bool {
 	if r.ContentLength > 0 {
 		return true
 	}
-	var one [1]byte // chunked: perhaps empty
+	var one [1]byte // chunked, so perhaps empty
 	n, _ := io.ReadFull(r.Body, one[:])
 	return n > 0
 }
 
-// plan says what a request would ask.
+// plan says what a request would read.
 func (ep *Endpoint) plan(r *http.Request) (p web.Plan, err error) {
 	q, err := ep.Parse(r)
 	if err != nil {
@@ -164,7 +161,7 @@ func (ep *Endpoint) plan(r *http.Request) (p web.Plan, err error) {
 	return plan, nil
 }
 
-// feed is the request's answer as streams follow it.
+// feed returns the feed of a request for streams.
 func (ep *Endpoint) feed(r *http.Request) (web.Feed, error) {
 	q, err := ep.Parse(r)
 	if err != nil {

@@ -8,20 +8,19 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// errAmbiguous is of a query that a gateway refuses, or whose meaning depends on the order in
-// which it goes through the names.
+// errAmbiguous is returned for a query that a gateway refuses, or whose meaning depends on the order in which it reads
+// the names.
 var errAmbiguous = errors.New("the query may mean two things")
 
-// uncertain begins the query in the key of a request that the node may not understand, or
-// understand in two ways.
+// uncertain begins the query in the key of a request that the node may refuse, or read in two ways.
 const uncertain = "?!"
 
-// Uncertain tells whether a key is that of a request which the node may not understand.
+// Uncertain reports whether a key is from a request that the node may refuse or read in two ways.
 func Uncertain(key string) bool { return strings.Contains(key, uncertain) }
 
-// keep puts a request into the question as it came: where it is not certain that two of them mean the same,
-// they have two keys.
-func (ep *Endpoint) keep(q *Question, u *url.URL) {
+// keep makes the key of a request as it was sent. Two such requests have two keys, because it is not certain that they
+// mean the same.
+func (ep *Endpoint) keep(q *RowQuery, u *url.URL) {
 	q.Path = DropColon(u.Path)
 	q.spell(ep.Prefix, nil)
 	q.Key, q.RawQuery = q.Key+uncertain+keySafe.Replace(u.RawQuery), u.RawQuery
@@ -31,10 +30,10 @@ func (ep *Endpoint) keep(q *Question, u *url.URL) {
 	}
 }
 
-// keySafe keeps what begins a height out of a query that was not decoded.
+// keySafe escapes what begins a height in a key.
 var keySafe = strings.NewReplacer("!", "!!", "@", "!a")
 
-// DropColon cuts the colon of an empty verb. Where another one is before it, it is none.
+// DropColon removes the colon of an empty verb at the end of a path. After another colon it is part of the path.
 func DropColon(decoded string) string {
 	cut, ok := strings.CutSuffix(decoded, ":")
 	if !ok || strings.HasSuffix(cut, ":") || strings.HasSuffix(cut, "/") {
@@ -43,8 +42,8 @@ func DropColon(decoded string) string {
 	return cut
 }
 
-// inPath tells whether the path gives the field of a name, so that the query cannot. By its alias a
-// gateway does not know it there, and lets it change what the path says.
+// inPath reports whether the path sets the field of a name, so that the query cannot. A gateway does not know the
+// field by its alias there, and lets that change what the path says.
 func (p *Parser) inPath(name string) (given bool, err error) {
 	if strings.Contains(name, "[") { // name[value] carries a value in the name
 		return false, errAmbiguous
@@ -74,7 +73,7 @@ func (p *Parser) conflict(place int, name string, seen Values) error {
 	return nil
 }
 
-// isBelow says whether a name is that of a part of another one.
+// isBelow reports whether a name is a part of another one.
 func isBelow(name, whole string) bool {
 	rest, ok := strings.CutPrefix(name, whole)
 	return ok && strings.HasPrefix(rest, ".")

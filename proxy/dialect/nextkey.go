@@ -7,11 +7,10 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// NextKeyPath is where a list of the node has its next page key. The documented shape has it
-// in its msg.
+// NextKeyPath is the path of the next page key in a node's list. In the documented shape it is within msg.
 const NextKeyPath = "pagination.next_key"
 
-// NextKey finds the text of the next page key at a path in a body.
+// NextKey returns the next page key at a path in a body.
 func NextKey(body []byte, path string) (found gjson.Result) {
 	if bytes.Contains(body, []byte(`"next_key"`)) {
 		found = gjson.GetBytes(body, path)
@@ -22,9 +21,8 @@ func NextKey(body []byte, path string) (found gjson.Result) {
 	return found
 }
 
-// WithoutNextKey is a body without the text of its next page key: that moves with the
-// blocks while the page stays. A page that becomes the last one, or ceases to be it, says
-// another thing.
+// WithoutNextKey returns a body without the text of its next page key, which changes with the block while the page
+// stays the same. A page that becomes the last one, or ceases to be it, is another page.
 func WithoutNextKey(body []byte) []byte {
 	for _, path := range [...]string{"msg." + NextKeyPath, NextKeyPath} {
 		if key := NextKey(body, path); key.Index > 0 {

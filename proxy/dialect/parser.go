@@ -12,8 +12,8 @@ type Manner int
 
 // The manners.
 const (
-	Strict  Manner = iota // what is malformed is refused; an empty value is none
-	Lenient               // what cannot be decoded is passed over; names match in any case and with [] behind them
+	Strict  Manner = iota // malformed values are refused; an empty value is none
+	Lenient               // values that cannot be decoded are ignored; names match in any case and with [] behind them
 	Gateway               // of grpc-gateway: what it refuses, or reads in no certain order, is ambiguous
 )
 
@@ -38,11 +38,11 @@ func NewParser(row Row, manner Manner, lookup Lookup) (p *Parser, err error) {
 	return p, nil
 }
 
-// A Lookup is the field that a word in a row stands for: name or name:kind.
+// A Lookup returns the field that a word in a row stands for: name or name:kind.
 type Lookup func(word string, inPath bool) (Field, error)
 
-// fieldsOf are the fields of a row: those of its path, one for each segment, and those of its
-// query, with those of a page last.
+// fieldsOf returns the fields of a row: one for each segment of its path, and those of its query, with those of a page
+// last.
 func fieldsOf(row Row, p pattern, lookup Lookup) (path, query []Field, err error) {
 	path = make([]Field, len(p))
 	for i, s := range p {
@@ -87,16 +87,16 @@ type Field struct {
 // A Kind reads the values of one type of field.
 type Kind struct {
 	Expects string // completes "expected ..."
-	Zero    string // in a path, the spelling of what says as much as no value
-	List    bool   // all values of a query count, and not the first one alone
-	Keep    bool   // an empty value in a query says something
+	Zero    string // in a path, the form of the value that means the same as none
+	List    bool   // all values in a query count, not only the first
+	Keep    bool   // an empty value in a query differs from none
 
-	// Read gives a value its one spelling, not escaped. It is not ok for what the node would
-	// refuse. An empty spelling says as much as no value.
+	// Read returns the canonical form of a value, not escaped. It returns false for a value that the node would
+	// refuse. An empty form means the same as no value.
 	Read func(value string) (spelling string, ok bool)
 }
 
-// Malformed names the field, shows the beginning of its value and says what is expected.
+// Malformed returns an error that names the field, shows the beginning of its value and says what is expected.
 func (f *Field) Malformed(value string) error {
 	return web.BadInput("%s is %q; expected %s", f.Name, web.Short(value), f.Expects)
 }
@@ -104,7 +104,7 @@ func (f *Field) Malformed(value string) error {
 // A pattern is the path of a row, compiled.
 type pattern []segment
 
-// A segment is one piece of a path, between two slashes.
+// A segment is the part of a path between two slashes.
 type segment struct {
 	Literal string // "" for a variable
 	Word    string // of the variable: name, or name:kind

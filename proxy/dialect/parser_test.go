@@ -106,7 +106,7 @@ func TestAPathHasOneSpelling(t *testing.T) {
 }
 
 func TestAKeyHasNothingOfAnotherMeaning(t *testing.T) {
-	q := Question{Path: "/a?b@c*d/é:=,"}
+	q := RowQuery{Path: "/a?b@c*d/é:=,"}
 	q.spell("p", Values{{Name: "x y", Text: "@&=?*+"}})
 	if want := "p/a%3Fb%40c%2Ad/%C3%A9:=,?x%20y=%40%26%3D%3F%2A%2B"; q.Key != want || q.RawQuery != want[strings.Index(want, "?")+1:] {
 		t.Errorf("got %q, %q", q.Key, q.RawQuery)

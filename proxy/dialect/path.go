@@ -8,7 +8,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// ReadPath gives a decoded path, which the pattern fits, its one spelling.
+// ReadPath returns the canonical form of a decoded path that matches the pattern.
 func (p *Parser) ReadPath(path string) (spelling string, err error) {
 	if p.manner == Gateway {
 		path = DropColon(path)
@@ -38,8 +38,8 @@ func (p *Parser) ReadPath(path string) (spelling string, err error) {
 	return "/" + strings.Join(parts, "/"), nil
 }
 
-// inPath is the spelling of a variable. That of what says as much as no value is written out,
-// since an empty segment is another thing.
+// inPath returns the canonical form of a variable. The value that means the same as none is written out, because an
+// empty segment is another path.
 func (f *Field) inPath(value string) (spelling string, err error) {
 	spelling, ok := f.Read(value)
 	if spelling == "" {
@@ -52,14 +52,13 @@ func (f *Field) inPath(value string) (spelling string, err error) {
 	return spelling, nil
 }
 
-// unreserved are the characters that stand for themselves anywhere in a URL, besides
-// letters and digits.
+// unreserved are the characters that stand for themselves anywhere in a URL, in addition to letters and digits.
 const unreserved = "-_.~"
 
-// AppendPath escapes a path. Of what means something in a key, '?', '@' and '*', nothing is left.
+// AppendPath escapes a path, including the characters that have a meaning in a key: ?, @ and *.
 func AppendPath(dst []byte, path string) []byte { return appendEscaped(dst, path, unreserved+"/:=,") }
 
-// appendEscaped percent-encodes all but letters, digits and what else is safe.
+// appendEscaped percent-encodes all characters except letters, digits and those in safe.
 func appendEscaped(dst []byte, s, safe string) []byte {
 	for _, c := range []byte(s) {
 		if 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || strings.IndexByte(safe, c) >= 0 {

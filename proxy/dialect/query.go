@@ -9,8 +9,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// readQuery reads what the query of a request adds to the question.
-func (ep *Endpoint) readQuery(q *Question, raw string) (v Values, err error) {
+// readQuery reads the query of a request.
+func (ep *Endpoint) readQuery(q *RowQuery, raw string) (v Values, err error) {
 	v, unknown, err := ep.ReadQuery(raw)
 	if err == nil && ep.Page != nil {
 		v, err = ep.Page(q, v)
@@ -19,7 +19,7 @@ func (ep *Endpoint) readQuery(q *Question, raw string) (v Values, err error) {
 		return nil, err
 	}
 	if unknown && ep.manner == Strict {
-		q.Misspelt = ep.misspelt(raw)
+		q.Typos = ep.typos(raw)
 	}
 	if v.Large() {
 		q.Cost = node.Scan
@@ -27,9 +27,8 @@ func (ep *Endpoint) readQuery(q *Question, raw string) (v Values, err error) {
 	return v, nil
 }
 
-// ReadQuery gives the parameters that the row names their order and spelling, and leaves out what says as
-// much as no value. Of one name's values the first counts, but all of a list.
-// Unknown says that there are others, which are passed over.
+// ReadQuery returns the parameters that the row names in canonical order and form, without those that mean the same as
+// no value. The first value of a name counts, or all values of a list. unknown reports that others were ignored.
 func (p *Parser) ReadQuery(raw string) (v Values, unknown bool, err error) {
 	if raw == "" {
 		return nil, false, nil
@@ -37,7 +36,7 @@ func (p *Parser) ReadQuery(raw string) (v Values, unknown bool, err error) {
 	if v, unknown, err = p.scan(raw); err != nil {
 		return nil, unknown, err
 	}
-	if p.Query == Anything { // only the order among those of one name may mean something
+	if p.Query == Anything { // only the order among values of one name may matter
 		slices.SortStableFunc(v, func(a, b Value) int { return strings.Compare(a.Name, b.Name) })
 		return v, false, nil
 	}
@@ -62,7 +61,7 @@ func (p *Parser) ReadQuery(raw string) (v Values, unknown bool, err error) {
 	return spelled, unknown, nil
 }
 
-// scan takes the row's parameters out of a query, as they are given.
+// scan returns the row's parameters in a query, as they were sent.
 func (p *Parser) scan(raw string) (v Values, unknown bool, err error) {
 	v = make(Values, 0, 1+strings.Count(raw, "&"))
 	for pair := range strings.SplitSeq(raw, "&") {
@@ -94,7 +93,7 @@ func (p *Parser) scan(raw string) (v Values, unknown bool, err error) {
 	return v, unknown, nil
 }
 
-// find is the place of the field of a name, -1 for none; seen are those before it.
+// find returns the index of the field of a name, -1 for none. seen are the parameters before it.
 func (p *Parser) find(name string, seen Values) (place int, err error) {
 	switch p.manner {
 	case Lenient:

@@ -1,14 +1,14 @@
 // Package dialect is what the interfaces to the chain's queries have in common, whatever its
-// nodes speak. A dialect is a table of rows, the kinds of their fields, the manner in which its nodes
-// read a query, and what it makes of their answers and errors.
+// nodes speak. A dialect is a table of rows, the kinds of their fields, how its nodes
+// read a query, and what becomes of their answers and errors.
 //
-//  1. table.go finds the endpoint of a request by the row that fits its path, and path.go gives the path its one
-//     spelling;
-//  2. endpoint.go makes of it a Question: the cache key and what the node is asked. It has package blocks
-//     answer the question, and on a miss the dialect ask a node.
+//  1. table.go finds the endpoint of a request by the row that fits its path, and path.go brings the path into
+//     canonical form;
+//  2. endpoint.go makes of it a RowQuery: the cache key and the request to the node. Package blocks serves it,
+//     and on a miss the dialect reads a node.
 //
-// Of a request that has a query, query.go reads the parameters that the row names, and misspelt.go names those
-// that were probably meant. What a gateway may read in two ways is asked as it came (gateway.go).
+// Of a request that has a query, query.go reads the parameters that the row names, and typos.go names
+// probable typos. A query that a gateway may read in two ways is sent as it came (gateway.go).
 // Pages of lists name the next one (nextkey.go).
 //
 // A row (row.go) is compiled by parser.go and mounted by table.go.
@@ -22,7 +22,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// A Row is one line of a dialect's table: a path, and how it is asked and kept.
+// A Row is one line of a dialect's table: a path, and how it is read and cached.
 // Router, cache key, query allow-list, the node's concurrency limits, metrics,
 // purges and the OpenAPI document read it.
 type Row struct {
@@ -37,8 +37,7 @@ type Row struct {
 // Anything is the Query of a row that does not know its parameters.
 const Anything = "*"
 
-// ClassOf names the freshness class of a row; ok is false where no row has the
-// name.
+// ClassOf returns the freshness class of the row with a name; false if there is none.
 func ClassOf(rows []Row, name string) (class blocks.Class, ok bool) {
 	for _, row := range rows {
 		if row.Name == name {
@@ -48,8 +47,7 @@ func ClassOf(rows []Row, name string) (class blocks.Class, ok bool) {
 	return "", false
 }
 
-// selection is the keys of a row. Where it takes the rest of a path they are known
-// by what comes before.
+// selection selects the keys of a row. A row that takes the rest of a path is known by what comes before it.
 func (r Row) selection(prefix string) cache.Selection {
 	text := prefix
 	for part := range strings.SplitSeq(r.Pattern[1:], "/") {

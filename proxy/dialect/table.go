@@ -14,37 +14,36 @@ import (
 
 // Options are what the rows of a dialect have in common.
 type Options struct {
-	Prefix  string // of the keys
-	Depth   int    // so many first segments of a path tell most rows apart
-	Manner  Manner // of NewParser
-	NoBody  bool   // a request that has a body is refused
+	Prefix  string // of the cache keys
+	Depth   int    // number of first segments that tell most rows apart
+	Manner  Manner // how nodes read a query
+	NoBody  bool   // refuses requests with a body
 	Methods []string
 	Heights blocks.HeightRules
 	Render  web.Renderer // of failures
 }
 
-// A Table answers the requests of a dialect by its rows.
+// A Table serves the requests of a dialect by its rows.
 type Table struct {
 	*blocks.Reader
 	Options
 	endpoints   []*Endpoint            // in order
-	byBeginning map[string][]*Endpoint // what may fit, by the first segments; by "" what may fit any path
+	byBeginning map[string][]*Endpoint // candidates by their first segments; "" has the candidates for any path
 }
 
-// NewTable makes a table without rows.
+// NewTable returns a table without rows.
 func NewTable(o Options, r *blocks.Reader) *Table {
 	return &Table{Reader: r, Options: o, byBeginning: map[string][]*Endpoint{"": nil}}
 }
 
-// Mount adds a row, whose reads are of a kind that Mount completes. Of the rows that fit a path, the one
-// that was added first answers.
-func (t *Table) Mount(row Row, lookup Lookup, kind *blocks.Kind, by Origin) (*Endpoint, error) {
+// Mount adds a row with its kind of reads. Of the rows that match a path, the first one serves it.
+func (t *Table) Mount(row Row, lookup Lookup, kind *blocks.Kind, by Upstream) (*Endpoint, error) {
 	p, err := NewParser(row, t.Manner, lookup)
 	if err != nil {
 		return nil, err
 	}
-	kind.Name, kind.Class, kind.Essence = p.Name, p.Class, WithoutNextKey
-	ep := &Endpoint{Table: t, Parser: p, Kind: t.Add(kind), origin: by, unpinned: !p.Class.Pinned() && p.Class != blocks.Never}
+	kind.Name, kind.Class, kind.ComparedBody = p.Name, p.Class, WithoutNextKey
+	ep := &Endpoint{Table: t, Parser: p, Kind: t.Add(kind), upstream: by, unpinned: !p.Class.Pinned() && p.Class != blocks.Never}
 	ep.Mounted = web.Route{Name: p.Name, Methods: t.Methods, Keyed: t.Keyed(), Serve: ep.serve, Render: t.Render, Plan: ep.plan, Feed: ep.feed}
 	t.endpoints = append(t.endpoints, ep)
 	own := p.pattern.beginning(t.Depth)
@@ -59,7 +58,7 @@ func (t *Table) Mount(row Row, lookup Lookup, kind *blocks.Kind, by Origin) (*En
 	return ep, nil
 }
 
-// beginning is what the first segments name, "" if they name less.
+// beginning returns the first segments of a pattern, "" if they are not all literals.
 func (p pattern) beginning(depth int) (text string) {
 	if len(p) < depth {
 		return ""
@@ -73,7 +72,7 @@ func (p pattern) beginning(depth int) (text string) {
 	return text
 }
 
-// Route is what answers a request; not ok is a path that no row has.
+// Route returns the route of a request; false if no row matches its path.
 func (t *Table) Route(r *http.Request) (rt web.Route, ok bool) {
 	if ep := t.Endpoint(r); ep != nil {
 		return ep.Mounted, true
@@ -81,7 +80,7 @@ func (t *Table) Route(r *http.Request) (rt web.Route, ok bool) {
 	return rt, false
 }
 
-// Endpoint is that of the first row that fits a request's path; nil for none.
+// Endpoint returns the endpoint of the first row that matches a request's path; nil for none.
 func (t *Table) Endpoint(r *http.Request) *Endpoint {
 	path := r.URL.Path
 	if t.Manner == Gateway {
@@ -107,7 +106,7 @@ func (t *Table) Endpoint(r *http.Request) *Endpoint {
 	return nil
 }
 
-// matches compares the segments of a decoded path. As on the node a variable may be empty.
+// matches compares the segments of a decoded path. As on the node, a variable may be empty.
 func (p pattern) matches(parts []string) bool {
 	for i, s := range p {
 		switch {
@@ -122,7 +121,7 @@ func (p pattern) matches(parts []string) bool {
 	return len(p) == len(parts)
 }
 
-// maxParts bounds the segments of the paths that are read without taking memory.
+// maxParts bounds the segments of a path that are read without an allocation.
 const maxParts = 24
 
 // split appends the segments of a path.
@@ -136,7 +135,7 @@ func split(parts []string, path string) []string {
 // ReadHeights reads the blocks that a request names.
 func (t *Table) ReadHeights(r *http.Request) (blocks.Heights, error) { return t.Heights.Read(r) }
 
-// SelectRoute selects the keys of one row: those at explicit heights too.
+// SelectRoute selects the keys of one row, including those at a height.
 func (t *Table) SelectRoute(name string) (cache.Selection, error) {
 	var names []string
 	for _, ep := range t.endpoints {
@@ -145,14 +144,13 @@ func (t *Table) SelectRoute(name string) (cache.Selection, error) {
 		}
 		names = append(names, ep.Name)
 	}
-	return cache.Selection{}, fmt.Errorf("no route is called %q%s", web.Short(name), web.DidYouMean(name, append(names, "collections"))) // the listing's, which is in no dialect
+	return cache.Selection{}, fmt.Errorf("no route is called %q%s", web.Short(name), web.DidYouMean(name, append(names, "collections"))) // the listing belongs to no dialect
 }
 
-// Costs are what the methods of gRPC cost a node, by their names: as much as the paths that give the
-// same.
+// Costs are what gRPC methods cost a node, by their names: as much as the paths that return the same.
 type Costs map[string]node.Cost
 
-// CostsOf are the costs by the rows of tables.
+// CostsOf returns the costs by the rows of tables.
 func CostsOf(tables ...[]Row) Costs {
 	costs := Costs{}
 	for method, row := range methodsOf(tables) {

@@ -14,22 +14,22 @@ const (
 	PageReverse    = "pagination.reverse"
 )
 
-// Pagination stands in a row for all of them.
+// Pagination stands in a row for all fields of a page.
 const Pagination = "pagination"
 
-// PageNames are their names.
+// PageNames are the names of the fields of a page.
 var PageNames = [...]string{PageKey, PageOffset, PageLimit, PageCountTotal, PageReverse}
 
-// A Value is one parameter of a query, in its one spelling, and not escaped.
+// A Value is one parameter of a query, in canonical form and not escaped.
 type Value struct {
 	Name, Text string
-	field      int // its place in the row
+	field      int // its index in the row
 }
 
 // Values are the parameters of a query, in canonical order.
 type Values []Value
 
-// Get is the value of a name, "" if there is none.
+// Get returns the value of a name, "" for none.
 func (v Values) Get(name string) string {
 	for i := range v {
 		if v[i].Name == name {
@@ -39,7 +39,7 @@ func (v Values) Get(name string) string {
 	return ""
 }
 
-// Number is the number of a name, 0 if there is none.
+// Number returns the number of a name, 0 for none.
 func (v Values) Number(name string) (n uint64) {
 	if text := v.Get(name); text != "" {
 		n, _ = strconv.ParseUint(text, 0, 64)
@@ -47,7 +47,7 @@ func (v Values) Number(name string) (n uint64) {
 	return n
 }
 
-// With is the same but for the value of a name that is there; an empty one goes.
+// With replaces the value of a name that is there; "" removes it.
 func (v Values) With(name, text string) Values {
 	for i := range v {
 		if v[i].Name == name {
@@ -57,13 +57,13 @@ func (v Values) With(name, text string) Values {
 	return slices.DeleteFunc(v, func(one Value) bool { return one.Name == name && text == "" })
 }
 
-// Large says whether a page is asked for that weighs on the node as much as the whole set.
+// Large reports whether a page costs the node as much as the whole set.
 func (v Values) Large() bool { return v.Number(PageLimit) > LargePage }
 
-// LargePage is the largest limit of a page that weighs less.
+// LargePage is the largest limit of a page that costs less.
 const LargePage = 1000
 
-// Append writes them as a query.
+// Append appends the parameters as a query.
 func (v Values) Append(dst []byte) []byte {
 	for i := range v {
 		if i > 0 {

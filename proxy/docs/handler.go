@@ -165,7 +165,7 @@ func (h *Handler) route(name, path, policy string, content func(*gin.Context) (*
 			return err
 		}
 		now := time.Now()
-		h.stack.Respond(c.Writer, c.Request, &web.Answer{
+		h.stack.Respond(c.Writer, c.Request, &web.Response{
 			Result: cache.Result{Entry: &cache.Entry{Content: found, ReadAt: now}},
 			Key:    name, Policy: cache.Policy{Immutable: true}, Now: now, Control: "public, max-age=3600",
 		})

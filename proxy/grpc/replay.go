@@ -49,7 +49,7 @@ func repeats(e *cache.Entry) bool {
 
 // header is what is told of an answer.
 func (r *replayer) header(f *web.Found) metadata.MD {
-	height := r.values.Height(r.q, &blocks.Answer{Result: f.Answer.Result, Tip: node.Tip{Height: f.Record.Tip}})
+	height := r.values.Height(r.q, &blocks.Result{Result: f.Answer.Result, Tip: node.Tip{Height: f.Record.Tip}})
 	var room [96]byte
 	status := web.AppendCacheStatus(room[:0], f.Answer)
 	last := r.last.Load()

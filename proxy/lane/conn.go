@@ -24,15 +24,15 @@ type Conn struct {
 
 	// Each request meets these, in memory that other connections have displaced from the
 	// processor's caches: they lie together.
-	lane     *Lane
-	phase    atomic.Int32
-	open     bool       // nothing of what is read next is net/http's
-	direct   direct     // without a Socket reads and writes are package net's
-	held     *beginning // of a request; nil: none
-	lines    preamble
-	deadline deadlines
-	asked    asked         // of the last request that was not known
-	request  heads.Request // read last
+	lane      *Lane
+	phase     atomic.Int32
+	open      bool       // nothing of what is read next is net/http's
+	direct    direct     // without a Socket reads and writes are package net's
+	held      *beginning // of a request; nil: none
+	lines     preamble
+	deadline  deadlines
+	candidate candidate     // of the last request that was not known
+	request   heads.Request // read last
 
 	given boundary // what net/http was given since the lane was open last
 	ahead pipeline // what it gets before what is read next
@@ -66,7 +66,7 @@ func (c *Conn) State(s http.ConnState) {
 		c.reopen()
 		c.deadline.fresh, c.deadline.renewed = false, time.Time{}
 	case http.StateHijacked:
-		c.request, c.asked = heads.Request{}, asked{} // which another protocol may last longer than
+		c.request, c.candidate = heads.Request{}, candidate{} // which another protocol may last longer than
 		c.lane.untrack(c)
 	case http.StateClosed:
 		c.lane.untrack(c)
@@ -76,7 +76,7 @@ func (c *Conn) State(s http.ConnState) {
 // reopen opens the lane if net/http has consumed just what it was given. A request
 // of which it has the first byte is net/http's, and the lane may open behind it.
 func (c *Conn) reopen() {
-	c.asked.wants = false
+	c.candidate.wants = false
 	switch ahead, ok := c.given.ahead(); {
 	case !ok || ahead > 1:
 	case ahead == 1:
@@ -232,7 +232,7 @@ const (
 
 // answer answers the request that was read if it is known and memory has the answer.
 func (c *Conn) answer(h *Hit, now time.Time) (came attempt) {
-	a := &c.asked
+	a := &c.candidate
 	a.wants = false
 	if c.own != nil && !c.cutOwn() {
 		c.lane.requests.unknown.Inc()

@@ -15,8 +15,9 @@
 //     unchanged, and shuts the lane until net/http has provably consumed just
 //     that (boundary.go).
 //
-// replay.go has the handlers that the stack of package web leaves behind. multiplexed.go answers requests that came by HTTP/2. side.go is the lane of
-// another listener, whose answers have something of the caller's own, and calls.go that of gRPC's.
+// replay.go has the handlers of requests that the stack of package web answered. multiplexed.go answers HTTP/2
+// requests. rpc.go is the lane of the RPC's listener, whose responses repeat the id of a call, and grpc.go that of
+// gRPC's listener.
 package lane
 
 import (

@@ -30,7 +30,7 @@ func (l *Lane) Answer(client *web.Conn, w http.ResponseWriter, r *http.Request) 
 		return false
 	}
 	s.key = s.request.AppendKey(s.key[:0])
-	known, ok := l.table.Load().find(s.key).(*replayer)
+	known, ok := l.table.Load().find(s.key).(*knownRequest)
 	switch {
 	case !ok:
 		l.requests.unknown.Inc()
@@ -45,7 +45,7 @@ func (l *Lane) Answer(client *web.Conn, w http.ResponseWriter, r *http.Request) 
 }
 
 // serve writes the answer. The headers for the request's origin are set.
-func (r *replayer) serve(w http.ResponseWriter, s *stream) {
+func (r *knownRequest) serve(w http.ResponseWriter, s *stream) {
 	made := r.render(&s.replay, &s.request)
 	h := w.Header()
 	made.WriteTo(h, s.replay.rec.ID[0])
@@ -61,6 +61,6 @@ func (r *replayer) serve(w http.ResponseWriter, s *stream) {
 func (t *table) Remember(s *web.Stack, r *http.Request, a *web.Replayable) {
 	var request heads.Request
 	if request.ReadFrom(r) {
-		t.put(string(request.AppendKey(nil)), newReplayer(s, r, a))
+		t.put(string(request.AppendKey(nil)), newKnownRequest(s, r, a))
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// A replayer is the Handler that the stack leaves behind: of a request that a handler of its interfaces
-// has answered from memory, what the next one with the same key has in common with it.
-type replayer struct {
+// A knownRequest is the Handler of a request that a handler of an interface has answered from memory: what the next
+// requests with the same key have in common with it.
+type knownRequest struct {
 	stack  *web.Stack
 	of     web.Replayable
 	record *record.Repeated
@@ -24,18 +24,18 @@ type replayer struct {
 
 // Remember implements [web.Place].
 func (c *Conn) Remember(s *web.Stack, r *http.Request, a *web.Replayable) {
-	c.Keep(r, newReplayer(s, r, a))
+	c.Keep(r, newKnownRequest(s, r, a))
 }
 
-func newReplayer(s *web.Stack, r *http.Request, a *web.Replayable) *replayer {
-	return &replayer{stack: s, of: *a, record: record.NewRepeated(a.Route, r), bytes: int(2 * max(0, r.ContentLength))}
+func newKnownRequest(s *web.Stack, r *http.Request, a *web.Replayable) *knownRequest {
+	return &knownRequest{stack: s, of: *a, record: record.NewRepeated(a.Route, r), bytes: int(2 * max(0, r.ContentLength))}
 }
 
 // A replay is one answer to a request. A connection keeps one, so that a
 // hit makes no garbage.
 type replay struct {
 	rec       web.Record
-	answer    web.Answer
+	answer    web.Response
 	client    limits.Client
 	standings limits.Standings
 	end       record.End
@@ -51,7 +51,7 @@ func (n *replay) reset(start time.Time, own string) {
 }
 
 // begin finds the answer for the values of a request, where the client may have it from memory.
-func (r *replayer) begin(n *replay, client *web.Conn, request *heads.Request, start time.Time) bool {
+func (r *knownRequest) begin(n *replay, client *web.Conn, request *heads.Request, start time.Time) bool {
 	n.reset(start, request.Own())
 	if !n.admitted(r.stack, client, request, r.of.Keyed) || !r.answered(n) {
 		return false
@@ -75,7 +75,7 @@ func (n *replay) admitted(s *web.Stack, client *web.Conn, request *heads.Request
 }
 
 // answered finds the answer for a client that is admitted, and counts that it asks.
-func (r *replayer) answered(n *replay) bool {
+func (r *knownRequest) answered(n *replay) bool {
 	n.rec.Route = r.of.Route
 	if !r.of.Replay(&n.rec, &n.answer) {
 		return false
@@ -104,10 +104,10 @@ func (n *replay) identify(sent string) {
 }
 
 // render makes the answer.
-func (r *replayer) render(n *replay, request *heads.Request) web.Rendering {
+func (r *knownRequest) render(n *replay, request *heads.Request) web.Rendering {
 	head := request.Method == http.MethodHead
-	if n.answer.Made != nil {
-		n.rec.Room = n.answer.Made // which may have grown
+	if n.answer.Body != nil {
+		n.rec.Room = n.answer.Body // which may have grown
 	}
 	made := r.stack.Render(&n.answer, request.Values(heads.AcceptEncoding), request.Values(heads.IfNoneMatch), head, &n.standings)
 	if n.end.Status = made.Status; !head {
@@ -117,7 +117,7 @@ func (r *replayer) render(n *replay, request *heads.Request) web.Rendering {
 }
 
 // Answer answers a request of HTTP/1, as net/http would write it.
-func (r *replayer) Answer(hit *Hit) (ok bool) {
+func (r *knownRequest) Answer(hit *Hit) (ok bool) {
 	n, ok := hit.Note.(*replay)
 	if !ok {
 		n = &replay{}
@@ -147,12 +147,12 @@ func (r *replayer) Answer(hit *Hit) (ok bool) {
 }
 
 // Sent counts and logs the hit.
-func (r *replayer) Sent(hit *Hit) {
+func (r *knownRequest) Sent(hit *Hit) {
 	r.finish(hit.Note.(*replay), hit.Request) //nolint:forcetypeassert // Answer's
 }
 
 // finish counts and logs a request that is answered.
-func (r *replayer) finish(n *replay, request *heads.Request) {
+func (r *knownRequest) finish(n *replay, request *heads.Request) {
 	n.rec.Leave()
 	n.end.Method, n.end.Agent = request.Method, record.Agent(request.Value(heads.UserAgent))
 	n.end.Client, n.end.Took = n.client.Address, time.Since(n.rec.Start)

@@ -37,7 +37,7 @@ func newTable(from *account.Account) *table {
 		MaximumWeight: math.MaxInt64,
 		Weigher: func(key string, h Handler) uint32 {
 			weight := handlerBytes + 2*len(key)
-			if r, ok := h.(*replayer); ok {
+			if r, ok := h.(*knownRequest); ok {
 				weight += r.bytes
 			}
 			return uint32(weight)

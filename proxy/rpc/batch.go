@@ -58,7 +58,7 @@ func (d *Handler) charge(from *http.Request, rec *web.Record, asked []*asking, m
 // tell says at which block the calls were answered, of several the lowest, and where the
 // answer comes from.
 func (d *Handler) tell(c *gin.Context, rec *web.Record, all []answered) {
-	var told *web.Answer
+	var told *web.Response
 	for _, one := range all {
 		if one.answer == nil {
 			continue

@@ -34,7 +34,7 @@ type asking struct {
 // An answered call is a member of an answer, with what is told of it.
 type answered struct {
 	member []byte
-	answer *blocks.Answer // nil: it did not come through the cache
+	answer *blocks.Result // nil: it did not come through the cache
 	query  *blocks.Query
 	tag    string // validator of the member; "" for none
 

@@ -53,8 +53,8 @@ func New(o Options, r *blocks.Reader) *Handler {
 		slow: r.Stack.Admission.NewWaiters(),
 	}
 	for _, class := range []blocks.Class{blocks.Live, blocks.Block, blocks.Found, blocks.Latest, blocks.Never} {
-		d.kinds[class] = r.Add(&blocks.Kind{Name: "rpc " + string(class), Class: class, Tell: func(*cache.Entry, string) blocks.Telling {
-			return blocks.Telling{Vary: varyOn, NoHeight: class.Fixed()}
+		d.kinds[class] = r.Add(&blocks.Kind{Name: "rpc " + string(class), Class: class, Headers: func(*cache.Entry, string) blocks.ResponseHeaders {
+			return blocks.ResponseHeaders{Vary: varyOn, NoHeight: class.Fixed()}
 		}})
 	}
 	d.values = state.New(o.State, r, d.kinds[blocks.Live], d.kinds[blocks.Found], state.RPC)

@@ -89,7 +89,7 @@ func (d *Handler) answerCall(c *gin.Context, rec *web.Record, body []byte, call 
 		return nil
 	}
 	told := d.reader.Told(rec, one.query, one.answer)
-	told.Made, told.Control = answer, notKept
+	told.Body, told.Control = answer, notKept
 	d.reader.Stack.Respond(c.Writer, c.Request, &told)
 	return nil
 }

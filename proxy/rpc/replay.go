@@ -42,7 +42,7 @@ func (r *replayer) repeats(e *cache.Entry) bool {
 const longestRepeated = web.Uncounted / 2
 
 // Replay implements [web.Replayer].
-func (r *replayer) Replay(rec *web.Record, told *web.Answer) bool {
+func (r *replayer) Replay(rec *web.Record, told *web.Response) bool {
 	if !r.Replayer.Replay(rec, told) {
 		return false
 	}
@@ -50,9 +50,9 @@ func (r *replayer) Replay(rec *web.Record, told *web.Answer) bool {
 	if told.Entry.Type != node.MessageType {
 		b = append(b, told.Entry.Body...)
 	} else {
-		b = state.AppendValue(b, told.Entry.Body, r.made.Height(r.q, &blocks.Answer{Result: told.Result, Tip: node.Tip{Height: rec.Tip}}))
+		b = state.AppendValue(b, told.Entry.Body, r.made.Height(r.q, &blocks.Result{Result: told.Result, Tip: node.Tip{Height: rec.Tip}}))
 	}
 	b = append(b, '}')
-	told.Made, told.Control = b, notKept
+	told.Body, told.Control = b, notKept
 	return true
 }

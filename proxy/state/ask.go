@@ -12,47 +12,47 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// By is a way to ask nodes.
-type By int
+// A Transport is a way to reach a node.
+type Transport int
 
-// The ways, which are the interfaces' own.
+// The two transports to a node.
 const (
-	GRPC By = iota
-	RPC     // abci_query of CometBFT
+	GRPC Transport = iota
+	RPC            // abci_query of CometBFT
 )
 
-// Speaks says whether an entry can be given by an interface: a value by any, and an error by the
-// one that it was told by. The RPC's can be told by gRPC where no node offers that.
+// Speaks reports whether an interface can serve an entry: a value always, and an error only over its own transport.
+// gRPC can serve the RPC's errors if no node offers gRPC.
 func (v *Values) Speaks(e *cache.Entry) bool {
 	switch e.Type {
 	case node.MessageType:
 		return true
 	case node.StatusType, node.UnrunType:
-		return v.by == GRPC
+		return v.transport == GRPC
 	default:
-		return v.by == RPC || !v.o.GRPC
+		return v.transport == RPC || !v.o.GRPC
 	}
 }
 
-// A Request is what is asked of a method.
+// A Request names a value by its method and message.
 type Request struct {
-	Method  string // with its service and the slash before that
+	Method  string // with its service and a leading slash
 	Message []byte
 }
 
-// Ask asks a node by gRPC or by its RPC, and where that is away in the other way.
-func (v *Values) Ask(ctx context.Context, r node.Request, q Request, by By) (*node.Answer, error) {
-	ways := []By{RPC}
+// Ask reads a node over one transport, and over the other one if that fails.
+func (v *Values) Ask(ctx context.Context, r node.Request, q Request, via Transport) (*node.Answer, error) {
+	transports := []Transport{RPC}
 	switch {
-	case v.o.GRPC && by == GRPC:
-		ways = []By{GRPC, RPC}
+	case v.o.GRPC && via == GRPC:
+		transports = []Transport{GRPC, RPC}
 	case v.o.GRPC:
-		ways = []By{RPC, GRPC}
+		transports = []Transport{RPC, GRPC}
 	}
 	var first error
-	var failed *node.Answer // of a node that has just started, say, and knows no newest block by gRPC
-	for _, way := range ways {
-		a, err := v.reader.Nodes.Fetch(ctx, q.asked(r, way))
+	var failed *node.Answer // such as a node that has just started and knows no newest block by gRPC
+	for _, transport := range transports {
+		a, err := v.reader.Nodes.Fetch(ctx, q.asked(r, transport))
 		switch {
 		case err == nil && a.Reason == node.Other:
 			failed = cmp.Or(failed, a)
@@ -70,9 +70,9 @@ func (v *Values) Ask(ctx context.Context, r node.Request, q Request, by By) (*no
 	return nil, first
 }
 
-// asked is what a node is asked in a way.
-func (q Request) asked(r node.Request, by By) node.Request {
-	if by == GRPC {
+// asked returns the request to a node over a transport.
+func (q Request) asked(r node.Request, via Transport) node.Request {
+	if via == GRPC {
 		r.Invoke = &node.Invocation{Method: q.Method, Message: q.Message}
 	} else {
 		r.Call = &node.Call{Method: "abci_query", Params: q.params}
@@ -80,11 +80,11 @@ func (q Request) asked(r node.Request, by By) node.Request {
 	return r
 }
 
-// params are those of abci_query.
+// params returns the parameters of abci_query.
 func (q Request) params(height int64) json.RawMessage {
 	p := fmt.Appendf(nil, `{"path":"%s"`, q.Method)
 	if len(q.Message) > 0 {
-		p = fmt.Appendf(p, `,"data":"%X"`, q.Message) // in upper case, as the command line of the RPC sends it
+		p = fmt.Appendf(p, `,"data":"%X"`, q.Message) // in upper case, as the RPC's command line sends it
 	}
 	if height > 0 {
 		p = fmt.Appendf(p, `,"height":"%d"`, height)

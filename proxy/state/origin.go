@@ -13,31 +13,29 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// An origin asks the nodes for one value.
-type origin struct {
+// A stateRead reads one value from the nodes.
+type stateRead struct {
 	*Values
 	Request
-	own bool // the interface's own words are wanted, of an error too
+	verbatim bool // the interface needs its own texts, also of an error
 }
 
-// Fetch asks a node: by gRPC first, where a value is read beside the consensus. What was answered
-// by an error before is asked in the interface's own way first, whose error it needs if there is
-// one again.
-func (o *origin) Fetch(ctx context.Context, r node.Request, before *cache.Entry) (*node.Answer, error) {
+// Fetch reads a node: by gRPC if it offers that, because a value is read there without the lock of the consensus. If
+// the previous answer was an error, it uses the interface's own transport first, whose error text the interface needs.
+func (o *stateRead) Fetch(ctx context.Context, r node.Request, before *cache.Entry) (*node.Answer, error) {
 	by := GRPC
-	if o.own || before != nil && before.Status != http.StatusOK {
-		by = o.by
+	if o.verbatim || before != nil && before.Status != http.StatusOK {
+		by = o.transport
 	}
 	a, err := o.Ask(ctx, r, o.Request, by)
-	if err == nil && o.own && o.by == RPC && a.Type != "" && a.Reason != node.OK {
-		return nil, &upstream.Error{Kind: upstream.Unreachable, Msg: "the RPC of the chain node cannot be reached"} // gRPC's errors are not the RPC's
+	if err == nil && o.verbatim && o.transport == RPC && a.Type != "" && a.Reason != node.OK {
+		return nil, &upstream.Error{Kind: upstream.Unreachable, Msg: "the RPC of the chain node cannot be reached"} // gRPC's errors differ from the RPC's
 	}
 	return a, err
 }
 
-// Entry makes what is cached of a node's answer: the value where there is one, or what was said
-// in its place.
-func (o *origin) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
+// Entry returns the entry of a node's answer: the value, or what the node said in its place.
+func (o *stateRead) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
 	e, tip := o.reader.NewEntry(a), o.reader.Nodes.Tip()
 	if e.Expires = Expiry(a, e.ReadAt, tip, o.reader.Negative()); Finds(o.Method) {
 		e.Expires = blocks.IndexedExpiry(a.Reason == node.OK, true, e.ReadAt, tip)
@@ -51,7 +49,7 @@ func (o *origin) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error
 	}
 	source := o.reader.Source(body)
 	if a.Reason == node.Other {
-		source = 0 // nothing holds beyond its short life
+		source = 0 // it holds only for a short time
 	}
 	if blocks.SetContent(e, before, StatusOf(a), typ, body, source) {
 		e.Failed = a.Reason == node.Other
@@ -59,8 +57,7 @@ func (o *origin) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error
 	return e, nil
 }
 
-// StatusOf is what an answer means as an HTTP status, which is what policies go by: 200 for what
-// was found.
+// StatusOf returns the HTTP status that an answer means, by which policies go: 200 for what was found.
 func StatusOf(a *node.Answer) int {
 	switch a.Reason {
 	case node.OK:
@@ -74,11 +71,11 @@ func StatusOf(a *node.Answer) int {
 	}
 }
 
-// Expiry bounds the life of an answer that tells of the state, on top of its policy; zero does
-// not. negative is the life of one that says no for another cause than the state.
+// Expiry returns when an answer about the state expires in addition to its policy; zero for no such time. negative is
+// the lifetime of a negative answer that the state does not explain.
 func Expiry(a *node.Answer, now time.Time, tip node.Tip, negative time.Duration) time.Time {
 	switch a.Reason {
-	case node.OK, node.Refused: // what the state says
+	case node.OK, node.Refused: // part of the state
 		return time.Time{}
 	case node.FutureHeight:
 		return now.Add(tip.Interval / 4)

@@ -25,17 +25,17 @@ type Options struct {
 
 // Values are the values of a chain's state, for one interface.
 type Values struct {
-	o      Options
-	reader *blocks.Reader
-	kind   *blocks.Kind // of the state
-	found  *blocks.Kind // of what is fixed once it is found
-	by     By
+	o         Options
+	reader    *blocks.Reader
+	kind      *blocks.Kind // of the state
+	found     *blocks.Kind // of what is fixed once it is found
+	transport Transport
 }
 
 // New makes the values that a reader reads, of a kind that is pinned and of one that is fixed once
 // it is found, for an interface that asks in a way of its own.
-func New(o Options, r *blocks.Reader, kind, found *blocks.Kind, by By) *Values {
-	return &Values{o: o, reader: r, kind: kind, found: found, by: by}
+func New(o Options, r *blocks.Reader, kind, found *blocks.Kind, by Transport) *Values {
+	return &Values{o: o, reader: r, kind: kind, found: found, transport: by}
 }
 
 // Query is the query for the value that a method gives for a message. What is found has no height
@@ -45,11 +45,11 @@ func (v *Values) Query(q Request, hs blocks.Heights) *blocks.Query {
 	if Finds(q.Method) {
 		kind, hs.Pinned = v.found, 0
 	}
-	return &blocks.Query{Key: q.key(keyPrefix), Kind: kind, Cost: v.o.CostOf(q.Method, q.Message), Heights: hs, Origin: &origin{Values: v, Request: q}}
+	return &blocks.Query{Key: q.key(keyPrefix), Kind: kind, Cost: v.o.CostOf(q.Method, q.Message), Heights: hs, Origin: &stateRead{Values: v, Request: q}}
 }
 
 // Height is the one that is told of an answer: what was found is as it was at the tip, too.
-func (v *Values) Height(q *blocks.Query, a *blocks.Answer) int64 {
+func (v *Values) Height(q *blocks.Query, a *blocks.Result) int64 {
 	if q.Kind == v.found {
 		return max(a.Tip.Height, a.Entry.Height)
 	}
@@ -58,16 +58,16 @@ func (v *Values) Height(q *blocks.Query, a *blocks.Answer) int64 {
 
 // Lookup asks the cache, by a tip. What another interface was answered by an error is asked for
 // once more, under a key of this one's own.
-func (v *Values) Lookup(ctx context.Context, from *http.Request, rec *web.Record, q *blocks.Query, tip node.Tip) (blocks.Answer, error) {
+func (v *Values) Lookup(ctx context.Context, from *http.Request, rec *web.Record, q *blocks.Query, tip node.Tip) (blocks.Result, error) {
 	if e := v.reader.Peek(q, tip); e == nil || v.Speaks(e) {
 		if a, err := v.reader.Lookup(ctx, from, rec, q, tip); err != nil || v.Speaks(a.Entry) {
 			return a, err
 		}
 	}
-	o := *q.Origin.(*origin) //nolint:forcetypeassert // it is Query's
-	o.own = true
+	o := *q.Origin.(*stateRead) //nolint:forcetypeassert // it is Query's
+	o.verbatim = true
 	own := *q
-	own.Key, own.Origin = o.key(ownKeys[v.by]), &o
+	own.Key, own.Origin = o.key(ownKeys[v.transport]), &o
 	return v.reader.Lookup(ctx, from, rec, &own, tip)
 }
 

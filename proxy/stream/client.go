@@ -26,10 +26,10 @@ type client struct {
 	next   int            // of follow, the one that events are written of first
 	until  time.Time      // the deadline of writes
 
-	silence *time.Timer // to the next comment
-	idle    atomic.Bool // a comment is due
-	solvent *time.Timer // to the next event that it may afford
-	frames  frames      // where it asked for blocks
+	silence     *time.Timer // to the next comment
+	idle        atomic.Bool // a comment is due
+	affordable  *time.Timer // to the next event that it may afford
+	blockEvents blockEvents // where it asked for blocks
 }
 
 // serve streams to the client until it leaves.
@@ -61,7 +61,7 @@ func (cl *client) subscribe(r *http.Request, sources []Source) error {
 		subjects[i] = ts.answersOf(sources[i].Feed)
 	}
 	blocks := web.Taken(r).Get(BlocksParameter)
-	if cl.frames.wanted = blocks == "1" || blocks == "true"; cl.frames.wanted {
+	if cl.blockEvents.wanted = blocks == "1" || blocks == "true"; cl.blockEvents.wanted {
 		subjects = append(subjects, blocksOf(cl.h.o.Heights))
 	}
 	cl.follow = make([]subscription, len(subjects))
@@ -70,9 +70,9 @@ func (cl *client) subscribe(r *http.Request, sources []Source) error {
 		if s.topic = ts.subscribe(subjects[i], &cl.follower, s); s.topic == nil {
 			return errFull
 		}
-		if cl.frames.wanted {
+		if cl.blockEvents.wanted {
 			s.framed.Add(1)
-			cl.frames.blocks = s
+			cl.blockEvents.blocks = s
 		}
 	}
 	cl.resume(r.Header.Get(lastEventHeader), sources)
@@ -96,7 +96,7 @@ func (cl *client) resume(id string, sources []Source) {
 func (cl *client) leave() {
 	for i := range cl.follow {
 		if t := cl.follow[i].topic; t != nil {
-			if cl.frames.wanted {
+			if cl.blockEvents.wanted {
 				t.framed.Add(-1)
 			}
 			cl.h.topics.unsubscribe(t, &cl.follower)
@@ -112,10 +112,10 @@ func (cl *client) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, cl.notify)()
 	cl.silence = time.AfterFunc(cl.h.o.KeepAlive, func() { cl.idle.Store(true); cl.notify() })
 	defer cl.silence.Stop()
-	cl.solvent = time.AfterFunc(0, cl.notify) // for what was there before
-	defer cl.solvent.Stop()
-	cl.frames.late = time.AfterFunc(time.Hour, cl.notify)
-	defer cl.frames.late.Stop()
+	cl.affordable = time.AfterFunc(0, cl.notify) // for what was there before
+	defer cl.affordable.Stop()
+	cl.blockEvents.late = time.AfterFunc(time.Hour, cl.notify)
+	defer cl.blockEvents.late.Stop()
 	_ = http.NewResponseController(cl.w).SetReadDeadline(time.Time{}) // that of the request's head
 	for range cl.woken {
 		last := cl.h.drained.Load() || !cl.admitted()
@@ -139,7 +139,7 @@ func (cl *client) send(ctx context.Context, last bool) error {
 	case last:
 		cl.out.text([]byte(retryAfter(0)))
 		cl.out.end()
-	case cl.frames.wanted && cl.h.o.Heights.Tip().Known:
+	case cl.blockEvents.wanted && cl.h.o.Heights.Tip().Known:
 		cl.writeFrame(ctx)
 	default:
 		cl.writeNews(ctx)
@@ -172,7 +172,7 @@ func (cl *client) writeNews(ctx context.Context) {
 		at := (cl.next + i) % len(answers)
 		if wait := cl.tell(ctx, &answers[at]); wait > 0 {
 			cl.next = at
-			cl.solvent.Reset(wait)
+			cl.affordable.Reset(wait)
 			break
 		}
 	}
@@ -181,7 +181,7 @@ func (cl *client) writeNews(ctx context.Context) {
 
 // answers are the subscriptions to answers, without that to blocks.
 func (cl *client) answers() []subscription {
-	if cl.frames.wanted {
+	if cl.blockEvents.wanted {
 		return cl.follow[:len(cl.follow)-1]
 	}
 	return cl.follow
@@ -229,7 +229,7 @@ func (cl *client) tell(ctx context.Context, s *subscription) (wait time.Duration
 // tellAnswer writes an answer, unless it is the one that the client came with.
 func (cl *client) tellAnswer(ctx context.Context, s *subscription, e *event) (wait time.Duration) {
 	if s.had == "" || e.tag != s.had {
-		if wait = cl.payFor(ctx, s); wait > 0 {
+		if wait = cl.spendFor(ctx, s); wait > 0 {
 			return wait
 		}
 		cl.out.event(e, s.path)
@@ -239,7 +239,7 @@ func (cl *client) tellAnswer(ctx context.Context, s *subscription, e *event) (wa
 }
 
 func (cl *client) tellFailure(ctx context.Context, s *subscription, e *event) (wait time.Duration) {
-	if wait = cl.payFor(ctx, s); wait == 0 {
+	if wait = cl.spendFor(ctx, s); wait == 0 {
 		cl.out.event(e, s.path)
 		s.failure = e.digest
 	}
@@ -249,7 +249,7 @@ func (cl *client) tellFailure(ctx context.Context, s *subscription, e *event) (w
 // hold gives the topic's newest answer, held; nil where there is none any more.
 func (s *subscription) hold() *event {
 	for {
-		if e := s.news.Load().answer; e == nil || e.hold() {
+		if e := s.state.Load().answer; e == nil || e.hold() {
 			return e
 		}
 	}

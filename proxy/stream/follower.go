@@ -14,10 +14,10 @@ type follower struct {
 	h     *Handler
 	woken chan struct{} // holds one token while there may be something to do
 
-	renew   func() (*web.Payer, error) // the client that pays, by the keys and limits in force
-	reload  int64                      // the last one that it was admitted after
-	payer   atomic.Pointer[web.Payer]
-	prepaid atomic.Bool // one event or read is paid for: by the request, at first
+	renew    func() (*web.Payer, error) // the client that pays, by the keys and limits in force
+	reload   int64                      // the last one that it was admitted after
+	limiter  atomic.Pointer[web.Payer]
+	reserved atomic.Bool // one event or read is paid for: by the request, at first
 }
 
 // A subscription is a topic, and what the follower has of it.
@@ -34,14 +34,14 @@ type subscription struct {
 // init makes a follower whose request is paid for. It is admitted by admit.
 func (f *follower) init(h *Handler, renew func() (*web.Payer, error)) {
 	f.h, f.woken, f.renew, f.reload = h, make(chan struct{}, 1), renew, h.reloads.Load()
-	f.prepaid.Store(true)
+	f.reserved.Store(true)
 }
 
 // admit makes the follower one that is paid for, by the keys and limits in force.
 func (f *follower) admit() error {
 	payer, err := f.renew()
 	if err == nil {
-		f.payer.Store(payer)
+		f.limiter.Store(payer)
 	}
 	return err
 }
@@ -65,19 +65,19 @@ func (f *follower) notify() {
 	}
 }
 
-// pay has the follower pay for an event or a read, and is 0; or it is the time to wait
-// until that may succeed.
-func (f *follower) pay(ctx context.Context, payer *web.Payer) (wait time.Duration) {
-	if f.prepaid.CompareAndSwap(true, false) {
+// spend takes an event or a read from the follower's limits, and returns 0. Otherwise it returns the time after which
+// that may succeed.
+func (f *follower) spend(ctx context.Context, payer *web.Payer) (wait time.Duration) {
+	if f.reserved.CompareAndSwap(true, false) {
 		return 0
 	}
 	return payer.Pay(ctx)
 }
 
-// payFor has the follower pay for an event of a topic, unless it has done so already.
-func (f *follower) payFor(ctx context.Context, s *subscription) (wait time.Duration) {
+// spendFor is spend for an event of a topic, which may be paid for already.
+func (f *follower) spendFor(ctx context.Context, s *subscription) (wait time.Duration) {
 	if s.paid.Load() && s.paid.Swap(false) {
 		return 0
 	}
-	return f.pay(ctx, f.payer.Load())
+	return f.spend(ctx, f.limiter.Load())
 }

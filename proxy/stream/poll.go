@@ -46,8 +46,8 @@ func (h *Handler) Poll(rt web.Route, query func(r *http.Request) string) web.Rou
 				return err
 			}
 		}
-		rec.Amend = func(a web.Answer) web.Answer {
-			now := version{height: a.Entry.Height, digest: digestOf(feed.Essence(a.Entry.Body))}
+		rec.Amend = func(a web.Response) web.Response {
+			now := version{height: a.Entry.Height, digest: digestOf(feed.ComparedBody(a.Entry.Body))}
 			now, a.Unchanged = had.next(now, h.o.Heights.Tip().Height)
 			a.Next = "?" + withID(query(c.Request), now.text(h.o.Heights.ChainID()))
 			return a
@@ -114,9 +114,9 @@ func (h *Handler) await(c *gin.Context, rec *web.Record, feed web.Feed, had vers
 type poll struct {
 	follower
 	subscription
-	had   version
-	ahead bool          // of this replica: it is woken at each read
-	owes  time.Duration // until it can pay for an answer that there is; 0: it can, or there is none
+	had     version
+	ahead   bool          // of this replica: it is woken at each read
+	retryIn time.Duration // until it can pay for an answer that there is; 0: it can, or there is none
 }
 
 // wait returns when await does.
@@ -142,8 +142,8 @@ func (p *poll) wait(ctx context.Context) error {
 			return nil
 		case !time.Now().Before(end):
 			return p.timedOut()
-		case p.owes > 0:
-			solvent.Reset(p.owes)
+		case p.retryIn > 0:
+			solvent.Reset(p.retryIn)
 		}
 	}
 	return nil
@@ -151,9 +151,9 @@ func (p *poll) wait(ctx context.Context) error {
 
 // ready tells whether there is another answer than the client had, and it has paid for it.
 func (p *poll) ready(ctx context.Context) bool {
-	n := p.news.Load()
+	n := p.state.Load()
 	if n.answer == nil || n.answer.digest == p.had.digest {
-		p.owes = 0
+		p.retryIn = 0
 		return false
 	}
 	if n.height <= p.had.height {
@@ -164,8 +164,8 @@ func (p *poll) ready(ctx context.Context) bool {
 		}
 		return false
 	}
-	p.owes = p.payFor(ctx, &p.subscription)
-	return p.owes == 0
+	p.retryIn = p.spendFor(ctx, &p.subscription)
+	return p.retryIn == 0
 }
 
 // timedOut says why a poll has waited in vain, if it is not that nothing has changed. What
@@ -173,8 +173,8 @@ func (p *poll) ready(ctx context.Context) bool {
 func (p *poll) timedOut() error {
 	tip := p.h.o.Heights.Tip()
 	switch {
-	case p.owes > 0:
-		return &web.Failure{Status: http.StatusTooManyRequests, RetryAfter: p.owes, Expected: true, Public: "too many requests: the limit of this client leaves none for the answer"}
+	case p.retryIn > 0:
+		return &web.Failure{Status: http.StatusTooManyRequests, RetryAfter: p.retryIn, Expected: true, Public: "too many requests: the limit of this client leaves none for the answer"}
 	case p.had.height > tip.Height && (tip.CatchingUp || !tip.Known):
 		return &web.Failure{
 			Status: http.StatusGatewayTimeout, RetryAfter: max(tip.Interval, time.Second), Expected: true,

@@ -93,7 +93,7 @@ func (cl *client) resumeSession(r *http.Request) (reset bool) {
 		return seen.Height > 0
 	}
 	tip := cl.h.o.Heights.Tip()
-	cl.least, cl.frames.epoch, cl.frames.told = seen.Height, tip.Epoch, seen.Height-1
+	cl.least, cl.blockEvents.epoch, cl.blockEvents.told = seen.Height, tip.Epoch, seen.Height-1
 	if tip.Known && (tip.Limit == 0 || seen.Height <= tip.Limit) { // else it does not come
 		cl.giveUp = time.Now().Add(cache.Patience(cl.h.o.Patience, tip.Interval))
 	}
@@ -108,6 +108,6 @@ func (cl *client) early(height int64) (wait time.Duration) {
 	if wait = time.Until(cl.giveUp); wait > 0 {
 		return wait
 	}
-	cl.least, cl.frames.told = 0, min(cl.frames.told, cl.h.o.Heights.Tip().Height-1)
+	cl.least, cl.blockEvents.told = 0, min(cl.blockEvents.told, cl.h.o.Heights.Tip().Height-1)
 	return 0
 }

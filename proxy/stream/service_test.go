@@ -141,7 +141,7 @@ func (c *chain) reply(stack *web.Stack) web.Handler {
 		if err != nil {
 			return err
 		}
-		a := web.Answer{Result: res, Now: time.Now()}
+		a := web.Response{Result: res, Now: time.Now()}
 		a = rec.Amend(a)
 		stack.Respond(g.Writer, g.Request, &a)
 		return nil
@@ -171,7 +171,7 @@ const unreadable = "unreadable"
 var errUnreadable = &web.Failure{Status: http.StatusBadGateway, Public: "the chain node cannot be reached"}
 
 func (c *chain) feed(path string) web.Feed {
-	return web.Feed{Key: path, Height: c.pinned, Essence: func(body []byte) []byte { return body }, Read: func(_ context.Context, client string) (cache.Result, error) {
+	return web.Feed{Key: path, Height: c.pinned, ComparedBody: func(body []byte) []byte { return body }, Read: func(_ context.Context, client string) (cache.Result, error) {
 		if c.read != nil {
 			height := c.Tip().Height
 			text, err := c.read(path, height)

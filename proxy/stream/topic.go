@@ -33,7 +33,7 @@ type topics struct {
 type topic struct {
 	subject
 	heights  heights
-	news     atomic.Pointer[news]
+	state    atomic.Pointer[topicState]
 	framed   atomic.Int32 // subscribers that are told frames
 	followed atomic.Int32 // subscribers that are woken at each read: what they have is of a later block
 
@@ -66,7 +66,7 @@ func (ts *topics) answersOf(f web.Feed) subject {
 		if before != nil && before.tag == tagOf(res.Entry) {
 			return before, res.Entry.Height, res.Err
 		}
-		now, err := ts.answerEvent(res.Entry, f.Essence(res.Entry.Body))
+		now, err := ts.answerEvent(res.Entry, f.ComparedBody(res.Entry.Body))
 		if err != nil {
 			return before, 0, err
 		}
@@ -82,13 +82,13 @@ func blocksOf(heights heights) subject {
 	}}
 }
 
-// news is what a topic has to tell.
-type news struct {
-	epoch   int64   // in force when it was read: news of an earlier one is of a chain that was rolled back
-	answer  *event  // nil: none yet
-	height  int64   // the newest block at which the answer is known to hold
-	past    edition // the answer at an earlier block, for frames; held
-	failure *event  // why answer is not newer; nil: it is the newest
+// topicState is the newest answer of a topic, or why there is none.
+type topicState struct {
+	epoch   int64       // in force when it was read: news of an earlier one is of a chain that was rolled back
+	answer  *event      // nil: none yet
+	height  int64       // the newest block at which the answer is known to hold
+	past    blockAnswer // the answer at an earlier block, for frames; held
+	failure *event      // why answer is not newer; nil: it is the newest
 }
 
 // subscribe adds a client to the topic of a subject. It is nil where there is no room
@@ -103,7 +103,7 @@ func (ts *topics) subscribe(s subject, f *follower, sub *subscription) *topic {
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		t = &topic{subject: s, heights: ts.heights, subscribers: map[*follower]*subscription{}, cancel: cancel, done: make(chan struct{})}
-		t.news.Store(&news{})
+		t.state.Store(&topicState{})
 		ts.byKey[s.key] = t
 		go func() {
 			defer close(t.done)
@@ -130,7 +130,7 @@ func (ts *topics) unsubscribe(t *topic, f *follower) {
 	if last {
 		t.cancel()
 		<-t.done
-		n := t.news.Load()
+		n := t.state.Load()
 		n.answer.release()
 		n.past.release()
 		ts.bodies.budget.Release(account.Events, t.weight())
@@ -172,7 +172,7 @@ func (ts *topics) notifyAll() {
 // publishes what is new.
 func (ts *topics) follow(ctx context.Context, t *topic) {
 	for ctx.Err() == nil {
-		client, ok := ts.charge(ctx, t)
+		client, ok := ts.spendForTopic(ctx, t)
 		tip := t.heights.Tip()
 		if !ok {
 			t.wait(ctx, tip, tip.Height, true)
@@ -190,14 +190,14 @@ func (ts *topics) follow(ctx context.Context, t *topic) {
 // refresh reads a topic's subject on behalf of a client while an epoch is in force, and publishes
 // what is new. Of another epoch it keeps nothing.
 func (ts *topics) refresh(ctx context.Context, t *topic, client string, epoch int64) (height int64, err error) {
-	old, next := t.news.Load(), &news{epoch: epoch}
+	old, next := t.state.Load(), &topicState{epoch: epoch}
 	framed := t.framed.Load() > 0
 	if framed {
 		ctx = web.AtEachBlock(ctx)
 	}
 	before := *old
 	if before.epoch != epoch {
-		before = news{}
+		before = topicState{}
 	}
 	err = upstream.Guard(ts.log, "stream", func() (err error) {
 		next.answer, height, err = t.read(ctx, before.answer, client)
@@ -208,7 +208,7 @@ func (ts *topics) refresh(ctx context.Context, t *topic, client string, epoch in
 		next.height, next.failure = before.height, failureEvent(err)
 	}
 	next.keep(old, framed)
-	t.news.Store(next) // if only for the next page key, which new clients get
+	t.state.Store(next) // if only for the next page key, which new clients get
 	if next.answer != old.answer {
 		old.answer.release()
 	}
@@ -219,18 +219,18 @@ func (ts *topics) refresh(ctx context.Context, t *topic, client string, epoch in
 	return height, err
 }
 
-// charge has one of a topic's subscribers pay for a read, which is then on its behalf,
-// and for the event that comes of it. It is not ok where none can.
-func (ts *topics) charge(ctx context.Context, t *topic) (name string, ok bool) {
+// spendForTopic spends a request from the limits of one of a topic's subscribers. The next read, and the event that
+// comes of it, are on its behalf. It returns false if no subscriber can pay.
+func (ts *topics) spendForTopic(ctx context.Context, t *topic) (name string, ok bool) {
 	for range maxCharges {
-		c, sub := ts.solvent(t)
+		c, sub := ts.affordable(t)
 		switch {
 		case c == nil:
 			return "", false
 		case t.free:
 			return "", true
 		}
-		if payer := c.payer.Load(); c.pay(ctx, payer) == 0 {
+		if payer := c.limiter.Load(); c.spend(ctx, payer) == 0 {
 			sub.paid.Store(true)
 			return payer.Name, true
 		}
@@ -242,12 +242,12 @@ func (ts *topics) charge(ctx context.Context, t *topic) (name string, ok bool) {
 // replicas know better.
 const maxCharges = 3
 
-// solvent is any subscriber that could pay; nil for none.
-func (ts *topics) solvent(t *topic) (*follower, *subscription) {
+// affordable returns a subscriber whose limits allow a request; nil for none.
+func (ts *topics) affordable(t *topic) (*follower, *subscription) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	for c, sub := range t.subscribers {
-		if t.free || c.prepaid.Load() || c.payer.Load().Affords() {
+		if t.free || c.reserved.Load() || c.limiter.Load().Affords() {
 			return c, sub
 		}
 	}

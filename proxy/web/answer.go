@@ -9,44 +9,43 @@ import (
 	"github.com/tipcache/tipcache/cache"
 )
 
-// An Answer is content that came through the cache, with what the headers say
-// about it.
-type Answer struct {
+// A Response is an entry of the cache with what its headers say.
+type Response struct {
 	cache.Result
-	Key         string        // the query's: of the entry that what is encoded is kept with
-	Policy      cache.Policy  // the query's, for the remaining lifetime
-	Now         time.Time     // when the headers hold
-	Until       time.Time     // when the answer ceases to be fresh; zero: as the policy says by time
-	SharedUntil time.Time     // of the derived one: until when a cache that others ask may give the answer to them; zero: as long as it is fresh
-	Vary        string        // request headers the answer depends on, beside those of every answer
-	Control     string        // Cache-Control; "" derives one from the lifetime
-	Private     bool          // of the derived one: not for caches that others ask
-	Immutable   bool          // of the derived one: a 200 that never changes is called so, as its URL alone says what it is
-	EVMBlock    int64         // newest block of the execution chain that the answer holds at; 0: none is known
-	Behind      time.Duration // how far the origin is behind the chain it follows; 0: it does not follow one
-	CatchingUp  bool          // the answer is of nodes that are behind their peers
-	Unconfirmed bool          // a node contradicts the newest block: the chain may have been rolled back below the answer
-	Own         cache.Entry   // room for an Entry that is made for this answer
-	Seconds     bool          // freshness is meant in blocks, but no tip is known: Cache-Status says so
-	More        []Line        // headers of the interface's own, where the height is told
-	NoHeight    bool          // the entry's height is when it was read, not what it says: it is not told
-	Next        string        // of an answer to a poll: the URL of the next one. Caches that others ask share such an answer for a second
-	Unchanged   bool          // of an answer to a poll: the client has it
-	Session     Token         // the client's from now on, told where the height is; zero: none
-	Reset       bool          // the client's session was of a chain that was set back
-	Made        []byte        // the body of a 200 in JSON that was made of the entry for this client alone: it has no validator, and is sent as it is; nil: the entry's is
+	Key          string        // the query's; encoded bodies are kept with its entry
+	Policy       cache.Policy  // the query's
+	Now          time.Time     // time of the headers
+	Until        time.Time     // end of freshness; zero means Policy.Fresh after the entry was read
+	SharedUntil  time.Time     // when shared caches must stop serving the response (s-maxage); zero means the end of freshness
+	Vary         string        // request headers that the response depends on, in addition to those of every response
+	Control      string        // Cache-Control; "" derives one from the lifetime
+	Private      bool          // derive "private"
+	Immutable    bool          // derive "immutable" for a 200 that never changes; the URL alone must identify it
+	EVMBlock     int64         // newest block of the execution chain that the response includes; 0 if unknown
+	Behind       time.Duration // how far the origin is behind the chain that it follows; 0 if it follows none
+	CatchingUp   bool          // the nodes are behind their peers
+	Unconfirmed  bool          // a node contradicts the newest block, which may have been rolled back
+	Backing      cache.Entry   // backing storage for Entry, to save an allocation
+	Seconds      bool          // freshness is in seconds because no tip is known
+	ExtraHeaders []ExtraHeader // headers of the interface's own, set with the height
+	NoHeight     bool          // the entry does not depend on its height, which is then not sent
+	Next         string        // URL of the next poll; "" if the request is no poll
+	Unchanged    bool          // a poll ended without another response
+	Session      Token         // session of the client after the response, set with the height; zero for none
+	Reset        bool          // the block of the client's session was rolled back
+	Body         []byte        // body in JSON of a 200 made for this client alone, sent without a validator; nil means the entry's body
 }
 
-// A Line is a header of an answer.
-type Line struct {
+// An ExtraHeader is a response header of an interface's own.
+type ExtraHeader struct {
 	Name  string // in canonical form
-	Value string // "" for the height of the answer
+	Value string // "" for the height of the entry
 }
 
-// Respond writes an answer, or says that the client has it already. What it writes is all that it keeps
-// for a client that reads slowly: a has no entry any more.
-func (rs *responder) Respond(w http.ResponseWriter, r *http.Request, a *Answer) {
-	h, from := collect(), askerOf(r)
+// Respond writes a response, or 304 if the client has it. It releases the entry of a, so that a client that reads
+// slowly keeps only the body that is being written.
+func (rs *responder) Respond(w http.ResponseWriter, r *http.Request, a *Response) {
+	h, from := collect(), preferencesOf(r)
 	status, body := rs.render(h, a, &from)
 	a.forget()
 	h.writeTo(w.Header())
@@ -56,18 +55,17 @@ func (rs *responder) Respond(w http.ResponseWriter, r *http.Request, a *Answer) 
 	}
 }
 
-// forget lets the entry of the answer go, which has its body in every form.
-func (a *Answer) forget() { a.Entry, a.Own = nil, cache.Entry{} }
+// forget releases the entry, which has the body in every coding.
+func (a *Response) forget() { a.Entry, a.Backing = nil, cache.Entry{} }
 
-// render collects the headers of an answer, in their order, and returns the
-// status and the body that go with them.
-func (rs *responder) render(h *headers, a *Answer, from *asker) (status int, body []byte) {
+// render collects the headers of a response, in their order, and returns its status and body.
+func (rs *responder) render(h *headers, a *Response, from *preferences) (status int, body []byte) {
 	e := a.Entry
 	a.freshness(h, true)
 	status, body = e.Status, e.Body
 	switch {
-	case a.Made != nil:
-		status, body = http.StatusOK, a.Made
+	case a.Body != nil:
+		status, body = http.StatusOK, a.Body
 		h.setBody(JSON, body)
 	case a.Unchanged:
 		status, body = http.StatusNoContent, nil
@@ -81,14 +79,14 @@ func (rs *responder) render(h *headers, a *Answer, from *asker) (status int, bod
 	} else if e.Link != "" {
 		h.set("Link", e.Link)
 	}
-	if a.Made == nil {
+	if a.Body == nil {
 		rs.setVary(h, a.Vary, a.Session.Height > 0)
 	} else if rs.byOrigin {
 		h.set("Vary", "Origin")
 	}
 	if e.Height > 0 && !a.NoHeight {
 		h.setInt(HeightHeader, e.Height)
-		h.setLines(a.More, e.Height)
+		h.setLines(a.ExtraHeaders, e.Height)
 		a.setSession(h)
 	}
 	if a.EVMBlock > 0 {
@@ -97,8 +95,8 @@ func (rs *responder) render(h *headers, a *Answer, from *asker) (status int, bod
 	return status, body
 }
 
-// setSession says how far the client has seen the chain, with this answer.
-func (a *Answer) setSession(h *headers) {
+// setSession sets the headers of the client's session.
+func (a *Response) setSession(h *headers) {
 	if a.Session.Height > 0 {
 		h.finish(a.Session.AppendTo(h.begin(SessionHeader)))
 	}
@@ -108,7 +106,7 @@ func (a *Answer) setSession(h *headers) {
 }
 
 // setLines sets headers of the interface's own.
-func (h *headers) setLines(lines []Line, height int64) {
+func (h *headers) setLines(lines []ExtraHeader, height int64) {
 	for _, l := range lines {
 		if l.Value == "" {
 			h.setInt(l.Name, height)
@@ -118,34 +116,33 @@ func (h *headers) setLines(lines []Line, height int64) {
 	}
 }
 
-// setBody says what the body is.
+// setBody sets the headers that describe the body.
 func (h *headers) setBody(typ string, body []byte) {
 	h.setInt("Content-Length", int64(len(body)))
 	h.set("Content-Type", typ)
 }
 
-// PollLifetime is how long any answer to a poll may be shared: for as long as clients
-// that poll together take to come. One that may not be kept would have nginx send those
-// that wait at its lock one after another.
+// PollLifetime is how long shared caches may reuse any response to a poll: the time within which clients that poll
+// together send their requests. With a response that may not be kept, nginx would let clients that wait at its lock
+// through one after another.
 const PollLifetime = "max-age=1"
 
-// OwnAnswer is the Cache-Control of an answer that depends on the client, or on what it has
-// seen: its own browser alone may keep it, and asks again before it is used.
+// OwnAnswer is the Cache-Control of a response that depends on the client, or on what it has seen: only its own
+// browser may keep it, and must revalidate it before use.
 const OwnAnswer = "private, no-cache"
 
-// forever is the lifetime told for what never changes.
+// forever is the lifetime of what never changes.
 const forever = 365 * 24 * time.Hour
 
-// longest is how long others may keep what never changes: a chain that is reset,
-// or an answer that gets another shape, must not live on with them.
+// longest is how long others may keep what never changes. A chain that is reset, or a response that gets another
+// shape, must not live on with them.
 const longest = 24 * time.Hour
 
-// freshness sets the headers that say how old the answer is, how long it will
-// serve and which part of the cache it came from: Age, Cache-Control (RFC
-// 9111) and Cache-Status (RFC 9211).
-func (a *Answer) freshness(h *headers, forGood bool) {
+// freshness sets Age, Cache-Control (RFC 9111) and Cache-Status (RFC 9211): how old the response is, how long it stays
+// fresh, and where it is from.
+func (a *Response) freshness(h *headers, forGood bool) {
 	left, age := a.lifetime(), int64(0)
-	if a.Next == "" && (a.Outcome != cache.Miss || a.Collapsed) { // an Age says that the origin was not asked for this request
+	if a.Next == "" && (a.Outcome != cache.Miss || a.Collapsed) { // Age says that the origin was not read for this request
 		age = max(0, int64(a.Now.Sub(a.Entry.ReadAt)/time.Second))
 		h.setInt("Age", age)
 	}
@@ -160,18 +157,18 @@ func (a *Answer) freshness(h *headers, forGood bool) {
 	h.finish(a.appendStatus(h.begin("Cache-Status"), left))
 }
 
-// appendControl renders the derived Cache-Control.
-func (a *Answer) appendControl(b []byte, left time.Duration, age int64, forGood bool) []byte {
+// appendControl appends the derived Cache-Control.
+func (a *Response) appendControl(b []byte, left time.Duration, age int64, forGood bool) []byte {
 	b = append(append(b, a.audience()...), ", max-age="...)
 	marked := a.Outcome == cache.StaleHit || a.Outcome == cache.StaleError || a.CatchingUp || a.Unconfirmed
 	if left < time.Second || marked {
 		left, age = 0, 0
 	}
-	// A cache behind us subtracts the Age it is told, so the age goes on top.
+	// Caches subtract the Age, so max-age includes it.
 	b = strconv.AppendInt(b, age+seconds(min(left, longest)), 10)
 	switch {
 	case a.Private:
-	case !a.SharedUntil.IsZero(): // not here: nginx does not look at the Age, and would keep the answer for that much longer
+	case !a.SharedUntil.IsZero(): // without the age: nginx ignores Age, and would keep the response too long
 		b = append(b, ", s-maxage="...)
 		b = strconv.AppendInt(b, seconds(max(0, min(left, a.SharedUntil.Sub(a.Now)))), 10)
 	case a.Immutable && forGood && left == forever && a.Entry.Status == http.StatusOK:
@@ -180,19 +177,18 @@ func (a *Answer) appendControl(b []byte, left time.Duration, age int64, forGood 
 	return b
 }
 
-func (a *Answer) audience() string {
+func (a *Response) audience() string {
 	if a.Private || a.Reset {
 		return "private"
 	}
 	return "public"
 }
 
-// Expired reports whether the entry expires no later than now, so that the cache does not keep it.
-func (a *Answer) Expired() bool { return a.Entry.Stamp().Expired(func() time.Time { return a.Now }) }
+// Expired reports whether the entry expires no later than Now, so that the cache does not keep it.
+func (a *Response) Expired() bool { return a.Entry.Stamp().Expired(func() time.Time { return a.Now }) }
 
-// lifetime is how much longer the answer is fresh; less than zero when it is
-// stale.
-func (a *Answer) lifetime() time.Duration {
+// lifetime returns how much longer the response is fresh. It is negative if the response is stale.
+func (a *Response) lifetime() time.Duration {
 	e, left := a.Entry, forever
 	switch {
 	case a.Policy.IsImmutable(e.Stamp()):
@@ -207,8 +203,8 @@ func (a *Answer) lifetime() time.Duration {
 	return left
 }
 
-// appendStatus renders Cache-Status.
-func (a *Answer) appendStatus(b []byte, left time.Duration) []byte {
+// appendStatus appends Cache-Status.
+func (a *Response) appendStatus(b []byte, left time.Duration) []byte {
 	b = append(b, "tipcache"...)
 	if a.Forward == "" {
 		b = append(b, "; hit"...)
@@ -227,9 +223,9 @@ func (a *Answer) appendStatus(b []byte, left time.Duration) []byte {
 	return a.appendDetail(b)
 }
 
-// appendDetail names the store, the leave taken to serve stale, and seconds
-// where blocks were meant.
-func (a *Answer) appendDetail(b []byte) []byte {
+// appendDetail appends the detail of Cache-Status: the store, why a stale entry is served, and if freshness is in
+// seconds.
+func (a *Response) appendDetail(b []byte) []byte {
 	without := b
 	b = append(b, `; detail="`...)
 	first := len(b)
@@ -262,7 +258,7 @@ func (a *Answer) appendDetail(b []byte) []byte {
 	return b
 }
 
-// seconds rounds down, so that nothing is called fresh that is not.
+// seconds rounds down, so that no stale response counts as fresh.
 func seconds(d time.Duration) int64 {
 	s := int64(d / time.Second)
 	if d < 0 && d%time.Second != 0 {
@@ -271,21 +267,20 @@ func seconds(d time.Duration) int64 {
 	return s
 }
 
-// headers collects response headers and sets them with two allocations in
-// all: the values are rendered into one text, and their slices cut from one
-// array. Names must be in canonical form.
+// headers collects response headers and sets them with two allocations: the values are parts of one string, and their
+// slices parts of one array. Names must be in canonical form.
 type headers struct {
 	n     int
 	name  [maxHeaders]string
-	value [maxHeaders]string // the value where it was a text before: HTTP/2, whose tables have it, compares the same text fast; "" for another one
-	end   [maxHeaders]int    // where the value ends in the text
+	value [maxHeaders]string // value that existed as a string, which HTTP/2 compares fast with its table; "" if it was made
+	end   [maxHeaders]int    // end of the value in text
 	text  []byte
-	room  [headerRoom]byte // the text's first home
+	room  [headerRoom]byte // initial buffer of text
 }
 
 const (
-	maxHeaders = 24  // more are a programming error
-	headerRoom = 480 // all values of an ordinary answer
+	maxHeaders = 24  // exceeding it is a programming error
+	headerRoom = 480 // fits all values of an ordinary response
 )
 
 var collectors = sync.Pool{New: func() any { return new(headers) }}
@@ -297,8 +292,7 @@ func collect() *headers {
 	return h
 }
 
-// begin starts the value of a header; what is appended to the result and
-// given to finish is that value.
+// begin starts the value of a header. The caller appends the value to the result and passes it to finish.
 func (h *headers) begin(name string) []byte {
 	h.name[h.n], h.value[h.n] = name, ""
 	return h.text
@@ -320,7 +314,7 @@ func (h *headers) setInt(name string, value int64) {
 	h.finish(strconv.AppendInt(h.begin(name), value, 10))
 }
 
-// writeTo sets the headers collected, and must be the last that is done with h.
+// writeTo sets the collected headers. h must not be used afterwards.
 func (h *headers) writeTo(header http.Header) {
 	text, start := string(h.text), 0
 	values := make([]string, h.n)
@@ -328,7 +322,7 @@ func (h *headers) writeTo(header http.Header) {
 		if values[i] = h.value[i]; values[i] == "" {
 			values[i] = text[start:h.end[i]]
 		}
-		header[h.name[i]] = values[i : i+1 : i+1] // full: an append by others must not reach the next value
+		header[h.name[i]] = values[i : i+1 : i+1] // full capacity, so that an append cannot overwrite the next value
 		start = h.end[i]
 	}
 	collectors.Put(h)

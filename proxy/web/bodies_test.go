@@ -37,9 +37,9 @@ func TestAnAnswerThatIsNotReadKeepsNothingButWhatIsWritten(t *testing.T) {
 		w := &unread{httptest.NewRecorder(), make(chan struct{})}
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		r.Header.Set("Accept-Encoding", "gzip, identity;q=0")
-		a, kept := func() (web.Answer, weak.Pointer[cache.Content]) {
+		a, kept := func() (web.Response, weak.Pointer[cache.Content]) {
 			content := cache.NewContent(http.StatusOK, web.JSON, "", bytes.Repeat([]byte("x"), 1<<20), 0)
-			return web.Answer{Result: cache.Result{Entry: &cache.Entry{Content: content, ReadAt: time.Now()}}}, weak.Make(content)
+			return web.Response{Result: cache.Result{Entry: &cache.Entry{Content: content, ReadAt: time.Now()}}}, weak.Make(content)
 		}()
 		go func() {
 			stack.Respond(w, r, &a)

@@ -26,7 +26,7 @@ type Conn struct {
 	lane    LaneConn   // nil: none
 	fast    Lane       // that answers the requests which it carries; nil: none
 	address netip.Addr // the client's; not valid where it has none
-	seen    sights
+	seen    seenBlocks
 
 	outgoing bodies
 

@@ -62,18 +62,17 @@ func recovered(serve func() (int, error)) (size int, err error) {
 
 func panicError(p any) error { return fmt.Errorf("panic: %v\n%s", p, debug.Stack()) }
 
-// CacheStatus is the value of Cache-Status that says where an answer comes from.
-func CacheStatus(a *Answer) string {
+// CacheStatus returns the value of Cache-Status.
+func CacheStatus(a *Response) string {
 	var room [96]byte
 	return string(AppendCacheStatus(room[:0], a))
 }
 
-// AppendCacheStatus appends it.
-func AppendCacheStatus(b []byte, a *Answer) []byte { return a.appendStatus(b, a.lifetime()) }
+// AppendCacheStatus appends the value of Cache-Status.
+func AppendCacheStatus(b []byte, a *Response) []byte { return a.appendStatus(b, a.lifetime()) }
 
-// Tell sets the headers that say of an answer where it comes from, how old it is and at which
-// block it holds.
-func (rs *responder) Tell(to http.Header, a *Answer) {
+// Tell sets the headers that say where a response is from, how old it is, and at which block it was read.
+func (rs *responder) Tell(to http.Header, a *Response) {
 	h := collect()
 	a.freshness(h, false)
 	if a.Entry.Height > 0 && !a.NoHeight {
@@ -83,8 +82,8 @@ func (rs *responder) Tell(to http.Header, a *Answer) {
 	h.writeTo(to)
 }
 
-// SendTold writes a body that was made of an answer, with its validator.
-func (rs *responder) SendTold(w http.ResponseWriter, r *http.Request, a *Answer, status int, tag string, body []byte) {
+// SendTold writes a body that was made of an entry, with its validator.
+func (rs *responder) SendTold(w http.ResponseWriter, r *http.Request, a *Response, status int, tag string, body []byte) {
 	rs.Tell(w.Header(), a)
 	h := collect()
 	h.setBody(JSON, body)

@@ -92,15 +92,15 @@ func (s *Stack) end(r *http.Request, rec *Record, status, size int) {
 type Record struct {
 	record.Record
 
-	Amend   func(Answer) Answer // changes what is told of the answer; nil: nothing
-	Session Session             // of the request's client
-	Own     string              // for a Replayer: what of its body is the client's own; "" for nothing
-	Room    []byte              // for a Replayer: where Answer.Made may be made
+	Amend   func(Response) Response // changes what is told of the answer; nil: nothing
+	Session Session                 // of the request's client
+	Own     string                  // for a Replayer: what of its body is the client's own; "" for nothing
+	Room    []byte                  // for a Replayer: storage for Response.Body
 
 	key      limits.Key // the request's, where one is required
 	client   *Conn      // nil: it is not ours
-	before   sight      // on its connection, when the request came
-	shown    sight      // that this request is answered at
+	before   seenBlock  // on its connection, when the request came
+	shown    seenBlock  // that this request is answered at
 	place    Place      // nil: the answer is of no use to the fast lane
 	replayer Replayer   // nil: it is made anew each time
 	route    Route      // of a request by HTTP

@@ -10,88 +10,83 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 )
 
-// A Lane answers requests that memory can answer in place of their handlers, as these would. Package
-// lane has one, and everything works without. This file is what it has to do with the stack.
+// A Lane serves requests from memory in place of their handlers. Package lane implements it; it is optional. This file
+// is the whole interface between the lane and the stack.
 type Lane interface {
-	// Wrap gives the connection that http.Server is to read: below carries the requests of its
-	// client's connection.
+	// Wrap returns the connection that http.Server reads. below carries the requests of the client's connection.
 	Wrap(client *Conn, below net.Conn) LaneConn
-	// PlaceOf is where the answer to a request may be left that came on a connection of the lane's, nil for nowhere.
+	// PlaceOf returns the place of the response to a request on a connection of the lane, nil for none.
 	PlaceOf(r *http.Request, on LaneConn) Place
-	// Answer answers a client's request of HTTP/2 where it can.
+	// Answer answers an HTTP/2 request of a client. It returns false if it cannot.
 	Answer(client *Conn, w http.ResponseWriter, r *http.Request) bool
-	// Forget forgets all answers: what they were made by has been replaced.
+	// Forget drops all requests.
 	Forget()
 }
 
-// A CallLane is the lane of a listener of gRPC, which has a server of its own.
+// A CallLane is the lane of a gRPC listener, which has a server of its own.
 type CallLane interface {
 	Lane
-	// Arrive takes up a call that begins with its metadata, before its message has come; keyed says
-	// that it needs a key. It is nil where the client may not make it, or the lane has no part in it:
-	// the handler judges it then.
+	// Arrive takes up a call by its metadata, before its message has arrived. keyed says that it needs a key. It returns
+	// nil if the client may not make the call, or the lane does not know it. The handler then judges it.
 	Arrive(s *Stack, client *Conn, method string, metadata map[string][]string, keyed bool, start time.Time) Call
 }
 
-// A Call is one that the lane may answer. It is for the time until Release.
+// A Call is a call that the lane may answer. It must not be used after Release.
 type Call interface {
-	Place // of its answer, once its message is known
-	// Find finds the answer by the message, which must not change until Release. Without one nothing
-	// is counted, and the handler answers.
+	Place // of its response, once its message is known
+	// Find looks the call up by its message, which must not change until Release. If it is not found, nothing is counted
+	// and the handler answers.
 	Find(message []byte) (f Found, ok bool)
-	// End is to be called after Find has found the answer, and that has been sent, or could not be.
+	// End must be called once the response that Find returned has been sent, or could not be.
 	End(size int, err error)
 	Release()
 }
 
-// A Found is what the lane has found for a call.
+// Found is what the lane has found for a call.
 type Found struct {
-	By        Replayer // that was left behind
+	By        Replayer
 	Record    *Record
-	Answer    *Answer
+	Answer    *Response
 	Standings *limits.Standings
 }
 
-// An Own finds what of the body of a POST is its caller's own: the answer has it, and depends on it in
-// nothing else, if the interface says so of a body that is the same but for that. It is not ok where
-// nothing is. It is asked of each request, so that it has to be fast and need not be sure.
+// Own finds the part of a POST body that is the caller's own, such as the id of a JSON-RPC call. The response repeats
+// it, and depends on it in no other way. ok is false if there is none. It is called for each request, so it must be
+// fast and may be wrong.
 type Own func(body string) (from, to int, ok bool)
 
-// A LaneConn is a client's connection with a lane. It is told of its states, and of every request
-// before that is handled.
+// A LaneConn is a client's connection with a lane.
 type LaneConn interface {
 	net.Conn
 	State(s http.ConnState)
 	Called(r *http.Request)
 }
 
-// A Place is where an answer is left.
+// A Place keeps what answers a request again.
 type Place interface {
-	// Remember has requests like r answered by a, from the next one on.
+	// Remember makes the lane answer requests like r by a.
 	Remember(s *Stack, r *http.Request, a *Replayable)
 }
 
-// A Replayer answers a request that has been answered before, as its handler would.
+// A Replayer answers a request that was answered before, as its handler would.
 type Replayer interface {
-	// Replay fills in the record and the answer where memory has a fresh one that
-	// Repeats. It sends no request and waits for nothing, and where it does not
-	// answer nothing is counted.
-	Replay(rec *Record, a *Answer) bool
+	// Replay fills in the record and the response if memory has a fresh entry that Repeats. It sends no request and
+	// does not wait. If it returns false, nothing is counted.
+	Replay(rec *Record, a *Response) bool
 }
 
-// Repeats tells whether an entry is given without the handler of a request: of failures the
-// line of the log is another one.
+// Repeats reports whether the lane may serve an entry. It leaves out failures, whose log lines differ.
 func Repeats(e *cache.Entry) bool { return e.Status < http.StatusInternalServerError }
 
-// A Replayable is all of a request that its answer depends on, but for what is judged for each
-// request, and for what may have changed: memory, the tip, limits and the time.
+// A Replayable is everything that a response depends on, except what is judged for each request and what may have
+// changed: memory, the tip, limits and the time.
 type Replayable struct {
 	Replayer
 	Route string
-	Keyed bool // it needs a key
+	Keyed bool // requests need a key
 }
 
-// NoLane says why no request is answered in the fast lane, "" if some are.
+// NoLane returns why the fast lane answers no request, or "" if it may.
 func (s *Stack) NoLane() string {
 	switch {
 	case s.o.Lane == nil:
@@ -104,16 +99,15 @@ func (s *Stack) NoLane() string {
 	return ""
 }
 
-// Forget empties the fast lane, which remembers what was answered by what has
-// been replaced.
+// Forget empties the fast lane. It must be called when what responses are made by is replaced.
 func (s *Stack) Forget() {
 	if s.o.Lane != nil {
 		s.o.Lane.Forget()
 	}
 }
 
-// placeOf is where the answer to a request may be left, nil for nowhere. A
-// collector of traces wants to decide for each request whether it is collected.
+// placeOf returns where the fast lane keeps what answers a request again, or nil for nowhere. With tracing on, each
+// request goes to its handler.
 func (s *Stack) placeOf(r *http.Request) Place {
 	c := ConnOf(r)
 	if s.o.Tracing != nil || c == nil || c.fast == nil {
@@ -122,7 +116,7 @@ func (s *Stack) placeOf(r *http.Request) Place {
 	return c.fast.PlaceOf(r, c.lane)
 }
 
-// Arrive has the lane of a client's connection take up a call of gRPC, nil where it has none.
+// Arrive lets the lane of a client's connection take up a gRPC call. It returns nil if the lane cannot.
 func (s *Stack) Arrive(client *Conn, method string, metadata map[string][]string, keyed bool, start time.Time) Call {
 	if lane, ok := client.fast.(CallLane); ok && s.o.Lane != nil && s.o.Tracing == nil {
 		return lane.Arrive(s, client, method, metadata, keyed, start)
@@ -130,23 +124,23 @@ func (s *Stack) Arrive(client *Conn, method string, metadata map[string][]string
 	return nil
 }
 
-// remember leaves behind what is needed to answer the request again.
+// remember registers an answered request with the fast lane.
 func (s *Stack) remember(r *http.Request, rec *Record) {
 	if rec.replayer != nil && rec.Err == nil && rec.Outcome == cache.Hit.String() && rec.Store == "memory" {
 		rec.place.Remember(s, r, &Replayable{rec.replayer, rec.Route, rec.key.Name != ""})
 	}
 }
 
-// A Rendering is an answer as it is sent. It ends with AppendTo or WriteTo.
+// A Rendering is a response as it is sent. AppendTo or WriteTo ends it.
 type Rendering struct {
 	Status  int
-	Body    []byte // also of an answer to HEAD
+	Body    []byte // also of a response to HEAD
 	headers *headers
 }
 
-// Render makes the answer to a client that sent these values of headers.
-func (s *Stack) Render(a *Answer, codings, tags []string, head bool, standings *limits.Standings) Rendering {
-	h, from := collect(), asker{readAccepted(codings), tags, head}
+// Render returns the response for a client that sent these header values.
+func (s *Stack) Render(a *Response, codings, tags []string, head bool, standings *limits.Standings) Rendering {
+	h, from := collect(), preferences{readAccepted(codings), tags, head}
 	status, body := s.render(h, a, &from)
 	a.forget()
 	for i := range standings {
@@ -158,8 +152,7 @@ func (s *Stack) Render(a *Answer, codings, tags []string, head bool, standings *
 	return Rendering{status, body, h}
 }
 
-// AppendTo appends the headers as they are sent by HTTP/1. ok is false if one of them cannot be sent as
-// it is.
+// AppendTo appends the headers as HTTP/1 sends them. ok is false if one of them contains a line break.
 func (r *Rendering) AppendTo(b []byte) (text []byte, ok bool) {
 	h, start := r.headers, 0
 	for i := range h.n {
@@ -172,7 +165,7 @@ func (r *Rendering) AppendTo(b []byte) (text []byte, ok bool) {
 	return b, ok
 }
 
-// WriteTo adds the headers to those of an answer of net/http's, with the id of its request.
+// WriteTo adds the headers and the request id to those of an http.ResponseWriter.
 func (r *Rendering) WriteTo(h http.Header, id string) {
 	r.headers.finish(append(r.headers.begin(RequestIDHeader), id...))
 	r.headers.writeTo(h)

@@ -9,35 +9,34 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// An asker is what of a request decides the form of its answer.
-type asker struct {
+// preferences are the parts of a request that choose the form of the response.
+type preferences struct {
 	codings accepted
 	tags    []string // If-None-Match
 	head    bool
 }
 
-func askerOf(r *http.Request) asker {
-	return asker{readAccepted(r.Header["Accept-Encoding"]), r.Header["If-None-Match"], r.Method == http.MethodHead}
+func preferencesOf(r *http.Request) preferences {
+	return preferences{readAccepted(r.Header["Accept-Encoding"]), r.Header["If-None-Match"], r.Method == http.MethodHead}
 }
 
-// A memory keeps the bodies of answers in their content codings; *cache.Cache does.
-type memory interface {
-	// Account is the account that request bodies are in.
+// A bodyCache keeps the bodies of entries in their content codings; *cache.Cache implements it.
+type bodyCache interface {
+	// Account returns the memory account of request bodies.
 	Account() *account.Account
-	// Encoded returns the content's body in a coding, or plain where the coding would
-	// have to be waited for and is no must. What is encoded is kept with the entry of
-	// the key. Nothing is made for a peek: a body that was not made before is nil.
+	// Encoded returns the content's body in a coding, or plain if the coding is not ready and not a must. It keeps what
+	// it encodes with the entry of the key. It encodes nothing for a peek: a body that does not exist yet is nil.
 	Encoded(key string, content *cache.Content, coding codings.Coding, must, peek bool) (body []byte, as codings.Coding)
 }
 
-// A responder writes answers.
+// A responder writes responses.
 type responder struct {
-	bodies   memory
-	byOrigin bool // the answer to one origin is not that to another
+	bodies   bodyCache
+	byOrigin bool // responses differ by the Origin of the request
 }
 
-// negotiate chooses the coding, or finds that the client has the content.
-func (rs *responder) negotiate(h *headers, a *Answer, from *asker) (status int, body []byte) {
+// negotiate chooses the coding, or returns 304 if the client has the content.
+func (rs *responder) negotiate(h *headers, a *Response, from *preferences) (status int, body []byte) {
 	e := a.Entry
 	coding := from.codings.choose(e.Content)
 	if has, ok := clientHas(from.tags, e.ETag, coding); ok {
@@ -45,7 +44,7 @@ func (rs *responder) negotiate(h *headers, a *Answer, from *asker) (status int, 
 		return http.StatusNotModified, nil
 	}
 	body, made := rs.encoded(a, coding, from)
-	if size := len(e.Body); made != coding && coding.Costly(size) { // until it is made
+	if size := len(e.Body); made != coding && coding.Costly(size) { // serve another coding until it is ready
 		body, made = rs.encoded(a, from.codings.best(size, true), from)
 	}
 	coding = made
@@ -53,7 +52,7 @@ func (rs *responder) negotiate(h *headers, a *Answer, from *asker) (status int, 
 		h.set("Content-Encoding", codings.Names[coding])
 	}
 	if body == nil && from.head {
-		h.set("Content-Type", e.Type) // no body is made to tell its length
+		h.set("Content-Type", e.Type) // do not encode a body to send its length
 	} else {
 		h.setBody(e.Type, body)
 	}
@@ -61,16 +60,15 @@ func (rs *responder) negotiate(h *headers, a *Answer, from *asker) (status int, 
 	return http.StatusOK, body
 }
 
-// encoded is the body of an answer in a coding, or plain.
-func (rs *responder) encoded(a *Answer, coding codings.Coding, from *asker) (body []byte, as codings.Coding) {
+// encoded returns the body of a response in a coding, or plain.
+func (rs *responder) encoded(a *Response, coding codings.Coding, from *preferences) (body []byte, as codings.Coding) {
 	if coding == codings.Identity {
 		return a.Entry.Body, coding
 	}
 	return rs.bodies.Encoded(a.Key, a.Entry.Content, coding, from.codings[codings.Identity] == 0, from.head)
 }
 
-// tagEnds end the validator of a body in each coding. In each it is another
-// text of bytes, so it needs another strong validator.
+// tagEnds end the validator of a body in each coding: different bytes need different strong validators.
 var tagEnds = [len(preferred)]string{codings.Identity: `"`, codings.Gzip: `-gzip"`, codings.Zstd: `-zstd"`, codings.Brotli: `-br"`}
 
 // setTag sets the validator of the content in a coding.
@@ -83,10 +81,9 @@ func (h *headers) setTag(etag string, coding codings.Coding) {
 	h.finish(append(text, tagEnds[coding]...))
 }
 
-// clientHas finds out from the values of If-None-Match whether the client has the content, and in
-// which coding: the one it would get now, if it has that. Having it in any is as
-// good. Tags are compared weakly, as RFC 9110 says: a compressing proxy on the
-// way may have weakened them.
+// clientHas reports by the values of If-None-Match whether the client has the content, and in which coding: preferably
+// the one it would get now. Tags are compared weakly, as in RFC 9110: a compressing proxy on the way may have weakened
+// them.
 func clientHas(tags []string, etag string, now codings.Coding) (coding codings.Coding, ok bool) {
 	for _, value := range tags {
 		for tag := range strings.SplitSeq(value, ",") {
@@ -103,7 +100,7 @@ func clientHas(tags []string, etag string, now codings.Coding) (coding codings.C
 	return coding, ok
 }
 
-// tagged tells in which coding a tag is the content's.
+// tagged returns the coding for which a tag is the content's.
 func tagged(tag, etag string) (codings.Coding, bool) {
 	end, ok := strings.CutPrefix(tag, strings.TrimSuffix(strings.TrimPrefix(etag, "W/"), `"`))
 	if !ok || etag == "" {
@@ -117,8 +114,7 @@ func tagged(tag, etag string) (codings.Coding, bool) {
 	return 0, false
 }
 
-// setVary names the request headers that choose between answers of one URL: those of the
-// interface, and our own.
+// setVary sets Vary: the request headers of the interface, and our own.
 func (rs *responder) setVary(h *headers, own string, session bool) {
 	text := h.begin("Vary")
 	if own != "" {
@@ -148,13 +144,11 @@ var (
 	preferredForLarge = [...]codings.Coding{codings.Zstd, codings.Gzip, codings.Brotli, codings.Identity}
 )
 
-// accepted is what a client thinks of each coding: its weight in thousandths,
-// 0 for what it does not accept.
+// accepted is the weight that a client gives to each coding, in thousandths. 0 means not accepted.
 type accepted [len(preferred)]int
 
-// readAccepted reads the values of Accept-Encoding (RFC 9110). What is
-// malformed is passed over. A client that sends no such header gets the plain
-// body, though every coding would be allowed: it may not know any.
+// readAccepted reads the values of Accept-Encoding (RFC 9110) and ignores what is malformed. A client that sends no
+// such header gets the plain body, though RFC 9110 allows every coding: it may not know any.
 func readAccepted(values []string) accepted {
 	const unsaid = -1
 	others := unsaid
@@ -179,7 +173,7 @@ func readAccepted(values []string) accepted {
 		case others != unsaid:
 			a[coding] = others
 		case codings.Coding(coding) == codings.Identity:
-			a[coding] = 1 // acceptable, and less so than what is named
+			a[coding] = 1 // acceptable, but less than what is named
 		default:
 			a[coding] = 0
 		}
@@ -201,8 +195,7 @@ func codingOf(name string) (coding codings.Coding, known bool) {
 	return 0, false
 }
 
-// readWeight reads "q=" and a number from 0 to 1 with at most three decimals;
-// nothing at all is 1.
+// readWeight reads "q=" and a number from 0 to 1 with at most three decimals. "" means 1.
 func readWeight(parameter string) (thousandths int, ok bool) {
 	if parameter == "" {
 		return fullWeight, true
@@ -225,19 +218,18 @@ func readWeight(parameter string) (thousandths int, ok bool) {
 	return weight, weight <= fullWeight
 }
 
-// fullWeight is that of what is named without one.
+// fullWeight is the weight of what is named without one.
 const fullWeight = 1000
 
-// choose chooses the coding for a content. One that is long has brotli only once it is asked for again.
+// choose returns the coding for a content. A long one gets brotli only once it is requested again.
 func (a accepted) choose(c *cache.Content) codings.Coding {
 	once := len(c.Body) >= codings.Long && !c.Again() && c.Made[codings.Brotli].Load() == nil
 	return a.best(len(c.Body), once)
 }
 
-// best chooses the coding for a body of so many bytes. Where br takes long it is for
-// bodies that are asked for again, and not for one that may be the answer to this
-// request alone (once): any client can ask for any number of those. A client that
-// accepts none gets the plain body: that serves it better than a refusal.
+// best returns the coding for a body. Slow brotli is for bodies that are requested again, and not for one that may
+// serve this request alone (once): any client can request any number of those. A client that accepts no coding gets
+// the plain body, which serves it better than a refusal.
 func (a accepted) best(size int, once bool) codings.Coding {
 	if size < minEncoded && a[codings.Identity] > 0 {
 		return codings.Identity

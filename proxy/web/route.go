@@ -18,12 +18,12 @@ const (
 	EVMBlockHeader  = "X-Evm-Block"
 	MinEVMHeader    = "X-Min-Evm-Block"
 	SessionHeader   = "X-Session"       // a Token
-	ResetHeader     = "X-Session-Reset" // the chain was set back behind the token of the request
+	ResetHeader     = "X-Session-Reset" // the block of the request's token was rolled back
 	RequestIDHeader = "X-Request-Id"
-	UnknownHeader   = "X-Unknown-Parameters" // names of the query that were ignored, and were probably meant
+	UnknownHeader   = "X-Unknown-Parameters" // query parameters that were ignored and are probably typos
 )
 
-// MethodQuery is a GET with a body (RFC 10008): safe, and made again as one likes.
+// MethodQuery is a GET with a body (RFC 10008). It is safe and can be repeated.
 const MethodQuery = "QUERY"
 
 // JSON is the media type of most bodies.
@@ -41,51 +41,49 @@ type Route struct {
 	Feed    func(r *http.Request) (Feed, error) // nil if the route cannot be streamed
 }
 
-// NoRoute is the route's name where there is none: paths are not labels.
+// NoRoute is the name of the route of requests that no route takes: paths are not labels.
 const NoRoute = "none"
 
 // A Handler serves a request. Its error is rendered in the form of the route.
 type Handler func(c *gin.Context, rec *Record) error
 
-// A Feed is an answer that changes with the chain's blocks.
+// A Feed is a response that changes with the chain's blocks.
 type Feed struct {
-	Key     string        // of the request: two that mean the same have the same
-	Height  int64         // at which it is read, and never changes; 0 for the newest
-	Undated bool          // its answers say nothing of the state at a block
-	Fresh   time.Duration // how long it serves where no tip is known
-	// Read gives the answer at Height, or at the newest block where no node has that
-	// one, on behalf of a client, by whose name clients take turns. An older answer is in
-	// the result with the error that it stands in for. It is called once at a time.
+	Key     string        // equal for requests with the same meaning
+	Height  int64         // at which it is read and never changes; 0 for the newest block
+	Undated bool          // its responses do not depend on the state at a block
+	Fresh   time.Duration // how long a response is fresh if no tip is known
+	// Read returns the entry at Height, or at the newest block if no node has that height, on behalf of a client, by
+	// whose name clients take turns. If it fails, the result may have an older entry and the error. Calls must not
+	// overlap.
 	Read func(ctx context.Context, client string) (cache.Result, error)
-	// Essence is the part of an answer's body whose change is news. It is the body
-	// itself, or a copy.
-	Essence func(body []byte) []byte
+	// ComparedBody returns the part of a body whose change makes a stream send it. It may return the body itself.
+	ComparedBody func(body []byte) []byte
 }
 
 type eachBlockKey struct{}
 
-// AtEachBlock has Feed.Read give no answer of an earlier block than the newest, however
-// long answers are fresh.
+// AtEachBlock makes Feed.Read return only entries from the newest block, however long entries are fresh.
 func AtEachBlock(ctx context.Context) context.Context {
 	return context.WithValue(ctx, eachBlockKey{}, true)
 }
 
-// IsAtEachBlock tells whether a context is one of AtEachBlock.
+// IsAtEachBlock reports whether a context is from AtEachBlock.
 func IsAtEachBlock(ctx context.Context) bool { return ctx.Value(eachBlockKey{}) != nil }
 
 // A Plan is what a request would ask of the cache, and on a miss of the origin.
 type Plan struct {
 	Route  string
-	Class  string // of its freshness
-	Asks   string // what the origin is asked
-	Origin string // how it is called
+	Class  string // freshness class
+	Asks   string // what the origin reads
+	Origin string // its name
 	Query  cache.Query
 }
 
-// maxEcho bounds what of the client's own an answer repeats, in bytes.
+// maxEcho bounds how much client input a response repeats, in bytes.
 const maxEcho = 64
 
-// Short cuts a text of the client's, between two characters, to 64 bytes.
+// Short cuts client input to 64 bytes, between two characters.
 func Short(text string) string {
 	if len(text) <= maxEcho {
 		return text

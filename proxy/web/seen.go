@@ -9,50 +9,50 @@ import (
 	"sync/atomic"
 )
 
-// A sight is a block that a client was answered at on its connection.
-type sight struct {
+// A seenBlock is a block that a client has seen.
+type seenBlock struct {
 	epoch, height int64
-	awaited       bool // in vain: later requests are not held up once more
+	givenUp       bool // waiting for it has failed, so later requests do not wait
 }
 
-// beyond says whether s is of a later block than other, or says more of the same.
-func (s sight) beyond(other sight) bool {
+// isLater reports whether s is a later block than other, or says more about the same block.
+func (s seenBlock) isLater(other seenBlock) bool {
 	switch {
 	case s.epoch != other.epoch:
 		return s.epoch > other.epoch
 	case s.height != other.height:
 		return s.height > other.height
 	default:
-		return s.awaited && !other.awaited
+		return s.givenUp && !other.givenUp
 	}
 }
 
-// sights keeps the highest block that a client was answered at on its connection, so
-// that later answers there do not go back behind it. It never falls.
-type sights struct{ highest atomic.Pointer[sight] }
+// seenBlocks keeps the latest block that a client has seen on its connection, so that later responses there are not
+// older. It never goes back.
+type seenBlocks struct{ highest atomic.Pointer[seenBlock] }
 
-func (s *sights) look() sight {
+func (s *seenBlocks) load() seenBlock {
 	if highest := s.highest.Load(); highest != nil {
 		return *highest
 	}
-	return sight{}
+	return seenBlock{}
 }
 
-// lastRaised is what most connections are raised to next: they share it, so that a block makes no garbage
-// for each of them, and requests on many connections find it in the processor's caches.
-var lastRaised atomic.Pointer[sight]
+// lastAdvanced is the block that most connections advance to next. They share it, so that a block makes no garbage for
+// each of them, and requests on many connections find it in the processor's caches.
+var lastAdvanced atomic.Pointer[seenBlock]
 
-func (s *sights) raise(to sight) {
+func (s *seenBlocks) advance(to seenBlock) {
 	for {
 		before := s.highest.Load()
-		if before != nil && !to.beyond(*before) || to == (sight{}) {
+		if before != nil && !to.isLater(*before) || to == (seenBlock{}) {
 			return
 		}
-		raised := lastRaised.Load()
+		raised := lastAdvanced.Load()
 		if raised == nil || *raised != to {
 			other := to
 			raised = &other
-			lastRaised.Store(raised)
+			lastAdvanced.Store(raised)
 		}
 		if s.highest.CompareAndSwap(before, raised) {
 			return
@@ -60,55 +60,54 @@ func (s *sights) raise(to sight) {
 	}
 }
 
-// Arrive gives the record its connection, nil for none of ours. What was seen there
-// is what was answered by now: on HTTP/2 other requests may be under way.
+// Arrive sets the connection of the record, nil for none of ours. What was seen there counts as of now: on HTTP/2
+// other requests may be under way.
 func (rec *Record) Arrive(client *Conn) {
 	if rec.client = client; client != nil {
-		rec.before = client.seen.look()
+		rec.before = client.seen.load()
 	}
 }
 
-// Leave notes on the connection, once the request is answered, at which block it was.
+// Leave records on the connection, once the request is answered, at which block it was.
 func (rec *Record) Leave() {
 	if rec.client != nil {
-		rec.client.seen.raise(rec.shown)
+		rec.client.seen.advance(rec.shown)
 	}
 }
 
-// Seen is the highest block of an epoch that the request's client had been answered at
-// on its connection when the request came; 0 for none. awaited says that it was waited
-// for in vain.
-func (rec *Record) Seen(epoch int64) (height int64, awaited bool) {
+// Seen returns the latest block of an epoch that the client had seen on its connection when the request arrived; 0 for
+// none. givenUp says that waiting for it has failed before.
+func (rec *Record) Seen(epoch int64) (height int64, givenUp bool) {
 	if rec.before.epoch != epoch {
 		return 0, false
 	}
-	return rec.before.height, rec.before.awaited
+	return rec.before.height, rec.before.givenUp
 }
 
-// Show notes the block that the client is about to be answered at, of several the highest.
+// Show records the block that the client is about to see; of several the latest.
 func (rec *Record) Show(epoch, height int64) {
-	if s := (sight{epoch: epoch, height: height}); s.beyond(rec.shown) {
+	if s := (seenBlock{epoch: epoch, height: height}); s.isLater(rec.shown) {
 		rec.shown = s
 	}
 }
 
-// Awaited notes that the block that the client has seen was waited for in vain.
-func (rec *Record) Awaited() {
-	rec.before.awaited = true
+// GiveUp records that waiting for the block that the client has seen has failed.
+func (rec *Record) GiveUp() {
+	rec.before.givenUp = true
 	if rec.client != nil {
-		rec.client.seen.raise(rec.before)
+		rec.client.seen.advance(rec.before)
 	}
 }
 
-// A Session is what a request's client has seen by its own account. Unlike what was seen
-// on its connection, which an ingress may share among clients, it binds this request alone.
+// A Session is what a client has seen by its own account. It binds this request alone, unlike what was seen on the
+// connection, which an ingress may share among clients.
 type Session struct {
-	Token Token // as it came, in its header or in a cookie; zero for none
-	Least int64 // the block that the answer is not to be older than; 0 for none
-	Reset bool  // the token is of a chain that was set back
+	Token Token // from the header or the cookie; zero for none
+	Least int64 // the response must not be older than this block; 0 for none
+	Reset bool  // the token's block was rolled back
 }
 
-// Resume notes the session of a request by the values of its header. It is not ok where they are malformed.
+// Resume sets the session from the values of the session header. It returns false if they are malformed.
 func (rec *Record) Resume(values []string) (ok bool) {
 	if values = Given(values); len(values) == 0 {
 		return true
@@ -117,14 +116,14 @@ func (rec *Record) Resume(values []string) (ok bool) {
 	return ok && len(values) == 1
 }
 
-// SessionCookies says whether cookies carry sessions here.
+// SessionCookies reports whether cookies carry sessions.
 func (s *Stack) SessionCookies() bool { return s.o.SessionCookie }
 
-// sessionCookie carries the session of a browser.
+// sessionCookie is the name of the cookie that carries the session of a browser.
 const sessionCookie = "tipcache-session"
 
-// CookieSession is the session that a request's cookie has, zero for none, for one that is malformed, and
-// where cookies carry none.
+// CookieSession returns the session in the cookie of a request. It is zero if there is none, if it is malformed, or if
+// cookies carry no sessions.
 func (s *Stack) CookieSession(r *http.Request) (t Token) {
 	if sent, err := r.Cookie(sessionCookie); err == nil && s.SessionCookies() {
 		t, _ = ParseToken(sent.Value)
@@ -132,15 +131,14 @@ func (s *Stack) CookieSession(r *http.Request) (t Token) {
 	return t
 }
 
-// SetCookieSession has the browser keep a session. It sends it back from pages of the same
-// site alone.
+// SetCookieSession sets the session cookie. Browsers send it back only from pages of the same site.
 func (s *Stack) SetCookieSession(w http.ResponseWriter, r *http.Request, t Token) {
 	http.SetCookie(w, &http.Cookie{
 		Name: sessionCookie, Value: t.String(), Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: s.isSecure(r),
 	})
 }
 
-// isSecure tells whether the client came by TLS: to us, or to a proxy that is trusted.
+// isSecure reports whether the client uses TLS, to us or to a trusted proxy.
 func (s *Stack) isSecure(r *http.Request) bool {
 	if r.TLS != nil {
 		return true
@@ -150,39 +148,37 @@ func (s *Stack) isSecure(r *http.Request) bool {
 	return err == nil && strings.EqualFold(strings.TrimSpace(by), "https") && s.Admission.Trusts(peer.Addr().Unmap())
 }
 
-// A Token says that its client has been answered at a block. The hash tells whether the
-// chain still has that block: it may have been set back.
+// A Token says which block its client has seen. Its hash shows whether that block was rolled back.
 type Token struct {
 	Height int64  // of the block; 0 for no token
-	Hash   string // what the hash of the block before it begins with, in hex; "" where that was not known
+	Hash   string // prefix of the hash of the block before it, in hex; "" if that was unknown
 }
 
-// Digits of a hash: how many a token that is made has, and how many of one that is read
-// may be there.
+// Digits of a hash: in a new token, and the fewest and the most that are accepted.
 const (
 	hashDigits      = 12
 	leastHashDigits = 8
 	mostHashDigits  = 64
 )
 
-// A History knows the hashes of blocks, as *node.Pool does.
+// A History knows the hashes of blocks; *node.Pool implements it.
 type History interface {
-	// HashOf is the hash of a block in hex, "" if it is not known.
+	// HashOf returns the hash of a block in hex, "" if it is unknown.
 	HashOf(height int64) string
-	// Replaced tells whether a block whose hash begins so is known to be none of the chain.
+	// Replaced reports whether a block with this hash prefix is known to have been rolled back.
 	Replaced(height int64, prefix string) bool
 }
 
-// TokenAt is the token of a client that has been answered at a block.
+// TokenAt returns the token of a client that has seen a block.
 func TokenAt(height int64, h History) Token {
 	hash := h.HashOf(height - 1)
 	return Token{height, hash[:min(hashDigits, len(hash))]}
 }
 
-// Replaced tells whether the chain is known to have been set back behind the token's block.
+// Replaced reports whether the token's block is known to have been rolled back.
 func (t Token) Replaced(h History) bool { return t.Hash != "" && h.Replaced(t.Height-1, t.Hash) }
 
-// ParseToken reads a token, which has to be just as it was made. For anything else it returns no token, and false.
+// ParseToken reads a token. It accepts only what AppendTo writes.
 func ParseToken(text string) (t Token, ok bool) {
 	n := 0
 	for n < len(text) && '0' <= text[n] && text[n] <= '9' {
@@ -211,7 +207,7 @@ func isHash(text string) bool {
 	return leastHashDigits <= len(text) && len(text) <= mostHashDigits
 }
 
-// AppendTo appends the token as clients have it.
+// AppendTo appends the token as clients get it.
 func (t Token) AppendTo(b []byte) []byte {
 	b = strconv.AppendInt(b, t.Height, 10)
 	if t.Hash != "" {
@@ -220,39 +216,39 @@ func (t Token) AppendTo(b []byte) []byte {
 	return b
 }
 
-// String is the token as clients have it.
+// String returns the token as clients get it.
 func (t Token) String() string { return string(t.AppendTo(nil)) }
 
-// announced are the blocks that clients were told of by events. What such a client reads next, on
-// whatever connection, is to be no older: it may not look at the marks of stale answers.
-type announced struct {
-	some atomic.Bool // spares those who read a lock where nobody listens
+// eventClients are the clients that are notified about blocks by events. What such a client reads next, on whatever
+// connection, must be no older: it may ignore the marks of stale responses.
+type eventClients struct {
+	some atomic.Bool // spares readers the lock while there are none
 
 	mu sync.RWMutex
-	by map[string]*Listener // network
+	by map[string]*EventClient // network
 }
 
-// A Listener is a client that is told of blocks by events, over one connection or several.
-type Listener struct {
-	of      *announced
+// An EventClient is a client that is notified about blocks by events, over one connection or several.
+type EventClient struct {
+	of      *eventClients
 	network string
-	open    int    // connections; guarded by of.mu
-	told    sights // of no epoch
+	open    int        // connections; guarded by of.mu
+	seen    seenBlocks // of no epoch
 }
 
-// Listen notes that a client is told of blocks over the connection of its request. Close must be
-// called in the end.
-func (s *Stack) Listen(r *http.Request) *Listener {
+// Listen records that a client is notified about blocks over the connection of its request. The caller must call
+// Close.
+func (s *Stack) Listen(r *http.Request) *EventClient {
 	network := s.Admission.Network(r)
-	h := &s.announced
+	h := &s.eventClients
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	l := h.by[network]
 	if l == nil {
 		if h.by == nil {
-			h.by = map[string]*Listener{}
+			h.by = map[string]*EventClient{}
 		}
-		l = &Listener{of: h, network: network}
+		l = &EventClient{of: h, network: network}
 		h.by[network] = l
 	}
 	l.open++
@@ -260,11 +256,11 @@ func (s *Stack) Listen(r *http.Request) *Listener {
 	return l
 }
 
-// Announce notes the block of an event before that is sent.
-func (l *Listener) Announce(height int64) { l.told.raise(sight{height: height}) }
+// Announce records the block of an event before the event is sent.
+func (l *EventClient) Announce(height int64) { l.seen.advance(seenBlock{height: height}) }
 
-// Close ends a connection's part.
-func (l *Listener) Close() {
+// Close ends the use of one connection.
+func (l *EventClient) Close() {
 	l.of.mu.Lock()
 	defer l.of.mu.Unlock()
 	if l.open--; l.open == 0 {
@@ -273,31 +269,31 @@ func (l *Listener) Close() {
 	}
 }
 
-// Announced is the newest block that a request's client was told of by an event, 0 for none. Where
-// that was awaited in vain, waiting for it is of no use.
-func (s *Stack) Announced(r *http.Request) (height int64, awaited bool) {
-	l := s.listener(r)
+// NotifiedBlock returns the newest block that the client of a request was notified about by an event; 0 for none.
+// givenUp says that waiting for it has failed before.
+func (s *Stack) NotifiedBlock(r *http.Request) (height int64, givenUp bool) {
+	l := s.eventClient(r)
 	if l == nil {
 		return 0, false
 	}
-	told := l.told.look()
-	return told.height, told.awaited
+	seen := l.seen.load()
+	return seen.height, seen.givenUp
 }
 
-// AwaitedAnnounced notes that a block which a request's client was told of was awaited in vain.
-func (s *Stack) AwaitedAnnounced(r *http.Request, height int64) {
-	if l := s.listener(r); l != nil {
-		l.told.raise(sight{height: height, awaited: true})
+// GiveUpOn records that waiting for a block that the client of a request was notified about has failed.
+func (s *Stack) GiveUpOn(r *http.Request, height int64) {
+	if l := s.eventClient(r); l != nil {
+		l.seen.advance(seenBlock{height: height, givenUp: true})
 	}
 }
 
-// listener is the one that a request's client is, nil for none.
-func (s *Stack) listener(r *http.Request) *Listener {
-	if !s.announced.some.Load() {
+// eventClient returns the event client that sent a request, nil for none.
+func (s *Stack) eventClient(r *http.Request) *EventClient {
+	if !s.eventClients.some.Load() {
 		return nil
 	}
 	network := s.Admission.Network(r)
-	s.announced.mu.RLock()
-	defer s.announced.mu.RUnlock()
-	return s.announced.by[network]
+	s.eventClients.mu.RLock()
+	defer s.eventClients.mu.RUnlock()
+	return s.eventClients.by[network]
 }

@@ -84,17 +84,17 @@ type Stack struct {
 	Admission *limits.Admission // which clients may ask
 	Recorder  *record.Recorder  // takes the records of requests
 
-	o         Options
-	memory    *account.Account // nil: no limit
-	incoming  *account.Part    // of request bodies
-	announced announced
-	leaving   atomic.Bool // this process is about to end
-	revocable revocable
+	o            Options
+	memory       *account.Account // nil: no limit
+	incoming     *account.Part    // of request bodies
+	eventClients eventClients
+	leaving      atomic.Bool // this process is about to end
+	revocable    revocable
 }
 
 // New fills in the defaults. Bodies keeps the bodies of answers in their codings, and has the
-// memory for those of requests.
-func New(o Options, bodies memory) *Stack {
+// bodyCache for those of requests.
+func New(o Options, bodies bodyCache) *Stack {
 	o = o.WithDefaults()
 	cors := newCORS(o.CORSOrigins, o.HeightHeaders)
 	s := &Stack{

@@ -6,8 +6,7 @@ import (
 	"strconv"
 )
 
-// Send writes a body that did not come through the cache and must not be kept, unless the
-// headers say for how long it may.
+// Send writes a body that did not come through the cache. It must not be stored, unless Cache-Control is set already.
 func Send(w http.ResponseWriter, r *http.Request, status int, typ string, body []byte) {
 	h := collect()
 	if w.Header()["Cache-Control"] == nil {
@@ -21,18 +20,18 @@ func Send(w http.ResponseWriter, r *http.Request, status int, typ string, body [
 	}
 }
 
-// SendParts is Send for a body of so many bytes that is made while it is written.
+// SendParts is Send for a body of size bytes that is made while it is written.
 func SendParts(w http.ResponseWriter, r *http.Request, status int, typ string, size int, parts func(write func([]byte))) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Type", typ)
 	h.Set("Content-Length", strconv.Itoa(size))
 	w.WriteHeader(status)
-	parts(func(part []byte) { _, _ = w.Write(part) }) // fails only when the client has left
+	parts(func(part []byte) { _, _ = w.Write(part) }) // fails only if the client has left
 }
 
-// SetHeight tells a height on an answer that did not come through the cache.
-func SetHeight(to http.Header, height int64, more []Line) {
+// SetHeight sets the height headers of a response that did not come through the cache.
+func SetHeight(to http.Header, height int64, more []ExtraHeader) {
 	text := strconv.FormatInt(height, 10)
 	to.Set(HeightHeader, text)
 	for _, l := range more {

@@ -7,9 +7,9 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// A side is the lane of the connections of another listener. It has POSTs alone, of whose bodies a part is
-// the caller's own.
-type side struct {
+// An rpcLane is the lane of the connections of another listener. It answers only POSTs, a part of whose bodies is the
+// caller's own.
+type rpcLane struct {
 	*Lane
 	own web.Own
 }
@@ -17,17 +17,17 @@ type side struct {
 // For gives the lane of another listener, whose requests are remembered beside those of l: POSTs, without
 // what own finds in them. A Replayer is left by a handler for such bodies alone as have the same answer
 // with another part in its place.
-func (l *Lane) For(own web.Own) web.Lane { return side{l, own} }
+func (l *Lane) For(own web.Own) web.Lane { return rpcLane{l, own} }
 
 // Wrap implements [web.Lane].
-func (s side) Wrap(of *web.Conn, below net.Conn) web.LaneConn {
+func (s rpcLane) Wrap(of *web.Conn, below net.Conn) web.LaneConn {
 	c := s.NewConn(below)
 	c.client, c.own = of, s.own
 	return c
 }
 
 // PlaceOf implements [web.Lane]. Over HTTP/2 no POST is answered.
-func (s side) PlaceOf(r *http.Request, on web.LaneConn) web.Place {
+func (s rpcLane) PlaceOf(r *http.Request, on web.LaneConn) web.Place {
 	if r.ProtoMajor > 1 {
 		return nil
 	}
@@ -35,7 +35,7 @@ func (s side) PlaceOf(r *http.Request, on web.LaneConn) web.Place {
 }
 
 // Answer implements [web.Lane].
-func (side) Answer(*web.Conn, http.ResponseWriter, *http.Request) bool { return false }
+func (rpcLane) Answer(*web.Conn, http.ResponseWriter, *http.Request) bool { return false }
 
 // cutOwn takes what is the caller's own out of the key of the request. It is not ok where the request is
 // none of those that are remembered.

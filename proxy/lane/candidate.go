@@ -5,8 +5,8 @@ import (
 	"net/http"
 )
 
-// asked identifies a request that was not known, so that its handler can leave an answer for it.
-type asked struct {
+// A candidate is a request that is not known, so that its handler can register it.
+type candidate struct {
 	table *table // that was in force
 	key   []byte
 	wants bool // net/http has the request, and its handler may leave one here
@@ -17,17 +17,17 @@ type asked struct {
 func (c *Conn) Called(r *http.Request) {
 	c.given.call(r)
 	c.lines.called(r.Method == http.MethodPost)
-	c.asked.wants = c.asked.wants && c.given.calls == 1
+	c.candidate.wants = c.candidate.wants && c.given.calls == 1
 }
 
 // Wants tells a handler whether a Handler of the request would be of use.
-func (c *Conn) Wants() bool { return c.asked.wants && !c.lane.draining.Load() }
+func (c *Conn) Wants() bool { return c.candidate.wants && !c.lane.draining.Load() }
 
 // Keep has requests of the same key answered by h, from the next one on. It is to be
 // called by the handler of net/http's, and before that returns.
 func (c *Conn) Keep(r *http.Request, h Handler) {
-	rest, ok := bytes.CutPrefix(c.asked.key, []byte(r.Method+" "+r.RequestURI))
-	if c.asked.wants && ok && rest[0] == '\n' { // else what is answered is not what came
-		c.asked.table.put(string(c.asked.key), h)
+	rest, ok := bytes.CutPrefix(c.candidate.key, []byte(r.Method+" "+r.RequestURI))
+	if c.candidate.wants && ok && rest[0] == '\n' { // else what is answered is not what came
+		c.candidate.table.put(string(c.candidate.key), h)
 	}
 }

@@ -11,26 +11,25 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// calls is the lane of a listener of gRPC, whose server reads the calls: what is left behind for one is
-// told to its handler.
-type calls struct{ *Lane }
+// grpcLane is the lane of a gRPC listener, whose server reads the calls. Package grpc sends the response.
+type grpcLane struct{ *Lane }
 
-var _ web.CallLane = calls{}
+var _ web.CallLane = grpcLane{}
 
 // ForCalls gives the lane of a listener of gRPC, whose calls are remembered beside the requests of l.
-func (l *Lane) ForCalls() web.Lane { return calls{l} }
+func (l *Lane) ForCalls() web.Lane { return grpcLane{l} }
 
 // Wrap leaves the connection as it is.
-func (calls) Wrap(*web.Conn, net.Conn) web.LaneConn { return nil }
+func (grpcLane) Wrap(*web.Conn, net.Conn) web.LaneConn { return nil }
 
 // PlaceOf implements [web.Lane]: a call is the place of its answer.
-func (calls) PlaceOf(*http.Request, web.LaneConn) web.Place { return nil }
+func (grpcLane) PlaceOf(*http.Request, web.LaneConn) web.Place { return nil }
 
 // Answer implements [web.Lane].
-func (calls) Answer(*web.Conn, http.ResponseWriter, *http.Request) bool { return false }
+func (grpcLane) Answer(*web.Conn, http.ResponseWriter, *http.Request) bool { return false }
 
-// A call is one of gRPC. Calls are used again, so that a hit makes no garbage.
-type call struct {
+// A grpcCall is a gRPC call. Calls are reused, so that a hit makes no garbage.
+type grpcCall struct {
 	table   *table // that was in force when it arrived
 	lane    *Lane
 	stack   *web.Stack
@@ -38,18 +37,18 @@ type call struct {
 	request heads.Request
 	key     []byte // once its message is known
 	again   bool   // the call came before
-	known   *replayer
+	known   *knownRequest
 	replay  replay
 }
 
-var arrived = sync.Pool{New: func() any { return new(call) }}
+var arrived = sync.Pool{New: func() any { return new(grpcCall) }}
 
 // Arrive implements [web.CallLane].
-func (l calls) Arrive(s *web.Stack, client *web.Conn, method string, metadata map[string][]string, keyed bool, start time.Time) web.Call {
+func (l grpcLane) Arrive(s *web.Stack, client *web.Conn, method string, metadata map[string][]string, keyed bool, start time.Time) web.Call {
 	if l.draining.Load() {
 		return nil
 	}
-	c := arrived.Get().(*call) //nolint:forcetypeassert // the pool has no others
+	c := arrived.Get().(*grpcCall) //nolint:forcetypeassert // the pool has no others
 	c.lane, c.table, c.stack, c.keyed = l.Lane, l.table.Load(), s, keyed
 	c.replay.reset(start, "")
 	if !c.request.OfCall(method, metadata) || !c.replay.admitted(s, client, &c.request, keyed) {
@@ -60,11 +59,11 @@ func (l calls) Arrive(s *web.Stack, client *web.Conn, method string, metadata ma
 }
 
 // Find implements [web.Call].
-func (c *call) Find(message []byte) (f web.Found, ok bool) {
+func (c *grpcCall) Find(message []byte) (f web.Found, ok bool) {
 	defer func() { _ = recover() }() // the handler is about to panic, too, and what it says is logged and answered
 	c.request.Body = unsafe.String(unsafe.SliceData(message), len(message))
 	c.key = c.request.AppendKey(c.key[:0])
-	r, ok := c.table.find(c.key).(*replayer)
+	r, ok := c.table.find(c.key).(*knownRequest)
 	switch {
 	case !ok:
 		c.lane.requests.unknown.Inc()
@@ -83,7 +82,7 @@ func (c *call) Find(message []byte) (f web.Found, ok bool) {
 }
 
 // End implements [web.Call].
-func (c *call) End(size int, err error) {
+func (c *grpcCall) End(size int, err error) {
 	n := &c.replay
 	if n.end.Status, n.end.Size = http.StatusOK, size; err != nil {
 		n.end.Status, n.end.Size = n.rec.Fail(err), 0
@@ -92,18 +91,18 @@ func (c *call) End(size int, err error) {
 }
 
 // Remember implements [web.Place].
-func (c *call) Remember(s *web.Stack, r *http.Request, a *web.Replayable) {
+func (c *grpcCall) Remember(s *web.Stack, r *http.Request, a *web.Replayable) {
 	if c.again {
-		known := newReplayer(s, r, a)
+		known := newKnownRequest(s, r, a)
 		known.bytes = 2 * len(c.request.Body)
 		c.table.put(string(c.key), known)
 	}
 }
 
 // Release implements [web.Call].
-func (c *call) Release() {
+func (c *grpcCall) Release() {
 	key := c.key[:0]
-	*c = call{}
+	*c = grpcCall{}
 	c.key = key
 	arrived.Put(c)
 }

@@ -7,10 +7,9 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// misspelt names the parameters of a query that the route does not take, but that
-// look like one it does. They are ignored, as all that the route does not know; a
-// client that meant one of them would not notice.
-func (p *Parser) misspelt(rawQuery string) string {
+// typos names the parameters of a query that the row does not take, but that are probably typos of one that it takes.
+// All unknown parameters are ignored, and a client would not notice.
+func (p *Parser) typos(rawQuery string) string {
 	var found []string
 	for pair := range strings.SplitSeq(rawQuery, "&") {
 		rawName, _, _ := strings.Cut(pair, "=")
@@ -28,7 +27,7 @@ func (p *Parser) misspelt(rawQuery string) string {
 	return strings.Join(found, ", ")
 }
 
-// names tells whether the row knows a name, as it stands in a query.
+// names reports whether the row has a parameter of a name as it stands in a query.
 func (p *Parser) names(rawName string) bool {
 	name, err := url.QueryUnescape(rawName)
 	if err != nil {
@@ -38,8 +37,7 @@ func (p *Parser) names(rawName string) bool {
 	return i >= 0
 }
 
-// nearest is the parameter whose last word the name is, or which it differs from
-// by a slip or two; "" for none.
+// nearest returns the parameter of which the name is a typo or the last word; "" for none.
 func (p *Parser) nearest(name string) string {
 	name = strings.ToLower(name)
 	for i := range p.Fields {
@@ -53,7 +51,7 @@ func (p *Parser) nearest(name string) string {
 	return ""
 }
 
-// isParameterName keeps out of a header what does not belong there.
+// isParameterName reports whether a name may stand in a header.
 func isParameterName(name string) bool {
 	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 	return len(name) <= 40 && strings.Trim(name, allowed) == ""

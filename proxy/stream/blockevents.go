@@ -15,14 +15,14 @@ import (
 // one: each topic has its answers at two blocks, so that one can be told while the next one
 // is read.
 
-// An edition is an answer at a block.
-type edition struct {
+// A blockAnswer is an answer at a block.
+type blockAnswer struct {
 	*event
 	height int64
 }
 
-// frames are what one client has been told of blocks, and waits for.
-type frames struct {
+// blockEvents are the frames that one client has been sent, and the one that it waits for.
+type blockEvents struct {
 	wanted  bool
 	epoch   int64
 	told    int64     // the last complete block
@@ -30,21 +30,21 @@ type frames struct {
 	until   time.Time // when it is told nonetheless
 	late    *time.Timer
 	blocks  *subscription // wakes the client at blocks
-	seen    []*news       // by path, as the frame is picked of them
-	picked  []edition     // of the frame that is written, by path; held
+	seen    []*topicState // by path, as the frame is picked of them
+	picked  []blockAnswer // of the frame that is written, by path; held
 }
 
 // errLate says that an answer was not read at a block in time.
 var errLate = &web.Failure{Status: http.StatusGatewayTimeout, Public: "there is no answer at this block yet", Expected: true}
 
 // keep takes over what was the answer before, while there are clients that are told frames.
-func (n *news) keep(old *news, framed bool) {
+func (n *topicState) keep(old *topicState, framed bool) {
 	n.past = old.past
 	switch {
 	case !framed || old.epoch != n.epoch:
-		n.past = edition{}
+		n.past = blockAnswer{}
 	case old.failure == nil && old.answer != nil && (n.failure != nil || old.height != n.height):
-		n.past = edition{old.answer, old.height}
+		n.past = blockAnswer{old.answer, old.height}
 		old.answer.hold()
 	}
 	if n.past != old.past {
@@ -53,18 +53,18 @@ func (n *news) keep(old *news, framed bool) {
 }
 
 // at is the answer at a block; nil for none.
-func (s *subscription) at(n *news, height int64) edition {
+func (s *subscription) at(n *topicState, height int64) blockAnswer {
 	switch {
 	case n.failure == nil && n.answer != nil && (n.height == height || s.subject.at > 0 || n.height == 0 || s.undated && n.height <= height):
-		return edition{n.answer, n.height}
+		return blockAnswer{n.answer, n.height}
 	case n.past.height == height || s.undated:
 		return n.past
 	}
-	return edition{}
+	return blockAnswer{}
 }
 
 // editions are the blocks of the answers of a topic; 0 for none.
-func (s *subscription) editions(n *news) (newest, past int64) {
+func (s *subscription) editions(n *topicState) (newest, past int64) {
 	if n.failure == nil && n.answer != nil && s.subject.at == 0 && !s.undated {
 		newest = n.height
 	}
@@ -75,7 +75,7 @@ func (s *subscription) editions(n *news) (newest, past int64) {
 // as there is patience the newest block. It is 0 where there is no other than the last one.
 // The answers are held until release.
 func (cl *client) nextFrame(subs []subscription, now time.Time) (height int64) {
-	f, tip := &cl.frames, cl.h.o.Heights.Tip()
+	f, tip := &cl.blockEvents, cl.h.o.Heights.Tip()
 	if tip.Epoch != f.epoch { // the chain was set back
 		f.epoch, f.told, f.awaited = tip.Epoch, 0, 0
 	}
@@ -109,7 +109,7 @@ func (cl *client) nextFrame(subs []subscription, now time.Time) (height int64) {
 
 // await is the block once it was awaited for so long.
 func (cl *client) await(newest int64, patience time.Duration, now time.Time) (height int64) {
-	f := &cl.frames
+	f := &cl.blockEvents
 	if f.awaited < newest {
 		if f.awaited <= f.told || now.Before(f.until) {
 			f.until = now.Add(patience)
@@ -123,7 +123,7 @@ func (cl *client) await(newest int64, patience time.Duration, now time.Time) (he
 	return newest
 }
 
-func (f *frames) complete(subs []subscription, height int64) bool {
+func (f *blockEvents) complete(subs []subscription, height int64) bool {
 	for i := range subs {
 		if subs[i].at(f.seen[i], height).event == nil {
 			return false
@@ -133,7 +133,7 @@ func (f *frames) complete(subs []subscription, height int64) bool {
 }
 
 // hold picks the answers at a block. It is not ok where one is being replaced.
-func (f *frames) hold(subs []subscription, height int64) (ok bool) {
+func (f *blockEvents) hold(subs []subscription, height int64) (ok bool) {
 	for i := range subs {
 		e := subs[i].at(f.seen[i], height)
 		if e.event != nil && !e.hold() {
@@ -145,7 +145,7 @@ func (f *frames) hold(subs []subscription, height int64) (ok bool) {
 	return true
 }
 
-func (f *frames) release() {
+func (f *blockEvents) release() {
 	for _, e := range f.picked {
 		e.release()
 	}
@@ -157,32 +157,32 @@ func (f *frames) release() {
 func (cl *client) writeFrame(ctx context.Context) {
 	subs := cl.answers()
 	height := cl.nextFrame(subs, time.Now())
-	defer cl.frames.release()
+	defer cl.blockEvents.release()
 	if height == 0 {
 		return
 	}
 	wait := time.Duration(0)
 	for i := range subs {
-		if wait = cl.tellAt(ctx, &subs[i], cl.frames.seen[i], cl.frames.picked[i].event); wait > 0 {
+		if wait = cl.tellAt(ctx, &subs[i], cl.blockEvents.seen[i], cl.blockEvents.picked[i].event); wait > 0 {
 			break
 		}
 	}
 	cl.writeID()
 	if wait == 0 {
-		wait = cl.payFor(ctx, cl.frames.blocks)
+		wait = cl.spendFor(ctx, cl.blockEvents.blocks)
 	}
 	if wait > 0 {
-		cl.solvent.Reset(wait)
+		cl.affordable.Reset(wait)
 		return
 	}
-	cl.out.event(cl.frames.block(height, cl.h.o.Heights), "")
-	cl.frames.told = height
+	cl.out.event(cl.blockEvents.block(height, cl.h.o.Heights), "")
+	cl.blockEvents.told = height
 	cl.notify() // another one may be complete
 }
 
 // tellAt writes what is new of a path at a block: the answer, nil for none. Where the client
 // cannot pay, it is the time to wait.
-func (cl *client) tellAt(ctx context.Context, s *subscription, n *news, e *event) (wait time.Duration) {
+func (cl *client) tellAt(ctx context.Context, s *subscription, n *topicState, e *event) (wait time.Duration) {
 	if e == nil {
 		return cl.tellFailure(ctx, s, cmp.Or(n.failure, failureEvent(errLate)))
 	}
@@ -196,15 +196,15 @@ func (cl *client) tellAt(ctx context.Context, s *subscription, n *news, e *event
 }
 
 // current is the topic's news of an epoch; without content where it has none of that epoch yet.
-func (s *subscription) current(epoch int64) *news {
-	if n := s.news.Load(); n.epoch == epoch {
+func (s *subscription) current(epoch int64) *topicState {
+	if n := s.state.Load(); n.epoch == epoch {
 		return n
 	}
-	return &news{epoch: epoch}
+	return &topicState{epoch: epoch}
 }
 
 // block is the event of a block, that of all clients where it is the newest.
-func (f *frames) block(height int64, h web.History) *event {
+func (f *blockEvents) block(height int64, h web.History) *event {
 	if e := f.blocks.current(f.epoch).answer; e != nil && e.digest == digest(height) {
 		return e
 	}
