@@ -101,7 +101,7 @@ func TestWhoMayAskIsValidated(t *testing.T) {
 	}{
 		{"keys of one name may agree on a rate", "collections: {keys: [web:" + hexDigest + ":5/s, web:" + other + ":5/s]}", ""},
 		{"they may not differ", "collections: {keys: [web:" + hexDigest + ":5/s, web:" + other + "]}", "collections.keys[1]: the keys of web share a rate"},
-		{"a key belongs to one name", "collections: {keys: [web:" + hexDigest + ", app:" + hexDigest + "]}", "collections.keys[1]: the key of app is there twice"},
+		{"a key belongs to one name", "collections: {keys: [web:" + hexDigest + ", app:" + hexDigest + "]}", "collections.keys[1]: the key of app is listed twice"},
 		{"a rate needs a unit", "http: {rate: 50}", "has no unit"},
 		{"a rate must be one", "http: {rate: fast}", `http.rate: "fast" is not a rate`},
 		{"networks are read", "http: {trusted_proxies: [10.0.0.0/8, 192.0.2.1, 'fd00::/8']}", ""},

@@ -1,17 +1,14 @@
-// Package config is what an operator can set: one documented struct, its
-// defaults, and the validation of the whole.
+// Package config holds the settings of tipcache, their defaults and their validation.
 //
-// Every key can be set in a YAML file, by an environment variable and, where a
-// flag is named, on the command line; the later one wins. The variable's name
-// is the key's path in upper case with underscores: chain.id is
+// Every key can be set in a YAML file, by an environment variable and, if it names a
+// flag, on the command line. The later source wins. The variable of chain.id is
 // TIPCACHE_CHAIN_ID.
 //
-// config.go is the struct, and options.go what it holds when nothing is said, and what
-// it makes of it: each package's options.
-// load.go lays the sources over that: a file (file.go), the environment (environ.go)
-// and flags, whose texts value.go reads into the fields that keys.go finds. validate.go
-// judges the whole, and problem.go says what is wrong and where. reload.go takes over
-// what may change while serving, and reference.go describes all keys.
+// config.go declares the settings. options.go has their defaults and turns them into the
+// options of other packages. load.go reads the sources: a file (file.go), the environment
+// (environ.go) and flags. value.go parses values, and keys.go finds their fields by
+// reflection. validate.go reports problems (problem.go), reload.go applies what may change
+// while serving, and reference.go prints the reference.
 package config
 
 import (
@@ -70,9 +67,9 @@ type Classes struct {
 	Negative time.Duration `yaml:"negative" reload:"true" must:"positive" doc:"How long a negative answer is cached, such as an unknown address or a pruned height."`
 }
 
-// Class says how long answers serve: in blocks while the tip is known, in
-// seconds otherwise. Both count from when the answer was last confirmed. The
-// last two bounds hold together.
+// Class says how long entries are served: in blocks while the tip is known, and in seconds
+// otherwise. Both count from when the entry was last confirmed. ErrorBlocks and StaleIfError
+// both apply while the node fails.
 type Class struct {
 	FreshBlocks  *int64         `yaml:"fresh_blocks" reload:"true" doc:"Number of blocks after its own for which an answer is fresh."`
 	StaleBlocks  *int64         `yaml:"stale_blocks" reload:"true" doc:"Number of blocks for which an answer is served if the refresh takes longer than a quarter of the block time, or 500ms."`
@@ -82,13 +79,13 @@ type Class struct {
 	StaleIfError *time.Duration `yaml:"stale_if_error" reload:"true" doc:"How long an answer is served while the node fails."`
 }
 
-// RPC is the node's CometBFT RPC, served to wallets on a listener of its own.
+// RPC is the listener of the CometBFT RPC.
 type RPC struct {
 	Listen string `yaml:"listen" flag:"rpc-listen" doc:"Address of the listener for the CometBFT RPC of chain.comet, with the WebSocket at /websocket. Empty disables it."`
 	Node   bool   `yaml:"node" doc:"Serve methods about the node itself: health, net_info, unconfirmed transactions and the consensus state. They are passed through."`
 }
 
-// GRPC is the node's gRPC, served on a listener of its own, and gRPC-Web on the public one.
+// GRPC is the gRPC listener, and gRPC-Web on the public one.
 type GRPC struct {
 	Listen string `yaml:"listen" flag:"grpc-listen" doc:"Address of the gRPC listener, in plain text or with http.tls. Empty disables it. Methods that neither read the state nor exist in the RPC need chain.grpc."`
 
@@ -98,17 +95,17 @@ type GRPC struct {
 // Cache is the memory store and the flights.
 type Cache struct {
 	Memory Bytes         `yaml:"memory" doc:"Bytes of responses kept in memory. auto: a quarter of the memory limit of the container, or 256MiB without a limit."`
-	Flight time.Duration `yaml:"-"` // longest life of one read of an origin
+	Flight time.Duration `yaml:"-"` // longest duration of one read of an upstream
 }
 
-// Redis is the shared store. It is optional and never waited for long.
+// Redis is the optional shared store.
 type Redis struct {
 	URL     string        `yaml:"url" flag:"redis" forms:"redis://, rediss://" secret:"true" doc:"redis:// or rediss:// URL (several hosts: a Cluster; ?master_name=: Sentinel), or none."`
 	Timeout time.Duration `yaml:"timeout" must:"positive" doc:"Timeout of one Redis exchange. After it, the request continues without Redis."`
 	SealKey string        `yaml:"seal_key" secret:"true" doc:"Secret of at least 16 characters, the same on all replicas. Entries, the epoch with its block hashes, the dialect, leases and purges in Redis are signed with it, and unsigned ones are ignored. Empty disables signatures."`
 }
 
-// Collections is interface (B): the store and who may ask.
+// Collections is the collection store and the access to it.
 type Collections struct {
 	Store     string        `yaml:"store" flag:"store" forms:"sqlite:, postgres://, https://" secret:"true" doc:"Collection store: sqlite:PATH, postgres://..., or the https:// base of another /api/v4."`
 	StoreKey  string        `yaml:"store_key" secret:"true" doc:"X-Api-Key for an https:// store."`
@@ -116,29 +113,29 @@ type Collections struct {
 	Keys      []string      `yaml:"keys" flag:"api-key-sha256" secret:"true" reload:"true" doc:"API keys: NAME:SHA256_HEX or NAME:SHA256_HEX:RATE. tipcache key new NAME creates one. Keys with the same name share a rate."`
 	Rate      string        `yaml:"rate" reload:"true" doc:"Rate per key name, for all APIs together: 300/s, 300/s burst 600 or 1000/h. 0 means no limit."`
 	PublicURL string        `yaml:"public_url" doc:"Scheme and host of the URLs in $schema. Empty uses the host of the request."`
-	Timeout   time.Duration `yaml:"-"` // for one query of the store
+	Timeout   time.Duration `yaml:"-"` // of one query of the store
 	Policy    cache.Policy  `yaml:"-"` // of pages
 }
 
-// Index is how the collection store fills itself from the chain.
+// Index fills the collection store from the chain.
 type Index struct {
 	Enabled bool          `yaml:"enabled" flag:"index" doc:"Fill collections.store from the execution client of the chain. One replica at a time does it."`
 	EVM     []string      `yaml:"evm" flag:"evm" secret:"true" doc:"JSON-RPC addresses of execution clients, the preferred one first."`
 	Network []string      `yaml:"network" flag:"network" forms:"story, aeneid" doc:"Network whose contracts are indexed: story, aeneid, or a list of the chain id of the execution layer and the addresses of IPAssetRegistry, LicensingModule and DisputeModule. Its name is also the chain in metadata."`
 	From    int64         `yaml:"from" flag:"from" must:"not negative" doc:"First block of a new store. 0 finds the block in which the contracts appear, as far as the client has the state of old blocks."`
-	Poll    time.Duration `yaml:"-"` // between two looks for a new block
+	Poll    time.Duration `yaml:"-"` // interval of polls for a new block
 }
 
 // Metadata is the provider that describes collections.
 type Metadata struct {
 	Provider string        `yaml:"provider" flag:"metadata" forms:"alchemy:https://, blockscout:https://" secret:"true" doc:"Metadata provider: alchemy:URL (the URL ends with the key), blockscout:URL or none."`
-	Budget   time.Duration `yaml:"-"` // time a page waits for metadata
-	Timeout  time.Duration `yaml:"-"` // for one answer of the provider
+	Budget   time.Duration `yaml:"-"` // how long a page waits for metadata
+	Timeout  time.Duration `yaml:"-"` // for one response of the provider
 }
 
 // HTTP is the public listener's limits.
 type HTTP struct {
-	Request           time.Duration `yaml:"-"` // for one request, waiting included
+	Request           time.Duration `yaml:"-"` // of one request, including waits
 	Rate              string        `yaml:"rate" reload:"true" doc:"Rate per client address (per /64 for IPv6): 50/s or 50/s burst 200. 0 means no limit."`
 	TrustedProxies    []string      `yaml:"trusted_proxies" reload:"true" doc:"Networks of proxies whose X-Forwarded-For names the client address, such as 10.0.0.0/8."`
 	CORSOrigins       []string      `yaml:"cors_origins" doc:"Origins whose pages may read responses in a browser, such as https://app.example. * allows every page, which learns nothing that its author could not request without a browser. none allows no page."`
@@ -149,29 +146,29 @@ type HTTP struct {
 	MaxStreams        int           `yaml:"max_streams" must:"positive" doc:"Maximum number of event streams. Each also holds a connection. Clients over the limit are told to retry after some seconds."`
 	ClientStreams     int           `yaml:"client_streams" must:"positive" doc:"Maximum number of event streams per client address (per /64 for IPv6) and per key."`
 	DrainDelay        time.Duration `yaml:"drain_delay" must:"not negative" doc:"How long new requests are accepted after SIGTERM while /readyz already answers 503. Set it to the time that load balancers need to notice. Requests then have 20s to finish, or three times chain.timeout plus 5s if that is longer."`
-	Drain             time.Duration `yaml:"-"` // to finish requests in after that
+	Drain             time.Duration `yaml:"-"` // how long requests may take after that
 	TLS               TLS           `yaml:"tls"`
 }
 
-// TLS is for both listeners, which speak HTTP/2 with it.
+// TLS applies to all listeners. They serve HTTP/2 with it.
 type TLS struct {
 	Cert string `yaml:"cert" doc:"PEM file with the certificate and its issuers, for all listeners. Empty disables TLS. A replaced file is read at once."`
 	Key  string `yaml:"key" doc:"PEM file with the private key of the certificate."`
 }
 
-// Log is what is written to standard error.
+// Log is the log on standard error.
 type Log struct {
 	Level  string `yaml:"level" flag:"log-level" reload:"true" oneof:"debug, info, warn, error" doc:"Log level: debug, info, warn or error."`
 	Format string `yaml:"format" oneof:"auto, json, text" doc:"Log format: json, text, or auto for text on a terminal and JSON elsewhere."`
 	Access Share  `yaml:"access" doc:"Access log, one line per request. false logs only failures with status 500 and above. A share such as 0.01 logs that share of the successful requests (status below 400) and all others."`
 }
 
-// Audit is what is read again to find answers that differ.
+// Audit repeats reads to find responses that differ.
 type Audit struct {
 	Share float64 `yaml:"share" must:"from 0 to 1" doc:"Share of the answers from nodes and Redis that are read again at the same height, from another node if there is one, 0 to 1. Differences are logged and counted."`
 }
 
-// Tracing is where OpenTelemetry traces go.
+// Tracing sends OpenTelemetry traces.
 type Tracing struct {
 	Endpoint string  `yaml:"endpoint" secret:"true" doc:"OTLP/HTTP URL of the trace collector, such as http://127.0.0.1:4318/v1/traces. OTEL_EXPORTER_OTLP_HEADERS adds headers. Empty disables traces."`
 	Ratio    float64 `yaml:"ratio" must:"from 0 to 1" doc:"Share of the requests that are traced, 0 to 1. A request with a traceparent follows it."`

@@ -9,12 +9,11 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// fileSuffix behind the variable of a secret names the file that holds it, as
-// container platforms mount them.
+// fileSuffix is the suffix of variables that name the file of a secret, as container platforms
+// mount them.
 const fileSuffix = "_FILE"
 
-// environ reads the variables that begin with envPrefix, or the files that they
-// name.
+// environ reads the variables that begin with envPrefix, and the files of secrets.
 func (l *loader) environ(environ []string) {
 	var names []string
 	values, files := map[string]Key{}, map[string]Key{}
@@ -39,9 +38,8 @@ func (l *loader) environ(environ []string) {
 	}
 }
 
-// secretFile reads the value of a secret from a file, "" for none: without the line
-// break at the end, a list with one value on each line. Blank lines and those that
-// begin with # say nothing.
+// secretFile reads the value of a secret from a file, without the line break at its end. A list
+// has one value per line, and blank lines and comments with # are skipped. An empty path is ignored.
 func (l *loader) secretFile(k Key, variable, path string) {
 	if path == "" {
 		return

@@ -15,15 +15,15 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// fileReader reads what a YAML file sets, with the line of each value.
+// fileReader reads a YAML file and remembers the line of each value.
 type fileReader struct {
 	*loader
 	name string
-	open map[*yaml.Node]bool // sections being read: an alias may name one that it stands in
+	open map[*yaml.Node]bool // sections being read, to find aliases that contain themselves
 }
 
-// file reads a YAML file. The error means that there is none, or that it is not YAML
-// at all; other problems are kept.
+// file reads a YAML file. It returns an error if the file cannot be read or is not YAML. Other
+// problems are collected.
 func (l *loader) file(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -40,8 +40,8 @@ func (l *loader) file(path string) error {
 	return nil
 }
 
-// malformed says where a text is not YAML. A tab in an indentation looks like the
-// spaces that are wanted, so it is named.
+// malformed returns the error of a text that is not YAML. It names tabs in an indentation, because
+// they look like spaces.
 func (r *fileReader) malformed(text string, err error) error {
 	number := 0
 	for line := range strings.Lines(text) {
@@ -57,8 +57,8 @@ func (r *fileReader) malformed(text string, err error) error {
 	return errors.New(r.name + ": " + what)
 }
 
-// read reads the value of a path into a field of Config: a section, which is a struct
-// or a map of them, or a setting. The zero Value is for a path that is no field's.
+// read reads the value of a path into a field of Config: a section (a struct or a map of structs) or
+// a setting. into is the zero Value if the path names no field.
 func (r *fileReader) read(n *yaml.Node, path string, into reflect.Value) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -74,7 +74,7 @@ func (r *fileReader) read(n *yaml.Node, path string, into reflect.Value) {
 		delete(r.open, n)
 	case unknown:
 		r.problem(n, path, "no such setting"+web.DidYouMean(path, leavesBeside(path)))
-	case n.Tag == "!!null", n.Kind == yaml.MappingNode && section: // nothing is said
+	case n.Tag == "!!null", n.Kind == yaml.MappingNode && section: // empty
 	case path == "":
 		r.problem(n, "", "settings are written as NAME: VALUE")
 	case section:
@@ -109,8 +109,7 @@ func (r *fileReader) section(n *yaml.Node, path string, into reflect.Value) {
 
 const mergeTag = "!!merge"
 
-// merge reads the sections that << names: what is said beside it goes before
-// them.
+// merge reads the sections that << names. Keys next to it win over them.
 func (r *fileReader) merge(section *yaml.Node, path string, into reflect.Value) {
 	for i := 0; i+1 < len(section.Content); i += 2 {
 		from := section.Content[i+1]
@@ -126,7 +125,7 @@ func (r *fileReader) merge(section *yaml.Node, path string, into reflect.Value) 
 	}
 }
 
-// items are the values of a list.
+// items returns the values of a list.
 func (r *fileReader) items(n *yaml.Node, path string) (texts []string) {
 	for i, item := range n.Content {
 		if item.Kind == yaml.AliasNode {
@@ -142,8 +141,7 @@ func (r *fileReader) items(n *yaml.Node, path string) (texts []string) {
 	return texts
 }
 
-// leavesBeside are the paths of all settings, those of the route that a path names
-// included.
+// leavesBeside returns the paths of all settings, including those of the route that path names.
 func leavesBeside(path string) (paths []string) {
 	route, _, _ := strings.Cut(strings.TrimPrefix(path, "routes."), ".")
 	for _, k := range Keys() {

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// A Key is one thing that can be set.
+// A Key describes a setting.
 type Key struct {
-	Path    string // as in the file: chain.id
+	Path    string // in the file, such as chain.id
 	Env     string // TIPCACHE_CHAIN_ID
-	Flag    string // chain-id; empty: no flag
+	Flag    string // such as chain-id; "" means no flag
 	Doc     string
 	Default any
-	List    bool     // several values: repeat the flag, separate by commas in the variable
-	Secret  bool     // never printed; the variable with _FILE behind it names a file
+	List    bool     // several values: repeated flags, separated by commas in the variable
+	Secret  bool     // never printed; the variable with the suffix _FILE names a file
 	Reload  bool     // can change while serving
-	OneOf   []string // the values that are allowed; nil: others, too
-	Forms   []string // what values may begin with, for shells to complete
+	OneOf   []string // the allowed values; nil allows any
+	Forms   []string // how values may begin, for shell completion
 }
 
-// Keys lists all that can be set, in the order of the struct.
+// Keys returns all settings in the order of the struct.
 func Keys() []Key {
 	var keys []Key
 	eachKey("", reflect.ValueOf(Default()), func(path string, f reflect.StructField, v reflect.Value) {
@@ -40,15 +40,15 @@ func Keys() []Key {
 	return keys
 }
 
-// noKey is the key of fields that are no settings.
+// noKey is the key of fields that are not settings.
 const noKey = "-"
 
-// listed are the items of a tag that are not empty.
+// listed returns the items of a tag that are not empty.
 func listed(tag string) []string {
 	return slices.DeleteFunc(strings.Split(tag, ", "), func(item string) bool { return item == "" })
 }
 
-// eachKey visits all that can be set in a configuration.
+// eachKey visits all settings of a configuration.
 func eachKey(prefix string, v reflect.Value, visit func(path string, f reflect.StructField, v reflect.Value)) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
@@ -64,7 +64,7 @@ func eachKey(prefix string, v reflect.Value, visit func(path string, f reflect.S
 	}
 }
 
-// fieldAt is where a configuration holds the setting of a path.
+// fieldAt returns the field of the setting with the path.
 func fieldAt(cfg *Config, path string) reflect.Value {
 	v := reflect.ValueOf(cfg).Elem()
 	for name := range strings.SplitSeq(path, ".") {
@@ -73,8 +73,8 @@ func fieldAt(cfg *Config, path string) reflect.Value {
 	return v
 }
 
-// member is what a section, which is a struct or a map of them, has under a name in
-// files: the zero Value for nothing. A map has what it is asked for.
+// member returns the field of a section (a struct or a map of structs) with the name in files, or the
+// zero Value. A map gets an entry if it has none.
 func member(section reflect.Value, name string) reflect.Value {
 	switch section.Kind() {
 	case reflect.Struct:
@@ -96,8 +96,7 @@ func member(section reflect.Value, name string) reflect.Value {
 	return reflect.Value{}
 }
 
-// texts are the values of the setting: the items of a list, without blank ones, or a
-// single value.
+// texts returns the values of the setting: the items of a list that are not blank, or the single value.
 func (k Key) texts(items []string, single string) []string {
 	if !k.List {
 		return []string{single}

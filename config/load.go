@@ -8,24 +8,22 @@ import (
 	"strings"
 )
 
-// Sources is where the settings come from, weakest first: the defaults, the
-// file, the environment, the flags.
+// Sources are the sources of settings. Flags win over the environment, and that over the file.
 type Sources struct {
-	File    string              // path of a YAML file; empty: none
-	Environ []string            // as os.Environ gives it
-	Flags   map[string][]string // flag name to its values
+	File    string              // path of a YAML file; "" means none
+	Environ []string            // as os.Environ returns it
+	Flags   map[string][]string // values by flag name
 }
 
-// A loader lays what the sources say over the defaults, the strongest source last.
+// A loader applies the sources to the defaults, the strongest last.
 type loader struct {
 	cfg      Config
-	said     map[string]error // by path of a setting: what is wrong with the value given last, or nil
+	said     map[string]error // the error of the last value by path, nil for a valid one
 	places   places
-	problems []error // problems that are not of a setting's value
+	problems []error // problems other than of a value
 }
 
-// Load reads the sources and validates the result. The error joins every
-// Problem found, so that one run shows them all.
+// Load reads the sources and validates the result. The error joins all Problems.
 func Load(s Sources) (Config, error) {
 	l := &loader{cfg: Default(), said: map[string]error{}, places: places{}}
 	if s.File != "" {
@@ -53,8 +51,8 @@ func Load(s Sources) (Config, error) {
 	return l.cfg, errors.Join(list...)
 }
 
-// set reads the texts that a source has for a setting: several for a list. A value
-// that is wrong changes nothing, so that one problem does not look like two.
+// set parses the texts that a source has for a setting, several for a list. An invalid value changes
+// nothing, so that one problem is not reported twice.
 func (l *loader) set(path, place string, field reflect.Value, texts []string) {
 	value := reflect.New(field.Type()).Elem()
 	err := parse(value, texts)
@@ -64,19 +62,19 @@ func (l *loader) set(path, place string, field reflect.Value, texts []string) {
 	l.said[path], l.places[path] = err, place
 }
 
-// implied changes the defaults that other settings make wrong.
+// implied sets what follows from other settings.
 func (l *loader) implied() {
 	l.cfg.derive()
 	said := func(path string) bool { _, ok := l.said[path]; return ok }
 	if said("chain.nodes") && !said("chain.comet") {
-		l.cfg.Chain.Comet = nil // the default one belongs to the default node
+		l.cfg.Chain.Comet = nil // the default belongs to the default node
 	}
 	if slices.Equal(l.cfg.Chain.Nodes, []string{"none"}) {
 		l.cfg.Chain.Nodes = nil
 	}
 	for path := range l.said {
 		if strings.HasPrefix(path, "collections.") && !said("collections.auth") {
-			l.cfg.Collections.Auth = "keys" // settings of collections are there to serve them
+			l.cfg.Collections.Auth = "keys" // other settings of collections imply that they are served
 		}
 	}
 }

@@ -29,8 +29,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// Default is the configuration that works beside a node on its default ports.
-// What a package has a default of its own for, that package says.
+// Default returns the configuration for a node on its default ports on the same machine. Defaults of
+// other packages come from their WithDefaults.
 func Default() Config {
 	nodes, shared := node.Options{}.WithDefaults(), redis.Options{}.WithDefaults()
 	queries, posts, classes := chain.Options{}.WithDefaults(), blocks.Posts{}.WithDefaults(), blocks.DefaultClasses()
@@ -78,7 +78,7 @@ func classWith(p cache.Policy) Class {
 	}
 }
 
-// CacheOptions are those of the cache, without the shared store.
+// CacheOptions returns the options of the cache, without the shared store.
 func (c Config) CacheOptions() cache.Options {
 	return cache.Options{
 		MemoryBytes:   c.CacheMemory(memlimit.FromCgroup),
@@ -87,7 +87,7 @@ func (c Config) CacheOptions() cache.Options {
 	}
 }
 
-// CacheMemory is the size that is configured, or one that fits the container.
+// CacheMemory returns the configured size, or one that fits the container.
 func (c Config) CacheMemory(container memlimit.Provider) int64 {
 	if configured := c.Cache.Memory; configured != Auto {
 		return int64(configured)
@@ -95,12 +95,12 @@ func (c Config) CacheMemory(container memlimit.Provider) int64 {
 	return heap.ForAnswers(container)
 }
 
-// SharedOptions are those of the store in Redis.
+// SharedOptions returns the options of the shared store in Redis.
 func (c Config) SharedOptions() redis.Options {
 	return redis.Options{Timeout: c.Redis.Timeout, SealKey: []byte(c.Redis.SealKey)}
 }
 
-// NodeOptions are those of the nodes' pool, without the ledger of epochs.
+// NodeOptions returns the options of the pool of nodes, without the ledger of epochs.
 func (c Config) NodeOptions() node.Options {
 	o := node.Options{
 		Dialect:       node.Dialect(c.Chain.Dialect),
@@ -125,21 +125,20 @@ func (c Config) NodeOptions() node.Options {
 	return o
 }
 
-// NeedsStore tells whether serve opens the collection store: where clients may list
-// it, or it is filled.
+// NeedsStore reports whether serve opens the collection store, to list or to fill it.
 func (c Config) NeedsStore() bool { return c.Collections.Auth != "closed" || c.Index.Enabled }
 
-// StoreOptions are those of the collection store, without its log and metrics.
+// StoreOptions returns the options of the collection store, without log and metrics.
 func (c Config) StoreOptions() collections.Options {
 	return collections.Options{Timeout: c.Collections.Timeout, APIKey: c.Collections.StoreKey}
 }
 
-// MetadataOptions are those of the metadata service, without the store of records.
+// MetadataOptions returns the options of the metadata service, without the store of records.
 func (c Config) MetadataOptions() metadata.Options {
 	return metadata.Options{Chain: c.network().Name, Budget: c.Metadata.Budget, Timeout: c.Metadata.Timeout}
 }
 
-// IndexOptions are those of the indexer, without the store.
+// IndexOptions returns the options of the indexer, without the store.
 func (c Config) IndexOptions() indexer.Options {
 	return indexer.Options{
 		Endpoints: c.Index.EVM,
@@ -149,13 +148,13 @@ func (c Config) IndexOptions() indexer.Options {
 	}
 }
 
-// network is the one whose collections are listed.
+// network returns the network whose collections are listed.
 func (c Config) network() indexer.Network {
 	n, _ := indexer.ParseNetwork(c.Index.Network...) // validated
 	return n
 }
 
-// ProxyOptions are those of the proxy, without the cache and the clients of origins.
+// ProxyOptions returns the options of the proxy, without the cache and the upstreams.
 func (c Config) ProxyOptions() proxy.Options {
 	public, pages := c.HTTP, c.Collections
 	return proxy.Options{
@@ -191,7 +190,7 @@ func (c Config) ProxyOptions() proxy.Options {
 	}
 }
 
-// cosmosOptions are nil in the dialect of Story.
+// cosmosOptions returns nil for the dialect of Story.
 func (c Config) cosmosOptions() *proxy.Cosmos {
 	if c.Chain.Dialect != string(node.Cosmos) {
 		return nil
@@ -199,7 +198,7 @@ func (c Config) cosmosOptions() *proxy.Cosmos {
 	return &proxy.Cosmos{Rows: c.ownRows()}
 }
 
-// rpcOptions are nil where the RPC is not served.
+// rpcOptions returns nil if the RPC is not served.
 func (c Config) rpcOptions() *rpc.Options {
 	if c.RPC.Listen == "" {
 		return nil
@@ -212,7 +211,7 @@ func (c Config) posts() blocks.Posts {
 	return blocks.Posts{Rate: float64(rate.Requests) / rate.Per.Seconds(), Burst: rate.Burst}
 }
 
-// ownRows are the routes that the operator has added.
+// ownRows returns the rows that the operator added.
 func (c Config) ownRows() (rows []cosmos.Row) {
 	for _, line := range c.Chain.Rows {
 		if row, err := cosmos.ParseRow(line); err == nil { // validated
@@ -222,7 +221,7 @@ func (c Config) ownRows() (rows []cosmos.Row) {
 	return rows
 }
 
-// ClientKeys are the API keys of all clients.
+// ClientKeys returns the API keys of all clients.
 func (c Config) ClientKeys() (keys []limits.Key) {
 	for _, line := range c.Collections.Keys {
 		key, _ := ParseAPIKey(line) // validated
@@ -231,7 +230,7 @@ func (c Config) ClientKeys() (keys []limits.Key) {
 	return keys
 }
 
-// Limits are the rates of keys and addresses, and the proxies that tell a client's address.
+// Limits returns the rates of keys and addresses, and the trusted proxies.
 func (c Config) Limits() limits.Limits {
 	key, _ := ParseRate(c.Collections.Rate) // all validated
 	address, _ := ParseRate(c.HTTP.Rate)
@@ -243,7 +242,7 @@ func (c Config) Limits() limits.Limits {
 	return l
 }
 
-// Policies are those of the freshness classes of the chain's queries.
+// Policies returns the policies of the freshness classes.
 func (c Config) Policies() blocks.Classes {
 	return blocks.Classes{
 		Live:     policy(c.Classes.Live),
@@ -253,7 +252,7 @@ func (c Config) Policies() blocks.Classes {
 	}
 }
 
-// OwnPolicies are the policies of the routes that have settings of their own.
+// OwnPolicies returns the policies of routes with settings of their own.
 func (c Config) OwnPolicies() map[string]cache.Policy {
 	own := map[string]cache.Policy{}
 	for name := range c.Routes {
@@ -274,7 +273,7 @@ func policy(c Class) cache.Policy {
 	}
 }
 
-// rows are those of the dialects that the nodes may speak.
+// rows returns the rows of the dialects that the nodes may speak.
 func (c Config) rows() (all []dialect.Row) {
 	if c.Chain.Dialect != string(node.Cosmos) {
 		all = chain.Rows()
@@ -285,7 +284,7 @@ func (c Config) rows() (all []dialect.Row) {
 	return all
 }
 
-// routeClass lays the settings of a route over those of its class.
+// routeClass returns the settings of a route. Its class has those that are not set.
 func (c Config) routeClass(name string) Class {
 	base := c.Classes.Live
 	if class, _ := dialect.ClassOf(c.rows(), name); class == blocks.Params {
@@ -294,7 +293,7 @@ func (c Config) routeClass(name string) Class {
 	return c.Routes[name].Over(base)
 }
 
-// Over lays the keys that c sets over base.
+// Over returns base with the keys that c sets.
 func (c Class) Over(base Class) Class {
 	own, all := reflect.ValueOf(c), reflect.ValueOf(&base).Elem()
 	for i := range own.NumField() {

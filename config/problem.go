@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// A Problem is one thing that is wrong with a configuration.
+// A Problem is an error in a configuration.
 type Problem struct {
-	Place string // where the value stands: FILE:LINE, a variable or a flag; empty for a default
-	Key   string // the setting, as in chain.timeout; may name an item of a list, or a section
-	Text  string // what is wrong, with the value unless it is a secret
+	Place string // FILE:LINE, a variable or a flag; "" for a default
+	Key   string // the setting, an item of a list, or a section
+	Text  string // the problem, with the value unless it is a secret
 }
 
 // Error writes the problem on one line.
@@ -19,7 +19,7 @@ func (p Problem) Error() string {
 	return strings.Join(parts, ": ")
 }
 
-// Problems lists what err joins, each problem once.
+// Problems returns the errors that err joins.
 func Problems(err error) (all []error) {
 	var joined interface{ Unwrap() []error }
 	switch {
@@ -34,11 +34,10 @@ func Problems(err error) (all []error) {
 	return all
 }
 
-// places tells where each key was said. Sections and items of lists are keys,
-// too: chain, and chain.nodes[1].
+// places are where keys were set. Sections (chain) and items of lists (chain.nodes[1]) are keys, too.
 type places map[string]string
 
-// put adds the place to a problem that has none.
+// put adds the place to a problem without one.
 func (p places) put(err error) error {
 	problem, ok := err.(Problem) //nolint:errorlint // a wrapped one has been put already
 	if !ok || problem.Place != "" {

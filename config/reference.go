@@ -18,13 +18,12 @@ Times have a unit: 100ms, 5s, 1h. Do not pass secrets on the command line, which
 ` + "`tipcache config`" + ` prints this page, and ` + "`tipcache config --example`" + ` a file to begin with.
 `
 
-// Example is a commented configuration to begin with, in front of the node of a
-// real network.
+// Example is a commented configuration to begin with.
 //
 //go:embed example.yaml
 var Example string
 
-// Reference describes every setting, in Markdown.
+// Reference returns the description of every setting in Markdown.
 func Reference() string {
 	var b strings.Builder
 	b.WriteString(referenceHead)
@@ -56,7 +55,7 @@ func (k Key) row() string {
 		variable += " *"
 	}
 	if k.isMap() {
-		variable = "" // only a file can hold one
+		variable = "" // can be set in files only
 	}
 	if k.Flag != "" {
 		flag = "`--" + k.Flag + "`"
@@ -73,8 +72,7 @@ func code(s string) string {
 	return "`" + s + "`"
 }
 
-// DefaultText is the default as it would be written in a file; "" where it is
-// empty.
+// DefaultText returns the default as it is written in a file.
 func (k Key) DefaultText() string {
 	switch v := k.Default.(type) {
 	case time.Duration:

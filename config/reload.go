@@ -2,8 +2,8 @@ package config
 
 import "reflect"
 
-// Reload takes over from next the settings that can change while serving.
-// changed names them; restart names settings that differ, too, and need one.
+// Reload takes over the settings of next that may change while serving, and returns their paths.
+// restart are the paths of settings that also differ, but need a restart.
 func (c *Config) Reload(next Config) (changed, restart []string) {
 	wanted := map[string]reflect.Value{}
 	eachKey("", reflect.ValueOf(next), func(path string, _ reflect.StructField, v reflect.Value) { wanted[path] = v })

@@ -21,7 +21,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// Validate checks the whole and joins all that is wrong with it.
+// Validate joins all problems of the configuration.
 func (c Config) Validate() error {
 	v := &validation{}
 	v.tags(c)
@@ -34,11 +34,12 @@ func (c Config) Validate() error {
 	v.routes(c)
 	v.access(c)
 	v.metadata(c.Metadata)
-	v.deadlines(c)
 	_, err := indexer.ParseNetwork(c.Index.Network...)
 	v.check(err == nil, "index.network", "%v", err)
 	if c.Index.Enabled {
-		v.index(c)
+		v.check(!strings.HasPrefix(c.Collections.Store, "http"), "index.enabled", "collections.store is another server, which fills its own")
+		v.check(len(c.Index.EVM) > 0, "index.evm", "at least one is needed")
+		each("index.evm", c.Index.EVM, v.httpURL)
 	}
 	if c.Tracing.Endpoint != "" {
 		v.httpURL("tracing.endpoint", c.Tracing.Endpoint)
@@ -47,7 +48,7 @@ func (c Config) Validate() error {
 	return errors.Join(v.problems...)
 }
 
-// listeners checks that each has an address of its own, and something to be served.
+// listeners checks that each listener has its own address, and something to serve.
 func (v *validation) listeners(c Config) {
 	type listener struct{ key, address string }
 	all := []listener{{"listen", c.Listen}}
@@ -56,11 +57,11 @@ func (v *validation) listeners(c Config) {
 	}
 	if c.RPC.Listen != "" {
 		all = append(all, listener{"rpc.listen", c.RPC.Listen})
-		v.check(len(c.Chain.Comet) > 0, "rpc.listen", "chain.comet is empty: there is no RPC to be served")
+		v.check(len(c.Chain.Comet) > 0, "rpc.listen", "chain.comet is empty: there is no RPC to serve")
 	}
 	if c.GRPC.Listen != "" {
 		all = append(all, listener{"grpc.listen", c.GRPC.Listen})
-		v.check(c.ReadsGRPC() || slices.ContainsFunc(c.Chain.Comet, isNamed), "grpc.listen", "neither chain.grpc nor chain.comet names a node: there is nothing to be served")
+		v.check(c.ReadsGRPC() || slices.ContainsFunc(c.Chain.Comet, isNamed), "grpc.listen", "neither chain.grpc nor chain.comet names a node: there is nothing to serve")
 	}
 	each("grpc.web_metadata", c.GRPC.WebMetadata, func(key, name string) {
 		err := grpc.CheckWebMetadata(name)
@@ -69,15 +70,15 @@ func (v *validation) listeners(c Config) {
 	for i, l := range all {
 		v.address(l.key, l.address)
 		for _, other := range all[:i] {
-			v.check(!overlap(l.address, other.address), l.key, "%s and %s (%s) are one and the same: each listener needs a port of its own", l.address, other.key, other.address)
+			v.check(!overlap(l.address, other.address), l.key, "%s is also the address of %s (%s): each listener needs its own port", l.address, other.key, other.address)
 		}
 	}
 }
 
-// isNamed tells an address from none.
+// isNamed reports whether an address is set: none means no address.
 func isNamed(address string) bool { return address != "none" }
 
-// ReadsGRPC says whether values of the state are read by the gRPC of a node.
+// ReadsGRPC reports whether state is read by the gRPC of a node.
 func (c Config) ReadsGRPC() bool { return slices.ContainsFunc(c.Chain.GRPC, isNamed) }
 
 type validation struct{ problems []error }
@@ -88,7 +89,7 @@ func (v *validation) check(ok bool, key, format string, args ...any) {
 	}
 }
 
-// each calls check for every item of a list, with a key of its own.
+// each calls check for every item of a list with its key.
 func each(key string, list []string, check func(key, item string)) {
 	for i, item := range list {
 		check(fmt.Sprintf("%s[%d]", key, i), item)
@@ -99,12 +100,11 @@ func (v *validation) address(key, addr string) {
 	_, port, err := net.SplitHostPort(addr)
 	if v.check(err == nil, key, "%q is not host:port", addr); err == nil {
 		_, err = strconv.ParseUint(cmp.Or(port, "0"), 10, 16)
-		v.check(err == nil, key, "%q is no port: a number from 0 to 65535 is expected", port)
+		v.check(err == nil, key, "%q is not a port: expected a number from 0 to 65535", port)
 	}
 }
 
-// overlap tells whether two addresses cannot be listened on at once. Port 0 is any
-// that is free.
+// overlap reports whether two listeners cannot have these addresses. Port 0 means any free port.
 func overlap(a, b string) bool {
 	hostA, portA, _ := net.SplitHostPort(a)
 	hostB, portB, _ := net.SplitHostPort(b)
@@ -112,21 +112,21 @@ func overlap(a, b string) bool {
 	return portA == portB && portA != "0" && portA != "" && (hostA == hostB || anywhere(hostA) || anywhere(hostB))
 }
 
-// rules are what the tag must can say of a number, a size or a time in nanoseconds.
+// rules are the values of the tag must, for numbers, sizes and times in nanoseconds.
 var rules = map[string]struct {
 	ok      func(n float64) bool
-	problem string // what a value is that is not
+	problem string // of other values
 }{
 	"positive":     {func(n float64) bool { return n > 0 }, "not positive"},
 	"not negative": {func(n float64) bool { return n >= 0 }, "negative"},
 	"from 0 to 1":  {func(n float64) bool { return 0 <= n && n <= 1 }, "not from 0 to 1"},
 }
 
-// tags checks what the tags of each setting say of its value.
+// tags checks each setting against its tags.
 func (v *validation) tags(c Config) {
 	eachKey("", reflect.ValueOf(c), func(path string, f reflect.StructField, value reflect.Value) {
 		if strings.HasPrefix(path, "index.") && !c.Index.Enabled {
-			return // these settings are not used
+			return // not used
 		}
 		if must, ok := f.Tag.Lookup("must"); ok {
 			rule := rules[must]
@@ -138,8 +138,7 @@ func (v *validation) tags(c Config) {
 	})
 }
 
-// httpURL shows of the value no more than scheme and host: the rest may hold a
-// key or a password.
+// httpURL checks a URL. The problem shows only its scheme and host: the rest may hold a secret.
 func (v *validation) httpURL(key, value string) {
 	u, err := url.Parse(value)
 	v.check(err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "", key, "%s is not an http:// or https:// URL", shown(value))
@@ -162,7 +161,7 @@ func shown(value string) string {
 func (v *validation) chain(c Chain) {
 	each("chain.nodes", c.Nodes, v.httpURL)
 	if len(c.Comet) == 0 && len(c.Nodes) > 0 {
-		v.check(false, "chain.comet", "not set: name the CometBFT RPC address of each of chain.nodes, as in http://127.0.0.1:26657, or none where the REST server is to tell the height")
+		v.check(false, "chain.comet", "not set: name the CometBFT RPC address of each of chain.nodes, as in http://127.0.0.1:26657, or none to take the height from the REST API")
 	} else {
 		v.check(len(c.Comet) == len(c.Nodes), "chain.comet", "%d for %d nodes: set one for each, or none", len(c.Comet), len(c.Nodes))
 	}
@@ -178,7 +177,7 @@ func (v *validation) chain(c Chain) {
 		}
 	})
 	if rate, err := ParseRate(c.PostRate); err != nil || rate.Requests == 0 {
-		v.check(false, "chain.post_rate", "%q is no rate such as 50/s burst 100", c.PostRate)
+		v.check(false, "chain.post_rate", "%q is not a rate such as 50/s burst 100", c.PostRate)
 	}
 }
 
@@ -189,7 +188,7 @@ func (v *validation) class(key string, c Class) {
 		"must be 0 < fresh (%v) <= stale (%v) <= stale_if_error (%v)", *c.Fresh, *c.Stale, *c.StaleIfError)
 }
 
-// routes checks the rows of one's own, the names of routes, and the classes that result.
+// routes checks additional rows, the names of routes, and their resulting classes.
 func (v *validation) routes(c Config) {
 	each("chain.rows", c.Chain.Rows, func(key, line string) {
 		_, err := cosmos.ParseRow(line)
@@ -208,7 +207,7 @@ func (v *validation) routes(c Config) {
 	}
 }
 
-// CheckRoutes checks what depends on the dialect: rows and routes.
+// CheckRoutes checks rows and routes, which depend on the dialect.
 func (c Config) CheckRoutes() error {
 	v := &validation{}
 	v.routes(c)
@@ -216,7 +215,10 @@ func (c Config) CheckRoutes() error {
 }
 
 func (v *validation) redis(c Config) {
-	v.check(c.Redis.SealKey == "" || len(c.Redis.SealKey) >= 16, "redis.seal_key", "shorter than 16 characters")
+	v.check(c.Redis.SealKey == "" || len(c.Redis.SealKey) >= leastSecret, "redis.seal_key", "shorter than %d characters", leastSecret)
+	v.check(c.Redis.Timeout < c.Chain.Timeout, "redis.timeout", "%v must be shorter than chain.timeout (%v)", c.Redis.Timeout, c.Chain.Timeout)
+	lease := redis.Options{}.WithDefaults().Lease
+	v.check(c.Redis.Timeout < lease, "redis.timeout", "%v must be shorter than the lease of a read (%v)", c.Redis.Timeout, lease)
 	if c.Redis.URL == "none" {
 		return
 	}
@@ -231,7 +233,7 @@ func (v *validation) collections(c Collections) {
 	v.check(slices.Contains([]string{"sqlite", "postgres", "postgresql", "http", "https"}, scheme) && rest != "",
 		"collections.store", "not sqlite:PATH, postgres://... or an https:// base")
 	v.check(c.Auth != "keys" || len(c.Keys) > 0, "collections.keys",
-		"none is set: add the line that tipcache key new NAME prints, or say collections.auth: none")
+		"none is set: add the line that tipcache key new NAME prints, or set collections.auth: none")
 	if c.PublicURL != "" {
 		v.httpURL("collections.public_url", c.PublicURL)
 	}
@@ -246,41 +248,22 @@ func (v *validation) metadata(m Metadata) {
 	v.httpURL("metadata.provider", rest)
 }
 
-// deadlines checks that the wait for Redis ends before those around it. The others are
-// derived of chain.timeout.
-func (v *validation) deadlines(c Config) {
-	v.check(c.Redis.Timeout < c.Chain.Timeout, "redis.timeout", "%v must be shorter than chain.timeout (%v)", c.Redis.Timeout, c.Chain.Timeout)
-	lease := redis.Options{}.WithDefaults().Lease
-	v.check(c.Redis.Timeout < lease, "redis.timeout", "%v must be shorter than the lease of a read (%v)", c.Redis.Timeout, lease)
-}
-
-// origins checks what a browser's Origin header is compared with: a text that
-// differs from what browsers send would silently allow no page.
+// origins checks the texts that the Origin header of browsers is compared with. A text that no
+// browser sends would silently allow no page.
 func (v *validation) origins(key string, origins []string) {
-	v.check(len(origins) > 0, key, "at least one is needed; none lets no page read answers")
+	v.check(len(origins) > 0, key, "at least one is needed; none lets no page read responses")
 	each(key, origins, func(item, origin string) {
 		if origin == "*" || origin == "none" {
-			v.check(len(origins) == 1, key, "%s goes with no other", origin)
+			v.check(len(origins) == 1, key, "%s cannot be combined with other origins", origin)
 		} else {
-			v.check(isOrigin(origin), item, "%q is not an origin such as https://app.example", origin)
+			u, err := url.Parse(origin)
+			v.check(err == nil && origin == u.Scheme+"://"+u.Host && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && !strings.Contains(u.Host, "*"),
+				item, "%q is not an origin such as https://app.example", origin)
 		}
 	})
 }
 
-// isOrigin expects scheme, host and perhaps a port, and nothing behind them.
-func isOrigin(s string) bool {
-	u, err := url.Parse(s)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && !strings.Contains(u.Host, "*") &&
-		u.User == nil && u.Path == "" && u.RawQuery == "" && !u.ForceQuery && u.Fragment == "" && s[len(s)-1] != '#'
-}
-
-func (v *validation) index(c Config) {
-	v.check(!strings.HasPrefix(c.Collections.Store, "http"), "index.enabled", "collections.store is another server, which fills its own")
-	v.check(len(c.Index.EVM) > 0, "index.evm", "at least one is needed")
-	each("index.evm", c.Index.EVM, v.httpURL)
-}
-
-// access checks keys, rates, networks, origins and the admin token.
+// access checks keys, rates, networks, origins, the admin token and TLS.
 func (v *validation) access(c Config) {
 	v.check(c.Chain.Auth != "keys" || len(c.Collections.Keys) > 0, "chain.auth", "keys needs collections.keys")
 	v.keys(c.Collections.Keys)
@@ -296,14 +279,14 @@ func (v *validation) access(c Config) {
 }
 
 func (v *validation) tls(c TLS) {
-	v.check((c.Cert == "") == (c.Key == ""), "http.tls", "cert and key go together: set both or none")
+	v.check((c.Cert == "") == (c.Key == ""), "http.tls", "set both cert and key, or neither")
 	if c.Cert != "" && c.Key != "" {
 		_, err := listener.NewCertificate(c.Cert, c.Key, nil)
 		v.check(err == nil, "http.tls.cert", "%v", err)
 	}
 }
 
-// keys checks that no key has two names, and no name two rates.
+// keys checks that each key has one name, and each name one rate.
 func (v *validation) keys(lines []string) {
 	seen, rates := map[[32]byte]bool{}, map[string]limits.Rate{}
 	each("collections.keys", lines, func(at, line string) {
@@ -311,9 +294,9 @@ func (v *validation) keys(lines []string) {
 		if v.check(err == nil, at, "%v", err); err != nil {
 			return
 		}
-		v.check(!seen[k.SHA256], at, "the key of %s is there twice", k.Name)
+		v.check(!seen[k.SHA256], at, "the key of %s is listed twice", k.Name)
 		rate, named := rates[k.Name]
-		v.check(!named || rate == k.Rate, at, "the keys of %s share a rate, but are given two", k.Name)
+		v.check(!named || rate == k.Rate, at, "the keys of %s share a rate, but have two", k.Name)
 		seen[k.SHA256], rates[k.Name] = true, k.Rate
 	})
 }
@@ -323,22 +306,22 @@ func (v *validation) rate(key, value string) {
 	v.check(err == nil, key, "%v", err)
 }
 
-// leastToken is the length of a token, in characters, that cannot be guessed.
-const leastToken = 16
+// leastSecret is the length of a secret, in characters, that cannot be guessed.
+const leastSecret = 16
 
 func (v *validation) admin(address, token string) {
 	if address == "none" || token == "none" {
 		return
 	}
-	v.check(token == "" || len(token) >= leastToken, "admin_token", "%d characters are too few: %d at least", len(token), leastToken)
+	v.check(token == "" || len(token) >= leastSecret, "admin_token", "%d characters are too few: at least %d are needed", len(token), leastSecret)
 	v.check(token != "" || isLoopback(address), "admin_token",
-		"needed, since admin (%s) can be reached from other machines: set it, or say none", address)
+		"needed, because other machines can reach admin (%s): set it, or set none", address)
 }
 
 func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
-		return true // a problem that is reported elsewhere
+		return true // reported elsewhere
 	}
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

@@ -17,7 +17,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 )
 
-// parse reads the texts of a setting, one but for a list, into a field of Config.
+// parse parses the texts of a setting into a field of Config: several for a list, one otherwise.
 func parse(field reflect.Value, texts []string) error {
 	switch field.Kind() {
 	case reflect.Slice:
@@ -57,7 +57,7 @@ func parseOne(field reflect.Value, text string) error {
 	case reflect.Uint64:
 		n, err := strconv.ParseUint(text, 0, 64)
 		field.SetUint(n)
-		return wrong(err, text, "not a whole number from 0 on")
+		return wrong(err, text, "not a whole number of at least 0")
 	default:
 		n, err := strconv.ParseInt(text, 0, field.Type().Bits())
 		field.SetInt(n)
@@ -72,8 +72,7 @@ func wrong(err error, text, why string) error {
 	return nil
 }
 
-// parseDuration wants a unit: a bare 2 could be meant in seconds or in
-// milliseconds.
+// parseDuration requires a unit: 2 could mean seconds or milliseconds.
 func parseDuration(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if err == nil {
@@ -85,10 +84,10 @@ func parseDuration(text string) (time.Duration, error) {
 	return 0, fmt.Errorf("%q is not a time such as 100ms, 5s or 1h", text)
 }
 
-// Bytes is an amount of memory, written as a number or with KiB, MiB or GiB.
+// Bytes is an amount of memory, such as 1024, 64KiB, 256MiB or 2GiB.
 type Bytes int64
 
-// Auto is an amount that depends on how much there is, written as auto.
+// Auto, written as auto, means an amount that depends on the machine.
 const Auto Bytes = -1
 
 var units = []struct {
@@ -96,7 +95,7 @@ var units = []struct {
 	size int64
 }{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}
 
-// UnmarshalText reads 1024, 64KiB, 256MiB or 2GiB.
+// UnmarshalText implements [encoding.TextUnmarshaler].
 func (b *Bytes) UnmarshalText(text []byte) error {
 	if string(text) == "auto" {
 		*b = Auto
@@ -117,7 +116,7 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String writes b with the largest unit that divides it.
+// String returns b with the largest unit that divides it.
 func (b Bytes) String() string {
 	if b == Auto {
 		return "auto"
@@ -130,10 +129,10 @@ func (b Bytes) String() string {
 	return "0B"
 }
 
-// A Share is how many of all: 1 is written as true, 0 as false.
+// A Share is a fraction from 0, written as false, to 1, written as true.
 type Share float64
 
-// UnmarshalText reads true, false, or what lies between them, such as 0.01.
+// UnmarshalText implements [encoding.TextUnmarshaler].
 func (s *Share) UnmarshalText(text []byte) error {
 	if all, err := strconv.ParseBool(string(text)); err == nil {
 		*s = 0
@@ -143,14 +142,14 @@ func (s *Share) UnmarshalText(text []byte) error {
 		return nil
 	}
 	n, err := strconv.ParseFloat(string(text), 64)
-	if err != nil || !(n > 0 && n <= 1) { // a NaN is neither
+	if err != nil || !(n > 0 && n <= 1) { // also false for NaN
 		return fmt.Errorf("%q is neither true nor false, nor a share between them such as 0.01", text)
 	}
 	*s = Share(n)
 	return nil
 }
 
-// String writes s as UnmarshalText reads it.
+// String returns s as UnmarshalText reads it.
 func (s Share) String() string {
 	if s == 0 || s == 1 {
 		return strconv.FormatBool(s == 1)
@@ -160,9 +159,8 @@ func (s Share) String() string {
 
 var keyLine = regexp.MustCompile(`^([\w.-]{1,64}):([0-9A-Fa-f]{64})(?::(.+))?$`)
 
-// ParseAPIKey reads a line of collections.keys: NAME:HEX or NAME:HEX:RATE. The key
-// itself stands nowhere. Without a rate it has that of collections.rate. The error
-// does not repeat the line.
+// ParseAPIKey parses an item of collections.keys: NAME:HEX or NAME:HEX:RATE, where HEX is the SHA-256
+// digest of the key. The error does not repeat the line.
 func ParseAPIKey(line string) (key limits.Key, err error) {
 	parts := keyLine.FindStringSubmatch(line)
 	if parts == nil {
@@ -181,15 +179,14 @@ var (
 	rateUnit = map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour}
 )
 
-// ParseRate reads 300/s, 300/s burst 600, 10/m, 1000/h, or 0 for no limit. As many
-// as the number may come at once unless a burst is said; one that takes more than an
-// hour to be allowed again is refused.
+// ParseRate parses 300/s, 300/s burst 600, 10/m, 1000/h, or 0 for no limit. The default burst is the
+// number of requests. A burst that takes more than an hour to refill is refused.
 func ParseRate(s string) (r limits.Rate, err error) {
 	if s == "0" {
 		return r, nil
 	}
 	if _, bare := strconv.ParseUint(s, 10, 64); bare == nil {
-		return r, fmt.Errorf("%q has no unit: write %s/s for so many a second, or a rate such as 300/s burst 600 or 1000/h", s, s)
+		return r, fmt.Errorf("%q has no unit: write %s/s for a rate per second, or a rate such as 300/s burst 600 or 1000/h", s, s)
 	}
 	parts := rateForm.FindStringSubmatch(s)
 	if parts == nil || !count(&r.Requests, parts[1]) || !count(&r.Burst, cmp.Or(parts[3], parts[1])) {
@@ -202,14 +199,14 @@ func ParseRate(s string) (r limits.Rate, err error) {
 	return r, nil
 }
 
-// count reads a number from 1 to 2,147,483,647.
+// count parses a number from 1 to 2,147,483,647.
 func count(into *int, digits string) bool {
 	n, err := strconv.ParseInt(digits, 10, 32)
 	*into = int(n)
 	return err == nil && n > 0
 }
 
-// ParseNetwork reads a network such as 10.0.0.0/8, or an address.
+// ParseNetwork parses a network such as 10.0.0.0/8, or an address.
 func ParseNetwork(s string) (netip.Prefix, error) {
 	if addr, err := netip.ParseAddr(s); err == nil {
 		return netip.PrefixFrom(addr, addr.BitLen()), nil
@@ -221,7 +218,7 @@ func ParseNetwork(s string) (netip.Prefix, error) {
 	return network.Masked(), nil
 }
 
-// Host is the part of a URL that may be shown: the rest may hold a secret.
+// Host returns the host of a URL. The other parts may hold secrets.
 func Host(raw string) string {
 	_, at, ok := strings.Cut(raw, "://")
 	if u, err := url.Parse("any://" + at); ok && err == nil {

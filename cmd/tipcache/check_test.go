@@ -89,8 +89,8 @@ func TestCheckFindsWhatServeWouldFailWith(t *testing.T) {
 	}{
 		{"two listeners on one address", "admin: 127.0.0.1:7000 and listen (127.0.0.1:7000) are one", []string{"--listen", "127.0.0.1:7000", "--admin", "127.0.0.1:7000"}},
 		{"one of them on all addresses", "admin: 127.0.0.1:7000 and listen (:7000) are one", []string{"--listen", ":7000", "--admin", "127.0.0.1:7000"}},
-		{"a port out of range", `"70000" is no port`, []string{"--listen", "127.0.0.1:70000"}},
-		{"a port that is no number", `"many" is no port`, []string{"--admin", "127.0.0.1:many"}},
+		{"a port out of range", `"70000" is not a port`, []string{"--listen", "127.0.0.1:70000"}},
+		{"a port that is no number", `"many" is not a port`, []string{"--admin", "127.0.0.1:many"}},
 		{"a port that is taken", "address already in use", []string{"--listen", taken(t), "--admin", "none"}},
 		{"an admin port that is taken", "address already in use", []string{"--listen", "127.0.0.1:0", "--admin", taken(t)}},
 		{"a store below a directory that is not", "no such file", []string{"--listen", "127.0.0.1:0", "--admin", "none", "--store", "sqlite:" + filepath.Join(t.TempDir(), "no", "c.db"), "--collections-auth", "none"}},
