@@ -90,3 +90,21 @@ func TestAForkOfOneNodeEndsNoEpoch(t *testing.T) {
 		}
 	}, a, b)
 }
+
+// TestNodeIsUsedAgainAfterItsForkEnds rejoins a node whose blocks are those of the chain again.
+func TestNodeIsUsedAgainAfterItsForkEnds(t *testing.T) {
+	ours, other := newFakeNode(990), newFakeNode(990)
+	following(t, func(t *testing.T, c *followed) {
+		chain := other.hash
+		other.change(func() { other.hash = func(height int64) string { return fmt.Sprint("F", height) } })
+		c.blocks(5)
+		if !c.known[1].Look().Forked {
+			t.Fatalf("Forked = false on another fork, want true\n%s", c.log)
+		}
+		other.change(func() { other.hash = chain })
+		c.blocks(5)
+		if c.known[1].Look().Forked {
+			t.Errorf("Forked = true after the fork ended, want false\n%s", c.log)
+		}
+	}, ours, other)
+}

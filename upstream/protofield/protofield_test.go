@@ -40,3 +40,16 @@ func TestAMessageIsReadUpToWhereItIsNone(t *testing.T) {
 		t.Errorf("a number is %q", value)
 	}
 }
+
+func TestAppendLeavesOutZeroValues(t *testing.T) {
+	got := protofield.Append(nil, 1, 1, 2, 0, 3, "", 4, "a", 5, false, 6, true, 7, []byte{}, 8, int64(-1), 9, uint64(2))
+	want := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 1)
+	want = protowire.AppendString(protowire.AppendTag(want, 4, protowire.BytesType), "a")
+	want = protowire.AppendVarint(protowire.AppendTag(want, 6, protowire.VarintType), 1)
+	want = protowire.AppendBytes(protowire.AppendTag(want, 7, protowire.BytesType), nil)
+	want = protowire.AppendVarint(protowire.AppendTag(want, 8, protowire.VarintType), 1<<64-1)
+	want = protowire.AppendVarint(protowire.AppendTag(want, 9, protowire.VarintType), 2)
+	if string(got) != string(want) {
+		t.Errorf("message = %x, want %x", got, want)
+	}
+}

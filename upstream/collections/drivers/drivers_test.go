@@ -19,3 +19,9 @@ func TestAURLOfNoStoreIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestCheckAcceptsAStoreWithoutSchema(t *testing.T) {
+	if err := drivers.Check(t.Context(), "https://collections.example/api/v4", collections.Options{}); err != nil {
+		t.Errorf("error = %v, want nil", err)
+	}
+}
