@@ -27,10 +27,10 @@ func TestEntriesMakeRoomForWhatOthersReserve(t *testing.T) {
 	if weighs() < bound*3/4 {
 		t.Fatal("memory is not full")
 	}
-	if !c.Account().Reserve(account.Unread, bound/2) {
+	if !c.Account().Reserve(account.Upstream, bound/2) {
 		t.Fatal("half of the bound is refused")
 	}
-	if c.Account().Reserve(account.Unread, 1) {
+	if c.Account().Reserve(account.Upstream, 1) {
 		t.Error("more than half of the bound is reserved")
 	}
 	if got := weighs(); got > bound/2 {
@@ -40,7 +40,7 @@ func TestEntriesMakeRoomForWhatOthersReserve(t *testing.T) {
 	if got := weighs(); got > bound/2 {
 		t.Errorf("entries of another chain weigh %d bytes", got)
 	}
-	c.Account().Release(account.Unread, bound/2)
+	c.Account().Release(account.Upstream, bound/2)
 	if got := weighs(); got < bound*3/4 {
 		t.Errorf("entries weigh %d bytes when all is given back", got)
 	}

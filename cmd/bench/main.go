@@ -25,6 +25,7 @@ import (
 
 	"github.com/tipcache/tipcache/cmd/bench/faults"
 	"github.com/tipcache/tipcache/cmd/bench/load"
+	"github.com/tipcache/tipcache/cmd/bench/memory"
 	"github.com/tipcache/tipcache/cmd/bench/mutants"
 	"github.com/tipcache/tipcache/cmd/bench/parent"
 	"github.com/tipcache/tipcache/cmd/bench/peers"
@@ -44,6 +45,7 @@ var parts = []rig.Part{
 	{Name: "redis", About: "a replica without memory before a full Redis, beside a bare Gin server that does one GET", Run: peers.Redis},
 	{Name: "renewals", About: "what 1, 3 and 5 replicas cost the Redis that they share, per key and block", Run: peers.Renewals},
 	{Name: "parent", About: "an earlier program, named by -parent, beside this one: CPU, allocations and node requests of a hit, a miss, a block and an event", Run: parent.Compare},
+	{Name: "memory", About: "hostile clients of each listener, beside 32, 64 and 256 MiB of cache.memory: what a replica takes, of its bound", Run: memory.Run},
 	{Name: "streams", About: "how long after a block its change is with every stream, and what a stream holds", Run: streams.Streams},
 }
 
@@ -91,7 +93,7 @@ func run(ctx context.Context, args []string) error {
 	fs.Func("connections", "connections of wrk, one series each (default 16,64,256)", func(list string) error {
 		return json.Unmarshal([]byte("["+list+"]"), &o.Connections)
 	})
-	fs.StringVar(&o.Cases, "cases", "", "measure only the cases of peers, keys, misses and renewals that match the `pattern`")
+	fs.StringVar(&o.Cases, "cases", "", "measure only the cases of peers, keys, misses, renewals and memory that match the `pattern`")
 	introduction := "bench [flags] [part ...]\nbench drive [flags]\nbench faults [flags] [scenario ...]\nbench mutants [flags]\n\nParts, all of them unless named:"
 	for _, p := range parts {
 		introduction += fmt.Sprintf("\n  %-12s %s", p.Name, p.About)

@@ -44,7 +44,7 @@ func (d *frontend) through(t *testing.T, l *lane, q func() *blocks.Query) *httpt
 	ours, theirs := net.Pipe()
 	defer func() { _, _ = ours.Close(), theirs.Close() }()
 	w := httptest.NewRecorder()
-	engine.ServeHTTP(w, r.WithContext(web.ConnContext(r.Context(), web.NewConn(ours, l, nil))))
+	engine.ServeHTTP(w, r.WithContext(web.ConnContext(r.Context(), web.NewConn(ours, l, nil, nil))))
 	return w
 }
 

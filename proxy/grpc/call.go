@@ -12,7 +12,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -44,6 +43,7 @@ type call struct {
 	failure  error     // of receiving it in the lane
 	held     *web.Body // memory of the message; nil for a small one
 	again    web.Call  // in the lane; nil: that has no part in the call
+	sent     node.Sent // by the lane; To is the stream on a connection of ours, nil for others
 }
 
 // value answers with a value of the state.
@@ -213,23 +213,14 @@ func (k *call) send(reply []byte, st *status.Status) (size int, err error) {
 	return len(reply), nil
 }
 
-// deliver sends a message. While it waits for the client to take it, which for a large one may
-// be long after the call, the connection knows of it, and may be closed for it. A large one is not
-// compressed: what comes of that is each call's own, and nothing tells when the client has it.
+// deliver sends a message. Until the client has taken it, which may be long after the call, its stream is open, and
+// the connection may be closed for it.
 func (k *call) deliver(message []byte) error {
-	client := web.ConnOf(k.from)
-	if client == nil {
-		return k.stream.SendMsg(&message)
+	if stream, ok := k.sent.To.(*web.CallStream); ok {
+		stream.Sending(message)
+		return k.stream.SendMsg(&node.Sent{Bytes: message, To: stream})
 	}
-	client.BeginBody(message)
-	client.Sending()
-	sent := func() { client.Sent(); client.EndBody(message) }
-	if _, web := k.stream.(*webStream); web || len(message) <= large {
-		defer sent()
-		return k.stream.SendMsg(&message)
-	}
-	_ = grpc.SetSendCompressor(k.from.Context(), encoding.Identity) // fails where no message is compressed
-	return k.stream.SendMsg(&node.Large{Bytes: message, Done: sent})
+	return k.stream.SendMsg(&message)
 }
 
 // large is the longest message that is small beside what every connection may have.

@@ -16,8 +16,8 @@
 // Messages are bytes here. The headers tell the height, as a node's do, and beside that
 // cache-status; where no handler of a method has run there are none.
 //
-// Four things differ from a node. An answer of more than 16 KiB is not compressed, also where the
-// request is: it counts among what clients have not read, each once however many clients it is for.
+// Four things differ from a node. An answer is not compressed, also where the request is: it counts
+// among what clients have not read.
 // x-cosmos-block-height that comes twice is refused, where a node reads the newest block. A message
 // that is cut off is INTERNAL, not UNKNOWN. Where no node's gRPC is configured the statuses are made
 // of the RPC's errors, whose codes tell less: an error of a codespace other than sdk is UNKNOWN with

@@ -9,8 +9,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/encoding"
-	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -61,7 +59,6 @@ func (k *call) pass() (size int, err error) {
 		ctx = metadata.AppendToOutgoingContext(ctx, heightKey, named[0])
 	}
 	k.rec.Streamed = true
-	_ = grpc.SetSendCompressor(k.from.Context(), encoding.Identity) // as of large messages, which may follow small ones
 	if s, ok := k.stream.(*webStream); ok {
 		s.flushed = true
 	}
@@ -138,12 +135,13 @@ func sendOn(to grpc.ClientStream, message []byte, held *web.Body) error {
 	if held == nil {
 		return to.SendMsg(&message)
 	}
-	if mem.IsBelowBufferPoolingThreshold(cap(message)) { // of which the library does not tell when it has left
-		held.Release()
-		return to.SendMsg(&message)
-	}
-	return to.SendMsg(&node.Large{Bytes: message, Done: held.Release})
+	return to.SendMsg(&node.Sent{Bytes: message, To: heldMessage{held}})
 }
+
+// A heldMessage is released when it has left for the node.
+type heldMessage struct{ *web.Body }
+
+func (h heldMessage) Sent([]byte) { h.Release() }
 
 // back sends the node's messages to the client, and its status.
 func (k *call) back(ctx context.Context, from grpc.ClientStream) (size int, err error) {

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/tipcache/tipcache/cache"
@@ -90,19 +89,18 @@ func (k *call) answerAgain(c *callContext) (done bool) {
 	}
 	f, ok := k.again.Find(k.message)
 	if ok {
-		k.again.End(f.By.(*replayer).send(&f, c.on.conn, k.stream)) //nolint:forcetypeassert // nothing else is left behind for a call
+		k.again.End(f.By.(*replayer).send(&f, k)) //nolint:forcetypeassert // nothing else is left behind for a call
 	}
 	return ok
 }
 
 // send sends an answer.
-func (r *replayer) send(f *web.Found, client *web.Conn, stream grpc.ServerStream) (size int, err error) {
-	_ = stream.SendHeader(r.header(f)) // fails only when the client has left
-	client.Sending()
-	defer client.Sent()
-	message := &f.Answer.Entry.Body
-	if err := stream.SendMsg(message); err != nil {
+func (r *replayer) send(f *web.Found, k *call) (size int, err error) {
+	_ = k.stream.SendHeader(r.header(f)) // fails only when the client has left
+	k.sent.Bytes = f.Answer.Entry.Body
+	k.sent.To.(*web.CallStream).Sending(k.sent.Bytes) //nolint:forcetypeassert // the lane is of connections of ours
+	if err := k.stream.SendMsg(&k.sent); err != nil {
 		return 0, context.Canceled // the client has left
 	}
-	return len(*message), nil
+	return len(k.sent.Bytes), nil
 }

@@ -6,22 +6,23 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/encoding"
 	_ "google.golang.org/grpc/encoding/gzip" // for clients that send so
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
-
-// streams is the maximum number of calls on a connection at once.
-const streams = 100
 
 // window is the number of bytes that a client can send for a call before the call reads them: the smallest
 // that the library has.
@@ -40,7 +41,7 @@ func (d *Handler) NewServer(header, idle time.Duration) *grpc.Server {
 	return grpc.NewServer(
 		grpc.ForceServerCodecV2(node.Bytes{}), grpc.UnknownServiceHandler(d.handle), grpc.Creds(accepted{}),
 		grpc.NumStreamWorkers(workers), grpc.InTapHandle(tapped), grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(window),
-		grpc.MaxHeaderListSize(4*web.MaxHeader), grpc.MaxConcurrentStreams(streams),
+		grpc.MaxHeaderListSize(4*web.MaxHeader), grpc.MaxConcurrentStreams(web.MaxStreams),
 		grpc.KeepaliveEnforcementPolicy(pings), grpc.ConnectionTimeout(header), grpc.WaitForHandlers(true),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idle, Time: time.Minute, Timeout: 20 * time.Second}),
 	)
@@ -48,9 +49,10 @@ func (d *Handler) NewServer(header, idle time.Duration) *grpc.Server {
 
 // A callContext is that of a call on a connection, with what is known of the call before its handler runs.
 type callContext struct {
-	context.Context             //nolint:containedctx // it is one
-	metadata        metadata.MD // of the client's, which is not to be changed
-	on              *connection // nil: it is none of ours
+	context.Context                //nolint:containedctx // it is one
+	metadata        metadata.MD    // of the client's, which is not to be changed
+	on              *connection    // nil: it is none of ours
+	stream          web.CallStream // in use where hasStream
 }
 
 type callKey struct{}
@@ -66,13 +68,38 @@ func (c *callContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// tapped notes the metadata of a call and its connection.
+// hasStream reports whether the call is on a connection of ours.
+func (c *callContext) hasStream() bool { return c != nil && c.on != nil && c.on.conn != nil }
+
+// errNoStream refuses a call that there is no memory for.
+var errNoStream = status.Error(codes.ResourceExhausted, "too many calls are open")
+
+// tapped notes the metadata of a call and its connection. It opens the call's stream before the library holds bytes
+// of its message, and refuses the call if there is no memory.
 func tapped(ctx context.Context, info *tap.Info) (context.Context, error) {
 	c := &callContext{Context: ctx, metadata: info.Header}
 	if from, ok := peer.FromContext(ctx); ok {
 		c.on, _ = from.AuthInfo.(*connection)
 	}
+	if c.hasStream() && hasHandler(info.FullMethodName) && !c.on.conn.OpenCall(ctx, &c.stream, size(info.Header), window) {
+		return nil, errNoStream
+	}
 	return c, nil
+}
+
+// hasHandler reports whether the library calls handle for a method. It refuses malformed names itself.
+func hasHandler(method string) bool {
+	return strings.LastIndexByte(method, '/') > 0 && method[0] == '/'
+}
+
+// size returns the bytes of metadata.
+func size(md metadata.MD) (sum int64) {
+	for key, values := range md {
+		for _, value := range values {
+			sum += int64(len(key) + len(value))
+		}
+	}
+	return sum
 }
 
 // handle answers a call on a connection.
@@ -80,17 +107,24 @@ func (d *Handler) handle(_ any, stream grpc.ServerStream) error {
 	k := &call{Handler: d, stream: stream, start: time.Now()}
 	k.name, _ = grpc.MethodFromServerStream(stream)
 	var err error
+	c, _ := stream.Context().Value(callKey{}).(*callContext)
+	isOpen := c.hasStream() && c.stream.Begin() // else the client has reset it, or it is none of ours
+	if isOpen {
+		defer c.stream.End()
+		k.sent.To = &c.stream
+	}
 	if k.receiver, err = newReceiver(stream); err != nil {
 		return err
+	}
+	if encoded := k.receiver.from.RecvCompress(); encoded != "" && encoded != encoding.Identity { // a compressed response could not be followed until it has left
+		_ = grpc.SetSendCompressor(stream.Context(), encoding.Identity)
 	}
 	defer func() {
 		if k.held != nil {
 			k.held.Release()
 		}
 	}()
-	if c, _ := stream.Context().Value(callKey{}).(*callContext); c != nil && c.on != nil && c.on.conn != nil {
-		c.on.conn.Begin()
-		defer c.on.conn.End()
+	if isOpen {
 		defer func() {
 			if k.again != nil {
 				k.again.Release()

@@ -33,7 +33,7 @@ const textType = WebType + "-text" // likewise: both bodies are in base64
 
 // ServeWeb answers a call by gRPC-Web.
 func (d *Handler) ServeWeb(w http.ResponseWriter, r *http.Request) {
-	s := &webStream{w: w, header: metadata.MD{}, trailer: metadata.MD{}, typ: r.Header.Get("Content-Type")}
+	s := &webStream{w: w, conn: web.ConnOf(r), header: metadata.MD{}, trailer: metadata.MD{}, typ: r.Header.Get("Content-Type")}
 	if media, _, err := mime.ParseMediaType(s.typ); err == nil {
 		s.text = strings.HasPrefix(media, textType)
 	}
@@ -88,6 +88,7 @@ func withTimeout(ctx context.Context, said string) (context.Context, context.Can
 // A webStream is a call by gRPC-Web as one of gRPC. It is for one goroutine, but for RecvMsg.
 type webStream struct {
 	ctx             context.Context //nolint:containedctx // grpc.ServerStream has one
+	conn            *web.Conn       // the client's; nil: it is none of ours
 	w               http.ResponseWriter
 	typ             string
 	text            bool   // bodies are in base64
@@ -191,14 +192,34 @@ func (s *webStream) writeHeader(more ...metadata.MD) {
 	s.w.WriteHeader(http.StatusOK)
 }
 
-// write writes a frame.
+// write writes a frame. A long message is not copied: the connection has it counted until the client has read it.
 func (s *webStream) write(flag byte, message []byte) error {
+	if len(message) > web.Uncounted {
+		return s.writeLong(flag, message)
+	}
 	b := make([]byte, 0, frameHead+len(message))
 	b = append(binary.BigEndian.AppendUint32(append(b, flag), uint32(len(message))), message...) //nolint:gosec // no node sends 4 GiB
 	if s.text {
 		b = base64.StdEncoding.AppendEncode(nil, b)
 	}
 	_, err := s.w.Write(b)
+	return err
+}
+
+func (s *webStream) writeLong(flag byte, message []byte) (err error) {
+	if s.conn != nil {
+		s.conn.BeginBody(message)
+		defer s.conn.EndBody(message)
+	}
+	var to io.Writer = s.w
+	if s.text {
+		encoder := base64.NewEncoder(base64.StdEncoding, s.w)
+		defer func() { err = errors.Join(err, encoder.Close()) }()
+		to = encoder
+	}
+	if _, err = to.Write(binary.BigEndian.AppendUint32([]byte{flag}, uint32(len(message)))); err == nil { //nolint:gosec // no node sends 4 GiB
+		_, err = to.Write(message)
+	}
 	return err
 }
 

@@ -90,7 +90,7 @@ func (h *Hit) writeRest(written int) (err error) {
 		_ = conn.Conn.SetWriteDeadline(after(h.Start, conn.lane.o.WriteTimeout))
 		conn.deadline.wait(conn) // so that what comes meanwhile is looked for before its deadline is
 	}
-	if conn.client != nil {
+	if conn.client != nil && len(h.Body) > web.Uncounted {
 		conn.client.BeginBody(h.Body)
 		defer conn.client.EndBody(h.Body)
 	}

@@ -65,7 +65,7 @@ func startProduct(tb testing.TB, fast web.Lane) *product {
 		tb.Fatal(err)
 	}
 	p.admit(true, true)
-	p.wires = newWires(func(c net.Conn) net.Conn { return web.NewConn(c, fast, nil) })
+	p.wires = newWires(func(c net.Conn) net.Conn { return web.NewConn(c, fast, nil, nil) })
 	server := &http.Server{
 		Handler: p.proxy, MaxHeaderBytes: 8 << 10, ErrorLog: log.New(io.Discard, "", 0),
 		ConnContext: web.ConnContext, ConnState: web.ConnState,

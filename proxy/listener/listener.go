@@ -10,7 +10,7 @@
 //   - Where none can be closed, one client waits for a slot, and the others wait
 //     behind it in the kernel's queue.
 //
-// outgoing.go counts what clients have not read yet, and closes connections where that is too much.
+// outgoing.go reserves what clients have not read yet, and closes connections when memory is short.
 //
 // certificate.go has the certificate of a listener with TLS, and secure.go the handshakes.
 package listener
@@ -121,7 +121,7 @@ func newMetrics(o Options, open func() float64) *metrics {
 	m := &metrics{
 		closed: f.NewCounterVec(prometheus.CounterOpts{
 			Name: name + "_closed_total",
-			Help: "Connections closed by the listener, by cause: idle or stalled (not reading) to admit a new connection, share to admit one of the same address, refused (new, and its address is at its limit), or memory (not reading while memory is short).",
+			Help: "Connections closed by the listener, by cause: idle or stalled (not reading) to admit a new connection, share to admit one of the same address, refused (new, and its address is at its limit), or memory (holding the most streams or unread responses while memory is short).",
 		}, []string{"cause"}),
 		waits: f.NewCounter(prometheus.CounterOpts{
 			Name: name + "_waits_total",
@@ -158,7 +158,7 @@ func (l *Listener) accept(fast web.Lane) (*slot, error) {
 			return nil, net.ErrClosed
 		}
 		s := slotFor(accepted.RemoteAddr())
-		s.conn = web.NewConn(accepted, fast, func() { l.release(s) })
+		s.conn = web.NewConn(accepted, fast, l.o.Memory, func() { l.release(s) })
 		if !l.exceeds(s) || l.makeRoomFor(s) {
 			l.occupy(s)
 			return s, nil

@@ -1,24 +1,24 @@
 package listener
 
 import (
-	"slices"
+	"net/netip"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
 	"github.com/tipcache/tipcache/cache/heap"
-	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// outgoing has the bodies that are being written to clients set aside in the memory for
-// answers, each once however many clients it is for. Where there is too little, it closes
-// connections of clients that do not read, those first that have taken nothing for longest.
-// It looks now and then, so that a hit is none the slower: what comes meanwhile is bounded
-// by what the nodes give.
+// outgoing reserves the entries that are being written to clients, each once however many clients it is for. When
+// there is too little memory for these, for streams or for other responses, it has the account close connections. It
+// looks now and then, so that a hit is none the slower. What is added meanwhile is bounded by what the nodes send:
+// other responses are reserved before they are made.
 type outgoing struct {
 	listener *Listener
 	memory   *account.Account
 	reserved int64
+	logged   atomic.Int64 // when connections were last closed with a line in the log, in Unix seconds
 }
 
 // outgoingCheck is how often it looks.
@@ -26,20 +26,25 @@ const outgoingCheck = 250 * time.Millisecond
 
 // run looks until the listener is closed.
 func (o *outgoing) run() {
+	defer o.memory.AddHolders(o.holders)()
+	defer o.reserve(0)
 	ticker := time.NewTicker(outgoingCheck)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ticker.C:
-			o.makeRoom()
+			if sum := o.unread(); !o.reserve(sum) {
+				o.memory.Reclaim(sum - o.reserved)
+			}
+		case n := <-o.memory.Short():
+			o.memory.Reclaim(n)
 		case <-o.listener.ended.Done():
-			o.reserve(0)
 			return
 		}
 	}
 }
 
-// reserve sets so many bytes aside in place of those before.
+// reserve reserves so many bytes in place of those before.
 func (o *outgoing) reserve(bytes int64) (ok bool) {
 	if ok = o.memory.Reserve(account.Unread, bytes-o.reserved); ok {
 		o.reserved = bytes
@@ -47,65 +52,53 @@ func (o *outgoing) reserve(bytes int64) (ok bool) {
 	return ok
 }
 
-// A delivery is the writing of bodies to one client.
-type delivery struct {
-	conn   *web.Conn
-	since  time.Time // when it took something last; zero: it reads
-	bodies []*byte   // the first bytes
-}
-
-// makeRoom sets aside what is being written, or ends deliveries until there is room for the rest.
-func (o *outgoing) makeRoom() {
-	all, clients, sum := o.deliveries()
-	if o.reserve(sum) {
-		return
-	}
-	all = slices.DeleteFunc(all, func(d delivery) bool { return d.since.IsZero() })
-	slices.SortFunc(all, func(a, b delivery) int { return a.since.Compare(b.since) })
-	for _, d := range all {
-		_ = d.conn.Abort()
-		o.listener.metrics.closed.WithLabelValues("memory").Inc()
-		for _, first := range d.bodies {
-			if body := clients[first]; body.clients > 1 {
-				body.clients--
-			} else {
-				sum -= body.weight
-			}
-		}
-		if o.reserve(sum) {
-			return
-		}
-	}
-}
-
-// A body is written to some clients.
-type body struct {
-	weight  int64
-	clients int
-}
-
-func (o *outgoing) deliveries() (all []delivery, bodies map[*byte]*body, sum int64) {
-	bodies = map[*byte]*body{}
+// unread returns the bytes of the responses that clients have not read.
+func (o *outgoing) unread() (sum int64) {
+	seen := map[*byte]bool{}
 	o.listener.mu.Lock()
 	defer o.listener.mu.Unlock()
-	for n := range o.listener.taken {
-		d := delivery{conn: n.conn}
-		n.conn.EachBody(func(text []byte) {
-			first := unsafe.SliceData(text)
-			if bodies[first] == nil {
-				bodies[first] = &body{weight: int64(heap.Allocated(cap(text)))}
-				sum += bodies[first].weight
+	for s := range o.listener.taken {
+		var n int64
+		s.conn.EachBody(func(body []byte) {
+			if first := unsafe.SliceData(body); !seen[first] {
+				seen[first] = true
+				n += int64(heap.Allocated(cap(body)))
 			}
-			bodies[first].clients++
-			d.bodies = append(d.bodies, first)
 		})
-		if d.bodies == nil {
-			continue
-		}
-		if since, stalled := n.conn.Stalled(); stalled {
-			d.since = since
-		}
-		all = append(all, d)
+		sum += max(0, n-s.conn.HeldBytes())
 	}
-	return all, bodies, sum
+	return sum
+}
+
+// holders returns the connections with several streams, and those whose clients do not read.
+func (o *outgoing) holders() (all []account.Holder) {
+	l, now := o.listener, time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for s := range l.taken {
+		since, stalled := s.conn.Stalled()
+		h := account.Holder{Client: s.client, Bytes: s.conn.StreamBytes(stalled), Since: now, Close: func() { o.close(s) }}
+		if l.o.Exempt(s.address) {
+			h.Client = netip.Addr{}
+		}
+		if stalled {
+			h.Since = since
+			var n int64
+			s.conn.EachBody(func(body []byte) { n += int64(heap.Allocated(cap(body))) })
+			h.Bytes += max(n, s.conn.HeldBytes())
+		}
+		if h.Bytes > 0 {
+			all = append(all, h)
+		}
+	}
+	return all
+}
+
+// close closes a connection that holds memory.
+func (o *outgoing) close(s *slot) {
+	_ = s.conn.Abort()
+	o.listener.metrics.closed.WithLabelValues("memory").Inc()
+	if now, last := time.Now().Unix(), o.logged.Load(); now-last >= 60 && o.logged.CompareAndSwap(last, now) {
+		o.listener.o.Logger.Warn("memory is short, closing connections", "reserved", o.memory.Used(), "limit", o.memory.Limit(), "first_client", s.client)
+	}
 }

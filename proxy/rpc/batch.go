@@ -13,6 +13,11 @@ import (
 
 // answerCalls answers the calls of a batch that have an id, of which there are several.
 func (d *Handler) answerCalls(c *gin.Context, rec *web.Record, calls []jsonrpc.Call, hs blocks.Heights) error {
+	done, err := d.reader.Stack.HoldStream(int64(len(calls)-1) * callCost)
+	if err != nil {
+		return err
+	}
+	defer done()
 	asked, members := make([]*asking, len(calls)), make([][]byte, len(calls))
 	for i, one := range calls {
 		if asked[i], members[i] = d.ask(one, hs); asked[i] == nil && members[i] == nil {
@@ -31,6 +36,11 @@ func (d *Handler) answerCalls(c *gin.Context, rec *web.Record, calls []jsonrpc.C
 		}
 		size += len(members[i]) + len(calls[i].ID) + 32
 	}
+	release, err := d.reader.Stack.HoldResponse(c.Request, size)
+	if err != nil {
+		return err
+	}
+	defer release()
 	b, next := make([]byte, 0, size), byte('[')
 	for i, one := range calls {
 		b, next = jsonrpc.AppendAnswer(append(b, next), one.ID, members[i]), ','

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"html"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -172,6 +173,35 @@ func (d *Handler) list(c *gin.Context) error {
 	}
 	web.Send(c.Writer, c.Request, http.StatusOK, "text/html", []byte(page+"</body></html>"))
 	return nil
+}
+
+// ReadMessage reads a message of a socket into reserved memory, until release is called.
+func (d *Handler) ReadMessage(from *http.Request, message io.Reader, largest int64) (text []byte, release func(), err error) {
+	held := d.reader.Stack.HoldBody(from, "")
+	if text, err = held.ReadAll(message, largest); errors.As(err, new(*web.Failure)) {
+		err = socket.ErrMemory
+	}
+	return text, held.Release, err
+}
+
+// HoldAhead reserves memory for a call of a socket that is read ahead, until release is called. It returns nil if
+// there is none.
+func (d *Handler) HoldAhead() (release func()) {
+	release, err := d.reader.Stack.HoldStream(goroutineCost)
+	if err != nil {
+		return nil
+	}
+	return release
+}
+
+// HoldResponse reserves memory for the answer to a call over a socket. If there is none, refusal is the member of the
+// answer.
+func (d *Handler) HoldResponse(from *http.Request, n int) (release func(), refusal []byte) {
+	release, err := d.reader.Stack.HoldResponse(from, n)
+	if err != nil {
+		return func() {}, memberOf(web.FailureOf(err))
+	}
+	return release, nil
 }
 
 // Call answers one call that comes over a socket.

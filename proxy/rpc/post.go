@@ -76,14 +76,18 @@ func (d *Handler) answerCall(c *gin.Context, rec *web.Record, body []byte, call 
 	}
 	all, errs := d.run(c.Request, rec, []*asking{k})
 	if errs[0] != nil {
-		f := *web.FailureOf(errs[0])
-		f.Err = &callError{call.ID, errs[0]}
-		return &f
+		return failCall(call.ID, errs[0])
 	}
 	one := &all[0]
 	advise(c.Writer.Header(), rec, *one)
 	k.repeat(rec, body, one)
-	answer := jsonrpc.AppendAnswer(make([]byte, 0, len(one.member)+len(call.ID)+32), call.ID, one.member)
+	size := len(one.member) + len(call.ID) + 32
+	release, err := d.reader.Stack.HoldResponse(c.Request, size)
+	if err != nil {
+		return failCall(call.ID, err)
+	}
+	defer release()
+	answer := jsonrpc.AppendAnswer(make([]byte, 0, size), call.ID, one.member)
 	if one.answer == nil {
 		web.Send(c.Writer, c.Request, http.StatusOK, web.JSON, answer)
 		return nil
@@ -92,6 +96,13 @@ func (d *Handler) answerCall(c *gin.Context, rec *web.Record, body []byte, call 
 	told.Body, told.Control = answer, notKept
 	d.reader.Stack.Respond(c.Writer, c.Request, &told)
 	return nil
+}
+
+// failCall returns the failure of the call with an id.
+func failCall(id json.RawMessage, err error) error {
+	f := *web.FailureOf(err)
+	f.Err = &callError{id, err}
+	return &f
 }
 
 // notKept is the Cache-Control of answers to a POST.

@@ -14,9 +14,23 @@ import (
 // atOnce is how many calls of a batch are answered at the same time: as many as a batch of CosmJS has.
 const atOnce = 20
 
+// The measured memory of a call that a batch has in addition to the first, and of the goroutine of one that is answered
+// at the same time as others, in bytes.
+const (
+	callCost      = 1 << 10
+	goroutineCost = 12 << 10
+)
+
 // run answers what is asked of the nodes, by one tip: at the same time, but for what has to
 // be alone.
 func (d *Handler) run(from *http.Request, rec *web.Record, asked []*asking) ([]answered, []error) {
+	workers := min(len(asked), atOnce)
+	release, err := d.reader.Stack.HoldStream(int64(workers-1) * goroutineCost)
+	if err != nil {
+		workers = 1 // one after another takes no more memory than one call
+	} else {
+		defer release()
+	}
 	ctx := d.reader.Deadline(from, rec)
 	defer ctx.Release()
 	all, errs, plans := make([]answered, len(asked)), make([]error, len(asked)), make([]*blocks.Query, len(asked))
@@ -45,7 +59,7 @@ func (d *Handler) run(from *http.Request, rec *web.Record, asked []*asking) ([]a
 		for end < len(asked) && !asked[begin].alone() && !asked[end].alone() {
 			end++
 		}
-		together(begin, end, answer)
+		together(begin, end, workers, answer)
 		begin = end
 	}
 	rec.Blameless = rec.Blameless || len(all) > 0 && all[len(all)-1].blameless
@@ -74,14 +88,17 @@ func settling(plans []*blocks.Query) *blocks.Query {
 	return q
 }
 
-// together does all from begin up to end, some at the same time. A panic of one is the caller's.
-func together(begin, end int, do func(i int)) {
-	if end-begin == 1 {
-		do(begin)
+// together does all from begin up to end, as many at the same time as there are workers. A panic of one is the
+// caller's.
+func together(begin, end, workers int, do func(i int)) {
+	if end-begin == 1 || workers == 1 {
+		for i := begin; i < end; i++ {
+			do(i)
+		}
 		return
 	}
 	var works errgroup.Group
-	works.SetLimit(atOnce)
+	works.SetLimit(workers)
 	for i := begin; i < end; i++ {
 		works.Go(func() (err error) {
 			defer func() {

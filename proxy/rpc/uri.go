@@ -91,8 +91,7 @@ func (d *Handler) serveURI(c *gin.Context, rec *web.Record, name string) error {
 	if errs[0] != nil {
 		return errs[0]
 	}
-	d.answerURI(c, rec, all[0])
-	return nil
+	return d.answerURI(c, rec, all[0])
 }
 
 // askURI makes of a URI what is asked.
@@ -106,11 +105,16 @@ func (d *Handler) askURI(m *method, r *http.Request, hs blocks.Heights) *asking 
 }
 
 // answerURI writes the answer to a URI: every error is a 500 at the node.
-func (d *Handler) answerURI(c *gin.Context, rec *web.Record, one answered) {
+func (d *Handler) answerURI(c *gin.Context, rec *web.Record, one answered) error {
+	release, err := d.reader.Stack.HoldResponse(c.Request, len(one.member))
+	if err != nil {
+		return err
+	}
+	defer release()
 	advise(c.Writer.Header(), rec, one)
 	if one.status != 0 {
 		web.Send(c.Writer, c.Request, one.status, one.typ, one.member)
-		return
+		return nil
 	}
 	status := http.StatusOK
 	if jsonrpc.IsError(one.member) {
@@ -119,11 +123,12 @@ func (d *Handler) answerURI(c *gin.Context, rec *web.Record, one answered) {
 	body := jsonrpc.AppendAnswer(nil, jsonrpc.NoID, one.member)
 	if one.answer == nil {
 		web.Send(c.Writer, c.Request, status, web.JSON, body)
-		return
+		return nil
 	}
 	told := d.reader.Told(rec, one.query, one.answer)
 	if status != http.StatusOK || told.Expired() {
 		told.Control = notKept
 	}
 	d.reader.Stack.SendTold(c.Writer, c.Request, &told, status, one.tag, body)
+	return nil
 }

@@ -75,16 +75,22 @@ func (q Request) asked(r node.Request, via Transport) node.Request {
 	if via == GRPC {
 		r.Invoke = &node.Invocation{Method: q.Method, Message: q.Message}
 	} else {
-		r.Call = &node.Call{Method: "abci_query", Params: q.params}
+		r.Call = &node.Call{Method: "abci_query", Params: q.params, Size: 2 * len(q.Message)}
 	}
 	return r
 }
 
 // params returns the parameters of abci_query.
 func (q Request) params(height int64) json.RawMessage {
-	p := fmt.Appendf(nil, `{"path":"%s"`, q.Method)
+	p := make([]byte, 0, len(q.Method)+2*len(q.Message)+64)
+	p = fmt.Appendf(p, `{"path":"%s"`, q.Method)
 	if len(q.Message) > 0 {
-		p = fmt.Appendf(p, `,"data":"%X"`, q.Message) // in upper case, as the RPC's command line sends it
+		p = append(p, `,"data":"`...)
+		for _, b := range q.Message { // in upper case, as the RPC's command line sends it
+			const digits = "0123456789ABCDEF"
+			p = append(p, digits[b>>4], digits[b&0xf])
+		}
+		p = append(p, '"')
 	}
 	if height > 0 {
 		p = fmt.Appendf(p, `,"height":"%d"`, height)

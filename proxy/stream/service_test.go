@@ -46,7 +46,7 @@ func (b *budget) taken() int64 { return b.Used() - b.away }
 
 // leave takes away all but n bytes.
 func (b *budget) leave(n int64) {
-	more := b.Limit() - b.Used() - n
+	more := b.Limit()/8*7 - b.Used() - n // the rest is for upstreams
 	b.away += more
 	b.Reserve(account.Unread, more)
 }

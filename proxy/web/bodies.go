@@ -1,8 +1,13 @@
 package web
 
 import (
+	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream/account"
 )
 
 // bodies are what is being written to a client: they are kept until it has
@@ -10,17 +15,18 @@ import (
 type bodies struct {
 	mu   sync.Mutex
 	list [][]byte
-	room [1][]byte // the first home of list
+	room [1][]byte    // the first home of list
+	made atomic.Int64 // bytes that HoldResponse has reserved
 }
 
 // Uncounted is the longest body, in bytes, that does not count among the bodies that are being
-// written: it is copied, into a buffer that every connection may have.
+// written to a connection of HTTP/1: it is copied, into a buffer that every connection may have.
 const Uncounted = 16 << 10
 
 // BeginBody notes that a body is about to be written to the client. EndBody is to be called
 // once that is over.
 func (c *Conn) BeginBody(body []byte) {
-	if len(body) <= Uncounted {
+	if len(body) == 0 {
 		return
 	}
 	o := &c.outgoing
@@ -34,7 +40,7 @@ func (c *Conn) BeginBody(body []byte) {
 
 // EndBody notes that a body has been written, or cannot be.
 func (c *Conn) EndBody(body []byte) {
-	if len(body) <= Uncounted {
+	if len(body) == 0 {
 		return
 	}
 	o := &c.outgoing
@@ -44,6 +50,34 @@ func (c *Conn) EndBody(body []byte) {
 		o.list = slices.Delete(o.list, i, i+1)
 	}
 }
+
+// HoldResponse reserves n bytes for a response that is made for one client, until release is called. It reserves
+// nothing for up to Uncounted bytes. The error is a *Failure.
+func (s *Stack) HoldResponse(r *http.Request, n int) (release func(), err error) {
+	if n <= Uncounted {
+		return func() {}, nil
+	}
+	if !s.memory.Reserve(account.Unread, int64(n)) {
+		return nil, &Failure{Expected: true, Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Public: "too many responses have not been read", Err: account.ErrFull}
+	}
+	c := ConnOf(r)
+	if c != nil {
+		c.outgoing.made.Add(int64(n))
+	}
+	return func() {
+		if c != nil {
+			c.outgoing.made.Add(-int64(n))
+		}
+		s.memory.Release(account.Unread, int64(n))
+	}, nil
+}
+
+// HeldBytes returns the bytes that HoldResponse has reserved for the connection.
+func (c *Conn) HeldBytes() int64 { return c.outgoing.made.Load() }
+
+// StreamBytes returns the memory of the connection's streams beyond the first, in bytes. Responses that net/http may
+// have written already count only where the client is stalled.
+func (c *Conn) StreamBytes(stalled bool) int64 { return c.streams.bytes(stalled) }
 
 // EachBody calls f for each of the bodies that are being written.
 func (c *Conn) EachBody(f func(body []byte)) {

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream/account"
 )
 
 // A Conn is a client's connection that sends an answer in one system call.
@@ -51,12 +53,16 @@ type writeBuffer struct {
 var buffers = sync.Pool{New: func() any { return new(writeBuffer) }}
 
 // NewConn wraps a connection. Requests are answered in the fast lane where that can,
-// which may be nil; onClose, which may be nil, is called once it is closed.
-func NewConn(c net.Conn, fast Lane, onClose func()) *Conn {
-	if onClose == nil {
-		onClose = func() {}
-	}
-	s := &socket{Conn: c, onClose: sync.OnceFunc(onClose)}
+// which may be nil; onClose, which may be nil, is called once it is closed. Open streams are reserved in
+// memory, which may be nil.
+func NewConn(c net.Conn, fast Lane, memory *account.Account, onClose func()) *Conn {
+	s := &socket{Conn: c, streams: streams{memory: memory}}
+	s.onClose = sync.OnceFunc(func() {
+		s.streams.leave()
+		if onClose != nil {
+			onClose()
+		}
+	})
 	s.Heard(time.Now())
 	return newConn(s, s, fast)
 }
@@ -108,6 +114,7 @@ func ConnState(c net.Conn, state http.ConnState) {
 	}
 	if state == http.StateIdle { // a client whose answer is sent has all its time to say the next thing
 		ours.Heard(time.Now())
+		ours.streams.settle()
 	}
 	ours.busy.Store(state == http.StateActive || state == http.StateHijacked)
 	if ours.lane != nil && !beneath {
@@ -223,7 +230,7 @@ func writeWhole(w http.ResponseWriter, r *http.Request, body []byte) {
 		_, _ = w.Write(body) // fails only when the client has left
 		return
 	}
-	if r.ProtoMajor < 2 { // of HTTP/2 each stream says so
+	if r.ProtoMajor < 2 && len(body) > Uncounted { // of HTTP/2 each stream says so
 		c.BeginBody(body)
 		defer c.EndBody(body)
 	}

@@ -39,8 +39,11 @@ func (s *Stack) Serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
 // closing it under them could lose the request that they are just sending.
 func (s *Stack) Drain() { s.leaving.Store(true) }
 
-// admit refuses what comes too often from its client's address.
+// admit refuses what comes too often from its client's address, and what there is no memory for.
 func (s *Stack) admit(r *http.Request, rec *Record, answer http.Header) error {
+	if !rec.client.hasStream(r) {
+		return errNoStream
+	}
 	if s.Admission.Limits.Load().Address == (limits.Rate{}) {
 		return nil
 	}

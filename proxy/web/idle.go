@@ -8,23 +8,6 @@ func (s *socket) Idle() (since time.Time, idle bool) {
 	return time.Unix(0, s.active.Load()), !s.busy.Load() && s.calls.Load() == 0 && s.writing.Load() == 0
 }
 
-// Begin notes a call that is answered by a server that does not tell of its connections as
-// http.Server does, and End that it is answered.
-func (s *socket) Begin() { s.calls.Add(1) }
-
-// End ends what Begin began.
-func (s *socket) End() {
-	s.Heard(time.Now())
-	s.calls.Add(-1)
-}
-
-// Sending notes that such a server sends what may have to wait for the client, and Sent that
-// it is sent.
-func (s *socket) Sending() { s.streams.note(0, 1) }
-
-// Sent ends what Sending began.
-func (s *socket) Sent() { s.streams.note(0, -1) }
-
 // A client that takes less than writePiece in stallTime does not read: the kernel
 // holds some hundred kilobytes for it besides.
 const (
@@ -35,7 +18,7 @@ const (
 // Stalled says since when the client takes nothing of what is written to it; not
 // stalled is a connection to which nothing is written, or was not for long.
 func (s *socket) Stalled() (since time.Time, stalled bool) {
-	since, waiting := s.streams.waiting(s.busy.Load())
+	since, waiting := s.streams.waitingSince(s.busy.Load())
 	if began := s.writing.Load(); began != 0 {
 		since, waiting = time.Unix(0, began), true
 	}

@@ -57,6 +57,9 @@ func (b *Body) Release() { b.hold.Close() }
 // HoldStream reserves bytes for a stream that goes on for long, until release is called. The error is a
 // *Failure.
 func (s *Stack) HoldStream(bytes int64) (release func(), err error) {
+	if bytes <= 0 {
+		return func() {}, nil
+	}
 	if !s.memory.Reserve(account.Streams, bytes) {
 		return nil, &Failure{Expected: true, Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Public: "too many streams are open", Err: account.ErrFull}
 	}

@@ -21,7 +21,7 @@ func TestBodyWithoutMemoryIsRefused(t *testing.T) {
 	}
 	defer c.Close()
 	s := web.New(web.Options{Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()}, c)
-	if !c.Account().Reserve(account.Unread, 1<<19-64<<10) {
+	if !c.Account().Reserve(account.Unread, 1<<19-128<<10) {
 		t.Fatal("the memory cannot be reserved")
 	}
 	held := s.HoldBody(httptest.NewRequest(http.MethodPost, "/", nil), "")
@@ -34,7 +34,7 @@ func TestBodyWithoutMemoryIsRefused(t *testing.T) {
 		t.Errorf("a small body: %d bytes, %v; want 1000, nil", len(body), err)
 	}
 	held.Release()
-	if used := c.Account().Used(); used != 1<<19-64<<10 {
-		t.Errorf("%d bytes are reserved at the end, want %d", used, 1<<19-64<<10)
+	if used := c.Account().Used(); used != 1<<19-128<<10 {
+		t.Errorf("%d bytes are reserved at the end, want %d", used, 1<<19-128<<10)
 	}
 }

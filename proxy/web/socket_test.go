@@ -41,7 +41,7 @@ func TestALongWriteIsWholeOrSaysHowFarItCame(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			conn := web.NewConn(accepted, nil, nil)
+			conn := web.NewConn(accepted, nil, nil, nil)
 			_ = conn.SetWriteDeadline(time.Now().Add(tt.time))
 			came := make(chan []byte)
 			read := func() { all, _ := io.ReadAll(client); came <- all }

@@ -3,7 +3,8 @@
 // of event streams, and the requests that the fast lane remembers.
 //
 // account.go counts bytes against one limit, within which the cache makes room. part.go reads bodies into a
-// part of the account in which each client has a share.
+// part of the account in which each client has a share. body.go has the bytes of
+// one body. reclaim.go closes connections when memory is short.
 package account
 
 import (
@@ -40,12 +41,13 @@ type Account struct {
 	refused [kinds]prometheus.Counter
 	follow  func(used int64)
 
-	upstream *Part
+	upstream  *Part
+	reclaimer reclaimer
 }
 
 // New returns an account of limit bytes. A nil registerer registers no metrics.
 func New(limit int64, r prometheus.Registerer) *Account {
-	a := &Account{limit: limit}
+	a := &Account{limit: limit, reclaimer: reclaimer{short: make(chan int64, 1)}}
 	a.upstream = a.Part(Upstream, limit/4*3, limit/4*3)
 	f := promauto.With(r)
 	f.NewGauge(prometheus.GaugeOpts{
@@ -74,18 +76,48 @@ func (a *Account) Limit() int64 { return a.limit }
 // Used returns the bytes that are reserved.
 func (a *Account) Used() int64 { return a.used.Load() }
 
+// IsShort reports whether more than a quarter of the bytes is in use, apart from those of the lane.
+func (a *Account) IsShort() bool {
+	return a != nil && a.Used()-a.kinds[Lane].Load() > a.limit/4
+}
+
+// limitOf returns how many bytes of all kinds can be in use once some of kind k are reserved. An eighth is left for
+// responses of upstreams, without which clients get nothing that is not cached. The lane, which reserves for long,
+// leaves half.
+func (a *Account) limitOf(k Kind) int64 {
+	switch k {
+	case Upstream:
+		return a.limit
+	case Lane:
+		return a.limit / 2
+	default:
+		return a.limit / 8 * 7
+	}
+}
+
 // Reserve reserves n bytes. It returns false, and reserves nothing, where that would exceed the limit.
 func (a *Account) Reserve(k Kind, n int64) bool {
 	if a == nil {
 		return true
 	}
-	if a.used.Add(n) > a.limit && n > 0 {
+	if a.used.Add(n) > a.limitOf(k) && n > 0 {
 		a.used.Add(-n)
-		a.refused[k].Inc()
+		a.refuse(k, n)
 		return false
 	}
 	a.changed(k, n)
 	return true
+}
+
+// refuse counts a refusal, and has Reclaim called if connections hold what was refused.
+func (a *Account) refuse(k Kind, n int64) {
+	if a == nil {
+		return
+	}
+	a.refused[k].Inc()
+	if k == Streams || k == Unread {
+		a.reclaimer.wake(n)
+	}
 }
 
 // Release returns n bytes that were reserved.

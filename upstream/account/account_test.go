@@ -20,17 +20,17 @@ func TestReservationsEndAtTheLimit(t *testing.T) {
 	var seen int64
 	var refused float64
 	a.Follow(func(used int64) { seen = used })
-	if !a.Reserve(account.Streams, 60) || !a.Reserve(account.Unread, 40) {
+	if !a.Reserve(account.Streams, 60) || !a.Reserve(account.Upstream, 40) {
 		t.Fatal("Reserve = false within the limit, want true")
 	}
-	if a.Reserve(account.Requests, 1) {
+	if a.Reserve(account.Requests, 1) || a.Reserve(account.Upstream, 1) {
 		t.Error("Reserve = true beyond the limit, want false")
 	}
 	if a.Used() != 100 || seen != 100 {
 		t.Errorf("Used = %d and the follower saw %d, want 100", a.Used(), seen)
 	}
-	a.Release(account.Unread, 40)
-	if !a.Reserve(account.Requests, 40) {
+	a.Release(account.Upstream, 40)
+	if !a.Reserve(account.Requests, 20) {
 		t.Error("Reserve = false for released bytes, want true")
 	}
 	families, err := r.Gather()
@@ -46,6 +46,18 @@ func TestReservationsEndAtTheLimit(t *testing.T) {
 	}
 	if refused != 1 {
 		t.Errorf("tipcache_memory_refused_total of requests = %v, want 1", refused)
+	}
+}
+
+func TestKindsLeaveMemoryForUpstreams(t *testing.T) {
+	for kind, most := range map[account.Kind]int64{account.Streams: 875, account.Unread: 875, account.Requests: 875, account.Lane: 500, account.Upstream: 1000} {
+		a := account.New(1000, nil)
+		if !a.Reserve(kind, most) || a.Reserve(kind, 1) {
+			t.Errorf("%v: reservations do not end at %d bytes of 1000", kind, most)
+		}
+		if got, want := a.IsShort(), kind != account.Lane; got != want {
+			t.Errorf("%v: IsShort = %v with all of that in use, want %v", kind, got, want)
+		}
 	}
 }
 
@@ -95,7 +107,7 @@ func TestBodyIsReservedAsItArrives(t *testing.T) {
 }
 
 func TestClientHasAShareOfBodies(t *testing.T) {
-	p := account.New(1000, nil).Part(account.Requests, 1000, 200)
+	p := account.New(2000, nil).Part(account.Requests, 1000, 200)
 	one, other, proxy := p.Open("one", false), p.Open("other", false), p.Open("proxy", true)
 	for _, step := range []struct {
 		hold *account.Hold
@@ -118,6 +130,27 @@ func TestClientHasAShareOfBodies(t *testing.T) {
 	if err := one.Take(200); err != nil {
 		t.Errorf("Take(200) = %v after others released theirs, want nil", err)
 	}
+}
+
+func TestShareCountsAllBodiesOfAClient(t *testing.T) {
+	p := account.New(2000, nil).Part(account.Requests, 1000, 200)
+	first, second, third, other := p.Open("one", false), p.Open("one", false), p.Open("one", false), p.Open("other", false)
+	take := func(h *account.Hold, n int, want error) {
+		t.Helper()
+		if err := h.Take(n); !errors.Is(err, want) {
+			t.Errorf("Take(%d) = %v, want %v", n, err, want)
+		}
+	}
+	take(other, 450, nil)
+	take(first, 50, nil)
+	take(second, 150, nil)
+	take(third, 1, account.ErrShare)
+	first.Close()
+	take(third, 51, account.ErrShare)
+	take(third, 50, nil)
+	second.Close()
+	take(third, 151, account.ErrShare)
+	take(third, 150, nil)
 }
 
 func TestUpstreamBodiesAreReservedWhileTheyAreRead(t *testing.T) {

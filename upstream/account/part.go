@@ -1,9 +1,7 @@
 package account
 
 import (
-	"bytes"
 	"errors"
-	"io"
 	"sync"
 )
 
@@ -72,44 +70,19 @@ func (h *Hold) Take(n int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch taken := p.taken + more; {
-	case taken <= p.most && taken > p.most/2+1 && p.held[h.client]+more > p.share && !h.exempt:
+	case taken > p.most:
+		p.account.refuse(p.kind, more)
+		return ErrFull
+	case taken > p.most/2+1 && p.held[h.client]+more > p.share && !h.exempt:
+		p.account.refuse(p.kind, more)
 		return ErrShare
-	case taken > p.most, !p.account.Reserve(p.kind, more):
+	case !p.account.Reserve(p.kind, more):
 		return ErrFull
 	}
 	h.held += more
 	p.taken += more
 	p.held[h.client] += more
 	return nil
-}
-
-// ReadAll reads r to its end, which the caller makes sure comes within largest bytes. It reserves memory as
-// the bytes arrive: a client that announces much and sends nothing holds next to nothing. The error is the
-// reader's, ErrShare or ErrFull.
-func (h *Hold) ReadAll(r io.Reader, largest int64) ([]byte, error) {
-	return h.appendAll(nil, r, largest)
-}
-
-// appendAll appends the rest of r to a body, whose capacity is reserved.
-func (h *Hold) appendAll(body []byte, r io.Reader, largest int64) ([]byte, error) {
-	const first = 512 // fits a call of JSON-RPC
-	for {
-		if len(body) == cap(body) {
-			grown := min(max(first, 2*cap(body)), int(largest)+1) // one more byte, to see the end
-			if err := h.Take(grown - cap(body)); err != nil {
-				return nil, err
-			}
-			body = append(make([]byte, 0, grown), body...)
-		}
-		n, err := r.Read(body[len(body):cap(body)])
-		body = body[:len(body)+n]
-		switch {
-		case errors.Is(err, io.EOF):
-			return body, nil
-		case err != nil:
-			return nil, err
-		}
-	}
 }
 
 // Close releases all of it.
@@ -126,33 +99,4 @@ func (h *Hold) Close() {
 		delete(p.held, h.client)
 	}
 	h.held = 0
-}
-
-// scratch has buffers for bodies whose length is unknown until they end.
-var scratch = sync.Pool{New: func() any { return new([]byte) }}
-
-// maxScratch is the largest buffer that is used again, in bytes.
-const maxScratch = 1 << 20
-
-// Read reads r to its end and returns a copy of the bytes, which are reserved until then. The error is the
-// reader's, ErrTooLarge beyond largest bytes, or ErrFull.
-func (p *Part) Read(r io.Reader, largest int64) ([]byte, error) {
-	h := p.Open("", true)
-	defer h.Close()
-	buffer := scratch.Get().(*[]byte) //nolint:forcetypeassert // the pool has no others
-	if err := h.Take(cap(*buffer)); err != nil {
-		scratch.Put(buffer)
-		return nil, err
-	}
-	body, err := h.appendAll((*buffer)[:0], io.LimitReader(r, largest+1), largest+1)
-	if err == nil && int64(len(body)) > largest {
-		err = ErrTooLarge
-	}
-	if err != nil {
-		return nil, err
-	}
-	if cap(body) <= maxScratch {
-		defer func() { *buffer = body[:0]; scratch.Put(buffer) }()
-	}
-	return bytes.Clone(body), nil
 }

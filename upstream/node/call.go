@@ -26,6 +26,7 @@ type Call struct {
 	Block  int64                              // that the parameters name; 0 for none
 	Write  bool                               // it may change something: it is sent to one node, once
 	Slow   bool                               // it waits for a block: it takes no turn among the reads
+	Size   int                                // of the parameters, in bytes, where they are much longer than a client's message
 }
 
 // queryMethod is the method that reads state. It alone tells heights.
@@ -35,6 +36,11 @@ const queryMethod = "abci_query"
 func (e *endpoint) call(ctx context.Context, r Request, height int64) (*Answer, error) {
 	if r.Call.Target != "" {
 		return e.callURI(ctx, r.Call.Target)
+	}
+	held := e.client.memory.Open("", true)
+	defer held.Close()
+	if err := held.Take(2 * r.Call.Size); err != nil { // the parameters, and the request that they are in
+		return nil, noMemory(err)
 	}
 	reply, err := e.comet.Ask(ctx, r.Call.Method, r.Call.Params(r.told(height)), e.client.maxBody)
 	switch {

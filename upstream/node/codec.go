@@ -6,28 +6,34 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// Bytes is the codec of gRPC whose messages are *[]byte, and the *Large that are sent.
+// Bytes is the codec of gRPC for messages that are *[]byte, or *Sent where the sender needs to know when a message
+// has left.
 type Bytes struct{}
 
-// A Large is a message of more than a kilobyte whose sender is told, by Done, when it has left for
-// the client or never will.
-type Large struct {
+// A Sent is a message. To.Sent is called once the message has left, or cannot leave any more.
+type Sent struct {
 	Bytes []byte
-	Done  func()
+	To    interface{ Sent(message []byte) }
 }
 
 // Get is not called: mem.BufferPool has it.
-func (*Large) Get(int) *[]byte { return nil }
+func (*Sent) Get(int) *[]byte { return nil }
 
 // Put is called once the message is not in use any more.
-func (l *Large) Put(*[]byte) { l.Done() }
+func (s *Sent) Put(*[]byte) { s.To.Sent(s.Bytes) }
 
-// Marshal gives the bytes as they are. They must not change while they are sent.
+// end follows a message that is too short for the library to say when it has left.
+var end = make([]byte, 0, 2<<10)
+
+// Marshal returns the bytes as they are. They must not change while they are sent.
 func (Bytes) Marshal(v any) (mem.BufferSlice, error) {
 	switch m := v.(type) {
 	case *[]byte:
 		return mem.BufferSlice{mem.SliceBuffer(*m)}, nil
-	case *Large:
+	case *Sent:
+		if mem.IsBelowBufferPoolingThreshold(cap(m.Bytes)) {
+			return mem.BufferSlice{mem.SliceBuffer(m.Bytes), mem.NewBuffer(&end, m)}, nil
+		}
 		return mem.BufferSlice{mem.NewBuffer(&m.Bytes, m)}, nil
 	default:
 		return nil, fmt.Errorf("node: a message is a %T", v)

@@ -113,9 +113,9 @@ func badAnswer(err error) *upstream.Error {
 	return &upstream.Error{Kind: upstream.BadAnswer, Msg: origin + " gave an unusable answer", Err: err}
 }
 
-// noMemory is the error for an answer that there is no memory for now.
+// noMemory is the error for an exchange that there is no memory for now.
 func noMemory(err error) *upstream.Error {
-	return &upstream.Error{Kind: upstream.Overloaded, Msg: "the answer of " + origin + " is larger than the memory that is free", Err: err, RetryAfter: time.Second}
+	return &upstream.Error{Kind: upstream.Overloaded, Msg: "too little memory is free to query " + origin, Err: err, RetryAfter: time.Second}
 }
 
 // tipRefused is the error for a node that says of the newest block that it has pruned it.

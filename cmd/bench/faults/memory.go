@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/tipcache/tipcache/cmd/bench/clients"
@@ -145,17 +144,9 @@ func postBodies(ctx context.Context, b *bed, client int) {
 	}
 }
 
-// talk sends a request on a connection of its own to the first replica, and has it read. The kernels
-// hold as little of the answer as they do between machines: on loopback, where packets are long, they
-// would hold megabytes.
+// talk sends a request on a connection of its own to the first replica, and has it read.
 func (b *bed) talk(ctx context.Context, request []byte, read func(net.Conn)) {
-	little := func(_, _ string, c syscall.RawConn) error {
-		return c.Control(func(fd uintptr) {
-			_ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4<<10)
-			_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_MAXSEG, 1460)
-		})
-	}
-	conn, err := (&net.Dialer{Control: little}).DialContext(ctx, "tcp", b.replicas[0].addrs[0])
+	conn, err := clients.DialNarrow(ctx, b.replicas[0].addrs[0])
 	if err != nil {
 		return
 	}

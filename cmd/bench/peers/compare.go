@@ -6,8 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"regexp"
-	"slices"
 
 	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/figures"
@@ -108,14 +106,4 @@ func report(r *rig.Rig, title string, rows [][]string) {
 		"case", "connections", "server", "req/s", "p50 ms", "p99 ms", "CPU s/100k", "of Redis", "RSS MiB", "tipcache's CPU / its", "tipcache's p50 / its", "CPU / first case's",
 	}, rows)
 	r.Note("CPU s/100k is of the server and its children, per 100,000 requests. Figures are medians of %d rounds; ratios are medians of the rounds' ratios.", r.Rounds)
-}
-
-// choose takes the cases of -cases.
-func choose[A fmt.Stringer](r *rig.Rig, all []A) []A {
-	wanted := rig.Must(regexp.Compile(r.Cases))
-	chosen := slices.DeleteFunc(slices.Clone(all), func(c A) bool { return !wanted.MatchString(c.String()) })
-	if len(chosen) == 0 {
-		rig.Check(fmt.Errorf("%w: -cases %s: there is no such case", rig.ErrUsage, r.Cases))
-	}
-	return chosen
 }

@@ -28,9 +28,9 @@ func Hits(ctx context.Context, r *rig.Rig) {
 	o := origin{node: startBusyNode(ctx, r, d, 0).url, comet: d.CometURL(), fresh: validity}
 	servers := beforeAll(ctx, r, []string{tipcacheName, noLaneName, nginxName, loggedName, varnishName, bareName}, o, flags...)
 	tag := rig.Must(rig.Ask(ctx, servers[0].urls[plain]+smallPath, "")).Header.Get("Etag")
-	cases := choose(r, hitCases(key, tag, slices.Collect(d.Collections())[0].Address, d.Validators()))
+	cases := rig.CasesOf(r, hitCases(key, tag, slices.Collect(d.Collections())[0].Address, d.Validators()))
 	if slices.ContainsFunc(cases, func(c hitCase) bool { return c.offer == secure }) {
-		o.cert = certificate(ctx, r)
+		o.cert = r.Certificate(ctx)
 		servers = append(servers, beforeAll(ctx, r, []string{tipcacheName, loggedName, bareName}, o)...)
 	}
 	report(r, "peers", compare(ctx, r, r.Connections, servers, subjects(r, cases, servers)))
@@ -81,14 +81,6 @@ func (c hitCase) measure(ctx context.Context, r *rig.Rig, s *peer, connections i
 		rig.Check(fmt.Errorf("only %.2f %% of the answers were hits in memory", 100*share))
 	}
 	return came
-}
-
-// certificate makes a PEM file with a certificate and its key.
-func certificate(ctx context.Context, r *rig.Rig) (file string) {
-	file = filepath.Join(r.Dir, "cert.pem")
-	_ = rig.Must(rig.Output(ctx, "", "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
-		"-subj", "/CN=bench", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", file, "-out", file))
-	return file
 }
 
 // collections imports those of the chain into a store, and returns a key with the flags that

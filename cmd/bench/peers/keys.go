@@ -41,7 +41,7 @@ var keysCases = []keysCase{
 // Keys measures blocks for which more is wanted than a node answers at once. Requests
 // come at a rate, whatever became of those before.
 func Keys(ctx context.Context, r *rig.Rig) {
-	cases := rig.Sized(r, choose(r, keysCases), []keysCase{{"500 keys", 500, 200, false}})
+	cases := rig.Sized(r, rig.CasesOf(r, keysCases), []keysCase{{"500 keys", 500, 200, false}})
 	var rows [][]string
 	for _, c := range cases {
 		for _, name := range []string{tipcacheName, nginxName} {

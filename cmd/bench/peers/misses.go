@@ -47,7 +47,7 @@ const passedPath = "/cosmos/base/tendermint/v1beta1/node_info?passed=1"
 // Misses measures what a server costs that has to ask.
 func Misses(ctx context.Context, r *rig.Rig) {
 	var rows [][]string
-	for _, c := range choose(r, missCases) {
+	for _, c := range rig.CasesOf(r, missCases) {
 		rows = append(rows, c.run(ctx, r)...)
 		r.Stop()
 	}

@@ -47,7 +47,7 @@ var renewalCosts = []struct {
 // Renewals measures what replicas cost the Redis that they share, while each of them is
 // asked for all keys at each block.
 func Renewals(ctx context.Context, r *rig.Rig) {
-	cases := rig.Sized(r, choose(r, renewalCases), []renewalCase{{"changed, 1 KB", false, 2, 500}})
+	cases := rig.Sized(r, rig.CasesOf(r, renewalCases), []renewalCase{{"changed, 1 KB", false, 2, 500}})
 	head := []string{"bodies", "replicas", "keys"}
 	for _, cost := range renewalCosts {
 		head = append(head, cost.name)

@@ -40,7 +40,9 @@ func FreeAddr() string {
 func Port(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
 
 // Host is what stands between http:// and a path.
-func Host(url string) string { return strings.TrimPrefix(url, "http://") }
+func Host(url string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(url, "http://"), "https://")
+}
 
 // Accepts is a try of Eventually: whether an address takes connections.
 func Accepts(addr string) func(context.Context) error {

@@ -137,6 +137,16 @@ type Usage struct {
 	FDs int
 }
 
+// Peak returns the most memory that the process has taken so far, in bytes.
+func (p *Process) Peak() (int64, error) {
+	one, err := procfs.NewProc(p.cmd.Process.Pid)
+	if err != nil {
+		return 0, err
+	}
+	s, err := one.NewStatus()
+	return int64(s.VmHWM), err //nolint:gosec // no process takes 8 EiB
+}
+
 // Usage adds up the process and its children: what the rig starts is the first of
 // a process group of its own.
 func (p *Process) Usage() (u Usage, err error) {

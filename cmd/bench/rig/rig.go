@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -212,6 +213,24 @@ func (r *Rig) File(name, text string) (path string) {
 	path = filepath.Join(r.Dir, name)
 	Check(os.WriteFile(path, []byte(text), 0o600))
 	return path
+}
+
+// Certificate makes a PEM file with a certificate and its key.
+func (r *Rig) Certificate(ctx context.Context) (file string) {
+	file = filepath.Join(r.Dir, "cert.pem")
+	_ = Must(Output(ctx, "", "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+		"-subj", "/CN=bench", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", file, "-out", file))
+	return file
+}
+
+// CasesOf returns the cases of a part that match -cases.
+func CasesOf[A fmt.Stringer](r *Rig, all []A) []A {
+	wanted := Must(regexp.Compile(r.Cases))
+	chosen := slices.DeleteFunc(slices.Clone(all), func(c A) bool { return !wanted.MatchString(c.String()) })
+	if len(chosen) == 0 {
+		Check(fmt.Errorf("%w: -cases %s: there is no such case", ErrUsage, r.Cases))
+	}
+	return chosen
 }
 
 // Paths translates paths of Story's interface into the dialect of the run, where the

@@ -80,6 +80,7 @@ func (s *Service) newServer(h http.Handler) *http.Server {
 		IdleTimeout:       idleTimeout,
 		ConnContext:       web.ConnContext,
 		ConnState:         web.ConnState,
+		HTTP2:             web.HTTP2(),
 		MaxHeaderBytes:    4 * web.MaxHeader, // the proxy's own limit answers in its own form
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}

@@ -2,6 +2,7 @@ package socket
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"sync"
@@ -26,10 +27,12 @@ const atOnce = 20
 // A turn is a call in the order asked.
 type turn struct {
 	call   jsonrpc.Call
-	err    error // why it cannot be read
-	size   int   // of its message, in bytes
+	err    error  // why it cannot be read
+	size   int    // of its message, in bytes
+	read   func() // releases the message
 	answer Answer
-	done   chan struct{} // closed when there is the answer; nil: no goroutine has begun to read it
+	held   func()        // releases the answer; nil: it has no memory yet
+	done   chan struct{} // closed when the answer was read ahead; nil: no goroutine has begun to read it
 }
 
 // A conn is a client's connection.
@@ -80,11 +83,19 @@ func (c *conn) serve(ws *websocket.Conn, below net.Conn) {
 	c.pings = time.AfterFunc(c.handler.o.Ping, c.ping)
 	defer c.close()
 	for {
-		_, message, err := ws.Read(c.ctx)
+		_, from, err := ws.Reader(c.ctx)
 		if err != nil {
 			return
 		}
-		c.enqueue(message)
+		message, release, err := c.handler.o.Methods.ReadMessage(c.request, from, c.handler.o.Message)
+		if err != nil {
+			release()
+			if errors.Is(err, ErrMemory) {
+				_ = ws.Close(websocket.StatusTryAgainLater, err.Error())
+			}
+			return
+		}
+		c.enqueue(message, release)
 	}
 }
 
@@ -129,8 +140,8 @@ func (c *conn) write(message []byte) {
 
 // enqueue puts a call behind the calls that are not answered yet. Where there are many, it waits
 // for room.
-func (c *conn) enqueue(message []byte) {
-	t := &turn{size: len(message)}
+func (c *conn) enqueue(message []byte, release func()) {
+	t := &turn{size: len(message), read: release}
 	t.call, t.err = jsonrpc.ReadFirst(message)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -138,6 +149,7 @@ func (c *conn) enqueue(message []byte) {
 		c.room.Wait()
 	}
 	if c.draining {
+		release()
 		return
 	}
 	c.turns = append(c.turns, t)
@@ -158,10 +170,18 @@ func (c *conn) readAhead() {
 			return
 		}
 		if i > 0 && t.done == nil {
+			release := c.handler.o.Methods.HoldAhead()
+			if release == nil {
+				return
+			}
 			t.done = make(chan struct{})
 			c.works.Go(func() {
 				defer close(t.done)
-				t.answer = c.handler.o.Methods.Call(c.request, t.call.Method, t.call.Params)
+				defer release()
+				answer := c.handler.o.Methods.Call(c.request, t.call.Method, t.call.Params)
+				if held, refusal := c.handler.o.Methods.HoldResponse(c.request, len(answer.Member)); refusal == nil {
+					t.answer, t.held = answer, held
+				}
 			})
 		}
 	}
@@ -188,6 +208,7 @@ func (c *conn) work() {
 		if c.ctx.Err() == nil {
 			c.answer(t)
 		}
+		t.release()
 		c.mu.Lock()
 		c.turns[0] = nil
 		c.turns = c.turns[1:]
@@ -217,11 +238,35 @@ func (c *conn) answer(t *turn) {
 		}
 	default:
 		if member := c.called(t).Member; member != nil {
-			c.send(jsonrpc.AppendAnswer(nil, r.ID, member))
+			c.send(jsonrpc.AppendAnswer(nil, r.ID, c.hold(t, member)))
 			return
 		}
 		c.send(tooFew)
 	}
+}
+
+// hold reserves the member of an answer, which is in memory until the client has read it, and returns the member or
+// why there is no memory for it.
+func (c *conn) hold(t *turn, member []byte) []byte {
+	if t.held == nil {
+		held, refusal := c.handler.o.Methods.HoldResponse(c.request, len(member))
+		if refusal != nil {
+			return refusal
+		}
+		t.held = held
+	}
+	return member
+}
+
+// release releases the memory of a turn that is over.
+func (t *turn) release() {
+	if t.done != nil {
+		<-t.done
+	}
+	if t.held != nil {
+		t.held()
+	}
+	t.read()
 }
 
 // called is the answer to a call whose turn it is. One that was read while the call before
@@ -230,7 +275,7 @@ func (c *conn) called(t *turn) Answer {
 	if t.done != nil {
 		<-t.done
 	}
-	if t.done == nil || 0 < t.answer.Height && t.answer.Height < c.shown {
+	if t.held == nil || 0 < t.answer.Height && t.answer.Height < c.shown {
 		t.answer = c.handler.o.Methods.Call(c.request, t.call.Method, t.call.Params)
 	}
 	if t.answer.Height > 0 {

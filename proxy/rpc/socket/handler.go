@@ -12,6 +12,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"net/http"
 	"sync"
 	"time"
@@ -34,10 +36,21 @@ type Methods interface {
 	// Subscription counts and limits a call about subscriptions, which do answers and returns the size of the
 	// answer. A call that is refused is not done, and refusal is the member of its answer.
 	Subscription(r *http.Request, method string, do func() (size int)) (refusal []byte)
+	// ReadMessage reads a message of at most largest bytes into reserved memory, until release is called. Without
+	// memory the error is ErrMemory.
+	ReadMessage(r *http.Request, message io.Reader, largest int64) (text []byte, release func(), err error)
+	// HoldAhead reserves memory for a call that is read ahead, until release is called. It returns nil if there is none.
+	HoldAhead() (release func())
+	// HoldResponse reserves memory for an answer, until release is called. If there is none, refusal is the member of
+	// the answer.
+	HoldResponse(r *http.Request, n int) (release func(), refusal []byte)
 	// OnRevoked has end called once the client that opened a connection may not call any more, until release
 	// is called. end must not block. The error says that the client may not call now.
 	OnRevoked(r *http.Request, end func()) (release func(), err error)
 }
+
+// ErrMemory is the error for a message that there is no memory for.
+var ErrMemory = errors.New("no memory for the message")
 
 // An Answer is that to a call.
 type Answer struct {

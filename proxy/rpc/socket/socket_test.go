@@ -51,6 +51,15 @@ func (methods) Alone(method string) bool { return method == "write" }
 
 func (methods) Subscription(_ *http.Request, _ string, do func() int) []byte { do(); return nil }
 
+func (methods) ReadMessage(_ *http.Request, message io.Reader, _ int64) ([]byte, func(), error) {
+	text, err := io.ReadAll(message)
+	return text, func() {}, err
+}
+
+func (methods) HoldAhead() func() { return func() {} }
+
+func (methods) HoldResponse(*http.Request, int) (func(), []byte) { return func() {}, nil }
+
 func (methods) OnRevoked(*http.Request, func()) (func(), error) { return func() {}, nil }
 
 // serve starts a handler, which is drained at the end.

@@ -21,5 +21,5 @@ func (l Listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return web.NewConn(conn, l.Lane, l.Ended), nil
+	return web.NewConn(conn, l.Lane, nil, l.Ended), nil
 }

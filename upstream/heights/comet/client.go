@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -257,10 +258,14 @@ func (c *Client) exchange(ctx context.Context, method, target string, body []byt
 // callID is the id of every call: each has a request of its own.
 const callID = "1"
 
-// request is a call as JSON-RPC writes it.
+// request returns a call of JSON-RPC. Parameters in JSON are copied once, as they may be long.
 func request(method string, params any) []byte {
-	body, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": json.RawMessage(callID), "method": method, "params": params}) // texts and numbers always encode
-	return body
+	name, _ := json.Marshal(method) // texts and numbers always encode
+	text, isJSON := params.(json.RawMessage)
+	if !isJSON || text == nil {
+		text, _ = json.Marshal(params)
+	}
+	return slices.Concat([]byte(`{"id":`+callID+`,"jsonrpc":"2.0","method":`), name, []byte(`,"params":`), text, []byte("}"))
 }
 
 // decode reads a JSON-RPC reply.

@@ -1,0 +1,113 @@
+package grpc_test
+
+import (
+	"io"
+	"slices"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	memory "github.com/tipcache/tipcache/upstream/account"
+)
+
+// The account of 1 MiB of cache.memory has 448 KiB for streams: 22 of 20 KiB, if 64 KiB more are free for what a client
+// sends before the handler of a call begins.
+
+func TestClientWithTheMostOpenCallsIsClosedFirst(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	d := open(t, newRecordedNode(t), true, withMemory(1<<20), func(s *setup) { s.listener.Metrics = registry })
+	modest, greedy := d.raw(t, "127.0.0.2"), d.raw(t, "127.0.0.3")
+	calls := []uint32{modest.begin(), modest.begin(), modest.begin()}
+	await(t, "two calls are reserved", func() bool { return d.cache.Account().Used() == 2*20<<10 })
+	for range 30 {
+		greedy.begin()
+	}
+	for {
+		if _, err := greedy.ReadFrame(); err != nil {
+			break // it is closed
+		}
+	}
+	if closed := counted(t, registry, "tipcache_http_connections_closed_total", "cause", "memory"); closed != 1 {
+		t.Errorf("%v connections were closed, want 1", closed)
+	}
+	for _, call := range calls {
+		if err := modest.WriteData(call, true, make([]byte, 5)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	modest.until("the responses of the other client", func(f http2.Frame) bool {
+		if h, ok := f.(*http2.HeadersFrame); ok && h.StreamEnded() {
+			calls = slices.DeleteFunc(calls, func(id uint32) bool { return id == h.StreamID })
+		}
+		return len(calls) == 0
+	})
+	await(t, "all calls are released", func() bool { return d.cache.Account().Used() == 0 })
+}
+
+func TestUnreadResponsesKeepTheirStreamsReserved(t *testing.T) {
+	t.Parallel()
+	d := open(t, newRecordedNode(t), true, withMemory(1<<20))
+	r := d.raw(t, "127.0.0.1")
+	if err := r.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if err := r.WriteData(r.begin(), true, make([]byte, 5)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(t, "all calls have ended", func() bool {
+		return counted(t, d.metrics, "tipcache_proxy_requests_total", "route", "grpc state") == 5
+	})
+	await(t, "four of five streams are reserved", func() bool { return d.cache.Account().Used() == 4*20<<10 })
+	if err := r.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 16}); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, r.Conn) }() // until the test ends
+	await(t, "the streams are released once the client has read", func() bool { return d.cache.Account().Used() == 0 })
+}
+
+func TestCallsThatNeverBeginAreReleased(t *testing.T) {
+	t.Parallel()
+	d := open(t, newRecordedNode(t), true, withMemory(1<<20))
+	r := d.raw(t, "127.0.0.1")
+	r.encoding = "unknown" // which the library refuses before the handler
+	for range 3 {
+		r.begin()
+	}
+	ended := 0
+	r.until("the refusals", func(f http2.Frame) bool {
+		if h, ok := f.(*http2.HeadersFrame); ok && h.StreamEnded() {
+			ended++
+		}
+		return ended == 3
+	})
+	r.encoding = "identity"
+	if err := r.WriteData(r.begin(), true, make([]byte, 5)); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the refused calls are released", func() bool { return d.cache.Account().Used() == 0 })
+}
+
+func TestCallsWithoutMemoryAreRefused(t *testing.T) {
+	t.Parallel()
+	d := open(t, newRecordedNode(t), true, withMemory(1<<20))
+	account := d.cache.Account()
+	if !account.Reserve(memory.Requests, account.Limit()/8*7) {
+		t.Fatal("Reserve = false, want true")
+	}
+	r := d.raw(t, "127.0.0.1")
+	r.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	first, second := r.begin(), r.begin()
+	r.until("the refusal of the second call", func(f http2.Frame) bool {
+		h, ok := f.(*http2.MetaHeadersFrame)
+		return ok && h.StreamID == second && slices.Contains(h.Fields, hpack.HeaderField{Name: "grpc-status", Value: "8"})
+	})
+	if err := r.WriteData(first, true, make([]byte, 5)); err != nil {
+		t.Fatal(err)
+	}
+	r.until("the response to the first call", func(f http2.Frame) bool { return f.Header().StreamID == first })
+}

@@ -1,0 +1,49 @@
+package rpc_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/upstream/account"
+)
+
+func TestResponsesWithoutMemoryAreRefused(t *testing.T) {
+	const free = 32 << 10
+	n := newRecordedNode(t)
+	n.learnParams()
+	n.calls["net_info"] = `"result":"` + strings.Repeat("x", 40<<10) + `"`
+	c, err := cache.New(cache.Options{MemoryBytes: 4 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	server, _ := newHandlerWith(t, c, n, rpc.Options{})
+	netInfo := `{"jsonrpc":"2.0","id":7,"method":"net_info","params":{}}`
+	batch := func(n int) string {
+		return "[" + strings.Repeat(fmt.Sprintf(balance[0], "7")+",", n-1) + fmt.Sprintf(balance[0], "7") + "]"
+	}
+	want := func(what, body string, status int, text string) {
+		t.Helper()
+		resp, got := post(t, server.URL, body)
+		if resp.StatusCode != status || !strings.Contains(got, text) {
+			t.Errorf("%s = %d %.300s, want %d with %s", what, resp.StatusCode, got, status, text)
+		}
+	}
+	want("a long response", netInfo, http.StatusOK, `"result":"xxx`)
+	want("a batch", batch(100), http.StatusOK, `"id":7,"result":{"response"`)
+	used := c.Account().Limit()/8*7 - free
+	if !c.Account().Reserve(account.Upstream, used) {
+		t.Fatal("Reserve = false, want true")
+	}
+	want("a long response without memory", netInfo, http.StatusServiceUnavailable, `"id":7,"error":{"code":-32000,"message":"Server error","data":"too many responses have not been read`)
+	want("a batch without memory", batch(100), http.StatusServiceUnavailable, `"error":{"code":-32000,"message":"Server error","data":"too many streams are open`)
+	want("a batch with memory for one call at a time", batch(20), http.StatusOK, `"id":7,"result":{"response"`)
+	c.Account().Release(account.Upstream, used)
+	if got := c.Account().Used(); got != 0 {
+		t.Errorf("Used = %d at the end, want 0", got)
+	}
+}

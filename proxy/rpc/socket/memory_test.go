@@ -1,0 +1,90 @@
+package socket_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/tipcache/tipcache/proxy/rpc/socket"
+	"github.com/tipcache/tipcache/upstream/account"
+)
+
+// accounted are methods whose messages and answers are in an account.
+type accounted struct {
+	methods
+	*account.Account
+}
+
+func (m accounted) ReadMessage(_ *http.Request, message io.Reader, largest int64) ([]byte, func(), error) {
+	h := m.Part(account.Requests, m.Limit(), m.Limit()).Open("", true)
+	text, err := h.ReadAll(message, largest)
+	if errors.Is(err, account.ErrFull) {
+		err = socket.ErrMemory
+	}
+	return text, h.Close, err
+}
+
+func (m accounted) HoldResponse(_ *http.Request, n int) (func(), []byte) {
+	if !m.Reserve(account.Unread, int64(n)) {
+		return func() {}, []byte(`"error":{"code":-32000,"message":"no memory"}`)
+	}
+	return func() { m.Release(account.Unread, int64(n)) }, nil
+}
+
+func TestMessagesAndAnswersOfSocketsAreReserved(t *testing.T) {
+	memory := account.New(64<<10, nil)
+	var called atomic.Int64
+	hold, begun := make(chan struct{}), make(chan struct{}, 2)
+	long := []byte(`"result":"` + strings.Repeat("x", 40<<10) + `"`)
+	_, url := serve(t, socket.Options{Methods: accounted{func(_ *http.Request, method string, _ json.RawMessage) []byte {
+		called.Add(1)
+		begun <- struct{}{}
+		if method == "wait" {
+			<-hold
+			return []byte(`"result":1`)
+		}
+		return long
+	}, memory}})
+	conn := dial(t, url)
+	send(t, conn, `{"jsonrpc":"2.0","id":1,"method":"wait"}`)
+	send(t, conn, `{"jsonrpc":"2.0","id":2,"method":"long"}`)
+	<-begun
+	<-begun
+	waitFor(t, "the answer that was read ahead is reserved", func() bool { return memory.Used() >= 40<<10 })
+	other := dial(t, url)
+	send(t, other, `{"jsonrpc":"2.0","id":3,"method":"long"}`)
+	<-begun
+	if got, want := receive(t, other), `{"jsonrpc":"2.0","id":3,"error":{"code":-32000,"message":"no memory"}}`; got != want {
+		t.Errorf("answer without memory = %s, want %s", got, want)
+	}
+	if err := other.Write(t.Context(), websocket.MessageText, make([]byte, 30<<10)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := other.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusTryAgainLater {
+		t.Errorf("message without memory: %v, want the connection closed with status %d", err, websocket.StatusTryAgainLater)
+	}
+	close(hold)
+	for _, want := range []string{`{"jsonrpc":"2.0","id":1,"result":1}`, `{"jsonrpc":"2.0","id":2,` + string(long) + `}`} {
+		if got := receive(t, conn); got != want {
+			t.Errorf("answer = %.60s, want %.60s", got, want)
+		}
+	}
+	_ = conn.CloseNow()
+	waitFor(t, "all memory is released", func() bool { return memory.Used() == 0 })
+}
+
+func waitFor(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not true after a minute: %s", what)
+		}
+	}
+}

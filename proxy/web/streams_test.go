@@ -1,0 +1,196 @@
+package web_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gin-gonic/gin"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/account"
+)
+
+// A reserving listener accepts connections whose streams are in an account.
+type reserving struct {
+	net.Listener
+	memory *account.Account
+}
+
+func (l reserving) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return web.NewConn(c, nil, l.memory, nil), nil
+}
+
+// serveStreams serves HTTP/2 without TLS within 1 MiB of cache.memory: 448 KiB for streams. A request waits until
+// answer is closed.
+func serveStreams(t *testing.T) (url string, memory *account.Account, client *http.Client, begun chan struct{}, answer chan struct{}) {
+	t.Helper()
+	c, err := cache.New(cache.Options{MemoryBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	begun, answer = make(chan struct{}, 100), make(chan struct{})
+	s := web.New(web.Options{Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()}, c)
+	engine := s.NewEngine(func(*gin.Context) web.Route {
+		return web.Route{Name: "wait", Serve: func(c *gin.Context, _ *web.Record) error {
+			begun <- struct{}{}
+			<-answer
+			web.Send(c.Writer, c.Request, http.StatusOK, web.JSON, []byte("{}"))
+			return nil
+		}, Render: func(_ *http.Request, h http.Header, f *web.Failure) (int, string, []byte) {
+			f.SetAdvice(h)
+			return f.Status, "text/plain", []byte(f.Public)
+		}}
+	}, nil)
+	engine.NoRoute(web.Handle)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.Serve(engine, w, r) }))
+	server.Listener = reserving{server.Listener, c.Account()}
+	server.Config.ConnContext, server.Config.ConnState, server.Config.HTTP2 = web.ConnContext, web.ConnState, web.HTTP2()
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Start()
+	t.Cleanup(server.Close)
+	transport := &http.Transport{Protocols: server.Config.Protocols}
+	t.Cleanup(transport.CloseIdleConnections)
+	return server.URL, c.Account(), &http.Client{Transport: transport}, begun, answer
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not true after a minute: %s", what)
+		}
+	}
+}
+
+func TestStreamsBeyondTheFirstAreReserved(t *testing.T) {
+	url, memory, client, begun, answer := serveStreams(t)
+	var mu sync.Mutex
+	statuses := map[int]int{} // 0 for a stream that was reset
+	var all sync.WaitGroup
+	get := func() {
+		all.Go(func() {
+			var status int
+			if resp, err := client.Get(url); err == nil {
+				status = resp.StatusCode
+				body, _ := io.ReadAll(resp.Body)
+				_ = resp.Body.Close()
+				if status == http.StatusServiceUnavailable && (resp.Header.Get("Retry-After") == "" || !strings.Contains(string(body), "too many streams are open")) {
+					t.Errorf("refusal = %v %s, want Retry-After and the reason", resp.Header, body)
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			statuses[status]++
+		})
+	}
+	for i := range 23 { // the first, and 22 of 20 KiB
+		get()
+		<-begun
+		if used, want := memory.Used(), int64(i)*20<<10; used != want {
+			t.Errorf("Used = %d with %d streams, want %d", used, i+1, want)
+		}
+	}
+	for range 10 {
+		get()
+	}
+	eventually(t, "the streams without memory are refused", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return statuses[http.StatusServiceUnavailable]+statuses[0] == 10
+	})
+	close(answer)
+	all.Wait()
+	if statuses[http.StatusOK] != 23 || statuses[http.StatusServiceUnavailable] == 0 {
+		t.Errorf("requests by status = %v, want 23 with 200, and 503 among the others", statuses)
+	}
+	eventually(t, "all streams are released", func() bool { return memory.Used() == 0 })
+}
+
+func TestLongHeadersAreReserved(t *testing.T) {
+	url, memory, client, begun, answer := serveStreams(t)
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("X-Long", strings.Repeat("x", 6<<10))
+	done := make(chan error, 1)
+	go func() {
+		resp, err := client.Do(r)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		done <- err
+	}()
+	<-begun
+	if used := memory.Used(); used < 2<<10 || used > 3<<10 {
+		t.Errorf("Used = %d with 6 KiB of headers, want about 2 KiB", used)
+	}
+	close(answer)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	eventually(t, "the headers are released", func() bool { return memory.Used() == 0 })
+}
+
+func TestCallReservesWhatArrivesBeforeItsHandler(t *testing.T) {
+	memory := account.New(1<<20, nil)
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	c := web.NewConn(ours, nil, memory, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	var first, second, third, fourth web.CallStream
+	used := func(what string, want int64) {
+		t.Helper()
+		if got := memory.Used(); got != want {
+			t.Errorf("Used = %d %s, want %d", got, what, want)
+		}
+	}
+	open := func(ctx context.Context, k *web.CallStream, headers int64) {
+		t.Helper()
+		if !c.OpenCall(ctx, k, headers, 64<<10) {
+			t.Error("OpenCall = false, want true")
+		}
+	}
+	open(t.Context(), &first, 4<<10)
+	used("with one call", 0)
+	open(t.Context(), &second, 5<<10)
+	used("with a second one that has not begun", (20+64+1)<<10)
+	if !first.Begin() || !second.Begin() {
+		t.Error("Begin = false, want true")
+	}
+	used("with two handlers", (20+1)<<10)
+	open(ctx, &third, 0)
+	cancel()
+	open(t.Context(), &fourth, 0)
+	used("after one was reset before its handler", (20+1+20+64)<<10)
+	if third.Begin() {
+		t.Error("Begin = true after the call has ended, want false")
+	}
+	message := []byte("a response")
+	second.Sending(message)
+	first.End()
+	second.End()
+	used("with a response that has not left and a call that has not begun", (20+64)<<10)
+	second.Sent(message)
+	used("when the response has left", 64<<10)
+	_ = c.Close()
+	used("when the connection is closed", 0)
+	second.Sent(message) // by a library that is late
+	used("after that", 0)
+}

@@ -1,0 +1,132 @@
+package account
+
+import (
+	"errors"
+	"io"
+	"sync"
+)
+
+// A chunk is a part of a body that is longer than a chunk. Chunks are reused, so that a refused body leaves no
+// garbage.
+type chunk [16 << 10]byte
+
+var chunks = sync.Pool{New: func() any { return new(chunk) }}
+
+// joining is held while chunks are copied into one piece, so that only one body is in memory twice.
+var joining sync.Mutex
+
+// ReadAll reads r to its end, which must come within largest bytes. It reserves memory as the bytes arrive, so that
+// a client that announces a long body and sends nothing holds next to nothing. The error is the reader's, ErrShare or
+// ErrFull.
+func (h *Hold) ReadAll(r io.Reader, largest int64) ([]byte, error) {
+	b := body{hold: h, left: int(largest) + 1} // one more byte, to see the end
+	return b.readAll(r)
+}
+
+// Read reads r to its end and returns the bytes, which are reserved until then. The error is the reader's,
+// ErrTooLarge beyond largest bytes, or ErrFull.
+func (p *Part) Read(r io.Reader, largest int64) ([]byte, error) {
+	h := p.Open("", true)
+	defer h.Close()
+	b := body{hold: h, left: int(largest) + 1, chunked: true}
+	whole, err := b.readAll(io.LimitReader(r, largest+1))
+	if err == nil && int64(len(whole)) > largest {
+		return nil, ErrTooLarge
+	}
+	return whole, err
+}
+
+func (b *body) readAll(r io.Reader) ([]byte, error) {
+	defer b.free()
+	for {
+		space, err := b.space()
+		if err != nil {
+			return nil, err
+		}
+		n, err := r.Read(space)
+		b.read(n)
+		switch {
+		case errors.Is(err, io.EOF):
+			return b.join(), nil
+		case err != nil:
+			return nil, err
+		}
+	}
+}
+
+// A body is one that is being read.
+type body struct {
+	hold    *Hold
+	left    int      // bytes that may still be reserved
+	chunked bool     // chunks are used from the first byte
+	first   []byte   // else the whole body while it is shorter than a chunk
+	rest    []*chunk // what follows
+	used    int      // bytes of the last chunk
+}
+
+// space returns where the next bytes go. It reserves memory for them.
+func (b *body) space() ([]byte, error) {
+	const least = 512 // fits a call of JSON-RPC
+	switch {
+	case len(b.first) < cap(b.first):
+		return b.first[len(b.first):cap(b.first)], nil
+	case !b.chunked && cap(b.first) < len(chunk{}):
+		grown := min(max(least, 2*cap(b.first)), cap(b.first)+b.left)
+		if err := b.take(grown - cap(b.first)); err != nil {
+			return nil, err
+		}
+		b.first = append(make([]byte, 0, grown), b.first...)
+		return b.first[len(b.first):cap(b.first)], nil
+	case len(b.rest) == 0 || b.used == len(chunk{}):
+		if err := b.take(min(len(chunk{}), b.left)); err != nil {
+			return nil, err
+		}
+		b.rest, b.used = append(b.rest, chunks.Get().(*chunk)), 0 //nolint:forcetypeassert // the pool has no others
+	}
+	return b.rest[len(b.rest)-1][b.used:], nil
+}
+
+func (b *body) take(n int) error {
+	if err := b.hold.Take(n); err != nil {
+		return err
+	}
+	b.left -= n
+	return nil
+}
+
+// read records that n bytes were read into the space.
+func (b *body) read(n int) {
+	if len(b.rest) == 0 {
+		b.first = b.first[:len(b.first)+n]
+	} else {
+		b.used += n
+	}
+}
+
+// join returns the body in one piece.
+func (b *body) join() []byte {
+	if len(b.rest) == 0 {
+		return b.first
+	}
+	if len(b.rest) > 1 {
+		joining.Lock()
+		defer joining.Unlock()
+	}
+	last := len(b.rest) - 1
+	whole := make([]byte, 0, len(b.first)+last*len(chunk{})+b.used)
+	whole = append(whole, b.first...)
+	for _, c := range b.rest[:last] {
+		whole = append(whole, c[:]...)
+	}
+	whole = append(whole, b.rest[last][:b.used]...)
+	b.free()
+	return whole
+}
+
+// free returns the chunks to the pool.
+func (b *body) free() {
+	for _, c := range b.rest {
+		chunks.Put(c)
+	}
+	b.rest = nil
+}

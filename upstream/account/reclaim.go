@@ -1,0 +1,102 @@
+package account
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A Holder is a connection whose client makes the process hold memory: for open streams, or for responses that the
+// client does not read.
+type Holder struct {
+	Client netip.Addr // holders of one client are judged together; the zero Addr is judged alone
+	Bytes  int64
+	Since  time.Time // when the client last read something
+	Close  func()
+}
+
+// settleTime is how long a closed connection may take to release its memory.
+const settleTime = 100 * time.Millisecond
+
+// A reclaimer closes connections when memory is short.
+type reclaimer struct {
+	mu      sync.Mutex
+	sources map[*func() []Holder]struct{}
+	last    time.Time // when it last closed some
+
+	short chan int64 // has a value after a refusal
+}
+
+func (r *reclaimer) wake(n int64) {
+	select {
+	case r.short <- n:
+	default:
+	}
+}
+
+// AddHolders adds a source of holders until remove is called.
+func (a *Account) AddHolders(source func() []Holder) (remove func()) {
+	r := &a.reclaimer
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.sources == nil {
+		r.sources = map[*func() []Holder]struct{}{}
+	}
+	key := &source
+	r.sources[key] = struct{}{}
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.sources, key)
+	}
+}
+
+// Short receives the bytes of a stream or a response that was refused. Reclaim then makes room for the next one.
+func (a *Account) Short() <-chan int64 { return a.reclaimer.short }
+
+// Reclaim closes holders until a quarter of the account is free after n more bytes. It begins with the client that
+// holds the most, and among holders of as much with the one that has read nothing for longest. It does nothing while
+// the connections that it closed last may still release memory.
+func (a *Account) Reclaim(n int64) {
+	r := &a.reclaimer
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	needed := a.Used() + n - a.limit/4*3
+	if needed <= 0 || now.Sub(r.last) < settleTime {
+		return
+	}
+	r.last = now
+	for _, h := range r.order() {
+		if needed <= 0 {
+			return
+		}
+		h.Close()
+		needed -= h.Bytes
+	}
+}
+
+// order returns the holders in the order in which they are closed.
+func (r *reclaimer) order() (all []Holder) {
+	sums := map[netip.Addr]int64{}
+	for source := range r.sources {
+		for _, h := range (*source)() {
+			all = append(all, h)
+			sums[h.Client] += h.Bytes
+		}
+	}
+	ofClient := func(h *Holder) int64 {
+		if h.Client.IsValid() {
+			return sums[h.Client]
+		}
+		return h.Bytes
+	}
+	slices.SortFunc(all, func(a, b Holder) int {
+		return cmp.Or(
+			cmp.Compare(ofClient(&b), ofClient(&a)), a.Client.Compare(b.Client), cmp.Compare(b.Bytes, a.Bytes), a.Since.Compare(b.Since),
+		)
+	})
+	return all
+}

@@ -1,0 +1,85 @@
+package account_test
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream/account"
+)
+
+func TestClientWithTheMostLosesItsConnectionsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := account.New(1000, nil)
+		now := time.Now()
+		var closed []string
+		holder := func(name, client string, n int64, ago time.Duration) account.Holder {
+			h := account.Holder{Bytes: n, Since: now.Add(-ago), Close: func() {
+				closed = append(closed, name)
+				a.Release(account.Streams, n)
+			}}
+			if client != "" {
+				h.Client = netip.MustParseAddr(client)
+			}
+			return h
+		}
+		remove := a.AddHolders(func() []account.Holder {
+			return []account.Holder{
+				holder("one's first", "10.0.0.1", 100, time.Second),
+				holder("proxy's first", "", 150, time.Hour),
+				holder("proxy's second", "", 150, time.Minute),
+			}
+		})
+		defer a.AddHolders(func() []account.Holder {
+			return []account.Holder{holder("one's second", "10.0.0.1", 100, time.Minute), holder("two's", "10.0.0.2", 120, 0)}
+		})()
+		if !a.Reserve(account.Streams, 875) {
+			t.Fatal("Reserve = false, want true")
+		}
+		a.Reclaim(0)
+		want := []string{"one's second", "one's first"} // 200 bytes together, until 675 are in use
+		if !slices.Equal(closed, want) {
+			t.Errorf("closed %q, want %q", closed, want)
+		}
+		if !a.Reserve(account.Streams, 200) {
+			t.Fatal("Reserve = false, want true")
+		}
+		a.Reclaim(0)
+		if len(closed) != len(want) {
+			t.Errorf("closed %q before the first could release their memory", closed[len(want):])
+		}
+		time.Sleep(time.Second)
+		closed = nil
+		a.Reclaim(100)
+		if want := []string{"one's second", "one's first", "proxy's first"}; !slices.Equal(closed, want) {
+			t.Errorf("closed %q to have 100 bytes more, want %q", closed, want)
+		}
+		remove()
+		time.Sleep(time.Second)
+		closed = nil
+		a.Reclaim(1000)
+		if want := []string{"two's", "one's second"}; !slices.Equal(closed, want) {
+			t.Errorf("closed %q after a listener has ended, want %q", closed, want)
+		}
+	})
+}
+
+func TestRefusedStreamCallsForMemory(t *testing.T) {
+	a := account.New(1000, nil)
+	a.Reserve(account.Requests, 875)
+	select {
+	case <-a.Short():
+		t.Error("Short has a value before anything was refused")
+	default:
+	}
+	for range 2 {
+		a.Reserve(account.Streams, 1)
+	}
+	select {
+	case <-a.Short():
+	default:
+		t.Error("Short has no value after a stream was refused")
+	}
+}
