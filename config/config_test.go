@@ -122,6 +122,35 @@ log: {level: loud}`),
 	}
 }
 
+func TestRowsThatClashAreRefused(t *testing.T) {
+	const pool = "pool /osmosis/gamm/v1beta1/pools/{pool_id:uint64} live cheap"
+	for name, c := range map[string]struct {
+		rows []string
+		want string // about the last row; "" for accepted
+	}{
+		"two paths":                           {[]string{pool, "pools /osmosis/gamm/v1beta1/pools live page"}, ""},
+		"a path, then what else is below it":  {[]string{pool, "gamm /osmosis/gamm/{path=**} live page *"}, ""},
+		"one name":                            {[]string{pool, "pool /osmosis/gamm/v1beta1/pools live page"}, "pool is the name of another row"},
+		"one path":                            {[]string{pool, "again /osmosis/gamm/v1beta1/pools/{id} live cheap"}, "again is never used: pool, which comes first"},
+		"what is below a path, then the path": {[]string{"gamm /osmosis/gamm/{path=**} live page *", pool}, "pool is never used: gamm, which comes first"},
+		"one method":                          {[]string{"a /x.y.Query/Z never cheap", "b /x.y.Query/Z live cheap"}, "b is never used: a names the same method"},
+		"a path of our own":                   {[]string{"mine /live never cheap"}, "mine is never used: live, which comes first"},
+		"a built-in row that is replaced":     {[]string{"staking_pool /cosmos/staking/v1beta1/pool params cheap"}, ""},
+		"the name of a built-in row":          {[]string{"staking_pool /osmosis/pool live cheap"}, "staking_pool is the name of the built-in row of /cosmos/staking/v1beta1/pool"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := "chain: {dialect: cosmos, nodes: [\"http://n\"], comet: [\"http://c\"], rows: [\"" + strings.Join(c.rows, "\", \"") + "\"]}\ncollections: {auth: none}"
+			_, err := config.Load(config.Sources{File: writeFile(t, file)})
+			switch want := fmt.Sprintf("chain.rows[%d]: %s", len(c.rows)-1, c.want); {
+			case c.want == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+				t.Errorf("error %v, want %q", err, want)
+			}
+		})
+	}
+}
+
 func TestTheTimesAroundThatOfANodeAreLongEnough(t *testing.T) {
 	type times struct{ Read, Request, Drain time.Duration }
 	for timeout, want := range map[string]times{

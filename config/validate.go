@@ -12,11 +12,9 @@ import (
 	"strings"
 
 	"github.com/tipcache/tipcache/cache/redis"
-	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/listener"
-	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -186,32 +184,6 @@ func (v *validation) class(key string, c Class) {
 	v.check(0 <= f && f <= s && s <= e, key, "must be 0 <= fresh_blocks (%d) <= stale_blocks (%d) <= error_blocks (%d)", f, s, e)
 	v.check(0 < *c.Fresh && *c.Fresh <= *c.Stale && *c.Stale <= *c.StaleIfError, key,
 		"must be 0 < fresh (%v) <= stale (%v) <= stale_if_error (%v)", *c.Fresh, *c.Stale, *c.StaleIfError)
-}
-
-// routes checks additional rows, the names of routes, and their resulting classes.
-func (v *validation) routes(c Config) {
-	each("chain.rows", c.Chain.Rows, func(key, line string) {
-		_, err := cosmos.ParseRow(line)
-		v.check(err == nil, key, "%v", err)
-	})
-	var names []string
-	for _, row := range c.rows() {
-		names = append(names, row.Name)
-	}
-	for name := range c.Routes {
-		if slices.Contains(names, name) {
-			v.class("routes."+name, c.routeClass(name))
-		} else {
-			v.check(false, "routes."+name, "no such route%s", web.DidYouMean(name, names))
-		}
-	}
-}
-
-// CheckRoutes checks rows and routes, which depend on the dialect.
-func (c Config) CheckRoutes() error {
-	v := &validation{}
-	v.routes(c)
-	return errors.Join(v.problems...)
 }
 
 func (v *validation) redis(c Config) {

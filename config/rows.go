@@ -1,0 +1,63 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tipcache/tipcache/proxy/blocks"
+	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/cosmos"
+	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/stream"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// routes checks additional rows, the names of routes, and their resulting classes.
+func (v *validation) routes(c Config) {
+	var own []dialect.Row
+	each("chain.rows", c.Chain.Rows, func(key, line string) {
+		row, err := cosmos.ParseRow(line)
+		if err == nil {
+			err = clash(own, dialect.Row(row))
+			own = append(own, dialect.Row(row))
+		}
+		v.check(err == nil, key, "%v", err)
+	})
+	var names []string
+	for _, row := range c.rows() {
+		names = append(names, row.Name)
+	}
+	for name := range c.Routes {
+		if slices.Contains(names, name) {
+			v.class("routes."+name, c.routeClass(name))
+		} else {
+			v.check(false, "routes."+name, "no such route%s", web.DidYouMean(name, names))
+		}
+	}
+}
+
+// fixed are the paths that have an answer of their own.
+var fixed = []dialect.Row{
+	{Name: "batch", Pattern: blocks.BatchPath}, {Name: "live", Pattern: stream.LivePath}, {Name: "collections", Pattern: listing.Path},
+	{Name: "openapi", Pattern: "/openapi.json"}, {Name: "docs", Pattern: "/docs"}, {Name: "docs_live", Pattern: "/docs/live"},
+}
+
+// clash returns why a row cannot follow an operator's other rows. It may replace a built-in row under its name.
+func clash(own []dialect.Row, row dialect.Row) error {
+	for _, known := range cosmos.Rows(nil) {
+		replaces := known.Pattern == row.Pattern && (row.Pattern != "" || known.Method == row.Method)
+		if known.Name == row.Name && !replaces {
+			return fmt.Errorf("%s is the name of the built-in row of %s", row.Name, cmp.Or(known.Pattern, known.Method))
+		}
+	}
+	return dialect.Clash(slices.Concat(fixed, own), row)
+}
+
+// CheckRoutes checks rows and routes, which depend on the dialect.
+func (c Config) CheckRoutes() error {
+	v := &validation{}
+	v.routes(c)
+	return errors.Join(v.problems...)
+}
