@@ -8,7 +8,7 @@ import (
 )
 
 // RowFor returns the line of chain.rows that passes the values of a cache key through, for keys of paths and methods
-// that tell of the state; "" for others.
+// that read the state; "" for others.
 func (s *Server) RowFor(key string) string {
 	if method, ok := state.MethodIn(key); ok {
 		return cosmos.RowOfMethod(method)
@@ -19,7 +19,7 @@ func (s *Server) RowFor(key string) string {
 	return ""
 }
 
-// Varies reports whether nodes answer what a cache key names differently from call to call, though the state is the
+// Varies reports whether nodes answer the read of a cache key differently from call to call, though the state is the
 // same.
 func Varies(key string) bool {
 	method, ok := state.MethodIn(key)

@@ -65,21 +65,21 @@ func (v *router) planBatch(r *http.Request) (p web.Plan, err error) {
 	return p, err
 }
 
-// A batch is a request for several answers at one block.
+// A batch is a request for several responses at one block.
 type batch struct {
 	query   blocks.Query
 	members []batchMember
 	render  web.Renderer
-	typos   string // parameters of any path that are ignored, and were probably meant
+	typos   string // parameters of all paths that are ignored and are probably typos
 }
 
-// A batchMember is one of the answers.
+// A batchMember is one of the responses.
 type batchMember struct {
-	path    string         // as it is asked for
-	refusal *cache.Content // without a question: its parameters are not understood
+	path    string         // as requested
+	refusal *cache.Content // set if its parameters are invalid; it has no query then
 }
 
-// readBatch reads what a request asks for.
+// readBatch parses a batch request.
 func (v *router) readBatch(r *http.Request) (*batch, error) {
 	paths, err := pathsOf(r, blocks.MaxBatchPaths)
 	if err != nil {
@@ -110,8 +110,8 @@ func (v *router) readBatch(r *http.Request) (*batch, error) {
 	return b, nil
 }
 
-// add adds a question to those of the batch. Pages of walks are read at the block of the
-// newest one: the others were confirmed there, unless they began elsewhere.
+// add adds a query to the batch. Pages of walks are read at the block of the newest one: the others were confirmed
+// there, unless they began elsewhere.
 func (b *batch) add(q *dialect.RowQuery) error {
 	b.query.Batch.Parts = append(b.query.Batch.Parts, &q.Query)
 	b.query.Cost = max(b.query.Cost, q.Cost)
@@ -129,8 +129,8 @@ func (b *batch) add(q *dialect.RowQuery) error {
 	return nil
 }
 
-// readMember reads one path. It is nil where the parameters of the path are not
-// understood: that is its answer. The error is one of the whole batch.
+// readMember parses one path. It returns nil if the parameters of the path are invalid: the refusal is the member's
+// response. An error refuses the whole batch.
 func (v *router) readMember(b *batch, path string) (*dialect.RowQuery, error) {
 	r, err := v.nested(&http.Request{Header: http.Header{}}, path)
 	if err != nil {
@@ -157,15 +157,15 @@ func (v *router) readMember(b *batch, path string) (*dialect.RowQuery, error) {
 	return q, nil
 }
 
-// compose makes the response of the batch from its parts. Its validator is weak: while no
-// batchMember changes it stays, though the block does not.
+// compose makes the content of the batch from its parts. Its validator is weak: it stays while no member changes,
+// though the block does.
 func (b *batch) compose(height int64, parts []*cache.Entry) *cache.Content {
 	contents, size := make([]*cache.Content, len(b.members)), 0
 	for i, m := range b.members {
 		if contents[i] = m.refusal; m.refusal == nil {
 			contents[i], parts = parts[0].Content, parts[1:]
 		}
-		if contents[i].Status == http.StatusNotImplemented { // the node's word for a path that it does not have
+		if contents[i].Status == http.StatusNotImplemented { // from a node that does not have the path
 			return b.refusal("no such path: " + web.Short(m.path))
 		}
 		if size += len(contents[i].Body); size > blocks.MaxBatchBytes {
@@ -187,13 +187,13 @@ func (b *batch) compose(height int64, parts []*cache.Entry) *cache.Content {
 	return made
 }
 
-// refusal is the answer to a batch that cannot be answered as it is asked for.
+// refusal is the response to a batch that cannot be served.
 func (b *batch) refusal(why string) *cache.Content {
 	status, typ, body := b.render(nil, http.Header{}, web.FailureOf(web.BadInput("%s", why)))
 	return cache.NewContent(status, typ, "", body, 0)
 }
 
-// appendMember appends one answer: a body of JSON as it is, another one as a text.
+// appendMember appends one response: a JSON body as it is, another one as a string.
 func appendMember(text []byte, path string, c *cache.Content) []byte {
 	quote := func(s string) {
 		quoted, _ := json.Marshal(s) // a string always encodes

@@ -15,9 +15,9 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// SelectRoute selects the keys of one route: those at explicit heights too.
-// The collection listing is the route "collections"; methods of the RPC are "rpc block" and so on,
-// and values of the state, whichever of RPC and gRPC asks for them, "grpc state".
+// SelectRoute selects the keys of one route, including those at a height. The collection listing is the route
+// "collections"; methods of the RPC are "rpc block" and so on, and values of the state, which RPC and gRPC share, are
+// "grpc state".
 func (s *Server) SelectRoute(name string) ([]cache.Selection, error) {
 	if name == "collections" {
 		return []cache.Selection{collections.Select()}, nil
@@ -32,8 +32,8 @@ func (s *Server) SelectRoute(name string) ([]cache.Selection, error) {
 	return []cache.Selection{sel}, err
 }
 
-// SelectMethod selects the values that a method of gRPC gives, by its name with its service,
-// whichever of RPC and gRPC asks for them. An error says that none are kept.
+// SelectMethod selects the values of a gRPC method, by its name with its service. It returns an error if nothing of
+// the method is cached.
 func (s *Server) SelectMethod(name string) (cache.Selection, error) {
 	name = "/" + strings.TrimPrefix(name, "/")
 	if !state.Tells(name) && !state.Finds(name) {
@@ -42,18 +42,15 @@ func (s *Server) SelectMethod(name string) (cache.Selection, error) {
 	return state.Select(name), nil
 }
 
-// SelectAddress selects the keys that name an address, or a public key: of
-// queries about it, of the collection and of its metadata. The address may be
-// written in any of its forms. Of what RPC and gRPC read, requests are found that name
-// it in the same form, in small letters.
+// SelectAddress selects the keys that name an address or a public key, in any of its forms: queries about it, the
+// collection and its metadata. Requests of RPC and gRPC are found if they name it in the same form, in lower case.
 func (s *Server) SelectAddress(address string) ([]cache.Selection, error) {
 	sel, err := s.now().chainAPI.SelectAddress(address)
 	return []cache.Selection{sel, state.SelectNaming(strings.ToLower(address))}, err
 }
 
-// SetClasses puts other classes, and other policies of single routes, in force
-// from the next request on. An error says that a route does not exist; then
-// nothing has changed.
+// SetClasses replaces the classes, and the policies of single routes, from the next request on. It returns an error
+// and changes nothing if a route does not exist.
 func (s *Server) SetClasses(classes blocks.Classes, own map[string]cache.Policy) error {
 	defer s.stack.Forget()
 	defer s.o.Cache.ForgetAhead()
@@ -63,36 +60,33 @@ func (s *Server) SetClasses(classes blocks.Classes, own map[string]cache.Policy)
 	return s.now().chainAPI.SetClasses(classes, own)
 }
 
-// SetKeys puts other keys in force, from the next request on. Streams, polls, WebSockets and gRPC streams of a
-// key that is gone end.
+// SetKeys replaces the API keys, from the next request on. Streams, polls, WebSockets and gRPC streams of removed keys
+// end.
 func (s *Server) SetKeys(keys []limits.Key) {
 	s.stack.SetKeys(keys)
 	s.streams.Readmit()
 }
 
-// SetLimits puts other limits in force, from the next request and the next event of a
-// stream on.
+// SetLimits replaces the limits, from the next request and the next event of a stream on.
 func (s *Server) SetLimits(l limits.Limits) {
 	s.stack.SetLimits(l)
 	s.streams.Readmit()
 }
 
-// Connects tells whether the page that a request comes from may open a WebSocket.
+// Connects reports whether the page that sent a request may open a WebSocket.
 func (s *Server) Connects(r *http.Request) bool { return s.stack.Connects(r) }
 
-// Listen notes that the client of a request is told of blocks by events, on its connection.
+// Listen records that the client of a request is notified about blocks by events, on its connection.
 func (s *Server) Listen(r *http.Request) *web.EventClient { return s.stack.Listen(r) }
 
-// Trusts tells whether an address is that of a trusted proxy, behind which there
-// are many clients.
+// Trusts reports whether an address belongs to a trusted proxy, behind which there are many clients.
 func (s *Server) Trusts(addr netip.Addr) bool { return s.stack.Admission.Trusts(addr) }
 
-// Forget has the fast lane forget all requests: what they ask for has become
-// another thing, or is gone.
+// Forget empties the fast lane, because what requests read has been replaced or removed.
 func (s *Server) Forget() { s.stack.Forget() }
 
-// Drain ends the streams, whose clients are told to come again, and begins no more. Clients that keep a
-// connection are asked to open the next one elsewhere. It is for the beginning of a shutdown.
+// Drain ends the streams, whose clients retry elsewhere, and refuses new ones. Clients that keep a connection are told
+// to open the next one elsewhere. It is for the beginning of a shutdown.
 func (s *Server) Drain() {
 	s.stack.Drain()
 	s.streams.Drain()

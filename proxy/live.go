@@ -10,7 +10,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// stream returns the route that streams the answer of a route.
+// stream returns the route that streams the responses of a route.
 func (v *router) stream(rt web.Route) web.Route {
 	return v.streams.Route(rt, func(r *http.Request) ([]stream.Source, error) {
 		feed, err := rt.Feed(r)
@@ -18,7 +18,7 @@ func (v *router) stream(rt web.Route) web.Route {
 	})
 }
 
-// liveSources are the feeds of the paths that a request for /live names.
+// liveSources returns the feeds of the paths that a request for /live names.
 func (v *router) liveSources(r *http.Request) ([]stream.Source, error) {
 	if v.reader == nil {
 		return nil, errUnknownDialect
@@ -39,7 +39,7 @@ func (v *router) liveSources(r *http.Request) ([]stream.Source, error) {
 	return sources, nil
 }
 
-// pathsOf are the paths that a request names: at least one, and at most so many.
+// pathsOf returns the paths that a request names: at least one, and at most most.
 func pathsOf(r *http.Request, most int) ([]string, error) {
 	paths := r.URL.Query()[stream.PathParameter]
 	if len(paths) == 0 || len(paths) > most {
@@ -48,8 +48,7 @@ func pathsOf(r *http.Request, most int) ([]string, error) {
 	return paths, nil
 }
 
-// feedOf finds the feed of a path and query, with the headers of the request that
-// names it.
+// feedOf returns the feed of a path and query, with the headers of the request that names it.
 func (v *router) feedOf(asked *http.Request, target string) (feed web.Feed, err error) {
 	r, err := v.nested(asked.WithContext(asked.Context()), target)
 	if err != nil {
@@ -65,7 +64,7 @@ func (v *router) feedOf(asked *http.Request, target string) (feed web.Feed, err 
 	}
 }
 
-// nested makes a request of a path and query that another one names, of a copy of that.
+// nested makes r, a copy of another request, a request for a path and query that the other one names.
 func (v *router) nested(r *http.Request, target string) (*http.Request, error) {
 	u, err := url.ParseRequestURI(target)
 	if err != nil || !strings.HasPrefix(target, "/") {

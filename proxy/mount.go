@@ -27,25 +27,25 @@ type Options struct {
 	Cache          *cache.Cache
 	Web            web.Options
 	Chain          chain.Options
-	Cosmos         *Cosmos              // nil: the nodes speak the dialect of Story
-	UnknownDialect bool                 // it is not known yet what the nodes speak, and is said later, by SetDialect
-	Collections    *collections.Options // nil: the collection listing is not served
-	Streams        stream.Options       // its Heights are the Chain's, its Budget the Cache's Account
-	RPC            *rpc.Options         // nil: the RPC of the nodes is not served. Its Posting is that of all interfaces
+	Cosmos         *Cosmos              // nil if the nodes speak the dialect of Story
+	UnknownDialect bool                 // the dialect is unknown until SetDialect is called
+	Collections    *collections.Options // nil disables the collection listing
+	Streams        stream.Options       // New sets Heights to Chain.Nodes and Budget to the account of Cache
+	RPC            *rpc.Options         // nil disables the RPC. New sets Posting
 	Posts          blocks.Posts         // of all interfaces together
 	Listeners      docs.Listeners       // of the other interfaces, as the manual names them
-	GRPC           *grpc.Options        // nil: neither gRPC nor gRPC-Web is served. As for the RPC
-	Methods        []dialect.Row        // the operator's rows for methods of gRPC, which come before the known ones
+	GRPC           *grpc.Options        // nil disables gRPC and gRPC-Web. New sets Posting
+	Methods        []dialect.Row        // the operator's rows for gRPC methods, which win over the known ones
 	ReadAhead      ReadAhead
 }
 
-// Cosmos is what the dialect of the Cosmos SDK takes beside Options.Chain.
+// Cosmos is what the dialect of the Cosmos SDK needs in addition to Options.Chain.
 type Cosmos struct {
 	Rows    []cosmos.Row
 	MaxBody int64 // as in [cosmos.Options]
 }
 
-// New checks the options, fills in the defaults and mounts every route.
+// New returns a Server with all routes. It checks the options and fills in the defaults.
 func New(o Options) (*Server, error) {
 	if o.Cache == nil || o.ReadAhead.Share > 0 && o.ReadAhead.Room == nil {
 		return nil, errors.New("proxy: Cache is required, and ReadAhead.Room where there is a Share")
@@ -62,7 +62,7 @@ func New(o Options) (*Server, error) {
 	if err := s.openInterfaces(o); err != nil {
 		return nil, err
 	}
-	if o.UnknownDialect { // there is nothing to describe
+	if o.UnknownDialect { // there is nothing to document
 		v := &router{chainAPI: unknownDialect{s}, Server: s, render: chain.RenderFailure, fixed: map[string]web.Route{}}
 		v.mount(nil)
 		s.router.Store(v)
@@ -71,9 +71,9 @@ func New(o Options) (*Server, error) {
 	return s, s.useDialect(o)
 }
 
-// openInterfaces makes the interfaces that have no paths of ours.
+// openInterfaces makes the interfaces that have listeners of their own.
 func (s *Server) openInterfaces(o Options) error {
-	rows := slices.Concat(o.Methods, chain.Rows(), cosmos.Rows(nil)) // a method is the same one whatever paths the nodes have
+	rows := slices.Concat(o.Methods, chain.Rows(), cosmos.Rows(nil)) // methods do not depend on the paths of the nodes
 	costs, passed := dialect.CostsOf(rows), dialect.PassedOf(rows)
 	open := func(posting **blocks.Posting, values *state.Options) (*blocks.Reader, error) {
 		*posting, values.Costs, values.Passed = s.posting, costs, passed
@@ -100,7 +100,7 @@ func (s *Server) openInterfaces(o Options) error {
 	return s.setInterfaceClasses(o.Chain.Classes)
 }
 
-// setInterfaceClasses puts other classes in force at these.
+// setInterfaceClasses replaces the classes of these interfaces.
 func (s *Server) setInterfaceClasses(classes blocks.Classes) error {
 	for _, r := range s.readers {
 		if err := r.SetClasses(classes, nil); err != nil {
@@ -119,8 +119,8 @@ func (s *Server) useDialect(o Options) error {
 	return err
 }
 
-// SetDialect says what the nodes speak to a Server that did not know, with the classes in
-// force: the dialect of Story where c is nil.
+// SetDialect tells a Server that did not know it what the nodes speak, with the classes in force. nil means the
+// dialect of Story.
 func (s *Server) SetDialect(c *Cosmos, classes blocks.Classes, own map[string]cache.Policy) error {
 	if _, ok := s.now().chainAPI.(unknownDialect); !ok {
 		return errors.New("proxy: it is known what the nodes speak")
@@ -131,7 +131,7 @@ func (s *Server) SetDialect(c *Cosmos, classes blocks.Classes, own map[string]ca
 	return s.useDialect(o)
 }
 
-// described is what the documents tell of.
+// described returns what the documents describe.
 func (o Options) described() docs.Options {
 	d := docs.Options{Chain: o.Chain, Collections: o.Collections, Listeners: o.Listeners}
 	d.Listeners.GRPCWeb = o.GRPC != nil
@@ -141,20 +141,20 @@ func (o Options) described() docs.Options {
 	return d
 }
 
-// Document is the OpenAPI document of what a server with these options answers.
+// Document returns the OpenAPI document of a server with these options.
 func Document(o Options) ([]byte, error) { return docs.Document(o.described()) }
 
-// RPC answers the RPC of the nodes, on a listener of its own; nil where it is not served.
+// RPC returns the handler of the nodes' RPC, for a listener of its own; nil if it is not served.
 func (s *Server) RPC() *rpc.Handler { return s.rpc }
 
-// GRPC answers the gRPC of the nodes, on a listener of its own; nil where it is not served.
+// GRPC returns the handler of the nodes' gRPC, for a listener of its own; nil if it is not served.
 func (s *Server) GRPC() *grpc.Handler { return s.grpc }
 
-// A chainAPI is the interface to the chain as its nodes speak.
+// A chainAPI is the interface to the chain in the dialect of its nodes.
 type chainAPI interface {
-	// Route is what answers a request; not ok is a path that is not the dialect's.
+	// Route returns the route of a request; false if its path is not one of the dialect.
 	Route(r *http.Request) (rt web.Route, ok bool)
-	// Endpoint is that of a request's path; nil is none.
+	// Endpoint returns the endpoint of a request's path; nil for none.
 	Endpoint(r *http.Request) *dialect.Endpoint
 	// ReadHeights reads the blocks that a request names.
 	ReadHeights(r *http.Request) (blocks.Heights, error)
@@ -163,27 +163,27 @@ type chainAPI interface {
 	SelectAddress(address string) (cache.Selection, error)
 }
 
-// A router is all that depends on the dialect, and with it every route.
+// A router has the routes, all of which depend on the dialect.
 type router struct {
 	chainAPI
 	*Server
 	reader   *blocks.Reader       // nil while the dialect is unknown
-	page     *blocks.Kind         // of several answers in one
-	render   web.Renderer         // of the chain's failures
-	exact    bool                 // the node tells the spellings of a path apart
-	fixed    map[string]web.Route // the paths that are not the chain's
+	page     *blocks.Kind         // of a batch
+	render   web.Renderer         // renders failures of the chain's paths
+	exact    bool                 // other forms of a path are other paths
+	fixed    map[string]web.Route // routes by path that are not the chain's
 	engine   *gin.Engine
-	patterns []string // of all routes, to suggest
+	patterns []string // of all routes, for suggestions
 }
 
-// newRouter makes the surface of a dialect: that of Story where o.Cosmos is nil.
+// newRouter returns the router of a dialect: that of Story if o.Cosmos is nil.
 func (s *Server) newRouter(o Options) (*router, error) {
 	v := &router{Server: s, render: chain.RenderFailure, fixed: map[string]web.Route{}}
 	reader, err := blocks.New(o.Chain.Reader(), s.stack, o.Cache)
 	if err != nil {
 		return nil, err
 	}
-	page := &blocks.Kind{Name: batchRoute, Class: blocks.Live} // each of them is of state
+	page := &blocks.Kind{Name: batchRoute, Class: blocks.Live} // all parts are reads of state
 	v.reader, v.page = reader, page
 	if o.Cosmos == nil {
 		page.NoFuture = o.Chain.Shape != chain.Node
@@ -207,7 +207,7 @@ func (s *Server) newRouter(o Options) (*router, error) {
 	return v, nil
 }
 
-// mount adds paths that are not the chain's, after those of the collection listing.
+// mount adds the fixed paths: those of the collection listing, and routes.
 func (v *router) mount(routes []web.Route) {
 	if v.list != nil {
 		routes = slices.Concat(v.list.Routes(), routes)
@@ -228,11 +228,11 @@ func (v *router) mount(routes []web.Route) {
 	v.engine = v.newEngine()
 }
 
-// unknownDialect stands for the dialect until a node says what it speaks: in the wrong one a path
-// is another one.
+// unknownDialect is the dialect until a node says what it speaks: the same path means something else in another
+// dialect.
 type unknownDialect struct{ *Server }
 
-// errUnknownDialect answers whatever may be the chain's.
+// errUnknownDialect is returned for every path that may be the chain's.
 var errUnknownDialect = &web.Failure{
 	Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true,
 	Public: "no node of the chain has answered yet, so it is not known what its nodes speak",
@@ -246,7 +246,7 @@ func (unknownDialect) Endpoint(*http.Request) *dialect.Endpoint { return nil }
 func (unknownDialect) ReadHeights(*http.Request) (blocks.Heights, error) {
 	return blocks.Heights{}, errUnknownDialect
 }
-func (unknownDialect) SetClasses(blocks.Classes, map[string]cache.Policy) error { return nil } // SetDialect is told of those in force
+func (unknownDialect) SetClasses(blocks.Classes, map[string]cache.Policy) error { return nil } // SetDialect gets those in force
 func (unknownDialect) SelectRoute(string) (cache.Selection, error) {
 	return cache.Selection{}, errUnknownDialect
 }

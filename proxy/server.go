@@ -1,25 +1,35 @@
-// Package proxy is the public HTTP surface: it mounts the interfaces and answers
-// what none of them does.
+// Package proxy is the public HTTP API: it mounts the interfaces, and answers the requests that none of them takes.
 //
 // server.go brings the path of a request into its canonical form. Its Gin engine passes the request
 // through the middleware of package web to the handler of its route, or to the handler of streams, polls
 // or gRPC-Web. Each package below serves a part:
 //
-//   - proxy/chain: the queries of the chain;
+//   - proxy/chain, proxy/cosmos: the queries of the chain, by the rows of proxy/dialect;
 //   - proxy/collections: the listing of collections;
-//   - proxy/stream: answers of the chain that come by themselves, as server-sent events;
+//   - proxy/stream: responses that follow the chain, as server-sent events and long polls;
 //   - proxy/rpc, proxy/grpc: the RPC and the gRPC of the nodes, on listeners of their own, with
 //     gRPC-Web on the public one;
-//   - proxy/docs: the OpenAPI document and the manual of both;
-//   - proxy/lane: requests that are repeated, before they come here;
-//   - proxy/web: what every answer has, whichever interface it belongs to.
+//   - proxy/docs: the OpenAPI document and the manual;
+//   - proxy/lane: repeated requests, before they arrive here;
+//   - proxy/web: what every response has, whichever interface it belongs to.
 //
-// mount.go makes the interfaces and every route, in the dialect that the nodes speak, or for as long as
-// that is not known. live.go streams one answer or several. batch.go answers several paths in one answer, at
-// one block. readahead.go has the cache read what is asked for in every block as soon as
-// one comes. explain.go says what a request would come to, and explain_why.go why,
-// in sentences. control.go is what operators change while it serves, and how they
-// name the keys to be purged.
+// A GET that misses the cache is, in this order, one value of each of these types:
+//
+//   - http.Request, on a [web.Conn], with its [web.Record], which becomes the log line and the metrics;
+//   - [web.Route], chosen by its path: a row of the table is a [dialect.Endpoint];
+//   - [dialect.RowQuery], whose [blocks.Query] has the cache key, the kind of read and the heights;
+//   - [cache.Query], which is what the cache is asked: the key, the policy and the tip;
+//   - [node.Request], which the flight sends to a node, and [node.Answer], which the node returns;
+//   - [cache.Entry], which the cache keeps, in a [cache.Result], which says where it is from;
+//   - [blocks.Result], which adds the tip that it was served by;
+//   - [web.Response], whose headers and body are sent.
+//
+// A request that fails becomes a [web.Failure], which the route renders.
+//
+// mount.go makes the interfaces and all routes, in the dialect that the nodes speak or while that is unknown.
+// live.go streams one path or several. batch.go returns several paths in one response, at one block. readahead.go
+// starts the reads ahead at each block. explain.go says what a request would do, and explain_why.go why. control.go
+// has what operators change while the server runs, and how they name the keys to purge.
 package proxy
 
 import (
@@ -39,25 +49,25 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// Server answers the public interface. Its goroutines end with the streams that
-// it serves and with Run, so it needs no closing.
+// Server serves the public HTTP API. Its goroutines end with the streams that it serves and with Run, so it needs no
+// closing.
 type Server struct {
 	o       Options
 	stack   *web.Stack
-	list    *collections.Handler // nil: not served
+	list    *collections.Handler // nil if not served
 	streams *stream.Handler
 	posting *blocks.Posting
 
 	readers []*blocks.Reader       // of rpc and grpc
-	rpc     *rpc.Handler           // nil: not served
-	grpc    *grpc.Handler          // nil: not served
-	router  atomic.Pointer[router] // replaced once, where the dialect was not known at first
+	rpc     *rpc.Handler           // nil if not served
+	grpc    *grpc.Handler          // nil if not served
+	router  atomic.Pointer[router] // replaced once if the dialect was unknown at first
 }
 
-// now is what answers at present.
+// now returns the router in force.
 func (s *Server) now() *router { return s.router.Load() }
 
-// ServeHTTP answers a request.
+// ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v := s.now()
 	s.stack.Serve(v.engine, w, v.tidied(r))
@@ -69,7 +79,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 //   - /batch, /live, polls, explain and purge look routes up without serving a request;
 //   - rows such as the SDK's {path=**}, and the rows of operators, which win over ours, do not fit Gin's tree.
 //
-// A method that a path of ours does not have comes to NoRoute too, and v.route refuses it.
+// A request with another method for a path of ours goes to NoRoute too, and v.route refuses it.
 func (v *router) newEngine() *gin.Engine {
 	engine := v.stack.NewEngine(v.find, v.serveGRPCWeb)
 	for path, rt := range v.fixed {
@@ -96,7 +106,7 @@ func (v *router) find(c *gin.Context) web.Route {
 	return rt
 }
 
-// serveGRPCWeb serves calls by gRPC-Web, which have records and failures of their own form.
+// serveGRPCWeb serves gRPC-Web calls, which have records and failures of their own form.
 func (v *router) serveGRPCWeb(c *gin.Context) {
 	if c.Request.Method == http.MethodPost && v.grpc != nil && strings.HasPrefix(c.Request.Header.Get("Content-Type"), grpc.WebType) {
 		v.grpc.ServeWeb(c.Writer, c.Request)
@@ -104,10 +114,9 @@ func (v *router) serveGRPCWeb(c *gin.Context) {
 	}
 }
 
-// tidied is the request without what only streams read and without the heights that its URL names, which both
-// are found nonetheless, and with its path in its one spelling: a trailing slash and doubled slashes are the
-// same resource. The node of Story answers them with a 404 and an empty redirect; one of the SDK tells
-// spellings apart.
+// tidied strips ?stream.* and ?x-block-height, which stay in the context, and brings the path into its canonical form:
+// a trailing slash and doubled slashes mean the same resource. A node of Story would answer them with a 404 and an
+// empty redirect; one of the SDK treats them as other paths.
 func (v *router) tidied(r *http.Request) *http.Request {
 	if r.URL.RawQuery != "" {
 		r = web.Without(r, stream.TakeOption, blocks.TakeHeight)
@@ -122,7 +131,7 @@ func (v *router) tidied(r *http.Request) *http.Request {
 	return &tidied
 }
 
-// tidyPath takes out doubled slashes and a trailing one.
+// tidyPath removes doubled slashes and a trailing one.
 func tidyPath(path string) string {
 	for strings.Contains(path, "//") {
 		path = strings.ReplaceAll(path, "//", "/")
@@ -133,8 +142,7 @@ func tidyPath(path string) string {
 	return path
 }
 
-// wantsStream tells whether a client asks for a stream, by its name, and would not
-// rather have the answer once.
+// wantsStream reports whether a client names the type of streams and does not prefer a single response.
 func wantsStream(accept []string) bool {
 	if accept == nil {
 		return false
@@ -147,7 +155,7 @@ func wantsStream(accept []string) bool {
 	return weight >= once
 }
 
-// route is what answers a request: a path that is not the chain's, else the dialect.
+// route returns the route of a request: a fixed path, else a path of the chain.
 func (v *router) route(r *http.Request) web.Route {
 	rt, ok := v.fixed[r.URL.Path]
 	if !ok && !v.isListing(r) {
@@ -166,15 +174,14 @@ func (v *router) isListing(r *http.Request) bool {
 	return v.list != nil && strings.HasPrefix(r.URL.Path, collections.Prefix)
 }
 
-// noSuchPath names the path that may have been meant.
+// noSuchPath is the failure for an unknown path. It suggests the path that was probably meant.
 func (v *router) noSuchPath(r *http.Request) *web.Failure {
 	path := r.URL.Path
 	return &web.Failure{Status: http.StatusNotFound, Public: "no such path: " + web.Short(path) + web.PathDidYouMean(path, v.patterns)}
 }
 
-// miss is the route of a request that no route takes: a preflight, whose method no route
-// has, or one that is refused in the form of the interface that its path belongs to.
-// allowed are the methods that its path has.
+// miss returns the route of a request that no route takes: a preflight, whose method no route has, or a request that
+// is refused in the form of the interface that its path belongs to. allowed are the methods of its path.
 func (v *router) miss(r *http.Request, why *web.Failure, allowed ...string) web.Route {
 	render := v.render
 	switch {
@@ -195,7 +202,7 @@ func (v *router) miss(r *http.Request, why *web.Failure, allowed ...string) web.
 	}
 }
 
-// noPage renders the node's own answer to a path that it does not have.
+// noPage renders the node's own response to a path that it does not have.
 func noPage(r *http.Request, h http.Header, f *web.Failure) (status int, typ string, body []byte) {
 	if f.Status != http.StatusNotFound {
 		return chain.RenderFailure(r, h, f)
