@@ -73,10 +73,9 @@ func New(o Options) (*Server, error) {
 
 // openInterfaces makes the interfaces that have listeners of their own.
 func (s *Server) openInterfaces(o Options) error {
-	rows := slices.Concat(o.Methods, chain.Rows(), cosmos.Rows(nil)) // methods do not depend on the paths of the nodes
-	costs, passed := dialect.CostsOf(rows), dialect.PassedOf(rows)
+	rows := dialect.MethodRows(o.Methods, chain.Rows(), cosmos.Rows(nil)) // they do not depend on the paths of the nodes
 	open := func(posting **blocks.Posting, values *state.Options) (*blocks.Reader, error) {
-		*posting, values.Costs, values.Passed = s.posting, costs, passed
+		*posting, values.Rows = s.posting, rows
 		reader, err := blocks.New(o.Chain.Reader(), s.stack, o.Cache)
 		s.readers = append(s.readers, reader)
 		return reader, err

@@ -10,13 +10,13 @@ import (
 
 func TestEveryRowOfValuesOutsideTheStateIsPassedAndHasASource(t *testing.T) {
 	x, names := handlerOf(t), map[string]bool{}
-	passed := dialect.PassedOf(Rows(nil))
+	rows := dialect.MethodRows(Rows(nil))
 	for _, o := range outside {
 		if err := o.Check(); err != nil || o.Class != Never || names[o.Name] || !strings.HasPrefix(o.source, "https://github.com/") {
 			t.Errorf("row %q: error %v, class %s, source %q; want a row of class never with its own name and a source", o.Name, err, o.Class, o.source)
 		}
 		names[o.Name] = true
-		if method := o.method(); method != "" && !passed[method] {
+		if method := o.method(); method != "" && rows[method].Class != Never {
 			t.Errorf("row %q: the method %s is not passed through", o.Name, method)
 		}
 		if o.Pattern == "" {
@@ -30,14 +30,14 @@ func TestEveryRowOfValuesOutsideTheStateIsPassedAndHasASource(t *testing.T) {
 }
 
 func TestValuesOutsideTheStateHaveTheMethodsOfTheirChains(t *testing.T) {
-	passed := dialect.PassedOf(Rows(nil))
+	rows := dialect.MethodRows(Rows(nil))
 	for method, want := range map[string]bool{
 		"/osmosis.txfees.v1beta1.Query/GetEipBaseFee": true, "/injective.txfees.v1beta1.Query/GetEipBaseFee": true,
 		"/osmosis.poolmanager.v1beta1.Query/TakerFeeShareAgreementFromDenom": true, "/dydxprotocol.clob.Query/StatefulOrder": true,
 		"/dydxprotocol.clob.Query/Leverage": true, "/cosmos.evm.vm.v1.Query/Config": true, "/story.dkg.v1.types.Query/GetCDRPartialsHistory": true,
 		"/osmosis.poolmanager.v1beta1.Query/AllTakerFeeShareAgreements": false, "/dydxprotocol.clob.Query/ClobPair": false, "/cosmos.bank.v1beta1.Query/Balance": false,
 	} {
-		if got := passed[method]; got != want {
+		if got := rows[method].Class == Never; got != want {
 			t.Errorf("%s is passed through: %v, want %v", method, got, want)
 		}
 	}
@@ -55,12 +55,9 @@ func TestAnOperatorsRowWinsOverTheKnownOnes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := Methods([]Row{own, method})
-	if passed := dialect.PassedOf(rows, Rows(nil)); passed["/osmosis.txfees.v1beta1.Query/GetEipBaseFee"] {
-		t.Error("the method is passed through, want it kept as the operator's row says")
-	}
-	if cost := dialect.CostsOf(rows, Rows(nil))["/osmosis.txfees.v1beta1.Query/GetEipBaseFee"]; cost != node.Page {
-		t.Errorf("the method costs %s, want %s", cost, node.Page)
+	row := dialect.MethodRows(Methods([]Row{own, method}), Rows(nil))["/osmosis.txfees.v1beta1.Query/GetEipBaseFee"]
+	if row.Class != Live || row.Cost != node.Page {
+		t.Errorf("the method has class %s and cost %s, want live and %s as in the operator's row", row.Class, row.Cost, node.Page)
 	}
 	handlerOf(t, method) // it has no path
 }

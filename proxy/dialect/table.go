@@ -9,7 +9,6 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/web"
-	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // Options are what the rows of a dialect have in common.
@@ -147,32 +146,9 @@ func (t *Table) SelectRoute(name string) (cache.Selection, error) {
 	return cache.Selection{}, fmt.Errorf("no route is called %q%s", web.Short(name), web.DidYouMean(name, append(names, "collections"))) // the listing belongs to no dialect
 }
 
-// Costs are what gRPC methods cost a node, by their names: as much as the paths that return the same.
-type Costs map[string]node.Cost
-
-// CostsOf returns the costs by the rows of tables.
-func CostsOf(tables ...[]Row) Costs {
-	costs := Costs{}
-	for method, row := range methodsOf(tables) {
-		costs[method] = row.Cost
-	}
-	return costs
-}
-
-// PassedOf returns the methods of gRPC that rows of class never name, by the rows of tables. A method that
-// several rows name has the class of the first.
-func PassedOf(tables ...[]Row) map[string]bool {
-	passed := map[string]bool{}
-	for method, row := range methodsOf(tables) {
-		if row.Class == blocks.Never {
-			passed[method] = true
-		}
-	}
-	return passed
-}
-
-// methodsOf returns the first row of each method that rows name.
-func methodsOf(tables [][]Row) map[string]Row {
+// MethodRows returns the rows of gRPC methods by the names of the methods. Of several rows of a method, the first
+// one counts. A call costs a node as much as the path of its row, and is passed through if that is.
+func MethodRows(tables ...[]Row) map[string]Row {
 	rows := map[string]Row{}
 	for _, row := range slices.Concat(tables...) {
 		if _, known := rows[row.Method]; !known && row.Method != "" {

@@ -91,7 +91,7 @@ func (d *Handler) methodOf(name string) method {
 		return value
 	case state.Finds(name):
 		return found
-	case !services.MatchString(name) && !d.o.State.Passed[name]:
+	case !services.MatchString(name) && !d.o.State.Passes(name):
 		return streamed
 	case strings.HasSuffix(name, "/BroadcastTx"):
 		return broadcast

@@ -22,6 +22,8 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/upstream/node"
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
@@ -324,7 +326,7 @@ func TestAValueOutsideTheStateIsAskedForEachTime(t *testing.T) {
 	path, message := recordedMessage(t, "grpc_balance")
 	for _, withGRPC := range []bool{false, true} {
 		n := newRecordedNode(t)
-		d := open(t, n, withGRPC, func(s *setup) { s.grpc.State.Passed = map[string]bool{path: true} })
+		d := open(t, n, withGRPC, func(s *setup) { s.grpc.State.Rows = map[string]dialect.Row{path: {Class: blocks.Never}} })
 		c := d.dial(t)
 		for range 3 {
 			if r := ask(t.Context(), c, path, unhex(t, message), "x-cosmos-block-height", "14"); r.err != nil || len(r.message) == 0 {

@@ -24,7 +24,7 @@ var unaryPackages = []string{"/cosmos.", "/ibc.", "/cosmwasm.wasm.", "/story."}
 // package is known, or the node's reflection says so. Where no node offers gRPC all methods are read by abci_query,
 // which cannot stream.
 func (d *Handler) isUnary(name string) bool {
-	_, hasRow := d.o.State.Costs[name]
+	_, hasRow := d.o.State.Rows[name]
 	known := func(before string) bool { return strings.HasPrefix(name, before) }
 	return d.o.Stream == nil || hasRow || slices.ContainsFunc(unaryPackages, known) || d.reflection.knows(name)
 }

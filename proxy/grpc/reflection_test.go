@@ -108,7 +108,7 @@ func TestMethodsOfUnknownQueryServicesAreStreamedUnlessKnownToBeUnary(t *testing
 			n.hasQueries(c.reflects)
 			d := open(t, n, true, more, func(s *setup) {
 				if c.hasRow {
-					s.grpc.State.Costs = dialect.Costs{price: node.Cheap}
+					s.grpc.State.Rows = map[string]dialect.Row{price: {Cost: node.Cheap}}
 				}
 			})
 			conn := d.dial(t)

@@ -16,6 +16,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/state"
 )
@@ -427,8 +429,8 @@ func TestParametersThatCannotBeReadAreAnInternalErrorOverASocket(t *testing.T) {
 func TestAValueOutsideTheStateIsAskedForEachTime(t *testing.T) {
 	n := newRecordedNode(t)
 	n.learnParams()
-	outside := map[string]bool{"/cosmos.staking.v1beta1.Query/Params": true}
-	server, _ := newHandler(t, n, rpc.Options{State: state.Options{Passed: outside}})
+	outside := map[string]dialect.Row{"/cosmos.staking.v1beta1.Query/Params": {Class: blocks.Never}}
+	server, _ := newHandler(t, n, rpc.Options{State: state.Options{Rows: outside}})
 	for range 3 {
 		if _, body := post(t, server.URL, fmt.Sprintf(balance[1], "1")); !strings.Contains(body, `"value":"Cg=="`) {
 			t.Errorf("answer %s, want the node's", body)

@@ -41,7 +41,7 @@ func TestSearchesOfOneClientHoldUpNeitherReadsNorSearchesOfAnother(t *testing.T)
 	answer := sync.OnceFunc(func() { close(n.turns) })
 	defer answer()
 	const searching = "/cosmos.tx.v1beta1.Service/GetTxsEvent"
-	server, metrics := newHandler(t, n, rpc.Options{State: state.Options{Costs: dialect.Costs{searching: node.Scan}}})
+	server, metrics := newHandler(t, n, rpc.Options{State: state.Options{Rows: map[string]dialect.Row{searching: {Cost: node.Scan}}}})
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	other := &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext}}
 	defer other.CloseIdleConnections()

@@ -5,6 +5,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/upstream/node"
 	"github.com/tipcache/tipcache/upstream/protofield"
@@ -21,7 +22,10 @@ func Tells(name string) bool {
 
 // Tells reports whether a method's answers are kept as the state at a height: those that [Tells], except the ones
 // that nodes compute outside the state.
-func (o Options) Tells(name string) bool { return Tells(name) && !o.Passed[name] }
+func (o Options) Tells(name string) bool { return Tells(name) && !o.Passes(name) }
+
+// Passes reports whether a method is passed through, because nodes compute its answers outside the state.
+func (o Options) Passes(name string) bool { return o.Rows[name].Class == blocks.Never }
 
 // isPackage tells names with a dot between each two.
 func isPackage(text string) bool {
@@ -52,16 +56,16 @@ func Finds(name string) bool {
 // CostOf is what a method, or a path of abci_query, costs a node that is asked with a message: as much as
 // the REST path that gives the same, or for a value that no path gives as much as a path that is unknown.
 func (o Options) CostOf(name string, message []byte) node.Cost {
-	cost, told := o.Costs[name]
+	row, known := o.Rows[name]
 	switch {
 	case strings.HasPrefix(appPath(name), "store/") && !strings.HasSuffix(name, "/key"): // all that is below a prefix
 		return node.Scan
 	case Tells(name) && isLarge(message):
 		return node.Scan
-	case !told && (Tells(name) || Simulates(name)):
+	case !known && (Tells(name) || Simulates(name)):
 		return node.Page
 	default:
-		return cost
+		return row.Cost
 	}
 }
 

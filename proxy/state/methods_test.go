@@ -24,7 +24,7 @@ func TestMethodsAreToldByTheirNames(t *testing.T) {
 
 // A method costs a node what the path costs that gives the same.
 func TestAMethodCostsWhatItsPathDoes(t *testing.T) {
-	o := state.Options{Costs: dialect.CostsOf([]dialect.Row{
+	o := state.Options{Rows: dialect.MethodRows([]dialect.Row{
 		{Method: "/cosmos.bank.v1beta1.Query/Balance", Cost: node.Cheap},
 		{Method: "/cosmos.staking.v1beta1.Query/Validators", Cost: node.Page},
 		{Method: "/cosmos.tx.v1beta1.Service/GetTxsEvent", Cost: node.Scan},

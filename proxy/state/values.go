@@ -17,10 +17,8 @@ import (
 
 // Options say how values are read.
 type Options struct {
-	GRPC  bool          // a node offers gRPC, and values are read by it
-	Costs dialect.Costs // of methods
-
-	Passed map[string]bool // methods whose answers are not the state's, though their service is named Query
+	GRPC bool                   // a node offers gRPC, and values are read by it
+	Rows map[string]dialect.Row // of methods, by their names
 }
 
 // Values are the values of a chain's state, for one interface.
