@@ -274,3 +274,21 @@ func TestNoNodeMeansNoHeightSource(t *testing.T) {
 		t.Errorf("a shared Redis and nothing that names the chain: %v", err)
 	}
 }
+
+func TestNoNodeNeedsNoInterfaceOfOne(t *testing.T) {
+	tests := []struct {
+		name, problem string
+		flags         map[string][]string
+	}{
+		{"neither", "", map[string][]string{"node": {"none"}, "comet": {"none"}, "grpc": {"none"}}},
+		{"CometBFT without a node", "chain.comet: 1 for 0 nodes", map[string][]string{"node": {"none"}, "comet": {"http://127.0.0.1:26657"}}},
+		{"the RPC without CometBFT", "rpc.listen: chain.comet names no node", map[string][]string{"comet": {"none"}, "rpc-listen": {"127.0.0.1:0"}}},
+		{"gRPC without either", "grpc.listen: neither", map[string][]string{"comet": {"none"}, "grpc-listen": {"127.0.0.1:0"}}},
+	}
+	for _, tt := range tests {
+		_, err := config.Load(config.Sources{Flags: tt.flags})
+		if tt.problem == "" && err != nil || tt.problem != "" && (err == nil || !strings.Contains(err.Error(), tt.problem)) {
+			t.Errorf("%s: error = %v, want %q", tt.name, err, tt.problem)
+		}
+	}
+}

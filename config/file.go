@@ -1,8 +1,10 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -30,8 +32,15 @@ func (l *loader) file(path string) error {
 		return fmt.Errorf("read %s: %w", path, errors.Unwrap(err))
 	}
 	r := &fileReader{loader: l, name: filepath.Base(path), open: map[*yaml.Node]bool{}}
-	var document yaml.Node
-	if err := yaml.Unmarshal(text, &document); err != nil {
+	var document, second yaml.Node
+	documents := yaml.NewDecoder(bytes.NewReader(text))
+	if err := documents.Decode(&document); err != nil && !errors.Is(err, io.EOF) {
+		return r.malformed(string(text), err)
+	}
+	switch err := documents.Decode(&second); {
+	case err == nil:
+		return fmt.Errorf("%s: a second document begins here: write all settings in one", r.at(&second))
+	case !errors.Is(err, io.EOF):
 		return r.malformed(string(text), err)
 	}
 	if len(document.Content) > 0 {

@@ -71,6 +71,11 @@ func (l *loader) implied() {
 	}
 	if slices.Equal(l.cfg.Chain.Nodes, []string{"none"}) {
 		l.cfg.Chain.Nodes = nil
+		for _, others := range []*[]string{&l.cfg.Chain.Comet, &l.cfg.Chain.GRPC} {
+			if slices.Equal(*others, []string{"none"}) {
+				*others = nil
+			}
+		}
 	}
 	for path := range l.said {
 		if strings.HasPrefix(path, "collections.") && !said("collections.auth") {

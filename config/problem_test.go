@@ -72,6 +72,7 @@ func TestFilesThatAreNotASetOfSettingsAreRefused(t *testing.T) {
 		{"one that is not YAML", "chain:\n\tid: x", "tipcache.yaml:2: indented with a tab: YAML takes spaces only"},
 		{"one with a tab further down", "chain:\n  id: x\nredis:\n  \turl: none", "tipcache.yaml:4: indented with a tab"},
 		{"one that is broken elsewhere", "chain: [", "tipcache.yaml:1: "},
+		{"a second document", "chain: {id: a}\n---\nchain: {id: b}", "tipcache.yaml:2: a second document begins here"},
 		{"a list", "- chain", "tipcache.yaml:1: settings are written as NAME: VALUE"},
 		{"a key that is set twice", "chain: {id: a}\nchain: {id: b}", "tipcache.yaml:2: chain: set twice"},
 		{"a section in place of a value", "chain: {id: {name: x}}", "tipcache.yaml:1: chain.id: a value is expected here"},

@@ -55,7 +55,7 @@ func (v *validation) listeners(c Config) {
 	}
 	if c.RPC.Listen != "" {
 		all = append(all, listener{"rpc.listen", c.RPC.Listen})
-		v.check(len(c.Chain.Comet) > 0, "rpc.listen", "chain.comet is empty: there is no RPC to serve")
+		v.check(slices.ContainsFunc(c.Chain.Comet, isNamed), "rpc.listen", "chain.comet names no node: there is no RPC to serve")
 	}
 	if c.GRPC.Listen != "" {
 		all = append(all, listener{"grpc.listen", c.GRPC.Listen})
@@ -228,11 +228,21 @@ func (v *validation) origins(key string, origins []string) {
 		if origin == "*" || origin == "none" {
 			v.check(len(origins) == 1, key, "%s cannot be combined with other origins", origin)
 		} else {
-			u, err := url.Parse(origin)
-			v.check(err == nil && origin == u.Scheme+"://"+u.Host && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && !strings.Contains(u.Host, "*"),
-				item, "%q is not an origin such as https://app.example", origin)
+			v.check(isOrigin(origin), item, "%q is not an origin as browsers send it, such as https://app.example or chrome-extension://ID: a scheme and a host in lower case, and a port unless it is the default", origin)
 		}
 	})
+}
+
+// isOrigin reports whether a browser may send a text in the header Origin. Pages of extensions and
+// apps have schemes of their own.
+func isOrigin(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || text != u.Scheme+"://"+u.Host || u.Hostname() == "" || strings.ToLower(text) != text {
+		return false
+	}
+	defaultPort := map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	return !slices.Contains([]string{"ftp", "file", "ws", "wss"}, u.Scheme) && !strings.ContainsAny(u.Host, "*") &&
+		!strings.HasSuffix(u.Host, ":") && (u.Port() == "" || u.Port() != defaultPort)
 }
 
 // access checks keys, rates, networks, origins, the admin token and TLS.

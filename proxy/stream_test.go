@@ -86,6 +86,7 @@ func TestAStreamGoesOnWhereTheLastOneEnded(t *testing.T) {
 	for _, again := range []*eventStream{
 		s.stream(t, anyPath, "Last-Event-ID", id),
 		s.stream(t, anyPath+"?stream.last_event_id="+url.QueryEscape(id)),
+		s.stream(t, anyPath+"?lastEventId="+url.QueryEscape(id)),
 	} {
 		body := saysPool(s, 2)
 		s.chain.grow(1)

@@ -28,7 +28,12 @@ const (
 	PathParameter      = "path" // of LivePath
 )
 
-const lastEventHeader = "Last-Event-Id"
+const (
+	lastEventHeader = "Last-Event-Id"
+
+	// polyfillParameter is what EventSource polyfills send in place of the header.
+	polyfillParameter = "lastEventId"
+)
 
 // headerOf names the headers that parameters stand for.
 var headerOf = map[string]string{
@@ -47,6 +52,8 @@ func TakeOption(name, rawValue string) (as, instead string) {
 	switch {
 	case strings.EqualFold(name, SinceParameter):
 		return SinceParameter, ""
+	case name == polyfillParameter:
+		return LastEventParameter, ""
 	case isOption(name):
 		return name, ""
 	case name == PathParameter:
@@ -68,7 +75,7 @@ func withoutNested(value string) (instead string) {
 
 func isOption(name string) bool {
 	const prefix = "stream."
-	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) || strings.EqualFold(name, SinceParameter)
+	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) || strings.EqualFold(name, SinceParameter) || name == polyfillParameter
 }
 
 // OptionsAsHeaders returns the request with its options as the headers that they stand for. A header that

@@ -20,8 +20,9 @@ const (
 // What a page of another origin may send and see, beyond what any page may.
 const (
 	allowedMethods = "GET, HEAD, POST, QUERY"
-	allowedHeaders = "X-Api-Key, Content-Type, X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, X-Session, If-None-Match, X-Request-Id, traceparent, " + webHeaders
-	webHeaders     = "X-Grpc-Web, X-User-Agent, Grpc-Timeout" // of gRPC-Web, beside its height
+	allowedHeaders = "X-Api-Key, Content-Type, X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, X-Session, If-None-Match, X-Request-Id, traceparent, " + webHeaders + ", " + sentHeaders
+	sentHeaders    = "Authorization, Cache-Control, Last-Event-Id, Pragma, X-Requested-With, X-Server-Time" // by fetch-based event sources and wallets; not read, except Last-Event-Id
+	webHeaders     = "X-Grpc-Web, X-User-Agent, Grpc-Timeout"                                               // of gRPC-Web, beside its height
 	webHeight      = "X-Cosmos-Block-Height"
 	exposedHeaders = "X-Block-Height, X-Evm-Block, X-Session, X-Session-Reset, ETag, Cache-Status, X-Request-Id, Retry-After, RateLimit, RateLimit-Policy, Link, X-Unknown-Parameters"
 	preflightAge   = "7200" // seconds; Chromium keeps none for longer
