@@ -29,7 +29,7 @@ func importCommand(std streams) *cobra.Command {
 
 func runImport(ctx context.Context, cfg config.Config, path string, force bool, std streams) error {
 	log := parts.NewLogger(std.err, config.Log{Level: "info", Format: "text"})
-	store, err := parts.OpenStore(ctx, cfg, log, nil)
+	store, err := parts.OpenStore(ctx, cfg, nil, log, nil)
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func runIndex(ctx context.Context, settings *settingFlags, admin string, follow,
 		return err
 	}
 	log := parts.NewLogger(std.err, config.Log{Level: "info", Format: "text"})
-	store, err := parts.OpenStore(ctx, cfg, log, nil)
+	store, err := parts.OpenStore(ctx, cfg, nil, log, nil)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
@@ -21,6 +22,7 @@ type Options struct {
 	Timeout     time.Duration         // the longest a List or Ping may take; 0 is 5 s
 	Connections int                   // the most connections at once; 0 is 4. The one that leads comes on top
 	APIKey      string                // http: sent as X-Api-Key; "" sends none
+	Memory      *account.Part         // http: answers are read within it; nil means no limit
 	Logger      *slog.Logger          // nil discards
 	Registerer  prometheus.Registerer // nil measures nothing
 }

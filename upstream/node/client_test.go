@@ -122,7 +122,7 @@ func TestAnswerBeyondFreeMemoryIsOverload(t *testing.T) {
 	t.Cleanup(server.Close)
 	p := newPool(t, Options{Endpoints: []Endpoint{{REST: server.URL, Comet: server.URL}}, Memory: memory.Upstream()})
 	e := p.endpoints[0]
-	for name, r := range map[string]Request{"REST": {Path: "/x"}, "the RPC": {Call: &Call{Method: "x", Params: func(int64) json.RawMessage { return nil }}}} {
+	for name, r := range map[string]Request{"REST": {Path: "/x"}, "the RPC": {Call: &Call{Method: "x", Params: func(int64) json.RawMessage { return nil }}}, "the RPC, to long parameters": {Call: &Call{Method: "x", Size: 2 << 20}}} {
 		_, err := e.ask(within(t, time.Minute), r, 0)
 		if upstream.KindOf(err) != upstream.Overloaded || !errors.Is(err, account.ErrFull) {
 			t.Errorf("an endless answer by %s: error %v, want an overload because memory is in use", name, err)

@@ -31,7 +31,8 @@ type grpcClient struct {
 	log     *slog.Logger
 	outage  *upstream.Outage
 	maxBody int64
-	memory  *account.Part          // of answers; nil: no limit
+	memory  *account.Part // of answers; nil: no limit
+	replies replySizes
 	chain   atomic.Pointer[string] // that the server names; nil while it is not known
 	problem atomic.Pointer[error]  // why it is not known; nil for nothing
 }
@@ -65,7 +66,7 @@ func newGRPCClient(name, address string, o Options) (*grpcClient, error) {
 	}, nil
 }
 
-// limit bounds the answer to a call by the memory that is free when the call begins.
+// limit bounds the messages of a stream by the memory that is free when the stream begins.
 func (c *grpcClient) limit() grpc.CallOption {
 	return grpc.MaxCallRecvMsgSize(int(c.memory.Free(c.maxBody)))
 }

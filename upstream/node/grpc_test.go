@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -103,6 +104,10 @@ func (n *grpcNode) serve(_ any, s grpc.ServerStream) error {
 		return refusal.Err()
 	}
 	reply := []byte(n.address)
+	if size, ok := strings.CutPrefix(method, "/a.Service/Long"); ok {
+		long, _ := strconv.Atoi(size)
+		reply = make([]byte, long)
+	}
 	return s.SendMsg(&reply)
 }
 

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/account"
 )
 
 // An Invocation is a method of a node's gRPC that takes one message and answers with one. Its
@@ -35,9 +36,11 @@ const (
 // invoke asks a node's gRPC once.
 func (e *endpoint) invoke(ctx context.Context, r Request, height int64) (*Answer, error) {
 	var header, trailer metadata.MD
-	var reply []byte
 	ctx = at(passTrace(ctx), r.told(height))
-	err := e.grpc.conn.Invoke(ctx, r.Invoke.Method, &r.Invoke.Message, &reply, grpc.Header(&header), grpc.Trailer(&trailer), e.grpc.limit())
+	reply, err := e.grpc.invoke(ctx, r.Invoke, grpc.Header(&header), grpc.Trailer(&trailer))
+	if errors.Is(err, account.ErrFull) {
+		return nil, err
+	}
 	told := statedHeight(append(header.Get(heightKey), trailer.Get(heightKey)...)...) // in trailers since SDK 0.54
 	switch {
 	case err == nil:

@@ -107,7 +107,7 @@ func findStore(ctx context.Context, cfg config.Config) (string, error) {
 		}
 		return found, err
 	}
-	store, err := parts.OpenStore(ctx, cfg, slog.New(slog.DiscardHandler), nil)
+	store, err := parts.OpenStore(ctx, cfg, nil, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		return "", err
 	}

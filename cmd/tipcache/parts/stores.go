@@ -20,6 +20,7 @@ import (
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/drivers"
 )
@@ -132,9 +133,9 @@ func redisOptions(cfg config.Redis) (*redis.UniversalOptions, error) {
 	}, nil
 }
 
-// OpenStore opens the collection store for serve and import alike.
-func OpenStore(ctx context.Context, cfg config.Config, log *slog.Logger, registry prometheus.Registerer) (*collections.Store, error) {
+// OpenStore opens the collection store for serve and import alike. It reads answers within memory; nil means no limit.
+func OpenStore(ctx context.Context, cfg config.Config, memory *account.Part, log *slog.Logger, registry prometheus.Registerer) (*collections.Store, error) {
 	o := cfg.StoreOptions()
-	o.Logger, o.Registerer = log, registry
+	o.Memory, o.Logger, o.Registerer = memory, log, registry
 	return drivers.Open(ctx, cfg.Collections.Store, o)
 }

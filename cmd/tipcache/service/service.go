@@ -198,14 +198,14 @@ func (s *Service) openStore(ctx context.Context) (err error) {
 	if !s.cfg.NeedsStore() {
 		return nil
 	}
-	if s.store, err = parts.OpenStore(ctx, s.cfg, s.log, s.registry); err != nil {
+	if s.store, err = parts.OpenStore(ctx, s.cfg, s.memory.Upstream(), s.log, s.registry); err != nil {
 		return err
 	}
 	s.onClose(s.store.Close)
 	s.watch = collections.NewWatch(s.store, s.registry)
 	if s.cfg.Index.Enabled {
 		o := s.cfg.IndexOptions()
-		o.Store, o.Follow, o.Logger, o.Registerer, o.Tracing = s.store, true, s.log, s.registry, s.tracing
+		o.Store, o.Memory, o.Follow, o.Logger, o.Registerer, o.Tracing = s.store, s.memory.Upstream(), true, s.log, s.registry, s.tracing
 		s.indexer, err = indexer.New(o)
 	}
 	return err
@@ -213,7 +213,7 @@ func (s *Service) openStore(ctx context.Context) (err error) {
 
 func (s *Service) openMetadata(context.Context) (err error) {
 	o := s.cfg.MetadataOptions()
-	o.Store, o.Logger, o.Registerer = listing.MetadataStore{Cache: s.cache}, s.log, s.registry
+	o.Store, o.Memory, o.Logger, o.Registerer = listing.MetadataStore{Cache: s.cache}, s.memory.Upstream(), s.log, s.registry
 	if s.metadata, err = metadata.Open(s.cfg.Metadata.Provider, o); err == nil {
 		s.onClose(s.metadata.Close)
 	}

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"net/http"
 	"net/url"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
@@ -30,6 +30,7 @@ type httpStore struct {
 	key      string
 	secret   *strings.Replacer // hides the key, which a server may echo
 	client   *http.Client
+	memory   *account.Part // of answers; nil means no limit
 }
 
 // Open makes the driver for a base URL such as https://host/api/v4. No error holds a password.
@@ -54,6 +55,7 @@ func Open(_ context.Context, base string, o collections.Options) (string, collec
 		key:      o.APIKey,
 		secret:   upstream.NewRedactor(nil, o.APIKey),
 		client:   upstream.NewClient(transport, nil),
+		memory:   o.Memory,
 	}, nil
 }
 
@@ -76,14 +78,14 @@ func (s *httpStore) ask(ctx context.Context, q collections.Query) (collections.P
 		return collections.Page{}, httpError(err)
 	}
 	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxBody+1))
+	body, err := s.memory.Read(res.Body, maxBody)
 	switch {
+	case errors.Is(err, account.ErrTooLarge):
+		return collections.Page{}, collections.Unusable(fmt.Errorf("the answer is larger than %d bytes", maxBody))
 	case err != nil:
 		return collections.Page{}, httpError(err)
 	case res.StatusCode != http.StatusOK:
 		return collections.Page{}, s.refusal(res, body)
-	case len(body) > maxBody:
-		return collections.Page{}, collections.Unusable(fmt.Errorf("the answer is larger than %d bytes", maxBody))
 	}
 	page, err := parsePage(body, q.Limit)
 	if err != nil {

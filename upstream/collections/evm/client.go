@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"io"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
+	"unsafe"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/account"
 )
 
 // client speaks JSON-RPC over HTTP with one endpoint. Calls that are made
@@ -20,6 +22,7 @@ type client struct {
 	secret  *strings.Replacer // hides what may be a key
 	timeout time.Duration
 	maxBody int64
+	memory  *account.Part // of answers; nil means no limit
 }
 
 // A Call is one of a batch.
@@ -62,27 +65,19 @@ func (c *client) post(ctx context.Context, timeout time.Duration, calls []Call) 
 		return "", c.silence(err)
 	}
 	defer resp.Body.Close()
-	answer, err = readText(resp, c.maxBody+1)
+	text, err := c.memory.Read(resp.Body, c.maxBody)
+	answer = unsafe.String(unsafe.SliceData(text), len(text)) // gjson wants a string, and many megabytes are not copied for that
 	switch {
 	case resp.StatusCode != http.StatusOK:
 		return "", c.statusFailure(resp, answer)
+	case errors.Is(err, account.ErrTooLarge):
+		return "", Refusal("its answer is larger than %d bytes", c.maxBody)
+	case errors.Is(err, account.ErrFull):
+		return "", Refusal("its answer is larger than the memory that is free")
 	case err != nil:
 		return "", c.silence(err)
-	case int64(len(answer)) > c.maxBody:
-		return "", Refusal("its answer is larger than %d bytes", c.maxBody)
 	}
 	return answer, nil
-}
-
-// readText reads a body, of which no more than most bytes. It is a string from
-// the beginning, as gjson wants it: many megabytes are not copied for that.
-func readText(resp *http.Response, most int64) (string, error) {
-	var text strings.Builder
-	if resp.ContentLength > 0 {
-		text.Grow(int(min(resp.ContentLength, most)))
-	}
-	_, err := io.Copy(&text, io.LimitReader(resp.Body, most))
-	return text.String(), err
 }
 
 type request struct {

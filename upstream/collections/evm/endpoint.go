@@ -40,7 +40,7 @@ func newEndpoint(rawURL string, o *Options) (*Endpoint, error) {
 		return nil, errMalformed
 	}
 	return &Endpoint{
-		client: &client{url: rawURL, http: o.client, secret: upstream.NewRedactor(u), timeout: o.Timeout, maxBody: o.MaxBody},
+		client: &client{url: rawURL, http: o.client, secret: upstream.NewRedactor(u), timeout: o.Timeout, maxBody: o.MaxBody, memory: o.Memory},
 		name:   u.Host,
 		outage: upstream.NewOutage(o.Logger, "execution client "+u.Host),
 		window: newWindow(o.Window),

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/account"
 )
 
 // Errors of Try for which trying again does not help, and of Trouble.
@@ -30,6 +31,7 @@ type Options struct {
 	Parallel int               // requests under way at once, as far as known; 0 is 4
 	Timeout  time.Duration     // of one request; 0 is 30 s
 	MaxBody  int64             // largest answer read, in bytes; 0 is 64 MiB
+	Memory   *account.Part     // answers are read within it; nil means no limit
 	Pause    time.Duration     // before an endpoint that failed is asked again, at first; 0 is 500 ms
 	Patient  bool              // ask again for ever, whatever the reason; otherwise Try ends where that does not help
 	Observe  func(what string) // called with how each piece of work went: "ok", or a Reason; nil: not called

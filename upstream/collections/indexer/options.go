@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/collections/evm"
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
@@ -58,6 +59,7 @@ type Options struct {
 	Poll    time.Duration // between two looks for a new block; 0 is 1 s
 	Timeout time.Duration // of one request; 0 is 30 s
 	MaxBody int64         // largest answer read, in bytes; 0 is 64 MiB
+	Memory  *account.Part // answers are read within it; nil means no limit
 	Pause   time.Duration // before an endpoint that failed is asked again, at first; 0 is 500 ms
 	Grace   time.Duration // how long endpoints may be behind the store, or give no answers, before Status says so; 0 is 10 s
 	Doubt   time.Duration // how long endpoints that contradict the store, or each other, are asked again before Run ends; 0 is 1 min

@@ -45,7 +45,7 @@ func New(o Options) (*Indexer, error) {
 	var err error
 	if x.pool, err = evm.NewPool(evm.Options{
 		Endpoints: o.Endpoints, ChainID: o.Network.ChainID, Window: o.Window, Parallel: o.Ahead, Timeout: o.Timeout,
-		MaxBody: o.MaxBody, Pause: o.Pause, Patient: o.Follow, Logger: o.Logger,
+		MaxBody: o.MaxBody, Memory: o.Memory, Pause: o.Pause, Patient: o.Follow, Logger: o.Logger,
 		Observe: func(what string) { x.metrics.asked(what) },
 	}); err != nil {
 		return nil, fmt.Errorf("indexer: %w", err)

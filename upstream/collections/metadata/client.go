@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/account"
 )
 
 // maxBody bounds an answer, in bytes: far more than a hundred contracts with long texts.
@@ -31,6 +32,7 @@ type client struct {
 	base   *url.URL
 	http   *http.Client
 	secret *strings.Replacer // hides what may be a key
+	memory *account.Part     // of answers; nil means no limit
 }
 
 // A fetch asks a provider for contracts, at addresses in lower case. It tells learn of each by its
@@ -50,7 +52,7 @@ const minKey = 6
 var errSpec = errors.New("metadata: the provider must be alchemy:URL, blockscout:URL or none")
 
 // openProvider makes the client of the provider that the spec names.
-func openProvider(spec string, transport http.RoundTripper) (*client, error) {
+func openProvider(spec string, transport http.RoundTripper, memory *account.Part) (*client, error) {
 	name, address, _ := strings.Cut(spec, ":")
 	base, err := url.Parse(strings.TrimRight(address, "/"))
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || providers[name] == nil {
@@ -68,7 +70,7 @@ func openProvider(spec string, transport http.RoundTripper) (*client, error) {
 			IdleConnTimeout:     90 * time.Second,
 		}
 	}
-	return &client{name: name, base: base, http: upstream.NewClient(transport, nil), secret: upstream.NewRedactor(base, secrets...)}, nil
+	return &client{name: name, base: base, http: upstream.NewClient(transport, nil), secret: upstream.NewRedactor(base, secrets...), memory: memory}, nil
 }
 
 // do sends the request to the path below the base and reads the answer, a JSON object or array. The
@@ -115,14 +117,16 @@ func (c *client) request(ctx context.Context, method string, body []byte, path [
 
 // read reads the body, which must end and must not exceed maxBody.
 func (c *client) read(ctx context.Context, body io.Reader) ([]byte, error) {
-	text, err := io.ReadAll(io.LimitReader(body, maxBody+1))
+	text, err := c.memory.Read(body, maxBody)
 	switch {
+	case errors.Is(err, account.ErrTooLarge):
+		return nil, c.bad(fmt.Errorf("%w: answer of more than %d bytes", errRefused, maxBody))
+	case errors.Is(err, account.ErrFull):
+		return nil, c.bad(errors.New("too little memory is free for the answer"))
 	case err != nil && ctx.Err() != nil:
 		return nil, c.silence(ctx, err)
 	case err != nil:
 		return nil, c.bad(errors.New("answer broke off: " + c.secret.Replace(err.Error())))
-	case len(text) > maxBody:
-		return nil, c.bad(fmt.Errorf("%w: answer of more than %d bytes", errRefused, maxBody))
 	}
 	return text, nil
 }

@@ -33,6 +33,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/account"
 )
 
 // Options say how contracts are looked up and for how long an answer serves.
@@ -40,8 +41,9 @@ import (
 // a tenth from one contract to the next, so that what was learned together
 // does not grow old together.
 type Options struct {
-	Chain string // network name, the chain of every description; "" leaves it out
-	Store Store  // required
+	Chain  string        // network name, the chain of every description; "" leaves it out
+	Store  Store         // required
+	Memory *account.Part // answers are read within it; nil means no limit
 
 	Budget  time.Duration // what a page waits at most; 500 ms
 	Timeout time.Duration // what a request may take, at least Budget; 5 s
@@ -83,7 +85,7 @@ func Open(spec string, o Options) (*Service, error) {
 		return nil, nil
 	}
 	o = o.WithDefaults()
-	p, err := openProvider(spec, o.Transport)
+	p, err := openProvider(spec, o.Transport, o.Memory)
 	if err != nil {
 		return nil, err
 	}
