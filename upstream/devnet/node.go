@@ -14,7 +14,7 @@ import (
 // A Node is one node of the chain: a REST server and a CometBFT RPC server.
 type Node struct {
 	chain      *chain
-	keepRecent int64
+	keepRecent atomic.Int64
 	lag        atomic.Int64
 	base64Keys atomic.Bool
 	asked      Tally
@@ -28,7 +28,8 @@ type Node struct {
 
 // newNode listens where the options say.
 func newNode(c *chain, o Options) *Node {
-	node := &Node{chain: c, keepRecent: o.KeepRecent}
+	node := &Node{chain: c}
+	node.keepRecent.Store(o.KeepRecent)
 	node.base64Keys.Store(o.Base64Keys)
 	node.rest = newTarget(o.NodeAddr, idleTimeout, node.restHandler(o.NoGRPC))
 	if c.cosmos != nil {
@@ -71,6 +72,9 @@ func (n *Node) SetLag(blocks int64) {
 	n.lag.Store(blocks)
 	n.chain.signal() // watchers look again, although there is no new block
 }
+
+// SetKeepRecent changes how many heights below its newest block the node can read.
+func (n *Node) SetKeepRecent(heights int64) { n.keepRecent.Store(heights) }
 
 // SetBase64Keys makes the node read page keys in base64, or raw, as if another release of it had
 // been started. Its connections stay.
@@ -129,7 +133,7 @@ type view struct{ *Node }
 
 func (n view) Now() state.Clock {
 	return state.Clock{
-		Height: n.Height(), Oldest: max(1, n.Height()-n.keepRecent), Stored: max(1, n.chain.proposed.Load()-n.lag.Load()),
+		Height: n.Height(), Oldest: max(1, n.Height()-n.keepRecent.Load()), Stored: max(1, n.chain.proposed.Load()-n.lag.Load()),
 		Restarted: n.restartedAt.Load() == n.chain.height(), Unindexed: n.comet.fault.Load().Unindexed,
 		Base64Keys: n.base64Keys.Load(),
 	}

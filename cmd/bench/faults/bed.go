@@ -22,7 +22,8 @@ type setup struct {
 	nodes int                                            // of the chain; default 1
 	links bool                                           // all is reached through links that can fail, and there are collections, in PostgreSQL
 	stops bool                                           // nodes are reached through processes that can be stopped
-	apis  bool                                           // the replicas serve RPC and gRPC, too
+	apis  bool                                           // the replicas serve RPC and gRPC, too, and read by the gRPC of nodes that have it
+	keep  int64                                          // heights that the nodes of the replicas keep; 0 for all
 	pools bool                                           // clients have sessions, and reach the replicas through an nginx that pools connections
 	env   []string                                       // of the replicas, as in KEY=value
 	flags []string                                       // of the replicas
@@ -67,6 +68,11 @@ func newBed(ctx context.Context, r *rig.Rig, p plan, s setup) *bed {
 	b.nodes, b.judge = []*devnet.Node{b.chain.Node()}, rig.Must(b.chain.AddNode())
 	for len(b.nodes) < s.nodes {
 		b.nodes = append(b.nodes, rig.Must(b.chain.AddNode()))
+	}
+	for _, n := range b.nodes {
+		if s.keep > 0 {
+			n.SetKeepRecent(s.keep)
+		}
 	}
 	b.chooseKeys(p.keys + p.lone)
 	b.startReplicas(ctx, b.serving(ctx))
@@ -213,6 +219,9 @@ func (b *bed) serving(ctx context.Context) (s rig.Serving) {
 			s.Node, s.Comet = rest, comet
 		} else {
 			s.Flags = append(s.Flags, "--node", rest, "--comet", comet)
+		}
+		if b.setup.apis && n.GRPCAddr() != "" {
+			s.Flags = append(s.Flags, "--grpc", n.GRPCAddr())
 		}
 	}
 	if b.setup.redis != nil {

@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/tipcache/tipcache/cmd/bench/rig"
+	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
 const (
@@ -32,13 +33,14 @@ const (
 	hostileRate    = 2_000 // requests per second, sent from hostileAddress
 	addressRate    = 1_000 // requests per second that the replicas allow for an address
 	hostileWait    = 250 * time.Millisecond
+	hostileKeep    = 100 // heights that the nodes keep
 )
 
 // hostileScenario sends random legal and illegal requests from one address over every API. Other clients
 // must not notice it, and what the replicas believe about the chain must be true afterwards.
 func hostileScenario(p plan) scenario {
 	limits := []string{fmt.Sprintf("TIPCACHE_HTTP_RATE=%d/s burst %d", addressRate, 2*addressRate)}
-	return scenario{"hostile", setup{redis: oneRedis, apis: true, env: limits}, false, []fault{{
+	return scenario{"hostile", setup{redis: oneRedis, apis: true, keep: hostileKeep, env: limits}, false, []fault{{
 		name:      fmt.Sprintf("%d hostile requests, %d per second", p.requests, hostileRate),
 		withstood: true, unnoticed: true,
 		cause: func(ctx context.Context, b *bed) {
@@ -88,6 +90,8 @@ func (b *bed) believesTruth(ctx context.Context, r *replica) error {
 		return err
 	}
 	ready, err := rig.Get(ctx, r.Admin+"/readyz")
+	pool, poolErr := rig.Get(ctx, r.URL+b.keys[1])
+	wrapped := gjson.Get(pool, "msg").Exists() // as Story answers
 	tip, lowest := int64(m.Sum("tipcache_node_tip_height")), int64(m.Sum("tipcache_node_lowest_height"))
 	switch height := b.chain.Height(); {
 	case err != nil:
@@ -96,8 +100,10 @@ func (b *bed) believesTruth(ctx context.Context, r *replica) error {
 		return fmt.Errorf("/readyz reports %s", gjson.Get(ready, "problems").Raw)
 	case tip < height-freshBlocks || tip > height:
 		return fmt.Errorf("tip = %d, the chain is at %d", tip, height)
-	case lowest > b.lowest:
-		return fmt.Errorf("lowest height = %d, but block %d can be read", lowest, b.lowest)
+	case lowest > height-hostileKeep:
+		return fmt.Errorf("lowest height = %d, but block %d can be read", lowest, height-hostileKeep)
+	case poolErr != nil || wrapped == (b.Dialect == devnet.Cosmos):
+		return fmt.Errorf("%s is not answered in the dialect %s: %.200s, %w", b.keys[1], b.Dialect, pool, poolErr)
 	case m.Sum("tipcache_node_epochs_total") > 0:
 		return fmt.Errorf("%.0f epochs began, but the chain was never rolled back", m.Sum("tipcache_node_epochs_total"))
 	case m.Sum("tipcache_node_breaker_state") > 0:
