@@ -209,6 +209,9 @@ func (f *flight) readShared(ctx context.Context) (at *slot) {
 func (f flight) wait(ctx context.Context, w wait) (Result, error) {
 	for try := range maxFlights {
 		l, own, err := f.join(ctx, w)
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return Result{}, ctx.Err() // the caller has left, perhaps during its own flight
+		}
 		f.read = nil // what the next flight finds is newer
 		if errors.Is(err, ErrYielded) {
 			continue // a read ahead, which had no room: the next flight is a caller's
