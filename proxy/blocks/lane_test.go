@@ -22,7 +22,10 @@ type lane struct {
 
 func (l *lane) Wrap(*web.Conn, net.Conn) web.LaneConn         { return nil }
 func (l *lane) PlaceOf(*http.Request, web.LaneConn) web.Place { return l }
-func (l *lane) Forget()                                       { l.remembered = nil }
+func (l *lane) Serve(*web.Conn, web.LaneConn, http.ResponseWriter, *http.Request) bool {
+	return false
+}
+func (l *lane) Forget() { l.remembered = nil }
 func (l *lane) Remember(_ *web.Stack, _ *http.Request, a *web.Replayable) {
 	l.remembered = append(l.remembered, a)
 }

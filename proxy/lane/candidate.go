@@ -12,7 +12,7 @@ type candidate struct {
 	wants bool // net/http has the request, and its handler may leave one here
 }
 
-// Called is to be told every request that comes to the connection's handler,
+// Called must be called with every request that arrives at the connection's handler,
 // before it is handled.
 func (c *Conn) Called(r *http.Request) {
 	c.given.call(r)

@@ -25,8 +25,8 @@ func (grpcLane) Wrap(*web.Conn, net.Conn) web.LaneConn { return nil }
 // PlaceOf implements [web.Lane]: a call is the place of its answer.
 func (grpcLane) PlaceOf(*http.Request, web.LaneConn) web.Place { return nil }
 
-// Answer implements [web.Lane].
-func (grpcLane) Answer(*web.Conn, http.ResponseWriter, *http.Request) bool { return false }
+// Serve implements [web.Lane].
+func (grpcLane) Serve(*web.Conn, web.LaneConn, http.ResponseWriter, *http.Request) bool { return false }
 
 // A grpcCall is a gRPC call. Calls are reused, so that a hit makes no garbage.
 type grpcCall struct {

@@ -18,10 +18,12 @@ type stream struct {
 
 var streams = sync.Pool{New: func() any { return new(stream) }}
 
-// Answer implements [web.Lane]: it answers a request of HTTP/2 by what has been left behind for its key,
-// by whatever version of HTTP.
-func (l *Lane) Answer(client *web.Conn, w http.ResponseWriter, r *http.Request) bool {
-	if l.draining.Load() {
+// Serve implements [web.Lane]. Requests of HTTP/2 and HTTP/1 share their answers.
+func (l *Lane) Serve(client *web.Conn, on web.LaneConn, w http.ResponseWriter, r *http.Request) bool {
+	if c, ok := on.(*Conn); ok {
+		c.Called(r)
+	}
+	if r.ProtoMajor < 2 || l.draining.Load() {
 		return false
 	}
 	s := streams.Get().(*stream) //nolint:forcetypeassert // the pool has no others

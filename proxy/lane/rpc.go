@@ -34,8 +34,10 @@ func (s rpcLane) PlaceOf(r *http.Request, on web.LaneConn) web.Place {
 	return s.Lane.PlaceOf(r, on)
 }
 
-// Answer implements [web.Lane].
-func (rpcLane) Answer(*web.Conn, http.ResponseWriter, *http.Request) bool { return false }
+// Serve implements [web.Lane].
+func (s rpcLane) Serve(client *web.Conn, on web.LaneConn, w http.ResponseWriter, r *http.Request) bool {
+	return r.ProtoMajor < 2 && s.Lane.Serve(client, on, w, r)
+}
 
 // cutOwn takes what is the caller's own out of the key of the request. It is not ok where the request is
 // none of those that are remembered.

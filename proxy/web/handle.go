@@ -18,21 +18,18 @@ import (
 	"github.com/tipcache/tipcache/proxy/record"
 )
 
-// Serve passes a request that arrived on one of our connections to h, unless the fast lane
-// answers it. While the process drains, clients are asked to open a new connection.
+// Serve passes a request to h, unless the fast lane answers it. While the process drains, it asks clients to open a new
+// connection.
 func (s *Stack) Serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
 	c := ConnOf(r)
-	if c != nil && !c.beneath && c.lane != nil {
-		c.lane.Called(r)
-	}
 	if s.leaving.Load() {
 		w.Header().Set("Connection", "close")
 	}
 	if c != nil && r.ProtoMajor >= 2 {
 		s.serveStream(c, h, w, r)
-		return
+	} else if c == nil || c.beneath || !s.servedInLane(c, w, r) {
+		h.ServeHTTP(w, r)
 	}
-	h.ServeHTTP(w, r)
 }
 
 // Drain asks clients that keep a connection to open the next one elsewhere, with the answers from now on:

@@ -17,8 +17,9 @@ type Lane interface {
 	Wrap(client *Conn, below net.Conn) LaneConn
 	// PlaceOf returns the place of the response to a request on a connection of the lane, nil for none.
 	PlaceOf(r *http.Request, on LaneConn) Place
-	// Answer answers an HTTP/2 request of a client. It returns false if it cannot.
-	Answer(client *Conn, w http.ResponseWriter, r *http.Request) bool
+	// Serve is called before a request is handled. It answers an HTTP/2 request if it can, and returns false otherwise. A
+	// request of HTTP/1 was read through on, which could not answer it.
+	Serve(client *Conn, on LaneConn, w http.ResponseWriter, r *http.Request) (answered bool)
 	// Forget drops all requests.
 	Forget()
 }
@@ -59,7 +60,6 @@ type Own func(body string) (from, to int, ok bool)
 type LaneConn interface {
 	net.Conn
 	State(s http.ConnState)
-	Called(r *http.Request)
 }
 
 // A Place keeps what answers a request again.
@@ -104,6 +104,11 @@ func (s *Stack) Forget() {
 	if s.o.Lane != nil {
 		s.o.Lane.Forget()
 	}
+}
+
+// servedInLane tells the lane of a connection about a request, and reports whether it has answered it.
+func (s *Stack) servedInLane(c *Conn, w http.ResponseWriter, r *http.Request) bool {
+	return c.fast != nil && (r.ProtoMajor < 2 || s.NoLane() == "") && c.fast.Serve(c, c.lane, w, r)
 }
 
 // placeOf returns where the fast lane keeps what answers a request again, or nil for nowhere. With tracing on, each

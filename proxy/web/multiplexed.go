@@ -30,7 +30,7 @@ func (s *Stack) serveStream(c *Conn, h http.Handler, w http.ResponseWriter, r *h
 	defer c.streams.finish(sw, extra)
 	c.streams.note(0, 0)       // what net/http writes of an answer in the lane is waited for from here on
 	s.setOrigin(w.Header(), r) // for the lane
-	if c.fast != nil && s.NoLane() == "" && c.fast.Answer(c, sw, r) {
+	if s.servedInLane(c, sw, r) {
 		return
 	}
 	c.streams.note(1, 0)
