@@ -14,11 +14,11 @@ import (
 // ErrPanicked is the error of an input that was dropped because handling it panicked.
 var ErrPanicked = errors.New("panicked")
 
-// Panics counts the inputs that Guard dropped in this process, by task. It belongs to every registry.
-var Panics = prometheus.NewCounterVec(prometheus.CounterOpts{
+// Panics counts the inputs that Guard dropped in this process. It belongs to every registry.
+var Panics = prometheus.NewCounter(prometheus.CounterOpts{
 	Name: "tipcache_panics_total",
-	Help: "Inputs dropped because handling them panicked, by task.",
-}, []string{"task"})
+	Help: "Inputs dropped because handling them panicked.",
+})
 
 // Guard calls work, which handles one input from outside: a message, a key or a block. It must be
 // used on goroutines where a panic would end the process. A panic drops the input: Guard logs and
@@ -26,7 +26,7 @@ var Panics = prometheus.NewCounterVec(prometheus.CounterOpts{
 func Guard(log *slog.Logger, task string, work func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			Panics.WithLabelValues(task).Inc()
+			Panics.Inc()
 			recent.add(time.Now())
 			log.Error("dropped an input whose handling panicked", "task", task, "panic", p, "stack", string(debug.Stack()))
 			err = fmt.Errorf("%s %w: %v", task, ErrPanicked, p)

@@ -10,9 +10,9 @@ import (
 
 func checkCommand(std streams) *cobra.Command {
 	c := &cobra.Command{
-		Use: "check", Short: "validate the configuration that serve would run with and report every problem at once", Args: operands,
+		Use: "check", Short: "validate the configuration and report all problems", Args: operands,
 	}
-	reach := c.Flags().Bool("connect", false, "ask nodes, Redis, store and provider, too, and say what is found")
+	reach := c.Flags().Bool("connect", false, "also connect to nodes, Redis, store and provider, and report the results")
 	settings := addSettingFlags(c.Flags())
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := settings.load()
@@ -27,7 +27,7 @@ func checkCommand(std streams) *cobra.Command {
 			return connect.Check(c.Context(), cfg, std.out)
 		}
 		for _, problem := range connect.Local(c.Context(), cfg) {
-			fmt.Fprintf(std.out, "On this machine there is a problem: %v\n", problem)
+			fmt.Fprintf(std.out, "Problem on this machine: %v\n", problem)
 		}
 		return nil
 	}

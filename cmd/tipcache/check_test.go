@@ -87,8 +87,8 @@ func TestCheckFindsWhatServeWouldFailWith(t *testing.T) {
 		name, want string
 		args       []string
 	}{
-		{"two listeners on one address", "admin: 127.0.0.1:7000 and listen (127.0.0.1:7000) are one", []string{"--listen", "127.0.0.1:7000", "--admin", "127.0.0.1:7000"}},
-		{"one of them on all addresses", "admin: 127.0.0.1:7000 and listen (:7000) are one", []string{"--listen", ":7000", "--admin", "127.0.0.1:7000"}},
+		{"two listeners on one address", "127.0.0.1:7000 is also the address of listen (127.0.0.1:7000)", []string{"--listen", "127.0.0.1:7000", "--admin", "127.0.0.1:7000"}},
+		{"one of them on all addresses", "127.0.0.1:7000 is also the address of listen (:7000)", []string{"--listen", ":7000", "--admin", "127.0.0.1:7000"}},
 		{"a port out of range", `"70000" is not a port`, []string{"--listen", "127.0.0.1:70000"}},
 		{"a port that is no number", `"many" is not a port`, []string{"--admin", "127.0.0.1:many"}},
 		{"a port that is taken", "address already in use", []string{"--listen", taken(t), "--admin", "none"}},
@@ -114,7 +114,7 @@ func TestCheckBesideARunningServeFindsItsPortsInOrder(t *testing.T) {
 	t.Parallel()
 	r := startRunning(t, newDevnet(t, devnet.Options{}), nil)
 	out, err := runs(t, "check", "--connect", "--node", "none", "--listen", r.Addr(), "--admin", r.AdminAddr())
-	if err != nil || strings.Count(out, "taken, by a tipcache that runs") != 2 {
+	if err != nil || strings.Count(out, "in use by a running tipcache") != 2 {
 		t.Errorf("%v, %s", err, out)
 	}
 }

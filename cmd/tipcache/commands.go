@@ -15,16 +15,16 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// streams is where a command writes: results to out, logs and complaints to err.
+// streams are where a command writes: results to out, logs and errors to err.
 type streams struct{ out, err io.Writer }
 
 const about = `tipcache answers a staking chain's read queries from a cache that is fresh by the block.
 
 Try it:         tipcache demo
-Beside a node:  tipcache serve
+Next to a node: tipcache serve
 A first file:   tipcache config --example > tipcache.yaml`
 
-// newRoot is the whole command line.
+// newRoot returns the root command.
 func newRoot(std streams) *cobra.Command {
 	root := &cobra.Command{
 		Use: "tipcache", Long: about,
@@ -47,15 +47,14 @@ func newRoot(std streams) *cobra.Command {
 	return root
 }
 
-// run is the whole program: it finds the command and runs it until it ends or
-// ctx does.
+// run runs the command that args name until it or ctx ends.
 func run(ctx context.Context, args []string, std streams) error {
 	root := newRoot(std)
-	root.SetArgs(append([]string{}, args...)) // nil would be this process's
+	root.SetArgs(append([]string{}, args...)) // nil would mean os.Args
 	return root.ExecuteContext(ctx)
 }
 
-// suggestFlag says which flag a misspelt one was meant for.
+// suggestFlag adds the flag that was probably meant.
 func suggestFlag(c *cobra.Command, err error) error {
 	unknown := (*pflag.NotExistError)(nil)
 	if !errors.As(err, &unknown) {
@@ -66,7 +65,7 @@ func suggestFlag(c *cobra.Command, err error) error {
 	return fmt.Errorf("%w%s", err, web.DidYouMean(unknown.GetSpecifiedName(), names))
 }
 
-// operands wants exactly the operands that a command's usage line shows.
+// operands checks that a command has the operands of its usage line.
 func operands(c *cobra.Command, args []string) error {
 	wanted := strings.Fields(c.Use)[1:]
 	if len(args) < len(wanted) {

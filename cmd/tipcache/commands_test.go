@@ -43,7 +43,6 @@ func TestTheCommandLineAnswersAsPeopleExpect(t *testing.T) {
 		{"the files of a flag, to a shell", []string{"__complete", "check", "--config", ""}, "yaml\nyml\n"},
 		{"the beginnings of a flag, to a shell", []string{"__complete", "import", "--store", "s"}, "sqlite:tipcache.db\nsqlite:\n"},
 		{"the address of a flag, to a shell", []string{"__complete", "explain", "--admin", ""}, "127.0.0.1:8081\nnone\n"},
-		{"the interfaces to explain, to a shell", []string{"__complete", "explain", "--interface", ""}, "rest\nrpc\ngrpc\n:4\n"},
 		{"the paths to explain, to a shell", []string{"__complete", "explain", "/staking/v"}, "/staking/validators\n/staking/validators/\n"},
 		{"the files to import, to a shell", []string{"__complete", "import", ""}, "jsonl\n:8\n"},
 		{"no more files than a command takes, to a shell", []string{"__complete", "import", "a.jsonl", ""}, ":4\n"},

@@ -12,7 +12,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/cosmos"
 )
 
-// complete has shells complete what a command and those below it take.
+// complete adds shell completion to a command and its subcommands.
 func complete(c *cobra.Command) {
 	for _, below := range c.Commands() {
 		complete(below)
@@ -26,8 +26,8 @@ func complete(c *cobra.Command) {
 	}
 }
 
-// completeValues completes the values of flags: the values that a setting allows, or its
-// default and what others begin with, and files.
+// completeValues completes the values of flags: the allowed values of a setting, or its default and
+// the beginnings of others, and files.
 func completeValues(c *cobra.Command) {
 	for _, k := range config.Keys() {
 		if k.Flag == "" || c.Flags().Lookup(k.Flag) == nil {
@@ -38,14 +38,14 @@ func completeValues(c *cobra.Command) {
 			values = slices.DeleteFunc(append([]string{k.DefaultText()}, k.Forms...), func(v string) bool { return v == "" })
 			directive |= cobra.ShellCompDirectiveNoSpace
 		}
-		_ = c.RegisterFlagCompletionFunc(k.Flag, cobra.FixedCompletions(values, directive)) // fails for flags that are not there
+		_ = c.RegisterFlagCompletionFunc(k.Flag, cobra.FixedCompletions(values, directive)) // fails only for unknown flags
 	}
 	if c.Flags().Lookup("config") != nil {
 		_ = c.MarkFlagFilename("config", "yaml", "yml")
 	}
 }
 
-// operandValues completes an operand by the name that the usage line gives it.
+// operandValues completes an operand by its name in the usage line.
 func operandValues(name string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	switch name {
 	case "URL":
@@ -59,7 +59,7 @@ func operandValues(name string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	}
 }
 
-// paths are those of both dialects, up to their first parameter.
+// paths returns the paths of both dialects, up to their first parameter.
 func paths() []string {
 	all := []string{collections.Path}
 	for _, row := range append(chain.Rows(), cosmos.Rows(nil)...) {

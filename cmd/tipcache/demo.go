@@ -11,12 +11,12 @@ import (
 )
 
 func demoCommand(std streams) *cobra.Command {
-	c := &cobra.Command{Use: "demo", Short: "serve with everything embedded: simulated chain, provider, Redis and store", Args: operands}
+	c := &cobra.Command{Use: "demo", Short: "serve a simulated chain, provider, Redis and store, all in this process", Args: operands}
 	cfg, o, fs := config.Default(), devnet.Options{}, c.Flags()
-	fs.StringVar(&cfg.Listen, "listen", cfg.Listen, "`address` of the public listener; where it is the default and taken, any port")
+	fs.StringVar(&cfg.Listen, "listen", cfg.Listen, "`address` of the public listener; any port if the default is taken")
 	fs.StringVar(&cfg.Admin, "admin", cfg.Admin, "`address` of the admin listener, likewise")
-	fs.StringVar(&cfg.RPC.Listen, "rpc-listen", "", "`address` of the listener for the CometBFT RPC; with --dialect cosmos it is 127.0.0.1:8082 by default, or any port where that is taken, else none")
-	fs.StringVar(&cfg.GRPC.Listen, "grpc-listen", "", "`address` of the listener for the gRPC, likewise, by default 127.0.0.1:8083")
+	fs.StringVar(&cfg.RPC.Listen, "rpc-listen", "", "`address` of the CometBFT RPC listener; the default is none, and with --dialect cosmos 127.0.0.1:8082 or any port")
+	fs.StringVar(&cfg.GRPC.Listen, "grpc-listen", "", "`address` of the gRPC listener, likewise, 127.0.0.1:8083")
 	fs.StringVar(&cfg.Chain.Shape, "shape", cfg.Chain.Shape, "documented or node")
 	fs.StringVar(&cfg.Log.Level, "log-level", "warn", "debug, info, warn or error")
 	demo.AddFlags(fs, &o)
@@ -38,7 +38,7 @@ func demoCommand(std streams) *cobra.Command {
 
 func devnetCommand(std streams) *cobra.Command {
 	c := &cobra.Command{
-		Use: "devnet", Short: "run the simulated node, CometBFT, execution client and metadata provider alone, for load tests", Args: operands,
+		Use: "devnet", Short: "run only the simulated node, CometBFT, execution client and metadata provider, for load tests", Args: operands,
 	}
 	o, fs := devnet.Options{
 		NodeAddr: "127.0.0.1:1317", CometAddr: "127.0.0.1:26657", GRPCAddr: "127.0.0.1:9090",
@@ -48,9 +48,9 @@ func devnetCommand(std streams) *cobra.Command {
 	fs.StringVar(&o.NodeAddr, "node-listen", o.NodeAddr, "`address` of the REST server")
 	fs.StringVar(&o.CometAddr, "comet-listen", o.CometAddr, "`address` of the CometBFT RPC server")
 	fs.StringVar(&o.GRPCAddr, "grpc-listen", o.GRPCAddr, "`address` of the gRPC server, with --dialect cosmos")
-	fs.StringVar(&o.EVMAddr, "evm-listen", o.EVMAddr, "`address` of the execution client's JSON-RPC server")
+	fs.StringVar(&o.EVMAddr, "evm-listen", o.EVMAddr, "`address` of the execution client")
 	fs.StringVar(&o.MetadataAddr, "metadata-listen", o.MetadataAddr, "`address` of the metadata provider")
-	fs.StringVar(&o.ControlAddr, "control-listen", o.ControlAddr, "`address` for changing faults at run time")
+	fs.StringVar(&o.ControlAddr, "control-listen", o.ControlAddr, "`address` of the server that changes faults")
 	dump := fs.String("write-collections", "", "write the seeded collections to `FILE`, for tipcache import")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		return demo.Simulate(c.Context(), o, *dump, std.out)

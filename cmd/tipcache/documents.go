@@ -16,7 +16,7 @@ import (
 
 func openAPICommand(std streams) *cobra.Command {
 	c := &cobra.Command{
-		Use: "openapi", Short: "print the OpenAPI document of what serve would answer, for generators of clients", Args: operands,
+		Use: "openapi", Short: "print the OpenAPI document of the served API", Args: operands,
 		Example: "  tipcache openapi --dialect cosmos > openapi.json",
 	}
 	settings := addSettingFlags(c.Flags())
@@ -25,7 +25,7 @@ func openAPICommand(std streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		cfg.Chain.Dialect = cmp.Or(cfg.Chain.Dialect, string(node.Story)) // no node is asked
+		cfg.Chain.Dialect = cmp.Or(cfg.Chain.Dialect, string(node.Story)) // no node is contacted
 		text, err := proxy.Document(cfg.ProxyOptions())
 		if err != nil {
 			return err
@@ -38,10 +38,10 @@ func openAPICommand(std streams) *cobra.Command {
 
 func configCommand(std streams) *cobra.Command {
 	c := &cobra.Command{
-		Use: "config", Short: "print every setting with its variable, flag, default and meaning, or a file to begin with", Args: operands,
+		Use: "config", Short: "print every setting with its variable, flag, default and meaning, or an example file", Args: operands,
 		Example: "  tipcache config --example > tipcache.yaml",
 	}
-	example := c.Flags().Bool("example", false, "print a commented configuration file for a real network, in place of the reference")
+	example := c.Flags().Bool("example", false, "print a commented configuration file for a real network instead")
 	c.RunE = func(*cobra.Command, []string) error {
 		text := config.Reference()
 		if *example {
@@ -55,14 +55,13 @@ func configCommand(std streams) *cobra.Command {
 
 func manCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "man DIR", Short: "write a manual page of each command, in section 1", Args: operands,
+		Use: "man DIR", Short: "write a manual page for each command", Args: operands,
 		Example: "  tipcache man /usr/local/share/man/man1",
 		RunE:    func(c *cobra.Command, args []string) error { return writeManual(c.Root(), args[0]) },
 	}
 }
 
-// writeManual makes the directory where it is missing. The pages bear the month of
-// SOURCE_DATE_EPOCH, or the current one.
+// writeManual creates the directory. The pages show the month of SOURCE_DATE_EPOCH, or the current one.
 func writeManual(root *cobra.Command, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

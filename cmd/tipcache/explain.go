@@ -19,10 +19,10 @@ import (
 	"github.com/tipcache/tipcache/proxy"
 )
 
-// explainTimeout is that of the listener, and a second for the way.
+// explainTimeout is a second longer than that of the listener.
 const explainTimeout = 6 * time.Second
 
-// inquiry is what the command line asks.
+// inquiry is the command line of explain.
 type inquiry struct {
 	admin, height, body string
 	raw                 bool
@@ -30,12 +30,12 @@ type inquiry struct {
 
 func explainCommand(std streams) *cobra.Command {
 	c := &cobra.Command{
-		Use: "explain URL", Short: "say what a running serve would answer a request with now, and why, without sending it", Args: operands,
+		Use: "explain URL", Short: "report how a running serve would answer a request now, and why, without sending it", Args: operands,
 		Example: "  tipcache explain '/staking/validators?status=bonded'",
 	}
 	var q inquiry
 	fs := c.Flags()
-	fs.StringVar(&q.admin, "admin", "http://127.0.0.1:8081", "`URL` of the admin listener; its token is taken from TIPCACHE_ADMIN_TOKEN")
+	fs.StringVar(&q.admin, "admin", "http://127.0.0.1:8081", "`URL` of the admin listener; TIPCACHE_ADMIN_TOKEN has its token")
 	fs.StringVar(&q.height, "height", "", "the request's X-Block-Height")
 	fs.StringVar(&q.body, "body", "", "`BODY` of a collection listing, in JSON")
 	fs.BoolVar(&q.raw, "json", false, "print the explanation as JSON")
@@ -65,7 +65,7 @@ func (q inquiry) ask(ctx context.Context, target string, w io.Writer) error {
 	return printExplanation(w, e)
 }
 
-// adminToken is what the environment says of it; nothing else there matters.
+// adminToken returns the admin token of the environment.
 func adminToken(environ []string) string {
 	var about []string
 	for _, variable := range environ {
@@ -77,7 +77,7 @@ func adminToken(environ []string) string {
 	return strings.TrimPrefix(cfg.AdminToken, "none")
 }
 
-// printExplanation prints one fact a line.
+// printExplanation prints one fact per line.
 func printExplanation(w io.Writer, e proxy.Explanation) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) { fmt.Fprintf(tw, "  "+name+"\t"+format+"\n", args...) }

@@ -10,8 +10,8 @@ import (
 	"github.com/tipcache/tipcache/config"
 )
 
-// settingFlags are the flags that set configuration keys. They keep what the command
-// line says, so that the configuration can be loaded again.
+// settingFlags are the flags of settings. They keep their values, so that the configuration can be
+// loaded again.
 type settingFlags struct {
 	file   string
 	values map[string][]string
@@ -22,7 +22,7 @@ func addSettingFlags(fs *pflag.FlagSet) *settingFlags {
 	return addFlagsOf(fs, func(config.Key) bool { return true })
 }
 
-// addFlagsOf adds the flags of those settings that a command needs.
+// addFlagsOf adds the flags of the settings that a command needs.
 func addFlagsOf(fs *pflag.FlagSet, needed func(config.Key) bool) *settingFlags {
 	s := &settingFlags{values: map[string][]string{}}
 	fs.StringVar(&s.file, "config", "", "YAML `file` with settings")
@@ -35,7 +35,7 @@ func addFlagsOf(fs *pflag.FlagSet, needed func(config.Key) bool) *settingFlags {
 	return s
 }
 
-// A settingFlag collects what is said of one key; the configuration judges it.
+// A settingFlag collects the values of one setting. Loading the configuration validates them.
 type settingFlag struct {
 	key    config.Key
 	values map[string][]string
@@ -46,10 +46,10 @@ func (f *settingFlag) Set(v string) error {
 	return nil
 }
 
-// String is empty, since the usage tells the default.
+// String returns "", because the usage has the default.
 func (f *settingFlag) String() string { return "" }
 
-// Type is what the help shows for the value.
+// Type returns what the help shows for the value.
 func (f *settingFlag) Type() string {
 	if ifBool(f.key) != "" {
 		return "bool"
@@ -57,7 +57,7 @@ func (f *settingFlag) Type() string {
 	return "value"
 }
 
-// ifBool is what a flag of yes or no means without a value; "" for others.
+// ifBool returns the value of a boolean flag without a value, and "" for other flags.
 func ifBool(k config.Key) string {
 	if _, yesOrNo := k.Default.(bool); yesOrNo {
 		return "true"

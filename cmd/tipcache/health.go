@@ -11,20 +11,20 @@ import (
 	"github.com/tipcache/tipcache/config"
 )
 
-// healthCommand is a probe for containers whose image has no other HTTP client.
+// healthCommand probes readiness in containers without another HTTP client.
 func healthCommand(std streams) *cobra.Command {
 	c := &cobra.Command{
-		Use: "health", Short: "ask a running serve whether it is ready; the exit status is the answer", Args: operands,
+		Use: "health", Short: "exit with status 0 if the running serve is ready", Args: operands,
 	}
 	settings := addFlagsOf(c.Flags(), func(k config.Key) bool { return k.Path == "admin" })
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		settings.values["listen"] = []string{"127.0.0.1:0"} // nothing is listened on
+		settings.values["listen"] = []string{"127.0.0.1:0"} // not opened
 		cfg, err := settings.load()
 		if err != nil {
 			return err
 		}
 		if cfg.Admin == "none" {
-			return errors.New("admin is none: there is nobody to ask")
+			return errors.New("admin is none, so there is no listener to ask")
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), 3*time.Second)
 		defer cancel()

@@ -36,7 +36,7 @@ func TestHealthExitsByReadiness(t *testing.T) {
 		"listening on all its addresses": {"--config", file, `"ready":true`, ""},
 		"not ready":                      {"--admin", lost.AdminAddr(), "", `"node"`},
 		"not running":                    {"--admin", "127.0.0.1:1", "", "refused"},
-		"without an admin listener":      {"--admin", "none", "", "nobody to ask"},
+		"without an admin listener":      {"--admin", "none", "", "no listener to ask"},
 	}
 	for name, tt := range tests {
 		var out bytes.Buffer

@@ -17,12 +17,12 @@ import (
 
 func importCommand(std streams) *cobra.Command {
 	c := &cobra.Command{
-		Use: "import FILE.jsonl", Short: "load collections into a store, one JSON object a line; the whole file or nothing", Args: operands,
-		Long: "Load collections into a store, one JSON object a line; the whole file or nothing. FILE.jsonl may be -, standard input.",
+		Use: "import FILE.jsonl", Short: "load collections into a store, one JSON object per line; the whole file or nothing", Args: operands,
+		Long: "Load collections into a store, one JSON object per line; the whole file or nothing. - reads standard input.",
 	}
 	cfg := config.Default()
 	c.Flags().StringVar(&cfg.Collections.Store, "store", cfg.Collections.Store, "`URL` of the store: sqlite:PATH or postgres://...")
-	force := c.Flags().Bool("force", false, "import into a store that an indexer fills: what it replaces is no longer what the chain says")
+	force := c.Flags().Bool("force", false, "import even if an indexer fills the store; replaced collections then differ from the chain")
 	c.RunE = func(c *cobra.Command, args []string) error { return runImport(c.Context(), cfg, args[0], *force, std) }
 	return c
 }
@@ -44,14 +44,14 @@ func runImport(ctx context.Context, cfg config.Config, path string, force bool, 
 	return nil
 }
 
-// unindexed refuses a store that an indexer fills.
+// unindexed returns an error for a store that an indexer fills.
 func unindexed(ctx context.Context, store *collections.Store) error {
 	at, err := store.Cursor(ctx)
 	switch {
 	case errors.Is(err, collections.ErrNotIndexed):
-		return nil // Import says what is wrong
+		return nil // Import returns the reason
 	case err == nil && at.Chain != 0:
-		return fmt.Errorf("the store is filled from chain %d, up to block %d: what is imported would be counted on; --force imports all the same", at.Chain, at.Block)
+		return fmt.Errorf("an indexer fills the store from chain %d, up to block %d, and would add to imported counts; --force imports nevertheless", at.Chain, at.Block)
 	}
 	return err
 }

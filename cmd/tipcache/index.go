@@ -20,14 +20,14 @@ import (
 
 func indexCommand(std streams) *cobra.Command {
 	c := &cobra.Command{
-		Use: "index", Short: "fill a store from the events of the chain's execution client; interrupted, it goes on where it was", Args: operands,
+		Use: "index", Short: "fill a store from the events of the chain's execution client; an interrupted run continues", Args: operands,
 	}
 	settings := addFlagsOf(c.Flags(), func(k config.Key) bool {
 		return k.Path == "collections.store" || strings.HasPrefix(k.Path, "index.") && k.Path != "index.enabled"
 	})
-	follow := c.Flags().Bool("follow", false, "go on with new blocks until interrupted")
-	admin := c.Flags().String("admin", "none", "`address` of a listener for /healthz, /readyz and /metrics while it runs; that of serve, which the configuration names, is another")
-	anew := c.Flags().Bool("rebuild", false, "count anew beside the store, which is served meanwhile, and swap when that has caught up; imported collections are not kept")
+	follow := c.Flags().Bool("follow", false, "continue with new blocks until interrupted")
+	admin := c.Flags().String("admin", "none", "`address` of a listener for /healthz, /readyz and /metrics; not that of serve in the configuration")
+	anew := c.Flags().Bool("rebuild", false, "count everything again next to the store and swap the result in; imported collections are lost")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		return runIndex(c.Context(), settings, *admin, *follow, *anew, std)
 	}
@@ -35,7 +35,7 @@ func indexCommand(std streams) *cobra.Command {
 }
 
 func runIndex(ctx context.Context, settings *settingFlags, admin string, follow, anew bool, std streams) error {
-	// The command itself implies indexing, and serves no interface.
+	// The command implies indexing and serves no API.
 	settings.values["index"], settings.values["admin"] = []string{"true"}, []string{"none"}
 	settings.values["collections-auth"] = []string{"none"}
 	cfg, err := settings.load()
@@ -63,7 +63,7 @@ func runIndex(ctx context.Context, settings *settingFlags, admin string, follow,
 	return errors.Join(err, store.Close())
 }
 
-// indexRun is one run of the command.
+// An indexRun is one run of the command.
 type indexRun struct {
 	store    *collections.Store
 	indexer  *indexer.Indexer
@@ -74,26 +74,26 @@ type indexRun struct {
 
 // observed indexes while an admin listener and the log report the progress.
 func (r *indexRun) observed(ctx context.Context, admin string, follow bool) error {
-	telling, silence := context.WithCancel(ctx)
-	defer silence()
+	reporting, stop := context.WithCancel(ctx)
+	defer stop()
 	var group errgroup.Group
-	if err := r.listen(telling, &group, admin); err != nil {
+	if err := r.listen(reporting, &group, admin); err != nil {
 		return err
 	}
 	group.Go(func() error {
-		logIndex(telling, r.indexer, r.log)
+		logIndex(reporting, r.indexer, r.log)
 		return nil
 	})
 	err := r.index(ctx, follow)
-	silence()
+	stop()
 	err = errors.Join(err, group.Wait())
 	if s := r.indexer.Status(); s.Cursor.Block > 0 {
-		fmt.Fprintf(r.std.out, "%s holds chain %d up to block %d, %d logs of this run\n", r.store.Name(), s.Cursor.Chain, s.Cursor.Block, s.Logs)
+		fmt.Fprintf(r.std.out, "%s has chain %d up to block %d, %d logs in this run\n", r.store.Name(), s.Cursor.Chain, s.Cursor.Block, s.Logs)
 	}
 	return err
 }
 
-// index returns nil when it is interrupted, which loses nothing.
+// index returns nil if it is interrupted, which loses nothing.
 func (r *indexRun) index(ctx context.Context, follow bool) (err error) {
 	if follow {
 		err = service.KeepIndexing(ctx, r.store, r.indexer, r.log)
@@ -106,8 +106,8 @@ func (r *indexRun) index(ctx context.Context, follow bool) (err error) {
 	return err
 }
 
-// rebuild counts all anew beside a store, which is served meanwhile, and has the
-// store take it over once it has caught up. Interrupted, it goes on where it was.
+// rebuild counts everything again next to the store, which is served meanwhile, and swaps the result
+// in once it has caught up. An interrupted rebuild continues at the next call.
 func rebuild(ctx context.Context, store *collections.Store, o indexer.Options) error {
 	beside, err := store.Beside(ctx)
 	if err != nil {
@@ -121,13 +121,13 @@ func rebuild(ctx context.Context, store *collections.Store, o indexer.Options) e
 	}
 	err = errors.Join(err, beside.Close())
 	if errors.Is(err, indexer.ErrOtherChain) || errors.Is(err, indexer.ErrDiverged) || errors.Is(err, indexer.ErrIncomplete) {
-		err = errors.Join(err, store.DropBeside(ctx), errors.New("what was counted beside the store is dropped, and the next rebuild begins anew"))
+		err = errors.Join(err, store.DropBeside(ctx), errors.New("dropped the rebuilt store, the next rebuild starts again"))
 	}
 	if err == nil {
 		err = store.Adopt(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("rebuild: the store is as it was: %w", err)
+		return fmt.Errorf("rebuild: the store is unchanged: %w", err)
 	}
 	o.Logger.Info("rebuild swapped into the store", "block", x.Status().Cursor.Block)
 	return store.DropBeside(ctx)

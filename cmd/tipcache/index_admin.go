@@ -15,8 +15,8 @@ import (
 	"github.com/tipcache/tipcache/proxy/admin"
 )
 
-// listen has a group serve health, metrics and the status page until ctx ends. An
-// address of none is no listener.
+// listen serves health, metrics and the status page in group until ctx ends. The address none disables
+// it.
 func (r *indexRun) listen(ctx context.Context, group *errgroup.Group, address string) error {
 	if address == "none" {
 		return nil
@@ -41,8 +41,7 @@ func (r *indexRun) listen(ctx context.Context, group *errgroup.Group, address st
 	return nil
 }
 
-// indexReadiness is the body of /readyz of tipcache index. A process that waits
-// for its turn is ready.
+// indexReadiness is the body of /readyz of tipcache index. A process that waits for the lock is ready.
 type indexReadiness struct {
 	Ready    bool                 `json:"ready"`
 	Problems map[string]string    `json:"problems"` // by part: store, index

@@ -9,7 +9,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
 )
 
-// progressInterval is how often a command that takes long logs how far it is.
+// progressInterval is the interval at which long commands log their progress.
 const progressInterval = 10 * time.Second
 
 // logIndex logs the progress until ctx ends, and once more then.

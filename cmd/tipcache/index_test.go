@@ -78,7 +78,7 @@ func TestTheIndexCommandFillsAStoreFromTheChain(t *testing.T) {
 		if err := run(t.Context(), command, streams{&out, io.Discard}); err != nil {
 			t.Fatal(err)
 		}
-		if !strings.Contains(out.String(), "holds chain 1315 up to block ") {
+		if !strings.Contains(out.String(), "has chain 1315 up to block ") {
 			t.Errorf("output: %s", out.String())
 		}
 		expectChain(t, store, d)

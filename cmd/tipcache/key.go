@@ -14,11 +14,11 @@ import (
 
 func keyCommand(std streams) *cobra.Command {
 	c := &cobra.Command{
-		Use: "key", Short: "make an API key and the line that lets it in",
-		RunE: func(*cobra.Command, []string) error { return errors.New("say tipcache key new NAME") },
+		Use: "key", Short: "create API keys",
+		RunE: func(*cobra.Command, []string) error { return errors.New("expected tipcache key new NAME") },
 	}
 	c.AddCommand(&cobra.Command{
-		Use: "new NAME", Short: "make an API key, which is shown only now, and the line of collections.keys that lets it in", Args: operands,
+		Use: "new NAME", Short: "create an API key, which is shown only once, and its line for collections.keys", Args: operands,
 		RunE: func(_ *cobra.Command, args []string) error { return newKey(args[0], std.out) },
 	})
 	return c
@@ -28,7 +28,7 @@ func newKey(name string, w io.Writer) error {
 	key := "tipcache_" + rand.Text()
 	line := fmt.Sprintf("%s:%x", name, sha256.Sum256([]byte(key)))
 	if _, err := config.ParseAPIKey(line); err != nil {
-		return fmt.Errorf("the name is made of letters, digits, - _ and .: %q is not", name)
+		return fmt.Errorf("%q is not a name of letters, digits, - _ and .", name)
 	}
 	_, err := fmt.Fprintf(w, "key   %s\nline  %s\n", key, line)
 	return err

@@ -133,7 +133,7 @@ func TestSIGHUPReloadsWhatCanChange(t *testing.T) {
 		"routes: {nowhere: {fresh_blocks: 1}}\n": "tipcache.yaml:5: routes.nowhere: ",
 		"routes: {pool: {fresh_blocks: many}}\n": "tipcache.yaml:5: routes.pool.fresh_blocks: ",
 	} {
-		refused := s.hangup(fmt.Sprintf(store, oldLine)+bad, "configuration refused, the one before stays in force")
+		refused := s.hangup(fmt.Sprintf(store, oldLine)+bad, "rejected configuration, keeping the current one")
 		if why := refused["error"].(string); !strings.Contains(why, want) || strings.Contains(why, "\n") {
 			t.Errorf("%q is refused for %q", bad, why)
 		}
@@ -141,7 +141,7 @@ func TestSIGHUPReloadsWhatCanChange(t *testing.T) {
 			t.Errorf("after it the reload's success is %q", got)
 		}
 	}
-	refused := s.hangup("collections: {store: 'sqlite::memory:', auth: none}\n", "configuration refused without a restart, the one before stays in force")
+	refused := s.hangup("collections: {store: 'sqlite::memory:', auth: none}\n", "rejected configuration without a restart, keeping the current one")
 	if why := refused["error"].(string); !strings.Contains(why, "collections.keys") {
 		t.Errorf("keys that are required, but taken away, are refused for %q", why)
 	}

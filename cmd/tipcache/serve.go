@@ -14,15 +14,14 @@ import (
 
 func serveCommand(std streams) *cobra.Command {
 	c := &cobra.Command{
-		Use: "serve", Short: "answer both interfaces from a node, a collection store and a metadata provider", Args: operands,
+		Use: "serve", Short: "serve the APIs from nodes, a collection store and a metadata provider", Args: operands,
 	}
 	settings := addSettingFlags(c.Flags())
 	c.RunE = func(c *cobra.Command, _ []string) error { return serve(c.Context(), settings, std) }
 	return c
 }
 
-// serve returns errors that it has logged: what reads the log should find the reason
-// for an end in the log's format.
+// serve logs its errors, so that the reason for an end is in the log's format, and returns a loggedError.
 func serve(ctx context.Context, settings *settingFlags, std streams) error {
 	cfg, err := settings.load()
 	if err == nil {
@@ -38,7 +37,7 @@ func serve(ctx context.Context, settings *settingFlags, std streams) error {
 	return loggedError{err}
 }
 
-// A loggedError is in the log already.
+// A loggedError has been logged.
 type loggedError struct{ error }
 
 func (e loggedError) Unwrap() error { return e.error }

@@ -13,11 +13,11 @@ import (
 	"github.com/tipcache/tipcache/config"
 )
 
-// maxAnswer bounds what is read of an admin listener's answer, in bytes.
+// maxAnswer is the largest response of an admin listener, in bytes.
 const maxAnswer = 1 << 20
 
-// AskAdmin reads from an admin listener, with a token unless that is "". The error of
-// an answer that is not 200 begins with refused, or with the status where that is "".
+// AskAdmin sends a GET to an admin listener. "" means no token. The error of a status other than 200
+// begins with refused or, if that is "", with the status.
 func AskAdmin(ctx context.Context, client *http.Client, target, token, refused string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 	if err != nil {
@@ -33,13 +33,13 @@ func AskAdmin(ctx context.Context, client *http.Client, target, token, refused s
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s", cmp.Or(refused, "the admin listener says "+resp.Status), strings.TrimSpace(string(text)))
+		err = fmt.Errorf("%s: %s", cmp.Or(refused, "the admin listener answered "+resp.Status), strings.TrimSpace(string(text)))
 	}
 	return text, err
 }
 
-// AskOwn reads from the admin listener of a configuration, on this machine. Its certificate is of
-// another name, and what is asked is no secret.
+// AskOwn sends a GET to the admin listener of cfg on this machine. It does not verify the certificate,
+// which is for another name, and sends no secret.
 func AskOwn(ctx context.Context, cfg config.Config, path, refused string) ([]byte, error) {
 	scheme, transport := "http", &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()
@@ -49,8 +49,7 @@ func AskOwn(ctx context.Context, cfg config.Config, path, refused string) ([]byt
 	return AskAdmin(ctx, &http.Client{Transport: transport}, scheme+"://"+dialable(cfg.Admin)+path, "", refused)
 }
 
-// dialable turns an address that stands for every one of the host into one
-// that can be asked.
+// dialable replaces an unspecified host by localhost.
 func dialable(address string) string {
 	host, port, err := net.SplitHostPort(address)
 	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {

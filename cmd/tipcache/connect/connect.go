@@ -1,5 +1,4 @@
-// Package connect asks every part that a configuration names, and says what it
-// finds.
+// Package connect checks the upstreams and listeners of a configuration.
 package connect
 
 import (
@@ -16,17 +15,17 @@ import (
 	"github.com/tipcache/tipcache/config"
 )
 
-// timeout is the time that each part has to answer.
+// timeout is the time in which each part must answer.
 const timeout = 5 * time.Second
 
-// A probe is one part that serve would talk to, and the way to find out about it.
+// A probe checks one part of a configuration.
 type probe struct {
 	part, address string
 	find          func(context.Context) (found string, err error)
 }
 
-// Check asks every part that serve would talk to, and prints what it finds.
-// The error says how many do not answer.
+// Check probes all parts that serve would use, and prints the results. The error has the number of
+// failed parts.
 func Check(ctx context.Context, cfg config.Config, w io.Writer) error {
 	probes := probesOf(cfg)
 	lines := make([]string, len(probes))
@@ -54,7 +53,7 @@ func Check(ctx context.Context, cfg config.Config, w io.Writer) error {
 	if err := tw.Flush(); err != nil || wrong.Load() == 0 {
 		return err
 	}
-	return fmt.Errorf("%d of %d parts are not as the configuration says", wrong.Load(), named.Load())
+	return fmt.Errorf("%d of %d parts failed", wrong.Load(), named.Load())
 }
 
 func outcome(found string, err error) string {
@@ -69,15 +68,15 @@ func outcome(found string, err error) string {
 	return "ok: " + found
 }
 
-// off is what is to be said of a part that is not configured. It is no failure.
+// off says that a part is not configured, which is no failure.
 type off string
 
-// Error is the text.
+// Error implements error.
 func (o off) Error() string { return string(o) }
 
 func isOff(err error) bool { return errors.As(err, new(off)) }
 
-// absent is the probe of a part that is not configured.
+// absent returns the probe of a part that is not configured.
 func absent(part, text string) probe {
 	return probe{part, "none", func(context.Context) (string, error) { return "", off(text) }}
 }
@@ -93,7 +92,7 @@ func probesOf(cfg config.Config) []probe {
 		}
 	}
 	if len(cfg.Chain.Nodes) > 0 && !cfg.ReadsGRPC() && (cfg.RPC.Listen != "" || cfg.GRPC.Listen != "") {
-		probes = append(probes, absent("grpc", "chain.grpc is not set: values of the state are read by abci_query, during which a node does not make blocks"))
+		probes = append(probes, absent("grpc", "chain.grpc is not set: state is read by abci_query, during which a node makes no blocks"))
 	}
 	for _, address := range cfg.Chain.GRPC {
 		if address != "none" {

@@ -11,14 +11,13 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// findExecution asks an execution client for its chain and its head, and whether
-// there is a contract at each of the addresses.
+// findExecution asks an execution client for its chain, its head and the code at each contract address.
 func findExecution(ctx context.Context, cfg config.Config, client string) (found string, err error) {
 	network := cfg.IndexOptions().Network
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	pool, err := evm.NewPool(evm.Options{
-		Endpoints: []string{client}, ChainID: network.ChainID, Timeout: timeout, Observe: func(string) { cancel() }, // it is asked once
+		Endpoints: []string{client}, ChainID: network.ChainID, Timeout: timeout, Observe: func(string) { cancel() }, // one attempt
 	})
 	if err != nil {
 		return "", err
@@ -55,7 +54,7 @@ func findExecution(ctx context.Context, cfg config.Config, client string) (found
 	return found, err
 }
 
-// findComet asks a CometBFT for its chain and its newest block.
+// findComet asks CometBFT for its chain and its newest block.
 func findComet(ctx context.Context, address string) (string, error) {
 	s, err := node.CheckComet(ctx, address)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/tipcache/tipcache/proxy/listener"
 )
 
-// Local looks at what serve would find on this machine: its listeners' addresses and
-// certificate, and the file of its store. It returns what is wrong, one error each.
+// Local checks what serve needs on this machine: addresses of listeners, certificate and store file. It
+// returns one error per problem.
 func Local(ctx context.Context, cfg config.Config) (problems []error) {
 	for _, p := range localProbes(cfg) {
 		within, cancel := context.WithTimeout(ctx, timeout)
@@ -55,21 +55,20 @@ func localProbes(cfg config.Config) []probe {
 	return probes
 }
 
-// findAddress listens for a moment. An address that is taken is no problem where it is
-// a tipcache that has it: a configuration may be checked before it is reloaded.
+// findAddress opens and closes a listener. An address that a running tipcache has is no problem: a
+// configuration may be checked before a reload.
 func findAddress(ctx context.Context, cfg config.Config, address string) (string, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	switch {
 	case err == nil:
 		return "free", l.Close()
 	case errors.Is(err, syscall.EADDRINUSE) && runs(ctx, cfg):
-		return "taken, by a tipcache that runs", nil
+		return "in use by a running tipcache", nil
 	}
 	return "", err
 }
 
-// findCertificate says how long the certificate holds on, and takes one that is about
-// to expire for a problem.
+// findCertificate returns when the certificate expires, and an error if that is soon.
 func findCertificate(files config.TLS) (string, error) {
 	c, err := listener.NewCertificate(files.Cert, files.Key, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -86,7 +85,7 @@ func findCertificate(files config.TLS) (string, error) {
 	return "it expires at " + at, nil
 }
 
-// runs tells whether a tipcache answers on the admin listener.
+// runs reports whether a tipcache answers on the admin listener.
 func runs(ctx context.Context, cfg config.Config) bool {
 	text, err := AskOwn(ctx, cfg, "/healthz", "")
 	return err == nil && strings.HasPrefix(string(text), `{"status":"alive"}`)
@@ -100,7 +99,7 @@ func storeProbe(cfg config.Config) probe {
 	return probe{"store", address, func(ctx context.Context) (string, error) { return findStore(ctx, cfg) }}
 }
 
-// openable tells whether a file can be written, and changes nothing.
+// openable returns an error if a file cannot be written. It changes nothing.
 func openable(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -109,7 +108,7 @@ func openable(path string) error {
 	return f.Close()
 }
 
-// writable tells whether files can be made in a directory. It leaves none.
+// writable returns an error if no file can be created in a directory. It leaves none.
 func writable(dir string) error {
 	f, err := os.CreateTemp(dir, ".tipcache-check-*")
 	if err != nil {

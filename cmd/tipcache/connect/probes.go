@@ -23,7 +23,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// findNode follows one node until it is fit to be read from.
+// findNode waits until a node can be read from.
 func findNode(ctx context.Context, cfg config.Config, i int) (string, error) {
 	o := cfg.NodeOptions()
 	o.Endpoints = o.Endpoints[i : i+1]
@@ -46,7 +46,7 @@ func findNode(ctx context.Context, cfg config.Config, i int) (string, error) {
 			return nodeText(h, o.Dialect), nil
 		}
 		if upstream.Sleep(ctx, 20*time.Millisecond) != nil {
-			return "", cmp.Or(err, errors.New("no block of it is known: "+h.LastError))
+			return "", cmp.Or(err, errors.New("no block is known: "+h.LastError))
 		}
 	}
 }
@@ -88,14 +88,14 @@ func findRedis(ctx context.Context, cfg config.Redis) (string, error) {
 	return fmt.Sprintf("connected in %v", took.Round(10*time.Microsecond)), nil
 }
 
-// infoOf is a field of Redis's INFO.
+// infoOf returns a field of the response to INFO.
 func infoOf(info, field string) string {
 	_, rest, _ := strings.Cut(info, field+":")
 	value, _, _ := strings.Cut(rest, "\r\n")
 	return value
 }
 
-// findStore makes no file and no table.
+// findStore creates no file and no table.
 func findStore(ctx context.Context, cfg config.Config) (string, error) {
 	if path, ok := strings.CutPrefix(cfg.Collections.Store, "sqlite:"); ok {
 		return findFile(ctx, cfg, path)
@@ -125,7 +125,7 @@ func findFile(ctx context.Context, cfg config.Config, path string) (string, erro
 		return "a new file", writable(filepath.Dir(path))
 	}
 	if err == nil {
-		err = errors.Join(openable(path), writable(filepath.Dir(path))) // SQLite keeps its log beside the file
+		err = errors.Join(openable(path), writable(filepath.Dir(path))) // SQLite keeps its log next to the file
 	}
 	if err != nil {
 		return "", err
@@ -164,12 +164,12 @@ func findProvider(ctx context.Context, cfg config.Config) (string, error) {
 	took := time.Since(began)
 	_ = service.Close()
 	if degraded {
-		return "", errors.New(strings.TrimSpace("it does not answer: " + said.String()))
+		return "", errors.New(strings.TrimSpace("no answer: " + said.String()))
 	}
 	return fmt.Sprintf("answered in %v", took.Round(time.Millisecond)), nil
 }
 
-// onlyCause keeps of a record what the sentence around it does not say already.
+// onlyCause keeps only the error of a log record.
 func onlyCause(_ []string, a slog.Attr) slog.Attr {
 	if a.Key == "error" {
 		return a
@@ -177,7 +177,7 @@ func onlyCause(_ []string, a slog.Attr) slog.Attr {
 	return slog.Attr{}
 }
 
-// forgetful is a store of metadata that keeps no records.
+// forgetful is a metadata store without records.
 type forgetful struct{}
 
 func (forgetful) Load(context.Context, []string) map[string]metadata.Record { return nil }

@@ -1,5 +1,4 @@
-// Package demo runs what needs no network: serve before a simulated chain and
-// provider, and these alone.
+// Package demo runs serve in front of a simulated chain and provider, or only these.
 package demo
 
 import (
@@ -23,7 +22,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// Run serves until ctx ends. It prints to out what to ask, and logs to log.
+// Run serves until ctx ends. It prints example requests to out, and logs to log.
 func Run(ctx context.Context, cfg config.Config, o devnet.Options, out, log io.Writer) error {
 	redisURL, stopRedis, err := StartRedis()
 	if err != nil {
@@ -36,7 +35,7 @@ func Run(ctx context.Context, cfg config.Config, o devnet.Options, out, log io.W
 	}
 	key := rand.Text()
 	Embed(&cfg, d, redisURL, key)
-	cfg.Index.Enabled, cfg.Index.Network = true, []string{"aeneid"} // counters move while one watches
+	cfg.Index.Enabled, cfg.Index.Network = true, []string{"aeneid"} // so that counters move
 	cfg.Index.EVM, cfg.Index.From = []string{d.EVMURL()}, d.EVMStart()+1
 	if at := d.Node().GRPCAddr(); at != "" {
 		cfg.Chain.GRPC = []string{at}
@@ -61,7 +60,7 @@ func Embed(cfg *config.Config, d *devnet.Devnet, redisURL, key string) {
 	cfg.AdminToken = "none" // a demo has no secrets
 }
 
-// New builds the service with the devnet's collections in its store.
+// New returns a service with the collections of the devnet in its store.
 func New(ctx context.Context, cfg config.Config, d *devnet.Devnet, log io.Writer) (*service.Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -109,7 +108,7 @@ func moveClock(ctx context.Context, server *miniredis.Miniredis) {
 	}
 }
 
-// FreeOr keeps an address that is free, and else takes any port of its host.
+// FreeOr returns addr if it is free, and otherwise port 0 of its host.
 func FreeOr(ctx context.Context, addr string) string {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {

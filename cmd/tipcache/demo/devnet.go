@@ -17,8 +17,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// Simulate runs a devnet alone until ctx ends. It writes the collections to the
-// file dump, "" for none, and prints to out where the devnet is.
+// Simulate runs a devnet until ctx ends. It writes its collections to the file dump, unless that is "",
+// and prints its addresses to out.
 func Simulate(ctx context.Context, o devnet.Options, dump string, out io.Writer) error {
 	d, err := devnet.New(o)
 	if err != nil {

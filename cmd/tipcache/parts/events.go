@@ -10,7 +10,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// Events are the options of a feed before the nodes of a chain.
+// Events returns the options of a feed from the nodes of a pool.
 func Events(pool *node.Pool, log *slog.Logger, registerer prometheus.Registerer) events.Options {
 	o := events.Options{Heights: pool, Logger: log, Registerer: registerer}
 	for _, c := range pool.CometBFT() {

@@ -13,7 +13,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/record"
 )
 
-// NewLogger makes the log of a command that answers no requests.
+// NewLogger returns the log of a command that serves no requests.
 func NewLogger(w io.Writer, cfg config.Log) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(readable(w, cfg, isTerminal(w)), &slog.HandlerOptions{Level: levelOf(cfg)}))
 }
@@ -56,7 +56,7 @@ func NewLogs(w io.Writer, cfg config.Log) Logs {
 	return Logs{slog.New(events), readable(b, cfg, terminal), level, b}
 }
 
-// SetLevel puts another level in force, from the next event on.
+// SetLevel changes the level.
 func (l Logs) SetLevel(cfg config.Log) { l.level.Set(levelOf(cfg)) }
 
 // isTerminal reports whether w is a terminal.

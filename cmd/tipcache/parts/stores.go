@@ -1,7 +1,6 @@
-// Package parts makes, of a valid configuration, what the commands are built of that is
-// not a package's own: the client of Redis and the collection store (stores.go), the feed
-// of events (events.go), the logs (logs.go), and the metrics of the process (version.go).
-// What joins parts to each other is set where they are built.
+// Package parts creates parts that several commands share from a valid configuration: the client of
+// Redis and the collection store (stores.go), the feed of events (events.go), the logs (logs.go) and the
+// metrics of the process (version.go).
 package parts
 
 import (
@@ -39,9 +38,8 @@ func OpenRedis(cfg config.Redis) (redis.UniversalClient, error) {
 	return newRedis(o), nil
 }
 
-// clusterReload is the age from which on the map of a Cluster is asked for anew. A
-// master that has died refuses connections, which tells the client nothing: until
-// then the keys of its slots are out of reach, although another has taken over.
+// clusterReload is the interval at which the map of a Cluster is read again. A dead master refuses
+// connections, and until then the client does not learn which node has replaced it.
 const clusterReload = 2 * time.Second
 
 func newRedis(o *redis.UniversalOptions) redis.UniversalClient {
@@ -59,11 +57,10 @@ func newPlainRedis(o *redis.UniversalOptions) redis.UniversalClient {
 	return redis.NewUniversalClient(o)
 }
 
-// redacting hides credentials in errors: a server, or what stands before it, may
-// repeat what it was sent.
+// redacting hides credentials in errors, because a server or proxy may repeat them.
 type redacting struct{ hide *strings.Replacer }
 
-// DialHook implements redis.Hook. A dial sends nothing.
+// DialHook implements redis.Hook.
 func (redacting) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 // ProcessHook implements redis.Hook.
@@ -92,12 +89,11 @@ func (r redacting) redact(cmd redis.Cmder) {
 	}
 }
 
-// poolSize is how many connections there may be to a Redis, which are opened as they are needed.
+// poolSize is the maximum number of connections to a Redis.
 const poolSize = 128
 
-// redisOptions reads redis[s]://user:password@host[,host...]/db. Several hosts
-// are a Cluster, with ?master_name= the Sentinels of that master; one host is
-// a Cluster with ?cluster=true.
+// redisOptions parses redis[s]://user:password@host[,host...]/db. Several hosts are a Cluster, or the
+// Sentinels of ?master_name=. One host with ?cluster=true is a Cluster.
 func redisOptions(cfg config.Redis) (*redis.UniversalOptions, error) {
 	u, err := url.Parse(cfg.URL)
 	if err != nil {
@@ -120,20 +116,20 @@ func redisOptions(cfg config.Redis) (*redis.UniversalOptions, error) {
 		TLSConfig:     single.TLSConfig,
 		MasterName:    query.Get("master_name"),
 		IsClusterMode: cluster,
-		Protocol:      2, // what 3 adds is not used, and is looked for before every reply
+		Protocol:      2, // 3 costs a check before every reply
 
-		// A request would rather go on without Redis than wait for it.
+		// A request continues without Redis rather than wait for it.
 		ContextTimeoutEnabled: true,
 		MaxRetries:            -1,
 		DialTimeout:           cfg.Timeout,
 		ReadTimeout:           cfg.Timeout,
 		WriteTimeout:          cfg.Timeout,
-		PoolTimeout:           cfg.Timeout / 2, // before the time of an operation is over, to tell a full pool from a silent Redis
+		PoolTimeout:           cfg.Timeout / 2, // shorter than an operation, to tell a full pool from a silent Redis
 		PoolSize:              poolSize,
 	}, nil
 }
 
-// OpenStore opens the collection store for serve and import alike. It reads answers within memory; nil means no limit.
+// OpenStore opens the collection store. It reserves responses in memory; nil means no limit.
 func OpenStore(ctx context.Context, cfg config.Config, memory *account.Part, log *slog.Logger, registry prometheus.Registerer) (*collections.Store, error) {
 	o := cfg.StoreOptions()
 	o.Memory, o.Logger, o.Registerer = memory, log, registry

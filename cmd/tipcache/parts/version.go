@@ -12,7 +12,7 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// NewRegistry has the metrics of the process: Go runtime, operating system, version.
+// NewRegistry returns a registry with the metrics of the process.
 func NewRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), upstream.Panics)
@@ -23,8 +23,8 @@ func NewRegistry() *prometheus.Registry {
 	return r
 }
 
-// Version is that of tipcache and, of a build between two releases, the commit that
-// it was built of: 1.0.0+0123456789ab, with .dirty behind it where files differed.
+// Version returns the version of tipcache. Between two releases it has the commit, as in
+// 1.0.0+0123456789ab, and the suffix .dirty if files differed.
 func Version() string {
 	info, _ := debug.ReadBuildInfo()
 	return versionOf(info)

@@ -12,7 +12,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/admin"
 )
 
-// explainTimeout is for an explanation: memory and one exchange with Redis.
+// explainTimeout is for memory and one exchange with Redis.
 const explainTimeout = 5 * time.Second
 
 // explain serves GET /admin/explain?url=/staking/params, &height= and &body=.
@@ -36,7 +36,7 @@ func (s *Service) explain(w http.ResponseWriter, r *http.Request) {
 // purgeTimeout bounds a purge: some millions of keys in Redis.
 const purgeTimeout = time.Minute
 
-// purged is the answer to a purge.
+// purged is the response to a purge.
 type purged struct {
 	Memory   int    `json:"memory"`   // entries removed from this process
 	Redis    int    `json:"redis"`    // entries removed from Redis
@@ -75,10 +75,10 @@ func (s *Service) purge(w http.ResponseWriter, r *http.Request) {
 	admin.WriteJSON(w, status, answer)
 }
 
-var errSelection = errors.New("say one of route=NAME, method=SERVICE/METHOD, prefix=KEY, address=0x... and all=true")
+var errSelection = errors.New("expected one of route=NAME, method=SERVICE/METHOD, prefix=KEY, address=0x... and all=true")
 
-// selection reads what is to be purged: exactly one thing, so that a mistyped
-// parameter does not purge everything.
+// selection reads the one parameter that selects entries. More or none is an error, so that a typo does
+// not purge everything.
 func (s *Service) selection(r *http.Request) ([]cache.Selection, error) {
 	one := func(sel cache.Selection, err error) ([]cache.Selection, error) { return []cache.Selection{sel}, err }
 	if err := r.ParseForm(); err != nil {

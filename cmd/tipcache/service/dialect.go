@@ -11,18 +11,17 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// askAgain is the time between two requests to nodes that do not answer.
+// askAgain is the interval of requests to nodes that do not answer.
 const askAgain = time.Second
 
-// learnDialect puts the dialect into the configuration that the parts are made of.
+// learnDialect sets the dialect in the configuration.
 func (s *Service) learnDialect(ctx context.Context) error {
 	s.cfg.Chain.Dialect = string(s.dialect(ctx))
 	return nil
 }
 
-// dialect is the configured one, else the one that a node answers in, else the one that another replica
-// has noted in Redis. It is Undetermined while none of these is known: a guess could take the answers of
-// one dialect for those of the other.
+// dialect returns the configured dialect, else that in which a node answers, else that which another
+// replica stored in Redis. It is Undetermined while none is known: a guess could misread responses.
 func (s *Service) dialect(ctx context.Context) node.Dialect {
 	switch {
 	case s.cfg.Chain.Dialect != "":
@@ -44,8 +43,8 @@ func (s *Service) dialect(ctx context.Context) node.Dialect {
 	return node.Undetermined
 }
 
-// determine asks the nodes until one says which dialect it speaks, or ctx ends. A dialect that differs
-// from the one noted in Redis is an error: the answers served so far are wrong.
+// determine asks the nodes until one answers in a known dialect, or ctx ends. A dialect that differs
+// from the one in Redis is an error: the responses so far were wrong.
 func (s *Service) determine(ctx context.Context) error {
 	if !s.undetermined {
 		return nil
@@ -62,15 +61,14 @@ func (s *Service) determine(ctx context.Context) error {
 		case node.Undetermined:
 			return s.speak(found)
 		default:
-			return fmt.Errorf("the nodes speak %s, not %s as is noted in Redis: start again, or set chain.dialect", found, s.cfg.Chain.Dialect)
+			return fmt.Errorf("the nodes speak %s, not %s as Redis says: restart, or set chain.dialect", found, s.cfg.Chain.Dialect)
 		}
 	}
 	return nil
 }
 
-// speak has the chain served in the dialect that its nodes were found to speak. What
-// was read of the routes while that was not known is read anew: a name may be another
-// route in each dialect.
+// speak starts serving the chain in the detected dialect. It reads the settings of routes again, because
+// a name may be a different route in each dialect.
 func (s *Service) speak(found node.Dialect) error {
 	s.force.Lock()
 	defer s.force.Unlock()
@@ -90,14 +88,14 @@ func (s *Service) speak(found node.Dialect) error {
 	return nil
 }
 
-// inDialect is a configuration as it is in force: in the dialect that the nodes speak.
+// inDialect returns a configuration with the dialect of the nodes.
 func (s *Service) inDialect(cfg config.Config) config.Config {
 	cfg.Chain.Dialect = s.cfg.Chain.Dialect
 	return cfg
 }
 
-// found logs the dialect that a node speaks, and notes it in Redis for replicas that start while no
-// node answers.
+// found logs the dialect of a node and stores it in Redis, for replicas that start while no node
+// answers.
 func (s *Service) found(ctx context.Context, d node.Dialect) {
 	s.log.Info("detected the dialect of the nodes", "dialect", d)
 	if s.shared == nil || s.cfg.Chain.ID == "" {
@@ -108,13 +106,13 @@ func (s *Service) found(ctx context.Context, d node.Dialect) {
 	}
 }
 
-// remembered is the dialect that another replica has noted, or "". Without a configured chain nothing can
-// be served from Redis before a node answers, so none is looked for.
+// remembered returns the dialect that another replica stored, or "". Without chain.id, Redis is not used
+// before a node answers.
 func (s *Service) remembered(ctx context.Context) node.Dialect {
 	if s.shared == nil || s.cfg.Chain.ID == "" {
 		return ""
 	}
-	noted, _ := s.shared.Dialect(ctx, s.cfg.Chain.ID) // the store counts errors; one means that no dialect is known
+	noted, _ := s.shared.Dialect(ctx, s.cfg.Chain.ID) // the store counts errors
 	switch d := node.Dialect(noted); d {
 	case node.Story, node.Cosmos:
 		return d

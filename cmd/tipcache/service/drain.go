@@ -10,8 +10,8 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
-// drain lets load balancers notice, then finishes what is in flight: first on the
-// public listener, so that the admin listener answers to the end.
+// drain waits until load balancers have noticed, then finishes requests in flight. The admin listener
+// closes last.
 func (s *Service) drain(public, admin *http.Server) error {
 	s.stopping.Store(true)
 	s.proxy.Drain()
@@ -24,7 +24,7 @@ func (s *Service) drain(public, admin *http.Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.HTTP.Drain)
 	defer cancel()
 	start := time.Now()
-	calls, sockets := s.drainGRPC(ctx), s.drainRPC(ctx) // no interface waits for the slow requests of another
+	calls, sockets := s.drainGRPC(ctx), s.drainRPC(ctx) // no API waits for slow requests of another
 	err := errors.Join(s.shutdown(ctx, public), <-sockets)
 	if s.lane != nil && err == nil {
 		err = s.lane.Wait(ctx)
@@ -37,7 +37,7 @@ func (s *Service) drain(public, admin *http.Server) error {
 	return err
 }
 
-// shutdown finishes what is in flight on a server. In the fast lane answers may be on their way after it.
+// shutdown finishes the requests of a server. Responses of the fast lane may still be in flight after it.
 func (s *Service) shutdown(ctx context.Context, server *http.Server) error {
 	if s.lane != nil {
 		s.lane.CloseNew()

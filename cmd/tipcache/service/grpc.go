@@ -11,7 +11,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/listener"
 )
 
-// A grpcService is the gRPC of the nodes on a listener of its own.
+// A grpcService serves gRPC on its own listener.
 type grpcService struct {
 	listener *listener.Listener
 	server   *grpc.Server
@@ -33,14 +33,13 @@ func (s *Service) newGRPC(ctx context.Context) (*grpcService, error) {
 }
 
 func (g *grpcService) serve() error {
-	if err := g.server.Serve(g.listener); !errors.Is(err, grpc.ErrServerStopped) { // before it began
+	if err := g.server.Serve(g.listener); !errors.Is(err, grpc.ErrServerStopped) { // if it stopped before it began
 		return err
 	}
 	return nil
 }
 
-// drainGRPC has clients go elsewhere, and answers the calls that they have made. It begins at once,
-// and tells when it has ended.
+// drainGRPC sends clients to other replicas and finishes calls in flight. The channel has the result.
 func (s *Service) drainGRPC(ctx context.Context) <-chan error {
 	ended := make(chan error, 1)
 	if s.grpc == nil {

@@ -7,20 +7,20 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
 )
 
-// IndexHealth is how far the store has followed the chain, in /readyz. A store that
-// is behind does not make the service unready: the collections in it can be listed.
+// IndexHealth is the state of the index in /readyz. A store that is behind does not make the service
+// unready, because its collections can be listed.
 type IndexHealth struct {
 	Chain    int64  `json:"chain,omitempty"`
-	Block    int64  `json:"block,omitempty"`  // the last one counted; missing before the first
+	Block    int64  `json:"block,omitempty"`  // last counted block; missing before the first
 	Behind   string `json:"behind,omitempty"` // the age of that block
-	Running  bool   `json:"running"`          // this process has its turn
+	Running  bool   `json:"running"`          // this process has the lock
 	State    string `json:"state"`            // of this process, as tipcache_indexer_state has it
-	Degraded bool   `json:"degraded"`         // this process should count and does not, or has counted too little; Error says why
-	Blocks   *int64 `json:"blocks_left"`      // null where another process has its turn, or this one does not get on
+	Degraded bool   `json:"degraded"`         // this process does not advance, or its counts are too low; Error says why
+	Blocks   *int64 `json:"blocks_left"`      // null if another process has the lock, or this one does not advance
 	Error    string `json:"error,omitempty"`
 }
 
-// indexed returns nil for a store that was never indexed and is not about to be.
+// indexed returns nil for a store that is not indexed.
 func (s *Service) indexed() *IndexHealth {
 	if s.watch == nil {
 		return nil
@@ -36,8 +36,7 @@ func (s *Service) indexed() *IndexHealth {
 	return NewIndexHealth(m, own)
 }
 
-// NewIndexHealth joins what the store says, nil for nothing yet, with what this
-// process does.
+// NewIndexHealth returns the state of a store, whose mark is nil if it is unknown, and of this process.
 func NewIndexHealth(m *collections.Mark, own indexer.Status) *IndexHealth {
 	h := &IndexHealth{Running: own.Running, State: own.State(), Degraded: own.Err != nil}
 	if m != nil && m.Cursor.Chain != 0 {

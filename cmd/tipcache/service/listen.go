@@ -51,7 +51,7 @@ func (s *Service) listen(ctx context.Context) (err error) {
 	return nil
 }
 
-// forClients are the options of each listener of clients.
+// forClients returns the options of client listeners.
 func (s *Service) forClients() listener.Options {
 	return listener.Options{
 		Most: s.cfg.HTTP.MaxConnections, Share: s.cfg.HTTP.ClientConnections, Exempt: s.exempt,
@@ -59,7 +59,7 @@ func (s *Service) forClients() listener.Options {
 	}
 }
 
-// tls is the configuration of the listeners' TLS, nil where there is no certificate.
+// tls returns the TLS configuration of the listeners, nil without a certificate.
 func (s *Service) tls() *tls.Config {
 	if s.certificate == nil {
 		return nil
@@ -67,10 +67,10 @@ func (s *Service) tls() *tls.Config {
 	return s.certificate.Config()
 }
 
-// exempt are the clients that may hold any number of connections.
+// exempt reports whether a client may have any number of connections.
 func (s *Service) exempt(a netip.Addr) bool { return a.IsLoopback() || s.proxy.Trusts(a) }
 
-// newServer is an HTTP server for clients.
+// newServer returns an HTTP server for clients.
 func (s *Service) newServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           h,
@@ -81,7 +81,7 @@ func (s *Service) newServer(h http.Handler) *http.Server {
 		ConnContext:       web.ConnContext,
 		ConnState:         web.ConnState,
 		HTTP2:             web.HTTP2(),
-		MaxHeaderBytes:    4 * web.MaxHeader, // the proxy's own limit answers in its own form
+		MaxHeaderBytes:    4 * web.MaxHeader, // the proxy refuses smaller ones in its own form
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 }

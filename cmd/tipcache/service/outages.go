@@ -7,7 +7,7 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// watchOutages gathers the outages of all upstreams, for /readyz and the metrics.
+// watchOutages collects the outages of all upstreams for /readyz and the metrics.
 func (s *Service) watchOutages() {
 	s.outages = slices.Concat(s.pool.Outages(), s.metadata.Outages())
 	if s.shared != nil {
@@ -30,7 +30,7 @@ func (s *Service) watchOutages() {
 
 var errUnusedRedis = errors.New("redis.url is set, but Redis is not used: no node has named the chain yet; set chain.id")
 
-// unusedRedis says why Redis, which is configured, is not used. It is nil where it is.
+// unusedRedis returns why a configured Redis is not used, nil if it is used.
 func (s *Service) unusedRedis() error {
 	if s.cache.Namespace() == "" {
 		return errUnusedRedis

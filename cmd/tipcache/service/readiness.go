@@ -19,8 +19,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// Readiness is the body of /readyz. A replica that is degraded is ready, and answers what it can:
-// what one replica has lost, the others have lost as well.
+// Readiness is the body of /readyz. A degraded replica is ready: the other replicas have lost the same
+// upstream.
 type Readiness struct {
 	Ready    bool              `json:"ready"`
 	Problems map[string]string `json:"problems"` // why it is not ready, by part: node, store, cache, draining
@@ -41,8 +41,7 @@ type Readiness struct {
 	Certificate *certificateHealth `json:"certificate,omitempty"` // of both listeners, where they speak TLS
 }
 
-// interfaces are what is served to clients, each with the address of its listener, "none" for one
-// that is not served.
+// interfaces are the addresses of the served APIs, or "none".
 type interfaces struct {
 	REST    string `json:"rest"`
 	RPC     string `json:"rpc"` // with its WebSocket
@@ -50,22 +49,22 @@ type interfaces struct {
 	GRPCWeb string `json:"grpc_web"`
 }
 
-// certificateHealth is how long a certificate holds on. One that has expired does not
-// make the service unready: another replica has the same one.
+// certificateHealth is the validity of the certificate. An expired one does not make the service
+// unready: other replicas have the same one.
 type certificateHealth struct {
 	State   listener.Validity `json:"state"`
 	Expires time.Time         `json:"expires"`
 }
 
-// states say in words for people how a part is whose breaker is in a state.
+// states are the words for the states of a breaker.
 var states = map[string]string{
 	gobreaker.StateClosed.String(): "ok", gobreaker.StateOpen.String(): "failing", gobreaker.StateHalfOpen.String(): "trying",
 }
 
-// stateOf is the word for the state of a breaker. A part that is off has none.
+// stateOf returns the word for the state of a breaker, or the state itself, such as off.
 func stateOf(breaker string) string { return cmp.Or(states[breaker], breaker) }
 
-// nodeHealth is what is known of one node.
+// nodeHealth is the state of a node.
 type nodeHealth struct {
 	node.Health
 	BlockAge string `json:"block_age"`
@@ -79,8 +78,8 @@ func (s *Service) nodes() []nodeHealth {
 	return all
 }
 
-// ready reports whether requests should be sent here, and how the parts are. The replica must be able
-// to use the parts that are required.
+// ready reports whether requests should be sent here, and the state of all parts. The required parts must
+// work.
 func (s *Service) ready(ctx context.Context, required []string) (bool, any) {
 	j := s.judge(ctx)
 	for _, part := range required {
@@ -125,15 +124,15 @@ var (
 	errWarming  = errors.New("taking over what other replicas use most")
 )
 
-// A judgement is what was found out about the parts.
+// A judgement is the state of the parts.
 type judgement struct {
-	parts    map[string]error  // node and store, as far as they are configured: why each cannot be used, nil for one that can
+	parts    map[string]error  // errors of node and store, if configured; nil for one that works
 	problems map[string]string // why requests should not be sent here, by part
 	degraded map[string]string // what does not work, by upstream
 }
 
-// judge looks at the parts, and logs the problems that come and go. The look of a caller that has left
-// is not logged.
+// judge checks the parts, and logs problems that begin or end. It logs nothing for a caller that has
+// left.
 func (s *Service) judge(ctx context.Context) judgement {
 	look, nodes := s.readiness.begin(), s.pool.Health()
 	j := judgement{parts: map[string]error{}, problems: map[string]string{}}
@@ -166,7 +165,7 @@ func (s *Service) judge(ctx context.Context) judgement {
 		j.problems[part] = j.parts[part].Error()
 	}
 	if s.cache.Warming() {
-		j.problems["cache"] = errWarming.Error() // other replicas answer better for a moment
+		j.problems["cache"] = errWarming.Error() // other replicas have more entries for a moment
 	}
 	if s.stopping.Load() {
 		j.problems["draining"] = errDraining.Error()
@@ -177,10 +176,9 @@ func (s *Service) judge(ctx context.Context) judgement {
 	return j
 }
 
-// missing returns the parts without which the replica is not ready. A part that has worked once and has
-// failed since is not missing, nor is one that does not come up while another part, or what
-// memory holds, answers requests. Nodes that all serve another chain always are: that is a mistake in
-// the configuration.
+// missing returns the parts without which the replica is not ready. A part that has worked before is
+// not missing, nor is one that does not start while another part or cached entries answer requests.
+// Nodes that all serve another chain are always missing, because the configuration is wrong.
 func (s *Service) missing(parts map[string]error, nodes []node.Health) (missing []string) {
 	starting := map[string]bool{
 		"node":  s.pool.Undetermined() || slices.ContainsFunc(nodes, node.Health.Starting),
@@ -200,8 +198,8 @@ func (s *Service) missing(parts map[string]error, nodes []node.Health) (missing 
 	return missing
 }
 
-// toLog returns the problems that the log does not have otherwise: an outage logs itself, and a node's
-// own problem says more than that of all nodes.
+// toLog returns the problems that are not logged elsewhere: outages log themselves, and a node's own
+// problem is more precise than that of all nodes.
 func (s *Service) toLog(j judgement, outages map[string]string) map[string]string {
 	all := maps.Clone(j.problems)
 	delete(all, "store")
@@ -216,23 +214,21 @@ func (s *Service) toLog(j judgement, outages map[string]string) map[string]strin
 	return all
 }
 
-// How often the parts are looked at while no one asks for /readyz, and the time they
-// have to report their state.
+// The interval of checks without requests for /readyz, and their timeout.
 const (
 	readinessEvery   = 2 * time.Second
 	readinessTimeout = time.Second
 )
 
-// readinessLog has each problem of readiness told when it comes and when it goes: one
-// line each, however many look in between.
+// readinessLog logs each problem of readiness once when it begins and once when it ends.
 type readinessLog struct {
 	log   *slog.Logger
 	looks atomic.Int64 // begun
 
 	mu     sync.Mutex
-	last   int64                // the look that was noted last
-	told   map[string]time.Time // by part, and node: since when the problem is told
-	worked map[string]bool      // the parts that have worked once
+	last   int64                // the last look that was noted
+	told   map[string]time.Time // start of the logged problems, by part or node
+	worked map[string]bool      // the parts that have ever worked
 }
 
 func newReadinessLog(log *slog.Logger) *readinessLog {
@@ -247,10 +243,10 @@ func (l *readinessLog) works(part string, now bool) bool {
 	return l.worked[part]
 }
 
-// begin numbers a look, before anything is asked.
+// begin returns the number of a look. Call it first.
 func (l *readinessLog) begin() int64 { return l.looks.Add(1) }
 
-// note tells what a look has found, unless a look that began later was noted.
+// note logs the problems of a look, unless a later look was noted.
 func (l *readinessLog) note(look int64, problems map[string]string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -272,7 +268,7 @@ func (l *readinessLog) note(look int64, problems map[string]string) {
 	}
 }
 
-// watchReadiness looks at the parts until ctx ends.
+// watchReadiness checks the parts until ctx ends.
 func (s *Service) watchReadiness(ctx context.Context) {
 	for upstream.Sleep(ctx, readinessEvery) == nil {
 		within, cancel := context.WithTimeout(ctx, readinessTimeout)

@@ -14,30 +14,29 @@ import (
 	"github.com/tipcache/tipcache/config"
 )
 
-// A reloader reads the configuration again while the service runs, and puts in
-// force what can change: keys, limits, freshness, log level and admin token.
+// A reloader reloads the configuration while the service runs, and applies what can change: keys,
+// limits, freshness, log level and admin token.
 type reloader struct {
 	*Service
-	running config.Config // what is in force, as it was read: the dialect may have been found out since
+	running config.Config // in force, as it was loaded, without the detected dialect
 	load    func() (config.Config, error)
 	hangup  chan os.Signal
 
-	success, at prometheus.Gauge // what came of reading it last
+	success, at prometheus.Gauge // of the last reload
 }
 
-// ReloadWith has Run read the configuration again, by load, at every SIGHUP.
-// running is the one that the service was made of. Until Run returns, no SIGHUP ends
-// the process; one that comes while the service drains changes nothing. The metrics of
-// what came of reading are there from now on.
+// ReloadWith makes Run reload the configuration by load at every SIGHUP. running is the configuration of
+// the service. SIGHUP does not end the process until Run returns, and changes nothing while the service
+// drains.
 func (s *Service) ReloadWith(running config.Config, load func() (config.Config, error)) {
 	f := promauto.With(s.registry)
 	s.reloader = &reloader{
 		Service: s, running: running, load: load, hangup: make(chan os.Signal, 1),
 		success: f.NewGauge(prometheus.GaugeOpts{
-			Name: "tipcache_config_last_reload_success", Help: "1 if the last configuration that was read is in force, 0 if it was rejected.",
+			Name: "tipcache_config_last_reload_success", Help: "1 if the last loaded configuration is in force, 0 if it was rejected.",
 		}),
 		at: f.NewGauge(prometheus.GaugeOpts{
-			Name: "tipcache_config_last_reload_success_timestamp_seconds", Help: "Unix time at which the configuration in force was read.",
+			Name: "tipcache_config_last_reload_success_timestamp_seconds", Help: "Unix time at which the configuration in force was loaded.",
 		}),
 	}
 	s.reloader.succeeded()
@@ -61,25 +60,24 @@ func (r *reloader) run(ctx context.Context) {
 	}
 }
 
-// reload takes a configuration as a whole or, if anything is wrong with it, not
-// at all.
+// reload applies a configuration completely or, if it has problems, not at all.
 func (r *reloader) reload() {
 	r.force.Lock()
 	defer r.force.Unlock()
 	next, err := r.load()
 	if err != nil {
-		r.refused("configuration refused, the one before stays in force", err, nil)
+		r.refused("rejected configuration, keeping the current one", err, nil)
 		return
 	}
 	merged := r.running
 	changed, restart := merged.Reload(next)
 	spoken := r.inDialect(merged)
 	if err := errors.Join(merged.Validate(), spoken.CheckRoutes()); err != nil {
-		r.refused("configuration refused without a restart, the one before stays in force", err, restart)
+		r.refused("rejected configuration without a restart, keeping the current one", err, restart)
 		return
 	}
 	if err := r.apply(spoken); err != nil {
-		r.refused("configuration refused, the one before stays in force", err, nil)
+		r.refused("rejected configuration, keeping the current one", err, nil)
 		return
 	}
 	r.running = merged
@@ -91,7 +89,7 @@ func (r *reloader) reload() {
 	r.log.Log(context.Background(), level, "configuration reloaded", "changed", changed, "needs_restart", restart)
 }
 
-// refused logs what is wrong, one record for each problem.
+// refused logs each problem.
 func (r *reloader) refused(message string, err error, restart []string) {
 	r.success.Set(0)
 	for _, problem := range config.Problems(err) {
@@ -103,10 +101,10 @@ func (r *reloader) refused(message string, err error, restart []string) {
 	}
 }
 
-// apply puts a valid configuration in force.
+// apply applies a valid configuration.
 func (r *reloader) apply(cfg config.Config) error {
 	if err := r.proxy.SetClasses(cfg.Policies(), cfg.OwnPolicies()); err != nil {
-		return err // before anything changed
+		return err // nothing has changed
 	}
 	r.proxy.SetKeys(cfg.ClientKeys())
 	r.proxy.SetLimits(cfg.Limits())

@@ -11,8 +11,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/events"
 )
 
-// An rpcService is the RPC of the nodes on a listener of its own, with its WebSocket and the
-// events of the chain.
+// An rpcService serves the CometBFT RPC on its own listener, with WebSocket and events.
 type rpcService struct {
 	listener *listener.Listener
 	server   *http.Server
@@ -45,8 +44,7 @@ func (s *Service) newRPC(ctx context.Context) (*rpcService, error) {
 	return r, nil
 }
 
-// drainRPC lets the calls be answered that were made, on sockets and without. It begins at once, and
-// tells when it has ended.
+// drainRPC finishes calls in flight, also on WebSockets. The channel has the result.
 func (s *Service) drainRPC(ctx context.Context) <-chan error {
 	ended := make(chan error, 1)
 	if s.rpc == nil {
@@ -61,5 +59,5 @@ func (s *Service) drainRPC(ctx context.Context) <-chan error {
 	return ended
 }
 
-// follow brings events to the sockets until the last of them is drained.
+// follow sends events to the WebSockets until the last of them is drained.
 func (r *rpcService) follow() error { return r.feed.Run(r.sockets) }

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	headerTimeout = 5 * time.Second // for a client to send its headers
+	headerTimeout = 5 * time.Second // in which a client must send its headers
 	idleTimeout   = 2 * time.Minute // of a connection without requests
 )
 
@@ -33,7 +33,7 @@ func (s *Service) Run(ctx context.Context) error {
 	admin.RegisterOnShutdown(s.adminPages.Close)
 	s.logStart()
 	group, gctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.pool.Run(context.WithoutCancel(ctx)) }) // to the end of the drain
+	group.Go(func() error { return s.pool.Run(context.WithoutCancel(ctx)) }) // until the end of the drain
 	group.Go(func() error { return s.determine(gctx) })
 	if s.watch != nil {
 		group.Go(func() error { s.watch.Run(gctx); return nil })
@@ -63,7 +63,7 @@ func (s *Service) Run(ctx context.Context) error {
 	return errors.Join(err, s.Close())
 }
 
-// logStart writes the first line: what runs, and what it stands between.
+// logStart logs what is served, and from which upstreams.
 func (s *Service) logStart() {
 	var nodes []string
 	for _, url := range s.cfg.Chain.Nodes {
@@ -87,11 +87,11 @@ func (s *Service) storeName() string {
 	return s.store.Name()
 }
 
-// firstBlock is how long clients wait at the start, at most, until the newest block is known. Before that
-// whatever names a block would be refused, by a replica to which a load balancer has just turned.
+// firstBlock is how long clients wait at the start for the newest block. Before it is known, requests
+// that name a block would be refused.
 const firstBlock = 2 * time.Second
 
-// serveClients answers on all listeners of clients once the newest block is known, or no node tells it.
+// serveClients serves all client listeners once the newest block is known or firstBlock has passed.
 func (s *Service) serveClients(ctx context.Context, group *errgroup.Group, public *http.Server) {
 	known := make(chan struct{})
 	group.Go(func() error {
@@ -99,14 +99,14 @@ func (s *Service) serveClients(ctx context.Context, group *errgroup.Group, publi
 		if len(s.cfg.Chain.Nodes) > 0 && !s.undetermined {
 			ctx, cancel := context.WithTimeout(ctx, firstBlock)
 			defer cancel()
-			_ = s.pool.WaitHeight(ctx, 1) // else what names a block is refused
+			_ = s.pool.WaitHeight(ctx, 1) // otherwise requests that name a block are refused
 		}
 		if ctx.Err() == nil {
 			notifySystemd(daemon.SdNotifyReady)
 		}
 		return nil
 	})
-	serve := func(door func() error) { group.Go(func() error { <-known; return door() }) }
+	serve := func(accept func() error) { group.Go(func() error { <-known; return accept() }) }
 	serve(func() error { return s.servePublic(public, s.public) })
 	if s.rpc != nil {
 		serve(func() error { return s.servePublic(s.rpc.server, s.rpc.listener) })
@@ -117,8 +117,7 @@ func (s *Service) serveClients(ctx context.Context, group *errgroup.Group, publi
 	}
 }
 
-// servePublic answers on a listener of clients, which speaks TLS where a certificate is
-// configured.
+// servePublic serves a client listener, with TLS if a certificate is configured.
 func (s *Service) servePublic(server *http.Server, l *listener.Listener) error {
 	server.TLSConfig = s.tls()
 	return served(server.Serve(l))
@@ -131,11 +130,10 @@ func (s *Service) serveAdmin(server *http.Server) error {
 	return served(server.ServeTLS(s.admin, "", ""))
 }
 
-// notifySystemd tells the service manager how far the process is, where it is one
-// that wants to know (Type=notify).
+// notifySystemd notifies systemd, if it runs the process with Type=notify.
 func notifySystemd(state string) { _, _ = daemon.SdNotify(false, state) }
 
-// writeTimeout is for the answer to a request that took all its time.
+// writeTimeout also covers the response to a request that took all its time.
 func writeTimeout(h config.HTTP) time.Duration { return 2 * h.Request }
 
 func served(err error) error {
@@ -154,19 +152,19 @@ func ignoreClosed(f func() error) func() error {
 	}
 }
 
-// leadAgain is the pause before a process that lost its turn asks for the next.
+// leadAgain is the pause before a process that lost the lock waits for it again.
 const leadAgain = 2 * time.Second
 
-// runIndexer fills the store whenever it is this replica's turn. What ends that
-// for good is told in the log and in /readyz, and the service goes on.
+// runIndexer fills the store while this replica has the lock. If indexing ends for good, the log and
+// /readyz say so, and the service continues.
 func (s *Service) runIndexer(ctx context.Context) {
 	if err := KeepIndexing(ctx, s.store, s.indexer, s.log); ctx.Err() == nil {
 		s.log.Error("indexer ended, the store is no longer filled", "error", err)
 	}
 }
 
-// KeepIndexing fills a store whenever it is this process's turn, until ctx ends
-// or something happens that trying again does not help against.
+// KeepIndexing fills a store while this process has the lock, until ctx ends or an error that a retry
+// does not help against.
 func KeepIndexing(ctx context.Context, store *collections.Store, x *indexer.Indexer, log *slog.Logger) error {
 	for {
 		err := store.Lead(ctx, x.Run)

@@ -1,12 +1,12 @@
-// Package service is what serve runs: the wiring of all parts, and their life.
+// Package service builds and runs all parts of serve.
 //
-//   - service.go makes the parts one after the other and joins them to each other;
-//     dialect.go finds out what the nodes speak; rpc.go, grpc.go and tracing.go make
-//     the parts that are optional, and listen.go opens the listeners;
-//   - run.go serves until the end, drain.go is that end, and reload.go puts another
-//     configuration in force;
-//   - readiness.go judges the health of the parts, and has the log told of it;
-//     admin.go has the other calls of the admin listener.
+//   - service.go creates and connects the parts, dialect.go detects the dialect of the
+//     nodes, rpc.go, grpc.go and tracing.go create optional parts, and listen.go opens
+//     the listeners.
+//   - run.go serves until the end, drain.go finishes requests, and reload.go applies a
+//     changed configuration.
+//   - readiness.go reports and logs the health of the parts, and admin.go has the other
+//     calls of the admin listener.
 package service
 
 import (
@@ -45,47 +45,46 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// A Service is everything that serve runs: built bottom up, closed top down.
+// A Service has all parts of serve. They are built bottom up and closed top down.
 type Service struct {
 	cfg      config.Config
 	log      *slog.Logger
 	logs     parts.Logs
 	registry *prometheus.Registry
-	tracing  trace.TracerProvider // nil: no traces
+	tracing  trace.TracerProvider // nil disables traces
 
-	redis    goredis.UniversalClient // nil: none
-	shared   *redis.Store            // nil: no other replica
-	memory   *account.Account        // of what is held beside the cache
+	redis    goredis.UniversalClient // nil if none is configured
+	shared   *redis.Store            // nil without Redis
+	memory   *account.Account        // of memory in addition to the cache
 	cache    *cache.Cache
 	pool     *node.Pool
-	auditor  *audit.Auditor     // nil: nothing is read again
-	store    *collections.Store // nil: collections are not listed, and none are counted
+	auditor  *audit.Auditor     // nil disables the audit
+	store    *collections.Store // nil if collections are neither listed nor indexed
 	watch    *collections.Watch // of the store
-	indexer  *indexer.Indexer   // nil: the store is not filled here
-	metadata *metadata.Service  // nil: no provider
+	indexer  *indexer.Indexer   // nil disables indexing
+	metadata *metadata.Service  // nil without a provider
 	proxy    *proxy.Server
-	lane     *lane.Lane // nil: switched off
+	lane     *lane.Lane // nil if disabled
 
 	public      *listener.Listener
-	rpc         *rpcService  // nil: the RPC is not served
-	grpc        *grpcService // nil: gRPC is not served
-	admin       net.Listener // nil when switched off
+	rpc         *rpcService  // nil if the RPC is not served
+	grpc        *grpcService // nil if gRPC is not served
+	admin       net.Listener // nil if disabled
 	adminPages  *admin.Handler
-	certificate *listener.Certificate // of both; nil: no TLS
+	certificate *listener.Certificate // of all listeners; nil disables TLS
 	stopping    atomic.Bool
 
 	readiness    *readinessLog
 	outages      upstream.Outages
-	redisUse     *upstream.Outage // whether Redis is used; nil where none is configured
-	eventsUse    *upstream.Outage // whether events can be read; nil where the RPC is not served
-	undetermined bool             // no node has said yet which dialect it speaks
-	force        sync.Mutex       // held while settings or the dialect are put in force
-	reloader     *reloader        // nil: the configuration stays as it is
+	redisUse     *upstream.Outage // whether Redis is used; nil if none is configured
+	eventsUse    *upstream.Outage // whether events can be read; nil if the RPC is not served
+	undetermined bool             // no node has answered in a known dialect yet
+	force        sync.Mutex       // held while settings or the dialect change
+	reloader     *reloader        // nil disables reloads
 	closers      []func() error
 }
 
-// New builds the parts and opens the listeners. Nothing that is absent
-// at start is an error but a listener's address that is taken.
+// New builds the parts and opens the listeners. Upstreams may be unreachable.
 func New(ctx context.Context, cfg config.Config, log parts.Logs) (*Service, error) {
 	s := &Service{cfg: cfg, log: log.Logger, logs: log, registry: parts.NewRegistry(), readiness: newReadinessLog(log.Logger)}
 	build := []func(context.Context) error{s.openCache, s.openLane, s.learnDialect, s.openPool, s.openStore, s.openMetadata, s.openProxy, s.listen}
@@ -129,13 +128,13 @@ func (s *Service) openCache(context.Context) error {
 		return err
 	}
 	s.onClose(s.cache.Close)
-	if len(s.cfg.Chain.Nodes) == 0 { // no node will name the chain
+	if len(s.cfg.Chain.Nodes) == 0 { // no node tells the chain id
 		s.cache.SetNamespace(namespace(cmp.Or(s.cfg.Chain.ID, "none"), 0))
 	}
 	return nil
 }
 
-// openAudit has the cache tell an auditor of what it takes.
+// openAudit makes the cache report its reads to an auditor.
 func (s *Service) openAudit(o *cache.Options) (err error) {
 	s.auditor, err = audit.New(audit.Options{
 		Share: s.cfg.Audit.Share, Timeout: s.cfg.Chain.Timeout, Logger: s.log, Registerer: s.registry,
@@ -148,7 +147,7 @@ func (s *Service) openAudit(o *cache.Options) (err error) {
 	return err
 }
 
-// openLane makes the fast lane before whatever has it forget.
+// openLane creates the fast lane first, because later parts invalidate it.
 func (s *Service) openLane(context.Context) error {
 	if h := s.cfg.HTTP; h.FastLane {
 		s.lane = lane.New(lane.Options{
@@ -158,7 +157,7 @@ func (s *Service) openLane(context.Context) error {
 	return nil
 }
 
-// webLane is the fast lane, nil for none.
+// webLane returns the fast lane, a nil interface if it is disabled.
 func (s *Service) webLane() web.Lane {
 	if s.lane == nil {
 		return nil
@@ -168,7 +167,7 @@ func (s *Service) webLane() web.Lane {
 
 func (s *Service) openPool(context.Context) (err error) {
 	o := s.cfg.NodeOptions()
-	o.OnEpoch = func(id string, epoch int64) { // what is kept is of another chain
+	o.OnEpoch = func(id string, epoch int64) { // cached entries are from another chain
 		s.cache.SetNamespace(namespace(id, epoch))
 		if s.lane != nil {
 			s.lane.Forget()
@@ -184,8 +183,8 @@ func (s *Service) openPool(context.Context) (err error) {
 	return err
 }
 
-// namespace keeps chains apart, and the epochs of one chain. The first epoch has no
-// suffix, unless the name of the chain itself has a #.
+// namespace returns a name that is unique for a chain and its epoch. The first epoch has no suffix,
+// unless the chain id contains a #.
 func namespace(chainID string, epoch int64) string {
 	if epoch == 0 && !strings.Contains(chainID, "#") {
 		return chainID
@@ -193,7 +192,7 @@ func namespace(chainID string, epoch int64) string {
 	return chainID + "#" + strconv.FormatInt(epoch, 10)
 }
 
-// openStore opens the store where clients may list it, or it is filled.
+// openStore opens the store if it is listed or indexed.
 func (s *Service) openStore(ctx context.Context) (err error) {
 	if !s.cfg.NeedsStore() {
 		return nil
@@ -240,7 +239,7 @@ func (s *Service) openProxy(context.Context) (err error) {
 	return err
 }
 
-// newAdmin makes what the admin listener serves.
+// newAdmin returns the handler of the admin listener.
 func (s *Service) newAdmin() *admin.Handler {
 	h := admin.New(admin.Options{
 		Gatherer: s.registry, Ready: s.ready, Version: parts.Version(), Profiles: true,
@@ -252,7 +251,7 @@ func (s *Service) newAdmin() *admin.Handler {
 
 func (s *Service) onClose(f func() error) { s.closers = append(s.closers, f) }
 
-// Close closes what New has opened, for a Service that is not run.
+// Close releases the parts. Run calls it at its end.
 func (s *Service) Close() error {
 	var errs []error
 	for _, f := range slices.Backward(s.closers) {
@@ -262,13 +261,13 @@ func (s *Service) Close() error {
 	return errors.Join(errs...)
 }
 
-// Store is the collection store, nil where there is none.
+// Store returns the collection store, nil if there is none.
 func (s *Service) Store() *collections.Store { return s.store }
 
-// Addr is the address of the public listener.
+// Addr returns the address of the public listener.
 func (s *Service) Addr() string { return s.public.Addr().String() }
 
-// RPCAddr is the address of the RPC's listener, "none" where it is not served.
+// RPCAddr returns the address of the RPC listener, or "none".
 func (s *Service) RPCAddr() string {
 	if s.rpc == nil {
 		return "none"
@@ -276,7 +275,7 @@ func (s *Service) RPCAddr() string {
 	return s.rpc.listener.Addr().String()
 }
 
-// GRPCAddr is the address of gRPC's listener, "none" where it is not served.
+// GRPCAddr returns the address of the gRPC listener, or "none".
 func (s *Service) GRPCAddr() string {
 	if s.grpc == nil {
 		return "none"
@@ -284,7 +283,7 @@ func (s *Service) GRPCAddr() string {
 	return s.grpc.listener.Addr().String()
 }
 
-// AdminAddr is that of the admin listener, "none" where there is none.
+// AdminAddr returns the address of the admin listener, or "none".
 func (s *Service) AdminAddr() string {
 	if s.admin == nil {
 		return "none"

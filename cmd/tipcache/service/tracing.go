@@ -25,8 +25,8 @@ const (
 	tracingDrain  = 3 * time.Second  // for what is left of them at the end
 )
 
-// openTracing starts what collects spans and sends them, in batches, from a
-// queue of a bounded length: a collector that is away costs spans, not requests.
+// openTracing starts sending spans in batches from a bounded queue. An unreachable collector loses
+// spans, and delays no request.
 func (s *Service) openTracing(ctx context.Context) error {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	exporter, err := newExporter(ctx, s.cfg.Tracing, transport, s.log)
@@ -51,17 +51,16 @@ func (s *Service) openTracing(ctx context.Context) error {
 		if err := provider.Shutdown(ctx); err != nil {
 			s.log.Warn("last trace spans not sent", "error", exporter.hide.Replace(err.Error()))
 		}
-		return nil // the requests were answered all the same
+		return nil // spans are not worth a failed shutdown
 	})
 	return nil
 }
 
-// exporter sends spans, and writes failures to the log instead of standard
-// error, without what in the collector's URL may be a key.
+// exporter sends spans, and logs failures without secrets.
 type exporter struct {
 	sdktrace.SpanExporter
 	log  *slog.Logger
-	hide *strings.Replacer // what in the collector's URL and headers may be a key
+	hide *strings.Replacer // secrets in the URL and headers of the collector
 }
 
 const usualPath = "/v1/traces"
@@ -69,7 +68,7 @@ const usualPath = "/v1/traces"
 func newExporter(ctx context.Context, cfg config.Tracing, transport http.RoundTripper, log *slog.Logger) (*exporter, error) {
 	u, err := url.Parse(cfg.Endpoint)
 	if err != nil {
-		return nil, errors.New("tracing.endpoint: not a URL") // err repeats it
+		return nil, errors.New("tracing.endpoint: not a URL") // err contains it
 	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = usualPath
@@ -88,7 +87,7 @@ func newExporter(ctx context.Context, cfg config.Tracing, transport http.RoundTr
 	return e, err
 }
 
-// ExportSpans never fails: the failure has been logged.
+// ExportSpans logs failures and returns nil.
 func (e *exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	if err := e.SpanExporter.ExportSpans(ctx, spans); err != nil {
 		e.log.Warn("trace spans not sent", "spans", len(spans), "error", e.hide.Replace(err.Error()))
@@ -96,11 +95,10 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpa
 	return nil
 }
 
-// minHeader is the length from which a header's value may be a secret.
+// minHeader is the least length of a header value that may be a secret.
 const minHeader = 6
 
-// headerSecrets are the values of the headers for the collector, which variables of
-// OpenTelemetry's own name.
+// headerSecrets returns the values of the headers in the environment variables of OpenTelemetry.
 func headerSecrets(environ []string) (secrets []string) {
 	for _, variable := range environ {
 		name, list, _ := strings.Cut(variable, "=")
@@ -110,7 +108,7 @@ func headerSecrets(environ []string) (secrets []string) {
 		for header := range strings.SplitSeq(list, ",") {
 			_, value, _ := strings.Cut(header, "=")
 			sent, _ := url.PathUnescape(strings.TrimSpace(value))
-			_, token, _ := strings.Cut(sent, " ") // after Bearer, say
+			_, token, _ := strings.Cut(sent, " ") // such as after Bearer
 			for _, secret := range []string{sent, token} {
 				if len(secret) >= minHeader {
 					secrets = append(secrets, secret)
