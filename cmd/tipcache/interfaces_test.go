@@ -59,7 +59,7 @@ func TestInterfacesThatAreNotConfiguredAreNamedAsOff(t *testing.T) {
 	for want, args := range map[string][]string{
 		"the CometBFT RPC of the nodes is not served": nil,
 		"transaction index off":                       nil,
-		"during which a node makes no blocks":    {"--rpc-listen", "127.0.0.1:0"},
+		"during which a node makes no blocks":         {"--rpc-listen", "127.0.0.1:0"},
 	} {
 		if out, err := runs(t, append(check, args...)...); err != nil || !strings.Contains(out, want) {
 			t.Errorf("check --connect does not say %q: %v\n%s", want, err, out)
