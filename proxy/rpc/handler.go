@@ -206,7 +206,7 @@ func (d *Handler) HoldResponse(from *http.Request, n int) (release func(), refus
 
 // Call answers one call that comes over a socket.
 func (d *Handler) Call(from *http.Request, name string, params json.RawMessage) (a socket.Answer) {
-	err := d.exchange(from, routeOf(name), func(rec *web.Record) (int, error) {
+	serve := func(rec *web.Record) (int, error) {
 		k, said := d.ask(jsonrpc.Call{Method: name, Params: params}, blocks.Heights{})
 		if a.Member = said; k == nil {
 			return len(a.Member), nil
@@ -221,12 +221,18 @@ func (d *Handler) Call(from *http.Request, name string, params json.RawMessage) 
 		}
 		a.Member = one.member
 		return len(a.Member), errs[0]
-	})
-	if err != nil {
-		a.Member = memberOf(web.FailureOf(err))
 	}
-	a.Member = overSocket(a.Member)
-	return a
+	end := func(err error) socket.Answer {
+		if err != nil {
+			a.Member = memberOf(web.FailureOf(err))
+		}
+		a.Member = overSocket(a.Member)
+		return a
+	}
+	return end(d.exchange(from, routeOf(name), func(rec *web.Record) (int, error) {
+		a.Again = func() socket.Answer { return end(d.reader.Stack.Repeat(rec, serve)) }
+		return serve(rec)
+	}))
 }
 
 // exchange counts, limits and logs a call that comes over a socket, also against the key that the socket was

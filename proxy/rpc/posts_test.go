@@ -1,14 +1,22 @@
 package rpc_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
+	"github.com/tipcache/tipcache/proxy/rpc/socket"
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
 func TestTransactionsAndSimulationsAreSentAtTheRateOfPosts(t *testing.T) {
@@ -38,5 +46,31 @@ func TestTransactionsAndSimulationsAreSentAtTheRateOfPosts(t *testing.T) {
 				t.Errorf("a read is answered %s", body)
 			}
 		})
+	}
+}
+
+func TestACallOverASocketThatIsReadTwiceCountsOnce(t *testing.T) {
+	n := newRecordedNode(t)
+	n.learnParams()
+	server, metrics := newHandler(t, n, rpc.Options{}, func(o *web.Options) {
+		o.Limits.Address = limits.Rate{Requests: 1, Per: time.Hour, Burst: 1}
+	})
+	d := server.Config.Handler.(*rpc.Handler)
+	opened := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/websocket", nil)
+	call := func() socket.Answer {
+		return d.Call(opened, "abci_query", json.RawMessage(`{"path":"/cosmos.staking.v1beta1.Query/Params"}`))
+	}
+	first := call()
+	if jsonrpc.IsError(first.Member) || first.Again == nil {
+		t.Fatalf("%s", first.Member)
+	}
+	if again := first.Again(); string(again.Member) != string(first.Member) || again.Height != first.Height {
+		t.Errorf("read again as %s at %d, want %s at %d", again.Member, again.Height, first.Member, first.Height)
+	}
+	if counted := requests(t, metrics, map[string]string{}); counted != 1 {
+		t.Errorf("%v requests were counted, want 1", counted)
+	}
+	if second := call(); !jsonrpc.IsError(second.Member) || second.Again != nil {
+		t.Errorf("a second call is answered with %s, want a refusal", second.Member)
 	}
 }

@@ -37,6 +37,13 @@ func (s *Stack) Exchange(opened *http.Request, route string, serve func(*Record)
 	return s.exchange(opened, rec, http.Header{}, func() (int, error) { return serve(rec) })
 }
 
+// Repeat calls serve once more for an exchange that was admitted, counted and logged before.
+func (s *Stack) Repeat(rec *Record, serve func(*Record) (size int, err error)) error {
+	rec.Start = time.Now()
+	_, err := recovered(func() (int, error) { return serve(rec) })
+	return err
+}
+
 func (s *Stack) exchange(r *http.Request, rec *Record, answer http.Header, serve func() (size int, err error)) error {
 	rec.Arrive(ConnOf(r))
 	size, status, err := 0, http.StatusOK, s.admit(r, rec, answer)

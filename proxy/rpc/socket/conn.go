@@ -31,6 +31,7 @@ type turn struct {
 	size   int    // of its message, in bytes
 	read   func() // releases the message
 	answer Answer
+	again  func() Answer // reads once more what was read ahead; nil where nothing was
 	held   func()        // releases the answer; nil: it has no memory yet
 	done   chan struct{} // closed when the answer was read ahead; nil: no goroutine has begun to read it
 }
@@ -179,6 +180,7 @@ func (c *conn) readAhead() {
 				defer close(t.done)
 				defer release()
 				answer := c.handler.o.Methods.Call(c.request, t.call.Method, t.call.Params)
+				t.again = answer.Again
 				if held, refusal := c.handler.o.Methods.HoldResponse(c.request, len(answer.Member)); refusal == nil {
 					t.answer, t.held = answer, held
 				}
@@ -275,7 +277,11 @@ func (c *conn) called(t *turn) Answer {
 	if t.done != nil {
 		<-t.done
 	}
-	if t.held == nil || 0 < t.answer.Height && t.answer.Height < c.shown {
+	switch {
+	case t.held != nil && (t.answer.Height == 0 || t.answer.Height >= c.shown):
+	case t.again != nil:
+		t.answer = t.again()
+	default:
 		t.answer = c.handler.o.Methods.Call(c.request, t.call.Method, t.call.Params)
 	}
 	if t.answer.Height > 0 {

@@ -56,6 +56,8 @@ var ErrMemory = errors.New("no memory for the message")
 type Answer struct {
 	Member []byte // result or error, with its name; nil where the call has no parameters and the method needs some
 	Height int64  // of the block that the answer is of, where that is the newest; else 0
+
+	Again func() Answer // reads the answer once more, which does not count as a call; nil for a call that was refused
 }
 
 // DefaultSubscriptions of a connection, where a node has five.

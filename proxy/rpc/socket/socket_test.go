@@ -234,23 +234,23 @@ type twins struct {
 	methods
 	second chan struct{} // closed when it was read
 	calls  atomic.Int32
+	again  atomic.Int32
 }
 
 func (tw *twins) Call(_ *http.Request, method string, _ json.RawMessage) socket.Answer {
-	switch n := tw.calls.Add(1); {
-	case method == "first":
+	tw.calls.Add(1)
+	eighth := socket.Answer{Member: []byte(`"result":8`), Height: 8}
+	if method == "first" {
 		<-tw.second
-		return socket.Answer{Member: []byte(`"result":8`), Height: 8}
-	case n == 3:
-		return socket.Answer{Member: []byte(`"result":8`), Height: 8}
-	default:
-		close(tw.second)
-		return socket.Answer{Member: []byte(`"result":7`), Height: 7}
+		return eighth
 	}
+	close(tw.second)
+	return socket.Answer{Member: []byte(`"result":7`), Height: 7, Again: func() socket.Answer { tw.again.Add(1); return eighth }}
 }
 
 func TestNoAnswerIsOfAnEarlierBlockThanTheOneBefore(t *testing.T) {
-	_, url := serve(t, socket.Options{Methods: &twins{second: make(chan struct{})}})
+	tw := &twins{second: make(chan struct{})}
+	_, url := serve(t, socket.Options{Methods: tw})
 	conn := dial(t, url)
 	send(t, conn, `{"id":1,"method":"first","params":{}}`)
 	send(t, conn, `{"id":2,"method":"second","params":{}}`)
@@ -258,6 +258,9 @@ func TestNoAnswerIsOfAnEarlierBlockThanTheOneBefore(t *testing.T) {
 		if got, want := receive(t, conn), fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":8}`, id); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
+	}
+	if calls, again := tw.calls.Load(), tw.again.Load(); calls != 2 || again != 1 {
+		t.Errorf("%d calls and %d repeated reads, want 2 and 1", calls, again)
 	}
 }
 
