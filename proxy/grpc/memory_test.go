@@ -15,10 +15,15 @@ import (
 // The account of 1 MiB of cache.memory has 448 KiB for streams: 22 of 20 KiB, if 64 KiB more are free for what a client
 // sends before the handler of a call begins.
 
+func reserving(s *setup) {
+	a := memory.New(512<<10, nil)
+	s.cache.MemoryBytes, s.cache.Account, s.listener.Memory = 1<<20, a, a
+}
+
 func TestClientWithTheMostOpenCallsIsClosedFirst(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
-	d := open(t, newRecordedNode(t), true, withMemory(1<<20), func(s *setup) { s.listener.Metrics = registry })
+	d := open(t, newRecordedNode(t), true, reserving, func(s *setup) { s.listener.Metrics = registry })
 	modest, greedy := d.raw(t, "127.0.0.2"), d.raw(t, "127.0.0.3")
 	calls := []uint32{modest.begin(), modest.begin(), modest.begin()}
 	await(t, "two calls are reserved", func() bool { return d.cache.Account().Used() == 2*20<<10 })
@@ -49,7 +54,7 @@ func TestClientWithTheMostOpenCallsIsClosedFirst(t *testing.T) {
 
 func TestUnreadResponsesKeepTheirStreamsReserved(t *testing.T) {
 	t.Parallel()
-	d := open(t, newRecordedNode(t), true, withMemory(1<<20))
+	d := open(t, newRecordedNode(t), true, reserving)
 	r := d.raw(t, "127.0.0.1")
 	if err := r.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}); err != nil {
 		t.Fatal(err)
@@ -72,7 +77,7 @@ func TestUnreadResponsesKeepTheirStreamsReserved(t *testing.T) {
 
 func TestCallsThatNeverBeginAreReleased(t *testing.T) {
 	t.Parallel()
-	d := open(t, newRecordedNode(t), true, withMemory(1<<20))
+	d := open(t, newRecordedNode(t), true, reserving)
 	r := d.raw(t, "127.0.0.1")
 	r.encoding = "unknown" // which the library refuses before the handler
 	for range 3 {
@@ -94,7 +99,7 @@ func TestCallsThatNeverBeginAreReleased(t *testing.T) {
 
 func TestCallsWithoutMemoryAreRefused(t *testing.T) {
 	t.Parallel()
-	d := open(t, newRecordedNode(t), true, withMemory(1<<20))
+	d := open(t, newRecordedNode(t), true, reserving)
 	account := d.cache.Account()
 	if !account.Reserve(memory.Requests, account.Limit()/8*7) {
 		t.Fatal("Reserve = false, want true")

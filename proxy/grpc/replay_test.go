@@ -2,7 +2,6 @@ package grpc_test
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/hex"
@@ -84,7 +83,6 @@ func open(t testing.TB, n *recordedNode, withGRPC bool, changes ...func(*setup))
 		return r
 	}
 	d.handler = grpc.New(with.grpc, newReader())
-	with.listener.Memory = cmp.Or(with.listener.Memory, c.Account())
 	d.addr, d.server = d.serve(t, with.listener)
 	d.rpc = httptest.NewServer(rpc.New(rpc.Options{State: o.State}, newReader()))
 	t.Cleanup(d.rpc.Close)

@@ -268,6 +268,9 @@ func (s *socket) Heard(at time.Time) { s.active.Store(at.UnixNano()) }
 
 // Read notes the time of what it reads.
 func (s *socket) Read(p []byte) (int, error) {
+	if s.streams.isSlow.Load() && s.streams.isSlow.Swap(false) {
+		time.Sleep(slowRead)
+	}
 	n, err := s.Conn.Read(p)
 	if n > 0 {
 		s.Heard(time.Now())

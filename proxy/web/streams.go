@@ -21,6 +21,10 @@ const streamCost = 20 << 10
 // usualHeaders is how many bytes of headers are in streamCost. What is longer is reserved in addition.
 const usualHeaders = 4 << 10
 
+// slowRead is how long a connection on which a stream was refused is not read. Otherwise the requests that the library
+// reads before they can be refused take memory.
+const slowRead = 50 * time.Millisecond
+
 // streams are the open streams of a connection of HTTP/2 or gRPC. All but one are reserved, because each connection
 // has memory for one request.
 type streams struct {
@@ -29,6 +33,7 @@ type streams struct {
 	parked atomic.Int64 // of these, streams whose handler has returned and whose response the client may not have read
 	extra  atomic.Int64 // bytes reserved in addition
 	closed atomic.Bool
+	isSlow atomic.Bool // a stream was refused since the last read
 
 	handlers atomic.Int64 // running, of HTTP/2
 	writes   atomic.Int64 // waiting for the client
@@ -49,6 +54,7 @@ func (s *streams) begin(extra, ahead int64) (reserved int64, ok bool) {
 			more, cost = more+ahead, streamCost
 		}
 		if more+cost > 0 && !s.memory.Reserve(account.Streams, more+cost) {
+			s.isSlow.Store(true)
 			return 0, false
 		}
 		if s.open.CompareAndSwap(n, n+1) {

@@ -29,6 +29,7 @@ type target struct {
 // An attack is what a number of clients do, each with a connection at a time.
 type attack struct {
 	name        string
+	short       bool // it is in the short form, which has one for each listener
 	tls         bool
 	connections int
 	run         func(ctx context.Context, t *target, client int)
@@ -40,24 +41,26 @@ func (a attack) String() string { return a.name }
 const streams = 250 // that a client tries to open on a connection
 
 var attacks = []attack{
-	{"REST HTTP/1: lists unread", false, 1000, unread},
-	{"REST HTTP/1: bodies that do not end", false, 400, slowBodies},
-	{"REST HTTP/2: responses unread", true, 100, flood{of: restAddr, window: 0, end: true, path: smallList}.run},
-	{"REST HTTP/2: lists unread", true, 100, flood{of: restAddr, window: 0, end: true, path: largeList}.run},
-	{"REST HTTP/2: waits for a block", true, 100, flood{of: restAddr, window: 1 << 20, end: true, path: func(*target, int, int) string {
+	{"REST HTTP/1: lists unread", false, false, 1000, unread},
+	{"REST HTTP/1: bodies that do not end", true, false, 400, slowBodies},
+	{"REST HTTP/2: responses unread", true, true, 100, flood{of: restAddr, window: 0, end: true, path: smallList}.run},
+	{"REST HTTP/2: lists unread", false, true, 100, flood{of: restAddr, window: 0, end: true, path: largeList}.run},
+	{"REST HTTP/2: waits for a block", false, true, 100, flood{of: restAddr, window: 1 << 20, end: true, path: func(*target, int, int) string {
 		return "/cosmos/staking/v1beta1/pool?x-min-block-height=99999999"
 	}}.run},
-	{"REST HTTP/2: bodies that do not come", true, 100, flood{of: restAddr, window: 1 << 20, path: post, headers: [][2]string{{"content-type", "application/json"}, {"content-length", "500"}}}.run},
-	{"REST HTTP/2: large headers", true, 100, flood{of: restAddr, window: 0, end: true, path: smallList, headers: [][2]string{{"x-large", strings.Repeat("x", 14<<10)}}}.run},
-	{"RPC HTTP/2: bodies that do not come", true, 100, flood{of: rpcAddr, window: 1 << 20, path: func(*target, int, int) string { return "/" }, headers: [][2]string{{"content-type", "application/json"}}}.run},
-	{"RPC HTTP/1: batches unread", false, 400, batches},
-	{"WebSocket: subscriptions unread", false, 300, subscriptions},
-	{"gRPC: calls without a message", false, 100, flood{of: grpcAddr, window: 1 << 20, path: balance, headers: ofGRPC}.run},
-	{"gRPC: calls that wait for a block", false, 100, flood{of: grpcAddr, window: 1 << 20, path: balance, headers: append(ofGRPC[:len(ofGRPC):len(ofGRPC)], [2]string{"x-min-block-height", "99999999"}), data: empty, ends: true}.run},
-	{"gRPC: responses unread", false, 150, flood{of: grpcAddr, window: 0, path: validators, headers: ofGRPC, data: pages, ends: true}.run},
-	{"gRPC: messages that inflate", false, 20, flood{of: grpcAddr, window: 1 << 20, path: balance, headers: append(ofGRPC[:len(ofGRPC):len(ofGRPC)], [2]string{"grpc-encoding", "gzip"}), data: bomb, ends: true}.run},
-	{"gRPC: messages that do not end", false, 50, flood{of: grpcAddr, window: 1 << 20, path: balance, headers: ofGRPC, data: endless}.run},
-	{"gRPC-Web: bodies that do not end", false, 300, slowCalls},
+	{"REST HTTP/2: bodies that do not come", false, true, 100, flood{of: restAddr, window: 1 << 20, path: post, headers: [][2]string{{"content-type", "application/json"}, {"content-length", "500"}}}.run},
+	{"REST HTTP/2: large headers", false, true, 100, flood{of: restAddr, window: 0, end: true, path: smallList, headers: [][2]string{{"x-large", strings.Repeat("x", 14<<10)}}}.run},
+	{"RPC HTTP/2: bodies that do not come", false, true, 100, flood{of: rpcAddr, window: 1 << 20, path: func(*target, int, int) string { return "/" }, headers: [][2]string{{"content-type", "application/json"}}}.run},
+	{"RPC HTTP/1: batches unread", true, false, 400, batches},
+	{"WebSocket: subscriptions unread", false, false, 300, subscriptions},
+	{"WebSocket: calls unread", true, false, 300, socketCalls(100, 0)},
+	{"WebSocket: long messages", false, false, 300, socketCalls(100, 60_000)},
+	{"gRPC: calls without a message", false, false, 100, flood{of: grpcAddr, window: 1 << 20, path: balance, headers: ofGRPC}.run},
+	{"gRPC: calls that wait for a block", false, false, 100, flood{of: grpcAddr, window: 1 << 20, path: balance, headers: append(ofGRPC[:len(ofGRPC):len(ofGRPC)], [2]string{"x-min-block-height", "99999999"}), data: empty, ends: true}.run},
+	{"gRPC: responses unread", false, false, 150, flood{of: grpcAddr, window: 0, path: validators, headers: ofGRPC, data: pages, ends: true}.run},
+	{"gRPC: messages that inflate", false, false, 20, flood{of: grpcAddr, window: 1 << 20, path: balance, headers: append(ofGRPC[:len(ofGRPC):len(ofGRPC)], [2]string{"grpc-encoding", "gzip"}), data: bomb, ends: true}.run},
+	{"gRPC: messages that do not end", true, false, 50, flood{of: grpcAddr, window: 1 << 20, path: balance, headers: ofGRPC, data: endless}.run},
+	{"gRPC-Web: bodies that do not end", true, false, 300, slowCalls},
 }
 
 func restAddr(t *target) string { return t.rest }
@@ -184,11 +187,35 @@ func batches(ctx context.Context, t *target, client int) {
 	})
 }
 
+// upgrade opens a WebSocket.
+func upgrade(c net.Conn) error {
+	_, err := io.WriteString(c, "GET /websocket HTTP/1.1\r\nHost: bench\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
+	return err
+}
+
+// socketCalls opens a WebSocket, makes so many calls with so many bytes of white space, and does not read.
+func socketCalls(calls, space int) func(context.Context, *target, int) {
+	return func(ctx context.Context, t *target, client int) {
+		talk(ctx, t.rpc, func(c net.Conn) error {
+			if err := upgrade(c); err != nil {
+				return err
+			}
+			for i := range calls {
+				call := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"block","params":{"height":"%d"%*s}}`, i, 1+(client*100+i)%900, space, "")
+				if _, err := c.Write(maskedFrame(call)); err != nil {
+					return err
+				}
+			}
+			return readHardly(ctx, c)
+		})
+	}
+}
+
 // subscriptions opens a WebSocket, subscribes to all that it may, and does not read.
 func subscriptions(ctx context.Context, t *target, _ int) {
 	queries := []string{"tm.event='NewBlock'", "tm.event='Tx'", "tm.event='NewBlockHeader'", "tm.event='NewBlockEvents'"}
 	talk(ctx, t.rpc, func(c net.Conn) error {
-		if _, err := io.WriteString(c, "GET /websocket HTTP/1.1\r\nHost: bench\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"); err != nil {
+		if err := upgrade(c); err != nil {
 			return err
 		}
 		for i := range 20 {
