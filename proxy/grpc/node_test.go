@@ -179,7 +179,8 @@ func (n *recordedNode) serveGRPC(_ any, stream grpc.ServerStream) error {
 	if held != nil {
 		select {
 		case <-held:
-		case <-stream.Context().Done():
+		case <-stream.Context().Done(): // the node's end may be told before the client's time is over
+			return status.FromContextError(stream.Context().Err()).Err()
 		}
 	}
 	var code codes.Code
