@@ -163,6 +163,7 @@ func TestMetricsTellOfEachNode(t *testing.T) {
 		"tipcache_node_source_aside":                   0,
 		"tipcache_node_source_late":                    0,
 		"tipcache_node_tip_out_of_reach":               0,
+		"tipcache_node_tip_unconfirmed":                0,
 		"tipcache_node_answers_total future_height":    1,
 		"tipcache_node_request_duration_seconds cheap": read,
 		"tipcache_node_request_duration_seconds scan":  1,
