@@ -87,7 +87,7 @@ func parseDuration(text string) (time.Duration, error) {
 // Bytes is an amount of memory, such as 1024, 64KiB, 256MiB or 2GiB.
 type Bytes int64
 
-// Auto, written as auto, means an amount that depends on the machine.
+// Auto is an amount that depends on the machine. It is written as auto.
 const Auto Bytes = -1
 
 var units = []struct {

@@ -28,7 +28,7 @@ func newKey(name string, w io.Writer) error {
 	key := "tipcache_" + rand.Text()
 	line := fmt.Sprintf("%s:%x", name, sha256.Sum256([]byte(key)))
 	if _, err := config.ParseAPIKey(line); err != nil {
-		return fmt.Errorf("%q is not a name of letters, digits, - _ and .", name)
+		return fmt.Errorf("%q is not a name: use letters, digits, -, _ and . only", name)
 	}
 	_, err := fmt.Fprintf(w, "key   %s\nline  %s\n", key, line)
 	return err

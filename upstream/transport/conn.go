@@ -93,8 +93,8 @@ func (c *conn) roundTrip(r *http.Request) (*http.Response, error) {
 type body struct {
 	io.ReadCloser
 
-	conn *conn // nil once it was given back
-	ctx  context.Context
+	conn *conn           // nil once it was given back
+	ctx  context.Context //nolint:containedctx // of the request whose body this is
 	stop func() bool
 	last bool // the connection serves no further request
 }
