@@ -272,6 +272,8 @@ type raw struct {
 	*http2.Framer
 	next     uint32 // stream
 	encoding string // of messages
+
+	mayClose bool // the server may close the connection at any time
 }
 
 func (d *servers) raw(t testing.TB, from string) *raw {
@@ -302,7 +304,7 @@ func (r *raw) begin(at ...string) (stream uint32) {
 	}
 	stream = r.next
 	r.next += 2
-	if err := r.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: block.Bytes(), EndHeaders: true}); err != nil {
+	if err := r.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: block.Bytes(), EndHeaders: true}); err != nil && !r.mayClose {
 		r.Fatal(err)
 	}
 	return stream
