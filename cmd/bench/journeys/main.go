@@ -60,8 +60,8 @@ func run() {
 	}
 	others := d.Delegators()
 	err := errors.Join(
-		atMost(10, 24, "GET, hit in memory", func(int) { ask(hit, "") }),
-		atMost(16, 54, "GET, miss", func(int) {
+		atMost(10, 28, "GET, hit in memory", func(int) { ask(hit, "") }),
+		atMost(18, 62, "GET, miss", func(int) {
 			ask("/staking/delegations/"+others[0], "")
 			others = others[1:]
 		}),
