@@ -150,7 +150,7 @@ func (r *fileReader) items(n *yaml.Node, path string) (texts []string) {
 	return texts
 }
 
-// leavesBeside returns the paths of all settings, including those of the route that path names.
+// leavesBeside returns the paths of all settings, including the settings of the route that path names.
 func leavesBeside(path string) (paths []string) {
 	route, _, _ := strings.Cut(strings.TrimPrefix(path, "routes."), ".")
 	for _, k := range Keys() {

@@ -284,7 +284,7 @@ func (c Config) rows() (all []dialect.Row) {
 	return all
 }
 
-// routeClass returns the settings of a route. Its class has those that are not set.
+// routeClass returns the settings of a route. Settings that are not set come from its class.
 func (c Config) routeClass(name string) Class {
 	base := c.Classes.Live
 	if class, _ := dialect.ClassOf(c.rows(), name); class == blocks.Params {

@@ -175,7 +175,7 @@ type router struct {
 	patterns []string // of all routes, for suggestions
 }
 
-// newRouter returns the router of a dialect: that of Story if o.Cosmos is nil.
+// newRouter returns the router of a dialect, which is Story if o.Cosmos is nil.
 func (s *Server) newRouter(o Options) (*router, error) {
 	v := &router{Server: s, render: chain.RenderFailure, fixed: map[string]web.Route{}}
 	reader, err := blocks.New(o.Chain.Reader(), s.stack, o.Cache)

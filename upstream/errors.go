@@ -71,8 +71,8 @@ type API string
 
 // The APIs.
 const (
-	RPC  API = "RPC"  // codes are those of JSON-RPC
-	GRPC API = "gRPC" // codes are those of gRPC
+	RPC  API = "RPC"  // with codes of JSON-RPC
+	GRPC API = "gRPC" // with codes of gRPC
 )
 
 // SaidBy returns what the error of an upstream passes on to clients of an API, nil for nothing.

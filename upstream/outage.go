@@ -111,7 +111,7 @@ func (o *Outage) begin() {
 	}
 }
 
-// Outages are those of the upstreams of a process. They are a [prometheus.Collector].
+// Outages are the outages of a process's upstreams. They are a [prometheus.Collector].
 type Outages []*Outage
 
 // Causes says of each upstream that is in an outage why, by its name.

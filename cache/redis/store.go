@@ -48,7 +48,7 @@ type Store struct {
 	o       Options
 	breaker *gobreaker.CircuitBreaker[struct{}]
 	outage  *upstream.Outage // of all operations: a reply of any kind completes one
-	writes  *upstream.Outage // of those that acquire leases and store entries, which Redis may refuse
+	writes  *upstream.Outage // of acquiring leases and storing entries, which Redis may refuse
 	codec   *codec
 	errors  [errorKinds]prometheus.Counter
 	seconds prometheus.Histogram
@@ -136,7 +136,7 @@ func newBreaker(outage *upstream.Outage) *gobreaker.CircuitBreaker[struct{}] {
 // State implements [cache.Shared].
 func (s *Store) State() string { return s.breaker.State().String() }
 
-// Outages are those of Redis.
+// Outages returns the outages of Redis.
 func (s *Store) Outages() upstream.Outages { return upstream.Outages{s.outage, s.writes} }
 
 // do runs one operation within its time, if the breaker lets it, and counts its

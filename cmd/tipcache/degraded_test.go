@@ -13,7 +13,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// host is that of a URL.
+// host returns the host of a URL.
 func host(url string) string { return strings.TrimPrefix(url, "http://") }
 
 func TestEachUpstreamThatFailsEveryRequestIsListedAsDegraded(t *testing.T) {

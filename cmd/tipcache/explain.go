@@ -19,7 +19,7 @@ import (
 	"github.com/tipcache/tipcache/proxy"
 )
 
-// explainTimeout is a second longer than that of the listener.
+// explainTimeout is a second longer than the timeout of the listener.
 const explainTimeout = 6 * time.Second
 
 // inquiry is the command line of explain.

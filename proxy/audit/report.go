@@ -48,7 +48,7 @@ func (a *Auditor) report(t *task, kept, read version, both bool) {
 		"digest", digest(kept), "witness_digest", digest(read), "row", a.o.Row(t.Key))
 }
 
-// reportVarying reports a source that contradicts itself at one height: what it tells is not the state.
+// reportVarying reports a source that contradicts itself at one height: its answer is not the state.
 func (a *Auditor) reportVarying(t *task, read, second version) {
 	a.find(t, read.by)
 	a.o.Logger.Error("answers at one height vary", "source", read.by, "key", t.Key, "height", t.Entry.Height,

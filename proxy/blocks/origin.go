@@ -147,7 +147,7 @@ func silence(a *node.Answer, err error, chosen, atHand bool) error {
 	return err
 }
 
-// NewEntry returns an entry of a node's answer without content. An answer without a height gets that of the tip.
+// NewEntry returns an entry of a node's answer without content. An answer without a height gets the height of the tip.
 func (r *Reader) NewEntry(a *node.Answer) *cache.Entry {
 	e := &cache.Entry{Height: a.Height, ReadAt: time.Now()}
 	if e.Height == 0 || a.Reason == node.Pruned || a.Reason == node.FutureHeight {

@@ -9,7 +9,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// A Kind is a kind of reads, such as those of one path. Its fields must not change after it is added to a Reader.
+// A Kind is a kind of reads, such as all reads of one path. Its fields must not change after it is added to a Reader.
 type Kind struct {
 	Name         string                                           // its name in policies, unique in the Reader
 	Class        Class                                            // freshness class

@@ -17,12 +17,12 @@ const (
 	sdkSource = "https://github.com/cosmos/cosmos-sdk/blob/main/"
 )
 
-// poolmanager is a service that is not called what its paths are.
+// poolmanager is a service whose name differs from its paths.
 const poolmanager = "/osmosis.poolmanager.v1beta1.Query/"
 
 // outside are the known ones. A row without a pattern is for a method of gRPC that no path gives.
 var outside = []outsideRow{
-	// The fee market of the mempool is in memory, and forgets what it was.
+	// The fee market of the mempool is in memory only: earlier values are lost.
 	{Row{"osmosis_eip_base_fee", "/osmosis/txfees/v1beta1/cur_eip_base_fee", Never, node.Cheap, "", "GetEipBaseFee"},
 		osmosis + "txfees/keeper/grpc_query.go"},
 	{Row{"injective_eip_base_fee", "/injective/txfees/v1beta1/cur_eip_base_fee", Never, node.Cheap, "", "GetEipBaseFee"},

@@ -105,7 +105,7 @@ func Methods(rows []Row) (methods []dialect.Row) {
 	return methods
 }
 
-// Rows returns all the rows of a chain: the operator's, then those of values outside the state, then the table's.
+// Rows returns all rows of a chain: the operator's, then the rows of values outside the state, then the table's.
 func Rows(own []Row) []dialect.Row {
 	known := slices.Clone(own)
 	for _, o := range outside {

@@ -37,7 +37,7 @@ func (p *Parser) names(rawName string) bool {
 	return i >= 0
 }
 
-// nearest returns the parameter of which the name is a typo or the last word; "" for none.
+// nearest returns the parameter that the name misspells or ends; "" means none.
 func (p *Parser) nearest(name string) string {
 	name = strings.ToLower(name)
 	for i := range p.Fields {

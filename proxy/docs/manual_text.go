@@ -53,7 +53,7 @@ func memberNames(s *huma.Schema) []string {
 	return names
 }
 
-// schemaName is that of the schema which is referred to, itself or for its items.
+// schemaName returns the name of the schema that a schema, or its items, refers to.
 func schemaName(s *huma.Schema) string {
 	if s.Items != nil {
 		s = s.Items

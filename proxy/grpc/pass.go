@@ -68,7 +68,7 @@ func (k *call) pass() (size int, err error) {
 	}
 	tenant := k.rec.Tenant
 	hold := func() *web.Body { return k.reader.Stack.HoldBody(k.from, tenant) }
-	go k.forward(ctx, to, hold, cancel) // ends with the stream: it cannot be told to end before its handler returns
+	go k.forward(ctx, to, hold, cancel) // ends with the stream, which nothing can end before its handler returns
 	return k.back(ctx, to)
 }
 

@@ -27,7 +27,7 @@ func (c *Conn) Wants() bool { return c.candidate.wants && !c.lane.draining.Load(
 // called by the handler of net/http's, and before that returns.
 func (c *Conn) Keep(r *http.Request, h Handler) {
 	rest, ok := bytes.CutPrefix(c.candidate.key, []byte(r.Method+" "+r.RequestURI))
-	if c.candidate.wants && ok && rest[0] == '\n' { // else what is answered is not what came
+	if c.candidate.wants && ok && rest[0] == '\n' { // otherwise the response is not for this request
 		c.candidate.table.put(string(c.candidate.key), h)
 	}
 }

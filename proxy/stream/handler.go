@@ -17,7 +17,7 @@
 //     that take it; an event is rendered and encoded once for all clients. resume.go
 //     has the ids by which a stream of several answers goes on where it broke.
 //
-// A client that asks for blocks gets whole ones: blockevents.go has what is told of each.
+// A client that asks for blocks gets whole ones: see blockevents.go.
 //
 // A poll (poll.go) follows a topic in the same way until there is another answer than its
 // client has, and is answered as a GET is then. Followers of both kinds (follower.go) pay

@@ -92,7 +92,7 @@ func (s *Stack) end(r *http.Request, rec *Record, status, size int) {
 type Record struct {
 	record.Record
 
-	Amend   func(Response) Response // changes what is told of the answer; nil: nothing
+	Amend   func(Response) Response // changes the response before it is sent; nil changes nothing
 	Session Session                 // of the request's client
 	Own     string                  // for a Replayer: what of its body is the client's own; "" for nothing
 	Room    []byte                  // for a Replayer: storage for Response.Body

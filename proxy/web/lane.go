@@ -170,7 +170,7 @@ func (r *Rendering) AppendTo(b []byte) (text []byte, ok bool) {
 	return b, ok
 }
 
-// WriteTo adds the headers and the request id to those of an http.ResponseWriter.
+// WriteTo adds the headers and the request id to the headers of an http.ResponseWriter.
 func (r *Rendering) WriteTo(h http.Header, id string) {
 	r.headers.finish(append(r.headers.begin(RequestIDHeader), id...))
 	r.headers.writeTo(h)

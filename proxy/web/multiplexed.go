@@ -28,7 +28,7 @@ func (s *Stack) serveStream(c *Conn, h http.Handler, w http.ResponseWriter, r *h
 	}
 	sw := &streamWriter{ResponseWriter: w, conn: c}
 	defer c.streams.finish(sw, extra)
-	c.streams.note(0, 0)       // what net/http writes of an answer in the lane is waited for from here on
+	c.streams.note(0, 0)       // from now on, writes of net/http for a response in the lane count as waiting
 	s.setOrigin(w.Header(), r) // for the lane
 	if s.servedInLane(c, sw, r) {
 		return

@@ -76,7 +76,7 @@ func (a *Account) Limit() int64 { return a.limit }
 // Used returns the bytes that are reserved.
 func (a *Account) Used() int64 { return a.used.Load() }
 
-// IsShort reports whether more than a quarter of the bytes is in use, apart from those of the lane.
+// IsShort reports whether more than a quarter of the bytes is in use, not counting the lane.
 func (a *Account) IsShort() bool {
 	return a != nil && a.Used()-a.kinds[Lane].Load() > a.limit/4
 }

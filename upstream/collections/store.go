@@ -94,7 +94,7 @@ func New(name string, d Driver, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Outage is that of the store.
+// Outage returns the outage of the store.
 func (s *Store) Outage() *upstream.Outage { return s.outage }
 
 // Name names the store in logs. It holds no credentials.

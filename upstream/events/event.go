@@ -89,7 +89,7 @@ type leftOut struct {
 	err  error
 }
 
-// events returns the events of a block in the order of publishing, and those that cannot be built.
+// events returns the events of a block in the order of publishing, and the events that cannot be built.
 func (b *Block) events() ([]*Event, []leftOut) {
 	m := &builder{Block: b}
 	m.add(NewBlock, b.outcome.Events, b.newBlock(), nil)

@@ -59,7 +59,7 @@ func (h *hub) notify() {
 func (h *hub) add(s *subscription, first func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if s.hasEnded() { // whoever ended it may have found nothing to remove here
+	if s.hasEnded() { // it ended before it could be removed here
 		return
 	}
 	if len(h.groups) == 0 {

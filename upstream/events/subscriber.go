@@ -173,7 +173,7 @@ func (s *Subscriber) put(of *subscription, e *Event, v *verdict) bool {
 	}
 	switch {
 	case s.judging:
-		s.offered = append(s.offered, m) // behind those that came before
+		s.offered = append(s.offered, m) // after earlier messages
 	case m.verdict == nil:
 		s.enqueue(m)
 	default:

@@ -197,7 +197,7 @@ func (p *Pool) CometBFT() (all []CometBFT) {
 	return all
 }
 
-// Name is that of the endpoint.
+// Name returns the name of the endpoint.
 func (c CometBFT) Name() string { return c.endpoint.name }
 
 // NoEvents returns why events cannot be read from the endpoint, nil where they can.

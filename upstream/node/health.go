@@ -68,7 +68,7 @@ func (p *Pool) probeFailing(ctx context.Context, s *server, probe func(context.C
 	}
 }
 
-// Outages are those of each server of each endpoint.
+// Outages returns the outages of all servers of all endpoints.
 func (p *Pool) Outages() (all upstream.Outages) {
 	for _, e := range p.endpoints {
 		for _, s := range []*server{e.rest, e.calls, e.invokes} {

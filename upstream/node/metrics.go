@@ -105,16 +105,18 @@ var (
 	breakerDesc  = desc("breaker_state", "Circuit breaker of a node: 0 closed, 1 half-open, 2 open.", "node")
 )
 
+// descs are the descriptions of all gauges, which desc collects.
+var descs []*prometheus.Desc
+
 func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("tipcache_node_"+name, help, labels, nil)
+	d := prometheus.NewDesc("tipcache_node_"+name, help, labels, nil)
+	descs = append(descs, d)
+	return d
 }
 
 // Describe implements prometheus.Collector.
 func (g gauges) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{
-		tipDesc, intervalDesc, inFlightDesc, limitDesc, waitDesc, queueDesc, lagDesc, wrongDesc, knownDesc, ageDesc, heightDesc, lowestDesc, asideDesc,
-		lateDesc, reachDesc, doubtDesc, upDesc, rpcDesc, grpcDesc, indexDesc, keysDesc, breakerDesc,
-	} {
+	for _, d := range descs {
 		ch <- d
 	}
 }

@@ -32,14 +32,6 @@ func memoryScenarios(p plan, hold time.Duration) []scenario {
 // memoryEnv is the setting of cache.memory.
 func (p plan) memoryEnv() string { return fmt.Sprintf("TIPCACHE_CACHE_MEMORY=%dMiB", p.memory) }
 
-const perConnection = 40 << 10 // bytes
-
-// memoryBound is what a replica may hold with so many connections: one and a half times
-// its cache.memory, 100 MiB, and 40 KiB for each connection.
-func (p plan) memoryBound(connections int) int64 {
-	return int64(p.memory*3/2+100)<<20 + int64(connections)*perConnection
-}
-
 // filled has many clients do something at the first replica at the same time, each again
 // and again, while what that holds is measured.
 func filled(name string, many int, hold time.Duration, do func(ctx context.Context, b *bed, client int)) fault {
@@ -49,7 +41,7 @@ func filled(name string, many int, hold time.Duration, do func(ctx context.Conte
 		for i := range many {
 			all.Go(func() { do(ctx, b, i) })
 		}
-		bound, peak := b.plan.memoryBound(many+b.plan.clients), int64(0)
+		bound, peak := rig.MemoryBound(b.plan.memory, many+b.plan.clients), int64(0)
 		for rig.Pause(ctx, time.Second/4) {
 			peak = max(peak, rig.Must(b.replicas[0].Usage()).RSS)
 		}

@@ -17,14 +17,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// perConnection is the memory of a connection in the documented bound, in bytes.
-const perConnection = 40 << 10
-
-// bound returns the memory that a process may take with so many MiB of cache.memory.
-func bound(mebibytes, connections int) int64 {
-	return int64(mebibytes*3/2+100)<<20 + int64(connections)*perConnection
-}
-
 // How long clients attack, and how long the replica then has to get over it.
 const (
 	attackTime = 10 * time.Second
@@ -79,7 +71,7 @@ func measure(ctx context.Context, r *rig.Rig, d *devnet.Devnet, cert string, meb
 	after := rig.Must(t.Usage()).RSS
 	m := rig.Must(t.Metrics(ctx))
 	closed := m.Sum("tipcache_http_connections_closed_total", `cause="memory"`) + m.Sum("tipcache_rpc_connections_closed_total", `cause="memory"`) + m.Sum("tipcache_grpc_connections_closed_total", `cause="memory"`)
-	most := bound(mebibytes, a.connections+1)
+	most := rig.MemoryBound(mebibytes, a.connections+1)
 	row := figures.Row(a.name, fmt.Sprint(mebibytes), fmt.Sprint(a.connections), figures.Mebibytes(float64(peak)), figures.Mebibytes(float64(most)),
 		figures.Mebibytes(float64(after)), fmt.Sprint(asked.Load()), fmt.Sprint(failed.Load()), fmt.Sprint(slowest.Load()), fmt.Sprint(closed))
 	if peak > most {

@@ -126,3 +126,9 @@ func (s Samples) Sum(metric string, labels ...string) (total float64) {
 	}
 	return total
 }
+
+// MemoryBound returns the bytes that a replica may take by the documentation: 1.5 times its cache.memory, 100 MiB,
+// and 40 KiB for each connection.
+func MemoryBound(mebibytes, connections int) int64 {
+	return int64(mebibytes*3/2+100)<<20 + int64(connections)*40<<10
+}

@@ -199,7 +199,7 @@ func (s *Service) missing(parts map[string]error, nodes []node.Health) (missing 
 }
 
 // toLog returns the problems that are not logged elsewhere: outages log themselves, and a node's own
-// problem is more precise than that of all nodes.
+// problem is more precise than the problem of all nodes.
 func (s *Service) toLog(j judgement, outages map[string]string) map[string]string {
 	all := maps.Clone(j.problems)
 	delete(all, "store")

@@ -228,7 +228,7 @@ func (p *Pool) failed(e *Endpoint, f *Failure, began time.Time) {
 	p.o.Logger.Log(context.Background(), level, "execution client failed, asking the next one", "endpoint", e.name, "reason", f.Reason.String(), "error", f)
 }
 
-// Outages are those of the endpoints.
+// Outages returns the outages of the endpoints.
 func (p *Pool) Outages() (all upstream.Outages) {
 	for _, e := range p.endpoints {
 		all = append(all, e.outage)

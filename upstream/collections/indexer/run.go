@@ -56,7 +56,7 @@ func New(o Options) (*Indexer, error) {
 	return x, nil
 }
 
-// Outages are those of the execution clients.
+// Outages returns the outages of the execution clients.
 func (x *Indexer) Outages() upstream.Outages { return x.pool.Outages() }
 
 // maxRetry is the longest pause after a failure, in multiples of Options.Pause.

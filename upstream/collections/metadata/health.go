@@ -112,7 +112,7 @@ func (s *Service) State() (state string, err error) {
 	return "failing", err
 }
 
-// Outages are those of the provider; a Service that is nil has none.
+// Outages returns the outage of the provider, and nothing for a nil Service.
 func (s *Service) Outages() upstream.Outages {
 	if s == nil {
 		return nil

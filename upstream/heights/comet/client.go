@@ -30,7 +30,7 @@ const (
 
 // A Client speaks with one node's CometBFT RPC.
 type Client struct {
-	Outage *upstream.Outage // records how the calls go, except those of Ask and Get, which their caller judges
+	Outage *upstream.Outage // records the outcomes of calls, except of Ask and Get, which their callers judge
 
 	base    *url.URL
 	http    *http.Client
@@ -167,7 +167,7 @@ func (c *Client) call(ctx context.Context, method string, params map[string]stri
 }
 
 // Call calls a method, and returns its result of at most so many bytes, without white space. What
-// the node refuses is a *[Refusal]. The deadline is that of ctx.
+// the node refuses is a *[Refusal]. It takes the deadline from ctx.
 //
 // Calls are POSTs: not every node answers a URI with a JSON-RPC envelope.
 func (c *Client) Call(ctx context.Context, method string, params any, most int64) (result json.RawMessage, err error) {
@@ -210,7 +210,7 @@ func (r *Reply) Answers() bool { return string(r.ID) == callID }
 var ErrNoReply = errors.New("no reply of JSON-RPC to the call")
 
 // Ask calls a method by POST with parameters as JSON, and returns the reply of at most so many bytes, also where it is an
-// error. The deadline is that of ctx. Beside an error, the reply has the status and when to try again.
+// error. It takes the deadline from ctx. With an error, the reply has the status and when to try again.
 func (c *Client) Ask(ctx context.Context, method string, params json.RawMessage, most int64) (reply Reply, err error) {
 	status, header, body, err := c.exchange(ctx, http.MethodPost, "/", request(method, params), most)
 	if err != nil {

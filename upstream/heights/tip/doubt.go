@@ -53,7 +53,7 @@ func (t *Tracker) Contradict() (settle func()) {
 	return sync.OnceFunc(func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if t.value.Load().Epoch == epoch { // Begin has settled those of the epoch before
+		if t.value.Load().Epoch == epoch { // Begin has settled the contradictions of the epoch before
 			t.contradictions--
 			t.publishDoubt()
 		}

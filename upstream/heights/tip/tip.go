@@ -14,7 +14,7 @@ const Slack = 10
 type Tip struct {
 	Height      int64         // 0 until one is known; falls below a height that was read at only with a new epoch
 	Limit       int64         // heights above it are not believed as of now, whatever names them; 0: all are
-	Epoch       int64         // changes when the chain was reset or set back; heights of two epochs have nothing to do with each other
+	Epoch       int64         // changes when the chain is reset or rolled back; heights of two epochs cannot be compared
 	Known       bool          // a height source was heard from lately, so Height is current
 	CatchingUp  bool          // every source that is heard from says that it is behind its peers
 	Unconfirmed bool          // a source contradicts Height, and it has not been found out yet which is right
