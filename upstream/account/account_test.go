@@ -188,3 +188,37 @@ func TestNothingIsRefusedWithoutAnAccount(t *testing.T) {
 		t.Errorf("Read = %q, %v; want text, nil", body, err)
 	}
 }
+
+func TestBodyOfAnnouncedSizeIsReadInOnePiece(t *testing.T) {
+	a := account.New(4<<20, nil)
+	body := bytes.Repeat([]byte("x"), 100_000)
+	for name, tt := range map[string]struct {
+		size, reserved int64
+		from           io.Reader
+		want           error
+	}{
+		"the size announced":      {100_000, 100_000, bytes.NewReader(body), nil},
+		"less than announced":     {200_000, 200_000, bytes.NewReader(body), nil},
+		"more than announced":     {50_000, 50_000, bytes.NewReader(body), nil},
+		"more than is read ahead": {1 << 20, 16 << 10, bytes.NewReader(body), nil},
+		"more than allowed":       {1 << 21, 16 << 10, bytes.NewReader(make([]byte, 1<<20+1)), account.ErrTooLarge},
+	} {
+		var reserved int64
+		first := sync.OnceFunc(func() { reserved = a.Used() })
+		got, err := a.Upstream().ReadSized(reader(func(p []byte) (int, error) { first(); return tt.from.Read(p) }), tt.size, 1<<20)
+		if !errors.Is(err, tt.want) || err == nil && !bytes.Equal(got, body) || a.Used() != 0 {
+			t.Errorf("%s: ReadSized = %d bytes, %v, with %d reserved after it; want %d, %v, 0", name, len(got), err, a.Used(), len(body), tt.want)
+		}
+		if reserved != tt.reserved {
+			t.Errorf("%s: %d bytes are reserved at the first read, want %d", name, reserved, tt.reserved)
+		}
+	}
+	full := account.New(100_000, nil)
+	if _, err := full.Upstream().ReadSized(bytes.NewReader(body), 100_000, 1<<20); !errors.Is(err, account.ErrFull) {
+		t.Errorf("ReadSized beyond the account = %v, want %v", err, account.ErrFull)
+	}
+}
+
+type reader func(p []byte) (int, error)
+
+func (r reader) Read(p []byte) (int, error) { return r(p) }

@@ -25,10 +25,23 @@ func (h *Hold) ReadAll(r io.Reader, largest int64) ([]byte, error) {
 
 // Read reads r to its end and returns the bytes, which are reserved until then. The error is the reader's,
 // ErrTooLarge beyond largest bytes, or ErrFull.
-func (p *Part) Read(r io.Reader, largest int64) ([]byte, error) {
+func (p *Part) Read(r io.Reader, largest int64) ([]byte, error) { return p.ReadSized(r, 0, largest) }
+
+// maxSized is the longest body, in bytes, that is read into one piece because its sender announced its size. A
+// longer one may never come.
+const maxSized = 256 << 10
+
+// ReadSized is Read for a body of which the sender says that it has size bytes; 0 or less means unknown.
+func (p *Part) ReadSized(r io.Reader, size, largest int64) ([]byte, error) {
 	h := p.Open("", true)
 	defer h.Close()
 	b := body{hold: h, left: int(largest) + 1, chunked: true}
+	if size > 0 && size <= min(largest, maxSized) {
+		if err := b.take(int(size)); err != nil {
+			return nil, err
+		}
+		b.first = make([]byte, 0, size)
+	}
 	whole, err := b.readAll(io.LimitReader(r, largest+1))
 	if err == nil && int64(len(whole)) > largest {
 		return nil, ErrTooLarge
@@ -59,7 +72,7 @@ type body struct {
 	hold    *Hold
 	left    int      // bytes that may still be reserved
 	chunked bool     // chunks are used from the first byte
-	first   []byte   // else the whole body while it is shorter than a chunk
+	first   []byte   // else, or if its size is known, the beginning of the body
 	rest    []*chunk // what follows
 	used    int      // bytes of the last chunk
 }

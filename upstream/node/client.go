@@ -102,7 +102,7 @@ func (p *Post) add(r *http.Request) {
 
 // read reads the body of a response within the account.
 func (c *client) read(response *http.Response) ([]byte, error) {
-	body, err := c.memory.Read(response.Body, c.maxBody)
+	body, err := c.memory.ReadSized(response.Body, response.ContentLength, c.maxBody)
 	switch {
 	case err == nil:
 		return body, nil

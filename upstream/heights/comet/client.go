@@ -251,7 +251,7 @@ func (c *Client) exchange(ctx context.Context, method, target string, body []byt
 		return 0, nil, nil, upstream.Bare(err)
 	}
 	defer response.Body.Close()
-	answer, err = c.memory.Read(response.Body, most)
+	answer, err = c.memory.ReadSized(response.Body, response.ContentLength, most)
 	return response.StatusCode, response.Header, answer, err
 }
 
