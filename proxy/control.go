@@ -11,6 +11,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -77,7 +78,7 @@ func (s *Server) SetLimits(l limits.Limits) {
 func (s *Server) Connects(r *http.Request) bool { return s.stack.Connects(r) }
 
 // Listen records that the client of a request is notified about blocks by events, on its connection.
-func (s *Server) Listen(r *http.Request) *web.EventClient { return s.stack.Listen(r) }
+func (s *Server) Listen(r *http.Request) *session.EventClient { return s.stack.Listen(r) }
 
 // Trusts reports whether an address belongs to a trusted proxy, behind which there are many clients.
 func (s *Server) Trusts(addr netip.Addr) bool { return s.stack.Admission.Trusts(addr) }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -46,7 +47,7 @@ func (r *Reader) describe(res *web.Response, rec *web.Record, q *Query, a *Resul
 		res.SharedUntil = a.sharedUntil(now)
 	}
 	if !a.pinned && !immutable {
-		res.Session, res.Reset = web.TokenAt(a.Entry.Height, r.Nodes), rec.Session.Reset
+		res.Session, res.Reset = session.TokenAt(a.Entry.Height, r.Nodes), rec.Session.Reset
 	}
 	if res.Reset { // shared caches must not serve it
 		res.Control = web.OwnAnswer
@@ -74,8 +75,8 @@ func (a *Result) mark(rec *web.Record) {
 	}
 	seen := int64(0)
 	if a.Tip.Known {
-		rec.Show(a.Tip.Epoch, height)
-		seen, _ = rec.Seen(a.Tip.Epoch)
+		rec.Session.Show(a.Tip.Epoch, height)
+		seen, _ = rec.Session.Seen(a.Tip.Epoch)
 	}
 	if a.batch && a.Tip.Known { // all parts may have been older when it was made
 		seen = max(seen, a.Tip.Height)

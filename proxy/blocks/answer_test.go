@@ -10,6 +10,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -93,15 +94,15 @@ func TestHeadersSayOfAnAnswerHowLongItHolds(t *testing.T) {
 
 func TestSessionGoesOnWithTheAnswerUnlessItsBlockIsGone(t *testing.T) {
 	for name, tt := range map[string]struct {
-		token  web.Token
+		token  session.Token
 		dead   string
 		want   [3]string // X-Session, X-Session-Reset, Cache-Control
 		marked bool      // the answer is called stale
 	}{
-		"no session":           {web.Token{}, "", [3]string{"100.C3C3C3C3C3C3", "", "public, max-age=2, s-maxage=2"}, false},
-		"an earlier block":     {web.Token{Height: 99, Hash: "A1A1A1A1"}, "", [3]string{"100.C3C3C3C3C3C3", "", "public, max-age=2, s-maxage=2"}, false},
-		"a later block":        {web.Token{Height: 101, Hash: "A1A1A1A1"}, "", [3]string{"100.C3C3C3C3C3C3", "", "public, max-age=0, s-maxage=0"}, true},
-		"a block that is gone": {web.Token{Height: 101, Hash: "A1A1A1A1"}, "A1A1A1A1", [3]string{"100.C3C3C3C3C3C3", "true", "private, no-cache"}, false},
+		"no session":           {session.Token{}, "", [3]string{"100.C3C3C3C3C3C3", "", "public, max-age=2, s-maxage=2"}, false},
+		"an earlier block":     {session.Token{Height: 99, Hash: "A1A1A1A1"}, "", [3]string{"100.C3C3C3C3C3C3", "", "public, max-age=2, s-maxage=2"}, false},
+		"a later block":        {session.Token{Height: 101, Hash: "A1A1A1A1"}, "", [3]string{"100.C3C3C3C3C3C3", "", "public, max-age=0, s-maxage=0"}, true},
+		"a block that is gone": {session.Token{Height: 101, Hash: "A1A1A1A1"}, "A1A1A1A1", [3]string{"100.C3C3C3C3C3C3", "true", "private, no-cache"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			behind(t, func(t *testing.T, d *frontend) {
@@ -109,7 +110,7 @@ func TestSessionGoesOnWithTheAnswerUnlessItsBlockIsGone(t *testing.T) {
 				from := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 				d.respond(t, blocks.Heights{}, blocks.Snapshot{}, from)
 				h := d.respond(t, blocks.Heights{Session: tt.token}, blocks.Snapshot{}, from)
-				if got := [3]string{h.Get(web.SessionHeader), h.Get(web.ResetHeader), h.Get("Cache-Control")}; got != tt.want {
+				if got := [3]string{h.Get(session.Header), h.Get(session.ResetHeader), h.Get("Cache-Control")}; got != tt.want {
 					t.Errorf("got %q, want %q", got, tt.want)
 				}
 			})

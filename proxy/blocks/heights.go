@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -18,10 +19,10 @@ const (
 
 // Heights are the blocks that a request names: at most one to read at, and at most one that the response must include.
 type Heights struct {
-	Pinned, Min int64     // 0 for none
-	EVM         int64     // block of the execution chain that the response must include; 0 for none
-	InURL       bool      // Pinned is from the URL
-	Session     web.Token // the client's session; zero for none
+	Pinned, Min int64         // 0 for none
+	EVM         int64         // block of the execution chain that the response must include; 0 for none
+	InURL       bool          // Pinned is from the URL
+	Session     session.Token // the client's session; zero for none
 
 	minHash string // prefix of the hash of the block before Min; "" for any
 }
@@ -69,7 +70,7 @@ func (rules HeightRules) Read(r *http.Request) (h Heights, err error) {
 	if err != nil {
 		return h, err
 	}
-	if h.Session, err = readHeader(web.SessionHeader, r.Header); err != nil {
+	if h.Session, err = readHeader(session.Header, r.Header); err != nil {
 		return h, err
 	}
 	if rules.EVM {
@@ -94,9 +95,9 @@ func (rules HeightRules) Read(r *http.Request) (h Heights, err error) {
 }
 
 // readURL adds the heights in the URL of a request to those in its headers.
-func (h *Heights) readURL(taken url.Values, least web.Token) error {
+func (h *Heights) readURL(taken url.Values, least session.Token) error {
 	h.InURL = len(web.Given(taken[HeightParameter])) > 0
-	pinned, err := agree(web.Token{Height: h.Pinned}, HeightParameter, taken, web.HeightHeader, readHeight)
+	pinned, err := agree(session.Token{Height: h.Pinned}, HeightParameter, taken, web.HeightHeader, readHeight)
 	if err != nil {
 		return err
 	}
@@ -106,7 +107,7 @@ func (h *Heights) readURL(taken url.Values, least web.Token) error {
 }
 
 // agree reads a parameter. All its values must name the same block, and the block of the header if there is one.
-func agree(block web.Token, parameter string, taken url.Values, header string, read func(name, value string) (web.Token, error)) (web.Token, error) {
+func agree(block session.Token, parameter string, taken url.Values, header string, read func(name, value string) (session.Token, error)) (session.Token, error) {
 	for i, value := range web.Given(taken[parameter]) {
 		t, err := read(parameter, value)
 		other := block.Height > 0 && block != t
@@ -137,28 +138,28 @@ func ReadNodeHeight(value string) (height int64, refusal string) {
 	return height, ""
 }
 
-func readHeight(name, value string) (t web.Token, err error) {
+func readHeight(name, value string) (t session.Token, err error) {
 	t.Height, err = web.ReadBlock(name, []string{value})
 	return t, err
 }
 
 // readToken reads a height or a session token.
-func readToken(name, value string) (web.Token, error) {
-	t, ok := web.ParseToken(value)
+func readToken(name, value string) (session.Token, error) {
+	t, ok := session.ParseToken(value)
 	if !ok {
-		return t, web.BadInput("%s is %q; expected a positive integer, or the %s of an answer", name, web.Short(value), web.SessionHeader)
+		return t, web.BadInput("%s is %q; expected a positive integer, or the %s of an answer", name, web.Short(value), session.Header)
 	}
 	return t, nil
 }
 
 // readHeader reads a height or a session token from a header; zero if there is none.
-func readHeader(name string, header http.Header) (web.Token, error) {
+func readHeader(name string, header http.Header) (session.Token, error) {
 	values := web.Given(header[name])
 	if len(values) == 0 {
-		return web.Token{}, nil
+		return session.Token{}, nil
 	}
-	if name == web.SessionHeader && len(values) > 1 {
-		return web.Token{}, web.BadInput("%s is given %d times: the greatest is enough", name, len(values))
+	if name == session.Header && len(values) > 1 {
+		return session.Token{}, web.BadInput("%s is given %d times: the greatest is enough", name, len(values))
 	}
 	return readToken(name, values[0])
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -33,14 +34,14 @@ func TestHeightsAreReadStrictlyFromHeadersAndURL(t *testing.T) {
 		refusal string
 	}{
 		"none":                                   {target: "/?a=1"},
-		"empty headers":                          {target: "/", headers: []string{web.HeightHeader, "", web.MinHeightHeader, "", web.SessionHeader, ""}},
+		"empty headers":                          {target: "/", headers: []string{web.HeightHeader, "", web.MinHeightHeader, "", session.Header, ""}},
 		"a height to read at":                    {target: "/", headers: []string{web.HeightHeader, "90"}, want: blocks.Heights{Pinned: 90}},
 		"the same in the URL":                    {target: "/?X-Block-Height=90", want: blocks.Heights{Pinned: 90, InURL: true}},
 		"the same in both":                       {target: "/?x-block-height=90", headers: []string{web.HeightHeader, "90"}, want: blocks.Heights{Pinned: 90, InURL: true}},
 		"an empty parameter":                     {target: "/?x-block-height=", want: blocks.Heights{}},
 		"a block to be seen":                     {target: "/", headers: []string{web.MinHeightHeader, token}, want: blocks.Heights{Min: 99}},
 		"a block to be seen in the URL":          {target: "/?x-min-block-height=99", want: blocks.Heights{Min: 99}},
-		"a session":                              {target: "/", headers: []string{web.SessionHeader, token}, want: blocks.Heights{Session: web.Token{Height: 99, Hash: "A1A1A1A1"}}},
+		"a session":                              {target: "/", headers: []string{session.Header, token}, want: blocks.Heights{Session: session.Token{Height: 99, Hash: "A1A1A1A1"}}},
 		"one of the execution client":            {target: "/", headers: []string{web.MinEVMHeader, "7"}, rules: blocks.HeightRules{EVM: true}, want: blocks.Heights{EVM: 7}},
 		"that where it may not be named":         {target: "/", headers: []string{web.MinEVMHeader, "x"}},
 		"a block to be seen before the height":   {target: "/?x-min-block-height=90", headers: []string{web.HeightHeader, "90"}, want: blocks.Heights{Pinned: 90, Min: 90}},
@@ -56,8 +57,8 @@ func TestHeightsAreReadStrictlyFromHeadersAndURL(t *testing.T) {
 		"two heights in the URL":                 {target: "/?x-block-height=90&x-block-height=91", refusal: "x-block-height is 90 and 91: no answer can be both"},
 		"two blocks to be seen":                  {target: "/?x-min-block-height=98", headers: []string{web.MinHeightHeader, "99"}, refusal: "X-Min-Block-Height is 99 and x-min-block-height is 98: no answer can be both"},
 		"what is no block to be seen":            {target: "/?x-min-block-height=x", refusal: `x-min-block-height is "x"; expected a positive integer, or the X-Session of an answer`},
-		"two sessions":                           {target: "/", headers: []string{web.SessionHeader, "1", web.SessionHeader, "2"}, refusal: "X-Session is given 2 times: the greatest is enough"},
-		"what is no session":                     {target: "/", headers: []string{web.SessionHeader, "x"}, refusal: `X-Session is "x"; expected a positive integer, or the X-Session of an answer`},
+		"two sessions":                           {target: "/", headers: []string{session.Header, "1", session.Header, "2"}, refusal: "X-Session is given 2 times: the greatest is enough"},
+		"what is no session":                     {target: "/", headers: []string{session.Header, "x"}, refusal: `X-Session is "x"; expected a positive integer, or the X-Session of an answer`},
 		"what is none of the execution client's": {target: "/", headers: []string{web.MinEVMHeader, "x"}, rules: blocks.HeightRules{EVM: true}, refusal: `X-Min-Evm-Block is "x"; expected a positive integer`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -131,7 +132,7 @@ func TestBlockToBeSeenIsRefusedWhileNoTipIsKnown(t *testing.T) {
 	}{
 		"a block":                     {blocks.Heights{Min: 101}, "the newest block is not known at present, so X-Min-Block-Height cannot be waited for"},
 		"one of the execution client": {blocks.Heights{EVM: 1101}, "the newest block is not known at present, so X-Min-Evm-Block cannot be waited for"},
-		"a session":                   {blocks.Heights{Session: web.Token{Height: 101}}, "miss"},
+		"a session":                   {blocks.Heights{Session: session.Token{Height: 101}}, "miss"},
 		"none":                        {blocks.Heights{}, "miss"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -95,7 +96,7 @@ func TestOnlyAnswersThatDependOnTheirRequestAloneAreLeftToTheLane(t *testing.T) 
 func TestReplayAnswersAsTheHandlerWouldOrNotAtAll(t *testing.T) {
 	for name, tt := range map[string]struct {
 		hs      blocks.Heights
-		session web.Token
+		session session.Token
 		between func(d *frontend)
 		of      func(*cache.Entry) bool
 		want    string // how it is answered; "" for not at all
@@ -103,10 +104,10 @@ func TestReplayAnswersAsTheHandlerWouldOrNotAtAll(t *testing.T) {
 		"nothing has happened":                     {want: "hit"},
 		"a height, and a block has come":           {hs: blocks.Heights{Pinned: 90}, between: func(d *frontend) { d.nodes.grow(1) }, want: "hit"},
 		"a block has come":                         {between: func(d *frontend) { d.nodes.grow(1) }},
-		"the client has seen this block":           {session: web.Token{Height: 100}, want: "hit"},
-		"the client has seen the next block":       {session: web.Token{Height: 101}},
-		"the client names a block that cannot be":  {session: web.Token{Height: 1000}, want: "stale"},
-		"the client has seen a block that is gone": {session: web.Token{Height: 101, Hash: "A1A1A1A1"}, between: func(d *frontend) { d.nodes.dead = "A1A1A1A1" }, want: "hit"},
+		"the client has seen this block":           {session: session.Token{Height: 100}, want: "hit"},
+		"the client has seen the next block":       {session: session.Token{Height: 101}},
+		"the client names a block that cannot be":  {session: session.Token{Height: 1000}, want: "stale"},
+		"the client has seen a block that is gone": {session: session.Token{Height: 101, Hash: "A1A1A1A1"}, between: func(d *frontend) { d.nodes.dead = "A1A1A1A1" }, want: "hit"},
 		"the interface has no use for the entry":   {of: func(*cache.Entry) bool { return false }},
 		"the height is above the tip, which fell":  {hs: blocks.Heights{Pinned: 100}, between: func(d *frontend) { d.nodes.grow(-1) }},
 		"the newest block is contradicted":         {between: func(d *frontend) { d.nodes.tip.Unconfirmed = true }, want: "hit"},

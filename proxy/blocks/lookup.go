@@ -65,7 +65,7 @@ func (r *Reader) Answer(ctx context.Context, from *http.Request, rec *web.Record
 // client has seen a later block than the tip, it waits for that block or refuses the request.
 func (r *Reader) AwaitBlock(ctx context.Context, from *http.Request, rec *web.Record, q *Query) (tip node.Tip, err error) {
 	tip = r.Nodes.Tip()
-	if seen, _ := rec.Seen(tip.Epoch); seen > tip.Height || q.Heights != (Heights{}) || r.Stack.SessionCookies() {
+	if seen, _ := rec.Session.Seen(tip.Epoch); seen > tip.Height || q.Heights != (Heights{}) || r.Stack.SessionCookies() {
 		tip, err = r.await(ctx, from, rec, q)
 	}
 	rec.Tip, rec.Pinned = tip.Height, q.Pinned > 0

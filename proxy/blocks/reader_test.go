@@ -16,6 +16,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -256,12 +257,12 @@ func TestABlockThatWasSeenIsNotWaitedForWhereMemoryHasAnAnswerOfIt(t *testing.T)
 		want   outcome
 		waited time.Duration
 	}{
-		"of a session":                      {blocks.Heights{Session: web.Token{Height: 102}}, outcome{102, "hit"}, 0},
-		"of a session, an earlier one":      {blocks.Heights{Session: web.Token{Height: 101}}, outcome{102, "hit"}, 0},
-		"of a session, a later one":         {blocks.Heights{Session: web.Token{Height: 103}}, outcome{102, "hit"}, 500 * time.Millisecond},
+		"of a session":                      {blocks.Heights{Session: session.Token{Height: 102}}, outcome{102, "hit"}, 0},
+		"of a session, an earlier one":      {blocks.Heights{Session: session.Token{Height: 101}}, outcome{102, "hit"}, 0},
+		"of a session, a later one":         {blocks.Heights{Session: session.Token{Height: 103}}, outcome{102, "hit"}, 500 * time.Millisecond},
 		"that has to be seen":               {blocks.Heights{Min: 102}, outcome{102, "hit"}, 0},
 		"that has to be seen, a later one":  {blocks.Heights{Min: 103}, outcome{0, "block 103 has not come; the newest is 100"}, 10 * time.Second},
-		"that has to be seen, in a session": {blocks.Heights{Min: 101, Session: web.Token{Height: 103}}, outcome{102, "hit"}, 500 * time.Millisecond},
+		"that has to be seen, in a session": {blocks.Heights{Min: 101, Session: session.Token{Height: 103}}, outcome{102, "hit"}, 500 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			behind(t, func(t *testing.T, d *frontend) {
@@ -341,7 +342,7 @@ func TestClassesAreReplacedWhileReading(t *testing.T) {
 
 // Queries that are answered by one tip wait for the block unless memory has answers of it for all.
 func TestQueriesOfOneRequestAreAwaitedTogether(t *testing.T) {
-	for name, hs := range map[string]blocks.Heights{"a height": {Min: 102}, "a session": {Session: web.Token{Height: 102}}} {
+	for name, hs := range map[string]blocks.Heights{"a height": {Min: 102}, "a session": {Session: session.Token{Height: 102}}} {
 		t.Run(name, func(t *testing.T) {
 			behind(t, func(t *testing.T, d *frontend) {
 				d.nodes.grow(2)

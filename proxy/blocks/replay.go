@@ -22,7 +22,7 @@ func (r *Reader) Replayer(q *Query, usable func(*cache.Entry) bool) web.Replayer
 func (m *repeatedQuery) Replay(rec *web.Record, res *web.Response) (ok bool) {
 	var a Result
 	a.Tip, a.pinned = m.Nodes.Tip(), m.q.Pinned > 0
-	m.resume(rec)
+	rec.Session.Resume(m.Nodes)
 	if m.mustWait(m.q, rec, a.Tip) {
 		return false
 	}

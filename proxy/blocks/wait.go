@@ -66,7 +66,7 @@ func (q *Query) isInFuture(tip node.Tip) bool {
 func (r *Reader) mustWait(q *Query, rec *web.Record, tip node.Tip) bool {
 	least := q.Min
 	if q.Pinned == 0 {
-		least = max(least, wanted(rec, tip))
+		least = max(least, rec.Session.Wanted(tip))
 	}
 	return !r.canServe(q, tip, least) || q.isInFuture(tip) || r.rolledBack(q) != nil
 }

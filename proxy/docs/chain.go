@@ -13,6 +13,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/chain/documented"
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -128,7 +129,7 @@ func (d *description) chainAnswer(rt chain.Route) *huma.Response {
 func (d *description) answer() *huma.Response {
 	return &huma.Response{
 		Description: "The answer, and the block it holds at.",
-		Headers:     d.headersOf(web.HeightHeader, web.SessionHeader, web.ResetHeader, etagHeader),
+		Headers:     d.headersOf(web.HeightHeader, session.Header, session.ResetHeader, etagHeader),
 		Content:     d.content(web.JSON, "Answer", nil),
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -35,7 +36,7 @@ var parameterTexts = map[string]parameterText{
 
 	web.HeightHeader:    {"Read at this block instead of the newest. The response never changes.", heightValue},
 	web.MinHeightHeader: {"Wait until this block has arrived, then read the newest. Also takes the `X-Session` of an earlier response. If that block was rolled back, the status is 409, because the write that the client waits for may be gone.", tokenValue},
-	web.SessionHeader: {"The greatest `X-Session` of all responses so far. The response is from that block or a later one. If that block does not arrive within a moment, the response is older and `Cache-Status` says so. " +
+	session.Header: {"The greatest `X-Session` of all responses so far. The response is from that block or a later one. If that block does not arrive within a moment, the response is older and `Cache-Status` says so. " +
 		"If the session's block is no longer part of the chain, the response starts a new session and carries `X-Session-Reset: true`.", tokenValue},
 	blocks.HeightParameter:    {"Same as the header `X-Block-Height`, for caches that use only the URL as key.", heightValue},
 	blocks.MinHeightParameter: {"Same as the header `X-Min-Block-Height`, for caches that use only the URL as key.", tokenValue},
@@ -47,8 +48,8 @@ var parameterTexts = map[string]parameterText{
 // headerTexts are the headers of responses, each with an example.
 var headerTexts = map[string]struct{ doc, example string }{
 	web.HeightHeader:    {"The block at which the response is correct. Absent while the newest block is unknown, and if the chain was not read.", "228"},
-	web.SessionHeader:   {"The client's session after this response. Send back the one with the greatest number. Absent if the request names a block to read at.", "228.4D0FAE0B5C8A"},
-	web.ResetHeader:     {"`true` if the block of the request's session was rolled back. The session of this response replaces it.", "true"},
+	session.Header:      {"The client's session after this response. Send back the one with the greatest number. Absent if the request names a block to read at.", "228.4D0FAE0B5C8A"},
+	session.ResetHeader: {"`true` if the block of the request's session was rolled back. The session of this response replaces it.", "true"},
 	web.EVMBlockHeader:  {"The page counts everything up to this block of the execution chain. Absent if that is unknown, for example if no indexer fills the store.", "18400000"},
 	etagHeader:          {"Validator of the content. A new block alone does not change it.", `"bj2GbHE0Ff_1oc0SKSHQGw"`},
 	cacheControlHeader:  {"How long the response may be reused. Shared caches may reuse it for `s-maxage` seconds, until the block ends. A 200 at a block that the URL names is `immutable`; at a block that a header names it is `private`.", "public, max-age=3, s-maxage=2"},

@@ -12,6 +12,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -86,7 +87,7 @@ func (d *description) addRefusals() {
 		body = cosmos.ErrorBody
 	}
 	for _, r := range d.Refusals() {
-		response := &huma.Response{Description: r.Doc, Headers: d.headersOf(append(r.headers, web.HeightHeader, web.SessionHeader, web.ResetHeader)...)}
+		response := &huma.Response{Description: r.Doc, Headers: d.headersOf(append(r.headers, web.HeightHeader, session.Header, session.ResetHeader)...)}
 		if r.error != "" {
 			response.Content = d.content(web.JSON, "Refusal", json.RawMessage(body(r.Status, r.error)))
 		}
@@ -102,9 +103,9 @@ func (d *description) content(typ, schema string, example any) map[string]*huma.
 // chainHeaders are the headers that all queries of the chain take.
 func chainHeaders(o Options) []string {
 	if o.Cosmos != nil {
-		return []string{web.HeightHeader, web.MinHeightHeader, web.SessionHeader, ifNoneMatch}
+		return []string{web.HeightHeader, web.MinHeightHeader, session.Header, ifNoneMatch}
 	}
-	return []string{web.HeightHeader, web.MinHeightHeader, web.MinEVMHeader, web.SessionHeader, ifNoneMatch}
+	return []string{web.HeightHeader, web.MinHeightHeader, web.MinEVMHeader, session.Header, ifNoneMatch}
 }
 
 // urlHeights are the parameters of the query that all queries of the chain take.

@@ -10,6 +10,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/lane/heads"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -68,8 +69,11 @@ func (n *replay) admitted(s *web.Stack, client *web.Conn, request *heads.Request
 	if keyed && !n.present(admission, request.Value(heads.APIKey)) {
 		return false
 	}
-	if !n.rec.Resume(request.Values(heads.Session)) {
-		return false // its 400 is the interface's
+	if sent := web.Given(request.Values(heads.Session)); len(sent) > 0 {
+		var ok bool
+		if n.rec.Session.Token, ok = session.ParseToken(sent[0]); !ok || len(sent) > 1 {
+			return false // its 400 is the interface's
+		}
 	}
 	return request.Size <= web.MaxHeader && admission.WouldAdmit(&n.client, n.rec.Start)
 }
@@ -153,7 +157,7 @@ func (r *knownRequest) Sent(hit *Hit) {
 
 // finish counts and logs a request that is answered.
 func (r *knownRequest) finish(n *replay, request *heads.Request) {
-	n.rec.Leave()
+	n.rec.Session.Leave()
 	n.end.Method, n.end.Agent = request.Method, record.Agent(request.Value(heads.UserAgent))
 	n.end.Client, n.end.Took = n.client.Address, time.Since(n.rec.Start)
 	r.stack.Recorder.End(&n.rec.Record, &n.end, r.record)

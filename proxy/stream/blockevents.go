@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -204,7 +205,7 @@ func (s *subscription) current(epoch int64) *topicState {
 }
 
 // block is the event of a block, that of all clients where it is the newest.
-func (f *blockEvents) block(height int64, h web.History) *event {
+func (f *blockEvents) block(height int64, h session.History) *event {
 	if e := f.blocks.current(f.epoch).answer; e != nil && e.digest == digest(height) {
 		return e
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -43,7 +44,7 @@ func (cl *client) serve(r *http.Request, rec *web.Record, sources []Source) erro
 	}
 	setHeaders(cl.w.Header(), cl.out.gzip)
 	if cl.resumeSession(r) {
-		cl.w.Header().Set(web.ResetHeader, "true")
+		cl.w.Header().Set(session.ResetHeader, "true")
 	}
 	cl.w.WriteHeader(http.StatusOK)
 	cl.out.begin()

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -75,9 +76,9 @@ func failureEvent(err error) *event {
 }
 
 // blockEvent says that a block has come, and the session of a client that has seen it.
-func blockEvent(height int64, h web.History) *event {
+func blockEvent(height int64, h session.History) *event {
 	text := strconv.FormatInt(height, 10)
-	return &event{name: "block", digest: digest(height), data: []byte(`{"height":` + text + `,"session":"` + web.TokenAt(height, h).String() + `"}`)}
+	return &event{name: "block", digest: digest(height), data: []byte(`{"height":` + text + `,"session":"` + session.TokenAt(height, h).String() + `"}`)}
 }
 
 // saysAs tells whether two events of a topic tell a client the same.

@@ -41,6 +41,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -50,7 +51,7 @@ import (
 type heights interface {
 	// Tip is the newest block known.
 	Tip() node.Tip
-	web.History
+	session.History
 	// ChainID names the chain, "" while it is not known.
 	ChainID() string
 	// Moved is closed when the tip moves. Take it before looking.

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -41,7 +42,7 @@ var headerOf = map[string]string{
 	HeightParameter:    web.HeightHeader,
 	MinHeightParameter: web.MinHeightHeader,
 	MinEVMParameter:    web.MinEVMHeader,
-	SessionParameter:   web.SessionHeader,
+	SessionParameter:   session.Header,
 	LastEventParameter: lastEventHeader,
 }
 

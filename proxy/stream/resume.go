@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/session"
 )
 
 // A stream of several answers resumes by an id that has a part for each path, in
@@ -85,14 +85,14 @@ type resumption struct {
 // resumeSession takes note of a client's session, and tells whether the chain was set back
 // behind it.
 func (cl *client) resumeSession(r *http.Request) (reset bool) {
-	seen, _ := web.ParseToken(r.Header.Get(web.SessionHeader))
+	tip := cl.h.o.Heights.Tip()
+	seen, _ := session.ParseToken(r.Header.Get(session.Header))
 	if seen.Height == 0 {
-		seen = cl.h.stack.CookieSession(r)
+		seen = cl.h.stack.CookieSession(r, tip)
 	}
 	if seen.Height == 0 || seen.Replaced(cl.h.o.Heights) {
 		return seen.Height > 0
 	}
-	tip := cl.h.o.Heights.Tip()
 	cl.least, cl.blockEvents.epoch, cl.blockEvents.told = seen.Height, tip.Epoch, seen.Height-1
 	if tip.Known && (tip.Limit == 0 || seen.Height <= tip.Limit) { // else it does not come
 		cl.giveUp = time.Now().Add(cache.Patience(cl.h.o.Patience, tip.Interval))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/session"
 )
 
 // A Response is an entry of the cache with what its headers say.
@@ -31,7 +32,7 @@ type Response struct {
 	NoHeight     bool          // the entry does not depend on its height, which is then not sent
 	Next         string        // URL of the next poll; "" if the request is no poll
 	Unchanged    bool          // a poll ended without another response
-	Session      Token         // session of the client after the response, set with the height; zero for none
+	Session      session.Token // session of the client after the response, set with the height; zero for none
 	Reset        bool          // the block of the client's session was rolled back
 	Body         []byte        // body in JSON of a 200 made for this client alone, sent without a validator; nil means the entry's body
 }
@@ -98,10 +99,10 @@ func (rs *responder) render(h *headers, a *Response, from *preferences) (status 
 // setSession sets the headers of the client's session.
 func (a *Response) setSession(h *headers) {
 	if a.Session.Height > 0 {
-		h.finish(a.Session.AppendTo(h.begin(SessionHeader)))
+		h.finish(a.Session.AppendTo(h.begin(session.Header)))
 	}
 	if a.Reset {
-		h.set(ResetHeader, "true")
+		h.set(session.ResetHeader, "true")
 	}
 }
 

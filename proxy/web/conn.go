@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
@@ -28,7 +29,7 @@ type Conn struct {
 	lane    LaneConn   // nil: none
 	fast    Lane       // that answers the requests which it carries; nil: none
 	address netip.Addr // the client's; not valid where it has none
-	seen    seenBlocks
+	seen    session.Seen
 
 	outgoing bodies
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/session"
 )
 
 // Serve passes a request to h, unless the fast lane answers it. While the process drains, it asks clients to open a new
@@ -81,7 +82,7 @@ func (s *Stack) end(r *http.Request, rec *Record, status, size int) {
 	if rec.place != nil {
 		s.remember(r, rec)
 	}
-	rec.Leave()
+	rec.Session.Leave()
 	s.Recorder.End(&rec.Record, &record.End{
 		Head: record.HeadOf(r), Client: s.address(r, rec.client), Status: status, Size: size, Took: time.Since(rec.Start),
 	}, nil)
@@ -93,18 +94,23 @@ type Record struct {
 	record.Record
 
 	Amend   func(Response) Response // changes the response before it is sent; nil changes nothing
-	Session Session                 // of the request's client
+	Session session.Session         // of the request's client
 	Own     string                  // for a Replayer: what of its body is the client's own; "" for nothing
 	Room    []byte                  // for a Replayer: storage for Response.Body
 
 	key      limits.Key // the request's, where one is required
 	client   *Conn      // nil: it is not ours
-	before   seenBlock  // on its connection, when the request came
-	shown    seenBlock  // that this request is answered at
 	place    Place      // nil: the answer is of no use to the fast lane
 	replayer Replayer   // nil: it is made anew each time
 	route    Route      // of a request by HTTP
 	writer   recordWriter
+}
+
+// Arrive sets the connection of the request, nil for none of ours.
+func (rec *Record) Arrive(client *Conn) {
+	if rec.client = client; client != nil {
+		rec.Session.Arrive(&client.seen)
+	}
 }
 
 // Repeatable tells a handler whether a Replayer would be of use.

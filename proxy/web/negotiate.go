@@ -6,6 +6,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/codings"
+	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
@@ -115,14 +116,14 @@ func tagged(tag, etag string) (codings.Coding, bool) {
 }
 
 // setVary sets Vary: the request headers of the interface, and our own.
-func (rs *responder) setVary(h *headers, own string, session bool) {
+func (rs *responder) setVary(h *headers, own string, inSession bool) {
 	text := h.begin("Vary")
 	if own != "" {
 		text = append(append(text, own...), ", "...)
 	}
 	text = append(text, "Accept-Encoding"...)
-	if session {
-		text = append(text, ", "+SessionHeader...)
+	if inSession {
+		text = append(text, ", "+session.Header...)
 	}
 	if rs.byOrigin {
 		text = append(text, ", Origin"...)

@@ -17,8 +17,6 @@ const (
 	MinHeightHeader = "X-Min-Block-Height"
 	EVMBlockHeader  = "X-Evm-Block"
 	MinEVMHeader    = "X-Min-Evm-Block"
-	SessionHeader   = "X-Session"       // a Token
-	ResetHeader     = "X-Session-Reset" // the block of the request's token was rolled back
 	RequestIDHeader = "X-Request-Id"
 	UnknownHeader   = "X-Unknown-Parameters" // query parameters that were ignored and are probably typos
 )

@@ -7,8 +7,7 @@
 //  1. conn.go wraps the client's connection, so that an answer leaves in one
 //     system call;
 //  2. middleware.go lists what every request passes: CORS, its id and record, limits of
-//     addresses and sizes, and API keys. seen.go notes in the record what the client has seen
-//     of the chain;
+//     addresses and sizes, and API keys;
 //  3. the interface's handler may ask for memory for a body, and for a deadline without a
 //     timer until a caller waits for it (handle.go);
 //  4. answer.go writes what came through the cache, and says how old it is and how
@@ -42,6 +41,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
@@ -80,16 +80,16 @@ type Options struct {
 type Stack struct {
 	*responder
 	cors
+	*session.Clients
 
 	Admission *limits.Admission // which clients may ask
 	Recorder  *record.Recorder  // takes the records of requests
 
-	o            Options
-	memory       *account.Account // nil: no limit
-	incoming     *account.Part    // of request bodies
-	eventClients eventClients
-	leaving      atomic.Bool // this process is about to end
-	revocable    revocable
+	o         Options
+	memory    *account.Account // nil: no limit
+	incoming  *account.Part    // of request bodies
+	leaving   atomic.Bool      // this process is about to end
+	revocable revocable
 }
 
 // New fills in the defaults. Bodies keeps the bodies of answers in their codings, and has the
@@ -109,6 +109,7 @@ func New(o Options, bodies bodyCache) *Stack {
 	}
 	s.Admission.SetKeys(o.Keys)
 	s.Admission.Limits.Store(&o.Limits)
+	s.Clients = session.NewClients(s.Admission, o.SessionCookie)
 	if bodies != nil {
 		s.memory = bodies.Account()
 	}

@@ -1,0 +1,131 @@
+package session
+
+import (
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// Clients finds what clients have seen by their cookies, and by the events that they were sent. What a client that is
+// notified about blocks reads next, on whatever connection, must be no older: it may ignore the marks of stale
+// responses.
+type Clients struct {
+	admission  *limits.Admission
+	useCookies bool
+
+	hasListeners atomic.Bool // spares readers the lock while there are none
+
+	mu        sync.RWMutex
+	listeners map[string]*EventClient // by network
+}
+
+// NewClients returns Clients whose browsers keep their session in a cookie if useCookies is true.
+func NewClients(admission *limits.Admission, useCookies bool) *Clients {
+	return &Clients{admission: admission, useCookies: useCookies, listeners: map[string]*EventClient{}}
+}
+
+// SessionCookies reports whether cookies carry sessions.
+func (c *Clients) SessionCookies() bool { return c.useCookies }
+
+// cookieName is the name of the cookie that carries the session of a browser.
+const cookieName = "tipcache-session"
+
+// CookieSession returns the session in the cookie of a request. It is zero if there is none, if it is malformed, if
+// the chain cannot have reached its block, or if cookies carry no sessions.
+func (c *Clients) CookieSession(r *http.Request, tip node.Tip) (t Token) {
+	if sent, err := r.Cookie(cookieName); err == nil && c.useCookies {
+		t, _ = ParseToken(sent.Value)
+	}
+	if !isBelievable(t.Height, tip) {
+		return Token{}
+	}
+	return t
+}
+
+// SetCookieSession sets the session cookie. Browsers send it back only from pages of the same site.
+func (c *Clients) SetCookieSession(w http.ResponseWriter, r *http.Request, t Token) {
+	http.SetCookie(w, &http.Cookie{
+		Name: cookieName, Value: t.String(), Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: c.isSecure(r),
+	})
+}
+
+// isSecure reports whether the client uses TLS, to us or to a trusted proxy.
+func (c *Clients) isSecure(r *http.Request) bool {
+	if r.TLS != nil {
+		return true
+	}
+	by, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Proto"), ",")
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	return err == nil && strings.EqualFold(strings.TrimSpace(by), "https") && c.admission.Trusts(peer.Addr().Unmap())
+}
+
+// An EventClient is a client that is notified about blocks by events, over one connection or several.
+type EventClient struct {
+	of      *Clients
+	network string
+	open    int  // connections; guarded by of.mu
+	seen    Seen // of no epoch
+}
+
+// Listen records that a client is notified about blocks over the connection of its request. The caller must call
+// Close.
+func (c *Clients) Listen(r *http.Request) *EventClient {
+	network := c.admission.Network(r)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l := c.listeners[network]
+	if l == nil {
+		l = &EventClient{of: c, network: network}
+		c.listeners[network] = l
+	}
+	l.open++
+	c.hasListeners.Store(true)
+	return l
+}
+
+// Announce records the block of an event before the event is sent.
+func (l *EventClient) Announce(height int64) { l.seen.advance(seenBlock{height: height}) }
+
+// Close ends the use of one connection.
+func (l *EventClient) Close() {
+	l.of.mu.Lock()
+	defer l.of.mu.Unlock()
+	if l.open--; l.open == 0 {
+		delete(l.of.listeners, l.network)
+		l.of.hasListeners.Store(len(l.of.listeners) > 0)
+	}
+}
+
+// NotifiedBlock returns the newest block that the client of a request was notified about by an event; 0 for none.
+// givenUp says that waiting for it has failed before.
+func (c *Clients) NotifiedBlock(r *http.Request) (height int64, givenUp bool) {
+	l := c.listener(r)
+	if l == nil {
+		return 0, false
+	}
+	seen := l.seen.load()
+	return seen.height, seen.givenUp
+}
+
+// GiveUpOn records that waiting for a block that the client of a request was notified about has failed.
+func (c *Clients) GiveUpOn(r *http.Request, height int64) {
+	if l := c.listener(r); l != nil {
+		l.seen.advance(seenBlock{height: height, givenUp: true})
+	}
+}
+
+// listener returns the event client that sent a request, nil for none.
+func (c *Clients) listener(r *http.Request) *EventClient {
+	if !c.hasListeners.Load() {
+		return nil
+	}
+	network := c.admission.Network(r)
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.listeners[network]
+}

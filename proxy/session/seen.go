@@ -1,0 +1,141 @@
+// Package session remembers which block a client has seen, so that later responses to it are not older.
+//
+//   - seen.go: on its connection, which an ingress may share among clients;
+//   - token.go: by the token that it got with a response and sends with a request;
+//   - clients.go: by the cookie of its browser, and by the events that it was sent.
+package session
+
+import (
+	"sync/atomic"
+
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// A seenBlock is a block that a client has seen.
+type seenBlock struct {
+	epoch, height int64
+	givenUp       bool // waiting for it has failed, so later requests do not wait
+}
+
+// isLater reports whether s is a later block than other, or says more about the same block.
+func (s seenBlock) isLater(other seenBlock) bool {
+	switch {
+	case s.epoch != other.epoch:
+		return s.epoch > other.epoch
+	case s.height != other.height:
+		return s.height > other.height
+	default:
+		return s.givenUp && !other.givenUp
+	}
+}
+
+// Seen keeps the latest block that a client has seen, for example on its connection. It never goes back. The zero Seen
+// is ready for use.
+type Seen struct{ highest atomic.Pointer[seenBlock] }
+
+func (s *Seen) load() seenBlock {
+	if highest := s.highest.Load(); highest != nil {
+		return *highest
+	}
+	return seenBlock{}
+}
+
+// lastAdvanced is the block that most connections advance to next. They share it, so that a block makes no garbage for
+// each of them, and requests on many connections find it in the processor's caches.
+var lastAdvanced atomic.Pointer[seenBlock]
+
+func (s *Seen) advance(to seenBlock) {
+	for {
+		before := s.highest.Load()
+		if before != nil && !to.isLater(*before) || to == (seenBlock{}) {
+			return
+		}
+		raised := lastAdvanced.Load()
+		if raised == nil || *raised != to {
+			other := to
+			raised = &other
+			lastAdvanced.Store(raised)
+		}
+		if s.highest.CompareAndSwap(before, raised) {
+			return
+		}
+	}
+}
+
+// A Session is what one request knows about the blocks that its client has seen. The token binds this request alone,
+// unlike what was seen on the connection.
+type Session struct {
+	Token Token // from the header or the cookie; zero for none
+	Least int64 // the response must not be older than this block; 0 for none
+	Reset bool  // the token's block was rolled back
+
+	on     *Seen     // nil if the connection is not one of ours
+	before seenBlock // on the connection when the request arrived
+	shown  seenBlock // by the response
+}
+
+// Arrive sets the connection of the request, nil for none of ours. What was seen there counts as of now: on HTTP/2
+// other requests may be under way.
+func (s *Session) Arrive(on *Seen) {
+	if s.on = on; on != nil {
+		s.before = on.load()
+	}
+}
+
+// Leave records on the connection, once the request is answered, at which block it was.
+func (s *Session) Leave() {
+	if s.on != nil {
+		s.on.advance(s.shown)
+	}
+}
+
+// Seen returns the latest block of an epoch that the client had seen on its connection when the request arrived; 0 for
+// none. givenUp says that waiting for it has failed before.
+func (s *Session) Seen(epoch int64) (height int64, givenUp bool) {
+	if s.before.epoch != epoch {
+		return 0, false
+	}
+	return s.before.height, s.before.givenUp
+}
+
+// Show records the block that the client is about to see; of several the latest.
+func (s *Session) Show(epoch, height int64) {
+	if b := (seenBlock{epoch: epoch, height: height}); b.isLater(s.shown) {
+		s.shown = b
+	}
+}
+
+// GiveUp records that waiting for the block that the client has seen has failed.
+func (s *Session) GiveUp() {
+	s.before.givenUp = true
+	if s.on != nil {
+		s.on.advance(s.before)
+	}
+}
+
+// Resume judges the token. The response must not be older than its block, unless that block was rolled back. It must
+// be called again after each wait.
+func (s *Session) Resume(h History) {
+	s.Reset = s.Token.Replaced(h)
+	if s.Least = s.Token.Height; s.Reset {
+		s.Least = 0
+	}
+}
+
+// Wanted returns the block that the client has seen if that can arrive any moment. It is not above the tip if there is
+// no such block.
+func (s *Session) Wanted(tip node.Tip) (height int64) {
+	if !tip.Known {
+		return 0
+	}
+	if seen, givenUp := s.Seen(tip.Epoch); !givenUp {
+		height = seen
+	}
+	if isBelievable(s.Least, tip) {
+		height = max(height, s.Least)
+	}
+	return height
+}
+
+// isBelievable reports whether the chain can have reached a height.
+func isBelievable(height int64, tip node.Tip) bool { return tip.Limit == 0 || height <= tip.Limit }

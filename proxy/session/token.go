@@ -1,0 +1,80 @@
+package session
+
+import "strconv"
+
+// Headers of sessions.
+const (
+	Header      = "X-Session"       // a Token
+	ResetHeader = "X-Session-Reset" // the block of the request's token was rolled back
+)
+
+// A Token says which block its client has seen. Its hash shows whether that block was rolled back.
+type Token struct {
+	Height int64  // of the block; 0 for no token
+	Hash   string // prefix of the hash of the block before it, in hex; "" if that was unknown
+}
+
+// Digits of a hash: in a new token, and the fewest and the most that are accepted.
+const (
+	hashDigits      = 12
+	leastHashDigits = 8
+	mostHashDigits  = 64
+)
+
+// A History knows the hashes of blocks; *node.Pool implements it.
+type History interface {
+	// HashOf returns the hash of a block in hex, "" if it is unknown.
+	HashOf(height int64) string
+	// Replaced reports whether a block with this hash prefix is known to have been rolled back.
+	Replaced(height int64, prefix string) bool
+}
+
+// TokenAt returns the token of a client that has seen a block.
+func TokenAt(height int64, h History) Token {
+	hash := h.HashOf(height - 1)
+	return Token{height, hash[:min(hashDigits, len(hash))]}
+}
+
+// Replaced reports whether the token's block is known to have been rolled back.
+func (t Token) Replaced(h History) bool { return t.Hash != "" && h.Replaced(t.Height-1, t.Hash) }
+
+// ParseToken reads a token. It accepts only what AppendTo writes.
+func ParseToken(text string) (t Token, ok bool) {
+	n := 0
+	for n < len(text) && '0' <= text[n] && text[n] <= '9' {
+		n++
+	}
+	height, err := strconv.ParseInt(text[:n], 10, 64)
+	if err != nil || height <= 0 {
+		return Token{}, false
+	}
+	t.Height = height
+	if n == len(text) {
+		return t, true
+	}
+	if t.Hash = text[n+1:]; text[n] != '.' || !isHash(t.Hash) {
+		return Token{}, false
+	}
+	return t, true
+}
+
+func isHash(text string) bool {
+	for _, c := range []byte(text) {
+		if !('0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f') {
+			return false
+		}
+	}
+	return leastHashDigits <= len(text) && len(text) <= mostHashDigits
+}
+
+// AppendTo appends the token as clients get it.
+func (t Token) AppendTo(b []byte) []byte {
+	b = strconv.AppendInt(b, t.Height, 10)
+	if t.Hash != "" {
+		b = append(append(b, '.'), t.Hash...)
+	}
+	return b
+}
+
+// String returns the token as clients get it.
+func (t Token) String() string { return string(t.AppendTo(nil)) }
