@@ -17,6 +17,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -121,7 +122,7 @@ func (b *batch) add(q *dialect.RowQuery) error {
 		return nil
 	}
 	if was.Height > 0 && (was.Epoch != is.Epoch || max(was.Height-is.Height, is.Height-was.Height) >= chain.StampBlocks) {
-		return web.BadInput("the page keys are of blocks %d and %d: name one for all by %s", was.Height, is.Height, web.HeightHeader)
+		return failure.BadInput("the page keys are of blocks %d and %d: name one for all by %s", was.Height, is.Height, web.HeightHeader)
 	}
 	if is.Height > was.Height {
 		b.query.Walk = is
@@ -137,20 +138,20 @@ func (v *router) readMember(b *batch, path string) (*dialect.RowQuery, error) {
 		return nil, err
 	}
 	if named, err := (blocks.HeightRules{}).Read(r); err != nil || named != (blocks.Heights{}) {
-		return nil, web.BadInput("path %q names a block: that is named once, for the whole batch", web.Short(path))
+		return nil, failure.BadInput("path %q names a block: that is named once, for the whole batch", web.Short(path))
 	}
 	_, fixed := v.fixed[r.URL.Path]
 	ep := v.Endpoint(r)
 	switch {
 	case fixed || v.isListing(r) || ep != nil && !ep.Class.Pinned():
-		return nil, web.BadInput("path %q is not about the state of the chain at a block: ask for it alone", web.Short(path))
+		return nil, failure.BadInput("path %q is not about the state of the chain at a block: ask for it alone", web.Short(path))
 	case ep == nil:
-		return nil, web.BadInput("path %q: %s", web.Short(path), v.noSuchPath(r).Public)
+		return nil, failure.BadInput("path %q: %s", web.Short(path), v.noSuchPath(r).Public)
 	}
 	q, err := ep.Parse(r)
 	m := batchMember{path: path}
 	if err != nil {
-		status, typ, body := v.render(r, http.Header{}, web.FailureOf(err))
+		status, typ, body := v.render(r, http.Header{}, failure.Of(err))
 		m.refusal, q = cache.NewContent(status, typ, "", body, 0), nil
 	}
 	b.members = append(b.members, m)
@@ -189,7 +190,7 @@ func (b *batch) compose(height int64, parts []*cache.Entry) *cache.Content {
 
 // refusal is the response to a batch that cannot be served.
 func (b *batch) refusal(why string) *cache.Content {
-	status, typ, body := b.render(nil, http.Header{}, web.FailureOf(web.BadInput("%s", why)))
+	status, typ, body := b.render(nil, http.Header{}, failure.Of(failure.BadInput("%s", why)))
 	return cache.NewContent(status, typ, "", body, 0)
 }
 

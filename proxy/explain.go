@@ -11,6 +11,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -105,7 +106,7 @@ func (s *Server) Explain(ctx context.Context, asked Inquiry) (Explanation, error
 		err = v.explain(r, rt, e)
 	}
 	if err != nil {
-		status, _, body := rt.Render(r, http.Header{}, web.FailureOf(err))
+		status, _, body := rt.Render(r, http.Header{}, failure.Of(err))
 		e.Refusal = &Refusal{status, string(body)}
 		e.Verdict, e.Why = "refused", "The request is answered before the cache or anybody else is asked."
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -43,7 +44,7 @@ func (v *router) liveSources(r *http.Request) ([]stream.Source, error) {
 func pathsOf(r *http.Request, most int) ([]string, error) {
 	paths := r.URL.Query()[stream.PathParameter]
 	if len(paths) == 0 || len(paths) > most {
-		return nil, web.BadInput("path is given %d times; expected 1 to %d, each a path of this server with its query", len(paths), most)
+		return nil, failure.BadInput("path is given %d times; expected 1 to %d, each a path of this server with its query", len(paths), most)
 	}
 	return paths, nil
 }
@@ -58,7 +59,7 @@ func (v *router) feedOf(asked *http.Request, target string) (feed web.Feed, err 
 	case rt.Feed != nil:
 		return rt.Feed(r)
 	case v.exact:
-		return feed, web.BadInput("%s cannot be streamed", web.Short(r.URL.Path))
+		return feed, failure.BadInput("%s cannot be streamed", web.Short(r.URL.Path))
 	default:
 		return feed, v.noSuchPath(r)
 	}
@@ -68,7 +69,7 @@ func (v *router) feedOf(asked *http.Request, target string) (feed web.Feed, err 
 func (v *router) nested(r *http.Request, target string) (*http.Request, error) {
 	u, err := url.ParseRequestURI(target)
 	if err != nil || !strings.HasPrefix(target, "/") {
-		return nil, web.BadInput("path is %q; expected a path of this server with its query", web.Short(target))
+		return nil, failure.BadInput("path is %q; expected a path of this server with its query", web.Short(target))
 	}
 	r.Method, r.URL, r.RequestURI = http.MethodGet, u, target
 	return v.tidied(r), nil

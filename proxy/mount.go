@@ -15,6 +15,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/docs"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/state"
@@ -221,7 +222,7 @@ func (v *router) mount(routes []web.Route) {
 	v.fixed[stream.LivePath] = v.streams.Route(web.Route{
 		Methods: read, Keyed: keyed, Render: v.render,
 		Plan: func(*http.Request) (web.Plan, error) {
-			return web.Plan{}, web.BadInput("%s streams the answers of other paths: ask about these", stream.LivePath)
+			return web.Plan{}, failure.BadInput("%s streams the answers of other paths: ask about these", stream.LivePath)
 		},
 	}, v.liveSources)
 	v.engine = v.newEngine()
@@ -232,7 +233,7 @@ func (v *router) mount(routes []web.Route) {
 type unknownDialect struct{ *Server }
 
 // errUnknownDialect is returned for every path that may be the chain's.
-var errUnknownDialect = &web.Failure{
+var errUnknownDialect = &failure.Failure{
 	Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true,
 	Public: "no node of the chain has answered yet, so it is not known what its nodes speak",
 }

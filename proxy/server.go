@@ -24,7 +24,7 @@
 //   - [blocks.Result], which adds the tip that it was served by;
 //   - [web.Response], whose headers and body are sent.
 //
-// A request that fails becomes a [web.Failure], which the route renders.
+// A request that fails becomes a [failure.Failure], which the route renders.
 //
 // mount.go makes the interfaces and all routes, in the dialect that the nodes speak or while that is unknown.
 // live.go streams one path or several. batch.go returns several paths in one response, at one block. readahead.go
@@ -43,6 +43,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/stream"
@@ -165,7 +166,7 @@ func (v *router) route(r *http.Request) web.Route {
 	case !ok:
 		return v.miss(r, v.noSuchPath(r))
 	case rt.Methods != nil && !slices.Contains(rt.Methods, r.Method):
-		return v.miss(r, &web.Failure{Status: http.StatusMethodNotAllowed, Public: "the method " + web.Short(r.Method) + " is not served here"}, rt.Methods...)
+		return v.miss(r, &failure.Failure{Status: http.StatusMethodNotAllowed, Public: "the method " + web.Short(r.Method) + " is not served here"}, rt.Methods...)
 	}
 	return rt
 }
@@ -175,14 +176,14 @@ func (v *router) isListing(r *http.Request) bool {
 }
 
 // noSuchPath is the failure for an unknown path. It suggests the path that was probably meant.
-func (v *router) noSuchPath(r *http.Request) *web.Failure {
+func (v *router) noSuchPath(r *http.Request) *failure.Failure {
 	path := r.URL.Path
-	return &web.Failure{Status: http.StatusNotFound, Public: "no such path: " + web.Short(path) + web.PathDidYouMean(path, v.patterns)}
+	return &failure.Failure{Status: http.StatusNotFound, Public: "no such path: " + web.Short(path) + web.PathDidYouMean(path, v.patterns)}
 }
 
 // miss returns the route of a request that no route takes: a preflight, whose method no route has, or a request that
 // is refused in the form of the interface that its path belongs to. allowed are the methods of its path.
-func (v *router) miss(r *http.Request, why *web.Failure, allowed ...string) web.Route {
+func (v *router) miss(r *http.Request, why *failure.Failure, allowed ...string) web.Route {
 	render := v.render
 	switch {
 	case v.isListing(r):
@@ -203,7 +204,7 @@ func (v *router) miss(r *http.Request, why *web.Failure, allowed ...string) web.
 }
 
 // noPage renders the node's own response to a path that it does not have.
-func noPage(r *http.Request, h http.Header, f *web.Failure) (status int, typ string, body []byte) {
+func noPage(r *http.Request, h http.Header, f *failure.Failure) (status int, typ string, body []byte) {
 	if f.Status != http.StatusNotFound {
 		return chain.RenderFailure(r, h, f)
 	}

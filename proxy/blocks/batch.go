@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -31,7 +31,7 @@ type Batch struct {
 }
 
 // errDifferentBlocks is returned if the parts of a batch could not be read at one block in time.
-var errDifferentBlocks = &web.Failure{Status: http.StatusGatewayTimeout, RetryAfter: time.Second, Expected: true, Public: "the answers are not at hand at one block at present"}
+var errDifferentBlocks = &failure.Failure{Status: http.StatusGatewayTimeout, RetryAfter: time.Second, Expected: true, Public: "the answers are not at hand at one block at present"}
 
 // compose reads the parts of a batch and makes its entry. It fails if that would be no newer than the previous entry,
 // which is then served.

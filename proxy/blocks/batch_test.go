@@ -9,6 +9,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -44,7 +45,7 @@ func (d *frontend) batch(t *testing.T, hs blocks.Heights, during func()) outcome
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 	a, err := d.Answer(r.Context(), r, &web.Record{}, &blocks.Query{Key: "test/batch", Kind: d.kind, Heights: hs, Batch: b})
 	if err != nil {
-		return outcome{Came: web.FailureOf(err).Public}
+		return outcome{Came: failure.Of(err).Public}
 	}
 	return outcome{a.Entry.Height, string(a.Entry.Body)}
 }

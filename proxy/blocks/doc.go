@@ -8,7 +8,7 @@
 // It makes a Query of each request. An [Origin] reads the node on a miss:
 //
 //	q := &blocks.Query{Key: "rpc/balance/" + address, Kind: balance, Origin: origin, Heights: heights}
-//	result, err := reader.Answer(ctx, request, record, q) // web.FailureOf makes a web.Failure of err
+//	result, err := reader.Answer(ctx, request, record, q) // failure.Of makes a failure.Failure of err
 //	result.Entry.Height, result.Entry.Body                // the block, and the body at that block
 //
 // [Reader.Respond] writes the response over HTTP. Other interfaces read the Result, which says where the entry is from

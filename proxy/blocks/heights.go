@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -89,7 +90,7 @@ func (rules HeightRules) Read(r *http.Request) (h Heights, err error) {
 		err = h.readURL(web.Taken(r), least)
 	}
 	if err == nil && !rules.Loose && h.Pinned > 0 && h.Min > h.Pinned {
-		err = web.BadInput("%s is above %s: no answer can be both", web.MinHeightHeader, pinned)
+		err = failure.BadInput("%s is above %s: no answer can be both", web.MinHeightHeader, pinned)
 	}
 	return h, err
 }
@@ -115,9 +116,9 @@ func agree(block session.Token, parameter string, taken url.Values, header strin
 		case err != nil:
 			return t, err
 		case other && i == 0:
-			return t, web.BadInput("%s is %s and %s is %s: no answer can be both", header, block, parameter, t)
+			return t, failure.BadInput("%s is %s and %s is %s: no answer can be both", header, block, parameter, t)
 		case other:
-			return t, web.BadInput("%s is %s and %s: no answer can be both", parameter, block, t)
+			return t, failure.BadInput("%s is %s and %s: no answer can be both", parameter, block, t)
 		}
 		block = t
 	}
@@ -147,7 +148,7 @@ func readHeight(name, value string) (t session.Token, err error) {
 func readToken(name, value string) (session.Token, error) {
 	t, ok := session.ParseToken(value)
 	if !ok {
-		return t, web.BadInput("%s is %q; expected a positive integer, or the %s of an answer", name, web.Short(value), session.Header)
+		return t, failure.BadInput("%s is %q; expected a positive integer, or the %s of an answer", name, web.Short(value), session.Header)
 	}
 	return t, nil
 }
@@ -159,7 +160,7 @@ func readHeader(name string, header http.Header) (session.Token, error) {
 		return session.Token{}, nil
 	}
 	if name == session.Header && len(values) > 1 {
-		return session.Token{}, web.BadInput("%s is given %d times: the greatest is enough", name, len(values))
+		return session.Token{}, failure.BadInput("%s is given %d times: the greatest is enough", name, len(values))
 	}
 	return readToken(name, values[0])
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -48,7 +49,7 @@ func TestHeightsAreReadStrictlyFromHeadersAndURL(t *testing.T) {
 		"a block to be seen above the height":    {target: "/?x-min-block-height=91", headers: []string{web.HeightHeader, "90"}, refusal: "X-Min-Block-Height is above X-Block-Height: no answer can be both"},
 		"that where both may be":                 {target: "/?x-min-block-height=91", headers: []string{web.HeightHeader, "90"}, rules: blocks.HeightRules{Loose: true}, want: blocks.Heights{Pinned: 90, Min: 91}},
 		"an interface's own header":              {target: "/", headers: []string{web.HeightHeader, "90"}, rules: blocks.HeightRules{Pinned: func(http.Header) (int64, error) { return 5, nil }}, want: blocks.Heights{Pinned: 5}},
-		"an interface's own refusal":             {target: "/", rules: blocks.HeightRules{Pinned: func(http.Header) (int64, error) { return 0, web.BadInput("not this one") }}, refusal: "not this one"},
+		"an interface's own refusal":             {target: "/", rules: blocks.HeightRules{Pinned: func(http.Header) (int64, error) { return 0, failure.BadInput("not this one") }}, refusal: "not this one"},
 		"height zero":                            {target: "/", headers: []string{web.HeightHeader, "0"}, refusal: `X-Block-Height is "0"; expected a positive integer`},
 		"a negative height":                      {target: "/", headers: []string{web.HeightHeader, "-1"}, refusal: `X-Block-Height is "-1"; expected a positive integer`},
 		"a height with a sign":                   {target: "/", headers: []string{web.HeightHeader, "+1"}, refusal: `X-Block-Height is "+1"; expected a positive integer`},
@@ -65,7 +66,7 @@ func TestHeightsAreReadStrictlyFromHeadersAndURL(t *testing.T) {
 			got, err := tt.rules.Read(request(t, tt.target, tt.headers...))
 			refusal := ""
 			if err != nil {
-				refusal = web.FailureOf(err).Public
+				refusal = failure.Of(err).Public
 			}
 			if refusal != tt.refusal {
 				t.Errorf("refusal = %q, want %q", refusal, tt.refusal)

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 
@@ -33,12 +33,12 @@ func NewPosting(p Posts) *Posting {
 	return &Posting{queue.NewTokens(p.Rate, p.Burst, postPatience)}
 }
 
-// Acquire waits for the turn of a client, named as by [web.Stack.Client]. The error is a *web.Failure with status 429
+// Acquire waits for the turn of a client, named as by [web.Stack.Client]. The error is a *failure.Failure with status 429
 // if the turn does not come soon, or the error of the context.
 func (p *Posting) Acquire(ctx context.Context, client string) error {
 	err := p.turns.Acquire(ctx, client)
 	if errors.Is(err, queue.ErrLate) {
-		return &web.Failure{
+		return &failure.Failure{
 			Status: http.StatusTooManyRequests, RetryAfter: time.Second, Expected: true,
 			Public: "too many transactions are sent through this server at present",
 		}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/failure"
 )
 
 func TestTransactionsAreSentAtTheirRateAndWaitForTwoSeconds(t *testing.T) {
@@ -26,7 +26,7 @@ func TestTransactionsAreSentAtTheirRateAndWaitForTwoSeconds(t *testing.T) {
 			go func() { ended <- p.Acquire(t.Context(), "one") }()
 			synctest.Wait()
 		}
-		f := new(web.Failure)
+		f := new(failure.Failure)
 		if err := <-ended; !errors.As(err, &f) || f.Status != http.StatusTooManyRequests || f.RetryAfter != time.Second || time.Since(began) > 0 {
 			t.Errorf("the transaction that would wait for 2.5 s: %v after %v, want 429 at once", err, time.Since(began))
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -167,7 +168,7 @@ func (d *frontend) ask(t *testing.T, hs blocks.Heights, walk blocks.Snapshot) ou
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 	a, err := d.Answer(r.Context(), r, &web.Record{}, &blocks.Query{Key: "test/pool", Kind: d.kind, Origin: read{d.nodes}, Heights: hs, Walk: walk})
 	if err != nil {
-		return outcome{Came: web.FailureOf(err).Public}
+		return outcome{Came: failure.Of(err).Public}
 	}
 	return outcome{a.Entry.Height, a.Outcome.String()}
 }

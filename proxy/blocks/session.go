@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -16,7 +17,7 @@ func (r *Reader) rolledBack(q *Query) error {
 	if !(session.Token{Height: q.Min, Hash: q.minHash}).Replaced(r.Nodes) {
 		return nil
 	}
-	return &web.Failure{Status: http.StatusConflict, Expected: true,
+	return &failure.Failure{Status: http.StatusConflict, Expected: true,
 		Public: "the chain was set back and has another block " + session.Token{Height: q.Min}.String() + " than the one to be seen"}
 }
 

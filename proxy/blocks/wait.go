@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -52,7 +53,7 @@ func (r *Reader) awaitRequired(ctx context.Context, from *http.Request, rec *web
 		tip = r.Nodes.Tip()
 	}
 	if q.isInFuture(tip) {
-		return tip, web.BadInput("block %d is in the future; the newest is %d", q.Pinned, tip.Height)
+		return tip, failure.BadInput("block %d is in the future; the newest is %d", q.Pinned, tip.Height)
 	}
 	return tip, nil
 }
@@ -98,7 +99,7 @@ func (r *Reader) Peek(q *Query, tip node.Tip) *cache.Entry { return r.cache.Peek
 // enterWaiters takes a place among the requests that wait for a block. header is the one that names the block.
 func (r *Reader) enterWaiters(from *http.Request, rec *web.Record, tip node.Tip, header string) (leave func(), err error) {
 	if !tip.Known {
-		return nil, &web.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true,
+		return nil, &failure.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true,
 			Public: "the newest block is not known at present, so " + header + " cannot be waited for"}
 	}
 	return r.waiters.Enter(from, rec.Tenant, max(tip.Interval, time.Second))
@@ -122,7 +123,7 @@ func (r *Reader) timeoutError(height int64, err error) error {
 }
 
 func timeout(tip node.Tip, err error, format string, args ...any) error {
-	return &web.Failure{Status: http.StatusGatewayTimeout, RetryAfter: max(tip.Interval, time.Second), Err: err, Expected: true, Public: fmt.Sprintf(format, args...)}
+	return &failure.Failure{Status: http.StatusGatewayTimeout, RetryAfter: max(tip.Interval, time.Second), Err: err, Expected: true, Public: fmt.Sprintf(format, args...)}
 }
 
 // farAhead is more blocks than any request waits for.
@@ -183,7 +184,7 @@ func (r *Reader) awaitExecuted(ctx context.Context, tip node.Tip, block, newest 
 // executionError is the failure of a request that names a block which no node reports.
 func executionError(err error) error {
 	if errors.Is(err, node.ErrNoExecution) {
-		return web.BadInput("%s cannot be waited for: no node tells of an execution client's blocks", web.MinEVMHeader)
+		return failure.BadInput("%s cannot be waited for: no node tells of an execution client's blocks", web.MinEVMHeader)
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -25,7 +26,7 @@ func (d *frontend) await(t *testing.T, n int, address string) (refusal string) {
 		synctest.Wait()
 		select {
 		case err := <-ended:
-			return web.FailureOf(err).Public
+			return failure.Of(err).Public
 		default:
 		}
 	}

@@ -5,11 +5,12 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // RenderFailure renders a failure in the form of the chain's interface.
-func RenderFailure(_ *http.Request, h http.Header, f *web.Failure) (status int, typ string, body []byte) {
+func RenderFailure(_ *http.Request, h http.Header, f *failure.Failure) (status int, typ string, body []byte) {
 	f.SetAdvice(h)
 	return f.Status, web.JSON, errorEnvelope(f.Status, f.Public, f.NullMsg)
 }

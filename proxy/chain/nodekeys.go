@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -85,7 +86,7 @@ func (o *origin) readPage(q *dialect.RowQuery, v dialect.Values) (dialect.Values
 	if strings.HasPrefix(key, walkKeyPrefix) {
 		walk, err := parseWalkKey(key, o.Nodes.ChainID(), q.Path)
 		if err != nil || !o.page(walk.raw) {
-			return nil, web.BadInput("%s is %q; expected the next_key of the page before, as it came", dialect.PageKey, web.Short(key))
+			return nil, failure.BadInput("%s is %q; expected the next_key of the page before, as it came", dialect.PageKey, web.Short(key))
 		}
 		q.Walk, key = walk.Snapshot, walk.raw
 		v = v.With(dialect.PageKey, key)
@@ -97,11 +98,11 @@ func (o *origin) readPage(q *dialect.RowQuery, v dialect.Values) (dialect.Values
 	_, overflow := bits.Add64(offset, max(limit, nodePageSize), 0)
 	switch {
 	case limit > MaxPageLimit:
-		return nil, web.BadInput("%s is %d; at most %d is served", dialect.PageLimit, limit, MaxPageLimit)
+		return nil, failure.BadInput("%s is %d; at most %d is served", dialect.PageLimit, limit, MaxPageLimit)
 	case key != "" && offset > 0:
-		return nil, web.BadInput("only one of %s and %s may be set", dialect.PageKey, dialect.PageOffset)
+		return nil, failure.BadInput("only one of %s and %s may be set", dialect.PageKey, dialect.PageOffset)
 	case overflow > 0:
-		return nil, web.BadInput("%s and %s together are too large", dialect.PageOffset, dialect.PageLimit)
+		return nil, failure.BadInput("%s and %s together are too large", dialect.PageOffset, dialect.PageLimit)
 	}
 	return v, nil
 }

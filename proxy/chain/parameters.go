@@ -12,6 +12,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/chain/documented"
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -200,7 +201,7 @@ func nodeHeight(h http.Header) (int64, error) {
 	case err != nil:
 		return 0, nil //nolint:nilerr // to the node, garbage is no height
 	case n < 0:
-		return 0, &web.Failure{Status: http.StatusInternalServerError, Expected: true, NullMsg: true, Public: "failed to create query context: cannot query with height < 0; please provide a valid height: invalid request"}
+		return 0, &failure.Failure{Status: http.StatusInternalServerError, Expected: true, NullMsg: true, Public: "failed to create query context: cannot query with height < 0; please provide a valid height: invalid request"}
 	}
 	return n, nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/web"
 	store "github.com/tipcache/tipcache/upstream/collections"
 )
@@ -110,7 +111,7 @@ func (h *Handler) awaited(ctx context.Context, r *http.Request, rec *web.Record,
 	case block <= p.Block:
 		return p, nil
 	case h.o.Watch == nil || p.Block == 0 && !p.Filling:
-		return p, web.BadInput("%s cannot be waited for: no indexer fills this store", web.MinEVMHeader)
+		return p, failure.BadInput("%s cannot be waited for: no indexer fills this store", web.MinEVMHeader)
 	}
 	leave, err := h.waiters.Enter(r, rec.Tenant, time.Second)
 	if err != nil {
@@ -121,7 +122,7 @@ func (h *Handler) awaited(ctx context.Context, r *http.Request, rec *web.Record,
 	defer cancel()
 	err = h.o.Watch.Await(waiting, block)
 	if p = h.progress(); errors.Is(err, context.DeadlineExceeded) {
-		err = &web.Failure{
+		err = &failure.Failure{
 			Status: http.StatusGatewayTimeout, RetryAfter: time.Second, Err: err, Expected: true,
 			Public: fmt.Sprintf("block %d has not been counted; the last one is %d", block, p.Block),
 		}
@@ -142,7 +143,7 @@ func (h *Handler) holdsAt(e *cache.Entry, q *cache.Query, p progress) int64 {
 // store has: an outdated one, or one from a standby of the database that lags.
 func (h *Handler) covers(least int64, res cache.Result, q *cache.Query, p progress) error {
 	if block := h.holdsAt(res.Entry, q, p); block < least {
-		return &web.Failure{
+		return &failure.Failure{
 			Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Err: res.Err,
 			Public: fmt.Sprintf("the page has counted block %d, not %d", block, least),
 		}

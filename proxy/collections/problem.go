@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -47,7 +48,7 @@ func (v violations) Error() string {
 }
 
 // RenderProblem is the renderer of the collection interface.
-func (h *Handler) RenderProblem(r *http.Request, header http.Header, f *web.Failure) (status int, typ string, body []byte) {
+func (h *Handler) RenderProblem(r *http.Request, header http.Header, f *failure.Failure) (status int, typ string, body []byte) {
 	found := violations{}
 	_ = errors.As(f.Err, &found)
 	f.SetAdvice(header)
@@ -65,18 +66,18 @@ func (h *Handler) RenderProblem(r *http.Request, header http.Header, f *web.Fail
 
 // The problems that say nothing of the request but that it is refused.
 var (
-	errClosed     = &web.Failure{Status: http.StatusForbidden, Public: "the listing of collections is closed on this server"} // for clients that have a key, of the chain's interface
-	errNotJSON    = &web.Failure{Status: http.StatusUnsupportedMediaType, Public: "the request body must be application/json"}
-	errCompressed = &web.Failure{Status: http.StatusUnsupportedMediaType, Public: "the request body must not be compressed"}
-	errNoBody     = &web.Failure{Status: http.StatusBadRequest, Public: "request body is required"}
+	errClosed     = &failure.Failure{Status: http.StatusForbidden, Public: "the listing of collections is closed on this server"} // for clients that have a key, of the chain's interface
+	errNotJSON    = &failure.Failure{Status: http.StatusUnsupportedMediaType, Public: "the request body must be application/json"}
+	errCompressed = &failure.Failure{Status: http.StatusUnsupportedMediaType, Public: "the request body must not be compressed"}
+	errNoBody     = &failure.Failure{Status: http.StatusBadRequest, Public: "request body is required"}
 	// A store that is filled for the first time is worth another look after the time named.
-	errFilling = &web.Failure{
+	errFilling = &failure.Failure{
 		Status: http.StatusServiceUnavailable, Public: "the collection store is being filled for the first time", RetryAfter: 5 * time.Second, Expected: true,
 	}
 )
 
 func tooLarge(limit int64) error {
-	return &web.Failure{Status: http.StatusRequestEntityTooLarge, Public: fmt.Sprintf("request body is too large limit=%d bytes", limit)}
+	return &failure.Failure{Status: http.StatusRequestEntityTooLarge, Public: fmt.Sprintf("request body is too large limit=%d bytes", limit)}
 }
 
 // unreadable says why a body could not be read.
@@ -84,7 +85,7 @@ func unreadable(err error) error {
 	var (
 		limited *http.MaxBytesError
 		slow    net.Error
-		refusal *web.Failure
+		refusal *failure.Failure
 	)
 	switch {
 	case errors.As(err, &refusal):
@@ -92,14 +93,14 @@ func unreadable(err error) error {
 	case errors.As(err, &limited):
 		return tooLarge(limited.Limit)
 	case errors.As(err, &slow) && slow.Timeout():
-		return &web.Failure{Status: http.StatusRequestTimeout, Public: "request body read timeout", Err: err}
+		return &failure.Failure{Status: http.StatusRequestTimeout, Public: "request body read timeout", Err: err}
 	default:
-		return &web.Failure{Status: http.StatusBadRequest, Public: "cannot read request body", Err: err}
+		return &failure.Failure{Status: http.StatusBadRequest, Public: "cannot read request body", Err: err}
 	}
 }
 
 func malformedBody(err error) error {
-	return &web.Failure{
+	return &failure.Failure{
 		Status: http.StatusBadRequest,
 		Public: "request body is malformed",
 		Err:    violations{{Message: err.Error(), Location: "body"}},

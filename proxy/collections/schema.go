@@ -21,6 +21,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -123,7 +124,7 @@ func (s *listSchema) parse(body []byte) (listing, error) {
 		return listing{}, malformedBody(err)
 	}
 	if len(found) > 0 {
-		return listing{}, &web.Failure{Status: http.StatusUnprocessableEntity, Public: "validation failed", Err: found}
+		return listing{}, &failure.Failure{Status: http.StatusUnprocessableEntity, Public: "validation failed", Err: found}
 	}
 	request := defaultRequest()
 	if err := json.Unmarshal(body, &request); err != nil {

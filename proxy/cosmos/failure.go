@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -21,10 +22,10 @@ var codes = map[int]int{
 const grpcUnknown = 2
 
 // errNotImplemented is the node's word for what has no route.
-var errNotImplemented = &web.Failure{Status: http.StatusNotImplemented, Public: "Not Implemented", Expected: true}
+var errNotImplemented = &failure.Failure{Status: http.StatusNotImplemented, Public: "Not Implemented", Expected: true}
 
 // RenderFailure renders a failure in the form of the node's errors.
-func RenderFailure(_ *http.Request, h http.Header, f *web.Failure) (status int, typ string, body []byte) {
+func RenderFailure(_ *http.Request, h http.Header, f *failure.Failure) (status int, typ string, body []byte) {
 	f.SetAdvice(h)
 	return f.Status, web.JSON, ErrorBody(f.Status, f.Public)
 }

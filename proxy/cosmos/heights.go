@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -27,13 +28,13 @@ func readPinned(h http.Header) (height int64, err error) {
 	case given == 0:
 		return 0, nil
 	case given > 1:
-		return 0, web.BadInput("the height to read at is given %d times", given)
+		return 0, failure.BadInput("the height to read at is given %d times", given)
 	case len(ours) == 1:
 		return web.ReadBlock(web.HeightHeader, ours)
 	}
 	height, refusal := blocks.ReadNodeHeight(theirs[0])
 	if refusal != "" {
-		return 0, &web.Failure{Status: http.StatusInternalServerError, Public: refusal, Expected: true}
+		return 0, &failure.Failure{Status: http.StatusInternalServerError, Public: refusal, Expected: true}
 	}
 	return height, nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -51,7 +52,7 @@ func (p *post) serve(c *gin.Context, rec *web.Record) error {
 	defer held.Release()
 	body, err := held.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, p.maxBody), p.maxBody)
 	if err != nil {
-		return web.BodyFailure(err, "the body is larger than this server passes on")
+		return failure.OfBody(err, "the body is larger than this server passes on")
 	}
 	client := p.Stack.Client(c.Request, rec)
 	ctx := p.Deadline(c.Request, rec)

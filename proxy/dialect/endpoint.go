@@ -14,6 +14,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -51,7 +52,7 @@ func (ep *Endpoint) serve(c *gin.Context, rec *web.Record) error {
 // Parse reads a request. With the error of a height that a gateway cannot read it returns the query without one.
 func (ep *Endpoint) Parse(r *http.Request) (*RowQuery, error) {
 	if r.ContentLength != 0 && ep.NoBody && hasBody(r) {
-		return nil, web.BadInput("a %s request takes no body", r.Method)
+		return nil, failure.BadInput("a %s request takes no body", r.Method)
 	}
 	q := &RowQuery{ep: ep}
 	q.Kind, q.Origin, q.Cost = ep.Kind, q, ep.Cost

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -98,7 +99,7 @@ type Kind struct {
 
 // Malformed returns an error that names the field, shows the beginning of its value and says what is expected.
 func (f *Field) Malformed(value string) error {
-	return web.BadInput("%s is %q; expected %s", f.Name, web.Short(value), f.Expects)
+	return failure.BadInput("%s is %q; expected %s", f.Name, web.Short(value), f.Expects)
 }
 
 // A pattern is the path of a row, compiled.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/failure"
 )
 
 // The fields of a dialect that exists in this test alone: it takes a table and kinds.
@@ -77,7 +77,7 @@ func said(err error) string {
 	case err == errAmbiguous: //nolint:errorlint // no other one tells the client of it
 		return err.Error()
 	default:
-		return web.FailureOf(err).Public
+		return failure.Of(err).Public
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -25,7 +26,7 @@ func (p *Parser) ReadPath(path string) (spelling string, err error) {
 		}
 		given := parts[i]
 		if given == "." || given == ".." { // segments that stand for another path
-			return "", &web.Failure{Status: http.StatusNotFound, Public: "no such path: " + web.Short(string(AppendPath(nil, "/"+strings.Join(parts[:i+1], "/"))))}
+			return "", &failure.Failure{Status: http.StatusNotFound, Public: "no such path: " + web.Short(string(AppendPath(nil, "/"+strings.Join(parts[:i+1], "/"))))}
 		}
 		if parts[i], err = p.path[i].inPath(given); err != nil {
 			return "", err

@@ -1,5 +1,5 @@
-// Package failure has the errors that clients are told of: a status and a public text
-// beside the cause.
+// Package failure has the errors that clients get: a status and a public text in addition to the cause. Of is the one
+// table from errors to statuses.
 package failure
 
 import (

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -136,7 +137,7 @@ func (k *call) asked() (message []byte, hs blocks.Heights, ok bool, err error) {
 func (k *call) heights() (hs blocks.Heights, ok bool) {
 	var err error
 	if hs.Min, err = web.ReadBlock(strings.ToLower(web.MinHeightHeader), k.from.Header[web.MinHeightHeader]); err != nil {
-		k.st = status.New(codes.InvalidArgument, web.FailureOf(err).Public)
+		k.st = status.New(codes.InvalidArgument, failure.Of(err).Public)
 		return hs, false
 	}
 	named := k.from.Header[HeightHeader]
@@ -175,7 +176,7 @@ func (k *call) receive() (message []byte, ok bool, err error) {
 	switch {
 	case err == nil:
 		return k.message, true, nil
-	case errors.As(err, new(*web.Failure)):
+	case errors.As(err, new(*failure.Failure)):
 		return nil, false, err
 	case errors.Is(err, io.EOF):
 		k.st = status.New(codes.Unknown, "EOF")

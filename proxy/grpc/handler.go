@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -145,7 +146,7 @@ func (k *call) failed(err error) error {
 	if gone := k.stream.Context().Err(); gone != nil {
 		return status.FromContextError(gone).Err()
 	}
-	f := web.FailureOf(err)
+	f := failure.Of(err)
 	code, known := codeOf[f.Status]
 	switch {
 	case errors.Is(err, account.ErrFull) || errors.Is(err, account.ErrShare):

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -73,7 +74,7 @@ func (k *call) pass() (size int, err error) {
 }
 
 // errRevoked ends the stream of a client whose key was removed.
-var errRevoked = &web.Failure{Status: http.StatusUnauthorized, Expected: true, Public: "the " + web.APIKeyHeader + " is not valid any more"}
+var errRevoked = &failure.Failure{Status: http.StatusUnauthorized, Expected: true, Public: "the " + web.APIKeyHeader + " is not valid any more"}
 
 // forward sends the client's messages to the node. It cancels ctx with the error of a message that cannot be
 // received. Each message after the first, which the call has paid for, counts as a call.
@@ -154,7 +155,7 @@ func (k *call) back(ctx context.Context, from grpc.ClientStream) (size int, err 
 		}
 		if err != nil {
 			switch cause := context.Cause(ctx); {
-			case errors.As(cause, new(*web.Failure)):
+			case errors.As(cause, new(*failure.Failure)):
 				return size, cause
 			case k.life.Err() != nil:
 				k.st = status.New(codes.Unavailable, "the server is about to stop")

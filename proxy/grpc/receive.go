@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/status"
 
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -158,7 +159,7 @@ func inflate(from io.Reader, held *web.Body) ([]byte, error) {
 	switch {
 	case err == nil && len(message) > node.MaxMessage:
 		return nil, status.Errorf(codes.ResourceExhausted, "grpc: received message after decompression larger than max %d", node.MaxMessage)
-	case err == nil || errors.As(err, new(*web.Failure)):
+	case err == nil || errors.As(err, new(*failure.Failure)):
 		return message, err
 	}
 	return nil, status.Errorf(codes.Internal, "grpc: failed to decompress the message: %v", err)

@@ -7,6 +7,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -32,7 +33,7 @@ func (d *Handler) answerCalls(c *gin.Context, rec *web.Record, calls []jsonrpc.C
 			members[i] = all[i].member
 		}
 		if errs[i] != nil {
-			members[i] = memberOf(web.FailureOf(errs[i]))
+			members[i] = memberOf(failure.Of(errs[i]))
 		}
 		size += len(members[i]) + len(calls[i].ID) + 32
 	}

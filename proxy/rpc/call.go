@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -136,7 +137,7 @@ func passError(err error) (answered, error) {
 func advise(h http.Header, rec *web.Record, all ...answered) {
 	for _, one := range all {
 		if one.failure != nil {
-			web.FailureOf(one.failure).SetAdvice(h)
+			failure.Of(one.failure).SetAdvice(h)
 			rec.Err = one.failure
 		}
 	}

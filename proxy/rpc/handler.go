@@ -15,6 +15,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/rpc/socket"
@@ -99,7 +100,7 @@ func (d *Handler) serve(c *gin.Context, rec *web.Record) error {
 	body, err := held.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody), maxBody)
 	switch {
 	case err != nil:
-		return web.BodyFailure(err, "the body is larger than the RPC takes")
+		return failure.OfBody(err, "the body is larger than the RPC takes")
 	case len(body) == 0:
 		return d.list(c)
 	default:
@@ -125,7 +126,7 @@ func (d *Handler) ask(c jsonrpc.Call, hs blocks.Heights) (k *asking, member []by
 }
 
 // Render renders the failure of a request: of its only call, or of none.
-func Render(_ *http.Request, h http.Header, f *web.Failure) (status int, typ string, body []byte) {
+func Render(_ *http.Request, h http.Header, f *failure.Failure) (status int, typ string, body []byte) {
 	f.SetAdvice(h)
 	id := jsonrpc.NoID
 	if of := new(callError); errors.As(f, &of) {
@@ -144,7 +145,7 @@ type callError struct {
 func (e *callError) Unwrap() error { return e.error }
 
 // memberOf is the member that says why a call is not answered.
-func memberOf(f *web.Failure) []byte {
+func memberOf(f *failure.Failure) []byte {
 	if f.Status == http.StatusBadRequest {
 		return jsonrpc.Error(jsonrpc.InvalidParams, f.Public)
 	}
@@ -178,7 +179,7 @@ func (d *Handler) list(c *gin.Context) error {
 // ReadMessage reads a message of a socket into reserved memory, until release is called.
 func (d *Handler) ReadMessage(from *http.Request, message io.Reader, largest int64) (text []byte, release func(), err error) {
 	held := d.reader.Stack.HoldBody(from, "")
-	if text, err = held.ReadAll(message, largest); errors.As(err, new(*web.Failure)) {
+	if text, err = held.ReadAll(message, largest); errors.As(err, new(*failure.Failure)) {
 		err = socket.ErrMemory
 	}
 	return text, held.Release, err
@@ -199,7 +200,7 @@ func (d *Handler) HoldAhead() (release func()) {
 func (d *Handler) HoldResponse(from *http.Request, n int) (release func(), refusal []byte) {
 	release, err := d.reader.Stack.HoldResponse(from, n)
 	if err != nil {
-		return func() {}, memberOf(web.FailureOf(err))
+		return func() {}, memberOf(failure.Of(err))
 	}
 	return release, nil
 }
@@ -224,7 +225,7 @@ func (d *Handler) Call(from *http.Request, name string, params json.RawMessage) 
 	}
 	end := func(err error) socket.Answer {
 		if err != nil {
-			a.Member = memberOf(web.FailureOf(err))
+			a.Member = memberOf(failure.Of(err))
 		}
 		a.Member = overSocket(a.Member)
 		return a
@@ -250,7 +251,7 @@ func (d *Handler) exchange(from *http.Request, route string, serve func(rec *web
 func (d *Handler) Subscription(from *http.Request, method string, do func() (size int)) (refusal []byte) {
 	err := d.exchange(from, "rpc "+method, func(*web.Record) (int, error) { return do(), nil })
 	if err != nil {
-		return memberOf(web.FailureOf(err))
+		return memberOf(failure.Of(err))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -100,7 +101,7 @@ func (d *Handler) answerCall(c *gin.Context, rec *web.Record, body []byte, call 
 
 // failCall returns the failure of the call with an id.
 func failCall(id json.RawMessage, err error) error {
-	f := *web.FailureOf(err)
+	f := *failure.Of(err)
 	f.Err = &callError{id, err}
 	return &f
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/session"
-	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // A client that asks for blocks is told frames, where the newest block is known: what is new at a block, why there is no
@@ -36,7 +36,7 @@ type blockEvents struct {
 }
 
 // errLate says that an answer was not read at a block in time.
-var errLate = &web.Failure{Status: http.StatusGatewayTimeout, Public: "there is no answer at this block yet", Expected: true}
+var errLate = &failure.Failure{Status: http.StatusGatewayTimeout, Public: "there is no answer at this block yet", Expected: true}
 
 // keep takes over what was the answer before, while there are clients that are told frames.
 func (n *topicState) keep(old *topicState, framed bool) {

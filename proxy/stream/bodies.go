@@ -7,7 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
@@ -18,7 +18,7 @@ const (
 )
 
 // errNoRoom is told of an answer that is too large to be streamed now.
-var errNoRoom = &web.Failure{Status: http.StatusServiceUnavailable, Public: "the answers that are streamed take all memory that they may", Expected: true}
+var errNoRoom = &failure.Failure{Status: http.StatusServiceUnavailable, Public: "the answers that are streamed take all memory that they may", Expected: true}
 
 // bodies are the texts of answers, equal ones once, within the budget.
 type bodies struct {

@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/session"
-	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // An event is an answer, a failure or a block.
@@ -67,7 +67,7 @@ func tagOf(e *cache.Entry) string { return strings.Trim(e.ETag, `"`) }
 
 // failureEvent tells that the answer could not be read anew. The stream goes on.
 func failureEvent(err error) *event {
-	f := web.FailureOf(err)
+	f := failure.Of(err)
 	data, _ := json.Marshal(struct { // cannot fail
 		Code  int    `json:"code"`
 		Error string `json:"error"`

@@ -41,6 +41,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/account"
@@ -158,7 +159,7 @@ func (h *Handler) serve(c *gin.Context, rec *web.Record, feeds func(r *http.Requ
 	return cl.serve(c.Request, rec, sources)
 }
 
-var errFull = &web.Failure{Status: http.StatusServiceUnavailable, Public: "too many streams"}
+var errFull = &failure.Failure{Status: http.StatusServiceUnavailable, Public: "too many streams"}
 
 // enter takes a place among the streams, if there is one for the client's network and for
 // its name, which is its key's if it has one.
@@ -202,7 +203,7 @@ func setHeaders(h http.Header, gzip bool) {
 // renderer writes the client's own mistakes as the interface does. What may pass
 // is a stream that ends at once and says when to try again.
 func (h *Handler) renderer(render web.Renderer) web.Renderer {
-	return func(r *http.Request, header http.Header, f *web.Failure) (status int, typ string, body []byte) {
+	return func(r *http.Request, header http.Header, f *failure.Failure) (status int, typ string, body []byte) {
 		if f.Status < http.StatusInternalServerError && f.Status != http.StatusTooManyRequests {
 			return render(r, header, f)
 		}

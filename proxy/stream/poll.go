@@ -12,6 +12,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -21,9 +22,9 @@ const SinceParameter = "since"
 
 // What polls are told that cannot wait. Another replica may have a place for them.
 var (
-	errManyPolls = &web.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true, Public: "too many requests wait for a change"}
-	errDrained   = &web.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true, Public: "this server is about to stop"}
-	errNoChain   = &web.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true, Public: "no node of the chain has answered yet"}
+	errManyPolls = &failure.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true, Public: "too many requests wait for a change"}
+	errDrained   = &failure.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true, Public: "this server is about to stop"}
+	errNoChain   = &failure.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true, Public: "no node of the chain has answered yet"}
 )
 
 // Poll returns the route that serves the polls of rt. query returns the query of the URL at which a
@@ -71,7 +72,7 @@ func (h *Handler) readSince(r *http.Request) (had version, err error) {
 	ids, chainID := web.Taken(r)[SinceParameter], h.o.Heights.ChainID()
 	switch {
 	case len(ids) > 1:
-		return had, web.BadInput("%s is given %d times", SinceParameter, len(ids))
+		return had, failure.BadInput("%s is given %d times", SinceParameter, len(ids))
 	case chainID == "":
 		return had, errNoChain
 	}
@@ -174,9 +175,9 @@ func (p *poll) timedOut() error {
 	tip := p.h.o.Heights.Tip()
 	switch {
 	case p.retryIn > 0:
-		return &web.Failure{Status: http.StatusTooManyRequests, RetryAfter: p.retryIn, Expected: true, Public: "too many requests: the limit of this client leaves none for the answer"}
+		return &failure.Failure{Status: http.StatusTooManyRequests, RetryAfter: p.retryIn, Expected: true, Public: "too many requests: the limit of this client leaves none for the answer"}
 	case p.had.height > tip.Height && (tip.CatchingUp || !tip.Known):
-		return &web.Failure{
+		return &failure.Failure{
 			Status: http.StatusGatewayTimeout, RetryAfter: max(tip.Interval, time.Second), Expected: true,
 			Public: fmt.Sprintf("block %d has not come; the newest is %d", p.had.height, tip.Height),
 		}
@@ -187,7 +188,7 @@ func (p *poll) timedOut() error {
 // pollRenderer has refusals and failures shared as answers are. A key is asked for of one
 // client.
 func pollRenderer(render web.Renderer) web.Renderer {
-	return func(r *http.Request, header http.Header, f *web.Failure) (status int, typ string, body []byte) {
+	return func(r *http.Request, header http.Header, f *failure.Failure) (status int, typ string, body []byte) {
 		control := web.PollLifetime
 		if f.Status == http.StatusUnauthorized {
 			control = "private, " + control
@@ -242,7 +243,7 @@ func parseVersion(id, chainID string) (v version, err error) {
 		v.vain, err = strconv.ParseInt(parts[2], 10, 64)
 	}
 	if !ok || err != nil || v.height < 0 || v.vain < 0 || v.text(chainID) != id {
-		return v, web.BadInput("%s is %q; expected %s, or the id of an answer of this chain, as its Link names it", SinceParameter, web.Short(id), noVersion)
+		return v, failure.BadInput("%s is %q; expected %s, or the id of an answer of this chain, as its Link names it", SinceParameter, web.Short(id), noVersion)
 	}
 	return v, nil
 }

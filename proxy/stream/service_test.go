@@ -18,6 +18,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/codings"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/account"
@@ -80,7 +81,7 @@ func newService(t *testing.T, o stream.Options, w web.Options) *service {
 	w.Registerer = prometheus.NewPedanticRegistry()
 	stack := web.New(w, bodies{memory.Account})
 	streams := stream.New(o, stack)
-	refuse := func(_ *http.Request, h http.Header, f *web.Failure) (status int, typ string, body []byte) {
+	refuse := func(_ *http.Request, h http.Header, f *failure.Failure) (status int, typ string, body []byte) {
 		f.SetAdvice(h)
 		return f.Status, "text/plain; charset=utf-8", []byte(f.Public)
 	}
@@ -168,7 +169,7 @@ func (c *chain) sources(r *http.Request) (all []stream.Source, err error) {
 // unreadable is the answer of a path that cannot be read.
 const unreadable = "unreadable"
 
-var errUnreadable = &web.Failure{Status: http.StatusBadGateway, Public: "the chain node cannot be reached"}
+var errUnreadable = &failure.Failure{Status: http.StatusBadGateway, Public: "the chain node cannot be reached"}
 
 func (c *chain) feed(path string) web.Feed {
 	return web.Feed{Key: path, Height: c.pinned, ComparedBody: func(body []byte) []byte { return body }, Read: func(_ context.Context, client string) (cache.Result, error) {

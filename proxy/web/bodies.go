@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
@@ -52,13 +53,13 @@ func (c *Conn) EndBody(body []byte) {
 }
 
 // HoldResponse reserves n bytes for a response that is made for one client, until release is called. It reserves
-// nothing for up to Uncounted bytes. The error is a *Failure.
+// nothing for up to Uncounted bytes. The error is a *failure.Failure.
 func (s *Stack) HoldResponse(r *http.Request, n int) (release func(), err error) {
 	if n <= Uncounted {
 		return func() {}, nil
 	}
 	if !s.memory.Reserve(account.Unread, int64(n)) {
-		return nil, &Failure{Expected: true, Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Public: "too many responses have not been read", Err: account.ErrFull}
+		return nil, &failure.Failure{Expected: true, Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Public: "too many responses have not been read", Err: account.ErrFull}
 	}
 	c := ConnOf(r)
 	if c != nil {

@@ -5,12 +5,14 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/tipcache/tipcache/proxy/failure"
 )
 
 func TestAPanicOnAConnectionIsAnErrorOfItsCall(t *testing.T) {
 	s := New(Options{}, nil)
 	err := s.Exchange(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/websocket", nil), "rpc block", func(*Record) (int, error) { panic("a defect") })
-	if err == nil || !strings.Contains(err.Error(), "a defect") || FailureOf(err).Public != "internal error" {
+	if err == nil || !strings.Contains(err.Error(), "a defect") || failure.Of(err).Public != "internal error" {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/session"
@@ -60,7 +61,7 @@ func (s *Stack) address(r *http.Request, client *Conn) netip.Addr {
 // Oversized refuses what is larger than any client of ours has a reason to send.
 func (s *Stack) Oversized(r *http.Request) error {
 	if len(r.RequestURI) > MaxURL {
-		return &Failure{Status: http.StatusRequestURITooLong, Public: fmt.Sprintf("the request target is longer than %d bytes", MaxURL)}
+		return &failure.Failure{Status: http.StatusRequestURITooLong, Public: fmt.Sprintf("the request target is longer than %d bytes", MaxURL)}
 	}
 	size := 0
 	for name, values := range r.Header {
@@ -69,7 +70,7 @@ func (s *Stack) Oversized(r *http.Request) error {
 		}
 	}
 	if size > MaxHeader {
-		return &Failure{Status: http.StatusRequestHeaderFieldsTooLarge, Public: fmt.Sprintf("the request headers are larger than %d bytes", MaxHeader)}
+		return &failure.Failure{Status: http.StatusRequestHeaderFieldsTooLarge, Public: fmt.Sprintf("the request headers are larger than %d bytes", MaxHeader)}
 	}
 	return nil
 }
@@ -169,7 +170,7 @@ func ReadBlock(name string, values []string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(values[0], 10, 64)
 	if err != nil || n <= 0 || strings.Trim(values[0], "0123456789") != "" {
-		return 0, BadInput("%s is %q; expected a positive integer", name, Short(values[0]))
+		return 0, failure.BadInput("%s is %q; expected a positive integer", name, Short(values[0]))
 	}
 	return n, nil
 }
@@ -262,3 +263,30 @@ func (d *LazyDeadline) Release() {
 
 // Deadline is the end of the time of a request that began at the start.
 func (s *Stack) Deadline(start time.Time) time.Time { return start.Add(s.o.RequestTimeout) }
+
+// Fail records that the request is not answered because of err, and returns the status that the client gets.
+func (rec *Record) Fail(err error) (status int) {
+	rec.Err = err
+	f := rec.failure()
+	rec.Outcome = outcomeOf(f)
+	return f.Status
+}
+
+// failure returns what the client gets for the error, and records it.
+func (rec *Record) failure() *failure.Failure {
+	f := failure.Of(rec.Err)
+	rec.Public, rec.Expected = f.Public, f.Expected
+	return f
+}
+
+// outcomeOf returns the outcome of a failed request in metrics and the log.
+func outcomeOf(f *failure.Failure) string {
+	switch {
+	case f.Status == failure.StatusClientGone:
+		return "abandoned"
+	case f.Status < http.StatusInternalServerError:
+		return "refused"
+	default:
+		return "failed"
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
@@ -40,7 +41,7 @@ func (s *Stack) HoldBody(r *http.Request, tenant string) *Body {
 	return &Body{s.incoming.Open(s.Admission.Name(r, tenant), s.Admission.IsMany(r, tenant))}
 }
 
-// Take reserves n more bytes. The error is a *Failure: 429 if the client holds its share, 503 if memory is
+// Take reserves n more bytes. The error is a *failure.Failure: 429 if the client holds its share, 503 if memory is
 // short.
 func (b *Body) Take(n int) error { return bodyRefusal(b.hold.Take(n)) }
 
@@ -55,13 +56,13 @@ func (b *Body) ReadAll(from io.Reader, largest int64) ([]byte, error) {
 func (b *Body) Release() { b.hold.Close() }
 
 // HoldStream reserves bytes for a stream that goes on for long, until release is called. The error is a
-// *Failure.
+// *failure.Failure.
 func (s *Stack) HoldStream(bytes int64) (release func(), err error) {
 	if bytes <= 0 {
 		return func() {}, nil
 	}
 	if !s.memory.Reserve(account.Streams, bytes) {
-		return nil, &Failure{Expected: true, Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Public: "too many streams are open", Err: account.ErrFull}
+		return nil, &failure.Failure{Expected: true, Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Public: "too many streams are open", Err: account.ErrFull}
 	}
 	return func() { s.memory.Release(account.Streams, bytes) }, nil
 }
@@ -69,9 +70,9 @@ func (s *Stack) HoldStream(bytes int64) (release func(), err error) {
 func bodyRefusal(err error) error {
 	switch {
 	case errors.Is(err, account.ErrShare):
-		return &Failure{Expected: true, Status: http.StatusTooManyRequests, RetryAfter: time.Second, Public: "too many requests of this client bring a body", Err: err}
+		return &failure.Failure{Expected: true, Status: http.StatusTooManyRequests, RetryAfter: time.Second, Public: "too many requests of this client bring a body", Err: err}
 	case errors.Is(err, account.ErrFull):
-		return &Failure{Expected: true, Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Public: "too many requests bring a body", Err: err}
+		return &failure.Failure{Expected: true, Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Public: "too many requests bring a body", Err: err}
 	}
 	return err
 }

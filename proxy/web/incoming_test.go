@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/account"
 )
@@ -26,7 +27,7 @@ func TestBodyWithoutMemoryIsRefused(t *testing.T) {
 	}
 	held := s.HoldBody(httptest.NewRequest(http.MethodPost, "/", nil), "")
 	_, err = held.ReadAll(bytes.NewReader(make([]byte, 128<<10)), 1<<20)
-	if f := web.FailureOf(err); f.Status != http.StatusServiceUnavailable || f.RetryAfter == 0 || f.Public != "too many requests bring a body" {
+	if f := failure.Of(err); f.Status != http.StatusServiceUnavailable || f.RetryAfter == 0 || f.Public != "too many requests bring a body" {
 		t.Errorf("failure = %+v, want a 503 with Retry-After", f)
 	}
 	held.Release()

@@ -97,6 +97,17 @@ func (s *Stack) renderFailures(c *gin.Context) {
 	c.Next()
 }
 
+// sendFailure sends the error to the client, unless a response has been sent already.
+func (s *Stack) sendFailure(c *gin.Context, rec *Record) {
+	f := rec.failure()
+	if c.Writer.Written() {
+		return
+	}
+	rec.Outcome = outcomeOf(f)
+	status, typ, body := rec.route.Render(c.Request, c.Writer.Header(), f)
+	Send(c.Writer, c.Request, status, typ, body)
+}
+
 func (s *Stack) limitAddress(c *gin.Context) {
 	rec := recordOf(c)
 	if err := s.admit(c.Request, rec, c.Writer.Header()); err != nil {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
@@ -77,7 +78,7 @@ func (s *Stack) refuseStream(c *Conn, h http.Handler, w http.ResponseWriter, r *
 }
 
 // errNoStream refuses a request of HTTP/2 that there is no memory for.
-var errNoStream = &Failure{Expected: true, Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Public: "too many streams are open", Err: account.ErrFull}
+var errNoStream = &failure.Failure{Expected: true, Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Public: "too many streams are open", Err: account.ErrFull}
 
 // hasStream reports whether the stream of a request is open.
 func (c *Conn) hasStream(r *http.Request) bool {

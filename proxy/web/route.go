@@ -9,6 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/failure"
 )
 
 // Headers of our own.
@@ -38,6 +39,10 @@ type Route struct {
 	Plan    func(r *http.Request) (Plan, error) // nil if Serve does not use the cache
 	Feed    func(r *http.Request) (Feed, error) // nil if the route cannot be streamed
 }
+
+// A Renderer renders a failure in the form of its interface, and sets the headers that go
+// with it.
+type Renderer func(r *http.Request, h http.Header, f *failure.Failure) (status int, typ string, body []byte)
 
 // NoRoute is the name of the route of requests that no route takes: paths are not labels.
 const NoRoute = "none"

@@ -13,7 +13,7 @@
 //  4. answer.go writes what came through the cache, and says how old it is and how
 //     long it serves; negotiate.go finds out whether the client has it already, and
 //     in which coding it is sent;
-//  5. failure.go turns an error into a status and a public text, which the
+//  5. package failure turns an error into a status and a public text, which the
 //     interface renders in its own form;
 //  6. the middleware hands the record to package record.
 //

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/account"
 )
@@ -51,7 +52,7 @@ func serveStreams(t *testing.T) (url string, memory *account.Account, client *ht
 			<-answer
 			web.Send(c.Writer, c.Request, http.StatusOK, web.JSON, []byte("{}"))
 			return nil
-		}, Render: func(_ *http.Request, h http.Header, f *web.Failure) (int, string, []byte) {
+		}, Render: func(_ *http.Request, h http.Header, f *failure.Failure) (int, string, []byte) {
 			f.SetAdvice(h)
 			return f.Status, "text/plain", []byte(f.Public)
 		}}

@@ -1,4 +1,4 @@
-package web
+package failure
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 // Streams tell of them beside an old answer, too.
 func TestWhatTheCacheFailsWithIsNoInternalError(t *testing.T) {
 	for err, want := range map[error]int{cache.ErrOverloaded: http.StatusServiceUnavailable, cache.ErrBehind: http.StatusBadGateway} {
-		if f := FailureOf(fmt.Errorf("a read: %w", err)); f.Status != want || f.Public == "internal error" {
+		if f := Of(fmt.Errorf("a read: %w", err)); f.Status != want || f.Public == "internal error" {
 			t.Errorf("%v is told as %d, %s; want %d", err, f.Status, f.Public, want)
 		}
 	}

@@ -1,0 +1,55 @@
+package failure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// BadInput returns the failure of a request that is the client's mistake, found before the origin was read.
+func BadInput(format string, args ...any) error {
+	return &Failure{Status: http.StatusBadRequest, Public: fmt.Sprintf(format, args...)}
+}
+
+// StatusClientGone is the status that is logged when the client has left before its response, as nginx does.
+const StatusClientGone = 499
+
+// Of returns the failure that an error becomes. It is the one table of statuses.
+func Of(err error) *Failure {
+	var (
+		known  *Failure
+		silent *upstream.Error
+	)
+	switch {
+	case errors.As(err, &known):
+		return known
+	case errors.As(err, &silent):
+		return &Failure{Status: silent.Kind.Status(), Public: silent.Msg, RetryAfter: silent.RetryAfter, Err: err, Expected: silent.Kind == upstream.Overloaded}
+	case errors.Is(err, cache.ErrOverloaded):
+		return &Failure{Status: http.StatusServiceUnavailable, Public: "too many requests are waiting", Err: err, Expected: true}
+	case errors.Is(err, cache.ErrBehind):
+		return &Failure{Status: http.StatusBadGateway, Public: "the answer is older than the one before", Err: err}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &Failure{Status: http.StatusGatewayTimeout, Public: "no answer in time", Err: err}
+	case errors.Is(err, context.Canceled):
+		return &Failure{Status: StatusClientGone, Public: "the client has left", Err: err}
+	default:
+		return &Failure{Status: http.StatusInternalServerError, Public: "internal error", Err: err}
+	}
+}
+
+// OfBody returns the failure for an error of reading a request body. tooLarge is the text for a body that is too
+// large.
+func OfBody(err error, tooLarge string) error {
+	if large := new(http.MaxBytesError); errors.As(err, &large) {
+		return &Failure{Status: http.StatusRequestEntityTooLarge, Expected: true, Public: tooLarge}
+	}
+	if refusal := new(Failure); errors.As(err, &refusal) {
+		return err
+	}
+	return BadInput("the body did not arrive whole")
+}
