@@ -54,6 +54,14 @@ func (s *Store) StepBack(ctx context.Context, from, to ledger.Cursor) error {
 	return givenUp(ctx, s.driver.StepBack(bounded, from, to))
 }
 
+// MarkIncomplete records that the store may lack logs, until Adopt replaces its content. Its errors
+// are those of Apply, except ledger.ErrCursorMoved.
+func (s *Store) MarkIncomplete(ctx context.Context) error {
+	bounded, cancel := context.WithTimeout(ctx, applyPatience*s.timeout)
+	defer cancel()
+	return givenUp(ctx, s.driver.MarkIncomplete(bounded))
+}
+
 // Beside opens a second store, in which all can be counted anew: a file with .rebuild at the end of
 // its name, or a schema with _rebuild, as it was left. It has to be closed before Adopt.
 func (s *Store) Beside(ctx context.Context) (*Store, error) {

@@ -33,7 +33,7 @@ func databases(t *testing.T, test func(t *testing.T, d database)) {
 }
 
 func TestOtherVersionsOfTheSchemaAreRefused(t *testing.T) {
-	for version, want := range map[int]string{3: "tipcache index", 999: "upgrade tipcache"} {
+	for version, want := range map[int]string{4: "tipcache index", 999: "upgrade tipcache"} {
 		databases(t, func(t *testing.T, d database) {
 			s, err := drivers.Open(t.Context(), d.url, collections.Options{})
 			if err != nil {
@@ -52,7 +52,7 @@ func TestOtherVersionsOfTheSchemaAreRefused(t *testing.T) {
 					t.Errorf("%s with version %d: error = %v, want ErrSchemaVersion with %q", name, version, err, want)
 				}
 			}
-			d.execute(t, fmt.Sprintf(d.version, 4))
+			d.execute(t, fmt.Sprintf(d.version, 5))
 			expect(t, open(t, d.url, collections.Options{}), some(3)) // the refusals changed nothing
 		})
 	}

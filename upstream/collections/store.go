@@ -58,6 +58,7 @@ type Driver interface {
 	Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error
 	Trail(ctx context.Context, from ledger.Cursor) ([]ledger.Cursor, error)
 	StepBack(ctx context.Context, from, to ledger.Cursor) error
+	MarkIncomplete(ctx context.Context) error
 	Lead(ctx context.Context, work func(context.Context) error) error
 	Beside(ctx context.Context) (name string, d Driver, err error)
 	Adopt(ctx context.Context) error

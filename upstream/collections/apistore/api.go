@@ -184,6 +184,7 @@ func (readOnly) Trail(context.Context, ledger.Cursor) ([]ledger.Cursor, error) {
 }
 func (readOnly) Apply(context.Context, ledger.Cursor, ledger.Tally) error { return errNotIndexed }
 func (readOnly) StepBack(_ context.Context, _, _ ledger.Cursor) error     { return errNotIndexed }
+func (readOnly) MarkIncomplete(context.Context) error                     { return errNotIndexed }
 func (readOnly) Adopt(context.Context) error                              { return errNotIndexed }
 func (readOnly) DropBeside(context.Context) error                         { return errNotIndexed }
 func (readOnly) Lead(context.Context, func(context.Context) error) error  { return errNotIndexed }

@@ -132,6 +132,7 @@ func (s *noStore) Apply(_ context.Context, _ ledger.Cursor, t ledger.Tally) erro
 func (*noStore) Trail(context.Context, ledger.Cursor) ([]ledger.Cursor, error) { return nil, nil }
 
 func (*noStore) StepBack(context.Context, ledger.Cursor, ledger.Cursor) error { return nil }
+func (*noStore) MarkIncomplete(context.Context) error                         { return nil }
 
 // BenchmarkIndex fills empty stores with 100,000 logs in windows of 10,000, that
 // come over HTTP from a server in the same process. What that costs, and all

@@ -100,7 +100,7 @@ func (x *Indexer) question(ctx context.Context, b *blocks) error {
 		case err != nil:
 			return err
 		case len(again) > len(sent):
-			if err := x.leftOut(b, n, again); err != nil {
+			if err := x.leftOut(ctx, b, n, again); err != nil {
 				return err
 			}
 		case len(sent) == 0 && h.bloom.sparse() && x.broken.Add(1) >= maxBroken && x.kept.Load() == 0:
@@ -112,10 +112,10 @@ func (x *Indexer) question(ctx context.Context, b *blocks) error {
 
 // leftOut has the logs of a block that its source left out take their place. Where not all headers
 // were read more may be missing, and the source is doubted.
-func (x *Indexer) leftOut(b *blocks, n int64, logs []Event) error {
+func (x *Indexer) leftOut(ctx context.Context, b *blocks, n int64, logs []Event) error {
 	sent := b.of(span{n, n})
 	if !b.whole {
-		return x.doubt(b.source, "left logs out", n)
+		return x.doubt(ctx, b.source, "left logs out", n)
 	}
 	x.log.Warn("execution client left out logs", "endpoint", b.source.Name(), "block", n, "sent", len(sent), "there are", len(logs))
 	for i := range logs {

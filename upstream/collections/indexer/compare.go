@@ -154,25 +154,47 @@ func (x *Indexer) settle(ctx context.Context, e *evm.Session, b *blocks, lacking
 			wrong = e.Endpoint
 		}
 	}
-	if err := x.doubt(wrong, what, log.Block); wrong == b.source {
+	if err := x.doubt(ctx, wrong, what, log.Block); wrong == b.source {
 		return err
 	}
 	return evm.Contradiction("it %s in block %d", what, log.Block)
 }
 
-// doubt has an endpoint whose logs were wrong doubted, and what came from it thrown away. What was
-// taken over before cannot be: Run says so.
-func (x *Indexer) doubt(e *evm.Endpoint, what string, block int64) error {
+// doubt excludes an endpoint whose logs were wrong and returns why its data is discarded. If logs of it
+// were counted before, the store is marked as incomplete.
+func (x *Indexer) doubt(ctx context.Context, e *evm.Endpoint, what string, block int64) error {
 	e.Doubt()
 	x.log.Warn("an execution client "+what, "endpoint", e.Name(), "block", block)
-	err := fmt.Errorf("%w: %s %s in block %d", errInconsistent, e.Name(), what, block)
+	x.mu.Lock()
+	if x.counted[e] {
+		x.log.Error("counted logs of an execution client that leaves some out", "endpoint", e.Name(), "block", block, "error", ErrIncomplete)
+		delete(x.counted, e) // the mark covers them, also after a rebuild has cleared it
+		x.incomplete = true
+	}
+	x.mu.Unlock()
+	if err := x.markIncomplete(ctx); err != nil {
+		x.log.Warn("store not marked as incomplete, trying again", "error", err)
+	}
+	return fmt.Errorf("%w: %s %s in block %d", errInconsistent, e.Name(), what, block)
+}
+
+// markIncomplete makes the store say that counted logs may be too few, so that a restart does not lose it. After
+// a failure the next call tries again.
+func (x *Indexer) markIncomplete(ctx context.Context) error {
+	x.mu.Lock()
+	pending := x.incomplete
+	x.mu.Unlock()
+	if !pending {
+		return nil
+	}
+	if err := x.o.Store.MarkIncomplete(ctx); err != nil {
+		return err
+	}
+	x.status.change(func(s *Status) { s.Cursor.Incomplete = true })
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.counted[e] && x.incomplete == nil {
-		x.incomplete = fmt.Errorf("%w: %s %s in block %d, and others of its logs were counted before", ErrIncomplete, e.Name(), what, block)
-		x.log.Error("counted logs of an execution client that leaves some out", "error", x.incomplete)
-	}
-	return err
+	x.incomplete = false
+	return nil
 }
 
 // noteCounted notes whose logs were taken over, where not each block was compared.
@@ -183,11 +205,4 @@ func (x *Indexer) noteCounted(b *blocks) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.counted[b.source] = true
-}
-
-// lacks is why what was taken over may lack logs; nil if nothing says so.
-func (x *Indexer) lacks() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.incomplete
 }

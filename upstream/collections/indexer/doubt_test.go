@@ -1,14 +1,17 @@
 package indexer_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
 )
 
@@ -311,22 +314,70 @@ func TestLogsThatAreLeftOutWhileCatchingUpAreFoundByAnotherClient(t *testing.T) 
 	}
 }
 
-func TestAStoreThatMayLackLogsIsNotCalledComplete(t *testing.T) {
-	t.Parallel()
-	h := newHistory(6)
-	h.grow(300)
-	store := open(t, memory(t))
-	evm := serveEVM(t, h, faults{})
-	o := quick(store, evm, serveEVM(t, h, faults{}))
-	o.Window, o.Follow = 20, true
-	x := follow(t, o)
-	await(t, store, h.head())
-	evm.set(faults{dropsFrom: 400})
-	h.grow(1000)
-	eventually(t, "that counted logs may be too few", func() bool { return errors.Is(x.Status().Err, indexer.ErrIncomplete) })
-	if s := x.Status(); !s.Running || s.Ended {
-		t.Errorf("status = %+v, want it to go on", s)
+// forgetful is a store whose first MarkIncomplete fails.
+type forgetful struct {
+	*collections.Store
+	failed atomic.Bool
+}
+
+func (f *forgetful) MarkIncomplete(ctx context.Context) error {
+	if !f.failed.Swap(true) {
+		return errors.New("no connection")
 	}
+	return f.Store.MarkIncomplete(ctx)
+}
+
+func TestStoreThatMayLackLogsIsIncompleteUntilItIsRebuilt(t *testing.T) {
+	everyStore(t, func(t *testing.T, url string) {
+		t.Parallel()
+		h := newHistory(6)
+		h.grow(300)
+		store := open(t, url)
+		evm, sound := serveEVM(t, h, faults{}), serveEVM(t, h, faults{})
+		o := quick(&forgetful{Store: store}, evm, sound)
+		o.Window, o.Follow = 20, true
+		first, err := indexer.New(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- first.Run(ctx) }()
+		await(t, store, h.head())
+		evm.set(faults{dropsFrom: 400})
+		h.grow(1000)
+		eventually(t, "state incomplete", func() bool { return first.Status().State() == "incomplete" })
+		stop()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("Run: %v, want %v", err, context.Canceled)
+		}
+
+		h.grow(5)
+		o = quick(store, sound)
+		if err := index(t.Context(), o); !errors.Is(err, indexer.ErrIncomplete) {
+			t.Fatalf("error of the next run = %v, want %v", err, indexer.ErrIncomplete)
+		}
+		o.Follow = true
+		x := follow(t, o)
+		await(t, store, h.head())
+		h.grow(5)
+		await(t, store, h.head())
+		eventually(t, "state incomplete after a restart", func() bool { return x.Status().State() == "incomplete" })
+		if s := x.Status(); !s.Counting() {
+			t.Errorf("status = %+v, want it to count on", s)
+		}
+
+		beside, err := store.Beside(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(t, quick(beside, sound))
+		if err := errors.Join(beside.Close(), store.Adopt(t.Context()), store.DropBeside(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "state unverified after a rebuild", func() bool { return x.Status().State() == "unverified" })
+		expect(t, store, h.count(0))
+	})
 }
 
 func TestEverySecondAnswerMayTellOfNoContract(t *testing.T) {

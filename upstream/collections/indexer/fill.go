@@ -84,7 +84,10 @@ func (x *Indexer) apply(ctx context.Context, cursor ledger.Cursor, b *blocks) (e
 	}
 	x.noteCounted(b)
 	x.metrics.counted(b.events, ignored)
-	x.status.change(func(s *Status) { s.Cursor, s.Logs = b.last, s.Logs+int64(len(b.events)) })
+	x.status.change(func(s *Status) {
+		b.last.Incomplete = s.Cursor.Incomplete
+		s.Cursor, s.Logs = b.last, s.Logs+int64(len(b.events))
+	})
 	return nil
 }
 

@@ -25,6 +25,8 @@ type Store interface {
 	Trail(ctx context.Context, from ledger.Cursor) ([]ledger.Cursor, error)
 	// StepBack moves the cursor back to one of its trail. It fails like Apply.
 	StepBack(ctx context.Context, from, to ledger.Cursor) error
+	// MarkIncomplete records that the store may lack logs: its Cursor says so until a rebuild.
+	MarkIncomplete(ctx context.Context) error
 	// Apply takes over a tally in one transaction. It fails with ledger.ErrCursorMoved,
 	// having changed nothing, when the cursor is not prev. Any other error leaves open
 	// whether it was taken over.

@@ -32,7 +32,7 @@ type Indexer struct {
 
 	mu         sync.Mutex
 	counted    map[*evm.Endpoint]bool // whose logs were taken over without that each was compared
-	incomplete error                  // why what was taken over may lack logs
+	incomplete bool                   // counted logs may be too few, which the store does not say yet
 }
 
 // New checks the options and sends no request yet.
@@ -133,6 +133,9 @@ func (x *Indexer) final(err error, began time.Time) bool {
 // advance takes the store to the head there is now. The cursor is read from the
 // store each time: after a failure only the store knows how far it got.
 func (x *Indexer) advance(ctx context.Context) (caughtUp bool, err error) {
+	if err := x.markIncomplete(ctx); err != nil {
+		return false, err
+	}
 	cursor, err := x.o.Store.Cursor(ctx)
 	if err != nil {
 		return false, err
@@ -218,8 +221,8 @@ func (x *Indexer) settled(ctx context.Context) error {
 	if err != nil || cursor.Chain == 0 {
 		return err
 	}
-	if err := x.lacks(); err != nil {
-		return err
+	if cursor.Incomplete {
+		return ErrIncomplete
 	}
 	before := x.pool.Doubts()
 	for range lastLooks {

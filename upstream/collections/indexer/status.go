@@ -46,8 +46,8 @@ func (x *Indexer) Status() Status {
 	if trouble := x.pool.Trouble(x.o.Grace); trouble != nil && s.Running {
 		s.Err = trouble
 	}
-	if lacks := x.lacks(); s.Err == nil {
-		s.Err = lacks
+	if s.Err == nil && s.Cursor.Incomplete {
+		s.Err = ErrIncomplete
 	}
 	return s
 }

@@ -43,6 +43,8 @@ type Cursor struct {
 	Time  time.Time // the block's; UTC, seconds
 
 	Contracts Contracts // whose events were counted; zero where a store does not remember them
+
+	Incomplete bool // the store may lack logs; only a rebuild clears it
 }
 
 // Contracts are those whose events are counted: IPAssetRegistry, LicensingModule and

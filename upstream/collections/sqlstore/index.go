@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	insertCursor = `INSERT INTO index_cursor VALUES (1, $1, $2, $3, $4, $5) ON CONFLICT DO NOTHING`
+	insertCursor = `INSERT INTO index_cursor VALUES (1, $1, $2, $3, $4, $5, false) ON CONFLICT DO NOTHING`
 	updateCursor = `UPDATE index_cursor SET chain_id = $1, block = $2, hash = $3, time = $4, contracts = $5
 WHERE chain_id = $6 AND block = $7 AND hash = $8`
 )
@@ -209,6 +209,10 @@ func (s *store) Trail(ctx context.Context, from ledger.Cursor) (trail []ledger.C
 		})
 	})
 	return trail, err
+}
+
+func (s *store) MarkIncomplete(ctx context.Context) error {
+	return s.connect(ctx, "", func(w *sql.Conn) error { return exec(ctx, w, "UPDATE index_cursor SET incomplete = true") })
 }
 
 func (s *store) StepBack(ctx context.Context, from, to ledger.Cursor) error {

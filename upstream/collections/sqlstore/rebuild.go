@@ -25,8 +25,8 @@ const (
 // tally that is under way is waited for, and the next one finds another cursor.
 var adoptFormats = []string{
 	`DELETE FROM index_cursor`,
-	`INSERT INTO index_cursor (id, chain_id, block, hash, time, contracts)
-	SELECT id, chain_id, block, hash, time, contracts FROM %s.index_cursor`,
+	`INSERT INTO index_cursor (id, chain_id, block, hash, time, contracts, incomplete)
+	SELECT id, chain_id, block, hash, time, contracts, incomplete FROM %s.index_cursor`,
 	`DELETE FROM index_steps`,
 	`INSERT INTO index_steps SELECT block, hash, from_block, from_hash, from_time FROM %s.index_steps`,
 	`DELETE FROM index_ips WHERE NOT EXISTS (SELECT 1 FROM %s.index_ips n WHERE n.ip = index_ips.ip AND n.collection = index_ips.collection)`,

@@ -18,7 +18,7 @@ var (
 )
 
 // schemaVersion is the version of the scripts. It must rise with every change of them.
-const schemaVersion = 4
+const schemaVersion = 5
 
 // createSchema creates the tables, all or none, unless the database has them. Two processes may
 // call it at the same time.

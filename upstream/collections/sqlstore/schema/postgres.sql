@@ -69,7 +69,9 @@ CREATE TABLE index_cursor (
     time     timestamptz NOT NULL, -- the block's
     -- The contracts whose events are counted, 20 bytes each: IPAssetRegistry,
     -- LicensingModule, DisputeModule.
-    contracts bytea NOT NULL
+    contracts bytea NOT NULL,
+    -- An execution client left logs out after others of its logs had been counted.
+    incomplete boolean NOT NULL
 );
 
 -- The collections of IP accounts, by address, and of disputes, by 32-byte id.

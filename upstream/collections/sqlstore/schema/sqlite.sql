@@ -53,7 +53,9 @@ CREATE TABLE index_cursor (
     time     INTEGER NOT NULL, -- the block's, microseconds since 1970, UTC
     -- The contracts whose events are counted, 20 bytes each: IPAssetRegistry,
     -- LicensingModule, DisputeModule.
-    contracts BLOB NOT NULL
+    contracts BLOB NOT NULL,
+    -- An execution client left logs out after others of its logs had been counted.
+    incomplete INTEGER NOT NULL
 ) STRICT;
 
 -- The collections of IP accounts, by address, and of disputes, by 32-byte id.
