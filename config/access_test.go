@@ -131,3 +131,45 @@ func TestWhoMayAskIsValidated(t *testing.T) {
 		})
 	}
 }
+
+func TestAccessRules(t *testing.T) {
+	perSecond := limits.Rate{Requests: 5, Per: time.Second, Burst: 5}
+	burst := limits.Rate{Requests: 5, Per: time.Second, Burst: 9}
+	for line, want := range map[string]limits.Rule{
+		"deny net_info":            {Deny: true, Patterns: []string{"net_info"}},
+		"allow  /staking/* *":      {Patterns: []string{"/staking/*", "*"}},
+		"limit 5/s tx_*":           {Rate: perSecond, Patterns: []string{"tx_*"}},
+		"limit 5/s burst 9 a":      {Rate: burst, Patterns: []string{"a"}},
+		"limit 5/s cost 3 a":       {Rate: perSecond, Cost: 3, Patterns: []string{"a"}},
+		"cost 3 a.v1.Query/B":      {Cost: 3, Patterns: []string{"a.v1.Query/B"}},
+		"cost 2 cost":              {Cost: 2, Patterns: []string{"cost"}},
+		"deny cosmos.*.Query/Get*": {Deny: true, Patterns: []string{"cosmos.*.Query/Get*"}},
+	} {
+		want.Text = line
+		got, err := config.ParseRule(line)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%q: %v (-want +got):\n%s", line, err, diff)
+		}
+	}
+	for line, want := range map[string]string{
+		"":                   "begins with none of",
+		"net_info":           "begins with none of",
+		"deny":               "names no path or method",
+		"limit net_info":     "is not a rate",
+		"limit 5/s":          "names no path or method",
+		"limit 5/s burst":    "is not a rate",
+		"cost none a":        "is not a cost",
+		"cost 0 a":           "is not a cost",
+		"deny staking/pool/": "is neither a path",
+		"deny http://x/y":    "is neither a path",
+		"deny a-b":           "is neither a path",
+	} {
+		if _, err := config.ParseRule(line); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", line, err, want)
+		}
+	}
+	got := lines(t, config.Sources{File: writeFile(t, "chain: {nodes: [http://n:1317], comet: [none]}\naccess: [deny tx, let tx]")})
+	if len(got) != 1 || !strings.Contains(got[0], `access[1]: "let tx" begins with none of`) {
+		t.Errorf("problems = %q, want one of access[1]", got)
+	}
+}

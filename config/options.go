@@ -55,7 +55,6 @@ func Default() Config {
 			FastLane: true, SessionCookie: public.SessionCookie,
 			Rate: "0", MaxConnections: 10_000, MaxStreams: streams.Max, ClientStreams: streams.PerClient, CORSOrigins: public.CORSOrigins,
 		},
-		RPC:     RPC{Node: true},
 		Log:     Log{Level: "info", Format: "auto", Access: 1},
 		Tracing: Tracing{Ratio: 0.01},
 	}
@@ -203,7 +202,7 @@ func (c Config) rpcOptions() *rpc.Options {
 	if c.RPC.Listen == "" {
 		return nil
 	}
-	return &rpc.Options{State: state.Options{GRPC: c.ReadsGRPC()}, NoOwn: !c.RPC.Node}
+	return &rpc.Options{State: state.Options{GRPC: c.ReadsGRPC()}}
 }
 
 func (c Config) posts() blocks.Posts {
@@ -230,7 +229,7 @@ func (c Config) ClientKeys() (keys []limits.Key) {
 	return keys
 }
 
-// Limits returns the rates of keys and addresses, and the trusted proxies.
+// Limits returns the rates of keys and addresses, the trusted proxies and the access rules.
 func (c Config) Limits() limits.Limits {
 	key, _ := ParseRate(c.Collections.Rate) // all validated
 	address, _ := ParseRate(c.HTTP.Rate)
@@ -238,6 +237,10 @@ func (c Config) Limits() limits.Limits {
 	for _, network := range c.HTTP.TrustedProxies {
 		prefix, _ := ParseNetwork(network)
 		l.TrustedProxies = append(l.TrustedProxies, prefix)
+	}
+	for _, line := range c.Access {
+		rule, _ := ParseRule(line)
+		l.Access = append(l.Access, rule)
 	}
 	return l
 }

@@ -255,6 +255,10 @@ func (v *validation) access(c Config) {
 		_, err := ParseNetwork(network)
 		v.check(err == nil, key, "%v", err)
 	})
+	each("access", c.Access, func(key, line string) {
+		_, err := ParseRule(line)
+		v.check(err == nil, key, "%v", err)
+	})
 	v.origins("http.cors_origins", c.HTTP.CORSOrigins)
 	v.admin(c.Admin, c.AdminToken)
 	v.tls(c.HTTP.TLS)

@@ -199,6 +199,51 @@ func ParseRate(s string) (r limits.Rate, err error) {
 	return r, nil
 }
 
+// rulePattern is a path, or the name of a method with stars.
+var rulePattern = regexp.MustCompile(`^(/[!-~]*|[\w.*]+(/[\w*]+)?)$`)
+
+// ParseRule parses an access rule: deny PATTERN..., allow PATTERN..., or limit RATE, cost N or both before patterns.
+func ParseRule(line string) (r limits.Rule, err error) {
+	r.Text = line
+	words := strings.Fields(line)
+	next := func(n int) (taken []string) {
+		taken, words = words[:min(n, len(words))], words[min(n, len(words)):]
+		return taken
+	}
+	switch action := strings.Join(next(1), ""); action {
+	case "allow":
+	case "deny":
+		r.Deny = true
+	case "limit":
+		rate := strings.Join(next(1), "")
+		if len(words) > 0 && words[0] == "burst" {
+			rate += " " + strings.Join(next(2), " ")
+		}
+		if r.Rate, err = ParseRate(rate); err != nil {
+			return r, err
+		}
+	case "cost":
+		words = append([]string{"cost"}, words...)
+	default:
+		return r, fmt.Errorf("%q begins with none of deny, allow, limit and cost", line)
+	}
+	if len(words) > 1 && words[0] == "cost" && !r.Deny {
+		if !count(&r.Cost, words[1]) {
+			return r, fmt.Errorf("%q is not a cost: expected a number of requests", words[1])
+		}
+		next(2)
+	}
+	if r.Patterns = words; len(words) == 0 {
+		return r, fmt.Errorf("%q names no path or method", line)
+	}
+	for _, pattern := range words {
+		if !rulePattern.MatchString(pattern) {
+			return r, fmt.Errorf("%q is neither a path such as /staking/*, nor a method such as tx_search or cosmos.bank.v1beta1.Query/*", pattern)
+		}
+	}
+	return r, nil
+}
+
 // count parses a number from 1 to 2,147,483,647.
 func count(into *int, digits string) bool {
 	n, err := strconv.ParseInt(digits, 10, 32)

@@ -35,6 +35,11 @@ func (v *router) serveBatch(c *gin.Context, rec *web.Record) error {
 	if err := v.stack.AdmitMore(c, rec, len(b.members)-1); err != nil {
 		return err
 	}
+	for _, m := range b.members {
+		if err := v.stack.AdmitOperation(c.Request, rec, c.Writer.Header(), m.operation); err != nil {
+			return err
+		}
+	}
 	if b.typos != "" {
 		c.Header(web.UnknownHeader, b.typos)
 		rec.KeepOutOfLane()
@@ -76,8 +81,9 @@ type batch struct {
 
 // A batchMember is one of the responses.
 type batchMember struct {
-	path    string         // as requested
-	refusal *cache.Content // set if its parameters are invalid; it has no query then
+	path      string         // as requested
+	operation string         // for access rules
+	refusal   *cache.Content // set if its parameters are invalid; it has no query then
 }
 
 // readBatch parses a batch request.
@@ -149,7 +155,7 @@ func (v *router) readMember(b *batch, path string) (*dialect.RowQuery, error) {
 		return nil, failure.BadInput("path %q: %s", web.Short(path), v.noSuchPath(r).Public)
 	}
 	q, err := ep.Parse(r)
-	m := batchMember{path: path}
+	m := batchMember{path: path, operation: tidyPath(r.URL.Path)}
 	if err != nil {
 		status, typ, body := v.render(r, http.Header{}, failure.Of(err))
 		m.refusal, q = cache.NewContent(status, typ, "", body, 0), nil

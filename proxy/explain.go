@@ -6,19 +6,22 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // An Inquiry is a request to be explained. Keys and rate limits are not part
 // of it: it is taken for one that is let in.
 type Inquiry struct {
-	URL    string // path and query, perhaps with the scheme and host before them
+	URL    string // path and query, perhaps with the scheme and host before them; or a method of RPC or gRPC
 	Height string // X-Block-Height; "" for none
 	Body   string // of a collection listing; "" means the first page
 }
@@ -27,6 +30,7 @@ type Inquiry struct {
 type Explanation struct {
 	Request string   `json:"request"`
 	Refusal *Refusal `json:"refusal,omitempty"` // nil: the request is good, and all below is known
+	Access  string   `json:"access,omitempty"`  // access rule that applies
 
 	Route  string          `json:"route,omitempty"`
 	Class  string          `json:"class,omitempty"` // live, params, pinned or collections
@@ -49,7 +53,7 @@ type Explanation struct {
 
 	FastLane string `json:"fast_lane,omitempty"` // yes: a request that means the same as one before would be answered there now; or no, and why
 
-	Verdict string `json:"verdict"` // hit, stale, miss, stale_error, answered or refused
+	Verdict string `json:"verdict"` // hit, stale, miss, stale_error, answered or refused; for a method allowed or denied
 	Why     string `json:"why"`
 }
 
@@ -94,6 +98,9 @@ type ExplainedEntry struct {
 // nothing but Redis, and changes nothing. An error says that the URL is none.
 func (s *Server) Explain(ctx context.Context, asked Inquiry) (Explanation, error) {
 	e := &Explanation{}
+	if !strings.Contains(asked.URL, "://") && !strings.HasPrefix(asked.URL, "/") {
+		return *e, s.explainMethod(asked.URL, e)
+	}
 	r, err := asked.request(ctx)
 	if err != nil {
 		return *e, err
@@ -102,7 +109,12 @@ func (s *Server) Explain(ctx context.Context, asked Inquiry) (Explanation, error
 	v := s.now()
 	r = v.tidied(r)
 	rt := v.route(r)
-	if err = s.stack.Oversized(r); err == nil {
+	rule := s.ruleOf(tidyPath(r.URL.Path), e)
+	switch err = s.stack.Oversized(r); {
+	case err != nil:
+	case rule != nil && rule.Deny:
+		err = &failure.Failure{Status: http.StatusForbidden, Public: "denied by the access rule: " + rule.Text}
+	default:
 		err = v.explain(r, rt, e)
 	}
 	if err != nil {
@@ -111,6 +123,29 @@ func (s *Server) Explain(ctx context.Context, asked Inquiry) (Explanation, error
 		e.Verdict, e.Why = "refused", "The request is answered before the cache or anybody else is asked."
 	}
 	return *e, nil
+}
+
+// explainMethod says which access rule applies to a method of RPC or gRPC.
+func (s *Server) explainMethod(name string, e *Explanation) error {
+	if !rpc.HasMethod(name) && !grpcMethod.MatchString(name) {
+		return errors.New("url: neither a URL with a path nor a method: " + web.Short(name))
+	}
+	e.Request, e.Verdict, e.Why = name, "allowed", "No access rule denies this method."
+	if rule := s.ruleOf(name, e); rule != nil && rule.Deny {
+		e.Verdict, e.Why = "denied", "The access rule denies this method on all listeners."
+	}
+	return nil
+}
+
+var grpcMethod = regexp.MustCompile(`^[\w.]+\.\w+/\w+$`)
+
+// ruleOf returns the access rule for an operation, nil for none, and its text in e.
+func (s *Server) ruleOf(operation string, e *Explanation) *limits.Rule {
+	rule := s.stack.Admission.Limits.Load().Rule(operation)
+	if rule != nil {
+		e.Access = rule.Text
+	}
+	return rule
 }
 
 // request is the request that a client would send.

@@ -72,5 +72,6 @@ func (v *router) nested(r *http.Request, target string) (*http.Request, error) {
 		return nil, failure.BadInput("path is %q; expected a path of this server with its query", web.Short(target))
 	}
 	r.Method, r.URL, r.RequestURI = http.MethodGet, u, target
-	return v.tidied(r), nil
+	r = v.tidied(r)
+	return r, v.stack.Admission.Denied(tidyPath(r.URL.Path))
 }

@@ -95,6 +95,7 @@ func (v *router) newEngine() *gin.Engine {
 // find returns the route of a request: that of its path, or for a stream or a poll the route made of it.
 func (v *router) find(c *gin.Context) web.Route {
 	rt := v.route(c.Request)
+	rt.Access = tidyPath(c.Request.URL.Path)
 	switch {
 	case c.FullPath() == stream.LivePath:
 		c.Request = stream.OptionsAsHeaders(c.Request)

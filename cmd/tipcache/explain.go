@@ -31,6 +31,7 @@ type inquiry struct {
 func explainCommand(std streams) *cobra.Command {
 	c := &cobra.Command{
 		Use: "explain URL", Short: "report how a running serve would answer a request now, and why, without sending it", Args: operands,
+		Long:    "Reports how a running serve would answer a request now, and why, without sending it. For a method of RPC or gRPC, such as tx_search or cosmos.bank.v1beta1.Query/Balance, it reports the access rule.",
 		Example: "  tipcache explain '/staking/validators?status=bonded'",
 	}
 	var q inquiry
@@ -84,6 +85,9 @@ func printExplanation(w io.Writer, e proxy.Explanation) error {
 	fmt.Fprintln(tw, e.Request)
 	if e.Refusal != nil {
 		line("refused", "%d %s", e.Refusal.Status, strings.TrimSpace(e.Refusal.Body))
+	}
+	if e.Access != "" {
+		line("access", "%s", e.Access)
 	}
 	if e.Policy != nil {
 		line("route", "%s, class %s", e.Route, e.Class)

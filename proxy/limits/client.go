@@ -19,8 +19,8 @@ type Client struct {
 
 // An owner is whose requests go together: a network's, or those of a key's name.
 type owner struct {
-	kind    string // address or key
-	name    string
+	kind    string     // address, key, or rule
+	name    string     // of a key, or of a rule and the client
 	network netip.Addr // or its first address
 }
 
@@ -42,7 +42,7 @@ func NetworkOf(client netip.Addr) netip.Addr {
 // String names the owner to others.
 func (o *owner) String() string {
 	switch {
-	case o.kind == "key":
+	case o.name != "":
 		return o.name
 	case o.network.Is6():
 		return o.network.String() + "/64"

@@ -6,6 +6,7 @@
 //   - limiter.go counts it, by the buckets (buckets.go) of this process and, where replicas
 //     share their limits, those in Redis, and tells the client how it stands. Clients
 //     that are served on, by streams, pay like clients that ask again;
+//   - access.go has the rules for single operations;
 //   - places.go has the places of requests that wait for a block, or hold a stream.
 package limits
 
@@ -47,6 +48,7 @@ type Limits struct {
 	Key            Rate           // of all keys with one name together; a key's own rate goes before it
 	Address        Rate           // of a client's IPv4 address or IPv6 /64
 	TrustedProxies []netip.Prefix // whose X-Forwarded-For tells the client's address
+	Access         []Rule         // the first one that matches applies
 }
 
 // Shared are the limits kept in Redis, which replicas have in common. The zero

@@ -24,6 +24,9 @@ func (d *Handler) answerCalls(c *gin.Context, rec *web.Record, calls []jsonrpc.C
 		if asked[i], members[i] = d.ask(one, hs); asked[i] == nil && members[i] == nil {
 			return refuse(c, rec, jsonrpc.NoID, tooFew)
 		}
+		if err := asked[i].admit(c.Request, rec, c.Writer.Header()); err != nil {
+			asked[i], members[i] = nil, memberOf(failure.Of(err))
+		}
 	}
 	d.charge(c.Request, rec, asked, members)
 	all, errs := d.run(c.Request, rec, asked)

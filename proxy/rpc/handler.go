@@ -26,7 +26,6 @@ import (
 // Options configure a Handler. The zero value of a field means its default.
 type Options struct {
 	State   state.Options   // how values of the state are read
-	NoOwn   bool            // what tells of the node itself is not served
 	Posting *blocks.Posting // shared with the other interfaces; nil: one of the handler's own
 }
 
@@ -112,7 +111,7 @@ func (d *Handler) serve(c *gin.Context, rec *web.Record) error {
 func (d *Handler) ask(c jsonrpc.Call, hs blocks.Heights) (k *asking, member []byte) {
 	m := methods[c.Method]
 	switch {
-	case m == nil || m.own && d.o.NoOwn:
+	case m == nil:
 		return nil, jsonrpc.MethodNotFound
 	case len(c.Params) == 0 && len(m.params) > 0:
 		return nil, nil
@@ -123,6 +122,26 @@ func (d *Handler) ask(c jsonrpc.Call, hs blocks.Heights) (k *asking, member []by
 		k.a, k.unread = make(arguments, len(m.params)), c.Params
 	}
 	return k, nil
+}
+
+// admit applies the access rules to a call: to its method, and to the path of abci_query, which may be a gRPC method.
+// There is nothing to admit if k is nil.
+func (k *asking) admit(from *http.Request, rec *web.Record, answer http.Header) error {
+	if k == nil {
+		return nil
+	}
+	stack := k.reader.Stack
+	if err := stack.AdmitOperation(from, rec, answer, k.m.name); err != nil || k.m.name != abciQuery {
+		return err
+	}
+	if k.unread != nil || k.target != "" { // the node may find a path in them
+		if stack.Admission.Limits.Load().Restricts() {
+			return failure.BadInput("the parameters of abci_query cannot be read")
+		}
+		return nil
+	}
+	path := strings.TrimPrefix(unquoted(k.a.of(k.m, "path")), "/")
+	return stack.AdmitOperation(from, rec, answer, path)
 }
 
 // Render renders the failure of a request: of its only call, or of none.
@@ -146,8 +165,11 @@ func (e *callError) Unwrap() error { return e.error }
 
 // memberOf is the member that says why a call is not answered.
 func memberOf(f *failure.Failure) []byte {
-	if f.Status == http.StatusBadRequest {
+	switch f.Status {
+	case http.StatusBadRequest:
 		return jsonrpc.Error(jsonrpc.InvalidParams, f.Public)
+	case http.StatusForbidden:
+		return jsonrpc.Error(jsonrpc.NoMethod, f.Public)
 	}
 	return jsonrpc.Error(jsonrpc.ServerError, f.Public)
 }
@@ -157,7 +179,7 @@ func memberOf(f *failure.Failure) []byte {
 func (d *Handler) list(c *gin.Context) error {
 	targets := []string{"subscribe?query=_", "unsubscribe?query=_", "unsubscribe_all?"}
 	for name, m := range methods {
-		if m.own && d.o.NoOwn {
+		if rule := d.reader.Stack.Admission.Limits.Load().Rule(name); rule != nil && rule.Deny {
 			continue
 		}
 		var params []string
@@ -207,8 +229,8 @@ func (d *Handler) HoldResponse(from *http.Request, n int) (release func(), refus
 
 // Call answers one call that comes over a socket.
 func (d *Handler) Call(from *http.Request, name string, params json.RawMessage) (a socket.Answer) {
+	k, said := d.ask(jsonrpc.Call{Method: name, Params: params}, blocks.Heights{})
 	serve := func(rec *web.Record) (int, error) {
-		k, said := d.ask(jsonrpc.Call{Method: name, Params: params}, blocks.Heights{})
 		if a.Member = said; k == nil {
 			return len(a.Member), nil
 		}
@@ -232,6 +254,9 @@ func (d *Handler) Call(from *http.Request, name string, params json.RawMessage) 
 	}
 	return end(d.exchange(from, routeOf(name), func(rec *web.Record) (int, error) {
 		a.Again = func() socket.Answer { return end(d.reader.Stack.Repeat(rec, serve)) }
+		if err := k.admit(from, rec, http.Header{}); err != nil {
+			return 0, err
+		}
 		return serve(rec)
 	}))
 }
@@ -249,7 +274,12 @@ func (d *Handler) exchange(from *http.Request, route string, serve func(rec *web
 
 // Subscription counts, limits and logs a call about subscriptions, which do answers.
 func (d *Handler) Subscription(from *http.Request, method string, do func() (size int)) (refusal []byte) {
-	err := d.exchange(from, "rpc "+method, func(*web.Record) (int, error) { return do(), nil })
+	err := d.exchange(from, "rpc "+method, func(rec *web.Record) (int, error) {
+		if err := d.reader.Stack.AdmitOperation(from, rec, http.Header{}, method); err != nil {
+			return 0, err
+		}
+		return do(), nil
+	})
 	if err != nil {
 		return memberOf(failure.Of(err))
 	}

@@ -295,21 +295,6 @@ func TestWhatANodeSaysThatShutsDownIsNoAnswer(t *testing.T) {
 	}
 }
 
-func TestWhatTellsOfTheNodeItselfCanBeSwitchedOff(t *testing.T) {
-	server, _ := newHandler(t, newRecordedNode(t), rpc.Options{NoOwn: true})
-	if _, body := post(t, server.URL, `{"id":1,"method":"net_info","params":{}}`); !strings.Contains(body, `"code":-32601`) {
-		t.Error(body)
-	}
-	resp, err := http.Get(server.URL + "/net_info")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = resp.Body.Close()
-	if resp.StatusCode != http.StatusNotFound {
-		t.Error(resp.StatusCode)
-	}
-}
-
 func TestAPageThatWasReadByAURIIsNotSentAgain(t *testing.T) {
 	server, _ := newHandler(t, newRecordedNode(t), rpc.Options{})
 	tag := ""

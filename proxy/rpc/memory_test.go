@@ -15,14 +15,14 @@ func TestResponsesWithoutMemoryAreRefused(t *testing.T) {
 	const free = 32 << 10
 	n := newRecordedNode(t)
 	n.learnParams()
-	n.calls["net_info"] = `"result":"` + strings.Repeat("x", 40<<10) + `"`
+	n.calls["genesis"] = `"result":"` + strings.Repeat("x", 40<<10) + `"`
 	c, err := cache.New(cache.Options{MemoryBytes: 4 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
 	server, _ := newHandlerWith(t, c, n, rpc.Options{})
-	netInfo := `{"jsonrpc":"2.0","id":7,"method":"net_info","params":{}}`
+	netInfo := `{"jsonrpc":"2.0","id":7,"method":"genesis","params":{}}`
 	batch := func(n int) string {
 		return "[" + strings.Repeat(fmt.Sprintf(balance[0], "7")+",", n-1) + fmt.Sprintf(balance[0], "7") + "]"
 	}

@@ -18,7 +18,6 @@ type method struct {
 	cost   node.Cost
 	write  bool // it is sent to one node, once
 	slow   bool // it waits for a block
-	own    bool // it tells of the node itself
 
 	keyed string // name in keys of the cache; "" means name
 }
@@ -85,12 +84,12 @@ var methods = index([]method{
 	{name: "genesis", class: blocks.Never, cost: node.Scan},
 	{name: "genesis_chunked", params: []param{{"chunk", integer}}, class: blocks.Never, cost: node.Page},
 
-	{name: "health", class: blocks.Never, own: true},
-	{name: "net_info", class: blocks.Never, own: true},
-	{name: "unconfirmed_txs", params: []param{{"limit", integer}}, class: blocks.Never, own: true},
-	{name: "num_unconfirmed_txs", class: blocks.Never, own: true},
-	{name: "dump_consensus_state", class: blocks.Never, own: true, cost: node.Page},
-	{name: "consensus_state", class: blocks.Never, own: true},
+	{name: "health", class: blocks.Never},
+	{name: "net_info", class: blocks.Never},
+	{name: "unconfirmed_txs", params: []param{{"limit", integer}}, class: blocks.Never},
+	{name: "num_unconfirmed_txs", class: blocks.Never},
+	{name: "dump_consensus_state", class: blocks.Never, cost: node.Page},
+	{name: "consensus_state", class: blocks.Never},
 
 	{name: "broadcast_tx_sync", params: tx, class: blocks.Never, write: true, cost: node.Page},
 	{name: "broadcast_tx_async", params: tx, class: blocks.Never, write: true, cost: node.Page},
@@ -105,6 +104,11 @@ func index(all []method) map[string]*method {
 		m[all[i].name] = &all[i]
 	}
 	return m
+}
+
+// HasMethod reports whether the RPC has a method.
+func HasMethod(name string) bool {
+	return methods[name] != nil || name == "subscribe" || name == "unsubscribe" || name == "unsubscribe_all"
 }
 
 // Select returns the cache keys of a method by its name in metrics, as in "rpc block". It returns

@@ -75,6 +75,14 @@ func (d *Handler) answerCall(c *gin.Context, rec *web.Record, body []byte, call 
 		web.Send(c.Writer, c.Request, http.StatusOK, web.JSON, jsonrpc.AppendAnswer(nil, call.ID, member))
 		return nil
 	}
+	if err := k.admit(c.Request, rec, c.Writer.Header()); err != nil {
+		f := failure.Of(err)
+		if f.Status != http.StatusForbidden {
+			return failCall(call.ID, err)
+		}
+		web.Send(c.Writer, c.Request, http.StatusOK, web.JSON, jsonrpc.AppendAnswer(nil, call.ID, memberOf(f))) // as for an unknown method
+		return nil
+	}
 	all, errs := d.run(c.Request, rec, []*asking{k})
 	if errs[0] != nil {
 		return failCall(call.ID, errs[0])

@@ -20,6 +20,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/lane"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/proxy/web/webtest"
@@ -265,7 +266,7 @@ func newHandlerWith(t testing.TB, c *cache.Cache, n *recordedNode, o rpc.Options
 	pool := nodetest.Run(t, node.Options{
 		Endpoints: []node.Endpoint{{REST: n.rest.URL, Comet: n.rpc.URL}}, InFlight: 20, Queue: time.Minute, Timeout: time.Minute, Registerer: metrics,
 	}, 746)
-	with := web.Options{Registerer: metrics}
+	with := web.Options{Registerer: metrics, Limits: limits.Limits{Access: []limits.Rule{{Patterns: []string{"*"}}}}}
 	for _, change := range changes {
 		change(&with)
 	}

@@ -73,10 +73,10 @@ func (m *method) target(r *http.Request) string {
 func (d *Handler) serveURI(c *gin.Context, rec *web.Record, name string) error {
 	m := methods[name]
 	switch {
-	case name == "subscribe" || name == "unsubscribe" || name == "unsubscribe_all":
+	case m == nil && HasMethod(name): // over a WebSocket
 		web.Send(c.Writer, c.Request, http.StatusNotFound, web.JSON, jsonrpc.AppendAnswer(nil, jsonrpc.NoID, jsonrpc.MethodNotFound))
 		return nil
-	case m == nil || m.own && d.o.NoOwn:
+	case m == nil:
 		web.Send(c.Writer, c.Request, http.StatusNotFound, "text/plain; charset=utf-8", []byte("404 page not found\n"))
 		return nil
 	}
@@ -87,6 +87,9 @@ func (d *Handler) serveURI(c *gin.Context, rec *web.Record, name string) error {
 	}
 	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, maxBody)
 	k := d.askURI(m, c.Request, hs)
+	if err := k.admit(c.Request, rec, c.Writer.Header()); err != nil {
+		return err
+	}
 	all, errs := d.run(c.Request, rec, []*asking{k})
 	if errs[0] != nil {
 		return errs[0]

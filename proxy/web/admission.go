@@ -37,6 +37,16 @@ func (s *Stack) AdmitMore(c *gin.Context, rec *Record, n int) error {
 	return err
 }
 
+// AdmitOperation applies the access rules to an operation: a path of the public listener, or a method of RPC or gRPC.
+func (s *Stack) AdmitOperation(r *http.Request, rec *Record, answer http.Header, operation string) error {
+	client := limits.Client{Address: s.address(r, rec.client), Key: rec.key}
+	limited, err := s.Admission.AdmitOperation(r.Context(), &client, operation, answer)
+	if limited {
+		rec.KeepOutOfLane()
+	}
+	return err
+}
+
 // A Payer is a client that is served on after its request, and pays for that by its
 // limits.
 type Payer struct {

@@ -26,6 +26,7 @@ func (s *Stack) NewEngine(find func(c *gin.Context) Route, first gin.HandlerFunc
 		s.limitSize,        // 414 and 431
 		s.answerPreflights, // CORS
 		s.requireKey,       // 401 and 429 for API keys
+		s.applyRules,       // 403 and 429 by the access rules
 	)
 	return engine
 }
@@ -134,6 +135,14 @@ func (s *Stack) answerPreflights(c *gin.Context) {
 func (s *Stack) requireKey(c *gin.Context) {
 	if rec := recordOf(c); rec.route.Keyed {
 		if err := s.AdmitKey(c.Request, c.Writer.Header(), rec); err != nil {
+			abort(c, rec, err)
+		}
+	}
+}
+
+func (s *Stack) applyRules(c *gin.Context) {
+	if rec := recordOf(c); rec.route.Access != "" {
+		if err := s.AdmitOperation(c.Request, rec, c.Writer.Header(), rec.route.Access); err != nil {
 			abort(c, rec, err)
 		}
 	}

@@ -34,6 +34,7 @@ type Route struct {
 	Methods []string // nil allows every method
 	Pattern string   // the path; {name} stands for a segment
 	Keyed   bool     // requests need an API key
+	Access  string   // operation that the access rules apply to; "" if Serve applies them
 	Serve   Handler
 	Render  Renderer                            // renders failures
 	Plan    func(r *http.Request) (Plan, error) // nil if Serve does not use the cache

@@ -151,17 +151,18 @@ func Each(body []byte, f func(Call)) (batch bool, err error) {
 // A Code says what kind of error a call came to.
 type Code int
 
-// The codes, all that a node has but that of an unknown method.
+// The codes of the errors that a node returns.
 const (
 	ParseError     Code = -32700
 	InvalidRequest Code = -32600
+	NoMethod       Code = -32601
 	InvalidParams  Code = -32602
 	InternalError  Code = -32603
 	ServerError    Code = -32000
 )
 
 var messages = map[Code]string{
-	ParseError: "Parse error. Invalid JSON", InvalidRequest: "Invalid Request", InvalidParams: "Invalid params",
+	ParseError: "Parse error. Invalid JSON", InvalidRequest: "Invalid Request", NoMethod: "Method not found", InvalidParams: "Invalid params",
 	InternalError: "Internal error", ServerError: "Server error",
 }
 

@@ -1,0 +1,58 @@
+package proxy_test
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+func TestAccessRulesApplyHoweverAPathIsRequested(t *testing.T) {
+	s := startChain(t, proxy.Options{Web: web.Options{Limits: limits.Limits{Access: []limits.Rule{limits.NewDeny("/staking/p*")}}}})
+	tellsHeights(s)
+	const denied = "access to /staking/pool is denied here"
+	for _, target := range []string{
+		poolPath, "//staking///pool/", "/staking/%70ool", poolPath + "?since=", poolPath + "?x=1",
+		batchOf(paramsPath, poolPath), "/live?path=" + url.QueryEscape("/staking/pool/"), batchOf("//staking/pool"),
+	} {
+		s.get(t, target).refuses(t, http.StatusForbidden, chainRefusal(http.StatusForbidden, denied))
+	}
+	s.get(t, poolPath, "Accept", "text/event-stream").refuses(t, http.StatusForbidden, chainRefusal(http.StatusForbidden, denied))
+	for _, target := range []string{"/staking/validators", batchOf(paramsPath)} {
+		if got := s.get(t, target); got.status != http.StatusOK {
+			t.Errorf("%s = %d %s, want 200", target, got.status, got.body)
+		}
+	}
+	e, err := s.proxy.Explain(t.Context(), proxy.Inquiry{URL: poolPath})
+	if err != nil || e.Access != "deny /staking/p*" || e.Refusal == nil || !strings.Contains(e.Refusal.Body, "denied by the access rule: deny /staking/p*") {
+		t.Errorf("explain %s = %+v, %v; want the rule", poolPath, e, err)
+	}
+	for method, want := range map[string]string{"net_info": "denied", "tx_search": "allowed", "cosmos.bank.v1beta1.Query/Balance": "allowed"} {
+		if e, err := s.proxy.Explain(t.Context(), proxy.Inquiry{URL: method}); err != nil || e.Verdict != want {
+			t.Errorf("explain %s = %+v, %v; want %s", method, e, err, want)
+		}
+	}
+	s.proxy.SetLimits(limits.Limits{})
+	if got := s.get(t, poolPath); got.status != http.StatusOK {
+		t.Errorf("%s = %d without the rule, want 200", poolPath, got.status)
+	}
+}
+
+func TestRateOfARuleHoldsForRepeatedRequestsAndBatches(t *testing.T) {
+	rule := limits.Rule{Text: "limit 2/h /staking/pool", Patterns: []string{poolPath}, Rate: limits.Rate{Requests: 2, Per: time.Hour, Burst: 2}}
+	s := startChain(t, proxy.Options{Web: web.Options{Limits: limits.Limits{Access: []limits.Rule{rule}}}})
+	tellsHeights(s)
+	s.get(t, poolPath).has(t, "RateLimit", `"rule";r=1;t=1800`)
+	s.get(t, batchOf(poolPath, paramsPath)).has(t, "RateLimit", `"rule";r=0;t=3600`)
+	for _, target := range []string{poolPath, batchOf(poolPath)} {
+		s.get(t, target).refuses(t, http.StatusTooManyRequests, chainRefusal(http.StatusTooManyRequests, "too many requests: the limit of this rule is 2 in 1h0m0s"))
+	}
+	if got := s.get(t, paramsPath); got.status != http.StatusOK {
+		t.Errorf("a path without a rule = %d, want 200", got.status)
+	}
+}

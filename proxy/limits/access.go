@@ -1,0 +1,123 @@
+package limits
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/tipcache/tipcache/proxy/failure"
+)
+
+// A Rule says who may call the operations that match it. An operation is the path of a REST request
+// (/staking/pool), a method of the RPC (abci_query), or a gRPC method (cosmos.bank.v1beta1.Query/Balance).
+type Rule struct {
+	Text     string   // as configured
+	Patterns []string // * matches any characters, slashes included
+	Deny     bool
+	Rate     Rate // of each client, for all operations that match; the zero Rate is no limit
+	Cost     int  // how many requests an operation counts as, against all limits; 0 means 1
+}
+
+// nodeInternals is the rule after all configured ones. It protects what the node knows about its peers, its pool of
+// transactions and its own consensus, and the calls that control it.
+var nodeInternals = NewDeny("net_info", "consensus_state", "dump_consensus_state", "unconfirmed_txs", "unsafe_*", "dial_*", "cometbft.services.pruning.*")
+
+// NewDeny returns a rule that denies the operations that match patterns.
+func NewDeny(patterns ...string) Rule {
+	return Rule{Text: "deny " + strings.Join(patterns, " "), Patterns: patterns, Deny: true}
+}
+
+// Rule returns the access rule for an operation: the first one that matches, or nil. Without configured rules, it is
+// one that denies methods about the node itself.
+func (l *Limits) Rule(operation string) *Rule {
+	for i := range l.Access {
+		if l.Access[i].matches(operation) {
+			return &l.Access[i]
+		}
+	}
+	if nodeInternals.matches(operation) {
+		return &nodeInternals
+	}
+	return nil
+}
+
+// Restricts reports whether a configured rule denies or limits operations.
+func (l *Limits) Restricts() bool {
+	return slices.ContainsFunc(l.Access, func(r Rule) bool { return r.Deny || r.Rate != (Rate{}) || r.Cost > 1 })
+}
+
+func (r *Rule) matches(operation string) bool {
+	for _, pattern := range r.Patterns {
+		if match(pattern, operation) {
+			return true
+		}
+	}
+	return false
+}
+
+// match reports whether a pattern matches a text.
+func match(pattern, text string) bool {
+	first, rest, more := strings.Cut(pattern, "*")
+	if !more {
+		return pattern == text
+	}
+	if !strings.HasPrefix(text, first) {
+		return false
+	}
+	text = text[len(first):]
+	for {
+		part, next, more := strings.Cut(rest, "*")
+		if !more {
+			return strings.HasSuffix(text, part)
+		}
+		at := strings.Index(text, part)
+		if at < 0 {
+			return false
+		}
+		text, rest = text[at+len(part):], next
+	}
+}
+
+// Denied returns the error if the access rules deny an operation. It is a *failure.Failure with the status 403.
+func (a *Admission) Denied(operation string) error {
+	rule := a.Limits.Load().Rule(operation)
+	if rule == nil || !rule.Deny {
+		return nil
+	}
+	a.count("rule", "memory", false)
+	return &failure.Failure{Status: http.StatusForbidden, Expected: true, Public: fmt.Sprintf("access to %.64s is denied here", operation)}
+}
+
+// AdmitOperation applies the access rules to an operation of a client whose request was admitted. It adds the rate of
+// the rule to the headers of the answer. limited reports that the operation counts as more than a request. The error
+// is a *failure.Failure.
+func (a *Admission) AdmitOperation(ctx context.Context, c *Client, operation string, answer http.Header) (limited bool, err error) {
+	if err := a.Denied(operation); err != nil {
+		return false, err
+	}
+	rule := a.Limits.Load().Rule(operation)
+	if rule == nil {
+		return false, nil
+	}
+	if rule.Cost > 1 {
+		if limited, err = a.AdmitMore(ctx, c, rule.Cost-1, answer); err != nil {
+			return limited, err
+		}
+	}
+	if rule.Rate == (Rate{}) {
+		return limited, nil
+	}
+	return true, a.admit(ctx, limit{rule.owner(c), rule.Rate}, 1, answer)
+}
+
+// owner returns the client as the rule counts it.
+func (r *Rule) owner(c *Client) owner {
+	client := ownerOf(c.Address)
+	sum := sha256.Sum256([]byte(r.Text)) // replicas with the same rule share its limit
+	return owner{kind: "rule", name: hex.EncodeToString(sum[:6]) + " " + cmp.Or(c.Key.Name, client.String())}
+}

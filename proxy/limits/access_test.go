@@ -1,0 +1,100 @@
+package limits_test
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/proxy/limits"
+)
+
+func TestFirstMatchingRuleDecides(t *testing.T) {
+	l := limits.Limits{Access: []limits.Rule{
+		{Text: "one", Patterns: []string{"tx_search", "/staking/*", "cosmos.bank.v1beta1.Query/*"}},
+		{Text: "two", Patterns: []string{"tx_*", "/*/validators/*/a*"}, Deny: true},
+		{Text: "three", Patterns: []string{"net_info", "dump_*"}},
+	}}
+	for operation, want := range map[string]string{
+		"tx_search": "one", "tx": "", "tx_": "two", "tx_search_": "two",
+		"/staking/": "one", "/staking/a/b": "one", "/staking": "", "staking/a": "",
+		"cosmos.bank.v1beta1.Query/Balance": "one", "cosmos.bank.v1beta1.Quer/Balance": "",
+		"/x/validators/y/ab": "two", "/x/validators/y/b": "", "/validators/y/a": "",
+		"net_info": "three", "dump_consensus_state": "three",
+	} {
+		got := ""
+		if r := l.Rule(operation); r != nil {
+			got = r.Text
+		}
+		if got != want {
+			t.Errorf("rule of %s = %q, want %q", operation, got, want)
+		}
+	}
+}
+
+func TestMethodsAboutTheNodeAreDeniedUnlessARuleAllowsThem(t *testing.T) {
+	a := newAdmission(limits.Limits{})
+	denied := []string{"net_info", "consensus_state", "dump_consensus_state", "unconfirmed_txs", "unsafe_flush_mempool", "dial_peers", "cometbft.services.pruning.v1.PruningService/SetBlockRetainHeight"}
+	for _, operation := range denied {
+		if got, want := verdict(a.Denied(operation)), "403 after 0s: access to "+operation+" is denied here"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	for _, operation := range []string{"status", "health", "num_unconfirmed_txs", "/cosmos/base/tendermint/v1beta1/node_info", "/net_info"} {
+		if err := a.Denied(operation); err != nil {
+			t.Errorf("%s: %v", operation, err)
+		}
+	}
+	a.Limits.Store(&limits.Limits{Access: []limits.Rule{{Patterns: []string{"*"}}}})
+	for _, operation := range denied {
+		if err := a.Denied(operation); err != nil {
+			t.Errorf("with a rule that allows all: %v", err)
+		}
+	}
+}
+
+func TestRateOfARuleIsPerClientAndForAllThatMatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAdmission(limits.Limits{Access: []limits.Rule{{Text: "limit 2/h *_search", Patterns: []string{"*_search"}, Rate: perHour}}})
+		one, two, keyed := limits.Client{Address: client}, limits.Client{Address: other}, limits.Client{Address: client, Key: limits.Key{Name: "one"}}
+		const refused = "429 after 30m0s: too many requests: the limit of this rule is 2 in 1h0m0s"
+		for i, step := range []struct {
+			c         *limits.Client
+			operation string
+			want      string
+		}{
+			{&one, "tx_search", "admitted"}, {&one, "block_search", "admitted"}, {&one, "tx_search", refused}, {&one, "tx", "admitted"},
+			{&two, "tx_search", "admitted"}, {&keyed, "tx_search", "admitted"}, {&one, "block_search", refused},
+		} {
+			answer := http.Header{}
+			limited, err := a.AdmitOperation(t.Context(), step.c, step.operation, answer)
+			if got := verdict(err); got != step.want {
+				t.Errorf("step %d: got %q, want %q", i, got, step.want)
+			}
+			if want := step.operation != "tx"; limited != want || (answer.Get(limits.StandingHeader) != "") != want {
+				t.Errorf("step %d: limited = %t with headers %v, want %t", i, limited, answer, want)
+			}
+		}
+	})
+}
+
+func TestCostOfARuleCountsAgainstTheClientsLimit(t *testing.T) {
+	a := newAdmission(limits.Limits{
+		Address: limits.Rate{Requests: 6, Per: time.Hour, Burst: 6},
+		Access:  []limits.Rule{{Text: "cost 3 block_search", Patterns: []string{"block_search"}, Cost: 3}},
+	})
+	c := limits.Client{Address: client}
+	var got []string
+	for range 3 {
+		err := a.AdmitAddress(t.Context(), c.Address, http.Header{})
+		if err == nil {
+			_, err = a.AdmitOperation(t.Context(), &c, "block_search", http.Header{})
+		}
+		got = append(got, verdict(err)[:8])
+	}
+	if diff := cmp.Diff([]string{"admitted", "admitted", "429 afte"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,55 @@
+package rpc_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// denying replaces the access rules of a handler by one that denies patterns.
+func denying(patterns ...string) func(*web.Options) {
+	return func(o *web.Options) { o.Limits = limits.Limits{Access: []limits.Rule{limits.NewDeny(patterns...)}} }
+}
+
+func TestMethodsAboutTheNodeAreDeniedByDefault(t *testing.T) {
+	server, _ := newHandler(t, newRecordedNode(t), rpc.Options{}, func(o *web.Options) { o.Limits = limits.Limits{} })
+	const denied = `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"Method not found","data":"access to net_info is denied here"}}`
+	call := `{"id":1,"method":"net_info","params":{}}`
+	if resp, body := post(t, server.URL, call); resp.StatusCode != http.StatusOK || body != denied {
+		t.Errorf("POST = %d %s, want 200 %s", resp.StatusCode, body, denied)
+	}
+	if _, body := post(t, server.URL, "["+call+`,{"id":2,"method":"health","params":{}}]`); !strings.HasPrefix(body, "["+denied+`,{"jsonrpc":"2.0","id":2,"result"`) {
+		t.Errorf("a batch = %s, want the error and a result", body)
+	}
+	for path, want := range map[string]int{"/net_info": http.StatusForbidden, "/health": http.StatusOK, "/": http.StatusOK} {
+		resp, err := http.Get(server.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if resp.StatusCode != want || path == "/" && strings.Contains(string(body), "net_info") {
+			t.Errorf("%s = %d %s, want %d", path, resp.StatusCode, body, want)
+		}
+	}
+}
+
+func TestDeniedGRPCMethodCannotBeCalledByABCIQuery(t *testing.T) {
+	server, _ := newHandler(t, newRecordedNode(t), rpc.Options{}, denying("cosmos.bank.*", "store/acc/*"))
+	for params, want := range map[string]string{
+		`{"path":"/cosmos.bank.v1beta1.Query/Params","data":""}`:       "access to cosmos.bank.v1beta1.Query/Params is denied here",
+		`["/cosmos.bank.v1beta1.Query/Params","","0",false]`:           "access to cosmos.bank.v1beta1.Query/Params is denied here",
+		`{"path":"/store/acc/key","data":"01"}`:                        "access to store/acc/key is denied here",
+		`{"path":7,"data":""}`:                                         "the parameters of abci_query cannot be read",
+		`{"PATH":"/cosmos.bank.v1beta1.Query/Params","data":{"a":[]}}`: "the parameters of abci_query cannot be read",
+	} {
+		if _, body := post(t, server.URL, `{"id":1,"method":"abci_query","params":`+params+`}`); !strings.Contains(body, want) {
+			t.Errorf("%s = %s, want %s", params, body, want)
+		}
+	}
+}
