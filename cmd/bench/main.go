@@ -5,8 +5,8 @@
 //	go run ./cmd/bench                    all that is measured, in about an hour
 //	go run ./cmd/bench peers herd         some of it
 //	go run ./cmd/bench -short start       see that it works
-//	go run ./cmd/bench drive -rolling     replicas under load; see drive -h
 //	go run ./cmd/bench faults set-back    what clients see of faults; see faults -h
+//	go run ./cmd/bench memory             what hostile clients make a replica hold; see memory -h
 //	go run ./cmd/bench mutants -n 100     faults that no test notices; see mutants -h
 //
 // It starts everything it needs on free ports of 127.0.0.1, from the tools on
@@ -25,7 +25,6 @@ import (
 
 	"github.com/tipcache/tipcache/cmd/bench/faults"
 	"github.com/tipcache/tipcache/cmd/bench/load"
-	"github.com/tipcache/tipcache/cmd/bench/memory"
 	"github.com/tipcache/tipcache/cmd/bench/mutants"
 	"github.com/tipcache/tipcache/cmd/bench/parent"
 	"github.com/tipcache/tipcache/cmd/bench/peers"
@@ -34,10 +33,9 @@ import (
 )
 
 var parts = []rig.Part{
-	{Name: "peers", About: "hits beside nginx, Varnish and bare Go servers: requests per second, latency, CPU", Run: peers.Hits},
+	{Name: "peers", About: "hits beside nginx and bare Go servers: requests per second, latency, CPU", Run: peers.Hits},
 	{Name: "calls", About: "calls of the RPC by POST under other ids, beside a small hit by REST and bare Go servers: CPU", Run: peers.Calls},
 	{Name: "herd", About: "500 clients at once on a cold key: what the node is asked, how long they wait", Run: peers.Herd},
-	{Name: "freshness", About: "a chain that moves: what the node is asked per key and block, how old answers are", Run: peers.Freshness},
 	{Name: "keys", About: "10,000 and 100,000 keys, all wanted at each block: how long clients wait, what fails, what is current, what the node is asked", Run: peers.Keys},
 	{Name: "misses", About: "answers of 1, 51 and 515 KB that nobody asked for before, plain and for a browser, and one that is passed through, beside nginx: CPU, latency", Run: peers.Misses},
 	{Name: "collections", About: "10 million logs indexed, import and pages of 10^6 collections, SQLite and PostgreSQL", Run: load.Collections},
@@ -45,14 +43,13 @@ var parts = []rig.Part{
 	{Name: "redis", About: "a replica without memory before a full Redis, beside a bare Gin server that does one GET", Run: peers.Redis},
 	{Name: "renewals", About: "what 1, 3 and 5 replicas cost the Redis that they share, per key and block", Run: peers.Renewals},
 	{Name: "parent", About: "an earlier program, named by -parent, beside this one: CPU, allocations and node requests of a hit, a miss, a block and an event", Run: parent.Compare},
-	{Name: "memory", About: "hostile clients of each listener, beside 32, 64 and 256 MiB of cache.memory: what a replica takes, of its bound", Run: memory.Run},
 	{Name: "streams", About: "how long after a block its change is with every stream, and what a stream holds", Run: streams.Streams},
 }
 
 // commands have flags of their own.
 var commands = map[string]func(ctx context.Context, args []string) error{
-	"drive":           faults.Drive,
 	"faults":          faults.Faults,
+	"memory":          faults.Memory,
 	"mutants":         mutants.Command,
 	peers.BareCommand: peers.RunBare,
 }
@@ -93,8 +90,8 @@ func run(ctx context.Context, args []string) error {
 	fs.Func("connections", "connections of wrk, one series each (default 16,64,256)", func(list string) error {
 		return json.Unmarshal([]byte("["+list+"]"), &o.Connections)
 	})
-	fs.StringVar(&o.Cases, "cases", "", "measure only the cases of peers, keys, misses, renewals and memory that match the `pattern`")
-	introduction := "bench [flags] [part ...]\nbench drive [flags]\nbench faults [flags] [scenario ...]\nbench mutants [flags]\n\nParts, all of them unless named:"
+	fs.StringVar(&o.Cases, "cases", "", "measure only the cases of peers, keys, misses and renewals that match the `pattern`")
+	introduction := "bench [flags] [part ...]\nbench faults [flags] [scenario ...]\nbench memory [flags] [attack ...]\nbench mutants [flags]\n\nParts, all of them unless named:"
 	for _, p := range parts {
 		introduction += fmt.Sprintf("\n  %-12s %s", p.Name, p.About)
 	}

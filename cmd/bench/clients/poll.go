@@ -79,8 +79,8 @@ func (h *History) add(a Answer) {
 // connection of its own.
 type Polling struct {
 	Clients int
-	Keys    []string      // paths of GETs, or POST, path and body
-	Alone   bool          // each client asks for one key all the time
+	Keys    []string // paths of GETs, or POST, path and body
+	TLS     bool
 	Session bool          // each client sends back its newest session, and closes its connection now and then
 	Pause   time.Duration // on average, between two requests of a client
 	Chain   *devnet.Devnet
@@ -98,7 +98,7 @@ func (p *Polling) Run(ctx context.Context) {
 }
 
 func (p *Polling) client(ctx context.Context, i int) {
-	c, s := &Conn{Addr: p.Server(i)}, &session{}
+	c, s := &Conn{Addr: p.Server(i), TLS: p.TLS}, &session{}
 	defer c.Close()
 	asking := context.WithoutCancel(ctx)
 	for rig.Pause(ctx, time.Duration(float64(p.Pause)*(0.5+rand.Float64()))) {
@@ -106,11 +106,7 @@ func (p *Polling) client(ctx context.Context, i int) {
 			c.Close()
 			c.Addr = server
 		}
-		key := rand.IntN(len(p.Keys))
-		if p.Alone {
-			key = i % len(p.Keys)
-		}
-		p.ask(asking, c, s, i, p.Keys[key])
+		p.ask(asking, c, s, i, p.Keys[rand.IntN(len(p.Keys))])
 	}
 }
 

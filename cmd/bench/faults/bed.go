@@ -26,13 +26,17 @@ type setup struct {
 	keep  int64                                          // heights that the nodes of the replicas keep; 0 for all
 	pools bool                                           // clients have sessions, and reach the replicas through an nginx that pools connections
 	env   []string                                       // of the replicas, as in KEY=value
-	flags []string                                       // of the replicas
+
+	once    bool           // they read each key once per block
+	dialect devnet.Dialect // of the nodes; "" for the run's
+	tls     bool           // the public listeners speak TLS
+	memory  int            // MiB of the replicas' cache.memory; 0 for the default
 }
 
 // A bed is what the clients of a run ask, and what stands behind it.
 type bed struct {
 	*rig.Rig
-	plan     plan
+	plan     *campaign
 	setup    setup
 	chain    *devnet.Devnet
 	nodes    []*devnet.Node
@@ -55,14 +59,15 @@ type bed struct {
 	trials []trial
 }
 
-// blockTime is the time between two blocks.
-const blockTime = time.Second
+const (
+	blockTime = time.Second            // between two blocks
+	pollPause = 200 * time.Millisecond // of a client between two requests, on average
+)
 
-func newBed(ctx context.Context, r *rig.Rig, p plan, s setup) *bed {
+func newBed(ctx context.Context, r *rig.Rig, p *campaign, s setup) *bed {
 	b := &bed{Rig: r, plan: p, setup: s, links: map[string]link{}}
 	b.began = time.Now()
-	fault := devnet.Fault{Latency: b.plan.nodeLatency}
-	b.chain = b.Chain(devnet.Options{Seed: 1, Interval: blockTime, Faults: devnet.Faults{Node: fault}})
+	b.chain = b.Chain(devnet.Options{Seed: 1, Interval: blockTime, Dialect: s.dialect, Faults: devnet.Faults{Node: devnet.Fault{Latency: nodeLatency}}})
 	b.lowest = b.chain.Height()
 	b.forks = []clients.Fork{{Began: b.began, From: b.lowest}}
 	b.nodes, b.judge = []*devnet.Node{b.chain.Node()}, rig.Must(b.chain.AddNode())
@@ -74,7 +79,7 @@ func newBed(ctx context.Context, r *rig.Rig, p plan, s setup) *bed {
 			n.SetKeepRecent(s.keep)
 		}
 	}
-	b.chooseKeys(p.keys + p.lone)
+	b.chooseKeys(p.keys)
 	b.startReplicas(ctx, b.serving(ctx))
 	if s.pools {
 		b.startIngress(ctx)
@@ -88,7 +93,7 @@ func (b *bed) chooseKeys(n int) {
 	for _, v := range b.chain.Validators() {
 		paths = append(paths, "/staking/validators/"+v, "/staking/validators/"+v+"/delegations?pagination.limit=20")
 	}
-	if b.Dialect == devnet.Cosmos { // it has few validators
+	if b.chain.Dialect() == devnet.Cosmos { // it has few validators
 		for _, v := range b.chain.Validators() {
 			paths = append(paths, "/distribution/validators/"+v+"/outstanding_rewards", "/distribution/validators/"+v+"/commission")
 		}
@@ -100,7 +105,12 @@ func (b *bed) chooseKeys(n int) {
 	if n > len(paths) {
 		rig.Check(fmt.Errorf("%w: at most %d keys", rig.ErrUsage, len(paths)))
 	}
-	b.keys = b.Paths(paths[:n]...)
+	for _, path := range paths[:n] {
+		if module, rest, _ := strings.Cut(path[1:], "/"); b.chain.Dialect() == devnet.Cosmos {
+			path = "/cosmos/" + module + "/v1beta1/" + rest
+		}
+		b.keys = append(b.keys, path)
+	}
 }
 
 // unpinnedKeys are one of each class that is not read at a height.
@@ -148,7 +158,7 @@ func (b *bed) startIngress(ctx context.Context) {
 	for _, r := range b.replicas {
 		servers += "server " + r.addrs[0] + " max_fails=0; "
 	}
-	b.ingress = b.Front(ctx, "nginx", func(_, addr string) string {
+	b.ingress = b.Nginx(ctx, func(_, addr string) string {
 		return fmt.Sprintf(`worker_processes 2; error_log stderr error; events { worker_connections 1024; }
 http {
   access_log off; upstream tipcache { %s keepalive 16; }
@@ -162,10 +172,6 @@ func (b *bed) note(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "   %5.1fs  %s\n", time.Since(b.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// loneBlocks is how many half blocks a client that is alone with its key lets pass
-// between two requests: more than one block, so that its answer has grown old.
-const loneBlocks = 5
-
 // drive lets the clients ask while something is done, which begins after a pause.
 func (b *bed) drive(ctx context.Context, pause time.Duration, do func(context.Context)) {
 	asking, end := context.WithCancel(ctx)
@@ -176,16 +182,12 @@ func (b *bed) drive(ctx context.Context, pause time.Duration, do func(context.Co
 		all.Go(func() { r.watch(asking) })
 	}
 	polling := clients.Polling{
-		Clients: b.plan.clients, Keys: slices.Concat(b.keys[:b.plan.keys], b.pages, b.unpinned), Pause: b.plan.poll, Chain: b.chain, Server: b.balance, History: &b.history, Session: b.setup.pools,
+		Clients: b.plan.clients, Keys: slices.Concat(b.keys, b.pages, b.unpinned), Pause: pollPause, Chain: b.chain, Server: b.balance, History: &b.history, Session: b.setup.pools, TLS: b.setup.tls,
 	}
 	all.Go(func() { polling.Run(asking) })
 	if control := polling; b.ingress != "" {
 		control.Clients, control.Session, control.Pause, control.History = 2, false, 20*time.Millisecond, &b.control
 		all.Go(func() { control.Run(asking) })
-	}
-	if lone := polling; b.plan.lone > 0 {
-		lone.Clients, lone.Keys, lone.Alone, lone.Pause = b.plan.lone, b.keys[b.plan.keys:], true, loneBlocks*blockTime/2
-		all.Go(func() { lone.Run(asking) })
 	}
 	if rig.Pause(ctx, pause) {
 		do(ctx)
@@ -212,7 +214,13 @@ func (b *bed) balance(client int) string {
 // serving starts what the replicas stand before, and says how they are started.
 func (b *bed) serving(ctx context.Context) (s rig.Serving) {
 	s.Env = append([]string{"TIPCACHE_LOG_LEVEL=warn", "TIPCACHE_HTTP_DRAIN_DELAY=" + noticed.String()}, b.setup.env...)
-	s.Flags = append([]string{"--shape", "node"}, b.setup.flags...)
+	s.Flags = []string{"--shape", "node"}
+	if b.setup.memory > 0 {
+		s.Env = append(s.Env, fmt.Sprintf("TIPCACHE_CACHE_MEMORY=%dMiB", b.setup.memory))
+	}
+	if b.setup.tls {
+		s.Cert = b.Certificate(ctx)
+	}
 	for i, n := range b.nodes {
 		rest, comet := b.reachNode(ctx, n.RESTURL()), b.reachNode(ctx, n.CometURL())
 		if i == 0 {

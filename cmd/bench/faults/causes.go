@@ -47,6 +47,9 @@ const (
 	resetBy  = 300       // blocks that a chain that was reset is below what it was
 )
 
+// nodeLatency is added to each answer of the REST API.
+const nodeLatency = 20 * time.Millisecond
+
 // well is a server that does not fail.
 var well devnet.Fault
 
@@ -57,7 +60,7 @@ func nodesFail(name string, hold time.Duration, rest, comet devnet.Fault, nodes 
 
 // setFaults has nodes fail alike, all where none is named.
 func (b *bed) setFaults(rest, comet devnet.Fault, nodes ...int) {
-	rest.Latency = b.plan.nodeLatency
+	rest.Latency = nodeLatency
 	for i, n := range b.nodes {
 		if len(nodes) == 0 || slices.Contains(nodes, i) {
 			rig.Check(n.SetFaults(rest, comet))
@@ -79,6 +82,11 @@ func lagging(node int, hold time.Duration) fault {
 // said of them.
 func backBy(blocks int64) fault {
 	return fault{name: fmt.Sprintf("%d blocks back", blocks), cause: func(ctx context.Context, b *bed) { b.fork(ctx, blocks) }}
+}
+
+// calm is a time in which nothing fails.
+func calm(hold time.Duration) fault {
+	return between("nothing", hold, func(*bed) {}, func(*bed) {})
 }
 
 // halt stops the making of blocks.

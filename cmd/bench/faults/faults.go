@@ -10,42 +10,23 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/figures"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
+	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// plan is what one run does.
-type plan struct {
+// A campaign is what one run does.
+type campaign struct {
 	options                 rig.Options
 	replicas, clients, keys int
-	lone                    int // more clients, each alone with a key of its own
-	length, poll            time.Duration
-	nodeLatency             time.Duration
-	memory                  int // MiB of cache.memory where clients fill it
-	requests                int // of the hostile client
+	length                  time.Duration // of the random faults
+	requests                int           // of the hostile client
 	seed                    uint64
-}
-
-// flags set what both commands can be told. What the plan says is the default.
-func (p *plan) flags(command string) *flag.FlagSet {
-	fs := flag.NewFlagSet("bench "+command, flag.ContinueOnError)
-	p.nodeLatency = 20 * time.Millisecond
-	p.options.AddFlags(fs)
-	fs.IntVar(&p.clients, "clients", p.clients, "clients, each on a connection of its own")
-	fs.IntVar(&p.keys, "keys", p.keys, "distinct requests")
-	fs.DurationVar(&p.poll, "poll", 200*time.Millisecond, "pause of a client between two requests")
-	fs.DurationVar(&p.length, "for", p.length, "length of the run, or of the random faults")
-	return fs
-}
-
-// campaign says which faults to cause.
-type campaign struct {
-	plan
-	names  []string // of scenarios; none: all
-	random bool
+	short, random           bool
 }
 
 // Faults causes faults one after another, or at random, and prints for each what
@@ -53,43 +34,76 @@ type campaign struct {
 //
 //	bench faults
 //	bench faults lie set-back
+//	bench faults -replicas 3 -clients 300 -keys 20 calm rolling
 //	bench faults -random -seed 7 -for 10m
 func Faults(ctx context.Context, args []string) error {
-	c := campaign{plan: plan{replicas: 2, clients: 60, keys: 12, length: 10 * time.Minute}}
-	fs := c.flags("faults")
-	fs.IntVar(&c.memory, "memory", 32, "MiB of cache.memory in the scenarios streams, unread, codings and bodies")
-	fs.IntVar(&c.requests, "requests", 100_000, "requests of the hostile client")
-	fs.BoolVar(&c.random, "random", false, "cause faults at random")
-	fs.Uint64Var(&c.seed, "seed", uint64(time.Now().UnixNano()), "of the random faults and of the hostile client")
-	introduction := "bench faults [flags] [scenario ...]\n\nScenarios, all of them unless named:\n "
-	for _, s := range scenarios(c.plan, usual) {
-		introduction += " " + s.name
-	}
-	if err := rig.Parse(fs, introduction, args); err != nil {
-		return err
-	}
-	c.names = fs.Args()
-	return rig.Measure(ctx, c.options, rig.Part{Name: "faults", Run: c.run})
+	c := campaign{replicas: 2, clients: 60}
+	return c.command(ctx, "faults", args, c.scenarios, func(fs *flag.FlagSet) {
+		fs.IntVar(&c.requests, "requests", 100_000, "requests of the hostile client")
+		fs.BoolVar(&c.random, "random", false, "cause faults at random")
+		fs.DurationVar(&c.length, "for", 10*time.Minute, "length of the random faults")
+		fs.Uint64Var(&c.seed, "seed", uint64(time.Now().UnixNano()), "of the random faults and of the hostile client")
+	})
 }
 
-func (c *campaign) run(ctx context.Context, r *rig.Rig) {
-	chosen := rig.Must(rig.Choose("scenario", scenarios(c.plan, usual), c.names, func(s scenario) string { return s.name }))
-	if c.random {
-		chosen = []scenario{{name: fmt.Sprintf("random, seed %d", c.seed), setup: setup{redis: oneRedis, nodes: 2, links: true, stops: true, env: []string{c.memoryEnv()}}}}
+// Memory lets hostile clients fill the memory of a replica through each of its listeners. It is an error when the
+// process takes more than the documented bound, or when a promise to other clients was broken.
+//
+//	bench memory
+//	bench memory -short
+//	bench memory lists h2-headers
+func Memory(ctx context.Context, args []string) error {
+	c := campaign{replicas: 1, clients: 20}
+	return c.command(ctx, "memory", args, c.attacks, func(fs *flag.FlagSet) {
+		fs.BoolVar(&c.short, "short", false, "one attack of each listener for 4 s, next to 32 MiB of cache.memory")
+	})
+}
+
+// command reads the flags of a command and runs the scenarios that they choose.
+func (c *campaign) command(ctx context.Context, name string, args []string, all func(holdFunc) []scenario, addFlags func(*flag.FlagSet)) error {
+	fs := flag.NewFlagSet("bench "+name, flag.ContinueOnError)
+	c.options.AddFlags(fs)
+	fs.IntVar(&c.replicas, "replicas", c.replicas, "tipcache processes")
+	fs.IntVar(&c.clients, "clients", c.clients, "clients that poll, each on a connection of its own")
+	fs.IntVar(&c.keys, "keys", 12, "distinct requests of these clients")
+	addFlags(fs)
+	var names []string
+	for _, s := range all(usual) {
+		if !slices.Contains(names, s.name) {
+			names = append(names, s.name)
+		}
 	}
-	var rows [][]string
+	if err := rig.Parse(fs, "bench "+name+" [flags] [scenario ...]\n\nScenarios, all of them unless named:\n  "+strings.Join(names, " "), args); err != nil {
+		return err
+	}
+	chosen, err := rig.Choose("scenario", all(usual), fs.Args(), func(s scenario) string { return s.name })
+	if err != nil {
+		return err
+	}
+	if c.random {
+		chosen = []scenario{{name: fmt.Sprintf("random, seed %d", c.seed), setup: setup{redis: oneRedis, nodes: 2, links: true, stops: true, memory: 32}}}
+	}
+	return rig.Measure(ctx, c.options, rig.Part{Name: name, Run: func(ctx context.Context, r *rig.Rig) { c.run(ctx, r, chosen) }})
+}
+
+func (c *campaign) run(ctx context.Context, r *rig.Rig, chosen []scenario) {
+	var rows, loads [][]string
 	for _, s := range chosen {
-		if err := rig.Try(func() { rows = append(rows, c.try(ctx, r, s)...) }); err != nil {
+		if err := rig.Try(func() {
+			verdicts, load := c.try(ctx, r, s)
+			rows, loads = append(rows, verdicts...), append(loads, load)
+		}); err != nil {
 			r.Broken(fmt.Errorf("%s: %w", s.name, err))
 		}
 		r.Stop()
 		if ctx.Err() != nil {
 			break
 		}
-		r.Progress("faults: %s", s.name)
+		r.Progress("%s", s.name)
 	}
 	r.Table(fmt.Sprintf("Faults: %d clients, %d replicas, %d keys, blocks of %v", c.clients, c.replicas, c.keys, blockTime),
 		slices.Insert(verdictHead(), 0, "scenario"), rows)
+	r.Table(fmt.Sprintf("Load: a node that takes %v", nodeLatency), loadHead, loads)
 }
 
 // warmUp is before the first fault: all keys are cached by then.
@@ -97,8 +111,8 @@ const warmUp = 6 * time.Second
 
 // try returns a row for each fault of a scenario. Where one could not be caused, what came
 // before it is judged.
-func (c *campaign) try(ctx context.Context, r *rig.Rig, s scenario) (rows [][]string) {
-	b := newBed(ctx, r, c.plan, s.setup)
+func (c *campaign) try(ctx context.Context, r *rig.Rig, s scenario) (rows [][]string, load []string) {
+	b := newBed(ctx, r, c, s.setup)
 	r.Broken(rig.Try(func() {
 		b.drive(ctx, warmUp, func(ctx context.Context) {
 			for _, f := range s.faults {
@@ -121,7 +135,49 @@ func (c *campaign) try(ctx context.Context, r *rig.Rig, s scenario) (rows [][]st
 		r.Broken(err)
 	}
 	r.Broken(b.controlled(m))
-	return rows
+	load, err := b.load(s)
+	r.Broken(err)
+	return rows, load
+}
+
+// atBlockWindow is how long after a new block a request counts as sent at the
+// block's change.
+const atBlockWindow = 250 * time.Millisecond
+
+var loadHead = []string{"scenario", "answers", "p50 ms", "p99 ms", fmt.Sprintf("p99 ms within %v after a block", atBlockWindow), "node requests per key and block", "most"}
+
+// someTwice is how many reads of the node there may be for a pair of key and
+// block: where a busy machine keeps a replica from renewing its lease in time,
+// another goes on. Without leases there would be one for each replica.
+const someTwice = 1.25
+
+// load returns the scenario's row of the table of loads, and an error if keys were read more often than they may be.
+func (b *bed) load(s scenario) ([]string, error) {
+	var took, atBlock []float64
+	for i := range b.history.Answers {
+		if a := &b.history.Answers[i]; a.OK() {
+			took = append(took, figures.Milliseconds(a.Took))
+			if a.Sent.Sub(b.chain.CommittedAt(a.Tip)) < atBlockWindow {
+				atBlock = append(atBlock, took[len(took)-1])
+			}
+		}
+	}
+	counts, all, most := map[devnet.Asked]int64{}, int64(0), int64(0)
+	for _, n := range b.nodes {
+		for _, a := range n.Stats().Asked {
+			if slices.Contains(b.keys, a.URI) {
+				pair := devnet.Asked{URI: a.URI, Height: a.Height}
+				counts[pair] += a.Count
+				all, most = all+a.Count, max(most, counts[pair])
+			}
+		}
+	}
+	reads := float64(all) / float64(max(1, len(counts)))
+	var err error
+	if s.setup.once && reads > someTwice {
+		err = fmt.Errorf("%s: %.2f node requests per key and block, want at most %v", s.name, reads, someTwice)
+	}
+	return figures.Row(s.name, len(took), figures.Median(took), figures.Quantile(took, 0.99), figures.Quantile(atBlock, 0.99), reads, most), err
 }
 
 // causeRandom causes faults at random for the campaign's length, with pauses that may

@@ -95,7 +95,8 @@ func TestAnswersThatAreOfNoBlockOfTheirOwnCannotBeBehind(t *testing.T) {
 
 func TestScenariosAreNamedOnce(t *testing.T) {
 	seen := map[string]bool{}
-	for _, s := range scenarios(plan{}, usual) {
+	c := &campaign{short: true}
+	for _, s := range append(c.scenarios(usual), c.attacks(usual)...) {
 		if seen[s.name] || len(s.faults) == 0 {
 			t.Errorf("%s: twice, or without a fault", s.name)
 		}

@@ -38,13 +38,13 @@ const (
 
 // hostileScenario sends random legal and illegal requests from one address over every API. Other clients
 // must not notice it, and what the replicas believe about the chain must be true afterwards.
-func hostileScenario(p plan) scenario {
+func hostileScenario(c *campaign) scenario {
 	limits := []string{fmt.Sprintf("TIPCACHE_HTTP_RATE=%d/s burst %d", addressRate, 2*addressRate)}
 	return scenario{"hostile", setup{redis: oneRedis, apis: true, keep: hostileKeep, env: limits}, false, []fault{{
-		name:      fmt.Sprintf("%d hostile requests, %d per second", p.requests, hostileRate),
+		name:      fmt.Sprintf("%d hostile requests, %d per second", c.requests, hostileRate),
 		withstood: true, unnoticed: true,
 		cause: func(ctx context.Context, b *bed) {
-			sent := b.attack(ctx, p)
+			sent := b.attack(ctx, c)
 			rig.Pause(ctx, 2*blockTime)
 			for _, r := range b.replicas {
 				rig.Check(b.believesTruth(ctx, r))
@@ -55,8 +55,8 @@ func hostileScenario(p plan) scenario {
 }
 
 // attack sends the requests and returns how many were sent.
-func (b *bed) attack(ctx context.Context, p plan) int64 {
-	local := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(hostileAddress)}}
+func (b *bed) attack(ctx context.Context, c *campaign) int64 {
+	local := hostileDialer()
 	client := &http.Client{
 		Transport:     &http.Transport{DialContext: local.DialContext, MaxIdleConnsPerHost: hostileWorkers},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -64,14 +64,14 @@ func (b *bed) attack(ctx context.Context, p plan) int64 {
 	defer client.CloseIdleConnections()
 	pace := rate.NewLimiter(hostileRate, hostileWorkers)
 	var left, sent atomic.Int64
-	left.Store(int64(p.requests))
+	left.Store(int64(c.requests))
 	var all sync.WaitGroup
 	for i := range hostileWorkers {
 		t := b.replicas[i%len(b.replicas)]
 		conn := rig.Must(grpc.NewClient("passthrough:///"+t.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()),
 			grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return local.DialContext(ctx, "tcp", addr) })))
 		defer conn.Close()
-		a := &attacker{b, t, client, conn, rand.New(rand.NewPCG(p.seed, uint64(i)))} //nolint:gosec // a seeded draw
+		a := &attacker{b, t, client, conn, rand.New(rand.NewPCG(c.seed, uint64(i)))} //nolint:gosec // a seeded draw
 		all.Go(func() {
 			for left.Add(-1) >= 0 && pace.Wait(ctx) == nil {
 				a.send(ctx)
@@ -102,8 +102,8 @@ func (b *bed) believesTruth(ctx context.Context, r *replica) error {
 		return fmt.Errorf("tip = %d, the chain is at %d", tip, height)
 	case lowest > height-hostileKeep:
 		return fmt.Errorf("lowest height = %d, but block %d can be read", lowest, height-hostileKeep)
-	case poolErr != nil || wrapped == (b.Dialect == devnet.Cosmos):
-		return fmt.Errorf("%s is not answered in the dialect %s: %.200s, %w", b.keys[1], b.Dialect, pool, poolErr)
+	case poolErr != nil || wrapped == (b.chain.Dialect() == devnet.Cosmos):
+		return fmt.Errorf("%s is not answered in the dialect %s: %.200s, %w", b.keys[1], b.chain.Dialect(), pool, poolErr)
 	case m.Sum("tipcache_node_epochs_total") > 0:
 		return fmt.Errorf("%.0f epochs began, but the chain was never rolled back", m.Sum("tipcache_node_epochs_total"))
 	case m.Sum("tipcache_node_breaker_state") > 0:

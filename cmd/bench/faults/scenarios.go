@@ -17,17 +17,22 @@ type scenario struct {
 	faults []fault
 }
 
-// scenarios are all there are. Their faults last as long as hold makes of the time that they
-// usually do.
-func scenarios(p plan, hold func(usual time.Duration) time.Duration) []scenario {
+// A holdFunc says how long a fault lasts, of the time that it usually does.
+type holdFunc func(usual time.Duration) time.Duration
+
+// scenarios are all of the command faults.
+func (c *campaign) scenarios(hold holdFunc) []scenario {
 	one, two := setup{redis: oneRedis}, setup{redis: oneRedis, nodes: 2}
 	second := func(n int) time.Duration { return hold(time.Duration(n) * time.Second) }
+	patient := setup{redis: oneRedis, env: []string{"TIPCACHE_REDIS_TIMEOUT=2s"}, once: true} // so that a busy machine does not look like a lost Redis
 	sealed := setup{redis: oneRedis, env: []string{"TIPCACHE_REDIS_SEAL_KEY=known to the replicas alone"}}
 	lie, refuse := devnet.Fault{Ahead: farAhead}, devnet.Fault{Outage: devnet.Refuse}
 	oldHeaders := func(blocks int64) fault {
 		return nodesFail(fmt.Sprintf("the socket is %d blocks behind", blocks), second(20), well, devnet.Fault{EventsBehind: blocks}, 0).isWithstood()
 	}
-	return append([]scenario{
+	return []scenario{
+		{"calm", patient, false, []fault{calm(second(20))}},
+		{"rolling", patient, false, []fault{rolling}},
 		{"lie", one, true, []fault{nodesFail("a lie of +10^6", second(3), well, lie, 0)}},
 		{"two-nodes", two, true, []fault{nodesFail("a lie of +10^6", second(20), well, lie, 1)}},
 		{"old-headers", one, true, []fault{oldHeaders(farAhead), oldHeaders(lagBy)}},
@@ -56,8 +61,24 @@ func scenarios(p plan, hold func(usual time.Duration) time.Duration) []scenario 
 		{"neighbour", one, true, []fault{leasesHeld(second(40))}},
 		{"neighbour-seal", sealed, false, []fault{leasesHeld(second(40))}},
 		{"net", setup{redis: oneRedis, links: true}, true, networkFaults(second(6))},
-		hostileScenario(p),
-	}, memoryScenarios(p, second(20))...)
+		hostileScenario(c),
+	}
+}
+
+// attacks are the scenarios of the command memory, at each size of cache.memory.
+func (c *campaign) attacks(holdFunc) (all []scenario) {
+	sizes, length := []int{32, 64, 256}, 10*time.Second
+	if c.short {
+		sizes, length = sizes[:1], 4*time.Second
+	}
+	for _, mebibytes := range sizes {
+		for _, a := range attacks {
+			if a.short || !c.short {
+				all = append(all, a.scenario(mebibytes, length))
+			}
+		}
+	}
+	return all
 }
 
 // usual lets faults last as long as they usually do.
@@ -65,7 +86,7 @@ func usual(hold time.Duration) time.Duration { return hold }
 
 // randomFault draws a scenario, and one of its faults, for a second and a part of its time.
 func (c *campaign) randomFault(random *rand.Rand) fault {
-	all := slices.DeleteFunc(scenarios(c.plan, func(usual time.Duration) time.Duration {
+	all := slices.DeleteFunc(c.scenarios(func(usual time.Duration) time.Duration {
 		return time.Second + time.Duration(random.Int64N(int64(min(usual, 19*time.Second))))
 	}), func(s scenario) bool { return !s.random })
 	faults := all[random.IntN(len(all))].faults

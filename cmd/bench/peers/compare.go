@@ -1,4 +1,4 @@
-// Package peers measures tipcache beside nginx, Varnish and servers that do nothing
+// Package peers measures tipcache beside nginx and servers that do nothing
 // but send its bytes.
 package peers
 

@@ -53,13 +53,12 @@ func Herd(ctx context.Context, r *rig.Rig) {
 	r.Table(fmt.Sprintf("herd: %d clients at once on a cold key, %d keys of each kind", herdClients, keys),
 		[]string{"the node has", "server", "node requests per key", "most", "p50", "p99", "max", "other statuses"}, rows)
 	r.Note("p50, p99 and max are what clients wait, in round trips of the node (%v). Other statuses are answers that the kind has no reason for, and connections that were lost.", herdTakes)
-	r.Note("Varnish is told one lifetime for whatever the node says, so it keeps errors like answers.")
 }
 
 // herdServers start each before a node of its own, which all stand before one chain.
 func herdServers(ctx context.Context, r *rig.Rig) (all []*herdServer) {
 	d := r.Chain(rig.Still)
-	for _, name := range serverNames {
+	for _, name := range []string{tipcacheName, nginxName} {
 		node := startBusyNode(ctx, r, d, herdTakes)
 		node.bears = herdClients
 		node.counted.Store(1)

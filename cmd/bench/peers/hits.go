@@ -17,8 +17,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// validity is how long the general caches keep answers in this part: longer
-// than it takes.
+// validity is how long nginx caches responses in this part: longer than it takes.
 const validity = 24 * time.Hour
 
 // Hits measures hits beside other servers, which stand before a chain of which no block comes.
@@ -26,7 +25,7 @@ func Hits(ctx context.Context, r *rig.Rig) {
 	d := r.Chain(rig.Still)
 	key, flags := collections(ctx, r, d)
 	o := origin{node: startBusyNode(ctx, r, d, 0).url, comet: d.CometURL(), fresh: validity}
-	servers := beforeAll(ctx, r, []string{tipcacheName, noLaneName, nginxName, loggedName, varnishName, bareName}, o, flags...)
+	servers := beforeAll(ctx, r, []string{tipcacheName, noLaneName, nginxName, loggedName, bareName}, o, flags...)
 	tag := rig.Must(rig.Ask(ctx, servers[0].urls[plain]+smallPath, "")).Header.Get("Etag")
 	cases := rig.CasesOf(r, hitCases(key, tag, slices.Collect(d.Collections())[0].Address, d.Validators()))
 	if slices.ContainsFunc(cases, func(c hitCase) bool { return c.offer == secure }) {
@@ -34,7 +33,7 @@ func Hits(ctx context.Context, r *rig.Rig) {
 		servers = append(servers, beforeAll(ctx, r, []string{tipcacheName, loggedName, bareName}, o)...)
 	}
 	report(r, "peers", compare(ctx, r, r.Connections, servers, subjects(r, cases, servers)))
-	r.Note("The node sends no ETag, so nginx and Varnish have no 304 to give, and neither has br.")
+	r.Note("The node sends no ETag, so nginx has no 304 to give. It has no br either.")
 }
 
 // Calls measures calls of the RPC by POST beside a small hit by REST, and beside bare handlers.

@@ -19,6 +19,8 @@ const (
 	keysClients = 2048 // with a connection each, so many that few are late
 	keysWarm    = 5    // blocks that are not counted
 	keysBlocks  = 12   // that are
+
+	nginxFresh = time.Second // how long nginx caches responses
 )
 
 // A keysCase is what clients ask for: so many keys, of which each is as likely, or by
@@ -51,14 +53,14 @@ func Keys(ctx context.Context, r *rig.Rig) {
 	}
 	r.Table(fmt.Sprintf("keys: %d clients, blocks of %v, a node that takes %v for each of %d reads at once, and longer for each of more", keysClients, keysBlock, busyTakes, busyBears),
 		[]string{"case", "req/s", "server", "answers", "failed", "at the start", "p50 ms", "p99 ms", "current %", "node requests per key and block", "most", "CPU s/100k", "MiB"}, rows)
-	r.Note("Latencies are from the moment at which a request was due. What failed at the start is of the first %d blocks of a server without memory, which do not count. An answer is current when it is of the newest block at that moment. nginx keeps answers for %v.", keysWarm, peersFresh)
+	r.Note("Latencies are from the moment at which a request was due. What failed at the start is of the first %d blocks of a server without memory, which do not count. An answer is current when it is of the newest block at that moment. nginx keeps answers for %v.", keysWarm, nginxFresh)
 }
 
 // measure runs a case before one server, which is started for it.
 func (c keysCase) measure(ctx context.Context, r *rig.Rig, name string) []string {
 	chain := r.Chain(devnet.Options{Seed: 1, Interval: keysBlock})
 	node := startBusyNode(ctx, r, chain, busyTakes)
-	p := before(ctx, r, name, origin{node: node.url, comet: chain.CometURL(), fresh: peersFresh}, "--shape", "node")
+	p := before(ctx, r, name, origin{node: node.url, comet: chain.CometURL(), fresh: nginxFresh}, "--shape", "node")
 	run := &keysRun{keysCase: c, chain: chain, addr: rig.Host(p.urls[plain]), clients: keysClients, failed: map[string]int{}}
 	var spent []time.Duration
 	sustain(ctx, r, node, keysWarm, keysBlocks, func(pass func()) {

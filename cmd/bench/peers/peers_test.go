@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 )
@@ -82,16 +80,5 @@ func TestACrowdIsOfManyBrowsers(t *testing.T) {
 	defer mu.Unlock()
 	if len(paths) != 2 || len(agents) < 3 || len(addresses) < 3*len(agents) {
 		t.Errorf("%d paths, %d browsers, %d addresses", len(paths), len(agents), len(addresses))
-	}
-}
-
-func TestAnAnswerIsBehindFromTheBlockThatChangesIt(t *testing.T) {
-	var l lateness
-	sent := time.Unix(100, 0)
-	l.add(13, clients.Answer{Tip: 13, Sent: sent}, time.Time{})
-	l.add(12, clients.Answer{Tip: 13, Sent: sent}, sent.Add(-time.Second))
-	l.add(11, clients.Answer{Tip: 13, Sent: sent}, sent.Add(-3*time.Second))
-	if l.behind != 2 || !cmp.Equal(l.staleness, []float64{0, 1, 3}) {
-		t.Errorf("got %+v", l)
 	}
 }

@@ -3,7 +3,6 @@ package peers
 import (
 	"context"
 	"embed"
-	"net"
 	"path/filepath"
 	"strings"
 	"text/template"
@@ -16,13 +15,10 @@ import (
 const (
 	tipcacheName = "tipcache"
 	noLaneName   = "tipcache, no lane"
-	varnishName  = "Varnish"
 	nginxName    = "nginx"          // compresses, and writes no log
 	loggedName   = "nginx with log" // does not compress
 	bareName     = "bare gin"       // sends the bytes that tipcache has sent
 )
-
-var serverNames = []string{tipcacheName, varnishName, nginxName}
 
 // An offer is what a server may have and another not.
 type offer int
@@ -44,8 +40,7 @@ type peer struct {
 	accessLog string           // beside Log
 }
 
-// origin is what a server stands before. The general caches do not know blocks:
-// they keep answers for a time.
+// origin is what a server stands before. nginx does not know blocks: it caches responses for a time.
 type origin struct {
 	node, comet string
 	fresh       time.Duration
@@ -55,8 +50,8 @@ type origin struct {
 // before starts a server. The flags are tipcache's.
 func before(ctx context.Context, r *rig.Rig, name string, o origin, flags ...string) (p *peer) {
 	switch name {
-	case nginxName, loggedName, varnishName:
-		p = startCacher(ctx, r, name, o)
+	case nginxName, loggedName:
+		p = startNginx(ctx, r, name, o)
 	case bareName:
 		p = startBare(ctx, r, "", o.cert)
 	default:
@@ -82,25 +77,16 @@ func beforeAll(ctx context.Context, r *rig.Rig, names []string, o origin, flags 
 	return all
 }
 
-// The general caches, as one would set them up before a node: in memory,
-// with the waiters of a cold key held back.
 var (
 	//go:embed *.tmpl
 	templateFiles embed.FS
 	templates     = template.Must(template.ParseFS(templateFiles, "*.tmpl"))
 )
 
-// startCacher starts nginx, or Varnish, which compresses once.
-func startCacher(ctx context.Context, r *rig.Rig, name string, o origin) *peer {
-	host, port, err := net.SplitHostPort(rig.Host(o.node))
-	rig.Check(err)
-	program, text, args := "nginx", "nginx.conf.tmpl", []string(nil)
-	if name == varnishName {
-		program, text, args = "varnishd", "varnish.vcl.tmpl", []string{"-s", "malloc,512m"}
-	}
-	f := r.Front(ctx, program, func(dir, addr string) string {
-		return render(text, map[string]any{"Dir": dir, "Host": host, "Port": port, "Fresh": int(o.fresh.Seconds()), "Listen": addr, "Cert": o.cert, "Logs": name == loggedName})
-	}, args...)
+func startNginx(ctx context.Context, r *rig.Rig, name string, o origin) *peer {
+	f := r.Nginx(ctx, func(dir, addr string) string {
+		return render("nginx.conf.tmpl", map[string]any{"Dir": dir, "Node": rig.Host(o.node), "Fresh": int(o.fresh.Seconds()), "Listen": addr, "Cert": o.cert, "Logs": name == loggedName})
+	})
 	url := "http://" + f.Addr
 	p := &peer{Process: f.Process, name: name, urls: map[offer]string{plain: url}, accessLog: filepath.Join(f.Dir, "access.log")}
 	if name != loggedName {

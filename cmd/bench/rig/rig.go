@@ -69,17 +69,17 @@ func Parse(fs *flag.FlagSet, introduction string, args []string) error {
 	return nil
 }
 
-// Choose returns the things with these names, or all where no name is given.
+// Choose returns the things with these names, or all if no name is given.
 func Choose[A any](kind string, all []A, names []string, nameOf func(A) string) (chosen []A, err error) {
 	if len(names) == 0 {
 		return all, nil
 	}
 	for _, n := range names {
-		i := slices.IndexFunc(all, func(a A) bool { return nameOf(a) == n })
-		if i < 0 {
+		named := slices.DeleteFunc(slices.Clone(all), func(a A) bool { return nameOf(a) != n })
+		if len(named) == 0 {
 			return nil, fmt.Errorf("%w: there is no %s %q; see -h", ErrUsage, kind, n)
 		}
-		chosen = append(chosen, all[i])
+		chosen = append(chosen, named...)
 	}
 	return chosen, nil
 }
@@ -231,16 +231,4 @@ func CasesOf[A fmt.Stringer](r *Rig, all []A) []A {
 		Check(fmt.Errorf("%w: -cases %s: there is no such case", ErrUsage, r.Cases))
 	}
 	return chosen
-}
-
-// Paths translates paths of Story's interface into the dialect of the run, where the
-// Cosmos SDK has the same queries.
-func (r *Rig) Paths(story ...string) (all []string) {
-	for _, path := range story {
-		if module, rest, _ := strings.Cut(path[1:], "/"); r.Dialect == devnet.Cosmos {
-			path = "/cosmos/" + module + "/v1beta1/" + rest
-		}
-		all = append(all, path)
-	}
-	return all
 }

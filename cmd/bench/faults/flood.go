@@ -1,4 +1,4 @@
-package memory
+package faults
 
 import (
 	"bytes"
@@ -16,21 +16,21 @@ import (
 // A flood opens as many streams on a connection of HTTP/2 as a client tries to, and reads no more of them than
 // the window that it grants.
 type flood struct {
-	of      func(*target) string // the address
-	window  uint32               // for each response
-	path    func(t *target, client, stream int) string
+	of      func(*bed) string // the address
+	window  uint32            // for each response
+	path    func(client, stream int) string
 	headers [][2]string
 	end     bool                            // the request ends with its headers
 	data    func(client, stream int) []byte // nil: none
 	ends    bool                            // the request ends with its data
 }
 
-func (f flood) run(ctx context.Context, t *target, client int) {
-	talk(ctx, f.of(t), func(c net.Conn) error {
-		if t.tls {
+func (f flood) run(ctx context.Context, b *bed, client int) {
+	talk(ctx, f.of(b), func(c net.Conn) error {
+		if b.setup.tls {
 			c = tls.Client(c, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12}) //nolint:gosec // of the rig's own
 		}
-		if err := f.open(c, t, client); err != nil {
+		if err := f.open(c, b, client); err != nil {
 			return err
 		}
 		_, err := io.Copy(io.Discard, c) // what needs no window
@@ -40,14 +40,14 @@ func (f flood) run(ctx context.Context, t *target, client int) {
 }
 
 // open sends all that the client sends.
-func (f flood) open(c net.Conn, t *target, client int) error {
+func (f flood) open(c net.Conn, b *bed, client int) error {
 	var out bytes.Buffer
 	out.WriteString(http2.ClientPreface)
 	framer := http2.NewFramer(&out, nil)
 	_ = framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: f.window})
-	for i := range streams {
+	for i := range floodStreams {
 		id := uint32(1 + 2*i) //nolint:gosec // few
-		block := f.block(t, client, i)
+		block := f.block(b, client, i)
 		rest := block[min(len(block), 16<<10):]
 		_ = framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block[:len(block)-len(rest)], EndStream: f.end, EndHeaders: len(rest) == 0})
 		if len(rest) > 0 {
@@ -76,19 +76,19 @@ func (f flood) writeData(framer *http2.Framer, id uint32, data []byte) {
 }
 
 // block is the headers of a request.
-func (f flood) block(t *target, client, stream int) []byte {
+func (f flood) block(b *bed, client, stream int) []byte {
 	method, scheme := "GET", "http"
 	if !f.end {
 		method = "POST"
 	}
-	if t.tls {
+	if b.setup.tls {
 		scheme = "https"
 	}
-	var b bytes.Buffer
-	e := hpack.NewEncoder(&b)
+	var out bytes.Buffer
+	e := hpack.NewEncoder(&out)
 	e.SetMaxDynamicTableSize(0)
-	for _, h := range append([][2]string{{":method", method}, {":scheme", scheme}, {":path", f.path(t, client, stream)}, {":authority", "bench"}}, f.headers...) {
+	for _, h := range append([][2]string{{":method", method}, {":scheme", scheme}, {":path", f.path(client, stream)}, {":authority", "bench"}}, f.headers...) {
 		_ = e.WriteField(hpack.HeaderField{Name: h[0], Value: h[1], Sensitive: true})
 	}
-	return b.Bytes()
+	return out.Bytes()
 }

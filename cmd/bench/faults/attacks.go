@@ -1,0 +1,285 @@
+package faults
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/tipcache/tipcache/cmd/bench/clients"
+	"github.com/tipcache/tipcache/cmd/bench/rig"
+	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
+)
+
+// An attack is what a number of hostile clients do to fill the memory of the first replica, each with one
+// connection at a time.
+type attack struct {
+	name    string
+	about   string
+	short   bool // is part of the short run, which attacks each listener once
+	tls     bool // the public listener speaks TLS, and with it HTTP/2
+	clients int
+	run     func(ctx context.Context, b *bed, client int)
+}
+
+const (
+	floodStreams   = 250 // that a client tries to open on a connection of HTTP/2
+	listsPerStream = 20  // that one stream may follow
+	encoders       = 32
+	encodedLists   = 1000
+)
+
+var attacks = []attack{
+	{"lists", "lists of 300 kB hardly read", false, false, 1000, unreadLists},
+	{"streams", "streams of 20 lists", false, false, 30, followLists},
+	{"codings", "1,000 lists in all codings", false, false, encoders, requestAllCodings},
+	{"bodies", "bodies that do not end", true, false, 400, slowBody(simulate, "application/json", transaction)},
+	{"h2-responses", "HTTP/2: responses unread", true, true, 100, flood{of: restAddr, window: 0, end: true, path: smallList}.run},
+	{"h2-lists", "HTTP/2: lists unread", false, true, 100, flood{of: restAddr, window: 0, end: true, path: largeList}.run},
+	{"h2-waits", "HTTP/2: waits for a block", false, true, 100, flood{of: restAddr, window: 1 << 20, end: true, path: path("/cosmos/staking/v1beta1/pool?x-min-block-height=99999999")}.run},
+	{"h2-bodies", "HTTP/2: bodies that do not arrive", false, true, 100, flood{of: restAddr, window: 1 << 20, path: path(simulate), headers: [][2]string{{"content-type", "application/json"}, {"content-length", "500"}}}.run},
+	{"h2-headers", "HTTP/2: headers of 14 kB", false, true, 100, flood{of: restAddr, window: 0, end: true, path: smallList, headers: [][2]string{{"x-large", strings.Repeat("x", 14<<10)}}}.run},
+	{"rpc-bodies", "RPC by HTTP/2: bodies that do not arrive", false, false, 100, flood{of: rpcAddr, window: 1 << 20, path: path("/"), headers: [][2]string{{"content-type", "application/json"}}}.run},
+	{"rpc-batches", "RPC: batches unread", true, false, 400, batches},
+	{"ws-events", "WebSocket: subscriptions unread", false, false, 300, subscriptions},
+	{"ws-calls", "WebSocket: calls unread", true, false, 300, socketCalls(100, 0)},
+	{"ws-messages", "WebSocket: long messages", false, false, 300, socketCalls(100, 60_000)},
+	{"grpc-idle", "gRPC: calls without a message", false, false, 100, flood{of: grpcAddr, window: 1 << 20, path: path(supply), headers: ofGRPC}.run},
+	{"grpc-waits", "gRPC: calls that wait for a block", false, false, 100, flood{of: grpcAddr, window: 1 << 20, path: path(supply), headers: append(ofGRPC[:len(ofGRPC):len(ofGRPC)], [2]string{"x-min-block-height", "99999999"}), data: empty, ends: true}.run},
+	{"grpc-responses", "gRPC: responses unread", false, false, 150, flood{of: grpcAddr, window: 0, path: path("/cosmos.staking.v1beta1.Query/Validators"), headers: ofGRPC, data: pages, ends: true}.run},
+	{"grpc-gzip", "gRPC: messages that inflate", false, false, 20, flood{of: grpcAddr, window: 1 << 20, path: path(supply), headers: append(ofGRPC[:len(ofGRPC):len(ofGRPC)], [2]string{"grpc-encoding", "gzip"}), data: bomb, ends: true}.run},
+	{"grpc-messages", "gRPC: messages that do not end", true, false, 50, flood{of: grpcAddr, window: 1 << 20, path: path(supply), headers: ofGRPC, data: endless}.run},
+	{"web-bodies", "gRPC-Web: bodies that do not end", true, false, 300, slowBody(supply, "application/grpc-web-text+proto", webMessage)},
+}
+
+const (
+	simulate = "/cosmos/tx/v1beta1/simulate"
+	supply   = "/cosmos.bank.v1beta1.Query/TotalSupply"
+)
+
+// scenario runs the attack next to the model's clients. The replica has so many MiB of cache.memory.
+func (a attack) scenario(mebibytes int, length time.Duration) scenario {
+	s := setup{apis: true, dialect: devnet.Cosmos, tls: a.tls, memory: mebibytes}
+	return scenario{a.name, s, false, []fault{{name: fmt.Sprintf("%d MiB: %s", mebibytes, a.about), hold: length, withstood: true, cause: func(ctx context.Context, b *bed) {
+		var all sync.WaitGroup
+		for i := range a.clients {
+			all.Go(func() { a.run(ctx, b, i) })
+		}
+		all.Wait()
+		peak, bound := rig.Must(b.replicas[0].Peak()), rig.MemoryBound(mebibytes, a.clients+b.plan.clients)
+		m, closed := rig.Must(b.replicas[0].Metrics(context.WithoutCancel(ctx))), 0.0
+		for _, listener := range []string{"http", "rpc", "grpc"} {
+			closed += m.Sum("tipcache_"+listener+"_connections_closed_total", `cause="memory"`)
+		}
+		b.note("%d clients: %d MiB held at most, of %d; %.0f connections closed for memory", a.clients, peak>>20, bound>>20, closed)
+		if peak > bound {
+			rig.Check(fmt.Errorf("%d MiB held, more than %d", peak>>20, bound>>20))
+		}
+	}}}}
+}
+
+func restAddr(b *bed) string { return b.replicas[0].addrs[0] }
+func rpcAddr(b *bed) string  { return b.replicas[0].rpc }
+func grpcAddr(b *bed) string { return b.replicas[0].grpc }
+
+// path requests the same path in all streams.
+func path(p string) func(client, stream int) string { return func(int, int) string { return p } }
+
+func smallList(client, stream int) string {
+	return fmt.Sprintf("/cosmos/staking/v1beta1/validators?pagination.limit=%d&pagination.offset=%d", 1+stream%20, client%10)
+}
+
+func largeList(client, stream int) string { return list(1000, client*floodStreams+stream) }
+
+// list is the n-th of many lists of so many delegations or more, of about 300 bytes each.
+func list(least, n int) string {
+	more := min(500, least/2)
+	return fmt.Sprintf("/cosmos/staking/v1beta1/validators/%s/delegations?pagination.limit=%d&pagination.offset=%d", cosmos.PopularValidator, least+n%more, n/more%500)
+}
+
+var ofGRPC = [][2]string{{"content-type", "application/grpc"}, {"te", "trailers"}}
+
+// framed is a message of gRPC.
+func framed(flag byte, message []byte) []byte {
+	return append(binary.BigEndian.AppendUint32([]byte{flag}, uint32(len(message))), message...) //nolint:gosec // of the rig's own
+}
+
+func empty(int, int) []byte { return framed(0, nil) }
+
+// pages asks for pages of different sizes.
+func pages(client, stream int) []byte {
+	return framed(0, []byte{0x12, 4, 0x18, byte(1 + stream%60), 0x10, byte(client % 20)})
+}
+
+// zeros is a message of 10 MiB in gzip.
+var zeros = sync.OnceValue(func() []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = z.Write(make([]byte, 10<<20-64))
+	_ = z.Close()
+	return framed(1, b.Bytes())
+})
+
+func bomb(int, int) []byte { return zeros() }
+
+// endless announces 10 MiB and sends what a window allows.
+func endless(int, int) []byte {
+	return append(binary.BigEndian.AppendUint32([]byte{0}, 10<<20), make([]byte, 60<<10)...)
+}
+
+// hostileDialer dials from hostileAddress.
+func hostileDialer() *net.Dialer {
+	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(hostileAddress)}}
+}
+
+// talk repeats what a hostile client does on a connection until ctx ends. The kernels hold as little of a response
+// that is not read as they do between machines: on loopback, where packets are long, they would hold megabytes.
+func talk(ctx context.Context, addr string, do func(net.Conn) error) {
+	d := hostileDialer()
+	d.Control = func(_, _ string, c syscall.RawConn) error {
+		return c.Control(func(fd uintptr) {
+			_ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4<<10)
+			_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_MAXSEG, 1460)
+		})
+	}
+	for rig.Pause(ctx, time.Second/10) {
+		conn, err := d.DialContext(ctx, "tcp", addr)
+		if err != nil {
+			continue
+		}
+		stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+		_ = do(conn)
+		stop()
+		_ = conn.Close()
+	}
+}
+
+// sendAndHardlyRead sends a request and reads a kilobyte of the response each second.
+func sendAndHardlyRead(ctx context.Context, c net.Conn, request []byte) error {
+	if _, err := c.Write(request); err != nil {
+		return err
+	}
+	for rig.Pause(ctx, time.Second) {
+		if _, err := io.CopyN(io.Discard, c, 1<<10); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sendAndRead sends a request and reads what is sent back.
+func sendAndRead(ctx context.Context, addr string, request []byte) {
+	talk(ctx, addr, func(c net.Conn) error {
+		if _, err := c.Write(request); err != nil {
+			return err
+		}
+		_, err := io.Copy(io.Discard, c)
+		return err
+	})
+}
+
+func unreadLists(ctx context.Context, b *bed, client int) {
+	n := client
+	talk(ctx, restAddr(b), func(c net.Conn) error {
+		n += 1000
+		return sendAndHardlyRead(ctx, c, clients.Request(http.MethodGet, list(1000, n), ""))
+	})
+}
+
+// followLists follows as many lists of 25 kB as one stream may.
+func followLists(ctx context.Context, b *bed, client int) {
+	path := "/live?"
+	for i := range listsPerStream {
+		path += "path=" + url.QueryEscape(list(80, client*listsPerStream+i)) + "&"
+	}
+	sendAndRead(ctx, restAddr(b), clients.Request(http.MethodGet, path, "", "Accept: text/event-stream"))
+}
+
+// requestAllCodings requests lists in all codings, each twice: an entry that is requested again is compressed better.
+func requestAllCodings(ctx context.Context, b *bed, client int) {
+	conn := clients.Conn{Addr: restAddr(b)}
+	defer conn.Close()
+	for n := client; ctx.Err() == nil; n = (n + encoders) % encodedLists {
+		for _, coding := range []string{"gzip", "zstd", "br", "gzip, identity;q=0", "zstd, identity;q=0", "br, identity;q=0", "identity"} {
+			_, _ = conn.Get(ctx, list(1000, n), "Accept-Encoding: "+coding)
+		}
+	}
+}
+
+// slowBody sends all of a body but its last byte, and waits. All clients share the request.
+func slowBody(path, typ string, body func() string) func(context.Context, *bed, int) {
+	request := sync.OnceValue(func() []byte { return clients.Request(http.MethodPost, path, body(), "Content-Type: "+typ) })
+	return func(ctx context.Context, b *bed, _ int) {
+		sendAndRead(ctx, restAddr(b), request()[:len(request())-1])
+	}
+}
+
+func transaction() string { return strings.Repeat("A", 1<<20-100) }
+
+// webMessage is a message of gRPC-Web in base64.
+func webMessage() string {
+	return base64.StdEncoding.EncodeToString(framed(0, make([]byte, 4<<20)))
+}
+
+// batches posts calls whose answers are large, and hardly reads them.
+func batches(ctx context.Context, b *bed, client int) {
+	var calls []string
+	for i := range 100 {
+		calls = append(calls, blockCall(client, i, 0))
+	}
+	request := clients.Request(http.MethodPost, "/", "["+strings.Join(calls, ",")+"]", "Content-Type: application/json")
+	talk(ctx, rpcAddr(b), func(c net.Conn) error { return sendAndHardlyRead(ctx, c, request) })
+}
+
+// blockCall is the i-th call of a client, with so many bytes of white space.
+func blockCall(client, i, space int) string {
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"block","params":{"height":"%d"%*s}}`, i, 1+(client*100+i)%900, space, "")
+}
+
+// socketCalls makes calls over a WebSocket and hardly reads the responses.
+func socketCalls(calls, space int) func(context.Context, *bed, int) {
+	return func(ctx context.Context, b *bed, client int) {
+		overSocket(ctx, b, calls, func(i int) string { return blockCall(client, i, space) })
+	}
+}
+
+// subscriptions subscribes to all that a WebSocket may.
+func subscriptions(ctx context.Context, b *bed, _ int) {
+	queries := []string{"NewBlock", "Tx", "NewBlockHeader", "NewBlockEvents"}
+	overSocket(ctx, b, 20, func(i int) string {
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"subscribe","params":{"query":"tm.event='%s'%*s"}}`, i, queries[i%len(queries)], i/len(queries), "")
+	})
+}
+
+// overSocket opens a WebSocket, sends a number of messages and hardly reads the responses.
+func overSocket(ctx context.Context, b *bed, n int, message func(i int) string) {
+	const upgrade = "GET /websocket HTTP/1.1\r\nHost: bench\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+	talk(ctx, rpcAddr(b), func(c net.Conn) error {
+		if _, err := io.WriteString(c, upgrade); err != nil {
+			return err
+		}
+		for i := range n - 1 {
+			if _, err := c.Write(maskedFrame(message(i))); err != nil {
+				return err
+			}
+		}
+		return sendAndHardlyRead(ctx, c, maskedFrame(message(n-1)))
+	})
+}
+
+// maskedFrame is a text of up to 64 KiB as a frame of a client.
+func maskedFrame(text string) []byte {
+	b := binary.BigEndian.AppendUint16([]byte{0x81, 0x80 | 126}, uint16(len(text))) //nolint:gosec // they are short
+	return append(append(b, 0, 0, 0, 0), text...)
+}
