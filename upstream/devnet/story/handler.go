@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -65,7 +64,6 @@ func (c *Chain) routes() map[string]state.Handler {
 		bonded, not := q.Staked(state.Bonded)
 		return fmt.Sprintf(`{"total_staked_token":"%d"}`, bonded+not), nil
 	}}
-	maps.Copy(all, c.dkgRoutes())
 	for _, r := range state.Routes {
 		all["/"+r.Module+r.Path] = r.Serve
 	}

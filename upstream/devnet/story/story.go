@@ -1,5 +1,5 @@
 // Package story simulates the REST API of a Story node: its routes, its envelope and its
-// texts. What moves with the blocks is staking and its rewards, and key generation (dkg.go). All else is recorded: each
+// texts. Staking and its rewards move with the blocks. Everything else is a document: each
 // line of documents.jsonl has the pattern of a path and the answer to it, in which {height}
 // and {age} stand for numbers that grow. validators.jsonl has the validators of the recording.
 package story
