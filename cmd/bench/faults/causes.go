@@ -115,21 +115,6 @@ func hang(hold time.Duration) fault {
 	}}
 }
 
-// lateBlock restarts the nodes for a time, and has the next block come only a time after they
-// are back: until then those of the SDK cannot read their latest block.
-func lateBlock(refuse devnet.Fault, outage, late time.Duration) fault {
-	restart := nodeFault("restarted, and the next block is late", refuse, outage)
-	restarted := restart.cause
-	restart.cause = func(ctx context.Context, b *bed) {
-		b.chain.Halt()
-		defer b.chain.Resume()
-		restarted(ctx, b)
-		b.note("the nodes are back")
-		time.Sleep(late)
-	}
-	return restart
-}
-
 // failover kills the Redis that has the keys. The replicas use the one that takes
 // over as soon as they are to be well again.
 var failover = fault{name: "the master dies", cause: func(ctx context.Context, b *bed) {

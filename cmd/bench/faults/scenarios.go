@@ -50,7 +50,6 @@ func (c *campaign) scenarios(hold holdFunc) []scenario {
 			nodeFault("reset", devnet.Fault{Outage: devnet.Reset}, second(7)), nodeFault("nonsense", devnet.Fault{Nonsense: true}, second(7)),
 			nodeFault("half of the answers are errors", devnet.Fault{ErrorRate: 0.5}, second(7)),
 		}},
-		{"restart", one, false, []fault{lateBlock(refuse, second(3), second(8))}},
 		{"redis", one, true, []fault{redisOutage(second(8))}},
 		{"replica", one, true, []fault{replicaKilled(second(8))}},
 		{"sentinel", setup{redis: sentinels}, false, []fault{failover}},

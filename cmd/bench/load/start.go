@@ -63,7 +63,7 @@ func empty(ctx context.Context, r *rig.Rig, d *devnet.Devnet, times int, idle ti
 
 // full fills a replica with answers to so many keys, of which it keeps some MiB. It fails where
 // the cache holds more than it may, or the process more than half of that again, and 100 MiB.
-func full(ctx context.Context, r *rig.Rig, d *devnet.Devnet, keys int, budget int64, flags ...string) rig.Serving {
+func full(ctx context.Context, r *rig.Rig, d *devnet.Devnet, keys, budget int, flags ...string) rig.Serving {
 	before := rig.Before(d, append(flags, "--config", r.File("full.yaml", fmt.Sprintf(config, budget)))...)
 	t := r.Replica(ctx, before)
 	left := atomic.Int64{}
@@ -73,7 +73,7 @@ func full(ctx context.Context, r *rig.Rig, d *devnet.Devnet, keys int, budget in
 	entries, bytes := held["tipcache_cache_memory_entries"], held["tipcache_cache_memory_bytes"]
 	r.Table(fmt.Sprintf("full: %d keys by Zipf(0.9), cache.memory: %dMiB", keys, budget), []string{"entries", "MiB", "bytes an entry", "RSS MiB"},
 		[][]string{figures.Row(fmt.Sprint(entries), figures.Mebibytes(bytes), bytes/entries, figures.Mebibytes(float64(used.RSS)))})
-	if most := (budget*3/2 + 100) << 20; bytes > float64(budget<<20) || used.RSS > most {
+	if most := rig.MemoryBound(budget, 0); bytes > float64(budget<<20) || used.RSS > most {
 		rig.Check(fmt.Errorf("the cache holds %.0f bytes, the process %d of %d", bytes, used.RSS, most))
 	}
 	return before

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"time"
 
 	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/figures"
@@ -24,10 +23,10 @@ const (
 // A program is one version, before a chain of its own.
 type program struct {
 	*rig.Replica
-	chain  *devnet.Devnet
-	crowd  clients.Crowd
-	misses int // sent so far
-	events chan streams.Event
+	chain     *devnet.Devnet
+	crowd     clients.Crowd
+	misses    int // sent so far
+	followers *streams.Followers
 }
 
 // A cost is what one unit of work takes: a request, or an event.
@@ -151,32 +150,13 @@ func renewals(ctx context.Context, r *rig.Rig, p *program) (units int) {
 }
 
 func events(ctx context.Context, _ *rig.Rig, p *program) int {
-	if p.events == nil {
-		p.events = make(chan streams.Event, followers)
-		for range followers {
-			streams.Follow(ctx, rig.Host(p.URL), p.events)
-		}
-		p.await()
+	if p.followers == nil {
+		p.followers = streams.Follow(ctx, rig.Host(p.URL), p.chain, followers)
+		p.followers.Await()
 	}
 	for range eventBlocks {
 		p.chain.Advance(1)
-		p.await()
+		p.followers.Await()
 	}
 	return eventBlocks * followers
-}
-
-// await returns once every follower has the newest block.
-func (p *program) await() {
-	patience := time.After(time.Minute)
-	for have := 0; have < followers; {
-		select {
-		case e := <-p.events:
-			rig.Check(e.Err)
-			if e.Height == p.chain.Height() {
-				have++
-			}
-		case <-patience:
-			rig.Check(fmt.Errorf("%d of %d streams have block %d", have, followers, p.chain.Height()))
-		}
-	}
 }

@@ -73,70 +73,83 @@ func idleConnections(ctx context.Context, r *rig.Rig, n int) float64 {
 	return s.each(n)
 }
 
-// An Event is one change of an answer, or the end of a stream.
-type Event struct {
-	Height int64
-	At     time.Time
-	Size   int   // bytes
-	Err    error // why the stream ended
-}
-
 // streamed measures n streams of a chain that moves when all have what came before.
 func streamed(ctx context.Context, r *rig.Rig, n int) []string {
 	s := start(ctx, r)
 	defer s.Stop()
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	events, last := make(chan Event, n), Event{}
-	for range n {
-		Follow(ctx, rig.Host(s.URL), events)
-	}
-	var late []float64 // milliseconds from a block to its event
-	reach := func(made time.Time) {
-		patience := time.After(time.Minute)
-		for have := 0; have < n; {
-			select {
-			case last = <-events:
-				rig.Check(last.Err)
-				if last.Height == s.chain.Height() {
-					have, late = have+1, append(late, figures.Milliseconds(last.At.Sub(made)))
-				}
-			case <-patience:
-				rig.Check(fmt.Errorf("%d of %d streams have told of block %d", have, n, s.chain.Height()))
-			}
-		}
-	}
-	reach(time.Now())
+	f := Follow(ctx, rig.Host(s.URL), s.chain, n)
+	_, size := f.Await()
 	each, asked := s.each(n), s.reads()
-	late = nil
+	var late []float64 // milliseconds from a block to its event
 	spent := rig.Spent(func() {
 		for range streamedBlocks {
 			made := time.Now()
 			s.chain.Advance(1)
-			reach(made)
+			received, _ := f.Await()
+			for _, at := range received {
+				late = append(late, figures.Milliseconds(at.Sub(made)))
+			}
 		}
 	}, s.Process)
-	return figures.Row(n, last.Size, figures.Median(late), figures.Quantile(late, 0.99), figures.Quantile(late, 1),
+	return figures.Row(n, size, figures.Median(late), figures.Quantile(late, 0.99), figures.Quantile(late, 1),
 		float64(spent[0].Microseconds())/float64(streamedBlocks*n), each, float64(s.reads()-asked)/streamedBlocks)
 }
 
-// Follow opens a stream of ChangingPath and sends its events until ctx ends.
-func Follow(ctx context.Context, addr string, events chan<- Event) {
-	conn := rig.Must((&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", addr))
-	context.AfterFunc(ctx, func() { _ = conn.Close() })
-	_ = rig.Must(conn.Write(clients.Request("GET", ChangingPath, "", "Accept: text/event-stream")))
-	go func() {
-		height, lines := int64(0), bufio.NewScanner(conn)
-		lines.Buffer(make([]byte, 0, 1<<10), 1<<20)
-		for lines.Scan() && ctx.Err() == nil {
-			if data, ok := bytes.CutPrefix(lines.Bytes(), []byte("data: ")); ok {
-				events <- Event{Height: height, At: time.Now(), Size: len("data: ") + len(data) + 1}
-			} else {
-				_, _ = fmt.Sscanf(lines.Text(), "id: %d.", &height)
+// Followers are streams of ChangingPath from one server.
+type Followers struct {
+	chain  *devnet.Devnet
+	n      int
+	events chan event
+}
+
+// An event is one change of an answer, or the end of a stream.
+type event struct {
+	height int64
+	at     time.Time
+	size   int   // bytes
+	err    error // why the stream ended
+}
+
+// Follow opens n streams, which end with ctx.
+func Follow(ctx context.Context, addr string, chain *devnet.Devnet, n int) *Followers {
+	f := &Followers{chain, n, make(chan event, n)}
+	for range n {
+		conn := rig.Must((&net.Dialer{Timeout: 10 * time.Second}).DialContext(ctx, "tcp", addr))
+		context.AfterFunc(ctx, func() { _ = conn.Close() })
+		_ = rig.Must(conn.Write(clients.Request("GET", ChangingPath, "", "Accept: text/event-stream")))
+		go func() {
+			height, lines := int64(0), bufio.NewScanner(conn)
+			lines.Buffer(make([]byte, 0, 1<<10), 1<<20)
+			for lines.Scan() && ctx.Err() == nil {
+				if data, ok := bytes.CutPrefix(lines.Bytes(), []byte("data: ")); ok {
+					f.events <- event{height: height, at: time.Now(), size: len("data: ") + len(data) + 1}
+				} else {
+					_, _ = fmt.Sscanf(lines.Text(), "id: %d.", &height)
+				}
 			}
+			if ctx.Err() == nil {
+				f.events <- event{err: cmp.Or(lines.Err(), io.EOF)}
+			}
+		}()
+	}
+	return f
+}
+
+// Await returns once every stream has the newest block: when each received it, and the bytes of one event.
+func (f *Followers) Await() (received []time.Time, size int) {
+	patience := time.After(time.Minute)
+	for len(received) < f.n {
+		select {
+		case e := <-f.events:
+			rig.Check(e.err)
+			if e.height == f.chain.Height() {
+				received, size = append(received, e.at), e.size
+			}
+		case <-patience:
+			rig.Check(fmt.Errorf("%d of %d streams have block %d", len(received), f.n, f.chain.Height()))
 		}
-		if ctx.Err() == nil {
-			events <- Event{Err: cmp.Or(lines.Err(), io.EOF)}
-		}
-	}()
+	}
+	return received, size
 }
