@@ -13,8 +13,9 @@ import (
 
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/conn"
+	"github.com/tipcache/tipcache/proxy/conn/conntest"
 	"github.com/tipcache/tipcache/proxy/web"
-	"github.com/tipcache/tipcache/proxy/web/webtest"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -30,8 +31,8 @@ func startServer(t testing.TB, h http.Handler, fast web.Lane, ended func()) *htt
 func unstarted(t testing.TB, h http.Handler, fast web.Lane, ended func()) *httptest.Server {
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
-	s.Listener = webtest.Listener{Listener: s.Listener, Lane: fast, Ended: ended}
-	s.Config.ConnContext, s.Config.ConnState = web.ConnContext, web.ConnState
+	s.Listener = conntest.Listener{Listener: s.Listener, Lane: fast, Ended: ended}
+	s.Config.ConnContext, s.Config.ConnState = conn.ConnContext, conn.ConnState
 	t.Cleanup(s.Close)
 	return s
 }
@@ -85,8 +86,8 @@ func TestAnAnswerThatCannotBeSentEndsTheConnection(t *testing.T) {
 	})
 	ended := make(chan bool, 1)
 	s := httptest.NewUnstartedServer(p)
-	s.Listener = webtest.Listener{Listener: s.Listener, Ended: func() { ended <- true }}
-	s.Config.ConnContext, s.Config.WriteTimeout = web.ConnContext, 200*time.Millisecond
+	s.Listener = conntest.Listener{Listener: s.Listener, Ended: func() { ended <- true }}
+	s.Config.ConnContext, s.Config.WriteTimeout = conn.ConnContext, 200*time.Millisecond
 	s.Start()
 	t.Cleanup(s.Close)
 	conn, err := net.Dial("tcp", s.Listener.Addr().String())

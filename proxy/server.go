@@ -15,7 +15,7 @@
 //
 // A GET that misses the cache is, in this order, one value of each of these types:
 //
-//   - http.Request, on a [web.Conn], with its [web.Record], which becomes the log line and the metrics;
+//   - http.Request, on a [conn.Conn], with its [web.Record], which becomes the log line and the metrics;
 //   - [web.Route], chosen by its path: a row of the table is a [dialect.Endpoint];
 //   - [dialect.RowQuery], whose [blocks.Query] has the cache key, the kind of read and the heights;
 //   - [cache.Query], which is what the cache is asked: the key, the policy and the tip;

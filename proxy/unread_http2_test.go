@@ -16,8 +16,8 @@ import (
 
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/listener"
-	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -73,7 +73,7 @@ func TestClientsOfHTTP2ThatGrantNoWindowMakeRoom(t *testing.T) {
 			}
 			s := httptest.NewUnstartedServer(p)
 			_ = s.Listener.Close()
-			s.Listener, s.Config.ConnContext, s.Config.ConnState, s.EnableHTTP2 = l, web.ConnContext, web.ConnState, true
+			s.Listener, s.Config.ConnContext, s.Config.ConnState, s.EnableHTTP2 = l, conn.ConnContext, conn.ConnState, true
 			s.Config.WriteTimeout = time.Minute
 			s.StartTLS()
 			t.Cleanup(s.Close)

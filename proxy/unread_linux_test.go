@@ -16,6 +16,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -71,7 +72,7 @@ func TestClientsThatDoNotReadMakeRoom(t *testing.T) {
 			}
 			s := httptest.NewUnstartedServer(p)
 			_ = s.Listener.Close()
-			s.Listener, s.Config.ConnContext, s.Config.ConnState = l, web.ConnContext, web.ConnState
+			s.Listener, s.Config.ConnContext, s.Config.ConnState = l, conn.ConnContext, conn.ConnState
 			s.Start()
 			t.Cleanup(s.Close)
 			polite := dial(t, l.Addr())

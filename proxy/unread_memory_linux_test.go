@@ -14,6 +14,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -46,7 +47,7 @@ func startUnread(t *testing.T, memory int64, fast web.Lane, start func(*httptest
 	}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(p.ServeHTTP))
 	_ = s.Listener.Close()
-	s.Listener, s.Config.ConnContext, s.Config.ConnState = l, web.ConnContext, web.ConnState
+	s.Listener, s.Config.ConnContext, s.Config.ConnState = l, conn.ConnContext, conn.ConnState
 	start(s.Server)
 	t.Cleanup(func() {
 		s.CloseClientConnections()

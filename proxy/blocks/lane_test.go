@@ -11,6 +11,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -21,9 +22,9 @@ type lane struct {
 	remembered []*web.Replayable
 }
 
-func (l *lane) Wrap(*web.Conn, net.Conn) web.LaneConn         { return nil }
-func (l *lane) PlaceOf(*http.Request, web.LaneConn) web.Place { return l }
-func (l *lane) Serve(*web.Conn, web.LaneConn, http.ResponseWriter, *http.Request) bool {
+func (l *lane) Wrap(*conn.Conn, net.Conn) conn.LaneConn        { return nil }
+func (l *lane) PlaceOf(*http.Request, conn.LaneConn) web.Place { return l }
+func (l *lane) Serve(*conn.Conn, conn.LaneConn, http.ResponseWriter, *http.Request) bool {
 	return false
 }
 func (l *lane) Forget() { l.remembered = nil }
@@ -48,7 +49,7 @@ func (d *frontend) through(t *testing.T, l *lane, q func() *blocks.Query) *httpt
 	ours, theirs := net.Pipe()
 	defer func() { _, _ = ours.Close(), theirs.Close() }()
 	w := httptest.NewRecorder()
-	engine.ServeHTTP(w, r.WithContext(web.ConnContext(r.Context(), web.NewConn(ours, l, nil, nil))))
+	engine.ServeHTTP(w, r.WithContext(conn.ConnContext(r.Context(), conn.New(ours, l, nil, nil))))
 	return w
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -90,6 +91,6 @@ func (r *Reader) Add(k *Kind) *Kind {
 
 // Arrive lets the fast lane of a client's connection take up a gRPC call that begins. It returns nil if the lane
 // cannot.
-func (r *Reader) Arrive(client *web.Conn, method string, metadata map[string][]string, start time.Time) web.Call {
+func (r *Reader) Arrive(client *conn.Conn, method string, metadata map[string][]string, start time.Time) web.Call {
 	return r.Stack.Arrive(client, method, metadata, r.o.Auth, start)
 }

@@ -12,13 +12,13 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/conn"
 	store "github.com/tipcache/tipcache/upstream/collections"
 )
 
 // Bounds of a request body, so that no answer and no key grows with it.
 const (
-	maxListBody    = web.LargestBody
+	maxListBody    = conn.LargestBody
 	maxListMembers = 200 // members of one object; the documented ones are five at most
 )
 
@@ -48,7 +48,7 @@ func (h *Handler) asked(w http.ResponseWriter, r *http.Request, tenant string, d
 
 // readListBody reads the body to its end or to the request's deadline. A client
 // that announces a body and waits for "100 Continue" is refused before it sends.
-func readListBody(w http.ResponseWriter, r *http.Request, held *web.Body, deadline time.Time) ([]byte, error) {
+func readListBody(w http.ResponseWriter, r *http.Request, held *conn.Body, deadline time.Time) ([]byte, error) {
 	switch {
 	case !isJSON(r.Header.Get("Content-Type")):
 		return nil, errNotJSON
@@ -72,7 +72,7 @@ func isPlain(codings []string) bool {
 
 // readAll reads to the end, into one piece of memory if the length that the
 // client told, -1 for none, is credible.
-func readAll(r io.Reader, told int64, held *web.Body) ([]byte, error) {
+func readAll(r io.Reader, told int64, held *conn.Body) ([]byte, error) {
 	if told < 0 || told > memoBody {
 		return held.ReadAll(r, maxListBody)
 	}

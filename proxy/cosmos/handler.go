@@ -12,6 +12,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -27,7 +28,7 @@ type Options struct {
 }
 
 // DefaultMaxBody is the size of the largest body that is passed on to a node, in bytes.
-const DefaultMaxBody = web.LargestBody
+const DefaultMaxBody = conn.LargestBody
 
 // A Handler answers the queries of a chain. It owns no goroutine.
 type Handler struct {

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -39,12 +40,12 @@ type call struct {
 	rec    *web.Record
 	st     *status.Status // the method's own no; nil for none
 
-	receiver receiver  // of gRPC; gRPC-Web has its messages in its stream
-	message  []byte    // the only one; nil before it is received
-	failure  error     // of receiving it in the lane
-	held     *web.Body // memory of the message; nil for a small one
-	again    web.Call  // in the lane; nil: that has no part in the call
-	sent     node.Sent // by the lane; To is the stream on a connection of ours, nil for others
+	receiver receiver   // of gRPC; gRPC-Web has its messages in its stream
+	message  []byte     // the only one; nil before it is received
+	failure  error      // of receiving it in the lane
+	held     *conn.Body // memory of the message; nil for a small one
+	again    web.Call   // in the lane; nil: that has no part in the call
+	sent     node.Sent  // by the lane; To is the stream on a connection of ours, nil for others
 }
 
 // value answers with a value of the state.
@@ -187,7 +188,7 @@ func (k *call) receive() (message []byte, ok bool, err error) {
 }
 
 // hold begins to hold memory for a message.
-func (k *call) hold() *web.Body { return k.reader.Stack.HoldBody(k.from, k.rec.Tenant) }
+func (k *call) hold() *conn.Body { return k.reader.Stack.HoldBody(k.from, k.rec.Tenant) }
 
 // tell sets the headers of an answer: its height, pairs of keys and values, and what is told of
 // the client's limits.
@@ -217,7 +218,7 @@ func (k *call) send(reply []byte, st *status.Status) (size int, err error) {
 // deliver sends a message. Until the client has taken it, which may be long after the call, its stream is open, and
 // the connection may be closed for it.
 func (k *call) deliver(message []byte) error {
-	if stream, ok := k.sent.To.(*web.CallStream); ok {
+	if stream, ok := k.sent.To.(*conn.CallStream); ok {
 		stream.Sending(message)
 		return k.stream.SendMsg(&node.Sent{Bytes: message, To: stream})
 	}
@@ -225,4 +226,4 @@ func (k *call) deliver(message []byte) error {
 }
 
 // large is the longest message that is small beside what every connection may have.
-const large = web.Uncounted
+const large = conn.Uncounted

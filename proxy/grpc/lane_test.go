@@ -19,12 +19,12 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/tipcache/tipcache/proxy/conn"
+	"github.com/tipcache/tipcache/proxy/conn/conntest"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/state"
-	"github.com/tipcache/tipcache/proxy/web"
-	"github.com/tipcache/tipcache/proxy/web/webtest"
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
@@ -174,8 +174,8 @@ func TestAValueThatTurnsIntoAnErrorIsCountedOnce(t *testing.T) {
 	var fast *lane.Lane
 	d := open(t, n, true, withLane, func(s *setup) { fast = s.web.Lane.(*lane.Lane) })
 	server := httptest.NewUnstartedServer(d.rpc.Config.Handler)
-	server.Listener = webtest.Listener{Listener: server.Listener, Lane: fast.For(rpc.Own)}
-	server.Config.ConnContext, server.Config.ConnState = web.ConnContext, web.ConnState
+	server.Listener = conntest.Listener{Listener: server.Listener, Lane: fast.For(rpc.Own)}
+	server.Config.ConnContext, server.Config.ConnState = conn.ConnContext, conn.ConnState
 	server.Start()
 	t.Cleanup(server.Close)
 	d.rpc = server

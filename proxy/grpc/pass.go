@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
@@ -68,7 +69,7 @@ func (k *call) pass() (size int, err error) {
 		return 0, err
 	}
 	tenant := k.rec.Tenant
-	hold := func() *web.Body { return k.reader.Stack.HoldBody(k.from, tenant) }
+	hold := func() *conn.Body { return k.reader.Stack.HoldBody(k.from, tenant) }
 	go k.forward(ctx, to, hold, cancel) // ends with the stream, which nothing can end before its handler returns
 	return k.back(ctx, to)
 }
@@ -78,7 +79,7 @@ var errRevoked = &failure.Failure{Status: http.StatusUnauthorized, Expected: tru
 
 // forward sends the client's messages to the node. It cancels ctx with the error of a message that cannot be
 // received. Each message after the first, which the call has paid for, counts as a call.
-func (k *call) forward(ctx context.Context, to grpc.ClientStream, hold func() *web.Body, cancel context.CancelCauseFunc) {
+func (k *call) forward(ctx context.Context, to grpc.ClientStream, hold func() *conn.Body, cancel context.CancelCauseFunc) {
 	pay := func() error { return nil }
 	for {
 		message, held, err := k.nextOf(hold, pay)
@@ -97,7 +98,7 @@ func (k *call) forward(ctx context.Context, to grpc.ClientStream, hold func() *w
 }
 
 // nextOf receives the next message of a stream. It calls pay once there is one, before it reads it.
-func (k *call) nextOf(hold func() *web.Body, pay func() error) (message []byte, held *web.Body, err error) {
+func (k *call) nextOf(hold func() *conn.Body, pay func() error) (message []byte, held *conn.Body, err error) {
 	if k.receiver.from == nil {
 		if err = k.stream.RecvMsg(&message); err == nil {
 			err = pay()
@@ -132,7 +133,7 @@ func (k *call) pay(ctx context.Context) error {
 }
 
 // sendOn sends a message to a node, and releases its memory once it has left.
-func sendOn(to grpc.ClientStream, message []byte, held *web.Body) error {
+func sendOn(to grpc.ClientStream, message []byte, held *conn.Body) error {
 	if held == nil {
 		return to.SendMsg(&message)
 	}
@@ -140,7 +141,7 @@ func sendOn(to grpc.ClientStream, message []byte, held *web.Body) error {
 }
 
 // A heldMessage is released when it has left for the node.
-type heldMessage struct{ *web.Body }
+type heldMessage struct{ *conn.Body }
 
 func (h heldMessage) Sent([]byte) { h.Release() }
 

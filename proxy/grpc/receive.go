@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/status"
 
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/failure"
-	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -83,7 +83,7 @@ func (r *receiver) readSmall() ([]byte, error) {
 }
 
 // readLarge reads and inflates the message that begin has found, into reserved memory.
-func (r *receiver) readLarge(held *web.Body) (message []byte, err error) {
+func (r *receiver) readLarge(held *conn.Body) (message []byte, err error) {
 	r.has = false
 	body := &bodyReader{from: r.from, left: r.size()}
 	if r.head[0] != compressed {
@@ -99,7 +99,7 @@ func (r *receiver) readLarge(held *web.Body) (message []byte, err error) {
 
 // next reads the next message, for whose memory hold is called unless it is small. held is nil then; otherwise
 // the caller releases it.
-func (r *receiver) next(hold func() *web.Body) (message []byte, held *web.Body, err error) {
+func (r *receiver) next(hold func() *conn.Body) (message []byte, held *conn.Body, err error) {
 	isSmall, err := r.begin()
 	if err != nil {
 		return nil, nil, err
@@ -148,7 +148,7 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 var inflaters = sync.Pool{New: func() any { return new(gzip.Reader) }}
 
 // inflate inflates a message. The library refuses calls of any encoding but gzip.
-func inflate(from io.Reader, held *web.Body) ([]byte, error) {
+func inflate(from io.Reader, held *conn.Body) ([]byte, error) {
 	z := inflaters.Get().(*gzip.Reader) //nolint:forcetypeassert // the pool has no others
 	defer inflaters.Put(z)
 	err := z.Reset(from)

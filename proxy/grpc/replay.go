@@ -10,6 +10,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -98,7 +99,7 @@ func (k *call) answerAgain(c *callContext) (done bool) {
 func (r *replayer) send(f *web.Found, k *call) (size int, err error) {
 	_ = k.stream.SendHeader(r.header(f)) // fails only when the client has left
 	k.sent.Bytes = f.Answer.Entry.Body
-	k.sent.To.(*web.CallStream).Sending(k.sent.Bytes) //nolint:forcetypeassert // the lane is of connections of ours
+	k.sent.To.(*conn.CallStream).Sending(k.sent.Bytes) //nolint:forcetypeassert // the lane is of connections of ours
 	if err := k.stream.SendMsg(&k.sent); err != nil {
 		return 0, context.Canceled // the client has left
 	}

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -41,7 +42,7 @@ func (d *Handler) NewServer(header, idle time.Duration) *grpc.Server {
 	return grpc.NewServer(
 		grpc.ForceServerCodecV2(node.Bytes{}), grpc.UnknownServiceHandler(d.handle), grpc.Creds(accepted{}),
 		grpc.NumStreamWorkers(workers), grpc.InTapHandle(tapped), grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(window),
-		grpc.MaxHeaderListSize(4*web.MaxHeader), grpc.MaxConcurrentStreams(web.MaxStreams),
+		grpc.MaxHeaderListSize(4*web.MaxHeader), grpc.MaxConcurrentStreams(conn.MaxStreams),
 		grpc.KeepaliveEnforcementPolicy(pings), grpc.ConnectionTimeout(header), grpc.WaitForHandlers(true),
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: idle, Time: time.Minute, Timeout: 20 * time.Second}),
 	)
@@ -49,10 +50,10 @@ func (d *Handler) NewServer(header, idle time.Duration) *grpc.Server {
 
 // A callContext is that of a call on a connection, with what is known of the call before its handler runs.
 type callContext struct {
-	context.Context                //nolint:containedctx // it is one
-	metadata        metadata.MD    // of the client's, which is not to be changed
-	on              *connection    // nil: it is none of ours
-	stream          web.CallStream // in use where hasStream
+	context.Context                 //nolint:containedctx // it is one
+	metadata        metadata.MD     // of the client's, which is not to be changed
+	on              *connection     // nil: it is none of ours
+	stream          conn.CallStream // in use where hasStream
 }
 
 type callKey struct{}
@@ -62,7 +63,7 @@ func (c *callContext) Value(key any) any {
 	if _, ok := key.(callKey); ok {
 		return c
 	}
-	if web.IsConnKey(key) && c.on != nil {
+	if conn.IsKey(key) && c.on != nil {
 		return c.on.conn
 	}
 	return c.Context.Value(key)
@@ -143,7 +144,7 @@ type accepted struct{}
 // A connection is what calls know of theirs.
 type connection struct {
 	credentials.CommonAuthInfo
-	conn   *web.Conn // nil: it is none of ours
+	conn   *conn.Conn // nil: it is none of ours
 	remote string
 }
 
@@ -152,7 +153,7 @@ func (*connection) AuthType() string { return "listener" }
 
 // ServerHandshake makes a connection known to its calls.
 func (accepted) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return c, &connection{conn: web.Accepted(c), remote: c.RemoteAddr().String()}, nil
+	return c, &connection{conn: conn.Accepted(c), remote: c.RemoteAddr().String()}, nil
 }
 
 // ClientHandshake is not for servers.

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -33,7 +34,7 @@ const textType = WebType + "-text" // likewise: both bodies are in base64
 
 // ServeWeb answers a call by gRPC-Web.
 func (d *Handler) ServeWeb(w http.ResponseWriter, r *http.Request) {
-	s := &webStream{w: w, conn: web.ConnOf(r), header: metadata.MD{}, trailer: metadata.MD{}, typ: r.Header.Get("Content-Type")}
+	s := &webStream{w: w, conn: conn.Of(r), header: metadata.MD{}, trailer: metadata.MD{}, typ: r.Header.Get("Content-Type")}
 	if media, _, err := mime.ParseMediaType(s.typ); err == nil {
 		s.text = strings.HasPrefix(media, textType)
 	}
@@ -88,7 +89,7 @@ func withTimeout(ctx context.Context, said string) (context.Context, context.Can
 // A webStream is a call by gRPC-Web as one of gRPC. It is for one goroutine, but for RecvMsg.
 type webStream struct {
 	ctx             context.Context //nolint:containedctx // grpc.ServerStream has one
-	conn            *web.Conn       // the client's; nil: it is none of ours
+	conn            *conn.Conn      // the client's; nil: it is none of ours
 	w               http.ResponseWriter
 	typ             string
 	text            bool   // bodies are in base64
@@ -101,7 +102,7 @@ type webStream struct {
 }
 
 // readBody reads the body.
-func (s *webStream) readBody(from io.Reader, held *web.Body) {
+func (s *webStream) readBody(from io.Reader, held *conn.Body) {
 	s.body, s.refusal = held.ReadAll(from, maxWebBody)
 	if s.refusal == nil && s.text {
 		s.body, s.refusal = decodeText(s.body)
@@ -194,7 +195,7 @@ func (s *webStream) writeHeader(more ...metadata.MD) {
 
 // write writes a frame. A long message is not copied: the connection has it counted until the client has read it.
 func (s *webStream) write(flag byte, message []byte) error {
-	if len(message) > web.Uncounted {
+	if len(message) > conn.Uncounted {
 		return s.writeLong(flag, message)
 	}
 	b := make([]byte, 0, frameHead+len(message))

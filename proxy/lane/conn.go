@@ -10,6 +10,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/lane/heads"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -19,8 +20,8 @@ import (
 // SetReadDeadline on to it, and the states of http.Server.ConnState.
 type Conn struct {
 	net.Conn
-	client *web.Conn // nil in no product
-	own    web.Own   // nil: nothing of a body is its caller's own
+	client *conn.Conn // nil in no product
+	own    web.Own    // nil: nothing of a body is its caller's own
 
 	// Each request meets these, in memory that other connections have displaced from the
 	// processor's caches: they lie together.

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/lane/heads"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -20,13 +21,15 @@ var _ web.CallLane = grpcLane{}
 func (l *Lane) ForCalls() web.Lane { return grpcLane{l} }
 
 // Wrap leaves the connection as it is.
-func (grpcLane) Wrap(*web.Conn, net.Conn) web.LaneConn { return nil }
+func (grpcLane) Wrap(*conn.Conn, net.Conn) conn.LaneConn { return nil }
 
 // PlaceOf implements [web.Lane]: a call is the place of its answer.
-func (grpcLane) PlaceOf(*http.Request, web.LaneConn) web.Place { return nil }
+func (grpcLane) PlaceOf(*http.Request, conn.LaneConn) web.Place { return nil }
 
 // Serve implements [web.Lane].
-func (grpcLane) Serve(*web.Conn, web.LaneConn, http.ResponseWriter, *http.Request) bool { return false }
+func (grpcLane) Serve(*conn.Conn, conn.LaneConn, http.ResponseWriter, *http.Request) bool {
+	return false
+}
 
 // A grpcCall is a gRPC call. Calls are reused, so that a hit makes no garbage.
 type grpcCall struct {
@@ -44,7 +47,7 @@ type grpcCall struct {
 var arrived = sync.Pool{New: func() any { return new(grpcCall) }}
 
 // Arrive implements [web.CallLane].
-func (l grpcLane) Arrive(s *web.Stack, client *web.Conn, method string, metadata map[string][]string, keyed bool, start time.Time) web.Call {
+func (l grpcLane) Arrive(s *web.Stack, client *conn.Conn, method string, metadata map[string][]string, keyed bool, start time.Time) web.Call {
 	if l.draining.Load() {
 		return nil
 	}

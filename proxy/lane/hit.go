@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/lane/heads"
-	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // A Handler answers the requests of one key, from memory alone. Many connections use it at
@@ -69,7 +69,7 @@ const writtenAtOnce = 64 << 10
 // wait to write the rest.
 func (h *Hit) write() error {
 	d := &h.Conn.direct
-	if len(h.Body) <= copied || d.Socket == nil && len(h.Body) <= web.Uncounted {
+	if len(h.Body) <= copied || d.Socket == nil && len(h.Body) <= conn.Uncounted {
 		h.Head, h.Body = append(h.Head, h.Body...), nil
 	}
 	written := 0
@@ -84,29 +84,29 @@ func (h *Hit) write() error {
 
 // writeRest writes what is behind the bytes that are written.
 func (h *Hit) writeRest(written int) (err error) {
-	conn, head := h.Conn, h.Head[min(written, len(h.Head)):]
+	c, head := h.Conn, h.Head[min(written, len(h.Head)):]
 	body := h.Body[written-len(h.Head)+len(head):]
-	if conn.direct.Socket != nil {
-		_ = conn.Conn.SetWriteDeadline(after(h.Start, conn.lane.o.WriteTimeout))
-		conn.deadline.wait(conn) // so that what comes meanwhile is looked for before its deadline is
+	if c.direct.Socket != nil {
+		_ = c.Conn.SetWriteDeadline(after(h.Start, c.lane.o.WriteTimeout))
+		c.deadline.wait(c) // so that what comes meanwhile is looked for before its deadline is
 	}
-	if conn.client != nil && len(h.Body) > web.Uncounted {
-		conn.client.BeginBody(h.Body)
-		defer conn.client.EndBody(h.Body)
+	if c.client != nil && len(h.Body) > conn.Uncounted {
+		c.client.BeginBody(h.Body)
+		defer c.client.EndBody(h.Body)
 	}
 	if len(head) == 0 {
 		head, body = body, nil
 	}
 	if len(body) == 0 {
-		_, err = conn.Conn.Write(head)
+		_, err = c.Conn.Write(head)
 		return err
 	}
 	h.pieces = [2][]byte{head, body}
 	h.buffers = h.pieces[:]
-	if whole, ok := conn.Conn.(buffersWriter); ok {
+	if whole, ok := c.Conn.(buffersWriter); ok {
 		_, err = whole.WriteBuffers(&h.buffers)
 	} else {
-		_, err = h.buffers.WriteTo(conn.Conn)
+		_, err = h.buffers.WriteTo(c.Conn)
 	}
 	h.pieces = [2][]byte{}
 	return err

@@ -31,6 +31,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/account"
 )
@@ -94,14 +95,14 @@ func (l *Lane) Drain() { l.draining.Store(true) }
 
 // Wrap gives the connection that http.Server is to read: below carries the requests of its client's
 // connection.
-func (l *Lane) Wrap(of *web.Conn, below net.Conn) web.LaneConn {
+func (l *Lane) Wrap(of *conn.Conn, below net.Conn) conn.LaneConn {
 	c := l.NewConn(below)
 	c.client = of
 	return c
 }
 
 // PlaceOf is where the answer to a request may be left that came on a connection, nil for nowhere.
-func (l *Lane) PlaceOf(r *http.Request, on web.LaneConn) web.Place {
+func (l *Lane) PlaceOf(r *http.Request, on conn.LaneConn) web.Place {
 	if l.draining.Load() {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/lane/heads"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -19,7 +20,7 @@ type stream struct {
 var streams = sync.Pool{New: func() any { return new(stream) }}
 
 // Serve implements [web.Lane]. Requests of HTTP/2 and HTTP/1 share their answers.
-func (l *Lane) Serve(client *web.Conn, on web.LaneConn, w http.ResponseWriter, r *http.Request) bool {
+func (l *Lane) Serve(client *conn.Conn, on conn.LaneConn, w http.ResponseWriter, r *http.Request) bool {
 	if c, ok := on.(*Conn); ok {
 		c.Called(r)
 	}

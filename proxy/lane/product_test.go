@@ -20,6 +20,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/collections"
@@ -65,10 +66,10 @@ func startProduct(tb testing.TB, fast web.Lane) *product {
 		tb.Fatal(err)
 	}
 	p.admit(true, true)
-	p.wires = newWires(func(c net.Conn) net.Conn { return web.NewConn(c, fast, nil, nil) })
+	p.wires = newWires(func(c net.Conn) net.Conn { return conn.New(c, fast, nil, nil) })
 	server := &http.Server{
 		Handler: p.proxy, MaxHeaderBytes: 8 << 10, ErrorLog: log.New(io.Discard, "", 0),
-		ConnContext: web.ConnContext, ConnState: web.ConnState,
+		ConnContext: conn.ConnContext, ConnState: conn.ConnState,
 	}
 	go server.Serve(p.wires)
 	tb.Cleanup(func() {

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/lane/heads"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
@@ -52,7 +53,7 @@ func (n *replay) reset(start time.Time, own string) {
 }
 
 // begin finds the answer for the values of a request, where the client may have it from memory.
-func (r *knownRequest) begin(n *replay, client *web.Conn, request *heads.Request, start time.Time) bool {
+func (r *knownRequest) begin(n *replay, client *conn.Conn, request *heads.Request, start time.Time) bool {
 	n.reset(start, request.Own())
 	if !n.admitted(r.stack, client, request, r.of.Keyed) || !r.answered(n) {
 		return false
@@ -62,7 +63,7 @@ func (r *knownRequest) begin(n *replay, client *web.Conn, request *heads.Request
 }
 
 // admitted tells whether the client may ask, and counts nothing.
-func (n *replay) admitted(s *web.Stack, client *web.Conn, request *heads.Request, keyed bool) bool {
+func (n *replay) admitted(s *web.Stack, client *conn.Conn, request *heads.Request, keyed bool) bool {
 	n.rec.Arrive(client)
 	admission := s.Admission
 	n.client.Address = admission.Address(client.Address(), request.Values(heads.ForwardedFor))

@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -20,14 +21,14 @@ type rpcLane struct {
 func (l *Lane) For(own web.Own) web.Lane { return rpcLane{l, own} }
 
 // Wrap implements [web.Lane].
-func (s rpcLane) Wrap(of *web.Conn, below net.Conn) web.LaneConn {
+func (s rpcLane) Wrap(of *conn.Conn, below net.Conn) conn.LaneConn {
 	c := s.NewConn(below)
 	c.client, c.own = of, s.own
 	return c
 }
 
 // PlaceOf implements [web.Lane]. Over HTTP/2 no POST is answered.
-func (s rpcLane) PlaceOf(r *http.Request, on web.LaneConn) web.Place {
+func (s rpcLane) PlaceOf(r *http.Request, on conn.LaneConn) web.Place {
 	if r.ProtoMajor > 1 {
 		return nil
 	}
@@ -35,7 +36,7 @@ func (s rpcLane) PlaceOf(r *http.Request, on web.LaneConn) web.Place {
 }
 
 // Serve implements [web.Lane].
-func (s rpcLane) Serve(client *web.Conn, on web.LaneConn, w http.ResponseWriter, r *http.Request) bool {
+func (s rpcLane) Serve(client *conn.Conn, on conn.LaneConn, w http.ResponseWriter, r *http.Request) bool {
 	return r.ProtoMajor < 2 && s.Lane.Serve(client, on, w, r)
 }
 

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/conn"
 )
 
 // atOnce is the part of the slots that is given up at once: to find the connections
@@ -59,17 +59,17 @@ func (l *Listener) makeRoomFor(s *slot) bool {
 // closeSome closes up to so many of the connections that may be, and says how many:
 // those of clients that do not read, or else idle ones, the longest so first.
 func (l *Listener) closeSome(most int, may func(*slot) bool) (closed int, why string) {
-	if closed = l.closeOldest(most, may, (*web.Conn).Stalled, (*web.Conn).Abort); closed > 0 {
+	if closed = l.closeOldest(most, may, (*conn.Conn).Stalled, (*conn.Conn).Abort); closed > 0 {
 		return closed, "stalled"
 	}
-	return l.closeOldest(most, may, (*web.Conn).Idle, (*web.Conn).Close), "idle"
+	return l.closeOldest(most, may, (*conn.Conn).Idle, (*conn.Conn).Close), "idle"
 }
 
 // closeOldest closes up to so many connections of a kind that may be closed: the
 // ones that are of it for longest.
-func (l *Listener) closeOldest(most int, may func(*slot) bool, is func(*web.Conn) (time.Time, bool), end func(*web.Conn) error) int {
+func (l *Listener) closeOldest(most int, may func(*slot) bool, is func(*conn.Conn) (time.Time, bool), end func(*conn.Conn) error) int {
 	type quiet struct {
-		conn  *web.Conn
+		conn  *conn.Conn
 		since time.Time
 	}
 	var found []quiet

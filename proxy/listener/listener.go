@@ -29,8 +29,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/limits"
-	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
@@ -39,7 +39,7 @@ type Options struct {
 	Most    int                   // connections at once; 0: any number
 	Share   int                   // of one address, of which an IPv6 /64 counts as one, once more than half of Most are taken; default a twentieth of Most, at least 16
 	Exempt  func(netip.Addr) bool // tells of an address that the share is not for; nil: loopback
-	Lane    web.Lane              // answers what memory can; nil: none
+	Lane    conn.Lane             // answers what memory can; nil: none
 	Memory  *account.Account      // in which responses are reserved that clients have not read; nil: no limit
 	TLS     *tls.Config           // nil: none. The http.Server's has the same protocols
 	Header  time.Duration         // how long a handshake of TLS may take; 0: any time
@@ -58,8 +58,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// A Listener listens for clients. Its http.Server is given web.ConnContext and
-// web.ConnState.
+// A Listener listens for clients. Its http.Server is given conn.ConnContext and
+// conn.ConnState.
 type Listener struct {
 	*net.TCPListener
 	o       Options
@@ -147,7 +147,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 }
 
 // accept gives the slot of a client. Only it takes slots, one after the other.
-func (l *Listener) accept(fast web.Lane) (*slot, error) {
+func (l *Listener) accept(fast conn.Lane) (*slot, error) {
 	for {
 		accepted, err := l.AcceptTCP()
 		if err != nil {
@@ -158,7 +158,7 @@ func (l *Listener) accept(fast web.Lane) (*slot, error) {
 			return nil, net.ErrClosed
 		}
 		s := slotFor(accepted.RemoteAddr())
-		s.conn = web.NewConn(accepted, fast, l.o.Memory, func() { l.release(s) })
+		s.conn = conn.New(accepted, fast, l.o.Memory, func() { l.release(s) })
 		if !l.exceeds(s) || l.makeRoomFor(s) {
 			l.occupy(s)
 			return s, nil
@@ -169,7 +169,7 @@ func (l *Listener) accept(fast web.Lane) (*slot, error) {
 
 // A slot is held by one connection.
 type slot struct {
-	conn    *web.Conn
+	conn    *conn.Conn
 	address netip.Addr
 	client  netip.Addr // the address, or that of its IPv6 /64
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/listener"
-	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
@@ -50,8 +50,8 @@ func startOn(t *testing.T, address string, o listener.Options, serve func(*http.
 		t.Fatal(err)
 	}
 	s.address = l.Addr().String()
-	server := &http.Server{ErrorLog: log.New(io.Discard, "", 0), ConnContext: web.ConnContext, Handler: http.HandlerFunc(s.serve), ConnState: func(c net.Conn, state http.ConnState) {
-		switch web.ConnState(c, state); state {
+	server := &http.Server{ErrorLog: log.New(io.Discard, "", 0), ConnContext: conn.ConnContext, Handler: http.HandlerFunc(s.serve), ConnState: func(c net.Conn, state http.ConnState) {
+		switch conn.ConnState(c, state); state {
 		case http.StateIdle:
 			s.idle.Add(1)
 		case http.StateActive:
@@ -300,7 +300,7 @@ func TestClosingEndsTheWaitForASlot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{ConnState: web.ConnState, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })}
+	server := &http.Server{ConnState: conn.ConnState, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })}
 	ended := make(chan error)
 	go func() { ended <- server.Serve(l) }()
 	s := &service{T: t, address: l.Addr().String()}

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"net"
 
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/conn"
 )
 
 // secured does the handshakes of clients that have a slot, at the same time. It owns a goroutine
@@ -37,7 +37,7 @@ func (s *secured) run() {
 // handshake hands on a client that speaks TLS.
 func (s *secured) handshake(slot *slot) {
 	l := s.below
-	conn, on, err := web.Secure(l.ended, slot.conn, l.o.TLS, l.o.Lane, l.o.Header)
+	conn, on, err := conn.Secure(l.ended, slot.conn, l.o.TLS, l.o.Lane, l.o.Header)
 	if err != nil {
 		l.o.Logger.Debug("TLS handshake failed", "client", slot.client, "error", err)
 		return

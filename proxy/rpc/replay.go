@@ -3,6 +3,7 @@ package rpc
 import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -39,7 +40,7 @@ func (r *replayer) repeats(e *cache.Entry) bool {
 }
 
 // longestRepeated is the longest member that is copied in the lane, beside an id of any length that comes there.
-const longestRepeated = web.Uncounted / 2
+const longestRepeated = conn.Uncounted / 2
 
 // Replay implements [web.Replayer].
 func (r *replayer) Replay(rec *web.Record, told *web.Response) bool {

@@ -19,11 +19,12 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/conn"
+	"github.com/tipcache/tipcache/proxy/conn/conntest"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/web"
-	"github.com/tipcache/tipcache/proxy/web/webtest"
 	"github.com/tipcache/tipcache/upstream/node"
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
@@ -276,8 +277,8 @@ func newHandlerWith(t testing.TB, c *cache.Cache, n *recordedNode, o rpc.Options
 	}
 	server := httptest.NewUnstartedServer(rpc.New(o, reader))
 	if fast, ok := with.Lane.(*lane.Lane); ok {
-		server.Listener = webtest.Listener{Listener: server.Listener, Lane: fast.For(rpc.Own)}
-		server.Config.ConnContext, server.Config.ConnState = web.ConnContext, web.ConnState
+		server.Listener = conntest.Listener{Listener: server.Listener, Lane: fast.For(rpc.Own)}
+		server.Config.ConnContext, server.Config.ConnState = conn.ConnContext, conn.ConnState
 	}
 	server.Start()
 	t.Cleanup(server.Close)

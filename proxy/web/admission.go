@@ -17,7 +17,7 @@ const APIKeyHeader = limits.KeyHeader
 func (s *Stack) SetKeys(keys []limits.Key) {
 	s.Admission.SetKeys(keys)
 	s.Forget()
-	s.endRevoked()
+	s.EndRevoked()
 }
 
 // SetLimits puts other limits in force, from the next request on.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/session"
 )
 
@@ -52,7 +53,7 @@ func (rs *responder) Respond(w http.ResponseWriter, r *http.Request, a *Response
 	h.writeTo(w.Header())
 	w.WriteHeader(status)
 	if !from.head {
-		writeWhole(w, r, body)
+		conn.WriteBody(w, r, body)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache/codings"
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/record"
 )
 
@@ -45,7 +46,7 @@ func (s *Stack) Repeat(rec *Record, serve func(*Record) (size int, err error)) e
 }
 
 func (s *Stack) exchange(r *http.Request, rec *Record, answer http.Header, serve func() (size int, err error)) error {
-	rec.Arrive(ConnOf(r))
+	rec.Arrive(conn.Of(r))
 	size, status, err := 0, http.StatusOK, s.admit(r, rec, answer)
 	if err == nil {
 		size, err = recovered(serve)
@@ -104,6 +105,6 @@ func (rs *responder) SendTold(w http.ResponseWriter, r *http.Request, a *Respons
 	h.writeTo(w.Header())
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead && len(body) > 0 {
-		writeWhole(w, r, body)
+		conn.WriteBody(w, r, body)
 	}
 }

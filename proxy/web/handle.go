@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
@@ -23,13 +24,16 @@ import (
 // Serve passes a request to h, unless the fast lane answers it. While the process drains, it asks clients to open a new
 // connection.
 func (s *Stack) Serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
-	c := ConnOf(r)
+	c := conn.Of(r)
 	if s.leaving.Load() {
 		w.Header().Set("Connection", "close")
 	}
 	if c != nil && r.ProtoMajor >= 2 {
-		s.serveStream(c, h, w, r)
-	} else if c == nil || c.beneath || !s.servedInLane(c, w, r) {
+		c.ServeStream(w, r, func(w http.ResponseWriter) bool {
+			s.setOrigin(w.Header(), r)
+			return s.servedInLane(c, w, r)
+		}, h)
+	} else if c == nil || c.IsBeneathTLS() || !s.servedInLane(c, w, r) {
 		h.ServeHTTP(w, r)
 	}
 }
@@ -40,8 +44,8 @@ func (s *Stack) Drain() { s.leaving.Store(true) }
 
 // admit refuses what comes too often from its client's address, and what there is no memory for.
 func (s *Stack) admit(r *http.Request, rec *Record, answer http.Header) error {
-	if !rec.client.hasStream(r) {
-		return errNoStream
+	if !rec.client.HasStream(r) {
+		return conn.ErrNoStream
 	}
 	if s.Admission.Limits.Load().Address == (limits.Rate{}) {
 		return nil
@@ -51,9 +55,9 @@ func (s *Stack) admit(r *http.Request, rec *Record, answer http.Header) error {
 
 // address is that of a request's client. It is not valid where the connection has
 // none.
-func (s *Stack) address(r *http.Request, client *Conn) netip.Addr {
+func (s *Stack) address(r *http.Request, client *conn.Conn) netip.Addr {
 	if client != nil && r.Header[limits.ForwardedFor] == nil {
-		return client.address
+		return client.Address()
 	}
 	return s.Admission.AddressOf(r)
 }
@@ -100,7 +104,7 @@ type Record struct {
 	Room    []byte                  // for a Replayer: storage for Response.Body
 
 	key      limits.Key // the request's, where one is required
-	client   *Conn      // nil: it is not ours
+	client   *conn.Conn // nil: it is not ours
 	place    Place      // nil: the answer is of no use to the fast lane
 	replayer Replayer   // nil: it is made anew each time
 	route    Route      // of a request by HTTP
@@ -108,9 +112,9 @@ type Record struct {
 }
 
 // Arrive sets the connection of the request, nil for none of ours.
-func (rec *Record) Arrive(client *Conn) {
+func (rec *Record) Arrive(client *conn.Conn) {
 	if rec.client = client; client != nil {
-		rec.Session.Arrive(&client.seen)
+		rec.Session.Arrive(client.Seen())
 	}
 }
 

@@ -2,24 +2,23 @@ package web
 
 import (
 	"bytes"
-	"net"
 	"net/http"
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/limits"
 )
 
 // A Lane serves requests from memory in place of their handlers. Package lane implements it; it is optional. This file
 // is the whole interface between the lane and the stack.
 type Lane interface {
-	// Wrap returns the connection that http.Server reads. below carries the requests of the client's connection.
-	Wrap(client *Conn, below net.Conn) LaneConn
+	conn.Lane
 	// PlaceOf returns the place of the response to a request on a connection of the lane, nil for none.
-	PlaceOf(r *http.Request, on LaneConn) Place
+	PlaceOf(r *http.Request, on conn.LaneConn) Place
 	// Serve is called before a request is handled. It answers an HTTP/2 request if it can, and returns false otherwise. A
 	// request of HTTP/1 was read through on, which could not answer it.
-	Serve(client *Conn, on LaneConn, w http.ResponseWriter, r *http.Request) (answered bool)
+	Serve(client *conn.Conn, on conn.LaneConn, w http.ResponseWriter, r *http.Request) (answered bool)
 	// Forget drops all requests.
 	Forget()
 }
@@ -29,7 +28,7 @@ type CallLane interface {
 	Lane
 	// Arrive takes up a call by its metadata, before its message has arrived. keyed says that it needs a key. It returns
 	// nil if the client may not make the call, or the lane does not know it. The handler then judges it.
-	Arrive(s *Stack, client *Conn, method string, metadata map[string][]string, keyed bool, start time.Time) Call
+	Arrive(s *Stack, client *conn.Conn, method string, metadata map[string][]string, keyed bool, start time.Time) Call
 }
 
 // A Call is a call that the lane may answer. It must not be used after Release.
@@ -55,12 +54,6 @@ type Found struct {
 // it, and depends on it in no other way. ok is false if there is none. It is called for each request, so it must be
 // fast and may be wrong.
 type Own func(body string) (from, to int, ok bool)
-
-// A LaneConn is a client's connection with a lane.
-type LaneConn interface {
-	net.Conn
-	State(s http.ConnState)
-}
 
 // A Place keeps what answers a request again.
 type Place interface {
@@ -107,23 +100,27 @@ func (s *Stack) Forget() {
 }
 
 // servedInLane tells the lane of a connection about a request, and reports whether it has answered it.
-func (s *Stack) servedInLane(c *Conn, w http.ResponseWriter, r *http.Request) bool {
-	return c.fast != nil && (r.ProtoMajor < 2 || s.NoLane() == "") && c.fast.Serve(c, c.lane, w, r)
+func (s *Stack) servedInLane(c *conn.Conn, w http.ResponseWriter, r *http.Request) bool {
+	lane, ok := c.Lane().(Lane)
+	return ok && (r.ProtoMajor < 2 || s.NoLane() == "") && lane.Serve(c, c.LaneConn(), w, r)
 }
 
 // placeOf returns where the fast lane keeps what answers a request again, or nil for nowhere. With tracing on, each
 // request goes to its handler.
 func (s *Stack) placeOf(r *http.Request) Place {
-	c := ConnOf(r)
-	if s.o.Tracing != nil || c == nil || c.fast == nil {
+	c := conn.Of(r)
+	if s.o.Tracing != nil || c == nil {
 		return nil
 	}
-	return c.fast.PlaceOf(r, c.lane)
+	if lane, ok := c.Lane().(Lane); ok {
+		return lane.PlaceOf(r, c.LaneConn())
+	}
+	return nil
 }
 
 // Arrive lets the lane of a client's connection take up a gRPC call. It returns nil if the lane cannot.
-func (s *Stack) Arrive(client *Conn, method string, metadata map[string][]string, keyed bool, start time.Time) Call {
-	if lane, ok := client.fast.(CallLane); ok && s.o.Lane != nil && s.o.Tracing == nil {
+func (s *Stack) Arrive(client *conn.Conn, method string, metadata map[string][]string, keyed bool, start time.Time) Call {
+	if lane, ok := client.Lane().(CallLane); ok && s.o.Lane != nil && s.o.Tracing == nil {
 		return lane.Arrive(s, client, method, metadata, keyed, start)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/record"
 )
 
@@ -72,7 +73,7 @@ func (s *Stack) record(find func(c *gin.Context) Route) gin.HandlerFunc {
 		if s.o.Lane != nil {
 			rec.place = s.placeOf(c.Request)
 		}
-		rec.Arrive(ConnOf(c.Request))
+		rec.Arrive(conn.Of(c.Request))
 		rec.writer = recordWriter{c.Writer, rec}
 		c.Writer = &rec.writer
 		c.Status(http.StatusOK) // Gin begins with 404 for paths that it does not route

@@ -4,8 +4,7 @@
 //
 // A request goes, top to bottom:
 //
-//  1. conn.go wraps the client's connection, so that an answer leaves in one
-//     system call;
+//  1. package conn wraps the client's connection;
 //  2. middleware.go lists what every request passes: CORS, its id and record, limits of
 //     addresses and sizes, and API keys;
 //  3. the interface's handler may ask for memory for a body, and for a deadline without a
@@ -17,12 +16,9 @@
 //     interface renders in its own form;
 //  6. the middleware hands the record to package record.
 //
-// incoming.go holds memory for request bodies.
 // admission.go puts keys and limits in force, and has clients that are served on, by streams, pay.
-// revoked.go ends connections and streams whose key is removed.
 // exchange.go does for other protocols what the middleware does for HTTP.
-// idle.go tells which clients are idle and which do not read. multiplexed.go notes how
-// a client of HTTP/2 takes its answers. lane.go is what the fast lane, which answers
+// lane.go is what the fast lane, which answers
 // before all this, has to do with it. uncached.go writes what did not come through the
 // cache. cors.go tells browsers which pages may read the answers. route.go is how an
 // interface names its paths to package proxy, which mounts them.
@@ -39,6 +35,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/session"
@@ -81,15 +78,14 @@ type Stack struct {
 	*responder
 	cors
 	*session.Clients
+	*conn.Memory
+	*conn.Revocable
 
 	Admission *limits.Admission // which clients may ask
 	Recorder  *record.Recorder  // takes the records of requests
 
-	o         Options
-	memory    *account.Account // nil: no limit
-	incoming  *account.Part    // of request bodies
-	leaving   atomic.Bool      // this process is about to end
-	revocable revocable
+	o       Options
+	leaving atomic.Bool // this process is about to end
 }
 
 // New fills in the defaults. Bodies keeps the bodies of answers in their codings, and has the
@@ -101,7 +97,6 @@ func New(o Options, bodies bodyCache) *Stack {
 		responder: &responder{bodies: bodies, byOrigin: cors.differs()},
 		cors:      cors,
 		o:         o,
-		revocable: newRevocable(o.Registerer),
 		Admission: limits.New(o.SharedLimits, o.Logger, o.Registerer),
 		Recorder: record.New(record.Options{
 			AccessLog: o.AccessLog, OnlyFailures: o.OnlyFailures, SkipLog: o.SkipLog, Logger: o.Logger, Registerer: o.Registerer, Tracing: o.Tracing,
@@ -110,10 +105,12 @@ func New(o Options, bodies bodyCache) *Stack {
 	s.Admission.SetKeys(o.Keys)
 	s.Admission.Limits.Store(&o.Limits)
 	s.Clients = session.NewClients(s.Admission, o.SessionCookie)
+	var memory *account.Account
 	if bodies != nil {
-		s.memory = bodies.Account()
+		memory = bodies.Account()
 	}
-	s.incoming = newIncoming(s.memory)
+	s.Memory = conn.NewMemory(memory, s.Admission)
+	s.Revocable = conn.NewRevocable(s.Admission, o.Logger, o.Registerer)
 	return s
 }
 

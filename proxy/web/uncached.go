@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"net/http"
 	"strconv"
+
+	"github.com/tipcache/tipcache/proxy/conn"
 )
 
 // Send writes a body that did not come through the cache. It must not be stored, unless Cache-Control is set already.
@@ -16,7 +18,7 @@ func Send(w http.ResponseWriter, r *http.Request, status int, typ string, body [
 	h.writeTo(w.Header())
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		writeWhole(w, r, body)
+		conn.WriteBody(w, r, body)
 	}
 }
 

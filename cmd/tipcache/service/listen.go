@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -78,9 +79,9 @@ func (s *Service) newServer(h http.Handler) *http.Server {
 		ReadTimeout:       s.cfg.HTTP.Request,
 		WriteTimeout:      writeTimeout(s.cfg.HTTP),
 		IdleTimeout:       idleTimeout,
-		ConnContext:       web.ConnContext,
-		ConnState:         web.ConnState,
-		HTTP2:             web.HTTP2(),
+		ConnContext:       conn.ConnContext,
+		ConnState:         conn.ConnState,
+		HTTP2:             conn.HTTP2(),
 		MaxHeaderBytes:    4 * web.MaxHeader, // the proxy refuses smaller ones in its own form
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}

@@ -1,4 +1,4 @@
-package web_test
+package conn_test
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/conn"
 )
 
 // What the kernel does not take at once follows in its order, and a write that ends before says how much was taken.
@@ -41,7 +41,7 @@ func TestALongWriteIsWholeOrSaysHowFarItCame(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			conn := web.NewConn(accepted, nil, nil, nil)
+			conn := conn.New(accepted, nil, nil, nil)
 			_ = conn.SetWriteDeadline(time.Now().Add(tt.time))
 			came := make(chan []byte)
 			read := func() { all, _ := io.ReadAll(client); came <- all }

@@ -1,4 +1,4 @@
-package web
+package conn
 
 import (
 	"context"
@@ -19,24 +19,34 @@ func HTTP2() *http.HTTP2Config {
 
 type refusedKey struct{}
 
-// serveStream serves a request of HTTP/2. It notes how the client reads the response: where the client grants no
-// window, net/http writes nothing that the socket could see. What the lane can answer does not come to h.
-func (s *Stack) serveStream(c *Conn, h http.Handler, w http.ResponseWriter, r *http.Request) {
-	extra, ok := c.streams.begin(headerBytes(r)-usualHeaders, 0)
+// ServeStream serves a request of HTTP/2 by h, unless lane has answered it. It notes how the client reads the response:
+// where the client grants no window, net/http writes nothing that the socket could see.
+func (c *Conn) ServeStream(w http.ResponseWriter, r *http.Request, lane func(w http.ResponseWriter) (answered bool), h http.Handler) {
+	extra, ok := c.streams.beginRequest(r)
 	if !ok {
-		s.refuseStream(c, h, w, r)
+		c.refuseStream(w, r, h)
 		return
 	}
 	sw := &streamWriter{ResponseWriter: w, conn: c}
 	defer c.streams.finish(sw, extra)
-	c.streams.note(0, 0)       // from now on, writes of net/http for a response in the lane count as waiting
-	s.setOrigin(w.Header(), r) // for the lane
-	if s.servedInLane(c, sw, r) {
+	if lane(sw) {
 		return
 	}
 	c.streams.note(1, 0)
 	defer c.streams.note(-1, 0)
 	h.ServeHTTP(sw, r)
+}
+
+// beginRequest opens the stream of a request. From now on, writes of net/http for a response in the lane count as
+// waiting.
+func (s *streams) beginRequest(r *http.Request) (extra int64, ok bool) {
+	extra = headerBytes(r) - usualHeaders
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if extra, ok = s.begin(extra, 0); ok {
+		s.moved = time.Now()
+	}
+	return extra, ok
 }
 
 // headerBytes returns the size of a request's headers.
@@ -54,35 +64,47 @@ func headerBytes(r *http.Request) int64 {
 // the client may have granted no window, and does not tell when it has written them. To wait for that costs a frame,
 // so the stream is parked while memory is not short.
 func (s *streams) finish(w *streamWriter, extra int64) {
-	s.release(extra)
-	switch {
-	case w.written == 0:
-		s.end()
-	case s.memory.IsShort():
+	park := w.written > 0
+	if park && s.memory.IsShort() {
 		_ = http.NewResponseController(w).Flush() // fails only when the client has left
-		s.end()
-	default:
+		park = false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.release(extra)
+	if park {
 		s.park()
+	} else {
+		s.end()
 	}
 }
 
-// refuseStream refuses a request that there is no memory for. One at a time gets a response, by admit. Others are
+// refuseStream refuses a request that there is no memory for. One at a time gets a response, by HasStream. Others are
 // reset, so that clients that do not read hold nothing.
-func (s *Stack) refuseStream(c *Conn, h http.Handler, w http.ResponseWriter, r *http.Request) {
-	defer c.streams.refused.Add(-1)
-	if c.streams.refused.Add(1) > 1 {
+func (c *Conn) refuseStream(w http.ResponseWriter, r *http.Request, h http.Handler) {
+	if !c.streams.setRefusing(true) {
 		panic(http.ErrAbortHandler)
 	}
+	defer c.streams.setRefusing(false)
 	h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), refusedKey{}, true)))
 	_ = http.NewResponseController(w).Flush() // fails only when the client has left
 }
 
-// errNoStream refuses a request of HTTP/2 that there is no memory for.
-var errNoStream = &failure.Failure{Expected: true, Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Public: "too many streams are open", Err: account.ErrFull}
+// setRefusing records whether a request is being refused. It returns false if that was recorded already.
+func (s *streams) setRefusing(to bool) (changed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	changed = s.refusing != to
+	s.refusing = to
+	return changed
+}
 
-// hasStream reports whether the stream of a request is open.
-func (c *Conn) hasStream(r *http.Request) bool {
-	return c == nil || c.streams.refused.Load() == 0 || r.Context().Value(refusedKey{}) == nil
+// ErrNoStream refuses a request of HTTP/2 that there is no memory for.
+var ErrNoStream = &failure.Failure{Expected: true, Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Public: "too many streams are open", Err: account.ErrFull}
+
+// HasStream reports whether the stream of a request is open.
+func (c *Conn) HasStream(r *http.Request) bool {
+	return r.ProtoMajor < 2 || c == nil || r.Context().Value(refusedKey{}) == nil
 }
 
 // streamWriter writes in pieces, as [socket.Write] does and for the same reason.

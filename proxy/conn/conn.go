@@ -1,4 +1,11 @@
-package web
+// Package conn has the connections of clients, and the memory that is reserved for what they send and have not read.
+//
+//   - conn.go wraps a client's connection, so that a response leaves in one system call; secure.go adds TLS;
+//   - idle.go tells which clients are idle, and which do not read;
+//   - multiplexed.go serves the streams of HTTP/2, streams.go reserves memory for them and for the calls of gRPC;
+//   - bodies.go reserves memory for responses, incoming.go for request bodies;
+//   - revoked.go ends connections and streams whose API key is removed.
+package conn
 
 import (
 	"context"
@@ -53,10 +60,10 @@ type writeBuffer struct {
 
 var buffers = sync.Pool{New: func() any { return new(writeBuffer) }}
 
-// NewConn wraps a connection. Requests are answered in the fast lane where that can,
+// New wraps a connection. Requests are answered in the fast lane where that can,
 // which may be nil; onClose, which may be nil, is called once it is closed. Open streams are reserved in
 // memory, which may be nil.
-func NewConn(c net.Conn, fast Lane, memory *account.Account, onClose func()) *Conn {
+func New(c net.Conn, fast Lane, memory *account.Account, onClose func()) *Conn {
 	s := &socket{Conn: c, streams: streams{memory: memory}}
 	s.onClose = sync.OnceFunc(func() {
 		s.streams.leave()
@@ -82,10 +89,34 @@ func newConn(s *socket, on carrier, fast Lane) *Conn {
 	return conn
 }
 
+// A Lane answers requests on connections in place of their handlers.
+type Lane interface {
+	// Wrap returns the connection that http.Server reads. below carries the requests of the client's connection.
+	Wrap(client *Conn, below net.Conn) LaneConn
+}
+
+// A LaneConn is a client's connection with a lane.
+type LaneConn interface {
+	net.Conn
+	State(s http.ConnState)
+}
+
+// Lane returns the lane that answers requests on the connection, nil for none.
+func (c *Conn) Lane() Lane { return c.fast }
+
+// LaneConn returns what the lane reads requests of HTTP/1 from, nil for none.
+func (c *Conn) LaneConn() LaneConn { return c.lane }
+
+// IsBeneathTLS reports whether the connection carries TLS, and no requests itself.
+func (c *Conn) IsBeneathTLS() bool { return c.beneath }
+
+// Seen returns what the client has seen on the connection.
+func (c *Conn) Seen() *session.Seen { return &c.seen }
+
 type connKey struct{}
 
-// IsConnKey tells the key by which contexts have the connection of ConnOf.
-func IsConnKey(key any) bool { return key == connKey{} }
+// IsKey reports whether key is the one by which contexts have the connection that Of returns.
+func IsKey(key any) bool { return key == connKey{} }
 
 // ConnContext is for http.Server's field of the same name. Connections that are
 // no *Conn are left as they are.
@@ -97,7 +128,7 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 }
 
 // Accepted is the connection of ours that a listener has given to a server that is no
-// http.Server; nil if it is none. The context of a request on it gives it by IsConnKey.
+// http.Server; nil if it is none. The context of a request on it gives it by IsKey.
 func Accepted(c net.Conn) *Conn {
 	ours, beneath := below(c)
 	if ours != nil {
@@ -138,8 +169,8 @@ func below(c net.Conn) (ours *Conn, beneath bool) {
 	return nil, false
 }
 
-// ConnOf is the connection of a request's client, nil if it is not ours.
-func ConnOf(r *http.Request) *Conn {
+// Of returns the connection of a request's client, nil if it is not ours.
+func Of(r *http.Request) *Conn {
 	c, _ := r.Context().Value(connKey{}).(*Conn)
 	return c
 }
@@ -223,10 +254,10 @@ func (c *Conn) release() {
 	buffers.Put(b)
 }
 
-// writeWhole writes a body whose headers are set and whose length is among them.
-func writeWhole(w http.ResponseWriter, r *http.Request, body []byte) {
+// WriteBody writes a body whose headers are set and whose length is among them.
+func WriteBody(w http.ResponseWriter, r *http.Request, body []byte) {
 	const fits = 3 << 10 // into net/http's buffer, beside the headers
-	c := ConnOf(r)
+	c := Of(r)
 	if c == nil || len(body) <= fits {
 		_, _ = w.Write(body) // fails only when the client has left
 		return

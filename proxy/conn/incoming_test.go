@@ -1,4 +1,4 @@
-package web_test
+package conn_test
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package web
+package conn
 
 import (
 	"net/http"
@@ -54,14 +54,14 @@ func (c *Conn) EndBody(body []byte) {
 
 // HoldResponse reserves n bytes for a response that is made for one client, until release is called. It reserves
 // nothing for up to Uncounted bytes. The error is a *failure.Failure.
-func (s *Stack) HoldResponse(r *http.Request, n int) (release func(), err error) {
+func (m *Memory) HoldResponse(r *http.Request, n int) (release func(), err error) {
 	if n <= Uncounted {
 		return func() {}, nil
 	}
-	if !s.memory.Reserve(account.Unread, int64(n)) {
+	if !m.account.Reserve(account.Unread, int64(n)) {
 		return nil, &failure.Failure{Expected: true, Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Public: "too many responses have not been read", Err: account.ErrFull}
 	}
-	c := ConnOf(r)
+	c := Of(r)
 	if c != nil {
 		c.outgoing.made.Add(int64(n))
 	}
@@ -69,7 +69,7 @@ func (s *Stack) HoldResponse(r *http.Request, n int) (release func(), err error)
 		if c != nil {
 			c.outgoing.made.Add(-int64(n))
 		}
-		s.memory.Release(account.Unread, int64(n))
+		m.account.Release(account.Unread, int64(n))
 	}, nil
 }
 

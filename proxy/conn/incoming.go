@@ -1,4 +1,4 @@
-package web
+package conn
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
@@ -23,13 +24,20 @@ const maxBodies = 32 << 20
 // clientShares is the number of shares in the memory for bodies. A client has one.
 const clientShares = 20
 
-// newIncoming returns the part of an account that request bodies are in. The account may be nil.
-func newIncoming(a *account.Account) *account.Part {
+// Memory reserves memory for what clients send, and for what they have not read.
+type Memory struct {
+	account   *account.Account // nil means no limit
+	requests  *account.Part
+	admission *limits.Admission
+}
+
+// NewMemory returns the memory within an account, which may be nil. Clients are named as admission names them.
+func NewMemory(a *account.Account, admission *limits.Admission) *Memory {
 	most := int64(maxBodies)
 	if a != nil {
 		most = max(min(most, a.Limit()/2), bodyShare)
 	}
-	return a.Part(account.Requests, most, max(most/clientShares, bodyShare))
+	return &Memory{a, a.Part(account.Requests, most, max(most/clientShares, bodyShare)), admission}
 }
 
 // A Body holds memory for the body of a request. It is for one goroutine.
@@ -37,8 +45,8 @@ type Body struct{ hold *account.Hold }
 
 // HoldBody begins to hold memory for the body of a request, for the tenant whose key it has. Release must be
 // called once nothing of the body is in use.
-func (s *Stack) HoldBody(r *http.Request, tenant string) *Body {
-	return &Body{s.incoming.Open(s.Admission.Name(r, tenant), s.Admission.IsMany(r, tenant))}
+func (m *Memory) HoldBody(r *http.Request, tenant string) *Body {
+	return &Body{m.requests.Open(m.admission.Name(r, tenant), m.admission.IsMany(r, tenant))}
 }
 
 // Take reserves n more bytes. The error is a *failure.Failure: 429 if the client holds its share, 503 if memory is
@@ -57,14 +65,14 @@ func (b *Body) Release() { b.hold.Close() }
 
 // HoldStream reserves bytes for a stream that goes on for long, until release is called. The error is a
 // *failure.Failure.
-func (s *Stack) HoldStream(bytes int64) (release func(), err error) {
+func (m *Memory) HoldStream(bytes int64) (release func(), err error) {
 	if bytes <= 0 {
 		return func() {}, nil
 	}
-	if !s.memory.Reserve(account.Streams, bytes) {
+	if !m.account.Reserve(account.Streams, bytes) {
 		return nil, &failure.Failure{Expected: true, Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Public: "too many streams are open", Err: account.ErrFull}
 	}
-	return func() { s.memory.Release(account.Streams, bytes) }, nil
+	return func() { m.account.Release(account.Streams, bytes) }, nil
 }
 
 func bodyRefusal(err error) error {

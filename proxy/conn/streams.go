@@ -1,4 +1,4 @@
-package web
+package conn
 
 import (
 	"context"
@@ -29,96 +29,90 @@ const slowRead = 50 * time.Millisecond
 // has memory for one request.
 type streams struct {
 	memory *account.Account // nil means no limit
-	open   atomic.Int64
-	parked atomic.Int64 // of these, streams whose handler has returned and whose response the client may not have read
-	extra  atomic.Int64 // bytes reserved in addition
-	closed atomic.Bool
-	isSlow atomic.Bool // a stream was refused since the last read
+	isSlow atomic.Bool      // a stream was refused since the last read
 
-	handlers atomic.Int64 // running, of HTTP/2
-	writes   atomic.Int64 // waiting for the client
-	moved    atomic.Int64 // when a request arrived or writes changed, in Unix nanoseconds; 0 means never
-	refused  atomic.Int64 // requests without a stream that are being refused
-
-	mu      sync.Mutex
-	waiting []*CallStream // whose handlers have not begun
+	mu       sync.Mutex
+	open     int64
+	parked   int64 // of these, streams whose handler has returned and whose response the client may not have read
+	extra    int64 // bytes reserved in addition
+	handlers int64 // running, of HTTP/2
+	writes   int64 // waiting for the client
+	refusing bool  // a request without a stream gets its response
+	closed   bool
+	moved    time.Time     // when a request arrived or writes changed; zero means never
+	waiting  []*CallStream // whose handlers have not begun
 }
 
 // begin opens a stream, with extra bytes beside its cost, and ahead more unless it is the only one. It returns the
-// bytes that are reserved in addition, and false if there is no memory.
+// bytes that are reserved in addition, and false if there is no memory. The caller must hold mu.
 func (s *streams) begin(extra, ahead int64) (reserved int64, ok bool) {
-	for {
-		n := s.open.Load()
-		more, cost := max(0, extra), int64(0)
-		if n > 0 {
-			more, cost = more+ahead, streamCost
-		}
-		if more+cost > 0 && !s.memory.Reserve(account.Streams, more+cost) {
-			s.isSlow.Store(true)
-			return 0, false
-		}
-		if s.open.CompareAndSwap(n, n+1) {
-			s.extra.Add(more)
-			return more, true
-		}
-		s.memory.Release(account.Streams, more+cost)
+	reserved = max(0, extra)
+	cost := int64(0)
+	if s.open > 0 {
+		reserved, cost = reserved+ahead, streamCost
 	}
+	if reserved+cost > 0 && !s.memory.Reserve(account.Streams, reserved+cost) {
+		s.isSlow.Store(true)
+		return 0, false
+	}
+	s.open++
+	s.extra += reserved
+	return reserved, true
 }
 
-// end closes an open stream.
+// end closes an open stream. The caller must hold mu.
 func (s *streams) end() {
-	if s.open.Add(-1) > 0 {
+	if s.open--; s.open > 0 {
 		s.memory.Release(account.Streams, streamCost)
 	}
 }
 
-// release returns what begin reserved in addition, or a part of it.
+// release returns what begin reserved in addition, or a part of it. The caller must hold mu.
 func (s *streams) release(reserved int64) {
 	if reserved > 0 {
-		s.extra.Add(-reserved)
+		s.extra -= reserved
 		s.memory.Release(account.Streams, reserved)
 	}
 }
 
 // park keeps a stream open after its handler, until unpark or settle. A library has no more than MaxStreams on a
-// connection, so one of more has ended without notice.
+// connection, so one of more has ended without notice. The caller must hold mu.
 func (s *streams) park() {
-	if s.parked.Add(1) > MaxStreams {
-		s.unpark()
-	}
-	if s.closed.Load() {
-		s.settle()
+	if s.closed || s.parked == MaxStreams {
+		s.end()
+	} else {
+		s.parked++
 	}
 }
 
-// unpark closes a parked stream.
+// unpark closes a parked stream. The caller must hold mu.
 func (s *streams) unpark() {
-	for n := s.parked.Load(); n > 0; n = s.parked.Load() {
-		if s.parked.CompareAndSwap(n, n-1) {
-			s.end()
-			return
-		}
+	if s.parked > 0 {
+		s.parked--
+		s.end()
 	}
 }
 
 // settle closes all parked streams.
 func (s *streams) settle() {
-	for range s.parked.Swap(0) {
-		s.end()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.parked > 0 {
+		s.unpark()
 	}
 }
 
 // leave closes the streams of a connection that is closed. Those with a handler end with it.
 func (s *streams) leave() {
-	s.closed.Store(true)
 	s.settle()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
 	s.drop(func(*CallStream) bool { return true })
 }
 
-// drop closes streams whose handlers will not begin.
+// drop closes streams whose handlers will not begin. The caller must hold mu.
 func (s *streams) drop(isGone func(*CallStream) bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.waiting = slices.DeleteFunc(s.waiting, func(k *CallStream) bool {
 		gone := isGone(k)
 		if gone {
@@ -129,26 +123,32 @@ func (s *streams) drop(isGone func(*CallStream) bool) {
 	})
 }
 
+// note changes the numbers of handlers and writes.
 func (s *streams) note(handlers, writes int64) {
-	s.handlers.Add(handlers)
-	s.writes.Add(writes)
-	s.moved.Store(time.Now().UnixNano())
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.handlers += handlers
+	s.writes += writes
+	s.moved = time.Now()
 }
 
 // waitingSince returns since when writes have waited for the client, including those that net/http continues after
 // the handlers. isOpen says that a request has no response yet.
 func (s *streams) waitingSince(isOpen bool) (since time.Time, waiting bool) {
-	moved := s.moved.Load()
-	return time.Unix(0, moved), s.writes.Load() > 0 || isOpen && s.handlers.Load() == 0 && moved != 0
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.moved, s.writes > 0 || isOpen && s.handlers == 0 && !s.moved.IsZero()
 }
 
 // bytes returns the memory of the streams beyond the first. Parked streams count where the client reads nothing.
 func (s *streams) bytes(stalled bool) int64 {
-	n := s.open.Load() - 1
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.open - 1
 	if !stalled {
-		n -= s.parked.Load()
+		n -= s.parked
 	}
-	return max(0, n)*streamCost + s.extra.Load()
+	return max(0, n)*streamCost + s.extra
 }
 
 // A CallStream is the stream of a call on a connection whose server is no http.Server. It is open until its handler
@@ -158,27 +158,26 @@ type CallStream struct {
 	ctx     context.Context //nolint:containedctx // the call's
 	extra   int64           // bytes reserved for headers
 	ahead   int64           // bytes reserved for what arrives before the handler begins
-	pending atomic.Int64    // the handler, and messages that have not left
+	pending int             // the handler, and messages that have not left
 }
 
 // OpenCall opens a stream before the handler of its call begins. headers is the size of its headers, and ahead the
-// bytes that the client can send by then. It returns false if there is no memory. The stream closes again if ctx
-// ends before Begin.
+// bytes that the client can send by then. It returns false if there is no memory. The stream closes again if ctx ends
+// or the connection is closed before Begin.
 func (c *Conn) OpenCall(ctx context.Context, k *CallStream, headers, ahead int64) bool {
 	s := &c.streams
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.drop(func(k *CallStream) bool { return k.ctx.Err() != nil })
 	extra := max(0, headers-usualHeaders)
 	reserved, ok := s.begin(extra, ahead)
 	if !ok {
 		return false
 	}
-	k.conn, k.ctx, k.extra, k.ahead = c, ctx, extra, reserved-extra
-	k.pending.Store(1)
-	s.mu.Lock()
+	k.conn, k.ctx, k.extra, k.ahead, k.pending = c, ctx, extra, reserved-extra, 1
 	s.waiting = append(s.waiting, k)
-	s.mu.Unlock()
-	if s.closed.Load() {
-		s.leave()
+	if s.closed {
+		s.drop(func(other *CallStream) bool { return other == k })
 	}
 	return true
 }
@@ -188,14 +187,12 @@ func (c *Conn) OpenCall(ctx context.Context, k *CallStream, headers, ahead int64
 func (k *CallStream) Begin() bool {
 	s := &k.conn.streams
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	i := slices.Index(s.waiting, k)
-	if i >= 0 {
-		s.waiting = slices.Delete(s.waiting, i, i+1)
-	}
-	s.mu.Unlock()
 	if i < 0 {
 		return false
 	}
+	s.waiting = slices.Delete(s.waiting, i, i+1)
 	s.release(k.ahead)
 	k.conn.calls.Add(1)
 	return true
@@ -203,36 +200,42 @@ func (k *CallStream) Begin() bool {
 
 // End marks the end of the handler.
 func (k *CallStream) End() {
-	s := &k.conn.streams
 	k.conn.Heard(time.Now())
 	k.conn.calls.Add(-1)
+	s := &k.conn.streams
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.release(k.extra)
-	if k.pending.Load() == 1 {
+	if k.pending--; k.pending > 0 {
+		s.park()
+	} else {
 		s.end()
-		return
-	}
-	s.park()
-	if k.pending.Add(-1) == 0 {
-		s.unpark()
 	}
 }
 
 // Sending notes that a message is sent, which may have to wait for the client. Sent ends that.
 func (k *CallStream) Sending(message []byte) {
-	k.pending.Add(1)
 	if len(message) > Uncounted {
 		k.conn.BeginBody(message)
 	}
-	k.conn.streams.note(0, 1)
+	k.moved(1)
 }
 
 // Sent notes that a message has left for the client, or never will.
 func (k *CallStream) Sent(message []byte) {
-	k.conn.streams.note(0, -1)
 	if len(message) > Uncounted {
 		k.conn.EndBody(message)
 	}
-	if k.pending.Add(-1) == 0 {
-		k.conn.streams.unpark()
+	k.moved(-1)
+}
+
+// moved changes the number of messages that have not left.
+func (k *CallStream) moved(messages int) {
+	s := &k.conn.streams
+	s.note(0, int64(messages))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k.pending += messages; k.pending == 0 {
+		s.unpark()
 	}
 }

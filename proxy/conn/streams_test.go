@@ -1,4 +1,4 @@
-package web_test
+package conn_test
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/account"
@@ -32,7 +33,7 @@ func (l reserving) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return web.NewConn(c, nil, l.memory, nil), nil
+	return conn.New(c, nil, l.memory, nil), nil
 }
 
 // serveStreams serves HTTP/2 without TLS within 1 MiB of cache.memory: 448 KiB for streams. A request waits until
@@ -60,7 +61,7 @@ func serveStreams(t *testing.T) (url string, memory *account.Account, client *ht
 	engine.NoRoute(web.Handle)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.Serve(engine, w, r) }))
 	server.Listener = reserving{server.Listener, c.Account()}
-	server.Config.ConnContext, server.Config.ConnState, server.Config.HTTP2 = web.ConnContext, web.ConnState, web.HTTP2()
+	server.Config.ConnContext, server.Config.ConnState, server.Config.HTTP2 = conn.ConnContext, conn.ConnState, conn.HTTP2()
 	server.Config.Protocols = new(http.Protocols)
 	server.Config.Protocols.SetUnencryptedHTTP2(true)
 	server.Start()
@@ -153,16 +154,16 @@ func TestCallReservesWhatArrivesBeforeItsHandler(t *testing.T) {
 	memory := account.New(1<<20, nil)
 	ours, theirs := net.Pipe()
 	defer theirs.Close()
-	c := web.NewConn(ours, nil, memory, nil)
+	c := conn.New(ours, nil, memory, nil)
 	ctx, cancel := context.WithCancel(t.Context())
-	var first, second, third, fourth web.CallStream
+	var first, second, third, fourth conn.CallStream
 	used := func(what string, want int64) {
 		t.Helper()
 		if got := memory.Used(); got != want {
 			t.Errorf("Used = %d %s, want %d", got, what, want)
 		}
 	}
-	open := func(ctx context.Context, k *web.CallStream, headers int64) {
+	open := func(ctx context.Context, k *conn.CallStream, headers int64) {
 		t.Helper()
 		if !c.OpenCall(ctx, k, headers, 64<<10) {
 			t.Error("OpenCall = false, want true")
