@@ -1,6 +1,6 @@
 // Package mutants finds faults that no test notices: it makes small changes to the product, one at a time, and runs
-// the tests of the changed package. A change that they let pass is printed. It is harmful if a response, a header, a
-// limit or a stored value differs; a person judges that.
+// the tests of the changed package. It prints a line for each change, with what the tests said. One that survived is
+// harmful if a response, a header, a limit or a stored value differs; a person judges that.
 //
 //   - sites.go has the changes that a source file allows;
 //   - try.go runs the tests of a package with a change. The tree stays as it is: go test -overlay reads the changed
@@ -17,6 +17,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/tipcache/tipcache/cmd/bench/rig"
@@ -51,45 +53,46 @@ func Command(ctx context.Context, args []string) error {
 	return o.run(ctx, ".")
 }
 
-// run tries changes of the module in a directory.
+// run tries changes of the module in a directory. If ctx ends, it reports those that it has tried.
 func (o *options) run(ctx context.Context, dir string) error {
 	packages, err := list(ctx, dir, o.packages)
 	if err != nil {
 		return err
 	}
 	random := rand.New(rand.NewPCG(o.seed, 0)) //nolint:gosec // a draw
-	tried, survivors := 0, 0
-	for next := 0; tried < o.count; next++ {
-		if next%max(1, len(packages)) == 0 {
-			random.Shuffle(len(packages), func(i, j int) { packages[i], packages[j] = packages[j], packages[i] })
-		}
-		i := next % max(1, len(packages))
+	verdicts := map[verdict]int{}
+	tried := func() int { return verdicts[killed] + verdicts[survived] + verdicts[timeout] }
+	defer func() {
+		o.printf("%d tried: %d killed, %d survived, %d timeout; %d not compiled\n",
+			tried(), verdicts[killed], verdicts[survived], verdicts[timeout], verdicts[unbuilt])
+	}()
+	for next := 0; tried() < o.count; next++ {
 		if len(packages) == 0 {
 			return errors.New("no change is left to try")
 		}
-		p := packages[i]
-		m, ok := p.draw(random)
-		if !ok || !p.measure(ctx, o) {
-			packages = append(packages[:i], packages[i+1:]...)
-			continue
+		i := next % len(packages)
+		if i == 0 {
+			random.Shuffle(len(packages), func(i, j int) { packages[i], packages[j] = packages[j], packages[i] })
 		}
-		began := time.Now()
-		verdict, err := m.try(ctx)
-		switch {
-		case err != nil:
+		m, ok := packages[i].draw(random)
+		fit, err := ok, error(nil)
+		if ok {
+			fit, err = m.measure(ctx, o)
+		}
+		if err != nil {
 			return err
-		case verdict == unbuilt:
+		}
+		if !fit {
+			packages = slices.Delete(packages, i, i+1)
 			continue
-		case verdict == survived:
-			survivors++
 		}
-		tried++
-		o.printf("%d/%d %-8s %s %s %v\n", tried, o.count, verdict, m.place(), m.operator, time.Since(began).Round(time.Second/10))
-		if verdict == survived {
-			o.printf("%s", m.diff())
+		v, err := m.try(ctx, o)
+		if err != nil {
+			return err
 		}
+		verdicts[v]++
+		o.printf("%s %s %s: %s\n", m.place(), m.operator, v, m.change())
 	}
-	o.printf("%d of %d changes survived the tests of their package\n", survivors, tried)
 	return nil
 }
 
@@ -112,24 +115,7 @@ func (m *mutant) place() string {
 	return fmt.Sprintf("%s/%s:%d", m.short(), m.file, 1+bytes.Count(m.source[:m.from], []byte("\n")))
 }
 
-// diff shows the lines that the change touches, before and after.
-func (m *mutant) diff() string {
-	start := bytes.LastIndexByte(m.source[:m.from], '\n') + 1
-	after := m.mutated()
-	return prefixed("-", lines(m.source, start, m.to)) + prefixed("+", lines(after, start, m.from+len(m.text)))
-}
-
-// lines are those from start to the end of the one with the offset.
-func lines(text []byte, start, offset int) []byte {
-	if end := bytes.IndexByte(text[offset:], '\n'); end >= 0 {
-		return text[start : offset+end]
-	}
-	return text[start:]
-}
-
-func prefixed(mark string, text []byte) (out string) {
-	for line := range bytes.Lines(text) {
-		out += "    " + mark + string(bytes.TrimRight(line, "\n")) + "\n"
-	}
-	return out
+// change is the replaced text and its replacement, in one line.
+func (m *mutant) change() string {
+	return strings.Join(strings.Fields(string(m.source[m.from:m.to])+" -> "+m.text), " ")
 }

@@ -52,9 +52,19 @@ func f(x any) (int, error) {
 func TestChangeThatTheTestsMissIsReportedAndTheTreeStaysAsItIs(t *testing.T) {
 	dir := t.TempDir()
 	files := map[string]string{
-		"go.mod":      "module example.com/m\n\ngo 1.24\n",
-		"m.go":        "package m\n\n// Held is tested, and Missed is not.\nfunc Held(a int) bool { return a == 0 }\n\nfunc Missed(a int) bool { return a == 0 }\n",
-		"m_test.go":   "package m\n\nimport \"testing\"\n\nfunc TestHeld(t *testing.T) {\n\tif !Held(0) || Held(1) {\n\t\tt.Fail()\n\t}\n}\n",
+		"go.mod": "module example.com/m\n\ngo 1.24\n",
+		"m.go": `package m
+
+// Held is tested, and Missed is not.
+func Held(a int) bool { return a == 0 }
+
+func Missed(a int) bool { return a == 0 }
+
+func Count(a int) { for ; a > 0; a-- { } }
+
+func First(a [1]int) int { return a[0] }
+`,
+		"m_test.go":   "package m\n\nimport \"testing\"\n\nfunc TestHeld(t *testing.T) {\n\tCount(3)\n\tif !Held(0) || Held(1) {\n\t\tt.Fail()\n\t}\n}\n",
 		"bare/one.go": "package bare\n\n// Bare has no tests.\nfunc Bare() bool { return true }\n",
 	}
 	for name, text := range files {
@@ -67,13 +77,15 @@ func TestChangeThatTheTestsMissIsReportedAndTheTreeStaysAsItIs(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	o := options{seed: 1, count: 4, packages: regexp.MustCompile(""), slowest: time.Minute, out: &out}
-	if err := o.run(t.Context(), dir); err != nil {
-		t.Fatalf("%v\n%s", err, &out)
+	o := options{seed: 1, count: 100, packages: regexp.MustCompile(""), slowest: 10 * time.Second, out: &out}
+	if err := o.run(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "no change is left") {
+		t.Errorf("error = %v, want that no change is left", err)
 	}
 	for text, times := range map[string]int{
-		" killed   /m.go:4 ": 2, " SURVIVED /m.go:6 ": 2, "+func Missed(a int) bool { return a != 0 }\n": 1, "+func Missed(a int) bool { return a == 1 }\n": 1,
-		"2 of 4 changes survived the tests of their package\n": 1, "bare": 0,
+		"/m.go:4 compare killed: == -> !=\n": 1, "/m.go:4 constant killed: 0 -> 1\n": 1,
+		"/m.go:6 compare survived: == -> !=\n": 1, "/m.go:6 constant survived: 0 -> 1\n": 1,
+		"/m.go:8 arithmetic timeout: -- -> ++\n": 1, "/m.go:10 constant not compiled: 0 -> 1\n": 1,
+		"7 tried: 2 killed, 4 survived, 1 timeout; 1 not compiled\n": 1, "bare": 0,
 	} {
 		if got := strings.Count(out.String(), text); got != times {
 			t.Errorf("%q is printed %d times, want %d:\n%s", text, got, times, &out)

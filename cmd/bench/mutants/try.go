@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -21,8 +22,9 @@ type verdict string
 
 const (
 	killed   verdict = "killed"
-	survived verdict = "SURVIVED"
-	unbuilt  verdict = "unbuilt" // it does not compile
+	survived verdict = "survived"
+	timeout  verdict = "timeout" // the tests hang, so they notice the change
+	unbuilt  verdict = "not compiled"
 )
 
 // A tested is a package with tests of its own.
@@ -95,37 +97,52 @@ func (m *mutant) key() string { return fmt.Sprint(m.file, " ", m.from, " ", m.op
 
 // measure runs the tests of the package once without a change, and reports whether it can be drawn from: they pass,
 // and soon enough.
-func (p *tested) measure(ctx context.Context, o *options) (fit bool) {
+func (p *tested) measure(ctx context.Context, o *options) (fit bool, err error) {
 	if p.took > 0 {
-		return true
-	}
-	if _, err := p.test(ctx, time.Hour, "-run", "^$"); err != nil { // compiles, which is not measured
-		o.printf("left out %s: it does not compile\n", p.short())
-		return false
+		return true, nil
 	}
 	began := time.Now()
-	output, err := p.test(ctx, 4*o.slowest, "-count", "1")
-	switch p.took = time.Since(began); {
-	case err != nil:
-		o.printf("left out %s: its tests fail:\n%s", p.short(), output)
-		return false
-	case p.took > o.slowest:
-		o.printf("left out %s: its tests take %v\n", p.short(), p.took.Round(time.Second))
-		return false
+	v, err := p.test(ctx, o.slowest)
+	p.took = time.Since(began) // with the build, which takes as long with a change
+	if err == nil && v != survived {
+		o.printf("left out %s: without a change its tests are %s\n", p.short(), v)
 	}
-	return true
+	return v == survived, err
 }
 
-// test runs the tests of the package.
-func (p *tested) test(ctx context.Context, timeout time.Duration, flags ...string) (output []byte, err error) {
-	args := append([]string{"test", "-vet", "off", "-failfast", "-timeout", timeout.String()}, flags...)
-	cmd := exec.CommandContext(ctx, "go", append(args, ".")...)
-	cmd.Dir, cmd.WaitDelay = p.Dir, time.Minute
-	return cmd.CombinedOutput()
+// test builds the tests of the package, and runs them for at most the time given.
+func (p *tested) test(ctx context.Context, most time.Duration, flags ...string) (verdict, error) {
+	dir, err := os.MkdirTemp("", "mutant")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	binary := filepath.Join(dir, "test")
+	build := exec.CommandContext(ctx, "go", append([]string{"test", "-c", "-ldflags=-s -w", "-o", binary}, append(flags, ".")...)...)
+	build.Dir = p.Dir
+	if build.Run() != nil {
+		return unbuilt, ctx.Err()
+	}
+	running, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	run := exec.CommandContext(running, binary, "-test.failfast")
+	run.Dir, run.WaitDelay = p.Dir, time.Second
+	run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	run.Cancel = func() error { return syscall.Kill(-run.Process.Pid, syscall.SIGKILL) } // and the processes of the tests
+	switch err := run.Run(); {
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case err == nil:
+		return survived, nil
+	case running.Err() != nil:
+		return timeout, nil
+	default:
+		return killed, nil
+	}
 }
 
-// try runs the tests of the package with the change. A test that hangs has noticed it.
-func (m *mutant) try(ctx context.Context) (verdict, error) {
+// try runs the tests of the package with the change.
+func (m *mutant) try(ctx context.Context, o *options) (verdict, error) {
 	dir, err := os.MkdirTemp("", "mutant")
 	if err != nil {
 		return "", err
@@ -136,18 +153,5 @@ func (m *mutant) try(ctx context.Context) (verdict, error) {
 	if err = errors.Join(err, os.WriteFile(changed, m.mutated(), 0o600), os.WriteFile(overlay, replace, 0o600)); err != nil {
 		return "", err
 	}
-	if _, err := m.test(ctx, time.Hour, "-overlay", overlay, "-run", "^$"); err != nil {
-		return unbuilt, ctx.Err()
-	}
-	output, err := m.test(ctx, 3*m.took+30*time.Second, "-overlay", overlay)
-	switch failed := new(exec.ExitError); {
-	case ctx.Err() != nil:
-		return "", ctx.Err()
-	case err == nil:
-		return survived, nil
-	case errors.As(err, &failed):
-		return killed, nil
-	default:
-		return "", fmt.Errorf("%s: %w: %s", m.place(), err, output)
-	}
+	return m.test(ctx, 3*m.took+o.slowest, "-overlay", overlay)
 }
