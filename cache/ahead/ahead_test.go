@@ -3,6 +3,7 @@ package ahead_test
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -153,4 +154,64 @@ func TestKeysAreReadAtTheSameTime(t *testing.T) {
 			t.Errorf("%d keys were read", got)
 		}
 	})
+}
+
+func TestRoundReadsABoundedNumberAtOnceAndEndsWithAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var keys ahead.Keys[int]
+		keys.Next(100, nil)
+		for i := range 1_000 {
+			keys.Note(fmt.Sprint(i), i)
+		}
+		keys.Next(101, often)
+		var n ahead.Counts
+		var reading, most, read atomic.Int64
+		keys.Round(t.Context(), ahead.Block{Height: 102, Time: time.Second, Room: func() bool { return true }}, &n, often, func(int, time.Duration) ahead.Result {
+			most.Store(max(most.Load(), reading.Add(1)))
+			defer reading.Add(-1)
+			time.Sleep(time.Millisecond)
+			if read.Add(1) == 100 {
+				return ahead.Failed
+			}
+			return ahead.Origin
+		})
+		if got := most.Load(); got != 16 {
+			t.Errorf("reads at once = %d, want 16", got)
+		}
+		if got := read.Load(); got < 100 || got > 115 {
+			t.Errorf("reads = %d, want the round to end after the 100th, which failed", got)
+		}
+		if got := n[ahead.Failed].Load(); got != 1 {
+			t.Errorf("failures counted = %d, want 1", got)
+		}
+		if keys.Has("0") {
+			t.Error("Has = true after the origin failed, want false")
+		}
+	})
+}
+
+func TestRoundReadsEveryKeyOnce(t *testing.T) {
+	for _, count := range []int{1, 3, 40} {
+		var keys ahead.Keys[int]
+		keys.Next(100, nil)
+		var want []int
+		for i := range count {
+			keys.Note(fmt.Sprint(i), i)
+			want = append(want, i)
+		}
+		keys.Next(101, often)
+		var n ahead.Counts
+		var mu sync.Mutex
+		var got []int
+		keys.Round(t.Context(), ahead.Block{Height: 102, Time: time.Minute, Room: func() bool { return true }}, &n, often, func(v int, _ time.Duration) ahead.Result {
+			mu.Lock()
+			defer mu.Unlock()
+			got = append(got, v)
+			return ahead.Origin
+		})
+		slices.Sort(got)
+		if !slices.Equal(got, want) || n[ahead.Origin].Load() != uint64(count) {
+			t.Errorf("read %v, counted %d; want %v", got, n[ahead.Origin].Load(), want)
+		}
+	}
 }

@@ -146,6 +146,7 @@ type line struct {
 		Tip     float64
 		Answers map[string]float64
 		Hits    *float64
+		P50     *float64
 		Ahead   map[string]float64
 		Behind  []float64
 

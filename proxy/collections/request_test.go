@@ -1,11 +1,62 @@
 package collections
 
-import "testing"
+import (
+	"slices"
+	"strings"
+	"testing"
+)
 
 func TestAnOrderThatIsNoneIsTheDefault(t *testing.T) {
 	unknown, known := defaultRequest(), defaultRequest()
 	unknown.OrderBy = "name"
 	if got, want := unknown.listing().String(), known.listing().String(); got != want {
 		t.Errorf("%q is asked for, want %q", got, want)
+	}
+}
+
+func TestOnlyAddressesOfFortyDigitsAreListed(t *testing.T) {
+	address := "0x" + strings.Repeat("a", 40)
+	for name, tt := range map[string]struct {
+		sent, want []string
+		nothing    bool
+	}{
+		"no address":                    {nil, nil, false},
+		"an address":                    {[]string{address}, []string{address}, false},
+		"an address twice, in capitals": {[]string{"0X" + strings.ToUpper(address[2:]), address}, []string{address}, false},
+		"a digit too few":               {[]string{address[:41]}, nil, true},
+		"a digit too many":              {[]string{address + "a"}, nil, true},
+		"a letter that is no digit":     {[]string{address[:41] + "g"}, nil, true},
+		"no prefix":                     {[]string{address[2:]}, nil, true},
+	} {
+		r := defaultRequest()
+		r.Where.Addresses = tt.sent
+		if l := r.listing(); !slices.Equal(l.Query.Addresses, tt.want) || l.Nothing != tt.nothing {
+			t.Errorf("%s: addresses = %q, nothing = %t; want %q, %t", name, l.Query.Addresses, l.Nothing, tt.want, tt.nothing)
+		}
+	}
+}
+
+func TestValuesOfAnotherTypeAreViolations(t *testing.T) {
+	s := newListSchema("", "")
+	for body, want := range map[string]string{
+		`{"where":{"collectionAddresses":["0x1"]}}`: "",
+		`{"where":{"collectionAddresses":"0x1"}}`:   "expected array",
+		`{"where":{"collectionAddresses":{}}}`:      "expected array",
+		`{"where":[]}`:                              "expected object",
+		`{"orderBy":[]}`:                            "expected string",
+		`{"orderBy":7}`:                             "expected string",
+		`{"orderBy":"name"}`:                        "expected value to be one of",
+		`{"pagination":{"limit":"7"}}`:              "expected integer",
+		`{"pagination":{"limit":[7]}}`:              "expected integer",
+		`{"pagination":{"limit":7}}`:                "",
+	} {
+		found, err := s.validate([]byte(body))
+		var got string
+		for _, v := range found {
+			got += v.Message
+		}
+		if err != nil || want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("violations of %s = %q, %v; want %q", body, got, err, want)
+		}
 	}
 }

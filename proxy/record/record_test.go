@@ -12,7 +12,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
+	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/record"
 )
 
@@ -56,5 +59,54 @@ func TestLineOfAFailureHasItsLevelAndError(t *testing.T) {
 	var got struct{ Level, Error string }
 	if err := json.Unmarshal(log.Bytes(), &got); err != nil || got.Level != "ERROR" || got.Error != "node: \"gone\"" {
 		t.Errorf("line = %s, want one of level ERROR with the error (%v)", log.String(), err)
+	}
+}
+
+func TestResponsesOfTheCacheAreMeasuredByBlocksOrAge(t *testing.T) {
+	start := time.Now()
+	entry := func(height int64) *cache.Entry {
+		return &cache.Entry{Content: &cache.Content{}, Height: height, ReadAt: start.Add(-3 * time.Second)}
+	}
+	for name, tt := range map[string]struct {
+		result            *cache.Result
+		pinned            bool
+		tip               int64
+		blocks, ages      uint64  // observations
+		blocksSum, ageSum float64 // and their sums
+	}{
+		"an entry of a block":              {result: &cache.Result{Entry: entry(7)}, tip: 9, blocks: 1, blocksSum: 2},
+		"an entry of no block":             {result: &cache.Result{Entry: entry(0)}, tip: 9, ages: 1, ageSum: 3},
+		"an entry while no tip is known":   {result: &cache.Result{Entry: entry(7)}, ages: 1, ageSum: 3},
+		"an entry at the client's height":  {result: &cache.Result{Entry: entry(7)}, pinned: true, tip: 9},
+		"a response without an entry":      {tip: 9},
+		"an entry of a block ahead of tip": {result: &cache.Result{Entry: entry(10)}, tip: 9, blocks: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			registry := prometheus.NewRegistry()
+			r := record.New(record.Options{Logger: slog.New(slog.DiscardHandler), Registerer: registry})
+			rec := &record.Record{Route: "balance", Start: start, Pinned: tt.pinned, Tip: tt.tip}
+			if tt.result != nil {
+				rec.Result(*tt.result)
+			}
+			r.End(rec, &record.End{Status: http.StatusOK}, nil)
+			families, err := registry.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]*dto.Histogram{}
+			for _, f := range families {
+				if len(f.Metric) == 1 {
+					got[f.GetName()] = f.Metric[0].GetHistogram()
+				}
+			}
+			for metric, want := range map[string]struct {
+				count uint64
+				sum   float64
+			}{"tipcache_proxy_staleness_blocks": {tt.blocks, tt.blocksSum}, "tipcache_proxy_age_seconds": {tt.ages, tt.ageSum}} {
+				if h := got[metric]; h.GetSampleCount() != want.count || h.GetSampleSum() != want.sum {
+					t.Errorf("%s = %d observations with sum %v, want %d with %v", metric, h.GetSampleCount(), h.GetSampleSum(), want.count, want.sum)
+				}
+			}
+		})
 	}
 }

@@ -98,3 +98,20 @@ func TestTroubleIsToldWhenNoEndpointAnswersForLong(t *testing.T) {
 		})
 	}
 }
+
+func TestHeadOfAnEndpointIsComparedWithTheBlockAskedFor(t *testing.T) {
+	p := newTestPool(t, Options{}) // its head is block 1
+	for block, lags := range map[int64]bool{0: false, 1: false, 2: true} {
+		err := p.AskOne(p.endpoints[0], func(s *Session) error {
+			head, _, err := s.AtHead(t.Context(), block)
+			if err == nil && head < block {
+				t.Errorf("head = %d for block %d", head, block)
+			}
+			return err
+		})
+		f, failed := errors.AsType[*Failure](err)
+		if failed != lags || failed && f.Reason != Lagging {
+			t.Errorf("error for block %d = %v, want lagging %t", block, err, lags)
+		}
+	}
+}

@@ -1,7 +1,9 @@
 package metadata_test
 
 import (
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -149,5 +151,21 @@ func TestAClosedServiceMakesRoomForTheNext(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	for range 2 {
 		openAlchemy(t, &alchemy{}, metadata.Options{Registerer: registry}).Close()
+	}
+}
+
+func TestAnswersOfUpToEightMiBAreRead(t *testing.T) {
+	for size, readable := range map[int]bool{8 << 20: true, 8<<20 + 1: false} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			t.Parallel()
+			contract := `{"contracts":[{"address":"` + one + `","name":"N"}],"x":"`
+			server := httptest.NewServer(&alchemy{fault: text(contract + strings.Repeat("x", size-len(contract)-2) + `"}`)})
+			defer server.Close()
+			s := open(t, "alchemy:"+server.URL+"/nft/v3/"+key+"/", unhurried(metadata.Options{}))
+			found, degraded := s.Lookup(t.Context(), []string{one})
+			if got := strings.Contains(string(found[one]), `"N"`); got != readable || degraded == readable {
+				t.Errorf("found %s, degraded %t; want a name %t", found[one], degraded, readable)
+			}
+		})
 	}
 }

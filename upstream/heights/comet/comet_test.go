@@ -2,6 +2,8 @@ package comet
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -74,5 +76,35 @@ func TestANodeThatShutsDownIsToldFromOthersByItsErrors(t *testing.T) {
 		if got := Closing(text); got != want {
 			t.Errorf("%q: %v", text, got)
 		}
+	}
+}
+
+func TestHashOfABlockComesFromTheNextHeader(t *testing.T) {
+	for name, tt := range map[string]struct{ reply, hash, err string }{
+		"the next header":           {`{"header":{"height":"8","last_block_id":{"hash":"AB"}}}`, "AB", ""},
+		"a header of another block": {`{"header":{"height":"7","last_block_id":{"hash":"AB"}}}`, "", "names no hash"},
+		"a header without a hash":   {`{"header":{"height":"8","last_block_id":{"hash":""}}}`, "", "names no hash"},
+		"no JSON":                   {`}`, "", "invalid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				if height := gjson.GetBytes(body, "params.height").String(); height != "8" {
+					t.Errorf("height of the header = %q, want 8", height)
+				}
+				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, gjson.GetBytes(body, "id").Raw, tt.reply)
+			}))
+			defer server.Close()
+			base, err := url.Parse(server.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := New(base, time.Minute, time.Minute, nil, upstream.NewOutage(slog.New(slog.DiscardHandler), "the RPC"))
+			defer c.CloseIdle()
+			hash, err := c.Hash(t.Context(), 7)
+			if tt.err == "" && (err != nil || hash != tt.hash) || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
+				t.Errorf("Hash = %q, %v; want %q and an error with %q", hash, err, tt.hash, tt.err)
+			}
+		})
 	}
 }

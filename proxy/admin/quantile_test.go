@@ -1,0 +1,68 @@
+package admin_test
+
+import (
+	"bufio"
+	"context"
+	"math"
+	"net/http"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+)
+
+func TestQuantilesLieWithinTheirBuckets(t *testing.T) {
+	for name, tt := range map[string]struct {
+		observed []float64
+		want     float64 // p50 in seconds
+	}{
+		"the first bucket, in proportion":                 {[]float64{.5, .5}, .5},
+		"the second bucket, by ratio":                     {[]float64{2, 2}, 2}, // halfway from 1 to 4
+		"the end of a bucket before others":               {[]float64{2, 2, 2, 10, 10, 10}, 4},
+		"the start of the last bucket with a bound":       {[]float64{10, 10, 10, 10}, 8}, // halfway from 4 to 16
+		"beyond the last bound":                           {[]float64{100, 100}, 16},
+		"between buckets of which one has no observation": {[]float64{.5, 10, 10, 10}, 4 * math.Pow(4, 1./3)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			registry := prometheus.NewRegistry()
+			took := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "tipcache_proxy_request_duration_seconds", Buckets: []float64{1, 4, 16}})
+			registry.MustRegister(took)
+			var changing sync.Mutex // no sample is taken in the middle of a change
+			h, url := start(t, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+				changing.Lock()
+				defer changing.Unlock()
+				return registry.Gather()
+			}))
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			go h.Run(ctx)
+			req, _ := http.NewRequestWithContext(ctx, http.MethodGet, url+"/status/stream", nil)
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			lines := bufio.NewScanner(resp.Body)
+			next(t, lines)
+			changing.Lock()
+			for _, seconds := range tt.observed {
+				took.Observe(seconds)
+			}
+			changing.Unlock()
+			for range 5 {
+				for _, s := range next(t, lines).Samples {
+					if s.P50 == nil {
+						continue
+					}
+					if math.Abs(*s.P50-tt.want) > 1e-9 {
+						t.Errorf("p50 = %v, want %v", *s.P50, tt.want)
+					}
+					return
+				}
+			}
+			t.Error("no sample has p50")
+		})
+	}
+}
