@@ -35,14 +35,14 @@ const queryMethod = "abci_query"
 // call asks a node's RPC once.
 func (e *endpoint) call(ctx context.Context, r Request, height int64) (*Answer, error) {
 	if r.Call.Target != "" {
-		return e.callURI(ctx, r.Call.Target)
+		return e.callURI(ctx, r)
 	}
 	held := e.client.memory.Open("", true)
 	defer held.Close()
 	if err := held.Take(2 * r.Call.Size); err != nil { // the parameters, and the request that they are in
 		return nil, noMemory(err)
 	}
-	reply, err := e.comet.Ask(ctx, r.Call.Method, r.Call.Params(r.told(height)), e.client.maxBody)
+	reply, err := e.comet.Ask(ctx, r.Call.Method, r.Call.Params(r.told(height)), e.client.largest(r))
 	switch {
 	case err != nil:
 		return nil, callFailed(err, reply.RetryAfter)
@@ -63,8 +63,8 @@ func (e *endpoint) call(ctx context.Context, r Request, height int64) (*Answer, 
 const uriID = "-1"
 
 // callURI asks a node by a URI, whose answer is the client's as it is.
-func (e *endpoint) callURI(ctx context.Context, target string) (*Answer, error) {
-	status, header, body, err := e.comet.Get(ctx, target, e.client.maxBody)
+func (e *endpoint) callURI(ctx context.Context, r Request) (*Answer, error) {
+	status, header, body, err := e.comet.Get(ctx, r.Call.Target, e.client.largest(r))
 	if err != nil {
 		return nil, callFailed(err, 0)
 	}

@@ -61,7 +61,15 @@ func (c *client) get(ctx context.Context, r Request, height int64) (*Answer, err
 	if coding := response.Header.Get("Content-Encoding"); coding != "" {
 		return nil, badAnswer(fmt.Errorf("content coding %q, which was not asked for", coding))
 	}
-	body, err := c.read(response)
+	if r.Cost == Unknown {
+		return c.getUnknown(ctx, r, response, height)
+	}
+	return c.readAnswer(response, r, height)
+}
+
+// readAnswer reads the response to a request at a height.
+func (c *client) readAnswer(response *http.Response, r Request, height int64) (*Answer, error) {
+	body, err := c.read(response, c.largest(r))
 	if err != nil {
 		return nil, err
 	}
@@ -101,8 +109,8 @@ func (p *Post) add(r *http.Request) {
 }
 
 // read reads the body of a response within the account.
-func (c *client) read(response *http.Response) ([]byte, error) {
-	body, err := c.memory.ReadSized(response.Body, response.ContentLength, c.maxBody)
+func (c *client) read(response *http.Response, largest int64) ([]byte, error) {
+	body, err := c.memory.ReadSized(response.Body, response.ContentLength, largest)
 	switch {
 	case err == nil:
 		return body, nil

@@ -142,7 +142,7 @@ func (e *endpoint) update(change func(*view)) {
 func (e *endpoint) inTurn(ctx context.Context, r Request, ask func() (*Answer, error)) (*Answer, error) {
 	turn, err := e.queue.Acquire(ctx, r.queued())
 	if err != nil {
-		return nil, e.busy(err)
+		return nil, e.busy(r, err)
 	}
 	answered := false
 	defer func() { turn.End(answered) }()
@@ -158,12 +158,8 @@ func (e *endpoint) ask(ctx context.Context, r Request, height int64) (answer *An
 	ctx, span := e.startSpan(ctx, r, height)
 	defer func() { endSpan(span, answer, err) }()
 	start := time.Now()
-	answer, err = s.breaker.Execute(func() (*Answer, error) {
-		limit := e.timeout
-		if r.slow() {
-			limit = slowCall
-		}
-		attempt, cancel := context.WithTimeout(ctx, limit)
+	try := func() (*Answer, error) {
+		attempt, cancel := context.WithTimeout(ctx, e.timeoutOf(r))
 		defer cancel()
 		answer, err := s.exchange(attempt, r, height)
 		if err != nil && ctx.Err() != nil {
@@ -179,7 +175,13 @@ func (e *endpoint) ask(ctx context.Context, r Request, height int64) (answer *An
 			return nil, tipRefused(answer)
 		}
 		return answer, nil
-	})
+	}
+	if r.Cost == Unknown {
+		answer, err = try()
+		e.metrics.asked(e.name, r, start, answer, err)
+		return answer, err
+	}
+	answer, err = s.breaker.Execute(try)
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
 		return nil, unreachable(err) // a trial is under way
 	}
@@ -207,7 +209,7 @@ func (e *endpoint) read(ctx context.Context, r Request, height int64) (*Answer, 
 	switch {
 	case err == nil && e.client.protocol.tells:
 		return e.disambiguate(ctx, r, r.told(height), answer)
-	case err == nil && answer.Reason == Other:
+	case err == nil && answer.Reason == Other && r.Cost != Unknown:
 		answer.Sound = e.sounds(ctx, r, r.told(height))
 	}
 	return answer, err

@@ -200,7 +200,7 @@ func (f *fetch) ask(ctx context.Context, e *endpoint) result {
 		if err == nil && r.told(came.height) == 0 {
 			answer.dropHeight(f.pool.Tip().Limit)
 		}
-		if err == nil && (r.rest() || !r.Unpinned) { // what is asked of blocks says nothing of the state
+		if err == nil && r.Cost != Unknown && (r.rest() || !r.Unpinned) { // what is asked of blocks says nothing of the state
 			f.pool.Learn(e.blocks, now.Epoch, answer.reading())
 		}
 		return answer, err
@@ -220,6 +220,8 @@ func (f *fetch) ask(ctx context.Context, e *endpoint) result {
 func (f *fetch) concludes(ctx context.Context, r result) bool {
 	exists := 0 < r.height && r.height <= f.pool.Tip().Height || f.request.Height == AtTip // the tip may have fallen meanwhile
 	switch {
+	case f.request.Cost == Unknown && !errors.Is(r.err, upstream.ErrBehind):
+		return true
 	case errors.Is(r.err, errTipRefused) && time.Now().After(f.patience): // it may have moved on and pruned meanwhile, but not each time
 		f.asked, f.silence = append(f.asked, r.endpoint), r.err
 		return false

@@ -64,9 +64,10 @@ type Cost = queue.Cost
 
 // The cost classes.
 const (
-	Cheap = queue.Cheap
-	Page  = queue.Page
-	Scan  = queue.Scan
+	Cheap   = queue.Cheap
+	Page    = queue.Page
+	Scan    = queue.Scan
+	Unknown = queue.Unknown
 )
 
 // An Answer is what a node said, refusals included.
@@ -81,6 +82,7 @@ type Answer struct {
 	Codec      string // Grpc-Metadata-Content-Type of a node of the SDK that answers by gRPC
 	Node       string // name of the node that said so; "" for none
 	Latest     int64  // newest height that a refusal for a pruned one names; 0 for none
+	NoPath     bool   // of a request of cost Unknown: the node does not have the path
 	Sound      bool   // Story alone, of a failure (Other): the same node reads something else at that height
 }
 

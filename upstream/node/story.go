@@ -13,13 +13,16 @@ import (
 // noRoute is the page of a node that does not have the path. No handler ran, so there is no envelope.
 const noRoute = "404 page not found"
 
+// noSuchPath is the text of an answer that says so.
+const noSuchPath = "the chain node has no such path"
+
 // understand reads a whole answer to a read at a height, or 0: the reason and the node's text. The node answers 500 to
 // every failure. ok is false for what a node does not say, such as another server's error page.
 func understand(status int, body []byte, asked int64) (reason Reason, text string, ok bool) {
 	said, ok := enveloped(body)
 	switch {
 	case status == http.StatusNotFound && bytes.HasPrefix(body, []byte(noRoute)):
-		return NotFound, "the chain node has no such path", true
+		return NotFound, noSuchPath, true
 	case !ok:
 		return Other, "", false
 	case status == http.StatusOK:

@@ -96,14 +96,16 @@ func (p *Pool) late(ctx context.Context, height int64) error {
 }
 
 // busy is the error for a request that got no turn.
-func (e *endpoint) busy(err error) error {
+func (e *endpoint) busy(r Request, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
 	busy := &upstream.Error{Kind: upstream.Overloaded, Msg: origin + " is busy", Err: err}
 	if !errors.Is(err, upstream.ErrYielded) {
-		e.metrics.shed.WithLabelValues(e.name).Inc()
 		busy.RetryAfter = time.Second
+		if r.Cost != Unknown {
+			e.metrics.shed.WithLabelValues(e.name).Inc()
+		}
 	}
 	return busy
 }

@@ -5,22 +5,23 @@ import "time"
 // Cost is how heavy a request is for an endpoint.
 type Cost int
 
-// The cost classes. Scans have a limit of their own inside the common one.
+// The cost classes. Scans and unknown requests have a limit of their own inside the common one.
 const (
-	Cheap Cost = iota // one item: below a millisecond
-	Page              // a list of up to some hundred items: milliseconds
-	Scan              // a whole set: tens of milliseconds and more
+	Cheap   Cost = iota // one item: below a millisecond
+	Page                // a list of up to some hundred items: milliseconds
+	Scan                // a whole set: tens of milliseconds and more
+	Unknown             // of unknown cost. It counts as a Page
 	costs
 )
 
 // String is the class as a metric label.
-func (c Cost) String() string { return [...]string{"cheap", "page", "scan"}[c.known()] }
+func (c Cost) String() string { return [...]string{"cheap", "page", "scan", "unknown"}[c.known()] }
 
-func (c Cost) known() Cost { return min(max(c, Cheap), Scan) }
+func (c Cost) known() Cost { return min(max(c, Cheap), Unknown) }
 
 // weights are what requests count for while the limit adapts: one item is half a list.
 // Without a weight of its own a scan would be too heavy for the least limit.
-var weights = [costs]float64{Cheap: .5, Page: 1, Scan: 1}
+var weights = [costs]float64{Cheap: .5, Page: 1, Scan: 1, Unknown: 1}
 
 // The bounds of a limit that adapts, in requests for lists. Two to four keep a small node busy.
 // Twice the highest bound stopped the blocks of a node of two cores.

@@ -21,7 +21,7 @@ var ErrLate = errors.New("no turn in time")
 // A Request is what waits for a slot.
 type Request struct {
 	Client     string // on whose behalf: clients take turns
-	Cost       Cost   // a Scan takes one of the slots that scans have, too
+	Cost       Cost   // a Scan takes one of the slots that scans have, too; Unknown requests get at most a quarter of the slots, and wait in a queue of their own
 	Miss       bool   // without its answer the client gets none: it goes before the client's others, but for one turn of four
 	Background bool   // yields to foreground requests, and waits for its turn until its context ends
 	Ahead      bool   // no client waits for it: it does not wait for a turn, and leaves room for one that a client waits for
@@ -45,7 +45,9 @@ type Slots struct {
 	taken                  load
 	freeScans              int
 	foreground, background queue
+	unknown                queue
 	run                    int              // slots the foreground took since the background had to wait
+	known                  int              // slots that other requests took since an Unknown one did
 	progress               [costs]time.Time // when a request of the cost ended last, or began while there was none
 }
 
@@ -57,7 +59,7 @@ func New(o Options) *Slots {
 // A load is a number of requests, by cost.
 type load [costs]int
 
-func (n *load) requests() int { return n[Cheap] + n[Page] + n[Scan] }
+func (n *load) requests() int { return n[Cheap] + n[Page] + n[Scan] + n[Unknown] }
 
 func (n *load) weight(l *limit) (sum float64) {
 	for c, some := range n {
@@ -89,7 +91,10 @@ func (s *Slots) Acquire(ctx context.Context, r Request) (*Turn, error) {
 		return s.acquireSpare(r)
 	}
 	queue, patience := &s.foreground, s.patience
-	if r.Background {
+	switch {
+	case r.Cost == Unknown:
+		queue = &s.unknown
+	case r.Background:
 		queue, patience = &s.background, forever
 	}
 	s.mu.Lock()
@@ -134,7 +139,7 @@ func (t *Turn) End(answered bool) {
 	if t.cost == Scan {
 		s.freeScans++
 	}
-	if answered {
+	if answered && t.cost != Unknown { // which says nothing about the endpoint
 		s.limit.observe(t.cost, t.began, now, t.calm)
 	}
 	s.grant()
@@ -178,15 +183,33 @@ func (s *Slots) begin(c Cost) (isCalm bool) {
 // next is the waiter whose turn it is, and where it waits; nil where none can run now.
 func (s *Slots) next() (*queue, *waiter) {
 	front, back := s.foreground.next(s.freeScans > 0), s.background.next(s.freeScans > 0)
+	if front == nil && back == nil || s.known >= foregroundRun {
+		if w := s.nextUnknown(); w != nil {
+			return &s.unknown, w
+		}
+	}
 	if back != nil && (front == nil || s.run >= foregroundRun) {
 		return &s.background, back
 	}
 	return &s.foreground, front
 }
 
+// unknownShare is the part of the slots that requests of unknown cost may have: one of so many, and at least one.
+const unknownShare = 4
+
+func (s *Slots) nextUnknown() *waiter {
+	if s.taken[Unknown] >= max(1, int(s.limit.now/unknownShare)) {
+		return nil
+	}
+	return s.unknown.next(true)
+}
+
 // count notes whose turn it was.
 func (s *Slots) count(q *queue) {
+	s.known++
 	switch {
+	case q == &s.unknown:
+		s.known = 0
 	case q == &s.background:
 		s.run = 0
 	case s.background.waits.requests() > 0:
@@ -204,7 +227,7 @@ type Load struct {
 func (s *Slots) Load() Load {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Load{s.taken.requests(), s.foreground.waits.requests() + s.background.waits.requests(), s.limit.now}
+	return Load{s.taken.requests(), s.foreground.waits.requests() + s.background.waits.requests() + s.unknown.waits.requests(), s.limit.now}
 }
 
 // remembered is how long it counts what reads took: a node that was slow then may have recovered since.
@@ -261,7 +284,7 @@ func (s *Slots) behind(r Request) time.Duration {
 	if waiting > 0 {
 		work += waits.work(&s.limit) * float64(min(s.turns(r), waiting)) / float64(waiting)
 	}
-	slots := s.limit.now - float64(s.taken[Scan])*s.limit.weight(Scan)
+	slots := s.limit.now - float64(s.taken[Scan])*s.limit.weight(Scan) - float64(s.taken[Unknown])*s.limit.weight(Unknown)
 	return time.Duration(work / max(slots, weights[Cheap]))
 }
 

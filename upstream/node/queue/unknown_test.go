@@ -1,0 +1,101 @@
+package queue
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Requests of unknown cost that never end hold a quarter of the slots, and change nothing for the others.
+func TestUnknownRequestsHoldAQuarterOfTheSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := few(8, time.Hour)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		begun := make(chan *Turn, 100)
+		for range 100 {
+			go func() {
+				if turn, err := s.Acquire(ctx, Request{Client: "scanner", Cost: Unknown}); err == nil {
+					begun <- turn
+				}
+			}()
+		}
+		synctest.Wait()
+		if n := len(begun); n != 2 {
+			t.Errorf("%d of 100 unknown requests hold the 8 slots, want 2", n)
+		}
+		time.Sleep(10 * time.Second)
+		if got := s.Expected(Request{Client: "other", Cost: Page}); got != 0 {
+			t.Errorf("expected wait of a page = %v, want 0", got)
+		}
+		if !s.Spare() {
+			t.Error("Spare = false, want room for reads ahead")
+		}
+		for range 6 {
+			if _, err := s.Acquire(ctx, Request{Client: "other", Cost: Page}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		(<-begun).End(true)
+		synctest.Wait()
+		if n := len(begun); n != 2 {
+			t.Errorf("%d unknown requests hold slots after one has ended, want 2", n)
+		}
+		cancel()
+		synctest.Wait()
+	})
+}
+
+func TestUnknownRequestsGetEveryFourthSlotWhileOthersWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := few(4, time.Hour)
+		var mu sync.Mutex
+		var order []Cost
+		ask := func(cost Cost, requests int) {
+			for range requests {
+				go func() {
+					turn, err := s.Acquire(t.Context(), Request{Client: cost.String(), Cost: cost})
+					if err != nil {
+						return
+					}
+					mu.Lock()
+					order = append(order, cost)
+					mu.Unlock()
+					time.Sleep(time.Second)
+					turn.End(true)
+				}()
+				synctest.Wait()
+			}
+		}
+		ask(Page, 20)
+		ask(Unknown, 20)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		unknown := 0
+		for _, cost := range order[:20] {
+			if cost == Unknown {
+				unknown++
+			}
+		}
+		if unknown < 3 || unknown > 5 || len(order) != 40 {
+			t.Errorf("%d of the first 20 slots of %d went to unknown requests, want about 4: %v", unknown, len(order), order)
+		}
+	})
+}
+
+func TestUnknownRequestsTeachNothingAboutTheNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newSlowNode(64)
+		n.blocks(10, Request{Cost: Page}, 500)
+		n.wantLimit(t, Most, Most)
+		n.takes = time.Minute
+		n.flood(Request{Cost: Unknown, Client: "scanner"}, 100, time.Hour)
+		n.takes = 5 * time.Millisecond
+		n.wantLimit(t, Most, Most)
+		if got := n.Expected(Request{Cost: Page}); got > 10*time.Millisecond {
+			t.Errorf("expected wait of a page = %v after slow unknown requests, want what a page takes", got)
+		}
+	})
+}

@@ -1,0 +1,68 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"time"
+)
+
+// Requests of cost Unknown are for paths and methods that this program does not know, so what they do to a node is not
+// known either. One node is asked, once. Their failures say nothing about the node, and their answers nothing about its
+// blocks.
+
+const (
+	unknownTimeout = 5 * time.Second // longest time for an answer, where Options.Timeout is longer
+	unknownBody    = 8 << 20         // largest answer in bytes
+	drained        = 4 << 10         // bytes of an unread answer that are read so that the connection can be used again
+)
+
+// timeoutOf is the longest time for one answer to a request.
+func (e *endpoint) timeoutOf(r Request) time.Duration {
+	switch {
+	case r.slow():
+		return slowCall
+	case r.Cost == Unknown:
+		return min(e.timeout, unknownTimeout)
+	default:
+		return e.timeout
+	}
+}
+
+// largest is the size of the largest answer to a request, in bytes.
+func (c *client) largest(r Request) int64 {
+	if r.Cost == Unknown {
+		return min(c.maxBody, unknownBody)
+	}
+	return c.maxBody
+}
+
+// getUnknown reads the response to a request of cost Unknown, if it is JSON. A redirect, a page and a 404 that is not the
+// node's envelope say that the node has no such path.
+func (c *client) getUnknown(ctx context.Context, r Request, response *http.Response, height int64) (*Answer, error) {
+	typ, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	redirects := response.StatusCode/100 == http.StatusMultipleChoices/100
+	if typ == "application/json" && !redirects {
+		answer, err := c.readAnswer(response, r, height)
+		if err != nil && ctx.Err() == nil && response.StatusCode == http.StatusNotFound {
+			return noPath(), nil
+		}
+		return answer, err
+	}
+	_, _ = io.CopyN(io.Discard, response.Body, drained)
+	switch {
+	case response.StatusCode >= http.StatusInternalServerError:
+		return nil, notNode(response)
+	case redirects, typ == "text/html", response.StatusCode == http.StatusNotFound:
+		return noPath(), nil
+	default:
+		return nil, badAnswer(fmt.Errorf("status %d and type %q, want JSON", response.StatusCode, typ))
+	}
+}
+
+// noPath is the answer of a node that does not have the path of a request of cost Unknown.
+func noPath() *Answer {
+	return &Answer{Status: http.StatusNotFound, NodeStatus: http.StatusNotFound, Reason: NotFound, Text: noSuchPath, NoPath: true}
+}

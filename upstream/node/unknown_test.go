@@ -1,0 +1,91 @@
+package node
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// newerNode is a node of a release that has paths which are not known here.
+func newerNode(t *testing.T, handlers map[string]http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc(storyProbe, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"code":200,"msg":{},"error":""}`))
+	})
+	for path, h := range handlers {
+		mux.HandleFunc(path, h)
+	}
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server
+}
+
+func TestUnknownPathsAreToldApart(t *testing.T) {
+	says := func(status int, typ, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", typ)
+			w.Header().Set("Location", "/elsewhere")
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(body))
+		}
+	}
+	const good, bad = `{"code":200,"msg":{},"error":""}`, `{"code":500,"msg":null,"error":"validator does not exist"}`
+	server := newerNode(t, map[string]http.HandlerFunc{
+		"/json": says(200, "application/json", good), "/error": says(500, "application/json", bad), "/enveloped": says(404, "application/json", bad),
+		"/moved": says(301, "text/html", "<a>"), "/movedjson": says(308, "application/json", good), "/html": says(200, "text/html; charset=utf-8", "<html>"), "/json404": says(404, "application/json", "{}"),
+		"/html502": says(502, "text/html", "<html>"), "/text": says(200, "text/plain", good), "/stream": says(200, "text/event-stream", "data: 1\n\n"), "/bare": says(200, "application/json", `{"a":1}`),
+		"/long": says(200, "application/json", `{"code":200,"msg":"`+strings.Repeat("x", unknownBody)+`","error":""}`),
+	})
+	p := newPool(t, Options{Endpoints: []Endpoint{{REST: server.URL}}})
+	for path, want := range map[string]string{
+		"/json": "ok", "/error": "not_found", "/enveloped": "not_found",
+		"/moved": "no path", "/movedjson": "no path", "/html": "no path", "/json404": "no path", "/absent": "no path",
+		"/html502": "bad_answer", "/text": "bad_answer", "/stream": "bad_answer", "/bare": "bad_answer", "/long": "bad_answer",
+	} {
+		a, err := p.Fetch(t.Context(), Request{Path: path, Height: AtTip, Unpinned: true, Cost: Unknown})
+		got := outcome(a, err)
+		if a != nil && a.NoPath {
+			got = "no path"
+		}
+		if got != want {
+			t.Errorf("%s: %s (%v), want %s", path, got, err, want)
+		}
+	}
+}
+
+// A stream that never ends, and requests that hang, fail alone: the node stays in use, and no other node is asked.
+func TestFailuresOfUnknownRequestsSayNothingAboutTheNode(t *testing.T) {
+	asked := make(chan string, 1000)
+	hang := func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.Host
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}
+	one, two := newerNode(t, map[string]http.HandlerFunc{"/hang": hang}), newerNode(t, map[string]http.HandlerFunc{"/hang": hang})
+	p := newPool(t, Options{Endpoints: []Endpoint{{REST: one.URL}, {REST: two.URL}}, Timeout: 20 * time.Millisecond})
+	const times = 2 * maxFailures
+	for range times {
+		_, err := p.Fetch(t.Context(), Request{Path: "/hang", Height: AtTip, Unpinned: true, Cost: Unknown})
+		if upstream.KindOf(err) != upstream.Timeout {
+			t.Errorf("error %v, want a timeout", err)
+		}
+	}
+	if n := len(asked); n != times {
+		t.Errorf("%d node requests for %d requests, want one each", n, times)
+	}
+	for _, e := range p.endpoints {
+		if v := e.look(); e.rest.open() || !v.failed.IsZero() || v.restErr != nil {
+			t.Errorf("%s: breaker open: %t, failed %v with %v; want no trace", e.name, e.rest.open(), v.failed, v.restErr)
+		}
+	}
+	if _, err := p.Fetch(t.Context(), Request{Path: storyProbe, Height: AtTip}); err != nil {
+		t.Errorf("a known path: %v, want an answer", err)
+	}
+}
