@@ -18,6 +18,7 @@ type Node struct {
 	lag        atomic.Int64
 	base64Keys atomic.Bool
 	asked      Tally
+	learned    lesson
 	rest       *target
 	comet      *target
 	grpc       *target   // nil but in the dialect of the SDK
@@ -31,7 +32,7 @@ func newNode(c *chain, o Options) *Node {
 	node := &Node{chain: c}
 	node.keepRecent.Store(o.KeepRecent)
 	node.base64Keys.Store(o.Base64Keys)
-	node.rest = newTarget(o.NodeAddr, idleTimeout, node.restHandler(o.NoGRPC))
+	node.rest = newTarget(o.NodeAddr, idleTimeout, node.learned.before(node.restHandler(o.NoGRPC)))
 	if c.cosmos != nil {
 		node.rest.words = cosmos.Unavailable
 	}
@@ -40,7 +41,7 @@ func newNode(c *chain, o Options) *Node {
 		node.grpc.h2c = true
 		node.targets = append(node.targets, node.grpc)
 	}
-	node.comet = newTarget(o.CometAddr, 0, http.HandlerFunc(node.serveComet))
+	node.comet = newTarget(o.CometAddr, 0, node.learned.before(http.HandlerFunc(node.serveComet)))
 	node.targets = append(node.targets, node.rest, node.comet)
 	return node
 }
