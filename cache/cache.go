@@ -184,7 +184,7 @@ func (c *Cache) SetNamespace(namespace string) {
 // newChain returns an empty chain, with a subscription if replicas share it. The
 // caller holds c.mu, or has not shared c yet.
 func (c *Cache) newChain(namespace string) *chain {
-	ch := &chain{namespace: namespace, memory: newMemory(c.capacity(), &c.counts), warmed: make(chan struct{}), leave: func() {}}
+	ch := &chain{namespace: namespace, memory: newMemory(c.capacity(), c.o.MemoryBytes/confinedShare, &c.counts), warmed: make(chan struct{}), leave: func() {}}
 	if namespace == "" || c.o.Shared == nil {
 		close(ch.warmed)
 	} else {

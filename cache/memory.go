@@ -15,7 +15,8 @@ import (
 // own lifetime, so nothing here expires: what is asked for no more is evicted.
 type memory struct {
 	*otter.Cache[string, *slot]
-	counts *counts
+	counts   *counts
+	confined confined
 }
 
 // slot is an entry in memory and what became of the last try to replace it.
@@ -62,8 +63,8 @@ func (e *Entry) sameAs(s *slot) bool {
 	return s != nil && e.ETag == s.entry.ETag && e.Height == s.entry.Height && e.ReadAt.UnixMicro() == s.entry.ReadAt.UnixMicro()
 }
 
-func newMemory(bytes int64, n *counts) *memory {
-	return &memory{counts: n, Cache: otter.Must(&otter.Options[string, *slot]{
+func newMemory(bytes, confinedBytes int64, n *counts) *memory {
+	return &memory{counts: n, confined: confined{most: confinedBytes}, Cache: otter.Must(&otter.Options[string, *slot]{
 		MaximumWeight: uint64(bytes),
 		Weigher:       weigh,
 		StatsRecorder: n,
@@ -87,6 +88,9 @@ func (m *memory) put(q *Query, e *Entry) *slot {
 		}
 		return s, otter.WriteOp
 	})
+	if q.Confined && s.entry == e {
+		m.confine(q.Key, s)
+	}
 	return s
 }
 

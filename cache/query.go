@@ -28,6 +28,7 @@ type Query struct {
 	Tip       int64         // newest block known, 0 = none: seconds count
 	MaxHeight int64         // entries above it are Expired, and replaced: no block can have come so far; 0 = none are
 	MinHeight int64         // entries below it are Expired for this caller (read your writes); 0 = none
+	Confined  bool          // its entries take at most a quarter of memory, all confined queries together
 	Audit     bool          // Options.Taken is told of each entry that is new to this replica
 	Ahead     bool          // it may be read ahead, if it is asked for in every block
 	Queue     Queue         // where a read waits for its turn; nil: how long it takes is known by those before it that had none

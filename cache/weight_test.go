@@ -27,7 +27,7 @@ func TestEntriesWeighWhatTheyTakeOfTheHeap(t *testing.T) {
 	}
 	for _, size := range []int{0, 100, 700, 2000, 8000, 50_000} {
 		n := min(20_000, 100_000_000/(size+500))
-		entries, made := newMemory(1<<40, &counts{}), 0
+		entries, made := newMemory(1<<40, 1<<40, &counts{}), 0
 		before := heapInUse()
 		for ; made < n; made++ {
 			key := fmt.Sprintf("documented/staking/validators/0x%040x@%d", made, made)

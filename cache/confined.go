@@ -1,0 +1,47 @@
+package cache
+
+import (
+	"sync"
+	"weak"
+
+	"github.com/maypok86/otter/v2"
+)
+
+// confinedShare is the part of memory that the entries of confined queries may take: one of so many.
+const confinedShare = 4
+
+// confined are the entries of confined queries, the oldest first. An entry that is gone counts until its turn.
+type confined struct {
+	mu      sync.Mutex
+	entries []confinedEntry
+	bytes   int64
+	most    int64
+}
+
+type confinedEntry struct {
+	key   string
+	slot  weak.Pointer[slot]
+	bytes int64
+}
+
+// confine counts an entry of a confined query, twice for what is made of it later, and evicts the oldest such entries
+// beyond their share.
+func (m *memory) confine(key string, s *slot) {
+	c, size := &m.confined, 2*int64(weigh(key, s))
+	var evicted []confinedEntry
+	c.mu.Lock()
+	c.entries, c.bytes = append(c.entries, confinedEntry{key, weak.Make(s), size}), c.bytes+size
+	for c.bytes > c.most {
+		evicted, c.bytes = append(evicted, c.entries[0]), c.bytes-c.entries[0].bytes
+		c.entries = c.entries[1:]
+	}
+	c.mu.Unlock()
+	for _, e := range evicted {
+		m.ComputeIfPresent(e.key, func(s *slot) (*slot, otter.ComputeOp) {
+			if weak.Make(s) != e.slot { // a newer one
+				return s, otter.CancelOp
+			}
+			return s, otter.InvalidateOp
+		})
+	}
+}

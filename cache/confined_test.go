@@ -1,0 +1,50 @@
+package cache_test
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/tipcache/tipcache/cache"
+)
+
+func TestConfinedEntriesTakeAQuarterOfMemory(t *testing.T) {
+	const memory = 8 << 20
+	c := newCache(t, cache.Options{MemoryBytes: memory})
+	kept := cache.Query{Key: "kept", Policy: live, Tip: 100}
+	mustGet(t, c, kept, answer(100, page))
+	body := bytes.Repeat([]byte("x"), 10_000)
+	for i := range 1000 {
+		q := cache.Query{Key: fmt.Sprint("unknown ", i), Policy: live, Tip: 100, Confined: true}
+		mustGet(t, c, q, answer(100, body))
+		mustGet(t, c, q, answer(101, body)) // the one before stays
+	}
+	left := 0
+	for i := range 1000 {
+		if c.Peek(cache.Query{Key: fmt.Sprint("unknown ", i), Policy: live, Tip: 100}) != nil {
+			left++
+		}
+	}
+	if size := left * len(body); size > memory/4 || left == 0 {
+		t.Errorf("%d entries of %d bytes are left, want at most %d bytes and not none", left, len(body), memory/4)
+	}
+	if c.Peek(kept) == nil {
+		t.Error("the other entry is gone")
+	}
+	newest := cache.Query{Key: "unknown 999", Policy: live, Tip: 100, Confined: true}
+	if res := mustGet(t, c, newest, answer(100, page)); res.Outcome != cache.Hit {
+		t.Errorf("the newest entry: %s, want a hit", res.Outcome)
+	}
+}
+
+func TestConfinedEntryReplacedByANewerOneCountsUntilItsTurn(t *testing.T) {
+	c := newCache(t, cache.Options{MemoryBytes: 1 << 20})
+	body := bytes.Repeat([]byte("x"), 10_000)
+	for height := int64(100); height < 1000; height++ { // far more than a quarter of memory, one block after the other
+		q := cache.Query{Key: "unknown", Policy: live, Tip: height, Confined: true}
+		mustGet(t, c, q, answer(height, fmt.Append(body[:9000:9000], height)))
+		if c.Peek(q) == nil {
+			t.Fatalf("the entry of block %d is gone, want it kept", height)
+		}
+	}
+}
