@@ -151,6 +151,21 @@ func TestRowsThatClashAreRefused(t *testing.T) {
 	}
 }
 
+func TestRowsOfStoryAreComparedWithItsOwn(t *testing.T) {
+	for row, want := range map[string]string{
+		"history /dkg/history live cheap round pagination": "", "pool /staking/pool live page": "", "staking_pool /dkg/pool live cheap": "",
+		"pool /dkg/pool live cheap": "pool is the name of the built-in row of /staking/pool",
+	} {
+		cfg, err := config.Load(config.Sources{Flags: map[string][]string{"dialect": {"story"}}, Environ: []string{"TIPCACHE_CHAIN_ROWS=" + row}})
+		switch {
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)), want == "" && err != nil:
+			t.Errorf("%s: error %v, want %q", row, err, want)
+		case want == "" && len(cfg.ProxyOptions().Chain.Rows) != 1:
+			t.Errorf("%s: the proxy gets %v, want the row", row, cfg.ProxyOptions().Chain.Rows)
+		}
+	}
+}
+
 func TestTheTimesAroundThatOfANodeAreLongEnough(t *testing.T) {
 	type times struct{ Read, Request, Drain time.Duration }
 	for timeout, want := range map[string]times{

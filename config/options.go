@@ -42,7 +42,7 @@ func Default() Config {
 			Nodes:    []string{"http://127.0.0.1:1317"},
 			Comet:    []string{"http://127.0.0.1:26657"},
 			PostRate: fmt.Sprintf("%v/s burst %d", posts.Rate, posts.Burst),
-			Shape:    string(queries.Shape), Auth: "none",
+			Shape:    string(queries.Shape), Auth: "none", UnknownPaths: "pass",
 			Timeout: nodes.Timeout, InFlight: nodes.InFlight, MaxBlockAge: nodes.MaxBlockAge,
 		},
 		Classes:     Classes{Live: classWith(classes.Live), Params: classWith(classes.Params), Negative: classes.Negative},
@@ -156,6 +156,7 @@ func (c Config) network() indexer.Network {
 // ProxyOptions returns the options of the proxy, without the cache and the upstreams.
 func (c Config) ProxyOptions() proxy.Options {
 	public, pages := c.HTTP, c.Collections
+	paths, methods := cosmos.Split(c.ownRows())
 	return proxy.Options{
 		Web: web.Options{
 			RequestTimeout: public.Request,
@@ -173,6 +174,9 @@ func (c Config) ProxyOptions() proxy.Options {
 			Routes:  c.OwnPolicies(),
 			Shape:   chain.Shape(c.Chain.Shape),
 			Auth:    c.Chain.Auth == "keys",
+			Rows:    paths,
+
+			RefuseUnknown: c.Chain.UnknownPaths == "refuse" || len(c.Chain.Nodes) == 0,
 		},
 		Cosmos: c.cosmosOptions(),
 		Collections: &listing.Options{
@@ -185,7 +189,7 @@ func (c Config) ProxyOptions() proxy.Options {
 		GRPC:      &grpc.Options{State: state.Options{GRPC: c.ReadsGRPC()}, WebMetadata: c.GRPC.WebMetadata},
 		Listeners: docs.Listeners{RPC: c.RPC.Listen, GRPC: c.GRPC.Listen},
 		ReadAhead: proxy.ReadAhead{Share: proxy.DefaultReadAhead},
-		Methods:   cosmos.Methods(c.ownRows()),
+		Methods:   methods,
 	}
 }
 
@@ -279,7 +283,8 @@ func policy(c Class) cache.Policy {
 // rows returns the rows of the dialects that the nodes may speak.
 func (c Config) rows() (all []dialect.Row) {
 	if c.Chain.Dialect != string(node.Cosmos) {
-		all = chain.Rows()
+		paths, _ := cosmos.Split(c.ownRows())
+		all = chain.Rows(paths)
 	}
 	if c.Chain.Dialect != string(node.Story) {
 		all = append(all, cosmos.Rows(c.ownRows())...)

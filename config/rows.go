@@ -7,11 +7,13 @@ import (
 	"slices"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // routes checks additional rows, the names of routes, and their resulting classes.
@@ -20,7 +22,7 @@ func (v *validation) routes(c Config) {
 	each("chain.rows", c.Chain.Rows, func(key, line string) {
 		row, err := cosmos.ParseRow(line)
 		if err == nil {
-			err = clash(own, dialect.Row(row))
+			err = c.clash(own, dialect.Row(row))
 			own = append(own, dialect.Row(row))
 		}
 		v.check(err == nil, key, "%v", err)
@@ -45,8 +47,12 @@ var fixed = []dialect.Row{
 }
 
 // clash returns why a row cannot follow an operator's other rows. It may replace a built-in row under its name.
-func clash(own []dialect.Row, row dialect.Row) error {
-	for _, known := range cosmos.Rows(nil) {
+func (c Config) clash(own []dialect.Row, row dialect.Row) error {
+	builtIn := cosmos.Rows(nil)
+	if c.Chain.Dialect == string(node.Story) {
+		builtIn = chain.Rows(nil)
+	}
+	for _, known := range builtIn {
 		replaces := known.Pattern == row.Pattern && (row.Pattern != "" || known.Method == row.Method)
 		if known.Name == row.Name && !replaces {
 			return fmt.Errorf("%s is the name of the built-in row of %s", row.Name, cmp.Or(known.Pattern, known.Method))

@@ -204,7 +204,7 @@ func (f *fakeChain) lookUp(r node.Request) (*node.Answer, error) {
 	if found, ok := f.byTarget[askedTarget(r.Path, r.Query)]; ok {
 		return found.answer(), nil
 	}
-	return &node.Answer{Status: 404, NodeStatus: 404, Type: "text/plain; charset=utf-8", Body: []byte("404 page not found\n"), Text: "404 page not found", Reason: node.NotFound}, nil
+	return &node.Answer{Status: 404, NodeStatus: 404, Type: "text/plain; charset=utf-8", Body: []byte("404 page not found\n"), Text: "404 page not found", Reason: node.NotFound, NoPath: r.Cost == node.Unknown}, nil
 }
 
 func (f *fakeChain) Tip() node.Tip {

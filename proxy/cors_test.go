@@ -60,7 +60,9 @@ func TestPagesOfAllowedOriginsMayReadAnswers(t *testing.T) {
 }
 
 func TestPagesMayReadWhyTheyAreRefused(t *testing.T) {
-	s := startList(t, listing.Options{}, func(o *proxy.Options) { o.Web.CORSOrigins = []string{page} })
+	s := startList(t, listing.Options{}, func(o *proxy.Options) {
+		o.Web.CORSOrigins, o.Chain.RefuseUnknown = []string{page}, true
+	})
 	tests := []struct {
 		name, method, path string
 		status             int

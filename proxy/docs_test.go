@@ -30,7 +30,7 @@ func TestEveryReadPathIsDescribed(t *testing.T) {
 		}
 	}
 	for _, op := range d.operations() {
-		if _, isRoute := dialect.ClassOf(chain.Rows(), op.id); op.path != blocks.BatchPath && (!isRoute || !found[op.id]) { // batches are no row's
+		if _, isRoute := dialect.ClassOf(chain.Rows(nil), op.id); op.path != blocks.BatchPath && (!isRoute || !found[op.id]) { // batches are no row's
 			t.Errorf("%s is described, and not served", op.id)
 		}
 	}

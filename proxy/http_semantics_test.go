@@ -76,7 +76,7 @@ func TestHeadIsGetWithoutABody(t *testing.T) {
 }
 
 func TestWhatIsNotServedIsSaidInTheEnvelope(t *testing.T) {
-	s := startChain(t, proxy.Options{})
+	s := startChain(t, proxy.Options{Chain: chain.Options{RefuseUnknown: true}})
 	for path, meant := range map[string]string{
 		"/nowhere": "", "/cosmos/staking/v1beta1/params": "", "/staking/../auth/params": "", "/docs/" + strings.Repeat("x", 200): "",
 		"/Staking/params":                          "/staking/params",
@@ -213,7 +213,7 @@ func TestMetricsCountEveryRequest(t *testing.T) {
 	want := []string{
 		`fault:"" method:"GET" outcome:"hit" route:"pool" status:"200" 1`,
 		`fault:"" method:"GET" outcome:"miss" route:"pool" status:"200" 2`,
-		`fault:"" method:"GET" outcome:"refused" route:"none" status:"404" 1`,
+		`fault:"" method:"GET" outcome:"refused" route:"other" status:"404" 1`,
 		`fault:"" method:"other" outcome:"refused" route:"none" status:"405" 1`,
 		`fault:"server" method:"GET" outcome:"failed" route:"mint_params" status:"503" 1`,
 	}

@@ -74,7 +74,7 @@ func New(o Options) (*Server, error) {
 
 // openInterfaces makes the interfaces that have listeners of their own.
 func (s *Server) openInterfaces(o Options) error {
-	rows := dialect.MethodRows(o.Methods, chain.Rows(), cosmos.Rows(nil)) // they do not depend on the paths of the nodes
+	rows := dialect.MethodRows(o.Methods, chain.Rows(nil), cosmos.Rows(nil)) // they do not depend on the paths of the nodes
 	open := func(posting **blocks.Posting, values *state.Options) (*blocks.Reader, error) {
 		*posting, values.Rows = s.posting, rows
 		reader, err := blocks.New(o.Chain.Reader(), s.stack, o.Cache)
@@ -188,8 +188,9 @@ func (s *Server) newRouter(o Options) (*router, error) {
 	if o.Cosmos == nil {
 		page.NoFuture = o.Chain.Shape != chain.Node
 		reader.Add(page)
+		o.Chain.NoSuchPath = v.noSuchPath
 		v.chainAPI, err = chain.New(o.Chain, reader)
-		for _, row := range chain.Rows() {
+		for _, row := range chain.Rows(o.Chain.Rows) {
 			v.patterns = append(v.patterns, row.Pattern)
 		}
 	} else {

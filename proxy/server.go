@@ -190,7 +190,7 @@ func (v *router) miss(r *http.Request, why *failure.Failure, allowed ...string) 
 	case v.isListing(r):
 		render = v.list.RenderProblem
 	case v.o.Chain.Shape == chain.Node && !v.exact:
-		render = noPage
+		render = chain.MissRenderer(chain.Node)
 	}
 	serve := func(c *gin.Context, _ *web.Record) error {
 		if allowed != nil {
@@ -202,12 +202,4 @@ func (v *router) miss(r *http.Request, why *failure.Failure, allowed ...string) 
 		Name: web.NoRoute, Serve: serve, Render: render,
 		Plan: func(*http.Request) (web.Plan, error) { return web.Plan{}, why },
 	}
-}
-
-// noPage renders the node's own response to a path that it does not have.
-func noPage(r *http.Request, h http.Header, f *failure.Failure) (status int, typ string, body []byte) {
-	if f.Status != http.StatusNotFound {
-		return chain.RenderFailure(r, h, f)
-	}
-	return f.Status, "text/plain; charset=utf-8", []byte("404 page not found\n")
 }

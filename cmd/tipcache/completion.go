@@ -62,7 +62,7 @@ func operandValues(name string) ([]cobra.Completion, cobra.ShellCompDirective) {
 // paths returns the paths of both dialects, up to their first parameter.
 func paths() []string {
 	all := []string{collections.Path}
-	for _, row := range append(chain.Rows(), cosmos.Rows(nil)...) {
+	for _, row := range append(chain.Rows(nil), cosmos.Rows(nil)...) {
 		path, _, _ := strings.Cut(row.Pattern, "{")
 		all = append(all, path)
 	}

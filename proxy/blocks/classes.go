@@ -20,6 +20,8 @@ const (
 	Found  Class = "found"  // of CometBFT, by hash: fixed once found, and what is not found may be in the next block
 	Latest Class = "latest" // of CometBFT: the newest, or a search; until the next block
 	Never  Class = "never"  // about the node itself: passed through, not cached
+
+	Unknown Class = "unknown" // of a path that no row describes: kept until the next block, and by this replica alone
 )
 
 // Pinned reports whether reads of the class are pinned to a height.
@@ -64,6 +66,8 @@ func (c Classes) of(class Class) cache.Policy {
 	switch {
 	case class == Params:
 		return c.Params
+	case class == Unknown:
+		return cache.Policy{Fresh: p.Fresh}
 	case class.Fixed():
 		p.StaleBlocks, p.Stale = p.FreshBlocks, p.Fresh
 		p.Immutable, p.ImmutableIfOK, p.Keep = true, true, c.Pinned.Keep

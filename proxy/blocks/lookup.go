@@ -111,7 +111,7 @@ func (r *Reader) cacheQuery(q *Query, tip node.Tip) cache.Query {
 	if q.Pinned > 0 {
 		policy = r.classes.Load().Pinned
 	}
-	asked := cache.Query{Key: q.key(), Policy: policy, MinHeight: q.Min, MaxHeight: tip.Limit, Audit: q.Kind.pinned, Ahead: q.Pinned == 0 && q.Cost != node.Scan}
+	asked := cache.Query{Key: q.key(), Policy: policy, MinHeight: q.Min, MaxHeight: tip.Limit, Audit: q.Kind.pinned, Ahead: q.Pinned == 0 && q.Cost < node.Scan, Confined: q.Kind.Class == Unknown}
 	if tip.Known {
 		asked.Tip, asked.Interval = tip.Height, tip.Interval
 	}

@@ -15,6 +15,19 @@ func RenderFailure(_ *http.Request, h http.Header, f *failure.Failure) (status i
 	return f.Status, web.JSON, errorEnvelope(f.Status, f.Public, f.NullMsg)
 }
 
+// MissRenderer renders failures about paths that are none. A node has a page for them.
+func MissRenderer(s Shape) web.Renderer {
+	if s != Node {
+		return RenderFailure
+	}
+	return func(r *http.Request, h http.Header, f *failure.Failure) (status int, typ string, body []byte) {
+		if f.Status != http.StatusNotFound {
+			return RenderFailure(r, h, f)
+		}
+		return f.Status, "text/plain; charset=utf-8", []byte("404 page not found\n")
+	}
+}
+
 // ErrorEnvelope is the body of an answer that says no: code is the HTTP
 // status, msg is empty, error says why.
 func ErrorEnvelope(status int, text string) []byte { return errorEnvelope(status, text, false) }

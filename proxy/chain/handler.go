@@ -8,7 +8,8 @@
 //     height of the page before (pagekey.go);
 //  2. origin.go, on a miss, makes an entry of the node's answer, in the shape that
 //     package documented gives it, with the height in its next page key (stamp.go);
-//  3. envelope.go writes what failed on the way in the interface's form.
+//  3. unknown.go passes paths that no row describes to the node;
+//  4. envelope.go writes what failed on the way in the interface's form.
 package chain
 
 import (
@@ -21,7 +22,9 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // Shape says whose JSON the routes answer with.
@@ -38,6 +41,11 @@ type Options struct {
 	Nodes   blocks.Nodes
 	Classes blocks.Classes          // Handler.SetClasses replaces them
 	Routes  map[string]cache.Policy // single routes, by name, in place of their class's policy
+
+	Rows []dialect.Row // of the operator's own; they come before the table's
+
+	RefuseUnknown bool                                 // paths that no row describes are not passed to the nodes
+	NoSuchPath    func(*http.Request) *failure.Failure // the failure for a path that neither a row nor a node has; required unless RefuseUnknown
 
 	Shape         Shape         // default Documented
 	Auth          bool          // a key is required
@@ -64,8 +72,9 @@ const MaxPageLimit = 100_000
 type Handler struct {
 	*dialect.Table
 
-	o      Options
-	asSent bool // the node's shape: values go to the node as they came
+	o       Options
+	unknown *unknown // nil refuses paths that no row describes
+	asSent  bool     // the node's shape: values go to the node as they came
 }
 
 // New checks the options and fills in the defaults.
@@ -83,12 +92,27 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 		table.Manner, table.Heights.Loose, table.Heights.Pinned = dialect.Lenient, true, nodeHeight
 	}
 	h.Table = dialect.NewTable(table, r)
-	for _, rt := range routes {
+	for _, rt := range Table(o.Rows) {
 		if err := h.mount(rt); err != nil {
 			return nil, err
 		}
 	}
+	if !o.RefuseUnknown {
+		var err error
+		if h.unknown, err = h.newUnknown(r); err != nil {
+			return nil, err
+		}
+	}
 	return h, r.SetClasses(o.Classes, o.Routes)
+}
+
+// Route returns the route of a request; false if no row matches its path and unknown paths are refused.
+func (h *Handler) Route(r *http.Request) (web.Route, bool) {
+	rt, ok := h.Table.Route(r)
+	if !ok && h.unknown != nil {
+		return h.unknown.Mounted, true
+	}
+	return rt, ok
 }
 
 // moduleDepth is how many segments tell most rows apart: staking, validators.

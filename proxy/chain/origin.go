@@ -24,9 +24,14 @@ type origin struct {
 
 // Fetch asks a node, and judges whose fault a failure is.
 func (o *origin) Fetch(ctx context.Context, q *dialect.RowQuery, r node.Request, prev *cache.Entry) (*node.Answer, error) {
+	tip := o.Nodes.Tip().Height
 	a, err := o.Nodes.Fetch(ctx, o.withKey(r))
 	if err != nil {
 		return nil, err
+	}
+	if r.Unpinned && a.Height == 0 { // it holds at the tip from before it was read
+		at := *a
+		at.Height, a = tip, &at
 	}
 	switch now := time.Now(); a.Reason {
 	case node.OK, node.NotFound:

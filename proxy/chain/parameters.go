@@ -56,30 +56,37 @@ func Describe(name string) (doc string, values *documented.Schema) {
 }
 
 // field is how the documented shape reads the values of a parameter.
-func (rt Route) field(name string, _ bool) (f dialect.Field, err error) {
-	f.Name = strings.TrimSuffix(name, ":")
-	switch f.Name {
-	case dialect.PageKey:
+func (rt Route) field(word string, _ bool) (f dialect.Field, err error) {
+	name, kind, _ := strings.Cut(word, ":")
+	f.Name, f.Kind = name, anyText.Kind
+	known, ok := parameters[name]
+	switch {
+	case name == dialect.PageKey && rt.page != nil:
 		f.Kind = dialect.Kind{Expects: "the next_key of the page before", Read: rt.page.read}
-	case dialect.PageOffset, dialect.PageLimit:
+	case name == dialect.PageOffset, name == dialect.PageLimit:
 		f.Kind = pageNumber
-	case dialect.PageCountTotal, dialect.PageReverse:
+	case name == dialect.PageCountTotal, name == dialect.PageReverse:
 		f.Kind = pageFlag
-	default:
-		f.Kind = parameters[f.Name].Kind
+	case kind == "uint64":
+		f.Kind = number.Kind
+	case kind == "address":
+		f.Kind = accountAddress.Kind
+	case kind == "" && ok:
+		f.Kind = known.Kind
 	}
 	return f, nil
 }
 
 // sentField is how the node's shape reads the values of any parameter: they go to the node as
 // they came.
-func sentField(name string, inPath bool) (dialect.Field, error) {
+func sentField(word string, inPath bool) (dialect.Field, error) {
 	kind := anyText.Kind
 	if inPath {
 		kind.Read = readSent
 	}
 	kind.Keep = true
-	return dialect.Field{Name: strings.TrimSuffix(name, ":"), Kind: kind}, nil
+	name, _, _ := strings.Cut(word, ":")
+	return dialect.Field{Name: name, Kind: kind}, nil
 }
 
 // Both kinds of address are the same 20 bytes. A bech32 address says which of

@@ -1,8 +1,6 @@
 package chain
 
 import (
-	"slices"
-
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain/documented"
 	"github.com/tipcache/tipcache/proxy/dialect"
@@ -141,14 +139,18 @@ var routes = []Route{
 		Summary: "List the partial decryptions for a requester", Doc: "Grouped by round and ciphertext. The response is 404 until there is one."},
 }
 
-// Table is all the routes.
-func Table() []Route { return slices.Clone(routes) }
+// Table returns all routes: the operator's, then the built-in ones.
+func Table(own []dialect.Row) (all []Route) {
+	for _, row := range own {
+		all = append(all, Route{Row: row, Summary: "Read " + row.Name})
+	}
+	return append(all, routes...)
+}
 
-// Rows are the rows of all the routes.
-func Rows() []dialect.Row {
-	rows := make([]dialect.Row, len(routes))
-	for i, rt := range routes {
-		rows[i] = rt.Row
+// Rows returns the rows of all routes.
+func Rows(own []dialect.Row) (rows []dialect.Row) {
+	for _, rt := range Table(own) {
+		rows = append(rows, rt.Row)
 	}
 	return rows
 }

@@ -17,16 +17,14 @@ type endpoint struct {
 	h *Handler
 }
 
-// serve answers a request that is not known to be about the chain's state at a block.
+// serve answers a request whose path no other row describes.
 func (ep *endpoint) serve(c *gin.Context, rec *web.Record) error {
 	q, err := ep.Parse(c.Request)
 	switch {
-	case err != nil && ep.Query == dialect.Anything:
-		return ep.refuse(c, rec, q, err)
 	case err != nil:
-		return err
+		return ep.refuse(c, rec, q, err)
 	case ep.Class == Never:
-		return ep.pass(c, rec, q)
+		return ep.Pass(c, rec, q)
 	}
 	return ep.Reply(c, rec, q)
 }

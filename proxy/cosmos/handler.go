@@ -85,11 +85,8 @@ func (h *Handler) mount(row dialect.Row) (err error) {
 	if ep.Endpoint, err = h.Mount(row, fieldOf, &blocks.Kind{Headers: ep.tell}, ep); err != nil {
 		return err
 	}
-	if row.Class == Never || row.Query == dialect.Anything {
+	if row.Query == dialect.Anything {
 		ep.Mounted.Serve = ep.serve
-	}
-	if row.Class == Never {
-		ep.Mounted.Feed = nil
 	}
 	return nil
 }

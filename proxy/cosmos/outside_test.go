@@ -55,7 +55,8 @@ func TestAnOperatorsRowWinsOverTheKnownOnes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	row := dialect.MethodRows(Methods([]Row{own, method}), Rows(nil))["/osmosis.txfees.v1beta1.Query/GetEipBaseFee"]
+	_, methods := Split([]Row{own, method})
+	row := dialect.MethodRows(methods, Rows(nil))["/osmosis.txfees.v1beta1.Query/GetEipBaseFee"]
 	if row.Class != Live || row.Cost != node.Page {
 		t.Errorf("the method has class %s and cost %s, want live and %s as in the operator's row", row.Class, row.Cost, node.Page)
 	}

@@ -1,34 +1,14 @@
 package cosmos
 
 import (
-	"cmp"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
-
-// pass asks the node what is never kept.
-func (ep *endpoint) pass(c *gin.Context, rec *web.Record, q *dialect.RowQuery) error {
-	ctx := ep.Deadline(c.Request, rec)
-	defer ctx.Release()
-	if _, err := ep.AwaitBlock(ctx, c.Request, rec, &q.Query); err != nil {
-		return err
-	}
-	a, err := q.Origin.Fetch(ctx, node.Request{
-		Height: cmp.Or(q.Pinned, node.AtTip), Unpinned: q.Pinned == 0, Cost: ep.Cost, Client: ep.Stack.Client(c.Request, rec),
-	}, nil)
-	if err != nil {
-		return err
-	}
-	rec.Blameless = !failed(a)
-	ep.h.send(c, a)
-	return nil
-}
 
 // posts are the paths that take a POST. Nothing of them is kept.
 var posts = map[string]string{

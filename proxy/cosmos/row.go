@@ -95,14 +95,16 @@ func (r Row) checkMethod() error {
 	return nil
 }
 
-// Methods are the rows that are for methods of gRPC.
-func Methods(rows []Row) (methods []dialect.Row) {
+// Split returns the rows for paths and those for methods of gRPC.
+func Split(rows []Row) (paths, methods []dialect.Row) {
 	for _, r := range rows {
 		if r.Pattern == "" {
 			methods = append(methods, dialect.Row(r))
+		} else {
+			paths = append(paths, dialect.Row(r))
 		}
 	}
-	return methods
+	return paths, methods
 }
 
 // Rows returns all rows of a chain: the operator's, then the rows of values outside the state, then the table's.

@@ -43,8 +43,11 @@ type Endpoint struct {
 
 func (ep *Endpoint) serve(c *gin.Context, rec *web.Record) error {
 	q, err := ep.Parse(c.Request)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case ep.Class == blocks.Never:
+		return ep.Pass(c, rec, q)
 	}
 	return ep.Reply(c, rec, q)
 }
@@ -105,6 +108,35 @@ func (ep *Endpoint) Reply(c *gin.Context, rec *web.Record, q *RowQuery) error {
 		return err
 	}
 	ep.Respond(c.Writer, c.Request, rec, &q.Query, &a)
+	return nil
+}
+
+// Pass serves a request that was admitted and parsed, without the cache.
+func (ep *Endpoint) Pass(c *gin.Context, rec *web.Record, q *RowQuery) error {
+	ctx := ep.Deadline(c.Request, rec)
+	defer ctx.Release()
+	if _, err := ep.AwaitBlock(ctx, c.Request, rec, &q.Query); err != nil {
+		return err
+	}
+	a, err := q.Fetch(ctx, node.Request{
+		Height: cmp.Or(q.Pinned, node.AtTip), Unpinned: q.Pinned == 0, Cost: q.Cost, Client: ep.Stack.Client(c.Request, rec),
+	}, nil)
+	if err != nil {
+		return err
+	}
+	e, err := q.Entry(a, nil)
+	if err != nil {
+		return err
+	}
+	rec.Blameless = !e.Failed
+	header := c.Writer.Header()
+	header.Set("Cache-Status", "tipcache; fwd=bypass")
+	if ep.Kind.Headers != nil && a.Height > 0 && a.Reason != node.Pruned && a.Reason != node.FutureHeight {
+		if more := ep.Kind.Headers(e, q.Key); !more.NoHeight {
+			web.SetHeight(header, a.Height, more.Extra)
+		}
+	}
+	web.Send(c.Writer, c.Request, e.Status, e.Type, e.Body)
 	return nil
 }
 

@@ -22,7 +22,7 @@ func (ep *Endpoint) readQuery(q *RowQuery, raw string) (v Values, err error) {
 		q.Typos = ep.typos(raw)
 	}
 	if v.Large() {
-		q.Cost = node.Scan
+		q.Cost = max(q.Cost, node.Scan)
 	}
 	return v, nil
 }
@@ -36,8 +36,10 @@ func (p *Parser) ReadQuery(raw string) (v Values, unknown bool, err error) {
 	if v, unknown, err = p.scan(raw); err != nil {
 		return nil, unknown, err
 	}
-	if p.Query == Anything { // only the order among values of one name may matter
-		slices.SortStableFunc(v, func(a, b Value) int { return strings.Compare(a.Name, b.Name) })
+	if p.Query == Anything {
+		if p.manner == Gateway { // only the order among values of one name may matter
+			slices.SortStableFunc(v, func(a, b Value) int { return strings.Compare(a.Name, b.Name) })
+		}
 		return v, false, nil
 	}
 	slices.SortStableFunc(v, func(a, b Value) int { return cmp.Compare(a.field, b.field) })
@@ -70,10 +72,10 @@ func (p *Parser) scan(raw string) (v Values, unknown bool, err error) {
 		text, badText := url.QueryUnescape(rawText)
 		broken := badName != nil || badText != nil || strings.Contains(pair, ";")
 		switch {
-		case pair == "" || broken && p.manner == Lenient:
-			continue
 		case broken && p.manner == Gateway:
 			return nil, false, errAmbiguous
+		case pair == "" || broken && (p.manner == Lenient || p.Query == Anything):
+			continue
 		case p.Query == Anything:
 			v = append(v, Value{Name: name, Text: text})
 			continue

@@ -42,8 +42,11 @@ func (t *Table) Mount(row Row, lookup Lookup, kind *blocks.Kind, by Upstream) (*
 		return nil, err
 	}
 	kind.Name, kind.Class, kind.ComparedBody = p.Name, p.Class, WithoutNextKey
-	ep := &Endpoint{Table: t, Parser: p, Kind: t.Add(kind), upstream: by, unpinned: !p.Class.Pinned() && p.Class != blocks.Never}
-	ep.Mounted = web.Route{Name: p.Name, Methods: t.Methods, Keyed: t.Keyed(), Serve: ep.serve, Render: t.Render, Plan: ep.plan, Feed: ep.feed}
+	ep := &Endpoint{Table: t, Parser: p, Kind: t.Add(kind), upstream: by, unpinned: p.Class.Fixed() || p.Class == blocks.Latest}
+	ep.Mounted = web.Route{Name: p.Name, Methods: t.Methods, Keyed: t.Keyed(), Serve: ep.serve, Render: t.Render, Plan: ep.plan}
+	if p.Class != blocks.Never && p.Class != blocks.Unknown {
+		ep.Mounted.Feed = ep.feed
+	}
 	t.endpoints = append(t.endpoints, ep)
 	own := p.pattern.beginning(t.Depth)
 	if _, met := t.byBeginning[own]; !met {

@@ -24,7 +24,7 @@ func (d *description) addChain() error {
 	schemas["Answer"] = successOf(&huma.Schema{Type: huma.TypeObject, Description: "What was asked for, in the node's own shape."})
 	schemas["Refusal"] = refusal(d.o.Chain.Shape)
 	d.addRefusals()
-	for _, rt := range chain.Table() {
+	for _, rt := range chain.Table(d.o.Chain.Rows) {
 		values, err := d.examples[rt.Name].values(rt)
 		if err != nil {
 			return fmt.Errorf("%s: %w", rt.Name, err)
@@ -86,10 +86,10 @@ func (d *description) parameter(name, in string, examples map[string]string) *hu
 	if value, ok := examples[name]; ok {
 		p.Example = value
 	}
-	if d.o.Cosmos != nil {
+	doc, values := chain.Describe(name)
+	if d.o.Cosmos != nil || doc == "" {
 		return p
 	}
-	doc, values := chain.Describe(name)
 	p.Required = p.Required || name == "denom" || name == "requester_pub_key_hex" // without which the node refuses
 	p.Description = doc
 	if d.o.Chain.Shape != chain.Node { // there the node is the judge

@@ -22,6 +22,9 @@ func about(o Options) string {
 			"Amounts and decimals are strings, exactly as the chain has them. Clients should ignore members that are not documented. " +
 			"Addresses are `0x` and 40 hex digits, or bech32.\n\n"
 	}
+	if o.Cosmos == nil && !o.Chain.RefuseUnknown {
+		text += "Paths that are not listed are passed to the node within limits. Their responses name no block, and cannot be streamed.\n\n"
+	}
 	text += "Every response names its block in `X-Block-Height`. `X-Block-Height: N` in a request reads at block N. " +
 		"`X-Min-Block-Height: N` waits until block N has arrived, so that a client sees its own write. " +
 		"`?x-block-height=N` and `?x-min-block-height=N` mean the same on every path. Clients behind a CDN need them, because many CDNs use only the URL as key. " +

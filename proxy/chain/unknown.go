@@ -1,0 +1,162 @@
+package chain
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// An unknown serves the paths that no row describes: a node may have them. It does not know whether their responses
+// depend on the state alone, so it keeps them until the next block at most, and does not say which block they are from.
+type unknown struct {
+	*dialect.Endpoint
+	*origin
+	waiters *limits.Places
+	absent  absentPaths
+}
+
+// maxUnknownQuery is the longest query, in bytes, that is passed to a node with a path that no row describes.
+const maxUnknownQuery = 1 << 10
+
+// newUnknown mounts the row in a table of its own, which answers what the other one does not.
+func (h *Handler) newUnknown(r *blocks.Reader) (u *unknown, err error) {
+	row := dialect.Row{Name: "other", Pattern: "/{path=**}", Class: blocks.Unknown, Cost: node.Unknown, Query: dialect.Anything}
+	u = &unknown{origin: &origin{Handler: h}, waiters: r.Stack.Admission.NewPlaces("ask for paths that this server does not know")}
+	anyPath := func(name string, _ bool) (dialect.Field, error) {
+		return dialect.Field{Name: name, Kind: dialect.Kind{Read: func(path string) (string, bool) { return path, true }}}, nil
+	}
+	kind := &blocks.Kind{Headers: func(*cache.Entry, string) blocks.ResponseHeaders {
+		return blocks.ResponseHeaders{Vary: web.HeightHeader + ", " + web.MinHeightHeader + ", " + web.MinEVMHeader, NoHeight: true}
+	}}
+	if u.Endpoint, err = dialect.NewTable(h.Options, r).Mount(row, anyPath, kind, u); err == nil {
+		u.Mounted.Serve, u.Mounted.Render = u.serve, MissRenderer(h.o.Shape)
+	}
+	return u, err
+}
+
+func (u *unknown) serve(c *gin.Context, rec *web.Record) error {
+	rec.KeepOutOfLane()
+	if part := ambiguous(c.Request); part != "" {
+		f := u.o.NoSuchPath(c.Request)
+		f.Public += "; a path with " + part + " is not passed to the node"
+		return f
+	}
+	if len(c.Request.URL.RawQuery) > maxUnknownQuery {
+		return failure.BadInput("the query is longer than %d bytes; with a path that this server does not know, no longer one is passed to the node", maxUnknownQuery)
+	}
+	q, err := u.Parse(c.Request)
+	if err != nil {
+		return err
+	}
+	if u.absent.has(u.Source([]byte(q.Path))) {
+		return u.o.NoSuchPath(c.Request)
+	}
+	leave, err := u.waiters.Enter(c.Request, rec.Tenant, time.Second)
+	if err != nil {
+		return bearable(err)
+	}
+	defer leave()
+	answer := u.Reply
+	if q.Pinned > 0 {
+		answer = u.Pass
+	}
+	if err := answer(c, rec, q); !errors.Is(err, errNoPath) {
+		return bearable(err)
+	}
+	return u.o.NoSuchPath(c.Request)
+}
+
+// ambiguous returns the part of a request's path that servers read in several ways, "" for none.
+func ambiguous(r *http.Request) string {
+	raw, _, _ := strings.Cut(cmp.Or(r.RequestURI, r.URL.EscapedPath()), "?")
+	raw = strings.ToLower(raw)
+	for _, part := range []string{"//", "%2f", "%5c", "\\"} {
+		if strings.Contains(raw, part) {
+			return strconv.Quote(part)
+		}
+	}
+	switch {
+	case strings.Contains(r.URL.Path, ".."):
+		return `".."`
+	case strings.ContainsFunc(r.URL.Path, unicode.IsControl):
+		return "control characters"
+	}
+	return ""
+}
+
+// bearable makes an error one that clients bring about as they like. A share that is used up is no lack of the server.
+func bearable(err error) error {
+	if err == nil {
+		return nil
+	}
+	f := *failure.Of(err)
+	if f.Expected = true; f.Status == http.StatusServiceUnavailable {
+		f.Status, f.Public = http.StatusTooManyRequests, "too many requests ask for paths that this server does not know"
+	}
+	return &f
+}
+
+// Fetch implements [dialect.Upstream].
+func (u *unknown) Fetch(ctx context.Context, q *dialect.RowQuery, r node.Request, before *cache.Entry) (*node.Answer, error) {
+	a, err := u.origin.Fetch(ctx, q, r, before)
+	if err == nil && a.NoPath {
+		u.absent.add(u.Source([]byte(q.Path)), u.Negative())
+		return nil, errNoPath
+	}
+	return a, err
+}
+
+// errNoPath ends the reads of a path that the node does not have.
+var errNoPath = &failure.Failure{Status: http.StatusNotFound, Public: "no such path", Expected: true}
+
+// maxAbsent is how many absent paths are remembered.
+const maxAbsent = 1000
+
+// absentPaths are the digests of paths that the nodes do not have.
+type absentPaths struct {
+	mu    sync.Mutex
+	until map[uint64]time.Time
+}
+
+func (p *absentPaths) has(path uint64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Now().Before(p.until[path])
+}
+
+// add remembers a path. If there are too many, it forgets all that have expired, and else any other one.
+func (p *absentPaths) add(path uint64, life time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if p.until == nil {
+		p.until = map[uint64]time.Time{}
+	}
+	if len(p.until) >= maxAbsent {
+		maps.DeleteFunc(p.until, func(_ uint64, until time.Time) bool { return !now.Before(until) })
+	}
+	for other := range p.until {
+		if len(p.until) < maxAbsent {
+			break
+		}
+		delete(p.until, other)
+	}
+	p.until[path] = now.Add(life)
+}

@@ -1,0 +1,183 @@
+package proxy_test
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+const newPath = "/dkg/committee/history"
+
+// startNewer starts a proxy whose node answers newPath, which no row describes, and has no other unknown path.
+func startNewer(t *testing.T, o chain.Options) *chainService {
+	t.Helper()
+	s := startChain(t, proxy.Options{Chain: o})
+	s.chain.byTarget[newPath+"?"] = recording{Status: 200, Raw: `{"code":200,"msg":{"b":1,"a":null},"error":""}` + "\n"}
+	return s
+}
+
+func TestUnknownPathIsAnsweredByTheNodeOncePerBlock(t *testing.T) {
+	for _, shape := range []chain.Shape{chain.Documented, chain.Node} {
+		s := startNewer(t, chain.Options{Shape: shape})
+		for range 2 {
+			got := s.get(t, newPath)
+			if got.status != http.StatusOK || got.body != `{"code":200,"msg":{"b":1,"a":null},"error":""}`+"\n" {
+				t.Errorf("%s: %d %s", shape, got.status, got.body)
+			}
+			got.has(t, "X-Block-Height", "")
+		}
+		s.chain.grow(1)
+		s.get(t, newPath)
+		if n := s.chain.calls(); n != 2 {
+			t.Errorf("%s: %d node requests in two blocks, want 2", shape, n)
+		}
+		if r := s.chain.last(); r.Cost != node.Unknown || !r.Unpinned || r.Post != nil || r.Ahead || r.Background {
+			t.Errorf("%s: the node got %+v, want an unpinned foreground GET of cost unknown", shape, r)
+		}
+	}
+}
+
+func TestUnknownPathIsNeitherStreamedNorPolledNorBatched(t *testing.T) {
+	s := startNewer(t, chain.Options{})
+	if got := s.get(t, newPath, "Accept", "text/event-stream"); got.status != http.StatusOK || got.header.Get("Content-Type") != "application/json" {
+		t.Errorf("a stream: %d %s, want one JSON response", got.status, got.header.Get("Content-Type"))
+	}
+	if got := s.get(t, newPath+"?since=0"); got.status != http.StatusOK || got.header.Get("Link") != "" {
+		t.Errorf("a poll: %d with Link %q, want a plain response", got.status, got.header.Get("Link"))
+	}
+	for target, want := range map[string]int{"/live?path=" + newPath: 404, "/batch?path=" + newPath: 400} {
+		if got := s.get(t, target); got.status != want {
+			t.Errorf("%s: %d %s, want %d", target, got.status, got.body, want)
+		}
+	}
+}
+
+func TestReadOfUnknownPathAtAHeightIsNotCached(t *testing.T) {
+	s := startNewer(t, chain.Options{})
+	for range 2 {
+		got := s.get(t, newPath, "X-Block-Height", "100")
+		got.has(t, "X-Block-Height", "")
+		got.has(t, "Cache-Control", "no-store")
+	}
+	if r := s.chain.last(); s.chain.calls() != 2 || r.Height != 100 || r.Unpinned {
+		t.Errorf("%d node requests, the last at %d (unpinned: %t); want 2 at 100", s.chain.calls(), r.Height, r.Unpinned)
+	}
+}
+
+func TestAbsentPathIsRememberedWithoutItsQuery(t *testing.T) {
+	s := startNewer(t, chain.Options{Classes: blocks.Classes{Negative: time.Hour}})
+	want := `{"code":404,"msg":{},"error":"no such path: /staking/parms; did you mean /staking/params?"}` + "\n"
+	for _, query := range []string{"", "?a=1", "?a=2"} {
+		s.get(t, "/staking/parms"+query).refuses(t, http.StatusNotFound, want)
+	}
+	s.chain.grow(1)
+	s.get(t, "/staking/parms").refuses(t, http.StatusNotFound, want)
+	if n := s.chain.calls(); n != 1 {
+		t.Errorf("%d node requests, want 1", n)
+	}
+	short := startNewer(t, chain.Options{Classes: blocks.Classes{Negative: time.Nanosecond}})
+	short.get(t, "/staking/parms")
+	short.get(t, "/staking/parms")
+	if n := short.chain.calls(); n != 2 {
+		t.Errorf("%d node requests after classes.negative, want 2", n)
+	}
+	if got := startNewer(t, chain.Options{Shape: chain.Node}).get(t, "/staking/parms"); got.status != 404 || got.body != "404 page not found\n" {
+		t.Errorf("in the node's shape: %d %q, want the node's page", got.status, got.body)
+	}
+}
+
+func TestAmbiguousPathsAreNotPassed(t *testing.T) {
+	s := startNewer(t, chain.Options{})
+	for target, want := range map[string]string{
+		"/x/..%2f..%2fetc": `"%2f"`, "/x/a%5Cb": `"%5c"`, "/x//y": `"//"`, "/x/a..b": `".."`, "/x/%2e%2e/y": `".."`, "/x/%00": "control characters", "/x/%c2%85": "control characters",
+	} {
+		got := s.get(t, target)
+		if got.status != http.StatusNotFound || !strings.Contains(got.body, "a path with "+strings.ReplaceAll(want, `"`, `\"`)+" is not passed to the node") {
+			t.Errorf("%s: %d %s, want 404 because of %s", target, got.status, got.body, want)
+		}
+	}
+	if got := s.get(t, newPath+"?"+strings.Repeat("q", 1<<10+1)); got.status != http.StatusBadRequest || !strings.Contains(got.body, "longer than 1024 bytes") {
+		t.Errorf("a long query: %d %s, want 400", got.status, got.body)
+	}
+	if got := s.do(t, http.MethodGet, newPath, "body"); got.status != http.StatusBadRequest {
+		t.Errorf("a body: %d, want 400", got.status)
+	}
+	for _, method := range []string{http.MethodPost, http.MethodPut, "FOO"} {
+		got := s.do(t, method, newPath, "")
+		got.has(t, "Allow", "GET, HEAD")
+		if got.status != http.StatusMethodNotAllowed {
+			t.Errorf("%s: %d, want 405", method, got.status)
+		}
+	}
+	if n := s.chain.calls(); n != 0 {
+		t.Errorf("%d node requests, want 0", n)
+	}
+}
+
+func TestErrorsOfUnknownPathsAreClassified(t *testing.T) {
+	for text, want := range map[string]int{"validator does not exist": 404, "invalid hex string": 400, "something else": 502} {
+		s := startNewer(t, chain.Options{})
+		s.chain.says(http.StatusInternalServerError, `{"code":500,"msg":null,"error":"`+text+`"}`)
+		if got := s.get(t, newPath); got.status != want || !strings.Contains(got.body, text) {
+			t.Errorf("%q: %d %s, want %d", text, got.status, got.body, want)
+		}
+	}
+	s := startNewer(t, chain.Options{})
+	s.chain.fails(&upstream.Error{Kind: upstream.Overloaded, Msg: "the chain node is busy"})
+	got := s.get(t, newPath)
+	got.refuses(t, http.StatusTooManyRequests, `{"code":429,"msg":{},"error":"too many requests ask for paths that this server does not know"}`+"\n")
+	got.has(t, "Retry-After", "1")
+}
+
+func TestUnknownPathsAreRefusedIfSoConfigured(t *testing.T) {
+	s := startNewer(t, chain.Options{RefuseUnknown: true})
+	s.get(t, newPath).refuses(t, http.StatusNotFound, `{"code":404,"msg":{},"error":"no such path: `+newPath+`"}`+"\n")
+	if n := s.chain.calls(); n != 0 {
+		t.Errorf("%d node requests, want 0", n)
+	}
+}
+
+// A row makes the path one whose responses are the state at a block. Named parameters are read as those of other rows.
+func TestRowLiftsTheLimitsOfAPath(t *testing.T) {
+	rows := []dialect.Row{
+		{Name: "history", Pattern: newPath, Class: blocks.Live, Cost: node.Cheap, Query: "round delegator_addr kind pagination"},
+		{Name: "prices", Pattern: "/oracle/{path=**}", Class: blocks.Never, Cost: node.Cheap, Query: "*"},
+	}
+	for _, shape := range []chain.Shape{chain.Documented, chain.Node} {
+		s := startNewer(t, chain.Options{Shape: shape, Rows: rows})
+		for range 2 {
+			s.get(t, newPath).has(t, "X-Block-Height", "228")
+			s.get(t, newPath, "X-Block-Height", "100").has(t, "X-Block-Height", "100")
+		}
+		s.get(t, newPath+"?kind=b&round=7&other=1&pagination.key=MTAxNA==")
+		if r := s.chain.last(); s.chain.calls() != 3 || r.Query != "round=7&kind=b&pagination.key=MTAxNA%3D%3D" || r.Unpinned || r.Cost != node.Cheap {
+			t.Errorf("%s: %d node requests, the last %+v", shape, s.chain.calls(), r)
+		}
+		s.chain.says(http.StatusOK, `{"code":200,"msg":{},"error":""}`)
+		for range 2 {
+			s.get(t, "/oracle/a/b?x=2&x=1").has(t, "Cache-Status", "tipcache; fwd=bypass")
+		}
+		if r := s.chain.last(); s.chain.calls() != 5 || r.Path != "/oracle/a/b" || r.Query != "x=2&x=1" {
+			t.Errorf("%s: %d node requests, the last %+v", shape, s.chain.calls(), r)
+		}
+	}
+	s := startNewer(t, chain.Options{Rows: rows})
+	if got := s.get(t, newPath+"?delegator_addr=nope"); got.status != http.StatusBadRequest {
+		t.Errorf("a malformed address: %d, want 400", got.status)
+	}
+	if got := s.get(t, "/openapi.json"); !strings.Contains(got.body, `"`+newPath+`"`) {
+		t.Error("the document does not describe the row")
+	}
+	if !slices.ContainsFunc(chain.Rows(rows), func(r dialect.Row) bool { return r.Name == "history" }) {
+		t.Error("Rows has no row of the operator")
+	}
+}
