@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
@@ -107,4 +108,20 @@ func TestBatchIsKeptLikeAnyAnswer(t *testing.T) {
 			t.Errorf("at the next block got %v, want %v", got, want)
 		}
 	})
+}
+
+func TestBatchWaitsForNoBlockWhileTheTipIsUnknown(t *testing.T) {
+	for known, want := range map[bool]int64{true: 101, false: 0} {
+		behind(t, func(t *testing.T, d *frontend) {
+			d.nodes.tip.Known = known
+			d.nodes.grow(1)
+			d.part(t) // as another replica may have read it
+			d.nodes.grow(-1)
+			start := time.Now()
+			d.batch(t, blocks.Heights{}, nil)
+			if waited := time.Since(start); d.nodes.raised != want || !known && waited > 0 {
+				t.Errorf("known %t: reported height %d after %v, want %d, without waiting if unknown", known, d.nodes.raised, waited, want)
+			}
+		})
+	}
 }

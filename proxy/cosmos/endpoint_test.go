@@ -15,13 +15,14 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 	sdk "github.com/tipcache/tipcache/upstream/devnet/cosmos"
 	"github.com/tipcache/tipcache/upstream/devnet/state"
+	"github.com/tipcache/tipcache/upstream/node"
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
 
 // handlerOf makes a handler, with rows of the operator's own. It is asked for no answers.
 func handlerOf(t testing.TB, own ...Row) *Handler {
 	t.Helper()
-	r, err := blocks.New(blocks.Options{Nodes: struct{ blocks.Nodes }{}}, web.New(web.Options{}, nil), nil)
+	r, err := blocks.New(blocks.Options{Nodes: atTip{}}, web.New(web.Options{}, nil), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,6 +32,11 @@ func handlerOf(t testing.TB, own ...Row) *Handler {
 	}
 	return h
 }
+
+// atTip are nodes of which only the tip is known.
+type atTip struct{ blocks.Nodes }
+
+func (atTip) Tip() node.Tip { return node.Tip{Known: true, Height: 100, Interval: 4 * time.Second} }
 
 // ask reads a request.
 func (h *Handler) ask(decoded, rawQuery string) (row *dialect.Endpoint, q *dialect.RowQuery) {
@@ -176,4 +182,41 @@ func said(node http.Handler, path, query string) string {
 	w := httptest.NewRecorder()
 	node.ServeHTTP(w, r)
 	return w.Result().Status + w.Body.String()
+}
+
+func TestAnswersThatTellOfAFailureAreMarkedAndLiveShortly(t *testing.T) {
+	h := handlerOf(t)
+	_, q := h.ask(staking+"/params", "")
+	const state, negative = time.Duration(0), 3 * time.Second // as the policy says
+	for name, tt := range map[string]struct {
+		answer node.Answer
+		failed bool
+		life   time.Duration
+	}{
+		"a value":                               {node.Answer{NodeStatus: 200, Reason: node.OK, Height: 90}, false, state},
+		"a refusal with the state's codespace":  {node.Answer{NodeStatus: 400, Reason: node.Refused, Codec: "sdk", Height: 90}, false, state},
+		"a refusal that may not be the state's": {node.Answer{NodeStatus: 400, Reason: node.Refused}, false, 4 * time.Second},
+		"a future height":                       {node.Answer{NodeStatus: 400, Reason: node.FutureHeight}, false, time.Second},
+		"an ambiguous 400":                      {node.Answer{NodeStatus: 400, Reason: node.Ambiguous}, false, negative},
+		"an ambiguous 499":                      {node.Answer{NodeStatus: 499, Reason: node.Ambiguous}, false, negative},
+		"an ambiguous 500":                      {node.Answer{NodeStatus: 500, Reason: node.Ambiguous}, true, negative},
+		"a failure":                             {node.Answer{NodeStatus: 400, Reason: node.Other}, true, time.Second},
+		"a gateway's 502":                       {node.Answer{NodeStatus: 502, Reason: node.Ambiguous}, true, negative},
+		"a gateway's 503":                       {node.Answer{NodeStatus: 503, Reason: node.Refused, Codec: "sdk"}, true, state},
+		"a gateway's 504":                       {node.Answer{NodeStatus: 504, Reason: node.Ambiguous}, true, time.Second},
+	} {
+		tt.answer.Body = []byte("{}")
+		e, err := q.Entry(&tt.answer, nil)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var life time.Duration
+		if !e.Expires.IsZero() {
+			life = e.Expires.Sub(e.ReadAt)
+		}
+		if e.Failed != tt.failed || life != tt.life {
+			t.Errorf("%s: failed = %t, lifetime = %v; want %t, %v", name, e.Failed, life, tt.failed, tt.life)
+		}
+	}
 }

@@ -379,3 +379,21 @@ func TestANodeOnAnotherForkIsNoWitness(t *testing.T) {
 		}
 	}, ours, other)
 }
+
+func TestSubscriptionThatFailsIsTriedAgainAtGrowingIntervalsUpToTenSeconds(t *testing.T) {
+	n := newFakeNode(990)
+	n.polled = true
+	following(t, func(t *testing.T, c *followed) {
+		c.blocks(120)
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		if first := n.tries[1].Sub(n.tries[0]); first > 250*time.Millisecond {
+			t.Errorf("first interval = %v, want at most 250ms", first)
+		}
+		for i := len(n.tries) - 5; i < len(n.tries); i++ {
+			if got := n.tries[i].Sub(n.tries[i-1]); got < 5*time.Second || got > 10*time.Second {
+				t.Errorf("interval %d = %v, want 5s to 10s", i, got)
+			}
+		}
+	}, n)
+}

@@ -44,7 +44,8 @@ type fakeNode struct {
 	named      int                       // times that the REST server was asked for a hash
 	sockets    []*socket
 	reads      []read
-	asked      int // for /status
+	asked      int         // for /status
+	tries      []time.Time // subscriptions
 }
 
 type read struct {
@@ -128,6 +129,7 @@ func (n *fakeNode) Subscribe(ctx context.Context) (comet.Headers, error) {
 	if err := n.answers(ctx, 2*time.Second); err != nil {
 		return nil, err
 	}
+	n.change(func() { n.tries = append(n.tries, time.Now()) })
 	if n.polled {
 		return nil, errors.New("no subscriptions")
 	}

@@ -1,11 +1,13 @@
 package socket_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -29,33 +31,46 @@ func (silent) Next(ctx context.Context) (json.RawMessage, error) {
 
 func (s silent) Close() { s.open.Add(-1) }
 
+// upgrade opens a WebSocket, whose frames the test reads and writes.
+func upgrade(t *testing.T, url string) (net.Conn, error) {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if _, err := conn.Write([]byte("GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")); err != nil {
+		return nil, err
+	}
+	head := make([]byte, 4<<10)
+	for n := 0; !bytes.Contains(head[:n], []byte("\r\n\r\n")); { // pings may follow
+		more, err := conn.Read(head[n:])
+		if err != nil {
+			return nil, err
+		}
+		n += more
+	}
+	return conn, nil
+}
+
+// textFrame is a call of at most 125 bytes, masked by zeros.
+func textFrame(call string) []byte {
+	return append([]byte{0x81, 0x80 | byte(len(call)), 0, 0, 0, 0}, call...)
+}
+
 // subscribeAndLeave sends some calls right behind each other, and resets the connection.
 func subscribeAndLeave(t *testing.T, url string, calls []string) {
 	t.Helper()
-	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	conn, err := upgrade(t, url)
 	if err != nil {
 		t.Error(err)
 		return
 	}
 	defer conn.Close()
 	_ = conn.(*net.TCPConn).SetLinger(0)
-	frames := []byte("GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")
-	if _, err := conn.Write(frames); err != nil {
-		t.Error(err)
-		return
-	}
-	head := make([]byte, 4<<10)
-	for n := 0; !bytes.Contains(head[:n], []byte("\r\n\r\n")); { // pings may follow
-		more, err := conn.Read(head[n:])
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		n += more
-	}
-	frames = nil
+	var frames []byte
 	for _, call := range calls {
-		frames = append(append(frames, 0x81, 0x80|byte(len(call)), 0, 0, 0, 0), call...) // masked by zeros
+		frames = append(frames, textFrame(call)...)
 	}
 	_, _ = conn.Write(frames)
 }
@@ -91,4 +106,45 @@ func TestNoSubscriptionOutlivesItsSocket(t *testing.T) {
 	if sockets, streams := opened(t, metrics), open.Load(); sockets != 0 || streams != 0 {
 		t.Errorf("sockets = %v, streams at the node = %d after all clients left, want 0 and 0", sockets, streams)
 	}
+}
+
+func TestNoEventFollowsTheCloseFrame(t *testing.T) {
+	chain, feed := newDriven()
+	defer run(feed)()
+	d, url := serve(t, socket.Options{Feed: feed, Ping: time.Hour})
+	conn, err := upgrade(t, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Write(textFrame(`{"id":7,"method":"subscribe","params":["tm.event='NewBlockHeader'"]}`)); err != nil {
+		t.Fatal(err)
+	}
+	frames := bufio.NewReader(conn)
+	next := func(kind byte) { // both frames are of less than 126 bytes
+		t.Helper()
+		head := make([]byte, 2)
+		if _, err := io.ReadFull(frames, head); err != nil || head[0] != 0x80|kind || head[1] > 125 {
+			t.Fatalf("frame = %x, %v; want kind %d", head, err, kind)
+		}
+		if _, err := frames.Discard(int(head[1])); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next(1)
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		d.Drain(t.Context())
+	}()
+	next(8)
+	for range 50 {
+		chain.next <- "x"
+	}
+	if _, err := conn.Write([]byte{0x88, 0x80, 0, 0, 0, 0}); err != nil {
+		t.Fatal(err)
+	}
+	if rest, _ := io.ReadAll(frames); len(rest) > 0 {
+		t.Errorf("%d bytes follow the close frame, want none", len(rest))
+	}
+	<-drained
 }
