@@ -1,0 +1,39 @@
+package dialect
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+func TestFirstRowThatMatchesServesThePath(t *testing.T) {
+	r, err := blocks.New(blocks.Options{Nodes: struct{ blocks.Nodes }{}}, web.New(web.Options{}, nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := NewTable(Options{Prefix: "test", Depth: 2, Manner: Strict}, r)
+	for _, row := range []Row{
+		{Name: "any_sizes", Pattern: "/{module}/v1/sizes"},
+		{Name: "things", Pattern: "/things/v1/{id}"},
+		{Name: "sizes", Pattern: "/things/v1/sizes"}, // hidden by both
+		{Name: "any", Pattern: "/{module}/v1/{id}"},
+		{Name: "parts", Pattern: "/things/v1/{id}/parts"},
+		{Name: "short", Pattern: "/things"},
+	} {
+		if _, err := table.Mount(row, lookup, &blocks.Kind{}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, want := range map[string]string{
+		"/things/v1/sizes": "any_sizes", "/things/v1/7": "things", "/others/v1/sizes": "any_sizes", "/others/v1/7": "any",
+		"/things/v1/7/parts": "parts", "/things": "short", "/others": "", "/things/v2/7": "",
+	} {
+		route, ok := table.Route(httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
+		if route.Name != want || ok != (want != "") {
+			t.Errorf("Route(%s) = %q, %t; want %q", path, route.Name, ok, want)
+		}
+	}
+}
