@@ -6,7 +6,9 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/tipcache/tipcache/cache/codings"
 )
@@ -85,4 +87,31 @@ func TestEncodersAreFew(t *testing.T) {
 		t.Errorf("%d KiB are held", took>>10)
 	}
 	runtime.KeepAlive(e)
+}
+
+func TestBodyIsNotEncodedWhileAllPlacesAreTaken(t *testing.T) {
+	encoders := codings.NewEncoders()
+	body := []byte(strings.Repeat("0123456789abcdef", 1<<16))
+	var working sync.WaitGroup
+	defer working.Wait()
+	var done atomic.Bool
+	defer done.Store(true)
+	for range 2 * runtime.GOMAXPROCS(0) {
+		working.Go(func() {
+			for !done.Load() {
+				if _, ok := encoders.Encode(codings.Brotli, body, false, true); !ok {
+					t.Error("Encode = false with wait, want true")
+				}
+			}
+		})
+	}
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
+		if encoded, ok := encoders.Encode(codings.Gzip, []byte("x"), true, false); !ok {
+			if encoded != nil {
+				t.Errorf("Encode = %q without a place, want nil", encoded)
+			}
+			return
+		}
+	}
+	t.Error("Encode = true for 20s while all places are taken, want false")
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -195,4 +196,41 @@ func TestCallReservesWhatArrivesBeforeItsHandler(t *testing.T) {
 	used("when the connection is closed", 0)
 	second.Sent(message) // by a library that is late
 	used("after that", 0)
+}
+
+func TestConnectionIsNotReadFor50msAfterARefusedStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		c := conn.New(ours, nil, account.New(30<<10, nil), nil)
+		defer c.Close()
+		go func() {
+			for range 4 {
+				_, _ = theirs.Write([]byte("x"))
+			}
+		}()
+		paused := func(want time.Duration) {
+			t.Helper()
+			start := time.Now()
+			if _, err := c.Read(make([]byte, 1)); err != nil {
+				t.Fatal(err)
+			}
+			if got := time.Since(start); got != want {
+				t.Errorf("read after %v, want %v", got, want)
+			}
+		}
+		var first, second, third conn.CallStream
+		if !c.OpenCall(t.Context(), &first, 0, 0) || !c.OpenCall(t.Context(), &second, 0, 0) {
+			t.Fatal("OpenCall = false within the memory, want true")
+		}
+		paused(0)
+		if c.OpenCall(t.Context(), &third, 0, 0) {
+			t.Fatal("OpenCall = true beyond the memory, want false")
+		}
+		paused(50 * time.Millisecond)
+		paused(0)
+		c.OpenCall(t.Context(), &third, 0, 0)
+		c.OpenCall(t.Context(), &third, 0, 0)
+		paused(50 * time.Millisecond)
+	})
 }

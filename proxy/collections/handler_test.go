@@ -1,0 +1,61 @@
+package collections
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/web"
+	store "github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
+)
+
+// indexed is a store that has counted block 700, a minute ago.
+type indexed struct{ watch }
+
+func (indexed) Mark() *store.Mark {
+	return &store.Mark{Generation: 5, Cursor: ledger.Cursor{Chain: 1, Block: 700, Time: time.Now().Add(-time.Minute)}}
+}
+
+func (indexed) List(context.Context, store.Query) (store.Page, error) {
+	return store.Page{Items: []store.Collection{}, Generation: 5}, nil
+}
+
+func TestPageSaysHowFarItsStoreIsAndIsPrivate(t *testing.T) {
+	c, err := cache.New(cache.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	h := New(Options{Store: indexed{}, Watch: indexed{}, NoAuth: true}, web.New(web.Options{}, c), c)
+	for range 2 { // a miss and a hit
+		w := httptest.NewRecorder()
+		g, _ := gin.CreateTestContext(w)
+		g.Request = httptest.NewRequestWithContext(t.Context(), http.MethodPost, Path, strings.NewReader("{}"))
+		g.Request.Header.Set("Content-Type", web.JSON)
+		for _, route := range h.Routes() {
+			if route.Pattern == Path {
+				if err := route.Serve(g, &web.Record{Record: record.Record{Start: time.Now()}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		head := w.Header()
+		if got, want := head.Get("Cache-Control"), "private, no-cache"; got != want {
+			t.Errorf("Cache-Control = %q, want %q", got, want)
+		}
+		if got := head.Get("Cache-Status"); !strings.Contains(got, "behind=1m") {
+			t.Errorf("Cache-Status = %q, want one with behind=1m", got)
+		}
+		if got := head.Get("X-Evm-Block"); got != "700" {
+			t.Errorf("X-Evm-Block = %q, want 700", got)
+		}
+	}
+}
