@@ -18,6 +18,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -41,7 +42,7 @@ func (v *router) serveBatch(c *gin.Context, rec *web.Record) error {
 		}
 	}
 	if b.typos != "" {
-		c.Header(web.UnknownHeader, b.typos)
+		c.Header(respond.UnknownHeader, b.typos)
 		rec.KeepOutOfLane()
 	}
 	ctx := v.reader.Deadline(c.Request, rec)
@@ -128,7 +129,7 @@ func (b *batch) add(q *dialect.RowQuery) error {
 		return nil
 	}
 	if was.Height > 0 && (was.Epoch != is.Epoch || max(was.Height-is.Height, is.Height-was.Height) >= chain.StampBlocks) {
-		return failure.BadInput("the page keys are of blocks %d and %d: name one for all by %s", was.Height, is.Height, web.HeightHeader)
+		return failure.BadInput("the page keys are of blocks %d and %d: name one for all by %s", was.Height, is.Height, respond.HeightHeader)
 	}
 	if is.Height > was.Height {
 		b.query.Walk = is
@@ -189,7 +190,7 @@ func (b *batch) compose(height int64, parts []*cache.Entry) *cache.Content {
 		text = appendMember(text, b.members[i].path, c)
 		fmt.Fprintf(validator, "%q%q", b.members[i].path, c.ETag)
 	}
-	made := cache.NewContent(http.StatusOK, web.JSON, "", append(text, "]}\n"...), 0)
+	made := cache.NewContent(http.StatusOK, respond.JSON, "", append(text, "]}\n"...), 0)
 	made.ETag = `W/"` + base64.RawURLEncoding.EncodeToString(validator.Sum(nil)[:16]) + `"`
 	return made
 }
@@ -210,7 +211,7 @@ func appendMember(text []byte, path string, c *cache.Content) []byte {
 	quote(path)
 	text = append(text, `,"status":`...)
 	text = strconv.AppendInt(text, int64(c.Status), 10)
-	if strings.HasPrefix(c.Type, web.JSON) && gjson.ValidBytes(c.Body) {
+	if strings.HasPrefix(c.Type, respond.JSON) && gjson.ValidBytes(c.Body) {
 		text = append(append(text, `,"body":`...), bytes.TrimSpace(c.Body)...)
 	} else {
 		text = append(text, `,"text":`...)

@@ -18,6 +18,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -93,7 +94,7 @@ func TestABatchAnswersItsPathsAtOneBlock(t *testing.T) {
 		t.Errorf("%d (-want +got):\n%s", e.status, diff)
 	}
 	e.has(t, "X-Block-Height", "228")
-	e.has(t, "Content-Type", web.JSON)
+	e.has(t, "Content-Type", respond.JSON)
 	if got := e.header.Get("Cache-Control"); !strings.HasPrefix(got, "public, max-age=") || !strings.Contains(got, "s-maxage") {
 		t.Errorf("Cache-Control %q", got)
 	}

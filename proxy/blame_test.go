@@ -11,6 +11,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -33,11 +34,11 @@ func failing(sound bool) func(r node.Request) (*node.Answer, error) {
 	return func(r node.Request) (*node.Answer, error) {
 		if strings.HasSuffix(r.Path, badKey) {
 			return &node.Answer{
-				Status: 502, NodeStatus: 500, Type: web.JSON, Reason: node.Other, Sound: sound, Height: standstill,
+				Status: 502, NodeStatus: 500, Type: respond.JSON, Reason: node.Other, Sound: sound, Height: standstill,
 				Body: []byte(badKeyBody), Text: "secp256k1: invalid x coordinate",
 			}, nil
 		}
-		return &node.Answer{Status: 200, NodeStatus: 200, Type: web.JSON, Height: standstill, Body: []byte(`{"code":200,"msg":{"val_signing_info":{}},"error":""}`)}, nil
+		return &node.Answer{Status: 200, NodeStatus: 200, Type: respond.JSON, Height: standstill, Body: []byte(`{"code":200,"msg":{"val_signing_info":{}},"error":""}`)}, nil
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -166,7 +167,7 @@ func (asked Inquiry) request(ctx context.Context) (*http.Request, error) {
 	}
 	r.URL, r.RequestURI, r.Host = target, target.RequestURI(), u.Host
 	if asked.Height != "" {
-		r.Header.Set(web.HeightHeader, asked.Height)
+		r.Header.Set(respond.HeightHeader, asked.Height)
 	}
 	return r, nil
 }

@@ -22,7 +22,7 @@
 //   - [node.Request], which the flight sends to a node, and [node.Answer], which the node returns;
 //   - [cache.Entry], which the cache keeps, in a [cache.Result], which says where it is from;
 //   - [blocks.Result], which adds the tip that it was served by;
-//   - [web.Response], whose headers and body are sent.
+//   - [respond.Response], whose headers and body are sent.
 //
 // A request that fails becomes a [failure.Failure], which the route renders.
 //
@@ -45,6 +45,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/grpc"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -149,11 +150,11 @@ func wantsStream(accept []string) bool {
 	if accept == nil {
 		return false
 	}
-	weight, named := web.Preference(accept, stream.EventType)
+	weight, named := respond.Preference(accept, stream.EventType)
 	if !named || weight == 0 {
 		return false
 	}
-	once, _ := web.Preference(accept, web.JSON)
+	once, _ := respond.Preference(accept, respond.JSON)
 	return weight >= once
 }
 

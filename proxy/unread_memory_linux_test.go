@@ -17,6 +17,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -38,7 +39,7 @@ func startUnread(t *testing.T, memory int64, fast web.Lane, start func(*httptest
 	p, nodes := newChainProxy(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}, Web: web.Options{Lane: fast}})
 	nodes.does(func(r node.Request) (*node.Answer, error) {
 		text := `"` + strings.Repeat(r.Path[len(r.Path)-1:], unreadText) + `"`
-		return &node.Answer{Status: http.StatusOK, NodeStatus: http.StatusOK, Type: web.JSON, Height: standstill, Body: []byte(text)}, nil
+		return &node.Answer{Status: http.StatusOK, NodeStatus: http.StatusOK, Type: respond.JSON, Height: standstill, Body: []byte(text)}, nil
 	})
 	s := &unreadService{memory: account.New(memory, nil), registry: prometheus.NewPedanticRegistry()}
 	l, err := listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{Lane: fast, Memory: s.memory, Metrics: s.registry})

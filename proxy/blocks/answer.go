@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -12,11 +13,11 @@ import (
 
 // varyOn are the request headers that choose between responses of a URL: heights, and Accept, which may request a
 // stream.
-const varyOn = web.HeightHeader + ", " + web.MinHeightHeader + ", " + web.MinEVMHeader + ", Accept"
+const varyOn = respond.HeightHeader + ", " + respond.MinHeightHeader + ", " + respond.MinEVMHeader + ", Accept"
 
 // Respond writes the response to a query. It releases the entry of a.
 func (r *Reader) Respond(w http.ResponseWriter, from *http.Request, rec *web.Record, q *Query, a *Result) {
-	var res web.Response
+	var res respond.Response
 	r.describe(&res, rec, q, a, time.Now())
 	if rec.Amend != nil {
 		res = rec.Amend(res)
@@ -29,13 +30,13 @@ func (r *Reader) Respond(w http.ResponseWriter, from *http.Request, rec *web.Rec
 }
 
 // Told returns the response to a query, for interfaces that write it themselves.
-func (r *Reader) Told(rec *web.Record, q *Query, a *Result) (res web.Response) {
+func (r *Reader) Told(rec *web.Record, q *Query, a *Result) (res respond.Response) {
 	r.describe(&res, rec, q, a, time.Now())
 	return res
 }
 
 // describe fills in a zero Response. It copies none, because the stack of a stream of HTTP/2 has no room for a copy.
-func (r *Reader) describe(res *web.Response, rec *web.Record, q *Query, a *Result, now time.Time) {
+func (r *Reader) describe(res *respond.Response, rec *web.Record, q *Query, a *Result, now time.Time) {
 	r.Show(rec, a)
 	immutable := a.Query.Policy.IsImmutable(a.Entry.Stamp())
 	res.Result, res.Key, res.Policy = a.Result, a.Query.Key, a.Query.Policy
@@ -50,7 +51,7 @@ func (r *Reader) describe(res *web.Response, rec *web.Record, q *Query, a *Resul
 		res.Session, res.Reset = session.TokenAt(a.Entry.Height, r.Nodes), rec.Session.Reset
 	}
 	if res.Reset { // shared caches must not serve it
-		res.Control = web.OwnAnswer
+		res.Control = respond.OwnAnswer
 	}
 	if res.Vary = varyOn; q.Kind.Headers != nil {
 		more := q.Kind.Headers(a.Entry, a.Query.Key)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -148,7 +149,7 @@ func TestBrowserKeepsItsSessionInACookie(t *testing.T) {
 				if tt.set != "" {
 					set = "tipcache-session=" + tt.set + "; Path=/; HttpOnly; SameSite=Strict"
 				}
-				if got := h.Get("Set-Cookie"); got != set || h.Get("Cache-Control") != web.OwnAnswer {
+				if got := h.Get("Set-Cookie"); got != set || h.Get("Cache-Control") != respond.OwnAnswer {
 					t.Errorf("Set-Cookie = %q with %q, want %q", got, h.Get("Cache-Control"), set)
 				}
 			}, func(o *web.Options) { o.SessionCookie = true })
@@ -171,7 +172,7 @@ func TestAnswerOfALaterBlockThanTheTipRaisesIt(t *testing.T) {
 func TestKindTellsOfItsAnswersInHeadersOfItsOwn(t *testing.T) {
 	behind(t, func(t *testing.T, d *frontend) {
 		d.kind = d.Add(&blocks.Kind{Name: "other", Class: blocks.Live, Headers: func(*cache.Entry, string) blocks.ResponseHeaders {
-			return blocks.ResponseHeaders{Vary: "X-Other", Extra: []web.ExtraHeader{{Name: "Grpc-Metadata-X-Cosmos-Block-Height"}, {Name: "X-Fixed", Value: "yes"}}}
+			return blocks.ResponseHeaders{Vary: "X-Other", Extra: []respond.ExtraHeader{{Name: "Grpc-Metadata-X-Cosmos-Block-Height"}, {Name: "X-Fixed", Value: "yes"}}}
 		}})
 		from := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		h := d.respond(t, blocks.Heights{}, blocks.Snapshot{}, from)

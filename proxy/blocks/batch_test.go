@@ -11,6 +11,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -34,7 +35,7 @@ func (d *frontend) batch(t *testing.T, hs blocks.Heights, during func()) outcome
 		for _, p := range parts {
 			bodies = append(bodies, string(p.Body))
 		}
-		return cache.NewContent(http.StatusOK, web.JSON, "", []byte(strings.Join(bodies, " ")), 0)
+		return cache.NewContent(http.StatusOK, respond.JSON, "", []byte(strings.Join(bodies, " ")), 0)
 	}}
 	for _, name := range []string{"one", "two", "three"} {
 		q := &blocks.Query{Key: "test/" + name, Kind: d.kind, Origin: read{d.nodes}}

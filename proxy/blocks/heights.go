@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -60,14 +61,14 @@ func restored(r *http.Request, names ...string) string {
 // HeightRules say how an interface reads the blocks that a request names. The zero value reads our own headers and
 // parameters, strictly.
 type HeightRules struct {
-	Pinned func(http.Header) (int64, error) // reads the headers with the height to read at; nil means web.HeightHeader alone
+	Pinned func(http.Header) (int64, error) // reads the headers with the height to read at; nil means respond.HeightHeader alone
 	EVM    bool                             // a block of the execution chain may be named, too
 	Loose  bool                             // Min may be above Pinned
 }
 
 // Read reads the headers and parameters of a request that name blocks. The error is BadInput.
 func (rules HeightRules) Read(r *http.Request) (h Heights, err error) {
-	least, err := readHeader(web.MinHeightHeader, r.Header)
+	least, err := readHeader(respond.MinHeightHeader, r.Header)
 	if err != nil {
 		return h, err
 	}
@@ -75,11 +76,11 @@ func (rules HeightRules) Read(r *http.Request) (h Heights, err error) {
 		return h, err
 	}
 	if rules.EVM {
-		if h.EVM, err = web.ReadBlock(web.MinEVMHeader, r.Header[web.MinEVMHeader]); err != nil {
+		if h.EVM, err = web.ReadBlock(respond.MinEVMHeader, r.Header[respond.MinEVMHeader]); err != nil {
 			return h, err
 		}
 	}
-	pinned := web.HeightHeader
+	pinned := respond.HeightHeader
 	if rules.Pinned == nil {
 		h.Pinned, err = web.ReadBlock(pinned, r.Header[pinned])
 	} else {
@@ -90,7 +91,7 @@ func (rules HeightRules) Read(r *http.Request) (h Heights, err error) {
 		err = h.readURL(web.Taken(r), least)
 	}
 	if err == nil && !rules.Loose && h.Pinned > 0 && h.Min > h.Pinned {
-		err = failure.BadInput("%s is above %s: no answer can be both", web.MinHeightHeader, pinned)
+		err = failure.BadInput("%s is above %s: no answer can be both", respond.MinHeightHeader, pinned)
 	}
 	return h, err
 }
@@ -98,11 +99,11 @@ func (rules HeightRules) Read(r *http.Request) (h Heights, err error) {
 // readURL adds the heights in the URL of a request to those in its headers.
 func (h *Heights) readURL(taken url.Values, least session.Token) error {
 	h.InURL = len(web.Given(taken[HeightParameter])) > 0
-	pinned, err := agree(session.Token{Height: h.Pinned}, HeightParameter, taken, web.HeightHeader, readHeight)
+	pinned, err := agree(session.Token{Height: h.Pinned}, HeightParameter, taken, respond.HeightHeader, readHeight)
 	if err != nil {
 		return err
 	}
-	least, err = agree(least, MinHeightParameter, taken, web.MinHeightHeader, readToken)
+	least, err = agree(least, MinHeightParameter, taken, respond.MinHeightHeader, readToken)
 	h.Pinned, h.Min, h.minHash = pinned.Height, least.Height, least.Hash
 	return err
 }

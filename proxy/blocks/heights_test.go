@@ -11,6 +11,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -35,32 +36,32 @@ func TestHeightsAreReadStrictlyFromHeadersAndURL(t *testing.T) {
 		refusal string
 	}{
 		"none":                                   {target: "/?a=1"},
-		"empty headers":                          {target: "/", headers: []string{web.HeightHeader, "", web.MinHeightHeader, "", session.Header, ""}},
-		"a height to read at":                    {target: "/", headers: []string{web.HeightHeader, "90"}, want: blocks.Heights{Pinned: 90}},
+		"empty headers":                          {target: "/", headers: []string{respond.HeightHeader, "", respond.MinHeightHeader, "", session.Header, ""}},
+		"a height to read at":                    {target: "/", headers: []string{respond.HeightHeader, "90"}, want: blocks.Heights{Pinned: 90}},
 		"the same in the URL":                    {target: "/?X-Block-Height=90", want: blocks.Heights{Pinned: 90, InURL: true}},
-		"the same in both":                       {target: "/?x-block-height=90", headers: []string{web.HeightHeader, "90"}, want: blocks.Heights{Pinned: 90, InURL: true}},
+		"the same in both":                       {target: "/?x-block-height=90", headers: []string{respond.HeightHeader, "90"}, want: blocks.Heights{Pinned: 90, InURL: true}},
 		"an empty parameter":                     {target: "/?x-block-height=", want: blocks.Heights{}},
-		"a block to be seen":                     {target: "/", headers: []string{web.MinHeightHeader, token}, want: blocks.Heights{Min: 99}},
+		"a block to be seen":                     {target: "/", headers: []string{respond.MinHeightHeader, token}, want: blocks.Heights{Min: 99}},
 		"a block to be seen in the URL":          {target: "/?x-min-block-height=99", want: blocks.Heights{Min: 99}},
 		"a session":                              {target: "/", headers: []string{session.Header, token}, want: blocks.Heights{Session: session.Token{Height: 99, Hash: "A1A1A1A1"}}},
-		"one of the execution client":            {target: "/", headers: []string{web.MinEVMHeader, "7"}, rules: blocks.HeightRules{EVM: true}, want: blocks.Heights{EVM: 7}},
-		"that where it may not be named":         {target: "/", headers: []string{web.MinEVMHeader, "x"}},
-		"a block to be seen before the height":   {target: "/?x-min-block-height=90", headers: []string{web.HeightHeader, "90"}, want: blocks.Heights{Pinned: 90, Min: 90}},
-		"a block to be seen above the height":    {target: "/?x-min-block-height=91", headers: []string{web.HeightHeader, "90"}, refusal: "X-Min-Block-Height is above X-Block-Height: no answer can be both"},
-		"that where both may be":                 {target: "/?x-min-block-height=91", headers: []string{web.HeightHeader, "90"}, rules: blocks.HeightRules{Loose: true}, want: blocks.Heights{Pinned: 90, Min: 91}},
-		"an interface's own header":              {target: "/", headers: []string{web.HeightHeader, "90"}, rules: blocks.HeightRules{Pinned: func(http.Header) (int64, error) { return 5, nil }}, want: blocks.Heights{Pinned: 5}},
+		"one of the execution client":            {target: "/", headers: []string{respond.MinEVMHeader, "7"}, rules: blocks.HeightRules{EVM: true}, want: blocks.Heights{EVM: 7}},
+		"that where it may not be named":         {target: "/", headers: []string{respond.MinEVMHeader, "x"}},
+		"a block to be seen before the height":   {target: "/?x-min-block-height=90", headers: []string{respond.HeightHeader, "90"}, want: blocks.Heights{Pinned: 90, Min: 90}},
+		"a block to be seen above the height":    {target: "/?x-min-block-height=91", headers: []string{respond.HeightHeader, "90"}, refusal: "X-Min-Block-Height is above X-Block-Height: no answer can be both"},
+		"that where both may be":                 {target: "/?x-min-block-height=91", headers: []string{respond.HeightHeader, "90"}, rules: blocks.HeightRules{Loose: true}, want: blocks.Heights{Pinned: 90, Min: 91}},
+		"an interface's own header":              {target: "/", headers: []string{respond.HeightHeader, "90"}, rules: blocks.HeightRules{Pinned: func(http.Header) (int64, error) { return 5, nil }}, want: blocks.Heights{Pinned: 5}},
 		"an interface's own refusal":             {target: "/", rules: blocks.HeightRules{Pinned: func(http.Header) (int64, error) { return 0, failure.BadInput("not this one") }}, refusal: "not this one"},
-		"height zero":                            {target: "/", headers: []string{web.HeightHeader, "0"}, refusal: `X-Block-Height is "0"; expected a positive integer`},
-		"a negative height":                      {target: "/", headers: []string{web.HeightHeader, "-1"}, refusal: `X-Block-Height is "-1"; expected a positive integer`},
-		"a height with a sign":                   {target: "/", headers: []string{web.HeightHeader, "+1"}, refusal: `X-Block-Height is "+1"; expected a positive integer`},
-		"a height beyond all":                    {target: "/", headers: []string{web.HeightHeader, "9223372036854775808"}, refusal: `X-Block-Height is "9223372036854775808"; expected a positive integer`},
-		"two heights":                            {target: "/?x-block-height=91", headers: []string{web.HeightHeader, "90"}, refusal: "X-Block-Height is 90 and x-block-height is 91: no answer can be both"},
+		"height zero":                            {target: "/", headers: []string{respond.HeightHeader, "0"}, refusal: `X-Block-Height is "0"; expected a positive integer`},
+		"a negative height":                      {target: "/", headers: []string{respond.HeightHeader, "-1"}, refusal: `X-Block-Height is "-1"; expected a positive integer`},
+		"a height with a sign":                   {target: "/", headers: []string{respond.HeightHeader, "+1"}, refusal: `X-Block-Height is "+1"; expected a positive integer`},
+		"a height beyond all":                    {target: "/", headers: []string{respond.HeightHeader, "9223372036854775808"}, refusal: `X-Block-Height is "9223372036854775808"; expected a positive integer`},
+		"two heights":                            {target: "/?x-block-height=91", headers: []string{respond.HeightHeader, "90"}, refusal: "X-Block-Height is 90 and x-block-height is 91: no answer can be both"},
 		"two heights in the URL":                 {target: "/?x-block-height=90&x-block-height=91", refusal: "x-block-height is 90 and 91: no answer can be both"},
-		"two blocks to be seen":                  {target: "/?x-min-block-height=98", headers: []string{web.MinHeightHeader, "99"}, refusal: "X-Min-Block-Height is 99 and x-min-block-height is 98: no answer can be both"},
+		"two blocks to be seen":                  {target: "/?x-min-block-height=98", headers: []string{respond.MinHeightHeader, "99"}, refusal: "X-Min-Block-Height is 99 and x-min-block-height is 98: no answer can be both"},
 		"what is no block to be seen":            {target: "/?x-min-block-height=x", refusal: `x-min-block-height is "x"; expected a positive integer, or the X-Session of an answer`},
 		"two sessions":                           {target: "/", headers: []string{session.Header, "1", session.Header, "2"}, refusal: "X-Session is given 2 times: the greatest is enough"},
 		"what is no session":                     {target: "/", headers: []string{session.Header, "x"}, refusal: `X-Session is "x"; expected a positive integer, or the X-Session of an answer`},
-		"what is none of the execution client's": {target: "/", headers: []string{web.MinEVMHeader, "x"}, rules: blocks.HeightRules{EVM: true}, refusal: `X-Min-Evm-Block is "x"; expected a positive integer`},
+		"what is none of the execution client's": {target: "/", headers: []string{respond.MinEVMHeader, "x"}, rules: blocks.HeightRules{EVM: true}, refusal: `X-Min-Evm-Block is "x"; expected a positive integer`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := tt.rules.Read(request(t, tt.target, tt.headers...))
@@ -114,7 +115,7 @@ func TestBlockToBeSeenThatTheChainHasLostIsAConflict(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			behind(t, func(t *testing.T, d *frontend) {
 				d.nodes.dead = tt.dead
-				hs, err := blocks.HeightRules{}.Read(request(t, "/", web.MinHeightHeader, "99.A1A1A1A1"))
+				hs, err := blocks.HeightRules{}.Read(request(t, "/", respond.MinHeightHeader, "99.A1A1A1A1"))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -12,6 +12,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/conn"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -124,7 +125,7 @@ func TestReplayAnswersAsTheHandlerWouldOrNotAtAll(t *testing.T) {
 				if tt.of == nil {
 					tt.of = web.Repeats
 				}
-				rec, told := &web.Record{}, web.Response{}
+				rec, told := &web.Record{}, respond.Response{}
 				rec.Start, rec.Session.Token = time.Now(), tt.session
 				got := ""
 				if d.Replayer(d.query(tt.hs, blocks.Snapshot{})(), tt.of).Replay(rec, &told) {

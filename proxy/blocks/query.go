@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -21,11 +21,11 @@ type Kind struct {
 	policy        atomic.Pointer[cache.Policy] // for reads at the newest block
 }
 
-// ResponseHeaders are headers of the interface's own, as in [web.Response].
+// ResponseHeaders are headers of the interface's own, as in [respond.Response].
 type ResponseHeaders struct {
 	Vary     string
 	NoHeight bool
-	Extra    []web.ExtraHeader
+	Extra    []respond.ExtraHeader
 }
 
 // A Query is one read. Equal reads have the same Key, whatever their encoding.

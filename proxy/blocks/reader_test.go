@@ -17,6 +17,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -122,7 +123,7 @@ func (r read) Entry(a *node.Answer, _ *cache.Entry) (*cache.Entry, error) {
 	if a.Reason == node.Pruned {
 		height = 0
 	}
-	return &cache.Entry{Content: cache.NewContent(a.Status, web.JSON, "", a.Body, 0), Height: height, ReadAt: time.Now()}, nil
+	return &cache.Entry{Content: cache.NewContent(a.Status, respond.JSON, "", a.Body, 0), Height: height, ReadAt: time.Now()}, nil
 }
 
 // A frontend is an interface with one kind of reads, before a chain at block 100.

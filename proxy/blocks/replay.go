@@ -2,6 +2,7 @@ package blocks
 
 import (
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -19,7 +20,7 @@ func (r *Reader) Replayer(q *Query, usable func(*cache.Entry) bool) web.Replayer
 }
 
 // Replay implements [web.Replayer].
-func (m *repeatedQuery) Replay(rec *web.Record, res *web.Response) (ok bool) {
+func (m *repeatedQuery) Replay(rec *web.Record, res *respond.Response) (ok bool) {
 	var a Result
 	a.Tip, a.pinned = m.Nodes.Tip(), m.q.Pinned > 0
 	rec.Session.Resume(m.Nodes)

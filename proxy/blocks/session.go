@@ -6,6 +6,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -56,12 +57,12 @@ func (r *Reader) follow(ctx context.Context, from *http.Request, rec *web.Record
 
 // keepSession sets the session cookie, if cookies carry sessions. A cookie with a later block than the response stays,
 // whatever session the request names.
-func (r *Reader) keepSession(w http.ResponseWriter, from *http.Request, tip node.Tip, res *web.Response) {
+func (r *Reader) keepSession(w http.ResponseWriter, from *http.Request, tip node.Tip, res *respond.Response) {
 	kept := r.Stack.CookieSession(from, tip)
 	if res.Session.Height == 0 || res.Next != "" { // the response to a poll is shared
 		return
 	}
-	res.Control = web.OwnAnswer
+	res.Control = respond.OwnAnswer
 	more := kept.Height > res.Session.Height && !kept.Replaced(r.Nodes)
 	if res.Session != kept && !more {
 		r.Stack.SetCookieSession(w, from, res.Session)

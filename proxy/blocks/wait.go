@@ -11,6 +11,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -39,7 +40,7 @@ func (r *Reader) awaitRequired(ctx context.Context, from *http.Request, rec *web
 	}
 	tip := r.Nodes.Tip()
 	if !r.canServe(q, tip, q.Min) { // a block that has arrived counts even if all nodes are down now
-		leave, err := r.enterWaiters(from, rec, tip, web.MinHeightHeader)
+		leave, err := r.enterWaiters(from, rec, tip, respond.MinHeightHeader)
 		if err != nil {
 			return tip, err
 		}
@@ -149,7 +150,7 @@ func (r *Reader) heightOfExecutionBlock(ctx context.Context, from *http.Request,
 	if since > 0 {
 		return since, nil
 	}
-	leave, refused := r.enterWaiters(from, rec, tip, web.MinEVMHeader)
+	leave, refused := r.enterWaiters(from, rec, tip, respond.MinEVMHeader)
 	if refused != nil {
 		return 0, refused
 	}
@@ -184,7 +185,7 @@ func (r *Reader) awaitExecuted(ctx context.Context, tip node.Tip, block, newest 
 // executionError is the failure of a request that names a block which no node reports.
 func executionError(err error) error {
 	if errors.Is(err, node.ErrNoExecution) {
-		return failure.BadInput("%s cannot be waited for: no node tells of an execution client's blocks", web.MinEVMHeader)
+		return failure.BadInput("%s cannot be waited for: no node tells of an execution client's blocks", respond.MinEVMHeader)
 	}
 	return err
 }

@@ -6,13 +6,14 @@ import (
 	"strconv"
 
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // RenderFailure renders a failure in the form of the chain's interface.
 func RenderFailure(_ *http.Request, h http.Header, f *failure.Failure) (status int, typ string, body []byte) {
 	f.SetAdvice(h)
-	return f.Status, web.JSON, errorEnvelope(f.Status, f.Public, f.NullMsg)
+	return f.Status, respond.JSON, errorEnvelope(f.Status, f.Public, f.NullMsg)
 }
 
 // MissRenderer renders failures about paths that are none. A node has a page for them.

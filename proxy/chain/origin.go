@@ -10,7 +10,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/chain/documented"
 	"github.com/tipcache/tipcache/proxy/dialect"
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -140,7 +140,7 @@ func (o *origin) content(a *node.Answer, status int, source uint64, stamp stamp)
 		return cache.NewContentAfter(stamp.before, status, a.Type, "", a.Body, source), nil
 	}
 	if status != http.StatusOK {
-		return cache.NewContent(status, web.JSON, "", ErrorEnvelope(status, refusal(stamp.q, a)), source), nil
+		return cache.NewContent(status, respond.JSON, "", ErrorEnvelope(status, refusal(stamp.q, a)), source), nil
 	}
 	shaped, err := documented.Shape(a.Body, o.Msg)
 	if err != nil {

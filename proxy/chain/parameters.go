@@ -13,7 +13,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain/documented"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/failure"
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/respond"
 )
 
 // A paramType reads the values of one type of parameter.
@@ -199,7 +199,7 @@ func readSent(value string) (string, bool) {
 
 // nodeHeight reads the height to read at as the node does.
 func nodeHeight(h http.Header) (int64, error) {
-	values := h[web.HeightHeader]
+	values := h[respond.HeightHeader]
 	if len(values) == 0 {
 		return 0, nil
 	}

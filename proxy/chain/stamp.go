@@ -12,7 +12,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain/documented"
 	"github.com/tipcache/tipcache/proxy/dialect"
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/respond"
 )
 
 // StampBlocks bounds how old the height in a next page key gets while the
@@ -49,12 +49,12 @@ func (o *origin) stampFor(q *dialect.RowQuery, prev *cache.Entry, height int64) 
 func (s stamp) content(shaped *documented.Shaped, source uint64) *cache.Content {
 	if s.keeps && s.kept > 0 {
 		stamped, link := s.write(s.kept, shaped)
-		if c := s.before.Renewed(http.StatusOK, web.JSON, link, stamped, source); c != nil {
+		if c := s.before.Renewed(http.StatusOK, respond.JSON, link, stamped, source); c != nil {
 			return c
 		}
 	}
 	stamped, link := s.write(s.height, shaped)
-	return cache.NewContentAfter(s.before, http.StatusOK, web.JSON, link, stamped, source)
+	return cache.NewContentAfter(s.before, http.StatusOK, respond.JSON, link, stamped, source)
 }
 
 // write puts a height into the next page key in a body, or into the Link that has it.

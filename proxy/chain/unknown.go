@@ -19,6 +19,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -43,7 +44,7 @@ func (h *Handler) newUnknown(r *blocks.Reader) (u *unknown, err error) {
 		return dialect.Field{Name: name, Kind: dialect.Kind{Read: func(path string) (string, bool) { return path, true }}}, nil
 	}
 	kind := &blocks.Kind{Headers: func(*cache.Entry, string) blocks.ResponseHeaders {
-		return blocks.ResponseHeaders{Vary: web.HeightHeader + ", " + web.MinHeightHeader + ", " + web.MinEVMHeader, NoHeight: true}
+		return blocks.ResponseHeaders{Vary: respond.HeightHeader + ", " + respond.MinHeightHeader + ", " + respond.MinEVMHeader, NoHeight: true}
 	}}
 	if u.Endpoint, err = dialect.NewTable(h.Options, r).Mount(row, anyPath, kind, u); err == nil {
 		u.Mounted.Serve, u.Mounted.Render = u.serve, MissRenderer(h.o.Shape)

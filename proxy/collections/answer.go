@@ -11,6 +11,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 	store "github.com/tipcache/tipcache/upstream/collections"
 )
@@ -111,7 +112,7 @@ func (h *Handler) awaited(ctx context.Context, r *http.Request, rec *web.Record,
 	case block <= p.Block:
 		return p, nil
 	case h.o.Watch == nil || p.Block == 0 && !p.Filling:
-		return p, failure.BadInput("%s cannot be waited for: no indexer fills this store", web.MinEVMHeader)
+		return p, failure.BadInput("%s cannot be waited for: no indexer fills this store", respond.MinEVMHeader)
 	}
 	leave, err := h.waiters.Enter(r, rec.Tenant, time.Second)
 	if err != nil {
@@ -152,7 +153,7 @@ func (h *Handler) covers(least int64, res cache.Result, q *cache.Query, p progre
 }
 
 // answer makes of a what a result comes to, of a query by the progress.
-func (h *Handler) answer(a *web.Response, rec *web.Record, res cache.Result, query *cache.Query, p progress, schemaURL string, now time.Time) {
+func (h *Handler) answer(a *respond.Response, rec *web.Record, res cache.Result, query *cache.Query, p progress, schemaURL string, now time.Time) {
 	a.Now = now
 	a.Until, a.EVMBlock = h.freshUntil(*query, res.Entry, now), h.holdsAt(res.Entry, query, p)
 	a.Backing = h.withSchema(query.Key, res.Entry, schemaURL)
@@ -160,7 +161,7 @@ func (h *Handler) answer(a *web.Response, rec *web.Record, res cache.Result, que
 	rec.Result(res)
 	rec.Degraded = !res.Entry.Expires.IsZero()
 	a.Result, a.Key, a.Policy = res, query.Key, h.o.Policy
-	a.Behind, a.Control = p.Behind, web.OwnAnswer
+	a.Behind, a.Control = p.Behind, respond.OwnAnswer
 }
 
 // withSchema puts $schema first into the body. What comes of it is kept with the
@@ -189,7 +190,7 @@ type repeatedListing struct {
 }
 
 // Replay answers from the page that memory has.
-func (m *repeatedListing) Replay(rec *web.Record, a *web.Response) bool {
+func (m *repeatedListing) Replay(rec *web.Record, a *respond.Response) bool {
 	p := m.progress()
 	if p.Block < m.least {
 		return false

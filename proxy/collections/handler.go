@@ -25,6 +25,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 	store "github.com/tipcache/tipcache/upstream/collections"
 )
@@ -139,7 +140,7 @@ func (h *Handler) serve(c *gin.Context, rec *web.Record) error {
 	}
 	ctx := web.WithLazyDeadline(r.Context(), deadline)
 	defer ctx.Release()
-	least, err := web.ReadBlock(web.MinEVMHeader, r.Header[web.MinEVMHeader])
+	least, err := web.ReadBlock(respond.MinEVMHeader, r.Header[respond.MinEVMHeader])
 	if err != nil {
 		return err
 	}
@@ -160,7 +161,7 @@ func (h *Handler) serve(c *gin.Context, rec *web.Record) error {
 	}
 	// The request is a query, if it is a POST only to have a body: If-None-Match gets
 	// the 304 of a GET and saves the page, not the 412 of a change.
-	var a web.Response
+	var a respond.Response
 	h.answer(&a, rec, res, &query, progress, h.schemaURL(r, PageSchema), time.Now())
 	res.Entry = nil
 	h.stack.Respond(c.Writer, r, &a)
@@ -173,7 +174,7 @@ func (h *Handler) plan(r *http.Request) (web.Plan, error) {
 	if err != nil {
 		return web.Plan{}, err
 	}
-	least, err := web.ReadBlock(web.MinEVMHeader, r.Header[web.MinEVMHeader])
+	least, err := web.ReadBlock(respond.MinEVMHeader, r.Header[respond.MinEVMHeader])
 	if err != nil {
 		return web.Plan{}, err
 	}

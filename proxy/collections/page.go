@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/respond"
 	store "github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/metadata"
 )
@@ -124,7 +124,7 @@ func (h *Handler) origin(asked listing) cache.Origin {
 		metadata, degraded := h.describe(ctx, page.Items)
 		body := bytes.TrimSpace(encode(newListPage(asked, page, metadata)))
 		edition := h.editionOf(page, now)
-		e := &cache.Entry{Content: cache.NewContent(http.StatusOK, web.JSON, describedBy(PageSchema), body, 0), Height: edition, ReadAt: now}
+		e := &cache.Entry{Content: cache.NewContent(http.StatusOK, respond.JSON, describedBy(PageSchema), body, 0), Height: edition, ReadAt: now}
 		if degraded {
 			e.Expires = now.Add(h.o.DegradedTTL)
 		} else if prev != nil && prev.ETag == e.ETag && prev.Expires.IsZero() {
@@ -194,7 +194,7 @@ func (s MetadataStore) Load(ctx context.Context, keys []string) map[string]metad
 func (s MetadataStore) Save(ctx context.Context, records map[string]metadata.Record) {
 	entries := make(map[string]*cache.Entry, len(records))
 	for key, r := range records {
-		entries[key] = &cache.Entry{Content: cache.NewContent(http.StatusOK, web.JSON, "", r.Body, 0), ReadAt: r.ReadAt}
+		entries[key] = &cache.Entry{Content: cache.NewContent(http.StatusOK, respond.JSON, "", r.Body, 0), ReadAt: r.ReadAt}
 	}
 	s.Cache.Save(ctx, entries, metadataKeep)
 }

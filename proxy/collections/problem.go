@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -59,7 +60,7 @@ func (h *Handler) RenderProblem(r *http.Request, header http.Header, f *failure.
 		Title:    http.StatusText(f.Status),
 		Status:   f.Status,
 		Detail:   f.Public,
-		Instance: r.URL.EscapedPath() + "#" + header.Get(web.RequestIDHeader),
+		Instance: r.URL.EscapedPath() + "#" + header.Get(respond.RequestIDHeader),
 		Errors:   found,
 	})
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -74,7 +75,7 @@ func (h *Handler) schemas() (all []web.Route) {
 			Methods: []string{http.MethodGet, http.MethodHead},
 			Pattern: Prefix + name,
 			Render:  h.RenderProblem,
-			Serve:   serveDocument(cache.NewContent(http.StatusOK, web.JSON, "", encode(schema), 0)),
+			Serve:   serveDocument(cache.NewContent(http.StatusOK, respond.JSON, "", encode(schema), 0)),
 		})
 	}
 	return all

@@ -19,6 +19,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/account"
 )
@@ -52,7 +53,7 @@ func serveStreams(t *testing.T) (url string, memory *account.Account, client *ht
 		return web.Route{Name: "wait", Serve: func(c *gin.Context, _ *web.Record) error {
 			begun <- struct{}{}
 			<-answer
-			web.Send(c.Writer, c.Request, http.StatusOK, web.JSON, []byte("{}"))
+			respond.Send(c.Writer, c.Request, http.StatusOK, respond.JSON, []byte("{}"))
 			return nil
 		}, Render: func(_ *http.Request, h http.Header, f *failure.Failure) (int, string, []byte) {
 			f.SetAdvice(h)

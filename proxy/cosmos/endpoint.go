@@ -8,6 +8,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -47,7 +48,7 @@ func (ep *endpoint) refuse(c *gin.Context, rec *web.Record, q *dialect.RowQuery,
 // height twice, errors once, and not at all without gRPC.
 type nodeHeaders struct {
 	codec       string
-	success, no []web.ExtraHeader
+	success, no []respond.ExtraHeader
 }
 
 // noteCodec remembers how the node names its codec, so that answers from the cache do, too.
@@ -55,17 +56,17 @@ func (h *Handler) noteCodec(codec string) {
 	if t := h.nodeHeaders.Load(); t != nil && t.codec == codec {
 		return
 	}
-	again, height := web.ExtraHeader{Name: metadataHeader}, web.ExtraHeader{Name: cosmosHeader}
-	t := &nodeHeaders{codec: codec, success: []web.ExtraHeader{again, height}}
+	again, height := respond.ExtraHeader{Name: metadataHeader}, respond.ExtraHeader{Name: cosmosHeader}
+	t := &nodeHeaders{codec: codec, success: []respond.ExtraHeader{again, height}}
 	if codec != "" {
-		line := web.ExtraHeader{Name: "Grpc-Metadata-Content-Type", Value: codec}
-		t.success, t.no = []web.ExtraHeader{line, again, height}, []web.ExtraHeader{line, again}
+		line := respond.ExtraHeader{Name: "Grpc-Metadata-Content-Type", Value: codec}
+		t.success, t.no = []respond.ExtraHeader{line, again, height}, []respond.ExtraHeader{line, again}
 	}
 	h.nodeHeaders.Store(t)
 }
 
 // lines are the header lines of an answer that tells its height.
-func (h *Handler) lines(status int) []web.ExtraHeader {
+func (h *Handler) lines(status int) []respond.ExtraHeader {
 	if status == http.StatusOK {
 		return h.nodeHeaders.Load().success
 	}
@@ -73,7 +74,7 @@ func (h *Handler) lines(status int) []web.ExtraHeader {
 }
 
 // VaryHeights names the request headers that choose between the answers of a URL.
-const VaryHeights = web.HeightHeader + ", " + cosmosHeader + ", " + metadataHeader + ", " + web.MinHeightHeader + ", Accept"
+const VaryHeights = respond.HeightHeader + ", " + cosmosHeader + ", " + metadataHeader + ", " + respond.MinHeightHeader + ", Accept"
 
 // tell adds the heights to an answer, where the node tells them. An error that the node gives before it
 // reads a state tells none, and is known by its short life.

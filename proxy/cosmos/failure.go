@@ -7,7 +7,7 @@ import (
 	"net/http"
 
 	"github.com/tipcache/tipcache/proxy/failure"
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/respond"
 )
 
 // codes are the gRPC codes of the statuses that we answer with ourselves.
@@ -27,7 +27,7 @@ var errNotImplemented = &failure.Failure{Status: http.StatusNotImplemented, Publ
 // RenderFailure renders a failure in the form of the node's errors.
 func RenderFailure(_ *http.Request, h http.Header, f *failure.Failure) (status int, typ string, body []byte) {
 	f.SetAdvice(h)
-	return f.Status, web.JSON, ErrorBody(f.Status, f.Public)
+	return f.Status, respond.JSON, ErrorBody(f.Status, f.Public)
 }
 
 // ErrorBody is the body of an answer that says no.

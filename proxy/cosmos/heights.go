@@ -6,6 +6,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -23,14 +24,14 @@ var heights = blocks.HeightRules{Pinned: readPinned}
 // readPinned reads the headers of the height to read at. Where two are given, even equal ones, the node
 // reads the latest instead and says nothing: that is refused here.
 func readPinned(h http.Header) (height int64, err error) {
-	ours, theirs := web.Given(h[web.HeightHeader]), slices.Concat(h[cosmosHeader], h[metadataHeader])
+	ours, theirs := web.Given(h[respond.HeightHeader]), slices.Concat(h[cosmosHeader], h[metadataHeader])
 	switch given := len(ours) + len(theirs); {
 	case given == 0:
 		return 0, nil
 	case given > 1:
 		return 0, failure.BadInput("the height to read at is given %d times", given)
 	case len(ours) == 1:
-		return web.ReadBlock(web.HeightHeader, ours)
+		return web.ReadBlock(respond.HeightHeader, ours)
 	}
 	height, refusal := blocks.ReadNodeHeight(theirs[0])
 	if refusal != "" {

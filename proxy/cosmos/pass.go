@@ -6,6 +6,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -41,7 +42,7 @@ func (p *post) serve(c *gin.Context, rec *web.Record) error {
 		return err
 	}
 	r := node.Request{Path: p.path, Height: node.AtTip, Unpinned: true, Cost: node.Page, Client: client,
-		Post: &node.Post{Body: body, Type: web.JSON}}
+		Post: &node.Post{Body: body, Type: respond.JSON}}
 	a, err := p.Nodes.Fetch(ctx, r)
 	if err == nil && a.Reason == node.Ambiguous && p.path != txs+"/txs" { // it reads the state, of a node that has just started
 		r.Unpinned = false
@@ -60,7 +61,7 @@ func (h *Handler) send(c *gin.Context, a *node.Answer) {
 	header := c.Writer.Header()
 	header.Set("Cache-Status", "tipcache; fwd=bypass")
 	if a.Height > 0 && a.Reason != node.Pruned && a.Reason != node.FutureHeight {
-		web.SetHeight(header, a.Height, h.lines(a.NodeStatus))
+		respond.SetHeight(header, a.Height, h.lines(a.NodeStatus))
 	}
-	web.Send(c.Writer, c.Request, a.NodeStatus, a.Type, a.Body)
+	respond.Send(c.Writer, c.Request, a.NodeStatus, a.Type, a.Body)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -98,7 +99,7 @@ func (q *RowQuery) spell(prefix string, v Values) {
 // Reply serves a request that was admitted and parsed.
 func (ep *Endpoint) Reply(c *gin.Context, rec *web.Record, q *RowQuery) error {
 	if q.Typos != "" {
-		c.Header(web.UnknownHeader, q.Typos)
+		c.Header(respond.UnknownHeader, q.Typos)
 		rec.KeepOutOfLane()
 	}
 	ctx := ep.Deadline(c.Request, rec)
@@ -133,10 +134,10 @@ func (ep *Endpoint) Pass(c *gin.Context, rec *web.Record, q *RowQuery) error {
 	header.Set("Cache-Status", "tipcache; fwd=bypass")
 	if ep.Kind.Headers != nil && a.Height > 0 && a.Reason != node.Pruned && a.Reason != node.FutureHeight {
 		if more := ep.Kind.Headers(e, q.Key); !more.NoHeight {
-			web.SetHeight(header, a.Height, more.Extra)
+			respond.SetHeight(header, a.Height, more.Extra)
 		}
 	}
-	web.Send(c.Writer, c.Request, e.Status, e.Type, e.Body)
+	respond.Send(c.Writer, c.Request, e.Status, e.Type, e.Body)
 	return nil
 }
 

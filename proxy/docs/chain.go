@@ -13,9 +13,9 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/chain/documented"
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/stream"
-	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // addChain adds an operation for every row of the table.
@@ -110,7 +110,7 @@ func (d *description) responses(answer *huma.Response) map[string]*huma.Response
 // chainAnswer describes the answer of a row of Story's.
 func (d *description) chainAnswer(rt chain.Route) *huma.Response {
 	answer := d.answer()
-	content := answer.Content[web.JSON]
+	content := answer.Content[respond.JSON]
 	shaped := rt.Msg != nil && d.o.Chain.Shape == chain.Documented
 	if shaped {
 		content.Schema = successOf(d.schema(rt.Msg))
@@ -129,8 +129,8 @@ func (d *description) chainAnswer(rt chain.Route) *huma.Response {
 func (d *description) answer() *huma.Response {
 	return &huma.Response{
 		Description: "The answer, and the block it holds at.",
-		Headers:     d.headersOf(web.HeightHeader, session.Header, session.ResetHeader, etagHeader),
-		Content:     d.content(web.JSON, "Answer", nil),
+		Headers:     d.headersOf(respond.HeightHeader, session.Header, session.ResetHeader, etagHeader),
+		Content:     d.content(respond.JSON, "Answer", nil),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -20,10 +21,10 @@ func (d *description) addListing() {
 	d.add(&huma.Operation{
 		Method: http.MethodPost, Path: collections.Path, OperationID: "collections", Tags: []string{listingTag},
 		Summary: listingText.summary, Description: listingText.doc,
-		Parameters: referred(web.MinEVMHeader, ifNoneMatch),
+		Parameters: referred(respond.MinEVMHeader, ifNoneMatch),
 		RequestBody: &huma.RequestBody{
 			Required: true, Description: "An object, which may be empty.",
-			Content: d.content(web.JSON, collections.RequestSchema, e.Request),
+			Content: d.content(respond.JSON, collections.RequestSchema, e.Request),
 		},
 		Responses: d.listingResponses(e.Answer),
 		Security:  d.security(!d.o.Collections.NoAuth),
@@ -36,8 +37,8 @@ func (d *description) listingResponses(answer json.RawMessage) map[string]*huma.
 	all := map[string]*huma.Response{
 		"200": {
 			Description: "A page of collections.",
-			Headers:     d.headersOf(web.EVMBlockHeader, etagHeader, linkHeader),
-			Content:     d.content(web.JSON, collections.PageSchema, answer),
+			Headers:     d.headersOf(respond.EVMBlockHeader, etagHeader, linkHeader),
+			Content:     d.content(respond.JSON, collections.PageSchema, answer),
 		},
 		"304": {Description: "The client's copy of the page is still current.", Headers: d.headersOf(etagHeader, linkHeader)},
 	}
@@ -48,7 +49,7 @@ func (d *description) listingResponses(answer json.RawMessage) map[string]*huma.
 		all[strconv.Itoa(r.Status)] = &huma.Response{
 			Description: r.Doc,
 			Headers:     d.headersOf(append(r.headers, linkHeader)...),
-			Content:     d.content(collections.ProblemType, collections.ProblemSchema, collections.ExampleProblem(r.Status, r.error, headerTexts[web.RequestIDHeader].example)),
+			Content:     d.content(collections.ProblemType, collections.ProblemSchema, collections.ExampleProblem(r.Status, r.error, headerTexts[respond.RequestIDHeader].example)),
 		}
 	}
 	return all

@@ -6,7 +6,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tipcache/tipcache/proxy/collections"
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/limits"
 )
 
 // Version is the version of tipcache: of the program, of what describes its
@@ -93,7 +93,7 @@ func (d *description) security(key bool) []map[string][]string {
 		return nil
 	}
 	d.Components.SecuritySchemes = map[string]*huma.SecurityScheme{
-		apiKeyScheme: {Type: "apiKey", In: "header", Name: web.APIKeyHeader, Description: "An API key issued by the operator of this server."},
+		apiKeyScheme: {Type: "apiKey", In: "header", Name: limits.KeyHeader, Description: "An API key issued by the operator of this server."},
 	}
 	return []map[string][]string{{apiKeyScheme: {}}}
 }

@@ -35,6 +35,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -72,7 +73,7 @@ func Document(o Options) ([]byte, error) {
 // Routes are the paths to be mounted.
 func (h *Handler) Routes() []web.Route {
 	made := sync.OnceValues(func() (*description, error) { return describe(h.o) })
-	document := once(made, web.JSON, func(d *description) ([]byte, error) { return json.Marshal(d) })
+	document := once(made, respond.JSON, func(d *description) ([]byte, error) { return json.Marshal(d) })
 	page := once(made, pageType, renderManual)
 	live := cache.NewContent(http.StatusOK, pageType, "", []byte(livePage), 0)
 	routes := []web.Route{
@@ -109,7 +110,7 @@ func within(page, element string) string {
 func (h *Handler) welcome() web.Route {
 	serve := func(c *gin.Context, _ *web.Record) error {
 		c.Header("Location", "docs") // relative: a proxy before us may serve it below a path
-		web.Send(c.Writer, c.Request, http.StatusFound, "text/plain; charset=utf-8", []byte("The manual is at docs.\n"))
+		respond.Send(c.Writer, c.Request, http.StatusFound, "text/plain; charset=utf-8", []byte("The manual is at docs.\n"))
 		return nil
 	}
 	return h.mounted("welcome", "/", serve)
@@ -165,7 +166,7 @@ func (h *Handler) route(name, path, policy string, content func(*gin.Context) (*
 			return err
 		}
 		now := time.Now()
-		h.stack.Respond(c.Writer, c.Request, &web.Response{
+		h.stack.Respond(c.Writer, c.Request, &respond.Response{
 			Result: cache.Result{Entry: &cache.Entry{Content: found, ReadAt: now}},
 			Key:    name, Policy: cache.Policy{Immutable: true}, Now: now, Control: "public, max-age=3600",
 		})

@@ -14,8 +14,9 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/stream"
-	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // The manual is the OpenAPI document as a page for people. It needs nothing
@@ -113,7 +114,7 @@ func (m manual) Body(op *huma.Operation) string {
 	if op.RequestBody == nil {
 		return ""
 	}
-	return schemaName(op.RequestBody.Content[web.JSON].Schema)
+	return schemaName(op.RequestBody.Content[respond.JSON].Schema)
 }
 
 // Example is the example of an operation, with the answer only where the document has one.
@@ -127,7 +128,7 @@ func (m manual) Example(op *huma.Operation) example {
 
 // answerOf is the content of an operation's answer, which may be a stream only.
 func answerOf(op *huma.Operation) *huma.MediaType {
-	return cmp.Or(op.Responses["200"].Content[web.JSON], op.Responses["200"].Content[stream.EventType])
+	return cmp.Or(op.Responses["200"].Content[respond.JSON], op.Responses["200"].Content[stream.EventType])
 }
 
 // Members are the members of an answer's msg; of a body that is a schema, that alone.
@@ -148,7 +149,7 @@ func (m manual) Members(op *huma.Operation) []manualMember {
 func (m manual) Command(op *huma.Operation) string {
 	command, options := "curl '"+somewhere+m.Target(op)+"'", ""
 	if op.Security != nil {
-		options = " \\\n  -H '" + web.APIKeyHeader + ": <API_KEY>'"
+		options = " \\\n  -H '" + limits.KeyHeader + ": <API_KEY>'"
 	}
 	switch {
 	case op.RequestBody != nil:

@@ -12,9 +12,9 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/stream"
-	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // Headers the document names, as they are usually written.
@@ -34,7 +34,7 @@ const (
 // headersOf refers to the headers that any response may have, and to its own.
 func (d *description) headersOf(own ...string) map[string]*huma.Header {
 	all := map[string]*huma.Header{}
-	for _, name := range append(own, cacheControlHeader, ageHeader, cacheStatusHeader, web.RequestIDHeader, web.UnknownHeader, rateLimitHeader, ratePolicyHeader) {
+	for _, name := range append(own, cacheControlHeader, ageHeader, cacheStatusHeader, respond.RequestIDHeader, respond.UnknownHeader, rateLimitHeader, ratePolicyHeader) {
 		all[name] = d.header(name)
 	}
 	return all
@@ -87,9 +87,9 @@ func (d *description) addRefusals() {
 		body = cosmos.ErrorBody
 	}
 	for _, r := range d.Refusals() {
-		response := &huma.Response{Description: r.Doc, Headers: d.headersOf(append(r.headers, web.HeightHeader, session.Header, session.ResetHeader)...)}
+		response := &huma.Response{Description: r.Doc, Headers: d.headersOf(append(r.headers, respond.HeightHeader, session.Header, session.ResetHeader)...)}
 		if r.error != "" {
-			response.Content = d.content(web.JSON, "Refusal", json.RawMessage(body(r.Status, r.error)))
+			response.Content = d.content(respond.JSON, "Refusal", json.RawMessage(body(r.Status, r.error)))
 		}
 		d.Components.Responses[r.component()] = response
 	}
@@ -103,9 +103,9 @@ func (d *description) content(typ, schema string, example any) map[string]*huma.
 // chainHeaders are the headers that all queries of the chain take.
 func chainHeaders(o Options) []string {
 	if o.Cosmos != nil {
-		return []string{web.HeightHeader, web.MinHeightHeader, session.Header, ifNoneMatch}
+		return []string{respond.HeightHeader, respond.MinHeightHeader, session.Header, ifNoneMatch}
 	}
-	return []string{web.HeightHeader, web.MinHeightHeader, web.MinEVMHeader, session.Header, ifNoneMatch}
+	return []string{respond.HeightHeader, respond.MinHeightHeader, respond.MinEVMHeader, session.Header, ifNoneMatch}
 }
 
 // urlHeights are the parameters of the query that all queries of the chain take.
@@ -127,7 +127,7 @@ func sharedParameters(o Options) map[string]*huma.Param {
 	all[stream.SinceParameter] = &huma.Param{Name: stream.SinceParameter, In: "query"}
 	headers := chainHeaders(o)
 	if o.Collections != nil {
-		headers = append(headers, web.MinEVMHeader)
+		headers = append(headers, respond.MinEVMHeader)
 	}
 	for _, name := range headers {
 		all[name] = &huma.Param{Name: name, In: "header"}

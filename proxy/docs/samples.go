@@ -11,8 +11,9 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/stream"
-	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // A sample is a program that sends a request, to be copied.
@@ -44,8 +45,8 @@ func (m manual) OpeningAnswer() string {
 	if answer == nil {
 		answer = m.sdk.Pool
 	}
-	text := "HTTP/1.1 200 OK\nContent-Type: " + web.JSON + "\n"
-	for _, name := range []string{web.HeightHeader, cacheStatusHeader, etagHeader} {
+	text := "HTTP/1.1 200 OK\nContent-Type: " + respond.JSON + "\n"
+	for _, name := range []string{respond.HeightHeader, cacheStatusHeader, etagHeader} {
 		text += name + ": " + headerTexts[name].example + "\n"
 	}
 	return text + "\n" + indented(answer)
@@ -140,10 +141,10 @@ func (m manual) goProgram(op *huma.Operation) string {
 	body, imports, header := "nil", "", ""
 	if op.RequestBody != nil {
 		body, imports = "strings.NewReader(`"+indented(m.examples[op.OperationID].Request)+"`)", "\n\t\"strings\""
-		header = "\n\trequest.Header.Set(\"Content-Type\", \"" + web.JSON + "\")"
+		header = "\n\trequest.Header.Set(\"Content-Type\", \"" + respond.JSON + "\")"
 	}
 	if op.Security != nil {
-		header += "\n\trequest.Header.Set(\"" + web.APIKeyHeader + "\", \"<API_KEY>\")"
+		header += "\n\trequest.Header.Set(\"" + limits.KeyHeader + "\", \"<API_KEY>\")"
 	}
 	return program(requestProgram, imports, op.Method, somewhere+m.Target(op), body, header)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/stream"
-	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // streamTag groups streams, and what answers several paths at once.
@@ -57,9 +57,9 @@ func (d *description) addBatch() {
 		Description: "A path of the chain's state with its query. May be given " + strconv.Itoa(blocks.MaxBatchPaths) + " times.",
 		Schema:      &huma.Schema{Type: huma.TypeArray, Items: &huma.Schema{Type: huma.TypeString}, MinItems: new(1), MaxItems: new(blocks.MaxBatchPaths)},
 	}
-	answer := &huma.Response{Description: "The responses, in the order of the paths.", Content: map[string]*huma.MediaType{web.JSON: {Schema: batchSchema()}}}
+	answer := &huma.Response{Description: "The responses, in the order of the paths.", Content: map[string]*huma.MediaType{respond.JSON: {Schema: batchSchema()}}}
 	if e := d.examples["batch"].Answer; e != nil {
-		answer.Content[web.JSON].Example = e
+		answer.Content[respond.JSON].Example = e
 	}
 	op := &huma.Operation{
 		Method: http.MethodGet, Path: blocks.BatchPath, OperationID: "batch", Tags: []string{streamTag},

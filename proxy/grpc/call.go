@@ -18,6 +18,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -69,7 +70,7 @@ func (k *call) value() (size int, err error) {
 	told := k.reader.Told(k.rec, q, &a)
 	reply, st, ran := state.Response(k.name, a.Entry.Type, a.Entry.Body)
 	if ran {
-		k.tell(k.values.Height(q, &a), statusKey, web.CacheStatus(&told))
+		k.tell(k.values.Height(q, &a), statusKey, respond.CacheStatus(&told))
 	}
 	return k.send(reply, st)
 }
@@ -137,7 +138,7 @@ func (k *call) asked() (message []byte, hs blocks.Heights, ok bool, err error) {
 // that the call is refused.
 func (k *call) heights() (hs blocks.Heights, ok bool) {
 	var err error
-	if hs.Min, err = web.ReadBlock(strings.ToLower(web.MinHeightHeader), k.from.Header[web.MinHeightHeader]); err != nil {
+	if hs.Min, err = web.ReadBlock(strings.ToLower(respond.MinHeightHeader), k.from.Header[respond.MinHeightHeader]); err != nil {
 		k.st = status.New(codes.InvalidArgument, failure.Of(err).Public)
 		return hs, false
 	}
@@ -153,7 +154,7 @@ func (k *call) heights() (hs blocks.Heights, ok bool) {
 	case refusal != "":
 		k.st = status.New(codes.Unknown, refusal)
 	case hs.Pinned > 0 && hs.Min > hs.Pinned:
-		k.st = status.Newf(codes.InvalidArgument, "%s is above %s: no answer can be both", strings.ToLower(web.MinHeightHeader), heightKey)
+		k.st = status.Newf(codes.InvalidArgument, "%s is above %s: no answer can be both", strings.ToLower(respond.MinHeightHeader), heightKey)
 	default:
 		return hs, true
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/failure"
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -75,7 +75,7 @@ func (k *call) pass() (size int, err error) {
 }
 
 // errRevoked ends the stream of a client whose key was removed.
-var errRevoked = &failure.Failure{Status: http.StatusUnauthorized, Expected: true, Public: "the " + web.APIKeyHeader + " is not valid any more"}
+var errRevoked = &failure.Failure{Status: http.StatusUnauthorized, Expected: true, Public: "the " + limits.KeyHeader + " is not valid any more"}
 
 // forward sends the client's messages to the node. It cancels ctx with the error of a message that cannot be
 // received. Each message after the first, which the call has paid for, counts as a call.

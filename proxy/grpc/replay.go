@@ -12,6 +12,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -51,7 +52,7 @@ func repeats(e *cache.Entry) bool {
 func (r *replayer) header(f *web.Found) metadata.MD {
 	height := r.values.Height(r.q, &blocks.Result{Result: f.Answer.Result, Tip: node.Tip{Height: f.Record.Tip}})
 	var room [96]byte
-	status := web.AppendCacheStatus(room[:0], f.Answer)
+	status := respond.AppendCacheStatus(room[:0], f.Answer)
 	last := r.last.Load()
 	if last == nil || last.height != height || last.status != string(status) {
 		last = &header{height: height, status: string(status)}

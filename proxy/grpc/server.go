@@ -21,6 +21,8 @@ import (
 	"google.golang.org/grpc/tap"
 
 	"github.com/tipcache/tipcache/proxy/conn"
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -174,8 +176,8 @@ func (accepted) OverrideServerName(string) error { return nil }
 
 // known are the headers that metadata stand for, of the headers that are looked at.
 var known = []struct{ key, header string }{
-	{heightKey, HeightHeader}, {"x-min-block-height", web.MinHeightHeader}, {"x-api-key", web.APIKeyHeader},
-	{"x-forwarded-for", "X-Forwarded-For"}, {"x-request-id", web.RequestIDHeader}, {"user-agent", "User-Agent"},
+	{heightKey, HeightHeader}, {"x-min-block-height", respond.MinHeightHeader}, {"x-api-key", limits.KeyHeader},
+	{"x-forwarded-for", "X-Forwarded-For"}, {"x-request-id", respond.RequestIDHeader}, {"user-agent", "User-Agent"},
 	{"traceparent", "Traceparent"}, {"tracestate", "Tracestate"},
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/lane/heads"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -37,7 +38,7 @@ func newKnownRequest(s *web.Stack, r *http.Request, a *web.Replayable) *knownReq
 // hit makes no garbage.
 type replay struct {
 	rec       web.Record
-	answer    web.Response
+	answer    respond.Response
 	client    limits.Client
 	standings limits.Standings
 	end       record.End
@@ -109,7 +110,7 @@ func (n *replay) identify(sent string) {
 }
 
 // render makes the answer.
-func (r *knownRequest) render(n *replay, request *heads.Request) web.Rendering {
+func (r *knownRequest) render(n *replay, request *heads.Request) respond.Rendering {
 	head := request.Method == http.MethodHead
 	if n.answer.Body != nil {
 		n.rec.Room = n.answer.Body // which may have grown
@@ -141,7 +142,7 @@ func (r *knownRequest) Answer(hit *Hit) (ok bool) {
 	if request.Close && request.Minor > 0 {
 		b = append(b, "Connection: close\r\n"...)
 	}
-	b = append(append(append(b, web.RequestIDHeader...), ": "...), n.rec.ID[0]...)
+	b = append(append(append(b, respond.RequestIDHeader...), ": "...), n.rec.ID[0]...)
 	b = append(append(b, "\r\nDate: "...), date(hit.Start).header[0]...)
 	b = append(b, "\r\n\r\n"...)
 	hit.Head = b

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -51,7 +52,7 @@ func (d *Handler) answerCalls(c *gin.Context, rec *web.Record, calls []jsonrpc.C
 	}
 	d.tell(c, rec, all)
 	advise(c.Writer.Header(), rec, all...)
-	web.Send(c.Writer, c.Request, http.StatusOK, web.JSON, append(b, ']'))
+	respond.Send(c.Writer, c.Request, http.StatusOK, respond.JSON, append(b, ']'))
 	return nil
 }
 
@@ -72,7 +73,7 @@ func (d *Handler) charge(from *http.Request, rec *web.Record, asked []*asking, m
 // tell says at which block the calls were answered, of several the lowest, and where the
 // answer comes from.
 func (d *Handler) tell(c *gin.Context, rec *web.Record, all []answered) {
-	var told *web.Response
+	var told *respond.Response
 	for _, one := range all {
 		if one.answer == nil {
 			continue
@@ -94,7 +95,7 @@ var tooMany = jsonrpc.Error(jsonrpc.InvalidRequest, "the batch has more calls th
 // error without an id leaves clients waiting. The answers may be thirteen times as long as the body, so
 // that they are made while they are written.
 func tooLong(c *gin.Context, body []byte, size int) error {
-	web.SendParts(c.Writer, c.Request, http.StatusOK, web.JSON, size, func(write func([]byte)) {
+	respond.SendParts(c.Writer, c.Request, http.StatusOK, respond.JSON, size, func(write func([]byte)) {
 		b, next := make([]byte, 0, partSize+1<<10), byte('[')
 		_, _ = jsonrpc.Each(body, func(one jsonrpc.Call) { // it was read before
 			if one.ID == nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/rpc/socket"
 	"github.com/tipcache/tipcache/proxy/state"
@@ -71,7 +72,7 @@ func New(o Options, r *blocks.Reader) *Handler {
 }
 
 // varyOn are the request headers that choose between the answers of a URI.
-const varyOn = web.HeightHeader + ", " + web.MinHeightHeader
+const varyOn = respond.HeightHeader + ", " + respond.MinHeightHeader
 
 const socketPath = "/websocket"
 
@@ -151,7 +152,7 @@ func Render(_ *http.Request, h http.Header, f *failure.Failure) (status int, typ
 	if of := new(callError); errors.As(f, &of) {
 		id = of.id
 	}
-	return f.Status, web.JSON, jsonrpc.AppendAnswer(nil, id, memberOf(f))
+	return f.Status, respond.JSON, jsonrpc.AppendAnswer(nil, id, memberOf(f))
 }
 
 // A callError is why the only call of a request is not answered.
@@ -194,7 +195,7 @@ func (d *Handler) list(c *gin.Context) error {
 		target = "//" + html.EscapeString(c.Request.Host) + "/" + target
 		page += `<a href="` + target + `">` + target + "</a></br>"
 	}
-	web.Send(c.Writer, c.Request, http.StatusOK, "text/html", []byte(page+"</body></html>"))
+	respond.Send(c.Writer, c.Request, http.StatusOK, "text/html", []byte(page+"</body></html>"))
 	return nil
 }
 

@@ -14,8 +14,8 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/state"
-	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -56,7 +56,7 @@ func (o *origin) params(height int64) json.RawMessage {
 func (o *origin) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
 	e := o.reader.NewEntry(a)
 	e.Expires = o.expiry(a, e.ReadAt, o.reader.Nodes.Tip())
-	blocks.SetContent(e, before, statusOf(a), web.JSON, a.Body, o.reader.Source(a.Body))
+	blocks.SetContent(e, before, statusOf(a), respond.JSON, a.Body, o.reader.Source(a.Body))
 	return e, nil
 }
 

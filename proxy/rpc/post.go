@@ -8,6 +8,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -53,7 +54,7 @@ func (d *Handler) servePost(c *gin.Context, rec *web.Record, body []byte) error 
 // refuse answers a body as the node does: with a 500, which is the client's doing.
 func refuse(c *gin.Context, rec *web.Record, id json.RawMessage, member []byte) error {
 	rec.Blameless = true
-	web.Send(c.Writer, c.Request, http.StatusInternalServerError, web.JSON, jsonrpc.AppendAnswer(nil, id, member))
+	respond.Send(c.Writer, c.Request, http.StatusInternalServerError, respond.JSON, jsonrpc.AppendAnswer(nil, id, member))
 	return nil
 }
 
@@ -72,7 +73,7 @@ func (d *Handler) answerCall(c *gin.Context, rec *web.Record, body []byte, call 
 	case k == nil && member == nil:
 		return refuse(c, rec, jsonrpc.NoID, tooFew)
 	case k == nil:
-		web.Send(c.Writer, c.Request, http.StatusOK, web.JSON, jsonrpc.AppendAnswer(nil, call.ID, member))
+		respond.Send(c.Writer, c.Request, http.StatusOK, respond.JSON, jsonrpc.AppendAnswer(nil, call.ID, member))
 		return nil
 	}
 	if err := k.admit(c.Request, rec, c.Writer.Header()); err != nil {
@@ -80,7 +81,7 @@ func (d *Handler) answerCall(c *gin.Context, rec *web.Record, body []byte, call 
 		if f.Status != http.StatusForbidden {
 			return failCall(call.ID, err)
 		}
-		web.Send(c.Writer, c.Request, http.StatusOK, web.JSON, jsonrpc.AppendAnswer(nil, call.ID, memberOf(f))) // as for an unknown method
+		respond.Send(c.Writer, c.Request, http.StatusOK, respond.JSON, jsonrpc.AppendAnswer(nil, call.ID, memberOf(f))) // as for an unknown method
 		return nil
 	}
 	all, errs := d.run(c.Request, rec, []*asking{k})
@@ -98,7 +99,7 @@ func (d *Handler) answerCall(c *gin.Context, rec *web.Record, body []byte, call 
 	defer release()
 	answer := jsonrpc.AppendAnswer(make([]byte, 0, size), call.ID, one.member)
 	if one.answer == nil {
-		web.Send(c.Writer, c.Request, http.StatusOK, web.JSON, answer)
+		respond.Send(c.Writer, c.Request, http.StatusOK, respond.JSON, answer)
 		return nil
 	}
 	told := d.reader.Told(rec, one.query, one.answer)

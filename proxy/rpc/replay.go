@@ -4,6 +4,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/conn"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -43,7 +44,7 @@ func (r *replayer) repeats(e *cache.Entry) bool {
 const longestRepeated = conn.Uncounted / 2
 
 // Replay implements [web.Replayer].
-func (r *replayer) Replay(rec *web.Record, told *web.Response) bool {
+func (r *replayer) Replay(rec *web.Record, told *respond.Response) bool {
 	if !r.Replayer.Replay(rec, told) {
 		return false
 	}

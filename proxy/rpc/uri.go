@@ -11,6 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -74,10 +75,10 @@ func (d *Handler) serveURI(c *gin.Context, rec *web.Record, name string) error {
 	m := methods[name]
 	switch {
 	case m == nil && HasMethod(name): // over a WebSocket
-		web.Send(c.Writer, c.Request, http.StatusNotFound, web.JSON, jsonrpc.AppendAnswer(nil, jsonrpc.NoID, jsonrpc.MethodNotFound))
+		respond.Send(c.Writer, c.Request, http.StatusNotFound, respond.JSON, jsonrpc.AppendAnswer(nil, jsonrpc.NoID, jsonrpc.MethodNotFound))
 		return nil
 	case m == nil:
-		web.Send(c.Writer, c.Request, http.StatusNotFound, "text/plain; charset=utf-8", []byte("404 page not found\n"))
+		respond.Send(c.Writer, c.Request, http.StatusNotFound, "text/plain; charset=utf-8", []byte("404 page not found\n"))
 		return nil
 	}
 	rec.Route = routeOf(name)
@@ -116,7 +117,7 @@ func (d *Handler) answerURI(c *gin.Context, rec *web.Record, one answered) error
 	defer release()
 	advise(c.Writer.Header(), rec, one)
 	if one.status != 0 {
-		web.Send(c.Writer, c.Request, one.status, one.typ, one.member)
+		respond.Send(c.Writer, c.Request, one.status, one.typ, one.member)
 		return nil
 	}
 	status := http.StatusOK
@@ -125,7 +126,7 @@ func (d *Handler) answerURI(c *gin.Context, rec *web.Record, one answered) error
 	}
 	body := jsonrpc.AppendAnswer(nil, jsonrpc.NoID, one.member)
 	if one.answer == nil {
-		web.Send(c.Writer, c.Request, status, web.JSON, body)
+		respond.Send(c.Writer, c.Request, status, respond.JSON, body)
 		return nil
 	}
 	told := d.reader.Told(rec, one.query, one.answer)

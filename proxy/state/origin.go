@@ -8,7 +8,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -42,7 +42,7 @@ func (o *stateRead) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, er
 	}
 	typ, body := a.Type, a.Body
 	if typ == "" {
-		typ = web.JSON
+		typ = respond.JSON
 		if value, ok := valueOf(a.Body, e.Height); ok {
 			typ, body = node.MessageType, value
 		}

@@ -42,6 +42,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/account"
@@ -139,7 +140,7 @@ type Source struct {
 }
 
 func (h *Handler) serve(c *gin.Context, rec *web.Record, feeds func(r *http.Request) ([]Source, error)) error {
-	cl := &client{w: c.Writer, out: output{to: c.Writer, gzip: web.WantsGzip(c.Request.Header["Accept-Encoding"])}}
+	cl := &client{w: c.Writer, out: output{to: c.Writer, gzip: respond.WantsGzip(c.Request.Header["Accept-Encoding"])}}
 	cl.init(h, func() (*web.Payer, error) { return h.stack.Payer(c.Request, rec) })
 	sources, err := feeds(c.Request)
 	if err != nil {

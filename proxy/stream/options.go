@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -38,10 +40,10 @@ const (
 
 // headerOf names the headers that parameters stand for.
 var headerOf = map[string]string{
-	KeyParameter:       web.APIKeyHeader,
-	HeightParameter:    web.HeightHeader,
-	MinHeightParameter: web.MinHeightHeader,
-	MinEVMParameter:    web.MinEVMHeader,
+	KeyParameter:       limits.KeyHeader,
+	HeightParameter:    respond.HeightHeader,
+	MinHeightParameter: respond.MinHeightHeader,
+	MinEVMParameter:    respond.MinEVMHeader,
 	SessionParameter:   session.Header,
 	LastEventParameter: lastEventHeader,
 }

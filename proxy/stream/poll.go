@@ -13,6 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -47,7 +48,7 @@ func (h *Handler) Poll(rt web.Route, query func(r *http.Request) string) web.Rou
 				return err
 			}
 		}
-		rec.Amend = func(a web.Response) web.Response {
+		rec.Amend = func(a respond.Response) respond.Response {
 			now := version{height: a.Entry.Height, digest: digestOf(feed.ComparedBody(a.Entry.Body))}
 			now, a.Unchanged = had.next(now, h.o.Heights.Tip().Height)
 			a.Next = "?" + withID(query(c.Request), now.text(h.o.Heights.ChainID()))
@@ -189,7 +190,7 @@ func (p *poll) timedOut() error {
 // client.
 func pollRenderer(render web.Renderer) web.Renderer {
 	return func(r *http.Request, header http.Header, f *failure.Failure) (status int, typ string, body []byte) {
-		control := web.PollLifetime
+		control := respond.PollLifetime
 		if f.Status == http.StatusUnauthorized {
 			control = "private, " + control
 		}

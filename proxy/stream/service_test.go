@@ -19,6 +19,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/codings"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/account"
@@ -142,7 +143,7 @@ func (c *chain) reply(stack *web.Stack) web.Handler {
 		if err != nil {
 			return err
 		}
-		a := web.Response{Result: res, Now: time.Now()}
+		a := respond.Response{Result: res, Now: time.Now()}
 		a = rec.Amend(a)
 		stack.Respond(g.Writer, g.Request, &a)
 		return nil
@@ -176,7 +177,7 @@ func (c *chain) feed(path string) web.Feed {
 		if c.read != nil {
 			height := c.Tip().Height
 			text, err := c.read(path, height)
-			return cache.Result{Entry: &cache.Entry{Content: cache.NewContent(200, web.JSON, "", []byte(text), 0), Height: height, ReadAt: time.Now()}}, err
+			return cache.Result{Entry: &cache.Entry{Content: cache.NewContent(200, respond.JSON, "", []byte(text), 0), Height: height, ReadAt: time.Now()}}, err
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -184,7 +185,7 @@ func (c *chain) feed(path string) web.Feed {
 		if c.answers[path] == unreadable {
 			return cache.Result{}, errUnreadable
 		}
-		return cache.Result{Entry: &cache.Entry{Content: cache.NewContent(200, web.JSON, "", []byte(c.answers[path]), 0), Height: c.tip.Height, ReadAt: time.Now()}}, nil
+		return cache.Result{Entry: &cache.Entry{Content: cache.NewContent(200, respond.JSON, "", []byte(c.answers[path]), 0), Height: c.tip.Height, ReadAt: time.Now()}}, nil
 	}}
 }
 

@@ -10,9 +10,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 )
 
-// APIKeyHeader carries the key of a client.
-const APIKeyHeader = limits.KeyHeader
-
 // SetKeys puts other keys in force, from the next request on. Connections and streams of keys that are gone end.
 func (s *Stack) SetKeys(keys []limits.Key) {
 	s.Admission.SetKeys(keys)

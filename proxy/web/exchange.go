@@ -6,7 +6,6 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/tipcache/tipcache/cache/codings"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/record"
 )
@@ -69,42 +68,3 @@ func recovered(serve func() (int, error)) (size int, err error) {
 }
 
 func panicError(p any) error { return fmt.Errorf("panic: %v\n%s", p, debug.Stack()) }
-
-// CacheStatus returns the value of Cache-Status.
-func CacheStatus(a *Response) string {
-	var room [96]byte
-	return string(AppendCacheStatus(room[:0], a))
-}
-
-// AppendCacheStatus appends the value of Cache-Status.
-func AppendCacheStatus(b []byte, a *Response) []byte { return a.appendStatus(b, a.lifetime()) }
-
-// Tell sets the headers that say where a response is from, how old it is, and at which block it was read.
-func (rs *responder) Tell(to http.Header, a *Response) {
-	h := collect()
-	a.freshness(h, false)
-	if a.Entry.Height > 0 && !a.NoHeight {
-		h.setInt(HeightHeader, a.Entry.Height)
-		a.setSession(h)
-	}
-	h.writeTo(to)
-}
-
-// SendTold writes a body that was made of an entry, with its validator.
-func (rs *responder) SendTold(w http.ResponseWriter, r *http.Request, a *Response, status int, tag string, body []byte) {
-	rs.Tell(w.Header(), a)
-	h := collect()
-	h.setBody(JSON, body)
-	if status == http.StatusOK {
-		h.set("Etag", tag)
-		if _, has := clientHas(r.Header["If-None-Match"], tag, codings.Identity); has {
-			status, body = http.StatusNotModified, nil
-		}
-	}
-	rs.setVary(h, a.Vary, a.Session.Height > 0)
-	h.writeTo(w.Header())
-	w.WriteHeader(status)
-	if r.Method != http.MethodHead && len(body) > 0 {
-		conn.WriteBody(w, r, body)
-	}
-}

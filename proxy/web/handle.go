@@ -18,6 +18,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
 )
 
@@ -98,10 +99,10 @@ func (s *Stack) end(r *http.Request, rec *Record, status, size int) {
 type Record struct {
 	record.Record
 
-	Amend   func(Response) Response // changes the response before it is sent; nil changes nothing
-	Session session.Session         // of the request's client
-	Own     string                  // for a Replayer: what of its body is the client's own; "" for nothing
-	Room    []byte                  // for a Replayer: storage for Response.Body
+	Amend   func(respond.Response) respond.Response // changes the response before it is sent; nil changes nothing
+	Session session.Session                         // of the request's client
+	Own     string                                  // for a Replayer: what of its body is the client's own; "" for nothing
+	Room    []byte                                  // for a Replayer: storage for Response.Body
 
 	key      limits.Key // the request's, where one is required
 	client   *conn.Conn // nil: it is not ours
@@ -131,7 +132,7 @@ func (rec *Record) Repeat(by Replayer) { rec.replayer = by }
 // requestID takes the client's id if it is harmless, else makes one. An id has
 // to be one of a kind, and no secret.
 func requestID(h http.Header) string {
-	if sent := h[RequestIDHeader]; len(sent) > 0 && SafeID(sent[0]) {
+	if sent := h[respond.RequestIDHeader]; len(sent) > 0 && SafeID(sent[0]) {
 		return sent[0]
 	}
 	var room [32]byte

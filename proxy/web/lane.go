@@ -1,13 +1,13 @@
 package web
 
 import (
-	"bytes"
 	"net/http"
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/respond"
 )
 
 // A Lane serves requests from memory in place of their handlers. Package lane implements it; it is optional. This file
@@ -46,7 +46,7 @@ type Call interface {
 type Found struct {
 	By        Replayer
 	Record    *Record
-	Answer    *Response
+	Answer    *respond.Response
 	Standings *limits.Standings
 }
 
@@ -65,7 +65,7 @@ type Place interface {
 type Replayer interface {
 	// Replay fills in the record and the response if memory has a fresh entry that Repeats. It sends no request and
 	// does not wait. If it returns false, nothing is counted.
-	Replay(rec *Record, a *Response) bool
+	Replay(rec *Record, a *respond.Response) bool
 }
 
 // Repeats reports whether the lane may serve an entry. It leaves out failures, whose log lines differ.
@@ -131,44 +131,4 @@ func (s *Stack) remember(r *http.Request, rec *Record) {
 	if rec.replayer != nil && rec.Err == nil && rec.Outcome == cache.Hit.String() && rec.Store == "memory" {
 		rec.place.Remember(s, r, &Replayable{rec.replayer, rec.Route, rec.key.Name != ""})
 	}
-}
-
-// A Rendering is a response as it is sent. AppendTo or WriteTo ends it.
-type Rendering struct {
-	Status  int
-	Body    []byte // also of a response to HEAD
-	headers *headers
-}
-
-// Render returns the response for a client that sent these header values.
-func (s *Stack) Render(a *Response, codings, tags []string, head bool, standings *limits.Standings) Rendering {
-	h, from := collect(), preferences{readAccepted(codings), tags, head}
-	status, body := s.render(h, a, &from)
-	a.forget()
-	for i := range standings {
-		if standing := &standings[i]; standing.Limited() {
-			h.finish(standing.AppendText(h.begin(limits.StandingHeader)))
-			h.finish(standing.AppendPolicy(h.begin(limits.PolicyHeader)))
-		}
-	}
-	return Rendering{status, body, h}
-}
-
-// AppendTo appends the headers as HTTP/1 sends them. ok is false if one of them contains a line break.
-func (r *Rendering) AppendTo(b []byte) (text []byte, ok bool) {
-	h, start := r.headers, 0
-	for i := range h.n {
-		b = append(append(b, h.name[i]...), ": "...)
-		b = append(append(b, h.text[start:h.end[i]]...), "\r\n"...)
-		start = h.end[i]
-	}
-	ok = bytes.IndexByte(h.text, '\n') < 0 && bytes.IndexByte(h.text, '\r') < 0
-	collectors.Put(h)
-	return b, ok
-}
-
-// WriteTo adds the headers and the request id to the headers of an http.ResponseWriter.
-func (r *Rendering) WriteTo(h http.Header, id string) {
-	r.headers.finish(append(r.headers.begin(RequestIDHeader), id...))
-	r.headers.writeTo(h)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/respond"
 )
 
 // NewEngine returns a Gin engine whose requests pass the middleware that all interfaces share, in the
@@ -77,7 +78,7 @@ func (s *Stack) record(find func(c *gin.Context) Route) gin.HandlerFunc {
 		rec.writer = recordWriter{c.Writer, rec}
 		c.Writer = &rec.writer
 		c.Status(http.StatusOK) // Gin begins with 404 for paths that it does not route
-		c.Writer.Header()[RequestIDHeader] = rec.ID[:]
+		c.Writer.Header()[respond.RequestIDHeader] = rec.ID[:]
 		c.Request = s.Recorder.Begin(c.Request, &rec.Record)
 		defer func() { s.end(c.Request, rec, c.Writer.Status(), max(0, c.Writer.Size())) }()
 		c.Next()
@@ -107,7 +108,7 @@ func (s *Stack) sendFailure(c *gin.Context, rec *Record) {
 	}
 	rec.Outcome = outcomeOf(f)
 	status, typ, body := rec.route.Render(c.Request, c.Writer.Header(), f)
-	Send(c.Writer, c.Request, status, typ, body)
+	respond.Send(c.Writer, c.Request, status, typ, body)
 }
 
 func (s *Stack) limitAddress(c *gin.Context) {

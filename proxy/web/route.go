@@ -12,21 +12,8 @@ import (
 	"github.com/tipcache/tipcache/proxy/failure"
 )
 
-// Headers of our own.
-const (
-	HeightHeader    = "X-Block-Height"
-	MinHeightHeader = "X-Min-Block-Height"
-	EVMBlockHeader  = "X-Evm-Block"
-	MinEVMHeader    = "X-Min-Evm-Block"
-	RequestIDHeader = "X-Request-Id"
-	UnknownHeader   = "X-Unknown-Parameters" // query parameters that were ignored and are probably typos
-)
-
 // MethodQuery is a GET with a body (RFC 10008). It is safe and can be repeated.
 const MethodQuery = "QUERY"
-
-// JSON is the media type of most bodies.
-const JSON = "application/json"
 
 // A Route says how the requests for a path are served.
 type Route struct {

@@ -9,19 +9,15 @@
 //     addresses and sizes, and API keys;
 //  3. the interface's handler may ask for memory for a body, and for a deadline without a
 //     timer until a caller waits for it (handle.go);
-//  4. answer.go writes what came through the cache, and says how old it is and how
-//     long it serves; negotiate.go finds out whether the client has it already, and
-//     in which coding it is sent;
+//  4. package respond writes the response;
 //  5. package failure turns an error into a status and a public text, which the
 //     interface renders in its own form;
 //  6. the middleware hands the record to package record.
 //
 // admission.go puts keys and limits in force, and has clients that are served on, by streams, pay.
 // exchange.go does for other protocols what the middleware does for HTTP.
-// lane.go is what the fast lane, which answers
-// before all this, has to do with it. uncached.go writes what did not come through the
-// cache. cors.go tells browsers which pages may read the answers. route.go is how an
-// interface names its paths to package proxy, which mounts them.
+// lane.go is what the fast lane, which answers before all this, has to do with it. cors.go tells browsers which pages
+// may read the responses. route.go is how an interface names its paths to package proxy, which mounts them.
 package web
 
 import (
@@ -38,6 +34,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/upstream/account"
 )
@@ -75,7 +72,7 @@ type Options struct {
 // A Stack is what a request goes through before and after the handler of its
 // interface. It owns no goroutine and needs no closing.
 type Stack struct {
-	*responder
+	*respond.Responder
 	cors
 	*session.Clients
 	*conn.Memory
@@ -88,13 +85,18 @@ type Stack struct {
 	leaving atomic.Bool // this process is about to end
 }
 
-// New fills in the defaults. Bodies keeps the bodies of answers in their codings, and has the
-// bodyCache for those of requests.
+// A bodyCache keeps the bodies of responses, and has the account of memory; *cache.Cache implements it.
+type bodyCache interface {
+	respond.BodyCache
+	Account() *account.Account
+}
+
+// New fills in the defaults. bodies is nil in tests that need none.
 func New(o Options, bodies bodyCache) *Stack {
 	o = o.WithDefaults()
 	cors := newCORS(o.CORSOrigins, o.HeightHeaders)
 	s := &Stack{
-		responder: &responder{bodies: bodies, byOrigin: cors.differs()},
+		Responder: respond.New(bodies, cors.differs()),
 		cors:      cors,
 		o:         o,
 		Admission: limits.New(o.SharedLimits, o.Logger, o.Registerer),

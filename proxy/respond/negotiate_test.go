@@ -1,9 +1,9 @@
-package web_test
+package respond_test
 
 import (
 	"testing"
 
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/respond"
 )
 
 func TestAcceptIsReadAsRFC9110Says(t *testing.T) {
@@ -28,7 +28,7 @@ func TestAcceptIsReadAsRFC9110Says(t *testing.T) {
 		"everything":                       {[]string{"*/*;q=0.1"}, 100, false},
 		"within quotes":                    {[]string{`text/html;x="a,text/event-stream,\",text/event-stream"`}, 0, false},
 	} {
-		if weight, named := web.Preference(tt.values, typ); weight != tt.weight || named != tt.named {
+		if weight, named := respond.Preference(tt.values, typ); weight != tt.weight || named != tt.named {
 			t.Errorf("%s: %d, named %t; want %d, %t", name, weight, named, tt.weight, tt.named)
 		}
 	}

@@ -1,9 +1,14 @@
-package web
+// Package respond writes responses: headers, validators and content codings.
+//
+//   - answer.go writes a response from the cache, and says how old it is and how long it is fresh;
+//   - headers.go collects its headers; describe.go sets them for interfaces that write the body themselves;
+//   - negotiate.go finds out whether the client has it already, and which coding the client gets; accept.go reads Accept;
+//   - uncached.go writes responses that are not from the cache.
+package respond
 
 import (
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
@@ -46,7 +51,7 @@ type ExtraHeader struct {
 
 // Respond writes a response, or 304 if the client has it. It releases the entry of a, so that a client that reads
 // slowly keeps only the body that is being written.
-func (rs *responder) Respond(w http.ResponseWriter, r *http.Request, a *Response) {
+func (rs *Responder) Respond(w http.ResponseWriter, r *http.Request, a *Response) {
 	h, from := collect(), preferencesOf(r)
 	status, body := rs.render(h, a, &from)
 	a.forget()
@@ -61,7 +66,7 @@ func (rs *responder) Respond(w http.ResponseWriter, r *http.Request, a *Response
 func (a *Response) forget() { a.Entry, a.Backing = nil, cache.Entry{} }
 
 // render collects the headers of a response, in their order, and returns its status and body.
-func (rs *responder) render(h *headers, a *Response, from *preferences) (status int, body []byte) {
+func (rs *Responder) render(h *headers, a *Response, from *preferences) (status int, body []byte) {
 	e := a.Entry
 	a.freshness(h, true)
 	status, body = e.Status, e.Body
@@ -267,65 +272,4 @@ func seconds(d time.Duration) int64 {
 		s--
 	}
 	return s
-}
-
-// headers collects response headers and sets them with two allocations: the values are parts of one string, and their
-// slices parts of one array. Names must be in canonical form.
-type headers struct {
-	n     int
-	name  [maxHeaders]string
-	value [maxHeaders]string // value that existed as a string, which HTTP/2 compares fast with its table; "" if it was made
-	end   [maxHeaders]int    // end of the value in text
-	text  []byte
-	room  [headerRoom]byte // initial buffer of text
-}
-
-const (
-	maxHeaders = 24  // exceeding it is a programming error
-	headerRoom = 480 // fits all values of an ordinary response
-)
-
-var collectors = sync.Pool{New: func() any { return new(headers) }}
-
-// collect begins a collection, which writeTo ends.
-func collect() *headers {
-	h := collectors.Get().(*headers) //nolint:forcetypeassert // the pool has no others
-	h.n, h.text = 0, h.room[:0]
-	return h
-}
-
-// begin starts the value of a header. The caller appends the value to the result and passes it to finish.
-func (h *headers) begin(name string) []byte {
-	h.name[h.n], h.value[h.n] = name, ""
-	return h.text
-}
-
-func (h *headers) finish(text []byte) {
-	h.text = text
-	h.end[h.n] = len(text)
-	h.n++
-}
-
-func (h *headers) set(name, value string) {
-	text := append(h.begin(name), value...)
-	h.value[h.n] = value
-	h.finish(text)
-}
-
-func (h *headers) setInt(name string, value int64) {
-	h.finish(strconv.AppendInt(h.begin(name), value, 10))
-}
-
-// writeTo sets the collected headers. h must not be used afterwards.
-func (h *headers) writeTo(header http.Header) {
-	text, start := string(h.text), 0
-	values := make([]string, h.n)
-	for i := range h.n {
-		if values[i] = h.value[i]; values[i] == "" {
-			values[i] = text[start:h.end[i]]
-		}
-		header[h.name[i]] = values[i : i+1 : i+1] // full capacity, so that an append cannot overwrite the next value
-		start = h.end[i]
-	}
-	collectors.Put(h)
 }

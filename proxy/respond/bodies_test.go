@@ -1,4 +1,4 @@
-package web_test
+package respond_test
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 	"weak"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/respond"
 )
 
 // An unread is a client that takes nothing of a body until it is told to.
@@ -32,17 +32,17 @@ func TestAnAnswerThatIsNotReadKeepsNothingButWhatIsWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	stack := web.New(web.Options{}, c)
+	responder := respond.New(c, false)
 	synctest.Test(t, func(t *testing.T) {
 		w := &unread{httptest.NewRecorder(), make(chan struct{})}
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		r.Header.Set("Accept-Encoding", "gzip, identity;q=0")
-		a, kept := func() (web.Response, weak.Pointer[cache.Content]) {
-			content := cache.NewContent(http.StatusOK, web.JSON, "", bytes.Repeat([]byte("x"), 1<<20), 0)
-			return web.Response{Result: cache.Result{Entry: &cache.Entry{Content: content, ReadAt: time.Now()}}}, weak.Make(content)
+		a, kept := func() (respond.Response, weak.Pointer[cache.Content]) {
+			content := cache.NewContent(http.StatusOK, respond.JSON, "", bytes.Repeat([]byte("x"), 1<<20), 0)
+			return respond.Response{Result: cache.Result{Entry: &cache.Entry{Content: content, ReadAt: time.Now()}}}, weak.Make(content)
 		}()
 		go func() {
-			stack.Respond(w, r, &a)
+			responder.Respond(w, r, &a)
 			runtime.KeepAlive(&a) // as handlers do that note what they answered
 		}()
 		synctest.Wait() // it waits for the client

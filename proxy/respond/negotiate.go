@@ -1,4 +1,4 @@
-package web
+package respond
 
 import (
 	"net/http"
@@ -7,7 +7,6 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/codings"
 	"github.com/tipcache/tipcache/proxy/session"
-	"github.com/tipcache/tipcache/upstream/account"
 )
 
 // preferences are the parts of a request that choose the form of the response.
@@ -21,23 +20,24 @@ func preferencesOf(r *http.Request) preferences {
 	return preferences{readAccepted(r.Header["Accept-Encoding"]), r.Header["If-None-Match"], r.Method == http.MethodHead}
 }
 
-// A bodyCache keeps the bodies of entries in their content codings; *cache.Cache implements it.
-type bodyCache interface {
-	// Account returns the memory account of request bodies.
-	Account() *account.Account
+// A BodyCache keeps the bodies of entries in their content codings; *cache.Cache implements it.
+type BodyCache interface {
 	// Encoded returns the content's body in a coding, or plain if the coding is not ready and not a must. It keeps what
 	// it encodes with the entry of the key. It encodes nothing for a peek: a body that does not exist yet is nil.
 	Encoded(key string, content *cache.Content, coding codings.Coding, must, peek bool) (body []byte, as codings.Coding)
 }
 
-// A responder writes responses.
-type responder struct {
-	bodies   bodyCache
+// A Responder writes responses from the cache.
+type Responder struct {
+	bodies   BodyCache
 	byOrigin bool // responses differ by the Origin of the request
 }
 
+// New returns a Responder. byOrigin says that responses differ by the Origin of the request.
+func New(bodies BodyCache, byOrigin bool) *Responder { return &Responder{bodies, byOrigin} }
+
 // negotiate chooses the coding, or returns 304 if the client has the content.
-func (rs *responder) negotiate(h *headers, a *Response, from *preferences) (status int, body []byte) {
+func (rs *Responder) negotiate(h *headers, a *Response, from *preferences) (status int, body []byte) {
 	e := a.Entry
 	coding := from.codings.choose(e.Content)
 	if has, ok := clientHas(from.tags, e.ETag, coding); ok {
@@ -62,7 +62,7 @@ func (rs *responder) negotiate(h *headers, a *Response, from *preferences) (stat
 }
 
 // encoded returns the body of a response in a coding, or plain.
-func (rs *responder) encoded(a *Response, coding codings.Coding, from *preferences) (body []byte, as codings.Coding) {
+func (rs *Responder) encoded(a *Response, coding codings.Coding, from *preferences) (body []byte, as codings.Coding) {
 	if coding == codings.Identity {
 		return a.Entry.Body, coding
 	}
@@ -116,7 +116,7 @@ func tagged(tag, etag string) (codings.Coding, bool) {
 }
 
 // setVary sets Vary: the request headers of the interface, and our own.
-func (rs *responder) setVary(h *headers, own string, inSession bool) {
+func (rs *Responder) setVary(h *headers, own string, inSession bool) {
 	text := h.begin("Vary")
 	if own != "" {
 		text = append(append(text, own...), ", "...)

@@ -1,0 +1,89 @@
+package respond
+
+import (
+	"bytes"
+	"net/http"
+
+	"github.com/tipcache/tipcache/cache/codings"
+	"github.com/tipcache/tipcache/proxy/conn"
+	"github.com/tipcache/tipcache/proxy/limits"
+)
+
+// CacheStatus returns the value of Cache-Status.
+func CacheStatus(a *Response) string {
+	var room [96]byte
+	return string(AppendCacheStatus(room[:0], a))
+}
+
+// AppendCacheStatus appends the value of Cache-Status.
+func AppendCacheStatus(b []byte, a *Response) []byte { return a.appendStatus(b, a.lifetime()) }
+
+// Tell sets the headers that say where a response is from, how old it is, and at which block it was read.
+func (rs *Responder) Tell(to http.Header, a *Response) {
+	h := collect()
+	a.freshness(h, false)
+	if a.Entry.Height > 0 && !a.NoHeight {
+		h.setInt(HeightHeader, a.Entry.Height)
+		a.setSession(h)
+	}
+	h.writeTo(to)
+}
+
+// SendTold writes a body that was made of an entry, with its validator.
+func (rs *Responder) SendTold(w http.ResponseWriter, r *http.Request, a *Response, status int, tag string, body []byte) {
+	rs.Tell(w.Header(), a)
+	h := collect()
+	h.setBody(JSON, body)
+	if status == http.StatusOK {
+		h.set("Etag", tag)
+		if _, has := clientHas(r.Header["If-None-Match"], tag, codings.Identity); has {
+			status, body = http.StatusNotModified, nil
+		}
+	}
+	rs.setVary(h, a.Vary, a.Session.Height > 0)
+	h.writeTo(w.Header())
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead && len(body) > 0 {
+		conn.WriteBody(w, r, body)
+	}
+}
+
+// A Rendering is a response as it is sent. AppendTo or WriteTo ends it.
+type Rendering struct {
+	Status  int
+	Body    []byte // also of a response to HEAD
+	headers *headers
+}
+
+// Render returns the response for a client that sent these header values.
+func (rs *Responder) Render(a *Response, codings, tags []string, head bool, standings *limits.Standings) Rendering {
+	h, from := collect(), preferences{readAccepted(codings), tags, head}
+	status, body := rs.render(h, a, &from)
+	a.forget()
+	for i := range standings {
+		if standing := &standings[i]; standing.Limited() {
+			h.finish(standing.AppendText(h.begin(limits.StandingHeader)))
+			h.finish(standing.AppendPolicy(h.begin(limits.PolicyHeader)))
+		}
+	}
+	return Rendering{status, body, h}
+}
+
+// AppendTo appends the headers as HTTP/1 sends them. ok is false if one of them contains a line break.
+func (r *Rendering) AppendTo(b []byte) (text []byte, ok bool) {
+	h, start := r.headers, 0
+	for i := range h.n {
+		b = append(append(b, h.name[i]...), ": "...)
+		b = append(append(b, h.text[start:h.end[i]]...), "\r\n"...)
+		start = h.end[i]
+	}
+	ok = bytes.IndexByte(h.text, '\n') < 0 && bytes.IndexByte(h.text, '\r') < 0
+	collectors.Put(h)
+	return b, ok
+}
+
+// WriteTo adds the headers and the request id to the headers of an http.ResponseWriter.
+func (r *Rendering) WriteTo(h http.Header, id string) {
+	r.headers.finish(append(r.headers.begin(RequestIDHeader), id...))
+	r.headers.writeTo(h)
+}
