@@ -12,6 +12,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 	store "github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
@@ -39,7 +40,7 @@ func TestPageSaysHowFarItsStoreIsAndIsPrivate(t *testing.T) {
 		w := httptest.NewRecorder()
 		g, _ := gin.CreateTestContext(w)
 		g.Request = httptest.NewRequestWithContext(t.Context(), http.MethodPost, Path, strings.NewReader("{}"))
-		g.Request.Header.Set("Content-Type", web.JSON)
+		g.Request.Header.Set("Content-Type", respond.JSON)
 		for _, route := range h.Routes() {
 			if route.Pattern == Path {
 				if err := route.Serve(g, &web.Record{Record: record.Record{Start: time.Now()}}); err != nil {

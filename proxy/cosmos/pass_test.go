@@ -12,6 +12,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -36,7 +37,7 @@ func (p *posted) Fetch(_ context.Context, r node.Request) (*node.Answer, error) 
 
 func TestPostIsSentAgainOnlyIfItReadsTheState(t *testing.T) {
 	starting := &node.Answer{NodeStatus: 500, Reason: node.Ambiguous, Body: []byte("starting")}
-	done := &node.Answer{NodeStatus: 200, Height: 90, Type: web.JSON, Body: []byte("done")}
+	done := &node.Answer{NodeStatus: 200, Height: 90, Type: respond.JSON, Body: []byte("done")}
 	for name, tt := range map[string]struct {
 		path    string
 		answers []*node.Answer
