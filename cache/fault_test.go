@@ -12,6 +12,7 @@ import (
 
 // A fault hits a replica at the moment it writes what the origin gave it.
 func TestFaultsWhileWriting(t *testing.T) {
+	t.Parallel()
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
 	tests := []struct {
 		name      string
@@ -63,6 +64,7 @@ func TestFaultsWhileWriting(t *testing.T) {
 // A lease whose grant got lost is still this flight's, whether the client tries
 // again or gives up.
 func TestLostGrantOfALease(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name  string
 		fault func(*proxy)
@@ -97,6 +99,7 @@ func TestLostGrantOfALease(t *testing.T) {
 
 // What is confirmed without its body must not be joined to another's body.
 func TestConfirmedWhileAnotherContentIsStored(t *testing.T) {
+	t.Parallel()
 	addr := startRedis(t).addr
 	a, b, c := replica(t, addr, redis.Options{}), replica(t, addr, redis.Options{}), replica(t, addr, redis.Options{})
 	mustGet(t, a, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, []byte("x")))

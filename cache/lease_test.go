@@ -39,6 +39,7 @@ func listening(t testing.TB, rdb goredis.UniversalClient) {
 }
 
 func TestOncePerKeyAndBlock(t *testing.T) {
+	t.Parallel()
 	const keys, callers, blocks = 8, 10, 6
 	for _, stale := range []int64{0, 5} {
 		t.Run(fmt.Sprintf("stale for %d blocks", stale), func(t *testing.T) {
@@ -220,6 +221,7 @@ func TestALeaseThatWouldLastLongerThanOursIsCut(t *testing.T) {
 }
 
 func TestALeaseWhoseReplyWasLostIsGivenBackWhenTheOriginFails(t *testing.T) {
+	t.Parallel()
 	s := startRedis(t)
 	way := startProxy(t, s.addr)
 	a := replica(t, way.addr, redis.Options{Lease: time.Hour})

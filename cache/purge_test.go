@@ -53,6 +53,7 @@ func TestSelectionsPurgeWhatTheySay(t *testing.T) {
 	}
 	for store, start := range stores {
 		t.Run(store, func(t *testing.T) {
+			t.Parallel()
 			rdb := start(t)
 			a, b := member(t, rdb, "story-1"), member(t, rdb, "story-1")
 			other := member(t, rdb, "story-2")
@@ -157,6 +158,7 @@ func TestAPurgeGoesThroughManyKeysAndSparesLeases(t *testing.T) {
 }
 
 func TestAnAnswerInFlightDuringAPurgeIsStoredWhole(t *testing.T) {
+	t.Parallel()
 	rdb := client(t, startRedis(t).addr)
 	c := member(t, rdb, "story-1")
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
@@ -182,6 +184,7 @@ func TestAnAnswerInFlightDuringAPurgeIsStoredWhole(t *testing.T) {
 }
 
 func TestAPurgeWithoutTheSharedStoreSaysSo(t *testing.T) {
+	t.Parallel()
 	alone := newCache(t, cache.Options{})
 	stock(t, alone)
 	if done, err := alone.PurgeKeys(t.Context(), cache.Selection{}); err != nil || done != (cache.Purged{Memory: len(stocked)}) {

@@ -281,6 +281,7 @@ func TestReplicasShareWhatIsReadAhead(t *testing.T) {
 // The replicas that have waited for a read ahead which yielded do not all ask the
 // origin.
 func TestReplicasShareWhatAReadAheadHasYielded(t *testing.T) {
+	t.Parallel()
 	addr := startRedis(t).addr
 	first, others := patient(t, addr), []*cache.Cache{patient(t, addr), patient(t, addr)}
 	rdb := client(t, addr)
@@ -340,6 +341,7 @@ func TestAReadAheadDoesNotWaitForAnotherReplica(t *testing.T) {
 
 // What another replica tells of is asked for here all the same.
 func TestAKeyIsReadAheadThatAnotherReplicaHasReadBefore(t *testing.T) {
+	t.Parallel()
 	addr := startRedis(t).addr
 	other, f := patient(t, addr), newFollower(t, patient(t, addr))
 	f.ask(t, 2)

@@ -61,6 +61,7 @@ func (w *world) rest(t *testing.T) {
 
 // Each scenario is told step by step, in one world. A step asks one replica.
 func TestStories(t *testing.T) {
+	t.Parallel()
 	type step struct {
 		name   string
 		height int64  // of the node

@@ -173,6 +173,7 @@ func TestWhatCannotBeReadIsAMissAndOverwritten(t *testing.T) {
 }
 
 func TestContentSurvivesTheSharedStore(t *testing.T) {
+	t.Parallel()
 	store := miniredis.RunT(t)
 	open := func() *cache.Cache {
 		c := sharing(t, client(t, store.Addr()), cache.Options{}, redis.Options{})
@@ -219,6 +220,7 @@ func noise(n int) []byte {
 }
 
 func TestLoadAndSave(t *testing.T) {
+	t.Parallel()
 	store := miniredis.RunT(t)
 	open := func() *cache.Cache {
 		c := sharing(t, client(t, store.Addr()), cache.Options{}, redis.Options{})

@@ -14,6 +14,7 @@ import (
 )
 
 func TestAFlightTellsItsStoryInTheTraceOfItsRequest(t *testing.T) {
+	t.Parallel()
 	spans := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))
 	c := member(t, client(t, startRedis(t).addr), "story-1")

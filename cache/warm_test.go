@@ -12,6 +12,7 @@ import (
 )
 
 func TestAReplicaThatStartsTakesOverWhatOthersUseMost(t *testing.T) {
+	t.Parallel()
 	store := miniredis.RunT(t)
 	start := func(interval time.Duration) *cache.Cache {
 		c := sharing(t, client(t, store.Addr()), cache.Options{HotInterval: interval}, redis.Options{})

@@ -216,6 +216,7 @@ func TestAStoreThatIsBeingFilledIsNotAnEmptyOne(t *testing.T) {
 }
 
 func TestAPageBelowTheBlockThatARequestNamesIsNeverServed(t *testing.T) {
+	t.Parallel()
 	hangs := func(ctx context.Context, _ collections.Query) (collections.Page, error) {
 		<-ctx.Done()
 		return collections.Page{}, context.Cause(ctx)

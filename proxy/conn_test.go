@@ -79,6 +79,7 @@ func TestAnswersOfEveryLengthArriveWhole(t *testing.T) {
 // A client that asks on and does not read: an answer that could not be sent
 // whole ends the connection, and the next does not begin within it.
 func TestAnAnswerThatCannotBeSentEndsTheConnection(t *testing.T) {
+	t.Parallel()
 	p, chain := newChainProxy(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}})
 	body := `"` + strings.Repeat("x", 5000) + `"`
 	chain.does(func(node.Request) (*node.Answer, error) {

@@ -156,6 +156,7 @@ var better = map[string]struct {
 }
 
 func TestTheRecordingsOfTheSDKAreAnsweredAsRecorded(t *testing.T) {
+	t.Parallel()
 	services := map[string]*sdkService{
 		"cors":      newSDK(t, devnet.Options{StartHeight: 338}, nil),
 		"nogrpc":    newSDK(t, devnet.Options{StartHeight: 572, NoGRPC: true}, nil),

@@ -37,6 +37,7 @@ func TestEveryReadPathIsDescribed(t *testing.T) {
 }
 
 func TestEveryRecordedAnswerIsAsDescribed(t *testing.T) {
+	t.Parallel()
 	for _, shape := range []chain.Shape{chain.Documented, chain.Node} {
 		s := startChain(t, proxy.Options{Chain: chain.Options{Shape: shape}})
 		d := readDescription(t, s.Config.Handler)
@@ -75,6 +76,7 @@ func TestEveryGoldenAnswerIsAsDescribed(t *testing.T) {
 }
 
 func TestEveryAnswerOfTheListingIsAsDescribed(t *testing.T) {
+	t.Parallel()
 	s := startList(t, listing.Options{Metadata: describer{strings.ToLower(wow): wowMetadata}})
 	d := readDescription(t, s.Config.Handler)
 	op := d.operation(t, "collections")
@@ -110,6 +112,7 @@ func TestEveryAnswerOfTheListingIsAsDescribed(t *testing.T) {
 // TestADescribedValueIsAccepted holds the schemas of the parameters against
 // what is made of their values.
 func TestADescribedValueIsAccepted(t *testing.T) {
+	t.Parallel()
 	candidates := []string{
 		val5, strings.ToUpper(val5), val5Bech32, del0Bech32, val5[2:], "0x12", "1", "3", "4", "007", "-1", "1.5", "true", "TRUE", "maybe", "bonded",
 		"BOND_STATUS_BONDED", "stake", "0x0320b5268d4d2367c052d0a0acb3cb7a3dd4496dfc656d47f91c852e1a0452b171", "18446744073709551616",

@@ -116,6 +116,7 @@ func TestReadersOfTheirOwnWritesWait(t *testing.T) {
 }
 
 func TestWaitingForABlockEnds(t *testing.T) {
+	t.Parallel()
 	bounds := map[string]proxy.Options{
 		"when the block does not come in time": {Chain: chain.Options{MinHeightWait: 20 * time.Millisecond}},
 		"when the time of the request is over": {Web: web.Options{RequestTimeout: 200 * time.Millisecond}},

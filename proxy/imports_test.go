@@ -97,6 +97,7 @@ func covers(allowed, room string) bool {
 var fileName = regexp.MustCompile(`\b[a-z_0-9/]+\.go\b`)
 
 func TestCommentsNameFilesThatAreThere(t *testing.T) {
+	t.Parallel()
 	eachFile(t, func(file string, f *ast.File) {
 		for _, group := range f.Comments {
 			for _, name := range fileName.FindAllString(group.Text(), -1) {

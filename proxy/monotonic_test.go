@@ -64,6 +64,7 @@ func TestHeightsDoNotGoBackOnAConnectionAcrossKeys(t *testing.T) {
 
 // Were it waited for each time, the test would take a minute.
 func TestABlockThatDoesNotComeIsWaitedForOnce(t *testing.T) {
+	t.Parallel()
 	s := startChain(t, proxy.Options{Chain: chain.Options{Patience: 300 * time.Millisecond}})
 	client := dial(t, s.Listener.Addr())
 	client.ask(t, pool)

@@ -17,6 +17,7 @@ import (
 )
 
 func TestProblems(t *testing.T) {
+	t.Parallel()
 	silence := func(k upstream.Kind, retry time.Duration) error {
 		return fmt.Errorf("secret: %w", &upstream.Error{Kind: k, Msg: "the collection store did not answer", Err: errors.New("dial tcp 10.1.2.3:5432"), RetryAfter: retry})
 	}
@@ -186,6 +187,7 @@ func TestSchemaURLIsWhereTheClientFoundUs(t *testing.T) {
 }
 
 func TestSlowBodiesAreNotWaitedFor(t *testing.T) {
+	t.Parallel()
 	s := startList(t, listing.Options{}, func(o *proxy.Options) { o.Web.RequestTimeout = 200 * time.Millisecond })
 	slow, end := io.Pipe()
 	defer end.Close()

@@ -48,6 +48,7 @@ func untilReadAhead(t *testing.T, ask, grow func(), reads func() int) {
 }
 
 func TestKeysInUseAreReadBeforeAnybodyAsks(t *testing.T) {
+	t.Parallel()
 	for name, start := range map[string]func(*testing.T, proxy.Options) *chainService{
 		"with the fast lane":    startChain,
 		"without the fast lane": func(t *testing.T, o proxy.Options) *chainService { return startChainWithout(t, o) },

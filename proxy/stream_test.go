@@ -280,6 +280,7 @@ func TestAStreamOfAChosenBlockNeverChanges(t *testing.T) {
 }
 
 func TestASlowReaderGetsTheNewestAnswerNext(t *testing.T) {
+	t.Parallel()
 	s := startChain(t, proxy.Options{Streams: stream.Options{Write: time.Minute}})
 	filler := strings.Repeat("x", 1<<20)
 	says := func(n int) {

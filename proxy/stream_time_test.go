@@ -11,6 +11,7 @@ import (
 )
 
 func TestAStreamOutlastsTheTimeForARequest(t *testing.T) {
+	t.Parallel()
 	const least = 100 * time.Millisecond
 	s := startChain(t, proxy.Options{Streams: stream.Options{KeepAlive: least / 2}, Web: web.Options{RequestTimeout: least}})
 	saysPool(s, 1)

@@ -97,16 +97,19 @@ func TestCheckFindsWhatServeWouldFailWith(t *testing.T) {
 		{"a store that is a directory", "is a directory", []string{"--listen", "127.0.0.1:0", "--admin", "none", "--store", "sqlite:" + t.TempDir(), "--collections-auth", "none"}},
 	}
 	for _, tt := range tests {
-		out, err := runs(t, append([]string{"check", "--node", "none"}, tt.args...)...)
-		if err != nil {
-			out += err.Error()
-		}
-		if !strings.Contains(out, tt.want) {
-			t.Errorf("%s: check says %q", tt.name, out)
-		}
-		if _, err := runs(t, append([]string{"check", "--connect", "--node", "none"}, tt.args...)...); err == nil {
-			t.Errorf("%s: check --connect succeeds", tt.name)
-		}
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			out, err := runs(t, append([]string{"check", "--node", "none"}, tt.args...)...)
+			if err != nil {
+				out += err.Error()
+			}
+			if !strings.Contains(out, tt.want) {
+				t.Errorf("check says %q", out)
+			}
+			if _, err := runs(t, append([]string{"check", "--connect", "--node", "none"}, tt.args...)...); err == nil {
+				t.Error("check --connect succeeds")
+			}
+		})
 	}
 }
 

@@ -45,10 +45,7 @@ func (r *running) validators(url string, header ...string) (p validatorPage, hei
 // blocks come between the pages.
 func TestAWalkIsOneSnapshot(t *testing.T) {
 	t.Parallel()
-	walks := 200
-	if testing.Short() {
-		walks = 50
-	}
+	const walks = 50
 	r := startRunning(t, newDevnet(t, devnet.Options{Interval: -1, Turnover: 5}), nil)
 	sets := map[string]bool{}
 	for walk := range walks {

@@ -38,6 +38,7 @@ func TestAnImportReplacesAndAdds(t *testing.T) {
 }
 
 func TestAnImportWithoutNewsChangesNothing(t *testing.T) {
+	t.Parallel()
 	everyDriver(t, func(t *testing.T, f fixture) {
 		all := some(150)
 		load(t, f.writer, all)
@@ -50,6 +51,7 @@ func TestAnImportWithoutNewsChangesNothing(t *testing.T) {
 }
 
 func TestOfAnAddressGivenTwiceTheLastCounts(t *testing.T) {
+	t.Parallel()
 	everyDriver(t, func(t *testing.T, f fixture) {
 		all := some(200)
 		first, last := all[0], all[0]
@@ -60,6 +62,7 @@ func TestOfAnAddressGivenTwiceTheLastCounts(t *testing.T) {
 }
 
 func TestAFailedImportLeavesTheStoreAsItWas(t *testing.T) {
+	t.Parallel()
 	everyDriver(t, func(t *testing.T, f fixture) {
 		all := some(300)
 		load(t, f.writer, all[:100])
@@ -97,6 +100,7 @@ func TestAFailedImportLeavesTheStoreAsItWas(t *testing.T) {
 }
 
 func TestACancelledImportLeavesTheStoreAsItWas(t *testing.T) {
+	t.Parallel()
 	everyDriver(t, func(t *testing.T, f fixture) {
 		all := some(300)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -168,6 +172,7 @@ func TestReadersSeeAnImportAllAtOnce(t *testing.T) {
 }
 
 func TestImportsAtOnceBothCount(t *testing.T) {
+	t.Parallel()
 	everyDriver(t, func(t *testing.T, f fixture) {
 		all := some(600)
 		var imports sync.WaitGroup

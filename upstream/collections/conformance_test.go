@@ -136,6 +136,7 @@ func model(all []collections.Collection, q collections.Query) collections.Page {
 }
 
 func TestPagesAreThoseOfAnOrderedList(t *testing.T) {
+	t.Parallel()
 	everyDriver(t, func(t *testing.T, f fixture) {
 		all := some(400)
 		load(t, f.writer, all)
@@ -166,6 +167,7 @@ func TestPagesAreThoseOfAnOrderedList(t *testing.T) {
 }
 
 func TestAWalkMeetsEveryCollectionOnce(t *testing.T) {
+	t.Parallel()
 	everyDriver(t, func(t *testing.T, f fixture) {
 		all := some(100)
 		load(t, f.writer, all)

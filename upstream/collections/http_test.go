@@ -144,6 +144,7 @@ func TestHTTPMetadataComesInTheDocumentedForm(t *testing.T) {
 }
 
 func TestHTTPAnswersThatAreNone(t *testing.T) {
+	t.Parallel()
 	const problem = "application/problem+json"
 	good := strings.Replace(oneCollection, "METADATA", "{}", 1)
 	for name, test := range map[string]struct {

@@ -48,6 +48,7 @@ func tallyTo(block int64) ledger.Tally {
 }
 
 func TestTalliesAddUp(t *testing.T) {
+	t.Parallel()
 	everyLedger(t, func(t *testing.T, url string) {
 		s := open(t, url, collections.Options{})
 		if m, err := s.Mark(t.Context()); err != nil || m.Cursor != (ledger.Cursor{}) || m.Generation == 0 {
@@ -312,6 +313,7 @@ func TestDatabasesOfOtherSchemasLeadByThemselves(t *testing.T) {
 func emptyTo(block int64) ledger.Tally { return ledger.Tally{Cursor: cursorAt(block)} }
 
 func TestAStoreStepsBackOverWhatCountedNothing(t *testing.T) {
+	t.Parallel()
 	everyLedger(t, func(t *testing.T, url string) {
 		s := open(t, url, collections.Options{})
 		move := func(from, to int64, tally func(int64) ledger.Tally) {

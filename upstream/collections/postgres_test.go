@@ -112,6 +112,7 @@ func TestPostgresAbsentAtStart(t *testing.T) {
 }
 
 func TestPostgresThatNeverAnswersDoesNotHoldUpTheStart(t *testing.T) {
+	t.Parallel()
 	hole, err := net.Listen("tcp", "127.0.0.1:0") // accepts, says nothing
 	if err != nil {
 		t.Fatal(err)

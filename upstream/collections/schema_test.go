@@ -33,6 +33,7 @@ func databases(t *testing.T, test func(t *testing.T, d database)) {
 }
 
 func TestOtherVersionsOfTheSchemaAreRefused(t *testing.T) {
+	t.Parallel()
 	for version, want := range map[int]string{4: "tipcache index", 999: "upgrade tipcache"} {
 		databases(t, func(t *testing.T, d database) {
 			s, err := drivers.Open(t.Context(), d.url, collections.Options{})
@@ -59,6 +60,7 @@ func TestOtherVersionsOfTheSchemaAreRefused(t *testing.T) {
 }
 
 func TestSchemaIsCreatedCompletelyOrNotAtAll(t *testing.T) {
+	t.Parallel()
 	databases(t, func(t *testing.T, d database) {
 		d.execute(t, "CREATE TABLE index_steps (a integer)")
 		if s, err := drivers.Open(t.Context(), d.url, collections.Options{}); err == nil {

@@ -37,6 +37,7 @@ func run(t *testing.T, conn *sql.Conn, statement string) {
 }
 
 func TestSQLiteLockedByAWriterIsReadAllTheSame(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "c.db")
 	s := open(t, "sqlite:"+path, collections.Options{})
 	load(t, s, some(3))
@@ -124,6 +125,7 @@ func TestSQLiteInMemorySurvivesInterruptedReaders(t *testing.T) {
 }
 
 func TestSQLiteIsWrittenAfterInterruptedImports(t *testing.T) {
+	t.Parallel()
 	url := sqliteFile(t)
 	hasty := open(t, url, collections.Options{Timeout: time.Nanosecond})
 	for i := range 60 {

@@ -40,6 +40,7 @@ func hijack(w http.ResponseWriter) *net.TCPConn {
 }
 
 func TestSilenceIsAnErrorOfItsKind(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name   string
 		answer http.HandlerFunc // silent for ever: want is Timeout

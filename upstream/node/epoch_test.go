@@ -230,7 +230,7 @@ func (f *forger) Agreement(ctx context.Context, chainID string, epoch int64) (up
 
 func TestForgedAnchorsDropEverythingOnceInAWhile(t *testing.T) {
 	t.Parallel()
-	o := Options{Ledger: new(forger), RollbackAfter: 5 * time.Second} // which is asked each second
+	o := Options{Ledger: new(forger), RollbackAfter: 3 * time.Second} // which is asked each second
 	p := run(t, o, newFakeNode(t, 120))
 	eventually(t, "an epoch", func() bool { return p.Tip().Epoch > 0 })
 	first := p.Tip().Epoch
@@ -242,7 +242,7 @@ func TestForgedAnchorsDropEverythingOnceInAWhile(t *testing.T) {
 
 func TestANodeThatLagsDoesNotEndTheOthersEpoch(t *testing.T) {
 	t.Parallel() // it takes longer than the one ahead may be kept from confirming what it has
-	o := Options{Ledger: new(memoryLedger), RollbackAfter: 3 * time.Second}
+	o := Options{Ledger: new(memoryLedger), RollbackAfter: time.Second}
 	ahead, behind := newFakeNode(t, 99), newFakeNode(t, 80)
 	a := run(t, o, ahead)
 	eventually(t, "the subscription", connected(a))
@@ -255,6 +255,7 @@ func TestANodeThatLagsDoesNotEndTheOthersEpoch(t *testing.T) {
 }
 
 func TestNobodyIsToldOfAnEpochThatIsNotAgreedOn(t *testing.T) {
+	t.Parallel()
 	l := &memoryLedger{down: true, agreed: upstream.Agreement{Epoch: 5}}
 	n := newFakeNode(t, 100)
 	told := make(chan int64, 10)

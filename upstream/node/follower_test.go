@@ -77,6 +77,7 @@ func TestABlockWakesThoseWhoWaitForIt(t *testing.T) {
 }
 
 func TestASilentSocketIsReplaced(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode(t, 100)
 	p := run(t, Options{}, n)
 	first := subscribed(t, p, n, nil)
@@ -104,6 +105,7 @@ func TestACometBFTThatDoesNotTellOfBlocksIsCalledLate(t *testing.T) {
 }
 
 func TestAChainThatStandsStillKeepsItsSocket(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode(t, 100)
 	p := run(t, Options{}, n)
 	before := subscribed(t, p, n, nil)
@@ -119,6 +121,7 @@ func TestAChainThatStandsStillKeepsItsSocket(t *testing.T) {
 }
 
 func TestALostSocketIsReplacedAndTheHeightPolledMeanwhile(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode(t, 100)
 	p := run(t, Options{}, n)
 	eventually(t, "the subscription", connected(p))
@@ -180,6 +183,7 @@ func TestHeadersWhileCatchingUpAreNoTip(t *testing.T) {
 }
 
 func TestANodeOfAnotherChainIsRefused(t *testing.T) {
+	t.Parallel()
 	log := new(logtest.Log)
 	n := newFakeNode(t, 100)
 	n.chain = "other-1"

@@ -105,7 +105,7 @@ func (c *grpcClient) follow(ctx context.Context, learn func(context.Context) boo
 		switch state {
 		case connectivity.Ready:
 			if c.chain.Load() == nil && !learn(ctx) {
-				_ = upstream.Sleep(ctx, probeFailure)
+				_ = upstream.Sleep(ctx, time.Second)
 				continue
 			}
 		case connectivity.Idle:

@@ -35,9 +35,8 @@ type Health struct {
 }
 
 const (
-	probeEvery   = 5 * time.Second // while no request asks an endpoint anyway
-	answersFor   = 3 * probeEvery  // an endpoint counts as reachable after an answer
-	probeFailure = time.Second     // between two probes of a server whose last request failed
+	probeEvery = 5 * time.Second // while no request asks an endpoint anyway
+	answersFor = 3 * probeEvery  // an endpoint counts as reachable after an answer
 )
 
 // probe asks an endpoint for something cheap whenever no request went there for a while, or the
@@ -49,10 +48,10 @@ func (p *Pool) probe(ctx context.Context, e *endpoint) {
 		if v := e.look(); !v.Foreign() && (time.Since(v.answered) >= probeEvery || e.rest.outage.Failing()) {
 			p.guard(func() { _ = f.ask(ctx, e).err }) // noted in the endpoint's health
 		}
-		if v := e.look(); !v.Foreign() && round%int(probeEvery/probeFailure) == 0 {
+		if v := e.look(); !v.Foreign() && round%int(probeEvery/p.retry) == 0 {
 			p.guard(func() { p.followKeys(ctx, e) })
 		}
-		if upstream.Sleep(ctx, probeFailure) != nil {
+		if upstream.Sleep(ctx, p.retry) != nil {
 			return
 		}
 	}
@@ -61,7 +60,7 @@ func (p *Pool) probe(ctx context.Context, e *endpoint) {
 // probeFailing probes a server whose last request failed, until one completes. Requests that the
 // server cannot answer, of whatever client, then never look like an outage.
 func (p *Pool) probeFailing(ctx context.Context, s *server, probe func(context.Context)) {
-	for upstream.Sleep(ctx, probeFailure) == nil {
+	for upstream.Sleep(ctx, p.retry) == nil {
 		if s.outage.Failing() {
 			p.guard(func() { probe(ctx) })
 		}

@@ -68,6 +68,7 @@ func TestAnswersInGzipAreInflatedAlsoUnasked(t *testing.T) {
 }
 
 func TestWhatInflatesIsCountedInTheAccount(t *testing.T) {
+	t.Parallel()
 	memory := account.New(4<<20, nil)
 	body := gzipped(t, success+strings.Repeat(" ", 32<<20))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -53,6 +53,7 @@ func TestALieIsNotBelievedAndPasses(t *testing.T) {
 }
 
 func TestALieFromTheBeginningIsNotBelieved(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode(t, 100)
 	n.lie = 1000
 	p := run(t, Options{}, n)
@@ -63,6 +64,7 @@ func TestALieFromTheBeginningIsNotBelieved(t *testing.T) {
 }
 
 func TestALiarAmongTwoHarmsNobody(t *testing.T) {
+	t.Parallel()
 	honest, liar := newFakeNode(t, 100), newFakeNode(t, 100)
 	p, log := logged(t, Options{}, liar, honest)
 	liar.change(func() { liar.lie = 100; liar.stream(100) })
@@ -103,13 +105,14 @@ func TestWhatReplicasClaimIsWaitedForAMoment(t *testing.T) {
 	if got := p.Tip().Height; got <= 100 || got > 111 {
 		t.Errorf("tip %d", got)
 	}
-	a, err := p.Fetch(within(t, 5*time.Second), Request{Path: "/x", Height: AtTip}) // half of its time
+	a, err := p.Fetch(within(t, time.Second), Request{Path: "/x", Height: AtTip}) // half of its time
 	if err != nil || a.Reason != OK || a.Height != 100 {
 		t.Errorf("answer %+v, error %v", a, err)
 	}
 }
 
 func TestAChainThatIsSetBackBeginsAnEpoch(t *testing.T) {
+	t.Parallel()
 	type epoch struct {
 		chain string
 		n     int64
@@ -169,7 +172,7 @@ func TestAHaltIsSteady(t *testing.T) {
 	probed(t, p)
 	n.change(func() { n.hang, n.ahead = true, 1 })
 	eventually(t, "that it is not ready", func() bool { return p.Ready() != nil })
-	for end := time.Now().Add(7 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(5500 * time.Millisecond); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		m := gather(t, registry, n.address)
 		if !p.Tip().Known || m["tipcache_node_tip_known"] != 1 || m["tipcache_node_block_age_seconds"] < 1 || p.Ready() == nil {
 			t.Fatalf("tip %+v, metrics %v, ready %v", p.Tip(), m, p.Ready())
@@ -186,6 +189,7 @@ func TestAHaltIsSteady(t *testing.T) {
 }
 
 func TestWhoStartsDuringAHaltFindsTheTip(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode(t, 100)
 	n.hang, n.ahead = true, 1
 	p := run(t, Options{Timeout: 300 * time.Millisecond}, n)
@@ -228,6 +232,7 @@ func TestTheRESTServerStandsInForCometBFT(t *testing.T) {
 }
 
 func TestATipThatNoNodeHasIsTold(t *testing.T) {
+	t.Parallel()
 	registry := prometheus.NewPedanticRegistry()
 	ahead, behind := newFakeNode(t, 1000), newFakeNode(t, 900)
 	behind.catchingUp = true

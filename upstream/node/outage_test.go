@@ -69,7 +69,7 @@ func TestNodeThatRefusesToReadTheNewestBlockIsDegraded(t *testing.T) {
 	n.change(func() { n.lowest = 200 })
 	name := "node " + n.address
 	eventually(t, "an outage of "+name, func() bool {
-		_, _ = p.Fetch(within(t, time.Minute), Request{Path: "/x", Height: AtTip})
+		_, _ = p.Fetch(within(t, time.Second), Request{Path: "/x", Height: AtTip}) // half of it is spent on waiting for the block
 		return strings.Contains(p.Outages().Causes()[name], "refuses to read the newest block")
 	})
 	n.change(func() { n.lowest = 0 })
@@ -77,9 +77,8 @@ func TestNodeThatRefusesToReadTheNewestBlockIsDegraded(t *testing.T) {
 }
 
 func TestFailureOfOneRequestIsFollowedByAProbe(t *testing.T) {
-	t.Parallel()
 	n := newFakeNode(t, 100)
-	p := run(t, Options{BlockInterval: time.Minute, MaxBlockAge: time.Hour}, n)
+	p := run(t, Options{retry: 20 * time.Millisecond, BlockInterval: time.Minute, MaxBlockAge: time.Hour}, n)
 	eventually(t, "the node to be fit", func() bool { return p.Ready() == nil })
 	n.change(func() { n.rest = broken["drops connections"] }) // but not the probe
 	for range 5 {

@@ -29,6 +29,7 @@ type Options struct {
 	maxBody  int64         // largest answer in bytes; 64 MiB
 	InFlight int           // requests one endpoint gets at once, of whatever cost; 0: as much as it bears, as package queue finds out
 	scans    int           // of those, requests of cost Scan; 1
+	retry    time.Duration // between two probes of a server whose last request failed; 1s
 	Queue    time.Duration // how long a foreground request waits for its turn; 2s
 
 	VerbatimKeys bool // requests name the form of their page keys (Request.Keys), so that of each node is found out before it is asked for a page
@@ -58,6 +59,7 @@ type Endpoint struct {
 // WithDefaults fills in what was left zero.
 func (o Options) WithDefaults() Options {
 	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
+	o.retry = cmp.Or(o.retry, time.Second)
 	o.maxBody = cmp.Or(o.maxBody, 64<<20)
 	o.scans = min(cmp.Or(o.scans, 1), cmp.Or(o.InFlight, queue.Most))
 	o.Queue = cmp.Or(o.Queue, 2*time.Second)
@@ -87,6 +89,7 @@ type Pool struct {
 	determined   chan struct{} // closed when the dialect is known
 	maxBlockAge  time.Duration
 	verbatimKeys bool
+	retry        time.Duration // as in Options
 	metrics      *metrics
 	registry     prometheus.Registerer
 	log          *slog.Logger
@@ -103,7 +106,7 @@ type Pool struct {
 func New(o Options) (*Pool, error) {
 	o = o.WithDefaults()
 	p := &Pool{
-		maxBlockAge: o.MaxBlockAge, verbatimKeys: o.VerbatimKeys, protocol: &protocol{}, determined: make(chan struct{}), running: make(chan struct{}, 1),
+		maxBlockAge: o.MaxBlockAge, verbatimKeys: o.VerbatimKeys, retry: o.retry, protocol: &protocol{}, determined: make(chan struct{}), running: make(chan struct{}, 1),
 		registry: cmp.Or[prometheus.Registerer](o.Registerer, prometheus.NewRegistry()), log: o.Logger,
 	}
 	p.life, p.end = context.WithCancel(context.Background())

@@ -98,6 +98,7 @@ func TestABlockThatNoEndpointHasIsWaitedFor(t *testing.T) {
 }
 
 func TestNodesThatDoNotGetToTheTipAreReadWhereTheyAre(t *testing.T) {
+	t.Parallel()
 	for name, height := range map[string]int64{"far behind": 900, "a little behind": 998} {
 		t.Run(name, func(t *testing.T) {
 			ahead, behind := newFakeNode(t, 1000), newFakeNode(t, height)
@@ -201,6 +202,7 @@ func TestThatAHeightIsPrunedIsSaidOnlyIfAllWereAsked(t *testing.T) {
 }
 
 func TestTheBlocksThatANodeHasAreKnownBeforeItIsAsked(t *testing.T) {
+	t.Parallel()
 	pruned, archive := newFakeNode(t, 100), newFakeNode(t, 100)
 	pruned.lowest, pruned.earliest, archive.earliest = 50, 50, 1
 	p := run(t, Options{}, pruned, archive)
@@ -219,7 +221,7 @@ func TestTheBlocksThatANodeHasAreKnownBeforeItIsAsked(t *testing.T) {
 func TestASilentEndpointIsReplacedByAnother(t *testing.T) {
 	t.Parallel() // it takes as long as a request to the silent one
 	silent, healthy := newFakeNode(t, 100), newFakeNode(t, 100)
-	p := run(t, Options{Timeout: 3 * time.Second, BlockInterval: time.Minute}, silent, healthy) // no late block is looked for
+	p := run(t, Options{Timeout: time.Second, BlockInterval: time.Minute}, silent, healthy) // no late block is looked for
 	probed(t, p)
 	prefer(p, 0)
 	silent.change(func() { silent.rest = stall })
@@ -237,7 +239,7 @@ func TestASilentEndpointIsReplacedByAnother(t *testing.T) {
 func TestTheOnlyEndpointIsTriedAgainAndAgain(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
-	p := run(t, Options{Timeout: 50 * time.Millisecond}, n)
+	p := run(t, Options{Timeout: 50 * time.Millisecond, BlockInterval: time.Minute}, n)
 	n.change(func() { n.rest = stall })
 	for p.Health()[0].Breaker == "closed" {
 		_, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})

@@ -117,6 +117,7 @@ func TestAHeightAboveTheNewestThatItsRefusalNamesIsToCome(t *testing.T) {
 }
 
 func TestANodeThatRefusesTheTipIsAskedAgain(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: 200 * time.Millisecond}, n)
 	refusals := 3

@@ -19,6 +19,7 @@ import (
 func (h *history) lies() faults { return faults{forkFrom: h.head() + 1} }
 
 func TestAFallbackWithWrongHashesIsOutlived(t *testing.T) {
+	t.Parallel()
 	h := newHistory(9)
 	h.grow(50)
 	store := open(t, memory(t))
@@ -114,6 +115,7 @@ func TestAHeaderUnlikeItsLogsMovesNoCursor(t *testing.T) {
 }
 
 func TestLogsThatAreLeftOutAreAskedForAgain(t *testing.T) {
+	t.Parallel()
 	for name, drop := range map[string][]faults{
 		"by the range, of the same client": {{drops: dropsRanges}},
 		"of the other client":              {{drops: dropsAll}, {}},
@@ -180,6 +182,7 @@ func TestClientsThatHaveNoLogsAtAllAreNotBelieved(t *testing.T) {
 }
 
 func TestAHeadThatIsFarAwayIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
 	h := newHistory(9)
 	h.grow(50)
 	store := open(t, memory(t))

@@ -147,6 +147,7 @@ func TestWindowsFindOutWhatAnEndpointGives(t *testing.T) {
 }
 
 func TestAnEndpointThatRecoversIsAskedForMoreAgain(t *testing.T) {
+	t.Parallel()
 	h := newHistory(6)
 	h.grow(1000)
 	evm := serveEVM(t, h, faults{maxRange: 10})
@@ -174,6 +175,7 @@ func TestAnEndpointThatRecoversIsAskedForMoreAgain(t *testing.T) {
 }
 
 func TestFailuresByChanceDoNotKeepWindowsSmall(t *testing.T) {
+	t.Parallel()
 	h := newHistory(6)
 	h.grow(4000)
 	evm := serveEVM(t, h, faults{rate: 0.1})
@@ -213,6 +215,7 @@ func TestAFailingEndpointIsReplaced(t *testing.T) {
 }
 
 func TestWhatCannotHealEndsTheRunAndChangesNothing(t *testing.T) {
+	t.Parallel()
 	h := newHistory(9)
 	h.grow(50)
 	store := open(t, memory(t))
@@ -251,6 +254,7 @@ func TestWhatCannotHealEndsTheRunAndChangesNothing(t *testing.T) {
 }
 
 func TestLimitsAreWaitedFor(t *testing.T) {
+	t.Parallel()
 	h := newHistory(10)
 	h.grow(5)
 	evm := serveEVM(t, h, faults{status: http.StatusTooManyRequests})

@@ -82,6 +82,7 @@ func TestAnEndpointThatHangsCostsLittle(t *testing.T) {
 }
 
 func TestAClientsGoingAndComingIsToldOnce(t *testing.T) {
+	t.Parallel()
 	h := newHistory(9)
 	h.grow(30)
 	store := open(t, memory(t))
@@ -101,6 +102,7 @@ func TestAClientsGoingAndComingIsToldOnce(t *testing.T) {
 }
 
 func TestWhatAnEndpointEchoesIsRedacted(t *testing.T) {
+	t.Parallel()
 	h := newHistory(9)
 	h.grow(30)
 	const key = "sEcReT-k3y"

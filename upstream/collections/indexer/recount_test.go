@@ -83,6 +83,7 @@ func (m *mortal) Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) 
 }
 
 func TestEveryHistoryIsCountedOnceWhateverHappens(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(3) {
 		everyStore(t, func(t *testing.T, url string) {
 			h := newHistory(seed)
@@ -128,6 +129,7 @@ func TestALifeWithinOneWindowIsCounted(t *testing.T) {
 }
 
 func TestTwoIndexersOfOneStoreCountOnce(t *testing.T) {
+	t.Parallel()
 	everyStore(t, func(t *testing.T, url string) {
 		h := newHistory(7)
 		h.grow(150)

@@ -15,6 +15,7 @@ import (
 )
 
 func TestSmallWindowsShareRequests(t *testing.T) {
+	t.Parallel()
 	h := newHistory(6)
 	h.grow(3000)
 	for _, window := range []int64{10_000, 10} { // found out, and said
@@ -83,6 +84,7 @@ func TestAnEndpointThatTakesHardlyAnyCallsIsAskedMoreOften(t *testing.T) {
 }
 
 func TestServersThatLagAreNotBelievedWhereOneCallIsTakenAtOnce(t *testing.T) {
+	t.Parallel()
 	h := newHistory(6)
 	h.grow(500)
 	evm := serveEVM(t, h, faults{maxCalls: 1, lag: 40, laggingRate: 0.1})
