@@ -17,7 +17,6 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/proxy"
@@ -49,50 +48,10 @@ func TestAnAddressThatAsksTooOftenIsRefused(t *testing.T) {
 	}
 }
 
-func TestOneMayAskAgainAfterRetryAfter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h, _ := newChainProxy(t, proxy.Options{Web: web.Options{Limits: limits.Limits{Address: limits.Rate{Requests: 10, Per: time.Second, Burst: 20}}}})
-		for range 50 {
-			for inProcess(h, anyPath, "").Code == http.StatusOK {
-				continue
-			}
-			refused := inProcess(h, anyPath, "")
-			retry, err := strconv.Atoi(refused.Header().Get("Retry-After"))
-			if err != nil || retry != 1 {
-				t.Fatalf("Retry-After %q", refused.Header().Get("Retry-After"))
-			}
-			time.Sleep(time.Duration(retry) * time.Second)
-			if got := inProcess(h, anyPath, "").Code; got != http.StatusOK {
-				t.Fatalf("then: status %d", got)
-			}
-		}
-		time.Sleep(3 * time.Hour) // long enough to be forgotten
-		allowed := 0
-		for inProcess(h, anyPath, "").Code == http.StatusOK {
-			allowed++
-		}
-		if allowed != 20 {
-			t.Errorf("%d at once after a rest, want 20", allowed)
-		}
-	})
-}
-
-func TestKeysOfOneNameShareItsRate(t *testing.T) {
-	own := keyOf("big", "three")
-	own.Rate = limits.Rate{Requests: 5, Per: time.Minute, Burst: 5}
-	keys := []limits.Key{keyOf("small", "one"), keyOf("small", "two"), own}
-	s := startList(t, listing.Options{}, withKeys(keys...), func(o *proxy.Options) { o.Web.Limits.Key = twice })
-	allowed := map[string]int{}
-	for range 10 {
-		for _, key := range []string{"one", "two", "three"} {
-			if s.statusWith(t, key) == http.StatusOK {
-				allowed[key]++
-			}
-		}
-	}
-	if diff := cmp.Diff(map[string]int{"one": 1, "two": 1, "three": 5}, allowed); diff != "" {
-		t.Errorf("allowed (-want +got):\n%s", diff)
-	}
+func TestKeyThatAsksTooOftenIsRefused(t *testing.T) {
+	s := startList(t, listing.Options{}, withKeys(keyOf("small", "one")), func(o *proxy.Options) { o.Web.Limits.Key = twice })
+	s.statusWith(t, "one")
+	s.statusWith(t, "one")
 	res, body := s.post(t, `{}`, "X-Api-Key", "one")
 	same(t, `{"$schema":"https://host/api/v4/Problem.json","type":"about:blank","title":"Too Many Requests","status":429,
 		"detail":"too many requests: the limit of this key is 2 in 1m0s","instance":"/api/v4/collections#req-1","errors":[]}`, body)
@@ -147,68 +106,9 @@ func redisAt(t *testing.T, address string) *redis.Client {
 	return client
 }
 
-// patient has no timeout decide instead of Redis, however busy the machine is.
-func patient(t *testing.T, address, scope string, in limits.Limits) proxy.Options {
-	t.Helper()
-	o := sharing(t, address, scope, in)
-	client := redis.NewClient(&redis.Options{Addr: address, ContextTimeoutEnabled: true})
-	t.Cleanup(func() { _ = client.Close() })
-	o.Web.SharedLimits.Redis, o.Web.SharedLimits.Timeout = client, 20*time.Second
-	return o
-}
-
 func sharing(t *testing.T, address, scope string, in limits.Limits) proxy.Options {
 	t.Helper()
 	return proxy.Options{Web: web.Options{Limits: in, SharedLimits: limits.Shared{Redis: redisAt(t, address), Timeout: 50 * time.Millisecond, Namespace: func() string { return scope }}}}
-}
-
-func TestReplicasShareTheirLimits(t *testing.T) {
-	server := miniredis.RunT(t)
-	six := limits.Limits{Address: limits.Rate{Requests: 6, Per: time.Hour, Burst: 6}}
-	a, b := startChain(t, patient(t, server.Addr(), "one", six)), startChain(t, patient(t, server.Addr(), "one", six))
-	allowed := 0
-	for range 5 {
-		for _, s := range []*chainService{a, b} {
-			if s.get(t, anyPath).status == http.StatusOK {
-				allowed++
-			}
-		}
-	}
-	if allowed != 6 {
-		t.Errorf("%d were allowed, want 6", allowed)
-	}
-	if after, err := strconv.Atoi(b.get(t, anyPath).header.Get("Retry-After")); err != nil || after < 500 || after > 600 {
-		t.Errorf("the next is told for %d s, want what is left of 600 (%v)", after, err)
-	}
-	another := startChain(t, patient(t, server.Addr(), "two", six))
-	if got := another.get(t, anyPath); got.status != http.StatusOK {
-		t.Errorf("another service on that Redis: status %d", got.status)
-	}
-	for _, key := range server.Keys() {
-		if server.TTL(key) <= 0 {
-			t.Errorf("%s does not expire", key)
-		}
-	}
-}
-
-// A neighbour in Redis could refuse a client for ever.
-func TestABucketInRedisThatCannotBeOursDecidesNothing(t *testing.T) {
-	for name, full := range map[string]string{"years from now": "1000000000", "a time that no Duration reaches": "1000000000000"} {
-		t.Run(name, func(t *testing.T) {
-			server := miniredis.RunT(t)
-			s := startChain(t, patient(t, server.Addr(), "one", limits.Limits{Address: twice}))
-			statuses := []int{s.get(t, anyPath).status}
-			for _, key := range server.Keys() {
-				if err := server.Set(key, full); err != nil {
-					t.Fatal(err)
-				}
-			}
-			statuses = append(statuses, s.get(t, anyPath).status, s.get(t, anyPath).status)
-			if diff := cmp.Diff([]int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests}, statuses); diff != "" {
-				t.Errorf("statuses (-want +got):\n%s", diff)
-			}
-		})
-	}
 }
 
 // lostAtFirst stands for a Redis: commands fail until it is well, and then each
@@ -256,37 +156,6 @@ func TestTheLossOfSharedLimitsIsToldOnceEachWay(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestAFloodDoesNotReachRedis(t *testing.T) {
-	registry := prometheus.NewPedanticRegistry()
-	o := patient(t, miniredis.RunT(t).Addr(), "one", limits.Limits{Address: twice})
-	o.Web.Registerer = registry
-	s := startChain(t, o)
-	for range 50 {
-		s.get(t, anyPath)
-	}
-	want := []string{
-		`limit:"address" store:"memory" verdict:"refused" 48`,
-		`limit:"address" store:"shared" verdict:"allowed" 2`,
-	}
-	if diff := cmp.Diff(want, counted(t, registry, "tipcache_proxy_limits_total")); diff != "" {
-		t.Errorf("counted (-want +got):\n%s", diff)
-	}
-}
-
-func TestWithoutRedisEachProcessLimits(t *testing.T) {
-	server := miniredis.RunT(t)
-	s := startChain(t, sharing(t, server.Addr(), "one", limits.Limits{Address: twice}))
-	if got := s.get(t, anyPath); got.status != http.StatusOK {
-		t.Fatalf("status %d", got.status)
-	}
-	server.Close()
-	for _, want := range []int{200, 429, 429} {
-		if got := s.get(t, anyPath); got.status != want {
-			t.Errorf("status %d, want %d", got.status, want)
-		}
-	}
 }
 
 func TestARedisThatHangsIsNotWaitedForTwice(t *testing.T) {

@@ -1,7 +1,6 @@
 package devnet_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,8 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
@@ -99,38 +96,6 @@ func wordAt(t testing.TB, data string, i int) string {
 // addressAt is the address in a word.
 func addressAt(word string) string { return "0x" + word[26:] }
 
-func TestTheExecutionClientSaysWhoItIs(t *testing.T) {
-	d := start(t, devnet.Options{Interval: -1})
-	for method, want := range map[string]string{
-		"eth_chainId": `"0x523"`, "eth_blockNumber": fmt.Sprintf(`"0x%x"`, d.EVMStart()),
-	} {
-		if got := call(t, d.EVMURL(), method, "").Result; string(got) != want {
-			t.Errorf("%s: got %s, want %s", method, got, want)
-		}
-	}
-	d.Advance(7)
-	if got := result[string](t, d.EVMURL(), "eth_blockNumber", ""); number(t, got) != d.EVMStart()+7 {
-		t.Errorf("after 7 blocks from %d the head is %s", d.EVMStart(), got)
-	}
-}
-
-func TestBlocksNameTheirParents(t *testing.T) {
-	d := start(t, devnet.Options{Interval: -1, Collections: 3})
-	type block struct{ Number, Hash, ParentHash, Timestamp string }
-	at := func(tag string) block { return result[block](t, d.EVMURL(), "eth_getBlockByNumber", tag+",false") }
-	head := d.EVM().Height()
-	last, before := at(`"latest"`), at(fmt.Sprintf(`"0x%x"`, head-1))
-	if last.ParentHash != before.Hash || number(t, last.Number) != head || number(t, last.Timestamp) <= number(t, before.Timestamp) {
-		t.Errorf("%+v does not follow %+v", last, before)
-	}
-	if diff := cmp.Diff(last, at(fmt.Sprintf(`"0x%x"`, head))); diff != "" {
-		t.Errorf("the latest by its number (-want +got):\n%s", diff)
-	}
-	if r := call(t, d.EVMURL(), "eth_getBlockByNumber", fmt.Sprintf(`"0x%x",false`, head+1)); string(r.Result) != "null" {
-		t.Errorf("past the head: %s", r.Result)
-	}
-}
-
 func TestMalformedCallsAreRefused(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1, Collections: 3})
 	for name, c := range map[string]struct {
@@ -148,22 +113,5 @@ func TestMalformedCallsAreRefused(t *testing.T) {
 				t.Errorf("got %+v and %s, want code %d", r.Error, r.Result, c.code)
 			}
 		})
-	}
-}
-
-func TestABatchIsAnsweredInItsOrder(t *testing.T) {
-	d := start(t, devnet.Options{Interval: -1, Collections: 3})
-	for name, c := range map[string]struct{ body, want string }{
-		"some good, some bad": {
-			`[{"id":"a","method":"eth_chainId"},{"id":2,"method":"nope","params":[]},{"id":3,"method":"eth_chainId","params":[]}]`,
-			`[{"jsonrpc":"2.0","id":"a","result":"0x523"},{"jsonrpc":"2.0","id":2,"error":{"code":-32601,"message":"the method nope does not exist/is not available"}},` +
-				`{"jsonrpc":"2.0","id":3,"result":"0x523"}]`,
-		},
-		"no call": {`{"id"`, `{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"invalid request"}}`},
-	} {
-		resp, got := post(t, d.EVMURL(), c.body)
-		if diff := cmp.Diff(c.want, string(bytes.TrimSpace(got))); diff != "" || resp.StatusCode != http.StatusOK {
-			t.Errorf("%s: %d (-want +got):\n%s", name, resp.StatusCode, diff)
-		}
 	}
 }

@@ -2,7 +2,6 @@ package peers
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -13,8 +12,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -34,13 +31,12 @@ const (
 	small kind = iota // a validator
 	large             // one with more entries
 	huge
-	list   // as large, of the chain's validators in place of random numbers
 	absent // that there is none
 	broken // that it cannot tell
 )
 
 // sizes are the bytes of answers.
-var sizes = map[kind]int{small: 1 << 10, large: 51 << 10, huge: 515 << 10, list: 51 << 10}
+var sizes = map[kind]int{small: 1 << 10, large: 51 << 10, huge: 515 << 10}
 
 // A busyNode answers any validator, with the height in place of its tokens, so that each block
 // changes all of them. The rest is for the node that it stands before.
@@ -58,13 +54,10 @@ type busyNode struct {
 }
 
 // startBusyNode starts one that takes so long for a read, 0 for no time.
-func startBusyNode(ctx context.Context, r *rig.Rig, chain *devnet.Devnet, takes time.Duration) *busyNode {
+func startBusyNode(r *rig.Rig, chain *devnet.Devnet, takes time.Duration) *busyNode {
 	base := rig.Must(url.Parse(chain.NodeURL()))
 	n := &busyNode{chain: chain, through: httputil.NewSingleHostReverseProxy(base), takes: takes, bears: busyBears, asked: devnet.Tally{Most: 2_000_000}}
 	n.entries = map[kind]string{small: numbers(sizes[small]), large: numbers(sizes[large]), huge: numbers(sizes[huge])}
-	if text, err := rig.Get(ctx, chain.NodeURL()+"/staking/validators?pagination.limit=100"); err == nil { // else it speaks another dialect
-		n.entries[list] = strings.Trim(gjson.Get(text, "msg.validators").Raw, "[]")
-	}
 	server := httptest.NewServer(n)
 	r.OnStop(server.Close)
 	n.url = server.URL

@@ -59,7 +59,7 @@ func Herd(ctx context.Context, r *rig.Rig) {
 func herdServers(ctx context.Context, r *rig.Rig) (all []*herdServer) {
 	d := r.Chain(rig.Still)
 	for _, name := range []string{tipcacheName, nginxName} {
-		node := startBusyNode(ctx, r, d, herdTakes)
+		node := startBusyNode(r, d, herdTakes)
 		node.bears = herdClients
 		node.counted.Store(1)
 		p := before(ctx, r, name, origin{node: node.url, comet: d.CometURL(), fresh: time.Minute})

@@ -24,10 +24,10 @@ const validity = 24 * time.Hour
 func Hits(ctx context.Context, r *rig.Rig) {
 	d := r.Chain(rig.Still)
 	key, flags := collections(ctx, r, d)
-	o := origin{node: startBusyNode(ctx, r, d, 0).url, comet: d.CometURL(), fresh: validity}
+	o := origin{node: startBusyNode(r, d, 0).url, comet: d.CometURL(), fresh: validity}
 	servers := beforeAll(ctx, r, []string{tipcacheName, noLaneName, nginxName, loggedName, bareName}, o, flags...)
 	tag := rig.Must(rig.Ask(ctx, servers[0].urls[plain]+smallPath, "")).Header.Get("Etag")
-	cases := rig.CasesOf(r, hitCases(key, tag, slices.Collect(d.Collections())[0].Address, d.Validators()))
+	cases := rig.CasesOf(r, hitCases(key, tag, d.Validators()))
 	if slices.ContainsFunc(cases, func(c hitCase) bool { return c.offer == secure }) {
 		o.cert = r.Certificate(ctx)
 		servers = append(servers, beforeAll(ctx, r, []string{tipcacheName, loggedName, bareName}, o)...)
@@ -109,7 +109,6 @@ func (c hitCase) String() string { return c.name }
 type crowd struct {
 	documents []string
 	browsers  int  // that come by turns; 0: 300
-	zipf      bool // the documents are asked for by Zipf's law at 0.9, the first most
 	pipeline  int  // requests sent at once; 0: 1
 	ingress   bool // a proxy before the server names the client of each request
 	close     bool // a connection for each request
@@ -120,23 +119,18 @@ const smallPath, collectionsPath = "/staking/params", "/api/v4/collections"
 // blanks are what bodies that vary have in many spellings.
 var blanks = strings.Repeat(" ", 24)
 
-// hitCases need an API key of the collections, the ETag of the small answer, the address of a
-// collection and operators of the chain.
-func hitCases(key, tag, address string, operators []string) []hitCase {
+// hitCases need an API key of the collections, the ETag of the small answer and operators of the chain.
+func hitCases(key, tag string, operators []string) []hitCase {
 	documents := []string{smallPath}
 	for _, operator := range operators[:19] {
 		documents = append(documents, "/staking/validators/"+operator)
 	}
 	const list = "/staking/validators?pagination.limit=70"
 	post := []string{"Content-Type: application/json", "X-Api-Key: " + key}
-	single := `{` + blanks + `"where":{"collectionAddresses":["` + address + `"]},"pagination":{"limit":1}}`
 	page := `{` + blanks + `"orderBy":"assetCount","orderDirection":"desc","pagination":{"limit":20,"offset":0}}`
 	return []hitCase{
 		{name: "small", path: smallPath},
-		{name: "crowd", crowd: &crowd{documents: documents}},
-		{name: "crowd, 5,000 browsers", crowd: &crowd{documents: documents, browsers: 5_000}},
 		{name: "crowd, 20,000 browsers", crowd: &crowd{documents: documents, browsers: 20_000}},
-		{name: "crowd, 1,000 documents", crowd: &crowd{documents: manyDocuments(1_000), zipf: true}},
 		{name: "crowd, ingress", crowd: &crowd{documents: documents, ingress: true}},
 		{name: "crowd, pipelined", crowd: &crowd{documents: documents, pipeline: 8}},
 		{name: "crowd, a connection each", crowd: &crowd{documents: documents, close: true}},
@@ -147,8 +141,6 @@ func hitCases(key, tag, address string, operators []string) []hitCase {
 		{name: "large, gzip", path: list, offer: gzipped, headers: []string{"Accept-Encoding: gzip"}},
 		{name: "large, br", path: list, offer: own, headers: []string{"Accept-Encoding: br"}},
 		{name: "small, 304", path: smallPath, offer: own, headers: []string{"If-None-Match: " + tag}},
-		{name: "single, same bytes", path: collectionsPath, offer: own, headers: post, body: single},
-		{name: "single, parsed", path: collectionsPath, offer: own, headers: post, body: single, vary: true},
 		{name: "page, same bytes", path: collectionsPath, offer: own, headers: post, body: page},
 		{name: "page, parsed", path: collectionsPath, offer: own, headers: post, body: page, vary: true},
 	}
@@ -161,14 +153,6 @@ var callCases = []hitCase{
 		name: "call, other ids", offer: rpc, path: "/", vary: true, headers: []string{"Content-Type: application/json"},
 		body: `{"jsonrpc":"2.0","id":100000000000,"method":"abci_query","params":{"path":"/cosmos.staking.v1beta1.Query/Params","data":"","prove":false}}`,
 	},
-}
-
-// manyDocuments are lists of which each is empty.
-func manyDocuments(n int) (all []string) {
-	for i := range n {
-		all = append(all, fmt.Sprintf("/staking/validators/0x%040x/delegations", 0xd0c+i))
-	}
-	return all
 }
 
 // paths are what a server is to have in memory.
@@ -196,7 +180,7 @@ func (c hitCase) script(dir string, connections int) (path string) {
 	name, values := "post.lua", map[string]any{"Body": c.body, "Vary": c.vary, "Blanks": blanks, "Seed": rand.Uint32()}
 	if c.crowd != nil {
 		name, values = "crowd.lua", map[string]any{
-			"Documents": c.crowd.documents, "Browsers": cmp.Or(c.crowd.browsers, 300), "Zipf": c.crowd.zipf, "Connections": connections, "Pipeline": max(1, c.crowd.pipeline),
+			"Documents": c.crowd.documents, "Browsers": cmp.Or(c.crowd.browsers, 300), "Connections": connections, "Pipeline": max(1, c.crowd.pipeline),
 			"Ingress": c.crowd.ingress, "Close": c.crowd.close, "Seed": rand.Uint32(),
 		}
 	} else if c.body == "" {

@@ -59,7 +59,7 @@ func Keys(ctx context.Context, r *rig.Rig) {
 // measure runs a case before one server, which is started for it.
 func (c keysCase) measure(ctx context.Context, r *rig.Rig, name string) []string {
 	chain := r.Chain(devnet.Options{Seed: 1, Interval: keysBlock})
-	node := startBusyNode(ctx, r, chain, busyTakes)
+	node := startBusyNode(r, chain, busyTakes)
 	p := before(ctx, r, name, origin{node: node.url, comet: chain.CometURL(), fresh: nginxFresh}, "--shape", "node")
 	run := &keysRun{keysCase: c, chain: chain, addr: rig.Host(p.urls[plain]), clients: keysClients, failed: map[string]int{}}
 	var spent []time.Duration

@@ -64,7 +64,7 @@ func Renewals(ctx context.Context, r *rig.Rig) {
 // measure runs the replicas for some blocks, after some that do not count.
 func (c renewalCase) measure(ctx context.Context, r *rig.Rig) []string {
 	chain := r.Chain(devnet.Options{Seed: 1, Interval: keysBlock})
-	node, redis := startBusyNode(ctx, r, chain, busyTakes), r.Redis(ctx)
+	node, redis := startBusyNode(r, chain, busyTakes), r.Redis(ctx)
 	node.still = c.still
 	defer redis.Stop()
 	keys := keysCase{keys: c.keys, rate: 2 * c.keys * int(time.Second) / int(keysBlock)}
