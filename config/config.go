@@ -85,6 +85,8 @@ type Class struct {
 // RPC is the listener of the CometBFT RPC.
 type RPC struct {
 	Listen string `yaml:"listen" flag:"rpc-listen" doc:"Address of the listener for the CometBFT RPC of chain.comet, with the WebSocket at /websocket. Empty disables it."`
+
+	Methods []string `yaml:"methods" doc:"Methods of other RPC servers than CometBFT's that are passed to a node, uncached, within a quarter of its request slots. Name methods that only read. All others are refused with -32601."`
 }
 
 // GRPC is the gRPC listener, and gRPC-Web on the public one.

@@ -55,6 +55,7 @@ func Default() Config {
 			FastLane: true, SessionCookie: public.SessionCookie,
 			Rate: "0", MaxConnections: 10_000, MaxStreams: streams.Max, ClientStreams: streams.PerClient, CORSOrigins: public.CORSOrigins,
 		},
+		RPC:     RPC{Methods: rpc.DefaultMethods},
 		Log:     Log{Level: "info", Format: "auto", Access: 1},
 		Tracing: Tracing{Ratio: 0.01},
 	}
@@ -206,7 +207,7 @@ func (c Config) rpcOptions() *rpc.Options {
 	if c.RPC.Listen == "" {
 		return nil
 	}
-	return &rpc.Options{State: state.Options{GRPC: c.ReadsGRPC()}}
+	return &rpc.Options{State: state.Options{GRPC: c.ReadsGRPC()}, Methods: c.RPC.Methods}
 }
 
 func (c Config) posts() blocks.Posts {

@@ -15,6 +15,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -61,6 +62,9 @@ func (v *validation) listeners(c Config) {
 		all = append(all, listener{"grpc.listen", c.GRPC.Listen})
 		v.check(c.ReadsGRPC() || slices.ContainsFunc(c.Chain.Comet, isNamed), "grpc.listen", "neither chain.grpc nor chain.comet names a node: there is nothing to serve")
 	}
+	each("rpc.methods", c.RPC.Methods, func(key, name string) {
+		v.check(rpc.IsName.MatchString(name), key, "%q is not the name of an RPC method", name)
+	})
 	each("grpc.web_metadata", c.GRPC.WebMetadata, func(key, name string) {
 		err := grpc.CheckWebMetadata(name)
 		v.check(err == nil, key, "%v", err)

@@ -128,7 +128,11 @@ func (s *Server) Explain(ctx context.Context, asked Inquiry) (Explanation, error
 
 // explainMethod says which access rule applies to a method of RPC or gRPC.
 func (s *Server) explainMethod(name string, e *Explanation) error {
-	if !rpc.HasMethod(name) && !grpcMethod.MatchString(name) {
+	var passed []string
+	if s.o.RPC != nil {
+		passed = s.o.RPC.Methods
+	}
+	if !rpc.HasMethod(name, passed) && !grpcMethod.MatchString(name) {
 		return errors.New("url: neither a URL with a path nor a method: " + web.Short(name))
 	}
 	e.Request, e.Verdict, e.Why = name, "allowed", "No access rule denies this method."

@@ -83,6 +83,7 @@ func (s *Server) openInterfaces(o Options) error {
 	}
 	if o.RPC != nil {
 		options := *o.RPC
+		options.Logger = o.Web.Logger
 		reader, err := open(&options.Posting, &options.State)
 		if err != nil {
 			return err

@@ -134,7 +134,7 @@ func TestErrorsOfUnknownPathsAreClassified(t *testing.T) {
 	s := startNewer(t, chain.Options{})
 	s.chain.fails(&upstream.Error{Kind: upstream.Overloaded, Msg: "the chain node is busy"})
 	got := s.get(t, newPath)
-	got.refuses(t, http.StatusTooManyRequests, `{"code":429,"msg":{},"error":"too many requests ask for paths that this server does not know"}`+"\n")
+	got.refuses(t, http.StatusTooManyRequests, `{"code":429,"msg":{},"error":"too many requests for what this server does not know"}`+"\n")
 	got.has(t, "Retry-After", "1")
 }
 

@@ -42,6 +42,24 @@ func TestCheckRefusesOtherVersionsOfTheSchema(t *testing.T) {
 	}
 }
 
+func TestCheckNamesMethodsThatTheNodeHasInAddition(t *testing.T) {
+	t.Chdir(t.TempDir())
+	d := newDevnet(t, devnet.Options{})
+	d.Node().Learn("/", func(w http.ResponseWriter, _ *http.Request) {
+		for _, name := range []string{"abci_query?path=_", "subscribe?query=_", "data_commitment?start=_", "unsafe_flush_mempool", "new_method?x=_"} {
+			_, _ = w.Write([]byte(`<a href="//node:26657/` + name + `">//node:26657/` + name + `</a></br>`))
+		}
+	})
+	args := []string{"check", "--connect", "--listen", "127.0.0.1:0", "--admin", "none", "--node", d.Node().RESTURL(), "--comet", d.Node().CometURL()}
+	const hint = "methods to add to rpc.methods if they only read: "
+	if out, err := runs(t, append(args, "--rpc-listen", "127.0.0.1:0")...); err != nil || !strings.Contains(out, hint+"new_method\n") {
+		t.Errorf("error %v, output %s; want %snew_method", err, out, hint)
+	}
+	if out, err := runs(t, args...); err != nil || strings.Contains(out, hint) {
+		t.Errorf("without the RPC: error %v, output %s; want no hint", err, out)
+	}
+}
+
 func TestServeForTheChainAloneWritesNothing(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)

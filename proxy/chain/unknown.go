@@ -71,17 +71,21 @@ func (u *unknown) serve(c *gin.Context, rec *web.Record) error {
 	}
 	leave, err := u.waiters.Enter(c.Request, rec.Tenant, time.Second)
 	if err != nil {
-		return bearable(err)
+		return failure.OfUnknown(err)
 	}
 	defer leave()
 	answer := u.Reply
 	if q.Pinned > 0 {
 		answer = u.Pass
 	}
-	if err := answer(c, rec, q); !errors.Is(err, errNoPath) {
-		return bearable(err)
+	switch err := answer(c, rec, q); {
+	case err == nil:
+		return nil
+	case errors.Is(err, errNoPath):
+		return u.o.NoSuchPath(c.Request)
+	default:
+		return failure.OfUnknown(err)
 	}
-	return u.o.NoSuchPath(c.Request)
 }
 
 // ambiguous returns the part of a request's path that servers read in several ways, "" for none.
@@ -100,18 +104,6 @@ func ambiguous(r *http.Request) string {
 		return "control characters"
 	}
 	return ""
-}
-
-// bearable makes an error one that clients bring about as they like. A share that is used up is no lack of the server.
-func bearable(err error) error {
-	if err == nil {
-		return nil
-	}
-	f := *failure.Of(err)
-	if f.Expected = true; f.Status == http.StatusServiceUnavailable {
-		f.Status, f.Public = http.StatusTooManyRequests, "too many requests ask for paths that this server does not know"
-	}
-	return &f
 }
 
 // Fetch implements [dialect.Upstream].

@@ -42,6 +42,16 @@ func Of(err error) *Failure {
 	}
 }
 
+// OfUnknown returns the failure of a request for a path or method that only the nodes know: clients bring it about as they
+// like, and a share that is used up is not the server's failure.
+func OfUnknown(err error) *Failure {
+	f := *Of(err)
+	if f.Expected = true; f.Status == http.StatusServiceUnavailable {
+		f.Status, f.Public = http.StatusTooManyRequests, "too many requests for what this server does not know"
+	}
+	return &f
+}
+
 // OfBody returns the failure for an error of reading a request body. tooLarge is the text for a body that is too
 // large.
 func OfBody(err error, tooLarge string) error {

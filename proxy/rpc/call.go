@@ -14,6 +14,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -151,8 +152,8 @@ func (k *asking) pass(ctx context.Context, from *http.Request, rec *web.Record, 
 			return answered{}, err
 		}
 	}
-	if k.m.slow {
-		leave, err := k.slow.Enter(from, rec.Tenant, time.Second)
+	if waiters := k.waiters(); waiters != nil {
+		leave, err := waiters.Enter(from, rec.Tenant, time.Second)
 		if err != nil {
 			return answered{}, err
 		}
@@ -160,6 +161,9 @@ func (k *asking) pass(ctx context.Context, from *http.Request, rec *web.Record, 
 	}
 	r := node.Request{Height: cmp.Or(q.Pinned, node.AtTip), Unpinned: q.Pinned == 0, Cost: q.Cost, Client: client}
 	a, err := q.Origin.Fetch(ctx, r, nil)
+	if err != nil && k.m.cost == node.Unknown {
+		err = failure.OfUnknown(err)
+	}
 	if err != nil {
 		return passError(err)
 	}
@@ -168,6 +172,17 @@ func (k *asking) pass(ctx context.Context, from *http.Request, rec *web.Record, 
 		p.status, p.typ = a.NodeStatus, a.Type
 	}
 	return p, nil
+}
+
+// waiters are the calls among which one counts that may take long; nil for none.
+func (k *asking) waiters() *limits.Places {
+	switch {
+	case k.m.slow:
+		return k.slow
+	case k.m.cost == node.Unknown:
+		return k.passed
+	}
+	return nil
 }
 
 // A store gives the value of a key. What abci_query takes besides that and package state's methods

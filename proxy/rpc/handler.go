@@ -7,6 +7,7 @@ import (
 	"errors"
 	"html"
 	"io"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -22,11 +23,14 @@ import (
 	"github.com/tipcache/tipcache/proxy/rpc/socket"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // Options configure a Handler. The zero value of a field means its default.
 type Options struct {
 	State   state.Options   // how values of the state are read
+	Methods []string        // passed to a node as they are, in addition to the built-in ones
+	Logger  *slog.Logger    // nil discards
 	Posting *blocks.Posting // shared with the other interfaces; nil: one of the handler's own
 }
 
@@ -38,20 +42,25 @@ const maxBody = 1_000_000
 
 // A Handler answers the RPC. It owns no goroutine.
 type Handler struct {
-	o      Options
-	reader *blocks.Reader
-	kinds  map[blocks.Class]*blocks.Kind
-	values *state.Values
-	slow   *limits.Places
-	engine *gin.Engine
-	socket web.Route
+	o       Options
+	methods map[string]*method
+	hints   hints
+	passed  *limits.Places // of Options.Methods
+	reader  *blocks.Reader
+	kinds   map[blocks.Class]*blocks.Kind
+	values  *state.Values
+	slow    *limits.Places
+	engine  *gin.Engine
+	socket  web.Route
 }
 
 // New makes a handler before a reader that no other interface uses.
 func New(o Options, r *blocks.Reader) *Handler {
 	o.Posting = cmp.Or(o.Posting, blocks.NewPosting(blocks.Posts{}))
 	d := &Handler{
-		o: o, reader: r, kinds: map[blocks.Class]*blocks.Kind{},
+		methods: withPassed(o.Methods), hints: hints{log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler))},
+		passed: r.Stack.Admission.NewPlaces("call methods that this server does not know"),
+		o:      o, reader: r, kinds: map[blocks.Class]*blocks.Kind{},
 		slow: r.Stack.Admission.NewWaiters(),
 	}
 	for _, class := range []blocks.Class{blocks.Live, blocks.Block, blocks.Found, blocks.Latest, blocks.Never} {
@@ -110,10 +119,16 @@ func (d *Handler) serve(c *gin.Context, rec *web.Record) error {
 
 // ask makes of a call what is asked, or the member of its answer where nothing has to be.
 func (d *Handler) ask(c jsonrpc.Call, hs blocks.Heights) (k *asking, member []byte) {
-	m := methods[c.Method]
+	m := d.methods[c.Method]
 	switch {
 	case m == nil:
+		d.hints.refused(c.Method)
 		return nil, jsonrpc.MethodNotFound
+	case m.cost == node.Unknown:
+		if c.Params == nil {
+			c.Params = json.RawMessage("{}")
+		}
+		return &asking{Handler: d, m: m, unread: c.Params}, nil
 	case len(c.Params) == 0 && len(m.params) > 0:
 		return nil, nil
 	}
@@ -179,7 +194,7 @@ func memberOf(f *failure.Failure) []byte {
 // parameters, with those of sockets.
 func (d *Handler) list(c *gin.Context) error {
 	targets := []string{"subscribe?query=_", "unsubscribe?query=_", "unsubscribe_all?"}
-	for name, m := range methods {
+	for name, m := range d.methods {
 		if rule := d.reader.Stack.Admission.Limits.Load().Rule(name); rule != nil && rule.Deny {
 			continue
 		}
@@ -253,7 +268,7 @@ func (d *Handler) Call(from *http.Request, name string, params json.RawMessage) 
 		a.Member = overSocket(a.Member)
 		return a
 	}
-	return end(d.exchange(from, routeOf(name), func(rec *web.Record) (int, error) {
+	return end(d.exchange(from, d.routeOf(name), func(rec *web.Record) (int, error) {
 		a.Again = func() socket.Answer { return end(d.reader.Stack.Repeat(rec, serve)) }
 		if err := k.admit(from, rec, http.Header{}); err != nil {
 			return 0, err

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/tipcache/tipcache/cache"
@@ -106,9 +107,9 @@ func index(all []method) map[string]*method {
 	return m
 }
 
-// HasMethod reports whether the RPC has a method.
-func HasMethod(name string) bool {
-	return methods[name] != nil || name == "subscribe" || name == "unsubscribe" || name == "unsubscribe_all"
+// HasMethod reports whether the RPC serves a method, with those of [Options].
+func HasMethod(name string, passed []string) bool {
+	return methods[name] != nil || slices.Contains(passed, name) || name == "subscribe" || name == "unsubscribe" || name == "unsubscribe_all"
 }
 
 // Select returns the cache keys of a method by its name in metrics, as in "rpc block". It returns

@@ -43,7 +43,7 @@ func (d *Handler) servePost(c *gin.Context, rec *web.Record, body []byte) error 
 	}
 	rec.Route = "rpc batch"
 	if !batch || len(run) == 1 {
-		rec.Route = routeOf(run[0].Method)
+		rec.Route = d.routeOf(run[0].Method)
 	}
 	if len(run) > 1 {
 		return d.answerCalls(c, rec, run, hs)
@@ -59,8 +59,8 @@ func refuse(c *gin.Context, rec *web.Record, id json.RawMessage, member []byte) 
 }
 
 // routeOf is the name of a method in metrics.
-func routeOf(method string) string {
-	if methods[method] == nil {
+func (d *Handler) routeOf(method string) string {
+	if d.methods[method] == nil {
 		return web.NoRoute
 	}
 	return "rpc " + method

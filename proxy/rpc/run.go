@@ -71,8 +71,8 @@ func (d *Handler) run(from *http.Request, rec *web.Record, asked []*asking) ([]a
 func (k *asking) alone() bool { return k != nil && k.m.alone() }
 
 // Alone says whether calls of a method are answered when nothing else of their connection is.
-func (*Handler) Alone(method string) bool {
-	m := methods[method]
+func (d *Handler) Alone(method string) bool {
+	m := d.methods[method]
 	return m != nil && m.alone()
 }
 

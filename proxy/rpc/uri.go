@@ -14,6 +14,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // readForm reads the parameters of a URI, the first of each name, as the node does. It is not ok
@@ -72,16 +73,17 @@ func (m *method) target(r *http.Request) string {
 
 // serveURI answers a method by its path.
 func (d *Handler) serveURI(c *gin.Context, rec *web.Record, name string) error {
-	m := methods[name]
+	m := d.methods[name]
 	switch {
-	case m == nil && HasMethod(name): // over a WebSocket
+	case m == nil && HasMethod(name, nil): // over a WebSocket
 		respond.Send(c.Writer, c.Request, http.StatusNotFound, respond.JSON, jsonrpc.AppendAnswer(nil, jsonrpc.NoID, jsonrpc.MethodNotFound))
 		return nil
 	case m == nil:
+		d.hints.refused(name)
 		respond.Send(c.Writer, c.Request, http.StatusNotFound, "text/plain; charset=utf-8", []byte("404 page not found\n"))
 		return nil
 	}
-	rec.Route = routeOf(name)
+	rec.Route = d.routeOf(name)
 	hs, err := blocks.HeightRules{}.Read(c.Request)
 	if err != nil {
 		return err
@@ -101,6 +103,10 @@ func (d *Handler) serveURI(c *gin.Context, rec *web.Record, name string) error {
 // askURI makes of a URI what is asked.
 func (d *Handler) askURI(m *method, r *http.Request, hs blocks.Heights) *asking {
 	k := &asking{Handler: d, m: m, heights: hs}
+	if m.cost == node.Unknown {
+		k.target = "/" + m.name + "?" + r.URL.RawQuery
+		return k
+	}
 	var ok bool
 	if k.a, ok = m.readForm(r); !ok {
 		k.a, k.target = make(arguments, len(m.params)), m.target(r)

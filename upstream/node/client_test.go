@@ -240,7 +240,7 @@ func TestACheckOfCometBFTTellsNoCredentials(t *testing.T) {
 			user, password, _ := r.BasicAuth()
 			answer(w, r.URL.Path+" "+user+":"+password)
 		}))
-		s, err := CheckComet(t.Context(), strings.Replace(server.URL, "://", "://user:"+secret+"@", 1)+"/"+secret+"/")
+		s, _, err := CheckComet(t.Context(), strings.Replace(server.URL, "://", "://user:"+secret+"@", 1)+"/"+secret+"/")
 		server.Close()
 		if said := fmt.Sprint(s, err); strings.Contains(said, secret) || !strings.Contains(said, "***") && name != "as text" && name != "as another address" {
 			t.Errorf("%s: %s", name, said)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"slices"
 	"sync"
 	"time"
@@ -152,18 +153,27 @@ func (p *Pool) build(configured Endpoint, o Options) (*endpoint, error) {
 	return newEndpoint(name, newClient(base, o, p.protocol), rpc, g, o, p.metrics), nil
 }
 
-// CheckComet asks a CometBFT of [Endpoint] for its chain and its newest block.
-func CheckComet(ctx context.Context, address string) (comet.Status, error) {
+// listed finds the methods on the page by which a CometBFT lists them.
+var listed = regexp.MustCompile(`<a href="//[^"/]*/([a-z][a-z0-9_]*)`)
+
+// CheckComet asks a CometBFT of [Endpoint] for its chain and its newest block, and for the methods that it lists.
+func CheckComet(ctx context.Context, address string) (s comet.Status, methods []string, err error) {
 	base, err := parseBase(address)
 	if err != nil {
-		return comet.Status{}, err
+		return s, nil, err
 	}
 	o, hide := Options{}.WithDefaults(), upstream.NewRedactor(base)
 	c := comet.New(base, o.Timeout, 0, nil, upstream.NewOutage(o.Logger, "RPC of node "+base.Host))
 	defer c.CloseIdle()
-	s, err := c.Status(ctx)
+	if s, err = c.Status(ctx); err != nil {
+		return s, nil, err
+	}
 	s.ChainID, s.TxIndex = hide.Replace(s.ChainID), hide.Replace(s.TxIndex)
-	return s, err
+	_, _, page, _ := c.Get(ctx, "/", o.maxBody) // a gateway may have none
+	for _, m := range listed.FindAllSubmatch(page, -1) {
+		methods = append(methods, string(m[1]))
+	}
+	return s, methods, nil
 }
 
 // follow makes the chain of all endpoints.

@@ -88,7 +88,7 @@ func probesOf(cfg config.Config) []probe {
 	}
 	for _, comet := range cfg.Chain.Comet {
 		if comet != "none" {
-			probes = append(probes, probe{"comet", config.Host(comet), func(ctx context.Context) (string, error) { return findComet(ctx, comet) }})
+			probes = append(probes, probe{"comet", config.Host(comet), func(ctx context.Context) (string, error) { return findComet(ctx, cfg, comet) }})
 		}
 	}
 	if len(cfg.Chain.Nodes) > 0 && !cfg.ReadsGRPC() && (cfg.RPC.Listen != "" || cfg.GRPC.Listen != "") {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/upstream/collections/evm"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -55,8 +57,8 @@ func findExecution(ctx context.Context, cfg config.Config, client string) (found
 }
 
 // findComet asks CometBFT for its chain and its newest block.
-func findComet(ctx context.Context, address string) (string, error) {
-	s, err := node.CheckComet(ctx, address)
+func findComet(ctx context.Context, cfg config.Config, address string) (string, error) {
+	s, methods, err := node.CheckComet(ctx, address)
 	if err != nil {
 		return "", err
 	}
@@ -66,6 +68,12 @@ func findComet(ctx context.Context, address string) (string, error) {
 	}
 	if s.NoEvents != nil {
 		text += ", subscriptions refused: " + s.NoEvents.Error()
+	}
+	unserved := slices.DeleteFunc(methods, func(name string) bool {
+		return rpc.HasMethod(name, cfg.RPC.Methods) || strings.HasPrefix(name, "unsafe_") || strings.HasPrefix(name, "dial_")
+	})
+	if cfg.RPC.Listen != "" && len(unserved) > 0 {
+		text += ", methods to add to rpc.methods if they only read: " + strings.Join(unserved, ", ")
 	}
 	return text, nil
 }
