@@ -18,6 +18,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -25,7 +26,7 @@ import (
 // batchRoute is the name of batches in metrics, logs and policies.
 const batchRoute = "batch"
 
-func (v *router) serveBatch(c *gin.Context, rec *web.Record) error {
+func (v *router) serveBatch(c *gin.Context, rec *record.Record) error {
 	if v.reader == nil {
 		return errUnknownDialect
 	}

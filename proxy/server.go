@@ -15,7 +15,7 @@
 //
 // A GET that misses the cache is, in this order, one value of each of these types:
 //
-//   - http.Request, on a [conn.Conn], with its [web.Record], which becomes the log line and the metrics;
+//   - http.Request, on a [conn.Conn], with its [record.Record], which becomes the log line and the metrics;
 //   - [web.Route], chosen by its path: a row of the table is a [dialect.Endpoint];
 //   - [dialect.RowQuery], whose [blocks.Query] has the cache key, the kind of read and the heights;
 //   - [cache.Query], which is what the cache is asked: the key, the policy and the tip;
@@ -45,6 +45,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/grpc"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/stream"
@@ -193,7 +194,7 @@ func (v *router) miss(r *http.Request, why *failure.Failure, allowed ...string) 
 	case v.o.Chain.Shape == chain.Node && !v.exact:
 		render = chain.MissRenderer(chain.Node)
 	}
-	serve := func(c *gin.Context, _ *web.Record) error {
+	serve := func(c *gin.Context, _ *record.Record) error {
 		if allowed != nil {
 			c.Header("Allow", strings.Join(allowed, ", "))
 		}

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
-	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -16,7 +16,7 @@ import (
 const varyOn = respond.HeightHeader + ", " + respond.MinHeightHeader + ", " + respond.MinEVMHeader + ", Accept"
 
 // Respond writes the response to a query. It releases the entry of a.
-func (r *Reader) Respond(w http.ResponseWriter, from *http.Request, rec *web.Record, q *Query, a *Result) {
+func (r *Reader) Respond(w http.ResponseWriter, from *http.Request, rec *record.Record, q *Query, a *Result) {
 	var res respond.Response
 	r.describe(&res, rec, q, a, time.Now())
 	if rec.Amend != nil {
@@ -30,13 +30,13 @@ func (r *Reader) Respond(w http.ResponseWriter, from *http.Request, rec *web.Rec
 }
 
 // Told returns the response to a query, for interfaces that write it themselves.
-func (r *Reader) Told(rec *web.Record, q *Query, a *Result) (res respond.Response) {
+func (r *Reader) Told(rec *record.Record, q *Query, a *Result) (res respond.Response) {
 	r.describe(&res, rec, q, a, time.Now())
 	return res
 }
 
 // describe fills in a zero Response. It copies none, because the stack of a stream of HTTP/2 has no room for a copy.
-func (r *Reader) describe(res *respond.Response, rec *web.Record, q *Query, a *Result, now time.Time) {
+func (r *Reader) describe(res *respond.Response, rec *record.Record, q *Query, a *Result, now time.Time) {
 	r.Show(rec, a)
 	immutable := a.Query.Policy.IsImmutable(a.Entry.Stamp())
 	res.Result, res.Key, res.Policy = a.Result, a.Query.Key, a.Query.Policy
@@ -61,7 +61,7 @@ func (r *Reader) describe(res *respond.Response, rec *web.Record, q *Query, a *R
 
 // Show records the block that the client is about to see. It marks the result as stale if the client has seen a later
 // block, by its session or on its connection, than the class allows. It is for responses that Respond does not write.
-func (r *Reader) Show(rec *web.Record, a *Result) {
+func (r *Reader) Show(rec *record.Record, a *Result) {
 	a.mark(rec)
 	rec.Result(a.Result)
 	if a.Entry.Height > a.Tip.Height && a.Entry.Status == http.StatusOK {
@@ -69,7 +69,7 @@ func (r *Reader) Show(rec *web.Record, a *Result) {
 	}
 }
 
-func (a *Result) mark(rec *web.Record) {
+func (a *Result) mark(rec *record.Record) {
 	height := a.Entry.Height
 	if a.pinned || height == 0 || a.Query.Policy.IsImmutable(a.Entry.Stamp()) {
 		return

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -18,7 +19,7 @@ import (
 // respond answers a query over HTTP, for a client with a session.
 func (d *frontend) respond(t *testing.T, hs blocks.Heights, walk blocks.Snapshot, from *http.Request) http.Header {
 	t.Helper()
-	w, rec, q := httptest.NewRecorder(), &web.Record{}, d.query(hs, walk)()
+	w, rec, q := httptest.NewRecorder(), &record.Record{}, d.query(hs, walk)()
 	a, err := d.Answer(from.Context(), from, rec, q)
 	if err != nil {
 		t.Fatal(err)

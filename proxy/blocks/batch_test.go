@@ -11,8 +11,8 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
-	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -45,7 +45,7 @@ func (d *frontend) batch(t *testing.T, hs blocks.Heights, during func()) outcome
 		b.Parts = append(b.Parts, q)
 	}
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-	a, err := d.Answer(r.Context(), r, &web.Record{}, &blocks.Query{Key: "test/batch", Kind: d.kind, Heights: hs, Batch: b})
+	a, err := d.Answer(r.Context(), r, &record.Record{}, &blocks.Query{Key: "test/batch", Kind: d.kind, Heights: hs, Batch: b})
 	if err != nil {
 		return outcome{Came: failure.Of(err).Public}
 	}
@@ -92,7 +92,7 @@ func TestPartsOfABatchAreOfOneBlock(t *testing.T) {
 func (d *frontend) part(t *testing.T) {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-	if _, err := d.Answer(r.Context(), r, &web.Record{}, &blocks.Query{Key: "test/one", Kind: d.kind, Origin: read{d.nodes}}); err != nil {
+	if _, err := d.Answer(r.Context(), r, &record.Record{}, &blocks.Query{Key: "test/one", Kind: d.kind, Origin: read{d.nodes}}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -177,7 +178,7 @@ func TestPagesOfOneRequestWaitTogetherForTheirBlocks(t *testing.T) {
 		began := time.Now()
 		for range 3 {
 			q := d.query(blocks.Heights{}, blocks.Snapshot{Height: 101, Epoch: 1})()
-			if a, err := d.Answer(r.Context(), r, &web.Record{}, q); err != nil || a.Entry.Height != 100 {
+			if a, err := d.Answer(r.Context(), r, &record.Record{}, q); err != nil || a.Entry.Height != 100 {
 				t.Fatalf("got %+v, %v", a, err)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/conn"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -20,23 +21,24 @@ import (
 // A lane keeps what it is given to answer again.
 type lane struct {
 	web.Lane
-	remembered []*web.Replayable
+	remembered []record.Replayer
 }
 
-func (l *lane) Wrap(*conn.Conn, net.Conn) conn.LaneConn        { return nil }
-func (l *lane) PlaceOf(*http.Request, conn.LaneConn) web.Place { return l }
+func (l *lane) Wrap(*conn.Conn, net.Conn) conn.LaneConn           { return nil }
+func (l *lane) PlaceOf(*http.Request, conn.LaneConn) record.Place { return l }
 func (l *lane) Serve(*conn.Conn, conn.LaneConn, http.ResponseWriter, *http.Request) bool {
 	return false
 }
-func (l *lane) Forget() { l.remembered = nil }
-func (l *lane) Remember(_ *web.Stack, _ *http.Request, a *web.Replayable) {
-	l.remembered = append(l.remembered, a)
+func (l *lane) Forget()        { l.remembered = nil }
+func (l *lane) Use(*web.Stack) {}
+func (l *lane) Remember(_ *http.Request, rec *record.Record) {
+	l.remembered = append(l.remembered, rec.Replayer)
 }
 
 // through answers queries as an interface over HTTP does, on a connection with a lane.
 func (d *frontend) through(t *testing.T, l *lane, q func() *blocks.Query) *httptest.ResponseRecorder {
 	t.Helper()
-	route := web.Route{Name: "pool", Serve: func(c *gin.Context, rec *web.Record) error {
+	route := web.Route{Name: "pool", Serve: func(c *gin.Context, rec *record.Record) error {
 		query := q()
 		a, err := d.Answer(c.Request.Context(), c.Request, rec, query)
 		if err == nil {
@@ -123,9 +125,9 @@ func TestReplayAnswersAsTheHandlerWouldOrNotAtAll(t *testing.T) {
 					tt.between(d)
 				}
 				if tt.of == nil {
-					tt.of = web.Repeats
+					tt.of = record.Repeats
 				}
-				rec, told := &web.Record{}, respond.Response{}
+				rec, told := &record.Record{}, respond.Response{}
 				rec.Start, rec.Session.Token = time.Now(), tt.session
 				got := ""
 				if d.Replayer(d.query(tt.hs, blocks.Snapshot{})(), tt.of).Replay(rec, &told) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -26,7 +27,7 @@ type Result struct {
 func (r *Reader) Keyed() bool { return r.o.Auth }
 
 // AdmitCall admits clients with a valid key, and adds their rate limits to the headers of the response.
-func (r *Reader) AdmitCall(from *http.Request, answer http.Header, rec *web.Record) error {
+func (r *Reader) AdmitCall(from *http.Request, answer http.Header, rec *record.Record) error {
 	if !r.o.Auth {
 		return nil
 	}
@@ -43,27 +44,27 @@ func (r *Reader) OnRevoked(from *http.Request, end func()) (release func(), err 
 }
 
 // Deadline returns a context with the deadline of a request. The caller must call Release.
-func (r *Reader) Deadline(from *http.Request, rec *web.Record) *web.LazyDeadline {
+func (r *Reader) Deadline(from *http.Request, rec *record.Record) *web.LazyDeadline {
 	return web.WithLazyDeadline(from.Context(), r.Stack.Deadline(rec.Start))
 }
 
 // Answer serves q through the cache at the height that AwaitBlock returns, reading the node on a miss. Responses
 // served from memory are also registered with the fast lane, which serves identical requests without calling this
 // handler.
-func (r *Reader) Answer(ctx context.Context, from *http.Request, rec *web.Record, q *Query) (Result, error) {
+func (r *Reader) Answer(ctx context.Context, from *http.Request, rec *record.Record, q *Query) (Result, error) {
 	tip, err := r.AwaitBlock(ctx, from, rec, q)
 	if err != nil {
 		return Result{}, err
 	}
 	if q.Walk.Height == 0 && rec.Repeatable() {
-		rec.Repeat(r.Replayer(q, web.Repeats))
+		rec.Replayer = r.Replayer(q, record.Repeats)
 	}
 	return r.Lookup(ctx, from, rec, q, tip)
 }
 
 // AwaitBlock returns the tip to serve a query by, and records it. If the request names a block or a session, or its
 // client has seen a later block than the tip, it waits for that block or refuses the request.
-func (r *Reader) AwaitBlock(ctx context.Context, from *http.Request, rec *web.Record, q *Query) (tip node.Tip, err error) {
+func (r *Reader) AwaitBlock(ctx context.Context, from *http.Request, rec *record.Record, q *Query) (tip node.Tip, err error) {
 	tip = r.Nodes.Tip()
 	if seen, _ := rec.Session.Seen(tip.Epoch); seen > tip.Height || q.Heights != (Heights{}) || r.Stack.SessionCookies() {
 		tip, err = r.await(ctx, from, rec, q)
@@ -74,7 +75,7 @@ func (r *Reader) AwaitBlock(ctx context.Context, from *http.Request, rec *web.Re
 
 // Lookup reads a query through the cache, by a tip. A later page of a walk is read at the block of the walk, as long
 // as a node has that block. Lookup does not register anything with the fast lane: the caller may change the result.
-func (r *Reader) Lookup(ctx context.Context, from *http.Request, rec *web.Record, q *Query, tip node.Tip) (Result, error) {
+func (r *Reader) Lookup(ctx context.Context, from *http.Request, rec *record.Record, q *Query, tip node.Tip) (Result, error) {
 	if q.Walk.Height > 0 {
 		if at, ok := r.snapshot(ctx, q, tip); ok {
 			a, err := r.get(ctx, from, rec, at, tip)
@@ -95,7 +96,7 @@ func (r *Reader) Lookup(ctx context.Context, from *http.Request, rec *web.Record
 	return a, nil
 }
 
-func (r *Reader) get(ctx context.Context, from *http.Request, rec *web.Record, q *Query, tip node.Tip) (a Result, err error) {
+func (r *Reader) get(ctx context.Context, from *http.Request, rec *record.Record, q *Query, tip node.Tip) (a Result, err error) {
 	a.Query, a.Tip, a.pinned, a.batch = r.cacheQuery(q, tip), tip, q.Pinned > 0, q.Batch != nil
 	markStaleBeforeSession(&a.Query, rec)
 	var ok bool
@@ -135,7 +136,7 @@ func (q *Query) key() string {
 }
 
 // markStaleBeforeSession makes entries stale that are older than the block of the session.
-func markStaleBeforeSession(asked *cache.Query, rec *web.Record) {
+func markStaleBeforeSession(asked *cache.Query, rec *record.Record) {
 	if least := rec.Session.Least; least > 0 {
 		asked.Policy.FreshBlocks = max(0, min(asked.Policy.FreshBlocks, asked.Tip-least))
 	}

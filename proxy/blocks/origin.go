@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // load reads a query through the cache if memory has no fresh entry. If the client was notified about a block by an
 // event, load waits once for an entry from that block.
-func (r *Reader) load(ctx context.Context, from *http.Request, rec *web.Record, q *Query, a *Result) (err error) {
+func (r *Reader) load(ctx context.Context, from *http.Request, rec *record.Record, q *Query, a *Result) (err error) {
 	asking := &originRead{Reader: r, q: q, from: from, rec: rec}
 	least, awaited := r.Stack.NotifiedBlock(from)
 	if least > a.Query.MinHeight && least <= a.Query.Tip && !a.pinned && !a.Query.Policy.Immutable {
@@ -60,7 +60,7 @@ type originRead struct {
 
 	mu     sync.Mutex
 	from   *http.Request // nil once client is known
-	rec    *web.Record
+	rec    *record.Record
 	client string
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -167,7 +168,7 @@ type outcome struct {
 func (d *frontend) ask(t *testing.T, hs blocks.Heights, walk blocks.Snapshot) outcome {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-	a, err := d.Answer(r.Context(), r, &web.Record{}, &blocks.Query{Key: "test/pool", Kind: d.kind, Origin: read{d.nodes}, Heights: hs, Walk: walk})
+	a, err := d.Answer(r.Context(), r, &record.Record{}, &blocks.Query{Key: "test/pool", Kind: d.kind, Origin: read{d.nodes}, Heights: hs, Walk: walk})
 	if err != nil {
 		return outcome{Came: failure.Of(err).Public}
 	}
@@ -311,7 +312,7 @@ func TestWhatAnIndexFeedsIsKeptForABlockOnceTheBlockIsInIt(t *testing.T) {
 					time.Sleep(time.Duration(after) * time.Millisecond)
 					r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 					q := &blocks.Query{Key: "test/index", Kind: kind, Origin: search{read{d.nodes}, tt.found, tt.final}}
-					a, err := d.Answer(r.Context(), r, &web.Record{}, q)
+					a, err := d.Answer(r.Context(), r, &record.Record{}, q)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -351,7 +352,7 @@ func TestQueriesOfOneRequestAreAwaitedTogether(t *testing.T) {
 				d.ask(t, blocks.Heights{}, blocks.Snapshot{}) // memory has an answer to the first
 				d.nodes.grow(-2)
 				go func() { time.Sleep(100 * time.Millisecond); d.nodes.grow(2) }()
-				r, rec := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil), &web.Record{}
+				r, rec := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil), &record.Record{}
 				second := &blocks.Query{Key: "test/other", Kind: d.kind, Origin: read{d.nodes}, Heights: hs}
 				first := &blocks.Query{Key: "test/pool", Kind: d.kind, Origin: read{d.nodes}, Heights: hs, With: []*blocks.Query{second}}
 				tip, err := d.AwaitBlock(r.Context(), r, rec, first)

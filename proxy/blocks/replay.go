@@ -2,8 +2,8 @@ package blocks
 
 import (
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
-	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // A repeatedQuery serves a query again, at the newest block or at the one that it names. Pages of a walk are not
@@ -15,12 +15,12 @@ type repeatedQuery struct {
 }
 
 // Replayer serves a query again from entries that usable accepts.
-func (r *Reader) Replayer(q *Query, usable func(*cache.Entry) bool) web.Replayer {
+func (r *Reader) Replayer(q *Query, usable func(*cache.Entry) bool) record.Replayer {
 	return &repeatedQuery{r, q, usable}
 }
 
-// Replay implements [web.Replayer].
-func (m *repeatedQuery) Replay(rec *web.Record, res *respond.Response) (ok bool) {
+// Replay implements [record.Replayer].
+func (m *repeatedQuery) Replay(rec *record.Record, res *respond.Response) (ok bool) {
 	var a Result
 	a.Tip, a.pinned = m.Nodes.Tip(), m.q.Pinned > 0
 	rec.Session.Resume(m.Nodes)
@@ -36,4 +36,4 @@ func (m *repeatedQuery) Replay(rec *web.Record, res *respond.Response) (ok bool)
 	return ok
 }
 
-var _ web.Replayer = (*repeatedQuery)(nil)
+var _ record.Replayer = (*repeatedQuery)(nil)

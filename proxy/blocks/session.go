@@ -6,9 +6,9 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
-	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -24,7 +24,7 @@ func (r *Reader) rolledBack(q *Query) error {
 
 // follow waits briefly for the newest block that the client has seen, by its session or on its connection, unless
 // memory has an entry from it. Another replica may have served that block. It returns the tip to serve by.
-func (r *Reader) follow(ctx context.Context, from *http.Request, rec *web.Record, q *Query, tip node.Tip) node.Tip {
+func (r *Reader) follow(ctx context.Context, from *http.Request, rec *record.Record, q *Query, tip node.Tip) node.Tip {
 	rec.Session.Token = q.Session
 	if r.Stack.SessionCookies() {
 		rec.KeepOutOfLane()

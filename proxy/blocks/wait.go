@@ -11,14 +11,14 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
-	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // await waits for the blocks that a request requires or has seen, refuses a block that does not exist yet, and returns
 // the tip to serve by. A block of the execution chain becomes a required block of the chain.
-func (r *Reader) await(ctx context.Context, from *http.Request, rec *web.Record, q *Query) (tip node.Tip, err error) {
+func (r *Reader) await(ctx context.Context, from *http.Request, rec *record.Record, q *Query) (tip node.Tip, err error) {
 	tip, err = r.awaitRequired(ctx, from, rec, q)
 	if q.Pinned == 0 && q.Kind.Class != Never && err == nil {
 		tip = r.follow(ctx, from, rec, q, tip)
@@ -27,7 +27,7 @@ func (r *Reader) await(ctx context.Context, from *http.Request, rec *web.Record,
 }
 
 // awaitRequired waits for X-Min-Block-Height and X-Min-Evm-Block, but not for the session's block.
-func (r *Reader) awaitRequired(ctx context.Context, from *http.Request, rec *web.Record, q *Query) (node.Tip, error) {
+func (r *Reader) awaitRequired(ctx context.Context, from *http.Request, rec *record.Record, q *Query) (node.Tip, error) {
 	if q.EVM > 0 {
 		height, err := r.heightOfExecutionBlock(ctx, from, rec, q)
 		if err != nil {
@@ -65,7 +65,7 @@ func (q *Query) isInFuture(tip node.Tip) bool {
 }
 
 // mustWait reports whether AwaitBlock would wait for a block, or refuse the query.
-func (r *Reader) mustWait(q *Query, rec *web.Record, tip node.Tip) bool {
+func (r *Reader) mustWait(q *Query, rec *record.Record, tip node.Tip) bool {
 	least := q.Min
 	if q.Pinned == 0 {
 		least = max(least, rec.Session.Wanted(tip))
@@ -98,12 +98,12 @@ func (r *Reader) hasInMemory(q *Query, tip node.Tip, height int64) bool {
 func (r *Reader) Peek(q *Query, tip node.Tip) *cache.Entry { return r.cache.Peek(r.cacheQuery(q, tip)) }
 
 // enterWaiters takes a place among the requests that wait for a block. header is the one that names the block.
-func (r *Reader) enterWaiters(from *http.Request, rec *web.Record, tip node.Tip, header string) (leave func(), err error) {
+func (r *Reader) enterWaiters(from *http.Request, rec *record.Record, tip node.Tip, header string) (leave func(), err error) {
 	if !tip.Known {
 		return nil, &failure.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true,
 			Public: "the newest block is not known at present, so " + header + " cannot be waited for"}
 	}
-	return r.waiters.Enter(from, rec.Tenant, max(tip.Interval, time.Second))
+	return r.waiters.Enter(from, rec.Client.Key.Name, max(tip.Interval, time.Second))
 }
 
 // awaitHeight waits for a block for at most MinHeightWait.
@@ -133,7 +133,7 @@ const farAhead = 1 << 32
 // heightOfExecutionBlock returns the lowest known height whose state includes the block of the execution chain that a
 // request requires, and waits for it. For a later page of a list it first looks at the block of the walk. A read at a
 // height looks at that height alone.
-func (r *Reader) heightOfExecutionBlock(ctx context.Context, from *http.Request, rec *web.Record, q *Query) (height int64, err error) {
+func (r *Reader) heightOfExecutionBlock(ctx context.Context, from *http.Request, rec *record.Record, q *Query) (height int64, err error) {
 	tip := r.Nodes.Tip()
 	if at := cmp.Or(q.Pinned, q.Walk.Height); 0 < at && at <= tip.Height {
 		since, newest, err := r.Nodes.Executed(ctx, at, q.EVM)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/record"
 )
 
 // await has n clients of one address wait for the next block, and returns the answer of the last one if that
@@ -20,7 +20,7 @@ func (d *frontend) await(t *testing.T, n int, address string) (refusal string) {
 		r.RemoteAddr = address + ":5000"
 		ended := make(chan error, 1)
 		go func() {
-			_, err := d.Answer(r.Context(), r, &web.Record{}, d.query(blocks.Heights{Min: d.Nodes.Tip().Height + 1}, blocks.Snapshot{})())
+			_, err := d.Answer(r.Context(), r, &record.Record{}, d.query(blocks.Heights{Min: d.Nodes.Tip().Height + 1}, blocks.Snapshot{})())
 			ended <- err
 		}()
 		synctest.Wait()

@@ -19,8 +19,8 @@ import (
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
-	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -52,7 +52,7 @@ func (h *Handler) newUnknown(r *blocks.Reader) (u *unknown, err error) {
 	return u, err
 }
 
-func (u *unknown) serve(c *gin.Context, rec *web.Record) error {
+func (u *unknown) serve(c *gin.Context, rec *record.Record) error {
 	rec.KeepOutOfLane()
 	if part := ambiguous(c.Request); part != "" {
 		f := u.o.NoSuchPath(c.Request)
@@ -69,7 +69,7 @@ func (u *unknown) serve(c *gin.Context, rec *web.Record) error {
 	if u.absent.has(u.Source([]byte(q.Path))) {
 		return u.o.NoSuchPath(c.Request)
 	}
-	leave, err := u.waiters.Enter(c.Request, rec.Tenant, time.Second)
+	leave, err := u.waiters.Enter(c.Request, rec.Client.Key.Name, time.Second)
 	if err != nil {
 		return failure.OfUnknown(err)
 	}

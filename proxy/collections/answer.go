@@ -11,8 +11,8 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
-	"github.com/tipcache/tipcache/proxy/web"
 	store "github.com/tipcache/tipcache/upstream/collections"
 )
 
@@ -106,7 +106,7 @@ func (h *Handler) freshUntil(q cache.Query, e *cache.Entry, now time.Time) time.
 // awaited returns how far the store is, once it has counted the block that the
 // client has to see, 0 for none. Its errors are the client's, or a block that does not
 // come in time.
-func (h *Handler) awaited(ctx context.Context, r *http.Request, rec *web.Record, block int64) (progress, error) {
+func (h *Handler) awaited(ctx context.Context, r *http.Request, rec *record.Record, block int64) (progress, error) {
 	p := h.progress()
 	switch {
 	case block <= p.Block:
@@ -114,7 +114,7 @@ func (h *Handler) awaited(ctx context.Context, r *http.Request, rec *web.Record,
 	case h.o.Watch == nil || p.Block == 0 && !p.Filling:
 		return p, failure.BadInput("%s cannot be waited for: no indexer fills this store", respond.MinEVMHeader)
 	}
-	leave, err := h.waiters.Enter(r, rec.Tenant, time.Second)
+	leave, err := h.waiters.Enter(r, rec.Client.Key.Name, time.Second)
 	if err != nil {
 		return p, err
 	}
@@ -153,7 +153,7 @@ func (h *Handler) covers(least int64, res cache.Result, q *cache.Query, p progre
 }
 
 // answer makes of a what a result comes to, of a query by the progress.
-func (h *Handler) answer(a *respond.Response, rec *web.Record, res cache.Result, query *cache.Query, p progress, schemaURL string, now time.Time) {
+func (h *Handler) answer(a *respond.Response, rec *record.Record, res cache.Result, query *cache.Query, p progress, schemaURL string, now time.Time) {
 	a.Now = now
 	a.Until, a.EVMBlock = h.freshUntil(*query, res.Entry, now), h.holdsAt(res.Entry, query, p)
 	a.Backing = h.withSchema(query.Key, res.Entry, schemaURL)
@@ -190,13 +190,13 @@ type repeatedListing struct {
 }
 
 // Replay answers from the page that memory has.
-func (m *repeatedListing) Replay(rec *web.Record, a *respond.Response) bool {
+func (m *repeatedListing) Replay(rec *record.Record, a *respond.Response) bool {
 	p := m.progress()
 	if p.Block < m.least {
 		return false
 	}
 	query := m.query(m.asked, p, m.least)
-	res, ok := m.cache.Fresh(query, rec.Start, web.Repeats)
+	res, ok := m.cache.Fresh(query, rec.Start, record.Repeats)
 	if !ok || m.covers(m.least, res, &query, p) != nil {
 		return false
 	}

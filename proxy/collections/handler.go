@@ -25,6 +25,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 	store "github.com/tipcache/tipcache/upstream/collections"
@@ -129,12 +130,12 @@ func (h *Handler) Routes() []web.Route {
 }
 
 // serve answers one request.
-func (h *Handler) serve(c *gin.Context, rec *web.Record) error {
+func (h *Handler) serve(c *gin.Context, rec *record.Record) error {
 	r, deadline := c.Request, h.stack.Deadline(rec.Start)
 	if h.o.Store == nil {
 		return errClosed
 	}
-	asked, err := h.asked(c.Writer, r, rec.Tenant, deadline)
+	asked, err := h.asked(c.Writer, r, rec.Client.Key.Name, deadline)
 	if err != nil {
 		return err
 	}
@@ -150,7 +151,7 @@ func (h *Handler) serve(c *gin.Context, rec *web.Record) error {
 	}
 	query := h.query(asked, progress, least)
 	if rec.Repeatable() {
-		rec.Repeat(&repeatedListing{h, asked, least, h.schemaURL(r, PageSchema)})
+		rec.Replayer = &repeatedListing{h, asked, least, h.schemaURL(r, PageSchema)}
 	}
 	res, err := h.cache.Get(ctx, query, h.origin(asked))
 	if err != nil {

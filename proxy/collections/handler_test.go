@@ -43,7 +43,7 @@ func TestPageSaysHowFarItsStoreIsAndIsPrivate(t *testing.T) {
 		g.Request.Header.Set("Content-Type", respond.JSON)
 		for _, route := range h.Routes() {
 			if route.Pattern == Path {
-				if err := route.Serve(g, &web.Record{Record: record.Record{Start: time.Now()}}); err != nil {
+				if err := route.Serve(g, &record.Record{Start: time.Now()}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -82,7 +83,7 @@ func (h *Handler) schemas() (all []web.Route) {
 }
 
 func serveDocument(d *cache.Content) web.Handler {
-	return func(c *gin.Context, _ *web.Record) error {
+	return func(c *gin.Context, _ *record.Record) error {
 		h := c.Writer.Header()
 		h.Set("Content-Type", d.Type)
 		h.Set("Etag", d.ETag)

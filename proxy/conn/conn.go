@@ -110,8 +110,13 @@ func (c *Conn) LaneConn() LaneConn { return c.lane }
 // IsBeneathTLS reports whether the connection carries TLS, and no requests itself.
 func (c *Conn) IsBeneathTLS() bool { return c.beneath }
 
-// Seen returns what the client has seen on the connection.
-func (c *Conn) Seen() *session.Seen { return &c.seen }
+// Seen returns what the client has seen on the connection. It is nil if c is.
+func (c *Conn) Seen() *session.Seen {
+	if c == nil {
+		return nil
+	}
+	return &c.seen
+}
 
 type connKey struct{}
 

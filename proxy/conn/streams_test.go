@@ -19,6 +19,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/account"
@@ -50,7 +51,7 @@ func serveStreams(t *testing.T) (url string, memory *account.Account, client *ht
 	begun, answer = make(chan struct{}, 100), make(chan struct{})
 	s := web.New(web.Options{Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()}, c)
 	engine := s.NewEngine(func(*gin.Context) web.Route {
-		return web.Route{Name: "wait", Serve: func(c *gin.Context, _ *web.Record) error {
+		return web.Route{Name: "wait", Serve: func(c *gin.Context, _ *record.Record) error {
 			begun <- struct{}{}
 			<-answer
 			respond.Send(c.Writer, c.Request, http.StatusOK, respond.JSON, []byte("{}"))

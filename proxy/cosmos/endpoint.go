@@ -8,8 +8,8 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
-	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // An endpoint serves one row of the table, and asks the nodes for what it is about.
@@ -19,7 +19,7 @@ type endpoint struct {
 }
 
 // serve answers a request whose path no other row describes.
-func (ep *endpoint) serve(c *gin.Context, rec *web.Record) error {
+func (ep *endpoint) serve(c *gin.Context, rec *record.Record) error {
 	q, err := ep.Parse(c.Request)
 	switch {
 	case err != nil:
@@ -32,7 +32,7 @@ func (ep *endpoint) serve(c *gin.Context, rec *web.Record) error {
 
 // refuse answers a request whose height is none. Where it is not known whether there is such a path,
 // the node is asked that first.
-func (ep *endpoint) refuse(c *gin.Context, rec *web.Record, q *dialect.RowQuery, bad error) error {
+func (ep *endpoint) refuse(c *gin.Context, rec *record.Record, q *dialect.RowQuery, bad error) error {
 	ctx := ep.Deadline(c.Request, rec)
 	defer ctx.Release()
 	q.Heights = blocks.Heights{}

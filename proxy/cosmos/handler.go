@@ -14,6 +14,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -69,7 +70,7 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 		h.posts[path] = rt
 	}
 	h.redirect = h.passed("redirect", redirect)
-	h.unserved = h.passed(web.NoRoute, func(*gin.Context, *web.Record) error { return errNotImplemented })
+	h.unserved = h.passed(web.NoRoute, func(*gin.Context, *record.Record) error { return errNotImplemented })
 	return h, r.SetClasses(o.Classes, o.Routes)
 }
 
@@ -132,7 +133,7 @@ func clean(decoded string) string {
 }
 
 // redirect sends a client to the clean path, as the node does.
-func redirect(c *gin.Context, _ *web.Record) error {
+func redirect(c *gin.Context, _ *record.Record) error {
 	target := *c.Request.URL
 	target.Scheme, target.Host, target.Path, target.RawPath = "", "", clean(target.Path), ""
 	target.RawQuery = blocks.RestoreHeights(c.Request)

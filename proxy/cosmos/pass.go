@@ -6,8 +6,8 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
-	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -25,11 +25,11 @@ type post struct {
 	path string
 }
 
-func (p *post) serve(c *gin.Context, rec *web.Record) error {
+func (p *post) serve(c *gin.Context, rec *record.Record) error {
 	if c.ContentType() == gin.MIMEPOSTForm { // the node takes it for a GET
 		return errNotImplemented
 	}
-	held := p.Stack.HoldBody(c.Request, rec.Tenant)
+	held := p.Stack.HoldBody(c.Request, rec.Client.Key.Name)
 	defer held.Release()
 	body, err := held.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, p.maxBody), p.maxBody)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
-	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -58,7 +58,7 @@ func TestPostIsSentAgainOnlyIfItReadsTheState(t *testing.T) {
 			c, _ := gin.CreateTestContext(w)
 			c.Request = httptest.NewRequestWithContext(t.Context(), http.MethodPost, tt.path, strings.NewReader("tx"))
 			route, _ := h.Route(c.Request)
-			err := route.Serve(c, &web.Record{})
+			err := route.Serve(c, &record.Record{})
 			if (err != nil) != tt.fails || w.Body.String() != tt.body {
 				t.Errorf("body = %q, error = %v; want %q, an error %t", w.Body, err, tt.body, tt.fails)
 			}

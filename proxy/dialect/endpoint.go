@@ -15,6 +15,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -42,7 +43,7 @@ type Endpoint struct {
 	upstream Upstream
 }
 
-func (ep *Endpoint) serve(c *gin.Context, rec *web.Record) error {
+func (ep *Endpoint) serve(c *gin.Context, rec *record.Record) error {
 	q, err := ep.Parse(c.Request)
 	switch {
 	case err != nil:
@@ -97,7 +98,7 @@ func (q *RowQuery) spell(prefix string, v Values) {
 }
 
 // Reply serves a request that was admitted and parsed.
-func (ep *Endpoint) Reply(c *gin.Context, rec *web.Record, q *RowQuery) error {
+func (ep *Endpoint) Reply(c *gin.Context, rec *record.Record, q *RowQuery) error {
 	if q.Typos != "" {
 		c.Header(respond.UnknownHeader, q.Typos)
 		rec.KeepOutOfLane()
@@ -113,7 +114,7 @@ func (ep *Endpoint) Reply(c *gin.Context, rec *web.Record, q *RowQuery) error {
 }
 
 // Pass serves a request that was admitted and parsed, without the cache.
-func (ep *Endpoint) Pass(c *gin.Context, rec *web.Record, q *RowQuery) error {
+func (ep *Endpoint) Pass(c *gin.Context, rec *record.Record, q *RowQuery) error {
 	ctx := ep.Deadline(c.Request, rec)
 	defer ctx.Release()
 	if _, err := ep.AwaitBlock(ctx, c.Request, rec, &q.Query); err != nil {

@@ -35,6 +35,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -108,7 +109,7 @@ func within(page, element string) string {
 
 // welcome leads a browser that opens the server's address to the manual.
 func (h *Handler) welcome() web.Route {
-	serve := func(c *gin.Context, _ *web.Record) error {
+	serve := func(c *gin.Context, _ *record.Record) error {
 		c.Header("Location", "docs") // relative: a proxy before us may serve it below a path
 		respond.Send(c.Writer, c.Request, http.StatusFound, "text/plain; charset=utf-8", []byte("The manual is at docs.\n"))
 		return nil
@@ -157,7 +158,7 @@ func hostOf(base string) string {
 // route serves what is the same for as long as the server runs. The policy says to browsers what a
 // page may do; "" for what is no page.
 func (h *Handler) route(name, path, policy string, content func(*gin.Context) (*cache.Content, error)) web.Route {
-	serve := func(c *gin.Context, _ *web.Record) error {
+	serve := func(c *gin.Context, _ *record.Record) error {
 		if policy != "" {
 			c.Header("Content-Security-Policy", policy)
 		}

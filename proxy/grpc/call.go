@@ -18,6 +18,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -38,7 +39,7 @@ type call struct {
 	start  time.Time
 	from   *http.Request
 	answer http.Header // what is told of the client's limits
-	rec    *web.Record
+	rec    *record.Record
 	st     *status.Status // the method's own no; nil for none
 
 	receiver receiver   // of gRPC; gRPC-Web has its messages in its stream
@@ -189,7 +190,7 @@ func (k *call) receive() (message []byte, ok bool, err error) {
 }
 
 // hold begins to hold memory for a message.
-func (k *call) hold() *conn.Body { return k.reader.Stack.HoldBody(k.from, k.rec.Tenant) }
+func (k *call) hold() *conn.Body { return k.reader.Stack.HoldBody(k.from, k.rec.Client.Key.Name) }
 
 // tell sets the headers of an answer: its height, pairs of keys and values, and what is told of
 // the client's limits.

@@ -17,6 +17,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
@@ -108,7 +109,7 @@ func (k *call) serve(from *http.Request) error {
 	}
 	m := k.methodOf(k.name)
 	k.answer = http.Header{}
-	err := k.reader.Stack.Call(from, k.answer, web.CallStart{Route: m.route, Start: k.start, Place: k.again}, func(from *http.Request, rec *web.Record) (int, error) {
+	err := k.reader.Stack.Call(from, k.answer, web.CallStart{Route: m.route, Start: k.start, Place: k.again}, func(from *http.Request, rec *record.Record) (int, error) {
 		k.from, k.rec = from, rec
 		if err := k.reader.AdmitCall(from, k.answer, rec); err != nil {
 			return 0, err

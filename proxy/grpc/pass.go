@@ -44,7 +44,7 @@ func (k *call) pass() (size int, err error) {
 	if _, err := k.reader.AwaitBlock(k.from.Context(), k.from, k.rec, &blocks.Query{Kind: k.never, Heights: blocks.Heights{Min: hs.Min}}); err != nil {
 		return 0, err
 	}
-	leave, err := k.streams.Enter(k.from, k.rec.Tenant, time.Second)
+	leave, err := k.streams.Enter(k.from, k.rec.Client.Key.Name, time.Second)
 	if err != nil {
 		return 0, err
 	}
@@ -68,7 +68,7 @@ func (k *call) pass() (size int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	tenant := k.rec.Tenant
+	tenant := k.rec.Client.Key.Name
 	hold := func() *conn.Body { return k.reader.Stack.HoldBody(k.from, tenant) }
 	go k.forward(ctx, to, hold, cancel) // ends with the stream, which nothing can end before its handler returns
 	return k.back(ctx, to)

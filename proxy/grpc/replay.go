@@ -12,6 +12,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -23,10 +24,10 @@ const statusKey = "cache-status"
 
 // A replayer answers a call for a value of the state again, in the fast lane.
 type replayer struct {
-	web.Replayer // the reader's
-	values       *state.Values
-	q            *blocks.Query
-	last         atomic.Pointer[header]
+	record.Replayer // the reader's
+	values          *state.Values
+	q               *blocks.Query
+	last            atomic.Pointer[header]
 }
 
 // A header is what the last answer has told, which the next one mostly tells, too.
@@ -39,13 +40,13 @@ type header struct {
 // repeat has the call answered again by what memory has, where the lane is the place for that.
 func (k *call) repeat(q *blocks.Query) {
 	if k.rec.Repeatable() {
-		k.rec.Repeat(&replayer{Replayer: k.reader.Replayer(q, repeats), values: k.values, q: q})
+		k.rec.Replayer = &replayer{Replayer: k.reader.Replayer(q, repeats), values: k.values, q: q}
 	}
 }
 
 // repeats tells whether an entry is given in the lane: a message that is copied for every client.
 func repeats(e *cache.Entry) bool {
-	return web.Repeats(e) && e.Type == node.MessageType && len(e.Body) <= large
+	return record.Repeats(e) && e.Type == node.MessageType && len(e.Body) <= large
 }
 
 // header is what is told of an answer.

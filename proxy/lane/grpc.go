@@ -9,6 +9,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/lane/heads"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -24,7 +25,7 @@ func (l *Lane) ForCalls() web.Lane { return grpcLane{l} }
 func (grpcLane) Wrap(*conn.Conn, net.Conn) conn.LaneConn { return nil }
 
 // PlaceOf implements [web.Lane]: a call is the place of its answer.
-func (grpcLane) PlaceOf(*http.Request, conn.LaneConn) web.Place { return nil }
+func (grpcLane) PlaceOf(*http.Request, conn.LaneConn) record.Place { return nil }
 
 // Serve implements [web.Lane].
 func (grpcLane) Serve(*conn.Conn, conn.LaneConn, http.ResponseWriter, *http.Request) bool {
@@ -35,7 +36,6 @@ func (grpcLane) Serve(*conn.Conn, conn.LaneConn, http.ResponseWriter, *http.Requ
 type grpcCall struct {
 	table   *table // that was in force when it arrived
 	lane    *Lane
-	stack   *web.Stack
 	keyed   bool
 	request heads.Request
 	key     []byte // once its message is known
@@ -47,14 +47,14 @@ type grpcCall struct {
 var arrived = sync.Pool{New: func() any { return new(grpcCall) }}
 
 // Arrive implements [web.CallLane].
-func (l grpcLane) Arrive(s *web.Stack, client *conn.Conn, method string, metadata map[string][]string, keyed bool, start time.Time) web.Call {
+func (l grpcLane) Arrive(client *conn.Conn, method string, metadata map[string][]string, keyed bool, start time.Time) web.Call {
 	if l.draining.Load() {
 		return nil
 	}
 	c := arrived.Get().(*grpcCall) //nolint:forcetypeassert // the pool has no others
-	c.lane, c.table, c.stack, c.keyed = l.Lane, l.table.Load(), s, keyed
+	c.lane, c.table, c.keyed = l.Lane, l.table.Load(), keyed
 	c.replay.reset(start, "")
-	if !c.request.OfCall(method, metadata) || !c.replay.admitted(s, client, &c.request, keyed) {
+	if !c.request.OfCall(method, metadata) || !c.replay.admitted(l.stack, client, &c.request, keyed) {
 		c.Release()
 		return nil
 	}
@@ -72,7 +72,7 @@ func (c *grpcCall) Find(message []byte) (f web.Found, ok bool) {
 		c.lane.requests.unknown.Inc()
 		c.again = c.lane.bodies.again(c.key)
 		return f, false
-	case r.of.Keyed != c.keyed || !r.answered(&c.replay):
+	case r.keyed != c.keyed || !r.answered(&c.replay):
 		c.lane.requests.declined.Inc()
 		c.again = true
 		return f, false
@@ -81,22 +81,23 @@ func (c *grpcCall) Find(message []byte) (f web.Found, ok bool) {
 	c.known = r
 	n := &c.replay
 	n.identify(c.request.Value(heads.RequestID))
-	return web.Found{By: r.of.Replayer, Record: &n.rec, Answer: &n.answer, Standings: &n.standings}, true
+	return web.Found{By: r.by, Record: &n.rec, Answer: &n.answer, Standings: &n.standings}, true
 }
 
 // End implements [web.Call].
 func (c *grpcCall) End(size int, err error) {
 	n := &c.replay
 	if n.end.Status, n.end.Size = http.StatusOK, size; err != nil {
-		n.end.Status, n.end.Size = n.rec.Fail(err), 0
+		n.rec.Err = err
+		n.end.Status, n.end.Size = n.rec.Fail().Status, 0
 	}
 	c.known.finish(n, &c.request)
 }
 
-// Remember implements [web.Place].
-func (c *grpcCall) Remember(s *web.Stack, r *http.Request, a *web.Replayable) {
+// Remember implements [record.Place].
+func (c *grpcCall) Remember(r *http.Request, rec *record.Record) {
 	if c.again {
-		known := newKnownRequest(s, r, a)
+		known := newKnownRequest(c.lane.stack, r, rec)
 		known.bytes = 2 * len(c.request.Body)
 		c.table.put(string(c.key), known)
 	}

@@ -32,6 +32,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/tipcache/tipcache/proxy/conn"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/account"
 )
@@ -50,6 +51,7 @@ type Options struct {
 // safe for concurrent use.
 type Lane struct {
 	o        Options
+	stack    *web.Stack // whose requests are answered
 	table    atomic.Pointer[table]
 	draining atomic.Bool
 	held     atomic.Int64                                             // beginnings of requests
@@ -66,7 +68,7 @@ var _ web.Lane = (*Lane)(nil)
 // New returns a lane that knows no request yet.
 func New(o Options) *Lane {
 	l := &Lane{o: o, unserved: map[*Conn]bool{}}
-	l.table.Store(newTable(o.Memory))
+	l.table.Store(newTable(l))
 	total := promauto.With(o.Registerer).NewCounterVec(prometheus.CounterOpts{
 		Name: "tipcache_proxy_fast_lane_requests_total",
 		Help: "Requests looked up in the fast lane, by result: answered, declined (known, but memory has no fresh response) or unknown.",
@@ -81,11 +83,14 @@ func New(o Options) *Lane {
 	return l
 }
 
+// Use implements [web.Lane].
+func (l *Lane) Use(s *web.Stack) { l.stack = s }
+
 // Forget empties the lane. Whatever a handler was made of may change before
 // Forget is called: requests that arrive after it has returned are answered by
 // net/http's handler first, and what handlers are about to leave behind that
 // began before it is dropped.
-func (l *Lane) Forget() { l.table.Swap(newTable(l.o.Memory)).drop() }
+func (l *Lane) Forget() { l.table.Swap(newTable(l)).drop() }
 
 // Bytes is what the requests remembered take, or so.
 func (l *Lane) Bytes() int { return int(l.table.Load().known.WeightedSize()) }
@@ -102,7 +107,7 @@ func (l *Lane) Wrap(of *conn.Conn, below net.Conn) conn.LaneConn {
 }
 
 // PlaceOf is where the answer to a request may be left that came on a connection, nil for nowhere.
-func (l *Lane) PlaceOf(r *http.Request, on conn.LaneConn) web.Place {
+func (l *Lane) PlaceOf(r *http.Request, on conn.LaneConn) record.Place {
 	if l.draining.Load() {
 		return nil
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/lane/heads"
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/record"
 )
 
 // A stream is what a request of HTTP/2 is answered with.
@@ -60,10 +60,10 @@ func (r *knownRequest) serve(w http.ResponseWriter, s *stream) {
 	r.finish(&s.replay, &s.request)
 }
 
-// Remember implements [web.Place].
-func (t *table) Remember(s *web.Stack, r *http.Request, a *web.Replayable) {
+// Remember implements [record.Place].
+func (t *table) Remember(r *http.Request, rec *record.Record) {
 	var request heads.Request
 	if request.ReadFrom(r) {
-		t.put(string(request.AppendKey(nil)), newKnownRequest(s, r, a))
+		t.put(string(request.AppendKey(nil)), newKnownRequest(t.lane.stack, r, rec))
 	}
 }

@@ -20,26 +20,30 @@ import (
 // requests with the same key have in common with it.
 type knownRequest struct {
 	stack  *web.Stack
-	of     web.Replayable
+	by     record.Replayer
+	route  string
+	keyed  bool // requests need a key
 	record *record.Repeated
 	bytes  int // of what was made of the request's body, or so
 }
 
-// Remember implements [web.Place].
-func (c *Conn) Remember(s *web.Stack, r *http.Request, a *web.Replayable) {
-	c.Keep(r, newKnownRequest(s, r, a))
+// Remember implements [record.Place].
+func (c *Conn) Remember(r *http.Request, rec *record.Record) {
+	c.Keep(r, newKnownRequest(c.lane.stack, r, rec))
 }
 
-func newKnownRequest(s *web.Stack, r *http.Request, a *web.Replayable) *knownRequest {
-	return &knownRequest{stack: s, of: *a, record: record.NewRepeated(a.Route, r), bytes: int(2 * max(0, r.ContentLength))}
+func newKnownRequest(s *web.Stack, r *http.Request, rec *record.Record) *knownRequest {
+	return &knownRequest{
+		stack: s, by: rec.Replayer, route: rec.Route, keyed: rec.Client.Key.Name != "",
+		record: record.NewRepeated(rec.Route, r), bytes: int(2 * max(0, r.ContentLength)),
+	}
 }
 
 // A replay is one answer to a request. A connection keeps one, so that a
 // hit makes no garbage.
 type replay struct {
-	rec       web.Record
+	rec       record.Record
 	answer    respond.Response
-	client    limits.Client
 	standings limits.Standings
 	end       record.End
 	id        [64]byte // the room of rec.ID
@@ -56,7 +60,7 @@ func (n *replay) reset(start time.Time, own string) {
 // begin finds the answer for the values of a request, where the client may have it from memory.
 func (r *knownRequest) begin(n *replay, client *conn.Conn, request *heads.Request, start time.Time) bool {
 	n.reset(start, request.Own())
-	if !n.admitted(r.stack, client, request, r.of.Keyed) || !r.answered(n) {
+	if !n.admitted(r.stack, client, request, r.keyed) || !r.answered(n) {
 		return false
 	}
 	n.identify(request.Value(heads.RequestID))
@@ -65,9 +69,9 @@ func (r *knownRequest) begin(n *replay, client *conn.Conn, request *heads.Reques
 
 // admitted tells whether the client may ask, and counts nothing.
 func (n *replay) admitted(s *web.Stack, client *conn.Conn, request *heads.Request, keyed bool) bool {
-	n.rec.Arrive(client)
+	n.rec.Session.Arrive(client.Seen())
 	admission := s.Admission
-	n.client.Address = admission.Address(client.Address(), request.Values(heads.ForwardedFor))
+	n.rec.Client.Address = admission.Address(client.Address(), request.Values(heads.ForwardedFor))
 	if keyed && !n.present(admission, request.Value(heads.APIKey)) {
 		return false
 	}
@@ -77,34 +81,33 @@ func (n *replay) admitted(s *web.Stack, client *conn.Conn, request *heads.Reques
 			return false // its 400 is the interface's
 		}
 	}
-	return request.Size <= web.MaxHeader && admission.WouldAdmit(&n.client, n.rec.Start)
+	return request.Size <= web.MaxHeader && admission.WouldAdmit(&n.rec.Client, n.rec.Start)
 }
 
 // answered finds the answer for a client that is admitted, and counts that it asks.
 func (r *knownRequest) answered(n *replay) bool {
-	n.rec.Route = r.of.Route
-	if !r.of.Replay(&n.rec, &n.answer) {
+	n.rec.Route = r.route
+	if !r.by.Replay(&n.rec, &n.answer) {
 		return false
 	}
-	return r.stack.Admission.AdmitRepeated(&n.standings, &n.client, n.rec.Start)
+	return r.stack.Admission.AdmitRepeated(&n.standings, &n.rec.Client, n.rec.Start)
 }
 
 // present notes the key of the request, if it is one.
 //
 //go:noinline
 func (n *replay) present(admission *limits.Admission, key string) (known bool) {
-	n.client.Key, known = admission.KeyOf(key)
-	n.rec.Tenant = n.client.Key.Name
+	n.rec.Client.Key, known = admission.KeyOf(key)
 	return known
 }
 
 // identify gives the request its id, in memory of n: the client's, or one of our own.
 func (n *replay) identify(sent string) {
 	var id []byte
-	if web.SafeID(sent) {
+	if record.SafeID(sent) {
 		id = append(n.id[:0], sent...)
 	} else {
-		id = web.AppendID(n.id[:0])
+		id = record.AppendID(n.id[:0])
 	}
 	n.rec.ID[0] = unsafe.String(&id[0], len(id)) //nolint:gosec // which is not written before the request has ended
 }
@@ -159,10 +162,9 @@ func (r *knownRequest) Sent(hit *Hit) {
 
 // finish counts and logs a request that is answered.
 func (r *knownRequest) finish(n *replay, request *heads.Request) {
-	n.rec.Session.Leave()
 	n.end.Method, n.end.Agent = request.Method, record.Agent(request.Value(heads.UserAgent))
-	n.end.Client, n.end.Took = n.client.Address, time.Since(n.rec.Start)
-	r.stack.Recorder.End(&n.rec.Record, &n.end, r.record)
+	n.end.Took = time.Since(n.rec.Start)
+	r.stack.Recorder.End(&n.rec, &n.end, r.record)
 }
 
 // appendStatusLine appends the first line of an answer.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/tipcache/tipcache/proxy/conn"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -28,7 +29,7 @@ func (s rpcLane) Wrap(of *conn.Conn, below net.Conn) conn.LaneConn {
 }
 
 // PlaceOf implements [web.Lane]. Over HTTP/2 no POST is answered.
-func (s rpcLane) PlaceOf(r *http.Request, on conn.LaneConn) web.Place {
+func (s rpcLane) PlaceOf(r *http.Request, on conn.LaneConn) record.Place {
 	if r.ProtoMajor > 1 {
 		return nil
 	}

@@ -24,6 +24,7 @@ const (
 // no room together it keeps the requests that come often. Forgetting replaces it, so a connection that
 // holds on to the table before it remembers in vain.
 type table struct {
+	lane  *Lane
 	known *otter.Cache[string, Handler]
 
 	memory   *account.Account // nil: none is reserved
@@ -32,8 +33,8 @@ type table struct {
 	dropped  bool
 }
 
-func newTable(from *account.Account) *table {
-	t := &table{memory: from, known: otter.Must(&otter.Options[string, Handler]{
+func newTable(l *Lane) *table {
+	t := &table{lane: l, memory: l.o.Memory, known: otter.Must(&otter.Options[string, Handler]{
 		MaximumWeight: math.MaxInt64,
 		Weigher: func(key string, h Handler) uint32 {
 			weight := handlerBytes + 2*len(key)
@@ -44,7 +45,7 @@ func newTable(from *account.Account) *table {
 		},
 		Executor: func(upkeep func()) { upkeep() },
 	})}
-	if from == nil {
+	if t.memory == nil {
 		t.known.SetMaximum(ownMemory)
 	}
 	return t

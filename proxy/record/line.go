@@ -70,9 +70,9 @@ func (r *Recorder) writeLine(rec *Record, end *End, of *Repeated) {
 	b = strconv.AppendInt(append(strconv.AppendInt(b, rec.Height, 10), `,"tip":`...), rec.Tip, 10)
 	b = appendDecimal(append(b, `,"age_s":`...), rec.Age.Microseconds(), 1_000_000)
 	b = append(append(append(b, `,"request_id":"`...), rec.ID[0]...), `","client":"`...)
-	b = append(end.Client.AppendTo(b), `",`...)
-	if rec.Tenant != "" {
-		b = appendText(b, "tenant", rec.Tenant)
+	b = append(rec.Client.Address.AppendTo(b), `",`...)
+	if tenant := rec.Client.Key.Name; tenant != "" {
+		b = appendText(b, "tenant", tenant)
 	}
 	if rec.span != nil && rec.span.SpanContext().IsSampled() {
 		b = appendText(b, "trace_id", rec.span.SpanContext().TraceID().String())

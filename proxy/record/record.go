@@ -1,6 +1,7 @@
 // Package record remembers what became of requests.
 //
-//   - record.go is what one request is remembered by;
+//   - record.go is the record that a request has from its arrival to its end;
+//   - id.go makes its id;
 //   - recorder.go fills that in, and counts it at its end;
 //   - line.go writes it into the access log;
 //   - buffer.go keeps lines of the log for one system call, and trace.go tells the
@@ -10,19 +11,32 @@ package record
 import (
 	"io"
 	"log/slog"
-	"net/netip"
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/respond"
+	"github.com/tipcache/tipcache/proxy/session"
 	"go.opentelemetry.io/otel/trace"
 )
 
-// A Record is what one request is remembered by.
+// A Record has what is known of one request, for its handler, the access log and metrics.
 type Record struct {
+	Client  limits.Client   // its address, and its key where one is required
+	Session session.Session // what the client has seen
+
+	Place    Place                                   // where the fast lane keeps what answers the request again; nil for nowhere
+	Replayer Replayer                                // answers the request again; nil if its handler must
+	Own      string                                  // for a Replayer: part of the body that is the client's own; "" for none
+	Room     []byte                                  // for a Replayer: storage for Response.Body
+	Amend    func(respond.Response) respond.Response // changes the response before it is sent; nil changes nothing
+
 	Route    string // its name, which is a label: never a path
 	Start    time.Time
 	ID       [1]string // also the header's values
-	Tenant   string    // the name on the request's key
 	Outcome  string    // hit, stale, miss, collapsed, stale_error; without the cache answered, refused, abandoned or failed
 	Store    string
 	Height   int64 // of the block it was answered at
@@ -41,10 +55,50 @@ type Record struct {
 	span trace.Span // nil: not traced
 }
 
+// A Place keeps what answers a request again. Package lane has them.
+type Place interface {
+	// Remember makes the lane answer requests like r by the Replayer of its record.
+	Remember(r *http.Request, rec *Record)
+}
+
+// A Replayer answers a request that was answered before, as its handler would.
+type Replayer interface {
+	// Replay fills in the record and the response if memory has a fresh entry that Repeats. It sends no request and
+	// does not wait. If it returns false, nothing is counted.
+	Replay(rec *Record, a *respond.Response) bool
+}
+
+// Repeats reports whether the lane may serve an entry. It leaves out failures, whose log lines differ.
+func Repeats(e *cache.Entry) bool { return e.Status < http.StatusInternalServerError }
+
+// Repeatable reports whether a Replayer would be of use.
+func (rec *Record) Repeatable() bool { return rec.Place != nil }
+
+// KeepOutOfLane keeps the request from being answered again without its handler.
+func (rec *Record) KeepOutOfLane() { rec.Place = nil }
+
+// Fail records what the client gets for Err, and returns it.
+func (rec *Record) Fail() *failure.Failure {
+	f := failure.Of(rec.Err)
+	rec.Public, rec.Expected, rec.Outcome = f.Public, f.Expected, outcomeOf(f)
+	return f
+}
+
+// outcomeOf returns the outcome of a failed request in metrics and the log.
+func outcomeOf(f *failure.Failure) string {
+	switch {
+	case f.Status == failure.StatusClientGone:
+		return "abandoned"
+	case f.Status < http.StatusInternalServerError:
+		return "refused"
+	default:
+		return "failed"
+	}
+}
+
 // End is what is known of a request at its end.
 type End struct {
 	Head
-	Client       netip.Addr // not valid where the connection has no address
 	Status, Size int
 	Took         time.Duration
 }

@@ -16,6 +16,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
 )
 
@@ -26,10 +27,10 @@ func TestLineIsTheSameForRepeatedRequests(t *testing.T) {
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/a%22b?q=%22\u00e9&stream.api_key=secret", nil)
 	request.Header.Set("User-Agent", "a\"b\\c\x01\u00e9")
 	rec := &record.Record{
-		Route: "balance", Start: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC), ID: [1]string{"id"}, Tenant: "a \"b\"",
+		Route: "balance", Start: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC), ID: [1]string{"id"}, Client: limits.Client{Address: netip.MustParseAddr("192.0.2.1"), Key: limits.Key{Name: "a \"b\""}},
 		Outcome: "hit", Store: "memory", Height: 7, Tip: 8, Age: 1500 * time.Microsecond,
 	}
-	end := &record.End{Head: record.HeadOf(request), Client: netip.MustParseAddr("192.0.2.1"), Status: 200, Size: 3, Took: 1001 * time.Microsecond}
+	end := &record.End{Head: record.HeadOf(request), Status: 200, Size: 3, Took: 1001 * time.Microsecond}
 	r.End(rec, end, nil)
 	first := log.String()
 	log.Reset()

@@ -124,8 +124,13 @@ func outcome(res cache.Result) string {
 	return res.Outcome.String()
 }
 
-// End counts and logs a request that has ended. of is nil for a request that shares nothing with others.
+// End counts and logs a request that has ended, and records what its client has seen. of is nil for a request that
+// shares nothing with others.
 func (r *Recorder) End(rec *Record, end *End, of *Repeated) {
+	if rec.Outcome == "" {
+		rec.Outcome = "answered"
+	}
+	rec.Session.Leave()
 	r.metrics.observe(r.series(endingOf(rec, end), of), rec, end)
 	if r.logs(end.Status, levelOf(rec, end)) {
 		r.writeLine(rec, end, of)

@@ -8,13 +8,13 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
-	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // answerCalls answers the calls of a batch that have an id, of which there are several.
-func (d *Handler) answerCalls(c *gin.Context, rec *web.Record, calls []jsonrpc.Call, hs blocks.Heights) error {
+func (d *Handler) answerCalls(c *gin.Context, rec *record.Record, calls []jsonrpc.Call, hs blocks.Heights) error {
 	done, err := d.reader.Stack.HoldStream(int64(len(calls)-1) * callCost)
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (d *Handler) answerCalls(c *gin.Context, rec *web.Record, calls []jsonrpc.C
 
 // charge takes a request from the client's limits for each call after the first, which the request
 // itself has paid for.
-func (d *Handler) charge(from *http.Request, rec *web.Record, asked []*asking, members [][]byte) {
+func (d *Handler) charge(from *http.Request, rec *record.Record, asked []*asking, members [][]byte) {
 	payer, err := d.reader.Stack.Payer(from, rec)
 	if err != nil {
 		return
@@ -72,7 +72,7 @@ func (d *Handler) charge(from *http.Request, rec *web.Record, asked []*asking, m
 
 // tell says at which block the calls were answered, of several the lowest, and where the
 // answer comes from.
-func (d *Handler) tell(c *gin.Context, rec *web.Record, all []answered) {
+func (d *Handler) tell(c *gin.Context, rec *record.Record, all []answered) {
 	var told *respond.Response
 	for _, one := range all {
 		if one.answer == nil {

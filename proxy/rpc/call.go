@@ -15,9 +15,9 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/state"
-	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -104,7 +104,7 @@ func number(value json.RawMessage) int64 {
 }
 
 // answer answers a call by a tip, that of the whole request.
-func (k *asking) answer(ctx context.Context, from *http.Request, rec *web.Record, q *blocks.Query, tip node.Tip) (answered, error) {
+func (k *asking) answer(ctx context.Context, from *http.Request, rec *record.Record, q *blocks.Query, tip node.Tip) (answered, error) {
 	if q.Kind.Class == blocks.Never {
 		return k.pass(ctx, from, rec, q)
 	}
@@ -135,7 +135,7 @@ func passError(err error) (answered, error) {
 }
 
 // advise tells the client when to try again what a server in front of the node has refused, and the log about it.
-func advise(h http.Header, rec *web.Record, all ...answered) {
+func advise(h http.Header, rec *record.Record, all ...answered) {
 	for _, one := range all {
 		if one.failure != nil {
 			failure.Of(one.failure).SetAdvice(h)
@@ -145,7 +145,7 @@ func advise(h http.Header, rec *web.Record, all ...answered) {
 }
 
 // pass asks the node what is never kept.
-func (k *asking) pass(ctx context.Context, from *http.Request, rec *web.Record, q *blocks.Query) (answered, error) {
+func (k *asking) pass(ctx context.Context, from *http.Request, rec *record.Record, q *blocks.Query) (answered, error) {
 	client := k.reader.Stack.Client(from, rec)
 	if k.m.write || k.m.name == abciQuery && state.Simulates(unquoted(k.a.of(k.m, "path"))) { // what is posted, or simulated
 		if err := k.o.Posting.Acquire(ctx, client); err != nil {
@@ -153,7 +153,7 @@ func (k *asking) pass(ctx context.Context, from *http.Request, rec *web.Record, 
 		}
 	}
 	if waiters := k.waiters(); waiters != nil {
-		leave, err := waiters.Enter(from, rec.Tenant, time.Second)
+		leave, err := waiters.Enter(from, rec.Client.Key.Name, time.Second)
 		if err != nil {
 			return answered{}, err
 		}

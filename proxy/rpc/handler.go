@@ -18,6 +18,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/rpc/socket"
@@ -87,7 +88,7 @@ const socketPath = "/websocket"
 
 // SetSocket serves /websocket by h. It must be called before the first request.
 func (d *Handler) SetSocket(h http.Handler) {
-	d.socket = web.Route{Name: "rpc websocket", Keyed: d.reader.Keyed(), Render: Render, Serve: func(c *gin.Context, _ *web.Record) error {
+	d.socket = web.Route{Name: "rpc websocket", Keyed: d.reader.Keyed(), Render: Render, Serve: func(c *gin.Context, _ *record.Record) error {
 		h.ServeHTTP(c.Writer, c.Request)
 		return nil
 	}}
@@ -100,11 +101,11 @@ func (d *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // serve answers the calls of a request.
-func (d *Handler) serve(c *gin.Context, rec *web.Record) error {
+func (d *Handler) serve(c *gin.Context, rec *record.Record) error {
 	if path := c.Request.URL.Path; path != "/" && path != "" {
 		return d.serveURI(c, rec, strings.TrimPrefix(path, "/"))
 	}
-	held := d.reader.Stack.HoldBody(c.Request, rec.Tenant)
+	held := d.reader.Stack.HoldBody(c.Request, rec.Client.Key.Name)
 	defer held.Release()
 	body, err := held.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody), maxBody)
 	switch {
@@ -142,7 +143,7 @@ func (d *Handler) ask(c jsonrpc.Call, hs blocks.Heights) (k *asking, member []by
 
 // admit applies the access rules to a call: to its method, and to the path of abci_query, which may be a gRPC method.
 // There is nothing to admit if k is nil.
-func (k *asking) admit(from *http.Request, rec *web.Record, answer http.Header) error {
+func (k *asking) admit(from *http.Request, rec *record.Record, answer http.Header) error {
 	if k == nil {
 		return nil
 	}
@@ -246,7 +247,7 @@ func (d *Handler) HoldResponse(from *http.Request, n int) (release func(), refus
 // Call answers one call that comes over a socket.
 func (d *Handler) Call(from *http.Request, name string, params json.RawMessage) (a socket.Answer) {
 	k, said := d.ask(jsonrpc.Call{Method: name, Params: params}, blocks.Heights{})
-	serve := func(rec *web.Record) (int, error) {
+	serve := func(rec *record.Record) (int, error) {
 		if a.Member = said; k == nil {
 			return len(a.Member), nil
 		}
@@ -268,7 +269,7 @@ func (d *Handler) Call(from *http.Request, name string, params json.RawMessage) 
 		a.Member = overSocket(a.Member)
 		return a
 	}
-	return end(d.exchange(from, d.routeOf(name), func(rec *web.Record) (int, error) {
+	return end(d.exchange(from, d.routeOf(name), func(rec *record.Record) (int, error) {
 		a.Again = func() socket.Answer { return end(d.reader.Stack.Repeat(rec, serve)) }
 		if err := k.admit(from, rec, http.Header{}); err != nil {
 			return 0, err
@@ -279,8 +280,8 @@ func (d *Handler) Call(from *http.Request, name string, params json.RawMessage) 
 
 // exchange counts, limits and logs a call that comes over a socket, also against the key that the socket was
 // opened with.
-func (d *Handler) exchange(from *http.Request, route string, serve func(rec *web.Record) (size int, err error)) error {
-	return d.reader.Stack.Exchange(from, route, func(rec *web.Record) (int, error) {
+func (d *Handler) exchange(from *http.Request, route string, serve func(rec *record.Record) (size int, err error)) error {
+	return d.reader.Stack.Exchange(from, route, func(rec *record.Record) (int, error) {
 		if err := d.reader.AdmitCall(from, http.Header{}, rec); err != nil {
 			return 0, err
 		}
@@ -290,7 +291,7 @@ func (d *Handler) exchange(from *http.Request, route string, serve func(rec *web
 
 // Subscription counts, limits and logs a call about subscriptions, which do answers.
 func (d *Handler) Subscription(from *http.Request, method string, do func() (size int)) (refusal []byte) {
-	err := d.exchange(from, "rpc "+method, func(rec *web.Record) (int, error) {
+	err := d.exchange(from, "rpc "+method, func(rec *record.Record) (int, error) {
 		if err := d.reader.Stack.AdmitOperation(from, rec, http.Header{}, method); err != nil {
 			return 0, err
 		}

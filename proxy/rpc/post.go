@@ -8,13 +8,14 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // servePost answers a body: a call, or a batch.
-func (d *Handler) servePost(c *gin.Context, rec *web.Record, body []byte) error {
+func (d *Handler) servePost(c *gin.Context, rec *record.Record, body []byte) error {
 	var run []jsonrpc.Call
 	var room [256]byte
 	calls, size := 0, 0 // of the answers, should there be too many calls
@@ -52,7 +53,7 @@ func (d *Handler) servePost(c *gin.Context, rec *web.Record, body []byte) error 
 }
 
 // refuse answers a body as the node does: with a 500, which is the client's doing.
-func refuse(c *gin.Context, rec *web.Record, id json.RawMessage, member []byte) error {
+func refuse(c *gin.Context, rec *record.Record, id json.RawMessage, member []byte) error {
 	rec.Blameless = true
 	respond.Send(c.Writer, c.Request, http.StatusInternalServerError, respond.JSON, jsonrpc.AppendAnswer(nil, id, member))
 	return nil
@@ -67,7 +68,7 @@ func (d *Handler) routeOf(method string) string {
 }
 
 // answerCall answers the only call of a body that has an id, by an object, also where it came as a batch.
-func (d *Handler) answerCall(c *gin.Context, rec *web.Record, body []byte, call jsonrpc.Call, hs blocks.Heights) error {
+func (d *Handler) answerCall(c *gin.Context, rec *record.Record, body []byte, call jsonrpc.Call, hs blocks.Heights) error {
 	k, member := d.ask(call, hs)
 	switch {
 	case k == nil && member == nil:

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/record"
 )
 
 // atOnce is how many calls of a batch are answered at the same time: as many as a batch of CosmJS has.
@@ -23,7 +23,7 @@ const (
 
 // run answers what is asked of the nodes, by one tip: at the same time, but for what has to
 // be alone.
-func (d *Handler) run(from *http.Request, rec *web.Record, asked []*asking) ([]answered, []error) {
+func (d *Handler) run(from *http.Request, rec *record.Record, asked []*asking) ([]answered, []error) {
 	workers := min(len(asked), atOnce)
 	release, err := d.reader.Stack.HoldStream(int64(workers-1) * goroutineCost)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
-	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -72,7 +72,7 @@ func (m *method) target(r *http.Request) string {
 }
 
 // serveURI answers a method by its path.
-func (d *Handler) serveURI(c *gin.Context, rec *web.Record, name string) error {
+func (d *Handler) serveURI(c *gin.Context, rec *record.Record, name string) error {
 	m := d.methods[name]
 	switch {
 	case m == nil && HasMethod(name, nil): // over a WebSocket
@@ -115,7 +115,7 @@ func (d *Handler) askURI(m *method, r *http.Request, hs blocks.Heights) *asking 
 }
 
 // answerURI writes the answer to a URI: every error is a 500 at the node.
-func (d *Handler) answerURI(c *gin.Context, rec *web.Record, one answered) error {
+func (d *Handler) answerURI(c *gin.Context, rec *record.Record, one answered) error {
 	release, err := d.reader.Stack.HoldResponse(c.Request, len(one.member))
 	if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
-	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -56,7 +56,7 @@ func (v *Values) Height(q *blocks.Query, a *blocks.Result) int64 {
 
 // Lookup asks the cache, by a tip. What another interface was answered by an error is asked for
 // once more, under a key of this one's own.
-func (v *Values) Lookup(ctx context.Context, from *http.Request, rec *web.Record, q *blocks.Query, tip node.Tip) (blocks.Result, error) {
+func (v *Values) Lookup(ctx context.Context, from *http.Request, rec *record.Record, q *blocks.Query, tip node.Tip) (blocks.Result, error) {
 	if e := v.reader.Peek(q, tip); e == nil || v.Speaks(e) {
 		if a, err := v.reader.Lookup(ctx, from, rec, q, tip); err != nil || v.Speaks(a.Entry) {
 			return a, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -34,7 +35,7 @@ type client struct {
 }
 
 // serve streams to the client until it leaves.
-func (cl *client) serve(r *http.Request, rec *web.Record, sources []Source) error {
+func (cl *client) serve(r *http.Request, rec *record.Record, sources []Source) error {
 	if err := cl.admit(); err != nil {
 		return err
 	}

@@ -42,6 +42,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -129,7 +130,7 @@ const EventType = "text/event-stream"
 // as headers, by [OptionsAsHeaders].
 func (h *Handler) Route(rt web.Route, feeds func(r *http.Request) ([]Source, error)) web.Route {
 	rt.Name, rt.Render = "stream", h.renderer(rt.Render)
-	rt.Serve = func(c *gin.Context, rec *web.Record) error { return h.serve(c, rec, feeds) }
+	rt.Serve = func(c *gin.Context, rec *record.Record) error { return h.serve(c, rec, feeds) }
 	return rt
 }
 
@@ -139,7 +140,7 @@ type Source struct {
 	web.Feed
 }
 
-func (h *Handler) serve(c *gin.Context, rec *web.Record, feeds func(r *http.Request) ([]Source, error)) error {
+func (h *Handler) serve(c *gin.Context, rec *record.Record, feeds func(r *http.Request) ([]Source, error)) error {
 	cl := &client{w: c.Writer, out: output{to: c.Writer, gzip: respond.WantsGzip(c.Request.Header["Accept-Encoding"])}}
 	cl.init(h, func() (*web.Payer, error) { return h.stack.Payer(c.Request, rec) })
 	sources, err := feeds(c.Request)

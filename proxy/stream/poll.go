@@ -13,6 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -33,7 +34,7 @@ var (
 func (h *Handler) Poll(rt web.Route, query func(r *http.Request) string) web.Route {
 	poll := rt
 	poll.Name, poll.Render = "poll", pollRenderer(rt.Render)
-	poll.Serve = func(c *gin.Context, rec *web.Record) error {
+	poll.Serve = func(c *gin.Context, rec *record.Record) error {
 		rec.KeepOutOfLane()
 		had, err := h.readSince(c.Request)
 		if err != nil {
@@ -82,7 +83,7 @@ func (h *Handler) readSince(r *http.Request) (had version, err error) {
 
 // await returns when the client of a poll may get another answer than it had, or has
 // waited for long enough, or the server drains. The time of the request begins then.
-func (h *Handler) await(c *gin.Context, rec *web.Record, feed web.Feed, had version) error {
+func (h *Handler) await(c *gin.Context, rec *record.Record, feed web.Feed, had version) error {
 	leave, ok := h.enter(h.stack.Admission.Network(c.Request), h.stack.Client(c.Request, rec))
 	switch {
 	case !ok && h.drained.Load():

@@ -19,6 +19,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/codings"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -138,7 +139,7 @@ func (c *chain) Replaced(height int64, prefix string) bool {
 
 // reply answers once.
 func (c *chain) reply(stack *web.Stack) web.Handler {
-	return func(g *gin.Context, rec *web.Record) error {
+	return func(g *gin.Context, rec *record.Record) error {
 		res, err := c.feed(g.Request.URL.Path).Read(g.Request.Context(), "")
 		if err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/record"
 )
 
 // SetKeys puts other keys in force, from the next request on. Connections and streams of keys that are gone end.
@@ -25,9 +26,8 @@ func (s *Stack) SetLimits(l limits.Limits) {
 
 // AdmitMore counts a request that was admitted as one as n more. Where it is limited the
 // fast lane, which counts one, does not answer it.
-func (s *Stack) AdmitMore(c *gin.Context, rec *Record, n int) error {
-	client := limits.Client{Address: s.address(c.Request, rec.client), Key: rec.key}
-	limited, err := s.Admission.AdmitMore(c.Request.Context(), &client, n, c.Writer.Header())
+func (s *Stack) AdmitMore(c *gin.Context, rec *record.Record, n int) error {
+	limited, err := s.Admission.AdmitMore(c.Request.Context(), &rec.Client, n, c.Writer.Header())
 	if limited {
 		rec.KeepOutOfLane()
 	}
@@ -35,9 +35,8 @@ func (s *Stack) AdmitMore(c *gin.Context, rec *Record, n int) error {
 }
 
 // AdmitOperation applies the access rules to an operation: a path of the public listener, or a method of RPC or gRPC.
-func (s *Stack) AdmitOperation(r *http.Request, rec *Record, answer http.Header, operation string) error {
-	client := limits.Client{Address: s.address(r, rec.client), Key: rec.key}
-	limited, err := s.Admission.AdmitOperation(r.Context(), &client, operation, answer)
+func (s *Stack) AdmitOperation(r *http.Request, rec *record.Record, answer http.Header, operation string) error {
+	limited, err := s.Admission.AdmitOperation(r.Context(), &rec.Client, operation, answer)
 	if limited {
 		rec.KeepOutOfLane()
 	}
@@ -55,8 +54,8 @@ type Payer struct {
 
 // Payer is the client of a request that was admitted, by the keys and limits in force now.
 // The error says, as AdmitKey's does, that its key is not valid any more.
-func (s *Stack) Payer(r *http.Request, rec *Record) (*Payer, error) {
-	client, err := s.Admission.Renew(r, rec.key.Name != "")
+func (s *Stack) Payer(r *http.Request, rec *record.Record) (*Payer, error) {
+	client, err := s.Admission.Renew(r, rec.Client.Key.Name != "")
 	return &Payer{"streams of " + s.Client(r, rec), s.Admission, client}, err
 }
 

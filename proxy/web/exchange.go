@@ -6,7 +6,6 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/record"
 )
 
@@ -14,14 +13,14 @@ import (
 type CallStart struct {
 	Route string
 	Start time.Time
-	Place Place // where the fast lane keeps what answers the call again; nil for nowhere
+	Place record.Place // where the fast lane keeps what answers the call again; nil for nowhere
 }
 
 // Call admits, counts and logs a call of another protocol, such as gRPC, whose request r has the headers of an HTTP
 // request. It adds the client's rate limits to the headers of the response.
-func (s *Stack) Call(r *http.Request, answer http.Header, start CallStart, serve func(*http.Request, *Record) (size int, err error)) error {
-	rec := &Record{Record: record.Record{Route: start.Route, Start: start.Start, ID: [1]string{requestID(r.Header)}}, place: start.Place}
-	r = s.Recorder.Begin(r, &rec.Record)
+func (s *Stack) Call(r *http.Request, answer http.Header, start CallStart, serve func(*http.Request, *record.Record) (size int, err error)) error {
+	rec := &record.Record{Route: start.Route, Start: start.Start, ID: [1]string{record.RequestID(r.Header)}, Place: start.Place}
+	r = s.Recorder.Begin(r, rec)
 	return s.exchange(r, rec, answer, func() (int, error) {
 		if err := s.Oversized(r); err != nil {
 			return 0, err
@@ -32,26 +31,27 @@ func (s *Stack) Call(r *http.Request, answer http.Header, start CallStart, serve
 
 // Exchange admits, counts and logs a call on a connection that is no longer HTTP's, such as a WebSocket. opened is
 // the request that opened the connection.
-func (s *Stack) Exchange(opened *http.Request, route string, serve func(*Record) (size int, err error)) error {
-	rec := &Record{Record: record.Record{Route: route, Start: time.Now(), ID: [1]string{requestID(nil)}}}
+func (s *Stack) Exchange(opened *http.Request, route string, serve func(*record.Record) (size int, err error)) error {
+	rec := &record.Record{Route: route, Start: time.Now(), ID: [1]string{record.RequestID(nil)}}
 	return s.exchange(opened, rec, http.Header{}, func() (int, error) { return serve(rec) })
 }
 
 // Repeat calls serve once more for an exchange that was admitted, counted and logged before.
-func (s *Stack) Repeat(rec *Record, serve func(*Record) (size int, err error)) error {
+func (s *Stack) Repeat(rec *record.Record, serve func(*record.Record) (size int, err error)) error {
 	rec.Start = time.Now()
 	_, err := recovered(func() (int, error) { return serve(rec) })
 	return err
 }
 
-func (s *Stack) exchange(r *http.Request, rec *Record, answer http.Header, serve func() (size int, err error)) error {
-	rec.Arrive(conn.Of(r))
+func (s *Stack) exchange(r *http.Request, rec *record.Record, answer http.Header, serve func() (size int, err error)) error {
+	s.arrive(r, rec)
 	size, status, err := 0, http.StatusOK, s.admit(r, rec, answer)
 	if err == nil {
 		size, err = recovered(serve)
 	}
 	if err != nil {
-		status = rec.Fail(err)
+		rec.Err = err
+		status = rec.Fail().Status
 	}
 	s.end(r, rec, status, size)
 	return err

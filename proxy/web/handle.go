@@ -2,24 +2,19 @@ package web
 
 import (
 	"context"
-	"encoding/binary"
-	"encoding/hex"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
-	"github.com/tipcache/tipcache/proxy/respond"
-	"github.com/tipcache/tipcache/proxy/session"
 )
 
 // Serve passes a request to h, unless the fast lane answers it. While the process drains, it asks clients to open a new
@@ -44,23 +39,14 @@ func (s *Stack) Serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
 func (s *Stack) Drain() { s.leaving.Store(true) }
 
 // admit refuses what comes too often from its client's address, and what there is no memory for.
-func (s *Stack) admit(r *http.Request, rec *Record, answer http.Header) error {
-	if !rec.client.HasStream(r) {
+func (s *Stack) admit(r *http.Request, rec *record.Record, answer http.Header) error {
+	if !conn.HasStream(r) {
 		return conn.ErrNoStream
 	}
 	if s.Admission.Limits.Load().Address == (limits.Rate{}) {
 		return nil
 	}
-	return s.Admission.AdmitAddress(r.Context(), s.address(r, rec.client), answer)
-}
-
-// address is that of a request's client. It is not valid where the connection has
-// none.
-func (s *Stack) address(r *http.Request, client *conn.Conn) netip.Addr {
-	if client != nil && r.Header[limits.ForwardedFor] == nil {
-		return client.Address()
-	}
-	return s.Admission.AddressOf(r)
+	return s.Admission.AdmitAddress(r.Context(), rec.Client.Address, answer)
 }
 
 // Oversized refuses what is larger than any client of ours has a reason to send.
@@ -80,81 +66,23 @@ func (s *Stack) Oversized(r *http.Request) error {
 	return nil
 }
 
-// end has the record of a request counted and logged, whose answer the fast lane may have.
-func (s *Stack) end(r *http.Request, rec *Record, status, size int) {
-	if rec.Outcome == "" {
-		rec.Outcome = "answered"
-	}
-	if rec.place != nil {
-		s.remember(r, rec)
-	}
-	rec.Session.Leave()
-	s.Recorder.End(&rec.Record, &record.End{
-		Head: record.HeadOf(r), Client: s.address(r, rec.client), Status: status, Size: size, Took: time.Since(rec.Start),
-	}, nil)
-}
-
-// A Record is what one request is remembered by, in the log and in metrics, and
-// what of its connection matters to its handler.
-type Record struct {
-	record.Record
-
-	Amend   func(respond.Response) respond.Response // changes the response before it is sent; nil changes nothing
-	Session session.Session                         // of the request's client
-	Own     string                                  // for a Replayer: what of its body is the client's own; "" for nothing
-	Room    []byte                                  // for a Replayer: storage for Response.Body
-
-	key      limits.Key // the request's, where one is required
-	client   *conn.Conn // nil: it is not ours
-	place    Place      // nil: the answer is of no use to the fast lane
-	replayer Replayer   // nil: it is made anew each time
-	route    Route      // of a request by HTTP
-	writer   recordWriter
-}
-
-// Arrive sets the connection of the request, nil for none of ours.
-func (rec *Record) Arrive(client *conn.Conn) {
-	if rec.client = client; client != nil {
-		rec.Session.Arrive(client.Seen())
+// arrive sets the client of a record, and what it has seen.
+func (s *Stack) arrive(r *http.Request, rec *record.Record) {
+	c := conn.Of(r)
+	rec.Session.Arrive(c.Seen())
+	if c != nil && r.Header[limits.ForwardedFor] == nil {
+		rec.Client.Address = c.Address()
+	} else {
+		rec.Client.Address = s.Admission.AddressOf(r)
 	}
 }
 
-// Repeatable tells a handler whether a Replayer would be of use.
-func (rec *Record) Repeatable() bool { return rec.place != nil }
-
-// KeepOutOfLane keeps the request from being answered again without its handler.
-func (rec *Record) KeepOutOfLane() { rec.place = nil }
-
-// Repeat has the request answered by what is in memory when it comes again, if memory answers it
-// now.
-func (rec *Record) Repeat(by Replayer) { rec.replayer = by }
-
-// requestID takes the client's id if it is harmless, else makes one. An id has
-// to be one of a kind, and no secret.
-func requestID(h http.Header) string {
-	if sent := h[respond.RequestIDHeader]; len(sent) > 0 && SafeID(sent[0]) {
-		return sent[0]
+// end counts and logs a request, and registers it with the fast lane if memory has answered it.
+func (s *Stack) end(r *http.Request, rec *record.Record, status, size int) {
+	if rec.Place != nil && rec.Replayer != nil && rec.Err == nil && rec.Outcome == cache.Hit.String() && rec.Store == "memory" {
+		rec.Place.Remember(r, rec)
 	}
-	var room [32]byte
-	return string(AppendID(room[:0]))
-}
-
-// AppendID makes an id.
-func AppendID(b []byte) []byte {
-	var id [16]byte
-	binary.BigEndian.PutUint64(id[:8], rand.Uint64())
-	binary.BigEndian.PutUint64(id[8:], rand.Uint64())
-	return hex.AppendEncode(b, id[:])
-}
-
-// SafeID tells whether a client's id is harmless.
-func SafeID(id string) bool {
-	for _, c := range []byte(id) {
-		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.' || c == ':') {
-			return false
-		}
-	}
-	return 0 < len(id) && len(id) <= 64
+	s.Recorder.End(rec, &record.End{Head: record.HeadOf(r), Status: status, Size: size, Took: time.Since(rec.Start)}, nil)
 }
 
 // Given are the values of a header or a parameter of ours but for empty ones, which are as
@@ -182,16 +110,15 @@ func ReadBlock(name string, values []string) (int64, error) {
 
 // AdmitKey lets clients pass that have a key, for as long as they may ask. How they stand is added
 // to the headers of the answer.
-func (s *Stack) AdmitKey(r *http.Request, answer http.Header, rec *Record) (err error) {
-	rec.key, err = s.Admission.AdmitKey(r, answer)
-	rec.Tenant = rec.key.Name
+func (s *Stack) AdmitKey(r *http.Request, answer http.Header, rec *record.Record) (err error) {
+	rec.Client.Key, err = s.Admission.AdmitKey(r, answer)
 	return err
 }
 
 // Client names a request's client, by whose name clients take turns: the name on the
 // request's key, or else its network.
-func (s *Stack) Client(r *http.Request, rec *Record) string {
-	return s.Admission.Name(r, rec.Tenant)
+func (s *Stack) Client(r *http.Request, rec *record.Record) string {
+	return s.Admission.Name(r, rec.Client.Key.Name)
 }
 
 // BaseURL is the public address if one is configured, else where the client
@@ -268,30 +195,3 @@ func (d *LazyDeadline) Release() {
 
 // Deadline is the end of the time of a request that began at the start.
 func (s *Stack) Deadline(start time.Time) time.Time { return start.Add(s.o.RequestTimeout) }
-
-// Fail records that the request is not answered because of err, and returns the status that the client gets.
-func (rec *Record) Fail(err error) (status int) {
-	rec.Err = err
-	f := rec.failure()
-	rec.Outcome = outcomeOf(f)
-	return f.Status
-}
-
-// failure returns what the client gets for the error, and records it.
-func (rec *Record) failure() *failure.Failure {
-	f := failure.Of(rec.Err)
-	rec.Public, rec.Expected = f.Public, f.Expected
-	return f
-}
-
-// outcomeOf returns the outcome of a failed request in metrics and the log.
-func outcomeOf(f *failure.Failure) string {
-	switch {
-	case f.Status == failure.StatusClientGone:
-		return "abandoned"
-	case f.Status < http.StatusInternalServerError:
-		return "refused"
-	default:
-		return "failed"
-	}
-}

@@ -4,9 +4,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 )
 
@@ -14,8 +14,10 @@ import (
 // is the whole interface between the lane and the stack.
 type Lane interface {
 	conn.Lane
+	// Use sets the stack whose requests the lane answers. New calls it.
+	Use(s *Stack)
 	// PlaceOf returns the place of the response to a request on a connection of the lane, nil for none.
-	PlaceOf(r *http.Request, on conn.LaneConn) Place
+	PlaceOf(r *http.Request, on conn.LaneConn) record.Place
 	// Serve is called before a request is handled. It answers an HTTP/2 request if it can, and returns false otherwise. A
 	// request of HTTP/1 was read through on, which could not answer it.
 	Serve(client *conn.Conn, on conn.LaneConn, w http.ResponseWriter, r *http.Request) (answered bool)
@@ -28,12 +30,12 @@ type CallLane interface {
 	Lane
 	// Arrive takes up a call by its metadata, before its message has arrived. keyed says that it needs a key. It returns
 	// nil if the client may not make the call, or the lane does not know it. The handler then judges it.
-	Arrive(s *Stack, client *conn.Conn, method string, metadata map[string][]string, keyed bool, start time.Time) Call
+	Arrive(client *conn.Conn, method string, metadata map[string][]string, keyed bool, start time.Time) Call
 }
 
 // A Call is a call that the lane may answer. It must not be used after Release.
 type Call interface {
-	Place // of its response, once its message is known
+	record.Place // of its response, once its message is known
 	// Find looks the call up by its message, which must not change until Release. If it is not found, nothing is counted
 	// and the handler answers.
 	Find(message []byte) (f Found, ok bool)
@@ -44,8 +46,8 @@ type Call interface {
 
 // Found is what the lane has found for a call.
 type Found struct {
-	By        Replayer
-	Record    *Record
+	By        record.Replayer
+	Record    *record.Record
 	Answer    *respond.Response
 	Standings *limits.Standings
 }
@@ -54,30 +56,6 @@ type Found struct {
 // it, and depends on it in no other way. ok is false if there is none. It is called for each request, so it must be
 // fast and may be wrong.
 type Own func(body string) (from, to int, ok bool)
-
-// A Place keeps what answers a request again.
-type Place interface {
-	// Remember makes the lane answer requests like r by a.
-	Remember(s *Stack, r *http.Request, a *Replayable)
-}
-
-// A Replayer answers a request that was answered before, as its handler would.
-type Replayer interface {
-	// Replay fills in the record and the response if memory has a fresh entry that Repeats. It sends no request and
-	// does not wait. If it returns false, nothing is counted.
-	Replay(rec *Record, a *respond.Response) bool
-}
-
-// Repeats reports whether the lane may serve an entry. It leaves out failures, whose log lines differ.
-func Repeats(e *cache.Entry) bool { return e.Status < http.StatusInternalServerError }
-
-// A Replayable is everything that a response depends on, except what is judged for each request and what may have
-// changed: memory, the tip, limits and the time.
-type Replayable struct {
-	Replayer
-	Route string
-	Keyed bool // requests need a key
-}
 
 // NoLane returns why the fast lane answers no request, or "" if it may.
 func (s *Stack) NoLane() string {
@@ -107,7 +85,7 @@ func (s *Stack) servedInLane(c *conn.Conn, w http.ResponseWriter, r *http.Reques
 
 // placeOf returns where the fast lane keeps what answers a request again, or nil for nowhere. With tracing on, each
 // request goes to its handler.
-func (s *Stack) placeOf(r *http.Request) Place {
+func (s *Stack) placeOf(r *http.Request) record.Place {
 	c := conn.Of(r)
 	if s.o.Tracing != nil || c == nil {
 		return nil
@@ -121,14 +99,7 @@ func (s *Stack) placeOf(r *http.Request) Place {
 // Arrive lets the lane of a client's connection take up a gRPC call. It returns nil if the lane cannot.
 func (s *Stack) Arrive(client *conn.Conn, method string, metadata map[string][]string, keyed bool, start time.Time) Call {
 	if lane, ok := client.Lane().(CallLane); ok && s.o.Lane != nil && s.o.Tracing == nil {
-		return lane.Arrive(s, client, method, metadata, keyed, start)
+		return lane.Arrive(client, method, metadata, keyed, start)
 	}
 	return nil
-}
-
-// remember registers an answered request with the fast lane.
-func (s *Stack) remember(r *http.Request, rec *Record) {
-	if rec.replayer != nil && rec.Err == nil && rec.Outcome == cache.Hit.String() && rec.Store == "memory" {
-		rec.place.Remember(s, r, &Replayable{rec.replayer, rec.Route, rec.key.Name != ""})
-	}
 }

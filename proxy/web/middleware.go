@@ -6,7 +6,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 )
@@ -35,30 +34,32 @@ func (s *Stack) NewEngine(find func(c *gin.Context) Route, first gin.HandlerFunc
 
 // Handle serves the requests of a route of an engine by NewEngine.
 func Handle(c *gin.Context) {
-	rec := recordOf(c)
-	if err := rec.route.Serve(c, rec); err != nil {
-		abort(c, rec, err)
+	q := requestOf(c)
+	if err := q.route.Serve(c, &q.Record); err != nil {
+		abort(c, err)
 	}
 }
 
-// recordWriter is Gin's writer of a response, with the record of the request. Gin's own values of a context
+// A request is Gin's writer of a response, with the record of the request. Gin's own values of a context
 // would cost a map for each request.
-type recordWriter struct {
+type request struct {
 	gin.ResponseWriter
-	rec *Record
+	record.Record
+	route Route
 }
 
 // Unwrap is for [http.ResponseController].
-func (w *recordWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (q *request) Unwrap() http.ResponseWriter { return q.ResponseWriter }
 
-// recordOf returns the record that the middleware has made for a request.
-func recordOf(c *gin.Context) *Record {
-	return c.Writer.(*recordWriter).rec //nolint:forcetypeassert // the middleware has set it
+// requestOf returns what the middleware has made for a request.
+func requestOf(c *gin.Context) *request {
+	return c.Writer.(*request) //nolint:forcetypeassert // the middleware has set it
 }
 
 // abort ends the chain of handlers. renderFailures sends the error.
-func abort(c *gin.Context, rec *Record, err error) {
-	rec.Err, rec.Outcome = err, ""
+func abort(c *gin.Context, err error) {
+	q := requestOf(c)
+	q.Err, q.Outcome = err, ""
 	c.Abort()
 }
 
@@ -70,16 +71,17 @@ func (s *Stack) record(find func(c *gin.Context) Route) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		start := time.Now()
 		rt := find(c)
-		rec := &Record{Record: record.Record{Route: rt.Name, Start: start, ID: [1]string{requestID(c.Request.Header)}}, route: rt}
+		q := &request{route: rt, ResponseWriter: c.Writer}
+		rec := &q.Record
+		rec.Route, rec.Start, rec.ID[0] = rt.Name, start, record.RequestID(c.Request.Header)
 		if s.o.Lane != nil {
-			rec.place = s.placeOf(c.Request)
+			rec.Place = s.placeOf(c.Request)
 		}
-		rec.Arrive(conn.Of(c.Request))
-		rec.writer = recordWriter{c.Writer, rec}
-		c.Writer = &rec.writer
+		s.arrive(c.Request, rec)
+		c.Writer = q
 		c.Status(http.StatusOK) // Gin begins with 404 for paths that it does not route
 		c.Writer.Header()[respond.RequestIDHeader] = rec.ID[:]
-		c.Request = s.Recorder.Begin(c.Request, &rec.Record)
+		c.Request = s.Recorder.Begin(c.Request, rec)
 		defer func() { s.end(c.Request, rec, c.Writer.Status(), max(0, c.Writer.Size())) }()
 		c.Next()
 	}
@@ -87,13 +89,12 @@ func (s *Stack) record(find func(c *gin.Context) Route) gin.HandlerFunc {
 
 // renderFailures sends the error of a handler that has sent nothing, and recovers panics.
 func (s *Stack) renderFailures(c *gin.Context) {
-	rec := recordOf(c)
 	defer func() {
 		if p := recover(); p != nil {
-			abort(c, rec, panicError(p))
+			abort(c, panicError(p))
 		}
-		if rec.Err != nil {
-			s.sendFailure(c, rec)
+		if q := requestOf(c); q.Err != nil {
+			sendFailure(c, q)
 		}
 		c.Writer.WriteHeaderNow()
 	}()
@@ -101,26 +102,26 @@ func (s *Stack) renderFailures(c *gin.Context) {
 }
 
 // sendFailure sends the error to the client, unless a response has been sent already.
-func (s *Stack) sendFailure(c *gin.Context, rec *Record) {
-	f := rec.failure()
+func sendFailure(c *gin.Context, q *request) {
+	outcome := q.Outcome
+	f := q.Fail()
 	if c.Writer.Written() {
+		q.Outcome = outcome
 		return
 	}
-	rec.Outcome = outcomeOf(f)
-	status, typ, body := rec.route.Render(c.Request, c.Writer.Header(), f)
+	status, typ, body := q.route.Render(c.Request, c.Writer.Header(), f)
 	respond.Send(c.Writer, c.Request, status, typ, body)
 }
 
 func (s *Stack) limitAddress(c *gin.Context) {
-	rec := recordOf(c)
-	if err := s.admit(c.Request, rec, c.Writer.Header()); err != nil {
-		abort(c, rec, err)
+	if err := s.admit(c.Request, &requestOf(c).Record, c.Writer.Header()); err != nil {
+		abort(c, err)
 	}
 }
 
 func (s *Stack) limitSize(c *gin.Context) {
 	if err := s.Oversized(c.Request); err != nil {
-		abort(c, recordOf(c), err)
+		abort(c, err)
 	}
 }
 
@@ -135,17 +136,17 @@ func (s *Stack) answerPreflights(c *gin.Context) {
 }
 
 func (s *Stack) requireKey(c *gin.Context) {
-	if rec := recordOf(c); rec.route.Keyed {
-		if err := s.AdmitKey(c.Request, c.Writer.Header(), rec); err != nil {
-			abort(c, rec, err)
+	if q := requestOf(c); q.route.Keyed {
+		if err := s.AdmitKey(c.Request, c.Writer.Header(), &q.Record); err != nil {
+			abort(c, err)
 		}
 	}
 }
 
 func (s *Stack) applyRules(c *gin.Context) {
-	if rec := recordOf(c); rec.route.Access != "" {
-		if err := s.AdmitOperation(c.Request, rec, c.Writer.Header(), rec.route.Access); err != nil {
-			abort(c, rec, err)
+	if q := requestOf(c); q.route.Access != "" {
+		if err := s.AdmitOperation(c.Request, &q.Record, c.Writer.Header(), q.route.Access); err != nil {
+			abort(c, err)
 		}
 	}
 }

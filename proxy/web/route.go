@@ -10,6 +10,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/record"
 )
 
 // MethodQuery is a GET with a body (RFC 10008). It is safe and can be repeated.
@@ -36,7 +37,7 @@ type Renderer func(r *http.Request, h http.Header, f *failure.Failure) (status i
 const NoRoute = "none"
 
 // A Handler serves a request. Its error is rendered in the form of the route.
-type Handler func(c *gin.Context, rec *Record) error
+type Handler func(c *gin.Context, rec *record.Record) error
 
 // A Feed is a response that changes with the chain's blocks.
 type Feed struct {

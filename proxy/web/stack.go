@@ -112,6 +112,9 @@ func New(o Options, bodies bodyCache) *Stack {
 		memory = bodies.Account()
 	}
 	s.Memory = conn.NewMemory(memory, s.Admission)
+	if o.Lane != nil {
+		o.Lane.Use(s)
+	}
 	s.Revocable = conn.NewRevocable(s.Admission, o.Logger, o.Registerer)
 	return s
 }
