@@ -111,12 +111,11 @@ func (c Config) NodeOptions() node.Options {
 		MaxBlockAge:   c.Chain.MaxBlockAge,
 		RollbackAfter: c.Chain.RollbackAfter,
 	}
-	for i, rest := range c.Chain.Nodes {
-		comet := c.Chain.Comet[i]
-		if comet == "none" {
-			comet = ""
+	for i, line := range c.Chain.Nodes {
+		e, _ := parseNode(line) // validated
+		if comet := c.Chain.Comet[i]; comet != "none" {
+			e.Comet = comet
 		}
-		e := node.Endpoint{REST: rest, Comet: comet}
 		if i < len(c.Chain.GRPC) && c.Chain.GRPC[i] != "none" {
 			e.GRPC = c.Chain.GRPC[i]
 		}

@@ -13,7 +13,7 @@ import (
 func TestReloadTakesWhatCanChangeAndNamesTheRest(t *testing.T) {
 	running, next := config.Default(), config.Default()
 	blocks := int64(7)
-	next.Listen, next.Chain.Nodes = "127.0.0.1:1", []string{"http://other"}
+	next.Listen, next.Chain.ID = "127.0.0.1:1", "other"
 	next.Log.Level, next.HTTP.Rate, next.Classes.Live.FreshBlocks, next.Classes.Negative = "debug", "5/s", &blocks, time.Second
 	next.Routes = map[string]*config.Class{"pool": {FreshBlocks: &blocks}}
 	next.Collections.Keys = []string{digest}
@@ -22,10 +22,10 @@ func TestReloadTakesWhatCanChangeAndNamesTheRest(t *testing.T) {
 	if diff := cmp.Diff(wantChanged, changed); diff != "" {
 		t.Errorf("changed (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"listen", "chain.nodes"}, restart); diff != "" {
+	if diff := cmp.Diff([]string{"listen", "chain.id"}, restart); diff != "" {
 		t.Errorf("needing a restart (-want +got):\n%s", diff)
 	}
-	next.Listen, next.Chain.Nodes = config.Default().Listen, config.Default().Chain.Nodes
+	next.Listen, next.Chain.ID = config.Default().Listen, config.Default().Chain.ID
 	if diff := cmp.Diff(next, running); diff != "" {
 		t.Errorf("in force (-want +got):\n%s", diff)
 	}

@@ -161,7 +161,12 @@ func shown(value string) string {
 }
 
 func (v *validation) chain(c Chain) {
-	each("chain.nodes", c.Nodes, v.httpURL)
+	each("chain.nodes", c.Nodes, func(key, line string) {
+		e, err := parseNode(line)
+		if v.check(err == nil, key, "%v", err); err == nil {
+			v.httpURL(key, e.REST)
+		}
+	})
 	if len(c.Comet) == 0 && len(c.Nodes) > 0 {
 		v.check(false, "chain.comet", "not set: name the CometBFT RPC address of each of chain.nodes, as in http://127.0.0.1:26657, or none to take the height from the REST API")
 	} else {

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"reflect"
@@ -14,7 +15,10 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // parse parses the texts of a setting into a field of Config: several for a list, one otherwise.
@@ -251,6 +255,34 @@ func count(into *int, digits string) bool {
 	return err == nil && n > 0
 }
 
+// parseNode parses an item of chain.nodes: URL, then priority N and header NAME=VALUE in any number. The error does not
+// repeat the values of headers.
+func parseNode(line string) (e node.Endpoint, err error) {
+	words := strings.Fields(line)
+	if len(words) == 0 {
+		return e, errors.New("is empty")
+	}
+	e.REST = words[0]
+	for words = words[1:]; len(words) > 1; words = words[2:] {
+		switch name, value, _ := strings.Cut(words[1], "="); {
+		case words[0] == "priority" && count(&e.Priority, words[1]):
+		case words[0] == "header" && httpguts.ValidHeaderFieldName(name) && value != "" && httpguts.ValidHeaderFieldValue(value):
+			if e.Headers == nil {
+				e.Headers = http.Header{}
+			}
+			e.Headers.Add(name, value)
+		default:
+			return e, nodeForm
+		}
+	}
+	if len(words) > 0 {
+		return e, nodeForm
+	}
+	return e, nil
+}
+
+var nodeForm = errors.New("expected URL, and after it priority N with N of at least 1, or header NAME=VALUE")
+
 // ParseNetwork parses a network such as 10.0.0.0/8, or an address.
 func ParseNetwork(s string) (netip.Prefix, error) {
 	if addr, err := netip.ParseAddr(s); err == nil {
@@ -266,6 +298,7 @@ func ParseNetwork(s string) (netip.Prefix, error) {
 // Host returns the host of a URL. The other parts may hold secrets.
 func Host(raw string) string {
 	_, at, ok := strings.Cut(raw, "://")
+	at, _, _ = strings.Cut(at, " ") // what follows the URL of a node
 	if u, err := url.Parse("any://" + at); ok && err == nil {
 		return cmp.Or(u.Host, "local")
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -23,6 +24,39 @@ func NewClient(transport http.RoundTripper, hide *strings.Replacer) *http.Client
 		Transport:     guarded{transport, hide},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
+}
+
+// WithHeaders returns a transport that adds headers to every request.
+func WithHeaders(transport http.RoundTripper, headers http.Header) http.RoundTripper {
+	if len(headers) == 0 {
+		return transport
+	}
+	return withHeaders{transport, headers}
+}
+
+type withHeaders struct {
+	http.RoundTripper
+	headers http.Header
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	maps.Copy(r.Header, t.headers)
+	return t.RoundTripper.RoundTrip(r)
+}
+
+// CloseIdleConnections is for http.Client's method of the same name.
+func (t withHeaders) CloseIdleConnections() {
+	(&http.Client{Transport: t.RoundTripper}).CloseIdleConnections()
+}
+
+// HeaderValues returns the values of headers, for [NewRedactor].
+func HeaderValues(headers http.Header) (values []string) {
+	for _, one := range headers {
+		values = append(values, one...)
+	}
+	return values
 }
 
 var errSwitched = errors.New("the origin switches to another protocol, which it was not asked to")

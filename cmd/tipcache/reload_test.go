@@ -7,9 +7,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -151,6 +155,56 @@ func TestSIGHUPReloadsWhatCanChange(t *testing.T) {
 	s.hangup(fmt.Sprintf(store, line), "configuration reloaded")
 	if got := []int{s.status(oldKey), s.status(key)}; !cmp.Equal(got, []int{401, 200}) {
 		t.Errorf("the last one is not in force: %v", got)
+	}
+}
+
+func TestSIGHUPReplacesNodes(t *testing.T) {
+	d := newDevnet(t, devnet.Options{})
+	s := startServing(t, d, "")
+	target, err := url.Parse(d.NodeURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var asked atomic.Int64
+	second := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Key") == "secret" {
+			asked.Add(1)
+		}
+		httputil.NewSingleHostReverseProxy(target).ServeHTTP(w, r)
+	}))
+	t.Cleanup(second.Close)
+	nodes := func(nodes, comet string) string { return "chain: {nodes: [" + nodes + "], comet: [" + comet + "]}\n" }
+	reload := func(chain, message string) map[string]any {
+		t.Helper()
+		if err := os.WriteFile(s.file, []byte("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\n"+chain), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		return s.waitFor(message)
+	}
+	got := reload(nodes("'"+second.URL+" header X-Key=secret'", d.CometURL()), "configuration reloaded")
+	if diff := cmp.Diff([]any{"chain.nodes"}, got["changed"]); diff != "" {
+		t.Errorf("changed (-want +got):\n%s", diff)
+	}
+	d.Advance(1)
+	if got := s.get(s.base + "/staking/pool"); got.status != http.StatusOK || asked.Load() == 0 {
+		t.Errorf("a read after the reload = %d, and the second node got %d requests; want 200 and some", got.status, asked.Load())
+	}
+	if got := s.get(s.admin + "/readyz"); strings.Contains(got.body, target.Host) || !strings.Contains(got.body, strings.TrimPrefix(second.URL, "http://")) {
+		t.Errorf("/readyz = %s, want the second node alone", got.body)
+	}
+	if got := s.get(s.admin + "/metrics"); strings.Contains(got.body, `node="`+target.Host) {
+		t.Errorf("the metrics still have the removed node")
+	}
+	refused := reload(nodes("'"+second.URL+"'", "none"), "rejected configuration, keeping the current one")
+	if why := refused["error"].(string); !strings.Contains(why, "chain.nodes: with these nodes") {
+		t.Errorf("nodes without CometBFT are refused for %q", why)
+	}
+	refused = reload(nodes("'"+second.URL+" first'", d.CometURL()), "rejected configuration, keeping the current one")
+	if why := refused["error"].(string); !strings.Contains(why, "chain.nodes[0]: expected URL") {
+		t.Errorf("a word after the address is refused for %q", why)
 	}
 }
 

@@ -72,7 +72,7 @@ func (e *ear) listen(ctx context.Context) {
 // choose finds a node: the first that is fit, or of those that were left lately the one left first.
 func (e *ear) choose() (chosen Node, ok bool) {
 	var earliest time.Time
-	for _, n := range e.o.Nodes {
+	for _, n := range e.o.Nodes() {
 		left := e.left[n.Name]
 		if time.Since(left) > rest {
 			left = time.Time{}

@@ -281,8 +281,11 @@ func in(t *testing.T, nodes int, o events.Options, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newChain(nodes)
 		o.Heights = c
-		for _, n := range c.nodes {
-			o.Nodes = append(o.Nodes, n.options())
+		o.Nodes = func() (all []events.Node) {
+			for _, n := range c.nodes {
+				all = append(all, n.options())
+			}
+			return all
 		}
 		ctx, stop := context.WithCancel(context.Background())
 		w := &world{chain: c, t: t, feed: events.New(o)}

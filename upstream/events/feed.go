@@ -15,7 +15,7 @@ import (
 
 // Options of a Feed. Nodes and Heights are required.
 type Options struct {
-	Nodes      []Node // in order of preference
+	Nodes      func() []Node // as of now, in order of preference; nil: none
 	Heights    Heights
 	Queue      int                   // events that wait for a subscription before it ends; 1000
 	Logger     *slog.Logger          // nil discards
@@ -70,12 +70,15 @@ type Feed struct {
 func New(o Options) *Feed {
 	o.Queue = cmp.Or(o.Queue, 1000)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	if o.Nodes == nil {
+		o.Nodes = func() []Node { return nil }
+	}
 	return &Feed{o: o, hub: newHub(), metrics: newMetrics(o.Registerer)}
 }
 
 // Unsupported returns why subscriptions are refused: events can be read from none of the nodes.
 func (f *Feed) Unsupported() (err error) {
-	for _, n := range f.o.Nodes {
+	for _, n := range f.o.Nodes() {
 		if err = n.NoEvents(); err == nil {
 			return nil
 		}

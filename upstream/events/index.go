@@ -50,8 +50,9 @@ const (
 
 // search asks all nodes until each has the transaction, or will not have it, and counts them.
 func (f *Feed) search(ctx context.Context, hash []byte) (said [findings]int) {
-	answers, asked := make(chan finding, len(f.o.Nodes)), 0
-	for _, n := range f.o.Nodes {
+	nodes, asked := f.o.Nodes(), 0
+	answers := make(chan finding, len(nodes))
+	for _, n := range nodes {
 		if n.Fit() {
 			asked++
 			go func() {

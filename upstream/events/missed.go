@@ -96,7 +96,7 @@ type read struct {
 func (f *Feed) read(ctx context.Context, height int64) read {
 	r := read{height: height, err: errors.New("no node can be asked")}
 	asked, gone := 0, 0
-	for _, n := range f.o.Nodes {
+	for _, n := range f.o.Nodes() {
 		if !n.Fit() {
 			continue
 		}

@@ -3,7 +3,9 @@ package heights
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
@@ -25,13 +27,14 @@ type Options struct {
 
 // A Chain is the newest block over all nodes, and how it is known.
 type Chain struct {
-	o         Options
-	tip       *tip.Tracker
-	moved     broadcast // the tip, or what is known of a node
-	followers []*follower
-	rest      []*restFollower
-	claimants []*claimant   // of both
-	doubts    chan struct{} // a request could not be answered at the tip
+	o      Options
+	tip    *tip.Tracker
+	moved  broadcast     // the tip, or what is known of a node
+	doubts chan struct{} // a request could not be answered at the tip
+
+	members  atomic.Pointer[[]*member]
+	changing sync.Mutex      // of members and running
+	running  context.Context //nolint:containedctx // of Run; nil while it does not run
 
 	anchors anchors
 	epochs  sync.Mutex // held while an epoch begins
@@ -43,33 +46,124 @@ type Chain struct {
 
 // New makes a chain of its nodes, of which nothing is known yet. It neither connects nor starts anything.
 func New(o Options, nodes ...*Node) *Chain {
-	c := &Chain{o: o, chainID: o.ChainID, tip: tip.New(2*len(nodes), o.Interval, o.RollbackAfter), doubts: make(chan struct{}, 1)}
+	c := &Chain{o: o, chainID: o.ChainID, tip: tip.New(0, o.Interval, o.RollbackAfter), doubts: make(chan struct{}, 1)}
+	c.members.Store(&[]*member{})
 	for _, n := range nodes {
-		n.state.Unseen = n.Comet != nil
-		c.rest = append(c.rest, &restFollower{claimant: c.newClaimant(n)})
-		if n.Comet != nil {
-			c.followers = append(c.followers, &follower{claimant: c.newClaimant(n)})
-		}
+		c.Add(n)
 	}
 	return c
 }
 
 func (c *Chain) newClaimant(n *Node) *claimant {
-	s := &claimant{chain: c, node: n, source: len(c.claimants), sought: make(chan struct{}, 1)}
-	c.claimants = append(c.claimants, s)
-	return s
+	return &claimant{chain: c, node: n, source: c.tip.Add(), sought: make(chan struct{}, 1)}
+}
+
+// A member is a node with its followers.
+type member struct {
+	rest *restFollower
+	rpc  *follower // nil: the node has no CometBFT
+
+	end   context.CancelFunc // ends the followers; nil before they have begun
+	works sync.WaitGroup
+}
+
+// Add adds a node, of which nothing is known yet. While Run runs, it follows the node from now on.
+func (c *Chain) Add(n *Node) {
+	n.state.Unseen = n.Comet != nil
+	m := &member{rest: &restFollower{claimant: c.newClaimant(n)}}
+	if n.Comet != nil {
+		m.rpc = &follower{claimant: c.newClaimant(n)}
+	}
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	all := append(slices.Clone(c.all()), m)
+	c.members.Store(&all)
+	if c.running != nil {
+		m.follow(c.running)
+	}
+}
+
+// Remove ends what follows a node, and forgets what the node has claimed.
+func (c *Chain) Remove(n *Node) {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	var rest []*member
+	for _, m := range c.all() {
+		if m.rest.node != n {
+			rest = append(rest, m)
+			continue
+		}
+		defer func() {
+			m.stop()
+			if m.rpc != nil && m.rpc.settle != nil {
+				m.rpc.settle() // nobody else finds out whether its last header was right
+			}
+			for _, s := range m.claimants() {
+				c.tip.Remove(s.source)
+			}
+			c.moved.notify()
+		}()
+	}
+	c.members.Store(&rest)
+}
+
+func (c *Chain) all() []*member { return *c.members.Load() }
+
+// follow begins to follow the node until ctx ends.
+func (m *member) follow(ctx context.Context) {
+	ctx, m.end = context.WithCancel(ctx)
+	m.works.Go(func() { m.rest.run(ctx) })
+	if m.rpc != nil {
+		m.works.Go(func() { m.rpc.run(ctx) })
+	}
+}
+
+// stop ends to follow the node.
+func (m *member) stop() {
+	if m.end != nil {
+		m.end()
+		m.works.Wait()
+	}
+}
+
+func (m *member) claimants() []*claimant {
+	if m.rpc == nil {
+		return []*claimant{m.rest.claimant}
+	}
+	return []*claimant{m.rest.claimant, m.rpc.claimant}
+}
+
+// claimants returns the sources of all nodes.
+func (c *Chain) claimants() (all []*claimant) {
+	for _, m := range c.all() {
+		all = append(all, m.claimants()...)
+	}
+	return all
+}
+
+// setRunning begins to follow all nodes, or with nil ends to follow those that are added.
+func (c *Chain) setRunning(ctx context.Context) {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	c.running = ctx
+	for _, m := range c.all() {
+		if ctx != nil {
+			m.follow(ctx)
+		}
+	}
 }
 
 // Run follows all nodes until ctx ends, and waits for all it started.
 func (c *Chain) Run(ctx context.Context) {
 	var workers sync.WaitGroup
-	defer workers.Wait()
-	for _, f := range c.followers {
-		workers.Go(func() { f.run(ctx) })
-	}
-	for _, f := range c.rest {
-		workers.Go(func() { f.run(ctx) })
-	}
+	defer func() {
+		workers.Wait()
+		c.setRunning(nil)
+		for _, m := range c.all() {
+			m.stop()
+		}
+	}()
+	c.setRunning(ctx)
 	workers.Go(func() { c.verify(ctx) })
 	workers.Go(func() { c.watchFall(ctx) })
 	workers.Go(func() { c.watchLate(ctx) })

@@ -180,7 +180,7 @@ func (c *Chain) verify(ctx context.Context) {
 
 // prove has all sources that claim a height show that it can be read.
 func (c *Chain) prove(ctx context.Context, height int64) {
-	for _, s := range c.claimants {
+	for _, s := range c.claimants() {
 		if !c.tip.Claims(s.source, height) {
 			continue
 		}
@@ -222,7 +222,7 @@ func (c *Chain) Seek(ctx context.Context, n *Node) bool {
 	ctx, cancel := context.WithTimeout(ctx, maxProof)
 	defer cancel()
 	var rounds []<-chan struct{}
-	for _, s := range c.claimants {
+	for _, s := range c.claimants() {
 		if s.node == n {
 			rounds = append(rounds, s.seek())
 		}

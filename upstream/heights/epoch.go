@@ -64,7 +64,7 @@ func (c *Chain) begin(epoch int64, cause string) {
 	c.told = true
 	c.o.OnEpoch(c.ChainID(), epoch)
 	c.tip.Begin(epoch)
-	for _, s := range c.claimants {
+	for _, s := range c.claimants() {
 		s.node.Forget()
 		s.seek()
 	}

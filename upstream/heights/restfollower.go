@@ -201,7 +201,8 @@ func lateness(interval time.Duration, reads int) time.Duration {
 // after it. That a node does not have that yet is no failure.
 func (c *Chain) readNext(ctx context.Context, height int64, turn int) {
 	var able []*restFollower
-	for _, f := range c.rest {
+	for _, m := range c.all() {
+		f := m.rest
 		v := f.node.Look()
 		if v.Height >= height-1 && !v.CatchingUp && !f.stands(v) {
 			able = append(able, f)

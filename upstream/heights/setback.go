@@ -13,7 +13,8 @@ func (c *Chain) hashOf(ctx context.Context, height int64) string {
 	if hash := c.anchors.at(height); hash != "" {
 		return hash
 	}
-	for _, f := range c.rest {
+	for _, m := range c.all() {
+		f := m.rest
 		if hash, err := f.node.hash(ctx, height); err == nil && hash != "" {
 			return hash
 		}
@@ -102,7 +103,8 @@ func (f *follower) rejoin() {
 
 // othersHave says whether another node has a block with this hash.
 func (c *Chain) othersHave(ctx context.Context, except *Node, height int64, hash string) bool {
-	for _, f := range c.rest {
+	for _, m := range c.all() {
+		f := m.rest
 		if f.node == except {
 			continue
 		}
@@ -170,7 +172,7 @@ func (c *Chain) judgeFall(ctx context.Context, height int64, since time.Time) {
 	switch answered, refused := c.canRead(ctx, height); {
 	case answered:
 		c.tip.Prove(epoch, height)
-		for _, s := range c.claimants {
+		for _, s := range c.claimants() {
 			if c.tip.Lowers(s.source) {
 				s.putAside(s.node.Look().Height, errLow)
 			}
@@ -185,7 +187,8 @@ func (c *Chain) judgeFall(ctx context.Context, height int64, since time.Time) {
 func (c *Chain) canRead(ctx context.Context, height int64) (answered, refused bool) {
 	var asked sync.WaitGroup
 	var yes, no atomic.Bool
-	for _, f := range c.rest {
+	for _, m := range c.all() {
+		f := m.rest
 		if v := f.node.Look(); !v.Foreign() {
 			asked.Go(func() {
 				c.guard(func() {

@@ -189,7 +189,7 @@ type CometBFT struct {
 
 // CometBFT is the RPC of each endpoint that has one, in the order they were configured.
 func (p *Pool) CometBFT() (all []CometBFT) {
-	for _, e := range p.endpoints {
+	for _, e := range p.endpoints() {
 		if e.comet != nil {
 			all = append(all, CometBFT{e.comet, p, e})
 		}
@@ -203,8 +203,29 @@ func (c CometBFT) Name() string { return c.endpoint.name }
 // NoEvents returns why events cannot be read from the endpoint, nil where they can.
 func (c CometBFT) NoEvents() error { return c.endpoint.look().NoEvents }
 
+// Subscribe subscribes to messages, as [comet.Client.Messages] does. The subscription ends when the endpoint is removed.
+func (c CometBFT) Subscribe(ctx context.Context, query string, most int64) (*Subscription, error) {
+	m, err := c.Messages(ctx, query, most)
+	if err != nil {
+		return nil, err
+	}
+	return &Subscription{m, context.AfterFunc(c.endpoint.life, m.Close)}, nil
+}
+
+// A Subscription is that of an endpoint.
+type Subscription struct {
+	*comet.Messages
+	stop func() bool
+}
+
+// Close ends the subscription at once.
+func (s *Subscription) Close() {
+	s.stop()
+	s.Messages.Close()
+}
+
 // Fit says whether the endpoint is ours, is believed, and has the newest block or the one before it.
 func (c CometBFT) Fit() bool {
 	v := c.endpoint.look()
-	return !v.Foreign() && !v.Unseen && !v.Aside && !v.CometDown && !v.CatchingUp && v.Height >= c.pool.Tip().Height-1
+	return c.endpoint.life.Err() == nil && !v.Foreign() && !v.Unseen && !v.Aside && !v.CometDown && !v.CatchingUp && v.Height >= c.pool.Tip().Height-1
 }

@@ -36,17 +36,17 @@ const maxDial = 3 * time.Second
 // idleClose is when idle connections are dropped: the node does so after 10 s.
 const idleClose = 8 * time.Second
 
-func newClient(base *url.URL, o Options, s *protocol) *client {
+func newClient(base *url.URL, headers http.Header, o Options, s *protocol) *client {
 	transport := transport.New(base, transport.Options{
 		Dial:    min(o.Timeout, maxDial),
 		Idle:    idleClose,
 		MaxIdle: cmp.Or(o.InFlight, queue.MostRequests), // as many as requests at once
 		MaxHead: 64 << 10,
 	})
-	hide := upstream.NewRedactor(base)
+	hide := upstream.NewRedactor(base, upstream.HeaderValues(headers)...)
 	return &client{
 		base: base, hide: hide, maxBody: o.maxBody, memory: o.Memory, gzip: !isLocal(base), protocol: s,
-		http: upstream.NewClient(inflating{transport}, hide),
+		http: upstream.NewClient(upstream.WithHeaders(inflating{transport}, headers), hide),
 	}
 }
 

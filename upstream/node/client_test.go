@@ -122,7 +122,7 @@ func TestAnswerBeyondFreeMemoryIsOverload(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(endless))
 	t.Cleanup(server.Close)
 	p := newPool(t, Options{Endpoints: []Endpoint{{REST: server.URL, Comet: server.URL}}, Memory: memory.Upstream()})
-	e := p.endpoints[0]
+	e := p.endpoints()[0]
 	for name, r := range map[string]Request{"REST": {Path: "/x"}, "the RPC": {Call: &Call{Method: "x", Params: func(int64) json.RawMessage { return nil }}}, "the RPC, to long parameters": {Call: &Call{Method: "x", Size: 2 << 20}}} {
 		_, err := e.ask(within(t, time.Minute), r, 0)
 		if upstream.KindOf(err) != upstream.Overloaded || !errors.Is(err, account.ErrFull) {
@@ -240,7 +240,7 @@ func TestACheckOfCometBFTTellsNoCredentials(t *testing.T) {
 			user, password, _ := r.BasicAuth()
 			answer(w, r.URL.Path+" "+user+":"+password)
 		}))
-		s, _, err := CheckComet(t.Context(), strings.Replace(server.URL, "://", "://user:"+secret+"@", 1)+"/"+secret+"/")
+		s, _, err := CheckComet(t.Context(), Endpoint{Comet: strings.Replace(server.URL, "://", "://user:"+secret+"@", 1) + "/" + secret + "/"})
 		server.Close()
 		if said := fmt.Sprint(s, err); strings.Contains(said, secret) || !strings.Contains(said, "***") && name != "as text" && name != "as another address" {
 			t.Errorf("%s: %s", name, said)

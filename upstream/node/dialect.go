@@ -96,7 +96,7 @@ func detect(ctx context.Context, e Endpoint) (Dialect, error) {
 		if err != nil {
 			return "", err
 		}
-		c := newClient(base, o, s)
+		c := newClient(base, e.Headers, o, s)
 		a, err := c.get(ctx, Request{Path: s.probe}, 0)
 		c.http.CloseIdleConnections()
 		switch {

@@ -31,6 +31,10 @@ const (
 
 // An endpoint is one node with all that stands before it.
 type endpoint struct {
+	configured Endpoint
+	life       context.Context //nolint:containedctx // ends when it is removed
+	end        context.CancelFunc
+
 	name    string // host:port
 	client  *client
 	blocks  *heights.Node
@@ -99,6 +103,7 @@ func (s *server) open() bool { return s.breaker.State() == gobreaker.StateOpen }
 // newEndpoint makes an endpoint of a REST server, and of the others that are not nil.
 func newEndpoint(name string, c *client, rpc *comet.Client, g *grpcClient, o Options, m *metrics) *endpoint {
 	e := &endpoint{name: name, client: c, comet: rpc, grpc: g, timeout: o.Timeout, metrics: m, keys: newPageKeys()}
+	e.life, e.end = context.WithCancel(context.Background())
 	e.rest = newServer(upstream.NewOutage(o.Logger, "node "+name), blames, e.read)
 	e.blocks = &heights.Node{Name: name, Reader: e, Tells: func() bool { return c.protocol.tells }, Logger: o.Logger.With("node", name)}
 	if rpc != nil {

@@ -70,7 +70,7 @@ func (p *Pool) askExecuted(ctx context.Context, epoch, height int64) (int64, err
 // carriedBy asks the nodes in turn. One that answers speaks for the chain: they all have the same block.
 func (p *Pool) carriedBy(ctx context.Context, height int64) (int64, error) {
 	var failures []error
-	for _, e := range p.endpoints {
+	for _, e := range p.endpoints() {
 		if e.comet == nil {
 			continue
 		}

@@ -24,7 +24,7 @@ func TestThatNoNodeTellsOfExecutionBlocksIsSaidOnlyByOneThatKnows(t *testing.T) 
 		t.Errorf("error %v of blocks that carry none, want ErrNoExecution", err)
 	}
 	without.stop()
-	eventually(t, "that CometBFT is lost", func() bool { return p.endpoints[0].look().CometDown && p.endpoints[1].look().CometDown })
+	eventually(t, "that CometBFT is lost", func() bool { return p.endpoints()[0].look().CometDown && p.endpoints()[1].look().CometDown })
 	_, _, err := p.Executed(within(t, time.Minute), 100, 1)
 	wantKind(t, err, upstream.Unreachable)
 
@@ -66,7 +66,7 @@ func TestABlockCountsSinceTheLowestHeightThatIsKnown(t *testing.T) {
 		}
 	}
 	n.stop()
-	eventually(t, "that CometBFT is lost", func() bool { return p.endpoints[0].look().CometDown })
+	eventually(t, "that CometBFT is lost", func() bool { return p.endpoints()[0].look().CometDown })
 	if since, _, err := p.Executed(within(t, time.Minute), 500, 1099); since != 100 || err != nil {
 		t.Errorf("with CometBFT away: since %d, %v; want 100", since, err)
 	}

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"math"
 	"math/bits"
 	"slices"
 	"time"
@@ -86,10 +87,11 @@ type fetch struct {
 // One to be avoided is not picked while another should have the height soon.
 func (f *fetch) choose() (best *endpoint, hope bool) {
 	tip, height, chain := f.pool.Tip(), f.height(), f.pool.ChainID()
-	var least [5]int
+	var least [6]int
+	soonest := math.MaxInt // priority of the endpoints that should have the height soon
 	form := f.pool.knownForm(f.request.Keys)
 	f.resting, f.far, f.newest = false, false, 0
-	for _, e := range f.pool.endpoints {
+	for _, e := range f.pool.endpoints() {
 		v, server := e.look(), e.serverOf(f.request)
 		reach := v.reach(height, tip.Interval)
 		switch {
@@ -103,13 +105,16 @@ func (f *fetch) choose() (best *endpoint, hope bool) {
 		case reach == behind && height <= tip.Height: // beyond the tip, let the node say so
 			soon := height-v.Height <= nearby
 			hope, f.far, f.newest = hope || soon, f.far || !soon, max(f.newest, v.Height)
+			if soon && time.Since(v.failed) >= penaltyTime {
+				soonest = min(soonest, e.configured.Priority)
+			}
 		default:
 			if rank := e.rank(v, reach, f.request.Avoid); best == nil || slices.Compare(rank[:], least[:]) < 0 {
 				best, least = e, rank
 			}
 		}
 	}
-	if best != nil && best.name == f.request.Avoid && hope && time.Now().Before(f.patience) {
+	if best != nil && (best.name == f.request.Avoid && hope || soonest < best.configured.Priority) && time.Now().Before(f.patience) {
 		return nil, hope
 	}
 	return best, hope
@@ -138,9 +143,9 @@ func (v *view) reach(height int64, interval time.Duration) reach {
 	}
 }
 
-// rank orders endpoints, least first: not to be avoided, without a late failure, known to have the
+// rank orders endpoints, least first: not to be avoided, without a late failure, by priority, known to have the
 // height, where no request waits, the nearest, with the fewest requests.
-func (e *endpoint) rank(v view, r reach, avoid string) [5]int {
+func (e *endpoint) rank(v view, r reach, avoid string) [6]int {
 	failed := 0
 	if time.Since(v.failed) < penaltyTime {
 		failed = 1
@@ -149,7 +154,7 @@ func (e *endpoint) rank(v view, r reach, avoid string) [5]int {
 		failed += 2
 	}
 	load := e.queue.Load()
-	return [5]int{failed, int(present - r), load.Waiting, bits.Len64(uint64(v.latency / near)), load.InFlight}
+	return [6]int{failed, e.configured.Priority, int(present - r), load.Waiting, bits.Len64(uint64(v.latency / near)), load.InFlight}
 }
 
 // height is what to read at, as of now; 0 is the node's latest.

@@ -53,7 +53,7 @@ func TestOnlyANodesOwnErrorsAreItsAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := rpcServer(t, tt.status, http.Header{"Retry-After": {"7"}}, tt.body)
-			e := p.endpoints[0]
+			e := p.endpoints()[0]
 			a, err := e.call(t.Context(), blockCall(""), 100)
 			if tt.own {
 				if err != nil || a.Reason != BadInput {
@@ -79,7 +79,7 @@ func TestGatewayErrorsToURIsAreFailures(t *testing.T) {
 		`<html>`: false,
 	} {
 		p := rpcServer(t, http.StatusInternalServerError, nil, body)
-		if a, err := p.endpoints[0].call(t.Context(), blockCall("/block?height=abc"), 100); err == nil != own {
+		if a, err := p.endpoints()[0].call(t.Context(), blockCall("/block?height=abc"), 100); err == nil != own {
 			t.Errorf("%s: %+v, %v; want an answer: %t", body, a, err, own)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -47,13 +48,13 @@ const (
 	connWindow   = 16 << 20
 )
 
-func newGRPCClient(name, address string, o Options) (*grpcClient, error) {
-	target, creds, err := parseTarget(address)
+func newGRPCClient(name string, configured Endpoint, o Options) (*grpcClient, error) {
+	target, creds, err := parseTarget(configured.GRPC)
 	if err != nil {
 		return nil, err
 	}
 	retry := backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 2, MaxDelay: 2 * breakerOpen}
-	conn, err := grpc.NewClient(target,
+	conn, err := grpc.NewClient(target, grpc.WithPerRPCCredentials(headers(configured.Headers)),
 		grpc.WithTransportCredentials(creds), grpc.WithKeepaliveParams(pings), grpc.WithDisableServiceConfig(), grpc.WithIdleTimeout(0),
 		grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(connWindow),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: retry, MinConnectTimeout: min(o.Timeout, maxDial)}),
@@ -65,6 +66,21 @@ func newGRPCClient(name, address string, o Options) (*grpcClient, error) {
 		conn: conn, log: o.Logger.With("node", name), maxBody: o.maxBody, memory: o.Memory, outage: upstream.NewOutage(o.Logger, "gRPC of node "+name),
 	}, nil
 }
+
+// headers are metadata of every call, as [credentials.PerRPCCredentials].
+type headers http.Header
+
+// GetRequestMetadata implements [credentials.PerRPCCredentials].
+func (h headers) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	md := make(map[string]string, len(h))
+	for name, values := range h {
+		md[strings.ToLower(name)] = values[0]
+	}
+	return md, nil
+}
+
+// RequireTransportSecurity implements [credentials.PerRPCCredentials].
+func (headers) RequireTransportSecurity() bool { return false }
 
 // limit bounds the messages of a stream by the memory that is free when the stream begins.
 func (c *grpcClient) limit() grpc.CallOption {
@@ -172,9 +188,9 @@ func (c *grpcClient) serves(chainID string) bool {
 	return chain != nil && *chain == chainID
 }
 
-// CheckGRPC asks a gRPC server for its chain.
-func CheckGRPC(ctx context.Context, address string) (chainID string, err error) {
-	c, err := newGRPCClient(address, address, Options{}.WithDefaults())
+// CheckGRPC asks the gRPC server of an endpoint for its chain.
+func CheckGRPC(ctx context.Context, e Endpoint) (chainID string, err error) {
+	c, err := newGRPCClient(e.GRPC, e, Options{}.WithDefaults())
 	if err != nil {
 		return "", err
 	}

@@ -174,7 +174,7 @@ func TestAMethodIsAskedForByGRPC(t *testing.T) {
 					t.Errorf("at %d: %+v, %v", height, a, err)
 				}
 			}
-			if chain, err := CheckGRPC(within(t, time.Minute), c.before+n.address); chain != "story-1" || err != nil {
+			if chain, err := CheckGRPC(within(t, time.Minute), Endpoint{GRPC: c.before + n.address}); chain != "story-1" || err != nil {
 				t.Errorf("it is checked as %q, %v", chain, err)
 			}
 		})

@@ -69,7 +69,7 @@ func (p *Pool) probeFailing(ctx context.Context, s *server, probe func(context.C
 
 // Outages returns the outages of all servers of all endpoints.
 func (p *Pool) Outages() (all upstream.Outages) {
-	for _, e := range p.endpoints {
+	for _, e := range p.endpoints() {
 		for _, s := range []*server{e.rest, e.calls, e.invokes} {
 			if s != nil {
 				all = append(all, s.outage)
@@ -93,8 +93,8 @@ func (v *view) answering() bool { return time.Since(v.answered) <= answersFor }
 // Health is what is known of each endpoint, in the order they were configured.
 func (p *Pool) Health() []Health {
 	interval := p.Tip().Interval
-	all := make([]Health, 0, len(p.endpoints))
-	for _, e := range p.endpoints {
+	all := make([]Health, 0, len(p.endpoints()))
+	for _, e := range p.endpoints() {
 		v := e.look()
 		h := Health{
 			Name: e.name, ChainID: v.ChainID, WrongChain: v.Foreign(), Height: v.Height,

@@ -42,15 +42,19 @@ func (e *endpoint) invoke(ctx context.Context, r Request, height int64) (*Answer
 		return nil, err
 	}
 	told := statedHeight(append(header.Get(heightKey), trailer.Get(heightKey)...)...) // in trailers since SDK 0.54
+	st := status.Convert(err)
+	if text := e.client.hide.Replace(st.Message()); text != st.Message() {
+		st = status.New(st.Code(), text)
+	}
 	switch {
 	case err == nil:
 		return &Answer{Status: http.StatusOK, NodeStatus: http.StatusOK, Type: MessageType, Body: reply, Height: told}, nil
 	case told <= 0:
-		if err := e.gatewayStatus(status.Convert(err), metadata.Join(header, trailer)); err != nil {
+		if err := e.gatewayStatus(st, metadata.Join(header, trailer)); err != nil {
 			return nil, err
 		}
 	}
-	return refusedInvocation(status.Convert(err), told, r.told(height))
+	return refusedInvocation(st, told, r.told(height))
 }
 
 // passTrace has the trace of a context go on at the server.

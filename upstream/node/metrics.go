@@ -48,6 +48,13 @@ func newMetrics(p *Pool) *metrics {
 	}
 }
 
+// forget drops the series of a node that was removed.
+func (m *metrics) forget(node string) {
+	for _, v := range []interface{ DeletePartialMatch(prometheus.Labels) int }{m.seconds, m.answers, m.shed, m.reconnects} {
+		v.DeletePartialMatch(prometheus.Labels{"node": node})
+	}
+}
+
 // auditLabel stands for cost and reason of an audit's requests, which count apart.
 const auditLabel = "audit"
 
@@ -130,7 +137,7 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	flag(ch, doubtDesc, tip.Unconfirmed)
 	flag(ch, keysDesc, g.MixedKeys())
 	var newest int64 // that a node has
-	for _, e := range g.endpoints {
+	for _, e := range g.endpoints() {
 		v := e.look()
 		g.collect(ch, e, v, tip)
 		if !v.Foreign() {

@@ -208,7 +208,7 @@ func (p *Pool) followKeys(ctx context.Context, e *endpoint) {
 // knownForm reports whether a node is known to read page keys in a form. While one is, a key in
 // that form is sent to no node of the other: that would answer with an empty page or a wrong one.
 func (p *Pool) knownForm(form KeyForm) bool {
-	for _, e := range p.endpoints {
+	for _, e := range p.endpoints() {
 		if v := e.look(); !v.Foreign() && e.keys.last() == form {
 			return form != UnknownKeys
 		}

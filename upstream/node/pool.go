@@ -4,10 +4,15 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
+	"math"
+	"net/http"
+	"reflect"
 	"regexp"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -55,6 +60,9 @@ type Endpoint struct {
 	REST  string // base URL of the REST server, such as http://127.0.0.1:1317; a path is a prefix
 	Comet string // base URL of CometBFT's RPC, such as tcp://127.0.0.1:26657; "" for no height source
 	GRPC  string // address of the gRPC server, such as 127.0.0.1:9090, with https:// before it for TLS; "" for none
+
+	Priority int         // it is read only while no node with a lower one can answer
+	Headers  http.Header // sent with every request, such as the key of a provider; hidden in logs and responses
 }
 
 // WithDefaults fills in what was left zero.
@@ -85,9 +93,13 @@ type chain = heights.Chain
 type Pool struct {
 	*chain
 
-	endpoints    []*endpoint
-	protocol     *protocol     // not to be read before determined
-	determined   chan struct{} // closed when the dialect is known
+	members      atomic.Pointer[[]*endpoint]
+	changing     sync.Mutex      // of members and start
+	start        func(*endpoint) // begins to probe an endpoint; nil while Run does not run
+	retiring     sync.WaitGroup  // endpoints that were removed
+	options      Options         // for endpoints that are added
+	protocol     *protocol       // not to be read before determined
+	determined   chan struct{}   // closed when the dialect is known
 	maxBlockAge  time.Duration
 	verbatimKeys bool
 	retry        time.Duration // as in Options
@@ -116,54 +128,130 @@ func New(o Options) (*Pool, error) {
 			return nil, err
 		}
 	}
+	p.options = o
 	p.metrics = newMetrics(p)
-	for i, configured := range o.Endpoints {
-		e, err := p.build(configured, o)
-		if err != nil {
-			return nil, fmt.Errorf("endpoint %d: %w", i+1, err)
-		}
-		p.endpoints = append(p.endpoints, e)
-		p.metrics.shed.WithLabelValues(e.name) // begins at zero: a rate needs a beginning
-		p.metrics.reconnects.WithLabelValues(e.name)
+	p.members.Store(&[]*endpoint{})
+	p.chain = heights.New(heights.Options{
+		ChainID: o.ChainID, Interval: o.BlockInterval, RollbackAfter: o.RollbackAfter, Ledger: o.Ledger, Logger: o.Logger,
+		OnEpoch: o.OnEpoch, Turned: p.metrics.epochs.Inc,
+		Reconnected: func(node string) { p.metrics.reconnects.WithLabelValues(node).Inc() },
+	})
+	if err := p.SetEndpoints(o.Endpoints); err != nil {
+		return nil, err
 	}
-	p.follow(o)
 	return p, p.registry.Register(p.metrics.own)
 }
 
-func (p *Pool) build(configured Endpoint, o Options) (*endpoint, error) {
+func (p *Pool) endpoints() []*endpoint { return *p.members.Load() }
+
+// Configured returns the nodes.
+func (p *Pool) Configured() (all []Endpoint) {
+	for _, e := range p.endpoints() {
+		all = append(all, e.configured)
+	}
+	return all
+}
+
+// SetEndpoints replaces the nodes, also while the pool is used. Equal ones stay as they are. Requests that are in flight
+// to a removed node go on. It returns an error and changes nothing if an address is invalid.
+func (p *Pool) SetEndpoints(configured []Endpoint) error {
+	p.changing.Lock()
+	defer p.changing.Unlock()
+	before, next := p.endpoints(), make([]*endpoint, len(configured))
+	stays := func(e *endpoint) bool { return slices.Contains(next, e) }
+	for i, one := range configured {
+		for _, e := range before {
+			if next[i] == nil && !stays(e) && reflect.DeepEqual(e.configured, one) {
+				next[i] = e
+			}
+		}
+	}
+	added := make([]*endpoint, 0, len(next))
+	for i, one := range configured {
+		if next[i] != nil {
+			continue
+		}
+		e, err := p.build(one, next)
+		if err != nil {
+			for _, e := range added {
+				e.closeIdle()
+			}
+			return fmt.Errorf("endpoint %d: %w", i+1, err)
+		}
+		next[i], added = e, append(added, e)
+	}
+	for _, e := range added {
+		p.chain.Add(e.blocks)
+		if p.start != nil {
+			p.start(e)
+		}
+	}
+	p.members.Store(&next)
+	for _, e := range before {
+		if !stays(e) {
+			p.chain.Remove(e.blocks)
+			e.end()
+			p.retiring.Go(func() { p.retire(e) })
+		}
+	}
+	return nil
+}
+
+// maxRetire is the longest time that requests to a removed node may take.
+const maxRetire = time.Minute
+
+// retire closes the connections of a removed endpoint once its requests have ended.
+func (p *Pool) retire(e *endpoint) {
+	ctx, cancel := context.WithTimeout(p.life, maxRetire)
+	defer cancel()
+	for e.queue.Load().InFlight > 0 && upstream.Sleep(ctx, 100*time.Millisecond) == nil {
+	}
+	e.closeIdle()
+	if !slices.ContainsFunc(p.endpoints(), func(other *endpoint) bool { return other.name == e.name }) {
+		p.metrics.forget(e.name)
+	}
+}
+
+// build makes an endpoint with a name that the others do not have.
+func (p *Pool) build(configured Endpoint, others []*endpoint) (*endpoint, error) {
+	o := p.options
 	base, err := parseBase(configured.REST)
 	if err != nil {
 		return nil, fmt.Errorf("REST address: %w", err)
 	}
-	name := p.unused(base.Host)
+	name := unused(base.Host, others)
 	var rpc *comet.Client
 	if configured.Comet != "" {
 		base, err := parseBase(configured.Comet)
 		if err != nil {
 			return nil, fmt.Errorf("CometBFT address: %w", err)
 		}
-		rpc = comet.New(base, o.Timeout, idleClose, o.Memory, upstream.NewOutage(o.Logger, "RPC of node "+name))
+		rpc = comet.New(base, configured.Headers, o.Timeout, idleClose, o.Memory, upstream.NewOutage(o.Logger, "RPC of node "+name))
 	}
 	var g *grpcClient
 	if configured.GRPC != "" {
-		if g, err = newGRPCClient(name, configured.GRPC, o); err != nil {
+		if g, err = newGRPCClient(name, configured, o); err != nil {
 			return nil, fmt.Errorf("gRPC address: %w", err)
 		}
 	}
-	return newEndpoint(name, newClient(base, o, p.protocol), rpc, g, o, p.metrics), nil
+	p.metrics.shed.WithLabelValues(name) // begins at zero: a rate needs a beginning
+	p.metrics.reconnects.WithLabelValues(name)
+	e := newEndpoint(name, newClient(base, configured.Headers, o, p.protocol), rpc, g, o, p.metrics)
+	e.configured = configured
+	return e, nil
 }
 
 // listed finds the methods on the page by which a CometBFT lists them.
 var listed = regexp.MustCompile(`<a href="//[^"/]*/([a-z][a-z0-9_]*)`)
 
-// CheckComet asks a CometBFT of [Endpoint] for its chain and its newest block, and for the methods that it lists.
-func CheckComet(ctx context.Context, address string) (s comet.Status, methods []string, err error) {
-	base, err := parseBase(address)
+// CheckComet asks the CometBFT of an endpoint for its chain and its newest block, and for the methods that it lists.
+func CheckComet(ctx context.Context, e Endpoint) (s comet.Status, methods []string, err error) {
+	base, err := parseBase(e.Comet)
 	if err != nil {
 		return s, nil, err
 	}
-	o, hide := Options{}.WithDefaults(), upstream.NewRedactor(base)
-	c := comet.New(base, o.Timeout, 0, nil, upstream.NewOutage(o.Logger, "RPC of node "+base.Host))
+	o, hide := Options{}.WithDefaults(), upstream.NewRedactor(base, upstream.HeaderValues(e.Headers)...)
+	c := comet.New(base, e.Headers, o.Timeout, 0, nil, upstream.NewOutage(o.Logger, "RPC of node "+base.Host))
 	defer c.CloseIdle()
 	if s, err = c.Status(ctx); err != nil {
 		return s, nil, err
@@ -176,26 +264,12 @@ func CheckComet(ctx context.Context, address string) (s comet.Status, methods []
 	return s, methods, nil
 }
 
-// follow makes the chain of all endpoints.
-func (p *Pool) follow(o Options) {
-	ho := heights.Options{
-		ChainID: o.ChainID, Interval: o.BlockInterval, RollbackAfter: o.RollbackAfter, Ledger: o.Ledger, Logger: o.Logger,
-		OnEpoch: o.OnEpoch, Turned: p.metrics.epochs.Inc,
-		Reconnected: func(node string) { p.metrics.reconnects.WithLabelValues(node).Inc() },
-	}
-	var nodes []*heights.Node
-	for _, e := range p.endpoints {
-		nodes = append(nodes, e.blocks)
-	}
-	p.chain = heights.New(ho, nodes...)
-}
-
 // unused makes names unique, for nodes that one host serves under two paths.
-func (p *Pool) unused(host string) string {
+func unused(host string, others []*endpoint) string {
 	name := host
 	for n := 2; ; n++ {
-		taken := func(e *endpoint) bool { return e.name == name }
-		if !slices.ContainsFunc(p.endpoints, taken) {
+		taken := func(e *endpoint) bool { return e != nil && e.name == name }
+		if !slices.ContainsFunc(others, taken) {
 			return name
 		}
 		name = fmt.Sprintf("%s#%d", host, n)
@@ -223,23 +297,41 @@ func (p *Pool) Run(ctx context.Context) error {
 		return nil
 	}
 	var workers sync.WaitGroup
-	for _, e := range p.endpoints {
-		workers.Go(func() { p.probe(ctx, e) })
-		if e.comet != nil {
-			workers.Go(func() { p.probeFailing(ctx, e.calls, func(ctx context.Context) { _, _ = e.comet.Status(ctx) }) })
-		}
-		if e.grpc != nil {
-			learn := func(ctx context.Context) (ok bool) {
-				p.guard(func() { ok = e.grpc.learn(ctx, p.Tip().Height, p.ChainID()) })
-				return ok
-			}
-			workers.Go(func() { e.grpc.follow(ctx, learn) })
-			workers.Go(func() { p.probeFailing(ctx, e.invokes, func(ctx context.Context) { learn(ctx) }) })
-		}
-	}
-	workers.Go(func() { p.chain.Run(ctx) })
+	p.setStart(func(e *endpoint) { p.follow(ctx, e, &workers) })
+	p.chain.Run(ctx)
+	p.setStart(nil)
 	workers.Wait()
 	return nil
+}
+
+// setStart begins to follow all endpoints by start, and from now on those that are added. nil ends the latter.
+func (p *Pool) setStart(start func(*endpoint)) {
+	p.changing.Lock()
+	defer p.changing.Unlock()
+	p.start = start
+	for _, e := range p.endpoints() {
+		if start != nil {
+			start(e)
+		}
+	}
+}
+
+// follow probes an endpoint until ctx ends or it is removed.
+func (p *Pool) follow(ctx context.Context, e *endpoint, workers *sync.WaitGroup) {
+	ctx, cancel := context.WithCancel(ctx)
+	context.AfterFunc(e.life, cancel)
+	workers.Go(func() { p.probe(ctx, e) })
+	if e.comet != nil {
+		workers.Go(func() { p.probeFailing(ctx, e.calls, func(ctx context.Context) { _, _ = e.comet.Status(ctx) }) })
+	}
+	if e.grpc != nil {
+		learn := func(ctx context.Context) (ok bool) {
+			p.guard(func() { ok = e.grpc.learn(ctx, p.Tip().Height, p.ChainID()) })
+			return ok
+		}
+		workers.Go(func() { e.grpc.follow(ctx, learn) })
+		workers.Go(func() { p.probeFailing(ctx, e.invokes, func(ctx context.Context) { learn(ctx) }) })
+	}
 }
 
 // guard calls work, which handles responses of a node. A panic drops them.
@@ -257,25 +349,46 @@ func (p *Pool) Close() error {
 	p.running <- struct{}{}
 	defer func() { <-p.running }()
 	p.registry.Unregister(p.metrics.own)
-	for _, e := range p.endpoints {
+	for _, e := range p.endpoints() {
 		e.closeIdle()
 	}
+	p.retiring.Wait()
 	return nil
 }
 
-// Spare tells whether an endpoint has room for a read ahead
-// ([Request].Ahead). One that may send a single request at a time never has.
+// preferred returns the endpoints that requests go to now: those with the best priority of all that can be asked.
+func (p *Pool) preferred() iter.Seq[*endpoint] {
+	able := func(e *endpoint) bool { v := e.look(); return !v.Foreign() && !e.rest.open() }
+	best := math.MaxInt
+	for _, e := range p.endpoints() {
+		if e.configured.Priority < best && able(e) {
+			best = e.configured.Priority
+		}
+	}
+	return func(yield func(*endpoint) bool) {
+		for _, e := range p.endpoints() {
+			if e.configured.Priority == best && able(e) && !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// Spare reports whether an endpoint has room for a read ahead ([Request].Ahead). One that may send a single request at a
+// time never has.
 func (p *Pool) Spare() bool {
-	return slices.ContainsFunc(p.endpoints, func(e *endpoint) bool { return !e.rest.open() && e.queue.Spare() })
+	for e := range p.preferred() {
+		if e.queue.Spare() {
+			return true
+		}
+	}
+	return false
 }
 
 // Expected is how long a request that comes now is likely to take, the wait for its turn
 // included, at the endpoint where that is shortest. 0 is unknown.
 func (p *Pool) Expected(r Request) (shortest time.Duration) {
-	for _, e := range p.endpoints {
-		if v := e.look(); v.Foreign() || e.rest.open() {
-			continue
-		}
+	for e := range p.preferred() {
 		if wait := e.queue.Expected(r.queued()); shortest == 0 || wait < shortest {
 			shortest = wait
 		}

@@ -53,14 +53,14 @@ func TestTheHeightIsChosenWhenTheRequestLeavesTheQueue(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{InFlight: 1, Queue: time.Minute, BlockInterval: time.Minute}, n)
 	eventually(t, "the subscription", connected(p))
-	turn, err := p.endpoints[0].queue.Acquire(t.Context(), queue.Request{})
+	turn, err := p.endpoints()[0].queue.Acquire(t.Context(), queue.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var a *Answer
 	var asking sync.WaitGroup
 	asking.Go(func() { a = mustFetch(t, p, Request{Height: AtTip}) })
-	eventually(t, "the queue", func() bool { return p.endpoints[0].queue.Load().Waiting > 0 }) // a probe may wait, too
+	eventually(t, "the queue", func() bool { return p.endpoints()[0].queue.Load().Waiting > 0 }) // a probe may wait, too
 	n.commit(105)
 	wantTip(t, p, 105)
 	turn.End(false)
@@ -364,7 +364,7 @@ func TestWhatNobodyWaitsForYieldsToOthers(t *testing.T) {
 		return p.Spare() && err == nil
 	}
 	eventually(t, "an answer while there is room", answered)
-	turn, err := p.endpoints[0].queue.Acquire(t.Context(), queue.Request{})
+	turn, err := p.endpoints()[0].queue.Acquire(t.Context(), queue.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}

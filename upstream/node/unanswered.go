@@ -56,7 +56,7 @@ func (f *fetch) refusal() *Answer {
 func (p *Pool) noEndpoint() error {
 	var reasons []error
 	foreign := 0
-	for _, e := range p.endpoints {
+	for _, e := range p.endpoints() {
 		v := e.look()
 		if v.Foreign() {
 			v.restErr, foreign = errWrongChain, foreign+1
@@ -66,9 +66,9 @@ func (p *Pool) noEndpoint() error {
 		}
 	}
 	err := unreachable(errors.Join(reasons...))
-	if len(p.endpoints) == 0 {
+	if len(p.endpoints()) == 0 {
 		err.Msg = "no chain node is configured"
-	} else if foreign == len(p.endpoints) {
+	} else if foreign == len(p.endpoints()) {
 		err.Msg = origin + " serves another chain than " + p.ChainID()
 	}
 	return err

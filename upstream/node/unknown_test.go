@@ -80,7 +80,7 @@ func TestFailuresOfUnknownRequestsSayNothingAboutTheNode(t *testing.T) {
 	if n := len(asked); n != times {
 		t.Errorf("%d node requests for %d requests, want one each", n, times)
 	}
-	for _, e := range p.endpoints {
+	for _, e := range p.endpoints() {
 		if v := e.look(); e.rest.open() || !v.failed.IsZero() || v.restErr != nil {
 			t.Errorf("%s: breaker open: %t, failed %v with %v; want no trace", e.name, e.rest.open(), v.failed, v.restErr)
 		}

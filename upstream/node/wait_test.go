@@ -29,7 +29,7 @@ func run(t *testing.T, o Options, nodes ...*fakeNode) *Pool {
 	p := newPool(t, o, nodes...)
 	go func() { _ = p.Run(context.Background()) }()
 	eventually(t, "every node was asked", func() bool {
-		return !slices.ContainsFunc(p.endpoints, func(e *endpoint) bool { return e.look().Unseen })
+		return !slices.ContainsFunc(p.endpoints(), func(e *endpoint) bool { return e.look().Unseen })
 	})
 	return p
 }
@@ -68,7 +68,7 @@ func heardFor(t *testing.T, d time.Duration, pools ...*Pool) {
 func probed(t *testing.T, p *Pool) {
 	t.Helper()
 	eventually(t, "the probes", func() bool {
-		return !slices.ContainsFunc(p.endpoints, func(e *endpoint) bool {
+		return !slices.ContainsFunc(p.endpoints(), func(e *endpoint) bool {
 			v := e.look()
 			load := e.queue.Load()
 			return !v.answering() || load.InFlight+load.Waiting > 0
@@ -79,7 +79,7 @@ func probed(t *testing.T, p *Pool) {
 // prefer has one endpoint asked before the others, which are made out to be far
 // away. How fast they were so far is left to chance.
 func prefer(p *Pool, first int) {
-	for i, e := range p.endpoints {
+	for i, e := range p.endpoints() {
 		e.update(func(v *view) {
 			v.latency = 0
 			if i != first {

@@ -83,20 +83,21 @@ func absent(part, text string) probe {
 
 func probesOf(cfg config.Config) []probe {
 	probes := localProbes(cfg)
-	for i := range cfg.Chain.Nodes {
-		probes = append(probes, probe{"node", config.Host(cfg.Chain.Nodes[i]), func(ctx context.Context) (string, error) { return findNode(ctx, cfg, i) }})
+	endpoints := cfg.NodeOptions().Endpoints
+	for i, e := range endpoints {
+		probes = append(probes, probe{"node", config.Host(e.REST), func(ctx context.Context) (string, error) { return findNode(ctx, cfg, i) }})
 	}
-	for _, comet := range cfg.Chain.Comet {
-		if comet != "none" {
-			probes = append(probes, probe{"comet", config.Host(comet), func(ctx context.Context) (string, error) { return findComet(ctx, cfg, comet) }})
+	for _, e := range endpoints {
+		if e.Comet != "" {
+			probes = append(probes, probe{"comet", config.Host(e.Comet), func(ctx context.Context) (string, error) { return findComet(ctx, cfg, e) }})
 		}
 	}
 	if len(cfg.Chain.Nodes) > 0 && !cfg.ReadsGRPC() && (cfg.RPC.Listen != "" || cfg.GRPC.Listen != "") {
 		probes = append(probes, absent("grpc", "chain.grpc is not set: state is read by abci_query, during which a node makes no blocks"))
 	}
-	for _, address := range cfg.Chain.GRPC {
-		if address != "none" {
-			probes = append(probes, probe{"grpc", address, func(ctx context.Context) (string, error) { return findGRPC(ctx, cfg, address) }})
+	for _, e := range endpoints {
+		if e.GRPC != "" {
+			probes = append(probes, probe{"grpc", e.GRPC, func(ctx context.Context) (string, error) { return findGRPC(ctx, cfg, e) }})
 		}
 	}
 	if cfg.Redis.URL != "none" {

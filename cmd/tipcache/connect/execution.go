@@ -57,8 +57,8 @@ func findExecution(ctx context.Context, cfg config.Config, client string) (found
 }
 
 // findComet asks CometBFT for its chain and its newest block.
-func findComet(ctx context.Context, cfg config.Config, address string) (string, error) {
-	s, methods, err := node.CheckComet(ctx, address)
+func findComet(ctx context.Context, cfg config.Config, e node.Endpoint) (string, error) {
+	s, methods, err := node.CheckComet(ctx, e)
 	if err != nil {
 		return "", err
 	}

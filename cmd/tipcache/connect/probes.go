@@ -59,8 +59,8 @@ func nodeText(h node.Health, d node.Dialect) string {
 }
 
 // findGRPC asks a node's gRPC for its chain.
-func findGRPC(ctx context.Context, cfg config.Config, address string) (string, error) {
-	chain, err := node.CheckGRPC(ctx, address)
+func findGRPC(ctx context.Context, cfg config.Config, e node.Endpoint) (string, error) {
+	chain, err := node.CheckGRPC(ctx, e)
 	switch {
 	case err != nil:
 		return "", err

@@ -12,11 +12,12 @@ import (
 
 // Events returns the options of a feed from the nodes of a pool.
 func Events(pool *node.Pool, log *slog.Logger, registerer prometheus.Registerer) events.Options {
-	o := events.Options{Heights: pool, Logger: log, Registerer: registerer}
-	for _, c := range pool.CometBFT() {
-		o.Nodes = append(o.Nodes, events.Node{Name: c.Name(), Fit: func() bool { return c.Fit() && c.NoEvents() == nil }, NoEvents: c.NoEvents, Call: c.Call, Subscribe: func(ctx context.Context, query string) (events.Stream, error) {
-			return c.Messages(ctx, query, events.MaxMessage)
-		}})
-	}
-	return o
+	return events.Options{Heights: pool, Logger: log, Registerer: registerer, Nodes: func() (all []events.Node) {
+		for _, c := range pool.CometBFT() {
+			all = append(all, events.Node{Name: c.Name(), Fit: func() bool { return c.Fit() && c.NoEvents() == nil }, NoEvents: c.NoEvents, Call: c.Call, Subscribe: func(ctx context.Context, query string) (events.Stream, error) {
+				return c.Subscribe(ctx, query, events.MaxMessage)
+			}})
+		}
+		return all
+	}}
 }

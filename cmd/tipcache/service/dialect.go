@@ -50,7 +50,7 @@ func (s *Service) determine(ctx context.Context) error {
 		return nil
 	}
 	for upstream.Sleep(ctx, askAgain) == nil {
-		found, err := node.Detect(ctx, s.cfg.NodeOptions().Endpoints)
+		found, err := node.Detect(ctx, s.pool.Configured())
 		if err != nil {
 			continue
 		}

@@ -4,12 +4,26 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// watchOutages collects the outages of all upstreams for /readyz and the metrics.
+// A degraded is the outages of all upstreams, as a [prometheus.Collector].
+type degraded struct{ *Service }
+
+// Describe implements [prometheus.Collector].
+func (d degraded) Describe(ch chan<- *prometheus.Desc) { upstream.Outages{}.Describe(ch) }
+
+// Collect implements [prometheus.Collector].
+func (d degraded) Collect(ch chan<- prometheus.Metric) { d.allOutages().Collect(ch) }
+
+// allOutages returns the outages of all upstreams, for /readyz and the metrics. Nodes come and go.
+func (s *Service) allOutages() upstream.Outages { return slices.Concat(s.pool.Outages(), s.outages) }
+
+// watchOutages collects the outages of all upstreams except the nodes.
 func (s *Service) watchOutages() {
-	s.outages = slices.Concat(s.pool.Outages(), s.metadata.Outages())
+	s.outages = s.metadata.Outages()
 	if s.shared != nil {
 		s.redisUse = upstream.NewOutage(s.log, "use of Redis")
 		s.outages = append(s.outages, s.redisUse)
@@ -25,7 +39,7 @@ func (s *Service) watchOutages() {
 	if s.indexer != nil {
 		s.outages = append(s.outages, s.indexer.Outages()...)
 	}
-	s.registry.MustRegister(s.outages)
+	s.registry.MustRegister(degraded{s})
 }
 
 var errUnusedRedis = errors.New("redis.url is set, but Redis is not used: no node has named the chain yet; set chain.id")

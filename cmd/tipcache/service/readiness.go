@@ -148,7 +148,7 @@ func (s *Service) judge(ctx context.Context) judgement {
 	if s.eventsUse != nil {
 		s.eventsUse.Note(s.rpc.feed.Unsupported())
 	}
-	outages := s.outages.Causes()
+	outages := s.allOutages().Causes()
 	j.degraded = maps.Clone(outages)
 	for _, h := range nodes {
 		if h.Unfit != "" && !h.Starting() {

@@ -14,7 +14,7 @@ import (
 	"github.com/tipcache/tipcache/config"
 )
 
-// A reloader reloads the configuration while the service runs, and applies what can change: keys,
+// A reloader reloads the configuration while the service runs, and applies what can change: nodes, keys,
 // limits, freshness, log level and admin token.
 type reloader struct {
 	*Service
@@ -76,6 +76,10 @@ func (r *reloader) reload() {
 		r.refused("rejected configuration without a restart, keeping the current one", err, restart)
 		return
 	}
+	if r.interfaces(merged) != r.interfaces(r.running) {
+		r.refused("rejected configuration, keeping the current one", errInterfaces, nil)
+		return
+	}
 	if err := r.apply(spoken); err != nil {
 		r.refused("rejected configuration, keeping the current one", err, nil)
 		return
@@ -101,10 +105,23 @@ func (r *reloader) refused(message string, err error, restart []string) {
 	}
 }
 
+var errInterfaces = config.Problem{Key: "chain.nodes", Text: "with these nodes, REST, chain.comet or chain.grpc begins or ceases to be available: this needs a restart"}
+
+// interfaces returns which interfaces nodes have. What is served depends on it.
+func (*reloader) interfaces(cfg config.Config) (has [3]bool) {
+	for _, e := range cfg.NodeOptions().Endpoints {
+		has[0], has[1], has[2] = true, has[1] || e.Comet != "", has[2] || e.GRPC != ""
+	}
+	return has
+}
+
 // apply applies a valid configuration.
 func (r *reloader) apply(cfg config.Config) error {
 	if err := r.proxy.SetClasses(cfg.Policies(), cfg.OwnPolicies()); err != nil {
 		return err // nothing has changed
+	}
+	if err := r.pool.SetEndpoints(cfg.NodeOptions().Endpoints); err != nil {
+		return err
 	}
 	r.proxy.SetKeys(cfg.ClientKeys())
 	r.proxy.SetLimits(cfg.Limits())

@@ -75,7 +75,7 @@ type Service struct {
 	stopping    atomic.Bool
 
 	readiness    *readinessLog
-	outages      upstream.Outages
+	outages      upstream.Outages // of all upstreams except the nodes
 	redisUse     *upstream.Outage // whether Redis is used; nil if none is configured
 	eventsUse    *upstream.Outage // whether events can be read; nil if the RPC is not served
 	undetermined bool             // no node has answered in a known dialect yet

@@ -77,12 +77,14 @@ func subscribeAndLeave(t *testing.T, url string, calls []string) {
 
 func TestNoSubscriptionOutlivesItsSocket(t *testing.T) {
 	var open atomic.Int32
-	feed := events.New(events.Options{Heights: still{}, Nodes: []events.Node{{
-		NoEvents:  func() error { return nil },
-		Fit:       func() bool { return true },
-		Subscribe: func(context.Context, string) (events.Stream, error) { open.Add(1); return silent{&open}, nil },
-		Call:      func(context.Context, string, any, int64) (json.RawMessage, error) { return nil, errors.New("no block") },
-	}}})
+	feed := events.New(events.Options{Heights: still{}, Nodes: func() []events.Node {
+		return []events.Node{{
+			NoEvents:  func() error { return nil },
+			Fit:       func() bool { return true },
+			Subscribe: func(context.Context, string) (events.Stream, error) { open.Add(1); return silent{&open}, nil },
+			Call:      func(context.Context, string, any, int64) (json.RawMessage, error) { return nil, errors.New("no block") },
+		}}
+	}})
 	defer run(feed)()
 	metrics := prometheus.NewRegistry()
 	_, url := serve(t, socket.Options{Feed: feed, Ping: 100 * time.Microsecond, Registerer: metrics})

@@ -366,14 +366,16 @@ func newDriven() (*driven, *events.Feed) {
 
 // feedOf is the feed of a chain with one node, which tells its blocks by a stream alone.
 func feedOf(chain events.Heights, stream events.Stream) *events.Feed {
-	return events.New(events.Options{Heights: chain, Nodes: []events.Node{{
-		NoEvents:  func() error { return nil },
-		Fit:       func() bool { return true },
-		Subscribe: func(context.Context, string) (events.Stream, error) { return stream, nil },
-		Call: func(context.Context, string, any, int64) (json.RawMessage, error) {
-			return nil, errors.New("no block can be read")
-		},
-	}}})
+	return events.New(events.Options{Heights: chain, Nodes: func() []events.Node {
+		return []events.Node{{
+			NoEvents:  func() error { return nil },
+			Fit:       func() bool { return true },
+			Subscribe: func(context.Context, string) (events.Stream, error) { return stream, nil },
+			Call: func(context.Context, string, any, int64) (json.RawMessage, error) {
+				return nil, errors.New("no block can be read")
+			},
+		}}
+	}})
 }
 
 // run has a feed follow its chain until stop is called.

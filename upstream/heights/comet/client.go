@@ -39,15 +39,15 @@ type Client struct {
 	memory  *account.Part     // of answers; nil: no limit
 }
 
-// New makes a client of the RPC server at a base URL. A call takes timeout at
+// New makes a client of the RPC server at a base URL, which is sent headers with every request. A call takes timeout at
 // most, and two seconds at most; idle connections are dropped after idleClose. Answers are read within
 // memory; nil means no limit.
-func New(base *url.URL, timeout, idleClose time.Duration, memory *account.Part, outage *upstream.Outage) *Client {
+func New(base *url.URL, headers http.Header, timeout, idleClose time.Duration, memory *account.Part, outage *upstream.Outage) *Client {
 	timeout = min(timeout, maxRPC)
-	hide := upstream.NewRedactor(base)
-	return &Client{Outage: outage, base: base, timeout: timeout, hide: hide, memory: memory, http: upstream.NewClient(transport.New(base, transport.Options{
+	hide := upstream.NewRedactor(base, upstream.HeaderValues(headers)...)
+	return &Client{Outage: outage, base: base, timeout: timeout, hide: hide, memory: memory, http: upstream.NewClient(upstream.WithHeaders(transport.New(base, transport.Options{
 		Dial: timeout, Idle: idleClose, MaxIdle: maxIdle,
-	}), hide)}
+	}), headers), hide)}
 }
 
 // A Refusal is an error that CometBFT answered with.

@@ -46,7 +46,7 @@ func TestTheRepliesOfARealNodeAreUnderstood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := New(base, time.Minute, time.Minute, nil, upstream.NewOutage(slog.New(slog.DiscardHandler), "the RPC"))
+	c := New(base, nil, time.Minute, time.Minute, nil, upstream.NewOutage(slog.New(slog.DiscardHandler), "the RPC"))
 	t.Cleanup(c.CloseIdle)
 	got, err := c.Status(t.Context())
 	if err != nil {
@@ -99,7 +99,7 @@ func TestHashOfABlockComesFromTheNextHeader(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := New(base, time.Minute, time.Minute, nil, upstream.NewOutage(slog.New(slog.DiscardHandler), "the RPC"))
+			c := New(base, nil, time.Minute, time.Minute, nil, upstream.NewOutage(slog.New(slog.DiscardHandler), "the RPC"))
 			defer c.CloseIdle()
 			hash, err := c.Hash(t.Context(), 7)
 			if tt.err == "" && (err != nil || hash != tt.hash) || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {

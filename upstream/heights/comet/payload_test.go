@@ -42,7 +42,7 @@ func TestABlockTellsWhatItCarriesOfTheExecutionClient(t *testing.T) {
 			}))
 			defer s.Close()
 			base, _ := url.Parse(s.URL)
-			c := comet.New(base, time.Minute, time.Minute, nil, upstream.NewOutage(slog.New(slog.DiscardHandler), "the RPC"))
+			c := comet.New(base, nil, time.Minute, time.Minute, nil, upstream.NewOutage(slog.New(slog.DiscardHandler), "the RPC"))
 			defer c.CloseIdle()
 			got, err := c.ExecutionBlock(context.Background(), 290)
 			if got != tt.number || errors.Is(err, comet.ErrNoPayload) != tt.failed {

@@ -71,6 +71,22 @@ func New(sources int, interval, rollback time.Duration) *Tracker {
 	return t
 }
 
+// Add adds a source, and returns its number.
+func (t *Tracker) Add() (number int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sources = append(t.sources, source{})
+	return len(t.sources) - 1
+}
+
+// Remove removes what a source has claimed. The caller no longer uses its number.
+func (t *Tracker) Remove(number int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sources[number] = source{}
+	t.resolve(time.Now(), false)
+}
+
 // Read is the tip as of now. It takes no lock and does not allocate.
 func (t *Tracker) Read() Tip {
 	v := *t.value.Load()

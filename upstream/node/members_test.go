@@ -1,0 +1,147 @@
+package node
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+func TestReplacedNodesFailNoRequest(t *testing.T) {
+	one, two, three := newFakeNode(t, 100), newFakeNode(t, 100), newFakeNode(t, 100)
+	p := run(t, Options{}, one)
+	wantTip(t, p, 100)
+	ctx, stop := context.WithCancel(t.Context())
+	var readers errgroup.Group
+	var reads atomic.Int64
+	for range 4 {
+		readers.Go(func() error {
+			for ctx.Err() == nil {
+				if _, err := p.Fetch(t.Context(), Request{Path: "/staking/pool", Height: AtTip}); err != nil {
+					return err
+				}
+				reads.Add(1)
+			}
+			return nil
+		})
+	}
+	for _, nodes := range [][]*fakeNode{{one, two}, {two}, {three}, {three, one}, {one}} {
+		var endpoints []Endpoint
+		for _, n := range nodes {
+			endpoints = append(endpoints, n.endpoint())
+		}
+		if err := p.SetEndpoints(endpoints); err != nil {
+			t.Fatal(err)
+		}
+		before := reads.Load()
+		eventually(t, "more reads", func() bool { return reads.Load() > before+20 })
+		for _, h := range p.Health() {
+			if !slices.ContainsFunc(nodes, func(n *fakeNode) bool { return n.address == h.Name }) {
+				t.Errorf("%s is still a node", h.Name)
+			}
+		}
+	}
+	stop()
+	if err := readers.Wait(); err != nil {
+		t.Errorf("a request failed: %v", err)
+	}
+	eventually(t, "the end of the subscriptions to removed nodes", func() bool {
+		open := 0
+		for _, n := range []*fakeNode{two, three} {
+			n.change(func() { open += len(n.sockets) })
+		}
+		return open == 0
+	})
+	one.commit(101)
+	wantTip(t, p, 101)
+}
+
+func TestClaimOfARemovedNodeIsForgotten(t *testing.T) {
+	high, low := newFakeNode(t, 105), newFakeNode(t, 100)
+	p := run(t, Options{}, low, high)
+	wantTip(t, p, 105)
+	if err := p.SetEndpoints([]Endpoint{low.endpoint()}); err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range p.Health() {
+		if h.Name != low.address || h.Height != 100 {
+			t.Errorf("health = %+v, want that of the remaining node", h)
+		}
+	}
+	low.commit(106)
+	wantTip(t, p, 106)
+}
+
+func TestInvalidNodeChangesNothing(t *testing.T) {
+	n, other := newFakeNode(t, 100), newFakeNode(t, 100)
+	p := run(t, Options{}, n)
+	wantTip(t, p, 100)
+	if err := p.SetEndpoints([]Endpoint{other.endpoint(), {REST: "ftp://x"}}); err == nil || !strings.Contains(err.Error(), "endpoint 2: REST address") {
+		t.Errorf("error = %v, want one of endpoint 2", err)
+	}
+	if a := mustFetch(t, p, Request{Height: AtTip}); !from(a, n) {
+		t.Errorf("answer %s, want one of the node before", a.Body)
+	}
+}
+
+func TestNodeOfLowerPriorityIsReadOnlyWhileNoBetterOneCanAnswer(t *testing.T) {
+	own, paid := newFakeNode(t, 100), newFakeNode(t, 101)
+	second := paid.endpoint()
+	second.Priority = 1
+	p := running(t, Options{Endpoints: []Endpoint{second, own.endpoint()}, BlockInterval: time.Minute})
+	wantTip(t, p, 101)
+	eventually(t, "both subscriptions", func() bool { return p.Health()[0].Connected && p.Health()[1].Connected })
+	done := make(chan *Answer)
+	go func() { done <- mustFetch(t, p, Request{Height: AtTip}) }()
+	time.Sleep(20 * time.Millisecond) // the request waits, though the other node has the block
+	own.commit(101)
+	if a := <-done; !from(a, own) {
+		t.Errorf("answer %s of the node of lower priority, want the other one's", a.Body)
+	}
+	for range 10 {
+		if a := mustFetch(t, p, Request{Height: AtTip}); !from(a, own) {
+			t.Errorf("answer %s of the node of lower priority", a.Body)
+		}
+	}
+	if got := paid.heights(); len(got) > 0 {
+		t.Errorf("the node of lower priority was read at %q", got)
+	}
+	own.stop()
+	if a := mustFetch(t, p, Request{Height: AtTip}); !from(a, paid) {
+		t.Errorf("answer %s, want that of the node which still answers", a.Body)
+	}
+}
+
+func TestHeadersOfANodeGoWithEveryRequestAndAreHidden(t *testing.T) {
+	n := newFakeNode(t, 100)
+	var without atomic.Int64
+	front := n.server.Config.Handler
+	n.server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Key") != "provider-secret" {
+			without.Add(1)
+		}
+		front.ServeHTTP(w, r)
+	})
+	e := n.endpoint()
+	e.Headers = http.Header{"X-Key": {"provider-secret"}}
+	p := running(t, Options{Endpoints: []Endpoint{e}})
+	wantTip(t, p, 100)
+	eventually(t, "the subscription", connected(p))
+	mustFetch(t, p, Request{Height: AtTip})
+	if without.Load() > 0 {
+		t.Errorf("%d requests had no header", without.Load())
+	}
+	n.change(func() {
+		n.rest = func(w http.ResponseWriter, r *http.Request) {
+			http.Error(w, "bad key "+r.Header.Get("X-Key"), http.StatusForbidden)
+		}
+	})
+	if a, err := p.Fetch(t.Context(), Request{Path: "/staking/pool", Height: AtTip}); err == nil && strings.Contains(string(a.Body), "provider-secret") || err != nil && strings.Contains(err.Error(), "provider-secret") {
+		t.Errorf("the secret is in the answer %+v, %v", a, err)
+	}
+}
