@@ -117,9 +117,6 @@ func (e *EVM) hash(block int64) string {
 	if n := e.chain.forksBelow(block - e.ledger.start() + e.chain.first); n > 0 {
 		what += strconv.FormatInt(n, 10)
 	}
-	if e.target.currentFault().WrongHashes {
-		what += "wrong"
-	}
 	return numbered(e.ledger.hash(what, block), block)
 }
 
@@ -194,8 +191,6 @@ func (e *EVM) logs(p gjson.Result) (json.RawMessage, *rpcError) {
 	switch {
 	case f.BlockHash != "" && (from < 0 || from > e.Height() || e.hash(from) != f.BlockHash):
 		return nil, evmFailure(-32000, "unknown block")
-	case f.BlockHash == "" && e.target.currentFault().DropLogs:
-		return json.RawMessage("[]"), nil
 	case to-from >= e.most.Load():
 		return nil, evmFailure(-32005, "query returned more than 10000 results") // as some providers say, whatever the reason is
 	}

@@ -27,10 +27,7 @@ type Fault struct {
 	Nonsense     bool          `yaml:",omitempty"`              // 200 with a body that is no JSON
 	Ahead        int64         `yaml:",omitempty"`              // for CometBFT: the heights it tells of are so many above the truth
 	EventsBehind int64         `yaml:"events_behind,omitempty"` // for CometBFT: the blocks that its socket tells of are so many below the truth, as behind a balancer
-	Unindexed    bool          `yaml:",omitempty"`              // for CometBFT: no transaction is found, as those of a block in whose commit the node was stopped
 	HangInfo     bool          `yaml:"hang_info,omitempty"`     // for CometBFT: /abci_info is never answered, as while the execution client hangs
-	DropLogs     bool          `yaml:"drop_logs,omitempty"`     // for the execution client: ranges of blocks have no logs; a block's by its hash are all there
-	WrongHashes  bool          `yaml:"wrong_hashes,omitempty"`  // for the execution client: all blocks have other hashes, in headers, children and logs alike
 }
 
 func (f Fault) validate() error {

@@ -135,7 +135,7 @@ type view struct{ *Node }
 func (n view) Now() state.Clock {
 	return state.Clock{
 		Height: n.Height(), Oldest: max(1, n.Height()-n.keepRecent.Load()), Stored: max(1, n.chain.proposed.Load()-n.lag.Load()),
-		Restarted: n.restartedAt.Load() == n.chain.height(), Unindexed: n.comet.fault.Load().Unindexed,
+		Restarted:  n.restartedAt.Load() == n.chain.height(),
 		Base64Keys: n.base64Keys.Load(),
 	}
 }

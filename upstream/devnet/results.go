@@ -61,9 +61,6 @@ func (n *Node) tx(p cometParams) (json.RawMessage, *rpcError) {
 
 // find finds a transaction of the latest blocks by its hash.
 func (n *Node) find(wanted []byte) json.RawMessage {
-	if n.comet.fault.Load().Unindexed {
-		return nil
-	}
 	for h := n.Height(); h > max(0, n.Height()-256); h-- {
 		for i, t := range n.chain.transactions(h) {
 			if hash := sha256.Sum256(t.Raw); string(wanted) == string(hash[:]) {

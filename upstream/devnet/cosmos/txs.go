@@ -180,7 +180,7 @@ func txByHash(q *query) (string, error) {
 	if b := q.chain.mempool.find(hash, q.now.Height); b != nil {
 		found = b.sent()
 	}
-	if found == "" || q.now.Unindexed {
+	if found == "" {
 		return "", status.Errorf(codes.NotFound, "tx not found: %s", q.args["hash"])
 	}
 	return found, nil

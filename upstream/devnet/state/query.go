@@ -25,7 +25,6 @@ type Clock struct {
 	Oldest     int64 // the oldest one
 	Stored     int64 // the newest block of CometBFT, for a moment ahead of Height
 	Restarted  bool  // no block has come since the node started
-	Unindexed  bool  // no transaction is found
 	Base64Keys bool  // Story: pagination.key is read in base64, as it is written
 }
 
