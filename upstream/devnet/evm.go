@@ -148,11 +148,11 @@ func (e *EVM) contractCall(to, input string, block int64) (json.RawMessage, *rpc
 	case !e.exists(to, block):
 		return encode("0x"), nil
 	case isAccount && input == selectToken:
-		return encode("0x" + numberWord(chainOf(a.collection)) + addressWord(collectionAddress(e.ledger.seed, a.collection)) + a.token()), nil
+		return encode("0x" + numberWord(evmChainID) + addressWord(collectionAddress(e.ledger.seed, a.collection)) + a.token()), nil
 	case strings.EqualFold(to, DisputeModule) && isDispute:
 		subject := numberWord(0) // of a dispute that there is not
 		if h, ok := e.ledger.disputeAbout(numberOf(id), block); ok && id == numberWord(uint64(h.dispute)) {
-			subject = addressWord(h.subject())
+			subject = addressWord(h.ip())
 		}
 		return encode("0x" + subject + strings.Repeat("0", 7*64)), nil // whom it is about, and more
 	}

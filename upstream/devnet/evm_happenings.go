@@ -14,25 +14,25 @@ type happening struct {
 	asset
 	kind    string // as in logs.jsonl
 	block   int64
-	dispute int64 // identifier, for all that is about one
+	dispute int64 // identifier of the dispute that it belongs to; 0 for none
 }
 
 // How many blocks after its registration an asset is licensed for the last time,
 // and how many after it the last dispute is over.
 const (
 	licensedFor = 255
-	disputedFor = raisedAfter + 4*256
+	disputedFor = raisedAfter + 2*256
 )
 
 // follow is what happens to an asset, the cause before what comes of it.
-func (l ledger) follow(a asset) []happening {
+func (a asset) follow() []happening {
 	at := assetBlock(a.number)
 	all := []happening{{asset: a, kind: "registered", block: at}}
 	if a.digest[16]%4 == 0 {
 		all = append(all, happening{asset: a, kind: "licensed", block: at + int64(a.digest[17])})
 	}
 	if isDisputed(a.number) {
-		all = append(all, l.dispute(a)...)
+		all = append(all, a.dispute()...)
 	}
 	return all
 }
@@ -53,55 +53,23 @@ const (
 
 func isDisputed(number int64) bool { return number%assetsPerDispute == firstDisputed }
 
-// fates are the ways that disputes go, in turn. What has a + happens to the asset that derives
-// from the disputed one: it is tagged, a dispute that no account raised.
-var fates = [...]string{"judged +tagged resolved +resolved", "", "cancelled", "judged", "judged resolved", "cancelled", "judged +tagged", "judged"}
+// fates are the ways that disputes go, in turn.
+var fates = [...]string{"judged resolved", "", "cancelled", "judged", "judged resolved", "cancelled", "judged", "judged"}
 
-// dispute is the dispute about an asset. It has two identifiers: one for itself,
-// one for that of the asset registered just before, which derives from it.
-func (l ledger) dispute(a asset) []happening {
+// dispute is the dispute about an asset.
+func (a asset) dispute() []happening {
 	turn := a.number / assetsPerDispute
-	h := happening{asset: a, kind: "raised", block: assetBlock(a.number) + raisedAfter, dispute: 2*turn + 1}
-	if turn%2 == 0 {
-		h.kind = "raised before the upgrade"
-	}
+	h := happening{asset: a, kind: "raised", block: assetBlock(a.number) + raisedAfter, dispute: turn + 1}
 	all := []happening{h}
 	for i, fate := range strings.Fields(fates[turn%int64(len(fates))]) {
-		h.block += 1 + int64(a.digest[24+i])
-		next := h
-		kind, derived := strings.CutPrefix(fate, "+")
-		if next.kind = kind; derived {
-			next.asset, next.dispute = l.asset(a.number-1), h.dispute+1
-		}
-		all = append(all, next)
+		h.kind, h.block = fate, h.block+1+int64(a.digest[24+i])
+		all = append(all, h)
 	}
 	return all
 }
 
-// disputedBy is the number of the asset that a dispute began with. It need not
-// be so many yet.
-func disputedBy(dispute int64) int64 {
-	return (dispute-1)/2*assetsPerDispute + firstDisputed
-}
-
-// isStray tells whether a dispute is about something that is no IP. It counts
-// for no collection.
-func (h happening) isStray() bool { return h.dispute%32 == 15 }
-
-// subject is the address that a dispute is about.
-func (h happening) subject() string {
-	if h.isStray() {
-		return hexText(h.digest[:20])
-	}
-	return h.ip()
-}
-
-// The collections that are unlike others, by their index.
-const (
-	groupsIndex  = 3 // the groups
-	foreignTurn  = 9 // this one of every 32 is on another chain
-	foreignChain = 1
-)
+// groupsIndex is the collection of the groups.
+const groupsIndex = 3
 
 // collectionAddress is the token contract of the i-th collection.
 func collectionAddress(seed uint64, i int) string {
@@ -110,14 +78,6 @@ func collectionAddress(seed uint64, i int) string {
 	}
 	d := state.Digest(seed, "collection", int64(i))
 	return hexText(d[12:])
-}
-
-// chainOf is the chain that the tokens of the i-th collection are on.
-func chainOf(i int) uint64 {
-	if i%32 == foreignTurn {
-		return foreignChain
-	}
-	return evmChainID
 }
 
 // The number of an asset or a block can be read from the last 8 bytes of its account or hash.
@@ -153,16 +113,13 @@ func (a asset) token() string {
 	return numberWord(uint64(a.number) + 1)
 }
 
-// disputeAbout is how the dispute with an identifier came up by a block, if it did.
+// disputeAbout returns how the dispute with an identifier was raised, if it was by a block.
 func (l ledger) disputeAbout(id, block int64) (happening, bool) {
-	if id >= 1 && id <= block && l.count > 0 {
-		for _, h := range l.follow(l.asset(disputedBy(id))) {
-			if h.dispute == id && h.block <= block {
-				return h, true
-			}
-		}
+	if id < 1 || id > block || l.count == 0 {
+		return happening{}, false
 	}
-	return happening{}, false
+	raised := l.asset((id-1)*assetsPerDispute + firstDisputed).dispute()[0]
+	return raised, raised.block <= block
 }
 
 // hash is a digest that stands for some thing of the chain.

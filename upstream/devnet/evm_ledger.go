@@ -97,7 +97,7 @@ func (l ledger) happenings(from, to int64) iter.Seq[happening] {
 			if assetBlock(n) < from-licensedFor && !isDisputed(n) {
 				continue
 			}
-			for _, h := range l.follow(l.asset(n)) {
+			for _, h := range l.asset(n).follow() {
 				if from <= h.block && h.block <= to && !yield(h) {
 					return
 				}
@@ -106,15 +106,14 @@ func (l ledger) happenings(from, to int64) iter.Seq[happening] {
 	}
 }
 
-// counters are what the kinds of happenings add to. A tag is no dispute that was raised.
+// counters are what the kinds of happenings add to.
 var counters = map[string]func(c *collections.Collection) *int64{
-	"registered":                func(c *collections.Collection) *int64 { return &c.AssetCount },
-	"licensed":                  func(c *collections.Collection) *int64 { return &c.LicensesCount },
-	"raised":                    func(c *collections.Collection) *int64 { return &c.RaisedDisputeCount },
-	"raised before the upgrade": func(c *collections.Collection) *int64 { return &c.RaisedDisputeCount },
-	"judged":                    func(c *collections.Collection) *int64 { return &c.JudgedDisputeCount },
-	"cancelled":                 func(c *collections.Collection) *int64 { return &c.CancelledDisputeCount },
-	"resolved":                  func(c *collections.Collection) *int64 { return &c.ResolvedDisputeCount },
+	"registered": func(c *collections.Collection) *int64 { return &c.AssetCount },
+	"licensed":   func(c *collections.Collection) *int64 { return &c.LicensesCount },
+	"raised":     func(c *collections.Collection) *int64 { return &c.RaisedDisputeCount },
+	"judged":     func(c *collections.Collection) *int64 { return &c.JudgedDisputeCount },
+	"cancelled":  func(c *collections.Collection) *int64 { return &c.CancelledDisputeCount },
+	"resolved":   func(c *collections.Collection) *int64 { return &c.ResolvedDisputeCount },
 }
 
 // Collections yields the collections that exist at the start: those of the seed.
@@ -128,12 +127,8 @@ func (d *Devnet) CollectionsAt(block int64) iter.Seq[collections.Collection] {
 	l := newLedger(d.options)
 	counted := make([]collections.Collection, l.count)
 	for h := range l.happenings(0, block) {
-		c, counter := &counted[h.collection], counters[h.kind]
-		if h.isStray() || counter == nil {
-			continue
-		}
-		at := l.time(h.block)
-		if *counter(c) += h.amount(); c.CreatedAt.IsZero() {
+		c, at := &counted[h.collection], l.time(h.block)
+		if *counters[h.kind](c) += h.amount(); c.CreatedAt.IsZero() {
 			c.CreatedAt = at // the first registration: assets come in order
 		}
 		if at.After(c.UpdatedAt) {

@@ -77,23 +77,17 @@ func (s logShape) log(block, transaction, index int64, word func(name string) st
 func (l ledger) word(h happening, name string) string {
 	switch name {
 	case "chain":
-		return numberWord(chainOf(h.collection))
+		return numberWord(evmChainID)
 	case "contract":
 		return addressWord(collectionAddress(l.seed, h.collection))
 	case "token":
 		return h.token()
 	case "ip":
 		return addressWord(h.ip())
-	case "subject":
-		return addressWord(h.subject())
-	case "infringer":
-		return addressWord(l.asset(disputedBy(h.dispute)).ip())
 	case "amount":
 		return numberWord(uint64(h.amount()))
 	case "dispute":
 		return numberWord(uint64(h.dispute))
-	case "parent":
-		return numberWord(uint64(h.dispute - 1))
 	}
 	return numberWord(uint64(l.time(h.block).Unix()))
 }
