@@ -37,7 +37,7 @@ func (s *Server) SelectRoute(name string) ([]cache.Selection, error) {
 // the method is cached.
 func (s *Server) SelectMethod(name string) (cache.Selection, error) {
 	name = "/" + strings.TrimPrefix(name, "/")
-	if !state.Tells(name) && !state.Finds(name) {
+	if !state.Tells(name) && !s.methods[name].Class.Fixed() {
 		return cache.Selection{}, errors.New(web.Short(name) + " is no method whose answers are kept: expected one of a service named Query, as in cosmos.bank.v1beta1.Query/Balance")
 	}
 	return state.Select(name), nil

@@ -74,9 +74,9 @@ func New(o Options) (*Server, error) {
 
 // openInterfaces makes the interfaces that have listeners of their own.
 func (s *Server) openInterfaces(o Options) error {
-	rows := dialect.MethodRows(o.Methods, chain.Rows(nil), cosmos.Rows(nil)) // they do not depend on the paths of the nodes
+	s.methods = dialect.MethodRows(o.Methods, chain.Rows(nil), cosmos.Rows(nil)) // they do not depend on the paths of the nodes
 	open := func(posting **blocks.Posting, values *state.Options) (*blocks.Reader, error) {
-		*posting, values.Rows = s.posting, rows
+		*posting, values.Rows = s.posting, s.methods
 		reader, err := blocks.New(o.Chain.Reader(), s.stack, o.Cache)
 		s.readers = append(s.readers, reader)
 		return reader, err

@@ -43,6 +43,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/record"
@@ -60,6 +61,7 @@ type Server struct {
 	list    *collections.Handler // nil if not served
 	streams *stream.Handler
 	posting *blocks.Posting
+	methods map[string]dialect.Row // of gRPC, by their names
 
 	readers []*blocks.Reader       // of rpc and grpc
 	rpc     *rpc.Handler           // nil if not served

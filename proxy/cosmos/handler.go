@@ -64,10 +64,11 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 			return nil, err
 		}
 	}
-	for path, name := range posts {
-		rt := h.passed(name, (&post{Handler: h, path: path}).serve)
+	for _, p := range posts {
+		p.Handler = h
+		rt := h.passed(p.name, p.serve)
 		rt.Keyed = h.Keyed()
-		h.posts[path] = rt
+		h.posts[p.path] = rt
 	}
 	h.redirect = h.passed("redirect", redirect)
 	h.unserved = h.passed(web.NoRoute, func(*gin.Context, *record.Record) error { return errNotImplemented })

@@ -1,6 +1,7 @@
 package cosmos
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
@@ -12,17 +13,19 @@ import (
 )
 
 // posts are the paths that take a POST. Nothing of them is kept.
-var posts = map[string]string{
-	txs + "/txs": "tx_broadcast", txs + "/simulate": "tx_simulate",
-	txs + "/decode": "tx_decode", txs + "/encode": "tx_encode",
-	txs + "/decode/amino": "tx_decode_amino", txs + "/encode/amino": "tx_encode_amino",
+var posts = []post{
+	{path: txs + "/txs", name: "tx_broadcast"}, {path: txs + "/simulate", name: "tx_simulate"},
+	{path: txs + "/decode", name: "tx_decode"}, {path: txs + "/encode", name: "tx_encode"},
+	{path: txs + "/decode/amino", name: "tx_decode_amino"}, {path: txs + "/encode/amino", name: "tx_encode_amino"},
+	{path: client + "/verify_membership", name: "ibc_verify_membership", reads: true},
 }
 
 // A post sends on what clients post to a path: nothing of them but the body, and that once, when it has
 // come and it is its client's turn.
 type post struct {
 	*Handler
-	path string
+	path, name string
+	reads      bool // state, at a height, and runs no transaction
 }
 
 func (p *post) serve(c *gin.Context, rec *record.Record) error {
@@ -38,11 +41,17 @@ func (p *post) serve(c *gin.Context, rec *record.Record) error {
 	client := p.Stack.Client(c.Request, rec)
 	ctx := p.Deadline(c.Request, rec)
 	defer ctx.Release()
-	if err := p.posting.Acquire(ctx, client); err != nil {
-		return err
-	}
 	r := node.Request{Path: p.path, Height: node.AtTip, Unpinned: true, Cost: node.Page, Client: client,
 		Post: &node.Post{Body: body, Type: respond.JSON}}
+	if p.reads {
+		hs, err := p.ReadHeights(c.Request)
+		if err != nil {
+			return err
+		}
+		r.Height, r.Unpinned = cmp.Or(hs.Pinned, node.AtTip), false
+	} else if err := p.posting.Acquire(ctx, client); err != nil {
+		return err
+	}
 	a, err := p.Nodes.Fetch(ctx, r)
 	if err == nil && a.Reason == node.Ambiguous && p.path != txs+"/txs" { // it reads the state, of a node that has just started
 		r.Unpinned = false

@@ -155,6 +155,7 @@ var table = []Row{
 
 	{"comet_block_latest", comet + "/blocks/latest", Latest, node.Cheap, "", "Service/GetLatestBlock"},
 	{"comet_block", comet + "/blocks/{height}", Block, node.Cheap, "", "Service/GetBlockByHeight"},
+	{"comet_block_results", comet + "/block_results/{height}", Block, node.Page, "", "Service/GetBlockResults"},
 	{"comet_validators_latest", comet + "/validatorsets/latest", Latest, node.Page, "pagination", "Service/GetLatestValidatorSet"},
 	{"comet_validators", comet + "/validatorsets/{height}", Block, node.Page, "pagination", "Service/GetValidatorSetByHeight"},
 	{"comet_abci_query", comet + "/abci_query", Never, node.Page, "data path height prove", "Service/ABCIQuery"},

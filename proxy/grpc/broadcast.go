@@ -21,7 +21,11 @@ import (
 // broadcast sends a transaction to one node, once: by gRPC, or where no node offers that by the
 // RPC, which comes to the same.
 func (k *call) broadcast() (size int, err error) {
-	return k.unpinned(true, func(ctx context.Context, r node.Request, message []byte) (int, error) {
+	message, hs, ok, err := k.asked()
+	if !ok {
+		return 0, err
+	}
+	return k.unpinned(message, hs, true, func(ctx context.Context, r node.Request) (int, error) {
 		r.Height, r.Unpinned, r.Cost = node.AtTip, true, node.Page
 		if !k.o.State.GRPC {
 			return k.broadcastByRPC(ctx, r, message)

@@ -56,6 +56,10 @@ func (k *call) value() (size int, err error) {
 	if !ok {
 		return 0, err
 	}
+	return k.valueOf(message, hs)
+}
+
+func (k *call) valueOf(message []byte, hs blocks.Heights) (size int, err error) {
 	limit := k.reader.Deadline(k.from, k.rec)
 	defer limit.Release()
 	q := k.values.Query(state.Request{Method: k.name, Message: message}, hs)
@@ -79,26 +83,34 @@ func (k *call) value() (size int, err error) {
 // found answers with what is found, and is fixed from then on. Where the client names a height, the
 // node says what it makes of that.
 func (k *call) found() (size int, err error) {
-	if len(k.from.Header[HeightHeader]) > 0 {
-		return k.service()
+	message, hs, ok, err := k.asked()
+	switch {
+	case !ok:
+		return 0, err
+	case len(k.from.Header[HeightHeader]) > 0, !k.o.State.Finds(k.name, message):
+		return k.serviceOf(message, hs)
 	}
-	return k.value()
+	return k.valueOf(message, hs)
 }
 
 // service answers with what a node says at present, or at the height that the client names.
 func (k *call) service() (size int, err error) {
-	return k.unpinned(state.Simulates(k.name), func(ctx context.Context, r node.Request, message []byte) (int, error) {
+	message, hs, ok, err := k.asked()
+	if !ok {
+		return 0, err
+	}
+	return k.serviceOf(message, hs)
+}
+
+func (k *call) serviceOf(message []byte, hs blocks.Heights) (size int, err error) {
+	return k.unpinned(message, hs, state.Simulates(k.name), func(ctx context.Context, r node.Request) (int, error) {
 		return k.sendAnswer(k.values.Ask(ctx, r, state.Request{Method: k.name, Message: message}, state.GRPC))
 	})
 }
 
 // unpinned has a method that ignores heights asked for of a node, once the block has come that the
 // client has to see, and where it posts once it is the client's turn.
-func (k *call) unpinned(posts bool, ask func(ctx context.Context, r node.Request, message []byte) (size int, err error)) (size int, err error) {
-	message, hs, ok, err := k.asked()
-	if !ok {
-		return 0, err
-	}
+func (k *call) unpinned(message []byte, hs blocks.Heights, posts bool, ask func(context.Context, node.Request) (size int, err error)) (size int, err error) {
 	limit := k.reader.Deadline(k.from, k.rec)
 	defer limit.Release()
 	if _, err := k.reader.AwaitBlock(limit, k.from, k.rec, &blocks.Query{Kind: k.never, Heights: hs}); err != nil {
@@ -110,7 +122,7 @@ func (k *call) unpinned(posts bool, ask func(ctx context.Context, r node.Request
 			return 0, err
 		}
 	}
-	return ask(limit, r, message)
+	return ask(limit, r)
 }
 
 // sendAnswer sends what a node has said.

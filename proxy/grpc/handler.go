@@ -72,7 +72,7 @@ type method struct {
 	serve func(*call) (size int, err error)
 }
 
-// The methods. What tells of the state at a height is kept by the block, and a transaction for good
+// The methods. What tells of the state at a height is kept by the block, and a transaction or what is known of a block for good
 // once it is found; all else is the node's own, passed on as it comes and at no height but the one that the client
 // names. So is a method of a service named Query that may stream.
 var (
@@ -91,7 +91,7 @@ func (d *Handler) methodOf(name string) method {
 	switch {
 	case d.o.State.Tells(name) && d.isUnary(name):
 		return value
-	case state.Finds(name):
+	case d.o.State.Rows[name].Class.Fixed():
 		return found
 	case !services.MatchString(name) && !d.o.State.Passes(name):
 		return streamed

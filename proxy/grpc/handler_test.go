@@ -142,6 +142,20 @@ func TestAValueIsReadOnceForAllDoors(t *testing.T) {
 	}
 }
 
+func TestBlockByHeightIsReadOnceForAllInterfaces(t *testing.T) {
+	n := newRecordedNode(t)
+	path, message := recordedMessage(t, "grpc_tm_GetBlockByHeight")
+	c := open(t, n, true).dial(t)
+	for range 3 {
+		if r := ask(t.Context(), c, path, unhex(t, message)); r.err != nil || len(r.message) == 0 {
+			t.Errorf("%v, message %x; want the block", r.err, r.message)
+		}
+	}
+	if byGRPC, byRPC := n.times("gRPC "+path), n.times("RPC "+path); byGRPC+byRPC != 1 {
+		t.Errorf("%d node requests by gRPC and %d by RPC, want one", byGRPC, byRPC)
+	}
+}
+
 func TestATransactionIsFoundOnceForAllDoors(t *testing.T) {
 	for _, withGRPC := range []bool{false, true} {
 		t.Run(fmt.Sprintf("by gRPC %v", withGRPC), func(t *testing.T) {

@@ -75,7 +75,7 @@ func (r *replayer) header(f *web.Found) metadata.MD {
 // answerAgain answers a call by what the lane of its connection has for it. Where it has nothing, k has the
 // message.
 func (k *call) answerAgain(c *callContext) (done bool) {
-	if !(k.o.State.Tells(k.name) && k.isUnary(k.name)) && !state.Finds(k.name) {
+	if !(k.o.State.Tells(k.name) && k.isUnary(k.name)) && !k.o.State.Rows[k.name].Class.Fixed() {
 		return false
 	}
 	k.again = k.reader.Arrive(c.on.conn, k.name, c.metadata, k.start)

@@ -20,6 +20,8 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/cosmos"
+	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/rpc"
@@ -55,7 +57,7 @@ type setup struct {
 func open(t testing.TB, n *recordedNode, withGRPC bool, changes ...func(*setup)) *servers {
 	t.Helper()
 	d := &servers{metrics: prometheus.NewRegistry()}
-	o := grpc.Options{State: state.Options{GRPC: withGRPC}}
+	o := grpc.Options{State: state.Options{GRPC: withGRPC, Rows: dialect.MethodRows(cosmos.Rows(nil))}}
 	if withGRPC {
 		d.pool = n.pool(t, n.addr)
 		o.Stream = d.pool.Stream

@@ -56,13 +56,13 @@ func (k *asking) plan() *blocks.Query {
 	case k.m.name == abciQuery:
 		path := unquoted(a.of(k.m, "path"))
 		cost = k.o.State.CostOf(path, k.message())
-		if class = k.classOf(path); class == blocks.Live {
+		if class = k.classOf(path, k.message()); class == blocks.Live {
 			pinned = number(a.of(k.m, "height"))
 			if k.o.State.Tells(path) && a.of(k.m, "prove") == nil {
 				return k.value(path, pinned)
 			}
 			a = a.with(k.m, "height", nil)
-		} else if state.Finds(path) && number(a.of(k.m, "height")) == 0 && a.of(k.m, "prove") == nil {
+		} else if k.o.State.Finds(path, k.message()) && number(a.of(k.m, "height")) == 0 && a.of(k.m, "prove") == nil {
 			return k.value(path, 0)
 		}
 	case class == blocks.Block && number(a.of(k.m, "height")) == 0:
@@ -190,11 +190,11 @@ func (k *asking) waiters() *limits.Places {
 var storePath = regexp.MustCompile(`^/store/[A-Za-z0-9_-]+/key$`)
 
 // classOf says what may be kept of the answers to a path of abci_query.
-func (d *Handler) classOf(path string) blocks.Class {
+func (d *Handler) classOf(path string, message []byte) blocks.Class {
 	switch {
 	case d.o.State.Tells(path), storePath.MatchString(path):
 		return blocks.Live
-	case state.Finds(path):
+	case d.o.State.Finds(path, message):
 		return blocks.Found
 	default:
 		return blocks.Never

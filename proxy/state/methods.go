@@ -46,11 +46,21 @@ func isName(text string) bool {
 	return text != ""
 }
 
-// Finds says whether a method, with the slash before it, finds what is fixed from then on: a
-// transaction is the same at every height, whichever is asked for.
-func Finds(name string) bool {
-	before, isGetTx := strings.CutSuffix(name, ".tx.v1beta1.Service/GetTx")
-	return isGetTx && before != "" && before[0] == '/' && isPackage(before[1:])
+// Finds reports whether a method's answer to a message is fixed once it is found, whichever height is asked for: the
+// message names a transaction, or a block by its height.
+func (o Options) Finds(name string, message []byte) bool {
+	class := o.Rows[name].Class
+	return class == blocks.Found || class == blocks.Block && heightIn(message) > 0
+}
+
+// heightIn returns the height in the first field of a message, as all methods about blocks have it; 0 for none.
+func heightIn(message []byte) (height uint64) {
+	for f, ok := range protofield.All(message) {
+		if ok && f.Number == 1 && f.Type == protowire.VarintType {
+			height = f.Varint()
+		}
+	}
+	return height
 }
 
 // CostOf is what a method, or a path of abci_query, costs a node that is asked with a message: as much as

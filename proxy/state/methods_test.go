@@ -3,21 +3,39 @@ package state_test
 import (
 	"testing"
 
+	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-func TestMethodsAreToldByTheirNames(t *testing.T) {
-	for name, want := range map[string][2]bool{ // tells of the state, finds a transaction
-		"/cosmos.bank.v1beta1.Query/Balance": {true, false}, "/a.Query/B_2": {true, false},
-		"/Query/Balance": {}, "cosmos.bank.v1beta1.Query/Balance": {}, "/.Query/Balance": {}, "/a..Query/Balance": {}, "/a.Query/": {}, "/a.Query/B/": {}, "/a.Query": {},
-		"/a.Query/B?": {}, "/a b.Query/B": {}, "/a.SubQuery/B": {}, "/a.Msg/Send": {}, "": {}, "/": {}, "//a.Query/B": {}, "/a/b.Query/C": {},
-		"/cosmos.tx.v1beta1.Service/GetTx": {false, true}, "/a.b.tx.v1beta1.Service/GetTx": {false, true},
-		"/tx.v1beta1.Service/GetTx": {}, ".tx.v1beta1.Service/GetTx": {}, "/.tx.v1beta1.Service/GetTx": {}, "/cosmos.tx.v1beta1.Service/GetTxsEvent": {},
+func TestMethodsOfTheStateAreRecognizedByTheirNames(t *testing.T) {
+	for name, want := range map[string]bool{
+		"/cosmos.bank.v1beta1.Query/Balance": true, "/a.Query/B_2": true,
+		"/Query/Balance": false, "cosmos.bank.v1beta1.Query/Balance": false, "/.Query/Balance": false, "/a..Query/Balance": false, "/a.Query/": false, "/a.Query/B/": false, "/a.Query": false,
+		"/a.Query/B?": false, "/a b.Query/B": false, "/a.SubQuery/B": false, "/a.Msg/Send": false, "": false, "/": false, "//a.Query/B": false, "/a/b.Query/C": false, "/cosmos.tx.v1beta1.Service/GetTx": false,
 	} {
-		if got := [2]bool{state.Tells(name), state.Finds(name)}; got != want {
-			t.Errorf("%q: %v, want %v", name, got, want)
+		if got := state.Tells(name); got != want {
+			t.Errorf("%q: %t, want %t", name, got, want)
+		}
+	}
+}
+
+// What the rows of the paths say of transactions and blocks holds for the methods.
+func TestAnswersAreFixedWhereTheMessageNamesATransactionOrABlock(t *testing.T) {
+	o := state.Options{Rows: dialect.MethodRows(cosmos.Rows(nil))}
+	const comet = "/cosmos.base.tendermint.v1beta1.Service/"
+	for _, tt := range []struct {
+		method, message string
+		want            bool
+	}{
+		{"/cosmos.tx.v1beta1.Service/GetTx", "\x0a\x02ab", true}, {"/cosmos.tx.v1beta1.Service/GetTxsEvent", "\x08\x05", false},
+		{comet + "GetBlockResults", "\x08\x05", true}, {comet + "GetBlockResults", "", false}, {comet + "GetBlockResults", "\x08\x05\x08\x00", false},
+		{comet + "GetBlockByHeight", "\x08\x05", true}, {comet + "GetValidatorSetByHeight", "\x08\x05\x12\x02\x18\x01", true}, {"/cosmos.tx.v1beta1.Service/GetBlockWithTxs", "\x08\x05", true},
+		{comet + "GetLatestBlock", "\x08\x05", false}, {"/a.b.Service/GetBlockResults", "\x08\x05", false}, {"/cosmos.bank.v1beta1.Query/Balance", "\x08\x05", false},
+	} {
+		if got := o.Finds(tt.method, []byte(tt.message)); got != tt.want {
+			t.Errorf("%s %x: %t, want %t", tt.method, tt.message, got, tt.want)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func (o *stateRead) Fetch(ctx context.Context, r node.Request, before *cache.Ent
 // Entry returns the entry of a node's answer: the value, or what the node said in its place.
 func (o *stateRead) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
 	e, tip := o.reader.NewEntry(a), o.reader.Nodes.Tip()
-	if e.Expires = Expiry(a, e.ReadAt, tip, o.reader.Negative()); Finds(o.Method) {
+	if e.Expires = Expiry(a, e.ReadAt, tip, o.reader.Negative()); o.o.Finds(o.Method, o.Message) {
 		e.Expires = blocks.IndexedExpiry(a.Reason == node.OK, true, e.ReadAt, tip)
 	}
 	typ, body := a.Type, a.Body

@@ -40,7 +40,7 @@ func New(o Options, r *blocks.Reader, kind, found *blocks.Kind, by Transport) *V
 // to be asked at.
 func (v *Values) Query(q Request, hs blocks.Heights) *blocks.Query {
 	kind := v.kind
-	if Finds(q.Method) {
+	if v.o.Finds(q.Method, q.Message) {
 		kind, hs.Pinned = v.found, 0
 	}
 	return &blocks.Query{Key: q.key(keyPrefix), Kind: kind, Cost: v.o.CostOf(q.Method, q.Message), Heights: hs, Origin: &stateRead{Values: v, Request: q}}
