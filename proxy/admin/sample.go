@@ -135,6 +135,7 @@ var figures = map[string]func(since) any{
 	"p50":      quantile(requestSeconds, 0.5),
 	"p99":      quantile(requestSeconds, 0.99),
 	"nodes":    since.nodes,
+	"keys":     rates("tipcache_proxy_key_requests_total", "key"),
 
 	"memory":      total("tipcache_cache_memory_bytes"), // of cached answers
 	"entries":     total("tipcache_cache_memory_entries"),

@@ -111,3 +111,33 @@ func TestResponsesOfTheCacheAreMeasuredByBlocksOrAge(t *testing.T) {
 		})
 	}
 }
+
+func TestRequestsAreCountedByTheNameOfTheirKey(t *testing.T) {
+	metrics := prometheus.NewRegistry()
+	r := record.New(record.Options{Logger: slog.New(slog.DiscardHandler), Registerer: metrics})
+	end := func(key string, status int) {
+		r.End(&record.Record{Route: "pool", Client: limits.Client{Key: limits.Key{Name: key}}}, &record.End{Status: status}, nil)
+	}
+	for _, status := range []int{200, 404, 403, 429, 429, 502} {
+		end("web", status)
+	}
+	end("app", 200)
+	end("", 200)
+	got := map[string]float64{}
+	families, err := metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != "tipcache_proxy_key_requests_total" {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			got[m.GetLabel()[0].GetValue()+" "+m.GetLabel()[1].GetValue()] = m.GetCounter().GetValue()
+		}
+	}
+	want := map[string]float64{"web answered": 2, "web refused": 3, "web failed": 1, "app answered": 1, "app refused": 0, "app failed": 0}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("counted (-want +got):\n%s", diff)
+	}
+}

@@ -43,10 +43,15 @@ type metrics struct {
 	staleness *prometheus.HistogramVec
 	ages      *prometheus.HistogramVec
 	degraded  prometheus.Counter
+	keys      *prometheus.CounterVec
 
-	mu    sync.Mutex
-	known atomic.Pointer[map[ending]series] // those met so far; replaced under mu, read without
+	mu      sync.Mutex
+	known   atomic.Pointer[map[ending]series]     // those met so far; replaced under mu, read without
+	results atomic.Pointer[map[string]keyResults] // likewise, by the names of keys
 }
+
+// keyResults count the requests of the keys with one name.
+type keyResults struct{ answered, refused, failed prometheus.Counter }
 
 // An ending is how requests end that are counted together.
 type ending struct {
@@ -92,7 +97,12 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Help: "Collection pages sent without metadata that they should have.",
 		}),
 	}
+	m.keys = f.NewCounterVec(prometheus.CounterOpts{
+		Name: "tipcache_proxy_key_requests_total",
+		Help: "Requests by the name of their API key and by result: answered, refused (status 401, 403 and 429) or failed (status 500 and above).",
+	}, []string{"key", "result"})
 	m.known.Store(&map[ending]series{})
+	m.results.Store(&map[string]keyResults{})
 	return m
 }
 
@@ -203,6 +213,33 @@ func (m *metrics) observe(counted series, rec *Record, end *End) {
 	if rec.Degraded {
 		m.degraded.Inc()
 	}
+	if key := rec.Client.Key.Name; key != "" {
+		m.ofKey(key).of(end.Status).Inc()
+	}
+}
+
+// of returns the counter for a status.
+func (r keyResults) of(status int) prometheus.Counter {
+	switch {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusTooManyRequests:
+		return r.refused
+	case status >= http.StatusInternalServerError:
+		return r.failed
+	}
+	return r.answered
+}
+
+// ofKey returns the counters of a key's name. Only configured keys have one.
+func (m *metrics) ofKey(name string) keyResults {
+	if found, ok := (*m.results.Load())[name]; ok {
+		return found
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := maps.Clone(*m.results.Load())
+	all[name] = keyResults{m.keys.WithLabelValues(name, "answered"), m.keys.WithLabelValues(name, "refused"), m.keys.WithLabelValues(name, "failed")}
+	m.results.Store(&all)
+	return all[name]
 }
 
 // series finds those of an ending: by labels, as the registry finds them, it

@@ -219,6 +219,11 @@ function drawRoutes() {
   };
   list("busy", last.routes, (r) => r.rate, (r) => format.rate(r.rate), "var(--accent)");
   const slow = last.routes.filter((r) => r.miss > 0 && r.name !== "none").sort((a, b) => b.miss - a.miss);
+  const sums = {};
+  for (const s of samples) for (const [name, rate] of Object.entries(s.keys ?? {})) sums[name] = (sums[name] ?? 0) + rate / samples.length;
+  const keys = Object.entries(sums).map(([name, rate]) => ({ name, rate })).sort((a, b) => b.rate - a.rate);
+  $("keys-card").hidden = !keys.length;
+  list("keys", keys, (k) => k.rate, (k) => format.rate(k.rate), "var(--accent)");
   list("slow", slow, (r) => r.miss, (r) => format.seconds(r.miss), "var(--c-miss)");
 }
 
