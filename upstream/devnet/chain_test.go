@@ -1,13 +1,8 @@
 package devnet_test
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"net/http"
-	"net/url"
-	"slices"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -51,13 +46,6 @@ func TestTwoDevnetsWithOneSeedAgree(t *testing.T) {
 	}
 	if get(t, a, questions[2], 900) == get(t, other, questions[2], 900) {
 		t.Error("another seed gives the same delegators")
-	}
-}
-
-func TestAGreatHeightIsNoTrouble(t *testing.T) {
-	d := start(t, devnet.Options{Interval: -1, StartHeight: 20_000_000})
-	for _, q := range questions {
-		get(t, d, strings.Replace(q, "/890", "/19999000", 1), 0)
 	}
 }
 
@@ -105,107 +93,6 @@ func TestSomethingChangesWithTheBlocks(t *testing.T) {
 	}
 }
 
-func TestTheSumsAddUp(t *testing.T) {
-	d := start(t, devnet.Options{Interval: -1, Delegators: 300})
-	for _, h := range []int64{6, 500, 777, 1000} {
-		var list struct {
-			Msg struct {
-				DelegationResponses []struct {
-					Delegation struct {
-						Shares string
-					}
-				} `json:"delegation_responses"`
-			}
-		}
-		decode(t, get(t, d, "/staking/validators/"+v5+"/delegations?pagination.limit=1000", h), &list)
-		var single struct {
-			Msg struct {
-				Validator struct {
-					Shares string `json:"delegator_shares"`
-				}
-			}
-		}
-		decode(t, get(t, d, "/staking/validators/"+v5, h), &single)
-		var shares int64 // in 1/1,000
-		for _, r := range list.Msg.DelegationResponses {
-			shares += milli(t, r.Delegation.Shares)
-		}
-		if want := milli(t, single.Msg.Validator.Shares); shares != want {
-			t.Errorf("at %d delegations sum up to %d, the validator has %d", h, shares, want)
-		}
-	}
-}
-
-// milli is a decimal without its last 15 digits.
-func milli(t *testing.T, decimal string) int64 {
-	t.Helper()
-	n, err := strconv.ParseInt(strings.Replace(decimal[:len(decimal)-15], ".", "", 1), 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
-func TestWalkingByKeyVisitsEverythingOnce(t *testing.T) {
-	d := start(t, devnet.Options{Interval: -1})
-	for path, want := range map[string]int{
-		"/staking/validators":                        71,
-		"/staking/validators/" + v5 + "/delegations": 1600,
-		"/staking/delegations/" + d0:                 61,
-		"/staking/delegators/" + d0 + "/validators":  61,
-	} {
-		for _, reverse := range []string{"false", "true"} {
-			seen := walk(t, d, path+"?pagination.limit=7&pagination.reverse="+reverse)
-			slices.Sort(seen)
-			if got := len(slices.Compact(slices.Clone(seen))); got != want || len(seen) != want {
-				t.Errorf("%s reverse=%s: %d items, %d of them distinct, want %d", path, reverse, len(seen), got, want)
-			}
-		}
-	}
-}
-
-// walk follows decoded next keys and returns the items of all pages.
-func walk(t *testing.T, d *devnet.Devnet, path string) (items []string) {
-	t.Helper()
-	key := ""
-	for {
-		var answer struct{ Msg map[string]json.RawMessage }
-		decode(t, get(t, d, path+"&pagination.key="+url.QueryEscape(key), 0), &answer)
-		var page struct {
-			NextKey string `json:"next_key"`
-		}
-		decode(t, string(answer.Msg["pagination"]), &page)
-		delete(answer.Msg, "pagination")
-		for _, list := range answer.Msg {
-			var some []json.RawMessage
-			decode(t, string(list), &some)
-			for _, item := range some {
-				items = append(items, string(item))
-			}
-		}
-		if page.NextKey == "" {
-			return items
-		}
-		raw, err := base64.StdEncoding.DecodeString(page.NextKey)
-		if err != nil {
-			t.Fatal(err)
-		}
-		key = string(raw)
-	}
-}
-
-func TestPlacesBeyondTheCastAreGenerated(t *testing.T) {
-	d := start(t, devnet.Options{Interval: -1, Validators: 120, Delegators: 10_000})
-	got := get(t, d, "/staking/validators?pagination.limit=1&pagination.count_total=true", 0)
-	if !strings.Contains(got, `"total":"120"`) {
-		t.Error(got)
-	}
-	got = get(t, d, "/staking/validators/"+v5+"/delegations?pagination.limit=1&pagination.count_total=true", 0)
-	if !strings.Contains(got, `"total":"10000"`) {
-		t.Error(got)
-	}
-}
-
 func TestTheSamplesExist(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1, Delegators: 50})
 	if got := []int{len(d.Validators()), len(d.Delegators())}; !cmp.Equal(got, []int{71, 50}) {
@@ -218,14 +105,6 @@ func TestTheSamplesExist(t *testing.T) {
 	} {
 		get(t, d, uri, 0)
 	}
-}
-
-func TestASizeThatIsTooSmallIsTheLeast(t *testing.T) {
-	d := start(t, devnet.Options{Interval: -1, Validators: 3, Delegators: 2, StartHeight: -1, Collections: -1})
-	if got := []int{len(d.Validators()), len(d.Delegators()), int(d.Height())}; !cmp.Equal(got, []int{8, 4, 1}) {
-		t.Errorf("%v validators, delegators and blocks", got)
-	}
-	get(t, d, "/staking/pool", 0)
 }
 
 // get reads one answer at a height, 0 for the latest, and wants a success.
