@@ -6,14 +6,13 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // Feed returns the feed of a query for streams. It waits for the block that the request requires.
 func (r *Reader) Feed(from *http.Request, q *Query) (web.Feed, error) {
 	ctx := from.Context()
-	tip, err := r.awaitRequired(ctx, from, &record.Record{}, q)
+	tip, err := r.awaitRequired(ctx, r.Stack.Admission.ClientOf(from), q)
 	if err != nil {
 		return web.Feed{}, err
 	}
@@ -47,7 +46,7 @@ func (r *Reader) newest(q *Query) reads {
 // read at, 0 for the newest. It waits for the block that the request must see.
 func (r *Reader) Forecast(from *http.Request, q *Query, p web.Plan) (plan web.Plan, pinned int64, err error) {
 	ctx := from.Context()
-	tip, err := r.awaitRequired(ctx, from, &record.Record{}, q)
+	tip, err := r.awaitRequired(ctx, r.Stack.Admission.ClientOf(from), q)
 	if err != nil {
 		return web.Plan{}, 0, err
 	}

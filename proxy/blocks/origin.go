@@ -87,7 +87,7 @@ func (a *originRead) name() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.from != nil {
-		a.client = a.Stack.Client(a.from, a.rec)
+		a.client = a.rec.Client.Name()
 		a.from, a.rec = nil, nil
 	}
 	return a.client

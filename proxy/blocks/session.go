@@ -38,7 +38,7 @@ func (r *Reader) follow(ctx context.Context, from *http.Request, rec *record.Rec
 		return tip
 	}
 	if seen, _ := rec.Session.Seen(tip.Epoch); wanted > seen {
-		leave, err := r.enterWaiters(from, rec, tip, session.Header)
+		leave, err := r.enterWaiters(&rec.Client, tip, session.Header)
 		if err != nil {
 			return tip // the response is marked as stale
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -19,7 +20,7 @@ import (
 // await waits for the blocks that a request requires or has seen, refuses a block that does not exist yet, and returns
 // the tip to serve by. A block of the execution chain becomes a required block of the chain.
 func (r *Reader) await(ctx context.Context, from *http.Request, rec *record.Record, q *Query) (tip node.Tip, err error) {
-	tip, err = r.awaitRequired(ctx, from, rec, q)
+	tip, err = r.awaitRequired(ctx, &rec.Client, q)
 	if q.Pinned == 0 && q.Kind.Class != Never && err == nil {
 		tip = r.follow(ctx, from, rec, q, tip)
 	}
@@ -27,9 +28,9 @@ func (r *Reader) await(ctx context.Context, from *http.Request, rec *record.Reco
 }
 
 // awaitRequired waits for X-Min-Block-Height and X-Min-Evm-Block, but not for the session's block.
-func (r *Reader) awaitRequired(ctx context.Context, from *http.Request, rec *record.Record, q *Query) (node.Tip, error) {
+func (r *Reader) awaitRequired(ctx context.Context, client *limits.Client, q *Query) (node.Tip, error) {
 	if q.EVM > 0 {
-		height, err := r.heightOfExecutionBlock(ctx, from, rec, q)
+		height, err := r.heightOfExecutionBlock(ctx, client, q)
 		if err != nil {
 			return r.Nodes.Tip(), err
 		}
@@ -40,7 +41,7 @@ func (r *Reader) awaitRequired(ctx context.Context, from *http.Request, rec *rec
 	}
 	tip := r.Nodes.Tip()
 	if !r.canServe(q, tip, q.Min) { // a block that has arrived counts even if all nodes are down now
-		leave, err := r.enterWaiters(from, rec, tip, respond.MinHeightHeader)
+		leave, err := r.enterWaiters(client, tip, respond.MinHeightHeader)
 		if err != nil {
 			return tip, err
 		}
@@ -97,13 +98,13 @@ func (r *Reader) hasInMemory(q *Query, tip node.Tip, height int64) bool {
 // Peek returns the entry in memory for a query, nil for none. It does not count as a use.
 func (r *Reader) Peek(q *Query, tip node.Tip) *cache.Entry { return r.cache.Peek(r.cacheQuery(q, tip)) }
 
-// enterWaiters takes a place among the requests that wait for a block. header is the one that names the block.
-func (r *Reader) enterWaiters(from *http.Request, rec *record.Record, tip node.Tip, header string) (leave func(), err error) {
+// enterWaiters takes a place for a client among the requests that wait for a block. header is the one that names the block.
+func (r *Reader) enterWaiters(client *limits.Client, tip node.Tip, header string) (leave func(), err error) {
 	if !tip.Known {
 		return nil, &failure.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true,
 			Public: "the newest block is not known at present, so " + header + " cannot be waited for"}
 	}
-	return r.waiters.Enter(from, rec.Client.Key.Name, max(tip.Interval, time.Second))
+	return r.waiters.Enter(client, max(tip.Interval, time.Second))
 }
 
 // awaitHeight waits for a block for at most MinHeightWait.
@@ -133,7 +134,7 @@ const farAhead = 1 << 32
 // heightOfExecutionBlock returns the lowest known height whose state includes the block of the execution chain that a
 // request requires, and waits for it. For a later page of a list it first looks at the block of the walk. A read at a
 // height looks at that height alone.
-func (r *Reader) heightOfExecutionBlock(ctx context.Context, from *http.Request, rec *record.Record, q *Query) (height int64, err error) {
+func (r *Reader) heightOfExecutionBlock(ctx context.Context, client *limits.Client, q *Query) (height int64, err error) {
 	tip := r.Nodes.Tip()
 	if at := cmp.Or(q.Pinned, q.Walk.Height); 0 < at && at <= tip.Height {
 		since, newest, err := r.Nodes.Executed(ctx, at, q.EVM)
@@ -150,7 +151,7 @@ func (r *Reader) heightOfExecutionBlock(ctx context.Context, from *http.Request,
 	if since > 0 {
 		return since, nil
 	}
-	leave, refused := r.enterWaiters(from, rec, tip, respond.MinEVMHeader)
+	leave, refused := r.enterWaiters(client, tip, respond.MinEVMHeader)
 	if refused != nil {
 		return 0, refused
 	}

@@ -3,11 +3,13 @@ package blocks_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"testing"
 	"testing/synctest"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
 )
 
@@ -17,10 +19,10 @@ func (d *frontend) await(t *testing.T, n int, address string) (refusal string) {
 	t.Helper()
 	for range n {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-		r.RemoteAddr = address + ":5000"
+		rec := &record.Record{Client: limits.Client{Address: netip.MustParseAddr(address)}}
 		ended := make(chan error, 1)
 		go func() {
-			_, err := d.Answer(r.Context(), r, &record.Record{}, d.query(blocks.Heights{Min: d.Nodes.Tip().Height + 1}, blocks.Snapshot{})())
+			_, err := d.Answer(r.Context(), r, rec, d.query(blocks.Heights{Min: d.Nodes.Tip().Height + 1}, blocks.Snapshot{})())
 			ended <- err
 		}()
 		synctest.Wait()

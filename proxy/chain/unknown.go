@@ -69,7 +69,7 @@ func (u *unknown) serve(c *gin.Context, rec *record.Record) error {
 	if u.absent.has(u.Source([]byte(q.Path))) {
 		return u.o.NoSuchPath(c.Request)
 	}
-	leave, err := u.waiters.Enter(c.Request, rec.Client.Key.Name, time.Second)
+	leave, err := u.waiters.Enter(&rec.Client, time.Second)
 	if err != nil {
 		return failure.OfUnknown(err)
 	}

@@ -114,7 +114,7 @@ func (h *Handler) awaited(ctx context.Context, r *http.Request, rec *record.Reco
 	case h.o.Watch == nil || p.Block == 0 && !p.Filling:
 		return p, failure.BadInput("%s cannot be waited for: no indexer fills this store", respond.MinEVMHeader)
 	}
-	leave, err := h.waiters.Enter(r, rec.Client.Key.Name, time.Second)
+	leave, err := h.waiters.Enter(&rec.Client, time.Second)
 	if err != nil {
 		return p, err
 	}

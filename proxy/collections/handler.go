@@ -135,7 +135,7 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record) error {
 	if h.o.Store == nil {
 		return errClosed
 	}
-	asked, err := h.asked(c.Writer, r, rec.Client.Key.Name, deadline)
+	asked, err := h.asked(c.Writer, r, &rec.Client, deadline)
 	if err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record) error {
 
 // plan says what a request would ask.
 func (h *Handler) plan(r *http.Request) (web.Plan, error) {
-	asked, err := h.asked(nil, r, "", h.stack.Deadline(time.Now()))
+	asked, err := h.asked(nil, r, h.stack.Admission.ClientOf(r), h.stack.Deadline(time.Now()))
 	if err != nil {
 		return web.Plan{}, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/conn"
+	"github.com/tipcache/tipcache/proxy/limits"
 	store "github.com/tipcache/tipcache/upstream/collections"
 )
 
@@ -25,8 +26,8 @@ const (
 // asked is the listing that a request asks for. Memory is held for its body until that is
 // parsed. A client's pages send the same few bytes over and over, so what valid ones ask for
 // is remembered.
-func (h *Handler) asked(w http.ResponseWriter, r *http.Request, tenant string, deadline time.Time) (listing, error) {
-	held := h.stack.HoldBody(r, tenant)
+func (h *Handler) asked(w http.ResponseWriter, r *http.Request, client *limits.Client, deadline time.Time) (listing, error) {
+	held := h.stack.HoldBody(client)
 	defer held.Release()
 	body, err := readListBody(w, r, held, deadline)
 	switch {

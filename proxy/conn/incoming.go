@@ -31,7 +31,7 @@ type Memory struct {
 	admission *limits.Admission
 }
 
-// NewMemory returns the memory within an account, which may be nil. Clients are named as admission names them.
+// NewMemory returns the memory within an account, which may be nil.
 func NewMemory(a *account.Account, admission *limits.Admission) *Memory {
 	most := int64(maxBodies)
 	if a != nil {
@@ -43,10 +43,10 @@ func NewMemory(a *account.Account, admission *limits.Admission) *Memory {
 // A Body holds memory for the body of a request. It is for one goroutine.
 type Body struct{ hold *account.Hold }
 
-// HoldBody begins to hold memory for the body of a request, for the tenant whose key it has. Release must be
-// called once nothing of the body is in use.
-func (m *Memory) HoldBody(r *http.Request, tenant string) *Body {
-	return &Body{m.requests.Open(m.admission.Name(r, tenant), m.admission.IsMany(r, tenant))}
+// HoldBody begins to hold memory for the body of a request of a client. Release must be called once nothing of the
+// body is in use.
+func (m *Memory) HoldBody(c *limits.Client) *Body {
+	return &Body{m.requests.Open(c.Name(), m.admission.IsMany(c))}
 }
 
 // Take reserves n more bytes. The error is a *failure.Failure: 429 if the client holds its share, 503 if memory is

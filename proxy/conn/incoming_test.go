@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/account"
 )
@@ -25,7 +25,7 @@ func TestBodyWithoutMemoryIsRefused(t *testing.T) {
 	if !c.Account().Reserve(account.Unread, 1<<19-128<<10) {
 		t.Fatal("the memory cannot be reserved")
 	}
-	held := s.HoldBody(httptest.NewRequest(http.MethodPost, "/", nil), "")
+	held := s.HoldBody(&limits.Client{})
 	_, err = held.ReadAll(bytes.NewReader(make([]byte, 128<<10)), 1<<20)
 	if f := failure.Of(err); f.Status != http.StatusServiceUnavailable || f.RetryAfter == 0 || f.Public != "too many requests bring a body" {
 		t.Errorf("failure = %+v, want a 503 with Retry-After", f)

@@ -32,13 +32,13 @@ func (p *post) serve(c *gin.Context, rec *record.Record) error {
 	if c.ContentType() == gin.MIMEPOSTForm { // the node takes it for a GET
 		return errNotImplemented
 	}
-	held := p.Stack.HoldBody(c.Request, rec.Client.Key.Name)
+	held := p.Stack.HoldBody(&rec.Client)
 	defer held.Release()
 	body, err := held.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, p.maxBody), p.maxBody)
 	if err != nil {
 		return failure.OfBody(err, "the body is larger than this server passes on")
 	}
-	client := p.Stack.Client(c.Request, rec)
+	client := rec.Client.Name()
 	ctx := p.Deadline(c.Request, rec)
 	defer ctx.Release()
 	r := node.Request{Path: p.path, Height: node.AtTip, Unpinned: true, Cost: node.Page, Client: client,

@@ -121,7 +121,7 @@ func (ep *Endpoint) Pass(c *gin.Context, rec *record.Record, q *RowQuery) error 
 		return err
 	}
 	a, err := q.Fetch(ctx, node.Request{
-		Height: cmp.Or(q.Pinned, node.AtTip), Unpinned: q.Pinned == 0, Cost: q.Cost, Client: ep.Stack.Client(c.Request, rec),
+		Height: cmp.Or(q.Pinned, node.AtTip), Unpinned: q.Pinned == 0, Cost: q.Cost, Client: rec.Client.Name(),
 	}, nil)
 	if err != nil {
 		return err

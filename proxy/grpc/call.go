@@ -116,7 +116,7 @@ func (k *call) unpinned(message []byte, hs blocks.Heights, posts bool, ask func(
 	if _, err := k.reader.AwaitBlock(limit, k.from, k.rec, &blocks.Query{Kind: k.never, Heights: hs}); err != nil {
 		return 0, err
 	}
-	r := node.Request{Height: cmp.Or(hs.Pinned, node.AtTip), Unpinned: hs.Pinned == 0, Cost: k.o.State.CostOf(k.name, message), Client: k.reader.Stack.Client(k.from, k.rec)}
+	r := node.Request{Height: cmp.Or(hs.Pinned, node.AtTip), Unpinned: hs.Pinned == 0, Cost: k.o.State.CostOf(k.name, message), Client: k.rec.Client.Name()}
 	if posts {
 		if err := k.o.Posting.Acquire(limit, r.Client); err != nil {
 			return 0, err
@@ -202,7 +202,7 @@ func (k *call) receive() (message []byte, ok bool, err error) {
 }
 
 // hold begins to hold memory for a message.
-func (k *call) hold() *conn.Body { return k.reader.Stack.HoldBody(k.from, k.rec.Client.Key.Name) }
+func (k *call) hold() *conn.Body { return k.reader.Stack.HoldBody(&k.rec.Client) }
 
 // tell sets the headers of an answer: its height, pairs of keys and values, and what is told of
 // the client's limits.

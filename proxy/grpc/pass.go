@@ -44,7 +44,7 @@ func (k *call) pass() (size int, err error) {
 	if _, err := k.reader.AwaitBlock(k.from.Context(), k.from, k.rec, &blocks.Query{Kind: k.never, Heights: blocks.Heights{Min: hs.Min}}); err != nil {
 		return 0, err
 	}
-	leave, err := k.streams.Enter(k.from, k.rec.Client.Key.Name, time.Second)
+	leave, err := k.streams.Enter(&k.rec.Client, time.Second)
 	if err != nil {
 		return 0, err
 	}
@@ -68,8 +68,8 @@ func (k *call) pass() (size int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	tenant := k.rec.Client.Key.Name
-	hold := func() *conn.Body { return k.reader.Stack.HoldBody(k.from, tenant) }
+	client := k.rec.Client
+	hold := func() *conn.Body { return k.reader.Stack.HoldBody(&client) }
 	go k.forward(ctx, to, hold, cancel) // ends with the stream, which nothing can end before its handler returns
 	return k.back(ctx, to)
 }

@@ -42,7 +42,7 @@ func (d *Handler) ServeWeb(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	s.ctx = ctx
 	if err == nil {
-		held := d.reader.Stack.HoldBody(r, "")
+		held := d.reader.Stack.HoldBody(d.reader.Stack.Admission.ClientOf(r))
 		defer held.Release()
 		s.receive = func() { s.readBody(http.MaxBytesReader(w, r.Body, maxWebBody), held) }
 		k := &call{Handler: d, name: r.URL.Path, stream: s, start: time.Now()}

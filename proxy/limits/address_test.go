@@ -51,7 +51,9 @@ func TestClientIsNamedByItsKeyOrElseByItsNetwork(t *testing.T) {
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.RemoteAddr = tt.peer
-		if got := a.Name(r, tt.tenant); got != tt.want {
+		c := a.ClientOf(r)
+		c.Key.Name = tt.tenant
+		if got := c.Name(); got != tt.want {
 			t.Errorf("%s with the key %q is %q, want %q", tt.peer, tt.tenant, got, tt.want)
 		}
 	}

@@ -75,19 +75,21 @@ func (a *Admission) Address(peer netip.Addr, forwarded []string) netip.Addr {
 	return from
 }
 
-// Network names what a request's client is limited by: its IPv4 address, or the /64 of its IPv6 address.
-func (a *Admission) Network(r *http.Request) string {
-	who := ownerOf(a.AddressOf(r))
-	return who.String()
+// ClientOf returns the client of a request without a key.
+func (a *Admission) ClientOf(r *http.Request) *Client { return &Client{Address: a.AddressOf(r)} }
+
+// Name names the client, by whose name clients take turns: the name on its key, if it has one, or else its network.
+func (c *Client) Name() string {
+	if c.Key.Name != "" {
+		return "key " + c.Key.Name
+	}
+	return c.Network()
 }
 
-// Name names the client: the name on the request's key, if there is one, or else its
-// network.
-func (a *Admission) Name(r *http.Request, tenant string) string {
-	if tenant != "" {
-		return "key " + tenant
-	}
-	return a.Network(r)
+// Network names what the client is limited by without a key: its IPv4 address, or the /64 of its IPv6 address.
+func (c *Client) Network() string {
+	who := ownerOf(c.Address)
+	return who.String()
 }
 
 // AddressOf is the Address of a request, whatever its connection.
@@ -117,9 +119,8 @@ func isAmong(prefixes []netip.Prefix, addr netip.Addr) bool {
 
 // IsMany reports whether a client stands for others: it has no key, and the address of this
 // machine or of a trusted proxy.
-func (a *Admission) IsMany(r *http.Request, tenant string) bool {
-	addr := a.AddressOf(r)
-	return tenant == "" && (addr.IsLoopback() || a.Trusts(addr))
+func (a *Admission) IsMany(c *Client) bool {
+	return c.Key.Name == "" && (c.Address.IsLoopback() || a.Trusts(c.Address))
 }
 
 // KeyHeader carries the key of a client.

@@ -43,11 +43,10 @@ func (a *Admission) NewPlaces(doing string) *Places {
 	return &Places{admission: a, most: maxPlaces, share: maxPlaces / clientShares, doing: doing, held: map[string]int{}}
 }
 
-// Enter takes a place until leave is called, for a request and for the tenant whose key it has (""
-// for none). The error is a *failure.Failure that tells the client to retry after retry: 429 if the client
-// holds its share, 503 if no place is left.
-func (p *Places) Enter(r *http.Request, tenant string, retry time.Duration) (leave func(), err error) {
-	client, exempt := p.admission.Name(r, tenant), p.admission.IsMany(r, tenant)
+// Enter takes a place for a request of a client until leave is called. The error is a *failure.Failure that tells the
+// client to retry after retry: 429 if the client holds its share, 503 if no place is left.
+func (p *Places) Enter(c *Client, retry time.Duration) (leave func(), err error) {
+	client, exempt := c.Name(), p.admission.IsMany(c)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch taken := p.taken + 1; {

@@ -1,21 +1,12 @@
 package limits_test
 
 import (
-	"net/http"
-	"net/http/httptest"
 	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/tipcache/tipcache/proxy/limits"
 )
-
-// from is a request of an address.
-func from(address string) *http.Request {
-	r := httptest.NewRequest(http.MethodGet, "/", nil)
-	r.RemoteAddr = address + ":5000"
-	return r
-}
 
 // waiting is a set of requests that wait, each of which can leave.
 type waiting struct {
@@ -26,7 +17,7 @@ type waiting struct {
 // enter has n requests of a client wait, and returns the first refusal.
 func (w *waiting) enter(n int, address, tenant string) error {
 	for range n {
-		leave, err := w.Enter(from(address), tenant, 3*time.Second)
+		leave, err := w.Enter(&limits.Client{Address: netip.MustParseAddr(address), Key: limits.Key{Name: tenant}}, 3*time.Second)
 		if err != nil {
 			return err
 		}

@@ -146,14 +146,14 @@ func advise(h http.Header, rec *record.Record, all ...answered) {
 
 // pass asks the node what is never kept.
 func (k *asking) pass(ctx context.Context, from *http.Request, rec *record.Record, q *blocks.Query) (answered, error) {
-	client := k.reader.Stack.Client(from, rec)
+	client := rec.Client.Name()
 	if k.m.write || k.m.name == abciQuery && state.Simulates(unquoted(k.a.of(k.m, "path"))) { // what is posted, or simulated
 		if err := k.o.Posting.Acquire(ctx, client); err != nil {
 			return answered{}, err
 		}
 	}
 	if waiters := k.waiters(); waiters != nil {
-		leave, err := waiters.Enter(from, rec.Client.Key.Name, time.Second)
+		leave, err := waiters.Enter(&rec.Client, time.Second)
 		if err != nil {
 			return answered{}, err
 		}

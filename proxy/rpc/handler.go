@@ -105,7 +105,7 @@ func (d *Handler) serve(c *gin.Context, rec *record.Record) error {
 	if path := c.Request.URL.Path; path != "/" && path != "" {
 		return d.serveURI(c, rec, strings.TrimPrefix(path, "/"))
 	}
-	held := d.reader.Stack.HoldBody(c.Request, rec.Client.Key.Name)
+	held := d.reader.Stack.HoldBody(&rec.Client)
 	defer held.Release()
 	body, err := held.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody), maxBody)
 	switch {
@@ -217,7 +217,7 @@ func (d *Handler) list(c *gin.Context) error {
 
 // ReadMessage reads a message of a socket into reserved memory, until release is called.
 func (d *Handler) ReadMessage(from *http.Request, message io.Reader, largest int64) (text []byte, release func(), err error) {
-	held := d.reader.Stack.HoldBody(from, "")
+	held := d.reader.Stack.HoldBody(d.reader.Stack.Admission.ClientOf(from))
 	if text, err = held.ReadAll(message, largest); errors.As(err, new(*failure.Failure)) {
 		err = socket.ErrMemory
 	}

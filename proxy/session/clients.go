@@ -75,7 +75,7 @@ type EventClient struct {
 // Listen records that a client is notified about blocks over the connection of its request. The caller must call
 // Close.
 func (c *Clients) Listen(r *http.Request) *EventClient {
-	network := c.admission.Network(r)
+	network := c.admission.ClientOf(r).Network()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.listeners[network]
@@ -124,7 +124,7 @@ func (c *Clients) listener(r *http.Request) *EventClient {
 	if !c.hasListeners.Load() {
 		return nil
 	}
-	network := c.admission.Network(r)
+	network := c.admission.ClientOf(r).Network()
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.listeners[network]

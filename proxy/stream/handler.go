@@ -147,7 +147,7 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record, feeds func(r *http.R
 	if err != nil {
 		return err
 	}
-	leave, ok := h.enter(h.stack.Admission.Network(c.Request), h.stack.Client(c.Request, rec))
+	leave, ok := h.enter(rec.Client.Network(), rec.Client.Name())
 	if !ok {
 		return errFull
 	}

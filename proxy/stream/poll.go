@@ -84,7 +84,7 @@ func (h *Handler) readSince(r *http.Request) (had version, err error) {
 // await returns when the client of a poll may get another answer than it had, or has
 // waited for long enough, or the server drains. The time of the request begins then.
 func (h *Handler) await(c *gin.Context, rec *record.Record, feed web.Feed, had version) error {
-	leave, ok := h.enter(h.stack.Admission.Network(c.Request), h.stack.Client(c.Request, rec))
+	leave, ok := h.enter(rec.Client.Network(), rec.Client.Name())
 	switch {
 	case !ok && h.drained.Load():
 		return errDrained

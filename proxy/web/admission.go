@@ -56,7 +56,7 @@ type Payer struct {
 // The error says, as AdmitKey's does, that its key is not valid any more.
 func (s *Stack) Payer(r *http.Request, rec *record.Record) (*Payer, error) {
 	client, err := s.Admission.Renew(r, rec.Client.Key.Name != "")
-	return &Payer{"streams of " + s.Client(r, rec), s.Admission, client}, err
+	return &Payer{"streams of " + rec.Client.Name(), s.Admission, client}, err
 }
 
 // Affords tells whether the client could pay now, as far as this process knows.

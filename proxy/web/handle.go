@@ -115,12 +115,6 @@ func (s *Stack) AdmitKey(r *http.Request, answer http.Header, rec *record.Record
 	return err
 }
 
-// Client names a request's client, by whose name clients take turns: the name on the
-// request's key, or else its network.
-func (s *Stack) Client(r *http.Request, rec *record.Record) string {
-	return s.Admission.Name(r, rec.Client.Key.Name)
-}
-
 // BaseURL is the public address if one is configured, else where the client
 // has just found the server; "" if that cannot be told.
 func (s *Stack) BaseURL(r *http.Request) string {
