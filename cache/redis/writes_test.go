@@ -297,3 +297,33 @@ func TestALeaseBesideAChangedEntryIsGivenBackAtOnceWhereACallerWaits(t *testing.
 		t.Errorf("error %v, and %v are held", err, s.settles.held)
 	}
 }
+
+func TestRefusedWritesAreAnOutageUntilAnEntryIsStored(t *testing.T) {
+	s, server := newStore(t)
+	failing := func(want bool, when string) {
+		t.Helper()
+		for _, o := range s.Outages() {
+			if got := o.Failing(); o.Name() == "writes to Redis" && got != want {
+				t.Errorf("failing = %t %s, want %t", got, when, want)
+			}
+		}
+	}
+	publish := func(l cache.Lease) error { return l.Publish(t.Context(), answerOf(1), time.Hour) }
+	first, second := s.granted(t, "first"), s.granted(t, "second")
+	failing(false, "after leases were acquired")
+	server.SetError("OOM command not allowed when used memory > 'maxmemory'.")
+	if _, err := s.NewLease("story-1", "third", 0).Acquire(t.Context(), nil); err == nil {
+		t.Error("Acquire succeeds without memory")
+	}
+	failing(true, "after a lease was refused")
+	server.SetError("")
+	if err := publish(first); err != nil {
+		t.Error(err)
+	}
+	failing(false, "after an entry was stored")
+	server.SetError("OOM command not allowed when used memory > 'maxmemory'.")
+	if err := publish(second); err == nil {
+		t.Error("Publish succeeds without memory")
+	}
+	failing(true, "after an entry was refused")
+}

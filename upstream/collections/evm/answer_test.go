@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/tipcache/tipcache/upstream"
 )
 
@@ -28,5 +30,24 @@ func TestAnswersAreOneForEachCall(t *testing.T) {
 	_, err = c.sortAnswers(`[{"id":0,"error":{"code":-32600,"message":"batch too large"}}]`, 4)
 	if f, ok := errors.AsType[*Failure](err); !ok || f.Code != -32600 || !f.permanent {
 		t.Errorf("geth's refusal of a batch: %v", err)
+	}
+}
+
+func TestResultsAreThoseOfAllAnswersOrAnError(t *testing.T) {
+	one, refused, silent := Answer{Result: gjson.Parse(`"0x1"`)}, Answer{Err: &Failure{Reason: Refused, err: errors.New("refused")}}, errors.New("silent")
+	for name, tt := range map[string]struct {
+		answers []Answer
+		err     error
+		results int
+		want    error
+	}{
+		"answers":               {[]Answer{one, one}, nil, 2, nil},
+		"a refusal among them":  {[]Answer{one, refused}, nil, 0, refused.Err},
+		"answers with an error": {[]Answer{one}, silent, 0, silent},
+	} {
+		results, err := Results(tt.answers, tt.err)
+		if len(results) != tt.results || !errors.Is(err, tt.want) {
+			t.Errorf("%s: %d results, %v; want %d, %v", name, len(results), err, tt.results, tt.want)
+		}
 	}
 }
