@@ -1,0 +1,74 @@
+package comet
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// serveSocket acknowledges a subscription by the first message, sends the others and waits until the client closes.
+func serveSocket(t *testing.T, messages ...string) (c *Client, closed chan error) {
+	t.Helper()
+	closed = make(chan error, 1)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer func() { _ = conn.CloseNow() }()
+		if _, _, err := conn.Read(r.Context()); err != nil {
+			t.Error(err)
+		}
+		for _, m := range messages {
+			if err := conn.Write(r.Context(), websocket.MessageText, []byte(m)); err != nil {
+				t.Error(err)
+			}
+		}
+		_, _, err = conn.Read(r.Context())
+		closed <- err
+	}))
+	t.Cleanup(server.Close)
+	base, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c = New(base, time.Minute, time.Minute, nil, upstream.NewOutage(slog.New(slog.DiscardHandler), "the RPC"))
+	t.Cleanup(c.CloseIdle)
+	return c, closed
+}
+
+func TestSubscriptionDeliversHeadersAndClosesItsConnection(t *testing.T) {
+	c, closed := serveSocket(t, `{"result":{}}`, `{"result":{"data":{"value":{"header":{"chain_id":"c","height":"7"}}}}}`)
+	s, err := c.Subscribe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h, err := s.Next(t.Context()); err != nil || h.Height != 7 || h.ChainID != "c" {
+		t.Errorf("Next = %+v, %v; want block 7 of c", h, err)
+	}
+	s.Close()
+	if err := <-closed; err == nil {
+		t.Error("read at the node after Close succeeds, want an error")
+	}
+	if _, err := s.Next(t.Context()); err == nil {
+		t.Error("Next after Close succeeds, want an error")
+	}
+}
+
+func TestRefusedSubscriptionClosesItsConnection(t *testing.T) {
+	c, closed := serveSocket(t, `{"error":{"code":-32603,"message":"Internal error","data":"max_subscriptions_per_client 5 reached"}}`)
+	_, err := c.Subscribe(t.Context())
+	if refusal, ok := errors.AsType[*Refusal](err); !ok || refusal.Code != -32603 {
+		t.Errorf("Subscribe = %v, want the node's refusal", err)
+	}
+	<-closed
+}
