@@ -184,8 +184,8 @@ func TestStaleHitOfASlowOriginIsReadAnewOnceInTheBackground(t *testing.T) {
 		})
 		q := cache.Query{Key: "k", Policy: live, Tip: 105}
 		for range 50 {
-			if res := mustGet(t, c, q, origin); res.Outcome != cache.StaleHit || res.Entry.Height != 100 {
-				t.Fatalf("got %v at %d, want a stale hit at 100", res.Outcome, res.Entry.Height)
+			if res := mustGet(t, c, q, origin); res.Outcome != cache.StaleHit || res.Entry.Height != 100 || res.Collapsed {
+				t.Fatalf("got %v at %d, collapsed %t; want a stale hit at 100 that joined no flight", res.Outcome, res.Entry.Height, res.Collapsed)
 			}
 		}
 		time.Sleep(2 * time.Second)

@@ -253,3 +253,25 @@ func TestStreamsEndWithTheServer(t *testing.T) {
 		t.Errorf("cut off: %v", err)
 	}
 }
+
+func TestStreamsAreBounded(t *testing.T) {
+	h, url := start(t, prometheus.NewRegistry())
+	go h.Run(t.Context())
+	open := func() *http.Response {
+		resp, err := http.Get(url + "/status/stream")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = resp.Body.Close() })
+		return resp
+	}
+	for i := range 32 {
+		if resp := open(); resp.StatusCode != http.StatusOK {
+			t.Fatalf("status of stream %d = %d, want 200", i+1, resp.StatusCode)
+		}
+	}
+	resp := open()
+	if body, err := io.ReadAll(resp.Body); resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), "too many pages") {
+		t.Errorf("stream 33 = %d %s, %v; want 503 with the reason", resp.StatusCode, body, err)
+	}
+}

@@ -61,6 +61,7 @@ func TestPartsOfABatchAreOfOneBlock(t *testing.T) {
 	}{
 		"the newest block":                       {want: outcome{100, "100 100 100"}},
 		"a height":                               {hs: blocks.Heights{Pinned: 90}, want: outcome{90, "90 90 90"}},
+		"the first height":                       {hs: blocks.Heights{Pinned: 1}, want: outcome{1, "1 1 1"}},
 		"a block comes while a part is read":     {during: func(d *frontend) { d.nodes.grow(1) }, want: outcome{101, "101 101 101"}},
 		"a part was read at an earlier block":    {prepare: func(t *testing.T, d *frontend) { t.Helper(); d.part(t); d.nodes.grow(1) }, want: outcome{101, "101 101 101"}},
 		"a part was read at a later block":       {prepare: func(t *testing.T, d *frontend) { t.Helper(); d.nodes.grow(1); d.part(t); d.nodes.grow(-1) }, want: outcome{100, "100 100 100"}},

@@ -236,3 +236,34 @@ func TestConnectionIsNotReadFor50msAfterARefusedStream(t *testing.T) {
 		paused(50 * time.Millisecond)
 	})
 }
+
+func TestConnectionIsStalledWhileMessagesDoNotLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		c := conn.New(ours, nil, account.New(1<<20, nil), nil)
+		defer c.Close()
+		var call conn.CallStream
+		if !c.OpenCall(t.Context(), &call, 0, 0) || !call.Begin() {
+			t.Fatal("the call does not begin")
+		}
+		stalled := func(want bool, when string) {
+			t.Helper()
+			time.Sleep(2 * time.Second)
+			if _, got := c.Stalled(); got != want {
+				t.Errorf("Stalled = %t %s, want %t", got, when, want)
+			}
+		}
+		message := []byte("a response")
+		stalled(false, "before a message is sent")
+		call.Sending(message)
+		call.Sending(message)
+		stalled(true, "while two messages wait")
+		call.Sent(message)
+		stalled(true, "while one message waits")
+		call.Sent(message)
+		stalled(false, "when all messages have left")
+		call.End()
+		stalled(false, "when the call has ended")
+	})
+}

@@ -1,6 +1,7 @@
 package lane_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -195,4 +196,26 @@ func (b *lockedBuffer) take() []byte {
 	defer b.mu.Unlock()
 	defer b.lines.Reset()
 	return bytes.Clone(b.lines.Bytes())
+}
+
+func TestDateOfALaneResponseIsTheTimeItWasSent(t *testing.T) {
+	p := startProduct(t, newLane())
+	know(p, getPool+"\r\n")
+	for range 12 { // over the end of a second
+		start := time.Now().Truncate(time.Second)
+		w := p.dial()
+		w.send([]byte(getPool + "\r\n"))
+		w.settle()
+		head, err := http.ReadResponse(bufio.NewReader(strings.NewReader(w.said())), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = head.Body.Close()
+		if date, err := http.ParseTime(head.Header.Get("Date")); err != nil || date.Before(start) || date.After(time.Now()) {
+			t.Errorf("Date = %q, %v; want a time since %v", head.Header.Get("Date"), err, start)
+		}
+		w.end()
+		w.take()
+		time.Sleep(100 * time.Millisecond)
+	}
 }

@@ -141,3 +141,30 @@ func TestRequestsAreCountedByTheNameOfTheirKey(t *testing.T) {
 		t.Errorf("counted (-want +got):\n%s", diff)
 	}
 }
+
+func TestRepeatedRequestsAreCountedByTheirOwnEndings(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	r := record.New(record.Options{Logger: slog.New(slog.DiscardHandler), Registerer: registry})
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/a", nil)
+	of := record.NewRepeated("balance", request)
+	for _, outcome := range []string{"hit", "hit", "miss", "hit", "miss"} {
+		r.End(&record.Record{Route: "balance", Outcome: outcome}, &record.End{Head: record.HeadOf(request), Status: http.StatusOK}, of)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if f.GetName() == "tipcache_proxy_requests_total" && l.GetName() == "outcome" {
+					got[l.GetValue()] += m.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	if diff := cmp.Diff(map[string]float64{"hit": 3, "miss": 2}, got); diff != "" {
+		t.Errorf("requests by outcome (-want +got):\n%s", diff)
+	}
+}

@@ -222,3 +222,46 @@ func TestBodyOfAnnouncedSizeIsReadInOnePiece(t *testing.T) {
 type reader func(p []byte) (int, error)
 
 func (r reader) Read(p []byte) (int, error) { return r(p) }
+
+func TestFreeIsWhatCanBeReserved(t *testing.T) {
+	a := account.New(1000, nil)
+	p := a.Upstream() // 750
+	for _, tt := range []struct{ reserved, most, want int64 }{{0, 5000, 750}, {0, 100, 100}, {200, 5000, 550}, {400, 5000, 350}, {750, 5000, 0}} {
+		h := p.Open("client", true)
+		if err := h.Take(int(tt.reserved)); err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Free(tt.most); got != tt.want {
+			t.Errorf("Free(%d) with %d bytes reserved = %d, want %d", tt.most, tt.reserved, got, tt.want)
+		}
+		h.Close()
+	}
+	if !a.Reserve(account.Streams, 600) || p.Free(5000) != 400 {
+		t.Errorf("Free = %d with 600 of 1000 bytes reserved by others, want 400", p.Free(5000))
+	}
+}
+
+func TestRefusalsOfAPartAreCounted(t *testing.T) {
+	r := prometheus.NewPedanticRegistry()
+	p := account.New(1000, r).Upstream()
+	h := p.Open("client", true)
+	defer h.Close()
+	if err := h.Take(751); !errors.Is(err, account.ErrFull) {
+		t.Errorf("Take = %v, want %v", err, account.ErrFull)
+	}
+	families, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refused float64
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == "tipcache_memory_refused_total" {
+				refused += m.GetCounter().GetValue()
+			}
+		}
+	}
+	if refused != 1 {
+		t.Errorf("tipcache_memory_refused_total = %v, want 1", refused)
+	}
+}

@@ -25,3 +25,19 @@ func TestCheckAcceptsAStoreWithoutSchema(t *testing.T) {
 		t.Errorf("error = %v, want nil", err)
 	}
 }
+
+func TestOpenReturnsAStoreOrAnError(t *testing.T) {
+	s, err := drivers.Open(t.Context(), "sqlite::memory:", collections.Options{})
+	if err != nil || s == nil {
+		t.Fatalf("Open = %v, %v; want a store", s, err)
+	}
+	if page, err := s.List(t.Context(), collections.Query{Limit: 1}); err != nil || page.Total != 0 {
+		t.Errorf("List = %+v, %v; want an empty page", page, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if s, err := drivers.Open(t.Context(), "sqlite:"+t.TempDir()+"/missing/c.db", collections.Options{}); err == nil || s != nil {
+		t.Errorf("Open in a missing folder = %v, %v; want an error", s, err)
+	}
+}

@@ -2,6 +2,7 @@ package evm
 
 import (
 	"errors"
+	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -113,5 +114,34 @@ func TestHeadOfAnEndpointIsComparedWithTheBlockAskedFor(t *testing.T) {
 		if failed != lags || failed && f.Reason != Lagging {
 			t.Errorf("error for block %d = %v, want lagging %t", block, err, lags)
 		}
+	}
+}
+
+func TestEndpointThatRefusesBatchesIsSingle(t *testing.T) {
+	e := newTestPool(t, Options{}).endpoints[0]
+	for tries := 0; e.batchSize() > 1; tries++ {
+		if e.Single() || tries > 20 {
+			t.Fatalf("Single = %t with %d calls at once after %d refusals, want false", e.Single(), e.batchSize(), tries)
+		}
+		e.fewerCalls()
+	}
+	if !e.Single() {
+		t.Error("Single = false with one call at once, want true")
+	}
+}
+
+func TestRequestsSayThatTheyAreJSON(t *testing.T) {
+	p := newTestPool(t, Options{})
+	e := p.endpoints[0]
+	serve, requests := e.http.Transport, 0
+	e.http.Transport = answerFunc(func(r *http.Request) (*http.Response, error) {
+		requests++
+		if got := r.Header.Get("Content-Type"); r.Method != http.MethodPost || got != "application/json" {
+			t.Errorf("%s with Content-Type %q, want POST with application/json", r.Method, got)
+		}
+		return serve.RoundTrip(r)
+	})
+	if err := p.AskOne(e, func(s *Session) error { _, _, err := s.AtHead(t.Context(), 1); return err }); err != nil || requests == 0 {
+		t.Errorf("%d requests, %v", requests, err)
 	}
 }

@@ -108,3 +108,27 @@ func TestHashOfABlockComesFromTheNextHeader(t *testing.T) {
 		})
 	}
 }
+
+func TestOnlyRefusalsOfTheNodeItselfEndAnOutage(t *testing.T) {
+	for code, failing := range map[int]bool{
+		-32700: false, -32600: false, -32601: false, -32602: false, -32603: false, -32000: false,
+		-32701: true, -32699: true, -32604: true, -32599: true, -32005: true, -32001: true, 429: true, 0: true,
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":-1,"error":{"code":%d,"message":"refused"}}`, code)
+		}))
+		base, err := url.Parse(server.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := New(base, nil, time.Minute, time.Minute, nil, upstream.NewOutage(slog.New(slog.DiscardHandler), "the RPC"))
+		if _, err := c.Call(t.Context(), "status", nil, maxRead); err == nil {
+			t.Errorf("Call succeeds with code %d", code)
+		}
+		if got := c.Outage.Failing(); got != failing {
+			t.Errorf("Failing = %t after code %d, want %t", got, code, failing)
+		}
+		c.CloseIdle()
+		server.Close()
+	}
+}

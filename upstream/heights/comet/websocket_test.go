@@ -41,7 +41,7 @@ func serveSocket(t *testing.T, messages ...string) (c *Client, closed chan error
 	if err != nil {
 		t.Fatal(err)
 	}
-	c = New(base, time.Minute, time.Minute, nil, upstream.NewOutage(slog.New(slog.DiscardHandler), "the RPC"))
+	c = New(base, nil, time.Minute, time.Minute, nil, upstream.NewOutage(slog.New(slog.DiscardHandler), "the RPC"))
 	t.Cleanup(c.CloseIdle)
 	return c, closed
 }

@@ -271,3 +271,18 @@ func TestReadingTheTipAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+func TestARollbackIsSeenOnceLowerSourcesHaveStoppedCatchingUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const before = 1000
+		tip := New(2, time.Second, 10*time.Second)
+		tip.Accept(0, Claim{Height: before, Proved: true})
+		for second := range 31 {
+			tip.Accept(0, Claim{Height: int64(20 * min(second, 10))}) // 20 blocks a second, then none
+			if got, want := tip.SetBack(), second > 21; got != want && second != 20 && second != 21 {
+				t.Errorf("SetBack = %t after %d s, want %t", got, second, want)
+			}
+			time.Sleep(time.Second)
+		}
+	})
+}

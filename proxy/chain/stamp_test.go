@@ -1,0 +1,62 @@
+package chain
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/url"
+	"testing"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// inEpoch are nodes of which only the chain and its epoch are known.
+type inEpoch struct {
+	blocks.Nodes
+	epoch int64
+}
+
+func (inEpoch) ChainID() string { return someChain }
+func (n *inEpoch) Tip() node.Tip {
+	return node.Tip{Known: true, Height: 1000, Epoch: n.epoch}
+}
+
+func TestPageKeepsItsNextKeyForSomeBlocks(t *testing.T) {
+	nodes := &inEpoch{}
+	r, err := blocks.New(blocks.Options{Nodes: nodes}, web.New(web.Options{}, nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := New(Options{Nodes: nodes, RefuseUnknown: true}, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: somePath}}
+	q, err := h.Table.Endpoint(request).Parse(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(height int64, before *cache.Entry) *cache.Entry {
+		t.Helper()
+		key := base64.StdEncoding.EncodeToString([]byte("\x14abcdefghijklmnopqrst"))
+		body := fmt.Sprintf(`{"code":200,"msg":{"validators":[],"pagination":{"next_key":%q,"total":"0"}},"error":""}`, key)
+		e, err := q.Entry(&node.Answer{Status: 200, NodeStatus: 200, Height: height, Type: "application/json", Body: []byte(body)}, before)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	first := read(100, nil)
+	for height, same := range map[int64]bool{100: true, 101: true, 100 + StampBlocks - 1: true, 100 + StampBlocks: false, 99: false} {
+		if e := read(height, first); (e.ETag == first.ETag) != same {
+			t.Errorf("at block %d the page is %s, and was %s at block 100; want the same: %t", height, e.Body, first.Body, same)
+		}
+	}
+	nodes.epoch++
+	if e := read(101, first); e.ETag == first.ETag {
+		t.Errorf("the page keeps its key after a rollback: %s", e.Body)
+	}
+}
