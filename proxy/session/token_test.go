@@ -41,3 +41,24 @@ func TestWhatIsNoTokenIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// A reset history has replaced all its blocks.
+type reset struct{ history }
+
+func (reset) Replaced(int64, string) bool { return true }
+
+func TestTokenWithoutAHashIsNeverReplaced(t *testing.T) {
+	for _, tt := range []struct {
+		token Token
+		h     History
+		want  bool
+	}{
+		{Token{5, "ABABABABABAB"}, reset{}, true},
+		{Token{5, "ABABABABABAB"}, history(""), false},
+		{Token{5, ""}, reset{}, false},
+	} {
+		if got := tt.token.Replaced(tt.h); got != tt.want {
+			t.Errorf("Replaced of %v in %T = %t, want %t", tt.token, tt.h, got, tt.want)
+		}
+	}
+}
