@@ -3,6 +3,7 @@ package dialect
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
@@ -34,6 +35,22 @@ func TestFirstRowThatMatchesServesThePath(t *testing.T) {
 		route, ok := table.Route(httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
 		if route.Name != want || ok != (want != "") {
 			t.Errorf("Route(%s) = %q, %t; want %q", path, route.Name, ok, want)
+		}
+	}
+}
+
+func TestOnlyRequestsWithoutABodyAreReadWhereARowTakesNone(t *testing.T) {
+	r, err := blocks.New(blocks.Options{Nodes: struct{ blocks.Nodes }{}}, web.New(web.Options{}, nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for body, ok := range map[string]bool{"": true, "x": false} {
+		ep, err := NewTable(Options{Prefix: "test", NoBody: true, Manner: Strict}, r).Mount(Row{Name: "things", Pattern: "/things"}, lookup, &blocks.Kind{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ep.Parse(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/things", strings.NewReader(body))); (err == nil) != ok {
+			t.Errorf("Parse with the body %q = %v, want success %t", body, err, ok)
 		}
 	}
 }

@@ -26,3 +26,11 @@ func TestErrorOfAFailureIsItsCauseOrItsPublicText(t *testing.T) {
 		}
 	}
 }
+
+func TestOverloadOfWhatIsUnknownIsTheClients(t *testing.T) {
+	for err, want := range map[error]int{cache.ErrOverloaded: http.StatusTooManyRequests, cache.ErrBehind: http.StatusBadGateway} {
+		if f := OfUnknown(err); f.Status != want || !f.Expected || (f.Public == Of(err).Public) != (f.Status == Of(err).Status) {
+			t.Errorf("OfUnknown(%v) = %d %q, expected %t; want %d, expected", err, f.Status, f.Public, f.Expected, want)
+		}
+	}
+}

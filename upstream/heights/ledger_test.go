@@ -2,6 +2,7 @@ package heights_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"testing"
@@ -16,8 +17,9 @@ import (
 
 // A ledger tells the epoch of the other replicas.
 type ledger struct {
-	mu    sync.Mutex
-	epoch int64
+	mu      sync.Mutex
+	epoch   int64
+	anchors map[int64]string
 }
 
 func (l *ledger) set(epoch int64) {
@@ -29,7 +31,7 @@ func (l *ledger) set(epoch int64) {
 func (l *ledger) Agreement(context.Context, string, int64) (upstream.Agreement, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return upstream.Agreement{Epoch: l.epoch}, nil
+	return upstream.Agreement{Epoch: l.epoch, Anchors: l.anchors}, nil
 }
 
 func (l *ledger) NextEpoch(_ context.Context, _ string, _, to int64) (int64, error) { return to, nil }
@@ -77,4 +79,44 @@ func TestOnlyANewerEpochOfOtherReplicasIsTakenUp(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestOnlyAnotherHashThanReplicasHaveSeenIsARollback(t *testing.T) {
+	for name, tt := range map[string]struct {
+		anchor, hash string
+		turns        int
+	}{
+		"the same hash":           {"A990", "A990", 0},
+		"another hash":            {"B990", "A990", 1},
+		"a hash that is not told": {"A990", "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n, turns := newFakeNode(1000), 0
+				n.hash = func(height int64) string {
+					if tt.hash == "" {
+						return ""
+					}
+					return fmt.Sprint("A", height)
+				}
+				c := heights.New(heights.Options{
+					ChainID: "story-1", Interval: interval, RollbackAfter: rollback, Logger: slog.New(slog.DiscardHandler),
+					Ledger:  &ledger{epoch: 5, anchors: map[int64]string{990: tt.anchor}},
+					OnEpoch: func(string, int64) {}, Turned: func() { turns++ }, Reconnected: func(string) {},
+				}, &heights.Node{Name: "node", Reader: n, Comet: n, Tells: func() bool { return false }, Logger: slog.New(slog.DiscardHandler)})
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan bool)
+				go func() { defer close(ended); c.Run(ctx) }()
+				defer func() { cancel(); <-ended }()
+				for range 30 {
+					time.Sleep(interval)
+					n.commit()
+					synctest.Wait()
+				}
+				if turns != tt.turns {
+					t.Errorf("rollbacks = %d, want %d", turns, tt.turns)
+				}
+			})
+		})
+	}
 }

@@ -59,3 +59,17 @@ func compact(t *testing.T, body []byte) string {
 	}
 	return text.String()
 }
+
+func TestPeriodDelegationsThatAreNoListAreAnError(t *testing.T) {
+	for msg, want := range map[string]string{
+		`{"period_delegation_responses":null,"pagination":{"next_key":"AAE="}}`:     `{"code":200,"msg":[],"error":""}`,
+		`{"period_delegation_responses":7}`:                                         "",
+		`{"period_delegation_responses":[7]}`:                                       "",
+		`{"period_delegation_responses":[{"period_delegation":[],"balance":null}]}`: "",
+	} {
+		got, err := documented.Shape([]byte(`{"code":200,"msg":`+msg+`,"error":""}`), documented.PeriodDelegations)
+		if (err != nil) != (want == "") || err == nil && (compact(t, got.Body) != want || got.NextKey != "AAE=") {
+			t.Errorf("Shape(%s) = %s with key %q, %v; want %s", msg, got.Body, got.NextKey, err, want)
+		}
+	}
+}
