@@ -53,7 +53,7 @@ type Rig struct {
 // AddFlags adds the flags that every command has.
 func (o *Options) AddFlags(fs *flag.FlagSet) {
 	o.Report = figures.Report{W: os.Stdout}
-	fs.StringVar((*string)(&o.Dialect), "dialect", string(devnet.Story), "of the nodes, in freshness, drive and faults: story or cosmos")
+	fs.StringVar((*string)(&o.Dialect), "dialect", string(devnet.Story), "of the nodes, in faults: story or cosmos")
 	fs.StringVar(&o.Bin, "tipcache", "", "run this `binary` in place of one built from the tree")
 }
 
