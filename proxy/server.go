@@ -11,7 +11,8 @@
 //     gRPC-Web on the public one;
 //   - proxy/docs: the OpenAPI document and the manual;
 //   - proxy/lane: repeated requests, before they arrive here;
-//   - proxy/web: what every response has, whichever interface it belongs to.
+//   - proxy/web: the middleware that every request passes; proxy/conn, proxy/session and proxy/respond have connections,
+//     what clients have seen, and the headers and bodies of responses.
 //
 // A GET that misses the cache is, in this order, one value of each of these types:
 //

@@ -102,11 +102,6 @@ func (s *streams) setRefusing(to bool) (changed bool) {
 // ErrNoStream refuses a request of HTTP/2 that there is no memory for.
 var ErrNoStream = &failure.Failure{Expected: true, Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Public: "too many streams are open", Err: account.ErrFull}
 
-// HasStream reports whether there is memory for the stream of a request.
-func HasStream(r *http.Request) bool {
-	return r.ProtoMajor < 2 || r.Context().Value(refusedKey{}) == nil
-}
-
 // streamWriter writes in pieces, as [socket.Write] does and for the same reason.
 type streamWriter struct {
 	http.ResponseWriter

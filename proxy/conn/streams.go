@@ -2,6 +2,7 @@ package conn
 
 import (
 	"context"
+	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -149,6 +150,11 @@ func (s *streams) bytes(stalled bool) int64 {
 		n -= s.parked
 	}
 	return max(0, n)*streamCost + s.extra
+}
+
+// HasStream reports whether there is memory for the stream of a request.
+func HasStream(r *http.Request) bool {
+	return r.ProtoMajor < 2 || r.Context().Value(refusedKey{}) == nil
 }
 
 // A CallStream is the stream of a call on a connection whose server is no http.Server. It is open until its handler

@@ -1,7 +1,6 @@
 // Package record remembers what became of requests.
 //
-//   - record.go is the record that a request has from its arrival to its end;
-//   - id.go makes its id;
+//   - record.go is the record that a request has from its arrival to its end, and makes its id;
 //   - recorder.go fills that in, and counts it at its end;
 //   - line.go writes it into the access log;
 //   - buffer.go keeps lines of the log for one system call, and trace.go tells the
@@ -9,8 +8,11 @@
 package record
 
 import (
+	"encoding/binary"
+	"encoding/hex"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -111,4 +113,32 @@ type Options struct {
 	Logger       *slog.Logger          // whose level counts
 	Registerer   prometheus.Registerer // nil: metrics are kept to itself
 	Tracing      trace.TracerProvider  // nil: no traces
+}
+
+// RequestID returns the id in the headers of a request if it is harmless, or else a new one. An id must be unique, and
+// is no secret.
+func RequestID(h http.Header) string {
+	if sent := h[respond.RequestIDHeader]; len(sent) > 0 && SafeID(sent[0]) {
+		return sent[0]
+	}
+	var room [32]byte
+	return string(AppendID(room[:0]))
+}
+
+// AppendID makes an id.
+func AppendID(b []byte) []byte {
+	var id [16]byte
+	binary.BigEndian.PutUint64(id[:8], rand.Uint64())
+	binary.BigEndian.PutUint64(id[8:], rand.Uint64())
+	return hex.AppendEncode(b, id[:])
+}
+
+// SafeID tells whether a client's id is harmless.
+func SafeID(id string) bool {
+	for _, c := range []byte(id) {
+		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.' || c == ':') {
+			return false
+		}
+	}
+	return 0 < len(id) && len(id) <= 64
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
 )
@@ -22,6 +23,24 @@ func (s *Stack) SetKeys(keys []limits.Key) {
 func (s *Stack) SetLimits(l limits.Limits) {
 	s.Admission.Limits.Store(&l)
 	s.Forget()
+}
+
+// admit refuses what comes too often from its client's address, and what there is no memory for.
+func (s *Stack) admit(r *http.Request, rec *record.Record, answer http.Header) error {
+	if !conn.HasStream(r) {
+		return conn.ErrNoStream
+	}
+	if s.Admission.Limits.Load().Address == (limits.Rate{}) {
+		return nil
+	}
+	return s.Admission.AdmitAddress(r.Context(), rec.Client.Address, answer)
+}
+
+// AdmitKey lets clients pass that have a key, for as long as they may ask. How they stand is added
+// to the headers of the answer.
+func (s *Stack) AdmitKey(r *http.Request, answer http.Header, rec *record.Record) (err error) {
+	rec.Client.Key, err = s.Admission.AdmitKey(r, answer)
+	return err
 }
 
 // AdmitMore counts a request that was admitted as one as n more. Where it is limited the

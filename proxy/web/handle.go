@@ -34,20 +34,15 @@ func (s *Stack) Serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// servedInLane tells the lane of a connection about a request, and reports whether it has answered it.
+func (s *Stack) servedInLane(c *conn.Conn, w http.ResponseWriter, r *http.Request) bool {
+	lane, ok := c.Lane().(Lane)
+	return ok && (r.ProtoMajor < 2 || s.NoLane() == "") && lane.Serve(c, c.LaneConn(), w, r)
+}
+
 // Drain asks clients that keep a connection to open the next one elsewhere, with the answers from now on:
 // closing it under them could lose the request that they are just sending.
 func (s *Stack) Drain() { s.leaving.Store(true) }
-
-// admit refuses what comes too often from its client's address, and what there is no memory for.
-func (s *Stack) admit(r *http.Request, rec *record.Record, answer http.Header) error {
-	if !conn.HasStream(r) {
-		return conn.ErrNoStream
-	}
-	if s.Admission.Limits.Load().Address == (limits.Rate{}) {
-		return nil
-	}
-	return s.Admission.AdmitAddress(r.Context(), rec.Client.Address, answer)
-}
 
 // Oversized refuses what is larger than any client of ours has a reason to send.
 func (s *Stack) Oversized(r *http.Request) error {
@@ -106,13 +101,6 @@ func ReadBlock(name string, values []string) (int64, error) {
 		return 0, failure.BadInput("%s is %q; expected a positive integer", name, Short(values[0]))
 	}
 	return n, nil
-}
-
-// AdmitKey lets clients pass that have a key, for as long as they may ask. How they stand is added
-// to the headers of the answer.
-func (s *Stack) AdmitKey(r *http.Request, answer http.Header, rec *record.Record) (err error) {
-	rec.Client.Key, err = s.Admission.AdmitKey(r, answer)
-	return err
 }
 
 // BaseURL is the public address if one is configured, else where the client

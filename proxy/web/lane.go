@@ -77,12 +77,6 @@ func (s *Stack) Forget() {
 	}
 }
 
-// servedInLane tells the lane of a connection about a request, and reports whether it has answered it.
-func (s *Stack) servedInLane(c *conn.Conn, w http.ResponseWriter, r *http.Request) bool {
-	lane, ok := c.Lane().(Lane)
-	return ok && (r.ProtoMajor < 2 || s.NoLane() == "") && lane.Serve(c, c.LaneConn(), w, r)
-}
-
 // placeOf returns where the fast lane keeps what answers a request again, or nil for nowhere. With tracing on, each
 // request goes to its handler.
 func (s *Stack) placeOf(r *http.Request) record.Place {

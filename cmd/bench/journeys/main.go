@@ -60,8 +60,8 @@ func run() {
 	}
 	others := d.Delegators()
 	err := errors.Join(
-		atMost(10, 28, "GET, hit in memory", func(int) { ask(hit, "") }),
-		atMost(18, 62, "GET, miss", func(int) {
+		atMost(13, 33, "GET, hit in memory", func(int) { ask(hit, "") }),
+		atMost(21, 72, "GET, miss", func(int) {
 			ask("/staking/delegations/"+others[0], "")
 			others = others[1:]
 		}),
