@@ -35,7 +35,7 @@ func newRoot(std streams) *cobra.Command {
 	root.SetFlagErrorFunc(suggestFlag)
 	root.AddCommand(
 		serveCommand(std), demoCommand(std), devnetCommand(std), checkCommand(std), healthCommand(std),
-		configCommand(std), openAPICommand(std), keyCommand(std), explainCommand(std), importCommand(std), indexCommand(std),
+		configCommand(std), openAPICommand(std), keyCommand(std), explainCommand(std), purgeCommand(std), importCommand(std), indexCommand(std),
 		manCommand(), versionCommand(std),
 	)
 	complete(root)

@@ -19,8 +19,11 @@ import (
 	"github.com/tipcache/tipcache/proxy"
 )
 
-// explainTimeout is a second longer than the timeout of the listener.
-const explainTimeout = 6 * time.Second
+// The timeouts are a second longer than those of the listener.
+const (
+	explainTimeout = 6 * time.Second
+	purgeTimeout   = 61 * time.Second
+)
 
 // inquiry is the command line of explain.
 type inquiry struct {
@@ -45,13 +48,10 @@ func explainCommand(std streams) *cobra.Command {
 }
 
 func (q inquiry) ask(ctx context.Context, target string, w io.Writer) error {
-	if !strings.Contains(q.admin, "://") {
-		q.admin = "http://" + q.admin // an address, as the flags of serve take it
-	}
 	query := url.Values{"url": {target}, "height": {q.height}, "body": {q.body}}
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
-	text, err := connect.AskAdmin(ctx, http.DefaultClient, strings.TrimRight(q.admin, "/")+"/admin/explain?"+query.Encode(), adminToken(os.Environ()), "")
+	text, err := askAdmin(ctx, http.MethodGet, q.admin, "/admin/explain?"+query.Encode())
 	if err != nil {
 		return err
 	}
@@ -64,6 +64,14 @@ func (q inquiry) ask(ctx context.Context, target string, w io.Writer) error {
 		return fmt.Errorf("the answer is no explanation: %w", err)
 	}
 	return printExplanation(w, e)
+}
+
+// askAdmin sends a request to the admin listener at a URL, or at an address as the flags of serve take it.
+func askAdmin(ctx context.Context, method, admin, target string) ([]byte, error) {
+	if !strings.Contains(admin, "://") {
+		admin = "http://" + admin
+	}
+	return connect.AskAdmin(ctx, http.DefaultClient, method, strings.TrimRight(admin, "/")+target, adminToken(os.Environ()), "")
 }
 
 // adminToken returns the admin token of the environment.

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -199,5 +201,40 @@ func TestPurgeFindsEntriesOfRPCAndGRPC(t *testing.T) {
 	}
 	if got := r.do(http.MethodPost, r.admin+"/admin/purge?method=cosmos.tx.v1beta1.Service/Simulate", ""); got.status != http.StatusBadRequest {
 		t.Errorf("a method of which nothing is kept: %d %s", got.status, got.body)
+	}
+}
+
+func TestPurgeRemovesWhatItSelects(t *testing.T) {
+	t.Parallel()
+	r := startRunning(t, newDevnet(t, devnet.Options{Interval: -1}), nil)
+	purge := func(selection string) (string, error) {
+		var out bytes.Buffer
+		err := run(t.Context(), []string{"purge", "--admin", r.admin, selection}, streams{&out, io.Discard})
+		return out.String(), err
+	}
+	for _, selection := range []string{"route=pool", "all"} {
+		if got := r.get(r.base + "/staking/pool"); got.status != http.StatusOK {
+			t.Fatalf("status %d", got.status)
+		}
+		if out, err := purge(selection); err != nil || !strings.Contains(out, `"memory":1`) {
+			t.Errorf("purge %s = %s, %v; want one entry", selection, out, err)
+		}
+	}
+	for _, selection := range []string{"route=nowhere", "everything", "all=maybe", "route="} {
+		if out, err := purge(selection); err == nil {
+			t.Errorf("purge %s = %s, want an error", selection, out)
+		}
+	}
+}
+
+func TestImportOfAMissingFileOpensNoStore(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "store.db")
+	err := run(t.Context(), []string{"import", "--store", "sqlite:" + file, "missing.jsonl"}, streams{io.Discard, io.Discard})
+	if err == nil || !strings.Contains(err.Error(), "missing.jsonl") {
+		t.Errorf("error = %v, want one that names the file", err)
+	}
+	if _, err := os.Stat(file); err == nil {
+		t.Error("the store was created")
 	}
 }

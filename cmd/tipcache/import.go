@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"time"
@@ -28,6 +29,14 @@ func importCommand(std streams) *cobra.Command {
 }
 
 func runImport(ctx context.Context, cfg config.Config, path string, force bool, std streams) error {
+	in := os.Stdin
+	if path != "-" {
+		var err error
+		if in, err = os.Open(path); err != nil {
+			return fmt.Errorf("import: %w", err) // before the store is opened, which may create it
+		}
+		defer in.Close()
+	}
 	log := parts.NewLogger(std.err, config.Log{Level: "info", Format: "text"})
 	store, err := parts.OpenStore(ctx, cfg, nil, log, nil)
 	if err != nil {
@@ -35,7 +44,7 @@ func runImport(ctx context.Context, cfg config.Config, path string, force bool, 
 	}
 	n := 0
 	if err = unindexed(ctx, store); err == nil || force {
-		n, err = importFile(ctx, store, path, log)
+		n, err = importFrom(ctx, store, in, log)
 	}
 	if err = errors.Join(err, store.Close()); err != nil {
 		return fmt.Errorf("import %s: nothing was imported: %w", path, err)
@@ -56,16 +65,7 @@ func unindexed(ctx context.Context, store *collections.Store) error {
 	return err
 }
 
-func importFile(ctx context.Context, store *collections.Store, path string, log *slog.Logger) (int, error) {
-	in := os.Stdin
-	if path != "-" {
-		f, err := os.Open(path)
-		if err != nil {
-			return 0, err
-		}
-		defer f.Close()
-		in = f
-	}
+func importFrom(ctx context.Context, store *collections.Store, in io.Reader, log *slog.Logger) (int, error) {
 	n, next := 0, time.Now().Add(progressInterval)
 	return store.Import(ctx, func(yield func(collections.Collection, error) bool) {
 		for c, err := range collections.ReadJSONL(in) {

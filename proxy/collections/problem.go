@@ -54,6 +54,13 @@ func (h *Handler) RenderProblem(r *http.Request, header http.Header, f *failure.
 	_ = errors.As(f.Err, &found)
 	f.SetAdvice(header)
 	header.Set("Link", describedBy(ProblemSchema))
+	header.Set("Accept-Query", respond.JSON)
+	switch f {
+	case errNotJSON:
+		header.Set("Accept", respond.JSON)
+	case errCompressed:
+		header.Set("Accept-Encoding", "identity")
+	}
 	return f.Status, ProblemType, encode(problem{
 		Schema:   h.schemaURL(r, ProblemSchema),
 		Type:     "about:blank",

@@ -13,7 +13,9 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/conn"
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/web"
 	store "github.com/tipcache/tipcache/upstream/collections"
 )
 
@@ -51,6 +53,8 @@ func (h *Handler) asked(w http.ResponseWriter, r *http.Request, client *limits.C
 // that announces a body and waits for "100 Continue" is refused before it sends.
 func readListBody(w http.ResponseWriter, r *http.Request, held *conn.Body, deadline time.Time) ([]byte, error) {
 	switch {
+	case r.Method == web.MethodQuery && r.Header.Get("Content-Type") == "":
+		return nil, failure.BadInput("a QUERY request needs a Content-Type")
 	case !isJSON(r.Header.Get("Content-Type")):
 		return nil, errNotJSON
 	case !isPlain(r.Header["Content-Encoding"]):

@@ -26,6 +26,8 @@ func TestAddressIsTheLastOneThatNoTrustedProxyWrote(t *testing.T) {
 		"what is no address":              {"10.0.0.1:5000", []string{"unknown, 10.0.0.2"}, "10.0.0.2"},
 		"an address with a port":          {"10.0.0.1:5000", []string{"203.0.113.9:4711"}, "203.0.113.9"},
 		"an IPv6 address with a port":     {"10.0.0.1:5000", []string{"[2001:db8::1]:4711"}, "2001:db8::1"},
+		"an IPv6 address in brackets":     {"10.0.0.1:5000", []string{"[2001:db8::1]"}, "2001:db8::1"},
+		"an address in quotes":            {"10.0.0.1:5000", []string{`"203.0.113.9:4711"`}, "203.0.113.9"},
 		"a mapped IPv4 address":           {"[::ffff:10.0.0.1]:5000", []string{"::ffff:203.0.113.9"}, "203.0.113.9"},
 		"an address with a zone":          {"[fe80::1%eth0]:5000", nil, "fe80::1"},
 		"a connection without an address": {"@", nil, "invalid IP"},

@@ -102,12 +102,16 @@ func (a *Admission) Trusts(addr netip.Addr) bool {
 	return isAmong(a.Limits.Load().TrustedProxies, addr)
 }
 
-// hop reads an address, with or without a port.
+// hop reads an address as proxies write it: with or without a port, in brackets, or in quotes.
 func hop(text string) netip.Addr {
+	text = strings.Trim(text, `"`)
 	if strings.IndexByte(text, ':') >= 0 {
 		if withPort, err := netip.ParseAddrPort(text); err == nil {
 			return withPort.Addr().Unmap().WithZone("")
 		}
+	}
+	if bare, ok := strings.CutPrefix(text, "["); ok {
+		text = strings.TrimSuffix(bare, "]")
 	}
 	addr, _ := netip.ParseAddr(text) // not valid if it is none
 	return addr.Unmap().WithZone("")

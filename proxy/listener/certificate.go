@@ -24,8 +24,9 @@ type Certificate struct {
 	expires time.Time    // of it, or of the issuer's behind it that expires first
 	stamp   [2]time.Time // of the files it is from
 	looked  time.Time
-	failed  string   // what was logged last
-	told    Validity // the same
+	failed  string    // what was logged last
+	since   time.Time // since when the files cannot be used; zero: they can
+	told    Validity  // the same
 }
 
 // Validity is how long a certificate holds on.
@@ -132,13 +133,19 @@ func firstExpiry(pair tls.Certificate) time.Time {
 	return first
 }
 
-// tell logs each failure once, and each certificate.
+// replacing is how long the files may not fit each other, because one is replaced after the other.
+const replacing = 10 * time.Second
+
+// tell logs each certificate, and each failure that is not over soon, once.
 func (c *Certificate) tell(err error) {
+	if err != nil && c.since.IsZero() {
+		c.since = time.Now()
+	}
 	switch {
 	case err == nil:
-		c.failed = ""
+		c.failed, c.since = "", time.Time{}
 		c.log.Info("certificate renewed", "file", c.cert, "expires", c.expires)
-	case err.Error() != c.failed:
+	case err.Error() != c.failed && time.Since(c.since) >= replacing:
 		c.failed = err.Error()
 		c.log.Error("rejected new certificate, keeping the current one", "error", err)
 	}

@@ -81,10 +81,22 @@ func (r *Recorder) writeLine(rec *Record, end *End, of *Repeated) {
 		b = appendText(b, "error", rec.Err.Error())
 	}
 	b[len(b)-1] = '}' // in place of the last comma
+	b = hideKeys(b)
 	b = append(b, '\n')
 	_, _ = r.o.AccessLog.Write(b) // an error could not be logged either
 	*line = b
 	lines.Put(line)
+}
+
+// apiKey is an API key, wherever a client puts it.
+var apiKey = regexp.MustCompile(`tipcache_[A-Z2-7]{26}`)
+
+// hideKeys replaces API keys in a line.
+func hideKeys(line []byte) []byte {
+	if !bytes.Contains(line, []byte("tipcache_")) {
+		return line
+	}
+	return apiKey.ReplaceAll(line, []byte("tipcache_redacted"))
 }
 
 // appendHead appends the members that requests for one key have in common.

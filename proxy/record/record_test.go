@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -166,5 +167,22 @@ func TestRepeatedRequestsAreCountedByTheirOwnEndings(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[string]float64{"hit": 3, "miss": 2}, got); diff != "" {
 		t.Errorf("requests by outcome (-want +got):\n%s", diff)
+	}
+}
+
+func TestLineHidesAPIKeysWhereverTheyAre(t *testing.T) {
+	const key = "tipcache_ABCDEFGHIJKLMNOPQRSTUVWX23"
+	var log bytes.Buffer
+	r := record.New(record.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil))})
+	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/a/"+key+"?q="+key, nil)
+	request.Header.Set("User-Agent", key)
+	r.End(&record.Record{Route: "none", Err: errors.New("no " + key)}, &record.End{Head: record.HeadOf(request), Status: 502}, nil)
+	if got := log.String(); strings.Contains(got, key) || strings.Count(got, "tipcache_redacted") != 4 {
+		t.Errorf("line = %s, want no key", got)
+	}
+	log.Reset()
+	r.End(&record.Record{Route: "tipcache_metrics"}, &record.End{Status: 200}, nil)
+	if got := log.String(); !strings.Contains(got, "tipcache_metrics") {
+		t.Errorf("line = %s, want the route", got)
 	}
 }

@@ -18,8 +18,8 @@ const maxAnswer = 1 << 20
 
 // AskAdmin sends a GET to an admin listener. "" means no token. The error of a status other than 200
 // begins with refused or, if that is "", with the status.
-func AskAdmin(ctx context.Context, client *http.Client, target, token, refused string) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+func AskAdmin(ctx context.Context, client *http.Client, method, target, token, refused string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, target, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func AskOwn(ctx context.Context, cfg config.Config, path, refused string) ([]byt
 	if cfg.HTTP.TLS.Cert != "" {
 		scheme = "https"
 	}
-	return AskAdmin(ctx, &http.Client{Transport: transport}, scheme+"://"+dialable(cfg.Admin)+path, "", refused)
+	return AskAdmin(ctx, &http.Client{Transport: transport}, http.MethodGet, scheme+"://"+dialable(cfg.Admin)+path, "", refused)
 }
 
 // dialable replaces an unspecified host by localhost.
