@@ -11,11 +11,11 @@ import (
 
 // DefaultMethods are the known methods of nodes that differ from CometBFT's, and only read.
 var DefaultMethods = []string{
-	// https://github.com/celestiaorg/celestia-core/blob/main/rpc/core/routes.go
+	// https://github.com/celestiaorg/celestia-core, package rpc/core
 	"data_commitment", "data_root_inclusion_proof", "prove_shares", "prove_shares_v2", "signed_block", "tx_status", "tx_status_batch",
-	// https://github.com/sei-protocol/sei-tendermint/blob/main/internal/rpc/core/routes.go
+	// https://github.com/sei-protocol/sei-tendermint, package internal/rpc/core
 	"lag_status",
-	// https://github.com/bnb-chain/greenfield-cometbft/blob/master/rpc/core/routes.go
+	// https://github.com/bnb-chain/greenfield-cometbft, package rpc/core
 	"query_vote",
 }
 
