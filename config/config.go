@@ -152,6 +152,15 @@ type HTTP struct {
 	DrainDelay        time.Duration `yaml:"drain_delay" must:"not negative" doc:"How long new requests are accepted after SIGTERM while /readyz already answers 503. Set it to the time that load balancers need to notice. Requests then have 20s to finish, or three times chain.timeout plus 5s if that is longer."`
 	Drain             time.Duration `yaml:"-"` // how long requests may take after that
 	TLS               TLS           `yaml:"tls"`
+	Mounts            []Mount       `yaml:"mounts" doc:"Base paths of the chain API, in a file only: a list of path, shape, fallback and always. path is the base path, / for the root. shape is that of chain.shape, which is the default. fallback is the http:// URL of a service that answers paths that the chain API does not have, and always a list of patterns of paths that it answers in any case, such as /staking/validators/{v}. The longest path wins. Without mounts, the chain API is at /. The collections are at /api/v4 in any case."`
+}
+
+// Mount is a base path of the chain API.
+type Mount struct {
+	Path     string   `yaml:"path"`
+	Shape    string   `yaml:"shape"`
+	Fallback string   `yaml:"fallback"`
+	Always   []string `yaml:"always"`
 }
 
 // TLS applies to all listeners. They serve HTTP/2 with it.

@@ -84,6 +84,8 @@ func (r *fileReader) read(n *yaml.Node, path string, into reflect.Value) {
 	case unknown:
 		r.problem(n, path, "no such setting"+web.DidYouMean(path, leavesBeside(path)))
 	case n.Tag == "!!null", n.Kind == yaml.MappingNode && section: // empty
+	case isListOfSections(into):
+		r.list(n, path, into)
 	case path == "":
 		r.problem(n, "", "settings are written as NAME: VALUE")
 	case section:
@@ -114,6 +116,20 @@ func (r *fileReader) section(n *yaml.Node, path string, into reflect.Value) {
 		r.read(value, under(path, name.Value), member(into, name.Value))
 		r.places[under(path, name.Value)] = r.at(name)
 	}
+}
+
+// list reads a list of sections.
+func (r *fileReader) list(n *yaml.Node, path string, into reflect.Value) {
+	if n.Kind != yaml.SequenceNode {
+		r.problem(n, path, "a list of sections is expected here")
+		return
+	}
+	r.open[n] = true
+	into.Set(reflect.MakeSlice(into.Type(), len(n.Content), len(n.Content)))
+	for i, item := range n.Content {
+		r.read(item, fmt.Sprintf("%s[%d]", path, i), into.Index(i))
+	}
+	delete(r.open, n)
 }
 
 const mergeTag = "!!merge"

@@ -105,7 +105,7 @@ func (c Config) NodeOptions() node.Options {
 	o := node.Options{
 		Dialect:       node.Dialect(c.Chain.Dialect),
 		ChainID:       c.Chain.ID,
-		VerbatimKeys:  c.Chain.Shape == string(chain.Node),
+		VerbatimKeys:  c.serves(chain.Node),
 		Timeout:       c.Chain.Timeout,
 		InFlight:      c.Chain.InFlight,
 		MaxBlockAge:   c.Chain.MaxBlockAge,
@@ -190,6 +190,7 @@ func (c Config) ProxyOptions() proxy.Options {
 		Listeners: docs.Listeners{RPC: c.RPC.Listen, GRPC: c.GRPC.Listen},
 		ReadAhead: proxy.ReadAhead{Share: proxy.DefaultReadAhead},
 		Methods:   methods,
+		Mounts:    c.mounts(),
 	}
 }
 

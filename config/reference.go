@@ -40,7 +40,7 @@ func Reference() string {
 
 func (k Key) section() string {
 	first, _, nested := strings.Cut(k.Path, ".")
-	if !nested && !k.isMap() {
+	if !nested && !k.onlyInFile() {
 		return "Listeners"
 	}
 	return first
@@ -54,8 +54,8 @@ func (k Key) row() string {
 	if k.Secret {
 		variable += " *"
 	}
-	if k.isMap() {
-		variable = "" // can be set in files only
+	if k.onlyInFile() {
+		variable = ""
 	}
 	if k.Flag != "" {
 		flag = "`--" + k.Flag + "`"
@@ -63,7 +63,10 @@ func (k Key) row() string {
 	return fmt.Sprintf("| %s | %s | %s | %s | %s |\n", path, variable, flag, code(k.DefaultText()), strings.ReplaceAll(k.Doc, "|", `\|`))
 }
 
-func (k Key) isMap() bool { return reflect.TypeOf(k.Default).Kind() == reflect.Map }
+func (k Key) onlyInFile() bool {
+	v := reflect.ValueOf(k.Default)
+	return v.Kind() == reflect.Map || isListOfSections(v)
+}
 
 func code(s string) string {
 	if s == "" {
@@ -86,7 +89,7 @@ func (k Key) DefaultText() string {
 		return s
 	case []string:
 		return strings.Join(v, ", ")
-	case map[string]*Class:
+	case map[string]*Class, []Mount:
 		return ""
 	default:
 		return fmt.Sprint(v)

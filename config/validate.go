@@ -31,6 +31,7 @@ func (c Config) Validate() error {
 	v.redis(c)
 	v.collections(c.Collections)
 	v.routes(c)
+	v.mounts(c)
 	v.access(c)
 	v.metadata(c.Metadata)
 	_, err := indexer.ParseNetwork(c.Index.Network...)

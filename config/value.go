@@ -25,16 +25,25 @@ import (
 func parse(field reflect.Value, texts []string) error {
 	switch field.Kind() {
 	case reflect.Slice:
+		if isListOfSections(field) {
+			return errOnlyInFile
+		}
 		field.Set(reflect.ValueOf(texts))
 		return nil
 	case reflect.Pointer:
 		field.Set(reflect.New(field.Type().Elem()))
 		return parse(field.Elem(), texts)
 	case reflect.Map:
-		return errors.New("only a file can hold this section")
+		return errOnlyInFile
 	default:
 		return parseOne(field, texts[0])
 	}
+}
+
+var errOnlyInFile = errors.New("only a file can hold this section")
+
+func isListOfSections(field reflect.Value) bool {
+	return field.Kind() == reflect.Slice && field.Type().Elem().Kind() == reflect.Struct
 }
 
 func parseOne(field reflect.Value, text string) error {

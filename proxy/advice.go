@@ -13,7 +13,7 @@ func (s *Server) RowFor(key string) string {
 	if method, ok := state.MethodIn(key); ok {
 		return cosmos.RowOfMethod(method)
 	}
-	if h, ok := s.now().chainAPI.(*cosmos.Handler); ok {
+	if h, ok := s.now()[0].chainAPI.(*cosmos.Handler); ok {
 		return h.RowOfPath(key)
 	}
 	return ""

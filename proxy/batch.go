@@ -18,6 +18,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/fallback"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -101,6 +102,7 @@ func (v *router) readBatch(r *http.Request) (*batch, error) {
 	b := &batch{render: v.render}
 	b.query = blocks.Query{Kind: v.page, Heights: heights, Batch: &blocks.Batch{Compose: b.compose}}
 	key := sha256.New()
+	fmt.Fprintf(key, "%q", v.shape)
 	for _, path := range paths {
 		q, err := v.readMember(b, path)
 		if err != nil {
@@ -151,7 +153,7 @@ func (v *router) readMember(b *batch, path string) (*dialect.RowQuery, error) {
 	_, fixed := v.fixed[r.URL.Path]
 	ep := v.Endpoint(r)
 	switch {
-	case fixed || v.isListing(r) || ep != nil && !ep.Class.Pinned():
+	case fixed || v.isListing(r.URL.Path) || v.route(r).Name == fallback.Name || ep != nil && !ep.Class.Pinned():
 		return nil, failure.BadInput("path %q is not about the state of the chain at a block: ask for it alone", web.Short(path))
 	case ep == nil:
 		return nil, failure.BadInput("path %q: %s", web.Short(path), v.noSuchPath(r).Public)
@@ -202,6 +204,15 @@ func (b *batch) refusal(why string) *cache.Content {
 	return cache.NewContent(status, typ, "", body, 0)
 }
 
+// linkFrom returns the Link of the response of a path, for readers who have another URL than that one.
+func linkFrom(path, link string) string {
+	if query, ok := strings.CutPrefix(link, "<?"); ok {
+		path, _, _ = strings.Cut(path, "?")
+		return "<" + path + "?" + query
+	}
+	return link
+}
+
 // appendMember appends one response: a JSON body as it is, another one as a string.
 func appendMember(text []byte, path string, c *cache.Content) []byte {
 	quote := func(s string) {
@@ -220,7 +231,7 @@ func appendMember(text []byte, path string, c *cache.Content) []byte {
 	}
 	if c.Link != "" {
 		text = append(text, `,"link":`...)
-		quote(c.Link)
+		quote(linkFrom(path, c.Link))
 	}
 	return append(text, '}')
 }

@@ -107,7 +107,9 @@ func TestAMemberOfABatchHasTheLinkThatItHasAlone(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	list := "/staking/validators/" + val5 + "/delegators/" + del1 + "/period_delegations?pagination.limit=2"
 	p := readPage(t, s.get(t, batchOf(poolPath, list)))
-	if want := s.get(t, list).header.Get("Link"); p.Answers[1].Link != want || p.Answers[0].Link != "" || !strings.Contains(want, "pagination.key=tip-") {
+	alone, found := strings.CutPrefix(s.get(t, list).header.Get("Link"), "<?pagination.key=tip-")
+	path, _, _ := strings.Cut(list, "?")
+	if want := "<" + path + "?pagination.key=tip-" + alone; !found || p.Answers[1].Link != want || p.Answers[0].Link != "" {
 		t.Errorf("links %q and %q, want none and %q", p.Answers[0].Link, p.Answers[1].Link, want)
 	}
 }

@@ -29,8 +29,19 @@ func (s *Server) SelectRoute(name string) ([]cache.Selection, error) {
 	if name == "grpc state" {
 		return []cache.Selection{state.Select("")}, nil
 	}
-	sel, err := s.now().chainAPI.SelectRoute(name)
-	return []cache.Selection{sel}, err
+	return s.selections(func(api chainAPI) (cache.Selection, error) { return api.SelectRoute(name) })
+}
+
+// selections returns the selections of the chain's interface on all mounts.
+func (s *Server) selections(of func(chainAPI) (cache.Selection, error)) (all []cache.Selection, err error) {
+	for _, v := range s.now() {
+		sel, err := of(v.chainAPI)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, sel)
+	}
+	return all, nil
 }
 
 // SelectMethod selects the values of a gRPC method, by its name with its service. It returns an error if nothing of
@@ -46,8 +57,8 @@ func (s *Server) SelectMethod(name string) (cache.Selection, error) {
 // SelectAddress selects the keys that name an address or a public key, in any of its forms: queries about it, the
 // collection and its metadata. Requests of RPC and gRPC are found if they name it in the same form, in lower case.
 func (s *Server) SelectAddress(address string) ([]cache.Selection, error) {
-	sel, err := s.now().chainAPI.SelectAddress(address)
-	return []cache.Selection{sel, state.SelectNaming(strings.ToLower(address))}, err
+	all, err := s.selections(func(api chainAPI) (cache.Selection, error) { return api.SelectAddress(address) })
+	return append(all, state.SelectNaming(strings.ToLower(address))), err
 }
 
 // SetClasses replaces the classes, and the policies of single routes, from the next request on. It returns an error
@@ -58,7 +69,12 @@ func (s *Server) SetClasses(classes blocks.Classes, own map[string]cache.Policy)
 	if err := s.setInterfaceClasses(classes); err != nil {
 		return err
 	}
-	return s.now().chainAPI.SetClasses(classes, own)
+	for _, v := range s.now() { // the first one finds routes that do not exist
+		if err := v.chainAPI.SetClasses(classes, own); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // SetKeys replaces the API keys, from the next request on. Streams, polls, WebSockets and gRPC streams of removed keys

@@ -13,6 +13,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/fallback"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/rpc"
@@ -107,7 +108,7 @@ func (s *Server) Explain(ctx context.Context, asked Inquiry) (Explanation, error
 		return *e, err
 	}
 	e.Request = r.Method + " " + r.RequestURI
-	v := s.now()
+	v, r := s.mounted(r)
 	r = v.tidied(r)
 	rt := v.route(r)
 	rule := s.ruleOf(tidyPath(r.URL.Path), e)
@@ -178,6 +179,10 @@ func (asked Inquiry) request(ctx context.Context) (*http.Request, error) {
 
 // explain explains a request that takes a route. The error is why it is refused.
 func (v *router) explain(r *http.Request, rt web.Route, e *Explanation) error {
+	if rt.Name == fallback.Name {
+		e.Verdict, e.Why = "answered", "It is passed on to the fallback service of "+cmp.Or(v.base, "/")+", and nothing of it is kept."
+		return nil
+	}
 	if rt.Plan == nil {
 		e.Verdict, e.Why = "answered", "It describes the interface and is always at hand."
 		return nil

@@ -26,6 +26,7 @@ var mayImport = map[string][]string{
 	"proxy":                  {"proxy/...", "cache", "cache/ahead"},
 	"proxy/admin":            {},
 	"proxy/audit":            {"cache", "upstream"},
+	"proxy/fallback":         {"proxy/failure", "proxy/limits", "proxy/record", "proxy/respond", "proxy/session", "proxy/stream", "proxy/web", "upstream", "upstream/account"},
 	"proxy/docs":             {"proxy/record", "proxy/limits", "proxy/respond", "proxy/session", "proxy/blocks", "proxy/dialect", "proxy/chain", "proxy/chain/documented", "proxy/cosmos", "proxy/collections", "proxy/stream", "proxy/web", "cache"},
 	"proxy/chain/documented": {},
 	"proxy/blocks":           {"proxy/record", "proxy/respond", "proxy/conn", "proxy/failure", "proxy/session", "proxy/web", "proxy/limits", "cache", "upstream", "upstream/node", "upstream/node/queue"},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/fallback"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -58,7 +59,7 @@ func (v *router) feedOf(asked *http.Request, target string) (feed web.Feed, err 
 	switch rt := v.route(r); {
 	case rt.Feed != nil:
 		return rt.Feed(r)
-	case v.exact:
+	case v.exact, rt.Name == fallback.Name:
 		return feed, failure.BadInput("%s cannot be streamed", web.Short(r.URL.Path))
 	default:
 		return feed, v.noSuchPath(r)

@@ -1,9 +1,12 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -16,6 +19,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/docs"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/fallback"
 	"github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/state"
@@ -38,7 +42,19 @@ type Options struct {
 	GRPC           *grpc.Options        // nil disables gRPC and gRPC-Web. New sets Posting
 	Methods        []dialect.Row        // the operator's rows for gRPC methods, which win over the known ones
 	ReadAhead      ReadAhead
+	Mounts         []Mount // where the chain is served; default: at the root
 }
+
+// A Mount is a base path below which the chain is served, with the documents, batches, streams and the collection
+// listing.
+type Mount struct {
+	Path     string      // "/" for the root
+	Shape    chain.Shape // default Chain.Shape
+	Fallback *url.URL    // of a service that answers what the mount does not; nil for none
+	Always   []string    // patterns of paths that the service answers in any case
+}
+
+func (m Mount) base() string { return strings.TrimSuffix(m.Path, "/") }
 
 // Cosmos is what the dialect of the Cosmos SDK needs in addition to Options.Chain.
 type Cosmos struct {
@@ -54,7 +70,10 @@ func New(o Options) (*Server, error) {
 	if o.Cosmos != nil || o.UnknownDialect {
 		o.Web.HeightHeaders = cosmos.HeightHeaders
 	}
-	s := &Server{o: o, stack: web.New(o.Web, o.Cache), posting: blocks.NewPosting(o.Posts)}
+	if len(o.Mounts) == 0 {
+		o.Mounts = []Mount{{Path: "/"}}
+	}
+	s := &Server{o: o, stack: web.New(o.Web, o.Cache), posting: blocks.NewPosting(o.Posts), fallbacks: make([]*fallback.Service, len(o.Mounts))}
 	o.Streams.Heights, o.Streams.Budget, o.Streams.Patience = o.Chain.Nodes, o.Cache.Account(), o.Chain.Patience
 	s.streams = stream.New(o.Streams, s.stack)
 	if o.Collections != nil {
@@ -63,11 +82,13 @@ func New(o Options) (*Server, error) {
 	if err := s.openInterfaces(o); err != nil {
 		return nil, err
 	}
-	if o.UnknownDialect { // there is nothing to document
-		v := &router{chainAPI: unknownDialect{s}, Server: s, render: chain.RenderFailure, fixed: map[string]web.Route{}}
-		v.mount(nil)
-		s.router.Store(v)
-		return s, nil
+	s.root = s.newRouter("", o.Chain.Shape)
+	s.root.chainAPI = noChain{}
+	s.root.mount(nil)
+	for i, m := range o.Mounts {
+		if m.Fallback != nil {
+			s.fallbacks[i] = fallback.New(m.Fallback, m.base(), s.stack, o.Cache.Account())
+		}
 	}
 	return s, s.useDialect(o)
 }
@@ -111,30 +132,41 @@ func (s *Server) setInterfaceClasses(classes blocks.Classes) error {
 	return nil
 }
 
-// useDialect puts the dialect of the options in force.
+// useDialect puts the dialect of the options in force on all mounts.
 func (s *Server) useDialect(o Options) error {
-	v, err := s.newRouter(o)
-	if err == nil {
-		s.router.Store(v)
+	var mounts []*router
+	for i, m := range o.Mounts {
+		o.Chain.Shape = cmp.Or(m.Shape, s.o.Chain.Shape)
+		v := s.newRouter(m.base(), o.Chain.Shape)
+		always, err := dialect.ParsePatterns(m.Always)
+		if v.fallback, v.always = s.fallbacks[i], always; err == nil {
+			err = v.use(o)
+		}
+		if err != nil {
+			return err
+		}
+		mounts = append(mounts, v)
 	}
-	return err
+	slices.SortFunc(mounts, func(a, b *router) int { return cmp.Compare(len(b.base), len(a.base)) })
+	s.mounts.Store(&mounts)
+	return nil
 }
 
 // SetDialect tells a Server that did not know it what the nodes speak, with the classes in force. nil means the
 // dialect of Story.
 func (s *Server) SetDialect(c *Cosmos, classes blocks.Classes, own map[string]cache.Policy) error {
-	if _, ok := s.now().chainAPI.(unknownDialect); !ok {
+	if _, ok := s.now()[0].chainAPI.(unknownDialect); !ok {
 		return errors.New("proxy: it is known what the nodes speak")
 	}
 	o := s.o
-	o.Cosmos, o.Chain.Classes, o.Chain.Routes = c, classes, own
+	o.UnknownDialect, o.Cosmos, o.Chain.Classes, o.Chain.Routes = false, c, classes, own
 	defer s.Forget()
 	return s.useDialect(o)
 }
 
-// described returns what the documents describe.
-func (o Options) described() docs.Options {
-	d := docs.Options{Chain: o.Chain, Collections: o.Collections, Listeners: o.Listeners}
+// described returns what the documents of the mount at a base path describe.
+func (o Options) described(base string) docs.Options {
+	d := docs.Options{Base: base, Chain: o.Chain, Collections: o.Collections, Listeners: o.Listeners}
 	d.Listeners.GRPCWeb = o.GRPC != nil
 	if o.Cosmos != nil {
 		d.Cosmos = cosmos.Described(o.Cosmos.Rows)
@@ -142,14 +174,19 @@ func (o Options) described() docs.Options {
 	return d
 }
 
-// Document returns the OpenAPI document of a server with these options.
-func Document(o Options) ([]byte, error) { return docs.Document(o.described()) }
+// Document returns the OpenAPI document of a server with these options, at the root in the shape of Chain.
+func Document(o Options) ([]byte, error) { return docs.Document(o.described("")) }
 
 // RPC returns the handler of the nodes' RPC, for a listener of its own; nil if it is not served.
 func (s *Server) RPC() *rpc.Handler { return s.rpc }
 
 // GRPC returns the handler of the nodes' gRPC, for a listener of its own; nil if it is not served.
 func (s *Server) GRPC() *grpc.Handler { return s.grpc }
+
+// Fallbacks returns the fallback services of the mounts.
+func (s *Server) Fallbacks() []*fallback.Service {
+	return slices.DeleteFunc(slices.Clone(s.fallbacks), func(f *fallback.Service) bool { return f == nil })
+}
 
 // A chainAPI is the interface to the chain in the dialect of its nodes.
 type chainAPI interface {
@@ -164,10 +201,15 @@ type chainAPI interface {
 	SelectAddress(address string) (cache.Selection, error)
 }
 
-// A router has the routes, all of which depend on the dialect.
+// A router has the routes below a base path, all of which depend on the dialect.
 type router struct {
 	chainAPI
 	*Server
+	base     string               // "" for the root, else without a slash at its end
+	shape    chain.Shape          // of a chain of Story
+	fallback *fallback.Service    // nil for none
+	always   dialect.Patterns     // of paths that the fallback answers in any case
+	passed   web.Route            // of requests that it answers
 	reader   *blocks.Reader       // nil while the dialect is unknown
 	page     *blocks.Kind         // of a batch
 	render   web.Renderer         // renders failures of the chain's paths
@@ -177,17 +219,25 @@ type router struct {
 	patterns []string // of all routes, for suggestions
 }
 
-// newRouter returns the router of a dialect, which is Story if o.Cosmos is nil.
-func (s *Server) newRouter(o Options) (*router, error) {
-	v := &router{Server: s, render: chain.RenderFailure, fixed: map[string]web.Route{}}
-	reader, err := blocks.New(o.Chain.Reader(), s.stack, o.Cache)
+func (s *Server) newRouter(base string, shape chain.Shape) *router {
+	return &router{Server: s, base: base, shape: shape, render: chain.RenderFailure, fixed: map[string]web.Route{}}
+}
+
+// use adds the routes of a dialect, which is Story if o.Cosmos is nil, unless it is unknown.
+func (v *router) use(o Options) error {
+	if o.UnknownDialect { // there is nothing to document
+		v.chainAPI = unknownDialect{v}
+		v.mountChain(nil)
+		return nil
+	}
+	reader, err := blocks.New(o.Chain.Reader(), v.stack, o.Cache)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	page := &blocks.Kind{Name: batchRoute, Class: blocks.Live} // all parts are reads of state
 	v.reader, v.page = reader, page
 	if o.Cosmos == nil {
-		page.NoFuture = o.Chain.Shape != chain.Node
+		page.NoFuture = v.shape != chain.Node
 		reader.Add(page)
 		o.Chain.NoSuchPath = v.noSuchPath
 		v.chainAPI, err = chain.New(o.Chain, reader)
@@ -200,13 +250,12 @@ func (s *Server) newRouter(o Options) (*router, error) {
 			return blocks.ResponseHeaders{Vary: cosmos.VaryHeights}
 		}
 		reader.Add(page)
-		v.chainAPI, err = cosmos.New(cosmos.Options{Classes: o.Chain.Classes, Routes: o.Chain.Routes, Rows: o.Cosmos.Rows, Posting: s.posting, MaxBody: o.Cosmos.MaxBody}, reader)
+		v.chainAPI, err = cosmos.New(cosmos.Options{Classes: o.Chain.Classes, Routes: o.Chain.Routes, Rows: o.Cosmos.Rows, Posting: v.posting, MaxBody: o.Cosmos.MaxBody}, reader)
 	}
-	if err != nil {
-		return nil, err
+	if err == nil {
+		v.mountChain(docs.New(o.described(v.base), v.stack, o.Cache).Routes())
 	}
-	v.mount(docs.New(o.described(), s.stack, o.Cache).Routes())
-	return v, nil
+	return err
 }
 
 // mount adds the fixed paths: those of the collection listing, and routes.
@@ -218,7 +267,15 @@ func (v *router) mount(routes []web.Route) {
 		v.fixed[rt.Pattern] = rt
 		v.patterns = append(v.patterns, rt.Pattern)
 	}
+	v.engine = v.newEngine()
+}
+
+// mountChain adds the fixed paths of a router that serves the chain.
+func (v *router) mountChain(routes []web.Route) {
 	read := []string{http.MethodGet, http.MethodHead}
+	if v.fallback != nil {
+		v.passed = web.Route{Name: fallback.Name, Methods: read, Keyed: v.o.Chain.Auth, Serve: v.fallback.Serve, Render: v.render}
+	}
 	keyed := v.o.Chain.Auth && v.reader != nil
 	v.fixed[blocks.BatchPath] = web.Route{Name: batchRoute, Methods: read, Keyed: keyed, Serve: v.serveBatch, Render: v.render, Plan: v.planBatch}
 	v.fixed[stream.LivePath] = v.streams.Route(web.Route{
@@ -227,12 +284,17 @@ func (v *router) mount(routes []web.Route) {
 			return web.Plan{}, failure.BadInput("%s streams the answers of other paths: ask about these", stream.LivePath)
 		},
 	}, v.liveSources)
-	v.engine = v.newEngine()
+	v.mount(routes)
 }
+
+// noChain stands at the root, where nothing but collections is served unless a mount is there.
+type noChain struct{ chainAPI }
+
+func (noChain) Route(*http.Request) (rt web.Route, ok bool) { return rt, false }
 
 // unknownDialect is the dialect until a node says what it speaks: the same path means something else in another
 // dialect.
-type unknownDialect struct{ *Server }
+type unknownDialect struct{ v *router }
 
 // errUnknownDialect is returned for every path that may be the chain's.
 var errUnknownDialect = &failure.Failure{
@@ -241,7 +303,7 @@ var errUnknownDialect = &failure.Failure{
 }
 
 func (u unknownDialect) Route(r *http.Request) (web.Route, bool) {
-	return u.now().miss(r, errUnknownDialect), true
+	return u.v.miss(r, errUnknownDialect), true
 }
 
 func (unknownDialect) Endpoint(*http.Request) *dialect.Endpoint { return nil }

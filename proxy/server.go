@@ -27,7 +27,8 @@
 //
 // A request that fails becomes a [failure.Failure], which the route renders.
 //
-// mount.go makes the interfaces and all routes, in the dialect that the nodes speak or while that is unknown.
+// mount.go makes the interfaces and, for each base path, all routes, in the dialect that the nodes speak or while that
+// is unknown. fallback.go passes requests to a service that answers what a mount does not.
 // live.go streams one path or several. batch.go returns several paths in one response, at one block. readahead.go
 // starts the reads ahead at each block. explain.go says what a request would do, and explain_why.go why. control.go
 // has what operators change while the server runs, and how they name the keys to purge.
@@ -46,6 +47,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/fallback"
 	"github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
@@ -64,19 +66,37 @@ type Server struct {
 	posting *blocks.Posting
 	methods map[string]dialect.Row // of gRPC, by their names
 
-	readers []*blocks.Reader       // of rpc and grpc
-	rpc     *rpc.Handler           // nil if not served
-	grpc    *grpc.Handler          // nil if not served
-	router  atomic.Pointer[router] // replaced once if the dialect was unknown at first
+	readers []*blocks.Reader          // of rpc and grpc
+	rpc     *rpc.Handler              // nil if not served
+	grpc    *grpc.Handler             // nil if not served
+	mounts  atomic.Pointer[[]*router] // longest base path first; replaced once if the dialect was unknown at first
+	root    *router                   // serves what is below no mount: the collection listing and errors
+
+	fallbacks []*fallback.Service // by mount; nil for none
 }
 
-// now returns the router in force.
-func (s *Server) now() *router { return s.router.Load() }
+// now returns the routers in force.
+func (s *Server) now() []*router { return *s.mounts.Load() }
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	v := s.now()
+	v, r := s.mounted(r)
 	s.stack.Serve(v.engine, w, v.tidied(r))
+}
+
+// mounted returns the router whose base path is the longest that a request's path begins with, and the request below
+// that base. The collection listing is always at the root, too: its path is longer than any base there.
+func (s *Server) mounted(r *http.Request) (*router, *http.Request) {
+	for _, v := range s.now() {
+		if v.base == "" {
+			return v, r
+		}
+		rest, below := strings.CutPrefix(r.URL.Path, v.base)
+		if below && (rest == "" || rest[0] == '/') && !s.root.isListing(r.URL.Path) {
+			return v, respond.Below(r, v.base)
+		}
+	}
+	return s.root, r
 }
 
 // newEngine returns the router of the public listener. Paths of ours are Gin's routes. Gin's NoRoute
@@ -162,12 +182,9 @@ func wantsStream(accept []string) bool {
 	return weight >= once
 }
 
-// route returns the route of a request: a fixed path, else a path of the chain.
+// route returns the route of a request, whatever it is.
 func (v *router) route(r *http.Request) web.Route {
-	rt, ok := v.fixed[r.URL.Path]
-	if !ok && !v.isListing(r) {
-		rt, ok = v.Route(r)
-	}
+	rt, ok := v.routeOf(r)
 	switch {
 	case !ok:
 		return v.miss(r, v.noSuchPath(r))
@@ -177,8 +194,24 @@ func (v *router) route(r *http.Request) web.Route {
 	return rt
 }
 
-func (v *router) isListing(r *http.Request) bool {
-	return v.list != nil && strings.HasPrefix(r.URL.Path, collections.Prefix)
+// routeOf returns the route of a request's path: that of the fallback for the paths that it always answers, a fixed path,
+// a path of the chain, else that of the fallback.
+func (v *router) routeOf(r *http.Request) (rt web.Route, ok bool) {
+	if v.fallback != nil && v.always.Match(r.URL.Path) {
+		return v.passed, true
+	}
+	if rt, ok = v.fixed[r.URL.Path]; ok || v.isListing(r.URL.Path) {
+		return rt, ok
+	}
+	rt, ok = v.Route(r)
+	if v.fallback != nil && (!ok || rt.Name == dialect.Other) {
+		return v.passed, true
+	}
+	return rt, ok
+}
+
+func (v *router) isListing(path string) bool {
+	return v.list != nil && strings.HasPrefix(tidyPath(path), collections.Prefix)
 }
 
 // noSuchPath is the failure for an unknown path. It suggests the path that was probably meant.
@@ -192,9 +225,9 @@ func (v *router) noSuchPath(r *http.Request) *failure.Failure {
 func (v *router) miss(r *http.Request, why *failure.Failure, allowed ...string) web.Route {
 	render := v.render
 	switch {
-	case v.isListing(r):
+	case v.isListing(r.URL.Path):
 		render = v.list.RenderProblem
-	case v.o.Chain.Shape == chain.Node && !v.exact:
+	case v.shape == chain.Node && !v.exact:
 		render = chain.MissRenderer(chain.Node)
 	}
 	serve := func(c *gin.Context, _ *record.Record) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -22,6 +23,9 @@ func checkCommand(std streams) *cobra.Command {
 		if _, err := fmt.Fprintf(std.out, "The configuration is valid: %d node(s), shape %s, collections %s.\n",
 			len(cfg.Chain.Nodes), cfg.Chain.Shape, cfg.Collections.Auth); err != nil {
 			return err
+		}
+		for _, m := range cfg.HTTP.Mounts {
+			fmt.Fprintf(std.out, "Below %s: shape %s, fallback %s.\n", m.Path, cmp.Or(m.Shape, cfg.Chain.Shape), cmp.Or(m.Fallback, "none"))
 		}
 		if *reach {
 			return connect.Check(c.Context(), cfg, std.out)

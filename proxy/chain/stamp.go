@@ -109,8 +109,8 @@ func (s stamp) readHeight(c *cache.Content) int64 {
 
 func (s stamp) epoch() uint64 { return uint64(s.Nodes.Tip().Epoch) }
 
-// nextLink is the Link to the page after this one, for lists that have no
-// other place to name it.
+// nextLink returns the Link to the page after this one, for lists that have no other place to name it. It has no path:
+// the list may be served below several base paths.
 func (s stamp) nextLink(nextKey string) string {
 	if nextKey == "" {
 		return ""
@@ -122,5 +122,5 @@ func (s stamp) nextLink(nextKey string) string {
 			v = append(v, dialect.Value{Name: name, Text: text})
 		}
 	}
-	return string(append(v.Append(append(dialect.AppendPath([]byte{'<'}, s.q.Path), '?')), `>; rel="next"`...))
+	return string(append(v.Append([]byte("<?")), `>; rel="next"`...))
 }

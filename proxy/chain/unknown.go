@@ -38,7 +38,7 @@ const maxUnknownQuery = 1 << 10
 
 // newUnknown mounts the row in a table of its own, which answers what the other one does not.
 func (h *Handler) newUnknown(r *blocks.Reader) (u *unknown, err error) {
-	row := dialect.Row{Name: "other", Pattern: "/{path=**}", Class: blocks.Unknown, Cost: node.Unknown, Query: dialect.Anything}
+	row := dialect.Row{Name: dialect.Other, Pattern: "/{path=**}", Class: blocks.Unknown, Cost: node.Unknown, Query: dialect.Anything}
 	u = &unknown{origin: &origin{Handler: h}, waiters: r.Stack.Admission.NewPlaces("ask for paths that this server does not know")}
 	anyPath := func(name string, _ bool) (dialect.Field, error) {
 		return dialect.Field{Name: name, Kind: dialect.Kind{Read: func(path string) (string, bool) { return path, true }}}, nil

@@ -178,7 +178,7 @@ func naming(page *cache.Content, url string) *cache.Content {
 	body := make([]byte, 0, len(page.Body)+len(quoted)+12)
 	body = append(append(body, `{"$schema":`...), quoted...)
 	body = append(append(body, ','), page.Body[1:]...)
-	return &cache.Content{Status: page.Status, Type: page.Type, Link: page.Link, Body: body, ETag: page.ETag}
+	return &cache.Content{Status: page.Status, Type: page.Type, Link: describedBy(url), Body: body, ETag: page.ETag}
 }
 
 // A repeatedListing answers a request for a listing again.

@@ -124,7 +124,7 @@ func (h *Handler) origin(asked listing) cache.Origin {
 		metadata, degraded := h.describe(ctx, page.Items)
 		body := bytes.TrimSpace(encode(newListPage(asked, page, metadata)))
 		edition := h.editionOf(page, now)
-		e := &cache.Entry{Content: cache.NewContent(http.StatusOK, respond.JSON, describedBy(PageSchema), body, 0), Height: edition, ReadAt: now}
+		e := &cache.Entry{Content: cache.NewContent(http.StatusOK, respond.JSON, "", body, 0), Height: edition, ReadAt: now}
 		if degraded {
 			e.Expires = now.Add(h.o.DegradedTTL)
 		} else if prev != nil && prev.ETag == e.ETag && prev.Expires.IsZero() {

@@ -53,7 +53,8 @@ func (h *Handler) RenderProblem(r *http.Request, header http.Header, f *failure.
 	found := violations{}
 	_ = errors.As(f.Err, &found)
 	f.SetAdvice(header)
-	header.Set("Link", describedBy(ProblemSchema))
+	schema := h.schemaURL(r, ProblemSchema)
+	header.Set("Link", describedBy(schema))
 	header.Set("Accept-Query", respond.JSON)
 	switch f {
 	case errNotJSON:
@@ -62,12 +63,12 @@ func (h *Handler) RenderProblem(r *http.Request, header http.Header, f *failure.
 		header.Set("Accept-Encoding", "identity")
 	}
 	return f.Status, ProblemType, encode(problem{
-		Schema:   h.schemaURL(r, ProblemSchema),
+		Schema:   schema,
 		Type:     "about:blank",
 		Title:    http.StatusText(f.Status),
 		Status:   f.Status,
 		Detail:   f.Public,
-		Instance: r.URL.EscapedPath() + "#" + header.Get(respond.RequestIDHeader),
+		Instance: respond.BaseOf(r) + r.URL.EscapedPath() + "#" + header.Get(respond.RequestIDHeader),
 		Errors:   found,
 	})
 }

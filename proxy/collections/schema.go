@@ -98,9 +98,12 @@ func (h *Handler) schemaURL(r *http.Request, name string) string {
 	return h.stack.BaseURL(r) + Prefix + name + documentSuffix
 }
 
-// describedBy is the Link header of a body.
-func describedBy(schema string) string {
-	return "<" + Prefix + schema + documentSuffix + `>; rel="describedBy"`
+// describedBy returns the Link header of a body with the URL of its schema, without scheme and host.
+func describedBy(schemaURL string) string {
+	if _, place, ok := strings.Cut(schemaURL, "://"); ok {
+		schemaURL = place[strings.IndexByte(place, '/'):]
+	}
+	return "<" + schemaURL + `>; rel="describedBy"`
 }
 
 // Schemas are the schemas of the bodies for a document in which a reference to

@@ -36,7 +36,7 @@ func (h *Handler) RowOfPath(key string) string {
 	switch {
 	case ep == nil:
 		return ""
-	case ep.Name == generic:
+	case ep.Name == dialect.Other:
 		return rowLine(path, " "+dialect.Anything)
 	case slices.ContainsFunc(table, func(r Row) bool { return r.Name == ep.Name }):
 		return ""

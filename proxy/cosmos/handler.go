@@ -15,6 +15,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -136,7 +137,7 @@ func clean(decoded string) string {
 // redirect sends a client to the clean path, as the node does.
 func redirect(c *gin.Context, _ *record.Record) error {
 	target := *c.Request.URL
-	target.Scheme, target.Host, target.Path, target.RawPath = "", "", clean(target.Path), ""
+	target.Scheme, target.Host, target.Path, target.RawPath = "", "", respond.BaseOf(c.Request)+clean(target.Path), ""
 	target.RawQuery = blocks.RestoreHeights(c.Request)
 	c.Writer.Header().Set("Location", target.String())
 	c.Writer.WriteHeader(http.StatusMovedPermanently)

@@ -30,9 +30,6 @@ const (
 // transferQuery is a service that is not called what its paths are.
 const transferQuery = "/ibc.applications.transfer.v1.Query/"
 
-// generic is the name of the row for what no other row fits.
-const generic = "other"
-
 // table is the rows of the SDK's own modules, of ibc and of wasm, and at last the
 // generic one. The first row that fits a path is its row. At the end of each is the method of gRPC
 // that gives the same.
@@ -202,5 +199,5 @@ var table = []Row{
 	{"wasm_smart", wasm + "/contract/{address}/smart/{query_data=**}", Live, node.Page, "", "SmartContractState"},
 	{"wasm_creator", wasm + "/contracts/creator/{creator_address}", Live, node.Page, "pagination", "ContractsByCreator"},
 
-	{generic, "/{path=**}", Live, node.Page, dialect.Anything, ""},
+	{dialect.Other, "/{path=**}", Live, node.Page, dialect.Anything, ""},
 }

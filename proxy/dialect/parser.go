@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tipcache/tipcache/proxy/failure"
@@ -125,6 +126,31 @@ func parsePattern(text string) (p pattern, err error) {
 		p = append(p, s)
 	}
 	return p, nil
+}
+
+// Patterns are patterns of paths, as [Row] has them.
+type Patterns []pattern
+
+// ParsePatterns returns an error for a pattern that is malformed.
+func ParsePatterns(texts []string) (all Patterns, err error) {
+	for _, text := range texts {
+		if !strings.HasPrefix(text, "/") {
+			return nil, fmt.Errorf("%q does not begin with /", text)
+		}
+		p, err := parsePattern(text)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// Match reports whether a decoded path matches one of the patterns.
+func (all Patterns) Match(path string) bool {
+	var room [maxParts]string
+	parts := split(room[:0], path)
+	return slices.ContainsFunc(all, func(p pattern) bool { return p.matches(parts) })
 }
 
 // parseSegment reads a literal, or {name}, {name:kind}, {name=**} or {name=**:kind}.

@@ -34,6 +34,9 @@ type Row struct {
 	Method  string    // of gRPC that gives the same, with its service and the slash before that; "" for none
 }
 
+// Other is the name of the row for paths that no other row fits.
+const Other = "other"
+
 // Anything is the Query of a row that does not know its parameters.
 const Anything = "*"
 

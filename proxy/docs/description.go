@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -40,7 +41,7 @@ func describe(o Options) (*description, error) {
 	d := &description{o: o, examples: examples, OpenAPI: &huma.OpenAPI{
 		OpenAPI:  "3.1.0",
 		Info:     &huma.Info{Title: "tipcache", Version: Version, Description: about(o)},
-		Servers:  []*huma.Server{{URL: "/", Description: "The server that served this document."}},
+		Servers:  []*huma.Server{{URL: cmp.Or(o.Base, "/"), Description: "The server that served this document."}},
 		Security: []map[string][]string{{}}, // none, where an operation does not say otherwise
 		Components: &huma.Components{
 			Schemas:    huma.NewMapRegistry(schemaRefs, huma.DefaultSchemaNamer),

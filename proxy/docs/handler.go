@@ -25,6 +25,7 @@ import (
 	"html"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 	"sync"
 	"time"
@@ -42,6 +43,7 @@ import (
 
 // Options say what is described: the interfaces as they are configured.
 type Options struct {
+	Base        string // path below which all paths are; "" for the root
 	Chain       chain.Options
 	Cosmos      []dialect.Row        // the rows of a chain of the Cosmos SDK; nil: the nodes speak the dialect of Story
 	Collections *collections.Options // nil: the listing is not served
@@ -110,7 +112,11 @@ func within(page, element string) string {
 // welcome leads a browser that opens the server's address to the manual.
 func (h *Handler) welcome() web.Route {
 	serve := func(c *gin.Context, _ *record.Record) error {
-		c.Header("Location", "docs") // relative: a proxy before us may serve it below a path
+		place := "docs" // relative: a proxy before us may serve it below a path
+		if target, _, _ := strings.Cut(c.Request.RequestURI, "?"); !strings.HasSuffix(target, "/") {
+			place = path.Base(h.o.Base) + "/docs"
+		}
+		c.Header("Location", place)
 		respond.Send(c.Writer, c.Request, http.StatusFound, "text/plain; charset=utf-8", []byte("The manual is at docs.\n"))
 		return nil
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/tipcache/tipcache/proxy/respond"
 )
 
 // Head is what the log has of a request's head. It holds no API key.
@@ -27,7 +29,7 @@ const (
 
 // HeadOf returns the head of a request.
 func HeadOf(r *http.Request) Head {
-	return Head{r.Method, r.URL.Path, atMost(maxQuery, withoutKeys(r.URL.RawQuery)), Agent(r.UserAgent())}
+	return Head{r.Method, respond.BaseOf(r) + r.URL.Path, atMost(maxQuery, withoutKeys(r.URL.RawQuery)), Agent(r.UserAgent())}
 }
 
 func atMost(bytes int, text string) string { return text[:min(len(text), bytes)] }

@@ -15,6 +15,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/respond"
 )
 
 // Serve passes a request to h, unless the fast lane answers it. While the process drains, it asks clients to open a new
@@ -103,18 +104,19 @@ func ReadBlock(name string, values []string) (int64, error) {
 	return n, nil
 }
 
-// BaseURL is the public address if one is configured, else where the client
-// has just found the server; "" if that cannot be told.
+// BaseURL returns the URL below which the paths of a request's mount are: at the public address if one is configured,
+// else at the host that the client has named. It is a path if that is no host.
 func (s *Stack) BaseURL(r *http.Request) string {
+	base := respond.BaseOf(r)
 	switch {
 	case s.o.PublicURL != "":
-		return strings.TrimSuffix(s.o.PublicURL, "/")
+		return strings.TrimSuffix(s.o.PublicURL, "/") + base
 	case !isHost(r.Host):
-		return ""
+		return base
 	case r.TLS != nil:
-		return "https://" + r.Host
+		return "https://" + r.Host + base
 	default:
-		return "http://" + r.Host
+		return "http://" + r.Host + base
 	}
 }
 

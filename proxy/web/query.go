@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tipcache/tipcache/proxy/respond"
 )
 
 // EditQuery is a query with something else in place of the pairs that replace finds, or
@@ -65,7 +67,7 @@ func Unescape(text string) string {
 func WithQuery(r *http.Request, query string) *http.Request {
 	edited, u := *r, *r.URL
 	u.RawQuery = query
-	edited.URL, edited.RequestURI = &u, u.RequestURI()
+	edited.URL, edited.RequestURI = &u, respond.BaseOf(r)+u.RequestURI()
 	return &edited
 }
 

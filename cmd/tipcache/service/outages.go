@@ -36,6 +36,9 @@ func (s *Service) watchOutages() {
 	if s.store != nil {
 		s.outages = append(s.outages, s.store.Outage())
 	}
+	for _, f := range s.proxy.Fallbacks() {
+		s.outages = append(s.outages, f.Outage)
+	}
 	if s.indexer != nil {
 		s.outages = append(s.outages, s.indexer.Outages()...)
 	}

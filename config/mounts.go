@@ -1,0 +1,91 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
+	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/dialect"
+)
+
+// basePath is written without characters that URLs escape.
+var basePath = regexp.MustCompile(`^(/|(/[A-Za-z0-9._~-]+)+)$`)
+
+// mounts checks the base paths, and the services that answer what is not below them.
+func (v *validation) mounts(c Config) {
+	for i, m := range c.HTTP.Mounts {
+		key := fmt.Sprintf("http.mounts[%d]", i)
+		if !basePath.MatchString(m.Path) || path.Clean(m.Path) != m.Path {
+			v.check(false, key+".path", "%q is not a path such as /api, or / for the root", m.Path)
+			continue
+		}
+		v.check(!within(m.Path, strings.TrimSuffix(listing.Prefix, "/")), key+".path", "%s belongs to the collections", m.Path)
+		for j, other := range c.HTTP.Mounts[:i] {
+			v.check(m.Path != other.Path, key+".path", "%s is also the path of http.mounts[%d]", m.Path, j)
+		}
+		for _, other := range c.HTTP.Mounts {
+			if hidden := c.hides(m.Path, other.Path); hidden != "" {
+				v.check(false, key+".path", "hides %s of the mount at %s", hidden, other.Path)
+			}
+		}
+		v.check(slices.Contains([]string{"", string(chain.Documented), string(chain.Node)}, m.Shape), key+".shape", "%q is none of documented, node", m.Shape)
+		v.fallback(key, m)
+	}
+}
+
+func (v *validation) fallback(key string, m Mount) {
+	if m.Fallback != "" {
+		v.httpURL(key+".fallback", m.Fallback)
+		u, err := url.Parse(m.Fallback)
+		v.check(err != nil || u.User == nil && u.RawQuery == "" && u.Fragment == "", key+".fallback", "a user, a query and a fragment have no meaning here")
+	}
+	v.check(len(m.Always) == 0 || m.Fallback != "", key+".always", "needs a fallback")
+	each(key+".always", m.Always, func(at, pattern string) {
+		_, err := dialect.ParsePatterns([]string{pattern})
+		v.check(err == nil, at, "%v", err)
+	})
+}
+
+// within reports whether a path is base or below it.
+func within(p, base string) bool {
+	return p == base || strings.HasPrefix(p, strings.TrimSuffix(base, "/")+"/")
+}
+
+// hides returns the pattern of a path of the mount at other that is at the path p or below it, "" for none.
+func (c Config) hides(p, other string) string {
+	if p == other || !within(p, other) {
+		return ""
+	}
+	p = strings.TrimPrefix(p, strings.TrimSuffix(other, "/"))
+	for _, row := range slices.Concat(fixed, c.rows()) {
+		if within(row.Pattern, p) && (other != "/" || row.Pattern != listing.Path) { // which is always at the root
+			return row.Pattern
+		}
+	}
+	return ""
+}
+
+// serves reports whether the chain API is served in a shape.
+func (c Config) serves(shape chain.Shape) bool {
+	return len(c.HTTP.Mounts) == 0 && c.Chain.Shape == string(shape) || slices.ContainsFunc(c.HTTP.Mounts, func(m Mount) bool {
+		return cmp.Or(m.Shape, c.Chain.Shape) == string(shape)
+	})
+}
+
+func (c Config) mounts() (all []proxy.Mount) {
+	for _, m := range c.HTTP.Mounts {
+		mount := proxy.Mount{Path: m.Path, Shape: chain.Shape(m.Shape), Always: m.Always}
+		if m.Fallback != "" {
+			mount.Fallback, _ = url.Parse(m.Fallback) // validated
+		}
+		all = append(all, mount)
+	}
+	return all
+}

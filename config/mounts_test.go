@@ -1,0 +1,99 @@
+package config_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/proxy"
+)
+
+const dashboardMounts = `
+http:
+  mounts:
+    - path: /
+    - path: /api
+      shape: node
+      fallback: http://story-staking-api:8080/api
+      always: [/staking/validators, "/staking/validators/{v}", "/dkg/network/{round}"]
+`
+
+func TestMountsAreReadFromAFile(t *testing.T) {
+	cfg, err := config.Load(config.Sources{File: writeFile(t, dashboardMounts)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range cfg.ProxyOptions().Mounts {
+		text := m.Path + " " + string(m.Shape)
+		if m.Fallback != nil {
+			text += " " + m.Fallback.String() + " " + strings.Join(m.Always, " ")
+		}
+		got = append(got, text)
+	}
+	want := []string{"/ ", "/api node http://story-staking-api:8080/api /staking/validators /staking/validators/{v} /dkg/network/{round}"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("mounts (-want +got):\n%s", diff)
+	}
+	if !cfg.NodeOptions().VerbatimKeys {
+		t.Error("VerbatimKeys = false with a mount in the node's shape, want true")
+	}
+	if got := config.Default().ProxyOptions().Mounts; got != nil {
+		t.Errorf("default mounts = %v, want nil: one at the root", got)
+	}
+	if _, err := proxy.Document(cfg.ProxyOptions()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMountsThatCannotWorkAreRefused(t *testing.T) {
+	for name, tt := range map[string]struct{ mounts, problem string }{
+		"no path":                   {"[{shape: node}]", `http.mounts[0].path: "" is not a path such as /api`},
+		"a relative path":           {"[{path: api}]", `http.mounts[0].path: "api" is not a path`},
+		"a slash at the end":        {"[{path: /api/}]", `http.mounts[0].path: "/api/" is not a path`},
+		"two slashes":               {"[{path: //api}]", `http.mounts[0].path: "//api" is not a path`},
+		"dots":                      {"[{path: /api/..}]", `http.mounts[0].path: "/api/.." is not a path`},
+		"an escape":                 {"[{path: /a%2fb}]", `http.mounts[0].path: "/a%2fb" is not a path`},
+		"a variable":                {"[{path: '/{chain}'}]", `http.mounts[0].path: "/{chain}" is not a path`},
+		"a path twice":              {"[{path: /api}, {path: /api}]", "http.mounts[1].path: /api is also the path of http.mounts[0]"},
+		"a path of rows":            {"[{path: /}, {path: /staking}]", "http.mounts[1].path: hides /staking/"},
+		"a path of the documents":   {"[{path: /x/docs}, {path: /x}]", "http.mounts[0].path: hides /docs of the mount at /x"},
+		"the path of collections":   {"[{path: /api/v4}]", "http.mounts[0].path: /api/v4 belongs to the collections"},
+		"a path of collections":     {"[{path: /api/v4/x}]", "http.mounts[0].path: /api/v4/x belongs to the collections"},
+		"an unknown shape":          {"[{path: /api, shape: round}]", `http.mounts[0].shape: "round" is none of documented, node`},
+		"a fallback without scheme": {"[{path: /api, fallback: 'indexer:8080'}]", "http.mounts[0].fallback: "},
+		"a fallback with a user":    {"[{path: /api, fallback: 'http://me:secret@indexer'}]", "http.mounts[0].fallback: a user, a query and a fragment have no meaning here"},
+		"a pattern without slash":   {"[{path: /api, fallback: 'http://x', always: [staking]}]", `http.mounts[0].always[0]: "staking" does not begin with /`},
+		"a malformed pattern":       {"[{path: /api, fallback: 'http://x', always: ['/x/{v']}]", "http.mounts[0].always[0]: "},
+		"patterns and no fallback":  {"[{path: /api, always: [/x]}]", "http.mounts[0].always: needs a fallback"},
+		"an unknown member":         {"[{path: /api, shap: node}]", "http.mounts[0].shap: no such setting"},
+		"one section":               {"{path: /api}", "http.mounts: a list of sections is expected here"},
+		"a list of texts":           {"[/api]", "http.mounts[0]: a section is expected here"},
+		"a list of lists":           {"[[]]", "http.mounts[0]: a section is expected here"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := config.Load(config.Sources{File: writeFile(t, "http:\n  mounts: "+tt.mounts+"\n")})
+			if err == nil || !strings.Contains(err.Error(), tt.problem) {
+				t.Errorf("error = %v, want %q", err, tt.problem)
+			}
+			if err != nil && strings.Contains(err.Error(), "secret") {
+				t.Errorf("the error shows a secret: %v", err)
+			}
+		})
+	}
+	_, err := config.Load(config.Sources{Environ: []string{"TIPCACHE_HTTP_MOUNTS=/api"}})
+	if want := "http.mounts: only a file can hold this section"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("error of the variable = %v, want %q", err, want)
+	}
+}
+
+func TestMountsNeedARestart(t *testing.T) {
+	running, next := config.Default(), config.Default()
+	next.HTTP.Mounts = []config.Mount{{Path: "/api"}}
+	changed, restart := running.Reload(next)
+	if len(changed) != 0 || len(restart) != 1 || restart[0] != "http.mounts" {
+		t.Errorf("Reload = %v and %v that need a restart, want none and http.mounts", changed, restart)
+	}
+}

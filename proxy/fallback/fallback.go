@@ -1,0 +1,202 @@
+// Package fallback passes requests to a service that answers what a mount of the chain does not have, such as the
+// indexer of a front end. Nothing of it is cached. A response is read whole before it is sent: one that is too long, or
+// breaks off, becomes a failure in the form of the route.
+package fallback
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/respond"
+	"github.com/tipcache/tipcache/proxy/session"
+	"github.com/tipcache/tipcache/proxy/stream"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/account"
+)
+
+// Name is the name of the route of fallbacks in metrics and logs.
+const Name = "fallback"
+
+// Limits of a response.
+const (
+	timeout = 15 * time.Second
+	maxBody = 10 << 20
+)
+
+// A Service is one that requests are passed to. Its connections end with the process.
+type Service struct {
+	Outage *upstream.Outage // of the service
+
+	base    string // of the mount
+	target  *url.URL
+	stack   *web.Stack
+	client  http.RoundTripper
+	waiters *limits.Places
+	memory  *account.Part // of bodies
+}
+
+// New returns the service at a URL, for a mount whose base path has no slash at its end.
+func New(target *url.URL, base string, stack *web.Stack, memory *account.Account) *Service {
+	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 8, IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: 64 << 10}
+	return &Service{
+		Outage: upstream.NewOutage(stack.Logger(), "fallback "+target.Host),
+		base:   base, target: target, stack: stack,
+		client:  upstream.NewClient(transport, nil).Transport,
+		waiters: stack.Admission.NewPlaces("wait for the fallback service"),
+		memory:  memory.Part(account.Upstream, memory.Limit()/4, memory.Limit()/4),
+	}
+}
+
+// Serve is the handler of the route, which must admit GET and HEAD only.
+func (f *Service) Serve(c *gin.Context, rec *record.Record) error {
+	if isAmbiguous(c.Request.URL.Path) {
+		return &failure.Failure{Status: http.StatusNotFound, Public: "no such path: " + web.Short(c.Request.URL.Path)}
+	}
+	leave, err := f.waiters.Enter(&rec.Client, time.Second)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	within, cancelRequest := context.WithDeadline(c.Request.Context(), f.stack.Deadline(rec.Start))
+	defer cancelRequest()
+	ctx, cancel := context.WithTimeout(within, timeout)
+	defer cancel()
+	call := &call{Service: f, header: http.Header{}, hold: f.memory.Open("", true)}
+	defer call.hold.Close()
+	passing := httputil.ReverseProxy{
+		Rewrite: call.rewrite, Transport: f.client, ModifyResponse: call.read, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0),
+		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) { call.err = err },
+	}
+	passing.ServeHTTP(call, c.Request.WithContext(ctx))
+	if c.Request.Context().Err() != nil {
+		return c.Request.Context().Err() // the client has left
+	}
+	if call.err != nil && upstream.KindOf(call.err) == 0 {
+		call.err = upstream.Silence("the fallback service", call.err)
+	}
+	switch upstream.KindOf(call.err) {
+	case upstream.Unreachable, upstream.Timeout:
+		f.Outage.Failed(call.err)
+	default: // it has answered
+		f.Outage.End()
+	}
+	if call.err != nil {
+		return call.err
+	}
+	call.send(c)
+	return nil
+}
+
+// isAmbiguous reports whether servers read a decoded path in several ways.
+func isAmbiguous(path string) bool {
+	return strings.Contains(path, `\`) || strings.ContainsFunc(path, func(c rune) bool { return c < ' ' || c == 0x7f }) ||
+		slices.ContainsFunc(strings.Split(path, "/"), func(part string) bool { return part == "." || part == ".." })
+}
+
+// A call is one request to a fallback. It is the [http.ResponseWriter] of the reverse proxy, from which it
+// takes the status and the headers of the final response.
+type call struct {
+	*Service
+	header http.Header
+	status int
+	body   []byte
+	hold   *account.Hold // of the body
+	err    error
+}
+
+// ownHeaders are headers of requests that are meant for this server alone.
+var ownHeaders = []string{limits.KeyHeader, "Cookie", session.Header, respond.MinHeightHeader, respond.MinEVMHeader, "Upgrade", "Connection"}
+
+// rewrite makes the request to the service.
+func (call *call) rewrite(r *httputil.ProxyRequest) {
+	u := *call.target
+	u.Path, u.RawPath, u.RawQuery = strings.TrimSuffix(u.Path, "/")+r.In.URL.Path, "", r.Out.URL.RawQuery
+	if since := web.Taken(r.In)[stream.SinceParameter]; since != nil { // here it is no poll
+		u.RawQuery = strings.TrimPrefix(u.RawQuery+"&"+url.Values{stream.SinceParameter: since}.Encode(), "&")
+	}
+	r.Out.Method, r.Out.URL, r.Out.Host = http.MethodGet, &u, ""
+	r.Out.Body, r.Out.ContentLength, r.Out.TransferEncoding = http.NoBody, 0, nil
+	for _, name := range ownHeaders {
+		r.Out.Header.Del(name)
+	}
+	r.SetXForwarded()
+	if client := call.stack.Admission.AddressOf(r.In); client.IsValid() {
+		r.Out.Header.Set("X-Forwarded-For", client.String())
+	}
+}
+
+// read reads the body of the response, so that one that fails half way is an error.
+func (call *call) read(r *http.Response) (err error) {
+	tooLarge := r.ContentLength > maxBody
+	if !tooLarge {
+		call.body, err = call.hold.ReadAll(io.LimitReader(r.Body, maxBody+1), maxBody)
+		tooLarge = len(call.body) > maxBody
+	}
+	switch {
+	case errors.Is(err, account.ErrFull):
+		return &upstream.Error{Kind: upstream.Overloaded, Msg: "too many responses of upstreams are being read", Err: err}
+	case tooLarge:
+		return &upstream.Error{Kind: upstream.BadAnswer, Msg: "the response of the fallback service is larger than 10 MiB"}
+	case err != nil:
+		return err
+	}
+	r.Body, r.Trailer = http.NoBody, nil
+	call.redirect(r)
+	return nil
+}
+
+// redirect makes a redirect to another path of the service one to the same path of the mount.
+func (call *call) redirect(r *http.Response) {
+	place, err := r.Location()
+	if err != nil || place.Host != call.target.Host {
+		return
+	}
+	if path, ok := strings.CutPrefix(place.Path, strings.TrimSuffix(call.target.Path, "/")); ok {
+		r.Header.Set("Location", (&url.URL{Path: call.base + path, RawQuery: place.RawQuery, Fragment: place.Fragment}).String())
+	}
+}
+
+// Header implements [http.ResponseWriter].
+func (call *call) Header() http.Header { return call.header }
+
+// WriteHeader implements [http.ResponseWriter].
+func (call *call) WriteHeader(status int) { call.status = status }
+
+// Write implements [http.ResponseWriter].
+func (call *call) Write(b []byte) (int, error) { return len(b), nil }
+
+// send sends the response without the headers that are for this server to set.
+func (call *call) send(c *gin.Context) {
+	h := c.Writer.Header()
+	for name, values := range call.header {
+		switch {
+		case name == "Set-Cookie", name == "Content-Length", name == respond.RequestIDHeader, strings.HasPrefix(name, "Access-Control-"),
+			name == session.Header, name == session.ResetHeader:
+		case name == "Vary":
+			h[name] = append(slices.Clip(h[name]), values...)
+		default:
+			h[name] = values
+		}
+	}
+	h.Set("Cache-Status", "tipcache; fwd=bypass")
+	if call.status == http.StatusNoContent || call.status == http.StatusNotModified {
+		c.Status(call.status)
+		return
+	}
+	respond.Send(c.Writer, c.Request, call.status, cmp.Or(call.header.Get("Content-Type"), "application/octet-stream"), call.body)
+}

@@ -1,0 +1,272 @@
+package proxy_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// An indexer is a fallback service that echoes its requests, and does otherwise on some paths.
+type indexer struct {
+	*httptest.Server
+	mu    sync.Mutex
+	asked []*http.Request
+}
+
+func startIndexer(t *testing.T) *indexer {
+	t.Helper()
+	i := &indexer{}
+	i.Server = httptest.NewServer(i)
+	t.Cleanup(i.Close)
+	return i
+}
+
+func (i *indexer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	i.mu.Lock()
+	i.asked = append(i.asked, r)
+	i.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	switch path := strings.TrimPrefix(r.URL.Path, "/base"); path {
+	case "/hangs":
+		<-r.Context().Done()
+	case "/hangs/within":
+		fmt.Fprint(w, "{")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	case "/breaks":
+		w.Header().Set("Content-Length", "100")
+		fmt.Fprint(w, "{")
+	case "/large", "/announced":
+		if path == "/announced" {
+			w.Header().Set("Content-Length", fmt.Sprint(11<<20))
+		}
+		for range 11 {
+			_, _ = w.Write(make([]byte, 1<<20))
+		}
+	case "/fits":
+		_, _ = w.Write(make([]byte, 10<<20))
+	case "/redirects":
+		http.Redirect(w, r, "/base/target?x=y", http.StatusFound)
+	case "/leaves":
+		http.Redirect(w, r, "https://elsewhere.example/", http.StatusFound)
+	case "/hints":
+		w.Header().Set("Link", "</style.css>; rel=preload")
+		w.WriteHeader(http.StatusEarlyHints)
+		fmt.Fprint(w, "{}")
+	case "/switches":
+		w.WriteHeader(http.StatusSwitchingProtocols)
+	case "/refuses":
+		w.WriteHeader(http.StatusInternalServerError)
+		fmt.Fprint(w, `{"code":500}`)
+	default:
+		for name, value := range map[string]string{
+			"Set-Cookie": "a=b", "Access-Control-Allow-Origin": "https://evil.example", "Access-Control-Allow-Credentials": "true",
+			"X-Session": "1.AA", "X-Request-Id": "theirs", "X-Total": "7", "Etag": `"v"`, "Vary": "Accept",
+		} {
+			w.Header().Set(name, value)
+		}
+		fmt.Fprintf(w, `{"indexer":%q}`, r.RequestURI)
+	}
+}
+
+func (i *indexer) last() *http.Request {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.asked[len(i.asked)-1]
+}
+
+func (i *indexer) calls() int {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return len(i.asked)
+}
+
+// dashboard has what the staking dashboard needs below one path.
+func dashboard(t *testing.T, i *indexer) []proxy.Mount {
+	t.Helper()
+	target, err := url.Parse(i.URL + "/base/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []proxy.Mount{{Path: "/"}, {
+		Path: "/api", Shape: chain.Node, Fallback: target,
+		Always: []string{"/staking/validators", "/staking/validators/{v}", "/dkg/network/{round}"},
+	}}
+}
+
+func TestFallbackAnswersWhatTheMountDoesNot(t *testing.T) {
+	i := startIndexer(t)
+	s := startChain(t, proxy.Options{Mounts: dashboard(t, i)})
+	for target, asked := range map[string]string{
+		"/api/network_status":                         "/base/network_status",
+		"/api/operations/" + del0 + "?page=1&since=5": "/base/operations/" + del0 + "?page=1&since=5",
+		"/api/staking/validators":                     "/base/staking/validators",
+		"/api/staking/validators/" + val5:             "/base/staking/validators/" + val5,
+		"/api/dkg/network/7/":                         "/base/dkg/network/7",
+		"/api/a%20b%2Fc":                              "/base/a%20b/c",
+	} {
+		for range 2 { // nothing is cached
+			before := i.calls()
+			if got, want := s.get(t, target), fmt.Sprintf(`{"indexer":%q}`, asked); got.status != http.StatusOK || got.body != want || i.calls() != before+1 {
+				t.Errorf("%s = %d %s after %d requests, want 200 %s after 1", target, got.status, got.body, i.calls()-before, want)
+			}
+		}
+	}
+	before := i.calls()
+	for _, target := range []string{"/api" + poolPath, "/api/staking/validators/" + val5 + "/delegations", "/staking/validators", "/api/batch?path=" + poolPath} {
+		if got := s.get(t, target); strings.Contains(got.body, "indexer") || got.status != http.StatusOK {
+			t.Errorf("%s = %d %s, want the response of the chain", target, got.status, got.body)
+		}
+	}
+	for target, status := range map[string]int{
+		"/network_status": http.StatusNotFound, "/api/a/%2e%2e/b": http.StatusNotFound, "/api/a%5Cb": http.StatusNotFound, "/api/a%00": http.StatusNotFound,
+		"/api" + batchOf("/staking/validators"): http.StatusBadRequest, "/api/live?path=/network_status": http.StatusBadRequest,
+	} {
+		if got := s.get(t, target); got.status != status {
+			t.Errorf("%s = %d %s, want %d", target, got.status, got.body, status)
+		}
+	}
+	if got := s.do(t, http.MethodPost, "/api/network_status", "{}"); got.status != http.StatusMethodNotAllowed {
+		t.Errorf("POST = %d, want 405", got.status)
+	}
+	if i.calls() != before {
+		t.Errorf("%d requests reached the fallback that are not for it", i.calls()-before)
+	}
+	head := s.do(t, http.MethodHead, "/api/network_status", "")
+	head.has(t, "Content-Length", fmt.Sprint(len(`{"indexer":"/base/network_status"}`)))
+}
+
+func TestFallbackGetsNoSecretsAndSetsNone(t *testing.T) {
+	i := startIndexer(t)
+	s := startChain(t, proxy.Options{Mounts: dashboard(t, i), Web: web.Options{CORSOrigins: []string{"https://app.example"}}})
+	got := s.do(t, http.MethodGet, "/api/network_status?stream.api_key=tipcache_1&x=y", "a body", "X-Api-Key", "tipcache_2", "Cookie", "tipcache-session=1", "X-Session", "9.BB",
+		"X-Min-Block-Height", "1", "X-Min-Evm-Block", "1", "Connection", "Upgrade, X-Secret", "Upgrade", "websocket", "X-Secret", "1", "X-Forwarded-For", "192.0.2.1", "If-None-Match", `"v"`, "Origin", "https://app.example")
+	asked := i.last()
+	for _, name := range []string{"X-Api-Key", "Cookie", "X-Session", "X-Min-Block-Height", "X-Min-Evm-Block", "Upgrade", "X-Secret"} {
+		if sent := asked.Header.Get(name); sent != "" {
+			t.Errorf("the fallback gets %s: %s, want none", name, sent)
+		}
+	}
+	if asked.RequestURI != "/base/network_status?x=y" || asked.ContentLength != 0 || asked.Host != i.Listener.Addr().String() {
+		t.Errorf("the fallback gets %s for %s with %d bytes, want /base/network_status?x=y for its own host with none", asked.RequestURI, asked.Host, asked.ContentLength)
+	}
+	if client, tag := asked.Header.Get("X-Forwarded-For"), asked.Header.Get("If-None-Match"); client != "127.0.0.1" || tag != `"v"` {
+		t.Errorf("X-Forwarded-For = %q and If-None-Match = %q, want 127.0.0.1 and \"v\"", client, tag)
+	}
+	for name, want := range map[string]string{
+		"Set-Cookie": "", "Access-Control-Allow-Credentials": "", "X-Session": "", "Access-Control-Allow-Origin": "https://app.example",
+		"X-Total": "7", "Etag": `"v"`, "Cache-Status": "tipcache; fwd=bypass", "Cache-Control": "no-store",
+	} {
+		got.has(t, name, want)
+	}
+	if ids := got.header["X-Request-Id"]; len(ids) != 1 || ids[0] == "theirs" {
+		t.Errorf("X-Request-Id = %q, want ours", ids)
+	}
+	if diff := cmp.Diff([]string{"Origin", "Accept"}, got.header["Vary"]); diff != "" {
+		t.Errorf("Vary (-want +got):\n%s", diff)
+	}
+}
+
+func TestFailuresOfAFallbackHaveTheFormOfTheInterface(t *testing.T) {
+	i := startIndexer(t)
+	s := startChain(t, proxy.Options{Mounts: dashboard(t, i), Web: web.Options{RequestTimeout: 500 * time.Millisecond}})
+	const late, lost, large = "the fallback service did not answer in time", "the fallback service cannot be reached", "the response of the fallback service is larger than 10 MiB"
+	for target, want := range map[string]struct {
+		status int
+		text   string
+	}{
+		"/api/hangs": {504, late}, "/api/hangs/within": {504, late}, "/api/breaks": {502, lost}, "/api/switches": {502, lost},
+		"/api/announced": {502, large},
+	} {
+		s.get(t, target).refuses(t, want.status, chainRefusal(want.status, want.text))
+	}
+	if got := s.get(t, "/api/refuses"); got.status != http.StatusInternalServerError || got.body != `{"code":500}` {
+		t.Errorf("a refusal = %d %s, want that of the fallback", got.status, got.body)
+	}
+	if got := s.get(t, "/api"+poolPath); got.status != http.StatusOK {
+		t.Errorf("the chain = %d %s while the fallback fails, want 200", got.status, got.body)
+	}
+	i.Close()
+	s.get(t, "/api/network_status").refuses(t, 502, chainRefusal(502, lost))
+}
+
+func TestLongResponsesOfAFallbackAreNotCutShort(t *testing.T) {
+	i := startIndexer(t)
+	s := startChain(t, proxy.Options{Mounts: dashboard(t, i), Web: web.Options{RequestTimeout: 5 * time.Minute}})
+	if got := s.get(t, "/api/fits"); got.status != http.StatusOK || len(got.body) != 10<<20 {
+		t.Errorf("%d bytes with status %d, want 10 MiB with 200", len(got.body), got.status)
+	}
+	s.get(t, "/api/large").refuses(t, 502, chainRefusal(502, "the response of the fallback service is larger than 10 MiB"))
+}
+
+func TestRedirectsOfAFallbackAreNotFollowed(t *testing.T) {
+	i := startIndexer(t)
+	s := startChain(t, proxy.Options{Mounts: dashboard(t, i)})
+	for target, want := range map[string]string{"/api/redirects": "/api/target?x=y", "/api/leaves": "https://elsewhere.example/"} {
+		before := i.calls()
+		got := s.unfollowed(t, target)
+		got.has(t, "Location", want)
+		if got.status != http.StatusFound || i.calls() != before+1 {
+			t.Errorf("%s = %d after %d requests, want 302 after 1", target, got.status, i.calls()-before)
+		}
+	}
+	got := s.get(t, "/api/hints")
+	got.has(t, "Access-Control-Allow-Origin", "*")
+	if got.status != http.StatusOK || got.body != "{}" {
+		t.Errorf("after early hints %d %s, want 200 {}", got.status, got.body)
+	}
+}
+
+func TestFallbackThatIsDownIsDegraded(t *testing.T) {
+	i := startIndexer(t)
+	s := startChain(t, proxy.Options{Mounts: dashboard(t, i)})
+	all := s.proxy.Fallbacks()
+	if len(all) != 1 || all[0].Outage.Name() != "fallback "+i.Listener.Addr().String() {
+		t.Fatalf("%d fallbacks, want one at %s", len(all), i.Listener.Addr())
+	}
+	failing := func() bool { return all[0].Outage.Failing() }
+	s.get(t, "/api/network_status")
+	if failing() {
+		t.Error("Failing = true after a response, want false")
+	}
+	i.Close()
+	s.get(t, "/api/network_status")
+	if !failing() {
+		t.Error("Failing = false after the fallback was down, want true")
+	}
+	l, err := net.Listen("tcp", i.Listener.Addr().String())
+	if err != nil {
+		t.Skip("the port is taken")
+	}
+	again := &http.Server{Handler: http.NotFoundHandler()}
+	go func() { _ = again.Serve(l) }()
+	defer again.Close()
+	if got := s.get(t, "/api/network_status"); got.status != http.StatusNotFound || failing() {
+		t.Errorf("%d and failing = %v after it is back, want 404 and false", got.status, failing())
+	}
+}
+
+func TestFallbackNeedsAKeyWhereTheChainDoes(t *testing.T) {
+	i := startIndexer(t)
+	s := startChain(t, proxy.Options{Mounts: dashboard(t, i), Chain: chain.Options{Auth: true}})
+	for _, path := range []string{"/api/network_status", "/api/staking/validators"} {
+		if got := s.get(t, path); got.status != http.StatusUnauthorized {
+			t.Errorf("%s = %d without a key, want 401", path, got.status)
+		}
+	}
+	if i.calls() != 0 {
+		t.Errorf("%d requests reached the fallback, want none", i.calls())
+	}
+}

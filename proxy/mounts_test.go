@@ -1,0 +1,164 @@
+package proxy_test
+
+import (
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/proxy/chain"
+	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/logtest"
+)
+
+// bothShapes serves the documented shape at the root and the node's below /api.
+func bothShapes() []proxy.Mount {
+	return []proxy.Mount{{Path: "/"}, {Path: "/api", Shape: chain.Node}, {Path: "/api/deep/er"}}
+}
+
+// unfollowed sends a GET and returns a redirect as it is.
+func (s *chainService) unfollowed(t *testing.T, target string) exchange {
+	t.Helper()
+	client := s.Client()
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	defer func() { client.CheckRedirect = nil }()
+	return s.get(t, target)
+}
+
+func TestEachMountAnswersInItsShape(t *testing.T) {
+	s := startChain(t, proxy.Options{Mounts: bothShapes()})
+	const target = "/distribution/delegators/" + del0 + "/rewards"
+	asSent := startChain(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}}).get(t, target)
+	documented := startChain(t, proxy.Options{}).get(t, target)
+	if asSent.body == documented.body {
+		t.Fatal("both shapes are the same")
+	}
+	for range 3 { // by the handler and by the fast lane
+		for base, want := range map[string]exchange{"": documented, "/api": asSent, "/api/deep/er": documented} {
+			if got := s.get(t, base+target); got.status != want.status || got.body != want.body {
+				t.Errorf("%s%s = %d %s, want %d %s", base, target, got.status, got.body, want.status, want.body)
+			}
+		}
+	}
+	s.get(t, "/apiary"+poolPath).refuses(t, http.StatusNotFound, chainRefusal(http.StatusNotFound, "no such path: /apiary"+poolPath))
+	if got := s.get(t, "/api/nowhere"); got.status != http.StatusNotFound || got.body != "404 page not found\n" {
+		t.Errorf("/api/nowhere = %d %s, want the response of the node", got.status, got.body)
+	}
+}
+
+func TestNothingOfTheChainIsServedOutsideTheMounts(t *testing.T) {
+	s := startChain(t, proxy.Options{Mounts: []proxy.Mount{{Path: "/api"}}})
+	for _, target := range []string{"/", poolPath, "/batch", "/docs", "/openapi.json", "/live", "/Api" + poolPath} {
+		s.get(t, target).refuses(t, http.StatusNotFound, chainRefusal(http.StatusNotFound, "no such path: "+target))
+	}
+	if got := s.get(t, "/api"+poolPath); got.status != http.StatusOK {
+		t.Errorf("/api%s = %d %s, want 200", poolPath, got.status, got.body)
+	}
+}
+
+func TestCollectionsAreBesideAMountAtAPI(t *testing.T) {
+	for _, mounts := range [][]proxy.Mount{bothShapes(), {{Path: "/api"}}} {
+		store := &listStore{}
+		store.hold(worldOfWomen())
+		s := startChain(t, proxy.Options{Mounts: mounts, Collections: &listing.Options{Store: store, NoAuth: true}})
+		post := func(path string) exchange {
+			return s.do(t, http.MethodPost, path, "{}", "Content-Type", "application/json")
+		}
+		for _, base := range []string{"", "/api"} {
+			got := post(base + listPath)
+			if schema := `{"$schema":"` + s.URL + base + `/api/v4/CollectionPage.json",`; got.status != http.StatusOK || !strings.HasPrefix(got.body, schema) {
+				t.Errorf("%s = %d %.200s, want a page that begins with %s", base+listPath, got.status, got.body, schema)
+			}
+			got.has(t, "Link", "<"+base+`/api/v4/CollectionPage.json>; rel="describedBy"`)
+			if schema := s.get(t, base+"/api/v4/CollectionPage.json"); schema.status != http.StatusOK {
+				t.Errorf("the schema = %d, want 200", schema.status)
+			}
+			refused := post(base + "/api/v4/nothing")
+			refused.has(t, "Link", "<"+base+`/api/v4/Problem.json>; rel="describedBy"`)
+			if instance := `"instance":"` + base + "/api/v4/nothing#"; refused.status != http.StatusNotFound || !strings.Contains(refused.body, instance) {
+				t.Errorf("%d %s, want 404 and %s", refused.status, refused.body, instance)
+			}
+		}
+		if got := s.get(t, "/api"+poolPath); got.status != http.StatusOK {
+			t.Errorf("/api%s = %d, want 200", poolPath, got.status)
+		}
+	}
+}
+
+func TestLinksFollowTheBasePath(t *testing.T) {
+	s := startChain(t, proxy.Options{Mounts: []proxy.Mount{{Path: "/a/b"}}})
+	if got := s.get(t, "/a/b/openapi.json"); !strings.Contains(got.body, `"url":"/a/b"}]`) {
+		t.Errorf("/a/b/openapi.json = %d %.300s, want the server /a/b", got.status, got.body)
+	}
+	if got := s.get(t, "/a/b/docs"); !strings.Contains(got.body, "curl &#39;"+s.URL+"/a/b"+poolPath+"&#39;") {
+		t.Errorf("/a/b/docs = %d, want programs that name %s/a/b", got.status, s.URL)
+	}
+	for _, target := range []string{"/a/b", "/a/b/"} {
+		at, _ := url.Parse(s.URL + target)
+		got := s.unfollowed(t, target)
+		if place, err := at.Parse(got.header.Get("Location")); err != nil || got.status != http.StatusFound || place.Path != "/a/b/docs" {
+			t.Errorf("%s = %d to %q, want /a/b/docs", target, got.status, got.header.Get("Location"))
+		}
+	}
+	list := "/a/b/staking/validators/" + val5 + "/delegators/" + del1 + "/period_delegations?pagination.limit=2"
+	at, _ := url.Parse(s.URL + list)
+	for name, target := range map[string]string{"a page": list, "a poll": list + "&since=0"} {
+		link, _, _ := strings.Cut(strings.TrimPrefix(s.get(t, target).header.Get("Link"), "<"), ">")
+		if next, err := at.Parse(link); err != nil || next.Path != at.Path || next.RawQuery == at.RawQuery {
+			t.Errorf("the Link of %s = %q, want another query of the same path", name, link)
+		}
+	}
+}
+
+func TestPathsInsideParametersAreBelowTheMount(t *testing.T) {
+	s := startChain(t, proxy.Options{Mounts: bothShapes()})
+	for base, want := range map[string]string{"": "documented", "/api": "node"} {
+		got := readPage(t, s.get(t, base+batchOf(poolPath, "/staking/delegators/"+nobody+"/validators")))
+		if got.Answers[0].Path != poolPath || got.Answers[0].Status != http.StatusOK {
+			t.Errorf("%s: %+v, want %s", want, got.Answers[0], poolPath)
+		}
+		es := s.stream(t, base+"/live?path="+poolPath)
+		if event := es.next(); !strings.Contains(event, `"path":"`+poolPath+`"`) {
+			t.Errorf("%s: event %s, want one of %s", want, event, poolPath)
+		}
+	}
+	if got := s.get(t, "/api"+batchOf("/api"+poolPath)); got.status != http.StatusBadRequest {
+		t.Errorf("a path with the base = %d %s, want 400", got.status, got.body)
+	}
+}
+
+func TestOperatorsSeeBasePathsButRulesDoNot(t *testing.T) {
+	var log logtest.Log
+	s := startChain(t, proxy.Options{Mounts: bothShapes(), Web: web.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil)), Limits: limits.Limits{Access: []limits.Rule{limits.NewDeny("/mint/*")}}}})
+	for _, base := range []string{"", "/api"} {
+		if got := s.get(t, base+mintPath); got.status != http.StatusForbidden {
+			t.Errorf("%s%s = %d, want 403", base, mintPath, got.status)
+		}
+		if got := s.get(t, base+poolPath+"?x-block-height=200"); got.status != http.StatusOK {
+			t.Errorf("%s%s = %d %s, want 200", base, poolPath, got.status, got.body)
+		}
+		for range 2 { // by the handler and by the fast lane
+			s.get(t, base+paramsPath)
+		}
+		eventually(t, "all logged with the base", func() bool {
+			return strings.Count(log.String(), `"path":"`+base+poolPath+`"`) == 1 && strings.Count(log.String(), `"path":"`+base+paramsPath+`"`) == 2
+		})
+		e, err := s.proxy.Explain(t.Context(), proxy.Inquiry{URL: base + poolPath})
+		prefix := map[string]string{"": "documented/", "/api": "node/"}[base]
+		if err != nil || !strings.HasPrefix(e.Key, prefix) || e.Request != "GET "+base+poolPath {
+			t.Errorf("explain %s%s = %+v, %v; want a key that begins with %s", base, poolPath, e, err, prefix)
+		}
+	}
+	all, err := s.proxy.SelectRoute("pool")
+	keys := map[string]bool{}
+	for _, sel := range all {
+		keys[sel.Path] = true
+	}
+	if err != nil || !keys["documented"+poolPath] || !keys["node"+poolPath] {
+		t.Errorf("SelectRoute(pool) = %+v, %v; want the keys of both shapes", all, err)
+	}
+}
