@@ -28,7 +28,7 @@
 // A request that fails becomes a [failure.Failure], which the route renders.
 //
 // mount.go makes the interfaces and, for each base path, all routes, in the dialect that the nodes speak or while that
-// is unknown. fallback.go passes requests to a service that answers what a mount does not.
+// is unknown. Package fallback passes requests to a service that answers what a mount does not.
 // live.go streams one path or several. batch.go returns several paths in one response, at one block. readahead.go
 // starts the reads ahead at each block. explain.go says what a request would do, and explain_why.go why. control.go
 // has what operators change while the server runs, and how they name the keys to purge.
