@@ -17,7 +17,7 @@ const MaxStreams = 100
 // streamCost is the measured memory of an open stream, in bytes: the library's stream, the request with headers of
 // up to usualHeaders, the stack of its goroutine and, after that has ended, a response of up to Uncounted that the
 // client has not read.
-const streamCost = 20 << 10
+const streamCost = 36 << 10
 
 // usualHeaders is how many bytes of headers are in streamCost. What is longer is reserved in addition.
 const usualHeaders = 4 << 10

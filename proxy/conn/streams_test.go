@@ -104,10 +104,10 @@ func TestStreamsBeyondTheFirstAreReserved(t *testing.T) {
 			statuses[status]++
 		})
 	}
-	for i := range 23 { // the first, and 22 of 20 KiB
+	for i := range 13 { // the first, and 12 of 36 KiB
 		get()
 		<-begun
-		if used, want := memory.Used(), int64(i)*20<<10; used != want {
+		if used, want := memory.Used(), int64(i)*36<<10; used != want {
 			t.Errorf("Used = %d with %d streams, want %d", used, i+1, want)
 		}
 	}
@@ -121,8 +121,8 @@ func TestStreamsBeyondTheFirstAreReserved(t *testing.T) {
 	})
 	close(answer)
 	all.Wait()
-	if statuses[http.StatusOK] != 23 || statuses[http.StatusServiceUnavailable] == 0 {
-		t.Errorf("requests by status = %v, want 23 with 200, and 503 among the others", statuses)
+	if statuses[http.StatusOK] != 13 || statuses[http.StatusServiceUnavailable] == 0 {
+		t.Errorf("requests by status = %v, want 13 with 200, and 503 among the others", statuses)
 	}
 	eventually(t, "all streams are released", func() bool { return memory.Used() == 0 })
 }
@@ -175,15 +175,15 @@ func TestCallReservesWhatArrivesBeforeItsHandler(t *testing.T) {
 	open(t.Context(), &first, 4<<10)
 	used("with one call", 0)
 	open(t.Context(), &second, 5<<10)
-	used("with a second one that has not begun", (20+64+1)<<10)
+	used("with a second one that has not begun", (36+64+1)<<10)
 	if !first.Begin() || !second.Begin() {
 		t.Error("Begin = false, want true")
 	}
-	used("with two handlers", (20+1)<<10)
+	used("with two handlers", (36+1)<<10)
 	open(ctx, &third, 0)
 	cancel()
 	open(t.Context(), &fourth, 0)
-	used("after one was reset before its handler", (20+1+20+64)<<10)
+	used("after one was reset before its handler", (36+1+36+64)<<10)
 	if third.Begin() {
 		t.Error("Begin = true after the call has ended, want false")
 	}
@@ -191,7 +191,7 @@ func TestCallReservesWhatArrivesBeforeItsHandler(t *testing.T) {
 	second.Sending(message)
 	first.End()
 	second.End()
-	used("with a response that has not left and a call that has not begun", (20+64)<<10)
+	used("with a response that has not left and a call that has not begun", (36+64)<<10)
 	second.Sent(message)
 	used("when the response has left", 64<<10)
 	_ = c.Close()
@@ -204,7 +204,7 @@ func TestConnectionIsNotReadFor50msAfterARefusedStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
 		defer theirs.Close()
-		c := conn.New(ours, nil, account.New(30<<10, nil), nil)
+		c := conn.New(ours, nil, account.New(50<<10, nil), nil)
 		defer c.Close()
 		go func() {
 			for range 4 {

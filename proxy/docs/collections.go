@@ -48,7 +48,7 @@ func (d *description) listingResponses(answer json.RawMessage) map[string]*huma.
 		}
 		all[strconv.Itoa(r.Status)] = &huma.Response{
 			Description: r.Doc,
-			Headers:     d.headersOf(append(r.headers, linkHeader)...),
+			Headers:     d.headersOf(append(r.headers, linkHeader, acceptQueryHeader)...),
 			Content:     d.content(collections.ProblemType, collections.ProblemSchema, collections.ExampleProblem(r.Status, r.error, headerTexts[respond.RequestIDHeader].example)),
 		}
 	}

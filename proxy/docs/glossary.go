@@ -62,4 +62,7 @@ var headerTexts = map[string]struct{ doc, example string }{
 	rateLimitHeader:         {"If there is a limit: `r` requests remain, and the full quota is available again in `t` seconds.", `"address";r=99;t=1`},
 	ratePolicyHeader:        {"If there is a limit: the quota is `q` requests per `w` seconds.", `"address";q=100;w=1`},
 	authenticateHeader:      {"How to authenticate.", `ApiKey header="X-Api-Key"`},
+	acceptHeader:            {"Media type that the request body must have.", respond.JSON},
+	acceptCodingHeader:      {"Content coding that the request body must have.", "identity"},
+	acceptQueryHeader:       {"Media type of the body of a `QUERY` request.", respond.JSON},
 }

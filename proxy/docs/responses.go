@@ -29,6 +29,9 @@ const (
 	rateLimitHeader    = "RateLimit"
 	ratePolicyHeader   = "RateLimit-Policy"
 	authenticateHeader = "WWW-Authenticate"
+	acceptHeader       = "Accept"
+	acceptCodingHeader = "Accept-Encoding"
+	acceptQueryHeader  = "Accept-Query"
 )
 
 // headersOf refers to the headers that any response may have, and to its own.

@@ -12,7 +12,7 @@ import (
 	memory "github.com/tipcache/tipcache/upstream/account"
 )
 
-// The account of 1 MiB of cache.memory has 448 KiB for streams: 22 of 20 KiB, if 64 KiB more are free for what a client
+// The account of 1 MiB of cache.memory has 448 KiB for streams: 12 of 36 KiB, if 64 KiB more are free for what a client
 // sends before the handler of a call begins.
 
 func reserving(s *setup) {
@@ -26,7 +26,7 @@ func TestClientWithTheMostOpenCallsIsClosedFirst(t *testing.T) {
 	d := open(t, newRecordedNode(t), true, reserving, func(s *setup) { s.listener.Metrics = registry })
 	modest, greedy := d.raw(t, "127.0.0.2"), d.raw(t, "127.0.0.3")
 	calls := []uint32{modest.begin(), modest.begin(), modest.begin()}
-	await(t, "two calls are reserved", func() bool { return d.cache.Account().Used() == 2*20<<10 })
+	await(t, "two calls are reserved", func() bool { return d.cache.Account().Used() == 2*36<<10 })
 	greedy.mayClose = true
 	closed := make(chan struct{})
 	go func() {
@@ -78,7 +78,7 @@ func TestUnreadResponsesKeepTheirStreamsReserved(t *testing.T) {
 	await(t, "all calls have ended", func() bool {
 		return counted(t, d.metrics, "tipcache_proxy_requests_total", "route", "grpc state") == 5
 	})
-	await(t, "four of five streams are reserved", func() bool { return d.cache.Account().Used() == 4*20<<10 })
+	await(t, "four of five streams are reserved", func() bool { return d.cache.Account().Used() == 4*36<<10 })
 	if err := r.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 16}); err != nil {
 		t.Fatal(err)
 	}

@@ -190,7 +190,7 @@ func TestNothingIsRefusedWithoutAnAccount(t *testing.T) {
 }
 
 func TestBodyOfAnnouncedSizeIsReadInOnePiece(t *testing.T) {
-	a := account.New(4<<20, nil)
+	a := account.New(16<<20, nil)
 	body := bytes.Repeat([]byte("x"), 100_000)
 	for name, tt := range map[string]struct {
 		size, reserved int64
@@ -200,12 +200,12 @@ func TestBodyOfAnnouncedSizeIsReadInOnePiece(t *testing.T) {
 		"the size announced":      {100_000, 100_000, bytes.NewReader(body), nil},
 		"less than announced":     {200_000, 200_000, bytes.NewReader(body), nil},
 		"more than announced":     {50_000, 50_000, bytes.NewReader(body), nil},
-		"more than is read ahead": {1 << 20, 16 << 10, bytes.NewReader(body), nil},
-		"more than allowed":       {1 << 21, 16 << 10, bytes.NewReader(make([]byte, 1<<20+1)), account.ErrTooLarge},
+		"more than is read ahead": {2 << 20, 16 << 10, bytes.NewReader(body), nil},
+		"more than allowed":       {1 << 22, 16 << 10, bytes.NewReader(make([]byte, 3<<20+1)), account.ErrTooLarge},
 	} {
 		var reserved int64
 		first := sync.OnceFunc(func() { reserved = a.Used() })
-		got, err := a.Upstream().ReadSized(reader(func(p []byte) (int, error) { first(); return tt.from.Read(p) }), tt.size, 1<<20)
+		got, err := a.Upstream().ReadSized(reader(func(p []byte) (int, error) { first(); return tt.from.Read(p) }), tt.size, 3<<20)
 		if !errors.Is(err, tt.want) || err == nil && !bytes.Equal(got, body) || a.Used() != 0 {
 			t.Errorf("%s: ReadSized = %d bytes, %v, with %d reserved after it; want %d, %v, 0", name, len(got), err, a.Used(), len(body), tt.want)
 		}

@@ -29,7 +29,7 @@ func (p *Part) Read(r io.Reader, largest int64) ([]byte, error) { return p.ReadS
 
 // maxSized is the longest body, in bytes, that is read into one piece because its sender announced its size. A
 // longer one may never come.
-const maxSized = 256 << 10
+const maxSized = 1 << 20
 
 // ReadSized is Read for a body of which the sender says that it has size bytes; 0 or less means unknown.
 func (p *Part) ReadSized(r io.Reader, size, largest int64) ([]byte, error) {
