@@ -129,7 +129,7 @@ func TestAnEndlessBodyIsCutOff(t *testing.T) {
 		{"POST", "/api/v4/collections", http.StatusRequestEntityTooLarge},
 		{"GET", "/staking/params", http.StatusBadRequest},
 		{"POST", "/staking/params", http.StatusMethodNotAllowed},
-		{"PUT", "/nowhere", http.StatusNotFound},
+		{"PUT", "/nowhere", http.StatusMethodNotAllowed},
 	} {
 		conn := r.dial()
 		fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n", tt.method, tt.path, r.key)
