@@ -281,16 +281,16 @@ func parseNode(line string) (e node.Endpoint, err error) {
 			}
 			e.Headers.Add(name, value)
 		default:
-			return e, nodeForm
+			return e, errNodeForm
 		}
 	}
 	if len(words) > 0 {
-		return e, nodeForm
+		return e, errNodeForm
 	}
 	return e, nil
 }
 
-var nodeForm = errors.New("expected URL, and after it priority N with N of at least 1, or header NAME=VALUE")
+var errNodeForm = errors.New("expected URL, and after it priority N with N of at least 1, or header NAME=VALUE")
 
 // ParseNetwork parses a network such as 10.0.0.0/8, or an address.
 func ParseNetwork(s string) (netip.Prefix, error) {

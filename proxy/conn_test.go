@@ -32,7 +32,7 @@ func unstarted(t testing.TB, h http.Handler, fast web.Lane, ended func()) *httpt
 	t.Helper()
 	s := httptest.NewUnstartedServer(h)
 	s.Listener = conntest.Listener{Listener: s.Listener, Lane: fast, Ended: ended}
-	s.Config.ConnContext, s.Config.ConnState = conn.ConnContext, conn.ConnState
+	s.Config.ConnContext, s.Config.ConnState = conn.Context, conn.State
 	t.Cleanup(s.Close)
 	return s
 }
@@ -88,7 +88,7 @@ func TestAnAnswerThatCannotBeSentEndsTheConnection(t *testing.T) {
 	ended := make(chan bool, 1)
 	s := httptest.NewUnstartedServer(p)
 	s.Listener = conntest.Listener{Listener: s.Listener, Ended: func() { ended <- true }}
-	s.Config.ConnContext, s.Config.WriteTimeout = conn.ConnContext, 200*time.Millisecond
+	s.Config.ConnContext, s.Config.WriteTimeout = conn.Context, 200*time.Millisecond
 	s.Start()
 	t.Cleanup(s.Close)
 	conn, err := net.Dial("tcp", s.Listener.Addr().String())

@@ -57,7 +57,7 @@ func serveSecurely(t *testing.T, h http.Handler, fast web.Lane) net.Addr {
 		t.Fatal(err)
 	}
 	server := &http.Server{
-		TLSConfig: config, ConnContext: conn.ConnContext, ConnState: conn.ConnState, ErrorLog: log.New(io.Discard, "", 0),
+		TLSConfig: config, ConnContext: conn.Context, ConnState: conn.State, ErrorLog: log.New(io.Discard, "", 0),
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.TLS == nil || !r.TLS.HandshakeComplete {
 				t.Errorf("%s %s by %s without TLS", r.Method, r.URL, r.Proto)

@@ -73,7 +73,7 @@ func TestClientsOfHTTP2ThatGrantNoWindowMakeRoom(t *testing.T) {
 			}
 			s := httptest.NewUnstartedServer(p)
 			_ = s.Listener.Close()
-			s.Listener, s.Config.ConnContext, s.Config.ConnState, s.EnableHTTP2 = l, conn.ConnContext, conn.ConnState, true
+			s.Listener, s.Config.ConnContext, s.Config.ConnState, s.EnableHTTP2 = l, conn.Context, conn.State, true
 			s.Config.WriteTimeout = time.Minute
 			s.StartTLS()
 			t.Cleanup(s.Close)

@@ -72,7 +72,7 @@ func TestClientsThatDoNotReadMakeRoom(t *testing.T) {
 			}
 			s := httptest.NewUnstartedServer(p)
 			_ = s.Listener.Close()
-			s.Listener, s.Config.ConnContext, s.Config.ConnState = l, conn.ConnContext, conn.ConnState
+			s.Listener, s.Config.ConnContext, s.Config.ConnState = l, conn.Context, conn.State
 			s.Start()
 			t.Cleanup(s.Close)
 			polite := dial(t, l.Addr())

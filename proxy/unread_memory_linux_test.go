@@ -48,7 +48,7 @@ func startUnread(t *testing.T, memory int64, fast web.Lane, start func(*httptest
 	}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(p.ServeHTTP))
 	_ = s.Listener.Close()
-	s.Listener, s.Config.ConnContext, s.Config.ConnState = l, conn.ConnContext, conn.ConnState
+	s.Listener, s.Config.ConnContext, s.Config.ConnState = l, conn.Context, conn.State
 	start(s.Server)
 	t.Cleanup(func() {
 		s.CloseClientConnections()

@@ -52,7 +52,7 @@ func (d *frontend) through(t *testing.T, l *lane, q func() *blocks.Query) *httpt
 	ours, theirs := net.Pipe()
 	defer func() { _, _ = ours.Close(), theirs.Close() }()
 	w := httptest.NewRecorder()
-	engine.ServeHTTP(w, r.WithContext(conn.ConnContext(r.Context(), conn.New(ours, l, nil, nil))))
+	engine.ServeHTTP(w, r.WithContext(conn.Context(r.Context(), conn.New(ours, l, nil, nil))))
 	return w
 }
 

@@ -106,7 +106,7 @@ func (h *Handler) freshUntil(q cache.Query, e *cache.Entry, now time.Time) time.
 // awaited returns how far the store is, once it has counted the block that the
 // client has to see, 0 for none. Its errors are the client's, or a block that does not
 // come in time.
-func (h *Handler) awaited(ctx context.Context, r *http.Request, rec *record.Record, block int64) (progress, error) {
+func (h *Handler) awaited(ctx context.Context, rec *record.Record, block int64) (progress, error) {
 	p := h.progress()
 	switch {
 	case block <= p.Block:

@@ -145,7 +145,7 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record) error {
 	if err != nil {
 		return err
 	}
-	progress, err := h.awaited(ctx, r, rec, least)
+	progress, err := h.awaited(ctx, rec, least)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ import (
 // A Conn is a client's connection that sends an answer in one system call.
 // net/http collects 4 KiB, sends those, and then the rest: two calls, and two
 // packets for the client to wake up for. It is for http.Server's listener;
-// ConnContext makes it known to the handler.
+// Context makes it known to the handler.
 type Conn struct {
 	*socket
 	carrier carrier    // what carries requests: the socket, or TLS on it
@@ -123,9 +123,9 @@ type connKey struct{}
 // IsKey reports whether key is the one by which contexts have the connection that Of returns.
 func IsKey(key any) bool { return key == connKey{} }
 
-// ConnContext is for http.Server's field of the same name. Connections that are
+// Context is for the field ConnContext of [http.Server]. Connections that are
 // no *Conn are left as they are.
-func ConnContext(ctx context.Context, c net.Conn) context.Context {
+func Context(ctx context.Context, c net.Conn) context.Context {
 	if ours := Accepted(c); ours != nil {
 		return context.WithValue(ctx, connKey{}, ours)
 	}
@@ -142,9 +142,9 @@ func Accepted(c net.Conn) *Conn {
 	return ours
 }
 
-// ConnState is for http.Server's field of the same name. A connection that is beneath
+// State is for the field ConnState of [http.Server]. A connection that is beneath
 // TLS has no fast lane.
-func ConnState(c net.Conn, state http.ConnState) {
+func State(c net.Conn, state http.ConnState) {
 	ours, beneath := below(c)
 	if ours == nil {
 		return

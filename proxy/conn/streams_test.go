@@ -64,7 +64,7 @@ func serveStreams(t *testing.T) (url string, memory *account.Account, client *ht
 	engine.NoRoute(web.Handle)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.Serve(engine, w, r) }))
 	server.Listener = reserving{server.Listener, c.Account()}
-	server.Config.ConnContext, server.Config.ConnState, server.Config.HTTP2 = conn.ConnContext, conn.ConnState, conn.HTTP2()
+	server.Config.ConnContext, server.Config.ConnState, server.Config.HTTP2 = conn.Context, conn.State, conn.HTTP2()
 	server.Config.Protocols = new(http.Protocols)
 	server.Config.Protocols.SetUnencryptedHTTP2(true)
 	server.Start()

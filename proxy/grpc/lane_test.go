@@ -175,7 +175,7 @@ func TestAValueThatTurnsIntoAnErrorIsCountedOnce(t *testing.T) {
 	d := open(t, n, true, withLane, func(s *setup) { fast = s.web.Lane.(*lane.Lane) })
 	server := httptest.NewUnstartedServer(d.rpc.Config.Handler)
 	server.Listener = conntest.Listener{Listener: server.Listener, Lane: fast.For(rpc.Own)}
-	server.Config.ConnContext, server.Config.ConnState = conn.ConnContext, conn.ConnState
+	server.Config.ConnContext, server.Config.ConnState = conn.Context, conn.State
 	server.Start()
 	t.Cleanup(server.Close)
 	d.rpc = server

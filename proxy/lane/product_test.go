@@ -70,7 +70,7 @@ func startProduct(tb testing.TB, fast web.Lane) *product {
 	p.wires = newWires(func(c net.Conn) net.Conn { return conn.New(c, fast, nil, nil) })
 	server := &http.Server{
 		Handler: p.proxy, MaxHeaderBytes: 8 << 10, ErrorLog: log.New(io.Discard, "", 0),
-		ConnContext: conn.ConnContext, ConnState: conn.ConnState,
+		ConnContext: conn.Context, ConnState: conn.State,
 	}
 	go server.Serve(p.wires)
 	tb.Cleanup(func() {

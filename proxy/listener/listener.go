@@ -58,8 +58,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// A Listener listens for clients. Its http.Server is given conn.ConnContext and
-// conn.ConnState.
+// A Listener listens for clients. Its http.Server is given conn.Context and
+// conn.State.
 type Listener struct {
 	*net.TCPListener
 	o       Options

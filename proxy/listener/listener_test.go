@@ -50,8 +50,8 @@ func startOn(t *testing.T, address string, o listener.Options, serve func(*http.
 		t.Fatal(err)
 	}
 	s.address = l.Addr().String()
-	server := &http.Server{ErrorLog: log.New(io.Discard, "", 0), ConnContext: conn.ConnContext, Handler: http.HandlerFunc(s.serve), ConnState: func(c net.Conn, state http.ConnState) {
-		switch conn.ConnState(c, state); state {
+	server := &http.Server{ErrorLog: log.New(io.Discard, "", 0), ConnContext: conn.Context, Handler: http.HandlerFunc(s.serve), ConnState: func(c net.Conn, state http.ConnState) {
+		switch conn.State(c, state); state {
 		case http.StateIdle:
 			s.idle.Add(1)
 		case http.StateActive:
@@ -300,7 +300,7 @@ func TestClosingEndsTheWaitForASlot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{ConnState: conn.ConnState, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })}
+	server := &http.Server{ConnState: conn.State, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })}
 	ended := make(chan error)
 	go func() { ended <- server.Serve(l) }()
 	s := &service{T: t, address: l.Addr().String()}

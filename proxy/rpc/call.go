@@ -106,7 +106,7 @@ func number(value json.RawMessage) int64 {
 // answer answers a call by a tip, that of the whole request.
 func (k *asking) answer(ctx context.Context, from *http.Request, rec *record.Record, q *blocks.Query, tip node.Tip) (answered, error) {
 	if q.Kind.Class == blocks.Never {
-		return k.pass(ctx, from, rec, q)
+		return k.pass(ctx, rec, q)
 	}
 	lookup := k.reader.Lookup
 	if k.made {
@@ -145,7 +145,7 @@ func advise(h http.Header, rec *record.Record, all ...answered) {
 }
 
 // pass asks the node what is never kept.
-func (k *asking) pass(ctx context.Context, from *http.Request, rec *record.Record, q *blocks.Query) (answered, error) {
+func (k *asking) pass(ctx context.Context, rec *record.Record, q *blocks.Query) (answered, error) {
 	client := rec.Client.Name()
 	if k.m.write || k.m.name == abciQuery && state.Simulates(unquoted(k.a.of(k.m, "path"))) { // what is posted, or simulated
 		if err := k.o.Posting.Acquire(ctx, client); err != nil {

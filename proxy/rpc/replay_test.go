@@ -278,7 +278,7 @@ func newHandlerWith(t testing.TB, c *cache.Cache, n *recordedNode, o rpc.Options
 	server := httptest.NewUnstartedServer(rpc.New(o, reader))
 	if fast, ok := with.Lane.(*lane.Lane); ok {
 		server.Listener = conntest.Listener{Listener: server.Listener, Lane: fast.For(rpc.Own)}
-		server.Config.ConnContext, server.Config.ConnState = conn.ConnContext, conn.ConnState
+		server.Config.ConnContext, server.Config.ConnState = conn.Context, conn.State
 	}
 	server.Start()
 	t.Cleanup(server.Close)

@@ -141,15 +141,23 @@ func (c *Chain) claimants() (all []*claimant) {
 	return all
 }
 
-// setRunning begins to follow all nodes, or with nil ends to follow those that are added.
-func (c *Chain) setRunning(ctx context.Context) {
+// startAll begins to follow all nodes, and from now on those that are added.
+func (c *Chain) startAll(ctx context.Context) {
 	c.changing.Lock()
 	defer c.changing.Unlock()
 	c.running = ctx
 	for _, m := range c.all() {
-		if ctx != nil {
-			m.follow(ctx)
-		}
+		m.follow(ctx)
+	}
+}
+
+// stopAll ends to follow all nodes.
+func (c *Chain) stopAll() {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	c.running = nil
+	for _, m := range c.all() {
+		m.stop()
 	}
 }
 
@@ -158,12 +166,9 @@ func (c *Chain) Run(ctx context.Context) {
 	var workers sync.WaitGroup
 	defer func() {
 		workers.Wait()
-		c.setRunning(nil)
-		for _, m := range c.all() {
-			m.stop()
-		}
+		c.stopAll()
 	}()
-	c.setRunning(ctx)
+	c.startAll(ctx)
 	workers.Go(func() { c.verify(ctx) })
 	workers.Go(func() { c.watchFall(ctx) })
 	workers.Go(func() { c.watchLate(ctx) })

@@ -79,8 +79,8 @@ func (s *Service) newServer(h http.Handler) *http.Server {
 		ReadTimeout:       s.cfg.HTTP.Request,
 		WriteTimeout:      writeTimeout(s.cfg.HTTP),
 		IdleTimeout:       idleTimeout,
-		ConnContext:       conn.ConnContext,
-		ConnState:         conn.ConnState,
+		ConnContext:       conn.Context,
+		ConnState:         conn.State,
 		HTTP2:             conn.HTTP2(),
 		MaxHeaderBytes:    4 * web.MaxHeader, // the proxy refuses smaller ones in its own form
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
