@@ -54,8 +54,9 @@ var cometMethods = map[string]cometMethod{
 	"status":        (*Node).status,
 	"abci_info":     (*Node).abciInfo,
 	"block_results": ofBlock("block_results"), "header": ofBlock("header_result"), "block": ofBlock("block_result"),
+	"commit":     (*Node).commit,
 	"abci_query": (*Node).query,
-	"tx":         (*Node).tx, "broadcast_tx_sync": (*Node).broadcastTx, "broadcast_tx_async": (*Node).broadcastTx,
+	"tx":         (*Node).tx, "tx_search": (*Node).searchTxs, "broadcast_tx_sync": (*Node).broadcastTx, "broadcast_tx_async": (*Node).broadcastTx,
 }
 
 // ofBlock returns a method that renders a text about a block.
@@ -77,6 +78,22 @@ func (p *cometParams) outside(newest int64) *rpcError {
 		return internalError(fmt.Sprintf("height %d must be less than or equal to the current blockchain height %d", p.height, newest))
 	}
 	return nil
+}
+
+// commit returns the commit of a block. The commit of the newest block is not canonical, and the next
+// block replaces it by one with other signatures.
+func (n *Node) commit(p cometParams) (json.RawMessage, *rpcError) {
+	newest := n.Height()
+	if failure := p.outside(newest); failure != nil {
+		return nil, failure
+	}
+	signature := "signature_hash_base64"
+	if p.height == newest {
+		signature = "seen_hash_base64"
+	}
+	return n.chain.render("commit_result", p.height, map[string]string{
+		"signature": n.chain.value(signature, p.height), "canonical": strconv.FormatBool(p.height < newest),
+	}), nil
 }
 
 func internalError(data string) *rpcError {

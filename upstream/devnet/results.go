@@ -71,6 +71,15 @@ func (n *Node) find(wanted []byte) json.RawMessage {
 	return nil
 }
 
+// searchTxs understands one search: for a hash.
+func (n *Node) searchTxs(p cometParams) (json.RawMessage, *rpcError) {
+	hash, _ := hex.DecodeString(strings.Trim(strings.TrimPrefix(p.Query, "tx.hash="), "'")) // of any other search it is none
+	if found := n.find(hash); found != nil {
+		return fmt.Appendf(nil, `{"txs":[%s],"total_count":"1"}`, found), nil
+	}
+	return json.RawMessage(`{"txs":[],"total_count":"0"}`), nil
+}
+
 func (n *Node) broadcastTx(p cometParams) (json.RawMessage, *rpcError) {
 	if n.chain.cosmos == nil {
 		return nil, noMethod

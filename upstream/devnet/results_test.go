@@ -33,6 +33,7 @@ func TestATransactionThatIsBroadcastIsToldOfAndFound(t *testing.T) {
 		{"broadcast_tx_sync", `{"tx":"` + text + `"}`, fmt.Sprintf(`"result":{"code":0,"data":"","log":"","codespace":"","hash":"%X"}`, hash)},
 		{"broadcast_tx_sync", `{"tx":"` + text + `"}`, `"data":"tx already exists in cache"`},
 		{"tx", `{"hash":"` + base64.StdEncoding.EncodeToString(hash[:]) + `"}`, fmt.Sprintf(`"data":"tx (%X) not found"`, hash)},
+		{"tx_search", fmt.Sprintf(`{"query":"tx.hash='%X'"}`, hash), `"result":{"txs":[],"total_count":"0"}`},
 	} {
 		if got := call(step.method, step.params); !strings.Contains(got, step.want) {
 			t.Errorf("%s: %s, want %s", step.method, got, step.want)
@@ -43,7 +44,7 @@ func TestATransactionThatIsBroadcastIsToldOfAndFound(t *testing.T) {
 	if err != nil || !strings.Contains(string(event), `"value":{"TxResult":{"height":"1001","index":1,"tx":"`+text+`"`) {
 		t.Errorf("told %s, %v", event, err)
 	}
-	for method, params := range map[string]string{"tx": `{"hash":"` + base64.StdEncoding.EncodeToString(hash[:]) + `"}`} {
+	for method, params := range map[string]string{"tx": `{"hash":"` + base64.StdEncoding.EncodeToString(hash[:]) + `"}`, "tx_search": fmt.Sprintf(`{"query":"tx.hash='%X'"}`, hash)} {
 		if got, want := call(method, params), fmt.Sprintf(`{"hash":"%X","height":"1001","index":1,`, hash); !strings.Contains(got, want) {
 			t.Errorf("%s: %s, want %s", method, got, want)
 		}
