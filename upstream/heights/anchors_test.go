@@ -32,7 +32,7 @@ func TestABlockIsReplacedWhereTheChainWasSetBackBehindIt(t *testing.T) {
 		}
 	}
 	note(90, 99, "A0")
-	c.anchors.turn()
+	c.anchors.turn(func() {})
 	note(80, 94, "B0")
 	for _, tt := range []struct {
 		height   int64
@@ -55,5 +55,23 @@ func TestABlockIsReplacedWhereTheChainWasSetBackBehindIt(t *testing.T) {
 	c.tip.Accept(0, tip.Claim{Height: 1000}) // what was above the tip is below it now, and not known any more
 	if c.Replaced(97, "A0") || c.HashOf(97) != "" {
 		t.Error("a block that the chain has grown past is told to be another")
+	}
+}
+
+func TestHashesAreForgottenBeforeTheirEpochEnds(t *testing.T) {
+	a, over := new(anchors), false
+	current := func() bool { return !over }
+	a.noteAll(map[int64]string{7: "old"}, current)
+	if got := a.at(7); got != "old" {
+		t.Fatalf("at(7) = %q, want old", got)
+	}
+	a.turn(func() {
+		if got := a.at(7); got != "" {
+			t.Errorf("at(7) = %q when the new epoch begins, want none", got)
+		}
+		over = true
+	})
+	if a.noteAll(map[int64]string{8: "old"}, current); a.at(8) != "" {
+		t.Errorf("at(8) = %q, which was read in the epoch before, want none", a.at(8))
 	}
 }

@@ -49,11 +49,7 @@ func (s *claimant) claim(ctx context.Context, epoch int64, said tip.Claim, hashe
 		return false
 	}
 	back := s.chain.tip.Accept(s.source, said)
-	if s.chain.Tip().Epoch == epoch {
-		for height, hash := range hashes {
-			s.chain.anchors.note(height, hash)
-		}
-	}
+	s.chain.anchors.noteAll(hashes, func() bool { return s.chain.Tip().Epoch == epoch })
 	s.node.update(func(v *State) {
 		v.Height, v.Heard, v.Aside = said.Height, time.Now(), v.Aside && !back
 		if !said.Time.IsZero() {

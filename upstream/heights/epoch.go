@@ -63,12 +63,11 @@ func (c *Chain) begin(epoch int64, cause string) {
 	before := c.Tip()
 	c.told = true
 	c.o.OnEpoch(c.ChainID(), epoch)
-	c.tip.Begin(epoch)
+	c.anchors.turn(func() { c.tip.Begin(epoch) })
 	for _, s := range c.claimants() {
 		s.node.Forget()
 		s.seek()
 	}
-	c.anchors.turn()
 	c.o.Turned()
 	c.o.Logger.Warn("chain was rolled back or reset, dropped all cached entries",
 		"cause", cause, "epoch", epoch, "tip_before", before.Height, "tip", c.Tip().Height)

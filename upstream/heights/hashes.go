@@ -41,10 +41,20 @@ func (b *blockHashes) at(height int64) string {
 	return ""
 }
 
-// note remembers the hash of a block.
-func (a *anchors) note(height int64, hash string) {
+// noteAll remembers hashes by height, unless their epoch is over.
+func (a *anchors) noteAll(hashes map[int64]string, current func() bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if !current() {
+		return
+	}
+	for height, hash := range hashes {
+		a.note(height, hash)
+	}
+}
+
+// note remembers the hash of a block. Call with mu held.
+func (a *anchors) note(height int64, hash string) {
 	if hash == "" || height <= max(0, a.high-rememberedHashes) {
 		return
 	}
@@ -77,12 +87,14 @@ func (a *anchors) atOrBelow(height int64) (found int64) {
 	return 0
 }
 
-// turn begins another epoch.
-func (a *anchors) turn() {
+// turn forgets the hashes and then begins another epoch, so that nobody compares a block of the new
+// epoch with a hash of the old one.
+func (a *anchors) turn(begin func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.before.Store(a.now.Swap(nil))
 	a.high = 0
+	begin()
 }
 
 // recall remembers hashes of the epoch before, which this replica has not seen.
