@@ -7,7 +7,7 @@ import (
 	"github.com/maypok86/otter/v2"
 )
 
-// confinedShare is the part of memory that the entries of confined queries may take: one of so many.
+// The entries of confined queries take at most 1/confinedShare of memory.
 const confinedShare = 4
 
 // confined are the entries of confined queries, the oldest first. An entry that is gone counts until its turn.
@@ -24,8 +24,8 @@ type confinedEntry struct {
 	bytes int64
 }
 
-// confine counts an entry of a confined query, twice for what is made of it later, and evicts the oldest such entries
-// beyond their share.
+// confine adds an entry of a confined query, and evicts the oldest such entries if they exceed their share. An entry
+// counts twice, because its encoded form is kept as well.
 func (m *memory) confine(key string, s *slot) {
 	c, size := &m.confined, 2*int64(weigh(key, s))
 	var evicted []confinedEntry

@@ -152,7 +152,7 @@ type HTTP struct {
 	DrainDelay        time.Duration `yaml:"drain_delay" must:"not negative" doc:"How long new requests are accepted after SIGTERM while /readyz already answers 503. Set it to the time that load balancers need to notice. Requests then have 20s to finish, or three times chain.timeout plus 5s if that is longer."`
 	Drain             time.Duration `yaml:"-"` // how long requests may take after that
 	TLS               TLS           `yaml:"tls"`
-	Mounts            []Mount       `yaml:"mounts" doc:"Base paths of the chain API, in a file only: a list of path, shape, fallback and always. path is the base path, / for the root. shape is that of chain.shape, which is the default. fallback is the http:// URL of a service that answers paths that the chain API does not have, and always a list of patterns of paths that it answers in any case, such as /staking/validators/{v}. The longest path wins. Without mounts, the chain API is at /. The collections are at /api/v4 in any case."`
+	Mounts            []Mount       `yaml:"mounts" doc:"Base paths of the chain API, each with path, shape, fallback and always. Only a file can hold them. path: the base path, / for the root. shape: documented or node; default chain.shape. fallback: http:// URL of a service for paths that the chain API does not have. always: patterns of paths that the service answers even if the chain API has them, such as /staking/validators/{v}. The longest path wins. Without mounts, the chain API is at /. The collections are always at /api/v4."`
 }
 
 // Mount is a base path of the chain API.

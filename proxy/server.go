@@ -227,8 +227,8 @@ func (v *router) miss(r *http.Request, why *failure.Failure, allowed ...string) 
 	switch {
 	case v.isListing(r.URL.Path):
 		render = v.list.RenderProblem
-	case v.shape == chain.Node && !v.exact:
-		render = chain.MissRenderer(chain.Node)
+	case !v.exact:
+		render = chain.MissRenderer(v.shape)
 	}
 	serve := func(c *gin.Context, _ *record.Record) error {
 		if allowed != nil {

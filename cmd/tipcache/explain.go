@@ -19,7 +19,7 @@ import (
 	"github.com/tipcache/tipcache/proxy"
 )
 
-// The timeouts are a second longer than those of the listener.
+// The admin listener answers, or fails, a second earlier.
 const (
 	explainTimeout = 6 * time.Second
 	purgeTimeout   = 61 * time.Second

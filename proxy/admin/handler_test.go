@@ -162,6 +162,27 @@ type line struct {
 	Totals  struct{ Requests float64 }
 }
 
+// streamOf opens the stream of samples of a registry. No sample is taken while changing is held.
+func streamOf(t *testing.T, registry *prometheus.Registry) (changing *sync.Mutex, lines *bufio.Scanner) {
+	t.Helper()
+	changing = new(sync.Mutex)
+	h, url := start(t, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		changing.Lock()
+		defer changing.Unlock()
+		return registry.Gather()
+	}))
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	go h.Run(ctx)
+	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, url+"/status/stream", nil)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = resp.Body.Close() })
+	return changing, bufio.NewScanner(resp.Body)
+}
+
 func TestTheStreamTellsWhatTheMetricsTell(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tipcache_proxy_requests_total"}, []string{"outcome"})
@@ -175,23 +196,7 @@ func TestTheStreamTellsWhatTheMetricsTell(t *testing.T) {
 		g.Set(open)
 		registry.MustRegister(g)
 	}
-	var changing sync.Mutex // no sample is taken in the middle of a change
-	h, url := start(t, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
-		changing.Lock()
-		defer changing.Unlock()
-		return registry.Gather()
-	}))
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	go h.Run(ctx)
-
-	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, url+"/status/stream", nil)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	lines := bufio.NewScanner(resp.Body)
+	changing, lines := streamOf(t, registry)
 	first := next(t, lines)
 	if len(first.Samples) == 0 || first.Version != "v1" || first.State.Problems["store"] != "away" {
 		t.Errorf("the first line is %+v", first)

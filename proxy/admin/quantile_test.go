@@ -1,15 +1,10 @@
 package admin_test
 
 import (
-	"bufio"
-	"context"
 	"math"
-	"net/http"
-	"sync"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 )
 
 func TestQuantilesLieWithinTheirBuckets(t *testing.T) {
@@ -29,22 +24,7 @@ func TestQuantilesLieWithinTheirBuckets(t *testing.T) {
 			registry := prometheus.NewRegistry()
 			took := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "tipcache_proxy_request_duration_seconds", Buckets: []float64{1, 4, 16}})
 			registry.MustRegister(took)
-			var changing sync.Mutex // no sample is taken in the middle of a change
-			h, url := start(t, prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
-				changing.Lock()
-				defer changing.Unlock()
-				return registry.Gather()
-			}))
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			go h.Run(ctx)
-			req, _ := http.NewRequestWithContext(ctx, http.MethodGet, url+"/status/stream", nil)
-			resp, err := http.DefaultClient.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer resp.Body.Close()
-			lines := bufio.NewScanner(resp.Body)
+			changing, lines := streamOf(t, registry)
 			next(t, lines)
 			changing.Lock()
 			for _, seconds := range tt.observed {

@@ -13,7 +13,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// inEpoch are nodes of which only the chain and its epoch are known.
+// inEpoch implements the methods of nodes that return the chain and its epoch.
 type inEpoch struct {
 	blocks.Nodes
 	epoch int64

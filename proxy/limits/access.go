@@ -85,7 +85,10 @@ func match(pattern, text string) bool {
 
 // Denied returns the error if the access rules deny an operation. It is a *failure.Failure with the status 403.
 func (a *Admission) Denied(operation string) error {
-	rule := a.Limits.Load().Rule(operation)
+	return a.denied(a.Limits.Load().Rule(operation), operation)
+}
+
+func (a *Admission) denied(rule *Rule, operation string) error {
 	if rule == nil || !rule.Deny {
 		return nil
 	}
@@ -97,12 +100,9 @@ func (a *Admission) Denied(operation string) error {
 // the rule to the headers of the answer. limited reports that the operation counts as more than a request. The error
 // is a *failure.Failure.
 func (a *Admission) AdmitOperation(ctx context.Context, c *Client, operation string, answer http.Header) (limited bool, err error) {
-	if err := a.Denied(operation); err != nil {
-		return false, err
-	}
 	rule := a.Limits.Load().Rule(operation)
-	if rule == nil {
-		return false, nil
+	if err := a.denied(rule, operation); err != nil || rule == nil {
+		return false, err
 	}
 	if rule.Cost > 1 {
 		if limited, err = a.AdmitMore(ctx, c, rule.Cost-1, answer); err != nil {

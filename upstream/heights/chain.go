@@ -87,24 +87,21 @@ func (c *Chain) Add(n *Node) {
 func (c *Chain) Remove(n *Node) {
 	c.changing.Lock()
 	defer c.changing.Unlock()
-	var rest []*member
-	for _, m := range c.all() {
-		if m.rest.node != n {
-			rest = append(rest, m)
-			continue
-		}
-		defer func() {
-			m.stop()
-			if m.rpc != nil && m.rpc.settle != nil {
-				m.rpc.settle() // nobody else finds out whether its last header was right
-			}
-			for _, s := range m.claimants() {
-				c.tip.Remove(s.source)
-			}
-			c.moved.notify()
-		}()
+	i := slices.IndexFunc(c.all(), func(m *member) bool { return m.rest.node == n })
+	if i < 0 {
+		return
 	}
+	m := c.all()[i]
+	rest := slices.Delete(slices.Clone(c.all()), i, i+1)
 	c.members.Store(&rest)
+	m.stop()
+	if m.rpc != nil && m.rpc.settle != nil {
+		m.rpc.settle() // nobody else finds out whether its last header was right
+	}
+	for _, s := range m.claimants() {
+		c.tip.Remove(s.source)
+	}
+	c.moved.notify()
 }
 
 func (c *Chain) all() []*member { return *c.members.Load() }

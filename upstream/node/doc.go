@@ -17,6 +17,8 @@
 //     none gets to the newest block, it is read at the newest that one has. What is said
 //     where none answers is in unanswered.go.
 //
+// members.go adds and removes endpoints.
+//
 // What an endpoint has is learned before it is asked: its newest height, and its
 // oldest from /status and from refusals. The oldest height only puts endpoints in an order:
 // one that has pruned a height is asked last, and a height is refused once all have refused it.

@@ -48,10 +48,10 @@ func (p *Pool) probe(ctx context.Context, e *endpoint) {
 		if v := e.look(); !v.Foreign() && (time.Since(v.answered) >= probeEvery || e.rest.outage.Failing()) {
 			p.guard(func() { _ = f.ask(ctx, e).err }) // noted in the endpoint's health
 		}
-		if v := e.look(); !v.Foreign() && round%int(probeEvery/p.retry) == 0 {
+		if v := e.look(); !v.Foreign() && round%int(probeEvery/p.options.retry) == 0 {
 			p.guard(func() { p.followKeys(ctx, e) })
 		}
-		if upstream.Sleep(ctx, p.retry) != nil {
+		if upstream.Sleep(ctx, p.options.retry) != nil {
 			return
 		}
 	}
@@ -60,7 +60,7 @@ func (p *Pool) probe(ctx context.Context, e *endpoint) {
 // probeFailing probes a server whose last request failed, until one completes. Requests that the
 // server cannot answer, of whatever client, then never look like an outage.
 func (p *Pool) probeFailing(ctx context.Context, s *server, probe func(context.Context)) {
-	for upstream.Sleep(ctx, p.retry) == nil {
+	for upstream.Sleep(ctx, p.options.retry) == nil {
 		if s.outage.Failing() {
 			p.guard(func() { probe(ctx) })
 		}
@@ -188,7 +188,7 @@ func (p *Pool) unfit(h Health) string {
 		return fmt.Sprintf("does not answer: %s", h.LastError)
 	case h.CatchingUp:
 		return "is catching up with its chain"
-	case h.Heard && h.BlockAge > p.maxBlockAge:
+	case h.Heard && h.BlockAge > p.options.MaxBlockAge:
 		return fmt.Sprintf("has no block newer than %s", h.BlockAge.Round(time.Second))
 	case h.Height > 0 && p.Tip().Height-h.Height > nearby:
 		return fmt.Sprintf("is %d blocks behind the newest that was read", p.Tip().Height-h.Height)

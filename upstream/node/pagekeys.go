@@ -194,7 +194,7 @@ func validatorIn(a *Answer) string {
 
 // followKeys keeps the form up to date for requests whose keys are sent verbatim.
 func (p *Pool) followKeys(ctx context.Context, e *endpoint) {
-	if !p.verbatimKeys || p.protocol.keyProbe == "" || e.keys.current(e.blocks.Look().Lost) != UnknownKeys {
+	if !p.options.VerbatimKeys || p.protocol.keyProbe == "" || e.keys.current(e.blocks.Look().Lost) != UnknownKeys {
 		return
 	}
 	_, _ = e.inTurn(ctx, Request{Cost: Page, Background: true}, func() (*Answer, error) {
@@ -219,5 +219,5 @@ func (p *Pool) knownForm(form KeyForm) bool {
 // MixedKeys reports whether clients' page keys are sent verbatim to nodes of which some read
 // them raw and others in base64.
 func (p *Pool) MixedKeys() bool {
-	return p.verbatimKeys && p.knownForm(RawKeys) && p.knownForm(Base64Keys)
+	return p.options.VerbatimKeys && p.knownForm(RawKeys) && p.knownForm(Base64Keys)
 }

@@ -3,14 +3,9 @@ package node
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"iter"
 	"log/slog"
-	"math"
 	"net/http"
-	"reflect"
 	"regexp"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -93,19 +88,14 @@ type chain = heights.Chain
 type Pool struct {
 	*chain
 
-	members      atomic.Pointer[[]*endpoint]
-	changing     sync.Mutex      // of members and start
-	start        func(*endpoint) // begins to probe an endpoint; nil while Run does not run
-	retiring     sync.WaitGroup  // endpoints that were removed
-	options      Options         // for endpoints that are added
-	protocol     *protocol       // not to be read before determined
-	determined   chan struct{}   // closed when the dialect is known
-	maxBlockAge  time.Duration
-	verbatimKeys bool
-	retry        time.Duration // as in Options
-	metrics      *metrics
-	registry     prometheus.Registerer
-	log          *slog.Logger
+	members    atomic.Pointer[[]*endpoint]
+	changing   sync.Mutex      // of members and start
+	start      func(*endpoint) // begins to probe an endpoint; nil while Run does not run
+	retiring   sync.WaitGroup  // endpoints that were removed
+	options    Options         // as New got them, with defaults
+	protocol   *protocol       // not to be read before determined
+	determined chan struct{}   // closed when the dialect is known
+	metrics    *metrics
 
 	execution executions
 
@@ -118,17 +108,14 @@ type Pool struct {
 // New checks the options. It neither connects nor starts anything.
 func New(o Options) (*Pool, error) {
 	o = o.WithDefaults()
-	p := &Pool{
-		maxBlockAge: o.MaxBlockAge, verbatimKeys: o.VerbatimKeys, retry: o.retry, protocol: &protocol{}, determined: make(chan struct{}), running: make(chan struct{}, 1),
-		registry: cmp.Or[prometheus.Registerer](o.Registerer, prometheus.NewRegistry()), log: o.Logger,
-	}
+	o.Registerer = cmp.Or[prometheus.Registerer](o.Registerer, prometheus.NewRegistry())
+	p := &Pool{options: o, protocol: &protocol{}, determined: make(chan struct{}), running: make(chan struct{}, 1)}
 	p.life, p.end = context.WithCancel(context.Background())
 	if o.Dialect != Undetermined {
 		if err := p.SetDialect(o.Dialect); err != nil {
 			return nil, err
 		}
 	}
-	p.options = o
 	p.metrics = newMetrics(p)
 	p.members.Store(&[]*endpoint{})
 	p.chain = heights.New(heights.Options{
@@ -139,107 +126,10 @@ func New(o Options) (*Pool, error) {
 	if err := p.SetEndpoints(o.Endpoints); err != nil {
 		return nil, err
 	}
-	return p, p.registry.Register(p.metrics.own)
+	return p, p.options.Registerer.Register(p.metrics.own)
 }
 
 func (p *Pool) endpoints() []*endpoint { return *p.members.Load() }
-
-// Configured returns the nodes.
-func (p *Pool) Configured() (all []Endpoint) {
-	for _, e := range p.endpoints() {
-		all = append(all, e.configured)
-	}
-	return all
-}
-
-// SetEndpoints replaces the nodes, also while the pool is used. Equal ones stay as they are. Requests that are in flight
-// to a removed node go on. It returns an error and changes nothing if an address is invalid.
-func (p *Pool) SetEndpoints(configured []Endpoint) error {
-	p.changing.Lock()
-	defer p.changing.Unlock()
-	before, next := p.endpoints(), make([]*endpoint, len(configured))
-	stays := func(e *endpoint) bool { return slices.Contains(next, e) }
-	for i, one := range configured {
-		for _, e := range before {
-			if next[i] == nil && !stays(e) && reflect.DeepEqual(e.configured, one) {
-				next[i] = e
-			}
-		}
-	}
-	added := make([]*endpoint, 0, len(next))
-	for i, one := range configured {
-		if next[i] != nil {
-			continue
-		}
-		e, err := p.build(one, next)
-		if err != nil {
-			for _, e := range added {
-				e.closeIdle()
-			}
-			return fmt.Errorf("endpoint %d: %w", i+1, err)
-		}
-		next[i], added = e, append(added, e)
-	}
-	for _, e := range added {
-		p.chain.Add(e.blocks)
-		if p.start != nil {
-			p.start(e)
-		}
-	}
-	p.members.Store(&next)
-	for _, e := range before {
-		if !stays(e) {
-			p.chain.Remove(e.blocks)
-			e.end()
-			p.retiring.Go(func() { p.retire(e) })
-		}
-	}
-	return nil
-}
-
-// maxRetire is the longest time that requests to a removed node may take.
-const maxRetire = time.Minute
-
-// retire closes the connections of a removed endpoint once its requests have ended.
-func (p *Pool) retire(e *endpoint) {
-	ctx, cancel := context.WithTimeout(p.life, maxRetire)
-	defer cancel()
-	for e.queue.Load().InFlight > 0 && upstream.Sleep(ctx, 100*time.Millisecond) == nil {
-	}
-	e.closeIdle()
-	if !slices.ContainsFunc(p.endpoints(), func(other *endpoint) bool { return other.name == e.name }) {
-		p.metrics.forget(e.name)
-	}
-}
-
-// build makes an endpoint with a name that the others do not have.
-func (p *Pool) build(configured Endpoint, others []*endpoint) (*endpoint, error) {
-	o := p.options
-	base, err := parseBase(configured.REST)
-	if err != nil {
-		return nil, fmt.Errorf("REST address: %w", err)
-	}
-	name := unused(base.Host, others)
-	var rpc *comet.Client
-	if configured.Comet != "" {
-		base, err := parseBase(configured.Comet)
-		if err != nil {
-			return nil, fmt.Errorf("CometBFT address: %w", err)
-		}
-		rpc = comet.New(base, configured.Headers, o.Timeout, idleClose, o.Memory, upstream.NewOutage(o.Logger, "RPC of node "+name))
-	}
-	var g *grpcClient
-	if configured.GRPC != "" {
-		if g, err = newGRPCClient(name, configured, o); err != nil {
-			return nil, fmt.Errorf("gRPC address: %w", err)
-		}
-	}
-	p.metrics.shed.WithLabelValues(name) // begins at zero: a rate needs a beginning
-	p.metrics.reconnects.WithLabelValues(name)
-	e := newEndpoint(name, newClient(base, configured.Headers, o, p.protocol), rpc, g, o, p.metrics)
-	e.configured = configured
-	return e, nil
-}
 
 // listed finds the methods on the page by which a CometBFT lists them.
 var listed = regexp.MustCompile(`<a href="//[^"/]*/([a-z][a-z0-9_]*)`)
@@ -262,18 +152,6 @@ func CheckComet(ctx context.Context, e Endpoint) (s comet.Status, methods []stri
 		methods = append(methods, string(m[1]))
 	}
 	return s, methods, nil
-}
-
-// unused makes names unique, for nodes that one host serves under two paths.
-func unused(host string, others []*endpoint) string {
-	name := host
-	for n := 2; ; n++ {
-		taken := func(e *endpoint) bool { return e != nil && e.name == name }
-		if !slices.ContainsFunc(others, taken) {
-			return name
-		}
-		name = fmt.Sprintf("%s#%d", host, n)
-	}
 }
 
 // Run follows the heights of all endpoints until ctx ends or Close is called. It returns nil.
@@ -336,7 +214,7 @@ func (p *Pool) follow(ctx context.Context, e *endpoint, workers *sync.WaitGroup)
 
 // guard calls work, which handles responses of a node. A panic drops them.
 func (p *Pool) guard(work func()) {
-	_ = upstream.Guard(p.log, "probe", func() error {
+	_ = upstream.Guard(p.options.Logger, "probe", func() error {
 		work()
 		return nil
 	})
@@ -348,30 +226,12 @@ func (p *Pool) Close() error {
 	p.end()
 	p.running <- struct{}{}
 	defer func() { <-p.running }()
-	p.registry.Unregister(p.metrics.own)
+	p.options.Registerer.Unregister(p.metrics.own)
 	for _, e := range p.endpoints() {
 		e.closeIdle()
 	}
 	p.retiring.Wait()
 	return nil
-}
-
-// preferred returns the endpoints that requests go to now: those with the best priority of all that can be asked.
-func (p *Pool) preferred() iter.Seq[*endpoint] {
-	able := func(e *endpoint) bool { v := e.look(); return !v.Foreign() && !e.rest.open() }
-	best := math.MaxInt
-	for _, e := range p.endpoints() {
-		if e.configured.Priority < best && able(e) {
-			best = e.configured.Priority
-		}
-	}
-	return func(yield func(*endpoint) bool) {
-		for _, e := range p.endpoints() {
-			if e.configured.Priority == best && able(e) && !yield(e) {
-				return
-			}
-		}
-	}
 }
 
 // Spare reports whether an endpoint has room for a read ahead ([Request].Ahead). One that may send a single request at a

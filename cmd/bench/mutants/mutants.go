@@ -53,7 +53,7 @@ func Command(ctx context.Context, args []string) error {
 	return o.run(ctx, ".")
 }
 
-// run tries changes of the module in a directory. If ctx ends, it reports those that it has tried.
+// run applies each change to the module in a directory and runs the tests. If ctx ends, it reports the changes so far.
 func (o *options) run(ctx context.Context, dir string) error {
 	packages, err := list(ctx, dir, o.packages)
 	if err != nil {

@@ -24,7 +24,7 @@ func (r *Rig) Nginx(ctx context.Context, configure func(dir, addr string) string
 	conf := filepath.Join(f.Dir, "conf")
 	Check(os.WriteFile(conf, []byte(configure(f.Dir, f.Addr)), 0o600))
 	directives := "daemon off; pid " + filepath.Join(f.Dir, "pid") + ";"
-	if os.Getuid() == 0 { // its workers would be those of another user, who may not write here
+	if os.Getuid() == 0 { // otherwise its workers run as another user, who cannot write here
 		directives += " user root;"
 	}
 	f.Process = r.Start(ctx, filepath.Base(f.Dir), nil, "nginx", "-p", f.Dir, "-e", "stderr", "-c", conf, "-g", directives)

@@ -117,11 +117,11 @@ func (*reloader) interfaces(cfg config.Config) (has [3]bool) {
 
 // apply applies a valid configuration.
 func (r *reloader) apply(cfg config.Config) error {
-	if err := r.proxy.SetClasses(cfg.Policies(), cfg.OwnPolicies()); err != nil {
+	if err := r.pool.SetEndpoints(cfg.NodeOptions().Endpoints); err != nil {
 		return err // nothing has changed
 	}
-	if err := r.pool.SetEndpoints(cfg.NodeOptions().Endpoints); err != nil {
-		return err
+	if err := r.proxy.SetClasses(cfg.Policies(), cfg.OwnPolicies()); err != nil {
+		return err // not expected: the routes were checked
 	}
 	r.proxy.SetKeys(cfg.ClientKeys())
 	r.proxy.SetLimits(cfg.Limits())

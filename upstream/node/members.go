@@ -1,0 +1,137 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"math"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/heights/comet"
+)
+
+// Configured returns the nodes.
+func (p *Pool) Configured() (all []Endpoint) {
+	for _, e := range p.endpoints() {
+		all = append(all, e.configured)
+	}
+	return all
+}
+
+// SetEndpoints replaces the nodes, also while the pool is used. Equal ones stay as they are. Requests that are in flight
+// to a removed node go on. It returns an error and changes nothing if an address is invalid.
+func (p *Pool) SetEndpoints(configured []Endpoint) error {
+	p.changing.Lock()
+	defer p.changing.Unlock()
+	var added []*endpoint
+	next, removed := make([]*endpoint, len(configured)), slices.Clone(p.endpoints())
+	for i, one := range configured {
+		if j := slices.IndexFunc(removed, func(e *endpoint) bool { return reflect.DeepEqual(e.configured, one) }); j >= 0 {
+			next[i] = removed[j]
+			removed = slices.Delete(removed, j, j+1)
+		}
+	}
+	for i, one := range configured {
+		if next[i] != nil {
+			continue
+		}
+		e, err := p.build(one, next)
+		if err != nil {
+			for _, e := range added {
+				e.closeIdle()
+			}
+			return fmt.Errorf("endpoint %d: %w", i+1, err)
+		}
+		next[i], added = e, append(added, e)
+	}
+	for _, e := range added {
+		p.metrics.shed.WithLabelValues(e.name) // begins at zero: a rate needs a beginning
+		p.metrics.reconnects.WithLabelValues(e.name)
+		p.chain.Add(e.blocks)
+		if p.start != nil {
+			p.start(e)
+		}
+	}
+	p.members.Store(&next)
+	for _, e := range removed {
+		p.chain.Remove(e.blocks)
+		e.end()
+		p.retiring.Go(func() { p.retire(e) })
+	}
+	return nil
+}
+
+// maxRetire is the longest time that requests to a removed node may take.
+const maxRetire = time.Minute
+
+// retire closes the connections of a removed endpoint once its requests have ended.
+func (p *Pool) retire(e *endpoint) {
+	ctx, cancel := context.WithTimeout(p.life, maxRetire)
+	defer cancel()
+	for e.queue.Load().InFlight > 0 && upstream.Sleep(ctx, 100*time.Millisecond) == nil {
+	}
+	e.closeIdle()
+	if !slices.ContainsFunc(p.endpoints(), func(other *endpoint) bool { return other.name == e.name }) {
+		p.metrics.forget(e.name)
+	}
+}
+
+// build makes an endpoint with a name that the others do not have.
+func (p *Pool) build(configured Endpoint, others []*endpoint) (*endpoint, error) {
+	o := p.options
+	base, err := parseBase(configured.REST)
+	if err != nil {
+		return nil, fmt.Errorf("REST address: %w", err)
+	}
+	name := unused(base.Host, others)
+	var rpc *comet.Client
+	if configured.Comet != "" {
+		base, err := parseBase(configured.Comet)
+		if err != nil {
+			return nil, fmt.Errorf("CometBFT address: %w", err)
+		}
+		rpc = comet.New(base, configured.Headers, o.Timeout, idleClose, o.Memory, upstream.NewOutage(o.Logger, "RPC of node "+name))
+	}
+	var g *grpcClient
+	if configured.GRPC != "" {
+		if g, err = newGRPCClient(name, configured, o); err != nil {
+			return nil, fmt.Errorf("gRPC address: %w", err)
+		}
+	}
+	e := newEndpoint(name, newClient(base, configured.Headers, o, p.protocol), rpc, g, o, p.metrics)
+	e.configured = configured
+	return e, nil
+}
+
+// unused makes names unique, for nodes that one host serves under two paths.
+func unused(host string, others []*endpoint) string {
+	name := host
+	for n := 2; ; n++ {
+		taken := func(e *endpoint) bool { return e != nil && e.name == name }
+		if !slices.ContainsFunc(others, taken) {
+			return name
+		}
+		name = fmt.Sprintf("%s#%d", host, n)
+	}
+}
+
+// preferred returns the endpoints that requests go to now: those with the best priority of all that can be asked.
+func (p *Pool) preferred() iter.Seq[*endpoint] {
+	able := func(e *endpoint) bool { v := e.look(); return !v.Foreign() && !e.rest.open() }
+	best := math.MaxInt
+	for _, e := range p.endpoints() {
+		if e.configured.Priority < best && able(e) {
+			best = e.configured.Priority
+		}
+	}
+	return func(yield func(*endpoint) bool) {
+		for _, e := range p.endpoints() {
+			if e.configured.Priority == best && able(e) && !yield(e) {
+				return
+			}
+		}
+	}
+}
