@@ -63,9 +63,9 @@ func (n *recordedNode) inFlight(t testing.TB, c *google.ClientConn) (ended <-cha
 	letGo = n.hold(params)
 	t.Cleanup(letGo)
 	done := make(chan error, 1)
-	before := n.times("gRPC " + params)
+	before := n.times("gRPC " + params + "@14")
 	go func() { done <- atBlock14(t, c).err }()
-	await(t, "the node is asked", func() bool { return n.times("gRPC "+params) > before })
+	await(t, "the node is asked", func() bool { return n.times("gRPC "+params+"@14") > before })
 	return done, letGo
 }
 
@@ -151,18 +151,19 @@ func TestASlotIsTakenFromAClientThatIsIdleAndNotFromACall(t *testing.T) {
 		t.Fatal(r.err)
 	}
 	busy := d.dial(t)
-	letGo := n.hold(params)
+	path, message := recordedMessage(t, "grpc_balance")
+	letGo := n.hold(path)
 	t.Cleanup(letGo)
 	ended := make(chan error, 1)
-	go func() { ended <- ask(t.Context(), busy, params, nil).err }() // at the tip
-	await(t, "the node is asked", func() bool { return n.times("gRPC "+params) > 1 })
+	go func() { ended <- ask(t.Context(), busy, path, unhex(t, message), "x-cosmos-block-height", "14").err }()
+	await(t, "the node is asked", func() bool { return n.times("gRPC "+path) > 0 })
 	if r := atBlock14(t, d.dial(t)); r.err != nil {
 		t.Error(r.err)
 	}
 	await(t, "the idle connection is closed", func() bool { return idle.GetState() != connectivity.Ready })
 	letGo()
-	if err := <-ended; status.Code(err) == codes.Unavailable || busy.GetState() != connectivity.Ready {
-		t.Errorf("the call in flight ended with %v", err)
+	if err := <-ended; err != nil || busy.GetState() != connectivity.Ready {
+		t.Errorf("call in flight = %v on a connection in state %v, want no error and READY", err, busy.GetState())
 	}
 }
 

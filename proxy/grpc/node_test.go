@@ -145,7 +145,7 @@ func (n *recordedNode) serveGRPC(_ any, stream grpc.ServerStream) error {
 		return err
 	}
 	height := md.Get("x-cosmos-block-height")
-	n.count("gRPC " + path)
+	n.count("gRPC " + path + "@" + strings.Join(height, ","))
 	n.mu.Lock()
 	isNew, held, serve, reflect := n.new, n.held[path], n.serve, n.reflect
 	n.mu.Unlock()
