@@ -13,7 +13,9 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/node"
+	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
 
 func TestEveryReadPathIsDescribed(t *testing.T) {
@@ -53,6 +55,23 @@ func TestEveryRecordedAnswerIsAsDescribed(t *testing.T) {
 				d.check(t, op, got.status, got.header, got.body)
 			})
 		}
+	}
+}
+
+func TestRecordedResponsesOfTheSDKMatchTheirSchemas(t *testing.T) {
+	t.Parallel()
+	d := readDescription(t, newSDK(t, devnet.Options{}, nil).proxy)
+	checked := map[string]bool{}
+	for _, x := range nodetest.Exchanges(t, "../upstream/devnet/cosmos/testdata/exchanges.jsonl") {
+		op, ok := d.answering(x.Path)
+		if !ok || x.Method != http.MethodGet || x.Status != http.StatusOK || strings.HasPrefix(x.Name, "rpc_") {
+			continue
+		}
+		checked[op.id] = true
+		t.Run(x.Name, func(t *testing.T) { d.validate(t, op, "200", x.Raw) })
+	}
+	if len(checked) < 100 {
+		t.Errorf("responses of %d operations checked, want at least 100", len(checked))
 	}
 }
 

@@ -114,6 +114,8 @@ func (d *description) chainAnswer(rt chain.Route) *huma.Response {
 	shaped := rt.Msg != nil && d.o.Chain.Shape == chain.Documented
 	if shaped {
 		content.Schema = successOf(d.schema(rt.Msg))
+	} else if msg := d.examples[rt.Name].msgSchema(); rt.Msg == nil && msg != nil {
+		content.Schema = successOf(msg)
 	}
 	if example := d.examples[rt.Name].Answer; example != nil && (shaped || rt.Msg == nil) {
 		content.Example = example

@@ -14,11 +14,16 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/respond"
 )
 
-// addCosmos adds an operation for every row of a chain of the Cosmos SDK. Bodies are the node's own; the SDK describes them.
+// addCosmos adds an operation for every row of a chain of the Cosmos SDK. Bodies are the node's own.
 func (d *description) addCosmos() error {
 	if err := json.Unmarshal(sdkText, &d.sdk); err != nil {
+		return err
+	}
+	messages, err := d.addMessages()
+	if err != nil {
 		return err
 	}
 	schemas := d.Components.Schemas.Map()
@@ -42,7 +47,11 @@ func (d *description) addCosmos() error {
 		}
 		given, values := d.sdk.of(row)
 		d.examples[row.Name] = given
-		d.addRow(row, module, operationText{rest, classTexts[row.Class]}, d.answer(), values)
+		answer := d.answer()
+		if name := messages[row.Method]; name != "" {
+			answer.Content[respond.JSON].Schema.Ref = schemaRefs + name
+		}
+		d.addRow(row, module, operationText{rest, classTexts[row.Class]}, answer, values)
 	}
 	return nil
 }

@@ -135,7 +135,9 @@ func answerOf(op *huma.Operation) *huma.MediaType {
 func (m manual) Members(op *huma.Operation) []manualMember {
 	body := answerOf(op).Schema
 	msg := body.Properties["msg"]
-	switch {
+	switch named := m.Components.Schemas.Map()[schemaName(body)]; {
+	case m.o.Cosmos != nil && named != nil && named.Properties != nil:
+		return members("", named)
 	case msg == nil:
 		return []manualMember{memberOf("body", body, false)}
 	case msg.Type == huma.TypeObject:

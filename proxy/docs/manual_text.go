@@ -24,6 +24,9 @@ type manualMember struct {
 
 // memberOf names a schema.
 func memberOf(name string, s *huma.Schema, optional bool) manualMember {
+	if s.AnyOf != nil { // a reference, or null
+		s = &huma.Schema{Ref: s.AnyOf[0].Ref, Nullable: true}
+	}
 	return manualMember{name, typeName(s), s.Description, schemaName(s), s.Items != nil, s.Nullable, optional}
 }
 
@@ -71,6 +74,8 @@ func typeName(s *huma.Schema) string {
 		name = "list of " + typeName(s.Items) + "s"
 	case s.Type == huma.TypeArray:
 		name = "list"
+	case s.ContentEncoding != "":
+		name = s.ContentEncoding
 	case s.Format == "date-time":
 		name = "timestamp"
 	case s.Pattern == documented.AmountPattern:

@@ -54,6 +54,10 @@ export async function story(validator_addr: string): Promise<void> {
   chain.pages('/staking/delegations/{delegator_addr}')
   // @ts-expect-error no such member
   console.log(one.msg.validator.token)
+  const supply = await chain.get('/staking/pool')
+  console.log(supply.msg.pool?.bonded_tokens)
+  // @ts-expect-error no such member
+  console.log(supply.msg.pol.bondedTokens)
 }
 
 export async function collections(): Promise<void> {
@@ -68,9 +72,11 @@ export async function collections(): Promise<void> {
 export async function cosmos(): Promise<void> {
   const path: GetPath<'cosmos'> = '/cosmos/bank/v1beta1/balances/{address}'
   const { msg } = await sdk.get(path, { params: { address: 'cosmos1', 'pagination.limit': 2 } })
-  console.log(msg.balances[0].denom)
-  sdk.live('/cosmos/staking/v1beta1/pool', { answer: ({ msg }) => console.log(msg.pool) })
+  console.log(msg.balances[0]?.denom, msg.pagination?.next_key)
+  sdk.live('/cosmos/staking/v1beta1/pool', { answer: ({ msg }) => console.log(msg.pool.bonded_tokens) })
   console.log((await sdk.read<{ pools: string[] }>('/osmosis/gamm/v1beta1/pools')).msg.pools.length)
+  // @ts-expect-error no such member
+  console.log(msg.balance)
   // @ts-expect-error a parameter of the path is missing
   await sdk.get('/cosmos/bank/v1beta1/balances/{address}')
   // @ts-expect-error no such parameter
