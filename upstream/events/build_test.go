@@ -5,12 +5,13 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-// A recordedBlock is what a node said of a block, and the events it sent.
+// A recordedBlock holds a node's responses for a block and the events that it sent.
 type recordedBlock struct {
 	Block   string   `json:"block"`
 	Results string   `json:"block_results"`
@@ -29,12 +30,12 @@ func recordedBlocks(t testing.TB) map[string]recordedBlock {
 		all[filepath.Base(file)] = r
 	}
 	if len(all) < 7 {
-		t.Fatalf("%d recorded blocks", len(all))
+		t.Fatalf("found %d recorded blocks, want at least 7", len(all))
 	}
 	return all
 }
 
-// An announced event is what its message holds. The order of the tags is by chance.
+// An announced event is the decoded content of its message. The order of its tags is random.
 type announced struct {
 	Type, Value string
 	Tags        map[string][]string
@@ -57,17 +58,16 @@ func announcement(t testing.TB, message []byte) announced {
 	return announced{m.Result.Data.Type, string(m.Result.Data.Value), m.Result.Events}
 }
 
-func result(t testing.TB, answer string) (r struct{ Result json.RawMessage }) {
+func result(t testing.TB, response string) (r struct{ Result json.RawMessage }) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(answer), &r); err != nil {
+	if err := json.Unmarshal([]byte(response), &r); err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-// promised are the events of a recorded block that are made here, in the order of the
-// node where one subscription got them all, by kind.
-func (r recordedBlock) promised(t testing.TB) map[string][]announced {
+// blockEvents returns the recorded block events by kind, in the node's order if one subscription recorded them all.
+func (r recordedBlock) blockEvents(t testing.TB) map[string][]announced {
 	all := map[string][]announced{}
 	for _, message := range r.Events {
 		a := announcement(t, []byte(message))
@@ -79,14 +79,14 @@ func (r recordedBlock) promised(t testing.TB) map[string][]announced {
 	return all
 }
 
-func TestEventsAreThoseOfTheNode(t *testing.T) {
+func TestBuiltEventsEqualTheNodes(t *testing.T) {
 	for name, r := range recordedBlocks(t) {
-		ofResults, err := fromResults(result(t, r.Block).Result, result(t, r.Results).Result)
+		ofResults, err := blockFromResults(result(t, r.Block).Result, result(t, r.Results).Result)
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		want := r.promised(t)
-		ofEvent, err := fromEvent([]byte(want[NewBlock][0].Value))
+		want := r.blockEvents(t)
+		ofEvent, err := blockFromEvent([]byte(want[NewBlock][0].Value))
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -100,22 +100,22 @@ func TestEventsAreThoseOfTheNode(t *testing.T) {
 				got[e.Kind] = append(got[e.Kind], announcement(t, append([]byte(`{"result":{`), e.Data()...)))
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s by its %s (-node +here):\n%s", name, source, diff)
+				t.Errorf("events of %s built from its %s (-node +tipcache):\n%s", name, source, diff)
 			}
 		}
 	}
 }
 
-func TestEventsAreInTheNodesOrder(t *testing.T) {
-	r := recordedBlocks(t)["74.json"] // the one that a single subscription got
+func TestBuiltEventsHaveTheNodesOrder(t *testing.T) {
+	r := recordedBlocks(t)["74.json"] // recorded by a single subscription
 	var want, got []string
 	for _, message := range r.Events {
 		a := announcement(t, []byte(message))
-		if kind := a.Tags[kindTag][0]; len(r.promised(t)[kind]) > 0 {
+		if kind := a.Tags[kindTag][0]; len(r.blockEvents(t)[kind]) > 0 {
 			want = append(want, a.Value)
 		}
 	}
-	b, err := fromResults(result(t, r.Block).Result, result(t, r.Results).Result)
+	b, err := blockFromResults(result(t, r.Block).Result, result(t, r.Results).Result)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,6 +124,6 @@ func TestEventsAreInTheNodesOrder(t *testing.T) {
 		got = append(got, string(e.value))
 	}
 	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%d events in another order than the %d of the node", len(got), len(want))
+		t.Errorf("events in order\n%s\nwant the node's order\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }

@@ -1,17 +1,15 @@
-// Package events tells subscribers what happens on a chain, as CometBFT does over its
-// WebSocket, from one subscription at one node for all of them.
+// Package events publishes a chain's events to subscribers in the form of CometBFT's WebSocket API.
+// All subscribers share one subscription at one node.
 //
-// What is made of a block is promised, in the node's order of publishing: none of
-// its events comes twice or is missing while a subscription lasts, whatever becomes of
-// the nodes (sequencer.go). All of them are built (event.go) of the block and its results
-// (results.go), which a node's NewBlock event has; a block that the node did not announce is
-// asked for (missed.go).
-// Votes and rounds pass as they come.
+// Block events are guaranteed: while a subscription lasts, it receives each of them exactly once, in the
+// node's publishing order, even if nodes fail (sequencer.go). The package builds them (event.go) from the
+// block and its results (results.go), which a node's NewBlock event contains. It reads a block that
+// the node did not announce (missing.go). Consensus events, which are votes and rounds, are forwarded unchanged.
 //
-// An event of a block goes out when the block can be read, and that of a transaction when the
-// nodes can find it, a second later at most.
+// A block's events are sent when clients can read the block. A transaction's event is sent when the
+// nodes can find the transaction, or one second later.
 //
-// The subscription has a connection of its own, beside that which package heights has to
-// the same node: a block of some megabytes would hold up the headers behind it, and
-// it lasts only while a client subscribes.
+// The subscription has a connection of its own, separate from package heights' connection to the same
+// node, because a block of several megabytes would delay the headers behind it. It is open only while
+// a client subscribes.
 package events

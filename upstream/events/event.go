@@ -16,8 +16,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/events/query"
 )
 
-// The kinds of events that are promised for every block, in the order in which they are
-// published; there are as many Tx as transactions and as many NewEvidence as evidence.
+// The kinds of block events, in publishing order. A block has one Tx event per transaction and one
+// NewEvidence event per piece of evidence.
 const (
 	NewBlock            = "NewBlock"
 	NewBlockHeader      = "NewBlockHeader"
@@ -27,47 +27,47 @@ const (
 	ValidatorSetUpdates = "ValidatorSetUpdates"
 )
 
-// kindTag is the tag with the kind of an event.
+// kindTag is the tag that holds an event's kind.
 const kindTag = "tm.event"
 
-// An Event is what happened, as all subscribers are told of it. It does not change.
+// An Event is an event as subscribers receive it. It is immutable.
 type Event struct {
 	Kind   string
-	Height int64      // of the block that it is promised for; 0 for votes and rounds, which pass as they come
-	Tags   query.Tags // what queries judge it by
+	Height int64      // of its block; 0 for a consensus event
+	Tags   query.Tags // which queries match
 
-	kind  string          // data.type; "" for that of Kind
+	kind  string          // data.type; "" derives it from Kind
 	value []byte          // JSON of data.value
-	found <-chan struct{} // closed when the transaction can be found; nil: it need not be
+	found <-chan struct{} // closed when nodes find the transaction; nil for other kinds
 
 	once sync.Once
 	data []byte
 }
 
-// Data is the end of every message that tells of the event, from the members data and events of the
-// result on. What stands before it is the subscriber's own. It is made once.
+// Data returns the end of every message that carries the event, beginning with the result's members data
+// and events. The part before it differs between subscribers. Data encodes it once.
 func (e *Event) Data() []byte {
 	e.once.Do(func() {
-		kind, _ := json.Marshal(cmp.Or(e.kind, "tendermint/event/"+e.Kind)) // texts always encode
+		kind, _ := json.Marshal(cmp.Or(e.kind, "tendermint/event/"+e.Kind)) // strings always encode
 		tags, _ := json.Marshal(e.Tags)
 		e.data = fmt.Appendf(nil, `"data":{"type":%s,"value":%s},"events":%s}}`, kind, orNull(e.value), tags)
 	})
 	return e.data
 }
 
-// tagsOf are the tags of an event of a kind, and of what the application says of it.
-func tagsOf(kind string, happenings json.RawMessage) (query.Tags, error) {
+// tagsOf returns the tags of an event of a kind, from the application's events.
+func tagsOf(kind string, appEvents json.RawMessage) (query.Tags, error) {
 	var all []struct {
 		Type       string                        `json:"type"`
 		Attributes []struct{ Key, Value string } `json:"attributes"`
 	}
 	tags := query.Tags{}
-	if err := decode(happenings, &all); err != nil {
+	if err := decode(appEvents, &all); err != nil {
 		return nil, err
 	}
-	for _, h := range all {
-		for _, a := range h.Attributes {
-			if name := h.Type + "." + a.Key; h.Type != "" && a.Key != "" {
+	for _, e := range all {
+		for _, a := range e.Attributes {
+			if name := e.Type + "." + a.Key; e.Type != "" && a.Key != "" {
 				tags[name] = append(tags[name], a.Value)
 			}
 		}
@@ -79,18 +79,18 @@ func tagsOf(kind string, happenings json.RawMessage) (query.Tags, error) {
 // A builder collects the events of a block.
 type builder struct {
 	*Block
-	events  []*Event
-	leftOut []leftOut
+	events   []*Event
+	failures []buildFailure
 }
 
-// A leftOut is an event that cannot be built, and why.
-type leftOut struct {
+// A buildFailure is the reason why an event of a kind cannot be built.
+type buildFailure struct {
 	kind string
 	err  error
 }
 
-// events returns the events of a block in the order of publishing, and the events that cannot be built.
-func (b *Block) events() ([]*Event, []leftOut) {
+// events returns the events of a block in publishing order, and why others cannot be built.
+func (b *Block) events() ([]*Event, []buildFailure) {
 	m := &builder{Block: b}
 	m.add(NewBlock, b.outcome.Events, b.newBlock(), nil)
 	m.add(NewBlockHeader, nil, fmt.Appendf(nil, `{"header":%s}`, b.parts.Header), nil)
@@ -105,23 +105,23 @@ func (b *Block) events() ([]*Event, []leftOut) {
 		value, err := validatorSetUpdates(b.outcome.Updates)
 		m.add(ValidatorSetUpdates, nil, value, err)
 	}
-	return m.events, m.leftOut
+	return m.events, m.failures
 }
 
-// add adds an event, or notes that it cannot be built: err is why its value cannot.
-func (m *builder) add(kind string, happenings, value []byte, err error) (tags query.Tags) {
+// add adds an event, or records why it cannot be built. A non-nil err says why it has no value.
+func (m *builder) add(kind string, appEvents, value []byte, err error) (tags query.Tags) {
 	if err == nil {
-		tags, err = tagsOf(kind, happenings)
+		tags, err = tagsOf(kind, appEvents)
 	}
 	if err != nil {
-		m.leftOut = append(m.leftOut, leftOut{kind, err})
+		m.failures = append(m.failures, buildFailure{kind, err})
 		return query.Tags{}
 	}
 	m.events = append(m.events, &Event{Kind: kind, Height: m.Height, Tags: tags, value: value})
 	return tags
 }
 
-// newBlock is the value of NewBlock, without what is empty, but for the list of validators.
+// newBlock returns the value of NewBlock. It omits empty members except the list of validators.
 func (b *Block) newBlock() []byte {
 	o := b.outcome
 	if isEmpty(o.Updates) {
@@ -140,20 +140,20 @@ func (m *builder) addTx(i int) {
 	raw, err := base64.StdEncoding.DecodeString(m.parts.Data.Txs[i])
 	result, members := gjson.ParseBytes(m.results[i]), object(nil)
 	if err == nil && !result.IsObject() {
-		err = fmt.Errorf("the result of transaction %d is no object", i)
+		err = fmt.Errorf("result of transaction %d is not an object", i)
 	}
 	result.ForEach(func(name, value gjson.Result) bool {
 		members = append(members, member{strings.Trim(name.Raw, `"`), json.RawMessage(value.Raw)})
 		return true
 	})
-	height, happenings := strconv.FormatInt(m.Height, 10), []byte(result.Get("events").Raw)
+	height, appEvents := strconv.FormatInt(m.Height, 10), []byte(result.Get("events").Raw)
 
 	value := fmt.Appendf(nil, `{"TxResult":{"height":"%s",`, height)
 	if i > 0 {
 		value = fmt.Appendf(value, `"index":%d,`, i)
 	}
 	value = fmt.Appendf(value, `"tx":"%s","result":`, m.parts.Data.Txs[i])
-	tags := m.add(Tx, happenings, append(members.append(value, ""), "}}"...), err)
+	tags := m.add(Tx, appEvents, append(members.append(value, ""), "}}"...), err)
 	tags["tx.hash"] = append(tags["tx.hash"], fmt.Sprintf("%X", sha256.Sum256(raw)))
 	tags["tx.height"] = append(tags["tx.height"], height)
 }
@@ -165,7 +165,7 @@ func orNull(member json.RawMessage) []byte {
 	return member
 }
 
-// isEmpty says whether encoders that leave empty members out leave one out.
+// isEmpty reports whether the node's encoder omits a member with this value.
 func isEmpty(member json.RawMessage) bool {
 	switch string(bytes.TrimSpace(member)) {
 	case "", "null", "[]", `""`, "0", `"0"`, "false":
@@ -182,7 +182,7 @@ type member struct {
 	value json.RawMessage
 }
 
-// append writes the object without its empty members, but for one that is kept.
+// append writes the object without its empty members, except the member kept.
 func (o object) append(to []byte, kept string) []byte {
 	to = append(to, '{')
 	first := len(to)

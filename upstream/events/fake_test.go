@@ -17,22 +17,21 @@ import (
 	"github.com/tipcache/tipcache/upstream/heights/tip"
 )
 
-// A chain is what a feed is told of the heights, and the nodes of the chain.
+// A chain is a fake chain with its heights and nodes.
 type chain struct {
 	mu    sync.Mutex
 	tip   tip.Tip
 	moved chan struct{}
-	txs   map[int64]int  // how many transactions blocks have
-	again int64          // the block whose first transaction later ones begin with, too; 0 for none
-	forks map[int64]bool // blocks before which another history begins
+	txs   map[int64]int  // number of transactions by height
+	forks map[int64]bool // heights whose block hash differs from the default
 	nodes []*node
 
-	updates map[int64]string  // validator_updates of blocks
-	results map[string]string // of transactions that have another than usual
-	old     bool              // nodes send blocks as CometBFT before 0.38 does
+	updates map[int64]string  // validator_updates by height
+	results map[string]string // overrides the results of transactions, by raw
+	old     bool              // nodes send blocks in the form of CometBFT before 0.38
 }
 
-// newChain makes a chain at block 100 with some nodes.
+// newChain returns a chain at block 100 with a number of nodes.
 func newChain(nodes int) *chain {
 	c := &chain{tip: tip.Tip{Height: 100}, moved: make(chan struct{}), txs: map[int64]int{}, forks: map[int64]bool{}, updates: map[int64]string{}, results: map[string]string{}}
 	for i := range nodes {
@@ -68,21 +67,18 @@ func (c *chain) hash(height int64) string {
 	return fmt.Sprintf("%X%t", height, c.forks[height])
 }
 
-// raw are the transaction's bytes.
+// raw returns a transaction in base64.
 func raw(height int64, i int) string {
 	return base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%d/%d", height, i))
 }
 
-// block is what the methods block and block_results say.
+// block returns the results of the methods block and block_results.
 func (c *chain) block(height int64) (block, results string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var txs, outcomes []string
 	for i := range c.txs[height] {
 		tx := raw(height, i)
-		if i == 0 && c.again > 0 {
-			tx = raw(c.again, 0)
-		}
 		txs = append(txs, fmt.Sprintf("%q", tx))
 		if result := c.results[raw(height, i)]; result != "" {
 			outcomes = append(outcomes, result)
@@ -98,23 +94,23 @@ func (c *chain) block(height int64) (block, results string) {
 	return block, fmt.Sprintf(`{"height":"%d","txs_results":[%s],"finalize_block_events":[],"validator_updates":%s}`, height, strings.Join(outcomes, ","), cmp.Or(c.updates[height], "null"))
 }
 
-// A node of a chain, as a feed asks it.
+// A node is a fake node of a chain.
 type node struct {
 	chain *chain
 	name  string
 
 	mu      sync.Mutex
 	fit     bool
-	gone    bool      // nobody can connect
-	pruned  int64     // blocks up to it cannot be read
-	indexed int64     // the newest block whose transactions can be found
-	refusal string    // what it says to a search; "": it has an index
-	streams []*stream // that are open
-	queries []string  // of all streams there were
+	down    bool      // connections are refused
+	pruned  int64     // newest pruned block
+	indexed int64     // newest indexed block
+	refusal string    // error of every search; "" searches the index
+	streams []*stream // open streams
+	queries []string  // of all streams, closed ones included
 	calls   []string
 
-	noEvents error // why events cannot be read from it
-	panics   bool  // each call does
+	noEvents error // result of NoEvents
+	panics   bool  // every call panics
 }
 
 // with changes a node.
@@ -150,7 +146,7 @@ type stream struct {
 func (n *node) subscribe(_ context.Context, query string) (events.Stream, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.gone {
+	if n.down {
 		return nil, errors.New("connection refused")
 	}
 	s := &stream{node: n, messages: make(chan string, 1000), closed: make(chan struct{})}
@@ -183,24 +179,24 @@ func (s *stream) Close() {
 	})
 }
 
-// open is how many listen.
+// open returns the number of open streams.
 func (n *node) open() (open int) {
 	n.with(func(n *node) { open = len(n.streams) })
 	return open
 }
 
-// stop cuts all streams, and refuses others until it is started.
+// stop closes all streams and refuses new ones until start.
 func (n *node) stop() {
 	var cut []*stream
-	n.with(func(n *node) { n.gone, n.fit, cut = true, false, append(cut, n.streams...) })
+	n.with(func(n *node) { n.down, n.fit, cut = true, false, append(cut, n.streams...) })
 	for _, s := range cut {
 		s.Close()
 	}
 }
 
-func (n *node) start() { n.with(func(n *node) { n.gone, n.fit = false, true }) }
+func (n *node) start() { n.with(func(n *node) { n.down, n.fit = false, true }) }
 
-// send sends a message to all who listen.
+// send sends a message to all streams.
 func (n *node) send(message string) {
 	n.with(func(n *node) {
 		for _, s := range n.streams {
@@ -240,7 +236,7 @@ func (n *node) call(_ context.Context, method string, params any, _ int64) (json
 	defer n.mu.Unlock()
 	text, _ := json.Marshal(params)
 	n.calls = append(n.calls, method+string(text))
-	if n.gone {
+	if n.down {
 		return nil, errors.New("connection refused")
 	}
 	if method == "tx" {
@@ -268,15 +264,15 @@ func (n *node) tx(hash string) (json.RawMessage, error) {
 	return json.RawMessage("{}"), nil
 }
 
-// A world is a feed that runs before a chain, in a bubble.
+// A world is a running feed of a fake chain, in a synctest bubble.
 type world struct {
 	*chain
 	t    *testing.T
 	feed *events.Feed
 }
 
-// in runs a test in a bubble, before a chain with so many nodes.
-func in(t *testing.T, nodes int, o events.Options, test func(w *world)) {
+// inBubble runs a test in a synctest bubble, with a feed of a chain with a number of nodes.
+func inBubble(t *testing.T, nodes int, o events.Options, test func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := newChain(nodes)
@@ -300,15 +296,15 @@ func in(t *testing.T, nodes int, o events.Options, test func(w *world)) {
 	})
 }
 
-// A listener collects what a subscriber is told, as kind and height, or the end.
+// A listener collects a subscriber's messages as texts.
 type listener struct {
 	*events.Subscriber
 	mu    sync.Mutex
-	told  []string
+	texts []string
 	awake chan struct{}
 }
 
-// listen subscribes to some queries.
+// listen subscribes with queries.
 func (w *world) listen(queries ...string) *listener {
 	w.t.Helper()
 	l := &listener{awake: make(chan struct{}, 1)}
@@ -342,7 +338,7 @@ func (l *listener) drain(ctx context.Context) {
 			return
 		}
 		l.mu.Lock()
-		l.told = append(l.told, text(m))
+		l.texts = append(l.texts, text(m))
 		l.mu.Unlock()
 	}
 }
@@ -359,12 +355,12 @@ func text(m events.Message) string {
 	return fmt.Sprint(m.Event.Kind, " ", m.Event.Height)
 }
 
-// heard is what was told since it was asked last, once nothing moves any more.
-func (l *listener) heard() string {
+// received returns the messages since the previous call, after all goroutines are idle.
+func (l *listener) received() string {
 	synctest.Wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	told := strings.Join(l.told, ", ")
-	l.told = nil
-	return told
+	texts := strings.Join(l.texts, ", ")
+	l.texts = nil
+	return texts
 }

@@ -15,58 +15,58 @@ import (
 
 // Options of a Feed. Nodes and Heights are required.
 type Options struct {
-	Nodes      func() []Node // as of now, in order of preference; nil: none
+	Nodes      func() []Node // returns the current nodes in order of preference; nil means no nodes
 	Heights    Heights
-	Queue      int                   // events that wait for a subscription before it ends; 1000
+	Queue      int                   // maximum number of unread events per subscription; 0 means 1000
 	Logger     *slog.Logger          // nil discards
-	Registerer prometheus.Registerer // nil: no metrics
+	Registerer prometheus.Registerer // nil disables metrics
 }
 
-// Heights tell of the chain's newest block.
+// Heights provides the chain's newest block.
 type Heights interface {
 	ChainID() string
 	Tip() tip.Tip
-	// Moved is closed when the tip moves. Take it before looking.
+	// Moved returns a channel that is closed when the tip moves. Call it before Tip.
 	Moved() <-chan struct{}
 }
 
 // A Node is one node's CometBFT.
 type Node struct {
 	Name string
-	// Fit says whether the node may be listened to: it serves our chain, has its newest block, and answers.
+	// Fit reports whether the feed may use the node: it serves the chain, has the newest block, and responds.
 	Fit func() bool
-	// NoEvents returns why events cannot be read from the node, nil where they can. Fit is false then.
+	// NoEvents returns why the node provides no usable events, or nil if it does. Fit returns false while it is non-nil.
 	NoEvents func() error
-	// Subscribe subscribes by a query and waits for the acknowledgement.
+	// Subscribe subscribes with a query and waits for the acknowledgement.
 	Subscribe func(ctx context.Context, query string) (Stream, error)
-	// Call calls a method, whose result has at most so many bytes.
-	Call func(ctx context.Context, method string, params any, most int64) (json.RawMessage, error)
+	// Call calls a method and limits its result to maxBytes.
+	Call func(ctx context.Context, method string, params any, maxBytes int64) (json.RawMessage, error)
 }
 
-// A Stream is the messages of a subscription.
+// A Stream delivers the messages of a node's subscription.
 type Stream interface {
-	// Next waits for the result of a message.
+	// Next waits for the next message and returns its result.
 	Next(ctx context.Context) (json.RawMessage, error)
-	// Close ends the subscription, and Next.
+	// Close ends the subscription and unblocks Next.
 	Close()
 }
 
-// MaxMessage bounds a block, its results, and a message with both, in bytes.
+// MaxMessage is the size limit of a block, of its results, and of a message with both, in bytes.
 const MaxMessage = 64 << 20
 
-// A Feed is the events of a chain. Make it with New and have Run bring them.
+// A Feed publishes the events of a chain while Run runs.
 type Feed struct {
 	o       Options
 	hub     *hub
 	metrics *metrics
 
 	mu    sync.Mutex
-	next  int64  // the block that is announced next; 0: the one after the first tip that is known
-	last  string // hash of the block before it; "" unknown
-	epoch int64  // of both
+	next  int64  // height to announce next; 0 until a tip is known
+	last  string // hash of the block before it; "" if unknown
+	epoch int64  // epoch of both
 }
 
-// New makes a feed. It neither connects nor starts anything.
+// New returns a feed. It neither connects nor starts a goroutine.
 func New(o Options) *Feed {
 	o.Queue = cmp.Or(o.Queue, 1000)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
@@ -76,7 +76,7 @@ func New(o Options) *Feed {
 	return &Feed{o: o, hub: newHub(), metrics: newMetrics(o.Registerer)}
 }
 
-// Unsupported returns why subscriptions are refused: events can be read from none of the nodes.
+// Unsupported returns why no node provides usable events, or nil if one does.
 func (f *Feed) Unsupported() (err error) {
 	for _, n := range f.o.Nodes() {
 		if err = n.NoEvents(); err == nil {
@@ -86,13 +86,13 @@ func (f *Feed) Unsupported() (err error) {
 	return err
 }
 
-// Run brings events while a client subscribes, until ctx ends.
+// Run publishes events while a client subscribes, until ctx ends.
 func (f *Feed) Run(ctx context.Context) error {
-	var waits sync.WaitGroup // for transactions to be found
-	defer waits.Wait()
+	var indexWaits sync.WaitGroup // goroutines that wait for nodes to find transactions
+	defer indexWaits.Wait()
 	for ctx.Err() == nil {
-		if some, wide := f.hub.demand(); some {
-			f.follow(ctx, wide, &waits)
+		if some, consensus := f.hub.demand(); some {
+			f.follow(ctx, consensus, &indexWaits)
 			continue
 		}
 		select {
@@ -103,39 +103,39 @@ func (f *Feed) Run(ctx context.Context) error {
 	return nil
 }
 
-// begin is called with the first subscription: what comes from now on is announced.
-func (f *Feed) begin() {
+// startAtTip makes the block after the tip the next to announce. The hub calls it for the first subscription.
+func (f *Feed) startAtTip() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.next = 0
 	f.position(f.o.Heights.Tip())
 }
 
-// position finds the block to announce next where it is not known, or where the chain was
-// set back, whose blocks have nothing to do with those before.
+// position sets the height to announce next if it is unknown, or if the chain was rolled back.
+// The caller must hold mu.
 func (f *Feed) position(t tip.Tip) {
 	if t.Height > 0 && (f.next == 0 || f.epoch != t.Epoch) {
 		f.next, f.last, f.epoch = t.Height+1, "", t.Epoch
 	}
 }
 
-// upcoming is the block to announce next, as of a tip; 0 while none is known.
-func (f *Feed) upcoming(t tip.Tip) int64 {
+// nextHeight returns the height to announce next at tip t, or 0 if it is unknown.
+func (f *Feed) nextHeight(t tip.Tip) int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.position(t)
 	return f.next
 }
 
-// follows says whether a block is behind the one that was announced last.
+// follows reports whether b is the child of the last announced block.
 func (f *Feed) follows(b *Block) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.last == "" || f.last == b.Previous
 }
 
-// passed notes that a block was announced, unless a new subscription began behind it.
-func (f *Feed) passed(height int64, hash string) {
+// markAnnounced records that a block was announced, unless startAtTip moved past it.
+func (f *Feed) markAnnounced(height int64, hash string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.next == height {
@@ -146,7 +146,7 @@ func (f *Feed) passed(height int64, hash string) {
 type metrics struct {
 	blocks  *prometheus.CounterVec
 	leftOut *prometheus.CounterVec
-	unheld  *prometheus.CounterVec
+	unfound *prometheus.CounterVec
 	slow    prometheus.Counter
 }
 
@@ -161,7 +161,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "tipcache_events_left_out_total",
 			Help: "Events not sent because they could not be built from the node's block, by kind.",
 		}, []string{"kind"}),
-		unheld: m.NewCounterVec(prometheus.CounterOpts{
+		unfound: m.NewCounterVec(prometheus.CounterOpts{
 			Name: "tipcache_events_unheld_total",
 			Help: "Blocks whose transaction events were sent before every node could find the transactions, by reason: late or no index.",
 		}, []string{"reason"}),

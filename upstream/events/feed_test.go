@@ -19,13 +19,13 @@ const (
 
 func (w *world) expect(l *listener, want string) {
 	w.t.Helper()
-	if got := l.heard(); got != want {
-		w.t.Errorf("told %q, want %q", got, want)
+	if got := l.received(); got != want {
+		w.t.Errorf("received %q, want %q", got, want)
 	}
 }
 
-func TestASubscriberIsToldOfEachBlockOnceItCanBeRead(t *testing.T) {
-	in(t, 1, events.Options{}, func(w *world) {
+func TestBlockIsAnnouncedOnceWhenReadable(t *testing.T) {
+	inBubble(t, 1, events.Options{}, func(w *world) {
 		l := w.listen(blocks)
 		synctest.Wait()
 		w.nodes[0].announce(101)
@@ -40,13 +40,13 @@ func TestASubscriberIsToldOfEachBlockOnceItCanBeRead(t *testing.T) {
 		w.move(103, 0)
 		w.expect(l, "NewBlock 103")
 		if calls := w.nodes[0].calls; len(calls) > 0 {
-			t.Errorf("the node was asked for %v", calls)
+			t.Errorf("calls to the node = %v, want none", calls)
 		}
 	})
 }
 
-func TestABlockThatIsNotAnnouncedIsRead(t *testing.T) {
-	in(t, 1, events.Options{}, func(w *world) {
+func TestUnannouncedBlockIsRead(t *testing.T) {
+	inBubble(t, 1, events.Options{}, func(w *world) {
 		l := w.listen(blocks, txs)
 		synctest.Wait()
 		w.txs[101] = 2
@@ -55,13 +55,13 @@ func TestABlockThatIsNotAnnouncedIsRead(t *testing.T) {
 		time.Sleep(time.Second)
 		w.expect(l, "NewBlock 101, Tx[101][0], Tx[101][1]")
 		w.move(104, 0)
-		w.nodes[0].announce(104) // it stopped within 102 and came back
+		w.nodes[0].announce(104) // 102 and 103 were not announced
 		w.expect(l, "NewBlock 102, NewBlock 103, NewBlock 104")
 	})
 }
 
-func TestBlockThatPanicsIsLeftOut(t *testing.T) {
-	in(t, 2, events.Options{}, func(w *world) {
+func TestBlockWhoseReadPanicsIsSkipped(t *testing.T) {
+	inBubble(t, 2, events.Options{}, func(w *world) {
 		l := w.listen(blocks)
 		synctest.Wait()
 		setPanics := func(panics bool) {
@@ -79,27 +79,27 @@ func TestBlockThatPanicsIsLeftOut(t *testing.T) {
 	})
 }
 
-func TestEventsComeInTheNodesOrderAndVotesAsTheyCome(t *testing.T) {
-	in(t, 1, events.Options{}, func(w *world) {
+func TestEventsKeepTheNodesOrder(t *testing.T) {
+	inBubble(t, 1, events.Options{}, func(w *world) {
 		l := w.listen(all)
 		synctest.Wait()
 		vote := `{"query":"q","data":{"type":"tendermint/event/Vote","value":{"Vote":{}}},"events":{"tm.event":["Vote"]}}`
 		w.txs[101] = 1
 		w.nodes[0].send(vote)
 		w.nodes[0].announce(101)
-		w.nodes[0].send(strings.ReplaceAll(vote, "Vote", "NewBlockHeader")) // it is made of the block
+		w.nodes[0].send(strings.ReplaceAll(vote, "Vote", "NewBlockHeader")) // ignored: the feed builds it from the block
 		w.nodes[0].send(strings.ReplaceAll(vote, "Vote", "NewRoundStep"))
 		w.expect(l, "Vote")
 		w.move(101, 0)
 		w.expect(l, "NewBlock 101, NewBlockHeader 101, NewBlockEvents 101, Tx[101][0], NewRoundStep")
 		if queries := w.nodes[0].queries; len(queries) != 1 || queries[0] != all {
-			t.Errorf("subscribed upstream: %v", queries)
+			t.Errorf("queries at the node = %v, want %q once", queries, all)
 		}
 	})
 }
 
-func TestNoBlockIsMissedOrToldTwiceWhateverBecomesOfTheNodes(t *testing.T) {
-	in(t, 2, events.Options{}, func(w *world) {
+func TestEachBlockIsAnnouncedOnceWhileNodesStopAndStart(t *testing.T) {
+	inBubble(t, 2, events.Options{}, func(w *world) {
 		l := w.listen(blocks)
 		var want []string
 		for h := int64(101); h <= 160; h++ {
@@ -131,21 +131,21 @@ func TestNoBlockIsMissedOrToldTwiceWhateverBecomesOfTheNodes(t *testing.T) {
 	})
 }
 
-func TestNodesAreListenedToOnlyWhileSomebodySubscribes(t *testing.T) {
-	in(t, 1, events.Options{}, func(w *world) {
+func TestNodeSubscriptionLastsWhileClientsSubscribe(t *testing.T) {
+	inBubble(t, 1, events.Options{}, func(w *world) {
 		listening := func(want int, query string) {
 			t.Helper()
 			synctest.Wait()
 			if n := w.nodes[0]; n.open() != want || want > 0 && n.queries[len(n.queries)-1] != query {
-				t.Errorf("%d streams, queries %v", n.open(), n.queries)
+				t.Errorf("streams = %d, queries %v; want %d, last query %q", n.open(), n.queries, want, query)
 			}
 		}
 		listening(0, "")
 		l := w.listen("tm.event='Tx' AND tx.height>5", "message.sender EXISTS")
 		listening(1, blocks)
-		wide := w.listen("tm.event='Vote'")
+		votes := w.listen("tm.event='Vote'")
 		listening(1, all)
-		wide.Close()
+		votes.Close()
 		listening(1, blocks)
 		l.Close()
 		listening(0, "")
@@ -158,56 +158,56 @@ func TestNodesAreListenedToOnlyWhileSomebodySubscribes(t *testing.T) {
 	})
 }
 
-func TestANodeThatTellsOfAnotherChainIsLeft(t *testing.T) {
-	for name, lie := range map[string]func(w *world){
+func TestFeedLeavesNodeThatAnnouncesUnrelatedBlocks(t *testing.T) {
+	for name, misbehave := range map[string]func(w *world){
 		"another chain": func(w *world) {
 			w.nodes[0].send(`{"data":{"value":{"block":{"header":{"chain_id":"other","height":"102"},"data":{"txs":[]}},"block_id":{"hash":"X"}}},"events":{"tm.event":["NewBlock"]}}`)
 		},
 		"another history": func(w *world) {
 			w.nodes[0].send(`{"data":{"value":{"block":{"header":{"chain_id":"chain-1","height":"102","last_block_id":{"hash":"Y"}},"data":{"txs":[]}},"block_id":{"hash":"X"}}},"events":{"tm.event":["NewBlock"]}}`)
 		},
-		"a block that does not come": func(w *world) {
+		"a block that never becomes readable": func(w *world) {
 			w.nodes[0].announce(5000)
 			time.Sleep(10 * time.Second)
 		},
-		"what nobody understands": func(w *world) { w.nodes[0].send(`{"events":5}`) },
+		"an invalid message": func(w *world) { w.nodes[0].send(`{"events":5}`) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			in(t, 2, events.Options{}, func(w *world) {
+			inBubble(t, 2, events.Options{}, func(w *world) {
 				l := w.listen(blocks)
 				synctest.Wait()
 				w.nodes[0].announce(101)
 				w.move(101, 0)
-				lie(w)
+				misbehave(w)
 				w.move(102, 0)
 				time.Sleep(time.Second)
 				w.expect(l, "NewBlock 101, NewBlock 102")
 				if w.nodes[0].open() != 0 || w.nodes[1].open() != 1 {
-					t.Errorf("%d and %d streams", w.nodes[0].open(), w.nodes[1].open())
+					t.Errorf("streams at the nodes = %d and %d, want 0 and 1", w.nodes[0].open(), w.nodes[1].open())
 				}
 			})
 		})
 	}
 }
 
-func TestANodeThatFallsSilentIsLeft(t *testing.T) {
-	in(t, 2, events.Options{}, func(w *world) {
+func TestFeedLeavesSilentNode(t *testing.T) {
+	inBubble(t, 2, events.Options{}, func(w *world) {
 		l := w.listen(blocks)
 		for h := int64(101); h <= 110; h++ {
 			w.move(h, 0)
 			time.Sleep(time.Second)
 		}
-		if w.nodes[1].open() != 1 {
-			t.Error("the other node is not listened to")
+		if got := w.nodes[1].open(); got != 1 {
+			t.Errorf("streams at the other node = %d, want 1", got)
 		}
-		if told := l.heard(); strings.Count(told, ",") != 9 {
-			t.Errorf("told %s", told)
+		if got := l.received(); strings.Count(got, ",") != 9 {
+			t.Errorf("received %s, want 10 blocks", got)
 		}
 	})
 }
 
-func TestATransactionIsToldOfWhenItCanBeFound(t *testing.T) {
-	in(t, 2, events.Options{}, func(w *world) {
+func TestTransactionIsAnnouncedWhenNodesFindIt(t *testing.T) {
+	inBubble(t, 2, events.Options{}, func(w *world) {
 		sender, reader := w.listen(txs, blocks), w.listen(blocks)
 		synctest.Wait()
 		w.txs[101] = 2
@@ -219,21 +219,21 @@ func TestATransactionIsToldOfWhenItCanBeFound(t *testing.T) {
 		announce(101)
 		announce(102)
 		w.expect(sender, "NewBlock 101")
-		w.expect(reader, "NewBlock 101, NewBlock 102") // it waits for no transaction
+		w.expect(reader, "NewBlock 101, NewBlock 102") // does not wait for transactions
 		w.nodes[1].with(func(n *node) { n.indexed = 102 })
 		time.Sleep(200 * time.Millisecond)
 		w.expect(sender, "Tx[101][0], Tx[101][1], NewBlock 102")
-		asked := 0
+		searches := 0
 		for _, call := range w.nodes[0].calls {
-			asked += strings.Count(call, "tx{")
+			searches += strings.Count(call, "tx{")
 		}
-		if asked != 1 {
-			t.Errorf("the node with the index was asked %d times: %v", asked, w.nodes[0].calls)
+		if searches != 1 {
+			t.Errorf("searches at the node with the index = %d, want 1: %v", searches, w.nodes[0].calls)
 		}
 	})
 }
 
-func TestATransactionIsNotWaitedForForLong(t *testing.T) {
+func TestTransactionIsAnnouncedAfterASecondAtTheLatest(t *testing.T) {
 	for name, tt := range map[string]struct {
 		node func(*node)
 		wait time.Duration
@@ -242,11 +242,11 @@ func TestATransactionIsNotWaitedForForLong(t *testing.T) {
 		"the node has no index":      {func(n *node) { n.refusal = "transaction indexing is disabled" }, 0},
 		"a gateway has no such call": {func(n *node) { n.refusal = "method not allowed" }, 0},
 		"the node shuts down":        {func(n *node) { n.refusal = "leveldb: closed" }, time.Second},
-		"the node does not answer":   {func(n *node) { n.gone = true }, time.Second},
-		"the node is known away":     {func(n *node) { n.gone, n.fit = true, false }, time.Second},
+		"the node does not respond":  {func(n *node) { n.down = true }, time.Second},
+		"the node is not fit":        {func(n *node) { n.down, n.fit = true, false }, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			in(t, 1, events.Options{}, func(w *world) {
+			inBubble(t, 1, events.Options{}, func(w *world) {
 				l := w.listen(txs)
 				synctest.Wait()
 				w.nodes[0].with(tt.node)
@@ -263,34 +263,34 @@ func TestATransactionIsNotWaitedForForLong(t *testing.T) {
 	}
 }
 
-// A node that was stopped within the commit of a block never indexes it. The block is announced all the same.
-func TestTransactionThatIsNeverIndexedIsAnnouncedAfterASecond(t *testing.T) {
-	in(t, 1, events.Options{}, func(w *world) {
+// A node that is stopped during a commit never indexes the block.
+func TestUnindexedTransactionOfUnannouncedBlockIsAnnounced(t *testing.T) {
+	inBubble(t, 1, events.Options{}, func(w *world) {
 		l := w.listen(txs)
 		synctest.Wait()
 		w.txs[101] = 1
 		w.nodes[0].indexed = 100
-		w.move(101, 0) // the node was stopped before it announced it
+		w.move(101, 0) // the node does not announce it
 		w.expect(l, "")
 		time.Sleep(3 * time.Second)
 		w.expect(l, "Tx[101][0]")
 	})
 }
 
-// A node is stopped as soon as it has announced a block. Another one has it.
-func TestTransactionIsAnnouncedWhileTheNodeOfItsBlockIsAway(t *testing.T) {
+// The node stops after announcing the block. The other one, if any, has indexed it.
+func TestTransactionIsAnnouncedWhileItsNodeIsDown(t *testing.T) {
 	for _, others := range []int{0, 1} {
-		in(t, 1+others, events.Options{}, func(w *world) {
+		inBubble(t, 1+others, events.Options{}, func(w *world) {
 			l := w.listen(txs)
 			synctest.Wait()
 			w.txs[101] = 1
 			w.nodes[0].announce(101)
-			w.nodes[0].with(func(n *node) { n.gone = true })
+			w.nodes[0].with(func(n *node) { n.down = true })
 			w.move(101, 0)
 			if others == 0 {
 				time.Sleep(300 * time.Millisecond)
 				w.expect(l, "")
-				w.nodes[0].with(func(n *node) { n.gone, n.indexed = false, 0 })
+				w.nodes[0].with(func(n *node) { n.down, n.indexed = false, 0 })
 				time.Sleep(time.Second)
 			}
 			w.expect(l, "Tx[101][0]")
@@ -298,22 +298,22 @@ func TestTransactionIsAnnouncedWhileTheNodeOfItsBlockIsAway(t *testing.T) {
 	}
 }
 
-func TestNobodyIsAskedForTransactionsThatNobodyWants(t *testing.T) {
-	in(t, 1, events.Options{}, func(w *world) {
+func TestUnmatchedTransactionsAreNotSearched(t *testing.T) {
+	inBubble(t, 1, events.Options{}, func(w *world) {
 		l := w.listen(blocks, "tx.hash='A'")
 		synctest.Wait()
 		w.txs[101] = 5
 		w.nodes[0].announce(101)
 		w.move(101, 0)
 		w.expect(l, "NewBlock 101")
-		if len(w.nodes[0].calls) > 0 {
-			t.Error(w.nodes[0].calls)
+		if calls := w.nodes[0].calls; len(calls) > 0 {
+			t.Errorf("calls to the node = %v, want none", calls)
 		}
 	})
 }
 
-func TestAChainThatIsSetBackIsToldOfAnew(t *testing.T) {
-	in(t, 1, events.Options{}, func(w *world) {
+func TestBlocksAfterRollbackAreAnnounced(t *testing.T) {
+	inBubble(t, 1, events.Options{}, func(w *world) {
 		l := w.listen(blocks)
 		synctest.Wait()
 		w.nodes[0].announce(101)
@@ -331,8 +331,8 @@ func TestAChainThatIsSetBackIsToldOfAnew(t *testing.T) {
 	})
 }
 
-func TestABlockThatNoNodeHasAnyMoreIsPassedOver(t *testing.T) {
-	in(t, 2, events.Options{}, func(w *world) {
+func TestBlocksPrunedByAllNodesAreSkipped(t *testing.T) {
+	inBubble(t, 2, events.Options{}, func(w *world) {
 		l := w.listen(blocks)
 		synctest.Wait()
 		w.nodes[0].pruned, w.nodes[1].pruned = 110, 109
@@ -342,8 +342,8 @@ func TestABlockThatNoNodeHasAnyMoreIsPassedOver(t *testing.T) {
 	})
 }
 
-func TestASubscriptionWhoseEventsAreNotTakenEndsAndSaysSo(t *testing.T) {
-	in(t, 1, events.Options{Queue: 3}, func(w *world) {
+func TestSlowSubscriptionEndsWithError(t *testing.T) {
+	inBubble(t, 1, events.Options{Queue: 3}, func(w *world) {
 		slow := &listener{}
 		slow.Subscriber = w.feed.Subscriber(5, func() {})
 		fast := w.listen(blocks)
@@ -361,16 +361,16 @@ func TestASubscriptionWhoseEventsAreNotTakenEndsAndSaysSo(t *testing.T) {
 		slow.drain(t.Context())
 		w.expect(slow, "NewBlock 101, NewBlock 102, NewBlock 103, tm.event='NewBlock': internal subscription event buffer is out of capacity")
 		if err := slow.Unsubscribe(blocks); !errors.Is(err, events.ErrNotFound) {
-			t.Errorf("unsubscribing it: %v", err)
+			t.Errorf("Unsubscribe of the ended subscription = %v, want ErrNotFound", err)
 		}
 		if err := slow.UnsubscribeAll(); err != nil {
-			t.Errorf("unsubscribing the other: %v", err)
+			t.Errorf("UnsubscribeAll = %v, want nil", err)
 		}
 	})
 }
 
-func TestSubscriptionsAreRefusedAsByTheNode(t *testing.T) {
-	in(t, 1, events.Options{}, func(w *world) {
+func TestSubscriptionErrorsEqualTheNodes(t *testing.T) {
+	inBubble(t, 1, events.Options{}, func(w *world) {
 		s := w.feed.Subscriber(2, func() {})
 		for _, step := range []struct{ call, query, refusal string }{
 			{"subscribe", "a.b=5", ""},
@@ -402,20 +402,20 @@ func TestSubscriptionsAreRefusedAsByTheNode(t *testing.T) {
 	})
 }
 
-func TestSubscriptionsAreRefusedWhileNoNodeHasEvents(t *testing.T) {
-	in(t, 2, events.Options{}, func(w *world) {
+func TestSubscribeFailsWhileNoNodeHasEvents(t *testing.T) {
+	inBubble(t, 2, events.Options{}, func(w *world) {
 		old := errors.New("CometBFT 0.37")
 		w.nodes[0].with(func(n *node) { n.noEvents = old })
 		l := w.listen(blocks)
 		w.nodes[1].with(func(n *node) { n.noEvents = old })
 		if err := l.Subscribe(txs, nil); !errors.Is(err, old) || !errors.Is(w.feed.Unsupported(), old) {
-			t.Errorf("subscribed with %v, unsupported %v; want %v", err, w.feed.Unsupported(), old)
+			t.Errorf("Subscribe = %v, Unsupported = %v; want %v", err, w.feed.Unsupported(), old)
 		}
 	})
 }
 
-func TestBlocksWithoutTheEventsOfFinalizeBlockAreNotAnnounced(t *testing.T) {
-	in(t, 1, events.Options{}, func(w *world) {
+func TestBlocksWithoutFinalizeBlockEventsAreNotAnnounced(t *testing.T) {
+	inBubble(t, 1, events.Options{}, func(w *world) {
 		w.old = true
 		l := w.listen(blocks)
 		synctest.Wait()

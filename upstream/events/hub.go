@@ -7,44 +7,44 @@ import (
 	"github.com/tipcache/tipcache/upstream/events/query"
 )
 
-// A hub knows the subscriptions. Those with the same query make a group, which is offered an event
-// only if the event's values lead to it or its query names no value. The hub judges what costs
-// little, and leaves the rest to the subscribers: a costly query delays nobody else.
+// A hub dispatches events to subscriptions. Subscriptions with the same query form a group. A group whose
+// query requires a tag's value is indexed by it, and is offered only events with this value. The hub
+// evaluates cheap queries. Subscribers evaluate costly ones, so that they delay no other subscriber.
 type hub struct {
-	mu      sync.Mutex
-	groups  map[string]*group // by the identity of the query
-	byValue map[equality]map[*group]struct{}
-	others  map[*group]struct{} // without an equality
-	tags    map[string]int      // how many groups have an equality with the tag
-	wide    int                 // groups that votes or rounds may match
-	number  uint64              // of the newest event
-	budget  int                 // what the hub still judges of it itself, as query.Cost counts it
-	changed chan struct{}       // has a message when the first or last subscription, or the first or last of wide, came or went
+	mu        sync.Mutex
+	groups    map[string]*group // by the identity of the query
+	byValue   map[equality]map[*group]struct{}
+	unindexed map[*group]struct{} // groups whose query has no equality
+	tags      map[string]int      // number of groups indexed by a tag
+	consensus int                 // number of groups that consensus events may match
+	number    uint64              // of the newest event
+	budget    int                 // remaining query.Cost that the hub spends on this event
+	changed   chan struct{}       // receives a message when the result of demand changes
 }
 
 type equality struct{ tag, value string }
 
-// A group is the subscriptions with one query.
+// A group holds the subscriptions with the same query.
 type group struct {
-	query   *query.Query
-	exact   bool // every event that the values lead to matches
-	wide    bool
-	members map[*subscription]struct{}
-	offered uint64 // number of the last event offered; values may lead to one event more than once
+	query     *query.Query
+	exact     bool // every event found through the index matches
+	consensus bool // consensus events may match
+	members   map[*subscription]struct{}
+	offered   uint64 // number of the last event offered; several values of an event can lead to the group
 }
 
 func newHub() *hub {
 	return &hub{
-		groups: map[string]*group{}, byValue: map[equality]map[*group]struct{}{}, others: map[*group]struct{}{},
+		groups: map[string]*group{}, byValue: map[equality]map[*group]struct{}{}, unindexed: map[*group]struct{}{},
 		tags: map[string]int{}, changed: make(chan struct{}, 1),
 	}
 }
 
-// demand says whether a client subscribes, and whether votes and rounds are wanted.
-func (h *hub) demand() (some, wide bool) {
+// demand reports whether there are subscriptions, and whether any of them may match consensus events.
+func (h *hub) demand() (some, consensus bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return len(h.groups) > 0, h.wide > 0
+	return len(h.groups) > 0, h.consensus > 0
 }
 
 func (h *hub) notify() {
@@ -54,37 +54,36 @@ func (h *hub) notify() {
 	}
 }
 
-// add adds a subscription, unless it has ended meanwhile. first is called before it, if it is the
-// only one.
-func (h *hub) add(s *subscription, first func()) {
+// add adds a subscription unless it has ended. If it is the only one, add calls onFirst before.
+func (h *hub) add(s *subscription, onFirst func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if s.hasEnded() { // it ended before it could be removed here
+	if s.hasEnded() {
 		return
 	}
 	if len(h.groups) == 0 {
-		first()
+		onFirst()
 	}
 	identity := s.query.String()
 	g := h.groups[identity]
 	if g == nil {
-		g = &group{query: s.query, exact: s.query.IsEquality(), wide: isWide(s.query), members: map[*subscription]struct{}{}}
+		g = &group{query: s.query, exact: s.query.IsEquality(), consensus: matchesConsensus(s.query), members: map[*subscription]struct{}{}}
 		h.groups[identity] = g
-		h.enter(g)
+		h.addGroup(g)
 	}
 	g.members[s] = struct{}{}
 }
 
-func (h *hub) enter(g *group) {
-	if len(h.groups) == 1 || g.wide && h.wide == 0 {
+func (h *hub) addGroup(g *group) {
+	if len(h.groups) == 1 || g.consensus && h.consensus == 0 {
 		h.notify()
 	}
-	if g.wide {
-		h.wide++
+	if g.consensus {
+		h.consensus++
 	}
 	tag, value, ok := g.query.Equality()
 	if !ok {
-		h.others[g] = struct{}{}
+		h.unindexed[g] = struct{}{}
 		return
 	}
 	at := equality{tag, value}
@@ -95,7 +94,7 @@ func (h *hub) enter(g *group) {
 	h.tags[tag]++
 }
 
-// remove takes a subscription away, if it is there.
+// remove removes a subscription if it is present.
 func (h *hub) remove(s *subscription) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -110,20 +109,20 @@ func (h *hub) removeLocked(s *subscription) {
 	}
 	if delete(g.members, s); len(g.members) == 0 {
 		delete(h.groups, identity)
-		h.leave(g)
+		h.removeGroup(g)
 	}
 }
 
-func (h *hub) leave(g *group) {
-	if g.wide {
-		h.wide--
+func (h *hub) removeGroup(g *group) {
+	if g.consensus {
+		h.consensus--
 	}
-	if len(h.groups) == 0 || g.wide && h.wide == 0 {
+	if len(h.groups) == 0 || g.consensus && h.consensus == 0 {
 		h.notify()
 	}
 	tag, value, ok := g.query.Equality()
 	if !ok {
-		delete(h.others, g)
+		delete(h.unindexed, g)
 		return
 	}
 	at := equality{tag, value}
@@ -135,12 +134,12 @@ func (h *hub) leave(g *group) {
 	}
 }
 
-// publish offers an event to the subscriptions that it may match, and returns their number.
+// publish offers an event to the subscriptions that may match it, and returns their number.
 func (h *hub) publish(e *Event) (offered int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.number++
-	h.budget = maxJudged
+	h.budget = maxHubCost
 	size := e.Tags.Size()
 	for tag, values := range e.Tags {
 		if h.tags[tag] == 0 {
@@ -152,16 +151,17 @@ func (h *hub) publish(e *Event) (offered int) {
 			}
 		}
 	}
-	for g := range h.others {
+	for g := range h.unindexed {
 		offered += h.offer(g, e, size)
 	}
 	return offered
 }
 
-// maxJudged is how much the hub judges of one event itself, which takes some 100 µs.
-const maxJudged = 256 << 10
+// maxHubCost is the query.Cost that the hub spends on one event, about 100 µs.
+const maxHubCost = 256 << 10
 
-// offer offers an event, whose tags have a size, to the members of a group, unless it does not match.
+// offer offers an event to the members of a group, unless the query is cheap and does not match.
+// size is e.Tags.Size().
 func (h *hub) offer(g *group, e *Event, size int) int {
 	if g.offered == h.number {
 		return 0
@@ -178,15 +178,14 @@ func (h *hub) offer(g *group, e *Event, size int) int {
 	}
 	offered := len(g.members)
 	for s := range g.members {
-		if !s.owner.put(s, e, v) {
+		if !s.owner.offer(s, e, v) {
 			h.removeLocked(s)
 		}
 	}
 	return offered
 }
 
-// A verdict says whether an event matches the query of a group. Its members share it. nil stands for
-// a match.
+// A verdict evaluates a group's query for an event once for all members. A nil verdict is a match.
 type verdict struct {
 	query   *query.Query
 	event   *Event
@@ -194,8 +193,8 @@ type verdict struct {
 	matches bool
 }
 
-// judge reports whether the event matches. The first caller evaluates the query.
-func (v *verdict) judge() bool {
+// isMatch reports whether the event matches. The first call evaluates the query.
+func (v *verdict) isMatch() bool {
 	if v == nil {
 		return true
 	}
@@ -203,19 +202,19 @@ func (v *verdict) judge() bool {
 	return v.matches
 }
 
-// promised are the kinds of events that are made of a block.
-var promised = []string{NewBlock, NewBlockHeader, NewBlockEvents, NewEvidence, Tx, ValidatorSetUpdates}
+// blockKinds are the kinds of block events.
+var blockKinds = []string{NewBlock, NewBlockHeader, NewBlockEvents, NewEvidence, Tx, ValidatorSetUpdates}
 
-// others are further kinds, of which there may be more.
-var others = []string{
+// consensusKinds are the known kinds of consensus events.
+var consensusKinds = []string{
 	"NewRoundStep", "NewRound", "CompleteProposal", "ProposalBlockPart", "Vote", "ValidBlock", "Polka", "Lock", "Relock", "Unlock",
 	"TimeoutPropose", "TimeoutWait",
 }
 
-// isWide says whether a query may match an event that is not made of a block: it has but its kind.
-func isWide(q *query.Query) bool {
+// matchesConsensus reports whether a query may match a consensus event, whose only tag is its kind.
+func matchesConsensus(q *query.Query) bool {
 	if tag, kind, ok := q.Equality(); ok && tag == kindTag {
-		return !slices.Contains(promised, kind)
+		return !slices.Contains(blockKinds, kind)
 	}
-	return slices.ContainsFunc(others, func(kind string) bool { return q.Matches(query.Tags{kindTag: {kind}}) })
+	return slices.ContainsFunc(consensusKinds, func(kind string) bool { return q.Matches(query.Tags{kindTag: {kind}}) })
 }

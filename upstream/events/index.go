@@ -13,66 +13,66 @@ import (
 )
 
 const (
-	maxUnfound = time.Second // for which the event of a transaction waits
+	maxUnfound = time.Second // after which the event of a transaction is sent although nodes do not find it
 	firstPause = 5 * time.Millisecond
 	maxPause   = 80 * time.Millisecond
 )
 
-// awaitIndex waits until the nodes find the transactions of a block by their hashes. They
-// index all of a block at once, so one is asked for. While no node answers, one may come back.
+// awaitIndex waits until the nodes find the last transaction of a block by its hash: they index a block
+// as a whole. It retries while no node responds.
 func (f *Feed) awaitIndex(ctx context.Context, b *Block) {
 	ctx, cancel := context.WithTimeout(ctx, maxUnfound)
 	defer cancel()
-	raw, _ := base64.StdEncoding.DecodeString(b.parts.Data.Txs[len(b.results)-1]) // its event was made of it
+	raw, _ := base64.StdEncoding.DecodeString(b.parts.Data.Txs[len(b.results)-1]) // addTx decoded it before
 	hash := sha256.Sum256(raw)
 	for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, maxPause) {
-		said := f.search(ctx, hash[:])
-		if ctx.Err() == nil && said[found]+said[noIndex] > 0 {
-			if said[found] == 0 {
-				f.metrics.unheld.WithLabelValues("no index").Inc()
+		nodes := f.search(ctx, hash[:])
+		if ctx.Err() == nil && nodes[found]+nodes[noIndex] > 0 {
+			if nodes[found] == 0 {
+				f.metrics.unfound.WithLabelValues("no index").Inc()
 			}
 			return
 		}
 		_ = upstream.Sleep(ctx, pause)
 	}
-	f.metrics.unheld.WithLabelValues("late").Inc()
+	f.metrics.unfound.WithLabelValues("late").Inc()
 }
 
-// A finding is what a node says of a transaction.
-type finding int
+// A searchResult is the outcome of searching a transaction at a node.
+type searchResult int
 
 const (
-	found finding = iota
+	found searchResult = iota
 	noIndex
-	silent // it does not answer, or has not indexed the block in time
-	findings
+	unanswered // no response, or the block was not indexed in time
+	numSearchResults
 )
 
-// search asks all nodes until each has the transaction, or will not have it, and counts them.
-func (f *Feed) search(ctx context.Context, hash []byte) (said [findings]int) {
-	nodes, asked := f.o.Nodes(), 0
-	answers := make(chan finding, len(nodes))
+// search searches a transaction at all fit nodes and returns the number of nodes per result.
+func (f *Feed) search(ctx context.Context, hash []byte) (counts [numSearchResults]int) {
+	nodes, searches := f.o.Nodes(), 0
+	results := make(chan searchResult, len(nodes))
 	for _, n := range nodes {
 		if n.Fit() {
-			asked++
+			searches++
 			go func() {
-				said := silent
+				result := unanswered
 				_ = upstream.Guard(f.o.Logger, "index of transactions", func() error {
-					said = n.find(ctx, hash)
+					result = n.find(ctx, hash)
 					return nil
 				})
-				answers <- said
+				results <- result
 			}()
 		}
 	}
-	for range asked {
-		said[<-answers]++
+	for range searches {
+		counts[<-results]++
 	}
-	return said
+	return counts
 }
 
-// find asks a node for a transaction until it has it.
-func (n Node) find(ctx context.Context, hash []byte) finding {
+// find searches a transaction at a node until the node finds it or cannot.
+func (n Node) find(ctx context.Context, hash []byte) searchResult {
 	params := map[string]string{"hash": base64.StdEncoding.EncodeToString(hash)}
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		_, err := n.Call(ctx, "tx", params, MaxMessage)
@@ -81,11 +81,11 @@ func (n Node) find(ctx context.Context, hash []byte) finding {
 		case err == nil:
 			return found
 		case !errors.As(err, &refusal) || comet.Closing(refusal.Data):
-			return silent
+			return unanswered
 		case !strings.HasSuffix(refusal.Data, "not found"):
 			return noIndex
 		case upstream.Sleep(ctx, pause) != nil:
-			return silent
+			return unanswered
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 // everything matches each event of a block.
 const everything = "tm.event EXISTS"
 
-// messages has block 101 read, and returns what a subscriber is sent of it: the kinds of the events, and their values.
+// messages lets the feed read block 101, and returns the kinds and values of the events that a subscriber receives.
 func (w *world) messages() (kinds []string, values []json.RawMessage) {
 	w.t.Helper()
 	awake := make(chan struct{}, 1)
@@ -34,7 +34,7 @@ func (w *world) messages() (kinds []string, values []json.RawMessage) {
 			Data struct{ Value json.RawMessage }
 		}
 		if err := json.Unmarshal(append([]byte("{"), m.Event.Data()[:len(m.Event.Data())-1]...), &sent); err != nil {
-			w.t.Errorf("%s is sent as invalid JSON: %v\n%s", m.Event.Kind, err, m.Event.Data())
+			w.t.Errorf("data of %s is invalid JSON: %v\n%s", m.Event.Kind, err, m.Event.Data())
 		}
 		kinds, values = append(kinds, m.Event.Kind), append(values, sent.Data.Value)
 		synctest.Wait()
@@ -42,22 +42,23 @@ func (w *world) messages() (kinds []string, values []json.RawMessage) {
 	return kinds, values
 }
 
-func TestEventsThatCannotBeBuiltAreLeftOutAndCounted(t *testing.T) {
+func TestEventsThatCannotBeBuiltAreOmittedAndCounted(t *testing.T) {
 	const key = `"pub_key":{"Sum":{"type":"tendermint.crypto.PublicKey_Ed25519","value":{"ed25519":"AAE="}}}`
 	for name, c := range map[string]struct{ updates, result, leftOut string }{
-		"a key of an unknown type":       {`[{` + key + `,"power":"1"},{"pub_key_type":"ml_dsa_65","pub_key_bytes":"AAE=","power":"1"}]`, "", "ValidatorSetUpdates"},
-		"a key in an unknown form":       {`[{"pub_key":{"Sum":{"type":"tendermint.crypto.PublicKey_Sr25519","value":{"sr25519":"AAE="}}}}]`, "", "ValidatorSetUpdates"},
-		"an update without a key":        {`[{"power":"1"}]`, "", "ValidatorSetUpdates"},
-		"a power that is no number":      {`[{` + key + `,"power":"1\"}"}]`, "", "ValidatorSetUpdates"},
-		"updates that are no list":       {`{"power":"1"}`, "", "ValidatorSetUpdates"},
-		"a result that is null":          {"", `null`, "Tx"},
-		"a result that is a text":        {"", `"}"`, "Tx"},
-		"a result with events of a kind": {"", `{"code":1,"events":{"type":"t"}}`, "Tx"},
+		"a key of an unknown type":     {`[{` + key + `,"power":"1"},{"pub_key_type":"ml_dsa_65","pub_key_bytes":"AAE=","power":"1"}]`, "", "ValidatorSetUpdates"},
+		"a key in an unknown form":     {`[{"pub_key":{"Sum":{"type":"tendermint.crypto.PublicKey_Sr25519","value":{"sr25519":"AAE="}}}}]`, "", "ValidatorSetUpdates"},
+		"an update without a key":      {`[{"power":"1"}]`, "", "ValidatorSetUpdates"},
+		"a power that is not a number": {`[{` + key + `,"power":"1\"}"}]`, "", "ValidatorSetUpdates"},
+		"updates that are not a list":  {`{"power":"1"}`, "", "ValidatorSetUpdates"},
+		"a result that is null":        {"", `null`, "Tx"},
+		"a result that is a text":      {"", `"}"`, "Tx"},
+		"events that are not a list":   {"", `{"code":1,"events":{"type":"t"}}`, "Tx"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log logtest.Log
-			counted, registry := "", prometheus.NewPedanticRegistry()
-			in(t, 1, events.Options{Registerer: registry, Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(w *world) {
+			var counted string
+			registry := prometheus.NewPedanticRegistry()
+			inBubble(t, 1, events.Options{Registerer: registry, Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(w *world) {
 				w.txs[101], w.updates[101], w.results[raw(101, 0)] = 2, c.updates, c.result
 				got, _ := w.messages()
 				want := "NewBlock NewBlockHeader NewBlockEvents Tx"
@@ -65,7 +66,7 @@ func TestEventsThatCannotBeBuiltAreLeftOutAndCounted(t *testing.T) {
 					want += " Tx"
 				}
 				if strings.Join(got, " ") != want {
-					t.Errorf("events %v, want %s", got, want)
+					t.Errorf("kinds of events = %v, want %s", got, want)
 				}
 			})
 			families, err := registry.Gather()
@@ -78,17 +79,17 @@ func TestEventsThatCannotBeBuiltAreLeftOutAndCounted(t *testing.T) {
 				}
 			}
 			if want := c.leftOut + " 1"; counted != want {
-				t.Errorf("counted %q, want %q", counted, want)
+				t.Errorf("tipcache_events_left_out_total = %q, want %q", counted, want)
 			}
 			if got := log.Count("left out events of a block"); got != 1 {
-				t.Errorf("%d log lines, want 1: %s", got, log.String())
+				t.Errorf("log lines = %d, want 1: %s", got, log.String())
 			}
 		})
 	}
 }
 
-// The addresses are those that CometBFT makes of these keys.
-func TestValidatorUpdatesOfAllReleasesAreSent(t *testing.T) {
+// CometBFT derives the expected addresses from these keys.
+func TestValidatorUpdatesOfAllReleases(t *testing.T) {
 	const key = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
 	const long = key + "gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+P0BBQkNERUZHSElKS0xNTk9QUVJTVFVWV1hZWltcXV5f"
 	old := func(kind, field, key string) string {
@@ -103,12 +104,12 @@ func TestValidatorUpdatesOfAllReleasesAreSent(t *testing.T) {
 		"BLS12-381": {"08359B108FA567F5DCF319FA3434DA6ABBC1D595", "cometbft/PubKeyBls12_381", long, old("Bls12381", "bls12381", long), since1("bls12_381", long)},
 	} {
 		for release, update := range map[string]string{"before 1.0": k.old, "since 1.0": k.since1} {
-			in(t, 1, events.Options{}, func(w *world) {
+			inBubble(t, 1, events.Options{}, func(w *world) {
 				w.updates[101] = "[" + update + "]"
 				kinds, values := w.messages()
 				want := fmt.Sprintf(`{"validator_updates":[{"address":%q,"pub_key":{"type":%q,"value":%q},"voting_power":"5","proposer_priority":"0"}]}`, k.address, k.kind, k.key)
 				if got := string(values[len(values)-1]); kinds[len(kinds)-1] != "ValidatorSetUpdates" || got != want {
-					t.Errorf("%s %s: got %s\nwant %s", name, release, got, want)
+					t.Errorf("%s %s: last event = %s %s\nwant ValidatorSetUpdates %s", name, release, kinds[len(kinds)-1], got, want)
 				}
 			})
 		}

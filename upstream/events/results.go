@@ -6,27 +6,27 @@ import (
 	"fmt"
 )
 
-// A Block is a block with what running it came to, as a node's JSON has them. All
-// events of the block are made of it, whether the node announced it or was asked for it.
+// A Block is a block and its execution results in a node's JSON. All events of the block are built from
+// it, whether the node announced it or the feed read it.
 type Block struct {
 	Height   int64
 	ChainID  string
 	Hash     string // upper-case hex
-	Previous string // hash of the block before
+	Previous string // hash of the parent block
 
 	block   block
 	outcome outcome
 	parts   parts
-	results []json.RawMessage // of the transactions
+	results []json.RawMessage // one per transaction
 }
 
-// A block is the result of the method of that name.
+// A block is the result of the method block.
 type block struct {
 	ID    json.RawMessage `json:"block_id"`
 	Block json.RawMessage `json:"block"`
 }
 
-// An outcome is what running a block came to, as its event has it.
+// An outcome holds a block's execution results in the form of its NewBlock event.
 type outcome struct {
 	Events    json.RawMessage `json:"events"`
 	TxResults json.RawMessage `json:"tx_results"`
@@ -35,7 +35,7 @@ type outcome struct {
 	AppHash   json.RawMessage `json:"app_hash"`
 }
 
-// parts are the members of a block that events are made of.
+// parts are the members of a block from which events are built.
 type parts struct {
 	Header json.RawMessage `json:"header"`
 	Data   struct {
@@ -46,36 +46,36 @@ type parts struct {
 	} `json:"evidence"`
 }
 
-// errTooOld is the error for a block as CometBFT before 0.38 has it.
-var errTooOld = errors.New("a block without the events of FinalizeBlock")
+// errTooOld is the error for a block in the form of CometBFT before 0.38.
+var errTooOld = errors.New("block has no FinalizeBlock events")
 
-// fromResults makes a block of the results of the methods block and block_results.
-func fromResults(ofBlock, ofBlockResults []byte) (*Block, error) {
+// blockFromResults builds a block from the results of the methods block and block_results.
+func blockFromResults(blockResult, blockResultsResult []byte) (*Block, error) {
 	var (
 		b block
 		r struct {
 			Height int64 `json:"height,string"`
 			outcome
-			Events    json.RawMessage `json:"finalize_block_events"` // of other names here
+			Events    json.RawMessage `json:"finalize_block_events"` // block_results uses other names for these two
 			TxResults json.RawMessage `json:"txs_results"`
 		}
 	)
-	if err := errors.Join(json.Unmarshal(ofBlock, &b), json.Unmarshal(ofBlockResults, &r)); err != nil {
+	if err := errors.Join(json.Unmarshal(blockResult, &b), json.Unmarshal(blockResultsResult, &r)); err != nil {
 		return nil, err
 	}
 	if r.Events == nil {
 		return nil, errTooOld
 	}
 	r.outcome.Events, r.outcome.TxResults = r.Events, r.TxResults
-	made, err := newBlock(b, r.outcome)
-	if err == nil && r.Height != made.Height {
-		return nil, fmt.Errorf("the results of block %d are those of %d", made.Height, r.Height)
+	built, err := newBlock(b, r.outcome)
+	if err == nil && r.Height != built.Height {
+		return nil, fmt.Errorf("node returned the results of block %d for block %d", r.Height, built.Height)
 	}
-	return made, err
+	return built, err
 }
 
-// fromEvent makes a block of the value of its NewBlock event.
-func fromEvent(value []byte) (*Block, error) {
+// blockFromEvent builds a block from the value of its NewBlock event.
+func blockFromEvent(value []byte) (*Block, error) {
 	var e struct {
 		block
 		Outcome *outcome `json:"result_finalize_block"`
@@ -89,8 +89,8 @@ func fromEvent(value []byte) (*Block, error) {
 	return newBlock(e.block, *e.Outcome)
 }
 
-func newBlock(own block, o outcome) (*Block, error) {
-	b := &Block{block: own, outcome: o}
+func newBlock(raw block, o outcome) (*Block, error) {
+	b := &Block{block: raw, outcome: o}
 	var (
 		id struct {
 			Hash string `json:"hash"`
@@ -103,21 +103,21 @@ func newBlock(own block, o outcome) (*Block, error) {
 			} `json:"last_block_id"`
 		}
 	)
-	err := errors.Join(decode(own.Block, &b.parts), decode(own.ID, &id), decode(o.TxResults, &b.results))
+	err := errors.Join(decode(raw.Block, &b.parts), decode(raw.ID, &id), decode(o.TxResults, &b.results))
 	if err = errors.Join(err, decode(b.parts.Header, &header)); err != nil {
 		return nil, err
 	}
 	b.Height, b.ChainID, b.Hash, b.Previous = header.Height, header.ChainID, id.Hash, header.Last.Hash
 	switch {
 	case b.Height <= 0 || b.Hash == "":
-		return nil, errors.New("a block without a height or a hash")
+		return nil, errors.New("block has no height or no hash")
 	case len(b.parts.Data.Txs) != len(b.results):
-		return nil, fmt.Errorf("block %d has %d transactions and results of %d", b.Height, len(b.parts.Data.Txs), len(b.results))
+		return nil, fmt.Errorf("block %d has %d transactions but %d results", b.Height, len(b.parts.Data.Txs), len(b.results))
 	}
 	return b, nil
 }
 
-// decode is json.Unmarshal of a member that may be absent.
+// decode unmarshals a member that may be absent.
 func decode(member json.RawMessage, into any) error {
 	if len(member) == 0 {
 		return nil

@@ -11,60 +11,63 @@ import (
 )
 
 const (
-	grace       = 250 * time.Millisecond // for a node to announce a block that can be read
-	maxHold     = 3 * time.Second        // for a block that was announced to become readable
-	firstDelay  = 100 * time.Millisecond // before a read that failed is tried again
-	maxDelay    = 2 * time.Second
-	maxSilence  = 3   // blocks that a node did not announce, before another one is listened to
-	maxPending  = 500 // events that wait for a block before them
-	maxDisputes = 5   // reads of a block that does not follow the last one, before it is believed
+	grace          = 250 * time.Millisecond // how long a node may take to announce a readable block
+	maxHold        = 3 * time.Second        // how long an announced block may take to become readable
+	firstDelay     = 100 * time.Millisecond // before a failed read is retried
+	maxDelay       = 2 * time.Second
+	maxUnannounced = 3   // consecutive unannounced blocks before the feed changes to another node
+	maxPending     = 500 // events waiting for an earlier block
+	maxDisputes    = 5   // reads of a block that does not follow the last one before it is accepted
 )
 
 var (
-	errStranger = errors.New("it announces a block that does not follow the last one")
-	errUnread   = errors.New("it announces a block that cannot be read")
-	errSilent   = errors.New("it does not announce the blocks that can be read")
+	errUnrelated  = errors.New("node announced a block that does not follow the last one")
+	errUnreadable = errors.New("node announced a block that does not become readable")
+	errSilent     = errors.New("node does not announce readable blocks")
 )
 
-// A sequencer announces blocks, each once and in their order, while the demand stays as it
-// is. All of it runs on the goroutine of follow, but for listen and the reads.
+// A sequencer announces each block once and in order, until the demand changes. It runs on the goroutine
+// of follow, except for the node listener and the reads.
 type sequencer struct {
 	*Feed
-	ear     *ear
-	waits   *sync.WaitGroup
-	workers sync.WaitGroup
+	listener   *nodeListener
+	indexWaits *sync.WaitGroup
+	workers    sync.WaitGroup
 
-	epoch    int64
-	pending  []arrival // in the order of the node; the first one is held
-	reads    chan read
-	reading  bool
-	late     int64     // the height that the node has not announced, though it can be read,
-	since    time.Time // and since when
-	silence  int       // blocks in a row that were read, not announced
-	disputes int       // reads in a row that did not follow
-	delay    time.Duration
-	retryAt  time.Time
+	epoch       int64
+	pending     []arrival // in the node's order; the first one waits for its block to become readable
+	reads       chan readResult
+	reading     bool
+	awaited     int64     // the readable height that the node has not announced
+	since       time.Time // when awaited became readable
+	unannounced int       // consecutive blocks that were read because the node did not announce them
+	disputes    int       // consecutive reads of a block that does not follow the last one
+	delay       time.Duration
+	retryAt     time.Time
 }
 
-// An arrival is what came through a subscription.
+// An arrival is an event received from a node.
 type arrival struct {
-	from  *subscribed
+	from  *nodeSubscription
 	at    time.Time
-	block *Block // nil for an event that passes as it comes:
-	event *Event
+	block *Block
+	event *Event // a consensus event, if block is nil
 }
 
 // follow announces blocks until ctx ends or the demand changes.
-func (f *Feed) follow(ctx context.Context, wide bool, waits *sync.WaitGroup) {
+func (f *Feed) follow(ctx context.Context, consensus bool, indexWaits *sync.WaitGroup) {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &sequencer{Feed: f, ear: newEar(f, wide), waits: waits, epoch: f.o.Heights.Tip().Epoch, reads: make(chan read, 1), delay: firstDelay}
+	s := &sequencer{
+		Feed: f, listener: newNodeListener(f, consensus), indexWaits: indexWaits, epoch: f.o.Heights.Tip().Epoch,
+		reads: make(chan readResult, 1), delay: firstDelay,
+	}
 	defer s.workers.Wait()
 	defer cancel()
-	s.workers.Go(func() { s.ear.listen(ctx) })
+	s.workers.Go(func() { s.listener.listen(ctx) })
 	for {
-		moved, arrivals := f.o.Heights.Moved(), s.ear.arrivals
+		moved, arrivals := f.o.Heights.Moved(), s.listener.arrivals
 		if len(s.pending) >= maxPending {
-			arrivals = nil // until those before are told of
+			arrivals = nil // read no more until some are announced
 		}
 		timer := time.NewTimer(s.advance(ctx))
 		select {
@@ -74,37 +77,37 @@ func (f *Feed) follow(ctx context.Context, wide bool, waits *sync.WaitGroup) {
 			s.pending = append(s.pending, a)
 		case r := <-s.reads:
 			s.reading = false
-			s.accept(ctx, r)
+			s.handleRead(ctx, r)
 		case <-f.hub.changed:
 		case <-ctx.Done():
 		}
 		timer.Stop()
-		if some, now := f.hub.demand(); !some || now != wide || ctx.Err() != nil {
+		if some, now := f.hub.demand(); !some || now != consensus || ctx.Err() != nil {
 			return
 		}
 	}
 }
 
-// advance announces what can be, or asks for a missing block, and says when to look again.
+// advance announces pending blocks and reads a missing one. It returns when to check again.
 func (s *sequencer) advance(ctx context.Context) time.Duration {
 	for {
 		t := s.o.Heights.Tip()
-		next := s.upcoming(t)
-		if t.Epoch != s.epoch { // what was announced before it is not of this chain
+		next := s.nextHeight(t)
+		if t.Epoch != s.epoch { // the pending blocks were rolled back
 			s.pending, s.epoch = nil, t.Epoch
 		}
 		if len(s.pending) == 0 || !s.release(ctx, s.pending[0], t, next) {
-			return s.fill(ctx, t, next)
+			return s.readMissing(ctx, t, next)
 		}
 		s.pending[0] = arrival{}
 		s.pending = s.pending[1:]
 	}
 }
 
-// release announces what came first, or drops it. It is false for what has to wait.
+// release announces or discards an arrival. It returns false if the arrival has to wait.
 func (s *sequencer) release(ctx context.Context, a arrival, t tip.Tip, next int64) bool {
 	switch {
-	case a.from.void.Load():
+	case a.from.dropped.Load():
 		return true
 	case a.block == nil:
 		s.hub.publish(a.event)
@@ -112,16 +115,16 @@ func (s *sequencer) release(ctx context.Context, a arrival, t tip.Tip, next int6
 	case a.block.Height < next:
 		return true
 	case a.block.ChainID != s.o.Heights.ChainID() || a.block.Height == next && !s.follows(a.block):
-		s.ear.drop(a.from, errStranger)
+		s.listener.drop(a.from, errUnrelated)
 		return true
 	case next == 0 || a.block.Height > next || t.Height < next:
 		if time.Since(a.at) > maxHold && t.Height < a.block.Height {
-			s.ear.drop(a.from, errUnread)
+			s.listener.drop(a.from, errUnreadable)
 			return true
 		}
 		return false
 	}
-	s.silence = 0
+	s.unannounced = 0
 	s.announce(ctx, a.block, "announced")
 	return true
 }
@@ -129,34 +132,34 @@ func (s *sequencer) release(ctx context.Context, a arrival, t tip.Tip, next int6
 // announce publishes the events of a block.
 func (s *sequencer) announce(ctx context.Context, b *Block, source string) {
 	var built []*Event
-	var left []leftOut
-	_ = upstream.Guard(s.o.Logger, "block events", func() error { // without them the block passes
-		built, left = b.events()
+	var failures []buildFailure
+	_ = upstream.Guard(s.o.Logger, "block events", func() error { // a block that panics has no events
+		built, failures = b.events()
 		return nil
 	})
-	for _, l := range left {
-		s.metrics.leftOut.WithLabelValues(l.kind).Inc()
+	for _, f := range failures {
+		s.metrics.leftOut.WithLabelValues(f.kind).Inc()
 	}
-	if len(left) > 0 {
-		s.o.Logger.Error("left out events of a block that cannot be built", "height", b.Height, "events", len(left), "first", left[0].kind, "error", left[0].err)
+	if len(failures) > 0 {
+		s.o.Logger.Error("left out events of a block that cannot be built", "height", b.Height, "events", len(failures), "first", failures[0].kind, "error", failures[0].err)
 	}
 	found, wanted := make(chan struct{}), 0
 	for _, e := range built {
 		if e.Kind == Tx {
 			e.found = found
 		}
-		if given := s.hub.publish(e); e.Kind == Tx {
-			wanted += given
+		if offered := s.hub.publish(e); e.Kind == Tx {
+			wanted += offered
 		}
 	}
-	s.passed(b.Height, b.Hash)
+	s.markAnnounced(b.Height, b.Hash)
 	s.metrics.blocks.WithLabelValues(source).Inc()
-	// A node that did not announce a block may have been stopped before it was indexed.
+	// A node that did not announce a block may have been stopped before it indexed the block.
 	if wanted == 0 && (source != "read" || len(b.results) == 0) {
 		close(found)
 		return
 	}
-	s.waits.Go(func() {
+	s.indexWaits.Go(func() {
 		defer close(found)
 		_ = upstream.Guard(s.o.Logger, "index of transactions", func() error {
 			s.awaitIndex(ctx, b)

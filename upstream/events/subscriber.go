@@ -10,7 +10,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/events/query"
 )
 
-// What a node says to a subscription that it does not take or does not know.
+// Texts of a node that refuses or does not know a subscription.
 var (
 	errTooLong    = errors.New("maximum query length exceeded")
 	errSubscribed = errors.New("already subscribed")
@@ -18,33 +18,33 @@ var (
 	ErrNotFound   = errors.New("subscription not found")
 )
 
-// errTooSlow is why a subscription ends whose events are not taken.
+// errTooSlow ends a subscription whose events the client does not read. The text is the node's.
 var errTooSlow = errors.New("internal subscription event buffer is out of capacity")
 
-// A Subscriber is a client's connection with its subscriptions. What happens to them
-// waits in one queue, in the order of publishing. Its methods may be called at any time.
+// A Subscriber holds the subscriptions of a client's connection and queues their events in publishing order.
+// Its methods are safe for concurrent use.
 type Subscriber struct {
 	feed  *Feed
-	most  int
+	limit int // of subscriptions
 	wake  func()
-	works sync.WaitGroup // the goroutine that judges
+	works sync.WaitGroup // the goroutine of evaluate
 
 	mu            sync.Mutex
 	closed        bool
-	subscriptions map[string]*subscription // by the identity of the query
-	offered       []Message                // to be judged, and those behind them
-	judging       bool                     // a goroutine judges what is offered
+	subscriptions map[string]*subscription // by Query.String
+	offered       []Message                // not evaluated yet, and the messages behind them
+	evaluating    bool                     // the goroutine of evaluate runs
 	queue         []Message
-	taken         bool // wake was called, and Next has not found the queue empty since
+	woken         bool // wake was called, and Next has not found the queue empty since
 }
 
-// A subscription is one query of a subscriber.
+// A subscription is a subscriber's subscription with one query.
 type subscription struct {
 	owner   *Subscriber
 	query   *query.Query
 	label   any
-	waiting int  // events offered and in the queue; guarded by the owner's mu, like ended
-	ended   bool // by the client: what waits is dropped
+	waiting int  // events in offered and queue; guarded by owner.mu, like ended
+	ended   bool // the client ended it: its queued events are dropped
 }
 
 func (s *subscription) hasEnded() bool {
@@ -55,41 +55,41 @@ func (s *subscription) hasEnded() bool {
 
 // A Message is an event for a subscription, or its end.
 type Message struct {
-	Label any    // what was given with the subscription
+	Label any    // the argument of Subscribe
 	Event *Event // nil at the end
 	End   error  // why the subscription ended
 
-	of      *subscription
-	verdict *verdict
+	subscription *subscription
+	verdict      *verdict
 }
 
-// Subscriber makes a subscriber of at most so many subscriptions. Wake is called, with
-// locks held, when a message comes: then its owner has to call Next until it finds none.
-func (f *Feed) Subscriber(most int, wake func()) *Subscriber {
-	return &Subscriber{feed: f, most: most, wake: wake, subscriptions: map[string]*subscription{}}
+// Subscriber returns a subscriber with at most limit subscriptions. It calls wake, with locks held, when a
+// message arrives. The owner must then call Next until it returns false.
+func (f *Feed) Subscriber(limit int, wake func()) *Subscriber {
+	return &Subscriber{feed: f, limit: limit, wake: wake, subscriptions: map[string]*subscription{}}
 }
 
-// Subscribe subscribes to the events that a query matches. The error is what a node says, or why
-// events cannot be read.
+// Subscribe subscribes to the events that match a query. The error has the node's text, or says why no
+// node provides events.
 func (s *Subscriber) Subscribe(text string, label any) error {
 	if err := s.feed.Unsupported(); err != nil {
 		return err
 	}
-	added, err := s.enter(text, label)
+	added, err := s.register(text, label)
 	if err == nil {
-		s.feed.hub.add(added, s.feed.begin)
+		s.feed.hub.add(added, s.feed.startAtTip)
 	}
 	return err
 }
 
-func (s *Subscriber) enter(text string, label any) (*subscription, error) {
+func (s *Subscriber) register(text string, label any) (*subscription, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, errClosed
 	}
-	if len(s.subscriptions) >= s.most {
-		return nil, fmt.Errorf("max_subscriptions_per_client %d reached", s.most)
+	if len(s.subscriptions) >= s.limit {
+		return nil, fmt.Errorf("max_subscriptions_per_client %d reached", s.limit)
 	}
 	if len(text) > query.MaxLength {
 		return nil, errTooLong
@@ -126,13 +126,13 @@ func (s *Subscriber) Unsubscribe(text string) error {
 // UnsubscribeAll ends all subscriptions.
 func (s *Subscriber) UnsubscribeAll() error { return s.end(func(string) bool { return true }) }
 
-// end ends some subscriptions. Of what waits for them nothing is told any more.
-func (s *Subscriber) end(which func(identity string) bool) error {
+// end ends the selected subscriptions and drops their queued events.
+func (s *Subscriber) end(selects func(identity string) bool) error {
 	s.mu.Lock()
 	var ended []*subscription
-	for identity, of := range s.subscriptions {
-		if which(identity) {
-			ended, of.ended = append(ended, of), true
+	for identity, sub := range s.subscriptions {
+		if selects(identity) {
+			ended, sub.ended = append(ended, sub), true
 			delete(s.subscriptions, identity)
 		}
 	}
@@ -140,13 +140,13 @@ func (s *Subscriber) end(which func(identity string) bool) error {
 	if len(ended) == 0 {
 		return ErrNotFound
 	}
-	for _, of := range ended {
-		s.feed.hub.remove(of)
+	for _, sub := range ended {
+		s.feed.hub.remove(sub)
 	}
 	return nil
 }
 
-// Close ends all subscriptions, refuses later ones, and waits until wake is called no more.
+// Close ends all subscriptions and refuses later ones. After it returns, wake is not called.
 func (s *Subscriber) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -158,33 +158,34 @@ func (s *Subscriber) Close() {
 	s.queue = nil
 }
 
-// put offers an event. It is false where too many wait: that ends the subscription.
-func (s *Subscriber) put(of *subscription, e *Event, v *verdict) bool {
+// offer queues an event for a subscription, or queues it for evaluate if v is not nil. If too many events
+// wait, it ends the subscription and returns false.
+func (s *Subscriber) offer(sub *subscription, e *Event, v *verdict) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if of.ended {
-		return true // it is about to be removed
+	if sub.ended {
+		return true // the caller of end removes it
 	}
-	m := Message{Label: of.label, Event: e, of: of, verdict: v}
-	if of.waiting++; of.waiting > s.feed.o.Queue {
+	m := Message{Label: sub.label, Event: e, subscription: sub, verdict: v}
+	if sub.waiting++; sub.waiting > s.feed.o.Queue {
 		m.Event, m.End, m.verdict = nil, errTooSlow, nil
-		delete(s.subscriptions, of.query.String())
+		delete(s.subscriptions, sub.query.String())
 		s.feed.metrics.slow.Inc()
 	}
 	switch {
-	case s.judging:
+	case s.evaluating:
 		s.offered = append(s.offered, m) // after earlier messages
 	case m.verdict == nil:
 		s.enqueue(m)
 	default:
-		s.offered, s.judging = append(s.offered, m), true
-		s.works.Go(s.judge)
+		s.offered, s.evaluating = append(s.offered, m), true
+		s.works.Go(s.evaluate)
 	}
 	return m.End == nil
 }
 
-// judge queues what matches of the events offered, in their order, until there is none.
-func (s *Subscriber) judge() {
+// evaluate queues the matching events of offered in order, until offered is empty.
+func (s *Subscriber) evaluate() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.offered) > 0 {
@@ -192,34 +193,34 @@ func (s *Subscriber) judge() {
 		s.offered[0] = Message{}
 		s.offered = s.offered[1:]
 		matches := false
-		if !m.of.ended && !s.closed {
+		if !m.subscription.ended && !s.closed {
 			s.mu.Unlock()
 			_ = upstream.Guard(s.feed.o.Logger, "event query", func() error {
-				matches = m.verdict.judge()
+				matches = m.verdict.isMatch()
 				return nil
 			})
 			s.mu.Lock()
 		}
-		if matches && !m.of.ended {
+		if matches && !m.subscription.ended {
 			s.enqueue(m)
 		} else {
-			m.of.waiting--
+			m.subscription.waiting--
 		}
 	}
-	s.offered, s.judging = nil, false
+	s.offered, s.evaluating = nil, false
 }
 
-// enqueue queues a message. Call with mu held.
+// enqueue queues a message. The caller must hold mu.
 func (s *Subscriber) enqueue(m Message) {
 	s.queue = append(s.queue, m)
-	if !s.taken {
-		s.taken = true
+	if !s.woken {
+		s.woken = true
 		s.wake()
 	}
 }
 
-// Next is the next message, false where there is none. A transaction that cannot be found
-// yet is waited for, and what follows it with it, until ctx ends.
+// Next removes and returns the first message. It returns false if there is none, or if ctx ends while it
+// waits for the nodes to find the message's transaction.
 func (s *Subscriber) Next(ctx context.Context) (Message, bool) {
 	for {
 		m, ok := s.first()
@@ -243,13 +244,13 @@ func (s *Subscriber) first() (Message, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.queue) == 0 {
-		s.queue, s.taken = nil, false
+		s.queue, s.woken = nil, false
 		return Message{}, false
 	}
 	return s.queue[0], true
 }
 
-// pop takes the first message off the queue. It is false where its subscription has ended.
+// pop removes the first message from the queue. It returns false if the subscription of m has ended.
 func (s *Subscriber) pop(m Message) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -258,6 +259,6 @@ func (s *Subscriber) pop(m Message) bool {
 	}
 	s.queue[0] = Message{}
 	s.queue = s.queue[1:]
-	m.of.waiting--
-	return !m.of.ended
+	m.subscription.waiting--
+	return !m.subscription.ended
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func TestClosedSubscriberLeavesNoSubscription(t *testing.T) {
-	in(t, 1, events.Options{}, func(w *world) {
+	inBubble(t, 1, events.Options{}, func(w *world) {
 		closed := w.feed.Subscriber(5, func() {})
 		closed.Close()
 		if err := closed.Subscribe(blocks, nil); err == nil {
@@ -31,19 +31,19 @@ func TestClosedSubscriberLeavesNoSubscription(t *testing.T) {
 		}
 		synctest.Wait()
 		if open := w.nodes[0].open(); open != 0 {
-			t.Errorf("streams at the node = %d after all subscribers closed, want 0", open)
+			t.Errorf("streams at the node after all subscribers closed = %d, want 0", open)
 		}
-		if given := w.feed.Publish(&events.Event{Kind: events.NewBlock, Tags: map[string][]string{"tm.event": {events.NewBlock}, "x.y": {"1", "2", "3"}}}); given != 0 {
-			t.Errorf("an event was offered to %d subscriptions, want 0", given)
+		if offered := w.feed.Publish(&events.Event{Kind: events.NewBlock, Tags: map[string][]string{"tm.event": {events.NewBlock}, "x.y": {"1", "2", "3"}}}); offered != 0 {
+			t.Errorf("event was offered to %d subscriptions, want 0", offered)
 		}
 	})
 }
 
-// Each of the costly queries compares a value of very many digits many times.
+// Each costly query compares a value of millions of digits many times.
 func TestCostlyQueriesDelayNoOtherEvent(t *testing.T) {
 	const costly, digits = 8, 4_000_000
 	feed := events.New(events.Options{Heights: newChain(0)})
-	var judged atomic.Int32
+	var evaluated atomic.Int32
 	var subscribers []*events.Subscriber
 	defer func() {
 		for _, s := range subscribers {
@@ -61,31 +61,31 @@ func TestCostlyQueriesDelayNoOtherEvent(t *testing.T) {
 	var all sync.WaitGroup
 	all.Add(costly)
 	for i := range costly {
-		subscribe(fmt.Sprintf("a.b>%d%s", i, strings.Repeat(" AND a.b>1", 40)), func() { judged.Add(1); all.Done() })
+		subscribe(fmt.Sprintf("a.b>%d%s", i, strings.Repeat(" AND a.b>1", 40)), func() { evaluated.Add(1); all.Done() })
 	}
 	woken := make(chan struct{})
 	other := subscribe("tm.event='Tx' AND t.i='1'", func() { close(woken) })
 	feed.Publish(&events.Event{Kind: events.Tx, Tags: map[string][]string{"tm.event": {"Tx"}, "t.i": {"0"}, "a.b": {strings.Repeat("9", digits)}}})
 	feed.Publish(&events.Event{Kind: events.Tx, Tags: map[string][]string{"tm.event": {"Tx"}, "t.i": {"1"}, "tx.height": {"101"}}})
 	<-woken
-	if n := judged.Load(); n == costly {
-		t.Errorf("all %d costly queries were judged before the next event was published, want it first", n)
+	if n := evaluated.Load(); n == costly {
+		t.Errorf("all %d costly queries were evaluated before the next event arrived, want the event first", n)
 	}
 	if m, ok := other.Next(t.Context()); !ok || text(m) != "Tx[101][1]" {
 		t.Errorf("the other subscriber got %v, %v; want the second transaction", m, ok)
 	}
-	all.Wait() // those events come, too
+	all.Wait()
 }
 
-// What costs much to judge and what does not comes in one order.
-func TestEventsOfASubscriberKeepTheirOrderWhateverTheyCost(t *testing.T) {
-	in(t, 1, events.Options{Queue: 50}, func(w *world) {
+// Costly and cheap queries share one order.
+func TestSubscribersEventsKeepTheirOrder(t *testing.T) {
+	inBubble(t, 1, events.Options{Queue: 50}, func(w *world) {
 		l := w.listen("a.b>0 AND a.b>1 AND a.b>2", blocks)
 		var want []string
 		for i := range 40 {
 			tags := map[string][]string{"tm.event": {events.Tx}, "t.i": {fmt.Sprint(i)}, "a.b": {strings.Repeat("9", 100_000)}}
 			if i%4 == 1 {
-				tags["a.b"] = []string{"0" + strings.Repeat("0", 100_000)} // it costs as much, and does not match
+				tags["a.b"] = []string{"0" + strings.Repeat("0", 100_000)} // costs as much but does not match
 			} else {
 				want = append(want, fmt.Sprintf("Tx[][%d]", i))
 			}

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/crypto/ripemd160" //nolint:staticcheck // CometBFT names validators by it
 )
 
-// A validatorUpdate is a validator with another voting power, as block_results has it: its key is PubKey before
-// CometBFT 1.0, and KeyType and KeyBytes since.
+// A validatorUpdate is an update in block_results. The key is in PubKey before CometBFT 1.0, and in KeyType
+// and KeyBytes since.
 type validatorUpdate struct {
 	PubKey struct {
 		Sum struct {
@@ -19,7 +19,7 @@ type validatorUpdate struct {
 	} `json:"pub_key"`
 	KeyType  string `json:"pub_key_type"`
 	KeyBytes []byte `json:"pub_key_bytes"`
-	Power    int64  `json:"power,string"` // absent for a validator that was removed
+	Power    int64  `json:"power,string"` // absent for a removed validator
 }
 
 // key returns the kind and the bytes of the key.
@@ -27,7 +27,7 @@ func (u *validatorUpdate) key() (kind string, key []byte) {
 	if u.KeyType != "" {
 		return u.KeyType, u.KeyBytes
 	}
-	for _, key = range u.PubKey.Sum.Value { // which has one member
+	for _, key = range u.PubKey.Sum.Value { // the map has one member
 	}
 	return u.PubKey.Sum.Type, key
 }
@@ -38,7 +38,7 @@ type keyKind struct {
 	address func(key []byte) []byte
 }
 
-// The kinds of keys that CometBFT has.
+// CometBFT's kinds of keys.
 var (
 	ed25519   = keyKind{"tendermint/PubKeyEd25519", truncatedHash}
 	secp256k1 = keyKind{"tendermint/PubKeySecp256k1", func(key []byte) []byte {
@@ -54,14 +54,14 @@ func truncatedHash(key []byte) []byte {
 	return sum[:20]
 }
 
-// keyKinds are the kinds by their names before CometBFT 1.0 and since.
+// keyKinds holds the kinds by their names before CometBFT 1.0 and since.
 var keyKinds = map[string]keyKind{
 	"tendermint.crypto.PublicKey_Ed25519": ed25519, "ed25519": ed25519,
 	"tendermint.crypto.PublicKey_Secp256K1": secp256k1, "secp256k1": secp256k1,
 	"tendermint.crypto.PublicKey_Bls12381": bls12381, "bls12_381": bls12381,
 }
 
-// validatorSetUpdates returns the value of the event of that name, of the updates in block_results.
+// validatorSetUpdates returns the value of the event ValidatorSetUpdates for the updates in block_results.
 func validatorSetUpdates(updates json.RawMessage) ([]byte, error) {
 	var all []validatorUpdate
 	if err := json.Unmarshal(updates, &all); err != nil {
@@ -75,7 +75,7 @@ func validatorSetUpdates(updates json.RawMessage) ([]byte, error) {
 		name, key := u.key()
 		kind, known := keyKinds[name]
 		if !known || len(key) == 0 {
-			return nil, fmt.Errorf("public key of a validator has the unknown type %q", name)
+			return nil, fmt.Errorf("unknown type %q of a validator's public key", name)
 		}
 		text, _ := json.Marshal(key) // bytes always encode
 		value = fmt.Appendf(value, `{"address":"%X","pub_key":{"type":"%s","value":%s},"voting_power":"%d","proposer_priority":"0"}`, kind.address(key), kind.name, text, u.Power)

@@ -1,12 +1,11 @@
-// Package query reads the queries of CometBFT's event subscriptions and judges
-// events by them.
+// Package query parses the queries of CometBFT's event subscriptions and matches events against them.
 //
 // A query is one or more conditions joined by AND. A condition is a tag with EXISTS, or
 // with an operator and a value:
 //
-//	= < <= > >=    a number, TIME with a time, DATE with a date; = takes a 'text' as well
+//	= < <= > >=    a number, TIME with a time, DATE with a date; = also accepts a 'text'
 //	CONTAINS       a 'text'
 //
-// Each condition asks for any value of its tag, so two of them may be met by different
-// values. The errors are those of CometBFT 0.38, word for word.
+// A condition matches if any value of its tag does, so different values can match two conditions on the
+// same tag. The errors equal CometBFT 0.38's word for word.
 package query

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Tags are what an event is judged by: the values of each tag.
+// Tags maps an event's tags to their values.
 type Tags map[string][]string
 
-// Size returns how much there is to compare, in bytes.
+// Size returns the cost of comparing all tags and values once, in bytes.
 func (t Tags) Size() (size int) {
-	const each = 16 // to look at one
+	const each = 16 // overhead of a comparison
 	for name, values := range t {
 		size += each + len(name)
 		for _, value := range values {
@@ -23,27 +23,27 @@ func (t Tags) Size() (size int) {
 	return size
 }
 
-// Cost returns how much is compared at most to match tags of a size, in bytes.
+// Cost returns the maximum cost of matching tags of a size, in bytes.
 func (q *Query) Cost(size int) int { return len(q.conditions) * size }
 
-// Matches says whether each condition is met by a value of its tag.
+// Matches reports whether every condition matches a value of its tag.
 func (q *Query) Matches(tags Tags) bool {
 	for i := range q.conditions {
-		if !q.conditions[i].matches(tags) {
+		if !q.conditions[i].matchesAny(tags) {
 			return false
 		}
 	}
 	return true
 }
 
-// matches says whether a value of the tag meets the condition. An event's type is a tag of value "".
-func (c *condition) matches(tags Tags) bool {
+// matchesAny reports whether the condition matches a value of its tag. An event's type is a tag with value "".
+func (c *condition) matchesAny(tags Tags) bool {
 	for _, value := range tags[c.tag] {
-		if c.meets(value) {
+		if c.matches(value) {
 			return true
 		}
 	}
-	if !c.meets("") {
+	if !c.matches("") {
 		return false
 	}
 	for name := range tags {
@@ -54,22 +54,22 @@ func (c *condition) matches(tags Tags) bool {
 	return false
 }
 
-// compile finds how values are compared with that of the condition.
+// compile sets matches.
 func (c condition) compile() condition {
 	switch {
 	case c.operator == exists:
-		c.meets = func(string) bool { return true }
+		c.matches = func(string) bool { return true }
 	case c.operator == contains:
-		c.meets = func(value string) bool { return strings.Contains(value, c.value) }
+		c.matches = func(value string) bool { return strings.Contains(value, c.value) }
 	case c.kind == text:
-		c.meets = func(value string) bool { return value == c.value }
+		c.matches = func(value string) bool { return value == c.value }
 	case c.kind == number:
 		wanted := strings.TrimSuffix(c.value, ".")
 		small, isLarge := strconv.ParseInt(wanted, 10, 64)
 		exact := parseNumber(wanted)
-		c.meets = func(value string) bool {
+		c.matches = func(value string) bool {
 			digits := leadingNumber(value)
-			if n, err := strconv.ParseInt(digits, 10, 64); err == nil && isLarge == nil { // as most are: big.Float takes 20 times as long
+			if n, err := strconv.ParseInt(digits, 10, 64); err == nil && isLarge == nil { // the usual case: big.Float takes 20 times as long
 				return c.operator.holds(cmp.Compare(n, small))
 			}
 			n := parseNumber(digits)
@@ -80,8 +80,8 @@ func (c condition) compile() condition {
 		if c.kind == datestamp {
 			layout = time.DateOnly
 		}
-		wanted, _ := time.Parse(layout, c.value) // it was checked when it was read
-		c.meets = func(value string) bool {
+		wanted, _ := time.Parse(layout, c.value) // checkTime has checked it
+		c.matches = func(value string) bool {
 			at, err := time.Parse(layout, value)
 			return err == nil && c.operator.holds(at.Compare(wanted))
 		}
@@ -89,24 +89,24 @@ func (c condition) compile() condition {
 	return c
 }
 
-// holds says whether a comparison with so an outcome is true.
-func (t token) holds(outcome int) bool {
+// holds reports whether the operator accepts a result of cmp.Compare.
+func (t token) holds(comparison int) bool {
 	switch t {
 	case less:
-		return outcome < 0
+		return comparison < 0
 	case lessEqual:
-		return outcome <= 0
+		return comparison <= 0
 	case greater:
-		return outcome > 0
+		return comparison > 0
 	case greaterEqual:
-		return outcome >= 0
+		return comparison >= 0
 	default:
-		return outcome == 0
+		return comparison == 0
 	}
 }
 
-// leadingNumber returns the number that a value such as 5stake or 6.5stake begins with. A long one
-// is cut: no condition has more digits than a query, and to parse very many takes seconds.
+// leadingNumber returns the number at the beginning of a value such as 5stake or 6.5stake. It truncates a
+// long number, because a query's length limits the digits of a condition, and parsing millions of digits takes seconds.
 func leadingNumber(value string) string {
 	end := leadingDigits(value)
 	whole, fraction := value[:end], ""
@@ -120,7 +120,7 @@ func leadingNumber(value string) string {
 		return value[:end]
 	}
 	whole = strings.TrimLeft(whole, "0")
-	whole = whole[:min(len(whole), MaxLength+1)] // still larger than a condition's
+	whole = whole[:min(len(whole), MaxLength+1)] // still larger than any condition's number
 	if fraction != "" {
 		fraction = "." + fraction[:min(len(fraction), MaxLength)]
 	}
@@ -134,10 +134,10 @@ func leadingDigits(s string) (n int) {
 	return n
 }
 
-// precision of numbers that are not whole, in bits.
+// precision is the precision of fractional numbers, in bits.
 const precision = 125
 
-// parseNumber reads digits, perhaps with a point. It is nil for an empty text.
+// parseNumber parses digits with an optional decimal point. It returns nil for an empty text.
 func parseNumber(digits string) *big.Float {
 	if whole, ok := new(big.Int).SetString(digits, 10); ok {
 		return new(big.Float).SetInt(whole)

@@ -8,26 +8,25 @@ import (
 	"strings"
 )
 
-// MaxLength of a query that is subscribed to, in bytes.
+// MaxLength is the maximum length of a subscription's query, in bytes.
 const MaxLength = 512
 
-// A Query is a parsed query. It does not change.
+// A Query is a parsed query. It is immutable.
 type Query struct {
 	conditions []condition
 	identity   string
 }
 
-// A condition is one of the comparisons that a query joins.
+// A condition is one of the comparisons joined by AND.
 type condition struct {
 	tag      string
 	operator token
 	kind     token // of the value
 	value    string
-	meets    func(string) bool
+	matches  func(value string) bool
 }
 
-// Parse reads a query of any length. What follows a query as an unfinished text is
-// left out, as the node leaves it out.
+// Parse parses a query of any length. Like the node it ignores an unterminated text at the end.
 func Parse(input string) (*Query, error) {
 	s := &scanner{input: input}
 	q := &Query{}
@@ -49,34 +48,34 @@ func Parse(input string) (*Query, error) {
 	}
 }
 
-// String is the identity of a query: spaces do not count, numbers are as they were
-// written, and the order of the conditions matters.
+// String returns the normalized query, which identifies it. Spacing is normalized, but not numbers and the
+// order of the conditions.
 func (q *Query) String() string { return q.identity }
 
-// condition reads one condition.
+// condition parses one condition.
 func (s *scanner) condition() (c condition, err error) {
-	if c.tag, err = s.want(tag); err != nil {
+	if c.tag, err = s.expect(tag); err != nil {
 		return c, err
 	}
-	if _, err = s.want(lessEqual, greaterEqual, less, greater, equal, contains, exists); err != nil {
+	if _, err = s.expect(lessEqual, greaterEqual, less, greater, equal, contains, exists); err != nil {
 		return c, err
 	}
 	switch c.operator = s.token; c.operator {
 	case exists:
 		return c, nil
 	case contains:
-		c.value, err = s.want(text)
+		c.value, err = s.expect(text)
 	case equal:
-		c.value, err = s.want(number, timestamp, datestamp, text)
+		c.value, err = s.expect(number, timestamp, datestamp, text)
 	default:
-		c.value, err = s.want(number, timestamp, datestamp)
+		c.value, err = s.expect(number, timestamp, datestamp)
 	}
 	c.kind = s.token
 	return c, err
 }
 
-// want reads a token that has to be one of some, and gives its text.
-func (s *scanner) want(tokens ...token) (string, error) {
+// expect reads a token of one of the given kinds and returns its text.
+func (s *scanner) expect(tokens ...token) (string, error) {
 	if err := s.next(); err != nil {
 		return "", fmt.Errorf("offset %d: %w", s.start, err)
 	}
@@ -94,7 +93,7 @@ func (s *scanner) want(tokens ...token) (string, error) {
 	return "", fmt.Errorf("offset %d: got %v, wanted %s", s.start, s.token, names)
 }
 
-// String is the condition in the one way to write it.
+// String returns the normalized condition.
 func (c condition) String() string {
 	operator, _, _ := strings.Cut(c.operator.String(), " ")
 	value := c.value
@@ -111,17 +110,17 @@ func (c condition) String() string {
 	return c.tag + " " + operator + " " + value
 }
 
-// IsEquality reports whether the query is one comparison with a text, the one that Equality returns.
+// IsEquality reports whether the query consists only of the condition that Equality returns.
 func (q *Query) IsEquality() bool {
 	_, _, ok := q.Equality()
 	return ok && len(q.conditions) == 1
 }
 
-// Equality is a tag and a value that every event the query matches has, the last that it names;
-// tm.event only where there is no other. It is not ok for none.
+// Equality returns a tag and a value that every matching event has. It prefers the last one in the query, and
+// returns tm.event only if there is no other. ok is false if the query requires no value.
 func (q *Query) Equality() (tag, value string, ok bool) {
 	for _, c := range q.conditions {
-		// A tag that is the type of an event has the value "" as well.
+		// Events have the value "" for their type without having such a tag.
 		if c.operator == equal && c.kind == text && c.value != "" && (!ok || c.tag != "tm.event") {
 			tag, value, ok = c.tag, c.value, true
 		}

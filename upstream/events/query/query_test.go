@@ -22,7 +22,7 @@ func read(t testing.TB, name string) []byte {
 	return data
 }
 
-// recorded are queries as they were sent to a node, and its errors.
+// recorded returns queries that were sent to a node, with its errors.
 func recorded(t testing.TB) (all []struct{ Query, Error string }) {
 	t.Helper()
 	for line := range bytes.Lines(read(t, "queries.jsonl")) {
@@ -41,15 +41,15 @@ func errorOf(input string) string {
 	return ""
 }
 
-func TestQueriesAreReadAsByTheNode(t *testing.T) {
+func TestParseReturnsNodesRecordedErrors(t *testing.T) {
 	for _, r := range recorded(t) {
 		if got := errorOf(r.Query); got != r.Error {
-			t.Errorf("%q: %q, of the node %q", r.Query, got, r.Error)
+			t.Errorf("Parse(%q) = error %q, want the node's %q", r.Query, got, r.Error)
 		}
 	}
 }
 
-func TestErrorsAreThoseOfTheNodesSource(t *testing.T) {
+func TestParseErrors(t *testing.T) {
 	for input, want := range map[string]string{
 		"foo='a' !":                     "offset 8: got invalid token, want 6",
 		"foo='a' DATE 2026":             "offset 8: got invalid token, want 6",
@@ -60,12 +60,12 @@ func TestErrorsAreThoseOfTheNodesSource(t *testing.T) {
 		"foo='a' 'unfinished":           "",
 	} {
 		if got := errorOf(input); got != want {
-			t.Errorf("%q: %q, want %q", input, got, want)
+			t.Errorf("Parse(%q) = error %q, want %q", input, got, want)
 		}
 	}
 }
 
-func TestTheIdentityOfAQueryIsItsWords(t *testing.T) {
+func TestStringNormalizesSpacing(t *testing.T) {
 	for input, want := range map[string]string{
 		"  a.b =\t5AND c   EXISTS ": "a.b = 5 AND c EXISTS",
 		"a.b=05":                    "a.b = 05",
@@ -75,12 +75,12 @@ func TestTheIdentityOfAQueryIsItsWords(t *testing.T) {
 	} {
 		q, err := query.Parse(input)
 		if err != nil || q.String() != want {
-			t.Errorf("%q: %v, %v", input, q, err)
+			t.Errorf("Parse(%q) = %v, %v; want %s", input, q, err, want)
 		}
 	}
 }
 
-func TestEventsAreMatchedAsByTheNode(t *testing.T) {
+func TestMatchesLikeTheNode(t *testing.T) {
 	var recording struct {
 		Events  map[string]query.Tags
 		Queries []struct {
@@ -104,12 +104,12 @@ func TestEventsAreMatchedAsByTheNode(t *testing.T) {
 		}
 		slices.Sort(got)
 		if diff := cmp.Diff(r.Matches, got); diff != "" {
-			t.Errorf("%s matches (-node +here):\n%s", r.Query, diff)
+			t.Errorf("events that match %s (-node +tipcache):\n%s", r.Query, diff)
 		}
 	}
 }
 
-func TestAConditionAsksForAnyValueOfItsTag(t *testing.T) {
+func TestConditionMatchesAnyValueOfItsTag(t *testing.T) {
 	zeros, nines := strings.Repeat("0", 100_000), strings.Repeat("9", 100_000)
 	tags := query.Tags{"long.zeros": {zeros + "7"}, "long.nines": {nines}, "long.fraction": {"1." + zeros + "1"}, "long.both": {zeros + "2.5" + nines}, "a.b.c": {"5stake", "-7", "2026-01-02"}, "t.at": {"2026-01-01T01:00:00+01:00"}, "n.big": {"99999999999999999999999999999999999999999999"}}
 	for input, want := range map[string]bool{
@@ -125,13 +125,13 @@ func TestAConditionAsksForAnyValueOfItsTag(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if q.Matches(tags) != want {
-			t.Errorf("%s matches %t", input, !want)
+		if got := q.Matches(tags); got != want {
+			t.Errorf("%s: Matches = %t, want %t", input, got, want)
 		}
 	}
 }
 
-func TestAnEqualityIsFoundByWhichAQueryCanBeLookedUp(t *testing.T) {
+func TestEqualityReturnsARequiredValue(t *testing.T) {
 	for input, want := range map[string]string{
 		"tm.event='Tx'":                    "tm.event Tx",
 		"tm.event='Tx' AND a.b='c'":        "a.b c",
@@ -146,7 +146,7 @@ func TestAnEqualityIsFoundByWhichAQueryCanBeLookedUp(t *testing.T) {
 		}
 		tag, value, ok := q.Equality()
 		if got := tag + " " + value; ok != (want != "") || ok && got != want {
-			t.Errorf("%s: %q, %t", input, got, ok)
+			t.Errorf("%s: Equality = %q, %t; want %q", input, got, ok, want)
 		}
 	}
 }
@@ -162,18 +162,18 @@ func FuzzQuery(f *testing.F) {
 		}
 		again, err := query.Parse(q.String())
 		if err != nil && (strings.Contains(input, "TIME") || strings.Contains(input, "DATE")) {
-			return // a tag of that name may have no space behind it
+			return // a tag named TIME or DATE must not be followed by a space
 		}
 		if err != nil || again.String() != q.String() {
-			t.Fatalf("%q is %q, which is read as %v, %v", input, q, again, err)
+			t.Fatalf("Parse(%q) = %q, and parsing this = %v, %v; want the same query", input, q, again, err)
 		}
 		tags := query.Tags{tag: {value}, "tm.event": {"Tx"}}
 		matches := q.Matches(tags)
 		if again.Matches(tags) != matches {
-			t.Errorf("%q matches otherwise than %q", again, input)
+			t.Errorf("Matches differs between %q and its normalized form %q", input, again)
 		}
 		if tag, value, ok := q.Equality(); ok && matches && !slices.Contains(tags[tag], value) {
-			t.Errorf("%q matches without its equality", input)
+			t.Errorf("%q matches an event without the value that Equality returns", input)
 		}
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// A token is a kind of word.
+// A token identifies a kind of token.
 type token int
 
 const (
@@ -29,7 +29,7 @@ const (
 	greaterEqual
 )
 
-// String is the token as errors name it.
+// String returns the token's name in errors.
 func (t token) String() string {
 	return [...]string{
 		"invalid token", "tag", "string", "number", "timestamp", "datestamp", "AND operator", "CONTAINS operator",
@@ -37,18 +37,18 @@ func (t token) String() string {
 	}[t]
 }
 
-// keywords are the words that are no tags.
+// keywords are the words that are not tags.
 var keywords = map[string]token{"AND": and, "CONTAINS": contains, "EXISTS": exists}
 
-// A scanner takes a query apart.
+// A scanner splits a query into tokens.
 type scanner struct {
 	input      string
-	start, end int // of the token, in bytes
+	start, end int // byte offsets of the token
 	token      token
-	text       string // of the token; without its quotes, or the word before a time
+	text       string // of the token, without quotes or the keyword before a time
 }
 
-// next reads a token. The error is io.EOF at the end of the input, or within an unfinished text.
+// next reads a token. It returns io.EOF at the end of the input and for an unterminated text.
 func (s *scanner) next() error {
 	rest := strings.TrimLeftFunc(s.input[s.end:], unicode.IsSpace)
 	s.start = len(s.input) - len(rest)
@@ -72,15 +72,15 @@ func (s *scanner) next() error {
 	return nil
 }
 
-// consume moves over what belongs to the token.
+// consume reads the characters that belong to the token.
 func (s *scanner) consume(belongs func(rune) bool) string {
 	rest := s.input[s.end:]
-	taken := rest[:len(rest)-len(strings.TrimLeftFunc(rest, belongs))]
-	s.end += len(taken)
-	return taken
+	text := rest[:len(rest)-len(strings.TrimLeftFunc(rest, belongs))]
+	s.end += len(text)
+	return text
 }
 
-// skip moves over a character if it comes next.
+// skip reads the character c if it comes next.
 func (s *scanner) skip(c byte) bool {
 	if s.end < len(s.input) && s.input[s.end] == c {
 		s.end++
@@ -117,7 +117,7 @@ func (s *scanner) quoted() error {
 	return nil
 }
 
-// word reads a tag, a keyword, or a time behind its word and one space.
+// word reads a tag, a keyword, or a time after TIME or DATE and one space.
 func (s *scanner) word() error {
 	s.text = s.consume(isTag)
 	keyword, ok := keywords[s.text]
@@ -136,7 +136,7 @@ func (s *scanner) word() error {
 	return nil
 }
 
-// checkTime checks a time. Years have four digits and are not long ago.
+// checkTime checks a time, whose year must be between 1900 and 2999.
 func (s *scanner) checkTime(as token, word, layout string) error {
 	at, err := time.Parse(layout, s.text)
 	if err != nil {

@@ -1,0 +1,145 @@
+package events
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/heights/comet"
+	"github.com/tipcache/tipcache/upstream/heights/tip"
+)
+
+// readMissing reads the next block if the node did not announce it in time or skipped it. It returns when to check again.
+func (s *sequencer) readMissing(ctx context.Context, t tip.Tip, next int64) time.Duration {
+	now := time.Now()
+	switch {
+	case next == 0 || t.Height < next || s.reading:
+		return maxHold
+	case s.awaited != next:
+		s.awaited, s.since = next, now
+	}
+	if t.Height == next && s.listener.current.Load() != nil && !s.nodeSkipped(next) {
+		if left := grace - now.Sub(s.since); left > 0 {
+			return left
+		}
+	}
+	if left := s.retryAt.Sub(now); left > 0 {
+		return left
+	}
+	s.reading = true
+	s.workers.Go(func() { s.reads <- s.read(ctx, next) })
+	return maxHold
+}
+
+// nodeSkipped reports whether the node announced a later block.
+func (s *sequencer) nodeSkipped(height int64) bool {
+	for _, a := range s.pending {
+		if a.block != nil && a.block.Height > height && a.from == s.listener.current.Load() {
+			return true
+		}
+	}
+	return false
+}
+
+// handleRead announces a block that was read, or schedules another read.
+func (s *sequencer) handleRead(ctx context.Context, r readResult) {
+	next := s.nextHeight(s.o.Heights.Tip())
+	switch {
+	case r.height != next:
+		return // the node announced it meanwhile
+	case errors.Is(r.err, errUnavailable):
+		s.o.Logger.Error("lost the events of a block that no node can provide", "height", next)
+		s.metrics.blocks.WithLabelValues("lost").Inc()
+		s.markAnnounced(next, "")
+	case r.err != nil:
+		s.retry()
+	case !s.follows(r.block) && s.disputes < maxDisputes:
+		s.disputes++
+		s.retry()
+	default:
+		if s.delay, s.disputes = firstDelay, 0; next == s.o.Heights.Tip().Height && s.listener.current.Load() != nil {
+			s.unannounced++
+		}
+		s.announce(ctx, r.block, "read")
+		if on := s.listener.current.Load(); on != nil && s.unannounced >= maxUnannounced {
+			s.unannounced = 0
+			s.listener.drop(on, errSilent)
+		}
+	}
+}
+
+func (s *sequencer) retry() {
+	s.retryAt = time.Now().Add(s.delay)
+	s.delay = min(2*s.delay, maxDelay)
+}
+
+// readTimeout limits the read of a block and its results.
+const readTimeout = 10 * time.Second
+
+// errUnavailable is the error for a block that every node has pruned or sends in an unreadable form.
+var errUnavailable = errors.New("no node has the block")
+
+// A readResult is the result of reading a block.
+type readResult struct {
+	height int64
+	block  *Block
+	err    error
+}
+
+// read reads a block from the first fit node that provides it.
+func (f *Feed) read(ctx context.Context, height int64) readResult {
+	r := readResult{height: height, err: errors.New("no node is available")}
+	tried, unavailable := 0, 0
+	for _, n := range f.o.Nodes() {
+		if !n.Fit() {
+			continue
+		}
+		r.err = upstream.Guard(f.o.Logger, "block", func() (err error) {
+			r.block, err = f.readFrom(ctx, n, height)
+			return err
+		})
+		if r.err == nil && r.block.Height == height && r.block.ChainID == f.o.Heights.ChainID() {
+			return r
+		}
+		if tried++; isPruned(r.err) || errors.Is(r.err, upstream.ErrPanicked) {
+			unavailable++
+		}
+		r.err = cmp.Or(r.err, errUnrelated)
+	}
+	if tried > 0 && tried == unavailable {
+		r.err = errUnavailable
+	}
+	return r
+}
+
+// isPruned reports whether a node refused a block because it has pruned it.
+func isPruned(err error) bool {
+	var refusal *comet.Refusal
+	return errors.As(err, &refusal) && strings.Contains(refusal.Data, "lowest height is")
+}
+
+func (f *Feed) readFrom(ctx context.Context, n Node, height int64) (*Block, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	both, ctx := errgroup.WithContext(ctx)
+	params := map[string]string{"height": strconv.FormatInt(height, 10)}
+	var answers [2][]byte
+	for i, method := range []string{"block", "block_results"} {
+		both.Go(func() error {
+			return upstream.Guard(f.o.Logger, "block", func() (err error) {
+				answers[i], err = n.Call(ctx, method, params, MaxMessage)
+				return err
+			})
+		})
+	}
+	if err := both.Wait(); err != nil {
+		return nil, err
+	}
+	return blockFromResults(answers[0], answers[1])
+}
