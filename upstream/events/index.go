@@ -80,7 +80,7 @@ func (n Node) find(ctx context.Context, hash []byte) searchResult {
 		switch {
 		case err == nil:
 			return found
-		case !errors.As(err, &refusal) || comet.Closing(refusal.Data):
+		case !errors.As(err, &refusal) || comet.IsShutdownError(refusal.Data):
 			return unanswered
 		case !strings.HasSuffix(refusal.Data, "not found"):
 			return noIndex

@@ -12,39 +12,39 @@ import (
 	"github.com/tipcache/tipcache/upstream/heights/tip"
 )
 
-// Options of a Chain. All but ChainID and Ledger are required.
+// Options of a Chain. All are required except ChainID and Ledger.
 type Options struct {
-	ChainID       string        // the chain every node must serve; "" takes the first one seen
-	Interval      time.Duration // between blocks until it has been learned
-	RollbackAfter time.Duration // for so long all sources name lower blocks before the chain is taken for set back
-	Ledger        Ledger        // nil: no other replica is to agree
+	ChainID       string        // the chain every node must serve; "" accepts the chain of the first node
+	Interval      time.Duration // assumed time between blocks until it has been learned
+	RollbackAfter time.Duration // how long all sources must claim lower blocks before the chain counts as rolled back
+	Ledger        Ledger        // nil if there are no other replicas
 	Logger        *slog.Logger
 
-	OnEpoch     func(chainID string, epoch int64) // a first or another epoch is in force; called before the tip falls
-	Turned      func()                            // another epoch was counted
-	Reconnected func(node string)                 // a subscription after the first was made
+	OnEpoch      func(chainID string, epoch int64) // called when an epoch begins, before the tip falls
+	EpochChanged func()                            // called after an epoch other than the first has begun
+	Reconnected  func(node string)                 // called for every subscription to a node except the first
 }
 
-// A Chain is the newest block over all nodes, and how it is known.
+// A Chain tracks the newest block over all nodes.
 type Chain struct {
 	o      Options
 	tip    *tip.Tracker
-	moved  broadcast     // the tip, or what is known of a node
-	doubts chan struct{} // a request could not be answered at the tip
+	moved  broadcast     // the tip or a node's state has changed
+	doubts chan struct{} // receives a message when a node could not answer a request at or below the tip
 
 	members  atomic.Pointer[[]*member]
-	changing sync.Mutex      // of members and running
+	changing sync.Mutex      // guards writes of members, and running
 	running  context.Context //nolint:containedctx // of Run; nil while it does not run
 
 	anchors anchors
 	epochs  sync.Mutex // held while an epoch begins
-	told    bool       // OnEpoch was called; guarded by epochs
+	entered bool       // OnEpoch was called; guarded by epochs
 
 	mu      sync.Mutex
 	chainID string
 }
 
-// New makes a chain of its nodes, of which nothing is known yet. It neither connects nor starts anything.
+// New returns a chain with nodes in an unknown state. It neither connects nor starts a goroutine.
 func New(o Options, nodes ...*Node) *Chain {
 	c := &Chain{o: o, chainID: o.ChainID, tip: tip.New(0, o.Interval, o.RollbackAfter), doubts: make(chan struct{}, 1)}
 	c.members.Store(&[]*member{})
@@ -54,25 +54,25 @@ func New(o Options, nodes ...*Node) *Chain {
 	return c
 }
 
-func (c *Chain) newClaimant(n *Node) *claimant {
-	return &claimant{chain: c, node: n, source: c.tip.Add(), sought: make(chan struct{}, 1)}
+func (c *Chain) newSource(n *Node) *heightSource {
+	return &heightSource{chain: c, node: n, source: c.tip.Add(), pollNow: make(chan struct{}, 1)}
 }
 
 // A member is a node with its followers.
 type member struct {
 	rest *restFollower
-	rpc  *follower // nil: the node has no CometBFT
+	rpc  *rpcFollower // nil if the node has no CometBFT URL
 
-	end   context.CancelFunc // ends the followers; nil before they have begun
+	end   context.CancelFunc // stops the followers; nil before follow
 	works sync.WaitGroup
 }
 
-// Add adds a node, of which nothing is known yet. While Run runs, it follows the node from now on.
+// Add adds a node in an unknown state. While Run runs, it starts to follow the node.
 func (c *Chain) Add(n *Node) {
 	n.state.Unseen = n.Comet != nil
-	m := &member{rest: &restFollower{claimant: c.newClaimant(n)}}
+	m := &member{rest: &restFollower{heightSource: c.newSource(n)}}
 	if n.Comet != nil {
-		m.rpc = &follower{claimant: c.newClaimant(n)}
+		m.rpc = &rpcFollower{heightSource: c.newSource(n)}
 	}
 	c.changing.Lock()
 	defer c.changing.Unlock()
@@ -83,7 +83,7 @@ func (c *Chain) Add(n *Node) {
 	}
 }
 
-// Remove ends what follows a node, and forgets what the node has claimed.
+// Remove stops the followers of a node and forgets its claims.
 func (c *Chain) Remove(n *Node) {
 	c.changing.Lock()
 	defer c.changing.Unlock()
@@ -96,9 +96,9 @@ func (c *Chain) Remove(n *Node) {
 	c.members.Store(&rest)
 	m.stop()
 	if m.rpc != nil && m.rpc.settle != nil {
-		m.rpc.settle() // nobody else finds out whether its last header was right
+		m.rpc.settle() // the stopped follower no longer settles its contradiction
 	}
-	for _, s := range m.claimants() {
+	for _, s := range m.sources() {
 		c.tip.Remove(s.source)
 	}
 	c.moved.notify()
@@ -106,7 +106,7 @@ func (c *Chain) Remove(n *Node) {
 
 func (c *Chain) all() []*member { return *c.members.Load() }
 
-// follow begins to follow the node until ctx ends.
+// follow starts the node's followers, which run until ctx ends or stop is called.
 func (m *member) follow(ctx context.Context) {
 	ctx, m.end = context.WithCancel(ctx)
 	m.works.Go(func() { m.rest.run(ctx) })
@@ -115,7 +115,7 @@ func (m *member) follow(ctx context.Context) {
 	}
 }
 
-// stop ends to follow the node.
+// stop stops the followers and waits for them.
 func (m *member) stop() {
 	if m.end != nil {
 		m.end()
@@ -123,22 +123,22 @@ func (m *member) stop() {
 	}
 }
 
-func (m *member) claimants() []*claimant {
+func (m *member) sources() []*heightSource {
 	if m.rpc == nil {
-		return []*claimant{m.rest.claimant}
+		return []*heightSource{m.rest.heightSource}
 	}
-	return []*claimant{m.rest.claimant, m.rpc.claimant}
+	return []*heightSource{m.rest.heightSource, m.rpc.heightSource}
 }
 
-// claimants returns the sources of all nodes.
-func (c *Chain) claimants() (all []*claimant) {
+// sources returns the height sources of all nodes.
+func (c *Chain) sources() (all []*heightSource) {
 	for _, m := range c.all() {
-		all = append(all, m.claimants()...)
+		all = append(all, m.sources()...)
 	}
 	return all
 }
 
-// startAll begins to follow all nodes, and from now on those that are added.
+// startAll starts the followers of all nodes. Add starts the followers of later ones.
 func (c *Chain) startAll(ctx context.Context) {
 	c.changing.Lock()
 	defer c.changing.Unlock()
@@ -148,7 +148,6 @@ func (c *Chain) startAll(ctx context.Context) {
 	}
 }
 
-// stopAll ends to follow all nodes.
 func (c *Chain) stopAll() {
 	c.changing.Lock()
 	defer c.changing.Unlock()
@@ -158,7 +157,7 @@ func (c *Chain) stopAll() {
 	}
 }
 
-// Run follows all nodes until ctx ends, and waits for all it started.
+// Run follows all nodes until ctx ends, and waits for its goroutines.
 func (c *Chain) Run(ctx context.Context) {
 	var workers sync.WaitGroup
 	defer func() {
@@ -169,11 +168,11 @@ func (c *Chain) Run(ctx context.Context) {
 	workers.Go(func() { c.verify(ctx) })
 	workers.Go(func() { c.watchFall(ctx) })
 	workers.Go(func() { c.watchLate(ctx) })
-	workers.Go(func() { c.watchDoubt(ctx) })
+	workers.Go(func() { c.logUnconfirmed(ctx) })
 	workers.Go(func() { c.agree(ctx) })
 }
 
-// guard calls work, which handles what nodes or replicas said. A panic drops that.
+// guard calls work, which handles input from nodes or replicas. If it panics, the input is dropped.
 func (c *Chain) guard(work func()) {
 	_ = upstream.Guard(c.o.Logger, "heights", func() error {
 		work()
@@ -181,85 +180,85 @@ func (c *Chain) guard(work func()) {
 	})
 }
 
-// ChainID is the chain's name, "" while none is known. It does not change then.
+// ChainID returns the chain's id, or "" while it is unknown. A known id does not change.
 func (c *Chain) ChainID() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.chainID
 }
 
-// admit lets a node of our chain in and keeps any other out, telling once
-// per change. The first chain that is seen is ours if none was configured.
+// admit reports whether a node serves the chain, and refuses the node otherwise. It logs each change once.
+// If no chain is configured, the first node decides.
 func (c *Chain) admit(n *Node, chainID string) bool {
 	c.mu.Lock()
 	if c.chainID == "" {
 		c.chainID = chainID
 	}
-	ours := c.chainID == chainID
+	admitted := c.chainID == chainID
 	c.mu.Unlock()
 	before := n.Look()
-	if before.ChainID == chainID && before.Refused == !ours {
-		return ours
+	if before.ChainID == chainID && before.Refused == !admitted {
+		return admitted
 	}
 	n.update(func(v *State) {
-		v.ChainID, v.Refused = chainID, !ours
-		if !ours {
+		v.ChainID, v.Refused = chainID, !admitted
+		if !admitted {
 			v.Height = 0
 		}
 	})
 	switch {
-	case !ours:
+	case !admitted:
 		n.Logger.Error("node serves another chain, not using it", "chain", chainID, "want", c.ChainID())
 	case before.Refused:
 		n.Logger.Info("node serves the configured chain again", "chain", chainID)
 	}
-	return ours
+	return admitted
 }
 
-// Tip is the newest block over all nodes. It takes no lock and does not allocate.
+// Tip returns the newest block over all nodes. It takes no lock and does not allocate.
 func (c *Chain) Tip() tip.Tip { return c.tip.Read() }
 
-// Moved is closed when the tip moves, or what is known of a node. Take it before looking.
+// Moved returns a channel that is closed when the tip or a node's state changes. Call it before reading them.
 func (c *Chain) Moved() <-chan struct{} { return c.moved.next() }
 
-// Raise lifts the tip to a height that another replica has read at, as far as
-// the pace allows and for as long as a source here may take to confirm it.
+// Raise raises the tip to a height at which another replica has read. The pace of the chain limits the
+// height, and a source of this process must confirm it in time.
 func (c *Chain) Raise(height int64) {
 	if c.tip.Raise(height) {
 		c.moved.notify()
 	}
 }
 
-// contradict marks the tip as unconfirmed until settle is called.
+// contradict marks the tip as unconfirmed until the caller calls settle.
 func (c *Chain) contradict() (settle func()) {
 	settled := c.tip.Contradict()
 	c.moved.notify()
 	return func() { settled(); c.moved.notify() }
 }
 
-// brief is how long the tip may be unconfirmed before the log says so. One question to a node mostly takes less.
-const brief = 500 * time.Millisecond
+// unconfirmedGrace is how long the tip may be unconfirmed before a log line reports it. A read usually takes less.
+const unconfirmedGrace = 500 * time.Millisecond
 
-// watchDoubt logs when the tip is unconfirmed, and when it no longer is.
-func (c *Chain) watchDoubt(ctx context.Context) {
-	var since time.Time // since when it is; zero while it is not
-	told := false
+// logUnconfirmed logs when the tip becomes unconfirmed, and when it is confirmed again.
+func (c *Chain) logUnconfirmed(ctx context.Context) {
+	var since time.Time // when the tip became unconfirmed; zero while it is confirmed
+	logged := false
 	for {
 		moved, t := c.moved.next(), c.Tip()
 		var due <-chan time.Time
 		switch {
 		case !t.Unconfirmed:
-			if told {
+			if logged {
 				c.o.Logger.Info("the newest block is confirmed again", "tip", t.Height, "epoch", t.Epoch, "after", time.Since(since).Round(time.Millisecond).String())
 			}
-			since, told = time.Time{}, false
+			since, logged = time.Time{}, false
 		case since.IsZero():
-			since, due = time.Now(), time.After(brief)
-		case !told && time.Since(since) >= brief:
+			since, due = time.Now(), time.After(unconfirmedGrace)
+		case !logged && time.Since(since) >= unconfirmedGrace:
 			c.o.Logger.Warn("a node contradicts the newest block, marking responses as unconfirmed", "tip", t.Height)
-			told = true
-		case !told:
-			due = time.After(brief - time.Since(since))
+			logged = true
+		case !logged:
+			due = time.After(unconfirmedGrace - time.Since(since))
 		}
 		select {
 		case <-moved:
@@ -270,13 +269,13 @@ func (c *Chain) watchDoubt(ctx context.Context) {
 	}
 }
 
-// A broadcast wakes all goroutines that wait for something to move.
+// A broadcast wakes all waiting goroutines.
 type broadcast struct {
 	mu     sync.Mutex
 	change chan struct{}
 }
 
-// next is closed by the next notify, or at the end of what begins next. Take it before looking.
+// next returns a channel that is closed by the next notify, or by the end function of the next begin.
 func (b *broadcast) next() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -288,7 +287,7 @@ func (b *broadcast) next() <-chan struct{} {
 
 func (b *broadcast) notify() { b.begin()() }
 
-// begin returns what wakes the callers that wait by now.
+// begin returns a function that wakes the goroutines that wait at the time of the call to begin.
 func (b *broadcast) begin() (end func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -9,46 +9,46 @@ import (
 	"github.com/tipcache/tipcache/upstream/heights"
 )
 
-func TestASocketThatLagsDoesNotHoldTheTip(t *testing.T) {
+func TestLateHeadersDoNotDelayTheTip(t *testing.T) {
 	for name, lag := range map[string]int64{"headers of block 1": 1 << 40, "23 blocks behind": 23, "5 blocks behind": 5} {
 		t.Run(name, func(t *testing.T) {
 			n := newFakeNode(990)
-			following(t, func(_ *testing.T, c *followed) {
+			runChain(t, func(_ *testing.T, c *followed) {
 				n.change(func() { n.lag = lag })
 				c.current(100)
 				n.change(func() { n.lag = 0 })
 				c.current(100)
 				if c.epochs.Load() > 0 {
-					t.Errorf("%d epochs", c.epochs.Load())
+					t.Errorf("new epochs = %d, want 0", c.epochs.Load())
 				}
 			}, n)
 		})
 	}
 }
 
-func TestANodeThatNamesLowerBlocksThanItReads(t *testing.T) {
+func TestCometBFTThatClaimsLowHeightsIsDistrusted(t *testing.T) {
 	for name, low := range map[string]int64{"block 1": 1 << 40, "23 blocks behind": 23} {
 		t.Run(name, func(t *testing.T) {
 			n := newFakeNode(990)
-			following(t, func(t *testing.T, c *followed) {
+			runChain(t, func(t *testing.T, c *followed) {
 				n.change(func() { n.lag, n.low = low, low })
 				c.current(200)
 				if got := c.log.Count("ignoring the node"); got != 1 {
-					t.Errorf("%d lines of a source that is put aside, want one\n%s", got, c.log)
+					t.Errorf("log lines about the distrusted source = %d, want 1\n%s", got, c.log)
 				}
 				n.change(func() { n.lag, n.low = 0, 0 })
 				c.current(100)
 				if got := c.log.Count("trusting the node"); got != 1 {
-					t.Errorf("%d lines of one that is believed again, want one\n%s", got, c.log)
+					t.Errorf("log lines about the trusted source = %d, want 1\n%s", got, c.log)
 				}
 			}, n)
 		})
 	}
 }
 
-func TestACometBFTThatHangsIsNotWaitedFor(t *testing.T) {
+func TestRESTServerReplacesHangingCometBFT(t *testing.T) {
 	n := newFakeNode(990)
-	following(t, func(t *testing.T, c *followed) {
+	runChain(t, func(t *testing.T, c *followed) {
 		n.change(func() { n.hangs = true })
 		c.current(60)
 		n.change(func() { n.hangs = false })
@@ -56,28 +56,28 @@ func TestACometBFTThatHangsIsNotWaitedFor(t *testing.T) {
 		now := time.Now()
 		c.current(10)
 		if reads := n.readsSince(now); len(reads) > 0 {
-			t.Errorf("it is back, and there are reads after %v", reads)
+			t.Errorf("REST reads after CometBFT recovered, at %v; want none", reads)
 		}
 	}, n)
 }
 
-func TestBlocksThatComeInTimeAreNotReadFor(t *testing.T) {
+func TestNoRESTReadsWhileHeadersArriveInTime(t *testing.T) {
 	n := newFakeNode(990)
-	following(t, func(t *testing.T, c *followed) {
-		now, asked := time.Now(), n.asked
+	runChain(t, func(t *testing.T, c *followed) {
+		now, before := time.Now(), n.statusCalls
 		c.current(30)
 		if reads := n.readsSince(now); len(reads) > 0 {
-			t.Errorf("reads after %v", reads)
+			t.Errorf("REST reads at %v, want none", reads)
 		}
-		if n.asked < asked+9 || n.asked > asked+11 {
-			t.Errorf("the watchdog asked %d times in 30 blocks, want once in three", n.asked-asked)
+		if got := n.statusCalls - before; got < 9 || got > 11 {
+			t.Errorf("calls of /status in 30 blocks = %d, want 9 to 11", got)
 		}
 	}, n)
 }
 
-func TestTheBlockAfterALateOneIsReadLessAndLess(t *testing.T) {
+func TestLateBlockIsReadAtGrowingIntervals(t *testing.T) {
 	n := newFakeNode(990)
-	following(t, func(t *testing.T, c *followed) {
+	runChain(t, func(t *testing.T, c *followed) {
 		last := c.Tip().Since
 		c.wait(45 * interval)
 		var want []time.Duration
@@ -85,25 +85,25 @@ func TestTheBlockAfterALateOneIsReadLessAndLess(t *testing.T) {
 			want = append(want, time.Duration(after*float64(interval)))
 		}
 		if got := n.readsSince(last); !slices.Equal(got, want) {
-			t.Errorf("reads after %v, want %v", got, want)
+			t.Errorf("reads at %v, want %v", got, want)
 		}
 		if tip := c.Tip(); !tip.Known || c.log.Count("WARN") > 0 {
-			t.Errorf("tip %+v; a chain that stands still is no failure\n%s", tip, c.log)
+			t.Errorf("tip = %+v, want it known without a warning while the chain stands still\n%s", tip, c.log)
 		}
 	}, n)
 }
 
 func TestPanicsKeepTipAndEpoch(t *testing.T) {
 	n := newFakeNode(990)
-	following(t, func(t *testing.T, c *followed) {
+	runChain(t, func(t *testing.T, c *followed) {
 		before := c.Tip()
 		n.change(func() {
 			n.height++ // without a header
-			n.refuses = func(int64) bool { panic("an answer that cannot be read") }
+			n.refuses = func(int64) bool { panic("test") }
 		})
-		c.wait(3 * interval) // the next block is late, and read
+		c.wait(3 * interval) // the next block is late and read through the REST server
 		if c.log.Count("dropped an input") == 0 {
-			t.Fatal("no panic was logged, want one for each read")
+			t.Fatal("no log line about a dropped input, want one per read")
 		}
 		if now := c.Tip(); now.Height < before.Height || now.Epoch != before.Epoch {
 			t.Errorf("tip = %d in epoch %d, want %d or more in epoch %d", now.Height, now.Epoch, before.Height, before.Epoch)
@@ -113,27 +113,27 @@ func TestPanicsKeepTipAndEpoch(t *testing.T) {
 	}, n)
 }
 
-func TestTheChainFallsWhenNoNodeAnswersAsHighAsBefore(t *testing.T) {
+func TestEpochBeginsWhenNoNodeReadsTheProvedHeight(t *testing.T) {
 	n := newFakeNode(990)
-	following(t, func(t *testing.T, c *followed) {
+	runChain(t, func(t *testing.T, c *followed) {
 		n.change(func() { n.height = 900 })
 		for range 5 {
 			c.block()
 			if c.Tip().Epoch > 0 {
-				t.Fatal("too early")
+				t.Fatal("epoch began before the rollback time has passed")
 			}
 		}
 		c.blocks(15)
 		if got := c.Tip(); c.epochs.Load() != 1 || got.Height != n.newest() {
-			t.Errorf("tip %+v of epoch %d, want %d of the second\n%s", got, c.epochs.Load(), n.newest(), c.log)
+			t.Errorf("tip = %+v after %d new epochs, want height %d after 1\n%s", got, c.epochs.Load(), n.newest(), c.log)
 		}
 	}, n)
 }
 
-// The chain stands still, so that nothing but the proved height can be read.
-func TestOneAnswerEndsTheFall(t *testing.T) {
+// The chain stands still, so that only the proved height can be read.
+func TestAnsweredReadEndsTheFall(t *testing.T) {
 	n := newFakeNode(990)
-	following(t, func(t *testing.T, c *followed) {
+	runChain(t, func(t *testing.T, c *followed) {
 		refused := true
 		n.change(func() {
 			n.lag, n.low = 1<<40, 1<<40
@@ -141,122 +141,122 @@ func TestOneAnswerEndsTheFall(t *testing.T) {
 		})
 		c.wait(8 * time.Second)
 		if c.log.Count("ignoring the node") > 0 {
-			t.Fatalf("put aside before an answer\n%s", c.log)
+			t.Fatalf("source distrusted before a read was answered\n%s", c.log)
 		}
 		n.change(func() { refused = false })
 		c.wait(2 * time.Second)
 		n.change(func() { refused = true })
-		if c.log.Count("ignoring the node") == 0 { // it may be twice, where what the source says comes at the same moment
-			t.Errorf("the answer has not put the source aside\n%s", c.log)
+		if c.log.Count("ignoring the node") == 0 { // twice if a poll ends at the same moment
+			t.Errorf("source not distrusted after an answered read\n%s", c.log)
 		}
 		c.wait(8 * time.Second)
 		if c.epochs.Load() > 0 {
-			t.Errorf("the answer has not ended the fall\n%s", c.log)
+			t.Errorf("epoch began although a read was answered\n%s", c.log)
 		}
 		c.wait(12 * time.Second)
 		if c.epochs.Load() != 1 {
-			t.Errorf("the chain did not fall, although nothing is answered any longer\n%s", c.log)
+			t.Errorf("new epochs = %d after all reads failed, want 1\n%s", c.epochs.Load(), c.log)
 		}
 	}, n)
 }
 
-func TestAnRPCServerThatIsALittleBehindTakesNothingBack(t *testing.T) {
+func TestSlightlyLateRPCServerDoesNotLowerTheTip(t *testing.T) {
 	for _, low := range []int64{1, 3} {
 		n := newFakeNode(990)
-		following(t, func(t *testing.T, c *followed) {
+		runChain(t, func(t *testing.T, c *followed) {
 			n.change(func() { n.low = low })
 			for range 30 {
 				n.commit()
 				synctest.Wait()
 				for range 4 {
 					if got := c.Tip().Height; got != n.newest() {
-						t.Fatalf("tip %d, want %d", got, n.newest())
+						t.Fatalf("tip = %d, want %d", got, n.newest())
 					}
 					time.Sleep(interval / 4)
 					synctest.Wait()
 				}
 			}
 			if c.log.String() != "" {
-				t.Errorf("%d blocks behind: %s", low, c.log)
+				t.Errorf("%d blocks behind: log = %s, want it empty", low, c.log)
 			}
 		}, n)
 	}
 }
 
-func TestASocketThatStreamsOutlivesAnRPCServerThatDoesNotAnswer(t *testing.T) {
+func TestSubscriptionSurvivesSilentRPCServer(t *testing.T) {
 	n := newFakeNode(990)
-	following(t, func(t *testing.T, c *followed) {
+	runChain(t, func(t *testing.T, c *followed) {
 		n.change(func() { n.busy = true })
 		now := time.Now()
 		c.current(30)
 		if len(n.sockets) != 1 || len(n.readsSince(now)) > 0 || c.log.String() != "" {
-			t.Errorf("%d sockets, reads after %v\n%s", len(n.sockets), n.readsSince(now), c.log)
+			t.Errorf("sockets = %d, want 1; REST reads at %v, want none; log:\n%s", len(n.sockets), n.readsSince(now), c.log)
 		}
 	}, n)
 }
 
-func TestAClaimThatCannotBeReadIsTakenBackByTheNextHeader(t *testing.T) {
+func TestNextHeaderLowersUnprovedTip(t *testing.T) {
 	n := newFakeNode(990)
-	following(t, func(t *testing.T, c *followed) {
+	runChain(t, func(t *testing.T, c *followed) {
 		n.change(func() { n.lie = 5 })
 		c.block()
 		if got := c.Tip().Height; got != n.newest()+5 {
-			t.Fatalf("tip %d, want the claim of %d", got, n.newest()+5)
+			t.Fatalf("tip = %d, want the claimed %d", got, n.newest()+5)
 		}
 		n.change(func() { n.lie = 0 })
 		n.commit()
 		synctest.Wait()
 		if got := c.Tip().Height; got != n.newest() {
-			t.Errorf("tip %d, want %d", got, n.newest())
+			t.Errorf("tip = %d, want %d", got, n.newest())
 		}
 	}, n)
 }
 
-func TestANodeThatIsReadAsHighAsBeforeProvesThatNothingFell(t *testing.T) {
+func TestOneNodeThatReadsTheProvedHeightPreventsAnEpoch(t *testing.T) {
 	answering, refusing := newFakeNode(990), newFakeNode(990)
-	following(t, func(t *testing.T, c *followed) {
+	runChain(t, func(t *testing.T, c *followed) {
 		for _, n := range c.nodes {
 			n.change(func() { n.lag, n.low = 1<<40, 1<<40 })
 		}
 		refusing.change(func() { refusing.refuses = func(int64) bool { return true } })
 		c.blocks(60)
 		if c.epochs.Load() > 0 {
-			t.Errorf("a node answers as high as before, and yet %d epochs", c.epochs.Load())
+			t.Errorf("new epochs = %d, want 0", c.epochs.Load())
 		}
 	}, answering, refusing)
 }
 
-func TestSilenceProvesNoFall(t *testing.T) {
+func TestEpochNeedsARefusedRead(t *testing.T) {
 	n := newFakeNode(990)
-	following(t, func(t *testing.T, c *followed) {
+	runChain(t, func(t *testing.T, c *followed) {
 		n.change(func() { n.height = 900 })
 		c.blocks(6)
 		n.change(func() { n.silent = true })
 		c.blocks(30)
 		if c.epochs.Load() > 0 {
-			t.Errorf("%d epochs, although no node could be asked", c.epochs.Load())
+			t.Errorf("new epochs while no node responded = %d, want 0", c.epochs.Load())
 		}
 		n.change(func() { n.silent = false })
 		c.blocks(20)
 		if c.epochs.Load() != 1 {
-			t.Errorf("%d epochs, want one\n%s", c.epochs.Load(), c.log)
+			t.Errorf("new epochs = %d, want 1\n%s", c.epochs.Load(), c.log)
 		}
 	}, n)
 }
 
-func TestARefusalThatNamesAHigherBlockProvesNoFall(t *testing.T) {
+func TestRefusalThatNamesHigherBlockPreventsAnEpoch(t *testing.T) {
 	n := newFakeNode(990)
-	following(t, func(t *testing.T, c *followed) {
+	runChain(t, func(t *testing.T, c *followed) {
 		n.change(func() {
 			n.lag, n.low, n.latest = 1<<40, 1<<40, 5000
 			n.refuses = func(int64) bool { return true }
 		})
 		c.wait(time.Minute)
 		if c.epochs.Load() > 0 {
-			t.Errorf("%d epochs\n%s", c.epochs.Load(), c.log)
+			t.Errorf("new epochs = %d, want 0\n%s", c.epochs.Load(), c.log)
 		}
 		if low, tip := c.known[0].Look().Lowest, c.Tip().Height; low > tip {
-			t.Errorf("lowest = %d, above the tip %d", low, tip)
+			t.Errorf("Lowest = %d, want at most the tip %d", low, tip)
 		}
 	}, n)
 }
@@ -268,26 +268,26 @@ func TestLowestStaysWithinWhatIsKnown(t *testing.T) {
 		learn []heights.Reading
 		want  int64
 	}{
-		{"a refused height raises it", []heights.Reading{pruned(400)}, 401},
-		{"a refusal of the tip says nothing", []heights.Reading{pruned(1000)}, 0},
-		{"a refusal above the tip says nothing", []heights.Reading{pruned(400), pruned(1001), pruned(1 << 62)}, 401},
-		{"an answer lowers it", []heights.Reading{pruned(400), {Height: 100}}, 100},
-		{"an answer above it does not move it", []heights.Reading{pruned(400), {Height: 500}}, 401},
-		{"a refusal after an answer raises it", []heights.Reading{pruned(400), {Height: 100}, pruned(200)}, 201},
-		{"a negative height says nothing", []heights.Reading{pruned(400), {Height: -1}}, 401},
+		{"refused below the tip", []heights.Reading{pruned(400)}, 401},
+		{"refused at the tip", []heights.Reading{pruned(1000)}, 0},
+		{"refused above the tip", []heights.Reading{pruned(400), pruned(1001), pruned(1 << 62)}, 401},
+		{"answered below Lowest", []heights.Reading{pruned(400), {Height: 100}}, 100},
+		{"answered above Lowest", []heights.Reading{pruned(400), {Height: 500}}, 401},
+		{"refused after an answer", []heights.Reading{pruned(400), {Height: 100}, pruned(200)}, 201},
+		{"negative height", []heights.Reading{pruned(400), {Height: -1}}, 401},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			n := newFakeNode(990)
-			following(t, func(t *testing.T, c *followed) {
+			runChain(t, func(t *testing.T, c *followed) {
 				for _, r := range tt.learn {
 					c.Learn(c.known[0], c.Tip().Epoch, r)
 				}
 				if got := c.known[0].Look().Lowest; got != tt.want {
-					t.Errorf("lowest = %d, want %d", got, tt.want)
+					t.Errorf("Lowest = %d, want %d", got, tt.want)
 				}
 				c.Learn(c.known[0], c.Tip().Epoch+1, pruned(600))
 				if got := c.known[0].Look().Lowest; got != tt.want {
-					t.Errorf("lowest = %d after a reading of another epoch, want %d", got, tt.want)
+					t.Errorf("Lowest = %d after a reading of another epoch, want %d", got, tt.want)
 				}
 			}, n)
 		})
@@ -296,12 +296,12 @@ func TestLowestStaysWithinWhatIsKnown(t *testing.T) {
 
 func TestLowestIsForgottenWithTheEpoch(t *testing.T) {
 	n := newFakeNode(990)
-	following(t, func(t *testing.T, c *followed) {
+	runChain(t, func(t *testing.T, c *followed) {
 		c.Learn(c.known[0], 0, heights.Reading{Outcome: heights.Pruned, Height: 950})
 		n.change(func() { n.height = 900 })
 		c.blocks(20)
 		if got := c.known[0].Look().Lowest; c.epochs.Load() != 1 || got != 0 {
-			t.Errorf("lowest = %d after %d rollbacks, want 0 after one\n%s", got, c.epochs.Load(), c.log)
+			t.Errorf("Lowest = %d after %d rollbacks, want 0 after one\n%s", got, c.epochs.Load(), c.log)
 		}
 	}, n)
 }
@@ -310,24 +310,24 @@ func TestEarliestBlockOfStatusIsBoundedByTheTip(t *testing.T) {
 	for earliest, want := range map[int64]int64{300: 300, 1 << 62: 1000, -5: 0} {
 		n := newFakeNode(990)
 		n.earliest = earliest
-		following(t, func(t *testing.T, c *followed) {
+		runChain(t, func(t *testing.T, c *followed) {
 			if got := c.known[0].Look().Lowest; got > c.Tip().Height || want < 1000 && got != want {
-				t.Errorf("earliest block %d: lowest = %d, want %d", earliest, got, want)
+				t.Errorf("earliest block %d: Lowest = %d, want %d", earliest, got, want)
 			}
 			c.Learn(c.known[0], 0, heights.Reading{Height: 100})
 			c.blocks(20)
 			if got := c.known[0].Look().Lowest; got > 100 {
-				t.Errorf("earliest block %d: lowest = %d after a read at 100", earliest, got)
+				t.Errorf("earliest block %d: Lowest = %d after a read at 100", earliest, got)
 			}
 		}, n)
 	}
 }
 
-// A block that has just been committed can be read a moment later.
-func TestAClaimIsProvedByAReadThatIsTriedAgain(t *testing.T) {
-	for refusals, believed := range map[int]bool{0: true, 1: true, 2: true, 3: false} {
+// A block that has just been committed may not be readable yet.
+func TestProvingReadIsRetried(t *testing.T) {
+	for refusals, accepted := range map[int]bool{0: true, 1: true, 2: true, 3: false} {
 		n := newFakeNode(990)
-		following(t, func(t *testing.T, c *followed) {
+		runChain(t, func(t *testing.T, c *followed) {
 			left := refusals
 			n.change(func() {
 				n.height += 500
@@ -344,16 +344,16 @@ func TestAClaimIsProvedByAReadThatIsTriedAgain(t *testing.T) {
 			}
 			time.Sleep(300 * time.Millisecond)
 			synctest.Wait()
-			if got := c.Tip().Height > 1200; got != believed {
-				t.Errorf("after %d refusals: believed %t, want %t", refusals, got, believed)
+			if got := c.Tip().Height > 1200; got != accepted {
+				t.Errorf("after %d refusals: accepted = %t, want %t", refusals, got, accepted)
 			}
 		}, n)
 	}
 }
 
-func TestANodeOnAnotherForkIsNoWitness(t *testing.T) {
+func TestForkedNodeDoesNotConfirmOldBlocks(t *testing.T) {
 	ours, other := newFakeNode(990), newFakeNode(990)
-	following(t, func(t *testing.T, c *followed) {
+	runChain(t, func(t *testing.T, c *followed) {
 		hash := ours.hash
 		forked := func(from int64, name string) func(int64) string {
 			return func(height int64) string {
@@ -366,32 +366,32 @@ func TestANodeOnAnotherForkIsNoWitness(t *testing.T) {
 		other.change(func() { other.hash = forked(other.height, "F") })
 		c.blocks(5)
 		if got := c.log.Count("another fork"); got != 1 {
-			t.Fatalf("%d lines of another fork, want one\n%s", got, c.log)
+			t.Fatalf("log lines about the fork = %d, want 1\n%s", got, c.log)
 		}
-		// The chain is reset below the fork: the other node still has those blocks.
+		// The chain is reset below the fork, but the forked node still has the old blocks.
 		ours.change(func() {
 			ours.height -= 10
 			ours.hash = forked(ours.height-2, "B")
 		})
 		c.blocks(1)
 		if got := c.log.Count("another fork"); got != 1 || c.epochs.Load() != 1 {
-			t.Errorf("%d epochs, want one, and our node on the chain\n%s", c.epochs.Load(), c.log)
+			t.Errorf("new epochs = %d, log lines about forks = %d; want 1 and 1\n%s", c.epochs.Load(), got, c.log)
 		}
 	}, ours, other)
 }
 
-func TestSubscriptionThatFailsIsTriedAgainAtGrowingIntervalsUpToTenSeconds(t *testing.T) {
+func TestFailedSubscriptionIsRetriedAtGrowingIntervals(t *testing.T) {
 	n := newFakeNode(990)
 	n.polled = true
-	following(t, func(t *testing.T, c *followed) {
+	runChain(t, func(t *testing.T, c *followed) {
 		c.blocks(120)
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		if first := n.tries[1].Sub(n.tries[0]); first > 250*time.Millisecond {
+		if first := n.subscribed[1].Sub(n.subscribed[0]); first > 250*time.Millisecond {
 			t.Errorf("first interval = %v, want at most 250ms", first)
 		}
-		for i := len(n.tries) - 5; i < len(n.tries); i++ {
-			if got := n.tries[i].Sub(n.tries[i-1]); got < 5*time.Second || got > 10*time.Second {
+		for i := len(n.subscribed) - 5; i < len(n.subscribed); i++ {
+			if got := n.subscribed[i].Sub(n.subscribed[i-1]); got < 5*time.Second || got > 10*time.Second {
 				t.Errorf("interval %d = %v, want 5s to 10s", i, got)
 			}
 		}

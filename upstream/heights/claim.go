@@ -10,157 +10,158 @@ import (
 	"github.com/tipcache/tipcache/upstream/heights/tip"
 )
 
-// maxProof bounds a read that is to prove a claim: its source follows nothing meanwhile.
-const maxProof = 2 * time.Second
+// proofTimeout limits a read that proves a claim, because its source is not followed meanwhile.
+const proofTimeout = 2 * time.Second
 
-// proofPause is between two reads of a block that has just been committed.
+// proofPause is the time between two reads of a block that may just have been committed.
 const proofPause = 100 * time.Millisecond
 
 var (
-	errNoProbe = errors.New("it does not serve what it is probed with")
-	errNoBlock = errors.New("it has no such block")
-	errLow     = errors.New("what is above it can be read")
-	errFork    = errors.New("it has another block than another node")
+	errNoProbe = errors.New("node does not serve the probe request")
+	errNoBlock = errors.New("node does not have the block")
+	errLow     = errors.New("higher blocks can be read")
+	errFork    = errors.New("node has another block than another node")
 )
 
-// A claimant is one source of heights of one endpoint, between what it says and what is believed.
-type claimant struct {
+// A heightSource is a node's CometBFT or REST server as a source of heights. It passes plausible and
+// proved claims to the tracker.
+type heightSource struct {
 	chain    *Chain
 	node     *Node
-	source   int           // its number in the tracker
-	tried    time.Time     // when a claim was last put to the proof
-	hashless int           // times in a row that it told no hash
-	round    broadcast     // the source was asked, which is done once at a time
-	sought   chan struct{} // has a value if another round is to begin at once
+	source   int           // number in the tracker
+	tried    time.Time     // when a claim last needed a proof
+	hashless int           // consecutive reads without a hash
+	polled   broadcast     // a poll has ended
+	pollNow  chan struct{} // has a value if the next poll must begin at once
 }
 
-// guard calls work, which handles what the source said. A panic drops that.
-func (s *claimant) guard(work func() error) error {
+// guard calls work, which handles input from the source. If it panics, the input is dropped.
+func (s *heightSource) guard(work func() error) error {
 	return upstream.Guard(s.node.Logger, "heights", work)
 }
 
-// claim takes in what the source names as the newest block, with hashes of blocks before it that
-// were read in an epoch, and says whether it is believed. The hashes are known first.
-func (s *claimant) claim(ctx context.Context, epoch int64, said tip.Claim, hashes map[int64]string) bool {
-	if s.falls(said.Height) {
+// claim passes a claim of the source to the tracker if it is plausible or proved, and reports whether it
+// is. hashes are the hashes of earlier blocks that were read in epoch.
+func (s *heightSource) claim(ctx context.Context, epoch int64, claim tip.Claim, hashes map[int64]string) bool {
+	if s.falls(claim.Height) {
 		defer s.chain.contradict()()
 	}
-	if !s.plausible(said) && !s.proven(ctx, &said) {
+	if !s.isPlausible(claim) && !s.prove(ctx, &claim) {
 		return false
 	}
-	back := s.chain.tip.Accept(s.source, said)
-	s.chain.anchors.noteAll(hashes, func() bool { return s.chain.Tip().Epoch == epoch })
+	restored := s.chain.tip.Accept(s.source, claim)
+	s.chain.anchors.addAll(hashes, func() bool { return s.chain.Tip().Epoch == epoch })
 	s.node.update(func(v *State) {
-		v.Height, v.Heard, v.Aside = said.Height, time.Now(), v.Aside && !back
-		if !said.Time.IsZero() {
-			v.BlockTime = said.Time
+		v.Height, v.Heard, v.Distrusted = claim.Height, time.Now(), v.Distrusted && !restored
+		if !claim.Time.IsZero() {
+			v.BlockTime = claim.Time
 		}
 	})
-	if back {
-		s.node.Logger.Info("trusting the node's height source again", "height", said.Height)
+	if restored {
+		s.node.Logger.Info("trusting the node's height source again", "height", claim.Height)
 	}
 	s.chain.moved.notify()
 	return true
 }
 
-// plausible says whether a claim needs no proof.
-func (s *claimant) plausible(said tip.Claim) bool {
+// isPlausible reports whether a claim needs no proof.
+func (s *heightSource) isPlausible(claim tip.Claim) bool {
 	switch {
-	case s.falls(said.Height):
+	case s.falls(claim.Height):
 		return false
-	case said.Proved:
+	case claim.Proved:
 		return true
 	default:
-		return s.chain.tip.Plausible(s.source, said.Height)
+		return s.chain.tip.Plausible(s.source, claim.Height)
 	}
 }
 
-// falls says whether a height is below what the node was known to have, or where that is
-// not known, as of a source that was just put aside, below what any node was read at.
-func (s *claimant) falls(height int64) bool {
+// falls reports whether a height is below the node's known height. If that is unknown, as it is after
+// distrust, falls compares with the highest proved height of the chain.
+func (s *heightSource) falls(height int64) bool {
 	known := s.node.Look().Height
 	return height < known || known == 0 && height < s.chain.tip.Proved()
 }
 
-// proven puts a claim that is not plausible to the proof: a read at that height. Where that is not
-// possible, a first claim is believed, and any other counts for nothing.
-func (s *claimant) proven(ctx context.Context, said *tip.Claim) bool {
-	if time.Since(s.tried) < s.pollInterval() && s.chain.tip.Aside(s.source) {
+// prove proves an implausible claim by a read at its height. If the read fails, only the first
+// claim of the chain is accepted, and the source of any other claim is distrusted.
+func (s *heightSource) prove(ctx context.Context, claim *tip.Claim) bool {
+	if time.Since(s.tried) < s.pollInterval() && s.chain.tip.Distrusts(s.source) {
 		return false
 	}
 	s.tried = time.Now()
-	if s.falls(said.Height) {
-		return s.fallen(ctx, said)
+	if s.falls(claim.Height) {
+		return s.proveFall(ctx, claim)
 	}
-	has, err := s.node.has(ctx, s.chain, said.Height)
-	for range 2 { // just committed, perhaps, and not yet to be read
+	has, err := s.node.has(ctx, s.chain, claim.Height)
+	for range 2 { // the block may just have been committed and not be readable yet
 		if has || err != nil || upstream.Sleep(ctx, proofPause) != nil {
 			break
 		}
-		has, err = s.node.has(ctx, s.chain, said.Height)
+		has, err = s.node.has(ctx, s.chain, claim.Height)
 	}
 	switch {
 	case ctx.Err() != nil:
 		return false
 	case err == nil && has:
-		said.Proved = true
+		claim.Proved = true
 		return true
 	case err != nil && s.chain.Tip().Height == 0:
 		return true
 	}
-	s.putAside(said.Height, cmp.Or(err, errNoBlock))
+	s.distrust(claim.Height, cmp.Or(err, errNoBlock))
 	return false
 }
 
-// fallen puts a claim that is too low to the proof: the node is read at the height that it was
-// known to have, and at the proved one, for which a source that is a little behind counts. One that
-// was put aside is believed where no node answers as high.
-func (s *claimant) fallen(ctx context.Context, said *tip.Claim) bool {
+// proveFall checks a claim below a known height. It reads the node at its known height and at the proved
+// height of the chain. If a read succeeds, the claim is wrong or slightly late (see acceptLate). The lower
+// claim of a distrusted source is accepted only if no node can read the proved height.
+func (s *heightSource) proveFall(ctx context.Context, claim *tip.Claim) bool {
 	epoch, proved := s.chain.Tip().Epoch, s.chain.tip.Proved()
-	if s.chain.tip.Aside(s.source) && said.Height < proved {
+	if s.chain.tip.Distrusts(s.source) && claim.Height < proved {
 		answered, refused := s.chain.canRead(ctx, proved)
 		return refused && !answered
 	}
 	for _, high := range []int64{s.node.Look().Height, proved} {
-		if high <= said.Height {
+		if high <= claim.Height {
 			continue
 		}
 		if has, err := s.node.has(ctx, s.chain, high); err != nil {
 			return errors.Is(err, errNoProbe)
 		} else if has {
 			s.chain.tip.Prove(epoch, high)
-			return s.lags(said, high)
+			return s.acceptLate(claim, high)
 		}
 	}
 	return true
 }
 
-// lags has a source that is a little behind a height that its node was read at claim that
-// height, and puts one aside that is farther behind.
-func (s *claimant) lags(said *tip.Claim, high int64) (believed bool) {
-	if said.Height < high-tip.Slack {
-		s.putAside(said.Height, errLow)
+// acceptLate handles a claim below high, at which the node could be read. Within tip.Slack it raises the claim
+// to high. Otherwise it distrusts the source.
+func (s *heightSource) acceptLate(claim *tip.Claim, high int64) (accepted bool) {
+	if claim.Height < high-tip.Slack {
+		s.distrust(claim.Height, errLow)
 		return false
 	}
-	*said = tip.Claim{Height: high, CatchingUp: said.CatchingUp, Proved: true}
+	*claim = tip.Claim{Height: high, CatchingUp: claim.CatchingUp, Proved: true}
 	return true
 }
 
-// putAside says once that the source is not believed any longer.
-func (s *claimant) putAside(height int64, cause error) {
-	if !s.chain.tip.PutAside(s.source) {
+// distrust distrusts the source, and logs this once.
+func (s *heightSource) distrust(height int64, cause error) {
+	if !s.chain.tip.Distrust(s.source) {
 		return
 	}
-	s.node.update(func(v *State) { v.Aside, v.Height, v.Heard = true, 0, time.Time{} })
+	s.node.update(func(v *State) { v.Distrusted, v.Height, v.Heard = true, 0, time.Time{} })
 	s.node.Logger.Warn("ignoring the node's height source", "claims", height, "tip", s.chain.Tip().Height, "cause", cause.Error())
 	s.chain.moved.notify()
 }
 
-// pollInterval is the time between two polls: about one block.
-func (s *claimant) pollInterval() time.Duration { return min(s.chain.Tip().Interval, maxPatience) }
+// pollInterval returns the time between two polls, about one block.
+func (s *heightSource) pollInterval() time.Duration { return min(s.chain.Tip().Interval, maxSilence) }
 
-// verify puts the tip to the proof when it is doubted: a plausible claim that
-// no node can answer must not be waited for until the chain has got there.
+// verify proves the tip when a request could not be answered at it. Otherwise clients would wait for a
+// plausible but wrong claim until the chain reaches it.
 func (c *Chain) verify(ctx context.Context) {
 	for {
 		select {
@@ -169,14 +170,14 @@ func (c *Chain) verify(ctx context.Context) {
 		case <-c.doubts:
 		}
 		if height, doubtful := c.tip.Doubtful(); doubtful {
-			c.guard(func() { c.prove(ctx, height) })
+			c.guard(func() { c.proveTip(ctx, height) })
 		}
 	}
 }
 
-// prove has all sources that claim a height show that it can be read.
-func (c *Chain) prove(ctx context.Context, height int64) {
-	for _, s := range c.claimants() {
+// proveTip reads the nodes whose sources claim a height, and distrusts the sources whose node does not have it.
+func (c *Chain) proveTip(ctx context.Context, height int64) {
+	for _, s := range c.sources() {
 		if !c.tip.Claims(s.source, height) {
 			continue
 		}
@@ -185,13 +186,13 @@ func (c *Chain) prove(ctx context.Context, height int64) {
 		case err == nil && has:
 			c.tip.Prove(epoch, height)
 		case err == nil:
-			s.putAside(height, errNoBlock)
+			s.distrust(height, errNoBlock)
 		}
 	}
 }
 
-// Learn takes in what a read that began in an epoch says of the chain and of its node. A refusal says nothing of the tip
-// and of heights above it, which a client may have named.
+// Learn updates the tip and the node's state from a read that began in epoch. A refusal at or above the tip does not
+// move Lowest, because a client may have chosen the height.
 func (c *Chain) Learn(n *Node, epoch int64, r Reading) {
 	tip := c.Tip()
 	switch {
@@ -211,22 +212,21 @@ func (c *Chain) Learn(n *Node, epoch int64, r Reading) {
 	}
 }
 
-// Seek is called when a node has answered while no tip is known, as after an outage. Each source of
-// the node is asked for one round, which begins after the call. Seek says whether the tip is known
-// then.
+// Seek polls the sources of a node at once and waits for the polls. It reports whether the tip is known
+// afterwards. Callers use it when a node has responded while no tip is known, as after an outage.
 func (c *Chain) Seek(ctx context.Context, n *Node) bool {
-	ctx, cancel := context.WithTimeout(ctx, maxProof)
+	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
 	defer cancel()
-	var rounds []<-chan struct{}
-	for _, s := range c.claimants() {
+	var polls []<-chan struct{}
+	for _, s := range c.sources() {
 		if s.node == n {
-			rounds = append(rounds, s.seek())
+			polls = append(polls, s.startPoll())
 		}
 	}
-	for moved := c.Moved(); len(rounds) > 0 && !c.Tip().Known; {
+	for moved := c.Moved(); len(polls) > 0 && !c.Tip().Known; {
 		select {
-		case <-rounds[0]:
-			rounds = rounds[1:]
+		case <-polls[0]:
+			polls = polls[1:]
 		case <-moved:
 			moved = c.Moved()
 		case <-ctx.Done():
@@ -236,12 +236,12 @@ func (c *Chain) Seek(ctx context.Context, n *Node) bool {
 	return c.Tip().Known
 }
 
-// seek has the source asked at once, and gives what is closed at the end of that round.
-func (s *claimant) seek() (over <-chan struct{}) {
-	over = s.round.next()
+// startPoll makes the source poll at once, and returns a channel that is closed at the end of this poll.
+func (s *heightSource) startPoll() (done <-chan struct{}) {
+	done = s.polled.next()
 	select {
-	case s.sought <- struct{}{}:
+	case s.pollNow <- struct{}{}:
 	default:
 	}
-	return over
+	return done
 }

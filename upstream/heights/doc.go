@@ -1,26 +1,24 @@
-// Package heights follows the newest block of a chain over all its nodes. Heights
-// are claims until they are proved.
+// Package heights follows the newest block of a chain over all its nodes. It treats heights as
+// claims until a read proves them.
 //
-// Each node has two claimants, and package tip judges what they say:
+// Each node has two height sources, and package tip judges their claims:
 //
-//   - CometBFT (rpcfollower.go): NewBlockHeader events while the websocket lives, else
-//     /abci_info, which is asked every few blocks in any case. The height of /status runs ahead
-//     of what can be read, so it only shows that a node lives whose /abci_info hangs, as in a halt.
-//   - The REST server (restfollower.go), while CometBFT is not there, does not answer, is not
-//     believed or is late with a block that can be read. It refuses to read the block after
-//     its newest one.
+//   - CometBFT (rpcfollower.go): NewBlockHeader events while the WebSocket is connected, and
+//     /abci_info, which is polled every few blocks in any case. The height of /status can be ahead
+//     of the newest readable block, so it only shows that a node is alive while /abci_info hangs,
+//     as it does when the chain halts.
+//   - The REST server (restfollower.go), while CometBFT is absent, does not respond, is distrusted
+//     or is late with a block that can be read. It refuses to read the block after its newest one.
 //
-// A claim (claim.go) that is not plausible is put to the proof by a read at that height.
-// Where that fails, the claimant is put aside until a read proves it right; one
-// log line tells of each. A tip that a request waits for in vain is put to the
-// proof, too.
+// An implausible claim (claim.go) must be proved by a read at its height. If the read fails, the
+// source is distrusted until a read proves it right, and the log records this once. If a request
+// cannot be answered at the tip, the tip is proved in the same way.
 //
-// An epoch (epoch.go) is the time between two resets of the chain. It ends when every source
-// has named lower heights for some time and no node answered a read at the height
-// that was proved, or when a block has another hash than before. One answer to such a
-// read ends the fall, and the sources that are lower are put aside.
-// When one begins, Options.OnEpoch is told first, then the tip falls. Replicas
-// agree on it through a Ledger: the highest epoch that any of them has told is in
-// force, and the hashes of some blocks, the anchors (hashes.go), show one that starts what
-// chain the others had read. A node with another hash is on a fork (setback.go).
+// An epoch (epoch.go) is the time between two resets of the chain. It ends when every source has
+// claimed lower heights for RollbackAfter and no node answered a read at the proved height, or when
+// the hash of a block changes. If a node answers such a read, the fall ends and the lower sources are
+// distrusted. When an epoch begins, Options.OnEpoch is called before the tip falls. Replicas agree on
+// the epoch through a Ledger: the highest epoch of any replica applies. Anchors (hashes.go), the
+// hashes of some blocks, show a starting replica which chain the others have read. A node with
+// another hash is on a fork (rollback.go).
 package heights

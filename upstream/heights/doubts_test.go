@@ -8,58 +8,58 @@ import (
 	"time"
 )
 
-func TestOnlyNodesThatMayHaveTheNextBlockAreReadForIt(t *testing.T) {
+func TestOnlyNodesAtTheTipAreReadForTheNextBlock(t *testing.T) {
 	for name, change := range map[string]func(*fakeNode){
-		"one that is behind":  func(n *fakeNode) { n.height -= 30 },
-		"one that catches up": func(n *fakeNode) { n.catchingUp = true },
+		"node behind":      func(n *fakeNode) { n.height -= 30 },
+		"node catching up": func(n *fakeNode) { n.catchingUp = true },
 	} {
 		high, other := newFakeNode(990), newFakeNode(990)
 		change(other)
-		following(t, func(t *testing.T, c *followed) {
+		runChain(t, func(t *testing.T, c *followed) {
 			last := c.Tip().Since
 			c.wait(5 * interval)
 			want := []time.Duration{1500 * time.Millisecond, 2500 * time.Millisecond, 3500 * time.Millisecond, 4500 * time.Millisecond, 5500 * time.Millisecond}
 			if got := high.readsSince(last); !slices.Equal(got, want) {
-				t.Errorf("%s: reads of the node that may have it after %v, want %v", name, got, want)
+				t.Errorf("%s: reads of the node at the tip at %v, want %v", name, got, want)
 			}
 			if got := other.readsSince(last.Add(-5 * interval)); len(got) > 0 {
-				t.Errorf("%s: reads of that after %v", name, got)
+				t.Errorf("%s: reads of this node at %v, want none", name, got)
 			}
 		}, high, other)
 	}
 }
 
-func TestABlockThatIsLateCountsFromTheReadThatFindsIt(t *testing.T) {
+func TestLateBlockBecomesTipWhenRead(t *testing.T) {
 	n := newFakeNode(990)
-	following(t, func(t *testing.T, c *followed) {
-		c.wait(interval / 4) // out of step with the polls of the REST server
+	runChain(t, func(t *testing.T, c *followed) {
+		c.wait(interval / 4) // not in step with the REST polls
 		c.block()
 		n.change(func() { n.hangs = true })
 		n.commit()
 		c.wait(interval/2 + time.Millisecond)
 		if got := c.Tip().Height; got != n.newest() {
-			t.Errorf("tip %d, want %d", got, n.newest())
+			t.Errorf("tip = %d, want %d", got, n.newest())
 		}
 	}, n)
 }
 
-func TestASourceThatIsSoughtIsAskedAtOnce(t *testing.T) {
+func TestSeekPollsAtOnce(t *testing.T) {
 	n := newFakeNode(990)
-	following(t, func(t *testing.T, c *followed) {
+	runChain(t, func(t *testing.T, c *followed) {
 		c.wait(interval / 10)
-		asked := n.asked
+		before := n.statusCalls
 		c.Seek(t.Context(), c.known[0])
 		synctest.Wait()
-		if n.asked != asked+1 {
-			t.Errorf("it was asked %d times, want once", n.asked-asked)
+		if got := n.statusCalls - before; got != 1 {
+			t.Errorf("calls of /status = %d, want 1", got)
 		}
 	}, n)
 }
 
-// Whatever a socket says, its node is not read for each header.
-func TestASourceThatIsPutAsideProvesAClaimAnInterval(t *testing.T) {
+// The headers of a distrusted source do not cause a read each.
+func TestDistrustedSourceIsReadOncePerInterval(t *testing.T) {
 	n := newFakeNode(990)
-	following(t, func(t *testing.T, c *followed) {
+	runChain(t, func(t *testing.T, c *followed) {
 		n.change(func() { n.lie = 10_000 })
 		c.block()
 		now := time.Now()
@@ -74,56 +74,56 @@ func TestASourceThatIsPutAsideProvesAClaimAnInterval(t *testing.T) {
 			}
 		}
 		if c.log.Count("ignoring the node") != 1 || far > 60 {
-			t.Errorf("%d reads in 10 intervals\n%s", far, c.log)
+			t.Errorf("reads above the tip in 10 intervals = %d, want at most 60; want 1 log line\n%s", far, c.log)
 		}
 	}, n)
 }
 
-func TestTheTipIsUnconfirmedFromALowerHeaderUntilTheEpochMoves(t *testing.T) {
+func TestTipIsUnconfirmedFromLowerHeaderUntilNextEpoch(t *testing.T) {
 	n := newFakeNode(990)
-	following(t, func(t *testing.T, c *followed) {
+	runChain(t, func(t *testing.T, c *followed) {
 		c.current(3)
 		if c.Tip().Unconfirmed {
-			t.Error("unconfirmed before the rollback")
+			t.Error("Unconfirmed = true before the rollback, want false")
 		}
 		n.change(func() { n.height -= 50; n.busy = true })
 		n.commit()
 		synctest.Wait()
 		for passed := time.Duration(0); c.epochs.Load() == 0; passed += interval / 10 {
 			if !c.Tip().Unconfirmed {
-				t.Fatalf("confirmed %v after the first lower header\n%s", passed, c.log)
+				t.Fatalf("Unconfirmed = false %v after the first lower header, want true\n%s", passed, c.log)
 			}
 			if passed == interval/2 {
 				n.change(func() { n.busy = false })
 			}
 			if passed > 3*rollback {
-				t.Fatalf("no epoch began\n%s", c.log)
+				t.Fatalf("no epoch began %v after the rollback\n%s", passed, c.log)
 			}
 			c.wait(interval / 10)
 		}
 		if tip := c.Tip(); tip.Unconfirmed || tip.Height != n.newest() {
-			t.Errorf("tip %+v, want %d, confirmed\n%s", tip, n.newest(), c.log)
+			t.Errorf("tip = %+v, want height %d, confirmed\n%s", tip, n.newest(), c.log)
 		}
 		if c.log.Count("contradicts the newest block") != 1 || c.log.Count("is confirmed again") != 1 {
-			t.Errorf("want one line each\n%s", c.log)
+			t.Errorf("want one log line at the beginning and one at the end\n%s", c.log)
 		}
 	}, n)
 }
 
-func TestTheTipIsConfirmedWhenAContradictionIsRejected(t *testing.T) {
+func TestTipIsConfirmedAfterRejectedContradiction(t *testing.T) {
 	for name, contradict := range map[string]func(n *fakeNode){
-		"a header that comes late": func(n *fakeNode) { n.lag = 5 },
-		"a height that is too low": func(n *fakeNode) { n.low = 20 },
-		"another hash":             func(n *fakeNode) { n.hash = func(height int64) string { return fmt.Sprint("B", height) } },
+		"a late header": func(n *fakeNode) { n.lag = 5 },
+		"a low height":  func(n *fakeNode) { n.low = 20 },
+		"another hash":  func(n *fakeNode) { n.hash = func(height int64) string { return fmt.Sprint("B", height) } },
 	} {
 		t.Run(name, func(t *testing.T) {
 			n, other := newFakeNode(990), newFakeNode(990)
-			following(t, func(t *testing.T, c *followed) {
+			runChain(t, func(t *testing.T, c *followed) {
 				c.current(3)
 				n.change(func() { contradict(n) })
 				c.blocks(10)
 				if tip := c.Tip(); tip.Unconfirmed || tip.Height != other.newest() || tip.Epoch != 0 {
-					t.Errorf("tip %+v, want %d, confirmed\n%s", tip, other.newest(), c.log)
+					t.Errorf("tip = %+v, want height %d, confirmed\n%s", tip, other.newest(), c.log)
 				}
 			}, n, other)
 		})

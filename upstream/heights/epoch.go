@@ -8,26 +8,26 @@ import (
 	"github.com/tipcache/tipcache/upstream/heights/tip"
 )
 
-// A Ledger is where the replicas of one cache agree on the epoch of a chain. Its
-// methods answer within a fraction of a second, or fail.
+// A Ledger lets the replicas of one cache agree on the epoch of a chain. Its methods return within a
+// fraction of a second, or fail.
 type Ledger interface {
-	// Agreement gives the highest epoch that any replica has told; epoch is ours.
+	// Agreement publishes this replica's epoch, and returns the highest epoch of all replicas.
 	Agreement(ctx context.Context, chainID string, epoch int64) (upstream.Agreement, error)
 
-	// NextEpoch moves the chain to another epoch, unless a replica was faster, and gives the one in
-	// force.
+	// NextEpoch moves the chain from one epoch to another, unless another replica was faster. It returns the
+	// current epoch.
 	NextEpoch(ctx context.Context, chainID string, from, to int64) (int64, error)
 
-	// AddAnchor notes, or confirms, the hash of a block of an epoch.
+	// AddAnchor records or confirms the hash of a block of an epoch.
 	AddAnchor(ctx context.Context, chainID string, epoch, height int64, hash string) error
 }
 
-// changeEpoch ends an epoch: the chain is not the one that was followed so far. Of the
-// replicas that find that, one moves the epoch on.
+// changeEpoch ends the epoch from, because the chain was reset or rolled back. If several replicas notice
+// this, the ledger accepts the first one's next epoch.
 func (c *Chain) changeEpoch(ctx context.Context, from int64, cause string) {
 	c.epochs.Lock()
 	defer c.epochs.Unlock()
-	if c.Tip().Epoch != from { // another follower was faster
+	if c.Tip().Epoch != from { // another goroutine was faster
 		return
 	}
 	next := max(from+1, time.Now().Unix())
@@ -39,42 +39,41 @@ func (c *Chain) changeEpoch(ctx context.Context, from int64, cause string) {
 	c.begin(next, cause)
 }
 
-// adopt begins an epoch that another replica has found, and says whether it is not the one that
-// was in force here.
-func (c *Chain) adopt(epoch int64) (other bool) {
+// adopt begins a newer epoch of another replica. It reports whether epoch differs from this replica's.
+func (c *Chain) adopt(epoch int64) (differs bool) {
 	c.epochs.Lock()
 	defer c.epochs.Unlock()
-	ours := c.Tip().Epoch
+	current := c.Tip().Epoch
 	switch {
-	case !c.told: // the first
-		c.tip.Enter(max(epoch, ours))
-		c.told = true
+	case !c.entered:
+		c.tip.Enter(max(epoch, current))
+		c.entered = true
 		c.o.OnEpoch(c.ChainID(), c.Tip().Epoch)
 		return true
-	case epoch > ours:
-		c.begin(epoch, "another replica says so")
+	case epoch > current:
+		c.begin(epoch, "another replica changed the epoch")
 	}
-	return epoch != ours
+	return epoch != current
 }
 
-// begin puts an epoch in force. What is cached goes first, so that nothing of
-// the old epoch is taken for current. Call with epochs held.
+// begin begins an epoch. It calls OnEpoch first, so that no cached entry of the old epoch is served as
+// current. The caller must hold epochs.
 func (c *Chain) begin(epoch int64, cause string) {
 	before := c.Tip()
-	c.told = true
+	c.entered = true
 	c.o.OnEpoch(c.ChainID(), epoch)
-	c.anchors.turn(func() { c.tip.Begin(epoch) })
-	for _, s := range c.claimants() {
+	c.anchors.beginEpoch(func() { c.tip.Begin(epoch) })
+	for _, s := range c.sources() {
 		s.node.Forget()
-		s.seek()
+		s.startPoll()
 	}
-	c.o.Turned()
+	c.o.EpochChanged()
 	c.o.Logger.Warn("chain was rolled back or reset, dropped all cached entries",
 		"cause", cause, "epoch", epoch, "tip_before", before.Height, "tip", c.Tip().Height)
 	c.moved.notify()
 }
 
-// agree keeps this replica and the others in one epoch.
+// agree keeps this replica in the same epoch as the others.
 func (c *Chain) agree(ctx context.Context) {
 	r := &reconciler{chain: c}
 	for {
@@ -93,17 +92,17 @@ func (c *Chain) agree(ctx context.Context) {
 	}
 }
 
-// A reconciler is what this replica makes of what the others have told.
+// A reconciler compares the ledger with this replica's chain.
 type reconciler struct {
 	chain    *Chain
-	epoch    int64     // that the following is of
-	verified int64     // the highest anchor that was found right
-	above    int64     // the highest anchor, while that is above the tip
-	since    time.Time // since when it is
-	turned   time.Time // when an anchor last had this replica begin an epoch
+	epoch    int64     // epoch of the three fields below
+	verified int64     // highest anchor with a matching hash
+	above    int64     // highest anchor above the tip; 0 if there is none
+	since    time.Time // since when it is the highest anchor above the tip
+	changed  time.Time // when an anchor last made this replica begin an epoch
 }
 
-// reconcile says whether the replicas could be asked.
+// reconcile reports whether it could read the ledger.
 func (r *reconciler) reconcile(ctx context.Context) bool {
 	c := r.chain
 	chainID, now := c.ChainID(), c.Tip()
@@ -118,41 +117,41 @@ func (r *reconciler) reconcile(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	if c.adopt(agreed.Epoch) || agreed.Epoch != now.Epoch { // meanwhile, perhaps
+	if c.adopt(agreed.Epoch) || agreed.Epoch != now.Epoch {
 		return true
 	}
 	if r.epoch != now.Epoch {
-		*r = reconciler{chain: c, epoch: now.Epoch, turned: r.turned}
+		*r = reconciler{chain: c, epoch: now.Epoch, changed: r.changed}
 	}
 	if now.Known && !now.CatchingUp {
 		r.compare(ctx, agreed, now)
 	}
 	if height, hash := c.anchors.newest(); hash != "" {
-		_ = c.o.Ledger.AddAnchor(ctx, chainID, now.Epoch, height, hash) // the next round tries again
+		_ = c.o.Ledger.AddAnchor(ctx, chainID, now.Epoch, height, hash) // retried in the next round
 	}
 	return true
 }
 
-// compare looks for signs that the anchors are of another chain than ours, but once in a while
-// only: a process that writes to the ledger could have us drop everything time and again.
+// compare changes the epoch if the anchors belong to another chain, but only once per interval: otherwise a
+// faulty writer of the ledger could make this replica drop its cache again and again.
 func (r *reconciler) compare(ctx context.Context, agreed upstream.Agreement, now tip.Tip) {
-	cause := r.differs(ctx, agreed, now)
-	if cause == "" || time.Since(r.turned) < 6*r.chain.o.RollbackAfter {
+	cause := r.difference(ctx, agreed, now)
+	if cause == "" || time.Since(r.changed) < 6*r.chain.o.RollbackAfter {
 		return
 	}
-	r.turned = time.Now()
+	r.changed = time.Now()
 	r.chain.changeEpoch(ctx, now.Epoch, cause)
 	if r.chain.Tip().Epoch > now.Epoch {
-		r.chain.anchors.recall(agreed.Anchors)
+		r.chain.anchors.addPrevious(agreed.Anchors)
 	}
 }
 
-// differs says how the anchors show another chain, "" if they do not: the newest up to our tip has
-// another hash, or one stays above it that no other replica confirms.
-func (r *reconciler) differs(ctx context.Context, agreed upstream.Agreement, now tip.Tip) string {
+// difference returns why the anchors belong to another chain, or "" if they do not. Either the newest anchor
+// below the tip has another hash, or an anchor stays above the tip and no replica confirms it.
+func (r *reconciler) difference(ctx context.Context, agreed upstream.Agreement, now tip.Tip) string {
 	var below, above int64
 	for height := range agreed.Anchors {
-		if height < now.Height { // its hash is in the block after it
+		if height < now.Height { // the next block contains its hash
 			below = max(below, height)
 		} else if height > now.Height {
 			above = max(above, height)
@@ -163,11 +162,11 @@ func (r *reconciler) differs(ctx context.Context, agreed upstream.Agreement, now
 	}
 	after := r.chain.o.RollbackAfter
 	if above > 0 && agreed.Confirmed >= after && time.Since(r.since) >= after {
-		return "what replicas had read at is above the tip"
+		return "replicas have read at a height above the tip"
 	}
 	if below > r.verified {
 		if hash := r.chain.hashOf(ctx, below); hash != "" && hash != agreed.Anchors[below] {
-			return "a block has another hash than replicas had seen"
+			return "a block has another hash than at other replicas"
 		} else if hash != "" {
 			r.verified = below
 		}

@@ -21,31 +21,30 @@ const (
 	rollback = 10 * time.Second
 )
 
-// A fakeNode is CometBFT and the REST server of one node. Its fields change through
-// change.
+// A fakeNode fakes CometBFT and the REST server of one node. Tests change its fields through change.
 type fakeNode struct {
-	mu         sync.Mutex
-	height     int64                     // newest block that can be read
-	low        int64                     // what /status and /abci_info are below it
-	lag        int64                     // what headers are below it
-	earliest   int64                     // oldest block, as /status says
-	lie        int64                     // what /status, /abci_info and headers are above it
-	hangs      bool                      // CometBFT accepts and does not answer
-	busy       bool                      // its RPC server does not answer, and its sockets go on
-	catchingUp bool                      // CometBFT says so
-	silent     bool                      // the REST server does not answer
-	refuses    func(height int64) bool   // reads that are refused although the block is there; nil: none
-	latest     int64                     // what refusals name as the newest block; 0: that the height is in the future
-	hash       func(height int64) string // of a block
-	old        time.Duration             // what headers are when they come
-	polled     bool                      // there are no headers
-	alone      bool                      // there is no CometBFT
-	unnamed    bool                      // the REST server tells no hash
-	named      int                       // times that the REST server was asked for a hash
-	sockets    []*socket
-	reads      []read
-	asked      int         // for /status
-	tries      []time.Time // subscriptions
+	mu          sync.Mutex
+	height      int64                     // newest block that can be read
+	low         int64                     // subtracted from the heights of /status and /abci_info
+	lag         int64                     // subtracted from the heights of headers
+	earliest    int64                     // oldest block in /status
+	lie         int64                     // added to the heights of /status, /abci_info and headers
+	hangs       bool                      // CometBFT accepts connections but does not respond
+	busy        bool                      // the RPC server does not respond, but the WebSocket works
+	catchingUp  bool                      // catching_up in /status
+	silent      bool                      // the REST server does not respond
+	refuses     func(height int64) bool   // existing heights whose reads are refused; nil means none
+	latest      int64                     // newest block named by refusals; 0 means they say that the height is in the future
+	hash        func(height int64) string // returns the hash of a block
+	old         time.Duration             // age of headers on arrival
+	polled      bool                      // subscriptions fail
+	restOnly    bool                      // there is no CometBFT
+	hashless    bool                      // the REST server has no hashes
+	hashReads   int                       // number of hash reads from the REST server
+	sockets     []*socket
+	reads       []read
+	statusCalls int
+	subscribed  []time.Time // times of subscriptions
 }
 
 type read struct {
@@ -63,7 +62,7 @@ func (n *fakeNode) change(f func()) {
 	f()
 }
 
-// commit makes a block, and streams its header.
+// commit makes a block and streams its header.
 func (n *fakeNode) commit() {
 	n.change(func() {
 		n.height++
@@ -81,8 +80,8 @@ func (n *fakeNode) header(height int64) (h comet.Header) {
 	return h
 }
 
-// answers waits where CometBFT hangs, as long as its client does.
-func (n *fakeNode) answers(ctx context.Context, patience time.Duration) error {
+// hang waits until the timeout and fails if CometBFT hangs.
+func (n *fakeNode) hang(ctx context.Context, timeout time.Duration) error {
 	n.mu.Lock()
 	hangs := n.hangs || n.busy
 	n.mu.Unlock()
@@ -91,30 +90,30 @@ func (n *fakeNode) answers(ctx context.Context, patience time.Duration) error {
 	}
 	select {
 	case <-ctx.Done():
-	case <-time.After(patience):
+	case <-time.After(timeout):
 	}
-	return errors.New("it did not answer in time")
+	return errors.New("timeout")
 }
 
 func (n *fakeNode) Status(ctx context.Context) (comet.Status, error) {
-	if err := n.answers(ctx, time.Second); err != nil {
+	if err := n.hang(ctx, time.Second); err != nil {
 		return comet.Status{}, err
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.asked++
+	n.statusCalls++
 	return comet.Status{ChainID: "story-1", Height: max(1, n.height+n.lie-n.low), Time: time.Now(), Earliest: n.earliest, CatchingUp: n.catchingUp}, nil
 }
 
 func (n *fakeNode) Committed(ctx context.Context) (int64, error) {
-	err := n.answers(ctx, 2*time.Second)
+	err := n.hang(ctx, 2*time.Second)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return max(1, n.height+n.lie-n.low), err
 }
 
 func (n *fakeNode) Hash(ctx context.Context, height int64) (string, error) {
-	if err := n.answers(ctx, 2*time.Second); err != nil {
+	if err := n.hang(ctx, 2*time.Second); err != nil {
 		return "", err
 	}
 	n.mu.Lock()
@@ -126,10 +125,10 @@ func (n *fakeNode) Hash(ctx context.Context, height int64) (string, error) {
 }
 
 func (n *fakeNode) Subscribe(ctx context.Context) (comet.Headers, error) {
-	if err := n.answers(ctx, 2*time.Second); err != nil {
+	if err := n.hang(ctx, 2*time.Second); err != nil {
 		return nil, err
 	}
-	n.change(func() { n.tries = append(n.tries, time.Now()) })
+	n.change(func() { n.subscribed = append(n.subscribed, time.Now()) })
 	if n.polled {
 		return nil, errors.New("no subscriptions")
 	}
@@ -151,13 +150,13 @@ func (s *socket) Next(ctx context.Context) (comet.Header, error) {
 
 func (s *socket) Close() {}
 
-// Read is a read of the REST server.
+// Read reads from the REST server.
 func (n *fakeNode) Read(_ context.Context, height int64) (heights.Reading, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.reads = append(n.reads, read{height, time.Now()})
 	if n.silent {
-		return heights.Reading{}, errors.New("it did not answer in time")
+		return heights.Reading{}, errors.New("timeout")
 	}
 	r := heights.Reading{Height: height}
 	if height > n.height || n.refuses != nil && n.refuses(height) {
@@ -172,14 +171,14 @@ func (n *fakeNode) Read(_ context.Context, height int64) (heights.Reading, error
 func (n *fakeNode) BlockHash(_ context.Context, height int64) (string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.named++
-	if n.silent || n.unnamed || height >= n.height {
+	n.hashReads++
+	if n.silent || n.hashless || height >= n.height {
 		return "", errors.New("no such block")
 	}
 	return n.hash(height), nil
 }
 
-// readsSince are the reads since a time, of which it forgets the earlier ones.
+// readsSince returns the delays of the reads after t.
 func (n *fakeNode) readsSince(t time.Time) (after []time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -191,34 +190,34 @@ func (n *fakeNode) readsSince(t time.Time) (after []time.Duration) {
 	return after
 }
 
-// A followed chain is one that the test makes the blocks of.
+// A followed chain is a Chain that runs with fake nodes.
 type followed struct {
 	*heights.Chain
 	t      *testing.T
 	nodes  []*fakeNode
 	known  []*heights.Node
-	epochs atomic.Int32 // that were counted
+	epochs atomic.Int32 // number of epochs after the first
 	log    *logtest.Log
 }
 
-// following follows the nodes in a bubble, from when a few blocks were made, until
-// the test has ended. Block 1000 was read at.
-func following(t *testing.T, test func(t *testing.T, c *followed), nodes ...*fakeNode) {
+// runChain runs a test in a synctest bubble with a chain that follows the nodes. The chain is at block 1000, which is
+// proved.
+func runChain(t *testing.T, test func(t *testing.T, c *followed), nodes ...*fakeNode) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		c := &followed{t: t, nodes: nodes, log: new(logtest.Log)}
 		logger := slog.New(slog.NewTextHandler(c.log, nil))
 		var all []*heights.Node
 		for i, n := range nodes {
-			all = append(all, &heights.Node{Name: fmt.Sprint("node", i), Reader: n, Tells: func() bool { return false }, Logger: logger})
-			if !n.alone {
+			all = append(all, &heights.Node{Name: fmt.Sprint("node", i), Reader: n, ReportsHeight: func() bool { return false }, Logger: logger})
+			if !n.restOnly {
 				all[i].Comet = n
 			}
 		}
 		c.known = all
 		c.Chain = heights.New(heights.Options{
 			ChainID: "story-1", Interval: interval, RollbackAfter: rollback, Logger: logger,
-			OnEpoch: func(string, int64) {}, Turned: func() { c.epochs.Add(1) }, Reconnected: func(string) {},
+			OnEpoch: func(string, int64) {}, EpochChanged: func() { c.epochs.Add(1) }, Reconnected: func(string) {},
 		}, all...)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan bool)
@@ -231,16 +230,16 @@ func following(t *testing.T, test func(t *testing.T, c *followed), nodes ...*fak
 	})
 }
 
-// block makes a block, and waits almost until the next one.
+// block makes a block and waits for an interval.
 func (c *followed) block() {
 	for _, n := range c.nodes {
 		n.commit()
-		synctest.Wait() // the first node's headers come first
+		synctest.Wait() // the first node's headers arrive first
 	}
 	c.wait(interval)
 }
 
-// wait lets time pass, and what comes of it happen.
+// wait sleeps and waits until all goroutines are idle.
 func (c *followed) wait(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -252,13 +251,13 @@ func (c *followed) blocks(count int) {
 	}
 }
 
-// current makes blocks, and wants each to be the tip before the next one comes.
+// current makes blocks and requires each to be the tip before the next one.
 func (c *followed) current(blocks int) {
 	c.t.Helper()
 	for range blocks {
 		c.block()
 		if got, want := c.Tip(), c.nodes[0].newest(); got.Height != want || !got.Known || got.Epoch != 0 {
-			c.t.Fatalf("tip %+v, want %d of the first epoch\n%s", got, want, c.log)
+			c.t.Fatalf("tip = %+v, want known height %d of epoch 0\n%s", got, want, c.log)
 		}
 	}
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/tipcache/tipcache/upstream/heights/tip"
 )
 
-// rememberedHashes is how many blocks' hashes are remembered of an epoch.
+// rememberedHashes is the number of hashes kept per epoch.
 const rememberedHashes = 4096
 
-// anchors are the hashes of the newest blocks of an epoch and the one before. Reads take no lock.
+// anchors holds the hashes of the newest blocks of the current and the previous epoch. Reads take no lock.
 type anchors struct {
-	mu     sync.Mutex // of writers
-	high   int64      // guarded by mu
-	now    atomic.Pointer[blockHashes]
-	before atomic.Pointer[blockHashes]
+	mu       sync.Mutex // guards writes
+	high     int64      // highest block of the current epoch; guarded by mu
+	current  atomic.Pointer[blockHashes]
+	previous atomic.Pointer[blockHashes]
 }
 
-// blockHashes are those of one epoch, by the height modulo their number.
+// blockHashes holds the hashes of one epoch, indexed by height modulo rememberedHashes.
 type blockHashes [rememberedHashes]atomic.Pointer[anchor]
 
 // An anchor is the hash of a block.
@@ -30,7 +30,7 @@ type anchor struct {
 	hash   string
 }
 
-// at gives the hash of a block, "" if it is not remembered.
+// at returns the hash of a block, or "" if it is unknown.
 func (b *blockHashes) at(height int64) string {
 	if b == nil || height <= 0 {
 		return ""
@@ -41,41 +41,41 @@ func (b *blockHashes) at(height int64) string {
 	return ""
 }
 
-// noteAll remembers hashes by height, unless their epoch is over.
-func (a *anchors) noteAll(hashes map[int64]string, current func() bool) {
+// addAll adds hashes by height if their epoch is the current one.
+func (a *anchors) addAll(hashes map[int64]string, isCurrent func() bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !current() {
+	if !isCurrent() {
 		return
 	}
 	for height, hash := range hashes {
-		a.note(height, hash)
+		a.add(height, hash)
 	}
 }
 
-// note remembers the hash of a block. Call with mu held.
-func (a *anchors) note(height int64, hash string) {
+// add adds the hash of a block. The caller must hold mu.
+func (a *anchors) add(height int64, hash string) {
 	if hash == "" || height <= max(0, a.high-rememberedHashes) {
 		return
 	}
-	if a.now.Load() == nil {
-		a.now.Store(new(blockHashes))
+	if a.current.Load() == nil {
+		a.current.Store(new(blockHashes))
 	}
-	a.now.Load()[height%rememberedHashes].Store(&anchor{height, hash})
+	a.current.Load()[height%rememberedHashes].Store(&anchor{height, hash})
 	a.high = max(a.high, height)
 }
 
-// at gives the hash of a block, "" if it is not remembered.
-func (a *anchors) at(height int64) string { return a.now.Load().at(height) }
+// at returns the hash of a block, or "" if it is unknown.
+func (a *anchors) at(height int64) string { return a.current.Load().at(height) }
 
-// newest is the highest block whose hash is remembered.
+// newest returns the highest block with a known hash.
 func (a *anchors) newest() (height int64, hash string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.high, a.at(a.high)
 }
 
-// atOrBelow is the highest such block up to a height, 0 for none.
+// atOrBelow returns the highest block with a known hash at or below a height, or 0.
 func (a *anchors) atOrBelow(height int64) (found int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -87,82 +87,81 @@ func (a *anchors) atOrBelow(height int64) (found int64) {
 	return 0
 }
 
-// turn forgets the hashes and then begins another epoch, so that nobody compares a block of the new
-// epoch with a hash of the old one.
-func (a *anchors) turn(begin func()) {
+// beginEpoch makes the current hashes the previous ones, and then calls begin. Because of this order,
+// blocks of the new epoch are not compared with hashes of the old one.
+func (a *anchors) beginEpoch(begin func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.before.Store(a.now.Swap(nil))
+	a.previous.Store(a.current.Swap(nil))
 	a.high = 0
 	begin()
 }
 
-// recall remembers hashes of the epoch before, which this replica has not seen.
-func (a *anchors) recall(hashes map[int64]string) {
+// addPrevious adds hashes of the previous epoch that this replica has not read.
+func (a *anchors) addPrevious(hashes map[int64]string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.before.Load() == nil {
-		a.before.Store(new(blockHashes))
+	if a.previous.Load() == nil {
+		a.previous.Store(new(blockHashes))
 	}
-	before := a.before.Load()
+	previous := a.previous.Load()
 	for height, hash := range hashes {
-		if height > 0 && before.at(height) == "" {
-			before[height%rememberedHashes].Store(&anchor{height, hash})
+		if height > 0 && previous.at(height) == "" {
+			previous[height%rememberedHashes].Store(&anchor{height, hash})
 		}
 	}
 }
 
-// HashOf is the hash of a block, in hex, "" if it is not known. That of a block that is above
-// the tip is of the chain before it was set back. It takes no lock and does not allocate.
+// HashOf returns the hash of a block in hex, or "" if it is unknown. For a block above the tip it returns the
+// hash from before the rollback. It takes no lock and does not allocate.
 func (c *Chain) HashOf(height int64) string {
 	if hash := c.anchors.at(height); hash != "" || height <= c.Tip().Height {
 		return hash
 	}
-	return c.anchors.before.Load().at(height)
+	return c.anchors.previous.Load().at(height)
 }
 
-// Replaced tells whether a block whose hash begins so is none of the chain: its place has another
-// one, or had this one before the chain was set back below. It takes no lock and does not allocate.
+// Replaced reports whether the block with this height and hash prefix is no longer part of the chain: the height has
+// another block, or the chain was rolled back below it. It takes no lock and does not allocate.
 func (c *Chain) Replaced(height int64, prefix string) bool {
 	if known := c.anchors.at(height); known != "" {
-		return !begins(known, prefix)
+		return !hasPrefixFold(known, prefix)
 	}
-	before := c.anchors.before.Load().at(height)
-	return before != "" && begins(before, prefix) && height > c.Tip().Height
+	previous := c.anchors.previous.Load().at(height)
+	return previous != "" && hasPrefixFold(previous, prefix) && height > c.Tip().Height
 }
 
-// begins compares without the case of letters.
-func begins(hash, prefix string) bool {
+// hasPrefixFold is a case-insensitive strings.HasPrefix.
+func hasPrefixFold(hash, prefix string) bool {
 	return len(prefix) <= len(hash) && strings.EqualFold(hash[:len(prefix)], prefix)
 }
 
-// Headers of new blocks name the block before. Where none come, its hash is read with each
-// height, before that is told of: once for all requests at it.
+// Headers of new blocks contain the parent's hash. Without headers, a source reads this hash with each new
+// height before it claims the height.
 const (
-	maxHashTime = 500 * time.Millisecond // for which a height waits for the hash, half a block at most
-	hashTries   = 3                      // that fail in a row; from then on
-	rareHashes  = 32                     // the hash is read at every so many'th block
-	passedOver  = 4                      // blocks whose hashes are read, too, where more than one has come
+	hashTimeout = 500 * time.Millisecond // for the read of a hash; half a block if that is less
+	hashTries   = 3                      // consecutive failures before hashes are read only at every rareHashes-th block
+	rareHashes  = 32
+	maxMissing  = 4 // maximum number of missed blocks whose hashes are all read
 )
 
-// claimHashed claims the newest block with the hash of the one before.
-func (s *claimant) claimHashed(ctx context.Context, h hasher, said tip.Claim) {
-	epoch, before, hashes := s.chain.Tip().Epoch, said.Height-1, map[int64]string{}
-	ours := h.isOurs(ctx, epoch, before, "")
-	for _, height := range s.chain.anchors.missing(before) {
+// claimHashed makes a claim with the hashes of the blocks before it, unless they belong to another chain.
+func (s *heightSource) claimHashed(ctx context.Context, h hasher, claim tip.Claim) {
+	epoch, parent, hashes := s.chain.Tip().Epoch, claim.Height-1, map[int64]string{}
+	ours := h.isOurs(ctx, epoch, parent, "")
+	for _, height := range s.chain.anchors.missing(parent) {
 		hashes[height] = s.readHash(ctx, h, height)
 		if ours = h.isOurs(ctx, epoch, height, hashes[height]); !ours {
 			break
 		}
 	}
 	if ours {
-		s.claim(ctx, epoch, said, hashes)
+		s.claim(ctx, epoch, claim, hashes)
 	}
 }
 
-// missing are the blocks to be read where the chain is known up to one: those since the newest
-// that is remembered. That one shows whether the chain was set back meanwhile, where some were
-// passed over; so does a block below it.
+// missing returns the heights up to last whose hashes have to be read. If blocks were missed, or last is below
+// the newest known hash, it also returns a known height, whose hash shows whether the chain was rolled back.
 func (a *anchors) missing(last int64) (heights []int64) {
 	newest, _ := a.newest()
 	switch {
@@ -170,7 +169,7 @@ func (a *anchors) missing(last int64) (heights []int64) {
 		return nil
 	case newest == 0 || last <= newest+1:
 		return []int64{last}
-	case last > newest+passedOver:
+	case last > newest+maxMissing:
 		return []int64{newest, last}
 	}
 	for height := newest; height <= last; height++ {
@@ -179,12 +178,12 @@ func (a *anchors) missing(last int64) (heights []int64) {
 	return heights
 }
 
-// readHash reads the hash of a block, "" where the node does not tell it in time.
-func (s *claimant) readHash(ctx context.Context, h hasher, height int64) string {
+// readHash reads the hash of a block. It returns "" if the node does not return it in time.
+func (s *heightSource) readHash(ctx context.Context, h hasher, height int64) string {
 	if height <= 0 || s.hashless >= hashTries && height%rareHashes != 0 {
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(ctx, min(maxHashTime, s.pollInterval()/2))
+	ctx, cancel := context.WithTimeout(ctx, min(hashTimeout, s.pollInterval()/2))
 	defer cancel()
 	hash, err := h.blockHash(ctx, height)
 	if s.hashless++; err == nil {
@@ -193,7 +192,7 @@ func (s *claimant) readHash(ctx context.Context, h hasher, height int64) string 
 	return hash
 }
 
-func (f *follower) blockHash(ctx context.Context, height int64) (string, error) {
+func (f *rpcFollower) blockHash(ctx context.Context, height int64) (string, error) {
 	if f.node.Look().Connected {
 		return "", nil
 	}
@@ -204,10 +203,10 @@ func (f *restFollower) blockHash(ctx context.Context, height int64) (string, err
 	return f.node.Reader.BlockHash(ctx, height)
 }
 
-// A hasher is a source of heights that can tell which blocks they are.
+// A hasher is a height source that can also read block hashes.
 type hasher interface {
-	// blockHash reads the hash of a block, "" where headers tell it, or the node never does.
+	// blockHash reads the hash of a block. It returns "" if headers contain it, or if the node never returns it.
 	blockHash(ctx context.Context, height int64) (string, error)
-	// isOurs says whether a block with such a hash, "" for one that is not known, is of our chain.
+	// isOurs reports whether a block with this hash belongs to the chain. The hash may be "".
 	isOurs(ctx context.Context, epoch, height int64, hash string) bool
 }

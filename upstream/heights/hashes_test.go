@@ -5,33 +5,33 @@ import (
 	"testing"
 )
 
-// withoutHeaders are the nodes that tell of no block by themselves.
+// withoutHeaders runs a test with nodes that stream no headers.
 func withoutHeaders(t *testing.T, test func(t *testing.T, c *followed)) {
 	t.Helper()
-	for name, n := range map[string]*fakeNode{"CometBFT is polled": {polled: true}, "the REST server is": {alone: true}} {
+	for name, n := range map[string]*fakeNode{"CometBFT is polled": {polled: true}, "REST server is polled": {restOnly: true}} {
 		t.Run(name, func(t *testing.T) {
 			n.height, n.hash = 1000, func(height int64) string { return fmt.Sprint("A", height) }
-			following(t, test, n)
+			runChain(t, test, n)
 		})
 	}
 }
 
-func TestTheHashOfTheBlockBeforeIsKnownWithEachHeight(t *testing.T) {
+func TestParentHashIsKnownWithEachHeight(t *testing.T) {
 	withoutHeaders(t, func(t *testing.T, c *followed) {
-		asked := c.nodes[0].named
+		before := c.nodes[0].hashReads
 		for range 20 {
 			c.block()
 			if now := c.Tip(); c.HashOf(now.Height-1) != fmt.Sprint("A", now.Height-1) {
-				t.Errorf("tip %+v, and the hash of the block before is %q", now, c.HashOf(now.Height-1))
+				t.Errorf("tip = %+v, hash of its parent = %q", now, c.HashOf(now.Height-1))
 			}
 		}
-		if asked = c.nodes[0].named - asked; c.nodes[0].alone && (asked < 19 || asked > 21) {
-			t.Errorf("%d blocks were read for 20 heights", asked)
+		if got := c.nodes[0].hashReads - before; c.nodes[0].restOnly && (got < 19 || got > 21) {
+			t.Errorf("hash reads for 20 heights = %d, want 19 to 21", got)
 		}
 	})
 }
 
-func TestAChainThatIsSetBackIsKnownByItsNextBlock(t *testing.T) {
+func TestNextBlockRevealsRollback(t *testing.T) {
 	withoutHeaders(t, func(t *testing.T, c *followed) {
 		lost := c.Tip().Height - 1
 		n := c.nodes[0]
@@ -47,54 +47,53 @@ func TestAChainThatIsSetBackIsKnownByItsNextBlock(t *testing.T) {
 		})
 		c.blocks(3)
 		if c.Tip().Epoch == 0 || c.epochs.Load() != 1 || !c.Replaced(lost, fmt.Sprint("A", lost)) {
-			t.Fatalf("after %d epochs: %+v; block %d was replaced: %t\n%s", c.epochs.Load(), c.Tip(), lost, c.Replaced(lost, fmt.Sprint("A", lost)), c.log)
+			t.Fatalf("new epochs = %d, want 1; tip = %+v; Replaced(%d) = %t, want true\n%s", c.epochs.Load(), c.Tip(), lost, c.Replaced(lost, fmt.Sprint("A", lost)), c.log)
 		}
 		if c.blocks(12); c.HashOf(lost) != fmt.Sprint("B", lost) || !c.Replaced(lost, fmt.Sprint("A", lost)) {
-			t.Fatalf("block %d has the hash %q", lost, c.HashOf(lost))
+			t.Fatalf("HashOf(%d) = %q, want B%d and the old block replaced", lost, c.HashOf(lost), lost)
 		}
 	})
 }
 
-// Nothing waits for what a node does not tell, and it is not asked in vain at each block.
-func TestANodeThatTellsNoHashIsFollowedAsBefore(t *testing.T) {
+// The follower does not wait for missing hashes, and tries to read them only now and then.
+func TestNodeWithoutHashesIsFollowed(t *testing.T) {
 	n := newFakeNode(1000)
-	n.alone = true
-	following(t, func(t *testing.T, c *followed) {
+	n.restOnly = true
+	runChain(t, func(t *testing.T, c *followed) {
 		n.change(func() { n.hash = func(int64) string { return "" } })
 		c.current(10)
-		n.change(func() { n.unnamed = true })
-		asked := n.named
+		n.change(func() { n.hashless = true })
+		before := n.hashReads
 		c.current(100)
-		if asked = n.named - asked; asked > 20 {
-			t.Errorf("for 100 blocks it was asked %d times", asked)
+		if got := n.hashReads - before; got > 20 {
+			t.Errorf("hash reads for 100 blocks = %d, want at most 20", got)
 		}
 	}, n)
 }
 
-// Of two nodes without CometBFT one is on another fork: it is not believed, and no epoch begins.
-func TestAForkOfOneNodeEndsNoEpoch(t *testing.T) {
+// One of two nodes without CometBFT is on another fork.
+func TestForkOfOneNodeBeginsNoEpoch(t *testing.T) {
 	a, b := newFakeNode(1000), newFakeNode(1000)
-	a.alone, b.alone = true, true
-	following(t, func(t *testing.T, c *followed) {
+	a.restOnly, b.restOnly = true, true
+	runChain(t, func(t *testing.T, c *followed) {
 		b.change(func() { b.hash = func(height int64) string { return fmt.Sprint("B", height) } })
 		c.current(10)
 		b.change(func() { b.height -= 3 })
 		c.current(10)
 		for height := c.Tip().Height - 5; height < c.Tip().Height; height++ {
 			if got := c.HashOf(height); got != fmt.Sprint("A", height) {
-				t.Errorf("block %d has the hash %q", height, got)
+				t.Errorf("HashOf(%d) = %q, want A%d", height, got, height)
 			}
 		}
 		if c.epochs.Load() > 0 {
-			t.Errorf("%d epochs\n%s", c.epochs.Load(), c.log)
+			t.Errorf("new epochs = %d, want 0\n%s", c.epochs.Load(), c.log)
 		}
 	}, a, b)
 }
 
-// TestNodeIsUsedAgainAfterItsForkEnds rejoins a node whose blocks are those of the chain again.
 func TestNodeIsUsedAgainAfterItsForkEnds(t *testing.T) {
 	ours, other := newFakeNode(990), newFakeNode(990)
-	following(t, func(t *testing.T, c *followed) {
+	runChain(t, func(t *testing.T, c *followed) {
 		chain := other.hash
 		other.change(func() { other.hash = func(height int64) string { return fmt.Sprint("F", height) } })
 		c.blocks(5)

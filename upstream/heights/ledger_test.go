@@ -15,7 +15,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/heights"
 )
 
-// A ledger tells the epoch of the other replicas.
+// A ledger holds the epoch and anchors of the other replicas.
 type ledger struct {
 	mu      sync.Mutex
 	epoch   int64
@@ -38,34 +38,34 @@ func (l *ledger) NextEpoch(_ context.Context, _ string, _, to int64) (int64, err
 
 func (l *ledger) AddAnchor(context.Context, string, int64, int64, string) error { return nil }
 
-func TestOnlyANewerEpochOfOtherReplicasIsTakenUp(t *testing.T) {
+func TestNewerEpochOfReplicasIsAdopted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		others, n := &ledger{epoch: 5}, newFakeNode(1000)
-		var epochs []int64 // that were begun
+		var epochs []int64 // epochs begun
 		turns := 0
 		c := heights.New(heights.Options{
 			ChainID: "story-1", Interval: interval, RollbackAfter: rollback, Ledger: others, Logger: slog.New(slog.DiscardHandler),
-			OnEpoch: func(_ string, epoch int64) { epochs = append(epochs, epoch) }, Turned: func() { turns++ }, Reconnected: func(string) {},
-		}, &heights.Node{Name: "node", Reader: n, Comet: n, Tells: func() bool { return false }, Logger: slog.New(slog.DiscardHandler)})
+			OnEpoch: func(_ string, epoch int64) { epochs = append(epochs, epoch) }, EpochChanged: func() { turns++ }, Reconnected: func(string) {},
+		}, &heights.Node{Name: "node", Reader: n, Comet: n, ReportsHeight: func() bool { return false }, Logger: slog.New(slog.DiscardHandler)})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan bool)
 		go func() { defer close(ended); c.Run(ctx) }()
 		defer func() { cancel(); <-ended }()
 		for _, step := range []struct {
-			name  string
-			told  int64
-			epoch int64
-			begun []int64
-			turns int // rollbacks, each of which drops what is cached
+			name   string
+			others int64
+			epoch  int64
+			begun  []int64
+			turns  int // rollbacks, each of which drops the cache
 		}{
 			{"the first one", 5, 5, []int64{5}, 0},
 			{"the same again", 5, 5, []int64{5}, 0},
 			{"an older one", 4, 5, []int64{5}, 0},
 			{"a newer one", 7, 7, []int64{5, 7}, 1},
-			{"the one before", 5, 7, []int64{5, 7}, 1},
+			{"the previous one", 5, 7, []int64{5, 7}, 1},
 			{"none", 0, 7, []int64{5, 7}, 1},
 		} {
-			others.set(step.told)
+			others.set(step.others)
 			for range 10 {
 				time.Sleep(interval)
 				n.commit()
@@ -81,14 +81,14 @@ func TestOnlyANewerEpochOfOtherReplicasIsTakenUp(t *testing.T) {
 	})
 }
 
-func TestOnlyAnotherHashThanReplicasHaveSeenIsARollback(t *testing.T) {
+func TestAnchorWithAnotherHashIsARollback(t *testing.T) {
 	for name, tt := range map[string]struct {
 		anchor, hash string
 		turns        int
 	}{
-		"the same hash":           {"A990", "A990", 0},
-		"another hash":            {"B990", "A990", 1},
-		"a hash that is not told": {"A990", "", 0},
+		"the same hash": {"A990", "A990", 0},
+		"another hash":  {"B990", "A990", 1},
+		"no hash":       {"A990", "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -102,8 +102,8 @@ func TestOnlyAnotherHashThanReplicasHaveSeenIsARollback(t *testing.T) {
 				c := heights.New(heights.Options{
 					ChainID: "story-1", Interval: interval, RollbackAfter: rollback, Logger: slog.New(slog.DiscardHandler),
 					Ledger:  &ledger{epoch: 5, anchors: map[int64]string{990: tt.anchor}},
-					OnEpoch: func(string, int64) {}, Turned: func() { turns++ }, Reconnected: func(string) {},
-				}, &heights.Node{Name: "node", Reader: n, Comet: n, Tells: func() bool { return false }, Logger: slog.New(slog.DiscardHandler)})
+					OnEpoch: func(string, int64) {}, EpochChanged: func() { turns++ }, Reconnected: func(string) {},
+				}, &heights.Node{Name: "node", Reader: n, Comet: n, ReportsHeight: func() bool { return false }, Logger: slog.New(slog.DiscardHandler)})
 				ctx, cancel := context.WithCancel(t.Context())
 				ended := make(chan bool)
 				go func() { defer close(ended); c.Run(ctx) }()

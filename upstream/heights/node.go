@@ -10,33 +10,33 @@ import (
 	"github.com/tipcache/tipcache/upstream/heights/tip"
 )
 
-// cometClient is what is asked of a node's CometBFT: a [comet.Client].
+// A cometClient calls a node's CometBFT. It is implemented by [comet.Client].
 type cometClient interface {
 	Status(ctx context.Context) (comet.Status, error)
-	// Committed is the newest height that can be read.
+	// Committed returns the newest height that can be read.
 	Committed(ctx context.Context) (int64, error)
-	// Hash is the hash of a block that has another after it.
+	// Hash returns the hash of a block that is not the newest.
 	Hash(ctx context.Context, height int64) (string, error)
 	Subscribe(ctx context.Context) (comet.Headers, error)
 }
 
-// A reader reads of one node.
+// A reader reads from a node's REST server.
 type reader interface {
-	// Read reads something cheap at a height, 0 for the node's latest.
+	// Read makes a cheap request at a height. 0 means the node's latest height.
 	Read(ctx context.Context, height int64) (Reading, error)
-	// BlockHash is the hash of a block that has another after it, in hex, "" where the REST
-	// server of such a node tells none.
+	// BlockHash returns the hash in hex of a block that is not the newest, or "" if such a node's REST
+	// server has no hashes.
 	BlockHash(ctx context.Context, height int64) (string, error)
 }
 
-// A Reading is what a read says of a node's blocks.
+// A Reading is what a response reveals about a node's blocks.
 type Reading struct {
 	Outcome Outcome
-	Height  int64 // where it was read, or was to be; 0 unknown
-	Latest  int64 // newest height that a refusal names; 0 for none
+	Height  int64 // height of the request; 0 if unknown
+	Latest  int64 // newest height named by a refusal; 0 if none
 }
 
-// Outcome is what became of a read at a height.
+// Outcome is the outcome of a read at a height.
 type Outcome int
 
 // The outcomes.
@@ -44,52 +44,52 @@ const (
 	Answered Outcome = iota // the node has the height
 	Pruned                  // it no longer has it
 	Future                  // it does not have it yet
-	Unknown                 // the answer does not say
+	Unknown                 // the response does not show it
 )
 
-// A Node is one node of the chain, and what is known of its blocks.
+// A Node is one node of the chain with the state of its blocks.
 type Node struct {
-	Name   string
-	Comet  cometClient // nil: the reader alone tells the height
-	Reader reader
-	Tells  func() bool // whether a read of the latest says at which height it is
-	Logger *slog.Logger
+	Name          string
+	Comet         cometClient // nil if only Reader provides heights
+	Reader        reader
+	ReportsHeight func() bool // reports whether a read at the latest height reveals this height
+	Logger        *slog.Logger
 
 	mu     sync.Mutex
 	state  State
 	delays delays
 }
 
-// State is what is known of a node's blocks.
+// State describes a node and its blocks.
 type State struct {
-	Unseen     bool      // it has CometBFT, which has not been asked yet
-	ChainID    string    // as CometBFT says; "" unknown
-	Refused    bool      // it serves another chain
-	Forked     bool      // it has another block than our chain
-	Height     int64     // newest committed block; 0 unknown
-	Lowest     int64     // a node with a lower one is better for reads below it; never above the tip or a height that was read; 0 unknown
-	BlockTime  time.Time // of the newest header; zero unknown
-	Heard      time.Time // when one of its sources was last believed
-	CatchingUp bool      // it is behind its peers
-	Connected  bool      // block headers stream in
-	Lost       int64     // subscriptions to block headers that have ended: the node may have been restarted each time
-	TxIndex    string    // on or off: whether its CometBFT finds transactions; "" unknown
-	NoEvents   error     // why events cannot be read from its CometBFT; nil where they can, or while it has not answered
-	Aside      bool      // CometBFT claims what is not believed
-	Late       bool      // there are blocks that CometBFT has not told of
-	CometDown  bool      // CometBFT does not answer
-	CometErr   error     // what it fails with now
+	Unseen     bool      // CometBFT has not been called yet
+	ChainID    string    // from CometBFT; "" if unknown
+	Refused    bool      // the node serves another chain
+	Forked     bool      // the node is on another fork
+	Height     int64     // newest committed block; 0 if unknown
+	Lowest     int64     // presumed oldest readable height, never above the tip or a height that was read; 0 if unknown
+	BlockTime  time.Time // of the newest header; zero if unknown
+	Heard      time.Time // when a claim of one of its sources was last accepted
+	CatchingUp bool      // the node is behind its peers
+	Connected  bool      // block headers are streamed
+	Lost       int64     // number of ended subscriptions to headers; the node may have been restarted each time
+	TxIndex    string    // on or off: whether CometBFT indexes transactions; "" if unknown
+	NoEvents   error     // why CometBFT provides no usable events; nil if it does, or before it has responded
+	Distrusted bool      // claims of CometBFT are ignored until a read proves one
+	Late       bool      // there are blocks that CometBFT has not announced
+	CometDown  bool      // CometBFT does not respond
+	CometErr   error     // current error of CometBFT
 }
 
-// Foreign says that the node's answers are not of our chain.
+// Foreign reports whether the node serves another chain or fork.
 func (s *State) Foreign() bool { return s.Refused || s.Forked }
 
-// Current says whether a source of the node was heard from lately.
+// Current reports whether a claim of the node was accepted recently.
 func (s *State) Current(interval time.Duration) bool {
 	return time.Since(s.Heard) <= tip.ClaimLifetime(interval)
 }
 
-// Look is what is known as of now.
+// Look returns the node's state.
 func (n *Node) Look() State {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -102,10 +102,10 @@ func (n *Node) update(change func(*State)) {
 	change(&n.state)
 }
 
-// Forget is called when the node may have been restarted, perhaps with other blocks.
+// Forget resets Lowest. It is called when the node may have been restarted with other blocks.
 func (n *Node) Forget() { n.update(func(s *State) { s.Lowest = 0 }) }
 
-// suggestLowest sets where the node's blocks begin, until reads tell where its state does.
+// suggestLowest sets Lowest to the node's oldest block, unless reads have already set it.
 func (n *Node) suggestLowest(height int64) {
 	n.update(func(s *State) {
 		if s.Lowest == 0 {
@@ -114,7 +114,7 @@ func (n *Node) suggestLowest(height int64) {
 	})
 }
 
-// has says whether a node can be read at a height.
+// has reports whether the node can be read at a height.
 func (n *Node) has(ctx context.Context, c *Chain, height int64) (bool, error) {
 	r, err := n.read(ctx, c, height)
 	switch {
@@ -127,9 +127,9 @@ func (n *Node) has(ctx context.Context, c *Chain, height int64) (bool, error) {
 	}
 }
 
-// read reads something cheap of a node, and learns from it.
+// read makes a cheap request at a height and learns from the response.
 func (n *Node) read(ctx context.Context, c *Chain, height int64) (Reading, error) {
-	ctx, cancel := context.WithTimeout(ctx, maxProof)
+	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
 	defer cancel()
 	epoch := c.Tip().Epoch
 	r, err := n.Reader.Read(ctx, height)
@@ -139,25 +139,25 @@ func (n *Node) read(ctx context.Context, c *Chain, height int64) (Reading, error
 	return r, err
 }
 
-// Bounds of the judgement whether a node's headers are late.
+// Limits for deciding whether a node's headers are late.
 const (
-	leastDelays = 3  // headers, before any is judged
-	mostOverdue = 10 // intervals: a chain that stands still for longer does so by itself
+	minDelays  = 3  // number of headers before any counts as late
+	maxOverdue = 10 // intervals; after a longer time the chain is taken to stand still
 )
 
-// delays are how long after their own time the headers of a node arrived. What is usual is
-// the median of the last ones: an absent proposer makes some blocks late.
+// delays records the time between a header's own time and its arrival. The usual delay is the median of the
+// latest ones, because an absent proposer makes some blocks late.
 type delays struct {
 	last           tip.Median
-	at             time.Time     // when the newest came; zero: no other is expected
-	interval       time.Duration // between blocks, then
+	at             time.Time     // arrival of the newest header; zero if no other is expected
+	interval       time.Duration // between blocks at that time
 	punctual, late int64
 }
 
-// arrive takes in a header's delay.
-func (d *delays) arrive(delay time.Duration, now time.Time, interval time.Duration) {
+// add records a header's delay.
+func (d *delays) add(delay time.Duration, now time.Time, interval time.Duration) {
 	late := d.overdue(now)
-	if d.last.Count >= leastDelays && delay > d.last.Value()+interval/2 {
+	if d.last.Count >= minDelays && delay > d.last.Value()+interval/2 {
 		late = max(late, 1)
 	}
 	if d.late += late; late == 0 {
@@ -167,32 +167,32 @@ func (d *delays) arrive(delay time.Duration, now time.Time, interval time.Durati
 	d.at, d.interval = now, interval
 }
 
-// overdue is for how many intervals the next header should have come, from half a one on.
+// overdue returns the number of intervals by which the next header is late. Half an interval is tolerated.
 func (d *delays) overdue(now time.Time) int64 {
-	if d.at.IsZero() || d.last.Count < leastDelays {
+	if d.at.IsZero() || d.last.Count < minDelays {
 		return 0
 	}
-	return min(max(int64((now.Sub(d.at)-d.interval/2)/d.interval), 0), mostOverdue)
+	return min(max(int64((now.Sub(d.at)-d.interval/2)/d.interval), 0), maxOverdue)
 }
 
-// Headers counts the headers that the node streamed as close behind their own time as
-// usual, and headers that came later or are overdue. Neither count falls.
+// Headers returns the number of headers that arrived with the usual delay, and of those that arrived later or
+// are overdue. The counts never decrease.
 func (n *Node) Headers() (punctual, late int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.delays.punctual, n.delays.late + n.delays.overdue(time.Now())
 }
 
-// arrived notes a header that the node streamed.
-func (n *Node) arrived(header time.Time, interval time.Duration) {
+// recordHeader records the arrival of a streamed header.
+func (n *Node) recordHeader(header time.Time, interval time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := time.Now()
-	n.delays.arrive(now.Sub(header), now, interval)
+	n.delays.add(now.Sub(header), now, interval)
 }
 
-// unsubscribed notes that no header is expected any more.
-func (n *Node) unsubscribed() {
+// recordDisconnect records that the header subscription has ended.
+func (n *Node) recordDisconnect() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.state.Connected = false

@@ -10,39 +10,39 @@ import (
 )
 
 const (
-	longestPoll = 2 * time.Second // between two polls, however slow the chain
-	recheck     = 4               // polls from one read of the known height to the next
-	beyond      = int64(1) << 62  // a height that no chain has
+	maxPollInterval  = 2 * time.Second
+	recheck          = 4              // every fourth poll reads the known height again
+	impossibleHeight = int64(1) << 62 // above every chain's tip
 )
 
-var errNoHeights = errors.New("the REST server answers at any height")
+var errNoHeights = errors.New("REST server answers at any height")
 
-// A restFollower finds a node's newest block by reading, where a read of the next is refused, while
-// CometBFT is not there, does not answer, is not believed or says nothing of blocks.
+// A restFollower finds a node's newest block through the REST server, which refuses reads above it. It is
+// active while isNeeded returns true.
 type restFollower struct {
-	*claimant
-	known int64 // newest height that was read
-	polls int   // since it began to stand in
-	stood bool  // it has stood in
+	*heightSource
+	known  int64 // newest height that was read
+	polls  int   // since it became active
+	active bool  // it has made claims since CometBFT last provided heights
 }
 
-// run follows until ctx ends.
+// run polls until ctx ends.
 func (f *restFollower) run(ctx context.Context) {
 	for {
-		if v := f.node.Look(); !f.stands(v) {
+		if v := f.node.Look(); !f.isNeeded(v) {
 			f.yield(v)
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-f.sought:
+		case <-f.pollNow:
 		case <-time.After(f.guardedPoll(ctx)):
 		}
 	}
 }
 
 func (f *restFollower) guardedPoll(ctx context.Context) (next time.Duration) {
-	next = longestPoll
+	next = maxPollInterval
 	_ = f.guard(func() error {
 		next = f.poll(ctx)
 		return nil
@@ -50,30 +50,30 @@ func (f *restFollower) guardedPoll(ctx context.Context) (next time.Duration) {
 	return next
 }
 
-// yield steps back for CometBFT, which speaks again.
+// yield retires the source, because CometBFT provides heights again.
 func (f *restFollower) yield(v State) {
-	if f.stood {
+	if f.active {
 		f.chain.tip.Retire(f.source)
 	}
-	f.stood, f.known, f.polls = false, v.Height, 0
+	f.active, f.known, f.polls = false, v.Height, 0
 }
 
-// poll asks once, where that is called for, and says when to do so again.
+// poll polls once if needed, and returns the time until the next poll.
 func (f *restFollower) poll(ctx context.Context) time.Duration {
-	defer f.round.begin()()
-	if f.stands(f.node.Look()) {
+	defer f.polled.begin()()
+	if f.isNeeded(f.node.Look()) {
 		if err := f.check(ctx); errors.Is(err, errNoHeights) {
-			return maxPatience
+			return maxSilence
 		} else if err != nil {
-			return longestPoll
+			return maxPollInterval
 		}
 	}
-	return min(f.pollInterval()/2, longestPoll)
+	return min(f.pollInterval()/2, maxPollInterval)
 }
 
-// stands says whether the REST server has to stand in for CometBFT.
-func (f *restFollower) stands(v State) bool {
-	return !v.Unseen && !v.Foreign() && (f.node.Comet == nil || v.CometDown || v.Aside || v.Late)
+// isNeeded reports whether the REST server has to replace CometBFT as the source of heights.
+func (f *restFollower) isNeeded(v State) bool {
+	return !v.Unseen && !v.Foreign() && (f.node.Comet == nil || v.CometDown || v.Distrusted || v.Late)
 }
 
 func (f *restFollower) check(ctx context.Context) error {
@@ -82,19 +82,19 @@ func (f *restFollower) check(ctx context.Context) error {
 		return err
 	}
 	read := height != f.known || f.polls%recheck == 1
-	said := tip.Claim{Height: height, Proved: read, CatchingUp: f.node.Look().CatchingUp}
+	claim := tip.Claim{Height: height, Proved: read, CatchingUp: f.node.Look().CatchingUp}
 	if height > f.known && f.known > 0 {
-		said.Time = time.Now() // about when it was made
+		claim.Time = time.Now() // approximately
 	}
-	f.known, f.stood = height, true
-	f.claimHashed(ctx, f, said)
+	f.known, f.active = height, true
+	f.claimHashed(ctx, f, claim)
 	return nil
 }
 
-// newest is the newest height that can be read, 0 before the first. The one that
-// was known is read again at first, and from time to time: a chain may be set back.
+// newest returns the newest height that can be read, or 0 before the first block. It regularly reads the known
+// height again, because the chain may be rolled back.
 func (f *restFollower) newest(ctx context.Context) (int64, error) {
-	if f.node.Tells() {
+	if f.node.ReportsHeight() {
 		a, err := f.node.read(ctx, f.chain, 0)
 		if err != nil {
 			return 0, err
@@ -102,26 +102,26 @@ func (f *restFollower) newest(ctx context.Context) (int64, error) {
 		return a.Height, nil
 	}
 	if f.known == 0 {
-		return f.first(ctx)
+		return f.findNewest(ctx)
 	}
 	f.polls++
 	if f.polls%recheck == 1 {
 		if has, err := f.node.has(ctx, f.chain, f.known); err != nil {
 			return 0, err
 		} else if !has {
-			return f.first(ctx)
+			return f.findNewest(ctx)
 		}
 	}
 	has, err := f.node.has(ctx, f.chain, f.known+1)
 	if has {
-		return f.climb(ctx, f.known+1)
+		return f.searchAbove(ctx, f.known+1)
 	}
 	return f.known, err
 }
 
-// first finds the newest height from nothing. A refusal of a pruned first block names it.
-func (f *restFollower) first(ctx context.Context) (int64, error) {
-	has, err := f.node.has(ctx, f.chain, beyond)
+// findNewest finds the newest height without a known one. If the first block is pruned, its refusal names the newest height.
+func (f *restFollower) findNewest(ctx context.Context) (int64, error) {
+	has, err := f.node.has(ctx, f.chain, impossibleHeight)
 	if has || err != nil {
 		return 0, cmp.Or(err, errNoHeights)
 	}
@@ -132,12 +132,12 @@ func (f *restFollower) first(ctx context.Context) (int64, error) {
 	case a.Outcome == Future:
 		return 0, nil
 	default:
-		return f.climb(ctx, max(1, a.Latest))
+		return f.searchAbove(ctx, max(1, a.Latest))
 	}
 }
 
-// climb finds the newest height from one that can be read, in steps that double and then are halved.
-func (f *restFollower) climb(ctx context.Context, low int64) (int64, error) {
+// searchAbove finds the newest height at or above one that can be read, in steps that double and then halve.
+func (f *restFollower) searchAbove(ctx context.Context, low int64) (int64, error) {
 	grows := true
 	for step := int64(1); step > 0; {
 		has, err := f.node.has(ctx, f.chain, low+step)
@@ -156,11 +156,11 @@ func (f *restFollower) climb(ctx context.Context, low int64) (int64, error) {
 	return low, nil
 }
 
-// lateFor is how long a chain is late before its next block is looked for less often.
-const lateFor = 10 * time.Second
+// rareAfter is how late the next block must be before it is read less often.
+const rareAfter = 10 * time.Second
 
-// watchLate reads the next block when it is half an interval late, at each interval from then on,
-// and every ten seconds in the end. Where it can be read, the REST server stands in.
+// watchLate reads the next block when it is half an interval late, then once per interval, and later every ten
+// seconds. If the block can be read, the REST server becomes the source of the node's heights.
 func (c *Chain) watchLate(ctx context.Context) {
 	var height int64
 	for reads := 0; ; {
@@ -170,7 +170,7 @@ func (c *Chain) watchLate(ctx context.Context) {
 		}
 		var due <-chan time.Time
 		if now.Known && !now.CatchingUp {
-			due = time.After(time.Until(now.Since.Add(lateness(now.Interval, reads))))
+			due = time.After(time.Until(now.Since.Add(nextRead(now.Interval, reads))))
 		}
 		select {
 		case <-ctx.Done():
@@ -184,37 +184,36 @@ func (c *Chain) watchLate(ctx context.Context) {
 	}
 }
 
-// lateness is how long after the last block the next one is read, the so many'th time.
-func lateness(interval time.Duration, reads int) time.Duration {
+// nextRead returns the time between the last block and a read of the next one, after a number of reads.
+func nextRead(interval time.Duration, reads int) time.Duration {
 	late := interval + interval/2
 	for range reads {
-		if late < lateFor {
+		if late < rareAfter {
 			late += interval
 		} else {
-			late += max(interval, lateFor)
+			late += max(interval, rareAfter)
 		}
 	}
 	return late
 }
 
-// readNext asks one of the nodes that are as high as the tip, in turn, for the block
-// after it. That a node does not have that yet is no failure.
+// readNext reads the block after the tip from one of the nodes that have reached the tip, in turn.
 func (c *Chain) readNext(ctx context.Context, height int64, turn int) {
-	var able []*restFollower
+	var candidates []*restFollower
 	for _, m := range c.all() {
 		f := m.rest
 		v := f.node.Look()
-		if v.Height >= height-1 && !v.CatchingUp && !f.stands(v) {
-			able = append(able, f)
+		if v.Height >= height-1 && !v.CatchingUp && !f.isNeeded(v) {
+			candidates = append(candidates, f)
 		}
 	}
-	if len(able) == 0 {
-		return // the REST servers are polled already
+	if len(candidates) == 0 {
+		return // the REST servers are already polled
 	}
-	f := able[turn%len(able)]
+	f := candidates[turn%len(candidates)]
 	if has, err := f.node.has(ctx, c, height); err != nil || !has {
 		return
 	}
 	f.node.update(func(v *State) { v.Late = v.Height < height })
-	f.seek()
+	f.startPoll()
 }

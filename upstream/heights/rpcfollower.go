@@ -15,29 +15,29 @@ import (
 const (
 	firstBackoff = 250 * time.Millisecond
 	maxBackoff   = 10 * time.Second
-	maxPatience  = 10 * time.Second // of the watchdog, however slow the chain
+	maxSilence   = 10 * time.Second // between two polls of the watchdog
 )
 
 var (
-	errWrongChain = errors.New("serves another chain")
-	errSilent     = errors.New("blocks are made but their headers do not arrive")
+	errWrongChain = errors.New("node serves another chain")
+	errSilent     = errors.New("node has new blocks but does not stream their headers")
 )
 
-// A follower keeps what CometBFT says of one node's chain up to date. All
-// of it runs on the goroutine of run; only the socket is read on another.
-type follower struct {
-	*claimant
-	streamed int64 // newest height that came through the socket
-	headers  int   // that counted, so far
-	sockets  int   // subscriptions so far
-	told     bool  // that there are no headers
-	fork     int64 // a block of which it has another than ours; 0: none
+// An rpcFollower follows one node's CometBFT. It runs on the goroutine of run, except for reading the
+// WebSocket and polling.
+type rpcFollower struct {
+	*heightSource
+	streamed   int64 // newest streamed height
+	headers    int   // number of accepted headers
+	sockets    int   // number of subscriptions
+	loggedLoss bool  // logged that the node streams no headers
+	fork       int64 // a block that differs from the chain's; 0 if none
 
-	settle func() // ends the doubt that a header has cast on the tip; nil for none
+	settle func() // settles the contradiction by a header; nil if there is none
 }
 
-// run follows until ctx ends: a subscription while it lives, polls between.
-func (f *follower) run(ctx context.Context) {
+// run follows the node's subscription until ctx ends, and polls while there is none.
+func (f *rpcFollower) run(ctx context.Context) {
 	backoff := firstBackoff
 	for ctx.Err() == nil {
 		headers := f.headers
@@ -48,9 +48,9 @@ func (f *follower) run(ctx context.Context) {
 		if f.headers > headers {
 			backoff = firstBackoff
 		}
-		if !f.told {
+		if !f.loggedLoss {
 			f.node.Logger.Warn("no block headers from node, polling its height", "error", err)
-			f.told = true
+			f.loggedLoss = true
 		}
 		_ = f.guard(func() error {
 			f.poll(ctx, backoff/2+rand.N(backoff/2))
@@ -60,8 +60,8 @@ func (f *follower) run(ctx context.Context) {
 	}
 }
 
-// follow subscribes and watches until the subscription has to be given up.
-func (f *follower) follow(ctx context.Context) error {
+// follow subscribes and handles headers until the subscription fails.
+func (f *rpcFollower) follow(ctx context.Context) error {
 	subscription, err := f.node.Comet.Subscribe(ctx)
 	if err != nil {
 		f.node.update(func(v *State) { v.CometErr = err })
@@ -72,20 +72,20 @@ func (f *follower) follow(ctx context.Context) error {
 	if err := f.check(ctx); err != nil {
 		return err
 	}
-	f.recognizeNewest(ctx)
+	f.checkFork(ctx)
 	if f.sockets++; f.sockets > 1 {
 		f.chain.o.Reconnected(f.node.Name)
 	}
 	f.streamed = f.node.Look().Height
 	f.node.update(func(v *State) { v.Connected = true })
-	defer f.node.unsubscribed()
+	defer f.node.recordDisconnect()
 
 	var reader sync.WaitGroup
 	defer reader.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	messages := make(chan message)
-	reader.Go(func() { f.pump(ctx, subscription, messages) })
+	reader.Go(func() { f.readMessages(ctx, subscription, messages) })
 	return f.watch(ctx, messages)
 }
 
@@ -95,8 +95,8 @@ type message struct {
 	err    error
 }
 
-// pump reads until an error, which is the last message, or the end of ctx.
-func (f *follower) pump(ctx context.Context, s comet.Headers, messages chan<- message) {
+// readMessages sends the subscription's messages until an error, which is the last message, or until ctx ends.
+func (f *rpcFollower) readMessages(ctx context.Context, s comet.Headers, messages chan<- message) {
 	for {
 		var m message
 		m.err = f.guard(func() (err error) {
@@ -114,20 +114,20 @@ func (f *follower) pump(ctx context.Context, s comet.Headers, messages chan<- me
 	}
 }
 
-// watch takes the headers in, and asks the node itself from time to time, whatever
-// they say: a socket may lead to another server than the rest.
-func (f *follower) watch(ctx context.Context, messages <-chan message) error {
+// watch handles headers, and regularly polls the node as well, because a proxy may connect the WebSocket to
+// another server.
+func (f *rpcFollower) watch(ctx context.Context, messages <-chan message) error {
 	ctx, cancel := context.WithCancel(ctx)
-	watchdog := time.NewTimer(f.patience())
-	var answers <-chan survey
+	watchdog := time.NewTimer(f.silenceLimit())
+	var polls <-chan pollResult
 	defer func() {
 		cancel()
 		watchdog.Stop()
-		if answers != nil {
-			(<-answers).over()
+		if polls != nil {
+			(<-polls).done()
 		}
 	}()
-	headers, sought := f.headers, false
+	headers, urgent := f.headers, false
 	for {
 		select {
 		case <-ctx.Done():
@@ -137,49 +137,48 @@ func (f *follower) watch(ctx context.Context, messages <-chan message) error {
 			if err != nil && !errors.Is(err, upstream.ErrPanicked) { // a header that panics is dropped
 				return err
 			}
-		case <-f.sought:
-			sought = true
+		case <-f.pollNow:
+			urgent = true
 			watchdog.Reset(0)
 		case <-watchdog.C:
-			if answers == nil {
-				answers, sought = f.inquire(ctx), false
+			if polls == nil {
+				polls, urgent = f.startRead(ctx), false
 			}
-		case s := <-answers:
-			answers = nil
+		case p := <-polls:
+			polls = nil
 			streams := f.headers > headers
 			headers = f.headers
-			if err := f.judge(ctx, s, streams); err != nil {
+			if err := f.handlePoll(ctx, p, streams); err != nil {
 				return err
 			}
-			watchdog.Reset(f.nextSurvey(streams, sought))
+			watchdog.Reset(f.nextPoll(streams, urgent))
 		}
 	}
 }
 
-// nextSurvey is the time to the watchdog's next question: while headers come, three
-// blocks. A node that catches up, or whose socket is silent, is polled.
-func (f *follower) nextSurvey(streams, sought bool) time.Duration {
+// nextPoll returns the time to the watchdog's next poll. It is three blocks while headers arrive.
+func (f *rpcFollower) nextPoll(streams, urgent bool) time.Duration {
 	switch {
-	case sought:
+	case urgent:
 		return 0
 	case streams:
-		return f.patience()
+		return f.silenceLimit()
 	default:
 		return f.pollInterval()
 	}
 }
 
-// patience is how long the socket may be silent, and for how long it is trusted: three
-// blocks. A node that catches up is polled instead.
-func (f *follower) patience() time.Duration {
+// silenceLimit returns how long the WebSocket may be silent before the watchdog polls: three blocks, or one
+// poll interval for a node that catches up.
+func (f *rpcFollower) silenceLimit() time.Duration {
 	if f.node.Look().CatchingUp {
 		return f.pollInterval()
 	}
-	return min(3*f.chain.Tip().Interval, maxPatience)
+	return min(3*f.chain.Tip().Interval, maxSilence)
 }
 
-// handle takes a message in.
-func (f *follower) handle(ctx context.Context, m message) error {
+// handle handles a message of the subscription.
+func (f *rpcFollower) handle(ctx context.Context, m message) error {
 	h, epoch, known := m.header, f.chain.Tip().Epoch, f.node.Look()
 	switch {
 	case m.err != nil:
@@ -192,9 +191,9 @@ func (f *follower) handle(ctx context.Context, m message) error {
 	case !f.isOurs(ctx, epoch, h.Height-1, h.Last.Hash), known.CatchingUp:
 		return nil
 	case h.Height < known.Height && known.Height <= f.chain.tip.Proved():
-		if f.settle == nil { // which of the two is right is for the watchdog to find out
+		if f.settle == nil { // the watchdog finds out whether the header is right
 			f.settle = f.chain.contradict()
-			f.seek()
+			f.startPoll()
 		}
 		return nil
 	}
@@ -203,77 +202,77 @@ func (f *follower) handle(ctx context.Context, m message) error {
 	}
 	f.headers++
 	f.streamed = h.Height
-	f.node.arrived(h.Time, f.chain.Tip().Interval)
+	f.node.recordHeader(h.Time, f.chain.Tip().Interval)
 	f.node.update(func(v *State) { v.Late = false })
-	if f.told {
+	if f.loggedLoss {
 		f.node.Logger.Info("receiving block headers from node again", "height", h.Height)
-		f.told = false
+		f.loggedLoss = false
 	}
 	return nil
 }
 
-// poll stands in for the subscription for a time, or until a node that was lost answers again.
-func (f *follower) poll(ctx context.Context, d time.Duration) {
-	enough := time.After(d)
+// poll polls for d, or until a node that was down responds again.
+func (f *rpcFollower) poll(ctx context.Context, d time.Duration) {
+	end := time.After(d)
 	for {
-		lost := f.node.Look().CometDown
-		if err := f.check(ctx); err == nil && lost {
+		wasDown := f.node.Look().CometDown
+		if err := f.check(ctx); err == nil && wasDown {
 			return
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-enough:
+		case <-end:
 			return
-		case <-f.sought:
+		case <-f.pollNow:
 		case <-time.After(f.pollInterval()):
 		}
 	}
 }
 
-// A survey is what the RPC server of a node says when it is asked.
-type survey struct {
-	before State // what was known of the node when it was asked
+// A pollResult is the result of polling a node's RPC server.
+type pollResult struct {
+	before State // the node's state before the poll
 	status comet.Status
 	height int64 // newest committed block
 	err    error
-	over   func() // ends the round
+	done   func() // ends the poll
 }
 
-// inquire asks until ctx ends, without holding up the headers. The survey must be judged.
-func (f *follower) inquire(ctx context.Context) <-chan survey {
-	answers, over := make(chan survey, 1), f.round.begin()
+// startRead polls on a goroutine of its own, so that headers are handled meanwhile. The caller must receive the
+// result and call done.
+func (f *rpcFollower) startRead(ctx context.Context) <-chan pollResult {
+	results, done := make(chan pollResult, 1), f.polled.begin()
 	go func() {
-		var s survey
-		if err := f.guard(func() error { s = f.survey(ctx); return nil }); err != nil {
-			s = survey{before: f.node.Look(), err: err}
+		var p pollResult
+		if err := f.guard(func() error { p = f.read(ctx); return nil }); err != nil {
+			p = pollResult{before: f.node.Look(), err: err}
 		}
-		s.over = over
-		answers <- s
+		p.done = done
+		results <- p
 	}()
-	return answers
+	return results
 }
 
-// judge takes in what the watchdog has found. A block that the node was known to have, and that did
-// not come through the socket since, means that the socket is dead or behind. Where headers come,
-// their socket outlives an RPC server that does not answer.
-func (f *follower) judge(ctx context.Context, s survey, streams bool) error {
-	defer s.over()
-	before := s.before
-	if before.Height > f.streamed && !before.CatchingUp && !before.Aside {
+// handlePoll handles a poll of the watchdog. If the WebSocket has not streamed a block that the node has, the
+// subscription is dead or late and ends. While headers arrive, it survives failures of the RPC server.
+func (f *rpcFollower) handlePoll(ctx context.Context, p pollResult, streams bool) error {
+	defer p.done()
+	before := p.before
+	if before.Height > f.streamed && !before.CatchingUp && !before.Distrusted {
 		return errSilent
 	}
-	if streams && s.err != nil && ctx.Err() == nil {
+	if streams && p.err != nil && ctx.Err() == nil {
 		return nil
 	}
-	if err := f.accept(ctx, s); err != nil {
+	if err := f.accept(ctx, p); err != nil {
 		return err
 	}
-	// The headers of a node that catches up did not count, so none was missed;
-	// a node that was set back streams lower ones.
+	// The headers of a node that catches up are ignored, so none was missed.
+	// A node that was rolled back streams lower ones.
 	now := f.node.Look()
 	if now.Height < f.streamed {
-		f.recognizeNewest(ctx)
+		f.checkFork(ctx)
 	}
 	if before.CatchingUp || now.Height < f.streamed {
 		f.streamed = now.Height
@@ -281,32 +280,31 @@ func (f *follower) judge(ctx context.Context, s survey, streams bool) error {
 	return nil
 }
 
-// check asks for the chain and the newest height.
-func (f *follower) check(ctx context.Context) error {
-	defer f.round.begin()()
-	return f.accept(ctx, f.survey(ctx))
+// check polls the chain id and the newest height.
+func (f *rpcFollower) check(ctx context.Context) error {
+	defer f.polled.begin()()
+	return f.accept(ctx, f.read(ctx))
 }
 
-// survey asks for /status, whose height may run ahead of what can be read, and for /abci_info.
-// While that does not answer, as the execution client hangs, a height that is no news is a sign of
-// life.
-func (f *follower) survey(ctx context.Context) (s survey) {
-	s.before = f.node.Look()
-	if s.status, s.err = f.node.Comet.Status(ctx); s.err != nil {
-		return s
+// read reads /status, whose height may be ahead of the newest readable block, and /abci_info. If /abci_info
+// fails, as it does while the execution client hangs, the known height shows that the node is alive.
+func (f *rpcFollower) read(ctx context.Context) (p pollResult) {
+	p.before = f.node.Look()
+	if p.status, p.err = f.node.Comet.Status(ctx); p.err != nil {
+		return p
 	}
-	known := s.before.Height
-	if s.height = s.status.Height; s.height != known {
-		s.height, s.err = f.node.Comet.Committed(ctx)
+	known := p.before.Height
+	if p.height = p.status.Height; p.height != known {
+		p.height, p.err = f.node.Comet.Committed(ctx)
 	}
-	if s.err != nil && known > 0 {
-		s.height, s.err = min(s.status.Height, known), nil
+	if p.err != nil && known > 0 {
+		p.height, p.err = min(p.status.Height, known), nil
 	}
-	return s
+	return p
 }
 
-// accept takes in what the node has said, or that it said nothing.
-func (f *follower) accept(ctx context.Context, s survey) error {
+// accept updates the node's state from a poll and makes its claim.
+func (f *rpcFollower) accept(ctx context.Context, p pollResult) error {
 	if f.settle != nil {
 		defer f.settle()
 		f.settle = nil
@@ -314,17 +312,17 @@ func (f *follower) accept(ctx context.Context, s survey) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	err := s.err
-	if s.status.ChainID != "" && !f.chain.admit(f.node, s.status.ChainID) {
+	err := p.err
+	if p.status.ChainID != "" && !f.chain.admit(f.node, p.status.ChainID) {
 		err = errWrongChain
-	} else if s.status.ChainID != "" {
+	} else if p.status.ChainID != "" {
 		f.node.update(func(v *State) {
-			v.CatchingUp, v.BlockTime, v.TxIndex, v.NoEvents = s.status.CatchingUp, s.status.Time, s.status.TxIndex, s.status.NoEvents
+			v.CatchingUp, v.BlockTime, v.TxIndex, v.NoEvents = p.status.CatchingUp, p.status.Time, p.status.TxIndex, p.status.NoEvents
 		})
 	}
 	if err == nil {
-		f.claimHashed(ctx, f, tip.Claim{Height: s.height, CatchingUp: s.status.CatchingUp})
-		f.node.suggestLowest(min(s.status.Earliest, f.chain.Tip().Height))
+		f.claimHashed(ctx, f, tip.Claim{Height: p.height, CatchingUp: p.status.CatchingUp})
+		f.node.suggestLowest(min(p.status.Earliest, f.chain.Tip().Height))
 	}
 	f.node.update(func(v *State) { v.CometErr, v.CometDown, v.Unseen = err, err != nil, false })
 	f.chain.moved.notify()

@@ -53,7 +53,7 @@ func (e *endpoint) call(ctx context.Context, r Request, height int64) (*Answer, 
 	if r.Call.Method == queryMethod {
 		a.readState(reply.Result, r.told(height))
 	}
-	if a.Reason != OK && a.Reason != Refused && comet.Closing(a.Text) { // Refused is what contracts have said
+	if a.Reason != OK && a.Reason != Refused && comet.IsShutdownError(a.Text) { // Refused is what contracts have said
 		return nil, upstream.Silence(origin, errors.New(a.Text))
 	}
 	return a, nil
@@ -157,7 +157,7 @@ func isOwn(said []byte) bool {
 func (e *endpoint) refusedCall(reply *comet.Reply, block, tip int64) (*Answer, error) {
 	text := gjson.GetBytes(reply.Error, "data").String()
 	switch {
-	case comet.Closing(text):
+	case comet.IsShutdownError(text):
 		return nil, upstream.Silence(origin, errors.New(text))
 	case !reply.Answers() || !isOwn(reply.Error):
 		return nil, e.gatewayCall(reply)
@@ -227,5 +227,5 @@ func (s *Subscription) Close() {
 // Fit says whether the endpoint is ours, is believed, and has the newest block or the one before it.
 func (c CometBFT) Fit() bool {
 	v := c.endpoint.look()
-	return c.endpoint.life.Err() == nil && !v.Foreign() && !v.Unseen && !v.Aside && !v.CometDown && !v.CatchingUp && v.Height >= c.pool.Tip().Height-1
+	return c.endpoint.life.Err() == nil && !v.Foreign() && !v.Unseen && !v.Distrusted && !v.CometDown && !v.CatchingUp && v.Height >= c.pool.Tip().Height-1
 }

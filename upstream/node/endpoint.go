@@ -105,7 +105,7 @@ func newEndpoint(name string, c *client, rpc *comet.Client, g *grpcClient, o Opt
 	e := &endpoint{name: name, client: c, comet: rpc, grpc: g, timeout: o.Timeout, metrics: m, keys: newPageKeys()}
 	e.life, e.end = context.WithCancel(context.Background())
 	e.rest = newServer(upstream.NewOutage(o.Logger, "node "+name), blames, e.read)
-	e.blocks = &heights.Node{Name: name, Reader: e, Tells: func() bool { return c.protocol.tells }, Logger: o.Logger.With("node", name)}
+	e.blocks = &heights.Node{Name: name, Reader: e, ReportsHeight: func() bool { return c.protocol.tells }, Logger: o.Logger.With("node", name)}
 	if rpc != nil {
 		e.blocks.Comet, e.calls = rpc, newServer(rpc.Outage, blames, e.call)
 	}

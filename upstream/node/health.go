@@ -99,7 +99,7 @@ func (p *Pool) Health() []Health {
 		h := Health{
 			Name: e.name, ChainID: v.ChainID, WrongChain: v.Foreign(), Height: v.Height,
 			CatchingUp: v.CatchingUp, Connected: v.Connected, Breaker: e.rest.breaker.State().String(),
-			Answering: v.answering(), Unasked: v.Unseen, Lowest: v.Lowest, Aside: v.Aside, Late: v.Late, Heard: v.Current(interval),
+			Answering: v.answering(), Unasked: v.Unseen, Lowest: v.Lowest, Aside: v.Distrusted, Late: v.Late, Heard: v.Current(interval),
 			RPC: e.rpcState(v), TxIndex: v.TxIndex, GRPC: e.grpcState(p.ChainID()), PageKeys: e.keys.last(),
 		}
 		if !v.BlockTime.IsZero() {

@@ -156,7 +156,7 @@ func (g gauges) collect(ch chan<- prometheus.Metric, e *endpoint, v view, tip Ti
 	gauge(ch, waitDesc, e.queue.Expected(queue.Request{Cost: Cheap}).Seconds(), e.name)
 	flag(ch, wrongDesc, v.Foreign(), e.name)
 	flag(ch, upDesc, v.answering(), e.name)
-	flag(ch, asideDesc, v.Aside, e.name)
+	flag(ch, asideDesc, v.Distrusted, e.name)
 	flag(ch, lateDesc, v.Late, e.name)
 	if state := e.rpcState(v); state != absent {
 		flag(ch, rpcDesc, state == fine, e.name)

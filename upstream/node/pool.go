@@ -120,7 +120,7 @@ func New(o Options) (*Pool, error) {
 	p.members.Store(&[]*endpoint{})
 	p.chain = heights.New(heights.Options{
 		ChainID: o.ChainID, Interval: o.BlockInterval, RollbackAfter: o.RollbackAfter, Ledger: o.Ledger, Logger: o.Logger,
-		OnEpoch: o.OnEpoch, Turned: p.metrics.epochs.Inc,
+		OnEpoch: o.OnEpoch, EpochChanged: p.metrics.epochs.Inc,
 		Reconnected: func(node string) { p.metrics.reconnects.WithLabelValues(node).Inc() },
 	})
 	if err := p.SetEndpoints(o.Endpoints); err != nil {

@@ -1,5 +1,4 @@
-// Package comet is a client for the part of CometBFT's RPC that tells of a
-// node's newest block.
+// Package comet is a client for CometBFT's RPC server.
 package comet
 
 import (
@@ -22,80 +21,79 @@ import (
 )
 
 const (
-	maxRPC    = 2 * time.Second // for one call, so that a stuck one does not hold up the headers
-	maxStatus = time.Second     // for /status, which a node that is well answers at once
-	maxRead   = 1 << 20         // bytes of a reply or a message; a header has 1.2 KB
-	maxIdle   = 32              // connections kept for the next calls
+	maxTimeout    = 2 * time.Second // for one call, so that a stuck one does not delay the headers
+	statusTimeout = time.Second     // for /status, which a healthy node answers at once
+	maxRead       = 1 << 20         // bytes of a reply or a message; a header has 1.2 KB
+	maxIdle       = 32              // idle connections
 )
 
-// A Client speaks with one node's CometBFT RPC.
+// A Client calls one node's CometBFT RPC server.
 type Client struct {
-	Outage *upstream.Outage // records the outcomes of calls, except of Ask and Get, which their callers judge
+	Outage *upstream.Outage // records the outcomes of calls, except Ask and Get, whose callers record them
 
 	base    *url.URL
 	http    *http.Client
 	timeout time.Duration
-	hide    *strings.Replacer // what in base may be a key
-	memory  *account.Part     // of answers; nil: no limit
+	hide    *strings.Replacer // redacts parts of base that may be keys
+	memory  *account.Part     // budget of responses; nil means no limit
 }
 
-// New makes a client of the RPC server at a base URL, which is sent headers with every request. A call takes timeout at
-// most, and two seconds at most; idle connections are dropped after idleClose. Answers are read within
-// memory; nil means no limit.
+// New returns a client of the RPC server at a base URL. It sends headers with every request. A call takes at maxBytes timeout
+// and at maxBytes two seconds. Idle connections are closed after idleClose. memory is the budget of responses, nil means
+// no limit.
 func New(base *url.URL, headers http.Header, timeout, idleClose time.Duration, memory *account.Part, outage *upstream.Outage) *Client {
-	timeout = min(timeout, maxRPC)
+	timeout = min(timeout, maxTimeout)
 	hide := upstream.NewRedactor(base, upstream.HeaderValues(headers)...)
 	return &Client{Outage: outage, base: base, timeout: timeout, hide: hide, memory: memory, http: upstream.NewClient(upstream.WithHeaders(transport.New(base, transport.Options{
 		Dial: timeout, Idle: idleClose, MaxIdle: maxIdle,
 	}), headers), hide)}
 }
 
-// A Refusal is an error that CometBFT answered with.
+// A Refusal is an error response of CometBFT.
 type Refusal struct {
 	Code    int64  `json:"code"`
 	Message string `json:"message"`
 	Data    string `json:"data"`
 }
 
-// Error joins what the node says.
+// Error returns the node's message and data.
 func (e *Refusal) Error() string { return e.Message + ": " + e.Data }
 
-// ofNode reports whether the node itself refused, and not a server in front of it, by the codes that
-// CometBFT has.
-func (e *Refusal) ofNode() bool {
+// isFromNode reports whether the code is one of CometBFT's, so that the node refused and not a server in front of it.
+func (e *Refusal) isFromNode() bool {
 	return e.Code == -32700 || e.Code >= -32603 && e.Code <= -32600 || e.Code == -32000
 }
 
-// closing is what a node that shuts down says of its databases, which it closes before its RPC.
-var closing = regexp.MustCompile(`(?:^|[:,] )(?:leveldb|pebble): closed(?:$|: panic$| \(latest height: [0-9]+\)(?:$|: not found$))`)
+// shutdownError matches the errors of a node that shuts down: it closes its databases before its RPC server.
+var shutdownError = regexp.MustCompile(`(?:^|[:,] )(?:leveldb|pebble): closed(?:$|: panic$| \(latest height: [0-9]+\)(?:$|: not found$))`)
 
-// Closing tells whether a node says by an error that it shuts down.
-func Closing(text string) bool { return closing.MatchString(text) }
+// IsShutdownError reports whether an error text shows that the node is shutting down.
+func IsShutdownError(text string) bool { return shutdownError.MatchString(text) }
 
-// A Status is what is used of /status.
+// A Status is the used part of /status.
 type Status struct {
 	ChainID    string
-	Height     int64     // of the newest block the node has: up to half a second ahead of what can be read
+	Height     int64     // newest block, which can be read up to half a second later
 	Time       time.Time // of that block's header
-	Earliest   int64     // oldest block the node has
+	Earliest   int64     // oldest block
 	CatchingUp bool      // the node is behind its peers
-	TxIndex    string    // on or off: whether transactions are found; "" where it does not say
-	NoEvents   error     // why events cannot be read from this release; nil where they can
+	TxIndex    string    // on or off: whether transactions are indexed; "" if unknown
+	NoEvents   error     // why this release provides no usable events; nil if it does
 }
 
-// eventsSince is the first minor release of CometBFT 0 whose events carry what BeginBlock and EndBlock have emitted.
+// eventsSince is the first minor release of CometBFT 0 whose events include those of BeginBlock and EndBlock.
 const eventsSince = 38
 
-// noEvents returns why events cannot be read from a release of CometBFT. A version in another form is taken for a newer one.
+// noEvents returns why a release of CometBFT provides no usable events, or nil. A version in an unknown form counts as newer.
 func noEvents(version string) error {
 	var major, minor int
 	if n, _ := fmt.Sscanf(strings.TrimPrefix(version, "v"), "%d.%d.", &major, &minor); n < 2 || major > 0 || minor >= eventsSince {
 		return nil
 	}
-	return fmt.Errorf("CometBFT %d.%d has no events that can be read, 0.%d and later have", major, minor, eventsSince)
+	return fmt.Errorf("CometBFT %d.%d provides no usable events, version 0.%d or later is required", major, minor, eventsSince)
 }
 
-// Status asks for /status, which is answered at once even while the execution client hangs.
+// Status reads /status, which a node answers at once even while its execution client hangs.
 func (c *Client) Status(ctx context.Context) (Status, error) {
 	var s struct {
 		NodeInfo struct {
@@ -112,7 +110,7 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 			CatchingUp bool      `json:"catching_up"`
 		} `json:"sync_info"`
 	}
-	ctx, cancel := context.WithTimeout(ctx, maxStatus)
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	if err := c.call(ctx, "status", nil, maxRead, &s); err != nil {
 		return Status{}, err
@@ -124,7 +122,7 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 	return Status{s.NodeInfo.Network, i.Latest, i.LatestTime, i.Earliest, i.CatchingUp, s.NodeInfo.Other.TxIndex, noEvents(s.NodeInfo.Version)}, nil
 }
 
-// Committed is the newest height that can be read, of /abci_info.
+// Committed returns the newest height that can be read, from /abci_info.
 func (c *Client) Committed(ctx context.Context) (int64, error) {
 	var info struct {
 		Response struct {
@@ -135,89 +133,89 @@ func (c *Client) Committed(ctx context.Context) (int64, error) {
 	return info.Response.Height, err
 }
 
-// Hash is the hash of a block, from the header of the next one.
+// Hash returns the hash of a block from the header of the next one.
 func (c *Client) Hash(ctx context.Context, height int64) (string, error) {
 	var reply struct {
 		Header Header `json:"header"`
 	}
 	err := c.call(ctx, "header", atHeight(height+1), maxRead, &reply)
 	if err == nil && (reply.Header.Height != height+1 || reply.Header.Last.Hash == "") {
-		err = fmt.Errorf("/header of block %d names no hash before it", height+1)
+		err = fmt.Errorf("/header of block %d has no parent hash", height+1)
 	}
 	return reply.Header.Last.Hash, err
 }
 
-// CloseIdle closes the connections that are not in use.
+// CloseIdle closes idle connections.
 func (c *Client) CloseIdle() { c.http.CloseIdleConnections() }
 
-// atHeight is the parameter of a method that reads one block. CometBFT takes numbers as text.
+// atHeight returns the parameter height. CometBFT expects numbers as text.
 func atHeight(height int64) map[string]string {
 	return map[string]string{"height": strconv.FormatInt(height, 10)}
 }
 
-// call decodes into result what Call returns within the client's timeout.
-func (c *Client) call(ctx context.Context, method string, params map[string]string, most int64, result any) error {
+// call calls Call with the client's timeout and decodes its result.
+func (c *Client) call(ctx context.Context, method string, params map[string]string, maxBytes int64, result any) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	reply, err := c.Call(ctx, method, params, most)
+	reply, err := c.Call(ctx, method, params, maxBytes)
 	if err == nil {
 		err = json.Unmarshal(reply, result)
 	}
 	return err
 }
 
-// Call calls a method, and returns its result of at most so many bytes, without white space. What
-// the node refuses is a *[Refusal]. It takes the deadline from ctx.
+// Call calls a method and returns its result of at maxBytes maxBytes bytes, without white space. If the node refuses,
+// the error is a *[Refusal]. ctx sets the deadline.
 //
 // Calls are POSTs: not every node answers a URI with a JSON-RPC envelope.
-func (c *Client) Call(ctx context.Context, method string, params any, most int64) (result json.RawMessage, err error) {
-	status, _, body, err := c.exchange(ctx, http.MethodPost, "/", request(method, params), most)
+func (c *Client) Call(ctx context.Context, method string, params any, maxBytes int64) (result json.RawMessage, err error) {
+	status, _, body, err := c.exchange(ctx, http.MethodPost, "/", request(method, params), maxBytes)
 	if err == nil {
 		if err = decode(body, &result); err != nil {
 			err = fmt.Errorf("%s: status %d: %w", method, status, upstream.RedactError(err, c.hide))
 		}
 	}
-	c.note(err)
+	c.recordOutcome(err)
 	return result, err
 }
 
-// note records for the outage how a call went. Whatever the node itself refuses has completed.
-func (c *Client) note(err error) {
+// recordOutcome records the outcome of a call for the outage. A refusal of the node itself ends an outage.
+func (c *Client) recordOutcome(err error) {
 	switch refusal, ok := errors.AsType[*Refusal](err); {
-	case errors.Is(err, context.Canceled): // the caller's end says nothing about the node
-	case ok && refusal.ofNode():
+	case errors.Is(err, context.Canceled): // the caller's cancellation says nothing about the node
+	case ok && refusal.isFromNode():
 		c.Outage.End()
 	default:
 		c.Outage.Note(err)
 	}
 }
 
-// A Reply is an answer to a call, as the server wrote it: a result or an error. The server may be another one than the
-// node, such as a provider's that limits the rate.
+// A Reply is a server's reply to a call: a result or an error. It may come from a server in front of the node, such as a
+// provider's rate limiter.
 type Reply struct {
 	ID     json.RawMessage `json:"id"`
 	Result json.RawMessage `json:"result"`
 	Error  json.RawMessage `json:"error"`
 
-	Status     int           `json:"-"` // of HTTP
-	RetryAfter time.Duration `json:"-"` // that the server names; 0 for none
+	Status     int           `json:"-"` // HTTP status
+	RetryAfter time.Duration `json:"-"` // from the response header; 0 if absent
 }
 
 // Answers reports whether the reply carries the id of the call.
 func (r *Reply) Answers() bool { return string(r.ID) == callID }
 
-// ErrNoReply is the error for an answer that is no reply of JSON-RPC to the call.
-var ErrNoReply = errors.New("no reply of JSON-RPC to the call")
+// ErrNoReply is the error for a response that is not a JSON-RPC reply to the call.
+var ErrNoReply = errors.New("response is not a JSON-RPC reply to the call")
 
-// Ask calls a method by POST with parameters as JSON, and returns the reply of at most so many bytes, also where it is an
-// error. It takes the deadline from ctx. With an error, the reply has the status and when to try again.
-func (c *Client) Ask(ctx context.Context, method string, params json.RawMessage, most int64) (reply Reply, err error) {
-	status, header, body, err := c.exchange(ctx, http.MethodPost, "/", request(method, params), most)
+// Ask calls a method with parameters in JSON and returns the reply of at maxBytes maxBytes bytes, even if it is an error
+// reply. ctx sets the deadline. With a non-nil error the reply has only Status and RetryAfter.
+func (c *Client) Ask(ctx context.Context, method string, params json.RawMessage, maxBytes int64) (reply Reply, err error) {
+	status, header, body, err := c.exchange(ctx, http.MethodPost, "/", request(method, params), maxBytes)
 	if err != nil {
 		return reply, upstream.RedactError(err, c.hide)
 	}
 	if err = json.Unmarshal(body, &reply); err == nil && reply.Error == nil && (reply.Result == nil || !reply.Answers()) {
-		err = errors.New("neither a result with the id nor an error")
+		err = errors.New("it has neither a result with the call's id nor an error")
 	}
 	if err != nil {
 		err = fmt.Errorf("status %d: %w: %w", status, ErrNoReply, err)
@@ -226,18 +224,18 @@ func (c *Client) Ask(ctx context.Context, method string, params json.RawMessage,
 	return reply, upstream.RedactError(err, c.hide)
 }
 
-// Get asks for a target, such as /block?height=5, and returns the answer of at most so many bytes.
-func (c *Client) Get(ctx context.Context, target string, most int64) (status int, header http.Header, body []byte, err error) {
-	status, header, body, err = c.exchange(ctx, http.MethodGet, target, nil, most)
+// Get sends a GET request for a target such as /block?height=5 and returns the response of at maxBytes maxBytes bytes.
+func (c *Client) Get(ctx context.Context, target string, maxBytes int64) (status int, header http.Header, body []byte, err error) {
+	status, header, body, err = c.exchange(ctx, http.MethodGet, target, nil, maxBytes)
 	return status, header, body, upstream.RedactError(err, c.hide)
 }
 
-// Redact hides in a text of the server what may be a key in the client's URL.
+// Redact hides possible keys of the client's URL in a text from the server.
 func (c *Client) Redact(text string) string { return c.hide.Replace(text) }
 
-// exchange sends a request and reads the whole answer, of at most so many bytes. One that
-// has reached the node is not sent again: net/http does so by itself only where nothing was written.
-func (c *Client) exchange(ctx context.Context, method, target string, body []byte, most int64) (status int, header http.Header, answer []byte, err error) {
+// exchange sends a request and reads the whole response of at maxBytes maxBytes bytes. It does not retry: net/http resends a
+// request only if nothing of it was written.
+func (c *Client) exchange(ctx context.Context, method, target string, body []byte, maxBytes int64) (status int, header http.Header, responseBody []byte, err error) {
 	r, err := http.NewRequestWithContext(ctx, method, c.base.String()+target, bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, nil, upstream.Bare(err)
@@ -251,16 +249,16 @@ func (c *Client) exchange(ctx context.Context, method, target string, body []byt
 		return 0, nil, nil, upstream.Bare(err)
 	}
 	defer response.Body.Close()
-	answer, err = c.memory.ReadSized(response.Body, response.ContentLength, most)
-	return response.StatusCode, response.Header, answer, err
+	responseBody, err = c.memory.ReadSized(response.Body, response.ContentLength, maxBytes)
+	return response.StatusCode, response.Header, responseBody, err
 }
 
-// callID is the id of every call: each has a request of its own.
+// callID is the id of every call. Each call has an HTTP request of its own, so ids need not differ.
 const callID = "1"
 
-// request returns a call of JSON-RPC. Parameters in JSON are copied once, as they may be long.
+// request returns a JSON-RPC call. It copies JSON parameters only once, as they may be long.
 func request(method string, params any) []byte {
-	name, _ := json.Marshal(method) // texts and numbers always encode
+	name, _ := json.Marshal(method) // strings always encode
 	text, isJSON := params.(json.RawMessage)
 	if !isJSON || text == nil {
 		text, _ = json.Marshal(params)
@@ -268,7 +266,7 @@ func request(method string, params any) []byte {
 	return slices.Concat([]byte(`{"id":`+callID+`,"jsonrpc":"2.0","method":`), name, []byte(`,"params":`), text, []byte("}"))
 }
 
-// decode reads a JSON-RPC reply.
+// decode decodes the result of a JSON-RPC reply, or returns its error.
 func decode(data []byte, result any) error {
 	var reply struct {
 		Result json.RawMessage `json:"result"`
@@ -280,7 +278,7 @@ func decode(data []byte, result any) error {
 	case reply.Error != nil:
 		return reply.Error
 	case reply.Result == nil:
-		return errors.New("reply without a result")
+		return errors.New("reply has no result")
 	}
 	return json.Unmarshal(reply.Result, result)
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// serveRecorded answers POSTs with what a real node replied, which is in testdata, and URIs without the
-// JSON-RPC envelope, as the nodes of some chains do.
+// serveRecorded answers POST requests with recorded replies from testdata, and GET requests without the JSON-RPC
+// envelope, as the nodes of some chains do.
 func serveRecorded(w http.ResponseWriter, r *http.Request) {
 	var call struct{ Method string }
 	method := strings.TrimPrefix(r.URL.Path, "/")
@@ -57,24 +57,24 @@ func TestTheRepliesOfARealNodeAreUnderstood(t *testing.T) {
 		t.Errorf("status (-want +got):\n%s", diff)
 	}
 	if height, err := c.Committed(t.Context()); err != nil || height != 290 {
-		t.Errorf("height %d, error %v", height, err)
+		t.Errorf("Committed = %d, %v; want 290", height, err)
 	}
 	if _, err := c.Call(t.Context(), "refused", nil, maxRead); err == nil || !strings.Contains(err.Error(), "Internal error") {
-		t.Errorf("error %v", err)
+		t.Errorf("Call = %v, want an error with Internal error", err)
 	}
 }
 
-func TestANodeThatShutsDownIsToldFromOthersByItsErrors(t *testing.T) {
+func TestIsShutdownError(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
 		"leveldb: closed": true,
 		"could not find consensus params for height 747: leveldb: closed":            true,
 		"failed to get commit info: leveldb: closed (latest height: 746): not found": true,
-		"no such store: x: leveldb: closed (latest height: : unknown request":        false, // a client's word
+		"no such store: x: leveldb: closed (latest height: : unknown request":        false, // from a request's parameter
 		"tx (AA==) not found": false,
 	} {
-		if got := Closing(text); got != want {
-			t.Errorf("%q: %v", text, got)
+		if got := IsShutdownError(text); got != want {
+			t.Errorf("IsShutdownError(%q) = %t, want %t", text, got, want)
 		}
 	}
 }
@@ -82,8 +82,8 @@ func TestANodeThatShutsDownIsToldFromOthersByItsErrors(t *testing.T) {
 func TestHashOfABlockComesFromTheNextHeader(t *testing.T) {
 	for name, tt := range map[string]struct{ reply, hash, err string }{
 		"the next header":           {`{"header":{"height":"8","last_block_id":{"hash":"AB"}}}`, "AB", ""},
-		"a header of another block": {`{"header":{"height":"7","last_block_id":{"hash":"AB"}}}`, "", "names no hash"},
-		"a header without a hash":   {`{"header":{"height":"8","last_block_id":{"hash":""}}}`, "", "names no hash"},
+		"a header of another block": {`{"header":{"height":"7","last_block_id":{"hash":"AB"}}}`, "", "has no parent hash"},
+		"a header without a hash":   {`{"header":{"height":"8","last_block_id":{"hash":""}}}`, "", "has no parent hash"},
 		"no JSON":                   {`}`, "", "invalid"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,15 +10,14 @@ import (
 	"github.com/tipcache/tipcache/upstream/protofield"
 )
 
-// maxBlock bounds a block, in bytes of its JSON. One with 300 deposits has 1.2 MB.
+// maxBlock is the maximum size of a block's JSON in bytes. A block with 300 deposits has 1.2 MB.
 const maxBlock = 16 << 20
 
-// ErrNoPayload is what a block of a chain without an execution client comes to.
-var ErrNoPayload = errors.New("the block carries no block of an execution client")
+// ErrNoPayload is the error for a block without a payload of an execution client.
+var ErrNoPayload = errors.New("block has no block of an execution client")
 
-// ExecutionBlock is the number of the execution client's block that a block carries. It is run with
-// its block, and then counts what the one before it did: deposits of block N count with the block
-// that carries N+1.
+// ExecutionBlock returns the number of the execution client's block in a block. The chain applies the deposits of
+// execution block N with the block that contains execution block N+1.
 func (c *Client) ExecutionBlock(ctx context.Context, height int64) (int64, error) {
 	var reply struct {
 		Block struct {
@@ -33,14 +32,14 @@ func (c *Client) ExecutionBlock(ctx context.Context, height int64) (int64, error
 	case err != nil:
 		return 0, err
 	case reply.Block.Header.Height != height:
-		return 0, fmt.Errorf("/block of %d gave block %d", height, reply.Block.Header.Height)
+		return 0, fmt.Errorf("/block of height %d returned block %d", height, reply.Block.Header.Height)
 	case len(reply.Block.Data.Txs) == 0:
 		return 0, ErrNoPayload
 	}
 	return payloadNumber(reply.Block.Data.Txs[0])
 }
 
-// The numbers of fields on the way to a payload's number: a transaction's body, its messages, an Any.
+// Numbers of the protobuf fields from a transaction to the number of its payload.
 const (
 	txBody, bodyMessages     = 1, 1
 	anyType, anyValue        = 1, 2
@@ -65,5 +64,5 @@ func payloadNumber(tx []byte) (int64, error) {
 			break
 		}
 	}
-	return 0, fmt.Errorf("%w: its payload is not understood", ErrNoPayload)
+	return 0, fmt.Errorf("%w: unknown form of the payload", ErrNoPayload)
 }

@@ -12,7 +12,7 @@ func FuzzPayloadNumber(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, tx []byte) {
 		if n, err := payloadNumber(tx); n < 0 || err != nil && n != 0 {
-			t.Errorf("block %d, %v", n, err)
+			t.Errorf("payloadNumber = %d, %v; want a number of 0 or more, 0 with an error", n, err)
 		}
 	})
 }

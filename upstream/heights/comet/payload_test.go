@@ -16,11 +16,10 @@ import (
 	"github.com/tipcache/tipcache/upstream/heights/comet"
 )
 
-// realTransaction is what a node of Story had in its block 290: the payload with
-// block 289 of its execution client.
+// realTransaction is the transaction of Story's block 290, with block 289 of the execution client.
 const realTransaction = "CuEECt4ECi0vc3RvcnkuZXZtZW5naW5lLnYxLnR5cGVzLk1zZ0V4ZWN1dGlvblBheWxvYWQSrAQKLHN0b3J5MXY5bmx5ZnZ5M3IzbDJucmh4bWh1eHd4azJlMnlxcGZobnpwY3Z5IvsDCiCJIyIAIhO8qQABb1VJCb/hjzi9Hljlb1auPt5A/P24cBIUDpVyuTAwB4QESiYth9qRtPKs44kaIBF8yjIGBg1XUh8uZgW3ckA4LhKylHHLGRqJJRvgktBmIiBW6B8XG8xVpv+DReaSwPhuW0jgG5lsrcABYi+142O0ISqAAgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAyIIkjIgAiE7ypAAFvVUkJv+GPOL0eWOVvVq4+3kD8/bhwOKECQICilRFQq+KA2AZaBmRldm5ldGIgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAdqIKlLLltgqg1H/OFC8pOfxCLZcbsPs48Yzp9BXz8Rda+UEgISAA=="
 
-func TestABlockTellsWhatItCarriesOfTheExecutionClient(t *testing.T) {
+func TestExecutionBlock(t *testing.T) {
 	for name, tt := range map[string]struct {
 		txs    string
 		number int64
@@ -46,7 +45,7 @@ func TestABlockTellsWhatItCarriesOfTheExecutionClient(t *testing.T) {
 			defer c.CloseIdle()
 			got, err := c.ExecutionBlock(context.Background(), 290)
 			if got != tt.number || errors.Is(err, comet.ErrNoPayload) != tt.failed {
-				t.Errorf("%d, %v; want %d", got, err, tt.number)
+				t.Errorf("ExecutionBlock = %d, %v; want %d, ErrNoPayload: %t", got, err, tt.number, tt.failed)
 			}
 		})
 	}

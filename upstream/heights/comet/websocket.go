@@ -11,15 +11,15 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// Messages are those of one subscription, which has a connection of its own.
+// Messages is a subscription on a connection of its own.
 type Messages struct {
 	conn *websocket.Conn
 	hide *strings.Replacer
 }
 
-// Messages subscribes by a query and waits for the acknowledgement. A message of more
-// bytes than most ends the subscription.
-func (c *Client) Messages(ctx context.Context, query string, most int64) (*Messages, error) {
+// Messages subscribes with a query and waits for the acknowledgement. A message of more than maxBytes bytes ends the
+// subscription.
+func (c *Client) Messages(ctx context.Context, query string, maxBytes int64) (*Messages, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	//nolint:bodyclose // the body is the connection, which is closed
@@ -27,7 +27,7 @@ func (c *Client) Messages(ctx context.Context, query string, most int64) (*Messa
 	if err != nil {
 		return nil, upstream.RedactError(upstream.Bare(err), c.hide)
 	}
-	conn.SetReadLimit(most)
+	conn.SetReadLimit(maxBytes)
 	m := &Messages{conn, c.hide}
 	err = conn.Write(ctx, websocket.MessageText, request("subscribe", map[string]string{"query": query}))
 	if err == nil {
@@ -40,44 +40,44 @@ func (c *Client) Messages(ctx context.Context, query string, most int64) (*Messa
 	return m, nil
 }
 
-// Next waits for the result of a message, which for an acknowledgement is empty. The
-// node says why it ends a subscription, as an error, before it closes.
+// Next waits for a message and returns its result, which is empty for an acknowledgement. If the node ends the
+// subscription with an error, Next returns this error.
 func (m *Messages) Next(ctx context.Context) (json.RawMessage, error) {
 	_, data, err := m.conn.Read(ctx)
 	var result json.RawMessage
 	if err == nil {
 		err = decode(data, &result)
 	}
-	return result, upstream.RedactError(err, m.hide) // a node closes with its own words
+	return result, upstream.RedactError(err, m.hide) // a node chooses the close reason
 }
 
 // Close ends the subscription at once.
 func (m *Messages) Close() { _ = m.conn.CloseNow() }
 
-// A Header is what is used of a block's header.
+// A Header is the used part of a block's header.
 type Header struct {
 	ChainID string    `json:"chain_id"`
 	Height  int64     `json:"height,string"`
 	Time    time.Time `json:"time"`
 	Last    struct {
 		Hash string `json:"hash"`
-	} `json:"last_block_id"` // the block before
+	} `json:"last_block_id"` // the parent block
 }
 
-// Headers are those of new blocks, as a subscription streams them. A header arrives when its
-// block can be read; nothing is replayed after a reconnect.
+// Headers is a subscription to the headers of new blocks. A header arrives when its block can be read. Missed headers
+// are not repeated after a reconnect.
 type Headers interface {
-	// Next waits for a message; the header is zero for an acknowledgement. The
-	// node says why it ends a subscription, as a Refusal, before it closes.
+	// Next waits for a header. It returns a zero header for an acknowledgement. If the node ends the subscription
+	// with an error, Next returns a Refusal.
 	Next(ctx context.Context) (Header, error)
-	// Close ends the subscription at once, and Next.
+	// Close ends the subscription at once and unblocks Next.
 	Close()
 }
 
 type headers struct{ *Messages }
 
-// Subscribe connects and waits for the acknowledgement. A header may overtake it. It is
-// not missed: the caller asks for the height once more after subscribing.
+// Subscribe connects and waits for the acknowledgement. It drops a header that arrives before the acknowledgement, so
+// the caller polls the height after subscribing.
 func (c *Client) Subscribe(ctx context.Context) (Headers, error) {
 	m, err := c.Messages(ctx, "tm.event='NewBlockHeader'", maxRead)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// serveSocket acknowledges a subscription by the first message, sends the others and waits until the client closes.
+// serveSocket sends messages, of which the first acknowledges a subscription, and waits until the client closes the
+// connection.
 func serveSocket(t *testing.T, messages ...string) (c *Client, closed chan error) {
 	t.Helper()
 	closed = make(chan error, 1)

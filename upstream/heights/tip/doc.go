@@ -1,24 +1,20 @@
-// Package tip judges what is claimed of a chain's newest block, and says which
-// block that is.
+// Package tip determines a chain's newest block from the claims of height sources.
 //
-// Whatever names a height makes a claim: a header, /abci_info, /status, a
-// refusal that names the latest height, an answer of the REST server, another
-// replica. A claim becomes the tip when it is
+// Claims come from headers, /abci_info, /status, refusals that name the latest height, responses of
+// the REST server, and other replicas. A claim becomes the tip if it is
 //
-//   - plausible: not above the height that was proved last, plus the blocks that
-//     the time since then makes at the learned pace, plus [Slack];
-//   - confirmed: another source claims the same, within Slack;
+//   - plausible: at most the last proved height, plus the blocks made since then at the learned
+//     pace, plus [Slack],
+//   - confirmed: another source claims the same height within Slack, or
 //   - proved: a read at that height was answered.
 //
-// A source whose claim is none of these is put aside: its word counts for
-// nothing until a read proves one of its claims. A height that was never proved
-// may be taken back: no client has been given an answer of it. A proved height stays
-// for the epoch. What replicas say is plausible or ignored, and is taken back
-// when no source of this process confirms it in time; a chain of such claims
-// cannot lift the tip faster than the pace, for they prove nothing.
+// If a claim is none of these, its source is distrusted: the tracker ignores its claims until a read
+// proves one of them. The tip can fall below an unproved height at any time, because no response was
+// served from it. A proved height stays for the epoch. A claim of another replica must be plausible,
+// and is withdrawn if no source of this process confirms it in time. Such claims prove nothing, so a
+// series of them cannot raise the tip faster than the pace.
 //
-// The tip falls below a proved height only with a new epoch: when all usable
-// sources, nodes that catch up not among them, have been lower for the time
-// called rollback, and no read at the proved height was answered meanwhile; or when
-// a block's hash has become another.
+// The tip falls below a proved height only with a new epoch. An epoch ends when all usable sources,
+// except nodes that catch up, have been lower for the rollback time and no read at the proved height
+// was answered meanwhile, or when a block's hash changes.
 package tip

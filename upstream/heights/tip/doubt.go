@@ -5,37 +5,36 @@ import (
 	"time"
 )
 
-// PutAside makes a source's word count for nothing. It says whether that is new.
-func (t *Tracker) PutAside(source int) bool {
+// Distrust makes the tracker ignore a source until Accept. It reports whether the source was trusted before.
+func (t *Tracker) Distrust(source int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := &t.sources[source]
-	if s.aside {
+	if s.distrusted {
 		return false
 	}
-	s.aside, s.claim = true, Claim{}
+	s.distrusted, s.claim = true, Claim{}
 	t.resolve(time.Now(), false)
 	return true
 }
 
-// Aside says whether a source was put aside.
-func (t *Tracker) Aside(source int) bool {
+// Distrusts reports whether a source is distrusted.
+func (t *Tracker) Distrusts(source int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.sources[source].aside
+	return t.sources[source].distrusted
 }
 
-// Retire notes that a source speaks no longer, for another of its node does. What
-// it claimed stays, but is no news: it says nothing of where the chain is now.
+// Retire records that another source of the node replaces this one. Its claim remains but counts as outdated.
 func (t *Tracker) Retire(source int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := &t.sources[source]
-	s.heard, s.at = time.Time{}, time.Time{}
+	s.accepted, s.claimedAt = time.Time{}, time.Time{}
 	t.resolve(time.Now(), false)
 }
 
-// Doubtful says whether the tip has been a mere claim for too long, and its height.
+// Doubtful returns the tip's height, and reports whether it has been unproved for too long.
 func (t *Tracker) Doubtful() (height int64, doubtful bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -43,7 +42,7 @@ func (t *Tracker) Doubtful() (height int64, doubtful bool) {
 	return v.Height, !t.unproved.IsZero() && time.Since(t.unproved) >= grace(v.Interval)
 }
 
-// Contradict notes that a source contradicts the tip. Which of the two is right is found out until settle is called.
+// Contradict records that a source contradicts the tip. The caller calls settle when it has found out which is right.
 func (t *Tracker) Contradict() (settle func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,18 +52,18 @@ func (t *Tracker) Contradict() (settle func()) {
 	return sync.OnceFunc(func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if t.value.Load().Epoch == epoch { // Begin has settled the contradictions of the epoch before
+		if t.value.Load().Epoch == epoch { // Begin has settled the contradictions of an earlier epoch
 			t.contradictions--
 			t.publishDoubt()
 		}
 	})
 }
 
-// doubted reports whether a contradiction is being looked into, or all usable sources are below what was read, of which
-// one was higher. A source that is late has not been higher. Call with mu held.
+// doubted reports whether a contradiction is unsettled, or all usable sources are below the proved height although one of
+// them was higher before. A source that is merely late was not higher. The caller must hold mu.
 func (t *Tracker) doubted() bool { return t.contradictions > 0 || t.fell && !t.lowerSince.IsZero() }
 
-// publishDoubt puts in the tip whether it is doubted. Call with mu held.
+// publishDoubt updates Unconfirmed. The caller must hold mu.
 func (t *Tracker) publishDoubt() {
 	if v := *t.value.Load(); v.Unconfirmed != t.doubted() {
 		v.Unconfirmed = t.doubted()
@@ -72,22 +71,22 @@ func (t *Tracker) publishDoubt() {
 	}
 }
 
-// Claims says whether a source's claim carries the height.
+// Claims reports whether a source claims the height or a higher one.
 func (t *Tracker) Claims(source int, height int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.sources[source].claim.Height >= height
 }
 
-// Lowers says whether a source claims less than what was read at, and is believed.
-func (t *Tracker) Lowers(source int) bool {
+// ClaimsLower reports whether the accepted claim of a source is below the proved height.
+func (t *Tracker) ClaimsLower(source int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	claim := t.sources[source].claim
 	return 0 < claim.Height && claim.Height < t.proved && !claim.CatchingUp
 }
 
-// Raise lifts the tip to a height that another replica has read at. It says whether the tip moved.
+// Raise raises the tip to a height at which another replica has read. It reports whether the tip moved.
 func (t *Tracker) Raise(height int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -96,31 +95,31 @@ func (t *Tracker) Raise(height int64) bool {
 		return false
 	}
 	if t.raised <= v.Height {
-		t.raisedAt = now // a chain of claims has one time to be confirmed
+		t.raisedAt = now // a series of claims has one deadline
 	}
 	t.raised = height
 	t.resolve(now, false)
 	return true
 }
 
-// deafness is how long replicas are not listened to after a claim that was not confirmed.
-const deafness = time.Minute
+// peerPenalty is how long claims of replicas are ignored after an unconfirmed one.
+const peerPenalty = time.Minute
 
-// confirmRaise lets what replicas say count until sources had time to say the same.
-func (t *Tracker) confirmRaise(v *Tip, now time.Time) {
+// applyRaise applies the claims of replicas, until sources have had time to confirm them.
+func (t *Tracker) applyRaise(v *Tip, now time.Time) {
 	switch {
 	case t.raised <= v.Height:
 		t.raised = 0
 	case now.Sub(t.raisedAt) > 2*grace(v.Interval):
-		t.raised, t.ignorePeersUntil = 0, now.Add(deafness)
+		t.raised, t.ignorePeersUntil = 0, now.Add(peerPenalty)
 	default:
 		v.Height = t.raised
 	}
 }
 
-// SetBack says that the chain has gone back: all usable sources have been lower for long enough.
-// Sources whose height grows faster than the chain makes blocks catch up, and do not count.
-func (t *Tracker) SetBack() bool {
+// RolledBack reports whether all usable sources have been lower for the rollback time. If their heights grow
+// faster than the chain's pace, they are catching up and the time starts again.
+func (t *Tracker) RolledBack() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
@@ -135,8 +134,8 @@ func (t *Tracker) SetBack() bool {
 	return true
 }
 
-// Begin begins an epoch: nothing is proved. The tip is what those sources claim now that have told
-// of lower blocks; until one does, there is none. It says whether the epoch is new.
+// Begin begins an epoch, in which nothing is proved. It keeps the claims below the old proved height, and the
+// highest of them becomes the tip. Without one there is no tip. It reports whether the epoch is new.
 func (t *Tracker) Begin(epoch int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -148,14 +147,14 @@ func (t *Tracker) Begin(epoch int64) bool {
 	t.contradictions = 0
 	for i, s := range t.sources {
 		t.sources[i].high = 0
-		if !t.heard(s, now) || t.proved > 0 && s.claim.Height >= t.proved {
+		if !t.isRecent(s, now) || t.proved > 0 && s.claim.Height >= t.proved {
 			t.sources[i].claim = Claim{}
 		}
 	}
 	v.Epoch, v.Time = epoch, time.Time{}
 	t.value.Store(&v)
 	t.proved, t.raised, t.lowerSince, t.unproved = 0, 0, time.Time{}, time.Time{}
-	t.pace.height = 0 // the next one is the first; the interval stays
+	t.pace.height = 0 // keeps the interval
 	t.base, t.baseAt = t.best(now).Height, now
 	t.resolve(now, false)
 	return true

@@ -7,42 +7,42 @@ import (
 	"time"
 )
 
-// Slack is how many blocks a claim may be ahead of what the pace explains.
+// Slack is the number of blocks by which a plausible claim may exceed the height expected from the pace.
 const Slack = 10
 
 // A Tip is the newest block that can be read.
 type Tip struct {
-	Height      int64         // 0 until one is known; falls below a height that was read at only with a new epoch
-	Limit       int64         // heights above it are not believed as of now, whatever names them; 0: all are
+	Height      int64         // 0 if unknown; falls below a proved height only with a new epoch
+	Limit       int64         // highest plausible height; 0 means no limit
 	Epoch       int64         // changes when the chain is reset or rolled back; heights of two epochs cannot be compared
-	Known       bool          // a height source was heard from lately, so Height is current
-	CatchingUp  bool          // every source that is heard from says that it is behind its peers
-	Unconfirmed bool          // a source contradicts Height, and it has not been found out yet which is right
-	Time        time.Time     // of the header; zero where only the height is known
+	Known       bool          // a claim was accepted recently, so Height is current
+	CatchingUp  bool          // every source with a recent claim is behind its peers
+	Unconfirmed bool          // a source contradicts Height, and the contradiction is not settled yet
+	Time        time.Time     // of the header; zero if only the height is known
 	Since       time.Time     // when Height became the tip
-	Seen        time.Time     // when a height source was last heard from
+	Seen        time.Time     // when a claim was last accepted
 	Interval    time.Duration // learned time between two blocks
 }
 
-// A Claim is what a source says of its newest block.
+// A Claim is a source's claim about its newest block.
 type Claim struct {
 	Height     int64
-	Time       time.Time // of the block's header; zero: not said
-	CatchingUp bool      // the source says that it is behind its peers
+	Time       time.Time // of the block's header; zero if unknown
+	CatchingUp bool      // the source is behind its peers
 	Proved     bool      // a read at the height was answered
 }
 
-// A source is what is known of an endpoint or a replica that makes claims.
+// A source is a source of claims.
 type source struct {
-	claim Claim     // the last that was believed
-	high  int64     // the highest that was believed in this epoch
-	said  int64     // the last height it named, believed or not
-	at    time.Time // when it did
-	heard time.Time // when it was last believed
-	aside bool
+	claim      Claim // last accepted claim
+	high       int64 // highest accepted claim of this epoch
+	claimed    int64 // last claimed height, accepted or not
+	claimedAt  time.Time
+	accepted   time.Time // time of claim
+	distrusted bool
 }
 
-// A Tracker is the tip over all sources. Writers take turns; readers never wait.
+// A Tracker determines the tip from the claims of all sources. Read never waits for writers.
 type Tracker struct {
 	value    atomic.Pointer[Tip]
 	rollback time.Duration
@@ -50,28 +50,28 @@ type Tracker struct {
 	mu               sync.Mutex
 	pace             pace
 	sources          []source
-	proved           int64     // highest height of this epoch that was read at
-	base             int64     // plausibility counts from here: the height proved last, or the first that was believed
-	baseAt           time.Time // and from now on
-	unproved         time.Time // since when the tip is above proved; zero: it is not
-	raised           int64     // what another replica has read at
+	proved           int64     // highest height of this epoch at which a read was answered
+	base             int64     // reference of plausible heights: the last proved height or the first accepted one
+	baseAt           time.Time // when base was set
+	unproved         time.Time // since when the tip is above proved; zero if it is not
+	raised           int64     // claim of another replica; 0 if there is none
 	raisedAt         time.Time
-	ignorePeersUntil time.Time // replicas are not listened to, for what they said was not confirmed
-	lowerSince       time.Time // all usable sources are below proved; zero: they are not
-	lowerFrom        int64     // the highest of them then
-	fell             bool      // one of them was higher before
-	contradictions   int       // that are being looked into
+	ignorePeersUntil time.Time // set after an unconfirmed claim of a replica
+	lowerSince       time.Time // since when all usable sources are below proved; zero if they are not
+	lowerFrom        int64     // the highest claim at that time
+	fell             bool      // one of these sources was higher before
+	contradictions   int       // number of unsettled ones
 }
 
-// New makes a tracker of so many sources. The interval is the time between two
-// blocks until it has been learned.
+// New returns a tracker with a number of sources. interval is the assumed time between two blocks until it has
+// been learned.
 func New(sources int, interval, rollback time.Duration) *Tracker {
 	t := &Tracker{pace: pace{usual: interval}, rollback: rollback, sources: make([]source, sources)}
 	t.value.Store(&Tip{Interval: interval})
 	return t
 }
 
-// Add adds a source, and returns its number.
+// Add adds a source and returns its number.
 func (t *Tracker) Add() (number int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,7 +79,7 @@ func (t *Tracker) Add() (number int) {
 	return len(t.sources) - 1
 }
 
-// Remove removes what a source has claimed. The caller no longer uses its number.
+// Remove removes the claims of a source. The caller must not use its number any more.
 func (t *Tracker) Remove(number int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -87,7 +87,7 @@ func (t *Tracker) Remove(number int) {
 	t.resolve(time.Now(), false)
 }
 
-// Read is the tip as of now. It takes no lock and does not allocate.
+// Read returns the current tip. It takes no lock and does not allocate.
 func (t *Tracker) Read() Tip {
 	v := *t.value.Load()
 	silent := time.Since(v.Seen)
@@ -98,50 +98,50 @@ func (t *Tracker) Read() Tip {
 	return v
 }
 
-// ClaimLifetime is how long a source's word is good for. It is asked after three
-// intervals of silence, so a chain that stands still stays known.
+// ClaimLifetime returns how long a claim counts as recent. Silent sources are polled after three intervals, so the
+// tip stays known while the chain stands still.
 func ClaimLifetime(interval time.Duration) time.Duration {
 	return max(4*interval, 5*time.Second)
 }
 
-// grace is how long the tip may be a mere claim before it is doubted.
+// grace returns how long the tip may be unproved before it is doubtful.
 func grace(interval time.Duration) time.Duration { return max(interval, time.Second) }
 
-// Plausible says whether a source's claim of a height is to be believed without
-// proof. A source that was put aside has to prove what it says.
+// Plausible reports whether a source's claim of a height needs no proof. Claims of distrusted sources always need
+// one.
 func (t *Tracker) Plausible(source int, height int64) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now, s := time.Now(), &t.sources[source]
-	s.said, s.at = height, now
-	return !s.aside && t.base > 0 && (height <= t.limit(now) || t.confirmed(source, height, now))
+	s.claimed, s.claimedAt = height, now
+	return !s.distrusted && t.base > 0 && (height <= t.limit(now) || t.confirmed(source, height, now))
 }
 
-// limit is the highest height that the pace explains.
+// limit returns the highest plausible height.
 func (t *Tracker) limit(now time.Time) int64 {
 	return t.base + int64(now.Sub(t.baseAt)/t.pace.interval()) + Slack
 }
 
-// confirmed says whether another source claims about the same.
+// confirmed reports whether another source claims about the same height.
 func (t *Tracker) confirmed(source int, height int64, now time.Time) bool {
 	for i, s := range t.sources {
-		if i != source && s.said > 0 && now.Sub(s.at) <= ClaimLifetime(t.pace.interval()) && max(height-s.said, s.said-height) <= Slack {
+		if i != source && s.claimed > 0 && now.Sub(s.claimedAt) <= ClaimLifetime(t.pace.interval()) && max(height-s.claimed, s.claimed-height) <= Slack {
 			return true
 		}
 	}
 	return false
 }
 
-// Accept takes a source's claim as believed. It says whether the source had been put aside.
-func (t *Tracker) Accept(source int, c Claim) (back bool) {
+// Accept accepts a source's claim. It reports whether the source was distrusted before.
+func (t *Tracker) Accept(source int, c Claim) (restored bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now, s := time.Now(), &t.sources[source]
-	back = s.aside
+	restored = s.distrusted
 	if c.Time.IsZero() && s.claim.Height == c.Height {
 		c.Time = s.claim.Time
 	}
-	s.claim, s.said, s.at, s.heard, s.aside = c, c.Height, now, now, false
+	s.claim, s.claimed, s.claimedAt, s.accepted, s.distrusted = c, c.Height, now, now, false
 	s.high = max(s.high, c.Height)
 	if !c.CatchingUp {
 		t.pace.advance(c.Height, now)
@@ -153,11 +153,11 @@ func (t *Tracker) Accept(source int, c Claim) (back bool) {
 		t.prove(c.Height, now)
 	}
 	t.resolve(now, true)
-	return back
+	return restored
 }
 
-// Prove notes that a read at a height was answered while the epoch was in
-// force. What is above the tip is for a source to claim first.
+// Prove records that a read at a height was answered in epoch. It ignores heights above the tip, which a source
+// must claim first.
 func (t *Tracker) Prove(epoch, height int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -177,15 +177,15 @@ func (t *Tracker) prove(height int64, now time.Time) {
 	}
 }
 
-// Proved is the highest height of this epoch that was read at, 0 for none.
+// Proved returns the highest height of this epoch at which a read was answered, or 0.
 func (t *Tracker) Proved() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.proved
 }
 
-// Falling is the highest height that was read at while all usable sources have been
-// lower, and since when they are; 0 while they are not.
+// Falling returns the proved height and the time since all usable sources have been lower, or zero values if they
+// are not.
 func (t *Tracker) Falling() (height int64, since time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -195,7 +195,7 @@ func (t *Tracker) Falling() (height int64, since time.Time) {
 	return t.proved, t.lowerSince
 }
 
-// Enter names the epoch that has been in force so far.
+// Enter sets the number of the current epoch.
 func (t *Tracker) Enter(epoch int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -204,15 +204,15 @@ func (t *Tracker) Enter(epoch int64) {
 	t.value.Store(&v)
 }
 
-// resolve makes the tip of all that is believed. heard: by a source just now. Call with mu held.
-func (t *Tracker) resolve(now time.Time, heard bool) {
+// resolve updates the tip. accepted reports whether a claim was just accepted. The caller must hold mu.
+func (t *Tracker) resolve(now time.Time, accepted bool) {
 	v := *t.value.Load()
 	before := v.Height
 	best := t.best(now)
 	v.Height = max(t.proved, best.Height)
 	v.Interval = t.pace.interval()
 	if t.raised > 0 {
-		t.confirmRaise(&v, now)
+		t.applyRaise(&v, now)
 	}
 	if v.Height != before {
 		v.Time, v.Since = time.Time{}, now
@@ -220,7 +220,7 @@ func (t *Tracker) resolve(now time.Time, heard bool) {
 	if best.Height == v.Height && !best.Time.IsZero() {
 		v.Time = best.Time
 	}
-	if heard {
+	if accepted {
 		v.Seen = now
 	}
 	if v.Limit = 0; t.base > 0 {
@@ -236,32 +236,32 @@ func (t *Tracker) resolve(now time.Time, heard bool) {
 	t.value.Store(&v)
 }
 
-// best is the highest claim of the sources that were heard from lately, or of all where none was. A
-// source that is gone does not keep the tip at a height that the others do not claim.
+// best returns the highest recent claim, or the highest of all claims if none is recent. So a lost source does not
+// keep the tip at a height that the others do not claim.
 func (t *Tracker) best(now time.Time) (best Claim) {
-	heard := func(s source) bool { return t.heard(s, now) }
-	some := slices.ContainsFunc(t.sources, heard)
+	recent := func(s source) bool { return t.isRecent(s, now) }
+	some := slices.ContainsFunc(t.sources, recent)
 	for _, s := range t.sources {
-		if c := s.claim; (heard(s) || !some) && (c.Height > best.Height || c.Height == best.Height && best.Time.IsZero()) {
+		if c := s.claim; (recent(s) || !some) && (c.Height > best.Height || c.Height == best.Height && best.Time.IsZero()) {
 			best = c
 		}
 	}
 	return best
 }
 
-// heard says whether a source was believed lately.
-func (t *Tracker) heard(s source, now time.Time) bool {
-	return s.claim.Height > 0 && now.Sub(s.heard) <= ClaimLifetime(t.pace.interval())
+// isRecent reports whether a claim of the source was accepted recently.
+func (t *Tracker) isRecent(s source, now time.Time) bool {
+	return s.claim.Height > 0 && now.Sub(s.accepted) <= ClaimLifetime(t.pace.interval())
 }
 
-// watchLower keeps the time since when all usable sources are below what was
-// proved, and says whether all that are heard from catch up.
+// watchLower updates lowerSince, lowerFrom and fell. It reports whether all sources with a recent claim are
+// catching up.
 func (t *Tracker) watchLower(now time.Time) (catchingUp bool) {
 	var usable, lower, behind int
 	t.fell = false
 	for _, s := range t.sources {
 		switch {
-		case s.aside || !t.heard(s, now):
+		case s.distrusted || !t.isRecent(s, now):
 		case s.claim.CatchingUp:
 			behind++
 		default:
@@ -281,16 +281,16 @@ func (t *Tracker) watchLower(now time.Time) (catchingUp bool) {
 	return usable == 0 && behind > 0
 }
 
-// A pace learns the time between two blocks as the median of the last samples:
-// an absent proposer makes some blocks late, and must not move it.
+// A pace learns the time between two blocks as the median of the latest samples, because an absent proposer makes
+// some blocks late.
 type pace struct {
-	usual   time.Duration // until there are three samples
+	usual   time.Duration // used until there are three samples
 	samples Median
 	height  int64
 	at      time.Time
 }
 
-// The learned interval stays within these.
+// Bounds of the learned interval.
 const (
 	minInterval = 50 * time.Millisecond
 	maxInterval = 30 * time.Second
@@ -313,19 +313,19 @@ func (p *pace) interval() time.Duration {
 	return min(max(p.samples.Value(), minInterval), maxInterval)
 }
 
-// A Median is that of the last fifteen durations.
+// A Median is the median of the latest fifteen durations.
 type Median struct {
-	Count int // of all so far
+	Count int // number of all durations so far
 	last  [15]time.Duration
 }
 
-// Add takes in one more.
+// Add adds a duration.
 func (m *Median) Add(d time.Duration) {
 	m.last[m.Count%len(m.last)] = d
 	m.Count++
 }
 
-// Value is the median as of now. There has to be a duration.
+// Value returns the median. There must be at least one duration.
 func (m *Median) Value() time.Duration {
 	sorted := m.last
 	known := sorted[:min(m.Count, len(sorted))]

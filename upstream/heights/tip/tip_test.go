@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// says has a source claim a height as a follower would: believed if plausible.
-func (t *Tracker) says(source int, height int64) bool {
-	believed := t.Plausible(source, height)
-	if believed {
+// claimHeight accepts a claim of a height if it is plausible, as a follower does, and reports whether it is.
+func (t *Tracker) claimHeight(source int, height int64) bool {
+	plausible := t.Plausible(source, height)
+	if plausible {
 		t.Accept(source, Claim{Height: height})
 	}
-	return believed
+	return plausible
 }
 
-// begun is a tracker of two sources whose first is at 100, proved.
-func begun(interval, rollback time.Duration) *Tracker {
+// newAt100 returns a tracker of two sources. A claim of 100 by the first source is proved.
+func newAt100(interval, rollback time.Duration) *Tracker {
 	t := New(2, interval, rollback)
 	t.Accept(0, Claim{Height: 100, Proved: true})
 	return t
 }
 
-func TestAClaimBecomesTheTipWhenItIsPlausible(t *testing.T) {
+func TestPlausibleClaimBecomesTip(t *testing.T) {
 	tests := []struct {
 		name  string
 		after time.Duration
@@ -30,143 +30,143 @@ func TestAClaimBecomesTheTipWhenItIsPlausible(t *testing.T) {
 		want  int64
 	}{
 		{"the next block", 0, 101, 101},
-		{"a lower one changes nothing", 0, 50, 100},
-		{"as far ahead as the slack", 0, 100 + Slack, 100 + Slack},
-		{"farther", 0, 101 + Slack, 100},
+		{"a lower height", 0, 50, 100},
+		{"ahead by the slack", 0, 100 + Slack, 100 + Slack},
+		{"ahead by more than the slack", 0, 101 + Slack, 100},
 		{"a million ahead", time.Hour, 1_000_100, 100},
-		{"what the time since explains", 20 * time.Second, 110 + Slack, 110 + Slack},
-		{"more than that", 20 * time.Second, 111 + Slack, 100},
+		{"ahead by the elapsed blocks and the slack", 20 * time.Second, 110 + Slack, 110 + Slack},
+		{"ahead by more than the elapsed blocks and the slack", 20 * time.Second, 111 + Slack, 100},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tip := begun(2*time.Second, time.Minute)
+				tip := newAt100(2*time.Second, time.Minute)
 				time.Sleep(tt.after)
-				tip.says(0, tt.claim)
+				tip.claimHeight(0, tt.claim)
 				if got := tip.Read().Height; got != tt.want {
-					t.Errorf("tip %d, want %d", got, tt.want)
+					t.Errorf("tip = %d, want %d", got, tt.want)
 				}
 			})
 		})
 	}
 }
 
-func TestNoChainOfClaimsOutrunsThePace(t *testing.T) {
+func TestSeriesOfClaimsDoesNotExceedThePace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tip := begun(2*time.Second, time.Minute)
+		tip := newAt100(2*time.Second, time.Minute)
 		for height := int64(105); height < 1000; height += 5 {
-			tip.says(0, height)
+			tip.claimHeight(0, height)
 			tip.Raise(height)
 		}
 		if got := tip.Read().Height; got > 100+Slack {
-			t.Errorf("tip %d, want %d at most", got, 100+Slack)
+			t.Errorf("tip = %d, want at most %d", got, 100+Slack)
 		}
 	})
 }
 
-// What another replica names is held against the limit, while this one hears nothing.
-func TestTheLimitGrowsWithTheTimeThoughNothingIsRead(t *testing.T) {
+// Claims of other replicas are compared with the limit while this one receives no claims.
+func TestLimitGrowsWithTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		tip := begun(2*time.Second, time.Minute)
+		tip := newAt100(2*time.Second, time.Minute)
 		for _, blocks := range []int64{0, 1, 5, 100} {
 			if got, want := tip.Read().Limit, 100+Slack+blocks; got != want {
-				t.Errorf("limit %d, want %d", got, want)
+				t.Errorf("limit = %d, want %d", got, want)
 			}
 			time.Sleep(time.Duration(map[int64]int64{0: 1, 1: 4, 5: 95}[blocks]) * 2 * time.Second)
 		}
 		time.Sleep(time.Minute)
-		tip.says(0, 101) // heard, not read
+		tip.claimHeight(0, 101) // accepted but not proved
 		if got, want := tip.Read().Limit, int64(100+Slack+130); got != want {
-			t.Errorf("limit %d after a claim, want %d", got, want)
+			t.Errorf("limit after a claim = %d, want %d", got, want)
 		}
 	})
 }
 
-func TestWhatAnotherSourceSaysTooIsBelieved(t *testing.T) {
-	tip := begun(2*time.Second, time.Minute)
+func TestClaimConfirmedByAnotherSourceIsPlausible(t *testing.T) {
+	tip := newAt100(2*time.Second, time.Minute)
 	tip.Accept(1, Claim{Height: 100})
-	if tip.says(0, 500) {
-		t.Error("the first to say so was believed")
+	if tip.claimHeight(0, 500) {
+		t.Error("claim of 500 by one source is plausible, want it implausible")
 	}
-	if !tip.says(1, 501) || !tip.says(0, 500) || tip.Read().Height != 501 {
+	if !tip.claimHeight(1, 501) || !tip.claimHeight(0, 500) || tip.Read().Height != 501 {
 		t.Errorf("tip %d, want 501", tip.Read().Height)
 	}
 }
 
-func TestAHeightThatWasNeverReadIsTakenBack(t *testing.T) {
-	tip := begun(2*time.Second, time.Minute)
-	tip.says(0, 105)
-	tip.says(0, 101)
+func TestTipFallsBelowUnprovedHeight(t *testing.T) {
+	tip := newAt100(2*time.Second, time.Minute)
+	tip.claimHeight(0, 105)
+	tip.claimHeight(0, 101)
 	if got := tip.Read().Height; got != 101 {
 		t.Errorf("tip %d, want 101", got)
 	}
 	tip.Prove(0, 101)
-	tip.says(0, 99)
+	tip.claimHeight(0, 99)
 	if got := tip.Read().Height; got != 101 {
-		t.Errorf("tip %d, want 101, which was read", got)
+		t.Errorf("tip = %d, want the proved height 101", got)
 	}
 }
 
-func TestASourceThatIsPutAsideHasToProveWhatItSays(t *testing.T) {
-	tip := begun(2*time.Second, time.Minute)
-	if !tip.PutAside(0) || tip.PutAside(0) {
-		t.Error("it is news once")
+func TestDistrustedSourceNeedsProof(t *testing.T) {
+	tip := newAt100(2*time.Second, time.Minute)
+	if first, second := tip.Distrust(0), tip.Distrust(0); !first || second {
+		t.Errorf("Distrust = %t, then %t; want true, then false", first, second)
 	}
-	if tip.says(0, 101) {
-		t.Error("believed without proof")
+	if tip.claimHeight(0, 101) {
+		t.Error("unproved claim of a distrusted source is plausible, want it implausible")
 	}
-	if !tip.Accept(0, Claim{Height: 101, Proved: true}) || !tip.says(0, 102) {
-		t.Error("not taken back")
+	if !tip.Accept(0, Claim{Height: 101, Proved: true}) || !tip.claimHeight(0, 102) {
+		t.Error("source is still distrusted after a proved claim")
 	}
 }
 
-func TestTheTipIsKnownWhileItsSourceSpeaks(t *testing.T) {
+func TestTipIsKnownWhileItsSourceMakesClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tip := New(1, 2*time.Second, time.Minute)
 		if tip.Read().Known {
-			t.Error("known before anything was heard")
+			t.Error("Known = true before the first claim, want false")
 		}
 		tip.Accept(0, Claim{Height: 100})
-		for range 10 { // the chain stands still, the source does not
+		for range 10 { // the chain stands still
 			time.Sleep(6 * time.Second)
 			if tip.Accept(0, Claim{Height: 100}); !tip.Read().Known {
-				t.Fatal("forgotten although the source was polled in time")
+				t.Fatal("Known = false 6 s after a claim, want true")
 			}
 		}
 		time.Sleep(9 * time.Second)
 		if got := tip.Read(); got.Known || got.Height != 100 {
-			t.Errorf("tip %+v, want 100, no longer known", got)
+			t.Errorf("tip = %+v, want height 100, not known", got)
 		}
 	})
 }
 
-func TestAReplicaIsBelievedForAsLongAsASourceMayTake(t *testing.T) {
+func TestReplicasClaimIsWithdrawnUnlessConfirmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tip := New(1, 2*time.Second, time.Minute)
 		if tip.Raise(5); tip.Read().Height != 0 {
-			t.Error("raised from nothing")
+			t.Error("Raise moved an unknown tip")
 		}
 		tip.Accept(0, Claim{Height: 100, Proved: true})
 		if !tip.Raise(103) || tip.Raise(102) || tip.Raise(100+Slack+1) || tip.Read().Height != 103 {
-			t.Fatalf("tip %d, want 103", tip.Read().Height)
+			t.Fatalf("tip = %d, want 103", tip.Read().Height)
 		}
 		time.Sleep(3 * time.Second)
 		tip.Accept(0, Claim{Height: 103, Proved: true}) // confirmed
 		if !tip.Raise(105) {
-			t.Fatal("not believed after it was right")
+			t.Fatal("Raise(105) = false after a confirmed claim, want true")
 		}
 		time.Sleep(5 * time.Second)
 		tip.Accept(0, Claim{Height: 103})
 		if got := tip.Read().Height; got != 103 {
-			t.Errorf("tip %d, want 103: nobody confirmed more", got)
+			t.Errorf("tip = %d, want 103: no source confirmed 105", got)
 		}
 		if tip.Raise(105) {
-			t.Error("believed after it was wrong")
+			t.Error("Raise(105) = true after an unconfirmed claim, want false")
 		}
 	})
 }
 
-func TestAChainThatWasSetBackIsSeen(t *testing.T) {
+func TestRolledBackAfterAllSourcesWereLower(t *testing.T) {
 	fast := int64(0)
 	claim := func(source int, c Claim) func(*Tracker) { return func(t *Tracker) { t.Accept(source, c) } }
 	tests := []struct {
@@ -175,67 +175,67 @@ func TestAChainThatWasSetBackIsSeen(t *testing.T) {
 		want bool
 	}{
 		{"the only source is lower", claim(0, Claim{Height: 50}), true},
-		{"it catches up", claim(0, Claim{Height: 50, CatchingUp: true}), false},
-		{"a block behind is lower, too", claim(0, Claim{Height: 99}), true},
-		{"another source is not", func(t *Tracker) { t.Accept(0, Claim{Height: 50}); t.Accept(1, Claim{Height: 100}) }, false},
-		{"all of them are", func(t *Tracker) { t.Accept(0, Claim{Height: 50}); t.Accept(1, Claim{Height: 51}) }, true},
+		{"the only source is lower and catches up", claim(0, Claim{Height: 50, CatchingUp: true}), false},
+		{"the only source is one block lower", claim(0, Claim{Height: 99}), true},
+		{"one of two sources is lower", func(t *Tracker) { t.Accept(0, Claim{Height: 50}); t.Accept(1, Claim{Height: 100}) }, false},
+		{"both sources are lower", func(t *Tracker) { t.Accept(0, Claim{Height: 50}); t.Accept(1, Claim{Height: 51}) }, true},
 		{"reads at the tip are answered", func(t *Tracker) { t.Accept(0, Claim{Height: 50}); t.Prove(0, 100) }, false},
-		{"it comes on faster than the chain does", func(t *Tracker) { fast += 5; t.Accept(0, Claim{Height: fast}) }, false},
-		{"another speaks for it, and says that it catches up", func(t *Tracker) {
+		{"the source grows faster than the pace", func(t *Tracker) { fast += 5; t.Accept(0, Claim{Height: fast}) }, false},
+		{"another source replaces it and catches up", func(t *Tracker) {
 			t.Accept(0, Claim{Height: 50})
 			t.Retire(0)
 			t.Accept(1, Claim{Height: 50, CatchingUp: true})
 		}, false},
-		{"nobody is heard from", func(*Tracker) {}, false},
+		{"no source makes claims", func(*Tracker) {}, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				tip := begun(time.Second, 10*time.Second)
+				tip := newAt100(time.Second, 10*time.Second)
 				for range 10 {
 					tt.does(tip)
-					if tip.SetBack() {
-						t.Fatal("seen too early")
+					if tip.RolledBack() {
+						t.Fatal("RolledBack = true before the rollback time has passed")
 					}
 					time.Sleep(time.Second)
 				}
 				tt.does(tip)
-				if got := tip.SetBack(); got != tt.want {
-					t.Errorf("set back: %t, want %t", got, tt.want)
+				if got := tip.RolledBack(); got != tt.want {
+					t.Errorf("RolledBack = %t, want %t", got, tt.want)
 				}
 			})
 		})
 	}
 }
 
-func TestANewEpochForgetsWhatWasProved(t *testing.T) {
-	tip := begun(2*time.Second, time.Minute)
+func TestNewEpochForgetsProvedHeight(t *testing.T) {
+	tip := newAt100(2*time.Second, time.Minute)
 	tip.Accept(0, Claim{Height: 40})
-	if !tip.Begin(7) || tip.Begin(7) {
-		t.Error("an epoch begins once")
+	if first, second := tip.Begin(7), tip.Begin(7); !first || second {
+		t.Errorf("Begin = %t, then %t; want true, then false", first, second)
 	}
-	tip.Prove(0, 100) // a read of the epoch before
+	tip.Prove(0, 100) // a read of the previous epoch
 	if got := tip.Read(); got.Height != 40 || got.Epoch != 7 {
-		t.Errorf("tip %+v, want 40 of epoch 7", got)
+		t.Errorf("tip = %+v, want height 40 of epoch 7", got)
 	}
-	if tip.says(0, 100) || !tip.says(0, 41) {
-		t.Error("what is plausible does not count from the new tip")
+	if tip.claimHeight(0, 100) || !tip.claimHeight(0, 41) {
+		t.Error("100 is plausible or 41 is not, want plausible heights to start at the new tip")
 	}
 }
 
-func TestTheBlockIntervalIsLearned(t *testing.T) {
+func TestIntervalIsLearned(t *testing.T) {
 	tests := []struct {
 		name       string
 		gaps       []time.Duration // between blocks
 		want       time.Duration
 		catchingUp bool
 	}{
-		{"too few blocks say nothing", []time.Duration{time.Second, time.Second}, 2 * time.Second, false},
-		{"the median of some", []time.Duration{3 * time.Second, 5 * time.Second, 3 * time.Second}, 3 * time.Second, false},
-		{"a late block does not move it", []time.Duration{time.Second, time.Second, time.Hour, time.Second}, time.Second, false},
-		{"a burst does not drop it below the least", make([]time.Duration, 5), minInterval, false},
-		{"a chain that hardly moves", []time.Duration{time.Hour, time.Hour, time.Hour}, maxInterval, false},
-		{"catching up says nothing", []time.Duration{1, 1, 1, 1}, 2 * time.Second, true},
+		{"too few blocks", []time.Duration{time.Second, time.Second}, 2 * time.Second, false},
+		{"three blocks", []time.Duration{3 * time.Second, 5 * time.Second, 3 * time.Second}, 3 * time.Second, false},
+		{"a late block", []time.Duration{time.Second, time.Second, time.Hour, time.Second}, time.Second, false},
+		{"a burst", make([]time.Duration, 5), minInterval, false},
+		{"a very slow chain", []time.Duration{time.Hour, time.Hour, time.Hour}, maxInterval, false},
+		{"catching up", []time.Duration{1, 1, 1, 1}, 2 * time.Second, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -246,12 +246,12 @@ func TestTheBlockIntervalIsLearned(t *testing.T) {
 					tip.Accept(0, Claim{Height: int64(100 + i), CatchingUp: tt.catchingUp})
 				}
 				if got := tip.Read().Interval; got != tt.want {
-					t.Errorf("interval %s, want %s", got, tt.want)
+					t.Errorf("interval = %s, want %s", got, tt.want)
 				}
 			})
 		})
 	}
-	t.Run("blocks that were missed share the time", func(t *testing.T) {
+	t.Run("missed blocks", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			tip := New(1, 2*time.Second, time.Minute)
 			for i := range 4 {
@@ -259,28 +259,28 @@ func TestTheBlockIntervalIsLearned(t *testing.T) {
 				time.Sleep(30 * time.Second)
 			}
 			if got := tip.Read().Interval; got != 3*time.Second {
-				t.Errorf("interval %s, want 3s", got)
+				t.Errorf("interval = %s, want 3s", got)
 			}
 		})
 	})
 }
 
-func TestReadingTheTipAllocatesNothing(t *testing.T) {
-	tip := begun(2*time.Second, time.Minute)
+func TestReadDoesNotAllocate(t *testing.T) {
+	tip := newAt100(2*time.Second, time.Minute)
 	if n := testing.AllocsPerRun(100, func() { tip.Read() }); n != 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("Read makes %v allocations, want 0", n)
 	}
 }
 
-func TestARollbackIsSeenOnceLowerSourcesHaveStoppedCatchingUp(t *testing.T) {
+func TestRolledBackAfterLowerSourcesStopCatchingUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const before = 1000
 		tip := New(2, time.Second, 10*time.Second)
 		tip.Accept(0, Claim{Height: before, Proved: true})
 		for second := range 31 {
 			tip.Accept(0, Claim{Height: int64(20 * min(second, 10))}) // 20 blocks a second, then none
-			if got, want := tip.SetBack(), second > 21; got != want && second != 20 && second != 21 {
-				t.Errorf("SetBack = %t after %d s, want %t", got, second, want)
+			if got, want := tip.RolledBack(), second > 21; got != want && second != 20 && second != 21 {
+				t.Errorf("RolledBack = %t after %d s, want %t", got, second, want)
 			}
 			time.Sleep(time.Second)
 		}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// hashOf is the hash that our nodes have of a block, "" where none can be asked.
+// hashOf returns the hash of a block, known or read from a node, or "" if no node provides it.
 func (c *Chain) hashOf(ctx context.Context, height int64) string {
 	if hash := c.anchors.at(height); hash != "" {
 		return hash
@@ -22,9 +22,9 @@ func (c *Chain) hashOf(ctx context.Context, height int64) string {
 	return ""
 }
 
-var errUnfit = errors.New("it is not asked for blocks now")
+var errUnfit = errors.New("node is not in use")
 
-// hash asks a node of our chain for the hash of a block, "" where it tells none.
+// hash reads the hash of a block from a node of the chain. It returns "" if the node has no hashes.
 func (n *Node) hash(ctx context.Context, height int64) (string, error) {
 	v := n.Look()
 	switch {
@@ -33,16 +33,16 @@ func (n *Node) hash(ctx context.Context, height int64) (string, error) {
 	case n.Comet != nil && !v.CometDown:
 		return n.Comet.Hash(ctx, height)
 	}
-	ctx, cancel := context.WithTimeout(ctx, maxProof)
+	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
 	defer cancel()
 	return n.Reader.BlockHash(ctx, height)
 }
 
-// isOurs tells whether a block with such a hash is of our chain; without one the endpoint stays what
-// it was. Another hash than the remembered one is another chain: the endpoint's, which is not used
-// then, if another node still has the remembered block; else the chain was reset. An endpoint on a
-// fork comes back by a remembered hash.
-func (f *follower) isOurs(ctx context.Context, epoch, height int64, hash string) bool {
+// isOurs reports whether a block with this hash belongs to the chain. If the hash differs from the known one,
+// either the node is on a fork or the chain was reset. It is a fork if another node still has the known block.
+// isOurs then excludes the node until it has a block with a known hash. Otherwise it begins a new epoch. If
+// hash is "", the node remains as it is.
+func (f *rpcFollower) isOurs(ctx context.Context, epoch, height int64, hash string) bool {
 	known := f.chain.anchors.at(height)
 	switch {
 	case hash == "" || known == "" && f.fork == 0:
@@ -51,7 +51,7 @@ func (f *follower) isOurs(ctx context.Context, epoch, height int64, hash string)
 		f.rejoin()
 		return true
 	case known == "":
-		height = f.fork // blocks that only this node has say nothing of the fork
+		height = f.fork // only this node has the block, so compare the forked block again
 		known = f.chain.anchors.at(height)
 	}
 	if known != "" {
@@ -68,8 +68,8 @@ func (f *follower) isOurs(ctx context.Context, epoch, height int64, hash string)
 	return true
 }
 
-// recognizeNewest asks a node that may have been restarted for a remembered block.
-func (f *follower) recognizeNewest(ctx context.Context) {
+// checkFork compares a block with a known hash at a node that may have been restarted.
+func (f *rpcFollower) checkFork(ctx context.Context) {
 	epoch := f.chain.Tip().Epoch
 	height := f.chain.anchors.atOrBelow(f.node.Look().Height - 1)
 	if height == 0 {
@@ -80,19 +80,19 @@ func (f *follower) recognizeNewest(ctx context.Context) {
 	}
 }
 
-// excludeFork keeps an endpoint from being read: its answers are of another chain.
-func (f *follower) excludeFork(height int64) {
+// excludeFork excludes a node on another fork from use.
+func (f *rpcFollower) excludeFork(height int64) {
 	if f.fork == 0 {
 		f.node.Logger.Error("node is on another fork, not using it", "block", height)
 	}
 	f.fork = height
 	f.node.update(func(v *State) { v.Forked, v.Height = true, 0 })
-	f.chain.tip.PutAside(f.source)
+	f.chain.tip.Distrust(f.source)
 	f.chain.moved.notify()
 }
 
-// rejoin has an endpoint used again that excludeFork kept from being read.
-func (f *follower) rejoin() {
+// rejoin makes an excluded node usable again.
+func (f *rpcFollower) rejoin() {
 	if f.fork == 0 {
 		return
 	}
@@ -101,7 +101,7 @@ func (f *follower) rejoin() {
 	f.node.update(func(v *State) { v.Forked = false })
 }
 
-// othersHave says whether another node has a block with this hash.
+// othersHave reports whether a node other than except has a block with this hash.
 func (c *Chain) othersHave(ctx context.Context, except *Node, height int64, hash string) bool {
 	for _, m := range c.all() {
 		f := m.rest
@@ -115,7 +115,7 @@ func (c *Chain) othersHave(ctx context.Context, except *Node, height int64, hash
 	return false
 }
 
-// isOurs judges as that of a follower, but an endpoint on a fork is asked again.
+// isOurs decides like rpcFollower.isOurs, but distrusts the source of a forked node instead of excluding the node.
 func (f *restFollower) isOurs(ctx context.Context, epoch, height int64, hash string) bool {
 	known := f.chain.anchors.at(height)
 	if known == "" || hash == "" || known == hash {
@@ -123,74 +123,74 @@ func (f *restFollower) isOurs(ctx context.Context, epoch, height int64, hash str
 	}
 	defer f.chain.contradict()()
 	if f.chain.othersHave(ctx, f.node, height, known) {
-		f.putAside(height+1, errFork)
+		f.distrust(height+1, errFork)
 		return false
 	}
 	f.chain.changeEpoch(ctx, epoch, "a block has another hash than before")
 	return true
 }
 
-// watchFall asks for the highest block that was read as long as every source names lower ones,
-// until a node answers or the chain is set back, after RollbackAfter.
+// watchFall reads the highest proved block while every source claims lower ones, until a node answers or, after
+// RollbackAfter, the chain counts as rolled back.
 func (c *Chain) watchFall(ctx context.Context) {
 	for {
 		moved := c.moved.next()
-		var again <-chan time.Time
+		var retry <-chan time.Time
 		if height, since := c.tip.Falling(); height > 0 {
-			c.guard(func() { c.judgeFall(ctx, height, since) })
-			moved, again = nil, time.After(c.untilJudged(since)) // a round at a time
+			c.guard(func() { c.checkFall(ctx, height, since) })
+			moved, retry = nil, time.After(c.nextFallCheck(since))
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-moved:
-		case <-again:
+		case <-retry:
 		}
 	}
 }
 
-// shortest is how long all sources are lower before that is looked into: one may be a block behind.
-func (c *Chain) shortest() time.Duration {
-	return min(c.Tip().Interval, maxPatience, c.o.RollbackAfter/2)
+// fallGrace returns how long all sources must be lower before a fall is checked, as one may be a block behind.
+func (c *Chain) fallGrace() time.Duration {
+	return min(c.Tip().Interval, maxSilence, c.o.RollbackAfter/2)
 }
 
-// untilJudged is the time to the next read at the proved height, or to the end of RollbackAfter.
-func (c *Chain) untilJudged(since time.Time) time.Duration {
-	pause := c.shortest()
+// nextFallCheck returns the time to the next read at the proved height, or to the end of RollbackAfter.
+func (c *Chain) nextFallCheck(since time.Time) time.Duration {
+	pause := c.fallGrace()
 	if left := c.o.RollbackAfter - time.Since(since); left > 0 {
 		pause = min(pause, left)
 	}
 	return pause
 }
 
-// judgeFall reads at a height that every source is below since some time.
-func (c *Chain) judgeFall(ctx context.Context, height int64, since time.Time) {
+// checkFall reads at a height above all claims.
+func (c *Chain) checkFall(ctx context.Context, height int64, since time.Time) {
 	epoch, lasted := c.Tip().Epoch, time.Since(since)
-	if lasted < c.shortest() {
+	if lasted < c.fallGrace() {
 		return
 	}
 	switch answered, refused := c.canRead(ctx, height); {
 	case answered:
 		c.tip.Prove(epoch, height)
-		for _, s := range c.claimants() {
-			if c.tip.Lowers(s.source) {
-				s.putAside(s.node.Look().Height, errLow)
+		for _, s := range c.sources() {
+			if c.tip.ClaimsLower(s.source) {
+				s.distrust(s.node.Look().Height, errLow)
 			}
 		}
-	case refused && lasted >= c.o.RollbackAfter && c.tip.SetBack():
-		c.changeEpoch(ctx, epoch, "every source is lower, and no node can be read as high as before")
+	case refused && lasted >= c.o.RollbackAfter && c.tip.RolledBack():
+		c.changeEpoch(ctx, epoch, "every source is lower and no node can read the highest known block")
 	}
 }
 
-// canRead asks all nodes of our chain at once for a height. refused says that a node answered that
-// it does not have the height. A refusal that names a higher latest height is an answer.
+// canRead reads a height from all nodes of the chain at once. answered reports whether a node has the height or
+// named a higher one, refused whether a node responded that it does not have it.
 func (c *Chain) canRead(ctx context.Context, height int64) (answered, refused bool) {
-	var asked sync.WaitGroup
+	var reads sync.WaitGroup
 	var yes, no atomic.Bool
 	for _, m := range c.all() {
 		f := m.rest
 		if v := f.node.Look(); !v.Foreign() {
-			asked.Go(func() {
+			reads.Go(func() {
 				c.guard(func() {
 					switch has, err := f.node.has(ctx, c, height); {
 					case err == nil && has:
@@ -202,6 +202,6 @@ func (c *Chain) canRead(ctx context.Context, height int64) (answered, refused bo
 			})
 		}
 	}
-	asked.Wait()
+	reads.Wait()
 	return yes.Load(), no.Load()
 }
