@@ -129,6 +129,35 @@ func TestTheManualRunsInABrowser(t *testing.T) {
 	}
 }
 
+func TestTheManualIsSearchedByKeyboardAndSendsTheFieldsOfAForm(t *testing.T) {
+	r := startRunning(t, newDevnet(t, devnet.Options{}), nil)
+	page := openTab(t, r.base+"/docs")
+	page.until("to be searched", `!document.querySelector('p.find').hidden`)
+	const press = `document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: KEY, bubbles: true, cancelable: true }))`
+	key := func(name string) { page.value(strings.ReplaceAll(press, "KEY", "'"+name+"'")) }
+	page.value(`const s = document.getElementById('search'); s.focus(); s.value = 'rewards'; s.dispatchEvent(new Event('input'))`)
+	key("ArrowDown")
+	if got := page.value(`document.activeElement.textContent`); got != `"List the rewards of a delegator"` {
+		t.Errorf("first hit for rewards = %s, want the rewards of a delegator", got)
+	}
+	key("ArrowUp")
+	key("Enter")
+	page.until("at the first hit", `location.hash === '#delegator_rewards' && document.querySelector('#delegator_rewards details').open`)
+	key("Escape")
+	page.until("complete again", `document.getElementById('hits').hidden && !document.querySelector('#pool').hidden`)
+
+	const form = `document.querySelector('#validators form')`
+	page.value(`const f = ` + form + `; f.querySelector('[data-name="status"]').value = 'bonded'; const l = f.querySelector('[data-name="pagination.limit"]'); l.value = '2'; l.dispatchEvent(new Event('input', { bubbles: true }))`)
+	if got := page.value(form + `.elements.target.value`); got != `"/staking/validators?status=bonded&pagination.limit=2"` {
+		t.Errorf("target = %s, want the fields in it", got)
+	}
+	page.value(form + `.requestSubmit()`)
+	page.until("answered", `document.querySelector('#validators .answer').textContent.startsWith('200')`)
+	if got := page.complained(); len(got) > 0 {
+		t.Errorf("the browser complains of %+v", got)
+	}
+}
+
 func TestTheManualShowsAStreamAsItComesUntilItIsStopped(t *testing.T) {
 	r := startRunning(t, newDevnet(t, devnet.Options{Interval: 500 * time.Millisecond}), nil)
 	page := openTab(t, r.base+"/docs#live")

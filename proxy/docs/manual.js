@@ -1,8 +1,7 @@
 // Search, folding and trying. Without it the page is the same to read.
 
 const articles = [...document.querySelectorAll("main article")];
-const entries = new Map([...document.querySelectorAll("nav li li a")].map((a) => [a.hash.slice(1), a.parentElement]));
-const texts = new Map(articles.map((a) => [a, a.textContent.toLowerCase()]));
+const contents = document.querySelector("nav > ul");
 
 // A link to something folded opens it.
 function open() {
@@ -22,28 +21,59 @@ for (const summary of document.querySelectorAll("summary")) {
 
 // --- search ---------------------------------------------------------------
 
-const search = document.getElementById("search");
+const search = document.getElementById("search"), hits = document.getElementById("hits");
 search.parentElement.hidden = false;
+
+const index = articles.map((article) => {
+  const title = article.querySelector("h2, h3").textContent;
+  return { article, title, words: title.toLowerCase().split(/\W+/), path: article.querySelector(".path")?.textContent.toLowerCase() ?? "", text: article.textContent.toLowerCase() };
+});
+
+// rank orders the hits: words of the title before parts of it, then the path, then the text. 0 means no hit.
+function rank(entry, words) {
+  let sum = 0;
+  for (const word of words) {
+    const at = entry.words.indexOf(word);
+    if (at >= 0) sum += 100 - Math.min(at, 50);
+    else if (entry.title.toLowerCase().includes(word)) sum += 20;
+    else if (entry.path.includes(word)) sum += 10;
+    else if (entry.text.includes(word)) sum += 1;
+    else return 0;
+  }
+  return sum;
+}
 
 function find() {
   const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
-  let found = 0;
-  for (const article of articles) {
-    const hit = words.every((word) => texts.get(article).includes(word));
-    article.hidden = !hit;
-    if (entries.has(article.id)) entries.get(article.id).hidden = !hit;
-    if (hit) found++;
-  }
+  const ranked = index.map((entry) => ({ entry, rank: rank(entry, words) }));
+  for (const { entry, rank } of ranked) entry.article.hidden = words.length > 0 && rank === 0;
   for (const section of document.querySelectorAll("main > section")) {
     const own = [...section.querySelectorAll("article")];
     section.hidden = words.length > 0 && own.every((a) => a.hidden);
   }
-  document.getElementById("found").textContent = words.length ? `${found} found` : "";
+  const found = words.length ? ranked.filter(({ rank }) => rank > 0).sort((a, b) => b.rank - a.rank) : [];
+  hits.replaceChildren(...found.slice(0, 50).map(({ entry }) => {
+    const item = document.createElement("li"), link = document.createElement("a");
+    link.href = `#${entry.article.id}`;
+    link.textContent = entry.title;
+    item.append(link);
+    return item;
+  }));
+  hits.hidden = found.length === 0;
+  contents.hidden = words.length > 0;
+  document.getElementById("found").textContent = words.length ? `${found.length} found` : "";
 }
 search.addEventListener("input", find);
 addEventListener("keydown", (event) => {
-  if (event.key === "/" && !event.target.closest("input, textarea")) { event.preventDefault(); search.focus(); }
-  if (event.key === "Escape" && event.target === search) { search.value = ""; find(); }
+  if (event.key === "/" && !event.target.closest("input, textarea, select")) { event.preventDefault(); search.focus(); }
+  if (event.key === "Escape" && search.value) { search.value = ""; find(); search.focus(); }
+  if (event.key === "Enter" && event.target === search) hits.querySelector("a")?.click();
+  if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+    const places = [search, ...hits.querySelectorAll("a")], at = places.indexOf(event.target);
+    if (at < 0) return;
+    event.preventDefault();
+    places[at + (event.key === "ArrowDown" ? 1 : -1)]?.focus();
+  }
 });
 
 // --- folding --------------------------------------------------------------
@@ -149,8 +179,22 @@ async function ask(form) {
   }
 }
 
+// targetOf returns the path and query that the fields of a form give.
+function targetOf(form) {
+  const query = new URLSearchParams();
+  let path = form.dataset.path;
+  for (const { value, dataset: { name, in: place } } of form.querySelectorAll("[data-in]")) {
+    if (place === "path") path = path.replace(`{${name}}`, encodeURIComponent(value).replaceAll("%2F", "/"));
+    else if (value) query.append(name, value);
+  }
+  return query.size ? `${path}?${query}` : path;
+}
+
 for (const form of document.querySelectorAll("form.try")) {
   form.hidden = false;
+  form.addEventListener("input", (event) => {
+    if (event.target.dataset.in) form.elements.target.value = targetOf(form);
+  });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const stopped = form.querySelector("button").textContent === "Stop";

@@ -18,7 +18,7 @@ import (
 
 // A sample is a program that sends a request, to be copied.
 type sample struct {
-	Language string // curl, TypeScript or Go
+	Language string // curl, TypeScript, Go or Python
 	Name     string // of what is to be installed for it, or the language
 	Source   string
 }
@@ -54,7 +54,7 @@ func (m manual) OpeningAnswer() string {
 
 // Samples are programs that send the example of an operation.
 func (m manual) Samples(op *huma.Operation) []sample {
-	return []sample{{"curl", "curl", m.Command(op)}, {"TypeScript", "TypeScript", m.typeScript(op)}, {"Go", "Go", m.goProgram(op)}}
+	return []sample{{"curl", "curl", m.Command(op)}, {"TypeScript", "TypeScript", m.typeScript(op)}, {"Go", "Go", m.goProgram(op)}, {"Python", "Python", m.python(op)}}
 }
 
 // typeScript uses the client that is delivered with the server.
@@ -89,36 +89,68 @@ func (m manual) typeScriptCall(op *huma.Operation) string {
 	return "const { msg, height } = await chain.get('" + op.Path + "'" + given + ")\nconsole.log(height, msg)"
 }
 
-// given are the parameters of an operation's example, as members of an object.
+// given returns the parameters of an operation's example, as members of an object.
 func (m manual) given(op *huma.Operation) (params []string) {
-	u, err := url.Parse(m.Target(op))
-	if err != nil {
-		return nil
-	}
-	segments, last := strings.Split(u.Path, "/"), strings.Count(op.Path, "/")
-	add := func(name, value string) {
-		literal := "'" + strings.ReplaceAll(value, "'", `\'`) + "'"
+	names, values := m.values(op)
+	for _, name := range names {
+		literal := "'" + strings.ReplaceAll(values[name], "'", `\'`) + "'"
 		for _, p := range op.Parameters {
 			if p.Name == name && p.Schema != nil && p.Schema.Type == huma.TypeInteger || p.Ref == parameterRefs+name && m.Components.Parameters[name].Schema.Type == huma.TypeInteger {
-				literal = value
+				literal = values[name]
 			}
 		}
 		params = append(params, "'"+name+"': "+literal)
 	}
+	return params
+}
+
+// values returns the parameters of an operation's example, and their names: the path's, then the query's, sorted.
+func (m manual) values(op *huma.Operation) (names []string, values map[string]string) {
+	values = map[string]string{}
+	u, err := url.Parse(m.Target(op))
+	if err != nil {
+		return nil, values
+	}
+	segments, last := strings.Split(u.Path, "/"), strings.Count(op.Path, "/")
 	for i, part := range strings.Split(op.Path, "/") {
-		switch match := variable.FindStringSubmatch(part); {
-		case match == nil:
-		case i == last: // it may have slashes
-			add(match[1], strings.Join(segments[i:], "/"))
-		default:
-			add(match[1], segments[i])
+		match := variable.FindStringSubmatch(part)
+		if match == nil {
+			continue
+		}
+		names = append(names, match[1])
+		if values[match[1]] = segments[i]; i == last { // it may have slashes
+			values[match[1]] = strings.Join(segments[i:], "/")
 		}
 	}
 	query := u.Query()
 	for _, name := range slices.Sorted(maps.Keys(query)) { // for replicas to have one ETag
-		add(name, query.Get(name))
+		names, values[name] = append(names, name), query.Get(name)
 	}
-	return params
+	return names, values
+}
+
+// A field is an input of the form that sends a request.
+type field struct {
+	Name, In, Value string
+	Values          []any // the only ones; nil for any
+	Required        bool
+}
+
+// Fields returns the parameters of an operation's path and query, with the values of its example. Those that may be
+// repeated have none.
+func (m manual) Fields(op *huma.Operation) (all []field) {
+	_, values := m.values(op)
+	for _, p := range op.Parameters {
+		name, isShared := strings.CutPrefix(p.Ref, parameterRefs)
+		if isShared {
+			p = m.Components.Parameters[name]
+		}
+		if p.In == "header" || p.Schema.Type == huma.TypeArray || name == stream.SinceParameter {
+			continue
+		}
+		all = append(all, field{p.Name, p.In, values[p.Name], p.Schema.Enum, p.Required})
+	}
+	return all
 }
 
 // Programs in Go, with verbs: for a request its imports, method, URL, body and the lines that set headers, else
@@ -147,4 +179,22 @@ func (m manual) goProgram(op *huma.Operation) string {
 		header += "\n\trequest.Header.Set(\"" + limits.KeyHeader + "\", \"<API_KEY>\")"
 	}
 	return program(requestProgram, imports, op.Method, somewhere+m.Target(op), body, header)
+}
+
+// python needs the standard library alone.
+func (m manual) python(op *huma.Operation) string {
+	body, headers, height := "", "", "response.headers['"+respond.HeightHeader+"'], "
+	if op.RequestBody != nil {
+		height = ""
+		body, headers = ", data='''"+indented(m.examples[op.OperationID].Request)+"'''.encode()", "request.add_header('Content-Type', '"+respond.JSON+"')\n"
+	}
+	if op.Security != nil {
+		headers += "request.add_header('" + limits.KeyHeader + "', '<API_KEY>')\n"
+	}
+	read, imports := "    print("+height+"json.load(response))", "import json\n"
+	if op.Path == stream.LivePath {
+		read, imports = "    for line in response:\n        print(line.decode(), end='')", ""
+	}
+	return imports + "from urllib.request import Request, urlopen\n\nrequest = Request('" + somewhere + m.Target(op) + "'" + body + ")\n" + headers +
+		"with urlopen(request) as response:\n" + read
 }
