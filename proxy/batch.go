@@ -156,7 +156,7 @@ func (v *router) readMember(b *batch, path string) (*dialect.RowQuery, error) {
 	case fixed || v.isListing(r.URL.Path) || v.route(r).Name == fallback.Name || ep != nil && !ep.Class.Pinned():
 		return nil, failure.BadInput("path %q is not about the state of the chain at a block: ask for it alone", web.Short(path))
 	case ep == nil:
-		return nil, failure.BadInput("path %q: %s", web.Short(path), v.noSuchPath(r).Public)
+		return nil, failure.BadInput("path %q: %s", web.Short(path), failure.Of(v.notNamed(r)).Public)
 	}
 	q, err := ep.Parse(r)
 	m := batchMember{path: path, operation: tidyPath(r.URL.Path)}

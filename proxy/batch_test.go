@@ -240,10 +240,12 @@ func TestABatchThatIsMalformedIsRefusedByName(t *testing.T) {
 		batchOf(strings.Split(strings.Repeat("/x ", 21), " ")[:21]...): "path is given 21 times; expected 1 to 20, each a path of this server with its query",
 		batchOf(poolPath, "staking/pool"):                              `path is "staking/pool"; expected a path of this server with its query`,
 		batchOf(poolPath, "https://example.org/"):                      `path is "https://example.org/"; expected a path of this server with its query`,
-		batchOf(poolPath, "/staking/pol"):                              `path "/staking/pol": no such path: /staking/pol; did you mean /staking/pool?`,
+		batchOf(poolPath, "/staking/pol"):                              `path "/staking/pol": this server does not know /staking/pol, and passes it to a node only if it is requested alone; did you mean /staking/pool?`,
 		batchOf(poolPath, "/docs"):                                     `path "/docs" is not about the state of the chain at a block: ask for it alone`,
 		batchOf(batchOf(poolPath)):                                     `path "/batch?path=%2Fstaking%2Fpool" is not about the state of the chain at a block: ask for it alone`,
 		batchOf(poolPath + "?x-block-height=7"):                        `path "/staking/pool?x-block-height=7" names a block: that is named once, for the whole batch`,
+		batchOf(poolPath, paramsPath+"?Since=0"):                       `path "/slashing/params?Since" has the parameter Since, which belongs to the whole request`,
+		batchOf(poolPath + "?stream.api_key=secret"):                   `path "/staking/pool?stream.api_key" has the parameter stream.api_key, which belongs to the whole request`,
 		batchOf(poolPath) + "&x-block-height=0":                        `x-block-height is "0"; expected a positive integer`,
 	} {
 		s.get(t, target).refuses(t, 400, chainRefusal(400, want))

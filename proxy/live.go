@@ -62,7 +62,7 @@ func (v *router) feedOf(asked *http.Request, target string) (feed web.Feed, err 
 	case v.exact, rt.Name == fallback.Name:
 		return feed, failure.BadInput("%s cannot be streamed", web.Short(r.URL.Path))
 	default:
-		return feed, v.noSuchPath(r)
+		return feed, v.notNamed(r)
 	}
 }
 
@@ -71,6 +71,9 @@ func (v *router) nested(r *http.Request, target string) (*http.Request, error) {
 	u, err := url.ParseRequestURI(target)
 	if err != nil || !strings.HasPrefix(target, "/") {
 		return nil, failure.BadInput("path is %q; expected a path of this server with its query", web.Short(target))
+	}
+	if name := stream.OptionIn(u.RawQuery); name != "" {
+		return nil, failure.BadInput("path %q has the parameter %s, which belongs to the whole request", web.Short(target), name)
 	}
 	r.Method, r.URL, r.RequestURI = http.MethodGet, u, target
 	r = v.tidied(r)

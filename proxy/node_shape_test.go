@@ -33,7 +33,7 @@ func TestTheNodesShapeAsksAsItWasAsked(t *testing.T) {
 	tests := []struct{ name, target, asked string }{
 		{"base64 keys stay what they are", "/staking/validators?pagination.key=FA6V", "/staking/validators?pagination.key=FA6V"},
 		{"empty values are sent", "/staking/validators?pagination.limit=&status=", "/staking/validators?status=&pagination.limit="},
-		{"names as the node reads them", "/staking/validators?PAGINATION.limit[]=5&pagination.limit=6", "/staking/validators?pagination.limit=5"},
+		{"names as the node reads them", "/staking/validators?PAGINATION.limit=5&pagination.LIMIT[]=6", "/staking/validators?pagination.limit=6"},
 		{"malformed values are sent", "/staking/validators?status=Bonded&pagination.limit=abc", "/staking/validators?status=Bonded&pagination.limit=abc"},
 		{"a pair with a semicolon is dropped", "/staking/validators?status=a;b&pagination.limit=5;x=1&pagination.offset=2", "/staking/validators?pagination.offset=2"},
 		{"other names are not", "/staking/validators?x=y&%zz=1&status=%zz", "/staking/validators"},

@@ -220,6 +220,15 @@ func (v *router) noSuchPath(r *http.Request) *failure.Failure {
 	return &failure.Failure{Status: http.StatusNotFound, Public: "no such path: " + web.Short(path) + web.PathDidYouMean(path, v.patterns)}
 }
 
+// notNamed is the failure for a path that another request names and that no row describes.
+func (v *router) notNamed(r *http.Request) error {
+	if v.route(r).Name != dialect.Other {
+		return v.noSuchPath(r)
+	}
+	path := r.URL.Path
+	return failure.BadInput("this server does not know %s, and passes it to a node only if it is requested alone%s", web.Short(path), web.PathDidYouMean(path, v.patterns))
+}
+
 // miss returns the route of a request that no route takes: a preflight, whose method no route has, or a request that
 // is refused in the form of the interface that its path belongs to. allowed are the methods of its path.
 func (v *router) miss(r *http.Request, why *failure.Failure, allowed ...string) web.Route {

@@ -125,10 +125,10 @@ func TestHEADOfSeveralStreamsIsRefusedLikeGET(t *testing.T) {
 	}
 }
 
-func TestAPathOfNothingIsRefusedInTheNodesShapeToo(t *testing.T) {
+func TestUnknownPathIsNotStreamedInTheNodesShape(t *testing.T) {
 	s := startChain(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}})
 	es := s.stream(t, "/live?path=/nope")
-	if body := es.next(); es.resp.StatusCode != http.StatusNotFound || !strings.Contains(body, "no such path: /nope") {
+	if body := es.next(); es.resp.StatusCode != http.StatusBadRequest || !strings.Contains(body, "this server does not know /nope,") {
 		t.Errorf("status %d: %s", es.resp.StatusCode, body)
 	}
 }

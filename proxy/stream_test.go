@@ -140,7 +140,8 @@ func TestWhatCannotBeStreamedIsRefusedByStatus(t *testing.T) {
 		{"a bad block of the execution client", "/staking/pool?stream.min_evm_block=x", 400, "X-Min-Evm-Block"},
 		{"no path", "/live", 400, "path is given 0 times"},
 		{"too many paths", tooMany, 400, "path is given 21 times"},
-		{"a path of nothing", "/live?path=/nope", 404, "no such path: /nope"},
+		{"a path that only a node may have", "/live?path=/nope", 400, "this server does not know /nope, and passes it to a node only if it is requested alone"},
+		{"an option in a path", "/live?path=/staking/pool%3Fsince%3D0", 400, "has the parameter since"},
 		{"a path with a bad address", "/live?path=/staking/pool&path=/staking/validators/nope", 400, `validator_addr is \"nope\"`},
 		{"a foreign URL", "/live?path=http://example.com/staking/pool", 400, "expected a path of this server"},
 	}

@@ -59,6 +59,15 @@ func TestTheLivePageShowsEachBlockAndOutlivesItsServer(t *testing.T) {
 	}
 }
 
+func TestLivePageShowsRefusalAndStreamsOtherPaths(t *testing.T) {
+	r := startRunning(t, newDevnet(t, devnet.Options{Interval: 500 * time.Millisecond}), nil)
+	page := openTab(t, r.base+"/docs/live?path=/staking/validators/nope&path=/staking/pool&path=/nowhere")
+	const refused = `[...document.querySelectorAll('article .failure')].map(el => el.textContent).join()`
+	page.until("told why two paths are refused", refused+`.match(/validator_addr is "nope".*does not know .nowhere/) !== null`)
+	page.until("shown the third", `document.querySelectorAll('article')[1].querySelector('.block').textContent.startsWith('block ')`)
+	page.until("connected", `document.querySelector('#state').textContent.includes('newest block')`)
+}
+
 func TestTheLivePageKnowsTheDialectOfItsChain(t *testing.T) {
 	r := startRunning(t, newDevnet(t, devnet.Options{Interval: 500 * time.Millisecond, Dialect: devnet.Cosmos}), nil)
 	page := openTab(t, r.base+"/docs/live")

@@ -15,7 +15,7 @@ type Manner int
 // The manners.
 const (
 	Strict  Manner = iota // malformed values are refused; an empty value is none
-	Lenient               // values that cannot be decoded are ignored; names match in any case and with [] behind them
+	Lenient               // values that cannot be decoded are ignored; names match in any case and with [] behind them, and an exact name wins
 	Gateway               // of grpc-gateway: what it refuses, or reads in no certain order, is ambiguous
 )
 

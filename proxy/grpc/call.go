@@ -73,7 +73,7 @@ func (k *call) valueOf(message []byte, hs blocks.Heights) (size int, err error) 
 		return 0, err
 	}
 	told := k.reader.Told(k.rec, q, &a)
-	reply, st, ran := state.Response(k.name, a.Entry.Type, a.Entry.Body)
+	reply, st, ran := k.o.State.Response(k.name, a.Entry.Type, a.Entry.Body)
 	if ran {
 		k.tell(k.values.Height(q, &a), statusKey, respond.CacheStatus(&told))
 	}
@@ -131,7 +131,7 @@ func (k *call) sendAnswer(a *node.Answer, err error) (size int, _ error) {
 		return 0, err
 	}
 	k.rec.Blameless = a.Reason != node.Other
-	reply, st, ran := state.Response(k.name, a.Type, a.Body)
+	reply, st, ran := k.o.State.Response(k.name, a.Type, a.Body)
 	if ran && a.Height > 0 {
 		k.tell(a.Height)
 	}

@@ -248,6 +248,23 @@ func TestATransactionIsSentToOneNodeOnce(t *testing.T) {
 	}
 }
 
+func TestUnknownMethodIsNotAnUnknownService(t *testing.T) {
+	n := newRecordedNode(t)
+	tests := map[string]string{
+		"/cosmos.bank.v1beta1.Query/Nothing": "unknown method Nothing for service cosmos.bank.v1beta1.Query",
+		"/cosmos.tank.v1beta1.Query/Balance": "unknown service cosmos.tank.v1beta1.Query",
+	}
+	for method := range tests {
+		n.byRPC[meaning(method, "", nil)] = `{"response":{"code":6,"log":"unknown query path: unknown request","codespace":"sdk"}}`
+	}
+	c := open(t, n, false).dial(t)
+	for method, want := range tests {
+		if st := status.Convert(ask(t.Context(), c, method, nil).err); st.Code() != codes.Unimplemented || st.Message() != want {
+			t.Errorf("%s is %v, want Unimplemented: %s", method, st, want)
+		}
+	}
+}
+
 func TestTheRPCSendsATransactionWithTheAnswerOfGRPC(t *testing.T) {
 	n := newRecordedNode(t)
 	path, message := recordedMessage(t, "grpc_broadcast_garbage")

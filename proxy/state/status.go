@@ -16,9 +16,9 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// Response is the answer of gRPC that a method has come to, by the type of a body: a message, or
-// the status that says why there is none. ran says that the method's handler has run.
-func Response(name, typ string, body []byte) (message []byte, st *status.Status, ran bool) {
+// Response returns the gRPC answer in a body of a type: a message, or the status that says why there is none. ran reports
+// whether the method's handler has run.
+func (o Options) Response(name, typ string, body []byte) (message []byte, st *status.Status, ran bool) {
 	switch typ {
 	case node.MessageType:
 		return body, nil, true
@@ -29,13 +29,12 @@ func Response(name, typ string, body []byte) (message []byte, st *status.Status,
 		}
 		return nil, status.FromProto(p), typ == node.StatusType
 	default:
-		return bridge(name, body)
+		return o.bridge(name, body)
 	}
 }
 
-// bridge is the answer of a method that the RPC's answer to abci_query comes to. What kind of
-// error the RPC tells of is in its text.
-func bridge(name string, member []byte) (message []byte, st *status.Status, ran bool) {
+// bridge returns the answer of a method from the RPC's answer to abci_query. The kind of an error is in its text.
+func (o Options) bridge(name string, member []byte) (message []byte, st *status.Status, ran bool) {
 	_, value, _ := strings.Cut(string(member), ":")
 	r := gjson.Get(value, "response")
 	if !r.Exists() {
@@ -48,13 +47,24 @@ func bridge(name string, member []byte) (message []byte, st *status.Status, ran 
 		message, _ = base64.StdEncoding.DecodeString(r.Get("value").String())
 		return message, nil, true
 	case log == unrouted:
-		service := strings.TrimPrefix(name, "/")
-		return nil, status.New(codes.Unimplemented, "unknown service "+service[:max(0, strings.LastIndexByte(service, '/'))]), false
+		return nil, status.New(codes.Unimplemented, o.unknownMethod(name)), false
 	case code == invalidRequest && undecoded.MatchString(log):
 		return nil, status.New(codes.Internal, "grpc: error unmarshalling request: "+strings.TrimSuffix(log, described[code])), false
 	default:
 		return nil, statusFrom(r.Get("codespace").String(), code, log, ran), ran
 	}
+}
+
+// unknownMethod returns the text of nodes for a method that they do not have. The RPC does not say whether it has the
+// service: the rows name a method of it if so.
+func (o Options) unknownMethod(name string) string {
+	service, method, _ := strings.Cut(strings.TrimPrefix(name, "/"), "/")
+	for known := range o.Rows {
+		if strings.HasPrefix(known, "/"+service+"/") {
+			return "unknown method " + method + " for service " + service
+		}
+	}
+	return "unknown service " + service
 }
 
 // unrouted is what the RPC says of a method that it does not have.

@@ -31,7 +31,7 @@ func TestAnErrorOfTheRPCIsTheStatusThatItWas(t *testing.T) {
 		{26, "cannot query with height in the future; please provide a valid height: invalid height", 0, codes.Unknown, "codespace sdk code 26: invalid height: cannot query with height in the future; please provide a valid height", false},
 	} {
 		member := fmt.Sprintf(`"result":{"response":{"code":%d,"log":%q,"height":"%d","codespace":"sdk"}}`, tt.code, tt.log, tt.height)
-		_, st, ran := state.Response("/a.Query/B", "application/json", []byte(member))
+		_, st, ran := state.Options{}.Response("/a.Query/B", "application/json", []byte(member))
 		if st.Code() != tt.want || st.Message() != tt.text || ran != tt.ran {
 			t.Errorf("%s is %v %q, %v; want %v %q, %v", tt.log, st.Code(), st.Message(), ran, tt.want, tt.text, tt.ran)
 		}

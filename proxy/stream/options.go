@@ -48,9 +48,8 @@ var headerOf = map[string]string{
 	LastEventParameter: lastEventHeader,
 }
 
-// TakeOption is a [web.Taking] of the parameters that are a stream's or a poll's, however they are
-// spelled, and of those in the query of a path that a stream of several names. They are taken
-// whatever becomes of the request.
+// TakeOption is a [web.Taking] of the parameters of streams and polls, however they are encoded. It removes the values of
+// those in the query of a path that a request names: they may be secret.
 func TakeOption(name, rawValue string) (as, instead string) {
 	switch {
 	case strings.EqualFold(name, SinceParameter):
@@ -60,20 +59,31 @@ func TakeOption(name, rawValue string) (as, instead string) {
 	case isOption(name):
 		return name, ""
 	case name == PathParameter:
-		return "", withoutNested(web.Unescape(rawValue))
+		return "", withoutSecrets(web.Unescape(rawValue))
 	}
 	return "", ""
 }
 
-// withoutNested is the parameter of a path that has a stream's parameters in its own
-// query, without them; "" for one that has none. A stream of several does not read them there.
-func withoutNested(value string) (instead string) {
+// withoutSecrets returns the parameter of a path whose own query has options of streams, without their values; "" if it
+// has none. Such a path is refused by the name of the option.
+func withoutSecrets(value string) (instead string) {
 	path, query, _ := strings.Cut(value, "?")
-	query, found := web.EditQuery(query, func(name, _ string) (string, bool) { return "", isOption(name) })
+	query, found := web.EditQuery(query, func(name, _ string) (string, bool) { return url.QueryEscape(name), isOption(name) })
 	if !found {
 		return ""
 	}
 	return PathParameter + "=" + url.QueryEscape(path+"?"+query)
+}
+
+// OptionIn returns the name of an option of streams or polls that a query has; "" for none.
+func OptionIn(query string) (option string) {
+	web.EditQuery(query, func(name, _ string) (string, bool) {
+		if isOption(name) {
+			option = name
+		}
+		return "", false
+	})
+	return option
 }
 
 func isOption(name string) bool {

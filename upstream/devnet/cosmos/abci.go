@@ -69,8 +69,12 @@ func (c *Chain) Query(n state.View, path string, data []byte, height int64) Answ
 	code, name, text := now.Unreadable(height)
 	switch {
 	case of < 0 && !known && height >= 0:
-		service, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-		return Answer{Code: 6, Codespace: "sdk", Log: "unknown query path: unknown request", Status: 12, Message: "unknown service " + service}
+		name, method, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+		text := "unknown service " + name
+		if slices.ContainsFunc(services, func(s service) bool { return strings.HasPrefix(s.method, "/"+name+"/") }) {
+			text = "unknown method " + method + " for service " + name
+		}
+		return Answer{Code: 6, Codespace: "sdk", Log: "unknown query path: unknown request", Status: 12, Message: text}
 	case code != 0:
 		return Answer{Code: code, Codespace: "sdk", Log: text + ": " + name, Status: codes.Unknown, Message: fmt.Sprintf("codespace sdk code %d: %s: %s", code, name, text)}
 	case known:
