@@ -27,7 +27,7 @@ type Config struct {
 
 	AdminToken string `yaml:"admin_token" secret:"true" reload:"true" doc:"Token for the admin listener, sent as Authorization: Bearer TOKEN. /healthz, /readyz and /metrics do not need it. Required if the listener is not on loopback. Empty means no token."`
 
-	Access []string `yaml:"access" reload:"true" doc:"Access rules for all listeners. The first rule that matches applies: deny PATTERN..., allow PATTERN..., or limit RATE PATTERN... for a rate per client of all matching requests; cost N before the patterns makes a request count N times against the other rates. A pattern is a path (/staking/*), an RPC method (tx_search) or a gRPC method (cosmos.bank.v1beta1.Query/*), and * matches any characters. A gRPC method also stands for abci_query with its path. The last, built-in rule is deny net_info consensus_state dump_consensus_state unconfirmed_txs unsafe_* dial_* cometbft.services.pruning.*."`
+	Access []string `yaml:"access" reload:"true" doc:"Access rules for all listeners. The first rule that matches applies: deny PATTERN..., allow PATTERN..., or limit RATE PATTERN... for a rate per client of all matching requests; cost N before the patterns makes a request count N times against the other rates. A pattern is a path (/staking/*), an RPC method (tx_search) or a gRPC method (cosmos.bank.v1beta1.Query/*), and * matches any characters. Streams and subscriptions that a new rule denies end. A gRPC method also stands for abci_query with its path. The last, built-in rule is deny net_info consensus_state dump_consensus_state unconfirmed_txs unsafe_* dial_* cometbft.services.pruning.*."`
 
 	Chain       Chain             `yaml:"chain"`
 	Classes     Classes           `yaml:"classes"`

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -40,6 +42,32 @@ func TestAccessRulesApplyHoweverAPathIsRequested(t *testing.T) {
 	s.proxy.SetLimits(limits.Limits{})
 	if got := s.get(t, poolPath); got.status != http.StatusOK {
 		t.Errorf("%s = %d without the rule, want 200", poolPath, got.status)
+	}
+}
+
+func TestStreamsAndPollsEndOnceARuleDeniesThem(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewPedanticRegistry()
+	s := startChain(t, proxy.Options{Web: web.Options{Registerer: registry}})
+	tellsHeights(s)
+	streams := map[string]*eventStream{}
+	for _, target := range []string{poolPath, "/live?path=" + paramsPath + "&path=" + url.QueryEscape("//staking/pool?x=1"), paramsPath} {
+		es := s.stream(t, target)
+		es.next()
+		streams[target] = es
+	}
+	next := nextOf(t, s.get(t, poolPath+"?since=0"))
+	polled := make(chan exchange, 1)
+	go func() { polled <- s.get(t, poolPath+next) }()
+	eventually(t, "a poll and three streams are open", func() bool { return openStreams(t, registry) == "4" })
+	s.proxy.SetLimits(limits.Limits{Access: []limits.Rule{{Text: "allow", Patterns: []string{paramsPath, "/live"}}, limits.NewDeny("*")}})
+	if got := <-polled; got.status != http.StatusForbidden {
+		t.Errorf("the poll = %d, want 403", got.status)
+	}
+	eventually(t, "one stream is left", func() bool { return openStreams(t, registry) == "1" })
+	s.chain.grow(1)
+	if got := streams[paramsPath].next(); !strings.Contains(got, "id: 229.") {
+		t.Errorf("the stream that is allowed gets %q, want the next block", got)
 	}
 }
 

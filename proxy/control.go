@@ -84,7 +84,8 @@ func (s *Server) SetKeys(keys []limits.Key) {
 	s.streams.Readmit()
 }
 
-// SetLimits replaces the limits, from the next request and the next event of a stream on.
+// SetLimits replaces the limits, from the next request and the next event of a stream on. Streams, polls, WebSocket
+// subscriptions and gRPC streams that a rule denies end.
 func (s *Server) SetLimits(l limits.Limits) {
 	s.stack.SetLimits(l)
 	s.streams.Readmit()

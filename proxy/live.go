@@ -32,11 +32,9 @@ func (v *router) liveSources(r *http.Request) ([]stream.Source, error) {
 	r = blocks.Together(r)
 	sources := make([]stream.Source, len(paths))
 	for i, path := range paths {
-		feed, err := v.feedOf(r, path)
-		if err != nil {
+		if sources[i], err = v.sourceOf(r, path); err != nil {
 			return nil, err
 		}
-		sources[i] = stream.Source{Path: path, Feed: feed}
 	}
 	return sources, nil
 }
@@ -50,19 +48,21 @@ func pathsOf(r *http.Request, most int) ([]string, error) {
 	return paths, nil
 }
 
-// feedOf returns the feed of a path and query, with the headers of the request that names it.
-func (v *router) feedOf(asked *http.Request, target string) (feed web.Feed, err error) {
+// sourceOf returns the feed of a path and query, with the headers of the request that names it.
+func (v *router) sourceOf(asked *http.Request, target string) (s stream.Source, err error) {
 	r, err := v.nested(asked.WithContext(asked.Context()), target)
 	if err != nil {
-		return feed, err
+		return s, err
 	}
 	switch rt := v.route(r); {
 	case rt.Feed != nil:
-		return rt.Feed(r)
+		s.Path, s.Operation = target, tidyPath(r.URL.Path)
+		s.Feed, err = rt.Feed(r)
+		return s, err
 	case v.exact, rt.Name == fallback.Name:
-		return feed, failure.BadInput("%s cannot be streamed", web.Short(r.URL.Path))
+		return s, failure.BadInput("%s cannot be streamed", web.Short(r.URL.Path))
 	default:
-		return feed, v.notNamed(r)
+		return s, v.notNamed(r)
 	}
 }
 

@@ -279,7 +279,7 @@ func (v *router) mountChain(routes []web.Route) {
 	keyed := v.o.Chain.Auth && v.reader != nil
 	v.fixed[blocks.BatchPath] = web.Route{Name: batchRoute, Methods: read, Keyed: keyed, Serve: v.serveBatch, Render: v.render, Plan: v.planBatch}
 	v.fixed[stream.LivePath] = v.streams.Route(web.Route{
-		Methods: read, Keyed: keyed, Render: v.render,
+		Methods: read, Keyed: keyed, Render: v.render, Access: stream.LivePath,
 		Plan: func(*http.Request) (web.Plan, error) {
 			return web.Plan{}, failure.BadInput("%s streams the answers of other paths: ask about these", stream.LivePath)
 		},

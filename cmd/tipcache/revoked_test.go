@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -55,6 +56,34 @@ func TestWebSocketEndsWhenItsKeyIsRemoved(t *testing.T) {
 	}
 	if _, err := s.dialKeyed(key); err != nil {
 		t.Errorf("no socket with the new key: %v", err)
+	}
+}
+
+func TestRuleEndsOnlyTheWebSocketsThatItDenies(t *testing.T) {
+	const settings = "rpc: {listen: 127.0.0.1:0}\ncollections: {store: 'sqlite::memory:', auth: closed}\n"
+	s := startServing(t, newDevnet(t, devnet.Options{Dialect: devnet.Cosmos}), settings)
+	var sockets [2]socketClient
+	for i := range sockets {
+		c, err := s.dialKeyed("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		sockets[i] = c
+	}
+	sockets[0].say(`{"id":1,"method":"subscribe","params":{"query":"tm.event='Tx' AND tx.height=1"}}`)
+	if got := sockets[0].hear(); !strings.Contains(got, `"id":1,"result":{}`) {
+		t.Fatalf("subscribe = %s, want a result", got)
+	}
+	s.hangup(settings+"access: ['deny subscribe']\n", "configuration reloaded")
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, _, err := sockets[0].conn.Read(ctx)
+	if got := new(websocket.CloseError); !errors.As(err, got) || got.Code != websocket.StatusPolicyViolation || got.Reason != "access to subscribe is denied here" {
+		t.Errorf("the socket with a subscription ended with %v, want status %d", err, websocket.StatusPolicyViolation)
+	}
+	sockets[1].say(`{"id":2,"method":"health"}`)
+	if got := sockets[1].hear(); !strings.Contains(got, `"id":2,"result":{}`) {
+		t.Errorf("health on the other socket = %s, want a result", got)
 	}
 }
 

@@ -34,13 +34,9 @@ func (r *Reader) AdmitCall(from *http.Request, answer http.Header, rec *record.R
 	return r.Stack.AdmitKey(from, answer, rec)
 }
 
-// OnRevoked calls end once AdmitCall would no longer admit the client of a request, until release is called. end must
-// not block. It returns an error if the client would not be admitted now.
-func (r *Reader) OnRevoked(from *http.Request, end func()) (release func(), err error) {
-	if !r.o.Auth {
-		return func() {}, nil
-	}
-	return r.Stack.OnRevoked(from, end)
+// OnRevoked is [conn.Revocable.OnRevoked] for clients that AdmitCall has admitted.
+func (r *Reader) OnRevoked(from *http.Request, operation func() string, end func(error)) (release func(), err error) {
+	return r.Stack.OnRevoked(from, r.o.Auth, operation, end)
 }
 
 // Deadline returns a context with the deadline of a request. The caller must call Release.

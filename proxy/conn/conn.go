@@ -4,7 +4,7 @@
 //   - idle.go tells which clients are idle, and which do not read;
 //   - multiplexed.go serves the streams of HTTP/2, streams.go reserves memory for them and for the calls of gRPC;
 //   - bodies.go reserves memory for responses, incoming.go for request bodies;
-//   - revoked.go ends connections and streams whose API key is removed.
+//   - revoked.go ends connections and streams whose API key is removed, or that an access rule denies.
 package conn
 
 import (

@@ -11,33 +11,37 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 )
 
-// Revocable has the connections and streams that end when the API key of their client is removed.
+// Revocable has the connections and streams that end when the API key of their client is removed, or an access rule denies
+// what they do.
 type Revocable struct {
 	admission *limits.Admission
 	log       *slog.Logger
 	ended     prometheus.Counter
 
 	mu   sync.Mutex
-	open map[*keyed]struct{}
+	open map[*revocable]struct{}
 }
 
-// keyed is a connection or stream of a client with a key.
-type keyed struct {
-	from *http.Request // that opened it
-	end  func()
+// revocable is a connection or stream.
+type revocable struct {
+	from      *http.Request // that opened it
+	keyed     bool          // it needs a valid key
+	operation func() string // what it does, for the access rules; "" for nothing
+	end       func(error)
 }
 
 // NewRevocable registers its metric.
 func NewRevocable(admission *limits.Admission, log *slog.Logger, metrics prometheus.Registerer) *Revocable {
-	return &Revocable{admission: admission, log: log, open: map[*keyed]struct{}{}, ended: promauto.With(metrics).NewCounter(prometheus.CounterOpts{
-		Name: "tipcache_proxy_revoked_total", Help: "WebSockets and gRPC streams that ended because their API key was removed.",
+	return &Revocable{admission: admission, log: log, open: map[*revocable]struct{}{}, ended: promauto.With(metrics).NewCounter(prometheus.CounterOpts{
+		Name: "tipcache_proxy_revoked_total", Help: "WebSockets and gRPC streams that ended because their API key was removed or an access rule denies them.",
 	})}
 }
 
-// OnRevoked calls end once the key of a request is not valid any more, until release is called. end must
-// not block. The error says that the key is not valid now.
-func (v *Revocable) OnRevoked(from *http.Request, end func()) (release func(), err error) {
-	k := &keyed{from, end}
+// OnRevoked calls end once the client of a request would no longer be admitted, until release is called: its key, if one
+// is needed, is not valid, or an access rule denies the operation. end gets the reason and must not block. It returns an
+// error if the client would not be admitted now.
+func (v *Revocable) OnRevoked(from *http.Request, keyed bool, operation func() string, end func(error)) (release func(), err error) {
+	k := &revocable{from, keyed, operation, end}
 	release = func() {
 		v.mu.Lock()
 		defer v.mu.Unlock()
@@ -46,28 +50,39 @@ func (v *Revocable) OnRevoked(from *http.Request, end func()) (release func(), e
 	v.mu.Lock()
 	v.open[k] = struct{}{}
 	v.mu.Unlock()
-	if _, err = v.admission.Renew(from, true); err != nil { // removed since the request was admitted
+	if err = v.refusal(k); err != nil { // since the request was admitted
 		release()
 	}
 	return release, err
 }
 
-// EndRevoked ends what was opened with keys that are not valid any more.
+// refusal returns the reason not to admit a client any more, nil for none.
+func (v *Revocable) refusal(k *revocable) (err error) {
+	if k.keyed {
+		_, err = v.admission.Renew(k.from, true)
+	}
+	if operation := k.operation(); err == nil && operation != "" {
+		err = v.admission.Denied(operation)
+	}
+	return err
+}
+
+// EndRevoked ends what would no longer be admitted.
 func (v *Revocable) EndRevoked() {
-	var revoked []*keyed
+	revoked := map[*revocable]error{}
 	v.mu.Lock()
 	for k := range v.open {
-		if _, err := v.admission.Renew(k.from, true); err != nil {
-			revoked = append(revoked, k)
+		if err := v.refusal(k); err != nil {
+			revoked[k] = err
 			delete(v.open, k)
 		}
 	}
 	v.mu.Unlock()
-	for _, k := range revoked {
-		k.end()
+	for k, err := range revoked {
+		k.end(err)
 	}
 	if len(revoked) > 0 {
 		v.ended.Add(float64(len(revoked)))
-		v.log.Info("ended WebSockets and gRPC streams of removed API keys", "count", len(revoked))
+		v.log.Info("ended WebSockets and gRPC streams whose API key was removed or that an access rule denies", "count", len(revoked))
 	}
 }

@@ -114,7 +114,7 @@ func (k *call) serve(from *http.Request) error {
 		if err := k.reader.AdmitCall(from, k.answer, rec); err != nil {
 			return 0, err
 		}
-		if err := k.reader.Stack.AdmitOperation(from, rec, k.answer, strings.TrimPrefix(k.name, "/")); err != nil {
+		if err := k.reader.Stack.AdmitOperation(from, rec, k.answer, k.operation()); err != nil {
 			return 0, err
 		}
 		if s, ok := k.stream.(*webStream); ok {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/http"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -15,7 +15,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/failure"
-	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -52,7 +51,7 @@ func (k *call) pass() (size int, err error) {
 	ctx, cancel := context.WithCancelCause(k.from.Context())
 	defer cancel(nil)
 	defer context.AfterFunc(k.life, func() { cancel(nil) })()
-	keep, err := k.reader.OnRevoked(k.from, func() { cancel(errRevoked) })
+	keep, err := k.reader.OnRevoked(k.from, k.operation, cancel)
 	if err != nil {
 		return 0, err
 	}
@@ -74,8 +73,8 @@ func (k *call) pass() (size int, err error) {
 	return k.back(ctx, to)
 }
 
-// errRevoked ends the stream of a client whose key was removed.
-var errRevoked = &failure.Failure{Status: http.StatusUnauthorized, Expected: true, Public: "the " + limits.KeyHeader + " is not valid any more"}
+// operation names the method for the access rules.
+func (k *call) operation() string { return strings.TrimPrefix(k.name, "/") }
 
 // forward sends the client's messages to the node. It cancels ctx with the error of a message that cannot be
 // received. Each message after the first, which the call has paid for, counts as a call.

@@ -71,6 +71,22 @@ func TestPassedStreamEndsWhenItsKeyIsRemoved(t *testing.T) {
 	}
 }
 
+func TestPassedStreamEndsWhenARuleDeniesIt(t *testing.T) {
+	t.Parallel()
+	n := newRecordedNode(t)
+	n.answer(replyToEach)
+	d := open(t, n, true)
+	s := stream(t, d.dial(t))
+	message := []byte("message")
+	if err := errors.Join(s.SendMsg(&message), s.RecvMsg(&message)); err != nil {
+		t.Fatal(err)
+	}
+	d.stack.SetLimits(limits.Limits{Access: []limits.Rule{limits.NewDeny("x.Y/*")}})
+	if err := s.RecvMsg(&message); status.Code(err) != codes.PermissionDenied {
+		t.Errorf("the stream ended with %v, want PermissionDenied", err)
+	}
+}
+
 func TestMessagesOfAStreamCountAgainstTheRateOfItsKey(t *testing.T) {
 	t.Parallel()
 	n := newRecordedNode(t)

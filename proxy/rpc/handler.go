@@ -303,9 +303,9 @@ func (d *Handler) Subscription(from *http.Request, method string, do func() (siz
 	return nil
 }
 
-// OnRevoked has end called once the client that opened a socket may not call any more.
-func (d *Handler) OnRevoked(from *http.Request, end func()) (release func(), err error) {
-	return d.reader.OnRevoked(from, end)
+// OnRevoked calls end once the client that opened a socket may no longer call the method that method returns.
+func (d *Handler) OnRevoked(from *http.Request, method func() string, end func(reason string)) (release func(), err error) {
+	return d.reader.OnRevoked(from, method, func(err error) { end(failure.Of(err).Public) })
 }
 
 // overSocket is the member as a node has it over a socket: there it calls parameters that it cannot

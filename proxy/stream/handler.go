@@ -130,22 +130,30 @@ const EventType = "text/event-stream"
 // as headers, by [OptionsAsHeaders].
 func (h *Handler) Route(rt web.Route, feeds func(r *http.Request) ([]Source, error)) web.Route {
 	rt.Name, rt.Render = "stream", h.renderer(rt.Render)
-	rt.Serve = func(c *gin.Context, rec *record.Record) error { return h.serve(c, rec, feeds) }
+	access := rt.Access
+	rt.Serve = func(c *gin.Context, rec *record.Record) error { return h.serve(c, rec, access, feeds) }
 	return rt
 }
 
 // A Source is a feed under the name that the client has for it.
 type Source struct {
-	Path string // as asked of /live; "" for a stream of one path
+	Path      string // as asked of /live; "" for a stream of one path
+	Operation string // for access rules; "" for a stream of one path
 	web.Feed
 }
 
-func (h *Handler) serve(c *gin.Context, rec *record.Record, feeds func(r *http.Request) ([]Source, error)) error {
+func (h *Handler) serve(c *gin.Context, rec *record.Record, access string, feeds func(r *http.Request) ([]Source, error)) error {
 	cl := &client{w: c.Writer, out: output{to: c.Writer, gzip: respond.WantsGzip(c.Request.Header["Accept-Encoding"])}}
-	cl.init(h, func() (*web.Payer, error) { return h.stack.Payer(c.Request, rec) })
+	operations := []string{access}
+	cl.init(h, func() (*web.Payer, error) { return h.stack.Payer(c.Request, rec, operations...) })
 	sources, err := feeds(c.Request)
 	if err != nil {
 		return err
+	}
+	for i := range sources {
+		if o := sources[i].Operation; o != "" {
+			operations = append(operations, o)
+		}
 	}
 	leave, ok := h.enter(rec.Client.Network(), rec.Client.Name())
 	if !ok {

@@ -45,7 +45,7 @@ func (h *Handler) Poll(rt web.Route, query func(r *http.Request) string) web.Rou
 			return err
 		}
 		if (had != version{}) {
-			if err := h.await(c, rec, feed, had); err != nil {
+			if err := h.await(c, rec, feed, had, rt.Access); err != nil {
 				return err
 			}
 		}
@@ -83,7 +83,7 @@ func (h *Handler) readSince(r *http.Request) (had version, err error) {
 
 // await returns when the client of a poll may get another answer than it had, or has
 // waited for long enough, or the server drains. The time of the request begins then.
-func (h *Handler) await(c *gin.Context, rec *record.Record, feed web.Feed, had version) error {
+func (h *Handler) await(c *gin.Context, rec *record.Record, feed web.Feed, had version, access string) error {
 	leave, ok := h.enter(rec.Client.Network(), rec.Client.Name())
 	switch {
 	case !ok && h.drained.Load():
@@ -93,7 +93,7 @@ func (h *Handler) await(c *gin.Context, rec *record.Record, feed web.Feed, had v
 	}
 	defer leave()
 	p := poll{had: had}
-	p.init(h, func() (*web.Payer, error) { return h.stack.Payer(c.Request, rec) })
+	p.init(h, func() (*web.Payer, error) { return h.stack.Payer(c.Request, rec, access) })
 	if err := p.admit(); err != nil {
 		return err
 	}

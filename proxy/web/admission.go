@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -19,10 +20,11 @@ func (s *Stack) SetKeys(keys []limits.Key) {
 	s.EndRevoked()
 }
 
-// SetLimits puts other limits in force, from the next request on.
+// SetLimits puts other limits in force, from the next request on. Connections and streams that a rule denies end.
 func (s *Stack) SetLimits(l limits.Limits) {
 	s.Admission.Limits.Store(&l)
 	s.Forget()
+	s.EndRevoked()
 }
 
 // admit refuses what comes too often from its client's address, and what there is no memory for.
@@ -71,10 +73,13 @@ type Payer struct {
 	client    limits.Client
 }
 
-// Payer is the client of a request that was admitted, by the keys and limits in force now.
-// The error says, as AdmitKey's does, that its key is not valid any more.
-func (s *Stack) Payer(r *http.Request, rec *record.Record) (*Payer, error) {
+// Payer returns the client of a request that was admitted, by the keys and limits in force now. It returns an error if
+// its key is no longer valid, or an access rule denies one of the operations.
+func (s *Stack) Payer(r *http.Request, rec *record.Record, operations ...string) (*Payer, error) {
 	client, err := s.Admission.Renew(r, rec.Client.Key.Name != "")
+	for _, operation := range operations {
+		err = cmp.Or(err, s.Admission.Denied(operation))
+	}
 	return &Payer{"streams of " + rec.Client.Name(), s.Admission, client}, err
 }
 

@@ -114,6 +114,13 @@ func parse(text string) (*query.Query, error) {
 	return q, nil
 }
 
+// IsSubscribed reports whether there is a subscription.
+func (s *Subscriber) IsSubscribed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.subscriptions) > 0
+}
+
 // Unsubscribe ends the subscription with a query.
 func (s *Subscriber) Unsubscribe(text string) error {
 	q, err := parse(text)

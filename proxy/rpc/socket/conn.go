@@ -50,7 +50,7 @@ type conn struct {
 	works      sync.WaitGroup // what answers, writes and pings
 	pings      *time.Timer
 	accepted   chan struct{}
-	release    func() // ends the wait for the key to be removed; nil before that begins
+	release    func() // ends the wait until the client is no longer admitted; nil before that begins
 
 	writing sync.Mutex // held for each message, and while a subscription begins: its events come behind the answer
 	closing bool       // nothing is written any more; guarded by writing
@@ -299,16 +299,27 @@ func (c *conn) send(message []byte) {
 	c.write(message)
 }
 
-// revokeTime is how long the connection of a client whose key was removed may take to end.
+// following returns the method by which the client follows events, "" if it follows none.
+func (c *conn) following() string {
+	if c.subscriber.IsSubscribed() {
+		return "subscribe"
+	}
+	return ""
+}
+
+// revokeTime is how long the connection of a client that is no longer admitted may take to end.
 const revokeTime = 500 * time.Millisecond
 
-// revoke ends the connection of a client whose key was removed. Its calls that wait are refused.
-func (c *conn) revoke() {
+// maxReason is the longest reason of a close frame, in bytes.
+const maxReason = 123
+
+// revoke ends the connection of a client that is no longer admitted. Its calls that wait are refused.
+func (c *conn) revoke(reason string) {
 	go func() { // ends with the connection
 		defer c.end()
 		ctx, cancel := context.WithTimeout(c.ctx, revokeTime)
 		defer cancel()
-		c.drain(ctx, websocket.StatusPolicyViolation, "the API key is not valid any more")
+		c.drain(ctx, websocket.StatusPolicyViolation, reason[:min(len(reason), maxReason)])
 	}()
 }
 

@@ -44,9 +44,9 @@ type Methods interface {
 	// HoldResponse reserves memory for an answer, until release is called. If there is none, refusal is the member of
 	// the answer.
 	HoldResponse(r *http.Request, n int) (release func(), refusal []byte)
-	// OnRevoked has end called once the client that opened a connection may not call any more, until release
-	// is called. end must not block. The error says that the client may not call now.
-	OnRevoked(r *http.Request, end func()) (release func(), err error)
+	// OnRevoked calls end once the client that opened a connection may no longer call any method, or the one that method
+	// returns, if any, until release is called. end must not block. It returns an error if the client may not call now.
+	OnRevoked(r *http.Request, method func() string, end func(reason string)) (release func(), err error)
 }
 
 // ErrMemory is the error for a message that there is no memory for.
@@ -136,7 +136,7 @@ func (d *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var err error
-	if c.release, err = d.o.Methods.OnRevoked(r, c.revoke); err != nil {
+	if c.release, err = d.o.Methods.OnRevoked(r, c.following, c.revoke); err != nil {
 		d.leave(c)
 		refuse(http.StatusUnauthorized)
 		return

@@ -61,7 +61,9 @@ func (methods) HoldAhead() func() { return func() {} }
 
 func (methods) HoldResponse(*http.Request, int) (func(), []byte) { return func() {}, nil }
 
-func (methods) OnRevoked(*http.Request, func()) (func(), error) { return func() {}, nil }
+func (methods) OnRevoked(*http.Request, func() string, func(string)) (func(), error) {
+	return func() {}, nil
+}
 
 // serve starts a handler, which is drained at the end.
 func serve(t *testing.T, o socket.Options) (d *socket.Handler, url string) {
