@@ -41,8 +41,8 @@ func Default() Config {
 		Chain: Chain{
 			Nodes:    []string{"http://127.0.0.1:1317"},
 			Comet:    []string{"http://127.0.0.1:26657"},
-			PostRate: fmt.Sprintf("%v/s burst %d", posts.Rate, posts.Burst),
-			Shape:    string(queries.Shape), Auth: "none", UnknownPaths: "pass",
+			PostRate: fmt.Sprintf("%v/s burst %d", posts.Rate, posts.Burst), MaxTxBytes: Bytes(posts.MaxBody),
+			Shape: string(queries.Shape), Auth: "none", UnknownPaths: "pass",
 			Timeout: nodes.Timeout, InFlight: nodes.InFlight, MaxBlockAge: nodes.MaxBlockAge,
 		},
 		Classes:     Classes{Live: classWith(classes.Live), Params: classWith(classes.Params), Negative: classes.Negative},
@@ -212,7 +212,7 @@ func (c Config) rpcOptions() *rpc.Options {
 
 func (c Config) posts() blocks.Posts {
 	rate, _ := ParseRate(c.Chain.PostRate) // validated
-	return blocks.Posts{Rate: float64(rate.Requests) / rate.Per.Seconds(), Burst: rate.Burst}
+	return blocks.Posts{Rate: float64(rate.Requests) / rate.Per.Seconds(), Burst: rate.Burst, MaxBody: int64(c.Chain.MaxTxBytes)}
 }
 
 // ownRows returns the rows that the operator added.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/tipcache/tipcache/cache/redis"
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/listener"
@@ -184,6 +185,7 @@ func (v *validation) chain(c Chain) {
 			v.check(false, key, "%v", err)
 		}
 	})
+	v.check(0 < c.MaxTxBytes && c.MaxTxBytes <= conn.LargestBody, "chain.max_tx_bytes", "%v; expected 1 to %v", c.MaxTxBytes, Bytes(conn.LargestBody))
 	if rate, err := ParseRate(c.PostRate); err != nil || rate.Requests == 0 {
 		v.check(false, "chain.post_rate", "%q is not a rate such as 50/s burst 100", c.PostRate)
 	}

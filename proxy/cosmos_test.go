@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"net/http"
@@ -218,9 +219,16 @@ func TestMannersThatTheNodeLacks(t *testing.T) {
 const sdkPost = `{"tx_bytes":"AAAA","mode":"BROADCAST_MODE_SYNC"}`
 
 func TestPostsAreBounded(t *testing.T) {
-	s := newSDK(t, devnet.Options{}, func(o *proxy.Options) { o.Cosmos.MaxBody, o.Posts = 100, blocks.Posts{Rate: 0.001, Burst: 2} })
+	s := newSDK(t, devnet.Options{}, func(o *proxy.Options) { o.Posts = blocks.Posts{Rate: 0.001, Burst: 2, MaxBody: 100} })
 	if resp, body := s.do(t, http.MethodPost, sdkTxs, strings.Repeat("x", 101)); resp.StatusCode != http.StatusRequestEntityTooLarge {
 		t.Errorf("too large: %d %s", resp.StatusCode, body)
+	}
+	expecting := dial(t, s.server.Listener.Addr())
+	if _, err := io.WriteString(expecting, "POST "+sdkTxs+" HTTP/1.1\r\nHost: x\r\nContent-Length: 101\r\nExpect: 100-continue\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(expecting).ReadString('\n'); line != "HTTP/1.1 413 Request Entity Too Large\r\n" {
+		t.Errorf("a request that expects 100 Continue gets %q, %v; want 413 before its body", line, err)
 	}
 	begun := dial(t, s.server.Listener.Addr()) // of a body that does not come
 	if _, err := io.WriteString(begun, "POST "+sdkTxs+" HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{"); err != nil {

@@ -58,8 +58,7 @@ func (m Mount) base() string { return strings.TrimSuffix(m.Path, "/") }
 
 // Cosmos is what the dialect of the Cosmos SDK needs in addition to Options.Chain.
 type Cosmos struct {
-	Rows    []cosmos.Row
-	MaxBody int64 // as in [cosmos.Options]
+	Rows []cosmos.Row
 }
 
 // New returns a Server with all routes. It checks the options and fills in the defaults.
@@ -250,7 +249,7 @@ func (v *router) use(o Options) error {
 			return blocks.ResponseHeaders{Vary: cosmos.VaryHeights}
 		}
 		reader.Add(page)
-		v.chainAPI, err = cosmos.New(cosmos.Options{Classes: o.Chain.Classes, Routes: o.Chain.Routes, Rows: o.Cosmos.Rows, Posting: v.posting, MaxBody: o.Cosmos.MaxBody}, reader)
+		v.chainAPI, err = cosmos.New(cosmos.Options{Classes: o.Chain.Classes, Routes: o.Chain.Routes, Rows: o.Cosmos.Rows, Posting: v.posting}, reader)
 	}
 	if err == nil {
 		v.mountChain(docs.New(o.described(v.base), v.stack, o.Cache).Routes())

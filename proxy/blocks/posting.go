@@ -11,26 +11,33 @@ import (
 	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 
-// Posts bound how many transactions are sent to the nodes to be broadcast or simulated.
+// Posts bound what is sent to the nodes to be broadcast or simulated, and the bodies of all requests that are passed on.
 type Posts struct {
-	Rate  float64 // transactions per second of all clients, which take turns; default 50
-	Burst int     // at once; default 100
+	Rate    float64 // transactions per second of all clients, which take turns; default 50
+	Burst   int     // at once; default 100
+	MaxBody int64   // of a request or message, in bytes; default 4 MiB
 }
 
 // WithDefaults fills in what was left zero.
-func (p Posts) WithDefaults() Posts { return Posts{cmp.Or(p.Rate, 50), cmp.Or(p.Burst, 100)} }
+func (p Posts) WithDefaults() Posts {
+	return Posts{cmp.Or(p.Rate, 50), cmp.Or(p.Burst, 100), cmp.Or(p.MaxBody, 4<<20)}
+}
 
 // postPatience is the longest wait of a transaction for its turn.
 const postPatience = 2 * time.Second
 
 // Posting gives clients their turns to send transactions. All interfaces share one, or a client would have a turn at
 // each of them.
-type Posting struct{ turns *queue.Tokens }
+type Posting struct {
+	MaxBody int64 // as in Posts
+
+	turns *queue.Tokens
+}
 
 // NewPosting returns a Posting. It fills in the defaults.
 func NewPosting(p Posts) *Posting {
 	p = p.WithDefaults()
-	return &Posting{queue.NewTokens(p.Rate, p.Burst, postPatience)}
+	return &Posting{p.MaxBody, queue.NewTokens(p.Rate, p.Burst, postPatience)}
 }
 
 // Acquire waits for the turn of a client, named as by [web.Stack.Client]. The error is a *failure.Failure with status 429

@@ -42,10 +42,10 @@ func TestTransactionsAreSentAtTheirRateAndWaitForTwoSeconds(t *testing.T) {
 }
 
 func TestTransactionsHaveADefaultRate(t *testing.T) {
-	if got, want := (blocks.Posts{}).WithDefaults(), (blocks.Posts{Rate: 50, Burst: 100}); got != want {
+	if got, want := (blocks.Posts{}).WithDefaults(), (blocks.Posts{Rate: 50, Burst: 100, MaxBody: 4 << 20}); got != want {
 		t.Errorf("defaults = %+v, want %+v", got, want)
 	}
-	if got, want := (blocks.Posts{Rate: 1, Burst: 2}).WithDefaults(), (blocks.Posts{Rate: 1, Burst: 2}); got != want {
+	if got, want := (blocks.Posts{Rate: 1, Burst: 2, MaxBody: 3}).WithDefaults(), (blocks.Posts{Rate: 1, Burst: 2, MaxBody: 3}); got != want {
 		t.Errorf("settings = %+v, want %+v", got, want)
 	}
 }

@@ -21,7 +21,7 @@ import (
 
 // Bounds of a request body, so that no answer and no key grows with it.
 const (
-	maxListBody    = conn.LargestBody
+	maxListBody    = 1 << 20
 	maxListMembers = 200 // members of one object; the documented ones are five at most
 )
 

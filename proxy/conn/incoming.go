@@ -11,14 +11,11 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// LargestBody is the longest body of a request in JSON, in bytes.
-const LargestBody = 1 << 20
-
-// bodyShare fits the longest body of any request: a message of 10 MiB of gRPC-Web in base64.
-const bodyShare = 14 << 20
+// LargestBody is the longest body of any request, in bytes.
+const LargestBody = 14 << 20
 
 // maxBodies bounds the memory of all request bodies together, in bytes. It is a quarter of cache.memory where
-// that is less, and at least bodyShare.
+// that is less, and at least LargestBody.
 const maxBodies = 32 << 20
 
 // clientShares is the number of shares in the memory for bodies. A client has one.
@@ -35,9 +32,9 @@ type Memory struct {
 func NewMemory(a *account.Account, admission *limits.Admission) *Memory {
 	most := int64(maxBodies)
 	if a != nil {
-		most = max(min(most, a.Limit()/2), bodyShare)
+		most = max(min(most, a.Limit()/2), LargestBody)
 	}
-	return &Memory{a, a.Part(account.Requests, most, max(most/clientShares, bodyShare)), admission}
+	return &Memory{a, a.Part(account.Requests, most, max(most/clientShares, LargestBody)), admission}
 }
 
 // A Body holds memory for the body of a request. It is for one goroutine.
@@ -58,6 +55,15 @@ func (b *Body) Take(n int) error { return bodyRefusal(b.hold.Take(n)) }
 func (b *Body) ReadAll(from io.Reader, largest int64) ([]byte, error) {
 	body, err := b.hold.ReadAll(from, largest)
 	return body, bodyRefusal(err)
+}
+
+// ReadRequest is ReadAll for the body of a request. It does not begin to read one that is announced to be larger: a client
+// that waits for "100 Continue" is refused before it sends the body.
+func (b *Body) ReadRequest(w http.ResponseWriter, r *http.Request, largest int64) ([]byte, error) {
+	if r.ContentLength > largest {
+		return nil, &http.MaxBytesError{Limit: largest}
+	}
+	return b.ReadAll(http.MaxBytesReader(w, r.Body, largest), largest)
 }
 
 // Release releases the memory.

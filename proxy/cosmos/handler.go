@@ -12,7 +12,6 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
@@ -25,18 +24,12 @@ type Options struct {
 	Routes  map[string]cache.Policy // single rows, by name, in place of their class's policy
 	Rows    []Row                   // of the operator's own; they come before the table's
 	Posting *blocks.Posting         // of what clients post; nil: one of the handler's own
-	MaxBody int64                   // of that, in bytes; default 1 MiB
-
 }
-
-// DefaultMaxBody is the size of the largest body that is passed on to a node, in bytes.
-const DefaultMaxBody = conn.LargestBody
 
 // A Handler answers the queries of a chain. It owns no goroutine.
 type Handler struct {
 	*dialect.Table
 
-	maxBody     int64
 	posts       map[string]web.Route
 	redirect    web.Route // of a path that is not clean
 	unserved    web.Route // of a method and path that nothing answers
@@ -53,8 +46,7 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 	}
 	h := &Handler{
 		Table:   dialect.NewTable(dialect.Options{Prefix: keyPrefix, Depth: moduleDepth, Manner: dialect.Gateway, Heights: heights, Render: RenderFailure}, r),
-		posting: cmp.Or(o.Posting, blocks.NewPosting(blocks.Posts{})), maxBody: cmp.Or(o.MaxBody, DefaultMaxBody),
-		posts: map[string]web.Route{},
+		posting: cmp.Or(o.Posting, blocks.NewPosting(blocks.Posts{})), posts: map[string]web.Route{},
 	}
 	h.noteCodec("")
 	for _, row := range Rows(o.Rows) {

@@ -2,7 +2,6 @@ package cosmos
 
 import (
 	"cmp"
-	"net/http"
 
 	"github.com/gin-gonic/gin"
 
@@ -34,9 +33,9 @@ func (p *post) serve(c *gin.Context, rec *record.Record) error {
 	}
 	held := p.Stack.HoldBody(&rec.Client)
 	defer held.Release()
-	body, err := held.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, p.maxBody), p.maxBody)
+	body, err := held.ReadRequest(c.Writer, c.Request, p.posting.MaxBody)
 	if err != nil {
-		return failure.OfBody(err, "the body is larger than this server passes on")
+		return failure.OfBody(err)
 	}
 	client := rec.Client.Name()
 	ctx := p.Deadline(c.Request, rec)

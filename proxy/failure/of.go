@@ -52,11 +52,10 @@ func OfUnknown(err error) *Failure {
 	return &f
 }
 
-// OfBody returns the failure for an error of reading a request body. tooLarge is the text for a body that is too
-// large.
-func OfBody(err error, tooLarge string) error {
+// OfBody returns the failure for an error of reading a request body.
+func OfBody(err error) error {
 	if large := new(http.MaxBytesError); errors.As(err, &large) {
-		return &Failure{Status: http.StatusRequestEntityTooLarge, Expected: true, Public: tooLarge}
+		return &Failure{Status: http.StatusRequestEntityTooLarge, Expected: true, Public: fmt.Sprintf("the body is larger than %d bytes", large.Limit)}
 	}
 	if refusal := new(Failure); errors.As(err, &refusal) {
 		return err

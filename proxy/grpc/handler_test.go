@@ -325,7 +325,7 @@ func TestResponsesAreNotCompressed(t *testing.T) {
 
 func TestAMessageThatIsTooLargeIsRefused(t *testing.T) {
 	d := open(t, newRecordedNode(t), false)
-	r := ask(t.Context(), d.dial(t), params, make([]byte, node.MaxMessage+1))
+	r := ask(t.Context(), d.dial(t), params, make([]byte, largestMessage+1))
 	if status.Code(r.err) != codes.ResourceExhausted {
 		t.Error(r.err)
 	}

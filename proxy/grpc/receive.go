@@ -16,7 +16,6 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/failure"
-	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // A transport is a stream of the library below a [grpc.ServerStream]. RecvMsg would have the client send a
@@ -36,12 +35,14 @@ const (
 // A receiver reads the messages of a call.
 type receiver struct {
 	from transport
+	most int64           // largest message, in bytes
 	head [frameHead]byte // of the next message
 	has  bool            // head has been read
 }
 
 // newReceiver returns the receiver of a stream of the library.
-func newReceiver(stream grpc.ServerStream) (r receiver, err error) {
+func newReceiver(stream grpc.ServerStream, most int64) (r receiver, err error) {
+	r.most = most
 	var ok bool
 	if r.from, ok = grpc.ServerTransportStreamFromContext(stream.Context()).(transport); !ok {
 		err = status.Error(codes.Internal, "the library's streams cannot be read in pieces")
@@ -60,8 +61,8 @@ func (r *receiver) begin() (isSmall bool, err error) {
 	}
 	size, encoded := r.size(), r.from.RecvCompress()
 	switch {
-	case size > node.MaxMessage:
-		return false, status.Errorf(codes.ResourceExhausted, "grpc: received message larger than max (%d vs. %d)", size, node.MaxMessage)
+	case size > r.most:
+		return false, status.Errorf(codes.ResourceExhausted, "grpc: received message larger than max (%d vs. %d)", size, r.most)
 	case r.head[0] > compressed:
 		return false, status.Errorf(codes.Internal, "grpc: received unexpected payload format %d", r.head[0])
 	case r.head[0] == compressed && (encoded == "" || encoded == encoding.Identity):
@@ -89,7 +90,7 @@ func (r *receiver) readLarge(held *conn.Body) (message []byte, err error) {
 	if r.head[0] != compressed {
 		message, err = held.ReadAll(body, body.left)
 	} else if err = held.Take(inflating); err == nil {
-		message, err = inflate(body, held)
+		message, err = inflate(body, held, r.most)
 	}
 	if body.err != nil {
 		err = receiveError(body.err)
@@ -148,17 +149,17 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 var inflaters = sync.Pool{New: func() any { return new(gzip.Reader) }}
 
 // inflate inflates a message. The library refuses calls of any encoding but gzip.
-func inflate(from io.Reader, held *conn.Body) ([]byte, error) {
+func inflate(from io.Reader, held *conn.Body, most int64) ([]byte, error) {
 	z := inflaters.Get().(*gzip.Reader) //nolint:forcetypeassert // the pool has no others
 	defer inflaters.Put(z)
 	err := z.Reset(from)
 	var message []byte
 	if err == nil {
-		message, err = held.ReadAll(io.LimitReader(z, node.MaxMessage+1), node.MaxMessage+1)
+		message, err = held.ReadAll(io.LimitReader(z, most+1), most+1)
 	}
 	switch {
-	case err == nil && len(message) > node.MaxMessage:
-		return nil, status.Errorf(codes.ResourceExhausted, "grpc: received message after decompression larger than max %d", node.MaxMessage)
+	case err == nil && int64(len(message)) > most:
+		return nil, status.Errorf(codes.ResourceExhausted, "grpc: received message after decompression larger than max %d", most)
 	case err == nil || errors.As(err, new(*failure.Failure)):
 		return message, err
 	}

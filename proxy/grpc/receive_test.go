@@ -12,8 +12,6 @@ import (
 	google "google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // withMemory gives a cache so many bytes, of which half can be reserved.
@@ -49,8 +47,8 @@ func TestMessagesBeyondFreeMemoryAreRefused(t *testing.T) {
 		"a message of a stream":              {"/x.Y/Stream", free + 1, nil, codes.ResourceExhausted},
 		"a message that fits":                {"/x.Y/Stream", free / 4, nil, codes.OK},
 		"one that inflates to what fits":     {"/x.Y/Stream", free / 4, []google.CallOption{google.UseCompressor("gzip")}, codes.OK},
-		"a message beyond any memory":        {params, node.MaxMessage + 1, nil, codes.ResourceExhausted},
-		"one that inflates beyond any limit": {params, node.MaxMessage + 1, []google.CallOption{google.UseCompressor("gzip")}, codes.ResourceExhausted},
+		"a message beyond any memory":        {params, largestMessage + 1, nil, codes.ResourceExhausted},
+		"one that inflates beyond any limit": {params, largestMessage + 1, []google.CallOption{google.UseCompressor("gzip")}, codes.ResourceExhausted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -77,7 +75,7 @@ func TestCallsThatInflateShareOneBudget(t *testing.T) {
 	r := d.raw(t, "127.0.0.1")
 	r.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	r.encoding = "gzip"
-	bomb := framed(1, zeros(t, node.MaxMessage-64))
+	bomb := framed(1, zeros(t, largestMessage-64))
 	_ = r.WriteWindowUpdate(0, 1<<20)
 	go func() {
 		for range calls {

@@ -31,6 +31,9 @@ import (
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
 
+// largestMessage is the largest message that the servers take, in bytes.
+const largestMessage = 10 << 20
+
 // A bench has the servers before a node.
 type servers struct {
 	addr    string // of gRPC
@@ -57,7 +60,7 @@ type setup struct {
 func open(t testing.TB, n *recordedNode, withGRPC bool, changes ...func(*setup)) *servers {
 	t.Helper()
 	d := &servers{metrics: prometheus.NewRegistry()}
-	o := grpc.Options{State: state.Options{GRPC: withGRPC, Rows: dialect.MethodRows(cosmos.Rows(nil))}}
+	o := grpc.Options{State: state.Options{GRPC: withGRPC, Rows: dialect.MethodRows(cosmos.Rows(nil))}, Posting: blocks.NewPosting(blocks.Posts{MaxBody: largestMessage})}
 	if withGRPC {
 		d.pool = n.pool(t, n.addr)
 		o.Stream = d.pool.Stream

@@ -116,7 +116,7 @@ func (d *Handler) handle(_ any, stream grpc.ServerStream) error {
 		defer c.stream.End()
 		k.sent.To = &c.stream
 	}
-	if k.receiver, err = newReceiver(stream); err != nil {
+	if k.receiver, err = newReceiver(stream, d.o.Posting.MaxBody); err != nil {
 		return err
 	}
 	if encoded := k.receiver.from.RecvCompress(); encoded != "" && encoded != encoding.Identity { // a compressed response could not be followed until it has left

@@ -23,7 +23,6 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/web"
-	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // WebType begins the media type of calls by gRPC-Web, which are posted: +proto follows it, or another format
@@ -34,7 +33,7 @@ const textType = WebType + "-text" // likewise: both bodies are in base64
 
 // ServeWeb answers a call by gRPC-Web.
 func (d *Handler) ServeWeb(w http.ResponseWriter, r *http.Request) {
-	s := &webStream{w: w, conn: conn.Of(r), header: metadata.MD{}, trailer: metadata.MD{}, typ: r.Header.Get("Content-Type")}
+	s := &webStream{w: w, conn: conn.Of(r), header: metadata.MD{}, trailer: metadata.MD{}, most: d.o.Posting.MaxBody, typ: r.Header.Get("Content-Type")}
 	if media, _, err := mime.ParseMediaType(s.typ); err == nil {
 		s.text = strings.HasPrefix(media, textType)
 	}
@@ -44,15 +43,12 @@ func (d *Handler) ServeWeb(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		held := d.reader.Stack.HoldBody(d.reader.Stack.Admission.ClientOf(r))
 		defer held.Release()
-		s.receive = func() { s.readBody(http.MaxBytesReader(w, r.Body, maxWebBody), held) }
+		s.receive = func() { s.readBody(r, held) }
 		k := &call{Handler: d, name: r.URL.Path, stream: s, start: time.Now()}
 		err = k.serve(r.WithContext(ctx))
 	}
 	s.finish(status.Convert(err))
 }
-
-// maxWebBody is room for the largest message in base64.
-const maxWebBody = (node.MaxMessage+frameHead)/3*4 + 8
 
 // exposedHeaders are the headers of a status, which pages may read in addition to the metadata of a response.
 const exposedHeaders = "Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin, Grpc-Retry-Pushback-Ms"
@@ -92,6 +88,7 @@ type webStream struct {
 	conn            *conn.Conn      // the client's; nil: it is none of ours
 	w               http.ResponseWriter
 	typ             string
+	most            int64  // largest message, in bytes
 	text            bool   // bodies are in base64
 	receive         func() // reads the body, once the client is admitted
 	body            []byte
@@ -101,14 +98,14 @@ type webStream struct {
 	flushed         bool // each message goes out at once
 }
 
-// readBody reads the body.
-func (s *webStream) readBody(from io.Reader, held *conn.Body) {
-	s.body, s.refusal = held.ReadAll(from, maxWebBody)
+// readBody reads the body, which fits the largest message in base64 if any body may be so long.
+func (s *webStream) readBody(r *http.Request, held *conn.Body) {
+	s.body, s.refusal = held.ReadRequest(s.w, r, min((s.most+frameHead)/3*4+8, conn.LargestBody))
 	if s.refusal == nil && s.text {
 		s.body, s.refusal = decodeText(s.body)
 	}
 	if large := new(http.MaxBytesError); errors.As(s.refusal, &large) {
-		s.refusal = status.Errorf(codes.ResourceExhausted, "grpc: received message larger than max (%d)", node.MaxMessage)
+		s.refusal = status.Errorf(codes.ResourceExhausted, "grpc: received message larger than max (%d)", s.most)
 	}
 }
 
@@ -156,8 +153,8 @@ func (s *webStream) RecvMsg(m any) error {
 		return status.Error(codes.Internal, "grpc: compressed flag set with identity or empty encoding")
 	}
 	size := frameHead + int(binary.BigEndian.Uint32(s.body[1:]))
-	if size-frameHead > node.MaxMessage {
-		return status.Errorf(codes.ResourceExhausted, "grpc: received message larger than max (%d vs. %d)", size-frameHead, node.MaxMessage)
+	if int64(size-frameHead) > s.most {
+		return status.Errorf(codes.ResourceExhausted, "grpc: received message larger than max (%d vs. %d)", size-frameHead, s.most)
 	}
 	*message, s.body = s.body[frameHead:size], s.body[size:]
 	return nil

@@ -38,9 +38,6 @@ type Options struct {
 // MaxBatch is the number of calls that a batch may have. CosmJS sends 20, more than a node takes.
 const MaxBatch = 100
 
-// A node reads no larger body.
-const maxBody = 1_000_000
-
 // A Handler answers the RPC. It owns no goroutine.
 type Handler struct {
 	o       Options
@@ -107,10 +104,10 @@ func (d *Handler) serve(c *gin.Context, rec *record.Record) error {
 	}
 	held := d.reader.Stack.HoldBody(&rec.Client)
 	defer held.Release()
-	body, err := held.ReadAll(http.MaxBytesReader(c.Writer, c.Request.Body, maxBody), maxBody)
+	body, err := held.ReadRequest(c.Writer, c.Request, d.o.Posting.MaxBody)
 	switch {
 	case err != nil:
-		return failure.OfBody(err, "the body is larger than the RPC takes")
+		return failure.OfBody(err)
 	case len(body) == 0:
 		return d.list(c)
 	default:

@@ -88,7 +88,7 @@ func (d *Handler) serveURI(c *gin.Context, rec *record.Record, name string) erro
 	if err != nil {
 		return err
 	}
-	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, maxBody)
+	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, d.o.Posting.MaxBody)
 	k := d.askURI(m, c.Request, hs)
 	if err := k.admit(c.Request, rec, c.Writer.Header()); err != nil {
 		return err

@@ -58,7 +58,7 @@ func newGRPCClient(name string, configured Endpoint, o Options) (*grpcClient, er
 		grpc.WithTransportCredentials(creds), grpc.WithKeepaliveParams(pings), grpc.WithDisableServiceConfig(), grpc.WithIdleTimeout(0),
 		grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(connWindow),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: retry, MinConnectTimeout: min(o.Timeout, maxDial)}),
-		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(Bytes{}), grpc.MaxCallSendMsgSize(MaxMessage)))
+		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(Bytes{})))
 	if err != nil {
 		return nil, errors.New("not an address of gRPC") // its error repeats the address
 	}
@@ -86,9 +86,6 @@ func (headers) RequireTransportSecurity() bool { return false }
 func (c *grpcClient) limit() grpc.CallOption {
 	return grpc.MaxCallRecvMsgSize(int(c.memory.Free(c.maxBody)))
 }
-
-// MaxMessage is the largest message in bytes that a node takes by gRPC by default.
-const MaxMessage = 10 << 20
 
 // parseTarget reads the address of a gRPC server: host:port, after http:// or, for TLS, https://.
 func parseTarget(address string) (target string, creds credentials.TransportCredentials, err error) {

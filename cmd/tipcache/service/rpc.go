@@ -35,7 +35,7 @@ func (s *Service) newRPC(ctx context.Context) (*rpcService, error) {
 	r := &rpcService{listener: l, feed: events.New(parts.Events(s.pool, s.log, s.registry))}
 	r.sockets, r.end = context.WithCancel(context.WithoutCancel(ctx))
 	handler := s.proxy.RPC()
-	o := socket.Options{Write: s.cfg.HTTP.Request}
+	o := socket.Options{Write: s.cfg.HTTP.Request, Message: int64(s.cfg.Chain.MaxTxBytes)}
 	o.Methods, o.Feed, o.Origin, o.Registerer = handler, r.feed, s.proxy.Connects, s.registry
 	o.Listen = func(r *http.Request) socket.Listener { return s.proxy.Listen(r) }
 	r.socket = socket.New(o)

@@ -68,7 +68,7 @@ type Options struct {
 	Methods       Methods                      // required
 	Feed          *events.Feed                 // required
 	Subscriptions int                          // of a connection; DefaultSubscriptions
-	Message       int64                        // largest message of a client, in bytes; 1,000,000
+	Message       int64                        // largest message of a client, in bytes; 4 MiB
 	Ping          time.Duration                // between two pings; 27 s
 	Pong          time.Duration                // for the answer to one; 3 s
 	Write         time.Duration                // for a message to be taken; 10 s
@@ -86,7 +86,7 @@ type Listener interface {
 
 func (o Options) withDefaults() Options {
 	o.Subscriptions = cmp.Or(o.Subscriptions, DefaultSubscriptions)
-	o.Message = cmp.Or(o.Message, 1_000_000)
+	o.Message = cmp.Or(o.Message, 4<<20)
 	o.Ping = cmp.Or(o.Ping, 27*time.Second)
 	o.Pong = cmp.Or(o.Pong, 3*time.Second)
 	o.Write = cmp.Or(o.Write, 10*time.Second)
