@@ -111,7 +111,7 @@ func (r *running) look(w io.Writer) {
 	note(r.list("{}"))
 	note(r.list(`{"orderBy":1}`))
 	note(r.do(http.MethodPost, r.base+"/api/v4/collections", "{}", "X-Api-Key", "wrong"))
-	for _, path := range []string{"/readyz", "/metrics", "/admin/explain?url=/staking/pool", "/admin/explain?url=/api/v4/collections", "/admin/explain?url=x"} {
+	for _, path := range []string{"/readyz", "/metrics", "/admin/explain?url=/staking/pool", "/admin/explain?url=/api/v4/collections", "/admin/explain?url=x", "/admin/config"} {
 		note(r.get(r.admin+path, bearer...))
 		note(r.get(r.admin+path, "Authorization", "Bearer wrong"))
 	}

@@ -33,6 +33,24 @@ func (s *Service) explain(w http.ResponseWriter, r *http.Request) {
 	admin.WriteJSON(w, http.StatusOK, e)
 }
 
+// configuration serves GET /admin/config: the configuration in force as YAML, without secrets.
+func (s *Service) configuration(w http.ResponseWriter, _ *http.Request) {
+	s.force.Lock()
+	cfg := s.cfg
+	if s.reloader != nil {
+		cfg = s.reloader.running
+	}
+	s.force.Unlock()
+	text, err := cfg.Redacted()
+	if err != nil {
+		admin.WriteJSON(w, http.StatusInternalServerError, map[string]string{"error": err.Error()})
+		return
+	}
+	w.Header().Set("Content-Type", "application/yaml")
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = w.Write(text) // fails only when the client has left
+}
+
 // purgeTimeout bounds a purge: some millions of keys in Redis.
 const purgeTimeout = time.Minute
 

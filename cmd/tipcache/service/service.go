@@ -243,7 +243,7 @@ func (s *Service) openProxy(context.Context) (err error) {
 func (s *Service) newAdmin() *admin.Handler {
 	h := admin.New(admin.Options{
 		Gatherer: s.registry, Ready: s.ready, Version: parts.Version(), Profiles: true,
-		Calls: map[string]http.HandlerFunc{"GET /admin/explain": s.explain, "POST /admin/purge": s.purge},
+		Calls: map[string]http.HandlerFunc{"GET /admin/explain": s.explain, "GET /admin/config": s.configuration, "POST /admin/purge": s.purge},
 	})
 	h.SetToken(s.cfg.AdminToken)
 	return h

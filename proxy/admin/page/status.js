@@ -1,4 +1,4 @@
-// The status page: reads the stream and draws what it says.
+// The status page: reads the stream of samples and draws it.
 
 import { TimeChart, bar, drawDistribution, drawProgress, drawRange, longest, node, setSpan } from "./charts.js";
 import * as format from "./format.js";
@@ -6,13 +6,13 @@ import * as format from "./format.js";
 const $ = (id) => document.getElementById(id);
 const outcomes = ["hit", "stale", "collapsed", "miss", "stale_error", "answered", "refused", "abandoned", "failed"];
 const outcomeNames = {
-  hit: "hit", stale: "stale, renewed behind", collapsed: "waited with others", miss: "read from the origin",
-  stale_error: "old, the origin fails", answered: "without the cache", refused: "refused", abandoned: "client left", failed: "failed",
+  hit: "hit", stale: "stale, refreshing", collapsed: "shared a read", miss: "read from upstream",
+  stale_error: "stale, upstream fails", answered: "not cached", refused: "refused", abandoned: "client left", failed: "failed",
 };
 
 const aheadNames = [ // with the colours of outcomes that are alike
-  ["origin", "read from the origin", "miss"], ["shared", "read by another replica", "collapsed"], ["needless", "a caller was quicker", "hit"],
-  ["yielded", "no room, no time", "stale"], ["failed", "failed", "failed"],
+  ["origin", "read from upstream", "miss"], ["shared", "read by another replica", "collapsed"], ["needless", "a client was first", "hit"],
+  ["yielded", "skipped, busy", "stale"], ["failed", "failed", "failed"],
 ];
 
 let samples = [];
@@ -59,7 +59,7 @@ function legend(id, rows) {
   }));
 }
 
-// trailing sums a figure over the last so many milliseconds before each sample.
+// trailing combines the samples of the last window milliseconds before each sample.
 function trailing(window, combine) {
   let from = 0;
   return samples.map((s, i) => {
@@ -71,7 +71,7 @@ function trailing(window, combine) {
 function drawTip(state) {
   const now = samples.at(-1);
   hero("tip", now.tip ? format.whole(now.tip) : "unknown", null, now.tip);
-  // Seconds per block over the last 20 s or, where none came, since the last one.
+  // Seconds per block over the last 20 s or, if none arrived, since the last one.
   let changed = samples[0].at;
   const pace = trailing(20_000, (window, s) => {
     const i = samples.indexOf(s);
@@ -95,8 +95,8 @@ function drawHits() {
     return known.length ? known.reduce((sum, s) => sum + s.hits, 0) / known.length : null;
   });
   const now = share.at(-1);
-  hero("hits", now === null ? "–" : format.percent(now), now === null ? "nothing asked" : null);
-  charts.hits.set(times(), [{ name: "at hand", color: "var(--c-hit)", values: share }]);
+  hero("hits", now === null ? "–" : format.percent(now), now === null ? "no requests" : null);
+  charts.hits.set(times(), [{ name: "hits", color: "var(--c-hit)", values: share }]);
 }
 
 function drawPerKey() {
@@ -105,7 +105,7 @@ function drawPerKey() {
     return renewals ? calls / renewals : null;
   };
   const all = ratio(samples);
-  hero("perkey", all === null ? "–" : all.toFixed(2), all === null ? "nothing was read" : "by this replica");
+  hero("perkey", all === null ? "–" : all.toFixed(2), all === null ? "no reads" : "by this replica");
   charts.perkey.set(times(), [{ name: "requests", color: "var(--c-miss)", values: trailing(60_000, ratio) }]);
 }
 
@@ -152,11 +152,11 @@ function goDuration(text) {
 function nodeTone(n) {
   if (n.breaker === "open" || n.last_error && !n.height) return ["bad", "does not answer"];
   if (n.catching_up) return ["warn", "catching up"];
-  if (n.aside) return ["warn", "heights put aside"];
+  if (n.aside) return ["warn", "heights not believed"];
   if (n.late) return ["warn", "CometBFT is late"];
-  if (n.breaker === "half-open") return ["warn", "tried again"];
-  if (n.last_error) return ["warn", "in trouble"];
-  return ["good", n.connected ? "streams blocks" : "well"];
+  if (n.breaker === "half-open") return ["warn", "being retried"];
+  if (n.last_error) return ["warn", "last request failed"];
+  return ["good", n.connected ? "streams blocks" : "ok"];
 }
 
 function nodeView(name) {
@@ -190,9 +190,9 @@ function drawNodes(state) {
     const mean = samples.findLast((s) => s.nodes?.[n.name]?.mean > 0)?.nodes[n.name].mean;
     const fact = (name, value) => node("span", {}, `${name} `, node("b", {}, value));
     view.facts.replaceChildren(
-      fact("asked", `${format.rate(figures.rate)}/s`), fact("takes", mean ? format.seconds(mean) : "–"), fact("in flight", format.whole(figures.in_flight)),
+      fact("requests", `${format.rate(figures.rate)}/s`), fact("mean time", mean ? format.seconds(mean) : "–"), fact("in flight", format.whole(figures.in_flight)),
       fact("limit", format.whole(figures.limit)), fact("waiting", format.whole(figures.queue)), fact("expected wait", format.seconds(figures.wait)), fact("chain", n.chain || "–"),
-      ...["rpc", "grpc"].filter((name) => name in n).map((name) => fact(interfaceNames[name], ["ok", "off"].includes(n[name]) ? breakerText[n[name]] : "cannot be asked")),
+      ...["rpc", "grpc"].filter((name) => name in n).map((name) => fact(interfaceNames[name], ["ok", "off"].includes(n[name]) ? breakerText[n[name]] : "unreachable")),
       ...(n.tx_index ? [fact("transaction index", n.tx_index)] : []));
     view.error.replaceChildren(n.last_error ?? "");
     view.error.hidden = !n.last_error;
@@ -215,7 +215,7 @@ function drawRoutes() {
   const list = (id, rows, pick, text, tone) => {
     const most = Math.max(...rows.map(pick), 1e-12);
     $(id).replaceChildren(...rows.slice(0, 7).map((r) => bar(r.name, text(r), pick(r) / most, tone)));
-    if (!rows.length) $(id).append(node("li", { class: "empty" }, "Nothing was asked in ten minutes"));
+    if (!rows.length) $(id).append(node("li", { class: "empty" }, "No requests in ten minutes"));
   };
   list("busy", last.routes, (r) => r.rate, (r) => format.rate(r.rate), "var(--accent)");
   const slow = last.routes.filter((r) => r.miss > 0 && r.name !== "none").sort((a, b) => b.miss - a.miss);
@@ -228,7 +228,7 @@ function drawRoutes() {
 }
 
 const breakerTone = { closed: "good", ok: "good", off: "", "half-open": "warn", trying: "warn", open: "bad", failing: "bad", unauthorized: "bad" };
-const breakerText = { closed: "well", ok: "well", off: "off", "half-open": "tried again", trying: "tried again", open: "left alone", failing: "fails", rate_limited: "limits us", unauthorized: "refuses the key" };
+const breakerText = { closed: "ok", ok: "ok", off: "off", "half-open": "being retried", trying: "being retried", open: "not used, it fails", failing: "fails", rate_limited: "rate limited", unauthorized: "rejects the key" };
 
 const interfaceNames = { rest: "REST", rpc: "CometBFT RPC", grpc: "gRPC", grpc_web: "gRPC-Web" };
 
@@ -238,7 +238,7 @@ function drawParts(state) {
   const breaker = (name, value) => part(name, breakerTone[value] ?? "warn", breakerText[value] ?? value);
   for (const n of state.nodes ?? []) breaker(`Node ${n.name}`, n.breaker);
   for (const [name, at] of Object.entries(state.interfaces ?? {})) {
-    part(`${interfaceNames[name] ?? name} for clients`, at === "none" ? "" : "good", at === "none" ? "not served" : `at ${at}`);
+    part(`${interfaceNames[name] ?? name} listener`, at === "none" ? "" : "good", at === "none" ? "not served" : `at ${at}`);
   }
   if (state.redis) breaker("Redis", state.redis);
   for (const [name, found] of Object.entries(state.audit ?? {})) part(`Audit of ${name}`, "bad", `${format.whole(found.differences)} answers differ`);
@@ -269,7 +269,7 @@ function drawStore(state) {
   if (index?.blocks_left) {
     const rail = node("div", { class: "progress" });
     drawProgress(rail, index.block / (index.block + index.blocks_left));
-    lines.push(rail, node("p", {}, `${format.whole(index.blocks_left)} blocks to go`));
+    lines.push(rail, node("p", {}, `${format.whole(index.blocks_left)} blocks left`));
   } else if (index?.block) {
     lines.push(node("p", {}, `counted up to ${index.behind || "0s"} ago`));
   }
@@ -309,10 +309,10 @@ function drawProcess() {
   say("connections", format.whole(now.connections) + (limits.connections ? ` of ${format.whole(limits.connections)}` : ""), now.connections);
   charts.connections.set(times(), [
     { name: "connections", color: "var(--accent)", values: column((s) => s.connections) },
-    { name: "waiting for origins", color: "var(--c-miss)", values: column((s) => s.waiting) }]);
+    { name: "waiting for upstreams", color: "var(--c-miss)", values: column((s) => s.waiting) }]);
   legend("connections-legend", [
-    ["open", "var(--accent)", format.whole(now.connections)], ["requests waiting for origins", "var(--c-miss)", format.whole(now.waiting)],
-    ...[["of the RPC", now.rpc], ["WebSockets", now.sockets], ["of gRPC", now.grpc]].filter(([, open]) => open).map(([name, open]) => [name, "var(--grid)", format.whole(open)])]);
+    ["open", "var(--accent)", format.whole(now.connections)], ["requests waiting for upstreams", "var(--c-miss)", format.whole(now.waiting)],
+    ...[["RPC", now.rpc], ["WebSockets", now.sockets], ["gRPC", now.grpc]].filter(([, open]) => open).map(([name, open]) => [name, "var(--grid)", format.whole(open)])]);
   say("cpu", `${format.cores(now.cpu)} cores`);
   charts.cpu.set(times(), [{ name: "cores", color: "var(--accent)", values: column((s) => s.cpu) }]);
   legend("cpu-legend", [["goroutines", "var(--grid)", format.whole(now.goroutines)]]);
@@ -327,8 +327,28 @@ function drawHead(state) {
   $("where").replaceChildren(location.host);
   $("version").replaceChildren(last.version);
   $("uptime").replaceChildren(last.started ? `up ${format.duration(Date.now() / 1000 - last.started)}` : "");
+  showDocs(state);
   document.title = `${last.ready ? "" : "✕ "}tipcache ${samples.at(-1).tip || ""}`;
 }
+
+// showDocs links to /docs on the public listener. An unspecified address is this host's.
+function showDocs(state) {
+  const at = state.interfaces?.rest, link = $("docs");
+  link.hidden = !at || at === "none";
+  if (link.hidden) return;
+  const port = at.slice(at.lastIndexOf(":") + 1), host = at.slice(0, -port.length - 1);
+  link.href = `${state.certificate ? "https" : "http"}://${["0.0.0.0", "[::]", ""].includes(host) ? location.hostname : host}:${port}/docs`;
+}
+
+$("config-card").addEventListener("toggle", async () => {
+  if (!$("config-card").open) return;
+  try {
+    const response = await fetch("/admin/config", { headers: authorization(), cache: "no-store" });
+    $("config").textContent = response.ok ? await response.text() : (await response.json()).error;
+  } catch (error) {
+    $("config").textContent = error.message;
+  }
+});
 
 function draw() {
   if (!last || !samples.length) return;
@@ -376,9 +396,13 @@ function take(update) {
   last = update;
 }
 
-async function read() {
+function authorization() {
   const token = sessionStorage.getItem("tipcache.token");
-  const response = await fetch("/status/stream", { headers: token ? { Authorization: `Bearer ${token}` } : {}, cache: "no-store" });
+  return token ? { Authorization: `Bearer ${token}` } : {};
+}
+
+async function read() {
+  const response = await fetch("/status/stream", { headers: authorization(), cache: "no-store" });
   if (response.status === 401) return false;
   if (!response.ok) throw new Error((await response.json().catch(() => null))?.error ?? `${response.status}`);
   $("ask").hidden = true;
