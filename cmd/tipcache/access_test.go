@@ -25,7 +25,7 @@ func keyFrom(t *testing.T, name string) (key, line string) {
 	return printed[1], printed[3]
 }
 
-func TestANewKeyOpensWhatItsLineConfigures(t *testing.T) {
+func TestNewKeyGivesAccessOnceItsLineIsConfigured(t *testing.T) {
 	t.Parallel()
 	key, line := keyFrom(t, "web")
 	another, _ := keyFrom(t, "web")
@@ -46,7 +46,7 @@ func TestANewKeyOpensWhatItsLineConfigures(t *testing.T) {
 	}
 }
 
-func TestAKeyNeedsAName(t *testing.T) {
+func TestKeyNeedsName(t *testing.T) {
 	for _, args := range [][]string{{"key"}, {"key", ""}, {"key", "new"}, {"key", "new", ""}, {"key", "new", "a:b"}, {"key", "new", "a", "b"}, {"key", "old", "a"}} {
 		var out bytes.Buffer
 		if err := run(t.Context(), args, streams{&out, io.Discard}); err == nil || out.Len() > 0 {
@@ -55,7 +55,7 @@ func TestAKeyNeedsAName(t *testing.T) {
 	}
 }
 
-func TestReplicasShareALimitInRedis(t *testing.T) {
+func TestReplicasShareLimitInRedis(t *testing.T) {
 	t.Parallel()
 	address, _ := realRedis(t)
 	d := newDevnet(t, devnet.Options{})
@@ -74,7 +74,7 @@ func TestReplicasShareALimitInRedis(t *testing.T) {
 	}
 }
 
-func TestTheAdminListenerAsksForItsToken(t *testing.T) {
+func TestAdminListenerRequiresToken(t *testing.T) {
 	t.Parallel()
 	const token = "a token that is long"
 	r := startRunning(t, newDevnet(t, devnet.Options{}), func(c *config.Config) { c.AdminToken = token })
@@ -105,7 +105,7 @@ func TestTheAdminListenerAsksForItsToken(t *testing.T) {
 	}
 }
 
-func TestTheReferenceIsPrinted(t *testing.T) {
+func TestConfigPrintsReference(t *testing.T) {
 	var out bytes.Buffer
 	if err := run(t.Context(), []string{"config"}, streams{&out, io.Discard}); err != nil || out.String() != config.Reference() {
 		t.Errorf("%v, %.200q", err, out.String())

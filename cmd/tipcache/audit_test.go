@@ -142,7 +142,7 @@ func everyAuditLab(t *testing.T, test func(t *testing.T, l auditLab, d *devnet.D
 	}
 }
 
-func TestAnAuditOfHonestNodesFindsNothing(t *testing.T) {
+func TestAuditOfHonestNodesFindsNothing(t *testing.T) {
 	t.Parallel()
 	everyAuditLab(t, func(t *testing.T, l auditLab, d *devnet.Devnet) {
 		other, err := d.AddNode()
@@ -172,7 +172,7 @@ func TestAnAuditOfHonestNodesFindsNothing(t *testing.T) {
 	})
 }
 
-func TestAnAuditFindsEachForgedAnswerOfANode(t *testing.T) {
+func TestAuditFindsForgedResponsesOfNode(t *testing.T) {
 	t.Parallel()
 	everyAuditLab(t, func(t *testing.T, l auditLab, d *devnet.Devnet) {
 		false1 := liar(t, d.NodeURL(), l.pool)
@@ -195,7 +195,7 @@ func TestAnAuditFindsEachForgedAnswerOfANode(t *testing.T) {
 
 // One replica reads from a liar and is not audited; what it leaves in Redis another
 // takes, which asks an honest node.
-func TestAnAuditFindsEachForgedAnswerInRedis(t *testing.T) {
+func TestAuditFindsForgedEntriesInRedis(t *testing.T) {
 	t.Parallel()
 	everyAuditLab(t, func(t *testing.T, l auditLab, d *devnet.Devnet) {
 		shared := miniredis.RunT(t)

@@ -76,7 +76,7 @@ func (b *tab) accessible(t *testing.T, what, script string) {
 	}
 }
 
-func TestAxeFindsNothingOnThePages(t *testing.T) {
+func TestPagesHaveNoAxeViolations(t *testing.T) {
 	text, err := os.ReadFile(os.Getenv("TIPCACHE_TEST_AXE"))
 	if err != nil {
 		t.Skip("set TIPCACHE_TEST_AXE to the path of axe.min.js to run this test: .ci/browser installs it")

@@ -33,7 +33,7 @@ func serveAt(t *testing.T, d *devnet.Devnet, listen string) (p *program, addr st
 	return p, found[1]
 }
 
-func TestTheLivePageShowsEachBlockAndOutlivesItsServer(t *testing.T) {
+func TestLivePageShowsEachBlockAndReconnects(t *testing.T) {
 	d := newDevnet(t, devnet.Options{Interval: 500 * time.Millisecond})
 	replica, addr := serveAt(t, d, rig.FreeAddr()) // on which it can come back
 	page := openTab(t, "http://"+addr+"/docs/live")
@@ -47,7 +47,7 @@ func TestTheLivePageShowsEachBlockAndOutlivesItsServer(t *testing.T) {
 		t.Errorf("the browser complains of %+v", got)
 	}
 	replica.kill()
-	page.until("told that the connection is lost", `document.querySelector('#state').textContent.includes('lost')`)
+	page.until("showing the lost connection", `document.querySelector('#state').textContent.includes('lost')`)
 	serveAt(t, d, addr)
 	before := page.value(shown)
 	page.until("changed again", shown+` > `+before+` + 2`)
@@ -68,7 +68,7 @@ func TestLivePageShowsRefusalAndStreamsOtherPaths(t *testing.T) {
 	page.until("connected", `document.querySelector('#state').textContent.includes('newest block')`)
 }
 
-func TestTheLivePageKnowsTheDialectOfItsChain(t *testing.T) {
+func TestLivePageFollowsDialect(t *testing.T) {
 	r := startRunning(t, newDevnet(t, devnet.Options{Interval: 500 * time.Millisecond, Dialect: devnet.Cosmos}), nil)
 	page := openTab(t, r.base+"/docs/live")
 	page.until("changed by a block", `document.querySelector('article')?.dataset.changes >= 1`)
@@ -111,7 +111,7 @@ func startFlaky(t *testing.T, base string) *flaky {
 	return f
 }
 
-func TestTheTypeScriptPackageWorksInABrowser(t *testing.T) {
+func TestTypeScriptPackageWorksInBrowser(t *testing.T) {
 	built := os.Getenv("TIPCACHE_TEST_PACKAGE")
 	if built == "" {
 		t.Skip("set TIPCACHE_TEST_PACKAGE to the package's built directory to run this test: .ci/clients builds it")
@@ -136,7 +136,7 @@ func TestTheTypeScriptPackageWorksInABrowser(t *testing.T) {
 	way.broken.Store(true)
 	way.CloseClientConnections()
 	page.eventually("refused", func() bool { return way.refused.Load() > 0 })
-	page.until("told of it, and of what is old", `seen.failures.length > 0 && seen.failures[0].code === 0 && seen.failures[0].old >= seen.live.at(-1).height`)
+	page.until("showing the failure and the stale response", `seen.failures.length > 0 && seen.failures[0].code === 0 && seen.failures[0].old >= seen.live.at(-1).height`)
 	way.broken.Store(false)
 	before := page.value(`seen.live.length`)
 	page.until("streamed to again", `seen.live.length >= `+before+` + 3`)

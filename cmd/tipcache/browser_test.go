@@ -24,7 +24,7 @@ type seen struct {
 	Body    map[string]any
 }
 
-func TestAPageOfAnotherOriginReadsAllInterfaces(t *testing.T) {
+func TestPageOfAllowedOriginReadsAllAPIs(t *testing.T) {
 	r := startRunning(t, newDevnet(t, devnet.Options{Interval: 500 * time.Millisecond}), nil)
 	cosmos := startRunning(t, newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: -1}), nil)
 	page := httptest.NewServer(http.FileServer(http.Dir("testdata")))
@@ -69,7 +69,7 @@ func TestAPageOfAnotherOriginReadsAllInterfaces(t *testing.T) {
 	if unknown := got["unknown"]; unknown.Body["grpc"] != "12" || unknown.Body["said"] == nil {
 		t.Errorf("a method that there is not: %+v", unknown)
 	}
-	// One was asked for by the page, one by the browser's own cache.
+	// The page requested one, the browser's cache the other.
 	metrics := r.get(r.admin + "/metrics").body
 	if n := len(regexp.MustCompile(`tipcache_proxy_requests_total\{.*status="304".*\} 2\n`).FindAllString(metrics, -1)); n != 1 {
 		t.Errorf("not two answers 304:\n%s", strings.Join(regexp.MustCompile(`tipcache_proxy_requests_total.*`).FindAllString(metrics, -1), "\n"))
@@ -90,7 +90,7 @@ func browse(t *testing.T, address string) map[string]seen {
 	return got
 }
 
-func TestTheStatusPageDrawsWhatTheMetricsTell(t *testing.T) {
+func TestStatusPageShowsMetrics(t *testing.T) {
 	r := startRunning(t, newDevnet(t, devnet.Options{Interval: time.Second}), nil)
 	for range 20 {
 		r.get(r.base + "/staking/params")
@@ -114,7 +114,7 @@ func TestTheStatusPageDrawsWhatTheMetricsTell(t *testing.T) {
 	}
 }
 
-func TestTheManualRunsInABrowser(t *testing.T) {
+func TestManualWorksInBrowser(t *testing.T) {
 	r := startRunning(t, newDevnet(t, devnet.Options{}), nil)
 	page := openTab(t, r.base+"/#validator")
 	page.until("to be searched", `document.querySelector('p.find') !== null`)
@@ -129,7 +129,7 @@ func TestTheManualRunsInABrowser(t *testing.T) {
 	}
 }
 
-func TestTheManualIsSearchedByKeyboardAndSendsTheFieldsOfAForm(t *testing.T) {
+func TestManualIsSearchedByKeyboardAndSendsFormFields(t *testing.T) {
 	r := startRunning(t, newDevnet(t, devnet.Options{}), nil)
 	page := openTab(t, r.base+"/docs")
 	page.until("to be searched", `!document.querySelector('p.find').hidden`)
@@ -158,14 +158,14 @@ func TestTheManualIsSearchedByKeyboardAndSendsTheFieldsOfAForm(t *testing.T) {
 	}
 }
 
-func TestTheManualShowsAStreamAsItComesUntilItIsStopped(t *testing.T) {
+func TestManualShowsStreamUntilStopped(t *testing.T) {
 	r := startRunning(t, newDevnet(t, devnet.Options{Interval: 500 * time.Millisecond}), nil)
 	page := openTab(t, r.base+"/docs#live")
 	const form, answer = `document.querySelector('article#live form.try')`, `document.querySelector('article#live .answer').textContent`
 	page.until("to be tried", form+` && !`+form+`.hidden`)
 	page.value(form + `.requestSubmit()`)
 	page.until("answered", answer+`.startsWith('200') && `+answer+`.includes('"path":"/staking/pool"')`)
-	page.until("told of blocks", answer+`.split('event: block').length > 2`)
+	page.until("shown blocks", answer+`.split('event: block').length > 2`)
 	page.value(form + `.requestSubmit()`)
 	page.until("stopped", form+`.querySelector('button').textContent === 'Send'`)
 	if got := page.value(answer + `.includes('event: block')`); got != "true" {

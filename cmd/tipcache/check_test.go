@@ -14,7 +14,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// database makes an SQLite file with SQL.
+// database creates an SQLite file with SQL statements.
 func database(t *testing.T, statements string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "c.db")
@@ -42,7 +42,7 @@ func TestCheckRefusesOtherVersionsOfTheSchema(t *testing.T) {
 	}
 }
 
-func TestCheckNamesMethodsThatTheNodeHasInAddition(t *testing.T) {
+func TestCheckListsUnservedMethodsOfNode(t *testing.T) {
 	t.Chdir(t.TempDir())
 	d := newDevnet(t, devnet.Options{})
 	d.Node().Learn("/", func(w http.ResponseWriter, _ *http.Request) {
@@ -60,35 +60,35 @@ func TestCheckNamesMethodsThatTheNodeHasInAddition(t *testing.T) {
 	}
 }
 
-func TestServeForTheChainAloneWritesNothing(t *testing.T) {
+func TestServeWithoutCollectionsWritesNoFile(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	s := startServing(t, newDevnet(t, devnet.Options{}), "")
 	s.eventually("ready", func() bool { return s.get(s.admin+"/readyz").status == http.StatusOK })
 	if got := s.get(s.base + "/staking/params").status; got != http.StatusOK {
-		t.Errorf("the chain answers %d", got)
+		t.Errorf("GET /staking/params = %d, want 200", got)
 	}
 	if got := s.list("{}").status; got != http.StatusUnauthorized {
-		t.Errorf("the listing answers %d", got)
+		t.Errorf("listing = %d, want 401", got)
 	}
 	if body := s.get(s.admin + "/readyz").body; !strings.Contains(body, `"store":"off"`) {
-		t.Errorf("/readyz says %s", body)
+		t.Errorf("/readyz = %s, want the store off", body)
 	}
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
-		t.Errorf("left in the working directory: %v", left)
+		t.Errorf("files in the working directory = %v, want none", left)
 	}
 }
 
-func TestAListingThatIsClosedIsClosedToKeysOfTheChainToo(t *testing.T) {
+func TestClosedListingRefusesChainKeys(t *testing.T) {
 	t.Chdir(t.TempDir())
 	key, line := keyFrom(t, "web")
 	s := startServing(t, newDevnet(t, devnet.Options{}), "collections: {auth: closed, keys: ['"+line+"']}")
 	if got := s.status(key); got != http.StatusForbidden {
-		t.Errorf("the listing answers %d", got)
+		t.Errorf("listing = %d, want 403", got)
 	}
 }
 
-// taken is an address that another program listens on.
+// taken returns an address that another listener uses.
 func taken(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -99,7 +99,7 @@ func taken(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func TestCheckFindsWhatServeWouldFailWith(t *testing.T) {
+func TestCheckReportsErrorsOfServe(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name, want string
@@ -122,16 +122,16 @@ func TestCheckFindsWhatServeWouldFailWith(t *testing.T) {
 				out += err.Error()
 			}
 			if !strings.Contains(out, tt.want) {
-				t.Errorf("check says %q", out)
+				t.Errorf("output = %q, want %q", out, tt.want)
 			}
 			if _, err := runs(t, append([]string{"check", "--connect", "--node", "none"}, tt.args...)...); err == nil {
-				t.Error("check --connect succeeds")
+				t.Error("check --connect succeeded, want an error")
 			}
 		})
 	}
 }
 
-func TestCheckBesideARunningServeFindsItsPortsInOrder(t *testing.T) {
+func TestCheckAcceptsPortsOfRunningServe(t *testing.T) {
 	t.Parallel()
 	r := startRunning(t, newDevnet(t, devnet.Options{}), nil)
 	out, err := runs(t, "check", "--connect", "--node", "none", "--listen", r.Addr(), "--admin", r.AdminAddr())

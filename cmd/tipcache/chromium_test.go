@@ -20,7 +20,7 @@ import (
 	"github.com/coder/websocket/wsjson"
 )
 
-// A tab is a page that stays open in a headless Chromium, which is asked over
+// A tab is a page that stays open in a headless Chromium, which is controlled over
 // its DevTools protocol, or in a headless Firefox, over WebDriver BiDi.
 type tab struct {
 	t       *testing.T
@@ -28,7 +28,7 @@ type tab struct {
 	context string // of WebDriver BiDi; "" in Chromium
 
 	mu         sync.Mutex
-	asked      int
+	calls      int
 	replies    map[int]chan json.RawMessage
 	complaints []complaint
 }
@@ -162,8 +162,8 @@ func (b *tab) command(method string, params map[string]any) json.RawMessage {
 	defer cancel()
 	reply := make(chan json.RawMessage, 1)
 	b.mu.Lock()
-	b.asked++
-	id := b.asked
+	b.calls++
+	id := b.calls
 	b.replies[id] = reply
 	b.mu.Unlock()
 	err := wsjson.Write(ctx, b.conn, map[string]any{"id": id, "method": method, "params": params})

@@ -15,10 +15,10 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// streams are where a command writes: results to out, logs and errors to err.
+// streams are the outputs of a command: results go to out, logs and errors to err.
 type streams struct{ out, err io.Writer }
 
-const about = `tipcache answers a staking chain's read queries from a cache that is fresh by the block.
+const about = `tipcache is a caching proxy for the read API of a chain's node. It measures freshness in blocks.
 
 Try it:         tipcache demo
 Next to a node: tipcache serve
@@ -26,6 +26,7 @@ A first file:   tipcache config --example > tipcache.yaml`
 
 // newRoot returns the root command.
 func newRoot(std streams) *cobra.Command {
+	version := fmt.Sprintf("tipcache %s (%s, %s/%s)", parts.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	root := &cobra.Command{
 		Use: "tipcache", Long: about,
 		SilenceErrors: true, SilenceUsage: true, // errors are reported once, by main
@@ -36,11 +37,15 @@ func newRoot(std streams) *cobra.Command {
 	root.AddCommand(
 		serveCommand(std), demoCommand(std), devnetCommand(std), checkCommand(std), healthCommand(std),
 		configCommand(std), openAPICommand(std), keyCommand(std), explainCommand(std), purgeCommand(std), importCommand(std), indexCommand(std),
-		manCommand(), versionCommand(std),
+		manCommand(),
+		&cobra.Command{Use: "version", Short: "print the version", Args: operands, RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(std.out, version)
+			return err
+		}},
 	)
 	complete(root)
 	for _, c := range append(root.Commands(), root) {
-		c.Version = versionText()
+		c.Version = version
 		c.SetVersionTemplate("{{.Version}}\n")
 		c.Flags().SortFlags = false
 	}
@@ -54,7 +59,7 @@ func run(ctx context.Context, args []string, std streams) error {
 	return root.ExecuteContext(ctx)
 }
 
-// suggestFlag adds the flag that was probably meant.
+// suggestFlag adds the most similar flag to the error of an unknown one.
 func suggestFlag(c *cobra.Command, err error) error {
 	unknown := (*pflag.NotExistError)(nil)
 	if !errors.As(err, &unknown) {
@@ -75,18 +80,4 @@ func operands(c *cobra.Command, args []string) error {
 		return fmt.Errorf("unexpected argument %q: %s", args[len(wanted)], c.UseLine())
 	}
 	return nil
-}
-
-func versionCommand(std streams) *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "print the version", Args: operands,
-		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintln(std.out, versionText())
-			return err
-		},
-	}
-}
-
-func versionText() string {
-	return fmt.Sprintf("tipcache %s (%s, %s/%s)", parts.Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
+	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
@@ -26,15 +27,15 @@ func runs(t *testing.T, args ...string) (string, error) {
 	return out.String(), err
 }
 
-func TestTheCommandLineAnswersAsPeopleExpect(t *testing.T) {
+func TestHelpAndErrorsOfCommandLine(t *testing.T) {
 	tests := []struct {
 		name string
 		args []string
 		want string // part of what is printed
 	}{
-		{"its version as a flag", []string{"--version"}, versionText()},
-		{"its version in short", []string{"-v"}, versionText()},
-		{"its version behind a command", []string{"serve", "--version"}, versionText()},
+		{"its version as a flag", []string{"--version"}, "tipcache " + parts.Version()},
+		{"its version in short", []string{"-v"}, "tipcache " + parts.Version()},
+		{"its version behind a command", []string{"serve", "--version"}, "tipcache " + parts.Version()},
 		{"a command's help with the flags of that command", []string{"health", "--help"}, "--admin"},
 		{"the document of a dialect", []string{"openapi", "--dialect", "cosmos", "--collections-auth", "closed"}, `"/cosmos/bank/v1beta1/balances/{address}"`},
 		{"the document without a dialect", []string{"openapi", "--collections-auth", "closed"}, `"/staking/validators/{validator_addr}"`},
@@ -63,7 +64,7 @@ func TestTheCommandLineAnswersAsPeopleExpect(t *testing.T) {
 	}
 }
 
-func TestASlipOfThePenIsAnsweredWithWhatWasMeant(t *testing.T) {
+func TestTypoIsAnsweredWithSuggestion(t *testing.T) {
 	tests := []struct {
 		args []string
 		want string
@@ -90,7 +91,7 @@ func TestFlagsMayFollowArguments(t *testing.T) {
 	}
 }
 
-func TestTheExampleIsAConfiguration(t *testing.T) {
+func TestExampleIsValidConfiguration(t *testing.T) {
 	text, err := runs(t, "config", "--example")
 	if err != nil || text != config.Example {
 		t.Fatalf("%v, %.100q", err, text)
@@ -122,7 +123,7 @@ func uncommented(text string) string {
 	return strings.ReplaceAll(b.String(), "NAME:DIGEST", "web:"+strings.Repeat("0", 64))
 }
 
-func TestCheckSaysWhoAnswers(t *testing.T) {
+func TestCheckDescribesUpstreams(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{})
 	address, _ := realRedis(t)
@@ -165,7 +166,7 @@ func TestCheckSaysWhoAnswers(t *testing.T) {
 	}
 }
 
-func TestCheckSaysWhatIsWrongWithAnEndpoint(t *testing.T) {
+func TestCheckReportsProblemOfEndpoint(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{})
 	served := func(h http.HandlerFunc) string {
@@ -219,7 +220,7 @@ func TestCheckSaysWhatIsWrongWithAnEndpoint(t *testing.T) {
 	}
 }
 
-func TestCheckNamesAddressesWithoutAContract(t *testing.T) {
+func TestCheckNamesAddressesWithoutContract(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{})
 	file := filepath.Join(t.TempDir(), "c.yaml")
@@ -235,7 +236,7 @@ func TestCheckNamesAddressesWithoutAContract(t *testing.T) {
 	}
 }
 
-func TestImportLogsThatItCreatesTheSchema(t *testing.T) {
+func TestImportLogsCreationOfSchema(t *testing.T) {
 	var said strings.Builder
 	store := "sqlite:" + filepath.Join(t.TempDir(), "c.db")
 	for i, want := range []bool{true, false} { // the second time the schema exists

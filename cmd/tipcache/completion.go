@@ -14,8 +14,8 @@ import (
 
 // complete adds shell completion to a command and its subcommands.
 func complete(c *cobra.Command) {
-	for _, below := range c.Commands() {
-		complete(below)
+	for _, sub := range c.Commands() {
+		complete(sub)
 	}
 	completeValues(c)
 	c.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -26,8 +26,8 @@ func complete(c *cobra.Command) {
 	}
 }
 
-// completeValues completes the values of flags: the allowed values of a setting, or its default and
-// the beginnings of others, and files.
+// completeValues completes the values of flags: the allowed values of a setting, or its default and how
+// other values may begin.
 func completeValues(c *cobra.Command) {
 	for _, k := range config.Keys() {
 		if k.Flag == "" || c.Flags().Lookup(k.Flag) == nil {

@@ -77,7 +77,7 @@ func metricsWithTLS(t *testing.T) string {
 
 // A metric that does not exist is an empty panel and an alert that never fires,
 // and nobody notices either.
-func TestDashboardAndAlertsAskForMetricsThatExist(t *testing.T) {
+func TestDashboardAndAlertsQueryExistingMetrics(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
 	r := startRunning(t, d, func(c *config.Config) {
@@ -113,7 +113,7 @@ func TestDashboardAndAlertsAskForMetricsThatExist(t *testing.T) {
 	}
 }
 
-func TestPrometheusTakesTheAlerts(t *testing.T) {
+func TestPrometheusAcceptsAlerts(t *testing.T) {
 	path, err := exec.LookPath("promtool")
 	if err != nil {
 		t.Skip("install promtool (Debian: the package prometheus) to run this test: it has to be on the PATH")

@@ -16,7 +16,7 @@ import (
 // host returns the host of a URL.
 func host(url string) string { return strings.TrimPrefix(url, "http://") }
 
-func TestEachUpstreamThatFailsEveryRequestIsListedAsDegraded(t *testing.T) {
+func TestFailingUpstreamIsListedAsDegraded(t *testing.T) {
 	t.Parallel()
 	limited := devnet.Fault{ErrorRate: 1, ErrorStatus: http.StatusTooManyRequests}
 	for name, tt := range map[string]struct {
@@ -77,7 +77,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func TestNodesThatReadPageKeysInTwoFormsAreDegradedInTheirOwnShape(t *testing.T) {
+func TestNodesWithMixedPageKeysAreDegradedInNodeShape(t *testing.T) {
 	t.Parallel()
 	for shape, want := range map[string]bool{"node": true, "documented": false} {
 		t.Run(shape, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestNodesThatReadPageKeysInTwoFormsAreDegradedInTheirOwnShape(t *testing.T)
 	}
 }
 
-func TestAnIndexerThatDoesNotCountIsDegraded(t *testing.T) {
+func TestFailedIndexerIsDegraded(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{})
 	r := startRunning(t, d, func(c *config.Config) {
@@ -119,7 +119,7 @@ func TestAnIndexerThatDoesNotCountIsDegraded(t *testing.T) {
 	r.eventually("degraded", func() bool { return strings.Contains(r.ready().Degraded["index"], "chain") })
 }
 
-func TestRedisThatIsConfiguredButNotUsedIsDegraded(t *testing.T) {
+func TestConfiguredButUnusedRedisIsDegraded(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Faults: devnet.Faults{Comet: devnet.Fault{Outage: devnet.Refuse}}})
 	unnamed := func(c *config.Config) { c.Redis.URL, c.Chain.ID = "redis://"+miniredis.RunT(t).Addr(), "" }

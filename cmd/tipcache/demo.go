@@ -14,9 +14,9 @@ func demoCommand(std streams) *cobra.Command {
 	c := &cobra.Command{Use: "demo", Short: "serve a simulated chain, provider, Redis and store, all in this process", Args: operands}
 	cfg, o, fs := config.Default(), devnet.Options{}, c.Flags()
 	fs.StringVar(&cfg.Listen, "listen", cfg.Listen, "`address` of the public listener; any port if the default is taken")
-	fs.StringVar(&cfg.Admin, "admin", cfg.Admin, "`address` of the admin listener, likewise")
-	fs.StringVar(&cfg.RPC.Listen, "rpc-listen", "", "`address` of the CometBFT RPC listener; the default is none, and with --dialect cosmos 127.0.0.1:8082 or any port")
-	fs.StringVar(&cfg.GRPC.Listen, "grpc-listen", "", "`address` of the gRPC listener, likewise, 127.0.0.1:8083")
+	fs.StringVar(&cfg.Admin, "admin", cfg.Admin, "`address` of the admin listener; any port if the default is taken")
+	fs.StringVar(&cfg.RPC.Listen, "rpc-listen", "", "`address` of the CometBFT RPC listener (default none; with --dialect cosmos 127.0.0.1:8082, or any port if that is taken)")
+	fs.StringVar(&cfg.GRPC.Listen, "grpc-listen", "", "`address` of the gRPC listener (default none; with --dialect cosmos 127.0.0.1:8083, or any port if that is taken)")
 	fs.StringVar(&cfg.Chain.Shape, "shape", cfg.Chain.Shape, "documented or node")
 	fs.StringVar(&cfg.Log.Level, "log-level", "warn", "debug, info, warn or error")
 	demo.AddFlags(fs, &o)

@@ -28,17 +28,17 @@ func away(t *testing.T, dialect devnet.Dialect) *devnet.Devnet {
 	return d
 }
 
-func TestTheDialectIsFoundOutWhenTheNodeComes(t *testing.T) {
+func TestDialectIsDetectedOnceNodeAnswers(t *testing.T) {
 	t.Parallel()
 	for dialect, path := range map[devnet.Dialect]string{devnet.Story: storyPool, devnet.Cosmos: sdkPool} {
 		t.Run(string(dialect), func(t *testing.T) {
 			t.Parallel()
 			d := away(t, dialect)
 			r := startUnready(t, d, nil)
-			for _, asked := range []string{storyPool, sdkPool} {
-				got := r.get(r.base + asked)
+			for _, path := range []string{storyPool, sdkPool} {
+				got := r.get(r.base + path)
 				if got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
-					t.Errorf("%s before the node: %d %v %s", asked, got.status, got.header, got.body)
+					t.Errorf("%s before the node: %d %v %s", path, got.status, got.header, got.body)
 				}
 			}
 			if got := r.list(`{}`); got.status != http.StatusOK {
@@ -57,16 +57,16 @@ func TestTheDialectIsFoundOutWhenTheNodeComes(t *testing.T) {
 			}
 			other := map[string]int{storyPool: http.StatusNotImplemented, sdkPool: http.StatusNotFound}
 			delete(other, path)
-			for asked, status := range other {
-				if got := r.get(r.base + asked); got.status != status {
-					t.Errorf("%s, of the other dialect: %d %s", asked, got.status, got.body)
+			for path, status := range other {
+				if got := r.get(r.base + path); got.status != status {
+					t.Errorf("%s, of the other dialect: %d %s", path, got.status, got.body)
 				}
 			}
 		})
 	}
 }
 
-func TestAReplicaThatStartsWithoutTheNodeSpeaksWhatTheOthersFound(t *testing.T) {
+func TestReplicaWithoutNodeUsesDialectFromRedis(t *testing.T) {
 	t.Parallel()
 	shared := miniredis.RunT(t)
 	d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: 50 * time.Millisecond})
@@ -98,7 +98,7 @@ func astray(t *testing.T, sealKey string) *running {
 	})
 }
 
-func TestWithoutTheSealKeyNobodySaysWhatTheNodesSpeak(t *testing.T) {
+func TestUnsignedDialectInRedisIsIgnored(t *testing.T) {
 	t.Parallel()
 	r := astray(t, "known to the replicas alone")
 	if err := r.devnet.SetFaults(devnet.Faults{}); err != nil {
@@ -107,7 +107,7 @@ func TestWithoutTheSealKeyNobodySaysWhatTheNodesSpeak(t *testing.T) {
 	r.eventually("of the node", func() bool { return r.get(r.base+sdkPool).status == http.StatusOK })
 }
 
-func TestAReplicaThatWasToldTheWrongDialectEndsWhenTheNodeIsBack(t *testing.T) {
+func TestReplicaWithWrongDialectFromRedisEndsOnceNodeAnswers(t *testing.T) {
 	t.Parallel()
 	r := astray(t, "")
 	if err := r.devnet.SetFaults(devnet.Faults{}); err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// A client asks over a connection that it keeps, until it is told to open the
+// A client asks over a connection that it keeps, until a response closes it and it opens the
 // next one elsewhere. It never asks twice, as a balancer would not.
 type client struct {
 	ask      func(*http.Client) (*http.Response, error)
@@ -46,7 +46,7 @@ func (c client) run() error {
 	}
 }
 
-func TestNoRequestIsLostInADrain(t *testing.T) {
+func TestDrainLosesNoRequest(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: 50 * time.Millisecond})
 	ctx, sigterm := context.WithCancel(context.Background())
@@ -78,7 +78,7 @@ func TestNoRequestIsLostInADrain(t *testing.T) {
 	}
 }
 
-func TestADrainEndsInTime(t *testing.T) {
+func TestDrainEndsAtDeadline(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: -1})
 	ctx, sigterm := context.WithCancel(context.Background())

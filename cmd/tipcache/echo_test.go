@@ -91,7 +91,7 @@ func echoRedis(t *testing.T) string {
 	return l.Addr().String()
 }
 
-func TestWhatOriginsEchoOfTheirCredentialsIsNotTold(t *testing.T) {
+func TestCredentialsEchoedByUpstreamsAreRedacted(t *testing.T) {
 	t.Setenv("OTEL_BSP_SCHEDULE_DELAY", "100") // milliseconds between batches
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "Authorization=Bearer%20"+secrets["collector header"])
 	d := newDevnet(t, devnet.Options{})
@@ -150,7 +150,7 @@ tracing: {endpoint: %q, ratio: 1}
 	}
 }
 
-func TestWhatOriginsEchoIsNotToldByACheck(t *testing.T) {
+func TestCheckRedactsCredentialsEchoedByUpstreams(t *testing.T) {
 	heard := &logtest.Log{}
 	refusal := func(text string) any {
 		return map[string]any{"jsonrpc": "2.0", "error": map[string]any{"code": -1, "message": text}}

@@ -19,7 +19,7 @@ import (
 	"github.com/tipcache/tipcache/proxy"
 )
 
-// The admin listener answers, or fails, a second earlier.
+// The admin listener's own timeouts are a second shorter.
 const (
 	explainTimeout = 6 * time.Second
 	purgeTimeout   = 61 * time.Second
@@ -40,18 +40,18 @@ func explainCommand(std streams) *cobra.Command {
 	var q inquiry
 	fs := c.Flags()
 	fs.StringVar(&q.admin, "admin", "http://127.0.0.1:8081", "`URL` of the admin listener; TIPCACHE_ADMIN_TOKEN has its token")
-	fs.StringVar(&q.height, "height", "", "the request's X-Block-Height")
+	fs.StringVar(&q.height, "height", "", "X-Block-Height of the request")
 	fs.StringVar(&q.body, "body", "", "`BODY` of a collection listing, in JSON")
 	fs.BoolVar(&q.raw, "json", false, "print the explanation as JSON")
-	c.RunE = func(c *cobra.Command, args []string) error { return q.ask(c.Context(), args[0], std.out) }
+	c.RunE = func(c *cobra.Command, args []string) error { return q.explain(c.Context(), args[0], std.out) }
 	return c
 }
 
-func (q inquiry) ask(ctx context.Context, target string, w io.Writer) error {
+func (q inquiry) explain(ctx context.Context, target string, w io.Writer) error {
 	query := url.Values{"url": {target}, "height": {q.height}, "body": {q.body}}
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
-	text, err := askAdmin(ctx, http.MethodGet, q.admin, "/admin/explain?"+query.Encode())
+	text, err := queryAdmin(ctx, http.MethodGet, q.admin, "/admin/explain?"+query.Encode())
 	if err != nil {
 		return err
 	}
@@ -61,28 +61,28 @@ func (q inquiry) ask(ctx context.Context, target string, w io.Writer) error {
 	}
 	var e proxy.Explanation
 	if err := json.Unmarshal(text, &e); err != nil {
-		return fmt.Errorf("the answer is no explanation: %w", err)
+		return fmt.Errorf("the response is not an explanation: %w", err)
 	}
 	return printExplanation(w, e)
 }
 
-// askAdmin sends a request to the admin listener at a URL, or at an address as the flags of serve take it.
-func askAdmin(ctx context.Context, method, admin, target string) ([]byte, error) {
+// queryAdmin sends a request to the admin listener at a URL, or at an address as in the flags of serve.
+func queryAdmin(ctx context.Context, method, admin, target string) ([]byte, error) {
 	if !strings.Contains(admin, "://") {
 		admin = "http://" + admin
 	}
-	return connect.AskAdmin(ctx, http.DefaultClient, method, strings.TrimRight(admin, "/")+target, adminToken(os.Environ()), "")
+	return connect.QueryAdmin(ctx, http.DefaultClient, method, strings.TrimRight(admin, "/")+target, adminToken(os.Environ()), "")
 }
 
 // adminToken returns the admin token of the environment.
 func adminToken(environ []string) string {
-	var about []string
+	var token []string
 	for _, variable := range environ {
 		if strings.HasPrefix(variable, "TIPCACHE_ADMIN_TOKEN") {
-			about = append(about, variable)
+			token = append(token, variable)
 		}
 	}
-	cfg, _ := config.Load(config.Sources{Environ: about}) // without a token the listener says what is wrong
+	cfg, _ := config.Load(config.Sources{Environ: token}) // without a token, the listener's response names the problem
 	return strings.TrimPrefix(cfg.AdminToken, "none")
 }
 
@@ -99,10 +99,10 @@ func printExplanation(w io.Writer, e proxy.Explanation) error {
 	}
 	if e.Policy != nil {
 		line("route", "%s, class %s", e.Route, e.Class)
-		line("asks", "%s", e.Asks)
+		line("reads", "%s", e.Asks)
 		line("key", "%s", e.Key)
 		line("policy", "%s", policyText(e))
-		line("tip", "%s", blockOr(e.Tip, "none: seconds count"))
+		line("tip", "%s", blockOr(e.Tip, "unknown, freshness is in seconds"))
 		for _, n := range e.Nodes {
 			line("node", "%s", nodeText(n))
 		}
@@ -110,7 +110,7 @@ func printExplanation(w io.Writer, e proxy.Explanation) error {
 		line("redis", "%s", redisText(e))
 		line("lane", "%s", e.FastLane)
 		if e.ReadAhead {
-			line("ahead", "yes: it is read when the next block comes, before anybody asks")
+			line("ahead", "yes: read when the next block arrives, before a request")
 		}
 	}
 	line("verdict", "%s", e.Verdict)
@@ -159,7 +159,7 @@ func redisText(e proxy.Explanation) string {
 	case e.RedisError != "":
 		return e.RedisState + ": " + e.RedisError
 	case e.Lease != "":
-		return entryText(e.Redis) + "; another replica asks the origin, lease " + e.Lease
+		return entryText(e.Redis) + "; another replica reads the upstream, lease " + e.Lease
 	default:
 		return entryText(e.Redis)
 	}

@@ -30,11 +30,11 @@ func explained(t *testing.T, r *running, args ...string) string {
 	return out.String()
 }
 
-func TestExplainTellsWhatARequestWouldComeTo(t *testing.T) {
+func TestExplainDescribesOutcomeOfRequest(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: -1})
 	r := startRunning(t, d, nil)
-	asked := func() int {
+	reads := func() int {
 		n := 0
 		for _, a := range d.Node().Stats().Asked {
 			if a.URI == "/staking/pool" {
@@ -43,8 +43,8 @@ func TestExplainTellsWhatARequestWouldComeTo(t *testing.T) {
 		}
 		return n
 	}
-	if text := explained(t, r, "/staking/pool"); !strings.Contains(text, "verdict  miss") || asked() > 0 {
-		t.Errorf("asked %d times: %s", asked(), text)
+	if text := explained(t, r, "/staking/pool"); !strings.Contains(text, "verdict  miss") || reads() > 0 {
+		t.Errorf("node requests = %d, want 0, after %s", reads(), text)
 	}
 	if got := r.get(r.base + "/staking/pool"); got.status != http.StatusOK {
 		t.Fatalf("%d %s", got.status, got.body)
@@ -55,7 +55,7 @@ func TestExplainTellsWhatARequestWouldComeTo(t *testing.T) {
 			t.Log(text)
 		}
 	}()
-	r.eventually("stored in Redis, which the answer does not wait for", func() bool {
+	r.eventually("stored in Redis", func() bool {
 		text = explained(t, r, r.base+"/staking/pool/")
 		return strings.Contains(text, "redis    fresh")
 	})
@@ -82,12 +82,12 @@ func TestExplainTellsWhatARequestWouldComeTo(t *testing.T) {
 			t.Errorf("%v: accepted", args)
 		}
 	}
-	if asked() != 1 {
-		t.Errorf("the node was asked %d times", asked())
+	if reads() != 1 {
+		t.Errorf("node requests = %d, want 1", reads())
 	}
 }
 
-func TestExplainBringsTheAdminToken(t *testing.T) {
+func TestExplainSendsAdminToken(t *testing.T) {
 	const token = "a token that nobody guesses"
 	t.Setenv("TIPCACHE_ADMIN_TOKEN", token)
 	r := startRunning(t, newDevnet(t, devnet.Options{}), func(c *config.Config) { c.AdminToken = token })
@@ -101,7 +101,7 @@ func TestExplainBringsTheAdminToken(t *testing.T) {
 	}
 }
 
-func TestAPurgeReachesAllReplicasAndRedis(t *testing.T) {
+func TestPurgeReachesAllReplicasAndRedis(t *testing.T) {
 	t.Parallel()
 	address, _ := realRedis(t)
 	d := newDevnet(t, devnet.Options{Interval: -1})
@@ -204,7 +204,7 @@ func TestPurgeFindsEntriesOfRPCAndGRPC(t *testing.T) {
 	}
 }
 
-func TestPurgeRemovesWhatItSelects(t *testing.T) {
+func TestPurgeRemovesSelectedEntries(t *testing.T) {
 	t.Parallel()
 	r := startRunning(t, newDevnet(t, devnet.Options{Interval: -1}), nil)
 	purge := func(selection string) (string, error) {
@@ -227,7 +227,7 @@ func TestPurgeRemovesWhatItSelects(t *testing.T) {
 	}
 }
 
-func TestImportOfAMissingFileOpensNoStore(t *testing.T) {
+func TestImportOfMissingFileOpensNoStore(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "store.db")
 	err := run(t.Context(), []string{"import", "--store", "sqlite:" + file, "missing.jsonl"}, streams{io.Discard, io.Discard})

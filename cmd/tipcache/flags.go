@@ -10,8 +10,7 @@ import (
 	"github.com/tipcache/tipcache/config"
 )
 
-// settingFlags are the flags of settings. They keep their values, so that the configuration can be
-// loaded again.
+// settingFlags holds the values of setting flags, so that the configuration can be loaded again.
 type settingFlags struct {
 	file   string
 	values map[string][]string
@@ -46,10 +45,10 @@ func (f *settingFlag) Set(v string) error {
 	return nil
 }
 
-// String returns "", because the usage has the default.
+// String returns "", because the usage text contains the default.
 func (f *settingFlag) String() string { return "" }
 
-// Type returns what the help shows for the value.
+// Type returns the placeholder for the value in the help.
 func (f *settingFlag) Type() string {
 	if ifBool(f.key) != "" {
 		return "bool"
@@ -57,7 +56,7 @@ func (f *settingFlag) Type() string {
 	return "value"
 }
 
-// ifBool returns the value of a boolean flag without a value, and "" for other flags.
+// ifBool returns the implied value of a boolean flag, "" for other flags.
 func ifBool(k config.Key) string {
 	if _, yesOrNo := k.Default.(bool); yesOrNo {
 		return "true"

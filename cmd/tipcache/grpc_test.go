@@ -22,7 +22,7 @@ const stakingParams = "/cosmos.staking.v1beta1.Query/Params"
 
 // A value is the same by gRPC, gRPC-Web and RPC, and is read once a block, by the gRPC of
 // a node that offers it and else by its RPC.
-func TestEveryInterfaceGivesTheSameValueOfABlock(t *testing.T) {
+func TestAllAPIsReturnSameValueAtBlock(t *testing.T) {
 	t.Parallel()
 	for _, way := range []string{"grpc", "abci_query"} {
 		t.Run("by "+way, func(t *testing.T) {
@@ -47,8 +47,8 @@ func TestEveryInterfaceGivesTheSameValueOfABlock(t *testing.T) {
 			if !strings.HasPrefix(r.body, "\x00\x00\x00\x00"+string([]byte{byte(len(value))})+string(value)) || !strings.HasSuffix(r.body, "grpc-status: 0\r\n") {
 				t.Errorf("by gRPC-Web: %d %q", r.status, r.body)
 			}
-			if asked := askedOf(d, way+" "+stakingParams); asked != 1 {
-				t.Errorf("the node was asked %d times by %s", asked, way)
+			if reads := readsOf(d, way+" "+stakingParams); reads != 1 {
+				t.Errorf("node requests over %[2]s = %[1]d, want 1", reads, way)
 			}
 		})
 	}
@@ -56,7 +56,7 @@ func TestEveryInterfaceGivesTheSameValueOfABlock(t *testing.T) {
 
 // A list weighs as much on the node by each interface: one judgement says how many of them it is asked
 // for at a time.
-func TestAListCostsTheSameByEveryInterface(t *testing.T) {
+func TestListCostsSameOverAllAPIs(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: -1})
 	s := startRunning(t, d, func(c *config.Config) { c.RPC.Listen, c.GRPC.Listen = "127.0.0.1:0", "127.0.0.1:0" })
@@ -111,11 +111,11 @@ func (r *running) call(ctx context.Context, method string, message []byte, more 
 	return reply
 }
 
-// askedOf is how often the devnet's node was asked for what begins so.
-func askedOf(d *devnet.Devnet, beginning string) (times int) {
-	for _, asked := range d.Node().Stats().Asked {
-		if strings.HasPrefix(asked.URI, beginning) {
-			times += int(asked.Count)
+// readsOf counts the requests to the devnet's node whose URI has the prefix.
+func readsOf(d *devnet.Devnet, beginning string) (times int) {
+	for _, r := range d.Node().Stats().Asked {
+		if strings.HasPrefix(r.URI, beginning) {
+			times += int(r.Count)
 		}
 	}
 	return times

@@ -24,11 +24,11 @@ func healthCommand(std streams) *cobra.Command {
 			return err
 		}
 		if cfg.Admin == "none" {
-			return errors.New("admin is none, so there is no listener to ask")
+			return errors.New("admin is none, so there is no listener to query")
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), 3*time.Second)
 		defer cancel()
-		text, err := connect.AskOwn(ctx, cfg, "/readyz", "not ready")
+		text, err := connect.QueryLocal(ctx, cfg, "/readyz", "not ready")
 		if err != nil {
 			return err
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-func TestHealthExitsByReadiness(t *testing.T) {
+func TestHealthExitStatusFollowsReadiness(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
 	ready := startRunning(t, d, nil).AdminAddr()
@@ -47,7 +47,7 @@ func TestHealthExitsByReadiness(t *testing.T) {
 	}
 }
 
-func TestALeavingReplicaAnswersUntilLoadBalancersHaveNoticed(t *testing.T) {
+func TestDrainingReplicaAnswersDuringDrainDelay(t *testing.T) {
 	t.Parallel()
 	for delay := 3 * time.Second; !answersWhileItLeaves(t, delay); delay *= 4 {
 		if delay > time.Minute {
@@ -56,8 +56,8 @@ func TestALeavingReplicaAnswersUntilLoadBalancersHaveNoticed(t *testing.T) {
 	}
 }
 
-// answersWhileItLeaves tells whether a request came in before the delay was over,
-// which takes a busy machine longer, and judges what it was answered.
+// answersWhileItLeaves reports whether a request arrived before the delay was over, which a busy machine
+// may miss, and checks its response.
 func answersWhileItLeaves(t *testing.T, delay time.Duration) bool {
 	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
 	cfg := unhurried(t, d, "a test's key")
@@ -97,7 +97,7 @@ func answersWhileItLeaves(t *testing.T, delay time.Duration) bool {
 		t.Error(err)
 	}
 	if _, err := net.Dial("tcp", s.Addr()); err == nil {
-		t.Error("the listener is still open")
+		t.Error("public listener still open after Run returned")
 	}
 	return answered
 }

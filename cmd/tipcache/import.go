@@ -43,7 +43,7 @@ func runImport(ctx context.Context, cfg config.Config, path string, force bool, 
 		return err
 	}
 	n := 0
-	if err = unindexed(ctx, store); err == nil || force {
+	if err = checkNotIndexed(ctx, store); err == nil || force {
 		n, err = importFrom(ctx, store, in, log)
 	}
 	if err = errors.Join(err, store.Close()); err != nil {
@@ -53,8 +53,8 @@ func runImport(ctx context.Context, cfg config.Config, path string, force bool, 
 	return nil
 }
 
-// unindexed returns an error for a store that an indexer fills.
-func unindexed(ctx context.Context, store *collections.Store) error {
+// checkNotIndexed returns an error if an indexer fills the store.
+func checkNotIndexed(ctx context.Context, store *collections.Store) error {
 	at, err := store.Cursor(ctx)
 	switch {
 	case errors.Is(err, collections.ErrNotIndexed):

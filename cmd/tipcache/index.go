@@ -27,14 +27,14 @@ func indexCommand(std streams) *cobra.Command {
 	})
 	follow := c.Flags().Bool("follow", false, "continue with new blocks until interrupted")
 	admin := c.Flags().String("admin", "none", "`address` of a listener for /healthz, /readyz and /metrics; not that of serve in the configuration")
-	anew := c.Flags().Bool("rebuild", false, "count everything again next to the store and swap the result in; imported collections are lost")
+	again := c.Flags().Bool("rebuild", false, "count everything again next to the store and swap the result in; imported collections are lost")
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		return runIndex(c.Context(), settings, *admin, *follow, *anew, std)
+		return runIndex(c.Context(), settings, *admin, *follow, *again, std)
 	}
 	return c
 }
 
-func runIndex(ctx context.Context, settings *settingFlags, admin string, follow, anew bool, std streams) error {
+func runIndex(ctx context.Context, settings *settingFlags, admin string, follow, again bool, std streams) error {
 	// The command implies indexing and serves no API.
 	settings.values["index"], settings.values["admin"] = []string{"true"}, []string{"none"}
 	settings.values["collections-auth"] = []string{"none"}
@@ -50,7 +50,7 @@ func runIndex(ctx context.Context, settings *settingFlags, admin string, follow,
 	run := &indexRun{store: store, registry: parts.NewRegistry(), log: log, std: std}
 	o := cfg.IndexOptions()
 	o.Store, o.Follow, o.Logger, o.Registerer = store, follow, log, run.registry
-	if anew {
+	if again {
 		err = rebuild(ctx, store, o)
 	}
 	if err == nil {
@@ -58,7 +58,7 @@ func runIndex(ctx context.Context, settings *settingFlags, admin string, follow,
 	}
 	if err == nil {
 		run.registry.MustRegister(run.indexer.Outages())
-		err = run.observed(ctx, admin, follow)
+		err = run.run(ctx, admin, follow)
 	}
 	return errors.Join(err, store.Close())
 }
@@ -72,8 +72,8 @@ type indexRun struct {
 	std      streams
 }
 
-// observed indexes while an admin listener and the log report the progress.
-func (r *indexRun) observed(ctx context.Context, admin string, follow bool) error {
+// run indexes while an admin listener and the log report the progress.
+func (r *indexRun) run(ctx context.Context, admin string, follow bool) error {
 	reporting, stop := context.WithCancel(ctx)
 	defer stop()
 	var group errgroup.Group
@@ -93,7 +93,7 @@ func (r *indexRun) observed(ctx context.Context, admin string, follow bool) erro
 	return err
 }
 
-// index returns nil if it is interrupted, which loses nothing.
+// index returns nil if ctx ends, which loses nothing.
 func (r *indexRun) index(ctx context.Context, follow bool) (err error) {
 	if follow {
 		err = service.KeepIndexing(ctx, r.store, r.indexer, r.log)
@@ -106,8 +106,8 @@ func (r *indexRun) index(ctx context.Context, follow bool) (err error) {
 	return err
 }
 
-// rebuild counts everything again next to the store, which is served meanwhile, and swaps the result
-// in once it has caught up. An interrupted rebuild continues at the next call.
+// rebuild counts everything again in a second store next to the served one, and swaps the result in once
+// it has caught up. An interrupted rebuild continues at the next call.
 func rebuild(ctx context.Context, store *collections.Store, o indexer.Options) error {
 	beside, err := store.Beside(ctx)
 	if err != nil {

@@ -15,8 +15,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/admin"
 )
 
-// listen serves health, metrics and the status page in group until ctx ends. The address none disables
-// it.
+// listen serves health, metrics and the status page until ctx ends. The address none disables it.
 func (r *indexRun) listen(ctx context.Context, group *errgroup.Group, address string) error {
 	if address == "none" {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-func TestTheIndexCommandTellsHowFarItIs(t *testing.T) {
+func TestIndexCommandReportsProgress(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: -1})
 	// An admin of the configuration is that of serve: index leaves it alone.
@@ -69,7 +69,7 @@ func TestIndexCommandWithAdminEndsAtTheHead(t *testing.T) {
 	}
 }
 
-func TestTheIndexCommandIsNotReadyWithoutItsStore(t *testing.T) {
+func TestIndexCommandIsNotReadyWithoutStore(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: -1})
 	p := startProgram(t, nil, "index", "--follow", "--admin", "127.0.0.1:0", "--evm", d.EVMURL(), "--network", "aeneid",

@@ -65,7 +65,7 @@ func openURL(t *testing.T, url string) *collections.Store {
 	return store
 }
 
-func TestTheIndexCommandFillsAStoreFromTheChain(t *testing.T) {
+func TestIndexCommandFillsStore(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: 200 * time.Millisecond})
 	d.Halt()
@@ -100,7 +100,7 @@ func TestTheIndexCommandFillsAStoreFromTheChain(t *testing.T) {
 	expectChain(t, store, d)
 }
 
-func TestTheIndexCommandSaysWhatIsWrong(t *testing.T) {
+func TestIndexCommandReportsProblems(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{})
 	url := "sqlite:" + filepath.Join(t.TempDir(), "c.db")
@@ -130,7 +130,7 @@ func indexing(d *devnet.Devnet, store string) func(*config.Config) {
 	}
 }
 
-func TestAPageIsFreshUntilTheStoreChanges(t *testing.T) {
+func TestPageIsFreshUntilStoreChanges(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
 	r := startRunning(t, d, func(c *config.Config) {
@@ -141,7 +141,7 @@ func TestAPageIsFreshUntilTheStoreChanges(t *testing.T) {
 	first := newest()
 	r.eventually("shown what has changed", func() bool { return newest() != first })
 	d.Halt()
-	r.eventually("told of in readyz", func() bool {
+	r.eventually("reported in /readyz", func() bool {
 		index := r.ready().Index
 		return index != nil && index.Chain == 1315 && index.Blocks != nil && *index.Blocks == 0
 	})
@@ -214,7 +214,7 @@ func TestOneReplicaIndexesAndAnotherTakesOver(t *testing.T) {
 	stop[1]()
 }
 
-func TestCollectionsAreServedWithoutAChainNode(t *testing.T) {
+func TestCollectionsAreServedWithoutNode(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{})
 	r := startRunning(t, d, func(c *config.Config) {
@@ -234,7 +234,7 @@ func TestCollectionsAreServedWithoutAChainNode(t *testing.T) {
 	}
 }
 
-func TestAnIndexedStoreTakesAnImportOnlyByForce(t *testing.T) {
+func TestImportIntoIndexedStoreNeedsForce(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{})
 	dir := t.TempDir()
@@ -256,7 +256,7 @@ func TestAnIndexedStoreTakesAnImportOnlyByForce(t *testing.T) {
 	}
 }
 
-func TestARebuildReplacesARuinedStoreWhileItIsServed(t *testing.T) {
+func TestRebuildReplacesDamagedStoreWhileServed(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]func(*testing.T) string{
 		"sqlite":   func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "c.db") },

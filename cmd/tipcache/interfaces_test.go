@@ -11,7 +11,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-func TestAnOperatorIsToldOfTheInterfacesOfNodesAndOfThoseForClients(t *testing.T) {
+func TestReadinessAndStatusNameAPIsOfNodesAndListeners(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: -1})
 	s := startRunning(t, d, func(c *config.Config) {
@@ -47,7 +47,7 @@ func TestAnOperatorIsToldOfTheInterfacesOfNodesAndOfThoseForClients(t *testing.T
 	}
 }
 
-func TestInterfacesThatAreNotConfiguredAreNamedAsOff(t *testing.T) {
+func TestCheckReportsUnconfiguredAPIsAsOff(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: -1})
 	s := startRunning(t, d, nil)
@@ -67,7 +67,7 @@ func TestInterfacesThatAreNotConfiguredAreNamedAsOff(t *testing.T) {
 	}
 }
 
-func TestAnInterfaceThatIsNotConfiguredHasNoGoroutine(t *testing.T) {
+func TestUnconfiguredAPIStartsNoGoroutine(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: -1})
 	busy := func(flags ...string) (found []string) {

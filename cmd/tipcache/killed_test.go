@@ -10,7 +10,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-func TestAnIndexerThatIsKilledLosesNothingAndCountsNothingTwice(t *testing.T) {
+func TestKilledIndexerCountsEachLogOnce(t *testing.T) {
 	t.Parallel()
 	for name, newURL := range map[string]func(*testing.T) string{"sqlite": sqliteURL, "postgres": postgresURL} {
 		t.Run(name, func(t *testing.T) {

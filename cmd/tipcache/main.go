@@ -13,7 +13,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	if err := run(ctx, os.Args[1:], streams{os.Stdout, os.Stderr}); err != nil {
 		if _, logged := errors.AsType[loggedError](err); !logged {
 			fmt.Fprintln(os.Stderr, "tipcache:", err)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestEveryCommandHasAManualPage(t *testing.T) {
+func TestEveryCommandHasManualPage(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "man1")
 	if _, err := runs(t, "man", dir); err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 
 // A neighbour in Redis knows the format of all that is written there, and not the
 // key that it is sealed with.
-func TestANeighbourWithoutTheSealKeyDropsNoCache(t *testing.T) {
+func TestUnsignedEpochInRedisDropsNoCache(t *testing.T) {
 	t.Parallel()
 	address, _ := realRedis(t)
 	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})

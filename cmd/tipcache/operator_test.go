@@ -28,7 +28,7 @@ func records(t *testing.T, log string) (all []map[string]any) {
 	return all
 }
 
-func TestWhatEndsServeIsALineInTheLogsFormat(t *testing.T) {
+func TestErrorThatEndsServeIsLogged(t *testing.T) {
 	t.Parallel()
 	taken := httptest.NewServer(nil)
 	defer taken.Close()
@@ -72,7 +72,7 @@ func (f *faltering) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.Handler.ServeHTTP(w, r)
 }
 
-func TestFailingNodeIsOneLineWhenItBeginsAndOneWhenItEnds(t *testing.T) {
+func TestOutageOfNodeIsLoggedAtStartAndEnd(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{})
 	target, err := url.Parse(d.NodeURL())
@@ -88,7 +88,7 @@ func TestFailingNodeIsOneLineWhenItBeginsAndOneWhenItEnds(t *testing.T) {
 	come, gone := `"msg":"upstream unreachable","origin":"`+name+`"`, `"msg":"upstream reachable again","origin":"`+name+`"`
 	p.until(func() bool { return strings.Contains(p.said.String(), come) })
 	admin := p.admin()
-	for range 5 { // however often it is asked, the log has it once
+	for range 5 { // the log has one line for all of them
 		status, body := ask(t, admin+"/readyz")
 		if status != http.StatusOK || !strings.Contains(body, `"`+name+`":"has been failing for`) {
 			t.Errorf("/readyz = %d %s, want 200 and %s as degraded: collections can be listed", status, body, name)
@@ -106,7 +106,7 @@ func TestFailingNodeIsOneLineWhenItBeginsAndOneWhenItEnds(t *testing.T) {
 	}
 }
 
-func TestAnUnknownRouteIsAnsweredWithTheNearest(t *testing.T) {
+func TestUnknownRouteIsAnsweredWithSuggestion(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tipcache.yaml")
 	if err := os.WriteFile(file, []byte("routes: {validatr: {fresh_blocks: 1}}"), 0o600); err != nil {
 		t.Fatal(err)

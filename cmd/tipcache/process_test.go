@@ -12,19 +12,18 @@ import (
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
-// runsProgram is the variable that makes this test binary the program: what a
-// process survives can only be seen from another one.
+// runsProgram is the variable that makes this test binary run as tipcache in another process.
 const runsProgram = "TIPCACHE_TEST_RUN"
 
-// A program is a tipcache of its own.
+// A program is a tipcache in another process.
 type program struct {
 	t     *testing.T
 	cmd   *exec.Cmd
-	said  logtest.Log // its log and complaints
+	said  logtest.Log // its standard output and error
 	ended chan struct{}
 }
 
-// startProgram starts tipcache with nothing in its environment but env. It is
+// startProgram starts tipcache with only env in its environment. It is
 // killed when the test ends.
 func startProgram(t *testing.T, env []string, args ...string) *program {
 	t.Helper()
@@ -39,7 +38,7 @@ func startProgram(t *testing.T, env []string, args ...string) *program {
 	return p
 }
 
-// kill is kill -9: nothing in the process hears of it.
+// kill ends the process with SIGKILL.
 func (p *program) kill() {
 	_ = p.cmd.Process.Kill() // it may have ended
 	<-p.ended
@@ -57,7 +56,7 @@ func (p *program) alive() {
 
 var adminAddress = regexp.MustCompile(`admin["=:]+([0-9.]+:\d+)`)
 
-// admin waits until the program says where its admin listener is.
+// admin waits until the program logs the address of its admin listener, and returns its URL.
 func (p *program) admin() string {
 	p.t.Helper()
 	var found []string
@@ -65,7 +64,7 @@ func (p *program) admin() string {
 	return "http://" + found[1]
 }
 
-// ask gets a URL.
+// ask sends a GET.
 func ask(t *testing.T, url string) (status int, body string) {
 	t.Helper()
 	resp, err := http.Get(url)
@@ -80,7 +79,7 @@ func ask(t *testing.T, url string) (status int, body string) {
 	return resp.StatusCode, string(text)
 }
 
-// sample is what follows a name in a program's metrics; "" is none.
+// sample returns the value of a metric of a program, "" if it has none.
 func sample(t *testing.T, admin, name string) string {
 	t.Helper()
 	_, metrics := ask(t, admin+"/metrics")

@@ -24,7 +24,7 @@ func purgeCommand(std streams) *cobra.Command {
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), purgeTimeout)
 		defer cancel()
-		text, err := askAdmin(ctx, http.MethodPost, *admin, "/admin/purge?"+url.Values{name: {value}}.Encode())
+		text, err := queryAdmin(ctx, http.MethodPost, *admin, "/admin/purge?"+url.Values{name: {value}}.Encode())
 		if err != nil {
 			return err
 		}

@@ -103,7 +103,7 @@ func (s *serving) status(key string) int {
 	return s.list(`{}`).status
 }
 
-func TestSIGHUPReloadsWhatCanChange(t *testing.T) {
+func TestSIGHUPReloadsSettings(t *testing.T) {
 	oldKey, oldLine := keyFrom(t, "web")
 	key, line := keyFrom(t, "web")
 	const store = "collections: {store: 'sqlite::memory:', keys: ['%s']}\n"
@@ -165,10 +165,10 @@ func TestSIGHUPReplacesNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var asked atomic.Int64
+	var reads atomic.Int64
 	second := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Key") == "secret" {
-			asked.Add(1)
+			reads.Add(1)
 		}
 		httputil.NewSingleHostReverseProxy(target).ServeHTTP(w, r)
 	}))
@@ -189,8 +189,8 @@ func TestSIGHUPReplacesNodes(t *testing.T) {
 		t.Errorf("changed (-want +got):\n%s", diff)
 	}
 	d.Advance(1)
-	if got := s.get(s.base + "/staking/pool"); got.status != http.StatusOK || asked.Load() == 0 {
-		t.Errorf("a read after the reload = %d, and the second node got %d requests; want 200 and some", got.status, asked.Load())
+	if got := s.get(s.base + "/staking/pool"); got.status != http.StatusOK || reads.Load() == 0 {
+		t.Errorf("a read after the reload = %d, and the second node got %d requests; want 200 and some", got.status, reads.Load())
 	}
 	if got := s.get(s.admin + "/readyz"); strings.Contains(got.body, target.Host) || !strings.Contains(got.body, strings.TrimPrefix(second.URL, "http://")) {
 		t.Errorf("/readyz = %s, want the second node alone", got.body)
@@ -208,7 +208,7 @@ func TestSIGHUPReplacesNodes(t *testing.T) {
 	}
 }
 
-func TestSIGHUPDoesNotCutTheDrainShort(t *testing.T) {
+func TestSIGHUPDoesNotEndDrain(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{})
 	p := startProgram(t, []string{"TIPCACHE_HTTP_DRAIN_DELAY=3s", "TIPCACHE_COLLECTIONS_STORE=sqlite::memory:", "TIPCACHE_COLLECTIONS_AUTH=none"}, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
@@ -230,7 +230,7 @@ func TestSIGHUPDoesNotCutTheDrainShort(t *testing.T) {
 }
 
 // The name is that of a route of Story, too, which has another class.
-func TestSIGHUPKeepsTheClassOfARouteOfOnesOwn(t *testing.T) {
+func TestSIGHUPKeepsClassOfAddedRoute(t *testing.T) {
 	t.Setenv("TIPCACHE_CHAIN_ROWS", "pool "+sdkPool+" params cheap")
 	const settings = "collections: {store: 'sqlite::memory:', auth: none}\nclasses: {params: {fresh_blocks: 1000, stale_blocks: 2000}}\nroutes: {pool: {stale: 30m}}\n"
 	for name, faults := range map[string]devnet.Faults{

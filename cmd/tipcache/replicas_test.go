@@ -53,7 +53,7 @@ func realRedis(t *testing.T) (address string, toggle func()) {
 	return address, toggle
 }
 
-func TestReplicasAskTheNodeOnceABlockAndOutliveTheirRedis(t *testing.T) {
+func TestReplicasReadNodeOncePerBlockAndSurviveLossOfRedis(t *testing.T) {
 	t.Parallel()
 	address, toggle := realRedis(t)
 	d := newDevnet(t, devnet.Options{Interval: 300 * time.Millisecond})
@@ -71,16 +71,16 @@ func TestReplicasAskTheNodeOnceABlockAndOutliveTheirRedis(t *testing.T) {
 	}
 	poll(300)
 	blocks := 0
-	for _, asked := range d.Node().Stats().Asked {
-		if asked.URI == "/staking/pool" {
+	for _, read := range d.Node().Stats().Asked {
+		if read.URI == "/staking/pool" {
 			blocks++
-			if asked.Count > 1 {
-				t.Errorf("asked %d times at block %d", asked.Count, asked.Height)
+			if read.Count > 1 {
+				t.Errorf("node requests at block %[2]d = %[1]d, want 1", read.Count, read.Height)
 			}
 		}
 	}
 	if blocks < 3 {
-		t.Errorf("only %d blocks were asked for", blocks)
+		t.Errorf("blocks read = %d, want more", blocks)
 	}
 	toggle()
 	poll(100)
@@ -91,7 +91,7 @@ func TestReplicasAskTheNodeOnceABlockAndOutliveTheirRedis(t *testing.T) {
 	})
 }
 
-func TestCollectionsComeFromPostgreSQL(t *testing.T) {
+func TestCollectionsAreReadFromPostgreSQL(t *testing.T) {
 	t.Parallel()
 	store := postgrestest.Schema(t)
 	d := newDevnet(t, devnet.Options{})

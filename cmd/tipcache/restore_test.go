@@ -13,7 +13,7 @@ import (
 
 // A backup brings back the change counter of its time, by which pages that were
 // read since are newer than the store.
-func TestARestoredBackupIsShownAfterAPurge(t *testing.T) {
+func TestRestoredBackupIsServedAfterPurge(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Schema(t)
 	r := startRunning(t, newDevnet(t, devnet.Options{Interval: -1}), func(c *config.Config) {

@@ -29,7 +29,7 @@ func (s *serving) dialKeyed(key string) (socketClient, error) {
 	return socketClient{s.t, conn}, err
 }
 
-func TestWebSocketEndsWhenItsKeyIsRemoved(t *testing.T) {
+func TestWebSocketClosesWhenKeyIsRemoved(t *testing.T) {
 	t.Setenv("TIPCACHE_CHAIN_AUTH", "keys")
 	oldKey, oldLine := keyFrom(t, "web")
 	key, line := keyFrom(t, "web")

@@ -14,7 +14,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-func TestAnEventOfTheRPCMeansThatItsBlockCanBeRead(t *testing.T) {
+func TestBlockIsReadableOnceItsRPCEventArrives(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: 300 * time.Millisecond})
 	s := startRunning(t, d, func(c *config.Config) { c.RPC.Listen = "127.0.0.1:0" })
@@ -39,7 +39,7 @@ func TestAnEventOfTheRPCMeansThatItsBlockCanBeRead(t *testing.T) {
 		}
 		at := gjson.GetBytes(message, "result.data.value.header.height").String()
 		if at == "" {
-			continue // the acknowledgement, and what was asked for below
+			continue // the acknowledgement, and the response to the request below
 		}
 		read++
 		block := s.do(http.MethodPost, "http://"+s.RPCAddr(), `{"id":1,"method":"block","params":{"height":"`+at+`"}}`)
@@ -50,7 +50,7 @@ func TestAnEventOfTheRPCMeansThatItsBlockCanBeRead(t *testing.T) {
 	}
 }
 
-func TestAStatusNamesABlockThatCanBeRead(t *testing.T) {
+func TestStatusNamesReadableBlock(t *testing.T) {
 	d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: 200 * time.Millisecond})
 	s := startRunning(t, d, func(c *config.Config) { c.RPC.Listen = "127.0.0.1:0" })
 	for range 20 {

@@ -21,7 +21,7 @@ func serveCommand(std streams) *cobra.Command {
 	return c
 }
 
-// serve logs its errors, so that the reason for an end is in the log's format, and returns a loggedError.
+// serve logs its errors in the log's format and returns a loggedError.
 func serve(ctx context.Context, settings *settingFlags, std streams) error {
 	cfg, err := settings.load()
 	if err == nil {
@@ -37,7 +37,7 @@ func serve(ctx context.Context, settings *settingFlags, std streams) error {
 	return loggedError{err}
 }
 
-// A loggedError has been logged.
+// A loggedError was logged already, so main does not print it.
 type loggedError struct{ error }
 
 func (e loggedError) Unwrap() error { return e.error }

@@ -31,14 +31,14 @@ const (
 	delegator = "0x243b338be72573f04688f16dbc05e281517330d0"
 )
 
-// running is a service in front of a simulated chain, as demo makes it.
+// running is a service in front of a simulated chain.
 type running struct {
 	*service.Service
 	t           *testing.T
 	devnet      *devnet.Devnet
 	base, admin string
 	key         string
-	ended       chan error // has what Run returned; a test that takes it puts nil in its place
+	ended       chan error // receives the result of Run; a test that takes it sends nil
 }
 
 func newDevnet(t *testing.T, o devnet.Options) *devnet.Devnet {
@@ -82,14 +82,13 @@ func startUnready(t *testing.T, d *devnet.Devnet, change func(*config.Config)) *
 		http.DefaultClient.CloseIdleConnections()
 		stop()
 		if err := <-ended; err != nil {
-			t.Errorf("the service ended with %v", err)
+			t.Errorf("Run: %v", err)
 		}
 	})
 	return r
 }
 
-// unhurried is the configuration of the demo with time enough for a busy machine:
-// what ends early there is taken for a failure of an origin.
+// unhurried returns the configuration of the demo with timeouts that suffice on a busy machine.
 func unhurried(t *testing.T, d *devnet.Devnet, key string) config.Config {
 	t.Helper()
 	redisURL, stopRedis, err := demo.StartRedis()
@@ -107,7 +106,7 @@ func unhurried(t *testing.T, d *devnet.Devnet, key string) config.Config {
 	return c
 }
 
-// reply is what a client saw.
+// reply is a response.
 type reply struct {
 	status int
 	header http.Header
@@ -147,7 +146,7 @@ func (r *running) list(body string, headers ...string) reply {
 	return r.do(http.MethodPost, r.base+"/api/v4/collections", body, append(headers, "X-Api-Key", r.key, "Content-Type", "application/json")...)
 }
 
-// ready is what /readyz says.
+// ready returns the body of /readyz.
 func (r *running) ready() (state service.Readiness) {
 	r.t.Helper()
 	if err := json.Unmarshal([]byte(r.get(r.admin+"/readyz").body), &state); err != nil {
@@ -165,7 +164,7 @@ func (r *running) eventually(what string, ok func() bool) {
 	}
 }
 
-func TestEveryDocumentedPathAnswersFromTheChain(t *testing.T) {
+func TestEveryDocumentedPathIsServed(t *testing.T) {
 	t.Parallel()
 	r := startRunning(t, newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond}), nil)
 	tests := []struct{ path, member string }{
@@ -190,7 +189,7 @@ func TestEveryDocumentedPathAnswersFromTheChain(t *testing.T) {
 			Error *string
 		}
 		if err := json.Unmarshal([]byte(got.body), &envelope); err != nil || envelope.Error == nil {
-			t.Errorf("%s: no envelope: %v %s", test.path, err, got.body)
+			t.Errorf("%s: body is no envelope: %v %s", test.path, err, got.body)
 			continue
 		}
 		if got.status != 200 || envelope.Code != 200 || *envelope.Error != "" || got.height() == "" {
@@ -202,7 +201,7 @@ func TestEveryDocumentedPathAnswersFromTheChain(t *testing.T) {
 	}
 }
 
-func TestAPageKeyLeadsThroughAllPages(t *testing.T) {
+func TestPageKeysLeadThroughAllPages(t *testing.T) {
 	t.Parallel()
 	r := startRunning(t, newDevnet(t, devnet.Options{Interval: -1}), nil)
 	seen, key := map[string]bool{}, ""
@@ -223,7 +222,7 @@ func TestAPageKeyLeadsThroughAllPages(t *testing.T) {
 		}
 		for _, v := range page.Msg.Validators {
 			if seen[v.Address] {
-				t.Fatalf("%s twice", v.Address)
+				t.Fatalf("%s is on two pages", v.Address)
 			}
 			seen[v.Address] = true
 		}
@@ -236,7 +235,7 @@ func TestAPageKeyLeadsThroughAllPages(t *testing.T) {
 	}
 }
 
-func TestCollectionsCarryMetadataOfTheProvider(t *testing.T) {
+func TestCollectionsHaveMetadataOfProvider(t *testing.T) {
 	t.Parallel()
 	r := startRunning(t, newDevnet(t, devnet.Options{}), nil)
 	got := r.list(`{"pagination":{"limit":30}}`)
@@ -248,7 +247,7 @@ func TestCollectionsCarryMetadataOfTheProvider(t *testing.T) {
 	}
 }
 
-func TestTheFirstRequestOfAReplicaMayNameABlock(t *testing.T) {
+func TestFirstRequestMayNameBlock(t *testing.T) {
 	t.Parallel()
 	slow := devnet.Fault{Latency: 100 * time.Millisecond}
 	d := newDevnet(t, devnet.Options{Faults: devnet.Faults{Node: slow, Comet: slow}})
@@ -258,7 +257,7 @@ func TestTheFirstRequestOfAReplicaMayNameABlock(t *testing.T) {
 	}
 }
 
-func TestABlockIsReadOnceHoweverManyAsk(t *testing.T) {
+func TestConcurrentRequestsReadNodeOncePerBlock(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: -1})
 	r := startRunning(t, d, nil)
@@ -276,14 +275,14 @@ func TestABlockIsReadOnceHoweverManyAsk(t *testing.T) {
 		d.Advance(1)
 		r.eventually("at the next block", func() bool { return r.get(r.base+"/staking/pool").height() != before })
 	}
-	for _, asked := range d.Node().Stats().Asked {
-		if asked.URI == "/staking/pool" && asked.Count > 1 {
-			t.Errorf("asked %d times at block %d", asked.Count, asked.Height)
+	for _, read := range d.Node().Stats().Asked {
+		if read.URI == "/staking/pool" && read.Count > 1 {
+			t.Errorf("node requests at block %[2]d = %[1]d, want 1", read.Count, read.Height)
 		}
 	}
 }
 
-func TestASickNodeDegradesToStaleAnswers(t *testing.T) {
+func TestStaleResponsesServedWhileNodeDown(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
 	r := startRunning(t, d, nil)
@@ -306,10 +305,10 @@ func TestASickNodeDegradesToStaleAnswers(t *testing.T) {
 	if err := d.SetFaults(devnet.Faults{}); err != nil {
 		t.Fatal(err)
 	}
-	r.eventually("well again", func() bool { return r.get(unknown).status == 200 })
+	r.eventually("served again", func() bool { return r.get(unknown).status == 200 })
 }
 
-func TestASickProviderDegradesToEmptyMetadata(t *testing.T) {
+func TestMetadataIsEmptyWhileProviderFails(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		fault devnet.Fault
@@ -333,7 +332,7 @@ func TestASickProviderDegradesToEmptyMetadata(t *testing.T) {
 	}
 }
 
-func TestTheAdminListenerTells(t *testing.T) {
+func TestAdminListenerServesHealthAndMetrics(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
 	r := startRunning(t, d, nil)
@@ -356,16 +355,16 @@ func TestTheAdminListenerTells(t *testing.T) {
 	if got := r.get(r.admin + "/readyz"); got.status != http.StatusOK {
 		t.Errorf("readyz without a node: status = %d, want 200", got.status)
 	}
-	r.eventually("unready for who requires the node", func() bool { return r.get(r.admin+"/readyz?require=node").status == http.StatusServiceUnavailable })
+	r.eventually("unready if the node is required", func() bool { return r.get(r.admin+"/readyz?require=node").status == http.StatusServiceUnavailable })
 }
 
-func TestNothingOfAnotherChainIsServed(t *testing.T) {
+func TestNodeOfAnotherChainIsNotServed(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{})
 	s := startUnready(t, d, func(c *config.Config) { c.Chain.ID = "another-1" })
-	const told = `{"code":502,"msg":{},"error":"the chain node serves another chain than another-1"}`
-	for _, path := range []string{"/staking/params", "/staking/pool"} { // cold, and the first before the node was asked for its chain
-		if got := s.get(s.base + path); got.status != http.StatusBadGateway || strings.TrimSpace(got.body) != told {
+	const refusal = `{"code":502,"msg":{},"error":"the chain node serves another chain than another-1"}`
+	for _, path := range []string{"/staking/params", "/staking/pool"} { // cold, and the first before the node has named its chain
+		if got := s.get(s.base + path); got.status != http.StatusBadGateway || strings.TrimSpace(got.body) != refusal {
 			t.Errorf("%s: %d %s", path, got.status, got.body)
 		}
 	}
@@ -379,7 +378,7 @@ func TestNothingOfAnotherChainIsServed(t *testing.T) {
 	}
 }
 
-func TestACommandTeaches(t *testing.T) {
+func TestCommandsHaveHelpAndRefuseBadArguments(t *testing.T) {
 	for _, args := range [][]string{nil, {"help"}, {"serve", "-h"}, {"demo", "-h"}, {"devnet", "-h"}, {"check", "-h"}, {"import", "-h"}, {"index", "-h"}, {"version"}} {
 		var out bytes.Buffer
 		if err := run(t.Context(), args, streams{&out, io.Discard}); err != nil || out.Len() == 0 {

@@ -31,7 +31,7 @@ func comes(t *testing.T, r *running, height int64) {
 	}
 }
 
-func TestAChainThatIsSetBackIsServedAnew(t *testing.T) {
+func TestRolledBackChainIsServedAgain(t *testing.T) {
 	for _, store := range []string{"alone", "with Redis"} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
@@ -100,7 +100,7 @@ func TestResponsesAreUnconfirmedFromAContradictionUntilTheRollback(t *testing.T)
 	}
 }
 
-func TestLeftoversOfAnotherChainAreNotServed(t *testing.T) {
+func TestEntriesOfAnotherChainInRedisAreNotServed(t *testing.T) {
 	t.Parallel()
 	address, _ := realRedis(t)
 	options := func(c *config.Config) { c.Chain.RollbackAfter, c.Redis.URL = 500*time.Millisecond, "redis://"+address }

@@ -49,7 +49,7 @@ func drip(conn net.Conn, text string) error {
 // listenedOn says whether a connection ended because its client had enough.
 func listenedOn(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
-func TestSlowHeadersDoNotHoldTheDoor(t *testing.T) {
+func TestConnectionWithSlowHeadersIsClosed(t *testing.T) {
 	t.Parallel()
 	r := startRunning(t, newDevnet(t, devnet.Options{}), func(c *config.Config) {
 		impatient(c)
@@ -76,7 +76,7 @@ func TestSlowHeadersDoNotHoldTheDoor(t *testing.T) {
 	}
 }
 
-func TestASlowBodyIsNotWaitedFor(t *testing.T) {
+func TestSlowBodyIsRefused(t *testing.T) {
 	t.Parallel()
 	r := startRunning(t, newDevnet(t, devnet.Options{}), impatient)
 	conn := r.dial()
@@ -96,7 +96,7 @@ func TestASlowBodyIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-func TestAReaderThatStopsIsLeft(t *testing.T) {
+func TestConnectionOfStalledReaderIsClosed(t *testing.T) {
 	t.Parallel()
 	r := startRunning(t, newDevnet(t, devnet.Options{}), impatient)
 	conn := r.dial()
@@ -119,7 +119,7 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestAnEndlessBodyIsCutOff(t *testing.T) {
+func TestEndlessBodyIsRefused(t *testing.T) {
 	t.Parallel()
 	r := startRunning(t, newDevnet(t, devnet.Options{}), nil)
 	for _, tt := range []struct {

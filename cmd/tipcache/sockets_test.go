@@ -53,7 +53,7 @@ func (c socketClient) hear() string {
 
 func withRPC(c *config.Config) { c.RPC.Listen = "127.0.0.1:0" }
 
-func TestAnEventOverAWebSocketMeansThatItsBlockCanBeRead(t *testing.T) {
+func TestBlockIsReadableOnceItsWebSocketEventArrives(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: 50 * time.Millisecond})
 	r := startRunning(t, d, withRPC)
@@ -70,13 +70,13 @@ func TestAnEventOverAWebSocketMeansThatItsBlockCanBeRead(t *testing.T) {
 		height, _, _ := strings.Cut(rest, `"`)
 		got := r.get(r.base+sdkPool, "X-Block-Height", height)
 		if got.status != http.StatusOK || got.height() != height {
-			t.Errorf("told of block %s, read %d at %s", height, got.status, got.height())
+			t.Errorf("event of block %s, read %d at %s", height, got.status, got.height())
 		}
 	}
 }
 
 // The node takes longer for an answer than clients are kept waiting that could be given an older one.
-func TestWhatAClientReadsThatWasToldOfABlockIsNotOfOneBefore(t *testing.T) {
+func TestReadAfterBlockEventIsNotOlderThanBlock(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: -1})
 	r := startRunning(t, d, withRPC)
@@ -91,15 +91,15 @@ func TestWhatAClientReadsThatWasToldOfABlockIsNotOfOneBefore(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.Advance(1)
-	if told, want := c.hear(), fmt.Sprintf(`"height":"%d"`, d.Height()); !strings.Contains(told, want) {
-		t.Fatalf("told of %s, want %s", told, want)
+	if event, want := c.hear(), fmt.Sprintf(`"height":"%d"`, d.Height()); !strings.Contains(event, want) {
+		t.Fatalf("event = %s, want %s", event, want)
 	}
 	if got := r.get(r.base + sdkPool); got.height() != fmt.Sprint(d.Height()) {
-		t.Errorf("told of block %d after %s, read %d at %s, %s", d.Height(), before, got.status, got.height(), got.header.Get("Cache-Status"))
+		t.Errorf("event of block %d after %s, read %d at %s, %s", d.Height(), before, got.status, got.height(), got.header.Get("Cache-Status"))
 	}
 }
 
-func TestAServiceThatStopsClosesItsWebSockets(t *testing.T) {
+func TestStoppingServiceClosesWebSockets(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: -1})
 	ctx, sigterm := context.WithCancel(context.Background())

@@ -15,7 +15,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-func TestAStreamGoesOnWithoutRedis(t *testing.T) {
+func TestStreamContinuesWithoutRedis(t *testing.T) {
 	t.Parallel()
 	redis := miniredis.RunT(t)
 	r := startRunning(t, newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond}), func(c *config.Config) {
@@ -37,7 +37,7 @@ func TestAStreamGoesOnWithoutRedis(t *testing.T) {
 	for events := 0; events < 8 && lines.Scan(); {
 		line := lines.Text()
 		if strings.HasPrefix(line, "event: failure") {
-			// A node that takes longer than a quarter of a block is told of.
+			// A node that takes longer than a quarter of a block is reported.
 			if lines.Scan(); !strings.Contains(lines.Text(), "no answer in time") {
 				t.Errorf("the stream tells of a failure: %s", lines.Text())
 			}

@@ -46,7 +46,7 @@ func (r *replica) until(what string, ok func() bool) {
 	}
 }
 
-func TestAReplicaTakesOverFromOneThatIsKilled(t *testing.T) {
+func TestReplicaTakesOverLeaseOfKilledReplica(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Schema(t)
 	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond, EVMRange: 10})

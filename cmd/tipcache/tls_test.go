@@ -75,7 +75,7 @@ func getTLS(t *testing.T, url string, trusted *x509.CertPool) (*http.Response, e
 	return resp, err
 }
 
-func TestBothListenersSpeakTLSAndRenewTheirCertificate(t *testing.T) {
+func TestListenersServeTLSAndReloadCertificate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	files := config.TLS{Cert: filepath.Join(dir, "tls.crt"), Key: filepath.Join(dir, "tls.key")}
@@ -110,7 +110,7 @@ func TestBothListenersSpeakTLSAndRenewTheirCertificate(t *testing.T) {
 	}
 }
 
-func TestACertificateThatEndsIsToldOfEverywhere(t *testing.T) {
+func TestExpiringCertificateIsReported(t *testing.T) {
 	for _, tt := range []struct {
 		name         string
 		left         time.Duration
@@ -173,7 +173,7 @@ func configFile(t *testing.T, files config.TLS) string {
 	return file
 }
 
-func TestACertificateThatCannotBeReadIsRefusedByItsLine(t *testing.T) {
+func TestUnreadableCertificateIsReportedWithItsLine(t *testing.T) {
 	missing := config.TLS{Cert: filepath.Join(t.TempDir(), "tls.crt"), Key: "tls.key"}
 	_, err := runs(t, "check", "--config", configFile(t, missing))
 	if err == nil || !strings.Contains(err.Error(), "tipcache.yaml:1: http.tls.cert: ") || !strings.Contains(err.Error(), "no such file") {
@@ -181,7 +181,7 @@ func TestACertificateThatCannotBeReadIsRefusedByItsLine(t *testing.T) {
 	}
 }
 
-func TestTheServiceManagerIsNotToldOfReadinessAtTheEnd(t *testing.T) {
+func TestServiceManagerIsNotNotifiedOfReadinessWhileStopping(t *testing.T) {
 	t.Parallel()
 	socket, err := net.ListenPacket("unixgram", filepath.Join(t.TempDir(), "notify"))
 	if err != nil {
@@ -211,7 +211,7 @@ func TestTheServiceManagerIsNotToldOfReadinessAtTheEnd(t *testing.T) {
 	}
 }
 
-func TestTheServiceManagerIsTold(t *testing.T) {
+func TestServiceManagerIsNotified(t *testing.T) {
 	t.Parallel()
 	socket, err := net.ListenPacket("unixgram", filepath.Join(t.TempDir(), "notify"))
 	if err != nil {

@@ -95,7 +95,7 @@ func overhear(t *testing.T, target string) (address string, traces func() string
 	return s.URL, func() string { mu.Lock(); defer mu.Unlock(); return heard.String() }
 }
 
-func TestATraceGoesFromTheClientToTheOrigins(t *testing.T) {
+func TestTraceReachesUpstreams(t *testing.T) {
 	t.Parallel()
 	const trace = "0af7651916cd43dd8448eb211c80319c"
 	parent := []string{"Traceparent", "00-" + trace + "-b7ad6b7169203331-01"}
@@ -159,7 +159,7 @@ func TestIndexingIsTraced(t *testing.T) {
 	}
 }
 
-func TestACollectorThatIsAwayCostsNoRequest(t *testing.T) {
+func TestUnreachableCollectorDelaysNoRequest(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
 	r := startRunning(t, d, func(c *config.Config) { c.Tracing = config.Tracing{Endpoint: "http://127.0.0.1:1", Ratio: 1} })

@@ -41,9 +41,9 @@ func (r *running) validators(url string, header ...string) (p validatorPage, hei
 	return p, got.height()
 }
 
-// TestAWalkIsOneSnapshot walks over a list that changes at every block, while
+// TestPagesOfWalkAreOneSnapshot walks over a list that changes at every block, while
 // blocks come between the pages.
-func TestAWalkIsOneSnapshot(t *testing.T) {
+func TestPagesOfWalkAreOneSnapshot(t *testing.T) {
 	t.Parallel()
 	const walks = 50
 	r := startRunning(t, newDevnet(t, devnet.Options{Interval: -1, Turnover: 5}), nil)
@@ -74,9 +74,9 @@ func TestAWalkIsOneSnapshot(t *testing.T) {
 	}
 }
 
-// TestAWalkGoesOnAtANodeOfAnotherRelease walks while the nodes take turns to be away. One of them
+// TestWalkContinuesOnNodeOfAnotherRelease walks while the nodes take turns to be away. One of them
 // reads page keys raw and the other in base64.
-func TestAWalkGoesOnAtANodeOfAnotherRelease(t *testing.T) {
+func TestWalkContinuesOnNodeOfAnotherRelease(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: -1})
 	newer, err := d.AddNode()

@@ -16,9 +16,9 @@ import (
 // maxAnswer is the largest response of an admin listener, in bytes.
 const maxAnswer = 1 << 20
 
-// AskAdmin sends a GET to an admin listener. "" means no token. The error of a status other than 200
-// begins with refused or, if that is "", with the status.
-func AskAdmin(ctx context.Context, client *http.Client, method, target, token, refused string) ([]byte, error) {
+// QueryAdmin sends a request to an admin listener and returns the body. An empty token sends none. If the
+// status is not 200, the error begins with refused or, if that is empty, with the status.
+func QueryAdmin(ctx context.Context, client *http.Client, method, target, token, refused string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, target, nil)
 	if err != nil {
 		return nil, err
@@ -38,15 +38,15 @@ func AskAdmin(ctx context.Context, client *http.Client, method, target, token, r
 	return text, err
 }
 
-// AskOwn sends a GET to the admin listener of cfg on this machine. It does not verify the certificate,
+// QueryLocal sends a GET to the admin listener of cfg on this machine. It does not verify the certificate,
 // which is for another name, and sends no secret.
-func AskOwn(ctx context.Context, cfg config.Config, path, refused string) ([]byte, error) {
+func QueryLocal(ctx context.Context, cfg config.Config, path, refused string) ([]byte, error) {
 	scheme, transport := "http", &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()
 	if cfg.HTTP.TLS.Cert != "" {
 		scheme = "https"
 	}
-	return AskAdmin(ctx, &http.Client{Transport: transport}, http.MethodGet, scheme+"://"+dialable(cfg.Admin)+path, "", refused)
+	return QueryAdmin(ctx, &http.Client{Transport: transport}, http.MethodGet, scheme+"://"+dialable(cfg.Admin)+path, "", refused)
 }
 
 // dialable replaces an unspecified host by localhost.

@@ -15,7 +15,7 @@ import (
 	"github.com/tipcache/tipcache/config"
 )
 
-// timeout is the time in which each part must answer.
+// timeout is the time within which each part must answer.
 const timeout = 5 * time.Second
 
 // A probe checks one part of a configuration.
@@ -30,8 +30,8 @@ func Check(ctx context.Context, cfg config.Config, w io.Writer) error {
 	probes := probesOf(cfg)
 	lines := make([]string, len(probes))
 	var (
-		all          sync.WaitGroup
-		named, wrong atomic.Int32 // parts that are configured
+		all                sync.WaitGroup
+		configured, failed atomic.Int32
 	)
 	for i, p := range probes {
 		all.Go(func() {
@@ -39,9 +39,9 @@ func Check(ctx context.Context, cfg config.Config, w io.Writer) error {
 			defer cancel()
 			found, err := p.find(ctx)
 			if !isOff(err) {
-				named.Add(1)
+				configured.Add(1)
 				if err != nil {
-					wrong.Add(1)
+					failed.Add(1)
 				}
 			}
 			lines[i] = fmt.Sprintf("  %s\t%s\t%s\n", p.part, p.address, outcome(found, err))
@@ -50,10 +50,10 @@ func Check(ctx context.Context, cfg config.Config, w io.Writer) error {
 	all.Wait()
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(tw, strings.Join(lines, ""))
-	if err := tw.Flush(); err != nil || wrong.Load() == 0 {
+	if err := tw.Flush(); err != nil || failed.Load() == 0 {
 		return err
 	}
-	return fmt.Errorf("%d of %d parts failed", wrong.Load(), named.Load())
+	return fmt.Errorf("%d of %d parts failed", failed.Load(), configured.Load())
 }
 
 func outcome(found string, err error) string {
@@ -68,7 +68,7 @@ func outcome(found string, err error) string {
 	return "ok: " + found
 }
 
-// off says that a part is not configured, which is no failure.
+// off is the error of a part that is not configured. It does not count as a failure.
 type off string
 
 // Error implements error.

@@ -13,7 +13,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// findExecution asks an execution client for its chain, its head and the code at each contract address.
+// findExecution queries an execution client for its chain, its head and the code at each contract address.
 func findExecution(ctx context.Context, cfg config.Config, client string) (found string, err error) {
 	network := cfg.IndexOptions().Network
 	ctx, cancel := context.WithCancel(ctx)
@@ -56,7 +56,7 @@ func findExecution(ctx context.Context, cfg config.Config, client string) (found
 	return found, err
 }
 
-// findComet asks CometBFT for its chain and its newest block.
+// findComet queries CometBFT for its chain and its newest block.
 func findComet(ctx context.Context, cfg config.Config, e node.Endpoint) (string, error) {
 	s, methods, err := node.CheckComet(ctx, e)
 	if err != nil {

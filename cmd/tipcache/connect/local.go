@@ -55,8 +55,8 @@ func localProbes(cfg config.Config) []probe {
 	return probes
 }
 
-// findAddress opens and closes a listener. An address that a running tipcache has is no problem: a
-// configuration may be checked before a reload.
+// findAddress opens and closes a listener. An address in use by a running tipcache is not an error, because
+// a configuration may be checked before a reload.
 func findAddress(ctx context.Context, cfg config.Config, address string) (string, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	switch {
@@ -68,7 +68,7 @@ func findAddress(ctx context.Context, cfg config.Config, address string) (string
 	return "", err
 }
 
-// findCertificate returns when the certificate expires, and an error if that is soon.
+// findCertificate returns when the certificate expires, and an error if it expires soon.
 func findCertificate(files config.TLS) (string, error) {
 	c, err := listener.NewCertificate(files.Cert, files.Key, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -87,7 +87,7 @@ func findCertificate(files config.TLS) (string, error) {
 
 // runs reports whether a tipcache answers on the admin listener.
 func runs(ctx context.Context, cfg config.Config) bool {
-	text, err := AskOwn(ctx, cfg, "/healthz", "")
+	text, err := QueryLocal(ctx, cfg, "/healthz", "")
 	return err == nil && strings.HasPrefix(string(text), `{"status":"alive"}`)
 }
 

@@ -23,7 +23,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// findNode waits until a node can be read from.
+// findNode waits until a node can be read.
 func findNode(ctx context.Context, cfg config.Config, i int) (string, error) {
 	o := cfg.NodeOptions()
 	o.Endpoints = o.Endpoints[i : i+1]
@@ -58,7 +58,7 @@ func nodeText(h node.Health, d node.Dialect) string {
 	return fmt.Sprintf("chain %s, block %d, %s old, speaks %s", h.ChainID, h.Height, h.BlockAge.Round(100*time.Millisecond), d)
 }
 
-// findGRPC asks a node's gRPC for its chain.
+// findGRPC queries a node's gRPC for its chain.
 func findGRPC(ctx context.Context, cfg config.Config, e node.Endpoint) (string, error) {
 	chain, err := node.CheckGRPC(ctx, e)
 	switch {
@@ -82,10 +82,11 @@ func findRedis(ctx context.Context, cfg config.Redis) (string, error) {
 	}
 	took := time.Since(began)
 	about, _ := client.Info(ctx, "server", "memory").Result() // an ACL may forbid it
+	text := fmt.Sprintf("connected in %v", took.Round(10*time.Microsecond))
 	if version := infoOf(about, "redis_version"); version != "" {
-		return fmt.Sprintf("Redis %s, %s used, connected in %v", version, infoOf(about, "used_memory_human"), took.Round(10*time.Microsecond)), nil
+		text = fmt.Sprintf("Redis %s, %s used, ", version, infoOf(about, "used_memory_human")) + text
 	}
-	return fmt.Sprintf("connected in %v", took.Round(10*time.Microsecond)), nil
+	return text, nil
 }
 
 // infoOf returns a field of the response to INFO.
@@ -125,7 +126,7 @@ func findFile(ctx context.Context, cfg config.Config, path string) (string, erro
 		return "a new file", writable(filepath.Dir(path))
 	}
 	if err == nil {
-		err = errors.Join(openable(path), writable(filepath.Dir(path))) // SQLite keeps its log next to the file
+		err = errors.Join(openable(path), writable(filepath.Dir(path))) // SQLite writes its log next to the file
 	}
 	if err != nil {
 		return "", err
@@ -152,9 +153,9 @@ func findPostgres(ctx context.Context, url string) (version string, err error) {
 const noContract = "0x0000000000000000000000000000000000000001"
 
 func findProvider(ctx context.Context, cfg config.Config) (string, error) {
-	var said bytes.Buffer
+	var log bytes.Buffer
 	o := cfg.MetadataOptions()
-	o.Store, o.Budget, o.Logger = forgetful{}, timeout-100*time.Millisecond, slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{ReplaceAttr: onlyCause}))
+	o.Store, o.Budget, o.Logger = emptyStore{}, timeout-100*time.Millisecond, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: onlyCause}))
 	service, err := metadata.Open(cfg.Metadata.Provider, o)
 	if err != nil {
 		return "", err
@@ -164,7 +165,7 @@ func findProvider(ctx context.Context, cfg config.Config) (string, error) {
 	took := time.Since(began)
 	_ = service.Close()
 	if degraded {
-		return "", errors.New(strings.TrimSpace("no answer: " + said.String()))
+		return "", errors.New(strings.TrimSpace("no answer: " + log.String()))
 	}
 	return fmt.Sprintf("answered in %v", took.Round(time.Millisecond)), nil
 }
@@ -177,8 +178,8 @@ func onlyCause(_ []string, a slog.Attr) slog.Attr {
 	return slog.Attr{}
 }
 
-// forgetful is a metadata store without records.
-type forgetful struct{}
+// emptyStore is a metadata store without records.
+type emptyStore struct{}
 
-func (forgetful) Load(context.Context, []string) map[string]metadata.Record { return nil }
-func (forgetful) Save(context.Context, map[string]metadata.Record)          {}
+func (emptyStore) Load(context.Context, []string) map[string]metadata.Record { return nil }
+func (emptyStore) Save(context.Context, map[string]metadata.Record)          {}

@@ -9,13 +9,13 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
 )
 
-// queries are what the demo shows of the chain.
+// queries are the example requests of the banner.
 type queries struct {
 	paths     []string
-	explained string // one of them, whose row is staking_params
+	explained string // the path of the row staking_params
 }
 
-// queriesOf are those of a dialect. The addresses in them are the first of the simulated chain.
+// queriesOf returns the examples for a dialect. They name addresses of the simulated chain.
 func queriesOf(d devnet.Dialect) queries {
 	if d == devnet.Cosmos {
 		return cosmosQueries()
@@ -53,7 +53,7 @@ func cosmosQueries() queries {
 	}}
 }
 
-// cosmJS is a program for a shell, before the RPC, that sends coins to another account.
+// cosmJS is a shell command that sends coins through the RPC. Its verbs are the address and a recipient.
 const cosmJS = `
 The same by CosmJS, which simulates, signs, broadcasts and waits:
   npm install --silent @cosmjs/stargate@0.39 @cosmjs/proto-signing@0.39
@@ -69,8 +69,7 @@ The same by CosmJS, which simulates, signs, broadcasts and waits:
   '
 `
 
-// printBanner prints lines that work when pasted. The addresses in them are the
-// first of the simulated chain.
+// printBanner prints commands that work when pasted.
 func printBanner(w io.Writer, s *service.Service, d *devnet.Devnet, key string) {
 	base, admin := "http://"+s.Addr(), "http://"+s.AdminAddr()
 	collection := ""
@@ -78,7 +77,7 @@ func printBanner(w io.Writer, s *service.Service, d *devnet.Devnet, key string) 
 		collection = c.Address
 		break
 	}
-	fmt.Fprintf(w, "tipcache demo: chain %s and all around it, simulated in this process.\n\n", d.ChainID())
+	fmt.Fprintf(w, "tipcache demo: chain %s, its nodes and a metadata provider, simulated in this process.\n\n", d.ChainID())
 	fmt.Fprintf(w, "  public   %s\n", base)
 	for _, listener := range [][2]string{{"RPC", s.RPCAddr()}, {"gRPC", s.GRPCAddr()}} {
 		if listener[1] != "none" {
@@ -86,14 +85,14 @@ func printBanner(w io.Writer, s *service.Service, d *devnet.Devnet, key string) 
 		}
 	}
 	fmt.Fprintf(w, "  docs     %s/docs\n  admin    %s\n  faults   %s/devnet/faults\n  API key  %s\n\n", base, admin, d.ControlURL(), key)
-	fmt.Fprintf(w, "Look first at %s/ (what it does, as charts), %s/docs (what it answers, to try) and %s/docs/live (answers that come by themselves).\n\n", admin, base, base)
+	fmt.Fprintf(w, "Open %s/ for the status page, %s/docs for the API with examples to try, and %s/docs/live for live responses.\n\n", admin, base, base)
 	fmt.Fprintln(w, "Chain queries:")
 	shown := queriesOf(d.Dialect())
 	for _, path := range shown.paths {
 		fmt.Fprintf(w, "  curl -i '%s%s'\n", base, path)
 	}
 	if rpc := s.RPCAddr(); rpc != "none" {
-		fmt.Fprintln(w, "\nThe RPC of the node, by POST, in a batch and by a URI; its WebSocket is at /websocket:")
+		fmt.Fprintln(w, "\nThe node's RPC by POST, in a batch and by URI. Its WebSocket is at /websocket:")
 		fmt.Fprintf(w, "  curl -i 'http://%s' -d '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"status\",\"params\":{}}'\n", rpc)
 		fmt.Fprintf(w, "  curl -i 'http://%s' -d '[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"block\",\"params\":{\"height\":\"%d\"}},{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"block\",\"params\":{}}]'\n", rpc, d.Height())
 		fmt.Fprintf(w, "  curl -i 'http://%s/block?height=%d'\n", rpc, d.Height())
@@ -102,20 +101,20 @@ func printBanner(w io.Writer, s *service.Service, d *devnet.Devnet, key string) 
 		}
 	}
 	if at := s.GRPCAddr(); at != "none" && d.Dialect() == devnet.Cosmos {
-		fmt.Fprintln(w, "\nThe gRPC of the node, and gRPC-Web at the public address. This node has no reflection, so that grpcurl needs the chain's .proto files:")
+		fmt.Fprintln(w, "\nThe node's gRPC, and gRPC-Web at the public address. This node has no reflection, so grpcurl needs the chain's .proto files:")
 		const call = "  printf '\\0\\0\\0\\0\\0' | curl -s%s 'http://%s/cosmos.staking.v1beta1.Query/Params' -H 'Content-Type: application/grpc%s' --data-binary @- | od -c\n"
 		fmt.Fprintf(w, call, " --http2-prior-knowledge -H 'TE: trailers'", at, "")
 		fmt.Fprintf(w, call, "", s.Addr(), "-web+proto")
 	}
-	fmt.Fprintln(w, "\nCollections, a page and one:")
+	fmt.Fprintln(w, "\nA page of collections, and a single one:")
 	for _, body := range []string{
 		`{"orderBy":"assetCount","orderDirection":"desc","pagination":{"limit":3}}`,
 		`{"where":{"collectionAddresses":["` + collection + `"]}}`,
 	} {
 		fmt.Fprintf(w, "  curl -i '%s/api/v4/collections' -H 'X-Api-Key: %s' -H 'Content-Type: application/json' -d '%s'\n", base, key, body)
 	}
-	fmt.Fprintln(w, "\nOperation, and a node that fails for a while:")
+	fmt.Fprintln(w, "\nOperation, and an outage of the node:")
 	fmt.Fprintf(w, "  curl '%[1]s/readyz'\n  curl '%[1]s/metrics'\n  curl '%[1]s/admin/explain?url=%[2]s'\n  curl -X POST '%[1]s/admin/purge?route=staking_params'\n", admin, shown.explained)
 	fmt.Fprintf(w, "  curl -X PUT '%s/devnet/faults' -d '{\"node\":{\"outage\":\"refuse\"}}'\n", d.ControlURL())
-	fmt.Fprintf(w, "  curl -X PUT '%s/devnet/faults' -d '{\"node\":{}}'\n\nCtrl-C ends it.\n", d.ControlURL())
+	fmt.Fprintf(w, "  curl -X PUT '%s/devnet/faults' -d '{\"node\":{}}'\n\nStop with Ctrl-C.\n", d.ControlURL())
 }

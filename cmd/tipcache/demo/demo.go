@@ -1,4 +1,4 @@
-// Package demo runs serve in front of a simulated chain and provider, or only these.
+// Package demo runs serve in front of a simulated chain and provider, or only the simulation.
 package demo
 
 import (
@@ -35,7 +35,7 @@ func Run(ctx context.Context, cfg config.Config, o devnet.Options, out, log io.W
 	}
 	key := rand.Text()
 	Embed(&cfg, d, redisURL, key)
-	cfg.Index.Enabled, cfg.Index.Network = true, []string{"aeneid"} // so that counters move
+	cfg.Index.Enabled, cfg.Index.Network = true, []string{"aeneid"} // so that counts change
 	cfg.Index.EVM, cfg.Index.From = []string{d.EVMURL()}, d.EVMStart()+1
 	if at := d.Node().GRPCAddr(); at != "" {
 		cfg.Chain.GRPC = []string{at}
@@ -99,7 +99,7 @@ func StartRedis() (url string, stop func(), err error) {
 	return "redis://" + server.Addr(), func() { cancel(); clock.Wait(); server.Close() }, nil
 }
 
-// moveClock lets keys expire: the clock of a miniredis stands still otherwise.
+// moveClock advances the clock of a miniredis, which stands still otherwise, so that keys expire.
 func moveClock(ctx context.Context, server *miniredis.Miniredis) {
 	for last := time.Now(); upstream.Sleep(ctx, 100*time.Millisecond) == nil; {
 		now := time.Now()

@@ -41,7 +41,7 @@ func Simulate(ctx context.Context, o devnet.Options, dump string, out io.Writer)
 	return d.Close()
 }
 
-const devnetBanner = `The simulated chain runs.
+const devnetBanner = `The simulated chain is running.
 
   node      %[1]s
   comet     %[2]s%[6]s
@@ -51,11 +51,11 @@ const devnetBanner = `The simulated chain runs.
 
 Serve from it:  tipcache serve --node %[1]s --comet %[2]s%[7]s
 Fail it:        curl -X PUT %[4]s/devnet/faults -d '{"node":{"latency":"300ms"}}'
-Mend it:        curl -X PUT %[4]s/devnet/faults -d '{"node":{}}'
-Count it:       curl %[4]s/devnet/stats
+Repair it:      curl -X PUT %[4]s/devnet/faults -d '{"node":{}}'
+Statistics:     curl %[4]s/devnet/stats
 `
 
-// AddFlags adds sizes, limits and faults, for demo and devnet alike.
+// AddFlags adds the flags for sizes, limits and faults that demo and devnet share.
 func AddFlags(fs *pflag.FlagSet, o *devnet.Options) {
 	fs.StringVar((*string)(&o.Dialect), "dialect", string(devnet.Story), "`API` of the node: story or cosmos")
 	fs.BoolVar(&o.NoGRPC, "no-grpc", false, "with --dialect cosmos: a node with grpc.enable = false")
@@ -63,9 +63,9 @@ func AddFlags(fs *pflag.FlagSet, o *devnet.Options) {
 	fs.Uint64Var(&o.Seed, "seed", 1, "varies amounts and addresses")
 	fs.IntVar(&o.Validators, "validators", 71, "validators of the chain")
 	fs.IntVar(&o.Delegators, "delegators", 1600, "delegations of the most popular validator")
-	fs.IntVar(&o.Collections, "collections", 500, "collections that exist")
+	fs.IntVar(&o.Collections, "collections", 500, "number of collections")
 	fs.DurationVar(&o.Interval, "block-time", 0, "time between blocks (default 2s)")
-	fs.Int64Var(&o.EVMRange, "evm-range", 10_000, "most blocks in one eth_getLogs")
+	fs.Int64Var(&o.EVMRange, "evm-range", 10_000, "maximum number of blocks in one eth_getLogs")
 	o.StartTime = time.Now() // so that collections change while the demo runs
 	for _, target := range []struct {
 		flag, name string
@@ -75,15 +75,15 @@ func AddFlags(fs *pflag.FlagSet, o *devnet.Options) {
 		{"provider", "the metadata provider", &o.Faults.Provider}, {"evm", "the execution client", &o.Faults.EVM},
 	} {
 		f := target.fault
-		fs.DurationVar(&f.Latency, target.flag+"-latency", 0, "delay of every answer of "+target.name)
-		fs.DurationVar(&f.Jitter, target.flag+"-jitter", 0, "the greatest further delay, by chance")
-		fs.Float64Var(&f.ErrorRate, target.flag+"-error-rate", 0, "share of the answers of "+target.name+" that are errors, 0 to 1")
-		fs.BoolVar(&f.Stall, target.flag+"-stall", false, "have "+target.name+" accept requests and never answer")
-		fs.StringVar(&f.Outage, target.flag+"-outage", "", "what happens to connections to "+target.name+": refuse or reset")
+		fs.DurationVar(&f.Latency, target.flag+"-latency", 0, "delay of each response of "+target.name)
+		fs.DurationVar(&f.Jitter, target.flag+"-jitter", 0, "maximum additional random delay")
+		fs.Float64Var(&f.ErrorRate, target.flag+"-error-rate", 0, "share of the responses of "+target.name+" that are errors, 0 to 1")
+		fs.BoolVar(&f.Stall, target.flag+"-stall", false, "make "+target.name+" accept requests and never answer")
+		fs.StringVar(&f.Outage, target.flag+"-outage", "", "refuse or reset connections to "+target.name)
 	}
 }
 
-// WriteCollections writes a file of collections as tipcache import reads it.
+// WriteCollections writes collections to a file in the format that tipcache import reads.
 func WriteCollections(all iter.Seq[collections.Collection], path string) error {
 	f, err := os.Create(path)
 	if err != nil {

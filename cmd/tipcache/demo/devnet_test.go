@@ -9,8 +9,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-func TestTheLineThatMendsTheNodeDoes(t *testing.T) {
-	body := regexp.MustCompile(`Mend it: .* -d '(.*)'`).FindStringSubmatch(devnetBanner)
+func TestPrintedCommandEndsFaultOfNode(t *testing.T) {
+	body := regexp.MustCompile(`Repair it: .* -d '(.*)'`).FindStringSubmatch(devnetBanner)
 	if body == nil {
 		t.Fatal("no such line")
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// Events returns the options of a feed from the nodes of a pool.
+// Events returns the options of a feed that reads events from the nodes of a pool.
 func Events(pool *node.Pool, log *slog.Logger, registerer prometheus.Registerer) events.Options {
 	return events.Options{Heights: pool, Logger: log, Registerer: registerer, Nodes: func() (all []events.Node) {
 		for _, c := range pool.CometBFT() {

@@ -14,7 +14,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-func TestNoEventIsMissedWhileNodesGoAndCome(t *testing.T) {
+func TestNoEventIsLostWhileNodesFail(t *testing.T) {
 	d := devnettest.Start(t, devnet.Options{Dialect: devnet.Cosmos, Interval: 50 * time.Millisecond, StatusLead: -1})
 	second, err := d.AddNode()
 	if err != nil {
@@ -42,7 +42,7 @@ func TestNoEventIsMissedWhileNodesGoAndCome(t *testing.T) {
 	}
 	var next int64
 	var kinds []string
-	for told := 0; told < 60; {
+	for blocks := 0; blocks < 60; {
 		<-wake
 		for {
 			m, ok := s.Next(t.Context())
@@ -54,16 +54,16 @@ func TestNoEventIsMissedWhileNodesGoAndCome(t *testing.T) {
 			}
 			if m.Event.Kind == events.NewBlock {
 				if want := "NewBlock NewBlockHeader NewBlockEvents Tx"; next > 0 && strings.Join(kinds, " ") != want {
-					t.Fatalf("of block %d: %s", next-1, kinds)
+					t.Fatalf("events of block %d = %s", next-1, kinds)
 				}
 				if next > 0 && m.Event.Height != next {
 					t.Fatalf("block %d, want %d", m.Event.Height, next)
 				}
 				next, kinds = m.Event.Height+1, nil
-				told++
-				fail(t, d, second, told)
+				blocks++
+				fail(t, d, second, blocks)
 				if pool.Tip().Height < m.Event.Height {
-					t.Errorf("block %d is told of before it can be read", m.Event.Height)
+					t.Errorf("event of block %d arrived before the block was readable", m.Event.Height)
 				}
 			}
 			kinds = append(kinds, m.Event.Kind)

@@ -23,8 +23,8 @@ func levelOf(cfg config.Log) (level slog.Level) {
 	return level
 }
 
-// readable turns lines of JSON into text where the configuration, or a terminal, asks
-// for it. Its speed does not matter: text is for people.
+// readable returns a writer that turns lines of JSON into text if the configuration says so, or if the
+// format is auto and w is a terminal.
 func readable(w io.Writer, cfg config.Log, terminal bool) io.Writer {
 	if cfg.Format == "json" || cfg.Format != "text" && !terminal {
 		return w
@@ -39,16 +39,16 @@ func readable(w io.Writer, cfg config.Log, terminal bool) io.Writer {
 	return console
 }
 
-// Logs are the two kinds of records of a server, in one stream and in order:
-// events, each written at once, and requests, which are buffered.
+// Logs writes the two kinds of records of a server to one stream, in order: events are written at
+// once, requests are buffered.
 type Logs struct {
 	*slog.Logger
-	Requests io.Writer // takes lines of JSON
+	Requests io.Writer // for lines of JSON
 	level    *slog.LevelVar
 	buffer   *record.Buffer
 }
 
-// NewLogs writes both kinds to w. Close them.
+// NewLogs returns logs that write both kinds to w. The caller must Close them.
 func NewLogs(w io.Writer, cfg config.Log) Logs {
 	b, terminal, level := record.NewBuffer(w), isTerminal(w), new(slog.LevelVar)
 	level.Set(levelOf(cfg))
@@ -59,11 +59,10 @@ func NewLogs(w io.Writer, cfg config.Log) Logs {
 // SetLevel changes the level.
 func (l Logs) SetLevel(cfg config.Log) { l.level.Set(levelOf(cfg)) }
 
-// isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	out, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(out.Fd()))
 }
 
-// Close writes what is buffered.
+// Close writes the buffered records.
 func (l Logs) Close() error { return l.buffer.Close() }

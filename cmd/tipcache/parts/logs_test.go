@@ -59,7 +59,7 @@ func TestRequestsAreBufferedAndEventsAreNot(t *testing.T) {
 	})
 }
 
-func TestNoLineOfManyIsLostOrTorn(t *testing.T) {
+func TestConcurrentLinesAreWrittenWhole(t *testing.T) {
 	var w written
 	l := NewLogs(&w, config.Log{Access: 1, Format: "json"})
 	const writers, each = 8, 2000
@@ -97,7 +97,7 @@ func TestNoLineOfManyIsLostOrTorn(t *testing.T) {
 	}
 }
 
-func TestRequestsAsText(t *testing.T) {
+func TestRequestsAreLoggedAsText(t *testing.T) {
 	var w written
 	l := NewLogs(&w, config.Log{Access: 1, Format: "text"})
 	_, _ = l.Requests.Write([]byte(`{"time":"2026-01-02T03:04:05.678Z","level":"ERROR","msg":"request","path":"/a \"b\"","status":502,"duration_ms":0.5,"store":""}` + "\n"))

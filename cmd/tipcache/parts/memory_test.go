@@ -12,7 +12,7 @@ import (
 	"github.com/tipcache/tipcache/config"
 )
 
-func TestMemoryFollowsTheContainer(t *testing.T) {
+func TestMemoryFollowsContainerLimit(t *testing.T) {
 	none := func() (uint64, error) { return 0, memlimit.ErrNoLimit }
 	for _, tt := range []struct {
 		name      string

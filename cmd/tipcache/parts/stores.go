@@ -24,8 +24,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/drivers"
 )
 
-// OpenRedis returns the client of the shared store, nil for none. It does not
-// connect, so a Redis that is absent at start is no error.
+// OpenRedis returns the client of the shared store, nil if none is configured. It does not
+// connect, so a Redis that is unreachable at start is no error.
 func OpenRedis(cfg config.Redis) (redis.UniversalClient, error) {
 	if cfg.URL == "none" {
 		return nil, nil
@@ -43,18 +43,16 @@ func OpenRedis(cfg config.Redis) (redis.UniversalClient, error) {
 const clusterReload = 2 * time.Second
 
 func newRedis(o *redis.UniversalOptions) redis.UniversalClient {
-	client := newPlainRedis(o)
-	client.AddHook(redacting{upstream.NewRedactor(&url.URL{User: url.UserPassword(o.Username, o.Password)})})
-	return client
-}
-
-func newPlainRedis(o *redis.UniversalOptions) redis.UniversalClient {
+	var client redis.UniversalClient
 	if o.MasterName == "" && (o.IsClusterMode || len(o.Addrs) > 1) {
 		c := o.Cluster()
 		c.ClusterStateReloadInterval = clusterReload
-		return redis.NewClusterClient(c)
+		client = redis.NewClusterClient(c)
+	} else {
+		client = redis.NewUniversalClient(o)
 	}
-	return redis.NewUniversalClient(o)
+	client.AddHook(redacting{upstream.NewRedactor(&url.URL{User: url.UserPassword(o.Username, o.Password)})})
+	return client
 }
 
 // redacting hides credentials in errors, because a server or proxy may repeat them.
@@ -124,12 +122,12 @@ func redisOptions(cfg config.Redis) (*redis.UniversalOptions, error) {
 		DialTimeout:           cfg.Timeout,
 		ReadTimeout:           cfg.Timeout,
 		WriteTimeout:          cfg.Timeout,
-		PoolTimeout:           cfg.Timeout / 2, // shorter than an operation, to tell a full pool from a silent Redis
+		PoolTimeout:           cfg.Timeout / 2, // shorter than an operation, so that a full pool and a silent Redis have different errors
 		PoolSize:              poolSize,
 	}, nil
 }
 
-// OpenStore opens the collection store. It reserves responses in memory; nil means no limit.
+// OpenStore opens the collection store. Responses are reserved in memory; nil means no limit.
 func OpenStore(ctx context.Context, cfg config.Config, memory *account.Part, log *slog.Logger, registry prometheus.Registerer) (*collections.Store, error) {
 	o := cfg.StoreOptions()
 	o.Memory, o.Logger, o.Registerer = memory, log, registry

@@ -10,7 +10,7 @@ import (
 	"github.com/tipcache/tipcache/config"
 )
 
-func TestARedisURLSaysWhatIsBehindIt(t *testing.T) {
+func TestRedisURLSelectsKindOfClient(t *testing.T) {
 	type target struct {
 		Addrs              []string
 		Master, User, Pass string
@@ -39,7 +39,7 @@ func TestARedisURLSaysWhatIsBehindIt(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}
 		if o.PoolTimeout >= time.Second {
-			t.Errorf("%s: a full pool is told of after %v, when an operation's time is over", test.url, o.PoolTimeout)
+			t.Errorf("%s: PoolTimeout = %v, want less than the timeout of an operation", test.url, o.PoolTimeout)
 		}
 		if !o.ContextTimeoutEnabled {
 			t.Errorf("%s: deadlines do not bind", test.name)
@@ -47,7 +47,7 @@ func TestARedisURLSaysWhatIsBehindIt(t *testing.T) {
 	}
 }
 
-func TestTheMapOfAClusterIsAskedForAnewSoon(t *testing.T) {
+func TestClusterMapIsReloadedSoon(t *testing.T) {
 	for _, url := range []string{"redis://a:1,b:2,c:3", "redis://a:1?cluster=true"} {
 		o, err := redisOptions(config.Redis{URL: url, Timeout: time.Second})
 		if err != nil {

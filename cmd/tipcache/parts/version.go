@@ -23,7 +23,7 @@ func NewRegistry() *prometheus.Registry {
 	return r
 }
 
-// Version returns the version of tipcache. Between two releases it has the commit, as in
+// Version returns the version of tipcache. A build between two releases adds the commit, as in
 // 1.0.0+0123456789ab, and the suffix .dirty if files differed.
 func Version() string {
 	info, _ := debug.ReadBuildInfo()

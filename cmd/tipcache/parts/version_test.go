@@ -7,7 +7,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/docs"
 )
 
-func TestABuildBetweenReleasesNamesItsCommit(t *testing.T) {
+func TestBuildBetweenReleasesNamesCommit(t *testing.T) {
 	built := func(version string, settings ...debug.BuildSetting) *debug.BuildInfo {
 		return &debug.BuildInfo{Main: debug.Module{Version: version}, Settings: settings}
 	}

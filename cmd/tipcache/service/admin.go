@@ -12,15 +12,15 @@ import (
 	"github.com/tipcache/tipcache/proxy/admin"
 )
 
-// explainTimeout is for memory and one exchange with Redis.
+// explainTimeout covers a lookup in memory and one exchange with Redis.
 const explainTimeout = 5 * time.Second
 
 // explain serves GET /admin/explain?url=/staking/params, &height= and &body=.
 func (s *Service) explain(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), explainTimeout)
 	defer cancel()
-	asked := r.URL.Query()
-	e, err := s.proxy.Explain(ctx, proxy.Inquiry{URL: asked.Get("url"), Height: asked.Get("height"), Body: asked.Get("body")})
+	query := r.URL.Query()
+	e, err := s.proxy.Explain(ctx, proxy.Inquiry{URL: query.Get("url"), Height: query.Get("height"), Body: query.Get("body")})
 	if err != nil {
 		admin.WriteJSON(w, http.StatusBadRequest, map[string]string{"error": err.Error()})
 		return
@@ -51,14 +51,14 @@ func (s *Service) configuration(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(text) // fails only when the client has left
 }
 
-// purgeTimeout bounds a purge: some millions of keys in Redis.
+// purgeTimeout is enough for some millions of keys in Redis.
 const purgeTimeout = time.Minute
 
 // purged is the response to a purge.
 type purged struct {
 	Memory   int    `json:"memory"`   // entries removed from this process
 	Redis    int    `json:"redis"`    // entries removed from Redis
-	Replicas string `json:"replicas"` // told, not told, or none without a Redis
+	Replicas string `json:"replicas"` // told (notified), not told, or none without a Redis
 	Error    string `json:"error,omitempty"`
 }
 
@@ -75,11 +75,11 @@ func (s *Service) purge(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	var done cache.Purged
 	for _, sel := range selections {
-		var of cache.Purged
-		if of, err = s.cache.PurgeKeys(ctx, sel); err != nil {
+		var removed cache.Purged
+		if removed, err = s.cache.PurgeKeys(ctx, sel); err != nil {
 			break
 		}
-		done.Memory, done.Shared, done.Told = done.Memory+of.Memory, done.Shared+of.Shared, of.Told
+		done.Memory, done.Shared, done.Told = done.Memory+removed.Memory, done.Shared+removed.Shared, removed.Told
 	}
 	s.proxy.Forget()
 	answer, status := purged{Memory: done.Memory, Redis: done.Shared, Replicas: "told"}, http.StatusOK

@@ -11,8 +11,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// askAgain is the interval of requests to nodes that do not answer.
-const askAgain = time.Second
+// detectInterval is the pause between attempts to detect the dialect.
+const detectInterval = time.Second
 
 // learnDialect sets the dialect in the configuration.
 func (s *Service) learnDialect(ctx context.Context) error {
@@ -20,8 +20,8 @@ func (s *Service) learnDialect(ctx context.Context) error {
 	return nil
 }
 
-// dialect returns the configured dialect, else that in which a node answers, else that which another
-// replica stored in Redis. It is Undetermined while none is known: a guess could misread responses.
+// dialect returns the configured dialect, else the dialect in which a node answers, else the one that
+// another replica stored in Redis. It returns Undetermined if none is known: a guess could misread responses.
 func (s *Service) dialect(ctx context.Context) node.Dialect {
 	switch {
 	case s.cfg.Chain.Dialect != "":
@@ -43,13 +43,13 @@ func (s *Service) dialect(ctx context.Context) node.Dialect {
 	return node.Undetermined
 }
 
-// determine asks the nodes until one answers in a known dialect, or ctx ends. A dialect that differs
-// from the one in Redis is an error: the responses so far were wrong.
+// determine queries the nodes until one answers in a known dialect, or ctx ends. It returns an error if
+// the dialect differs from the one in Redis, because the responses so far were wrong.
 func (s *Service) determine(ctx context.Context) error {
 	if !s.undetermined {
 		return nil
 	}
-	for upstream.Sleep(ctx, askAgain) == nil {
+	for upstream.Sleep(ctx, detectInterval) == nil {
 		found, err := node.Detect(ctx, s.pool.Configured())
 		if err != nil {
 			continue
@@ -59,7 +59,7 @@ func (s *Service) determine(ctx context.Context) error {
 		case found:
 			return nil
 		case node.Undetermined:
-			return s.speak(found)
+			return s.serveDialect(found)
 		default:
 			return fmt.Errorf("the nodes speak %s, not %s as Redis says: restart, or set chain.dialect", found, s.cfg.Chain.Dialect)
 		}
@@ -67,9 +67,9 @@ func (s *Service) determine(ctx context.Context) error {
 	return nil
 }
 
-// speak starts serving the chain in the detected dialect. It reads the settings of routes again, because
-// a name may be a different route in each dialect.
-func (s *Service) speak(found node.Dialect) error {
+// serveDialect starts serving the chain in the detected dialect. It reads the settings of routes again,
+// because a name may be a different route in each dialect.
+func (s *Service) serveDialect(found node.Dialect) error {
 	s.force.Lock()
 	defer s.force.Unlock()
 	cfg := s.cfg

@@ -24,7 +24,7 @@ func (s *Service) drain(public, admin *http.Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.HTTP.Drain)
 	defer cancel()
 	start := time.Now()
-	calls, sockets := s.drainGRPC(ctx), s.drainRPC(ctx) // no API waits for slow requests of another
+	calls, sockets := s.drainGRPC(ctx), s.drainRPC(ctx) // concurrently: no API waits for another's slow requests
 	err := errors.Join(s.shutdown(ctx, public), <-sockets)
 	if s.lane != nil && err == nil {
 		err = s.lane.Wait(ctx)

@@ -19,7 +19,7 @@ type grpcService struct {
 }
 
 func (s *Service) newGRPC(ctx context.Context) (*grpcService, error) {
-	clients := s.forClients()
+	clients := s.clientOptions()
 	clients.Name = "grpc"
 	if s.lane != nil {
 		clients.Lane = s.lane.ForCalls()
@@ -33,13 +33,13 @@ func (s *Service) newGRPC(ctx context.Context) (*grpcService, error) {
 }
 
 func (g *grpcService) serve() error {
-	if err := g.server.Serve(g.listener); !errors.Is(err, grpc.ErrServerStopped) { // if it stopped before it began
+	if err := g.server.Serve(g.listener); !errors.Is(err, grpc.ErrServerStopped) { // stopped before Serve was called
 		return err
 	}
 	return nil
 }
 
-// drainGRPC sends clients to other replicas and finishes calls in flight. The channel has the result.
+// drainGRPC sends clients to other replicas and finishes calls in flight. The returned channel receives the error.
 func (s *Service) drainGRPC(ctx context.Context) <-chan error {
 	ended := make(chan error, 1)
 	if s.grpc == nil {

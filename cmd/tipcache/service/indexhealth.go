@@ -16,11 +16,11 @@ type IndexHealth struct {
 	Running  bool   `json:"running"`          // this process has the lock
 	State    string `json:"state"`            // of this process, as tipcache_indexer_state has it
 	Degraded bool   `json:"degraded"`         // this process does not advance, or its counts are too low; Error says why
-	Blocks   *int64 `json:"blocks_left"`      // null if another process has the lock, or this one does not advance
+	Blocks   *int64 `json:"blocks_left"`      // nil if another process has the lock, or this one does not advance
 	Error    string `json:"error,omitempty"`
 }
 
-// indexed returns nil for a store that is not indexed.
+// indexed returns the state of the index, nil if the store is not indexed.
 func (s *Service) indexed() *IndexHealth {
 	if s.watch == nil {
 		return nil
@@ -29,23 +29,23 @@ func (s *Service) indexed() *IndexHealth {
 	if s.indexer == nil && (m == nil || m.Cursor.Chain == 0) {
 		return nil
 	}
-	var own indexer.Status
+	var status indexer.Status
 	if s.indexer != nil {
-		own = s.indexer.Status()
+		status = s.indexer.Status()
 	}
-	return NewIndexHealth(m, own)
+	return NewIndexHealth(m, status)
 }
 
-// NewIndexHealth returns the state of a store, whose mark is nil if it is unknown, and of this process.
-func NewIndexHealth(m *collections.Mark, own indexer.Status) *IndexHealth {
-	h := &IndexHealth{Running: own.Running, State: own.State(), Degraded: own.Err != nil}
+// NewIndexHealth returns the state of a store and of the indexer in this process. A nil mark means unknown.
+func NewIndexHealth(m *collections.Mark, status indexer.Status) *IndexHealth {
+	h := &IndexHealth{Running: status.Running, State: status.State(), Degraded: status.Err != nil}
 	if m != nil && m.Cursor.Chain != 0 {
 		h.Chain, h.Block, h.Behind = m.Cursor.Chain, m.Cursor.Block, time.Since(m.Cursor.Time).Round(time.Second).String()
 	}
-	if own.Err != nil {
-		h.Error = own.Err.Error()
+	if status.Err != nil {
+		h.Error = status.Err.Error()
 	}
-	if left, known := own.Left(); known {
+	if left, known := status.Left(); known {
 		h.Blocks = &left
 	}
 	return h

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/netip"
 
+	"github.com/tipcache/tipcache/cmd/tipcache/parts"
+	"github.com/tipcache/tipcache/proxy/admin"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -20,9 +22,9 @@ func (s *Service) listen(ctx context.Context) (err error) {
 			return fmt.Errorf("http.tls.cert: %w", err)
 		}
 		s.certificate.Measure(s.registry)
-		s.certificate.Validity() // for the log
+		s.certificate.Validity() // logs an expiry
 	}
-	public := s.forClients()
+	public := s.clientOptions()
 	public.Lane = s.webLane()
 	if s.public, err = listener.Listen(ctx, s.cfg.Listen, public); err != nil {
 		return err
@@ -40,22 +42,27 @@ func (s *Service) listen(ctx context.Context) (err error) {
 		}
 		s.onClose(ignoreClosed(s.grpc.listener.Close))
 	}
-	s.adminPages = s.newAdmin()
+	s.adminPages = admin.New(admin.Options{
+		Gatherer: s.registry, Ready: s.ready, Version: parts.Version(), Profiles: true,
+		Calls: map[string]http.HandlerFunc{"GET /admin/explain": s.explain, "GET /admin/config": s.configuration, "POST /admin/purge": s.purge},
+	})
+	s.adminPages.SetToken(s.cfg.AdminToken)
 	if s.cfg.Admin == "none" {
 		return nil
 	}
-	var lc net.ListenConfig
-	if s.admin, err = lc.Listen(ctx, "tcp", s.cfg.Admin); err != nil {
+	if s.admin, err = new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.Admin); err != nil {
 		return fmt.Errorf("admin: %w", err)
 	}
 	s.onClose(ignoreClosed(s.admin.Close))
 	return nil
 }
 
-// forClients returns the options of client listeners.
-func (s *Service) forClients() listener.Options {
+// clientOptions returns the options of client listeners. Loopback and trusted proxies may have any
+// number of connections.
+func (s *Service) clientOptions() listener.Options {
 	return listener.Options{
-		Most: s.cfg.HTTP.MaxConnections, Share: s.cfg.HTTP.ClientConnections, Exempt: s.exempt,
+		Most: s.cfg.HTTP.MaxConnections, Share: s.cfg.HTTP.ClientConnections,
+		Exempt: func(a netip.Addr) bool { return a.IsLoopback() || s.proxy.Trusts(a) },
 		Memory: s.memory, TLS: s.tls(), Header: headerTimeout, Logger: s.log, Metrics: s.registry,
 	}
 }
@@ -68,9 +75,6 @@ func (s *Service) tls() *tls.Config {
 	return s.certificate.Config()
 }
 
-// exempt reports whether a client may have any number of connections.
-func (s *Service) exempt(a netip.Addr) bool { return a.IsLoopback() || s.proxy.Trusts(a) }
-
 // newServer returns an HTTP server for clients.
 func (s *Service) newServer(h http.Handler) *http.Server {
 	return &http.Server{
@@ -82,7 +86,7 @@ func (s *Service) newServer(h http.Handler) *http.Server {
 		ConnContext:       conn.Context,
 		ConnState:         conn.State,
 		HTTP2:             conn.HTTP2(),
-		MaxHeaderBytes:    4 * web.MaxHeader, // the proxy refuses smaller ones in its own form
+		MaxHeaderBytes:    4 * web.MaxHeader, // package web refuses headers above MaxHeader with a body
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 }

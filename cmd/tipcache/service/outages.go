@@ -9,7 +9,7 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// A degraded is the outages of all upstreams, as a [prometheus.Collector].
+// degraded collects the outages of all upstreams as a [prometheus.Collector].
 type degraded struct{ *Service }
 
 // Describe implements [prometheus.Collector].
@@ -18,7 +18,8 @@ func (d degraded) Describe(ch chan<- *prometheus.Desc) { upstream.Outages{}.Desc
 // Collect implements [prometheus.Collector].
 func (d degraded) Collect(ch chan<- prometheus.Metric) { d.allOutages().Collect(ch) }
 
-// allOutages returns the outages of all upstreams, for /readyz and the metrics. Nodes come and go.
+// allOutages returns the outages of all upstreams, for /readyz and the metrics. It is not constant,
+// because a reload changes the nodes.
 func (s *Service) allOutages() upstream.Outages { return slices.Concat(s.pool.Outages(), s.outages) }
 
 // watchOutages collects the outages of all upstreams except the nodes.
@@ -46,11 +47,3 @@ func (s *Service) watchOutages() {
 }
 
 var errUnusedRedis = errors.New("redis.url is set, but Redis is not used: no node has named the chain yet; set chain.id")
-
-// unusedRedis returns why a configured Redis is not used, nil if it is used.
-func (s *Service) unusedRedis() error {
-	if s.cache.Namespace() == "" {
-		return errUnusedRedis
-	}
-	return nil
-}

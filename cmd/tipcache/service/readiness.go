@@ -19,26 +19,26 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// Readiness is the body of /readyz. A degraded replica is ready: the other replicas have lost the same
-// upstream.
+// Readiness is the body of /readyz. A degraded replica is ready, because the other replicas have lost the
+// same upstream.
 type Readiness struct {
 	Ready    bool              `json:"ready"`
 	Problems map[string]string `json:"problems"` // why it is not ready, by part: node, store, cache, draining
 	Degraded map[string]string `json:"degraded"` // what does not work, by upstream, such as "node 127.0.0.1:1317"
-	Tip      int64             `json:"tip"`      // 0: none was seen
-	Epoch    int64             `json:"epoch"`    // 0, or when the chain was last found reset or set back, in Unix seconds
+	Tip      int64             `json:"tip"`      // 0 means unknown
+	Epoch    int64             `json:"epoch"`    // Unix seconds at which the chain was last found reset or rolled back; 0 means never
 	Redis    string            `json:"redis"`    // ok, failing, trying or off
-	Metadata string            `json:"metadata"` // the same of the provider, rate_limited or unauthorized
+	Metadata string            `json:"metadata"` // state of the provider: as for redis, or rate_limited or unauthorized
 	Failure  string            `json:"metadata_error,omitempty"`
 	Store    string            `json:"store"`           // ok, failing or off
-	Index    *IndexHealth      `json:"index,omitempty"` // of a store that follows the chain
+	Index    *IndexHealth      `json:"index,omitempty"` // nil if the store is not indexed
 	Nodes    []nodeHealth      `json:"nodes"`
 
 	Interfaces interfaces `json:"interfaces"`
 
-	Audit map[string]audit.Finding `json:"audit,omitempty"` // of the nodes, and of redis, whose answers differ from what was read again
+	Audit map[string]audit.Finding `json:"audit,omitempty"` // by node (or redis), if its responses differ from those of a second read
 
-	Certificate *certificateHealth `json:"certificate,omitempty"` // of both listeners, where they speak TLS
+	Certificate *certificateHealth `json:"certificate,omitempty"` // nil without TLS
 }
 
 // interfaces are the addresses of the served APIs, or "none".
@@ -78,8 +78,8 @@ func (s *Service) nodes() []nodeHealth {
 	return all
 }
 
-// ready reports whether requests should be sent here, and the state of all parts. The required parts must
-// work.
+// ready reports whether requests should be sent here, and returns the state of all parts. The required
+// parts must work.
 func (s *Service) ready(ctx context.Context, required []string) (bool, any) {
 	j := s.judge(ctx)
 	for _, part := range required {
@@ -94,8 +94,8 @@ func (s *Service) ready(ctx context.Context, required []string) (bool, any) {
 	if s.auditor != nil {
 		state.Audit = s.auditor.Findings()
 	}
-	said, failure := s.metadata.State()
-	if state.Metadata = stateOf(said); failure != nil {
+	provider, failure := s.metadata.State()
+	if state.Metadata = stateOf(provider); failure != nil {
 		state.Failure = failure.Error()
 	}
 	switch {
@@ -121,20 +121,20 @@ func (s *Service) ready(ctx context.Context, required []string) (bool, any) {
 
 var (
 	errDraining = errors.New("finishing the last requests")
-	errWarming  = errors.New("taking over what other replicas use most")
+	errWarming  = errors.New("loading the entries that other replicas use most")
 )
 
 // A judgement is the state of the parts.
 type judgement struct {
-	parts    map[string]error  // errors of node and store, if configured; nil for one that works
+	parts    map[string]error  // by part: node and store, if configured; nil if the part works
 	problems map[string]string // why requests should not be sent here, by part
 	degraded map[string]string // what does not work, by upstream
 }
 
-// judge checks the parts, and logs problems that begin or end. It logs nothing for a caller that has
-// left.
+// judge checks the parts, and logs problems that begin or end. It logs nothing if the caller has canceled
+// ctx.
 func (s *Service) judge(ctx context.Context) judgement {
-	look, nodes := s.readiness.begin(), s.pool.Health()
+	check, nodes := s.readiness.checks.Add(1), s.pool.Health()
 	j := judgement{parts: map[string]error{}, problems: map[string]string{}}
 	if len(s.cfg.Chain.Nodes) > 0 {
 		j.parts["node"] = s.pool.Ready()
@@ -142,8 +142,10 @@ func (s *Service) judge(ctx context.Context) judgement {
 	if s.store != nil {
 		j.parts["store"] = s.store.Ping(ctx)
 	}
-	if s.redisUse != nil {
-		s.redisUse.Note(s.unusedRedis())
+	if s.redisUse != nil && s.cache.Namespace() != "" {
+		s.redisUse.End()
+	} else if s.redisUse != nil {
+		s.redisUse.Failed(errUnusedRedis)
 	}
 	if s.eventsUse != nil {
 		s.eventsUse.Note(s.rpc.feed.Unsupported())
@@ -171,7 +173,7 @@ func (s *Service) judge(ctx context.Context) judgement {
 		j.problems["draining"] = errDraining.Error()
 	}
 	if !errors.Is(ctx.Err(), context.Canceled) {
-		s.readiness.note(look, s.toLog(j, outages))
+		s.readiness.record(check, s.toLog(j, outages))
 	}
 	return j
 }
@@ -214,7 +216,7 @@ func (s *Service) toLog(j judgement, outages map[string]string) map[string]strin
 	return all
 }
 
-// The interval of checks without requests for /readyz, and their timeout.
+// Interval and timeout of the checks that run without requests for /readyz.
 const (
 	readinessEvery   = 2 * time.Second
 	readinessTimeout = time.Second
@@ -222,17 +224,13 @@ const (
 
 // readinessLog logs each problem of readiness once when it begins and once when it ends.
 type readinessLog struct {
-	log   *slog.Logger
-	looks atomic.Int64 // begun
+	log    *slog.Logger
+	checks atomic.Int64 // number of checks that have begun
 
 	mu     sync.Mutex
-	last   int64                // the last look that was noted
-	told   map[string]time.Time // start of the logged problems, by part or node
+	last   int64                // number of the newest recorded check
+	logged map[string]time.Time // start of the logged problems, by part or node
 	worked map[string]bool      // the parts that have ever worked
-}
-
-func newReadinessLog(log *slog.Logger) *readinessLog {
-	return &readinessLog{log: log, told: map[string]time.Time{}, worked: map[string]bool{}}
 }
 
 // works records whether a part works now, and reports whether it ever has.
@@ -243,27 +241,24 @@ func (l *readinessLog) works(part string, now bool) bool {
 	return l.worked[part]
 }
 
-// begin returns the number of a look. Call it first.
-func (l *readinessLog) begin() int64 { return l.looks.Add(1) }
-
-// note logs the problems of a look, unless a later look was noted.
-func (l *readinessLog) note(look int64, problems map[string]string) {
+// record logs the problems that a check found, unless a later check was recorded before.
+func (l *readinessLog) record(check int64, problems map[string]string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if look < l.last {
+	if check < l.last {
 		return
 	}
-	l.last = look
+	l.last = check
 	for _, part := range slices.Sorted(maps.Keys(problems)) {
-		if _, known := l.told[part]; !known {
-			l.told[part] = time.Now()
+		if _, known := l.logged[part]; !known {
+			l.logged[part] = time.Now()
 			l.log.Warn("readiness problem", "part", part, "error", problems[part])
 		}
 	}
-	for _, part := range slices.Sorted(maps.Keys(l.told)) {
+	for _, part := range slices.Sorted(maps.Keys(l.logged)) {
 		if _, still := problems[part]; !still {
-			l.log.Info("readiness problem gone", "part", part, "after", time.Since(l.told[part]).Round(time.Millisecond).String())
-			delete(l.told, part)
+			l.log.Info("readiness problem gone", "part", part, "after", time.Since(l.logged[part]).Round(time.Millisecond).String())
+			delete(l.logged, part)
 		}
 	}
 }
@@ -275,7 +270,7 @@ func (s *Service) watchReadiness(ctx context.Context) {
 		s.judge(within)
 		cancel()
 		if s.certificate != nil {
-			s.certificate.Validity() // for the log
+			s.certificate.Validity() // logs an expiry
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 // limits, freshness, log level and admin token.
 type reloader struct {
 	*Service
-	running config.Config // in force, as it was loaded, without the detected dialect
+	running config.Config // the configuration in force, without the detected dialect
 	load    func() (config.Config, error)
 	hangup  chan os.Signal
 
@@ -66,22 +66,22 @@ func (r *reloader) reload() {
 	defer r.force.Unlock()
 	next, err := r.load()
 	if err != nil {
-		r.refused("rejected configuration, keeping the current one", err, nil)
+		r.reject("rejected configuration, keeping the current one", err, nil)
 		return
 	}
 	merged := r.running
 	changed, restart := merged.Reload(next)
-	spoken := r.inDialect(merged)
-	if err := errors.Join(merged.Validate(), spoken.CheckRoutes()); err != nil {
-		r.refused("rejected configuration without a restart, keeping the current one", err, restart)
+	detected := r.inDialect(merged)
+	if err := errors.Join(merged.Validate(), detected.CheckRoutes()); err != nil {
+		r.reject("rejected configuration without a restart, keeping the current one", err, restart)
 		return
 	}
 	if r.interfaces(merged) != r.interfaces(r.running) {
-		r.refused("rejected configuration, keeping the current one", errInterfaces, nil)
+		r.reject("rejected configuration, keeping the current one", errInterfaces, nil)
 		return
 	}
-	if err := r.apply(spoken); err != nil {
-		r.refused("rejected configuration, keeping the current one", err, nil)
+	if err := r.apply(detected); err != nil {
+		r.reject("rejected configuration, keeping the current one", err, nil)
 		return
 	}
 	r.running = merged
@@ -93,8 +93,8 @@ func (r *reloader) reload() {
 	r.log.Log(context.Background(), level, "configuration reloaded", "changed", changed, "needs_restart", restart)
 }
 
-// refused logs each problem.
-func (r *reloader) refused(message string, err error, restart []string) {
+// reject logs each problem.
+func (r *reloader) reject(message string, err error, restart []string) {
 	r.success.Set(0)
 	for _, problem := range config.Problems(err) {
 		args := []any{"error", problem.Error()}
@@ -107,7 +107,7 @@ func (r *reloader) refused(message string, err error, restart []string) {
 
 var errInterfaces = config.Problem{Key: "chain.nodes", Text: "with these nodes, REST, chain.comet or chain.grpc begins or ceases to be available: this needs a restart"}
 
-// interfaces returns which interfaces nodes have. What is served depends on it.
+// interfaces returns which APIs the nodes have: REST, RPC, gRPC. The served APIs depend on it.
 func (*reloader) interfaces(cfg config.Config) (has [3]bool) {
 	for _, e := range cfg.NodeOptions().Endpoints {
 		has[0], has[1], has[2] = true, has[1] || e.Comet != "", has[2] || e.GRPC != ""
@@ -121,7 +121,7 @@ func (r *reloader) apply(cfg config.Config) error {
 		return err // nothing has changed
 	}
 	if err := r.proxy.SetClasses(cfg.Policies(), cfg.OwnPolicies()); err != nil {
-		return err // not expected: the routes were checked
+		return err // unlikely: the routes were checked
 	}
 	r.proxy.SetKeys(cfg.ClientKeys())
 	r.proxy.SetLimits(cfg.Limits())

@@ -18,12 +18,12 @@ type rpcService struct {
 	socket   *socket.Handler
 	feed     *events.Feed
 
-	sockets context.Context //nolint:containedctx // ends when no socket is left
+	sockets context.Context //nolint:containedctx // ends when the last WebSocket is drained
 	end     context.CancelFunc
 }
 
 func (s *Service) newRPC(ctx context.Context) (*rpcService, error) {
-	clients := s.forClients()
+	clients := s.clientOptions()
 	clients.Name = "rpc"
 	if s.lane != nil {
 		clients.Lane = s.lane.For(rpc.Own)
@@ -44,7 +44,7 @@ func (s *Service) newRPC(ctx context.Context) (*rpcService, error) {
 	return r, nil
 }
 
-// drainRPC finishes calls in flight, also on WebSockets. The channel has the result.
+// drainRPC finishes calls in flight, including those on WebSockets. The returned channel receives the error.
 func (s *Service) drainRPC(ctx context.Context) <-chan error {
 	ended := make(chan error, 1)
 	if s.rpc == nil {
@@ -58,6 +58,3 @@ func (s *Service) drainRPC(ctx context.Context) <-chan error {
 	}()
 	return ended
 }
-
-// follow sends events to the WebSockets until the last of them is drained.
-func (r *rpcService) follow() error { return r.feed.Run(r.sockets) }

@@ -45,7 +45,13 @@ func (s *Service) Run(ctx context.Context) error {
 		group.Go(func() error { s.auditor.Run(gctx); return nil })
 	}
 	if s.indexer != nil {
-		group.Go(func() error { s.runIndexer(gctx); return nil })
+		group.Go(func() error {
+			// The service continues without it, and /readyz has the error.
+			if err := KeepIndexing(gctx, s.store, s.indexer, s.log); gctx.Err() == nil {
+				s.log.Error("indexer ended, the store is no longer filled", "error", err)
+			}
+			return nil
+		})
 	}
 	if s.reloader != nil {
 		defer signal.Stop(s.reloader.hangup)
@@ -53,7 +59,12 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	s.serveClients(gctx, group, public)
 	if s.admin != nil {
-		group.Go(func() error { return s.serveAdmin(admin) })
+		group.Go(func() error {
+			if admin.TLSConfig = s.tls(); admin.TLSConfig == nil {
+				return ignoreServerClosed(admin.Serve(s.admin))
+			}
+			return ignoreServerClosed(admin.ServeTLS(s.admin, "", ""))
+		})
 	}
 	group.Go(func() error {
 		<-gctx.Done()
@@ -69,26 +80,22 @@ func (s *Service) logStart() {
 	for _, url := range s.cfg.Chain.Nodes {
 		nodes = append(nodes, config.Host(url))
 	}
-	redisAt := s.cfg.Redis.URL
-	if redisAt != "none" {
-		redisAt = config.Host(redisAt)
+	redisAt, store := "none", "none"
+	if s.redis != nil {
+		redisAt = config.Host(s.cfg.Redis.URL)
+	}
+	if s.store != nil {
+		store = s.store.Name()
 	}
 	s.log.Info("serving", "listen", s.Addr(), "admin", s.AdminAddr(), "version", parts.Version(), "tls", s.certificate != nil,
-		"nodes", nodes, "chain", cmp.Or(s.cfg.Chain.ID, "the first one seen"), "store", s.storeName(), "redis", redisAt)
+		"nodes", nodes, "chain", cmp.Or(s.cfg.Chain.ID, "the first one seen"), "store", store, "redis", redisAt)
 	if s.cfg.Collections.Auth == "closed" {
 		s.log.Warn("collections are closed until a store and keys are configured")
 	}
 }
 
-func (s *Service) storeName() string {
-	if s.store == nil {
-		return "none"
-	}
-	return s.store.Name()
-}
-
-// firstBlock is how long clients wait at the start for the newest block. Before it is known, requests
-// that name a block would be refused.
+// firstBlock is how long clients wait at the start for the newest block. Until it is known, requests
+// that name a block are refused.
 const firstBlock = 2 * time.Second
 
 // serveClients serves all client listeners once the newest block is known or firstBlock has passed.
@@ -99,7 +106,7 @@ func (s *Service) serveClients(ctx context.Context, group *errgroup.Group, publi
 		if len(s.cfg.Chain.Nodes) > 0 && !s.undetermined {
 			ctx, cancel := context.WithTimeout(ctx, firstBlock)
 			defer cancel()
-			_ = s.pool.WaitHeight(ctx, 1) // otherwise requests that name a block are refused
+			_ = s.pool.WaitHeight(ctx, 1) // without it, requests that name a block are refused
 		}
 		if ctx.Err() == nil {
 			notifySystemd(daemon.SdNotifyReady)
@@ -110,7 +117,7 @@ func (s *Service) serveClients(ctx context.Context, group *errgroup.Group, publi
 	serve(func() error { return s.servePublic(public, s.public) })
 	if s.rpc != nil {
 		serve(func() error { return s.servePublic(s.rpc.server, s.rpc.listener) })
-		group.Go(s.rpc.follow)
+		group.Go(func() error { return s.rpc.feed.Run(s.rpc.sockets) })
 	}
 	if s.grpc != nil {
 		serve(s.grpc.serve)
@@ -120,23 +127,16 @@ func (s *Service) serveClients(ctx context.Context, group *errgroup.Group, publi
 // servePublic serves a client listener, with TLS if a certificate is configured.
 func (s *Service) servePublic(server *http.Server, l *listener.Listener) error {
 	server.TLSConfig = s.tls()
-	return served(server.Serve(l))
-}
-
-func (s *Service) serveAdmin(server *http.Server) error {
-	if server.TLSConfig = s.tls(); server.TLSConfig == nil {
-		return served(server.Serve(s.admin))
-	}
-	return served(server.ServeTLS(s.admin, "", ""))
+	return ignoreServerClosed(server.Serve(l))
 }
 
 // notifySystemd notifies systemd, if it runs the process with Type=notify.
 func notifySystemd(state string) { _, _ = daemon.SdNotify(false, state) }
 
-// writeTimeout also covers the response to a request that took all its time.
+// writeTimeout leaves time for the response to a request that took its whole timeout.
 func writeTimeout(h config.HTTP) time.Duration { return 2 * h.Request }
 
-func served(err error) error {
+func ignoreServerClosed(err error) error {
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
@@ -155,16 +155,8 @@ func ignoreClosed(f func() error) func() error {
 // leadAgain is the pause before a process that lost the lock waits for it again.
 const leadAgain = 2 * time.Second
 
-// runIndexer fills the store while this replica has the lock. If indexing ends for good, the log and
-// /readyz say so, and the service continues.
-func (s *Service) runIndexer(ctx context.Context) {
-	if err := KeepIndexing(ctx, s.store, s.indexer, s.log); ctx.Err() == nil {
-		s.log.Error("indexer ended, the store is no longer filled", "error", err)
-	}
-}
-
 // KeepIndexing fills a store while this process has the lock, until ctx ends or an error that a retry
-// does not help against.
+// cannot fix.
 func KeepIndexing(ctx context.Context, store *collections.Store, x *indexer.Indexer, log *slog.Logger) error {
 	for {
 		err := store.Lead(ctx, x.Run)

@@ -15,12 +15,12 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	goredis "github.com/redis/go-redis/v9"
@@ -55,12 +55,12 @@ type Service struct {
 
 	redis    goredis.UniversalClient // nil if none is configured
 	shared   *redis.Store            // nil without Redis
-	memory   *account.Account        // of memory in addition to the cache
+	memory   *account.Account        // memory other than the cache's
 	cache    *cache.Cache
 	pool     *node.Pool
 	auditor  *audit.Auditor     // nil disables the audit
 	store    *collections.Store // nil if collections are neither listed nor indexed
-	watch    *collections.Watch // of the store
+	watch    *collections.Watch // nil without a store
 	indexer  *indexer.Indexer   // nil disables indexing
 	metadata *metadata.Service  // nil without a provider
 	proxy    *proxy.Server
@@ -71,11 +71,11 @@ type Service struct {
 	grpc        *grpcService // nil if gRPC is not served
 	admin       net.Listener // nil if disabled
 	adminPages  *admin.Handler
-	certificate *listener.Certificate // of all listeners; nil disables TLS
+	certificate *listener.Certificate // for all listeners; nil disables TLS
 	stopping    atomic.Bool
 
 	readiness    *readinessLog
-	outages      upstream.Outages // of all upstreams except the nodes
+	outages      upstream.Outages // outages of all upstreams except the nodes
 	redisUse     *upstream.Outage // whether Redis is used; nil if none is configured
 	eventsUse    *upstream.Outage // whether events can be read; nil if the RPC is not served
 	undetermined bool             // no node has answered in a known dialect yet
@@ -86,13 +86,14 @@ type Service struct {
 
 // New builds the parts and opens the listeners. Upstreams may be unreachable.
 func New(ctx context.Context, cfg config.Config, log parts.Logs) (*Service, error) {
-	s := &Service{cfg: cfg, log: log.Logger, logs: log, registry: parts.NewRegistry(), readiness: newReadinessLog(log.Logger)}
-	build := []func(context.Context) error{s.openCache, s.openLane, s.learnDialect, s.openPool, s.openStore, s.openMetadata, s.openProxy, s.listen}
-	if cfg.Tracing.Endpoint != "" {
-		build = slices.Insert(build, 0, s.openTracing)
+	s := &Service{
+		cfg: cfg, log: log.Logger, logs: log, registry: parts.NewRegistry(),
+		readiness: &readinessLog{log: log.Logger, logged: map[string]time.Time{}, worked: map[string]bool{}},
 	}
 	s.onClose(log.Close)
-	for _, step := range build {
+	for _, step := range []func(context.Context) error{
+		s.openTracing, s.openCache, s.openLane, s.learnDialect, s.openPool, s.openStore, s.openMetadata, s.openProxy, s.listen,
+	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
@@ -128,7 +129,7 @@ func (s *Service) openCache(context.Context) error {
 		return err
 	}
 	s.onClose(s.cache.Close)
-	if len(s.cfg.Chain.Nodes) == 0 { // no node tells the chain id
+	if len(s.cfg.Chain.Nodes) == 0 { // no node reports the chain id
 		s.cache.SetNamespace(namespace(cmp.Or(s.cfg.Chain.ID, "none"), 0))
 	}
 	return nil
@@ -237,16 +238,6 @@ func (s *Service) openProxy(context.Context) (err error) {
 	}
 	s.proxy, err = proxy.New(o)
 	return err
-}
-
-// newAdmin returns the handler of the admin listener.
-func (s *Service) newAdmin() *admin.Handler {
-	h := admin.New(admin.Options{
-		Gatherer: s.registry, Ready: s.ready, Version: parts.Version(), Profiles: true,
-		Calls: map[string]http.HandlerFunc{"GET /admin/explain": s.explain, "GET /admin/config": s.configuration, "POST /admin/purge": s.purge},
-	})
-	h.SetToken(s.cfg.AdminToken)
-	return h
 }
 
 func (s *Service) onClose(f func() error) { s.closers = append(s.closers, f) }

@@ -21,13 +21,16 @@ import (
 )
 
 const (
-	exportTimeout = 10 * time.Second // for one batch of spans, tries and pauses together
-	tracingDrain  = 3 * time.Second  // for what is left of them at the end
+	exportTimeout = 10 * time.Second // for one batch of spans, including retries
+	tracingDrain  = 3 * time.Second  // for the last batch, at the end
 )
 
 // openTracing starts sending spans in batches from a bounded queue. An unreachable collector loses
 // spans, and delays no request.
 func (s *Service) openTracing(ctx context.Context) error {
+	if s.cfg.Tracing.Endpoint == "" {
+		return nil
+	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	exporter, err := newExporter(ctx, s.cfg.Tracing, transport, s.log)
 	if err != nil {
@@ -51,7 +54,7 @@ func (s *Service) openTracing(ctx context.Context) error {
 		if err := provider.Shutdown(ctx); err != nil {
 			s.log.Warn("last trace spans not sent", "error", exporter.hide.Replace(err.Error()))
 		}
-		return nil // spans are not worth a failed shutdown
+		return nil // lost spans are no failure of the service
 	})
 	return nil
 }
@@ -63,15 +66,13 @@ type exporter struct {
 	hide *strings.Replacer // secrets in the URL and headers of the collector
 }
 
-const usualPath = "/v1/traces"
-
 func newExporter(ctx context.Context, cfg config.Tracing, transport http.RoundTripper, log *slog.Logger) (*exporter, error) {
 	u, err := url.Parse(cfg.Endpoint)
 	if err != nil {
 		return nil, errors.New("tracing.endpoint: not a URL") // err contains it
 	}
 	if u.Path == "" || u.Path == "/" {
-		u.Path = usualPath
+		u.Path = "/v1/traces"
 	}
 	e := &exporter{log: log, hide: upstream.NewRedactor(u, headerSecrets(os.Environ())...)}
 	o := []otlptracehttp.Option{
@@ -95,8 +96,8 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpa
 	return nil
 }
 
-// minHeader is the least length of a header value that may be a secret.
-const minHeader = 6
+// minSecret is the length from which the value of a header may be a secret.
+const minSecret = 6
 
 // headerSecrets returns the values of the headers in the environment variables of OpenTelemetry.
 func headerSecrets(environ []string) (secrets []string) {
@@ -110,7 +111,7 @@ func headerSecrets(environ []string) (secrets []string) {
 			sent, _ := url.PathUnescape(strings.TrimSpace(value))
 			_, token, _ := strings.Cut(sent, " ") // such as after Bearer
 			for _, secret := range []string{sent, token} {
-				if len(secret) >= minHeader {
+				if len(secret) >= minSecret {
 					secrets = append(secrets, secret)
 				}
 			}
