@@ -41,14 +41,14 @@ func TestRates(t *testing.T) {
 	}
 }
 
-func TestARateWithoutAUnitIsToldWhatToWrite(t *testing.T) {
+func TestRateWithoutUnitIsAnsweredWithSuggestion(t *testing.T) {
 	got := lines(t, config.Sources{File: writeFile(t, "http: {rate: 50}")})
 	if len(got) != 1 || !strings.Contains(got[0], `http.rate: "50" has no unit: write 50/s`) {
 		t.Errorf("problems = %q", got)
 	}
 }
 
-func TestCometThatIsNotSetIsAskedForInWords(t *testing.T) {
+func TestMissingCometIsRefusedWithExample(t *testing.T) {
 	got := lines(t, config.Sources{File: writeFile(t, "chain: {nodes: [http://node:1317]}")})
 	if len(got) != 1 || !strings.Contains(got[0], "chain.comet: not set: name the CometBFT") {
 		t.Errorf("problems = %q", got)
@@ -93,7 +93,7 @@ func FuzzKeyLine(f *testing.F) {
 	})
 }
 
-func TestWhoMayAskIsValidated(t *testing.T) {
+func TestAccessSettingsAreValidated(t *testing.T) {
 	const other = "1111111111111111111111111111111111111111111111111111111111111111"
 	tests := []struct {
 		name, file string
@@ -111,7 +111,7 @@ func TestWhoMayAskIsValidated(t *testing.T) {
 		{"nor does localhost", "admin: localhost:9090", ""},
 		{"one that others reach does", "admin: 0.0.0.0:9090", "admin_token: needed"},
 		{"one on every address, too", "admin: ':9090'", "admin_token: needed"},
-		{"or it is said that none is", "{admin: ':9090', admin_token: none}", ""},
+		{"or none set explicitly", "{admin: ':9090', admin_token: none}", ""},
 		{"a token is not short", "admin_token: hunter2", "admin_token: 7 characters are too few"},
 		{"a long one is accepted", "{admin: ':9090', admin_token: 0123456789abcdef}", ""},
 		{"no admin listener needs none", "admin: none", ""},

@@ -60,7 +60,7 @@ type Chain struct {
 	Timeout       time.Duration `yaml:"timeout" doc:"Timeout of one node request. A client request may take three times as long, and at least 15s."`
 	InFlight      int           `yaml:"in_flight" must:"not negative" doc:"Maximum number of concurrent requests to a node, of which one may read a whole set. 0 adapts it: 4 lists at first, then 2 to 32, depending on latency and block headers, and twice as many requests for single items."`
 	MaxBlockAge   time.Duration `yaml:"max_block_age" must:"positive" doc:"A node is not ready if its newest block is older than this."`
-	RollbackAfter time.Duration `yaml:"-"` // as node.Options says
+	RollbackAfter time.Duration `yaml:"-"` // see node.Options
 	Auth          string        `yaml:"auth" oneof:"keys, none" doc:"Access to the chain API. keys: requests need one of collections.keys in X-Api-Key. none: they need no key."`
 }
 
@@ -118,8 +118,8 @@ type Collections struct {
 	Keys      []string      `yaml:"keys" flag:"api-key-sha256" secret:"true" reload:"true" doc:"API keys: NAME:SHA256_HEX or NAME:SHA256_HEX:RATE. tipcache key new NAME creates one. Keys with the same name share a rate."`
 	Rate      string        `yaml:"rate" reload:"true" doc:"Rate per key name, for all APIs together: 300/s, 300/s burst 600 or 1000/h. 0 means no limit."`
 	PublicURL string        `yaml:"public_url" doc:"Scheme and host of the URLs in $schema. Empty uses the host of the request."`
-	Timeout   time.Duration `yaml:"-"` // of one query of the store
-	Policy    cache.Policy  `yaml:"-"` // of pages
+	Timeout   time.Duration `yaml:"-"` // timeout of one query of the store
+	Policy    cache.Policy  `yaml:"-"` // freshness of pages
 }
 
 // Index fills the collection store from the chain.
@@ -135,12 +135,12 @@ type Index struct {
 type Metadata struct {
 	Provider string        `yaml:"provider" flag:"metadata" forms:"alchemy:https://, blockscout:https://" secret:"true" doc:"Metadata provider: alchemy:URL (the URL ends with the key), blockscout:URL or none."`
 	Budget   time.Duration `yaml:"-"` // how long a page waits for metadata
-	Timeout  time.Duration `yaml:"-"` // for one response of the provider
+	Timeout  time.Duration `yaml:"-"` // timeout of one request to the provider
 }
 
 // HTTP is the public listener's limits.
 type HTTP struct {
-	Request           time.Duration `yaml:"-"` // of one request, including waits
+	Request           time.Duration `yaml:"-"` // timeout of one request, including waits
 	Rate              string        `yaml:"rate" reload:"true" doc:"Rate per client address (per /64 for IPv6): 50/s or 50/s burst 200. 0 means no limit."`
 	TrustedProxies    []string      `yaml:"trusted_proxies" reload:"true" doc:"Networks of proxies whose X-Forwarded-For names the client address, such as 10.0.0.0/8."`
 	CORSOrigins       []string      `yaml:"cors_origins" doc:"Origins whose pages may read responses in a browser, such as https://app.example. * allows every page, which learns nothing that its author could not request without a browser. none allows no page."`
@@ -151,7 +151,7 @@ type HTTP struct {
 	MaxStreams        int           `yaml:"max_streams" must:"positive" doc:"Maximum number of event streams. Each also holds a connection. Clients over the limit are told to retry after some seconds."`
 	ClientStreams     int           `yaml:"client_streams" must:"positive" doc:"Maximum number of event streams per client address (per /64 for IPv6) and per key."`
 	DrainDelay        time.Duration `yaml:"drain_delay" must:"not negative" doc:"How long new requests are accepted after SIGTERM while /readyz already answers 503. Set it to the time that load balancers need to notice. Requests then have 20s to finish, or three times chain.timeout plus 5s if that is longer."`
-	Drain             time.Duration `yaml:"-"` // how long requests may take after that
+	Drain             time.Duration `yaml:"-"` // how long requests may take after DrainDelay
 	TLS               TLS           `yaml:"tls"`
 	Mounts            []Mount       `yaml:"mounts" doc:"Base paths of the chain API, each with path, shape, fallback and always. Only a file can hold them. path: the base path, / for the root. shape: documented or node; default chain.shape. fallback: http:// URL of a service for paths that the chain API does not have. always: patterns of paths that the service answers even if the chain API has them, such as /staking/validators/{v}. The longest path wins. Without mounts, the chain API is at /. The collections are always at /api/v4."`
 }

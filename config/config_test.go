@@ -24,7 +24,7 @@ func writeFile(t *testing.T, text string) string {
 	return path
 }
 
-func TestNothingSaidIsAWorkingConfiguration(t *testing.T) {
+func TestDefaultsAreValid(t *testing.T) {
 	cfg, err := config.Load(config.Sources{})
 	if err != nil {
 		t.Fatal(err)
@@ -34,7 +34,7 @@ func TestNothingSaidIsAWorkingConfiguration(t *testing.T) {
 	}
 }
 
-func TestFlagsBeatTheEnvironmentAndThatBeatsTheFile(t *testing.T) {
+func TestFlagsWinOverEnvironmentAndEnvironmentOverFile(t *testing.T) {
 	file := writeFile(t, "chain: {id: file, shape: node, in_flight: 7}\nlisten: 127.0.0.1:1\n")
 	cfg, err := config.Load(config.Sources{
 		File:    file,
@@ -50,7 +50,7 @@ func TestFlagsBeatTheEnvironmentAndThatBeatsTheFile(t *testing.T) {
 	}
 }
 
-func TestEveryKindOfValueCanComeFromEverySource(t *testing.T) {
+func TestEveryKindOfValueIsReadFromEverySource(t *testing.T) {
 	want := config.Default()
 	want.Chain.Nodes = []string{"http://a:1", "http://b:1"}
 	want.Chain.Comet = []string{"http://a:2", "none"}
@@ -78,7 +78,7 @@ log: {access: false}`)},
 	}
 }
 
-func TestARouteOverridesSomeOfItsClass(t *testing.T) {
+func TestRouteOverridesPartOfItsClass(t *testing.T) {
 	cfg, err := config.Load(config.Sources{File: writeFile(t, "routes: {validators: {stale_blocks: 2}}\n")})
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestARouteOverridesSomeOfItsClass(t *testing.T) {
 	}
 }
 
-func TestProblemsAreReportedAllAtOnceByTheirKey(t *testing.T) {
+func TestAllProblemsAreReportedWithTheirKeys(t *testing.T) {
 	_, err := config.Load(config.Sources{
 		File: writeFile(t, `
 listen: nonsense
@@ -122,7 +122,7 @@ log: {level: loud}`),
 	}
 }
 
-func TestRowsThatClashAreRefused(t *testing.T) {
+func TestClashingRowsAreRefused(t *testing.T) {
 	const pool = "pool /osmosis/gamm/v1beta1/pools/{pool_id:uint64} live cheap"
 	for name, c := range map[string]struct {
 		rows []string
@@ -151,7 +151,7 @@ func TestRowsThatClashAreRefused(t *testing.T) {
 	}
 }
 
-func TestRowsOfStoryAreComparedWithItsOwn(t *testing.T) {
+func TestStoryRowsAreComparedWithBuiltInStoryRows(t *testing.T) {
 	for row, want := range map[string]string{
 		"history /dkg/history live cheap round pagination": "", "pool /staking/pool live page": "", "staking_pool /dkg/pool live cheap": "",
 		"pool /dkg/pool live cheap": "pool is the name of the built-in row of /staking/pool",
@@ -166,7 +166,7 @@ func TestRowsOfStoryAreComparedWithItsOwn(t *testing.T) {
 	}
 }
 
-func TestTheTimesAroundThatOfANodeAreLongEnough(t *testing.T) {
+func TestTimeoutsFollowNodeTimeout(t *testing.T) {
 	type times struct{ Read, Request, Drain time.Duration }
 	for timeout, want := range map[string]times{
 		"5s": {10 * time.Second, 15 * time.Second, 20 * time.Second},
@@ -205,7 +205,7 @@ func TestValuesAreWithinTheirBounds(t *testing.T) {
 	}
 }
 
-func TestConfiguredCollectionsNeedAKeyOrANo(t *testing.T) {
+func TestConfiguredCollectionsNeedKeysOrNoAuth(t *testing.T) {
 	tests := []struct {
 		name  string
 		flags map[string][]string
@@ -231,13 +231,13 @@ func TestSecretsAreNotInErrors(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsNotThereIsAnError(t *testing.T) {
+func TestMissingFileIsAnError(t *testing.T) {
 	if _, err := config.Load(config.Sources{File: filepath.Join(t.TempDir(), "none.yaml")}); err == nil {
 		t.Error("accepted")
 	}
 }
 
-func TestWhatIsSaidNowhereIsAProblemEvenWhenEmpty(t *testing.T) {
+func TestUnknownSettingIsAProblemEvenWhenEmpty(t *testing.T) {
 	tests := map[string]config.Sources{
 		"tipcache.yaml:1: chian: no such setting":                        {File: writeFile(t, "chian:\n")},
 		"tipcache.yaml:1: log.levl: no such setting":                     {File: writeFile(t, "log: {levl: {}}\n")},
@@ -252,7 +252,7 @@ func TestWhatIsSaidNowhereIsAProblemEvenWhenEmpty(t *testing.T) {
 	}
 }
 
-func TestAnEmptyNameOfASecretsFileSaysNothing(t *testing.T) {
+func TestEmptyPathOfSecretFileIsIgnored(t *testing.T) {
 	cfg, err := config.Load(config.Sources{Environ: []string{"TIPCACHE_REDIS_URL=redis://h", "TIPCACHE_REDIS_URL_FILE="}})
 	if err != nil || cfg.Redis.URL != "redis://h" {
 		t.Errorf("%q, %v", cfg.Redis.URL, err)
@@ -290,7 +290,7 @@ func TestNoNodeMeansNoHeightSource(t *testing.T) {
 	}
 }
 
-func TestNoNodeNeedsNoInterfaceOfOne(t *testing.T) {
+func TestWithoutNodesNoNodeAPIIsNeeded(t *testing.T) {
 	tests := []struct {
 		name, problem string
 		flags         map[string][]string

@@ -59,11 +59,11 @@ func (r *fileReader) malformed(text string, err error) error {
 			return fmt.Errorf("%s:%d: indented with a tab: YAML takes spaces only", r.name, number)
 		}
 	}
-	what := strings.TrimPrefix(err.Error(), "yaml: ")
-	if at, ok := strings.CutPrefix(what, "line "); ok {
+	text = strings.TrimPrefix(err.Error(), "yaml: ")
+	if at, ok := strings.CutPrefix(text, "line "); ok {
 		return errors.New(r.name + ":" + at)
 	}
-	return errors.New(r.name + ": " + what)
+	return errors.New(r.name + ": " + text)
 }
 
 // read reads the value of a path into a field of Config: a section (a struct or a map of structs) or
@@ -82,7 +82,7 @@ func (r *fileReader) read(n *yaml.Node, path string, into reflect.Value) {
 		r.section(n, path, into)
 		delete(r.open, n)
 	case unknown:
-		r.problem(n, path, "no such setting"+web.DidYouMean(path, leavesBeside(path)))
+		r.problem(n, path, "no such setting"+web.DidYouMean(path, settingsNear(path)))
 	case n.Tag == "!!null", n.Kind == yaml.MappingNode && section: // empty
 	case isListOfSections(into):
 		r.list(n, path, into)
@@ -97,7 +97,7 @@ func (r *fileReader) read(n *yaml.Node, path string, into reflect.Value) {
 	case into.Kind() == reflect.Slice:
 		r.set(path, r.at(n), into, r.items(n, path))
 	default:
-		r.said[path] = errors.New("one value is expected, not a list")
+		r.values[path] = errors.New("one value is expected, not a list")
 	}
 }
 
@@ -166,8 +166,8 @@ func (r *fileReader) items(n *yaml.Node, path string) (texts []string) {
 	return texts
 }
 
-// leavesBeside returns the paths of all settings, including the settings of the route that path names.
-func leavesBeside(path string) (paths []string) {
+// settingsNear returns the paths of all settings, including the settings of the route that path names.
+func settingsNear(path string) (paths []string) {
 	route, _, _ := strings.Cut(strings.TrimPrefix(path, "routes."), ".")
 	for _, k := range Keys() {
 		paths = append(paths, k.Path)

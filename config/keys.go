@@ -26,7 +26,7 @@ func Keys() []Key {
 	eachKey("", reflect.ValueOf(Default()), func(path string, f reflect.StructField, v reflect.Value) {
 		keys = append(keys, Key{
 			Path:    path,
-			Env:     envName(path),
+			Env:     envPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_")),
 			Flag:    f.Tag.Get("flag"),
 			Doc:     f.Tag.Get("doc"),
 			Default: plain(v),
@@ -43,7 +43,7 @@ func Keys() []Key {
 // noKey is the key of fields that are not settings.
 const noKey = "-"
 
-// listed returns the items of a tag that are not empty.
+// listed returns the non-empty items of a tag.
 func listed(tag string) []string {
 	return slices.DeleteFunc(strings.Split(tag, ", "), func(item string) bool { return item == "" })
 }
@@ -105,10 +105,6 @@ func (k Key) texts(items []string, single string) []string {
 }
 
 const envPrefix = "TIPCACHE_"
-
-func envName(path string) string {
-	return envPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
-}
 
 func plain(v reflect.Value) any {
 	if v.Kind() == reflect.Pointer && !v.IsNil() {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"reflect"
@@ -8,7 +9,7 @@ import (
 	"strings"
 )
 
-// Sources are the sources of settings. Flags win over the environment, and that over the file.
+// Sources are the sources of settings. Flags win over the environment, and the environment over the file.
 type Sources struct {
 	File    string              // path of a YAML file; "" means none
 	Environ []string            // as os.Environ returns it
@@ -18,14 +19,14 @@ type Sources struct {
 // A loader applies the sources to the defaults, the strongest last.
 type loader struct {
 	cfg      Config
-	said     map[string]error // the error of the last value by path, nil for a valid one
-	places   places
-	problems []error // problems other than of a value
+	values   map[string]error  // by path of a given setting: the error of its last value, or nil
+	places   map[string]string // where settings, sections (chain) and items of lists (chain.nodes[1]) were given
+	problems []error           // all except those of values
 }
 
 // Load reads the sources and validates the result. The error joins all Problems.
 func Load(s Sources) (Config, error) {
-	l := &loader{cfg: Default(), said: map[string]error{}, places: places{}}
+	l := &loader{cfg: Default(), values: map[string]error{}, places: map[string]string{}}
 	if s.File != "" {
 		if err := l.file(s.File); err != nil {
 			return Config{}, errors.Join(err)
@@ -38,17 +39,28 @@ func Load(s Sources) (Config, error) {
 		}
 	}
 	l.implied()
-	for _, path := range slices.Sorted(maps.Keys(l.said)) {
-		if err := l.said[path]; err != nil {
+	for _, path := range slices.Sorted(maps.Keys(l.values)) {
+		if err := l.values[path]; err != nil {
 			l.problems = append(l.problems, Problem{Key: path, Text: err.Error()})
 		}
 	}
 	l.problems = append(l.problems, l.cfg.Validate())
 	list := Problems(errors.Join(l.problems...))
 	for i, p := range list {
-		list[i] = l.places.put(p)
+		list[i] = l.located(p)
 	}
 	return l.cfg, errors.Join(list...)
+}
+
+// located adds the place to a problem without one.
+func (l *loader) located(err error) error {
+	p, ok := err.(Problem) //nolint:errorlint // a wrapped one has its place
+	if !ok || p.Place != "" {
+		return err
+	}
+	list, _, _ := strings.Cut(p.Key, "[")
+	p.Place = cmp.Or(l.places[p.Key], l.places[list])
+	return p
 }
 
 // set parses the texts that a source has for a setting, several for a list. An invalid value changes
@@ -59,14 +71,14 @@ func (l *loader) set(path, place string, field reflect.Value, texts []string) {
 	if err == nil {
 		field.Set(value)
 	}
-	l.said[path], l.places[path] = err, place
+	l.values[path], l.places[path] = err, place
 }
 
 // implied sets what follows from other settings.
 func (l *loader) implied() {
 	l.cfg.derive()
-	said := func(path string) bool { _, ok := l.said[path]; return ok }
-	if said("chain.nodes") && !said("chain.comet") {
+	given := func(path string) bool { _, ok := l.values[path]; return ok }
+	if given("chain.nodes") && !given("chain.comet") {
 		l.cfg.Chain.Comet = nil // the default belongs to the default node
 	}
 	if slices.Equal(l.cfg.Chain.Nodes, []string{"none"}) {
@@ -77,9 +89,9 @@ func (l *loader) implied() {
 			}
 		}
 	}
-	for path := range l.said {
-		if strings.HasPrefix(path, "collections.") && !said("collections.auth") {
-			l.cfg.Collections.Auth = "keys" // other settings of collections imply that they are served
+	for path := range l.values {
+		if strings.HasPrefix(path, "collections.") && !given("collections.auth") {
+			l.cfg.Collections.Auth = "keys" // another setting of collections implies that they are served
 		}
 	}
 }

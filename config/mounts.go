@@ -15,10 +15,10 @@ import (
 	"github.com/tipcache/tipcache/proxy/dialect"
 )
 
-// basePath is written without characters that URLs escape.
+// basePath matches paths without characters that URLs escape.
 var basePath = regexp.MustCompile(`^(/|(/[A-Za-z0-9._~-]+)+)$`)
 
-// mounts checks the base paths, and the services that answer what is not below them.
+// mounts checks the base paths and their fallback services.
 func (v *validation) mounts(c Config) {
 	for i, m := range c.HTTP.Mounts {
 		key := fmt.Sprintf("http.mounts[%d]", i)

@@ -20,7 +20,7 @@ http:
       always: [/staking/validators, "/staking/validators/{v}", "/dkg/network/{round}"]
 `
 
-func TestMountsAreReadFromAFile(t *testing.T) {
+func TestMountsAreReadFromFile(t *testing.T) {
 	cfg, err := config.Load(config.Sources{File: writeFile(t, dashboardMounts)})
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestMountsAreReadFromAFile(t *testing.T) {
 	}
 }
 
-func TestMountsThatCannotWorkAreRefused(t *testing.T) {
+func TestInvalidMountsAreRefused(t *testing.T) {
 	for name, tt := range map[string]struct{ mounts, problem string }{
 		"no path":                   {"[{shape: node}]", `http.mounts[0].path: "" is not a path such as /api`},
 		"a relative path":           {"[{path: api}]", `http.mounts[0].path: "api" is not a path`},
@@ -89,7 +89,7 @@ func TestMountsThatCannotWorkAreRefused(t *testing.T) {
 	}
 }
 
-func TestMountsNeedARestart(t *testing.T) {
+func TestMountsNeedRestart(t *testing.T) {
 	running, next := config.Default(), config.Default()
 	next.HTTP.Mounts = []config.Mount{{Path: "/api"}}
 	changed, restart := running.Reload(next)

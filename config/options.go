@@ -63,7 +63,7 @@ func Default() Config {
 	return c
 }
 
-// derive sets the times that follow from others: a flight reads a node twice, a request waits for a
+// derive sets the timeouts that follow from others: a flight reads a node twice, a request waits for a
 // flight, and a drain outlasts a request.
 func (c *Config) derive() {
 	c.Cache.Flight = max(cache.Options{}.WithDefaults().FlightTimeout, 2*c.Chain.Timeout)
@@ -157,7 +157,9 @@ func (c Config) network() indexer.Network {
 func (c Config) ProxyOptions() proxy.Options {
 	public, pages := c.HTTP, c.Collections
 	paths, methods := cosmos.Split(c.ownRows())
-	return proxy.Options{
+	grpcState := state.Options{GRPC: c.ReadsGRPC()}
+	posts, _ := ParseRate(c.Chain.PostRate) // validated
+	o := proxy.Options{
 		Web: web.Options{
 			RequestTimeout: public.Request,
 			PublicURL:      pages.PublicURL,
@@ -178,41 +180,25 @@ func (c Config) ProxyOptions() proxy.Options {
 
 			RefuseUnknown: c.Chain.UnknownPaths == "refuse" || len(c.Chain.Nodes) == 0,
 		},
-		Cosmos: c.cosmosOptions(),
 		Collections: &listing.Options{
 			NoAuth: pages.Auth == "none",
 			Policy: pages.Policy,
 		},
 		Streams:   stream.Options{Max: public.MaxStreams, PerClient: public.ClientStreams, Write: public.Request},
-		RPC:       c.rpcOptions(),
-		Posts:     c.posts(),
-		GRPC:      &grpc.Options{State: state.Options{GRPC: c.ReadsGRPC()}, WebMetadata: c.GRPC.WebMetadata},
+		Posts:     blocks.Posts{Rate: float64(posts.Requests) / posts.Per.Seconds(), Burst: posts.Burst, MaxBody: int64(c.Chain.MaxTxBytes)},
+		GRPC:      &grpc.Options{State: grpcState, WebMetadata: c.GRPC.WebMetadata},
 		Listeners: docs.Listeners{RPC: c.RPC.Listen, GRPC: c.GRPC.Listen},
 		ReadAhead: proxy.ReadAhead{Share: proxy.DefaultReadAhead},
 		Methods:   methods,
 		Mounts:    c.mounts(),
 	}
-}
-
-// cosmosOptions returns nil for the dialect of Story.
-func (c Config) cosmosOptions() *proxy.Cosmos {
-	if c.Chain.Dialect != string(node.Cosmos) {
-		return nil
+	if c.Chain.Dialect == string(node.Cosmos) {
+		o.Cosmos = &proxy.Cosmos{Rows: c.ownRows()}
 	}
-	return &proxy.Cosmos{Rows: c.ownRows()}
-}
-
-// rpcOptions returns nil if the RPC is not served.
-func (c Config) rpcOptions() *rpc.Options {
-	if c.RPC.Listen == "" {
-		return nil
+	if c.RPC.Listen != "" {
+		o.RPC = &rpc.Options{State: grpcState, Methods: c.RPC.Methods}
 	}
-	return &rpc.Options{State: state.Options{GRPC: c.ReadsGRPC()}, Methods: c.RPC.Methods}
-}
-
-func (c Config) posts() blocks.Posts {
-	rate, _ := ParseRate(c.Chain.PostRate) // validated
-	return blocks.Posts{Rate: float64(rate.Requests) / rate.Per.Seconds(), Burst: rate.Burst, MaxBody: int64(c.Chain.MaxTxBytes)}
+	return o
 }
 
 // ownRows returns the rows that the operator added.
@@ -260,7 +246,7 @@ func (c Config) Policies() blocks.Classes {
 	}
 }
 
-// OwnPolicies returns the policies of routes with settings of their own.
+// OwnPolicies returns the policies of the routes that have settings.
 func (c Config) OwnPolicies() map[string]cache.Policy {
 	own := map[string]cache.Policy{}
 	for name := range c.Routes {
@@ -281,7 +267,7 @@ func policy(c Class) cache.Policy {
 	}
 }
 
-// rows returns the rows of the dialects that the nodes may speak.
+// rows returns the rows of the dialects that the nodes may have.
 func (c Config) rows() (all []dialect.Row) {
 	if c.Chain.Dialect != string(node.Cosmos) {
 		paths, _ := cosmos.Split(c.ownRows())

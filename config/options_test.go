@@ -23,7 +23,7 @@ import (
 // The reference is made of config.Default, and serve of the options that are made
 // of it: what one shows, and the other runs with, are the defaults that the
 // packages have by themselves.
-func TestWhatServeUsesIsWhatTheReferenceShows(t *testing.T) {
+func TestReferenceShowsDefaultsOfServe(t *testing.T) {
 	cfg := config.Default()
 	cfg.Cache.Memory = config.Bytes(cache.Options{}.WithDefaults().MemoryBytes) // else the machine's
 	cfg.Chain.Dialect = string(node.Cosmos)

@@ -7,7 +7,7 @@ import (
 	"github.com/tipcache/tipcache/config"
 )
 
-func TestOriginsAreWhatBrowsersSend(t *testing.T) {
+func TestOriginsHaveFormThatBrowsersSend(t *testing.T) {
 	tests := []struct {
 		name, list, problem string
 	}{

@@ -33,24 +33,3 @@ func Problems(err error) (all []error) {
 	}
 	return all
 }
-
-// places are where keys were set. Sections (chain) and items of lists (chain.nodes[1]) are keys, too.
-type places map[string]string
-
-// put adds the place to a problem without one.
-func (p places) put(err error) error {
-	problem, ok := err.(Problem) //nolint:errorlint // a wrapped one has been put already
-	if !ok || problem.Place != "" {
-		return err
-	}
-	problem.Place = p.of(problem.Key)
-	return problem
-}
-
-func (p places) of(key string) string {
-	if place, ok := p[key]; ok {
-		return place
-	}
-	list, _, _ := strings.Cut(key, "[")
-	return p[list]
-}

@@ -20,7 +20,7 @@ func lines(t *testing.T, s config.Sources) []string {
 	return texts
 }
 
-func TestAProblemNamesItsLineItsValueAndWhatWasMeant(t *testing.T) {
+func TestProblemNamesLineValueAndSuggestion(t *testing.T) {
 	file := writeFile(t, `listen: 127.0.0.1:80
 chian: {id: x}
 log_level: debug
@@ -67,7 +67,7 @@ func asSet(lines []string) map[string]bool {
 	return set
 }
 
-func TestFilesThatAreNotASetOfSettingsAreRefused(t *testing.T) {
+func TestMalformedFilesAreRefused(t *testing.T) {
 	tests := []struct{ name, file, want string }{
 		{"one that is not YAML", "chain:\n\tid: x", "tipcache.yaml:2: indented with a tab: YAML takes spaces only"},
 		{"one with a tab further down", "chain:\n  id: x\nredis:\n  \turl: none", "tipcache.yaml:4: indented with a tab"},
@@ -102,7 +102,7 @@ routes:
 	}
 }
 
-func TestARouteThatDoesNotExistIsPlacedToo(t *testing.T) {
+func TestProblemOfUnknownRouteNamesLine(t *testing.T) {
 	got := lines(t, config.Sources{File: writeFile(t, "routes:\n  poool: {fresh_blocks: 1}\n")})
 	if diff := cmp.Diff([]string{"tipcache.yaml:2: routes.poool: no such route; did you mean pool?"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

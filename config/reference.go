@@ -4,6 +4,7 @@ import (
 	_ "embed" // for the example
 	"fmt"
 	"reflect"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -60,7 +61,11 @@ func (k Key) row() string {
 	if k.Flag != "" {
 		flag = "`--" + k.Flag + "`"
 	}
-	return fmt.Sprintf("| %s | %s | %s | %s | %s |\n", path, variable, flag, code(k.DefaultText()), strings.ReplaceAll(k.Doc, "|", `\|`))
+	text := k.DefaultText()
+	if text != "" {
+		text = "`" + text + "`"
+	}
+	return fmt.Sprintf("| %s | %s | %s | %s | %s |\n", path, variable, flag, text, strings.ReplaceAll(k.Doc, "|", `\|`))
 }
 
 func (k Key) onlyInFile() bool {
@@ -68,25 +73,14 @@ func (k Key) onlyInFile() bool {
 	return v.Kind() == reflect.Map || isListOfSections(v)
 }
 
-func code(s string) string {
-	if s == "" {
-		return ""
-	}
-	return "`" + s + "`"
-}
+// zeroUnits are the units at the end of a duration that say nothing, as in 1h0m0s.
+var zeroUnits = regexp.MustCompile(`([hm])(0m)?0s$`)
 
 // DefaultText returns the default as it is written in a file.
 func (k Key) DefaultText() string {
 	switch v := k.Default.(type) {
 	case time.Duration:
-		s := v.String()
-		if strings.HasSuffix(s, "m0s") {
-			s = strings.TrimSuffix(s, "0s")
-		}
-		if strings.HasSuffix(s, "h0m") {
-			s = strings.TrimSuffix(s, "0m")
-		}
-		return s
+		return zeroUnits.ReplaceAllString(v.String(), "$1")
 	case []string:
 		return strings.Join(v, ", ")
 	case map[string]*Class, []Mount:

@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "write REFERENCE.md anew")
 
-func TestTheReferenceIsInStep(t *testing.T) {
+func TestReferenceFileIsUpToDate(t *testing.T) {
 	const file = "REFERENCE.md"
 	if *update {
 		if err := os.WriteFile(file, []byte(config.Reference()), 0o644); err != nil {
@@ -29,7 +29,7 @@ func TestTheReferenceIsInStep(t *testing.T) {
 	}
 }
 
-func TestTheReferenceKnowsEveryKey(t *testing.T) {
+func TestReferenceHasEveryKey(t *testing.T) {
 	text := config.Reference()
 	for _, k := range config.Keys() {
 		if k.Doc == "" {

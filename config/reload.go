@@ -2,8 +2,8 @@ package config
 
 import "reflect"
 
-// Reload takes over the settings of next that may change while serving, and returns their paths.
-// restart are the paths of settings that also differ, but need a restart.
+// Reload copies the settings of next that may change while serving, and returns their paths. It also
+// returns the paths of settings that differ but need a restart.
 func (c *Config) Reload(next Config) (changed, restart []string) {
 	wanted := map[string]reflect.Value{}
 	eachKey("", reflect.ValueOf(next), func(path string, _ reflect.StructField, v reflect.Value) { wanted[path] = v })

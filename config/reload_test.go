@@ -10,7 +10,7 @@ import (
 	"github.com/tipcache/tipcache/config"
 )
 
-func TestReloadTakesWhatCanChangeAndNamesTheRest(t *testing.T) {
+func TestReloadAppliesReloadableSettingsAndNamesOthers(t *testing.T) {
 	running, next := config.Default(), config.Default()
 	blocks := int64(7)
 	next.Listen, next.Chain.ID = "127.0.0.1:1", "other"
@@ -34,7 +34,7 @@ func TestReloadTakesWhatCanChangeAndNamesTheRest(t *testing.T) {
 	}
 }
 
-func TestAutoIsAnAmountOfMemory(t *testing.T) {
+func TestAutoMemoryFollowsContainer(t *testing.T) {
 	cfg, err := config.Load(config.Sources{Environ: []string{"TIPCACHE_CACHE_MEMORY=auto"}})
 	if err != nil || cfg.Cache.Memory != config.Auto || cfg.Cache.Memory.String() != "auto" {
 		t.Errorf("%v, %v", cfg.Cache.Memory, err)

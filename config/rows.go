@@ -40,13 +40,13 @@ func (v *validation) routes(c Config) {
 	}
 }
 
-// fixed are the paths that have an answer of their own.
+// fixed are the paths that no row may have.
 var fixed = []dialect.Row{
 	{Name: "batch", Pattern: blocks.BatchPath}, {Name: "live", Pattern: stream.LivePath}, {Name: "collections", Pattern: listing.Path},
 	{Name: "openapi", Pattern: "/openapi.json"}, {Name: "docs", Pattern: "/docs"}, {Name: "docs_live", Pattern: "/docs/live"},
 }
 
-// clash returns why a row cannot follow an operator's other rows. It may replace a built-in row under its name.
+// clash returns why a row cannot follow the operator's other rows. A row may replace a built-in row of the same name.
 func (c Config) clash(own []dialect.Row, row dialect.Row) error {
 	builtIn := cosmos.Rows(nil)
 	if c.Chain.Dialect == string(node.Story) {

@@ -10,7 +10,7 @@ import (
 	"github.com/tipcache/tipcache/config"
 )
 
-func TestSecretsComeFromFilesToo(t *testing.T) {
+func TestSecretsAreReadFromFiles(t *testing.T) {
 	other := "app:" + strings.Repeat("1", 64)
 	cfg, err := config.Load(config.Sources{
 		File: writeFile(t, "redis: {url: 'redis://file'}"),
@@ -35,7 +35,7 @@ func TestSecretsComeFromFilesToo(t *testing.T) {
 	}
 }
 
-func TestASecretsFileIsReadAndMeant(t *testing.T) {
+func TestProblemsOfSecretFiles(t *testing.T) {
 	there := writeFile(t, "a token that is long")
 	tests := []struct {
 		name    string

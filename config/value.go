@@ -67,10 +67,6 @@ func parseOne(field reflect.Value, text string) error {
 		f, err := strconv.ParseFloat(text, 64)
 		field.SetFloat(f)
 		return wrong(err, text, "not a number")
-	case reflect.Uint64:
-		n, err := strconv.ParseUint(text, 0, 64)
-		field.SetUint(n)
-		return wrong(err, text, "not a whole number of at least 0")
 	default:
 		n, err := strconv.ParseInt(text, 0, field.Type().Bits())
 		field.SetInt(n)
@@ -257,7 +253,7 @@ func ParseRule(line string) (r limits.Rule, err error) {
 	return r, nil
 }
 
-// count parses a number from 1 to 2,147,483,647.
+// count parses a number from 1 to 2,147,483,647. It returns false for other texts.
 func count(into *int, digits string) bool {
 	n, err := strconv.ParseInt(digits, 10, 32)
 	*into = int(n)
