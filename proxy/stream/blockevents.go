@@ -11,35 +11,34 @@ import (
 	"github.com/tipcache/tipcache/proxy/session"
 )
 
-// A client that asks for blocks is told frames, where the newest block is known: what is new at a block, why there is no
-// answer at it, and then that the block is complete. It gets a frame as a whole, or a later
-// one: each topic has its answers at two blocks, so that one can be told while the next one
-// is read.
+// With stream.blocks=true, and while the tip is known, a client receives for each block the changed answers or failures
+// and then one `block` event: together, a frame. Frames may be skipped but are never mixed. Each topic keeps its answers
+// at two blocks, so that one frame can be written while the answers of the next are read.
 
-// A blockAnswer is an answer at a block.
+// blockAnswer is an answer at a block.
 type blockAnswer struct {
 	*event
 	height int64
 }
 
-// blockEvents are the frames that one client has been sent, and the one that it waits for.
+// blockEvents holds which frames a client has received and which one it waits for.
 type blockEvents struct {
-	wanted  bool
-	epoch   int64
-	told    int64     // the last complete block
-	awaited int64     // the newest, which not all topics have
-	until   time.Time // when it is told nonetheless
-	late    *time.Timer
-	blocks  *subscription // wakes the client at blocks
-	seen    []*topicState // by path, as the frame is picked of them
-	picked  []blockAnswer // of the frame that is written, by path; held
+	wanted        bool
+	epoch         int64
+	sentHeight    int64     // height of the last complete frame
+	awaitedHeight int64     // newest height, which some topics have no answer for yet
+	deadline      time.Time // when the frame of awaitedHeight is written without the missing answers
+	lateTimer     *time.Timer
+	blocks        *subscription // wakes the client at each block
+	states        []*topicState // by path; the states from which picked was chosen
+	picked        []blockAnswer // by path; the answers of the frame being written, held
 }
 
-// errLate says that an answer was not read at a block in time.
-var errLate = &failure.Failure{Status: http.StatusGatewayTimeout, Public: "there is no answer at this block yet", Expected: true}
+// errLate is sent instead of an answer that was not read in time.
+var errNotReadInTime = &failure.Failure{Status: http.StatusGatewayTimeout, Public: "no answer at this block yet", Expected: true}
 
-// keep takes over what was the answer before, while there are clients that are told frames.
-func (n *topicState) keep(old *topicState, framed bool) {
+// retainPast stores the answer of the previous state as n.past while clients receive frames (framed).
+func (n *topicState) retainPast(old *topicState, framed bool) {
 	n.past = old.past
 	switch {
 	case !framed || old.epoch != n.epoch:
@@ -53,10 +52,10 @@ func (n *topicState) keep(old *topicState, framed bool) {
 	}
 }
 
-// at is the answer at a block; nil for none.
-func (s *subscription) at(n *topicState, height int64) blockAnswer {
+// answerAt returns the answer that state n holds at height; its event is nil if there is none.
+func (s *subscription) answerAt(n *topicState, height int64) blockAnswer {
 	switch {
-	case n.failure == nil && n.answer != nil && (n.height == height || s.subject.at > 0 || n.height == 0 || s.undated && n.height <= height):
+	case n.failure == nil && n.answer != nil && (n.height == height || s.source.at > 0 || n.height == 0 || s.undated && n.height <= height):
 		return blockAnswer{n.answer, n.height}
 	case n.past.height == height || s.undated:
 		return n.past
@@ -64,79 +63,80 @@ func (s *subscription) at(n *topicState, height int64) blockAnswer {
 	return blockAnswer{}
 }
 
-// editions are the blocks of the answers of a topic; 0 for none.
-func (s *subscription) editions(n *topicState) (newest, past int64) {
-	if n.failure == nil && n.answer != nil && s.subject.at == 0 && !s.undated {
+// answerHeights returns the heights of the two answers that state n holds; 0 means none.
+func (s *subscription) answerHeights(n *topicState) (newest, past int64) {
+	if n.failure == nil && n.answer != nil && s.source.at == 0 && !s.undated {
 		newest = n.height
 	}
 	return newest, n.past.height
 }
 
-// nextFrame picks the newest block that all topics have, or once it was awaited for as long
-// as there is patience the newest block. It is 0 where there is no other than the last one.
-// The answers are held until release.
+// nextFrame returns the newest height at which all topics have an answer. Once the wait budget is over it returns
+// the newest height although answers are missing. It returns 0 if no frame is due. The picked answers are held
+// until release.
 func (cl *client) nextFrame(subs []subscription, now time.Time) (height int64) {
 	f, tip := &cl.blockEvents, cl.h.o.Heights.Tip()
-	if tip.Epoch != f.epoch { // the chain was set back
-		f.epoch, f.told, f.awaited = tip.Epoch, 0, 0
+	if tip.Epoch != f.epoch { // the chain was rolled back
+		f.epoch, f.sentHeight, f.awaitedHeight = tip.Epoch, 0, 0
 	}
-	f.seen = f.seen[:0]
+	f.states = f.states[:0]
 	for i := range subs {
-		f.seen = append(f.seen, subs[i].current(f.epoch))
+		f.states = append(f.states, subs[i].current(f.epoch))
 	}
-	if wait := cl.early(tip.Height); wait > 0 {
-		f.late.Reset(wait)
+	if wait := cl.waitForSession(tip.Height); wait > 0 {
+		f.lateTimer.Reset(wait)
 		return 0
 	}
 	newest := tip.Height
 	for i := range subs {
-		at, past := subs[i].editions(f.seen[i])
+		at, past := subs[i].answerHeights(f.states[i])
 		newest = max(newest, at)
 		for _, candidate := range [...]int64{at, past, tip.Height} {
-			if candidate > max(height, f.told) && f.complete(subs, candidate) {
+			if candidate > max(height, f.sentHeight) && f.complete(subs, candidate) {
 				height = candidate
 			}
 		}
 	}
-	if height == 0 && newest > f.told {
-		height = cl.await(newest, cache.Patience(cl.h.o.Patience, tip.Interval), now)
+	if height == 0 && newest > f.sentHeight {
+		height = cl.giveUpWaiting(newest, cache.Patience(cl.h.o.Patience, tip.Interval), now)
 	}
 	if height > 0 && !f.hold(subs, height) {
-		cl.notify() // newer ones have just come
+		cl.notify() // an answer was replaced meanwhile
 		return 0
 	}
 	return height
 }
 
-// await is the block once it was awaited for so long.
-func (cl *client) await(newest int64, patience time.Duration, now time.Time) (height int64) {
+// giveUpWaiting returns newest if the client has waited for its answers for the wait budget, and 0 before.
+func (cl *client) giveUpWaiting(newest int64, patience time.Duration, now time.Time) (height int64) {
 	f := &cl.blockEvents
-	if f.awaited < newest {
-		if f.awaited <= f.told || now.Before(f.until) {
-			f.until = now.Add(patience)
+	if f.awaitedHeight < newest {
+		if f.awaitedHeight <= f.sentHeight || now.Before(f.deadline) {
+			f.deadline = now.Add(patience)
 		}
-		f.awaited = newest
+		f.awaitedHeight = newest
 	}
-	if left := f.until.Sub(now); left > 0 {
-		f.late.Reset(left)
+	if left := f.deadline.Sub(now); left > 0 {
+		f.lateTimer.Reset(left)
 		return 0
 	}
 	return newest
 }
 
+// complete reports whether all topics have an answer at height.
 func (f *blockEvents) complete(subs []subscription, height int64) bool {
 	for i := range subs {
-		if subs[i].at(f.seen[i], height).event == nil {
+		if subs[i].answerAt(f.states[i], height).event == nil {
 			return false
 		}
 	}
 	return true
 }
 
-// hold picks the answers at a block. It is not ok where one is being replaced.
+// hold picks the answers at height. It returns false if one of them has been replaced and released.
 func (f *blockEvents) hold(subs []subscription, height int64) (ok bool) {
 	for i := range subs {
-		e := subs[i].at(f.seen[i], height)
+		e := subs[i].answerAt(f.states[i], height)
 		if e.event != nil && !e.hold() {
 			f.release()
 			return false
@@ -153,8 +153,8 @@ func (f *blockEvents) release() {
 	f.picked = f.picked[:0]
 }
 
-// writeFrame writes the next frame. A client that cannot pay for all of it gets the rest, or
-// that of a later block, once it can.
+// writeFrame writes the next frame. A client whose limits do not allow all of it receives the rest, or a later
+// frame, when they do.
 func (cl *client) writeFrame(ctx context.Context) {
 	subs := cl.answers()
 	height := cl.nextFrame(subs, time.Now())
@@ -164,7 +164,7 @@ func (cl *client) writeFrame(ctx context.Context) {
 	}
 	wait := time.Duration(0)
 	for i := range subs {
-		if wait = cl.tellAt(ctx, &subs[i], cl.blockEvents.seen[i], cl.blockEvents.picked[i].event); wait > 0 {
+		if wait = cl.writeAnswerAt(ctx, &subs[i], cl.blockEvents.states[i], cl.blockEvents.picked[i].event); wait > 0 {
 			break
 		}
 	}
@@ -173,22 +173,22 @@ func (cl *client) writeFrame(ctx context.Context) {
 		wait = cl.spendFor(ctx, cl.blockEvents.blocks)
 	}
 	if wait > 0 {
-		cl.affordable.Reset(wait)
+		cl.paymentTimer.Reset(wait)
 		return
 	}
-	cl.out.event(cl.blockEvents.block(height, cl.h.o.Heights), "")
-	cl.blockEvents.told = height
-	cl.notify() // another one may be complete
+	cl.out.event(cl.blockEvents.blockEventAt(height, cl.h.o.Heights), "")
+	cl.blockEvents.sentHeight = height
+	cl.notify() // another frame may be complete
 }
 
-// tellAt writes what is new of a path at a block: the answer, nil for none. Where the client
-// cannot pay, it is the time to wait.
-func (cl *client) tellAt(ctx context.Context, s *subscription, n *topicState, e *event) (wait time.Duration) {
+// writeAnswerAt writes e, the answer of a path at a block, if the client does not have it; a nil e writes a
+// failure instead. If the client's limits do not allow it, nothing is written and the time to wait is returned.
+func (cl *client) writeAnswerAt(ctx context.Context, s *subscription, n *topicState, e *event) (wait time.Duration) {
 	if e == nil {
-		return cl.tellFailure(ctx, s, cmp.Or(n.failure, failureEvent(errLate)))
+		return cl.writeFailure(ctx, s, cmp.Or(n.failure, failureEvent(errNotReadInTime)))
 	}
 	if e.digest != s.answer || s.failure != 0 {
-		if wait = cl.tellAnswer(ctx, s, e); wait > 0 {
+		if wait = cl.writeAnswer(ctx, s, e); wait > 0 {
 			return wait
 		}
 	}
@@ -196,7 +196,7 @@ func (cl *client) tellAt(ctx context.Context, s *subscription, n *topicState, e 
 	return 0
 }
 
-// current is the topic's news of an epoch; without content where it has none of that epoch yet.
+// current returns the topic's state if it belongs to epoch, and an empty state otherwise.
 func (s *subscription) current(epoch int64) *topicState {
 	if n := s.state.Load(); n.epoch == epoch {
 		return n
@@ -204,8 +204,8 @@ func (s *subscription) current(epoch int64) *topicState {
 	return &topicState{epoch: epoch}
 }
 
-// block is the event of a block, that of all clients where it is the newest.
-func (f *blockEvents) block(height int64, h session.History) *event {
+// blockEventAt returns the event of a block: for the newest block, the event that all clients share.
+func (f *blockEvents) blockEventAt(height int64, h session.History) *event {
 	if e := f.blocks.current(f.epoch).answer; e != nil && e.digest == digest(height) {
 		return e
 	}

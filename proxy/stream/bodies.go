@@ -11,16 +11,16 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// What is held beside texts, in bytes.
+// Memory reserved in addition to the texts, in bytes.
 const (
-	topicWeight = 12 << 10 // a topic, its goroutine, and events that are rendered
+	topicWeight = 12 << 10 // a topic, its goroutine and rendered events
 	bodyWeight  = 512
 )
 
-// errNoRoom is told of an answer that is too large to be streamed now.
-var errNoRoom = &failure.Failure{Status: http.StatusServiceUnavailable, Public: "the answers that are streamed take all memory that they may", Expected: true}
+// errNoMemory is sent instead of an answer that does not fit into the memory budget.
+var errNoMemory = &failure.Failure{Status: http.StatusServiceUnavailable, Public: "streamed answers use all of the memory reserved for them", Expected: true}
 
-// bodies are the texts of answers, equal ones once, within the budget.
+// bodies stores the texts of answers within the budget. Equal texts are stored once.
 type bodies struct {
 	budget *account.Account
 	seed   maphash.Seed
@@ -28,19 +28,19 @@ type bodies struct {
 	byHash map[uint64]*body
 }
 
-// A body is held by the topics that tell it, and by clients while they write it.
+// body is the text of an answer. Topics hold it, and clients while they write it.
 type body struct {
 	bodies *bodies
 	text   []byte
 	hash   uint64
-	held   atomic.Int64 // how often; once it is 0 it stays
+	held   atomic.Int64 // number of holders; never rises again after reaching 0
 
-	mu   sync.Mutex // held while it is compressed
-	made []byte     // the text in blocks of deflate; nil: not asked for yet, or there is no room for it
+	mu         sync.Mutex // held during compression
+	compressed []byte     // text as deflate blocks; nil if not compressed yet or over the budget
 }
 
-// keep gives the body of a text, held once for the caller. The error is errNoRoom.
-func (bs *bodies) keep(text []byte) (*body, error) {
+// intern returns the body with the given text, held once for the caller, or errNoMemory.
+func (bs *bodies) intern(text []byte) (*body, error) {
 	hash := maphash.Bytes(bs.seed, text)
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
@@ -49,32 +49,31 @@ func (bs *bodies) keep(text []byte) (*body, error) {
 	}
 	b := &body{bodies: bs, text: text, hash: hash}
 	if !bs.budget.Reserve(account.Events, b.weight()) {
-		return nil, errNoRoom
+		return nil, errNoMemory
 	}
 	b.held.Store(1)
 	bs.byHash[hash] = b
 	return b, nil
 }
 
-// deflated is the text in blocks of deflate, made once for all events that hold the body, as long
-// as there is room for it.
+// deflated returns the text as deflate blocks. They are kept for later events with this body if the budget allows.
 func (b *body) deflated() []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.made != nil {
-		return b.made
+	if b.compressed != nil {
+		return b.compressed
 	}
-	made := deflate(b.text)
-	if b.bodies.budget.Reserve(account.Events, int64(cap(made))) {
-		b.made = made
+	blocks := deflate(b.text)
+	if b.bodies.budget.Reserve(account.Events, int64(cap(blocks))) {
+		b.compressed = blocks
 	}
-	return made
+	return blocks
 }
 
 func (b *body) weight() int64 { return int64(cap(b.text)) + bodyWeight }
 
-// hold keeps the body for a client that writes it, until release. It is not ok where no event holds
-// the body any more. Events that are no answers have none, and need none.
+// hold keeps the body until release. It returns false if the body has been released by all holders. A nil body
+// belongs to an event without an answer and can always be held.
 func (b *body) hold() (ok bool) {
 	if b == nil {
 		return true
@@ -90,7 +89,7 @@ func (b *body) hold() (ok bool) {
 	}
 }
 
-// release undoes hold and keep.
+// release undoes hold or intern.
 func (b *body) release() {
 	if b == nil || b.held.Add(-1) > 0 {
 		return
@@ -100,5 +99,5 @@ func (b *body) release() {
 		delete(b.bodies.byHash, b.hash)
 	}
 	b.bodies.mu.Unlock()
-	b.bodies.budget.Release(account.Events, b.weight()+int64(cap(b.made)))
+	b.bodies.budget.Release(account.Events, b.weight()+int64(cap(b.compressed)))
 }

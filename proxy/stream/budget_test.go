@@ -16,76 +16,76 @@ func answerOf(bytes int, n int) string {
 	return fmt.Sprintf(`{"n":%d,"x":%q}`, n, strings.Repeat("x", bytes))
 }
 
-func TestTopicsAndTheirAnswersAreInTheBudgetUntilTheLastFollowerLeaves(t *testing.T) {
+func TestTopicsAndAnswersReserveMemoryUntilLastFollowerLeaves(t *testing.T) {
 	inBubble(t, stream.Options{}, func(s *service) {
-		s.says(map[string]string{"/a": answerOf(large, 1), "/b": answerOf(large, 1), "/c": answerOf(large, 2)})
+		s.setAnswers(map[string]string{"/a": answerOf(large, 1), "/b": answerOf(large, 1), "/c": answerOf(large, 2)})
 		one, several := s.follow("/a"), s.follow(live("/a", "/b", "/c"))
 		synctest.Wait()
-		if taken := s.budget.taken(); taken < 2*large || taken > 5*large/2 {
-			t.Errorf("%d bytes are taken, want about those of the 2 answers that differ", taken)
+		if reserved := s.budget.reserved(); reserved < 2*large || reserved > 5*large/2 {
+			t.Errorf("reserved %d bytes, want about 2 answers of %d", reserved, large)
 		}
-		s.says(map[string]string{"/a": answerOf(large, 2), "/b": answerOf(large, 2)})
+		s.setAnswers(map[string]string{"/a": answerOf(large, 2), "/b": answerOf(large, 2)})
 		synctest.Wait()
-		if taken := s.budget.taken(); taken < large || taken > 3*large/2 {
-			t.Errorf("%d bytes are taken, want about those of one answer", taken)
+		if reserved := s.budget.reserved(); reserved < large || reserved > 3*large/2 {
+			t.Errorf("reserved %d bytes, want about one answer of %d", reserved, large)
 		}
 		several.leave()
 		one.leave()
-		if taken := s.budget.taken(); taken != 0 {
-			t.Errorf("%d bytes are taken, and nobody follows", taken)
+		if reserved := s.budget.reserved(); reserved != 0 {
+			t.Errorf("reserved %d bytes after the last follower left, want 0", reserved)
 		}
 	})
 }
 
-func TestAnAnswerThatAFollowerStillReadsStaysInTheBudget(t *testing.T) {
+func TestAnswerStaysReservedWhileClientReadsIt(t *testing.T) {
 	inBubble(t, stream.Options{}, func(s *service) {
-		s.says(map[string]string{"/a": answerOf(large, 1)})
+		s.setAnswers(map[string]string{"/a": answerOf(large, 1)})
 		slow := s.follow("/a")
 		slow.expect(t, answerOf(large, 1))
 		read := make(chan struct{})
 		slow.mu.Lock()
-		slow.reads = read // not yet
+		slow.reads = read // blocks its writes
 		slow.mu.Unlock()
-		s.says(map[string]string{"/a": answerOf(large, 2)})
-		synctest.Wait() // it is about to be written to
-		s.says(map[string]string{"/a": answerOf(large, 3)})
+		s.setAnswers(map[string]string{"/a": answerOf(large, 2)})
+		synctest.Wait() // the write to slow is pending
+		s.setAnswers(map[string]string{"/a": answerOf(large, 3)})
 		synctest.Wait()
-		taken := s.budget.taken()
+		reserved := s.budget.reserved()
 		close(read)
-		if taken < 2*large {
-			t.Errorf("%d bytes are taken", taken)
+		if reserved < 2*large {
+			t.Errorf("reserved %d bytes while a client reads the old answer, want at least %d", reserved, 2*large)
 		}
 		synctest.Wait()
-		if taken := s.budget.taken(); taken > 3*large/2 {
-			t.Errorf("%d bytes are taken when it has read", taken)
+		if reserved := s.budget.reserved(); reserved > 3*large/2 {
+			t.Errorf("reserved %d bytes after the client read the answer, want at most %d", reserved, 3*large/2)
 		}
 	})
 }
 
-func TestAStreamForWhichThereIsNoRoomEndsWithAdvice(t *testing.T) {
+func TestStreamBeyondMemoryBudgetEndsWithRetry(t *testing.T) {
 	inBubble(t, stream.Options{}, func(s *service) {
-		s.says(map[string]string{"/a": `1`})
+		s.setAnswers(map[string]string{"/a": `1`})
 		s.follow("/a").expect(t, `1`)
-		s.budget.leave(20 << 10) // of a topic
+		s.budget.leave(20 << 10) // enough for one topic
 		full := s.follow(live("/b", "/c", "/d"))
 		if events := full.events(); len(events) != 1 || !strings.HasPrefix(events[0], "retry: ") {
-			t.Errorf("events %q", events)
+			t.Errorf("events = %q, want one retry event", events)
 		}
 		<-full.ended
-		s.follow("/a").expect(t, `1`) // which takes no more
+		s.follow("/a").expect(t, `1`) // uses the existing topic
 		s.follow("/b").expect(t, ``)
 	})
 }
 
-func TestAnAnswerForWhichThereIsNoRoomIsAFailureUntilThereIs(t *testing.T) {
+func TestAnswerBeyondMemoryBudgetFailsUntilItFits(t *testing.T) {
 	inBubble(t, stream.Options{}, func(s *service) {
-		s.says(map[string]string{"/a": `1`})
+		s.setAnswers(map[string]string{"/a": `1`})
 		f := s.follow("/a")
 		f.expect(t, `1`)
 		s.budget.leave(large)
-		s.says(map[string]string{"/a": answerOf(large, 1)})
+		s.setAnswers(map[string]string{"/a": answerOf(large, 1)})
 		if events := f.events(); len(events) != 1 || !strings.HasPrefix(events[0], "event: failure\ndata: {\"code\":503,") {
-			t.Errorf("events %q", events)
+			t.Errorf("events = %q, want one retry event", events)
 		}
 		s.budget.leave(2 * large)
 		time.Sleep(2 * time.Second)

@@ -16,25 +16,27 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// A client is one stream.
+// client is one open stream.
 type client struct {
 	follower
-	resumption
-	w      gin.ResponseWriter
-	out    output // to w
-	follow []subscription
-	live   []subscription // of follow, those of several paths; empty for one path
-	id     []byte         // the last event that tells what the client has of these
-	next   int            // of follow, the one that events are written of first
-	until  time.Time      // the deadline of writes
+	w         gin.ResponseWriter
+	out       output // writes to w
+	subs      []subscription
+	livePaths []subscription // the part of subs that the id covers: all paths of /live; empty for a single path
+	id        []byte         // last id event written
+	next      int            // index in subs of the first subscription to write
+	deadline  time.Time      // write deadline
 
-	silence     *time.Timer // to the next comment
-	idle        atomic.Bool // a comment is due
-	affordable  *time.Timer // to the next event that it may afford
-	blockEvents blockEvents // where it asked for blocks
+	keepAliveTimer *time.Timer // until the next comment
+	keepAliveDue   atomic.Bool // a comment is due
+	paymentTimer   *time.Timer // until the limits allow the next event
+	blockEvents    blockEvents // used if the client asked for block events
+
+	minHeight int64     // block that the client has seen in its session; 0 for none or after giveUp
+	giveUp    time.Time // when answers before minHeight are sent nevertheless
 }
 
-// serve streams to the client until it leaves.
+// serve streams to the client until it disconnects.
 func (cl *client) serve(r *http.Request, rec *record.Record, sources []Source) error {
 	if err := cl.admit(); err != nil {
 		return err
@@ -54,22 +56,21 @@ func (cl *client) serve(r *http.Request, rec *record.Record, sources []Source) e
 	return nil
 }
 
-// subscribe subscribes the client to all that it asks for. It is errFull where there is no
-// room for so many topics.
+// subscribe subscribes the client to every source. It returns errFull if the budget allows no more topics.
 func (cl *client) subscribe(r *http.Request, sources []Source) error {
 	ts := &cl.h.topics
-	subjects := make([]subject, len(sources), len(sources)+1)
+	all := make([]source, len(sources), len(sources)+1)
 	for i := range sources {
-		subjects[i] = ts.answersOf(sources[i].Feed)
+		all[i] = ts.feedSource(sources[i].Feed)
 	}
 	blocks := web.Taken(r).Get(BlocksParameter)
 	if cl.blockEvents.wanted = blocks == "1" || blocks == "true"; cl.blockEvents.wanted {
-		subjects = append(subjects, blocksOf(cl.h.o.Heights))
+		all = append(all, blockSource(cl.h.o.Heights))
 	}
-	cl.follow = make([]subscription, len(subjects))
-	for i := range subjects {
-		s := &cl.follow[i]
-		if s.topic = ts.subscribe(subjects[i], &cl.follower, s); s.topic == nil {
+	cl.subs = make([]subscription, len(all))
+	for i := range all {
+		s := &cl.subs[i]
+		if s.topic = ts.subscribe(all[i], &cl.follower, s); s.topic == nil {
 			return errFull
 		}
 		if cl.blockEvents.wanted {
@@ -81,23 +82,23 @@ func (cl *client) subscribe(r *http.Request, sources []Source) error {
 	return nil
 }
 
-// resume takes note of what the client has, by the id of the last event that it got.
+// resume records what the client already has, according to the id of the last event it received.
 func (cl *client) resume(id string, sources []Source) {
 	for i := range sources {
-		cl.follow[i].path, cl.follow[i].name = sources[i].Path, digestOf([]byte(sources[i].Path))
+		cl.subs[i].path, cl.subs[i].name = sources[i].Path, digestOf([]byte(sources[i].Path))
 	}
 	if len(sources) == 1 {
-		_, cl.follow[0].had, _ = strings.Cut(id, ".")
+		_, cl.subs[0].had, _ = strings.Cut(id, ".")
 		return
 	}
-	cl.live = cl.follow[:len(sources)]
-	cl.id = idEvent(cl.live)
-	resumeAfter(id, cl.live)
+	cl.livePaths = cl.subs[:len(sources)]
+	cl.id = idEvent(cl.livePaths)
+	resumeAfter(id, cl.livePaths)
 }
 
 func (cl *client) leave() {
-	for i := range cl.follow {
-		if t := cl.follow[i].topic; t != nil {
+	for i := range cl.subs {
+		if t := cl.subs[i].topic; t != nil {
 			if cl.blockEvents.wanted {
 				t.framed.Add(-1)
 			}
@@ -106,19 +107,18 @@ func (cl *client) leave() {
 	}
 }
 
-// run writes events until the client leaves, cannot be written to, or the server
-// drains. Whatever happens wakes it by the one channel: to select among several,
-// a ticker's among them, takes as long as the rest of an event besides its system
-// call.
+// run writes events until the client disconnects, a write fails, or the server drains. One channel carries all
+// wake-ups: a select over several channels, including a ticker's, would cost as much as the rest of an event
+// except its system call.
 func (cl *client) run(ctx context.Context) {
 	defer context.AfterFunc(ctx, cl.notify)()
-	cl.silence = time.AfterFunc(cl.h.o.KeepAlive, func() { cl.idle.Store(true); cl.notify() })
-	defer cl.silence.Stop()
-	cl.affordable = time.AfterFunc(0, cl.notify) // for what was there before
-	defer cl.affordable.Stop()
-	cl.blockEvents.late = time.AfterFunc(time.Hour, cl.notify)
-	defer cl.blockEvents.late.Stop()
-	_ = http.NewResponseController(cl.w).SetReadDeadline(time.Time{}) // that of the request's head
+	cl.keepAliveTimer = time.AfterFunc(cl.h.o.KeepAlive, func() { cl.keepAliveDue.Store(true); cl.notify() })
+	defer cl.keepAliveTimer.Stop()
+	cl.paymentTimer = time.AfterFunc(0, cl.notify) // write what is already available
+	defer cl.paymentTimer.Stop()
+	cl.blockEvents.lateTimer = time.AfterFunc(time.Hour, cl.notify)
+	defer cl.blockEvents.lateTimer.Stop()
+	_ = http.NewResponseController(cl.w).SetReadDeadline(time.Time{}) // it was set for the request header
 	for range cl.woken {
 		last := cl.h.drained.Load() || !cl.admitted()
 		if ctx.Err() != nil || cl.send(ctx, last) != nil || last {
@@ -127,14 +127,14 @@ func (cl *client) run(ctx context.Context) {
 	}
 }
 
-// send writes what the client does not have yet, and for the last time when it may
-// come again. After an error the stream is over.
+// send writes everything the client does not have yet. With last it ends the stream and says when to reconnect. An
+// error ends the stream.
 func (cl *client) send(ctx context.Context, last bool) error {
-	if err := cl.allowTime(time.Now()); err != nil {
+	if err := cl.extendDeadline(time.Now()); err != nil {
 		return err
 	}
-	if cl.idle.Swap(false) {
-		cl.silence.Reset(cl.h.o.KeepAlive)
+	if cl.keepAliveDue.Swap(false) {
+		cl.keepAliveTimer.Reset(cl.h.o.KeepAlive)
 		cl.out.text(comment)
 	}
 	switch {
@@ -144,7 +144,7 @@ func (cl *client) send(ctx context.Context, last bool) error {
 	case cl.blockEvents.wanted && cl.h.o.Heights.Tip().Known:
 		cl.writeFrame(ctx)
 	default:
-		cl.writeNews(ctx)
+		cl.writeChanges(ctx)
 	}
 	cl.w.Flush()
 	return cl.out.failed
@@ -152,69 +152,69 @@ func (cl *client) send(ctx context.Context, last bool) error {
 
 var comment = []byte(":\n\n")
 
-// allowTime leaves at least half of the time for an event, and at most all of it:
-// a deadline is not set anew for each event.
-func (cl *client) allowTime(now time.Time) error {
-	if cl.until.Sub(now) >= cl.h.o.Write/2 {
+// extendDeadline leaves between half of the write time and all of it for the next event, so that the deadline is
+// not set for every event.
+func (cl *client) extendDeadline(now time.Time) error {
+	if cl.deadline.Sub(now) >= cl.h.o.Write/2 {
 		return nil
 	}
-	cl.until = now.Add(cl.h.o.Write)
-	err := http.NewResponseController(cl.w).SetWriteDeadline(cl.until)
+	cl.deadline = now.Add(cl.h.o.Write)
+	err := http.NewResponseController(cl.w).SetWriteDeadline(cl.deadline)
 	if errors.Is(err, http.ErrNotSupported) {
 		return nil
 	}
 	return err
 }
 
-// writeNews writes what the client does not have yet, as long as it can pay for that.
-// What it cannot pay for it gets later, as it is then, and first.
-func (cl *client) writeNews(ctx context.Context) {
+// writeChanges writes the answers and failures that the client does not have yet, as far as its limits allow. It
+// starts with the first topic that did not fit the last time, which is then written as it is now.
+func (cl *client) writeChanges(ctx context.Context) {
 	answers := cl.answers()
 	for i := range answers {
 		at := (cl.next + i) % len(answers)
-		if wait := cl.tell(ctx, &answers[at]); wait > 0 {
+		if wait := cl.writeTopic(ctx, &answers[at]); wait > 0 {
 			cl.next = at
-			cl.affordable.Reset(wait)
+			cl.paymentTimer.Reset(wait)
 			break
 		}
 	}
 	cl.writeID()
 }
 
-// answers are the subscriptions to answers, without that to blocks.
+// answers returns the subscriptions to answers, without the one to blocks.
 func (cl *client) answers() []subscription {
 	if cl.blockEvents.wanted {
-		return cl.follow[:len(cl.follow)-1]
+		return cl.subs[:len(cl.subs)-1]
 	}
-	return cl.follow
+	return cl.subs
 }
 
-// writeID tells the client what it has, where that is not what it was told last.
+// writeID writes an id event if what the client has changed since the last one.
 func (cl *client) writeID() {
-	if id := idEvent(cl.live); !bytes.Equal(id, cl.id) {
+	if id := idEvent(cl.livePaths); !bytes.Equal(id, cl.id) {
 		cl.out.text(id)
 		cl.id = id
 	}
 }
 
-// tell writes what the client does not have yet of a topic. Where it cannot pay, it is
-// the time to wait.
-func (cl *client) tell(ctx context.Context, s *subscription) (wait time.Duration) {
+// writeTopic writes what the client does not have yet of a topic. If its limits do not allow that, the time to
+// wait is returned.
+func (cl *client) writeTopic(ctx context.Context, s *subscription) (wait time.Duration) {
 	n := s.current(cl.h.o.Heights.Tip().Epoch)
-	if n.answer == nil && n.failure == nil { // not read yet, or not since the chain was rolled back
+	if n.answer == nil && n.failure == nil { // not read yet, or not since a rollback
 		return 0
 	}
-	if n.answer != nil && s.subject.at == 0 && !s.undated {
-		if wait = cl.early(n.height); wait > 0 {
+	if n.answer != nil && s.source.at == 0 && !s.undated {
+		if wait = cl.waitForSession(n.height); wait > 0 {
 			return wait
 		}
 	}
-	recovered := s.failure != 0 && n.failure == nil // the client cannot tell that its answer holds again
+	recovered := s.failure != 0 && n.failure == nil // the client does not know that its answer is valid again
 	if e := n.answer; e != nil && (e.digest != s.answer || recovered) {
 		if e = s.hold(); e == nil {
-			return 0 // the chain was rolled back, and another answer is read
+			return 0 // after a rollback, until the answer is read again
 		}
-		wait = cl.tellAnswer(ctx, s, e)
+		wait = cl.writeAnswer(ctx, s, e)
 		if e.release(); wait > 0 {
 			return wait
 		}
@@ -223,13 +223,13 @@ func (cl *client) tell(ctx context.Context, s *subscription) (wait time.Duration
 	case n.failure == nil:
 		s.failure = 0
 	case n.failure.digest != s.failure:
-		return cl.tellFailure(ctx, s, n.failure)
+		return cl.writeFailure(ctx, s, n.failure)
 	}
 	return 0
 }
 
-// tellAnswer writes an answer, unless it is the one that the client came with.
-func (cl *client) tellAnswer(ctx context.Context, s *subscription, e *event) (wait time.Duration) {
+// writeAnswer writes an answer, unless the client named its tag when it connected.
+func (cl *client) writeAnswer(ctx context.Context, s *subscription, e *event) (wait time.Duration) {
 	if s.had == "" || e.tag != s.had {
 		if wait = cl.spendFor(ctx, s); wait > 0 {
 			return wait
@@ -240,7 +240,7 @@ func (cl *client) tellAnswer(ctx context.Context, s *subscription, e *event) (wa
 	return 0
 }
 
-func (cl *client) tellFailure(ctx context.Context, s *subscription, e *event) (wait time.Duration) {
+func (cl *client) writeFailure(ctx context.Context, s *subscription, e *event) (wait time.Duration) {
 	if wait = cl.spendFor(ctx, s); wait == 0 {
 		cl.out.event(e, s.path)
 		s.failure = e.digest
@@ -248,7 +248,7 @@ func (cl *client) tellFailure(ctx context.Context, s *subscription, e *event) (w
 	return wait
 }
 
-// hold gives the topic's newest answer, held; nil where there is none any more.
+// hold returns the topic's newest answer, held; nil if it has none.
 func (s *subscription) hold() *event {
 	for {
 		if e := s.state.Load().answer; e == nil || e.hold() {

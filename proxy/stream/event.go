@@ -16,47 +16,46 @@ import (
 	"github.com/tipcache/tipcache/proxy/session"
 )
 
-// An event is an answer, a failure or a block.
+// event is an answer, a failure or a block.
 type event struct {
-	name   string // "" for answers, so that onmessage gets them
+	name   string // "" for answers, which browsers pass to onmessage
 	height string // of an answer
-	tag    string // of an answer, its ETag without quotes
-	digest digest // of what it tells: the event after one with the same digest is not sent
+	tag    string // of an answer: its ETag without quotes
+	digest digest // of the content: an event with the digest of the last one is not sent
 	data   []byte // one line
-	*body         // of an answer, which has the data
+	*body         // of an answer; data is its text
 
-	rendered atomic.Pointer[rendering] // the last one
+	rendered atomic.Pointer[rendering] // the latest rendering
 }
 
-// A rendering is an event as clients get it that follow it under a path.
+// rendering is an event as sent to the clients that follow it under one path.
 type rendering struct {
-	path  string // "" for a stream of one path
+	path  string // "" for a stream of a single path
 	plain pieces
 	once  sync.Once
-	coded pieces // in gzip; made by once
+	coded pieces // in gzip; set by once
 }
 
-// pieces are written one after another: before has the data of a small event, too, so
-// that it is one write.
+// pieces are written one after another. The data of a small event is part of before, so that it takes one write.
 type pieces struct {
 	before, data, after []byte
-	part                part // of the text; for gzip alone
+	part                part // checksum of the text; set for gzip only
 }
 
-// smallEvent bounds the data, in bytes, of which a rendering has a copy.
+// smallEvent is the maximum length of data, in bytes, that renderings copy.
 const smallEvent = 2 << 10
 
-// answerEvent is the event of an answer, which is that answer's body. The error says that
-// there is no room for it.
-func (ts *topics) answerEvent(e *cache.Entry, essence []byte) (*event, error) {
-	b, err := ts.bodies.keep(oneLine(e.Body))
+// answerEvent returns the event of an answer, or errNoMemory. compared is the part of the body that decides
+// whether an answer has changed.
+func (ts *topics) answerEvent(e *cache.Entry, compared []byte) (*event, error) {
+	b, err := ts.bodies.intern(oneLine(e.Body))
 	if err != nil {
 		return nil, err
 	}
-	return &event{height: strconv.FormatInt(e.Height, 10), tag: tagOf(e), digest: digestOf(essence), data: b.text, body: b}, nil
+	return &event{height: strconv.FormatInt(e.Height, 10), tag: tagOf(e), digest: digestOf(compared), data: b.text, body: b}, nil
 }
 
-// release undoes hold. An event that is nil holds nothing.
+// release undoes hold. A nil event holds nothing.
 func (e *event) release() {
 	if e != nil {
 		e.body.release()
@@ -65,7 +64,7 @@ func (e *event) release() {
 
 func tagOf(e *cache.Entry) string { return strings.Trim(e.ETag, `"`) }
 
-// failureEvent tells that the answer could not be read anew. The stream goes on.
+// failureEvent reports that the answer could not be read again. The stream goes on.
 func failureEvent(err error) *event {
 	f := failure.Of(err)
 	data, _ := json.Marshal(struct { // cannot fail
@@ -75,18 +74,18 @@ func failureEvent(err error) *event {
 	return &event{name: "failure", digest: digestOf([]byte(f.Public)), data: data}
 }
 
-// blockEvent says that a block has come, and the session of a client that has seen it.
+// blockEvent announces a block, with the session token of a client that has seen it.
 func blockEvent(height int64, h session.History) *event {
 	text := strconv.FormatInt(height, 10)
 	return &event{name: "block", digest: digest(height), data: []byte(`{"height":` + text + `,"session":"` + session.TokenAt(height, h).String() + `"}`)}
 }
 
-// saysAs tells whether two events of a topic tell a client the same.
-func (e *event) saysAs(other *event) bool {
+// equals reports whether two events of a topic have the same content.
+func (e *event) equals(other *event) bool {
 	return e == other || e != nil && other != nil && e.digest == other.digest
 }
 
-// oneLine is a JSON text without line breaks, which would end an event.
+// oneLine returns a JSON text without line breaks, which would end an event.
 func oneLine(body []byte) []byte {
 	body = bytes.TrimRight(body, "\r\n")
 	if !bytes.ContainsAny(body, "\r\n") {
@@ -94,14 +93,14 @@ func oneLine(body []byte) []byte {
 	}
 	var line bytes.Buffer
 	if json.Compact(&line, body) != nil {
-		quoted, _ := json.Marshal(string(body)) // what is no JSON becomes a text
+		quoted, _ := json.Marshal(string(body)) // not JSON: send it as a string
 		return quoted
 	}
 	return line.Bytes()
 }
 
-// render gives the event as it is sent, in /live with the path that it belongs to. It is
-// the same bytes for all clients that name a path alike, made once.
+// render returns the event as sent to clients that follow it under path ("" outside /live). All clients that use
+// the same path share the bytes.
 func (e *event) render(path string) *rendering {
 	for {
 		r := e.rendered.Load()
@@ -109,14 +108,14 @@ func (e *event) render(path string) *rendering {
 			return r
 		}
 		head, tail := e.frame(path)
-		made := &rendering{path: path, plain: pieces{before: head, data: e.data, after: tail}.joined()}
-		if e.rendered.CompareAndSwap(r, made) {
-			return made
+		created := &rendering{path: path, plain: pieces{before: head, data: e.data, after: tail}.joined()}
+		if e.rendered.CompareAndSwap(r, created) {
+			return created
 		}
 	}
 }
 
-// frame is what stands before and after the data.
+// frame returns the text before and after the data.
 func (e *event) frame(path string) (head, tail []byte) {
 	if e.height != "" {
 		head = fmt.Appendf(head, "id: %s.%s\n", e.height, e.tag)
@@ -132,8 +131,7 @@ func (e *event) frame(path string) (head, tail []byte) {
 	return fmt.Appendf(head, `{"path":%s,"height":%s,"answer":`, quoted, cmp.Or(e.height, "0")), []byte("}\n\n")
 }
 
-// inGzip gives the event in blocks of deflate. Its data are compressed once under all
-// paths.
+// inGzip returns the event as deflate blocks. The data is compressed once for all paths.
 func (r *rendering) inGzip(e *event) *pieces {
 	r.once.Do(func() {
 		head, tail := e.frame(r.path)
@@ -149,7 +147,7 @@ func (r *rendering) inGzip(e *event) *pieces {
 	return &r.coded
 }
 
-// joined are pieces of which the first has all, where that is little.
+// joined moves small data and what follows into before.
 func (p pieces) joined() pieces {
 	if len(p.data) <= smallEvent {
 		p.before = slices.Concat(p.before, p.data, p.after)

@@ -8,46 +8,44 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// A follower is woken by topics, and pays for what it gets: a client of a stream, or
-// of a poll.
+// follower is a stream or a poll. Topics wake it, and its limits are charged for each event.
 type follower struct {
 	h     *Handler
 	woken chan struct{} // holds one token while there may be something to do
 
-	renew    func() (*web.Payer, error) // the client that pays, by the keys and limits in force
-	reload   int64                      // the last one that it was admitted after
-	limiter  atomic.Pointer[web.Payer]
-	reserved atomic.Bool // one event or read is paid for: by the request, at first
+	findPayer func() (*web.Payer, error) // returns the client to charge, under the current keys and limits
+	reload    int64                      // value of Handler.reloads at the last admission
+	limiter   atomic.Pointer[web.Payer]
+	reserved  atomic.Bool // one event or read is already paid for, at first by the request
 }
 
-// A subscription is a topic, and what the follower has of it.
+// subscription is a topic and what the follower has received from it.
 type subscription struct {
 	*topic
-	path    string      // the name of the topic on /live
-	name    digest      // of the path: an id that is used for other paths is unknown by it
-	paid    atomic.Bool // the next event is paid for
-	had     string      // the tag of the answer that it came with, until it is compared
-	answer  digest      // of the last events; 0 for none
+	path    string      // name of the topic on /live
+	name    digest      // of path; makes an id useless for other paths
+	paid    atomic.Bool // the next event is already paid for
+	had     string      // tag of the answer that the client had when it connected; "" once compared
+	answer  digest      // digests of the last events sent; 0 for none
 	failure digest
 }
 
-// init makes a follower whose request is paid for. It is admitted by admit.
-func (f *follower) init(h *Handler, renew func() (*web.Payer, error)) {
-	f.h, f.woken, f.renew, f.reload = h, make(chan struct{}, 1), renew, h.reloads.Load()
+// init prepares a follower whose request is paid for. Call admit next.
+func (f *follower) init(h *Handler, findPayer func() (*web.Payer, error)) {
+	f.h, f.woken, f.findPayer, f.reload = h, make(chan struct{}, 1), findPayer, h.reloads.Load()
 	f.reserved.Store(true)
 }
 
-// admit makes the follower one that is paid for, by the keys and limits in force.
+// admit sets the client to charge, or returns why the current keys and limits refuse it.
 func (f *follower) admit() error {
-	payer, err := f.renew()
+	payer, err := f.findPayer()
 	if err == nil {
 		f.limiter.Store(payer)
 	}
 	return err
 }
 
-// admitted tells whether the follower would still be admitted, after each reload of keys
-// and limits.
+// admitted reports whether the follower is still allowed. It checks again after each reload of keys and limits.
 func (f *follower) admitted() bool {
 	reload := f.h.reloads.Load()
 	if reload == f.reload {
@@ -57,7 +55,7 @@ func (f *follower) admitted() bool {
 	return f.admit() == nil
 }
 
-// notify says that there may be something to do.
+// notify wakes the follower.
 func (f *follower) notify() {
 	select {
 	case f.woken <- struct{}{}:
@@ -65,8 +63,8 @@ func (f *follower) notify() {
 	}
 }
 
-// spend takes an event or a read from the follower's limits, and returns 0. Otherwise it returns the time after which
-// that may succeed.
+// spend charges the follower for an event or a read and returns 0. If its limits do not allow that, it returns the
+// time to wait.
 func (f *follower) spend(ctx context.Context, payer *web.Payer) (wait time.Duration) {
 	if f.reserved.CompareAndSwap(true, false) {
 		return 0
@@ -74,7 +72,7 @@ func (f *follower) spend(ctx context.Context, payer *web.Payer) (wait time.Durat
 	return payer.Pay(ctx)
 }
 
-// spendFor is spend for an event of a topic, which may be paid for already.
+// spendFor charges the follower for an event of a topic, unless the topic's read was charged to it.
 func (f *follower) spendFor(ctx context.Context, s *subscription) (wait time.Duration) {
 	if s.paid.Load() && s.paid.Swap(false) {
 		return 0

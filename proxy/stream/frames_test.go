@@ -18,9 +18,8 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// inShort is what events say in short: path@n for an answer, path! for a failure, and #n for a
-// block.
-func inShort(events []string) (all []string) {
+// summarize abbreviates events: path@n for an answer, path! for a failure, and #n for a block.
+func summarize(events []string) (all []string) {
 	for _, e := range events {
 		path, _, _ := strings.Cut(strings.TrimPrefix(after(e, `{"path":"/`), ""), `"`)
 		switch {
@@ -40,7 +39,7 @@ func after(text, mark string) string {
 	return rest
 }
 
-func TestABlockIsToldAfterItsAnswersAndBeforeTheNext(t *testing.T) {
+func TestBlockEventFollowsItsAnswers(t *testing.T) {
 	inBubble(t, stream.Options{}, func(s *service) {
 		takes := map[string]time.Duration{}
 		fails := map[string]bool{}
@@ -54,8 +53,8 @@ func TestABlockIsToldAfterItsAnswersAndBeforeTheNext(t *testing.T) {
 		f := s.follow(live("/a", "/b") + "&stream.blocks=true")
 		expect := func(when string, want ...string) {
 			t.Helper()
-			got := inShort(f.events())
-			slices.SortStableFunc(got, func(a, b string) int { // the order of answers is free
+			got := summarize(f.events())
+			slices.SortStableFunc(got, func(a, b string) int { // answers have no order
 				if a[0] == '#' || b[0] == '#' {
 					return 0
 				}
@@ -67,25 +66,25 @@ func TestABlockIsToldAfterItsAnswersAndBeforeTheNext(t *testing.T) {
 		}
 		expect("at first", "a@100", "b@100", "#100")
 		takes["/b"] = 300 * time.Millisecond
-		s.says(nil)
+		s.setAnswers(nil)
 		expect("while one path is read")
 		time.Sleep(300 * time.Millisecond)
 		expect("when it is read", "a@101", "b@101", "#101")
 		takes["/b"] = 700 * time.Millisecond
-		s.says(nil)
+		s.setAnswers(nil)
 		time.Sleep(500 * time.Millisecond)
 		expect("when one is late", "a@102", "b!", "#102")
 		time.Sleep(time.Second)
-		expect("what is late is of no block that was told")
+		expect("a late answer belongs to no frame")
 		takes["/b"], fails["/a"] = 0, true
-		s.says(nil)
+		s.setAnswers(nil)
 		time.Sleep(500 * time.Millisecond)
 		expect("when one fails", "a!", "b@103", "#103")
-		s.says(nil)
+		s.setAnswers(nil)
 		time.Sleep(500 * time.Millisecond)
 		expect("when it still fails", "a!", "b@104", "#104")
 		fails["/a"] = false
-		s.says(nil)
+		s.setAnswers(nil)
 		time.Sleep(2 * time.Second)
 		expect("when all is well", "a@105", "b@105", "#105")
 	})
@@ -93,7 +92,7 @@ func TestABlockIsToldAfterItsAnswersAndBeforeTheNext(t *testing.T) {
 
 var answerOfBlock = regexp.MustCompile(`^(\w)@(\d+)$`)
 
-func TestAPageThatDrawsAtBlocksNeverMixesThem(t *testing.T) {
+func TestFramesNeverMixBlocks(t *testing.T) {
 	inBubble(t, stream.Options{}, func(s *service) {
 		chance := rand.New(rand.NewPCG(1, 2))
 		s.chain.read = func(path string, height int64) (string, error) {
@@ -108,7 +107,7 @@ func TestAPageThatDrawsAtBlocksNeverMixesThem(t *testing.T) {
 			case dice < 10:
 				time.Sleep(wait / 4)
 			}
-			return strconv.FormatInt(height/int64(path[1]-'a'+1), 10), nil // some change seldom
+			return strconv.FormatInt(height/int64(path[1]-'a'+1), 10), nil // /b and /c do not change at every block
 		}
 		clients := make([]*follower, 3)
 		for i := range clients {
@@ -116,13 +115,13 @@ func TestAPageThatDrawsAtBlocksNeverMixesThem(t *testing.T) {
 		}
 		frames, whole := 0, 0
 		for range 4000 {
-			s.says(nil)
+			s.setAnswers(nil)
 			time.Sleep(2 * time.Second)
 		}
 		synctest.Wait()
 		for _, f := range clients {
 			page := map[string]string{}
-			for _, e := range inShort(f.events()) {
+			for _, e := range summarize(f.events()) {
 				if m := answerOfBlock.FindStringSubmatch(e); m != nil {
 					page[m[1]] = m[2]
 				} else if path, failed := strings.CutSuffix(e, "!"); failed {
@@ -132,7 +131,7 @@ func TestAPageThatDrawsAtBlocksNeverMixesThem(t *testing.T) {
 					height, _ := strconv.ParseInt(e[1:], 10, 64)
 					for path, answer := range page {
 						if want := fmt.Sprint(height / int64(path[0]-'a'+1)); answer != want {
-							t.Fatalf("at block %d, %s is that of %s", height, path, answer)
+							t.Fatalf("at block %d, the answer of %s = %s, want %s", height, path, answer, want)
 						}
 					}
 					if len(page) == 3 {
@@ -142,12 +141,12 @@ func TestAPageThatDrawsAtBlocksNeverMixesThem(t *testing.T) {
 			}
 		}
 		if frames < 10_000 || whole < frames/2 {
-			t.Errorf("%d frames, %d of them whole", frames, whole)
+			t.Errorf("%d frames, %d of them without failures, want at least 10000 and half of them", frames, whole)
 		}
 	})
 }
 
-func TestAStreamIsOfNoBlockBeforeThatOfItsSession(t *testing.T) {
+func TestBlockEventsStartAtSessionBlock(t *testing.T) {
 	inBubble(t, stream.Options{}, func(s *service) {
 		s.chain.read = func(_ string, height int64) (string, error) {
 			if height == 101 {
@@ -157,20 +156,20 @@ func TestAStreamIsOfNoBlockBeforeThatOfItsSession(t *testing.T) {
 		}
 		target := live("/a") + "&stream.blocks=true"
 		if e := s.follow(target).events(); !strings.Contains(strings.Join(e, ""), `{"height":100,"session":"100.000000000000"}`) {
-			t.Errorf("told %q", e)
+			t.Errorf("events = %q, want block 100 with its session", e)
 		}
-		s.says(nil)
+		s.setAnswers(nil)
 		for token, want := range map[string]string{"": "[a@100 #100]", "100.00000000": "[a@100 #100]", "101.00000000": "[]", "900.00000000": "[]", "101.0A000000": "[a@100 #100]"} {
 			f := s.follow(target, "X-Session", token)
-			if got := fmt.Sprint(inShort(f.events())); got != want {
-				t.Errorf("in session %q: %s", token, got)
+			if got := fmt.Sprint(summarize(f.events())); got != want {
+				t.Errorf("session %q: events = %s, want %s", token, got, want)
 			}
 			if reset := f.Header().Get("X-Session-Reset"); (reset == "true") != strings.Contains(token, "A") {
-				t.Errorf("in session %q: reset %q", token, reset)
+				t.Errorf("session %q: X-Session-Reset = %q", token, reset)
 			}
 			defer func() {
-				if got := fmt.Sprint(inShort(f.events())); !strings.HasSuffix(got, "a@101 #101]") {
-					t.Errorf("in session %q later: %s", token, got)
+				if got := fmt.Sprint(summarize(f.events())); !strings.HasSuffix(got, "a@101 #101]") {
+					t.Errorf("session %q: later events = %s, want a@101 #101 at the end", token, got)
 				}
 			}()
 		}
@@ -178,35 +177,35 @@ func TestAStreamIsOfNoBlockBeforeThatOfItsSession(t *testing.T) {
 	})
 }
 
-func TestAStreamWaitsALittleForTheBlockOfItsSession(t *testing.T) {
+func TestStreamWaitsForSessionBlock(t *testing.T) {
 	for _, target := range []string{"/a", live("/a"), live("/a", "/b") + "&stream.blocks=true", "/a?stream.session=102.00000000"} {
 		inBubbleWith(t, stream.Options{}, web.Options{SessionCookie: true}, func(s *service) {
 			s.chain.read = func(_ string, height int64) (string, error) { return strconv.FormatInt(height, 10), nil }
-			s.says(nil)
+			s.setAnswers(nil)
 			s.follow(live("/a", "/b")) // so that there are answers
 			headers := map[bool][]string{false: {"X-Session", "102.00000000"}, true: {"Cookie", "tipcache-session=102"}}
 			for _, cookie := range []bool{false, true} {
 				f := s.follow(target, headers[cookie]...)
 				if got := f.events(); len(got) > 0 {
-					t.Errorf("%s: told %q at once", target, got)
+					t.Errorf("%s: events at once = %q, want none", target, got)
 				}
 				time.Sleep(499 * time.Millisecond)
 				if got := f.events(); len(got) > 0 {
-					t.Errorf("%s: told %q, and has not waited", target, got)
+					t.Errorf("%s: events after 499 ms = %q, want none", target, got)
 				}
 				time.Sleep(time.Millisecond)
 				if got := strings.Join(f.events(), " "); !strings.Contains(got, "id: 101.") {
-					t.Errorf("%s: told %q when it has waited", target, got)
+					t.Errorf("%s: events after 500 ms = %q, want block 101", target, got)
 				}
 			}
 			f := s.follow(target, headers[false]...)
 			time.Sleep(100 * time.Millisecond)
-			s.says(nil)
+			s.setAnswers(nil)
 			if got := strings.Join(f.events(), " "); !strings.Contains(got, "id: 102.") || strings.Contains(got, "id: 101.") {
-				t.Errorf("%s: told %q when the block has come", target, got)
+				t.Errorf("%s: events after block 102 = %q, want block 102 only", target, got)
 			}
 			if got := strings.Join(s.follow(target, "X-Session", "103.0A000000").events(), " "); !strings.Contains(got, "id: 102.") {
-				t.Errorf("%s: told %q after a set-back", target, got)
+				t.Errorf("%s: events after a rollback = %q, want block 102", target, got)
 			}
 		})
 	}

@@ -10,17 +10,16 @@ import (
 	"github.com/klauspost/compress/flate"
 )
 
-// An output is what a client's stream is written to: the texts as they are, or in gzip.
-// There each text ends with a flush after which nothing refers to what was before, so
-// that what many clients get is encoded once for all of them.
+// output writes a client's stream as plain text or in gzip. Each text ends with a flush after which nothing refers
+// to earlier bytes, so that a text for many clients is compressed once.
 type output struct {
 	to     io.Writer
 	gzip   bool
 	sum    checksum // of all texts
-	failed error    // after which nothing is written
+	failed error    // first write error; nothing is written after it
 }
 
-// begin writes what comes before the first text.
+// begin writes the gzip header.
 func (o *output) begin() {
 	if o.gzip {
 		o.write([]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff}) // RFC 1952: deflate, no name, no time, any system
@@ -33,7 +32,7 @@ func (o *output) write(bytes []byte) {
 	}
 }
 
-// text writes a text of this client's own.
+// text writes a text that only this client receives.
 func (o *output) text(text []byte) {
 	if !o.gzip {
 		o.write(text)
@@ -43,7 +42,7 @@ func (o *output) text(text []byte) {
 	o.write(append(stored(make([]byte, 0, len(text)+2*storedHead), text), flushed...))
 }
 
-// event writes an event that clients have in common, to one that follows it under a path.
+// event writes an event that clients share, as sent under path.
 func (o *output) event(e *event, path string) {
 	r := e.render(path)
 	p := &r.plain
@@ -56,24 +55,24 @@ func (o *output) event(e *event, path string) {
 	o.write(p.after)
 }
 
-// end writes what comes after the last text.
+// end writes the gzip trailer.
 func (o *output) end() {
 	if o.gzip {
-		end := binary.LittleEndian.AppendUint32([]byte{1, 0, 0, 0xff, 0xff}, o.sum.crc) // after the last block, which is empty
+		end := binary.LittleEndian.AppendUint32([]byte{1, 0, 0, 0xff, 0xff}, o.sum.crc) // an empty last block
 		o.write(binary.LittleEndian.AppendUint32(end, o.sum.size))
 	}
 }
 
-// A checksum is that of a text, as the trailer of gzip has it.
+// checksum is the checksum of a text, as in the gzip trailer.
 type checksum struct {
 	crc  uint32
 	size uint32 // modulo 2^32
 }
 
-// A part is the checksum of a text that comes after others.
+// part is the checksum of a text that can be appended to another one.
 type part struct {
 	checksum
-	shift uint32 // what the CRC of the others is multiplied by
+	shift uint32 // factor for the CRC of the text before it
 }
 
 func partOf(texts ...[]byte) (p part) {
@@ -85,16 +84,15 @@ func partOf(texts ...[]byte) (p part) {
 	return p
 }
 
-// then is the checksum of a text with a part behind it.
+// then returns the checksum of a text followed by p.
 func (s checksum) then(p part) checksum {
 	return checksum{multiply(p.shift, s.crc) ^ p.crc, s.size + p.size}
 }
 
-// A CRC is a polynomial over the field of two elements, modulo that of IEEE 802.3. Its
-// highest bit is the coefficient of 1.
+// A CRC is a polynomial over GF(2), modulo the IEEE 802.3 polynomial. Its highest bit is the coefficient of 1.
 const one = 1 << 31
 
-// multiply multiplies two such polynomials.
+// multiply returns the product of two CRC polynomials.
 func multiply(a, b uint32) (product uint32) {
 	for ; a != 0; a <<= 1 {
 		if a&one != 0 {
@@ -105,7 +103,7 @@ func multiply(a, b uint32) (product uint32) {
 	return product
 }
 
-// shiftBy is x to the power of the bits in so many bytes.
+// shiftBy returns x to the power of 8*bytes.
 func shiftBy(bytes uint32) uint32 {
 	result, square := uint32(one), uint32(one>>8) // x^8
 	for ; bytes != 0; bytes >>= 1 {
@@ -117,15 +115,15 @@ func shiftBy(bytes uint32) uint32 {
 	return result
 }
 
-// flushed is an empty block, by which readers know that they have all there is.
+// flushed is an empty block. It lets readers decode everything before it.
 var flushed = []byte{0, 0, 0, 0xff, 0xff}
 
 const (
-	storedHead = 5         // bytes before the text of a stored block
-	mostStored = 1<<16 - 1 // bytes of text in one
+	storedHead = 5         // header bytes of a stored block
+	mostStored = 1<<16 - 1 // maximum text bytes of a stored block
 )
 
-// stored appends a text in blocks that are not compressed (RFC 1951).
+// stored appends a text in uncompressed blocks (RFC 1951).
 func stored(b, text []byte) []byte {
 	for len(text) > 0 {
 		n := min(len(text), mostStored)
@@ -135,8 +133,8 @@ func stored(b, text []byte) []byte {
 	return b
 }
 
-// deflaters are compressors that wait for work, nil where one is to be made: as many as there
-// are processors, up to four. Each holds a megabyte. Level 6 is what answers in gzip have.
+// deflaters holds idle compressors, at most four and at most one per processor; nil stands for one not created
+// yet. Each takes a megabyte. They use level 6, as gzip responses do.
 var deflaters = func() chan *flate.Writer {
 	all := make(chan *flate.Writer, min(runtime.GOMAXPROCS(0), 4))
 	for range cap(all) {
@@ -145,7 +143,7 @@ var deflaters = func() chan *flate.Writer {
 	return all
 }()
 
-// deflate is a text in blocks that refer to nothing before them, and are whole bytes.
+// deflate returns a text as deflate blocks that refer to nothing before them and end on a byte boundary.
 func deflate(text []byte) []byte {
 	var to bytes.Buffer
 	w := <-deflaters
@@ -155,8 +153,8 @@ func deflate(text []byte) []byte {
 	} else {
 		w.Reset(&to)
 	}
-	_, _ = w.Write(text) // a buffer takes all
+	_, _ = w.Write(text) // a buffer never fails
 	_ = w.Flush()
-	w.Reset(io.Discard) // it would keep the text
+	w.Reset(io.Discard) // releases the text
 	return bytes.Clone(to.Bytes())
 }

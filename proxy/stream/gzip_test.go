@@ -16,7 +16,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/stream"
 )
 
-// sent is what has been written to a follower.
+// sent returns everything written to a follower.
 func (f *follower) sent() []byte {
 	synctest.Wait()
 	f.mu.Lock()
@@ -24,7 +24,7 @@ func (f *follower) sent() []byte {
 	return bytes.Clone(f.text)
 }
 
-// inflated is a text in gzip, as far as it has come.
+// inflated decodes gzip text as far as it has been received.
 func inflated(t *testing.T, coded []byte) (text string, err error) {
 	t.Helper()
 	r, err := gzip.NewReader(bytes.NewReader(coded))
@@ -35,7 +35,7 @@ func inflated(t *testing.T, coded []byte) (text string, err error) {
 	return string(all), err
 }
 
-// eventsIn are what a stream tells, but for the ids alone, of which there are as many as batches.
+// eventsIn returns the sorted events of a stream, without the id events, whose number depends on batches.
 func eventsIn(text string) []string {
 	all := slices.DeleteFunc(strings.Split(text, "\n\n"), func(event string) bool {
 		return strings.HasPrefix(event, "id: ") && !strings.Contains(event, "\n")
@@ -44,7 +44,7 @@ func eventsIn(text string) []string {
 	return all
 }
 
-// noise is a JSON text that hardly compresses.
+// noise returns a JSON string that hardly compresses.
 func noise(seed uint64, bytes int) string {
 	r := rand.New(rand.NewPCG(seed, 0))
 	text := make([]byte, bytes)
@@ -54,17 +54,17 @@ func noise(seed uint64, bytes int) string {
 	return `"` + string(text) + `"`
 }
 
-func TestAStreamInGzipTellsWhatThePlainOneDoes(t *testing.T) {
+func TestGzipStreamEqualsPlainStream(t *testing.T) {
 	inBubble(t, stream.Options{KeepAlive: 10 * time.Second}, func(s *service) {
 		targets := []string{"/a", live("/a", "/b"), live("/b", "/a") + "&stream.blocks=1"}
-		s.says(map[string]string{"/a": `1`, "/b": noise(1, 200_000)})
+		s.setAnswers(map[string]string{"/a": `1`, "/b": noise(1, 200_000)})
 		var plain, coded []*follower
 		for _, target := range targets {
 			plain, coded = append(plain, s.follow(target)), append(coded, s.follow(target, "Accept-Encoding", "br, gzip;q=0.8"))
 			synctest.Wait()
 		}
 		for n, answer := range []string{`2`, noise(2, 100), noise(3, 3000), unreadable, noise(4, 70_000), strings.Repeat("9", 50_000)} {
-			s.says(map[string]string{"/a": answer, "/b": fmt.Sprint(n / 2)})
+			s.setAnswers(map[string]string{"/a": answer, "/b": fmt.Sprint(n / 2)})
 			synctest.Wait()
 			time.Sleep(13 * time.Second)
 		}
@@ -72,29 +72,29 @@ func TestAStreamInGzipTellsWhatThePlainOneDoes(t *testing.T) {
 			want := string(plain[i].sent())
 			got, err := inflated(s.t, coded[i].sent())
 			if !errors.Is(err, io.ErrUnexpectedEOF) || !slices.Equal(eventsIn(got), eventsIn(want)) {
-				s.t.Errorf("%s: %v, %d bytes in gzip, want %d", targets[i], err, len(got), len(want))
+				s.t.Errorf("%s: decoded %d bytes with error %v, want the %d bytes of the plain stream and %v", targets[i], len(got), err, len(want), io.ErrUnexpectedEOF)
 			}
 			if coded[i].header.Get("Content-Encoding") != "gzip" || coded[i].header.Get("Vary") != "Accept, Accept-Encoding" || plain[i].header.Get("Vary") != "Accept, Accept-Encoding" {
-				s.t.Errorf("%s: %v", targets[i], coded[i].header)
+				s.t.Errorf("%s: header = %v, want Content-Encoding: gzip and Vary: Accept, Accept-Encoding", targets[i], coded[i].header)
 			}
 		}
 		s.streams.Drain()
 		for i := range targets {
 			if got, err := inflated(s.t, coded[i].sent()); err != nil || !strings.Contains(got, "retry: ") {
-				s.t.Errorf("%s ends with %v and %q", targets[i], err, got[max(0, len(got)-20):])
+				s.t.Errorf("%s: error %v, stream ends with %q, want a complete gzip stream that ends with retry", targets[i], err, got[max(0, len(got)-20):])
 			}
 			coded[i].leave()
 			plain[i].leave()
 		}
-		if taken := s.budget.taken(); taken != 0 {
-			s.t.Errorf("%d bytes are taken, and nobody follows", taken)
+		if reserved := s.budget.reserved(); reserved != 0 {
+			s.t.Errorf("reserved %d bytes after the last follower left, want 0", reserved)
 		}
 	})
 }
 
-func TestAStreamIsInGzipForThoseWhoWouldRatherHaveIt(t *testing.T) {
+func TestGzipIsNegotiated(t *testing.T) {
 	inBubble(t, stream.Options{}, func(s *service) {
-		s.says(map[string]string{"/a": `1`})
+		s.setAnswers(map[string]string{"/a": `1`})
 		for accepted, want := range map[string]string{
 			"gzip": "gzip", "x-gzip": "gzip", "gzip, deflate, br, zstd": "gzip", "*": "gzip", "gzip;q=0.001": "gzip", "identity;q=0.5, gzip": "gzip",
 			"": "", "br": "", "gzip;q=0": "", "identity, gzip;q=0.5": "", "*;q=0": "", "gzip;q=x": "",
@@ -102,41 +102,41 @@ func TestAStreamIsInGzipForThoseWhoWouldRatherHaveIt(t *testing.T) {
 			f := s.follow("/a", "Accept-Encoding", accepted)
 			synctest.Wait()
 			if got := f.header.Get("Content-Encoding"); got != want {
-				s.t.Errorf("Accept-Encoding: %s has %q", accepted, got)
+				s.t.Errorf("Accept-Encoding %q: Content-Encoding = %q, want %q", accepted, got, want)
 			}
 		}
 	})
 }
 
-func TestAnAnswerInGzipIsInTheBudgetWhereThereIsRoom(t *testing.T) {
+func TestCompressedAnswerIsKeptWithinBudget(t *testing.T) {
 	inBubble(t, stream.Options{}, func(s *service) {
 		text := noise(1, large)
-		s.says(map[string]string{"/a": text})
+		s.setAnswers(map[string]string{"/a": text})
 		plain := s.follow("/a")
 		synctest.Wait()
-		before := s.budget.taken()
+		before := s.budget.reserved()
 		first := s.follow("/a", "Accept-Encoding", "gzip")
 		if got, _ := inflated(s.t, first.sent()); !strings.Contains(got, text) {
-			s.t.Error("it is another answer")
+			s.t.Error("the stream does not contain the answer")
 		}
-		if more := s.budget.taken() - before; more < large/2 || more > large {
-			s.t.Errorf("%d bytes more are taken", more)
+		if more := s.budget.reserved() - before; more < large/2 || more > large {
+			s.t.Errorf("compression reserved %d bytes, want between %d and %d", more, large/2, large)
 		}
-		s.says(map[string]string{"/b": noise(2, large)})
+		s.setAnswers(map[string]string{"/b": noise(2, large)})
 		s.budget.leave(large + 100<<10) // enough for the text alone
-		before = s.budget.taken()
+		before = s.budget.reserved()
 		second := s.follow("/b", "Accept-Encoding", "gzip")
 		if got, _ := inflated(s.t, second.sent()); !strings.Contains(got, noise(2, large)) {
-			s.t.Error("without room it is another answer")
+			s.t.Error("the stream over the budget does not contain the answer")
 		}
-		if more := s.budget.taken() - before; more > large+100<<10 {
-			s.t.Errorf("without room %d bytes more are taken", more)
+		if more := s.budget.reserved() - before; more > large+100<<10 {
+			s.t.Errorf("compression over the budget reserved %d bytes, want at most %d", more, large+100<<10)
 		}
 		for _, f := range []*follower{plain, first, second} {
 			f.leave()
 		}
-		if taken := s.budget.taken(); taken != 0 {
-			s.t.Errorf("%d bytes are taken, and nobody follows", taken)
+		if reserved := s.budget.reserved(); reserved != 0 {
+			s.t.Errorf("reserved %d bytes after the last follower left, want 0", reserved)
 		}
 	})
 }

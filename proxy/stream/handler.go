@@ -1,31 +1,25 @@
-// Package stream answers with server-sent events: an answer of the chain's
-// interface now, and again whenever a block changes it; or, to polls, once there is
-// another one.
+// Package stream serves server-sent events: the answer of a chain path, and the new answer whenever a block changes
+// it. It also serves polls, which wait for one change.
 //
-// A stream goes, top to bottom:
+// The way of a stream:
 //
-//  1. handler.go admits it within its limits, takes the options that EventSource
-//     cannot send as headers from the query (options.go), and names the feeds it
-//     follows: the request's own, or those of /live;
-//  2. topic.go follows a feed for all clients that stream it: it reads the answer once a
-//     block through the cache, paid for by one of them, and tells its subscribers when it
-//     has changed. What it holds is in the budget of the cache (bodies.go);
-//  3. client.go writes what is new to one client, which pays for each event by its
-//     limits. A client that is slow, or cannot pay, gets the newest answer next, never a
-//     backlog;
-//  4. event.go renders events, and gzip.go writes them, in gzip to those
-//     that take it; an event is rendered and encoded once for all clients. resume.go
-//     has the ids by which a stream of several answers goes on where it broke.
+//  1. handler.go admits the client within its limits. It reads the options that EventSource cannot send as headers from
+//     the query (options.go) and determines the feeds: the request's path, or the paths given to /live.
+//  2. topic.go follows a feed for all clients that stream it. It reads the answer once per block through the cache,
+//     charges the read to one of its subscribers, and notifies all of them about a change. Its memory is part of the
+//     cache's budget (bodies.go).
+//  3. client.go writes changes to one client, charging its limits for each event. A client that is slow or over its
+//     limits receives the newest answer next, never a backlog.
+//  4. event.go renders events and gzip.go writes them, compressed if the client accepts gzip. An event is rendered and
+//     compressed once for all clients. resume.go defines the ids that let a stream of several paths resume.
 //
-// A client that asks for blocks gets whole ones: see blockevents.go.
+// With stream.blocks=true answers are grouped by block: see blockevents.go.
 //
-// A poll (poll.go) follows a topic in the same way until there is another answer than its
-// client has, and is answered as a GET is then. Followers of both kinds (follower.go) pay
-// alike.
+// A poll (poll.go) follows a topic in the same way until the answer differs from the one its client has, and is then
+// answered like a GET. Streams and polls share follower.go.
 //
-// EventSource gives up for good on any status but 200. So a stream that cannot be
-// served now, because of a limit or while the server drains, is a 200 that says
-// when to try again, and ends.
+// EventSource never reconnects after a status other than 200. A stream that cannot be served now, because of a limit or
+// because the server drains, is therefore a 200 that says when to reconnect and ends.
 package stream
 
 import (
@@ -50,30 +44,30 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// heights is what streams need of the chain's nodes; *node.Pool has it.
+// heights is the part of *node.Pool that streams use.
 type heights interface {
-	// Tip is the newest block known.
+	// Tip returns the newest known block.
 	Tip() node.Tip
 	session.History
-	// ChainID names the chain, "" while it is not known.
+	// ChainID returns the chain's name, or "" if unknown.
 	ChainID() string
-	// Moved is closed when the tip moves. Take it before looking.
+	// Moved returns a channel that is closed when the tip moves. Call it before reading the tip.
 	Moved() <-chan struct{}
 }
 
 // Options configure a Handler. Heights and Budget are required.
 type Options struct {
 	Heights   heights
-	Budget    *account.Account // of the memory that streams take from the cache
-	Max       int              // streams at once; default 5000
-	PerClient int              // of these, by one client address (IPv6: /64), and by one key; default 100
-	Patience  time.Duration    // how long a block waits for answers at it, as [cache.Patience] says
-	KeepAlive time.Duration    // between comments on an idle stream; default 15 s
-	LongPoll  time.Duration    // how long a poll waits for another answer; default 20 s
-	Write     time.Duration    // longest time to send an event, at least half of which it has; default 10 s
+	Budget    *account.Account // memory that streams take from the cache
+	Max       int              // maximum number of streams and polls; default 5000
+	PerClient int              // maximum per client address (IPv6: /64) and per key; default 100
+	Patience  time.Duration    // how long a block event waits for its answers, see [cache.Patience]
+	KeepAlive time.Duration    // between two comments on an idle stream; default 15 s
+	LongPoll  time.Duration    // how long a poll waits for a change; default 20 s
+	Write     time.Duration    // maximum time to send an event, which has at least half of it; default 10 s
 }
 
-// WithDefaults fills in what was left zero.
+// WithDefaults replaces zero values by their defaults.
 func (o Options) WithDefaults() Options {
 	o.Max = cmp.Or(o.Max, 5_000)
 	o.PerClient = cmp.Or(o.PerClient, 100)
@@ -83,20 +77,20 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// A Handler streams. Its goroutines end with the streams they serve.
+// Handler serves streams and polls. Its goroutines end with them.
 type Handler struct {
 	o       Options
 	stack   *web.Stack
 	topics  topics
 	drained atomic.Bool
-	reloads atomic.Int64 // of keys and limits
+	reloads atomic.Int64 // number of reloads of keys and limits
 
 	mu      sync.Mutex
-	clients map[string]int // streams by client address, and by key
+	clients map[string]int // streams and polls by client address and by key
 	count   int
 }
 
-// New fills in the defaults.
+// New returns a Handler with the defaults filled in.
 func New(o Options, stack *web.Stack) *Handler {
 	h := &Handler{o: o.WithDefaults(), stack: stack, clients: map[string]int{}}
 	h.topics = topics{heights: o.Heights, log: stack.Logger(), byKey: map[string]*topic{}, bodies: bodies{budget: o.Budget, seed: maphash.MakeSeed(), byHash: map[uint64]*body{}}}
@@ -108,26 +102,24 @@ func New(o Options, stack *web.Stack) *Handler {
 	return h
 }
 
-// Drain ends all streams, and the streams that come from now on, with the advice to
-// try again: another replica may serve them.
+// Drain ends all streams and refuses new ones, advising clients to reconnect: another replica may serve them.
 func (h *Handler) Drain() {
 	h.drained.Store(true)
 	h.topics.notifyAll()
 }
 
-// Readmit ends the streams of clients that would not be admitted any more, by the keys
-// in force, with the advice to try again, which tells them. The others go on by the
-// limits in force.
+// Readmit ends the streams of clients that the current keys and limits refuse, advising them to reconnect, which
+// shows them the refusal. The others continue under the current limits.
 func (h *Handler) Readmit() {
 	h.reloads.Add(1)
 	h.topics.notifyAll()
 }
 
-// EventType is the media type of streams.
+// EventType is the media type of event streams.
 const EventType = "text/event-stream"
 
-// Route returns the route that streams what feeds finds, in place of rt. Its requests carry their options
-// as headers, by [OptionsAsHeaders].
+// Route returns the route that streams the sources that feeds returns, in place of rt. [OptionsAsHeaders] must
+// have been applied to its requests.
 func (h *Handler) Route(rt web.Route, feeds func(r *http.Request) ([]Source, error)) web.Route {
 	rt.Name, rt.Render = "stream", h.renderer(rt.Render)
 	access := rt.Access
@@ -135,10 +127,10 @@ func (h *Handler) Route(rt web.Route, feeds func(r *http.Request) ([]Source, err
 	return rt
 }
 
-// A Source is a feed under the name that the client has for it.
+// Source is a feed with the name that the client uses for it.
 type Source struct {
-	Path      string // as asked of /live; "" for a stream of one path
-	Operation string // for access rules; "" for a stream of one path
+	Path      string // as given to /live; "" for a stream of a single path
+	Operation string // for access rules; "" for a stream of a single path
 	web.Feed
 }
 
@@ -155,7 +147,7 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record, access string, feeds
 			operations = append(operations, o)
 		}
 	}
-	leave, ok := h.enter(rec.Client.Network(), rec.Client.Name())
+	leave, ok := h.acquire(rec.Client.Network(), rec.Client.Name())
 	if !ok {
 		return errFull
 	}
@@ -171,9 +163,9 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record, access string, feeds
 
 var errFull = &failure.Failure{Status: http.StatusServiceUnavailable, Public: "too many streams"}
 
-// enter takes a place among the streams, if there is one for the client's network and for
-// its name, which is its key's if it has one.
-func (h *Handler) enter(network, name string) (leave func(), ok bool) {
+// acquire counts a stream or poll against the limits of the client's network and of its name (its key's name, if
+// it has a key). It returns false if one of them is reached.
+func (h *Handler) acquire(network, name string) (leave func(), ok bool) {
 	if h.drained.Load() {
 		return nil, false
 	}
@@ -190,12 +182,12 @@ func (h *Handler) enter(network, name string) (leave func(), ok bool) {
 	}, true
 }
 
-// add counts a stream of a client, once where its network is its name. Call with mu held.
+// add changes the counts of a client by n, once if network and name are equal. The caller must hold mu.
 func (h *Handler) add(network, name string, n int) {
 	h.count += n
-	for _, who := range slices.Compact([]string{network, name}) {
-		if h.clients[who] += n; h.clients[who] == 0 {
-			delete(h.clients, who)
+	for _, id := range slices.Compact([]string{network, name}) {
+		if h.clients[id] += n; h.clients[id] == 0 {
+			delete(h.clients, id)
 		}
 	}
 }
@@ -207,11 +199,11 @@ func setHeaders(h http.Header, gzip bool) {
 	if gzip {
 		h.Set("Content-Encoding", "gzip")
 	}
-	h.Set("X-Accel-Buffering", "no") // for nginx and proxies that follow it
+	h.Set("X-Accel-Buffering", "no") // disables buffering in nginx and similar proxies
 }
 
-// renderer writes the client's own mistakes as the interface does. What may pass
-// is a stream that ends at once and says when to try again.
+// renderer renders client errors as rt does. A temporary failure becomes a stream that ends at once and says when
+// to reconnect.
 func (h *Handler) renderer(render web.Renderer) web.Renderer {
 	return func(r *http.Request, header http.Header, f *failure.Failure) (status int, typ string, body []byte) {
 		if f.Status < http.StatusInternalServerError && f.Status != http.StatusTooManyRequests {
@@ -222,8 +214,8 @@ func (h *Handler) renderer(render web.Renderer) web.Renderer {
 	}
 }
 
-// retryAfter tells EventSource when to connect again, spread over some seconds, so
-// that not all clients come at once.
+// retryAfter returns the event that tells EventSource when to reconnect: least at the earliest, spread over four
+// seconds so that clients do not reconnect all at once.
 func retryAfter(least time.Duration) string {
 	wait := max(least, time.Second) + rand.N(4*time.Second)
 	return "retry: " + strconv.FormatInt(wait.Milliseconds(), 10) + "\n\n"

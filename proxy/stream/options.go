@@ -11,15 +11,13 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// LivePath streams several answers in one connection: browsers allow six of those
-// to an origin over HTTP/1.
+// LivePath streams several answers in one connection, because browsers allow six HTTP/1 connections per origin.
 const LivePath = "/live"
 
-// MaxLivePaths bounds the answers in one stream.
+// MaxLivePaths is the maximum number of paths in one stream.
 const MaxLivePaths = 20
 
-// Names of the query parameters that only streams read: EventSource cannot send
-// headers.
+// Query parameters that only streams read, because EventSource cannot send headers.
 const (
 	KeyParameter       = "stream.api_key"
 	HeightParameter    = "stream.block_height"
@@ -28,18 +26,18 @@ const (
 	SessionParameter   = "stream.session"
 	LastEventParameter = "stream.last_event_id"
 	BlocksParameter    = "stream.blocks"
-	PathParameter      = "path" // of LivePath
+	PathParameter      = "path" // for LivePath
 )
 
 const (
 	lastEventHeader = "Last-Event-Id"
 
-	// polyfillParameter is what EventSource polyfills send in place of the header.
+	// polyfillParameter is sent by EventSource polyfills instead of the header.
 	polyfillParameter = "lastEventId"
 )
 
-// headerOf names the headers that parameters stand for.
-var headerOf = map[string]string{
+// optionHeaders maps each option to the header that it replaces.
+var optionHeaders = map[string]string{
 	KeyParameter:       limits.KeyHeader,
 	HeightParameter:    respond.HeightHeader,
 	MinHeightParameter: respond.MinHeightHeader,
@@ -48,8 +46,8 @@ var headerOf = map[string]string{
 	LastEventParameter: lastEventHeader,
 }
 
-// TakeOption is a [web.Taking] of the parameters of streams and polls, however they are encoded. It removes the values of
-// those in the query of a path that a request names: they may be secret.
+// TakeOption is a [web.Taking] of the parameters of streams and polls, in any letter case. It also removes their
+// values, which may be secret, from the query of a path given to LivePath.
 func TakeOption(name, rawValue string) (as, instead string) {
 	switch {
 	case strings.EqualFold(name, SinceParameter):
@@ -64,8 +62,8 @@ func TakeOption(name, rawValue string) (as, instead string) {
 	return "", ""
 }
 
-// withoutSecrets returns the parameter of a path whose own query has options of streams, without their values; "" if it
-// has none. Such a path is refused by the name of the option.
+// withoutSecrets returns the path parameter with the values of stream parameters removed from its own query; "" if
+// there are none. LivePath refuses such a path and names the parameter.
 func withoutSecrets(value string) (instead string) {
 	path, query, _ := strings.Cut(value, "?")
 	query, found := web.EditQuery(query, func(name, _ string) (string, bool) { return url.QueryEscape(name), isOption(name) })
@@ -91,15 +89,15 @@ func isOption(name string) bool {
 	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix) || strings.EqualFold(name, SinceParameter) || name == polyfillParameter
 }
 
-// OptionsAsHeaders returns the request with its options as the headers that they stand for. A header that
-// the client has sent wins over its option.
+// OptionsAsHeaders returns the request with its options set as headers. A header that the client sent takes
+// precedence.
 func OptionsAsHeaders(r *http.Request) *http.Request {
 	options := web.Taken(r)
 	if len(options) == 0 {
 		return r
 	}
 	r = r.Clone(r.Context())
-	for name, header := range headerOf {
+	for name, header := range optionHeaders {
 		if values := web.Given(options[name]); len(values) > 0 && len(web.Given(r.Header[header])) == 0 {
 			r.Header[header] = values[:1]
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-func TestNoSpellingOfAnOptionStaysInTheURL(t *testing.T) {
-	for asked, want := range map[string]string{
+func TestOptionsAreRemovedFromURLInEverySpelling(t *testing.T) {
+	for target, want := range map[string]string{
 		"/a":                                         "/a",
 		"/a?x=1;y&z=%3d":                             "/a?x=1;y&z=%3d",
 		"/a?stream.api_key=s":                        "/a",
@@ -26,9 +26,9 @@ func TestNoSpellingOfAnOptionStaysInTheURL(t *testing.T) {
 		"/live?path=%2Fa%3Fx%3D1%26stream%252Eb%3Ds": "/live?path=%2Fa%3Fx%3D1%26stream.b",
 		"/live?path=/a&path=/b?x=stream.":            "/live?path=/a&path=/b?x=stream.",
 	} {
-		r := web.Without(httptest.NewRequestWithContext(t.Context(), http.MethodGet, asked, nil), stream.TakeOption)
+		r := web.Without(httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil), stream.TakeOption)
 		if r.RequestURI != want || r.URL.RequestURI() != want {
-			t.Errorf("%s became %s and %s, want %s", asked, r.RequestURI, r.URL.RequestURI(), want)
+			t.Errorf("options removed from %s: RequestURI = %s, URL = %s, want %s", target, r.RequestURI, r.URL.RequestURI(), want)
 		}
 	}
 }

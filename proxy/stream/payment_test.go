@@ -14,20 +14,20 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// slowly is a rate of one event in ten seconds, of which the request has one.
+// slowly allows one event in ten seconds. The request itself uses the first.
 var slowly = web.Options{Limits: limits.Limits{Address: limits.Rate{Requests: 1, Per: 10 * time.Second, Burst: 1}}}
 
-func TestAFollowerPaysForEachEventAndGetsTheNewestWhenItCan(t *testing.T) {
+func TestEventsAreChargedAndOnlyNewestIsSentLater(t *testing.T) {
 	slow, rich := keyOf("slow", "1"), keyOf("rich", "2")
 	slow.Rate = slowly.Limits.Address
 	inBubbleWith(t, stream.Options{}, web.Options{Keys: []limits.Key{slow, rich}}, func(s *service) {
-		s.says(map[string]string{"/a": `1`})
+		s.setAnswers(map[string]string{"/a": `1`})
 		reader := s.follow("/a", "X-Api-Key", "2")
 		reader.expect(t, `1`)
 		f := s.follow("/a", "X-Api-Key", "1")
 		f.expect(t, `1`)
 		for n := 2; n < 8; n++ {
-			s.says(map[string]string{"/a": fmt.Sprint(n)})
+			s.setAnswers(map[string]string{"/a": fmt.Sprint(n)})
 			reader.expect(t, fmt.Sprint(n))
 			time.Sleep(time.Second)
 		}
@@ -37,39 +37,39 @@ func TestAFollowerPaysForEachEventAndGetsTheNewestWhenItCan(t *testing.T) {
 	})
 }
 
-func TestWhatNobodyCanPayForIsNotRead(t *testing.T) {
+func TestTopicIsNotReadWhenNoSubscriberCanBeCharged(t *testing.T) {
 	inBubbleWith(t, stream.Options{}, slowly, func(s *service) {
 		paths := []string{"/1", "/2", "/3", "/4", "/5", "/6", "/7", "/8", "/9", "/10"}
 		for _, path := range paths {
-			s.says(map[string]string{path: `1`})
+			s.setAnswers(map[string]string{path: `1`})
 		}
 		f := s.follow(live(paths...))
 		for range 50 {
-			s.says(nil)
+			s.setAnswers(nil)
 			time.Sleep(2 * time.Second)
 		}
 		if reads := len(s.readers()); reads > 11 {
-			t.Errorf("%d reads in 100 seconds", reads)
+			t.Errorf("%d reads in 100 seconds, want at most 11", reads)
 		}
 		if data, _ := f.data(); len(data) < 2 {
-			t.Errorf("told %q", data)
+			t.Errorf("events = %q, want at least 2", data)
 		}
 	})
 }
 
-func TestAReadIsOnBehalfOfOneWhoFollows(t *testing.T) {
+func TestReadIsChargedToASubscriber(t *testing.T) {
 	inBubble(t, stream.Options{}, func(s *service) {
-		s.says(map[string]string{"/a": `1`})
+		s.setAnswers(map[string]string{"/a": `1`})
 		first := s.followFrom("192.0.2.1", "/a")
 		first.expect(t, `1`)
 		s.followFrom("192.0.2.2", "/a").expect(t, `1`)
 		first.leave()
 		if readers := s.readers(); !slices.Equal(readers, []string{"streams of 192.0.2.1"}) {
-			t.Errorf("read for %q", readers)
+			t.Errorf("read for %q, want 192.0.2.1", readers)
 		}
-		s.says(map[string]string{"/a": `2`})
+		s.setAnswers(map[string]string{"/a": `2`})
 		if readers := s.readers(); !slices.Equal(readers, []string{"streams of 192.0.2.2"}) {
-			t.Errorf("read for %q after the first had left", readers)
+			t.Errorf("read for %q after the first client left, want 192.0.2.2", readers)
 		}
 	})
 }
@@ -78,10 +78,10 @@ func keyOf(name, secret string) limits.Key {
 	return limits.Key{Name: name, SHA256: sha256.Sum256([]byte(secret))}
 }
 
-func TestAReloadEndsTheStreamsOfKeysThatAreGone(t *testing.T) {
+func TestReloadEndsStreamsOfRemovedKeys(t *testing.T) {
 	app, shop := keyOf("app", "1"), keyOf("shop", "2")
 	inBubbleWith(t, stream.Options{}, web.Options{Keys: []limits.Key{app, shop}}, func(s *service) {
-		s.says(map[string]string{"/a": `1`})
+		s.setAnswers(map[string]string{"/a": `1`})
 		revoked, stays := s.follow("/a", "X-Api-Key", "1"), s.follow("/a?stream.api_key=2")
 		revoked.expect(t, `1`)
 		stays.expect(t, `1`)
@@ -89,40 +89,40 @@ func TestAReloadEndsTheStreamsOfKeysThatAreGone(t *testing.T) {
 		s.streams.Readmit()
 		<-revoked.ended
 		if events := revoked.events(); len(events) != 1 || !strings.HasPrefix(events[0], "retry: ") {
-			t.Errorf("events %q", events)
+			t.Errorf("events = %q, want one retry event", events)
 		}
-		s.says(map[string]string{"/a": `2`})
+		s.setAnswers(map[string]string{"/a": `2`})
 		stays.expect(t, `2`)
 	})
 }
 
-func TestAReloadPutsTheRateOfAKeyInForce(t *testing.T) {
+func TestReloadAppliesNewRateToOpenStreams(t *testing.T) {
 	key := keyOf("app", "1")
 	inBubbleWith(t, stream.Options{}, web.Options{Keys: []limits.Key{key}}, func(s *service) {
-		s.says(map[string]string{"/a": `1`})
+		s.setAnswers(map[string]string{"/a": `1`})
 		f := s.follow("/a", "X-Api-Key", "1")
 		f.expect(t, `1`)
 		key.Rate = limits.Rate{Requests: 1, Per: time.Minute, Burst: 1}
 		s.stack.SetKeys([]limits.Key{key})
 		s.streams.Readmit()
 		synctest.Wait()
-		s.says(map[string]string{"/a": `2`})
+		s.setAnswers(map[string]string{"/a": `2`})
 		f.expect(t, `2`)
-		s.says(map[string]string{"/a": `3`})
+		s.setAnswers(map[string]string{"/a": `3`})
 		f.expect(t)
 		time.Sleep(2 * time.Minute)
 		f.expect(t, `3`)
 	})
 }
 
-func TestAKeyHasAsManyStreamsAsAnAddress(t *testing.T) {
+func TestStreamsPerKeyAreLimited(t *testing.T) {
 	inBubbleWith(t, stream.Options{PerClient: 2}, web.Options{Keys: []limits.Key{keyOf("app", "1"), keyOf("shop", "2")}}, func(s *service) {
-		s.says(map[string]string{"/a": `1`})
+		s.setAnswers(map[string]string{"/a": `1`})
 		s.followFrom("192.0.2.1", "/a", "X-Api-Key", "1").expect(t, `1`)
 		s.followFrom("192.0.2.2", "/a", "X-Api-Key", "1").expect(t, `1`)
 		third := s.followFrom("192.0.2.3", "/a", "X-Api-Key", "1")
 		if events := third.events(); len(events) != 1 || !strings.HasPrefix(events[0], "retry: ") {
-			t.Errorf("events %q", events)
+			t.Errorf("events = %q, want one retry event", events)
 		}
 		s.followFrom("192.0.2.3", "/a", "X-Api-Key", "2").expect(t, `1`)
 	})

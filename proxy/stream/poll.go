@@ -18,19 +18,18 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// SinceParameter makes a GET a poll: it is answered once there is another answer than the
-// one whose id it names.
+// SinceParameter makes a GET a poll: it waits until the answer differs from the version that the parameter names.
 const SinceParameter = "since"
 
-// What polls are told that cannot wait. Another replica may have a place for them.
+// Refusals of polls. Another replica may accept them.
 var (
 	errManyPolls = &failure.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true, Public: "too many requests wait for a change"}
 	errDrained   = &failure.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true, Public: "this server is about to stop"}
 	errNoChain   = &failure.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true, Public: "no node of the chain has answered yet"}
 )
 
-// Poll returns the route that serves the polls of rt. query returns the query of the URL at which a
-// client goes on, without the id.
+// Poll returns the route that serves the polls of rt. query returns the query of the next URL to poll, without the
+// version.
 func (h *Handler) Poll(rt web.Route, query func(r *http.Request) string) web.Route {
 	poll := rt
 	poll.Name, poll.Render = "poll", pollRenderer(rt.Render)
@@ -52,7 +51,7 @@ func (h *Handler) Poll(rt web.Route, query func(r *http.Request) string) web.Rou
 		rec.Amend = func(a respond.Response) respond.Response {
 			now := version{height: a.Entry.Height, digest: digestOf(feed.ComparedBody(a.Entry.Body))}
 			now, a.Unchanged = had.next(now, h.o.Heights.Tip().Height)
-			a.Next = "?" + withID(query(c.Request), now.text(h.o.Heights.ChainID()))
+			a.Next = "?" + withVersion(query(c.Request), now.text(h.o.Heights.ChainID()))
 			return a
 		}
 		return rt.Serve(c, rec)
@@ -60,16 +59,15 @@ func (h *Handler) Poll(rt web.Route, query func(r *http.Request) string) web.Rou
 	return poll
 }
 
-// withID puts an id at the end of a query, however the request had it. Nothing in the
-// query ends a Link.
-func withID(query, id string) string {
+// withVersion appends a version to a query and escapes characters that would end the URL in a Link header.
+func withVersion(query, id string) string {
 	if query != "" {
 		query = linkable.Replace(query) + "&"
 	}
 	return query + SinceParameter + "=" + id
 }
 
-// readSince reads what the client of a poll has.
+// readSince returns the version that the client has.
 func (h *Handler) readSince(r *http.Request) (had version, err error) {
 	ids, chainID := web.Taken(r)[SinceParameter], h.o.Heights.ChainID()
 	switch {
@@ -81,10 +79,10 @@ func (h *Handler) readSince(r *http.Request) (had version, err error) {
 	return parseVersion(ids[0], chainID)
 }
 
-// await returns when the client of a poll may get another answer than it had, or has
-// waited for long enough, or the server drains. The time of the request begins then.
+// await returns when the answer may differ from the client's version, the poll has timed out, or the server
+// drains. The request's duration is measured from then.
 func (h *Handler) await(c *gin.Context, rec *record.Record, feed web.Feed, had version, access string) error {
-	leave, ok := h.enter(rec.Client.Network(), rec.Client.Name())
+	leave, ok := h.acquire(rec.Client.Network(), rec.Client.Name())
 	switch {
 	case !ok && h.drained.Load():
 		return errDrained
@@ -97,7 +95,7 @@ func (h *Handler) await(c *gin.Context, rec *record.Record, feed web.Feed, had v
 	if err := p.admit(); err != nil {
 		return err
 	}
-	if p.topic = h.topics.subscribe(h.topics.answersOf(feed), &p.follower, &p.subscription); p.topic == nil {
+	if p.topic = h.topics.subscribe(h.topics.feedSource(feed), &p.follower, &p.subscription); p.topic == nil {
 		return errManyPolls
 	}
 	defer h.topics.unsubscribe(p.topic, &p.follower)
@@ -105,7 +103,7 @@ func (h *Handler) await(c *gin.Context, rec *record.Record, feed web.Feed, had v
 		return err
 	}
 	if h.drained.Load() {
-		c.Header("Retry-After", "1") // there may be no other replica
+		c.Header("Retry-After", "1") // so that a client without another replica does not retry at once
 	}
 	now := time.Now()
 	_ = http.NewResponseController(c.Writer).SetWriteDeadline(now.Add(h.o.Write))
@@ -113,23 +111,23 @@ func (h *Handler) await(c *gin.Context, rec *record.Record, feed web.Feed, had v
 	return nil
 }
 
-// A poll is a follower that waits for one answer.
+// poll is a follower that waits for one answer.
 type poll struct {
 	follower
 	subscription
 	had     version
-	ahead   bool          // of this replica: it is woken at each read
-	retryIn time.Duration // until it can pay for an answer that there is; 0: it can, or there is none
+	ahead   bool          // the client's version is newer than this replica's answer: wake the poll at each read
+	retryIn time.Duration // until the client's limits allow the answer; 0 if they do or there is none
 }
 
-// wait returns when await does.
+// wait returns in the cases that await lists.
 func (p *poll) wait(ctx context.Context) error {
 	defer context.AfterFunc(ctx, p.notify)()
 	end := time.Now().Add(p.h.o.LongPoll)
 	atEnd := time.AfterFunc(p.h.o.LongPoll, p.notify)
 	defer atEnd.Stop()
-	solvent := time.AfterFunc(0, p.notify) // for what was there before
-	defer solvent.Stop()
+	paymentTimer := time.AfterFunc(0, p.notify) // check what is already available
+	defer paymentTimer.Stop()
 	defer func() {
 		if p.ahead {
 			p.followed.Add(-1)
@@ -146,13 +144,13 @@ func (p *poll) wait(ctx context.Context) error {
 		case !time.Now().Before(end):
 			return p.timedOut()
 		case p.retryIn > 0:
-			solvent.Reset(p.retryIn)
+			paymentTimer.Reset(p.retryIn)
 		}
 	}
 	return nil
 }
 
-// ready tells whether there is another answer than the client had, and it has paid for it.
+// ready reports whether the answer differs from the client's version and the client has been charged for it.
 func (p *poll) ready(ctx context.Context) bool {
 	n := p.state.Load()
 	if n.answer == nil || n.answer.digest == p.had.digest {
@@ -163,7 +161,7 @@ func (p *poll) ready(ctx context.Context) bool {
 		if !p.ahead {
 			p.ahead = true
 			p.followed.Add(1)
-			p.notify() // it may have been read meanwhile
+			p.notify() // the answer may have been read meanwhile
 		}
 		return false
 	}
@@ -171,8 +169,8 @@ func (p *poll) ready(ctx context.Context) bool {
 	return p.retryIn == 0
 }
 
-// timedOut says why a poll has waited in vain, if it is not that nothing has changed. What
-// was set back is answered as it is now.
+// timedOut returns why a poll timed out, or nil if the answer has not changed. A version that was rolled back is
+// answered with the current answer.
 func (p *poll) timedOut() error {
 	tip := p.h.o.Heights.Tip()
 	switch {
@@ -187,8 +185,8 @@ func (p *poll) timedOut() error {
 	return nil
 }
 
-// pollRenderer has refusals and failures shared as answers are. A key is asked for of one
-// client.
+// pollRenderer makes refusals and failures cacheable for as long as answers. A missing key concerns one client
+// only.
 func pollRenderer(render web.Renderer) web.Renderer {
 	return func(r *http.Request, header http.Header, f *failure.Failure) (status int, typ string, body []byte) {
 		control := respond.PollLifetime
@@ -200,37 +198,36 @@ func pollRenderer(render web.Renderer) web.Renderer {
 	}
 }
 
-// linkable has no character that ends a URL in a Link.
+// linkable escapes the characters that end a URL in a Link header.
 var linkable = strings.NewReplacer("<", "%3C", ">", "%3E", `"`, "%22", " ", "%20")
 
-// A version is what a client that polls has of an answer. Its text is the id that
-// URLs name, alike in all replicas that have read the answer at that block, whatever its
-// coding: <height>.<tag>, or <height>.<tag>.<vain>. The tag has the digest of the answer
-// and a checksum over all of the id and the chain.
+// version identifies the answer that a polling client has. Its text is <height>.<tag> or
+// <height>.<tag>.<unchanged>, equal in all replicas that read the answer at that block, whatever its coding. The
+// tag consists of the answer's digest and a checksum over the whole text and the chain's name.
 type version struct {
-	height int64 // the newest block at which the answer is known to hold
-	digest digest
-	vain   int64 // polls that have ended since without a newer block: each goes on at another URL
+	height    int64 // newest block at which the answer is known to be valid
+	digest    digest
+	unchanged int64 // polls that timed out at this height: each continues at another URL, so that no shared cache answers it
 }
 
-// noVersion is the id of a client that has no answer yet.
+// noVersion is the version of a client without an answer.
 const noVersion = "0"
 
-// checksumBytes make a tag whole in base64.
+// checksumBytes pads a tag to whole base64 characters.
 const checksumBytes = 3
 
-// text is the id of a version of a chain.
+// text returns the version as clients send it.
 func (v version) text(chainID string) string {
-	height, vain := strconv.FormatInt(v.height, 10), ""
-	if v.vain > 0 {
-		vain = "." + strconv.FormatInt(v.vain, 10)
+	height, unchanged := strconv.FormatInt(v.height, 10), ""
+	if v.unchanged > 0 {
+		unchanged = "." + strconv.FormatInt(v.unchanged, 10)
 	}
 	tag := v.digest.appendText(nil)
-	sum := sha256.Sum256([]byte(chainID + "\n" + height + "." + string(tag) + vain))
-	return height + "." + string(base64.RawURLEncoding.AppendEncode(tag, sum[:checksumBytes])) + vain
+	sum := sha256.Sum256([]byte(chainID + "\n" + height + "." + string(tag) + unchanged))
+	return height + "." + string(base64.RawURLEncoding.AppendEncode(tag, sum[:checksumBytes])) + unchanged
 }
 
-// parseVersion reads an id of a chain. The error is the client's.
+// parseVersion parses the text of a version. Its error is for the client.
 func parseVersion(id, chainID string) (v version, err error) {
 	if id == noVersion {
 		return v, nil
@@ -242,27 +239,27 @@ func parseVersion(id, chainID string) (v version, err error) {
 		v.digest, ok = parseDigest(parts[1][:min(digestText, len(parts[1]))])
 	}
 	if ok && err == nil && len(parts) == 3 {
-		v.vain, err = strconv.ParseInt(parts[2], 10, 64)
+		v.unchanged, err = strconv.ParseInt(parts[2], 10, 64)
 	}
-	if !ok || err != nil || v.height < 0 || v.vain < 0 || v.text(chainID) != id {
+	if !ok || err != nil || v.height < 0 || v.unchanged < 0 || v.text(chainID) != id {
 		return v, failure.BadInput("%s is %q; expected %s, or the id of an answer of this chain, as its Link names it", SinceParameter, web.Short(id), noVersion)
 	}
 	return v, nil
 }
 
-// next is what a client has that had v and is given what is now, where tip is the newest
-// block, and tells whether it had that already.
+// next returns the version of a client that had v and receives now, where tip is the newest block, and whether the
+// answer is the one it had.
 func (v version) next(now version, tip int64) (next version, unchanged bool) {
 	switch {
 	case v == version{}:
 		return now, false
-	case now.height < v.height && v.height <= tip: // old, in place of what cannot be read
+	case now.height < v.height && v.height <= tip: // a stale answer, because the newest cannot be read
 		now = v
 	case now.digest != v.digest:
 		return now, false
 	}
 	if now.height == v.height {
-		now.vain = v.vain + 1
+		now.unchanged = v.unchanged + 1
 	}
 	return now, true
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// A poll is one that has been sent.
+// poll is a poll request that has been sent.
 type poll struct {
 	t     *testing.T
 	to    *httptest.ResponseRecorder
 	ended chan struct{}
 }
 
-// poll sends one that ends with the test.
+// poll sends a poll that is canceled when the test ends.
 func (s *service) poll(target string, headers ...string) *poll {
 	s.t.Helper()
 	ctx, leave := context.WithCancel(s.t.Context())
@@ -39,7 +39,7 @@ func (s *service) poll(target string, headers ...string) *poll {
 	return p
 }
 
-// waits tells whether there is no answer yet.
+// waits reports whether the poll is still waiting.
 func (p *poll) waits() bool {
 	synctest.Wait()
 	select {
@@ -50,162 +50,162 @@ func (p *poll) waits() bool {
 	}
 }
 
-// expect wants an answer now, and gives the URL to go on with.
+// expect checks that the poll has been answered and returns the next URL.
 func (p *poll) expect(status int, body string) (next string) {
 	p.t.Helper()
 	if p.waits() {
-		p.t.Fatalf("a poll waits; want %d %s", status, body)
+		p.t.Fatalf("the poll is still waiting, want %d %s", status, body)
 	}
 	if got := p.to.Body.String(); p.to.Code != status || got != body || !strings.HasSuffix(p.to.Header().Get("Cache-Control"), "max-age=1") {
-		p.t.Fatalf("answered %d %s with %v; want %d %s", p.to.Code, got, p.to.Header(), status, body)
+		p.t.Fatalf("response = %d %s %v, want %d %s with max-age=1", p.to.Code, got, p.to.Header(), status, body)
 	}
 	link := p.to.Header().Get("Link")
 	next, ok := strings.CutSuffix(strings.TrimPrefix(link, "<?"), `>; rel="next"`)
 	if ok != (status < http.StatusBadRequest) {
-		p.t.Fatalf("the Link of %d is %q", status, link)
+		p.t.Fatalf("Link of a response with status %d = %q", status, link)
 	}
 	return "/a?" + next
 }
 
-// heightIn is the height that a URL to go on with names.
+// heightIn returns the height in a next URL.
 func heightIn(next string) string {
 	height, _, _ := strings.Cut(strings.TrimPrefix(next, "/a?since="), ".")
 	return height
 }
 
-func TestAPollIsAnsweredOnceThereIsAnotherAnswer(t *testing.T) {
+func TestPollEndsWhenAnswerChanges(t *testing.T) {
 	inBubble(t, stream.Options{}, func(s *service) {
-		s.says(map[string]string{"/a": `1`})
+		s.setAnswers(map[string]string{"/a": `1`})
 		next := s.poll("/a?since=0").expect(200, `1`)
 		p := s.poll(next)
 		time.Sleep(5 * time.Second)
-		s.says(nil) // a block that changes nothing
+		s.setAnswers(nil) // a block that changes nothing
 		if !p.waits() {
-			s.t.Fatal("a poll is answered with what its client has")
+			s.t.Fatal("the poll ended although the answer has not changed")
 		}
-		s.says(map[string]string{"/a": `2`})
+		s.setAnswers(map[string]string{"/a": `2`})
 		if after := p.expect(200, `2`); heightIn(after) != "103" || s.poll(next).expect(200, `2`) != after {
-			s.t.Errorf("after %s came %s", next, after)
+			s.t.Errorf("next URL after %s = %s, want height 103 and the same for all clients", next, after)
 		}
 	})
 }
 
-func TestAPollThatWaitsInVainNamesAURLThatNobodyHasAskedFor(t *testing.T) {
+func TestTimedOutPollContinuesAtUnusedURL(t *testing.T) {
 	inBubble(t, stream.Options{}, func(s *service) {
-		s.says(map[string]string{"/a": `1`})
+		s.setAnswers(map[string]string{"/a": `1`})
 		asked := map[string]bool{}
 		next := s.poll("/a?since=0").expect(200, `1`)
-		for round, want := range []string{"102", "102", "102", "103"} { // the chain stands still in between
+		for round, want := range []string{"102", "102", "102", "103"} { // no new block for the second and third
 			if asked[next] {
-				s.t.Fatalf("%s for the second time", next)
+				s.t.Fatalf("next URL %s was used before", next)
 			}
 			asked[next] = true
 			p, other := s.poll(next), s.poll(next)
 			if round == 0 || round == 3 {
-				s.says(nil)
+				s.setAnswers(nil)
 			}
 			time.Sleep(20*time.Second - 1)
 			if !p.waits() {
-				s.t.Fatal("a poll does not wait for 20 s")
+				s.t.Fatal("the poll ended before 20 s")
 			}
 			time.Sleep(time.Nanosecond)
 			if next = p.expect(204, ""); heightIn(next) != want || other.expect(204, "") != next {
-				s.t.Errorf("%s, want block %s", next, want)
+				s.t.Errorf("next URL = %s, want height %s and the same for all clients", next, want)
 			}
 		}
 		p := s.poll(next)
-		s.says(map[string]string{"/a": `2`})
+		s.setAnswers(map[string]string{"/a": `2`})
 		p.expect(200, `2`)
 	})
 }
 
-func TestReplicasNameAnAnswerAlike(t *testing.T) {
+func TestReplicasNameTheSameNextURL(t *testing.T) {
 	inBubble(t, stream.Options{}, func(s *service) {
 		other := newService(s.t, stream.Options{}, web.Options{})
-		s.says(map[string]string{"/a": `1`})
-		s.says(nil)
-		other.says(nil)
-		other.says(map[string]string{"/a": `1`}) // it was something else until now
+		s.setAnswers(map[string]string{"/a": `1`})
+		s.setAnswers(nil)
+		other.setAnswers(nil)
+		other.setAnswers(map[string]string{"/a": `1`}) // other replica: a different answer until this block
 		if one, two := s.poll("/a?since=0").expect(200, `1`), other.poll("/a?since=0").expect(200, `1`); one != two {
-			s.t.Errorf("%s and %s", one, two)
+			s.t.Errorf("next URLs of two replicas = %s and %s, want equal ones", one, two)
 		}
 	})
 }
 
-func TestAPollNeverGoesBackToTheBlockOfAReplicaThatIsLate(t *testing.T) {
+func TestPollGetsNoOlderAnswerFromLateReplica(t *testing.T) {
 	inBubble(t, stream.Options{}, func(s *service) {
 		late := newService(s.t, stream.Options{}, web.Options{})
-		late.says(map[string]string{"/a": `old`})
-		s.says(nil)
-		s.says(map[string]string{"/a": `new`})
+		late.setAnswers(map[string]string{"/a": `old`})
+		s.setAnswers(nil)
+		s.setAnswers(map[string]string{"/a": `new`})
 		next := s.poll("/a?since=0").expect(200, `new`)
 		late.follow("/a").expect(t, `old`)
 		p := late.poll(next)
 		if !p.waits() {
-			s.t.Fatal("an older answer is given")
+			s.t.Fatal("the poll got an older answer, want it to wait")
 		}
-		late.says(nil) // block 102, in which another replica saw the new answer: whatever it is here, it is no news
+		late.setAnswers(nil) // block 102, at which the other replica read the new answer
 		if !p.waits() {
-			s.t.Fatal("two answers of one block are given")
+			s.t.Fatal("the poll got a second answer of block 102, want it to wait")
 		}
-		late.says(nil)
-		p.expect(200, `old`) // the chain's word of a later block
+		late.setAnswers(nil)
+		p.expect(200, `old`) // at a later block
 	})
 }
 
-func TestAPollOfAChainThatWasSetBackGoesOnAtItsBlocks(t *testing.T) {
+func TestPollContinuesAfterRollback(t *testing.T) {
 	for name, tt := range map[string]struct {
 		catchingUp bool
 		status     int
 		body       string
 	}{
-		"set back":    {false, 200, `other`},
+		"rolled back": {false, 200, `other`},
 		"catching up": {true, 504, "block 102 has not come; the newest is 41"},
 	} {
 		inBubble(t, stream.Options{}, func(s *service) {
-			s.says(nil)
-			s.says(map[string]string{"/a": `1`})
+			s.setAnswers(nil)
+			s.setAnswers(map[string]string{"/a": `1`})
 			next := s.poll("/a?since=0").expect(200, `1`)
 			s.chain.mu.Lock()
 			s.chain.tip.Height, s.chain.tip.CatchingUp = 40, tt.catchingUp
 			s.chain.mu.Unlock()
-			s.says(map[string]string{"/a": `other`})
+			s.setAnswers(map[string]string{"/a": `other`})
 			p := s.poll(next)
 			time.Sleep(20 * time.Second)
 			if next := p.expect(tt.status, tt.body); tt.status == 200 && heightIn(next) != "41" {
-				s.t.Errorf("%s: goes on with %s", name, next)
+				s.t.Errorf("%s: next URL = %s, want height 41", name, next)
 			}
 		})
 	}
 }
 
-func TestAPollOfWhatCannotBeReadFailsAtItsEnd(t *testing.T) {
+func TestPollOfUnreadableAnswerFailsWhenItTimesOut(t *testing.T) {
 	inBubble(t, stream.Options{}, func(s *service) {
-		s.says(map[string]string{"/a": `1`})
+		s.setAnswers(map[string]string{"/a": `1`})
 		next := s.poll("/a?since=0").expect(200, `1`)
-		s.says(map[string]string{"/a": unreadable})
+		s.setAnswers(map[string]string{"/a": unreadable})
 		s.poll("/a?since=0").expect(502, errUnreadable.Public)
 		p := s.poll(next)
 		time.Sleep(20*time.Second - 1)
 		if !p.waits() {
-			s.t.Fatal("a failure is told before there is nothing else to tell")
+			s.t.Fatal("the poll failed before its time was over")
 		}
 		time.Sleep(time.Nanosecond)
 		p.expect(502, errUnreadable.Public)
 		p = s.poll(next)
-		s.says(map[string]string{"/a": `2`})
-		time.Sleep(2 * time.Second) // until it is read again
+		s.setAnswers(map[string]string{"/a": `2`})
+		time.Sleep(2 * time.Second) // for the next read
 		p.expect(200, `2`)
 	})
 }
 
-func TestAPollIsAnsweredAndSentElsewhereWhenTheServerDrains(t *testing.T) {
+func TestPollEndsWithRetryAfterWhenServerDrains(t *testing.T) {
 	inBubble(t, stream.Options{}, func(s *service) {
-		s.says(map[string]string{"/a": `1`})
+		s.setAnswers(map[string]string{"/a": `1`})
 		next := s.poll("/a?since=0").expect(200, `1`)
 		p := s.poll(next)
 		if !p.waits() {
-			s.t.Fatal("the poll does not wait")
+			s.t.Fatal("the poll ended, want it to wait")
 		}
 		s.streams.Drain()
 		p.expect(204, "")
@@ -213,21 +213,21 @@ func TestAPollIsAnsweredAndSentElsewhereWhenTheServerDrains(t *testing.T) {
 		late.expect(503, "this server is about to stop")
 		for _, p := range []*poll{p, late} {
 			if after := p.to.Header().Get("Retry-After"); after != "1" {
-				s.t.Errorf("Retry-After: %q of %d", after, p.to.Code)
+				s.t.Errorf("status %d: Retry-After = %q, want 1", p.to.Code, after)
 			}
 		}
 	})
 }
 
-func TestPollsAreBoundedAsStreamsAre(t *testing.T) {
+func TestPollsCountTowardsStreamLimits(t *testing.T) {
 	key := keyOf("one", "1")
 	inBubbleWith(t, stream.Options{PerClient: 2}, web.Options{Keys: []limits.Key{key}}, func(s *service) {
-		s.says(map[string]string{"/a": `1`})
+		s.setAnswers(map[string]string{"/a": `1`})
 		next := s.poll("/a?since=0", "X-Api-Key", "1").expect(200, `1`)
 		s.follow("/a", "X-Api-Key", "1").expect(t, `1`)
 		p := s.poll(next, "X-Api-Key", "1")
 		if !p.waits() {
-			s.t.Fatal("the poll does not wait")
+			s.t.Fatal("the poll ended, want it to wait")
 		}
 		s.poll(next, "X-Api-Key", "1").expect(503, "too many requests wait for a change")
 		s.poll(next).expect(401, "the X-Api-Key header is required")
@@ -237,30 +237,30 @@ func TestPollsAreBoundedAsStreamsAre(t *testing.T) {
 	})
 }
 
-func TestAPollPaysForItsReadsAndItsAnswer(t *testing.T) {
+func TestPollIsChargedForReadsAndAnswer(t *testing.T) {
 	w := slowly
 	w.Limits.Address.Burst = 3
 	inBubbleWith(t, stream.Options{}, w, func(s *service) {
-		s.says(map[string]string{"/a": `1`})
+		s.setAnswers(map[string]string{"/a": `1`})
 		p := s.poll(s.poll("/a?since=0").expect(200, `1`)) // the second of three, for the first read of the topic
 		s.readers()
-		s.says(nil) // the third
+		s.setAnswers(nil) // the third
 		for range 8 {
-			s.says(nil)
+			s.setAnswers(nil)
 			time.Sleep(time.Second)
 		}
 		if reads := len(s.readers()); reads > 2 {
-			s.t.Errorf("%d reads", reads)
+			s.t.Errorf("%d reads, want at most 2", reads)
 		}
-		s.says(map[string]string{"/a": `2`})
+		s.setAnswers(map[string]string{"/a": `2`})
 		time.Sleep(4 * time.Second)
 		p.expect(200, `2`)
 	})
 }
 
-func TestIDsThatAreNoneAreRefused(t *testing.T) {
+func TestInvalidVersionsAreRefused(t *testing.T) {
 	inBubble(t, stream.Options{}, func(s *service) {
-		s.says(map[string]string{"/a": `1`})
+		s.setAnswers(map[string]string{"/a": `1`})
 		next := s.poll("/a?since=0").expect(200, `1`)
 		_, id, _ := strings.Cut(next, "=")
 		height, tag, _ := strings.Cut(id, ".")
@@ -270,16 +270,16 @@ func TestIDsThatAreNoneAreRefused(t *testing.T) {
 		} {
 			p := s.poll("/a?since=" + bad)
 			if p.waits() || p.to.Code != 400 || !strings.HasPrefix(p.to.Body.String(), "since is ") || p.to.Header().Get("Cache-Control") != "max-age=1" {
-				s.t.Errorf("since=%s: %d %s %v", bad, p.to.Code, p.to.Body, p.to.Header())
+				s.t.Errorf("since=%s: response = %d %s %v, want 400 that names since, with max-age=1", bad, p.to.Code, p.to.Body, p.to.Header())
 			}
 		}
 		s.poll(next+"&since=0").expect(400, "since is given 2 times")
 	})
 }
 
-func TestManyPollsOfAChangeAreOneRead(t *testing.T) {
+func TestPollsShareReads(t *testing.T) {
 	inBubble(t, stream.Options{}, func(s *service) {
-		s.says(map[string]string{"/a": `1`})
+		s.setAnswers(map[string]string{"/a": `1`})
 		next := s.poll("/a?since=0").expect(200, `1`)
 		for block := 2; block < 5; block++ {
 			var all []*poll
@@ -287,12 +287,12 @@ func TestManyPollsOfAChangeAreOneRead(t *testing.T) {
 				all = append(all, s.poll(next))
 			}
 			s.readers()
-			s.says(map[string]string{"/a": fmt.Sprint(block)})
+			s.setAnswers(map[string]string{"/a": fmt.Sprint(block)})
 			for _, p := range all {
 				next = p.expect(200, fmt.Sprint(block))
 			}
-			if followed := len(s.readers()) - len(all); followed != 1 { // each reply reads here, and would ask the cache
-				s.t.Errorf("%d reads for %d polls", followed, len(all))
+			if followed := len(s.readers()) - len(all); followed != 1 { // besides one read per reply, which the cache would answer
+				s.t.Errorf("%d reads for %d polls, want 1", followed, len(all))
 			}
 		}
 	})

@@ -12,18 +12,16 @@ import (
 	"github.com/tipcache/tipcache/proxy/session"
 )
 
-// A stream of several answers resumes by an id that has a part for each path, in
-// their order: the digests of the path and of the last answer in one, or nothing
-// where there was no answer yet. Dots stand between the parts. The id is an event
-// without data after each batch of answers, so that the answers' own events are the
-// same for all clients. EventSource takes note of it and dispatches nothing.
+// A stream of several paths resumes by an id with one part per path, separated by dots: the digest of the path XOR the
+// digest of the last answer, or "" without an answer. The id is sent in an event without data after each batch of
+// answers, so that all clients share the events of the answers. EventSource stores it and dispatches nothing.
 
-// A digest names what an event tells, alike in all replicas. It has 48 bits.
+// digest identifies the content of an event, equally in all replicas. It has 48 bits.
 type digest uint64
 
 const (
 	digestBytes = 6
-	digestText  = digestBytes * 4 / 3 // characters of base64
+	digestText  = digestBytes * 4 / 3 // base64 characters
 )
 
 func digestOf(text []byte) digest {
@@ -31,7 +29,7 @@ func digestOf(text []byte) digest {
 	return digest(binary.BigEndian.Uint64(sum[:8]) >> (64 - 8*digestBytes))
 }
 
-// idEvent tells what a client has of all paths; nil for no paths.
+// idEvent returns the event with the id of all subscriptions; nil for none.
 func idEvent(all []subscription) []byte {
 	if len(all) == 0 {
 		return nil
@@ -46,8 +44,7 @@ func idEvent(all []subscription) []byte {
 	return append(event[:len(event)-1], "\n\n"...)
 }
 
-// resumeAfter takes note of what a client has, as an id tells. An unknown id tells
-// nothing.
+// resumeAfter records the answers that the client has according to an id. An id of other paths is ignored.
 func resumeAfter(id string, all []subscription) {
 	parts := strings.Split(id, ".")
 	if len(parts) != len(all) {
@@ -75,15 +72,7 @@ func parseDigest(text string) (d digest, ok bool) {
 	return digest(binary.BigEndian.Uint64(sum[:])), err == nil
 }
 
-// A resumption is the block that a client has seen by its session: answers and frames of
-// blocks before it wait a little for those of it.
-type resumption struct {
-	least  int64     // 0 for none, or when it was waited for
-	giveUp time.Time // when older ones are told nonetheless
-}
-
-// resumeSession takes note of a client's session, and tells whether the chain was set back
-// behind it.
+// resumeSession reads the client's session. It reports whether the session's block was rolled back.
 func (cl *client) resumeSession(r *http.Request) (reset bool) {
 	tip := cl.h.o.Heights.Tip()
 	seen, _ := session.ParseToken(r.Header.Get(session.Header))
@@ -93,21 +82,22 @@ func (cl *client) resumeSession(r *http.Request) (reset bool) {
 	if seen.Height == 0 || seen.Replaced(cl.h.o.Heights) {
 		return seen.Height > 0
 	}
-	cl.least, cl.blockEvents.epoch, cl.blockEvents.told = seen.Height, tip.Epoch, seen.Height-1
-	if tip.Known && (tip.Limit == 0 || seen.Height <= tip.Limit) { // else it does not come
+	cl.minHeight, cl.blockEvents.epoch, cl.blockEvents.sentHeight = seen.Height, tip.Epoch, seen.Height-1
+	if tip.Known && (tip.Limit == 0 || seen.Height <= tip.Limit) { // else the block is beyond the limit
 		cl.giveUp = time.Now().Add(cache.Patience(cl.h.o.Patience, tip.Interval))
 	}
 	return false
 }
 
-// early is how long what is of a block waits for that of the client's session.
-func (cl *client) early(height int64) (wait time.Duration) {
-	if height >= cl.least {
+// waitForSession returns how long an answer at height must wait for one at the session's block. It is 0 if the
+// client has seen no later block or the wait budget is over.
+func (cl *client) waitForSession(height int64) (wait time.Duration) {
+	if height >= cl.minHeight {
 		return 0
 	}
 	if wait = time.Until(cl.giveUp); wait > 0 {
 		return wait
 	}
-	cl.least, cl.blockEvents.told = 0, min(cl.blockEvents.told, cl.h.o.Heights.Tip().Height-1)
+	cl.minHeight, cl.blockEvents.sentHeight = 0, min(cl.blockEvents.sentHeight, cl.h.o.Heights.Tip().Height-1)
 	return 0
 }

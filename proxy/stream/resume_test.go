@@ -12,109 +12,109 @@ import (
 	"github.com/tipcache/tipcache/proxy/stream"
 )
 
-func told(path string, height int, answer string) string {
+func liveData(path string, height int, answer string) string {
 	return fmt.Sprintf(`{"path":%q,"height":%d,"answer":%s}`, path, height, answer)
 }
 
-// expect checks what a client was told since the last call, and gives the id that it has.
+// expect checks the data sent to a client since the last call and returns the client's last event id.
 func (f *follower) expect(t *testing.T, want ...string) string {
 	t.Helper()
 	got, id := f.data()
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("told (-want +got):\n%s", diff)
+		t.Errorf("data (-want +got):\n%s", diff)
 	}
 	return id
 }
 
-func TestABatchOfAnswersEndsWithAnIDOfAllPaths(t *testing.T) {
+func TestBatchEndsWithIDOfAllPaths(t *testing.T) {
 	inBubble(t, stream.Options{}, func(s *service) {
-		s.says(map[string]string{"/a": `1`, "/b": `2`})
+		s.setAnswers(map[string]string{"/a": `1`, "/b": `2`})
 		events := s.follow(live("/a", "/b")).events()
 		form := regexp.MustCompile(`^id: [-_0-9A-Za-z]{8}\.[-_0-9A-Za-z]{8}$`)
 		if last := events[len(events)-1]; !form.MatchString(last) {
-			t.Errorf("the last event is %q", last)
+			t.Errorf("last event = %q, want an id of two parts", last)
 		}
 	})
 }
 
-func TestResumingSeveralAnswersTellsOnlyWhatHasChanged(t *testing.T) {
+func TestResumingSeveralPathsSendsOnlyChanges(t *testing.T) {
 	inBubble(t, stream.Options{}, func(s *service) {
 		paths := live("/delegation", "/rewards", "/unbonding")
-		s.says(map[string]string{"/delegation": `{"shares":7}`, "/rewards": `{"none":true}`, "/unbonding": `{}`})
+		s.setAnswers(map[string]string{"/delegation": `{"shares":7}`, "/rewards": `{"none":true}`, "/unbonding": `{}`})
 		f := s.follow(paths)
-		id := f.expect(t, told("/delegation", 101, `{"shares":7}`), told("/rewards", 101, `{"none":true}`), told("/unbonding", 101, `{}`))
+		id := f.expect(t, liveData("/delegation", 101, `{"shares":7}`), liveData("/rewards", 101, `{"none":true}`), liveData("/unbonding", 101, `{}`))
 		f.leave()
-		s.says(map[string]string{"/delegation": `{"none":true}`}) // as another path has said before
+		s.setAnswers(map[string]string{"/delegation": `{"none":true}`}) // an answer that another path had before
 		resumed := s.follow(paths, "Last-Event-ID", id)
-		later := resumed.expect(t, told("/delegation", 102, `{"none":true}`))
+		later := resumed.expect(t, liveData("/delegation", 102, `{"none":true}`))
 		resumed.leave()
 		unchanged := s.follow(paths, "Last-Event-ID", later)
 		if again := unchanged.expect(t); again != later {
-			t.Errorf("without a change the id %q became %q", later, again)
+			t.Errorf("id without a change = %q, want %q", again, later)
 		}
-		s.says(map[string]string{"/delegation": `{"shares":7}`})
-		unchanged.expect(t, told("/delegation", 103, `{"shares":7}`))
+		s.setAnswers(map[string]string{"/delegation": `{"shares":7}`})
+		unchanged.expect(t, liveData("/delegation", 103, `{"shares":7}`))
 	})
 }
 
-func TestAnIDThatIsNotKnownHasEverythingTold(t *testing.T) {
+func TestUnknownIDSendsEverything(t *testing.T) {
 	inBubble(t, stream.Options{}, func(s *service) {
-		s.says(map[string]string{"/a": `[]`, "/b": `[]`, "/c": `1`})
+		s.setAnswers(map[string]string{"/a": `[]`, "/b": `[]`, "/c": `1`})
 		f := s.follow(live("/a", "/b"))
-		all := []string{told("/a", 101, `[]`), told("/b", 101, `[]`)}
+		all := []string{liveData("/a", 101, `[]`), liveData("/b", 101, `[]`)}
 		id := f.expect(t, all...)
 		for name, target := range map[string]string{id: live("/b", "/a"), id + ".": live("/a", "/b"), "101.": live("/a", "/b"), id[:9] + "?-------": live("/b", "/a")} {
 			s.follow(target, "Last-Event-ID", name).expect(t, all...)
 		}
-		s.follow(live("/a", "/c"), "Last-Event-ID", id).expect(t, told("/c", 101, `1`))
+		s.follow(live("/a", "/c"), "Last-Event-ID", id).expect(t, liveData("/c", 101, `1`))
 	})
 }
 
-func TestAConnectionThatBreaksWithinABatchMissesNothing(t *testing.T) {
+func TestResumingWithinABatchMissesNothing(t *testing.T) {
 	inBubble(t, stream.Options{}, func(s *service) {
-		s.says(map[string]string{"/a": `1`, "/b": `1`})
+		s.setAnswers(map[string]string{"/a": `1`, "/b": `1`})
 		f := s.follow(live("/a", "/b"))
-		f.expect(t, told("/a", 101, `1`), told("/b", 101, `1`))
-		s.says(map[string]string{"/a": `2`, "/b": `2`})
+		f.expect(t, liveData("/a", 101, `1`), liveData("/b", 101, `1`))
+		s.setAnswers(map[string]string{"/a": `2`, "/b": `2`})
 		var id string
 		for _, event := range f.events() {
 			if _, err := fmt.Sscanf(event, "id: %s\ndata: ", &id); err == nil {
 				break
 			}
 		}
-		s.follow(live("/a", "/b"), "Last-Event-ID", id).expect(t, told("/a", 102, `2`), told("/b", 102, `2`))
+		s.follow(live("/a", "/b"), "Last-Event-ID", id).expect(t, liveData("/a", 102, `2`), liveData("/b", 102, `2`))
 	})
 }
 
-func TestOnePathResumesByTheIDOfItsEvent(t *testing.T) {
+func TestSinglePathResumesByEventID(t *testing.T) {
 	inBubble(t, stream.Options{}, func(s *service) {
-		s.says(map[string]string{"/a": `1`})
+		s.setAnswers(map[string]string{"/a": `1`})
 		for _, target := range []string{"/a", live("/a")} {
 			first := s.follow(target)
 			_, id := first.data()
 			again := s.follow(target, "Last-Event-ID", id)
 			again.expect(t)
 			if events := again.events(); len(events) > 0 {
-				t.Errorf("%s: events %q", target, events)
+				t.Errorf("%s: events after resuming = %q, want none", target, events)
 			}
 		}
 	})
 }
 
-func TestAnAnswerThatCanBeReadAgainIsToldThoughItIsTheSame(t *testing.T) {
+func TestUnchangedAnswerIsSentAgainAfterFailure(t *testing.T) {
 	for _, target := range []string{"/a", live("/a", "/b")} {
 		inBubble(t, stream.Options{}, func(s *service) {
-			s.says(map[string]string{"/a": `"one"`, "/b": `"two"`})
+			s.setAnswers(map[string]string{"/a": `"one"`, "/b": `"two"`})
 			f := s.follow(target)
 			f.events()
-			s.says(map[string]string{"/a": unreadable})
+			s.setAnswers(map[string]string{"/a": unreadable})
 			if got := f.events(); len(got) != 1 || !strings.HasPrefix(got[0], "event: failure") {
-				t.Errorf("%s: told of the failure by %q", target, got)
+				t.Errorf("%s: events = %q, want one failure", target, got)
 			}
-			s.says(map[string]string{"/a": `"one"`})
+			s.setAnswers(map[string]string{"/a": `"one"`})
 			time.Sleep(2 * time.Second)
 			if got := f.events(); len(got) != 1 || !strings.Contains(got[0], `"one"`) {
-				t.Errorf("%s: told %q of the answer that is back", target, got)
+				t.Errorf("%s: events after recovery = %q, want the answer", target, got)
 			}
 		})
 	}

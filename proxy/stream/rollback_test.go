@@ -11,21 +11,21 @@ import (
 	"github.com/tipcache/tipcache/proxy/stream"
 )
 
-// withEpochs has the chain answer with its epoch and height, after a time.
-func (s *service) withEpochs(takes *time.Duration) {
+// withEpochs makes the chain answer epoch.height after a delay.
+func (s *service) withEpochs(delay *time.Duration) {
 	s.chain.read = func(_ string, height int64) (string, error) {
 		epoch := s.chain.Tip().Epoch
-		time.Sleep(*takes)
+		time.Sleep(*delay)
 		return fmt.Sprintf("%d.%d", epoch, height), nil
 	}
 }
 
-func TestStreamTellsNothingOfTheDeadChainAfterARollback(t *testing.T) {
+func TestStreamSendsNothingOfOldChainAfterRollback(t *testing.T) {
 	for name, tt := range map[string]struct {
 		target                   string
-		first, fallen, regrown   string // events as in short
-		again                    string // once the new chain is as high as the dead one was
-		readingAtRollback, takes time.Duration
+		first, fallen, regrown   string // as summarize returns them
+		again                    string // when the new chain has the height of the old one
+		readingAtRollback, delay time.Duration
 	}{
 		"blocks": {live("/a") + "&stream.blocks=true", "a@0.100 #100 a@0.101 #101", "a@1.99 #99", "a@1.100 #100", "a@1.101 #101", 0, 0},
 		"blocks, slow to read": {
@@ -41,13 +41,13 @@ func TestStreamTellsNothingOfTheDeadChainAfterARollback(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, stream.Options{}, func(s *service) {
-				s.withEpochs(&tt.takes)
+				s.withEpochs(&tt.delay)
 				f := s.follow(tt.target)
 				expect := func(when, want string) {
 					t.Helper()
 					time.Sleep(time.Second)
 					got := f.events()
-					if diff := cmp.Diff(want, strings.Join(inShort(got), " ")); diff != "" {
+					if diff := cmp.Diff(want, strings.Join(summarize(got), " ")); diff != "" {
 						t.Errorf("%s (-want +got):\n%s", when, diff)
 					}
 					for _, e := range got {
@@ -58,44 +58,44 @@ func TestStreamTellsNothingOfTheDeadChainAfterARollback(t *testing.T) {
 					}
 				}
 				time.Sleep(time.Second)
-				s.says(nil)
+				s.setAnswers(nil)
 				expect("before", tt.first)
 				if tt.readingAtRollback > 0 {
-					s.says(nil)
+					s.setAnswers(nil)
 					time.Sleep(tt.readingAtRollback)
 				}
 				s.rollBack(99)
 				late := s.follow(tt.target)
 				expect("after the rollback", tt.fallen)
-				if got := strings.Join(inShort(late.events()), " "); got != tt.fallen {
-					t.Errorf("a client that came after the rollback got %q, want %q", got, tt.fallen)
+				if got := strings.Join(summarize(late.events()), " "); got != tt.fallen {
+					t.Errorf("events of a client that connected after the rollback = %q, want %q", got, tt.fallen)
 				}
-				s.says(nil)
+				s.setAnswers(nil)
 				expect("a block later", tt.regrown)
-				s.says(nil)
-				expect("as high as before", tt.again)
+				s.setAnswers(nil)
+				expect("at the height before the rollback", tt.again)
 			})
 		})
 	}
 }
 
-func TestAnswerAtAHeightIsReadAgainAfterARollback(t *testing.T) {
+func TestAnswerAtHeightIsReadAgainAfterRollback(t *testing.T) {
 	inBubble(t, stream.Options{}, func(s *service) {
 		s.chain.pinned = 100
-		takes := time.Duration(0)
-		s.withEpochs(&takes)
+		delay := time.Duration(0)
+		s.withEpochs(&delay)
 		f := s.follow(live("/a"))
-		if got := strings.Join(inShort(f.events()), " "); got != "a@0.100" {
+		if got := strings.Join(summarize(f.events()), " "); got != "a@0.100" {
 			t.Fatalf("first events = %q, want a@0.100", got)
 		}
-		s.says(nil)
+		s.setAnswers(nil)
 		time.Sleep(time.Minute)
-		if got := inShort(f.events()); len(got) > 0 {
+		if got := summarize(f.events()); len(got) > 0 {
 			t.Errorf("events = %q, want none: the answer never changes", got)
 		}
 		s.rollBack(100)
 		time.Sleep(time.Second)
-		if got := strings.Join(inShort(f.events()), " "); got != "a@1.100" {
+		if got := strings.Join(summarize(f.events()), " "); got != "a@1.100" {
 			t.Errorf("events after a rollback = %q, want a@1.100", got)
 		}
 	})

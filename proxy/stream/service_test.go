@@ -27,8 +27,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// A service streams what a chain says, in the bubble of a test. Every path is one of the
-// chain's; /live streams several.
+// service streams the answers of a chain in a synctest bubble. Every path belongs to the chain, and /live streams
+// several.
 type service struct {
 	t       *testing.T
 	chain   *chain
@@ -38,23 +38,23 @@ type service struct {
 	handler http.Handler
 }
 
-// A budget is an account of 1 GiB, of which a test may take some away.
+// budget is an account of 1 GiB, part of which a test may reserve.
 type budget struct {
 	*account.Account
 	away int64
 }
 
 // taken returns the bytes that streams have reserved.
-func (b *budget) taken() int64 { return b.Used() - b.away }
+func (b *budget) reserved() int64 { return b.Used() - b.away }
 
-// leave takes away all but n bytes.
+// leave reserves all but n bytes.
 func (b *budget) leave(n int64) {
 	more := b.Limit()/8*7 - b.Used() - n // the rest is for upstreams
 	b.away += more
 	b.Reserve(account.Unread, more)
 }
 
-// bodies are those of a stack that nobody posts to, and whose answers are in no coding.
+// bodies supplies the memory account of a stack without POST bodies and compression.
 type bodies struct{ account *account.Account }
 
 func (b bodies) Account() *account.Account { return b.account }
@@ -63,7 +63,7 @@ func (bodies) Encoded(_ string, content *cache.Content, _ codings.Coding, _, _ b
 	return content.Body, codings.Identity
 }
 
-// inBubble runs a test with a service whose time is the bubble's.
+// inBubble runs a test with a service in a synctest bubble.
 func inBubble(t *testing.T, o stream.Options, test func(s *service)) {
 	t.Helper()
 	inBubbleWith(t, o, web.Options{}, test)
@@ -102,14 +102,14 @@ func newService(t *testing.T, o stream.Options, w web.Options) *service {
 	return &service{t, c, memory, stack, streams, engine}
 }
 
-// A chain has an answer for each path, and blocks that come when the test says so.
+// chain has an answer for each path. The test creates its blocks.
 type chain struct {
 	mu      sync.Mutex
 	tip     node.Tip
 	grown   chan struct{}
 	answers map[string]string
-	read    func(path string, height int64) (string, error) // in place of answers; not under the lock
-	readers []string                                        // on whose behalf it was read
+	read    func(path string, height int64) (string, error) // used instead of answers, without the lock
+	readers []string                                        // clients on whose behalf it was read
 	pinned  int64                                           // the height of all answers; 0 for the newest
 }
 
@@ -128,7 +128,7 @@ func (c *chain) Tip() node.Tip {
 
 func (c *chain) ChainID() string { return "test-1" }
 
-// HashOf is a hash in each epoch.
+// HashOf returns a hash that depends on the epoch.
 func (c *chain) HashOf(height int64) string {
 	return fmt.Sprintf("%08d%08d", c.Tip().Epoch, height)
 }
@@ -137,7 +137,7 @@ func (c *chain) Replaced(height int64, prefix string) bool {
 	return !strings.HasPrefix(c.HashOf(height), prefix)
 }
 
-// reply answers once.
+// reply answers a request once.
 func (c *chain) reply(stack *web.Stack) web.Handler {
 	return func(g *gin.Context, rec *record.Record) error {
 		res, err := c.feed(g.Request.URL.Path).Read(g.Request.Context(), "")
@@ -157,7 +157,7 @@ func (c *chain) Moved() <-chan struct{} {
 	return c.grown
 }
 
-// sources are the feeds that a request names.
+// sources returns the feeds that a request names.
 func (c *chain) sources(r *http.Request) (all []stream.Source, err error) {
 	if r.URL.Path != stream.LivePath {
 		return []stream.Source{{Feed: c.feed(r.URL.Path)}}, nil
@@ -190,8 +190,8 @@ func (c *chain) feed(path string) web.Feed {
 	}}
 }
 
-// says has the chain answer with these texts, path by path, from the next block on.
-func (s *service) says(answers map[string]string) {
+// setAnswers adds a block at which the given paths have new answers.
+func (s *service) setAnswers(answers map[string]string) {
 	s.chain.mu.Lock()
 	defer s.chain.mu.Unlock()
 	for path, answer := range answers {
@@ -200,21 +200,21 @@ func (s *service) says(answers map[string]string) {
 	s.chain.moveTo(s.chain.tip.Height+1, s.chain.tip.Epoch)
 }
 
-// moveTo moves the tip. Call with mu held.
+// moveTo moves the tip. The caller must hold mu.
 func (c *chain) moveTo(height, epoch int64) {
 	c.tip.Height, c.tip.Epoch = height, epoch
 	close(c.grown)
 	c.grown = make(chan struct{})
 }
 
-// rollBack begins another epoch at a height.
+// rollBack starts another epoch at height.
 func (s *service) rollBack(height int64) {
 	s.chain.mu.Lock()
 	defer s.chain.mu.Unlock()
 	s.chain.moveTo(height, s.chain.tip.Epoch+1)
 }
 
-// readers are those on whose behalf the chain was read since the last call.
+// readers returns the clients on whose behalf the chain was read since the last call.
 func (s *service) readers() []string {
 	synctest.Wait()
 	s.chain.mu.Lock()
@@ -224,19 +224,19 @@ func (s *service) readers() []string {
 	return all
 }
 
-// A follower is a client of a stream.
+// follower is a client of a stream.
 type follower struct {
 	header http.Header
 	cancel context.CancelFunc
 	ended  chan struct{}
 
-	reads chan struct{} // closed while it reads what is written
+	reads chan struct{} // closed while the client reads what is written
 
 	mu   sync.Mutex
 	text []byte
 }
 
-// follow opens a stream that ends with the test.
+// follow opens a stream that is closed when the test ends.
 func (s *service) follow(target string, headers ...string) *follower {
 	s.t.Helper()
 	return s.followFrom("192.0.2.1", target, headers...)
@@ -281,7 +281,7 @@ func (f *follower) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// events are those that have come since the last call.
+// events returns the events written since the last call.
 func (f *follower) events() (all []string) {
 	synctest.Wait()
 	f.mu.Lock()
@@ -295,15 +295,14 @@ func (f *follower) events() (all []string) {
 	return all
 }
 
-// data is what the events tell that have come since the last call, in their order by
-// text, and the id that the client has then.
+// data returns the sorted data of the events written since the last call and the client's last event id.
 func (f *follower) data() (data []string, id string) {
 	for _, event := range f.events() {
 		for line := range strings.SplitSeq(event, "\n") {
-			if told, ok := strings.CutPrefix(line, "data: "); ok {
-				data = append(data, told)
-			} else if told, ok := strings.CutPrefix(line, "id: "); ok {
-				id = told
+			if text, ok := strings.CutPrefix(line, "data: "); ok {
+				data = append(data, text)
+			} else if text, ok := strings.CutPrefix(line, "id: "); ok {
+				id = text
 			}
 		}
 	}
@@ -311,7 +310,7 @@ func (f *follower) data() (data []string, id string) {
 	return data, id
 }
 
-// live is the target that streams paths.
+// live returns the target that streams paths.
 func live(paths ...string) string {
 	return stream.LivePath + "?" + url.Values{stream.PathParameter: paths}.Encode()
 }

@@ -16,11 +16,10 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// retryInterval is the time between two tries to read an answer that failed, or that
-// no follower could pay for.
+// retryInterval is the time before a failed read, or one that no follower could be charged for, is tried again.
 const retryInterval = time.Second
 
-// topics are the subjects that are followed, each once however many stream it.
+// topics holds one topic for each source that is followed.
 type topics struct {
 	heights heights
 	log     *slog.Logger
@@ -29,36 +28,36 @@ type topics struct {
 	byKey   map[string]*topic
 }
 
-// A topic follows a subject for its subscribers, and ends with the last of them.
+// topic follows a source for its subscribers and ends with the last of them.
 type topic struct {
-	subject
+	source
 	heights  heights
 	state    atomic.Pointer[topicState]
-	framed   atomic.Int32 // subscribers that are told frames
-	followed atomic.Int32 // subscribers that are woken at each read: what they have is of a later block
+	framed   atomic.Int32 // subscribers with block events
+	followed atomic.Int32 // subscribers to wake at each read, because they have a later block
 
 	subscribers map[*follower]*subscription // guarded by topics.mu
-	waking      []*follower                 // the same as publish wakes them; nil since one came or left. Its elements do not change
+	wakeList    []*follower                 // the keys of subscribers, immutable; nil since one was added or removed
 	cancel      context.CancelFunc
 	done        chan struct{}
 }
 
-// A subject is what a topic is about.
-type subject struct {
-	key     string        // subjects of one key are one
-	at      int64         // the height at which it never changes; 0 for the newest
-	fresh   time.Duration // between two reads where no tip is known
-	undated bool          // its answers are not those of a state
-	free    bool          // to be read: no follower is asked
-	// read tells what it is now, and at which height, on behalf of a client; before is
-	// what it was, nil for unknown. Beside an error, what it is now may be old or nil.
-	// Another event than before holds its body for the caller.
+// subject is what a topic reads.
+type source struct {
+	key     string        // identifies the source
+	at      int64         // height at which the answer never changes; 0 for the newest
+	fresh   time.Duration // between two reads while no tip is known
+	undated bool          // its answers belong to no height
+	free    bool          // reads are charged to nobody
+	// read returns the current event and its height on behalf of a client. before is the last event, nil if
+	// unknown. Together with an error the event may be old or nil. An event other than before is held for the
+	// caller.
 	read func(ctx context.Context, before *event, client string) (now *event, height int64, err error)
 }
 
-// answersOf is the subject of a feed.
-func (ts *topics) answersOf(f web.Feed) subject {
-	return subject{key: "answer " + f.Key, at: f.Height, fresh: f.Fresh, undated: f.Undated, read: func(ctx context.Context, before *event, client string) (*event, int64, error) {
+// feedSource returns the source of a feed's answers.
+func (ts *topics) feedSource(f web.Feed) source {
+	return source{key: "answer " + f.Key, at: f.Height, fresh: f.Fresh, undated: f.Undated, read: func(ctx context.Context, before *event, client string) (*event, int64, error) {
 		res, err := f.Read(ctx, client)
 		if err != nil {
 			return before, 0, err
@@ -74,9 +73,9 @@ func (ts *topics) answersOf(f web.Feed) subject {
 	}}
 }
 
-// blocksOf is the subject of the chain's blocks.
-func blocksOf(heights heights) subject {
-	return subject{key: "blocks", free: true, read: func(context.Context, *event, string) (*event, int64, error) {
+// blockSource returns the source of the chain's blocks.
+func blockSource(heights heights) source {
+	return source{key: "blocks", free: true, read: func(context.Context, *event, string) (*event, int64, error) {
 		height := heights.Tip().Height
 		return blockEvent(height, heights), height, nil
 	}}
@@ -84,16 +83,15 @@ func blocksOf(heights heights) subject {
 
 // topicState is the newest answer of a topic, or why there is none.
 type topicState struct {
-	epoch   int64       // in force when it was read: news of an earlier one is of a chain that was rolled back
-	answer  *event      // nil: none yet
-	height  int64       // the newest block at which the answer is known to hold
-	past    blockAnswer // the answer at an earlier block, for frames; held
-	failure *event      // why answer is not newer; nil: it is the newest
+	epoch   int64       // chain generation in which it was read; a rollback makes older states invalid
+	answer  *event      // nil if there is none yet
+	height  int64       // newest block at which the answer is known to be valid
+	past    blockAnswer // answer at an earlier block, for frames; held
+	failure *event      // why answer could not be read again; nil if it is the newest
 }
 
-// subscribe adds a client to the topic of a subject. It is nil where there is no room
-// for another topic.
-func (ts *topics) subscribe(s subject, f *follower, sub *subscription) *topic {
+// subscribe adds a follower to the topic of a source. It returns nil if the budget allows no further topic.
+func (ts *topics) subscribe(s source, f *follower, sub *subscription) *topic {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	t := ts.byKey[s.key]
@@ -102,7 +100,7 @@ func (ts *topics) subscribe(s subject, f *follower, sub *subscription) *topic {
 			return nil
 		}
 		ctx, cancel := context.WithCancel(context.Background())
-		t = &topic{subject: s, heights: ts.heights, subscribers: map[*follower]*subscription{}, cancel: cancel, done: make(chan struct{})}
+		t = &topic{source: s, heights: ts.heights, subscribers: map[*follower]*subscription{}, cancel: cancel, done: make(chan struct{})}
 		t.state.Store(&topicState{})
 		ts.byKey[s.key] = t
 		go func() {
@@ -110,18 +108,17 @@ func (ts *topics) subscribe(s subject, f *follower, sub *subscription) *topic {
 			ts.follow(ctx, t)
 		}()
 	}
-	t.subscribers[f], t.waking = sub, nil
+	t.subscribers[f], t.wakeList = sub, nil
 	return t
 }
 
-func (s *subject) weight() int64 { return topicWeight + 2*int64(len(s.key)) }
+func (s *source) weight() int64 { return topicWeight + 2*int64(len(s.key)) }
 
-// unsubscribe takes a client off. With the last one the topic ends, and is
-// waited for.
+// unsubscribe removes a follower. Removing the last one ends the topic and waits for its goroutine.
 func (ts *topics) unsubscribe(t *topic, f *follower) {
 	ts.mu.Lock()
 	delete(t.subscribers, f)
-	t.waking = nil
+	t.wakeList = nil
 	last := len(t.subscribers) == 0 && ts.byKey[t.key] == t
 	if last {
 		delete(ts.byKey, t.key)
@@ -137,19 +134,19 @@ func (ts *topics) unsubscribe(t *topic, f *follower) {
 	}
 }
 
-// batch is how many clients are woken at once. All at once would keep requests
-// waiting that come meanwhile, until the last of thousands was written to.
-const batch = 32
+// batch is the number of clients woken at once. Waking thousands at once would delay requests until all were
+// written to.
+const wakeBatch = 32
 
-// publish wakes the subscribers of a topic, and lets others run in between.
+// publish wakes the subscribers of a topic in batches.
 func (ts *topics) publish(t *topic) {
 	ts.mu.Lock()
-	if t.waking == nil {
-		t.waking = slices.Collect(maps.Keys(t.subscribers))
+	if t.wakeList == nil {
+		t.wakeList = slices.Collect(maps.Keys(t.subscribers))
 	}
-	waking := t.waking
+	wakeList := t.wakeList
 	ts.mu.Unlock()
-	for some := range slices.Chunk(waking, batch) {
+	for some := range slices.Chunk(wakeList, wakeBatch) {
 		for _, c := range some {
 			c.notify()
 		}
@@ -157,7 +154,7 @@ func (ts *topics) publish(t *topic) {
 	}
 }
 
-// notifyAll notifies the subscribers of all topics.
+// notifyAll wakes the subscribers of all topics.
 func (ts *topics) notifyAll() {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -168,8 +165,7 @@ func (ts *topics) notifyAll() {
 	}
 }
 
-// follow reads a topic's subject at every block that one of its subscribers pays for, and
-// publishes what is new.
+// follow reads a topic's source at every block for which a subscriber can be charged, and publishes changes.
 func (ts *topics) follow(ctx context.Context, t *topic) {
 	for ctx.Err() == nil {
 		client, ok := ts.spendForTopic(ctx, t)
@@ -180,15 +176,15 @@ func (ts *topics) follow(ctx context.Context, t *topic) {
 		}
 		height, err := ts.refresh(ctx, t, client, tip.Epoch)
 		if err == nil && t.at > 0 && height == t.at {
-			t.awaitRollback(ctx, tip.Epoch)
+			t.await(ctx, func(now node.Tip) bool { return now.Epoch != tip.Epoch })
 		} else {
 			t.wait(ctx, tip, max(tip.Height, height), err != nil)
 		}
 	}
 }
 
-// refresh reads a topic's subject on behalf of a client while an epoch is in force, and publishes
-// what is new. Of another epoch it keeps nothing.
+// refresh reads a topic's source on behalf of a client during an epoch and publishes a change. It keeps nothing
+// from another epoch.
 func (ts *topics) refresh(ctx context.Context, t *topic, client string, epoch int64) (height int64, err error) {
 	old, next := t.state.Load(), &topicState{epoch: epoch}
 	framed := t.framed.Load() > 0
@@ -207,20 +203,20 @@ func (ts *topics) refresh(ctx context.Context, t *topic, client string, epoch in
 	if err != nil {
 		next.height, next.failure = before.height, failureEvent(err)
 	}
-	next.keep(old, framed)
-	t.state.Store(next) // if only for the next page key, which new clients get
+	next.retainPast(old, framed)
+	t.state.Store(next) // even if unchanged: the next page key may differ, and new clients receive it
 	if next.answer != old.answer {
 		old.answer.release()
 	}
-	same := next.answer.saysAs(old.answer) && next.failure.saysAs(old.failure)
+	same := next.answer.equals(old.answer) && next.failure.equals(old.failure)
 	if ctx.Err() == nil && (!same || framed || t.followed.Load() > 0) {
 		ts.publish(t)
 	}
 	return height, err
 }
 
-// spendForTopic spends a request from the limits of one of a topic's subscribers. The next read, and the event that
-// comes of it, are on its behalf. It returns false if no subscriber can pay.
+// spendForTopic charges one of a topic's subscribers for the next read and its event, and returns the client's
+// name. It returns false if no subscriber can be charged.
 func (ts *topics) spendForTopic(ctx context.Context, t *topic) (name string, ok bool) {
 	for range maxCharges {
 		c, sub := ts.affordable(t)
@@ -238,11 +234,11 @@ func (ts *topics) spendForTopic(ctx context.Context, t *topic) (name string, ok 
 	return "", false
 }
 
-// maxCharges bounds how many subscribers are asked in vain, because others were faster or
-// replicas know better.
+// maxCharges is the number of subscribers to try: another request or replica may use up a limit that seemed to
+// allow it.
 const maxCharges = 3
 
-// affordable returns a subscriber whose limits allow a request; nil for none.
+// affordable returns a subscriber whose limits seem to allow a request; nil for none.
 func (ts *topics) affordable(t *topic) (*follower, *subscription) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
@@ -254,8 +250,8 @@ func (ts *topics) affordable(t *topic) (*follower, *subscription) {
 	return nil, nil
 }
 
-// wait returns when the answer may have changed since a tip: with the block after height, with
-// another epoch, in seconds' mode when it is fresh no more, and after a failure soon.
+// wait returns when the answer may have changed: at the first block after height, after a rollback, or when
+// patience ends. Without a tip that is when the answer is no longer fresh, and after a failure the retry interval.
 func (t *topic) wait(ctx context.Context, since node.Tip, height int64, failed bool) {
 	patience := max(4*since.Interval, retryInterval)
 	switch {
@@ -269,16 +265,11 @@ func (t *topic) wait(ctx context.Context, since node.Tip, height int64, failed b
 	t.await(ctx, func(now node.Tip) bool { return now.Epoch != since.Epoch || since.Known && now.Height > height })
 }
 
-// awaitRollback returns when another epoch is in force.
-func (t *topic) awaitRollback(ctx context.Context, epoch int64) {
-	t.await(ctx, func(now node.Tip) bool { return now.Epoch != epoch })
-}
-
-// await returns when the tip is as it is awaited, or ctx ends.
-func (t *topic) await(ctx context.Context, awaited func(now node.Tip) bool) {
+// await returns when done reports true for the tip, or ctx ends.
+func (t *topic) await(ctx context.Context, done func(now node.Tip) bool) {
 	for ctx.Err() == nil {
 		moved := t.heights.Moved()
-		if awaited(t.heights.Tip()) {
+		if done(t.heights.Tip()) {
 			return
 		}
 		select {
