@@ -34,10 +34,10 @@ func TestABlockOfTheExecutionClientIsWaitedFor(t *testing.T) {
 func TestABlockOfTheExecutionClientThatDoesNotCountIsSaid(t *testing.T) {
 	s := startChain(t, proxy.Options{Chain: chain.Options{MinHeightWait: time.Millisecond}})
 	s.get(t, anyPath, minEVM, "9223372036854775807").refuses(t, http.StatusGatewayTimeout,
-		`{"code":504,"msg":{},"error":"block 9223372036854775807 of the execution client does not count yet; the newest that does is 1228"}`+"\n")
+		`{"code":504,"msg":{},"error":"block 9223372036854775807 of the execution client is not included yet; the newest included is 1228"}`+"\n")
 	s.chain.set(func(f *fakeChain) { f.noExecution, f.executed = true, nil })
 	s.get(t, anyPath, minEVM, "1").refuses(t, http.StatusBadRequest,
-		`{"code":400,"msg":{},"error":"X-Min-Evm-Block cannot be waited for: no node tells of an execution client's blocks"}`+"\n")
+		`{"code":400,"msg":{},"error":"X-Min-Evm-Block cannot be waited for: no node reports the blocks of an execution client"}`+"\n")
 	s.chain.deafen()
 	s.get(t, anyPath, minEVM, "1", "X-Min-Block-Height", "1").refuses(t, http.StatusServiceUnavailable,
 		`{"code":503,"msg":{},"error":"the newest block is not known at present, so X-Min-Evm-Block cannot be waited for"}`+"\n")
@@ -56,7 +56,7 @@ func TestABlockThatCountsIsNotWaitedForAgain(t *testing.T) {
 	s.get(t, nextPage(first), minEVM, counts).has(t, "X-Block-Height", "228") // the walk is a snapshot
 	s.get(t, anyPath, "X-Block-Height", "228", minEVM, counts).has(t, "X-Block-Height", "228")
 	s.get(t, anyPath, "X-Block-Height", "227", minEVM, counts).refuses(t, http.StatusGatewayTimeout,
-		`{"code":504,"msg":{},"error":"block 1228 of the execution client does not count at block 227; the newest that does is 1227"}`+"\n")
+		`{"code":504,"msg":{},"error":"block 1228 of the execution client is not included at block 227; the newest included is 1227"}`+"\n")
 
 	s.chain.set(func(f *fakeChain) { f.noExecution = true }) // CometBFT is away, and the REST server
 	s.chain.fails(&upstream.Error{Kind: upstream.Unreachable, Msg: "the chain node cannot be reached"})

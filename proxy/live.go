@@ -29,7 +29,7 @@ func (v *router) liveSources(r *http.Request) ([]stream.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	r = blocks.Together(r)
+	r = blocks.SharedWait(r)
 	sources := make([]stream.Source, len(paths))
 	for i, path := range paths {
 		if sources[i], err = v.sourceOf(r, path); err != nil {

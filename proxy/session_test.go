@@ -202,7 +202,7 @@ func TestALeastHeightOfAChainThatWasSetBackIsAConflict(t *testing.T) {
 	for _, got := range []exchange{
 		<-waits, s.get(t, anyPath, "X-Min-Block-Height", at228), s.get(t, anyPath+"?x-min-block-height=228.A0000000"),
 	} {
-		if got.status != http.StatusConflict || !strings.Contains(got.body, "the chain was set back and has another block 22") {
+		if got.status != http.StatusConflict || !strings.Contains(got.body, ": the chain has another block at this height") {
 			t.Errorf("status %d: %s", got.status, got.body)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 // stream.
 const varyOn = respond.HeightHeader + ", " + respond.MinHeightHeader + ", " + respond.MinEVMHeader + ", Accept"
 
-// Respond writes the response to a query. It releases the entry of a.
+// Respond writes the response to a query. It clears the entry of a, which then may be reused.
 func (r *Reader) Respond(w http.ResponseWriter, from *http.Request, rec *record.Record, q *Query, a *Result) {
 	var res respond.Response
 	r.describe(&res, rec, q, a, time.Now())
@@ -29,13 +29,14 @@ func (r *Reader) Respond(w http.ResponseWriter, from *http.Request, rec *record.
 	r.Stack.Respond(w, from, &res)
 }
 
-// Told returns the response to a query, for interfaces that write it themselves.
-func (r *Reader) Told(rec *record.Record, q *Query, a *Result) (res respond.Response) {
+// Response returns the response to a query, for interfaces that write it themselves.
+func (r *Reader) Response(rec *record.Record, q *Query, a *Result) (res respond.Response) {
 	r.describe(&res, rec, q, a, time.Now())
 	return res
 }
 
-// describe fills in a zero Response. It copies none, because the stack of a stream of HTTP/2 has no room for a copy.
+// describe fills in a zero Response. It takes a pointer because the stacks of HTTP/2 streams are too small for a
+// copy.
 func (r *Reader) describe(res *respond.Response, rec *record.Record, q *Query, a *Result, now time.Time) {
 	r.Show(rec, a)
 	immutable := a.Query.Policy.IsImmutable(a.Entry.Stamp())
@@ -79,7 +80,7 @@ func (a *Result) mark(rec *record.Record) {
 		rec.Session.Show(a.Tip.Epoch, height)
 		seen, _ = rec.Session.Seen(a.Tip.Epoch)
 	}
-	if a.batch && a.Tip.Known { // all parts may have been older when it was made
+	if a.batch && a.Tip.Known { // all its parts may have been older than the tip
 		seen = max(seen, a.Tip.Height)
 	}
 	older := max(rec.Session.Least, a.notified) > height || seen-height > a.Query.Policy.FreshBlocks

@@ -28,12 +28,12 @@ func (d *frontend) respond(t *testing.T, hs blocks.Heights, walk blocks.Snapshot
 	return w.Header()
 }
 
-func TestHeadersSayOfAnAnswerHowLongItHolds(t *testing.T) {
+func TestHeadersDescribeLifetime(t *testing.T) {
 	const vary = "X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, Accept, Accept-Encoding"
 	for name, tt := range map[string]struct {
 		hs      blocks.Heights
 		class   blocks.Class
-		prepare func(d *frontend) // once a first answer is in memory
+		prepare func(d *frontend) // after the first answer is in memory
 		want    map[string]string
 	}{
 		"the newest block": {blocks.Heights{}, blocks.Live, nil, map[string]string{
@@ -51,16 +51,16 @@ func TestHeadersSayOfAnAnswerHowLongItHolds(t *testing.T) {
 		"a height in the URL": {blocks.Heights{Pinned: 90, InURL: true}, blocks.Live, nil, map[string]string{
 			"X-Block-Height": "90", "Age": "0", "Cache-Control": "public, max-age=86400, immutable", "Cache-Status": `tipcache; hit; detail="memory"`, "Vary": vary,
 		}},
-		"what is fixed": {blocks.Heights{}, blocks.Found, nil, map[string]string{
+		"a fixed answer": {blocks.Heights{}, blocks.Found, nil, map[string]string{
 			"X-Block-Height": "100", "Age": "0", "Cache-Control": "public, max-age=86400, immutable", "Cache-Status": `tipcache; hit; detail="memory"`, "Vary": vary,
 		}},
 		"nodes that are behind": {blocks.Heights{}, blocks.Live, func(d *frontend) { d.nodes.tip.CatchingUp = true }, map[string]string{
 			"X-Block-Height": "100", "X-Session": "100", "Age": "0", "Cache-Control": "public, max-age=0, s-maxage=0", "Cache-Status": `tipcache; hit; ttl=0; detail="memory catching-up"`, "Vary": vary + ", X-Session",
 		}},
-		"a newest block that is contradicted": {blocks.Heights{}, blocks.Live, func(d *frontend) { d.nodes.tip.Unconfirmed = true }, map[string]string{
+		"an unconfirmed tip": {blocks.Heights{}, blocks.Live, func(d *frontend) { d.nodes.tip.Unconfirmed = true }, map[string]string{
 			"X-Block-Height": "100", "X-Session": "100", "Age": "0", "Cache-Control": "public, max-age=0, s-maxage=0", "Cache-Status": `tipcache; hit; ttl=2; detail="memory unconfirmed"`, "Vary": vary + ", X-Session",
 		}},
-		"a height in the URL while the newest block is contradicted": {blocks.Heights{Pinned: 90, InURL: true}, blocks.Live, func(d *frontend) { d.nodes.tip.Unconfirmed = true }, map[string]string{
+		"a height in the URL with an unconfirmed tip": {blocks.Heights{Pinned: 90, InURL: true}, blocks.Live, func(d *frontend) { d.nodes.tip.Unconfirmed = true }, map[string]string{
 			"X-Block-Height": "90", "Age": "0", "Cache-Control": "public, max-age=0", "Cache-Status": `tipcache; hit; detail="memory unconfirmed"`, "Vary": vary,
 		}},
 		"no tip": {blocks.Heights{}, blocks.Live, func(d *frontend) { d.nodes.tip.Known = false }, map[string]string{
@@ -94,17 +94,17 @@ func TestHeadersSayOfAnAnswerHowLongItHolds(t *testing.T) {
 	}
 }
 
-func TestSessionGoesOnWithTheAnswerUnlessItsBlockIsGone(t *testing.T) {
+func TestSessionContinuesUnlessItsBlockWasRolledBack(t *testing.T) {
 	for name, tt := range map[string]struct {
 		token  session.Token
 		dead   string
 		want   [3]string // X-Session, X-Session-Reset, Cache-Control
-		marked bool      // the answer is called stale
+		marked bool      // the response is stale
 	}{
-		"no session":           {session.Token{}, "", [3]string{"100.C3C3C3C3C3C3", "", "public, max-age=2, s-maxage=2"}, false},
-		"an earlier block":     {session.Token{Height: 99, Hash: "A1A1A1A1"}, "", [3]string{"100.C3C3C3C3C3C3", "", "public, max-age=2, s-maxage=2"}, false},
-		"a later block":        {session.Token{Height: 101, Hash: "A1A1A1A1"}, "", [3]string{"100.C3C3C3C3C3C3", "", "public, max-age=0, s-maxage=0"}, true},
-		"a block that is gone": {session.Token{Height: 101, Hash: "A1A1A1A1"}, "A1A1A1A1", [3]string{"100.C3C3C3C3C3C3", "true", "private, no-cache"}, false},
+		"no session":          {session.Token{}, "", [3]string{"100.C3C3C3C3C3C3", "", "public, max-age=2, s-maxage=2"}, false},
+		"an earlier block":    {session.Token{Height: 99, Hash: "A1A1A1A1"}, "", [3]string{"100.C3C3C3C3C3C3", "", "public, max-age=2, s-maxage=2"}, false},
+		"a later block":       {session.Token{Height: 101, Hash: "A1A1A1A1"}, "", [3]string{"100.C3C3C3C3C3C3", "", "public, max-age=0, s-maxage=0"}, true},
+		"a rolled back block": {session.Token{Height: 101, Hash: "A1A1A1A1"}, "A1A1A1A1", [3]string{"100.C3C3C3C3C3C3", "true", "private, no-cache"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			behind(t, func(t *testing.T, d *frontend) {
@@ -120,19 +120,19 @@ func TestSessionGoesOnWithTheAnswerUnlessItsBlockIsGone(t *testing.T) {
 	}
 }
 
-func TestBrowserKeepsItsSessionInACookie(t *testing.T) {
+func TestSessionCookie(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cookie string
 		limit  int64
 		waited time.Duration
 		set    string // the cookie that is set, "" for none
 	}{
-		"no cookie":                          {"", 0, 0, "100"},
-		"an earlier block":                   {"99", 0, 0, "100"},
-		"the same block":                     {"100", 0, 0, ""},
-		"a later block, which does not come": {"101", 110, 500 * time.Millisecond, ""},
-		"a block that cannot be":             {"1000", 110, 0, "100"},
-		"what is no session":                 {"x", 0, 0, "100"},
+		"no cookie":                            {"", 0, 0, "100"},
+		"an earlier block":                     {"99", 0, 0, "100"},
+		"the same block":                       {"100", 0, 0, ""},
+		"a later block, which does not arrive": {"101", 110, 500 * time.Millisecond, ""},
+		"a block beyond the limit":             {"1000", 110, 0, "100"},
+		"not a session":                        {"x", 0, 0, "100"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			behind(t, func(t *testing.T, d *frontend) {
@@ -158,19 +158,19 @@ func TestBrowserKeepsItsSessionInACookie(t *testing.T) {
 	}
 }
 
-func TestAnswerOfALaterBlockThanTheTipRaisesIt(t *testing.T) {
+func TestAnswerFromLaterBlockRaisesTip(t *testing.T) {
 	behind(t, func(t *testing.T, d *frontend) {
 		d.nodes.grow(2)
 		d.ask(t, blocks.Heights{}, blocks.Snapshot{})
 		d.nodes.grow(-2)
 		from := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		if got := d.respond(t, blocks.Heights{}, blocks.Snapshot{}, from).Get("X-Block-Height"); got != "102" || d.nodes.raised != 102 {
-			t.Errorf("answered at block %s, tip raised to %d; want 102 of both", got, d.nodes.raised)
+			t.Errorf("served block %s, tip raised to %d; want 102 for both", got, d.nodes.raised)
 		}
 	})
 }
 
-func TestKindTellsOfItsAnswersInHeadersOfItsOwn(t *testing.T) {
+func TestKindAddsItsOwnHeaders(t *testing.T) {
 	behind(t, func(t *testing.T, d *frontend) {
 		d.kind = d.Add(&blocks.Kind{Name: "other", Class: blocks.Live, Headers: func(*cache.Entry, string) blocks.ResponseHeaders {
 			return blocks.ResponseHeaders{Vary: "X-Other", Extra: []respond.ExtraHeader{{Name: "Grpc-Metadata-X-Cosmos-Block-Height"}, {Name: "X-Fixed", Value: "yes"}}}

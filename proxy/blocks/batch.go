@@ -31,7 +31,7 @@ type Batch struct {
 }
 
 // errDifferentBlocks is returned if the parts of a batch could not be read at one block in time.
-var errDifferentBlocks = &failure.Failure{Status: http.StatusGatewayTimeout, RetryAfter: time.Second, Expected: true, Public: "the answers are not at hand at one block at present"}
+var errDifferentBlocks = &failure.Failure{Status: http.StatusGatewayTimeout, RetryAfter: time.Second, Expected: true, Public: "the answers cannot be read at one block at present"}
 
 // compose reads the parts of a batch and makes its entry. It fails if that would be no newer than the previous entry,
 // which is then served.
@@ -90,11 +90,11 @@ type partRead struct {
 // maxRounds bounds how often parts are read again because a block arrived meanwhile.
 const maxRounds = 3
 
-// readBatch reads all parts at the height pinned, or if that is 0 at the newest block that all of them have. It
-// returns that block.
+// readBatch reads all parts at the height pinned, or, if that is 0, at the newest block that all of them have. It
+// returns that height.
 func (t *batchRead) readBatch(ctx context.Context, pinned int64, before *cache.Entry) (height int64, err error) {
 	if pinned > 0 {
-		t.ask(ctx, t.begin(), pinned, 0)
+		t.readParts(ctx, t.begin(), pinned, 0)
 		return pinned, t.failure()
 	}
 	t.gather(ctx)
@@ -103,53 +103,53 @@ func (t *batchRead) readBatch(ctx context.Context, pinned int64, before *cache.E
 	}
 	low, high := t.span()
 	if before != nil && low <= before.Height && low < t.tip.Height {
-		return 0, t.noNewer()
+		return 0, t.behindError()
 	}
 	if low < high {
-		above := t.those(func(r *partRead, stateless bool) bool { return !stateless && r.Entry.Height > low })
-		t.ask(ctx, above, low, 0)
+		above := t.selectParts(func(r *partRead, stateless bool) bool { return !stateless && r.Entry.Height > low })
+		t.readParts(ctx, above, low, 0)
 		if now, top := t.span(); now != low || top != low {
-			return 0, t.noNewer()
+			return 0, t.behindError()
 		}
 	}
 	if low == 0 || t.Nodes.Tip().Epoch != t.tip.Epoch {
-		return 0, t.noNewer()
+		return 0, t.behindError()
 	}
 	return low, nil
 }
 
-// noNewer returns the error of a batch that cannot be made.
-func (t *batchRead) noNewer() error {
-	why := *errDifferentBlocks
+// behindError returns the error of a batch that cannot be composed.
+func (t *batchRead) behindError() error {
+	behind := *errDifferentBlocks
 	for i := range t.reads {
 		if err := t.reads[i].Err; err != nil {
-			why.Err = err
+			behind.Err = err
 		}
 	}
-	return errors.Join(cache.ErrBehind, &why)
+	return errors.Join(cache.ErrBehind, &behind)
 }
 
 // gather reads all parts at the tip, and once more the parts that are behind others because a block arrived meanwhile.
 func (t *batchRead) gather(ctx context.Context) {
-	t.ask(ctx, t.begin(), 0, 0)
+	t.readParts(ctx, t.begin(), 0, 0)
 	for range maxRounds {
 		if t.failure() != nil {
 			return
 		}
 		_, newest := t.span()
-		behind := t.those(func(r *partRead, stateless bool) bool {
+		behind := t.selectParts(func(r *partRead, stateless bool) bool {
 			return !stateless && r.Entry.Height < newest && (r.Outcome == cache.Hit || r.Outcome == cache.Miss)
 		})
 		if len(behind) == 0 {
 			return
 		}
-		t.reach(ctx, newest)
-		t.ask(ctx, behind, 0, newest)
+		t.waitForReplica(ctx, newest)
+		t.readParts(ctx, behind, 0, newest)
 	}
 }
 
-// reach waits briefly for a block that another replica has read at.
-func (t *batchRead) reach(ctx context.Context, height int64) {
+// waitForReplica waits briefly for a block that another replica has read at.
+func (t *batchRead) waitForReplica(ctx context.Context, height int64) {
 	if t.tip.Known && t.tip.Height < height {
 		ctx, cancel := context.WithTimeout(ctx, cache.Patience(t.o.Patience, t.tip.Interval))
 		defer cancel()
@@ -161,45 +161,46 @@ func (t *batchRead) reach(ctx context.Context, height int64) {
 	}
 }
 
-// begin takes the current tip, and selects all parts.
+// begin sets the tip to the current one, discards all results, and returns all parts.
 func (t *batchRead) begin() (which []int) {
 	t.tip, t.reads = t.Nodes.Tip(), make([]partRead, len(t.parts))
-	return t.those(func(*partRead, bool) bool { return true })
+	return t.selectParts(func(*partRead, bool) bool { return true })
 }
 
-// ask reads some parts concurrently: at a block, or if at is 0 at the newest block that is at least least. A part
-// keeps its result if the new read fails.
-func (t *batchRead) ask(ctx context.Context, which []int, at, least int64) {
-	var asking sync.WaitGroup
+// readParts reads some parts concurrently: at height at, or, if that is 0, at the newest block, which must be
+// minHeight or later. A part keeps its result if the new read fails.
+func (t *batchRead) readParts(ctx context.Context, which []int, at, minHeight int64) {
+	var reads sync.WaitGroup
 	for _, i := range which {
-		asking.Go(func() {
-			res, err := t.askOne(ctx, t.parts[i], at, least)
+		reads.Go(func() {
+			res, err := t.readPart(ctx, t.parts[i], at, minHeight)
 			if err == nil || t.reads[i].Entry == nil {
 				t.reads[i] = partRead{res, err}
 			}
 		})
 	}
-	asking.Wait()
+	reads.Wait()
 }
 
-func (t *batchRead) askOne(ctx context.Context, q *Query, at, least int64) (cache.Result, error) {
+func (t *batchRead) readPart(ctx context.Context, q *Query, at, minHeight int64) (cache.Result, error) {
 	if at > 0 {
 		q = q.at(at)
 	}
-	asked := t.cacheQuery(q, t.tip)
+	query := t.cacheQuery(q, t.tip)
 	if q.Pinned == 0 { // one block, however long entries are fresh
-		asked.MinHeight, asked.Policy.FreshBlocks = max(least, t.min), 0
+		query.MinHeight, query.Policy.FreshBlocks = max(minHeight, t.min), 0
 		if t.patient {
-			asked.Policy.StaleBlocks, asked.Policy.Stale = 0, asked.Policy.Fresh
+			query.Policy.StaleBlocks, query.Policy.Stale = 0, query.Policy.Fresh
 		}
 	}
-	return (&originRead{Reader: t.Reader, q: q, client: t.client}).get(ctx, asked)
+	return (&originRead{Reader: t.Reader, q: q, client: t.client}).get(ctx, query)
 }
 
-// those returns the parts that are chosen. The result of a stateless part does not depend on a block.
-func (t *batchRead) those(chosen func(r *partRead, stateless bool) bool) (which []int) {
+// selectParts returns the parts for which selected is true. The result of a stateless part does not depend on a
+// block.
+func (t *batchRead) selectParts(selected func(r *partRead, stateless bool) bool) (which []int) {
 	for i := range t.reads {
-		if r := &t.reads[i]; chosen(r, r.Entry != nil && t.parts[i].isStateless(r.Entry)) {
+		if r := &t.reads[i]; selected(r, r.Entry != nil && t.parts[i].isStateless(r.Entry)) {
 			which = append(which, i)
 		}
 	}
@@ -216,10 +217,11 @@ func (t *batchRead) failure() error {
 	return nil
 }
 
-// span returns the lowest and the highest block of the parts that depend on one; the tip for both if there are none.
+// span returns the lowest and the highest block of the parts that depend on one, or the tip for both if there are
+// none.
 func (t *batchRead) span() (low, high int64) {
 	low, high = t.tip.Height, t.tip.Height
-	for n, i := range t.those(func(_ *partRead, stateless bool) bool { return !stateless }) {
+	for n, i := range t.selectParts(func(_ *partRead, stateless bool) bool { return !stateless }) {
 		height := t.reads[i].Entry.Height
 		if n == 0 {
 			low, high = height, height

@@ -16,7 +16,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// slower is a read before which something happens, once it is under way.
+// slower is a read during which the test calls a function.
 type slower struct {
 	read
 	during func()
@@ -27,7 +27,7 @@ func (s slower) Fetch(ctx context.Context, r node.Request, before *cache.Entry) 
 	return s.read.Fetch(ctx, r, before)
 }
 
-// batch asks for parts at once, and returns the heights of their answers.
+// batch reads three parts at one block and returns their bodies.
 func (d *frontend) batch(t *testing.T, hs blocks.Heights, during func()) outcome {
 	t.Helper()
 	b := &blocks.Batch{Compose: func(height int64, parts []*cache.Entry) *cache.Content {
@@ -47,27 +47,27 @@ func (d *frontend) batch(t *testing.T, hs blocks.Heights, during func()) outcome
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 	a, err := d.Answer(r.Context(), r, &record.Record{}, &blocks.Query{Key: "test/batch", Kind: d.kind, Heights: hs, Batch: b})
 	if err != nil {
-		return outcome{Came: failure.Of(err).Public}
+		return outcome{Outcome: failure.Of(err).Public}
 	}
 	return outcome{a.Entry.Height, string(a.Entry.Body)}
 }
 
-func TestPartsOfABatchAreOfOneBlock(t *testing.T) {
+func TestBatchPartsAreReadAtOneBlock(t *testing.T) {
 	for name, tt := range map[string]struct {
 		hs      blocks.Heights
 		prepare func(t *testing.T, d *frontend)
 		during  func(d *frontend)
 		want    outcome
 	}{
-		"the newest block":                       {want: outcome{100, "100 100 100"}},
-		"a height":                               {hs: blocks.Heights{Pinned: 90}, want: outcome{90, "90 90 90"}},
-		"the first height":                       {hs: blocks.Heights{Pinned: 1}, want: outcome{1, "1 1 1"}},
-		"a block comes while a part is read":     {during: func(d *frontend) { d.nodes.grow(1) }, want: outcome{101, "101 101 101"}},
-		"a part was read at an earlier block":    {prepare: func(t *testing.T, d *frontend) { t.Helper(); d.part(t); d.nodes.grow(1) }, want: outcome{101, "101 101 101"}},
-		"a part was read at a later block":       {prepare: func(t *testing.T, d *frontend) { t.Helper(); d.nodes.grow(1); d.part(t); d.nodes.grow(-1) }, want: outcome{100, "100 100 100"}},
-		"a block that has to be seen":            {hs: blocks.Heights{Min: 100}, want: outcome{100, "100 100 100"}},
-		"the chain is set back while it is read": {during: func(d *frontend) { d.nodes.mu.Lock(); d.nodes.tip.Epoch++; d.nodes.mu.Unlock() }, want: outcome{0, "the answers are not at hand at one block at present"}},
-		"a part fails":                           {prepare: func(_ *testing.T, d *frontend) { d.nodes.fails = true }, want: outcome{0, "internal error"}},
+		"the newest block":                     {want: outcome{100, "100 100 100"}},
+		"a height":                             {hs: blocks.Heights{Pinned: 90}, want: outcome{90, "90 90 90"}},
+		"the first height":                     {hs: blocks.Heights{Pinned: 1}, want: outcome{1, "1 1 1"}},
+		"a block arrives while a part is read": {during: func(d *frontend) { d.nodes.grow(1) }, want: outcome{101, "101 101 101"}},
+		"a part was read at an earlier block":  {prepare: func(t *testing.T, d *frontend) { t.Helper(); d.part(t); d.nodes.grow(1) }, want: outcome{101, "101 101 101"}},
+		"a part was read at a later block":     {prepare: func(t *testing.T, d *frontend) { t.Helper(); d.nodes.grow(1); d.part(t); d.nodes.grow(-1) }, want: outcome{100, "100 100 100"}},
+		"a minimum block":                      {hs: blocks.Heights{Min: 100}, want: outcome{100, "100 100 100"}},
+		"a rollback while it is read":          {during: func(d *frontend) { d.nodes.mu.Lock(); d.nodes.tip.Epoch++; d.nodes.mu.Unlock() }, want: outcome{0, "the answers cannot be read at one block at present"}},
+		"a part fails":                         {prepare: func(_ *testing.T, d *frontend) { d.nodes.fails = true }, want: outcome{0, "internal error"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			behind(t, func(t *testing.T, d *frontend) {
@@ -98,31 +98,31 @@ func (d *frontend) part(t *testing.T) {
 	}
 }
 
-func TestBatchIsKeptLikeAnyAnswer(t *testing.T) {
+func TestBatchIsCached(t *testing.T) {
 	behind(t, func(t *testing.T, d *frontend) {
 		d.batch(t, blocks.Heights{}, nil)
 		before := len(d.nodes.asked)
 		if got := d.batch(t, blocks.Heights{}, nil); got.Height != 100 || len(d.nodes.asked) != before {
-			t.Errorf("the second batch is %v, with %d requests to the nodes; want none", got, len(d.nodes.asked)-before)
+			t.Errorf("second batch = %v with %d requests to the nodes, want block 100 with none", got, len(d.nodes.asked)-before)
 		}
 		d.nodes.grow(1)
 		if got, want := d.batch(t, blocks.Heights{}, nil), (outcome{101, "101 101 101"}); got != want {
-			t.Errorf("at the next block got %v, want %v", got, want)
+			t.Errorf("batch at the next block = %v, want %v", got, want)
 		}
 	})
 }
 
-func TestBatchWaitsForNoBlockWhileTheTipIsUnknown(t *testing.T) {
+func TestBatchDoesNotWaitWhileTipIsUnknown(t *testing.T) {
 	for known, want := range map[bool]int64{true: 101, false: 0} {
 		behind(t, func(t *testing.T, d *frontend) {
 			d.nodes.tip.Known = known
 			d.nodes.grow(1)
-			d.part(t) // as another replica may have read it
+			d.part(t) // like another replica at a later block
 			d.nodes.grow(-1)
 			start := time.Now()
 			d.batch(t, blocks.Heights{}, nil)
 			if waited := time.Since(start); d.nodes.raised != want || !known && waited > 0 {
-				t.Errorf("known %t: reported height %d after %v, want %d, without waiting if unknown", known, d.nodes.raised, waited, want)
+				t.Errorf("tip known %t: raised to %d after %v, want %d, without waiting if unknown", known, d.nodes.raised, waited, want)
 			}
 		})
 	}

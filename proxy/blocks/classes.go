@@ -16,12 +16,12 @@ type Class string
 const (
 	Live   Class = "live"   // state that any block may change: read at the tip
 	Params Class = "params" // state that only governance or an upgrade changes: read at the tip
-	Block  Class = "block"  // of CometBFT, by height: fixed once the block exists. Never pinned: the node would answer for the tip
-	Found  Class = "found"  // of CometBFT, by hash: fixed once found, and what is not found may be in the next block
-	Latest Class = "latest" // of CometBFT: the newest, or a search; until the next block
+	Block  Class = "block"  // CometBFT data by height: fixed once the block exists. Never pinned: the node would answer for the tip
+	Found  Class = "found"  // CometBFT data by hash: fixed once found; a missing item may be in the next block
+	Latest Class = "latest" // newest CometBFT data or a search: valid until the next block
 	Never  Class = "never"  // about the node itself: passed through, not cached
 
-	Unknown Class = "unknown" // of a path that no row describes: kept until the next block, and by this replica alone
+	Unknown Class = "unknown" // a path without a row: cached until the next block, and only by this replica
 )
 
 // Pinned reports whether reads of the class are pinned to a height.
@@ -32,9 +32,9 @@ func (c Class) Fixed() bool { return c == Block || c == Found }
 
 // Classes are the policies of the classes. A zero policy means the one of DefaultClasses.
 type Classes struct {
-	Live     cache.Policy  // what any block may change
-	Params   cache.Policy  // what only governance changes
-	Pinned   cache.Policy  // an explicit height, which never changes
+	Live     cache.Policy  // state that any block may change
+	Params   cache.Policy  // state that only governance changes
+	Pinned   cache.Policy  // state at an explicit height, which never changes
 	Negative time.Duration // lifetime of a negative answer
 }
 
@@ -75,17 +75,17 @@ func (c Classes) of(class Class) cache.Policy {
 	return p
 }
 
-// SetClasses replaces the classes, and the policies of single kinds, from the next request on. Cached entries are
-// judged by them, too. It returns an error and changes nothing if a kind does not exist.
-func (r *Reader) SetClasses(classes Classes, own map[string]cache.Policy) error {
-	for name := range own {
+// SetClasses replaces the classes and the policies of single kinds for all later requests, including those for
+// entries already cached. It returns an error and changes nothing if a kind does not exist.
+func (r *Reader) SetClasses(classes Classes, overrides map[string]cache.Policy) error {
+	for name := range overrides {
 		if !slices.ContainsFunc(r.kinds, func(k *Kind) bool { return k.Name == name }) {
 			return fmt.Errorf("no route is called %q", name)
 		}
 	}
 	classes = classes.WithDefaults()
 	for _, k := range r.kinds {
-		policy, ok := own[k.Name]
+		policy, ok := overrides[k.Name]
 		if !ok {
 			policy = classes.of(k.Class)
 		}

@@ -5,14 +5,14 @@
 //
 //	balance := reader.Add(&blocks.Kind{Name: "balance", Class: blocks.Live})
 //
-// It makes a Query of each request. An [Origin] reads the node on a miss:
+// It creates a Query for each request. An [Origin] reads the node on a miss:
 //
 //	q := &blocks.Query{Key: "rpc/balance/" + address, Kind: balance, Origin: origin, Heights: heights}
-//	result, err := reader.Answer(ctx, request, record, q) // failure.Of makes a failure.Failure of err
-//	result.Entry.Height, result.Entry.Body                // the block, and the body at that block
+//	result, err := reader.Answer(ctx, request, record, q) // failure.Of converts err to a failure.Failure
+//	result.Entry.Height, result.Entry.Body                // the block and the body read there
 //
-// [Reader.Respond] writes the response over HTTP. Other interfaces read the Result, which says where the entry is from
-// and why it may be old.
+// [Reader.Respond] writes the response over HTTP. Other interfaces use the Result, which describes the entry's source
+// and why it may be stale.
 //
 // A query passes, top to bottom:
 //
@@ -21,11 +21,10 @@
 //
 // Some queries need more:
 //
-//   - heights.go reads the blocks and the session that a request names. wait.go waits for them, for what the client
-//
-// has seen on its connection (session.go), or for a block of the execution chain;
+//   - heights.go reads the blocks and the session that a request names. wait.go waits for them, for the newest block
+//     that the client has seen (session.go), or for a block of the execution chain;
 //   - walk.go reads a later page of a list at the block of the previous page;
-//   - origin.go reads the node on a miss, and says which answers are none;
+//   - origin.go reads the node on a miss and decides which of its answers count as failures;
 //   - batch.go reads several queries at one block, as the origin of a query with a Batch;
 //   - feed.go serves streams and explains queries; replay.go serves the fast lane.
 package blocks

@@ -16,34 +16,34 @@ func (r *Reader) Feed(from *http.Request, q *Query) (web.Feed, error) {
 	if err != nil {
 		return web.Feed{}, err
 	}
-	essence := q.Kind.ComparedBody
-	if essence == nil {
-		essence = func(body []byte) []byte { return body }
+	compared := q.Kind.ComparedBody
+	if compared == nil {
+		compared = func(body []byte) []byte { return body }
 	}
-	f := web.Feed{Key: q.key(), Height: q.Pinned, Undated: !q.Kind.pinned, Fresh: q.Kind.policy.Load().Fresh, Read: r.newest(q), ComparedBody: essence}
+	f := web.Feed{Key: q.key(), Height: q.Pinned, Undated: !q.Kind.pinned, Fresh: q.Kind.policy.Load().Fresh, Read: r.newest(q), ComparedBody: compared}
 	if at, ok := r.snapshot(ctx, q, tip); ok {
-		f.Key, f.Height = "walk "+at.key(), at.Pinned // an explicit height has no tip to go on at
+		f.Key, f.Height = "walk "+at.key(), at.Pinned // unlike a feed of that height, it may continue at the tip
 		f.Read = walked(r.newest(at), f.Read)
 	}
 	return f, nil
 }
 
-// newest returns reads of the cache that are never stale.
-func (r *Reader) newest(q *Query) reads {
+// newest returns a function that reads q through the cache and never returns a stale entry.
+func (r *Reader) newest(q *Query) readFunc {
 	return func(ctx context.Context, client string) (cache.Result, error) {
 		ctx, cancel := context.WithDeadline(ctx, r.Stack.Deadline(time.Now()))
 		defer cancel()
-		asked := r.cacheQuery(q, r.Nodes.Tip())
+		query := r.cacheQuery(q, r.Nodes.Tip())
 		if web.IsAtEachBlock(ctx) {
-			asked.Policy.FreshBlocks = 0
+			query.Policy.FreshBlocks = 0
 		}
-		asked.Policy.StaleBlocks, asked.Policy.Stale = asked.Policy.FreshBlocks, asked.Policy.Fresh
-		return (&originRead{Reader: r, q: q, client: client}).get(ctx, asked)
+		query.Policy.StaleBlocks, query.Policy.Stale = query.Policy.FreshBlocks, query.Policy.Fresh
+		return (&originRead{Reader: r, q: q, client: client}).get(ctx, query)
 	}
 }
 
-// Forecast puts into a plan what the cache would be asked for a query, and tells the block that it would be
-// read at, 0 for the newest. It waits for the block that the request must see.
+// Forecast fills in the cache query of a plan and returns the height that it would be read at, 0 for the newest.
+// It waits for the block that the request requires.
 func (r *Reader) Forecast(from *http.Request, q *Query, p web.Plan) (plan web.Plan, pinned int64, err error) {
 	ctx := from.Context()
 	tip, err := r.awaitRequired(ctx, r.Stack.Admission.ClientOf(from), q)

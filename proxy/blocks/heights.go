@@ -29,7 +29,8 @@ type Heights struct {
 	minHash string // prefix of the hash of the block before Min; "" for any
 }
 
-// TakeHeight is a [web.Taking] of the parameters that name blocks, in any case. HeightRules.Read still finds them.
+// TakeHeight is a [web.Taking] of the parameters that name blocks, in any letter case. HeightRules.Read still
+// finds them.
 func TakeHeight(name, _ string) (as, _ string) {
 	for _, parameter := range [...]string{HeightParameter, MinHeightParameter} {
 		if strings.EqualFold(name, parameter) {
@@ -39,27 +40,28 @@ func TakeHeight(name, _ string) (as, _ string) {
 	return "", ""
 }
 
-// RestoreHeights returns the query with the parameters that were taken from the request, for a redirect.
+// RestoreHeights returns the request's query including the parameters removed by TakeHeight, for a redirect.
 func RestoreHeights(r *http.Request) string { return restored(r, HeightParameter, MinHeightParameter) }
 
-// RestorePinned returns the query with the height to read at, for a client that has already seen the other block.
+// RestorePinned returns the request's query including the height to read at, for a client that has already seen
+// the minimum block.
 func RestorePinned(r *http.Request) string { return restored(r, HeightParameter) }
 
 func restored(r *http.Request, names ...string) string {
-	query, back := r.URL.RawQuery, url.Values{}
+	query, parameters := r.URL.RawQuery, url.Values{}
 	for _, name := range names {
 		if values := web.Taken(r)[name]; values != nil {
-			back[name] = values
+			parameters[name] = values
 		}
 	}
-	if query != "" && len(back) > 0 {
+	if query != "" && len(parameters) > 0 {
 		query += "&"
 	}
-	return query + back.Encode()
+	return query + parameters.Encode()
 }
 
-// HeightRules say how an interface reads the blocks that a request names. The zero value reads our own headers and
-// parameters, strictly.
+// HeightRules configures how an interface reads the blocks that a request names. The zero value reads our own
+// headers and parameters, strictly.
 type HeightRules struct {
 	Pinned func(http.Header) (int64, error) // reads the headers with the height to read at; nil means respond.HeightHeader alone
 	EVM    bool                             // a block of the execution chain may be named, too
@@ -68,7 +70,7 @@ type HeightRules struct {
 
 // Read reads the headers and parameters of a request that name blocks. The error is BadInput.
 func (rules HeightRules) Read(r *http.Request) (h Heights, err error) {
-	least, err := readHeader(respond.MinHeightHeader, r.Header)
+	minBlock, err := readHeader(respond.MinHeightHeader, r.Header)
 	if err != nil {
 		return h, err
 	}
@@ -88,7 +90,7 @@ func (rules HeightRules) Read(r *http.Request) (h Heights, err error) {
 		h.Pinned, err = rules.Pinned(r.Header)
 	}
 	if err == nil {
-		err = h.readURL(web.Taken(r), least)
+		err = h.readURL(web.Taken(r), minBlock)
 	}
 	if err == nil && !rules.Loose && h.Pinned > 0 && h.Min > h.Pinned {
 		err = failure.BadInput("%s is above %s: no answer can be both", respond.MinHeightHeader, pinned)
@@ -97,14 +99,14 @@ func (rules HeightRules) Read(r *http.Request) (h Heights, err error) {
 }
 
 // readURL adds the heights in the URL of a request to those in its headers.
-func (h *Heights) readURL(taken url.Values, least session.Token) error {
+func (h *Heights) readURL(taken url.Values, minBlock session.Token) error {
 	h.InURL = len(web.Given(taken[HeightParameter])) > 0
 	pinned, err := agree(session.Token{Height: h.Pinned}, HeightParameter, taken, respond.HeightHeader, readHeight)
 	if err != nil {
 		return err
 	}
-	least, err = agree(least, MinHeightParameter, taken, respond.MinHeightHeader, readToken)
-	h.Pinned, h.Min, h.minHash = pinned.Height, least.Height, least.Hash
+	minBlock, err = agree(minBlock, MinHeightParameter, taken, respond.MinHeightHeader, readToken)
+	h.Pinned, h.Min, h.minHash = pinned.Height, minBlock.Height, minBlock.Hash
 	return err
 }
 
@@ -126,8 +128,8 @@ func agree(block session.Token, parameter string, taken url.Values, header strin
 	return block, nil
 }
 
-// ReadNodeHeight reads the height header of nodes as they do. refusal is the node's text for an invalid height, or "".
-// No node is asked, because not all of them refuse it.
+// ReadNodeHeight parses a node's height header as nodes do. refusal is the node's text for an invalid height, or
+// "". It is answered here because not all nodes refuse it.
 func ReadNodeHeight(value string) (height int64, refusal string) {
 	const invalid = "codespace sdk code 18: invalid request: "
 	height, err := strconv.ParseInt(value, 10, 64)

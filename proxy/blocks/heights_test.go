@@ -17,7 +17,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// request makes a request with pairs of headers, whose height parameters are taken from its URL.
+// request returns a request with pairs of headers, after the height parameters were removed from its URL.
 func request(t *testing.T, target string, pairs ...string) *http.Request {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
@@ -27,7 +27,7 @@ func request(t *testing.T, target string, pairs ...string) *http.Request {
 	return web.Without(r, blocks.TakeHeight)
 }
 
-func TestHeightsAreReadStrictlyFromHeadersAndURL(t *testing.T) {
+func TestHeightsAreParsedStrictly(t *testing.T) {
 	const token = "99.A1A1A1A1"
 	for name, tt := range map[string]struct {
 		target  string
@@ -80,19 +80,19 @@ func TestHeightsAreReadStrictlyFromHeadersAndURL(t *testing.T) {
 	}
 }
 
-func TestHeightParametersComeBackForAClientThatIsSentElsewhere(t *testing.T) {
+func TestHeightParametersAreRestoredForRedirects(t *testing.T) {
 	r := request(t, "/?a=1&X-Min-Block-Height=5&x-block-height=7&b=2")
-	for what, got := range map[string]string{
+	for want, got := range map[string]string{
 		"a=1&b=2": r.URL.RawQuery, "a=1&b=2&x-block-height=7": blocks.RestorePinned(r), "a=1&b=2&x-block-height=7&x-min-block-height=5": blocks.RestoreHeights(r),
 		"": blocks.RestoreHeights(request(t, "/")), "x-block-height=7": blocks.RestorePinned(request(t, "/?x-block-height=7")),
 	} {
-		if got != what {
-			t.Errorf("query = %q, want %q", got, what)
+		if got != want {
+			t.Errorf("query = %q, want %q", got, want)
 		}
 	}
 }
 
-func TestNodeHeightIsRefusedInTheNodesWords(t *testing.T) {
+func TestInvalidNodeHeightIsRefused(t *testing.T) {
 	for value, want := range map[string]struct {
 		height  int64
 		refused bool
@@ -104,13 +104,13 @@ func TestNodeHeightIsRefusedInTheNodesWords(t *testing.T) {
 	}
 }
 
-func TestBlockToBeSeenThatTheChainHasLostIsAConflict(t *testing.T) {
+func TestRolledBackMinimumBlockIsAConflict(t *testing.T) {
 	for name, tt := range map[string]struct {
 		dead string
 		want string
 	}{
 		"still there": {"", "miss"},
-		"replaced":    {"A1A1A1A1", "the chain was set back and has another block 99 than the one to be seen"},
+		"replaced":    {"A1A1A1A1", "block 99 was rolled back: the chain has another block at this height"},
 		"another one": {"B2B2B2B2", "miss"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -120,15 +120,15 @@ func TestBlockToBeSeenThatTheChainHasLostIsAConflict(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got := d.ask(t, hs, blocks.Snapshot{}); got.Came != tt.want {
-					t.Errorf("got %q, want %q", got.Came, tt.want)
+				if got := d.ask(t, hs, blocks.Snapshot{}); got.Outcome != tt.want {
+					t.Errorf("got %q, want %q", got.Outcome, tt.want)
 				}
 			})
 		})
 	}
 }
 
-func TestBlockToBeSeenIsRefusedWhileNoTipIsKnown(t *testing.T) {
+func TestMinimumBlockIsRefusedWhileTipIsUnknown(t *testing.T) {
 	for name, tt := range map[string]struct {
 		hs   blocks.Heights
 		want string
@@ -141,22 +141,22 @@ func TestBlockToBeSeenIsRefusedWhileNoTipIsKnown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			behind(t, func(t *testing.T, d *frontend) {
 				d.nodes.tip.Known = false
-				if got := d.ask(t, tt.hs, blocks.Snapshot{}); got.Came != tt.want {
-					t.Errorf("got %q, want %q", got.Came, tt.want)
+				if got := d.ask(t, tt.hs, blocks.Snapshot{}); got.Outcome != tt.want {
+					t.Errorf("got %q, want %q", got.Outcome, tt.want)
 				}
 			})
 		})
 	}
 }
 
-func TestPageOfAWalkWaitsForItsBlockForTwoBlocksTime(t *testing.T) {
+func TestPageOfAWalkWaitsAtMostTwoBlocks(t *testing.T) {
 	for name, tt := range map[string]struct {
 		grows []time.Duration
 		want  outcome
 	}{
-		"a block that comes":                 {[]time.Duration{time.Second}, outcome{101, "miss"}},
-		"a block that comes too late":        {[]time.Duration{5 * time.Second}, outcome{100, "miss"}},
-		"a block that comes at the very end": {[]time.Duration{4*time.Second - 1}, outcome{101, "miss"}},
+		"in time":    {[]time.Duration{time.Second}, outcome{101, "miss"}},
+		"too late":   {[]time.Duration{5 * time.Second}, outcome{100, "miss"}},
+		"at the end": {[]time.Duration{4*time.Second - 1}, outcome{101, "miss"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			behind(t, func(t *testing.T, d *frontend) {
@@ -172,9 +172,9 @@ func TestPageOfAWalkWaitsForItsBlockForTwoBlocksTime(t *testing.T) {
 	}
 }
 
-func TestPagesOfOneRequestWaitTogetherForTheirBlocks(t *testing.T) {
+func TestPagesOfOneRequestShareTheWait(t *testing.T) {
 	behind(t, func(t *testing.T, d *frontend) {
-		r := blocks.Together(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+		r := blocks.SharedWait(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
 		began := time.Now()
 		for range 3 {
 			q := d.query(blocks.Heights{}, blocks.Snapshot{Height: 101, Epoch: 1})()

@@ -18,7 +18,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// A lane keeps what it is given to answer again.
+// lane records the replayers that it is given.
 type lane struct {
 	web.Lane
 	remembered []record.Replayer
@@ -35,7 +35,7 @@ func (l *lane) Remember(_ *http.Request, rec *record.Record) {
 	l.remembered = append(l.remembered, rec.Replayer)
 }
 
-// through answers queries as an interface over HTTP does, on a connection with a lane.
+// through serves a query over HTTP on a connection with a lane.
 func (d *frontend) through(t *testing.T, l *lane, q func() *blocks.Query) *httptest.ResponseRecorder {
 	t.Helper()
 	route := web.Route{Name: "pool", Serve: func(c *gin.Context, rec *record.Record) error {
@@ -62,9 +62,9 @@ func (d *frontend) query(hs blocks.Heights, walk blocks.Snapshot) func() *blocks
 	}
 }
 
-// What the lane answers again is read at the newest block or at a height that the request names, so that a page
-// of a walk, which is read at the block of the page before, must not get there.
-func TestOnlyAnswersThatDependOnTheirRequestAloneAreLeftToTheLane(t *testing.T) {
+// The lane replays queries at the newest block or at an explicit height. It must not replay a page of a walk,
+// which is read at the block of the previous page.
+func TestLaneRemembersNoPagesOfWalks(t *testing.T) {
 	for name, tt := range map[string]struct {
 		hs   blocks.Heights
 		walk blocks.Snapshot
@@ -72,7 +72,7 @@ func TestOnlyAnswersThatDependOnTheirRequestAloneAreLeftToTheLane(t *testing.T) 
 	}{
 		"at the newest block":         {want: true},
 		"at a height":                 {hs: blocks.Heights{Pinned: 90}, want: true},
-		"a block that is to be seen":  {hs: blocks.Heights{Min: 100}, want: true},
+		"a minimum block":             {hs: blocks.Heights{Min: 100}, want: true},
 		"a later page of a walk":      {walk: blocks.Snapshot{Height: 97, Epoch: 1}},
 		"a walk of an earlier epoch":  {walk: blocks.Snapshot{Height: 97}},
 		"a walk at the newest block":  {walk: blocks.Snapshot{Height: 100, Epoch: 1}},
@@ -83,39 +83,39 @@ func TestOnlyAnswersThatDependOnTheirRequestAloneAreLeftToTheLane(t *testing.T) 
 			behind(t, func(t *testing.T, d *frontend) {
 				for _, first := range []bool{true, false} {
 					if w := d.through(t, l, d.query(tt.hs, tt.walk)); w.Code != http.StatusOK {
-						t.Fatalf("status = %d: %s", w.Code, w.Body)
+						t.Fatalf("status = %d %s, want 200", w.Code, w.Body)
 					}
 					if first && len(l.remembered) > 0 {
-						t.Error("an answer that the node had to be asked for is left to the lane")
+						t.Error("the lane remembered a miss")
 					}
 				}
 				if got := len(l.remembered) == 1; got != tt.want {
-					t.Errorf("left to the lane: %t, want %t", got, tt.want)
+					t.Errorf("remembered by the lane = %t, want %t", got, tt.want)
 				}
 			}, func(o *web.Options) { o.Lane = l })
 		})
 	}
 }
 
-func TestReplayAnswersAsTheHandlerWouldOrNotAtAll(t *testing.T) {
+func TestReplayEqualsHandlerOrDeclines(t *testing.T) {
 	for name, tt := range map[string]struct {
 		hs      blocks.Heights
 		session session.Token
 		between func(d *frontend)
 		of      func(*cache.Entry) bool
-		want    string // how it is answered; "" for not at all
+		want    string // outcome; "" if it is not replayed
 	}{
-		"nothing has happened":                     {want: "hit"},
-		"a height, and a block has come":           {hs: blocks.Heights{Pinned: 90}, between: func(d *frontend) { d.nodes.grow(1) }, want: "hit"},
-		"a block has come":                         {between: func(d *frontend) { d.nodes.grow(1) }},
-		"the client has seen this block":           {session: session.Token{Height: 100}, want: "hit"},
-		"the client has seen the next block":       {session: session.Token{Height: 101}},
-		"the client names a block that cannot be":  {session: session.Token{Height: 1000}, want: "stale"},
-		"the client has seen a block that is gone": {session: session.Token{Height: 101, Hash: "A1A1A1A1"}, between: func(d *frontend) { d.nodes.dead = "A1A1A1A1" }, want: "hit"},
-		"the interface has no use for the entry":   {of: func(*cache.Entry) bool { return false }},
-		"the height is above the tip, which fell":  {hs: blocks.Heights{Pinned: 100}, between: func(d *frontend) { d.nodes.grow(-1) }},
-		"the newest block is contradicted":         {between: func(d *frontend) { d.nodes.tip.Unconfirmed = true }, want: "hit"},
-		"the newest block is not known any longer": {between: func(d *frontend) { d.nodes.tip.Known = false }, want: "hit"},
+		"nothing has happened":                      {want: "hit"},
+		"a height, after a new block":               {hs: blocks.Heights{Pinned: 90}, between: func(d *frontend) { d.nodes.grow(1) }, want: "hit"},
+		"a new block":                               {between: func(d *frontend) { d.nodes.grow(1) }},
+		"the client has seen this block":            {session: session.Token{Height: 100}, want: "hit"},
+		"the client has seen the next block":        {session: session.Token{Height: 101}},
+		"the client names a block beyond the limit": {session: session.Token{Height: 1000}, want: "stale"},
+		"the client has seen a rolled back block":   {session: session.Token{Height: 101, Hash: "A1A1A1A1"}, between: func(d *frontend) { d.nodes.dead = "A1A1A1A1" }, want: "hit"},
+		"the interface rejects the entry":           {of: func(*cache.Entry) bool { return false }},
+		"the height is above the tip, which fell":   {hs: blocks.Heights{Pinned: 100}, between: func(d *frontend) { d.nodes.grow(-1) }},
+		"the tip is unconfirmed":                    {between: func(d *frontend) { d.nodes.tip.Unconfirmed = true }, want: "hit"},
+		"the tip is unknown":                        {between: func(d *frontend) { d.nodes.tip.Known = false }, want: "hit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			behind(t, func(t *testing.T, d *frontend) {
@@ -127,20 +127,20 @@ func TestReplayAnswersAsTheHandlerWouldOrNotAtAll(t *testing.T) {
 				if tt.of == nil {
 					tt.of = record.Repeats
 				}
-				rec, told := &record.Record{}, respond.Response{}
+				rec, res := &record.Record{}, respond.Response{}
 				rec.Start, rec.Session.Token = time.Now(), tt.session
 				got := ""
-				if d.Replayer(d.query(tt.hs, blocks.Snapshot{})(), tt.of).Replay(rec, &told) {
-					got = told.Outcome.String()
+				if d.Replayer(d.query(tt.hs, blocks.Snapshot{})(), tt.of).Replay(rec, &res) {
+					got = res.Outcome.String()
 				}
 				if got != tt.want {
-					t.Fatalf("replayed as %q, want %q", got, tt.want)
+					t.Fatalf("outcome = %q, want %q", got, tt.want)
 				}
-				if got != "" && told.Unconfirmed != d.nodes.tip.Unconfirmed {
-					t.Errorf("replayed as unconfirmed: %t, want %t", told.Unconfirmed, d.nodes.tip.Unconfirmed)
+				if got != "" && res.Unconfirmed != d.nodes.tip.Unconfirmed {
+					t.Errorf("unconfirmed = %t, want %t", res.Unconfirmed, d.nodes.tip.Unconfirmed)
 				}
-				if got != "" && told.Entry.Height != before.Height {
-					t.Errorf("replayed at block %d, want %d", told.Entry.Height, before.Height)
+				if got != "" && res.Entry.Height != before.Height {
+					t.Errorf("height = %d, want %d", res.Entry.Height, before.Height)
 				}
 			})
 		})

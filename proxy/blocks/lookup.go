@@ -15,11 +15,11 @@ import (
 // A Result is what a query returned, and how it was read.
 type Result struct {
 	cache.Result
-	Query cache.Query // what the cache was asked
-	Tip   node.Tip    // by which it was served
+	Query cache.Query // passed to the cache
+	Tip   node.Tip    // newest block when it was served
 
 	pinned   bool  // read at a height that the client or its walk names
-	batch    bool  // made of several entries
+	batch    bool  // composed of several entries
 	notified int64 // newest block that the client was notified about by an event; 0 for none
 }
 
@@ -75,7 +75,7 @@ func (r *Reader) Lookup(ctx context.Context, from *http.Request, rec *record.Rec
 	if q.Walk.Height > 0 {
 		if at, ok := r.snapshot(ctx, q, tip); ok {
 			a, err := r.get(ctx, from, rec, at, tip)
-			if err != nil || !outOfReach(a.Result) {
+			if err != nil || !isOutOfReach(a.Result) {
 				rec.Pinned = true
 				return a, err
 			}
@@ -102,23 +102,23 @@ func (r *Reader) get(ctx context.Context, from *http.Request, rec *record.Record
 	return a, err
 }
 
-// cacheQuery returns what the cache is asked for a query.
+// cacheQuery returns the cache's query for q.
 func (r *Reader) cacheQuery(q *Query, tip node.Tip) cache.Query {
 	policy := *q.Kind.policy.Load()
 	if q.Pinned > 0 {
 		policy = r.classes.Load().Pinned
 	}
-	asked := cache.Query{Key: q.key(), Policy: policy, MinHeight: q.Min, MaxHeight: tip.Limit, Audit: q.Kind.pinned, Ahead: q.Pinned == 0 && q.Cost < node.Scan, Confined: q.Kind.Class == Unknown}
+	query := cache.Query{Key: q.key(), Policy: policy, MinHeight: q.Min, MaxHeight: tip.Limit, Audit: q.Kind.pinned, Ahead: q.Pinned == 0 && q.Cost < node.Scan, Confined: q.Kind.Class == Unknown}
 	if tip.Known {
-		asked.Tip, asked.Interval = tip.Height, tip.Interval
+		query.Tip, query.Interval = tip.Height, tip.Interval
 	}
 	if q.Pinned > 0 || policy.Immutable {
-		asked.MinHeight = 0 // fixed answers hold at every height
+		query.MinHeight = 0 // fixed answers are valid at every height
 	}
 	if q.Batch != nil { // its parts are stored and audited
-		asked.Policy.Keep, asked.Audit = 0, false
+		query.Policy.Keep, query.Audit = 0, false
 	}
-	return asked
+	return query
 }
 
 // key returns the cache key: one for the newest block, replaced block by block, and one for each block that is
@@ -127,13 +127,13 @@ func (q *Query) key() string {
 	if q.Pinned == 0 {
 		return q.Key
 	}
-	room := make([]byte, 0, len(q.Key)+len("@9223372036854775807"))
-	return string(strconv.AppendInt(append(append(room, q.Key...), '@'), q.Pinned, 10))
+	buf := make([]byte, 0, len(q.Key)+len("@9223372036854775807"))
+	return string(strconv.AppendInt(append(append(buf, q.Key...), '@'), q.Pinned, 10))
 }
 
 // markStaleBeforeSession makes entries stale that are older than the block of the session.
-func markStaleBeforeSession(asked *cache.Query, rec *record.Record) {
-	if least := rec.Session.Least; least > 0 {
-		asked.Policy.FreshBlocks = max(0, min(asked.Policy.FreshBlocks, asked.Tip-least))
+func markStaleBeforeSession(query *cache.Query, rec *record.Record) {
+	if minHeight := rec.Session.Least; minHeight > 0 {
+		query.Policy.FreshBlocks = max(0, min(query.Policy.FreshBlocks, query.Tip-minHeight))
 	}
 }

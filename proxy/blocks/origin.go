@@ -19,18 +19,18 @@ import (
 // load reads a query through the cache if memory has no fresh entry. If the client was notified about a block by an
 // event, load waits once for an entry from that block.
 func (r *Reader) load(ctx context.Context, from *http.Request, rec *record.Record, q *Query, a *Result) (err error) {
-	asking := &originRead{Reader: r, q: q, from: from, rec: rec}
-	least, awaited := r.Stack.NotifiedBlock(from)
-	if least > a.Query.MinHeight && least <= a.Query.Tip && !a.pinned && !a.Query.Policy.Immutable {
-		a.notified = least
+	read := &originRead{Reader: r, q: q, from: from, rec: rec}
+	notified, awaited := r.Stack.NotifiedBlock(from)
+	if notified > a.Query.MinHeight && notified <= a.Query.Tip && !a.pinned && !a.Query.Policy.Immutable {
+		a.notified = notified
 		if !awaited {
-			if res, ok := asking.getNotified(ctx, a.Query, least); ok {
+			if res, ok := read.getNotified(ctx, a.Query, notified); ok {
 				a.Result = res
 				return nil
 			}
 		}
 	}
-	a.Result, err = asking.get(ctx, a.Query)
+	a.Result, err = read.get(ctx, a.Query)
 	return err
 }
 
@@ -38,36 +38,37 @@ func (r *Reader) load(ctx context.Context, from *http.Request, rec *record.Recor
 // could be served.
 const maxNotifiedWait = 5 * time.Second
 
-// getNotified reads an entry that is no older than the block that the client was notified about. It returns false if
-// no node answered in time. The response may then be older and says so, and nothing waits for that block again.
-func (a *originRead) getNotified(ctx context.Context, asked cache.Query, least int64) (res cache.Result, ok bool) {
+// getNotified reads an entry that is no older than the block that the client was notified about. It returns false
+// if no node answered in time. The response may then be older and is marked as stale, and later requests do not
+// wait for that block.
+func (a *originRead) getNotified(ctx context.Context, query cache.Query, notified int64) (res cache.Result, ok bool) {
 	from := a.from // get may set it to nil
 	limit, cancel := context.WithTimeout(ctx, maxNotifiedWait)
 	defer cancel()
-	asked.MinHeight = least
-	res, err := a.get(limit, asked)
+	query.MinHeight = notified
+	res, err := a.get(limit, query)
 	if err != nil && ctx.Err() == nil {
-		a.Stack.GiveUpOn(from, least)
+		a.Stack.GiveUpOn(from, notified)
 	}
 	return res, err == nil
 }
 
-// An originRead reads the origin of a query on a miss, on behalf of a client. Reads ahead reuse the originRead of a
-// request at each block, so it drops the request once the name of the client is known.
+// originRead reads the origin of a query on a miss, on behalf of a client. Reads ahead reuse a request's
+// originRead at each block, so it drops the request once the client's name is known.
 type originRead struct {
 	*Reader
 	q *Query
 
 	mu     sync.Mutex
-	from   *http.Request // nil once client is known
+	from   *http.Request // with rec, until client is known
 	rec    *record.Record
 	client string
 }
 
 // get reads the query through the cache.
-func (a *originRead) get(ctx context.Context, asked cache.Query) (cache.Result, error) {
-	asked.Queue = a
-	return a.cache.Get(ctx, asked, a.read)
+func (a *originRead) get(ctx context.Context, query cache.Query) (cache.Result, error) {
+	query.Queue = a
+	return a.cache.Get(ctx, query, a.read)
 }
 
 // Expected implements [cache.Queue].
@@ -77,7 +78,7 @@ func (a *originRead) Expected(background bool) time.Duration {
 	return a.Nodes.Expected(r)
 }
 
-// request returns the request to a node, without what the origin adds.
+// request returns the request to a node; the origin adds the path.
 func (a *originRead) request() node.Request {
 	return node.Request{Height: cmp.Or(a.q.Pinned, node.AtTip), Unpinned: !a.q.Kind.pinned, Cost: a.q.Cost, Client: a.name()}
 }
@@ -101,13 +102,13 @@ func (a *originRead) read(ctx context.Context, before *cache.Entry) (*cache.Entr
 	q, r := a.q, a.request()
 	r.Miss, r.Background, r.Ahead = before == nil, cache.InBackground(ctx), cache.Ahead(ctx)
 	answer, err := fetch(ctx, q, r, before)
-	if err = silence(answer, err, q.Pinned == 0, before != nil && q.Kind.policy.Load().Outlives(before.Stamp())); err != nil {
+	if err = checkAnswer(answer, err, q.Pinned == 0, before != nil && q.Kind.policy.Load().Outlives(before.Stamp())); err != nil {
 		return nil, err
 	}
 	return q.Origin.Entry(answer, before)
 }
 
-// fetch reads the origin. A read of the audit goes to the node that it names, if that has capacity to spare.
+// fetch reads the origin. A read of the audit uses the node that it names, if that has spare capacity.
 func fetch(ctx context.Context, q *Query, r node.Request, before *cache.Entry) (*node.Answer, error) {
 	reading := cache.ReadingOf(ctx)
 	if reading == nil {
@@ -126,11 +127,11 @@ func fetch(ctx context.Context, q *Query, r node.Request, before *cache.Entry) (
 	return a, err
 }
 
-// silence returns the error that the cache gets, or nil if the node answered. A node that refuses a height of our
-// choice is behind; that is no answer for the client, and an entry of any age is better. A node that failed has not
-// answered either, if an entry can be served instead.
-func silence(a *node.Answer, err error, chosen, atHand bool) error {
-	if err == nil && a.Reason == node.Other && atHand {
+// checkAnswer returns the error that the cache receives, or nil if the node answered. A node that refuses a height
+// chosen by us is behind: an entry of any age is better than its answer. If an entry can be served (hasEntry), a
+// node that failed has not answered either.
+func checkAnswer(a *node.Answer, err error, chosen, hasEntry bool) error {
+	if err == nil && a.Reason == node.Other && hasEntry {
 		return &upstream.Error{Kind: upstream.BadAnswer, Msg: "the chain node failed", Err: fmt.Errorf("status %d: %s", a.NodeStatus, a.Text)}
 	}
 	if err == nil && chosen && (a.Reason == node.FutureHeight || a.Reason == node.Pruned) {
@@ -151,14 +152,14 @@ func silence(a *node.Answer, err error, chosen, atHand bool) error {
 func (r *Reader) NewEntry(a *node.Answer) *cache.Entry {
 	e := &cache.Entry{Height: a.Height, ReadAt: time.Now()}
 	if e.Height == 0 || a.Reason == node.Pruned || a.Reason == node.FutureHeight {
-		e.Height = r.Nodes.Tip().Height // at which it holds
+		e.Height = r.Nodes.Tip().Height // the answer is valid at the tip
 	}
 	return e
 }
 
-// SetContent sets the content of an entry. It reuses the content of the previous entry, nil for none, if the node said
-// the same. It reports whether the content is new.
-func SetContent(e, before *cache.Entry, status int, typ string, body []byte, source uint64) (made bool) {
+// SetContent sets the content of an entry. It reuses the content of the previous entry (nil for none) if the
+// node's answer is the same, and reports whether the content is new.
+func SetContent(e, before *cache.Entry, status int, typ string, body []byte, source uint64) (isNew bool) {
 	if before != nil && source != 0 && before.Source == source && before.Status == status && before.Type == typ {
 		e.Content = before.Content
 		return false
@@ -167,11 +168,11 @@ func SetContent(e, before *cache.Entry, status int, typ string, body []byte, sou
 	return true
 }
 
-// Source returns a digest for cache.Content by which the same answer is recognized.
+// Source returns a digest for cache.Content by which equal answers are recognized.
 func (r *Reader) Source(body []byte) uint64 { return maphash.Bytes(r.seed, body) }
 
-// SourceOf returns the digest of a node's answer. It is 0 for a failure and for a missing height, which hold only for
-// a short time.
+// SourceOf returns the digest of a node's answer. It is 0 for failures and missing heights, which are valid only
+// briefly.
 func (r *Reader) SourceOf(a *node.Answer) uint64 {
 	switch a.Reason {
 	case node.Other, node.Rejected, node.Pruned, node.FutureHeight:
@@ -181,20 +182,20 @@ func (r *Reader) SourceOf(a *node.Answer) uint64 {
 	}
 }
 
-// A node's index lags up to indexed behind a block. Answers read before that are kept for unsettled.
+// A node's index may lag indexLag behind a block. Until then answers are cached for unindexedLifetime.
 const (
-	indexed   = 500 * time.Millisecond
-	unsettled = 50 * time.Millisecond
+	indexLag          = 500 * time.Millisecond
+	unindexedLifetime = 50 * time.Millisecond
 )
 
-// IndexedExpiry returns when an answer from a node's index, such as a transaction or a search, expires in addition to
-// its policy; zero for no such time. final says that a found answer never changes.
+// IndexedExpiry returns when an answer from a node's index, such as a transaction or a search, expires in addition
+// to its policy; zero for no such time. A found answer that is final never changes.
 func IndexedExpiry(found, final bool, now time.Time, tip node.Tip) time.Time {
 	switch {
 	case found && final:
 		return time.Time{}
-	case now.Sub(tip.Seen) < indexed:
-		return now.Add(unsettled)
+	case now.Sub(tip.Seen) < indexLag:
+		return now.Add(unindexedLifetime)
 	case !found:
 		return now.Add(tip.Interval)
 	default:

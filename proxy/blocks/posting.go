@@ -11,14 +11,15 @@ import (
 	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 
-// Posts bound what is sent to the nodes to be broadcast or simulated, and the bodies of all requests that are passed on.
+// Posts limits the transactions sent to the nodes to be broadcast or simulated, and the size of bodies that are
+// forwarded.
 type Posts struct {
-	Rate    float64 // transactions per second of all clients, which take turns; default 50
+	Rate    float64 // transactions per second of all clients, who take turns; default 50
 	Burst   int     // at once; default 100
-	MaxBody int64   // of a request or message, in bytes; default 4 MiB
+	MaxBody int64   // maximum request or message that is forwarded, in bytes; default 4 MiB
 }
 
-// WithDefaults fills in what was left zero.
+// WithDefaults replaces zero values by their defaults.
 func (p Posts) WithDefaults() Posts {
 	return Posts{cmp.Or(p.Rate, 50), cmp.Or(p.Burst, 100), cmp.Or(p.MaxBody, 4<<20)}
 }
@@ -26,15 +27,15 @@ func (p Posts) WithDefaults() Posts {
 // postPatience is the longest wait of a transaction for its turn.
 const postPatience = 2 * time.Second
 
-// Posting gives clients their turns to send transactions. All interfaces share one, or a client would have a turn at
-// each of them.
+// Posting makes clients take turns at sending transactions. All interfaces share one, so that a client has one
+// turn in all.
 type Posting struct {
 	MaxBody int64 // as in Posts
 
 	turns *queue.Tokens
 }
 
-// NewPosting returns a Posting. It fills in the defaults.
+// NewPosting returns a Posting with the defaults filled in.
 func NewPosting(p Posts) *Posting {
 	p = p.WithDefaults()
 	return &Posting{p.MaxBody, queue.NewTokens(p.Rate, p.Burst, postPatience)}

@@ -12,13 +12,13 @@ import (
 	"github.com/tipcache/tipcache/proxy/failure"
 )
 
-func TestTransactionsAreSentAtTheirRateAndWaitForTwoSeconds(t *testing.T) {
+func TestTransactionsWaitForTheirTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := blocks.NewPosting(blocks.Posts{Rate: 0.8, Burst: 3})
 		began := time.Now()
 		for i := range 3 {
 			if err := p.Acquire(t.Context(), "one"); err != nil || time.Since(began) > 0 {
-				t.Fatalf("transaction %d of the burst: %v after %v", i, err, time.Since(began))
+				t.Fatalf("transaction %d of the burst: error %v after %v, want none at once", i, err, time.Since(began))
 			}
 		}
 		ended := make(chan error, 2)
@@ -28,20 +28,20 @@ func TestTransactionsAreSentAtTheirRateAndWaitForTwoSeconds(t *testing.T) {
 		}
 		f := new(failure.Failure)
 		if err := <-ended; !errors.As(err, &f) || f.Status != http.StatusTooManyRequests || f.RetryAfter != time.Second || time.Since(began) > 0 {
-			t.Errorf("the transaction that would wait for 2.5 s: %v after %v, want 429 at once", err, time.Since(began))
+			t.Errorf("transaction that would wait 2.5 s: error %v after %v, want 429 at once", err, time.Since(began))
 		}
 		if err, want := <-ended, 1250*time.Millisecond; err != nil || time.Since(began) != want {
-			t.Errorf("%v after %v, want its turn after %v", err, time.Since(began), want)
+			t.Errorf("second transaction: error %v after %v, want none after %v", err, time.Since(began), want)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		if err := p.Acquire(ctx, "two"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a client that has left gets %v", err)
+			t.Errorf("error after the client left = %v, want %v", err, context.DeadlineExceeded)
 		}
 	})
 }
 
-func TestTransactionsHaveADefaultRate(t *testing.T) {
+func TestPostsDefaults(t *testing.T) {
 	if got, want := (blocks.Posts{}).WithDefaults(), (blocks.Posts{Rate: 50, Burst: 100, MaxBody: 4 << 20}); got != want {
 		t.Errorf("defaults = %+v, want %+v", got, want)
 	}

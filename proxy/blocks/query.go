@@ -14,14 +14,14 @@ type Kind struct {
 	Name         string                                           // its name in policies, unique in the Reader
 	Class        Class                                            // freshness class
 	NoFuture     bool                                             // refuses reads above the tip without asking a node
-	Headers      func(e *cache.Entry, key string) ResponseHeaders // headers of the interface's own; nil for none
-	ComparedBody func(body []byte) []byte                         // part of a body whose change makes a stream send it; nil means all of it
+	Headers      func(e *cache.Entry, key string) ResponseHeaders // headers specific to the interface; nil for none
+	ComparedBody func(body []byte) []byte                         // part of a body that streams compare to detect a change; nil means all of it
 
-	pinned, fixed bool                         // as Class says
+	pinned, fixed bool                         // derived from Class
 	policy        atomic.Pointer[cache.Policy] // for reads at the newest block
 }
 
-// ResponseHeaders are headers of the interface's own, as in [respond.Response].
+// ResponseHeaders are headers specific to the interface, as in [respond.Response].
 type ResponseHeaders struct {
 	Vary     string
 	NoHeight bool
@@ -30,7 +30,7 @@ type ResponseHeaders struct {
 
 // A Query is one read. Equal reads have the same Key, whatever their encoding.
 type Query struct {
-	Key    string // of the cache, without the height. It contains no @ and begins with the name of the interface
+	Key    string // cache key without the height. It contains no @ and begins with the name of the interface
 	Kind   *Kind
 	Cost   node.Cost
 	Origin Origin

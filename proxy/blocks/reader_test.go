@@ -24,7 +24,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// A chain is at a tip, has the blocks above the pruned ones, and answers with the height.
+// chain has the blocks from above pruned to the tip and answers every read with the height.
 type chain struct {
 	mu     sync.Mutex
 	tip    node.Tip
@@ -32,8 +32,8 @@ type chain struct {
 	fails  bool
 	hangs  atomic.Bool
 	hash   string // of every block; "" for unknown
-	dead   string // hash of the blocks that were replaced by others
-	raised int64  // the height that was reported last
+	dead   string // hash of the blocks that were rolled back
+	raised int64  // last height reported
 	moved  chan struct{}
 	asked  []node.Request
 }
@@ -93,7 +93,7 @@ func (c *chain) WaitHeight(ctx context.Context, height int64) error {
 	return nil
 }
 
-// Executed counts one block of the execution client in each block, a thousand ahead.
+// Executed includes one block of the execution client in each block, 1000 ahead.
 func (c *chain) Executed(_ context.Context, height, number int64) (since, newest int64, err error) {
 	if number <= height+1000 {
 		since = number - 1000
@@ -101,7 +101,7 @@ func (c *chain) Executed(_ context.Context, height, number int64) (since, newest
 	return since, height + 1000, nil
 }
 
-// grow moves the tip, and wakes one that waits for it.
+// grow moves the tip and wakes one waiting request.
 func (c *chain) grow(n int64) {
 	c.mu.Lock()
 	c.tip.Height += n
@@ -112,7 +112,7 @@ func (c *chain) grow(n int64) {
 	}
 }
 
-// A read is what an interface asks the nodes: here whatever they say.
+// read is an origin that returns the chain's answer.
 type read struct{ *chain }
 
 func (r read) Fetch(ctx context.Context, asked node.Request, _ *cache.Entry) (*node.Answer, error) {
@@ -127,14 +127,14 @@ func (r read) Entry(a *node.Answer, _ *cache.Entry) (*cache.Entry, error) {
 	return &cache.Entry{Content: cache.NewContent(a.Status, respond.JSON, "", a.Body, 0), Height: height, ReadAt: time.Now()}, nil
 }
 
-// A frontend is an interface with one kind of reads, before a chain at block 100.
+// frontend is an interface with one kind of reads, in front of a chain at block 100.
 type frontend struct {
 	*blocks.Reader
 	nodes *chain
 	kind  *blocks.Kind
 }
 
-// behind runs a test behind one, in a bubble of time.
+// behind runs a test with a frontend in a synctest bubble.
 func behind(t *testing.T, test func(t *testing.T, d *frontend), options ...func(*web.Options)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -159,10 +159,10 @@ func behind(t *testing.T, test func(t *testing.T, d *frontend), options ...func(
 	})
 }
 
-// An outcome is what an interface has of an answer.
+// outcome is the result of a query.
 type outcome struct {
-	Height int64
-	Came   string // how, as metrics have it; or what failed
+	Height  int64
+	Outcome string // outcome label as in metrics, or the public error text
 }
 
 func (d *frontend) ask(t *testing.T, hs blocks.Heights, walk blocks.Snapshot) outcome {
@@ -170,33 +170,33 @@ func (d *frontend) ask(t *testing.T, hs blocks.Heights, walk blocks.Snapshot) ou
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 	a, err := d.Answer(r.Context(), r, &record.Record{}, &blocks.Query{Key: "test/pool", Kind: d.kind, Origin: read{d.nodes}, Heights: hs, Walk: walk})
 	if err != nil {
-		return outcome{Came: failure.Of(err).Public}
+		return outcome{Outcome: failure.Of(err).Public}
 	}
 	return outcome{a.Entry.Height, a.Outcome.String()}
 }
 
-func TestAQueryIsAnsweredAtTheBlockThatItsRequestNames(t *testing.T) {
+func TestQueryIsReadAtRequestedBlock(t *testing.T) {
 	never := blocks.Snapshot{}
 	walk := blocks.Snapshot{Height: 97, Epoch: 1}
 	for name, tt := range map[string]struct {
 		hs    blocks.Heights
 		walk  blocks.Snapshot
 		want  outcome
-		asked []int64 // at which heights the nodes were asked
+		asked []int64 // heights read from the nodes
 	}{
-		"none: at the tip":                           {blocks.Heights{}, never, outcome{100, "miss"}, []int64{node.AtTip}},
-		"one to be read at":                          {blocks.Heights{Pinned: 90}, never, outcome{90, "miss"}, []int64{90}},
-		"one that has come":                          {blocks.Heights{Min: 100}, never, outcome{100, "miss"}, []int64{node.AtTip}},
-		"one that does not come":                     {blocks.Heights{Min: 103}, never, outcome{0, "block 103 has not come; the newest is 101"}, nil},
-		"one that comes":                             {blocks.Heights{Min: 101}, never, outcome{101, "miss"}, []int64{node.AtTip}},
-		"one to be read at that has not come":        {blocks.Heights{Pinned: 101}, never, outcome{0, "block 101 is in the future; the newest is 100"}, nil},
-		"one of the execution client":                {blocks.Heights{EVM: 1100}, never, outcome{100, "miss"}, []int64{node.AtTip}},
-		"one of the execution client that comes":     {blocks.Heights{EVM: 1101}, never, outcome{101, "miss"}, []int64{node.AtTip}},
-		"one of the execution client at a past one":  {blocks.Heights{Pinned: 90, EVM: 1091}, never, outcome{0, "block 1091 of the execution client does not count at block 90; the newest that does is 1090"}, nil},
-		"that of the page before":                    {blocks.Heights{}, walk, outcome{97, "miss"}, []int64{97}},
-		"that of the page before, which is older":    {blocks.Heights{Min: 98}, walk, outcome{100, "miss"}, []int64{node.AtTip}},
-		"that of the page before, of another epoch":  {blocks.Heights{}, blocks.Snapshot{Height: 97}, outcome{100, "miss"}, []int64{node.AtTip}},
-		"that of the page before, which no node has": {blocks.Heights{}, blocks.Snapshot{Height: 50, Epoch: 1}, outcome{100, "miss"}, []int64{50, node.AtTip}},
+		"none":                       {blocks.Heights{}, never, outcome{100, "miss"}, []int64{node.AtTip}},
+		"pinned":                     {blocks.Heights{Pinned: 90}, never, outcome{90, "miss"}, []int64{90}},
+		"minimum, arrived":           {blocks.Heights{Min: 100}, never, outcome{100, "miss"}, []int64{node.AtTip}},
+		"minimum, does not arrive":   {blocks.Heights{Min: 103}, never, outcome{0, "block 103 has not come; the newest is 101"}, nil},
+		"minimum, arrives":           {blocks.Heights{Min: 101}, never, outcome{101, "miss"}, []int64{node.AtTip}},
+		"pinned, in the future":      {blocks.Heights{Pinned: 101}, never, outcome{0, "block 101 is in the future; the newest is 100"}, nil},
+		"execution block, included":  {blocks.Heights{EVM: 1100}, never, outcome{100, "miss"}, []int64{node.AtTip}},
+		"execution block, arrives":   {blocks.Heights{EVM: 1101}, never, outcome{101, "miss"}, []int64{node.AtTip}},
+		"execution block and pinned": {blocks.Heights{Pinned: 90, EVM: 1091}, never, outcome{0, "block 1091 of the execution client is not included at block 90; the newest included is 1090"}, nil},
+		"walk":                       {blocks.Heights{}, walk, outcome{97, "miss"}, []int64{97}},
+		"walk before the minimum":    {blocks.Heights{Min: 98}, walk, outcome{100, "miss"}, []int64{node.AtTip}},
+		"walk of another epoch":      {blocks.Heights{}, blocks.Snapshot{Height: 97}, outcome{100, "miss"}, []int64{node.AtTip}},
+		"walk at a pruned block":     {blocks.Heights{}, blocks.Snapshot{Height: 50, Epoch: 1}, outcome{100, "miss"}, []int64{50, node.AtTip}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			behind(t, func(t *testing.T, d *frontend) {
@@ -218,23 +218,23 @@ func TestAQueryIsAnsweredAtTheBlockThatItsRequestNames(t *testing.T) {
 	}
 }
 
-func TestTheNodesAreAskedOnceForABlock(t *testing.T) {
+func TestNodesAreReadOncePerBlock(t *testing.T) {
 	behind(t, func(t *testing.T, d *frontend) {
 		for _, step := range []struct {
-			name string
-			does func()
-			hs   blocks.Heights
-			want outcome
+			name   string
+			change func()
+			hs     blocks.Heights
+			want   outcome
 		}{
-			{"the first one asks", func() {}, blocks.Heights{}, outcome{100, "miss"}},
-			{"the next one does not", func() {}, blocks.Heights{}, outcome{100, "hit"}},
-			{"with the next block one asks again", func() { d.nodes.grow(1) }, blocks.Heights{}, outcome{101, "miss"}},
-			{"a past block is read once", func() {}, blocks.Heights{Pinned: 90}, outcome{90, "miss"}},
-			{"and never changes", func() { d.nodes.grow(1000) }, blocks.Heights{Pinned: 90}, outcome{90, "hit"}},
-			{"an older answer stands in for a node that fails", func() { d.nodes.fails = true }, blocks.Heights{}, outcome{101, "stale_error"}},
-			{"but not for one that must have been seen", func() {}, blocks.Heights{Min: 102}, outcome{0, "internal error"}},
+			{"first read", func() {}, blocks.Heights{}, outcome{100, "miss"}},
+			{"second read", func() {}, blocks.Heights{}, outcome{100, "hit"}},
+			{"after the next block", func() { d.nodes.grow(1) }, blocks.Heights{}, outcome{101, "miss"}},
+			{"first read of a past block", func() {}, blocks.Heights{Pinned: 90}, outcome{90, "miss"}},
+			{"second read of a past block", func() { d.nodes.grow(1000) }, blocks.Heights{Pinned: 90}, outcome{90, "hit"}},
+			{"while the node fails", func() { d.nodes.fails = true }, blocks.Heights{}, outcome{101, "stale_error"}},
+			{"with a later minimum block while the node fails", func() {}, blocks.Heights{Min: 102}, outcome{0, "internal error"}},
 		} {
-			step.does()
+			step.change()
 			if diff := cmp.Diff(step.want, d.ask(t, step.hs, blocks.Snapshot{})); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", step.name, diff)
 			}
@@ -242,7 +242,7 @@ func TestTheNodesAreAskedOnceForABlock(t *testing.T) {
 	})
 }
 
-func TestWhatIsFixedIsGivenHoweverLateTheBlockThatHasToBeSeen(t *testing.T) {
+func TestFixedAnswerIsServedWhateverTheMinimumBlock(t *testing.T) {
 	behind(t, func(t *testing.T, d *frontend) {
 		d.kind = d.Add(&blocks.Kind{Name: "tx", Class: blocks.Found})
 		d.ask(t, blocks.Heights{}, blocks.Snapshot{})
@@ -253,19 +253,19 @@ func TestWhatIsFixedIsGivenHoweverLateTheBlockThatHasToBeSeen(t *testing.T) {
 	})
 }
 
-// A replica may have read at a block of which this one does not know yet.
-func TestABlockThatWasSeenIsNotWaitedForWhereMemoryHasAnAnswerOfIt(t *testing.T) {
+// Another replica may have read at a block that this one has not seen yet.
+func TestMemoryReplacesWaitingForABlock(t *testing.T) {
 	for name, tt := range map[string]struct {
 		hs     blocks.Heights
 		want   outcome
 		waited time.Duration
 	}{
-		"of a session":                      {blocks.Heights{Session: session.Token{Height: 102}}, outcome{102, "hit"}, 0},
-		"of a session, an earlier one":      {blocks.Heights{Session: session.Token{Height: 101}}, outcome{102, "hit"}, 0},
-		"of a session, a later one":         {blocks.Heights{Session: session.Token{Height: 103}}, outcome{102, "hit"}, 500 * time.Millisecond},
-		"that has to be seen":               {blocks.Heights{Min: 102}, outcome{102, "hit"}, 0},
-		"that has to be seen, a later one":  {blocks.Heights{Min: 103}, outcome{0, "block 103 has not come; the newest is 100"}, 10 * time.Second},
-		"that has to be seen, in a session": {blocks.Heights{Min: 101, Session: session.Token{Height: 103}}, outcome{102, "hit"}, 500 * time.Millisecond},
+		"session":                               {blocks.Heights{Session: session.Token{Height: 102}}, outcome{102, "hit"}, 0},
+		"session at an earlier block":           {blocks.Heights{Session: session.Token{Height: 101}}, outcome{102, "hit"}, 0},
+		"session at a later block":              {blocks.Heights{Session: session.Token{Height: 103}}, outcome{102, "hit"}, 500 * time.Millisecond},
+		"minimum":                               {blocks.Heights{Min: 102}, outcome{102, "hit"}, 0},
+		"later minimum":                         {blocks.Heights{Min: 103}, outcome{0, "block 103 has not come; the newest is 100"}, 10 * time.Second},
+		"minimum, and session at a later block": {blocks.Heights{Min: 101, Session: session.Token{Height: 103}}, outcome{102, "hit"}, 500 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			behind(t, func(t *testing.T, d *frontend) {
@@ -275,14 +275,14 @@ func TestABlockThatWasSeenIsNotWaitedForWhereMemoryHasAnAnswerOfIt(t *testing.T)
 				began := time.Now()
 				got := d.ask(t, tt.hs, blocks.Snapshot{})
 				if waited := time.Since(began); got != tt.want || waited != tt.waited {
-					t.Errorf("%v after %v, want %v after %v", got, waited, tt.want, tt.waited)
+					t.Errorf("got %v after %v, want %v after %v", got, waited, tt.want, tt.waited)
 				}
 			})
 		})
 	}
 }
 
-// A search is a read of a node's index, which finds something or not.
+// search is a read of a node's index, which may find nothing.
 type search struct {
 	read
 	found, final bool
@@ -294,15 +294,15 @@ func (s search) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error)
 	return e, err
 }
 
-func TestWhatAnIndexFeedsIsKeptForABlockOnceTheBlockIsInIt(t *testing.T) {
+func TestIndexedAnswersExpireWithTheIndex(t *testing.T) {
 	for name, tt := range map[string]struct {
 		found, final bool
 		class        blocks.Class
-		want         []string // at once, 30 ms and 60 ms after the block, 600 ms after it, and a second later
+		want         []string // 0, 30, 60, 600 and 1600 ms after the block
 	}{
-		"a transaction":             {true, true, blocks.Found, []string{"miss", "hit", "hit", "hit", "hit"}},
-		"a transaction that is not": {false, true, blocks.Latest, []string{"miss", "hit", "miss", "miss", "hit"}},
-		"a search":                  {true, false, blocks.Latest, []string{"miss", "hit", "miss", "miss", "hit"}},
+		"a transaction":         {true, true, blocks.Found, []string{"miss", "hit", "hit", "hit", "hit"}},
+		"a missing transaction": {false, true, blocks.Latest, []string{"miss", "hit", "miss", "miss", "hit"}},
+		"a search":              {true, false, blocks.Latest, []string{"miss", "hit", "miss", "miss", "hit"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			behind(t, func(t *testing.T, d *frontend) {
@@ -326,7 +326,7 @@ func TestWhatAnIndexFeedsIsKeptForABlockOnceTheBlockIsInIt(t *testing.T) {
 	}
 }
 
-func TestClassesAreReplacedWhileReading(t *testing.T) {
+func TestClassesCanBeReplacedWhileServing(t *testing.T) {
 	behind(t, func(t *testing.T, d *frontend) {
 		d.ask(t, blocks.Heights{}, blocks.Snapshot{})
 		d.nodes.grow(1)
@@ -338,18 +338,18 @@ func TestClassesAreReplacedWhileReading(t *testing.T) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 		if d.SetClasses(blocks.Classes{}, map[string]cache.Policy{"nope": {}}) == nil {
-			t.Error("a policy of a kind that does not exist is taken")
+			t.Error("SetClasses accepted a policy of an unknown kind")
 		}
 	})
 }
 
-// Queries that are answered by one tip wait for the block unless memory has answers of it for all.
-func TestQueriesOfOneRequestAreAwaitedTogether(t *testing.T) {
+// Queries served by the same tip wait for the block unless memory has entries from it for all of them.
+func TestQueriesOfOneRequestShareTheWait(t *testing.T) {
 	for name, hs := range map[string]blocks.Heights{"a height": {Min: 102}, "a session": {Session: session.Token{Height: 102}}} {
 		t.Run(name, func(t *testing.T) {
 			behind(t, func(t *testing.T, d *frontend) {
 				d.nodes.grow(2)
-				d.ask(t, blocks.Heights{}, blocks.Snapshot{}) // memory has an answer to the first
+				d.ask(t, blocks.Heights{}, blocks.Snapshot{}) // memory has the first entry
 				d.nodes.grow(-2)
 				go func() { time.Sleep(100 * time.Millisecond); d.nodes.grow(2) }()
 				r, rec := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil), &record.Record{}
@@ -357,11 +357,11 @@ func TestQueriesOfOneRequestAreAwaitedTogether(t *testing.T) {
 				first := &blocks.Query{Key: "test/pool", Kind: d.kind, Origin: read{d.nodes}, Heights: hs, With: []*blocks.Query{second}}
 				tip, err := d.AwaitBlock(r.Context(), r, rec, first)
 				if err != nil || tip.Height != 102 {
-					t.Fatalf("awaited %d, %v", tip.Height, err)
+					t.Fatalf("tip = %d, error %v; want 102", tip.Height, err)
 				}
 				for _, q := range []*blocks.Query{first, second} {
 					if a, err := d.Lookup(r.Context(), r, rec, q, tip); err != nil || a.Entry.Height != 102 {
-						t.Errorf("%s: %v", q.Key, err)
+						t.Errorf("%s: height = %d, error %v; want 102", q.Key, a.Entry.Height, err)
 					}
 				}
 			})
@@ -369,22 +369,22 @@ func TestQueriesOfOneRequestAreAwaitedTogether(t *testing.T) {
 	}
 }
 
-// A client that was told of a block by an event waits for it once, while no node answers.
-func TestABlockOfAnEventIsAwaitedInVainOnce(t *testing.T) {
+// A client that was notified about a block waits for it only once while no node answers.
+func TestNotifiedBlockIsAwaitedOnce(t *testing.T) {
 	behind(t, func(t *testing.T, d *frontend) {
 		d.ask(t, blocks.Heights{}, blocks.Snapshot{})
-		told := d.Stack.Listen(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
-		defer told.Close()
+		client := d.Stack.Listen(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+		defer client.Close()
 		d.nodes.hangs.Store(true)
 		d.nodes.grow(1)
-		told.Announce(101)
-		for i, vain := range []bool{true, false} {
+		client.Announce(101)
+		for i, waits := range []bool{true, false} {
 			began := time.Now()
-			if got := d.ask(t, blocks.Heights{}, blocks.Snapshot{}); got.Height != 100 || got.Came != "stale" {
-				t.Errorf("read %d is %v", i, got)
+			if got := d.ask(t, blocks.Heights{}, blocks.Snapshot{}); got.Height != 100 || got.Outcome != "stale" {
+				t.Errorf("read %d = %v, want a stale entry from block 100", i, got)
 			}
-			if took := time.Since(began); vain != (took >= 5*time.Second) {
-				t.Errorf("read %d waited %v", i, took)
+			if took := time.Since(began); waits != (took >= 5*time.Second) {
+				t.Errorf("read %d waited %v, want 5 s only for the first", i, took)
 			}
 		}
 	})

@@ -6,15 +6,15 @@ import (
 	"github.com/tipcache/tipcache/proxy/respond"
 )
 
-// A repeatedQuery serves a query again, at the newest block or at the one that it names. Pages of a walk are not
-// repeated.
+// repeatedQuery serves a query again, at the newest block or at the height that it names. It does not repeat pages
+// of a walk.
 type repeatedQuery struct {
 	*Reader
 	q      *Query
 	usable func(*cache.Entry) bool
 }
 
-// Replayer serves a query again from entries that usable accepts.
+// Replayer returns a Replayer that serves q from entries that usable accepts.
 func (r *Reader) Replayer(q *Query, usable func(*cache.Entry) bool) record.Replayer {
 	return &repeatedQuery{r, q, usable}
 }

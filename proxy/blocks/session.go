@@ -12,19 +12,19 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// rolledBack returns the failure of a request that requires a block which was rolled back, because the write that it
-// waits for may be gone. It returns nil if that is not known.
+// rolledBack returns the failure of a request that requires a block which was rolled back, because the write that
+// it waits for may be lost. It returns nil if no rollback is known.
 func (r *Reader) rolledBack(q *Query) error {
 	if !(session.Token{Height: q.Min, Hash: q.minHash}).Replaced(r.Nodes) {
 		return nil
 	}
 	return &failure.Failure{Status: http.StatusConflict, Expected: true,
-		Public: "the chain was set back and has another block " + session.Token{Height: q.Min}.String() + " than the one to be seen"}
+		Public: "block " + session.Token{Height: q.Min}.String() + " was rolled back: the chain has another block at this height"}
 }
 
-// follow waits briefly for the newest block that the client has seen, by its session or on its connection, unless
-// memory has an entry from it. Another replica may have served that block. It returns the tip to serve by.
-func (r *Reader) follow(ctx context.Context, from *http.Request, rec *record.Record, q *Query, tip node.Tip) node.Tip {
+// awaitSeen waits briefly for the newest block that the client has seen, by its session or on its connection,
+// unless memory has an entry from it, which another replica may have read. It returns the tip to serve by.
+func (r *Reader) awaitSeen(ctx context.Context, from *http.Request, rec *record.Record, q *Query, tip node.Tip) node.Tip {
 	rec.Session.Token = q.Session
 	if r.Stack.SessionCookies() {
 		rec.KeepOutOfLane()
@@ -38,7 +38,7 @@ func (r *Reader) follow(ctx context.Context, from *http.Request, rec *record.Rec
 		return tip
 	}
 	if seen, _ := rec.Session.Seen(tip.Epoch); wanted > seen {
-		leave, err := r.enterWaiters(&rec.Client, tip, session.Header)
+		leave, err := r.acquireWait(&rec.Client, tip, session.Header)
 		if err != nil {
 			return tip // the response is marked as stale
 		}
@@ -63,8 +63,8 @@ func (r *Reader) keepSession(w http.ResponseWriter, from *http.Request, tip node
 		return
 	}
 	res.Control = respond.OwnAnswer
-	more := kept.Height > res.Session.Height && !kept.Replaced(r.Nodes)
-	if res.Session != kept && !more {
+	isLater := kept.Height > res.Session.Height && !kept.Replaced(r.Nodes)
+	if res.Session != kept && !isLater {
 		r.Stack.SetCookieSession(w, from, res.Session)
 	}
 }

@@ -22,7 +22,7 @@ import (
 func (r *Reader) await(ctx context.Context, from *http.Request, rec *record.Record, q *Query) (tip node.Tip, err error) {
 	tip, err = r.awaitRequired(ctx, &rec.Client, q)
 	if q.Pinned == 0 && q.Kind.Class != Never && err == nil {
-		tip = r.follow(ctx, from, rec, q, tip)
+		tip = r.awaitSeen(ctx, from, rec, q, tip)
 	}
 	return tip, err
 }
@@ -40,15 +40,15 @@ func (r *Reader) awaitRequired(ctx context.Context, client *limits.Client, q *Qu
 		return r.Nodes.Tip(), err
 	}
 	tip := r.Nodes.Tip()
-	if !r.canServe(q, tip, q.Min) { // a block that has arrived counts even if all nodes are down now
-		leave, err := r.enterWaiters(client, tip, respond.MinHeightHeader)
+	if !r.canServe(q, tip, q.Min) { // do not wait for a block that has arrived, even if all nodes are down now
+		leave, err := r.acquireWait(client, tip, respond.MinHeightHeader)
 		if err != nil {
 			return tip, err
 		}
 		defer leave()
 		err = r.awaitHeight(ctx, q.Min)
-		if gone := r.rolledBack(q); gone != nil {
-			return tip, gone
+		if rollback := r.rolledBack(q); rollback != nil {
+			return tip, rollback
 		} else if err != nil {
 			return tip, err
 		}
@@ -67,11 +67,11 @@ func (q *Query) isInFuture(tip node.Tip) bool {
 
 // mustWait reports whether AwaitBlock would wait for a block, or refuse the query.
 func (r *Reader) mustWait(q *Query, rec *record.Record, tip node.Tip) bool {
-	least := q.Min
+	minHeight := q.Min
 	if q.Pinned == 0 {
-		least = max(least, rec.Session.Wanted(tip))
+		minHeight = max(minHeight, rec.Session.Wanted(tip))
 	}
-	return !r.canServe(q, tip, least) || q.isInFuture(tip) || r.rolledBack(q) != nil
+	return !r.canServe(q, tip, minHeight) || q.isInFuture(tip) || r.rolledBack(q) != nil
 }
 
 // canServe reports whether q and every query in q.With can be served from height or later, either because the tip has
@@ -90,16 +90,17 @@ func (r *Reader) canServe(q *Query, tip node.Tip, height int64) bool {
 
 // hasInMemory reports whether memory has an entry from a block or a later one.
 func (r *Reader) hasInMemory(q *Query, tip node.Tip, height int64) bool {
-	asked := r.cacheQuery(q, tip)
-	e := r.cache.Peek(asked)
-	return e != nil && (e.Height >= height || asked.Policy.IsImmutable(e.Stamp()))
+	query := r.cacheQuery(q, tip)
+	e := r.cache.Peek(query)
+	return e != nil && (e.Height >= height || query.Policy.IsImmutable(e.Stamp()))
 }
 
 // Peek returns the entry in memory for a query, nil for none. It does not count as a use.
 func (r *Reader) Peek(q *Query, tip node.Tip) *cache.Entry { return r.cache.Peek(r.cacheQuery(q, tip)) }
 
-// enterWaiters takes a place for a client among the requests that wait for a block. header is the one that names the block.
-func (r *Reader) enterWaiters(client *limits.Client, tip node.Tip, header string) (leave func(), err error) {
+// acquireWait counts a client among the requests that wait for a block. header names the header that requires the
+// block.
+func (r *Reader) acquireWait(client *limits.Client, tip node.Tip, header string) (leave func(), err error) {
 	if !tip.Known {
 		return nil, &failure.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true,
 			Public: "the newest block is not known at present, so " + header + " cannot be waited for"}
@@ -128,7 +129,7 @@ func timeout(tip node.Tip, err error, format string, args ...any) error {
 	return &failure.Failure{Status: http.StatusGatewayTimeout, RetryAfter: max(tip.Interval, time.Second), Err: err, Expected: true, Public: fmt.Sprintf(format, args...)}
 }
 
-// farAhead is more blocks than any request waits for.
+// farAhead bounds the block to wait for. It is more than any request waits for, and adding it cannot overflow.
 const farAhead = 1 << 32
 
 // heightOfExecutionBlock returns the lowest known height whose state includes the block of the execution chain that a
@@ -144,14 +145,14 @@ func (r *Reader) heightOfExecutionBlock(ctx context.Context, client *limits.Clie
 		case q.Pinned > 0 && err != nil:
 			return 0, executionError(err)
 		case q.Pinned > 0:
-			return 0, timeout(tip, nil, "block %d of the execution client does not count at block %d; the newest that does is %d", q.EVM, at, newest)
+			return 0, timeout(tip, nil, "block %d of the execution client is not included at block %d; the newest included is %d", q.EVM, at, newest)
 		}
 	}
 	since, newest, err := r.Nodes.Executed(ctx, tip.Height, q.EVM)
 	if since > 0 {
 		return since, nil
 	}
-	leave, refused := r.enterWaiters(client, tip, respond.MinEVMHeader)
+	leave, refused := r.acquireWait(client, tip, respond.MinEVMHeader)
 	if refused != nil {
 		return 0, refused
 	}
@@ -171,7 +172,7 @@ func (r *Reader) awaitExecuted(ctx context.Context, tip node.Tip, block, newest 
 		// A block includes at most one block of the execution chain.
 		err = r.Nodes.WaitHeight(ctx, tip.Height+min(block-newest, farAhead))
 		if errors.Is(err, context.DeadlineExceeded) {
-			return 0, timeout(tip, err, "block %d of the execution client does not count yet; the newest that does is %d", block, newest)
+			return 0, timeout(tip, err, "block %d of the execution client is not included yet; the newest included is %d", block, newest)
 		}
 		if err != nil {
 			return 0, err
@@ -183,10 +184,10 @@ func (r *Reader) awaitExecuted(ctx context.Context, tip node.Tip, block, newest 
 	}
 }
 
-// executionError is the failure of a request that names a block which no node reports.
+// executionError converts the error of a request that names an execution block which no node reports.
 func executionError(err error) error {
 	if errors.Is(err, node.ErrNoExecution) {
-		return failure.BadInput("%s cannot be waited for: no node tells of an execution client's blocks", respond.MinEVMHeader)
+		return failure.BadInput("%s cannot be waited for: no node reports the blocks of an execution client", respond.MinEVMHeader)
 	}
 	return err
 }

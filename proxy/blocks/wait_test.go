@@ -13,8 +13,8 @@ import (
 	"github.com/tipcache/tipcache/proxy/record"
 )
 
-// await has n clients of one address wait for the next block, and returns the answer of the last one if that
-// does not wait.
+// await sends n requests that wait for the next block, one after another. It returns the first refusal, or
+// "waits".
 func (d *frontend) await(t *testing.T, n int, address string) (refusal string) {
 	t.Helper()
 	for range n {
@@ -35,7 +35,7 @@ func (d *frontend) await(t *testing.T, n int, address string) (refusal string) {
 	return "waits"
 }
 
-func TestRequestsOfOneClientThatWaitAreBoundedOnceManyWait(t *testing.T) {
+func TestWaitingRequestsPerClientAreLimited(t *testing.T) {
 	behind(t, func(t *testing.T, d *frontend) {
 		for _, step := range []struct {
 			n       int
@@ -46,20 +46,20 @@ func TestRequestsOfOneClientThatWaitAreBoundedOnceManyWait(t *testing.T) {
 			{1, "192.0.2.1", "too many requests of this client wait for a block"},
 			{50, "192.0.2.2", "waits"},
 			{1, "192.0.2.2", "too many requests of this client wait for a block"},
-			{449, "127.0.0.1", "waits"}, // which many clients may be behind
+			{449, "127.0.0.1", "waits"}, // may stand for many clients
 			{1, "127.0.0.1", "too many requests wait for a block"},
 		} {
 			if got := d.await(t, step.n, step.address); got != step.want {
-				t.Fatalf("the last of %d more requests of %s: %s, want %s", step.n, step.address, got, step.want)
+				t.Fatalf("%d more requests from %s: %s, want %s", step.n, step.address, got, step.want)
 			}
 		}
-		d.nodes.grow(1) // which wakes one
+		d.nodes.grow(1) // wakes one request
 		for range 999 {
 			d.nodes.moved <- struct{}{}
 		}
 		synctest.Wait()
 		if got := d.await(t, 501, "192.0.2.3"); got != "waits" {
-			t.Errorf("after the block has come: %s, want that all places are free again", got)
+			t.Errorf("501 requests after the block arrived: %s, want waits", got)
 		}
 		d.nodes.grow(1)
 	})

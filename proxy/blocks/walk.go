@@ -25,7 +25,7 @@ func (r *Reader) snapshot(ctx context.Context, q *Query, tip node.Tip) (at *Quer
 // awaitReplica waits for a block that another replica has already served, for at most the time of two blocks.
 func (r *Reader) awaitReplica(ctx context.Context, height int64, tip node.Tip) bool {
 	until := time.Now().Add(min(2*tip.Interval, r.o.MinHeightWait))
-	if t, ok := ctx.Value(togetherKey{}).(*time.Time); ok {
+	if t, ok := ctx.Value(sharedWaitKey{}).(*time.Time); ok {
 		if t.IsZero() {
 			*t = until
 		}
@@ -36,16 +36,16 @@ func (r *Reader) awaitReplica(ctx context.Context, height int64, tip node.Tip) b
 	return r.Nodes.WaitHeight(ctx, height) == nil
 }
 
-type togetherKey struct{}
+type sharedWaitKey struct{}
 
-// Together returns a request whose queries are read one after another. All of them together wait for the blocks of
-// their walks as long as one of them would.
-func Together(r *http.Request) *http.Request {
-	return r.WithContext(context.WithValue(r.Context(), togetherKey{}, new(time.Time)))
+// SharedWait returns a request whose queries are read one after another and share one wait budget for the blocks
+// of their walks.
+func SharedWait(r *http.Request) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), sharedWaitKey{}, new(time.Time)))
 }
 
-// outOfReach reports whether no node has the block of a pinned read.
-func outOfReach(res cache.Result) bool { return res.Entry.Height == 0 }
+// isOutOfReach reports whether no node has the block of a pinned read.
+func isOutOfReach(res cache.Result) bool { return res.Entry.Height == 0 }
 
 // at returns the query pinned to another block.
 func (q *Query) at(height int64) *Query {
@@ -54,16 +54,17 @@ func (q *Query) at(height int64) *Query {
 	return &pinned
 }
 
-// reads returns an entry from the cache.
-type reads = func(ctx context.Context, client string) (cache.Result, error)
+// readFunc reads an entry through the cache.
+type readFunc = func(ctx context.Context, client string) (cache.Result, error)
 
-// walked reads a later page of a walk at the block of the walk while a node has that block, and then at the tip.
-func walked(atBlock, atTip reads) reads {
+// walked returns a function that reads a later page at the block of its walk while a node has that block, and then
+// at the tip.
+func walked(atBlock, atTip readFunc) readFunc {
 	pruned := false
 	return func(ctx context.Context, client string) (cache.Result, error) {
 		if !pruned {
 			res, err := atBlock(ctx, client)
-			if err != nil || !outOfReach(res) {
+			if err != nil || !isOutOfReach(res) {
 				return res, err
 			}
 			pruned = true

@@ -76,7 +76,7 @@ var refusalTexts = []refusalText{
 	{http.StatusUnauthorized, "The key is missing or not valid.", "the X-Api-Key header is required", []string{authenticateHeader}},
 	{http.StatusForbidden, "An access rule of this server denies the path.", "access to /staking/validators is denied here", nil},
 	{http.StatusNotFound, "Nothing was found, or the node no longer has the block.", notFoundError, nil},
-	{http.StatusConflict, "The block that the client waits for was rolled back.", "the chain was set back and has another block 228 than the one to be seen", nil},
+	{http.StatusConflict, "The block that the client waits for was rolled back.", "block 228 was rolled back: the chain has another block at this height", nil},
 	{http.StatusTooManyRequests, "The client has exceeded its rate, or too many of its requests wait for a block.", "too many requests: the limit of this address is 100 in 1s", []string{retryAfterHeader}},
 	{http.StatusInternalServerError, "The node refused.", notFoundError, nil},
 	{http.StatusBadGateway, "The node cannot be reached or its response is invalid, and there is no older response.", "the chain node cannot be reached", []string{retryAfterHeader}},

@@ -72,7 +72,7 @@ func (k *call) valueOf(message []byte, hs blocks.Heights) (size int, err error) 
 	if err != nil {
 		return 0, err
 	}
-	told := k.reader.Told(k.rec, q, &a)
+	told := k.reader.Response(k.rec, q, &a)
 	reply, st, ran := k.o.State.Response(k.name, a.Entry.Type, a.Entry.Body)
 	if ran {
 		k.tell(k.values.Height(q, &a), statusKey, respond.CacheStatus(&told))

@@ -78,7 +78,7 @@ func (d *Handler) tell(c *gin.Context, rec *record.Record, all []answered) {
 		if one.answer == nil {
 			continue
 		}
-		t := d.reader.Told(rec, one.query, one.answer)
+		t := d.reader.Response(rec, one.query, one.answer)
 		if told == nil || told.NoHeight || !t.NoHeight && t.Entry.Height < told.Entry.Height {
 			told = &t
 		}

@@ -103,7 +103,7 @@ func (d *Handler) answerCall(c *gin.Context, rec *record.Record, body []byte, ca
 		respond.Send(c.Writer, c.Request, http.StatusOK, respond.JSON, answer)
 		return nil
 	}
-	told := d.reader.Told(rec, one.query, one.answer)
+	told := d.reader.Response(rec, one.query, one.answer)
 	told.Body, told.Control = answer, notKept
 	d.reader.Stack.Respond(c.Writer, c.Request, &told)
 	return nil

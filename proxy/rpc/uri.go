@@ -135,7 +135,7 @@ func (d *Handler) answerURI(c *gin.Context, rec *record.Record, one answered) er
 		respond.Send(c.Writer, c.Request, status, respond.JSON, body)
 		return nil
 	}
-	told := d.reader.Told(rec, one.query, one.answer)
+	told := d.reader.Response(rec, one.query, one.answer)
 	if status != http.StatusOK || told.Expired() {
 		told.Control = notKept
 	}
