@@ -13,27 +13,27 @@ import (
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 )
 
-// answerCalls answers the calls of a batch that have an id, of which there are several.
+// answerCalls answers a batch of several calls with an id.
 func (d *Handler) answerCalls(c *gin.Context, rec *record.Record, calls []jsonrpc.Call, hs blocks.Heights) error {
 	done, err := d.reader.Stack.HoldStream(int64(len(calls)-1) * callCost)
 	if err != nil {
 		return err
 	}
 	defer done()
-	asked, members := make([]*asking, len(calls)), make([][]byte, len(calls))
+	pending, members := make([]*pendingCall, len(calls)), make([][]byte, len(calls))
 	for i, one := range calls {
-		if asked[i], members[i] = d.ask(one, hs); asked[i] == nil && members[i] == nil {
-			return refuse(c, rec, jsonrpc.NoID, tooFew)
+		if pending[i], members[i] = d.parse(one, hs); pending[i] == nil && members[i] == nil {
+			return refuse(c, rec, jsonrpc.NoID, missingParams)
 		}
-		if err := asked[i].admit(c.Request, rec, c.Writer.Header()); err != nil {
-			asked[i], members[i] = nil, memberOf(failure.Of(err))
+		if err := pending[i].admit(c.Request, rec, c.Writer.Header()); err != nil {
+			pending[i], members[i] = nil, memberOf(failure.Of(err))
 		}
 	}
-	d.charge(c.Request, rec, asked, members)
-	all, errs := d.run(c.Request, rec, asked)
+	d.chargeCalls(c.Request, rec, pending, members)
+	all, errs := d.run(c.Request, rec, pending)
 	size := 2
 	for i := range calls {
-		if asked[i] != nil {
+		if pending[i] != nil {
 			members[i] = all[i].member
 		}
 		if errs[i] != nil {
@@ -50,58 +50,56 @@ func (d *Handler) answerCalls(c *gin.Context, rec *record.Record, calls []jsonrp
 	for i, one := range calls {
 		b, next = jsonrpc.AppendAnswer(append(b, next), one.ID, members[i]), ','
 	}
-	d.tell(c, rec, all)
-	advise(c.Writer.Header(), rec, all...)
+	d.describe(c, rec, all)
+	adviseRetry(c.Writer.Header(), rec, all...)
 	respond.Send(c.Writer, c.Request, http.StatusOK, respond.JSON, append(b, ']'))
 	return nil
 }
 
-// charge takes a request from the client's limits for each call after the first, which the request
-// itself has paid for.
-func (d *Handler) charge(from *http.Request, rec *record.Record, asked []*asking, members [][]byte) {
+// chargeCalls charges the client for each call after the first, which the request itself was charged for.
+func (d *Handler) chargeCalls(from *http.Request, rec *record.Record, pending []*pendingCall, members [][]byte) {
 	payer, err := d.reader.Stack.Payer(from, rec)
 	if err != nil {
 		return
 	}
-	for i := 1; i < len(asked); i++ {
-		if asked[i] != nil && payer.Pay(context.WithoutCancel(from.Context())) > 0 {
-			asked[i], members[i] = nil, jsonrpc.Error(jsonrpc.ServerError, "too many requests; try again later")
+	for i := 1; i < len(pending); i++ {
+		if pending[i] != nil && payer.Pay(context.WithoutCancel(from.Context())) > 0 {
+			pending[i], members[i] = nil, jsonrpc.Error(jsonrpc.ServerError, "too many requests; try again later")
 		}
 	}
 }
 
-// tell says at which block the calls were answered, of several the lowest, and where the
-// answer comes from.
-func (d *Handler) tell(c *gin.Context, rec *record.Record, all []answered) {
-	var told *respond.Response
+// describe sets the headers about the cache entries of a batch. The height is the lowest of all calls.
+func (d *Handler) describe(c *gin.Context, rec *record.Record, all []answeredCall) {
+	var response *respond.Response
 	for _, one := range all {
 		if one.answer == nil {
 			continue
 		}
-		t := d.reader.Response(rec, one.query, one.answer)
-		if told == nil || told.NoHeight || !t.NoHeight && t.Entry.Height < told.Entry.Height {
-			told = &t
+		r := d.reader.Response(rec, one.query, one.answer)
+		if response == nil || response.NoHeight || !r.NoHeight && r.Entry.Height < response.Entry.Height {
+			response = &r
 		}
 	}
-	if told != nil {
-		told.Control = notKept
-		d.reader.Stack.Tell(c.Writer.Header(), told)
+	if response != nil {
+		response.Control = noStore
+		d.reader.Stack.Tell(c.Writer.Header(), response)
 	}
 }
 
-var tooMany = jsonrpc.Error(jsonrpc.InvalidRequest, "the batch has more calls than are taken at once")
+var tooManyCalls = jsonrpc.Error(jsonrpc.InvalidRequest, "the batch has more calls than are taken at once")
 
-// tooLong answers a batch of more calls than are taken, with an error for each of them. The node's one
-// error without an id leaves clients waiting. The answers may be thirteen times as long as the body, so
-// that they are made while they are written.
-func tooLong(c *gin.Context, body []byte, size int) error {
+// refuseLongBatch answers a batch of too many calls with an error for each of them, because the node's single
+// error without an id would leave clients waiting. The response may be thirteen times as long as the body, so it
+// is generated while it is written.
+func refuseLongBatch(c *gin.Context, body []byte, size int) error {
 	respond.SendParts(c.Writer, c.Request, http.StatusOK, respond.JSON, size, func(write func([]byte)) {
 		b, next := make([]byte, 0, partSize+1<<10), byte('[')
-		_, _ = jsonrpc.Each(body, func(one jsonrpc.Call) { // it was read before
+		_, _ = jsonrpc.Each(body, func(one jsonrpc.Call) { // parsed before, so it cannot fail
 			if one.ID == nil {
 				return
 			}
-			b, next = jsonrpc.AppendAnswer(append(b, next), one.ID, tooMany), ','
+			b, next = jsonrpc.AppendAnswer(append(b, next), one.ID, tooManyCalls), ','
 			if len(b) > partSize {
 				write(b)
 				b = b[:0]
@@ -112,7 +110,7 @@ func tooLong(c *gin.Context, body []byte, size int) error {
 	return nil
 }
 
-const partSize = 16 << 10 // of the answers to a batch that is too long
+const partSize = 16 << 10 // bytes of a long batch's response to write at once
 
-// tooFew is what the node says to a call without parameters where there have to be some.
-var tooFew = jsonrpc.Error(jsonrpc.InternalError, "reflect: Call with too few input arguments")
+// missingParams is the node's error for a call without parameters of a method that needs some.
+var missingParams = jsonrpc.Error(jsonrpc.InternalError, "reflect: Call with too few input arguments")

@@ -22,79 +22,80 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// An asking is one call on its way to an answer.
-type asking struct {
+// pendingCall is one call being answered.
+type pendingCall struct {
 	*Handler
-	m       *method
-	a       arguments
-	target  string          // what the node is asked by a URI that it may read otherwise; "" for none
-	unread  json.RawMessage // what the node is asked with where it may read the parameters otherwise; nil for none
-	heights blocks.Heights  // that the headers of the request name
-	made    bool            // the answer is made of a value of the state
+	m         *method
+	a         arguments
+	target    string          // request target of a URI that the node may parse differently, sent as it is; "" for none
+	rawParams json.RawMessage // parameters that the node may parse differently, sent as they are; nil for none
+	heights   blocks.Heights  // from the headers of the request
+	fromState bool            // the member is composed of a value of the state
 }
 
-// An answered call is a member of an answer, with what is told of it.
-type answered struct {
+// answeredCall is the answer to a call: a member of the response, and how it was obtained.
+type answeredCall struct {
 	member []byte
-	answer *blocks.Result // nil: it did not come through the cache
+	answer *blocks.Result // nil if it did not come through the cache
 	query  *blocks.Query
 	tag    string // validator of the member; "" for none
 
-	failure   error  // of a server in front of the node, whose error the member is; nil for none
-	blameless bool   // an error of the node is the client's doing
-	status    int    // of the node's own answer to a URI; 0 for none
-	typ       string // of that
+	failure   error  // error of a server in front of the node, passed on as the member; nil for none
+	blameless bool   // an error caused by the client
+	status    int    // status of the node's response to a URI; 0 for none
+	typ       string // media type of that response
 }
 
-// plan is the query that a call comes to.
-func (k *asking) plan() *blocks.Query {
-	class, cost, pinned := k.m.class, k.m.cost, int64(0)
+// query returns the query that answers the call.
+func (k *pendingCall) query() *blocks.Query {
+	class, cost, height := k.m.class, k.m.cost, int64(0)
 	a := k.a
 	switch {
-	case k.unread != nil || k.target != "":
+	case k.rawParams != nil || k.target != "":
 		class = blocks.Never
 	case k.m.name == abciQuery:
-		path := unquoted(a.of(k.m, "path"))
+		path := unquoted(a.get(k.m, "path"))
 		cost = k.o.State.CostOf(path, k.message())
 		if class = k.classOf(path, k.message()); class == blocks.Live {
-			pinned = number(a.of(k.m, "height"))
-			if k.o.State.Tells(path) && a.of(k.m, "prove") == nil {
-				return k.value(path, pinned)
+			height = number(a.get(k.m, "height"))
+			if k.o.State.Tells(path) && a.get(k.m, "prove") == nil {
+				return k.stateQuery(path, height)
 			}
 			a = a.with(k.m, "height", nil)
-		} else if k.o.State.Finds(path, k.message()) && number(a.of(k.m, "height")) == 0 && a.of(k.m, "prove") == nil {
-			return k.value(path, 0)
+		} else if k.o.State.Finds(path, k.message()) && number(a.get(k.m, "height")) == 0 && a.get(k.m, "prove") == nil {
+			return k.stateQuery(path, 0)
 		}
-	case class == blocks.Block && number(a.of(k.m, "height")) == 0:
+	case class == blocks.Block && number(a.get(k.m, "height")) == 0:
 		class = blocks.Latest
 	}
-	q := &blocks.Query{Kind: k.kinds[class], Cost: cost, Heights: k.pinned(pinned)}
+	q := &blocks.Query{Kind: k.kinds[class], Cost: cost, Heights: k.heightsAt(height)}
 	if class != blocks.Live {
 		q.Pinned = 0
 	}
-	origin := &origin{asking: k, class: class, a: a}
+	origin := &origin{pendingCall: k, class: class, a: a}
 	q.Origin, q.Key = origin, k.key(a)
 	return q
 }
 
-// pinned are the heights that the request names, or the one that the parameters name.
-func (k *asking) pinned(height int64) blocks.Heights {
+// heightsAt returns the heights that the request names. A height among the parameters takes precedence.
+func (k *pendingCall) heightsAt(height int64) blocks.Heights {
 	hs := k.heights
 	hs.Pinned = cmp.Or(height, hs.Pinned)
 	return hs
 }
 
-// key names the answers to a call; beyond 512 bytes of parameters by a digest of them.
-func (k *asking) key(a arguments) string {
-	said := string(k.m.object(a))
-	if len(said) > 512 {
-		sum := sha256.Sum256([]byte(said))
-		said = hex.EncodeToString(sum[:])
+// key returns the cache key of the answers to a call. Parameters longer than 512 bytes are replaced by their
+// digest.
+func (k *pendingCall) key(a arguments) string {
+	text := string(k.m.object(a))
+	if len(text) > 512 {
+		sum := sha256.Sum256([]byte(text))
+		text = hex.EncodeToString(sum[:])
 	}
-	return k.m.path() + "?" + strings.ReplaceAll(said, "@", `\u0040`)
+	return k.m.path() + "?" + strings.ReplaceAll(text, "@", `\u0040`)
 }
 
-// number is an integer among the parameters, 0 for none.
+// number returns an integer parameter, 0 for none.
 func number(value json.RawMessage) int64 {
 	if value == nil {
 		return 0
@@ -103,21 +104,21 @@ func number(value json.RawMessage) int64 {
 	return n
 }
 
-// answer answers a call by a tip, that of the whole request.
-func (k *asking) answer(ctx context.Context, from *http.Request, rec *record.Record, q *blocks.Query, tip node.Tip) (answered, error) {
+// answer answers a call at the tip chosen for the whole request.
+func (k *pendingCall) answer(ctx context.Context, from *http.Request, rec *record.Record, q *blocks.Query, tip node.Tip) (answeredCall, error) {
 	if q.Kind.Class == blocks.Never {
-		return k.pass(ctx, rec, q)
+		return k.forward(ctx, rec, q)
 	}
 	lookup := k.reader.Lookup
-	if k.made {
+	if k.fromState {
 		lookup = k.values.Lookup
 	}
 	a, err := lookup(ctx, from, rec, q, tip)
 	if err != nil {
 		return passError(err)
 	}
-	p := answered{member: a.Entry.Body, answer: &a, query: q, tag: a.Entry.ETag}
-	if k.made {
+	p := answeredCall{member: a.Entry.Body, answer: &a, query: q, tag: a.Entry.ETag}
+	if k.fromState {
 		height := k.values.Height(q, &a)
 		if p.tag = state.ETag(a.Entry, height); a.Entry.Type == node.MessageType {
 			p.member = state.AppendValue(nil, a.Entry.Body, height)
@@ -126,16 +127,16 @@ func (k *asking) answer(ctx context.Context, from *http.Request, rec *record.Rec
 	return p, nil
 }
 
-// passError returns the answer that has the error of a server in front of the node, or the error of a call without one.
-func passError(err error) (answered, error) {
+// passError returns an answer with the error of a server in front of the node, and any other error as it is.
+func passError(err error) (answeredCall, error) {
 	if said := upstream.SaidBy(err, upstream.RPC); said != nil {
-		return answered{member: jsonrpc.PassedError(said.Code, said.Text), failure: err}, nil
+		return answeredCall{member: jsonrpc.PassedError(said.Code, said.Text), failure: err}, nil
 	}
-	return answered{}, err
+	return answeredCall{}, err
 }
 
-// advise tells the client when to try again what a server in front of the node has refused, and the log about it.
-func advise(h http.Header, rec *record.Record, all ...answered) {
+// advise sets Retry-After if a server in front of the node refused a call, and records the error for the log.
+func adviseRetry(h http.Header, rec *record.Record, all ...answeredCall) {
 	for _, one := range all {
 		if one.failure != nil {
 			failure.Of(one.failure).SetAdvice(h)
@@ -144,18 +145,18 @@ func advise(h http.Header, rec *record.Record, all ...answered) {
 	}
 }
 
-// pass asks the node what is never kept.
-func (k *asking) pass(ctx context.Context, rec *record.Record, q *blocks.Query) (answered, error) {
+// forward sends a call that is never cached to a node.
+func (k *pendingCall) forward(ctx context.Context, rec *record.Record, q *blocks.Query) (answeredCall, error) {
 	client := rec.Client.Name()
-	if k.m.write || k.m.name == abciQuery && state.Simulates(unquoted(k.a.of(k.m, "path"))) { // what is posted, or simulated
+	if k.m.write || k.m.name == abciQuery && state.Simulates(unquoted(k.a.get(k.m, "path"))) { // transactions, also simulated ones
 		if err := k.o.Posting.Acquire(ctx, client); err != nil {
-			return answered{}, err
+			return answeredCall{}, err
 		}
 	}
 	if waiters := k.waiters(); waiters != nil {
 		leave, err := waiters.Enter(&rec.Client, time.Second)
 		if err != nil {
-			return answered{}, err
+			return answeredCall{}, err
 		}
 		defer leave()
 	}
@@ -167,15 +168,15 @@ func (k *asking) pass(ctx context.Context, rec *record.Record, q *blocks.Query) 
 	if err != nil {
 		return passError(err)
 	}
-	p := answered{member: a.Body, blameless: a.Reason != node.Other}
+	p := answeredCall{member: a.Body, blameless: a.Reason != node.Other}
 	if k.target != "" {
 		p.status, p.typ = a.NodeStatus, a.Type
 	}
 	return p, nil
 }
 
-// waiters are the calls among which one counts that may take long; nil for none.
-func (k *asking) waiters() *limits.Places {
+// waiters returns the semaphore that limits calls of this kind, which may take long; nil for none.
+func (k *pendingCall) waiters() *limits.Places {
 	switch {
 	case k.m.slow:
 		return k.slow
@@ -185,11 +186,11 @@ func (k *asking) waiters() *limits.Places {
 	return nil
 }
 
-// A store gives the value of a key. What abci_query takes besides that and package state's methods
-// ignores the height, and some of it repeats the height that it was asked for.
+// storePath matches reads of one key of a store. Other paths of abci_query, except those of package state, ignore
+// the height, and some repeat the requested height in their answer.
 var storePath = regexp.MustCompile(`^/store/[A-Za-z0-9_-]+/key$`)
 
-// classOf says what may be kept of the answers to a path of abci_query.
+// classOf returns the freshness class of an abci_query path.
 func (d *Handler) classOf(path string, message []byte) blocks.Class {
 	switch {
 	case d.o.State.Tells(path), storePath.MatchString(path):
@@ -201,15 +202,14 @@ func (d *Handler) classOf(path string, message []byte) blocks.Class {
 	}
 }
 
-// value is the query for a value of the state, which the parameters ask for at a height, 0 for
-// none.
-func (k *asking) value(path string, height int64) *blocks.Query {
-	k.made = true
-	return k.values.Query(state.Request{Method: path, Message: k.message()}, k.pinned(height))
+// stateQuery returns the query for a value of the state at a height, 0 for the newest.
+func (k *pendingCall) stateQuery(path string, height int64) *blocks.Query {
+	k.fromState = true
+	return k.values.Query(state.Request{Method: path, Message: k.message()}, k.heightsAt(height))
 }
 
-// message is what a path is asked with.
-func (k *asking) message() []byte {
-	message, _ := hex.DecodeString(unquoted(k.a.of(k.m, "data"))) // it was read
+// message returns the request message of abci_query.
+func (k *pendingCall) message() []byte {
+	message, _ := hex.DecodeString(unquoted(k.a.get(k.m, "data"))) // validated when it was parsed
 	return message
 }

@@ -1,27 +1,20 @@
-// Package rpc is the RPC of a node's CometBFT, as wallets speak it: one call by POST, many in
-// a batch, a URI by GET, and with package socket all of them over WebSocket.
+// Package rpc serves the RPC of CometBFT nodes as wallets use it: one call by POST, several in a batch, a URI by GET,
+// and, with package socket, all of them over WebSocket.
 //
-// A call goes, top to bottom:
+// The way of a call:
 //
-//  1. handler.go reads the body, in one of the three forms (post.go, uri.go), whose errors are the
-//     node's own (package jsonrpc);
-//  2. methods.go has a row for each method: its parameters, and what may be kept of its
-//     answers for how long. Parameters that the node reads in several ways (params.go) come
-//     to one key; parameters that it does not understand go to the node as they are, which says
-//     what is wrong with them;
-//  3. batch.go charges the calls of a batch and puts their answers together; run.go has them
-//     answered at the same time, by one tip, but for calls that send a transaction; call.go asks
-//     package blocks. Of state that is read at a height without naming one the
-//     tip's is given, with the tip's height beside it;
-//  4. the answer is the node's to the byte, in an envelope with the caller's id.
+//  1. handler.go reads the request in one of its three forms (post.go, uri.go). Errors are the node's (package jsonrpc).
+//  2. methods.go has a row for each method: its parameters and its freshness class. Parameters are canonicalized
+//     (params.go), so that equal calls have one key. Parameters that this server does not understand are passed to the
+//     node as they are, which returns its own error.
+//  3. batch.go charges the calls of a batch and joins their answers. run.go answers them concurrently at one tip, except
+//     for calls that send a transaction. call.go reads through package blocks; values of the state come from package
+//     state. A read of state without a height is answered at the tip and names the tip's height.
+//  4. The answer equals the node's byte for byte, in an envelope with the caller's id.
 //
-// A call by POST that memory has answered is answered in the fast lane from then on, under whatever id
-// (replay.go).
+// A POST call answered from memory is registered with the fast lane, which answers later ones with any id (replay.go).
 //
-// Values of the state are those of package state, of which the members are made.
-//
-// Three things differ from the node. Its Cache-Control, which tells caches to keep errors
-// and tips for a day, is replaced by ours. A batch may have more than its ten calls; one
-// that is too long is answered by an error for each call, so that no client waits for ever.
-// And status names the block that state can be read at, never the one after it (origin.go).
+// Three things differ from the node. Its Cache-Control, which lets caches keep errors and tips for a day, is replaced by
+// ours. A batch may have more than ten calls, and one that is too long is answered with an error for each call, so that
+// clients do not wait forever. status never names a block whose state cannot be read yet (origin.go).
 package rpc

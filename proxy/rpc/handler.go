@@ -30,33 +30,33 @@ import (
 // Options configure a Handler. The zero value of a field means its default.
 type Options struct {
 	State   state.Options   // how values of the state are read
-	Methods []string        // passed to a node as they are, in addition to the built-in ones
+	Methods []string        // passed to a node as they are, in addition to the built-in methods
 	Logger  *slog.Logger    // nil discards
-	Posting *blocks.Posting // shared with the other interfaces; nil: one of the handler's own
+	Posting *blocks.Posting // shared with the other interfaces; nil creates one for this handler
 }
 
-// MaxBatch is the number of calls that a batch may have. CosmJS sends 20, more than a node takes.
+// MaxBatch is the maximum number of calls in a batch. CosmJS sends 20, more than nodes accept.
 const MaxBatch = 100
 
-// A Handler answers the RPC. It owns no goroutine.
+// Handler answers the RPC. It owns no goroutine.
 type Handler struct {
-	o       Options
-	methods map[string]*method
-	hints   hints
-	passed  *limits.Places // of Options.Methods
-	reader  *blocks.Reader
-	kinds   map[blocks.Class]*blocks.Kind
-	values  *state.Values
-	slow    *limits.Places
-	engine  *gin.Engine
-	socket  web.Route
+	o        Options
+	methods  map[string]*method
+	refusals refusals
+	passed   *limits.Places // limits the calls of Options.Methods
+	reader   *blocks.Reader
+	kinds    map[blocks.Class]*blocks.Kind
+	values   *state.Values
+	slow     *limits.Places
+	engine   *gin.Engine
+	socket   web.Route
 }
 
-// New makes a handler before a reader that no other interface uses.
+// New returns a handler. No other interface may use the reader.
 func New(o Options, r *blocks.Reader) *Handler {
 	o.Posting = cmp.Or(o.Posting, blocks.NewPosting(blocks.Posts{}))
 	d := &Handler{
-		methods: withPassed(o.Methods), hints: hints{log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler))},
+		methods: withPassed(o.Methods), refusals: refusals{log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler))},
 		passed: r.Stack.Admission.NewPlaces("call methods that this server does not know"),
 		o:      o, reader: r, kinds: map[blocks.Class]*blocks.Kind{},
 		slow: r.Stack.Admission.NewWaiters(),
@@ -78,12 +78,12 @@ func New(o Options, r *blocks.Reader) *Handler {
 	return d
 }
 
-// varyOn are the request headers that choose between the answers of a URI.
+// varyOn lists the request headers that select between the responses of a URI.
 const varyOn = respond.HeightHeader + ", " + respond.MinHeightHeader
 
 const socketPath = "/websocket"
 
-// SetSocket serves /websocket by h. It must be called before the first request.
+// SetSocket makes h serve /websocket. It must be called before the first request.
 func (d *Handler) SetSocket(h http.Handler) {
 	d.socket = web.Route{Name: "rpc websocket", Keyed: d.reader.Keyed(), Render: Render, Serve: func(c *gin.Context, _ *record.Record) error {
 		h.ServeHTTP(c.Writer, c.Request)
@@ -115,32 +115,32 @@ func (d *Handler) serve(c *gin.Context, rec *record.Record) error {
 	}
 }
 
-// ask makes of a call what is asked, or the member of its answer where nothing has to be.
-func (d *Handler) ask(c jsonrpc.Call, hs blocks.Heights) (k *asking, member []byte) {
+// parse returns the call to answer, or its member if no node is needed. Both are nil if parameters are missing.
+func (d *Handler) parse(c jsonrpc.Call, hs blocks.Heights) (k *pendingCall, member []byte) {
 	m := d.methods[c.Method]
 	switch {
 	case m == nil:
-		d.hints.refused(c.Method)
+		d.refusals.logOnce(c.Method)
 		return nil, jsonrpc.MethodNotFound
 	case m.cost == node.Unknown:
 		if c.Params == nil {
 			c.Params = json.RawMessage("{}")
 		}
-		return &asking{Handler: d, m: m, unread: c.Params}, nil
+		return &pendingCall{Handler: d, m: m, rawParams: c.Params}, nil
 	case len(c.Params) == 0 && len(m.params) > 0:
 		return nil, nil
 	}
-	k = &asking{Handler: d, m: m, heights: hs}
+	k = &pendingCall{Handler: d, m: m, heights: hs}
 	var ok bool
 	if k.a, ok = m.read(c.Params); !ok {
-		k.a, k.unread = make(arguments, len(m.params)), c.Params
+		k.a, k.rawParams = make(arguments, len(m.params)), c.Params
 	}
 	return k, nil
 }
 
-// admit applies the access rules to a call: to its method, and to the path of abci_query, which may be a gRPC method.
-// There is nothing to admit if k is nil.
-func (k *asking) admit(from *http.Request, rec *record.Record, answer http.Header) error {
+// admit applies the access rules to a call: to its method, and to the path of abci_query, which may be a gRPC
+// method. It admits a nil k.
+func (k *pendingCall) admit(from *http.Request, rec *record.Record, answer http.Header) error {
 	if k == nil {
 		return nil
 	}
@@ -148,17 +148,17 @@ func (k *asking) admit(from *http.Request, rec *record.Record, answer http.Heade
 	if err := stack.AdmitOperation(from, rec, answer, k.m.name); err != nil || k.m.name != abciQuery {
 		return err
 	}
-	if k.unread != nil || k.target != "" { // the node may find a path in them
+	if k.rawParams != nil || k.target != "" { // the node may find a denied path in the parameters
 		if stack.Admission.Limits.Load().Restricts() {
 			return failure.BadInput("the parameters of abci_query cannot be read")
 		}
 		return nil
 	}
-	path := strings.TrimPrefix(unquoted(k.a.of(k.m, "path")), "/")
+	path := strings.TrimPrefix(unquoted(k.a.get(k.m, "path")), "/")
 	return stack.AdmitOperation(from, rec, answer, path)
 }
 
-// Render renders the failure of a request: of its only call, or of none.
+// Render renders the failure of a request: of its only call, or of the request as a whole.
 func Render(_ *http.Request, h http.Header, f *failure.Failure) (status int, typ string, body []byte) {
 	f.SetAdvice(h)
 	id := jsonrpc.NoID
@@ -168,16 +168,16 @@ func Render(_ *http.Request, h http.Header, f *failure.Failure) (status int, typ
 	return f.Status, respond.JSON, jsonrpc.AppendAnswer(nil, id, memberOf(f))
 }
 
-// A callError is why the only call of a request is not answered.
+// callError is the error of the only call of a request.
 type callError struct {
 	id json.RawMessage
 	error
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *callError) Unwrap() error { return e.error }
 
-// memberOf is the member that says why a call is not answered.
+// memberOf returns the member that reports a failure.
 func memberOf(f *failure.Failure) []byte {
 	switch f.Status {
 	case http.StatusBadRequest:
@@ -188,8 +188,8 @@ func memberOf(f *failure.Failure) []byte {
 	return jsonrpc.Error(jsonrpc.ServerError, f.Public)
 }
 
-// list answers a request without a method with the page that the node has for it: the methods and
-// parameters, with those of sockets.
+// list answers a request without a method with the node's page of methods and parameters, including those of
+// sockets.
 func (d *Handler) list(c *gin.Context) error {
 	targets := []string{"subscribe?query=_", "unsubscribe?query=_", "unsubscribe_all?"}
 	for name, m := range d.methods {
@@ -202,7 +202,7 @@ func (d *Handler) list(c *gin.Context) error {
 		}
 		targets = append(targets, name+"?"+strings.Join(params, "&"))
 	}
-	slices.Sort(targets) // by their names, of whose characters none is below the question mark
+	slices.Sort(targets) // sorts by name, because no character of a name is below the question mark
 	page := "<html><body><br>Available endpoints:<br><br>Endpoints that require arguments:<br>"
 	for _, target := range targets {
 		target = "//" + html.EscapeString(c.Request.Host) + "/" + target
@@ -212,7 +212,7 @@ func (d *Handler) list(c *gin.Context) error {
 	return nil
 }
 
-// ReadMessage reads a message of a socket into reserved memory, until release is called.
+// ReadMessage reads a message of a socket into reserved memory. Call release when it is no longer used.
 func (d *Handler) ReadMessage(from *http.Request, message io.Reader, largest int64) (text []byte, release func(), err error) {
 	held := d.reader.Stack.HoldBody(d.reader.Stack.Admission.ClientOf(from))
 	if text, err = held.ReadAll(message, largest); errors.As(err, new(*failure.Failure)) {
@@ -222,7 +222,7 @@ func (d *Handler) ReadMessage(from *http.Request, message io.Reader, largest int
 }
 
 // HoldAhead reserves memory for a call of a socket that is read ahead, until release is called. It returns nil if
-// there is none.
+// the budget is used up.
 func (d *Handler) HoldAhead() (release func()) {
 	release, err := d.reader.Stack.HoldStream(goroutineCost)
 	if err != nil {
@@ -231,8 +231,8 @@ func (d *Handler) HoldAhead() (release func()) {
 	return release
 }
 
-// HoldResponse reserves memory for the answer to a call over a socket. If there is none, refusal is the member of the
-// answer.
+// HoldResponse reserves memory for the answer to a call over a socket. If the budget is used up, it returns the
+// member of the refusal.
 func (d *Handler) HoldResponse(from *http.Request, n int) (release func(), refusal []byte) {
 	release, err := d.reader.Stack.HoldResponse(from, n)
 	if err != nil {
@@ -241,14 +241,14 @@ func (d *Handler) HoldResponse(from *http.Request, n int) (release func(), refus
 	return release, nil
 }
 
-// Call answers one call that comes over a socket.
+// Call answers a call that arrived over a socket.
 func (d *Handler) Call(from *http.Request, name string, params json.RawMessage) (a socket.Answer) {
-	k, said := d.ask(jsonrpc.Call{Method: name, Params: params}, blocks.Heights{})
+	k, member := d.parse(jsonrpc.Call{Method: name, Params: params}, blocks.Heights{})
 	serve := func(rec *record.Record) (int, error) {
-		if a.Member = said; k == nil {
+		if a.Member = member; k == nil {
 			return len(a.Member), nil
 		}
-		all, errs := d.run(from, rec, []*asking{k})
+		all, errs := d.run(from, rec, []*pendingCall{k})
 		one := all[0]
 		if one.answer != nil {
 			d.reader.Show(rec, one.answer)
@@ -263,7 +263,7 @@ func (d *Handler) Call(from *http.Request, name string, params json.RawMessage) 
 		if err != nil {
 			a.Member = memberOf(failure.Of(err))
 		}
-		a.Member = overSocket(a.Member)
+		a.Member = socketMember(a.Member)
 		return a
 	}
 	return end(d.exchange(from, d.routeOf(name), func(rec *record.Record) (int, error) {
@@ -275,8 +275,8 @@ func (d *Handler) Call(from *http.Request, name string, params json.RawMessage) 
 	}))
 }
 
-// exchange counts, limits and logs a call that comes over a socket, also against the key that the socket was
-// opened with.
+// exchange counts, limits and logs a call that arrived over a socket. It checks the key that the socket was opened
+// with.
 func (d *Handler) exchange(from *http.Request, route string, serve func(rec *record.Record) (size int, err error)) error {
 	return d.reader.Stack.Exchange(from, route, func(rec *record.Record) (int, error) {
 		if err := d.reader.AdmitCall(from, http.Header{}, rec); err != nil {
@@ -305,12 +305,12 @@ func (d *Handler) OnRevoked(from *http.Request, method func() string, end func(r
 	return d.reader.OnRevoked(from, method, func(err error) { end(failure.Of(err).Public) })
 }
 
-// overSocket is the member as a node has it over a socket: there it calls parameters that it cannot
-// read an internal error.
-func overSocket(member []byte) []byte {
-	why, ok := bytes.CutPrefix(member, []byte(`"error":{"code":-32602,"message":"Invalid params"`))
+// socketMember returns the member as nodes send it over a socket, where unreadable parameters are an internal
+// error.
+func socketMember(member []byte) []byte {
+	rest, ok := bytes.CutPrefix(member, []byte(`"error":{"code":-32602,"message":"Invalid params"`))
 	if !ok {
 		return member
 	}
-	return append([]byte(`"error":{"code":-32603,"message":"Internal error"`), why...)
+	return append([]byte(`"error":{"code":-32603,"message":"Internal error"`), rest...)
 }

@@ -11,35 +11,35 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// A method is one of the RPC's.
+// method describes one method of the RPC.
 type method struct {
 	name   string
 	params []param
-	class  blocks.Class // of its answers; never: they are not kept
+	class  blocks.Class // of its answers; Never means they are not cached
 	cost   node.Cost
-	write  bool // it is sent to one node, once
-	slow   bool // it waits for a block
+	write  bool // sent to one node, once
+	slow   bool // waits for a block
 
-	keyed string // name in keys of the cache; "" means name
+	keyed string // name in cache keys; "" means name
 }
 
-// path is the part of a method's cache keys before the parameters.
+// path returns the part of a method's cache keys before the parameters.
 func (m *method) path() string { return "rpc/" + cmp.Or(m.keyed, m.name) }
 
-// A param is a parameter, in the order of lists.
+// param describes a parameter. Their order is the one of positional parameters.
 type param struct {
 	name string
 	kind kind
 }
 
-// abciQuery asks the application: for its state, and for all else that it answers.
+// abciQuery is the method that queries the application.
 const abciQuery = "abci_query"
 
-// alone says whether calls of a method wait for those before them, and have those behind
-// wait: what may change something comes in the order asked, and a node gets scans one by one.
-func (m *method) alone() bool { return m.write || m.cost == node.Scan }
+// isExclusive reports whether calls of a method wait for earlier calls and delay later ones. Writes are sent in
+// the client's order, and a node runs one scan at a time.
+func (m *method) isExclusive() bool { return m.write || m.cost == node.Scan }
 
-// A kind says how a parameter is written.
+// kind says how a parameter is encoded.
 type kind int
 
 const (
@@ -60,9 +60,8 @@ var (
 	tx     = []param{{"tx", b64Bytes}}
 )
 
-// methods are all that are served. An answer that names a height never changes once the block
-// exists, except for a commit that is not canonical (origin.go). A call without a height reads the
-// newest block.
+// methods lists all methods. An answer at an explicit height never changes once the block exists, except for a
+// commit that is not canonical (origin.go). A call without a height reads the newest block.
 var methods = index([]method{
 	{name: abciQuery, params: []param{{"path", text}, {"data", hexBytes}, height, prove}, class: blocks.Live},
 
@@ -107,13 +106,13 @@ func index(all []method) map[string]*method {
 	return m
 }
 
-// HasMethod reports whether the RPC serves a method, with those of [Options].
+// HasMethod reports whether the RPC serves a method, including those of [Options] (passed) and of sockets.
 func HasMethod(name string, passed []string) bool {
 	return methods[name] != nil || slices.Contains(passed, name) || name == "subscribe" || name == "unsubscribe" || name == "unsubscribe_all"
 }
 
-// Select returns the cache keys of a method by its name in metrics, as in "rpc block". It returns
-// false if there is no such method, or if its responses are not cached.
+// Select returns the selection of a method's cache entries by its route in metrics, such as "rpc block". It
+// returns false if there is no such method or its answers are not cached.
 func Select(route string) (all []cache.Selection, ok bool) {
 	name, ours := strings.CutPrefix(route, "rpc ")
 	m := methods[name]

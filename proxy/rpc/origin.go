@@ -20,30 +20,30 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// An origin asks the nodes for what one call is about.
+// origin reads a node for one call.
 type origin struct {
-	*asking
+	*pendingCall
 	class blocks.Class
-	a     arguments // without the height that state is read at
+	a     arguments // without the height of a read of state
 }
 
-// Fetch asks a node.
+// Fetch reads a node.
 func (o *origin) Fetch(ctx context.Context, r node.Request, _ *cache.Entry) (*node.Answer, error) {
 	r.Call = &node.Call{
 		Method: o.m.name, Params: o.params, Target: o.target, Write: o.m.write, Slow: o.m.slow,
-		Block: number(o.a.of(o.m, "height")),
+		Block: number(o.a.get(o.m, "height")),
 	}
 	a, err := o.reader.Nodes.Fetch(ctx, r)
 	if err == nil && o.m.name == "status" && a.Reason == node.OK {
-		a, err = o.readable(ctx, r, a)
+		a, err = o.readableStatus(ctx, r, a)
 	}
 	return a, err
 }
 
-// params are the parameters that the node is told: of a read at a height, with the height.
+// params returns the parameters to send. A read of state gets the height.
 func (o *origin) params(height int64) json.RawMessage {
-	if o.unread != nil {
-		return o.unread
+	if o.rawParams != nil {
+		return o.rawParams
 	}
 	a := o.a
 	if o.class == blocks.Live && height > 0 {
@@ -52,7 +52,7 @@ func (o *origin) params(height int64) json.RawMessage {
 	return o.m.object(a)
 }
 
-// Entry makes what is cached of a node's answer.
+// Entry returns the cache entry of a node's answer.
 func (o *origin) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
 	e := o.reader.NewEntry(a)
 	e.Expires = o.expiry(a, e.ReadAt, o.reader.Nodes.Tip())
@@ -60,7 +60,7 @@ func (o *origin) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error
 	return e, nil
 }
 
-// statusOf is that of package state, but 404 for a success that says that there is no such block.
+// statusOf returns 404 for a success that contains no block, and otherwise what package state returns.
 func statusOf(a *node.Answer) int {
 	if a.Reason == node.OK && (bytes.Contains(a.Body[:min(len(a.Body), 200)], []byte(`"block":null`)) || bytes.HasPrefix(a.Body, []byte(`"result":{"header":null`))) {
 		return http.StatusNotFound
@@ -68,8 +68,8 @@ func statusOf(a *node.Answer) int {
 	return state.StatusOf(a)
 }
 
-// expiry bounds the life of an answer, on top of its policy; zero does not. A commit that is not
-// canonical expires at once: the node replaces it when the next block comes.
+// expiry returns when an answer expires in addition to its policy; zero for no such time. A commit that is not
+// canonical expires at once, because the node replaces it at the next block.
 func (o *origin) expiry(a *node.Answer, now time.Time, tip node.Tip) time.Time {
 	if o.m.name == "commit" && a.Reason == node.OK && !resultOf(a).Get("canonical").Bool() {
 		return now
@@ -80,20 +80,20 @@ func (o *origin) expiry(a *node.Answer, now time.Time, tip node.Tip) time.Time {
 	return state.Expiry(a, now, tip, o.reader.Negative())
 }
 
-// readableWithin is how long status waits for the block that the node names. Its state can be
-// read some milliseconds later.
+// readableWithin is how long status waits until the state of the block that the node names can be read, which
+// usually takes some milliseconds.
 const readableWithin = 250 * time.Millisecond
 
-// readable is an answer to status that names no block ahead of what can be read: the node's
-// own as soon as its block can be, or else one that names the newest that can.
-func (o *origin) readable(ctx context.Context, r node.Request, a *node.Answer) (*node.Answer, error) {
+// readableStatus returns an answer to status whose block can be read: the node's as soon as its block can be read,
+// or else one that names the newest such block.
+func (o *origin) readableStatus(ctx context.Context, r node.Request, a *node.Answer) (*node.Answer, error) {
 	wait, cancel := context.WithTimeout(ctx, readableWithin)
 	defer cancel()
 	if o.reader.Nodes.WaitHeight(wait, resultOf(a).Get("sync_info.latest_block_height").Int()) == nil {
 		return a, nil
 	}
 	tip := o.reader.Nodes.Tip()
-	if !tip.Known { // what can be read is not known
+	if !tip.Known {
 		return a, nil
 	}
 	r.Call = &node.Call{Method: "blockchain", Params: func(int64) json.RawMessage {
@@ -105,26 +105,26 @@ func (o *origin) readable(ctx context.Context, r node.Request, a *node.Answer) (
 	}
 	block := resultOf(chain).Get("block_metas.0")
 	if !block.Exists() {
-		return nil, &upstream.Error{Kind: upstream.BadAnswer, Msg: "the chain node does not tell of the newest block", Err: fmt.Errorf("blockchain: %.200s", chain.Body)}
+		return nil, &upstream.Error{Kind: upstream.BadAnswer, Msg: "the chain node does not report the newest block", Err: fmt.Errorf("blockchain: %.200s", chain.Body)}
 	}
-	return naming(a, block), nil
+	return withNewestBlock(a, block), nil
 }
 
-// resultOf is the result of an answer, empty where it is an error.
+// resultOf returns the result of an answer, which is empty for an error.
 func resultOf(a *node.Answer) gjson.Result {
 	return gjson.GetBytes(append([]byte("{"), append(slices.Clone(a.Body), '}')...), "result")
 }
 
-// naming is an answer to status with another newest block.
-func naming(a *node.Answer, block gjson.Result) *node.Answer {
+// withNewestBlock returns an answer to status with another newest block.
+func withNewestBlock(a *node.Answer, block gjson.Result) *node.Answer {
 	status := resultOf(a).Raw
 	for _, field := range [][2]string{
 		{"block_hash", "block_id.hash"}, {"app_hash", "header.app_hash"}, {"block_height", "header.height"}, {"block_time", "header.time"},
 	} {
-		was := gjson.Get(status, "sync_info.latest_"+field[0])
-		status = status[:was.Index] + block.Get(field[1]).Raw + status[was.Index+len(was.Raw):]
+		old := gjson.Get(status, "sync_info.latest_"+field[0])
+		status = status[:old.Index] + block.Get(field[1]).Raw + status[old.Index+len(old.Raw):]
 	}
-	named := *a
-	named.Body = []byte(`"result":` + status)
-	return &named
+	changed := *a
+	changed.Body = []byte(`"result":` + status)
+	return &changed
 }

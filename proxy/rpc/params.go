@@ -14,12 +14,11 @@ import (
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 )
 
-// arguments are the parameters of a call, each as JSON and in one spelling; nil for one that
-// is left out.
+// arguments are the parameters of a call in canonical JSON; nil for a missing one.
 type arguments []json.RawMessage
 
-// read reads the parameters of a call by POST or over a socket: an object, or a list with all of
-// them. It is not ok where the node may read them otherwise, or refuses them.
+// read parses the parameters of a POST or socket call: an object, or a list of all parameters. It returns false if
+// the node might parse them differently or refuse them.
 func (m *method) read(params json.RawMessage) (a arguments, ok bool) {
 	a = make(arguments, len(m.params))
 	trimmed := bytes.TrimSpace(params)
@@ -33,31 +32,30 @@ func (m *method) read(params json.RawMessage) (a arguments, ok bool) {
 		}
 		copy(a, list)
 	default:
-		members := gjson.ParseBytes(trimmed) // it was read as JSON
+		members := gjson.ParseBytes(trimmed) // known to be valid JSON
 		if !members.IsObject() {
 			return nil, false
 		}
 		members.ForEach(func(name, value gjson.Result) bool {
-			if i := m.place(name.Str); i >= 0 {
+			if i := m.indexOf(name.Str); i >= 0 {
 				a[i] = json.RawMessage(value.Raw)
 			}
 			return true
 		})
 	}
 	for i, p := range m.params {
-		if a[i], ok = p.kind.spell(a[i]); !ok {
+		if a[i], ok = p.kind.canonicalize(a[i]); !ok {
 			return nil, false
 		}
 	}
 	return a, true
 }
 
-// wholeNumber is an integer in the one spelling that is kept: the node refuses others, or reads
-// them as the same number.
+// wholeNumber matches an integer in canonical form. The node refuses other forms or reads them as the same number.
 var wholeNumber = regexp.MustCompile(`^"(0|[1-9][0-9]{0,17})"$`)
 
-// spell gives a value its one spelling; nil for one that says as much as none.
-func (k kind) spell(value json.RawMessage) (spelled json.RawMessage, ok bool) {
+// canonicalize returns the canonical form of a value; nil for one that equals a missing value.
+func (k kind) canonicalize(value json.RawMessage) (canonical json.RawMessage, ok bool) {
 	value = bytes.TrimSpace(value)
 	if len(value) == 0 || string(value) == "null" {
 		return nil, true
@@ -82,7 +80,7 @@ func (k kind) spell(value json.RawMessage) (spelled json.RawMessage, ok bool) {
 	return k.quote(s)
 }
 
-// plain is a text of JSON that no escape is in, without its quotes.
+// plain returns the content of a JSON string without escapes.
 func plain(value json.RawMessage) (s []byte, ok bool) {
 	if !jsonrpc.IsPlain(value) {
 		return nil, false
@@ -90,7 +88,7 @@ func plain(value json.RawMessage) (s []byte, ok bool) {
 	return value[1 : len(value)-1], true
 }
 
-// quote is a text as JSON, in the spelling of its kind.
+// quote returns the canonical JSON of a string.
 func (k kind) quote(s string) (json.RawMessage, bool) {
 	switch k {
 	case hexBytes:
@@ -110,7 +108,7 @@ func (k kind) quote(s string) (json.RawMessage, bool) {
 	return quoted, true
 }
 
-// object are the parameters as the node is asked, without the parameters that are left out.
+// object returns the parameters as sent to the node, without missing ones.
 func (m *method) object(a arguments) json.RawMessage {
 	b := []byte{'{'}
 	for i, value := range a {
@@ -125,20 +123,20 @@ func (m *method) object(a arguments) json.RawMessage {
 	return append(b, '}')
 }
 
-// of is the value of a parameter by its name, nil for none.
-func (a arguments) of(m *method, name string) json.RawMessage {
-	if i := m.place(name); i >= 0 {
+// get returns a parameter by name, nil for none.
+func (a arguments) get(m *method, name string) json.RawMessage {
+	if i := m.indexOf(name); i >= 0 {
 		return a[i]
 	}
 	return nil
 }
 
-// place is where a parameter stands, -1 for none of that name.
-func (m *method) place(name string) int {
+// indexOf returns the position of a parameter, -1 if there is none of that name.
+func (m *method) indexOf(name string) int {
 	return slices.IndexFunc(m.params, func(p param) bool { return p.name == name })
 }
 
-// unquoted is the text that a value is, "" where it is none.
+// unquoted returns the content of a JSON string, "" for other values.
 func unquoted(value json.RawMessage) (s string) {
 	if text, ok := plain(value); ok || len(value) == 0 {
 		return string(text)
@@ -147,9 +145,9 @@ func unquoted(value json.RawMessage) (s string) {
 	return s
 }
 
-// with is a copy with another value of a parameter.
+// with returns a copy with another value of a parameter.
 func (a arguments) with(m *method, name string, value json.RawMessage) arguments {
 	b := slices.Clone(a)
-	b[m.place(name)] = value
+	b[m.indexOf(name)] = value
 	return b
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// DefaultMethods are the known methods of nodes that differ from CometBFT's, and only read.
+// DefaultMethods lists known read-only methods of nodes that differ from CometBFT.
 var DefaultMethods = []string{
 	// https://github.com/celestiaorg/celestia-core, package rpc/core
 	"data_commitment", "data_root_inclusion_proof", "prove_shares", "prove_shares_v2", "signed_block", "tx_status", "tx_status_batch",
@@ -19,11 +19,10 @@ var DefaultMethods = []string{
 	"query_vote",
 }
 
-// IsName matches names of methods as nodes have them.
+// IsName matches valid method names.
 var IsName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 
-// withPassed returns all methods: the built-in ones, and names that are passed to a node as they are. What these cost and
-// read is not known.
+// withPassed returns all methods: the built-in ones and those passed to a node as they are, whose cost is unknown.
 func withPassed(names []string) map[string]*method {
 	all := map[string]*method{}
 	for _, name := range names {
@@ -35,27 +34,27 @@ func withPassed(names []string) map[string]*method {
 	return all
 }
 
-// maxHints is how many refused methods are logged. The names are the clients' own.
+// maxHints is the maximum number of refused methods to log, because clients choose the names.
 const maxHints = 100
 
-// hints are the refused methods that were logged.
-type hints struct {
+// refusals remembers which refused methods were logged.
+type refusals struct {
 	log *slog.Logger
 
-	mu    sync.Mutex
-	given map[string]bool
+	mu     sync.Mutex
+	logged map[string]bool
 }
 
-// refused logs a method that is not served, once.
-func (h *hints) refused(name string) {
+// logOnce logs the first refusal of a method.
+func (h *refusals) logOnce(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.given[name] || len(h.given) >= maxHints || !IsName.MatchString(name) {
+	if h.logged[name] || len(h.logged) >= maxHints || !IsName.MatchString(name) {
 		return
 	}
-	if h.given == nil {
-		h.given = map[string]bool{}
+	if h.logged == nil {
+		h.logged = map[string]bool{}
 	}
-	h.given[name] = true
+	h.logged[name] = true
 	h.log.Info("refused RPC method", "method", name, "hint", "if the nodes have it and it only reads, add it to rpc.methods")
 }

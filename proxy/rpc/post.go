@@ -14,17 +14,17 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// servePost answers a body: a call, or a batch.
+// servePost answers a body: a call or a batch.
 func (d *Handler) servePost(c *gin.Context, rec *record.Record, body []byte) error {
 	var run []jsonrpc.Call
-	var room [256]byte
-	calls, size := 0, 0 // of the answers, should there be too many calls
+	var scratch [256]byte
+	calls, size := 0, 0 // size of the response if there are too many calls
 	batch, err := jsonrpc.Each(body, func(one jsonrpc.Call) {
 		calls++
 		if one.ID == nil {
-			return // a notification, which is not run
+			return // a notification, which has no answer
 		}
-		if size += len(jsonrpc.AppendAnswer(room[:0], one.ID, tooMany)) + 1; len(run) < MaxBatch {
+		if size += len(jsonrpc.AppendAnswer(scratch[:0], one.ID, tooManyCalls)) + 1; len(run) < MaxBatch {
 			run = append(run, one)
 		}
 	})
@@ -36,7 +36,7 @@ func (d *Handler) servePost(c *gin.Context, rec *record.Record, body []byte) err
 		c.Writer.WriteHeader(http.StatusOK)
 		return nil
 	case calls > MaxBatch:
-		return tooLong(c, body, size+1)
+		return refuseLongBatch(c, body, size+1)
 	}
 	hs, err := blocks.HeightRules{}.Read(c.Request)
 	if err != nil {
@@ -52,14 +52,14 @@ func (d *Handler) servePost(c *gin.Context, rec *record.Record, body []byte) err
 	return d.answerCall(c, rec, body, run[0], hs)
 }
 
-// refuse answers a body as the node does: with a 500, which is the client's doing.
+// refuse answers an invalid body as the node does: with a 500, which counts as the client's error.
 func refuse(c *gin.Context, rec *record.Record, id json.RawMessage, member []byte) error {
 	rec.Blameless = true
 	respond.Send(c.Writer, c.Request, http.StatusInternalServerError, respond.JSON, jsonrpc.AppendAnswer(nil, id, member))
 	return nil
 }
 
-// routeOf is the name of a method in metrics.
+// routeOf returns the route name of a method in metrics.
 func (d *Handler) routeOf(method string) string {
 	if d.methods[method] == nil {
 		return web.NoRoute
@@ -67,12 +67,12 @@ func (d *Handler) routeOf(method string) string {
 	return "rpc " + method
 }
 
-// answerCall answers the only call of a body that has an id, by an object, also where it came as a batch.
+// answerCall answers the only call with an id, with an object even if it was sent as a batch.
 func (d *Handler) answerCall(c *gin.Context, rec *record.Record, body []byte, call jsonrpc.Call, hs blocks.Heights) error {
-	k, member := d.ask(call, hs)
+	k, member := d.parse(call, hs)
 	switch {
 	case k == nil && member == nil:
-		return refuse(c, rec, jsonrpc.NoID, tooFew)
+		return refuse(c, rec, jsonrpc.NoID, missingParams)
 	case k == nil:
 		respond.Send(c.Writer, c.Request, http.StatusOK, respond.JSON, jsonrpc.AppendAnswer(nil, call.ID, member))
 		return nil
@@ -85,13 +85,13 @@ func (d *Handler) answerCall(c *gin.Context, rec *record.Record, body []byte, ca
 		respond.Send(c.Writer, c.Request, http.StatusOK, respond.JSON, jsonrpc.AppendAnswer(nil, call.ID, memberOf(f))) // as for an unknown method
 		return nil
 	}
-	all, errs := d.run(c.Request, rec, []*asking{k})
+	all, errs := d.run(c.Request, rec, []*pendingCall{k})
 	if errs[0] != nil {
 		return failCall(call.ID, errs[0])
 	}
 	one := &all[0]
-	advise(c.Writer.Header(), rec, *one)
-	k.repeat(rec, body, one)
+	adviseRetry(c.Writer.Header(), rec, *one)
+	k.remember(rec, body, one)
 	size := len(one.member) + len(call.ID) + 32
 	release, err := d.reader.Stack.HoldResponse(c.Request, size)
 	if err != nil {
@@ -103,18 +103,18 @@ func (d *Handler) answerCall(c *gin.Context, rec *record.Record, body []byte, ca
 		respond.Send(c.Writer, c.Request, http.StatusOK, respond.JSON, answer)
 		return nil
 	}
-	told := d.reader.Response(rec, one.query, one.answer)
-	told.Body, told.Control = answer, notKept
-	d.reader.Stack.Respond(c.Writer, c.Request, &told)
+	res := d.reader.Response(rec, one.query, one.answer)
+	res.Body, res.Control = answer, noStore
+	d.reader.Stack.Respond(c.Writer, c.Request, &res)
 	return nil
 }
 
-// failCall returns the failure of the call with an id.
+// failCall adds the id of the call to a failure.
 func failCall(id json.RawMessage, err error) error {
 	f := *failure.Of(err)
 	f.Err = &callError{id, err}
 	return &f
 }
 
-// notKept is the Cache-Control of answers to a POST.
-const notKept = "no-store"
+// noStore is the Cache-Control of responses to a POST.
+const noStore = "no-store"

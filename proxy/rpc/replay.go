@@ -12,50 +12,50 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// Own finds what of a body is its caller's own: the id.
-var Own web.Own = jsonrpc.Own
+// Own finds the part of a body that varies between equal calls: the id.
+var Own web.Own = jsonrpc.FindID
 
-// A replayer answers a call by POST again, under the id of each.
+// replayer answers a POST call again with another id.
 type replayer struct {
 	record.Replayer // the reader's
 	q               *blocks.Query
-	made            *state.Values // that the member is made of; nil: it is the entry's
+	fromState       *state.Values // composes the member; nil if the member is the entry's body
 }
 
-// repeat has the only call of a body answered again that is like it but for the id, where the lane can be
-// sure of that. What a call asks for must not depend on the tip.
-func (k *asking) repeat(rec *record.Record, body []byte, one *answered) {
-	if !rec.Repeatable() || one.answer == nil || len(one.member) > longestRepeated || !jsonrpc.IsOwn(body) {
+// remember registers the only call of a body with the fast lane, which then answers bodies that differ only in the
+// id. The answer must not depend on anything but the id and the tip.
+func (k *pendingCall) remember(rec *record.Record, body []byte, one *answeredCall) {
+	if !rec.Repeatable() || one.answer == nil || len(one.member) > maxRepeated || !jsonrpc.FindsID(body) {
 		return
 	}
 	r := &replayer{q: one.query}
-	if k.made {
-		r.made = k.values
+	if k.fromState {
+		r.fromState = k.values
 	}
-	r.Replayer = k.reader.Replayer(one.query, r.repeats)
+	r.Replayer = k.reader.Replayer(one.query, r.isRepeatable)
 	rec.Replayer = r
 }
 
-// repeats tells whether an entry is given in the lane.
-func (r *replayer) repeats(e *cache.Entry) bool {
-	return record.Repeats(e) && len(e.Body) <= longestRepeated && (r.made == nil || r.made.Speaks(e))
+// isRepeatable reports whether the lane may serve an entry.
+func (r *replayer) isRepeatable(e *cache.Entry) bool {
+	return record.Repeats(e) && len(e.Body) <= maxRepeated && (r.fromState == nil || r.fromState.Speaks(e))
 }
 
-// longestRepeated is the longest member that is copied in the lane, beside an id of any length that comes there.
-const longestRepeated = conn.Uncounted / 2
+// maxRepeated is the longest member that the lane copies, in addition to an id of any length.
+const maxRepeated = conn.Uncounted / 2
 
 // Replay implements [record.Replayer].
-func (r *replayer) Replay(rec *record.Record, told *respond.Response) bool {
-	if !r.Replayer.Replay(rec, told) {
+func (r *replayer) Replay(rec *record.Record, res *respond.Response) bool {
+	if !r.Replayer.Replay(rec, res) {
 		return false
 	}
 	b := jsonrpc.Begin(rec.Room, rec.Own)
-	if told.Entry.Type != node.MessageType {
-		b = append(b, told.Entry.Body...)
+	if res.Entry.Type != node.MessageType {
+		b = append(b, res.Entry.Body...)
 	} else {
-		b = state.AppendValue(b, told.Entry.Body, r.made.Height(r.q, &blocks.Result{Result: told.Result, Tip: node.Tip{Height: rec.Tip}}))
+		b = state.AppendValue(b, res.Entry.Body, r.fromState.Height(r.q, &blocks.Result{Result: res.Result, Tip: node.Tip{Height: rec.Tip}}))
 	}
 	b = append(b, '}')
-	told.Body, told.Control = b, notKept
+	res.Body, res.Control = b, noStore
 	return true
 }

@@ -11,76 +11,74 @@ import (
 	"github.com/tipcache/tipcache/proxy/record"
 )
 
-// atOnce is how many calls of a batch are answered at the same time: as many as a batch of CosmJS has.
-const atOnce = 20
+// maxConcurrent is the number of calls of a batch that are answered concurrently: as many as CosmJS sends.
+const maxConcurrent = 20
 
-// The measured memory of a call that a batch has in addition to the first, and of the goroutine of one that is answered
-// at the same time as others, in bytes.
+// Measured memory in bytes: of each call of a batch after the first, and of each additional goroutine.
 const (
 	callCost      = 1 << 10
 	goroutineCost = 12 << 10
 )
 
-// run answers what is asked of the nodes, by one tip: at the same time, but for what has to
-// be alone.
-func (d *Handler) run(from *http.Request, rec *record.Record, asked []*asking) ([]answered, []error) {
-	workers := min(len(asked), atOnce)
+// run answers calls at one tip: concurrently, except for exclusive ones. Calls that are nil already have an
+// answer.
+func (d *Handler) run(from *http.Request, rec *record.Record, pending []*pendingCall) ([]answeredCall, []error) {
+	workers := min(len(pending), maxConcurrent)
 	release, err := d.reader.Stack.HoldStream(int64(workers-1) * goroutineCost)
 	if err != nil {
-		workers = 1 // one after another takes no more memory than one call
+		workers = 1 // sequentially they take no more memory than one call
 	} else {
 		defer release()
 	}
 	ctx := d.reader.Deadline(from, rec)
 	defer ctx.Release()
-	all, errs, plans := make([]answered, len(asked)), make([]error, len(asked)), make([]*blocks.Query, len(asked))
-	for i, k := range asked {
+	all, errs, queries := make([]answeredCall, len(pending)), make([]error, len(pending)), make([]*blocks.Query, len(pending))
+	for i, k := range pending {
 		if k != nil {
-			plans[i] = k.plan()
+			queries[i] = k.query()
 		}
 	}
-	first := settling(plans)
+	first := awaitingQuery(queries)
 	if first == nil {
 		return all, errs
 	}
-	for _, p := range plans {
+	for _, p := range queries {
 		if p != nil && p != first {
 			first.With = append(first.With, p)
 		}
 	}
 	tip, err := d.reader.AwaitBlock(ctx, from, rec, first)
 	answer := func(i int) {
-		if errs[i] = err; asked[i] != nil && err == nil {
-			all[i], errs[i] = asked[i].answer(ctx, from, rec, plans[i], tip)
+		if errs[i] = err; pending[i] != nil && err == nil {
+			all[i], errs[i] = pending[i].answer(ctx, from, rec, queries[i], tip)
 		}
 	}
-	for begin := 0; begin < len(asked); {
+	for begin := 0; begin < len(pending); {
 		end := begin + 1
-		for end < len(asked) && !asked[begin].alone() && !asked[end].alone() {
+		for end < len(pending) && !pending[begin].isExclusive() && !pending[end].isExclusive() {
 			end++
 		}
-		together(begin, end, workers, answer)
+		runConcurrently(begin, end, workers, answer)
 		begin = end
 	}
 	rec.Blameless = rec.Blameless || len(all) > 0 && all[len(all)-1].blameless
 	return all, errs
 }
 
-// alone says whether a call is answered when nothing else of its batch is; nil stands for one
-// that has its answer.
-func (k *asking) alone() bool { return k != nil && k.m.alone() }
+func (k *pendingCall) isExclusive() bool { return k != nil && k.m.isExclusive() }
 
-// Alone says whether calls of a method are answered when nothing else of their connection is.
-func (d *Handler) Alone(method string) bool {
+// IsExclusive reports whether calls of a method wait for the earlier calls of their connection and delay the later
+// ones.
+func (d *Handler) IsExclusive(method string) bool {
 	m := d.methods[method]
-	return m != nil && m.alone()
+	return m != nil && m.isExclusive()
 }
 
-// settling is the query that waits for the block that all have to see: one for the newest
-// block, which is to be no earlier than what the client has seen, where there is one.
-func settling(plans []*blocks.Query) *blocks.Query {
+// awaitingQuery returns the query to wait with for the block that the client requires or has seen: a read at the
+// newest block if there is one.
+func awaitingQuery(queries []*blocks.Query) *blocks.Query {
 	var q *blocks.Query
-	for _, p := range plans {
+	for _, p := range queries {
 		if p != nil && (q == nil || p.Pinned == 0 && p.Kind.Class != blocks.Never) {
 			q = p
 		}
@@ -88,19 +86,18 @@ func settling(plans []*blocks.Query) *blocks.Query {
 	return q
 }
 
-// together does all from begin up to end, as many at the same time as there are workers. A panic of one is the
-// caller's.
-func together(begin, end, workers int, do func(i int)) {
+// runConcurrently calls do from begin up to end, with a number of workers. It panics if do does.
+func runConcurrently(begin, end, workers int, do func(i int)) {
 	if end-begin == 1 || workers == 1 {
 		for i := begin; i < end; i++ {
 			do(i)
 		}
 		return
 	}
-	var works errgroup.Group
-	works.SetLimit(workers)
+	var group errgroup.Group
+	group.SetLimit(workers)
 	for i := begin; i < end; i++ {
-		works.Go(func() (err error) {
+		group.Go(func() (err error) {
 			defer func() {
 				if p := recover(); p != nil {
 					err = fmt.Errorf("%v\n%s", p, debug.Stack())
@@ -110,7 +107,7 @@ func together(begin, end, workers int, do func(i int)) {
 			return nil
 		})
 	}
-	if err := works.Wait(); err != nil {
+	if err := group.Wait(); err != nil {
 		panic(err)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// readForm reads the parameters of a URI, the first of each name, as the node does. It is not ok
-// where the node may read them otherwise, or refuses them.
+// readForm parses the parameters of a URI, the first value of each name, as the node does. It returns false if the
+// node might parse them differently or refuse them.
 func (m *method) readForm(r *http.Request) (a arguments, ok bool) {
 	a = make(arguments, len(m.params))
 	for i, p := range m.params {
@@ -33,14 +33,14 @@ func (m *method) readForm(r *http.Request) (a arguments, ok bool) {
 	return a, true
 }
 
-// parse reads a value of a URI.
+// parse converts a value of a URI to canonical JSON.
 func (k kind) parse(value string) (json.RawMessage, bool) {
 	switch k {
 	case integer:
 		value = `"` + strings.TrimSuffix(strings.TrimPrefix(value, `"`), `"`) + `"`
 		return json.RawMessage(value), wholeNumber.MatchString(value)
 	case flag:
-		return k.spell(json.RawMessage(value))
+		return k.canonicalize(json.RawMessage(value))
 	case text:
 		var s string
 		if json.Unmarshal([]byte(value), &s) != nil {
@@ -60,7 +60,7 @@ func (k kind) parse(value string) (json.RawMessage, bool) {
 	}
 }
 
-// target is what the node is asked where it may read a URI otherwise than this server does.
+// target returns the request target to send if the node may parse a URI differently.
 func (m *method) target(r *http.Request) string {
 	known := url.Values{}
 	for _, p := range m.params {
@@ -71,7 +71,7 @@ func (m *method) target(r *http.Request) string {
 	return "/" + m.name + "?" + known.Encode()
 }
 
-// serveURI answers a method by its path.
+// serveURI answers a method named by its path.
 func (d *Handler) serveURI(c *gin.Context, rec *record.Record, name string) error {
 	m := d.methods[name]
 	switch {
@@ -79,7 +79,7 @@ func (d *Handler) serveURI(c *gin.Context, rec *record.Record, name string) erro
 		respond.Send(c.Writer, c.Request, http.StatusNotFound, respond.JSON, jsonrpc.AppendAnswer(nil, jsonrpc.NoID, jsonrpc.MethodNotFound))
 		return nil
 	case m == nil:
-		d.hints.refused(name)
+		d.refusals.logOnce(name)
 		respond.Send(c.Writer, c.Request, http.StatusNotFound, "text/plain; charset=utf-8", []byte("404 page not found\n"))
 		return nil
 	}
@@ -89,20 +89,20 @@ func (d *Handler) serveURI(c *gin.Context, rec *record.Record, name string) erro
 		return err
 	}
 	c.Request.Body = http.MaxBytesReader(c.Writer, c.Request.Body, d.o.Posting.MaxBody)
-	k := d.askURI(m, c.Request, hs)
+	k := d.parseURI(m, c.Request, hs)
 	if err := k.admit(c.Request, rec, c.Writer.Header()); err != nil {
 		return err
 	}
-	all, errs := d.run(c.Request, rec, []*asking{k})
+	all, errs := d.run(c.Request, rec, []*pendingCall{k})
 	if errs[0] != nil {
 		return errs[0]
 	}
 	return d.answerURI(c, rec, all[0])
 }
 
-// askURI makes of a URI what is asked.
-func (d *Handler) askURI(m *method, r *http.Request, hs blocks.Heights) *asking {
-	k := &asking{Handler: d, m: m, heights: hs}
+// parseURI returns the call of a URI.
+func (d *Handler) parseURI(m *method, r *http.Request, hs blocks.Heights) *pendingCall {
+	k := &pendingCall{Handler: d, m: m, heights: hs}
 	if m.cost == node.Unknown {
 		k.target = "/" + m.name + "?" + r.URL.RawQuery
 		return k
@@ -114,14 +114,14 @@ func (d *Handler) askURI(m *method, r *http.Request, hs blocks.Heights) *asking 
 	return k
 }
 
-// answerURI writes the answer to a URI: every error is a 500 at the node.
-func (d *Handler) answerURI(c *gin.Context, rec *record.Record, one answered) error {
+// answerURI writes the answer to a URI. As at the node, every error is a 500.
+func (d *Handler) answerURI(c *gin.Context, rec *record.Record, one answeredCall) error {
 	release, err := d.reader.Stack.HoldResponse(c.Request, len(one.member))
 	if err != nil {
 		return err
 	}
 	defer release()
-	advise(c.Writer.Header(), rec, one)
+	adviseRetry(c.Writer.Header(), rec, one)
 	if one.status != 0 {
 		respond.Send(c.Writer, c.Request, one.status, one.typ, one.member)
 		return nil
@@ -135,10 +135,10 @@ func (d *Handler) answerURI(c *gin.Context, rec *record.Record, one answered) er
 		respond.Send(c.Writer, c.Request, status, respond.JSON, body)
 		return nil
 	}
-	told := d.reader.Response(rec, one.query, one.answer)
-	if status != http.StatusOK || told.Expired() {
-		told.Control = notKept
+	res := d.reader.Response(rec, one.query, one.answer)
+	if status != http.StatusOK || res.Expired() {
+		res.Control = noStore
 	}
-	d.reader.Stack.SendTold(c.Writer, c.Request, &told, status, one.tag, body)
+	d.reader.Stack.SendTold(c.Writer, c.Request, &res, status, one.tag, body)
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package jsonrpc reads and writes calls as CometBFT does, whose deviations from JSON-RPC 2.0
-// clients have grown used to.
+// Package jsonrpc reads and writes calls as CometBFT does, including the deviations from JSON-RPC 2.0 that clients rely
+// on.
 package jsonrpc
 
 import (
@@ -14,15 +14,15 @@ import (
 	"github.com/tipcache/tipcache/upstream/jsontext"
 )
 
-// A Call is one call as it came.
+// Call is one call of a body or message.
 type Call struct {
-	ID     json.RawMessage // as it is given back; nil for a notification, which is not run
+	ID     json.RawMessage // as the answer repeats it; nil for a notification, which is not run
 	Method string
-	Params json.RawMessage // nil where there are none
+	Params json.RawMessage // nil for none
 }
 
-// fields are those of a call. The errors of encoding/json name this type, and the node's is
-// the same.
+// fields are the members of a call. Errors of encoding/json contain the name of this type, which equals the
+// node's.
 type fields = struct {
 	JSONRPC string          `json:"jsonrpc"`
 	ID      interface{}     `json:"id,omitempty"`
@@ -30,7 +30,7 @@ type fields = struct {
 	Params  json.RawMessage `json:"params"`
 }
 
-// Read reads a body that holds a call and nothing else. The error is the text of the node's.
+// Read parses a body that holds one call and nothing else. Its error has the node's text.
 func Read(body []byte) (Call, error) {
 	if c, _, ok := readPlain(body); ok {
 		return c, nil
@@ -41,9 +41,8 @@ func Read(body []byte) (Call, error) {
 	return ReadFirst(body)
 }
 
-// readPlain reads a call as libraries write it, in a quarter of the time: each of its members once
-// and by its own name, an id that is a number or a text without what would be escaped. It is not ok for others.
-// at is where the id is in the body.
+// readPlain parses a call as libraries write it, in a quarter of the time: each member once, and an id that is a
+// number or a plain string. It returns false for other calls. at is the position of the id in the body.
 func readPlain(body []byte) (c Call, at int, ok bool) {
 	if !jsontext.Valid(body) {
 		return c, 0, false
@@ -75,7 +74,7 @@ func readPlain(body []byte) (c Call, at int, ok bool) {
 	return c, at, ok
 }
 
-// IsPlain tells a text, as valid JSON, whose JSON is the same in any spelling that the node writes.
+// IsPlain reports whether a valid JSON string contains no character that the node might escape.
 func IsPlain(text []byte) bool {
 	if len(text) < 2 || text[0] != '"' {
 		return false
@@ -92,8 +91,7 @@ func isPlain(c byte) bool {
 	return ' ' <= c && c <= '~' && c != '\\' && c != '<' && c != '>' && c != '&'
 }
 
-// ReadFirst reads the first JSON value of a message; what follows is dropped. The error is the
-// text of the node's.
+// ReadFirst parses the first JSON value of a message and ignores the rest. Its error has the node's text.
 func ReadFirst(message []byte) (Call, error) {
 	var f fields
 	d := json.NewDecoder(bytes.NewReader(message))
@@ -104,14 +102,15 @@ func ReadFirst(message []byte) (Call, error) {
 	return callOf(f)
 }
 
-// callOf makes an id what is given back: a text as the node writes it, or a number as it stands. The node gives back
-// only the whole part of a number, by which a client that compares ids does not find its call.
+// callOf returns a call with the id that its answer repeats: a string as the node writes it, or a number
+// unchanged. Nodes repeat only the whole part of a number, so that clients which compare ids do not find their
+// call.
 func callOf(f fields) (Call, error) {
 	c := Call{Method: f.Method, Params: f.Params}
 	switch id := f.ID.(type) {
 	case nil:
 	case string:
-		c.ID, _ = json.Marshal(id) // texts always encode
+		c.ID, _ = json.Marshal(id) // strings always encode
 	case json.Number:
 		c.ID = json.RawMessage(id)
 	default:
@@ -120,13 +119,12 @@ func callOf(f fields) (Call, error) {
 	return c, nil
 }
 
-// Each reads a call, or the calls of a batch, and calls f with one after the other: a batch
-// may be of a hundred thousand. The error is the text of the node's, also of a body of which
-// some calls were read before.
+// Each parses a call, or the calls of a batch, and passes them to f one by one, because a batch may contain a
+// hundred thousand. Its error has the node's text, and may follow calls that were already passed to f.
 func Each(body []byte, f func(Call)) (batch bool, err error) {
 	all := gjson.Result{}
 	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("[")) && jsontext.Valid(body) {
-		all = gjson.Parse(unsafe.String(&body[0], len(body))) //nolint:gosec // which is not written meanwhile
+		all = gjson.Parse(unsafe.String(&body[0], len(body))) //nolint:gosec // body does not change meanwhile
 	}
 	if !all.IsArray() {
 		c, err := Read(body)
@@ -143,15 +141,15 @@ func Each(body []byte, f func(Call)) (batch bool, err error) {
 		return err == nil
 	})
 	if err != nil {
-		_, err = Read(body) // as the node says of a batch that it cannot read
+		_, err = Read(body) // the node's error for a batch that it cannot read
 	}
 	return true, err
 }
 
-// A Code says what kind of error a call came to.
+// Code is the code of an error.
 type Code int
 
-// The codes of the errors that a node returns.
+// Codes of the errors that nodes return.
 const (
 	ParseError     Code = -32700
 	InvalidRequest Code = -32600
@@ -166,28 +164,28 @@ var messages = map[Code]string{
 	InternalError: "Internal error", ServerError: "Server error",
 }
 
-// Error is the member of an answer that says what is wrong.
+// Error returns the member of an answer with an error.
 func Error(code Code, data string) []byte {
-	said, _ := json.Marshal(data) // texts always encode
-	return fmt.Appendf(nil, `"error":{"code":%d,"message":"%s","data":%s}`, code, messages[code], said)
+	quoted, _ := json.Marshal(data) // strings always encode
+	return fmt.Appendf(nil, `"error":{"code":%d,"message":"%s","data":%s}`, code, messages[code], quoted)
 }
 
-// PassedError is the member of an error that a server in front of the node has given, by its code and message.
+// PassedError returns the member of an answer with the error of a server in front of the node.
 func PassedError(code int64, message string) []byte {
-	said, _ := json.Marshal(message) // texts always encode
-	return fmt.Appendf(nil, `"error":{"code":%d,"message":%s}`, code, said)
+	quoted, _ := json.Marshal(message) // strings always encode
+	return fmt.Appendf(nil, `"error":{"code":%d,"message":%s}`, code, quoted)
 }
 
 // MethodNotFound is the member of the answer to a call of an unknown method.
 var MethodNotFound = []byte(`"error":{"code":-32601,"message":"Method not found"}`)
 
-// IsError tells an error from a result.
+// IsError reports whether a member is an error.
 func IsError(member []byte) bool { return bytes.HasPrefix(member, []byte(`"error"`)) }
 
-// NoID is the id of what is asked by a URI, and of failures that belong to no call.
+// NoID is the id of answers to URIs and of failures that belong to no call.
 var NoID = json.RawMessage("-1")
 
-// AppendAnswer adds an answer with a member to the call with an id, without one for nil.
+// AppendAnswer appends the answer with a member to the call with an id, or an answer without id if that is nil.
 func AppendAnswer(b []byte, id json.RawMessage, member []byte) []byte {
 	if id == nil {
 		b = append(b, `{"jsonrpc":"2.0",`...)
@@ -197,7 +195,7 @@ func AppendAnswer(b []byte, id json.RawMessage, member []byte) []byte {
 	return append(append(b, member...), '}')
 }
 
-// Begin adds what stands before the member in an answer to the call with an id. Behind the member is a brace.
+// Begin appends the answer to the call with an id up to the member. The caller appends the member and a brace.
 func Begin[ID ~string | ~[]byte](b []byte, id ID) []byte {
 	return append(append(append(b, `{"jsonrpc":"2.0","id":`...), id...), ',')
 }

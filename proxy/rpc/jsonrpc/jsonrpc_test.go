@@ -37,8 +37,8 @@ func FuzzAnIDIsReplacedInACallAlone(f *testing.F) {
 		f.Add(body)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
-		from, to, ok := Own(body)
-		if !ok || !IsOwn([]byte(body)) {
+		from, to, ok := FindID(body)
+		if !ok || !FindsID([]byte(body)) {
 			return
 		}
 		want, err := Read([]byte(body))

@@ -14,73 +14,72 @@ import (
 	"github.com/tipcache/tipcache/upstream/events"
 )
 
-// What a connection may have asked for and not been answered, before nothing more is read
-// of it.
+// Queue limits of a connection. While one is reached, the connection is not read.
 const (
 	maxCalls = 100
 	maxBytes = 2 << 20
 )
 
-// atOnce is how many calls of a connection are read at the same time.
-const atOnce = 20
+// maxConcurrent is the number of calls of a connection that are read concurrently.
+const maxConcurrent = 20
 
-// A turn is a call in the order asked.
+// turn is a call in the queue of its connection.
 type turn struct {
 	call   jsonrpc.Call
-	err    error  // why it cannot be read
-	size   int    // of its message, in bytes
+	err    error  // why the call cannot be parsed
+	size   int    // of the message, in bytes
 	read   func() // releases the message
 	answer Answer
-	again  func() Answer // reads once more what was read ahead; nil where nothing was
-	held   func()        // releases the answer; nil: it has no memory yet
-	done   chan struct{} // closed when the answer was read ahead; nil: no goroutine has begun to read it
+	again  func() Answer // repeats a read ahead; nil if there was none
+	held   func()        // releases the answer's memory; nil before that is reserved
+	done   chan struct{} // closed when the read ahead has ended; nil if none was started
 }
 
-// A conn is a client's connection.
+// conn is the connection of a client.
 type conn struct {
 	handler    *Handler
 	request    *http.Request
 	ws         *websocket.Conn
-	below      net.Conn        // that ws writes to
+	raw        net.Conn        // the connection that ws writes to
 	ctx        context.Context //nolint:containedctx // the connection's own
 	end        context.CancelFunc
 	subscriber *events.Subscriber
-	listener   Listener       // nil: none
-	shown      int64          // block that the last answer was of, 0 for none; of what answers
-	works      sync.WaitGroup // what answers, writes and pings
+	listener   Listener       // nil for none
+	lastHeight int64          // block of the last answer, 0 for none; used only by answer
+	goroutines sync.WaitGroup // goroutines that answer, write events and ping
 	pings      *time.Timer
 	accepted   chan struct{}
-	release    func() // ends the wait until the client is no longer admitted; nil before that begins
+	release    func() // stops waiting until the client is no longer admitted; nil before that begins
 
-	writing sync.Mutex // held for each message, and while a subscription begins: its events come behind the answer
-	closing bool       // nothing is written any more; guarded by writing
+	writing sync.Mutex // held for each message, and while a subscription begins, so that its events follow the answer
+	closing bool       // nothing more may be written; guarded by writing
 
-	mu       sync.Mutex
-	turns    []*turn // in the order asked; the first is being answered
-	bytes    int     // of them
-	busy     bool    // they are being answered
-	room     *sync.Cond
-	draining bool
+	mu          sync.Mutex
+	turns       []*turn // the queue; the first is being answered
+	bytes       int     // size of all turns
+	isAnswering bool    // a goroutine is answering turns
+	changed     *sync.Cond
+	draining    bool
 }
 
 func newConn(d *Handler, r *http.Request) *conn {
 	c := &conn{handler: d, request: r, accepted: make(chan struct{})}
 	c.ctx, c.end = context.WithCancel(context.WithoutCancel(r.Context()))
 	c.request = r.WithContext(c.ctx)
-	c.room = sync.NewCond(&c.mu)
-	c.subscriber = d.o.Feed.Subscriber(d.o.Subscriptions, func() { c.works.Go(c.tell) })
+	c.changed = sync.NewCond(&c.mu)
+	c.subscriber = d.o.Feed.Subscriber(d.o.Subscriptions, func() { c.goroutines.Go(c.writeEvents) })
 	return c
 }
 
-// serve reads until the connection ends, and waits for all the goroutines that it started.
-func (c *conn) serve(ws *websocket.Conn, below net.Conn) {
-	c.ws, c.below = ws, below
+// serve reads messages until the connection ends, and then waits for all goroutines that it started.
+func (c *conn) serve(ws *websocket.Conn, raw net.Conn) {
+	c.ws, c.raw = ws, raw
 	if c.handler.o.Listen != nil {
 		c.listener = c.handler.o.Listen(c.request)
 	}
 	close(c.accepted)
 	ws.SetReadLimit(c.handler.o.Message)
-	c.works.Add(1) // the ping's, until it is stopped
+	c.goroutines.Add(1) // for ping, until it is stopped
 	c.pings = time.AfterFunc(c.handler.o.Ping, c.ping)
 	defer c.close()
 	for {
@@ -103,31 +102,31 @@ func (c *conn) serve(ws *websocket.Conn, below net.Conn) {
 func (c *conn) close() {
 	c.end()
 	c.stopPings()
-	c.subscriber.Close() // a call that is being answered cannot subscribe any more, and no event starts c.tell
+	c.subscriber.Close() // a call that is being answered cannot subscribe any more, and no event starts writeEvents
 	_ = c.ws.CloseNow()
-	c.works.Wait()
+	c.goroutines.Wait()
 	if c.listener != nil {
 		c.listener.Close()
 	}
 }
 
-// stopPings counts the next ping off the works, unless it has begun.
+// stopPings cancels the next ping, unless it has begun.
 func (c *conn) stopPings() {
 	if c.pings.Stop() {
-		c.works.Done()
+		c.goroutines.Done()
 	}
 }
 
-// ping asks for a sign of life, and cuts a connection that gives none.
+// ping pings the client and closes a connection that does not respond.
 func (c *conn) ping() {
 	ctx, cancel := context.WithTimeout(c.ctx, c.handler.o.Pong)
 	defer cancel()
 	if c.ws.Ping(ctx) != nil || c.ctx.Err() != nil {
 		_ = c.ws.CloseNow()
-		c.works.Done()
+		c.goroutines.Done()
 		return
 	}
-	if c.pings.Reset(c.handler.o.Ping); c.ctx.Err() != nil { // close may have come before the timer was set
+	if c.pings.Reset(c.handler.o.Ping); c.ctx.Err() != nil { // close may have run before the timer was set
 		c.stopPings()
 	}
 }
@@ -136,18 +135,17 @@ func (c *conn) ping() {
 func (c *conn) write(message []byte) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.handler.o.Write)
 	defer cancel()
-	_ = c.ws.Write(ctx, websocket.MessageText, message) // a failure ends the connection, and reading
+	_ = c.ws.Write(ctx, websocket.MessageText, message) // a failure ends the connection and its reader
 }
 
-// enqueue puts a call behind the calls that are not answered yet. Where there are many, it waits
-// for room.
+// enqueue queues a call. While the queue is full, it waits.
 func (c *conn) enqueue(message []byte, release func()) {
 	t := &turn{size: len(message), read: release}
 	t.call, t.err = jsonrpc.ReadFirst(message)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for !c.draining && (len(c.turns) >= maxCalls || c.bytes > maxBytes) {
-		c.room.Wait()
+		c.changed.Wait()
 	}
 	if c.draining {
 		release()
@@ -155,19 +153,19 @@ func (c *conn) enqueue(message []byte, release func()) {
 	}
 	c.turns = append(c.turns, t)
 	c.bytes += t.size
-	if !c.busy {
-		c.busy = true
-		c.works.Go(c.work)
+	if !c.isAnswering {
+		c.isAnswering = true
+		c.goroutines.Go(c.work)
 		return
 	}
 	c.readAhead()
 }
 
-// readAhead begins to read for the calls behind the first, up to one that has to be alone.
-// Call with mu held.
+// readAhead starts reading for the queued calls behind the first, up to the first exclusive one. The caller must
+// hold mu.
 func (c *conn) readAhead() {
-	for i, t := range c.turns[:min(len(c.turns), atOnce)] {
-		if c.alone(t) {
+	for i, t := range c.turns[:min(len(c.turns), maxConcurrent)] {
+		if c.isExclusive(t) {
 			return
 		}
 		if i > 0 && t.done == nil {
@@ -176,7 +174,7 @@ func (c *conn) readAhead() {
 				return
 			}
 			t.done = make(chan struct{})
-			c.works.Go(func() {
+			c.goroutines.Go(func() {
 				defer close(t.done)
 				defer release()
 				answer := c.handler.o.Methods.Call(c.request, t.call.Method, t.call.Params)
@@ -189,18 +187,18 @@ func (c *conn) readAhead() {
 	}
 }
 
-// alone says whether a call waits for those before it, and has those behind wait.
-func (c *conn) alone(t *turn) bool {
-	return t.err != nil || t.call.ID == nil || ofSubscriptions(t.call.Method) || c.handler.o.Methods.Alone(t.call.Method)
+// isExclusive reports whether a call waits for the earlier ones and delays the later ones.
+func (c *conn) isExclusive(t *turn) bool {
+	return t.err != nil || t.call.ID == nil || isSubscriptionMethod(t.call.Method) || c.handler.o.Methods.IsExclusive(t.call.Method)
 }
 
-// work answers calls until there is none.
+// work answers calls until the queue is empty.
 func (c *conn) work() {
 	for {
 		c.mu.Lock()
 		if len(c.turns) == 0 {
-			c.turns, c.busy = nil, false
-			c.room.Broadcast()
+			c.turns, c.isAnswering = nil, false
+			c.changed.Broadcast()
 			c.mu.Unlock()
 			return
 		}
@@ -215,19 +213,19 @@ func (c *conn) work() {
 		c.turns[0] = nil
 		c.turns = c.turns[1:]
 		c.bytes -= t.size
-		c.room.Broadcast()
+		c.changed.Broadcast()
 		c.mu.Unlock()
 	}
 }
 
-// answer answers the call whose turn it is.
+// answer answers the first call of the queue.
 func (c *conn) answer(t *turn) {
 	r := t.call
 	switch {
 	case t.err != nil:
 		c.send(jsonrpc.AppendAnswer(nil, nil, jsonrpc.Error(jsonrpc.ParseError, "error unmarshaling request: "+t.err.Error())))
 	case r.ID == nil: // a notification
-	case ofSubscriptions(r.Method):
+	case isSubscriptionMethod(r.Method):
 		refusal := c.handler.o.Methods.Subscription(c.request, r.Method, func() int {
 			c.writing.Lock()
 			defer c.writing.Unlock()
@@ -239,16 +237,16 @@ func (c *conn) answer(t *turn) {
 			c.send(jsonrpc.AppendAnswer(nil, r.ID, refusal))
 		}
 	default:
-		if member := c.called(t).Member; member != nil {
+		if member := c.call(t).Member; member != nil {
 			c.send(jsonrpc.AppendAnswer(nil, r.ID, c.hold(t, member)))
 			return
 		}
-		c.send(tooFew)
+		c.send(missingParams)
 	}
 }
 
-// hold reserves the member of an answer, which is in memory until the client has read it, and returns the member or
-// why there is no memory for it.
+// hold reserves memory for the member of an answer until the client has received it. It returns the member, or the
+// one of the refusal.
 func (c *conn) hold(t *turn, member []byte) []byte {
 	if t.held == nil {
 		held, refusal := c.handler.o.Methods.HoldResponse(c.request, len(member))
@@ -260,7 +258,7 @@ func (c *conn) hold(t *turn, member []byte) []byte {
 	return member
 }
 
-// release releases the memory of a turn that is over.
+// release releases the memory of an answered turn.
 func (t *turn) release() {
 	if t.done != nil {
 		<-t.done
@@ -271,27 +269,27 @@ func (t *turn) release() {
 	t.read()
 }
 
-// called is the answer to a call whose turn it is. One that was read while the call before
-// it was answered at a later block is read again.
-func (c *conn) called(t *turn) Answer {
+// call returns the answer to the first call of the queue. If the call was read ahead and the answer before it is
+// from a later block, it is read again.
+func (c *conn) call(t *turn) Answer {
 	if t.done != nil {
 		<-t.done
 	}
 	switch {
-	case t.held != nil && (t.answer.Height == 0 || t.answer.Height >= c.shown):
+	case t.held != nil && (t.answer.Height == 0 || t.answer.Height >= c.lastHeight):
 	case t.again != nil:
 		t.answer = t.again()
 	default:
 		t.answer = c.handler.o.Methods.Call(c.request, t.call.Method, t.call.Params)
 	}
 	if t.answer.Height > 0 {
-		c.shown = t.answer.Height
+		c.lastHeight = t.answer.Height
 	}
 	return t.answer
 }
 
-// tooFew is what the node says to a call without parameters where there have to be some.
-var tooFew = jsonrpc.AppendAnswer(nil, jsonrpc.NoID, jsonrpc.Error(jsonrpc.InternalError, "WSJSONRPC: reflect: Call with too few input arguments"))
+// missingParams is the node's response to a call without parameters of a method that needs some.
+var missingParams = jsonrpc.AppendAnswer(nil, jsonrpc.NoID, jsonrpc.Error(jsonrpc.InternalError, "WSJSONRPC: reflect: Call with too few input arguments"))
 
 func (c *conn) send(message []byte) {
 	c.writing.Lock()
@@ -299,21 +297,21 @@ func (c *conn) send(message []byte) {
 	c.write(message)
 }
 
-// following returns the method by which the client follows events, "" if it follows none.
-func (c *conn) following() string {
+// eventMethod returns "subscribe" if the client has subscriptions, and "" otherwise.
+func (c *conn) eventMethod() string {
 	if c.subscriber.IsSubscribed() {
 		return "subscribe"
 	}
 	return ""
 }
 
-// revokeTime is how long the connection of a client that is no longer admitted may take to end.
+// revokeTime is the maximum time to close the connection of a client that is no longer admitted.
 const revokeTime = 500 * time.Millisecond
 
-// maxReason is the longest reason of a close frame, in bytes.
+// maxReason is the maximum length of the reason in a close frame, in bytes.
 const maxReason = 123
 
-// revoke ends the connection of a client that is no longer admitted. Its calls that wait are refused.
+// revoke closes the connection of a client that is no longer admitted. Its queued calls are refused.
 func (c *conn) revoke(reason string) {
 	go func() { // ends with the connection
 		defer c.end()
@@ -323,8 +321,7 @@ func (c *conn) revoke(reason string) {
 	}()
 }
 
-// drain answers the calls that were made, and closes the connection with a status. When ctx ends the
-// connection is cut.
+// drain answers the queued calls and closes the connection with a status. When ctx ends, it cuts the connection.
 func (c *conn) drain(ctx context.Context, status websocket.StatusCode, reason string) {
 	select {
 	case <-c.accepted:
@@ -336,9 +333,9 @@ func (c *conn) drain(ctx context.Context, status websocket.StatusCode, reason st
 	defer context.AfterFunc(ctx, func() { _ = c.ws.CloseNow() })()
 	c.mu.Lock()
 	c.draining = true
-	c.room.Broadcast()
-	for c.busy && c.ctx.Err() == nil {
-		c.room.Wait()
+	c.changed.Broadcast()
+	for c.isAnswering && c.ctx.Err() == nil {
+		c.changed.Wait()
 	}
 	c.mu.Unlock()
 	c.writing.Lock()

@@ -11,14 +11,14 @@ import (
 	"github.com/coder/websocket"
 )
 
-// A taker keeps the connection that a WebSocket takes from the server.
-type taker struct {
+// hijackRecorder records the connection that a WebSocket takes over from the server.
+type hijackRecorder struct {
 	http.ResponseWriter
 	conn net.Conn
 }
 
-// Hijack implements [http.Hijacker]. Gin's writer keeps the status back until it is asked for it.
-func (t *taker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+// Hijack implements [http.Hijacker]. It writes the status first, because Gin's writer buffers it.
+func (t *hijackRecorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if w, ok := t.ResponseWriter.(interface{ WriteHeaderNow() }); ok {
 		w.WriteHeaderNow()
 	}
@@ -27,37 +27,37 @@ func (t *taker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return conn, buffered, err
 }
 
-// frames are reused: an event is put together for each subscription.
+// frames are reused, because each event is assembled for every subscription.
 var frames = sync.Pool{New: func() any { return new([]byte) }}
 
 // maxFrame is the largest message that is copied to be written at once, in bytes.
 const maxFrame = 64 << 10
 
-// frame sends a message of two parts by one write of the connection. That is a third cheaper
-// than by the WebSocket, of whose control frames, each one write too, it may stand between any two.
-func (c *conn) frame(head, tail []byte) {
+// writeFrame writes a message of two parts with one write to the connection, which is a third cheaper than through
+// the WebSocket. The WebSocket writes each control frame at once too, so frames never interleave.
+func (c *conn) writeFrame(head, tail []byte) {
 	size := len(head) + len(tail)
 	if size > maxFrame {
 		c.send(append(append(make([]byte, 0, size), head...), tail...))
 		return
 	}
-	whole := frames.Get().(*[]byte) //nolint:forcetypeassert // the pool has no others
+	whole := frames.Get().(*[]byte) //nolint:forcetypeassert // the pool contains nothing else
 	*whole = append(append(appendHeader((*whole)[:0], size), head...), tail...)
 	c.writing.Lock()
 	defer c.writing.Unlock()
 	if c.closing {
 		return
 	}
-	_ = c.below.SetWriteDeadline(time.Now().Add(c.handler.o.Write))
-	if _, err := c.below.Write(*whole); err != nil {
-		_ = c.below.Close() // which ends reading
+	_ = c.raw.SetWriteDeadline(time.Now().Add(c.handler.o.Write))
+	if _, err := c.raw.Write(*whole); err != nil {
+		_ = c.raw.Close() // ends the reader
 		return
 	}
-	_ = c.below.SetWriteDeadline(time.Time{}) // those of the WebSocket have contexts
+	_ = c.raw.SetWriteDeadline(time.Time{}) // the WebSocket sets its own
 	frames.Put(whole)
 }
 
-// appendHeader adds the header of a frame that is a whole text, as RFC 6455 has it.
+// appendHeader appends the header of a frame with a complete text (RFC 6455).
 func appendHeader(b []byte, size int) []byte {
 	const final, short, long = 0x80, 125, 1<<16 - 1
 	b = append(b, final|byte(websocket.MessageText))

@@ -1,11 +1,10 @@
-// Package socket is the WebSocket of a node's RPC: subscriptions to events, and
-// all methods as by POST, one answer after the other in the order asked. Calls that wait for
-// theirs are read at the same time, up to one that sends a transaction or changes subscriptions.
+// Package socket serves the WebSocket of a node's RPC: subscriptions to events, and all methods that POST has. Answers
+// are sent in the order of the calls. Queued calls are read ahead concurrently, up to the first one that sends a
+// transaction or changes subscriptions.
 //
-// A connection has a goroutine that reads, one that answers while there are calls and one for
-// each other that is read meanwhile, and one that writes events while there are some. What is sent and when it is closed is as by the
-// node, but for the limits, which are our own, and for the end: a client whose events do
-// not find room is always told so, and a server that stops says 1012.
+// A connection has one goroutine that reads, one that answers while calls are queued, one for each call that is read
+// ahead, and one that writes events while there are any. Messages and closing equal the node's, except that the limits
+// are our own, that a canceled subscription is always reported, and that a stopping server closes with 1012.
 package socket
 
 import (
@@ -30,56 +29,56 @@ import (
 type Methods interface {
 	// Call answers a call.
 	Call(r *http.Request, method string, params json.RawMessage) Answer
-	// Alone says whether calls of a method wait for the answers before theirs, and have the
-	// calls behind wait.
-	Alone(method string) bool
-	// Subscription counts and limits a call about subscriptions, which do answers and returns the size of the
-	// answer. A call that is refused is not done, and refusal is the member of its answer.
+	// IsExclusive reports whether calls of a method wait for the earlier ones and delay the later ones.
+	IsExclusive(method string) bool
+	// Subscription counts and limits a call about subscriptions, which do answers, returning the size of the
+	// answer. If the call is refused, do is not called and refusal is the member of its answer.
 	Subscription(r *http.Request, method string, do func() (size int)) (refusal []byte)
-	// ReadMessage reads a message of at most largest bytes into reserved memory, until release is called. Without
-	// memory the error is ErrMemory.
+	// ReadMessage reads a message of at most largest bytes into reserved memory, until release is called. The
+	// error is ErrMemory if the budget is used up.
 	ReadMessage(r *http.Request, message io.Reader, largest int64) (text []byte, release func(), err error)
-	// HoldAhead reserves memory for a call that is read ahead, until release is called. It returns nil if there is none.
+	// HoldAhead reserves memory for a call that is read ahead, until release is called. It returns nil if the
+	// budget is used up.
 	HoldAhead() (release func())
-	// HoldResponse reserves memory for an answer, until release is called. If there is none, refusal is the member of
-	// the answer.
+	// HoldResponse reserves memory for an answer, until release is called. If the budget is used up, refusal is
+	// the member of the answer.
 	HoldResponse(r *http.Request, n int) (release func(), refusal []byte)
 	// OnRevoked calls end once the client that opened a connection may no longer call any method, or the one that method
 	// returns, if any, until release is called. end must not block. It returns an error if the client may not call now.
 	OnRevoked(r *http.Request, method func() string, end func(reason string)) (release func(), err error)
 }
 
-// ErrMemory is the error for a message that there is no memory for.
+// ErrMemory is returned for a message that exceeds the memory budget.
 var ErrMemory = errors.New("no memory for the message")
 
-// An Answer is that to a call.
+// Answer is the answer to a call.
 type Answer struct {
-	Member []byte // result or error, with its name; nil where the call has no parameters and the method needs some
-	Height int64  // of the block that the answer is of, where that is the newest; else 0
+	Member []byte // result or error, with its name; nil if the call lacks parameters that the method needs
+	Height int64  // block of an answer at the newest block; else 0
 
-	Again func() Answer // reads the answer once more, which does not count as a call; nil for a call that was refused
+	Again func() Answer // repeats the read without counting another call; nil for a refused call
 }
 
-// DefaultSubscriptions of a connection, where a node has five.
+// DefaultSubscriptions is the default limit per connection. Nodes have five.
 const DefaultSubscriptions = 20
 
 // Options configure a Handler. The zero value of a field means its default.
 type Options struct {
 	Methods       Methods                      // required
 	Feed          *events.Feed                 // required
-	Subscriptions int                          // of a connection; DefaultSubscriptions
-	Message       int64                        // largest message of a client, in bytes; 4 MiB
-	Ping          time.Duration                // between two pings; 27 s
-	Pong          time.Duration                // for the answer to one; 3 s
-	Write         time.Duration                // for a message to be taken; 10 s
-	Origin        func(*http.Request) bool     // whether a page of that origin may connect; nil: any may
-	Registerer    prometheus.Registerer        // nil: no metrics
-	Listen        func(*http.Request) Listener // notes who is told of blocks; nil: nothing has to know
+	Subscriptions int                          // maximum per connection; default DefaultSubscriptions
+	Message       int64                        // maximum message of a client, in bytes; default 4 MiB
+	Ping          time.Duration                // between two pings; default 27 s
+	Pong          time.Duration                // maximum time until the response to a ping; default 3 s
+	Write         time.Duration                // maximum time to write a message; default 10 s
+	Origin        func(*http.Request) bool     // reports whether a page of the request's origin may connect; nil allows all
+	Registerer    prometheus.Registerer        // nil disables metrics
+	Listen        func(*http.Request) Listener // registers a client that receives block events; nil disables that
 }
 
-// A Listener is a client that is told of blocks over a connection.
+// Listener is a client that is notified about blocks over a connection.
 type Listener interface {
-	// Announce notes the block of an event before that is sent.
+	// Announce records the block of an event before the event is sent.
 	Announce(height int64)
 	Close()
 }
@@ -93,7 +92,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// A Handler serves connections.
+// Handler serves connections.
 type Handler struct {
 	o Options
 
@@ -103,7 +102,7 @@ type Handler struct {
 	ended    sync.WaitGroup
 }
 
-// New makes a handler.
+// New returns a handler.
 func New(o Options) *Handler {
 	d := &Handler{o: o.withDefaults(), open: map[*conn]struct{}{}}
 	promauto.With(o.Registerer).NewGaugeFunc(prometheus.GaugeOpts{
@@ -116,12 +115,12 @@ func New(o Options) *Handler {
 	return d
 }
 
-// ServeHTTP begins to serve a connection, which outlives the call: what the server
-// holds for a request would be most of what a connection takes.
+// ServeHTTP starts to serve a connection, which outlives the call: the memory that the server holds during a
+// request would be most of a connection's.
 func (d *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	refuse := func(status int) { http.Error(w, http.StatusText(status), status) }
 	switch {
-	case !upgrades(r):
+	case !isUpgrade(r):
 		w.Header().Set("Sec-Websocket-Version", "13")
 		refuse(http.StatusBadRequest)
 		return
@@ -136,26 +135,26 @@ func (d *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var err error
-	if c.release, err = d.o.Methods.OnRevoked(r, c.following, c.revoke); err != nil {
+	if c.release, err = d.o.Methods.OnRevoked(r, c.eventMethod, c.revoke); err != nil {
 		d.leave(c)
 		refuse(http.StatusUnauthorized)
 		return
 	}
-	taken := &taker{ResponseWriter: w}
-	ws, err := websocket.Accept(taken, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the origin was checked
+	recorder := &hijackRecorder{ResponseWriter: w}
+	ws, err := websocket.Accept(recorder, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // the origin was checked
 	if err != nil {
-		c.end()    // or Drain would wait for it
-		d.leave(c) // the client has its answer
+		c.end()    // so that Drain does not wait for it
+		d.leave(c) // Accept has responded
 		return
 	}
 	go func() { // Drain waits for it
 		defer d.leave(c)
-		c.serve(ws, taken.conn)
+		c.serve(ws, recorder.conn)
 	}()
 }
 
-// upgrades says whether a request asks for a WebSocket.
-func upgrades(r *http.Request) bool {
+// isUpgrade reports whether a request opens a WebSocket.
+func isUpgrade(r *http.Request) bool {
 	return r.Method == http.MethodGet && httpguts.HeaderValuesContainsToken(r.Header["Connection"], "upgrade") &&
 		httpguts.HeaderValuesContainsToken(r.Header["Upgrade"], "websocket")
 }
@@ -181,9 +180,8 @@ func (d *Handler) leave(c *conn) {
 	d.ended.Done()
 }
 
-// Drain takes no more connections, lets the calls be answered that were made, and closes
-// each connection with 1012: the client may come back to another server. It returns when
-// all have ended, or cuts them when ctx ends.
+// Drain accepts no more connections, answers all queued calls, and closes each connection with 1012, so that
+// clients reconnect to another server. It returns when all connections have ended, or cuts them when ctx ends.
 func (d *Handler) Drain(ctx context.Context) {
 	var drains sync.WaitGroup
 	d.mu.Lock()

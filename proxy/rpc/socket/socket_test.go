@@ -48,7 +48,7 @@ func (m methods) Call(r *http.Request, method string, params json.RawMessage) so
 	return socket.Answer{Member: m(r, method, params)}
 }
 
-func (methods) Alone(method string) bool { return method == "write" }
+func (methods) IsExclusive(method string) bool { return method == "write" }
 
 func (methods) Subscription(_ *http.Request, _ string, do func() int) []byte { do(); return nil }
 

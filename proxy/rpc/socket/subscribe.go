@@ -9,23 +9,23 @@ import (
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 )
 
-// A label is what stands before the events of a subscription.
+// label identifies a subscription.
 type label struct {
 	id   json.RawMessage
-	head []byte // up to the data of the event
+	head []byte // of an event message, up to the event's data
 }
 
-// ofSubscriptions says whether a method is about subscriptions.
-func ofSubscriptions(method string) bool {
+// isSubscriptionMethod reports whether a method is about subscriptions.
+func isSubscriptionMethod(method string) bool {
 	return method == "subscribe" || method == "unsubscribe" || method == "unsubscribe_all"
 }
 
-// subscription answers a call that is about subscriptions.
+// subscription answers a call about subscriptions.
 func (c *conn) subscription(r jsonrpc.Call) []byte {
-	err := c.change(r)
+	err := c.changeSubscription(r)
 	switch {
 	case errors.Is(err, errTooFew):
-		return tooFew
+		return missingParams
 	case err != nil:
 		return jsonrpc.AppendAnswer(nil, r.ID, jsonrpc.Error(jsonrpc.InternalError, err.Error()))
 	}
@@ -34,15 +34,15 @@ func (c *conn) subscription(r jsonrpc.Call) []byte {
 
 var errTooFew = errors.New("no parameters")
 
-// change does what a call asks for. The error is what the node says.
-func (c *conn) change(r jsonrpc.Call) error {
+// changeSubscription subscribes or unsubscribes. Its error is the node's.
+func (c *conn) changeSubscription(r jsonrpc.Call) error {
 	if r.Method == "unsubscribe_all" {
 		return c.subscriber.UnsubscribeAll()
 	}
 	if r.Params == nil {
 		return errTooFew
 	}
-	query, err := queryOf(r.Params)
+	query, err := parseQuery(r.Params)
 	if err != nil {
 		return fmt.Errorf("error converting json params to arguments: %w", err)
 	}
@@ -53,28 +53,28 @@ func (c *conn) change(r jsonrpc.Call) error {
 	return c.subscriber.Subscribe(query, label{r.ID, fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%s,"result":{"query":%s,`, r.ID, text)})
 }
 
-// tell writes events until there is none.
-func (c *conn) tell() {
+// writeEvents writes events until there are none.
+func (c *conn) writeEvents() {
 	for {
 		m, ok := c.subscriber.Next(c.ctx)
 		if !ok {
 			return
 		}
-		of := m.Label.(label) //nolint:forcetypeassert // subscription gives no other
+		target := m.Label.(label) //nolint:forcetypeassert // Subscribe is called with no other type
 		if m.End != nil {
-			c.send(jsonrpc.AppendAnswer(nil, of.id, jsonrpc.Error(jsonrpc.ServerError, "subscription was canceled (reason: "+m.End.Error()+")")))
+			c.send(jsonrpc.AppendAnswer(nil, target.id, jsonrpc.Error(jsonrpc.ServerError, "subscription was canceled (reason: "+m.End.Error()+")")))
 			continue
 		}
 		if c.listener != nil {
 			c.listener.Announce(m.Event.Height)
 		}
-		c.frame(of.head, m.Event.Data())
+		c.writeFrame(target.head, m.Event.Data())
 	}
 }
 
-// queryOf reads the one parameter of subscribe and unsubscribe, by name or in a list. The
-// error is the text of the node's.
-func queryOf(params json.RawMessage) (query string, err error) {
+// parseQuery parses the single parameter of subscribe and unsubscribe, by name or in a list. Its error is the
+// node's.
+func parseQuery(params json.RawMessage) (query string, err error) {
 	var value json.RawMessage
 	if bytes.HasPrefix(bytes.TrimSpace(params), []byte("[")) {
 		var list []json.RawMessage

@@ -2,10 +2,10 @@ package jsonrpc
 
 import "strings"
 
-// Own finds in a body what may be the id of its only call, as libraries write one: a number or a plain text,
-// behind the first "id" of an object. It is what the answer has of the caller's, if the body is one that
-// [IsOwn] is true of; with another such id in its place it still is.
-func Own(body string) (from, to int, ok bool) {
+// FindID returns the position of what may be the id of a body's only call: a number or plain string behind the
+// first "id" of an object. If [FindsID] is true of the body, it is the id, also after another such id has replaced
+// it.
+func FindID(body string) (from, to int, ok bool) {
 	at := strings.Index(body, `"id"`)
 	if at < 0 || body[skip(body, 0)] != '{' {
 		return 0, 0, false
@@ -18,17 +18,17 @@ func Own(body string) (from, to int, ok bool) {
 	return from, to, to > from
 }
 
-// IsOwn tells whether Own finds in a body the id of its call, whatever else is in it.
-func IsOwn(body []byte) bool {
+// FindsID reports whether FindID finds the id of the only call in a body.
+func FindsID(body []byte) bool {
 	c, at, ok := readPlain(body)
 	if !ok || c.ID == nil {
 		return false
 	}
-	from, to, ok := Own(string(body))
+	from, to, ok := FindID(string(body))
 	return ok && from == at && to == at+len(c.ID)
 }
 
-// skip is where the blanks from at on end.
+// skip returns the position of the first character at or after at that is not white space.
 func skip(text string, at int) int {
 	for at < len(text) && (text[at] == ' ' || text[at] == '\t' || text[at] == '\n' || text[at] == '\r') {
 		at++
@@ -36,8 +36,8 @@ func skip(text string, at int) int {
 	return at
 }
 
-// idEnd is where an id ends that begins at from, or not behind that where there is none that is given back as
-// it stands.
+// idEnd returns the end of the id that begins at from, or from if there is no id that the answer repeats
+// unchanged.
 func idEnd(text string, from int) int {
 	to := from
 	if from < len(text) && text[from] == '"' {
