@@ -209,6 +209,14 @@ func (c *Conn) Read(p []byte) (int, error) { return c.from.Read(p) }
 // SetReadDeadline bounds reads.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.from.SetReadDeadline(t) }
 
+// SetWriteDeadline bounds writes. TLS sets a deadline in the past after its last record, which is sent before.
+func (c *Conn) SetWriteDeadline(t time.Time) error {
+	if c.records != nil && !t.After(time.Now()) {
+		_ = c.records.send(c.socket) // fails only when the client has left
+	}
+	return c.socket.SetWriteDeadline(t)
+}
+
 // Close closes the connection, after an answer in the fast lane that is in
 // progress.
 func (c *Conn) Close() error { return c.from.Close() }

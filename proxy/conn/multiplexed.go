@@ -22,6 +22,7 @@ type refusedKey struct{}
 // ServeStream serves a request of HTTP/2 by h, unless lane has answered it. It notes how the client reads the response:
 // where the client grants no window, net/http writes nothing that the socket could see.
 func (c *Conn) ServeStream(w http.ResponseWriter, r *http.Request, lane func(w http.ResponseWriter) (answered bool), h http.Handler) {
+	growStack(0)
 	extra, ok := c.streams.beginRequest(r)
 	if !ok {
 		c.refuseStream(w, r, h)

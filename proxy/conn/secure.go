@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"runtime"
 	"sync"
 	"time"
 )
@@ -35,7 +36,7 @@ func Secure(ctx context.Context, c *Conn, config *tls.Config, fast Lane, timeout
 	}
 	_ = c.SetDeadline(time.Time{})
 	if over.ConnectionState().NegotiatedProtocol == "h2" {
-		c.fast = fast
+		c.fast, c.records.later = fast, true
 		return over, c, nil
 	}
 	on = newConn(c.socket, &secured{Conn: over, below: c}, fast)
@@ -82,12 +83,25 @@ func (s *secured) WriteBuffers(pieces *net.Buffers) (n int64, err error) {
 
 // records are what TLS writes. They are collected while an answer is written.
 type records struct {
+	later      bool       // of HTTP/2: records are collected until other goroutines have run
 	mu         sync.Mutex // TLS writes of its own accord, too
 	collecting bool
 	text       *[]byte // nil: none
 }
 
-var recordRooms = sync.Pool{New: func() any { room := make([]byte, 0, writePiece); return &room }}
+// laterRooms are small, because a client that does not read keeps one.
+var recordRooms, laterRooms = roomsOf(writePiece), roomsOf(8 << 10)
+
+func roomsOf(size int) *sync.Pool {
+	return &sync.Pool{New: func() any { room := make([]byte, 0, size); return &room }}
+}
+
+func (r *records) rooms() *sync.Pool {
+	if r.later {
+		return laterRooms
+	}
+	return recordRooms
+}
 
 func (r *records) collect() {
 	r.mu.Lock()
@@ -100,10 +114,14 @@ func (r *records) write(to *socket, p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.collecting {
-		return to.Write(p)
+		if !r.later {
+			return to.Write(p)
+		}
+		r.collecting = true
+		go r.sendLater(to)
 	}
 	if r.text == nil {
-		r.text = recordRooms.Get().(*[]byte) //nolint:forcetypeassert // the pool has no others
+		r.text = r.rooms().Get().(*[]byte) //nolint:forcetypeassert // the pool has no others
 	}
 	if len(*r.text)+len(p) > cap(*r.text) {
 		if err := r.flush(to); err != nil {
@@ -117,6 +135,15 @@ func (r *records) write(to *socket, p []byte) (int, error) {
 	return len(p), nil
 }
 
+// sendLater sends what was collected after the goroutines that are ready to run, which often write more: net/http
+// writes the headers of a response before its handler may write the body.
+func (r *records) sendLater(to *socket) {
+	runtime.Gosched()
+	if r.send(to) != nil {
+		_ = to.Close() // net/http believes that the records are sent
+	}
+}
+
 // send sends what was collected.
 func (r *records) send(to *socket) error {
 	r.mu.Lock()
@@ -126,7 +153,7 @@ func (r *records) send(to *socket) error {
 		return nil
 	}
 	err := r.flush(to)
-	recordRooms.Put(r.text)
+	r.rooms().Put(r.text)
 	r.text = nil
 	return err
 }

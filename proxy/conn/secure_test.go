@@ -1,0 +1,79 @@
+package conn_test
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tipcache/tipcache/proxy/conn"
+)
+
+func certificates() []tls.Certificate {
+	s := httptest.NewTLSServer(http.NotFoundHandler())
+	defer s.Close()
+	return s.TLS.Certificates
+}
+
+// countedConn counts writes.
+type countedConn struct {
+	net.Conn
+	writes atomic.Int64
+}
+
+func (c *countedConn) Write(p []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(p)
+}
+
+// http2 returns the two ends of a connection with TLS that has negotiated HTTP/2.
+func http2(t *testing.T, certificates []tls.Certificate) (server net.Conn, below *countedConn, client *tls.Conn) {
+	t.Helper()
+	serverEnd, clientEnd := net.Pipe()
+	t.Cleanup(func() { _ = clientEnd.Close() })
+	below = &countedConn{Conn: serverEnd}
+	client = tls.Client(clientEnd, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // of this test
+	done := make(chan error, 1)
+	go func() { done <- client.Handshake() }()
+	config := &tls.Config{Certificates: certificates, NextProtos: []string{"h2"}, SessionTicketsDisabled: true} //nolint:gosec // of this test
+	server, _, err := conn.Secure(t.Context(), conn.New(below, nil, nil, nil), config, nil, 0)
+	if err := errors.Join(err, <-done); err != nil {
+		t.Fatal(err)
+	}
+	return server, below, client
+}
+
+func TestRecordsOfHTTP2ShareWrites(t *testing.T) {
+	server, below, client := http2(t, certificates())
+	const pairs = 1000
+	before := below.writes.Load()
+	go func() {
+		for range 2 * pairs {
+			_, _ = server.Write([]byte("f"))
+		}
+	}()
+	if _, err := io.ReadFull(client, make([]byte, 2*pairs)); err != nil {
+		t.Fatal(err)
+	}
+	if n := below.writes.Load() - before; n >= 2*pairs {
+		t.Errorf("%d records took %d writes, want fewer", 2*pairs, n)
+	}
+}
+
+func TestClosingHTTP2SendsWhatWasWritten(t *testing.T) {
+	certificates := certificates()
+	for range 50 {
+		server, _, client := http2(t, certificates)
+		go func() {
+			_, _ = server.Write([]byte("last"))
+			_ = server.Close()
+		}()
+		if got, err := io.ReadAll(client); string(got) != "last" || err != nil {
+			t.Fatalf("client read %q, %v; want %q and the end of TLS", got, err, "last")
+		}
+	}
+}
