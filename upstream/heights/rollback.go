@@ -45,7 +45,7 @@ func (n *Node) hash(ctx context.Context, height int64) (string, error) {
 func (f *rpcFollower) isOurs(ctx context.Context, epoch, height int64, hash string) bool {
 	known := f.chain.anchors.at(height)
 	switch {
-	case hash == "" || known == "" && f.fork == 0:
+	case hash == "":
 		return f.fork == 0
 	case known == hash:
 		f.rejoin()
