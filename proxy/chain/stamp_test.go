@@ -24,16 +24,22 @@ func (n *inEpoch) Tip() node.Tip {
 	return node.Tip{Known: true, Height: 1000, Epoch: n.epoch}
 }
 
+func newHandler(t *testing.T, o Options) *Handler {
+	t.Helper()
+	r, err := blocks.New(blocks.Options{Nodes: o.Nodes}, web.New(web.Options{}, nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := New(o, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
 func TestPageKeepsItsNextKeyForSomeBlocks(t *testing.T) {
 	nodes := &inEpoch{}
-	r, err := blocks.New(blocks.Options{Nodes: nodes}, web.New(web.Options{}, nil), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := New(Options{Nodes: nodes, RefuseUnknown: true}, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := newHandler(t, Options{Nodes: nodes, RefuseUnknown: true})
 	request := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: somePath}}
 	q, err := h.Table.Endpoint(request).Parse(request)
 	if err != nil {

@@ -1,0 +1,87 @@
+package chain
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/tipcache/tipcache/proxy/blocks"
+)
+
+// TestRequestsAreSentInTheFormOfTheShape compares the path and the query that a node gets.
+func TestRequestsAreSentInTheFormOfTheShape(t *testing.T) {
+	const (
+		same    = "same"
+		refused = ""
+
+		list = somePath + "?pagination."
+		raw  = "\x14abcdefghijklmnopqrst"
+		info = "/slashing/signing_infos/0x0"
+		long = "/bank/supply/by_denom?denom="
+		cdr  = "/dkg/cdr_partials?requester_pub_key_hex="
+	)
+	zeros, tail := strings.Repeat("0", 38), strings.Repeat("c", 128)
+	key := "key=" + url.QueryEscape(raw)
+	walk := func(raw string) string {
+		return "key=" + walkKey{blocks.Snapshot{Height: 7}, raw}.text(someChain, somePath)
+	}
+	shapes := [...]*Handler{newHandler(t, Options{Nodes: &inEpoch{}, RefuseUnknown: true}), newHandler(t, Options{Nodes: &inEpoch{}, RefuseUnknown: true, Shape: Node})}
+	for _, tt := range []struct{ target, documented, asNode string }{
+		{"/staking/validators/0XAa" + zeros, "/staking/validators/0xaa" + zeros, "/staking/validators/0xaa" + zeros},
+		{"/staking/validators/0xaa" + zeros + "00", refused, same},
+		{"/staking/validators/story1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqvxd2cl", refused, same},
+		{somePath + "?status=Bonded", somePath + "?status=BOND_STATUS_BONDED", same},
+		{somePath + "?status=4", refused, same},
+		{"/staking/delegators/0xaa" + zeros + "/redelegations?src_validator_addr=0xAa" + zeros, "/staking/delegators/0xaa" + zeros + "/redelegations?src_validator_addr=0xaa" + zeros, same},
+
+		{list + "limit=010", list + "limit=10", same},
+		{list + "limit=0&pagination.count_total=1", somePath, same},
+		{list + "limit=2&pagination.count_total=TRUE", list + "limit=2&pagination.count_total=true", same},
+		{list + "limit=100000&pagination.reverse=f", list + "limit=100000", same},
+		{list + "limit=100001", refused, same},
+		{list + "offset=18446744073709551515", same, same},
+		{list + "offset=18446744073709551516", refused, same},
+		{list + "offset=18446744073709551415&pagination.limit=200", same, same},
+		{list + "offset=18446744073709551416&pagination.limit=200", refused, same},
+		{list + key + "&pagination.limit=2&pagination.count_total=true", list + key + "&pagination.limit=2", same},
+		{list + "key=FGFiY2RlZmdoaWprbG1ub3BxcnN0", list + key, same},
+		{list + key + "&pagination.offset=1", refused, same},
+		{list + walk(raw), list + key, same},
+		{list + walk("short"), refused, same},
+
+		{"/dkg/registrations?round=007", "/dkg/registrations?round=7", same},
+		{"/dkg/registrations?round=0", "/dkg/registrations", same},
+		{"/dkg/registrations?round=4294967296", refused, same},
+		{cdr + "0xAB" + tail, cdr + "ab" + tail, same},
+		{cdr + "AB" + tail, cdr + "ab" + tail, same},
+		{cdr + "AB", refused, same},
+		{long + strings.Repeat("d", maxText), same, same},
+		{long + strings.Repeat("d", maxText+1), refused, refused},
+		{"/staking/historical_info/18446744073709551615", same, same},
+		{"/staking/historical_info/x", refused, same},
+		{info + "2" + zeros + zeros[:25] + "1", same, same},
+		{info + "2" + zeros + zeros[:25] + "5", refused, same},
+		{info + "4" + zeros + zeros[:25] + "1", refused, same},
+		{info + "3" + strings.Repeat("f", 64), refused, same},
+	} {
+		for i, want := range [...]string{tt.documented, tt.asNode} {
+			h, request := shapes[i], httptest.NewRequest(http.MethodGet, tt.target, nil)
+			q, err := h.Table.Endpoint(request).Parse(request)
+			var got string
+			if err == nil {
+				got = strings.TrimSuffix(q.Path+"?"+q.RawQuery, "?")
+			}
+			if want == same {
+				want = tt.target
+			}
+			if got != want {
+				t.Errorf("request for %s in the %s shape = %q, %v, want %q", tt.target, h.o.Shape, got, err, want)
+			}
+			if at := err == nil && q.Walk.Height == 7; at != (i == 0 && tt.target == list+walk(raw)) {
+				t.Errorf("request for %s in the %s shape has the height of a walk = %t", tt.target, h.o.Shape, at)
+			}
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package chain
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/respond"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// answering returns one answer to every request.
+type answering struct {
+	inEpoch
+	node.Answer
+}
+
+func (n *answering) Fetch(context.Context, node.Request) (*node.Answer, error) { return &n.Answer, nil }
+
+// read reads a path as the cache does.
+func (n *answering) read(t *testing.T, h *Handler, path string, before *cache.Entry, a node.Answer) *cache.Entry {
+	t.Helper()
+	n.Answer = a
+	request := httptest.NewRequest(http.MethodGet, path, nil)
+	q, err := h.Table.Endpoint(request).Parse(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := q.Fetch(t.Context(), node.Request{Unpinned: true}, before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := q.Entry(got, before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func answer(r node.Reason, height int64) node.Answer {
+	return node.Answer{Reason: r, Status: r.Status(), NodeStatus: 500, Height: height, Type: "text/x", Body: []byte(`{"code":200,"msg":{"a":1},"error":""}`), Text: "reason"}
+}
+
+func TestEntryHasTheStatusHeightAndLifetimeOfItsAnswer(t *testing.T) {
+	const path = "/bank/params"
+	for _, tt := range []struct {
+		node.Answer
+		height   int64
+		lifetime time.Duration
+		body     string
+	}{
+		{answer(node.OK, 100), 100, 0, `{"code":200,"msg":{"a":1},"error":""}`},
+		{answer(node.OK, 0), 1000, 0, `{"code":200,"msg":{"a":1},"error":""}`},
+		{answer(node.NotFound, 100), 100, 3 * time.Second, `{"code":404,"msg":{},"error":"nothing found at /bank/params: reason"}`},
+		{answer(node.BadInput, 100), 100, 3 * time.Second, `{"code":400,"msg":{},"error":"reason"}`},
+		{answer(node.Pruned, 100), 0, 3 * time.Second, `{"code":404,"msg":{},"error":"reason"}`},
+		{answer(node.FutureHeight, 100), 0, 3 * time.Second, `{"code":400,"msg":{},"error":"reason"}`},
+		{answer(node.Other, 100), 100, dialect.BrokenLife, `{"code":502,"msg":{},"error":"reason"}`},
+	} {
+		for _, shape := range []Shape{Documented, Node} {
+			synctest.Test(t, func(t *testing.T) {
+				nodes := &answering{}
+				h := newHandler(t, Options{Nodes: nodes, RefuseUnknown: true, Shape: shape})
+				e := nodes.read(t, h, path, nil, tt.Answer)
+				status, typ, body := tt.Status, respond.JSON, tt.body
+				if shape == Node {
+					status, typ, body = tt.NodeStatus, tt.Type, string(tt.Body)
+				}
+				lifetime := time.Duration(0)
+				if !e.Expires.IsZero() {
+					lifetime = time.Until(e.Expires)
+				}
+				if got := strings.TrimSpace(string(e.Body)); e.Status != status || e.Type != typ || got != body {
+					t.Errorf("%s in the %s shape: response = %d %s %s, want %d %s %s", tt.Reason, shape, e.Status, e.Type, got, status, typ, body)
+				}
+				if e.Height != tt.height || lifetime != tt.lifetime || e.Failed != (tt.Reason == node.Other) {
+					t.Errorf("%s in the %s shape: height, lifetime, failed = %d, %s, %t, want %d, %s, %t", tt.Reason, shape, e.Height, lifetime, e.Failed, tt.height, tt.lifetime, tt.Reason == node.Other)
+				}
+			})
+		}
+	}
+}
+
+func TestFailureIsRejectedIfTheRowAnsweredAnotherInputLately(t *testing.T) {
+	const this, other = "/bank/supply/by_denom?denom=a", "/bank/supply/by_denom?denom=b"
+	sound := answer(node.Other, 100)
+	sound.Sound = true
+	for name, tt := range map[string]struct {
+		answered []string
+		pause    time.Duration
+		failure  node.Answer
+		before   int // status of this input's answer before, 0 for none
+		status   int
+	}{
+		"another input":                {[]string{other}, 0, sound, 0, 400},
+		"another input before this":    {[]string{other, this, this}, lately - 1, sound, 0, 400},
+		"another input too long ago":   {[]string{other}, lately, sound, 0, 502},
+		"this input alone":             {[]string{this}, 0, sound, 0, 502},
+		"a node that reads nothing":    {[]string{other}, 0, answer(node.Other, 100), 0, 502},
+		"this input has a good answer": {[]string{other}, 0, sound, 200, 502},
+		"this input has none":          {[]string{other}, 0, sound, 404, 400},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			nodes := &answering{}
+			h := newHandler(t, Options{Nodes: nodes, RefuseUnknown: true})
+			for _, path := range tt.answered {
+				nodes.read(t, h, path, nil, answer(node.NotFound, 100))
+			}
+			var before *cache.Entry
+			if tt.before > 0 {
+				before = &cache.Entry{Content: cache.NewContent(tt.before, respond.JSON, "", nil, 0)}
+			}
+			time.Sleep(tt.pause)
+			if e := nodes.read(t, h, this, before, tt.failure); e.Status != tt.status {
+				t.Errorf("%s: status = %d, want %d", name, e.Status, tt.status)
+			}
+			if tt.before == 200 { // the row does not work, whatever it has answered before
+				if e := nodes.read(t, h, this, nil, tt.failure); e.Status != tt.status {
+					t.Errorf("%s: next status = %d, want %d", name, e.Status, tt.status)
+				}
+			}
+		})
+	}
+}
