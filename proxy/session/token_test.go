@@ -3,6 +3,8 @@ package session
 import (
 	"strings"
 	"testing"
+
+	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // A history has one hash for all blocks.
@@ -60,5 +62,51 @@ func TestTokenWithoutAHashIsNeverReplaced(t *testing.T) {
 		if got := tt.token.Replaced(tt.h); got != tt.want {
 			t.Errorf("Replaced of %v in %T = %t, want %t", tt.token, tt.h, got, tt.want)
 		}
+	}
+}
+
+func TestWantedBlockIsTheOneThatTheClientHasSeen(t *testing.T) {
+	tip := node.Tip{Known: true, Epoch: 2, Height: 100, Limit: 110}
+	for name, tt := range map[string]struct {
+		tip    node.Tip
+		epoch  int64 // of the block that was seen on the connection
+		gaveUp bool
+		token  int64
+		want   int64
+	}{
+		"the connection's":                  {tip, 2, false, 0, 101},
+		"the connection's, which is later":  {tip, 2, false, 99, 101},
+		"the token's":                       {tip, 2, false, 110, 110},
+		"no token's that cannot have come":  {tip, 2, false, 111, 101},
+		"a token's where nothing is known":  {node.Tip{Known: true, Epoch: 2, Height: 100}, 2, false, 999, 999},
+		"none of another epoch":             {tip, 1, false, 0, 0},
+		"none that was waited for in vain":  {tip, 2, true, 0, 0},
+		"the token's after a wait in vain":  {tip, 2, true, 102, 102},
+		"none while the chain is not known": {node.Tip{Epoch: 2}, 2, false, 110, 0},
+	} {
+		var on Seen
+		var first, s Session
+		first.Arrive(&on)
+		first.Show(tt.epoch, 100)
+		first.Show(tt.epoch, 101)
+		first.Show(tt.epoch, 99)
+		first.Show(tt.epoch-1, 105)
+		first.Leave()
+		if tt.gaveUp {
+			first.Arrive(&on)
+			first.GiveUp()
+		}
+		first.shown = seenBlock{tt.epoch, 98, true}
+		first.Leave() // changes nothing
+		s.Arrive(&on)
+		s.Token = Token{Height: tt.token}
+		s.Resume(history(""))
+		if got := s.Wanted(tt.tip); got != tt.want {
+			t.Errorf("Wanted of %s = %d, want %d", name, got, tt.want)
+		}
+	}
+	s := Session{Token: Token{7, "ABABABAB"}}
+	if s.Resume(reset{}); !s.Reset || s.Least != 0 {
+		t.Errorf("after a rollback Reset, Least = %t, %d, want true, 0", s.Reset, s.Least)
 	}
 }

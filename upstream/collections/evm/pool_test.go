@@ -1,8 +1,12 @@
 package evm
 
 import (
+	"context"
 	"errors"
+	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -144,4 +148,54 @@ func TestRequestsSayThatTheyAreJSON(t *testing.T) {
 	if err := p.AskOne(e, func(s *Session) error { _, _, err := s.AtHead(t.Context(), 1); return err }); err != nil || requests == 0 {
 		t.Errorf("%d requests, %v", requests, err)
 	}
+}
+
+func TestChainIDIsVerifiedBeforeTheFirstWork(t *testing.T) {
+	for id, want := range map[string]error{`"0x1"`: nil, `"0x2"`: ErrOtherChain, `"x"`: ErrUnreachable, `{}`: ErrUnreachable} {
+		synctest.Test(t, func(t *testing.T) {
+			p, requests, works := newTestPool(t, Options{}), 0, 0
+			p.endpoints[0].http.Transport = answerFunc(func(*http.Request) (*http.Response, error) {
+				requests++
+				body := io.NopCloser(strings.NewReader(`{"jsonrpc":"2.0","id":0,"result":` + id + `}`))
+				return &http.Response{StatusCode: http.StatusOK, Body: body}, nil
+			})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			for range 2 {
+				err := p.Try(ctx, func(*Session) error { works++; return nil })
+				if (err == nil) != (want == nil) || want == ErrOtherChain && !errors.Is(err, ErrForbidden) {
+					t.Errorf("Try with chain id %s = %v, want %v", id, err, want)
+				}
+			}
+			if err := p.Trouble(0); !errors.Is(err, want) {
+				t.Errorf("Trouble with chain id %s = %v, want %v", id, err, want)
+			}
+			if (works == 2) != (want == nil) || want == nil && requests != 1 {
+				t.Errorf("chain id %s: %d pieces of work after %d requests", id, works, requests)
+			}
+		})
+	}
+}
+
+func TestNextEndpointTakesOverFromOneThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newTestPool(t, Options{Pause: time.Minute})
+		p.endpoints = append(p.endpoints, newTestPool(t, Options{}).endpoints...)
+		var used []*Endpoint
+		work := func(s *Session) error {
+			if used = append(used, s.Endpoint); s.Endpoint == p.endpoints[0] {
+				return Refusal("no")
+			}
+			return nil
+		}
+		for range 2 {
+			if err := p.Try(t.Context(), work); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Hour) // the first one no longer rests
+		}
+		if want := []*Endpoint{p.endpoints[0], p.endpoints[1], p.endpoints[1]}; !slices.Equal(used, want) {
+			t.Errorf("endpoints used = %v, want %v", used, want)
+		}
+	})
 }
