@@ -166,6 +166,14 @@ func TestAnOriginFallsBehindAnAnswerThatMayStandIn(t *testing.T) {
 	}
 }
 
+func TestHeightBeyondTheBoundIsNotBelieved(t *testing.T) {
+	for most, want := range map[int64]bool{0: true, 1: false, 6: false, 7: true} {
+		if got := (&freshness.Requirement{MaxHeight: most}).Believes(7); got != want {
+			t.Errorf("Believes(7) with MaxHeight %d = %t, want %t", most, got, want)
+		}
+	}
+}
+
 func TestAnAnswerThatWasNotFoundIsNotFixed(t *testing.T) {
 	policy := freshness.Policy{Immutable: true, ImmutableIfOK: true}
 	for status, want := range map[int]bool{200: true, 404: false} {

@@ -81,3 +81,11 @@ func TestNumericIDsAreGivenBackAsTheyStand(t *testing.T) {
 		}
 	}
 }
+
+func TestAnswerHasTheIDOfItsCall(t *testing.T) {
+	for want, id := range map[string]json.RawMessage{`x{"jsonrpc":"2.0","id":"a","result":7}`: json.RawMessage(`"a"`), `x{"jsonrpc":"2.0","result":7}`: nil} {
+		if got := string(AppendAnswer([]byte("x"), id, []byte(`"result":7`))); got != want {
+			t.Errorf("AppendAnswer with id %s = %s, want %s", id, got, want)
+		}
+	}
+}
