@@ -1,0 +1,316 @@
+package web_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/respond"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// newServer serves /ok, /open (without a key), /denied (which no rule allows), /fail, /panic, and /late, which fails
+// after it has answered. Its log is written to lines.
+func newServer(o web.Options, lines *strings.Builder) (*web.Stack, http.Handler) {
+	o.AccessLog, o.Logger = lines, slog.New(slog.NewTextHandler(io.Discard, nil))
+	s := web.New(o, nil)
+	render := func(_ *http.Request, h http.Header, f *failure.Failure) (int, string, []byte) {
+		f.SetAdvice(h)
+		return f.Status, "text/plain", []byte(f.Public)
+	}
+	engine := s.NewEngine(func(c *gin.Context) web.Route {
+		name := strings.TrimPrefix(c.Request.URL.Path, "/")
+		rt := web.Route{Name: name, Keyed: name != "open", Render: render, Serve: func(c *gin.Context, _ *record.Record) error {
+			switch name {
+			case "fail":
+				return failure.BadInput("bad")
+			case "panic":
+				panic("defect")
+			case "late":
+				c.String(http.StatusAccepted, "late")
+				return errors.New("too late")
+			}
+			c.Header("Cache-Control", "public")
+			respond.Send(c.Writer, c.Request, http.StatusOK, "text/plain", []byte("ok"))
+			return nil
+		}}
+		if name == "denied" {
+			rt.Access = "/denied"
+		}
+		return rt
+	}, nil)
+	engine.NoRoute(web.Handle)
+	return s, engine
+}
+
+func TestRequestPassesTheMiddleware(t *testing.T) {
+	var log strings.Builder
+	_, handler := newServer(web.Options{
+		CORSOrigins: []string{"https://App.example"}, HeightHeaders: []string{"X-Height"},
+		Keys:   []limits.Key{{Name: "k", SHA256: sha256.Sum256([]byte("key"))}},
+		Limits: limits.Limits{Access: []limits.Rule{limits.NewDeny("/denied")}},
+	}, &log)
+	const page = "https://app.example"
+	preflight := map[string]string{"Origin": page, "Access-Control-Request-Method": "GET"}
+	for name, tt := range map[string]struct {
+		method, path string
+		headers      map[string]string
+		status       int
+		body         string
+		origin       string // Access-Control-Allow-Origin
+	}{
+		"with a key":                 {"GET", "/ok", map[string]string{"X-Api-Key": "key"}, 200, "ok", ""},
+		"by HEAD":                    {"HEAD", "/ok", map[string]string{"X-Api-Key": "key"}, 200, "", ""},
+		"without a key":              {"GET", "/ok", nil, 401, "the X-Api-Key header is required", ""},
+		"with another key":           {"GET", "/ok", map[string]string{"X-Api-Key": "x"}, 401, "the X-Api-Key is not valid", ""},
+		"where none is needed":       {"GET", "/open", nil, 200, "ok", ""},
+		"of a page":                  {"GET", "/open", map[string]string{"Origin": page}, 200, "ok", page},
+		"of another page":            {"GET", "/open", map[string]string{"Origin": "https://evil.example"}, 200, "ok", ""},
+		"a failure for a page":       {"GET", "/ok", map[string]string{"Origin": page}, 401, "the X-Api-Key header is required", page},
+		"a preflight":                {"OPTIONS", "/ok", preflight, 204, "", page},
+		"a preflight of an outsider": {"OPTIONS", "/ok", map[string]string{"Origin": "https://evil.example", "Access-Control-Request-Method": "GET"}, 204, "", ""},
+		"no preflight":               {"OPTIONS", "/open", map[string]string{"Origin": page}, 200, "ok", page},
+		"against the rules":          {"GET", "/denied", map[string]string{"X-Api-Key": "key"}, 403, "/denied is denied by access.rules", ""},
+		"a failure":                  {"GET", "/fail", map[string]string{"X-Api-Key": "key"}, 400, "bad", ""},
+		"a panic":                    {"GET", "/panic", map[string]string{"X-Api-Key": "key"}, 500, "internal error", ""},
+		"a failure after the answer": {"GET", "/late", map[string]string{"X-Api-Key": "key"}, 202, "late", ""},
+		"the longest target":         {"GET", "/open?" + strings.Repeat("x", web.MaxURL-len("/open?")), nil, 200, "ok", ""},
+		"a longer target":            {"GET", "/open?" + strings.Repeat("x", web.MaxURL-len("/open?")+1), nil, 414, "the request target is longer than 8192 bytes", ""},
+		"the largest headers":        {"GET", "/open", map[string]string{"X": strings.Repeat("x", web.MaxHeader-1)}, 200, "ok", ""},
+		"larger headers":             {"GET", "/open", map[string]string{"X": strings.Repeat("x", web.MaxHeader)}, 431, "the request headers are larger than 16384 bytes", ""},
+	} {
+		r, w := httptest.NewRequestWithContext(t.Context(), tt.method, tt.path, nil), httptest.NewRecorder()
+		for header, value := range tt.headers {
+			r.Header.Set(header, value)
+		}
+		log.Reset()
+		handler.ServeHTTP(w, r)
+		if body := w.Body.String(); w.Code != tt.status || body != tt.body && tt.status != http.StatusForbidden {
+			t.Errorf("%s: response = %d %q, want %d %q", name, w.Code, body, tt.status, tt.body)
+		}
+		h := w.Header()
+		if h.Get("Access-Control-Allow-Origin") != tt.origin || (h.Get("Access-Control-Expose-Headers") == "") != (tt.origin == "") || h.Get("Vary") != "Origin" || h.Get("X-Request-Id") == "" {
+			t.Errorf("%s: header = %v, want origin %q", name, h, tt.origin)
+		}
+		if allowed := h.Get("Access-Control-Allow-Headers"); (allowed != "") != (name == "a preflight") || allowed != "" && !strings.Contains(allowed, ", X-Height") {
+			t.Errorf("%s: Access-Control-Allow-Headers = %q", name, allowed)
+		}
+		if stored := h.Get("Cache-Control") == "public"; stored != (tt.status == http.StatusOK) && name != "a preflight" {
+			t.Errorf("%s: Cache-Control = %q", name, h.Get("Cache-Control"))
+		}
+		var line struct {
+			Status, Bytes int
+			ID            string `json:"request_id"`
+		}
+		if err := json.Unmarshal([]byte(log.String()), &line); err != nil || line.Status != tt.status || line.Bytes != w.Body.Len() || line.ID != h.Get("X-Request-Id") {
+			t.Errorf("%s: log line = %s, %v, want status %d with %d bytes", name, log.String(), err, tt.status, w.Body.Len())
+		}
+	}
+}
+
+func TestPagesOfAnyOriginOrOfNoneMayRead(t *testing.T) {
+	for origin, want := range map[string]string{"*": "*", "none": ""} {
+		_, handler := newServer(web.Options{CORSOrigins: []string{origin}}, new(strings.Builder))
+		for _, page := range []string{"", "https://app.example"} {
+			r, w := httptest.NewRequestWithContext(t.Context(), http.MethodOptions, "/open", nil), httptest.NewRecorder()
+			r.Header.Set("Origin", page)
+			r.Header.Set("Access-Control-Request-Method", "GET")
+			handler.ServeHTTP(w, r)
+			h, status := w.Header(), http.StatusOK
+			if page != "" && want != "" {
+				status = http.StatusNoContent
+			}
+			if h.Get("Access-Control-Allow-Origin") != want || h.Get("Vary") != "" || w.Code != status {
+				t.Errorf("origins %s, page %q: status %d, header %v, want %d and origin %q", origin, page, w.Code, h, status, want)
+			}
+		}
+	}
+}
+
+func TestLimitsApplyToAddressesKeysAndCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		key := limits.Key{Name: "k", SHA256: sha256.Sum256([]byte("key"))}
+		two := limits.Rate{Requests: 2, Per: time.Minute, Burst: 2}
+		s, handler := newServer(web.Options{Keys: []limits.Key{key}, Limits: limits.Limits{Address: two}}, new(strings.Builder))
+		get := func(path string) int {
+			r, w := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil), httptest.NewRecorder()
+			r.Header.Set("X-Api-Key", "key")
+			handler.ServeHTTP(w, r)
+			return w.Code
+		}
+		if got := [...]int{get("/open"), get("/fail"), get("/open")}; got != [...]int{200, 400, 429} {
+			t.Errorf("statuses with a limit of 2 = %v", got)
+		}
+		s.SetLimits(limits.Limits{Key: two})
+		if got := [...]int{get("/ok"), get("/ok"), get("/ok"), get("/open")}; got != [...]int{200, 200, 429, 200} {
+			t.Errorf("statuses with a limit of 2 for a key = %v", got)
+		}
+
+		s.SetLimits(limits.Limits{Address: two})
+		time.Sleep(time.Hour)
+		opened := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		var rec *record.Record
+		serve := func(r *record.Record) (int, error) { rec = r; return 0, nil }
+		if err := s.Exchange(opened, "route", serve); err != nil {
+			t.Error(err)
+		}
+		called, answer := false, http.Header{}
+		if err := s.Call(opened, answer, web.CallStart{Route: "route"}, func(*http.Request, *record.Record) (int, error) { called = true; return 0, nil }); err != nil || !called || answer.Get("RateLimit") == "" {
+			t.Errorf("Call = %v with %v, want nil with RateLimit", err, answer)
+		}
+		if err := s.Exchange(opened, "route", serve); failure.Of(err).Status != http.StatusTooManyRequests {
+			t.Errorf("Exchange = %v, want 429", err)
+		}
+		if err := s.Repeat(rec, func(*record.Record) (int, error) { panic("defect") }); err == nil || !rec.Start.Equal(time.Now()) {
+			t.Errorf("Repeat = %v since %v, want a panic now", err, rec.Start)
+		}
+		opened.RequestURI = strings.Repeat("x", web.MaxURL+1)
+		time.Sleep(time.Hour)
+		if err := s.Call(opened, answer, web.CallStart{}, nil); failure.Of(err).Status != http.StatusRequestURITooLong {
+			t.Errorf("Call with a long target = %v, want 414", err)
+		}
+
+		payer, err := s.Payer(opened, rec)
+		if err != nil || !payer.Affords() || payer.Name != "streams of "+rec.Client.Name() {
+			t.Errorf("Payer = %+v, %v, want one that can pay", payer, err)
+		}
+		if first, second := payer.Pay(t.Context()), payer.Pay(t.Context()); first != 0 || second != 30*time.Second || payer.Affords() {
+			t.Errorf("Pay = %s, %s, Affords = %t, want 0s, 30s, false", first, second, payer.Affords())
+		}
+		rec.Client.Key = key
+		s.SetKeys(nil)
+		if _, err := s.Payer(opened, rec); failure.Of(err).Status != http.StatusUnauthorized {
+			t.Errorf("Payer of a revoked key = %v, want 401", err)
+		}
+	})
+}
+
+func TestBlockOfAHeaderIsAPositiveInteger(t *testing.T) {
+	for _, tt := range []struct {
+		values []string
+		want   int64
+		ok     bool
+	}{
+		{nil, 0, true}, {[]string{""}, 0, true}, {[]string{"", "7"}, 7, true}, {[]string{"8", "7"}, 8, true},
+		{[]string{"1"}, 1, true}, {[]string{"0"}, 0, false}, {[]string{"-1"}, 0, false}, {[]string{"+1"}, 0, false}, {[]string{"x"}, 0, false},
+	} {
+		got, err := web.ReadBlock("X-Block-Height", tt.values)
+		if got != tt.want || (err == nil) != tt.ok {
+			t.Errorf("ReadBlock(%q) = %d, %v, want %d", tt.values, got, err, tt.want)
+		}
+	}
+}
+
+func TestBaseURLIsPublicOrTheHost(t *testing.T) {
+	for _, tt := range []struct {
+		public, host string
+		tls          bool
+		want         string
+	}{
+		{"https://public.example/", "a.example", false, "https://public.example/base"},
+		{"", "a.example:80", false, "http://a.example:80/base"},
+		{"", "[::1]", true, "https://[::1]/base"},
+		{"", "", false, "/base"},
+		{"", "a/b", false, "/base"},
+		{"", strings.Repeat("a", 259), false, "http://" + strings.Repeat("a", 259) + "/base"},
+		{"", strings.Repeat("a", 260), false, "/base"},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/base/x", nil)
+		if r.Host = tt.host; tt.tls {
+			r.TLS = &tls.ConnectionState{}
+		}
+		if got := web.New(web.Options{PublicURL: tt.public}, nil).BaseURL(respond.Below(r, "/base")); got != tt.want {
+			t.Errorf("BaseURL of host %q = %s, want %s", tt.host, got, tt.want)
+		}
+	}
+}
+
+func TestDrainingServerClosesConnections(t *testing.T) {
+	s, handler := newServer(web.Options{}, new(strings.Builder))
+	for _, want := range []string{"", "close"} {
+		w := httptest.NewRecorder()
+		s.Serve(handler, w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/open", nil))
+		if got := w.Header().Get("Connection"); got != want || w.Code != http.StatusOK {
+			t.Errorf("Connection = %q with status %d, want %q with 200", got, w.Code, want)
+		}
+		s.Drain()
+	}
+	if now := time.Now(); !s.Deadline(now).Equal(now.Add(15 * time.Second)) {
+		t.Errorf("Deadline = %s after the start, want 15s", s.Deadline(now).Sub(now))
+	}
+	if ctx := web.AtEachBlock(t.Context()); !web.IsAtEachBlock(ctx) || web.IsAtEachBlock(context.Background()) {
+		t.Error("IsAtEachBlock is not what AtEachBlock sets")
+	}
+}
+
+func TestParametersAreTakenFromAQuery(t *testing.T) {
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/x?a=1&my.b=%41+c;my.b=2&%6Dy.b&old=3&z=%zz", nil)
+	got := web.Without(r, func(name, _ string) (as, instead string) {
+		switch name {
+		case "my.b":
+			return name, ""
+		case "old":
+			return "", "new=4"
+		}
+		return "", ""
+	})
+	if got.RequestURI != "/x?a=1&new=4&z=%zz" || got.URL.RawQuery != "a=1&new=4&z=%zz" || fmt.Sprintf("%q", web.Taken(got)["my.b"]) != `["A c" "2" ""]` {
+		t.Errorf("request = %s with %q taken", got.RequestURI, web.Taken(got))
+	}
+	if more := web.Without(got, func(name, _ string) (as, instead string) { return "all." + name, "" }); more.RequestURI != "/x" || len(web.Taken(more)) != 4 || len(web.Taken(got)) != 1 {
+		t.Errorf("request = %s with %q taken, and %q before", more.RequestURI, web.Taken(more), web.Taken(got))
+	}
+	if same := web.Without(r, func(string, string) (as, instead string) { return "", "" }); same != r {
+		t.Errorf("request = %s, want the same one", same.RequestURI)
+	}
+	for text, want := range map[string]string{"%41%4": "A%4", "%": "%", "%4g+": "%4g ", "a%2B": "a+"} {
+		if got := web.Unescape(text); got != want {
+			t.Errorf("Unescape(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestNearestCandidateIsSuggested(t *testing.T) {
+	candidates := []string{"log.level", "listen", "status"}
+	for word, want := range map[string]string{"log_level": "log.level", "Listne": "listen", "stat": "status", "sta": "", "listen": "", "x": ""} {
+		if want != "" {
+			want = "; did you mean " + want + "?"
+		}
+		if got := web.DidYouMean(word, candidates); got != want {
+			t.Errorf("DidYouMean(%s) = %q, want %q", word, got, want)
+		}
+	}
+	patterns := []string{"/staking/validators/{addr}", "/staking/pool", "/staking/{a}/{b}"}
+	for path, want := range map[string]string{"/staking/validator/0x1234567890123456789": "/staking/validators/{addr}", "/staking/pol": "/staking/pool", "/pool": ""} {
+		if want != "" {
+			want = "; did you mean " + want + "?"
+		}
+		if got := web.PathDidYouMean(path, patterns); got != want {
+			t.Errorf("PathDidYouMean(%s) = %q, want %q", path, got, want)
+		}
+	}
+	for size, want := range map[int]int{64: 64, 65: 64} {
+		if got := web.Short(strings.Repeat("x", size)); len(got) != want || strings.HasSuffix(got, "…") != (size > want) {
+			t.Errorf("Short of %d bytes = %s", size, got)
+		}
+	}
+	if got := web.Short(strings.Repeat("x", 60) + "éééé"); got != strings.Repeat("x", 60)+"…" {
+		t.Errorf("Short cuts a character: %q", got)
+	}
+}
