@@ -1,0 +1,192 @@
+package state_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/state"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// nodes answer by gRPC and by the RPC, as the functions say.
+type nodes struct {
+	blocks.Nodes
+	byGRPC, byRPC func() (*node.Answer, error)
+	asked         []string // parameters of abci_query, or "gRPC"
+}
+
+func (n *nodes) ChainID() string                     { return "test-1" }
+func (n *nodes) Expected(node.Request) time.Duration { return 0 }
+func (n *nodes) Replaced(int64, string) bool         { return false }
+func (n *nodes) HashOf(int64) string                 { return "" }
+func (n *nodes) Tip() node.Tip {
+	return node.Tip{Known: true, Height: 100, Interval: 2 * time.Second, Seen: time.Now()}
+}
+func (n *nodes) Fetch(_ context.Context, r node.Request) (*node.Answer, error) {
+	if r.Invoke != nil {
+		n.asked = append(n.asked, "gRPC")
+		return n.byGRPC()
+	}
+	n.asked = append(n.asked, string(r.Call.Params(7)))
+	return n.byRPC()
+}
+
+const (
+	method = "/a.Query/B"
+	viaRPC = `{"path":"/a.Query/B","data":"0AFF","height":"7"}`
+)
+
+// values returns the values for an interface, before nodes, and reads one of them.
+func values(t *testing.T, n *nodes, o state.Options, by state.Transport) (v *state.Values, lookup func() (blocks.Result, error)) {
+	t.Helper()
+	c, err := cache.New(cache.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	reader, err := blocks.New(blocks.Options{Nodes: n}, web.New(web.Options{}, c), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind, found := reader.Add(&blocks.Kind{Name: "state", Class: blocks.Live}), reader.Add(&blocks.Kind{Name: "found", Class: blocks.Found})
+	v = state.New(o, reader, kind, found, by)
+	return v, func() (blocks.Result, error) {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		q := v.Query(state.Request{Method: method, Message: []byte{0x0a, 0xff}}, blocks.Heights{})
+		return v.Lookup(t.Context(), r, &record.Record{}, q, n.Tip())
+	}
+}
+
+func answers(reason node.Reason, typ, body string) func() (*node.Answer, error) {
+	return func() (*node.Answer, error) {
+		return &node.Answer{Reason: reason, Height: 100, Type: typ, Body: []byte(body)}, nil
+	}
+}
+
+func fails(err error) func() (*node.Answer, error) {
+	return func() (*node.Answer, error) { return nil, err }
+}
+
+func TestValueIsReadByTheTransportThatAnswers(t *testing.T) {
+	value := string(state.AppendValue(nil, []byte("v"), 100))
+	const refusal = `"result":{"response":{"code":18}}`
+	var (
+		byGRPC, byRPC = answers(node.OK, node.MessageType, "v"), answers(node.OK, "", value)
+		refused       = answers(node.Refused, node.StatusType, "no")
+		refusedByRPC  = answers(node.Refused, "", refusal)
+		down          = &upstream.Error{Kind: upstream.Unreachable}
+		busy          = &upstream.Error{Kind: upstream.Overloaded}
+		late          = &upstream.Error{Kind: upstream.Timeout}
+	)
+	for name, tt := range map[string]struct {
+		byGRPC, byRPC func() (*node.Answer, error)
+		o             state.Options
+		by            state.Transport
+		asked         []string
+		status        int
+		typ, body     string
+		err           error
+	}{
+		"by gRPC":                                     {byGRPC, byRPC, state.Options{GRPC: true}, state.RPC, []string{"gRPC"}, 200, node.MessageType, "v", nil},
+		"by the RPC alone":                            {byGRPC, byRPC, state.Options{}, state.GRPC, []string{viaRPC}, 200, node.MessageType, "v", nil},
+		"by the RPC if gRPC is down":                  {fails(down), byRPC, state.Options{GRPC: true}, state.GRPC, []string{"gRPC", viaRPC}, 200, node.MessageType, "v", nil},
+		"by the RPC if gRPC has failed":               {answers(node.Other, node.StatusType, "x"), byRPC, state.Options{GRPC: true}, state.GRPC, []string{"gRPC", viaRPC}, 200, node.MessageType, "v", nil},
+		"as a failure if both fail":                   {answers(node.Other, node.StatusType, "x"), fails(down), state.Options{GRPC: true}, state.GRPC, []string{"gRPC", viaRPC}, 502, node.StatusType, "x", nil},
+		"not at all if both are down":                 {fails(late), fails(down), state.Options{GRPC: true}, state.GRPC, []string{"gRPC", viaRPC}, 0, "", "", late},
+		"not at all if there is no place":             {fails(busy), byRPC, state.Options{GRPC: true}, state.GRPC, []string{"gRPC"}, 0, "", "", busy},
+		"not at all if the nodes are behind":          {fails(upstream.ErrBehind), byRPC, state.Options{GRPC: true}, state.GRPC, []string{"gRPC"}, 0, "", "", cache.ErrBehind},
+		"with gRPC's refusal for gRPC":                {refused, refusedByRPC, state.Options{GRPC: true}, state.GRPC, []string{"gRPC"}, 404, node.StatusType, "no", nil},
+		"with the RPC's refusal for the RPC":          {refused, refusedByRPC, state.Options{GRPC: true}, state.RPC, []string{"gRPC", viaRPC}, 404, "application/json", refusal, nil},
+		"not with gRPC's refusal for the RPC":         {refused, fails(down), state.Options{GRPC: true}, state.RPC, []string{"gRPC", viaRPC, "gRPC"}, 0, "", "", &upstream.Error{Kind: upstream.Unreachable}},
+		"with the RPC's refusal for gRPC, if alone":   {refused, refusedByRPC, state.Options{}, state.GRPC, []string{viaRPC}, 404, "application/json", refusal, nil},
+		"as it is written if that is another value's": {byGRPC, answers(node.OK, "", strings.Replace(value, "100", "0100", 1)), state.Options{}, state.RPC, []string{viaRPC}, 200, "application/json", strings.Replace(value, "100", "0100", 1), nil},
+	} {
+		n := &nodes{byGRPC: tt.byGRPC, byRPC: tt.byRPC}
+		v, lookup := values(t, n, tt.o, tt.by)
+		a, err := lookup()
+		if !slices.Equal(n.asked, tt.asked) {
+			t.Errorf("%s: the nodes were asked %v, want %v", name, n.asked, tt.asked)
+		}
+		switch {
+		case tt.err != nil:
+			if !errors.Is(err, tt.err) && (upstream.KindOf(err) != upstream.KindOf(tt.err) || upstream.KindOf(err) == 0) {
+				t.Errorf("%s: error = %v, want %v", name, err, tt.err)
+			}
+		case err != nil || a.Entry.Status != tt.status || a.Entry.Type != tt.typ || string(a.Entry.Body) != tt.body || a.Entry.Failed != (tt.status == 502):
+			t.Errorf("%s: entry = %+v, %v, want %d %s %s", name, a.Entry, err, tt.status, tt.typ, tt.body)
+		case !v.Speaks(a.Entry):
+			t.Errorf("%s: the interface cannot serve the entry", name)
+		case tt.typ == node.MessageType && state.ETag(a.Entry, 7) != strings.TrimSuffix(a.Entry.ETag, `"`)+`-7"`, tt.typ != node.MessageType && state.ETag(a.Entry, 7) != a.Entry.ETag:
+			t.Errorf("%s: ETag = %s of %s", name, state.ETag(a.Entry, 7), a.Entry.ETag)
+		}
+	}
+}
+
+func TestErrorIsReadAgainByTheTransportOfTheInterface(t *testing.T) {
+	n := &nodes{byGRPC: answers(node.Other, node.StatusType, "x"), byRPC: answers(node.Other, "", `"error":{}`)}
+	_, lookup := values(t, n, state.Options{GRPC: true}, state.RPC)
+	if _, err := lookup(); err != nil || !slices.Equal(n.asked, []string{"gRPC", viaRPC, viaRPC, "gRPC"}) {
+		t.Errorf("the nodes were asked %v, %v", n.asked, err)
+	}
+}
+
+func TestAnswersExpireByTheirReason(t *testing.T) {
+	now := time.Now()
+	for reason, want := range map[node.Reason]struct {
+		lifetime time.Duration
+		status   int
+	}{
+		node.OK: {0, 200}, node.Refused: {0, 404}, node.FutureHeight: {time.Second, 404}, node.Other: {dialect.BrokenLife, 502},
+		node.NotFound: {3 * time.Second, 404}, node.BadInput: {3 * time.Second, 400}, node.Pruned: {3 * time.Second, 404},
+	} {
+		expires, at := state.Expiry(&node.Answer{Reason: reason}, now, node.Tip{Interval: 4 * time.Second}, 3*time.Second), time.Time{}
+		if want.lifetime > 0 {
+			at = now.Add(want.lifetime)
+		}
+		if !expires.Equal(at) || state.StatusOf(&node.Answer{Reason: reason}) != want.status {
+			t.Errorf("%s: expires after %s with status %d, want %s, %d", reason, expires.Sub(now), state.StatusOf(&node.Answer{Reason: reason}), want.lifetime, want.status)
+		}
+	}
+}
+
+func TestQueryOfAFixedAnswerHasNoHeight(t *testing.T) {
+	const tx = "/cosmos.tx.v1beta1.Service/GetTx"
+	v, _ := values(t, &nodes{}, state.Options{Rows: map[string]dialect.Row{tx: {Class: blocks.Found}}}, state.RPC)
+	for name, want := range map[string]struct{ pinned, height int64 }{tx: {0, 100}, method: {7, 7}} {
+		q := v.Query(state.Request{Method: name, Message: []byte("a")}, blocks.Heights{Pinned: 7})
+		a := &blocks.Result{Result: cache.Result{Entry: &cache.Entry{Height: 7}}, Tip: node.Tip{Height: 100}}
+		if q.Pinned != want.pinned || v.Height(q, a) != want.height || q.Key != "state"+name+"?61" {
+			t.Errorf("query of %s = %s at %d with height %d, want %d, %d", name, q.Key, q.Pinned, v.Height(q, a), want.pinned, want.height)
+		}
+		if got, ok := state.MethodIn(q.Key); !ok || got != name {
+			t.Errorf("MethodIn(%s) = %s, %t", q.Key, got, ok)
+		}
+	}
+	if _, ok := state.MethodIn("other/a.Query/B?61"); ok {
+		t.Error("MethodIn accepts the key of another value")
+	}
+	long := v.Query(state.Request{Method: method, Message: make([]byte, 257)}, blocks.Heights{}).Key
+	if most := v.Query(state.Request{Method: method, Message: make([]byte, 256)}, blocks.Heights{}).Key; len(most) != len("state/a.Query/B?")+512 || !strings.HasPrefix(long, "state/a.Query/B?sha256:") {
+		t.Errorf("keys of long messages = %s, %s", most, long)
+	}
+	for name, want := range map[string]cache.Selection{"": {Prefix: "state"}, method: {Prefix: "state", Path: "*/a.Query/B"}} {
+		if got := state.Select(name); got != want {
+			t.Errorf("Select(%q) = %+v, want %+v", name, got, want)
+		}
+	}
+	if got := state.SelectNaming("ab"); got != (cache.Selection{Prefix: "state", Contains: "6162"}) {
+		t.Errorf("SelectNaming = %+v", got)
+	}
+}
