@@ -1,0 +1,130 @@
+package dialect
+
+import (
+	"net/url"
+	"testing"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+func TestRowThatNoRequestReachesClashes(t *testing.T) {
+	for _, tt := range []struct {
+		before, row Row
+		clash       bool
+	}{
+		{Row{Name: "a", Pattern: "/x"}, Row{Name: "a", Pattern: "/y"}, true},
+		{Row{Name: "a", Method: "/m"}, Row{Name: "b", Method: "/m"}, true},
+		{Row{Name: "a", Method: "/m"}, Row{Name: "b", Method: "/n"}, false},
+		{Row{Name: "a", Pattern: "/x/{y}"}, Row{Name: "b", Pattern: "/x/y"}, true},
+		{Row{Name: "a", Pattern: "/x/y"}, Row{Name: "b", Pattern: "/x/{y}"}, false},
+		{Row{Name: "a", Pattern: "/x/{y}"}, Row{Name: "b", Pattern: "/x/y/z"}, false},
+		{Row{Name: "a", Pattern: "/x/{y}/z"}, Row{Name: "b", Pattern: "/x/y"}, false},
+		{Row{Name: "a", Pattern: "/x/{y=**}"}, Row{Name: "b", Pattern: "/x/y/z"}, true},
+		{Row{Name: "a", Pattern: "/x/{y}"}, Row{Name: "b", Pattern: "/x/{y=**}"}, false},
+		{Row{Name: "a", Pattern: "/x"}, Row{Name: "b", Method: "/m"}, false},
+		{Row{Name: "a", Pattern: "/x/{"}, Row{Name: "b", Pattern: "/x/y"}, false},
+	} {
+		if err := Clash([]Row{{Name: "first", Pattern: "/first"}, tt.before}, tt.row); (err != nil) != tt.clash {
+			t.Errorf("Clash of %+v after %+v = %v, want one: %t", tt.row, tt.before, err, tt.clash)
+		}
+	}
+}
+
+func TestPatternsMatchPaths(t *testing.T) {
+	all, err := ParsePatterns([]string{"/a/{b}", "/c/{d=**}"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]bool{"/a/b": true, "/a/": true, "/a": false, "/a/b/c": false, "/c/d/e": true, "/c": false, "/d": false} {
+		if got := all.Match(path); got != want {
+			t.Errorf("Match(%s) = %t, want %t", path, got, want)
+		}
+	}
+	for _, text := range []string{"a/b", "/a//b", "/{a=**}/b", "/{a", "/{}", "/{a=b}", "/{=**}"} {
+		if _, err := ParsePatterns([]string{text}); err == nil {
+			t.Errorf("ParsePatterns accepts %s", text)
+		}
+	}
+	if _, err := NewParser(Row{Pattern: "/a/{b:list}"}, Strict, lookup); err == nil {
+		t.Error("NewParser accepts a list in a path")
+	}
+}
+
+func TestKeysOfARowAreSelectedByItsPattern(t *testing.T) {
+	for pattern, want := range map[string]cache.Selection{
+		"/a/{b}/c":      {Path: "p/a/*/c"},
+		"/a/{b=**}":     {Prefix: "p/a/"},
+		"/a/{b}/{c=**}": {Prefix: "p/a/", Contains: "/"},
+	} {
+		if got := (Row{Pattern: pattern}).selection("p"); got != want {
+			t.Errorf("selection of %s = %+v, want %+v", pattern, got, want)
+		}
+	}
+	rows := []Row{{Name: "a", Class: blocks.Live, Method: "/m"}, {Name: "b", Class: blocks.Params, Method: "/m"}, {Name: "c"}}
+	if class, ok := ClassOf(rows, "b"); class != blocks.Params || !ok {
+		t.Errorf("ClassOf(b) = %v, %t", class, ok)
+	}
+	if _, ok := ClassOf(rows, "x"); ok {
+		t.Error("ClassOf finds an unknown row")
+	}
+	if methods := MethodRows(rows); len(methods) != 1 || methods["/m"].Name != "a" {
+		t.Errorf("MethodRows = %v, want a", methods)
+	}
+}
+
+func TestProbableTyposAreNamed(t *testing.T) {
+	p := parserOf(t, testRow, Strict)
+	for raw, want := range map[string]string{
+		"two_words=1&pagination.limit=2": "",
+		"limit=2":                        "limit (did you mean pagination.limit?)",
+		"Limits=2":                       "Limits (did you mean pagination.limit?)",
+		"two_word=1&maby=2":              "two_word (did you mean two_words?), maby (did you mean many?)",
+		"tw_wods=1":                      "tw_wods (did you mean two_words?)",
+		"tw_wds=1":                       "",
+		"%6Dany=1&%6Daby=1":              "maby (did you mean many?)",
+		"%zz=1&=2&mab%20=3&other=4":      "",
+	} {
+		if got := p.typos(raw); got != want {
+			t.Errorf("typos(%s) = %q, want %q", raw, got, want)
+		}
+	}
+	if !isParameterName("abcdefghijabcdefghijabcdefghijabcdefghij") || isParameterName("abcdefghijabcdefghijabcdefghijabcdefghijk") {
+		t.Error("the longest name has 40 bytes")
+	}
+}
+
+func TestValuesAreReadAndReplaced(t *testing.T) {
+	v := Values{{Name: PageLimit, Text: "1000"}, {Name: "a", Text: "b"}}
+	if v.Get("a") != "b" || v.Get("x") != "" || v.Number(PageLimit) != 1000 || v.Number("x") != 0 || v.Large() {
+		t.Errorf("values = %v", v)
+	}
+	if v = v.With(PageLimit, "0x3e9"); !v.Large() || string(v.Append(nil)) != "pagination.limit=0x3e9&a=b" {
+		t.Errorf("values = %s", v.Append(nil))
+	}
+	if v = v.With("a", "").With("x", "y"); string(v.Append(nil)) != "pagination.limit=0x3e9" {
+		t.Errorf("values = %s", v.Append(nil))
+	}
+}
+
+func mustParse(t *testing.T, target string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func TestLargePageOfAnUncertainQueryCostsAScan(t *testing.T) {
+	for query, want := range map[string]node.Cost{"pagination.limit=1001&x=%zz": node.Scan, "pagination.limit=1000&x=%zz": node.Page} {
+		ep := &Endpoint{Table: &Table{Options: Options{Prefix: "p", Manner: Gateway}}, Parser: parserOf(t, testRow, Gateway)}
+		q := &RowQuery{}
+		q.Cost = node.Page
+		ep.keep(q, mustParse(t, "/things/1/a:?"+query))
+		if q.Cost != want || !Uncertain(q.Key) || q.Path != "/things/1/a" || q.Key != "p/things/1/a?!"+query || q.RawQuery != query {
+			t.Errorf("query %s = %+v, want cost %v", query, q, want)
+		}
+	}
+}
