@@ -39,6 +39,7 @@ func TestRequestsAreSentInTheFormOfTheShape(t *testing.T) {
 		{list + "limit=010", list + "limit=10", same},
 		{list + "limit=0&pagination.count_total=1", somePath, same},
 		{list + "limit=2&pagination.count_total=TRUE", list + "limit=2&pagination.count_total=true", same},
+		{list + "limit=100000&pagination.reverse=no", refused, same},
 		{list + "limit=100000&pagination.reverse=f", list + "limit=100000", same},
 		{list + "limit=100001", refused, same},
 		{list + "offset=18446744073709551515", same, same},

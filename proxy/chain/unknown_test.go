@@ -1,0 +1,190 @@
+package chain
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// passing has every path that does not begin with /absent.
+type passing struct {
+	inEpoch
+	asked []string
+}
+
+func (passing) Expected(node.Request) time.Duration     { return 0 }
+func (passing) Replaced(int64, string) bool             { return false }
+func (passing) HashOf(int64) string                     { return "" }
+func (passing) WaitHeight(context.Context, int64) error { return nil }
+func (p *passing) Fetch(_ context.Context, r node.Request) (*node.Answer, error) {
+	p.asked = append(p.asked, r.Path+"?"+r.Query)
+	if strings.HasPrefix(r.Path, "/absent") {
+		return &node.Answer{Reason: node.NotFound, Status: 404, NodeStatus: 404, NoPath: true}, nil
+	}
+	return &node.Answer{Status: 200, NodeStatus: 200, Height: 1000, Type: "text/x", Body: []byte(`{"code":200,"msg":1,"error":""}`)}, nil
+}
+
+func TestPathsThatNoRowDescribesArePassedToTheNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, err := cache.New(cache.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		nodes, stack := &passing{}, web.New(web.Options{}, c)
+		r, err := blocks.New(blocks.Options{Nodes: nodes}, stack, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		noSuch := func(*http.Request) *failure.Failure {
+			return &failure.Failure{Status: http.StatusNotFound, Public: "no such path"}
+		}
+		h, err := New(Options{Nodes: nodes, NoSuchPath: noSuch}, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		engine := stack.NewEngine(func(c *gin.Context) web.Route { rt, _ := h.Route(c.Request); return rt }, nil)
+		engine.NoRoute(web.Handle)
+		for _, tt := range []struct {
+			path   string
+			status int
+			asked  int // times that a node was asked by then
+			body   string
+		}{
+			{"/other?b=1&a=2", 200, 1, ""},
+			{"/other?b=1&a=2", 200, 1, ""}, // from the cache
+			{"/other?" + strings.Repeat("x", maxUnknownQuery), 200, 2, ""},
+			{"/other?" + strings.Repeat("x", maxUnknownQuery+1), 400, 2, "no longer one is passed"},
+			{"/a//b", 404, 2, `with \"//\" is not passed`}, {"/a%2Fb", 404, 2, `with \"%2f\" is not passed`}, {"/a%5cb", 404, 2, `\"%5c\"`}, {"/a..b", 404, 2, `\"..\"`}, {"/a%01b", 404, 2, "control characters"},
+			{"/absent", 404, 3, `"no such path"`},
+			{"/absent?x=1", 404, 3, `"no such path"`}, // remembered
+			{"/absent2", 404, 4, `"no such path"`},
+		} {
+			w := httptest.NewRecorder()
+			engine.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, tt.path, nil))
+			if w.Code != tt.status || len(nodes.asked) != tt.asked || !strings.Contains(w.Body.String(), tt.body) {
+				t.Errorf("%.40s: response = %d %s after %d reads, want %d with %q after %d", tt.path, w.Code, w.Body, len(nodes.asked), tt.status, tt.body, tt.asked)
+			}
+			if w.Header().Get("X-Block-Height") != "" || tt.status == 200 && w.Header().Get("Vary") != "X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, Accept-Encoding, X-Session" {
+				t.Errorf("%.40s: header = %v", tt.path, w.Header())
+			}
+		}
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/other?b=1&a=2", nil)
+		request.Header.Set("X-Block-Height", "7")
+		for range 2 { // is not cached
+			w := httptest.NewRecorder()
+			if engine.ServeHTTP(w, request); w.Code != 200 || w.Header().Get("Cache-Status") != "tipcache; fwd=bypass" {
+				t.Errorf("at a height: response = %d %v", w.Code, w.Header())
+			}
+		}
+		if len(nodes.asked) != 6 || nodes.asked[0] != "/other?b=1&a=2" {
+			t.Errorf("the node was asked %d times, first %s", len(nodes.asked), nodes.asked[0])
+		}
+		time.Sleep(3 * time.Second)
+		if w := httptest.NewRecorder(); true {
+			if engine.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/absent", nil)); len(nodes.asked) != 7 {
+				t.Errorf("an absent path is remembered for more than 3s")
+			}
+		}
+	})
+}
+
+func TestAbsentPathsAreForgottenInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p absentPaths
+		p.add(1, time.Second)
+		p.add(2, time.Minute)
+		time.Sleep(time.Second)
+		if p.has(1) || !p.has(2) || p.has(3) {
+			t.Errorf("after 1s: has = %t, %t, %t, want false, true, false", p.has(1), p.has(2), p.has(3))
+		}
+		for i := range uint64(maxAbsent - 2) {
+			p.add(10+i, time.Minute)
+		}
+		if p.add(3, time.Minute); len(p.until) != maxAbsent || !p.has(2) || !p.has(3) || !p.has(10) {
+			t.Errorf("%d paths are remembered, want %d, without the expired one", len(p.until), maxAbsent)
+		}
+		if p.add(4, time.Minute); len(p.until) != maxAbsent || !p.has(4) {
+			t.Errorf("%d paths are remembered, want %d", len(p.until), maxAbsent)
+		}
+	})
+}
+
+func TestFailuresAreRenderedInTheFormOfTheShape(t *testing.T) {
+	for shape, want := range map[Shape][2]string{
+		Documented: {`{"code":404,"msg":{},"error":"no"}`, `{"code":500,"msg":null,"error":"no"}`},
+		Node:       {"404 page not found", `{"code":500,"msg":null,"error":"no"}`},
+	} {
+		for i, f := range []*failure.Failure{{Status: 404, Public: "no"}, {Status: 500, Public: "no", NullMsg: true, RetryAfter: time.Second}} {
+			h := http.Header{}
+			status, typ, body := MissRenderer(shape)(nil, h, f)
+			if status != f.Status || strings.TrimSpace(string(body)) != want[i] || (typ == "application/json") != (body[0] == '{') || (h.Get("Retry-After") == "1") != (i == 1) {
+				t.Errorf("%s: failure %d = %d %s %s, want %s", shape, f.Status, status, typ, body, want[i])
+			}
+		}
+	}
+}
+
+func TestKeysAreSelectedByAnAddress(t *testing.T) {
+	const account = "0xAa00000000000000000000000000000000000000"
+	key := "0x02" + strings.Repeat("0", 63) + "1"
+	documented, asNode := newHandler(t, Options{Nodes: &inEpoch{}, RefuseUnknown: true}), newHandler(t, Options{Nodes: &inEpoch{}, RefuseUnknown: true, Shape: Node})
+	for _, tt := range []struct {
+		h             *Handler
+		address, want string // "" for an error
+	}{
+		{documented, account, strings.ToLower(account)}, {documented, key, key}, {documented, "no", ""}, {documented, "", ""},
+		{asNode, account, strings.ToLower(account)}, {asNode, "story1?", "story1%3F"}, {asNode, "", ""},
+	} {
+		got, err := tt.h.SelectAddress(tt.address)
+		if got.Contains != tt.want || (err == nil) != (tt.want != "") {
+			t.Errorf("SelectAddress(%s) in the %s shape = %+v, %v, want %s", tt.address, tt.h.o.Shape, got, err, tt.want)
+		}
+	}
+}
+
+func TestPageKeyIsSentInTheFormOfTheNode(t *testing.T) {
+	raw := "\x14abcdefghijklmnopqrst"
+	for _, shape := range []Shape{Documented, Node} {
+		h := newHandler(t, Options{Nodes: &inEpoch{}, RefuseUnknown: true, Shape: shape})
+		for query, want := range map[string][2]node.Request{
+			"pagination.limit=2": {{Query: "pagination.limit=2"}, {Query: "pagination.limit=2"}},
+			"pagination.key=%14abcdefghijklmnopqrst&pagination.limit=2": {{Query: "pagination.limit=2", PageKey: raw}, {Query: "pagination.key=%14abcdefghijklmnopqrst&pagination.limit=2", Keys: node.RawKeys}},
+			"status=1&pagination.key=FGFiY2RlZmdoaWprbG1ub3BxcnN0":      {{Query: "status=1", PageKey: "FGFiY2RlZmdoaWprbG1ub3BxcnN0"}, {Query: "status=1&pagination.key=FGFiY2RlZmdoaWprbG1ub3BxcnN0", Keys: node.Base64Keys}},
+			"pagination.key=x": {{PageKey: "x"}, {Query: "pagination.key=x", Keys: node.UnknownKeys}},
+		} {
+			o := &origin{Handler: h, Route: Route{page: lengthPrefixed}}
+			i := 0
+			if shape == Node {
+				i = 1
+			}
+			if got := o.withKey(node.Request{Query: query}); got != want[i] {
+				t.Errorf("request with %s in the %s shape = %+v, want %+v", query, shape, got, want[i])
+			}
+		}
+	}
+}
+
+func TestNodesShapeReadsHeightsAsTheNode(t *testing.T) {
+	for sent, want := range map[string]int64{"": 0, "7": 7, "x": 0, "-1": -1, "9223372036854775808": 0} {
+		h := http.Header{}
+		if sent != "" {
+			h.Set("X-Block-Height", sent)
+		}
+		if got, err := nodeHeight(h); got != max(0, want) || (err != nil) != (want < 0) || err != nil && failure.Of(err).Status != 500 {
+			t.Errorf("height of %q = %d, %v, want %d", sent, got, err, want)
+		}
+	}
+}
