@@ -107,3 +107,91 @@ func TestClientThatHasTheContentGets304(t *testing.T) {
 		}
 	}
 }
+
+// TestHeadersSayHowOldAndFreshAResponseIs describes an entry that was read 3.5 s ago at block 7.
+func TestHeadersSayHowOldAndFreshAResponseIs(t *testing.T) {
+	now := time.Now()
+	policy := cache.Policy{Fresh: 10 * time.Second}
+	immutable := cache.Policy{Immutable: true, ImmutableIfOK: true}
+	for name, tt := range map[string]struct {
+		a                    respond.Response
+		status               int
+		expires              time.Duration // 0 for never
+		age, control, detail string        // Age, Cache-Control, and Cache-Status after "tipcache"
+	}{
+		"a hit":                     {respond.Response{Result: cache.Result{Outcome: cache.Hit, Store: "memory"}, Policy: policy}, 200, 0, "3", "public, max-age=9", `; hit; ttl=6; detail="memory"`},
+		"a miss":                    {respond.Response{Result: cache.Result{Outcome: cache.Miss, Forward: "uri-miss"}, Policy: policy}, 200, 0, "", "public, max-age=6", "; fwd=uri-miss; stored; ttl=6"},
+		"a collapsed miss":          {respond.Response{Result: cache.Result{Outcome: cache.Miss, Forward: "uri-miss", Collapsed: true}, Policy: policy}, 200, 0, "3", "public, max-age=9", "; fwd=uri-miss; stored; collapsed; ttl=6"},
+		"a miss that is not stored": {respond.Response{Result: cache.Result{Outcome: cache.Miss, Forward: "uri-miss"}, Policy: policy}, 200, -1, "", "public, max-age=0", "; fwd=uri-miss; ttl=-1"},
+		"an end of its own":         {respond.Response{Until: now.Add(4 * time.Second), Policy: policy, Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "public, max-age=7", "; hit; ttl=4"},
+		"an entry that expires":     {respond.Response{Policy: policy, Result: cache.Result{Outcome: cache.Hit}}, 200, 2 * time.Second, "3", "public, max-age=5", "; hit; ttl=2"},
+		"less than a second":        {respond.Response{Until: now.Add(time.Second - 1), Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "public, max-age=0", "; hit; ttl=0"},
+		"a second":                  {respond.Response{Until: now.Add(time.Second), Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "public, max-age=4", "; hit; ttl=1"},
+		"stale":                     {respond.Response{Until: now.Add(-1), Result: cache.Result{Outcome: cache.StaleHit, Forward: "stale"}}, 200, 0, "3", "public, max-age=0", `; fwd=stale; ttl=-1; detail="stale-while-revalidate"`},
+		"stale because of an error": {respond.Response{Policy: policy, Result: cache.Result{Outcome: cache.StaleError, Store: "redis"}}, 200, 0, "3", "public, max-age=0", `; hit; ttl=6; detail="redis stale-if-error"`},
+		"catching up":               {respond.Response{Policy: policy, CatchingUp: true, Seconds: true, Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "public, max-age=0", `; hit; ttl=6; detail="seconds catching-up"`},
+		"unconfirmed and behind":    {respond.Response{Policy: policy, Unconfirmed: true, Behind: 1500 * time.Millisecond, Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "public, max-age=0", `; hit; ttl=6; detail="unconfirmed behind=1s"`},
+		"private":                   {respond.Response{Policy: policy, Private: true, SharedUntil: now.Add(time.Second), Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "private, max-age=9", "; hit; ttl=6"},
+		"after a rollback":          {respond.Response{Policy: policy, Reset: true, Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "private, max-age=9", "; hit; ttl=6"},
+		"shared for less":           {respond.Response{Policy: policy, SharedUntil: now.Add(2 * time.Second), Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "public, max-age=9, s-maxage=2", "; hit; ttl=6"},
+		"shared for longer":         {respond.Response{Policy: policy, SharedUntil: now.Add(time.Minute), Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "public, max-age=9, s-maxage=6", "; hit; ttl=6"},
+		"shared no longer":          {respond.Response{Policy: policy, SharedUntil: now.Add(-time.Minute), Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "public, max-age=9, s-maxage=0", "; hit; ttl=6"},
+		"fixed":                     {respond.Response{Policy: immutable, Immutable: true, Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "public, max-age=86403, immutable", "; hit"},
+		"fixed, by another URL":     {respond.Response{Policy: immutable, Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "public, max-age=86403", "; hit"},
+		"not fixed":                 {respond.Response{Policy: policy, Immutable: true, Result: cache.Result{Outcome: cache.Hit}}, 404, 0, "3", "public, max-age=9", "; hit; ttl=6"},
+		"a poll":                    {respond.Response{Policy: policy, Next: "/x", Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "", "public, max-age=1", "; hit; ttl=6"},
+		"its own control":           {respond.Response{Policy: policy, Control: "no-cache", Result: cache.Result{Outcome: cache.Hit}}, 200, 0, "3", "no-cache", "; hit; ttl=6"},
+	} {
+		entry := &cache.Entry{Content: cache.NewContent(tt.status, respond.JSON, "", []byte("{}"), 0), Height: 7, ReadAt: now.Add(-3500 * time.Millisecond)}
+		if tt.expires != 0 {
+			entry.Expires = now.Add(tt.expires)
+		}
+		tt.a.Now, tt.a.Entry = now, entry
+		if got := respond.CacheStatus(&tt.a); got != "tipcache"+tt.detail {
+			t.Errorf("%s: CacheStatus = %s, want %s", name, got, tt.detail)
+		}
+		w := httptest.NewRecorder()
+		respond.New(nil, false).Respond(w, httptest.NewRequest(http.MethodGet, "/", nil), &tt.a)
+		if h := w.Header(); h.Get("Age") != tt.age || h.Get("Cache-Control") != tt.control || h.Get("Cache-Status") != "tipcache"+tt.detail {
+			t.Errorf("%s: Age %s, Cache-Control %s, Cache-Status %s, want %s, %s, %s", name, h.Get("Age"), h.Get("Cache-Control"), h.Get("Cache-Status"), tt.age, tt.control, tt.detail)
+		}
+	}
+}
+
+func TestResponseHasTheHeadersOfItsKind(t *testing.T) {
+	plain := func() *cache.Entry {
+		return &cache.Entry{Content: cache.NewContent(http.StatusOK, respond.JSON, "<x>", []byte("{}"), 0), Height: 7, ReadAt: time.Now()}
+	}
+	extra := []respond.ExtraHeader{{Name: "X-A", Value: "b"}, {Name: "X-H"}}
+	for name, tt := range map[string]struct {
+		a      respond.Response
+		status int
+		body   string
+		want   map[string]string
+	}{
+		"with heights":     {respond.Response{ExtraHeaders: extra, EVMBlock: 9, Session: session.Token{Height: 7}, Reset: true}, 200, "{}", map[string]string{"X-A": "b", "X-H": "7", "X-Block-Height": "7", "X-Evm-Block": "9", "X-Session": "7", "X-Session-Reset": "true", "Link": "<x>"}},
+		"without a height": {respond.Response{ExtraHeaders: extra, NoHeight: true, Session: session.Token{Height: 7}}, 200, "{}", map[string]string{"X-A": "", "X-Block-Height": "", "X-Evm-Block": "", "X-Session": "", "X-Session-Reset": ""}},
+		"of a poll":        {respond.Response{Next: "/next", Unchanged: true}, 204, "", map[string]string{"Link": `</next>; rel="next"`, "Content-Length": ""}},
+		"of its own body":  {respond.Response{Body: []byte("[1]")}, 200, "[1]", map[string]string{"Content-Length": "3", "Etag": "", "Vary": ""}},
+	} {
+		w := httptest.NewRecorder()
+		tt.a.Entry = plain()
+		respond.New(nil, false).Respond(w, httptest.NewRequest(http.MethodGet, "/", nil), &tt.a)
+		if w.Code != tt.status || w.Body.String() != tt.body {
+			t.Errorf("%s: response = %d %s, want %d %s", name, w.Code, w.Body, tt.status, tt.body)
+		}
+		for header, want := range tt.want {
+			if got := w.Header().Get(header); got != want {
+				t.Errorf("%s: %s = %q, want %q", name, header, got, want)
+			}
+		}
+	}
+	h := http.Header{}
+	if respond.SetHeight(h, 7, extra); h.Get("X-A") != "b" || h.Get("X-H") != "7" || h.Get("X-Block-Height") != "7" {
+		t.Errorf("headers of SetHeight = %v", h)
+	}
+	r := respond.Below(httptest.NewRequest(http.MethodGet, "/base", nil), "/base")
+	if r.URL.Path != "/" || respond.BaseOf(r) != "/base" || r.RequestURI != "/base" {
+		t.Errorf("Below = %s below %s", r.URL.Path, respond.BaseOf(r))
+	}
+}

@@ -1,0 +1,254 @@
+package collections
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/web"
+	store "github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
+)
+
+// counted is a store of one collection, whose indexer is at a block.
+type counted struct {
+	mark      *store.Mark
+	since     int64 // the generation that first had a block
+	lists     int
+	total     int64
+	queries   []store.Query
+	described json.RawMessage
+	degraded  bool
+	err       error
+}
+
+func (s *counted) Mark() *store.Mark                        { return s.mark }
+func (s *counted) Counted(generation int64) int64           { return 10 * generation }
+func (s *counted) Since(int64) (int64, time.Time)           { return s.since, time.Now() }
+func (s *counted) Await(ctx context.Context, _ int64) error { <-ctx.Done(); return ctx.Err() }
+func (s *counted) List(_ context.Context, q store.Query) (store.Page, error) {
+	s.lists++
+	s.queries = append(s.queries, q)
+	items := []store.Collection{{Address: "0xAb00000000000000000000000000000000000000", AssetCount: 7, Metadata: json.RawMessage(`{"own":1}`)}}
+	page := store.Page{Items: items[:min(1, s.total)], Total: s.total}
+	if s.mark != nil {
+		page.Generation = s.mark.Generation
+	}
+	return page, s.err
+}
+func (s *counted) Lookup(context.Context, []string) (map[string]json.RawMessage, bool) {
+	return map[string]json.RawMessage{"0xab00000000000000000000000000000000000000": s.described}, s.degraded
+}
+
+// listings returns a function that asks a handler.
+func listings(t *testing.T, o Options) func(method, body string, headers ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	c, err := cache.New(cache.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	stack := web.New(web.Options{}, c)
+	h := New(o, stack, c)
+	engine := stack.NewEngine(func(c *gin.Context) web.Route {
+		for _, rt := range h.Routes() {
+			if rt.Pattern == c.Request.URL.Path {
+				return rt
+			}
+		}
+		return web.Route{Render: h.RenderProblem, Serve: func(*gin.Context, *record.Record) error { return errClosed }}
+	}, nil)
+	engine.NoRoute(web.Handle)
+	return func(method, body string, headers ...string) *httptest.ResponseRecorder {
+		path := Path
+		if method == http.MethodGet {
+			path, body = Prefix+body, ""
+		}
+		r, w := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body)), httptest.NewRecorder()
+		for i := 0; i+1 < len(headers); i += 2 {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+		engine.ServeHTTP(w, r)
+		return w
+	}
+}
+
+func TestBodyThatIsNoListingIsAProblem(t *testing.T) {
+	s := &counted{total: 1}
+	ask := listings(t, Options{Store: s, NoAuth: true})
+	for _, tt := range []struct {
+		method, body string
+		headers      []string
+		status       int
+		want         string
+	}{
+		{"POST", ` {} `, nil, 200, `"limit":20`},
+		{"QUERY", `{}`, []string{"Content-Type", "application/json"}, 200, `"limit":20`},
+		{"QUERY", `{}`, nil, 400, "a QUERY request needs a Content-Type"},
+		{"POST", `{}`, []string{"Content-Type", "text/plain"}, 415, "must be application/json"},
+		{"POST", `{}`, []string{"Content-Type", "application/x+json; charset"}, 200, ""},
+		{"POST", `{}`, []string{"Content-Encoding", "gzip"}, 415, "must not be compressed"},
+		{"POST", `{}`, []string{"Content-Encoding", "Identity"}, 200, ""},
+		{"POST", ``, nil, 400, "request body is required"},
+		{"POST", `{`, nil, 400, "request body is malformed"},
+		{"POST", "{\"\xff\":1}", nil, 400, "invalid UTF-8"},
+		{"POST", `{"orderBy":"assetCount","ORDERBY":"assetCount"}`, nil, 400, "duplicate property ORDERBY"},
+		{"POST", `{"a":1,"pagination":{"limit":201,"offset":-1}}`, nil, 422, `"errors":[{"message":"expected number <= 200","location":"body.pagination.limit","value":201},{"message":"expected number >= 0","location":"body.pagination.offset","value":-1},{"message":"unexpected property","location":"body.a","value":1}]`},
+		{"POST", `{"pagination":{"limit":1.5}}`, nil, 422, "expected integer"},
+		{"POST", `{"pagination":{"offset":9223372036854775808}}`, nil, 422, "expected integer"},
+		{"POST", `{"pagination":{"limit":0}}`, nil, 422, "expected number >= 1"},
+		{"POST", `{"pagination":null,"$schema":7}`, nil, 200, ""},
+		{"POST", `{"where":{"collectionAddresses":[` + strings.Repeat(`"0x",`, 200) + `"0x"]}}`, nil, 422, "expected array length <= 200"},
+		{"POST", `{"where":{"collectionAddresses":[` + strings.Repeat(`"0x",`, 199) + `"0x"]}}`, nil, 200, `"total":0,"hasMore":false`},
+		{"POST", `{"x":"` + strings.Repeat("x", 65) + `"}`, nil, 422, `"value":"\"` + strings.Repeat("x", 60) + `…"`},
+		{"POST", strings.Repeat(" ", maxListBody+1), nil, 413, "too large limit=1048576 bytes"},
+		{"POST", `{}`, []string{"X-Min-Evm-Block", "x"}, 400, "expected a positive integer"},
+		{"POST", `{}`, []string{"X-Min-Evm-Block", "7"}, 400, "no indexer fills this store"},
+	} {
+		for range 2 { // also from memory
+			w := ask(tt.method, tt.body, tt.headers...)
+			if w.Code != tt.status || !strings.Contains(w.Body.String(), tt.want) {
+				t.Errorf("%s %.60s: response = %d %s, want %d with %s", tt.method, tt.body, w.Code, w.Body, tt.status, tt.want)
+			}
+			if schema := map[bool]string{true: "CollectionPage", false: "Problem"}[w.Code == 200]; w.Header().Get("Link") != `</api/v4/`+schema+`.json>; rel="describedBy"` || !strings.Contains(w.Body.String(), `"$schema":"http://example.com/api/v4/`+schema+`.json"`) {
+				t.Errorf("%s %.60s: Link = %s", tt.method, tt.body, w.Header().Get("Link"))
+			}
+		}
+	}
+	if w := ask("GET", "CollectionQuery.json"); w.Code != 200 || !json.Valid(w.Body.Bytes()) || w.Header().Get("Etag") == "" || w.Header().Get("Cache-Control") != "public, max-age=3600" {
+		t.Errorf("schema = %d %s", w.Code, w.Body)
+	}
+	if w := listings(t, Options{NoAuth: true})("POST", "{}"); w.Code != http.StatusForbidden {
+		t.Errorf("status without a store = %d, want 403", w.Code)
+	}
+	if w := listings(t, Options{Store: s})("POST", "{}"); w.Code != http.StatusUnauthorized {
+		t.Errorf("status without a key = %d, want 401", w.Code)
+	}
+}
+
+func TestListingIsOneQueryInEachSpelling(t *testing.T) {
+	s := &counted{total: 45}
+	ask := listings(t, Options{Store: s, NoAuth: true})
+	for i, body := range []string{
+		`{"orderBy":"licensesCount","orderDirection":"asc","pagination":{"limit":5,"offset":44},"where":{"minAssetCount":1,"maxAssetCount":9}}`,
+		`{"where":{"maxAssetCount":9,"minAssetCount":1},"pagination":{"offset":44,"limit":5},"orderdirection":"asc","ORDERBY":"licensesCount"}`,
+		`{"where":{"maxAssetCount":0,"minAssetCount":1}}`,
+	} {
+		w := ask("POST", body)
+		if more := strings.Contains(w.Body.String(), `"hasMore":true`); w.Code != 200 || s.lists != 1 || more {
+			t.Errorf("listing %d = %d %s after %d queries of the store", i, w.Code, w.Body, s.lists)
+		}
+	}
+	if q := s.queries[0]; q.OrderBy != store.LicensesCount || q.Desc || q.Limit != 5 || q.Offset != 44 || *q.MinAssets != 1 || *q.MaxAssets != 9 {
+		t.Errorf("query = %+v", q)
+	}
+	if w := ask("POST", `{"pagination":{"offset":43}}`); !strings.Contains(w.Body.String(), `"hasMore":true`) {
+		t.Errorf("page before the last = %s", w.Body)
+	}
+	low, high := int64(1), int64(9)
+	l := listRequest{OrderBy: "assetCount", OrderDirection: "desc", Pagination: listWindow{Limit: 5}, Where: listFilters{MinAssets: &low, MaxAssets: &high, Addresses: []string{"0xab00000000000000000000000000000000000000"}}}.listing()
+	if want := "collections/1/true/5/0/1/9/0xab00000000000000000000000000000000000000"; l.Key != want {
+		t.Errorf("key = %s, want %s", l.Key, want)
+	}
+	if want := "5 collections from 0 on by assetCount, greatest first, with at least 1 assets, with at most 9 assets, among 0xab00000000000000000000000000000000000000"; l.String() != want {
+		t.Errorf("listing = %s, want %s", l, want)
+	}
+}
+
+func TestMetadataOfTheProviderComesFirst(t *testing.T) {
+	for described, want := range map[string]string{`{"a":1}`: `{"a":1}`, `{}`: `{"own":1}`, ``: `{"own":1}`, `[1,2]`: `{"own":1}`, `{"a"}`: `{"own":1}`} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &counted{total: 1, described: json.RawMessage(described), degraded: true}
+			o := Options{Store: s, Metadata: s, NoAuth: true, Policy: cache.Policy{Fresh: time.Hour, Stale: time.Hour, Keep: time.Hour}}
+			ask := listings(t, o)
+			if w := ask("POST", "{}"); !strings.Contains(w.Body.String(), `"collectionMetadata":`+want) {
+				t.Errorf("metadata %s: page = %s, want %s", described, w.Body, want)
+			}
+			time.Sleep(5*time.Second - 1)
+			if ask("POST", "{}"); s.lists != 1 {
+				t.Errorf("a page without metadata was read %d times in 5s, want once", s.lists)
+			}
+			s.degraded = false
+			time.Sleep(time.Second)
+			ask("POST", "{}")
+			time.Sleep(time.Minute)
+			if ask("POST", "{}"); s.lists != 2 {
+				t.Errorf("a page was read %d times, want twice", s.lists)
+			}
+		})
+	}
+}
+
+func TestPageIsReadAgainWhenItsStoreChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mark := func(generation, block int64) *store.Mark {
+			return &store.Mark{Generation: generation, Total: 1, Cursor: ledger.Cursor{Chain: 1, Block: block, Time: time.Now().Add(-3 * time.Second)}}
+		}
+		s := &counted{total: 1, mark: mark(5, 50)}
+		ask := listings(t, Options{Store: s, Watch: s, NoAuth: true})
+		expect := func(when string, w *httptest.ResponseRecorder, status, lists int, block string) {
+			t.Helper()
+			if w.Code != status || s.lists != lists || w.Header().Get("X-Evm-Block") != block {
+				t.Errorf("%s: status %d with block %s after %d reads, want %d with %s after %d", when, w.Code, w.Header().Get("X-Evm-Block"), s.lists, status, block, lists)
+			}
+		}
+		expect("at first", ask("POST", "{}"), 200, 1, "50")
+		expect("without a change", ask("POST", "{}"), 200, 1, "50")
+		s.mark = mark(6, 60)
+		expect("after a change", ask("POST", "{}"), 200, 2, "60")
+		expect("at a counted block", ask("POST", "{}", "X-Min-Evm-Block", "60"), 200, 2, "60")
+		w := ask("POST", "{}", "X-Min-Evm-Block", "61")
+		expect("at a block that does not come", w, 504, 2, "")
+		if !strings.Contains(w.Body.String(), "block 61 has not been counted; the last one is 60") || w.Header().Get("Retry-After") != "1" {
+			t.Errorf("problem = %s", w.Body)
+		}
+		s.mark, s.err = mark(7, 70), errors.New("gone")
+		expect("while the store fails", ask("POST", "{}"), 200, 3, "60")
+		s.since = 6
+		expect("while the store fails, at a block of the page", ask("POST", "{}", "X-Min-Evm-Block", "60"), 200, 3, "60")
+		s.since = 0
+		if w := ask("POST", "{}", "X-Min-Evm-Block", "65"); w.Code == 200 {
+			t.Errorf("while the store fails, at a later block: status = %d", w.Code)
+		}
+	})
+}
+
+func TestStoreThatIsFilledForTheFirstTimeIsUnavailable(t *testing.T) {
+	for _, s := range []*counted{{}, {mark: &store.Mark{}}, {mark: &store.Mark{Total: 1}, total: 1}, {mark: &store.Mark{Cursor: ledger.Cursor{Chain: 1, Time: time.Now()}}}} {
+		want := http.StatusServiceUnavailable
+		if s.mark != nil && (s.mark.Total > 0 || s.mark.Cursor.Chain > 0) {
+			want = http.StatusOK
+		}
+		if w := listings(t, Options{Store: s, Watch: s, Filled: true, NoAuth: true})("POST", "{}"); w.Code != want {
+			t.Errorf("status with mark %+v = %d, want %d", s.mark, w.Code, want)
+		}
+	}
+}
+
+// late is a timeout of a connection.
+type late struct{ error }
+
+func (late) Timeout() bool   { return true }
+func (late) Temporary() bool { return true }
+
+func TestBodyThatCannotBeReadIsClassified(t *testing.T) {
+	refusal := &failure.Failure{Status: http.StatusServiceUnavailable}
+	for err, want := range map[error]int{
+		refusal: 503, &http.MaxBytesError{Limit: 7}: 413, &late{errors.New("slow")}: 408, errors.New("reset"): 400,
+	} {
+		if got := failure.Of(unreadable(err)).Status; got != want {
+			t.Errorf("status of %T = %d, want %d", err, got, want)
+		}
+	}
+}
