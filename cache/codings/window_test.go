@@ -115,3 +115,13 @@ func TestBodyIsNotEncodedWhileAllPlacesAreTaken(t *testing.T) {
 	}
 	t.Error("Encode = true for 20s while all places are taken, want false")
 }
+
+func TestLongBodiesAreCostlyInBrotli(t *testing.T) {
+	for size, want := range map[int]bool{codings.Long - 1: false, codings.Long: true} {
+		for coding := range codings.Count {
+			if got := coding.Costly(size); got != (want && coding == codings.Brotli) {
+				t.Errorf("%s of %d bytes is costly = %t", codings.Names[coding], size, got)
+			}
+		}
+	}
+}

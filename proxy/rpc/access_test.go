@@ -53,3 +53,16 @@ func TestDeniedGRPCMethodCannotBeCalledByABCIQuery(t *testing.T) {
 		}
 	}
 }
+
+func TestKeysOfAMethodAreSelected(t *testing.T) {
+	for route, want := range map[string]int{"rpc block": 1, "rpc abci_query": 2, "block": 0, "rpc x": 0, "rpc broadcast_tx_sync": 0} {
+		if all, ok := rpc.Select(route); len(all) != want || ok != (want > 0) {
+			t.Errorf("Select(%s) = %v, %t, want %d selections", route, all, ok, want)
+		}
+	}
+	for name, want := range map[string]bool{"block": true, "passed": true, "subscribe": true, "unsubscribe": true, "unsubscribe_all": true, "x": false} {
+		if got := rpc.HasMethod(name, []string{"passed"}); got != want {
+			t.Errorf("HasMethod(%s) = %t, want %t", name, got, want)
+		}
+	}
+}

@@ -73,3 +73,53 @@ func TestPeriodDelegationsThatAreNoListAreAnError(t *testing.T) {
 		}
 	}
 }
+
+func TestRewardsHaveAnEntryForEachDenomination(t *testing.T) {
+	for msg, want := range map[string]string{
+		`{}`:                          `{"rewards":[],"total":null}`,
+		`{"x":1}`:                     `{"rewards":[],"x":1,"total":null}`,
+		`{"rewards":null,"total":[]}`: `{"rewards":[],"total":[]}`,
+		`{"rewards":[{"validator_address":"v","reward":[{"denom":"a","amount":"1"},{"denom":"b","amount":"2"}]},{"validator_address":"w","reward":[]}],"total":[]}`: `{"rewards":[{"validator_address":"v","reward":{"denom":"a","amount":"1"}},{"validator_address":"v","reward":{"denom":"b","amount":"2"}},{"validator_address":"w","reward":{"denom":"","amount":"0"}}],"total":[]}`,
+		`{"rewards":7}`:   "",
+		`{"rewards":[7]}`: "",
+		`[]`:              "",
+	} {
+		got, err := documented.Shape([]byte(`{"code":200,"msg":`+msg+`,"error":""}`), documented.Rewards)
+		if (err != nil) != (want == "") || err == nil && compact(t, got.Body) != `{"code":200,"msg":`+want+`,"error":""}` {
+			t.Errorf("Shape(%s) = %s, %v; want %s", msg, got.Body, err, want)
+		}
+	}
+}
+
+func TestPeriodDelegationHasItsBalance(t *testing.T) {
+	const item = `{"balance":{"denom":"a","amount":"1"},"period_delegation":{"period_delegation_id":"7"}}`
+	got, err := documented.Shape([]byte(`{"code":200,"msg":{"period_delegation_responses":[`+item+`,`+item+`]},"error":""}`), documented.PeriodDelegations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := compact(t, got.Body); strings.Count(text, `{"period_delegation_id":"7","balance":{"denom":"a","amount":"1"},`) != 2 {
+		t.Errorf("Shape = %s, want two delegations with their balances", text)
+	}
+}
+
+func TestAnswerWithoutItsShapeIsAnError(t *testing.T) {
+	for body, ok := range map[string]bool{
+		`{"code":200,"msg":{"validators":[]}}`:   true,
+		`{"msg":{"validators":[]}}`:              true,
+		`{"code":200}`:                           false,
+		`{"msg":[]}`:                             false,
+		`[]`:                                     false,
+		``:                                       false,
+		`{"msg":{"validators":7}}`:               false,
+		`{"msg":{"validators":[{"tokens":[]}]}}`: false,
+		`{"msg":{"validators":[` + strings.Repeat(`{},`, 9999) + `{}]}}`: false,
+	} {
+		got, err := documented.Shape([]byte(body), documented.Validators)
+		if (err == nil) != ok || err == nil && !json.Valid(got.Body) {
+			t.Errorf("Shape(%.60s) = %.60s, %v", body, got.Body, err)
+		}
+	}
+	if got, err := documented.Shape([]byte("x"), nil); err != nil || string(got.Body) != "x" {
+		t.Errorf("Shape without a schema = %s, %v", got.Body, err)
+	}
+}
