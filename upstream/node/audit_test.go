@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestARequestMayNameTheNodeThatIsAskedOrAvoided(t *testing.T) {
+func TestOnlyAndAvoidSelectTheNode(t *testing.T) {
 	a, b := newFakeNode(t, 100), newFakeNode(t, 100)
 	p := run(t, Options{}, a, b)
 	wantTip(t, p, 100)
@@ -31,7 +31,7 @@ func TestARequestMayNameTheNodeThatIsAskedOrAvoided(t *testing.T) {
 }
 
 // The node to be avoided has the block first.
-func TestANodeThatShouldHaveTheBlockSoonIsWaitedForRatherThanTheOneAvoided(t *testing.T) {
+func TestFetchWaitsForLaggingNodeInsteadOfAvoidedOne(t *testing.T) {
 	a, b := newFakeNode(t, 100), newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: 10 * time.Second}, a, b)
 	eventually(t, "both are followed", func() bool { return p.Health()[0].Connected && p.Health()[1].Connected })

@@ -17,22 +17,22 @@ import (
 	"github.com/tipcache/tipcache/upstream/heights/comet"
 )
 
-// A Call is a method of a node's CometBFT RPC. Its Answer has as Body the member of the
-// node's reply, "result":… or "error":…, or what the node answers to a Target, as it is.
+// A Call is a call of a node's CometBFT RPC. The Body of its Answer is the member "result":… or "error":… of the
+// node's reply, or the unchanged response to a Target.
 type Call struct {
 	Method string
-	Params func(height int64) json.RawMessage // told the height to read at, 0 for the newest block
-	Target string                             // a path with its query, asked by GET in place of Method; "" for none
-	Block  int64                              // that the parameters name; 0 for none
-	Write  bool                               // it may change something: it is sent to one node, once
-	Slow   bool                               // it waits for a block: it takes no turn among the reads
-	Size   int                                // of the parameters, in bytes, where they are much longer than a client's message
+	Params func(height int64) json.RawMessage // returns the parameters for a read at a height, 0 for the newest block
+	Target string                             // a path with its query, read by GET instead of calling Method; may be ""
+	Block  int64                              // block named in the parameters; 0 if none
+	Write  bool                               // it may change state, so it is sent to one node, once
+	Slow   bool                               // it waits for a block, so it does not queue with reads
+	Size   int                                // size of the parameters in bytes, if much larger than the client's message
 }
 
-// queryMethod is the method that reads state. It alone tells heights.
+// queryMethod is the method that reads state. Only its results contain a height.
 const queryMethod = "abci_query"
 
-// call asks a node's RPC once.
+// call sends a call to the node's RPC server once.
 func (e *endpoint) call(ctx context.Context, r Request, height int64) (*Answer, error) {
 	if r.Call.Target != "" {
 		return e.callURI(ctx, r)
@@ -42,7 +42,7 @@ func (e *endpoint) call(ctx context.Context, r Request, height int64) (*Answer, 
 	if err := held.Take(2 * r.Call.Size); err != nil { // the parameters, and the request that they are in
 		return nil, noMemory(err)
 	}
-	reply, err := e.comet.Ask(ctx, r.Call.Method, r.Call.Params(r.told(height)), e.client.largest(r))
+	reply, err := e.comet.Ask(ctx, r.Call.Method, r.Call.Params(r.sentHeight(height)), e.client.largest(r))
 	switch {
 	case err != nil:
 		return nil, callFailed(err, reply.RetryAfter)
@@ -51,9 +51,9 @@ func (e *endpoint) call(ctx context.Context, r Request, height int64) (*Answer, 
 	}
 	a := &Answer{Status: http.StatusOK, NodeStatus: http.StatusOK, Body: member("result", reply.Result)}
 	if r.Call.Method == queryMethod {
-		a.readState(reply.Result, r.told(height))
+		a.readState(reply.Result, r.sentHeight(height))
 	}
-	if a.Reason != OK && a.Reason != Refused && comet.IsShutdownError(a.Text) { // Refused is what contracts have said
+	if a.Reason != OK && a.Reason != Refused && comet.IsShutdownError(a.Text) { // a contract may have chosen the text of Refused
 		return nil, upstream.Silence(origin, errors.New(a.Text))
 	}
 	return a, nil
@@ -62,7 +62,7 @@ func (e *endpoint) call(ctx context.Context, r Request, height int64) (*Answer, 
 // uriID is the id in CometBFT's replies to URIs.
 const uriID = "-1"
 
-// callURI asks a node by a URI, whose answer is the client's as it is.
+// callURI reads a URI of the RPC server. The client receives the response unchanged.
 func (e *endpoint) callURI(ctx context.Context, r Request) (*Answer, error) {
 	status, header, body, err := e.comet.Get(ctx, r.Call.Target, e.client.largest(r))
 	if err != nil {
@@ -74,7 +74,7 @@ func (e *endpoint) callURI(ctx context.Context, r Request) (*Answer, error) {
 	case status == http.StatusNotFound && strings.HasPrefix(string(body), noRoute):
 	case unread != nil:
 		return nil, callFailed(fmt.Errorf("status %d: %w: %w", status, comet.ErrNoReply, unread), reply.RetryAfter)
-	case reply.Error != nil && (string(reply.ID) != uriID || !isOwn(reply.Error)):
+	case reply.Error != nil && (string(reply.ID) != uriID || !isFromComet(reply.Error)):
 		return nil, e.gatewayCall(&reply)
 	}
 	return &Answer{Status: status, NodeStatus: status, Type: header.Get("Content-Type"), Body: body, Reason: BadInput}, nil
@@ -84,7 +84,7 @@ func member(name string, value []byte) []byte {
 	return slices.Concat([]byte(`"`+name+`":`), value)
 }
 
-// callFailed is the error for a call that got no reply. retry is when the server wants to be asked again, 0 for nothing.
+// callFailed returns the error for a call without a reply. retry is the server's Retry-After, or 0.
 func callFailed(err error, retry time.Duration) error {
 	switch {
 	case errors.Is(err, account.ErrTooLarge):
@@ -99,23 +99,23 @@ func callFailed(err error, retry time.Duration) error {
 	return upstream.Silence(origin, err)
 }
 
-// Codes of the codespace sdk by which abci_query refuses a height.
+// Codes in the codespace sdk with which abci_query refuses a height.
 const (
 	codeFuture = 26
 	codeAbsent = 38
 )
 
-// readState reads what a response of abci_query, asked at a height or 0, says of heights. An error that names its height
-// comes from a handler, whose text may be a contract's.
+// readState reads the height and reason from a response of abci_query at the height asked, which may be 0. An error
+// with a height comes from a handler, and a contract may have chosen its text.
 func (a *Answer) readState(result []byte, asked int64) {
-	said := gjson.GetManyBytes(result, "response.code", "response.log", "response.height", "response.codespace")
-	code, text, height := said[0].Int(), said[1].String(), statedHeight(said[2].String())
-	sdk := said[3].String() == "sdk"
+	members := gjson.GetManyBytes(result, "response.code", "response.log", "response.height", "response.codespace")
+	code, text, height := members[0].Int(), members[1].String(), statedHeight(members[2].String())
+	sdk := members[3].String() == "sdk"
 	reason, _ := classify(abciQuery, text, asked)
 	a.Height = height
 	switch {
 	case code == 0 && reason == Pruned:
-		a.Reason, a.Height = Pruned, 0 // one store may lack a height that the others have
+		a.Reason, a.Height = Pruned, 0 // other stores may still have the height
 	case code == 0:
 		return
 	case height != 0:
@@ -130,36 +130,36 @@ func (a *Answer) readState(result []byte, asked int64) {
 	a.Text = text
 }
 
-// Codes of JSON-RPC that CometBFT gives to calls that it cannot read, and to calls that fail.
+// JSON-RPC codes of CometBFT for calls that it cannot decode, and for calls that fail.
 const (
 	parseError    = -32700
-	invalidParams = -32602 // the last of three that begin with an invalid request
+	invalidParams = -32602
 	invalidCall   = -32600
 	internalError = -32603
 	serverError   = -32000
 )
 
-// isOwn reports whether an error of JSON-RPC is CometBFT's own, and not one of a server in front of it.
-func isOwn(said []byte) bool {
-	code := gjson.GetBytes(said, "code").Int()
+// isFromComet reports whether a JSON-RPC error comes from CometBFT and not from a server in front of it.
+func isFromComet(rpcError []byte) bool {
+	code := gjson.GetBytes(rpcError, "code").Int()
 	switch {
 	case code == parseError, invalidParams <= code && code <= invalidCall:
 		return true
 	case code == internalError, code == serverError:
-		_, known := classify(cometRPC, gjson.GetBytes(said, "data").String(), 0)
+		_, known := classify(cometRPC, gjson.GetBytes(rpcError, "data").String(), 0)
 		return known
 	}
 	return false
 }
 
-// refusedCall reads an error of the RPC, of a call that names a block or none. A block that has not come is the client's
-// mistake.
+// refusedCall interprets an error of the RPC. block is the block named in the call, or 0. A block above the tip is the
+// client's mistake.
 func (e *endpoint) refusedCall(reply *comet.Reply, block, tip int64) (*Answer, error) {
 	text := gjson.GetBytes(reply.Error, "data").String()
 	switch {
 	case comet.IsShutdownError(text):
 		return nil, upstream.Silence(origin, errors.New(text))
-	case !reply.Answers() || !isOwn(reply.Error):
+	case !reply.Answers() || !isFromComet(reply.Error):
 		return nil, e.gatewayCall(reply)
 	}
 	a := &Answer{Status: http.StatusInternalServerError, NodeStatus: http.StatusInternalServerError, Body: member("error", reply.Error), Text: text}
@@ -170,24 +170,24 @@ func (e *endpoint) refusedCall(reply *comet.Reply, block, tip int64) (*Answer, e
 	return a, nil
 }
 
-// gatewayCall is the error for a reply that is not the node's own.
+// gatewayCall returns the error for a reply from a server in front of the node.
 func (e *endpoint) gatewayCall(reply *comet.Reply) error {
-	said := gjson.GetManyBytes(reply.Error, "code", "message", "data")
-	text := said[1].String()
-	if said[2].Type == gjson.String && said[2].Str != "" {
-		text += ": " + said[2].Str
+	members := gjson.GetManyBytes(reply.Error, "code", "message", "data")
+	text := members[1].String()
+	if members[2].Type == gjson.String && members[2].Str != "" {
+		text += ": " + members[2].Str
 	}
-	return e.gateway(upstream.RPC, said[0].Int(), text, reply.RetryAfter)
+	return e.gateway(upstream.RPC, members[0].Int(), text, reply.RetryAfter)
 }
 
-// A CometBFT is the RPC of one endpoint.
+// A CometBFT is the RPC client of one endpoint.
 type CometBFT struct {
 	*comet.Client
 	pool     *Pool
 	endpoint *endpoint
 }
 
-// CometBFT is the RPC of each endpoint that has one, in the order they were configured.
+// CometBFT returns the RPC clients of the endpoints that have one, in configuration order.
 func (p *Pool) CometBFT() (all []CometBFT) {
 	for _, e := range p.endpoints() {
 		if e.comet != nil {
@@ -200,7 +200,7 @@ func (p *Pool) CometBFT() (all []CometBFT) {
 // Name returns the name of the endpoint.
 func (c CometBFT) Name() string { return c.endpoint.name }
 
-// NoEvents returns why events cannot be read from the endpoint, nil where they can.
+// NoEvents returns why the endpoint provides no usable events, or nil if it does.
 func (c CometBFT) NoEvents() error { return c.endpoint.look().NoEvents }
 
 // Subscribe subscribes to messages, as [comet.Client.Messages] does. The subscription ends when the endpoint is removed.
@@ -212,7 +212,7 @@ func (c CometBFT) Subscribe(ctx context.Context, query string, most int64) (*Sub
 	return &Subscription{m, context.AfterFunc(c.endpoint.life, m.Close)}, nil
 }
 
-// A Subscription is that of an endpoint.
+// A Subscription is a subscription at an endpoint.
 type Subscription struct {
 	*comet.Messages
 	stop func() bool
@@ -224,7 +224,7 @@ func (s *Subscription) Close() {
 	s.Messages.Close()
 }
 
-// Fit says whether the endpoint is ours, is believed, and has the newest block or the one before it.
+// Fit reports whether the endpoint serves the chain, is trusted, and has the newest block or its parent.
 func (c CometBFT) Fit() bool {
 	v := c.endpoint.look()
 	return c.endpoint.life.Err() == nil && !v.Foreign() && !v.Unseen && !v.Distrusted && !v.CometDown && !v.CatchingUp && v.Height >= c.pool.Tip().Height-1

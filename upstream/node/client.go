@@ -19,28 +19,28 @@ import (
 	"github.com/tipcache/tipcache/upstream/transport"
 )
 
-// A client speaks with one node's REST server.
+// A client sends requests to one node's REST server.
 type client struct {
 	base     *url.URL
 	http     *http.Client
 	maxBody  int64
-	memory   *account.Part     // of answers; nil: no limit
-	hide     *strings.Replacer // what in base may be a key
-	gzip     bool              // answers are asked for in gzip
+	memory   *account.Part     // budget of responses; nil means no limit
+	hide     *strings.Replacer // redacts parts of base that may be keys
+	gzip     bool              // accept gzip
 	protocol *protocol
 }
 
-// maxDial is the limit for a dial, also where requests may take longer.
+// maxDial limits the time to connect, even if requests may take longer.
 const maxDial = 3 * time.Second
 
-// idleClose is when idle connections are dropped: the node does so after 10 s.
+// idleClose is how long connections may be idle. The node closes them after 10 s.
 const idleClose = 8 * time.Second
 
 func newClient(base *url.URL, headers http.Header, o Options, s *protocol) *client {
 	transport := transport.New(base, transport.Options{
 		Dial:    min(o.Timeout, maxDial),
 		Idle:    idleClose,
-		MaxIdle: cmp.Or(o.InFlight, queue.MostRequests), // as many as requests at once
+		MaxIdle: cmp.Or(o.InFlight, queue.MostRequests), // the maximum number of concurrent requests
 		MaxHead: 64 << 10,
 	})
 	hide := upstream.NewRedactor(base, upstream.HeaderValues(headers)...)
@@ -50,8 +50,8 @@ func newClient(base *url.URL, headers http.Header, o Options, s *protocol) *clie
 	}
 }
 
-// get asks once, until ctx ends. The transport repeats the request only where a reused idle
-// connection had died. The error is always an *upstream.Error.
+// get sends a request once. The transport retries it only if a reused idle connection was closed. The error is always
+// an *upstream.Error.
 func (c *client) get(ctx context.Context, r Request, height int64) (*Answer, error) {
 	response, err := c.http.Do(c.request(ctx, r, height))
 	if err != nil {
@@ -59,7 +59,7 @@ func (c *client) get(ctx context.Context, r Request, height int64) (*Answer, err
 	}
 	defer response.Body.Close()
 	if coding := response.Header.Get("Content-Encoding"); coding != "" {
-		return nil, badAnswer(fmt.Errorf("content coding %q, which was not asked for", coding))
+		return nil, badAnswer(fmt.Errorf("content coding %q was not requested", coding))
 	}
 	if r.Cost == Unknown {
 		return c.getUnknown(ctx, r, response, height)
@@ -73,7 +73,7 @@ func (c *client) readAnswer(response *http.Response, r Request, height int64) (*
 	if err != nil {
 		return nil, err
 	}
-	answer, ok := c.protocol.read(response, body, r.told(height))
+	answer, ok := c.protocol.read(response, body, r.sentHeight(height))
 	if !ok {
 		return nil, notNode(response)
 	}
@@ -85,7 +85,7 @@ func (c *client) request(ctx context.Context, r Request, height int64) *http.Req
 	u := *c.base
 	u.Path, u.RawPath, u.RawQuery = c.base.Path+r.Path, "", r.Query
 	request := (&http.Request{Method: http.MethodGet, URL: &u, Header: http.Header{}}).WithContext(ctx)
-	if height := r.told(height); height != 0 {
+	if height := r.sentHeight(height); height != 0 {
 		request.Header.Set(c.protocol.height, strconv.FormatInt(height, 10))
 	}
 	if c.gzip {
@@ -96,19 +96,19 @@ func (c *client) request(ctx context.Context, r Request, height int64) *http.Req
 	return request
 }
 
-// add makes a POST of a request; nil leaves it what it is.
+// add makes r a POST request. A nil Post leaves it unchanged.
 func (p *Post) add(r *http.Request) {
 	if p == nil {
 		return
 	}
 	r.Method, r.ContentLength = http.MethodPost, int64(len(p.Body))
-	r.Body = io.NopCloser(bytes.NewReader(p.Body)) // which net/http cannot send twice
+	r.Body = io.NopCloser(bytes.NewReader(p.Body)) // net/http cannot resend this type
 	if p.Type != "" {
 		r.Header.Set("Content-Type", p.Type)
 	}
 }
 
-// read reads the body of a response within the account.
+// read reads the body of a response within the memory budget.
 func (c *client) read(response *http.Response, largest int64) ([]byte, error) {
 	body, err := c.memory.ReadSized(response.Body, response.ContentLength, largest)
 	switch {
@@ -125,7 +125,7 @@ func (c *client) read(response *http.Response, largest int64) ([]byte, error) {
 	return nil, badAnswer(fmt.Errorf("truncated: %w", err))
 }
 
-// parseBase reads a base URL. CometBFT's own configuration writes tcp:// for http://.
+// parseBase parses a base URL. It accepts tcp:// for http://, as CometBFT's configuration does.
 func parseBase(raw string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimRight(raw, "/"))
 	if err != nil {
@@ -139,7 +139,7 @@ func parseBase(raw string) (*url.URL, error) {
 		return nil, fmt.Errorf("%q is not an http or https URL", u.Redacted())
 	}
 	if u.RawQuery != "" || u.Fragment != "" {
-		return nil, errors.New("a base URL has no query and no fragment")
+		return nil, errors.New("a base URL must have no query and no fragment")
 	}
 	return u, nil
 }

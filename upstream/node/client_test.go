@@ -39,7 +39,7 @@ func hijack(w http.ResponseWriter) *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
-func TestSilenceIsAnErrorOfItsKind(t *testing.T) {
+func TestFailedRequestsReturnTheirErrorKind(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name   string
@@ -90,20 +90,20 @@ func TestSilenceIsAnErrorOfItsKind(t *testing.T) {
 	}
 }
 
-func TestARefusedConnectionIsUnreachable(t *testing.T) {
+func TestRefusedConnectionIsUnreachable(t *testing.T) {
 	const address = "127.0.0.1:1"
 	p := newPool(t, Options{Endpoints: []Endpoint{{REST: "http://user:secret@" + address + "/key"}}})
 	_, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
 	got := wantKind(t, err, upstream.Unreachable)
 	if strings.Contains(got.Error(), "secret") || strings.Contains(got.Error(), "key") || strings.Contains(got.Msg, address) {
-		t.Errorf("the error tells too much: %v", got)
+		t.Errorf("error contains a secret: %v", got)
 	}
 	if h := p.Health()[0]; h.Name != address || !strings.Contains(h.LastError, "refused") || strings.Contains(h.LastError, "secret") {
-		t.Errorf("health %+v", h)
+		t.Errorf("unexpected health %+v", h)
 	}
 }
 
-func TestABodyOfExactlyTheLimitIsTaken(t *testing.T) {
+func TestBodyOfExactlyTheLimitIsAccepted(t *testing.T) {
 	p := rest(t, Options{maxBody: int64(len(success))}, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, success)
 	})
@@ -124,17 +124,17 @@ func TestAnswerBeyondFreeMemoryIsOverload(t *testing.T) {
 	p := newPool(t, Options{Endpoints: []Endpoint{{REST: server.URL, Comet: server.URL}}, Memory: memory.Upstream()})
 	e := p.endpoints()[0]
 	for name, r := range map[string]Request{"REST": {Path: "/x"}, "the RPC": {Call: &Call{Method: "x", Params: func(int64) json.RawMessage { return nil }}}, "the RPC, to long parameters": {Call: &Call{Method: "x", Size: 2 << 20}}} {
-		_, err := e.ask(within(t, time.Minute), r, 0)
+		_, err := e.send(within(t, time.Minute), r, 0)
 		if upstream.KindOf(err) != upstream.Overloaded || !errors.Is(err, account.ErrFull) {
 			t.Errorf("an endless answer by %s: error %v, want an overload because memory is in use", name, err)
 		}
-		if e.serverOf(r).open() || memory.Used() != 0 {
-			t.Errorf("an endless answer by %s: breaker open = %v, %d bytes reserved; want false, 0", name, e.serverOf(r).open(), memory.Used())
+		if e.serverOf(r).isOpen() || memory.Used() != 0 {
+			t.Errorf("an endless answer by %s: breaker open = %v, %d bytes reserved; want false, 0", name, e.serverOf(r).isOpen(), memory.Used())
 		}
 	}
 }
 
-func TestTheRequestIsWhatTheNodeUnderstands(t *testing.T) {
+func TestRequestPathQueryAndHeaders(t *testing.T) {
 	var got atomic.Pointer[http.Request]
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got.Store(r)
@@ -160,11 +160,11 @@ func TestTheRequestIsWhatTheNodeUnderstands(t *testing.T) {
 	}
 }
 
-func TestAReadOfTheLatestNamesNoHeight(t *testing.T) {
+func TestReadOfLatestSendsNoHeight(t *testing.T) {
 	t.Parallel()
 	p := rest(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
 		if _, sent := r.Header["X-Block-Height"]; sent {
-			t.Error("a height was sent")
+			t.Error("request has a height header, want none")
 		}
 		fmt.Fprint(w, success)
 	})
@@ -176,7 +176,7 @@ func TestAReadOfTheLatestNamesNoHeight(t *testing.T) {
 	}
 }
 
-func TestAnIdleConnectionThatDiedCostsNothing(t *testing.T) {
+func TestClosedIdleConnectionCausesNoFailure(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, success)
 	}))
@@ -195,7 +195,7 @@ func TestAnIdleConnectionThatDiedCostsNothing(t *testing.T) {
 	}
 }
 
-func TestTheCallersEndIsNotTheNodesFault(t *testing.T) {
+func TestCanceledRequestIsNotANodeFailure(t *testing.T) {
 	arrived := make(chan struct{}, 10)
 	p := rest(t, Options{}, func(_ http.ResponseWriter, r *http.Request) {
 		arrived <- struct{}{}
@@ -211,12 +211,12 @@ func TestTheCallersEndIsNotTheNodesFault(t *testing.T) {
 	_, err := p.Fetch(within(t, 20*time.Millisecond), Request{Path: "/x"})
 	wantKind(t, err, upstream.Timeout)
 	if h := p.Health()[0]; h.Breaker != "closed" || h.LastError != "" {
-		t.Errorf("health %+v", h)
+		t.Errorf("unexpected health %+v", h)
 	}
 }
 
 // A server, or what stands before it, may repeat what it was sent.
-func TestACheckOfCometBFTTellsNoCredentials(t *testing.T) {
+func TestCheckCometHidesCredentials(t *testing.T) {
 	const secret = "hunter2-hunter2"
 	for name, answer := range map[string]func(w http.ResponseWriter, echo string){
 		"as a chain": func(w http.ResponseWriter, echo string) {

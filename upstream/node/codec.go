@@ -6,26 +6,25 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// Bytes is the codec of gRPC for messages that are *[]byte, or *Sent where the sender needs to know when a message
-// has left.
+// Bytes is a gRPC codec for encoded messages: *[]byte, or *Sent if the sender needs to know when a message was sent.
 type Bytes struct{}
 
-// A Sent is a message. To.Sent is called once the message has left, or cannot leave any more.
+// A Sent is a message. To.Sent is called when the message was sent or has been dropped.
 type Sent struct {
 	Bytes []byte
 	To    interface{ Sent(message []byte) }
 }
 
-// Get is not called: mem.BufferPool has it.
+// Get is not called. It implements mem.BufferPool.
 func (*Sent) Get(int) *[]byte { return nil }
 
-// Put is called once the message is not in use any more.
+// Put is called when the message is no longer in use.
 func (s *Sent) Put(*[]byte) { s.To.Sent(s.Bytes) }
 
-// end follows a message that is too short for the library to say when it has left.
+// end is sent after a short message, because the library calls Put only for long buffers.
 var end = make([]byte, 0, 2<<10)
 
-// Marshal returns the bytes as they are. They must not change while they are sent.
+// Marshal returns the bytes unchanged. The caller must not change them while they are sent.
 func (Bytes) Marshal(v any) (mem.BufferSlice, error) {
 	switch m := v.(type) {
 	case *[]byte:
@@ -36,19 +35,19 @@ func (Bytes) Marshal(v any) (mem.BufferSlice, error) {
 		}
 		return mem.BufferSlice{mem.NewBuffer(&m.Bytes, m)}, nil
 	default:
-		return nil, fmt.Errorf("node: a message is a %T", v)
+		return nil, fmt.Errorf("node: unsupported message type %T", v)
 	}
 }
 
-// Unmarshal gives a copy of the bytes.
+// Unmarshal stores a copy of the bytes.
 func (Bytes) Unmarshal(data mem.BufferSlice, v any) error {
 	b, ok := v.(*[]byte)
 	if !ok {
-		return fmt.Errorf("node: a message is a %T", v)
+		return fmt.Errorf("node: unsupported message type %T", v)
 	}
 	*b = data.Materialize()
 	return nil
 }
 
-// Name is that of the encoding, which is the messages' own.
+// Name returns the encoding of the messages.
 func (Bytes) Name() string { return "proto" }

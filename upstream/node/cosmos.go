@@ -12,31 +12,31 @@ import (
 	"github.com/tipcache/tipcache/upstream/jsontext"
 )
 
-// The headers by which a node of the SDK tells the height it read. Errors have the second alone,
-// and only if the state was asked; some versions have the second alone on everything.
+// The headers in which an SDK node returns the height that it read. Errors have only the second one, and only if the
+// state was read. Some versions always send only the second one.
 const (
-	toldHeight   = "X-Cosmos-Block-Height"
-	toldMetadata = "Grpc-Metadata-X-Cosmos-Block-Height"
-	codecHeader  = "Grpc-Metadata-Content-Type"
+	heightHeader   = "X-Cosmos-Block-Height"
+	metadataHeader = "Grpc-Metadata-X-Cosmos-Block-Height"
+	codecHeader    = "Grpc-Metadata-Content-Type"
 )
 
-// The gRPC codes of errors that do not come from the state.
+// gRPC codes of errors that do not come from the state.
 const (
 	grpcUnknown       = 2
 	grpcUnimplemented = 12
 	grpcInternal      = 13
 )
 
-// gatewayCodes are the gRPC codes of errors that do not come from the application: the gateway does not reach it because
-// the node ends or starts (14), or a server in front of the node refuses the request.
+// gatewayCodes are the gRPC codes of errors that do not come from the application: the node's gateway cannot reach it
+// because the node stops or starts (14), or a server in front of the node refuses the request.
 var gatewayCodes = []int64{7, 8, 10, 14, 16}
 
-// readCosmos goes by status, code and headers: texts differ between versions and configurations.
+// readCosmos interprets status, code and headers, because texts differ between versions and configurations.
 func readCosmos(r *http.Response, body []byte, _ int64) (*Answer, bool) {
 	if !jsontext.Valid(body) {
 		return nil, false
 	}
-	a := &Answer{Status: r.StatusCode, NodeStatus: r.StatusCode, Body: body, Codec: r.Header.Get(codecHeader), Height: statedHeight(append(r.Header.Values(toldMetadata), r.Header.Values(toldHeight)...)...)}
+	a := &Answer{Status: r.StatusCode, NodeStatus: r.StatusCode, Body: body, Codec: r.Header.Get(codecHeader), Height: statedHeight(append(r.Header.Values(metadataHeader), r.Header.Values(heightHeader)...)...)}
 	if r.StatusCode == http.StatusOK {
 		return a, true
 	}
@@ -52,7 +52,7 @@ func readCosmos(r *http.Response, body []byte, _ int64) (*Answer, bool) {
 	return a, true
 }
 
-// cosmosReason is what an error means. One that tells its height is the state's answer there.
+// cosmosReason returns the reason of an error. An error with a height is the state's answer at this height.
 func cosmosReason(status, code int, height int64) Reason {
 	switch {
 	case height > 0:
@@ -68,16 +68,15 @@ func cosmosReason(status, code int, height int64) Reason {
 	}
 }
 
-// ErrNoLatest says that a node has just started: it cannot be read at its latest until the next block.
+// ErrNoLatest is the error of a node that has just started. It cannot read its latest block until the next one.
 var ErrNoLatest = errors.New("the node cannot read its latest block yet")
 
-// disambiguate finds out what an answer means that does not say so. A node of the SDK refuses heights
-// that it does not have yet and heights that it no longer has with one code, and without gRPC
-// the state's own errors look the same; reads of something else at that height tell them apart.
+// disambiguate determines the reason of an ambiguous answer. An SDK node refuses future heights and pruned heights with
+// the same code. Without gRPC, errors of the state look the same as well. Further reads at the height tell them apart.
 func (e *endpoint) disambiguate(ctx context.Context, r Request, height int64, a *Answer) (*Answer, error) {
-	e.noteGRPC(a)
+	e.detectGRPC(a)
 	switch {
-	case r.Post != nil: // the caller knows what it asked for
+	case r.Post != nil: // a POST request must not be repeated
 		return a, nil
 	case height == 0 && a.Reason == Ambiguous:
 		return nil, badAnswer(ErrNoLatest)
@@ -99,8 +98,8 @@ func (e *endpoint) disambiguate(ctx context.Context, r Request, height int64, a 
 	return e.locate(ctx, height, a)
 }
 
-// retry follows an error at a height that can be read. Without gRPC it is the state's word; with it
-// the block may have come between.
+// retry handles an error at a readable height. Without gRPC it is an error of the state. With gRPC, the block may have
+// arrived meanwhile, so the request is repeated.
 func (e *endpoint) retry(ctx context.Context, r Request, height int64, a *Answer) (*Answer, error) {
 	if e.look().withoutGRPC {
 		a.Reason, a.Height = Refused, height
@@ -113,7 +112,7 @@ func (e *endpoint) retry(ctx context.Context, r Request, height int64, a *Answer
 	return a, err
 }
 
-// locate says on which side of the node's blocks a height is that cannot be read.
+// locate determines whether an unreadable height is pruned or in the future.
 func (e *endpoint) locate(ctx context.Context, height int64, a *Answer) (*Answer, error) {
 	latest, err := e.client.get(ctx, Request{Path: e.client.protocol.probe}, 0)
 	if err != nil {
@@ -123,7 +122,7 @@ func (e *endpoint) locate(ctx context.Context, height int64, a *Answer) (*Answer
 	if latest.Reason != OK || height > latest.Height {
 		return a, nil
 	}
-	readable, err := e.readable(ctx, height) // the block may have come meanwhile
+	readable, err := e.readable(ctx, height) // the block may have arrived meanwhile
 	if err != nil {
 		return nil, err
 	}
@@ -133,14 +132,14 @@ func (e *endpoint) locate(ctx context.Context, height int64, a *Answer) (*Answer
 	return a, nil
 }
 
-// readable says whether the node can read a height.
+// readable reports whether the node can read at a height.
 func (e *endpoint) readable(ctx context.Context, height int64) (bool, error) {
 	a, err := e.client.get(ctx, Request{Path: e.client.protocol.probe}, height)
 	return err == nil && a.Reason == OK, err
 }
 
-// noteGRPC learns whether a node answers without gRPC: its errors then tell no height.
-func (e *endpoint) noteGRPC(a *Answer) {
+// detectGRPC records whether the REST server uses gRPC. Without gRPC, its errors have no height.
+func (e *endpoint) detectGRPC(a *Answer) {
 	if a.Reason == OK && a.Height > 0 {
 		without := a.Codec == ""
 		e.update(func(v *view) { v.withoutGRPC = without })

@@ -61,7 +61,7 @@ func waitFor(t *testing.T, p *Pool, height int64) {
 	}
 }
 
-func TestAnErrorOfTheSDKIsUnderstoodWithoutItsText(t *testing.T) {
+func TestSDKErrorsAreClassifiedWithoutTheirText(t *testing.T) {
 	const (
 		unknown = "/cosmos/gov/v1/proposals/999"
 		broken  = "/cosmos/staking/v1beta1/delegations/abc"
@@ -102,7 +102,7 @@ func TestAnErrorOfTheSDKIsUnderstoodWithoutItsText(t *testing.T) {
 	}
 }
 
-func TestANodeOfTheSDKThatHasJustStartedIsReadAtHeights(t *testing.T) {
+func TestStartingSDKNodeIsReadAtHeights(t *testing.T) {
 	p, d := sdkPool(t, devnet.Options{}, true)
 	d.Node().Restart()
 	if a, err := p.Fetch(t.Context(), Request{Path: "/cosmos/staking/v1beta1/pool", Height: AtTip}); err != nil || a.Reason != OK {
@@ -118,7 +118,7 @@ func TestANodeOfTheSDKThatHasJustStartedIsReadAtHeights(t *testing.T) {
 	}
 }
 
-func TestTheTipIsReadFromTheAnswersOfANodeWithoutCometBFT(t *testing.T) {
+func TestTipComesFromAnswersWithoutCometBFT(t *testing.T) {
 	p, d := sdkPool(t, devnet.Options{}, false)
 	d.Advance(3)
 	waitFor(t, p, d.Height())
@@ -127,20 +127,20 @@ func TestTheTipIsReadFromTheAnswersOfANodeWithoutCometBFT(t *testing.T) {
 	}
 }
 
-// TestAGatewayThatHasLostItsApplicationIsNoNode has a node answer as a real one that is about to
+// TestGatewayWithoutApplicationIsABadAnswer has a node answer as a real one that is about to
 // end: its REST server still runs, its application no longer does.
-func TestAGatewayThatHasLostItsApplicationIsNoNode(t *testing.T) {
+func TestGatewayWithoutApplicationIsABadAnswer(t *testing.T) {
 	p, d := sdkPool(t, devnet.Options{}, true)
 	if err := d.SetFaults(devnet.Faults{Node: devnet.Fault{ErrorRate: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	a, err := p.Fetch(t.Context(), Request{Path: "/cosmos/staking/v1beta1/pool", Height: AtTip})
 	if silent, ok := errors.AsType[*upstream.Error](err); !ok || silent.Kind != upstream.BadAnswer {
-		t.Errorf("got %+v, %v", a, err)
+		t.Errorf("Fetch = %+v, %v", a, err)
 	}
 }
 
-func TestAPostIsSentOnceToOneNode(t *testing.T) {
+func TestPostIsSentOnceToOneNode(t *testing.T) {
 	post := Request{Path: "/cosmos/tx/v1beta1/txs", Height: AtTip, Unpinned: true, Post: &Post{Body: []byte(`{}`), Type: "application/json"}}
 	var posts atomic.Int32
 	var lost []Endpoint // they may have carried it out
@@ -164,7 +164,7 @@ func TestAPostIsSentOnceToOneNode(t *testing.T) {
 	}
 }
 
-func TestNothingIsReadBeforeTheDialectIsKnown(t *testing.T) {
+func TestFetchFailsBeforeDialectIsKnown(t *testing.T) {
 	d := newDevnet(t, Cosmos, devnet.Options{})
 	p := running(t, Options{Dialect: Undetermined, Endpoints: []Endpoint{{REST: d.NodeURL(), Comet: d.CometURL()}}})
 	pool := Request{Path: "/cosmos/staking/v1beta1/pool", Height: AtTip}
@@ -176,20 +176,20 @@ func TestNothingIsReadBeforeTheDialectIsKnown(t *testing.T) {
 	}
 	waitFor(t, p, d.Height())
 	if a, err := p.Fetch(t.Context(), pool); err != nil || a.Height != d.Height() {
-		t.Errorf("got %+v, %v", a, err)
+		t.Errorf("Fetch = %+v, %v", a, err)
 	}
 	if p.SetDialect(Story) == nil {
-		t.Error("it is told another dialect")
+		t.Error("second SetDialect = nil, want an error")
 	}
 }
 
-func TestAnUnknownDialectIsRefused(t *testing.T) {
+func TestUnknownDialectIsRejected(t *testing.T) {
 	if _, err := New(Options{Dialect: "bitcoin", Endpoints: []Endpoint{{REST: "http://127.0.0.1:1"}}}); err == nil {
-		t.Error("no error")
+		t.Error("New = nil, want an error")
 	}
 }
 
-func TestTheDialectIsFoundOutFromTheNode(t *testing.T) {
+func TestDetectReturnsTheNodesDialect(t *testing.T) {
 	for _, want := range []Dialect{Story, Cosmos} {
 		d := newDevnet(t, want, devnet.Options{})
 		silent := Endpoint{REST: "http://127.0.0.1:1"}

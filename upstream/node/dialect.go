@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A Dialect is the REST API that the nodes of a chain speak.
+// A Dialect is the kind of REST API that the nodes of a chain serve.
 type Dialect string
 
 // The dialects.
@@ -16,20 +16,19 @@ const (
 	Story  Dialect = "story"  // the consensus client of Story
 	Cosmos Dialect = "cosmos" // any chain of the Cosmos SDK, by grpc-gateway
 
-	Undetermined Dialect = "undetermined" // it is found out later, and then SetDialect tells the Pool
+	Undetermined Dialect = "undetermined" // SetDialect sets it later
 )
 
-// A protocol is what the client of a node knows of its dialect.
+// A protocol holds the properties of a dialect.
 type protocol struct {
-	height   string // the header that asks for a height
-	probe    string // a path that is cheap and reads a state
-	keyProbe string // the path of a list whose pages tell the form of page keys; "": all nodes read the same
-	blocks   string // what the path of a block begins with, before its height; "" for none
-	// read makes an answer of what came, as far as that can be told from it alone; not ok is
-	// what a node does not say. asked is the height that was asked for.
+	height   string // request header for the height
+	probe    string // path of a cheap read of the state
+	keyProbe string // path of a list whose pages reveal the form of page keys; "" if all nodes use the same form
+	blocks   string // path of a block without its height; "" if there is none
+	// read interprets a response to a request at the height asked. ok is false if it did not come from a node.
 	read func(r *http.Response, body []byte, asked int64) (a *Answer, ok bool)
-	// tells says that answers tell the height they were read at.
-	tells bool
+	// hasHeights is true if responses contain the height at which they were read.
+	hasHeights bool
 }
 
 func (d Dialect) protocol() (*protocol, error) {
@@ -37,12 +36,12 @@ func (d Dialect) protocol() (*protocol, error) {
 	case Story, "":
 		return &protocol{height: "X-Block-Height", probe: "/auth/params", keyProbe: "/staking/validators", read: readStory}, nil
 	case Cosmos:
-		return &protocol{height: "X-Cosmos-Block-Height", probe: "/cosmos/auth/v1beta1/params", blocks: "/cosmos/base/tendermint/v1beta1/blocks/", read: readCosmos, tells: true}, nil
+		return &protocol{height: "X-Cosmos-Block-Height", probe: "/cosmos/auth/v1beta1/params", blocks: "/cosmos/base/tendermint/v1beta1/blocks/", read: readCosmos, hasHeights: true}, nil
 	}
 	return nil, fmt.Errorf("unknown dialect %q", string(d))
 }
 
-// SetDialect tells a Pool of an undetermined dialect which one it is. Run has waited for that.
+// SetDialect sets the dialect of a Pool that was created as Undetermined. Run waits for it.
 func (p *Pool) SetDialect(d Dialect) error {
 	found, err := d.protocol()
 	if err != nil {
@@ -51,7 +50,7 @@ func (p *Pool) SetDialect(d Dialect) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.hasDialect() {
-		return errors.New("the dialect is known already")
+		return errors.New("the dialect is already known")
 	}
 	*p.protocol = *found
 	close(p.determined)
@@ -67,12 +66,12 @@ func (p *Pool) hasDialect() bool {
 	}
 }
 
-// maxDetect bounds the search for a dialect at one node.
-const maxDetect = 3 * time.Second
+// detectTimeout limits the detection of the dialect at one node.
+const detectTimeout = 3 * time.Second
 
-// Detect finds out which dialect the nodes speak: the first that answers decides.
+// Detect returns the dialect of the first node that responds.
 func Detect(ctx context.Context, endpoints []Endpoint) (Dialect, error) {
-	err := errors.New("no endpoint of a chain node")
+	err := errors.New("no chain node is configured")
 	for _, e := range endpoints {
 		var found Dialect
 		if found, err = detect(ctx, e); err == nil {
@@ -82,13 +81,13 @@ func Detect(ctx context.Context, endpoints []Endpoint) (Dialect, error) {
 	return "", err
 }
 
-// detect asks a node for what each dialect's probe reads. In the wrong dialect that is no answer of a node.
+// detect sends each dialect's probe to a node. In the wrong dialect the response does not look like a node's.
 func detect(ctx context.Context, e Endpoint) (Dialect, error) {
 	base, err := parseBase(e.REST)
 	if err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeout(ctx, maxDetect)
+	ctx, cancel := context.WithTimeout(ctx, detectTimeout)
 	defer cancel()
 	o := Options{}.WithDefaults()
 	for _, d := range []Dialect{Story, Cosmos} {
@@ -102,9 +101,9 @@ func detect(ctx context.Context, e Endpoint) (Dialect, error) {
 		switch {
 		case err == nil && a.NodeStatus != http.StatusNotFound:
 			return d, nil
-		case err != nil && refuses(err):
+		case err != nil && isDialError(err):
 			return "", err
 		}
 	}
-	return "", fmt.Errorf("%s answers in no dialect that is known", base.Host)
+	return "", fmt.Errorf("%s does not respond in a known dialect", base.Host)
 }

@@ -1,28 +1,25 @@
-// Package node asks the nodes of one chain: a REST client with its error
-// table, a follower of the newest block for each node, and the pool that picks
-// the node to ask and spares it.
+// Package node sends requests to the nodes of one chain. It contains a client per interface of a node, with
+// one table of errors, and the pool that chooses a node for each request and limits its load.
 //
-// A request goes through it like this:
+// A request takes these steps:
 //
-//  1. Pool.Fetch (fetch.go) picks the endpoint that has the height and answered well.
-//  2. It queues there for its turn, in the line of its client. How much a node is asked at
-//     once adapts: a small one is at its best with two to four requests in flight, and
-//     above eight its blocks come late.
-//  3. AtTip becomes a height when the request leaves the queue.
-//  4. The endpoint (endpoint.go) has one of its servers asked, each behind a breaker of its own:
-//     the REST server (client.go, whose answers story.go or cosmos.go understands), CometBFT's
-//     RPC (call.go), or gRPC (grpc.go).
-//     What the text of an error means is in one table (texts.go).
-//  5. Silence, a pruned height or a node that lags send it to another endpoint. Where
-//     none gets to the newest block, it is read at the newest that one has. What is said
-//     where none answers is in unanswered.go.
+//  1. Pool.Fetch (fetch.go) chooses an endpoint that has the height and responds well.
+//  2. The request waits there for its turn, in the line of its client. The number of concurrent requests
+//     adapts to the node: a small one works best with two to four, and announces its blocks late with
+//     more than eight.
+//  3. AtTip is replaced by a height when the request leaves the queue.
+//  4. The endpoint (endpoint.go) sends it to one of the node's servers, each behind a circuit breaker of its
+//     own: the REST server (client.go, whose responses story.go or cosmos.go interprets), CometBFT's RPC
+//     (call.go), or gRPC (grpc.go). One table (texts.go) maps the texts of errors to reasons.
+//  5. If the endpoint does not respond, has pruned the height or lags, the request goes to another
+//     endpoint. If no endpoint reaches the newest block, the newest block of an endpoint is read.
+//     unanswered.go holds the errors for requests that no endpoint could answer.
 //
 // members.go adds and removes endpoints.
 //
-// What an endpoint has is learned before it is asked: its newest height, and its
-// oldest from /status and from refusals. The oldest height only puts endpoints in an order:
-// one that has pruned a height is asked last, and a height is refused once all have refused it.
+// The pool knows each endpoint's newest height and its presumed oldest one, from /status and from
+// refusals. The oldest height only orders endpoints: an endpoint that has pruned a height is tried
+// last, and a height is refused only after all endpoints have refused it.
 //
-// Heights are followed, and judged, in package heights: they are claims until
-// they are proved. The turns at an endpoint are package queue's.
+// Package heights follows the heights and checks them. Package queue schedules the requests to an endpoint.
 package node

@@ -23,70 +23,69 @@ import (
 )
 
 const (
-	maxFailures = 5               // in a row open the breaker
-	breakerOpen = time.Second     // until a request may try again
-	penaltyTime = 5 * time.Second // an endpoint that failed is second choice for so long
-	slowCall    = time.Minute     // for a call that waits for a block
+	maxFailures = 5               // consecutive failures that open the breaker
+	breakerOpen = time.Second     // until the breaker lets a request through again
+	penaltyTime = 5 * time.Second // how long an endpoint ranks behind the others after a failure
+	slowCall    = time.Minute     // timeout of a call that waits for a block
 )
 
-// An endpoint is one node with all that stands before it.
+// An endpoint is one node with its clients, breakers and queue.
 type endpoint struct {
 	configured Endpoint
-	life       context.Context //nolint:containedctx // ends when it is removed
+	life       context.Context //nolint:containedctx // ends when the endpoint is removed
 	end        context.CancelFunc
 
 	name    string // host:port
 	client  *client
 	blocks  *heights.Node
-	comet   *comet.Client // nil: none
-	grpc    *grpcClient   // nil: none
+	comet   *comet.Client // nil without an RPC server
+	grpc    *grpcClient   // nil without a gRPC server
 	rest    *server
-	calls   *server // of the RPC, nil where there is none
-	invokes *server // of gRPC, likewise
+	calls   *server // RPC; nil without an RPC server
+	invokes *server // gRPC; nil without a gRPC server
 	queue   *queue.Slots
 	timeout time.Duration
 	metrics *metrics
 
-	keys  *pageKeys    // of Story
-	sound atomic.Int64 // the height that was probed last after a failure, and could be read
+	keys  *pageKeys    // Story only
+	sound atomic.Int64 // last height that a probe could read after a failure
 
 	mu   sync.Mutex
 	view view
 }
 
-// A view is what is known of an endpoint.
+// A view is the known state of an endpoint.
 type view struct {
 	heights.State
 
-	withoutGRPC bool          // it answers without gRPC, and its errors tell no height
-	answered    time.Time     // when the REST server last answered
+	withoutGRPC bool          // the REST server does not use gRPC, so its errors have no height
+	answered    time.Time     // when the REST server last responded
 	latency     time.Duration // of cheap reads, smoothed
-	failed      time.Time     // when it last failed in a way that speaks against it
-	restErr     error         // what it fails with now
+	failed      time.Time     // last failure of the node itself; zero after a success
+	restErr     error         // current error of the REST server
 }
 
-// A server is one of a node's: of REST, the RPC or gRPC, each of which may fail by itself.
+// A server is one of a node's servers: REST, RPC or gRPC. Each can fail independently.
 type server struct {
 	breaker  *gobreaker.CircuitBreaker[*Answer]
 	exchange func(ctx context.Context, r Request, height int64) (*Answer, error)
 	outage   *upstream.Outage
 }
 
-func newServer(outage *upstream.Outage, blames func(error) bool, exchange func(context.Context, Request, int64) (*Answer, error)) *server {
+func newServer(outage *upstream.Outage, isNodeFailure func(error) bool, exchange func(context.Context, Request, int64) (*Answer, error)) *server {
 	return &server{exchange: exchange, outage: outage, breaker: upstream.NewBreaker[*Answer](upstream.BreakerOptions{
 		Outage:   outage,
 		Failures: maxFailures, Cooldown: breakerOpen,
-		Excluded: func(err error) bool { return !blames(err) },
+		Excluded: func(err error) bool { return !isNodeFailure(err) },
 	})}
 }
 
-// maxExcerpt is how many bytes of a node's text an outage repeats.
+// maxExcerpt limits the bytes of a node's text in an outage.
 const maxExcerpt = 200
 
-// note records for the outage how a request went. A failure of the node itself, such as every
-// request meets while the node cannot read its state, counts as much as silence; errors that the
-// request caused do not.
-func (s *server) note(a *Answer, err error) {
+// recordOutcome records the outcome of a request for the outage. A failure of the node itself counts like a missing
+// response. An error caused by the request does not count.
+func (s *server) recordOutcome(a *Answer, err error) {
 	switch {
 	case err == nil && (a.Reason != Other || a.Sound):
 		s.outage.End()
@@ -97,26 +96,26 @@ func (s *server) note(a *Answer, err error) {
 	}
 }
 
-// open says whether the breaker would turn a request away.
-func (s *server) open() bool { return s.breaker.State() == gobreaker.StateOpen }
+// isOpen reports whether the breaker rejects requests.
+func (s *server) isOpen() bool { return s.breaker.State() == gobreaker.StateOpen }
 
-// newEndpoint makes an endpoint of a REST server, and of the others that are not nil.
+// newEndpoint returns an endpoint. rpc and g may be nil.
 func newEndpoint(name string, c *client, rpc *comet.Client, g *grpcClient, o Options, m *metrics) *endpoint {
 	e := &endpoint{name: name, client: c, comet: rpc, grpc: g, timeout: o.Timeout, metrics: m, keys: newPageKeys()}
 	e.life, e.end = context.WithCancel(context.Background())
-	e.rest = newServer(upstream.NewOutage(o.Logger, "node "+name), blames, e.read)
-	e.blocks = &heights.Node{Name: name, Reader: e, ReportsHeight: func() bool { return c.protocol.tells }, Logger: o.Logger.With("node", name)}
+	e.rest = newServer(upstream.NewOutage(o.Logger, "node "+name), isNodeFailure, e.read)
+	e.blocks = &heights.Node{Name: name, Reader: e, ReportsHeight: func() bool { return c.protocol.hasHeights }, Logger: o.Logger.With("node", name)}
 	if rpc != nil {
-		e.blocks.Comet, e.calls = rpc, newServer(rpc.Outage, blames, e.call)
+		e.blocks.Comet, e.calls = rpc, newServer(rpc.Outage, isNodeFailure, e.call)
 	}
 	if g != nil {
-		e.invokes = newServer(g.outage, blamesGRPC, e.invoke)
+		e.invokes = newServer(g.outage, isGRPCFailure, e.invoke)
 	}
 	e.queue = queue.New(queue.Options{Limit: o.InFlight, Scans: o.scans, Patience: o.Queue, Headers: e.blocks.Headers})
 	return e
 }
 
-// serverOf is the server that a request asks, nil where the endpoint has none.
+// serverOf returns the server for a request, or nil if the endpoint does not have it.
 func (e *endpoint) serverOf(r Request) *server {
 	switch {
 	case r.Invoke != nil:
@@ -142,23 +141,21 @@ func (e *endpoint) update(change func(*view)) {
 	change(&e.view)
 }
 
-// inTurn asks when the request has its turn. The error is an *upstream.Error, or the context's if
-// that ended first.
-func (e *endpoint) inTurn(ctx context.Context, r Request, ask func() (*Answer, error)) (*Answer, error) {
+// inTurn waits for the request's turn and then calls send. The error is an *upstream.Error, or ctx.Err().
+func (e *endpoint) inTurn(ctx context.Context, r Request, send func() (*Answer, error)) (*Answer, error) {
 	turn, err := e.queue.Acquire(ctx, r.queued())
 	if err != nil {
 		return nil, e.busy(r, err)
 	}
 	answered := false
 	defer func() { turn.End(answered) }()
-	answer, err := ask()
-	answered = err == nil || upstream.KindOf(err) == upstream.Timeout // the time that it took is the node's
+	answer, err := send()
+	answered = err == nil || upstream.KindOf(err) == upstream.Timeout // the duration shows the node's speed
 	return answer, err
 }
 
-// ask sends the request through the breaker and notes how it went. The error
-// is an *upstream.Error, or the context's if that ended first.
-func (e *endpoint) ask(ctx context.Context, r Request, height int64) (answer *Answer, err error) {
+// send sends a request through the breaker and records its outcome. The error is an *upstream.Error, or ctx.Err().
+func (e *endpoint) send(ctx context.Context, r Request, height int64) (answer *Answer, err error) {
 	s := e.serverOf(r)
 	ctx, span := e.startSpan(ctx, r, height)
 	defer func() { endSpan(span, answer, err) }()
@@ -168,10 +165,10 @@ func (e *endpoint) ask(ctx context.Context, r Request, height int64) (answer *An
 		defer cancel()
 		answer, err := s.exchange(attempt, r, height)
 		if err != nil && ctx.Err() != nil {
-			return nil, ctx.Err() // the caller's end says nothing about the node
+			return nil, ctx.Err() // the caller's cancellation says nothing about the node
 		}
 		if err == nil {
-			err = answer.checkHeight(r.told(height))
+			err = answer.checkHeight(r.sentHeight(height))
 		}
 		if err != nil {
 			return nil, err
@@ -183,20 +180,20 @@ func (e *endpoint) ask(ctx context.Context, r Request, height int64) (answer *An
 	}
 	if r.Cost == Unknown {
 		answer, err = try()
-		e.metrics.asked(e.name, r, start, answer, err)
+		e.metrics.countRequest(e.name, r, start, answer, err)
 		return answer, err
 	}
 	answer, err = s.breaker.Execute(try)
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
-		return nil, unreachable(err) // a trial is under way
+		return nil, unreachable(err) // another request probes the server
 	}
-	e.metrics.asked(e.name, r, start, answer, err)
-	s.note(answer, err)
+	e.metrics.countRequest(e.name, r, start, answer, err)
+	s.recordOutcome(answer, err)
 	if answer != nil {
 		answer.Node = e.name
 	}
 	if r.rest() {
-		e.note(err)
+		e.recordOutcome(err)
 		if answer != nil && r.Cost == Cheap {
 			e.update(func(v *view) { v.latency += (time.Since(start) - v.latency) / 8 })
 		}
@@ -204,7 +201,7 @@ func (e *endpoint) ask(ctx context.Context, r Request, height int64) (answer *An
 	return answer, err
 }
 
-// read asks the REST server, and that again where its answer is not clear.
+// read sends a request to the REST server, and further reads if the answer is ambiguous.
 func (e *endpoint) read(ctx context.Context, r Request, height int64) (*Answer, error) {
 	get := e.client.get
 	if r.PageKey != "" {
@@ -212,28 +209,28 @@ func (e *endpoint) read(ctx context.Context, r Request, height int64) (*Answer, 
 	}
 	answer, err := get(ctx, r, height)
 	switch {
-	case err == nil && e.client.protocol.tells:
-		return e.disambiguate(ctx, r, r.told(height), answer)
+	case err == nil && e.client.protocol.hasHeights:
+		return e.disambiguate(ctx, r, r.sentHeight(height), answer)
 	case err == nil && answer.Reason == Other && r.Cost != Unknown:
-		answer.Sound = e.sounds(ctx, r, r.told(height))
+		answer.Sound = e.isSound(ctx, r, r.sentHeight(height))
 	}
 	return answer, err
 }
 
-// note notes that the REST server has answered, or what speaks against it.
-func (e *endpoint) note(err error) {
+// recordOutcome records that the REST server has responded, or its failure.
+func (e *endpoint) recordOutcome(err error) {
 	if err == nil {
 		e.update(func(v *view) { v.answered, v.failed, v.restErr = time.Now(), time.Time{}, nil })
 		return
 	}
-	if refuses(err) {
-		e.blocks.Forget() // it is being restarted
+	if isDialError(err) {
+		e.blocks.Forget() // the node may be restarting
 	}
 	if upstream.KindOf(err) == upstream.Unreachable {
 		e.keys.expire()
 	}
 	e.update(func(v *view) {
-		if blames(err) || errors.Is(err, errTipRefused) {
+		if isNodeFailure(err) || errors.Is(err, errTipRefused) {
 			v.failed = time.Now()
 		}
 		if upstream.KindOf(err) != 0 {
@@ -252,7 +249,7 @@ func (e *endpoint) closeIdle() {
 	}
 }
 
-// startSpan begins the span of a request to a node, of whose address the rest may hold a key.
+// startSpan starts the span of a request to a node. It omits the node's path and query, which may contain a key.
 func (e *endpoint) startSpan(ctx context.Context, r Request, height int64) (context.Context, trace.Span) {
 	ctx, span := upstream.StartSpan(ctx, "node.request")
 	if span.IsRecording() {
@@ -266,7 +263,7 @@ func (e *endpoint) startSpan(ctx context.Context, r Request, height int64) (cont
 	return ctx, span
 }
 
-// endSpan says of a request's span what it came to.
+// endSpan ends a span with the outcome of its request.
 func endSpan(span trace.Span, answer *Answer, err error) {
 	if span.IsRecording() && answer != nil {
 		span.SetAttributes(
@@ -288,7 +285,7 @@ func (e *endpoint) Read(ctx context.Context, height int64) (heights.Reading, err
 }
 
 func (e *endpoint) readREST(ctx context.Context, r Request, height int64) (*Answer, error) {
-	return e.inTurn(ctx, r, func() (*Answer, error) { return e.ask(ctx, r, height) })
+	return e.inTurn(ctx, r, func() (*Answer, error) { return e.send(ctx, r, height) })
 }
 
 // BlockHash implements heights.Reader.
@@ -304,12 +301,12 @@ func (e *endpoint) BlockHash(ctx context.Context, height int64) (string, error) 
 	}
 	hash, err := base64.StdEncoding.DecodeString(gjson.GetBytes(a.Body, "block.header.last_block_id.hash").Str)
 	if err == nil && (a.Reason != OK || len(hash) == 0) {
-		err = fmt.Errorf("%s names no block before block %d", r.Path, height+1)
+		err = fmt.Errorf("%s contains no parent hash of block %d", r.Path, height+1)
 	}
 	return fmt.Sprintf("%X", hash), err
 }
 
-// reading is what an answer says of its endpoint's blocks.
+// reading returns what an answer reveals about its endpoint's blocks.
 func (a *Answer) reading() heights.Reading {
 	r := heights.Reading{Height: a.Height, Latest: a.Latest}
 	switch {

@@ -104,7 +104,7 @@ func epochOf(t *testing.T, l *memoryLedger) int64 {
 	return a.Epoch
 }
 
-func TestABlockWithAnotherHashIsAnotherChain(t *testing.T) {
+func TestChangedBlockHashBeginsAnEpoch(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{RollbackAfter: time.Hour}, n)
 	eventually(t, "the subscription", connected(p))
@@ -118,7 +118,7 @@ func TestABlockWithAnotherHashIsAnotherChain(t *testing.T) {
 	eventually(t, "the epoch", func() bool { return p.Tip().Epoch > 0 && p.Tip().Height == 110 })
 }
 
-func TestWhatALostNodeHadClaimedEndsWithTheEpoch(t *testing.T) {
+func TestClaimsOfALostNodeEndWithTheEpoch(t *testing.T) {
 	n, lost := newFakeNode(t, 100), newFakeNode(t, 100)
 	p := run(t, Options{RollbackAfter: time.Hour}, n, lost)
 	eventually(t, "both subscriptions", func() bool { h := p.Health(); return h[0].Connected && h[1].Connected })
@@ -135,11 +135,11 @@ func TestWhatALostNodeHadClaimedEndsWithTheEpoch(t *testing.T) {
 	eventually(t, "the epoch", func() bool { return p.Tip().Epoch > 0 })
 	wantTip(t, p, 105)
 	if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 105 {
-		t.Errorf("answer %+v", a)
+		t.Errorf("unexpected answer %+v", a)
 	}
 }
 
-func TestAForkThatAnotherNodeDoesNotShareIsNotRead(t *testing.T) {
+func TestForkedNodeIsNotRead(t *testing.T) {
 	log := new(logtest.Log)
 	ours, other := newFakeNode(t, 100), newFakeNode(t, 100)
 	p := run(t, Options{RollbackAfter: time.Hour, Logger: slog.New(slog.NewTextHandler(log, nil))}, other, ours)
@@ -154,7 +154,7 @@ func TestAForkThatAnotherNodeDoesNotShareIsNotRead(t *testing.T) {
 	before := len(other.heights())
 	for range 5 {
 		if a := mustFetch(t, p, Request{Height: AtTip}); !from(a, ours) {
-			t.Errorf("answer %s", a.Body)
+			t.Errorf("unexpected answer %s", a.Body)
 		}
 	}
 	if p.Tip().Epoch != 0 || len(other.heights()) != before {
@@ -184,7 +184,7 @@ func TestReplicasAgreeOnAnEpoch(t *testing.T) {
 	}
 }
 
-func TestWhoStartsLearnsWhichChainTheOthersHadRead(t *testing.T) {
+func TestStartingReplicaDetectsAnotherChain(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name string
@@ -228,7 +228,7 @@ func (f *forger) Agreement(ctx context.Context, chainID string, epoch int64) (up
 	return a, err
 }
 
-func TestForgedAnchorsDropEverythingOnceInAWhile(t *testing.T) {
+func TestForgedAnchorsBeginOneEpochPerInterval(t *testing.T) {
 	t.Parallel()
 	o := Options{Ledger: new(forger), RollbackAfter: 3 * time.Second} // which is asked each second
 	p := run(t, o, newFakeNode(t, 120))
@@ -240,7 +240,7 @@ func TestForgedAnchorsDropEverythingOnceInAWhile(t *testing.T) {
 	}
 }
 
-func TestANodeThatLagsDoesNotEndTheOthersEpoch(t *testing.T) {
+func TestLaggingNodeBeginsNoEpoch(t *testing.T) {
 	t.Parallel() // it takes longer than the one ahead may be kept from confirming what it has
 	o := Options{Ledger: new(memoryLedger), RollbackAfter: time.Second}
 	ahead, behind := newFakeNode(t, 99), newFakeNode(t, 80)
@@ -254,7 +254,7 @@ func TestANodeThatLagsDoesNotEndTheOthersEpoch(t *testing.T) {
 	}
 }
 
-func TestNobodyIsToldOfAnEpochThatIsNotAgreedOn(t *testing.T) {
+func TestOnEpochWaitsForTheLedger(t *testing.T) {
 	t.Parallel()
 	l := &memoryLedger{down: true, agreed: upstream.Agreement{Epoch: 5}}
 	n := newFakeNode(t, 100)

@@ -15,15 +15,14 @@ import (
 	"github.com/tipcache/tipcache/upstream/heights/comet"
 )
 
-// ErrNoExecution is what is said of the execution client's blocks where no node
-// can tell of them: none has CometBFT, or the chain has no execution client.
-var ErrNoExecution = errors.New("no node tells which block of an execution client a block carries")
+// ErrNoExecution is the error if no node has CometBFT, or if the chain has no execution client.
+var ErrNoExecution = errors.New("no node provides the execution client's block numbers")
 
-// Executed says since which block the execution client's block number is known to count in the
-// chain's state: the lowest one up to height that is known, 0 where it does not count there; newest
-// is the newest that does. A block counts with the one of the chain that carries the next. A node
-// is asked only where what it said before does not tell. Errors are ErrNoExecution or an
-// *upstream.Error.
+// Executed returns the lowest known height, up to height, at which the chain's state includes the execution client's
+// block number, or 0 if the state at height does not include it. newest is the newest execution block included
+// at height. The state includes an execution block when the chain's block that contains the next execution
+// block is executed. Executed reads a node only if the known heights do not answer the question. Errors
+// are ErrNoExecution or an *upstream.Error.
 func (p *Pool) Executed(ctx context.Context, height, number int64) (since, newest int64, err error) {
 	epoch := p.Tip().Epoch
 	if since = p.execution.since(epoch, number); 0 < since && since <= height {
@@ -34,7 +33,7 @@ func (p *Pool) Executed(ctx context.Context, height, number int64) (since, newes
 	}
 	newest, ok := p.execution.at(epoch, height)
 	if !ok {
-		if newest, err = p.askExecuted(ctx, epoch, height); err != nil {
+		if newest, err = p.fetchExecuted(ctx, epoch, height); err != nil {
 			return 0, 0, err
 		}
 	}
@@ -44,17 +43,17 @@ func (p *Pool) Executed(ctx context.Context, height, number int64) (since, newes
 	if since = p.execution.since(epoch, number); 0 < since && since <= height {
 		return since, newest, nil
 	}
-	return height, newest, nil // what a node says is not kept where it contradicts what is
+	return height, newest, nil // the node contradicts the known blocks, so its result was not kept
 }
 
-// askExecuted asks for the newest block of the execution client that counts at a height.
-func (p *Pool) askExecuted(ctx context.Context, epoch, height int64) (int64, error) {
-	found := p.execution.asked.DoChan(strconv.FormatInt(height, 10), func() (any, error) {
-		carried, err := p.carriedBy(context.WithoutCancel(ctx), height)
+// fetchExecuted reads the newest execution block included at a height.
+func (p *Pool) fetchExecuted(ctx context.Context, epoch, height int64) (int64, error) {
+	found := p.execution.flights.DoChan(strconv.FormatInt(height, 10), func() (any, error) {
+		number, err := p.executionBlock(context.WithoutCancel(ctx), height)
 		if err == nil {
-			p.execution.keep(epoch, execution{height, carried - 1})
+			p.execution.add(epoch, execution{height, number - 1})
 		}
-		return carried - 1, err
+		return number - 1, err
 	})
 	select {
 	case r := <-found:
@@ -67,14 +66,14 @@ func (p *Pool) askExecuted(ctx context.Context, epoch, height int64) (int64, err
 	}
 }
 
-// carriedBy asks the nodes in turn. One that answers speaks for the chain: they all have the same block.
-func (p *Pool) carriedBy(ctx context.Context, height int64) (int64, error) {
+// executionBlock reads the execution block in a block from the first node that responds.
+func (p *Pool) executionBlock(ctx context.Context, height int64) (int64, error) {
 	var failures []error
 	for _, e := range p.endpoints() {
 		if e.comet == nil {
 			continue
 		}
-		number, err := e.carriedBy(ctx, height)
+		number, err := e.executionBlock(ctx, height)
 		switch {
 		case err == nil:
 			return number, nil
@@ -86,11 +85,11 @@ func (p *Pool) carriedBy(ctx context.Context, height int64) (int64, error) {
 	if failures == nil {
 		return 0, ErrNoExecution
 	}
-	return 0, &upstream.Error{Kind: upstream.Unreachable, Msg: "no chain node tells of block " + strconv.FormatInt(height, 10), Err: errors.Join(failures...)}
+	return 0, &upstream.Error{Kind: upstream.Unreachable, Msg: "no chain node could read block " + strconv.FormatInt(height, 10), Err: errors.Join(failures...)}
 }
 
-// carriedBy asks the node's CometBFT, unless that is known to be away.
-func (e *endpoint) carriedBy(ctx context.Context, height int64) (int64, error) {
+// executionBlock reads the execution block in a block from the node's CometBFT, unless it is known to be down.
+func (e *endpoint) executionBlock(ctx context.Context, height int64) (int64, error) {
 	switch v := e.look(); {
 	case v.Foreign():
 		return 0, errWrongChain
@@ -101,22 +100,22 @@ func (e *endpoint) carriedBy(ctx context.Context, height int64) (int64, error) {
 	}
 }
 
-// mostExecutions is how many blocks are remembered: those of some hours.
-const mostExecutions = 4096
+// maxExecutions is the number of blocks kept, which covers some hours.
+const maxExecutions = 4096
 
-// An execution is the newest block of the execution client that counts at a height.
+// An execution is the newest execution block included at a height.
 type execution struct{ height, newest int64 }
 
-// executions are those of an epoch, by height. Neither number falls from one to the next.
+// executions holds the executions of an epoch, ordered by height and by newest.
 type executions struct {
-	asked singleflight.Group
+	flights singleflight.Group
 
 	mu    sync.Mutex
 	epoch int64
 	all   []execution
 }
 
-// since is the lowest height at which a block is known to count, 0 for none.
+// since returns the lowest known height whose state includes an execution block, or 0.
 func (e *executions) since(epoch, number int64) int64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -127,19 +126,19 @@ func (e *executions) since(epoch, number int64) int64 {
 	return e.all[i].height
 }
 
-// at is the newest block that counts at a height; ok is false where that is not known.
+// at returns the newest execution block included at a height, if known.
 func (e *executions) at(epoch, height int64) (newest int64, ok bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	i, ok := e.place(height)
+	i, ok := e.search(height)
 	if !ok || epoch != e.epoch {
 		return 0, false
 	}
 	return e.all[i].newest, true
 }
 
-// keep remembers an execution of an epoch, unless it contradicts what is known.
-func (e *executions) keep(epoch int64, x execution) {
+// add adds an execution of an epoch unless it contradicts the known ones.
+func (e *executions) add(epoch int64, x execution) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if epoch < e.epoch {
@@ -148,16 +147,16 @@ func (e *executions) keep(epoch int64, x execution) {
 	if epoch > e.epoch {
 		e.epoch, e.all = epoch, nil
 	}
-	i, known := e.place(x.height)
+	i, known := e.search(x.height)
 	if known || i > 0 && e.all[i-1].newest > x.newest || i < len(e.all) && e.all[i].newest < x.newest {
 		return
 	}
-	if e.all = slices.Insert(e.all, i, x); len(e.all) > mostExecutions {
+	if e.all = slices.Insert(e.all, i, x); len(e.all) > maxExecutions {
 		e.all = slices.Delete(e.all, 0, 1)
 	}
 }
 
-// place is where the execution of a height is, or would be. Call with mu held.
-func (e *executions) place(height int64) (i int, known bool) {
+// search returns the index of a height, or where it belongs. The caller must hold mu.
+func (e *executions) search(height int64) (i int, known bool) {
 	return slices.BinarySearchFunc(e.all, height, func(x execution, height int64) int { return cmp.Compare(x.height, height) })
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-func TestThatNoNodeTellsOfExecutionBlocksIsSaidOnlyByOneThatKnows(t *testing.T) {
+func TestErrNoExecutionNeedsAResponse(t *testing.T) {
 	without, lost := newFakeNode(t, 100), newFakeNode(t, 100)
 	without.change(func() {
 		without.rest = func(w http.ResponseWriter, _ *http.Request) {
@@ -21,7 +21,7 @@ func TestThatNoNodeTellsOfExecutionBlocksIsSaidOnlyByOneThatKnows(t *testing.T) 
 	p := run(t, Options{}, lost, without)
 	lost.stop()
 	if _, _, err := p.Executed(within(t, time.Minute), 100, 1); !errors.Is(err, ErrNoExecution) {
-		t.Errorf("error %v of blocks that carry none, want ErrNoExecution", err)
+		t.Errorf("Executed for blocks without a payload = %v, want ErrNoExecution", err)
 	}
 	without.stop()
 	eventually(t, "that CometBFT is lost", func() bool { return p.endpoints()[0].look().CometDown && p.endpoints()[1].look().CometDown })
@@ -30,12 +30,12 @@ func TestThatNoNodeTellsOfExecutionBlocksIsSaidOnlyByOneThatKnows(t *testing.T) 
 
 	alone := newPool(t, Options{Endpoints: []Endpoint{{REST: "http://" + without.address}}})
 	if _, _, err := alone.Executed(within(t, time.Minute), 100, 1); !errors.Is(err, ErrNoExecution) {
-		t.Errorf("error %v without CometBFT, want ErrNoExecution", err)
+		t.Errorf("Executed without CometBFT = %v, want ErrNoExecution", err)
 	}
 }
 
 // The chain's block h carries block h+1000 of the execution client.
-func TestABlockCountsSinceTheLowestHeightThatIsKnown(t *testing.T) {
+func TestExecutedReturnsTheLowestKnownHeight(t *testing.T) {
 	n := newFakeNode(t, 100)
 	n.executionAhead = 1000
 	p := run(t, Options{}, n)
@@ -68,25 +68,25 @@ func TestABlockCountsSinceTheLowestHeightThatIsKnown(t *testing.T) {
 	n.stop()
 	eventually(t, "that CometBFT is lost", func() bool { return p.endpoints()[0].look().CometDown })
 	if since, _, err := p.Executed(within(t, time.Minute), 500, 1099); since != 100 || err != nil {
-		t.Errorf("with CometBFT away: since %d, %v; want 100", since, err)
+		t.Errorf("Executed with CometBFT down = %d, %v; want 100", since, err)
 	}
 }
 
-func TestWhatIsKnownOfExecutionBlocksIsBoundedAndOfOneEpoch(t *testing.T) {
+func TestExecutionsAreBoundedAndOfOneEpoch(t *testing.T) {
 	e := new(executions)
-	for height := range int64(2 * mostExecutions) {
-		e.keep(1, execution{height + 1, height + 1000})
+	for height := range int64(2 * maxExecutions) {
+		e.add(1, execution{height + 1, height + 1000})
 	}
-	if got := e.since(1, 1); len(e.all) != mostExecutions || got != mostExecutions+1 {
-		t.Errorf("%d are kept, from %d on", len(e.all), got)
+	if got := e.since(1, 1); len(e.all) != maxExecutions || got != maxExecutions+1 {
+		t.Errorf("executions = %d from height %d, want them bounded", len(e.all), got)
 	}
-	e.keep(1, execution{2*mostExecutions + 1, 5}) // it has fallen
-	e.keep(0, execution{2*mostExecutions + 2, 1 << 40})
+	e.add(1, execution{2*maxExecutions + 1, 5}) // it has fallen
+	e.add(0, execution{2*maxExecutions + 2, 1 << 40})
 	if got := e.since(1, 1<<40); got != 0 {
-		t.Errorf("block 1<<40 counts since %d", got)
+		t.Errorf("since(1<<40) = %d, want 0", got)
 	}
-	e.keep(2, execution{7, 70})
+	e.add(2, execution{7, 70})
 	if got := []int64{e.since(1, 1), e.since(2, 70), e.since(2, 71)}; !slices.Equal(got, []int64{0, 7, 0}) {
-		t.Errorf("in a new epoch: %v", got)
+		t.Errorf("since in a new epoch = %v, want 0", got)
 	}
 }

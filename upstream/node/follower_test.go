@@ -16,7 +16,7 @@ func wantTip(t *testing.T, p *Pool, height int64) {
 	t.Helper()
 	eventually(t, "the tip", func() bool { return p.Tip().Height == height })
 	if !p.Tip().Known {
-		t.Error("the tip is not known")
+		t.Error("Known = false, want true")
 	}
 }
 
@@ -38,7 +38,7 @@ func connected(p *Pool) func() bool {
 	return func() bool { return p.Health()[0].Connected }
 }
 
-func TestTheTipFollowsTheHeaders(t *testing.T) {
+func TestTipFollowsHeaders(t *testing.T) {
 	n := newFakeNode(t, 100)
 	n.ahead = 1 // /status runs ahead and is not believed
 	p := run(t, Options{BlockInterval: time.Minute}, n)
@@ -53,19 +53,19 @@ func TestTheTipFollowsTheHeaders(t *testing.T) {
 		t.Errorf("header time %s", tip.Time)
 	}
 	if tip.Interval == time.Minute {
-		t.Error("the interval was not learned")
+		t.Error("Interval is the assumed one, want the learned one")
 	}
 }
 
-func TestABlockWakesThoseWhoWaitForIt(t *testing.T) {
+func TestWaitHeightReturnsWhenTheBlockArrives(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Minute}, n)
 	eventually(t, "the subscription", connected(p))
 	if err := p.WaitHeight(within(t, time.Minute), 100); err != nil {
-		t.Errorf("a block that is there: %v", err)
+		t.Errorf("WaitHeight of an existing block = %v, want nil", err)
 	}
 	if err := p.WaitHeight(within(t, 10*time.Millisecond), 101); err == nil {
-		t.Error("a block that does not come was there")
+		t.Error("WaitHeight of a future block = nil, want a timeout")
 	}
 	woken := make(chan error)
 	go func() { woken <- p.WaitHeight(within(t, time.Minute), 102) }()
@@ -76,7 +76,7 @@ func TestABlockWakesThoseWhoWaitForIt(t *testing.T) {
 	}
 }
 
-func TestASilentSocketIsReplaced(t *testing.T) {
+func TestSilentSubscriptionIsReplaced(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
 	p := run(t, Options{}, n)
@@ -92,7 +92,7 @@ func TestASilentSocketIsReplaced(t *testing.T) {
 	wantTip(t, p, 103)
 }
 
-func TestACometBFTThatDoesNotTellOfBlocksIsCalledLate(t *testing.T) {
+func TestCometBFTThatAnnouncesNoBlocksIsLate(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{}, n)
 	subscribed(t, p, n, nil)
@@ -104,7 +104,7 @@ func TestACometBFTThatDoesNotTellOfBlocksIsCalledLate(t *testing.T) {
 	eventually(t, "its end", func() bool { return !p.Health()[0].Late })
 }
 
-func TestAChainThatStandsStillKeepsItsSocket(t *testing.T) {
+func TestSubscriptionSurvivesChainHalt(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
 	p := run(t, Options{}, n)
@@ -115,12 +115,12 @@ func TestAChainThatStandsStillKeepsItsSocket(t *testing.T) {
 	}
 	n.change(func() {
 		if len(n.sockets) != 1 || n.sockets[0] != before {
-			t.Error("the socket was given up")
+			t.Error("subscription was replaced during a halt, want it kept")
 		}
 	})
 }
 
-func TestALostSocketIsReplacedAndTheHeightPolledMeanwhile(t *testing.T) {
+func TestLostSubscriptionIsReplacedAndHeightPolledMeanwhile(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
 	p := run(t, Options{}, n)
@@ -131,13 +131,13 @@ func TestALostSocketIsReplacedAndTheHeightPolledMeanwhile(t *testing.T) {
 	n.commit(105)
 	wantTip(t, p, 105)
 	if p.Health()[0].Connected {
-		t.Error("connected without a socket")
+		t.Error("Connected = true without a subscription, want false")
 	}
 	n.change(func() { n.noSocket = false })
 	eventually(t, "a new subscription", connected(p))
 }
 
-func TestAnEndedSubscriptionIsMadeAgain(t *testing.T) {
+func TestEndedSubscriptionIsRenewed(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Minute}, n)
 	first := subscribed(t, p, n, nil)
@@ -150,7 +150,7 @@ func TestAnEndedSubscriptionIsMadeAgain(t *testing.T) {
 	wantTip(t, p, 101)
 }
 
-func TestANodeMayRestart(t *testing.T) {
+func TestNodeIsFollowedAfterRestart(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{RollbackAfter: time.Hour}, n)
 	eventually(t, "the subscription", connected(p))
@@ -165,13 +165,13 @@ func TestANodeMayRestart(t *testing.T) {
 	wantTip(t, p, 101)
 }
 
-func TestHeadersWhileCatchingUpAreNoTip(t *testing.T) {
+func TestHeadersOfNodeCatchingUpDoNotMoveTheTip(t *testing.T) {
 	n := newFakeNode(t, 100)
 	n.catchingUp = true
 	p := run(t, Options{}, n)
 	eventually(t, "the subscription", connected(p))
 	if err := p.Ready(); err == nil {
-		t.Error("ready while catching up")
+		t.Error("Ready = nil while catching up, want an error")
 	}
 	n.change(func() { n.stream(500) }) // seen, but not to be read yet
 	n.change(func() { n.height = 110 })
@@ -182,14 +182,14 @@ func TestHeadersWhileCatchingUpAreNoTip(t *testing.T) {
 	wantTip(t, p, 112)
 }
 
-func TestANodeOfAnotherChainIsRefused(t *testing.T) {
+func TestNodeOfAnotherChainIsRefused(t *testing.T) {
 	t.Parallel()
 	log := new(logtest.Log)
 	n := newFakeNode(t, 100)
 	n.chain = "other-1"
 	p := run(t, Options{ChainID: "story-1", Logger: slog.New(slog.NewTextHandler(log, nil))}, n)
 	if _, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"}); err == nil || len(n.heights()) > 0 {
-		t.Errorf("it was read from: %v", err)
+		t.Errorf("Fetch from another chain = %v, want an error", err)
 	}
 	if err := p.Ready(); err == nil || !strings.Contains(err.Error(), `"other-1"`) {
 		t.Errorf("ready: %v", err)
@@ -208,7 +208,7 @@ func TestANodeOfAnotherChainIsRefused(t *testing.T) {
 	}
 }
 
-func TestAChangeOfChainIsSeenInTheHeaders(t *testing.T) {
+func TestChangeOfChainIsDetectedInHeaders(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Minute}, n)
 	eventually(t, "the subscription", connected(p))
@@ -216,11 +216,11 @@ func TestAChangeOfChainIsSeenInTheHeaders(t *testing.T) {
 	n.commit(101)
 	eventually(t, "the refusal", func() bool { return p.Health()[0].WrongChain })
 	if got := p.Tip().Height; got != 100 {
-		t.Errorf("tip %d is another chain's", got)
+		t.Errorf("tip = %d, want it unchanged by another chain", got)
 	}
 }
 
-func TestTheChainIsToldOnce(t *testing.T) {
+func TestOnEpochReportsTheChainOnce(t *testing.T) {
 	for _, configured := range []string{"", "story-1"} {
 		n := newFakeNode(t, 100)
 		told := make(chan string, 10)
@@ -231,7 +231,7 @@ func TestTheChainIsToldOnce(t *testing.T) {
 	}
 }
 
-func TestOneRunFollowsTheNodes(t *testing.T) {
+func TestSecondRunDoesNotFollowTheNodes(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Minute}, n)
 	subscribed(t, p, n, nil)
@@ -252,7 +252,7 @@ func TestOneRunFollowsTheNodes(t *testing.T) {
 	wantTip(t, p, 101)
 }
 
-func TestEverythingStopsAtOnce(t *testing.T) {
+func TestCloseEndsRunAndWaits(t *testing.T) {
 	silent := newFakeNode(t, 100)
 	silent.noSocket = true
 	p := run(t, Options{BlockInterval: time.Minute}, newFakeNode(t, 100), silent)
@@ -269,7 +269,7 @@ func TestEverythingStopsAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 		if err := <-waiting; err == nil {
-			t.Error("the wait for a block did not end")
+			t.Error("WaitHeight still blocked after Close")
 		}
 	}()
 	eventually(t, "the end of all", func() bool {

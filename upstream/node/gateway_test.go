@@ -32,7 +32,7 @@ func blockCall(target string) Request {
 	return Request{Height: AtTip, Unpinned: true, Call: &Call{Method: "block", Target: target, Params: func(int64) json.RawMessage { return json.RawMessage(`{}`) }}}
 }
 
-func TestOnlyANodesOwnErrorsAreItsAnswers(t *testing.T) {
+func TestOnlyErrorsOfTheNodeAreAnswers(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status int
 		body   string
@@ -72,7 +72,7 @@ func TestOnlyANodesOwnErrorsAreItsAnswers(t *testing.T) {
 	}
 }
 
-func TestGatewayErrorsToURIsAreFailures(t *testing.T) {
+func TestGatewayErrorsForURIsAreFailures(t *testing.T) {
 	for body, own := range map[string]bool{
 		`{"jsonrpc":"2.0","id":-1,"error":{"code":-32602,"message":"Invalid params","data":"x"}}`: true,
 		`{"jsonrpc":"2.0","id":null,"error":{"code":-32005,"message":"rate limit exceeded"}}`:     false,

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
-	_ "google.golang.org/grpc/encoding/gzip" // for nodes that answer so
+	_ "google.golang.org/grpc/encoding/gzip" // for nodes that compress
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
 
@@ -26,23 +26,23 @@ import (
 	"github.com/tipcache/tipcache/upstream/protofield"
 )
 
-// A grpcClient speaks with one node's gRPC server, once that has named our chain on the connection.
+// A grpcClient calls one node's gRPC server. It is used after the server has named the chain on the connection.
 type grpcClient struct {
 	conn    *grpc.ClientConn
 	log     *slog.Logger
 	outage  *upstream.Outage
 	maxBody int64
-	memory  *account.Part // of answers; nil: no limit
+	memory  *account.Part // budget of responses; nil means no limit
 	replies replySizes
-	chain   atomic.Pointer[string] // that the server names; nil while it is not known
-	problem atomic.Pointer[error]  // why it is not known; nil for nothing
+	chain   atomic.Pointer[string] // the server's chain; nil if unknown
+	problem atomic.Pointer[error]  // why the chain is unknown; nil if there was no error
 }
 
-// Pings are rarer than a node forbids. A connection on which none is acknowledged is given up.
+// Nodes forbid more frequent pings. A connection is closed if a ping is not acknowledged.
 var pings = keepalive.ClientParameters{Time: 6 * time.Minute, Timeout: 5 * time.Second}
 
-// What a node can send before it is read: for a call or a stream the least that the library has, and for all
-// of them together more than a connection has under way.
+// Flow control windows: the library's minimum for a call or stream, and for the connection more than is usually in
+// flight.
 const (
 	streamWindow = 64 << 10
 	connWindow   = 16 << 20
@@ -60,14 +60,14 @@ func newGRPCClient(name string, configured Endpoint, o Options) (*grpcClient, er
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: retry, MinConnectTimeout: min(o.Timeout, maxDial)}),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(Bytes{})))
 	if err != nil {
-		return nil, errors.New("not an address of gRPC") // its error repeats the address
+		return nil, errors.New("invalid gRPC address") // err contains the address, which may hold a key
 	}
 	return &grpcClient{
 		conn: conn, log: o.Logger.With("node", name), maxBody: o.maxBody, memory: o.Memory, outage: upstream.NewOutage(o.Logger, "gRPC of node "+name),
 	}, nil
 }
 
-// headers are metadata of every call, as [credentials.PerRPCCredentials].
+// headers are the metadata of every call, as [credentials.PerRPCCredentials].
 type headers http.Header
 
 // GetRequestMetadata implements [credentials.PerRPCCredentials].
@@ -82,12 +82,12 @@ func (h headers) GetRequestMetadata(context.Context, ...string) (map[string]stri
 // RequireTransportSecurity implements [credentials.PerRPCCredentials].
 func (headers) RequireTransportSecurity() bool { return false }
 
-// limit bounds the messages of a stream by the memory that is free when the stream begins.
+// limit limits the messages of a stream to the memory that is free when the stream begins.
 func (c *grpcClient) limit() grpc.CallOption {
 	return grpc.MaxCallRecvMsgSize(int(c.memory.Free(c.maxBody)))
 }
 
-// parseTarget reads the address of a gRPC server: host:port, after http:// or, for TLS, https://.
+// parseTarget parses the address of a gRPC server: host:port with an optional http://, or https:// for TLS.
 func parseTarget(address string) (target string, creds credentials.TransportCredentials, err error) {
 	if !strings.Contains(address, "://") {
 		address = "http://" + address
@@ -95,23 +95,23 @@ func parseTarget(address string) (target string, creds credentials.TransportCred
 	u, err := url.Parse(strings.TrimRight(address, "/"))
 	switch {
 	case err != nil || u.Port() == "" || u.Hostname() == "" || u.Path != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
-		return "", nil, errors.New("expected host:port, with http:// or, for TLS, https:// before it")
+		return "", nil, errors.New("expected host:port, http://host:port, or https://host:port for TLS")
 	case u.Scheme == "https":
 		return u.Host, credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12}), nil
 	case u.Scheme == "http" || u.Scheme == "tcp":
 		return u.Host, insecure.NewCredentials(), nil
 	default:
-		return "", nil, fmt.Errorf("%s is no scheme of gRPC: expected http, or https for TLS", u.Scheme)
+		return "", nil, fmt.Errorf("unsupported scheme %s for gRPC: expected http, or https for TLS", u.Scheme)
 	}
 }
 
-// CheckTarget says what is wrong with the address of a gRPC server, nil for nothing.
+// CheckTarget returns an error if the address of a gRPC server is invalid.
 func CheckTarget(address string) error {
 	_, _, err := parseTarget(address)
 	return err
 }
 
-// follow learns the server's chain on each connection, until ctx ends.
+// follow reads the server's chain on each new connection, until ctx ends.
 func (c *grpcClient) follow(ctx context.Context, learn func(context.Context) bool) {
 	for ctx.Err() == nil {
 		state := c.conn.GetState()
@@ -126,7 +126,7 @@ func (c *grpcClient) follow(ctx context.Context, learn func(context.Context) boo
 			c.chain.Store(nil)
 		case connectivity.TransientFailure:
 			c.chain.Store(nil)
-			learn(ctx) // fails at once, with the reason why there is no connection
+			learn(ctx) // fails at once with the reason
 		default:
 			c.chain.Store(nil)
 		}
@@ -134,9 +134,9 @@ func (c *grpcClient) follow(ctx context.Context, learn func(context.Context) boo
 	}
 }
 
-// learn asks for the chain once, at a height: a node that has just started knows no newest one. ours
-// is the chain that is expected, "" for any.
-func (c *grpcClient) learn(ctx context.Context, height int64, ours string) bool {
+// learn reads the server's chain once, at a height, because a node that has just started cannot read its latest block.
+// expected is the expected chain, or "".
+func (c *grpcClient) learn(ctx context.Context, height int64, expected string) bool {
 	within, cancel := context.WithTimeout(ctx, probeEvery)
 	defer cancel()
 	chain, err := chainOf(at(within, height), c.conn)
@@ -147,18 +147,18 @@ func (c *grpcClient) learn(ctx context.Context, height int64, ours string) bool 
 		c.problem.Store(&err)
 		return false
 	}
-	if ours != "" && chain != ours {
-		c.log.Error("gRPC server of a node serves another chain, not using it", "chain", chain, "expected", ours)
+	if expected != "" && chain != expected {
+		c.log.Error("gRPC server of a node serves another chain, not using it", "chain", chain, "expected", expected)
 	}
 	c.problem.Store(nil)
 	c.chain.Store(&chain)
 	return true
 }
 
-// heightKey is the metadata in which a height is asked for, and told.
+// heightKey is the metadata key of the height, in requests and responses.
 const heightKey = "x-cosmos-block-height"
 
-// at is a context in which a height is asked for, 0 for the newest.
+// at returns a context for a call at a height. 0 means the newest.
 func at(ctx context.Context, height int64) context.Context {
 	if height <= 0 {
 		return ctx
@@ -166,7 +166,7 @@ func at(ctx context.Context, height int64) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, heightKey, fmt.Sprint(height))
 }
 
-// chainOf asks a server for the name of its chain.
+// chainOf reads the id of a server's chain.
 func chainOf(ctx context.Context, conn grpc.ClientConnInterface) (string, error) {
 	var nothing, reply []byte
 	if err := conn.Invoke(ctx, "/cosmos.base.tendermint.v1beta1.Service/GetNodeInfo", &nothing, &reply); err != nil {
@@ -176,16 +176,16 @@ func chainOf(ctx context.Context, conn grpc.ClientConnInterface) (string, error)
 	if name, _ := protofield.Bytes(info, 4); len(name) > 0 {
 		return string(name), nil
 	}
-	return "", errors.New("it does not name its chain")
+	return "", errors.New("server does not name its chain")
 }
 
-// serves says whether the server is of a chain.
+// serves reports whether the server serves a chain.
 func (c *grpcClient) serves(chainID string) bool {
 	chain := c.chain.Load()
 	return chain != nil && *chain == chainID
 }
 
-// CheckGRPC asks the gRPC server of an endpoint for its chain.
+// CheckGRPC reads the chain of an endpoint's gRPC server.
 func CheckGRPC(ctx context.Context, e Endpoint) (chainID string, err error) {
 	c, err := newGRPCClient(e.GRPC, e, Options{}.WithDefaults())
 	if err != nil {

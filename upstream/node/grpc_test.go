@@ -156,7 +156,7 @@ func invoke(t *testing.T, p *Pool, method string, height int64) (*Answer, error)
 	return p.Fetch(within(t, 20*time.Second), Request{Height: height, Invoke: &Invocation{Method: method, Write: method == aTx}})
 }
 
-func TestAMethodIsAskedForByGRPC(t *testing.T) {
+func TestMethodIsCalledByGRPC(t *testing.T) {
 	t.Parallel()
 	tls := grpc.Creds(credentials.NewServerTLSFromCert(&certificate.TLS.Certificates[0]))
 	for name, c := range map[string]struct {
@@ -181,7 +181,7 @@ func TestAMethodIsAskedForByGRPC(t *testing.T) {
 	}
 }
 
-func TestAServerThatDoesNotSpeakTLSIsNotAskedWithoutIt(t *testing.T) {
+func TestGRPCDoesNotFallBackFromTLS(t *testing.T) {
 	t.Parallel()
 	n := startGRPC(t, "127.0.0.1:0", "story-1")
 	p := runGRPC(t, Options{}, "https://"+n.address)
@@ -190,7 +190,7 @@ func TestAServerThatDoesNotSpeakTLSIsNotAskedWithoutIt(t *testing.T) {
 	}
 }
 
-func TestTheGRPCOfAnotherChainIsSaidAndNotUsed(t *testing.T) {
+func TestGRPCServerOfAnotherChainIsNotUsed(t *testing.T) {
 	t.Parallel()
 	var log logtest.Log
 	n := startGRPC(t, "127.0.0.1:0", "other-1")
@@ -202,11 +202,11 @@ func TestTheGRPCOfAnotherChainIsSaidAndNotUsed(t *testing.T) {
 		t.Errorf("%v, %v, asked %d times", err, streamErr, n.times(aMethod))
 	}
 	if log.Count("serves another chain") != 1 {
-		t.Errorf("the log has %s", log.String())
+		t.Errorf("log = %s, want one line about the chain", log.String())
 	}
 }
 
-func TestAServerThatComesBackIsAskedForItsChainAgain(t *testing.T) {
+func TestReconnectedGRPCServerIsCheckedAgain(t *testing.T) {
 	t.Parallel()
 	n := startGRPC(t, "127.0.0.1:0", "story-1")
 	p := runGRPC(t, Options{ChainID: "story-1"}, n.address)
@@ -218,11 +218,11 @@ func TestAServerThatComesBackIsAskedForItsChainAgain(t *testing.T) {
 	}
 	said(t, p, 0, "ok")
 	if a, err := invoke(t, p, aMethod, AtTip); err != nil || string(a.Body) != n.address {
-		t.Errorf("%+v, %v", a, err)
+		t.Errorf("Fetch = %+v, %v", a, err)
 	}
 }
 
-func TestWhereTheGRPCOfOneNodeIsAwayAnotherIsAsked(t *testing.T) {
+func TestFetchUsesAnotherNodeWhileGRPCIsDown(t *testing.T) {
 	t.Parallel()
 	one, two := startGRPC(t, "127.0.0.1:0", "story-1"), startGRPC(t, "127.0.0.1:0", "story-1")
 	p := runGRPC(t, Options{}, one.address, two.address, "")
@@ -244,7 +244,7 @@ func TestWhereTheGRPCOfOneNodeIsAwayAnotherIsAsked(t *testing.T) {
 	}
 }
 
-func TestATransactionIsSentByGRPCToOneNodeOnce(t *testing.T) {
+func TestTransactionIsSentByGRPCOnce(t *testing.T) {
 	t.Parallel()
 	one, two := startGRPC(t, "127.0.0.1:0", "story-1"), startGRPC(t, "127.0.0.1:0", "story-1")
 	p := runGRPC(t, Options{}, one.address, two.address)
@@ -258,7 +258,7 @@ func TestATransactionIsSentByGRPCToOneNodeOnce(t *testing.T) {
 }
 
 // A status is told from silence, and what it says of heights is understood.
-func TestAStatusIsUnderstood(t *testing.T) {
+func TestGRPCStatusesAreClassified(t *testing.T) {
 	t.Parallel()
 	n := startGRPC(t, "127.0.0.1:0", "story-1")
 	p := runGRPC(t, Options{}, n.address)
@@ -295,7 +295,7 @@ func TestAStatusIsUnderstood(t *testing.T) {
 	}
 }
 
-func TestAnAnswerByGRPCThatIsTooLargeIsRefused(t *testing.T) {
+func TestTooLargeGRPCResponseIsRejected(t *testing.T) {
 	t.Parallel()
 	n := startGRPC(t, "127.0.0.1:0", "story-1")
 	p := runGRPC(t, Options{maxBody: int64(len(n.address)) - 1}, n.address)
@@ -305,7 +305,7 @@ func TestAnAnswerByGRPCThatIsTooLargeIsRefused(t *testing.T) {
 	}
 }
 
-func TestAStreamLastsAsLongAsItsClient(t *testing.T) {
+func TestStreamEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	n := startGRPC(t, "127.0.0.1:0", "story-1")
 	p := runGRPC(t, Options{}, n.address)
@@ -327,7 +327,7 @@ func TestAStreamLastsAsLongAsItsClient(t *testing.T) {
 	}
 }
 
-func TestAddressesOfGRPC(t *testing.T) {
+func TestGRPCAddresses(t *testing.T) {
 	for address, ok := range map[string]bool{
 		"127.0.0.1:9090": true, "http://node:9090": true, "https://node:443/": true, "tcp://[::1]:9090": true,
 		"node": false, "https://node": false, "grpc://node:9090": false, "http://user:secret@node:9090": false, "http://node:9090/path": false, "://": false,

@@ -9,44 +9,43 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// Health is one endpoint as an operator sees it, in JSON as /readyz has it.
+// Health is the state of one endpoint in the JSON of /readyz.
 type Health struct {
 	Name       string        `json:"name"`                 // host:port
-	ChainID    string        `json:"chain"`                // as the node says; "" unknown
-	WrongChain bool          `json:"-"`                    // another chain than ours, or another fork of it: never read from
-	Answering  bool          `json:"-"`                    // its REST server answered within the last 15s
-	Unasked    bool          `json:"-"`                    // it has a height source that has not been asked for its chain yet: not read from until then
-	Height     int64         `json:"height"`               // newest committed block; 0 unknown
-	Lowest     int64         `json:"lowest"`               // reads below it prefer other nodes; 0 unknown
-	Aside      bool          `json:"aside"`                // what its height source claims is not believed
-	Late       bool          `json:"late"`                 // there are blocks that its CometBFT has not told of
-	Heard      bool          `json:"-"`                    // its height is current: it was heard from lately
-	CatchingUp bool          `json:"catching_up"`          // the node says it is behind its peers
-	Connected  bool          `json:"connected"`            // block headers stream in
-	BlockAge   time.Duration `json:"-"`                    // of the newest header that was heard of; 0 unknown
+	ChainID    string        `json:"chain"`                // from the node; "" if unknown
+	WrongChain bool          `json:"-"`                    // it serves another chain or fork, and is not read
+	Answering  bool          `json:"-"`                    // the REST server responded within the last 15 s
+	Unasked    bool          `json:"-"`                    // its CometBFT has not named the chain yet, so it is not read
+	Height     int64         `json:"height"`               // newest committed block; 0 if unknown
+	Lowest     int64         `json:"lowest"`               // reads below it prefer other nodes; 0 if unknown
+	Aside      bool          `json:"aside"`                // heights claimed by its CometBFT are ignored
+	Late       bool          `json:"late"`                 // there are blocks that its CometBFT has not announced
+	Heard      bool          `json:"-"`                    // its height is current
+	CatchingUp bool          `json:"catching_up"`          // the node is behind its peers
+	Connected  bool          `json:"connected"`            // block headers are streamed
+	BlockAge   time.Duration `json:"-"`                    // age of the newest header; 0 if unknown
 	Breaker    string        `json:"breaker"`              // closed, open or half-open
-	RPC        string        `json:"rpc"`                  // how its CometBFT RPC is: ok, off, or what keeps it from being asked
-	TxIndex    string        `json:"tx_index,omitempty"`   // on or off, as its CometBFT says: whether it finds transactions; "" unknown
-	GRPC       string        `json:"grpc"`                 // how its gRPC is: ok, off, or what keeps it from being asked
-	PageKeys   KeyForm       `json:"page_keys,omitempty"`  // the form in which it reads page keys, raw or base64; "" unknown
-	LastError  string        `json:"last_error,omitempty"` // what goes wrong now, "" for nothing
-	Outage     string        `json:"-"`                    // for how long its REST server has completed no request, and why; "" while it does
-	Unfit      string        `json:"-"`                    // why it is not fit to be read from, "" where it is
+	RPC        string        `json:"rpc"`                  // CometBFT RPC: ok, off, or why it is not used
+	TxIndex    string        `json:"tx_index,omitempty"`   // on or off: whether its CometBFT indexes transactions; "" if unknown
+	GRPC       string        `json:"grpc"`                 // gRPC: ok, off, or why it is not used
+	PageKeys   KeyForm       `json:"page_keys,omitempty"`  // form of page keys, raw or base64; "" if unknown
+	LastError  string        `json:"last_error,omitempty"` // current error; "" if none
+	Outage     string        `json:"-"`                    // how long the REST server has completed no request, and why; "" if it does
+	Unfit      string        `json:"-"`                    // why it should not be read; "" if it is fit
 }
 
 const (
-	probeEvery = 5 * time.Second // while no request asks an endpoint anyway
-	answersFor = 3 * probeEvery  // an endpoint counts as reachable after an answer
+	probeEvery = 5 * time.Second // if no other request reaches an endpoint
+	answersFor = 3 * probeEvery  // how long an endpoint counts as answering after a response
 )
 
-// probe asks an endpoint for something cheap whenever no request went there for a while, or the
-// last one failed: the endpoint is ready before the first request, and an open breaker closes at
-// the probe's cost.
+// probe sends a cheap request to an endpoint if it received none for a while, or if the last one failed. So the
+// endpoint is checked before the first client's request, and probes instead of clients' requests close an open breaker.
 func (p *Pool) probe(ctx context.Context, e *endpoint) {
 	f := &fetch{pool: p, request: Request{Path: p.protocol.probe, Height: AtTip, Background: true}}
 	for round := 0; ; round++ {
 		if v := e.look(); !v.Foreign() && (time.Since(v.answered) >= probeEvery || e.rest.outage.Failing()) {
-			p.guard(func() { _ = f.ask(ctx, e).err }) // noted in the endpoint's health
+			p.guard(func() { _ = f.send(ctx, e).err }) // recorded in the endpoint's health
 		}
 		if v := e.look(); !v.Foreign() && round%int(probeEvery/p.options.retry) == 0 {
 			p.guard(func() { p.followKeys(ctx, e) })
@@ -57,8 +56,8 @@ func (p *Pool) probe(ctx context.Context, e *endpoint) {
 	}
 }
 
-// probeFailing probes a server whose last request failed, until one completes. Requests that the
-// server cannot answer, of whatever client, then never look like an outage.
+// probeFailing probes a server after a failed request until a probe succeeds, so that failures caused by requests do
+// not look like an outage.
 func (p *Pool) probeFailing(ctx context.Context, s *server, probe func(context.Context)) {
 	for upstream.Sleep(ctx, p.options.retry) == nil {
 		if s.outage.Failing() {
@@ -79,18 +78,18 @@ func (p *Pool) Outages() (all upstream.Outages) {
 	return all
 }
 
-// Starting reports whether nothing is known of the endpoint yet.
+// Starting reports whether the endpoint has not responded yet.
 func (h Health) Starting() bool {
 	return h.Outage == "" && !h.WrongChain && (h.Unasked || !h.Answering)
 }
 
-// Undetermined reports whether no node has said yet which dialect it speaks.
+// Undetermined reports whether the dialect is not known yet.
 func (p *Pool) Undetermined() bool { return !p.hasDialect() }
 
-// answering says whether the REST server answered lately.
+// answering reports whether the REST server responded recently.
 func (v *view) answering() bool { return time.Since(v.answered) <= answersFor }
 
-// Health is what is known of each endpoint, in the order they were configured.
+// Health returns the state of each endpoint, in configuration order.
 func (p *Pool) Health() []Health {
 	interval := p.Tip().Interval
 	all := make([]Health, 0, len(p.endpoints()))
@@ -117,13 +116,13 @@ func (p *Pool) Health() []Health {
 	return all
 }
 
-// How an interface of a node is, where no more is to be said.
+// States of an interface of a node.
 const (
 	fine   = "ok"
 	absent = "off"
 )
 
-// rpcState is ok, off for none, or what keeps the RPC from being asked.
+// rpcState returns ok, off, or why the RPC is not used.
 func (e *endpoint) rpcState(v view) string {
 	switch {
 	case e.comet == nil:
@@ -132,14 +131,14 @@ func (e *endpoint) rpcState(v view) string {
 		return "has not answered yet"
 	case v.CometDown:
 		return v.CometErr.Error()
-	case e.calls.open():
+	case e.calls.isOpen():
 		return "does not answer calls"
 	default:
 		return fine
 	}
 }
 
-// grpcState is the same of gRPC.
+// grpcState returns ok, off, or why gRPC is not used.
 func (e *endpoint) grpcState(chainID string) string {
 	if e.grpc == nil {
 		return absent
@@ -157,23 +156,23 @@ func (e *endpoint) grpcState(chainID string) string {
 	}
 }
 
-// Ready is nil while an endpoint is fit to be read from, else it says what each of them lacks.
+// Ready returns nil if an endpoint is fit, and otherwise why each of them is not.
 func (p *Pool) Ready() error {
 	if !p.hasDialect() {
 		return errUndetermined
 	}
-	var lacks []error
+	var reasons []error
 	for _, h := range p.Health() {
 		if h.Unfit == "" {
 			return nil
 		}
-		lacks = append(lacks, errors.New(h.Name+" "+h.Unfit))
+		reasons = append(reasons, errors.New(h.Name+" "+h.Unfit))
 	}
-	return errors.Join(lacks...)
+	return errors.Join(reasons...)
 }
 
-// unfit is what keeps an endpoint from being ready, "" for nothing. That its height
-// source is away is no cause: answers then age in seconds instead of blocks.
+// unfit returns why an endpoint is not ready, or "". An endpoint without a working CometBFT is ready: freshness is
+// then measured in seconds instead of blocks.
 func (p *Pool) unfit(h Health) string {
 	switch {
 	case h.WrongChain && h.ChainID == p.ChainID():

@@ -26,7 +26,7 @@ func benchPool(b *testing.B, size int) (*Pool, string) {
 	return p, body
 }
 
-func TestOptionsAreChecked(t *testing.T) {
+func TestNewRejectsInvalidOptions(t *testing.T) {
 	tests := []struct {
 		name      string
 		endpoints []Endpoint
@@ -48,7 +48,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-func TestHealthTellsWhatIsKnownOfEachEndpoint(t *testing.T) {
+func TestHealthOfEachEndpoint(t *testing.T) {
 	ahead, behind := newFakeNode(t, 105), newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Minute}, ahead, behind)
 	eventually(t, "both subscriptions", func() bool { h := p.Health(); return h[0].Connected && h[1].Connected })
@@ -72,7 +72,7 @@ func TestHealthTellsWhatIsKnownOfEachEndpoint(t *testing.T) {
 	}
 }
 
-func TestReadinessNamesWhatIsMissing(t *testing.T) {
+func TestReadyNamesTheReason(t *testing.T) {
 	healthy := func(*fakeNode) {}
 	tests := []struct {
 		name         string
@@ -112,7 +112,7 @@ func TestReadinessNamesWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestNamesOfEndpointsAreUnique(t *testing.T) {
+func TestEndpointNamesAreUnique(t *testing.T) {
 	p := newPool(t, Options{Endpoints: []Endpoint{{REST: "http://node:1/a"}, {REST: "http://node:1/b"}}})
 	if h := p.Health(); h[0].Name != "node:1" || h[1].Name != "node:1#2" {
 		t.Errorf("names %q and %q", h[0].Name, h[1].Name)
@@ -142,7 +142,7 @@ func gather(t *testing.T, registry *prometheus.Registry, node string) map[string
 	return all
 }
 
-func TestMetricsTellOfEachNode(t *testing.T) {
+func TestMetricsOfEachNode(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Minute, Registerer: registry}, n)
@@ -193,7 +193,7 @@ func TestMetricsTellOfEachNode(t *testing.T) {
 		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
 	if _, err := New(Options{Endpoints: []Endpoint{n.endpoint()}, Registerer: registry}); err == nil {
-		t.Error("two pools share a registry")
+		t.Error("second pool on the same registry: New = nil, want an error")
 	}
 	_ = p.Close()
 	if families, err := registry.Gather(); err != nil || len(families) > 0 {

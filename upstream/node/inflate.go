@@ -12,15 +12,15 @@ import (
 	"github.com/tipcache/tipcache/upstream/transport"
 )
 
-// isLocal reports whether a base URL names this machine, where compression would only cost time.
+// isLocal reports whether a base URL names this machine, where compression only costs time.
 func isLocal(base *url.URL) bool {
 	host := base.Hostname()
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// inflating is a transport that inflates bodies in gzip, also those that were compressed unasked. Any
-// other coding stays named in Content-Encoding.
+// An inflating transport decompresses gzip bodies, even if gzip was not requested. It leaves other values of
+// Content-Encoding unchanged.
 type inflating struct{ *transport.Transport }
 
 // RoundTrip implements http.RoundTripper.
@@ -41,7 +41,7 @@ func (t inflating) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// inflated is a body in gzip as it was before. How much of it is read is up to the reader.
+// An inflated body decompresses a gzip body. Its reader limits the size.
 type inflated struct {
 	compressed io.ReadCloser
 	reader     *gzip.Reader // nil before the first Read and after Close

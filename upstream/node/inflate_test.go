@@ -29,7 +29,7 @@ func gzipped(t testing.TB, text string) []byte {
 	return b.Bytes()
 }
 
-func TestAnswersInGzipAreInflatedAlsoUnasked(t *testing.T) {
+func TestGzipAnswersAreDecompressed(t *testing.T) {
 	refusal := `{"code":500,"msg":null,"error":"validator does not exist"}` + "\n"
 	tests := []struct {
 		name, coding string
@@ -67,7 +67,7 @@ func TestAnswersInGzipAreInflatedAlsoUnasked(t *testing.T) {
 	}
 }
 
-func TestWhatInflatesIsCountedInTheAccount(t *testing.T) {
+func TestDecompressedBodyCountsInTheBudget(t *testing.T) {
 	t.Parallel()
 	memory := account.New(4<<20, nil)
 	body := gzipped(t, success+strings.Repeat(" ", 32<<20))
@@ -84,7 +84,7 @@ func TestWhatInflatesIsCountedInTheAccount(t *testing.T) {
 }
 
 // Linux takes 0.0.0.0 for this machine, but it is no loopback address.
-func TestGzipIsAskedForBeyondLoopback(t *testing.T) {
+func TestGzipIsRequestedExceptFromLoopback(t *testing.T) {
 	var asked atomic.Value
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked.Store(r.Header.Get("Accept-Encoding"))
@@ -104,7 +104,7 @@ func TestGzipIsAskedForBeyondLoopback(t *testing.T) {
 }
 
 // The body of a refusal may repeat the URL.
-func TestSecretsAreHiddenInRefusalsInGzip(t *testing.T) {
+func TestSecretsAreHiddenInGzipRefusals(t *testing.T) {
 	const secret = "hunter2-hunter2"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")

@@ -18,46 +18,45 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// An Invocation is a method of a node's gRPC that takes one message and answers with one. Its
-// Answer has as Body the response, or the google.rpc.Status that says why there is none.
+// An Invocation is a unary gRPC call. The Body of its Answer is the response or a google.rpc.Status.
 type Invocation struct {
-	Method  string // with its service and the slash before that
+	Method  string // /service/method
 	Message []byte
-	Write   bool // it may change something: it is sent to one node, once
+	Write   bool // it may change state, so it is sent to one node, once
 }
 
 // The types of an Answer to an Invocation.
 const (
 	MessageType = "application/grpc"
-	StatusType  = "application/x-protobuf; messageType=google.rpc.Status"                // of a method that has run, at the answer's height
-	UnrunType   = "application/x-protobuf; messageType=google.rpc.Status; handler=unrun" // of one that has not
+	StatusType  = "application/x-protobuf; messageType=google.rpc.Status"                // the handler has run, at the answer's height
+	UnrunType   = "application/x-protobuf; messageType=google.rpc.Status; handler=unrun" // no handler has run
 )
 
-// invoke asks a node's gRPC once.
+// invoke sends a call to the node's gRPC server once.
 func (e *endpoint) invoke(ctx context.Context, r Request, height int64) (*Answer, error) {
 	var header, trailer metadata.MD
-	ctx = at(passTrace(ctx), r.told(height))
+	ctx = at(passTrace(ctx), r.sentHeight(height))
 	reply, err := e.grpc.invoke(ctx, r.Invoke, grpc.Header(&header), grpc.Trailer(&trailer))
 	if errors.Is(err, account.ErrFull) {
 		return nil, err
 	}
-	told := statedHeight(append(header.Get(heightKey), trailer.Get(heightKey)...)...) // in trailers since SDK 0.54
+	stated := statedHeight(append(header.Get(heightKey), trailer.Get(heightKey)...)...) // in trailers since SDK 0.54
 	st := status.Convert(err)
 	if text := e.client.hide.Replace(st.Message()); text != st.Message() {
 		st = status.New(st.Code(), text)
 	}
 	switch {
 	case err == nil:
-		return &Answer{Status: http.StatusOK, NodeStatus: http.StatusOK, Type: MessageType, Body: reply, Height: told}, nil
-	case told <= 0:
+		return &Answer{Status: http.StatusOK, NodeStatus: http.StatusOK, Type: MessageType, Body: reply, Height: stated}, nil
+	case stated <= 0:
 		if err := e.gatewayStatus(st, metadata.Join(header, trailer)); err != nil {
 			return nil, err
 		}
 	}
-	return refusedInvocation(st, told, r.told(height))
+	return refusedInvocation(st, stated, r.sentHeight(height))
 }
 
-// passTrace has the trace of a context go on at the server.
+// passTrace adds the trace of a context to the outgoing metadata.
 func passTrace(ctx context.Context) context.Context {
 	h := http.Header{}
 	upstream.PassTrace(ctx, h)
@@ -68,15 +67,15 @@ func passTrace(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, pairs...)
 }
 
-// tooLarge begins the text by which the client's library refuses a message.
+// tooLarge is the beginning of grpc-go's error for a message above the size limit.
 const tooLarge = "grpc: received message larger than max"
 
-// foreign begins the text of the client's library for an answer that is not one of gRPC, such as a page in HTML.
+// foreign matches grpc-go's errors for a response that is not gRPC, such as an HTML page.
 var foreign = regexp.MustCompile(`^(?:unexpected HTTP status code received from server|malformed header: missing HTTP content-type|transport: received unexpected content-type)`)
 
-// gatewayStatus returns the error for a status without a height that no node gave, and nil for a node's. said is the
-// metadata of the answer, which is empty where the client's library made the status for want of an answer.
-func (e *endpoint) gatewayStatus(st *status.Status, said metadata.MD) error {
+// gatewayStatus returns the error for a status without a height that did not come from a node, and nil for a node's. md
+// is the response's metadata. It is empty if grpc-go made the status because there was no response.
+func (e *endpoint) gatewayStatus(st *status.Status, md metadata.MD) error {
 	_, known := classify(grpcUnrun, st.Message(), 0)
 	switch code := st.Code(); {
 	case foreign.MatchString(st.Message()):
@@ -84,30 +83,30 @@ func (e *endpoint) gatewayStatus(st *status.Status, said metadata.MD) error {
 		return upstream.Silence(origin, context.DeadlineExceeded)
 	case code == codes.Canceled:
 		return context.Canceled
-	case len(said) == 0:
+	case len(md) == 0:
 		return upstream.Silence(origin, errors.New(st.Message()))
 	case known, code == codes.InvalidArgument, code == codes.Unimplemented, code == codes.Unknown, code == codes.Internal:
 		return nil
 	}
 	var retry time.Duration
-	if after := said.Get("retry-after"); len(after) > 0 {
+	if after := md.Get("retry-after"); len(after) > 0 {
 		retry = upstream.RetryAfter(http.Header{"Retry-After": after})
 	}
 	return e.gateway(upstream.GRPC, int64(st.Code()), st.Message(), retry)
 }
 
-// refusedInvocation reads a status that came with a height if the method's handler has run, and with 0 if not.
-func refusedInvocation(st *status.Status, told, asked int64) (*Answer, error) {
+// refusedInvocation interprets an error status. stated is its height, or 0 if no handler has run.
+func refusedInvocation(st *status.Status, stated, asked int64) (*Answer, error) {
 	text := st.Message()
-	if told > 0 && st.Code() == codes.ResourceExhausted && strings.HasPrefix(text, tooLarge) {
+	if stated > 0 && st.Code() == codes.ResourceExhausted && strings.HasPrefix(text, tooLarge) {
 		return nil, badAnswer(errTooLarge)
 	}
 	body, err := proto.Marshal(st.Proto())
 	if err != nil {
 		return nil, badAnswer(err)
 	}
-	a := &Answer{Status: http.StatusInternalServerError, NodeStatus: http.StatusInternalServerError, Type: UnrunType, Body: body, Text: text, Height: told}
-	if told > 0 {
+	a := &Answer{Status: http.StatusInternalServerError, NodeStatus: http.StatusInternalServerError, Type: UnrunType, Body: body, Text: text, Height: stated}
+	if stated > 0 {
 		a.Type, a.Reason = StatusType, Refused
 		return a, nil
 	}
@@ -121,8 +120,8 @@ func refusedInvocation(st *status.Status, told, asked int64) (*Answer, error) {
 	return a, nil
 }
 
-// Stream opens a stream of a method to a node's gRPC, which lasts as long as ctx. It is opened once,
-// and takes no turn: its owner bounds how many there are.
+// Stream opens a gRPC stream to a node, which lasts until ctx ends. It is not retried and does not queue. The caller
+// limits the number of streams.
 func (p *Pool) Stream(ctx context.Context, method string) (grpc.ClientStream, error) {
 	f := &fetch{pool: p, request: Request{Invoke: &Invocation{Method: method}, Height: AtTip, Unpinned: true}}
 	e, _ := f.choose()

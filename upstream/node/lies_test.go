@@ -30,7 +30,7 @@ func wantOneLine(t *testing.T, log *logtest.Log, text string) {
 	}
 }
 
-func TestALieIsNotBelievedAndPasses(t *testing.T) {
+func TestFalseHeightIsIgnored(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
 	p, log := logged(t, Options{}, n)
@@ -52,18 +52,18 @@ func TestALieIsNotBelievedAndPasses(t *testing.T) {
 	wantOneLine(t, log, "trusting the node")
 }
 
-func TestALieFromTheBeginningIsNotBelieved(t *testing.T) {
+func TestFirstFalseHeightIsIgnored(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
 	n.lie = 1000
 	p := run(t, Options{}, n)
 	wantTip(t, p, 100)
 	if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 100 {
-		t.Errorf("answer %+v", a)
+		t.Errorf("unexpected answer %+v", a)
 	}
 }
 
-func TestALiarAmongTwoHarmsNobody(t *testing.T) {
+func TestFalseHeightOfOneOfTwoNodesIsIgnored(t *testing.T) {
 	t.Parallel()
 	honest, liar := newFakeNode(t, 100), newFakeNode(t, 100)
 	p, log := logged(t, Options{}, liar, honest)
@@ -81,7 +81,7 @@ func TestALiarAmongTwoHarmsNobody(t *testing.T) {
 	wantOneLine(t, log, "ignoring the node")
 }
 
-func TestALittleLieIsFoundOutByThoseItKeepsWaiting(t *testing.T) {
+func TestPlausibleFalseHeightIsFoundByRequests(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Second}, n)
@@ -90,12 +90,12 @@ func TestALittleLieIsFoundOutByThoseItKeepsWaiting(t *testing.T) {
 	n.commit(101)
 	wantTip(t, p, 106)
 	if a := mustFetch(t, p, Request{Height: AtTip}); a.Reason != OK || a.Height > 101 {
-		t.Errorf("answer %+v", a)
+		t.Errorf("unexpected answer %+v", a)
 	}
 	wantTip(t, p, 101)
 }
 
-func TestWhatReplicasClaimIsWaitedForAMoment(t *testing.T) {
+func TestHeightOfReplicasIsAwaitedBriefly(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: 10 * time.Second}, n)
@@ -111,7 +111,7 @@ func TestWhatReplicasClaimIsWaitedForAMoment(t *testing.T) {
 	}
 }
 
-func TestAChainThatIsSetBackBeginsAnEpoch(t *testing.T) {
+func TestRollbackBeginsAnEpoch(t *testing.T) {
 	t.Parallel()
 	type epoch struct {
 		chain string
@@ -145,7 +145,7 @@ func TestAChainThatIsSetBackBeginsAnEpoch(t *testing.T) {
 	}
 }
 
-func TestANodeThatCatchesUpDoesNotTakeTheTipBack(t *testing.T) {
+func TestNodeCatchingUpDoesNotLowerTheTip(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 1000)
 	p := run(t, Options{RollbackAfter: time.Second}, n)
@@ -163,7 +163,7 @@ func TestANodeThatCatchesUpDoesNotTakeTheTipBack(t *testing.T) {
 	}
 }
 
-func TestAHaltIsSteady(t *testing.T) {
+func TestChainHaltChangesNothing(t *testing.T) {
 	t.Parallel() // it takes longer than a source is believed without a word
 	registry := prometheus.NewPedanticRegistry()
 	n := newFakeNode(t, 100)
@@ -188,7 +188,7 @@ func TestAHaltIsSteady(t *testing.T) {
 	}
 }
 
-func TestWhoStartsDuringAHaltFindsTheTip(t *testing.T) {
+func TestPoolStartedDuringAHaltFindsTheTip(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
 	n.hang, n.ahead = true, 1
@@ -196,7 +196,7 @@ func TestWhoStartsDuringAHaltFindsTheTip(t *testing.T) {
 	wantTip(t, p, 100)
 }
 
-func TestTheRESTServerAloneTellsTheTip(t *testing.T) {
+func TestTipComesFromTheRESTServerAlone(t *testing.T) {
 	for name, lowest := range map[string]int64{"of an archive": 1, "of a pruned node": 5000} {
 		t.Run(name, func(t *testing.T) {
 			n := newFakeNode(t, 5071)
@@ -209,13 +209,13 @@ func TestTheRESTServerAloneTellsTheTip(t *testing.T) {
 			n.commit(5080)
 			wantTip(t, p, 5080)
 			if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 5080 {
-				t.Errorf("answer %+v", a)
+				t.Errorf("unexpected answer %+v", a)
 			}
 		})
 	}
 }
 
-func TestTheRESTServerStandsInForCometBFT(t *testing.T) {
+func TestRESTServerReplacesCometBFT(t *testing.T) {
 	n := newFakeNode(t, 100)
 	comet := newFakeNode(t, 100)
 	p := newPool(t, Options{Endpoints: []Endpoint{{REST: "http://" + n.address, Comet: "http://" + comet.address}}})
@@ -231,7 +231,7 @@ func TestTheRESTServerStandsInForCometBFT(t *testing.T) {
 	}
 }
 
-func TestATipThatNoNodeHasIsTold(t *testing.T) {
+func TestTipOutOfReachIsReported(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewPedanticRegistry()
 	ahead, behind := newFakeNode(t, 1000), newFakeNode(t, 900)
@@ -245,7 +245,7 @@ func TestATipThatNoNodeHasIsTold(t *testing.T) {
 	eventually(t, "the metric", func() bool { return gather(t, registry, behind.address)["tipcache_node_tip_out_of_reach"] == 1 })
 }
 
-func TestANodesGoingAndComingBackIsToldOnce(t *testing.T) {
+func TestOutageIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
 	p, log := logged(t, Options{Timeout: 50 * time.Millisecond, BlockInterval: time.Minute}, n)
@@ -267,7 +267,7 @@ func TestANodesGoingAndComingBackIsToldOnce(t *testing.T) {
 	}
 }
 
-func TestARequestBeforeANodeOfAnotherChainIsToldSo(t *testing.T) {
+func TestRequestToNodeOfAnotherChainNamesTheCause(t *testing.T) {
 	n := newFakeNode(t, 100)
 	n.chain = "other-1"
 	p := run(t, Options{ChainID: "story-1"}, n)

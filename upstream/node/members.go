@@ -13,7 +13,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/heights/comet"
 )
 
-// Configured returns the nodes.
+// Configured returns the configuration of the nodes.
 func (p *Pool) Configured() (all []Endpoint) {
 	for _, e := range p.endpoints() {
 		all = append(all, e.configured)
@@ -21,8 +21,9 @@ func (p *Pool) Configured() (all []Endpoint) {
 	return all
 }
 
-// SetEndpoints replaces the nodes, also while the pool is used. Equal ones stay as they are. Requests that are in flight
-// to a removed node go on. It returns an error and changes nothing if an address is invalid.
+// SetEndpoints replaces the nodes. It can be called while the pool is in use. Nodes with an unchanged configuration stay
+// connected, and requests in flight to a removed node continue. If an address is invalid, it changes nothing and
+// returns an error.
 func (p *Pool) SetEndpoints(configured []Endpoint) error {
 	p.changing.Lock()
 	defer p.changing.Unlock()
@@ -48,7 +49,7 @@ func (p *Pool) SetEndpoints(configured []Endpoint) error {
 		next[i], added = e, append(added, e)
 	}
 	for _, e := range added {
-		p.metrics.shed.WithLabelValues(e.name) // begins at zero: a rate needs a beginning
+		p.metrics.shed.WithLabelValues(e.name) // creates the series at zero, so that rates work
 		p.metrics.reconnects.WithLabelValues(e.name)
 		p.chain.Add(e.blocks)
 		if p.start != nil {
@@ -64,12 +65,12 @@ func (p *Pool) SetEndpoints(configured []Endpoint) error {
 	return nil
 }
 
-// maxRetire is the longest time that requests to a removed node may take.
-const maxRetire = time.Minute
+// retireTimeout limits the requests in flight to a removed node.
+const retireTimeout = time.Minute
 
 // retire closes the connections of a removed endpoint once its requests have ended.
 func (p *Pool) retire(e *endpoint) {
-	ctx, cancel := context.WithTimeout(p.life, maxRetire)
+	ctx, cancel := context.WithTimeout(p.life, retireTimeout)
 	defer cancel()
 	for e.queue.Load().InFlight > 0 && upstream.Sleep(ctx, 100*time.Millisecond) == nil {
 	}
@@ -79,14 +80,14 @@ func (p *Pool) retire(e *endpoint) {
 	}
 }
 
-// build makes an endpoint with a name that the others do not have.
+// build returns an endpoint with a name that differs from the others'.
 func (p *Pool) build(configured Endpoint, others []*endpoint) (*endpoint, error) {
 	o := p.options
 	base, err := parseBase(configured.REST)
 	if err != nil {
 		return nil, fmt.Errorf("REST address: %w", err)
 	}
-	name := unused(base.Host, others)
+	name := uniqueName(base.Host, others)
 	var rpc *comet.Client
 	if configured.Comet != "" {
 		base, err := parseBase(configured.Comet)
@@ -106,8 +107,8 @@ func (p *Pool) build(configured Endpoint, others []*endpoint) (*endpoint, error)
 	return e, nil
 }
 
-// unused makes names unique, for nodes that one host serves under two paths.
-func unused(host string, others []*endpoint) string {
+// uniqueName returns the host with a suffix if another endpoint has this name, as with two paths on one host.
+func uniqueName(host string, others []*endpoint) string {
 	name := host
 	for n := 2; ; n++ {
 		taken := func(e *endpoint) bool { return e != nil && e.name == name }
@@ -118,18 +119,18 @@ func unused(host string, others []*endpoint) string {
 	}
 }
 
-// preferred returns the endpoints that requests go to now: those with the best priority of all that can be asked.
+// preferred returns the usable endpoints with the best priority.
 func (p *Pool) preferred() iter.Seq[*endpoint] {
-	able := func(e *endpoint) bool { v := e.look(); return !v.Foreign() && !e.rest.open() }
+	isUsable := func(e *endpoint) bool { v := e.look(); return !v.Foreign() && !e.rest.isOpen() }
 	best := math.MaxInt
 	for _, e := range p.endpoints() {
-		if e.configured.Priority < best && able(e) {
+		if e.configured.Priority < best && isUsable(e) {
 			best = e.configured.Priority
 		}
 	}
 	return func(yield func(*endpoint) bool) {
 		for _, e := range p.endpoints() {
-			if e.configured.Priority == best && able(e) && !yield(e) {
+			if e.configured.Priority == best && isUsable(e) && !yield(e) {
 				return
 			}
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 
-// metrics is the pool as Prometheus sees it. The label node is host:port.
+// metrics are the pool's Prometheus metrics. The label node is host:port.
 type metrics struct {
-	own *prometheus.Registry // has all of them
+	own *prometheus.Registry // contains all of them
 
 	seconds    *prometheus.HistogramVec // node, cost
 	answers    *prometheus.CounterVec   // node, reason
@@ -39,8 +39,8 @@ func newMetrics(p *Pool) *metrics {
 
 			NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
 		}, []string{"node", "cost"}),
-		answers:    counter("answers_total", "What requests to a node came to.", "node", "reason"),
-		shed:       counter("shed_total", "Requests that got no turn at a node in time.", "node"),
+		answers:    counter("answers_total", "Requests to a node, by the reason of the answer or the kind of failure.", "node", "reason"),
+		shed:       counter("shed_total", "Requests that were not sent to a node because they waited too long in its queue.", "node"),
 		reconnects: counter("websocket_reconnects_total", "Subscriptions to block headers after the first.", "node"),
 		epochs: f.NewCounter(prometheus.CounterOpts{
 			Name: "tipcache_node_epochs_total", Help: "Number of chain resets and rollbacks, each of which dropped all cached entries.",
@@ -48,18 +48,18 @@ func newMetrics(p *Pool) *metrics {
 	}
 }
 
-// forget drops the series of a node that was removed.
+// forget removes the series of a removed node.
 func (m *metrics) forget(node string) {
 	for _, v := range []interface{ DeletePartialMatch(prometheus.Labels) int }{m.seconds, m.answers, m.shed, m.reconnects} {
 		v.DeletePartialMatch(prometheus.Labels{"node": node})
 	}
 }
 
-// auditLabel stands for cost and reason of an audit's requests, which count apart.
+// auditLabel replaces the cost and reason of audit requests.
 const auditLabel = "audit"
 
-// asked counts one request to a node.
-func (m *metrics) asked(node string, r Request, start time.Time, answer *Answer, err error) {
+// countRequest counts one request to a node.
+func (m *metrics) countRequest(node string, r Request, start time.Time, answer *Answer, err error) {
 	cost, reason := r.Cost.String(), outcome(answer, err)
 	if r.Audit {
 		cost, reason = auditLabel, auditLabel
@@ -68,7 +68,7 @@ func (m *metrics) asked(node string, r Request, start time.Time, answer *Answer,
 	m.answers.WithLabelValues(node, reason).Inc()
 }
 
-// outcome is a label: the answer's reason or the kind of silence.
+// outcome returns the label for the answer's reason or the kind of error.
 func outcome(answer *Answer, err error) string {
 	switch kind := upstream.KindOf(err); {
 	case err == nil:
@@ -84,7 +84,7 @@ func outcome(answer *Answer, err error) string {
 	}
 }
 
-// gauges of a pool are read when they are asked for.
+// gauges collects the gauges of a pool on demand.
 type gauges struct{ *Pool }
 
 var (
@@ -99,16 +99,16 @@ var (
 	knownDesc    = desc("tip_known", "1 while a height source answers, so that freshness is measured in blocks.")
 	ageDesc      = desc("block_age_seconds", "Age of the newest block header of a node, in seconds.", "node")
 	heightDesc   = desc("height", "Height of the newest block of a node.", "node")
-	lowestDesc   = desc("lowest_height", "Reads below this block prefer other nodes, because the node has pruned them or may have; 0 while nothing is known.", "node")
+	lowestDesc   = desc("lowest_height", "Reads below this block prefer other nodes, because the node may have pruned them. 0 means unknown.", "node")
 	asideDesc    = desc("source_aside", "1 while the heights that a node's CometBFT reports are ignored as implausible.", "node")
-	lateDesc     = desc("source_late", "1 while a node's CometBFT announces blocks late, so that the REST API is asked for the height.", "node")
+	lateDesc     = desc("source_late", "1 while a node's CometBFT announces blocks late, so that the height is read from the REST API.", "node")
 	reachDesc    = desc("tip_out_of_reach", "1 while the tip is far above the newest block of every node, so that reads use older blocks.")
 	doubtDesc    = desc("tip_unconfirmed", "1 while a node contradicts the tip, so that responses are marked as unconfirmed.")
 	upDesc       = desc("answering", "1 if a node's REST API answered within the last 15 seconds.", "node")
-	rpcDesc      = desc("rpc_answering", "1 while the CometBFT RPC of a node answers. Absent for nodes without one.", "node")
-	grpcDesc     = desc("grpc_answering", "1 while the gRPC of a node answers. Absent for nodes without one.", "node")
+	rpcDesc      = desc("rpc_answering", "1 while the CometBFT RPC of a node responds. Absent for nodes without one.", "node")
+	grpcDesc     = desc("grpc_answering", "1 while the gRPC server of a node responds. Absent for nodes without one.", "node")
 	indexDesc    = desc("tx_index", "1 if the transaction index of a node is on, 0 if it is off.", "node")
-	keysDesc     = desc("page_keys_mixed", "1 while page keys are sent as clients write them, and some nodes read them raw and others in base64.")
+	keysDesc     = desc("page_keys_mixed", "1 while page keys are passed to nodes unchanged although some nodes read them raw and others in base64.")
 	breakerDesc  = desc("breaker_state", "Circuit breaker of a node: 0 closed, 1 half-open, 2 open.", "node")
 )
 
@@ -136,7 +136,7 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	flag(ch, knownDesc, tip.Known)
 	flag(ch, doubtDesc, tip.Unconfirmed)
 	flag(ch, keysDesc, g.MixedKeys())
-	var newest int64 // that a node has
+	var newest int64 // newest height of all nodes
 	for _, e := range g.endpoints() {
 		v := e.look()
 		g.collect(ch, e, v, tip)
@@ -147,7 +147,7 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	flag(ch, reachDesc, newest > 0 && tip.Height-newest > nearby)
 }
 
-// collect gives the gauges of one node.
+// collect collects the gauges of one node.
 func (g gauges) collect(ch chan<- prometheus.Metric, e *endpoint, v view, tip Tip) {
 	load := e.queue.Load()
 	gauge(ch, inFlightDesc, float64(load.InFlight), e.name)

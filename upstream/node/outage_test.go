@@ -83,7 +83,7 @@ func TestFailureOfOneRequestIsFollowedByAProbe(t *testing.T) {
 	n.change(func() { n.rest = broken["drops connections"] }) // but not the probe
 	for range 5 {
 		if _, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"}); err == nil {
-			t.Fatal("the request of a client did not fail")
+			t.Fatal("Fetch succeeded, want an error")
 		}
 	}
 	outage := p.Outages()[0]

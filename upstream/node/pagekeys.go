@@ -22,7 +22,7 @@ type KeyForm string
 // The forms.
 const (
 	UnknownKeys KeyForm = ""
-	RawKeys     KeyForm = "raw"    // the bytes that next_key stands for, as up to release 1.5
+	RawKeys     KeyForm = "raw"    // the decoded bytes of next_key, up to release 1.5
 	Base64Keys  KeyForm = "base64" // the text of next_key, since piplabs/story#827
 )
 
@@ -34,20 +34,19 @@ func (form KeyForm) encode(raw string) string {
 	return raw
 }
 
-// keyFormFor is how long a node is believed to read keys in one form without another test.
-// A restart that is noticed ends it earlier.
+// keyFormFor is how long the tested form of a node is valid. A detected restart ends it earlier.
 const keyFormFor = time.Minute
 
-var errKeyForm = errors.New("the node's page keys follow no known form")
+var errKeyForm = errors.New("the node's page keys have no known form")
 
-// pageKeys is what is known of the form of one node's page keys.
+// pageKeys holds the form of one node's page keys.
 type pageKeys struct {
 	testing chan struct{} // holds a value while a caller tests the node
-	failed  time.Time     // when a test found no form; only for the caller that tests
+	failed  time.Time     // when a test last failed; only used while testing
 
 	mu      sync.Mutex
 	form    KeyForm
-	tested  time.Time // zero: the form must be tested before it is used again
+	tested  time.Time // zero if the form must be tested again
 	sockets int64     // heights.State.Lost at that time
 }
 
@@ -60,7 +59,7 @@ func (k *pageKeys) last() KeyForm {
 	return k.form
 }
 
-// current returns the form, or UnknownKeys where the node has to be tested.
+// current returns the form, or UnknownKeys if the node has to be tested.
 func (k *pageKeys) current(lost int64) KeyForm {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -83,8 +82,8 @@ func (k *pageKeys) expire() {
 	k.tested = time.Time{}
 }
 
-// keyForm returns the form in which the node reads page keys. It tests the node where that is
-// unknown or may have changed.
+// keyForm returns the form in which the node reads page keys. It tests the node if the form is unknown or may have
+// changed.
 func (e *endpoint) keyForm(ctx context.Context) (KeyForm, error) {
 	select {
 	case e.keys.testing <- struct{}{}:
@@ -109,8 +108,8 @@ func (e *endpoint) keyForm(ctx context.Context) (KeyForm, error) {
 	return form, err
 }
 
-// getPage sends a request that names a page key, in the form that the node reads. A refusal of the
-// form means that the node was replaced since the last test.
+// getPage sends a request with its page key in the node's form. If the node refuses the form, it has been replaced
+// since the last test, and is tested again.
 func (e *endpoint) getPage(ctx context.Context, r Request, height int64) (*Answer, error) {
 	query := r.Query
 	for tries := 0; ; tries++ {
@@ -127,7 +126,7 @@ func (e *endpoint) getPage(ctx context.Context, r Request, height int64) (*Answe
 	}
 }
 
-// refusesForm reports whether a node that reads base64 has refused a key in another form.
+// refusesForm reports whether a node that reads base64 refused a key in another form.
 func refusesForm(a *Answer) bool { return a.Reason == BadInput && strings.Contains(a.Text, "base64") }
 
 func withKey(query, key string) string {
@@ -137,8 +136,8 @@ func withKey(query, key string) string {
 	return query + "pagination.key=" + url.QueryEscape(key)
 }
 
-// testKeys finds out in which form the node reads page keys: the key of the second validator leads
-// to that validator in one form only.
+// testKeys determines the form in which the node reads page keys. Only in the right form does the key of the second
+// validator return this validator.
 func (e *endpoint) testKeys(ctx context.Context, height int64) (KeyForm, error) {
 	const one = "pagination.limit=1"
 	first, err := e.readValidators(ctx, one, height)
@@ -168,8 +167,8 @@ func (e *endpoint) testKeys(ctx context.Context, height int64) (KeyForm, error) 
 	return UnknownKeys, badAnswer(errKeyForm)
 }
 
-// testWithoutKey tests a node whose list of validators has no second page: only a node that reads
-// base64 refuses a key that is none.
+// testWithoutKey tests a node whose list of validators has no second page. Only a node that reads base64 refuses an
+// invalid key.
 func (e *endpoint) testWithoutKey(ctx context.Context, height int64) (KeyForm, error) {
 	a, err := e.readValidators(ctx, withKey("pagination.limit=1", "!"), height)
 	switch {
@@ -192,7 +191,7 @@ func validatorIn(a *Answer) string {
 	return gjson.GetBytes(a.Body, "msg.validators.0.operator_address").Str
 }
 
-// followKeys keeps the form up to date for requests whose keys are sent verbatim.
+// followKeys keeps the form up to date if keys are sent verbatim.
 func (p *Pool) followKeys(ctx context.Context, e *endpoint) {
 	if !p.options.VerbatimKeys || p.protocol.keyProbe == "" || e.keys.current(e.blocks.Look().Lost) != UnknownKeys {
 		return
@@ -205,8 +204,8 @@ func (p *Pool) followKeys(ctx context.Context, e *endpoint) {
 	})
 }
 
-// knownForm reports whether a node is known to read page keys in a form. While one is, a key in
-// that form is sent to no node of the other: that would answer with an empty page or a wrong one.
+// knownForm reports whether a node is known to read page keys in a form. If so, keys in this form must not be sent to
+// nodes of the other form, which would return an empty or a wrong page.
 func (p *Pool) knownForm(form KeyForm) bool {
 	for _, e := range p.endpoints() {
 		if v := e.look(); !v.Foreign() && e.keys.last() == form {
@@ -216,8 +215,7 @@ func (p *Pool) knownForm(form KeyForm) bool {
 	return false
 }
 
-// MixedKeys reports whether clients' page keys are sent verbatim to nodes of which some read
-// them raw and others in base64.
+// MixedKeys reports whether page keys are sent verbatim although some nodes read them raw and others in base64.
 func (p *Pool) MixedKeys() bool {
 	return p.options.VerbatimKeys && p.knownForm(RawKeys) && p.knownForm(Base64Keys)
 }

@@ -71,7 +71,7 @@ func wantSecondPage(t *testing.T, p *Pool, n *devnet.Node, path string) {
 	}
 }
 
-func TestPageKeysAreSentInTheFormThatEachNodeReads(t *testing.T) {
+func TestPageKeysAreSentInTheNodesForm(t *testing.T) {
 	p, d, older, newer := storyNodes(t, Options{})
 	for _, path := range []string{validatorList, periodList} {
 		for _, n := range []*devnet.Node{older, newer, older} {
@@ -82,7 +82,7 @@ func TestPageKeysAreSentInTheFormThatEachNodeReads(t *testing.T) {
 }
 
 // The key 1003 is valid base64: a node that reads base64 takes it for another key.
-func TestAKeyThatIsValidBase64IsSentInTheFormThatTheNodeReads(t *testing.T) {
+func TestValidBase64KeyIsSentInTheNodesForm(t *testing.T) {
 	p, _, older, newer := storyNodes(t, Options{})
 	for _, n := range []*devnet.Node{older, newer} {
 		got, _ := page(t, p, Request{Path: periodList, Query: "pagination.limit=1", PageKey: "1003", Only: name(n)})
@@ -92,7 +92,7 @@ func TestAKeyThatIsValidBase64IsSentInTheFormThatTheNodeReads(t *testing.T) {
 	}
 }
 
-func TestTheFormOfPageKeysFollowsTheRelease(t *testing.T) {
+func TestKeyFormFollowsTheRelease(t *testing.T) {
 	p, d, older, newer := storyNodes(t, Options{})
 	wantSecondPage(t, p, older, validatorList)
 	wantSecondPage(t, p, newer, validatorList)
@@ -113,7 +113,7 @@ func TestTheFormOfPageKeysFollowsTheRelease(t *testing.T) {
 	wantSecondPage(t, p, newer, validatorList)
 }
 
-func TestAnOldTestOfPageKeysIsRepeated(t *testing.T) {
+func TestOldKeyFormIsTestedAgain(t *testing.T) {
 	k := newPageKeys()
 	k.set(RawKeys, 0)
 	k.tested = k.tested.Add(-2 * keyFormFor)
@@ -123,7 +123,7 @@ func TestAnOldTestOfPageKeysIsRepeated(t *testing.T) {
 }
 
 // A node whose list of validators has one page hands out no key to test with.
-func TestTheFormOfPageKeysIsFoundWithOneValidator(t *testing.T) {
+func TestKeyFormIsFoundWithOneValidator(t *testing.T) {
 	for _, form := range []KeyForm{RawKeys, Base64Keys} {
 		var sent atomic.Value
 		p := rest(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
@@ -147,7 +147,7 @@ func TestTheFormOfPageKeysIsFoundWithOneValidator(t *testing.T) {
 	}
 }
 
-func TestANodeWhosePageKeysFollowNoFormIsNotAskedForAPage(t *testing.T) {
+func TestNodeWithUnknownKeyFormGetsNoPageRequest(t *testing.T) {
 	var asked, pages atomic.Int32
 	p := rest(t, Options{}, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != validatorList {
@@ -166,7 +166,7 @@ func TestANodeWhosePageKeysFollowNoFormIsNotAskedForAPage(t *testing.T) {
 	}
 }
 
-func TestAVerbatimPageKeyGoesToANodeThatReadsItsForm(t *testing.T) {
+func TestVerbatimPageKeyGoesToNodeOfItsForm(t *testing.T) {
 	p, d, older, newer := storyNodes(t, Options{VerbatimKeys: true})
 	eventually(t, "the forms", func() bool { return p.MixedKeys() })
 	forms := []KeyForm{p.Health()[0].PageKeys, p.Health()[1].PageKeys}

@@ -20,47 +20,46 @@ import (
 	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 
-// Options configure a Pool. The zero value of a field means its default.
+// Options configure a Pool. Zero values select the defaults.
 type Options struct {
-	Endpoints []Endpoint // none: nothing can be read, and the Pool is ready
-	Dialect   Dialect    // Story; Undetermined reads nothing before SetDialect
-	ChainID   string     // the chain every endpoint must serve; "" takes the first one seen
+	Endpoints []Endpoint // may be empty
+	Dialect   Dialect    // default Story; an Undetermined pool reads nothing before SetDialect
+	ChainID   string     // the chain every endpoint must serve; "" accepts the chain of the first endpoint
 
-	Timeout  time.Duration // for one answer of one endpoint, queueing not included; 5s
-	maxBody  int64         // largest answer in bytes; 64 MiB
-	InFlight int           // requests one endpoint gets at once, of whatever cost; 0: as much as it bears, as package queue finds out
-	scans    int           // of those, requests of cost Scan; 1
-	retry    time.Duration // between two probes of a server whose last request failed; 1s
-	Queue    time.Duration // how long a foreground request waits for its turn; 2s
+	Timeout  time.Duration // for a response of one endpoint, without queueing; default 5s
+	maxBody  int64         // maximum size of a response in bytes; default 64 MiB
+	InFlight int           // maximum number of concurrent requests per endpoint; 0 adapts it to the endpoint's capacity
+	scans    int           // maximum number of concurrent requests of cost Scan; default 1
+	retry    time.Duration // between two probes of a server after a failed request; default 1s
+	Queue    time.Duration // how long a foreground request waits for its turn; default 2s
 
-	VerbatimKeys bool // requests name the form of their page keys (Request.Keys), so that of each node is found out before it is asked for a page
+	VerbatimKeys bool // page keys are sent unchanged (Request.Keys), so the form of each node is tested in advance
 
-	MaxBlockAge   time.Duration // a chain whose newest block is older is not ready; 30s
-	BlockInterval time.Duration // time between blocks until it has been learned; 2.1s
-	RollbackAfter time.Duration // for so long all sources name lower blocks before the chain is taken for set back; 10s
+	MaxBlockAge   time.Duration // a node whose newest block is older is not ready; default 30s
+	BlockInterval time.Duration // assumed time between blocks until it has been learned; default 2.1s
+	RollbackAfter time.Duration // how long all sources must claim lower blocks before the chain counts as rolled back; default 10s
 
-	// OnEpoch is called from Run as soon as the chain and its epoch are known, and with another
-	// epoch whenever the chain was reset or set back, before the tip falls. Nothing of one epoch is
-	// true in another.
+	// OnEpoch is called by Run when the chain and its epoch are known, and when a reset or rollback begins a new
+	// epoch, before the tip falls. Responses of one epoch are invalid in another.
 	OnEpoch func(chainID string, epoch int64)
 
-	Memory     *account.Part         // in which answers are reserved while they are read; nil: no limit
-	Ledger     heights.Ledger        // nil: no other replica is to agree
-	Logger     *slog.Logger          // nil discards
-	Registerer prometheus.Registerer // nil: no metrics
+	Memory     *account.Part         // budget of responses being read; nil means no limit
+	Ledger     heights.Ledger        // nil if there are no other replicas
+	Logger     *slog.Logger          // nil discards logs
+	Registerer prometheus.Registerer // nil disables metrics
 }
 
 // An Endpoint is one node.
 type Endpoint struct {
 	REST  string // base URL of the REST server, such as http://127.0.0.1:1317; a path is a prefix
-	Comet string // base URL of CometBFT's RPC, such as tcp://127.0.0.1:26657; "" for no height source
-	GRPC  string // address of the gRPC server, such as 127.0.0.1:9090, with https:// before it for TLS; "" for none
+	Comet string // base URL of CometBFT's RPC, such as tcp://127.0.0.1:26657; may be ""
+	GRPC  string // address of the gRPC server, such as 127.0.0.1:9090 or https://127.0.0.1:9090 for TLS; may be ""
 
-	Priority int         // it is read only while no node with a lower one can answer
+	Priority int         // the node is read only while no node with a lower value can answer
 	Headers  http.Header // sent with every request, such as the key of a provider; hidden in logs and responses
 }
 
-// WithDefaults fills in what was left zero.
+// WithDefaults replaces zero values by the defaults.
 func (o Options) WithDefaults() Options {
 	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
 	o.retry = cmp.Or(o.retry, time.Second)
@@ -80,32 +79,31 @@ func (o Options) WithDefaults() Options {
 // A Tip is the newest block that can be read.
 type Tip = tip.Tip
 
-// chain gives a Pool the methods that tell of its blocks.
+// chain provides the methods of a Pool about its blocks.
 type chain = heights.Chain
 
-// A Pool is the nodes of one chain. Make it with New, have Run follow the
-// heights, and Close it in the end. All methods may be called at any time.
+// A Pool holds the nodes of one chain. Run follows their heights. Its methods are safe for concurrent use.
 type Pool struct {
 	*chain
 
 	members    atomic.Pointer[[]*endpoint]
-	changing   sync.Mutex      // of members and start
-	start      func(*endpoint) // begins to probe an endpoint; nil while Run does not run
-	retiring   sync.WaitGroup  // endpoints that were removed
-	options    Options         // as New got them, with defaults
-	protocol   *protocol       // not to be read before determined
+	changing   sync.Mutex      // guards writes of members, and start
+	start      func(*endpoint) // starts to probe an endpoint; nil while Run does not run
+	retiring   sync.WaitGroup  // removed endpoints
+	options    Options         // with defaults
+	protocol   *protocol       // must not be read before determined
 	determined chan struct{}   // closed when the dialect is known
 	metrics    *metrics
 
 	execution executions
 
-	mu      sync.Mutex      // of SetDialect
-	life    context.Context //nolint:containedctx // the pool's own: ends with Close
+	mu      sync.Mutex      // serializes SetDialect
+	life    context.Context //nolint:containedctx // ends with Close
 	end     context.CancelFunc
-	running chan struct{} // filled while Run follows the nodes
+	running chan struct{} // holds a value while Run runs
 }
 
-// New checks the options. It neither connects nor starts anything.
+// New returns a pool, or an error if the options are invalid. It neither connects nor starts a goroutine.
 func New(o Options) (*Pool, error) {
 	o = o.WithDefaults()
 	o.Registerer = cmp.Or[prometheus.Registerer](o.Registerer, prometheus.NewRegistry())
@@ -131,10 +129,10 @@ func New(o Options) (*Pool, error) {
 
 func (p *Pool) endpoints() []*endpoint { return *p.members.Load() }
 
-// listed finds the methods on the page by which a CometBFT lists them.
+// listed matches the methods on CometBFT's page of methods.
 var listed = regexp.MustCompile(`<a href="//[^"/]*/([a-z][a-z0-9_]*)`)
 
-// CheckComet asks the CometBFT of an endpoint for its chain and its newest block, and for the methods that it lists.
+// CheckComet reads the status of an endpoint's CometBFT and the methods that it lists.
 func CheckComet(ctx context.Context, e Endpoint) (s comet.Status, methods []string, err error) {
 	base, err := parseBase(e.Comet)
 	if err != nil {
@@ -147,15 +145,15 @@ func CheckComet(ctx context.Context, e Endpoint) (s comet.Status, methods []stri
 		return s, nil, err
 	}
 	s.ChainID, s.TxIndex = hide.Replace(s.ChainID), hide.Replace(s.TxIndex)
-	_, _, page, _ := c.Get(ctx, "/", o.maxBody) // a gateway may have none
+	_, _, page, _ := c.Get(ctx, "/", o.maxBody) // a gateway may not have the page
 	for _, m := range listed.FindAllSubmatch(page, -1) {
 		methods = append(methods, string(m[1]))
 	}
 	return s, methods, nil
 }
 
-// Run follows the heights of all endpoints until ctx ends or Close is called. It returns nil.
-// While one Run follows them another waits for its end.
+// Run follows the heights of all endpoints until ctx ends or Close is called. It returns nil. Only one Run is active at
+// a time, and others wait.
 func (p *Pool) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -171,7 +169,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	}
-	if p.life.Err() != nil { // of several that are ready select takes any
+	if p.life.Err() != nil { // select may have chosen the other case
 		return nil
 	}
 	var workers sync.WaitGroup
@@ -182,7 +180,7 @@ func (p *Pool) Run(ctx context.Context) error {
 	return nil
 }
 
-// setStart begins to follow all endpoints by start, and from now on those that are added. nil ends the latter.
+// setStart calls start for all endpoints, and makes SetEndpoints call it for added ones. start may be nil.
 func (p *Pool) setStart(start func(*endpoint)) {
 	p.changing.Lock()
 	defer p.changing.Unlock()
@@ -220,8 +218,7 @@ func (p *Pool) guard(work func()) {
 	})
 }
 
-// Close ends Run and the waits for a block, and waits for Run. Requests in flight go on. It returns
-// nil.
+// Close ends Run and pending waits for blocks, and waits for Run. Requests in flight continue. It returns nil.
 func (p *Pool) Close() error {
 	p.end()
 	p.running <- struct{}{}
@@ -234,8 +231,8 @@ func (p *Pool) Close() error {
 	return nil
 }
 
-// Spare reports whether an endpoint has room for a read ahead ([Request].Ahead). One that may send a single request at a
-// time never has.
+// Spare reports whether an endpoint has capacity for a read ahead ([Request].Ahead). An endpoint with a limit of one
+// request never does.
 func (p *Pool) Spare() bool {
 	for e := range p.preferred() {
 		if e.queue.Spare() {
@@ -245,8 +242,7 @@ func (p *Pool) Spare() bool {
 	return false
 }
 
-// Expected is how long a request that comes now is likely to take, the wait for its turn
-// included, at the endpoint where that is shortest. 0 is unknown.
+// Expected returns the expected duration of a new request, including queueing, at the fastest endpoint. 0 means unknown.
 func (p *Pool) Expected(r Request) (shortest time.Duration) {
 	for e := range p.preferred() {
 		if wait := e.queue.Expected(r.queued()); shortest == 0 || wait < shortest {
@@ -256,8 +252,8 @@ func (p *Pool) Expected(r Request) (shortest time.Duration) {
 	return shortest
 }
 
-// WaitHeight returns nil as soon as the tip is at least height. Otherwise the
-// error is an *upstream.Error of kind Timeout, or context.Canceled.
+// WaitHeight waits until the tip is at least height. The error is an *upstream.Error of kind Timeout, or
+// context.Canceled.
 func (p *Pool) WaitHeight(ctx context.Context, height int64) error {
 	for {
 		moved := p.chain.Moved()

@@ -32,7 +32,7 @@ func mustFetch(t *testing.T, p *Pool, r Request) *Answer {
 
 func from(a *Answer, n *fakeNode) bool { return strings.Contains(string(a.Body), n.address) }
 
-func TestAtTipReadsTheNewestBlockThatIsKnown(t *testing.T) {
+func TestAtTipReadsTheNewestKnownBlock(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Minute}, n)
 	eventually(t, "the subscription", connected(p))
@@ -45,11 +45,11 @@ func TestAtTipReadsTheNewestBlockThatIsKnown(t *testing.T) {
 	mustFetch(t, p, Request{Height: 0})
 	mustFetch(t, p, Request{Height: 50})
 	if diff := cmp.Diff([]string{"100", "101", "", "50"}, n.heights()); diff != "" {
-		t.Errorf("heights asked for (-want +got):\n%s", diff)
+		t.Errorf("heights read (-want +got):\n%s", diff)
 	}
 }
 
-func TestTheHeightIsChosenWhenTheRequestLeavesTheQueue(t *testing.T) {
+func TestHeightIsChosenWhenRequestLeavesTheQueue(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{InFlight: 1, Queue: time.Minute, BlockInterval: time.Minute}, n)
 	eventually(t, "the subscription", connected(p))
@@ -65,11 +65,11 @@ func TestTheHeightIsChosenWhenTheRequestLeavesTheQueue(t *testing.T) {
 	wantTip(t, p, 105)
 	turn.End(false)
 	if asking.Wait(); a != nil && a.Height != 105 {
-		t.Errorf("read at %d, want 105", a.Height)
+		t.Errorf("answer has height %d, want 105", a.Height)
 	}
 }
 
-func TestAnEndpointThatLagsIsNotAskedForTheTip(t *testing.T) {
+func TestLaggingEndpointIsNotReadAtTheTip(t *testing.T) {
 	ahead, lagging := newFakeNode(t, 105), newFakeNode(t, 104)
 	p := run(t, Options{}, lagging, ahead)
 	for range 10 {
@@ -82,22 +82,22 @@ func TestAnEndpointThatLagsIsNotAskedForTheTip(t *testing.T) {
 	}
 }
 
-func TestABlockThatNoEndpointHasIsWaitedFor(t *testing.T) {
+func TestFetchWaitsForABlockThatNoEndpointHas(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Minute}, n)
 	eventually(t, "the subscription", connected(p))
 	p.Raise(102) // another replica has read at it
 	_, err := p.Fetch(within(t, 50*time.Millisecond), Request{Path: "/x", Height: 102})
 	if got := wantKind(t, err, upstream.Timeout); got.RetryAfter < time.Second {
-		t.Errorf("retry after %s", got.RetryAfter)
+		t.Errorf("RetryAfter = %s, want it set", got.RetryAfter)
 	}
 	time.AfterFunc(100*time.Millisecond, func() { n.commit(102) })
 	if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 102 {
-		t.Errorf("read at %d, want 102", a.Height)
+		t.Errorf("answer has height %d, want 102", a.Height)
 	}
 }
 
-func TestNodesThatDoNotGetToTheTipAreReadWhereTheyAre(t *testing.T) {
+func TestNodesBelowTheTipAreReadAtTheirNewestBlock(t *testing.T) {
 	t.Parallel()
 	for name, height := range map[string]int64{"far behind": 900, "a little behind": 998} {
 		t.Run(name, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestNodesThatDoNotGetToTheTipAreReadWhereTheyAre(t *testing.T) {
 	}
 }
 
-func TestAnAnswerFromBeforeTheBlockIsAskedForAgain(t *testing.T) {
+func TestFutureHeightIsRetried(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Minute}, n)
 	var asked atomic.Int32
@@ -128,11 +128,11 @@ func TestAnAnswerFromBeforeTheBlockIsAskedForAgain(t *testing.T) {
 		}
 	})
 	if a := mustFetch(t, p, Request{Height: AtTip}); a.Reason != OK {
-		t.Errorf("answer %+v", a)
+		t.Errorf("unexpected answer %+v", a)
 	}
 }
 
-func TestATipThatFallsDuringAReadIsReadAnew(t *testing.T) {
+func TestReadIsRepeatedWhenTheTipFalls(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Minute}, n)
 	eventually(t, "the subscription", connected(p))
@@ -153,19 +153,19 @@ func TestATipThatFallsDuringAReadIsReadAnew(t *testing.T) {
 		}
 	})
 	if a := mustFetch(t, p, Request{Height: AtTip}); a.Reason != OK || a.Height != 101 {
-		t.Errorf("answer %+v", a)
+		t.Errorf("unexpected answer %+v", a)
 	}
 }
 
-func TestAHeightBeyondTheTipIsTheNodesToRefuse(t *testing.T) {
+func TestNodeRefusesHeightAboveTheTip(t *testing.T) {
 	p := run(t, Options{}, newFakeNode(t, 100))
 	a := mustFetch(t, p, Request{Height: 100000})
 	if a.Reason != FutureHeight || a.Status != http.StatusBadRequest || a.Height != 100000 {
-		t.Errorf("answer %+v", a)
+		t.Errorf("unexpected answer %+v", a)
 	}
 }
 
-func TestAPrunedHeightIsLookedForElsewhere(t *testing.T) {
+func TestPrunedHeightIsReadFromAnotherEndpoint(t *testing.T) {
 	pruned, archive := newFakeNode(t, 100), newFakeNode(t, 100)
 	pruned.lowest = 50
 	p := run(t, Options{}, pruned, archive)
@@ -173,7 +173,7 @@ func TestAPrunedHeightIsLookedForElsewhere(t *testing.T) {
 	prefer(p, 0)
 	for range 4 {
 		if a := mustFetch(t, p, Request{Height: 10}); a.Reason != OK || !from(a, archive) {
-			t.Errorf("answer %s", a.Body)
+			t.Errorf("unexpected answer %s", a.Body)
 		}
 	}
 	if got := len(pruned.heights()); got != 1 {
@@ -183,7 +183,7 @@ func TestAPrunedHeightIsLookedForElsewhere(t *testing.T) {
 	for range 2 {
 		a := mustFetch(t, p, Request{Height: 10})
 		if a.Reason != Pruned || a.Status != http.StatusNotFound || !strings.Contains(a.Text, "no node has kept it (latest height: 100)") {
-			t.Errorf("answer %+v", a)
+			t.Errorf("unexpected answer %+v", a)
 		}
 	}
 	archive.change(func() { archive.lowest = 1 })
@@ -192,7 +192,7 @@ func TestAPrunedHeightIsLookedForElsewhere(t *testing.T) {
 	}
 }
 
-func TestThatAHeightIsPrunedIsSaidOnlyIfAllWereAsked(t *testing.T) {
+func TestPrunedIsReportedAfterAllEndpointsRefused(t *testing.T) {
 	pruned, silent := newFakeNode(t, 100), newFakeNode(t, 100)
 	pruned.lowest = 50
 	p := run(t, Options{}, pruned, silent)
@@ -201,13 +201,13 @@ func TestThatAHeightIsPrunedIsSaidOnlyIfAllWereAsked(t *testing.T) {
 	wantKind(t, err, upstream.Unreachable)
 }
 
-func TestTheBlocksThatANodeHasAreKnownBeforeItIsAsked(t *testing.T) {
+func TestLowestIsKnownBeforeTheFirstRequest(t *testing.T) {
 	t.Parallel()
 	pruned, archive := newFakeNode(t, 100), newFakeNode(t, 100)
 	pruned.lowest, pruned.earliest, archive.earliest = 50, 50, 1
 	p := run(t, Options{}, pruned, archive)
 	if a := mustFetch(t, p, Request{Height: 10}); a.Reason != OK || !from(a, archive) {
-		t.Errorf("answer %s", a.Body)
+		t.Errorf("unexpected answer %s", a.Body)
 	}
 	if h := p.Health(); h[0].Lowest != 50 || h[1].Lowest != 1 || len(pruned.heights()) > 0 {
 		t.Errorf("health %+v, asked %v", h, pruned.heights())
@@ -218,7 +218,7 @@ func TestTheBlocksThatANodeHasAreKnownBeforeItIsAsked(t *testing.T) {
 	eventually(t, "what the restart brought", func() bool { return p.Health()[0].Lowest == 5 })
 }
 
-func TestASilentEndpointIsReplacedByAnother(t *testing.T) {
+func TestFailedEndpointIsReplacedByAnother(t *testing.T) {
 	t.Parallel() // it takes as long as a request to the silent one
 	silent, healthy := newFakeNode(t, 100), newFakeNode(t, 100)
 	p := run(t, Options{Timeout: time.Second, BlockInterval: time.Minute}, silent, healthy) // no late block is looked for
@@ -228,7 +228,7 @@ func TestASilentEndpointIsReplacedByAnother(t *testing.T) {
 	begun := time.Now()
 	for range 10 {
 		if a := mustFetch(t, p, Request{Height: AtTip}); !from(a, healthy) {
-			t.Errorf("answer %s", a.Body)
+			t.Errorf("unexpected answer %s", a.Body)
 		}
 	}
 	if got, most := len(silent.heights()), 1+int(time.Since(begun)/penaltyTime); got < 1 || got > most {
@@ -236,7 +236,7 @@ func TestASilentEndpointIsReplacedByAnother(t *testing.T) {
 	}
 }
 
-func TestTheOnlyEndpointIsTriedAgainAndAgain(t *testing.T) {
+func TestOnlyEndpointIsRetried(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
 	p := run(t, Options{Timeout: 50 * time.Millisecond, BlockInterval: time.Minute}, n)
@@ -260,7 +260,7 @@ func TestTheOnlyEndpointIsTriedAgainAndAgain(t *testing.T) {
 	})
 }
 
-func TestAQueryThatMakesTheNodePanicHurtsNobodyElse(t *testing.T) {
+func TestAbortedResponsesDoNotDisableNode(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{}, n)
 	n.change(func() { n.rest = func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) } })
@@ -272,7 +272,7 @@ func TestAQueryThatMakesTheNodePanicHurtsNobodyElse(t *testing.T) {
 	mustFetch(t, p, Request{Height: AtTip})
 }
 
-func TestABusyNodeIsSpared(t *testing.T) {
+func TestBusyNodeGetsLimitedRequests(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{InFlight: 2, Queue: 100 * time.Millisecond, Timeout: time.Minute}, n)
 	probed(t, p)
@@ -296,16 +296,16 @@ func TestABusyNodeIsSpared(t *testing.T) {
 	all.Go(func() { mustFetch(t, p, Request{Background: true}) }) // waits
 	_, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
 	if got := wantKind(t, err, upstream.Overloaded); got.RetryAfter < time.Second {
-		t.Errorf("retry after %s", got.RetryAfter)
+		t.Errorf("RetryAfter = %s, want it set", got.RetryAfter)
 	}
 	open()
 	all.Wait()
 	if most.Load() != 2 {
-		t.Errorf("%d in flight, want 2", most.Load())
+		t.Errorf("requests in flight = %d, want 2", most.Load())
 	}
 }
 
-func TestARESTServerThatNamesNoHeightIsReadUnpinned(t *testing.T) {
+func TestRESTServerWithoutHeightsIsReadUnpinned(t *testing.T) {
 	n := newFakeNode(t, 1<<62) // answers at any
 	p := newPool(t, Options{Endpoints: []Endpoint{{REST: "http://" + n.address}}})
 	go func() { _ = p.Run(context.Background()) }()
@@ -313,15 +313,15 @@ func TestARESTServerThatNamesNoHeightIsReadUnpinned(t *testing.T) {
 		t.Errorf("answer %+v, tip %+v", a, p.Tip())
 	}
 	if a := mustFetch(t, p, Request{Height: 50}); a.Height != 50 {
-		t.Errorf("answer %+v", a)
+		t.Errorf("unexpected answer %+v", a)
 	}
 	if diff := cmp.Diff([]string{"", "50"}, n.heights()); diff != "" {
-		t.Errorf("heights asked for (-want +got):\n%s", diff)
+		t.Errorf("heights read (-want +got):\n%s", diff)
 	}
 	eventually(t, "readiness", func() bool { return p.Ready() == nil })
 }
 
-func TestARequestWaitsUntilTheChainIsKnown(t *testing.T) {
+func TestRequestWaitsUntilTheChainIsKnown(t *testing.T) {
 	n := newFakeNode(t, 100)
 	n.chain = "other-1"
 	p := newPool(t, Options{ChainID: "story-1"}, n)
@@ -333,7 +333,7 @@ func TestARequestWaitsUntilTheChainIsKnown(t *testing.T) {
 	go func() { _ = p.Run(context.Background()) }()
 	wantKind(t, <-failed, upstream.Unreachable)
 	if len(n.heights()) > 0 {
-		t.Error("another chain was read")
+		t.Error("Fetch from another chain succeeded, want an error")
 	}
 }
 
@@ -354,7 +354,7 @@ func BenchmarkFetch(b *testing.B) {
 
 // With one slot left, what nobody waits for fails at once, and says so; the
 // endpoint is not called sick for that.
-func TestWhatNobodyWaitsForYieldsToOthers(t *testing.T) {
+func TestReadAheadYieldsToOtherRequests(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{InFlight: 2, BlockInterval: time.Minute}, n)
 	eventually(t, "the subscription", connected(p))

@@ -10,36 +10,36 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// usualReply is the memory that a call by gRPC reserves for its response, in bytes, until the method is known to have
-// longer ones.
+// usualReply is the memory in bytes that a gRPC call reserves for its response, unless the method is known to have
+// longer responses.
 const usualReply = 256 << 10
 
-// invoke calls a method once, within reserved memory. The library tells the size of a message only when it refuses it,
-// so a method whose response is longer than any before is called again with more memory, unless it may change something.
+// invoke calls a method within reserved memory. grpc-go reveals the size of a message only when it refuses it. So if a
+// response is longer than any before, the method is called again with more memory, unless it may change state.
 func (c *grpcClient) invoke(ctx context.Context, r *Invocation, options ...grpc.CallOption) (reply []byte, err error) {
 	held := c.memory.Open("", true)
 	defer held.Close()
-	most := c.maxBody
+	limit := c.maxBody
 	if !r.Write {
-		most = min(c.replies.size(r.Method), c.maxBody)
+		limit = min(c.replies.size(r.Method), c.maxBody)
 	}
-	most = min(most, max(streamWindow, c.memory.Free(c.maxBody)/2)) // others need some, too
+	limit = min(limit, max(streamWindow, c.memory.Free(c.maxBody)/2)) // leaves memory for other calls
 	for reserved := int64(0); ; {
-		if err := held.Take(int(most - reserved)); err != nil {
+		if err := held.Take(int(limit - reserved)); err != nil {
 			return nil, noMemory(err)
 		}
-		reserved = most
-		err = c.conn.Invoke(ctx, r.Method, &r.Message, &reply, append(options, grpc.MaxCallRecvMsgSize(int(most)))...)
+		reserved = limit
+		err = c.conn.Invoke(ctx, r.Method, &r.Message, &reply, append(options, grpc.MaxCallRecvMsgSize(int(limit)))...)
 		size := refusedSize(err)
-		if r.Write || size <= most || size > c.maxBody {
+		if r.Write || size <= limit || size > c.maxBody {
 			return reply, err
 		}
-		c.replies.note(r.Method, size)
-		most = size
+		c.replies.add(r.Method, size)
+		limit = size
 	}
 }
 
-// refusedSize returns the size of the message that the library has refused, 0 for none.
+// refusedSize returns the size of the message that grpc-go refused, or 0.
 func refusedSize(err error) (size int64) {
 	if text := status.Convert(err).Message(); strings.HasPrefix(text, tooLarge) {
 		_, _ = fmt.Sscanf(text, tooLarge+" (%d vs.", &size) // 0 if it is another text
@@ -47,7 +47,7 @@ func refusedSize(err error) (size int64) {
 	return size
 }
 
-// A replySizes has the longest responses of methods, in bytes.
+// replySizes holds the sizes of the longest responses by method, in bytes.
 type replySizes struct {
 	mu  sync.Mutex
 	all map[string]int64
@@ -59,12 +59,13 @@ func (s *replySizes) size(method string) int64 {
 	return max(usualReply, s.all[method])
 }
 
-// note keeps the size of a method with some room for the next block. It forgets all methods if there are very many.
-func (s *replySizes) note(method string, size int64) {
-	const methods = 1000
+// add records the size of a method's response, plus a quarter for growth. If there are too many methods, it forgets
+// them all.
+func (s *replySizes) add(method string, size int64) {
+	const maxMethods = 1000
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.all == nil || len(s.all) >= methods {
+	if s.all == nil || len(s.all) >= maxMethods {
 		s.all = map[string]int64{}
 	}
 	s.all[method] = size + size/4

@@ -10,7 +10,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-func TestResponseByGRPCIsReserved(t *testing.T) {
+func TestGRPCResponseIsReserved(t *testing.T) {
 	t.Parallel()
 	memory := account.New(8<<20, nil)
 	n := startGRPC(t, "127.0.0.1:0", "story-1")

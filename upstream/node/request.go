@@ -4,62 +4,62 @@ import (
 	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 
-// AtTip as Request.Height asks for the newest block that is known when the
-// request leaves the queue. If none is known the node's latest is read.
+// AtTip as Request.Height selects the newest block that is known when the request leaves the queue. If none is known,
+// the node's latest block is read.
 const AtTip int64 = -1
 
 // A Request is one read.
 type Request struct {
 	Path       string  // canonical, starts with /, not percent-encoded
 	Query      string  // encoded, without ?
-	PageKey    string  // Story alone: the raw bytes of the page key, which Query leaves out. The node is sent them in the form that it reads
-	Keys       KeyForm // Story alone: the form of the page key in Query, which is sent verbatim. Nodes known to read another are not asked while one is known to read this; UnknownKeys for no key
+	PageKey    string  // Story only: the raw bytes of the page key, which is not in Query and is sent in the node's form
+	Keys       KeyForm // Story only: the form of the page key in Query, which is sent verbatim to a node of this form if one is known
 	Height     int64   // AtTip, a height to read at, or 0 for the node's latest
-	Unpinned   bool    // the height only chooses the node, which is not told of it and answers as of its latest
+	Unpinned   bool    // Height only selects the node, which reads at its latest height
 	Cost       Cost
-	Client     string      // on whose behalf: clients take turns at an endpoint
-	Call       *Call       // of CometBFT's RPC, in place of Path, Query and Post; nil for none
-	Invoke     *Invocation // of a node's gRPC, likewise; nil for none
-	Post       *Post       // nil for a GET. It is sent to one node at most, and once
-	Miss       bool        // no older answer is at hand: it goes before other requests of the client
+	Client     string      // the client, for fair queueing
+	Call       *Call       // a CometBFT RPC call instead of Path, Query and Post; may be nil
+	Invoke     *Invocation // a gRPC call instead of Path, Query and Post; may be nil
+	Post       *Post       // the body of a POST request, which is sent once, to one node; nil for GET
+	Miss       bool        // no older answer is available: it precedes the client's other requests
 	Background bool        // yields to foreground requests, and waits for its turn until its context ends
-	Only       string      // the name of the node to be asked; "" for any
-	Avoid      string      // the name of one that is asked only where no other can be, or will be soon; "" for none
-	Audit      bool        // it is counted as an audit's
-	Ahead      bool        // no client waits for it: it does not wait for a turn, and leaves room for one that a client waits for
+	Only       string      // name of the only node to use; "" for any
+	Avoid      string      // name of a node that is used only if no other node can answer soon; may be ""
+	Audit      bool        // counted as an audit request
+	Ahead      bool        // read ahead: it is sent only if there is spare capacity, and does not wait
 }
 
-// rest says whether a request is for the REST server.
+// rest reports whether a request is for the REST server.
 func (r Request) rest() bool { return r.Call == nil && r.Invoke == nil }
 
-// slow says whether a request waits for a block: it takes no turn among the reads.
+// slow reports whether a request waits for a block. It does not queue with reads.
 func (r Request) slow() bool { return r.Call != nil && r.Call.Slow }
 
-// writes says whether a request may change something.
+// writes reports whether a request may change state.
 func (r Request) writes() bool {
 	return r.Post != nil || r.Call != nil && r.Call.Write || r.Invoke != nil && r.Invoke.Write
 }
 
-// told is the height that the node is told of, 0 for none.
-func (r Request) told(height int64) int64 {
+// sentHeight returns the height to send to the node, or 0.
+func (r Request) sentHeight(height int64) int64 {
 	if r.Unpinned {
 		return 0
 	}
 	return height
 }
 
-// queued is what waits for a turn at an endpoint.
+// queued returns the request in the form of package queue.
 func (r Request) queued() queue.Request {
 	return queue.Request{Client: r.Client, Cost: r.Cost, Miss: r.Miss, Background: r.Background, Ahead: r.Ahead}
 }
 
-// A Post is the body of a request that is no read.
+// A Post is the body of a POST request.
 type Post struct {
 	Body []byte
 	Type string // Content-Type
 }
 
-// Cost is how heavy a request is for the node.
+// Cost is the cost of a request for the node.
 type Cost = queue.Cost
 
 // The cost classes.
@@ -70,44 +70,44 @@ const (
 	Unknown = queue.Unknown
 )
 
-// An Answer is what a node said, refusals included.
+// An Answer is a node's response, including refusals.
 type Answer struct {
-	Status     int    // what it means as an HTTP status: 200, 400, 404 or 502; in Cosmos that of the node
-	NodeStatus int    // what the node sent: for Story 200, 404 or, for every failure, 500
+	Status     int    // HTTP status for the client: 200, 400, 404 or 502; in Cosmos the node's
+	NodeStatus int    // HTTP status of the node; for Story 200, 404 or, for every failure, 500
 	Type       string // Content-Type
-	Body       []byte // as received; valid JSON where Reason is OK
+	Body       []byte // as received; valid JSON if Reason is OK
 	Text       string // the node's error text, decoded; "" on success
 	Reason     Reason
-	Height     int64  // the block it was read at; 0 unknown
-	Codec      string // Grpc-Metadata-Content-Type of a node of the SDK that answers by gRPC
-	Node       string // name of the node that said so; "" for none
-	Latest     int64  // newest height that a refusal for a pruned one names; 0 for none
-	NoPath     bool   // of a request of cost Unknown: the node does not have the path
-	Sound      bool   // Story alone, of a failure (Other): the same node reads something else at that height
+	Height     int64  // the height at which it was read; 0 if unknown
+	Codec      string // Grpc-Metadata-Content-Type of an SDK node that uses gRPC
+	Node       string // name of the node; may be ""
+	Latest     int64  // newest height named by the refusal of a pruned one; 0 if none
+	NoPath     bool   // the node does not have the path of a request of cost Unknown
+	Sound      bool   // Story only, if Reason is Other: the node can read something else at this height
 }
 
-// Reason is what an answer means.
+// Reason classifies an answer.
 type Reason int
 
-// The reasons; each but OK and Other is proved by recordings of a real node.
+// The reasons. Recordings of real nodes cover all of them except OK and Other.
 const (
 	OK           Reason = iota
-	NotFound            // no such thing, or no such path
-	BadInput            // the request cannot be answered by any node
-	Pruned              // this node no longer has the height; another may
+	NotFound            // no such object or path
+	BadInput            // no node can answer the request
+	Pruned              // this node has pruned the height; another may have it
 	FutureHeight        // this node does not have the height yet
 	Other               // a failure of the node
-	Refused             // Cosmos alone: the state's own no, at Height
-	Ambiguous           // Cosmos alone: the height cannot be read, or nothing was told of it
-	Rejected            // Story alone, and never of a Pool: a failure that its caller takes for the input's ([Answer].Sound)
+	Refused             // Cosmos only: an error of the state, at Height
+	Ambiguous           // Cosmos only: an error whose cause cannot be determined from the response
+	Rejected            // Story only, set by callers of a Pool: a failure caused by the input ([Answer].Sound)
 )
 
-// String is the reason as a metric label.
+// String returns the metric label of the reason.
 func (r Reason) String() string {
 	return [...]string{"ok", "not_found", "bad_input", "pruned", "future_height", "other", "refused", "unread", "rejected"}[min(max(r, OK), Rejected)]
 }
 
-// Status is the HTTP status the reason means.
+// Status returns the HTTP status for the reason.
 func (r Reason) Status() int {
 	return [...]int{200, 404, 400, 404, 400, 502, 502, 502, 400}[min(max(r, OK), Rejected)]
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestTheFirstAnswerOfANodeThatReturnsSaysItsBlock(t *testing.T) {
+func TestFirstAnswerAfterAnOutageHasAHeight(t *testing.T) {
 	for name, comet := range map[string]bool{"which CometBFT tells": true, "which the REST server tells": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -8,7 +8,7 @@ import (
 )
 
 // Whatever is wrong with CometBFT of a simulated node, its REST server tells.
-func TestTheTipIsThatOfTheChainWhateverCometBFTSays(t *testing.T) {
+func TestTipFollowsTheChainDespiteFalseHeaders(t *testing.T) {
 	for name, fault := range map[string]devnet.Fault{
 		"its socket sends headers of block 1":    {EventsBehind: 1 << 40},
 		"its socket is 23 blocks behind":         {EventsBehind: 23},

@@ -9,7 +9,7 @@ import (
 
 // Of a failure of unknown text it is found out, once for a height, whether the node
 // reads something else there.
-func TestAFailureSaysWhetherTheNodeReadsAnythingElse(t *testing.T) {
+func TestFailureReportsWhetherTheNodeIsSound(t *testing.T) {
 	for name, tt := range map[string]struct {
 		probe  func(w http.ResponseWriter)
 		sound  bool
@@ -33,7 +33,7 @@ func TestAFailureSaysWhetherTheNodeReadsAnythingElse(t *testing.T) {
 			for _, path := range []string{"/slashing/signing_infos/1", "/slashing/signing_infos/2"} {
 				a, err := p.Fetch(t.Context(), Request{Path: path, Height: 7})
 				if err != nil || a.Reason != Other || a.Status != http.StatusBadGateway || a.Sound != tt.sound {
-					t.Errorf("got %+v, %v", a, err)
+					t.Errorf("Fetch = %+v, %v", a, err)
 				}
 			}
 			if n := probes.Load(); n != tt.probes {

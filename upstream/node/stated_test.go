@@ -13,7 +13,7 @@ import (
 )
 
 // A node at block 100 states each height in its answers by REST, RPC and gRPC.
-func TestImpossibleHeightsOfAnswersAreNotBelieved(t *testing.T) {
+func TestImpossibleHeightsOfAnswersAreRejected(t *testing.T) {
 	t.Parallel()
 	const most = "9223372036854775807"
 	g := startGRPC(t, "127.0.0.1:0", "story-1")
@@ -30,7 +30,7 @@ func TestImpossibleHeightsOfAnswersAreNotBelieved(t *testing.T) {
 					fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"result":{"response":{"code":0,"value":"","height":%q}}}`, said)
 					return
 				}
-				w.Header().Set(toldMetadata, said)
+				w.Header().Set(metadataHeader, said)
 				_, _ = w.Write([]byte(`{}`))
 			}
 		})
@@ -44,10 +44,10 @@ func TestImpossibleHeightsOfAnswersAreNotBelieved(t *testing.T) {
 		unpinned.Unpinned = true
 		for _, c := range []struct {
 			said             string
-			pinned, unpinned int64 // heights of the answers; impossible for an error
+			pinned, unpinned int64 // heights of the answers; invalidHeight for an error
 		}{
-			{"100", 100, 100}, {"", 0, 0}, {"101", impossible, 101}, {"99", impossible, 99},
-			{"-1", impossible, impossible}, {"100", 100, 100}, {most, impossible, impossible}, {"100", 100, 100}, {"9223372036854775808", impossible, impossible}, {"1000000", impossible, 0},
+			{"100", 100, 100}, {"", 0, 0}, {"101", invalidHeight, 101}, {"99", invalidHeight, 99},
+			{"-1", invalidHeight, invalidHeight}, {"100", 100, 100}, {most, invalidHeight, invalidHeight}, {"100", 100, 100}, {"9223372036854775808", invalidHeight, invalidHeight}, {"1000000", invalidHeight, 0},
 		} {
 			md := metadata.Pairs(heightKey, c.said)
 			if name == "gRPC trailers" {
@@ -58,9 +58,9 @@ func TestImpossibleHeightsOfAnswersAreNotBelieved(t *testing.T) {
 			for want, r := range map[*int64]Request{&c.pinned: pinned, &c.unpinned: unpinned} {
 				a, err := p.Fetch(within(t, time.Minute), r)
 				switch {
-				case *want != impossible && (err != nil || a.Height != *want):
+				case *want != invalidHeight && (err != nil || a.Height != *want):
 					t.Errorf("%s, unpinned %t: answer that states %q: %+v, %v; want height %d", name, r.Unpinned, c.said, a, err, *want)
-				case *want == impossible && upstream.KindOf(err) != upstream.BadAnswer:
+				case *want == invalidHeight && upstream.KindOf(err) != upstream.BadAnswer:
 					t.Errorf("%s, unpinned %t: answer that states %q: %+v, %v; want a bad answer", name, r.Unpinned, c.said, a, err)
 				}
 			}

@@ -10,16 +10,16 @@ import (
 	"github.com/tipcache/tipcache/upstream/jsontext"
 )
 
-// noRoute is the page of a node that does not have the path. No handler ran, so there is no envelope.
+// noRoute is the response of a node that does not have the path. It has no envelope, because no handler ran.
 const noRoute = "404 page not found"
 
-// noSuchPath is the text of an answer that says so.
+// noSuchPath is the Text of an answer for an unknown path.
 const noSuchPath = "the chain node has no such path"
 
-// understand reads a whole answer to a read at a height, or 0: the reason and the node's text. The node answers 500 to
-// every failure. ok is false for what a node does not say, such as another server's error page.
+// understand returns the reason and the node's text of a response to a read at a height, or 0. The node's status for
+// every failure is 500. ok is false if the response did not come from a node, such as another server's error page.
 func understand(status int, body []byte, asked int64) (reason Reason, text string, ok bool) {
-	said, ok := enveloped(body)
+	failure, ok := enveloped(body)
 	switch {
 	case status == http.StatusNotFound && bytes.HasPrefix(body, []byte(noRoute)):
 		return NotFound, noSuchPath, true
@@ -28,15 +28,15 @@ func understand(status int, body []byte, asked int64) (reason Reason, text strin
 	case status == http.StatusOK:
 		return OK, "", true
 	case status >= http.StatusBadRequest:
-		reason, _ = classify(storyREST, said, asked)
-		return reason, said, true
+		reason, _ = classify(storyREST, failure, asked)
+		return reason, failure, true
 	default:
 		return Other, "", false
 	}
 }
 
-// enveloped tells the node's {"code":200,"msg":...,"error":""} from other JSON, and gives its error. It reads the
-// body once: most of it is msg.
+// enveloped returns the error in the node's envelope {"code":200,"msg":...,"error":""}. ok is false for other JSON. It
+// scans the body only once, because msg is long.
 func enveloped(body []byte) (failure string, ok bool) {
 	all, ok := jsontext.Members(body, "code", "error", "msg")
 	if !ok {
@@ -55,8 +55,8 @@ func readStory(r *http.Response, body []byte, asked int64) (*Answer, bool) {
 	return a, ok
 }
 
-// sounds tells whether the node reads something else at a height. A height is probed once.
-func (e *endpoint) sounds(ctx context.Context, r Request, height int64) bool {
+// isSound reports whether the node can read something else at a height. It probes a height once.
+func (e *endpoint) isSound(ctx context.Context, r Request, height int64) bool {
 	if r.Path == e.client.protocol.probe {
 		return false
 	}

@@ -70,7 +70,7 @@ func TestEveryRecordedFailureIsClassified(t *testing.T) {
 	}
 }
 
-func TestEveryRowOfTheTableDecidesARecording(t *testing.T) {
+func TestEveryStoryRowMatchesARecording(t *testing.T) {
 	used := make([]bool, len(errorTexts))
 	for _, r := range recordings(t) {
 		var envelope struct{ Error string }
@@ -88,7 +88,7 @@ func TestEveryRowOfTheTableDecidesARecording(t *testing.T) {
 	}
 }
 
-func TestAnAnswerSaysWhatItMeans(t *testing.T) {
+func TestAnswersAreClassified(t *testing.T) {
 	const type500 = "application/json"
 	tests := []struct {
 		name   string

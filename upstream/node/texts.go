@@ -5,28 +5,28 @@ import (
 	"strconv"
 )
 
-// An api is one of the interfaces of a node whose errors are told apart by their texts. The REST server of the
-// Cosmos SDK is none: its answers tell by status and code.
+// An api is an interface of a node whose errors are classified by their texts. The REST server of the Cosmos SDK is not
+// one of them: its errors are classified by status and code.
 type api uint8
 
 const (
 	storyREST api = 1 << iota
-	abciQuery     // the log of a response
-	cometRPC      // the data of an error
-	grpcUnrun     // the message of a status for which no handler ran
+	abciQuery     // log of a response
+	cometRPC      // data of an error
+	grpcUnrun     // message of a status if no handler ran
 
 	anyState = storyREST | abciQuery | grpcUnrun
 )
 
-// unreadable begins the text of a height that cannot be read, with each interface's own words before it. Input that an
-// error quotes cannot match, because the words have neither digits nor punctuation.
+// unreadable matches the beginning of an error for an unreadable height, with the prefixes of the interfaces. Quoted
+// input cannot match, because the prefixes have neither digits nor punctuation.
 const unreadable = `^(?:codespace sdk code \d+: )?(?:[a-z ]+: )*`
 
-// errorTexts is the table of what nodes' errors mean. The first row that matches an error of one of its interfaces
-// decides. Rows of storyREST whose texts quote the client's input come before rows that the input could match.
+// errorTexts maps error texts to reasons. The first matching row of the interface decides. Rows of storyREST whose texts
+// quote the client's input precede the rows that the input could match.
 //
-// testdata/failures.jsonl holds the recordings of a real node behind each row of storyREST. A name that begins with
-// source_ is of an answer that was written after the source of a newer release.
+// testdata/failures.jsonl holds a real node's responses for each row of storyREST. Names with the prefix source_ are
+// responses written after the source code of a newer release.
 var errorTexts = []struct {
 	by     api
 	text   *regexp.Regexp
@@ -35,7 +35,7 @@ var errorTexts = []struct {
 	{anyState, regexp.MustCompile(unreadable + `failed to load state at height \d+; `), Pruned},
 	{anyState, regexp.MustCompile(unreadable + `cannot query with height in the future`), FutureHeight},
 	{anyState, regexp.MustCompile(unreadable + `cannot query with height < 0`), BadInput},
-	{abciQuery, regexp.MustCompile(`^version does not exist$`), Pruned}, // of one store, with the code of a success
+	{abciQuery, regexp.MustCompile(`^version does not exist$`), Pruned}, // one store, with the code of a success
 	{grpcUnrun, regexp.MustCompile(`context did not contain latest block height`), Other},
 
 	{cometRPC, regexp.MustCompile(`^height \d+ must be less than or equal to the current blockchain height`), FutureHeight},
@@ -48,7 +48,7 @@ var errorTexts = []struct {
 	{cometRPC, regexp.MustCompile(`^(?:block|transaction) indexing is disabled$`), BadInput},
 	{cometRPC, regexp.MustCompile(`^maximum query length exceeded|^failed to parse query|^offset \d+: |^compile |parse error near|^query cannot be empty`), BadInput},
 	{cometRPC, regexp.MustCompile(`^error during (?:searching for a hash in|parsing conditions from) the query`), BadInput},
-	{cometRPC, regexp.MustCompile(`^error converting (?:json|http) params to arguments`), BadInput}, // over a socket, or by other versions
+	{cometRPC, regexp.MustCompile(`^error converting (?:json|http) params to arguments`), BadInput}, // over WebSocket, or in other versions
 	{cometRPC, regexp.MustCompile(`^[Tt]x (?:too large|already exists in cache)|^tx pre check: |^(?:no evidence was provided|evidence\.ValidateBasic failed|failed to add evidence)`), BadInput},
 	{cometRPC, regexp.MustCompile(`^mempool is |^broadcast confirmation not received|^timed out waiting for tx|^error on broadcastTxCommit|^max_subscription`), BadInput},
 	{cometRPC, regexp.MustCompile(`^genesis response is large|^there are \d+ chunks|^service configuration error, `), BadInput},
@@ -58,7 +58,7 @@ var errorTexts = []struct {
 	{storyREST, regexp.MustCompile(`illegal base64 data`), BadInput},    // a page key, since Base64Keys
 	{storyREST, regexp.MustCompile("decode `"), BadInput},               // a parameter of the wrong type
 	{storyREST, regexp.MustCompile(`code = InvalidArgument`), BadInput}, // an empty address, a bad denom, an unknown status
-	{storyREST, regexp.MustCompile(`strconv\.`), BadInput},              // a height in the path that is no number
+	{storyREST, regexp.MustCompile(`strconv\.`), BadInput},              // a height in the path that is not a number
 	{storyREST, regexp.MustCompile(`code = NotFound`), NotFound},
 	{storyREST, regexp.MustCompile(`not found`), NotFound},
 	{storyREST, regexp.MustCompile(`does not exist`), NotFound},
@@ -68,11 +68,11 @@ var errorTexts = []struct {
 	{storyREST, regexp.MustCompile(`either offset or key is expected`), BadInput},
 	{storyREST, regexp.MustCompile(`^requester_pub_key_hex `), BadInput},
 	{storyREST, regexp.MustCompile(`^uuid out of range$`), BadInput},
-	{storyREST, regexp.MustCompile(`^global public key is not set yet$`), NotFound}, // of a key generation under way
+	{storyREST, regexp.MustCompile(`^global public key is not set yet$`), NotFound}, // a key generation is in progress
 }
 
-// classify returns what an error means that an interface gave to a request at a height, or 0. known reports whether a
-// row matches. Nodes may refuse a height to come by the text of a pruned one, which then names their newest height.
+// classify returns the reason of an interface's error to a request at a height, or 0. known reports whether a row
+// matches. Nodes may refuse a future height with the text for a pruned one, which then names their newest height.
 func classify(by api, text string, asked int64) (reason Reason, known bool) {
 	i := rowOf(by, text)
 	if i < 0 {
@@ -94,16 +94,16 @@ func rowOf(by api, text string) int {
 	return -1
 }
 
-// latest is how a refusal of a height names the node's newest one.
+// latest matches the node's newest height in a refusal.
 var latest = regexp.MustCompile(`\(latest height: (\d+)\)`)
 
-// latestIn returns the newest height that a refusal names, 0 for none.
+// latestIn returns the newest height in a refusal, or 0.
 func latestIn(text string) int64 {
-	named := latest.FindStringSubmatch(text)
-	if named == nil {
+	match := latest.FindStringSubmatch(text)
+	if match == nil {
 		return 0
 	}
-	height, err := strconv.ParseInt(named[1], 10, 64)
+	height, err := strconv.ParseInt(match[1], 10, 64)
 	if err != nil {
 		return 0
 	}

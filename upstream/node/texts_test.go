@@ -21,7 +21,7 @@ func storeQuery(store string) *Call {
 	}}
 }
 
-func TestRefusedStoreReadsDoNotChangeWhatANodeIsReadFor(t *testing.T) {
+func TestRefusedStoreReadsDoNotChangeLowest(t *testing.T) {
 	p, d := sdkPool(t, devnet.Options{KeepRecent: 50}, true)
 	pool := "/cosmos/staking/v1beta1/pool"
 	for _, height := range []int64{d.Height() + 1, 99_999_999, 1<<63 - 1, d.Height() - 900} {
@@ -61,7 +61,7 @@ func TestRefusalsByGRPCDoNotRaiseLowestBeyondTheTip(t *testing.T) {
 }
 
 // Historical gRPC answers below the heights that the node itself has.
-func TestAHeightBelowARefusedOneIsAskedFor(t *testing.T) {
+func TestHeightBelowARefusedOneIsRead(t *testing.T) {
 	n := newFakeNode(t, 100)
 	n.earliest = 80
 	p := run(t, Options{}, n)
@@ -85,7 +85,7 @@ func TestAHeightBelowARefusedOneIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestTextsThatAClientChoosesDoNotDecideWhatAnErrorMeans(t *testing.T) {
+func TestClientTextsDoNotChangeTheReason(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{}, n)
 	for text, want := range map[string]Reason{
@@ -103,7 +103,7 @@ func TestTextsThatAClientChoosesDoNotDecideWhatAnErrorMeans(t *testing.T) {
 	}
 }
 
-func TestAHeightAboveTheNewestThatItsRefusalNamesIsToCome(t *testing.T) {
+func TestHeightAboveTheRefusalsNewestIsInTheFuture(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{}, n)
 	n.change(func() {
@@ -116,7 +116,7 @@ func TestAHeightAboveTheNewestThatItsRefusalNamesIsToCome(t *testing.T) {
 	}
 }
 
-func TestANodeThatRefusesTheTipIsAskedAgain(t *testing.T) {
+func TestNodeThatRefusesTheTipIsRetried(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: 200 * time.Millisecond}, n)

@@ -12,29 +12,29 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// origin is what clients of the proxy get to read about the origin that did not answer.
+// origin names the nodes in error messages for clients.
 const origin = "the chain node"
 
 var (
-	errTooLarge   = errors.New("answer is larger than allowed")
-	errNoNode     = errors.New("server error that is not the node's") // a load balancer's 502, say
+	errTooLarge   = errors.New("response exceeds the size limit")
+	errNotNode    = errors.New("server error that does not come from the node") // such as a load balancer's 502
 	errClosed     = errors.New("closed")
 	errWrongChain = errors.New("serves another chain")
 	errTipRefused = errors.New("refuses to read the newest block")
 
-	// errUndetermined: in the wrong dialect an answer could be taken for another.
-	errUndetermined = errors.New("no node has said which dialect it speaks")
+	// errUndetermined prevents reads before the dialect is known, because responses could be misread.
+	errUndetermined = errors.New("the dialect of the nodes is not known yet")
 )
 
-// exhausted returns the result where no endpoint is left. A height is reported as pruned only if every endpoint that may
-// have it was asked.
+// exhausted returns the result if no endpoint is left. It reports a height as pruned only if every endpoint that may
+// have it was tried.
 func (f *fetch) exhausted() (*Answer, error) {
 	switch {
-	case f.silence != nil:
-		return nil, f.silence
-	case f.pruned != nil && !f.resting:
+	case f.failure != nil:
+		return nil, f.failure
+	case f.pruned != nil && !f.broken:
 		return f.refusal(), nil
-	case f.far && !f.resting:
+	case f.far && !f.broken:
 		return nil, &upstream.Error{
 			Kind: upstream.Overloaded, Msg: origin + " is too far behind its chain",
 			Err: upstream.ErrBehind, RetryAfter: max(nearby*f.pool.Tip().Interval, time.Second),
@@ -44,7 +44,7 @@ func (f *fetch) exhausted() (*Answer, error) {
 	}
 }
 
-// refusal returns the answer of an endpoint that no longer has the height, as the answer of all.
+// refusal returns the refusal of an endpoint that has pruned the height, reworded for all endpoints.
 func (f *fetch) refusal() *Answer {
 	a, newest := *f.pruned, f.pool.Tip().Height
 	a.Text = fmt.Sprintf("failed to load state at height %d: no node has kept it (latest height: %d)", f.height(), newest)
@@ -52,7 +52,7 @@ func (f *fetch) refusal() *Answer {
 	return &a
 }
 
-// noEndpoint is the error where no endpoint may be asked.
+// noEndpoint returns the error if no endpoint is usable.
 func (p *Pool) noEndpoint() error {
 	var reasons []error
 	foreign := 0
@@ -74,14 +74,14 @@ func (p *Pool) noEndpoint() error {
 	return err
 }
 
-// unreachable is the error where no endpoint could be asked.
+// unreachable returns the error if no endpoint could be reached.
 func unreachable(err error) *upstream.Error {
 	return &upstream.Error{
 		Kind: upstream.Unreachable, Msg: origin + " cannot be reached", Err: err, RetryAfter: breakerOpen,
 	}
 }
 
-// late is the error for a block that did not come before ctx ended.
+// late returns the error for a block that did not arrive before ctx ended.
 func (p *Pool) late(ctx context.Context, height int64) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
@@ -95,7 +95,7 @@ func (p *Pool) late(ctx context.Context, height int64) error {
 	}
 }
 
-// busy is the error for a request that got no turn.
+// busy returns the error for a request that got no turn.
 func (e *endpoint) busy(r Request, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
@@ -110,22 +110,22 @@ func (e *endpoint) busy(r Request, err error) error {
 	return busy
 }
 
-// badAnswer is the error for what is no answer of a node, or not one that is whole.
+// badAnswer returns the error for an invalid or incomplete response.
 func badAnswer(err error) *upstream.Error {
 	return &upstream.Error{Kind: upstream.BadAnswer, Msg: origin + " gave an unusable answer", Err: err}
 }
 
-// noMemory is the error for an exchange that there is no memory for now.
+// noMemory returns the error for a request that exceeds the free memory.
 func noMemory(err error) *upstream.Error {
 	return &upstream.Error{Kind: upstream.Overloaded, Msg: "too little memory is free to query " + origin, Err: err, RetryAfter: time.Second}
 }
 
-// tipRefused is the error for a node that says of the newest block that it has pruned it.
+// tipRefused returns the error for a node that claims to have pruned the newest block.
 func tipRefused(a *Answer) *upstream.Error {
 	return &upstream.Error{Kind: upstream.BadAnswer, Msg: origin + " refuses to read the newest block", Err: fmt.Errorf("%w: %w: %s", upstream.ErrBehind, errTipRefused, a.Text)}
 }
 
-// gateway is the error for what a server in front of the node says in its place, such as that a rate is exceeded.
+// gateway returns the error for a refusal by a server in front of the node, such as an exceeded rate limit.
 func (e *endpoint) gateway(api upstream.API, code int64, text string, retry time.Duration) *upstream.Error {
 	if text = e.client.hide.Replace(text); e.comet != nil {
 		text = e.comet.Redact(text)
@@ -138,31 +138,31 @@ func (e *endpoint) gateway(api upstream.API, code int64, text string, retry time
 	return failure
 }
 
-// notNode is the error for an answer that did not come from a node.
+// notNode returns the error for a response that did not come from a node.
 func notNode(r *http.Response) *upstream.Error {
 	cause := fmt.Errorf("status %d without the node's envelope", r.StatusCode)
 	if r.StatusCode >= http.StatusInternalServerError {
-		cause = fmt.Errorf("status %d: %w", r.StatusCode, errNoNode)
+		cause = fmt.Errorf("status %d: %w", r.StatusCode, errNotNode)
 	}
 	failure := badAnswer(cause)
 	failure.RetryAfter = upstream.RetryAfter(r.Header)
 	return failure
 }
 
-// blames tells failures that speak against the node. A connection dropped without an answer does
-// not: a query that makes the node's handler panic must not take the node away from all clients.
-func blames(err error) bool {
-	return upstream.KindOf(err) == upstream.Timeout || refuses(err) || errors.Is(err, errNoNode)
+// isNodeFailure reports whether an error is a failure of the node itself. A connection closed without a response is not:
+// otherwise a query that makes the node's handler panic would disable the node for all clients.
+func isNodeFailure(err error) bool {
+	return upstream.KindOf(err) == upstream.Timeout || isDialError(err) || errors.Is(err, errNotNode)
 }
 
-// refuses tells a failed dial: nothing listens there now.
-func refuses(err error) bool {
+// isDialError reports whether the connection could not be established.
+func isDialError(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "dial"
 }
 
-// blamesGRPC tells failures that speak against a node's gRPC server.
-func blamesGRPC(err error) bool {
+// isGRPCFailure reports whether an error is a failure of the node's gRPC server itself.
+func isGRPCFailure(err error) bool {
 	kind := upstream.KindOf(err)
 	return kind == upstream.Timeout || kind == upstream.Unreachable
 }

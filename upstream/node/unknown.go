@@ -9,17 +9,16 @@ import (
 	"time"
 )
 
-// Requests of cost Unknown are for paths and methods that this program does not know, so what they do to a node is not
-// known either. One node is asked, once. Their failures say nothing about the node, and their answers nothing about its
-// blocks.
+// Requests of cost Unknown are for paths and methods that this program does not know. They are sent once, to one node.
+// Their failures do not count against the node, and their answers reveal nothing about its blocks.
 
 const (
-	unknownTimeout = 5 * time.Second // longest time for an answer, where Options.Timeout is longer
-	unknownBody    = 8 << 20         // largest answer in bytes
-	drained        = 4 << 10         // bytes of an unread answer that are read so that the connection can be used again
+	unknownTimeout = 5 * time.Second // maximum timeout
+	unknownBody    = 8 << 20         // maximum size of a response in bytes
+	drained        = 4 << 10         // bytes of an unused body to read so that the connection can be reused
 )
 
-// timeoutOf is the longest time for one answer to a request.
+// timeoutOf returns the timeout of a request.
 func (e *endpoint) timeoutOf(r Request) time.Duration {
 	switch {
 	case r.slow():
@@ -31,7 +30,7 @@ func (e *endpoint) timeoutOf(r Request) time.Duration {
 	}
 }
 
-// largest is the size of the largest answer to a request, in bytes.
+// largest returns the maximum size of a response, in bytes.
 func (c *client) largest(r Request) int64 {
 	if r.Cost == Unknown {
 		return min(c.maxBody, unknownBody)
@@ -39,8 +38,8 @@ func (c *client) largest(r Request) int64 {
 	return c.maxBody
 }
 
-// getUnknown reads the response to a request of cost Unknown, if it is JSON. A redirect, a page and a 404 that is not the
-// node's envelope say that the node has no such path.
+// getUnknown reads the response to a request of cost Unknown if it is JSON. A redirect, an HTML page, or a 404 without
+// the node's envelope means that the node does not have the path.
 func (c *client) getUnknown(ctx context.Context, r Request, response *http.Response, height int64) (*Answer, error) {
 	typ, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	redirects := response.StatusCode/100 == http.StatusMultipleChoices/100
@@ -62,7 +61,7 @@ func (c *client) getUnknown(ctx context.Context, r Request, response *http.Respo
 	}
 }
 
-// noPath is the answer of a node that does not have the path of a request of cost Unknown.
+// noPath returns the answer of a node that does not have the path.
 func noPath() *Answer {
 	return &Answer{Status: http.StatusNotFound, NodeStatus: http.StatusNotFound, Reason: NotFound, Text: noSuchPath, NoPath: true}
 }

@@ -25,7 +25,7 @@ func newerNode(t *testing.T, handlers map[string]http.HandlerFunc) *httptest.Ser
 	return server
 }
 
-func TestUnknownPathsAreToldApart(t *testing.T) {
+func TestUnknownPathsAreClassified(t *testing.T) {
 	says := func(status int, typ, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", typ)
@@ -59,7 +59,7 @@ func TestUnknownPathsAreToldApart(t *testing.T) {
 }
 
 // A stream that never ends, and requests that hang, fail alone: the node stays in use, and no other node is asked.
-func TestFailuresOfUnknownRequestsSayNothingAboutTheNode(t *testing.T) {
+func TestFailuresOfUnknownRequestsDoNotCountAgainstTheNode(t *testing.T) {
 	asked := make(chan string, 1000)
 	hang := func(w http.ResponseWriter, r *http.Request) {
 		asked <- r.Host
@@ -81,8 +81,8 @@ func TestFailuresOfUnknownRequestsSayNothingAboutTheNode(t *testing.T) {
 		t.Errorf("%d node requests for %d requests, want one each", n, times)
 	}
 	for _, e := range p.endpoints() {
-		if v := e.look(); e.rest.open() || !v.failed.IsZero() || v.restErr != nil {
-			t.Errorf("%s: breaker open: %t, failed %v with %v; want no trace", e.name, e.rest.open(), v.failed, v.restErr)
+		if v := e.look(); e.rest.isOpen() || !v.failed.IsZero() || v.restErr != nil {
+			t.Errorf("%s: breaker open: %t, failed %v with %v; want no trace", e.name, e.rest.isOpen(), v.failed, v.restErr)
 		}
 	}
 	if _, err := p.Fetch(t.Context(), Request{Path: storyProbe, Height: AtTip}); err != nil {

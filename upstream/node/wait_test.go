@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// newPool makes a pool without running it, with times fit for a test.
+// newPool returns a pool with short intervals. It does not run the pool.
 func newPool(t *testing.T, o Options, nodes ...*fakeNode) *Pool {
 	t.Helper()
 	for _, n := range nodes {
@@ -23,12 +23,12 @@ func newPool(t *testing.T, o Options, nodes ...*fakeNode) *Pool {
 	return p
 }
 
-// run makes a pool and runs it until it knows the tip of the nodes.
+// run returns a running pool after it has polled all nodes.
 func run(t *testing.T, o Options, nodes ...*fakeNode) *Pool {
 	t.Helper()
 	p := newPool(t, o, nodes...)
 	go func() { _ = p.Run(context.Background()) }()
-	eventually(t, "every node was asked", func() bool {
+	eventually(t, "every node to be polled", func() bool {
 		return !slices.ContainsFunc(p.endpoints(), func(e *endpoint) bool { return e.look().Unseen })
 	})
 	return p
@@ -41,10 +41,10 @@ func eventually(t *testing.T, what string, ok func() bool) {
 			return
 		}
 	}
-	t.Fatalf("not in time: %s", what)
+	t.Fatalf("timeout waiting for %s", what)
 }
 
-// checked waits until a node was asked for its status so many times more.
+// checked waits for a number of further status requests to a node.
 func checked(t *testing.T, n *fakeNode, times int) {
 	t.Helper()
 	count := func() (checks int) {
@@ -52,22 +52,22 @@ func checked(t *testing.T, n *fakeNode, times int) {
 		return checks
 	}
 	before := count()
-	eventually(t, "some more checks", func() bool { return count() >= before+times })
+	eventually(t, "status requests", func() bool { return count() >= before+times })
 }
 
-// heardFor waits until the pool has heard from a source so long after now.
+// heardFor waits until each pool has accepted a claim d after now.
 func heardFor(t *testing.T, d time.Duration, pools ...*Pool) {
 	t.Helper()
 	begun := time.Now()
 	for _, p := range pools {
-		eventually(t, "words of a source", func() bool { return p.Tip().Seen.Sub(begun) >= d })
+		eventually(t, "a claim of a height source", func() bool { return p.Tip().Seen.Sub(begun) >= d })
 	}
 }
 
-// probed waits until the pool has asked all nodes what it asks them by itself.
+// probed waits until the pool has probed all nodes.
 func probed(t *testing.T, p *Pool) {
 	t.Helper()
-	eventually(t, "the probes", func() bool {
+	eventually(t, "the probes of all nodes", func() bool {
 		return !slices.ContainsFunc(p.endpoints(), func(e *endpoint) bool {
 			v := e.look()
 			load := e.queue.Load()
@@ -76,8 +76,7 @@ func probed(t *testing.T, p *Pool) {
 	})
 }
 
-// prefer has one endpoint asked before the others, which are made out to be far
-// away. How fast they were so far is left to chance.
+// prefer makes one endpoint the preferred one by setting the latencies of all.
 func prefer(p *Pool, first int) {
 	for i, e := range p.endpoints() {
 		e.update(func(v *view) {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// What is expected is what a request takes that comes at that moment.
-func TestTheExpectedWaitIsWhatATurnTakes(t *testing.T) {
+// The expected wait is compared with the duration of a request that begins at that moment.
+func TestExpectedEqualsTheActualWait(t *testing.T) {
 	const slack = 60 * time.Millisecond
 	type group struct {
 		requests int
@@ -39,7 +39,7 @@ func TestTheExpectedWaitIsWhatATurnTakes(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newSlowNode(100)
 				n.Slots, n.takes = few(4, time.Hour), 10*time.Millisecond
-				for range 20 { // which teach it how long reads take
+				for range 20 { // to learn the duration of reads
 					n.read(page)
 					n.read(Request{Cost: Scan})
 				}
@@ -57,10 +57,10 @@ func TestTheExpectedWaitIsWhatATurnTakes(t *testing.T) {
 				n.read(tt.asks)
 				took := time.Since(begun)
 				if d := expected - tt.want; d < -slack || d > slack {
-					t.Errorf("%v is expected, want %v", expected, tt.want)
+					t.Errorf("Expected = %v, want %v", expected, tt.want)
 				}
 				if d := expected - took; d < -slack || d > slack {
-					t.Errorf("%v is expected, and it took %v", expected, took)
+					t.Errorf("Expected = %v, want the actual duration %v", expected, took)
 				}
 				time.Sleep(time.Minute)
 			})
@@ -68,8 +68,7 @@ func TestTheExpectedWaitIsWhatATurnTakes(t *testing.T) {
 	}
 }
 
-// A node that answers nothing any more keeps nobody waiting who knows that.
-func TestTheExpectedWaitGrowsWhileNothingEnds(t *testing.T) {
+func TestExpectedGrowsWhileNoRequestEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := few(4, time.Hour)
 		turn, err := s.Acquire(t.Context(), Request{Cost: Page})
@@ -78,19 +77,19 @@ func TestTheExpectedWaitGrowsWhileNothingEnds(t *testing.T) {
 		}
 		time.Sleep(3 * time.Second)
 		if got := s.Expected(Request{Cost: Page}); got != 3*time.Second {
-			t.Errorf("%v is expected, want 3s", got)
+			t.Errorf("Expected = %v, want 3s", got)
 		}
 		if got := s.Expected(Request{Cost: Cheap}); got != 0 {
-			t.Errorf("%v is expected for another cost", got)
+			t.Errorf("Expected for another cost = %v, want 0", got)
 		}
 		turn.End(false)
 		if got := s.Expected(Request{Cost: Page}); got != 0 {
-			t.Errorf("%v is expected when it has ended", got)
+			t.Errorf("Expected after the request has ended = %v, want 0", got)
 		}
 	})
 }
 
-func TestExpectedWaitForgetsWhatReadsTookLongAgo(t *testing.T) {
+func TestExpectedForgetsOldDurations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := few(4, time.Hour)
 		for range 20 {

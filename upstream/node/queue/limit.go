@@ -2,74 +2,73 @@ package queue
 
 import "time"
 
-// Cost is how heavy a request is for an endpoint.
+// Cost is the cost class of a request.
 type Cost int
 
-// The cost classes. Scans and unknown requests have a limit of their own inside the common one.
+// The cost classes. Scans and unknown requests have limits of their own within the common one.
 const (
-	Cheap   Cost = iota // one item: below a millisecond
+	Cheap   Cost = iota // a single item: below a millisecond
 	Page                // a list of up to some hundred items: milliseconds
 	Scan                // a whole set: tens of milliseconds and more
-	Unknown             // of unknown cost. It counts as a Page
+	Unknown             // unknown cost; counts as a Page
 	costs
 )
 
-// String is the class as a metric label.
+// String returns the metric label of the class.
 func (c Cost) String() string { return [...]string{"cheap", "page", "scan", "unknown"}[c.known()] }
 
 func (c Cost) known() Cost { return min(max(c, Cheap), Unknown) }
 
-// weights are what requests count for while the limit adapts: one item is half a list.
-// Without a weight of its own a scan would be too heavy for the least limit.
+// weights are the shares of the limit that requests use while it adapts: a single item counts half a list. A scan counts
+// as one list, because more would exceed the smallest limit.
 var weights = [costs]float64{Cheap: .5, Page: 1, Scan: 1, Unknown: 1}
 
-// The bounds of a limit that adapts, in requests for lists. Two to four keep a small node busy.
-// Twice the highest bound stopped the blocks of a node of two cores.
+// The bounds and the start of an adaptive limit, in requests for lists. Two to four requests keep a small node busy.
+// Twice the upper bound made a node with two cores stop producing blocks.
 const (
 	Least = 2
 	First = 4
 	Most  = 32
 
-	MostRequests = 2 * Most // if all are for one item
+	MostRequests = 2 * Most // if all requests are for single items
 )
 
 const (
-	calm      = Least                 // with no more under way, reads take what they take
-	tolerance = 1.5                   // times that a read may take
-	slack     = time.Millisecond      // and this much more, which schedulers take
-	fall      = .75                   // what is left of a limit under which something got worse
-	relieved  = .9                    // what is left of the time that reads take, at most, where a fall was of use
-	smoothing = 8                     // a new sample is so many'th part of a mean
-	leastBase = 50 * time.Microsecond // that a read takes
+	calm      = Least                 // load up to which reads take their base duration
+	tolerance = 1.5                   // a read is slow if it takes more than this multiple of its base duration
+	slack     = time.Millisecond      // plus this time, which schedulers need
+	fall      = .75                   // factor by which the limit falls
+	relieved  = .9                    // a fall has helped if durations fall below this fraction
+	smoothing = 8                     // weight of a mean against a new sample
+	leastBase = 50 * time.Microsecond // minimum base duration
 )
 
-// Headers count the block headers of an endpoint: headers that came as close behind their
-// own time as usual, and headers that came later or are overdue. Neither count falls.
+// Headers returns the number of an endpoint's block headers that arrived with the usual delay, and of those that arrived
+// later or are overdue. The counts never decrease.
 type Headers func() (punctual, late int64)
 
-// A limit is how much an endpoint is asked at a time: so many requests, or as much as it bears. It
-// grows by one for every window of answers that took no longer than they do while little is asked,
-// and falls by a quarter where more than half of them did in two windows in a row: one may be slow
-// because this machine was busy. Where reads take as long after a fall as before it, something else
-// slows the endpoint: the limit stays, and what reads take is learned anew. A header that is late
-// while the endpoint is busy has it fall as well, once; from there on it grows by one a block, if
-// that block is in time.
+// A limit is the maximum number of concurrent requests of an endpoint. It is fixed or adapts to the endpoint's capacity.
+// An adaptive limit grows by one for every window of answers that took about as long as under low load. It falls
+// by a quarter if more than half of the answers were slow in two consecutive windows. A single slow window may
+// only mean that this machine was busy. If reads take as long after a fall as before, something else slows the
+// endpoint: the limit stays and the base durations are learned again. A late header while the endpoint is busy
+// also makes the limit fall, once. Above that limit it then grows by one per block that is in time.
 type limit struct {
 	adapts  bool
 	now     float64
-	ceiling float64 // above which it grows by the block
+	ceiling float64 // above it the limit grows by one per block
 	headers Headers
 
-	recent [costs]time.Duration // that reads took, smoothed
-	seen   [costs]time.Time     // when recent changed last
-	base   [costs]time.Duration // that they take while little is asked: a running median
+	recent [costs]time.Duration // smoothed duration of reads
+	seen   [costs]time.Time     // when recent last changed
+	base   [costs]time.Duration // duration under low load: a running median
 
-	took, due      time.Duration // of the answers of the window: in all, and if each had taken what reads take
-	before         float64       // times that reads took in the window that had the limit fall, 0 for none
-	slowBefore     bool          // in the window before, more than half took longer than they do
-	answers, slow  int           // of the window
-	busy           int           // of these, of reads that were not calm
-	full           bool          // in the window a request had to wait
+	took, due      time.Duration // sums for the window: actual and base durations
+	before         float64       // took/due of the window that made the limit fall; 0 if it did not fall
+	slowBefore     bool          // more than half of the answers of the previous window were slow
+	answers, slow  int           // in the window
+	busy           int           // number of these answers to reads under higher load
+	full           bool          // a request had to wait in the window
 	punctual, late int64
 	fell           time.Time
 }
@@ -92,8 +91,8 @@ func (l *limit) weight(c Cost) float64 {
 	return weights[c]
 }
 
-// observe takes in the answer to a read that began then; calm tells whether little was
-// asked. A read that began before the limit fell says nothing of what it is since.
+// observe records the answer to a read. calm reports whether the load was low when it began. Reads that began before the
+// limit fell do not count for the new limit.
 func (l *limit) observe(c Cost, began, now time.Time, calm bool) {
 	took := now.Sub(began)
 	if l.base[c] == 0 {
@@ -123,7 +122,7 @@ func (l *limit) observe(c Cost, began, now time.Time, calm bool) {
 	}
 }
 
-// stepTowards is the next estimate of a median.
+// stepTowards returns the next estimate of a median.
 func stepTowards(median, sample time.Duration) time.Duration {
 	if sample > median {
 		return median + median/smoothing/2
@@ -131,16 +130,16 @@ func stepTowards(median, sample time.Duration) time.Duration {
 	return max(median-median/smoothing/2, leastBase)
 }
 
-// adapt ends a window.
+// adapt ends a window and adjusts the limit.
 func (l *limit) adapt(now time.Time) {
 	punctual, late := l.headers()
 	isPunctual, isLate := punctual > l.punctual, late > l.late
 	l.punctual, l.late = punctual, late
 	before, slowness := l.before, float64(l.took)/float64(l.due)
-	slow, again := 2*l.slow > l.answers, l.slowBefore
+	slow, repeated := 2*l.slow > l.answers, l.slowBefore
 	l.before, l.slowBefore = 0, slow
 	switch {
-	case isLate && 2*l.busy > l.answers: // else it is not for what is asked
+	case isLate && 2*l.busy > l.answers: // otherwise the load is not the cause
 		l.now, l.fell = max(l.now*fall, Least), now
 		l.ceiling = l.now
 	case slow && before > 0 && slowness > relieved*before:
@@ -148,7 +147,7 @@ func (l *limit) adapt(now time.Time) {
 		for c, base := range l.base {
 			l.base[c] = stepTowards(base, l.recent[c])
 		}
-	case slow && !again:
+	case slow && !repeated:
 	case slow:
 		l.now, l.fell, l.before = max(l.now*fall, Least), now, slowness
 	case !l.full || 4*l.slow > l.answers:

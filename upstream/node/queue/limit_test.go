@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// A slowNode answers in a time that grows with what it is asked beyond what it bears. Its
-// fields change between two waits of a bubble.
+// A slowNode takes longer the more its load exceeds its capacity. Tests change its fields while all goroutines are idle.
 type slowNode struct {
 	*Slots
 	takes          time.Duration
@@ -30,7 +29,7 @@ func newSlowNode(bears int) *slowNode {
 	return n
 }
 
-// read waits for a turn, and asks.
+// read waits for a turn and reads from the node.
 func (n *slowNode) read(r Request) {
 	turn, err := n.Acquire(context.Background(), r)
 	if err != nil {
@@ -54,7 +53,7 @@ func (n *slowNode) enter(some int) int {
 	return n.busy
 }
 
-// flood has so many clients ask one thing after the other.
+// flood starts clients that send sequential requests.
 func (n *slowNode) flood(r Request, clients int, d time.Duration) {
 	var all sync.WaitGroup
 	for end := time.Now().Add(d); clients > 0; clients-- {
@@ -67,7 +66,7 @@ func (n *slowNode) flood(r Request, clients int, d time.Duration) {
 	all.Wait()
 }
 
-// block has a number of reads come at once, as with a block, and waits for the next one.
+// block starts a number of reads at once, as after a new block, and waits for the next block.
 func (n *slowNode) blocks(count int, r Request, reads int) {
 	for range count {
 		var all sync.WaitGroup
@@ -82,11 +81,11 @@ func (n *slowNode) blocks(count int, r Request, reads int) {
 func (n *slowNode) wantLimit(t *testing.T, from, to float64) {
 	t.Helper()
 	if got := n.Load().Limit; got < from || got > to {
-		t.Errorf("the limit is %v, want %v to %v", got, from, to)
+		t.Errorf("limit = %v, want %v to %v", got, from, to)
 	}
 }
 
-func TestTheLimitIsWhatTheNodeBears(t *testing.T) {
+func TestLimitFindsTheNodesCapacity(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cost     Cost
 		bears    int
@@ -107,14 +106,14 @@ func TestTheLimitIsWhatTheNodeBears(t *testing.T) {
 				n.wantLimit(t, tt.from, tt.to)
 				want := map[Cost]int{Cheap: MostRequests, Page: Most, Scan: 1}[tt.cost]
 				if n.most > want {
-					t.Errorf("%d requests at a time, want %d at most", n.most, want)
+					t.Errorf("concurrent requests = %d, want at most %d", n.most, want)
 				}
 			})
 		})
 	}
 }
 
-func TestTheLimitFollowsTheNode(t *testing.T) {
+func TestLimitFollowsTheNodesCapacity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newSlowNode(64)
 		n.blocks(10, Request{Cost: Page}, 500)
@@ -128,9 +127,8 @@ func TestTheLimitFollowsTheNode(t *testing.T) {
 	})
 }
 
-// A node that others ask as well is slow whatever it is asked: what reads take then is
-// learned, and the limit grows again.
-func TestANodeThatIsSlowerFromNowOnIsNotSparedForEver(t *testing.T) {
+// A node with other clients is slow at any load. The base durations are learned again, and the limit grows again.
+func TestLimitRecoversAfterTheNodeBecomesSlower(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newSlowNode(64)
 		n.blocks(10, Request{Cost: Page}, 500)
@@ -141,8 +139,8 @@ func TestANodeThatIsSlowerFromNowOnIsNotSparedForEver(t *testing.T) {
 	})
 }
 
-// A node that is slower for another cause is not quicker for being asked less.
-func TestTheLimitFallsNoFurtherThanIsOfUse(t *testing.T) {
+// Fewer requests do not help a node that is slow for another reason.
+func TestLimitStopsFallingWhenItDoesNotHelp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newSlowNode(64)
 		n.blocks(10, Request{Cost: Page}, 500)
@@ -157,8 +155,8 @@ func TestTheLimitFallsNoFurtherThanIsOfUse(t *testing.T) {
 	})
 }
 
-// All that is under way is late while the machine collects garbage or does other work.
-func TestAHiccupDoesNotLowerTheLimit(t *testing.T) {
+// All requests in flight are late while this machine collects garbage or is busy.
+func TestSingleSlowWindowDoesNotLowerTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newSlowNode(64)
 		n.blocks(10, Request{Cost: Page}, 500)
@@ -172,7 +170,7 @@ func TestAHiccupDoesNotLowerTheLimit(t *testing.T) {
 	})
 }
 
-func TestHeadersThatComeLateLowerTheLimit(t *testing.T) {
+func TestLateHeadersLowerTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newSlowNode(64)
 		n.flood(Request{Cost: Page}, 100, 5*time.Second)
@@ -191,8 +189,8 @@ func TestHeadersThatComeLateLowerTheLimit(t *testing.T) {
 	})
 }
 
-// What is late while little is asked is late for another cause.
-func TestHeadersThatComeLateAnywayDoNotLowerTheLimit(t *testing.T) {
+// Headers that are late under low load are late for another reason.
+func TestLateHeadersUnderLowLoadDoNotLowerTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newSlowNode(64)
 		begun := time.Now()
@@ -202,21 +200,21 @@ func TestHeadersThatComeLateAnywayDoNotLowerTheLimit(t *testing.T) {
 	})
 }
 
-func TestALimitThatIsSetStays(t *testing.T) {
+func TestFixedLimitStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, cost := range []Cost{Cheap, Page} {
 			n := newSlowNode(1)
 			n.Slots = few(8, time.Hour)
 			n.blocks(5, Request{Cost: cost}, 200)
 			if n.wantLimit(t, 8, 8); n.most != 8 {
-				t.Errorf("%d %s requests at a time, want 8", n.most, cost)
+				t.Errorf("concurrent %[2]s requests = %[1]d, want 8", n.most, cost)
 			}
 		}
 	})
 }
 
-// A burst of scans has one of them run at a time, and holds up neither items nor lists.
-func TestScansHoldNobodyUp(t *testing.T) {
+// In a burst of scans, one scan runs at a time, and items and lists are not delayed.
+func TestScansDoNotBlockOtherRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newSlowNode(64)
 		var scans sync.WaitGroup
@@ -226,16 +224,16 @@ func TestScansHoldNobodyUp(t *testing.T) {
 		synctest.Wait()
 		for _, cost := range []Cost{Cheap, Page} {
 			if wait := n.Expected(Request{Client: "other", Cost: cost}); wait != 0 {
-				t.Errorf("a wait of %v is expected", wait)
+				t.Errorf("Expected = %v, want no wait behind scans", wait)
 			}
 			begun := time.Now()
 			n.read(Request{Client: "other", Cost: cost})
 			if took := time.Since(begun); took != n.takes {
-				t.Errorf("a %s request took %v", cost, took)
+				t.Errorf("%s request took %v, want no wait behind scans", cost, took)
 			}
 		}
 		if scans.Wait(); n.most > 2 {
-			t.Errorf("%d requests at a time", n.most)
+			t.Errorf("concurrent requests = %d, want no more scans than allowed", n.most)
 		}
 	})
 }

@@ -7,40 +7,40 @@ import (
 	"time"
 )
 
-// freshRun is how many turns in a row the fresh lines may take while others wait.
+// freshRun is the maximum number of consecutive turns of fresh lines while others wait.
 const freshRun = 3
 
-// missRun is how many turns in a row the misses of a client may take while its others wait.
+// missRun is the maximum number of consecutive turns of a client's misses while its other requests wait.
 const missRun = 3
 
-// A queue is where requests wait for a slot, those of each client in a line of their own. The lines
-// take turns, and a fresh line, of a client that had no turn lately, goes first, as in RFC 8290: a
-// client that asks now and then passes one that floods the node, and many that do so together.
+// A queue holds the requests that wait for a slot, in one line per client. The lines take turns. As in RFC 8290, fresh
+// lines go first: lines of clients without a recent turn. So an occasional client overtakes clients that flood
+// the node.
 type queue struct {
 	lines         map[string]*line // by client
 	fresh, served list.List        // of *line, in the order of their turns
-	run           int              // turns that fresh lines took since a served one had to wait
+	run           int              // consecutive turns of fresh lines while a served one waits
 	waits         load
 }
 
-// A line stays among the served ones until its next turn, also when no request waits in it: a
-// client that asks one thing after the other is not fresh each time.
+// A line holds a client's requests. It stays in served until its next turn even if it is empty, so that a client with
+// sequential requests is not fresh each time.
 type line struct {
 	client  string
 	waiters list.List // of *waiter
-	misses  list.List // of *waiter: these go before the others
-	run     int       // turns that misses took since another had to wait
+	misses  list.List // of *waiter; these go first
+	run     int       // consecutive turns of misses while another request waits
 	fresh   bool
-	place   *list.Element // in the queue
+	place   *list.Element // in fresh or served
 }
 
 type waiter struct {
 	cost  Cost
-	calm  bool          // little was asked when the turn came
-	turn  chan struct{} // closed when the slot is the waiter's
+	calm  bool          // the load was low at the waiter's turn
+	turn  chan struct{} // closed at the waiter's turn
 	line  *line
-	in    *list.List    // of the line
-	place *list.Element // in that
+	in    *list.List    // a list of line
+	place *list.Element // in in
 }
 
 func (q *queue) push(r Request) *waiter {
@@ -62,16 +62,16 @@ func (q *queue) push(r Request) *waiter {
 	return w
 }
 
-// of is how many requests of a client wait.
-func (q *queue) of(client string) int {
+// waiting returns the number of waiting requests of a client.
+func (q *queue) waiting(client string) int {
 	if l := q.lines[client]; l != nil {
 		return l.len()
 	}
 	return 0
 }
 
-// ahead is how many turns of a queue come before that of one more request. All lines count as if as
-// much of them came before it as of its client's, to look at none.
+// ahead estimates the number of turns before the turn of a new request. It assumes that all lines are as long as the
+// client's.
 func (q *queue) ahead(r Request) int {
 	l, fresh := q.lines[r.Client], q.fresh.Len()
 	if l == nil {
@@ -81,11 +81,11 @@ func (q *queue) ahead(r Request) int {
 	return min(own+(own+1)*others, q.waits.requests())
 }
 
-// forever is the patience of what waits for as long as its context.
+// forever as patience waits until the context ends.
 const forever time.Duration = -1
 
-// wait returns nil when the turn of a waiter has come. Otherwise it is taken out, and the error is
-// ErrLate or the context's. mu guards the queue, and is not held.
+// wait waits for a waiter's turn. If it fails with ErrLate or ctx.Err(), it removes the waiter. mu guards the queue. The
+// caller must not hold it.
 func (q *queue) wait(ctx context.Context, mu *sync.Mutex, w *waiter, patience time.Duration) error {
 	select {
 	case <-w.turn:
@@ -107,16 +107,16 @@ func (q *queue) wait(ctx context.Context, mu *sync.Mutex, w *waiter, patience ti
 	mu.Lock()
 	defer mu.Unlock()
 	select {
-	case <-w.turn: // it came meanwhile
+	case <-w.turn: // granted meanwhile
 		return nil
 	default:
-		q.leave(w)
+		q.remove(w)
 		return err
 	}
 }
 
-// leave takes out a waiter that had no turn.
-func (q *queue) leave(w *waiter) {
+// remove removes a waiter that had no turn.
+func (q *queue) remove(w *waiter) {
 	q.waits[w.cost]--
 	w.in.Remove(w.place)
 	if w.line.fresh && w.line.len() == 0 {
@@ -124,7 +124,7 @@ func (q *queue) leave(w *waiter) {
 	}
 }
 
-// next is the waiter whose turn it is, of the waiters that could run now; nil for none.
+// next returns the waiter whose turn it is, or nil. scans reports whether scans can run now.
 func (q *queue) next(scans bool) *waiter {
 	fresh := q.first(&q.fresh, scans)
 	if fresh != nil && q.run < freshRun {
@@ -136,7 +136,7 @@ func (q *queue) next(scans bool) *waiter {
 	return fresh
 }
 
-// first is the first waiter in some lines that could run now. Lines without a waiter end here.
+// first returns the first waiter of lines that can run now. It drops empty lines.
 func (q *queue) first(lines *list.List, scans bool) *waiter {
 	var after *list.Element
 	for place := lines.Front(); place != nil; place = after {
@@ -151,7 +151,7 @@ func (q *queue) first(lines *list.List, scans bool) *waiter {
 	return nil
 }
 
-// first is the oldest waiter that could run now: scans do not hold up those behind them.
+// first returns the oldest waiter that can run now. Scans do not block the requests behind them.
 func (l *line) first(scans bool) *waiter {
 	miss, other := firstOf(&l.misses, scans), firstOf(&l.waiters, scans)
 	if miss == nil || other != nil && l.run >= missRun {
@@ -160,8 +160,8 @@ func (l *line) first(scans bool) *waiter {
 	return miss
 }
 
-// passes notes whose turn it is.
-func (l *line) passes(w *waiter) {
+// countTurn updates run for the turn of w.
+func (l *line) countTurn(w *waiter) {
 	switch {
 	case w.in != &l.misses:
 		l.run = 0
@@ -170,7 +170,7 @@ func (l *line) passes(w *waiter) {
 	}
 }
 
-// before is how many requests of a line have their turns before one more.
+// before returns the number of requests of the line that have their turns before a new one.
 func (l *line) before(miss bool) int {
 	misses, others := l.misses.Len(), l.waiters.Len()
 	if miss {
@@ -190,11 +190,11 @@ func firstOf(waiters *list.List, scans bool) *waiter {
 	return nil
 }
 
-// grant gives the waiter its turn. Its line is the last to have another.
+// grant gives a waiter its turn, and moves its line to the end.
 func (q *queue) grant(w *waiter) {
 	q.waits[w.cost]--
 	l := w.line
-	l.passes(w)
+	l.countTurn(w)
 	w.in.Remove(w.place)
 	switch {
 	case !l.fresh:

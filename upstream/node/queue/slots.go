@@ -1,6 +1,5 @@
-// Package queue hands out the slots of an endpoint, in each of which one request
-// is asked: how many there are (limit.go), which requests wait for one and whose turn it is
-// (lines.go), and how long it is likely to take until a request is answered (slots.go).
+// Package queue limits the concurrent requests of an endpoint. It determines how many slots there are (limit.go), whose
+// turn it is (lines.go), and how long a new request is expected to take (slots.go).
 package queue
 
 import (
@@ -12,31 +11,31 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// foregroundRun is how many slots in a row the foreground may take while the background waits.
+// foregroundRun is the maximum number of consecutive slots for the foreground while the background waits.
 const foregroundRun = 3
 
 // ErrLate is the error for a request that got no turn in time.
 var ErrLate = errors.New("no turn in time")
 
-// A Request is what waits for a slot.
+// A Request is a request for a slot.
 type Request struct {
-	Client     string // on whose behalf: clients take turns
-	Cost       Cost   // a Scan takes one of the slots that scans have, too; Unknown requests get at most a quarter of the slots, and wait in a queue of their own
-	Miss       bool   // without its answer the client gets none: it goes before the client's others, but for one turn of four
-	Background bool   // yields to foreground requests, and waits for its turn until its context ends
-	Ahead      bool   // no client waits for it: it does not wait for a turn, and leaves room for one that a client waits for
+	Client     string // clients take turns
+	Cost       Cost   // a Scan also needs a slot for scans; Unknown requests get at most a quarter of the slots
+	Miss       bool   // it precedes the client's other requests, except for every fourth turn
+	Background bool   // it yields to foreground requests, and waits until its context ends
+	Ahead      bool   // read ahead: it needs spare capacity and does not wait
 }
 
-// Options say how much an endpoint is asked.
+// Options of Slots.
 type Options struct {
-	Limit    int           // requests at a time, of whatever cost; 0: as much as the endpoint bears, from [Least] to [Most]
-	Scans    int           // of these, requests of cost Scan
-	Patience time.Duration // of the foreground; the background waits as long as its context
-	Headers  Headers       // nil: there are none
+	Limit    int           // maximum number of concurrent requests; 0 adapts it to the endpoint, from [Least] to [Most]
+	Scans    int           // maximum number of concurrent requests of cost Scan
+	Patience time.Duration // how long foreground requests wait; background requests wait until their context ends
+	Headers  Headers       // nil if there are no headers
 }
 
-// Slots are how much an endpoint is asked at a time: clients take turns (lines.go), and foreground
-// goes before background. They are safe for concurrent use.
+// Slots hands out the slots of an endpoint. Clients take turns (lines.go), and the foreground precedes the background.
+// It is safe for concurrent use.
 type Slots struct {
 	patience time.Duration
 
@@ -46,12 +45,12 @@ type Slots struct {
 	freeScans              int
 	foreground, background queue
 	unknown                queue
-	run                    int              // slots the foreground took since the background had to wait
-	known                  int              // slots that other requests took since an Unknown one did
-	progress               [costs]time.Time // when a request of the cost ended last, or began while there was none
+	run                    int              // consecutive slots of the foreground while the background waits
+	known                  int              // slots since the last one of an Unknown request
+	progress               [costs]time.Time // when a request of the cost last ended, or the first one in flight began
 }
 
-// New returns slots, all free.
+// New returns Slots without requests in flight.
 func New(o Options) *Slots {
 	return &Slots{patience: o.Patience, limit: newLimit(o.Limit, o.Headers), freeScans: o.Scans}
 }
@@ -68,7 +67,7 @@ func (n *load) weight(l *limit) (sum float64) {
 	return sum
 }
 
-// work is how long an endpoint takes for the requests, one after the other.
+// work returns the total duration of the requests, weighted.
 func (n *load) work(l *limit) (sum float64) {
 	for c, some := range n {
 		sum += float64(some) * l.weight(Cost(c)) * float64(l.recent[c])
@@ -76,15 +75,15 @@ func (n *load) work(l *limit) (sum float64) {
 	return sum
 }
 
-// A Turn is a slot that is taken.
+// A Turn is an acquired slot.
 type Turn struct {
 	slots *Slots
 	cost  Cost
 	began time.Time
-	calm  bool // little was asked then
+	calm  bool // the load was low when it began
 }
 
-// Acquire waits for a slot. The error is ErrLate, upstream.ErrYielded or the context's.
+// Acquire waits for a slot. The error is ErrLate, upstream.ErrYielded or ctx.Err().
 func (s *Slots) Acquire(ctx context.Context, r Request) (*Turn, error) {
 	r.Cost = r.Cost.known()
 	if r.Ahead {
@@ -108,7 +107,7 @@ func (s *Slots) Acquire(ctx context.Context, r Request) (*Turn, error) {
 	return &Turn{s, r.Cost, time.Now(), w.calm}, nil
 }
 
-// acquireSpare takes a slot for a request that is no Scan and that no client waits for.
+// acquireSpare acquires a slot for a read ahead, which is not a Scan.
 func (s *Slots) acquireSpare(r Request) (*Turn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +117,7 @@ func (s *Slots) acquireSpare(r Request) (*Turn, error) {
 	return &Turn{s, r.Cost, time.Now(), s.begin(r.Cost)}, nil
 }
 
-// Spare tells whether no request waits for a slot, and one more than one is free.
+// Spare reports whether no request waits for a slot, and capacity remains for two more.
 func (s *Slots) Spare() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +128,7 @@ func (s *Slots) hasSpare() bool {
 	return s.foreground.waits.requests()+s.background.waits.requests() == 0 && s.limit.now-s.taken.weight(&s.limit) >= 2
 }
 
-// End gives the slot back. answered says that the endpoint has answered, or let its time pass.
+// End releases the slot. answered reports whether the endpoint answered or timed out.
 func (t *Turn) End(answered bool) {
 	s, now := t.slots, time.Now()
 	s.mu.Lock()
@@ -139,13 +138,13 @@ func (t *Turn) End(answered bool) {
 	if t.cost == Scan {
 		s.freeScans++
 	}
-	if answered && t.cost != Unknown { // which says nothing about the endpoint
+	if answered && t.cost != Unknown { // unknown requests reveal nothing about the endpoint
 		s.limit.observe(t.cost, t.began, now, t.calm)
 	}
 	s.grant()
 }
 
-// grant hands the free slots to those whose turn it is. Call with mu held.
+// grant gives the free slots to the waiters whose turn it is. The caller must hold mu.
 func (s *Slots) grant() {
 	for s.fits(Cheap) {
 		q, w := s.next()
@@ -156,19 +155,19 @@ func (s *Slots) grant() {
 			break
 		}
 		w.calm = s.begin(w.cost)
-		s.count(q)
+		s.countTurn(q)
 		q.grant(w)
 	}
 	s.limit.full = s.limit.full || s.foreground.waits.requests()+s.background.waits.requests() > 0
 }
 
-// fits tells whether a request may begin: one may, however heavy it is.
+// fits reports whether a request may begin. A single request always may.
 func (s *Slots) fits(c Cost) bool {
 	taken := s.taken.weight(&s.limit)
 	return taken == 0 || taken+s.limit.weight(c) <= s.limit.now
 }
 
-// begin takes a slot, and tells whether little is asked.
+// begin takes a slot, and reports whether the load is low.
 func (s *Slots) begin(c Cost) (isCalm bool) {
 	if s.taken[c] == 0 {
 		s.progress[c] = time.Now()
@@ -180,7 +179,7 @@ func (s *Slots) begin(c Cost) (isCalm bool) {
 	return s.taken.weight(&s.limit) <= calm
 }
 
-// next is the waiter whose turn it is, and where it waits; nil where none can run now.
+// next returns the waiter whose turn it is and its queue. The waiter is nil if none can run now.
 func (s *Slots) next() (*queue, *waiter) {
 	front, back := s.foreground.next(s.freeScans > 0), s.background.next(s.freeScans > 0)
 	if front == nil && back == nil || s.known >= foregroundRun {
@@ -194,7 +193,7 @@ func (s *Slots) next() (*queue, *waiter) {
 	return &s.foreground, front
 }
 
-// unknownShare is the part of the slots that requests of unknown cost may have: one of so many, and at least one.
+// unknownShare is the divisor of the limit for requests of unknown cost. At least one of them may run.
 const unknownShare = 4
 
 func (s *Slots) nextUnknown() *waiter {
@@ -204,8 +203,8 @@ func (s *Slots) nextUnknown() *waiter {
 	return s.unknown.next(true)
 }
 
-// count notes whose turn it was.
-func (s *Slots) count(q *queue) {
+// countTurn updates run and known for a turn of a queue.
+func (s *Slots) countTurn(q *queue) {
 	s.known++
 	switch {
 	case q == &s.unknown:
@@ -217,26 +216,25 @@ func (s *Slots) count(q *queue) {
 	}
 }
 
-// A Load is what an endpoint is asked, and how much it may be asked.
+// A Load is the load and the limit of an endpoint.
 type Load struct {
 	InFlight, Waiting int     // requests
-	Limit             float64 // of what is asked at a time: in requests, or, where it adapts, in lists
+	Limit             float64 // of concurrent requests; in lists if the limit adapts
 }
 
-// Load is that of now.
+// Load returns the current load.
 func (s *Slots) Load() Load {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return Load{s.taken.requests(), s.foreground.waits.requests() + s.background.waits.requests() + s.unknown.waits.requests(), s.limit.now}
 }
 
-// remembered is how long it counts what reads took: a node that was slow then may have recovered since.
+// remembered is how long the durations of reads count, because a slow node may recover.
 const remembered = 5 * time.Second
 
-// Expected is how long it is likely to take until a request that comes now is answered: the
-// work ahead of its turn, as much of it at a time as the limit allows, and then what a read
-// of its cost took within the last 5 s, 0 if none ended then. Where reads of its cost are under way and
-// none has ended for longer, it is that.
+// Expected returns the expected duration of a new request: the work before its turn, divided by the limit, plus the
+// recent duration of reads of its cost. The latter is 0 if none ended within the last 5 s. If reads of its cost are in
+// flight and none has ended for longer than this sum, Expected returns that time.
 func (s *Slots) Expected(r Request) time.Duration {
 	r.Cost = r.Cost.known()
 	s.mu.Lock()
@@ -256,7 +254,7 @@ func (s *Slots) Expected(r Request) time.Duration {
 	return wait
 }
 
-// behindScans is how long the scans take that wait, and those under way, which are half done.
+// behindScans returns the time for the waiting scans and for half of those in flight.
 func (s *Slots) behindScans(r Request) time.Duration {
 	if s.freeScans > 0 {
 		return s.behind(r)
@@ -268,8 +266,8 @@ func (s *Slots) behindScans(r Request) time.Duration {
 	return s.limit.recent[Scan] * time.Duration(2*ahead+s.taken[Scan]) / time.Duration(2*max(s.taken[Scan], 1))
 }
 
-// behind is how long the work before the turn of a request takes: a part of what waits, and
-// half of what is under way. Scans delay no other request but by the slots that they take.
+// behind returns the time for the work before a request's turn: a part of the waiting requests, and half of those in
+// flight. Scans delay other requests only by the slots that they use.
 func (s *Slots) behind(r Request) time.Duration {
 	waits, taken := s.foreground.waits, s.taken
 	for c, some := range s.background.waits {
@@ -288,11 +286,11 @@ func (s *Slots) behind(r Request) time.Duration {
 	return time.Duration(work / max(slots, weights[Cheap]))
 }
 
-// turns is how many of the waiting requests have their turns before a request.
+// turns returns the number of waiting requests that have their turns before a request.
 func (s *Slots) turns(r Request) int {
 	if r.Background {
-		behind := s.background.ahead(r)
-		return behind + min(s.foreground.waits.requests(), foregroundRun*(behind+1))
+		before := s.background.ahead(r)
+		return before + min(s.foreground.waits.requests(), foregroundRun*(before+1))
 	}
 	front := s.foreground.ahead(r)
 	return front + min(s.background.waits.requests(), front/foregroundRun)

@@ -14,14 +14,14 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// order queues requests for slots, and notes in what order they get turns.
+// order queues requests for slots and records the order of their turns.
 type order struct {
 	slots *Slots
 	mu    sync.Mutex
 	names []string
 }
 
-// few are so many slots, one of them for a scan.
+// few returns a number of slots, one of them for a scan.
 func few(slots int, patience time.Duration) *Slots {
 	return New(Options{Limit: slots, Scans: 1, Patience: patience})
 }
@@ -33,8 +33,7 @@ func costOf(name, scans string) Cost {
 	return Page
 }
 
-// enter queues one request. Once it has a slot it holds it for a second, a
-// scan for ten.
+// enter queues one request. It holds its slot for a second, a scan for ten.
 func (l *order) enter(name string, r Request) {
 	hold := time.Second
 	if r.Cost == Scan {
@@ -63,9 +62,9 @@ func TestTurnsAreTakenInOrder(t *testing.T) {
 	}{
 		{"oldest first", 1, "abcd", "abcd"},
 		{"foreground before background", 1, "aBCde", "adeBC"},
-		{"every fourth slot is the background's while it waits", 1, "aXYbcdefgh", "abcdXefgYh"},
-		{"one scan at a time, and nobody waits behind it", 2, "strab", "srabt"},
-		{"a scan of the background waits for the one before it", 2, "sSab", "sabS"},
+		{"the waiting background gets every fourth slot", 1, "aXYbcdefgh", "abcdXefgYh"},
+		{"one scan at a time, which delays no other request", 2, "strab", "srabt"},
+		{"a background scan waits for the foreground scan", 2, "sSab", "sabS"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -91,14 +90,14 @@ func TestClientsTakeTurns(t *testing.T) {
 		enter string // client and name of each request, s to u are scans, m and n misses; a dash is a second
 		want  string
 	}{
-		{"a client does not wait for all that another asks", 1, "A1 A2 A3 A4 A5 B6", "162345"},
-		{"two that flood have every second turn", 1, "A1 A2 A3 A4 B5 B6 B7", "1526374"},
-		{"a client that comes later passes those that had turns", 1, "A1 B2 A3 B4 A5 B6 C7", "1273456"},
-		{"one that asks again and again does not", 1, "A1 A2 A3 A4 B5 - B6 - B7", "1526374"},
-		{"new ones have three turns of four", 1, "A0 A1 A2 B3 C4 D5 E6 F7 G8 H9", "0345167829"},
-		{"misses go before what a client asks besides", 1, "A1 A2 A3 Am An B4", "14mn23"},
-		{"and have three turns of four", 1, "A1 A2 A3 Am Am Am Am Am", "1mmm2mm3"},
-		{"a scan that waits holds up neither its client nor others", 2, "As At A1 Bu B2", "s12tu"},
+		{"a client does not wait for all requests of another", 1, "A1 A2 A3 A4 A5 B6", "162345"},
+		{"two flooding clients alternate", 1, "A1 A2 A3 A4 B5 B6 B7", "1526374"},
+		{"a new client precedes clients that had turns", 1, "A1 B2 A3 B4 A5 B6 C7", "1273456"},
+		{"a client with sequential requests does not", 1, "A1 A2 A3 A4 B5 - B6 - B7", "1526374"},
+		{"new clients get three turns of four", 1, "A0 A1 A2 B3 C4 D5 E6 F7 G8 H9", "0345167829"},
+		{"misses precede the client's other requests", 1, "A1 A2 A3 Am An B4", "14mn23"},
+		{"misses get three turns of four", 1, "A1 A2 A3 Am Am Am Am Am", "1mmm2mm3"},
+		{"a waiting scan delays neither its client nor others", 2, "As At A1 Bu B2", "s12tu"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -118,30 +117,30 @@ func TestClientsTakeTurns(t *testing.T) {
 					t.Errorf("order (-want +got):\n%s", diff)
 				}
 				if kept := len(l.slots.foreground.lines); kept != 0 {
-					t.Errorf("%d lines are kept of clients that have gone", kept)
+					t.Errorf("lines of finished clients = %d, want 0", kept)
 				}
 			})
 		})
 	}
 }
 
-func TestNoMoreRunThanAllowed(t *testing.T) {
+func TestConcurrencyStaysWithinTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &order{slots: few(4, time.Hour)}
 		for range 10 {
 			l.enter("page", Request{})
 		}
 		if diff := cmp.Diff(Load{4, 6, 4}, l.slots.Load()); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
+			t.Errorf("load (-want +got):\n%s", diff)
 		}
 		time.Sleep(time.Minute)
 		if diff := cmp.Diff(Load{0, 0, 4}, l.slots.Load()); diff != "" {
-			t.Errorf("after all have gone (-want +got):\n%s", diff)
+			t.Errorf("load after all requests ended (-want +got):\n%s", diff)
 		}
 	})
 }
 
-func TestPatienceEnds(t *testing.T) {
+func TestAcquireFailsAfterPatience(t *testing.T) {
 	tests := []struct {
 		name       string
 		background bool
@@ -150,7 +149,7 @@ func TestPatienceEnds(t *testing.T) {
 		after      time.Duration
 	}{
 		{"a foreground request leaves the queue", false, time.Hour, ErrLate, 2 * time.Second},
-		{"its context may end sooner", false, time.Second, context.DeadlineExceeded, time.Second},
+		{"the context of a foreground request ends sooner", false, time.Second, context.DeadlineExceeded, time.Second},
 		{"a background request stays until its context ends", true, time.Minute, context.DeadlineExceeded, time.Minute},
 	}
 	for _, tt := range tests {
@@ -166,23 +165,22 @@ func TestPatienceEnds(t *testing.T) {
 				start := time.Now()
 				_, err = l.Acquire(ctx, Request{Background: tt.background})
 				if !errors.Is(err, tt.want) || time.Since(start) != tt.after {
-					t.Errorf("error %v after %s, want %v after %s", err, time.Since(start), tt.want, tt.after)
+					t.Errorf("Acquire = %v after %s, want %v after %s", err, time.Since(start), tt.want, tt.after)
 				}
 				if waiting := l.Load().Waiting; waiting != 0 {
-					t.Errorf("%d still wait", waiting)
+					t.Errorf("waiting requests = %d, want 0", waiting)
 				}
 				turn.End(false)
 				if _, err := l.Acquire(t.Context(), Request{}); err != nil {
-					t.Errorf("the slot is lost: %v", err)
+					t.Errorf("Acquire of the released slot = %v, want nil", err)
 				}
 			})
 		})
 	}
 }
 
-// A request that nobody waits for takes a slot only if that leaves one for those
-// that somebody waits for, and holds none of them up in the queue.
-func TestWhatNobodyWaitsForTakesASpareSlotOrNone(t *testing.T) {
+// A read ahead takes a slot only if another one remains, and it does not queue.
+func TestReadAheadTakesOnlyASpareSlot(t *testing.T) {
 	ahead := Request{Ahead: true}
 	for name, tt := range map[string]struct {
 		slots, taken, queued int
@@ -206,16 +204,16 @@ func TestWhatNobodyWaitsForTakesASpareSlotOrNone(t *testing.T) {
 				}
 				synctest.Wait()
 				if l.Spare() != tt.want {
-					t.Errorf("spare: %v", l.Spare())
+					t.Errorf("Spare = %t, want %t", l.Spare(), !l.Spare())
 				}
 				_, err := l.Acquire(t.Context(), ahead)
 				if ok := err == nil; ok != tt.want || !ok && !errors.Is(err, upstream.ErrYielded) {
-					t.Errorf("a slot: %v", err)
+					t.Errorf("Acquire of a read ahead = %v", err)
 				}
 				if waiting := l.Load().Waiting; waiting != tt.queued {
-					t.Errorf("%d wait, want %d", waiting, tt.queued)
+					t.Errorf("waiting requests = %d, want %d", waiting, tt.queued)
 				}
-				for range tt.queued { // whose time is over with the test
+				for range tt.queued { // until they time out
 					(<-turns).End(false)
 				}
 				synctest.Wait()

@@ -8,28 +8,27 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Tokens are handed out at a rate. Where several clients wait for the next one, they
-// take turns (lines.go). They are safe for concurrent use.
+// Tokens hands out tokens at a rate. Clients that wait for a token take turns (lines.go). It is safe for concurrent use.
 type Tokens struct {
 	patience time.Duration
 
 	mu     sync.Mutex
 	bucket *rate.Limiter
 	queue  queue
-	armed  bool // a timer is set for the next token
+	armed  bool // a timer runs for the next token
 }
 
-// NewTokens returns a full bucket of burst tokens, which fills again at so many a
-// second. A request waits for one for as long as the patience.
+// NewTokens returns a full bucket of burst tokens, which is refilled with perSecond tokens per second. A request waits
+// at most patience for a token.
 func NewTokens(perSecond float64, burst int, patience time.Duration) *Tokens {
 	return &Tokens{patience: patience, bucket: rate.NewLimiter(rate.Limit(perSecond), burst)}
 }
 
-// Acquire waits for a token on behalf of a client. The error is ErrLate, at once
-// where no token can come in time, or the context's.
+// Acquire waits for a token for a client. The error is ErrLate or ctx.Err(). It returns ErrLate at once if no token can
+// become available in time.
 func (t *Tokens) Acquire(ctx context.Context, client string) error {
 	t.mu.Lock()
-	if t.delay(t.queue.of(client)+1) > t.patience {
+	if t.delay(t.queue.waiting(client)+1) > t.patience {
 		t.mu.Unlock()
 		return ErrLate
 	}
@@ -39,13 +38,13 @@ func (t *Tokens) Acquire(ctx context.Context, client string) error {
 	return t.queue.wait(ctx, &t.mu, w, t.patience)
 }
 
-// delay is how long it takes at least until so many more have come. Call with mu held.
+// delay returns the minimum time until a number of tokens is available. The caller must hold mu.
 func (t *Tokens) delay(tokens int) time.Duration {
 	missing := float64(tokens) - t.bucket.Tokens()
 	return time.Duration(max(0, missing) / float64(t.bucket.Limit()) * float64(time.Second))
 }
 
-// grant hands out the tokens of now, and sets a timer for a next one. Call with mu held.
+// grant hands out the available tokens and sets a timer for the next one. The caller must hold mu.
 func (t *Tokens) grant() {
 	for t.queue.waits.requests() > 0 {
 		if !t.bucket.Allow() {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestAClientThatFloodsTakesNoTokensOfAnother(t *testing.T) {
+func TestFloodingClientTakesNoTokensOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const patience = 2 * time.Second
 		tokens := NewTokens(10, 5, patience)
@@ -28,7 +28,7 @@ func TestAClientThatFloodsTakesNoTokensOfAnother(t *testing.T) {
 					t.Error(err)
 				}
 				if took := time.Since(start); took > patience {
-					t.Errorf("%s waited %s", client, took)
+					t.Errorf("%s waited %s for a token, want less", client, took)
 				}
 			}
 			go func() {
@@ -46,36 +46,36 @@ func TestAClientThatFloodsTakesNoTokensOfAnother(t *testing.T) {
 		time.Sleep(2 * patience)
 		synctest.Wait()
 		if honest.given.Load() != 121 || honest.late.Load() != 0 {
-			t.Errorf("the honest client got %d tokens, and none %d times", honest.given.Load(), honest.late.Load())
+			t.Errorf("the honest client got %d tokens and failed %d times", honest.given.Load(), honest.late.Load())
 		}
 		if all := honest.given.Load() + flood.given.Load(); all < 600 || all > 635 {
-			t.Errorf("%d tokens were given in a minute, want 10 a second", all)
+			t.Errorf("tokens in a minute = %d, want 10 per second", all)
 		}
 		if n := tokens.queue.waits.requests(); n != 0 {
-			t.Errorf("%d still wait", n)
+			t.Errorf("waiting requests = %d, want 0", n)
 		}
 	})
 }
 
-func TestATokenThatCannotComeInTimeIsNotWaitedFor(t *testing.T) {
+func TestAcquireFailsAtOnceIfNoTokenComesInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tokens, start := NewTokens(0.1, 1, 61*time.Second), time.Now()
 		for i := range 7 { // one now, and one every ten seconds
 			go func() {
 				if err := tokens.Acquire(t.Context(), "a"); err != nil {
-					t.Errorf("request %d: %v", i, err)
+					t.Errorf("Acquire %d = %v, want nil", i, err)
 				}
 			}()
 			synctest.Wait()
 		}
 		if err := tokens.Acquire(t.Context(), "a"); !errors.Is(err, ErrLate) || time.Since(start) != 0 {
-			t.Errorf("the eighth got %v after %s", err, time.Since(start))
+			t.Errorf("eighth Acquire = %v after %s, want ErrLate at once", err, time.Since(start))
 		}
 		time.Sleep(time.Hour)
 	})
 }
 
-func TestAClientThatLeavesTakesNoToken(t *testing.T) {
+func TestCanceledClientTakesNoToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tokens := NewTokens(1, 1, time.Minute)
 		if err := tokens.Acquire(t.Context(), "a"); err != nil {
@@ -84,11 +84,11 @@ func TestAClientThatLeavesTakesNoToken(t *testing.T) {
 		ctx, leave := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer leave()
 		if err := tokens.Acquire(ctx, "a"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v", err)
+			t.Errorf("Acquire of the canceled client = %v, want its context's error", err)
 		}
 		start := time.Now()
 		if err := tokens.Acquire(t.Context(), "a"); err != nil || time.Since(start) != 500*time.Millisecond {
-			t.Errorf("the next got %v after %s", err, time.Since(start))
+			t.Errorf("next Acquire = %v after %s, want the token in time", err, time.Since(start))
 		}
 	})
 }

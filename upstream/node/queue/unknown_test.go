@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Requests of unknown cost that never end hold a quarter of the slots, and change nothing for the others.
-func TestUnknownRequestsHoldAQuarterOfTheSlots(t *testing.T) {
+// Unknown requests that never end use a quarter of the slots and do not affect other requests.
+func TestUnknownRequestsUseAQuarterOfTheSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := few(8, time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -24,14 +24,14 @@ func TestUnknownRequestsHoldAQuarterOfTheSlots(t *testing.T) {
 		}
 		synctest.Wait()
 		if n := len(begun); n != 2 {
-			t.Errorf("%d of 100 unknown requests hold the 8 slots, want 2", n)
+			t.Errorf("unknown requests in the 8 slots = %d, want 2", n)
 		}
 		time.Sleep(10 * time.Second)
 		if got := s.Expected(Request{Client: "other", Cost: Page}); got != 0 {
 			t.Errorf("expected wait of a page = %v, want 0", got)
 		}
 		if !s.Spare() {
-			t.Error("Spare = false, want room for reads ahead")
+			t.Error("Spare = false, want capacity for reads ahead")
 		}
 		for range 6 {
 			if _, err := s.Acquire(ctx, Request{Client: "other", Cost: Page}); err != nil {
@@ -41,7 +41,7 @@ func TestUnknownRequestsHoldAQuarterOfTheSlots(t *testing.T) {
 		(<-begun).End(true)
 		synctest.Wait()
 		if n := len(begun); n != 2 {
-			t.Errorf("%d unknown requests hold slots after one has ended, want 2", n)
+			t.Errorf("unknown requests in slots after one has ended = %d, want 2", n)
 		}
 		cancel()
 		synctest.Wait()
@@ -80,12 +80,12 @@ func TestUnknownRequestsGetEveryFourthSlotWhileOthersWait(t *testing.T) {
 			}
 		}
 		if unknown < 3 || unknown > 5 || len(order) != 40 {
-			t.Errorf("%d of the first 20 slots of %d went to unknown requests, want about 4: %v", unknown, len(order), order)
+			t.Errorf("unknown requests in the first 20 of %[2]d slots = %[1]d, want about 4: %[3]v", unknown, len(order), order)
 		}
 	})
 }
 
-func TestUnknownRequestsTeachNothingAboutTheNode(t *testing.T) {
+func TestUnknownRequestsDoNotCountForDurations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newSlowNode(64)
 		n.blocks(10, Request{Cost: Page}, 500)
@@ -95,7 +95,7 @@ func TestUnknownRequestsTeachNothingAboutTheNode(t *testing.T) {
 		n.takes = 5 * time.Millisecond
 		n.wantLimit(t, Most, Most)
 		if got := n.Expected(Request{Cost: Page}); got > 10*time.Millisecond {
-			t.Errorf("expected wait of a page = %v after slow unknown requests, want what a page takes", got)
+			t.Errorf("expected wait of a page after slow unknown requests = %v, want the duration of a page", got)
 		}
 	})
 }
