@@ -2,9 +2,9 @@ package upstream
 
 import "time"
 
-// An Agreement is what the replicas of one cache know of a chain that may be reset.
+// An Agreement is the shared knowledge of a cache's replicas about a chain.
 type Agreement struct {
-	Epoch     int64            // in force
-	Anchors   map[int64]string // hashes of some of its blocks, by height
-	Confirmed time.Duration    // since a replica last confirmed the highest anchor
+	Epoch     int64            // current epoch
+	Anchors   map[int64]string // hashes of some blocks of the epoch, by height
+	Confirmed time.Duration    // time since a replica last confirmed the highest anchor
 }

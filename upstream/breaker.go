@@ -7,18 +7,17 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// BreakerOptions configure a breaker. All but Answered are required.
+// BreakerOptions configure a breaker. All are required except Answered.
 type BreakerOptions struct {
 	Outage   *Outage          // begins when the breaker opens, and ends when it closes
-	Failures int              // so many in a row open the breaker
-	Cooldown time.Duration    // from then until one request may try again
-	Excluded func(error) bool // says of an error that it is neither a failure nor a success
-	Answered func(error) bool // says of an error that it is an answer, and so a success; nil: no error is
+	Failures int              // number of consecutive failures that open the breaker
+	Cooldown time.Duration    // how long the open breaker rejects all requests
+	Excluded func(error) bool // reports whether an error is neither a failure nor a success
+	Answered func(error) bool // reports whether an error is an answer and so a success; nil means no error is
 }
 
-// NewBreaker makes the circuit breaker of an origin, or of another server that can
-// be done without. The execution clients have none: they rest for longer after each
-// failure, and for other reasons (package evm).
+// NewBreaker returns the circuit breaker of an upstream. Execution clients have none: package evm pauses them for longer
+// after each failure, and for other reasons.
 func NewBreaker[T any](o BreakerOptions) *gobreaker.CircuitBreaker[T] {
 	var last error // gobreaker runs both functions that use it under its mutex
 	return gobreaker.NewCircuitBreaker[T](gobreaker.Settings{
@@ -40,7 +39,7 @@ func NewBreaker[T any](o BreakerOptions) *gobreaker.CircuitBreaker[T] {
 	})
 }
 
-// Sleep waits for so long, or until ctx ends: then it returns ctx's error.
+// Sleep waits for d. If ctx ends first, it returns ctx's error.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -11,14 +11,12 @@ import (
 	"strings"
 )
 
-// NewClient makes the HTTP client of an origin. A redirect is an answer like any
-// other: to follow one would tell another host the key that is in a header or, by
-// the Referer, in the URL. An origin that switches to another protocol unasked gets
-// an error: what follows is no body, and no deadline ends it.
+// NewClient returns an HTTP client for an upstream. It does not follow redirects, because this would reveal keys in
+// headers, or in the URL through Referer, to another host. An unrequested switch of protocols is an error: the data after
+// it is not a body, and no deadline would end it.
 //
-// Secrets are hidden in what the origin says of a request: in the headers, in the body of
-// whatever is not 200 OK, and in errors of the transport, which repeat what they do not
-// understand. What was asked for is left alone. With a nil hide the caller redacts.
+// The client hides secrets in response headers, in bodies of responses other than 200 OK, and in errors of the
+// transport, which quote invalid input. It does not change bodies of 200 OK. With a nil hide the caller must redact.
 func NewClient(transport http.RoundTripper, hide *strings.Replacer) *http.Client {
 	return &http.Client{
 		Transport:     guarded{transport, hide},
@@ -46,7 +44,7 @@ func (t withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.RoundTripper.RoundTrip(r)
 }
 
-// CloseIdleConnections is for http.Client's method of the same name.
+// CloseIdleConnections implements the interface that http.Client.CloseIdleConnections uses.
 func (t withHeaders) CloseIdleConnections() {
 	(&http.Client{Transport: t.RoundTripper}).CloseIdleConnections()
 }
@@ -59,9 +57,9 @@ func HeaderValues(headers http.Header) (values []string) {
 	return values
 }
 
-var errSwitched = errors.New("the origin switches to another protocol, which it was not asked to")
+var errSwitched = errors.New("upstream switched protocols without a request to do so")
 
-// guarded is the transport of a client.
+// A guarded transport is the transport of a client of NewClient.
 type guarded struct {
 	http.RoundTripper
 	hide *strings.Replacer
@@ -83,12 +81,12 @@ func (t guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// CloseIdleConnections is for http.Client's method of the same name.
+// CloseIdleConnections implements the interface that http.Client.CloseIdleConnections uses.
 func (t guarded) CloseIdleConnections() {
 	(&http.Client{Transport: t.RoundTripper}).CloseIdleConnections()
 }
 
-// maxRefusal bounds the body of a refusal, in bytes. What is longer is cut.
+// maxRefusal is the maximum size of a redacted body in bytes. Longer bodies are truncated.
 const maxRefusal = 1 << 20
 
 func (t guarded) redact(response *http.Response) {
@@ -101,7 +99,7 @@ func (t guarded) redact(response *http.Response) {
 		return
 	}
 	rest := io.LimitReader(response.Body, maxRefusal)
-	body, _ := io.ReadAll(rest) // the next read meets the error
+	body, _ := io.ReadAll(rest) // the next read returns the error
 	text := strings.NewReader(t.hide.Replace(string(body)))
 	response.Body = struct {
 		io.Reader
@@ -112,32 +110,30 @@ func (t guarded) redact(response *http.Response) {
 }
 
 const (
-	// minSecret is the length from which a part of a URL may be a credential, unlike "v3" and "rpc".
+	// minSecret is the minimum length of a part of a URL that may be a credential, unlike "v3" and "rpc".
 	minSecret = 6
 
-	// minWord is that of an element of the path that is written like a word, such as /cosmos.
+	// minWord is the minimum length for path elements of lowercase letters, such as /cosmos.
 	minWord = 20
 )
 
-// NewRedactor returns a replacer for texts that come from an origin, or from the
-// transport to it, on their way to the log. It hides the secrets given, and every
-// part of the URL that may be one: user, password, elements of the path and
-// values of the query. Origins echo credentials as they came, in lower or upper
-// case, escaped, or as the header that they arrived in. Texts have to be redacted
-// before they are cut. The URL may be nil.
+// NewRedactor returns a replacer that hides secrets in texts from an upstream or its transport. It hides the given secrets
+// and every part of the URL that may be one: user, password, path elements and query values. It also finds them in lower or
+// upper case, escaped, and encoded for basic authentication, as upstreams echo them. Texts must be redacted before they are
+// truncated. The URL may be nil.
 func NewRedactor(u *url.URL, secrets ...string) *strings.Replacer {
 	var pairs []string
 	for _, secret := range append(secretsOf(u), secrets...) {
-		for _, spelled := range spellings(secret) {
-			if spelled != "" {
-				pairs = append(pairs, spelled, "***")
+		for _, encoded := range encodings(secret) {
+			if encoded != "" {
+				pairs = append(pairs, encoded, "***")
 			}
 		}
 	}
 	return strings.NewReplacer(pairs...)
 }
 
-func spellings(secret string) []string {
+func encodings(secret string) []string {
 	quoted, _ := json.Marshal(secret) // a string always encodes
 	return []string{
 		secret, url.PathEscape(secret), url.QueryEscape(secret), strings.ToLower(secret), strings.ToUpper(secret),
@@ -170,8 +166,8 @@ func secretsOf(u *url.URL) (secrets []string) {
 	return secrets
 }
 
-// RedactError hides secrets in the text of an error, and keeps what callers look
-// for in it. A nil error stays nil, and a nil hide hides nothing.
+// RedactError hides secrets in the text of an error. errors.Is and errors.As still work on the result. A nil error stays
+// nil, and a nil hide hides nothing.
 func RedactError(err error, hide *strings.Replacer) error {
 	if err == nil || hide == nil {
 		return err
@@ -190,5 +186,5 @@ type redacted struct {
 
 func (r *redacted) Error() string { return r.text }
 
-// Unwrap gives the error with the secrets, for errors.Is and errors.As.
+// Unwrap returns the original error for errors.Is and errors.As.
 func (r *redacted) Unwrap() error { return r.err }

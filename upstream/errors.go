@@ -1,5 +1,5 @@
-// Package upstream holds what the clients of the origins share: the error that
-// says an origin gave no answer.
+// Package upstream contains code that the clients of all upstreams share: errors, circuit breakers, outages, HTTP clients
+// that hide secrets, and tracing.
 package upstream
 
 import (
@@ -12,29 +12,29 @@ import (
 	"time"
 )
 
-// Kind says why there is no answer.
+// Kind is the reason why there is no answer.
 type Kind int
 
-// The kinds, each with the HTTP status a proxy answers it with.
+// The kinds with the HTTP status of a proxy's response.
 const (
 	Unreachable Kind = iota + 1 // refused, reset, no such host: 502
 	Timeout                     // no answer in time: 504
-	Overloaded                  // not asked, to spare the origin: 503
-	BadAnswer                   // truncated, too large or not the origin's format: 502
+	Overloaded                  // not sent, to limit the upstream's load: 503
+	BadAnswer                   // truncated, too large or not in the upstream's format: 502
 )
 
-// ErrBehind is in the chain of an [Error] where no origin has as new a state as was asked for.
+// ErrBehind is wrapped by an [Error] if no upstream has the requested block yet.
 var ErrBehind = errors.New("no endpoint has the block yet")
 
-// ErrYielded is in that of a request that no client waits for, and for which there is no room now.
-var ErrYielded = errors.New("requests that somebody waits for go first")
+// ErrYielded is wrapped by the [Error] of a read ahead if there is no spare capacity.
+var ErrYielded = errors.New("requests of clients go first")
 
-// String gives the kind in one word, as metrics have it.
+// String returns the metric label of the kind.
 func (k Kind) String() string {
 	return [...]string{"", "unreachable", "timeout", "overloaded", "bad_answer"}[k]
 }
 
-// Status is the HTTP status a proxy answers with.
+// Status returns the HTTP status of a proxy's response.
 func (k Kind) Status() int {
 	switch k {
 	case Timeout:
@@ -46,24 +46,23 @@ func (k Kind) Status() int {
 	}
 }
 
-// An Error means that the origin was silent: no answer came that could be
-// passed on. A refusal by the origin is an answer and never an Error.
+// An Error means that the upstream gave no usable answer. A refusal by the upstream is an answer and not an Error.
 type Error struct {
 	Kind       Kind
-	Msg        string        // for the client: no address, no key
+	Msg        string        // for the client, without addresses and keys
 	Err        error         // for the log; may be nil
-	RetryAfter time.Duration // when trying again makes sense; 0 unknown
-	Said       *Said         // for clients of the same API; nil for nothing
+	RetryAfter time.Duration // when to retry; 0 if unknown
+	Said       *Said         // for clients of the same API; may be nil
 }
 
-// Said is what a server in front of the upstream answered in its place, in terms of the upstream's API.
+// Said is an error of a server in front of the upstream, in the form of the upstream's API.
 type Said struct {
 	API  API
 	Code int64
 	Text string // at most MaxSaid bytes, without credentials
 }
 
-// MaxSaid is the largest length of a text that is passed on from a server in front of an upstream, in bytes.
+// MaxSaid is the maximum length of Said.Text in bytes.
 const MaxSaid = 256
 
 // API is an interface of a chain node whose errors have codes of their own.
@@ -75,7 +74,7 @@ const (
 	GRPC API = "gRPC" // with codes of gRPC
 )
 
-// SaidBy returns what the error of an upstream passes on to clients of an API, nil for nothing.
+// SaidBy returns the Said of an error for clients of an API, or nil.
 func SaidBy(err error, api API) *Said {
 	if silent, ok := errors.AsType[*Error](err); ok && silent.Said != nil && silent.Said.API == api {
 		return silent.Said
@@ -83,7 +82,7 @@ func SaidBy(err error, api API) *Said {
 	return nil
 }
 
-// Error joins the public and the private half.
+// Error returns Msg and Err.
 func (e *Error) Error() string {
 	if e.Err == nil {
 		return e.Msg
@@ -91,10 +90,10 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %v", e.Msg, e.Err)
 }
 
-// Unwrap gives the private half to errors.Is and errors.As.
+// Unwrap returns Err for errors.Is and errors.As.
 func (e *Error) Unwrap() error { return e.Err }
 
-// KindOf is the kind of the [Error] in the chain of an error, 0 where there is none.
+// KindOf returns the kind of the [Error] that err wraps, or 0.
 func KindOf(err error) Kind {
 	if silent, ok := errors.AsType[*Error](err); ok {
 		return silent.Kind
@@ -102,8 +101,8 @@ func KindOf(err error) Kind {
 	return 0
 }
 
-// Silence wraps a transport's failure: Timeout when the deadline passed, else
-// Unreachable. The name is how the origin is called towards the client.
+// Silence wraps a transport's error. The kind is Timeout if a deadline passed, and Unreachable otherwise. name names the
+// upstream to the client.
 func Silence(name string, err error) *Error {
 	var timeout interface{ Timeout() bool }
 	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
@@ -112,7 +111,7 @@ func Silence(name string, err error) *Error {
 	return &Error{Kind: Unreachable, Msg: name + " cannot be reached", Err: err}
 }
 
-// Bare drops the URL that net/http puts around an error: it may hold a key.
+// Bare unwraps a *url.Error, whose URL may contain a key.
 func Bare(err error) error {
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err
@@ -120,14 +119,14 @@ func Bare(err error) error {
 	return err
 }
 
-// RetryAfter reads the header of that name, seconds or a date; 0 if there is none, or it is past.
+// RetryAfter parses the header Retry-After, which holds seconds or a date. It returns 0 if it is absent or in the past.
 func RetryAfter(header http.Header) time.Duration {
-	said := header.Get("Retry-After")
-	seconds, err := strconv.ParseUint(said, 10, 33) // as many as a Duration holds
+	value := header.Get("Retry-After")
+	seconds, err := strconv.ParseUint(value, 10, 33) // within the range of a Duration
 	if err == nil || errors.Is(err, strconv.ErrRange) {
 		return time.Duration(seconds) * time.Second
 	}
-	if date, err := http.ParseTime(said); err == nil {
+	if date, err := http.ParseTime(value); err == nil {
 		return max(0, time.Until(date))
 	}
 	return 0

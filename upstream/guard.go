@@ -14,15 +14,14 @@ import (
 // ErrPanicked is the error of an input that was dropped because handling it panicked.
 var ErrPanicked = errors.New("panicked")
 
-// Panics counts the inputs that Guard dropped in this process. It belongs to every registry.
+// Panics counts the inputs that Guard dropped in this process. Every registry must register it.
 var Panics = prometheus.NewCounter(prometheus.CounterOpts{
 	Name: "tipcache_panics_total",
 	Help: "Inputs dropped because handling them panicked.",
 })
 
-// Guard calls work, which handles one input from outside: a message, a key or a block. It must be
-// used on goroutines where a panic would end the process. A panic drops the input: Guard logs and
-// counts it, and returns ErrPanicked.
+// Guard calls work, which handles one input from outside: a message, a key or a block. If work panics, Guard logs and
+// counts it and returns ErrPanicked. Goroutines that handle such input must use it, as a panic would end the process.
 func Guard(log *slog.Logger, task string, work func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -35,7 +34,7 @@ func Guard(log *slog.Logger, task string, work func() error) (err error) {
 	return work()
 }
 
-// manyPanics within a minute are a problem that an operator should know of.
+// manyPanics is the number of panics within a minute that Panicking reports.
 const manyPanics = 3
 
 // Panicking reports whether Guard has dropped three inputs or more within the last minute.
@@ -43,7 +42,7 @@ func Panicking() bool { return recent.many(time.Now()) }
 
 var recent panicTimes
 
-// panicTimes are the times of the latest panics, the oldest first.
+// panicTimes holds the times of the latest panics, the oldest first.
 type panicTimes struct {
 	mu sync.Mutex
 	at [manyPanics]time.Time

@@ -9,42 +9,41 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// An upstream is in an outage once no request to it has completed for outageAfter and at least
-// outageFailures have failed.
+// An outage begins when no request has completed for outageAfter and at least outageFailures have failed.
 const (
 	outageAfter    = 3 * time.Second
 	outageFailures = 3
 )
 
-// An Outage watches whether the requests to one upstream complete. It begins when they have failed
-// for long enough, or when Begin is called, and ends with the next request that completes. The log
-// gets one line when it begins and one when it ends. It is safe for concurrent use.
+// An Outage detects outages of one upstream. An outage begins when requests have failed for long enough, or when Begin is
+// called. It ends with the next completed request. It is logged when it begins and when it ends. An Outage is safe for
+// concurrent use.
 type Outage struct {
 	log  *slog.Logger
 	name string
 
 	mu       sync.Mutex
-	failures int       // since a request last completed
-	first    time.Time // when the first of them failed
+	failures int       // since the last completed request
+	first    time.Time // time of the first of these failures
 	cause    error     // of the last failure
 	began    time.Time // zero while there is no outage
 }
 
-// NewOutage returns the Outage of the upstream that the log and metrics call name.
+// NewOutage returns the Outage of an upstream. The log and metrics use name.
 func NewOutage(log *slog.Logger, name string) *Outage { return &Outage{log: log, name: name} }
 
 // Name returns the name of the upstream.
 func (o *Outage) Name() string { return o.name }
 
-// Failed records that a request failed, and begins the outage if that is due.
+// Failed records that a request failed, and begins an outage if enough have failed.
 func (o *Outage) Failed(cause error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.fail(cause)
-	o.judge()
+	o.check()
 }
 
-// Begin begins the outage at once: a circuit breaker has opened, or the upstream cannot be used.
+// Begin begins the outage at once, for example when a circuit breaker has opened.
 func (o *Outage) Begin(cause error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -62,7 +61,7 @@ func (o *Outage) End() {
 	o.failures, o.cause, o.began = 0, nil, time.Time{}
 }
 
-// Note records how a request went; nil means that it completed.
+// Note records the outcome of a request. nil means that it completed.
 func (o *Outage) Note(failure error) {
 	if failure == nil {
 		o.End()
@@ -78,17 +77,17 @@ func (o *Outage) Failing() bool {
 	return o.failures > 0
 }
 
-// Cause says for how long the upstream has been failing, and why. It is nil while there is no outage.
+// Cause returns an error with the duration and cause of the outage, or nil if there is none.
 func (o *Outage) Cause() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.judge(); o.began.IsZero() {
+	if o.check(); o.began.IsZero() {
 		return nil
 	}
 	return fmt.Errorf("has been failing for %s: %w", time.Since(o.first).Round(time.Second), o.cause)
 }
 
-// fail counts a failure. The caller holds mu.
+// fail counts a failure. The caller must hold mu.
 func (o *Outage) fail(cause error) {
 	if o.failures == 0 {
 		o.first = time.Now()
@@ -96,14 +95,14 @@ func (o *Outage) fail(cause error) {
 	o.failures, o.cause = o.failures+1, cause
 }
 
-// judge begins the outage if the failures are enough. The caller holds mu.
-func (o *Outage) judge() {
+// check begins the outage if enough requests have failed. The caller must hold mu.
+func (o *Outage) check() {
 	if o.failures >= outageFailures && time.Since(o.first) >= outageAfter {
 		o.begin()
 	}
 }
 
-// begin logs the outage, unless it has begun before. The caller holds mu.
+// begin logs the outage, unless it has begun before. The caller must hold mu.
 func (o *Outage) begin() {
 	if o.began.IsZero() {
 		o.began = time.Now()
@@ -111,10 +110,10 @@ func (o *Outage) begin() {
 	}
 }
 
-// Outages are the outages of a process's upstreams. They are a [prometheus.Collector].
+// Outages holds the Outage of each upstream. It implements [prometheus.Collector].
 type Outages []*Outage
 
-// Causes says of each upstream that is in an outage why, by its name.
+// Causes returns the causes of the current outages by name.
 func (all Outages) Causes() map[string]string {
 	causes := map[string]string{}
 	for _, o := range all {

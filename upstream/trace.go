@@ -10,23 +10,22 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// StartSpan begins the span of one call of an origin, as StartSpanOf does.
+// StartSpan starts the span of a request to an upstream.
 func StartSpan(ctx context.Context, name string) (context.Context, trace.Span) {
 	return StartSpanOf(ctx, "tipcache/upstream", name, trace.WithSpanKind(trace.SpanKindClient))
 }
 
-// StartSpanOf begins a span of a part of tipcache, the tracer, below the span of ctx and
-// with the provider of that. Where ctx has none, or its trace is not sampled, the
-// span does nothing. No attribute may hold a credential.
+// StartSpanOf starts a child of ctx's span with the given tracer. If ctx has no span or its trace is not sampled, the new
+// span does nothing. Attributes must not contain credentials.
 func StartSpanOf(ctx context.Context, tracer, name string, o ...trace.SpanStartOption) (context.Context, trace.Span) {
-	above := trace.SpanFromContext(ctx)
-	if !above.SpanContext().IsSampled() {
+	parent := trace.SpanFromContext(ctx)
+	if !parent.SpanContext().IsSampled() {
 		return ctx, noop.Span{}
 	}
-	return above.TracerProvider().Tracer(tracer).Start(ctx, name, o...)
+	return parent.TracerProvider().Tracer(tracer).Start(ctx, name, o...)
 }
 
-// EndSpan ends a span, with what went wrong unless err is nil.
+// EndSpan ends a span and records err unless it is nil.
 func EndSpan(span trace.Span, err error) {
 	if err != nil {
 		span.SetStatus(codes.Error, err.Error())
@@ -34,7 +33,7 @@ func EndSpan(span trace.Span, err error) {
 	span.End()
 }
 
-// PassTrace tells an origin of the trace it is called in, sampled or not.
+// PassTrace adds the trace of ctx to the headers of a request, whether it is sampled or not.
 func PassTrace(ctx context.Context, to http.Header) {
 	propagation.TraceContext{}.Inject(ctx, propagation.HeaderCarrier(to))
 }

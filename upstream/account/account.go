@@ -1,10 +1,9 @@
-// Package account keeps one account of the memory that clients and upstreams make the process hold outside
-// the cache: open streams, responses that clients have not read, request bodies, upstream bodies, the answers
-// of event streams, and the requests that the fast lane remembers.
+// Package account counts the memory outside the cache that clients and upstreams use: open streams, responses that
+// clients have not read, request bodies, upstream bodies, answers of event streams, and requests remembered by the
+// fast lane.
 //
-// account.go counts bytes against one limit, within which the cache makes room. part.go reads bodies into a
-// part of the account in which each client has a share. body.go has the bytes of
-// one body. reclaim.go closes connections when memory is short.
+// account.go counts bytes against one limit. The cache shrinks to make room for them. part.go divides the account into
+// parts in which each client has a share. body.go reads a body. reclaim.go closes connections when memory is short.
 package account
 
 import (
@@ -14,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// Kind says what memory is reserved for.
+// Kind is the purpose of reserved memory.
 type Kind int
 
 // The kinds.
@@ -23,8 +22,8 @@ const (
 	Unread               // responses that clients have not read
 	Requests             // request bodies
 	Upstream             // bodies of upstreams, until they are parsed
-	Events               // answers that event streams hold
-	Lane                 // requests that the fast lane remembers
+	Events               // answers held by event streams
+	Lane                 // requests remembered by the fast lane
 	kinds
 )
 
@@ -60,7 +59,7 @@ func New(limit int64, r prometheus.Registerer) *Account {
 		a.refused[k] = refused.WithLabelValues(k.String())
 		f.NewGaugeFunc(prometheus.GaugeOpts{
 			Name:        "tipcache_memory_reserved_bytes",
-			Help:        "Memory reserved within cache.memory for what clients and upstreams make the process hold, in bytes, by kind.",
+			Help:        "Memory reserved within cache.memory for streams, bodies and unread responses of clients and upstreams, in bytes, by kind.",
 			ConstLabels: prometheus.Labels{"kind": k.String()},
 		}, func() float64 { return float64(a.kinds[k].Load()) })
 	}
@@ -70,10 +69,10 @@ func New(limit int64, r prometheus.Registerer) *Account {
 // Follow calls f with the bytes in use after each change. It must be called before the account is used.
 func (a *Account) Follow(f func(used int64)) { a.follow = f }
 
-// Limit returns the bytes that can be reserved.
+// Limit returns the maximum number of reserved bytes.
 func (a *Account) Limit() int64 { return a.limit }
 
-// Used returns the bytes that are reserved.
+// Used returns the number of reserved bytes.
 func (a *Account) Used() int64 { return a.used.Load() }
 
 // IsShort reports whether more than a quarter of the bytes is in use, not counting the lane.
@@ -81,9 +80,8 @@ func (a *Account) IsShort() bool {
 	return a != nil && a.Used()-a.kinds[Lane].Load() > a.limit/4
 }
 
-// limitOf returns how many bytes of all kinds can be in use once some of kind k are reserved. An eighth is left for
-// responses of upstreams, without which clients get nothing that is not cached. The lane, which reserves for long,
-// leaves half.
+// limitOf returns the maximum number of bytes of all kinds after a reservation of kind k. An eighth remains for responses
+// of upstreams, because cache misses need them. The lane, whose reservations last long, leaves half.
 func (a *Account) limitOf(k Kind) int64 {
 	switch k {
 	case Upstream:
@@ -95,7 +93,7 @@ func (a *Account) limitOf(k Kind) int64 {
 	}
 }
 
-// Reserve reserves n bytes. It returns false, and reserves nothing, where that would exceed the limit.
+// Reserve reserves n bytes. If that would exceed the limit, it reserves nothing and returns false.
 func (a *Account) Reserve(k Kind, n int64) bool {
 	if a == nil {
 		return true
@@ -109,7 +107,7 @@ func (a *Account) Reserve(k Kind, n int64) bool {
 	return true
 }
 
-// refuse counts a refusal, and has Reclaim called if connections hold what was refused.
+// refuse counts a refusal. If closing connections can free memory of kind k, it signals Short.
 func (a *Account) refuse(k Kind, n int64) {
 	if a == nil {
 		return
@@ -120,7 +118,7 @@ func (a *Account) refuse(k Kind, n int64) {
 	}
 }
 
-// Release returns n bytes that were reserved.
+// Release releases n reserved bytes.
 func (a *Account) Release(k Kind, n int64) {
 	if a == nil {
 		return

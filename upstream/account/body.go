@@ -6,8 +6,7 @@ import (
 	"sync"
 )
 
-// A chunk is a part of a body that is longer than a chunk. Chunks are reused, so that a refused body leaves no
-// garbage.
+// A chunk is a part of a long body. Chunks are reused, so that a refused body leaves no garbage.
 type chunk [16 << 10]byte
 
 var chunks = sync.Pool{New: func() any { return new(chunk) }}
@@ -15,23 +14,22 @@ var chunks = sync.Pool{New: func() any { return new(chunk) }}
 // joining is held while chunks are copied into one piece, so that only one body is in memory twice.
 var joining sync.Mutex
 
-// ReadAll reads r to its end, which must come within largest bytes. It reserves memory as the bytes arrive, so that
-// a client that announces a long body and sends nothing holds next to nothing. The error is the reader's, ErrShare or
-// ErrFull.
+// ReadAll reads r to its end, which must come within largest bytes. It reserves memory as the bytes arrive, so a client
+// that announces a long body and sends nothing uses almost no memory. The error is the reader's, ErrShare or ErrFull.
 func (h *Hold) ReadAll(r io.Reader, largest int64) ([]byte, error) {
-	b := body{hold: h, left: int(largest) + 1} // one more byte, to see the end
+	b := body{hold: h, left: int(largest) + 1} // one more byte, to detect the end
 	return b.readAll(r)
 }
 
-// Read reads r to its end and returns the bytes, which are reserved until then. The error is the reader's,
-// ErrTooLarge beyond largest bytes, or ErrFull.
+// Read reads r to its end. It reserves memory while it reads. The error is the reader's, ErrTooLarge beyond largest
+// bytes, or ErrFull.
 func (p *Part) Read(r io.Reader, largest int64) ([]byte, error) { return p.ReadSized(r, 0, largest) }
 
-// maxSized is the longest body, in bytes, that is read into one piece because its sender announced its size. A
-// longer one may never come.
+// maxSized is the maximum announced size, in bytes, for which memory is reserved in advance. A sender may announce a long
+// body and never send it.
 const maxSized = 1 << 20
 
-// ReadSized is Read for a body of which the sender says that it has size bytes; 0 or less means unknown.
+// ReadSized is Read for a body with an announced size in bytes. 0 or less means unknown.
 func (p *Part) ReadSized(r io.Reader, size, largest int64) ([]byte, error) {
 	h := p.Open("", true)
 	defer h.Close()
@@ -67,17 +65,17 @@ func (b *body) readAll(r io.Reader) ([]byte, error) {
 	}
 }
 
-// A body is one that is being read.
+// A body is a body being read.
 type body struct {
 	hold    *Hold
 	left    int      // bytes that may still be reserved
 	chunked bool     // chunks are used from the first byte
-	first   []byte   // else, or if its size is known, the beginning of the body
-	rest    []*chunk // what follows
-	used    int      // bytes of the last chunk
+	first   []byte   // beginning of the body, if not chunked or if the size is known
+	rest    []*chunk // remainder of the body
+	used    int      // number of bytes in the last chunk
 }
 
-// space returns where the next bytes go. It reserves memory for them.
+// space returns a buffer for the next bytes, and reserves memory for it.
 func (b *body) space() ([]byte, error) {
 	const least = 512 // fits a call of JSON-RPC
 	switch {
@@ -107,7 +105,7 @@ func (b *body) take(n int) error {
 	return nil
 }
 
-// read records that n bytes were read into the space.
+// read records that n bytes were read into the buffer of space.
 func (b *body) read(n int) {
 	if len(b.rest) == 0 {
 		b.first = b.first[:len(b.first)+n]

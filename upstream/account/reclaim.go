@@ -8,10 +8,9 @@ import (
 	"time"
 )
 
-// A Holder is a connection whose client makes the process hold memory: for open streams, or for responses that the
-// client does not read.
+// A Holder is a connection that uses memory for open streams or unread responses.
 type Holder struct {
-	Client netip.Addr // holders of one client are judged together; the zero Addr is judged alone
+	Client netip.Addr // the bytes of a client's holders are added; holders with the zero Addr count separately
 	Bytes  int64
 	Since  time.Time // when the client last read something
 	Close  func()
@@ -24,7 +23,7 @@ const settleTime = 100 * time.Millisecond
 type reclaimer struct {
 	mu      sync.Mutex
 	sources map[*func() []Holder]struct{}
-	last    time.Time // when it last closed some
+	last    time.Time // when it last closed connections
 
 	short chan int64 // has a value after a refusal
 }
@@ -53,12 +52,12 @@ func (a *Account) AddHolders(source func() []Holder) (remove func()) {
 	}
 }
 
-// Short receives the bytes of a stream or a response that was refused. Reclaim then makes room for the next one.
+// Short returns a channel that receives the size of a refused stream or response. The receiver must call Reclaim.
 func (a *Account) Short() <-chan int64 { return a.reclaimer.short }
 
-// Reclaim closes holders until a quarter of the account is free after n more bytes. It begins with the client that
-// holds the most, and among holders of as much with the one that has read nothing for longest. It does nothing while
-// the connections that it closed last may still release memory.
+// Reclaim closes holders until a quarter of the account would be free after n more bytes. It starts with the client that
+// uses the most memory. Among holders of equal size, it starts with the one that has not read for longest. It does
+// nothing while the previously closed connections may still release memory.
 func (a *Account) Reclaim(n int64) {
 	r := &a.reclaimer
 	r.mu.Lock()
@@ -78,7 +77,7 @@ func (a *Account) Reclaim(n int64) {
 	}
 }
 
-// order returns the holders in the order in which they are closed.
+// order returns the holders in closing order.
 func (r *reclaimer) order() (all []Holder) {
 	sums := map[netip.Addr]int64{}
 	for source := range r.sources {

@@ -1,4 +1,4 @@
-// Package jsontext judges texts of JSON, and finds the members of an object.
+// Package jsontext validates JSON texts and finds the members of an object.
 package jsontext
 
 import (
@@ -10,24 +10,23 @@ import (
 	"unsafe"
 )
 
-// maxDepth is how deep values may be nested, as in encoding/json: a reader of a valid text may recurse.
+// maxDepth limits the nesting of values, as in encoding/json, because readers of a valid text may recurse.
 const maxDepth = 10_000
 
-// Valid tells what [encoding/json.Valid] tells, in a fraction of its time.
+// Valid reports whether text is valid JSON. It is several times as fast as [encoding/json.Valid].
 func Valid(text []byte) bool {
 	var n nesting
 	at := value(text, blanks(text, 0), &n)
 	return at == len(text)
 }
 
-// ValidString is Valid of a string.
+// ValidString is Valid for a string.
 func ValidString(text string) bool {
-	return Valid(unsafe.Slice(unsafe.StringData(text), len(text))) //nolint:gosec // which is not written
+	return Valid(unsafe.Slice(unsafe.StringData(text), len(text))) //nolint:gosec // read-only
 }
 
-// Members gives the values of the members of an object that have the names, as they are written: the
-// first of each name, nil where there is none. ok is false for what is no valid text of an object.
-// It takes no longer than [Valid].
+// Members returns the unchanged values of the members of an object with the given names: the first of each name, or nil if
+// there is none. ok is false if text is not a valid object. It takes no longer than [Valid].
 func Members(text []byte, names ...string) (values [][]byte, ok bool) {
 	var n nesting
 	at := blanks(text, 0)
@@ -59,9 +58,10 @@ func Members(text []byte, names ...string) (values [][]byte, ok bool) {
 	}
 }
 
-// The functions below give the index behind what they read, or -1 where it is not there; -1 they give back.
+// The functions below return the index after the text that they read, or -1 if it is missing. They return -1 for an
+// index of -1.
 
-// value reads a value, whatever is in it, and the blanks behind it.
+// value reads a value with its nested values and the blanks after it.
 func value(text []byte, at int, n *nesting) int {
 	for outer := n.depth; 0 <= at && at < len(text); {
 		var opened bool
@@ -75,7 +75,7 @@ func value(text []byte, at int, n *nesting) int {
 	return -1
 }
 
-// begin reads a value, or, where that is an object or a list with something in it, up to the first value in that.
+// begin reads a scalar or an empty object or list. If a non-empty object or list begins, it reads up to its first value.
 func begin(text []byte, at int, n *nesting) (behind int, opened bool) {
 	switch c := text[at]; c {
 	case '"':
@@ -84,7 +84,7 @@ func begin(text []byte, at int, n *nesting) (behind int, opened bool) {
 		if at = blanks(text, at+1); !n.open(c == '{') || at == len(text) {
 			return -1, false
 		}
-		if text[at] == c+2 { // } and ] are where they are
+		if text[at] == c+2 { // the code of } is { + 2, and that of ] is [ + 2
 			n.depth--
 			return at + 1, false
 		}
@@ -102,7 +102,7 @@ func begin(text []byte, at int, n *nesting) (behind int, opened bool) {
 	return number(text, at), false
 }
 
-// end reads what ends with a value, up to the next one, or behind one that is nested no deeper than outer.
+// end reads the text after a value: up to the next value, or past the end of the value at depth outer.
 func end(text []byte, at int, n *nesting, outer int) int {
 	for at >= 0 {
 		if at = blanks(text, at); n.depth == outer {
@@ -126,7 +126,7 @@ func end(text []byte, at int, n *nesting, outer int) int {
 	return -1
 }
 
-// name reads the name of a member, up to its value.
+// name reads the name of a member and the colon, up to its value.
 func name(text []byte, at int) int {
 	if at == len(text) {
 		return -1
@@ -170,14 +170,14 @@ func quoted(text []byte, at int) int {
 	return -1
 }
 
-// plain passes over what is no end of a string, no escape and no control byte, eight bytes at a time.
+// plain skips bytes that are neither a quote, a backslash nor a control byte, eight at a time.
 func plain(text []byte, at int) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	for ; at+8 <= len(text); at += 8 {
 		w := binary.LittleEndian.Uint64(text[at:])
 		quote, slash := w^'"'*ones, w^'\\'*ones
 		if special := ((w-' '*ones)&^w | (quote-ones)&^quote | (slash-ones)&^slash) & highs; special != 0 {
-			return at + bits.TrailingZeros64(special)/8 // what is carried goes upwards: the first one is right
+			return at + bits.TrailingZeros64(special)/8 // carries only affect higher bytes, so the lowest match is right
 		}
 	}
 	for at < len(text) && text[at] >= ' ' && text[at] != '"' && text[at] != '\\' {
@@ -220,7 +220,7 @@ func number(text []byte, at int) int {
 	return at
 }
 
-// digits reads one at least.
+// digits reads one or more digits.
 func digits(text []byte, at int) int {
 	from := at
 	for at < len(text) && '0' <= text[at] && text[at] <= '9' {
@@ -232,7 +232,7 @@ func digits(text []byte, at int) int {
 	return at
 }
 
-// nesting is which of the values that are open are objects: a bit for each.
+// nesting records with one bit per open value whether it is an object.
 type nesting struct {
 	depth   int
 	objects [maxDepth/64 + 1]uint64

@@ -18,7 +18,7 @@ type conn struct {
 	owner    *Transport
 	reader   *bufio.Reader
 	writer   *bufio.Writer
-	head     int64     // bytes that may still be read of a head; below 0 there is no limit
+	head     int64     // remaining bytes of a response head; negative means no limit
 	answered bool      // a byte of the response has arrived
 	since    time.Time // when it became idle
 }
@@ -30,13 +30,13 @@ func newConn(t *Transport, c, raw net.Conn) *conn {
 }
 
 var (
-	errHead = errors.New("the response's head is too long")
+	errHead = errors.New("response head is too long")
 
-	// past is a deadline that ends what is under way.
+	// past is a deadline that aborts pending reads and writes.
 	past = time.Unix(1, 0)
 )
 
-// maxInterim is how many interim responses (1xx) precede a response at most.
+// maxInterim is the maximum number of interim responses (1xx) before a response.
 const maxInterim = 5
 
 // Read implements io.Reader for the buffer.
@@ -55,8 +55,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// exchange sends a request and reads the head of its response, whose body ends the exchange. The
-// connection is closed on an error.
+// exchange sends a request and reads the head of its response. The exchange ends with the response's body. On an error,
+// exchange closes the connection.
 func (c *conn) exchange(r *http.Request) (*http.Response, error) {
 	ctx := r.Context()
 	c.answered, c.head = false, c.owner.maxHead
@@ -88,15 +88,15 @@ func (c *conn) roundTrip(r *http.Request) (*http.Response, error) {
 	return nil, errors.New("too many interim responses")
 }
 
-// A body is the body of a response. Once it was read to its end the connection is idle; a body that
-// is closed before costs the connection.
+// A body is the body of a response. When it has been read to its end, the connection becomes idle. If it is closed before,
+// the connection is closed as well.
 type body struct {
 	io.ReadCloser
 
-	conn *conn           // nil once it was given back
-	ctx  context.Context //nolint:containedctx // of the request whose body this is
+	conn *conn           // nil after end
+	ctx  context.Context //nolint:containedctx // the request's context
 	stop func() bool
-	last bool // the connection serves no further request
+	last bool // the connection cannot be reused
 }
 
 // Read implements io.Reader.
@@ -105,7 +105,7 @@ func (b *body) Read(p []byte) (int, error) {
 	if err != nil {
 		b.end(errors.Is(err, io.EOF))
 		if !errors.Is(err, io.EOF) {
-			err = ended(b.ctx, err)
+			err = contextError(b.ctx, err)
 		}
 	}
 	return n, err
@@ -121,7 +121,7 @@ func (b *body) Close() error {
 	return nil
 }
 
-// end gives the connection back where it can serve another request, and closes it otherwise.
+// end makes the connection idle if it can be reused, and closes it otherwise.
 func (b *body) end(complete bool) {
 	c := b.conn
 	if c == nil {

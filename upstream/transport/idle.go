@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// idle are the connections that no request uses, the newest last.
+// idle holds the idle connections, the most recently used last.
 type idle struct {
-	most  int
-	limit time.Duration
+	maxConns int
+	timeout  time.Duration
 
 	mu    sync.Mutex
 	conns []*conn
 	timer *time.Timer // nil while there are no connections
 }
 
-// take returns the connection that was used last and is still open, or nil.
+// take removes and returns the most recently used open connection, or nil.
 func (i *idle) take() *conn {
 	for {
 		c := i.pop()
@@ -40,27 +40,27 @@ func (i *idle) pop() *conn {
 	return c
 }
 
-// put keeps a connection for later requests, if there is room.
+// put adds a connection, or closes it if there are too many.
 func (i *idle) put(c *conn) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if len(i.conns) >= i.most {
+	if len(i.conns) >= i.maxConns {
 		_ = c.Close()
 		return
 	}
 	c.since = time.Now()
 	i.conns = append(i.conns, c)
 	if i.timer == nil {
-		i.timer = time.AfterFunc(i.limit, i.expire)
+		i.timer = time.AfterFunc(i.timeout, i.expire)
 	}
 }
 
-// expire closes the connections that were idle for too long.
+// expire closes connections that have been idle for too long.
 func (i *idle) expire() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	old := 0
-	for ; old < len(i.conns) && time.Since(i.conns[old].since) >= i.limit; old++ {
+	for ; old < len(i.conns) && time.Since(i.conns[old].since) >= i.timeout; old++ {
 		_ = i.conns[old].Close()
 	}
 	i.conns = slices.Delete(i.conns, 0, old)
@@ -68,7 +68,7 @@ func (i *idle) expire() {
 		i.timer = nil
 		return
 	}
-	i.timer.Reset(i.limit - time.Since(i.conns[0].since))
+	i.timer.Reset(i.timeout - time.Since(i.conns[0].since))
 }
 
 func (i *idle) closeAll() {

@@ -4,5 +4,6 @@ package transport
 
 import "net"
 
-// isOpen cannot tell; a request by a closed connection fails, and a GET is sent again.
+// isOpen always returns true, as it cannot test the connection. A request on a closed connection fails, and RoundTrip
+// resends a GET.
 func isOpen(net.Conn) bool { return true }

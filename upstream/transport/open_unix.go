@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// isOpen reports whether a server has neither closed an idle connection nor sent anything unasked.
+// isOpen reports whether the server has neither closed an idle connection nor sent unexpected bytes.
 func isOpen(c net.Conn) bool {
 	socket, ok := c.(syscall.Conn)
 	if !ok {

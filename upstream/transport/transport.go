@@ -1,6 +1,6 @@
-// Package transport has an HTTP/1.1 transport that writes a request and reads its response on the
-// caller's goroutine. http.Transport keeps two goroutines per connection, and handing a small request
-// over to them costs more than the rest of it.
+// Package transport provides an HTTP/1.1 transport that writes requests and reads responses on the caller's goroutine.
+// http.Transport uses two goroutines per connection. For a small request, handing it over to them costs more than
+// everything else.
 package transport
 
 import (
@@ -15,23 +15,22 @@ import (
 
 // Options are the limits of a Transport.
 type Options struct {
-	Dial    time.Duration // limit for a dial, with the handshake of TLS
+	Dial    time.Duration // timeout for connecting, including the TLS handshake
 	Idle    time.Duration // idle connections are closed after this time
-	MaxIdle int           // idle connections kept
-	MaxHead int64         // bytes of a response's head; 0 means 1 MiB
+	MaxIdle int           // maximum number of idle connections
+	MaxHead int64         // maximum size of a response head in bytes; 0 means 1 MiB
 }
 
 const (
 	// maxHead is the default of Options.MaxHead.
 	maxHead = 1 << 20
 
-	// maxSent is the size of a request body that is sent before the response is read. It fits the
-	// buffers of the kernel, so that a server that does not read it does not block the request.
+	// maxSent is the maximum size of a request body that is sent before the response is read. It fits into the
+	// kernel's buffers, so a server that does not read the body does not block the request.
 	maxSent = 16 << 10
 )
 
-// A Transport sends requests to one server. It leaves to http.Transport what needs two directions at
-// once, or a proxy: upgrades and long request bodies.
+// A Transport sends requests to one server. It uses http.Transport for upgrades, long request bodies and proxies.
 type Transport struct {
 	host    string // with the port
 	tls     *tls.Config
@@ -47,7 +46,7 @@ func New(base *url.URL, o Options) *Transport {
 	t := &Transport{
 		dialer:  net.Dialer{Timeout: o.Dial},
 		maxHead: cmp.Or(o.MaxHead, maxHead),
-		idle:    idle{most: o.MaxIdle, limit: o.Idle},
+		idle:    idle{maxConns: o.MaxIdle, timeout: o.Idle},
 		long: &http.Transport{
 			Proxy:                  http.ProxyFromEnvironment,
 			DialContext:            (&net.Dialer{Timeout: o.Dial}).DialContext,
@@ -69,9 +68,9 @@ func New(base *url.URL, o Options) *Transport {
 	return t
 }
 
-// RoundTrip implements http.RoundTripper. The URL of the request must be below the base URL. Where a
-// server has closed an idle connection, RoundTrip sends the request again by another one; it does not
-// repeat a request that the server may have read, except a GET.
+// RoundTrip implements http.RoundTripper. The request's URL must be below the base URL. If the server has closed an idle
+// connection, RoundTrip resends a GET request on another one. It does not resend other methods, because the server may
+// have read the request.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.proxied || r.ContentLength > maxSent || r.ContentLength < 0 || r.Header.Get("Upgrade") != "" {
 		return t.long.RoundTrip(r)
@@ -85,7 +84,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 				if r.Body != nil {
 					_ = r.Body.Close()
 				}
-				return nil, ended(r.Context(), err)
+				return nil, contextError(r.Context(), err)
 			}
 		}
 		response, err := c.exchange(r)
@@ -93,12 +92,12 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return response, nil
 		}
 		if r.Context().Err() != nil || !reused || c.answered || r.Method != http.MethodGet {
-			return nil, ended(r.Context(), err)
+			return nil, contextError(r.Context(), err)
 		}
 	}
 }
 
-// CloseIdleConnections closes the connections that are not in use.
+// CloseIdleConnections closes idle connections.
 func (t *Transport) CloseIdleConnections() {
 	t.idle.closeAll()
 	t.long.CloseIdleConnections()
@@ -123,5 +122,5 @@ func (t *Transport) dial(ctx context.Context) (*conn, error) {
 	return newConn(t, secure, raw), nil
 }
 
-// ended returns the error of a context that has ended, or err.
-func ended(ctx context.Context, err error) error { return cmp.Or(ctx.Err(), err) }
+// contextError returns ctx.Err() if it is not nil, and err otherwise.
+func contextError(ctx context.Context, err error) error { return cmp.Or(ctx.Err(), err) }
