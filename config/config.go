@@ -58,7 +58,7 @@ type Chain struct {
 	GRPC          []string      `yaml:"grpc" flag:"grpc" forms:"none" reload:"true" doc:"gRPC addresses of the nodes, in the order of chain.nodes: HOST:PORT, https://HOST:PORT for TLS, or none. State requested by RPC or gRPC is then read by gRPC, which does not hold up the consensus of the node as abci_query does. Empty reads it by abci_query of chain.comet."`
 	Shape         string        `yaml:"shape" flag:"shape" oneof:"documented, node" doc:"Shape of Story responses. documented: the documented API. node: the bytes of the node."`
 	Timeout       time.Duration `yaml:"timeout" doc:"Timeout of one node request. A client request may take three times as long, and at least 15s."`
-	InFlight      int           `yaml:"in_flight" must:"not negative" doc:"Maximum number of concurrent requests to a node, of which one may read a whole set. 0 adapts it: 4 lists at first, then 2 to 32, depending on latency and block headers, and twice as many requests for single items."`
+	InFlight      int           `yaml:"in_flight" must:"not negative" doc:"Maximum number of concurrent requests to a node. Only one of them may read a whole set. 0 adapts it: 4 lists at first, then 2 to 32, depending on latency and block headers, and twice as many requests for single items."`
 	MaxBlockAge   time.Duration `yaml:"max_block_age" must:"positive" doc:"A node is not ready if its newest block is older than this."`
 	RollbackAfter time.Duration `yaml:"-"` // see node.Options
 	Auth          string        `yaml:"auth" oneof:"keys, none" doc:"Access to the chain API. keys: requests need one of collections.keys in X-Api-Key. none: they need no key."`
@@ -148,7 +148,7 @@ type HTTP struct {
 	FastLane          bool          `yaml:"fast_lane" doc:"Answer repeated requests from memory before net/http reads them. false: net/http reads every request."`
 	MaxConnections    int           `yaml:"max_connections" must:"not negative" doc:"Maximum number of client connections, including idle ones. At the limit, the connections that were idle longest are closed; if none is idle, new ones wait. 0 means no limit."`
 	ClientConnections int           `yaml:"client_connections" must:"not negative" doc:"Maximum connections per client address (per /64 for IPv6). Enforced only while more than half of max_connections are in use; trusted proxies and loopback are exempt. 0 means a twentieth of max_connections, at least 16."`
-	MaxStreams        int           `yaml:"max_streams" must:"positive" doc:"Maximum number of event streams. Each also holds a connection. Clients over the limit are told to retry after some seconds."`
+	MaxStreams        int           `yaml:"max_streams" must:"positive" doc:"Maximum number of event streams. Each also holds a connection. Further streams get 503 with Retry-After."`
 	ClientStreams     int           `yaml:"client_streams" must:"positive" doc:"Maximum number of event streams per client address (per /64 for IPv6) and per key."`
 	DrainDelay        time.Duration `yaml:"drain_delay" must:"not negative" doc:"How long new requests are accepted after SIGTERM while /readyz already answers 503. Set it to the time that load balancers need to notice. Requests then have 20s to finish, or three times chain.timeout plus 5s if that is longer."`
 	Drain             time.Duration `yaml:"-"` // how long requests may take after DrainDelay

@@ -66,7 +66,7 @@ func TestSubscriptionsAreRefusedBeforeCometBFT038(t *testing.T) {
 			}
 			const upstream = "subscriptions to events"
 			if refused {
-				s.eventually("degraded", func() bool { return strings.Contains(s.ready().Degraded[upstream], "0.38 and later") })
+				s.eventually("degraded", func() bool { return strings.Contains(s.ready().Degraded[upstream], "0.38 or later") })
 			} else if problem := s.ready().Degraded[upstream]; problem != "" {
 				t.Errorf("degraded: %s", problem)
 			}

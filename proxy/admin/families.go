@@ -92,7 +92,7 @@ func (f families) distribution(name string) (d distribution) {
 	return d
 }
 
-// since is what came after an earlier state of the same histograms.
+// since returns the observations after an earlier state of the same histograms.
 func (d distribution) since(before distribution) distribution {
 	if len(before.counts) != len(d.counts) {
 		return d

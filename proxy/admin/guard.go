@@ -18,7 +18,7 @@ type digest [sha256.Size]byte
 
 // guard requires the token for all but machinePaths and the page, which asks for
 // it. Without a token a Host must be an address or localhost: a name could be
-// one that a hostile page has pointed here to read the answers.
+// pointed here by a hostile page, which would then read the responses.
 func (h *Handler) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		want := h.token.Load()

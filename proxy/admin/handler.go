@@ -3,7 +3,7 @@
 //
 //   - handler.go mounts it all;
 //   - guard.go checks the token and the Host;
-//   - sample.go makes samples of the metrics (families.go), and keeps those of the
+//   - sample.go takes samples of the metrics (families.go), and keeps the ones of the
 //     last ten minutes;
 //   - stream.go sends them to the page, one JSON text a line;
 //   - page.go serves the page itself (the folder page), which needs no other server.
@@ -41,7 +41,7 @@ type Handler struct {
 	o       Options
 	guarded http.Handler
 	pages   map[string]bool        // paths of the status page, which hold no figures
-	token   atomic.Pointer[digest] // nil: none is required
+	token   atomic.Pointer[digest] // nil requires none
 	samples *sampler
 
 	watching atomic.Int32 // streams that are open

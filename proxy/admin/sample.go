@@ -29,7 +29,7 @@ type sampler struct {
 	next    chan struct{} // closed when there is another
 }
 
-// A moment is a sample, and what the next line of the stream tells beside it.
+// A moment is a sample, with the other members of its line in the stream.
 type moment struct {
 	at     time.Time
 	sample json.RawMessage

@@ -84,7 +84,7 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 		return nil, fmt.Errorf("chain: unknown shape %q", o.Shape)
 	}
 	table := dialect.Options{
-		Prefix: string(o.Shape), // so that none is served as that of another shape
+		Prefix: string(o.Shape), // so that shapes share no entries
 		Depth:  moduleDepth, NoBody: true, Methods: []string{http.MethodGet, http.MethodHead}, Heights: blocks.HeightRules{EVM: true}, Render: RenderFailure,
 	}
 	h := &Handler{o: o, asSent: o.Shape == Node}

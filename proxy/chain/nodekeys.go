@@ -12,7 +12,7 @@ import (
 
 // A pageKeyFormat recognises the raw bytes of a route's page keys. The node
 // hands a key out in base64 but understands only the bytes, and what it makes
-// of the text is an empty page or a wrong one; so the two are told apart here.
+// of the text is an empty page or a wrong one; so this file distinguishes the two.
 // No format's base64 text has the format itself.
 type pageKeyFormat func(raw string) bool
 
@@ -79,7 +79,7 @@ var (
 // nodePageSize is how many items the node puts on a page when it is not told.
 const nodePageSize = 100
 
-// readPage reads what is asked of a list, and leaves out what says what the node does anyway:
+// readPage reads the parameters of a page, and leaves out the ones that name the node's default:
 // with a key nothing is counted, without a limit everything is.
 func (o *origin) readPage(q *dialect.RowQuery, v dialect.Values) (dialect.Values, error) {
 	key := v.Get(dialect.PageKey)

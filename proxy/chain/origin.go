@@ -22,7 +22,7 @@ type origin struct {
 	good goodInputs
 }
 
-// Fetch asks a node, and judges whose fault a failure is.
+// Fetch reads from a node, and judges whether the input or the node caused a failure.
 func (o *origin) Fetch(ctx context.Context, q *dialect.RowQuery, r node.Request, prev *cache.Entry) (*node.Answer, error) {
 	tip := o.Nodes.Tip().Height
 	a, err := o.Nodes.Fetch(ctx, o.withKey(r))
@@ -66,7 +66,7 @@ func (g *goodInputs) answered(in goodInput) {
 // lately is for how long a row that has answered is believed to work.
 const lately = time.Minute
 
-// judge says whose fault a failure of unknown text is. It is the input's if the row answered another input
+// judge judges what caused a failure with an unknown text. It is the input if the row answered another input
 // lately, the node reads something else at that height, and this key has no good answer. The answer is
 // node.Rejected then. Otherwise the row is believed to work no longer.
 func (g *goodInputs) judge(q *dialect.RowQuery, a *node.Answer, prev *cache.Entry, now time.Time) *node.Answer {
@@ -86,7 +86,7 @@ func (g *goodInputs) forget() {
 	g.last = [2]goodInput{}
 }
 
-// has tells whether another input than a question's was answered lately.
+// has reports whether another input of the row was answered recently.
 func (g *goodInputs) has(q *dialect.RowQuery, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -149,7 +149,7 @@ func (o *origin) content(a *node.Answer, status int, source uint64, stamp stamp)
 	return stamp.content(&shaped, source), nil
 }
 
-// refusal says what was asked for and is not there, and then what the node said.
+// refusal names the missing item, followed by the text of the node.
 func refusal(q *dialect.RowQuery, a *node.Answer) string {
 	said := cmp.Or(a.Text, http.StatusText(a.Status))
 	if a.Reason == node.NotFound {

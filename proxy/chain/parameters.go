@@ -22,7 +22,7 @@ type paramType struct {
 	values documented.Schema // values that clients should write: more is understood
 }
 
-// parameters gives every parameter but those of a page its type and its meaning: a name
+// parameters gives every parameter except the ones of a page its type and its meaning: a name
 // means the same wherever it stands.
 var parameters = map[string]struct {
 	paramType
@@ -134,7 +134,7 @@ func addressOf(prefix string) func(string) (string, bool) {
 }
 
 // readPublicKey reads a compressed point of the curve secp256k1. The node fails on any other point in words that do not
-// say whose fault it is.
+// show whether the input or the node causes it.
 func readPublicKey(value string) (string, bool) {
 	if !isHex(value, 33) || value[2] != '0' || value[3] != '2' && value[3] != '3' {
 		return "", false
@@ -228,7 +228,7 @@ func readStatus(value string) (string, bool) {
 	return "", false
 }
 
-// isHex says whether the text is 0x or 0X and so many bytes in hex.
+// isHex reports whether the text is 0x or 0X, followed by size bytes in hex.
 func isHex(s string, bytes int) bool {
 	if len(s) != 2+2*bytes || s[0] != '0' || s[1] != 'x' && s[1] != 'X' {
 		return false

@@ -10,10 +10,10 @@ import (
 // A Route is a row of the table of Story's paths.
 type Route struct {
 	dialect.Row
-	page    pageKeyFormat      // of the list's keys; nil: the path takes no pagination.*
-	Msg     *documented.Schema // what the documented msg is; nil: the node's own bytes
+	page    pageKeyFormat      // of the list's keys; nil if the path takes no pagination.*
+	Msg     *documented.Schema // schema of msg; nil passes on the node's bytes
 	Summary string             // what it is for, in a line
-	Doc     string             // what else is to be known of it
+	Doc     string             // further details
 }
 
 func row(name, pattern string, class blocks.Class, cost node.Cost, query, method string) dialect.Row {

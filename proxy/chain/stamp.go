@@ -17,7 +17,7 @@ import (
 
 // StampBlocks bounds how old the height in a next page key gets while the
 // node's bytes stay the same: until then the body, its ETag and its encodings
-// stay too, afterwards the body is made anew. Nodes that prune keep more blocks.
+// stay too, afterwards the body is rendered again. Nodes that prune keep more blocks.
 const StampBlocks = 8
 
 // A stamp puts the height of an answer into its next page key (pagekey.go).

@@ -82,7 +82,7 @@ func (ep *endpoint) tell(e *cache.Entry, key string) blocks.ResponseHeaders {
 	return blocks.ResponseHeaders{Vary: VaryHeights, NoHeight: ep.stateless(e, key), Extra: ep.h.lines(e.Status)}
 }
 
-// stateless says whether an entry says nothing about state. That of a kind that is fixed has a short life
+// stateless reports whether an entry says nothing about state. An entry of a fixed kind has a short lifetime
 // in any case, and says nothing only where the node did not understand the question.
 func (ep *endpoint) stateless(e *cache.Entry, key string) bool {
 	switch e.Status {

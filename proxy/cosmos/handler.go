@@ -23,7 +23,7 @@ type Options struct {
 	Classes blocks.Classes          // Handler.SetClasses replaces them
 	Routes  map[string]cache.Policy // single rows, by name, in place of their class's policy
 	Rows    []Row                   // of the operator's own; they come before the table's
-	Posting *blocks.Posting         // of what clients post; nil: one of the handler's own
+	Posting *blocks.Posting         // limits posts; nil makes one for the handler alone
 }
 
 // A Handler answers the queries of a chain. It owns no goroutine.
@@ -108,7 +108,7 @@ func (h *Handler) Route(r *http.Request) (web.Route, bool) {
 	return h.unserved, true
 }
 
-// Endpoint is that of a request's path, nil for a path that is not clean.
+// Endpoint returns the endpoint of a request's path, nil if the path is not clean.
 func (h *Handler) Endpoint(r *http.Request) *dialect.Endpoint {
 	if clean(r.URL.Path) != r.URL.Path {
 		return nil

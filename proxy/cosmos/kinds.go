@@ -42,7 +42,7 @@ var fieldKinds = map[string]string{
 	"delegator_addr": "address", "delegator_address": "address",
 }
 
-// fieldOf is the field of name or name:kind. Without a kind it is the one that the name has everywhere.
+// fieldOf returns the field of name or name:kind. Without a kind, the name decides it.
 func fieldOf(word string, _ bool) (dialect.Field, error) {
 	name, written, _ := strings.Cut(word, ":")
 	typ := cmp.Or(written, fieldKinds[name], "text")

@@ -59,7 +59,7 @@ var outside = []outsideRow{
 	{Row{"block_sdk_mempool", "/block-sdk/mempool/v1/{path=**}", Never, node.Cheap, "*", ""},
 		"https://github.com/skip-mev/block-sdk/blob/main/block/service/service.go"},
 
-	// An archive that a node of Story may keep beside the state.
+	// An archive that a Story node may have in addition to the state.
 	{Row{"story_partials_history", "", Never, node.Page, "", "/story.dkg.v1.types.Query/GetCDRPartialsHistory"},
 		"https://github.com/piplabs/story/blob/main/client/x/dkg/keeper/query.go"},
 }

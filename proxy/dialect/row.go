@@ -1,6 +1,6 @@
 // Package dialect is what the interfaces to the chain's queries have in common, whatever its
 // nodes speak. A dialect is a table of rows, the kinds of their fields, how its nodes
-// read a query, and what becomes of their answers and errors.
+// read a query, and how they render responses and errors.
 //
 //  1. table.go finds the endpoint of a request by the row that fits its path, and path.go brings the path into
 //     canonical form;
@@ -30,7 +30,7 @@ type Row struct {
 	Pattern string // "" for a row of a method of gRPC alone; {name} stands for a segment, {name=**} for all that follow; {name:kind} where the name alone does not say the kind
 	Class   blocks.Class
 	Cost    node.Cost // what a read costs the node
-	Query   string    // the parameters read, as words with blanks between: name or name:kind; Pagination for those of a page, Anything for whatever comes
+	Query   string    // the parameters read, as words with blanks between: name or name:kind; Pagination for the ones of a page, Anything for any
 	Method  string    // of gRPC that gives the same, with its service and the slash before that; "" for none
 }
 

@@ -53,7 +53,7 @@ func (d *description) addRow(row dialect.Row, tag string, text operationText, an
 // variable is a variable of a pattern.
 var variable = regexp.MustCompile(`\{([a-z_]+)[^}]*\}`)
 
-// parameters are those of the row, then what all rows take.
+// parameters returns the parameters of the row, then the ones that all rows take.
 func (d *description) parameters(row dialect.Row, examples map[string]string) []*huma.Param {
 	var all []*huma.Param
 	for _, m := range variable.FindAllStringSubmatch(row.Pattern, -1) {

@@ -39,7 +39,7 @@ func (d *description) addCosmos() error {
 	d.addRefusals()
 	for _, row := range d.o.Cosmos {
 		module, rest := moduleOf(row.Pattern)
-		if module == "" { // whatever else there is
+		if module == "" { // the row for all other paths
 			continue
 		}
 		if !slices.ContainsFunc(d.Tags, func(t *huma.Tag) bool { return t.Name == module }) {
@@ -85,12 +85,11 @@ var aboutCosmos = "The REST API of a Cosmos SDK chain, served from a cache that 
 	"Parameters may come in any order, in snake or camel case, with integers in any base and addresses in upper case. All forms share one cache entry. " +
 	"Routes of modules that are not listed are served, too. Post transactions to `/cosmos/tx/v1beta1/txs` and `simulate` as you would to the node, within limits.\n\n"
 
-// sdkExamples are what the examples of a chain of the SDK are made of. The accounts are those of the simulated
-// chain.
+// sdkExamples has the values for the examples of a chain of the SDK. The accounts exist on the simulated chain.
 type sdkExamples struct {
-	Pool   json.RawMessage              // an answer to the path of examplePath
-	Values map[string]string            // parameters by name; those of the query are given where a row needs them
-	Rows   map[string]map[string]string // those of single rows that differ
+	Pool   json.RawMessage              // a response to the path of examplePath
+	Values map[string]string            // parameters by name; a row gets a parameter of the query only if it needs it
+	Rows   map[string]map[string]string // parameters of single rows, which take precedence
 }
 
 //go:embed sdk.json

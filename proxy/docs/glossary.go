@@ -26,7 +26,7 @@ var (
 	tokenValue   = huma.Schema{Type: huma.TypeString, Pattern: `^[0-9]{1,19}(\.[0-9A-Fa-f]{8,64})?$`}
 )
 
-// parameterTexts are those of pages and of headers.
+// parameterTexts describes the parameters of pages and headers.
 var parameterTexts = map[string]parameterText{
 	dialect.PageKey:        {"The `next_key` of the previous page. This page is read at the same block, unless the request names another. Cannot be combined with `pagination.offset`.", textValue},
 	dialect.PageOffset:     {"Number of items to skip. `pagination.key` costs less.", numberValue},

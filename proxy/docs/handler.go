@@ -14,8 +14,8 @@
 //
 // manual.go fills the page (manual.html, manual.css) from the document, and
 // manual_text.go renders its texts. samples.go
-// writes the programs beside each operation, and interfaces.go those of the RPC and the gRPC. live.html
-// shows answers as they are streamed.
+// writes the programs of each operation, and interfaces.go the ones of the RPC and gRPC. live.html
+// shows responses as they are streamed.
 package docs
 
 import (
@@ -45,8 +45,8 @@ import (
 type Options struct {
 	Base        string // path below which all paths are; "" for the root
 	Chain       chain.Options
-	Cosmos      []dialect.Row        // the rows of a chain of the Cosmos SDK; nil: the nodes speak the dialect of Story
-	Collections *collections.Options // nil: the listing is not served
+	Cosmos      []dialect.Row        // the rows of a chain of the Cosmos SDK; nil for Story
+	Collections *collections.Options // nil disables the listing
 	Listeners   Listeners            // of the other interfaces
 }
 

@@ -2,13 +2,13 @@ package docs
 
 import "net"
 
-// Listeners are the addresses of the interfaces that have no paths; "" for one that is not served.
+// Listeners are the addresses of the interfaces without paths. "" means not served.
 type Listeners struct {
 	RPC, GRPC string
-	GRPCWeb   bool // served beside REST; package proxy sets it
+	GRPCWeb   bool // served with REST; package proxy sets it
 }
 
-// An otherInterface is one of the node's beside REST.
+// An otherInterface is an interface of the nodes other than REST.
 type otherInterface struct {
 	ID, Name, Text string
 	Samples        []sample
@@ -17,7 +17,7 @@ type otherInterface struct {
 // elsewhere stands for the host of a listener, whose port alone is known.
 const elsewhere = "elsewhere.invalid"
 
-// Interfaces are what is served beside REST.
+// Interfaces returns the interfaces that are served in addition to REST.
 func (m manual) Interfaces() (all []otherInterface) {
 	at := m.o.Listeners
 	if at.RPC != "" {

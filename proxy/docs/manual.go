@@ -68,7 +68,7 @@ func renderManual(d *description) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// A manual has what the page asks of the document beside the document itself.
+// A manual adds to the document what the page needs.
 type manual struct{ *description }
 
 // Tagged are the operations of a tag.

@@ -17,12 +17,12 @@ import (
 // A manualMember is a member of an object at any depth, named by the path to it.
 type manualMember struct {
 	Name, Type, Text string
-	Schema           string // the name of the one that says more
-	List, Nullable   bool   // of what Schema is
+	Schema           string // name of the schema to link to
+	List, Nullable   bool   // whether Schema is that of the items, or may be null
 	Optional         bool
 }
 
-// memberOf names a schema.
+// memberOf describes a member with a schema.
 func memberOf(name string, s *huma.Schema, optional bool) manualMember {
 	if s.AnyOf != nil { // a reference, or null
 		s = &huma.Schema{Ref: s.AnyOf[0].Ref, Nullable: true}
@@ -30,8 +30,7 @@ func memberOf(name string, s *huma.Schema, optional bool) manualMember {
 	return manualMember{name, typeName(s), s.Description, schemaName(s), s.Items != nil, s.Nullable, optional}
 }
 
-// members lists those of a schema and of the objects inside it, up to the
-// schemas that have a name of their own.
+// members lists the members of a schema and of the objects in it. Named schemas are linked, not listed.
 func members(at string, s *huma.Schema) []manualMember {
 	if s.Items != nil && s.Items.Properties != nil {
 		return members(at+"[]", s.Items)
@@ -45,7 +44,7 @@ func members(at string, s *huma.Schema) []manualMember {
 	return all
 }
 
-// memberNames has the required ones first, in the order they are answered in.
+// memberNames returns the required members first, in the order of responses.
 func memberNames(s *huma.Schema) []string {
 	names := slices.Clone(s.Required)
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {

@@ -54,12 +54,12 @@ func (d *description) header(name string) *huma.Header {
 	return &huma.Header{Ref: headerRefs + name}
 }
 
-// A refusalText describes a status that brings no answer.
+// A refusalText describes an error status.
 type refusalText struct {
 	Status  int
 	Doc     string
-	error   string   // one that is said; "" for a status without a body
-	headers []string // of its own
+	error   string   // an example; "" for a status without a body
+	headers []string // of this status only
 }
 
 // component is the name of the response.
@@ -67,7 +67,7 @@ func (r refusalText) component() string {
 	return strings.ReplaceAll(http.StatusText(r.Status), " ", "")
 }
 
-// Refusals are those of the chain's interface.
+// Refusals returns the error statuses of the chain's interface.
 func (d *description) Refusals() []refusalText {
 	var all []refusalText
 	for _, r := range refusalTexts {

@@ -19,7 +19,7 @@ import (
 // A sample is a program that sends a request, to be copied.
 type sample struct {
 	Language string // curl, TypeScript, Go or Python
-	Name     string // of what is to be installed for it, or the language
+	Name     string // the library to install, or the language
 	Source   string
 }
 

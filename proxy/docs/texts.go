@@ -29,7 +29,7 @@ func about(o Options) string {
 		"`X-Min-Block-Height: N` waits until block N has arrived, so that a client sees its own write. " +
 		"`?x-block-height=N` and `?x-min-block-height=N` mean the same on every path. Clients behind a CDN need them, because many CDNs use only the URL as key. " +
 		"Empty values of these headers and parameters are ignored. " +
-		"On a connection, no response comes from an earlier block than the one before, unless it is marked `stale-while-revalidate`. " +
+		"On a connection, no response comes from an earlier block than the previous response, unless it is marked `stale-while-revalidate`. " +
 		"A client that sends back the greatest `X-Session` it has received gets the same guarantee across connections, replicas and proxies.\n\n" +
 		"Pages that are connected by `next_key` form one snapshot: later pages are read at the block of the first. " +
 		"If the node no longer has that block, the next page is read at the newest one, and `X-Block-Height` says so. Pages by offset may skip or repeat items. " +

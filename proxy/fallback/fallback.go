@@ -38,7 +38,7 @@ const (
 	maxBody = 10 << 20
 )
 
-// A Service is one that requests are passed to. Its connections end with the process.
+// A Service receives the requests that are passed on. Its connections end with the process.
 type Service struct {
 	Outage *upstream.Outage // of the service
 
@@ -140,7 +140,7 @@ func (call *call) rewrite(r *httputil.ProxyRequest) {
 	}
 }
 
-// read reads the body of the response, so that one that fails half way is an error.
+// read reads the body of the response, so that a response that breaks off is an error.
 func (call *call) read(r *http.Response) (err error) {
 	tooLarge := r.ContentLength > maxBody
 	if !tooLarge {

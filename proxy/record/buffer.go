@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Lines are kept until there are so many bytes of them, or for so long: one
+// Lines are buffered up to this size in bytes, or for this time: one
 // system call then writes the records of many requests. It is what a process
 // that is killed may fail to write, if what it writes to keeps up.
 const (
@@ -77,7 +77,7 @@ func (b *Buffer) flush() {
 	}
 }
 
-// take takes all lines. It is for whoever has the turn.
+// take returns all lines. The caller must hold the turn.
 func (b *Buffer) take() (lines []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -51,11 +51,11 @@ type Record struct {
 	Streamed bool // the answer lasted as long as its client stayed
 
 	Err       error
-	Public    string // what the client is told of Err
-	Blameless bool   // the status is the origin's word about what was asked, and tells of no failure
+	Public    string // the text of Err that the client gets
+	Blameless bool   // the status is the upstream's response to the input, not a failure
 	Expected  bool   // Err is brought about by clients as they like, whatever the status
 
-	span trace.Span // nil: not traced
+	span trace.Span // nil if not traced
 }
 
 // A Place keeps what answers a request again. Package lane has them.
@@ -108,12 +108,12 @@ type End struct {
 
 // Options configure a Recorder.
 type Options struct {
-	AccessLog    io.Writer             // gets a line of JSON for each request that is of Logger's level; nil: none
+	AccessLog    io.Writer             // gets a line of JSON for each request at Logger's level; nil disables it
 	OnlyFailures bool                  // of these, only the lines for a status of 500 and more
 	SkipLog      float64               // share of the lines for successful requests (status below 400) that is not written; default 0
 	Logger       *slog.Logger          // whose level counts
-	Registerer   prometheus.Registerer // nil: metrics are kept to itself
-	Tracing      trace.TracerProvider  // nil: no traces
+	Registerer   prometheus.Registerer // nil registers nothing
+	Tracing      trace.TracerProvider  // nil disables traces
 }
 
 // RequestID returns the id in the headers of a request if it is harmless, or else a new one. An id must be unique, and
@@ -134,7 +134,7 @@ func AppendID(b []byte) []byte {
 	return hex.AppendEncode(b, id[:])
 }
 
-// SafeID tells whether a client's id is harmless.
+// SafeID reports whether a client's id is safe to log and send back.
 func SafeID(id string) bool {
 	for _, c := range []byte(id) {
 		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.' || c == ':') {

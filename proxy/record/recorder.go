@@ -23,7 +23,7 @@ import (
 type Recorder struct {
 	o       Options
 	metrics *metrics
-	tracer  trace.Tracer // nil: no traces
+	tracer  trace.Tracer // nil disables traces
 }
 
 // New registers the metrics.
@@ -106,7 +106,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-// Begin gives back the request, in the context of its span if it is traced. The span
+// Begin returns the request, in the context of its span if it is traced. The span
 // belongs to the trace that the request's traceparent names if it has one. What the
 // request does further down finds it in its context.
 func (r *Recorder) Begin(request *http.Request, rec *Record) *http.Request {
@@ -118,7 +118,7 @@ func (r *Recorder) Begin(request *http.Request, rec *Record) *http.Request {
 	return request.WithContext(ctx)
 }
 
-// Result notes what came of asking the cache.
+// Result records the outcome of the cache lookup.
 func (rec *Record) Result(res cache.Result) {
 	rec.Cached = true
 	rec.Outcome, rec.Store, rec.Err = outcome(res), res.Store, res.Err
@@ -185,7 +185,7 @@ func endingOf(rec *Record, end *End) ending {
 	return ending{rec.Route, methodClass(end.Method), rec.Outcome, fault(rec, end), end.Status}
 }
 
-// fault says whose fault a status of 500 and more is: that of the input, or of a server.
+// fault returns what caused a status of 500 or more: the input or a server.
 // Clients have it as they like to ask for a block that does not come; a 503 says that
 // something is short here.
 func fault(rec *Record, end *End) string {
@@ -242,7 +242,7 @@ func (m *metrics) ofKey(name string) keyResults {
 	return all[name]
 }
 
-// series finds those of an ending: by labels, as the registry finds them, it
+// series returns the series of an ending: by labels, as the registry finds them, it
 // would take longer than the cache.
 func (m *metrics) series(e ending) series {
 	if found, ok := (*m.known.Load())[e]; ok {
@@ -262,7 +262,7 @@ func (m *metrics) series(e ending) series {
 }
 
 // methodClass bounds the label: a method may be any word. What it returns may be kept, unlike
-// what came, whose bytes are those of a connection's buffer.
+// the request, whose bytes are in the buffer of a connection.
 func methodClass(method string) string {
 	for _, known := range [...]string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodOptions, "QUERY"} { // of RFC 10008
 		if method == known {

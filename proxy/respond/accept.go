@@ -6,7 +6,7 @@ import (
 	"github.com/tipcache/tipcache/cache/codings"
 )
 
-// WantsGzip tells whether a client would rather have gzip than the plain text, by the values
+// WantsGzip reports whether a client prefers gzip to the plain text, by the values
 // of Accept-Encoding.
 func WantsGzip(values []string) bool {
 	a := readAccepted(values)
@@ -14,8 +14,8 @@ func WantsGzip(values []string) bool {
 }
 
 // Preference gives the weight of a media type in the values of Accept (RFC 9110), in
-// thousandths: that of the most specific range it is in. named tells whether a range has
-// its very name. Without such a header every type has the full weight. What is malformed
+// thousandths: the weight of the most specific range that matches. named reports whether a range has
+// exactly its name. Without such a header every type has the full weight. What is malformed
 // is passed over.
 func Preference(values []string, typ string) (weight int, named bool) {
 	if len(values) == 0 {

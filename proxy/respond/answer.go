@@ -24,7 +24,7 @@ type Response struct {
 	Now          time.Time     // time of the headers
 	Until        time.Time     // end of freshness; zero means Policy.Fresh after the entry was read
 	SharedUntil  time.Time     // when shared caches must stop serving the response (s-maxage); zero means the end of freshness
-	Vary         string        // request headers that the response depends on, in addition to those of every response
+	Vary         string        // request headers that the response depends on, in addition to the ones of every response
 	Control      string        // Cache-Control; "" derives one from the lifetime
 	Private      bool          // derive "private"
 	Immutable    bool          // derive "immutable" for a 200 that never changes; the URL alone must identify it

@@ -11,7 +11,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/protofield"
 )
 
-// Tells says whether a method, with the slash before it, tells of the state at a height: that of a
+// Tells reports whether a method, with its leading slash, reads the state at a height: a method of a
 // service named Query. Other services ignore the height that they are asked for, and some of them
 // repeat it in their answers.
 func Tells(name string) bool {
@@ -79,7 +79,7 @@ func (o Options) CostOf(name string, message []byte) node.Cost {
 	}
 }
 
-// isLarge says whether a message asks for a page that weighs on the node as much as the whole set.
+// isLarge reports whether a message requests a page that costs the node as much as the whole set.
 // Each message has its page under a number of its own, and so it is known by its form.
 func isLarge(message []byte) bool {
 	for f := range protofield.All(message) {
@@ -90,7 +90,7 @@ func isLarge(message []byte) bool {
 	return false
 }
 
-// The fields of a page, of which the first is in bytes.
+// The fields of a page. The first is bytes.
 const (
 	keyField   = 1
 	limitField = 3
@@ -110,7 +110,7 @@ func limitOf(page []byte) (limit uint64) {
 	return limit
 }
 
-// Simulates says whether a method, or a path of abci_query, runs a transaction, which costs a node
+// Simulates reports whether a method, or a path of abci_query, runs a transaction, which costs a node
 // what it costs to take one in.
 func Simulates(name string) bool {
 	return strings.HasPrefix(appPath(name)+"/", "app/simulate/") || strings.HasSuffix(name, "/Simulate") && !Tells(name)

@@ -55,7 +55,7 @@ func (o Options) bridge(name string, member []byte) (message []byte, st *status.
 	}
 }
 
-// unknownMethod returns the text of nodes for a method that they do not have. The RPC does not say whether it has the
+// unknownMethod returns the text of nodes for a method that they do not have. The RPC does not show whether it has the
 // service: the rows name a method of it if so.
 func (o Options) unknownMethod(name string) string {
 	service, method, _ := strings.Cut(strings.TrimPrefix(name, "/"), "/")
@@ -82,7 +82,7 @@ const (
 // described are the errors that a status becomes, by their codes in the codespace sdk.
 var described = map[int64]string{invalidRequest: ": invalid request", 22: ": key not found", unknownRequest: ": unknown request", 4: ": unauthorized"}
 
-// registered are the errors of the codespace sdk, of which the first has code 2. The RPC tells of one
+// registered are the errors of the codespace sdk. The first has code 2. The RPC names one
 // that a handler has come to as of an unknown request.
 var registered = []string{
 	"tx parse error", "invalid sequence", "unauthorized", "insufficient funds", "unknown request", "invalid address", "invalid pubkey",

@@ -46,7 +46,7 @@ func (v *Values) Query(q Request, hs blocks.Heights) *blocks.Query {
 	return &blocks.Query{Key: q.key(keyPrefix), Kind: kind, Cost: v.o.CostOf(q.Method, q.Message), Heights: hs, Origin: &stateRead{Values: v, Request: q}}
 }
 
-// Height is the one that is told of an answer: what was found is as it was at the tip, too.
+// Height returns the height that a response names. A found value is the same at the tip.
 func (v *Values) Height(q *blocks.Query, a *blocks.Result) int64 {
 	if q.Kind == v.found {
 		return max(a.Tip.Height, a.Entry.Height)
@@ -94,7 +94,7 @@ const keyPrefix = "state"
 
 var ownKeys = [...]string{GRPC: "state by gRPC", RPC: "state by RPC"}
 
-// Select selects the values that a method gives, by its name with its service; those of all methods
+// Select selects the values of a method, by its name with its service, or of all methods
 // for "".
 func Select(method string) cache.Selection {
 	if method == "" {

@@ -27,7 +27,7 @@ func (s *Stack) SetLimits(l limits.Limits) {
 	s.EndRevoked()
 }
 
-// admit refuses what comes too often from its client's address, and what there is no memory for.
+// admit refuses requests above the rate of the client's address, and requests without memory.
 func (s *Stack) admit(r *http.Request, rec *record.Record, answer http.Header) error {
 	if !conn.HasStream(r) {
 		return conn.ErrNoStream
@@ -67,7 +67,7 @@ func (s *Stack) AdmitOperation(r *http.Request, rec *record.Record, answer http.
 // A Payer is a client that is served on after its request, and pays for that by its
 // limits.
 type Payer struct {
-	Name string // reads on its behalf take turns by it, beside the client's requests
+	Name string // reads for the client take turns under this name, separately from its requests
 
 	admission *limits.Admission
 	client    limits.Client
@@ -83,7 +83,7 @@ func (s *Stack) Payer(r *http.Request, rec *record.Record, operations ...string)
 	return &Payer{"streams of " + rec.Client.Name(), s.Admission, client}, err
 }
 
-// Affords tells whether the client could pay now, as far as this process knows.
+// Affords reports whether the client's rate allows the cost now, as far as this process knows.
 func (p *Payer) Affords() bool { return p.admission.Affords(&p.client, time.Now()) == 0 }
 
 // Pay takes one request from the client's limits, and is 0. Where there is none it takes

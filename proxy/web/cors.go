@@ -22,7 +22,7 @@ const (
 	allowedMethods = "GET, HEAD, POST, QUERY"
 	allowedHeaders = "X-Api-Key, Content-Type, X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, X-Session, If-None-Match, X-Request-Id, traceparent, " + webHeaders + ", " + sentHeaders
 	sentHeaders    = "Authorization, Cache-Control, Last-Event-Id, Pragma, X-Requested-With, X-Server-Time" // by fetch-based event sources and wallets; not read, except Last-Event-Id
-	webHeaders     = "X-Grpc-Web, X-User-Agent, Grpc-Timeout"                                               // of gRPC-Web, beside its height
+	webHeaders     = "X-Grpc-Web, X-User-Agent, Grpc-Timeout"                                               // of gRPC-Web, in addition to its height
 	webHeight      = "X-Cosmos-Block-Height"
 	exposedHeaders = "X-Block-Height, X-Evm-Block, X-Session, X-Session-Reset, ETag, Cache-Status, X-Request-Id, Retry-After, RateLimit, RateLimit-Policy, Link, X-Unknown-Parameters"
 	preflightAge   = "7200" // seconds; Chromium keeps none for longer
@@ -33,7 +33,7 @@ const (
 // key is in a header that the page has to set.
 type cors struct {
 	onAll   []field             // what every answer has
-	origins map[string][]string // each allowed one, and itself as the value of a header; nil: none
+	origins map[string][]string // each allowed origin, with itself as the value of a header; nil allows none
 	exposed []string
 	allowed string // request headers
 }
@@ -71,7 +71,7 @@ func newCORS(origins, heightHeaders []string) cors {
 	return c
 }
 
-// differs tells whether the answer to one origin is not that to another.
+// differs reports whether responses depend on the origin.
 func (c *cors) differs() bool { return c.origins != nil && c.origins[anyOrigin] == nil }
 
 // setOrigin sets the headers that say which pages may read the response to a request.
@@ -86,7 +86,7 @@ func (c *cors) setOrigin(h http.Header, r *http.Request) {
 	}
 }
 
-// AppendOrigin appends the headers for a request's origin as they are sent by HTTP/1, but for Vary.
+// AppendOrigin appends the headers for a request's origin in the form of HTTP/1, except Vary.
 func (c *cors) AppendOrigin(b []byte, origin []string) []byte {
 	allowed := c.allowedOrigin(origin)
 	if allowed == nil {
@@ -104,7 +104,7 @@ func (c *cors) allowedOrigin(sent []string) []string {
 	return c.origins[sent[0]]
 }
 
-// Connects says whether a page of a request's origin may open a WebSocket, which browsers
+// Connects reports whether a page of a request's origin may open a WebSocket, which browsers
 // leave to the server: the origins that may read answers may, and our own host.
 func (c *cors) Connects(r *http.Request) bool {
 	sent := r.Header["Origin"]

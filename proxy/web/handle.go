@@ -81,8 +81,8 @@ func (s *Stack) end(r *http.Request, rec *record.Record, status, size int) {
 	s.Recorder.End(rec, &record.End{Head: record.HeadOf(r), Status: status, Size: size, Took: time.Since(rec.Start)}, nil)
 }
 
-// Given are the values of a header or a parameter of ours but for empty ones, which are as
-// none: a proxy that is told to drop a header may only empty it.
+// Given returns the values of a header or a parameter of ours. Empty ones count as absent: some proxies
+// empty a header instead of dropping it.
 func Given(values []string) []string {
 	if !slices.Contains(values, "") {
 		return values

@@ -100,7 +100,7 @@ func Without(r *http.Request, takings ...Taking) *http.Request {
 
 type takenKey struct{}
 
-// Taken are the parameters that were taken from a request, decoded, and from one of which it is a part.
+// Taken returns the parameters that were removed from a request, or from the request that it is a part of, decoded.
 func Taken(r *http.Request) url.Values {
 	taken, _ := r.Context().Value(takenKey{}).(url.Values)
 	return taken

@@ -48,25 +48,25 @@ const (
 
 // Options configure a Stack.
 type Options struct {
-	Lane Lane // in which the connections answer what memory can; nil: none
+	Lane Lane // nil disables the fast lane
 
 	RequestTimeout time.Duration // from the request's arrival to the answer; default 15 s
 
-	PublicURL     string   // scheme and host of the URLs in answers; "" takes those of the request
+	PublicURL     string   // scheme and host of the URLs in responses; "" takes both from the request
 	CORSOrigins   []string // whose pages may read the answers: exact origins, "*" for any, "none"; default "*"
 	SessionCookie bool     // browsers keep their session in a cookie
-	HeightHeaders []string // beside X-Block-Height, by which clients ask for a height and are told one; pages may use them
+	HeightHeaders []string // in addition to X-Block-Height, for heights in requests and responses; pages may use them
 
 	Keys         []limits.Key  // of the clients that may ask where a key is required; SetKeys replaces them
 	Limits       limits.Limits // how often clients may ask; SetLimits replaces them
 	SharedLimits limits.Shared
 
-	AccessLog    io.Writer // gets a line of JSON for each request that is of Logger's level; nil: none
+	AccessLog    io.Writer // gets a line of JSON for each request at Logger's level; nil disables it
 	OnlyFailures bool      // of these, only the lines for a status of 500 and more
 	SkipLog      float64   // share of the lines for successful requests (status below 400) that is not written; default 0
 	Logger       *slog.Logger
 	Registerer   prometheus.Registerer
-	Tracing      trace.TracerProvider // nil: no traces
+	Tracing      trace.TracerProvider // nil disables traces
 }
 
 // A Stack is what a request goes through before and after the handler of its

@@ -48,7 +48,7 @@ func tolerated(word string) int { return len(word)/4 + 2 }
 func (n *nearest) compare(word, candidate string) {
 	a, b := lettersOf(word), lettersOf(candidate)
 	if word == candidate || max(len(a)-len(b), len(b)-len(a)) >= n.least {
-		return // the distance is no smaller than that of the lengths, and costs most where these differ most
+		return // the distance is at least the difference of the lengths, and computing it costs most when they differ most
 	}
 	if d := levenshtein.ComputeDistance(a, b); d < n.least {
 		n.candidate, n.least = candidate, d

@@ -52,6 +52,6 @@ var (
 		Field{"submissions", listOf(cdrPartialSchema), Required, "The partial decryptions."},
 		Field{"ciphertext", textSchema, Required, "What is decrypted, in base64."},
 		Field{"threshold", unsignedSchema, Required, "How many make a whole decryption."},
-		Field{"threshold_met", booleanSchema, Required, "Whether so many are there."},
+		Field{"threshold_met", booleanSchema, Required, "Whether there are enough."},
 	).named("CDRPartials", "The partial decryptions of one ciphertext in one round.")), Required, "The groups."})
 )

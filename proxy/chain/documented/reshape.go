@@ -19,7 +19,7 @@ func (s *Schema) normalized(src string) ([]byte, error) {
 }
 
 // reshapePeriodDelegations makes msg the array of the period delegations. What
-// stands beside each of them, its balance, becomes one more member of it.
+// the balance next to each of them becomes a member of it.
 func reshapePeriodDelegations(e *splicer, msg gjson.Result) (string, error) {
 	items, err := eachItem(msg.Get("period_delegation_responses"), flattenPeriodDelegation)
 	if err != nil {
@@ -51,7 +51,7 @@ func flattenPeriodDelegation(out []byte, item gjson.Result) ([]byte, error) {
 }
 
 // reshapeRewards gives every reward one {denom, amount}: a validator with
-// several denoms one entry for each, and one that gave nothing an empty one. A
+// several denoms one entry for each, and a validator without rewards an empty one. A
 // total that is missing is null, as one of no rewards is.
 func reshapeRewards(e *splicer, msg gjson.Result) (string, error) {
 	rewards := msg.Get("rewards")
@@ -101,7 +101,7 @@ func splitReward(out []byte, item gjson.Result) ([]byte, error) {
 	return out, nil
 }
 
-// eachItem renders a list of objects anew, item by item.
+// eachItem renders a list of objects item by item.
 func eachItem(list gjson.Result, render func(out []byte, item gjson.Result) ([]byte, error)) (string, error) {
 	if list.Type == gjson.Null { // or missing
 		return "[]", nil

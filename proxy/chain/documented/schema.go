@@ -8,7 +8,7 @@ package documented
 // that shape: the node leaves out what is zero or empty and sends null for an
 // empty list, where the documented interface has every required member.
 type Schema struct {
-	Title    string // its name in documents; "" for one that has none
+	Title    string // its name in documents; "" means none
 	Doc      string // what a value means; "" where the members that have it say so
 	Kind     Kind
 	Pattern  string   // of a string
@@ -20,7 +20,7 @@ type Schema struct {
 
 	zero string  // the JSON of the empty value; "" where there can be none
 	open bool    // described, but passed on as the node sent it
-	edit reshape // makes a msg of this schema where normalizing is not enough; nil: normalize
+	edit reshape // makes a msg of this schema; nil normalizes only
 }
 
 // Kind is the type of a JSON value, by its name in JSON Schema.

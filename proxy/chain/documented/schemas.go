@@ -102,7 +102,7 @@ var redelegationSchema = objectOf(
 		Field{"delegator_address", textSchema, Optional, "Address of the delegator."},
 		Field{"validator_src_address", textSchema, Optional, "Address of the validator it has left."},
 		Field{"validator_dst_address", textSchema, Optional, "Address of the validator it has gone to."},
-		Field{"entries", listOrNull(redelegationEntrySchema), Optional, "Null: they stand beside."},
+		Field{"entries", listOrNull(redelegationEntrySchema), Optional, "Null. The entries are next to it."},
 	), Optional, "From where to where."},
 	Field{"entries", listOf(objectOf(
 		Field{"redelegation_entry", redelegationEntrySchema, Optional, "When and how much."},

@@ -11,7 +11,7 @@ import (
 
 var errGrows = errors.New("the documented shape is many times as long")
 
-// longest bounds the shape of a text of so many bytes: four times as much, and room
+// longest bounds the size of the shape of a text, in bytes: four times its size, and room
 // for the few that are short. An answer that grows by more is made of nothing but
 // what it leaves out.
 func longest(source int) int { return 4*source + 16<<10 }
