@@ -143,6 +143,7 @@ type HTTP struct {
 	Request           time.Duration `yaml:"-"` // timeout of one request, including waits
 	Rate              string        `yaml:"rate" reload:"true" doc:"Rate per client address (per /64 for IPv6): 50/s or 50/s burst 200. 0 means no limit."`
 	TrustedProxies    []string      `yaml:"trusted_proxies" reload:"true" doc:"Networks of proxies whose X-Forwarded-For names the client address, such as 10.0.0.0/8."`
+	ProxyProtocol     string        `yaml:"proxy_protocol" oneof:"off, required" doc:"PROXY protocol, versions 1 and 2, of layer-4 balancers on all listeners except admin. required: a connection without its header, or whose peer is not in http.trusted_proxies, is closed. The client address then counts in limits, log and turns. off: the header is not expected."`
 	CORSOrigins       []string      `yaml:"cors_origins" doc:"Origins whose pages may read responses in a browser, such as https://app.example. * allows every page, which learns nothing that its author could not request without a browser. none allows no page."`
 	SessionCookie     bool          `yaml:"session_cookie" doc:"Keep the session of browsers in a cookie, so that pages of the same site never see an earlier block than before. Responses at the newest block are then private."`
 	FastLane          bool          `yaml:"fast_lane" doc:"Answer repeated requests from memory before net/http reads them. false: net/http reads every request."`

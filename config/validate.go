@@ -263,6 +263,7 @@ func (v *validation) access(c Config) {
 	v.keys(c.Collections.Keys)
 	v.rate("collections.rate", c.Collections.Rate)
 	v.rate("http.rate", c.HTTP.Rate)
+	v.check(c.HTTP.ProxyProtocol != "required" || len(c.HTTP.TrustedProxies) > 0, "http.proxy_protocol", "required, but http.trusted_proxies names no proxy: no client could connect")
 	each("http.trusted_proxies", c.HTTP.TrustedProxies, func(key, network string) {
 		_, err := ParseNetwork(network)
 		v.check(err == nil, key, "%v", err)

@@ -89,6 +89,13 @@ func newConn(s *socket, on carrier, fast Lane) *Conn {
 	return conn
 }
 
+// From returns a connection on the same socket that is the client's at an address, as a proxy before it says. c is without a
+// lane and must no longer be used.
+func (c *Conn) From(client net.Addr, fast Lane) *Conn {
+	c.socket.client = client
+	return newConn(c.socket, c.socket, fast)
+}
+
 // A Lane answers requests on connections in place of their handlers.
 type Lane interface {
 	// Wrap returns the connection that http.Server reads. below carries the requests of the client's connection.
@@ -294,12 +301,21 @@ func WriteBody(w http.ResponseWriter, r *http.Request, body []byte) {
 // what is written to it. idle.go judges by that.
 type socket struct {
 	net.Conn
+	client  net.Addr // as a proxy names it; nil: the peer's
 	onClose func()
 	active  atomic.Int64 // Unix time in nanoseconds
 	writing atomic.Int64 // when the write in progress began, as active; 0: none is
 	busy    atomic.Bool  // net/http has a request that is not answered yet, or the connection is another protocol's
 	calls   atomic.Int64 // of a protocol that has a server of its own, which are not answered yet
 	streams streams      // of HTTP/2
+}
+
+// RemoteAddr returns the address of the client.
+func (s *socket) RemoteAddr() net.Addr {
+	if s.client != nil {
+		return s.client
+	}
+	return s.Conn.RemoteAddr()
 }
 
 // Close closes the descriptor. It returns when that is closed.

@@ -47,7 +47,7 @@ func (l *Listener) pause() {
 
 // makeRoomFor closes another connection of a client that holds its share; false says that none can be.
 func (l *Listener) makeRoomFor(s *slot) bool {
-	gone, _ := l.closeSome(1, func(other *slot) bool { return other.client == s.client })
+	gone, _ := l.closeSome(1, func(other *slot) bool { return other != s && other.client == s.client })
 	if gone == 0 {
 		l.metrics.closed.WithLabelValues("refused").Inc()
 		return false

@@ -12,7 +12,8 @@
 //
 // outgoing.go reserves what clients have not read yet, and closes connections when memory is short.
 //
-// certificate.go has the certificate of a listener with TLS, and secure.go the handshakes.
+// certificate.go has the certificate of a listener with TLS. opener.go does the handshakes, and reads the headers by which
+// layer-4 proxies name their clients (proxied.go).
 package listener
 
 import (
@@ -42,7 +43,8 @@ type Options struct {
 	Lane    conn.Lane             // answers what memory can; nil: none
 	Memory  *account.Account      // in which responses are reserved that clients have not read; nil: no limit
 	TLS     *tls.Config           // nil: none. The http.Server's has the same protocols
-	Header  time.Duration         // how long a handshake of TLS may take; 0: any time
+	Header  time.Duration         // how long a handshake of TLS, and before it the header of a proxy, may take; 0: any time
+	Proxies func(netip.Addr) bool // reports whether a peer is a proxy; if not nil, only proxies may connect, with the PROXY protocol
 	Logger  *slog.Logger
 	Metrics prometheus.Registerer // nil: none
 	Name    string                // of what is served, in the names of metrics; default http
@@ -65,7 +67,7 @@ type Listener struct {
 	o       Options
 	metrics *metrics
 	lack    lack
-	secured *secured // nil: without TLS
+	opener  *opener // nil: without TLS and proxies
 
 	mu       sync.Mutex
 	taken    map[*slot]struct{} // the connections that are open
@@ -100,9 +102,9 @@ func Listen(ctx context.Context, addr string, o Options) (*Listener, error) {
 		out := &outgoing{listener: l, memory: o.Memory}
 		l.works.Go(out.run)
 	}
-	if o.TLS != nil {
-		l.secured = &secured{below: l, ready: make(chan accepted)}
-		l.works.Go(l.secured.run)
+	if o.TLS != nil || o.Proxies != nil {
+		l.opener = &opener{below: l, ready: make(chan accepted)}
+		l.works.Go(l.opener.run)
 	}
 	return l, nil
 }
@@ -121,14 +123,14 @@ func newMetrics(o Options, open func() float64) *metrics {
 	m := &metrics{
 		closed: f.NewCounterVec(prometheus.CounterOpts{
 			Name: name + "_closed_total",
-			Help: "Connections closed by the listener, by cause: idle or stalled (not reading) to admit a new connection, share to admit one of the same address, refused (new, and its address is at its limit), or memory (holding the most streams or unread responses while memory is short).",
+			Help: "Connections closed by the listener, by cause: idle or stalled (not reading) to admit a new connection, share to admit one of the same address, refused (new, and its address is at its limit), proxy (without a valid header of the PROXY protocol, or from a peer that is no trusted proxy), or memory (holding the most streams or unread responses while memory is short).",
 		}, []string{"cause"}),
 		waits: f.NewCounter(prometheus.CounterOpts{
 			Name: name + "_waits_total",
 			Help: "Number of times that new connections waited because all connections were busy.",
 		}),
 	}
-	for _, cause := range []string{"stalled", "idle", "share", "refused", "memory"} {
+	for _, cause := range []string{"stalled", "idle", "share", "refused", "proxy", "memory"} {
 		m.closed.WithLabelValues(cause) // a rate needs a beginning
 	}
 	return m
@@ -136,8 +138,8 @@ func newMetrics(o Options, open func() float64) *metrics {
 
 // Accept waits for a client, and for a slot for it; with TLS for its handshake, while others do theirs.
 func (l *Listener) Accept() (net.Conn, error) {
-	if l.secured != nil {
-		return l.secured.accept()
+	if l.opener != nil {
+		return l.opener.accept()
 	}
 	s, err := l.accept(l.o.Lane)
 	if err != nil {
@@ -158,6 +160,11 @@ func (l *Listener) accept(fast conn.Lane) (*slot, error) {
 			return nil, net.ErrClosed
 		}
 		s := slotFor(accepted.RemoteAddr())
+		if l.o.Proxies != nil && !l.o.Proxies(s.address) {
+			l.refuseProxy(s, errNoProxy)
+			_ = accepted.Close()
+			continue
+		}
 		s.conn = conn.New(accepted, fast, l.o.Memory, func() { l.release(s) })
 		if !l.exceeds(s) || l.makeRoomFor(s) {
 			l.occupy(s)
@@ -193,6 +200,11 @@ func (l *Listener) full() bool { return l.o.Most > 0 && len(l.taken) >= l.o.Most
 func (l *Listener) exceeds(s *slot) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.isAtShare(s)
+}
+
+// isAtShare is exceeds, to be called with mu held.
+func (l *Listener) isAtShare(s *slot) bool {
 	return l.o.Most > 0 && len(l.taken) > l.o.Most/2 && l.held[s.client] >= l.o.Share && !l.o.Exempt(s.address)
 }
 
@@ -212,10 +224,15 @@ func (l *Listener) release(s *slot) {
 		return
 	}
 	delete(l.taken, s)
+	l.unhold(s)
+	l.released.Signal()
+}
+
+// unhold counts a slot off its client's. Call it with mu held.
+func (l *Listener) unhold(s *slot) {
 	if l.held[s.client]--; l.held[s.client] == 0 {
 		delete(l.held, s.client)
 	}
-	l.released.Signal()
 }
 
 // Close ends Accept, and the handshakes under way.

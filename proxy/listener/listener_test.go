@@ -28,6 +28,7 @@ import (
 type service struct {
 	*testing.T
 	address  string
+	isTLS    bool
 	registry *prometheus.Registry
 	slow     chan struct{}
 	idle     atomic.Int64 // times that a connection became idle
@@ -86,6 +87,10 @@ func (s *service) serve(w http.ResponseWriter, r *http.Request) {
 		case <-s.slow:
 		case <-r.Context().Done():
 		}
+	}
+	if r.URL.Path == "/from" {
+		_, _ = io.WriteString(w, conn.Of(r).Address().String()+" "+r.RemoteAddr)
+		return
 	}
 	_, _ = io.WriteString(w, "hello")
 }

@@ -25,7 +25,9 @@ func certificates() []tls.Certificate {
 func startTLS(t *testing.T, o listener.Options) *service {
 	t.Helper()
 	o.TLS = &tls.Config{Certificates: certificates(), NextProtos: []string{"http/1.1"}, MinVersion: tls.VersionTLS12}
-	return start(t, o)
+	s := start(t, o)
+	s.isTLS = true
+	return s
 }
 
 // secured is a client's connection with TLS over it.

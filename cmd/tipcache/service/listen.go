@@ -60,8 +60,13 @@ func (s *Service) listen(ctx context.Context) (err error) {
 // clientOptions returns the options of client listeners. Loopback and trusted proxies may have any
 // number of connections.
 func (s *Service) clientOptions() listener.Options {
+	var proxies func(netip.Addr) bool
+	if s.cfg.HTTP.ProxyProtocol == "required" {
+		proxies = s.proxy.Trusts
+	}
 	return listener.Options{
-		Most: s.cfg.HTTP.MaxConnections, Share: s.cfg.HTTP.ClientConnections,
+		Proxies: proxies,
+		Most:    s.cfg.HTTP.MaxConnections, Share: s.cfg.HTTP.ClientConnections,
 		Exempt: func(a netip.Addr) bool { return a.IsLoopback() || s.proxy.Trusts(a) },
 		Memory: s.memory, TLS: s.tls(), Header: headerTimeout, Logger: s.log, Metrics: s.registry,
 	}

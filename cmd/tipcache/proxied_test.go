@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pires/go-proxyproto"
+	"github.com/tidwall/gjson"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+
+	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// through returns a dialer whose connections begin with the header of a layer-4 proxy for a client.
+func through(client string) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := new(net.Dialer).DialContext(ctx, network, address)
+		if err == nil {
+			from := &net.TCPAddr{IP: net.ParseIP(client), Port: 4711}
+			_, err = proxyproto.HeaderProxyFromAddrs(2, from, from).WriteTo(c)
+		}
+		return c, err
+	}
+}
+
+func TestClientsBehindALayer4ProxyAreToldApartOnEveryListener(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	files := config.TLS{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}
+	trusted := &tls.Config{RootCAs: certify(t, files, 1), MinVersion: tls.VersionTLS12}
+	s := startServing(t, newDevnet(t, devnet.Options{Dialect: devnet.Cosmos}), fmt.Sprintf(`
+rpc: {listen: 127.0.0.1:0}
+grpc: {listen: 127.0.0.1:0}
+collections: {store: 'sqlite::memory:', auth: closed}
+http: {rate: 2/h burst 2, proxy_protocol: required, trusted_proxies: [127.0.0.1], tls: {cert: %q, key: %q}}
+`, files.Cert, files.Key))
+	admin := &http.Transport{TLSClientConfig: trusted.Clone()}
+	defer admin.CloseIdleConnections()
+	resp, err := (&http.Client{Transport: admin}).Get(strings.Replace(s.admin, "http:", "https:", 1) + "/readyz") // without the header
+	if err != nil {
+		t.Fatal(err)
+	}
+	readyz, _ := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	addresses := gjson.GetBytes(readyz, "interfaces")
+	http1, http2 := new(http.Protocols), new(http.Protocols)
+	http1.SetHTTP1(true)
+	http2.SetHTTP2(true)
+	byHTTP := func(url string, protocols *http.Protocols) func(client string) bool {
+		return func(client string) bool {
+			transport := &http.Transport{DialContext: through(client), TLSClientConfig: trusted.Clone(), Protocols: protocols}
+			defer transport.CloseIdleConnections()
+			resp, err := (&http.Client{Transport: transport}).Get(url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = resp.Body.Close()
+			return resp.StatusCode != http.StatusTooManyRequests
+		}
+	}
+	rest := "https://" + addresses.Get("rest").String() + "/cosmos/bank/v1beta1/params"
+	for i, admitted := range []func(client string) bool{
+		byHTTP(rest, http1), byHTTP(rest, http2), byHTTP("https://"+addresses.Get("rpc").String()+"/health", http1),
+		func(client string) bool {
+			dial := grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+				return through(client)(ctx, "tcp", address)
+			})
+			c, err := grpc.NewClient("passthrough:"+addresses.Get("grpc").String(), dial, grpc.WithTransportCredentials(credentials.NewTLS(trusted)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			var message, reply []byte
+			err = c.Invoke(ctx, "/cosmos.staking.v1beta1.Query/Params", &message, &reply, grpc.ForceCodecV2(node.Bytes{}))
+			if code := status.Code(err); code != codes.OK && code != codes.ResourceExhausted {
+				t.Fatal(err)
+			}
+			return err == nil
+		},
+	} {
+		one, other := fmt.Sprintf("192.0.2.%d", 2*i), fmt.Sprintf("192.0.2.%d", 2*i+1)
+		if got, want := []bool{admitted(one), admitted(one), admitted(one), admitted(other)}, []bool{true, true, false, true}; fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("listener %d: three requests of a client and one of another are admitted %v, want %v", i, got, want)
+		}
+	}
+	if _, err := getTLS(t, rest, trusted.RootCAs); err == nil {
+		t.Error("a request without the header of a proxy is answered, want its connection closed")
+	}
+}

@@ -1,0 +1,125 @@
+package listener_test
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/pires/go-proxyproto"
+
+	"github.com/tipcache/tipcache/proxy/listener"
+)
+
+// isProxy reports whether a peer is the proxy of these tests.
+func isProxy(a netip.Addr) bool { return a == netip.MustParseAddr("127.0.0.2") }
+
+// header returns the header of the PROXY protocol for a client.
+func header(t *testing.T, version byte, client string) string {
+	t.Helper()
+	var b bytes.Buffer
+	address := net.TCPAddrFromAddrPort(netip.MustParseAddrPort(client))
+	if _, err := proxyproto.HeaderProxyFromAddrs(version, address, address).WriteTo(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// from returns who the server says the client is: by its connection, and by its request.
+func (c client) from() string {
+	c.Helper()
+	c.ask("/from")
+	res, err := http.ReadResponse(c.read, nil)
+	if err != nil {
+		return err.Error()
+	}
+	defer res.Body.Close()
+	body, _ := io.ReadAll(res.Body)
+	return string(body)
+}
+
+func (c client) send(text string) {
+	c.Helper()
+	if _, err := io.WriteString(c, text); err != nil {
+		c.Error(err)
+	}
+}
+
+func TestProxyNamesItsClient(t *testing.T) {
+	const v4, v6 = "192.0.2.7:4711", "[2001:db8::7]:4711"
+	local, unknown := header(t, 2, "127.0.0.2:9")[:12]+"\x20\x00\x00\x00", "PROXY UNKNOWN\r\n"
+	for name, tt := range map[string]struct{ header, want string }{
+		"version 1 with IPv4":             {header(t, 1, v4), "192.0.2.7 " + v4},
+		"version 1 with IPv6":             {header(t, 1, v6), "2001:db8::7 " + v6},
+		"version 2 with IPv4":             {header(t, 2, v4), "192.0.2.7 " + v4},
+		"version 2 with IPv6":             {header(t, 2, v6), "2001:db8::7 " + v6},
+		"a health check by version 2":     {local, "127.0.0.2 127.0.0.2:"},
+		"an unknown client, by version 1": {unknown, "127.0.0.2 127.0.0.2:"},
+		"version 2 for an IPv4 over IPv6": {header(t, 2, "[::ffff:192.0.2.7]:4711"), "192.0.2.7 " + v4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, begin := range []func(*testing.T, listener.Options) *service{start, startTLS} {
+				s := begin(t, listener.Options{Proxies: isProxy})
+				c := s.dial("127.0.0.2")
+				c.send(tt.header[:5])
+				c.send(tt.header[5:])
+				if s.isTLS {
+					c = secured(c)
+				}
+				for range 2 {
+					if got := c.from(); !strings.HasPrefix(got, tt.want) {
+						t.Errorf("client = %q, want %q (TLS: %t)", got, tt.want, s.isTLS)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestConnectionWithoutTheHeaderOfATrustedProxyIsClosed(t *testing.T) {
+	s := start(t, listener.Options{Proxies: isProxy})
+	for name, text := range map[string]string{
+		"a request":               "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+		"a malformed header":      "PROXY TCP4 192.0.2.7 192.0.2.8 x y\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\n",
+		"a header without an end": "PROXY " + strings.Repeat("x", 200),
+	} {
+		c := s.dial("127.0.0.2")
+		c.send(text)
+		if !c.ended() {
+			t.Errorf("%s: the connection is open, want it closed", name)
+		}
+	}
+	stranger := s.dial("127.0.0.3")
+	_, _ = io.WriteString(stranger, header(t, 1, "192.0.2.7:1")+"GET / HTTP/1.1\r\nHost: x\r\n\r\n") // it may be closed already
+	if !stranger.ended() {
+		t.Error("a stranger with a header: the connection is open, want it closed")
+	}
+	if diff := cmp.Diff(map[string]int{"proxy": 4}, s.closed()); diff != "" {
+		t.Errorf("closed (-want +got):\n%s", diff)
+	}
+}
+
+func TestSharesAreThoseOfTheClientsThatAProxyNames(t *testing.T) {
+	s := start(t, listener.Options{Most: 6, Share: 2, Proxies: isProxy, Exempt: isProxy})
+	open := func(from string) client {
+		c := s.dial("127.0.0.2")
+		c.send(header(t, 2, from))
+		s.greetAgain(c)
+		return c
+	}
+	first := open("192.0.2.7:1")
+	for _, from := range []string{"192.0.2.7:2", "192.0.2.8:1", "192.0.2.9:1", "192.0.2.7:3"} {
+		open(from)
+	}
+	if !first.ended() {
+		t.Error("the first connection of a client beyond its share is open, want it closed for the third")
+	}
+	if diff := cmp.Diff(map[string]int{"share": 1}, s.closed()); diff != "" {
+		t.Errorf("closed (-want +got):\n%s", diff)
+	}
+}
