@@ -193,7 +193,7 @@ func TestValuesAreWithinTheirBounds(t *testing.T) {
 		{"LOG_ACCESS=0.01", ""},
 		{"LOG_ACCESS=nan", `TIPCACHE_LOG_ACCESS: log.access: "nan" is neither true nor false, nor a share between them such as 0.01`},
 		{"INDEX_NETWORK=custom", `TIPCACHE_INDEX_NETWORK: index.network: "custom" is neither story nor aeneid; another network is a list: chain id, and addresses of IPAssetRegistry, LicensingModule and DisputeModule`},
-		{"INDEX_NETWORK=1,2", "TIPCACHE_INDEX_NETWORK: index.network: 2 items in place of 4: chain id, and addresses of IPAssetRegistry, LicensingModule and DisputeModule"},
+		{"INDEX_NETWORK=1,2", "TIPCACHE_INDEX_NETWORK: index.network: 2 items, want 4: chain id, and addresses of IPAssetRegistry, LicensingModule and DisputeModule"},
 		{"INDEX_NETWORK=0,1,2,3", `TIPCACHE_INDEX_NETWORK: index.network: "0" is not the chain id of a network`},
 		{"INDEX_NETWORK=aeneid", ""},
 	}

@@ -16,13 +16,12 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// A bloom tells of which contracts and topics a block may have logs, and of which
-// it has none: 2048 bits, of which each address and each topic sets three.
+// A bloom is the filter of a block's logs: 2048 bits, of which each address and each topic sets three.
 type bloom []byte
 
 const bloomBytes = 256
 
-// readBloom reads the logsBloom of a header; nil is that of a client without.
+// readBloom parses the logsBloom of a header. It returns nil if it is absent.
 func readBloom(s string) bloom {
 	b := make(bloom, bloomBytes)
 	if !ledger.ReadHex(b, s) {
@@ -31,10 +30,10 @@ func readBloom(s string) bloom {
 	return b
 }
 
-// may reports whether there can be a log with something, an address or a topic.
-func (b bloom) may(something []byte) bool {
+// mayContain reports whether the block may have a log with an address or a topic.
+func (b bloom) mayContain(item []byte) bool {
 	h := sha3.NewLegacyKeccak256()
-	h.Write(something)
+	h.Write(item)
 	sum := h.Sum(nil)
 	for i := 0; i < 6; i += 2 {
 		bit := (int(sum[i])<<8 | int(sum[i+1])) % (8 * bloomBytes)
@@ -45,8 +44,8 @@ func (b bloom) may(something []byte) bool {
 	return true
 }
 
-// lacking reports whether a block may have logs of a kind that was not sent.
-func (n *Network) lacking(b bloom, sent []Event) bool {
+// isLacking reports whether a block may have logs of a kind that is not among the received ones.
+func (n *Network) isLacking(b bloom, sent []Event) bool {
 	var have [kinds]bool
 	for i := range sent {
 		have[sent[i].Kind] = true
@@ -63,16 +62,16 @@ func (n *Network) lacking(b bloom, sent []Event) bool {
 func (n *Network) promises(b bloom, k kind) bool {
 	contracts := n.contracts()
 	for topic, sig := range signatures {
-		word, _ := hex.DecodeString(strings.TrimPrefix(topic, "0x")) // one of ours
-		if sig.kind == k && b.may(contracts[sig.emitter][:]) && b.may(word) {
+		word, _ := hex.DecodeString(strings.TrimPrefix(topic, "0x")) // a constant of ours
+		if sig.kind == k && b.mayContain(contracts[sig.emitter][:]) && b.mayContain(word) {
 			return true
 		}
 	}
 	return false
 }
 
-// sparse reports whether so few bits are set that hardly any is set by chance.
-func (b bloom) sparse() bool {
+// isSparse reports whether so few bits are set that accidental matches are unlikely.
+func (b bloom) isSparse() bool {
 	set := 0
 	for _, eight := range b {
 		set += bits.OnesCount8(eight)
@@ -80,16 +79,16 @@ func (b bloom) sparse() bool {
 	return set <= 8*bloomBytes/16
 }
 
-// maxBroken is how many headers may promise logs that nobody has, while none was right.
+// maxBroken is the number of headers that may promise logs which no endpoint has, while no header was right.
 const maxBroken = 3
 
-// question asks again for the logs of each block whose header was read and promises more than
-// were sent: for those of its hash, of another endpoint where there is one. What is
-// lacking in both answers is not there, and the header promised too much, unless all headers do.
-func (x *Indexer) question(ctx context.Context, b *blocks) error {
+// checkBlooms requests logs again if a block's header promises more logs than were received. It requests them by the
+// block's hash, from another endpoint if there is one. If both responses lack the logs, they do not exist, unless
+// all headers promise too much.
+func (x *Indexer) checkBlooms(ctx context.Context, b *blocks) error {
 	for _, n := range slices.Sorted(maps.Keys(b.headers)) {
 		h, sent := b.headers[n], b.of(span{n, n})
-		if h.bloom == nil || !x.o.Network.lacking(h.bloom, sent) {
+		if h.bloom == nil || !x.o.Network.isLacking(h.bloom, sent) {
 			if h.bloom != nil && len(sent) > 0 {
 				x.kept.Add(1)
 			}
@@ -100,24 +99,24 @@ func (x *Indexer) question(ctx context.Context, b *blocks) error {
 		case err != nil:
 			return err
 		case len(again) > len(sent):
-			if err := x.leftOut(ctx, b, n, again); err != nil {
+			if err := x.insertLogs(ctx, b, n, again); err != nil {
 				return err
 			}
-		case len(sent) == 0 && h.bloom.sparse() && x.broken.Add(1) >= maxBroken && x.kept.Load() == 0:
+		case len(sent) == 0 && h.bloom.isSparse() && x.broken.Add(1) >= maxBroken && x.kept.Load() == 0:
 			return fmt.Errorf("%w: no execution client has the logs that the headers of some blocks promise, such as that of block %d", errInconsistent, n)
 		}
 	}
 	return nil
 }
 
-// leftOut has the logs of a block that its source left out take their place. Where not all headers
-// were read more may be missing, and the source is doubted.
-func (x *Indexer) leftOut(ctx context.Context, b *blocks, n int64, logs []Event) error {
+// insertLogs inserts the logs of a block that the source omitted. If not all headers were read, more logs may be missing,
+// so it discards the data and doubts the source.
+func (x *Indexer) insertLogs(ctx context.Context, b *blocks, n int64, logs []Event) error {
 	sent := b.of(span{n, n})
 	if !b.whole {
 		return x.doubt(ctx, b.source, "left logs out", n)
 	}
-	x.log.Warn("execution client left out logs", "endpoint", b.source.Name(), "block", n, "sent", len(sent), "there are", len(logs))
+	x.log.Warn("execution client omitted logs", "endpoint", b.source.Name(), "block", n, "sent", len(sent), "there are", len(logs))
 	for i := range logs {
 		logs[i].Time = b.headers[n].time
 	}
@@ -126,10 +125,11 @@ func (x *Indexer) leftOut(ctx context.Context, b *blocks, n int64, logs []Event)
 	return nil
 }
 
-// logsOf reads the events of the block with a hash of another endpoint; none if no hash is taken.
-func (x *Indexer) logsOf(ctx context.Context, than *evm.Endpoint, block int64, hash ledger.Hash) (events []Event, err error) {
+// logsOf reads the events of a block by its hash, from an endpoint other than one. It returns none if no endpoint accepts
+// hashes.
+func (x *Indexer) logsOf(ctx context.Context, except *evm.Endpoint, block int64, hash ledger.Hash) (events []Event, err error) {
 	refusals, logs := 0, x.getLogsOf(hash)
-	err = x.within(ctx, than, func(e *evm.Session) error {
+	err = x.within(ctx, except, func(e *evm.Session) error {
 		_, answers, err := e.AtHeadOnce(ctx, block, logs)
 		if err != nil {
 			return err
@@ -143,7 +143,7 @@ func (x *Indexer) logsOf(ctx context.Context, than *evm.Endpoint, block int64, h
 		}
 		found := blocks{headers: map[int64]header{block: {hash: hash}}}
 		if found.events, err = x.readEvents(nil, answers[0].Result, span{block, block}); err == nil {
-			err = found.agree(func(int64) evm.Call { return logs })
+			err = found.checkHashes(func(int64) evm.Call { return logs })
 		}
 		events = found.events
 		return err

@@ -12,52 +12,52 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// While catching up, only some headers are read, and a client that leaves logs out shows only where
-// another one has them: parts without any log are compared, and a tenth of each of the others.
+// While catching up, the indexer reads only some headers, so it detects omitted logs only by comparing endpoints. It
+// compares parts without logs completely, and a tenth of each other part.
 const (
-	heldParts   = 10 // parts without events that one request compares
-	sampleShare = 10 // one in so many blocks of a part with events is compared
-	maxCompared = 20 // calls for that in one request
+	heldParts   = 10 // number of parts without events that one request compares
+	sampleShare = 10 // one tenth of the blocks of a part with events is compared
+	maxCompared = 20 // maximum number of calls in such a request
 	leastCalls  = 2
 )
 
-// held is how many parts without events are compared at once; 0 if there is nobody to compare with.
-func (x *Indexer) held() int {
+// partsToHold returns the number of parts without events that are compared together; 0 without a second endpoint.
+func (x *Indexer) partsToHold() int {
 	if x.pool.Believed() > 1 {
 		return heldParts
 	}
 	return 0
 }
 
-// A comparison is how much of an endpoint's logs is compared in one request. It finds out how much
-// that may be, like package evm does, but within a bound of requests.
+// A comparison is the size of requests that compare an endpoint's logs. It adapts to the endpoint like the window in
+// package evm, but within a limited number of requests.
 type comparison struct {
-	size int64 // blocks in a call; 0: none are given
-	most int   // calls
+	size     int64 // blocks per call; 0 if the endpoint returns none
+	maxCalls int
 }
 
-// comparisonOf returns what was found out about an endpoint. Only apply needs it.
+// comparisonOf returns the comparison of an endpoint. Only the goroutine of apply uses it.
 func (x *Indexer) comparisonOf(e *evm.Endpoint) *comparison {
 	c := x.comparisons[e]
 	if c == nil {
 		_, size := x.pool.Window()
-		c = &comparison{size: max(size, 1), most: maxCompared}
+		c = &comparison{size: max(size, 1), maxCalls: maxCompared}
 		x.comparisons[e] = c
 	}
 	return c
 }
 
-// refused notes that so much was not given.
-func (c *comparison) refused() {
-	if c.most > leastCalls {
-		c.most = max(c.most/4, leastCalls)
+// shrink makes the requests smaller after a refusal.
+func (c *comparison) shrink() {
+	if c.maxCalls > leastCalls {
+		c.maxCalls = max(c.maxCalls/4, leastCalls)
 		return
 	}
-	c.size, c.most = c.size/4, maxCompared
+	c.size, c.maxCalls = c.size/4, maxCompared
 }
 
-// samples are the spans whose logs are compared with those that another endpoint sent. None are
-// where all headers were read, or there is no other endpoint, or it has refused too often.
+// samples returns the spans whose logs e must compare with the source's. It returns none if all headers were read, if e is
+// the source, or after too many refusals.
 func (x *Indexer) samples(e *evm.Session, b *blocks, try int) (all []span) {
 	c := x.comparisonOf(e.Endpoint)
 	if b.whole || e.Endpoint == b.source || try > maxSmaller || c.size == 0 {
@@ -66,27 +66,27 @@ func (x *Indexer) samples(e *evm.Session, b *blocks, try int) (all []span) {
 	for _, p := range b.pieces {
 		s := p.span
 		if !p.empty {
-			shares := s.cut((s.blocks() + sampleShare - 1) / sampleShare)
+			shares := s.split((s.blocks() + sampleShare - 1) / sampleShare)
 			s = shares[rand.IntN(len(shares))]
 		}
-		all = append(all, s.cut(c.size)...)
+		all = append(all, s.split(c.size)...)
 	}
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	most := c.most
+	limit := c.maxCalls
 	if e.Single() {
-		most = 1 // each is a request
+		limit = 1 // each call is a request
 	}
-	return all[:min(len(all), most)]
+	return all[:min(len(all), limit)]
 }
 
-// unverified notes that blocks are taken over on the word of one endpoint.
-func (x *Indexer) unverified(b *blocks) {
+// markUnverified records that blocks are applied although only one endpoint was read.
+func (x *Indexer) markUnverified(b *blocks) {
 	if !b.whole {
 		x.status.change(func(s *Status) { s.Unverified = true })
 	}
 }
 
-// compare compares the logs of an endpoint with those that are to be counted.
+// compare compares the logs of an endpoint with the logs of b.
 func (x *Indexer) compare(ctx context.Context, e *evm.Session, b *blocks, samples []span, logs []gjson.Result) error {
 	for i, s := range samples {
 		theirs, err := x.readEvents(nil, logs[i], s)
@@ -108,27 +108,26 @@ func (x *Indexer) compare(ctx context.Context, e *evm.Session, b *blocks, sample
 	return nil
 }
 
-// without returns the events that are not among others, whatever the clients tell besides.
+// without returns the events that are not among others. It ignores optional fields.
 func without(events, others []Event) (rest []Event) {
-	same := func(e Event) Event {
+	normalize := func(e Event) Event {
 		e.Time, e.BlockHash = time.Time{}, ledger.Hash{}
 		return e
 	}
-	among := make(map[Event]bool, len(others))
+	present := make(map[Event]bool, len(others))
 	for _, e := range others {
-		among[same(e)] = true
+		present[normalize(e)] = true
 	}
 	for _, e := range events {
-		if !among[same(e)] {
+		if !present[normalize(e)] {
 			rest = append(rest, e)
 		}
 	}
 	return rest
 }
 
-// settle finds out which of two endpoints is wrong: the one that lacks a log, or the one that has it.
-// If its own header does not rule the log out, it is the one that lacks it. The wrong one is doubted,
-// and what came from it is thrown away.
+// settle determines whether the endpoint that lacks a log or the one that has it is wrong. The lacking one is wrong unless
+// its own header rules the log out. The wrong endpoint is doubted and its data is discarded.
 func (x *Indexer) settle(ctx context.Context, e *evm.Session, b *blocks, lacking *evm.Endpoint, log Event) error {
 	var h header
 	err := x.pool.AskOne(lacking, func(s *evm.Session) error {
@@ -147,39 +146,39 @@ func (x *Indexer) settle(ctx context.Context, e *evm.Session, b *blocks, lacking
 	case log.BlockHash != (ledger.Hash{}) && log.BlockHash != h.hash:
 		return fmt.Errorf("%w: block %d is %v at %s, and a log says %v", errInconsistent, log.Block, h.hash, lacking.Name(), log.BlockHash)
 	}
-	wrong, what := lacking, "left a log out"
+	wrong, fault := lacking, "omitted a log"
 	if h.bloom != nil && !x.o.Network.promises(h.bloom, log.Kind) {
-		what = "made a log up"
+		fault = "invented a log"
 		if wrong = b.source; lacking == b.source {
 			wrong = e.Endpoint
 		}
 	}
-	if err := x.doubt(ctx, wrong, what, log.Block); wrong == b.source {
+	if err := x.doubt(ctx, wrong, fault, log.Block); wrong == b.source {
 		return err
 	}
-	return evm.Contradiction("it %s in block %d", what, log.Block)
+	return evm.Contradiction("it %s in block %d", fault, log.Block)
 }
 
-// doubt excludes an endpoint whose logs were wrong and returns why its data is discarded. If logs of it
-// were counted before, the store is marked as incomplete.
-func (x *Indexer) doubt(ctx context.Context, e *evm.Endpoint, what string, block int64) error {
+// doubt excludes an endpoint with wrong logs and returns why its data is discarded. If its logs were counted before, it
+// marks the store as incomplete.
+func (x *Indexer) doubt(ctx context.Context, e *evm.Endpoint, fault string, block int64) error {
 	e.Doubt()
-	x.log.Warn("an execution client "+what, "endpoint", e.Name(), "block", block)
+	x.log.Warn("an execution client "+fault, "endpoint", e.Name(), "block", block)
 	x.mu.Lock()
 	if x.counted[e] {
-		x.log.Error("counted logs of an execution client that leaves some out", "endpoint", e.Name(), "block", block, "error", ErrIncomplete)
-		delete(x.counted, e) // the mark covers them, also after a rebuild has cleared it
+		x.log.Error("counted logs of an execution client that omits some", "endpoint", e.Name(), "block", block, "error", ErrIncomplete)
+		delete(x.counted, e) // they must not mark the store again after a rebuild
 		x.incomplete = true
 	}
 	x.mu.Unlock()
 	if err := x.markIncomplete(ctx); err != nil {
-		x.log.Warn("store not marked as incomplete, trying again", "error", err)
+		x.log.Warn("failed to mark the store as incomplete, retrying", "error", err)
 	}
-	return fmt.Errorf("%w: %s %s in block %d", errInconsistent, e.Name(), what, block)
+	return fmt.Errorf("%w: %s %s in block %d", errInconsistent, e.Name(), fault, block)
 }
 
-// markIncomplete makes the store say that counted logs may be too few, so that a restart does not lose it. After
-// a failure the next call tries again.
+// markIncomplete records in the store that logs may be missing, so that the mark survives a restart. After a failure the
+// next call retries.
 func (x *Indexer) markIncomplete(ctx context.Context) error {
 	x.mu.Lock()
 	pending := x.incomplete
@@ -197,8 +196,8 @@ func (x *Indexer) markIncomplete(ctx context.Context) error {
 	return nil
 }
 
-// noteCounted notes whose logs were taken over, where not each block was compared.
-func (x *Indexer) noteCounted(b *blocks) {
+// recordSource records that logs of the source were counted, unless all headers vouch for them.
+func (x *Indexer) recordSource(b *blocks) {
 	if b.whole || len(b.events) == 0 {
 		return
 	}

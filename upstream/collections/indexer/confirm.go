@@ -12,16 +12,16 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// A claim is the hash of a block that what is to be counted rests on.
+// A claim is the hash of a block on which the counts depend.
 type claim struct {
 	block int64
 	hash  ledger.Hash
 }
 
-// maxClaims is how many blocks with logs are asked about at the most.
+// maxClaims is the maximum number of blocks with logs whose hashes are confirmed.
 const maxClaims = 4
 
-// claims are the store's block, the last one, and some of those with logs.
+// claims returns the hashes of the store's block, the last block, and some blocks with logs.
 func (b *blocks) claims(cursor ledger.Cursor) []claim {
 	var all []claim
 	if cursor.Chain != 0 {
@@ -38,11 +38,10 @@ func (b *blocks) claims(cursor ledger.Cursor) []claim {
 	return all
 }
 
-// confirm has another endpoint, where there is one, say the hashes of blocks again, and compares
-// its logs, where the blooms of headers do not vouch for all of them. Where something counts, the
-// source says them again if there is no other: there is no way back over that. A part whose source
-// tells another hash then is not taken over. While there are doubts of all endpoints, one answer is
-// not enough. Single blocks in which nothing counts are not confirmed.
+// confirm compares the hashes of blocks with another endpoint if there is one, and the logs unless all headers were
+// read. Without another endpoint it reads the hashes from the source again, if anything counts, because counts cannot
+// be undone. If the source returns another hash then, the blocks are not applied. While all endpoints are doubted,
+// it compares several times. It does not confirm fully read blocks in which nothing counts.
 func (x *Indexer) confirm(ctx context.Context, cursor ledger.Cursor, b *blocks, counts bool) error {
 	if b.whole && !counts && cursor.Chain != 0 {
 		return nil
@@ -54,7 +53,7 @@ func (x *Indexer) confirm(ctx context.Context, cursor ledger.Cursor, b *blocks, 
 	for ; rounds > 0; rounds-- {
 		err := x.within(ctx, b.source, func(e *evm.Session) error {
 			if e.Endpoint == b.source && !counts {
-				x.unverified(b)
+				x.markUnverified(b)
 				return nil
 			}
 			return x.confirmBy(ctx, e, b, claims)
@@ -66,50 +65,49 @@ func (x *Indexer) confirm(ctx context.Context, cursor ledger.Cursor, b *blocks, 
 	return nil
 }
 
-// maxSmaller is how often a comparison is tried again with less, before a part is taken over
-// without one.
+// maxSmaller is how often a comparison is retried with less before blocks are applied without one.
 const maxSmaller = 3
 
-// confirmBy is confirm by one endpoint. A request has both the headers and the logs.
+// confirmBy confirms with one endpoint. One request reads both the headers and the logs.
 func (x *Indexer) confirmBy(ctx context.Context, e *evm.Session, b *blocks, claims []claim) error {
 	if e.Single() {
-		claims = claims[:min(len(claims), 3)] // each is a request
+		claims = claims[:min(len(claims), 3)] // each call is a request
 	}
 	var headers []evm.Call
 	for _, c := range claims {
 		headers = append(headers, getHeader(c.block))
 	}
 	for try := 0; ; try++ {
-		samples, ask := x.samples(e, b, try), e.PollOnce
+		samples, poll := x.samples(e, b, try), e.PollOnce
 		if len(samples) == 0 {
-			ask = e.Poll
+			poll = e.Poll
 		}
 		calls := headers
 		for _, s := range samples {
 			calls = append(calls[:len(calls):len(calls)], x.getLogs(s))
 		}
-		_, answers, err := ask(ctx, b.to, calls...)
+		_, answers, err := poll(ctx, b.to, calls...)
 		results, err := evm.Results(answers, err)
 		if f, failed := errors.AsType[*evm.Failure](err); failed && len(samples) > 0 && (f.Reason == evm.Refused || f.Reason == evm.Silent) {
-			if x.comparisonOf(e.Endpoint).refused(); f.Reason == evm.Refused {
+			if x.comparisonOf(e.Endpoint).shrink(); f.Reason == evm.Refused {
 				continue
 			}
 		}
 		if err != nil {
 			return err
 		}
-		if err := x.agree(e, b, claims, results); err != nil {
+		if err := x.checkClaims(e, b, claims, results); err != nil {
 			return err
 		}
 		if len(samples) == 0 {
-			x.unverified(b)
+			x.markUnverified(b)
 		}
 		return x.compare(ctx, e, b, samples, results[len(headers):])
 	}
 }
 
-// agree checks that headers bear out the claims.
-func (x *Indexer) agree(e *evm.Session, b *blocks, claims []claim, results []gjson.Result) error {
+// checkClaims checks that the headers have the claimed hashes.
+func (x *Indexer) checkClaims(e *evm.Session, b *blocks, claims []claim, results []gjson.Result) error {
 	for i, c := range claims {
 		h, err := readHeader(e.Endpoint, results[i], c.block)
 		f, failed := errors.AsType[*evm.Failure](err)

@@ -17,23 +17,23 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// kind says what happened.
+// A kind is a kind of event.
 type kind int
 
-// The kinds. Registering an IP a second time emits nothing, and the account
-// that is made for one emits an event of another contract, which does not count.
+// The kinds. Registering an IP again emits no event. The IP's account emits an event of another contract, which does not
+// count.
 const (
 	Registered kind = iota // an IP asset was registered
 	Minted                 // license tokens were minted
 	Raised                 // a dispute was raised
-	Judged                 // a dispute was decided, whatever the decision
+	Judged                 // a dispute was decided
 	Cancelled              // a dispute was withdrawn
 	Resolved               // a dispute was settled
-	Tagged                 // an IP inherited the tag of another's infringement, which makes a dispute that was never raised
+	Tagged                 // an IP inherited an infringement tag, which creates a dispute that was never raised
 	kinds
 )
 
-// String is the kind as metrics name it.
+// String returns the metric label of the kind.
 func (k kind) String() string {
 	return [...]string{"registered", "minted", "raised", "judged", "cancelled", "resolved", "tagged"}[k]
 }
@@ -43,26 +43,25 @@ type Event struct {
 	Kind  kind
 	Block int64
 	Index int64     // of the log in its block
-	Time  time.Time // the block's; zero while unknown
+	Time  time.Time // of the block; zero if unknown
 
-	BlockHash ledger.Hash // as the log says it; zero where it does not
+	BlockHash ledger.Hash // from the log; zero if absent
 
-	IP         ledger.Address // Registered, Minted, Raised, Tagged: whose event it is
+	IP         ledger.Address // Registered, Minted, Raised, Tagged: the IP
 	Collection ledger.Address // Registered: the token contract, which may be one of another chain
 	Dispute    ledger.Hash    // Raised, Judged, Cancelled, Resolved, Tagged: the id
 	Amount     int64          // Minted: license tokens
 }
 
-// A signature is how the logs of an event look.
+// A signature describes the logs of an event.
 type signature struct {
 	kind    kind
 	emitter int // the contract, by its index in Network.contracts
-	topics  int // how many, the signature itself included
-	words   int // 32-byte words of data, at the least
+	topics  int // number of topics, including the signature
+	words   int // minimum number of 32-byte words of data
 }
 
-// signatures are those of the events that count, by their first topic, the Keccak-256 of the text
-// behind.
+// signatures holds the events that count by their first topic, the Keccak-256 of the text in the comment.
 var signatures = map[string]signature{
 	"0x02ad3a2e0356b65fdfe4a73c825b78071ae469db35162978518b8c258abb3767": {Registered, registry, 4, 4}, // IPRegistered(address,uint256,address,uint256,string,string,uint256)
 	"0x0d96f072d487d7f8b4891a4e4cf14e8cdad444a34248230085c20808d57caa1a": {Minted, licensing, 4, 4},    // LicenseTokensMinted(address,address,address,uint256,uint256,address,uint256)
@@ -74,15 +73,15 @@ var signatures = map[string]signature{
 	"0xf0b760f19317a7e4ea4ac34ecddaff62bcecf43c393f3994450d0499e173b327": {Tagged, disputes, 1, 6},     // IpTaggedOnRelatedIpInfringement(uint256,address,address,uint256,bytes32,uint256)
 }
 
-// topics are the first topics of the logs that are asked for.
+// topics are the first topics of the requested logs.
 var topics = slices.Sorted(maps.Keys(signatures))
 
-// wordDigits is how many hex digits a word of the ABI has.
+// wordDigits is the number of hex digits of an ABI word.
 const wordDigits = 64
 
-// decode appends the events of an array of logs in the order of their positions. A log that comes
-// twice is one event. Other logs are left out, but a log that is not what its signature promises is
-// an error: it would be lost. So are two different events at one position.
+// decode appends the events in an array of logs, ordered by position. It drops duplicates and unknown logs. A log that does
+// not match its signature is an error, because its event would be lost. Two different events at one position are an
+// error, too.
 func (n *Network) decode(events []Event, array gjson.Result) (_ []Event, err error) {
 	before := len(events)
 	array.ForEach(func(_, log gjson.Result) bool {
@@ -100,10 +99,10 @@ func (n *Network) decode(events []Event, array gjson.Result) (_ []Event, err err
 	return events[:before+len(added)], err
 }
 
-// errPosition is the error of an answer with two different logs at one position.
+// errPosition is the error for two different logs at one position.
 var errPosition = errors.New("two different logs at one position")
 
-// inPositionOrder sorts events in place by block and index and drops those that come twice.
+// inPositionOrder sorts events in place by block and index and drops duplicates.
 func inPositionOrder(events []Event) ([]Event, error) {
 	position := func(a, b Event) int { return cmp.Or(cmp.Compare(a.Block, b.Block), cmp.Compare(a.Index, b.Index)) }
 	if !slices.IsSortedFunc(events, position) {
@@ -118,11 +117,11 @@ func inPositionOrder(events []Event) ([]Event, error) {
 	return events, nil
 }
 
-// A rawLog is a log's fields as they came.
+// A rawLog holds the undecoded fields of a log.
 type rawLog struct {
 	address, data, block, index, hash, time string
 	topics                                  [4]string
-	count                                   int // of topics
+	count                                   int // number of topics
 	removed                                 bool
 }
 
@@ -161,7 +160,7 @@ func (n *Network) decodeLog(log gjson.Result) (e Event, counts bool, err error) 
 	raw := readLog(log)
 	contract, err := ParseAddress(raw.address)
 	if err != nil {
-		return e, false, fmt.Errorf("a log's address: %w", err)
+		return e, false, fmt.Errorf("address of a log: %w", err)
 	}
 	sig, known := signatures[strings.ToLower(raw.topics[0])]
 	if !known || contract != n.contracts()[sig.emitter] {
@@ -174,7 +173,7 @@ func (n *Network) decodeLog(log gjson.Result) (e Event, counts bool, err error) 
 	return e, true, nil
 }
 
-// event reads the parts that the signature promises.
+// event decodes the log according to its signature.
 func (raw *rawLog) event(sig signature) (e Event, err error) {
 	e.Kind = sig.kind
 	data, ok := strings.CutPrefix(raw.data, "0x")
@@ -202,11 +201,11 @@ func (raw *rawLog) event(sig signature) (e Event, err error) {
 			return e, err
 		}
 	}
-	return e, e.read(raw, data)
+	return e, e.decodeFields(raw, data)
 }
 
-// read reads what the kind has, from topics and from the words of the data.
-func (e *Event) read(raw *rawLog, data string) (err error) {
+// decodeFields decodes the fields of the event's kind from the topics and the data.
+func (e *Event) decodeFields(raw *rawLog, data string) (err error) {
 	word := func(i int) string { return data[i*wordDigits : (i+1)*wordDigits] }
 	address := func(to *ledger.Address, word string) {
 		if err == nil {
@@ -215,7 +214,7 @@ func (e *Event) read(raw *rawLog, data string) (err error) {
 	}
 	dispute := func(word string) {
 		if _, decodeErr := hex.Decode(e.Dispute[:], []byte(word)); decodeErr != nil && err == nil {
-			err = fmt.Errorf("a dispute id: %w", decodeErr)
+			err = fmt.Errorf("dispute id: %w", decodeErr)
 		}
 	}
 	switch e.Kind {
@@ -231,7 +230,7 @@ func (e *Event) read(raw *rawLog, data string) (err error) {
 		dispute(word(0))
 		address(&e.IP, word(1))
 	case Tagged:
-		dispute(word(0)) // the one that is born; word 3 is that of the infringer
+		dispute(word(0)) // the new dispute; word 3 is the infringer's
 		address(&e.IP, word(2))
 	default:
 		dispute(word(0))
@@ -239,22 +238,22 @@ func (e *Event) read(raw *rawLog, data string) (err error) {
 	return err
 }
 
-// addressWord reads an address that is padded to a word.
+// addressWord decodes an address from a word.
 func addressWord(word string) (a ledger.Address, err error) {
 	const padding = "000000000000000000000000"
 	digits, ok := strings.CutPrefix(word, padding)
 	if !ok || len(digits) != 2*len(a) {
-		return a, errors.New("an address is not one")
+		return a, errors.New("word is not an address")
 	}
 	_, err = hex.Decode(a[:], []byte(digits))
 	return a, err
 }
 
-// amount reads a number, cut to ledger.MaxCount.
+// amount decodes a number, limited to ledger.MaxCount.
 func amount(word string) (int64, error) {
 	var n ledger.Hash
 	if _, err := hex.Decode(n[:], []byte(word)); err != nil {
-		return 0, fmt.Errorf("an amount: %w", err)
+		return 0, fmt.Errorf("amount: %w", err)
 	}
 	if [24]byte(n[:24]) != [24]byte{} {
 		return ledger.MaxCount, nil
@@ -262,7 +261,7 @@ func amount(word string) (int64, error) {
 	return int64(min(binary.BigEndian.Uint64(n[24:]), ledger.MaxCount)), nil
 }
 
-// maxTime is the end of the year 9999, the last that JSON can say.
+// maxTime is the end of the year 9999, the last year of times in JSON.
 const maxTime = 253402300799
 
 func blockTime(s string) (time.Time, error) {

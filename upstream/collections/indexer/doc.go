@@ -1,28 +1,25 @@
-// Package indexer fills a collection store from the events of the chain's
-// execution client.
+// Package indexer fills a collection store from the events of the chain's execution client.
 //
-// [Indexer.Run] goes, top to bottom:
+// [Indexer.Run] does, top to bottom:
 //
-//  1. run.go reads the store's cursor, or finds the block to start at
-//     (start.go), and the head of the chain;
-//  2. fill.go cuts the blocks between them into windows, fetches a few of them
-//     ahead, and checks that each continues the one before by its parent hash;
-//     windows that come while others are taken over are joined;
-//  3. fetch.go asks an endpoint for a window: its head, the logs and the window's
-//     first and last block in one batch, cut smaller where the endpoint refuses, of
-//     another endpoint where it fails (package evm). At the head of the chain each
-//     block's header is read. Logs that a header promises are asked for again where
-//     they are missing (bloom.go);
-//  4. decode.go makes events of the logs, in the order of their positions, each once;
-//  5. tally.go counts them by collection, asking the store, and then the chain
-//     (resolve.go), whose IPs and disputes they are;
-//  6. confirm.go has another endpoint say the hashes again, and compare.go compares
-//     its logs, where not all headers were read;
-//  7. the store takes over the counts, the ids learned and the new cursor in one
-//     transaction, and only if its cursor is still where the window begins.
+//  1. run.go reads the store's cursor, or finds the first block (start.go), and reads the head of the
+//     chain.
+//  2. fill.go divides the blocks between them into windows, fetches some windows ahead, and checks by
+//     parent hashes that each window continues the previous one. Windows that arrive while
+//     others are being applied are joined.
+//  3. fetch.go reads a window from an endpoint: its head, the logs, and the window's first and last block
+//     in one batch. The batch becomes smaller if the endpoint refuses it, and goes to another endpoint
+//     if one fails (package evm). At the head of the chain it reads each block's header. If a header
+//     promises logs that are missing, they are requested again (bloom.go).
+//  4. decode.go decodes the logs into events in the order of their positions, without duplicates.
+//  5. tally.go counts the events by collection. It looks up the owners of IPs and disputes in the store,
+//     and then on the chain (resolve.go).
+//  6. confirm.go compares the hashes with another endpoint. compare.go compares the logs, unless all
+//     headers were read.
+//  7. The store applies the counts, the learned owners and the new cursor in one transaction, provided
+//     that its cursor is still at the beginning of the window.
 //
-// So every event counts once, whenever the process dies and however many
-// indexers work for one store. One answer of one endpoint settles nothing: hashes,
-// parents and logs have to agree, what stays for good is asked for again, and of what
-// contradicts itself or the store that which is in doubt.
+// So every event counts once, even if the process dies or several indexers share a store. A single
+// response of one endpoint decides nothing: hashes, parents and logs must agree, permanent data is
+// read twice, and doubtful responses are read again if they contradict each other or the store.
 package indexer

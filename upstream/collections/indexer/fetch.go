@@ -13,13 +13,13 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// A span is consecutive blocks, both ends included.
+// A span is a range of blocks, including both ends.
 type span struct{ from, to int64 }
 
 func (s span) blocks() int64 { return s.to - s.from + 1 }
 
-// cut makes parts of so many blocks, the last one with what is left.
-func (s span) cut(size int64) []span {
+// split divides the span into parts of size blocks. The last part may be smaller.
+func (s span) split(size int64) []span {
 	parts := make([]span, 0, (s.blocks()+size-1)/size)
 	for from := s.from; from <= s.to; from += size {
 		parts = append(parts, span{from, min(from+size-1, s.to)})
@@ -27,39 +27,39 @@ func (s span) cut(size int64) []span {
 	return parts
 }
 
-// blocks are the events of a span.
+// blocks holds the events of a span.
 type blocks struct {
 	span
 	parent  ledger.Hash      // of the first block
-	headers map[int64]header // of the first and the last block, or of all
+	headers map[int64]header // of the first and the last block, or of all blocks
 	last    ledger.Cursor    // the last block
-	events  []Event          // each with its block's time, in the order of their positions
-	source  *evm.Endpoint    // of all of it
-	whole   bool             // headers has each block, so that their blooms vouch for the logs
-	pieces  []piece          // what was read at once
+	events  []Event          // ordered by position
+	source  *evm.Endpoint    // of all blocks
+	whole   bool             // headers has all blocks, so the blooms show whether logs are missing
+	pieces  []piece          // spans read in one request each
 }
 
-// A piece is a span that was read at once.
+// A piece is a span that was read in one request.
 type piece struct {
 	span
-	empty bool // it came without events
+	empty bool // it has no events
 }
 
-// of are the events of a span.
+// of returns the events of a span.
 func (b *blocks) of(s span) []Event {
 	from := sort.Search(len(b.events), func(i int) bool { return b.events[i].Block >= s.from })
 	to := sort.Search(len(b.events), func(i int) bool { return b.events[i].Block > s.to })
 	return b.events[from:to:to]
 }
 
-// A task is a span to be read.
+// A task is a span to read.
 type task struct {
 	span
-	parent ledger.Hash // of the first block; zero where it is not known
-	whole  bool        // the header of each block is read, and their logs are checked against it
+	parent ledger.Hash // of the first block; zero if unknown
+	whole  bool        // read the header of each block and check the logs against it
 }
 
-// fetch reads a span and passes it on in as many parts as the endpoints make it.
+// fetch reads a span and sends it in parts of the size that the endpoints return.
 func (x *Indexer) fetch(ctx context.Context, t task, parts chan<- *blocks) error {
 	for t.from <= t.to {
 		part, err := x.fetchPart(ctx, t)
@@ -74,52 +74,52 @@ func (x *Indexer) fetch(ctx context.Context, t task, parts chan<- *blocks) error
 	return nil
 }
 
-// fetchPart reads as much of the beginning of a span as an endpoint gives.
+// fetchPart reads the beginning of a span, as much as an endpoint returns.
 func (x *Indexer) fetchPart(ctx context.Context, t task) (b *blocks, err error) {
 	ctx, traced := x.startTrace(ctx, "indexer.fetch", t.span)
 	defer func() { endTrace(traced, b, err) }()
 	err = x.within(ctx, nil, func(e *evm.Session) (err error) {
 		for {
 			size, perCall := e.Window()
-			asked := t
-			asked.to = min(t.to, t.from+size-1)
-			b, err = x.request(ctx, e, asked, perCall)
+			part := t
+			part.to = min(t.to, t.from+size-1)
+			b, err = x.request(ctx, e, part, perCall)
 			f, failed := errors.AsType[*evm.Failure](err)
 			if !failed {
 				if err == nil {
-					e.Fits(asked.blocks(), int((asked.blocks()+perCall-1)/perCall)+3)
+					e.Fits(part.blocks(), int((part.blocks()+perCall-1)/perCall)+3)
 				}
 				return err
 			}
-			// Providers say "too much" in many words and codes: most failures may mean it.
+			// Providers report "too much" with many codes and texts, so most failures may mean it.
 			if f.Reason != evm.Refused && f.Reason != evm.Silent {
 				return err
 			}
-			if less := e.TooMuch(asked.blocks()); !less || f.Reason == evm.Silent {
+			if less := e.TooMuch(part.blocks()); !less || f.Reason == evm.Silent {
 				return err
 			}
-			e.Well() // it answers
-			x.metrics.asked("too much")
+			e.Well() // the endpoint responds
+			x.metrics.countRequest("too much")
 		}
 	})
 	if err == nil {
-		err = x.date(ctx, b)
+		err = x.setTimes(ctx, b)
 	}
 	if err == nil {
-		err = x.question(ctx, b)
+		err = x.checkBlooms(ctx, b)
 	}
 	return b, err
 }
 
-// maxContradictions is how often an endpoint may contradict what is known by the
-// same answer. One that gives a wrong one every second time does so seldom.
+// maxContradictions is how often the same response of an endpoint may contradict known data. Even an endpoint with every
+// second response wrong rarely repeats one so often.
 const maxContradictions = 8
 
-// within has endpoints do a piece of work as TryOther does, and gives up where they go on
-// contradicting, or lag for long: what is asked for may follow from a wrong answer.
-func (x *Indexer) within(ctx context.Context, than *evm.Endpoint, work func(*evm.Session) error) error {
-	began, contradictions := time.Now(), map[string]int{} // by the answer in doubt
-	return x.pool.TryOther(ctx, than, func(e *evm.Session) error {
+// within calls work with endpoints like TryOther. It fails if they keep contradicting known data or lag for long, because
+// the work may depend on an earlier wrong response.
+func (x *Indexer) within(ctx context.Context, except *evm.Endpoint, work func(*evm.Session) error) error {
+	began, contradictions := time.Now(), map[string]int{} // by the doubted response
+	return x.pool.TryOther(ctx, except, func(e *evm.Session) error {
 		err := work(e)
 		f, failed := errors.AsType[*evm.Failure](err)
 		switch {
@@ -134,13 +134,13 @@ func (x *Indexer) within(ctx context.Context, than *evm.Endpoint, work func(*evm
 	})
 }
 
-// request asks an endpoint for a span, in calls of so many blocks. AtHead sees to it that the
-// endpoint has got so far: it would answer with no logs.
+// request reads a span from an endpoint in calls of perCall blocks. AtHeadOnce checks that the endpoint has reached the
+// span, because a lagging one returns no logs without an error.
 func (x *Indexer) request(ctx context.Context, e *evm.Session, t task, perCall int64) (*blocks, error) {
 	if e.Single() {
 		return x.requestSingly(ctx, e, t)
 	}
-	parts, numbers := t.cut(perCall), []int64{t.from, t.to}
+	parts, numbers := t.split(perCall), []int64{t.from, t.to}
 	if t.whole {
 		numbers = numbers[:0]
 		for n := t.from; n <= t.to; n++ {
@@ -155,13 +155,13 @@ func (x *Indexer) request(ctx context.Context, e *evm.Session, t task, perCall i
 	switch {
 	case err != nil:
 		return nil, err
-	case e.Alone(): // a server that lags has no logs for these numbers, and does not say so
+	case e.Alone(): // a lagging server returns no logs for these numbers without an error
 		return x.requestSingly(ctx, e, t)
 	}
 	return x.readBlocks(e.Endpoint, t, parts, numbers, logs, answers)
 }
 
-// readBlocks reads the headers of blocks, and the logs of consecutive parts behind them.
+// readBlocks decodes responses: the headers of blocks, and then the logs of consecutive parts.
 func (x *Indexer) readBlocks(e *evm.Endpoint, t task, parts []span, numbers []int64, logs []evm.Call, answers []evm.Answer) (*blocks, error) {
 	results, err := evm.Results(answers, nil)
 	if err != nil {
@@ -180,20 +180,20 @@ func (x *Indexer) readBlocks(e *evm.Endpoint, t task, parts []span, numbers []in
 		}
 	}
 	b.whole, b.pieces = int64(len(b.headers)) == b.blocks(), []piece{{b.span, len(b.events) == 0}}
-	return b, b.agree(func(block int64) evm.Call {
+	return b, b.checkHashes(func(block int64) evm.Call {
 		if block == b.to && len(numbers) == 2 && block-b.from > 1 {
-			return getHeader(block) // no parent confirms it
+			return getHeader(block) // no child confirms its hash
 		}
 		return logs[(block-b.from)/parts[0].blocks()]
 	})
 }
 
-// safeDepth is how many blocks a server behind a load balancer is trusted to lag
-// at the most, where it cannot be asked for logs and for its head at once.
+// safeDepth is the maximum lag in blocks assumed for a server behind a load balancer if logs and head cannot be read in one
+// request.
 const safeDepth = 256
 
-// requestSingly asks an endpoint that takes one call at once. Logs of the newest blocks are asked
-// for by the hash of each block, which a server that lags refuses; older ones by their numbers.
+// requestSingly reads from an endpoint without batches. It reads the logs of the newest blocks by block hash, which a
+// lagging server refuses, and older ones by number.
 func (x *Indexer) requestSingly(ctx context.Context, e *evm.Session, t task) (*blocks, error) {
 	head, answers, err := e.AtHead(ctx, t.to, getHeader(t.from))
 	first, err := evm.Results(answers, err)
@@ -218,12 +218,12 @@ func (x *Indexer) requestSingly(ctx context.Context, e *evm.Session, t task) (*b
 	return x.readBlocks(e.Endpoint, t, []span{s}, numbers, []evm.Call{logs}, append(answers, more...))
 }
 
-// getLogs asks for the logs of a span.
+// getLogs returns the call for the logs of a span.
 func (x *Indexer) getLogs(s span) evm.Call {
 	return x.logsCall(map[string]any{"fromBlock": evm.Hex(s.from), "toBlock": evm.Hex(s.to)})
 }
 
-// getLogsOf asks for those of the block with a hash.
+// getLogsOf returns the call for the logs of the block with a hash.
 func (x *Indexer) getLogsOf(block ledger.Hash) evm.Call {
 	return x.logsCall(map[string]any{"blockHash": block.String()})
 }
@@ -233,10 +233,10 @@ func (x *Indexer) logsCall(filter map[string]any) evm.Call {
 	return evm.Call{Method: "eth_getLogs", Params: []any{filter}}
 }
 
-// readEvents appends the events of the logs of a span.
+// readEvents appends the events in the logs of a span.
 func (x *Indexer) readEvents(events []Event, logs gjson.Result, s span) ([]Event, error) {
 	if !logs.IsArray() {
-		return nil, evm.Refusal("its logs are no array")
+		return nil, evm.Refusal("its logs are not an array")
 	}
 	before := len(events)
 	events, err := x.o.Network.decode(events, logs)
@@ -248,7 +248,7 @@ func (x *Indexer) readEvents(events []Event, logs gjson.Result, s span) ([]Event
 	}
 	for i := range events[before:] {
 		if n := events[before+i].Block; n < s.from || n > s.to {
-			return nil, evm.Refusal("it sent a log of block %d, asked for were %d to %d", n, s.from, s.to)
+			return nil, evm.Refusal("it sent a log of block %d, requested were %d to %d", n, s.from, s.to)
 		}
 	}
 	return events, nil

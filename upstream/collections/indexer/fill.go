@@ -9,27 +9,27 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// A fetching is a window under way, by its parts in order. The channel is closed at the end.
-type fetching struct {
+// A window is a span being fetched. Its parts arrive in order, and then the channel is closed.
+type window struct {
 	span
 	parts chan *blocks
 }
 
-// followed is how many blocks at the head are read whole: the indexer follows the chain then.
+// followed is the maximum distance to the head, in blocks, at which every header is read.
 const followed = 16
 
-// maxParts is how far the fetch of a window may run ahead where its parts are small.
+// maxParts is the maximum number of parts of a window that wait to be applied.
 const maxParts = 64
 
-// fill takes the store through a span: windows are fetched ahead, and taken over in order.
+// fill advances the store over a span. Windows are fetched concurrently and applied in order.
 func (x *Indexer) fill(ctx context.Context, cursor ledger.Cursor, s span) error {
 	all := task{span: s, parent: cursor.Hash, whole: s.blocks() <= followed}
 	group, ctx := errgroup.WithContext(ctx)
-	windows := make(chan fetching, x.o.Ahead-1) // one more is being handed on
+	windows := make(chan window, x.o.Ahead-1) // inOrder holds one more
 	parts, gathered := make(chan *blocks), make(chan *blocks)
 	group.Go(func() error { return x.fetchAhead(ctx, group, all, windows) })
 	group.Go(func() error { return inOrder(ctx, windows, parts) })
-	group.Go(func() error { return x.guard(func() error { return gather(ctx, parts, gathered, x.held()) }) })
+	group.Go(func() error { return x.guard(func() error { return gather(ctx, parts, gathered, x.partsToHold()) }) })
 	group.Go(func() error {
 		for b := range gathered {
 			if err := x.guard(func() error { return x.apply(ctx, cursor, b) }); err != nil {
@@ -42,12 +42,12 @@ func (x *Indexer) fill(ctx context.Context, cursor ledger.Cursor, s span) error 
 	return group.Wait()
 }
 
-// fetchAhead has windows fetched, as many at once as the channel takes.
-func (x *Indexer) fetchAhead(ctx context.Context, group *errgroup.Group, t task, windows chan<- fetching) error {
+// fetchAhead starts to fetch windows. The channel's capacity limits their number.
+func (x *Indexer) fetchAhead(ctx context.Context, group *errgroup.Group, t task, windows chan<- window) error {
 	defer close(windows)
 	for t.from <= t.to {
 		size, _ := x.pool.Window()
-		w := fetching{span{t.from, min(t.to, t.from+size-1)}, make(chan *blocks, maxParts)}
+		w := window{span{t.from, min(t.to, t.from+size-1)}, make(chan *blocks, maxParts)}
 		part := task{w.span, t.parent, t.whole}
 		if err := send(ctx, windows, w); err != nil {
 			return err
@@ -61,7 +61,7 @@ func (x *Indexer) fetchAhead(ctx context.Context, group *errgroup.Group, t task,
 	return nil
 }
 
-// apply has the store take over a part.
+// apply counts the events of b and applies them to the store.
 func (x *Indexer) apply(ctx context.Context, cursor ledger.Cursor, b *blocks) (err error) {
 	ctx, traced := x.startTrace(ctx, "indexer.apply", b.span)
 	defer func() { endTrace(traced, b, err) }()
@@ -82,8 +82,8 @@ func (x *Indexer) apply(ctx context.Context, cursor ledger.Cursor, b *blocks) (e
 	if err := x.o.Store.Apply(ctx, cursor, t); err != nil {
 		return fmt.Errorf("blocks %d to %d: %w", b.from, b.to, err)
 	}
-	x.noteCounted(b)
-	x.metrics.counted(b.events, ignored)
+	x.recordSource(b)
+	x.metrics.countLogs(b.events, ignored)
 	x.status.change(func(s *Status) {
 		b.last.Incomplete = s.Cursor.Incomplete
 		s.Cursor, s.Logs = b.last, s.Logs+int64(len(b.events))
@@ -96,12 +96,12 @@ func diverged(at ledger.Cursor, now ledger.Hash) error {
 		ErrDiverged, at.Block, at.Chain, at.Hash, now)
 }
 
-// maxGathered is how many events are taken over at once, unless a single part has more.
+// maxGathered is the maximum number of events in joined parts.
 const maxGathered = 50_000
 
-// inOrder hands on the parts of windows, one window after the other. It ends
-// with the windows, or after a part that is missing: its fetch tells why.
-func inOrder(ctx context.Context, windows <-chan fetching, parts chan<- *blocks) error {
+// inOrder forwards the parts of windows in order. It ends with the last window, or at a missing part, whose fetch returns
+// the error.
+func inOrder(ctx context.Context, windows <-chan window, parts chan<- *blocks) error {
 	defer close(parts)
 	for w := range windows {
 		at := w.from - 1
@@ -118,9 +118,8 @@ func inOrder(ctx context.Context, windows <-chan fetching, parts chan<- *blocks)
 	return nil
 }
 
-// gather joins parts that come while others are taken over: a transaction, and the row of a
-// collection that changes in each, is then written once for all of them. Parts without events wait
-// until there are as many as held, so that one request compares all of them.
+// gather joins parts that arrive while others are being applied, so that one transaction writes each changed collection
+// once. Parts without events wait until there are as many as held, so that one request compares all of them.
 func gather(ctx context.Context, parts <-chan *blocks, gathered chan<- *blocks, held int) error {
 	defer close(gathered)
 	var pending *blocks
@@ -150,9 +149,8 @@ func gather(ctx context.Context, parts <-chan *blocks, gathered chan<- *blocks, 
 	}
 }
 
-// join appends the blocks that follow, and reports whether it did: not if they
-// are too many together, come from another endpoint, or do not continue these, which is for apply
-// to say.
+// join appends the following blocks and reports whether it did. It does not if there would be too many events, or if they
+// come from another endpoint or do not continue b. apply reports the latter as an error.
 func (b *blocks) join(next *blocks) bool {
 	if b == nil || len(b.events)+len(next.events) > maxGathered || next.source != b.source || next.parent != b.last.Hash {
 		return false
@@ -162,9 +160,9 @@ func (b *blocks) join(next *blocks) bool {
 	return true
 }
 
-func send[T any](ctx context.Context, to chan<- T, what T) error {
+func send[T any](ctx context.Context, to chan<- T, value T) error {
 	select {
-	case to <- what:
+	case to <- value:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

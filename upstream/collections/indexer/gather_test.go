@@ -86,8 +86,8 @@ func TestGatheringEndsWithItsContext(t *testing.T) {
 }
 
 func TestAMissingPartEndsTheOrder(t *testing.T) {
-	windows, parts := make(chan fetching, 2), make(chan *blocks, 9)
-	first, second := fetching{span{1, 3}, make(chan *blocks, 3)}, fetching{span{4, 5}, make(chan *blocks, 3)}
+	windows, parts := make(chan window, 2), make(chan *blocks, 9)
+	first, second := window{span{1, 3}, make(chan *blocks, 3)}, window{span{4, 5}, make(chan *blocks, 3)}
 	first.parts <- part(1, 0)
 	close(first.parts) // its fetch failed
 	second.parts <- part(4, 0)

@@ -12,14 +12,14 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// header is what counts of a block.
+// A header is the used part of a block's header.
 type header struct {
 	hash, parent ledger.Hash
 	time         time.Time
-	bloom        bloom // of the block's logs; nil where it is not told
+	bloom        bloom // of the block's logs; nil if absent
 }
 
-// getHeader asks for a block without its transactions.
+// getHeader returns the call for a block without its transactions.
 func getHeader(block int64) evm.Call {
 	return evm.Call{Method: "eth_getBlockByNumber", Params: []any{evm.Hex(block), false}}
 }
@@ -32,8 +32,8 @@ func getHeaders(numbers []int64) []evm.Call {
 	return calls
 }
 
-// readHeader reads the header of a block that an endpoint sent. It is a contradiction if the endpoint
-// told another hash of the block before.
+// readHeader decodes a block from an endpoint. If the endpoint returned another hash for the block before, the error is a
+// contradiction.
 func readHeader(e *evm.Endpoint, block gjson.Result, number int64) (header, error) {
 	h, err := parseHeader(block, number)
 	if err != nil {
@@ -62,9 +62,8 @@ func parseHeader(block gjson.Result, number int64) (h header, err error) {
 	return h, nil
 }
 
-// readHeaders reads the headers of ascending blocks, of which neighbours have to be
-// parent and child, and the first a child of a block, where its hash is known. Those
-// before one that is no child are confirmed, so that only that one is in doubt.
+// readHeaders decodes the headers of blocks in ascending order. It checks the parent hashes of consecutive blocks, and of
+// the first block if parent is not zero. If a header does not continue the previous ones, only this header is in doubt.
 func readHeaders(e *evm.Endpoint, parent ledger.Hash, numbers []int64, results []gjson.Result) (map[int64]header, error) {
 	headers := make(map[int64]header, len(numbers))
 	for i, n := range numbers {
@@ -75,21 +74,21 @@ func readHeaders(e *evm.Endpoint, parent ledger.Hash, numbers []int64, results [
 		if twin, twice := headers[n]; twice && twin.hash != h.hash {
 			return nil, evm.Contradiction("block %d is %v and %v", n, twin.hash, h.hash)
 		}
-		before, known := headers[n-1]
+		previous, known := headers[n-1]
 		if i == 0 {
-			before.hash, known = parent, parent != (ledger.Hash{})
+			previous.hash, known = parent, parent != (ledger.Hash{})
 		}
-		if known && before.hash != h.parent {
-			return nil, evm.Contradiction("the parent of block %d is %v, and block %d is %v", n, h.parent, n-1, before.hash).Doubting(getHeader(n))
+		if known && previous.hash != h.parent {
+			return nil, evm.Contradiction("the parent of block %d is %v, and block %d is %v", n, h.parent, n-1, previous.hash).Doubting(getHeader(n))
 		}
 		headers[n] = h
 	}
 	return headers, nil
 }
 
-// agree checks that the logs say of each block the hash that its header has, or all the same one
-// where no header is known. In doubt is the call that is told for a block.
-func (b *blocks) agree(doubted func(block int64) evm.Call) error {
+// checkHashes checks that the block hash in each log equals the header's, or that all logs of a block have the same hash
+// if its header is unknown. doubted returns the call that is in doubt for a block.
+func (b *blocks) checkHashes(doubted func(block int64) evm.Call) error {
 	var first *evm.Failure
 	var calls []evm.Call
 	for i := range b.events {
@@ -101,7 +100,7 @@ func (b *blocks) agree(doubted func(block int64) evm.Call) error {
 			want = b.events[i-1].BlockHash
 		}
 		if e.BlockHash != want {
-			first = cmp.Or(first, evm.Contradiction("a log says that block %d is %v, and it is %v", e.Block, e.BlockHash, want))
+			first = cmp.Or(first, evm.Contradiction("a log has block hash %[2]v for block %[1]d, which is %[3]v", e.Block, e.BlockHash, want))
 			calls = append(calls, doubted(e.Block))
 		}
 	}
@@ -111,8 +110,8 @@ func (b *blocks) agree(doubted func(block int64) evm.Call) error {
 	return first.Doubting(calls...)
 }
 
-// date gives each event its block's time. Older clients do not say it in the log.
-func (x *Indexer) date(ctx context.Context, b *blocks) error {
+// setTimes sets each event's time to its block's. The logs of older clients do not contain it.
+func (x *Indexer) setTimes(ctx context.Context, b *blocks) error {
 	var missing []int64
 	for i := range b.events {
 		event := &b.events[i]
@@ -133,7 +132,7 @@ func (x *Indexer) date(ctx context.Context, b *blocks) error {
 	return nil
 }
 
-// readTimes reads the headers of blocks.
+// readTimes adds the headers of blocks to b.
 func (x *Indexer) readTimes(ctx context.Context, b *blocks, numbers []int64) error {
 	return x.within(ctx, nil, func(s *evm.Session) error {
 		_, answers, err := s.AtHead(ctx, b.to, getHeaders(numbers)...)
@@ -145,7 +144,7 @@ func (x *Indexer) readTimes(ctx context.Context, b *blocks, numbers []int64) err
 		if err != nil {
 			return err
 		}
-		if err := (&blocks{headers: got, events: b.events}).agree(getHeader); err != nil {
+		if err := (&blocks{headers: got, events: b.events}).checkHashes(getHeader); err != nil {
 			return err
 		}
 		maps.Copy(b.headers, got)

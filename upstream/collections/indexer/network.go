@@ -7,17 +7,16 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// A Network is a chain and the contracts on it whose events count. Groups
-// register under a contract of their own, which therefore is a collection like
-// any other.
+// A Network is a chain and its contracts whose events count. Groups register under a contract of their own, which is
+// therefore a collection like any other.
 type Network struct {
-	Name    string // in metadata: the chain id where the network is not public
-	ChainID int64  // the execution layer's
+	Name    string // in metadata; the chain id if the network is not public
+	ChainID int64  // of the execution layer
 	ledger.Contracts
 }
 
-// ParseNetwork reads the name of a public network, story or aeneid, or chain id and
-// contracts of another, in the order of ledger.Contracts.
+// ParseNetwork parses the name of a public network, story or aeneid, or the chain id and contracts of another one in the
+// order of ledger.Contracts.
 func ParseNetwork(items ...string) (n Network, err error) {
 	if len(items) == 1 {
 		if public, ok := Networks()[items[0]]; ok {
@@ -27,7 +26,7 @@ func ParseNetwork(items ...string) (n Network, err error) {
 	}
 	addresses := []*ledger.Address{&n.Registry, &n.Licensing, &n.Disputes}
 	if len(items) != 1+len(addresses) {
-		return n, fmt.Errorf("%d items in place of 4: chain id, and addresses of IPAssetRegistry, LicensingModule and DisputeModule", len(items))
+		return n, fmt.Errorf("%d items, want 4: chain id, and addresses of IPAssetRegistry, LicensingModule and DisputeModule", len(items))
 	}
 	if n.ChainID, err = strconv.ParseInt(items[0], 0, 64); err != nil || n.ChainID <= 0 {
 		return n, fmt.Errorf("%q is not the chain id of a network", items[0])
@@ -41,7 +40,7 @@ func ParseNetwork(items ...string) (n Network, err error) {
 	return n, nil
 }
 
-// Networks are the public ones, by name. Their contracts are proxies at the same addresses.
+// Networks returns the public networks by name. Their contracts are proxies at the same addresses.
 func Networks() map[string]Network {
 	contracts := ledger.Contracts{
 		Registry:  mustAddress("0x77319B4031e6eF1250907aa00018B8B1c67a244b"),
@@ -51,15 +50,15 @@ func Networks() map[string]Network {
 	return map[string]Network{"story": {"story-mainnet", 1514, contracts}, "aeneid": {"story-aeneid", 1315, contracts}}
 }
 
-// contracts are those of the network, by index.
+// contracts returns the network's contracts by index.
 func (n *Network) contracts() [3]ledger.Address {
 	return [...]ledger.Address{registry: n.Registry, licensing: n.Licensing, disputes: n.Disputes}
 }
 
 const registry, licensing, disputes = 0, 1, 2
 
-// filled checks that a store is empty or was filled from this network.
-func (n *Network) filled(c ledger.Cursor) error {
+// checkStore checks that a store is empty or was filled from this network.
+func (n *Network) checkStore(c ledger.Cursor) error {
 	switch {
 	case c.Chain == 0:
 		return nil
@@ -72,7 +71,7 @@ func (n *Network) filled(c ledger.Cursor) error {
 	return nil
 }
 
-// ParseAddress reads 0x and 40 hex digits of any case.
+// ParseAddress parses 0x and 40 hex digits.
 func ParseAddress(s string) (a ledger.Address, err error) {
 	if !ledger.ReadHex(a[:], s) {
 		return ledger.Address{}, fmt.Errorf("%.60q is not 0x and 40 hexadecimal digits", s)

@@ -15,33 +15,32 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// A Store keeps the collections, and how far they are counted.
+// A Store holds the collections and the cursor up to which they are counted.
 type Store interface {
-	// Cursor returns where the store is, the zero Cursor if nowhere yet.
+	// Cursor returns the last applied block, or the zero Cursor for an empty store.
 	Cursor(ctx context.Context) (ledger.Cursor, error)
-	// Owners returns those of the ids that the store knows.
+	// Owners returns the owners of the ids that the store knows.
 	Owners(ctx context.Context, ips []ledger.Address, disputes []ledger.Hash) (ledger.Owners, error)
-	// Trail returns the cursors before one, the latest first, as far as nothing was counted since.
+	// Trail returns the cursors before from, the latest first, back to the last one at which something was counted.
 	Trail(ctx context.Context, from ledger.Cursor) ([]ledger.Cursor, error)
-	// StepBack moves the cursor back to one of its trail. It fails like Apply.
+	// StepBack moves the cursor back to one of the trail. It fails like Apply.
 	StepBack(ctx context.Context, from, to ledger.Cursor) error
-	// MarkIncomplete records that the store may lack logs: its Cursor says so until a rebuild.
+	// MarkIncomplete records in the cursor that logs may be missing. A rebuild clears the mark.
 	MarkIncomplete(ctx context.Context) error
-	// Apply takes over a tally in one transaction. It fails with ledger.ErrCursorMoved,
-	// having changed nothing, when the cursor is not prev. Any other error leaves open
-	// whether it was taken over.
+	// Apply applies a tally in one transaction. If the cursor is not prev, it changes nothing and fails with
+	// ledger.ErrCursorMoved. After any other error the tally may or may not have been applied.
 	Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error
 }
 
 // Errors of Run, and of Status.
 var (
-	ErrOtherChain = evm.ErrOtherChain // of an endpoint, or of a store that was filled from another chain or from other contracts
-	ErrDiverged   = errors.New("the chain does not continue where the store is")
+	ErrOtherChain = evm.ErrOtherChain // an endpoint serves another chain, or the store was filled from another chain or other contracts
+	ErrDiverged   = errors.New("the chain does not contain the store's last block")
 	ErrForbidden  = evm.ErrForbidden
-	ErrNoContract = errors.New("there is no contract")
+	ErrNoContract = errors.New("address has no contract")
 	ErrIncomplete = errors.New("the store may lack logs: count them again with tipcache index --rebuild")
 
-	errUnreachable = evm.ErrUnreachable // of Status
+	errUnreachable = evm.ErrUnreachable // only in Status
 
 	errLagging      = errors.New("the execution client is behind")
 	errInconsistent = errors.New("execution clients contradict each other, or themselves")
@@ -54,24 +53,24 @@ type Options struct {
 	Store     Store
 
 	From   int64 // first block, for a store without a cursor; 0 finds where the contracts begin
-	Follow bool  // go on with new blocks; otherwise Run ends at the head
+	Follow bool  // continue with new blocks; otherwise Run ends at the head
 
-	Window  int64         // most blocks asked for in one call; 0 is 10,000
-	Ahead   int           // requests for blocks under way at once; 0 is 4
-	Poll    time.Duration // between two looks for a new block; 0 is 1 s
-	Timeout time.Duration // of one request; 0 is 30 s
-	MaxBody int64         // largest answer read, in bytes; 0 is 64 MiB
-	Memory  *account.Part // answers are read within it; nil means no limit
-	Pause   time.Duration // before an endpoint that failed is asked again, at first; 0 is 500 ms
-	Grace   time.Duration // how long endpoints may be behind the store, or give no answers, before Status says so; 0 is 10 s
-	Doubt   time.Duration // how long endpoints that contradict the store, or each other, are asked again before Run ends; 0 is 1 min
+	Window  int64         // maximum number of blocks in one call; 0 means 10,000
+	Ahead   int           // maximum number of concurrent requests for blocks; 0 means 4
+	Poll    time.Duration // between two polls for a new block; 0 means 1 s
+	Timeout time.Duration // of one request; 0 means 30 s
+	MaxBody int64         // maximum size of a response in bytes; 0 means 64 MiB
+	Memory  *account.Part // budget of responses; nil means no limit
+	Pause   time.Duration // initial pause of an endpoint after a failure; 0 means 500 ms
+	Grace   time.Duration // how long endpoints may lag behind the store or not respond before Status reports it; 0 means 10 s
+	Doubt   time.Duration // how long endpoints may contradict the store or each other before Run ends; 0 means 1 min
 
-	Logger     *slog.Logger          // nil discards
-	Tracing    trace.TracerProvider  // nil: no traces
-	Registerer prometheus.Registerer // nil measures nothing
+	Logger     *slog.Logger          // nil discards logs
+	Tracing    trace.TracerProvider  // nil disables traces
+	Registerer prometheus.Registerer // nil disables metrics
 }
 
-// WithDefaults fills in what was left zero, but for what package evm does.
+// WithDefaults replaces zero values by the defaults, except those that package evm replaces.
 func (o Options) WithDefaults() Options {
 	client := evm.Options{}.WithDefaults()
 	o.Ahead = cmp.Or(o.Ahead, client.Parallel)

@@ -13,13 +13,13 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// Selectors of the calls that tell an id's owner.
+// Selectors of the calls that return an id's owner.
 const (
 	tokenSelector    = "0xfc0c546a" // IPAccount.token() returns (chainId, tokenContract, tokenId)
 	disputesSelector = "0x564a565d" // DisputeModule.disputes(uint256) returns a dispute, its targetIpId first
 )
 
-// findIPs finds the owners of IPs: in the store, or else by the IP accounts' tokens.
+// findIPs finds the owners of IPs in the store, or else by the tokens of their IP accounts.
 func (x *Indexer) findIPs(ctx context.Context, c *count, ips []ledger.Address, head int64) error {
 	if ips = c.ips.takeUnknown(ips); len(ips) == 0 {
 		return nil
@@ -46,7 +46,7 @@ func (x *Indexer) findIPs(ctx context.Context, c *count, ips []ledger.Address, h
 	return nil
 }
 
-// findDisputes finds the owners of disputes: in the store, or else by their targets' owners.
+// findDisputes finds the owners of disputes in the store, or else by the owners of their targets.
 func (x *Indexer) findDisputes(ctx context.Context, c *count, ids []ledger.Hash, head int64) error {
 	if len(ids) == 0 {
 		return nil
@@ -83,21 +83,21 @@ type ethCall struct {
 	Data string `json:"data"`
 }
 
-// callWords calls contracts and returns of each the word with the index, an address; zero where
-// there is no contract or it refuses. The state asked for is the newest, which no client has
-// pruned, of an endpoint that has come as far as head. What is learned stays for good, so all is
-// asked again, of another endpoint where there is one, until it is certain.
+// callWords calls contracts and returns the word with an index from each result, which is an address. It is zero if there
+// is no contract or the call reverts. The calls read the latest state, which no client has pruned, of an endpoint that
+// has reached head. The results are stored permanently, so callWords repeats the calls, at another endpoint if there
+// is one, until the results are certain.
 func (x *Indexer) callWords(ctx context.Context, calls []ethCall, index int, head int64) ([]ledger.Address, error) {
-	words, told, left := make([]ledger.Address, len(calls)), make([][]ledger.Address, len(calls)), make([]int, len(calls))
+	words, results, left := make([]ledger.Address, len(calls)), make([][]ledger.Address, len(calls)), make([]int, len(calls))
 	for i := range left {
 		left[i] = i
 	}
 	var by *evm.Endpoint
 	for try := 0; len(left) > 0; try++ {
 		if try == maxContradictions {
-			return nil, fmt.Errorf("%w: whose %v is, was told to be each of %v", errInconsistent, calls[left[0]], told[left[0]])
+			return nil, fmt.Errorf("%w: the owner of %v was returned as %v", errInconsistent, calls[left[0]], results[left[0]])
 		}
-		// In another order, so that not the same server of two has to answer.
+		// A random order prevents that the same server behind a load balancer always answers the same call.
 		rand.Shuffle(len(left), func(i, j int) { left[i], left[j] = left[j], left[i] })
 		some := make([]ethCall, len(left))
 		for i, n := range left {
@@ -108,28 +108,27 @@ func (x *Indexer) callWords(ctx context.Context, calls []ethCall, index int, hea
 			return nil, err
 		}
 		for i, n := range left {
-			words[n], told[n] = got[i], append(told[n], got[i])
+			words[n], results[n] = got[i], append(results[n], got[i])
 		}
-		left, by = slices.DeleteFunc(left, func(n int) bool { return certain(told[n]) }), from
+		left, by = slices.DeleteFunc(left, func(n int) bool { return isCertain(results[n]) }), from
 	}
 	return words, nil
 }
 
-// certain reports whether the last of the words that were told of an id stands: an
-// address that was told twice, or that there is none where nothing else was told in
-// several tries. A server that lags, or of another fork, tells of none.
-func certain(told []ledger.Address) bool {
-	last := len(told) - 1
-	if told[last] != (ledger.Address{}) {
-		return slices.Contains(told[:last], told[last])
+// isCertain reports whether the last result for an id is certain: an address that was returned twice, or zero if all of at
+// least four results are zero. A server that lags or is on a fork returns zero.
+func isCertain(results []ledger.Address) bool {
+	last := len(results) - 1
+	if results[last] != (ledger.Address{}) {
+		return slices.Contains(results[:last], results[last])
 	}
-	return len(told) >= 4 && !slices.ContainsFunc(told, func(a ledger.Address) bool { return a != ledger.Address{} })
+	return len(results) >= 4 && !slices.ContainsFunc(results, func(a ledger.Address) bool { return a != ledger.Address{} })
 }
 
-// words are those of callWords by endpoints other than one, and the last of these.
-func (x *Indexer) words(ctx context.Context, than *evm.Endpoint, calls []ethCall, index int, head int64) (words []ledger.Address, by *evm.Endpoint, err error) {
+// words makes the calls of callWords at endpoints other than except. by is the last endpoint used.
+func (x *Indexer) words(ctx context.Context, except *evm.Endpoint, calls []ethCall, index int, head int64) (words []ledger.Address, by *evm.Endpoint, err error) {
 	for some := range slices.Chunk(calls, callsAtOnce) {
-		err := x.pool.TryOther(ctx, than, func(s *evm.Session) error {
+		err := x.pool.TryOther(ctx, except, func(s *evm.Session) error {
 			got, err := someWords(ctx, s, some, index, head)
 			words, by = append(words, got...), s.Endpoint
 			return err
@@ -141,13 +140,13 @@ func (x *Indexer) words(ctx context.Context, than *evm.Endpoint, calls []ethCall
 	return words, by, nil
 }
 
-// callsAtOnce is how many calls are a piece of work.
+// callsAtOnce is the number of calls per endpoint.
 const callsAtOnce = 500
 
-// someWords returns all words, or none.
+// someWords makes calls at one endpoint. It returns all words or an error.
 func someWords(ctx context.Context, s *evm.Session, some []ethCall, index int, head int64) ([]ledger.Address, error) {
 	state := "latest"
-	if s.Single() { // the next call may come to a server that lags, which refuses the number of a block it lacks
+	if s.Single() { // a lagging server behind the same address refuses the number of a block that it lacks
 		newest, _, err := s.Poll(ctx, head)
 		if err != nil {
 			return nil, err
@@ -175,16 +174,16 @@ func readWord(a evm.Answer, index int) (word ledger.Address, err error) {
 	if a.Err != nil && a.Err.Reverted() {
 		return word, nil
 	}
-	said, err := a.Text()
+	text, err := a.Text()
 	if err != nil {
 		return word, err
 	}
-	data := strings.TrimPrefix(said, "0x")
+	data := strings.TrimPrefix(text, "0x")
 	if len(data) < (index+1)*wordDigits {
 		return word, nil
 	}
 	if word, err = addressWord(data[index*wordDigits : (index+1)*wordDigits]); err != nil {
-		return ledger.Address{}, nil //nolint:nilerr // it is no address
+		return ledger.Address{}, nil //nolint:nilerr // not an address
 	}
 	return word, nil
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// An Indexer fills one store. Several may work for the same store, though one is enough.
+// An Indexer fills one store. Several may safely fill the same store.
 type Indexer struct {
 	o       Options
 	log     *slog.Logger
@@ -28,14 +28,14 @@ type Indexer struct {
 	status  status
 
 	comparisons  map[*evm.Endpoint]*comparison
-	kept, broken atomic.Int64 // headers that promise logs which were sent, and which nobody has
+	kept, broken atomic.Int64 // headers whose promised logs were received, or which no endpoint has
 
 	mu         sync.Mutex
-	counted    map[*evm.Endpoint]bool // whose logs were taken over without that each was compared
-	incomplete bool                   // counted logs may be too few, which the store does not say yet
+	counted    map[*evm.Endpoint]bool // endpoints whose logs were applied without comparing all of them
+	incomplete bool                   // the store must be marked as incomplete
 }
 
-// New checks the options and sends no request yet.
+// New returns an indexer, or an error if the options are invalid. It sends no requests.
 func New(o Options) (*Indexer, error) {
 	if o.Store == nil {
 		return nil, errors.New("indexer: a Store is required")
@@ -46,12 +46,12 @@ func New(o Options) (*Indexer, error) {
 	if x.pool, err = evm.NewPool(evm.Options{
 		Endpoints: o.Endpoints, ChainID: o.Network.ChainID, Window: o.Window, Parallel: o.Ahead, Timeout: o.Timeout,
 		MaxBody: o.MaxBody, Memory: o.Memory, Pause: o.Pause, Patient: o.Follow, Logger: o.Logger,
-		Observe: func(what string) { x.metrics.asked(what) },
+		Observe: func(result string) { x.metrics.countRequest(result) },
 	}); err != nil {
 		return nil, fmt.Errorf("indexer: %w", err)
 	}
 	if x.metrics, err = newMetrics(o.Registerer, x); err != nil {
-		return nil, fmt.Errorf("indexer: registering metrics: %w", err)
+		return nil, fmt.Errorf("indexer: register metrics: %w", err)
 	}
 	return x, nil
 }
@@ -59,18 +59,17 @@ func New(o Options) (*Indexer, error) {
 // Outages returns the outages of the execution clients.
 func (x *Indexer) Outages() upstream.Outages { return x.pool.Outages() }
 
-// maxRetry is the longest pause after a failure, in multiples of Options.Pause.
+// maxRetry is the maximum pause after a failure, in multiples of Options.Pause.
 const maxRetry = 30
 
-// Run fills the store up to the head of the chain, and with Follow goes on until ctx ends, which
-// then is the error. Endpoints that fail or lag are waited for, as is a store that is busy. Other
-// errors end it without Follow, those of endpoints that contradict the store or each other after
-// Doubt; with Follow only ErrOtherChain of a store that was filled from elsewhere does.
+// Run fills the store up to the head of the chain. With Follow it continues until ctx ends, and then returns ctx.Err(). It
+// waits for endpoints that fail or lag, and for a busy store. Without Follow, other errors end it, contradictions of
+// endpoints only after Options.Doubt. With Follow, only ErrOtherChain ends it.
 func (x *Indexer) Run(ctx context.Context) error {
 	defer x.pool.Close()
 	x.status.change(func(s *Status) { *s = Status{Running: true} })
 	defer x.status.change(func(s *Status) { s.Running = false })
-	retry, began := x.o.Pause, time.Time{} // of failures in a row, without a block taken over
+	retry, began := x.o.Pause, time.Time{} // since the last applied block
 	for at := int64(0); ; {
 		var caughtUp bool
 		err := x.guard(func() (err error) {
@@ -78,7 +77,7 @@ func (x *Indexer) Run(ctx context.Context) error {
 			return err
 		})
 		if err == nil && caughtUp && !x.o.Follow {
-			err = x.settled(ctx)
+			err = x.checkStable(ctx)
 		}
 		if now := x.Status().Cursor.Block; err == nil || now > at {
 			at, retry, began = now, x.o.Pause, time.Time{}
@@ -89,18 +88,18 @@ func (x *Indexer) Run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case x.final(err, began):
+		case x.isFinal(err, began):
 			x.status.change(func(s *Status) { s.Err, s.Ended = err, true })
 			return fmt.Errorf("index: %w", err)
 		case err != nil:
-			x.tell(err)
+			x.setErr(err)
 			if err := upstream.Sleep(ctx, retry); err != nil {
 				return err
 			}
 			retry = min(2*retry, maxRetry*x.o.Pause)
 			continue
 		}
-		x.tell(nil)
+		x.setErr(nil)
 		if !caughtUp {
 			continue
 		}
@@ -113,12 +112,12 @@ func (x *Indexer) Run(ctx context.Context) error {
 	}
 }
 
-// guard calls work, which handles what endpoints sent. A panic drops that: it is read again, from
-// another endpoint if there is one.
+// guard calls work, which handles responses of endpoints. After a panic the data is read again, from another endpoint if
+// there is one.
 func (x *Indexer) guard(work func() error) error { return upstream.Guard(x.log, "indexer", work) }
 
-// final reports whether an error ends Run, the last of the errors that began then.
-func (x *Indexer) final(err error, began time.Time) bool {
+// isFinal reports whether an error ends Run. began is the time of the first of the consecutive errors.
+func (x *Indexer) isFinal(err error, began time.Time) bool {
 	switch {
 	case err == nil || x.o.Follow:
 		return errors.Is(err, ErrOtherChain)
@@ -130,8 +129,8 @@ func (x *Indexer) final(err error, began time.Time) bool {
 	return upstream.KindOf(err) != upstream.Overloaded && !errors.Is(err, ledger.ErrCursorMoved)
 }
 
-// advance takes the store to the head there is now. The cursor is read from the
-// store each time: after a failure only the store knows how far it got.
+// advance advances the store to the current head. It reads the cursor from the store each time, because after a failure only
+// the store knows it.
 func (x *Indexer) advance(ctx context.Context) (caughtUp bool, err error) {
 	if err := x.markIncomplete(ctx); err != nil {
 		return false, err
@@ -140,7 +139,7 @@ func (x *Indexer) advance(ctx context.Context) (caughtUp bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if err := x.o.Network.filled(cursor); err != nil {
+	if err := x.o.Network.checkStore(cursor); err != nil {
 		return false, err
 	}
 	x.status.change(func(s *Status) {
@@ -170,14 +169,13 @@ func (x *Indexer) advance(ctx context.Context) (caughtUp bool, err error) {
 		x.status.change(func(s *Status) { s.First = next.from })
 	}
 	if next.from > next.to {
-		return true, nil // the first block is yet to come
+		return true, nil // the first block does not exist yet
 	}
 	return false, x.fill(ctx, cursor, next)
 }
 
-// head asks for the newest block. An endpoint whose is below the store's has not caught up after a
-// restart, and is waited for: that its chain is another one shows when it gets to the store's
-// block.
+// head returns the newest block. It waits for an endpoint below the store's block, which may be catching up after a
+// restart. If its chain is another one, this shows when it reaches the store's block.
 func (x *Indexer) head(ctx context.Context, cursor ledger.Cursor) (head int64, err error) {
 	var calls []evm.Call
 	if cursor.Chain != 0 {
@@ -188,7 +186,7 @@ func (x *Indexer) head(ctx context.Context, cursor ledger.Cursor) (head int64, e
 		var answers []evm.Answer
 		head, answers, err = e.Poll(ctx, cursor.Block, calls...)
 		if f, ok := errors.AsType[*evm.Failure](err); ok && f.Reason == evm.Lagging && time.Since(began) > x.o.Grace {
-			x.tell(fmt.Errorf("%w: the store is at block %d and waits for %s: %w", errLagging, cursor.Block, e.Name(), f))
+			x.setErr(fmt.Errorf("%w: the store is at block %d and waits for %s: %w", errLagging, cursor.Block, e.Name(), f))
 		}
 		if err != nil || cursor.Chain == 0 {
 			return err
@@ -201,7 +199,7 @@ func (x *Indexer) head(ctx context.Context, cursor ledger.Cursor) (head int64, e
 			return err
 		}
 		if _ = e.Told(cursor.Block, h.hash); h.hash == cursor.Hash {
-			return nil // whatever it told before
+			return nil // even if an earlier response differed
 		}
 		if contradictions++; contradictions >= maxContradictions*x.pool.Len() {
 			return diverged(cursor, h.hash)
@@ -211,12 +209,11 @@ func (x *Indexer) head(ctx context.Context, cursor ledger.Cursor) (head int64, e
 	return head, err
 }
 
-// lastLooks is how often a run that ends looks at the store's block again.
-const lastLooks = 16
+// finalReads is how often a run reads the store's block before it ends.
+const finalReads = 16
 
-// settled makes sure that the endpoints go on telling of the store's block: one that is of two minds
-// tells of another in some of so many looks.
-func (x *Indexer) settled(ctx context.Context) error {
+// checkStable reads the store's block repeatedly, so that an endpoint with alternating responses is detected.
+func (x *Indexer) checkStable(ctx context.Context) error {
 	cursor, err := x.o.Store.Cursor(ctx)
 	if err != nil || cursor.Chain == 0 {
 		return err
@@ -225,7 +222,7 @@ func (x *Indexer) settled(ctx context.Context) error {
 		return ErrIncomplete
 	}
 	before := x.pool.Doubts()
-	for range lastLooks {
+	for range finalReads {
 		if _, err := x.head(ctx, cursor); err != nil {
 			return err
 		}
@@ -236,9 +233,8 @@ func (x *Indexer) settled(ctx context.Context) error {
 	return nil
 }
 
-// stepBack has a store whose block is another one at all endpoints return to the
-// last block that an endpoint has as well, as far as nothing was counted since.
-// Otherwise the reason stays.
+// stepBack moves the cursor back to the last block that an endpoint has as well, if nothing was counted since. Otherwise it
+// returns why.
 func (x *Indexer) stepBack(ctx context.Context, cursor ledger.Cursor, why error) error {
 	trail, err := x.o.Store.Trail(ctx, cursor)
 	if err != nil || len(trail) == 0 {
@@ -266,7 +262,7 @@ func (x *Indexer) stepBack(ctx context.Context, cursor ledger.Cursor, why error)
 	return x.o.Store.StepBack(ctx, cursor, trail[to])
 }
 
-// startTrace begins a trace: windows are fetched ahead and written together.
+// startTrace starts a trace. Fetching and applying have separate traces, because windows are joined.
 func (x *Indexer) startTrace(ctx context.Context, name string, s span) (context.Context, trace.Span) {
 	if x.o.Tracing == nil {
 		return ctx, noop.Span{}
@@ -275,7 +271,7 @@ func (x *Indexer) startTrace(ctx context.Context, name string, s span) (context.
 		trace.WithAttributes(attribute.Int64("tipcache.from", s.from), attribute.Int64("tipcache.to", s.to)))
 }
 
-// endTrace says what came of it; b is nil when nothing did.
+// endTrace ends a trace with the result. b may be nil.
 func endTrace(span trace.Span, b *blocks, err error) {
 	if b != nil && span.IsRecording() {
 		span.SetAttributes(attribute.Int64("tipcache.to", b.to), attribute.Int("tipcache.events", len(b.events)))

@@ -10,9 +10,9 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// start is the first block to read for a store without a cursor, in which the first of the
-// contracts appears. It takes as many requests as the number of the head has binary digits. Of an
-// endpoint that keeps no state of old blocks it is found as far as that goes: logs are kept longer.
+// start returns the first block to read for an empty store: the block in which the first of the contracts appears. It
+// uses binary search. If the endpoints have pruned old state, it returns the first possible block, because endpoints keep
+// logs longer than state.
 func (x *Indexer) start(ctx context.Context, head int64) (int64, error) {
 	if err := x.checkContracts(ctx, head); err != nil {
 		return 0, err
@@ -26,7 +26,7 @@ func (x *Indexer) start(ctx context.Context, head int64) (int64, error) {
 		if codes, err = x.deployed(ctx, first-1, 4); err != nil || !slices.Contains(codes, true) {
 			break
 		}
-		first, err = x.search(ctx, first-1) // some wrong answers led astray
+		first, err = x.search(ctx, first-1) // a wrong response misled the search
 	}
 	if errors.Is(err, errNoState) {
 		x.log.Info("client has pruned old state, reading logs from the first possible block", "block", first, "head", head, "error", err)
@@ -39,9 +39,9 @@ func (x *Indexer) start(ctx context.Context, head int64) (int64, error) {
 	return first, nil
 }
 
-// search returns the first block up to one at which a contract is; with errNoState one below.
+// search returns the first block up to high with a contract. With errNoState it returns a lower block.
 func (x *Indexer) search(ctx context.Context, high int64) (int64, error) {
-	low := int64(0) // below it none is; at high one is
+	low := int64(0) // no contract exists below low, and one exists at high
 	for low < high {
 		middle := low + (high-low)/2
 		codes, err := x.deployed(ctx, middle, 2)
@@ -57,9 +57,9 @@ func (x *Indexer) search(ctx context.Context, high int64) (int64, error) {
 	return high, nil
 }
 
-// deployed reports of each contract whether it has code at a block. That one has none is asked so
-// many times, of other endpoints where there are some: those of another chain, or that lag, tell of
-// none, and the logs behind the first contract would be missing for good.
+// deployed reports for each contract whether it has code at a block. If one has none, deployed reads it up to the given
+// number of times, from other endpoints if there are any. Endpoints that lag or serve another chain return no code, and then
+// logs would be missing permanently.
 func (x *Indexer) deployed(ctx context.Context, block int64, times int) ([]bool, error) {
 	codes, by, err := x.codes(ctx, nil, block)
 	for ; err == nil && times > 1 && slices.Contains(codes, false); times-- {
@@ -72,7 +72,7 @@ func (x *Indexer) deployed(ctx context.Context, block int64, times int) ([]bool,
 	return codes, err
 }
 
-// checkContracts makes sure that each address is a contract's, as far as the endpoints tell.
+// checkContracts checks that each address has code, unless the endpoints have no state.
 func (x *Indexer) checkContracts(ctx context.Context, head int64) error {
 	codes, err := x.deployed(ctx, head, 2)
 	if errors.Is(err, errNoState) {
@@ -89,22 +89,21 @@ func (x *Indexer) checkContracts(ctx context.Context, head int64) error {
 	return nil
 }
 
-// errNoState tells the refusal of one call from an answer that makes no sense.
-var errNoState = errors.New("the state is not told")
+// errNoState is the error of endpoints that refuse to read the state at a block.
+var errNoState = errors.New("state is not available")
 
-// codes reports of each contract whether it has code at a block, and which endpoint says so,
-// another than one where there is one. The error is errNoState where the endpoints keep on
-// refusing.
-func (x *Indexer) codes(ctx context.Context, than *evm.Endpoint, block int64) (codes []bool, by *evm.Endpoint, err error) {
+// codes reports for each contract whether it has code at a block. It reads from an endpoint other than except if there is
+// one, and returns it. The error is errNoState if the endpoints keep refusing.
+func (x *Indexer) codes(ctx context.Context, except *evm.Endpoint, block int64) (codes []bool, by *evm.Endpoint, err error) {
 	refusals := 0
-	err = x.pool.TryOther(ctx, than, func(e *evm.Session) error {
+	err = x.pool.TryOther(ctx, except, func(e *evm.Session) error {
 		by = e.Endpoint
 		codes, err = haveCode(ctx, e, x.o.Network.contracts(), block)
 		if f, ok := errors.AsType[*evm.Failure](err); ok && f.Reason == evm.Refused && errors.Is(err, errNoState) {
 			if refusals++; refusals > 2*x.pool.Len() {
 				return fmt.Errorf("%w at block %d: %s: %s", errNoState, block, e.Name(), f.Error())
 			}
-			return evm.Lag("the state at block %d: %w", block, f) // it is well, and another may have it
+			return evm.Lag("the state at block %d: %w", block, f) // the endpoint works, and another one may have the state
 		}
 		return err
 	})

@@ -13,22 +13,20 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// Status is how far an Indexer has come. The zero Status is that of one that
-// has not begun; of one that lost its turn the last one stays.
+// Status is the progress of an Indexer. It is zero before Run, and keeps its last value after Run.
 type Status struct {
-	Running bool          // it has its turn
-	First   int64         // block this run began at
-	Cursor  ledger.Cursor // the last block taken over
-	Head    int64         // the newest block there is, as far as known
-	Logs    int64         // events taken over in this run
-	Window  int64         // blocks asked for in one call
+	Running bool          // Run is running
+	First   int64         // first block of this run
+	Cursor  ledger.Cursor // last applied block
+	Head    int64         // newest known block of the chain
+	Logs    int64         // number of events applied in this run
+	Window  int64         // blocks per call
 
-	// Unverified says that one execution client is believed alone: there is no other at present, or
-	// there was none while blocks of this run were taken over.
+	// Unverified is true if only one execution client is usable, or was usable while blocks of this run were applied.
 	Unverified bool
 
-	Err   error // what ended Run, or why it does not get on at present
-	Ended bool  // Run ended for that, and to run it again does not help
+	Err   error // what ended Run, or why it makes no progress
+	Ended bool  // Err ended Run, and running it again does not help
 }
 
 type status struct {
@@ -36,7 +34,7 @@ type status struct {
 	s  Status
 }
 
-// Status returns how far the indexer has come.
+// Status returns the indexer's progress.
 func (x *Indexer) Status() Status {
 	_, window := x.pool.Window()
 	x.status.mu.Lock()
@@ -52,13 +50,13 @@ func (x *Indexer) Status() Status {
 	return s
 }
 
-// Counting reports whether the indexer has its turn and gets on.
+// Counting reports whether the indexer is running and makes progress.
 func (s Status) Counting() bool {
 	return s.Running && (s.Err == nil || errors.Is(s.Err, ErrIncomplete))
 }
 
-// Left is how many blocks are not yet taken over. It is not known while the indexer does not get on:
-// the head that it saw last says nothing then.
+// Left returns the number of blocks that are not applied yet. It is unknown while the indexer makes no progress, because
+// the last known head is outdated then.
 func (s Status) Left() (blocks int64, known bool) {
 	if !s.Counting() || s.Head == 0 {
 		return 0, false
@@ -66,15 +64,15 @@ func (s Status) Left() (blocks int64, known bool) {
 	return max(0, s.Head-max(s.Cursor.Block, s.First-1)), true
 }
 
-// change notes what has changed.
-func (st *status) change(note func(*Status)) {
+// change changes the status.
+func (st *status) change(change func(*Status)) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	note(&st.s)
+	change(&st.s)
 }
 
-// tell notes why Run does not get on, nil where it does, and tells the log of a change.
-func (x *Indexer) tell(err error) {
+// setErr records and logs why Run makes no progress. nil means that it does.
+func (x *Indexer) setErr(err error) {
 	var before error
 	x.status.change(func(s *Status) { before, s.Err = s.Err, err })
 	switch {
@@ -85,7 +83,7 @@ func (x *Indexer) tell(err error) {
 	}
 }
 
-// metrics measures an Indexer.
+// metrics are the metrics of an Indexer.
 type metrics struct {
 	logs     *prometheus.CounterVec
 	ignored  *prometheus.CounterVec
@@ -99,13 +97,13 @@ func newMetrics(r prometheus.Registerer, x *Indexer) (*metrics, error) {
 		return promauto.With(own).NewCounterVec(prometheus.CounterOpts{Name: "tipcache_indexer_" + name, Help: help}, []string{label})
 	}
 	return &metrics{
-		logs:     counter("logs_total", "Logs taken over, by event.", "event"),
-		ignored:  counter("ignored_total", "Logs taken over that belong to no known collection, by event.", "event"),
-		requests: counter("requests_total", "Pieces of work done by an endpoint, by result.", "result"),
+		logs:     counter("logs_total", "Logs applied to the store, by event.", "event"),
+		ignored:  counter("ignored_total", "Applied logs that belong to no known collection, by event.", "event"),
+		requests: counter("requests_total", "Requests to execution clients, by result.", "result"),
 	}, cmp.Or[prometheus.Registerer](r, prometheus.NewRegistry()).Register(own)
 }
 
-func (m *metrics) counted(events []Event, ignored [kinds]int) {
+func (m *metrics) countLogs(events []Event, ignored [kinds]int) {
 	var counts [kinds]int
 	for i := range events {
 		counts[events[i].Kind]++
@@ -116,35 +114,34 @@ func (m *metrics) counted(events []Event, ignored [kinds]int) {
 	}
 }
 
-func (m *metrics) asked(result string) { m.requests.WithLabelValues(result).Inc() }
+func (m *metrics) countRequest(result string) { m.requests.WithLabelValues(result).Inc() }
 
-// gauges tell where an Indexer is: its state, and how far it has come while it has its turn and has
-// heard of the chain.
+// gauges collects an Indexer's state, and its progress while it runs and knows the chain's head.
 type gauges struct{ status func() Status }
 
 var stateDesc = prometheus.NewDesc("tipcache_indexer_state",
-	"1 for the state it is in, 0 for the others. What follows running is why it does not get on, or has ended.", []string{"state"}, nil)
+	"1 for the indexer's current state, 0 for the others. States other than waiting, running and unverified name a problem.", []string{"state"}, nil)
 
-// progress is told by an Indexer that has its turn.
+// progress are the gauges of a running Indexer.
 var progress = []struct {
 	desc *prometheus.Desc
 	of   func(Status) float64
 }{
-	{progressDesc("cursor_block", "Last block taken over, NaN while there is none."), func(s Status) float64 {
+	{progressDesc("cursor_block", "Last applied block. NaN if there is none."), func(s Status) float64 {
 		return orNaN(s.Cursor.Block, s.Cursor.Chain != 0)
 	}},
-	{progressDesc("head_block", "Newest block of the chain, NaN while indexing does not go on."), func(s Status) float64 {
+	{progressDesc("head_block", "Newest block of the chain. NaN while indexing makes no progress."), func(s Status) float64 {
 		return orNaN(s.Head, s.Counting())
 	}},
-	{progressDesc("lag_blocks", "Blocks not yet taken over, NaN while indexing does not go on."), func(s Status) float64 {
+	{progressDesc("lag_blocks", "Number of blocks not applied yet. NaN while indexing makes no progress."), func(s Status) float64 {
 		return orNaN(s.Left())
 	}},
-	{progressDesc("lag_seconds", "Age of the last block taken over, NaN while there is none."), lagSeconds},
-	{progressDesc("window_blocks", "Blocks asked for in one call."), func(s Status) float64 { return float64(s.Window) }},
+	{progressDesc("lag_seconds", "Age of the last applied block in seconds. NaN if there is none."), lagSeconds},
+	{progressDesc("window_blocks", "Number of blocks per call."), func(s Status) float64 { return float64(s.Window) }},
 }
 
 func progressDesc(name, help string) *prometheus.Desc {
-	return prometheus.NewDesc("tipcache_indexer_"+name, help+" Told by the one that has its turn.", nil, nil)
+	return prometheus.NewDesc("tipcache_indexer_"+name, help+" Reported only by the replica that indexes.", nil, nil)
 }
 
 func orNaN(figure int64, known bool) float64 {
@@ -161,7 +158,7 @@ func lagSeconds(s Status) float64 {
 	return time.Since(s.Cursor.Time).Seconds()
 }
 
-// states are what the state can be, and of which error each of them is.
+// states are the possible states with their errors.
 var states = []struct {
 	name string
 	err  error
@@ -171,7 +168,7 @@ var states = []struct {
 	{"incomplete", ErrIncomplete}, {"failed", nil},
 }
 
-// State is what an Indexer does, or why it does not get on, in one word.
+// State returns the state of an Indexer in one word.
 func (s Status) State() string {
 	switch {
 	case s.Err == nil && s.Running && s.Unverified:

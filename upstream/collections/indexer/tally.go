@@ -10,38 +10,38 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// A count is the events of a span, by collection.
+// A count counts the events of a span by collection.
 type count struct {
 	ips      owners[ledger.Address]
 	disputes owners[ledger.Hash]
 	changes  map[ledger.Address]*ledger.Change
-	ignored  [kinds]int // events of ids that belong to no collection
+	ignored  [kinds]int // number of events that belong to no collection
 }
 
-// owners says which collection an id belongs to.
+// owners maps ids to their collections.
 type owners[ID comparable] struct {
-	known   map[ID]ledger.Address // of the ids in the span
-	learned map[ID]ledger.Address // what the store may not know of that
+	known   map[ID]ledger.Address // ids of the span
+	learned map[ID]ledger.Address // the known ones that may be missing in the store
 }
 
 func newOwners[ID comparable]() owners[ID] {
 	return owners[ID]{map[ID]ledger.Address{}, map[ID]ledger.Address{}}
 }
 
-// learn notes an owner that the chain told of. The first one stays.
+// learn records an owner from the chain, unless one is known.
 func (o owners[ID]) learn(id ID, collection ledger.Address) {
 	if _, known := o.known[id]; !known {
 		o.known[id], o.learned[id] = collection, collection
 	}
 }
 
-// takeUnknown returns those of the ids whose owner is not known.
+// takeUnknown returns the ids without a known owner.
 func (o owners[ID]) takeUnknown(ids []ID) []ID {
 	return slices.DeleteFunc(ids, func(id ID) bool { _, known := o.known[id]; return known })
 }
 
-// tally counts a span's events. An id's owner is told by an event of the span, by the store, or
-// else by the chain; those of IPs first, since disputes belong to IPs.
+// tally counts a span's events. It finds an id's owner in the span's events, in the store, or on the chain. It finds the
+// owners of IPs first, because disputes belong to IPs.
 func (x *Indexer) tally(ctx context.Context, b *blocks) (t ledger.Tally, ignored [kinds]int, err error) {
 	c := &count{ips: newOwners[ledger.Address](), disputes: newOwners[ledger.Hash](), changes: map[ledger.Address]*ledger.Change{}}
 	for i := range b.events {
@@ -53,7 +53,7 @@ func (x *Indexer) tally(ctx context.Context, b *blocks) (t ledger.Tally, ignored
 	if err := x.findIPs(ctx, c, ips, b.to); err != nil {
 		return t, ignored, err
 	}
-	c.bornDisputes(b.events)
+	c.learnDisputes(b.events)
 	if err := x.findDisputes(ctx, c, disputes, b.to); err != nil {
 		return t, ignored, err
 	}
@@ -64,9 +64,9 @@ func (x *Indexer) tally(ctx context.Context, b *blocks) (t ledger.Tally, ignored
 	return ledger.Tally{Cursor: b.last, Changes: c.sorted(), Learned: learned}, c.ignored, nil
 }
 
-// wanted returns the ids whose owners no event of the span tells.
+// wanted returns the ids whose owners are not in the span's events.
 func (c *count) wanted(events []Event) (ips []ledger.Address, disputes []ledger.Hash) {
-	wantedIPs, wantedDisputes := map[ledger.Address]bool{}, map[ledger.Hash]bool{} // false: it is born in the span
+	wantedIPs, wantedDisputes := map[ledger.Address]bool{}, map[ledger.Hash]bool{} // false if it begins in the span
 	for i := range events {
 		switch e := &events[i]; e.Kind {
 		case Registered:
@@ -88,9 +88,9 @@ func (c *count) wanted(events []Event) (ips []ledger.Address, disputes []ledger.
 	return slices.Collect(maps.Keys(wantedIPs)), disputes
 }
 
-// bornDisputes learns the disputes that began in the span. One born of an
-// infringement tag belongs to the collection of the IP that inherits it.
-func (c *count) bornDisputes(events []Event) {
+// learnDisputes learns the owners of disputes that begin in the span. A dispute created by an infringement tag belongs to
+// the collection of the IP that inherits the tag.
+func (c *count) learnDisputes(events []Event) {
 	for i := range events {
 		e := &events[i]
 		if collection, known := c.ips.known[e.IP]; known && (e.Kind == Raised || e.Kind == Tagged) {
@@ -102,7 +102,7 @@ func (c *count) bornDisputes(events []Event) {
 // add counts one event.
 func (c *count) add(e *Event) {
 	if e.Kind == Tagged {
-		return // it makes a dispute known and is not one that was raised
+		return // it creates a dispute that was not raised
 	}
 	collection, known := c.collection(e)
 	if !known {
