@@ -109,26 +109,26 @@ func (r *indexRun) index(ctx context.Context, follow bool) (err error) {
 // rebuild counts everything again in a second store next to the served one, and swaps the result in once
 // it has caught up. An interrupted rebuild continues at the next call.
 func rebuild(ctx context.Context, store *collections.Store, o indexer.Options) error {
-	beside, err := store.Beside(ctx)
+	shadow, err := store.Shadow(ctx)
 	if err != nil {
 		return fmt.Errorf("rebuild: %w", err)
 	}
-	o.Store, o.Follow, o.Registerer = beside, false, nil
+	o.Store, o.Follow, o.Registerer = shadow, false, nil
 	x, err := indexer.New(o)
 	if err == nil {
-		o.Logger.Info("rebuilding next to the store", "beside", beside.Name())
-		err = beside.Lead(ctx, x.Run)
+		o.Logger.Info("rebuilding next to the store", "beside", shadow.Name())
+		err = shadow.Lead(ctx, x.Run)
 	}
-	err = errors.Join(err, beside.Close())
+	err = errors.Join(err, shadow.Close())
 	if errors.Is(err, indexer.ErrOtherChain) || errors.Is(err, indexer.ErrDiverged) || errors.Is(err, indexer.ErrIncomplete) {
-		err = errors.Join(err, store.DropBeside(ctx), errors.New("dropped the rebuilt store, the next rebuild starts again"))
+		err = errors.Join(err, store.DropShadow(ctx), errors.New("dropped the rebuilt store, the next rebuild starts again"))
 	}
 	if err == nil {
-		err = store.Adopt(ctx)
+		err = store.SwapIn(ctx)
 	}
 	if err != nil {
 		return fmt.Errorf("rebuild: the store is unchanged: %w", err)
 	}
 	o.Logger.Info("rebuild swapped into the store", "block", x.Status().Cursor.Block)
-	return store.DropBeside(ctx)
+	return store.DropShadow(ctx)
 }

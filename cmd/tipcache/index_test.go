@@ -287,7 +287,7 @@ func TestRebuildReplacesDamagedStoreWhileServed(t *testing.T) {
 			}
 			d.Advance(20)
 			// One that is killed in the middle leaves the store as it was, and the next goes on.
-			beside, err := store.Beside(t.Context())
+			beside, err := store.Shadow(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -317,14 +317,14 @@ func TestRebuildReplacesDamagedStoreWhileServed(t *testing.T) {
 			if err != nil || after.Generation <= before.Generation || after.Cursor.Block != d.EVM().Height() || begun.Block > after.Cursor.Block {
 				t.Errorf("before %+v, after %+v, %v", before, after, err)
 			}
-			again, err := store.Beside(t.Context())
+			again, err := store.Shadow(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			if left, err := again.Cursor(t.Context()); err != nil || left.Chain != 0 {
 				t.Errorf("what was counted beside the store is still there: %+v, %v", left, err)
 			}
-			if err := errors.Join(again.Close(), store.DropBeside(t.Context())); err != nil {
+			if err := errors.Join(again.Close(), store.DropShadow(t.Context())); err != nil {
 				t.Error(err)
 			}
 		})

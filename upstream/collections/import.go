@@ -15,21 +15,20 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// maxLine bounds a line of ReadJSONL, in bytes.
+// maxLine is the maximum length of a line in bytes.
 const maxLine = 1 << 20
 
-// maxProblems is how many lines are refused before the rest is not read.
+// maxProblems is the number of invalid lines after which ReadJSONL stops.
 const maxProblems = 20
 
-// byteOrderMark may stand before the first line: some editors put it there.
+// byteOrderMark is ignored before the first line. Some editors add it.
 const byteOrderMark = "\xef\xbb\xbf"
 
-// ReadJSONL reads one collection a line, a JSON object with each of the documented fields exactly
-// once. A collectionMetadata is ignored, so that what a store answered can be imported again; any
-// other field is refused. Blank lines are skipped.
+// ReadJSONL reads one collection per line: a JSON object with each of the documented fields exactly once. It ignores
+// collectionMetadata, so that a store's responses can be imported, and rejects any other field. It skips blank lines.
 //
-// After the first line that is refused none is given any more, but the rest is read: the sequence
-// ends with an error that joins up to 20, such as "line 17: assetCount: must not be negative".
+// After an invalid line it yields no more collections but reads the rest. The sequence then ends with an error that joins up
+// to 20 errors such as "line 17: assetCount: must not be negative".
 func ReadJSONL(r io.Reader) iter.Seq2[Collection, error] {
 	return func(yield func(Collection, error) bool) {
 		lines := bufio.NewScanner(r)
@@ -82,7 +81,7 @@ func parseLine(line []byte) (Collection, error) {
 	return parseObject(object)
 }
 
-// parseObject fills a collection from an object that is valid JSON.
+// parseObject decodes a collection from a valid JSON object.
 func parseObject(object gjson.Result) (c Collection, err error) {
 	targets := c.targets()
 	var seen [len(fields)]bool
@@ -110,7 +109,7 @@ func parseObject(object gjson.Result) (c Collection, err error) {
 	return c, c.check()
 }
 
-// parseField reads a value into the target, whose type is that of the field.
+// parseField decodes a value into the field that target points to.
 func parseField(name string, value gjson.Result, target any) error {
 	switch target := target.(type) {
 	case *string:

@@ -6,50 +6,49 @@ import (
 	"strings"
 )
 
-// OrderBy is the column a page is ordered by.
+// OrderBy is the column by which a page is ordered.
 type OrderBy int
 
-// The columns, in the order of the documented interface.
+// The columns, in the order of the documented API.
 const (
 	UpdatedAt OrderBy = iota
 	AssetCount
 	LicensesCount
 )
 
-// Bounds and defaults of a Query, those of the documented interface.
+// Bounds and defaults of a Query, from the documented API.
 const (
 	DefaultLimit = 20
 	MaxLimit     = 200
 	MaxAddresses = 200
 )
 
-// A Query selects one page. The zero value asks for the least recently updated DefaultLimit
-// collections. Collections that tie in the column follow one another by ascending lower-case
-// address, whichever the direction, so that pages neither overlap nor skip.
+// A Query selects one page. The zero value selects the DefaultLimit least recently updated collections. Collections with equal
+// values are ordered by ascending lower-case address in both directions, so that pages neither overlap nor skip.
 type Query struct {
 	OrderBy OrderBy
-	Desc    bool // greatest, or most recent, first
+	Desc    bool // descending order
 	Limit   int  // 1 to MaxLimit; 0 means DefaultLimit
-	Offset  int  // collections to skip, at least 0
+	Offset  int  // number of collections to skip, at least 0
 
-	// Addresses keeps only these collections; their case does not matter and an
-	// unknown one is no error. At most MaxAddresses; empty keeps all.
+	// Addresses selects these collections, at most MaxAddresses. Their case does not matter, and unknown ones are
+	// ignored. Empty selects all.
 	Addresses []string
 
-	MinAssets, MaxAssets *int64 // inclusive bounds of AssetCount; nil for none
+	MinAssets, MaxAssets *int64 // inclusive bounds of AssetCount; nil means no bound
 }
 
 // A Page is the answer to a Query.
 type Page struct {
 	Items []Collection // never nil
-	Total int64        // how many collections match on all pages together
+	Total int64        // number of matching collections on all pages
 
-	// Generation is the store's change counter, read at the same moment as the
-	// items. It differs after every change and never goes down; 0 is unknown.
+	// Generation is the store's change counter, consistent with the items. It increases with every change. 0 means
+	// unknown.
 	Generation int64
 }
 
-// normal fills in defaults and refuses what is out of bounds.
+// normal replaces zero values by the defaults and checks the bounds.
 func (q Query) normal() (Query, error) {
 	if q.Limit == 0 {
 		q.Limit = DefaultLimit
@@ -67,12 +66,12 @@ func (q Query) normal() (Query, error) {
 	return q, nil
 }
 
-// Known returns those in Addresses that are addresses: nothing is stored under the others.
+// Known returns the valid addresses in Addresses. Invalid ones match no collection.
 func (q Query) Known() []string {
 	return slices.DeleteFunc(slices.Clone(q.Addresses), func(s string) bool { return !IsAddress(s) })
 }
 
-// Keys returns the known addresses as stores name them.
+// Keys returns the keys of the valid addresses.
 func (q Query) Keys() []string {
 	keys := []string{}
 	for _, address := range q.Known() {
@@ -81,5 +80,5 @@ func (q Query) Keys() []string {
 	return keys
 }
 
-// Ranged reports whether the query bounds the asset count.
+// Ranged reports whether the query limits the asset count.
 func (q Query) Ranged() bool { return q.MinAssets != nil || q.MaxAssets != nil }

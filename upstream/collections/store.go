@@ -17,17 +17,17 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// Options are common to the drivers. A zero field means the default it documents.
+// Options are common to the drivers. Zero values select the documented defaults.
 type Options struct {
-	Timeout     time.Duration         // the longest a List or Ping may take; 0 is 5 s
-	Connections int                   // the most connections at once; 0 is 4. The one that leads comes on top
+	Timeout     time.Duration         // of a List or Ping; 0 means 5 s
+	Connections int                   // maximum number of connections, plus one for Lead; 0 means 4
 	APIKey      string                // http: sent as X-Api-Key; "" sends none
-	Memory      *account.Part         // http: answers are read within it; nil means no limit
-	Logger      *slog.Logger          // nil discards
-	Registerer  prometheus.Registerer // nil measures nothing
+	Memory      *account.Part         // http: budget of responses; nil means no limit
+	Logger      *slog.Logger          // nil discards logs
+	Registerer  prometheus.Registerer // nil disables metrics
 }
 
-// WithDefaults fills in the defaults.
+// WithDefaults replaces zero values by the defaults.
 func (o Options) WithDefaults() Options {
 	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
 	o.Connections = cmp.Or(o.Connections, 4)
@@ -35,34 +35,32 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// ErrReadOnly is what Import returns for a store that cannot be written.
+// ErrReadOnly is the error of Import for a read-only store.
 var ErrReadOnly = errors.New("collections: the store is read-only: import into the database behind it")
 
-// ErrSchemaVersion says that another version of tipcache created the tables of the database. This
-// one leaves them alone.
+// ErrSchemaVersion is the error for a database whose tables were created by another version of tipcache.
 var ErrSchemaVersion = errors.New("the store's schema has version")
 
-// OriginName is how errors call the store towards clients.
+// OriginName names the store in error messages for clients.
 const OriginName = "the collection store"
 
-// A Driver is one way of keeping collections. Its errors are *upstream.Error, the
-// context's, or what its input failed with.
+// A Driver stores collections. Its errors are *upstream.Error, the context's error, or the error of its input.
 type Driver interface {
-	// List answers a query whose bounds were checked, from one moment's state.
+	// List returns the page of a checked query from a consistent state.
 	List(ctx context.Context, q Query) (Page, error)
-	// Load upserts all of the sequence, or nothing. Of each address the last counts.
+	// Load inserts or replaces all collections of the sequence, or none. The last one of each address counts.
 	Load(ctx context.Context, all iter.Seq2[Collection, error]) error
 
-	// The methods for indexers are those of Store, without bounds of time.
+	// The methods for indexers are those of Store, without timeouts.
 	Owners(ctx context.Context, ips []ledger.Address, disputes []ledger.Hash) (ledger.Owners, error)
 	Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error
 	Trail(ctx context.Context, from ledger.Cursor) ([]ledger.Cursor, error)
 	StepBack(ctx context.Context, from, to ledger.Cursor) error
 	MarkIncomplete(ctx context.Context) error
 	Lead(ctx context.Context, work func(context.Context) error) error
-	Beside(ctx context.Context) (name string, d Driver, err error)
-	Adopt(ctx context.Context) error
-	DropBeside(ctx context.Context) error
+	Shadow(ctx context.Context) (name string, d Driver, err error)
+	SwapIn(ctx context.Context) error
+	DropShadow(ctx context.Context) error
 	Mark(ctx context.Context) (Mark, error)
 
 	Ping(ctx context.Context) error
@@ -74,11 +72,11 @@ type Store struct {
 	name    string
 	driver  Driver
 	timeout time.Duration
-	seconds *prometheus.HistogramVec // of List, by result
+	seconds *prometheus.HistogramVec // duration of List, by result
 	outage  *upstream.Outage
 }
 
-// New makes a Store of a driver. The name is for logs and holds no credentials.
+// New returns a Store with a driver. The name is for logs and contains no credentials.
 func New(name string, d Driver, o Options) (*Store, error) {
 	o = o.WithDefaults()
 	s := &Store{name: name, driver: d, timeout: o.Timeout, outage: upstream.NewOutage(o.Logger, "collection store "+name)}
@@ -90,7 +88,7 @@ func New(name string, d Driver, o Options) (*Store, error) {
 		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
 	}, []string{"result"})
 	if err := cmp.Or[prometheus.Registerer](o.Registerer, prometheus.NewRegistry()).Register(s.seconds); err != nil {
-		return nil, fmt.Errorf("collections: registering metrics: %w", err)
+		return nil, fmt.Errorf("collections: register metrics: %w", err)
 	}
 	return s, nil
 }
@@ -98,11 +96,11 @@ func New(name string, d Driver, o Options) (*Store, error) {
 // Outage returns the outage of the store.
 func (s *Store) Outage() *upstream.Outage { return s.outage }
 
-// Name names the store in logs. It holds no credentials.
+// Name returns the name of the store in logs. It contains no credentials.
 func (s *Store) Name() string { return s.name }
 
-// List returns one page. A silent store is an *upstream.Error; a cancelled
-// context is the context's error; a query out of bounds is neither.
+// List returns one page. The error is an *upstream.Error for a failure of the store, context.Canceled if the caller canceled
+// ctx, or another error for an invalid query.
 func (s *Store) List(ctx context.Context, q Query) (page Page, err error) {
 	ctx, span := upstream.StartSpan(ctx, "collections.list")
 	began := time.Now()
@@ -120,7 +118,7 @@ func (s *Store) List(ctx context.Context, q Query) (page Page, err error) {
 	return within(ctx, s, func(ctx context.Context) (Page, error) { return s.driver.List(ctx, q) })
 }
 
-// result is the label of an outcome.
+// result returns the metric label of an outcome.
 func result(err error) string {
 	if err == nil {
 		return "ok"
@@ -131,13 +129,13 @@ func result(err error) string {
 	return cmp.Or(upstream.KindOf(err).String(), "refused")
 }
 
-// within bounds a read by the store's timeout, and tells the log once that the
-// store is lost, and once that it is back. A store that is busy is neither.
+// within calls read with the store's timeout and records outages, which are logged when they begin and end. A busy store is
+// not an outage.
 func within[T any](ctx context.Context, s *Store, read func(context.Context) (T, error)) (T, error) {
 	bounded, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	found, err := read(bounded)
-	err = givenUp(ctx, err)
+	err = canceled(ctx, err)
 	switch upstream.KindOf(err) {
 	case upstream.Unreachable, upstream.Timeout, upstream.BadAnswer:
 		s.outage.Begin(err)
@@ -148,16 +146,15 @@ func within[T any](ctx context.Context, s *Store, read func(context.Context) (T,
 	return found, err
 }
 
-// Ping asks the store for a sign of life. Its errors are those of List.
+// Ping checks that the store responds. Its errors are those of List.
 func (s *Store) Ping(ctx context.Context) error {
 	_, err := within(ctx, s, func(ctx context.Context) (struct{}, error) { return struct{}{}, s.driver.Ping(ctx) })
 	return err
 }
 
-// Import adds the collections, or replaces those of the same address, the last of which counts: all
-// of them, or none when the sequence ends with an error, which is then returned, or has a
-// collection that ReadJSONL would refuse. Readers see the store as it was until all is in. It
-// returns how many collections the sequence had.
+// Import inserts or replaces all collections of the sequence. The last one of each address counts. If the sequence ends with
+// an error or contains an invalid collection, Import changes nothing and returns the error. Readers see the old state until
+// the import is complete. It returns the number of collections in the sequence.
 func (s *Store) Import(ctx context.Context, all iter.Seq2[Collection, error]) (n int, err error) {
 	var refused error
 	err = s.driver.Load(ctx, func(yield func(Collection, error) bool) {
@@ -178,28 +175,28 @@ func (s *Store) Import(ctx context.Context, all iter.Seq2[Collection, error]) (n
 		return 0, refused
 	}
 	if err != nil {
-		return 0, givenUp(ctx, err)
+		return 0, canceled(ctx, err)
 	}
 	return n, nil
 }
 
-// Close waits for what is under way in the store and lets go of it.
+// Close waits for operations in progress and releases the store.
 func (s *Store) Close() error { return s.driver.Close() }
 
-// givenUp returns context.Canceled where the caller has cancelled ctx, and so had it fail.
-func givenUp(ctx context.Context, err error) error {
+// canceled returns context.Canceled if err is not nil and the caller has canceled ctx, and err otherwise.
+func canceled(ctx context.Context, err error) error {
 	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
 		return context.Canceled
 	}
 	return err
 }
 
-// Busy is the error for a store whose other users kept it from answering.
+// Busy returns the error for a store that is locked by others or out of resources.
 func Busy(err error) *upstream.Error {
 	return &upstream.Error{Kind: upstream.Overloaded, Msg: OriginName + " is busy", Err: err, RetryAfter: time.Second}
 }
 
-// Unusable is the error for a store that answers, but not what it should.
+// Unusable returns the error for a store with unexpected responses.
 func Unusable(err error) *upstream.Error {
 	return &upstream.Error{Kind: upstream.BadAnswer, Msg: OriginName + " cannot be used", Err: err}
 }

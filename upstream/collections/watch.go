@@ -13,18 +13,18 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// A Mark is how far a store has come.
+// A Mark is the progress of a store.
 type Mark struct {
 	Generation int64         // as in Page
-	Total      int64         // collections there are
-	Cursor     ledger.Cursor // the last block counted; zero for none
+	Total      int64         // number of collections
+	Cursor     ledger.Cursor // last counted block; zero if none
 }
 
-// Mark returns how far the store has come. It is cheap enough to be asked for
-// every second, and its errors are those of List, or ErrNotIndexed.
+// Mark returns the progress of the store. It is cheap enough to be called every second. Its errors are those of List, or
+// ErrNotIndexed.
 func (s *Store) Mark(ctx context.Context) (Mark, error) { return within(ctx, s, s.driver.Mark) }
 
-// A Watch knows how far a store has come, by whatever process it is filled.
+// A Watch follows the progress of a store, even if another process fills it.
 type Watch struct {
 	store *Store
 	mark  atomic.Pointer[Mark]          // nil until known
@@ -32,7 +32,7 @@ type Watch struct {
 	past  history
 }
 
-// NewWatch registers its metrics.
+// NewWatch returns a Watch and registers its metrics.
 func NewWatch(store *Store, registry prometheus.Registerer) *Watch {
 	w := &Watch{store: store}
 	moved := make(chan struct{})
@@ -43,14 +43,14 @@ func NewWatch(store *Store, registry prometheus.Registerer) *Watch {
 
 const watchInterval = 500 * time.Millisecond
 
-// Run looks again and again until ctx ends. While the store is silent, what was seen last stays.
+// Run polls the store until ctx ends. While the store does not respond, the last mark remains.
 func (w *Watch) Run(ctx context.Context) {
 	for more := true; more; more = upstream.Sleep(ctx, watchInterval) == nil {
 		m, err := w.store.Mark(ctx)
 		if err != nil {
-			continue // a store that is lost has told the log; another has no mark
+			continue // an outage is logged; some stores have no mark
 		}
-		w.past.note(m, time.Now())
+		w.past.add(m, time.Now())
 		if before := w.mark.Swap(&m); before == nil || *before != m {
 			moved := make(chan struct{})
 			close(*w.moved.Swap(&moved))
@@ -58,15 +58,14 @@ func (w *Watch) Run(ctx context.Context) {
 	}
 }
 
-// Mark is what was seen last, nil for nothing yet. It must not be changed.
+// Mark returns the last mark, or nil if there is none. It must not be changed.
 func (w *Watch) Mark() *Mark { return w.mark.Load() }
 
-// Counted is a block up to which everything is counted in what the store gives in
-// a generation, 0 for none known. It remembers about a thousand generations.
+// Counted returns the last block known to be counted in a generation, or 0. The Watch remembers about a thousand generations.
 func (w *Watch) Counted(generation int64) int64 { return w.past.counted(generation) }
 
-// Since returns the earliest known generation since which the store has always counted a block,
-// and when this Watch first saw that generation. The generation is 0 if the store has not counted the block.
+// Since returns the earliest known generation that has counted a block, and when this Watch first saw it. The generation is 0
+// if the store has not counted the block.
 func (w *Watch) Since(block int64) (generation int64, seen time.Time) { return w.past.since(block) }
 
 // Await waits until the store has counted a block.
@@ -86,8 +85,8 @@ func (w *Watch) Await(ctx context.Context, block int64) error {
 
 var (
 	blockDesc = prometheus.NewDesc("tipcache_collections_block",
-		"Last block that the collection store has counted, whoever fills it. Missing where it follows no chain.", nil, nil)
-	behindDesc = prometheus.NewDesc("tipcache_collections_behind_seconds", "Age of the last block that the collection store has counted.", nil, nil)
+		"Last block that the collection store has counted. Absent if the store follows no chain.", nil, nil)
+	behindDesc = prometheus.NewDesc("tipcache_collections_behind_seconds", "Age of the last block that the collection store has counted, in seconds.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
@@ -104,7 +103,7 @@ func (w *Watch) Collect(samples chan<- prometheus.Metric) {
 	}
 }
 
-// maxHistory is how many generations of a store are remembered.
+// maxHistory is the number of generations that a Watch remembers.
 const maxHistory = 1024
 
 // A history holds the last mark of each of a store's latest generations.
@@ -119,8 +118,8 @@ type pastMark struct {
 	seen time.Time // when the generation was first seen
 }
 
-// note takes in a mark. A store with a lower generation than before is another one.
-func (h *history) note(m Mark, now time.Time) {
+// add adds a mark. A lower generation than before means that the store was replaced.
+func (h *history) add(m Mark, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	last := len(h.marks) - 1
@@ -136,7 +135,7 @@ func (h *history) note(m Mark, now time.Time) {
 	}
 }
 
-// counted is the last block known to be counted in a generation, 0 for none.
+// counted returns the last block known to be counted in a generation, or 0.
 func (h *history) counted(generation int64) (block int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

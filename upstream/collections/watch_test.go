@@ -10,7 +10,7 @@ import (
 func TestTheBlockOfAGenerationIsRemembered(t *testing.T) {
 	var h history
 	note := func(generation, block int64) {
-		h.note(Mark{Generation: generation, Cursor: ledger.Cursor{Block: block}}, time.Unix(generation, 0))
+		h.add(Mark{Generation: generation, Cursor: ledger.Cursor{Block: block}}, time.Unix(generation, 0))
 	}
 	wants := func(generation, block int64) {
 		t.Helper()
@@ -40,7 +40,7 @@ func TestTheBlockOfAGenerationIsRemembered(t *testing.T) {
 func TestTheGenerationSinceWhichABlockIsCountedIsFound(t *testing.T) {
 	var h history
 	for i, m := range [][2]int64{{5, 100}, {5, 103}, {8, 110}, {9, 108}, {12, 120}} { // 9 is a store that was rebuilt
-		h.note(Mark{Generation: m[0], Cursor: ledger.Cursor{Block: m[1]}}, time.Unix(int64(i), 0))
+		h.add(Mark{Generation: m[0], Cursor: ledger.Cursor{Block: m[1]}}, time.Unix(int64(i), 0))
 	}
 	for block, want := range map[int64]int64{99: 5, 103: 5, 104: 8, 108: 8, 109: 12, 120: 12, 121: 0} {
 		if got, _ := h.since(block); got != want {

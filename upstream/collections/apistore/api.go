@@ -176,7 +176,7 @@ func (readOnly) Load(context.Context, iter.Seq2[collections.Collection, error]) 
 func (readOnly) Owners(context.Context, []ledger.Address, []ledger.Hash) (o ledger.Owners, err error) {
 	return o, errNotIndexed
 }
-func (readOnly) Beside(context.Context) (string, collections.Driver, error) {
+func (readOnly) Shadow(context.Context) (string, collections.Driver, error) {
 	return "", nil, errNotIndexed
 }
 func (readOnly) Trail(context.Context, ledger.Cursor) ([]ledger.Cursor, error) {
@@ -185,7 +185,7 @@ func (readOnly) Trail(context.Context, ledger.Cursor) ([]ledger.Cursor, error) {
 func (readOnly) Apply(context.Context, ledger.Cursor, ledger.Tally) error { return errNotIndexed }
 func (readOnly) StepBack(_ context.Context, _, _ ledger.Cursor) error     { return errNotIndexed }
 func (readOnly) MarkIncomplete(context.Context) error                     { return errNotIndexed }
-func (readOnly) Adopt(context.Context) error                              { return errNotIndexed }
-func (readOnly) DropBeside(context.Context) error                         { return errNotIndexed }
+func (readOnly) SwapIn(context.Context) error                             { return errNotIndexed }
+func (readOnly) DropShadow(context.Context) error                         { return errNotIndexed }
 func (readOnly) Lead(context.Context, func(context.Context) error) error  { return errNotIndexed }
 func (readOnly) Mark(context.Context) (m collections.Mark, err error)     { return m, errNotIndexed }

@@ -370,12 +370,12 @@ func TestStoreThatMayLackLogsIsIncompleteUntilItIsRebuilt(t *testing.T) {
 			t.Errorf("status = %+v, want it to count on", s)
 		}
 
-		beside, err := store.Beside(t.Context())
+		beside, err := store.Shadow(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		run(t, quick(beside, sound))
-		if err := errors.Join(beside.Close(), store.Adopt(t.Context()), store.DropBeside(t.Context())); err != nil {
+		if err := errors.Join(beside.Close(), store.SwapIn(t.Context()), store.DropShadow(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 		eventually(t, "state unverified after a rebuild", func() bool { return x.Status().State() == "unverified" })

@@ -9,15 +9,15 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections"
 )
 
-// An import gathers in a table that its connection alone sees: its sequence may be slow, and only
-// another import of SQLite has to wait for it. n tells the order of the collections.
+// An import first writes to a temporary table of its connection, because its sequence may be slow. Meanwhile only other
+// imports of SQLite have to wait. n is the position of a collection in the sequence.
 const (
 	createStaged = `CREATE TEMP TABLE staged AS SELECT CAST(0 AS bigint) AS n, ` + columns + ` FROM collections LIMIT 0`
 	stageFormat  = `INSERT INTO staged SELECT n, ` + columns + ` FROM %s`
 )
 
-// mergeStaged merges the last of each key. What a row already says is not written again: an import
-// without news changes nothing, the generation included.
+// mergeStaged merges the last row of each key. It does not write equal rows, so an import without changes does not change
+// the generation.
 const mergeStaged = `INSERT INTO collections AS old (` + columns + `)
 SELECT ` + columns + ` FROM (SELECT *, row_number() OVER (PARTITION BY key ORDER BY n DESC) AS place FROM staged) AS placed WHERE place = 1
 ON CONFLICT (key) DO UPDATE SET address = excluded.address,
@@ -33,7 +33,7 @@ WHERE (old.address, old.asset_count, old.licenses_count, old.raised_dispute_coun
 
 func (s *store) Load(ctx context.Context, all iter.Seq2[collections.Collection, error]) error {
 	return s.connect(ctx, s.beforeImport, func(w *sql.Conn) error {
-		defer cleanUp(ctx, w, s.dropStaged) // it may be there even where making it was interrupted
+		defer cleanUp(ctx, w, s.dropStaged) // the table may exist even if creating it was interrupted
 		if err := whileLocked(ctx, func() error { return exec(ctx, w, createStaged) }); err != nil {
 			return err
 		}
@@ -47,14 +47,13 @@ func (s *store) Load(ctx context.Context, all iter.Seq2[collections.Collection, 
 			return exec(ctx, w, mergeStaged)
 		})
 		if err == nil {
-			_ = exec(ctx, w, s.afterImport) // the import is done, whatever comes of it
+			_ = exec(ctx, w, s.afterImport) // the import has succeeded even if this fails
 		}
 		return err
 	})
 }
 
-// stage writes the sequence to the table staged, by a statement that is prepared for
-// as many rows as it takes. The last of them may be fewer.
+// stage writes the sequence to the table staged, with a prepared statement for rowsAtOnce rows and another one for the rest.
 func (s *store) stage(ctx context.Context, w *sql.Conn, all iter.Seq2[collections.Collection, error]) error {
 	full, err := w.PrepareContext(ctx, fmt.Sprintf(stageFormat, s.rows(s.rowsAtOnce)))
 	if err != nil {
@@ -68,7 +67,7 @@ func (s *store) stage(ctx context.Context, w *sql.Conn, all iter.Seq2[collection
 	return exec(ctx, w, fmt.Sprintf(stageFormat, s.rows(len(rest))), s.pack(rest, n)...)
 }
 
-// stageFull runs the statement for each rowsAtOnce, and returns the rest, with its first number.
+// stageFull runs the statement for every rowsAtOnce collections. It returns the rest with the position of its first one.
 func (s *store) stageFull(ctx context.Context, full *sql.Stmt, all iter.Seq2[collections.Collection, error]) (rest []collections.Collection, n int64, err error) {
 	rest = make([]collections.Collection, 0, s.rowsAtOnce)
 	for c, err := range all {

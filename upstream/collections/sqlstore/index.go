@@ -17,14 +17,14 @@ const (
 WHERE chain_id = $6 AND block = $7 AND hash = $8`
 )
 
-// countFormat adds the counts of rows to those of the table collections, whose address stays.
+// countFormat adds the counts of rows to the table collections. The addresses of existing rows do not change.
 var countFormat = `INSERT INTO collections AS old (` + columns + `) SELECT ` + columns + ` FROM %s WHERE true
 ON CONFLICT (key) DO UPDATE SET
 	` + sums("asset_count", "licenses_count", "raised_dispute_count", "cancelled_dispute_count", "judged_dispute_count", "resolved_dispute_count") + `
 	created_at = CASE WHEN excluded.created_at < old.created_at THEN excluded.created_at ELSE old.created_at END,
 	updated_at = CASE WHEN excluded.updated_at > old.updated_at THEN excluded.updated_at ELSE old.updated_at END`
 
-// sums adds to the counters, up to ledger.MaxCount. None goes down that an import brought above.
+// sums returns assignments that add to counters, up to ledger.MaxCount. Counters that an import set higher do not decrease.
 func sums(counters ...string) string {
 	var all strings.Builder
 	for _, counter := range counters {
@@ -34,7 +34,7 @@ func sums(counters ...string) string {
 	return strings.TrimSpace(all.String())
 }
 
-// ownersAtOnce is how many owners a statement writes.
+// ownersAtOnce is the number of owners that a statement writes.
 const ownersAtOnce = 4096
 
 func (s *store) Owners(ctx context.Context, ips []ledger.Address, disputes []ledger.Hash) (found ledger.Owners, err error) {
@@ -61,23 +61,22 @@ func (s *store) owners(ctx context.Context, kind string, ids []string, found fun
 			return err
 		}
 		if len(collection) != len(ledger.Address{}) {
-			return fmt.Errorf("the collection of %x is %x", id, collection)
+			return fmt.Errorf("invalid collection %[2]x of %[1]x", id, collection)
 		}
 		found(id, ledger.Address(collection))
 		return nil
 	})
 }
 
-// Apply waits for the disk, as every commit does. Without (synchronous_commit off) nothing would
-// count twice after a crash, but generations that readers have seen would come again with other
-// pages.
+// Apply waits for the disk. With synchronous_commit off nothing would count twice after a crash, but generations that
+// readers have seen could occur again with other pages.
 func (s *store) Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error {
 	return s.connect(ctx, s.beforeTally, func(w *sql.Conn) error {
 		return s.transact(ctx, w, func() error {
 			if err := s.moveCursor(ctx, w, prev, t.Cursor); err != nil {
 				return err
 			}
-			if err := s.noteStep(ctx, w, prev, t); err != nil {
+			if err := s.recordStep(ctx, w, prev, t); err != nil {
 				return err
 			}
 			if err := s.learn(ctx, w, "ip", 2*len(ledger.Address{}), pairs(t.Learned.IPs)); err != nil {
@@ -91,7 +90,8 @@ func (s *store) Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) e
 	})
 }
 
-// moveCursor keeps other indexers out until the transaction ends, or is ledger.ErrCursorMoved.
+// moveCursor moves the cursor, which locks out other indexers until the transaction ends. It fails with
+// ledger.ErrCursorMoved if the cursor is not prev.
 func (s *store) moveCursor(ctx context.Context, w *sql.Conn, prev, next ledger.Cursor) error {
 	c := next.Contracts
 	contracts := slices.Concat(c.Registry[:], c.Licensing[:], c.Disputes[:])
@@ -110,7 +110,7 @@ func (s *store) moveCursor(ctx context.Context, w *sql.Conn, prev, next ledger.C
 	return err
 }
 
-// digits are the hex digits of ids, without 0x.
+// digits returns the hex digits of ids, without 0x.
 func digits[ID fmt.Stringer](ids []ID) []string {
 	all := make([]string, len(ids))
 	for i, id := range ids {
@@ -119,7 +119,7 @@ func digits[ID fmt.Stringer](ids []ID) []string {
 	return all
 }
 
-// pairs are ids with the collections that own them, in hex digits, in the order of the indexes.
+// pairs returns ids followed by their collections in hex digits, in the order of the indexes.
 func pairs[ID interface {
 	comparable
 	fmt.Stringer
@@ -132,7 +132,7 @@ func pairs[ID interface {
 	return all
 }
 
-// learn notes the owners of ids of a kind, which names the table, each of so many digits.
+// learn stores the owners of ids with a number of digits. kind selects the table.
 func (s *store) learn(ctx context.Context, w *sql.Conn, kind string, digits int, pairs []string) error {
 	id, collection := fmt.Sprintf("substr(value, 1, %d)", digits), fmt.Sprintf("substr(value, %d)", digits+1)
 	statement := fmt.Sprintf("INSERT INTO index_%ss SELECT %s, %s FROM %s WHERE true ON CONFLICT DO NOTHING", kind,
@@ -176,8 +176,9 @@ const (
 	trimSteps = `DELETE FROM index_steps WHERE block NOT IN (SELECT block FROM index_steps ORDER BY block DESC LIMIT 64)`
 )
 
-// noteStep remembers how the cursor moved, or, as there is no way back over a count, forgets all moves.
-func (s *store) noteStep(ctx context.Context, w *sql.Conn, prev ledger.Cursor, t ledger.Tally) error {
+// recordStep records a move of the cursor. If anything was counted, it deletes all moves instead, because counts cannot be
+// undone.
+func (s *store) recordStep(ctx context.Context, w *sql.Conn, prev ledger.Cursor, t ledger.Tally) error {
 	if len(t.Changes)+len(t.Learned.IPs)+len(t.Learned.Disputes) > 0 || prev == (ledger.Cursor{}) {
 		return exec(ctx, w, "DELETE FROM index_steps")
 	}

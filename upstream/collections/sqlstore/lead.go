@@ -11,22 +11,22 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// tryLead takes the lock leaderLock, of which each schema has its own.
+// tryLead tries to acquire the lock leaderLock, which is separate for each schema.
 const tryLead = `SELECT pg_try_advisory_lock(hashtextextended(current_schema(), $1))`
 
-// leadInterval is between two tries to take the lock, and two looks at its connection.
+// leadInterval is the time between two attempts to acquire the lock, and between two checks of its connection.
 const leadInterval = time.Second
 
-// A host that is gone closes no connection. With this the server frees the lock after some 15 s,
-// not the hours that are usual: by probes, or where an answer is not acknowledged.
-const noticeGone = `SELECT set_config('tcp_keepalives_idle', '5', false),
+// setKeepalive makes the server release the lock about 15 s after a host has disappeared, instead of hours, because a
+// disappeared host does not close its connections.
+const setKeepalive = `SELECT set_config('tcp_keepalives_idle', '5', false),
 	set_config('tcp_keepalives_interval', '5', false), set_config('tcp_keepalives_count', '2', false),
 	set_config('tcp_user_timeout', '15000', false)`
 
-// errLeadLost says why work was ended that no caller cancelled.
+// errLeadLost is the cause of a context that ended because the lock was lost.
 var errLeadLost = errors.New("collections: the connection that holds the indexer's lock broke")
 
-// Lead takes a lock of a connection of its own, however the process ends.
+// Lead holds the lock on a connection of its own, so it is released however the process ends.
 func (e *postgresEngine) Lead(ctx context.Context, work func(context.Context) error) error {
 	if err := e.ready(ctx); err != nil {
 		return e.failed(err)
@@ -40,8 +40,8 @@ func (e *postgresEngine) Lead(ctx context.Context, work func(context.Context) er
 		defer cancel()
 		_ = conn.Close(closing)
 	}()
-	_ = answered(ctx, func(ctx context.Context) error { // a server that refuses can do without
-		_, err := conn.Exec(ctx, noticeGone)
+	_ = answered(ctx, func(ctx context.Context) error { // optional
+		_, err := conn.Exec(ctx, setKeepalive)
 		return err
 	})
 	if err := awaitLead(ctx, conn); err != nil {
@@ -62,17 +62,17 @@ func (e *postgresEngine) Lead(ctx context.Context, work func(context.Context) er
 	return err
 }
 
-// awaitLead asks for the lock until it is ours: to wait in the server could be in vain.
+// awaitLead tries to acquire the lock until it succeeds. It does not wait in the server, because the connection may break.
 func awaitLead(ctx context.Context, conn *pgx.Conn) error {
 	for {
-		var ours bool
+		var acquired bool
 		err := answered(ctx, func(ctx context.Context) error {
-			return conn.QueryRow(ctx, tryLead, leaderLock).Scan(&ours)
+			return conn.QueryRow(ctx, tryLead, leaderLock).Scan(&acquired)
 		})
 		if err != nil {
 			return err
 		}
-		if ours {
+		if acquired {
 			return nil
 		}
 		if err := upstream.Sleep(ctx, leadInterval); err != nil {
@@ -81,7 +81,7 @@ func awaitLead(ctx context.Context, conn *pgx.Conn) error {
 	}
 }
 
-// watchLead ends the work when the connection breaks.
+// watchLead cancels the work if the connection breaks.
 func watchLead(ctx context.Context, conn *pgx.Conn, end context.CancelCauseFunc) {
 	for upstream.Sleep(ctx, leadInterval) == nil {
 		if err := answered(ctx, conn.Ping); err != nil && ctx.Err() == nil {
@@ -91,8 +91,8 @@ func watchLead(ctx context.Context, conn *pgx.Conn, end context.CancelCauseFunc)
 	}
 }
 
-func answered(ctx context.Context, ask func(context.Context) error) error {
+func answered(ctx context.Context, send func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
-	return ask(ctx)
+	return send(ctx)
 }

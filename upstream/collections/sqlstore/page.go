@@ -10,9 +10,9 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections"
 )
 
-// pageFormat is the one statement a page is read with, so that its items, its total and its
-// generation belong to the same moment. The keys come from an index alone, and only their rows are
-// looked up, which keeps great offsets cheap. A page without items is one row without an address.
+// pageFormat reads a page in one statement, so that its items, its total and its generation are consistent. It reads the
+// keys from an index alone and then looks up only the rows of the page, which keeps large offsets cheap. An empty page is one
+// row without an address.
 const pageFormat = `WITH %spage AS (
 	SELECT key FROM %s WHERE %s ORDER BY %s, key LIMIT %d OFFSET %d)
 SELECT s.generation, %s, COALESCE(c.address, ''),
@@ -24,18 +24,18 @@ FROM collections_state s LEFT JOIN (page JOIN collections c ON c.key = page.key)
 WHERE s.id = 1
 ORDER BY c.%s, c.key`
 
-// foundFormat precedes it when addresses are given: at most MaxAddresses rows, looked up by key.
+// foundFormat precedes pageFormat if addresses are given: at most MaxAddresses rows, looked up by key.
 const foundFormat = `found AS MATERIALIZED (
 	SELECT key, asset_count, licenses_count, updated_at FROM collections WHERE key %s), `
 
-// A statement is what a query needs to become SQL. Numbers are written into the
-// text, where the planner sees them; strings never are.
+// A statement is a query with the data for its SQL. Numbers are part of the text, so that the planner knows them. Strings
+// never are.
 type statement struct {
 	collections.Query
-	inKeys string // the condition that a key is in the list in parameter 1; "" when all addresses do
-	index  string // SQLite: the index to find the page by; "" leaves it to the planner
+	inKeys string // the condition that a key is in the list in parameter 1; "" for all addresses
+	index  string // SQLite: the index to use; "" lets the planner choose
 
-	// total says how many match, if known, at the generation given.
+	// total is the number of matches at generation, if counted.
 	total, generation int64
 	counted           bool
 }
@@ -53,23 +53,23 @@ func (s statement) sql() string {
 	return fmt.Sprintf(pageFormat, found, from, where(s.Query), by, s.Limit, s.Offset, s.totalSQL(table), by)
 }
 
-// orders are the columns to order by, each with the name that its indexes have.
+// orders are the columns to order by with the names in their indexes.
 var orders = [...]struct{ column, index string }{
 	collections.UpdatedAt:     {"updated_at", "updated"},
 	collections.AssetCount:    {"asset_count", "assets"},
 	collections.LicensesCount: {"licenses_count", "licenses"},
 }
 
-// order is the order of the query, and the index that has it.
+// order returns the ORDER BY expression of a query and its index.
 func order(q collections.Query) (by, index string) {
-	of := orders[q.OrderBy]
+	o := orders[q.OrderBy]
 	if q.Desc {
-		return of.column + " DESC", "collections_" + of.index + "_desc"
+		return o.column + " DESC", "collections_" + o.index + "_desc"
 	}
-	return of.column, "collections_" + of.index + "_asc"
+	return o.column, "collections_" + o.index + "_asc"
 }
 
-// where filters by asset count.
+// where returns the condition on the asset count.
 func where(q collections.Query) string {
 	conditions := []string{"true"}
 	if q.MinAssets != nil {
@@ -81,7 +81,7 @@ func where(q collections.Query) string {
 	return strings.Join(conditions, " AND ")
 }
 
-// totalSQL is the number of all that match: kept, known, or counted.
+// totalSQL returns the expression for the number of matches: stored, known, or counted.
 func (s statement) totalSQL(table string) string {
 	if s.inKeys == "" && !s.Ranged() {
 		return "s.total"
@@ -120,13 +120,12 @@ func (s *store) page(ctx context.Context, q collections.Query) (collections.Page
 	return page, err
 }
 
-// sortable is the greatest number of rows to look up and sort for one page.
-// Above it enough of the walked index matches for walking to be quicker.
+// sortable is the maximum number of rows to look up and sort for one page. With more matches, walking the index of the order
+// is faster.
 const sortable = 10_000
 
-// plan finds out what is known of a range of asset counts. SQLite cannot guess how
-// many collections it holds, so they are counted first, once per generation, and
-// the count decides between walking the order and sorting the range.
+// plan sets the total of a range of asset counts, if known, and the index. SQLite cannot estimate the number of matches, so
+// plan counts them once per generation. The count decides between walking the order and sorting the range.
 func (s *store) plan(ctx context.Context, stmt *statement) error {
 	stmt.generation, stmt.total, stmt.counted = s.totals.get(where(stmt.Query))
 	if !s.hinted {
@@ -146,7 +145,7 @@ func (s *store) plan(ctx context.Context, stmt *statement) error {
 	return nil
 }
 
-// scanItem appends a row of the answer to a statement to the page.
+// scanItem appends a result row to the page.
 func scanItem(row *sql.Rows, page *collections.Page) error {
 	var c collections.Collection
 	var created, updated stamp
@@ -159,18 +158,18 @@ func scanItem(row *sql.Rows, page *collections.Page) error {
 	return err
 }
 
-// maxTotals bounds the ranges remembered. Clients use few.
+// maxTotals is the maximum number of cached ranges. Clients use few.
 const maxTotals = 1000
 
-// totals remembers how many collections a range of asset counts, given as the condition for it,
-// held at one generation: the pages of one walk would otherwise read the whole range each.
+// totals caches the number of collections in ranges of asset counts at one generation, by condition. Without it, every page
+// of a listing would count the whole range.
 type totals struct {
 	mu         sync.Mutex
 	generation int64
 	counted    map[string]int64
 }
 
-// get returns the total of a range, and the generation for the caller to compare.
+// get returns the total of a range and its generation, which the caller must compare.
 func (t *totals) get(condition string) (generation, total int64, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

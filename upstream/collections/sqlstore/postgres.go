@@ -22,23 +22,22 @@ import (
 )
 
 const (
-	connectTimeout = 3 * time.Second // of one attempt to connect
-	answerTimeout  = 5 * time.Second // of a statement that waits for nothing
-	idleTime       = 5 * time.Second // after which a connection that is not used is closed, at the latest after twice as long
+	connectTimeout = 3 * time.Second // for one connection attempt
+	answerTimeout  = 5 * time.Second // for a statement that does not wait for locks
+	idleTime       = 5 * time.Second // idle connections are closed after one to two times this long
 )
 
-// postgresEngine connects, and creates the schema, at the first query.
+// A postgresEngine connects and creates the schema at the first query.
 type postgresEngine struct {
 	pool *pgxpool.Pool
-	hide *strings.Replacer // the password, which a server, or what stands before it, may repeat
+	hide *strings.Replacer // redacts the password, which a server or a proxy may echo
 
 	checked      atomic.Bool // the schema exists
 	createSchema func(context.Context) error
 }
 
-// OpenPostgres opens the database at a URL and creates its schema. If the server is silent, the
-// first query that it answers does so. What cannot heal by itself is an error, which holds no
-// credentials.
+// OpenPostgres opens the database at a URL and creates its schema. If the server does not respond, the first successful query
+// creates the schema. Permanent problems are errors, which contain no credentials.
 func OpenPostgres(ctx context.Context, url string, o collections.Options) (string, collections.Driver, error) {
 	s, err := connectPostgres(ctx, url, o)
 	if err != nil {
@@ -49,13 +48,13 @@ func OpenPostgres(ctx context.Context, url string, o collections.Options) (strin
 	if err := s.failed(s.ready(waiting)); err != nil {
 		if kind := upstream.KindOf(err); kind == 0 || kind == upstream.BadAnswer {
 			_ = s.Close()
-			return "", nil, fmt.Errorf("collections: opening %s: %w", s.name, err)
+			return "", nil, fmt.Errorf("collections: open %s: %w", s.name, err)
 		}
 	}
 	return s.name, s, nil
 }
 
-// connectPostgres makes a store that has asked the database nothing yet.
+// connectPostgres returns a store that has not connected yet.
 func connectPostgres(ctx context.Context, url string, o collections.Options) (*store, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -63,7 +62,7 @@ func connectPostgres(ctx context.Context, url string, o collections.Options) (*s
 		return nil, errors.New("collections: the postgres URL is malformed (not shown: it may hold a password)")
 	}
 	config.MaxConns = int32(o.Connections)
-	giveBack(config)
+	closeIdleSoon(config)
 	config.ConnConfig.ConnectTimeout = min(connectTimeout, o.Timeout)
 	if config.ConnConfig.RuntimeParams["application_name"] == "" {
 		config.ConnConfig.RuntimeParams["application_name"] = "tipcache"
@@ -76,14 +75,14 @@ func connectPostgres(ctx context.Context, url string, o collections.Options) (*s
 	return newPostgres(postgresName(config.ConnConfig), pool, hide, o), nil
 }
 
-// giveBack has connections that are not needed closed soon, unless the URL says
-// otherwise. Before a pooler by session each is one that other replicas go without.
-func giveBack(config *pgxpool.Config) {
-	said, _ := neturl.Parse(config.ConnString()) // it was parsed before
-	if !said.Query().Has("pool_max_conn_idle_time") {
+// closeIdleSoon shortens the idle time of connections, unless the URL sets it. A session pooler counts idle connections, so
+// they would be missing for other replicas.
+func closeIdleSoon(config *pgxpool.Config) {
+	u, _ := neturl.Parse(config.ConnString()) // parsed before
+	if !u.Query().Has("pool_max_conn_idle_time") {
 		config.MaxConnIdleTime = idleTime
 	}
-	if !said.Query().Has("pool_health_check_period") {
+	if !u.Query().Has("pool_health_check_period") {
 		config.HealthCheckPeriod = idleTime
 	}
 }
@@ -95,11 +94,11 @@ func newPostgres(name string, pool *pgxpool.Pool, hide *strings.Replacer, o coll
 	return s
 }
 
-// postgresName names the database without its user and password.
+// postgresName returns the database's URL without user and password.
 func postgresName(c *pgx.ConnConfig) string {
 	host := net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port)))
 	if strings.HasPrefix(c.Host, "/") {
-		host = c.Host // a directory of sockets
+		host = c.Host // a socket directory
 	}
 	return "postgres://" + host + "/" + c.Database
 }
@@ -113,7 +112,7 @@ func (e *postgresEngine) ready(ctx context.Context) error {
 	return err
 }
 
-// version creates no table if there is none: a role that may only read would be refused.
+// version does not create a missing table, because a read-only role must not.
 func (e *postgresEngine) version(ctx context.Context, w *sql.Conn) (version int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
@@ -127,8 +126,8 @@ func (e *postgresEngine) version(ctx context.Context, w *sql.Conn) (version int,
 	return version, err
 }
 
-// again reads, and reads again when the server went away under a pooled
-// connection: the other connections are as dead, but it may be back already.
+// again retries a read once if the connection broke. It resets the pool first, because the other connections are then broken
+// as well.
 func (e *postgresEngine) again(ctx context.Context, read func() error) error {
 	err := read()
 	if lost(err) && ctx.Err() == nil {
@@ -140,7 +139,7 @@ func (e *postgresEngine) again(ctx context.Context, read func() error) error {
 
 func (e *postgresEngine) close() { e.pool.Close() }
 
-// failed leaves the password out.
+// failed classifies an error and removes the password.
 func (e *postgresEngine) failed(err error) error {
 	return postgresError(upstream.RedactError(err, e.hide))
 }
@@ -153,7 +152,7 @@ func lost(err error) bool {
 	return upstream.KindOf(postgresError(err)) == upstream.Unreachable
 }
 
-// postgresError classifies a failure. What is classified already stays.
+// postgresError classifies an error, unless it is already classified.
 func postgresError(err error) error {
 	if _, done := errors.AsType[*upstream.Error](err); done || err == nil || errors.Is(err, context.Canceled) {
 		return err
@@ -182,7 +181,7 @@ func postgresError(err error) error {
 	}
 }
 
-// The advisory locks of PostgreSQL, the same for all tipcaches of a database.
+// The advisory locks of PostgreSQL, shared by all tipcache processes of a database.
 const (
 	schemaLock int64 = 0x7469706361636865 // "tipcache"
 	importLock       = schemaLock + 1
@@ -191,7 +190,7 @@ const (
 
 const dropTemporary = "DROP TABLE IF EXISTS pg_temp.staged"
 
-// postgresDialect unpacks one array per column.
+// postgresDialect passes rows as one array per column.
 var postgresDialect = dialect{
 	begin:      "BEGIN",
 	lockSchema: fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", schemaLock),
@@ -228,14 +227,13 @@ INSERT INTO collections_schema VALUES (%d)`, schemaVersion),
 
 	rowsAtOnce: 4096,
 
-	// A page is planned anew each time: a plan made for any offset is bad for most.
+	// A page is planned each time, because a generic plan for any offset is bad for most offsets.
 	planned: []any{pgx.QueryExecModeExec},
 
-	// The connection of an import that was cancelled may be given back with its table.
+	// A cancelled import may have left its table on the connection.
 	beforeImport: dropTemporary,
 	dropStaged:   dropTemporary,
 
-	// Pages are read from indexes alone, which takes a visibility map and statistics. Autovacuum
-	// would get there, later.
+	// Index-only scans of pages need a visibility map and statistics. Autovacuum would update them later.
 	afterImport: "VACUUM (ANALYZE) collections",
 }

@@ -14,16 +14,16 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections"
 )
 
-// The file or schema of the store beside one is named like its own, with this at the end.
+// Suffixes of the file or schema of a shadow store.
 const (
-	besideFile   = ".rebuild"
-	besideSchema = "_rebuild"
+	shadowFile   = ".rebuild"
+	shadowSuffix = "_rebuild"
 )
 
-// adoptFormats make the tables those of the store beside, whose prefix is the verb.
-// Rows that are the same stay, so that little is written. The cursor goes first: a
-// tally that is under way is waited for, and the next one finds another cursor.
-var adoptFormats = []string{
+// swapInFormats replace the tables by the shadow store's, whose prefix is the verb. They leave equal rows, so that little is
+// written. The cursor comes first, so that the statement waits for a tally in progress, and the next tally finds another
+// cursor.
+var swapInFormats = []string{
 	`DELETE FROM index_cursor`,
 	`INSERT INTO index_cursor (id, chain_id, block, hash, time, contracts, incomplete)
 	SELECT id, chain_id, block, hash, time, contracts, incomplete FROM %s.index_cursor`,
@@ -42,18 +42,18 @@ var adoptFormats = []string{
 	`INSERT INTO collections (` + columns + `) SELECT ` + columns + ` FROM %s.collections WHERE true ON CONFLICT DO NOTHING`,
 }
 
-func (s *store) Beside(ctx context.Context) (string, collections.Driver, error) {
+func (s *store) Shadow(ctx context.Context) (string, collections.Driver, error) {
 	if err := s.ready(ctx); err != nil {
 		return "", nil, s.failed(err)
 	}
-	beside, err := s.beside(ctx, s)
+	shadow, err := s.shadow(ctx, s)
 	if err != nil {
 		return "", nil, s.failed(err)
 	}
-	return beside.name, beside, nil
+	return shadow.name, shadow, nil
 }
 
-func (s *store) Adopt(ctx context.Context) error {
+func (s *store) SwapIn(ctx context.Context) error {
 	return s.connect(ctx, s.beforeImport, func(w *sql.Conn) error {
 		prefix, detach, err := s.attach(ctx, s, w)
 		if err != nil {
@@ -61,7 +61,7 @@ func (s *store) Adopt(ctx context.Context) error {
 		}
 		defer cleanUp(ctx, w, detach)
 		return s.transact(ctx, w, func() error {
-			for i, format := range adoptFormats {
+			for i, format := range swapInFormats {
 				if err := exec(ctx, w, strings.ReplaceAll(format, "%s", prefix)); err != nil {
 					return err
 				}
@@ -76,27 +76,27 @@ func (s *store) Adopt(ctx context.Context) error {
 	})
 }
 
-func (s *store) DropBeside(ctx context.Context) error { return s.failed(s.dropBeside(ctx, s)) }
+func (s *store) DropShadow(ctx context.Context) error { return s.failed(s.dropShadow(ctx, s)) }
 
-// besideOptions are those of the store beside one.
-func (s *store) besideOptions() collections.Options {
+// shadowOptions returns the options of a shadow store.
+func (s *store) shadowOptions() collections.Options {
 	return collections.Options{Timeout: s.patience, Logger: s.log, Connections: 4}
 }
 
 func sqlitePath(s *store) (string, error) {
 	path := strings.TrimPrefix(s.name, "sqlite:")
 	if path == ":memory:" {
-		return "", errors.New("a store in memory has none beside it")
+		return "", errors.New("a store in memory cannot be rebuilt")
 	}
-	return path + besideFile, nil
+	return path + shadowFile, nil
 }
 
-func (*sqliteEngine) beside(ctx context.Context, s *store) (*store, error) {
+func (*sqliteEngine) shadow(ctx context.Context, s *store) (*store, error) {
 	path, err := sqlitePath(s)
 	if err != nil {
 		return nil, err
 	}
-	return openSQLite(ctx, path, s.besideOptions())
+	return openSQLite(ctx, path, s.shadowOptions())
 }
 
 func (*sqliteEngine) attach(ctx context.Context, s *store, w *sql.Conn) (prefix, detach string, err error) {
@@ -107,7 +107,7 @@ func (*sqliteEngine) attach(ctx context.Context, s *store, w *sql.Conn) (prefix,
 	return "rebuilt", "DETACH DATABASE rebuilt", err
 }
 
-func (*sqliteEngine) dropBeside(_ context.Context, s *store) error {
+func (*sqliteEngine) dropShadow(_ context.Context, s *store) error {
 	path, err := sqlitePath(s)
 	if err != nil {
 		return err
@@ -120,15 +120,15 @@ func (*sqliteEngine) dropBeside(_ context.Context, s *store) error {
 	return nil
 }
 
-// besideOf is the schema beside that of a connection.
-func besideOf(ctx context.Context, s *store) (schema string, err error) {
+// shadowSchema returns the schema of the shadow store.
+func shadowSchema(ctx context.Context, s *store) (schema string, err error) {
 	err = s.readers.QueryRowContext(ctx, "SELECT current_schema()").Scan(&schema)
-	return schema + besideSchema, err
+	return schema + shadowSuffix, err
 }
 
-// beside looks first for the schema: an operator may not give the right to make one.
-func (e *postgresEngine) beside(ctx context.Context, s *store) (*store, error) {
-	schema, err := besideOf(ctx, s)
+// shadow creates the schema only if it does not exist, because the role may lack the right to create one.
+func (e *postgresEngine) shadow(ctx context.Context, s *store) (*store, error) {
+	schema, err := shadowSchema(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func (e *postgresEngine) beside(ctx context.Context, s *store) (*store, error) {
 		_, err = s.writer.ExecContext(ctx, "CREATE SCHEMA "+quoted)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("making the schema %s: %w", quoted, err)
+		return nil, fmt.Errorf("create schema %s: %w", quoted, err)
 	}
 	config := e.pool.Config()
 	config.ConnConfig.RuntimeParams["search_path"] = quoted
@@ -147,27 +147,27 @@ func (e *postgresEngine) beside(ctx context.Context, s *store) (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	beside := newPostgres(s.name+" "+quoted, pool, e.hide, s.besideOptions())
+	shadow := newPostgres(s.name+" "+quoted, pool, e.hide, s.shadowOptions())
 	var at string
-	if err = beside.readers.QueryRowContext(ctx, "SELECT current_schema()").Scan(&at); err == nil && at != schema {
-		err = fmt.Errorf("connections come to the schema %q, not %s: a pooler ignores search_path; connect to PostgreSQL itself", at, quoted)
+	if err = shadow.readers.QueryRowContext(ctx, "SELECT current_schema()").Scan(&at); err == nil && at != schema {
+		err = fmt.Errorf("connections use the schema %q, not %s: a pooler ignores search_path, so connect to PostgreSQL directly", at, quoted)
 	}
 	if err == nil {
-		err = beside.ready(ctx)
+		err = shadow.ready(ctx)
 	}
 	if err != nil {
-		return nil, errors.Join(err, beside.Close())
+		return nil, errors.Join(err, shadow.Close())
 	}
-	return beside, nil
+	return shadow, nil
 }
 
 func (*postgresEngine) attach(ctx context.Context, s *store, _ *sql.Conn) (prefix, detach string, err error) {
-	schema, err := besideOf(ctx, s)
+	schema, err := shadowSchema(ctx, s)
 	return pgx.Identifier{schema}.Sanitize(), "", err
 }
 
-func (*postgresEngine) dropBeside(ctx context.Context, s *store) error {
-	schema, err := besideOf(ctx, s)
+func (*postgresEngine) dropShadow(ctx context.Context, s *store) error {
+	schema, err := shadowSchema(ctx, s)
 	if err == nil {
 		_, err = s.writer.ExecContext(ctx, "DROP SCHEMA "+pgx.Identifier{schema}.Sanitize()+" CASCADE")
 	}

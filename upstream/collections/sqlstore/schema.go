@@ -17,11 +17,10 @@ var (
 	postgresSchema string
 )
 
-// schemaVersion is the version of the scripts. It must rise with every change of them.
+// schemaVersion is the version of the scripts. Every change of them must increase it.
 const schemaVersion = 5
 
-// createSchema creates the tables, all or none, unless the database has them. Two processes may
-// call it at the same time.
+// createSchema creates the tables in one transaction, unless they exist. Several processes may call it at the same time.
 func (s *store) createSchema(ctx context.Context) error {
 	w, err := s.writer.Conn(ctx)
 	if err != nil {
@@ -50,8 +49,7 @@ func (s *store) createSchema(ctx context.Context) error {
 	return err
 }
 
-// hasSchema reports whether the database has the schema. Another version of it is
-// collections.ErrSchemaVersion.
+// hasSchema reports whether the database has the schema. It fails with collections.ErrSchemaVersion if the version differs.
 func (s *store) hasSchema(ctx context.Context, w *sql.Conn) (bool, error) {
 	version, err := s.version(ctx, w)
 	if err != nil || version == 0 || version == schemaVersion {
@@ -64,7 +62,7 @@ func (s *store) hasSchema(ctx context.Context, w *sql.Conn) (bool, error) {
 	return false, fmt.Errorf("%w %d, but this program needs version %d: %s", collections.ErrSchemaVersion, version, schemaVersion, remedy)
 }
 
-// CheckSQLite returns the error with which OpenSQLite would refuse an existing file. It writes nothing.
+// CheckSQLite returns the error that OpenSQLite would return for an existing file. It writes nothing.
 func CheckSQLite(ctx context.Context, url string, o collections.Options) error {
 	dsn, err := sqliteDSN(strings.TrimPrefix(url, "sqlite:"))
 	if err != nil {
@@ -78,8 +76,8 @@ func CheckSQLite(ctx context.Context, url string, o collections.Options) error {
 	return s.check(ctx)
 }
 
-// CheckPostgres returns the error with which OpenPostgres would refuse the database. It writes
-// nothing, and the error holds no credentials.
+// CheckPostgres returns the error that OpenPostgres would return for the database. It writes nothing, and the error contains
+// no credentials.
 func CheckPostgres(ctx context.Context, url string, o collections.Options) error {
 	s, err := connectPostgres(ctx, url, o)
 	if err != nil {
@@ -88,7 +86,7 @@ func CheckPostgres(ctx context.Context, url string, o collections.Options) error
 	return s.check(ctx)
 }
 
-// check closes the store.
+// check checks the schema and closes the store.
 func (s *store) check(ctx context.Context) error {
 	defer s.Close()
 	waiting, cancel := context.WithTimeout(ctx, s.patience)

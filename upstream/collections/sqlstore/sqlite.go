@@ -19,9 +19,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections"
 )
 
-// OpenSQLite opens the database file of a URL such as sqlite:PATH, or one in memory for :memory:,
-// and creates its schema. In memory readers wait while an import merges; those of a file never do
-// (WAL).
+// OpenSQLite opens the database file of a URL such as sqlite:PATH, or a database in memory for :memory:, and creates its
+// schema. Readers in memory wait while an import merges. Readers of a file never wait, because it uses WAL.
 func OpenSQLite(ctx context.Context, url string, o collections.Options) (string, collections.Driver, error) {
 	path := strings.TrimPrefix(url, "sqlite:")
 	if path == "" {
@@ -29,7 +28,7 @@ func OpenSQLite(ctx context.Context, url string, o collections.Options) (string,
 	}
 	s, err := openSQLite(ctx, path, o)
 	if err != nil {
-		return "", nil, fmt.Errorf("collections: opening %s: %w", url, sqliteEngine{}.failed(err))
+		return "", nil, fmt.Errorf("collections: open %s: %w", url, sqliteEngine{}.failed(err))
 	}
 	return url, s, nil
 }
@@ -69,9 +68,8 @@ func openSQLite(ctx context.Context, path string, o collections.Options) (*store
 	return s, nil
 }
 
-// sqliteDSN returns the data source name, to which pragmas can be added.
-// SQLite's own waiting for locks is kept short, as it looks at no context:
-// whileLocked does the rest.
+// sqliteDSN returns the data source name, to which pragmas can be added. SQLite's own wait for locks is short, because it
+// ignores contexts. whileLocked waits longer.
 func sqliteDSN(path string) (string, error) {
 	const wait = "_pragma=busy_timeout(20)"
 	if path == ":memory:" {
@@ -85,8 +83,8 @@ func sqliteDSN(path string) (string, error) {
 	return "file:" + file.EscapedPath() + "?" + wait, nil
 }
 
-// whileLocked tries until the database is not locked or the context ends. Time
-// that ran out in waiting for a lock is told as the lock, the better reason.
+// whileLocked retries until the database is not locked or the context ends. If the time runs out while the database is
+// locked, it returns the lock's error.
 func whileLocked(ctx context.Context, try func() error) error {
 	var busy error
 	for {
@@ -104,9 +102,9 @@ func whileLocked(ctx context.Context, try func() error) error {
 	}
 }
 
-// sqliteEngine is ready once it is open.
+// A sqliteEngine is ready when it is open.
 type sqliteEngine struct {
-	anchor *sql.Conn // of the readers, idle: a database in memory lives as long as one connection
+	anchor *sql.Conn // idle reader, because a database in memory exists while it has a connection
 }
 
 func (sqliteEngine) ready(context.Context) error { return nil }
@@ -114,7 +112,7 @@ func (sqliteEngine) ready(context.Context) error { return nil }
 func (sqliteEngine) again(ctx context.Context, try func() error) error { return whileLocked(ctx, try) }
 
 func (sqliteEngine) version(ctx context.Context, w *sql.Conn) (version int, err error) {
-	err = w.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version) // kept in the file's header
+	err = w.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version) // stored in the file header
 	return version, err
 }
 
@@ -124,7 +122,7 @@ func (e *sqliteEngine) close() {
 	}
 }
 
-// Lead has no lock to wait for: a file is for one process, and Apply copes with more.
+// Lead uses no lock, because a file is meant for one process. Apply is safe with several.
 func (sqliteEngine) Lead(ctx context.Context, work func(context.Context) error) error {
 	return work(ctx)
 }
@@ -146,7 +144,7 @@ func (sqliteEngine) failed(err error) error {
 	}
 }
 
-// sqliteCode is SQLite's primary result code, 0 if the error is not its.
+// sqliteCode returns SQLite's primary result code, or 0 for other errors.
 func sqliteCode(err error) int {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		return e.Code() & 0xff
@@ -159,8 +157,8 @@ const sqliteNames = `column1 AS key, column2 AS address, column3 AS asset_count,
 	column5 AS raised_dispute_count, column6 AS cancelled_dispute_count, column7 AS judged_dispute_count,
 	column8 AS resolved_dispute_count, column9 AS created_at, column10 AS updated_at, column11 AS n`
 
-// sqliteDialect unpacks lists from a JSON array, several times faster than SQLite
-// takes as many parameters. Of rows, which are wide, the parameters are faster.
+// sqliteDialect passes lists as a JSON array, which is several times as fast as parameters. For rows, which are wide,
+// parameters are faster.
 var sqliteDialect = dialect{
 	begin:      "BEGIN IMMEDIATE",
 	schema:     sqliteSchema,
@@ -170,7 +168,7 @@ var sqliteDialect = dialect{
 	among: "IN (%s)",
 	bytes: "unhex(%s)",
 	texts: func(texts []string) any {
-		list, _ := json.Marshal(texts) // texts always encode
+		list, _ := json.Marshal(texts) // strings always encode
 		return string(list)
 	},
 	time: func(t time.Time) any { return t.UnixMicro() },
@@ -191,11 +189,10 @@ var sqliteDialect = dialect{
 
 	hinted: true,
 
-	// Where SQLite keeps temporary tables, of whole imports, and what it needs to take a statement
-	// back, of every tally.
+	// Where SQLite stores temporary tables: in a file for imports, and in memory for the statement journals of tallies.
 	beforeImport: "PRAGMA temp_store = FILE",
 	beforeTally:  "PRAGMA temp_store = MEMORY",
 	dropStaged:   "DROP TABLE IF EXISTS temp.staged",
-	// The log has grown by what was imported. Its space is given back, unless a reader needs it.
+	// Truncates the log, which has grown by the import, unless a reader needs it.
 	afterImport: "PRAGMA wal_checkpoint(TRUNCATE)",
 }

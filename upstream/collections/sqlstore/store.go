@@ -13,62 +13,61 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// store keeps collections in a database.
+// A store stores collections in a database.
 type store struct {
 	dialect
 	engine
 	name            string // for the log
 	log             *slog.Logger
-	readers, writer *sql.DB       // one and the same in PostgreSQL
-	patience        time.Duration // the longest that opening, imports and tallies wait for the locks of others
+	readers, writer *sql.DB       // the same in PostgreSQL
+	patience        time.Duration // how long opening, imports and tallies wait for locks
 	totals          totals
 }
 
-// An engine is how a database is connected to, waited for and asked again.
+// An engine contains the differences of the databases apart from SQL.
 type engine interface {
 	// ready creates the schema if the database has none.
 	ready(ctx context.Context) error
-	// again tries a read, and tries it again where that may help.
+	// again calls try for a read, and retries if that may help.
 	again(ctx context.Context, try func() error) error
-	// version is that of the schema, 0 where there is none.
+	// version returns the version of the schema, or 0 if there is none.
 	version(ctx context.Context, w *sql.Conn) (int, error)
-	// failed turns a failure into an *upstream.Error, but for a context's that was cancelled.
+	// failed converts an error to an *upstream.Error, except context.Canceled.
 	failed(err error) error
-	// beside opens the store beside one, attach makes its tables known to a
-	// connection under a prefix, and dropBeside removes it.
-	beside(ctx context.Context, s *store) (*store, error)
+	// shadow opens the shadow store, attach makes its tables available to a connection under a prefix, and
+	// dropShadow removes it.
+	shadow(ctx context.Context, s *store) (*store, error)
 	attach(ctx context.Context, s *store, w *sql.Conn) (prefix, detach string, err error)
-	dropBeside(ctx context.Context, s *store) error
-	// close ends what goes on in the background.
+	dropShadow(ctx context.Context, s *store) error
+	// close releases the connections that it holds.
 	close()
 
 	Lead(ctx context.Context, work func(context.Context) error) error
 }
 
-// A dialect is the SQL in which the databases differ: pieces of statements, and
-// whole statements, of which an empty one is left out.
+// A dialect is the SQL in which the databases differ: parts of statements and whole statements. Empty statements are skipped.
 type dialect struct {
 	begin      string // begins a transaction that writes
 	lockSchema string // keeps other processes from creating the schema until the transaction ends
-	lockRows   string // makes other imports and tallies wait, which otherwise might wait for rows crosswise
+	lockRows   string // makes other imports and tallies wait, to avoid deadlocks
 	schema     string // creates the tables
 	setVersion string // sets the version of the schema to schemaVersion
 
 	list  string              // a table of one column, value: the texts in parameter 1
-	among string              // the condition that an expression is in the result of a query, its verb
-	bytes string              // the bytes that an expression, its verb, has in hex
-	texts func([]string) any  // the parameter of list
-	time  func(time.Time) any // a time as a parameter
+	among string              // the condition that an expression is in the result of a query, the verb
+	bytes string              // decodes an expression in hex, the verb
+	texts func([]string) any  // returns the parameter of list
+	time  func(time.Time) any // returns a time as a parameter
 
-	rows       func(count int) string                                    // a table of columns and n: so many collections, which are the parameters
-	pack       func(some []collections.Collection, n int64) (args []any) // the parameters of rows; n is the first one's, and counts on
-	rowsAtOnce int                                                       // how many collections a statement takes
+	rows       func(count int) string                                    // a table with the columns and n of count collections, which are the parameters
+	pack       func(some []collections.Collection, n int64) (args []any) // the parameters of rows; n is the position of the first one
+	rowsAtOnce int                                                       // number of collections per statement
 
 	planned []any // precedes the parameters of a page
-	hinted  bool  // the planner is told which index has a range of asset counts
+	hinted  bool  // statements name the index to use
 
 	beforeImport, afterImport, beforeTally string // outside transactions
-	dropStaged                             string // drops the table of an import, and no other of its name
+	dropStaged                             string // drops the temporary table of an import
 }
 
 func (s *store) Ping(ctx context.Context) error {
@@ -104,7 +103,7 @@ func (s *store) Close() error {
 	return errors.Join(s.readers.Close(), s.writer.Close())
 }
 
-// read reads what is read by one statement.
+// read calls try, which reads with one statement, after the schema exists.
 func (s *store) read(ctx context.Context, try func() error) error {
 	err := s.ready(ctx)
 	if err == nil {
@@ -118,7 +117,7 @@ type querier interface {
 	QueryContext(ctx context.Context, statement string, args ...any) (*sql.Rows, error)
 }
 
-// query hands the rows of an answer to scan.
+// query calls scan for each result row.
 func query(ctx context.Context, on querier, statement string, args []any, scan func(*sql.Rows) error) error {
 	rows, err := on.QueryContext(ctx, statement, args...)
 	if err != nil {
@@ -133,7 +132,7 @@ func query(ctx context.Context, on querier, statement string, args []any, scan f
 	return rows.Err()
 }
 
-// connect runs the statement before on a connection, and then work that writes.
+// connect runs the statement before, and then work, on a connection for writing.
 func (s *store) connect(ctx context.Context, before string, work func(w *sql.Conn) error) error {
 	if err := s.ready(ctx); err != nil {
 		return s.failed(err)
@@ -152,8 +151,7 @@ func (s *store) connect(ctx context.Context, before string, work func(w *sql.Con
 	return s.failed(err)
 }
 
-// transact does a piece of work in a transaction. While others hold SQLite's lock
-// it waits to begin, but for no longer than patience.
+// transact runs work in a transaction. If SQLite is locked, it waits to begin for at most patience.
 func (s *store) transact(ctx context.Context, w *sql.Conn, work func() error) error {
 	waiting, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
@@ -165,13 +163,13 @@ func (s *store) transact(ctx context.Context, w *sql.Conn, work func() error) er
 		err = whileLocked(ctx, func() error { return exec(ctx, w, "COMMIT") })
 	}
 	if err != nil {
-		cleanUp(ctx, w, "ROLLBACK") // even of BEGIN: one that was interrupted may have begun
+		cleanUp(ctx, w, "ROLLBACK") // even if BEGIN failed, as it may have been interrupted
 	}
 	return err
 }
 
-// cleanUp runs a statement for the next user of the connection, or closes it where
-// the statement fails. The caller's context may have ended.
+// cleanUp runs a statement that prepares the connection for reuse. If it fails, cleanUp closes the connection. The caller's
+// context may have ended.
 func cleanUp(ctx context.Context, w *sql.Conn, statement string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
 	defer cancel()
@@ -180,8 +178,8 @@ func cleanUp(ctx context.Context, w *sql.Conn, statement string) {
 	}
 }
 
-// exec runs a statement, unless it is empty. It does not begin once the context
-// has ended: a connection to PostgreSQL would be given up for that.
+// exec runs a statement unless it is empty. It does not begin after the context has ended, because this would close the
+// connection to PostgreSQL.
 func exec(ctx context.Context, w *sql.Conn, statement string, args ...any) error {
 	if statement == "" || ctx.Err() != nil {
 		return ctx.Err()
@@ -190,12 +188,12 @@ func exec(ctx context.Context, w *sql.Conn, statement string, args ...any) error
 	return err
 }
 
-// inList is the condition that an expression is in the list in parameter 1, of whose values it is made.
+// inList returns the condition that an expression is in the list in parameter 1, mapped by value.
 func (d *dialect) inList(value string) string {
 	return fmt.Sprintf(d.among, "SELECT "+value+" FROM "+d.list)
 }
 
-// A stamp is a time as the databases give it: a timestamp, microseconds since 1970, or NULL.
+// A stamp scans a time: a timestamp, microseconds since 1970, or NULL.
 type stamp struct{ time.Time }
 
 // Scan implements sql.Scanner.
@@ -207,7 +205,7 @@ func (s *stamp) Scan(value any) error {
 	case time.Time:
 		s.Time = value.UTC()
 	default:
-		return fmt.Errorf("a time cannot be a %T", value)
+		return fmt.Errorf("unsupported type %T of a time", value)
 	}
 	return nil
 }
