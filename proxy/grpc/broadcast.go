@@ -18,14 +18,14 @@ import (
 	"github.com/tipcache/tipcache/upstream/protofield"
 )
 
-// broadcast sends a transaction to one node, once: by gRPC, or where no node offers that by the
-// RPC, which comes to the same.
+// broadcast sends a transaction to one node, once: by gRPC, or, if no node offers that, by the RPC with the same
+// effect.
 func (k *call) broadcast() (size int, err error) {
-	message, hs, ok, err := k.asked()
+	message, hs, ok, err := k.receiveRequest()
 	if !ok {
 		return 0, err
 	}
-	return k.unpinned(message, hs, true, func(ctx context.Context, r node.Request) (int, error) {
+	return k.readNode(message, hs, true, func(ctx context.Context, r node.Request) (int, error) {
 		r.Height, r.Unpinned, r.Cost = node.AtTip, true, node.Page
 		if !k.o.State.GRPC {
 			return k.broadcastByRPC(ctx, r, message)
@@ -35,10 +35,10 @@ func (k *call) broadcast() (size int, err error) {
 	})
 }
 
-// modes are the methods of the RPC for the modes of a broadcast.
+// modes maps the modes of a broadcast to methods of the RPC.
 var modes = map[uint64]string{2: "broadcast_tx_sync", 3: "broadcast_tx_async"}
 
-// broadcastByRPC has the RPC send a transaction.
+// broadcastByRPC sends a transaction by the RPC.
 func (k *call) broadcastByRPC(ctx context.Context, r node.Request, message []byte) (size int, err error) {
 	tx, mode := readBroadcast(message)
 	switch {
@@ -54,14 +54,14 @@ func (k *call) broadcastByRPC(ctx context.Context, r node.Request, message []byt
 		return 0, err
 	}
 	k.rec.Blameless = a.Reason != node.Other
-	reply, st := sent(tx, a)
+	reply, st := broadcastReply(tx, a)
 	if st == nil {
-		k.tell(max(1, k.reader.Nodes.Tip().Height))
+		k.setHeaders(max(1, k.reader.Nodes.Tip().Height))
 	}
 	return k.send(reply, st)
 }
 
-// readBroadcast reads a BroadcastTxRequest.
+// readBroadcast parses a BroadcastTxRequest.
 func readBroadcast(message []byte) (tx []byte, mode uint64) {
 	for f, ok := range protofield.All(message) {
 		switch {
@@ -76,22 +76,21 @@ func readBroadcast(message []byte) (tx []byte, mode uint64) {
 	return tx, mode
 }
 
-// refusals are the codes of the codespace sdk for what the RPC says of a transaction that it does
-// not take.
+// refusals maps the RPC's refusals of a transaction to codes of the codespace sdk.
 var refusals = []struct {
 	text string
 	code uint64
 }{{"tx already exists in cache", 19}, {"mempool is full", 20}, {"tx too large", 21}}
 
-// sent is the BroadcastTxResponse that an answer of the RPC comes to.
-func sent(tx []byte, a *node.Answer) ([]byte, *status.Status) {
-	_, said, _ := strings.Cut(string(a.Body), ":")
+// broadcastReply returns the BroadcastTxResponse, or the status, for an answer of the RPC.
+func broadcastReply(tx []byte, a *node.Answer) ([]byte, *status.Status) {
+	_, result, _ := strings.Cut(string(a.Body), ":")
 	if a.Reason == node.OK {
-		r := gjson.Parse(said)
+		r := gjson.Parse(result)
 		data, _ := base64.StdEncoding.DecodeString(r.Get("data").String())
 		return broadcastResponse(r.Get("hash").String(), r.Get("codespace").String(), r.Get("code").Uint(), strings.ToUpper(hex.EncodeToString(data)), r.Get("log").String()), nil
 	}
-	text := gjson.Get(said, "data").String()
+	text := gjson.Get(result, "data").String()
 	for _, refusal := range refusals {
 		if strings.Contains(strings.ToLower(text), refusal.text) {
 			return broadcastResponse(fmt.Sprintf("%X", sha256.Sum256(tx)), "sdk", refusal.code, "", ""), nil
@@ -100,7 +99,7 @@ func sent(tx []byte, a *node.Answer) ([]byte, *status.Status) {
 	return nil, status.New(codes.Unknown, text)
 }
 
-// broadcastResponse is a BroadcastTxResponse, whose only field is a TxResponse.
+// broadcastResponse returns a BroadcastTxResponse, whose only field is a TxResponse.
 func broadcastResponse(hash, codespace string, code uint64, data, log string) []byte {
 	return protofield.Append(nil, 1, protofield.Append(nil, 2, hash, 3, codespace, 4, code, 5, data, 6, log))
 }

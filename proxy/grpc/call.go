@@ -25,34 +25,34 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// HeightHeader asks for a height and tells one, as the metadata heightKey does.
+// HeightHeader requests a height and reports one, like the metadata heightKey.
 const (
 	HeightHeader = "X-Cosmos-Block-Height"
 	heightKey    = "x-cosmos-block-height"
 )
 
-// A call is one of a method.
+// call is one call of a method.
 type call struct {
 	*Handler
 	name   string
 	stream grpc.ServerStream
 	start  time.Time
 	from   *http.Request
-	answer http.Header // what is told of the client's limits
+	answer http.Header // rate limit headers
 	rec    *record.Record
-	st     *status.Status // the method's own no; nil for none
+	st     *status.Status // status that the method returned; nil for success
 
-	receiver receiver   // of gRPC; gRPC-Web has its messages in its stream
-	message  []byte     // the only one; nil before it is received
-	failure  error      // of receiving it in the lane
+	receiver receiver   // for gRPC; gRPC-Web has the messages in its stream
+	message  []byte     // the only message; nil before it is received
+	failure  error      // of receiving the message for the lane
 	held     *conn.Body // memory of the message; nil for a small one
-	again    web.Call   // in the lane; nil: that has no part in the call
-	sent     node.Sent  // by the lane; To is the stream on a connection of ours, nil for others
+	again    web.Call   // the call in the lane; nil if the lane does not handle it
+	sent     node.Sent  // by the lane; To is the call's stream, nil if the connection was not accepted by our listener
 }
 
 // value answers with a value of the state.
 func (k *call) value() (size int, err error) {
-	message, hs, ok, err := k.asked()
+	message, hs, ok, err := k.receiveRequest()
 	if !ok {
 		return 0, err
 	}
@@ -67,23 +67,23 @@ func (k *call) valueOf(message []byte, hs blocks.Heights) (size int, err error) 
 	if err != nil {
 		return 0, err
 	}
-	k.repeat(q)
+	k.remember(q)
 	a, err := k.values.Lookup(limit, k.from, k.rec, q, tip)
 	if err != nil {
 		return 0, err
 	}
-	told := k.reader.Response(k.rec, q, &a)
+	res := k.reader.Response(k.rec, q, &a)
 	reply, st, ran := k.o.State.Response(k.name, a.Entry.Type, a.Entry.Body)
 	if ran {
-		k.tell(k.values.Height(q, &a), statusKey, respond.CacheStatus(&told))
+		k.setHeaders(k.values.Height(q, &a), statusKey, respond.CacheStatus(&res))
 	}
 	return k.send(reply, st)
 }
 
-// found answers with what is found, and is fixed from then on. Where the client names a height, the
-// node says what it makes of that.
+// found answers with an item that never changes once found. If the client names a height, the call is passed to a
+// node.
 func (k *call) found() (size int, err error) {
-	message, hs, ok, err := k.asked()
+	message, hs, ok, err := k.receiveRequest()
 	switch {
 	case !ok:
 		return 0, err
@@ -93,9 +93,9 @@ func (k *call) found() (size int, err error) {
 	return k.valueOf(message, hs)
 }
 
-// service answers with what a node says at present, or at the height that the client names.
+// service answers with what a node returns now, or at the height that the client names.
 func (k *call) service() (size int, err error) {
-	message, hs, ok, err := k.asked()
+	message, hs, ok, err := k.receiveRequest()
 	if !ok {
 		return 0, err
 	}
@@ -103,14 +103,14 @@ func (k *call) service() (size int, err error) {
 }
 
 func (k *call) serviceOf(message []byte, hs blocks.Heights) (size int, err error) {
-	return k.unpinned(message, hs, state.Simulates(k.name), func(ctx context.Context, r node.Request) (int, error) {
+	return k.readNode(message, hs, state.Simulates(k.name), func(ctx context.Context, r node.Request) (int, error) {
 		return k.sendAnswer(k.values.Ask(ctx, r, state.Request{Method: k.name, Message: message}, state.GRPC))
 	})
 }
 
-// unpinned has a method that ignores heights asked for of a node, once the block has come that the
-// client has to see, and where it posts once it is the client's turn.
-func (k *call) unpinned(message []byte, hs blocks.Heights, posts bool, ask func(context.Context, node.Request) (size int, err error)) (size int, err error) {
+// readNode calls a node for a method that ignores heights, after waiting for the block that the client requires,
+// and, for a transaction (posts), for the client's turn.
+func (k *call) readNode(message []byte, hs blocks.Heights, posts bool, read func(context.Context, node.Request) (size int, err error)) (size int, err error) {
 	limit := k.reader.Deadline(k.from, k.rec)
 	defer limit.Release()
 	if _, err := k.reader.AwaitBlock(limit, k.from, k.rec, &blocks.Query{Kind: k.never, Heights: hs}); err != nil {
@@ -122,10 +122,10 @@ func (k *call) unpinned(message []byte, hs blocks.Heights, posts bool, ask func(
 			return 0, err
 		}
 	}
-	return ask(limit, r)
+	return read(limit, r)
 }
 
-// sendAnswer sends what a node has said.
+// sendAnswer sends a node's answer.
 func (k *call) sendAnswer(a *node.Answer, err error) (size int, _ error) {
 	if err != nil {
 		return 0, err
@@ -133,22 +133,22 @@ func (k *call) sendAnswer(a *node.Answer, err error) (size int, _ error) {
 	k.rec.Blameless = a.Reason != node.Other
 	reply, st, ran := k.o.State.Response(k.name, a.Type, a.Body)
 	if ran && a.Height > 0 {
-		k.tell(a.Height)
+		k.setHeaders(a.Height)
 	}
 	return k.send(reply, st)
 }
 
-// asked returns the only message and the heights of a call. If ok is false the call is refused: k.st has the
-// status, or err the failure.
-func (k *call) asked() (message []byte, hs blocks.Heights, ok bool, err error) {
+// receiveRequest returns the only message and the heights of a call. If ok is false, the call is refused with the
+// status k.st, or with err.
+func (k *call) receiveRequest() (message []byte, hs blocks.Heights, ok bool, err error) {
 	if message, ok, err = k.receive(); ok {
 		hs, ok = k.heights()
 	}
 	return message, hs, ok, err
 }
 
-// heights reads the heights that the call names, the one to read at as the node does. Not ok says
-// that the call is refused.
+// heights returns the heights that the call names. Like nodes, it parses the height to read at. It returns false,
+// with the status in k.st, if the call is refused.
 func (k *call) heights() (hs blocks.Heights, ok bool) {
 	var err error
 	if hs.Min, err = web.ReadBlock(strings.ToLower(respond.MinHeightHeader), k.from.Header[respond.MinHeightHeader]); err != nil {
@@ -174,18 +174,18 @@ func (k *call) heights() (hs blocks.Heights, ok bool) {
 	return hs, false
 }
 
-// receive receives the only message. If ok is false the call is refused: k.st has the status, or err the
-// failure. A message that takes longer than a request may ends this call alone on its connection.
+// receive returns the only message. If ok is false, the call is refused with the status k.st, or with err. A
+// message that exceeds the request's deadline ends this call without affecting others on the connection.
 func (k *call) receive() (message []byte, ok bool, err error) {
 	if k.receiver.from == nil {
 		err = k.stream.RecvMsg(&k.message)
 	} else if err = k.failure; err == nil {
-		g := guardUntil(k.reader.Stack.Deadline(k.start), k.receiver.from)
+		g := timeoutAt(k.reader.Stack.Deadline(k.start), k.receiver.from)
 		if k.message == nil {
 			k.message, k.held, err = k.receiver.next(k.hold)
 		}
 		if err = g.release(err); err == nil {
-			go k.receiver.discard() // ends with the stream, as a rule at once: clients end it with their message
+			go k.receiver.discard() // ends with the stream, usually at once, because clients close it after their message
 		}
 	}
 	switch {
@@ -201,12 +201,11 @@ func (k *call) receive() (message []byte, ok bool, err error) {
 	return nil, false, nil
 }
 
-// hold begins to hold memory for a message.
+// hold returns a Body to reserve memory for a message.
 func (k *call) hold() *conn.Body { return k.reader.Stack.HoldBody(&k.rec.Client) }
 
-// tell sets the headers of an answer: its height, pairs of keys and values, and what is told of
-// the client's limits.
-func (k *call) tell(height int64, pairs ...string) {
+// setHeaders sets the headers of a response: its height, pairs of keys and values, and the rate limit headers.
+func (k *call) setHeaders(height int64, pairs ...string) {
 	md := make(metadata.MD, 1+len(pairs)/2+len(k.answer))
 	md[heightKey] = []string{strconv.FormatInt(height, 10)}
 	for i := 0; i < len(pairs); i += 2 {
@@ -215,22 +214,22 @@ func (k *call) tell(height int64, pairs ...string) {
 	for name, values := range k.answer {
 		md[strings.ToLower(name)] = values
 	}
-	_ = k.stream.SetHeader(md) // fails only when the client has left
+	_ = k.stream.SetHeader(md) // fails only if the client has disconnected
 }
 
-// send sends the response, or takes note of the status in its place.
+// send sends the response, or records the status instead.
 func (k *call) send(reply []byte, st *status.Status) (size int, err error) {
 	if k.st = st; st != nil {
 		return 0, nil
 	}
 	if err := k.deliver(reply); err != nil {
-		return 0, context.Canceled // the client has left
+		return 0, context.Canceled // the client has disconnected
 	}
 	return len(reply), nil
 }
 
-// deliver sends a message. Until the client has taken it, which may be long after the call, its stream is open, and
-// the connection may be closed for it.
+// deliver sends a message. Its stream remains open until the client has received it, which may be long after the
+// call. If memory runs out, the connection may be closed because of it.
 func (k *call) deliver(message []byte) error {
 	if stream, ok := k.sent.To.(*conn.CallStream); ok {
 		stream.Sending(message)
@@ -239,5 +238,5 @@ func (k *call) deliver(message []byte) error {
 	return k.stream.SendMsg(&message)
 }
 
-// large is the longest message that is small beside what every connection may have.
-const large = conn.Uncounted
+// maxUnreserved is the longest message that needs no reservation.
+const maxUnreserved = conn.Uncounted

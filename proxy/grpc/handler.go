@@ -27,14 +27,14 @@ import (
 // Options configure a Handler. The zero value of a field means its default.
 type Options struct {
 	State   state.Options                                                       // how values of the state are read
-	Stream  func(ctx context.Context, method string) (grpc.ClientStream, error) // opens one to a node; nil: no node offers gRPC
-	Posting *blocks.Posting                                                     // shared with the other interfaces; nil: one of the handler's own
+	Stream  func(ctx context.Context, method string) (grpc.ClientStream, error) // opens a stream to a node; nil if no node offers gRPC
+	Posting *blocks.Posting                                                     // shared with the other interfaces; nil creates one for this handler
 
-	// WebMetadata are names of nodes' metadata that gRPC-Web passes on, in addition to x-cosmos-* and *-bin.
+	// WebMetadata lists metadata names of nodes that gRPC-Web passes on, in addition to x-cosmos-* and *-bin.
 	WebMetadata []string
 }
 
-// A Handler answers methods of gRPC. It owns no goroutine.
+// Handler answers gRPC methods. It owns no goroutine.
 type Handler struct {
 	o       Options
 	reader  *blocks.Reader
@@ -42,13 +42,13 @@ type Handler struct {
 	never   *blocks.Kind
 	streams *limits.Places
 
-	reflection *reflection // of the nodes; not used where none offers gRPC
+	reflection *reflection // unused if no node offers gRPC
 
-	life context.Context //nolint:containedctx // of streams: ends with Drain
+	life context.Context // for streams; ends with Drain
 	end  context.CancelFunc
 }
 
-// New makes a handler before a reader that no other interface uses.
+// New returns a handler. No other interface may use the reader.
 func New(o Options, r *blocks.Reader) *Handler {
 	o.Posting = cmp.Or(o.Posting, blocks.NewPosting(blocks.Posts{}))
 	live := r.Add(&blocks.Kind{Name: "grpc live", Class: blocks.Live})
@@ -63,18 +63,17 @@ func New(o Options, r *blocks.Reader) *Handler {
 	return d
 }
 
-// Drain ends the streams, whose clients are told to go elsewhere.
+// Drain ends all streams with UNAVAILABLE, so that clients reconnect elsewhere.
 func (d *Handler) Drain() { d.end() }
 
-// A method is how calls are answered.
+// method is a kind of method.
 type method struct {
-	route string // its name in metrics: methods are what clients write
+	route string // name in metrics, where names chosen by clients must not appear
 	serve func(*call) (size int, err error)
 }
 
-// The methods. What tells of the state at a height is kept by the block, and a transaction or what is known of a block for good
-// once it is found; all else is the node's own, passed on as it comes and at no height but the one that the client
-// names. So is a method of a service named Query that may stream.
+// The kinds of methods. Values of the state are cached per block, transactions and data of fixed blocks forever once
+// found. All other calls are forwarded, including methods of a service named Query that may stream.
 var (
 	value     = method{"grpc state", (*call).value}
 	found     = method{"grpc tx", (*call).found}
@@ -83,8 +82,7 @@ var (
 	streamed  = method{"grpc stream", (*call).pass}
 )
 
-// services are those whose methods take one message and answer with one, and are those of the
-// RPC too.
+// services matches services whose methods are unary and are also available by the RPC.
 var services = regexp.MustCompile(`^/cosmos\.(tx|base\.tendermint|base\.node)\.[a-z0-9]+\.Service/`)
 
 func (d *Handler) methodOf(name string) method {
@@ -102,7 +100,7 @@ func (d *Handler) methodOf(name string) method {
 	}
 }
 
-// serve has the method answer the call, of which from has the headers. The error is a status of gRPC.
+// serve answers the call, whose headers are in from. The error is a gRPC status.
 func (k *call) serve(from *http.Request) error {
 	if k.o.State.Tells(k.name) && !k.isUnary(k.name) {
 		k.reflection.update()
@@ -123,12 +121,12 @@ func (k *call) serve(from *http.Request) error {
 		return m.serve(k)
 	})
 	if err != nil {
-		return k.failed(err)
+		return k.statusOf(err)
 	}
 	return k.st.Err()
 }
 
-// codeOf are the codes of gRPC for failures that HTTP has a status for; others are internal.
+// codeOf maps HTTP statuses of failures to gRPC codes. Others are Internal.
 var codeOf = map[int]codes.Code{
 	http.StatusBadRequest:                  codes.InvalidArgument,
 	http.StatusUnauthorized:                codes.Unauthenticated,
@@ -144,11 +142,11 @@ var codeOf = map[int]codes.Code{
 	http.StatusGatewayTimeout:              codes.Unavailable,
 }
 
-// failed is the status of a call that is not answered. When it may be tried again is in the
-// trailers, as clients of gRPC read it that try by themselves.
-func (k *call) failed(err error) error {
-	if gone := k.stream.Context().Err(); gone != nil {
-		return status.FromContextError(gone).Err()
+// statusOf returns the status of a failed call. The trailers say when to retry, in the form that gRPC clients
+// understand.
+func (k *call) statusOf(err error) error {
+	if cause := k.stream.Context().Err(); cause != nil {
+		return status.FromContextError(cause).Err()
 	}
 	f := failure.Of(err)
 	code, known := codeOf[f.Status]
@@ -160,7 +158,7 @@ func (k *call) failed(err error) error {
 	}
 	text := f.Public
 	if said := upstream.SaidBy(err, upstream.GRPC); said != nil {
-		code, text = codes.Code(said.Code), said.Text //nolint:gosec // it was a code of gRPC
+		code, text = codes.Code(said.Code), said.Text //nolint:gosec // it is a gRPC code
 	}
 	md := metadata.MD{}
 	for name, values := range k.answer {

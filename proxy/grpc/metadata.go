@@ -10,12 +10,12 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// binarySuffix ends the names of metadata whose values are bytes. HTTP carries them in base64.
+// binarySuffix is the suffix of metadata names with binary values, which HTTP carries in base64.
 const binarySuffix = "-bin"
 
-// fromNode returns the metadata of a node that the client of the call may get. Over gRPC-Web metadata become
-// HTTP headers of the public origin, so only names that neither a browser nor a proxy acts on pass. Over gRPC
-// all pass, except the headers that nginx acts on when it passes gRPC on.
+// fromNode returns the metadata of a node that may be passed to the client. gRPC-Web turns metadata into HTTP
+// headers of the public origin, so only names that neither browsers nor proxies interpret are passed. gRPC passes
+// all except the headers that nginx interprets.
 func (k *call) fromNode(md metadata.MD) metadata.MD {
 	_, web := k.stream.(*webStream)
 	passed := metadata.MD{}
@@ -42,17 +42,17 @@ func encoded(name, value string) string {
 
 var (
 	metadataName = regexp.MustCompile(`^[a-z0-9_.-]+$`)
-	// framing are the names that HTTP, CORS or gRPC-Web give a meaning in each response.
+	// framing matches names that HTTP, CORS or gRPC-Web interpret in every response.
 	framing = regexp.MustCompile(`^(access-control-.*|content-.*|grpc-(encoding|message|status)|cache-control|connection|date|keep-alive|te|trailer|transfer-encoding|upgrade|vary)$`)
 )
 
-// CheckWebMetadata reports why a name cannot be in Options.WebMetadata, nil if it can.
+// CheckWebMetadata returns an error if a name cannot be in Options.WebMetadata.
 func CheckWebMetadata(name string) error {
 	switch {
 	case !metadataName.MatchString(name):
 		return fmt.Errorf("%q is not a metadata name: expected lower-case letters, digits, - _ and . only", name)
 	case framing.MatchString(name):
-		return fmt.Errorf("%s has a meaning in each response of gRPC-Web, so a node cannot set it", name)
+		return fmt.Errorf("%s is reserved in responses of gRPC-Web, so a node cannot set it", name)
 	}
 	return nil
 }

@@ -19,11 +19,10 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// passing is what a stream that is passed on takes beside the windows of the client and the node.
-const passing = 32 << 10
+// streamCost is the memory of a forwarded stream in addition to the windows of client and node, in bytes.
+const streamCost = 32 << 10
 
-// pass passes a stream on to a node, once. Without a node's gRPC the method may be one of
-// the RPC's.
+// pass forwards a stream to a node, once. Without a node's gRPC, it tries a method of the RPC.
 func (k *call) pass() (size int, err error) {
 	if k.o.Stream == nil {
 		if size, err = k.service(); err == nil && k.st.Code() == codes.Unimplemented {
@@ -35,7 +34,7 @@ func (k *call) pass() (size int, err error) {
 	if !ok {
 		return 0, nil
 	}
-	release, err := k.reader.Stack.HoldStream(2*window + passing)
+	release, err := k.reader.Stack.HoldStream(2*window + streamCost)
 	if err != nil {
 		return 0, err
 	}
@@ -70,19 +69,19 @@ func (k *call) pass() (size int, err error) {
 	client := k.rec.Client
 	hold := func() *conn.Body { return k.reader.Stack.HoldBody(&client) }
 	go k.forward(ctx, to, hold, cancel) // ends with the stream, which nothing can end before its handler returns
-	return k.back(ctx, to)
+	return k.sendBack(ctx, to)
 }
 
-// operation names the method for the access rules.
+// operation returns the name of the method for access rules.
 func (k *call) operation() string { return strings.TrimPrefix(k.name, "/") }
 
-// forward sends the client's messages to the node. It cancels ctx with the error of a message that cannot be
-// received. Each message after the first, which the call has paid for, counts as a call.
+// forward sends the client's messages to the node. It cancels ctx with the error of receiving a message. Each
+// message after the first counts as a call.
 func (k *call) forward(ctx context.Context, to grpc.ClientStream, hold func() *conn.Body, cancel context.CancelCauseFunc) {
-	pay := func() error { return nil }
+	charge := func() error { return nil }
 	for {
-		message, held, err := k.nextOf(hold, pay)
-		pay = func() error { return k.pay(ctx) }
+		message, held, err := k.nextMessage(hold, charge)
+		charge = func() error { return k.charge(ctx) }
 		switch {
 		case errors.Is(err, io.EOF):
 			_ = to.CloseSend()
@@ -90,22 +89,22 @@ func (k *call) forward(ctx context.Context, to grpc.ClientStream, hold func() *c
 		case err != nil:
 			cancel(err)
 			return
-		case sendOn(to, message, held) != nil: // back receives the reason
+		case sendToNode(to, message, held) != nil: // sendBack receives the reason
 			return
 		}
 	}
 }
 
-// nextOf receives the next message of a stream. It calls pay once there is one, before it reads it.
-func (k *call) nextOf(hold func() *conn.Body, pay func() error) (message []byte, held *conn.Body, err error) {
+// nextMessage receives the next message of a stream. It calls charge before reading the message.
+func (k *call) nextMessage(hold func() *conn.Body, charge func() error) (message []byte, held *conn.Body, err error) {
 	if k.receiver.from == nil {
 		if err = k.stream.RecvMsg(&message); err == nil {
-			err = pay()
+			err = charge()
 		}
 		return message, nil, err
 	}
 	if _, err = k.receiver.begin(); err == nil {
-		err = pay()
+		err = charge()
 	}
 	if err != nil {
 		return nil, nil, err
@@ -113,9 +112,9 @@ func (k *call) nextOf(hold func() *conn.Body, pay func() error) (message []byte,
 	return k.receiver.next(hold)
 }
 
-// pay waits until the client's limits allow one more call. The error says that the client's key was removed, or
-// that ctx has ended.
-func (k *call) pay(ctx context.Context) error {
+// charge waits until the client's limits allow another call. It returns an error if the client's key was removed
+// or ctx ended.
+func (k *call) charge(ctx context.Context) error {
 	for {
 		payer, err := k.reader.Stack.Payer(k.from, k.rec)
 		if err != nil {
@@ -131,25 +130,25 @@ func (k *call) pay(ctx context.Context) error {
 	}
 }
 
-// sendOn sends a message to a node, and releases its memory once it has left.
-func sendOn(to grpc.ClientStream, message []byte, held *conn.Body) error {
+// sendToNode sends a message to a node and releases its memory once it has been written.
+func sendToNode(to grpc.ClientStream, message []byte, held *conn.Body) error {
 	if held == nil {
 		return to.SendMsg(&message)
 	}
 	return to.SendMsg(&node.Sent{Bytes: message, To: heldMessage{held}})
 }
 
-// A heldMessage is released when it has left for the node.
+// heldMessage releases a message once it has been written to the node.
 type heldMessage struct{ *conn.Body }
 
 func (h heldMessage) Sent([]byte) { h.Release() }
 
-// back sends the node's messages to the client, and its status.
-func (k *call) back(ctx context.Context, from grpc.ClientStream) (size int, err error) {
+// sendBack sends the node's messages and status to the client.
+func (k *call) sendBack(ctx context.Context, from grpc.ClientStream) (size int, err error) {
 	for first := true; ; first = false {
 		var message []byte
 		err := from.RecvMsg(&message)
-		if first { // the node's headers have come, also where the call has failed
+		if first { // the node's headers have arrived, even if the call failed
 			header, _ := from.Header()
 			_ = k.stream.SetHeader(k.fromNode(header))
 		}
@@ -159,7 +158,7 @@ func (k *call) back(ctx context.Context, from grpc.ClientStream) (size int, err 
 				return size, cause
 			case k.life.Err() != nil:
 				k.st = status.New(codes.Unavailable, "the server is about to stop")
-			case cause != nil && !errors.Is(cause, ctx.Err()): // of the client's message
+			case cause != nil && !errors.Is(cause, ctx.Err()): // from receiving the client's message
 				k.st = status.Convert(cause)
 			case !errors.Is(err, io.EOF):
 				k.st = status.Convert(err)

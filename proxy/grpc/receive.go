@@ -18,29 +18,29 @@ import (
 	"github.com/tipcache/tipcache/proxy/failure"
 )
 
-// A transport is a stream of the library below a [grpc.ServerStream]. RecvMsg would have the client send a
-// whole message of up to 10 MiB, and would inflate it, before anything here could count its bytes.
+// transport is the library's stream below a [grpc.ServerStream]. RecvMsg would receive and decompress a whole
+// message of up to 10 MiB before its bytes could be counted here.
 type transport interface {
-	ReadMessageHeader(p []byte) error        // fills p, and frees the frames that it has read
+	ReadMessageHeader(p []byte) error        // fills p and frees the frames that it has read
 	RecvCompress() string                    // grpc-encoding
-	WriteStatus(status *status.Status) error // ends the stream, and a read that is under way
+	WriteStatus(status *status.Status) error // ends the stream and a pending read
 }
 
 const (
-	small     = 1 << 10  // a message of so many bytes is in the memory of its stream; longer ones are reserved
-	piece     = 16 << 10 // bytes read at once; the library holds no more than its window besides
-	inflating = 64 << 10 // what inflating a message takes beside the message
+	small     = 1 << 10  // maximum message that needs no reservation, in bytes
+	piece     = 16 << 10 // bytes read at once; in addition, the library holds at most its window
+	inflating = 64 << 10 // memory to decompress a message, in addition to the message
 )
 
-// A receiver reads the messages of a call.
+// receiver reads the messages of a call.
 type receiver struct {
 	from transport
-	most int64           // largest message, in bytes
+	most int64           // maximum message, in bytes
 	head [frameHead]byte // of the next message
 	has  bool            // head has been read
 }
 
-// newReceiver returns the receiver of a stream of the library.
+// newReceiver returns the receiver of a library stream.
 func newReceiver(stream grpc.ServerStream, most int64) (r receiver, err error) {
 	r.most = most
 	var ok bool
@@ -50,8 +50,8 @@ func newReceiver(stream grpc.ServerStream, most int64) (r receiver, err error) {
 	return r, err
 }
 
-// begin reads the head of the next message. It returns io.EOF if there is none, and isSmall for a message that
-// need not be reserved.
+// begin reads the head of the next message. It returns io.EOF if there is none. isSmall means that the message
+// needs no reservation.
 func (r *receiver) begin() (isSmall bool, err error) {
 	if !r.has {
 		if err := r.from.ReadMessageHeader(r.head[:]); err != nil {
@@ -73,17 +73,17 @@ func (r *receiver) begin() (isSmall bool, err error) {
 
 func (r *receiver) size() int64 { return int64(binary.BigEndian.Uint32(r.head[1:])) }
 
-// readSmall reads a message that begin has called small.
+// readSmall reads a message for which begin returned isSmall.
 func (r *receiver) readSmall() ([]byte, error) {
 	r.has = false
 	message := make([]byte, r.size())
 	if err := r.from.ReadMessageHeader(message); err != nil {
-		return nil, receiveError(cutOff(err))
+		return nil, receiveError(truncated(err))
 	}
 	return message, nil
 }
 
-// readLarge reads and inflates the message that begin has found, into reserved memory.
+// readLarge reads and decompresses a message into reserved memory, after begin.
 func (r *receiver) readLarge(held *conn.Body) (message []byte, err error) {
 	r.has = false
 	body := &bodyReader{from: r.from, left: r.size()}
@@ -98,8 +98,8 @@ func (r *receiver) readLarge(held *conn.Body) (message []byte, err error) {
 	return message, err
 }
 
-// next reads the next message, for whose memory hold is called unless it is small. held is nil then; otherwise
-// the caller releases it.
+// next reads the next message. Unless it is small, hold is called to reserve memory, and the caller must release
+// held.
 func (r *receiver) next(hold func() *conn.Body) (message []byte, held *conn.Body, err error) {
 	isSmall, err := r.begin()
 	if err != nil {
@@ -117,7 +117,7 @@ func (r *receiver) next(hold func() *conn.Body) (message []byte, held *conn.Body
 	return message, held, nil
 }
 
-// discard reads what a client sends after the only message, which a node ignores, until the stream ends: the
+// discard reads what a client sends after the only message until the stream ends. Nodes ignore it too, and the
 // library would hold it until then.
 func (r *receiver) discard() {
 	p := make([]byte, small)
@@ -126,7 +126,7 @@ func (r *receiver) discard() {
 	}
 }
 
-// A bodyReader reads the bytes of one message.
+// bodyReader reads the bytes of one message.
 type bodyReader struct {
 	from transport
 	left int64
@@ -139,7 +139,7 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	n := min(int64(len(p)), b.left, piece)
-	if b.err = cutOff(b.from.ReadMessageHeader(p[:n])); b.err != nil {
+	if b.err = truncated(b.from.ReadMessageHeader(p[:n])); b.err != nil {
 		return 0, b.err
 	}
 	b.left -= n
@@ -148,9 +148,9 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 
 var inflaters = sync.Pool{New: func() any { return new(gzip.Reader) }}
 
-// inflate inflates a message. The library refuses calls of any encoding but gzip.
+// inflate decompresses a message. The library refuses encodings other than gzip.
 func inflate(from io.Reader, held *conn.Body, most int64) ([]byte, error) {
-	z := inflaters.Get().(*gzip.Reader) //nolint:forcetypeassert // the pool has no others
+	z := inflaters.Get().(*gzip.Reader) //nolint:forcetypeassert // the pool contains nothing else
 	defer inflaters.Put(z)
 	err := z.Reset(from)
 	var message []byte
@@ -166,15 +166,15 @@ func inflate(from io.Reader, held *conn.Body, most int64) ([]byte, error) {
 	return nil, status.Errorf(codes.Internal, "grpc: failed to decompress the message: %v", err)
 }
 
-// cutOff is the error of a stream that ended within a message.
-func cutOff(err error) error {
+// truncated returns the error of a stream that ended within a message.
+func truncated(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err
 }
 
-// receiveError is an error of a stream as the status of its call, as the library would have it.
+// receiveError converts an error of a stream to the status that the library would return.
 func receiveError(err error) error {
 	if errors.Is(err, io.EOF) {
 		return err
@@ -188,39 +188,39 @@ func receiveError(err error) error {
 	return status.FromContextError(context.Canceled).Err() // the connection is gone
 }
 
-// late is the status of a call whose message has not come in time.
-var late = status.New(codes.DeadlineExceeded, "the message has not come in time")
+// errLate is the status of a call whose message has not arrived in time.
+var errLate = status.New(codes.DeadlineExceeded, "the message has not arrived in time")
 
-// A guard ends a call that takes too long to receive. Nothing else ends a read before the handler returns,
-// except a context for each call, which costs it a twentieth.
-type guard struct {
+// receiveTimeout ends a call that takes too long to receive. Nothing else ends a read before the handler returns,
+// except a context per call, which would cost 5 % of a call.
+type receiveTimeout struct {
 	timer *time.Timer
 	from  transport
 }
 
-// guards have timers, which are made anew for hardly a call.
-var guards = sync.Pool{New: func() any {
-	g := &guard{}
-	g.timer = time.AfterFunc(time.Hour, func() { _ = g.from.WriteStatus(late) }) // fails only when the client has left
+// timeouts are reused to avoid creating a timer per call.
+var timeouts = sync.Pool{New: func() any {
+	g := &receiveTimeout{}
+	g.timer = time.AfterFunc(time.Hour, func() { _ = g.from.WriteStatus(errLate) }) // fails only when the client has left
 	g.timer.Stop()
 	return g
 }}
 
-// guardUntil returns a guard that ends a call at a time.
-func guardUntil(at time.Time, from transport) *guard {
-	g := guards.Get().(*guard) //nolint:forcetypeassert // the pool has no others
+// timeoutAt returns a receiveTimeout that ends a call at a time.
+func timeoutAt(at time.Time, from transport) *receiveTimeout {
+	g := timeouts.Get().(*receiveTimeout) //nolint:forcetypeassert // the pool contains nothing else
 	g.from = from
 	g.timer.Reset(time.Until(at))
 	return g
 }
 
-// release ends the guard. It returns err, or the status of the guard if that has ended the call.
-func (g *guard) release(err error) error {
-	if g.timer.Stop() { // else it is ending the call
+// release stops the timeout. It returns err, or the status of the timeout if that has ended the call.
+func (g *receiveTimeout) release(err error) error {
+	if g.timer.Stop() { // otherwise it has fired
 		g.from = nil
-		guards.Put(g)
+		timeouts.Put(g)
 	} else if err != nil {
-		return late.Err()
+		return errLate.Err()
 	}
 	return err
 }

@@ -16,13 +16,13 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// unaryPackages begin the names of services named Query whose methods all answer with one message: those of the
-// SDK, ibc, wasm and Story.
+// unaryPackages are prefixes of services named Query whose methods are all unary: those of the SDK, ibc, wasm and
+// Story.
 var unaryPackages = []string{"/cosmos.", "/ibc.", "/cosmwasm.wasm.", "/story."}
 
-// isUnary reports whether a method of a service named Query is known to answer with one message. It has a row, its
-// package is known, or the node's reflection says so. Where no node offers gRPC all methods are read by abci_query,
-// which cannot stream.
+// isUnary reports whether a method of a service named Query is known to be unary: it has a row, its package is
+// known, or the node's reflection says so. If no node offers gRPC, methods are read by abci_query, which cannot
+// stream.
 func (d *Handler) isUnary(name string) bool {
 	_, hasRow := d.o.State.Rows[name]
 	known := func(before string) bool { return strings.HasPrefix(name, before) }
@@ -30,38 +30,38 @@ func (d *Handler) isUnary(name string) bool {
 }
 
 const (
-	reflectEvery = time.Minute     // between two requests for the list of a node's services
-	reflectTime  = 2 * time.Second // for reading all of them
-	mostServices = 1000            // that are read
+	reflectEvery = time.Minute     // minimum time between two requests for a node's list of services
+	reflectTime  = 2 * time.Second // maximum time to read all services
+	mostServices = 1000            // maximum number of services read
 )
 
-// The reflection of nodes before and since grpc-go 1.54. Their messages are the same.
+// Reflection services before and since grpc-go 1.54, with equal messages.
 var reflectMethods = []string{"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"}
 
-// A reflection is what a node's reflection says of services named Query. The node is asked about each service once.
+// reflection records what a node's reflection says about services named Query. Each service is read once.
 type reflection struct {
 	life context.Context //nolint:containedctx // the handler's
 	open func(ctx context.Context, method string) (grpc.ClientStream, error)
 
-	mu    sync.Mutex
-	asked time.Time       // when the node was last asked
-	read  map[string]bool // services
-	unary map[string]bool // their methods that answer with one message
+	mu       sync.Mutex
+	lastRead time.Time       // last request to the node
+	read     map[string]bool // services
+	unary    map[string]bool // unary methods of these services
 }
 
-// knows reports whether a method is known to answer with one message.
+// knows reports whether a method is known to be unary.
 func (r *reflection) knows(name string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.unary[name]
 }
 
-// update asks the node for services that are new, for the caller that comes first, and then for one a minute.
+// update reads new services from the node, at most once a minute. The first caller waits for it.
 func (r *reflection) update() {
 	r.mu.Lock()
-	due := time.Since(r.asked) >= reflectEvery
+	due := time.Since(r.lastRead) >= reflectEvery
 	if due {
-		r.asked = time.Now()
+		r.lastRead = time.Now()
 	}
 	r.mu.Unlock()
 	if !due {
@@ -70,14 +70,14 @@ func (r *reflection) update() {
 	ctx, cancel := context.WithTimeout(r.life, reflectTime)
 	defer cancel()
 	for _, method := range reflectMethods {
-		if err := r.ask(ctx, method); status.Code(err) != codes.Unimplemented {
-			return // without an answer the methods stay unknown
+		if err := r.readServices(ctx, method); status.Code(err) != codes.Unimplemented {
+			return // after an error the methods remain unknown
 		}
 	}
 }
 
-// ask reads the services that are new.
-func (r *reflection) ask(ctx context.Context, method string) error {
+// readServices reads the services that have not been read yet.
+func (r *reflection) readServices(ctx context.Context, method string) error {
 	stream, err := r.open(ctx, method)
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func exchange(stream grpc.ClientStream, q *reflectpb.ServerReflectionRequest) (*
 	if err != nil {
 		return nil, err
 	}
-	_ = stream.SendMsg(&message) // RecvMsg has the error
+	_ = stream.SendMsg(&message) // RecvMsg returns the error
 	var reply []byte
 	if err := stream.RecvMsg(&reply); err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func (r *reflection) hasRead(service string) bool {
 	return r.read[service]
 }
 
-// learn takes in the files that describe a service.
+// learn records the methods of a service from its file descriptors.
 func (r *reflection) learn(service string, files [][]byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

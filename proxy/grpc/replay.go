@@ -19,10 +19,10 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// statusKey is the metadata that says where an answer comes from.
+// statusKey is the metadata with the source of an answer.
 const statusKey = "cache-status"
 
-// A replayer answers a call for a value of the state again, in the fast lane.
+// replayer answers a call for a value of the state again, in the fast lane.
 type replayer struct {
 	record.Replayer // the reader's
 	values          *state.Values
@@ -30,51 +30,50 @@ type replayer struct {
 	last            atomic.Pointer[header]
 }
 
-// A header is what the last answer has told, which the next one mostly tells, too.
+// header is the header of the last answer, which the next answer can usually reuse.
 type header struct {
 	height int64
 	status string
-	told   metadata.MD // which is not changed
+	md     metadata.MD // immutable
 }
 
-// repeat has the call answered again by what memory has, where the lane is the place for that.
-func (k *call) repeat(q *blocks.Query) {
+// remember registers the call with the fast lane, which then answers equal calls from memory.
+func (k *call) remember(q *blocks.Query) {
 	if k.rec.Repeatable() {
-		k.rec.Replayer = &replayer{Replayer: k.reader.Replayer(q, repeats), values: k.values, q: q}
+		k.rec.Replayer = &replayer{Replayer: k.reader.Replayer(q, isRepeatable), values: k.values, q: q}
 	}
 }
 
-// repeats tells whether an entry is given in the lane: a message that is copied for every client.
-func repeats(e *cache.Entry) bool {
-	return record.Repeats(e) && e.Type == node.MessageType && len(e.Body) <= large
+// isRepeatable reports whether the lane may serve an entry: a message that is copied for every client.
+func isRepeatable(e *cache.Entry) bool {
+	return record.Repeats(e) && e.Type == node.MessageType && len(e.Body) <= maxUnreserved
 }
 
-// header is what is told of an answer.
+// header returns the header of an answer.
 func (r *replayer) header(f *web.Found) metadata.MD {
 	height := r.values.Height(r.q, &blocks.Result{Result: f.Answer.Result, Tip: node.Tip{Height: f.Record.Tip}})
-	var room [96]byte
-	status := respond.AppendCacheStatus(room[:0], f.Answer)
+	var scratch [96]byte
+	status := respond.AppendCacheStatus(scratch[:0], f.Answer)
 	last := r.last.Load()
 	if last == nil || last.height != height || last.status != string(status) {
 		last = &header{height: height, status: string(status)}
-		last.told = metadata.MD{heightKey: {strconv.FormatInt(height, 10)}, statusKey: {last.status}}
+		last.md = metadata.MD{heightKey: {strconv.FormatInt(height, 10)}, statusKey: {last.status}}
 		r.last.Store(last)
 	}
-	told := last.told
+	md := last.md
 	for i := range f.Standings {
 		if s := &f.Standings[i]; s.Limited() {
-			told = metadata.Join(told, metadata.MD{
+			md = metadata.Join(md, metadata.MD{
 				strings.ToLower(limits.StandingHeader): {string(s.AppendText(nil))},
 				strings.ToLower(limits.PolicyHeader):   {string(s.AppendPolicy(nil))},
 			})
 		}
 	}
-	return told
+	return md
 }
 
-// answerAgain answers a call by what the lane of its connection has for it. Where it has nothing, k has the
-// message.
-func (k *call) answerAgain(c *callContext) (done bool) {
+// answerFromLane answers a call from the fast lane. If that is not possible, k has the message.
+func (k *call) answerFromLane(c *callContext) (done bool) {
 	if !(k.o.State.Tells(k.name) && k.isUnary(k.name)) && !k.o.State.Rows[k.name].Class.Fixed() {
 		return false
 	}
@@ -82,7 +81,7 @@ func (k *call) answerAgain(c *callContext) (done bool) {
 	if k.again == nil {
 		return false
 	}
-	g := guardUntil(k.reader.Stack.Deadline(k.start), k.receiver.from)
+	g := timeoutAt(k.reader.Stack.Deadline(k.start), k.receiver.from)
 	isSmall, err := k.receiver.begin()
 	if isSmall {
 		k.message, err = k.receiver.readSmall()
@@ -92,7 +91,7 @@ func (k *call) answerAgain(c *callContext) (done bool) {
 	}
 	f, ok := k.again.Find(k.message)
 	if ok {
-		k.again.End(f.By.(*replayer).send(&f, k)) //nolint:forcetypeassert // nothing else is left behind for a call
+		k.again.End(f.By.(*replayer).send(&f, k)) //nolint:forcetypeassert // remember registers nothing else
 	}
 	return ok
 }
@@ -101,7 +100,7 @@ func (k *call) answerAgain(c *callContext) (done bool) {
 func (r *replayer) send(f *web.Found, k *call) (size int, err error) {
 	_ = k.stream.SendHeader(r.header(f)) // fails only when the client has left
 	k.sent.Bytes = f.Answer.Entry.Body
-	k.sent.To.(*conn.CallStream).Sending(k.sent.Bytes) //nolint:forcetypeassert // the lane is of connections of ours
+	k.sent.To.(*conn.CallStream).Sending(k.sent.Bytes) //nolint:forcetypeassert // the lane serves only connections of our listener
 	if err := k.stream.SendMsg(&k.sent); err != nil {
 		return 0, context.Canceled // the client has left
 	}

@@ -27,19 +27,19 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// window is the number of bytes that a client can send for a call before the call reads them: the smallest
-// that the library has.
+// window is the number of bytes that a client may send for a call before the call reads them, the smallest that
+// the library supports.
 const window = 64 << 10
 
-// workers are the goroutines that calls share, whose stacks have grown. Calls beyond these have each
-// one of their own.
+// workers is the number of goroutines with grown stacks that calls share. Further calls use a goroutine of their
+// own.
 const workers = 64
 
-// Clients may ping every ten seconds, as their libraries do at most.
+// pings allows clients to ping every ten seconds, the shortest interval of their libraries.
 var pings = keepalive.EnforcementPolicy{MinTime: 8 * time.Second, PermitWithoutStream: true}
 
-// NewServer makes a server that answers calls, for a listener of package listener. The beginning of a
-// connection may take header; a connection without calls is closed after idle.
+// NewServer returns a server for a listener of package listener. A connection must send its preface within header,
+// and is closed after idle without calls.
 func (d *Handler) NewServer(header, idle time.Duration) *grpc.Server {
 	return grpc.NewServer(
 		grpc.ForceServerCodecV2(node.Bytes{}), grpc.UnknownServiceHandler(d.handle), grpc.Creds(accepted{}),
@@ -50,17 +50,17 @@ func (d *Handler) NewServer(header, idle time.Duration) *grpc.Server {
 	)
 }
 
-// A callContext is that of a call on a connection, with what is known of the call before its handler runs.
+// callContext is the context of a call, with what is known of the call before its handler runs.
 type callContext struct {
-	context.Context                 //nolint:containedctx // it is one
-	metadata        metadata.MD     // of the client's, which is not to be changed
-	on              *connection     // nil: it is none of ours
-	stream          conn.CallStream // in use where hasStream
+	context.Context                 // embedded to add values
+	metadata        metadata.MD     // from the client; must not be changed
+	on              *connection     // nil if the connection was not accepted by our listener
+	stream          conn.CallStream // in use if hasStream
 }
 
 type callKey struct{}
 
-// Value gives itself, and the connection.
+// Value returns the callContext and the connection for their keys.
 func (c *callContext) Value(key any) any {
 	if _, ok := key.(callKey); ok {
 		return c
@@ -71,14 +71,14 @@ func (c *callContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// hasStream reports whether the call is on a connection of ours.
+// hasStream reports whether the call is on a connection of our listener.
 func (c *callContext) hasStream() bool { return c != nil && c.on != nil && c.on.conn != nil }
 
-// errNoStream refuses a call that there is no memory for.
+// errNoStream refuses a call that exceeds the memory budget.
 var errNoStream = status.Error(codes.ResourceExhausted, "too many calls are open")
 
-// tapped notes the metadata of a call and its connection. It opens the call's stream before the library holds bytes
-// of its message, and refuses the call if there is no memory.
+// tapped records the metadata of a call and its connection. It opens the call's stream before the library receives
+// bytes of its message, and refuses the call if the memory budget is used up.
 func tapped(ctx context.Context, info *tap.Info) (context.Context, error) {
 	c := &callContext{Context: ctx, metadata: info.Header}
 	if from, ok := peer.FromContext(ctx); ok {
@@ -95,7 +95,7 @@ func hasHandler(method string) bool {
 	return strings.LastIndexByte(method, '/') > 0 && method[0] == '/'
 }
 
-// size returns the bytes of metadata.
+// size returns the number of bytes of metadata.
 func size(md metadata.MD) (sum int64) {
 	for key, values := range md {
 		for _, value := range values {
@@ -111,7 +111,7 @@ func (d *Handler) handle(_ any, stream grpc.ServerStream) error {
 	k.name, _ = grpc.MethodFromServerStream(stream)
 	var err error
 	c, _ := stream.Context().Value(callKey{}).(*callContext)
-	isOpen := c.hasStream() && c.stream.Begin() // else the client has reset it, or it is none of ours
+	isOpen := c.hasStream() && c.stream.Begin() // otherwise the client has reset it
 	if isOpen {
 		defer c.stream.End()
 		k.sent.To = &c.stream
@@ -119,7 +119,7 @@ func (d *Handler) handle(_ any, stream grpc.ServerStream) error {
 	if k.receiver, err = newReceiver(stream, d.o.Posting.MaxBody); err != nil {
 		return err
 	}
-	if encoded := k.receiver.from.RecvCompress(); encoded != "" && encoded != encoding.Identity { // a compressed response could not be followed until it has left
+	if encoded := k.receiver.from.RecvCompress(); encoded != "" && encoded != encoding.Identity { // compressed responses could not be counted until they are written
 		_ = grpc.SetSendCompressor(stream.Context(), encoding.Identity)
 	}
 	defer func() {
@@ -133,59 +133,59 @@ func (d *Handler) handle(_ any, stream grpc.ServerStream) error {
 				k.again.Release()
 			}
 		}()
-		if k.answerAgain(c) {
+		if k.answerFromLane(c) {
 			return nil
 		}
 	}
 	return k.serve(requestOf(stream.Context(), k.name))
 }
 
-// accepted are the credentials of connections whose TLS, if any, the listener has done.
+// accepted provides the credentials of connections whose TLS, if any, the listener has handled.
 type accepted struct{}
 
-// A connection is what calls know of theirs.
+// connection describes the connection of a call.
 type connection struct {
 	credentials.CommonAuthInfo
-	conn   *conn.Conn // nil: it is none of ours
+	conn   *conn.Conn // nil if it was not accepted by our listener
 	remote string
 }
 
 // AuthType implements credentials.AuthInfo.
 func (*connection) AuthType() string { return "listener" }
 
-// ServerHandshake makes a connection known to its calls.
+// ServerHandshake returns the connection's description to its calls.
 func (accepted) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	return c, &connection{conn: conn.Accepted(c), remote: c.RemoteAddr().String()}, nil
 }
 
-// ClientHandshake is not for servers.
+// ClientHandshake is not supported.
 func (accepted) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	return nil, nil, errors.ErrUnsupported
 }
 
-// Info names the protocol.
+// Info returns the protocol name.
 func (accepted) Info() credentials.ProtocolInfo {
 	return credentials.ProtocolInfo{SecurityProtocol: "listener"}
 }
 
-// Clone gives a copy.
+// Clone returns a copy.
 func (a accepted) Clone() credentials.TransportCredentials { return a }
 
-// OverrideServerName is for clients.
+// OverrideServerName does nothing: it is for clients.
 func (accepted) OverrideServerName(string) error { return nil }
 
-// known are the headers that metadata stand for, of the headers that are looked at.
-var known = []struct{ key, header string }{
+// headerKeys maps the metadata that the proxy reads to HTTP headers.
+var headerKeys = []struct{ key, header string }{
 	{heightKey, HeightHeader}, {"x-min-block-height", respond.MinHeightHeader}, {"x-api-key", limits.KeyHeader},
 	{"x-forwarded-for", "X-Forwarded-For"}, {"x-request-id", respond.RequestIDHeader}, {"user-agent", "User-Agent"},
 	{"traceparent", "Traceparent"}, {"tracestate", "Tracestate"},
 }
 
-// requestOf is a call as a request of HTTP, which it is: limits, keys and records know those.
+// requestOf returns the HTTP request of a call, for limits, keys and records.
 func requestOf(ctx context.Context, name string) *http.Request {
 	r := http.Request{Method: http.MethodPost, URL: &url.URL{Path: name}, RequestURI: name, ProtoMajor: 2, Header: http.Header{}}
 	if c, _ := ctx.Value(callKey{}).(*callContext); c != nil {
-		for _, k := range known {
+		for _, k := range headerKeys {
 			if values := c.metadata[k.key]; values != nil {
 				r.Header[k.header] = values[:len(values):len(values)]
 			}

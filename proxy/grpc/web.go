@@ -25,13 +25,12 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// WebType begins the media type of calls by gRPC-Web, which are posted: +proto follows it, or another format
-// of messages.
+// WebType is the media type prefix of gRPC-Web calls, which are posted. A format such as +proto may follow.
 const WebType = "application/grpc-web"
 
-const textType = WebType + "-text" // likewise: both bodies are in base64
+const textType = WebType + "-text" // with both bodies in base64
 
-// ServeWeb answers a call by gRPC-Web.
+// ServeWeb answers a gRPC-Web call.
 func (d *Handler) ServeWeb(w http.ResponseWriter, r *http.Request) {
 	s := &webStream{w: w, conn: conn.Of(r), header: metadata.MD{}, trailer: metadata.MD{}, most: d.o.Posting.MaxBody, typ: r.Header.Get("Content-Type")}
 	if media, _, err := mime.ParseMediaType(s.typ); err == nil {
@@ -50,55 +49,55 @@ func (d *Handler) ServeWeb(w http.ResponseWriter, r *http.Request) {
 	s.finish(status.Convert(err))
 }
 
-// exposedHeaders are the headers of a status, which pages may read in addition to the metadata of a response.
+// exposedHeaders are the status headers that pages may read in addition to the metadata of a response.
 const exposedHeaders = "Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin, Grpc-Retry-Pushback-Ms"
 
-// detailsKey is the metadata with the status as a google.rpc.Status, where it has details.
+// detailsKey is the metadata with the status as a google.rpc.Status, if it has details.
 const detailsKey = "grpc-status-details-bin"
 
-// frameHead is how many bytes stand before a message: a flag and its length.
+// frameHead is the number of bytes before a message: a flag and the length.
 const frameHead = 5
 
-// The flags of frames.
+// Flags of frames.
 const (
 	compressed = 1
 	trailers   = 0x80
 )
 
-// units are those of grpc-timeout.
+// units are the units of grpc-timeout.
 var units = map[byte]time.Duration{'H': time.Hour, 'M': time.Minute, 'S': time.Second, 'm': time.Millisecond, 'u': time.Microsecond, 'n': 1}
 
-// withTimeout gives a context the time that a client has, where it says so.
-func withTimeout(ctx context.Context, said string) (context.Context, context.CancelFunc, error) {
-	if said == "" {
+// withTimeout applies the grpc-timeout of a client to a context; "" means none.
+func withTimeout(ctx context.Context, timeout string) (context.Context, context.CancelFunc, error) {
+	if timeout == "" {
 		return ctx, func() {}, nil
 	}
-	n, err := strconv.ParseUint(said[:len(said)-1], 10, 32)
-	unit := units[said[len(said)-1]]
-	if err != nil || unit == 0 || len(said) > 9 {
-		return ctx, func() {}, status.Errorf(codes.Internal, "malformed grpc-timeout: %q", web.Short(said))
+	n, err := strconv.ParseUint(timeout[:len(timeout)-1], 10, 32)
+	unit := units[timeout[len(timeout)-1]]
+	if err != nil || unit == 0 || len(timeout) > 9 {
+		return ctx, func() {}, status.Errorf(codes.Internal, "malformed grpc-timeout: %q", web.Short(timeout))
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(n)*unit)
 	return ctx, cancel, nil
 }
 
-// A webStream is a call by gRPC-Web as one of gRPC. It is for one goroutine, but for RecvMsg.
+// webStream makes a gRPC-Web call a grpc.ServerStream. Only RecvMsg may be called concurrently with other methods.
 type webStream struct {
 	ctx             context.Context //nolint:containedctx // grpc.ServerStream has one
-	conn            *conn.Conn      // the client's; nil: it is none of ours
+	conn            *conn.Conn      // nil if the connection was not accepted by our listener
 	w               http.ResponseWriter
 	typ             string
-	most            int64  // largest message, in bytes
+	most            int64  // maximum message, in bytes
 	text            bool   // bodies are in base64
-	receive         func() // reads the body, once the client is admitted
+	receive         func() // reads the body once the client is admitted
 	body            []byte
-	refusal         error // why there is no body
+	refusal         error // why the body could not be read
 	header, trailer metadata.MD
-	sent            int  // messages
-	flushed         bool // each message goes out at once
+	sent            int  // number of messages
+	flushed         bool // flushes after each message
 }
 
-// readBody reads the body, which fits the largest message in base64 if any body may be so long.
+// readBody reads the body, which may be as long as the largest message in base64, up to the limit for all bodies.
 func (s *webStream) readBody(r *http.Request, held *conn.Body) {
 	s.body, s.refusal = held.ReadRequest(s.w, r, min((s.most+frameHead)/3*4+8, conn.LargestBody))
 	if s.refusal == nil && s.text {
@@ -109,7 +108,7 @@ func (s *webStream) readBody(r *http.Request, held *conn.Body) {
 	}
 }
 
-// decodeText decodes base64, of pieces each with its padding.
+// decodeText decodes concatenated base64 with padding.
 func decodeText(text []byte) (b []byte, err error) {
 	for len(text) > 0 {
 		piece := text
@@ -124,7 +123,7 @@ func decodeText(text []byte) (b []byte, err error) {
 	return b, nil
 }
 
-// Context is that of the request.
+// Context returns the request's context.
 func (s *webStream) Context() context.Context { return s.ctx }
 
 // SetHeader adds to the headers, which are sent with the first message.
@@ -133,15 +132,15 @@ func (s *webStream) SetHeader(md metadata.MD) error {
 	return nil
 }
 
-// SendHeader does the same.
+// SendHeader is SetHeader: headers are sent with the first message.
 func (s *webStream) SendHeader(md metadata.MD) error { return s.SetHeader(md) }
 
 // SetTrailer adds to the trailers.
 func (s *webStream) SetTrailer(md metadata.MD) { s.trailer = metadata.Join(s.trailer, md) }
 
-// RecvMsg gives the next message, and io.EOF after the last.
+// RecvMsg returns the next message, or io.EOF after the last.
 func (s *webStream) RecvMsg(m any) error {
-	message := m.(*[]byte) //nolint:forcetypeassert // all messages are
+	message := m.(*[]byte) //nolint:forcetypeassert // all messages are of this type
 	switch {
 	case s.refusal != nil:
 		return s.refusal
@@ -165,7 +164,7 @@ func (s *webStream) SendMsg(m any) error {
 	if s.sent++; s.sent == 1 {
 		s.writeHeader(s.header)
 	}
-	err := s.write(0, *m.(*[]byte)) //nolint:forcetypeassert // all messages are
+	err := s.write(0, *m.(*[]byte)) //nolint:forcetypeassert // all messages are of this type
 	if err == nil && s.flushed {
 		err = http.NewResponseController(s.w).Flush()
 	}
@@ -174,11 +173,11 @@ func (s *webStream) SendMsg(m any) error {
 
 func (s *webStream) writeHeader(more ...metadata.MD) {
 	h := s.w.Header()
-	told := metadata.Join(more...)
-	names := slices.Sorted(maps.Keys(told))
+	md := metadata.Join(more...)
+	names := slices.Sorted(maps.Keys(md))
 	for _, name := range names {
 		h.Del(name)
-		for _, value := range told[name] {
+		for _, value := range md[name] {
 			h.Add(name, encoded(name, value))
 		}
 	}
@@ -190,7 +189,7 @@ func (s *webStream) writeHeader(more ...metadata.MD) {
 	s.w.WriteHeader(http.StatusOK)
 }
 
-// write writes a frame. A long message is not copied: the connection has it counted until the client has read it.
+// write writes a frame. A long message is not copied: the connection counts it until the client has received it.
 func (s *webStream) write(flag byte, message []byte) error {
 	if len(message) > conn.Uncounted {
 		return s.writeLong(flag, message)
@@ -221,24 +220,24 @@ func (s *webStream) writeLong(flag byte, message []byte) (err error) {
 	return err
 }
 
-// finish tells the status: after messages in a frame of its own, and else in the headers.
+// finish sends the status: in a frame after messages, otherwise in the headers.
 func (s *webStream) finish(st *status.Status) {
-	told := metadata.Pairs("grpc-status", strconv.Itoa(int(st.Code())))
+	md := metadata.Pairs("grpc-status", strconv.Itoa(int(st.Code())))
 	if st.Message() != "" {
-		told.Set("grpc-message", escape(st.Message()))
+		md.Set("grpc-message", escape(st.Message()))
 	}
 	if p := st.Proto(); len(p.GetDetails()) > 0 {
 		if details, err := proto.Marshal(p); err == nil {
-			s.trailer.Set(detailsKey, string(details)) // in place of the node's trailer, as gRPC servers do
+			s.trailer.Set(detailsKey, string(details)) // replaces the node's trailer, as in gRPC servers
 		}
 	}
-	told = metadata.Join(told, s.trailer)
+	md = metadata.Join(md, s.trailer)
 	if s.sent == 0 {
-		s.writeHeader(s.header, told)
+		s.writeHeader(s.header, md)
 		return
 	}
 	var lines bytes.Buffer
-	for name, values := range told {
+	for name, values := range md {
 		for _, value := range values {
 			_, _ = fmt.Fprintf(&lines, "%s: %s\r\n", name, encoded(name, value))
 		}
@@ -246,7 +245,7 @@ func (s *webStream) finish(st *status.Status) {
 	_ = s.write(trailers, lines.Bytes()) // fails only when the client has left
 }
 
-// escape is a message of a status as it is sent: what is not printable in ASCII is percent-encoded.
+// escape percent-encodes a status message, except for printable ASCII.
 func escape(text string) string {
 	var b strings.Builder
 	for i := range len(text) {
