@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// Load gives the entries of many keys at once: from memory, and what is not there
-// from the shared store in one round trip. A key without an entry is absent from
-// the map; a shared store that is not well has none. The entries may be of any
-// age: the caller judges them by [Policy.State].
+// Load returns the entries of many keys: from memory, and missing ones from the shared store in one round trip.
+// Keys without an entry, and keys that the shared store cannot return, are absent from the map. Entries may be of
+// any age: the caller judges them by [Policy.State].
 func (c *Cache) Load(ctx context.Context, keys []string) map[string]*Entry {
 	ch := c.chain.Load()
 	found := make(map[string]*Entry, len(keys))
@@ -23,7 +22,7 @@ func (c *Cache) Load(ctx context.Context, keys []string) map[string]*Entry {
 	if ch.replicas == nil || len(missing) == 0 {
 		return found
 	}
-	shared, _ := c.o.Shared.Load(ctx, ch.namespace, missing...) // counted there; what has come is used all the same
+	shared, _ := c.o.Shared.Load(ctx, ch.namespace, missing...) // the store counts errors; use what it returned before one
 	for key, e := range shared {
 		if !e.expired(c.o.Now) {
 			found[key] = ch.memory.put(&Query{Key: key}, e).entry
@@ -32,8 +31,7 @@ func (c *Cache) Load(ctx context.Context, keys []string) map[string]*Entry {
 	return found
 }
 
-// Save keeps many entries at once, in memory and for as long as keep in the
-// shared store. What is newer there stays.
+// Save stores many entries: in memory, and for the duration keep in the shared store. Newer entries there remain.
 func (c *Cache) Save(ctx context.Context, entries map[string]*Entry, keep time.Duration) {
 	ch := c.chain.Load()
 	for key, e := range entries {

@@ -19,23 +19,23 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// Options of a cache. The zero value of each field means its default. The times
-// nest: those of the shared store, OriginTimeout and Patience < FlightTimeout.
+// Options configure a cache. The zero value of each field means its default. Times nest: the shared store's
+// timeouts, OriginTimeout and Patience must be shorter than FlightTimeout.
 type Options struct {
-	MemoryBytes   int64                 // bound of the memory store; 256 MiB
-	Account       *account.Account      // of what others hold in place of entries; nil: one of half of MemoryBytes. A cache follows it alone
-	Shared        Shared                // the store that replicas share, nil = none. The caller closes it, after the cache
-	FlightTimeout time.Duration         // longest life of a flight: other replicas, the origin's queue and the origin together; 10 s
-	OriginTimeout time.Duration         // what a flight leaves of that for the origin when it waits for other replicas; half of FlightTimeout
-	Patience      time.Duration         // longest wait for the origin where a stale entry could be given; as [Patience] says. Where one kept for errors could it is 1 s
-	MaxWaiters    int                   // callers waiting in flights at once, more are refused; 10000
-	HotInterval   time.Duration         // how often replicas are told of the keys used most, for replicas that start; 30 s
-	MaxBackground int                   // flights in the background at once, more are skipped; 4096
-	Taken         func(Taken)           // is told of each entry that is new to this replica, for a query with Audit, and must not wait; nil = no function is
-	EncodeAtOnce  bool                  // have callers wait for the codings that are made in the background otherwise
-	Now           func() time.Time      // the clock that entries are judged by: theirs, which replicas and nodes have in common. Waits are measured by the process's own, as timers are; time.Now
-	Logger        *slog.Logger          // nil = discard
-	Registerer    prometheus.Registerer // nil = no metrics
+	MemoryBytes   int64                 // maximum size of the memory store; default 256 MiB
+	Account       *account.Account      // memory reserved by others in place of entries; nil creates one of half of MemoryBytes. Only one cache may use it
+	Shared        Shared                // store that replicas share; nil for none. The caller closes it, after the cache
+	FlightTimeout time.Duration         // maximum duration of a flight, including waits for other replicas and the origin's queue; default 10 s
+	OriginTimeout time.Duration         // part of FlightTimeout that waiting for other replicas leaves to the origin; default half
+	Patience      time.Duration         // maximum wait for the origin while a stale entry could be served, see [Patience]; at least 1 s if the entry is kept only for errors
+	MaxWaiters    int                   // maximum number of callers waiting in flights; more are refused; default 10000
+	HotInterval   time.Duration         // between two reports of the most used keys, for replicas that start; default 30 s
+	MaxBackground int                   // maximum number of background flights; more are skipped; default 4096
+	Taken         func(Taken)           // called for each entry that is new to this replica, for queries with Audit; must not block; nil disables
+	EncodeAtOnce  bool                  // makes callers wait for encodings that would otherwise be made in the background
+	Now           func() time.Time      // clock to judge entries by, shared with replicas and nodes; waits use the process clock; default time.Now
+	Logger        *slog.Logger          // nil discards
+	Registerer    prometheus.Registerer // nil disables metrics
 }
 
 func (o Options) validate() error {
@@ -49,7 +49,7 @@ func (o Options) validate() error {
 	return nil
 }
 
-// WithDefaults fills in what was left zero.
+// WithDefaults replaces zero values by their defaults.
 func (o Options) WithDefaults() Options {
 	o.MemoryBytes = cmp.Or(o.MemoryBytes, 256<<20)
 	o.FlightTimeout = cmp.Or(o.FlightTimeout, 10*time.Second)
@@ -68,23 +68,23 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Cache is safe for concurrent use. Close ends what it has under way.
+// Cache is safe for concurrent use. Close ends its goroutines.
 type Cache struct {
 	o      Options
 	counts counts
 
 	encoders *codings.Encoders
-	metrics  *prometheus.Registry // on the registerer until Close
+	metrics  *prometheus.Registry // registered until Close
 
 	chain atomic.Pointer[chain]
-	steps atomic.Int64 // of the memory bound that the account holds
+	steps atomic.Int64 // steps of memory that the account has reserved
 
 	leases     *gobreaker.CircuitBreaker[struct{}]
 	reads      latency
 	waiting    atomic.Int64 // callers waiting in flights
-	background atomic.Int64 // flights that no caller waits for
+	background atomic.Int64 // flights without a waiting caller
 
-	life  context.Context //nolint:containedctx // the cache's own: ends with Close
+	life  context.Context // ends with Close
 	end   context.CancelFunc
 	tasks sync.WaitGroup // flights, writes and subscriptions
 
@@ -111,9 +111,8 @@ func New(o Options) (*Cache, error) {
 	return c, nil
 }
 
-// Close cancels the flights under way and waits for them and for what they write
-// to the shared store. From then on only memory answers. The shared store is the
-// caller's to close.
+// Close cancels all flights and waits for them and their writes to the shared store. After that, only memory
+// serves. The caller closes the shared store.
 func (c *Cache) Close() error {
 	c.mu.Lock()
 	c.closed = true
@@ -124,7 +123,7 @@ func (c *Cache) Close() error {
 	return nil
 }
 
-// begin admits a task that Close has to wait for; the task calls tasks.Done.
+// begin registers a task that Close waits for; the task must call tasks.Done. It returns false after Close.
 func (c *Cache) begin() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,31 +134,30 @@ func (c *Cache) begin() bool {
 	return true
 }
 
-// chain is all that is kept of one namespace. Another namespace gets another
-// one, so that what is still in flight for the old cannot be taken for the new.
+// chain holds everything cached of one namespace. Another namespace gets another chain, so that flights of the old
+// one cannot affect it.
 type chain struct {
-	namespace string // "" = not known yet
+	namespace string // "" while unknown
 	memory    *memory
 	flights   singleflight.Group
 	pending   pending.Keys
 	ahead     ahead.Keys[request]
-	replicas  *subscriber        // nil: no shared store, or no namespace to use it with
-	warmed    chan struct{}      // closed once nothing more is taken over from other replicas
+	replicas  *subscriber        // nil without a shared store or namespace
+	warmed    chan struct{}      // closed once warming has ended
 	leave     context.CancelFunc // ends the subscription
 }
 
-// shares tells whether the answer to q is shared with other replicas.
+// shares reports whether the answer to q is shared with other replicas.
 func (ch *chain) shares(q *Query) bool { return ch.replicas != nil && q.Policy.Keep > 0 }
 
-// Namespace is what SetNamespace has set, "" until then.
+// Namespace returns the namespace, "" before SetNamespace.
 func (c *Cache) Namespace() string { return c.chain.Load().namespace }
 
 // Entries returns the number of entries in memory.
 func (c *Cache) Entries() int { return c.chain.Load().memory.EstimatedSize() }
 
-// SharedState says how the shared store is: "closed" while it is well, "open"
-// while it is left alone after failures, "half-open" while it is being tried
-// again, "off" when there is none or the chain has no name yet.
+// SharedState returns the state of the shared store: "closed" while it works, "open" while it is not used after
+// failures, "half-open" while it is tried again, or "off" if there is none or the namespace is unknown.
 func (c *Cache) SharedState() string {
 	if c.chain.Load().replicas == nil {
 		return "off"
@@ -167,9 +165,8 @@ func (c *Cache) SharedState() string {
 	return c.o.Shared.State()
 }
 
-// SetNamespace names the chain that is cached. Until it has been called the
-// shared store is not used, and with another namespace than before memory starts
-// empty: nothing of one chain is served as another's.
+// SetNamespace sets the name of the cached chain. The shared store is not used before. A different namespace
+// empties memory, so that entries of one chain are never served for another.
 func (c *Cache) SetNamespace(namespace string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,8 +178,8 @@ func (c *Cache) SetNamespace(namespace string) {
 	c.chain.Store(c.newChain(namespace))
 }
 
-// newChain returns an empty chain, with a subscription if replicas share it. The
-// caller holds c.mu, or has not shared c yet.
+// newChain returns an empty chain, subscribed to other replicas if there is a shared store. The caller holds c.mu
+// or has not shared c yet.
 func (c *Cache) newChain(namespace string) *chain {
 	ch := &chain{namespace: namespace, memory: newMemory(c.capacity(), c.o.MemoryBytes/confinedShare, &c.counts), warmed: make(chan struct{}), leave: func() {}}
 	if namespace == "" || c.o.Shared == nil {
@@ -193,7 +190,7 @@ func (c *Cache) newChain(namespace string) *chain {
 		c.tasks.Go(func() { c.o.Shared.Subscribe(ctx, namespace, ch.replicas) })
 		c.tasks.Go(func() {
 			c.warm(ctx, ch)
-			c.noteHot(ctx, ch)
+			c.reportHot(ctx, ch)
 		})
 	}
 	return ch

@@ -1,35 +1,26 @@
-// Package cache answers a question once per key and block, however many
-// callers and replicas ask it.
+// Package cache reads each key once per block, however many callers and replicas request it.
 //
-// [Cache.Get] looks, in this order, at
+// [Cache.Get] tries, in this order:
 //
-//  1. memory: a fresh entry is served. For a stale one the caller waits a moment
-//     (patience.go), unless the origin fails or is slow: then it is served, too,
-//     and one flight in the background reads it anew. For a key that is not
-//     there, one read of the shared store may end it;
-//  2. the flight of this key: callers who need the same answer share one
-//     flight, which outlives any of them. In the flight:
-//  3. the shared store: it gives an entry that this replica has not judged yet, or
-//     the lease of the key, or says that another replica holds the lease. A message of that
-//     replica wakes the flights that wait for it, and says what it has settled to the
-//     others, which then need not ask (subscriber.go);
-//  4. the origin, asked by the flight that holds the lease. Its answer goes into
-//     memory and to the callers, then into the shared store, and wakes the
-//     waiting replicas.
-//  5. Where the origin fails, an entry that [Policy] allows for such times
-//     is served, else the error.
+//  1. Memory. A fresh entry is served. With a stale entry the caller waits briefly for a newer one (patience.go), unless
+//     the origin fails or is slow: then the stale entry is served and one background flight refreshes it. For a missing
+//     key, a single read of the shared store may suffice.
+//  2. The flight of the key. Callers that need the same answer share one flight, which may outlive them. In the flight:
+//  3. The shared store. It returns an entry that this replica has not judged yet, or the lease of the key, or that
+//     another replica holds the lease. That replica's message wakes the waiting flights and passes the new entry to all
+//     replicas, which then need not read it (subscriber.go).
+//  4. The origin, read by the flight that holds the lease. The entry goes into memory and to the callers, then into the
+//     shared store, and waiting replicas are woken.
+//  5. If the origin fails, an entry that [Policy] allows for this case is served, or else the error.
 //
-// Keys that are asked for at least twice in every block are read as soon as one
-// comes, before a caller asks ([Cache.ReadAhead]); package cache/ahead chooses them.
+// Keys that were requested at least twice in each of the last blocks are read when a block arrives, before the next
+// request ([Cache.ReadAhead]). Package cache/ahead selects them.
 //
-// A request goes down lookup.go: Get, a hit, the wait, the answer. A flight goes down
-// flight.go, and agrees with other replicas in replicas.go. What both find is judged by
-// package cache/freshness: in blocks where the caller knows the tip and the entry its
-// height, else in seconds.
+// lookup.go contains the way of a request: Get, hit, wait, result. flight.go contains the way of a flight, and
+// replicas.go its coordination with other replicas. Package cache/freshness judges entries: in blocks if the tip and the
+// entry's height are known, otherwise in seconds.
 //
-// The shared store is optional and lies behind [Shared]; package cache/redis is
-// one. It is never trusted to be well: a caller waits for a silent one once, and
-// what cannot be read there is a miss. Without it flights are coalesced within
-// the process only. A chain has a [Cache.SetNamespace] of its own; nothing is
-// kept from one namespace to another.
+// The shared store is optional and implements [Shared]; package cache/redis does. It is never trusted to work: a caller
+// waits only once for a store that does not respond, and unreadable data is a miss. Without it, flights are shared only
+// within the process. [Cache.SetNamespace] separates chains: entries of one namespace are never used in another.
 package cache

@@ -11,20 +11,20 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// variants are what is made of a content after it was stored, beside [Content.Made].
-// They live and weigh as long as it does. All that is in them is immutable too.
+// variants holds what is derived from a content after it was stored, except [Content.Made]. Its size and lifetime
+// are those of the content. Everything in it is immutable, too.
 type variants struct {
-	making  [codings.Count]sync.Mutex  // held by the caller who makes the body in the coding
-	wanted  [codings.Count]atomic.Bool // by a caller
+	making  [codings.Count]sync.Mutex  // held while the body is encoded
+	wanted  [codings.Count]atomic.Bool // a caller has requested the coding
 	derived atomic.Pointer[derivedContents]
-	asked   atomic.Bool // by a request for the whole of it
-	passing bool        // a derived content that is not kept
+	asked   atomic.Bool // the whole content was requested
+	passing bool        // a derived content that is not cached
 }
 
-// derivedContents are those kept of one content, the oldest first.
+// derivedContents are the cached contents derived from one, the oldest first.
 type derivedContents struct {
 	kept    []derivedContent
-	changed time.Time // when the last one came
+	changed time.Time // when the last one was added
 }
 
 type derivedContent struct {
@@ -32,20 +32,19 @@ type derivedContent struct {
 	content *Content
 }
 
-// maxDerived bounds the contents derived of one, and derivedLife is how long they stay
-// unchanged at least once there are so many: names that change with every request
-// cannot make all that is kept be made anew each time.
+// maxDerived is the maximum number of contents derived from one. When it is reached, one is replaced at most once per
+// derivedLife, so that names which change with every request do not evict the others each time.
 const (
 	maxDerived  = 4
 	derivedLife = time.Second
 )
 
-// Again tells whether the content was asked for before, and takes note that it was.
+// Again reports whether the content was requested before, and records the request.
 func (c *Content) Again() bool {
 	return c.variants.asked.Load() || c.variants.asked.Swap(true)
 }
 
-// encoded tells whether the body was encoded before.
+// encoded reports whether the body has been encoded before.
 func (c *Content) encoded() bool {
 	for i := range c.Made {
 		if c.Made[i].Load() != nil {
@@ -55,7 +54,8 @@ func (c *Content) encoded() bool {
 	return false
 }
 
-// coded gives the body in a coding, nil where it was not made before, and takes note that it was wanted.
+// coded returns the body in a coding, nil if it has not been encoded yet, and records that the coding was
+// requested.
 func (c *Content) coded(coding codings.Coding) []byte {
 	made := c.Made[coding].Load()
 	if made == nil {
@@ -67,14 +67,12 @@ func (c *Content) coded(coding codings.Coding) []byte {
 	return *made
 }
 
-// Encoded gives the body of content in a coding, which is made once and kept with the content from then
-// on: key is the key of its entry, which weighs more now. For a caller who only peeks nothing is made: a
-// body that was not made before is nil.
+// Encoded returns the body of content in a coding. It is encoded once and then kept with the content, which
+// increases the size of the entry, key. With peek nothing is encoded: a body that was not encoded before is nil.
 //
-// The first caller makes it, on its own goroutine, unless that is costly: then it is made in the background.
-// Requests that come while it is being made, or while as many bodies are being encoded as there are
-// processors, get the plain body, or may ask for another coding: that at once is worth more to them than a
-// smaller one later. A caller who must have the coding waits instead, for no longer than encoding takes.
+// The first caller encodes on its own goroutine, or in the background if that is costly. Meanwhile, and while as
+// many bodies are being encoded as there are processors, callers receive the plain body: an immediate response is
+// worth more than a smaller one. With must, a caller waits instead.
 func (c *Cache) Encoded(key string, content *Content, coding codings.Coding, must, peek bool) (body []byte, as codings.Coding) {
 	if made := content.coded(coding); made != nil {
 		return made, coding
@@ -104,11 +102,11 @@ func (c *Cache) Encoded(key string, content *Content, coding codings.Coding, mus
 	return content.Body, codings.Identity
 }
 
-// encodeDelay is how much later a body is encoded in the background: the answer that was being made
-// then has left, and does not wait for a processor that encodes.
+// encodeDelay delays background encoding until the current response has been written, so that both do not compete
+// for a processor.
 const encodeDelay = 2 * time.Millisecond
 
-// encodeLater encodes in the background, unless too much is done there.
+// encodeLater encodes in the background, unless too many tasks run there.
 func (c *Cache) encodeLater(key string, content *Content, coding codings.Coding) {
 	if c.o.EncodeAtOnce {
 		c.encode(key, content, coding, false, false)
@@ -129,11 +127,11 @@ func (c *Cache) encodeLater(key string, content *Content, coding codings.Coding)
 	})
 }
 
-// encode makes a coding, of which the caller holds the lock, if there is room for that, or waits for it.
+// encode encodes a body whose lock the caller holds. Without wait, it does nothing if all encoders are in use.
 func (c *Cache) encode(key string, content *Content, coding codings.Coding, quick, wait bool) {
 	defer content.variants.making[coding].Unlock()
 	at := &content.Made[coding]
-	if at.Load() != nil { // by the caller before
+	if at.Load() != nil { // another caller was faster
 		return
 	}
 	if body, ok := c.encoders.Encode(coding, content.Body, quick, wait); ok {
@@ -143,8 +141,8 @@ func (c *Cache) encode(key string, content *Content, coding codings.Coding, quic
 	}
 }
 
-// encodeAgain makes of a content what was wanted of the one before, where that takes long and the key
-// was asked for often: those who ask next need not wait for it, nor have less.
+// encodeAgain encodes a new content in the codings requested of the previous one, if that is costly and the key is
+// used often, so that later callers need not wait or receive the plain body.
 func (c *Cache) encodeAgain(key string, before *slot, content *Content) {
 	if before.hits.Load() < ahead.Often {
 		return
@@ -157,11 +155,10 @@ func (c *Cache) encodeAgain(key string, before *slot, content *Content) {
 	}
 }
 
-// Derived gives the content that derive makes of one, which is kept with it
-// under a name: key is the key of its entry, which weighs more now. A few names
-// are kept of each content; another one takes the place of the oldest, once a
-// second at the most. For others derive is called each time, and what it gives is
-// encoded only for callers who must have it in a coding, and cheaply.
+// Derived returns the content that derive creates from another, cached with that under a name. This increases the
+// size of the entry, key. A few names are cached for each content; at most once a second, a new one replaces the
+// oldest. For other names derive is called each time, and the result is encoded only for callers that must have a
+// coding, and cheaply.
 func (c *Cache) Derived(key string, of *Content, name string, derive func(of *Content, name string) *Content) *Content {
 	derived := &of.variants.derived
 	if found := derived.Load().get(name); found != nil {
@@ -170,7 +167,7 @@ func (c *Cache) Derived(key string, of *Content, name string, derive func(of *Co
 	made := derive(of, name)
 	for {
 		before := derived.Load()
-		if found := before.get(name); found != nil { // by another caller
+		if found := before.get(name); found != nil { // another caller was faster
 			return found
 		}
 		after, ok := before.with(derivedContent{name, made}, c.o.Now())
@@ -185,7 +182,7 @@ func (c *Cache) Derived(key string, of *Content, name string, derive func(of *Co
 	}
 }
 
-// get gives the content of a name, nil for none.
+// get returns the content of a name, nil for none.
 func (d *derivedContents) get(name string) *Content {
 	if d == nil {
 		return nil
@@ -198,7 +195,7 @@ func (d *derivedContents) get(name string) *Content {
 	return nil
 }
 
-// with gives d and one more, which may take the place of the oldest.
+// with returns a copy with one more content, which may replace the oldest. It returns false if that is too recent.
 func (d *derivedContents) with(one derivedContent, now time.Time) (after *derivedContents, ok bool) {
 	if d == nil {
 		return &derivedContents{[]derivedContent{one}, now}, true

@@ -11,31 +11,28 @@ import (
 	"github.com/tipcache/tipcache/cache/codings"
 )
 
-// Content is the immutable part of a stored answer. Memory, the shared store's
-// codec and every caller hold the same one: no holder may change it, its body
-// included.
+// Content is the immutable part of an entry. Memory, the shared store's codec and all callers share it: none may
+// change it or its body.
 type Content struct {
 	Status int    // HTTP status to answer with
 	Type   string // Content-Type
 	Link   string // Link header, "" for none
 	Body   []byte
-	ETag   string // strong validator with its quotes, made from all of the above
-	Source uint64 // digest of the origin's raw answer: equal means that shaping it again would give the same content; 0 unknown, or an answer that says nothing beyond its Expires
+	ETag   string // strong validator with quotes, computed from the fields above
+	Source uint64 // digest of the origin's raw answer: equal digests give equal contents; 0 if unknown or if the answer is valid only until Expires
 
-	// Failed says that the origin told of a failure of its own, and the status says
-	// nothing about what was asked. The shared store does not keep it.
+	// Failed means that the origin reported a failure of its own, so that the status is no answer to the request.
+	// The shared store does not keep it.
 	Failed bool
 
-	// Made are the bodies in other codings that [Cache.Encoded] has made since, each
-	// nil until then. No other method stores one.
+	// Made are the bodies in other codings, nil until [Cache.Encoded] makes them. No other method stores one.
 	Made [codings.Count]atomic.Pointer[[]byte]
 
-	variants variants // what else was made of it
+	variants variants // other derived data
 }
 
-// NewContent makes a content and its ETag. It keeps body, which must not change
-// from then on, or a copy where that saves memory: contents live long, and are
-// weighed by what is in them.
+// NewContent returns a content with its ETag. It keeps body, which must not change, or a copy if that saves
+// memory.
 func NewContent(status int, typ, link string, body []byte, source uint64) *Content {
 	if cap(body) > len(body)+len(body)/8 {
 		body = append(make([]byte, 0, len(body)), body...)
@@ -46,8 +43,8 @@ func NewContent(status int, typ, link string, body []byte, source uint64) *Conte
 	}
 }
 
-// NewContentAfter is [NewContent] for an answer after e, which is nil for none, and
-// [Entry.Renewed] where that gives one.
+// NewContentAfter returns [Entry.Renewed] of the previous entry e (nil for none) if that exists, and otherwise
+// NewContent.
 func NewContentAfter(e *Entry, status int, typ, link string, body []byte, source uint64) *Content {
 	if c := e.Renewed(status, typ, link, body, source); c != nil {
 		return c
@@ -55,8 +52,8 @@ func NewContentAfter(e *Entry, status int, typ, link string, body []byte, source
 	return NewContent(status, typ, link, body, source)
 }
 
-// etag digests what a client can see. The lengths are digested too, so that no
-// part can pass for the beginning of the next.
+// etag returns a digest of everything that a client can see, including the lengths, so that parts cannot be
+// confused.
 func etag(status int, typ, link string, body []byte) string {
 	h := sha256.New()
 	var head [24]byte
@@ -70,18 +67,16 @@ func etag(status int, typ, link string, body []byte) string {
 	return `"` + base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16]) + `"`
 }
 
-// Entry is a content and what is known about when it holds. Entries are
-// immutable too.
+// Entry is a content and when it is valid. Entries are immutable.
 type Entry struct {
 	*Content
-	Height  int64     // newest block the content is known to hold at; 0 = unknown, or not chain data
-	ReadAt  time.Time // when the origin last said so
-	Expires time.Time // from then on absent, or where the policy says PastExpiry not fresh; zero = the policy alone decides
+	Height  int64     // newest block at which the content is known to be valid; 0 if unknown or not chain data
+	ReadAt  time.Time // when the origin last confirmed it
+	Expires time.Time // when the entry becomes absent, or with PastExpiry not fresh; zero leaves that to the policy
 }
 
-// Confirm returns an entry with the same content, seen to hold at a newer
-// height and time. Where e expires, the new entry lives as long after at as e
-// did after it was read.
+// Confirm returns an entry with the same content that was confirmed at a newer height and time. If e expires, the
+// new entry has the same lifetime after at as e had after it was read.
 func (e *Entry) Confirm(height int64, at time.Time) *Entry {
 	confirmed := &Entry{Content: e.Content, Height: height, ReadAt: at}
 	if !e.Expires.IsZero() {
@@ -90,9 +85,8 @@ func (e *Entry) Confirm(height int64, at time.Time) *Entry {
 	return confirmed
 }
 
-// Renewed is the content of e for an answer that came of another source and says the same,
-// with the validator and the codings that were made of it; nil where the answer says another
-// thing, or there is no e.
+// Renewed returns a content with another source but the same data as e, including its validator and encodings. It
+// returns nil if the data differs or e is nil.
 func (e *Entry) Renewed(status int, typ, link string, body []byte, source uint64) *Content {
 	if e == nil || e.Status != status || e.Type != typ || e.Link != link || !bytes.Equal(e.Body, body) {
 		return nil

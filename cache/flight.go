@@ -17,26 +17,24 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// flight is one lookup of a key below memory, for all callers who wait for it. Its
-// request is that of the caller who began it.
+// flight is one lookup of a key below memory, for all callers that wait for it. Its request is the first caller's.
 type flight struct {
 	*request
 
-	read         *Entry // what the shared store has given last, nil for nothing
-	told         *slot  // what the caller has taken over from a message of another replica
-	sharedSilent bool   // the shared store did not answer: it is written to, but not asked again
+	read         *Entry // last entry from the shared store, nil for none
+	told         *slot  // slot filled by a message of another replica
+	sharedSilent bool   // the shared store did not answer: it is written to, but not read again
 }
 
-// flightResult is what a flight brings. Beside an error, at is the newest entry
-// that was at hand before, nil for none.
+// flightResult is the result of a flight. Together with an error, at is the newest entry known before, nil for
+// none.
 type flightResult struct {
 	at      *slot
 	store   string
 	forward string
 }
 
-// start begins the flight, or joins the one of the key that is under way; own tells
-// which, as soon as the flight has begun.
+// start starts the flight of the key or joins the current one. own becomes true when this flight begins.
 func (f flight) start(ctx context.Context) (landed <-chan singleflight.Result, own *atomic.Bool) {
 	own = new(atomic.Bool)
 	return f.ch.flights.DoChan(f.q.Key, func() (any, error) {
@@ -49,6 +47,9 @@ func (f flight) start(ctx context.Context) (landed <-chan singleflight.Result, o
 // growStack gives the calling goroutine a stack of 16 KiB, which asking a node needs, by its large frame: at
 // once, before much is on the stack that would be copied each time it grows.
 //
+// growStack gives the calling goroutine a stack of 16 KiB, which reading a node needs, at once: growing later
+// would copy more.
+//
 //go:noinline
 func growStack(never int) byte {
 	if never == 0 {
@@ -58,7 +59,7 @@ func growStack(never int) byte {
 	return room[never]
 }
 
-// fly runs the flight. It ends with its own time or the cache, not with ctx.
+// fly runs the flight. It ends with its own timeout or the cache, not with ctx.
 func (f *flight) fly(ctx context.Context) (flightResult, error) {
 	c := f.c
 	if !c.begin() {
@@ -89,11 +90,10 @@ func (f *flight) fly(ctx context.Context) (flightResult, error) {
 	return l, err
 }
 
-// run asks memory once more, the shared store, the origin.
+// run tries memory once more, then the shared store, then the origin.
 func (f *flight) run(ctx context.Context) (flightResult, error) {
-	// Between a caller's look into memory and the start of its flight, the
-	// flight before may have landed: without this look its answer would be
-	// fetched twice.
+	// The previous flight may have ended between the caller's lookup in memory and the start of this one. Without a
+	// second lookup its entry would be read twice.
 	at, _ := f.ch.memory.GetIfPresent(f.q.Key)
 	l := flightResult{at: at, store: inMemory}
 	if at != nil && at == f.told {
@@ -106,15 +106,15 @@ func (f *flight) run(ctx context.Context) (flightResult, error) {
 	if enough || err != nil {
 		return l, err
 	}
-	err = f.ask(ctx, &l)
+	err = f.readOrigin(ctx, &l)
 	f.release(ctx, lease, l, err)
 	return l, err
 }
 
 func (f *flight) fresh(at *slot) bool { return f.q.judge(at, f.c.o.Now) == Fresh }
 
-// ask has the origin answer, and keeps what it says.
-func (f *flight) ask(ctx context.Context, l *flightResult) error {
+// readOrigin reads the origin and stores the entry.
+func (f *flight) readOrigin(ctx context.Context, l *flightResult) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("cache: waiting for another replica: %w", err)
 	}
@@ -141,14 +141,14 @@ func (f *flight) ask(ctx context.Context, l *flightResult) error {
 	return nil
 }
 
-// forward says why the origin is asked, as [Result] does. An entry that is fresh by its
-// policy is not new enough for this caller.
+// forward returns why the origin is read, as [Result] describes it. An entry that is fresh by its policy may be
+// too old for this caller.
 func (f *flight) forward(at *slot) string {
-	whatever := Query{Policy: f.q.Policy, Tip: f.q.Tip}
+	anyCaller := Query{Policy: f.q.Policy, Tip: f.q.Tip}
 	switch {
 	case at == nil:
 		return "uri-miss"
-	case whatever.judge(at, f.c.o.Now) == Fresh:
+	case anyCaller.judge(at, f.c.o.Now) == Fresh:
 		return "request"
 	default:
 		return "stale"
@@ -174,18 +174,17 @@ func (f *flight) fetch(ctx context.Context, prev *Entry) (e *Entry, err error) {
 		return nil, errors.New("cache: origin gave neither an entry nor an error")
 	}
 	if err == nil {
-		f.taken(e, false, reading.By)
+		f.reportTaken(e, false, reading.By)
 	}
 	return e, err
 }
 
-// keep puts e into memory, and gives the slot that is there then: a newer entry
-// may have come between. If that serves worse (it is of unknown height, but was
-// read later), this flight's callers are given e all the same.
+// store puts e into memory and returns the slot that is there then, which may have a newer entry. If that is worse
+// for this flight's callers (unknown height, but read later), they receive e nevertheless.
 func (f *flight) keep(e *Entry) *slot {
 	now := f.c.o.Now
 	own := &slot{entry: e}
-	if e.expired(now) && !f.q.Policy.Outlives(e.Stamp()) { // it would never be served
+	if e.expired(now) && !f.q.Policy.Outlives(e.Stamp()) { // it could never be served
 		return own
 	}
 	if kept := f.ch.memory.put(&f.q, e); f.q.judge(kept, now) <= f.q.judge(own, now) {
@@ -194,8 +193,8 @@ func (f *flight) keep(e *Entry) *slot {
 	return own
 }
 
-// revalidate has a stale entry read anew by a flight in the background, unless
-// that is under way, failed a moment ago, or too many are under way.
+// revalidate refreshes a stale entry by a background flight, unless one is in progress, the last one failed just
+// now, or too many are in progress.
 func (r *request) revalidate(ctx context.Context, at *slot) {
 	if at.renewing.Load() || at.resting(r.c.o.Now()) || !at.renewing.CompareAndSwap(false, true) {
 		return
@@ -209,24 +208,24 @@ func (r *request) revalidate(ctx context.Context, at *slot) {
 	go func() {
 		defer r.c.tasks.Done()
 		defer r.c.background.Add(-1)
-		_, _, _ = r.unattended(context.WithValue(ctx, backgroundKey{}, true), at) // the next caller sees what became of it
+		_, _, _ = r.unattended(context.WithValue(ctx, backgroundKey{}, true), at) // the next caller sees the result
 	}()
 }
 
-// unattended is a flight for an entry that is marked as renewing, which no caller waits for. own
-// tells whether it was not a caller's after all.
+// unattended runs a flight without a waiting caller for an entry marked as renewing. own is false if it joined a
+// caller's flight.
 func (r *request) unattended(ctx context.Context, at *slot) (l flightResult, own bool, err error) {
 	defer at.renewing.Store(false)
 	landed, begun := flight{request: r}.start(ctx)
 	select {
 	case end := <-landed:
-		return end.Val.(flightResult), begun.Load(), end.Err //nolint:forcetypeassert // a flight's
+		return end.Val.(flightResult), begun.Load(), end.Err //nolint:forcetypeassert // flights return nothing else
 	case <-r.c.life.Done():
 		return l, true, errClosed
 	}
 }
 
-// describe says of a flight's span what the flight came to.
+// describe sets the attributes of a flight's span.
 func (f *flight) describe(ctx context.Context, span trace.Span, l flightResult, err error) {
 	outcome := cmp.Or(l.store, "origin")
 	if err != nil {
@@ -242,7 +241,7 @@ func (f *flight) describe(ctx context.Context, span trace.Span, l flightResult, 
 	}
 }
 
-// keyHash names a key in traces: keys are as long as requests.
+// keyHash returns a short name of a key for traces, because keys are as long as requests.
 func keyHash(key string) string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(key))

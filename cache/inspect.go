@@ -6,34 +6,33 @@ import (
 	"time"
 )
 
-// Stored is what one store has for a query.
+// Stored is what one store holds for a query.
 type Stored struct {
-	*Entry               // nil: nothing
-	State  State         // what it is good for
-	Expiry time.Duration // what is left until the store drops it; 0 in memory, which has no such time
+	*Entry               // nil for none
+	State  State         // judged for the query
+	Expiry time.Duration // until the store drops the entry; 0 in memory, which drops none
 }
 
-// An Inspection is what the stores have for a query and what a Get would make of
-// it, found out without one.
+// Inspection is what the stores hold for a query and what Get would do, determined without side effects.
 type Inspection struct {
-	Namespace        string // "" while the chain has no name
+	Namespace        string // "" while unknown
 	Memory, Shared   Stored
-	RevalidationWait time.Duration // how long a Get waits for the origin where an entry is stale
-	LastFailure      error         // why nobody waits for the origin, which failed a moment ago; nil if callers wait
-	Renewing         bool          // the entry in memory is being read anew
-	Ahead            bool          // the key is read ahead when the next block comes, if it is asked for as often in this one
-	SharedState      string        // as Cache.SharedState says
-	SharedErr        error         // why nothing is known of the shared store
-	Lease            time.Duration // what is left of the lease of a replica that is asking the origin; 0 = none
+	RevalidationWait time.Duration // how long Get waits for the origin if an entry is stale
+	LastFailure      error         // why callers do not wait for the origin, which failed just now; nil if they wait
+	Renewing         bool          // the entry in memory is being refreshed
+	Ahead            bool          // the key is read ahead at the next block, if it is requested as often in this one
+	SharedState      string        // see Cache.SharedState
+	SharedErr        error         // why the shared store could not be inspected
+	Lease            time.Duration // remaining time of the lease of a replica that reads the origin; 0 for none
 
-	// Forecast is what a Get would come to now, from Store. Miss means that the
-	// origin would be asked; whether it would answer is not known.
+	// Forecast is the outcome of Get now, from Store. Miss means that the origin would be read; whether it would
+	// succeed is unknown.
 	Forecast Outcome
 	Store    string
 }
 
-// Inspect looks at what a Get of q would look at. It asks no origin, begins
-// nothing and keeps nothing alive.
+// Inspect looks at everything that Get of q would look at. It reads no origin, starts nothing and does not count
+// as a use.
 func (c *Cache) Inspect(ctx context.Context, q Query) Inspection {
 	ch := c.chain.Load()
 	i := Inspection{Namespace: ch.namespace, SharedState: c.SharedState(), Memory: Stored{State: Expired}, Shared: Stored{State: Expired}, Ahead: ch.ahead.Has(q.Key)}

@@ -7,30 +7,29 @@ import (
 	"time"
 )
 
-// latency is how long origins without a [Queue] took lately to answer, as the flights that
-// asked them saw that: in nanoseconds, smoothed.
+// latency estimates how long origins without a [Queue] take to answer, from recent flights: in nanoseconds,
+// smoothed.
 type latency struct {
 	mean   atomic.Int64
-	seen   atomic.Int64 // when mean changed last, in Unix nanoseconds
-	asking atomic.Int64 // reads that have not been answered yet
+	seen   atomic.Int64 // last change of mean, in Unix nanoseconds
+	asking atomic.Int64 // reads in progress
 
 	mu    sync.Mutex
-	ended time.Time    // the last answer, if reads were waiting then
-	gap   atomic.Int64 // between two answers while reads were waiting
+	ended time.Time    // last end of a read while others were in progress
+	gap   atomic.Int64 // time between two ends while reads were in progress
 }
 
 const (
-	remembered   = 5 * time.Second     // how long a mean counts: an origin that was slow then may have recovered since
-	quickAtFirst = defaultPatience / 8 // the mean where none counts
+	remembered   = 5 * time.Second     // how long a mean counts, because a slow origin may recover
+	quickAtFirst = defaultPatience / 8 // the mean if none counts
 )
 
-// expected is how long one more read will take: as long as others did lately, or until
-// all those have been answered that came before it.
+// expected returns how long one more read will take: as long as recent ones, or until all earlier ones have ended.
 func (l *latency) expected() time.Duration {
 	return max(l.lately(), time.Duration(l.asking.Load()*l.gap.Load()))
 }
 
-// lately is the mean of the reads within the time that is remembered.
+// lately returns the mean if it is recent.
 func (l *latency) lately() time.Duration {
 	if time.Since(time.Unix(0, l.seen.Load())) > remembered {
 		return quickAtFirst
@@ -38,14 +37,14 @@ func (l *latency) lately() time.Duration {
 	return time.Duration(l.mean.Load())
 }
 
-// learn smooths the mean by one read.
+// learn adds one read to the mean.
 func (l *latency) learn(took time.Duration) {
 	l.mean.Store(int64(l.lately()))
 	smooth(&l.mean, took)
 	l.seen.Store(time.Now().UnixNano())
 }
 
-// begin notes a read; end notes that it is over.
+// begin counts a read; end ends it.
 func (l *latency) begin() { l.asking.Add(1) }
 
 func (l *latency) end(now time.Time, most time.Duration) {
@@ -59,9 +58,8 @@ func (l *latency) end(now time.Time, most time.Duration) {
 	}
 }
 
-// observe notes how long a flight took that asked the origin, and counts it as no longer than
-// most, so that a slow origin is found well again soon after it is. A failure says nothing of that
-// unless it took longer than others do to succeed.
+// observe records how long a flight took that read the origin. It counts at most max, so that an origin that
+// recovers is used again soon. A failure counts only if it took longer than recent successes.
 func (l *latency) observe(took, most time.Duration, of flightResult, err error) {
 	if errors.Is(err, ErrYielded) {
 		return

@@ -12,11 +12,11 @@ import (
 	"github.com/tipcache/tipcache/cache/freshness"
 )
 
-// maxFlights bounds how many flights of others a caller joins, one after the
-// other, in the hope of an answer that is new enough for it.
+// maxFlights is the number of other callers' flights that a caller joins, one after another, to get a new enough
+// entry.
 const maxFlights = 8
 
-// request is one query on its way through a chain's part of the cache.
+// request is one query being processed in a chain's cache.
 type request struct {
 	c      *Cache
 	ch     *chain
@@ -24,16 +24,14 @@ type request struct {
 	origin Origin
 }
 
-// Get answers q, from the nearest place that has an answer new enough, and
-// asks origin if there is none. A caller waits until its ctx ends, except for
-// one read of the shared store, within that store's timeout, and for a flight
-// that it runs itself (see join); another flight that it started goes on without it. When the origin fails, or there is no time or room
-// to wait for it, an entry that q.Policy keeps for errors is served with the
-// failure in Result.Err; without such an entry the failure is the error: the
-// origin's own, ctx's or [ErrOverloaded].
+// Get answers q from the nearest store with a new enough entry, or else from origin. A caller waits until its ctx
+// ends, except for one read of the shared store, within that store's timeout, and for a flight that it runs itself
+// (see join). Another flight that it started continues without it. If the origin fails, or there is no time or
+// capacity to wait for it, Get returns an entry that q.Policy keeps for errors, with the failure in Result.Err.
+// Without such an entry it returns the failure: the origin's, ctx's or [ErrOverloaded].
 //
-// An entry may be below q.MinHeight, or older than q.Policy wants it,
-// only if the origin has given it since Get was called: it has nothing better then.
+// An entry below q.MinHeight or older than q.Policy allows is returned only if the origin supplied it after Get
+// was called.
 func (c *Cache) Get(ctx context.Context, q Query, origin Origin) (Result, error) {
 	ch := c.chain.Load()
 	at, _ := ch.memory.GetIfPresent(q.Key)
@@ -42,25 +40,24 @@ func (c *Cache) Get(ctx context.Context, q Query, origin Origin) (Result, error)
 	}
 	r := &request{c: c, ch: ch, q: q, origin: origin}
 	if at != nil && at.unaudited.CompareAndSwap(true, false) {
-		r.taken(at.entry, true, "")
+		r.reportTaken(at.entry, true, "")
 	}
 	res, err := r.answer(ctx, at)
 	c.counts.finished(res.Outcome, res.Store)
 	return res, err
 }
 
-// Fresh answers q as Get would from an entry in memory that is fresh now, and is of
-// use to the caller; nil is for all. ok is false where memory has none, and nothing is
-// done or counted then.
+// Fresh answers q as Get would, from an entry in memory that is fresh now and accepted by of (nil accepts all).
+// Otherwise it returns false, without side effects and without counting anything.
 func (c *Cache) Fresh(q Query, now time.Time, of func(*Entry) (use bool)) (res Result, ok bool) {
 	at, _ := c.chain.Load().memory.GetIfPresent(q.Key)
-	if q.judge(at, func() time.Time { return now }) != Fresh || at.unaudited.Load() || of != nil && !of(at.entry) { // Get has to tell of it
+	if q.judge(at, func() time.Time { return now }) != Fresh || at.unaudited.Load() || of != nil && !of(at.entry) { // Get must report it
 		return res, false
 	}
 	return c.hit(at), true
 }
 
-// Peek gives the entry that Get would give at once, nil for none, and leaves no trace of that.
+// Peek returns the entry that Get would return at once, nil for none, without side effects.
 func (c *Cache) Peek(q Query) *Entry {
 	at := c.chain.Load().memory.peek(q.Key)
 	if q.judge(at, c.o.Now) != Fresh {
@@ -73,7 +70,7 @@ func (q *Query) requires() *freshness.Requirement {
 	return &freshness.Requirement{Policy: &q.Policy, Tip: q.Tip, MinHeight: q.MinHeight, MaxHeight: q.MaxHeight}
 }
 
-// judge judges a slot of memory, which may be nil.
+// judge judges a slot, which may be nil.
 func (q *Query) judge(s *slot, now freshness.Clock) State {
 	if s == nil {
 		return Expired
@@ -81,23 +78,22 @@ func (q *Query) judge(s *slot, now freshness.Clock) State {
 	return q.requires().Judge(s.entry.Stamp(), now)
 }
 
-// Stamp is what the entry's freshness is judged by.
+// Stamp returns what the entry's freshness is judged by.
 func (e *Entry) Stamp() *freshness.Stamp {
 	return &freshness.Stamp{Height: e.Height, ReadAt: e.ReadAt, Expires: e.Expires, Status: e.Status, Lasting: e.Source != 0}
 }
 
 func (e *Entry) expired(now freshness.Clock) bool { return e.Stamp().Expired(now) }
 
-// hit is a finished request that memory has answered.
+// hit finishes a request served from memory.
 func (c *Cache) hit(at *slot) Result {
 	at.hit()
 	c.counts.finished(Hit, inMemory)
 	return Result{Entry: at.entry, Outcome: Hit, Store: inMemory}
 }
 
-// hit counts that the entry was given. Once there are enough hits to read the key ahead
-// it loads and does not store, so that callers on many processors do not get into each
-// other's way.
+// hit counts a use of the entry, up to the number that makes the key read ahead. After that it only loads, so that
+// processors do not contend.
 func (s *slot) hit() {
 	if s.hits.Load() < ahead.Often {
 		s.hits.Add(1)
@@ -116,8 +112,8 @@ func (n *counts) finished(o Outcome, store string) {
 	}
 }
 
-// answer gives what memory has, fresh or not, where waiting is of no use, and else what
-// a flight brings.
+// answer returns the entry in memory, fresh or not, if waiting would not help, and otherwise the result of a
+// flight.
 func (r *request) answer(ctx context.Context, at *slot) (Result, error) {
 	f, store := flight{request: r}, inMemory
 	if told := r.renew(at); told != at {
@@ -145,8 +141,8 @@ func (r *request) answer(ctx context.Context, at *slot) (Result, error) {
 	return f.wait(ctx, r.c.newWait(&r.q, at))
 }
 
-// decide returns what a Get of q does with at, the entry of a store, nil for none. Hit and StaleHit
-// serve it at once. StaleError serves it because of err. Miss waits for a newer entry.
+// decide returns what Get of q does with at, the entry of a store, nil for none. Hit and StaleHit serve it at
+// once, StaleError serves it because of err, and Miss waits for a newer entry.
 func (c *Cache) decide(ch *chain, q *Query, at *slot) (outcome Outcome, err error) {
 	switch q.judge(at, c.o.Now) {
 	case Fresh:
@@ -159,16 +155,16 @@ func (c *Cache) decide(ch *chain, q *Query, at *slot) (outcome Outcome, err erro
 		if err := c.failure(ch, q.Key, at); err != nil {
 			return StaleError, err
 		}
-		if c.expected(q, at) > c.errorPatience() { // the caller would get this entry in the end
+		if c.expected(q, at) > c.errorPatience() { // the caller would receive this entry in the end
 			return StaleError, errSlow
 		}
 	}
 	return Miss, nil
 }
 
-// failure returns what the origin failed with a moment ago, and [errSlow] as long as the flight is
-// under way that callers gave up on: a stalled origin would delay every caller. An older failure
-// does not count, because the origin may have recovered since.
+// failure returns the origin's failure if it is recent. It returns [errSlow] for as long as the flight that
+// callers gave up waiting for is in progress: a stalled origin must not delay every caller. Older failures do not
+// count, because the origin may have recovered.
 func (c *Cache) failure(ch *chain, key string, at *slot) error {
 	f := at.failed.Load()
 	if f == nil || !at.resting(c.o.Now()) && (f.err != errSlow || !ch.pending.UnderWay(key)) { //nolint:errorlint // it is never wrapped
@@ -177,12 +173,10 @@ func (c *Cache) failure(ch *chain, key string, at *slot) error {
 	return f.err
 }
 
-// readShared reads the entry of a key that memory does not have from the
-// shared store. That costs a third of a flight, which brings a goroutine and the
-// lease with it, and is all that a replica needs that has just started. It gives
-// the slot of an entry that can be served; another one is the flight's to judge. A
-// caller for whom the shared store was silent does not wait for it again: its flight
-// goes to the origin at once.
+// readShared reads an entry that memory lacks from the shared store. It costs a third of a flight, with its
+// goroutine and lease, and is sufficient for a replica that has just started. It returns the slot of an entry that
+// can be served; other entries are judged by the flight. If the shared store does not answer, the flight goes
+// straight to the origin.
 func (f *flight) readShared(ctx context.Context) (at *slot) {
 	if !f.c.begin() {
 		f.sharedSilent = true
@@ -200,28 +194,27 @@ func (f *flight) readShared(ctx context.Context) (at *slot) {
 		}
 	})
 	if at != nil {
-		f.taken(at.entry, true, "")
+		f.reportTaken(at.entry, true, "")
 	}
 	return at
 }
 
-// wait answers from the flight of the key, the caller's own or the one under way.
+// wait answers from the flight of the key, the caller's own or the current one.
 func (f flight) wait(ctx context.Context, w wait) (Result, error) {
 	for try := range maxFlights {
 		l, own, err := f.join(ctx, w)
 		if errors.Is(ctx.Err(), context.Canceled) {
-			return Result{}, ctx.Err() // the caller has left, perhaps during its own flight
+			return Result{}, ctx.Err() // the caller is gone, perhaps since its own flight began
 		}
-		f.read = nil // what the next flight finds is newer
+		f.read = nil // the next flight reads a newer one
 		if errors.Is(err, ErrYielded) {
-			continue // a read ahead, which had no room: the next flight is a caller's
+			continue // a read ahead without capacity: the next flight is a caller's
 		}
 		if err != nil {
 			return f.standIn(l, err)
 		}
-		// A flight that another caller began may have brought too low a height
-		// or too old a reading for this one. The next begins after that: if it
-		// has asked the origin, then as late as this caller's own could have.
+		// The result of another caller's flight may be too old for this one. The next flight begins later: if that
+		// reads the origin, it does so as late as this caller's own flight would.
 		state := f.q.judge(l.at, f.c.o.Now)
 		if own || state == Fresh || try > 0 && l.store == fromOrigin || state == Stale && w.left(Stale) <= 0 {
 			return f.serve(ctx, l, own), nil
@@ -230,9 +223,9 @@ func (f flight) wait(ctx context.Context, w wait) (Result, error) {
 	return f.standIn(flightResult{}, ErrOverloaded)
 }
 
-// join starts the flight of the key, or joins the one under way, and waits for it. own reports
-// whether it started it. A caller with nothing else to serve runs its flight on its own goroutine,
-// which costs a fifth less; it then waits even if its client leaves.
+// join starts the flight of the key, or joins the current one, and waits for it. own reports whether it started
+// the flight. A caller with nothing else to serve runs its flight on its own goroutine, which costs a fifth less;
+// it then waits even if its client disconnects.
 func (f flight) join(ctx context.Context, w wait) (l flightResult, own bool, err error) {
 	if w.forFlight && f.mayRun(ctx) && !f.ch.pending.UnderWay(f.q.Key) {
 		result, err, _ := f.ch.flights.Do(f.q.Key, func() (any, error) {
@@ -252,8 +245,7 @@ func (f flight) mayRun(ctx context.Context) bool {
 	return !ok || time.Until(deadline) >= f.c.o.FlightTimeout
 }
 
-// await waits for a flight to land, or as long as w says if there is something else
-// to give.
+// await waits for a flight to end, or for as long as w allows if another entry can be served.
 func (r *request) await(ctx context.Context, landed <-chan singleflight.Result, own *atomic.Bool, w wait) (flightResult, error) {
 	patience := time.NewTimer(w.left(Stale))
 	defer patience.Stop()
@@ -266,7 +258,7 @@ func (r *request) await(ctx context.Context, landed <-chan singleflight.Result, 
 			state := r.q.judge(at, r.c.o.Now)
 			left := w.left(state)
 			switch {
-			case state == Fresh: // it has just landed
+			case state == Fresh: // the flight has just ended
 			case left > 0:
 				patience.Reset(left)
 			case state <= StaleIfError:
@@ -279,7 +271,7 @@ func (r *request) await(ctx context.Context, landed <-chan singleflight.Result, 
 	}
 }
 
-// serve makes a result of what was found. What is not fresh is read anew after that.
+// serve returns the result for an entry. An entry that is not fresh is refreshed afterwards.
 func (r *request) serve(ctx context.Context, l flightResult, own bool) Result {
 	l.at.hit()
 	res := Result{Entry: l.at.entry, Outcome: Miss, Store: l.store, Forward: l.forward, Collapsed: !own}
@@ -296,9 +288,8 @@ func (r *request) serve(ctx context.Context, l flightResult, own bool) Result {
 	return res
 }
 
-// standIn makes a result after a failure, of what the flight had at hand or
-// memory has by now. An origin that is behind has nothing better than the oldest
-// entry.
+// standIn returns a result after a failure, with the entry that the flight or memory has now. If the origin is
+// behind, even the oldest entry is better.
 func (r *request) standIn(l flightResult, failure error) (Result, error) {
 	at, store, now := l.at, l.store, r.c.o.Now
 	if at == nil {

@@ -11,24 +11,23 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// memory keeps one entry per key, within a bound of bytes. Entries carry their
-// own lifetime, so nothing here expires: what is asked for no more is evicted.
+// memory holds one entry per key, up to a number of bytes. Entries have lifetimes of their own and do not expire
+// here; unused ones are evicted.
 type memory struct {
 	*otter.Cache[string, *slot]
 	counts   *counts
 	confined confined
 }
 
-// slot is an entry in memory and what became of the last try to replace it.
-// A newer entry gets a slot of its own.
+// slot is an entry in memory and the state of replacing it. A newer entry gets a new slot.
 type slot struct {
 	entry     *Entry
-	renewing  atomic.Bool   // a flight in the background is under way for it
-	unaudited atomic.Bool   // Options.Taken has to be told of it, once a caller asks for it
-	hits      atomic.Uint32 // how often the entry was given, as far as that matters
+	renewing  atomic.Bool   // a background flight is refreshing it
+	unaudited atomic.Bool   // to be reported to Options.Taken when a caller requests it
+	hits      atomic.Uint32 // number of uses, as far as relevant
 	failed    atomic.Pointer[failed]
 
-	previousHits uint32 // of the entry that it replaced
+	previousHits uint32 // hits of the entry that it replaced
 }
 
 type failed struct {
@@ -36,20 +35,20 @@ type failed struct {
 	err error
 }
 
-// retryAfter is how long a key rests after the origin failed for it, so that a
-// dead origin is not asked by every hit on a stale entry.
+// retryAfter is the pause after a failure of the origin, so that hits on a stale entry do not each read a dead
+// origin.
 const retryAfter = time.Second
 
-// fail notes that the origin had nothing newer to give.
+// fail records that the origin had no newer entry.
 func (s *slot) fail(at time.Time, err error) { s.failed.Store(&failed{at, err}) }
 
-// resting reports whether the origin failed a moment ago.
+// resting reports whether the origin failed within retryAfter.
 func (s *slot) resting(now time.Time) bool {
 	f := s.failed.Load()
 	return f != nil && now.Sub(f.at) < retryAfter
 }
 
-// known gives the entry, nil for no slot.
+// known returns the entry, nil for a nil slot.
 func (s *slot) known() *Entry {
 	if s == nil {
 		return nil
@@ -57,8 +56,7 @@ func (s *slot) known() *Entry {
 	return s.entry
 }
 
-// sameAs tells whether s holds just what e says, as far as the shared store,
-// which keeps microseconds, can tell.
+// sameAs reports whether s holds an entry equal to e, at the shared store's precision of microseconds.
 func (e *Entry) sameAs(s *slot) bool {
 	return s != nil && e.ETag == s.entry.ETag && e.Height == s.entry.Height && e.ReadAt.UnixMicro() == s.entry.ReadAt.UnixMicro()
 }
@@ -68,12 +66,11 @@ func newMemory(bytes, confinedBytes int64, n *counts) *memory {
 		MaximumWeight: uint64(bytes),
 		Weigher:       weigh,
 		StatsRecorder: n,
-		Executor:      func(upkeep func()) { upkeep() }, // takes less than to have another goroutine do it
+		Executor:      func(upkeep func()) { upkeep() }, // cheaper than another goroutine
 	})}
 }
 
-// put keeps e unless a newer entry is there that q believes, and returns the slot
-// of the key.
+// put stores e, unless there is a newer entry that q believes, and returns the slot of the key.
 func (m *memory) put(q *Query, e *Entry) *slot {
 	s, _ := m.Compute(q.Key, func(old *slot, found bool) (*slot, otter.ComputeOp) {
 		if found && !q.requires().Replaces(e.Stamp(), old.entry.Stamp()) {
@@ -94,18 +91,18 @@ func (m *memory) put(q *Query, e *Entry) *slot {
 	return s
 }
 
-// reweigh has the entry of a key weighed again, after something was made of it.
+// reweigh updates the size of an entry after data was derived from it.
 func (m *memory) reweigh(key string) {
 	m.ComputeIfPresent(key, func(s *slot) (*slot, otter.ComputeOp) { return s, otter.WriteOp })
 }
 
-// peek is GetIfPresent without a trace in the order of eviction.
+// peek is GetIfPresent without affecting eviction.
 func (m *memory) peek(key string) *slot {
 	e, _ := m.GetEntryQuietly(key)
 	return e.Value
 }
 
-// purge removes the selected entries and counts them.
+// purge removes the selected entries and returns their number.
 func (m *memory) purge(sel Selection) (n int) {
 	for key := range m.Keys() {
 		if sel.Has(key) {
@@ -117,18 +114,17 @@ func (m *memory) purge(sel Selection) (n int) {
 	return n
 }
 
-// overhead is what an entry takes beside its strings and its body: its slot, the
-// node of the store and the store's table, the entry, its content and validator.
+// overhead is the size of an entry in addition to its strings and body: slot, nodes and table of the store, entry,
+// content and validator.
 const overhead = 384
 
-// weigh is what an entry takes of the heap, in bytes.
+// weigh returns the heap size of an entry, in bytes.
 func weigh(key string, s *slot) uint32 {
 	weight := overhead + heap.Allocated(len(key)) + s.entry.weight()
 	return uint32(min(weight, math.MaxUint32))
 }
 
-// weight is what the strings and the body of a content take, and all that was
-// made of it since.
+// weight returns the size of a content's strings and body and of everything derived from it.
 func (c *Content) weight() int {
 	sum := len(c.Type) + heap.Allocated(len(c.Link)) + heap.Allocated(cap(c.Body))
 	for i := range c.Made {
@@ -144,14 +140,14 @@ func (c *Content) weight() int {
 	return sum
 }
 
-// reserveSteps are how many sizes memory may have: it is not fitted for each byte.
+// reserveSteps is the number of possible sizes of memory, which is not adjusted for every byte.
 const reserveSteps = 64
 
-// Account returns the account whose bytes entries make room for.
+// Account returns the account of memory reserved in place of entries.
 func (c *Cache) Account() *account.Account { return c.o.Account }
 
-// makeRoom evicts entries for the bytes of the account. It allows for one step more than is in use now, so
-// that bytes that are reserved and released in turn do not change the maximum each time.
+// makeRoom evicts entries to free the bytes reserved in the account. It frees up to one step more, so that small
+// changes do not adjust the maximum each time.
 func (c *Cache) makeRoom(used int64) {
 	step := max(1, c.o.MemoryBytes/reserveSteps)
 	needed := (max(0, used) + step - 1) / step
@@ -164,7 +160,7 @@ func (c *Cache) makeRoom(used int64) {
 	c.chain.Load().memory.SetMaximum(uint64(c.capacity()))
 }
 
-// capacity returns the bytes that entries can take beside those of the account.
+// capacity returns the bytes available to entries.
 func (c *Cache) capacity() int64 {
 	step := max(1, c.o.MemoryBytes/reserveSteps)
 	return c.o.MemoryBytes - min(c.steps.Load()*step, c.o.MemoryBytes/2)

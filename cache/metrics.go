@@ -13,7 +13,7 @@ import (
 	"github.com/tipcache/tipcache/cache/codings"
 )
 
-// counts are the running numbers. It records the evictions of the memory store.
+// counts are the counters. It records evictions of the memory store.
 type counts struct {
 	otterstats.NoopRecorder
 
@@ -23,19 +23,19 @@ type counts struct {
 
 	collapsed, flights, skipped, originCalls, originErrors, evictions, renewals, warmed atomic.Uint64
 
-	writing      atomic.Int64             // leases on their way back to the shared store
-	leaseWaiting atomic.Int64             // flights that wait for another replica's lease
-	leaseSeconds *prometheus.HistogramVec // by how the wait ended
+	writing      atomic.Int64             // leases being released in the shared store
+	leaseWaiting atomic.Int64             // flights waiting for another replica's lease
+	leaseSeconds *prometheus.HistogramVec // by end of the wait
 }
 
 func (n *counts) leaseWaited(end string, began time.Time) {
 	n.leaseSeconds.WithLabelValues(end).Observe(time.Since(began).Seconds())
 }
 
-// RecordEviction counts an entry that memory gave up for want of room.
+// RecordEviction counts an evicted entry.
 func (n *counts) RecordEviction(uint32) { n.evictions.Add(1) }
 
-// register puts the metrics on the registerer. The numbers are read when they are collected.
+// register registers the metrics. Values are read when they are collected.
 func (c *Cache) register() error {
 	c.metrics = prometheus.NewRegistry()
 	c.metrics.MustRegister(c.collectors()...)
@@ -81,7 +81,7 @@ func (c *Cache) collectors() []prometheus.Collector {
 	return all
 }
 
-// labels come as names and values in turn.
+// counter returns a counter with labels, given as pairs of name and value.
 func counter(name, help string, n *atomic.Uint64, labels ...string) prometheus.Collector {
 	with := prometheus.Labels{}
 	for i := 0; i < len(labels); i += 2 {
@@ -105,7 +105,7 @@ func newLeaseSeconds() *prometheus.HistogramVec {
 		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour,
 	}, []string{"end"})
 	for _, end := range []string{"woken", "failed", "expired", "timeout"} {
-		seconds.WithLabelValues(end) // begins at zero: a rate needs a beginning
+		seconds.WithLabelValues(end) // rates need a sample at zero
 	}
 	return seconds
 }

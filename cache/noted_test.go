@@ -11,7 +11,7 @@ func TestWhatIsToldOfHotKeysIsBounded(t *testing.T) {
 	for i := range keys {
 		keys[i] = fmt.Sprint("k", i)
 	}
-	var n noted
+	var n hotReports
 	told := map[string]int{}
 	for round := range 2 * hotRounds {
 		due := n.due(keys)

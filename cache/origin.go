@@ -6,78 +6,72 @@ import (
 	"fmt"
 )
 
-// ErrOverloaded means that too many callers wait in flights already.
+// ErrOverloaded means that too many callers wait in flights.
 var ErrOverloaded = errors.New("cache: too many callers are waiting")
 
-// ErrBehind is what an [Origin] fails with whose state is older than the tip, and
-// what one comes to whose state is older than the entry at hand as well. An entry
-// of any age is better than that failure.
+// ErrBehind is returned by an [Origin] whose state is older than the tip or than the cached entry. An entry of any
+// age is better than this failure.
 var ErrBehind = errors.New("cache: the origin is behind the tip")
 
-// ErrYielded is what an [Origin] fails with that was to read ahead and has no
-// room for that now.
+// ErrYielded is returned by an [Origin] that has no capacity for a read ahead.
 var ErrYielded = errors.New("cache: the origin has no room for a read ahead")
 
-// errSlow is why an old entry is given while the origin is asked: no answer in time.
+// errSlow is the failure if an old entry is served because the origin did not answer in time.
 var errSlow = fmt.Errorf("cache: the origin takes longer than there is patience for: %w", context.DeadlineExceeded)
 
 var errClosed = errors.New("cache: closed")
 
-// Origin reads the answer anew. prev is the newest entry at hand, nil if there
-// is none; an origin that finds its content unchanged returns prev.Confirm(...).
-// ctx ends with the flight, not with the caller that started it, whose values it
-// carries.
+// Origin reads an answer. prev is the newest known entry, nil for none; if the content is unchanged, the origin
+// returns prev.Confirm(...). ctx has the values of the caller that started the flight, but ends with the flight.
 type Origin func(ctx context.Context, prev *Entry) (*Entry, error)
 
 type backgroundKey struct{}
 
-// InBackground tells an [Origin] that no caller waits for its answer yet, so
-// that it can let others go first.
+// InBackground reports to an [Origin] that no caller waits for the answer yet, so that it can give precedence to
+// others.
 func InBackground(ctx context.Context) bool { return ctx.Value(backgroundKey{}) != nil }
 
 type aheadKey struct{}
 
-// Ahead tells an [Origin] that no caller has asked for its answer. An origin that has no
-// room for that at once fails with [ErrYielded].
+// Ahead reports to an [Origin] that no caller has requested the answer. Without free capacity the origin must
+// return [ErrYielded].
 func Ahead(ctx context.Context) bool { return ctx.Value(aheadKey{}) != nil }
 
-// A Taken is an entry that the cache has taken from an origin or from the shared
-// store, for [Options].Taken.
+// Taken is an entry that the cache received from an origin or the shared store, for [Options].Taken.
 type Taken struct {
 	Key    string
 	Entry  *Entry
 	Shared bool   // from the shared store
-	By     string // the node that answered; "" unknown
-	Origin Origin // reads it again, with a [Reading]
+	By     string // node that answered; "" if unknown
+	Origin Origin // reads the entry again, with a [Reading]
 }
 
-// A Reading says how an [Origin] reads for an audit, and which node has answered.
+// Reading tells an [Origin] how to read for an audit, and returns which node answered.
 type Reading struct {
-	Audit  bool   // the fields that follow count
-	Height int64  // to read at
-	Only   string // the node that is to answer; "" for any
-	Avoid  string // the node that is to answer only where no other can; "" for none
+	Audit  bool   // Height, Only and Avoid apply
+	Height int64  // height to read at
+	Only   string // node that must answer; "" for any
+	Avoid  string // node that may answer only if no other can; "" for none
 
 	By string // set by the origin: the node that answered
-	At int64  // set by the origin: the height that the answer is of; 0 for none
+	At int64  // set by the origin: the height of the answer; 0 for none
 }
 
 type readingKey struct{}
 
-// WithReading has an origin called with ctx read so, and say which node answered.
+// WithReading passes a Reading to the origins called with ctx.
 func WithReading(ctx context.Context, r *Reading) context.Context {
 	return context.WithValue(ctx, readingKey{}, r)
 }
 
-// ReadingOf is what an [Origin] was called with, nil for nothing.
+// ReadingOf returns the Reading that an [Origin] was called with, nil for none.
 func ReadingOf(ctx context.Context) *Reading {
 	r, _ := ctx.Value(readingKey{}).(*Reading)
 	return r
 }
 
-// taken tells of an entry that was taken for q, by whom it was answered, unless the
-// shared store gave it.
-func (r *request) taken(e *Entry, shared bool, by string) {
+// reportTaken reports an entry received for q. by is the node that answered, unless the shared store did.
+func (r *request) reportTaken(e *Entry, shared bool, by string) {
 	if r.c.o.Taken != nil && r.q.Audit {
 		r.c.o.Taken(Taken{Key: r.q.Key, Entry: e, Shared: shared, By: by, Origin: r.origin})
 	}

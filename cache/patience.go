@@ -2,18 +2,16 @@ package cache
 
 import "time"
 
-// A caller who could be given a stale entry waits for a newer one, as long as that is
-// likely to come within the patience of callers.
+// A caller that could receive a stale entry waits for a newer one if that is likely to arrive within its patience.
 const (
-	defaultPatience = 100 * time.Millisecond // where no block's time is known
-	leastPatience   = 20 * time.Millisecond  // for what reads do not take, but a busy machine does
+	defaultPatience = 100 * time.Millisecond // if the block interval is unknown
+	leastPatience   = 20 * time.Millisecond  // for delays of a busy machine, which reads do not measure
 	mostPatience    = 500 * time.Millisecond
-	errorPatience   = time.Second // where the entry is kept for errors only
+	errorPatience   = time.Second // if the entry is kept only for errors
 )
 
-// Patience is how long a caller waits for a newer block than the one at hand: what is
-// set, or if that is 0 a quarter of a block's time, 500 ms at most. An interval of 0 is
-// unknown.
+// Patience returns how long a caller waits for a newer block than the cached one: the configured value, or, if
+// that is 0, a quarter of the block interval, at most 500 ms. An interval of 0 is unknown.
 func Patience(set, interval time.Duration) time.Duration {
 	switch {
 	case set > 0:
@@ -27,16 +25,15 @@ func Patience(set, interval time.Duration) time.Duration {
 
 func (c *Cache) patience(q *Query) time.Duration { return Patience(c.o.Patience, q.Interval) }
 
-// A Queue is where the reads of an origin wait for their turns. It is safe for concurrent use.
+// Queue is the queue of an origin's reads. It is safe for concurrent use.
 type Queue interface {
-	// Expected is how long a read that begins now is likely to take, the wait for its
-	// turn included; in the background it yields to reads that callers wait for.
+	// Expected returns how long a read that begins now is likely to take, including the wait for its turn. In the
+	// background it waits for the reads of callers.
 	Expected(background bool) time.Duration
 }
 
-// expected is how long a caller with an entry at hand is likely to wait for a newer one:
-// as long as the origin's queue says, else by what reads took. It waits for a flight in
-// the background where that is under way.
+// expected returns how long a caller with a cached entry is likely to wait for a newer one: the queue's estimate,
+// or else one from recent reads. If a background flight is in progress, the caller waits for that.
 func (c *Cache) expected(q *Query, at *slot) time.Duration {
 	if q.Queue == nil {
 		return c.reads.expected()
@@ -46,9 +43,8 @@ func (c *Cache) expected(q *Query, at *slot) time.Duration {
 
 func (c *Cache) errorPatience() time.Duration { return max(errorPatience, c.o.Patience) }
 
-// revalidationWait is how long a caller waits for an entry newer than the stale one at hand. It
-// is 0 where the origin failed a moment ago, where an answer is not expected in time, and
-// where too many callers wait already.
+// revalidationWait returns how long a caller waits for a newer entry than the stale one. It is 0 if the origin
+// failed just now, if no answer is expected in time, or if too many callers wait already.
 func (c *Cache) revalidationWait(q *Query, at *slot) time.Duration {
 	patience := c.patience(q)
 	if at.resting(c.o.Now()) || c.expected(q, at) > patience || c.waiting.Load() >= int64(c.o.MaxWaiters) {
@@ -57,14 +53,13 @@ func (c *Cache) revalidationWait(q *Query, at *slot) time.Duration {
 	return patience
 }
 
-// A wait is how long one caller waits in flights while there is something else
-// to give.
+// wait limits how long one caller waits in flights while another entry can be served.
 type wait struct {
 	began  time.Time
-	stale  time.Duration // where that is stale
-	errors time.Duration // where it is kept for errors
+	stale  time.Duration // if that entry is stale
+	errors time.Duration // if it is kept for errors
 
-	forFlight bool // nothing else can be served than what the flight brings
+	forFlight bool // only the flight's result can be served
 }
 
 func (c *Cache) newWait(q *Query, at *slot) wait {
@@ -75,8 +70,7 @@ func (c *Cache) newWait(q *Query, at *slot) wait {
 	return w
 }
 
-// left is how long the caller still waits with an entry at hand that is in a
-// state.
+// left returns how long the caller still waits with an entry in a state.
 func (w wait) left(s State) time.Duration {
 	if s <= Stale {
 		return w.stale - time.Since(w.began)
@@ -84,7 +78,7 @@ func (w wait) left(s State) time.Duration {
 	return w.errors - time.Since(w.began)
 }
 
-// giveUp notes that a caller has waited in vain, so that others do not.
+// giveUp records that a caller has waited for too long, so that others do not.
 func (c *Cache) giveUp(at *slot, q *Query, own bool) {
 	at.fail(c.o.Now(), errSlow)
 	if own && q.Queue == nil {

@@ -6,18 +6,17 @@ import (
 	"strings"
 )
 
-// A Selection says which keys are meant: the keys that are all it says. The zero
-// Selection is every key.
+// Selection selects the keys that satisfy all of its fields. The zero Selection selects every key.
 type Selection struct {
 	Prefix   string `json:"prefix,omitempty"`   // the key begins with it
 	Contains string `json:"contains,omitempty"` // the key contains it
-	Path     string `json:"path,omitempty"`     // the key up to ? or @, where a segment * stands for any one
+	Path     string `json:"path,omitempty"`     // the key up to ? or @; a segment * matches any one
 }
 
-// Composed begins the keys of answers that are made of others.
+// Composed is the key prefix of entries composed of others.
 const Composed = "composed/"
 
-// Has tells whether a key is meant. An answer that is made of others goes with any of them.
+// Has reports whether a key is selected. Composed entries always are.
 func (s Selection) Has(key string) bool {
 	return strings.HasPrefix(key, Composed) || strings.HasPrefix(key, s.Prefix) && strings.Contains(key, s.Contains) && (s.Path == "" || onPath(key, s.Path))
 }
@@ -39,22 +38,20 @@ func onPath(key, path string) bool {
 	return true
 }
 
-// Purged is what a purge removed.
+// Purged is the result of a purge.
 type Purged struct {
-	Memory int  // entries of this process
-	Shared int  // entries of the shared store
-	Told   bool // the other replicas were told to purge their memories; false without a shared store
+	Memory int  // entries removed from this process
+	Shared int  // entries removed from the shared store
+	Told   bool // the other replicas were notified; false without a shared store
 }
 
-// PurgeKeys removes the entries of the selected keys from the shared store, from
-// memory, and from the memories of the other replicas, in this order, so that no
-// memory is filled again from what is about to go. It stops at the first failure
-// of the shared store or with ctx, and says what was removed until then.
+// PurgeKeys removes the selected entries from the shared store, from memory, and from the memories of other
+// replicas, in this order, so that no memory is filled again with purged entries. It stops at the first failure of
+// the shared store or when ctx ends, and returns what was removed until then.
 //
-// Leases stay, so that the origin is not asked twice. An answer that is being
-// read from the origin meanwhile is stored when it comes: it may be as old as
-// the beginning of its flight, [Options.FlightTimeout] at most. A replica that
-// is cut off from the shared store does not hear of the purge.
+// Leases remain, so that the origin is not read twice. An answer being read from the origin meanwhile is stored
+// and may be as old as its flight, at most [Options.FlightTimeout]. A replica without a connection to the shared
+// store misses the purge.
 func (c *Cache) PurgeKeys(ctx context.Context, sel Selection) (Purged, error) {
 	ch := c.chain.Load()
 	if ch.replicas == nil {

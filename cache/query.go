@@ -6,10 +6,10 @@ import (
 	"github.com/tipcache/tipcache/cache/freshness"
 )
 
-// Policy says how long an entry serves, as package freshness judges it.
+// Policy says how long an entry may be served, see package freshness.
 type Policy = freshness.Policy
 
-// State is what an entry is good for.
+// State says whether an entry may be served.
 type State = freshness.State
 
 // The states, best first.
@@ -20,37 +20,37 @@ const (
 	Expired      = freshness.Expired
 )
 
-// Query is one question to the cache.
+// Query is one query to the cache.
 type Query struct {
 	Key       string
 	Policy    Policy
-	Interval  time.Duration // between blocks, 0 = unknown
-	Tip       int64         // newest block known, 0 = none: seconds count
-	MaxHeight int64         // entries above it are Expired, and replaced: no block can have come so far; 0 = none are
-	MinHeight int64         // entries below it are Expired for this caller (read your writes); 0 = none
-	Confined  bool          // its entries take at most a quarter of memory, all confined queries together
-	Audit     bool          // Options.Taken is told of each entry that is new to this replica
-	Ahead     bool          // it may be read ahead, if it is asked for in every block
-	Queue     Queue         // where a read waits for its turn; nil: how long it takes is known by those before it that had none
+	Interval  time.Duration // between blocks; 0 if unknown
+	Tip       int64         // newest known block; 0 for none, which measures freshness in seconds
+	MaxHeight int64         // entries above it are Expired and replaced, because no block can have this height yet; 0 means no limit
+	MinHeight int64         // entries below it are Expired for this caller (read your writes); 0 means no limit
+	Confined  bool          // entries of all confined queries use at most a quarter of memory
+	Audit     bool          // reports each entry that is new to this replica to Options.Taken
+	Ahead     bool          // allows reading ahead if the key is requested in every block
+	Queue     Queue         // queue of the origin's reads; nil estimates from earlier reads without one
 }
 
-// Outcome says how a query was answered. The zero Outcome is that of an error.
+// Outcome says how a query was answered. The zero Outcome is an error.
 type Outcome int
 
 // The outcomes.
 const (
-	Hit        Outcome = iota + 1 // a fresh entry was at hand
-	StaleHit                      // a stale entry was at hand, and a newer one did not come in time
-	Miss                          // the origin was asked
-	StaleError                    // the origin failed; an older entry stands in
+	Hit        Outcome = iota + 1 // a fresh entry was served
+	StaleHit                      // a stale entry was served, because a newer one was not read in time
+	Miss                          // the origin was read
+	StaleError                    // the origin failed and an older entry was served
 )
 
-// String gives the outcome as metrics and logs have it.
+// String returns the outcome as in metrics and logs.
 func (o Outcome) String() string {
 	return [...]string{"error", "hit", "stale", "miss", "stale_error"}[o]
 }
 
-// The stores an entry can be found in.
+// Stores of an entry.
 const (
 	fromOrigin = ""
 	inMemory   = "memory"
@@ -63,8 +63,8 @@ var stores = [...]string{fromOrigin, inMemory, inShared}
 type Result struct {
 	Entry     *Entry
 	Outcome   Outcome
-	Store     string // where Entry was found: "memory" or "shared"; "" when it comes from the origin
-	Forward   string // why the origin was asked, as RFC 9211 says it: "uri-miss", "stale", "request" (it was fresh, but not new enough for this caller); "" when it was not
-	Collapsed bool   // Entry comes from another caller's flight
-	Err       error  // what the origin failed with, when Outcome is StaleError
+	Store     string // "memory", "shared", or "" for the origin
+	Forward   string // why the origin was read, as in RFC 9211: "uri-miss", "stale", "request" (fresh, but too old for this caller); "" if it was not read
+	Collapsed bool   // Entry is from another caller's flight
+	Err       error  // the origin's failure if Outcome is StaleError
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/tipcache/tipcache/cache/ahead"
 )
 
-// noteAhead notes a query for an entry that the newest block has made stale, and
-// that was asked for often until then.
+// noteAhead registers a query to be read ahead if the newest block has made its entry stale and the entry was used
+// often.
 func (r *request) noteAhead(at *slot) {
 	if at == nil || !r.q.Ahead || at.hits.Load() < ahead.Often || r.q.Tip-at.entry.Height != r.q.Policy.FreshBlocks+1 {
 		return
@@ -19,10 +19,9 @@ func (r *request) noteAhead(at *slot) {
 	r.ch.ahead.Note(r.q.Key, again)
 }
 
-// ReadAhead is to be called when a block has come. It reads the keys that were
-// asked for at least twice in each of the last two blocks, before a caller asks for
-// them in this one: as many at a time as the origin has room for, and only while it is
-// well.
+// ReadAhead reads the keys that were requested at least twice in each of the last two blocks, before they are
+// requested in this one. Call it when a block arrives. It reads as many keys at a time as the origin has capacity
+// for, and only while the origin works.
 func (c *Cache) ReadAhead(ctx context.Context, b ahead.Block) {
 	ch := c.chain.Load()
 	ch.ahead.Round(ctx, b, &c.counts.ahead, ch.hitsBefore(b.Height), func(r request, left time.Duration) ahead.Result {
@@ -38,18 +37,17 @@ func (c *Cache) ReadAhead(ctx context.Context, b ahead.Block) {
 	})
 }
 
-// ForgetAhead has all keys earn anew that they are read ahead. It is to be called
-// when policies have changed.
+// ForgetAhead resets the selection of keys that are read ahead. Call it when policies have changed.
 func (c *Cache) ForgetAhead() { c.chain.Load().ahead.Forget() }
 
-// hitsBefore tells how often keys were asked for in the block before one.
+// hitsBefore returns a function that returns how often a key was requested in the block before height.
 func (ch *chain) hitsBefore(height int64) func(key string) (times int, ok bool) {
 	return func(key string) (int, bool) {
 		at := ch.memory.peek(key)
 		switch {
 		case at == nil:
 			return 0, false
-		case at.entry.Height >= height: // a caller was quicker
+		case at.entry.Height >= height: // a caller was faster
 			return int(at.previousHits), true
 		default:
 			return int(at.hits.Swap(0)), true
@@ -57,7 +55,7 @@ func (ch *chain) hitsBefore(height int64) func(key string) (times int, ok bool) 
 	}
 }
 
-// readAhead reads one key ahead, unless a caller is quicker.
+// readAhead reads one key ahead, unless a caller is faster.
 func (r *request) readAhead(ctx context.Context, at *slot) ahead.Result {
 	if !at.renewing.CompareAndSwap(false, true) {
 		return ahead.Needless

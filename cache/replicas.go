@@ -12,20 +12,18 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// errHeld ends a read ahead of what another replica reads already, and will tell of.
+// errHeld ends a read ahead of a key that another replica is reading and will announce.
 var errHeld = fmt.Errorf("%w: another replica has the lease", ErrYielded)
 
-// acquire looks into the shared store until it gives an entry that is enough to end
-// the flight, or the origin is this flight's to ask: because it has the lease,
-// because the replica that had it failed, or because the shared store is not
-// well. Then replicas go their own ways, and callers are still coalesced in each.
-// The lease is to be released; it is nil without a shared store. A read ahead does not wait
-// for another replica.
+// acquire reads the shared store until it returns an entry that ends the flight (enough), or until this flight may
+// read the origin: because it has the lease, because the replica that had the lease failed, or because the shared
+// store does not work. In that case each replica reads for itself, and callers are still coalesced in each. The
+// lease must be released; it is nil without a shared store. A read ahead does not wait for another replica.
 func (f *flight) acquire(ctx context.Context, l *flightResult) (lease Lease, enough bool, err error) {
 	if !f.ch.shares(&f.q) {
 		return nil, false, nil
 	}
-	// Listening begins before asking: a message between the two must not be lost.
+	// Listen before reading, so that no message is lost in between.
 	woken := f.ch.replicas.join(f.q.Key)
 	defer f.ch.replicas.leave(f.q.Key)
 	lease = f.c.o.Shared.NewLease(f.ch.namespace, f.q.Key, f.q.MaxHeight)
@@ -37,7 +35,7 @@ func (f *flight) acquire(ctx context.Context, l *flightResult) (lease Lease, eno
 	if f.read != nil {
 		enough = f.adopt(l, f.read)
 	}
-	given := false // the lease may be ours, beside an entry
+	given := false // the lease may have been granted together with an entry
 	for !enough && until.Err() == nil {
 		drain(woken)
 		if enough = f.renewed(l) || f.readChanged(ctx, l); enough || f.sharedSilent {
@@ -64,7 +62,7 @@ func (f *flight) acquire(ctx context.Context, l *flightResult) (lease Lease, eno
 	return lease, enough, nil
 }
 
-// judged is the newest entry that the shared store has, as far as is known.
+// judged returns the newest entry of the shared store that this flight knows.
 func (f *flight) judged(l *flightResult) *Entry {
 	if f.read != nil {
 		return f.read
@@ -72,9 +70,8 @@ func (f *flight) judged(l *flightResult) *Entry {
 	return l.at.known()
 }
 
-// readChanged reads an entry that has another content by now, as a message said that could
-// not hold it, and tells whether that is enough to end the flight. To be told by the lease
-// would cost the shared store more.
+// readChanged reads an entry after a message too large to contain it, and reports whether that is enough to end
+// the flight. Reading costs the shared store less than acquiring the lease.
 func (f *flight) readChanged(ctx context.Context, l *flightResult) (enough bool) {
 	if !f.ch.replicas.drop(f.q.Key) {
 		return false
@@ -87,26 +84,25 @@ func (f *flight) readChanged(ctx context.Context, l *flightResult) (enough bool)
 	return f.adopt(l, read)
 }
 
-// renew takes over what another replica has told of a key since the entry at hand, and
-// gives the slot that memory has then.
+// renew stores what another replica has announced for the key since the cached entry, and returns the slot in
+// memory then.
 func (r *request) renew(at *slot) *slot {
 	if !r.ch.shares(&r.q) {
 		return at
 	}
-	told, ok := r.ch.replicas.take(r.q.Key, at.known())
-	if !ok || !r.q.requires().Believes(told.Height) {
+	announced, ok := r.ch.replicas.take(r.q.Key, at.known())
+	if !ok || !r.q.requires().Believes(announced.Height) {
 		return at
 	}
-	e := told.Read(at.known())
-	if e == nil || e.Height != told.Height {
+	e := announced.Read(at.known())
+	if e == nil || e.Height != announced.Height {
 		return at
 	}
-	r.taken(e, true, "")
+	r.reportTaken(e, true, "")
 	return r.ch.memory.put(&r.q, e)
 }
 
-// renewed takes over what another replica has told of, and tells whether that is enough to
-// end the flight.
+// renewed stores what another replica has announced and reports whether that is enough to end the flight.
 func (f *flight) renewed(l *flightResult) (enough bool) {
 	at := f.renew(l.at)
 	if at == l.at {
@@ -116,27 +112,26 @@ func (f *flight) renewed(l *flightResult) (enough bool) {
 	return f.fresh(at)
 }
 
-// adopt takes an entry of the shared store over into memory, and tells whether it is
-// enough to end the flight.
+// adopt stores an entry of the shared store in memory and reports whether it is enough to end the flight.
 func (f *flight) adopt(l *flightResult, e *Entry) (enough bool) {
 	if !f.q.requires().Believes(e.Height) || e.sameAs(l.at) {
 		return false
 	}
 	if at := f.keep(e); at != l.at {
 		l.at, l.store = at, inShared
-		f.taken(e, true, "")
+		f.reportTaken(e, true, "")
 	}
 	return f.fresh(l.at)
 }
 
-// waitForOthers ends when what is left of the flight is due to the origin.
+// waitForOthers returns a context that ends when the rest of the flight's time is reserved for the origin.
 func (f *flight) waitForOthers(ctx context.Context) (context.Context, context.CancelFunc) {
 	end, _ := ctx.Deadline()
 	return context.WithDeadline(ctx, end.Add(-f.c.o.OriginTimeout))
 }
 
-// release settles the lease, or abandons it after a failure. The callers do not
-// wait for that, but the next flight of the key does, and Close.
+// release settles the lease, or abandons it after a failure. Callers do not wait for that, but the next flight of
+// the key and Close do.
 func (f *flight) release(ctx context.Context, lease Lease, l flightResult, failure error) {
 	if lease == nil {
 		return
@@ -154,7 +149,7 @@ func (f *flight) release(ctx context.Context, lease Lease, l flightResult, failu
 	})
 }
 
-// drain forgets a message that came before the shared store is asked.
+// drain drops a message that arrived before the shared store is read.
 func drain(woken <-chan bool) {
 	select {
 	case <-woken:
@@ -162,16 +157,15 @@ func drain(woken <-chan bool) {
 	}
 }
 
-// A lease is honoured by a message when it is settled or given up. After so many in a
-// row that were not, no lease is waited for until ignoredFor is over: any writer
-// to the shared store can acquire leases, and renew them.
+// Any writer to the shared store can acquire and renew leases. After unhonouredToIgnore leases in a row without a message
+// that they were settled or abandoned, leases are ignored for ignoredFor.
 const (
 	unhonouredToIgnore = 5
 	ignoredFor         = time.Minute
 )
 
 var (
-	errUnhonoured = errors.New("cache: leases are held, and nothing comes of them")
+	errUnhonoured = errors.New("cache: leases are held but never settled")
 	errExpired    = errors.New("cache: the lease expired")
 )
 
@@ -191,10 +185,10 @@ func newLeaseBreaker(log *slog.Logger) *gobreaker.CircuitBreaker[struct{}] {
 	})
 }
 
-// awaitLease waits for the replica that has the lease, at most for what is left
-// of it, and tells whether to ask the shared store again.
+// awaitLease waits for the replica that has the lease, at most for the lease's remaining time, and reports whether
+// to read the shared store again.
 func (c *Cache) awaitLease(ctx context.Context, woken <-chan bool, left time.Duration) (again bool) {
-	_, _ = c.leases.Execute(func() (_ struct{}, err error) { // counted there
+	_, _ = c.leases.Execute(func() (_ struct{}, err error) { // the breaker counts errors
 		again, err = c.counts.awaitHolder(ctx, woken, left)
 		return struct{}{}, err
 	})

@@ -5,20 +5,20 @@ import (
 	"sync"
 )
 
-// A Renewal is an entry that another replica has settled, as its message to all says it.
+// Renewal is an entry that another replica has settled, as its message describes it.
 type Renewal struct {
 	Height int64
 	ETag   string
-	Whole  bool // it has the content, too; without it the content at hand has to be the same
-	Size   int  // bytes that it holds
+	Whole  bool // the message contains the content; otherwise the known content must be the same
+	Size   int  // of the message, in bytes
 
-	// Read gives the entry. have is one of the key, whose content is used where it is the
-	// same. It gives nil for what cannot be read, or that no replica of ours has sent.
+	// Read returns the entry. have is an entry of the key, whose content is used if it is the same. Read returns
+	// nil for messages that are invalid or not signed by a replica.
 	Read func(have *Entry) *Entry
 }
 
-// renews tells whether it is newer than an entry, nil for none, and whether it has all that is
-// needed to replace that.
+// renews reports whether the renewal is newer than an entry, nil for none, and whether it has everything needed to
+// replace that.
 func (r *Renewal) renews(e *Entry) (newer, whole bool) {
 	if e == nil {
 		return r.Whole, r.Whole
@@ -26,23 +26,23 @@ func (r *Renewal) renews(e *Entry) (newer, whole bool) {
 	return r.Height > e.Height, r.Whole || r.ETag == e.ETag
 }
 
-// subscriber takes what other replicas tell. It wakes the flights that wait for their leases. A flight is the
-// only one of its key, so a key has one channel at most, which carries whether to ask the shared store again.
+// subscriber receives other replicas' messages and wakes the flights that wait for their leases. A key has at most
+// one flight and so at most one channel, which carries whether to read the shared store again.
 //
-// It keeps the renewals of keys that are in use here, until a request for these comes. They are read only
-// then: that is when it is known how high a block can be. Where there are too many the oldest go, and the
-// shared store is asked as if they had not come.
+// It holds the renewals of keys in use here until a request for these arrives. Only then are they read, because
+// only then is it known how high a block can be. If there are too many, the oldest are dropped, and the shared
+// store is read instead.
 type subscriber struct {
 	memory *memory
-	most   int // bytes of the newer renewals, and of the earlier ones
+	most   int // maximum bytes of newer, and of earlier
 
 	mu             sync.Mutex
 	waiting        map[string]chan bool
-	held           int // bytes of the newer renewals
+	held           int // bytes of newer
 	newer, earlier map[string]Renewal
 }
 
-// renewalsShare is the part of memory that renewals take besides it, at most.
+// renewalsShare is the divisor of memory that limits renewals.
 const renewalsShare = 32
 
 func newSubscriber(m *memory, bytes int64) *subscriber {
@@ -70,8 +70,7 @@ func (s *subscriber) Notify(key string, again bool) {
 	notify(s.waiting[key], again)
 }
 
-// Renewed implements [Subscriber]. What memory has no entry of, and no flight waits for, is
-// not kept: no caller asks for it here.
+// Renewed implements [Subscriber]. It drops renewals of keys that are neither in memory nor waited for.
 func (s *subscriber) Renewed(key string, renewal Renewal) {
 	at := s.memory.peek(key)
 	s.mu.Lock()
@@ -95,7 +94,7 @@ func (s *subscriber) NotifyAll() {
 // Purged implements [Subscriber].
 func (s *subscriber) Purged(sel Selection) { s.purge(sel) }
 
-// purge removes the selected entries from memory, with their renewals, and counts them.
+// purge removes the selected entries from memory, with their renewals, and returns their number.
 func (s *subscriber) purge(sel Selection) (n int) {
 	s.mu.Lock()
 	maps.DeleteFunc(s.earlier, func(key string, _ Renewal) bool { return sel.Has(key) })
@@ -108,7 +107,7 @@ func (s *subscriber) purge(sel Selection) (n int) {
 	return s.memory.purge(sel)
 }
 
-// notify does not wait: a flight that has a message will ask anyway.
+// notify does not block: a flight with a pending message reads again anyway.
 func notify(woken chan<- bool, again bool) {
 	select {
 	case woken <- again:
@@ -116,8 +115,7 @@ func notify(woken chan<- bool, again bool) {
 	}
 }
 
-// take removes and gives the renewal of a key. One that lacks the content is left, for a flight
-// to drop.
+// take removes and returns the renewal of a key. One without content stays, for a flight to drop.
 func (s *subscriber) take(key string, have *Entry) (renewal Renewal, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +130,7 @@ func (s *subscriber) take(key string, have *Entry) (renewal Renewal, ok bool) {
 	return renewal, newer && whole
 }
 
-// drop removes the renewal of a key, and tells whether there was one.
+// drop removes the renewal of a key and reports whether there was one.
 func (s *subscriber) drop(key string) (ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,7 +140,7 @@ func (s *subscriber) drop(key string) (ok bool) {
 	return ok
 }
 
-// keep, get and remove are called with the lock.
+// keep stores a renewal. The caller of keep, get and remove must hold mu.
 func (s *subscriber) keep(key string, renewal Renewal) {
 	size := renewal.Size + overhead
 	if s.held+size > s.most {

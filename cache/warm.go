@@ -5,40 +5,38 @@ import (
 	"time"
 )
 
-// Bounds of what a replica that starts takes over from others. 30,000 keys are
-// four of five requests for 100,000 keys whose use follows Zipf's law at 0.9.
+// Limits of what a starting replica loads. 30,000 keys serve four of five requests for 100,000 keys that are used
+// according to Zipf's law with exponent 0.9.
 const (
 	hotKeys      = 32 << 10
-	hotKeyLength = 512 // bytes; a longer key is not noted
-	warmStep     = 256 // keys in one round trip
+	hotKeyLength = 512 // maximum bytes of a key to report
+	warmStep     = 256 // keys per round trip
 	warmTime     = 3 * time.Second
 )
 
-// A HotKey is a key and its place among those that a replica uses, 0 for the most used one.
+// HotKey is a key and its rank among those that a replica uses, 0 for the most used.
 type HotKey struct {
 	Key  string
 	Rank int
 }
 
-// What is told of the keys used most is bounded: so many each time, and none of the keys that were told
-// in the last rounds. All of them are told in eight rounds.
+// At most hotStep keys are reported per round, and none again within hotRounds. All are reported within eight rounds.
 const (
 	hotStep   = hotKeys / 8
 	hotRounds = 20
 )
 
-// noteHot tells the shared store from time to time which keys are used most, so
-// that replicas which start later begin with them.
-func (c *Cache) noteHot(ctx context.Context, ch *chain) {
+// reportHot regularly reports the most used keys to the shared store, for replicas that start later.
+func (c *Cache) reportHot(ctx context.Context, ch *chain) {
 	tick := time.NewTicker(c.o.HotInterval)
 	defer tick.Stop()
-	var noted noted
+	var reports hotReports
 	for {
 		select {
 		case <-tick.C:
-			due := noted.due(ch.memory.hottest(hotKeys))
+			due := reports.due(ch.memory.hottest(hotKeys))
 			if len(due) > 0 && c.o.Shared.NoteHot(ctx, ch.namespace, due) == nil {
-				noted.add(due)
+				reports.add(due)
 			}
 		case <-ctx.Done():
 			return
@@ -46,15 +44,14 @@ func (c *Cache) noteHot(ctx context.Context, ch *chain) {
 	}
 }
 
-// noted are the keys that the shared store was told of, each with the round.
-type noted struct {
+// hotReports records the round in which each key was last reported.
+type hotReports struct {
 	round int
 	last  map[string]int
 }
 
-// due begins a round. It gives those to be told of keys, of which the most used one is first, and
-// forgets all others.
-func (n *noted) due(keys []string) (due []HotKey) {
+// due begins a round. It returns the keys to report, from keys ordered by use, and forgets all others.
+func (n *hotReports) due(keys []string) (due []HotKey) {
 	n.round++
 	last := make(map[string]int, len(keys))
 	for rank, key := range keys {
@@ -68,14 +65,14 @@ func (n *noted) due(keys []string) (due []HotKey) {
 	return due
 }
 
-// add notes that they were told.
-func (n *noted) add(told []HotKey) {
-	for _, key := range told {
+// add records that keys were reported.
+func (n *hotReports) add(keys []HotKey) {
+	for _, key := range keys {
 		n.last[key.Key] = n.round
 	}
 }
 
-// hottest gives at most n keys, the most used one first.
+// hottest returns at most n keys, the most used first.
 func (m *memory) hottest(n int) []string {
 	keys := make([]string, 0, min(n, m.EstimatedSize()))
 	for e := range m.Hottest() {
@@ -89,9 +86,8 @@ func (m *memory) hottest(n int) []string {
 	return keys
 }
 
-// warm takes over the entries of the keys that other replicas use most, until
-// half of memory is full or its time is over. A shared store that does not
-// answer ends it: then requests fill memory, as they do anyway.
+// warm loads the entries that other replicas use most, until half of memory is full or warmTime is over. It ends
+// if the shared store fails; requests then fill memory as usual.
 func (c *Cache) warm(ctx context.Context, ch *chain) {
 	defer close(ch.warmed)
 	ctx, cancel := context.WithTimeout(ctx, warmTime)
@@ -111,8 +107,8 @@ func (c *Cache) warm(ctx context.Context, ch *chain) {
 	}
 }
 
-// Warming tells whether entries are being taken over from other replicas. It
-// takes a few seconds at most after SetNamespace.
+// Warming reports whether entries are being loaded from the shared store, which takes a few seconds at most after
+// SetNamespace.
 func (c *Cache) Warming() bool {
 	select {
 	case <-c.chain.Load().warmed:

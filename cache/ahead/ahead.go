@@ -1,10 +1,8 @@
-// Package ahead chooses the keys that are read as soon as a block comes, before
-// a caller asks for them.
+// Package ahead selects the keys that are read when a block arrives, before a caller requests them.
 //
-// A read ahead that no caller uses is one that the origin was asked in vain. So a
-// key has to earn its place: it is read ahead once it was asked for at least twice
-// in each of the last two blocks. A key whose read went unused loses its place,
-// and earns it back in twice as many blocks as before.
+// A read ahead that no caller uses burdens the origin for nothing. A key is therefore selected only after at least two
+// requests in each of the last two blocks. A key whose read was unused is deselected, and needs twice as many blocks to
+// be selected again.
 package ahead
 
 import (
@@ -17,41 +15,39 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// Often is how many times a key is asked for in a block, at least, to be read ahead.
+// Often is the minimum number of requests in a block to read a key ahead.
 const Often = 2
 
 const (
-	minStreak   = 2       // blocks in a row, each with Often asks, that a key needs
-	maxStreak   = 1 << 10 // of a key whose reads went unused again and again
-	forgetAfter = 4 << 10 // idle blocks after which it is forgotten that reads went unused
-	maxKeys     = 8_000   // that can have a place: more than a node gives in a tenth of a block
+	minStreak   = 2       // consecutive blocks with Often requests that a key needs
+	maxStreak   = 1 << 10 // maximum for a key whose reads were unused again and again
+	forgetAfter = 4 << 10 // idle blocks after which unused reads are forgotten
+	maxKeys     = 8_000   // maximum number of keys: more than a node can serve in a tenth of a block
 )
 
-// Keys are the keys that have a place, or are about to earn one, each with what is
-// needed to read it. The zero Keys has none, and accepts none before the first
-// block. It is safe for concurrent use.
+// Keys holds the selected keys and candidates, each with the data needed to read it. The zero Keys is empty and
+// accepts none before the first block. It is safe for concurrent use.
 type Keys[T any] struct {
 	mu     sync.Mutex
-	height int64 // of the newest block; 0: none yet
+	height int64 // of the newest block; 0 before the first
 	byName map[string]*key[T]
 }
 
 type key[T any] struct {
 	value      T
-	streak     int  // blocks in a row in which it was asked for often
-	needs      int  // so many to be read ahead
+	streak     int  // consecutive blocks with Often requests
+	needs      int  // streak needed to be read ahead
 	idleBlocks int  // since its streak broke
-	read       bool // it was read ahead for the newest block
+	read       bool // read ahead for the newest block
 }
 
-// A Key is one to be read now.
+// Key is a key to read now.
 type Key[T any] struct {
 	Name  string
 	Value T
 }
 
-// Note begins the streak of a key that was asked for often in the block before the
-// newest, or has its value be another one.
+// Note starts the streak of a key that was requested often in the previous block, and replaces its value.
 func (k *Keys[T]) Note(name string, value T) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -63,12 +59,10 @@ func (k *Keys[T]) Note(name string, value T) {
 	}
 }
 
-// Next begins a block. asked tells how often a key was asked for in the block
-// before; not ok says that this is not known any more. It gives the keys to be read
-// for the block, in any order, and how many reads for the one before went unused.
-// Where blocks were left out it is not known what was asked for in each: all keys
-// have to earn their places anew.
-func (k *Keys[T]) Next(height int64, asked func(name string) (times int, ok bool)) (read []Key[T], unused int) {
+// Next begins a block. requests returns how often a key was requested in the previous block, or false if that is
+// unknown. Next returns the keys to read for the block, in any order, and how many reads for the previous block
+// were unused. After a gap between blocks, all keys must be selected again.
+func (k *Keys[T]) Next(height int64, requests func(name string) (times int, ok bool)) (read []Key[T], unused int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.byName == nil {
@@ -83,7 +77,7 @@ func (k *Keys[T]) Next(height int64, asked func(name string) (times int, ok bool
 		case gap:
 			at.streak = 0
 		default:
-			if at.endBlock(asked(name)) {
+			if at.endBlock(requests(name)) {
 				unused++
 			}
 		}
@@ -95,11 +89,11 @@ func (k *Keys[T]) Next(height int64, asked func(name string) (times int, ok bool
 			delete(k.byName, name)
 		}
 	}
-	rand.Shuffle(len(read), func(i, j int) { read[i], read[j] = read[j], read[i] }) // replicas begin with different ones
+	rand.Shuffle(len(read), func(i, j int) { read[i], read[j] = read[j], read[i] }) // replicas start with different keys
 	return read, unused
 }
 
-// endBlock ends a block for a key, and tells whether its read went unused.
+// endBlock ends a block for a key and reports whether its read was unused.
 func (at *key[T]) endBlock(times int, known bool) (unused bool) {
 	unused = known && at.read && times == 0
 	if unused {
@@ -113,7 +107,7 @@ func (at *key[T]) endBlock(times int, known bool) (unused bool) {
 	return unused
 }
 
-// Read notes that a key was read ahead for the newest block.
+// Read records that a key was read ahead for the newest block.
 func (k *Keys[T]) Read(name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -122,8 +116,7 @@ func (k *Keys[T]) Read(name string) {
 	}
 }
 
-// Has tells whether a key is to be read when the next block comes, if it is asked
-// for as often in this one.
+// Has reports whether a key will be read at the next block if it is requested as often in this one.
 func (k *Keys[T]) Has(name string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -131,7 +124,7 @@ func (k *Keys[T]) Has(name string) bool {
 	return at != nil && at.streak > 0 && at.streak+1 >= at.needs
 }
 
-// Forget has all keys earn their places anew.
+// Forget deselects all keys.
 func (k *Keys[T]) Forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -142,55 +135,53 @@ func (k *Keys[T]) Forget() {
 	}
 }
 
-// A Block is what a round is told of the block that has come, and what it may cost.
+// Block describes a new block and limits the reads of its round.
 type Block struct {
 	Height    int64
-	MaxHeight int64         // the highest height that can be believed; 0: any
-	Time      time.Duration // for the round. No read begins that is not expected to end within it
-	Room      func() bool   // tells whether the origin could carry out a read that no caller waits for
+	MaxHeight int64         // highest credible height; 0 means no limit
+	Time      time.Duration // maximum duration of the round. A read expected to take longer is not started
+	Room      func() bool   // reports whether the origin has capacity for a read without a waiting caller
 }
 
-// A Result is what became of a key that was to be read.
+// Result is the result for a key that was to be read.
 type Result int
 
 // The results.
 const (
-	Needless Result = iota // it was read already, or is being read
-	Origin                 // it was read
+	Needless Result = iota // already read or being read
+	Origin                 // read from the origin
 	Shared                 // another replica had read it
-	Yielded                // the origin had no room
-	Failed                 // the origin failed: no other read begins in the round, and all keys have to earn their places anew
-	unused                 // Origin, but no caller asked for it
+	Yielded                // the origin had no capacity
+	Failed                 // the origin failed: the round ends, and all keys are deselected
+	unused                 // Origin, but no caller requested it
 
 	results
 )
 
-// String gives the result as metrics have it.
+// String returns the result as in metrics.
 func (r Result) String() string {
 	return [...]string{"needless", "origin", "shared", "yielded", "failed", "unused"}[r]
 }
 
-// Counts are the keys that were to be read, by result. Keys that no caller asked for
-// are counted once more.
+// Counts counts keys by result. Keys that no caller requested are counted again as unused.
 type Counts [results]atomic.Uint64
 
-// atOnce is how many keys are read ahead at the same time where the origin has the room.
-const atOnce = 16
+// maxConcurrent is the maximum number of concurrent reads ahead.
+const maxConcurrent = 16
 
-// Round reads the keys that have a place, as many at a time as the origin has room for, as
-// long as the block's time lasts. asked is as in [Keys.Next]; read reads a key unless that is
-// expected to take longer than is left.
-func (k *Keys[T]) Round(ctx context.Context, b Block, n *Counts, asked func(name string) (times int, ok bool), read func(v T, left time.Duration) Result) {
+// Round reads the selected keys, as many at a time as the origin has capacity for, until the block's time is over.
+// requests is as in [Keys.Next]. read reads a key unless that is expected to take longer than left.
+func (k *Keys[T]) Round(ctx context.Context, b Block, n *Counts, requests func(name string) (times int, ok bool), read func(v T, left time.Duration) Result) {
 	end := time.Now().Add(b.Time)
-	keys, wasted := k.Next(b.Height, asked)
+	keys, wasted := k.Next(b.Height, requests)
 	n[unused].Add(uint64(wasted)) //nolint:gosec // not negative
 	ctx, fail := context.WithCancel(ctx)
 	defer fail()
 	var all sync.WaitGroup
 	var next atomic.Int64
-	for range min(atOnce, len(keys)) {
+	for range min(maxConcurrent, len(keys)) {
 		all.Go(func() {
-			for i := next.Add(1); i <= int64(len(keys)) && b.awaitRoom(ctx, end); i = next.Add(1) {
+			for i := next.Add(1); i <= int64(len(keys)) && b.awaitCapacity(ctx, end); i = next.Add(1) {
 				if !k.read(keys[i-1], n, read, end) {
 					fail()
 				}
@@ -200,7 +191,7 @@ func (k *Keys[T]) Round(ctx context.Context, b Block, n *Counts, asked func(name
 	all.Wait()
 }
 
-// read reads one key, and tells whether the origin is well.
+// read reads one key and reports whether the origin works.
 func (k *Keys[T]) read(key Key[T], n *Counts, read func(v T, left time.Duration) Result, end time.Time) (well bool) {
 	result := read(key.Value, time.Until(end))
 	n[result].Add(1)
@@ -213,9 +204,9 @@ func (k *Keys[T]) read(key Key[T], n *Counts, read func(v T, left time.Duration)
 	return result != Failed
 }
 
-// awaitRoom waits for a moment when the origin could carry out a read that no caller waits
-// for.
-func (b *Block) awaitRoom(ctx context.Context, end time.Time) bool {
+// awaitCapacity waits until the origin has capacity for a read without a waiting caller. It returns false if the
+// time is over.
+func (b *Block) awaitCapacity(ctx context.Context, end time.Time) bool {
 	for ctx.Err() == nil {
 		left := time.Until(end)
 		if left <= 0 || b.Room() {

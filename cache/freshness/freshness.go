@@ -1,11 +1,9 @@
-// Package freshness judges stored answers: whether one is the answer to a query,
-// whether it may stand in for a newer one, and which of two is newer. All of it is
-// pure: what is known of an answer, what a query requires and the time go in, a
-// verdict comes out.
+// Package freshness judges stored answers: whether one may be served for a query, whether it may replace a newer one
+// that cannot be read, and which of two is newer. All functions are pure: they depend on the answer's stamp, the query's
+// requirement and the time.
 //
-// Memory, flights, inspections and the shared store's callers ask here, so that an
-// answer is fresh for all of them or for none. The scripts of the shared store alone
-// order two answers on their own, as [Newer] does; one table tests both.
+// Memory, flights, inspections and callers of the shared store all use this package, so that they agree. Only the scripts
+// of the shared store order two answers themselves, like [Newer]; one table tests both.
 package freshness
 
 import (
@@ -13,43 +11,42 @@ import (
 	"time"
 )
 
-// State is what an answer is good for.
+// State says whether an answer may be served.
 type State int
 
 // The states, best first.
 const (
 	Fresh        State = iota // serve it
-	Stale                     // serve it when reading it anew takes too long
-	StaleIfError              // serve it only when the origin fails
-	Expired                   // as good as absent
+	Stale                     // serve it if reading a newer one takes too long
+	StaleIfError              // serve it only if the origin fails
+	Expired                   // treat it as absent
 )
 
-// String gives the state in one word.
+// String returns the name of the state.
 func (s State) String() string {
 	return [...]string{"fresh", "stale", "stale_if_error", "expired"}[s]
 }
 
-// A Clock tells the time, where a verdict depends on it: a fresh answer of the newest block
-// is found without.
+// Clock returns the time. It is called only if the verdict depends on it: a fresh answer from the newest block
+// needs no clock.
 type Clock func() time.Time
 
-// A Stamp is what is known of a stored answer beside its content.
+// Stamp holds what the verdict on a stored answer depends on.
 type Stamp struct {
-	Height  int64     // newest block it is known to hold at; 0 = unknown, or not chain data
-	ReadAt  time.Time // when the origin last said so
-	Expires time.Time // from then on absent, or where the policy says PastExpiry not fresh; zero = the policy alone decides
-	Status  int       // of HTTP
-	Lasting bool      // it says something beyond its Expires
+	Height  int64     // newest block at which it is known to be valid; 0 if unknown or not chain data
+	ReadAt  time.Time // when the origin last confirmed it
+	Expires time.Time // when it becomes absent, or with PastExpiry not fresh; zero leaves that to the policy
+	Status  int       // HTTP status
+	Lasting bool      // it remains meaningful after Expires
 }
 
-// Expired tells whether the answer is past its Expires, and so not fresh whatever a policy says.
+// Expired reports whether the answer is past its Expires, and therefore not fresh under any policy.
 func (s *Stamp) Expired(now Clock) bool {
 	return !s.Expires.IsZero() && !now().Before(s.Expires)
 }
 
-// Newer orders two answers to one query. Heights decide where both are known
-// and differ, else the time of reading: an answer of unknown height can only be
-// placed by its time. An answer is newer than its equal, so the last one stays.
+// Newer reports whether s is at least as new as old. If both heights are known and differ, they decide, and
+// otherwise the time of reading. Of two equal answers the last one is newer.
 func Newer(s, old *Stamp) bool {
 	if s.Height > 0 && old.Height > 0 && s.Height != old.Height {
 		return s.Height > old.Height
@@ -57,28 +54,27 @@ func Newer(s, old *Stamp) bool {
 	return !s.ReadAt.Before(old.ReadAt)
 }
 
-// Policy says how long an answer serves. Its age is measured in blocks where
-// the caller knows the tip and the answer its height, else in seconds since it
-// was read. All bounds are inclusive and count from the same beginning, so they
-// are expected to rise in the order they are written in.
+// Policy says how long an answer may be served. Its age is measured in blocks if the tip and the answer's height
+// are known, and otherwise in seconds since it was read. All limits are inclusive, have the same start, and must
+// not decrease in the order of the fields.
 type Policy struct {
-	FreshBlocks, StaleBlocks, ErrorBlocks int64         // bounds of Fresh, Stale and StaleIfError in blocks behind the tip
-	Fresh, Stale, StaleIfError            time.Duration // the same in seconds; StaleIfError bounds that state in block mode as well
-	Immutable                             bool          // an answer at a fixed height: fresh for as long as it is kept
-	ImmutableIfOK                         bool          // of Immutable: an answer with the status 200 alone; others age
-	PastExpiry                            bool          // a lasting answer lives on after its Expires, which bounds Fresh alone
-	Keep                                  time.Duration // expiry of the key in the shared store, at least as long as all the above; 0 = not stored there
+	FreshBlocks, StaleBlocks, ErrorBlocks int64         // limits of Fresh, Stale and StaleIfError in blocks behind the tip
+	Fresh, Stale, StaleIfError            time.Duration // the same in seconds; StaleIfError also limits that state in blocks
+	Immutable                             bool          // an answer at a fixed height: always fresh
+	ImmutableIfOK                         bool          // restricts Immutable to answers with status 200
+	PastExpiry                            bool          // a lasting answer may be served stale after Expires
+	Keep                                  time.Duration // expiry in the shared store, at least as long as all limits; 0 means not stored there
 }
 
-// Outlives tells whether an answer may serve after its Expires.
+// Outlives reports whether an answer may be served after its Expires.
 func (p *Policy) Outlives(s *Stamp) bool { return s.Expires.IsZero() || p.PastExpiry && s.Lasting }
 
-// IsImmutable tells whether an answer never changes.
+// IsImmutable reports whether an answer never changes.
 func (p *Policy) IsImmutable(s *Stamp) bool {
 	return p.Immutable && (!p.ImmutableIfOK || s.Status == http.StatusOK)
 }
 
-// KeepFor is how long an answer stays in the shared store: no longer than it can serve.
+// KeepFor returns how long the shared store keeps an answer: only as long as it may be served.
 func (p *Policy) KeepFor(s *Stamp, now Clock) time.Duration {
 	if p.Outlives(s) {
 		return p.Keep
@@ -86,17 +82,16 @@ func (p *Policy) KeepFor(s *Stamp, now Clock) time.Duration {
 	return min(p.Keep, s.Expires.Sub(now()))
 }
 
-// A Requirement is what a query requires of an answer.
+// Requirement is what a query requires of an answer.
 type Requirement struct {
 	Policy    *Policy
-	Tip       int64 // newest block known, 0 = none: seconds count
-	MinHeight int64 // answers below it are Expired; 0 = none are
-	MaxHeight int64 // answers above it are not believed, and Expired: no block can have come so far; 0 = none are
+	Tip       int64 // newest known block; 0 for none, which measures age in seconds
+	MinHeight int64 // answers below it are Expired; 0 means no limit
+	MaxHeight int64 // answers above it are not believed and Expired, because no block can have this height yet; 0 means no limit
 }
 
-// Judge says what an answer is good for. A block of which the caller does not know
-// cannot make an answer old. An answer of unknown height serves a caller that knows
-// the tip only when the origin fails: it may be of any earlier block.
+// Judge returns the state of an answer. A block unknown to the caller does not age an answer. If the tip is known,
+// an answer of unknown height may only be served if the origin fails, because it may be from any earlier block.
 func (r *Requirement) Judge(s *Stamp, now Clock) State {
 	switch {
 	case !r.within(s):
@@ -110,24 +105,23 @@ func (r *Requirement) Judge(s *Stamp, now Clock) State {
 	}
 }
 
-// StandsIn tells whether an answer may stand in, however old it is, for an origin
-// that has nothing better.
+// StandsIn reports whether an answer of any age may be served for an origin that has nothing better.
 func (r *Requirement) StandsIn(s *Stamp, now Clock) bool {
 	return r.within(s) && (!s.Expired(now) || r.Policy.Outlives(s))
 }
 
-// Believes tells whether a block can have come as far as height.
+// Believes reports whether the chain can have reached height.
 func (r *Requirement) Believes(height int64) bool { return r.MaxHeight <= 0 || height <= r.MaxHeight }
 
 func (r *Requirement) within(s *Stamp) bool { return s.Height >= r.MinHeight && r.Believes(s.Height) }
 
-// Replaces tells whether s takes the place of old in a store.
+// Replaces reports whether s replaces old in a store.
 func (r *Requirement) Replaces(s, old *Stamp) bool { return Newer(s, old) || !r.Believes(old.Height) }
 
-// FallsBehind tells whether the origin's answer s is of a lower block than the answer
-// at hand, which may stand in, and too old itself: the origin is behind the tip.
-func (r *Requirement) FallsBehind(s, atHand *Stamp, now Clock) bool {
-	return r.StandsIn(atHand, now) && 0 < s.Height && s.Height < atHand.Height && r.Judge(s, now) != Fresh
+// FallsBehind reports whether the origin's answer s is too old and from a lower block than the cached answer,
+// which may be served instead: the origin is behind the tip.
+func (r *Requirement) FallsBehind(s, cached *Stamp, now Clock) bool {
+	return r.StandsIn(cached, now) && 0 < s.Height && s.Height < cached.Height && r.Judge(s, now) != Fresh
 }
 
 func (r *Requirement) byAge(s *Stamp, now Clock) State {

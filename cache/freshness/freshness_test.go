@@ -150,7 +150,7 @@ func TestAnOriginFallsBehindAnAnswerThatMayStandIn(t *testing.T) {
 	at := func(height int64) *freshness.Stamp { return &freshness.Stamp{Height: height, ReadAt: now} }
 	r := freshness.Requirement{Policy: &live, Tip: 150, MinHeight: 100}
 	for name, tt := range map[string]struct {
-		answer, atHand int64
+		answer, cached int64
 		want           bool
 	}{
 		"of a lower block":                  {120, 130, true},
@@ -160,7 +160,7 @@ func TestAnOriginFallsBehindAnAnswerThatMayStandIn(t *testing.T) {
 		"of a lower block than one too low": {90, 99, false},
 		"of an unknown height":              {0, 130, false},
 	} {
-		if got := r.FallsBehind(at(tt.answer), at(tt.atHand), clock); got != tt.want {
+		if got := r.FallsBehind(at(tt.answer), at(tt.cached), clock); got != tt.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

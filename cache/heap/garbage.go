@@ -10,17 +10,15 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// usualGarbage is about how many bytes of garbage pile up at least before they
-// are collected. The collector alone would wait for as many as there are live ones,
-// which are so few in a server that has cached little that it would collect
-// hundreds of times a second under load.
+// usualGarbage is the minimum number of bytes allocated between two collections. By default the collector allows
+// as many as are live, which would be hundreds of collections a second in a busy server that has cached little.
 const usualGarbage = 48 << 20
 
-// leastGarbage is that number beside however few bytes of answers.
+// leastGarbage is the minimum for a small cache.
 const leastGarbage = 16 << 20
 
-// GarbageFor is that number within a container's memory, where so many bytes of answers are kept
-// at most: there is no more garbage than answers.
+// GarbageFor returns how many bytes may be allocated between two collections, within a container's memory and a
+// maximum size of cached answers: at most as many as answers.
 func GarbageFor(container memlimit.Provider, answers int64) uint64 {
 	usual := uint64(min(usualGarbage, max(leastGarbage, answers)))
 	limit, err := container()
@@ -30,13 +28,11 @@ func GarbageFor(container memlimit.Provider, answers int64) uint64 {
 	return min(usual, limit/16)
 }
 
-// TuneGC lets so many bytes of garbage pile up, from now on and for the
-// process's life, unless GOGC says how much. The memory limit, which is set now if one
-// is to be, goes before both.
+// TuneGC lets garbage bytes be allocated between two collections, for the rest of the process, unless GOGC is set.
+// The memory limit must be set before; it takes precedence.
 //
-// It also has the runtime give the operating system back what was in use once and is
-// free: it would keep a tenth of a heap that may grow, and what is free between pieces
-// that are not.
+// It also makes the runtime return free memory to the operating system. By default it would keep a tenth of a heap
+// that may grow, and fragments between objects.
 func TuneGC(garbage uint64) {
 	if os.Getenv("GOGC") != "" {
 		return
@@ -44,19 +40,18 @@ func TuneGC(garbage uint64) {
 	(&tuner{garbage: garbage, percent: usualPercent, most: debug.SetMemoryLimit(-1)}).adjust()
 }
 
-// usualPercent is what GOGC is where it is not set.
+// usualPercent is the default of GOGC.
 const usualPercent = 100
 
-// tuner sets the collector's percentage and a limit after each collection, for what was
-// found alive.
+// tuner sets the collector's percentage and memory limit after each collection, according to the live bytes.
 type tuner struct {
 	garbage uint64
 	percent int
 	limit   int64
-	most    int64 // that the limit may be
+	most    int64 // maximum of limit
 }
 
-// The runtime's measures of what the last collection found, and of what it holds itself.
+// Runtime metrics about the last collection and about memory.
 const (
 	liveHeap = iota
 	scannedStacks
@@ -75,19 +70,19 @@ var measures = []string{
 }
 
 func (t *tuner) adjust() {
-	told := make([]metrics.Sample, len(measures))
+	samples := make([]metrics.Sample, len(measures))
 	for i, name := range measures {
-		told[i].Name = name
+		samples[i].Name = name
 	}
-	metrics.Read(told)
-	at := func(i int) uint64 { return told[i].Value.Uint64() }
+	metrics.Read(samples)
+	at := func(i int) uint64 { return samples[i].Value.Uint64() }
 	percent := percentFor(t.garbage, at(liveHeap), at(scannedStacks)+at(scannedGlobals))
 	if math.Abs(float64(percent-t.percent)) > 0.1*float64(t.percent) { // setting it stops the world
 		t.percent = percent
 		debug.SetGCPercent(percent)
 	}
-	besides := at(allMemory) - at(released) - at(heapObjects) - at(heapUnused) - at(heapFree)
-	limit := min(t.most, limitFor(t.garbage, at(liveHeap), besides))
+	other := at(allMemory) - at(released) - at(heapObjects) - at(heapUnused) - at(heapFree)
+	limit := min(t.most, limitFor(t.garbage, at(liveHeap), other))
 	if math.Abs(float64(limit-t.limit)) > 0.05*float64(t.limit) {
 		t.limit = limit
 		debug.SetMemoryLimit(limit)
@@ -95,35 +90,31 @@ func (t *tuner) adjust() {
 	afterCollection(t.adjust)
 }
 
-// leastHeap is what the collector takes for the live bytes while there are fewer.
-// A cache that fills within one cycle is for a moment allowed as great a share of
-// what is alive then: until what afterCollection calls has run.
+// leastHeap is the live heap that the collector assumes at least. A cache that fills within one cycle may briefly
+// allocate too much, until adjust has run.
 const leastHeap = 4 << 20
 
-// leastPercent of the live bytes may be garbage however many they are. GOGC's
-// usual 100 would have a process hold twice what its cache may: collecting more
-// often takes the less, the less a hit allocates.
+// leastPercent is the minimum of garbage in percent of the live bytes. With GOGC's default of 100, a process would
+// hold twice its cache; collecting more often is cheap because hits allocate little.
 const leastPercent = 40
 
-// garbageFor is how many bytes of garbage may pile up beside so many live ones.
+// garbageFor returns how many bytes may be allocated with live bytes in use.
 func garbageFor(garbage, live uint64) uint64 { return max(garbage, live*leastPercent/100) }
 
-// percentFor is the percentage that makes as much garbage, of the live bytes and of the
-// others that the collector scans: it adds both.
+// percentFor returns the percentage of live and scanned bytes that allows this garbage, because the collector adds
+// both.
 func percentFor(garbage, live, scanned uint64) int {
 	of := max(live+scanned, leastHeap)
 	return int((100*garbageFor(garbage, live) + of/2) / of)
 }
 
-// limitFor is the memory that garbage and what is alive take, with a tenth of both more: some
-// of the heap is always free between what is not, and the collector is to work by the
-// percentage. The runtime gives back what is free beyond the limit, as the heap grows.
-func limitFor(garbage, live, besides uint64) int64 {
-	return int64((live+garbageFor(garbage, live))*11/10 + besides)
+// limitFor returns the memory limit for garbage and live bytes, plus a tenth, because some of the heap is always
+// fragmented and the percentage should decide. The runtime returns free memory beyond the limit as the heap grows.
+func limitFor(garbage, live, other uint64) int64 {
+	return int64((live+garbageFor(garbage, live))*11/10 + other)
 }
 
-// afterCollection calls f once the next collection has found what is given up
-// here.
+// afterCollection calls f after the next collection.
 func afterCollection(f func()) {
 	runtime.AddCleanup(new(*int), func(f func()) { f() }, f)
 }

@@ -1,5 +1,5 @@
-// Package heap divides the memory of a process that is a cache: the container's
-// limit, the share of it for answers, and the garbage between two collections.
+// Package heap divides the memory of the process: the container's limit, the share for cached answers, and the garbage
+// between two collections.
 package heap
 
 import (
@@ -8,9 +8,8 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// Limit lets the collector know of the container's memory, so that it works
-// harder near its end, which the kernel would make the process's. What
-// GOMEMLIMIT says goes before it.
+// Limit sets the collector's memory limit from the container's memory, so that it works harder before the kernel
+// ends the process. GOMEMLIMIT takes precedence.
 func Limit(log *slog.Logger, container memlimit.Provider) {
 	limit, err := memlimit.Set(memlimit.WithRatio(0.9), memlimit.WithProvider(container))
 	if err != nil {
@@ -20,9 +19,8 @@ func Limit(log *slog.Logger, container memlimit.Provider) {
 	log.Debug("memory limit", "bytes", limit)
 }
 
-// ForAnswers is how many bytes of answers are kept where no number is configured:
-// a quarter of the container's memory. The rest is for answers on their way, and
-// for the garbage the collector lets pile up.
+// ForAnswers returns the default size of the cache: a quarter of the container's memory. The rest is for responses
+// in progress and garbage.
 func ForAnswers(container memlimit.Provider) int64 {
 	const usual = 256 << 20
 	limit, err := container()

@@ -7,25 +7,25 @@ import (
 	"sync"
 )
 
-// sizeClasses are the sizes in which the runtime gives memory, as it tells itself.
+// sizeClasses are the size classes of the runtime's allocator, as reported by its metrics.
 var sizeClasses = sync.OnceValue(func() (classes []int) {
-	told := []metrics.Sample{{Name: "/gc/heap/allocs-by-size:bytes"}}
-	metrics.Read(told)
-	if told[0].Value.Kind() != metrics.KindFloat64Histogram {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs-by-size:bytes"}}
+	metrics.Read(sample)
+	if sample[0].Value.Kind() != metrics.KindFloat64Histogram {
 		return nil
 	}
-	for _, from := range told[0].Value.Float64Histogram().Buckets {
+	for _, from := range sample[0].Value.Float64Histogram().Buckets {
 		if from > 1 && !math.IsInf(from, 0) {
-			classes = append(classes, int(from)-1) // a bucket begins behind the class before
+			classes = append(classes, int(from)-1) // a bucket begins after the previous class
 		}
 	}
 	return classes
 })
 
-// page is the unit of what is larger than the largest class.
+// page is the unit of allocations larger than the largest class.
 const page = 8 << 10
 
-// Allocated is how much of the heap a piece of n bytes takes.
+// Allocated returns the heap size of an allocation of n bytes.
 func Allocated(n int) int {
 	if n == 0 {
 		return 0

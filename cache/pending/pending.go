@@ -1,5 +1,4 @@
-// Package pending keeps apart what is under way for a key below memory: flights,
-// reads of the shared store and writes to it.
+// Package pending coordinates operations on a key below memory: flights, and reads and writes of the shared store.
 package pending
 
 import (
@@ -7,33 +6,31 @@ import (
 	"sync"
 )
 
-// Keys are the keys that are being looked up below memory. The zero Keys has none.
+// Keys holds the keys with operations in progress. The zero Keys has none.
 //
-// A flight gives its answer before the shared store has it, and memory may have
-// dropped that again: what the shared store has until then is older. So the
-// store is not read for a key beside its flight, a read that a flight has
-// overtaken found nothing, and the next flight waits for the write of the one
-// before.
+// A flight returns its answer before it is in the shared store, and memory may have evicted it again. Until then
+// the shared store has an older one. Therefore the store is not read while a flight is in progress, a read
+// overtaken by a flight is discarded, and the next flight waits for the previous one's write.
 type Keys struct {
 	mu    sync.Mutex
 	byKey map[string]state
 }
 
-// state is what is under way for a key.
+// state is the operations in progress for a key.
 type state struct {
 	flight    bool
 	read      bool // of the shared store
-	overtaken bool // a flight has begun since the read has
+	overtaken bool // a flight began during the read
 	write     *write
 }
 
-// write is an answer on its way to the shared store.
+// write is a write to the shared store.
 type write struct {
 	done chan struct{}
-	err  error // valid once done is closed
+	err  error // valid after done is closed
 }
 
-// change has the state of a key become another one, and gives the one before.
+// change replaces the state of a key and returns the previous one.
 func (k *Keys) change(key string, next func(s state) state) (before state) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -48,35 +45,34 @@ func (k *Keys) change(key string, next func(s state) state) (before state) {
 	return before
 }
 
-// state is that of a key.
+// state returns the state of a key.
 func (k *Keys) state(key string) state {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.byKey[key]
 }
 
-// BeginFlight is called by the flight of a key.
+// BeginFlight begins the flight of a key.
 func (k *Keys) BeginFlight(key string) {
 	k.change(key, func(s state) state { return state{flight: true, read: s.read, overtaken: s.read, write: s.write} })
 }
 
-// EndFlight ends it.
+// EndFlight ends the flight of a key.
 func (k *Keys) EndFlight(key string) {
 	k.change(key, func(s state) state { s.flight = false; return s })
 }
 
-// UnderWay tells whether the key is being looked up.
+// UnderWay reports whether a flight or read of the key is in progress.
 func (k *Keys) UnderWay(key string) bool { s := k.state(key); return s.read || s.flight }
 
-// BeginRead tells whether the shared store may be read: the key is looked up by
-// no other caller.
+// BeginRead begins a read of the shared store. It returns false if another operation on the key is in progress.
 func (k *Keys) BeginRead(key string) bool {
 	before := k.change(key, func(s state) state { s.read = s.read || s == (state{}); return s })
 	return before == (state{})
 }
 
-// EndRead calls keep unless a flight has begun meanwhile. None begins before
-// keep has returned.
+// EndRead ends a read and calls keep unless a flight has begun meanwhile. No flight begins before keep has
+// returned.
 func (k *Keys) EndRead(key string, keep func()) {
 	k.change(key, func(s state) state {
 		if !s.overtaken {
@@ -86,8 +82,7 @@ func (k *Keys) EndRead(key string, keep func()) {
 	})
 }
 
-// BeginWrite is called by a flight of the key. The function it returns ends the
-// write.
+// BeginWrite begins a write by a flight of the key. The returned function ends it.
 func (k *Keys) BeginWrite(key string) (end func(error)) {
 	w := &write{done: make(chan struct{})}
 	k.change(key, func(s state) state { s.write = w; return s })
