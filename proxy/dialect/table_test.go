@@ -54,3 +54,21 @@ func TestOnlyRequestsWithoutABodyAreReadWhereARowTakesNone(t *testing.T) {
 		}
 	}
 }
+
+func TestHeightIsReadForTheStateAlone(t *testing.T) {
+	r, err := blocks.New(blocks.Options{Nodes: struct{ blocks.Nodes }{}}, web.New(web.Options{}, nil), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for class, want := range map[blocks.Class]int64{blocks.Live: 7, blocks.Latest: 0, blocks.Block: 0} {
+		ep, err := NewTable(Options{Prefix: "test"}, r).Mount(Row{Name: "things", Pattern: "/things", Class: class}, lookup, &blocks.Kind{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/things", nil)
+		request.Header.Set("X-Block-Height", "7")
+		if q, err := ep.Parse(request); err != nil || q.Pinned != want {
+			t.Errorf("height of class %v = %+v, %v, want %d", class, q, err, want)
+		}
+	}
+}

@@ -186,3 +186,14 @@ func TestLineHidesAPIKeysWhereverTheyAre(t *testing.T) {
 		t.Errorf("line = %s, want the route", got)
 	}
 }
+
+func TestHarmlessIDOfARequestIsKept(t *testing.T) {
+	for id, want := range map[string]bool{"aZ09-_.:": true, strings.Repeat("x", 64): true, strings.Repeat("x", 65): false, "": false, "a b": false, "a/b": false, "a\nb": false} {
+		if got := record.RequestID(http.Header{"X-Request-Id": {id}}); (got == id) != want || !want && len(got) != 32 {
+			t.Errorf("RequestID of %q = %q, want the same: %t", id, got, want)
+		}
+	}
+	if got := record.RequestID(nil); len(got) != 32 {
+		t.Errorf("RequestID = %q, want 32 digits", got)
+	}
+}

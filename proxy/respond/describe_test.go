@@ -36,3 +36,20 @@ func TestBodyMadeOfAnEntryIsSentWithItsValidator(t *testing.T) {
 		}
 	}
 }
+
+func TestBodyIsSentToGETAlone(t *testing.T) {
+	for method, want := range map[string]string{http.MethodGet: "{}", http.MethodHead: ""} {
+		for _, control := range []string{"", "public"} {
+			w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(t.Context(), method, "/", nil)
+			stored := "no-store"
+			if control != "" {
+				w.Header().Set("Cache-Control", control)
+				stored = control
+			}
+			respond.Send(w, r, 418, respond.JSON, []byte("{}"))
+			if w.Code != 418 || w.Body.String() != want || w.Header().Get("Content-Length") != "2" || w.Header().Get("Cache-Control") != stored {
+				t.Errorf("response to %s = %d %q %v, want %q with Cache-Control %s", method, w.Code, w.Body, w.Header(), want, stored)
+			}
+		}
+	}
+}

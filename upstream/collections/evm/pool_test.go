@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tidwall/gjson"
 )
 
 var chainSaid = &Failure{Reason: OtherChain, err: ErrOtherChain}
@@ -163,7 +165,7 @@ func TestChainIDIsVerifiedBeforeTheFirstWork(t *testing.T) {
 			defer cancel()
 			for range 2 {
 				err := p.Try(ctx, func(*Session) error { works++; return nil })
-				if (err == nil) != (want == nil) || want == ErrOtherChain && !errors.Is(err, ErrForbidden) {
+				if (err == nil) != (want == nil) || want == ErrOtherChain && !(errors.Is(err, ErrForbidden) && errors.Is(err, ErrOtherChain)) {
 					t.Errorf("Try with chain id %s = %v, want %v", id, err, want)
 				}
 			}
@@ -198,4 +200,28 @@ func TestNextEndpointTakesOverFromOneThatFails(t *testing.T) {
 			t.Errorf("endpoints used = %v, want %v", used, want)
 		}
 	})
+}
+
+func TestHeadIsAskedBeforeEachCallOfASingleEndpoint(t *testing.T) {
+	p := newTestPool(t, Options{})
+	e := p.endpoints[0]
+	for !e.Single() {
+		e.fewerCalls()
+	}
+	serve, methods := e.http.Transport, []string{}
+	e.http.Transport = answerFunc(func(r *http.Request) (*http.Response, error) {
+		body, _ := io.ReadAll(r.Body)
+		methods = append(methods, gjson.GetBytes(body, "0.method").String()+gjson.GetBytes(body, "method").String())
+		return serve.RoundTrip(r)
+	})
+	err := p.AskOne(e, func(s *Session) error {
+		head, answers, err := s.AtHead(t.Context(), 1, Call{Method: "a"}, Call{Method: "b"})
+		if head != 1 || len(answers) != 2 || !s.Alone() {
+			t.Errorf("AtHead = %d with %d answers, alone %t, want 1 with 2, true", head, len(answers), s.Alone())
+		}
+		return err
+	})
+	if want := []string{"eth_blockNumber", "a", "b"}; err != nil || !slices.Equal(methods[max(0, len(methods)-3):], want) {
+		t.Errorf("requests = %v, %v, want %v", methods, err, want)
+	}
 }

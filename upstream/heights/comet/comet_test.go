@@ -132,3 +132,11 @@ func TestOnlyRefusalsOfTheNodeItselfEndAnOutage(t *testing.T) {
 		server.Close()
 	}
 }
+
+func TestReleasesBefore38HaveNoEvents(t *testing.T) {
+	for version, none := range map[string]bool{"0.37.4": true, "v0.34.0": true, "0.38.0": false, "0.39.1": false, "1.0.0": false, "v1.2.3": false, "": false, "x": false, "0": false} {
+		if err := noEvents(version); (err != nil) != none {
+			t.Errorf("noEvents(%q) = %v, want an error: %t", version, err, none)
+		}
+	}
+}
