@@ -300,6 +300,20 @@ func TestAnAddressHasAShareOfTheSlots(t *testing.T) {
 	}
 }
 
+func TestReleasedSlotsDoNotCountAgainstTheShare(t *testing.T) {
+	s := start(t, listener.Options{Most: 6, Share: 2, Exempt: func(netip.Addr) bool { return false }})
+	for range 3 {
+		_ = s.greet("127.0.0.2").Close()
+		s.become(0)
+	}
+	for _, other := range []string{"127.0.0.3", "127.0.0.4", "127.0.0.5", "127.0.0.6", "127.0.0.2"} {
+		s.greet(other)
+	}
+	if closed := s.closed(); len(closed) > 0 {
+		t.Errorf("closed = %v, want none", closed)
+	}
+}
+
 func TestClosingEndsTheWaitForASlot(t *testing.T) {
 	l, err := listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{Most: 1})
 	if err != nil {

@@ -104,15 +104,17 @@ func TestPeriodDelegationHasItsBalance(t *testing.T) {
 
 func TestAnswerWithoutItsShapeIsAnError(t *testing.T) {
 	for body, ok := range map[string]bool{
-		`{"code":200,"msg":{"validators":[]}}`:   true,
-		`{"msg":{"validators":[]}}`:              true,
-		`{"code":200}`:                           false,
-		`{"msg":[]}`:                             false,
-		`[]`:                                     false,
-		``:                                       false,
-		`{"msg":{"validators":7}}`:               false,
-		`{"msg":{"validators":[{"tokens":[]}]}}`: false,
-		`{"msg":{"validators":[` + strings.Repeat(`{},`, 9999) + `{}]}}`: false,
+		`{"code":200,"msg":{"validators":[]}}`: true,
+		`{"msg":{"validators":[]}}`:            true,
+		`{"code":200}`:                         false,
+		`{"msg":[]}`:                           false,
+		`[]`:                                   false,
+		``:                                     false,
+		`{"msg":{"validators":7}}`:             false,
+		`{"msg":{"validators":[{"operator_address":"0x1","tokens":"1"}]}}`: true,
+		`{"msg":{"validators":[{"operator_address":"0x1","tokens":[]}]}}`:  false,
+		`{"msg":{"validators":[{"tokens":[]}]}}`:                           false,
+		`{"msg":{"validators":[` + strings.Repeat(`{},`, 9999) + `{}]}}`:   false,
 	} {
 		got, err := documented.Shape([]byte(body), documented.Validators)
 		if (err == nil) != ok || err == nil && !json.Valid(got.Body) {

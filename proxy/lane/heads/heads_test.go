@@ -341,3 +341,11 @@ func TestAByteIsJudgedTheSameWhereverItStands(t *testing.T) {
 		}
 	}
 }
+
+func TestTargetsHaveWholeEscapes(t *testing.T) {
+	for target, want := range map[string]bool{"/": true, "/a%41": true, "/a%4": false, "/a%": false, "/%4g": false, "/a?%4": true, "": false, "a": false, "/a b": false, "/\x7f": false} {
+		if got := isTarget(target); got != want {
+			t.Errorf("isTarget(%q) = %t, want %t", target, got, want)
+		}
+	}
+}

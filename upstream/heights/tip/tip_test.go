@@ -151,14 +151,18 @@ func TestReplicasClaimIsWithdrawnUnlessConfirmed(t *testing.T) {
 			t.Fatalf("tip = %d, want 103", tip.Read().Height)
 		}
 		time.Sleep(3 * time.Second)
-		tip.Accept(0, Claim{Height: 103, Proved: true}) // confirmed
+		seen := tip.Read().Seen
+		if tip.Raise(104); tip.Read().Height != 104 || !tip.Read().Seen.Equal(seen) {
+			t.Errorf("tip = %d seen at %v, want 104 seen at %v: no source was heard", tip.Read().Height, tip.Read().Seen, seen)
+		}
+		tip.Accept(0, Claim{Height: 104, Proved: true}) // confirmed
 		if !tip.Raise(105) {
 			t.Fatal("Raise(105) = false after a confirmed claim, want true")
 		}
 		time.Sleep(5 * time.Second)
-		tip.Accept(0, Claim{Height: 103})
-		if got := tip.Read().Height; got != 103 {
-			t.Errorf("tip = %d, want 103: no source confirmed 105", got)
+		tip.Accept(0, Claim{Height: 104})
+		if got := tip.Read().Height; got != 104 {
+			t.Errorf("tip = %d, want 104: no source confirmed 105", got)
 		}
 		if tip.Raise(105) {
 			t.Error("Raise(105) = true after an unconfirmed claim, want false")
