@@ -147,7 +147,7 @@ func (v *router) readMember(b *batch, path string) (*dialect.RowQuery, error) {
 	if err != nil {
 		return nil, err
 	}
-	if named, err := (blocks.HeightRules{}).Read(r); err != nil || named != (blocks.Heights{}) {
+	if named, err := (blocks.HeightRules{EVM: true}).Read(r); err != nil || named != (blocks.Heights{}) {
 		return nil, failure.BadInput("path %q names a block: that is named once, for the whole batch", web.Short(path))
 	}
 	_, fixed := v.fixed[r.URL.Path]

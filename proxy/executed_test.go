@@ -2,7 +2,9 @@ package proxy_test
 
 import (
 	"net/http"
+	"net/url"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,6 +30,32 @@ func TestABlockOfTheExecutionClientIsWaitedFor(t *testing.T) {
 	got := <-answered
 	if height, _ := strconv.Atoi(got.header.Get("X-Block-Height")); got.status != http.StatusOK || height < standstill+3 {
 		t.Errorf("status %d at block %d, want 231 or later", got.status, height)
+	}
+}
+
+// A stream that cannot begin in time ends with the time after which to try again.
+func TestExecutionBlockInTheURLMeansWhatTheHeaderMeans(t *testing.T) {
+	s := startChain(t, proxy.Options{Chain: chain.Options{MinHeightWait: time.Millisecond}})
+	counts, later := strconv.Itoa(standstill+executionAhead), strconv.Itoa(standstill+executionAhead+1)
+	live := "/live?path=" + url.QueryEscape(anyPath)
+	for target, want := range map[string]int{
+		anyPath + "?x-min-evm-block=" + counts:                                 http.StatusOK,
+		anyPath + "?X-Min-Evm-Block=" + later:                                  http.StatusGatewayTimeout,
+		anyPath + "?x-min-evm-block=latest":                                    http.StatusBadRequest,
+		batchOf(anyPath) + "&x-min-evm-block=" + counts:                        http.StatusOK,
+		batchOf(anyPath) + "&x-min-evm-block=" + later:                         http.StatusGatewayTimeout,
+		batchOf(anyPath + "?x-min-evm-block=" + counts):                        http.StatusBadRequest,
+		live + "&x-min-evm-block=" + later:                                     http.StatusOK,
+		live + "&x-min-evm-block=" + counts + "&stream.min_evm_block=" + later: http.StatusBadRequest,
+		"/live?path=" + url.QueryEscape(anyPath+"?x-min-evm-block="+later):     http.StatusOK,
+		anyPath + "?since=0&x-min-evm-block=" + later:                          http.StatusGatewayTimeout,
+	} {
+		if got := s.get(t, target); got.status != want {
+			t.Errorf("%s = %d %s, want %d", target, got.status, got.body, want)
+		}
+	}
+	if got := s.get(t, anyPath+"?x-min-evm-block="+counts, minEVM, later); got.status != http.StatusBadRequest || !strings.Contains(got.body, "X-Min-Evm-Block is "+later+" and x-min-evm-block is "+counts) {
+		t.Errorf("a header and a parameter that differ = %d %s, want 400", got.status, got.body)
 	}
 }
 

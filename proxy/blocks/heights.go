@@ -32,7 +32,7 @@ type Heights struct {
 // TakeHeight is a [web.Taking] of the parameters that name blocks, in any letter case. HeightRules.Read still
 // finds them.
 func TakeHeight(name, _ string) (as, _ string) {
-	for _, parameter := range [...]string{HeightParameter, MinHeightParameter} {
+	for _, parameter := range [...]string{HeightParameter, MinHeightParameter, web.MinEVMParameter} {
 		if strings.EqualFold(name, parameter) {
 			return parameter, ""
 		}
@@ -41,7 +41,9 @@ func TakeHeight(name, _ string) (as, _ string) {
 }
 
 // RestoreHeights returns the request's query including the parameters removed by TakeHeight, for a redirect.
-func RestoreHeights(r *http.Request) string { return restored(r, HeightParameter, MinHeightParameter) }
+func RestoreHeights(r *http.Request) string {
+	return restored(r, HeightParameter, MinHeightParameter, web.MinEVMParameter)
+}
 
 // RestorePinned returns the request's query including the height to read at, for a client that has already seen
 // the minimum block.
@@ -78,7 +80,7 @@ func (rules HeightRules) Read(r *http.Request) (h Heights, err error) {
 		return h, err
 	}
 	if rules.EVM {
-		if h.EVM, err = web.ReadBlock(respond.MinEVMHeader, r.Header[respond.MinEVMHeader]); err != nil {
+		if h.EVM, err = web.ReadMinEVM(r); err != nil {
 			return h, err
 		}
 	}

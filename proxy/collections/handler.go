@@ -141,7 +141,7 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record) error {
 	}
 	ctx := web.WithLazyDeadline(r.Context(), deadline)
 	defer ctx.Release()
-	least, err := web.ReadBlock(respond.MinEVMHeader, r.Header[respond.MinEVMHeader])
+	least, err := web.ReadMinEVM(r)
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (h *Handler) plan(r *http.Request) (web.Plan, error) {
 	if err != nil {
 		return web.Plan{}, err
 	}
-	least, err := web.ReadBlock(respond.MinEVMHeader, r.Header[respond.MinEVMHeader])
+	least, err := web.ReadMinEVM(r)
 	if err != nil {
 		return web.Plan{}, err
 	}

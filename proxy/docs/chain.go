@@ -68,7 +68,7 @@ func (d *description) parameters(row dialect.Row, examples map[string]string) []
 			all = append(all, d.parameter(name, "query", examples))
 		}
 	}
-	return append(append(all, referred(urlHeights...)...), referred(chainHeaders(d.o)...)...)
+	return append(append(all, referred(urlHeights(d.o)...)...), referred(chainHeaders(d.o)...)...)
 }
 
 // referred are parameters that operations share.

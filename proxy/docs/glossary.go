@@ -8,6 +8,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/stream"
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // A parameterText says what a parameter means and which values it takes.
@@ -40,6 +41,7 @@ var parameterTexts = map[string]parameterText{
 		"If the session's block is no longer part of the chain, the response starts a new session and carries `X-Session-Reset: true`.", tokenValue},
 	blocks.HeightParameter:    {"Same as the header `X-Block-Height`, for caches that use only the URL as key.", heightValue},
 	blocks.MinHeightParameter: {"Same as the header `X-Min-Block-Height`, for caches that use only the URL as key.", tokenValue},
+	web.MinEVMParameter:       {"Same as the header `X-Min-Evm-Block`, for caches that use only the URL as key.", heightValue},
 	respond.MinEVMHeader:      {"Wait until this block of the execution chain is included, so that a client sees its own stake or registration. The chain's state includes an execution block one block later, and the collection store once it is indexed. Refused if no node reports execution blocks, or no indexer fills the store.", heightValue},
 	stream.SinceParameter:     {"Long poll: the response is sent once it differs from the one the client has, or as 204 after some seconds. `0` means that the client has none. `Link` names the URL to continue with. Caches share it, so one poll serves all followers.", versionValue},
 	ifNoneMatch:               {"The `ETag` of the client's copy. If it is still current, the status is 304 without a body.", textValue},

@@ -15,6 +15,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/stream"
+	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // Headers the document names, as they are usually written.
@@ -112,19 +113,24 @@ func chainHeaders(o Options) []string {
 }
 
 // urlHeights are the parameters of the query that all queries of the chain take.
-var urlHeights = []string{blocks.HeightParameter, blocks.MinHeightParameter}
+func urlHeights(o Options) []string {
+	if o.Cosmos != nil {
+		return []string{blocks.HeightParameter, blocks.MinHeightParameter}
+	}
+	return []string{blocks.HeightParameter, blocks.MinHeightParameter, web.MinEVMParameter}
+}
 
 // urlHeightNames tell them from the headers of the same names in clients that are
 // generated in Go.
-var urlHeightNames = []string{"URLBlockHeight", "URLMinBlockHeight"}
+var urlHeightNames = []string{"URLBlockHeight", "URLMinBlockHeight", "URLMinEvmBlock"}
 
 // sharedParameters are the parameters that many operations take.
 func sharedParameters(o Options) map[string]*huma.Param {
 	all := map[string]*huma.Param{}
-	for _, name := range append(urlHeights, dialect.PageNames[:]...) {
+	for _, name := range append(urlHeights(o), dialect.PageNames[:]...) {
 		all[name] = &huma.Param{Name: name, In: "query"}
 	}
-	for i, name := range urlHeights {
+	for i, name := range urlHeights(o) {
 		all[name].Extensions = map[string]any{"x-go-name": urlHeightNames[i]}
 	}
 	all[stream.SinceParameter] = &huma.Param{Name: stream.SinceParameter, In: "query"}

@@ -125,7 +125,7 @@ var streamParameters = []struct {
 	{stream.BlocksParameter, "Send an event whenever a block is complete.", booleanValue, nil},
 	{stream.HeightParameter, "Same as the header `X-Block-Height`.", heightValue, nil},
 	{stream.MinHeightParameter, "Same as the header `X-Min-Block-Height`.", heightValue, nil},
-	{stream.MinEVMParameter, "Same as the header `X-Min-Evm-Block`.", heightValue, nil},
+	{stream.MinEVMParameter, "Same as the header `X-Min-Evm-Block` and the parameter `x-min-evm-block`. Two that differ are refused.", heightValue, nil},
 	{stream.SessionParameter, "Same as the header `X-Session`. Earlier responses and blocks are not sent, unless that block does not arrive within a quarter of a block's time, 500 ms at most. If that block was rolled back, the response has `X-Session-Reset`.", tokenValue, nil},
 	{stream.LastEventParameter, "Same as the header `Last-Event-ID`, for a new EventSource. `lastEventId`, which polyfills send, means the same.", textValue, nil},
 	{stream.KeyParameter, "Same as the header `X-Api-Key`. It does not appear in logs.", textValue, nil},

@@ -27,7 +27,7 @@ func about(o Options) string {
 	}
 	text += "Every response names its block in `X-Block-Height`. `X-Block-Height: N` in a request reads at block N. " +
 		"`X-Min-Block-Height: N` waits until block N has arrived, so that a client sees its own write. " +
-		"`?x-block-height=N` and `?x-min-block-height=N` mean the same on every path. Clients behind a CDN need them, because many CDNs use only the URL as key. " +
+		"`?x-block-height=N`, `?x-min-block-height=N` and `?x-min-evm-block=N` mean what the headers mean on every path. Clients behind a CDN need them, because many CDNs use only the URL as key. " +
 		"Empty values of these headers and parameters are ignored. " +
 		"On a connection, no response comes from an earlier block than the previous response, unless it is marked `stale-while-revalidate`. " +
 		"A client that sends back the greatest `X-Session` it has received gets the same guarantee across connections, replicas and proxies.\n\n" +

@@ -104,6 +104,22 @@ func ReadBlock(name string, values []string) (int64, error) {
 	return n, nil
 }
 
+// MinEVMParameter is the query parameter with the meaning of X-Min-Evm-Block.
+const MinEVMParameter = "x-min-evm-block"
+
+// ReadMinEVM returns the block of the execution chain that a response must include by the header or the URL of its request; 0
+// for none. The error is BadInput.
+func ReadMinEVM(r *http.Request) (block int64, err error) {
+	if block, err = ReadBlock(respond.MinEVMHeader, r.Header[respond.MinEVMHeader]); err != nil {
+		return 0, err
+	}
+	inURL, err := ReadBlock(MinEVMParameter, Taken(r)[MinEVMParameter])
+	if err == nil && block > 0 && inURL > 0 && inURL != block {
+		return 0, failure.BadInput("%s is %d and %s is %d: no answer can be both", respond.MinEVMHeader, block, MinEVMParameter, inURL)
+	}
+	return max(block, inURL), err
+}
+
 // BaseURL returns the URL below which the paths of a request's mount are: at the public address if one is configured,
 // else at the host that the client has named. It is a path if that is no host.
 func (s *Stack) BaseURL(r *http.Request) string {
