@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// fetchAlchemy asks version 3 of Alchemy's NFT API for all contracts in one request.
-// The last element of its URL is the key:
-// https://story-mainnet.g.alchemy.com/nft/v3/<key>.
+// fetchAlchemy reads all contracts from version 3 of Alchemy's NFT API in one request. The last path element of its URL is
+// the key: https://story-mainnet.g.alchemy.com/nft/v3/<key>.
 func fetchAlchemy(ctx context.Context, c *client, addresses []string, learn func(int, *contract)) error {
 	body, err := json.Marshal(map[string][]string{"contractAddresses": addresses})
 	if err != nil {
@@ -22,9 +21,9 @@ func fetchAlchemy(ctx context.Context, c *client, addresses []string, learn func
 	}
 	switch {
 	case len(answer.Error) > 0 && string(answer.Error) != "null":
-		return c.bad(errors.New("status 200 with an error"))
+		return c.bad(errors.New("response has status 200 but contains an error"))
 	case answer.Contracts == nil:
-		return c.bad(errors.New("no contracts in the answer"))
+		return c.bad(errors.New("response has no contracts"))
 	}
 	known := answer.known()
 	for i, address := range addresses {
@@ -35,19 +34,19 @@ func fetchAlchemy(ctx context.Context, c *client, addresses []string, learn func
 	return nil
 }
 
-// alchemyAnswer is an answer: a bare array of contracts, or an object that has it.
+// An alchemyAnswer is a response: an array of contracts, or an object with this array.
 type alchemyAnswer struct {
 	Contracts []alchemyContract `json:"contracts"`
 	Error     json.RawMessage   `json:"error"`
 }
 
-// alchemyContract is a contract as Alchemy has it. Names match without case: openseaMetadata, too.
+// An alchemyContract is a contract in Alchemy's form. Names match case-insensitively, so openseaMetadata matches as well.
 type alchemyContract struct {
 	contract
 	OpenSea marketplace `json:"openSeaMetadata"`
 }
 
-// UnmarshalJSON reads both forms.
+// UnmarshalJSON decodes both forms.
 func (a *alchemyAnswer) UnmarshalJSON(text []byte) error {
 	if text[0] == '[' {
 		return json.Unmarshal(text, &a.Contracts)
@@ -56,8 +55,7 @@ func (a *alchemyAnswer) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*object)(a))
 }
 
-// known returns the contracts that are listed, by lower-case address, nil for one that Alchemy has
-// no record of.
+// known returns the listed contracts by lower-case address. The value is nil if Alchemy has no record of the contract.
 func (a *alchemyAnswer) known() map[string]*contract {
 	contracts := make(map[string]*contract, len(a.Contracts))
 	for _, from := range a.Contracts {

@@ -14,13 +14,12 @@ import (
 )
 
 const (
-	blockscoutParallel = 4               // contracts asked for at the same time
-	blockscoutExtra    = 2 * time.Second // for the deployer and the block of one contract
+	blockscoutParallel = 4               // maximum number of concurrent contracts
+	blockscoutExtra    = 2 * time.Second // timeout for the deployer and the block of a contract
 )
 
-// fetchBlockscout asks a Blockscout explorer, which has no batches: each contract costs up to three
-// requests. One that fails does not keep the others from being learned, unless the explorer wants
-// fewer requests.
+// fetchBlockscout reads contracts from a Blockscout explorer. It has no batches, so each contract takes up to three requests.
+// If one fails, the others are still read, unless the explorer limits the rate.
 func fetchBlockscout(ctx context.Context, explorer *client, addresses []string, learn func(int, *contract)) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -29,7 +28,7 @@ func fetchBlockscout(ctx context.Context, explorer *client, addresses []string, 
 	errs := make([]error, len(addresses))
 	for i, address := range addresses {
 		group.Go(func() error {
-			c, err := explored(ctx, explorer, address)
+			c, err := readContract(ctx, explorer, address)
 			switch {
 			case err == nil:
 				learn(i, c)
@@ -47,18 +46,18 @@ func fetchBlockscout(ctx context.Context, explorer *client, addresses []string, 
 	return worst(errs)
 }
 
-// worst is the first error about the explorer, else the first about a contract, else nil.
-func worst(errs []error) (about error) {
+// worst returns the first error of the explorer, or else the first error of a contract, or nil.
+func worst(errs []error) (contractErr error) {
 	for _, err := range errs {
 		if err != nil && !errors.Is(err, errRefused) {
 			return err
 		}
-		about = cmp.Or(about, err)
+		contractErr = cmp.Or(contractErr, err)
 	}
-	return about
+	return contractErr
 }
 
-// blockscoutToken is the answer of /api/v2/tokens/{address}, with older names.
+// A blockscoutToken is the response of /api/v2/tokens/{address}, with older names.
 type blockscoutToken struct {
 	AddressHash exact  `json:"address_hash"`
 	Address     exact  `json:"address"`
@@ -69,8 +68,8 @@ type blockscoutToken struct {
 	IconURL     exact  `json:"icon_url"`
 }
 
-// explored asks for one contract; nil is no record.
-func explored(ctx context.Context, explorer *client, address string) (*contract, error) {
+// readContract reads one contract. It returns nil if the explorer has no record of it.
+func readContract(ctx context.Context, explorer *client, address string) (*contract, error) {
 	var token blockscoutToken
 	err := explorer.do(ctx, http.MethodGet, nil, &token, "api/v2/tokens", address)
 	if errors.Is(err, errNotFound) {
@@ -87,8 +86,8 @@ func explored(ctx context.Context, explorer *client, address string) (*contract,
 		TokenType:   exact(strings.ReplaceAll(string(token.Type), "-", "")),
 		Marketplace: marketplace{ImageURL: token.IconURL},
 	}
-	if spelled := cmp.Or(token.AddressHash, token.Address); strings.EqualFold(string(spelled), address) {
-		c.Address = spelled
+	if checksummed := cmp.Or(token.AddressHash, token.Address); strings.EqualFold(string(checksummed), address) {
+		c.Address = checksummed
 	}
 	c.ContractDeployer, c.DeployedBlockNumber = deployment(ctx, explorer, address)
 	if c.blank() {
@@ -97,8 +96,7 @@ func explored(ctx context.Context, explorer *client, address string) (*contract,
 	return c, nil
 }
 
-// deployment asks who deployed the contract, and in which block. Both are worth
-// two requests but no failure: what cannot be learned is empty.
+// deployment reads the deployer of a contract and its block. It returns zero values if that fails.
 func deployment(ctx context.Context, explorer *client, address string) (deployer exact, block int64) {
 	ctx, cancel := context.WithTimeout(ctx, blockscoutExtra)
 	defer cancel()

@@ -17,46 +17,45 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// maxBody bounds an answer, in bytes: far more than a hundred contracts with long texts.
+// maxBody is the maximum size of a response in bytes, which is much more than a hundred contracts with long texts.
 const maxBody = 8 << 20
 
-// Causes of the error for an answer with a status of that meaning.
+// Errors for HTTP statuses.
 var (
 	errNotFound     = fmt.Errorf("%w: status 404", errRefused)
 	errUnauthorized = errors.New("unauthorized")
 )
 
-// A client reads JSON from a provider. Its errors have its name, not the URL, which may hold a key.
+// A client reads JSON from a provider. Its errors contain the provider's name and not the URL, which may contain a key.
 type client struct {
 	name   string
 	base   *url.URL
 	http   *http.Client
-	secret *strings.Replacer // hides what may be a key
-	memory *account.Part     // of answers; nil means no limit
+	secret *strings.Replacer // hides possible keys
+	memory *account.Part     // budget of responses; nil means no limit
 }
 
-// A fetch asks a provider for contracts, at addresses in lower case. It tells learn of each by its
-// place among them, from any goroutine, with nil for one that the provider has no record of; what
-// it tells nothing of, the answer left out. With an error, an *upstream.Error or the context's, not
-// all were asked for: with kind Overloaded because the provider wants fewer requests, else perhaps
-// because of one of them.
+// A fetch reads contracts at lower-case addresses from a provider. It calls learn, from any goroutine, with the index of each
+// contract in the response, and with nil if the provider has no record of the contract. It does not call learn for contracts
+// that the response omits. An error, which is an *upstream.Error or the context's, means that some contracts were not read.
+// Its kind is Overloaded if the provider limits the rate. Otherwise one of the contracts may be the cause.
 type fetch func(ctx context.Context, c *client, addresses []string, learn func(i int, c *contract)) error
 
-// providers are the kinds there are, by the name in logs, errors and metrics.
+// providers are the supported providers by their name in logs, errors and metrics.
 var providers = map[string]fetch{"alchemy": fetchAlchemy, "blockscout": fetchBlockscout}
 
-// minKey is the length from which the last element of Alchemy's URL is hidden in
-// what the provider says, even if it is a word: others occur in descriptions.
+// minKey is the minimum length of the last path element of Alchemy's URL to be redacted even if it is a word. Shorter ones
+// may occur in descriptions.
 const minKey = 6
 
 var errSpec = errors.New("metadata: the provider must be alchemy:URL, blockscout:URL or none")
 
-// openProvider makes the client of the provider that the spec names.
+// openProvider returns a client of the provider in spec.
 func openProvider(spec string, transport http.RoundTripper, memory *account.Part) (*client, error) {
 	name, address, _ := strings.Cut(spec, ":")
 	base, err := url.Parse(strings.TrimRight(address, "/"))
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || providers[name] == nil {
-		return nil, errSpec // without err, which repeats the URL
+		return nil, errSpec // err contains the URL
 	}
 	var secrets []string
 	if key := path.Base(base.Path); name == "alchemy" && len(key) >= minKey {
@@ -73,9 +72,9 @@ func openProvider(spec string, transport http.RoundTripper, memory *account.Part
 	return &client{name: name, base: base, http: upstream.NewClient(transport, nil), secret: upstream.NewRedactor(base, secrets...), memory: memory}, nil
 }
 
-// do sends the request to the path below the base and reads the answer, a JSON object or array. The
-// error is an *upstream.Error, of kind Overloaded for status 429 alone, or the context's if that
-// was cancelled. A panic becomes an error: it would end the process on a worker's goroutine.
+// do sends a request to a path below the base URL and decodes the response, a JSON object or array. The error is an
+// *upstream.Error, whose kind is Overloaded only for status 429, or context.Canceled. do turns a panic into an error, because a
+// panic on a worker's goroutine would end the process.
 func (c *client) do(ctx context.Context, method string, body []byte, answer any, path ...string) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -91,7 +90,7 @@ func (c *client) do(ctx context.Context, method string, body []byte, answer any,
 		return c.silence(ctx, err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	text, err := c.read(ctx, resp.Body) // even of a refusal, to use the connection again
+	text, err := c.read(ctx, resp.Body) // also for a refusal, so that the connection can be reused
 	if refused := c.refusal(resp); refused != nil {
 		return refused
 	}
@@ -104,7 +103,7 @@ func (c *client) do(ctx context.Context, method string, body []byte, answer any,
 func (c *client) request(ctx context.Context, method string, body []byte, path []string) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base.JoinPath(path...).String(), bytes.NewReader(body))
 	if err != nil {
-		return nil, c.bad(errors.New("cannot make the request")) // err repeats the URL
+		return nil, c.bad(errors.New("cannot create the request")) // err contains the URL
 	}
 	req.Header.Set("User-Agent", "tipcache")
 	req.Header.Set("Accept", "application/json")
@@ -115,23 +114,23 @@ func (c *client) request(ctx context.Context, method string, body []byte, path [
 	return req, nil
 }
 
-// read reads the body, which must end and must not exceed maxBody.
+// read reads a complete body of at most maxBody bytes.
 func (c *client) read(ctx context.Context, body io.Reader) ([]byte, error) {
 	text, err := c.memory.Read(body, maxBody)
 	switch {
 	case errors.Is(err, account.ErrTooLarge):
-		return nil, c.bad(fmt.Errorf("%w: answer of more than %d bytes", errRefused, maxBody))
+		return nil, c.bad(fmt.Errorf("%w: response exceeds %d bytes", errRefused, maxBody))
 	case errors.Is(err, account.ErrFull):
-		return nil, c.bad(errors.New("too little memory is free for the answer"))
+		return nil, c.bad(errors.New("too little free memory for the response"))
 	case err != nil && ctx.Err() != nil:
 		return nil, c.silence(ctx, err)
 	case err != nil:
-		return nil, c.bad(errors.New("answer broke off: " + c.secret.Replace(err.Error())))
+		return nil, c.bad(errors.New("response ended early: " + c.secret.Replace(err.Error())))
 	}
 	return text, nil
 }
 
-// refusal is the error that any status but 200 stands for.
+// refusal returns the error for a status other than 200.
 func (c *client) refusal(resp *http.Response) error {
 	switch resp.StatusCode {
 	case http.StatusOK:
@@ -145,12 +144,12 @@ func (c *client) refusal(resp *http.Response) error {
 			RetryAfter: upstream.RetryAfter(resp.Header),
 		}
 	}
-	return c.bad(because(resp.StatusCode))
+	return c.bad(statusError(resp.StatusCode))
 }
 
-// because is the cause of the error for a status: errRefused for a status that may be
-// about what was asked for, 4xx but for those about credentials and timing.
-func because(status int) error {
+// statusError returns the error for a status. It wraps errRefused if a contract may be the cause: for 4xx except those about
+// credentials and timing.
+func statusError(status int) error {
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusProxyAuthRequired:
 		return fmt.Errorf("%w: status %d", errUnauthorized, status)
@@ -160,19 +159,19 @@ func because(status int) error {
 	return fmt.Errorf("status %d", status)
 }
 
-// decode reads a JSON object or array. A member of an unexpected type costs
-// that member only. What the error of the decoder quotes is not repeated.
+// decode decodes a JSON object or array. It skips members of unexpected types. Its errors do not contain the decoder's error,
+// which quotes the response.
 func (c *client) decode(text []byte, answer any) error {
-	text = bytes.TrimSpace([]byte(c.secret.Replace(string(text)))) // before strings are cut
+	text = bytes.TrimSpace([]byte(c.secret.Replace(string(text)))) // before strings are truncated
 	if !bytes.HasPrefix(text, []byte("{")) && !bytes.HasPrefix(text, []byte("[")) {
-		return c.bad(errors.New("answer is not JSON"))
+		return c.bad(errors.New("response is not JSON"))
 	}
 	err := json.Unmarshal(text, answer)
 	if mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && mismatch.Field != "" {
 		return nil
 	}
 	if err != nil {
-		return c.bad(errors.New("answer is not the expected JSON"))
+		return c.bad(errors.New("response is not the expected JSON"))
 	}
 	return nil
 }
@@ -181,7 +180,7 @@ func (c *client) bad(err error) *upstream.Error {
 	return &upstream.Error{Kind: upstream.BadAnswer, Msg: c.name + " gave no usable answer", Err: err}
 }
 
-// silence is the error for a transport's failure, without the URL.
+// silence returns the error for a failure of the transport, without the URL.
 func (c *client) silence(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()

@@ -9,8 +9,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections"
 )
 
-// A contract is the documented collectionMetadata. What the provider does not say, be it null,
-// missing or empty, is left out.
+// A contract is the documented collectionMetadata. Fields that the provider does not return, or returns as null or empty, are
+// omitted.
 type contract struct {
 	Chain               string      `json:"chain,omitempty"`
 	Address             exact       `json:"address"`
@@ -23,7 +23,7 @@ type contract struct {
 	Marketplace         marketplace `json:"marketplaceMetadata"`
 }
 
-// A marketplace is the documented marketplaceMetadata, which is always there.
+// A marketplace is the documented marketplaceMetadata, which is always present.
 type marketplace struct {
 	FloorPrice            number `json:"floorPrice,omitempty"`
 	CollectionName        text   `json:"collectionName,omitempty"`
@@ -38,51 +38,50 @@ type marketplace struct {
 	LastIngestedAt        exact  `json:"lastIngestedAt,omitempty"`
 }
 
-// blank reports whether a provider's answer comes down to "never heard of it".
+// blank reports whether the provider's record is empty, so it does not know the contract.
 func (c *contract) blank() bool {
 	return c.Name == "" && c.Symbol == "" && c.ContractDeployer == ""
 }
 
-// describe is the documented JSON, without what may be the provider's key.
+// describe encodes a contract as the documented JSON, without possible keys of the provider.
 func (s *Service) describe(c contract) []byte {
 	c.Chain = s.o.Chain
 	var body bytes.Buffer
 	enc := json.NewEncoder(&body)
-	enc.SetEscapeHTML(false) // image URLs keep their ampersands
-	_ = enc.Encode(c)        // strings, and numbers that were read from JSON, always encode
+	enc.SetEscapeHTML(false) // keep ampersands in image URLs
+	_ = enc.Encode(c)        // cannot fail: strings and numbers read from JSON
 	return []byte(s.provider.secret.Replace(strings.TrimSpace(body.String())))
 }
 
-// A text is a JSON string of prose, of which no more than collections.MaxText is kept.
+// A text is a JSON string of prose, truncated to collections.MaxText.
 type text string
 
-// UnmarshalJSON takes a string; all else is absent.
+// UnmarshalJSON decodes a string. Other values count as absent.
 func (t *text) UnmarshalJSON(raw []byte) error {
 	var s string
-	_ = json.Unmarshal(raw, &s) // which leaves it empty
+	_ = json.Unmarshal(raw, &s) // leaves s empty on failure
 	*t = text(collections.CutText(s))
 	return nil
 }
 
-// An exact is a JSON string that would be another one if it were cut, such as a URL: a data URI is
-// no image then. One that is longer than collections.MaxText is absent.
+// An exact is a JSON string that must not be truncated, such as a URL. If it is longer than collections.MaxText, it counts as
+// absent.
 type exact string
 
-// UnmarshalJSON takes a string; all else is absent.
+// UnmarshalJSON decodes a string. Other values count as absent.
 func (x *exact) UnmarshalJSON(raw []byte) error {
 	var s string
-	_ = json.Unmarshal(raw, &s) // which leaves it empty
+	_ = json.Unmarshal(raw, &s) // leaves s empty on failure
 	if *x = exact(s); len(s) > collections.MaxText {
 		*x = ""
 	}
 	return nil
 }
 
-// An amount is an integer in a JSON string; providers may send a number. Empty
-// is absent, and so is one that is too long: cut, it would be another.
+// An amount is an integer in a JSON string. Providers may also send a number. An empty or too long one counts as absent.
 type amount string
 
-// UnmarshalJSON takes a string or a number; all else is absent.
+// UnmarshalJSON decodes a string or a number. Other values count as absent.
 func (a *amount) UnmarshalJSON(text []byte) error {
 	if text[0] == '"' {
 		return (*exact)(a).UnmarshalJSON(text)
@@ -90,11 +89,10 @@ func (a *amount) UnmarshalJSON(text []byte) error {
 	return (*number)(a).UnmarshalJSON(text)
 }
 
-// A number is a JSON number, digit for digit. Empty is absent, as null is, and as one is that no
-// client could read: floats end at 1.8e308.
+// A number is a JSON number with its original digits. Null and numbers beyond the range of floats, 1.8e308, count as absent.
 type number string
 
-// UnmarshalJSON takes a number; all else is absent.
+// UnmarshalJSON decodes a number. Other values count as absent.
 func (n *number) UnmarshalJSON(text []byte) error {
 	*n = ""
 	if _, err := strconv.ParseFloat(string(text), 64); err == nil && len(text) <= collections.MaxText && text[0] != '"' {
@@ -103,5 +101,5 @@ func (n *number) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// MarshalJSON writes the number as it was read.
+// MarshalJSON writes the original digits.
 func (n number) MarshalJSON() ([]byte, error) { return []byte(n), nil }

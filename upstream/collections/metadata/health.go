@@ -13,31 +13,31 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// How long the provider is not asked after it answered 429.
+// How long the provider receives no requests after a 429.
 const (
-	firstPause = time.Second     // if it did not say how long
-	pauseRatio = 1.5             // from one 429 to the next
-	pauseSteps = 4               // of that ratio at most: 5 s and a bit
-	maxPause   = 5 * time.Minute // whatever it says
+	firstPause = time.Second     // without Retry-After
+	pauseRatio = 1.5             // growth of the pause from one 429 to the next
+	pauseSteps = 4               // maximum number of growths, to about 5 s
+	maxPause   = 5 * time.Minute // maximum for Retry-After
 )
 
-// A health is what is known of the provider: whether it may be asked, what the last
-// request met, and by which contracts it is tested.
+// A health is the state of the provider: its breaker and pauses, the result of the last request, and the contracts to test it
+// with.
 type health struct {
 	breaker *gobreaker.CircuitBreaker[struct{}]
 	outage  *upstream.Outage
-	limited *upstream.Outage // while the provider wants fewer requests
+	limited *upstream.Outage // while the provider limits the rate
 
 	mu        sync.Mutex
-	until     time.Time // it is not asked until then
-	pauses    int       // since the last success
-	failure   error     // how the last request ended
-	last      time.Time // when it last answered
-	described [2]string // the last contracts that it described, the newest first; one may be what is tested
+	until     time.Time // end of the pause
+	pauses    int       // number of pauses since the last success
+	failure   error     // error of the last request
+	last      time.Time // when it last responded
+	described [2]string // the last described contracts, newest first; two, as one may be under test
 }
 
-// newHealth makes a breaker that opens after a row of failed batches. A batch that was
-// cancelled, limited or refused says nothing about the provider's health.
+// newHealth returns a health whose breaker opens after consecutive failed batches. Cancelled, rate-limited and refused batches
+// do not count.
 func newHealth(provider string, o Options) *health {
 	outage := upstream.NewOutage(o.Logger, "metadata provider "+provider)
 	return &health{
@@ -54,16 +54,16 @@ func newHealth(provider string, o Options) *health {
 	}
 }
 
-// asks says whether the provider may be asked now.
-func (h *health) asks() bool {
+// mayRequest reports whether the provider may receive requests now.
+func (h *health) mayRequest() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return !time.Now().Before(h.until) && h.breaker.State() != gobreaker.StateOpen
 }
 
-// note draws the conclusions from how asking ended. A provider that wants fewer requests is left
-// alone as long as it says, else longer each time; requests under way together count once.
-func (h *health) note(err error) {
+// recordOutcome records the outcome of a request. After a 429 it pauses for Retry-After, or for a growing time without it.
+// Concurrent requests count once.
+func (h *health) recordOutcome(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.failure = err
@@ -90,9 +90,9 @@ func (h *health) note(err error) {
 	}
 }
 
-// State is that of the circuit breaker, half-open or open. While that is closed, it is what the
-// last request met: rate_limited, unauthorized or failing, and closed if nothing; without a
-// provider, off. The error, nil if the provider is well, says more, and no credential.
+// State returns off without a provider, and half-open or open for the state of the circuit breaker. If it is closed, State
+// returns rate_limited, unauthorized or failing after a failed request, and closed otherwise. The error is the last request's
+// and contains no credentials.
 func (s *Service) State() (state string, err error) {
 	if s == nil {
 		return "off", nil
@@ -120,8 +120,8 @@ func (s *Service) Outages() upstream.Outages {
 	return upstream.Outages{s.health.outage, s.health.limited}
 }
 
-// answered notes an answer for an address, or for none, and whether it was a description.
-func (h *health) answered(address string, described bool) {
+// recordResponse records a response for an address, which may be "", and whether it was a description.
+func (h *health) recordResponse(address string, described bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.last = time.Now()
@@ -136,22 +136,22 @@ func (h *health) answeredSince(t time.Time) bool {
 	return !h.last.Before(t)
 }
 
-// noContract is asked for where no contract was described yet.
+// noContract is used to test the provider if no contract was described yet.
 const noContract = "0x000000000000000000000000000000000000dead"
 
-// control is a contract to test whether the provider is well, none of the flights'; "" for none.
-func (h *health) control(but []*flight) string {
+// control returns a contract to test the provider with, other than those of flights, or "".
+func (h *health) control(except []*flight) string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, address := range append(h.described[:], noContract) {
-		if address != "" && !slices.ContainsFunc(but, func(f *flight) bool { return f.address == address }) {
+		if address != "" && !slices.ContainsFunc(except, func(f *flight) bool { return f.address == address }) {
 			return address
 		}
 	}
 	return ""
 }
 
-// forget has another control taken next.
+// forget makes control return another contract.
 func (h *health) forget(address string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -10,24 +10,22 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections"
 )
 
-// A Store keeps what was learned of each contract, under keys of the form meta/<chain>/<lower-case
-// address>. It is called from several goroutines at once. It should keep a record for StaleIfError
-// and a tenth at least: however old, it is better than {} in an outage.
+// A Store stores the record of each contract under the key meta/<chain>/<lower-case address>. It must be safe for concurrent
+// use. It should keep a record for at least 1.1 times StaleIfError, because old metadata is better than {} in an outage.
 type Store interface {
-	// Load returns the records it has, until ctx ends. It never fails: a store that is down has
-	// nothing.
+	// Load returns the records that it finds until ctx ends. A store that is down returns none.
 	Load(ctx context.Context, keys []string) map[string]Record
-	// Save keeps the records, each in place of an older one, if it can.
+	// Save stores or replaces the records if it can.
 	Save(ctx context.Context, records map[string]Record)
 }
 
-// A Record is what was learned of one contract. It is not changed any more.
+// A Record is the metadata of one contract. It is immutable.
 type Record struct {
-	Body   []byte    // the description, a JSON object; empty: the provider has none
-	ReadAt time.Time // when the provider said so
+	Body   []byte    // a JSON object; empty if the provider has none
+	ReadAt time.Time // when it was read from the provider
 }
 
-// json is the description to answer with.
+// json returns the description for responses.
 func (r Record) json() json.RawMessage {
 	if len(r.Body) == 0 {
 		return json.RawMessage("{}")
@@ -35,13 +33,11 @@ func (r Record) json() json.RawMessage {
 	return r.Body
 }
 
-// Lookup describes the contracts at the addresses, in any case. The answer has every address in
-// lower case, with the documented collectionMetadata object or, where nothing is known, {}. The
-// values are shared, and must not be changed.
+// Lookup returns descriptions of the contracts at addresses. The keys of found are the addresses in lower case. The values are
+// the documented collectionMetadata objects, or {} if nothing is known. They are shared and must not be modified.
 //
-// degraded says that the provider failed, was late or was not asked, and that some contract is
-// therefore described by {} or by data older than StaleIfError: asking again soon may give more. A
-// text that is no address does not degrade, nor does a nil Service.
+// degraded reports whether some contract has {} or data older than StaleIfError because the provider failed, was late or
+// received no request, so a later Lookup may return more. Invalid addresses and a nil Service do not count as degraded.
 func (s *Service) Lookup(ctx context.Context, addresses []string) (found map[string]json.RawMessage, degraded bool) {
 	found = make(map[string]json.RawMessage, len(addresses))
 	contracts := make([]string, 0, len(addresses))
@@ -68,7 +64,7 @@ func (s *Service) Lookup(ctx context.Context, addresses []string) (found map[str
 	return found, degraded
 }
 
-// classify has the stale contracts refreshed and returns those to be read before they are served.
+// classify queues the refresh of stale contracts, and returns the contracts that must be read before they are served.
 func (s *Service) classify(ctx context.Context, contracts []string, records map[string]Record) (due []string) {
 	var aging []string
 	now := time.Now()
@@ -88,8 +84,8 @@ func (s *Service) classify(ctx context.Context, contracts []string, records map[
 	return due
 }
 
-// await puts what the flights of the addresses bring into found. Only the first batch is waited
-// for; the others come with the page if they are in time.
+// await adds the results of the addresses' flights to found. It waits only for the first batch. Results of the others are added
+// if they arrive in time.
 func (s *Service) await(ctx context.Context, due []string, records map[string]Record, found map[string]json.RawMessage) (degraded bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -110,21 +106,21 @@ func (s *Service) await(ctx context.Context, due []string, records map[string]Re
 	return degraded
 }
 
-// freshness is what a record may be served for. It repeats the states of package
-// cache, which no origin's package imports, with periods of an address's own.
+// freshness is the freshness of a record. It repeats the states of package cache, which upstream packages do not import, with
+// periods that differ between addresses.
 type freshness int
 
 const (
 	fresh        freshness = iota // served
-	stale                         // served while it is read again
-	staleIfError                  // read again, served if that fails
-	expired                       // read again; the page is degraded if that fails
+	stale                         // served while it is refreshed
+	staleIfError                  // refreshed first, and served if that fails
+	expired                       // refreshed first; the page is degraded if that fails
 )
 
-// noRecord is how long it holds that the provider has no record.
+// noRecord is how long the absence of a record is fresh.
 const noRecord = 10 * time.Minute
 
-// freshness judges the record of an address; the zero Record is expired.
+// freshness returns the freshness of an address's record. The zero Record is expired.
 func (o *Options) freshness(address string, r Record, now time.Time) freshness {
 	passed, spread := float64(now.Sub(r.ReadAt)), spread(address)
 	within := func(period time.Duration) bool { return passed <= float64(period)*spread }
@@ -143,21 +139,20 @@ func (o *Options) freshness(address string, r Record, now time.Time) freshness {
 	return expired
 }
 
-// record is what to remember of a contract. A description replaces the one before. Without one,
-// nil, that stays, and is fresh for as long as it would hold that there is none.
-func (s *Service) record(c *contract, of *flight) Record {
+// record returns the new record of a contract. If c is nil, it keeps an earlier description, which is then fresh for noRecord.
+func (s *Service) record(c *contract, f *flight) Record {
 	now := time.Now()
 	switch {
 	case c != nil:
 		return Record{Body: s.describe(*c), ReadAt: now}
-	case len(of.before.Body) == 0:
+	case len(f.before.Body) == 0:
 		return Record{ReadAt: now}
 	}
-	passed := time.Duration(float64(max(0, s.o.Fresh-noRecord)) * spread(of.address))
-	return Record{Body: of.before.Body, ReadAt: now.Add(-passed)}
+	passed := time.Duration(float64(max(0, s.o.Fresh-noRecord)) * spread(f.address))
+	return Record{Body: f.before.Body, ReadAt: now.Add(-passed)}
 }
 
-// spread is what the periods of an address are multiplied by, 0.9 to 1.1, in every replica.
+// spread returns the factor for the periods of an address, 0.9 to 1.1. It is the same in every replica.
 func spread(address string) float64 {
 	return 0.9 + 0.2*float64(crc32.ChecksumIEEE([]byte(address)))/(1<<32)
 }
@@ -185,7 +180,7 @@ func (s *Service) load(ctx context.Context, addresses []string) map[string]Recor
 	return records
 }
 
-// save keeps what the flights have brought.
+// save stores the results of flights.
 func (s *Service) save(ctx context.Context, flights []*flight) {
 	records := make(map[string]Record, len(flights))
 	for _, f := range flights {

@@ -1,22 +1,17 @@
-// Package metadata describes NFT contracts: what a provider knows of each,
-// remembered per contract.
+// Package metadata reads descriptions of NFT contracts from a provider and caches them per contract.
 //
 // A page of collections calls Lookup once:
 //
-//  1. Load the records of its addresses from the Store.
-//  2. Serve the fresh ones, and the stale ones too, whose refresh is queued.
-//  3. Join the flight of every other address, or start one in the queue.
-//  4. Wait for these flights until the page's budget is spent. They go on
-//     without the page and fill the Store.
-//  5. Where a flight failed or is late, serve what was known before, or {},
-//     and say that the page is degraded.
+//  1. It loads the records of the page's addresses from the Store.
+//  2. It serves fresh and stale records, and queues the refresh of the stale ones.
+//  3. For every other address it joins the current flight, or starts one in the queue.
+//  4. It waits for these flights until the page's budget is spent. Later results still fill the Store.
+//  5. If a flight fails or is late, it serves the old record or {}, and reports the page as degraded.
 //
-// Workers take addresses off the queue, one batch at a time, look into the
-// Store once more, and ask the provider unless it wants fewer requests or its
-// circuit breaker is open. A request that fails while the provider answers for
-// others is divided until the contract to blame is alone (divide.go). Nothing is
-// asked twice: the next page that wants an address whose flight failed starts
-// another one.
+// Workers take batches of addresses from the queue, read the Store again, and send requests to the
+// provider unless it limits the rate or its circuit breaker is open. If a request fails while the provider
+// works, it is divided until the contract that causes the failure is found (divide.go). Workers do not
+// retry: if a flight failed, the next page with its address starts another one.
 package metadata
 
 import (
@@ -36,36 +31,34 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// Options say how contracts are looked up and for how long an answer serves.
-// The periods are measured from the reading of a contract, and differ by up to
-// a tenth from one contract to the next, so that what was learned together
-// does not grow old together.
+// Options configure a Service. The periods begin when a contract is read, and differ by up to a tenth between contracts, so
+// that contracts read together do not expire together.
 type Options struct {
-	Chain  string        // network name, the chain of every description; "" leaves it out
+	Chain  string        // network name, the chain of every description; "" omits it
 	Store  Store         // required
-	Memory *account.Part // answers are read within it; nil means no limit
+	Memory *account.Part // budget of responses; nil means no limit
 
-	Budget  time.Duration // what a page waits at most; 500 ms
-	Timeout time.Duration // what a request may take, at least Budget; 5 s
+	Budget  time.Duration // maximum wait of a page; default 500 ms
+	Timeout time.Duration // of a request, at least Budget; default 5 s
 
-	Batch    int // contracts in a batch; 100
-	InFlight int // batches asked for at the same time; 2
-	Queue    int // contracts waiting to be asked for, more are not; 2000
+	Batch    int // maximum number of contracts in a batch; default 100
+	InFlight int // maximum number of concurrent batches; default 2
+	Queue    int // maximum number of queued contracts; default 2000
 
-	Fresh        time.Duration // served as it is; a day
-	Stale        time.Duration // served while it is read again; a week
-	StaleIfError time.Duration // served when it cannot be read again; 30 days
+	Fresh        time.Duration // period in which a record is fresh; default 1 day
+	Stale        time.Duration // period in which it is served while it is refreshed; default 1 week
+	StaleIfError time.Duration // period in which it is served if a refresh fails; default 30 days
 
-	Failures int           // batches failed in a row that open the breaker; 5
-	Cooldown time.Duration // an open breaker stays open; 30 s
+	Failures int           // number of consecutive failed batches that open the breaker; default 5
+	Cooldown time.Duration // how long the breaker stays open; default 30 s
 
-	Transport  http.RoundTripper     // nil is a transport of the service's own
-	Logger     *slog.Logger          // nil logs nothing
-	Registerer prometheus.Registerer // nil counts nothing
+	Transport  http.RoundTripper     // nil uses a transport of its own
+	Logger     *slog.Logger          // nil discards logs
+	Registerer prometheus.Registerer // nil disables metrics
 }
 
-// A Service describes contracts. It is safe for concurrent use. A nil Service
-// stands for "no provider": it knows nothing about any contract.
+// A Service looks up descriptions of contracts. It is safe for concurrent use. A nil Service has no provider and no
+// descriptions.
 type Service struct {
 	o        Options
 	provider *client
@@ -77,9 +70,8 @@ type Service struct {
 	workers sync.WaitGroup
 }
 
-// Open starts the service that the spec names: "alchemy:URL", whose URL ends
-// with the key, "blockscout:URL", or "none", for which the Service is nil.
-// No error of it repeats the spec.
+// Open starts a service with the provider in spec: "alchemy:URL", whose URL ends with the key, "blockscout:URL", or "none", for
+// which it returns nil. Its errors do not contain spec.
 func Open(spec string, o Options) (*Service, error) {
 	if spec == "none" {
 		return nil, nil
@@ -101,9 +93,8 @@ func Open(spec string, o Options) (*Service, error) {
 	return s, nil
 }
 
-// Close abandons the lookups under way, waits for them to end, and gives up
-// the connections and the metrics. Lookup then serves what the Store has.
-// The error is always nil.
+// Close cancels the lookups in progress, waits for them, and releases the connections and metrics. Afterwards Lookup serves only
+// records of the Store. The error is always nil.
 func (s *Service) Close() error {
 	if s == nil {
 		return nil
@@ -116,7 +107,7 @@ func (s *Service) Close() error {
 	return nil
 }
 
-// WithDefaults fills in what was left zero.
+// WithDefaults replaces zero values by the defaults.
 func (o Options) WithDefaults() Options {
 	o.Budget = cmp.Or(o.Budget, 500*time.Millisecond)
 	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
@@ -132,18 +123,18 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// metrics are the service's numbers, all with the label provider.
+// metrics are the metrics of a service, all with the label provider.
 type metrics struct {
 	requests  *prometheus.CounterVec
 	seconds   prometheus.Histogram
 	contracts *prometheus.CounterVec
 	degraded  prometheus.Counter
 
-	own        *prometheus.Registry // has all of them
+	own        *prometheus.Registry // contains all of them
 	registerer prometheus.Registerer
 }
 
-// newMetrics registers the numbers; without a Registerer they are not exported.
+// newMetrics returns registered metrics.
 func newMetrics(r prometheus.Registerer, provider string, breaker func() gobreaker.State) (*metrics, error) {
 	name := func(n string) string { return prometheus.BuildFQName("tipcache", "metadata", n) }
 	own := prometheus.NewRegistry()
@@ -176,7 +167,7 @@ func newMetrics(r prometheus.Registerer, provider string, breaker func() gobreak
 	return m, nil
 }
 
-// outcome is the word for how asking the provider ended.
+// outcome returns the metric label of a request's outcome.
 func outcome(err error) string {
 	if err == nil {
 		return "ok"

@@ -8,25 +8,23 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// A flight is the lookup of one address, from its place in the queue until what
-// it brought has been saved. All pages that want the address share it.
+// A flight is the lookup of one address, from queueing until the result is saved. All pages with the address share it.
 type flight struct {
 	address string
-	span    trace.Span    // of the page that began it
-	before  Record        // what the Store has, as its worker has read it
+	span    trace.Span    // of the page that started it
+	before  Record        // the Store's record, read by the worker
 	done    chan struct{} // closed when the fields below are set
 	record  Record
-	ok      bool // false: nothing was learned
+	ok      bool // record is set
 }
 
-// end is called once, by the worker that the flight is with.
+// end sets the result. The worker calls it at most once.
 func (f *flight) end(r Record) {
 	f.record, f.ok = r, true
 	close(f.done)
 }
 
-// wait returns what the flight brings if it ends before the context does. The
-// nil flight never began.
+// wait returns the result if the flight ends before the context. A nil flight was not started.
 func (f *flight) wait(ctx context.Context) (Record, bool) {
 	if f == nil {
 		return Record{}, false
@@ -44,24 +42,22 @@ func (f *flight) wait(ctx context.Context) (Record, bool) {
 	}
 }
 
-// unknown are the flights that have brought nothing yet.
+// unknown returns the flights without a result.
 func unknown(flights []*flight) []*flight {
 	return slices.DeleteFunc(slices.Clone(flights), func(f *flight) bool { return f.ok })
 }
 
-// A priority is one of the two lines of the queue.
+// A priority selects one of the two lines of the queue.
 type priority int
 
 const (
 	foreground priority = iota // a page waits for these
-	background                 // refreshes, and what exceeds a page's batch
+	background                 // refreshes, and contracts beyond a page's first batch
 )
 
-// A queue holds the addresses to be asked for, and the flights of these and of
-// those being asked for. Addresses that arrive while all workers are busy share
-// the next batch, and refreshes fill up the batches that pages wait for. Parts of
-// batches that failed, and batches that pages wait for, take turns; refreshes alone
-// come last.
+// A queue holds the queued addresses, and the flights of queued and requested addresses. Addresses that arrive while all
+// workers are busy share the next batch. Refreshes fill the batches for which pages wait. Parts of failed batches
+// alternate with batches for which pages wait. Batches with only refreshes come last.
 type queue struct {
 	wake chan struct{} // holds a token when there may be work for an idle worker
 
@@ -69,17 +65,17 @@ type queue struct {
 	flights  map[string]*flight
 	waiting  [2][]*flight // by priority
 	parts    []part
-	partNext bool // the last one taken was no part
-	room     int  // addresses that still fit
+	partNext bool // the next one may be a part
+	capacity int  // number of addresses that can still be queued
 	closed   bool
 }
 
-func newQueue(room int) *queue {
-	return &queue{wake: make(chan struct{}, 1), flights: map[string]*flight{}, room: room}
+func newQueue(capacity int) *queue {
+	return &queue{wake: make(chan struct{}, 1), flights: map[string]*flight{}, capacity: capacity}
 }
 
-// join returns a flight for each address: the one there is, or a new one of the
-// priority given and the page's trace, or nil if the queue is full or closed.
+// join returns the current flight of each address, or starts one with a priority and the page's trace. It returns nil for an
+// address if the queue is full or closed.
 func (q *queue) join(ctx context.Context, addresses []string, p priority) []*flight {
 	if len(addresses) == 0 {
 		return nil
@@ -89,11 +85,11 @@ func (q *queue) join(ctx context.Context, addresses []string, p priority) []*fli
 	flights := make([]*flight, len(addresses))
 	for i, a := range addresses {
 		f := q.flights[a]
-		if f == nil && q.room > 0 && !q.closed {
+		if f == nil && q.capacity > 0 && !q.closed {
 			f = &flight{address: a, span: trace.SpanFromContext(ctx), done: make(chan struct{})}
 			q.flights[a] = f
 			q.waiting[p] = append(q.waiting[p], f)
-			q.room--
+			q.capacity--
 		}
 		flights[i] = f
 	}
@@ -101,8 +97,7 @@ func (q *queue) join(ctx context.Context, addresses []string, p priority) []*fli
 	return flights
 }
 
-// next takes what is to be asked for next, at most n addresses; none if nothing
-// waits.
+// next removes and returns the next part or batch of at most n addresses. It is empty if nothing is queued.
 func (q *queue) next(n int) (p part) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -118,12 +113,12 @@ func (q *queue) next(n int) (p part) {
 		}
 	}
 	q.partNext = !q.partNext
-	q.room += len(p.flights)
-	q.signal() // one token may stand for more than one batch
+	q.capacity += len(p.flights)
+	q.signal() // one token may represent several batches
 	return p
 }
 
-// signal wakes an idle worker if there is work. The caller holds the mutex.
+// signal wakes an idle worker if there is work. The caller must hold mu.
 func (q *queue) signal() {
 	if len(q.waiting[foreground])+len(q.waiting[background])+len(q.parts) == 0 {
 		return
@@ -134,8 +129,8 @@ func (q *queue) signal() {
 	}
 }
 
-// release forgets the flights of a part. Those that have brought nothing have failed or, where
-// the part is divided, wait for their turn again.
+// release removes the flights of a part and queues the parts into which it was divided. Flights without a result wait again if
+// the part was divided, and otherwise have failed.
 func (q *queue) release(flights []*flight, into []part) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -144,7 +139,7 @@ func (q *queue) release(flights []*flight, into []part) {
 		switch {
 		case f.ok:
 		case len(into) > 0:
-			q.room--
+			q.capacity--
 			continue
 		default:
 			close(f.done)
@@ -154,7 +149,7 @@ func (q *queue) release(flights []*flight, into []part) {
 	q.signal()
 }
 
-// close lets no new flight in.
+// close prevents new flights.
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

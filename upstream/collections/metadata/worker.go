@@ -12,40 +12,38 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// A part is asked for in one request: a batch, or what a batch was divided into.
+// A part is requested at once: a batch, or a part of a divided batch.
 type part struct {
 	flights []*flight
-	left    bool // an answer left all of them out
+	omitted bool // a response omitted all of them
 	of      *division
 }
 
-// A division is what a batch has come to. One contract may make the provider
-// refuse, fail or hang, so a batch that failed while the provider is well is asked
-// for in halves, until the contracts to blame are alone. The halves wait in the
-// queue, so that other pages have their turn between them.
+// A division is the state of a batch and its parts. One contract may make the provider refuse, fail or hang. So if a batch
+// fails while the provider works, it is divided into halves until the contracts that cause the failure are found. The halves
+// wait in the queue, so that other pages have their turn between them.
 type division struct {
-	mu      sync.Mutex
-	open    int      // parts that wait or are asked for
-	asked   int      // requests so far
-	blamed  []string // contracts that the provider gives nothing for
-	because error    // of the last of them
+	mu       sync.Mutex
+	open     int      // number of queued and requested parts
+	requests int      // number of requests so far
+	blamed   []string // contracts that cause failures
+	cause    error    // error of the last of them
 }
 
-// end says that a request ended, after which so many parts wait. It returns the
-// contracts to blame once all have been found.
-func (d *division) end(parts int) (blamed []string, because error) {
+// end records that a request ended and was divided into a number of parts. When no part is left, it returns the blamed
+// contracts.
+func (d *division) end(parts int) (blamed []string, cause error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.asked++
+	d.requests++
 	d.open += parts - 1
 	if d.open > 0 {
 		return nil, nil
 	}
-	return d.blamed, d.because
+	return d.blamed, d.cause
 }
 
-// storeTimeout is what reading or keeping a batch may take, a last deadline:
-// stores have their own.
+// storeTimeout limits the Load or Save of a batch. Stores have shorter timeouts of their own.
 const storeTimeout = time.Second
 
 // work looks up one part after the other until the context is cancelled and
@@ -64,29 +62,27 @@ func (s *Service) work(ctx context.Context) {
 	}
 }
 
-// lookUp ends the flights of a part, at once if the provider is not to be asked,
-// and queues what it is divided into. What was learned is saved before the flights
-// are forgotten, so that no page finds neither.
+// lookUp ends the flights of a part, or queues the parts into which it is divided. If the provider must not receive requests,
+// the flights end without a result. Results are saved before the flights are removed, so that every page finds one of them.
 func (s *Service) lookUp(ctx context.Context, p part) {
 	all := p.flights
 	var into []part
-	if ctx.Err() == nil && s.health.asks() {
+	if ctx.Err() == nil && s.health.mayRequest() {
 		s.readStore(ctx, all)
 		if p.flights = unknown(all); len(p.flights) > 0 {
-			into = s.askProvider(ctx, p)
+			into = s.fetchPart(ctx, p)
 		}
 	}
-	blamed, because := p.of.end(len(into)) // before another worker ends one of the parts
+	blamed, cause := p.of.end(len(into)) // before another worker ends one of the parts
 	s.queue.release(all, into)
 	if len(blamed) > 0 {
 		s.o.Logger.Info("provider refuses these contracts, listing them without metadata", "provider", s.provider.name,
-			"contracts", len(blamed), "first", blamed[0], "error", because)
+			"contracts", len(blamed), "first", blamed[0], "error", cause)
 	}
 }
 
-// readStore ends the flights that the Store has a fresh record for by now.
-// Between a page's Load and its flight, the flight of another page may have ended,
-// and another replica may have shared its own.
+// readStore ends the flights for which the Store has a fresh record by now. Since the page's Load, another page's flight or
+// another replica may have saved one.
 func (s *Service) readStore(ctx context.Context, flights []*flight) {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -107,13 +103,12 @@ func addressesOf(flights []*flight) []string {
 	return addresses
 }
 
-// askProvider has the provider end the flights of a part, if the breaker lets it,
-// and saves what was learned. It returns the parts that are to be asked for next.
-func (s *Service) askProvider(ctx context.Context, p part) (into []part) {
+// fetchPart requests a part if the breaker allows it, and saves the results. It returns the parts to request next.
+func (s *Service) fetchPart(ctx context.Context, p part) (into []part) {
 	ctx, span := upstream.StartSpan(trace.ContextWithSpan(ctx, spanOf(p.flights)), "metadata.batch")
 	_, err := s.health.breaker.Execute(func() (_ struct{}, err error) {
-		if into, err = s.ask(ctx, p); !errors.Is(err, context.Canceled) {
-			s.health.note(err)
+		if into, err = s.requestPart(ctx, p); !errors.Is(err, context.Canceled) {
+			s.health.recordOutcome(err)
 			if err != nil {
 				s.o.Logger.Debug("metadata lookup failed", "provider", s.provider.name, "error", err)
 			}
@@ -130,20 +125,18 @@ func (s *Service) askProvider(ctx context.Context, p part) (into []part) {
 	return into
 }
 
-// spanOf is the span of a page that waits for one of the flights: several pages may share
-// a batch. It is of a sampled trace if there is one.
-func spanOf(flights []*flight) (of trace.Span) {
+// spanOf returns the span of one of the flights' pages, of a sampled trace if there is one.
+func spanOf(flights []*flight) (span trace.Span) {
 	for _, f := range flights {
-		if of = f.span; of.SpanContext().IsSampled() {
+		if span = f.span; span.SpanContext().IsSampled() {
 			break
 		}
 	}
-	return of
+	return span
 }
 
-// ask asks for a part, and returns the parts in which the rest is to be asked for.
-// The error is the provider's, not a contract's.
-func (s *Service) ask(ctx context.Context, p part) (into []part, err error) {
+// requestPart requests a part and returns the parts to request next. The error is the provider's, not a contract's.
+func (s *Service) requestPart(ctx context.Context, p part) (into []part, err error) {
 	began := time.Now()
 	err = s.request(ctx, addressesOf(p.flights), func(i int, c *contract) {
 		p.flights[i].end(s.record(c, p.flights[i]))
@@ -153,24 +146,24 @@ func (s *Service) ask(ctx context.Context, p part) (into []part, err error) {
 	case len(missing) == 0:
 		return nil, nil
 	case err == nil:
-		return s.leftOut(p, missing), nil
+		return s.retryOmitted(p, missing), nil
 	case ctx.Err() != nil || upstream.KindOf(err) == upstream.Overloaded:
 		return nil, err
 	}
 	return s.divide(ctx, p, missing, began, err)
 }
 
-// request asks the provider once.
+// request sends one request to the provider and records its duration and outcome.
 func (s *Service) request(ctx context.Context, addresses []string, learn func(i int, c *contract)) error {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()
 	start := time.Now()
 	err := providers[s.provider.name](ctx, s.provider, addresses, func(i int, c *contract) {
-		s.health.answered(addresses[i], c != nil)
+		s.health.recordResponse(addresses[i], c != nil)
 		learn(i, c)
 	})
 	if err == nil {
-		s.health.answered("", false)
+		s.health.recordResponse("", false)
 	}
 	s.metrics.requests.WithLabelValues(outcome(err)).Inc()
 	s.metrics.seconds.Observe(time.Since(start).Seconds())
