@@ -13,24 +13,24 @@ import (
 	"github.com/tipcache/tipcache/upstream/jsontext"
 )
 
-// An Answer is that to one call of a batch.
+// An Answer is the response to one call of a batch.
 type Answer struct {
 	Result gjson.Result
-	Err    *Failure // the call was refused
+	Err    *Failure // non-nil if the call was refused
 }
 
-// Text is a result that is a string. null, or none, is no answer.
+// Text returns a result that is a string. It fails for other results, including null.
 func (a Answer) Text() (string, error) {
 	switch {
 	case a.Err != nil:
 		return "", a.Err
 	case a.Result.Type != gjson.String:
-		return "", Refusal("its result is no string but %s", a.Result.Type)
+		return "", Refusal("its result is %s, not a string", a.Result.Type)
 	}
 	return a.Result.Str, nil
 }
 
-// Results are those of the answers, or their error, or that of the first call that was refused.
+// Results returns the results of answers. It returns err if it is not nil, or the error of the first refused call.
 func Results(answers []Answer, err error) ([]gjson.Result, error) {
 	if err != nil {
 		return nil, err
@@ -45,8 +45,8 @@ func Results(answers []Answer, err error) ([]gjson.Result, error) {
 	return results, nil
 }
 
-// sortAnswers finds the answer to each call of a batch, whatever their order. With
-// an error they are those before the first call that was not answered.
+// sortAnswers returns the answers to a batch in the order of its calls. With an error it returns the answers before the first
+// unanswered call.
 func (c *client) sortAnswers(body string, calls int) ([]Answer, error) {
 	if !jsontext.ValidString(body) {
 		return nil, c.notJSON(body)
@@ -71,7 +71,7 @@ func (c *client) sortAnswers(body string, calls int) ([]Answer, error) {
 	switch {
 	case twice:
 		return nil, Refusal("it answered a call twice: %s", c.excerpt(body))
-	case answered < calls && refusal != nil: // of all of them: geth says once that a batch is too large
+	case answered < calls && refusal != nil: // of the whole batch: geth returns one error if it is too large
 		return beforeError(answers[:answered]), refusal
 	case answered < calls:
 		return answers[:answered], Refusal("it answered %d of %d calls: %s", answered, calls, c.excerpt(body))
@@ -81,7 +81,7 @@ func (c *client) sortAnswers(body string, calls int) ([]Answer, error) {
 	return answers, nil
 }
 
-// beforeError are the answers before the first that is an error.
+// beforeError returns the answers before the first error.
 func beforeError(answers []Answer) []Answer {
 	if i := slices.IndexFunc(answers, func(a Answer) bool { return a.Err != nil }); i >= 0 {
 		return answers[:i]
@@ -89,7 +89,7 @@ func beforeError(answers []Answer) []Answer {
 	return answers
 }
 
-// single reads an answer that is an object: to the only call, or the refusal of a whole batch.
+// single decodes a response that is an object: the answer to a single call, or the refusal of a batch.
 func (c *client) single(object gjson.Result, calls int) ([]Answer, error) {
 	id, read := c.readAnswer(object)
 	switch {
@@ -101,7 +101,7 @@ func (c *client) single(object gjson.Result, calls int) ([]Answer, error) {
 	return nil, Refusal("it answered none of %d calls: %s", calls, c.excerpt(object.Raw))
 }
 
-// readAnswer reads the answer to one call in one pass. The id is -1 if it is none of ours.
+// readAnswer decodes the answer to one call in one pass. It returns -1 for an unknown id.
 func (c *client) readAnswer(a gjson.Result) (id int64, read Answer) {
 	id = -1
 	a.ForEach(func(name, value gjson.Result) bool {
@@ -120,7 +120,7 @@ func (c *client) readAnswer(a gjson.Result) (id int64, read Answer) {
 	return id, read
 }
 
-// Quantity reads a number as JSON-RPC writes it: 0x and hex digits.
+// Quantity parses a number in JSON-RPC's form: 0x and hex digits.
 func Quantity(s string) (int64, error) {
 	digits, ok := strings.CutPrefix(s, "0x")
 	n, err := strconv.ParseUint(digits, 16, 64)
@@ -130,5 +130,5 @@ func Quantity(s string) (int64, error) {
 	return int64(n), nil
 }
 
-// Hex writes a number as JSON-RPC reads it.
+// Hex formats a number in JSON-RPC's form.
 func Hex(n int64) string { return "0x" + strconv.FormatInt(n, 16) }

@@ -14,25 +14,23 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// client speaks JSON-RPC over HTTP with one endpoint. Calls that are made
-// together go in one batch, which the same server answers.
+// A client calls one endpoint by JSON-RPC over HTTP. Calls made together form one batch, which one server answers.
 type client struct {
 	url     string
 	http    *http.Client
-	secret  *strings.Replacer // hides what may be a key
+	secret  *strings.Replacer // hides possible keys
 	timeout time.Duration
 	maxBody int64
-	memory  *account.Part // of answers; nil means no limit
+	memory  *account.Part // budget of responses; nil means no limit
 }
 
-// A Call is one of a batch.
+// A Call is one call of a batch.
 type Call struct {
 	Method string
 	Params []any
 }
 
-// each makes the calls and returns the answer to each. The error is a *Failure of
-// the batch, with the answers that came in spite of it, or that of ctx.
+// each makes calls and returns their answers. The error is a *Failure of the batch, possibly with some answers, or ctx.Err().
 func (c *client) each(ctx context.Context, timeout time.Duration, calls ...Call) ([]Answer, error) {
 	body, err := c.post(ctx, timeout, calls)
 	if err != nil {
@@ -44,7 +42,7 @@ func (c *client) each(ctx context.Context, timeout time.Duration, calls ...Call)
 	return c.sortAnswers(body, len(calls))
 }
 
-// post exchanges bodies.
+// post sends calls and returns the response body.
 func (c *client) post(ctx context.Context, timeout time.Duration, calls []Call) (answer string, err error) {
 	ctx, span := upstream.StartSpan(ctx, "evm.request")
 	defer func() { upstream.EndSpan(span, err) }()
@@ -66,14 +64,14 @@ func (c *client) post(ctx context.Context, timeout time.Duration, calls []Call) 
 	}
 	defer resp.Body.Close()
 	text, err := c.memory.Read(resp.Body, c.maxBody)
-	answer = unsafe.String(unsafe.SliceData(text), len(text)) // gjson wants a string, and many megabytes are not copied for that
+	answer = unsafe.String(unsafe.SliceData(text), len(text)) // gjson needs a string; this avoids copying many megabytes
 	switch {
 	case resp.StatusCode != http.StatusOK:
 		return "", c.statusFailure(resp, answer)
 	case errors.Is(err, account.ErrTooLarge):
-		return "", Refusal("its answer is larger than %d bytes", c.maxBody)
+		return "", Refusal("its response exceeds %d bytes", c.maxBody)
 	case errors.Is(err, account.ErrFull):
-		return "", Refusal("its answer is larger than the memory that is free")
+		return "", Refusal("its response exceeds the free memory")
 	case err != nil:
 		return "", c.silence(err)
 	}
@@ -87,7 +85,7 @@ type request struct {
 	Params  []any  `json:"params"`
 }
 
-// requests is the body for the calls. One goes without a batch, which some endpoints do not know.
+// requests returns the body for calls. A single call is sent without a batch, because some endpoints do not support batches.
 func requests(calls []Call) any {
 	all := make([]request, len(calls))
 	for i, c := range calls {
@@ -99,7 +97,7 @@ func requests(calls []Call) any {
 	return all
 }
 
-// silence is the failure of the transport, without the URL: it may hold a key.
+// silence returns the failure for an error of the transport, without the URL, which may contain a key.
 func (c *client) silence(err error) *Failure {
 	return &Failure{Reason: Silent, err: upstream.RedactError(upstream.Bare(err), c.secret)}
 }

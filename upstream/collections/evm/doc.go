@@ -1,10 +1,8 @@
-// Package evm asks the execution clients of a chain over JSON-RPC.
+// Package evm calls the execution clients of a chain by JSON-RPC.
 //
-// [Pool.Try] picks an endpoint, makes sure that it is of the right chain, and
-// lets a piece of work ask it; where that fails another endpoint is picked
-// (pool.go). How many blocks and calls an endpoint answers at once is found out
-// (endpoint.go, window.go). A [Session] keeps what was answered while the work is
-// tried again, and sees to it that answers come from a server that has got as far as
-// is wanted: an endpoint may be a load balancer before several of which one lags
-// (session.go). The exchange itself is in client.go and answer.go.
+// [Pool.Try] chooses an endpoint, checks its chain id and calls a work function with it. If that fails, it chooses
+// another endpoint (pool.go). The package learns how many blocks and calls an endpoint accepts per request
+// (endpoint.go, window.go). A [Session] keeps answers while the work is retried, and checks that they come from a
+// server that has reached the wanted block, because an endpoint may be a load balancer with a lagging server
+// (session.go). client.go and answer.go send requests and decode responses.
 package evm

@@ -9,27 +9,27 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// An Endpoint is one server, or a load balancer before several, and what was learned of it.
+// An Endpoint is a server or a load balancer, with its learned limits and state.
 type Endpoint struct {
 	*client
-	name   string // its host: the rest of the URL may be a key
+	name   string // the host, because the rest of the URL may contain a key
 	outage *upstream.Outage
 	trust  trust
 
 	mu       sync.Mutex
-	verified time.Time     // when its chain id was found right; zero: it is to be asked for
-	useful   bool          // it has answered anything since
-	window   window        // blocks that it gives at once
-	batch    adaptive      // calls that it takes at once
-	pause    time.Duration // of the last rest; 0 when it is well
-	until    time.Time     // it rests until then
-	refusals int           // in a row, that asking again does not help against
-	failures int           // in a row, of any kind
-	excluded error         // why it is not asked any more
-	trouble  *Failure      // why it gives no answers; nil when it is well
-	since    time.Time     // of the trouble
+	verified time.Time     // when its chain id was verified; zero if it must be verified
+	useful   bool          // it has answered other calls since
+	window   window        // blocks per request
+	batch    adaptive      // calls per request
+	pause    time.Duration // last pause; 0 after a success
+	until    time.Time     // end of the pause
+	refusals int           // consecutive permanent refusals
+	failures int           // consecutive failures of any kind
+	excluded error         // why it is no longer used; nil if it is
+	trouble  *Failure      // current failure; nil if there is none
+	since    time.Time     // beginning of the trouble
 
-	logged [reasons]time.Time // when failures for each reason were last logged
+	logged [reasons]time.Time // when a failure of each reason was last logged
 }
 
 var errMalformed = errors.New("an endpoint's URL is malformed (not shown: it may hold a key)")
@@ -48,17 +48,17 @@ func newEndpoint(rawURL string, o *Options) (*Endpoint, error) {
 	}, nil
 }
 
-// Name is the endpoint's host.
+// Name returns the endpoint's host.
 func (e *Endpoint) Name() string { return e.name }
 
-// Window is how many blocks to ask for at once, and how many of them in each call.
+// Window returns the number of blocks per request and per call.
 func (e *Endpoint) Window() (blocks, perCall int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.window.span(), e.window.blocks.size
 }
 
-// Fits notes that a request for so many blocks, in so many calls, was answered.
+// Fits records that a request for a number of blocks and calls was answered.
 func (e *Endpoint) Fits(blocks int64, calls int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -70,43 +70,43 @@ func (e *Endpoint) Fits(blocks int64, calls int) {
 	}
 }
 
-// TooMuch notes that a request for so many blocks was refused, or not answered,
-// and reports whether a smaller one makes sense.
+// TooMuch records that a request for a number of blocks was refused or not answered. It reports whether a smaller request makes
+// sense.
 func (e *Endpoint) TooMuch(blocks int64) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
 	case blocks > e.window.span():
-		return true // it was asked before it refused another
+		return true // the request was sent before another refusal
 	case e.batch.raised && e.batch.size <= windowBatch:
-		return e.batch.refused() // more calls than before were tried, and not more blocks
-	case e.window.refused(blocks):
+		return e.batch.shrink() // the number of calls was raised, not the blocks
+	case e.window.shrink(blocks):
 		return true
 	}
 	return e.fewerCalls()
 }
 
 const (
-	maxBatch    = 51 // calls that are made at once, that for the head included
-	windowBatch = 4  // calls that a window takes: the head, two blocks and the logs
+	maxBatch    = 51 // maximum number of calls per request, including the head
+	windowBatch = 4  // calls of a window: the head, two blocks and the logs
 )
 
-// fewerCalls tries less than a window's calls at once, as less than one block was not given in
-// them, and finds out anew how many blocks are given. The caller holds the mutex.
+// fewerCalls reduces the calls per request below windowBatch after a refusal of a single block, and learns the blocks per call
+// again. The caller must hold mu.
 func (e *Endpoint) fewerCalls() bool {
 	e.batch.size = min(e.batch.size, windowBatch)
-	if !e.batch.refused() {
+	if !e.batch.shrink() {
 		return false
 	}
 	e.window = newWindow(e.window.blocks.most)
 	return true
 }
 
-// Single reports whether the endpoint takes no more than one call at once.
+// Single reports whether the endpoint accepts only one call per request.
 func (e *Endpoint) Single() bool { return e.batchSize() == 1 }
 
-// several is how many calls to make at once, that for the head not counted.
-func (e *Endpoint) several() int { return max(int(e.batchSize())-1, 1) }
+// callsPerRequest returns the number of calls per request in addition to the head.
+func (e *Endpoint) callsPerRequest() int { return max(int(e.batchSize())-1, 1) }
 
 func (e *Endpoint) batchSize() int64 {
 	e.mu.Lock()
@@ -114,10 +114,9 @@ func (e *Endpoint) batchSize() int64 {
 	return e.batch.size
 }
 
-// called notes how making so many calls went, and reports whether they were
-// refused and half as many are to be made at once. Too many calls may also be why
-// no answer came in time, or why the endpoint wants to be asked less often.
-func (e *Endpoint) called(calls int, err error) (less bool) {
+// recordCalls records the outcome of a number of calls. It reports whether they were refused and half as many must be tried. Too
+// many calls may also cause a timeout or a rate limit.
+func (e *Endpoint) recordCalls(calls int, err error) (less bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	f, failed := errors.AsType[*Failure](err)
@@ -127,15 +126,14 @@ func (e *Endpoint) called(calls int, err error) (less bool) {
 	case !failed || f.Reason > Limited:
 	case f.Reason == Refused || e.batch.raised || calls > windowBatch:
 		e.batch.size = min(e.batch.size, int64(calls))
-		if less = e.batch.refused(); less {
-			e.failures = 0 // the conclusion is drawn: askLess needs new ones
+		if less = e.batch.shrink(); less {
+			e.failures = 0 // already taken into account
 		}
 	}
 	return less && f.Reason == Refused
 }
 
-// verifiedFor is how long an endpoint that answers nothing else is taken for the one
-// whose chain id was right.
+// verifiedFor is how long a verified chain id is valid if the endpoint answers no other calls.
 const verifiedFor = time.Minute
 
 func (e *Endpoint) isVerified() bool {
@@ -150,14 +148,14 @@ func (e *Endpoint) verify() {
 	e.verified, e.useful = time.Now(), false
 }
 
-// troubled is why the endpoint gives no answers, and since when; nil while it does.
+// troubled returns the endpoint's current failure and when it began, or nil.
 func (e *Endpoint) troubled() (*Failure, time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.trouble, e.since
 }
 
-// available returns until when the endpoint rests, or why it is not asked again.
+// available returns the end of the endpoint's pause, or why it is excluded.
 func (e *Endpoint) available() (until time.Time, excluded error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -11,65 +11,65 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// Reason says what to do about an endpoint that did not give what was asked for.
+// Reason classifies a failure of an endpoint.
 type Reason int
 
 // The reasons.
 const (
-	Refused      Reason = iota // it answered with an error, or not what was asked: perhaps too much was
-	Silent                     // no answer came
-	Limited                    // it wants to be asked less often
-	Forbidden                  // it wants other credentials
+	Refused      Reason = iota // an error or an invalid answer, perhaps because the request is too large
+	Silent                     // no response
+	Limited                    // rate limit exceeded
+	Forbidden                  // credentials rejected
 	Lagging                    // it does not have the block yet
-	OtherChain                 // it is of another chain
-	Inconsistent               // what it says contradicts itself, or what is known
+	OtherChain                 // it serves another chain
+	Inconsistent               // its answers contradict each other or known data
 	reasons
 )
 
-// String is the reason as logs and metrics name it.
+// String returns the name of the reason in logs and metrics.
 func (r Reason) String() string {
 	return [...]string{"refused", "silent", "limited", "forbidden", "lagging", "other_chain", "inconsistent"}[r]
 }
 
-// A Failure is that of an endpoint, with what it said, but no part of its URL.
+// A Failure is a failure of an endpoint. It may contain a text of the endpoint, but no part of its URL.
 type Failure struct {
 	Reason Reason
-	After  time.Duration // of Limited: when to ask again, 0 unknown
-	Code   int64         // of Refused: JSON-RPC's, 0 if it was not that
+	After  time.Duration // Limited: when to retry; 0 if unknown
+	Code   int64         // Refused: JSON-RPC error code; 0 if none
 
-	permanent bool   // of Refused: asking the same again does not help
-	doubted   []Call // of Inconsistent: whose answers are in doubt; none: all of them
+	permanent bool   // Refused: retrying does not help
+	doubted   []Call // Inconsistent: calls whose answers are in doubt; empty means all
 	err       error
 }
 
-// Error says what happened.
+// Error returns the text of the failure.
 func (f *Failure) Error() string { return f.err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.err }
 
-// Refusal is the failure of an endpoint that answered, but not what was asked.
+// Refusal returns the failure of an endpoint with an unusable answer.
 func Refusal(format string, args ...any) *Failure {
 	return &Failure{Reason: Refused, err: fmt.Errorf(format, args...)}
 }
 
-// Lag is the failure of an endpoint that has not got as far as is wanted.
+// Lag returns the failure of an endpoint that has not reached the wanted block.
 func Lag(format string, args ...any) *Failure {
 	return &Failure{Reason: Lagging, err: fmt.Errorf(format, args...)}
 }
 
-// Contradiction is the failure of an endpoint whose answers do not fit each other, or what is known.
+// Contradiction returns the failure of an endpoint whose answers contradict each other or known data.
 func Contradiction(format string, args ...any) *Failure {
 	return &Failure{Reason: Inconsistent, err: fmt.Errorf(format, args...)}
 }
 
-// Doubting names the calls whose answers are in doubt. A Session keeps all others.
+// Doubting sets the calls whose answers are in doubt. A Session keeps all other answers.
 func (f *Failure) Doubting(calls ...Call) *Failure {
 	f.doubted = calls
 	return f
 }
 
-// Doubted tells one contradiction from another: it is about the first call in doubt.
+// Doubted returns a key of the contradiction, derived from the first call in doubt.
 func (f *Failure) Doubted() string {
 	if len(f.doubted) == 0 {
 		return ""
@@ -92,21 +92,20 @@ func (c *client) statusFailure(resp *http.Response, body string) *Failure {
 	return f
 }
 
-// notJSON is the failure of half an answer, or of the page of no execution client.
+// notJSON returns the failure for a truncated response or a page of another server.
 func (c *client) notJSON(body string) *Failure {
 	f := Refusal("its answer is not JSON: %s", c.excerpt(body))
 	f.permanent = !strings.HasPrefix(body, "[") && !strings.HasPrefix(body, "{")
 	return f
 }
 
-// Codes of JSON-RPC for a request that will never be taken.
+// JSON-RPC codes of requests that will never succeed.
 const (
 	codeInvalidRequest = -32600
 	codeNoMethod       = -32601
 )
 
-// callFailure reads the error of one call, nil if it is none. Providers that
-// meter requests say so with 429 in place of JSON-RPC's codes.
+// callFailure decodes the error of one call, or returns nil if there is none. Providers use the code 429 for rate limits.
 func (c *client) callFailure(e gjson.Result) *Failure {
 	if !e.Exists() || e.Type == gjson.Null {
 		return nil
@@ -120,26 +119,26 @@ func (c *client) callFailure(e gjson.Result) *Failure {
 	return f
 }
 
-// codeReverted is what JSON-RPC's error code is when a contract refuses a call.
+// codeReverted is the JSON-RPC error code for a reverted call.
 const codeReverted = 3
 
-// Reverted reports whether the contract failed, and not the endpoint. Older clients say so in words.
+// Reverted reports whether the contract failed and not the endpoint. Older clients only say so in the text.
 func (f *Failure) Reverted() bool {
 	if f.Reason != Refused {
 		return false
 	}
-	said := strings.ToLower(f.Error())
+	message := strings.ToLower(f.Error())
 	for _, words := range []string{"revert", "invalid opcode", "invalid jump", "stack underflow", "out of gas", "vm execution"} {
-		if strings.Contains(said, words) {
+		if strings.Contains(message, words) {
 			return true
 		}
 	}
 	return f.Code == codeReverted
 }
 
-// excerpt is the beginning of what the endpoint said, on one line. It is cut
-// after it was redacted: half a key would not be found.
-func (c *client) excerpt(said string) string {
-	line := strings.Join(strings.Fields(said[:min(len(said), 64<<10)]), " ")
+// excerpt returns the beginning of a text from the endpoint on one line. It redacts the text before truncating it, because it
+// would not find half a key.
+func (c *client) excerpt(text string) string {
+	line := strings.Join(strings.Fields(text[:min(len(text), 64<<10)]), " ")
 	return fmt.Sprintf("%.200s", c.secret.Replace(line))
 }

@@ -15,32 +15,32 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// Errors of Try for which trying again does not help, and of Trouble.
+// Errors of Try for which retrying does not help, and of Trouble.
 var (
 	ErrOtherChain  = errors.New("another chain")
-	ErrForbidden   = errors.New("no endpoint lets us ask")
+	ErrForbidden   = errors.New("every endpoint rejects the credentials")
 	ErrUnreachable = errors.New("no endpoint answers")
 )
 
 // Options configure a Pool. Endpoints and ChainID are required.
 type Options struct {
 	Endpoints []string // http:// or https:// URLs of execution clients of one chain, the preferred one first
-	ChainID   int64    // theirs
+	ChainID   int64    // chain id of the endpoints
 
-	Window   int64             // most blocks asked for in one call; 0 is 10,000
-	Parallel int               // requests under way at once, as far as known; 0 is 4
-	Timeout  time.Duration     // of one request; 0 is 30 s
-	MaxBody  int64             // largest answer read, in bytes; 0 is 64 MiB
-	Memory   *account.Part     // answers are read within it; nil means no limit
-	Pause    time.Duration     // before an endpoint that failed is asked again, at first; 0 is 500 ms
-	Patient  bool              // ask again for ever, whatever the reason; otherwise Try ends where that does not help
-	Observe  func(what string) // called with how each piece of work went: "ok", or a Reason; nil: not called
-	Logger   *slog.Logger      // nil discards
+	Window   int64               // maximum number of blocks in one call; 0 means 10,000
+	Parallel int                 // expected number of concurrent requests; 0 means 4
+	Timeout  time.Duration       // of one request; 0 means 30 s
+	MaxBody  int64               // maximum size of a response in bytes; 0 means 64 MiB
+	Memory   *account.Part       // budget of responses; nil means no limit
+	Pause    time.Duration       // initial pause of an endpoint after a failure; 0 means 500 ms
+	Patient  bool                // retry forever; otherwise Try ends if retrying does not help
+	Observe  func(result string) // called with the result of each work, "ok" or a Reason; may be nil
+	Logger   *slog.Logger        // nil discards logs
 
 	client *http.Client
 }
 
-// WithDefaults fills in what was left zero.
+// WithDefaults replaces zero values by the defaults.
 func (o Options) WithDefaults() Options {
 	o.Window = cmp.Or(o.Window, 10_000)
 	o.Parallel = cmp.Or(o.Parallel, 4)
@@ -54,14 +54,14 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// A Pool asks one endpoint, and the next when that fails. It is safe for concurrent use.
+// A Pool uses one endpoint, and the next one if it fails. It is safe for concurrent use.
 type Pool struct {
 	o         Options
 	endpoints []*Endpoint
-	current   atomic.Int64 // counts on; modulo the endpoints it is the one to ask
+	current   atomic.Int64 // index of the preferred endpoint, modulo their number
 }
 
-// NewPool sends no request yet. No error of it repeats an endpoint's URL.
+// NewPool returns a pool. It sends no requests, and its errors do not contain URLs.
 func NewPool(o Options) (*Pool, error) {
 	if len(o.Endpoints) == 0 || o.ChainID <= 0 {
 		return nil, errors.New("endpoints and a chain id are required")
@@ -84,27 +84,26 @@ func NewPool(o Options) (*Pool, error) {
 	return p, nil
 }
 
-// Close gives up idle connections.
+// Close closes idle connections.
 func (p *Pool) Close() { p.o.client.CloseIdleConnections() }
 
-// Len is how many endpoints there are.
+// Len returns the number of endpoints.
 func (p *Pool) Len() int { return len(p.endpoints) }
 
-// Window is how many blocks to ask the next endpoint for at once, and in each call.
+// Window returns the number of blocks per request and per call of the preferred endpoint.
 func (p *Pool) Window() (blocks, perCall int64) { return p.at(p.current.Load()).Window() }
 
-// Try lets the work be done with one endpoint after the other until it succeeds. Other errors than
-// a *Failure end it, as does ctx, and for a Pool that is not patient ErrForbidden and
-// ErrOtherChain.
+// Try calls work with one endpoint after the other until it succeeds. It ends with an error other than a *Failure, with ctx, and
+// for a Pool that is not patient with ErrForbidden or ErrOtherChain.
 func (p *Pool) Try(ctx context.Context, work func(*Session) error) error {
 	return p.TryOther(ctx, nil, work)
 }
 
-// TryOther is Try with another endpoint than one, where another is to be had at present.
-func (p *Pool) TryOther(ctx context.Context, than *Endpoint, work func(*Session) error) error {
+// TryOther is Try with endpoints other than except, if another one is available.
+func (p *Pool) TryOther(ctx context.Context, except *Endpoint, work func(*Session) error) error {
 	sessions := map[*Endpoint]*Session{}
 	for {
-		e, err := p.pick(ctx, than)
+		e, err := p.pick(ctx, except)
 		if err != nil {
 			return err
 		}
@@ -129,8 +128,8 @@ func (p *Pool) TryOther(ctx context.Context, than *Endpoint, work func(*Session)
 	}
 }
 
-// Trouble is why no endpoint has given an answer for so long: ErrOtherChain, ErrForbidden or
-// ErrUnreachable, the first of them that one has. It is nil while one answers.
+// Trouble returns why no endpoint has answered for at least a time: ErrOtherChain, ErrForbidden or ErrUnreachable, in this order
+// of preference. It returns nil if one has answered.
 func (p *Pool) Trouble(least time.Duration) error {
 	failures := map[error]error{}
 	for _, e := range p.believed() {
@@ -150,7 +149,7 @@ func (p *Pool) Trouble(least time.Duration) error {
 	return cmp.Or(failures[ErrOtherChain], failures[ErrForbidden], failures[ErrUnreachable])
 }
 
-// pick returns the endpoint to ask, the one to avoid last, and waits while all that are believed rest.
+// pick returns the next trusted endpoint, and the one to avoid only if there is no other. It waits while all pause.
 func (p *Pool) pick(ctx context.Context, avoid *Endpoint) (*Endpoint, error) {
 	for {
 		first, believed := p.current.Load(), p.believed()
@@ -188,8 +187,8 @@ func (p *Pool) pick(ctx context.Context, avoid *Endpoint) (*Endpoint, error) {
 
 func (p *Pool) at(i int64) *Endpoint { return p.endpoints[i%int64(len(p.endpoints))] }
 
-// verify makes sure that the endpoint is of the chain: on the first request, and
-// again after it was silent, for what comes back may be another.
+// verify checks the endpoint's chain id before the first request, and again after it did not respond, because another server may
+// have replaced it.
 func (p *Pool) verify(ctx context.Context, e *Endpoint) error {
 	if e.isVerified() {
 		return nil
@@ -198,11 +197,11 @@ func (p *Pool) verify(ctx context.Context, e *Endpoint) error {
 	if err != nil {
 		return err
 	}
-	said, err := answers[0].Text()
+	text, err := answers[0].Text()
 	if err != nil {
 		return err
 	}
-	id, err := Quantity(said)
+	id, err := Quantity(text)
 	if err != nil {
 		return Refusal("its chain id: %w", err)
 	}
@@ -213,19 +212,19 @@ func (p *Pool) verify(ctx context.Context, e *Endpoint) error {
 	return nil
 }
 
-// failed has another endpoint take over from one whose work, which began then, failed.
+// failed records the failure of an endpoint's work, which began at began, and prefers another endpoint.
 func (p *Pool) failed(e *Endpoint, f *Failure, began time.Time) {
 	p.o.Observe(f.Reason.String())
 	at := p.current.Load()
-	tell := e.failed(f, began, &p.o)
+	log := e.failed(f, began, &p.o)
 	if p.at(at) == e {
 		p.current.CompareAndSwap(at, at+1)
 	}
 	level := slog.LevelDebug
-	if tell && f.Reason != Lagging && len(p.endpoints) > 1 { // else the outage says it
+	if log && f.Reason != Lagging && len(p.endpoints) > 1 { // otherwise the outage logs it
 		level = slog.LevelWarn
 	}
-	p.o.Logger.Log(context.Background(), level, "execution client failed, asking the next one", "endpoint", e.name, "reason", f.Reason.String(), "error", f)
+	p.o.Logger.Log(context.Background(), level, "execution client failed, using the next one", "endpoint", e.name, "reason", f.Reason.String(), "error", f)
 }
 
 // Outages returns the outages of the endpoints.

@@ -5,73 +5,70 @@ import (
 	"time"
 )
 
-// How long an endpoint that failed is not asked, in multiples of Options.Pause: twice as long with
-// every failure in a row, up to maxPause.
+// Pauses of an endpoint after failures, in multiples of Options.Pause. They double with every consecutive failure, up to
+// maxPause.
 const (
 	maxPause      = 60
-	maxLagPause   = 4   // of one that answers, but has not got so far, or knows another chain
-	excludedPause = 120 // of one that wants other credentials or is of another chain, where that may change
+	maxLagPause   = 4   // after Lagging and Inconsistent
+	excludedPause = 120 // after Forbidden and OtherChain in a patient pool
 )
 
-const maxWished = 10 * time.Minute // the longest pause that an endpoint may ask for
+const maxRequestedPause = 10 * time.Minute // maximum for Retry-After
 
 const (
-	// How many failures in a row may be for too many calls at once. An endpoint that
-	// wants to be asked less often perhaps counts them.
+	// Number of consecutive failures before fewer calls per request are tried. A rate limit may count calls.
 	maxLimited  = 2
 	maxFailures = 4
 
-	// How many failures in a row, which asking again does not help against, are
-	// believed: a refusal of what is asked may have to do with it.
+	// Number of consecutive permanent failures before the endpoint counts as unusable. A single one may depend on the
+	// request.
 	maxRefusals = 6
 	maxExcluded = 3 // for Forbidden and OtherChain
 
-	// logAgain is how long failures for the same reason are not worth another word:
-	// a limit is hit several times a second.
+	// logAgain is the minimum time between two log lines with the same reason, because a rate limit may be exceeded several
+	// times per second.
 	logAgain = time.Minute
 )
 
-// failed draws the consequences of the failure of work that began then: a rest, less that
-// is asked at once, or the end where the pool is not patient and no answer will ever
-// come. Of failures that come together one counts: work that began before the last rest
-// ended was under way when that failure came, however much later it fails itself. It
-// reports whether the log is to be told.
-func (e *Endpoint) failed(f *Failure, began time.Time, o *Options) (tell bool) {
+// failed pauses the endpoint after a failure of work that began at began, and may reduce its requests. If the pool is not
+// patient and the failure is permanent, it excludes the endpoint. Failures of concurrent work count once: work that began
+// before the end of the last pause does not count. It reports whether the failure should be logged.
+func (e *Endpoint) failed(f *Failure, began time.Time, o *Options) (log bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	counts, most, wished := !began.Before(e.until), maxPause*o.Pause, time.Duration(0)
-	hopeless := e.noteTrouble(f, counts)
+	counts, maxTime, requested := !began.Before(e.until), maxPause*o.Pause, time.Duration(0)
+	permanent := e.recordTrouble(f, counts)
 	switch {
-	case hopeless:
+	case permanent:
 		e.outage.Begin(fmt.Errorf("%v: %w", f.Reason, f))
 	case f.Reason == Lagging || f.Reason == Inconsistent:
-		e.outage.End() // it answers
+		e.outage.End() // it responds
 	default:
 		e.outage.Failed(fmt.Errorf("%v: %w", f.Reason, f))
 	}
 	switch {
-	case hopeless && !o.Patient:
+	case permanent && !o.Patient:
 		e.excluded = fmt.Errorf("%s: %w", e.name, f)
-	case hopeless && !f.permanent:
-		wished = excludedPause * o.Pause
+	case permanent && !f.permanent:
+		requested = excludedPause * o.Pause
 	case f.Reason == Lagging || f.Reason == Inconsistent:
-		most = maxLagPause * o.Pause
+		maxTime = maxLagPause * o.Pause
 	case f.Reason <= Limited:
-		wished = f.After
+		requested = f.After
 		if f.Reason == Silent && (e.useful || time.Since(e.verified) > verifiedFor) {
-			e.verified = time.Time{} // but there would be no progress if that alone were answered
+			e.verified = time.Time{} // not if it answers only this call, because then there would be no progress
 		}
 		if counts {
-			e.askLess(f.Reason)
+			e.reduce(f.Reason)
 		}
 	}
 	now := time.Now()
 	if counts {
-		e.pause = min(max(2*e.pause, o.Pause), most)
+		e.pause = min(max(2*e.pause, o.Pause), maxTime)
 		e.until = now.Add(e.pause)
 	}
-	if wish := now.Add(min(wished, maxWished)); wish.After(e.until) {
-		e.until = wish
+	if until := now.Add(min(requested, maxRequestedPause)); until.After(e.until) {
+		e.until = until
 	}
 	if now.Sub(e.logged[f.Reason]) < logAgain {
 		return false
@@ -80,10 +77,10 @@ func (e *Endpoint) failed(f *Failure, began time.Time, o *Options) (tell bool) {
 	return true
 }
 
-// noteTrouble notes why the endpoint does not answer, and reports whether it never will.
-func (e *Endpoint) noteTrouble(f *Failure, counts bool) (hopeless bool) {
+// recordTrouble records the endpoint's failure, and reports whether it is permanent.
+func (e *Endpoint) recordTrouble(f *Failure, counts bool) (permanent bool) {
 	if f.Reason == Lagging || f.Reason == Inconsistent {
-		e.trouble = nil // it answers
+		e.trouble = nil // it responds
 		return false
 	}
 	if e.trouble == nil {
@@ -97,18 +94,18 @@ func (e *Endpoint) noteTrouble(f *Failure, counts bool) (hopeless bool) {
 	return excluded && e.refusals >= maxExcluded || f.permanent && e.refusals >= maxRefusals
 }
 
-// askLess tries fewer calls at once after some failures in a row.
-func (e *Endpoint) askLess(why Reason) {
+// reduce reduces the calls per request after some consecutive failures.
+func (e *Endpoint) reduce(why Reason) {
 	if e.failures++; e.batch.raised && e.batch.size <= windowBatch {
-		e.batch.refused()
+		e.batch.shrink()
 	} else if e.failures >= maxFailures || why == Limited && e.failures >= maxLimited {
-		if !e.window.calls.refused() {
+		if !e.window.calls.shrink() {
 			e.fewerCalls()
 		}
 	}
 }
 
-// Well notes an answer.
+// Well records that the endpoint works.
 func (e *Endpoint) Well() {
 	e.mu.Lock()
 	e.pause, e.refusals, e.failures, e.trouble, e.useful = 0, 0, 0, nil, true

@@ -68,7 +68,7 @@ func TestCallsThatAreRefusedAsTooOftenAreMadeFewerAtOnce(t *testing.T) {
 		e := newTestPool(t, Options{}).endpoints[0]
 		calls := 20 // of which fewer than a batch has room for were left
 		for calls > 7 {
-			e.called(calls, &Failure{Reason: reason, err: errors.New("too many")})
+			e.recordCalls(calls, &Failure{Reason: reason, err: errors.New("too many")})
 			if next := min(calls, int(e.batchSize())); next >= calls {
 				t.Fatalf("%v: %d calls again", reason, next)
 			} else {

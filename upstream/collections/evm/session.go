@@ -9,22 +9,21 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// A Session is a piece of work at one endpoint. It keeps what was answered for when the work is
-// tried again there: each answer is progress.
+// A Session is the state of a work function at one endpoint. It keeps answers for retries of the work.
 type Session struct {
 	*Endpoint
 	kept    map[string]Answer // by call
-	head    int64             // the newest that was told; -1: none was
-	lacking bool              // not all that was asked for in this try was answered
-	alone   bool              // an answer came without the head of its server
+	head    int64             // newest head; -1 if unknown
+	lacking bool              // some calls of this try were not answered
+	alone   bool              // an answer arrived without the head of its server
 }
 
 func newSession(e *Endpoint) *Session {
 	return &Session{Endpoint: e, kept: map[string]Answer{}, head: -1}
 }
 
-// try does the work. Where all was answered, and yet is of no use, what is in doubt is not kept:
-// not all answers of an endpoint before two servers need come from the same one.
+// try calls work. If all calls were answered but work failed, it drops the doubted answers, because they may come from different
+// servers behind a load balancer.
 func (s *Session) try(work func(*Session) error) error {
 	s.lacking = false
 	err := work(s)
@@ -39,38 +38,34 @@ func (s *Session) try(work func(*Session) error) error {
 	return err
 }
 
-// AtHead makes calls of a server whose head is not below a block. Its head comes in the same batch,
-// or in each of several where the endpoint takes few calls; one that is below is a Failure for
-// Lagging. How many it takes is found out, so no server may refuse a call for what it asks.
+// AtHead makes calls at a server whose head is at least block. It reads the head in every batch, and fails with Lagging if it is
+// lower. It learns from refusals how many calls the endpoint accepts, so servers must not refuse the calls for other reasons.
 //
-// Of an endpoint that takes a single call (see Endpoint.Single) the head may come from another
-// server: a server that lags has to refuse the calls.
+// If the endpoint accepts a single call (see Endpoint.Single), the head may come from another server. Then a lagging server must
+// refuse the calls.
 func (s *Session) AtHead(ctx context.Context, block int64, calls ...Call) (head int64, answers []Answer, err error) {
-	return s.atHead(ctx, s.timeout, block, calls, s.called)
+	return s.atHead(ctx, s.timeout, block, calls, s.recordCalls)
 }
 
-// Poll is AtHead for calls that are answered at once, if at all: an endpoint that
-// hangs does not hold up what waits for a new block.
+// Poll is AtHead with a short timeout, so that a hanging endpoint does not delay new blocks.
 func (s *Session) Poll(ctx context.Context, block int64, calls ...Call) (head int64, answers []Answer, err error) {
-	return s.atHead(ctx, min(s.timeout, pollTimeout), block, calls, s.called)
+	return s.atHead(ctx, min(s.timeout, pollTimeout), block, calls, s.recordCalls)
 }
 
-// pollTimeout bounds each request of Poll, unless Options.Timeout is less.
+// pollTimeout limits each request of Poll, unless Options.Timeout is shorter.
 const pollTimeout = 3 * time.Second
 
-// AtHeadOnce is AtHead in as many requests as there have to be, for calls that may
-// be refused for what they ask: nothing is concluded from that.
+// AtHeadOnce is AtHead for calls that may be refused because of their parameters. It learns nothing from refusals.
 func (s *Session) AtHeadOnce(ctx context.Context, block int64, calls ...Call) (head int64, answers []Answer, err error) {
 	return s.atHead(ctx, s.timeout, block, calls, func(int, error) bool { return false })
 }
 
-// PollOnce is AtHeadOnce for calls that are answered as soon as those of Poll.
+// PollOnce is AtHeadOnce with the timeout of Poll.
 func (s *Session) PollOnce(ctx context.Context, block int64, calls ...Call) (head int64, answers []Answer, err error) {
 	return s.atHead(ctx, min(s.timeout, pollTimeout), block, calls, func(int, error) bool { return false })
 }
 
-// atHead asks for what is not kept. conclude reports whether fewer calls are to be tried after an
-// error.
+// atHead makes the calls without a kept answer. conclude reports whether to retry with fewer calls after an error.
 func (s *Session) atHead(ctx context.Context, timeout time.Duration, block int64, calls []Call, conclude func(calls int, err error) bool) (head int64, answers []Answer, err error) {
 	answers = make([]Answer, len(calls))
 	keys, left := make([]string, len(calls)), make([]int, 0, len(calls))
@@ -84,10 +79,10 @@ func (s *Session) atHead(ctx context.Context, timeout time.Duration, block int64
 	}
 	for len(left) > 0 || s.head < block {
 		var some []Call
-		for _, i := range left[:min(len(left), s.several())] {
+		for _, i := range left[:min(len(left), s.callsPerRequest())] {
 			some = append(some, calls[i])
 		}
-		got, err := s.ask(ctx, timeout, block, some)
+		got, err := s.send(ctx, timeout, block, some)
 		for i, a := range got {
 			answers[left[i]] = a
 			s.keep(keys[left[i]], a)
@@ -100,9 +95,9 @@ func (s *Session) atHead(ctx context.Context, timeout time.Duration, block int64
 	return s.head, answers, nil
 }
 
-// ask makes calls with that for the head. Of an endpoint that takes one call at once
-// the head is asked for first, which then is no answer to a call.
-func (s *Session) ask(ctx context.Context, timeout time.Duration, block int64, calls []Call) ([]Answer, error) {
+// send makes calls together with the call for the head. If the endpoint accepts a single call, it reads the head first and returns
+// no answers.
+func (s *Session) send(ctx context.Context, timeout time.Duration, block int64, calls []Call) ([]Answer, error) {
 	if s.Single() {
 		if s.head >= block && len(calls) > 0 {
 			s.alone = true
@@ -122,11 +117,11 @@ func (s *Session) ask(ctx context.Context, timeout time.Duration, block int64, c
 	return all[1:], err
 }
 
-// Alone reports whether the head may have come from another server than the answers:
-// that the endpoint takes a single call may have been found out meanwhile.
+// Alone reports whether the head may come from another server than the answers, because the endpoint turned out to accept a single
+// call.
 func (s *Session) Alone() bool { return s.alone }
 
-// keep keeps an answer. null says that there is nothing yet, or nothing at all.
+// keep keeps an answer, unless it is null or an error other than a revert.
 func (s *Session) keep(key string, a Answer) {
 	if a.Err == nil && a.Result.Type == gjson.Null || a.Err != nil && !a.Err.Reverted() {
 		s.lacking = true
@@ -137,11 +132,11 @@ func (s *Session) keep(key string, a Answer) {
 }
 
 func (c Call) key() string {
-	text, _ := json.Marshal(c) // as it is in the request
+	text, _ := json.Marshal(c) // the encoding in the request
 	return string(text)
 }
 
-// covers reads a head, and checks that it is not below a block.
+// covers decodes a head and checks that it is at least block.
 func covers(a Answer, block int64) (head int64, err error) {
 	if a.Err != nil {
 		return 0, a.Err
@@ -150,7 +145,7 @@ func covers(a Answer, block int64) (head int64, err error) {
 		return 0, Refusal("its head: %w", err)
 	}
 	if head < block {
-		return head, Lag("its head is %d, wanted is %d", head, block)
+		return head, Lag("its head is %d, want %d", head, block)
 	}
 	return head, nil
 }

@@ -9,29 +9,29 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// ErrUnreliable says that every endpoint goes on contradicting itself.
-var ErrUnreliable = errors.New("execution clients go on contradicting themselves")
+// ErrUnreliable is the error if every endpoint keeps contradicting itself.
+var ErrUnreliable = errors.New("execution clients keep contradicting themselves")
 
 const (
-	// maxDoubts is how many doubts make an endpoint unreliable.
+	// maxDoubts is the number of doubts that make an endpoint unreliable.
 	maxDoubts = 8
-	// forgivenAfter is how long an endpoint is doubted after it last gave reason to.
+	// forgivenAfter is how long an endpoint is doubted after the last reason.
 	forgivenAfter = 10 * time.Minute
-	// maxTold bounds the blocks whose hashes are remembered of an endpoint.
+	// maxTold is the maximum number of remembered hashes per endpoint.
 	maxTold = 4096
 )
 
-// trust is how far an endpoint is believed. Blocks are final, so that one which tells two hashes of
-// a block is wrong about one of them, as is one whose logs are fewer than its headers say.
+// A trust records doubts about an endpoint. Blocks are final, so an endpoint that returns two hashes of a block is wrong, and so is
+// one with fewer logs than its headers promise.
 type trust struct {
 	mu     sync.Mutex
-	told   map[int64]ledger.Hash // of the blocks that it told lately
-	doubts int                   // reasons to doubt it, since it was last forgiven
-	last   time.Time             // of the doubts
+	told   map[int64]ledger.Hash // recently returned hashes by block
+	doubts int                   // number of doubts since it was last forgiven
+	last   time.Time             // time of the last doubt
 }
 
-// Told notes the hash that the endpoint tells of a block. It is a contradiction, and one more doubt,
-// if the endpoint told another one before.
+// Told records the hash that the endpoint returned for a block. If it returned another one before, Told adds a doubt and returns a
+// Contradiction.
 func (e *Endpoint) Told(block int64, hash ledger.Hash) error {
 	t := &e.trust
 	t.mu.Lock()
@@ -48,7 +48,7 @@ func (e *Endpoint) Told(block int64, hash ledger.Hash) error {
 	return Contradiction("block %d is %v, and was %v before", block, hash, before)
 }
 
-// Doubt notes a reason to doubt the endpoint.
+// Doubt adds a doubt about the endpoint.
 func (e *Endpoint) Doubt() {
 	e.trust.mu.Lock()
 	defer e.trust.mu.Unlock()
@@ -62,7 +62,7 @@ func (t *trust) doubt() {
 	t.doubts, t.last = t.doubts+1, time.Now()
 }
 
-// Doubts is how many reasons there are to doubt the endpoint.
+// Doubts returns the number of doubts about the endpoint.
 func (e *Endpoint) Doubts() int {
 	t := &e.trust
 	t.mu.Lock()
@@ -73,7 +73,7 @@ func (e *Endpoint) Doubts() int {
 	return t.doubts
 }
 
-// sound are the endpoints to ask without a doubt.
+// sound returns the usable endpoints without doubts.
 func (p *Pool) sound() (all []*Endpoint) {
 	for _, e := range p.endpoints {
 		if _, excluded := e.available(); e.Doubts() == 0 && excluded == nil {
@@ -83,10 +83,10 @@ func (p *Pool) sound() (all []*Endpoint) {
 	return all
 }
 
-// Believed is how many endpoints there are to ask without a doubt.
+// Believed returns the number of usable endpoints without doubts.
 func (p *Pool) Believed() int { return len(p.sound()) }
 
-// believed are the endpoints to ask: those without a doubt, or all of them if there is none such.
+// believed returns the endpoints without doubts, or all if there are none.
 func (p *Pool) believed() []*Endpoint {
 	if sound := p.sound(); sound != nil {
 		return sound
@@ -94,7 +94,7 @@ func (p *Pool) believed() []*Endpoint {
 	return p.endpoints
 }
 
-// Doubts is how many reasons there are to doubt the endpoints, all together.
+// Doubts returns the number of doubts about all endpoints.
 func (p *Pool) Doubts() (n int) {
 	for _, e := range p.endpoints {
 		n += e.Doubts()
@@ -102,7 +102,7 @@ func (p *Pool) Doubts() (n int) {
 	return n
 }
 
-// Unreliable returns ErrUnreliable if there are many doubts of every endpoint.
+// Unreliable returns ErrUnreliable if there are many doubts about every endpoint.
 func (p *Pool) Unreliable() error {
 	for _, e := range p.endpoints {
 		if e.Doubts() < maxDoubts {
@@ -112,5 +112,5 @@ func (p *Pool) Unreliable() error {
 	return fmt.Errorf("%w: %s", ErrUnreliable, p.endpoints[0].name)
 }
 
-// AskOne lets the work be done once, with one endpoint.
+// AskOne calls work once with one endpoint.
 func (p *Pool) AskOne(e *Endpoint, work func(*Session) error) error { return newSession(e).try(work) }

@@ -1,25 +1,23 @@
 package evm
 
-// window is how many blocks an endpoint is asked for at once: so many in one call, in so many calls
-// of one request. Calls share a request, with its way and the blocks' headers, where the endpoint
-// gives few blocks in each.
+// A window is the number of blocks in one request to an endpoint: blocks per call and calls per request. If the endpoint accepts
+// only few blocks per call, several calls share a request and its headers.
 type window struct {
 	blocks adaptive // of one call
 	calls  adaptive // in one request
 }
 
-// Several calls share a request while they are for no more than maxPacked blocks.
+// Limits of calls that share a request: their number, and their blocks in total.
 const (
 	maxLogCalls = 16
 	maxPacked   = 1000
 )
 
-func newWindow(most int64) window {
-	return window{blocks: adaptive{size: most, most: most, patience: 1}, calls: adaptive{size: 1, most: 1, patience: 1}}
+func newWindow(limit int64) window {
+	return window{blocks: adaptive{size: limit, most: limit, patience: 1}, calls: adaptive{size: 1, most: 1, patience: 1}}
 }
 
-// perRequest is how many calls there are in a request. One is enough to see
-// whether so many blocks are given.
+// perRequest returns the number of calls in a request. A single call is enough to test a new number of blocks.
 func (w *window) perRequest() int64 {
 	if w.blocks.run == 0 {
 		return 1
@@ -27,10 +25,10 @@ func (w *window) perRequest() int64 {
 	return w.calls.size
 }
 
-// span is how many blocks are asked for at once.
+// span returns the number of blocks in a request.
 func (w *window) span() int64 { return w.blocks.size * w.perRequest() }
 
-// fits notes that all of it was given. The calls grow when the blocks do not.
+// fits records that a full request was answered. The calls grow if the blocks do not.
 func (w *window) fits() {
 	grown := w.blocks.fits(w.perRequest())
 	w.calls.most = max(min(maxPacked/w.blocks.size, maxLogCalls), 1)
@@ -39,34 +37,32 @@ func (w *window) fits() {
 	}
 }
 
-// refused notes that so many blocks, at most the span, were not given, and reports whether there is
-// less to ask for, below that from now on. Calls are made fewer first.
-func (w *window) refused(asked int64) bool {
+// shrink records that a request for a number of blocks was refused, and makes later requests smaller. It reports whether they can be
+// smaller. It reduces the calls first.
+func (w *window) shrink(asked int64) bool {
 	if calls := (asked + w.blocks.size - 1) / w.blocks.size; calls > 1 {
 		w.calls.size = calls
-		return w.calls.refused()
+		return w.calls.shrink()
 	}
 	if asked > 1 {
 		w.blocks.size = asked
 	}
-	return asked > 1 && w.blocks.refused()
+	return asked > 1 && w.blocks.shrink()
 }
 
-// An adaptive finds out how much of something an endpoint gives, which each provider says in its
-// own words: half as much after every failure, twice as much after a success. A size that never
-// succeeded before it failed is a ceiling. It is tried again after a run of successes below it, a
-// longer one each time.
+// An adaptive learns a size that an endpoint accepts. It halves the size after a failure and doubles it after a success. A size
+// that failed without a success is a ceiling. It is tried again after a number of successes below it, which grows each time.
 type adaptive struct {
 	size, most int64
-	ceiling    int64 // 0: none
+	ceiling    int64 // 0 if there is none
 	run        int64 // successes since the size last changed
 	patience   int64 // successes before the ceiling is tried again
-	raised     bool  // the size has grown and was not tried since
+	raised     bool  // the size has grown and was not used since
 }
 
 const maxPatience = 4096
 
-// fits notes successes and reports whether the size has grown.
+// fits records successes and reports whether the size has grown.
 func (t *adaptive) fits(successes int64) (grown bool) {
 	t.raised = false
 	if t.size >= t.ceiling {
@@ -82,8 +78,8 @@ func (t *adaptive) fits(successes int64) (grown bool) {
 	return false
 }
 
-// refused reports whether there is less to ask for.
-func (t *adaptive) refused() bool {
+// shrink halves the size after a failure. It reports whether the size was larger than one.
+func (t *adaptive) shrink() bool {
 	t.raised = false
 	if t.size == 1 {
 		return false

@@ -13,7 +13,7 @@ type provider struct{ blocks, calls int64 }
 func (p provider) ask(w *window, requests int) (answered int, blocks int64) {
 	for range requests {
 		if w.blocks.size > p.blocks || w.perRequest() > p.calls {
-			w.refused(w.span())
+			w.shrink(w.span())
 			continue
 		}
 		answered++
@@ -69,7 +69,7 @@ func TestWindowsStayWithinBounds(t *testing.T) {
 		for range 500 {
 			if rand.IntN(3) > 0 {
 				w.fits()
-			} else if asked := 1 + rand.Int64N(w.span()); w.refused(asked) != (asked > 1) || asked > 1 && w.span() >= asked {
+			} else if asked := 1 + rand.Int64N(w.span()); w.shrink(asked) != (asked > 1) || asked > 1 && w.span() >= asked {
 				t.Fatalf("%d blocks were refused: %+v", asked, w)
 			}
 			if w.blocks.size < 1 || w.blocks.size > most || w.calls.size < 1 || w.calls.size > maxLogCalls || w.span() > max(most, maxPacked) {

@@ -67,7 +67,7 @@ func TestAnEndpointOfAnotherChainDoesNotEndTheRun(t *testing.T) {
 		if t.Failed() {
 			t.Fatal(name)
 		}
-		log.says(t, `msg="execution client failed, asking the next one"`)
+		log.says(t, `msg="execution client failed, using the next one"`)
 	}
 }
 
