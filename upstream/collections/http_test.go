@@ -163,13 +163,13 @@ func TestHTTPAnswersThatAreNone(t *testing.T) {
 		"a failing server":           {always(500, ``), upstream.Unreachable, 0, "500"},
 		"a redirect":                 {always(307, ``, "Location", "https://elsewhere/"), upstream.BadAnswer, 0, "307"},
 		"no JSON":                    {always(200, `<html>`), upstream.BadAnswer, 0, "not a page"},
-		"no data":                    {always(200, `{"data":null,"pagination":{"total":0}}`), upstream.BadAnswer, 0, "lacks"},
-		"no total":                   {always(200, `{"data":[],"pagination":{}}`), upstream.BadAnswer, 0, "lacks"},
+		"no data":                    {always(200, `{"data":null,"pagination":{"total":0}}`), upstream.BadAnswer, 0, "has no data or no pagination.total"},
+		"no total":                   {always(200, `{"data":[],"pagination":{}}`), upstream.BadAnswer, 0, "has no data or no pagination.total"},
 		"no address":                 {always(200, `{"data":[{}],"pagination":{"total":1}}`), upstream.BadAnswer, 0, "address"},
 		"metadata that is a list":    {always(200, strings.Replace(oneCollection, "METADATA", "[]", 1)), upstream.BadAnswer, 0, "metadata"},
-		"more than was asked for":    {always(200, `{"data":[{},{},{}],"pagination":{"total":3}}`), upstream.BadAnswer, 0, "3 collections instead of 2"},
+		"more than was asked for":    {always(200, `{"data":[{},{},{}],"pagination":{"total":3}}`), upstream.BadAnswer, 0, "3 collections, want at most 2"},
 		"a truncated answer":         {always(200, good, "Content-Length", "100000"), upstream.Unreachable, 0, "EOF"},
-		"too large an answer":        {always(200, good+strings.Repeat(" ", 8<<20)), upstream.BadAnswer, 0, "larger than 8388608"},
+		"too large an answer":        {always(200, good+strings.Repeat(" ", 8<<20)), upstream.BadAnswer, 0, "exceeds 8388608"},
 		"no answer in time":          {never, upstream.Timeout, 0, "deadline"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections"
 )
 
-// listAnswer is the documented answer. What it has beyond is not looked at.
+// A listAnswer is the documented response. Other members are ignored.
 type listAnswer struct {
 	Data       []collections.Collection `json:"data"`
 	Pagination *struct {
@@ -20,42 +20,41 @@ type listAnswer struct {
 	} `json:"pagination"`
 }
 
-// parsePage reads an answer that may have limit items.
+// parsePage decodes a response with at most limit items.
 func parsePage(body []byte, limit int) (collections.Page, error) {
 	var answer listAnswer
 	if err := json.Unmarshal(body, &answer); err != nil {
-		return collections.Page{}, fmt.Errorf("the answer is not a page: %w", err)
+		return collections.Page{}, fmt.Errorf("response is not a page: %w", err)
 	}
 	if answer.Data == nil || answer.Pagination == nil || answer.Pagination.Total == nil {
-		return collections.Page{}, fmt.Errorf("the answer lacks data or pagination.total")
+		return collections.Page{}, fmt.Errorf("response has no data or no pagination.total")
 	}
 	if len(answer.Data) > limit {
-		return collections.Page{}, fmt.Errorf("the answer has %d collections instead of %d", len(answer.Data), limit)
+		return collections.Page{}, fmt.Errorf("response has %d collections, want at most %d", len(answer.Data), limit)
 	}
 	for i := range answer.Data {
 		c := &answer.Data[i]
 		if !collections.IsAddress(c.Address) {
-			return collections.Page{}, fmt.Errorf("collection %d of the answer has no address", i)
+			return collections.Page{}, fmt.Errorf("collection %d of the response has no address", i)
 		}
 		var err error
 		if c.Metadata, err = parseMetadata(c.Metadata); err != nil {
-			return collections.Page{}, fmt.Errorf("the metadata of %s: %w", c.Address, err)
+			return collections.Page{}, fmt.Errorf("metadata of %s: %w", c.Address, err)
 		}
 		c.CreatedAt, c.UpdatedAt = c.CreatedAt.UTC().Truncate(time.Microsecond), c.UpdatedAt.UTC().Truncate(time.Microsecond)
 	}
 	return collections.Page{Items: answer.Data, Total: *answer.Pagination.Total}, nil
 }
 
-// parseMetadata brings a collectionMetadata into the documented form: Story's
-// API calls the marketplace's part openSeaMetadata, and either may give
-// totalSupply as a number. Nil, or JSON's null, is nil.
+// parseMetadata converts a collectionMetadata to the documented form. Story's API names marketplaceMetadata
+// openSeaMetadata, and totalSupply may be a number. It returns nil for nil and null.
 func parseMetadata(raw json.RawMessage) (json.RawMessage, error) {
 	if len(raw) == 0 {
 		return nil, nil
 	}
 	var fields map[string]any
 	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.UseNumber() // digit for digit
+	decoder.UseNumber() // keep the digits
 	if err := decoder.Decode(&fields); err != nil || fields == nil {
 		return nil, err
 	}
@@ -72,11 +71,11 @@ func parseMetadata(raw json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(fields)
 }
 
-// prose are the members whose texts may be cut.
+// prose holds the members whose texts may be truncated.
 var prose = map[string]bool{"name": true, "symbol": true, "collectionName": true, "description": true}
 
-// bounded cuts prose, and makes null what is too long otherwise, and numbers that no client could
-// read. The value is that of a member.
+// bounded returns the value of a member with truncated prose. It replaces other too long strings, and numbers beyond the range
+// of floats, by nil.
 func bounded(member string, value any) any {
 	switch value := value.(type) {
 	case string:
@@ -91,8 +90,8 @@ func bounded(member string, value any) any {
 			return nil
 		}
 	case map[string]any:
-		for name, of := range value {
-			value[name] = bounded(name, of)
+		for name, v := range value {
+			value[name] = bounded(name, v)
 		}
 	case []any:
 		for i, item := range value {
@@ -102,16 +101,16 @@ func bounded(member string, value any) any {
 	return value
 }
 
-// refusal turns an answer other than 200 into an error. What the server says is for the log.
+// refusal returns the error for a response other than 200. The server's text is only for the log.
 func (s *httpStore) refusal(res *http.Response, body []byte) error {
 	var problem struct{ Title, Detail string }
-	_ = json.Unmarshal(body, &problem)                                                   // a body of another form tells nothing
-	reason := s.secret.Replace(cmp.Or(problem.Detail, problem.Title, "no reason given")) // before it is cut: half a key would not be found
+	_ = json.Unmarshal(body, &problem)                                                   // ignore bodies of another form
+	reason := s.secret.Replace(cmp.Or(problem.Detail, problem.Title, "no reason given")) // before truncation, because half a key would not be found
 	err := fmt.Errorf("status %d: %.200s", res.StatusCode, reason)
 	switch res.StatusCode {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		silent := collections.Busy(err)
-		silent.RetryAfter = min(max(upstream.RetryAfter(res.Header), time.Second), time.Hour) // whatever the server says
+		silent.RetryAfter = min(max(upstream.RetryAfter(res.Header), time.Second), time.Hour) // limits Retry-After
 		return silent
 	case http.StatusRequestTimeout, http.StatusGatewayTimeout:
 		return &upstream.Error{Kind: upstream.Timeout, Msg: collections.OriginName + " did not answer in time", Err: err}
@@ -119,5 +118,5 @@ func (s *httpStore) refusal(res *http.Response, body []byte) error {
 	if res.StatusCode >= 500 {
 		return &upstream.Error{Kind: upstream.Unreachable, Msg: collections.OriginName + " cannot be reached", Err: err}
 	}
-	return collections.Unusable(err) // a key it does not know, a request it does not understand, a redirect
+	return collections.Unusable(err) // an unknown key, a bad request, or a redirect
 }

@@ -1,5 +1,4 @@
-// Package apistore reads collections from another server of the documented
-// interface.
+// Package apistore reads collections from another server with the documented API.
 package apistore
 
 import (
@@ -20,20 +19,20 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-const maxBody = 8 << 20 // bytes of the largest response
+const maxBody = 8 << 20 // maximum size of a response in bytes
 
-// httpStore asks another server of the documented interface: Story's API v4 or
-// a tipcache. It is read-only and knows metadata, but no generation.
+// An httpStore reads from another server with the documented API: Story's API v4 or a tipcache. It is read-only. It provides
+// metadata, but no generation.
 type httpStore struct {
 	readOnly
 	endpoint string
 	key      string
 	secret   *strings.Replacer // hides the key, which a server may echo
 	client   *http.Client
-	memory   *account.Part // of answers; nil means no limit
+	memory   *account.Part // budget of responses; nil means no limit
 }
 
-// Open makes the driver for a base URL such as https://host/api/v4. No error holds a password.
+// Open returns the driver for a base URL such as https://host/api/v4. Its errors contain no password.
 func Open(_ context.Context, base string, o collections.Options) (string, collections.Driver, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" {
@@ -60,14 +59,14 @@ func Open(_ context.Context, base string, o collections.Options) (string, collec
 }
 
 func (s *httpStore) List(ctx context.Context, q collections.Query) (collections.Page, error) {
-	page, err := s.ask(ctx, q)
+	page, err := s.fetch(ctx, q)
 	if silent, ok := errors.AsType[*upstream.Error](err); ok && silent.Err != nil {
 		silent.Err = upstream.RedactError(silent.Err, s.secret)
 	}
 	return page, err
 }
 
-func (s *httpStore) ask(ctx context.Context, q collections.Query) (collections.Page, error) {
+func (s *httpStore) fetch(ctx context.Context, q collections.Query) (collections.Page, error) {
 	wanted := len(q.Addresses)
 	q.Addresses = q.Known()
 	if wanted > 0 && len(q.Addresses) == 0 {
@@ -81,7 +80,7 @@ func (s *httpStore) ask(ctx context.Context, q collections.Query) (collections.P
 	body, err := s.memory.Read(res.Body, maxBody)
 	switch {
 	case errors.Is(err, account.ErrTooLarge):
-		return collections.Page{}, collections.Unusable(fmt.Errorf("the answer is larger than %d bytes", maxBody))
+		return collections.Page{}, collections.Unusable(fmt.Errorf("response exceeds %d bytes", maxBody))
 	case err != nil:
 		return collections.Page{}, httpError(err)
 	case res.StatusCode != http.StatusOK:
@@ -105,8 +104,8 @@ func (s *httpStore) post(ctx context.Context, query listRequest) (*http.Response
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
-	// Not sent, being nil: it tells the transport that this POST only reads and
-	// may be repeated on another connection when a kept one proves closed.
+	// A nil value is not sent. It allows the transport to resend this POST, which only reads, if an idle connection turns
+	// out to be closed.
 	req.Header["X-Idempotency-Key"] = nil
 	if s.key != "" {
 		req.Header.Set("X-Api-Key", s.key)
@@ -115,7 +114,7 @@ func (s *httpStore) post(ctx context.Context, query listRequest) (*http.Response
 	return s.client.Do(req)
 }
 
-// ping asks for one collection: the interface has nothing smaller.
+// Ping reads one collection, because the API has no cheaper request.
 func (s *httpStore) Ping(ctx context.Context) error {
 	_, err := s.List(ctx, collections.Query{Desc: true, Limit: 1})
 	return err
@@ -126,7 +125,7 @@ func (s *httpStore) Close() error {
 	return nil
 }
 
-// httpError classifies a failure of the transport, leaving its URL out.
+// httpError classifies an error of the transport and removes its URL.
 func httpError(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return context.Canceled
@@ -134,7 +133,7 @@ func httpError(err error) error {
 	return upstream.Silence(collections.OriginName, upstream.Bare(err))
 }
 
-// listRequest is the documented request.
+// A listRequest is the documented request.
 type listRequest struct {
 	OrderBy        string `json:"orderBy"`
 	OrderDirection string `json:"orderDirection"`
@@ -164,7 +163,7 @@ func newListRequest(q collections.Query) (r listRequest) {
 	return r
 }
 
-// readOnly has the methods of a Driver that another server keeps to itself.
+// readOnly implements the methods of a Driver that a remote server does not offer.
 type readOnly struct{}
 
 var errNotIndexed = collections.ErrNotIndexed

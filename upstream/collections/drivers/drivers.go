@@ -1,4 +1,4 @@
-// Package drivers opens the collection store that a URL names.
+// Package drivers opens the collection store at a URL.
 package drivers
 
 import (
@@ -13,15 +13,14 @@ import (
 
 // Open opens the store at the URL and creates its schema:
 //
-//	sqlite:PATH           a database file, made if it is not there
+//	sqlite:PATH           a database file, created if it does not exist
 //	sqlite::memory:       a database that ends with the Store
 //	postgres://...        a PostgreSQL database (postgresql:// too)
 //	https://host/api/v4   a server of the same API (http:// too), read-only
 //
-// Open returns a Store even if a PostgreSQL or an API is silent. The Store then connects at the
-// first query. What cannot heal by itself is an error, for example another version of the schema
-// (collections.ErrSchemaVersion). Open waits for a server, or for locks of other processes, no
-// longer than Options.Timeout. Errors hold no credentials.
+// Open returns a Store even if a PostgreSQL or API server does not respond. The Store then connects at the first query.
+// Permanent problems are errors, for example another version of the schema (collections.ErrSchemaVersion). Open waits at most
+// Options.Timeout for a server or for locks. Its errors contain no credentials.
 func Open(ctx context.Context, url string, o collections.Options) (*collections.Store, error) {
 	d, err := driverOf(url)
 	if err != nil {
@@ -37,15 +36,15 @@ func Open(ctx context.Context, url string, o collections.Options) (*collections.
 		return nil, errors.Join(err, opened.Close())
 	}
 	if strings.HasPrefix(name, "postgres") {
-		_ = s.Ping(ctx) // for the log: that it is silent is no error yet
+		_ = s.Ping(ctx) // logs if the server does not respond
 	}
 	return s, nil
 }
 
-// A driver is what is done with the URLs of its schemes.
+// A driver opens and checks the stores of its URL schemes.
 type driver struct {
 	open  func(ctx context.Context, url string, o collections.Options) (name string, d collections.Driver, err error)
-	check func(ctx context.Context, url string, o collections.Options) error // nil if another server keeps the schema
+	check func(ctx context.Context, url string, o collections.Options) error // nil if there is no schema to check
 }
 
 var (
@@ -58,13 +57,13 @@ func driverOf(url string) (driver, error) {
 	scheme, _, _ := strings.Cut(url, ":")
 	d, ok := byScheme[scheme]
 	if !ok {
-		return d, errors.New("collections: the store is none of sqlite:PATH, postgres:// and https://")
+		return d, errors.New("collections: the store must be sqlite:PATH, postgres:// or https://")
 	}
 	return d, nil
 }
 
-// Check returns the error with which Open would refuse the schema of the database at a URL. It
-// writes nothing. A database file must exist.
+// Check returns the error that Open would return for the schema of the database at a URL. It writes nothing. A database file
+// must exist.
 func Check(ctx context.Context, url string, o collections.Options) error {
 	d, err := driverOf(url)
 	if err != nil || d.check == nil {
