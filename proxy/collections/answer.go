@@ -16,12 +16,12 @@ import (
 	store "github.com/tipcache/tipcache/upstream/collections"
 )
 
-// progress is how far the collection store has come: all of it as of one moment.
+// progress is the progress of the collection store at one moment.
 type progress struct {
-	Generation int64         // of store.Page, the newest known; 0: unknown, and pages are fresh by seconds
-	Block      int64         // of the execution chain, the last that the store has counted; 0: none yet, or it follows no chain
+	Generation int64         // newest known generation of the store; 0 if unknown, so that pages are fresh for a time
+	Block      int64         // last block of the execution chain that the store has counted; 0 if none
 	Behind     time.Duration // age of that block
-	Filling    bool          // an indexer fills the store and has not counted anything yet, nor was anything imported
+	Filling    bool          // an indexer fills the store, which is still empty
 }
 
 func (h *Handler) progress() (p progress) {
@@ -41,25 +41,22 @@ func (h *Handler) progress() (p progress) {
 	return p
 }
 
-// query asks the cache for a page. Where the store's generation is known, a page
-// is fresh until the store changes, and is judged as the chain's answers are by
-// blocks, only that its height is an edition. Pages that have not counted the block
-// least of the execution chain are of no use; 0 excludes none.
+// query returns the cache query for a page. If the store's generation is known, a page is fresh until the store changes.
+// Its edition takes the place of the height that other entries have. Pages that have not counted the block least of the
+// execution chain are excluded; 0 excludes none.
 func (h *Handler) query(asked listing, p progress, least int64) cache.Query {
 	q := cache.Query{Key: asked.Key, Policy: h.o.Policy}
 	if p.Generation > 0 && !asked.Nothing {
 		q.Tip = h.edition(p.Generation, time.Now())
-		// Reading the store anew takes milliseconds, so an outdated page is only
-		// for the time in which that fails.
+		// A read of the store takes milliseconds, so an outdated page is served only while reads fail.
 		q.Policy.FreshBlocks, q.Policy.StaleBlocks, q.Policy.ErrorBlocks = 0, 0, math.MaxInt64
 		q.MinHeight = h.leastEdition(q.Tip, least)
 	}
 	return q
 }
 
-// leastEdition returns the edition since which pages have counted a block, tip if that is not
-// known. It is exact except for pages that another replica read within the difference of the two
-// clocks, which is why covers checks the page itself.
+// leastEdition returns the edition since which pages have counted a block, or tip if it is unknown. It can be wrong for a
+// page that another replica read within the difference of the two clocks, so covers checks the page itself.
 func (h *Handler) leastEdition(tip, block int64) int64 {
 	if block == 0 {
 		return 0
@@ -70,19 +67,19 @@ func (h *Handler) leastEdition(tip, block int64) int64 {
 	return tip
 }
 
-// edition numbers what a page can say: it grows with the store's generation and,
-// since a page holds metadata too, with time. Neither goes down, so it does not.
+// edition returns a number for the content of a page. It grows with the store's generation and, because pages contain
+// metadata, with time.
 func (h *Handler) edition(generation int64, now time.Time) int64 {
 	return generation + now.UnixNano()/h.term()
 }
 
-// generation is the store's generation in the edition of a page.
+// generation returns the store's generation in the edition of a page.
 func (h *Handler) generation(e *cache.Entry) int64 { return e.Height - e.ReadAt.UnixNano()/h.term() }
 
-// term is the longest time for which a page serves unchanged, in nanoseconds.
+// term is the maximum time for which a page is served unchanged, in nanoseconds.
 func (h *Handler) term() int64 { return int64(max(h.o.Policy.Stale, time.Second)) }
 
-// editionOf is the edition of a page just read; 0 where the store has no generations.
+// editionOf returns the edition of a page that was just read, or 0 if the store has no generations.
 func (h *Handler) editionOf(page store.Page, now time.Time) int64 {
 	if h.o.Watch == nil || page.Generation == 0 {
 		return 0
@@ -90,8 +87,8 @@ func (h *Handler) editionOf(page store.Page, now time.Time) int64 {
 	return h.edition(page.Generation, now)
 }
 
-// freshUntil is when a page is read anew though the store stays as it is; zero for
-// one that is judged by seconds.
+// freshUntil returns when a page is read again although the store has not changed. It is zero for a page that is fresh for a
+// time.
 func (h *Handler) freshUntil(q cache.Query, e *cache.Entry, now time.Time) time.Time {
 	switch {
 	case q.Tip == 0:
@@ -103,9 +100,8 @@ func (h *Handler) freshUntil(q cache.Query, e *cache.Entry, now time.Time) time.
 	}
 }
 
-// awaited returns how far the store is, once it has counted the block that the
-// client has to see, 0 for none. Its errors are the client's, or a block that does not
-// come in time.
+// awaited returns the store's progress after it has counted the block that the client requires; 0 requires none. It fails if the
+// client's request is invalid or the block does not arrive in time.
 func (h *Handler) awaited(ctx context.Context, rec *record.Record, block int64) (progress, error) {
 	p := h.progress()
 	switch {
@@ -131,8 +127,7 @@ func (h *Handler) awaited(ctx context.Context, rec *record.Record, block int64) 
 	return p, err
 }
 
-// holdsAt is the block up to which everything is counted on a page. A page that is
-// older than what the store holds has that of its generation.
+// holdsAt returns the last block that a page has counted. An outdated page has the block of its generation.
 func (h *Handler) holdsAt(e *cache.Entry, q *cache.Query, p progress) int64 {
 	if q.Tip == 0 || h.generation(e) >= p.Generation {
 		return p.Block
@@ -140,8 +135,8 @@ func (h *Handler) holdsAt(e *cache.Entry, q *cache.Query, p progress) int64 {
 	return h.o.Watch.Counted(h.generation(e))
 }
 
-// covers refuses a page that has not counted the block that the client has to see, though the
-// store has: an outdated one, or one from a standby of the database that lags.
+// covers refuses a page that has not counted the block that the client requires although the store has: an outdated page, or a
+// page from a lagging standby database.
 func (h *Handler) covers(least int64, res cache.Result, q *cache.Query, p progress) error {
 	if block := h.holdsAt(res.Entry, q, p); block < least {
 		return &failure.Failure{
@@ -164,15 +159,14 @@ func (h *Handler) answer(a *respond.Response, rec *record.Record, res cache.Resu
 	a.Behind, a.Control = p.Behind, respond.OwnAnswer
 }
 
-// withSchema puts $schema first into the body. What comes of it is kept with the
-// page, and encoded like any other, for the few hosts that we are known by. The
-// validator stays: what it vouches for is the page.
+// withSchema inserts $schema at the beginning of the body. The result is cached with the page and compressed like other
+// bodies, because there are few hosts. The validator does not change, because it identifies the page.
 func (h *Handler) withSchema(key string, e *cache.Entry, url string) cache.Entry {
 	content := h.cache.Derived(key, e.Content, url, naming)
-	return cache.Entry{Content: content, ReadAt: e.ReadAt, Expires: e.Expires} // its edition is no block
+	return cache.Entry{Content: content, ReadAt: e.ReadAt, Expires: e.Expires} // an edition is not a block
 }
 
-// naming makes of a page one that names the URL of its schema.
+// naming returns a function that inserts the URL of the schema into a page.
 func naming(page *cache.Content, url string) *cache.Content {
 	quoted, _ := json.Marshal(url) // a string always encodes
 	body := make([]byte, 0, len(page.Body)+len(quoted)+12)
@@ -181,15 +175,15 @@ func naming(page *cache.Content, url string) *cache.Content {
 	return &cache.Content{Status: page.Status, Type: page.Type, Link: describedBy(url), Body: body, ETag: page.ETag}
 }
 
-// A repeatedListing answers a request for a listing again.
+// A repeatedListing answers a repeated request for a listing.
 type repeatedListing struct {
 	*Handler
 	asked     listing
-	least     int64 // block of the execution chain that the client has to see
+	least     int64 // block of the execution chain that the client requires
 	schemaURL string
 }
 
-// Replay answers from the page that memory has.
+// Replay answers from the page in memory.
 func (m *repeatedListing) Replay(rec *record.Record, a *respond.Response) bool {
 	p := m.progress()
 	if p.Block < m.least {

@@ -1,16 +1,16 @@
-// Package collections is the interface to the listing of collections.
+// Package collections implements the API for listing collections.
 //
-// A request goes, top to bottom:
+// A request takes these steps:
 //
-//  1. handler.go checks its API key, and calls the following in their order;
-//  2. request.go reads the body and makes of it the one spelling that is the cache
-//     key, unless it remembers what the same bytes asked for; schema.go validates it;
-//  3. answer.go says how fresh a page is by how far the store has come, waits for a
-//     block that the client has to see, and makes an answer of the page;
-//  4. on a miss, page.go asks the store for the page and the metadata provider to
-//     describe what is on it, and joins them. It keeps in the cache what that said.
+//  1. handler.go checks the API key and calls the next steps in order.
+//  2. request.go reads the body and normalizes it for the cache key, unless it remembers the result for the same
+//     bytes. schema.go validates it.
+//  3. answer.go determines the freshness of a page by the store's progress, waits for a block that the client
+//     requires, and builds the response from the page.
+//  4. On a miss, page.go reads the page from the store and its descriptions from the metadata provider, and joins
+//     them. The descriptions are cached as well.
 //
-// Whatever fails on the way is written as a problem by problem.go.
+// problem.go writes errors as problems (RFC 9457).
 package collections
 
 import (
@@ -31,62 +31,59 @@ import (
 	store "github.com/tipcache/tipcache/upstream/collections"
 )
 
-// Path is the path of the listing, and Prefix begins every path of the interface.
+// Path is the path of the listing. Prefix is the prefix of all paths of the API.
 const (
 	Prefix = "/api/v4/"
 	Path   = Prefix + "collections"
 )
 
-// A finder finds collections; upstream/collections has one.
+// A finder lists collections. It is implemented by *store.Store.
 type finder interface {
-	// List returns one page. An *upstream.Error means that the store was silent.
+	// List returns one page. An *upstream.Error means that the store failed.
 	List(ctx context.Context, q store.Query) (store.Page, error)
 }
 
-// A watch knows how far the store has come; *store.Watch is one. It is asked on every request.
+// A watch provides the store's progress for every request. It is implemented by *store.Watch.
 type watch interface {
-	Mark() *store.Mark                                   // nil until known
-	Counted(generation int64) (block int64)              // that the store had counted in a generation; 0: unknown
-	Since(block int64) (generation int64, at time.Time)  // the earliest generation in which block is counted, and when it was first seen; 0: unknown
-	Await(ctx context.Context, block int64) (late error) // returns once Mark tells of a block or a later one, or ctx ends
+	Mark() *store.Mark                                   // returns nil until it is known
+	Counted(generation int64) (block int64)              // returns the last block counted in a generation; 0 if unknown
+	Since(block int64) (generation int64, at time.Time)  // returns the earliest generation that has counted block, and when it was first seen; 0 if unknown
+	Await(ctx context.Context, block int64) (late error) // waits until the store has counted a block or ctx ends
 }
 
-// A MetadataProvider describes collections; *metadata.Service is one.
+// A MetadataProvider describes collections. It is implemented by *metadata.Service.
 type MetadataProvider interface {
-	// Lookup returns, by lower-case address, documented collectionMetadata
-	// objects. It keeps its own time; degraded says that some are missing, or
-	// older than they should be, and that asking again soon makes sense.
+	// Lookup returns documented collectionMetadata objects by lower-case address within a time limit of its own. degraded
+	// reports whether some are missing or outdated and a later Lookup may return more.
 	Lookup(ctx context.Context, addresses []string) (found map[string]json.RawMessage, degraded bool)
 }
 
-// answerCache is what the interface needs of the cache; *cache.Cache has it.
+// An answerCache caches pages. It is implemented by *cache.Cache.
 type answerCache interface {
-	// Get answers a query from the stores, or by the origin.
+	// Get answers a query from the cache or by the origin function.
 	Get(ctx context.Context, q cache.Query, origin cache.Origin) (cache.Result, error)
-	// Fresh answers a query from an entry in memory that is fresh now, if there
-	// is one.
+	// Fresh answers a query from a fresh entry in memory, if there is one.
 	Fresh(q cache.Query, now time.Time, of func(*cache.Entry) (use bool)) (res cache.Result, ok bool)
-	// Derived returns what derive makes of a content, by its name, and keeps it
-	// with the entry of the key.
+	// Derived returns the result of derive for a content, and caches it by name with the key's entry.
 	Derived(key string, of *cache.Content, name string, derive func(of *cache.Content, name string) *cache.Content) *cache.Content
 }
 
 // Options configure a Handler.
 type Options struct {
-	Store    finder           // nil: the listing is closed, and every request is refused
-	Metadata MetadataProvider // nil: only what the store itself knows
+	Store    finder           // nil refuses every request
+	Metadata MetadataProvider // nil uses only the store's own metadata
 	NoAuth   bool             // requests need no key
 
-	Watch  watch // how far Store has come; nil: unknown, and nothing can be waited for
+	Watch  watch // progress of Store; nil if unknown, so that requests cannot wait for blocks
 	Filled bool  // an indexer of this process fills Store
 
-	MinHeightWait time.Duration // the longest wait for the block of X-Min-Evm-Block; default 10 s
+	MinHeightWait time.Duration // maximum wait for the block of X-Min-Evm-Block; default 10 s
 
-	Policy      cache.Policy  // in seconds; zero: fresh for 5 s, stale for a minute, an hour while the store fails
-	DegradedTTL time.Duration // life of a page that lacks metadata it should have; default 5 s
+	Policy      cache.Policy  // zero means fresh for 5 s, stale for a minute, and for an hour while the store fails
+	DegradedTTL time.Duration // lifetime of a page with missing metadata; default 5 s
 }
 
-// WithDefaults fills in what was left zero.
+// WithDefaults replaces zero values by the defaults.
 func (o Options) WithDefaults() Options {
 	o.Policy = cmp.Or(o.Policy, cache.Policy{Fresh: 5 * time.Second, Stale: time.Minute, StaleIfError: time.Hour, Keep: time.Hour})
 	o.MinHeightWait = cmp.Or(o.MinHeightWait, limits.DefaultWait)
@@ -94,18 +91,18 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// A Handler serves the collection listing. It owns no goroutine.
+// A Handler serves the collection listing. It starts no goroutines.
 type Handler struct {
 	o      Options
 	stack  *web.Stack
 	cache  answerCache
 	schema *listSchema
-	memo   *otter.Cache[string, listing] // what bodies ask for
+	memo   *otter.Cache[string, listing] // listings by request body
 
 	waiters *limits.Places
 }
 
-// New fills in the defaults.
+// New returns a handler.
 func New(o Options, stack *web.Stack, c answerCache) *Handler {
 	return &Handler{
 		o: o.WithDefaults(), stack: stack, cache: c, schema: newListSchema(Prefix, documentSuffix), waiters: stack.Admission.NewWaiters(),
@@ -116,7 +113,7 @@ func New(o Options, stack *web.Stack, c answerCache) *Handler {
 	}
 }
 
-// Routes are the paths to be mounted: the listing and the schemas of its bodies.
+// Routes returns the paths to mount: the listing and the schemas of its bodies.
 func (h *Handler) Routes() []web.Route {
 	return append(h.schemas(), web.Route{
 		Name:    "collections",
@@ -160,8 +157,8 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record) error {
 	if err := h.covers(least, res, &query, progress); err != nil {
 		return err
 	}
-	// The request is a query, if it is a POST only to have a body: If-None-Match gets
-	// the 304 of a GET and saves the page, not the 412 of a change.
+	// The request only reads and is a POST only because it has a body. So If-None-Match returns 304 as for a GET, and not
+	// 412 as for a change.
 	var a respond.Response
 	h.answer(&a, rec, res, &query, progress, h.schemaURL(r, PageSchema), time.Now())
 	res.Entry = nil
@@ -169,7 +166,7 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record) error {
 	return nil
 }
 
-// plan says what a request would ask.
+// plan returns the cache query of a request.
 func (h *Handler) plan(r *http.Request) (web.Plan, error) {
 	asked, err := h.asked(nil, r, h.stack.Admission.ClientOf(r), h.stack.Deadline(time.Now()))
 	if err != nil {

@@ -15,8 +15,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/metadata"
 )
 
-// listPage is the body of an answer. It is stored without $schema, which
-// depends on the host it is asked at.
+// A listPage is the body of a response. It is cached without $schema, which depends on the request's host.
 type listPage struct {
 	Schema     string       `json:"$schema,omitempty" format:"uri-reference" required:"true" doc:"A URL to the JSON Schema for this object."`
 	Data       []collection `json:"data" nullable:"false" doc:"The collections of this page."`
@@ -30,7 +29,7 @@ type pageWindow struct {
 	HasMore bool  `json:"hasMore" doc:"Whether another page follows."`
 }
 
-// collection is one collection as the interface documents it.
+// A collection is a collection in the documented form.
 type collection struct {
 	Address               string          `json:"collectionAddress"`
 	AssetCount            int64           `json:"assetCount" doc:"IP assets registered."`
@@ -44,8 +43,7 @@ type collection struct {
 	Metadata              json.RawMessage `json:"collectionMetadata" doc:"What the metadata provider knows; empty for a collection it does not know."`
 }
 
-// metadataDocument only describes collectionMetadata, which is passed on as
-// the provider's package made it.
+// A metadataDocument only documents collectionMetadata, which is passed on unchanged.
 type metadataDocument struct {
 	_           struct{}             `additionalProperties:"true"`
 	Chain       *string              `json:"chain,omitempty" nullable:"true" doc:"Network name."`
@@ -74,7 +72,7 @@ type marketplaceDocument struct {
 	Ingested *string  `json:"lastIngestedAt,omitempty" nullable:"true"`
 }
 
-// newListPage joins what the store and the metadata provider know.
+// newListPage joins a page of the store with its metadata.
 func newListPage(l listing, page store.Page, metadata map[string]json.RawMessage) listPage {
 	data := make([]collection, len(page.Items))
 	for i, c := range page.Items {
@@ -95,12 +93,11 @@ func newListPage(l listing, page store.Page, metadata map[string]json.RawMessage
 		Offset:  l.Offset,
 		Limit:   l.Limit,
 		Total:   page.Total,
-		HasMore: page.Total-int64(l.Offset) > int64(len(data)), // on this side nothing overflows
+		HasMore: page.Total-int64(l.Offset) > int64(len(data)), // the subtraction cannot overflow
 	}}
 }
 
-// firstRecord is the first that says something: the provider's, then the
-// store's own. An empty object says nothing, and neither does what is no object.
+// firstRecord returns the first non-empty JSON object, of the provider's record and then the store's.
 func firstRecord(records ...json.RawMessage) json.RawMessage {
 	for _, r := range records {
 		if len(r) > len("{}") && r[0] == '{' && json.Valid(r) {
@@ -110,7 +107,7 @@ func firstRecord(records ...json.RawMessage) json.RawMessage {
 	return json.RawMessage("{}")
 }
 
-// origin asks the store, then the provider, which is what a miss comes to.
+// origin reads a page from the store and then its metadata, on a miss.
 func (h *Handler) origin(asked listing) cache.Origin {
 	return func(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
 		now := time.Now()
@@ -156,7 +153,7 @@ func (h *Handler) describe(ctx context.Context, items []store.Collection) (found
 	return h.o.Metadata.Lookup(ctx, addresses)
 }
 
-// encode renders what is known to be encodable.
+// encode encodes a value that is known to be encodable.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -165,22 +162,20 @@ func encode(v any) []byte {
 	return b.Bytes()
 }
 
-// metadataKeep is how long the shared store keeps a record: longer than the
-// provider's package would serve one while the provider fails.
+// metadataKeep is how long the shared cache keeps a record: longer than package metadata serves one while the provider
+// fails.
 const metadataKeep = 40 * 24 * time.Hour
 
-// metadataCache is what keeps the records of the metadata provider; *cache.Cache
-// does.
+// A metadataCache caches metadata records. It is implemented by *cache.Cache.
 type metadataCache interface {
 	Load(ctx context.Context, keys []string) map[string]*cache.Entry
 	Save(ctx context.Context, entries map[string]*cache.Entry, keep time.Duration)
 }
 
-// A MetadataStore keeps the records of the metadata provider in the cache, where every
-// replica finds them.
+// A MetadataStore stores metadata records in the cache, which all replicas share.
 type MetadataStore struct{ Cache metadataCache }
 
-// Load returns those records that the cache has.
+// Load returns the cached records.
 func (s MetadataStore) Load(ctx context.Context, keys []string) map[string]metadata.Record {
 	entries := s.Cache.Load(ctx, keys)
 	records := make(map[string]metadata.Record, len(entries))
@@ -190,7 +185,7 @@ func (s MetadataStore) Load(ctx context.Context, keys []string) map[string]metad
 	return records
 }
 
-// Save keeps the records.
+// Save caches the records.
 func (s MetadataStore) Save(ctx context.Context, records map[string]metadata.Record) {
 	entries := make(map[string]*cache.Entry, len(records))
 	for key, r := range records {

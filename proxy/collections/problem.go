@@ -20,8 +20,7 @@ import (
 // ProblemType is the media type of a problem.
 const ProblemType = "application/problem+json"
 
-// A problem is the body of an answer of the collection interface that says no
-// (RFC 9457). Every member is always there.
+// A problem is the body of an error response (RFC 9457). All members are always present.
 type problem struct {
 	Schema   string     `json:"$schema" format:"uri-reference" doc:"A URL to the JSON Schema for this object."`
 	Type     string     `json:"type" format:"uri-reference" example:"about:blank" doc:"A URI reference to documentation of the error; about:blank says that the title is all there is."`
@@ -32,23 +31,22 @@ type problem struct {
 	Errors   violations `json:"errors" nullable:"false" doc:"Every violation found in the request."`
 }
 
-// A violation is one thing the documented schema does not allow.
+// A violation is one violation of the documented schema.
 type violation struct {
 	Message  string `json:"message" doc:"What was expected."`
 	Location string `json:"location" example:"body.pagination.limit" doc:"Where it was expected."`
 	Value    any    `json:"value" doc:"What was there instead, cut short when it is long."`
 }
 
-// violations is an error for the log, too.
+// violations is also an error for the log.
 type violations []violation
 
-// Error counts them and quotes the first, without the value: that is the
-// client's own.
+// Error returns the number of violations and the first one without the client's value.
 func (v violations) Error() string {
 	return fmt.Sprintf("%d violations, the first: %s: %s", len(v), v[0].Location, v[0].Message)
 }
 
-// RenderProblem is the renderer of the collection interface.
+// RenderProblem renders errors of the collections API.
 func (h *Handler) RenderProblem(r *http.Request, header http.Header, f *failure.Failure) (status int, typ string, body []byte) {
 	found := violations{}
 	_ = errors.As(f.Err, &found)
@@ -73,13 +71,13 @@ func (h *Handler) RenderProblem(r *http.Request, header http.Header, f *failure.
 	})
 }
 
-// The problems that say nothing of the request but that it is refused.
+// Errors that do not depend on the request's content.
 var (
-	errClosed     = &failure.Failure{Status: http.StatusForbidden, Public: "the listing of collections is closed on this server"} // for clients that have a key, of the chain's interface
+	errClosed     = &failure.Failure{Status: http.StatusForbidden, Public: "the listing of collections is closed on this server"} // for clients with a key for the chain's API
 	errNotJSON    = &failure.Failure{Status: http.StatusUnsupportedMediaType, Public: "the request body must be application/json"}
 	errCompressed = &failure.Failure{Status: http.StatusUnsupportedMediaType, Public: "the request body must not be compressed"}
 	errNoBody     = &failure.Failure{Status: http.StatusBadRequest, Public: "request body is required"}
-	// A store that is filled for the first time is worth another look after the time named.
+	// The client may retry while a store is filled for the first time.
 	errFilling = &failure.Failure{
 		Status: http.StatusServiceUnavailable, Public: "the collection store is being filled for the first time", RetryAfter: 5 * time.Second, Expected: true,
 	}
@@ -89,7 +87,7 @@ func tooLarge(limit int64) error {
 	return &failure.Failure{Status: http.StatusRequestEntityTooLarge, Public: fmt.Sprintf("request body is too large limit=%d bytes", limit)}
 }
 
-// unreadable says why a body could not be read.
+// unreadable returns the error for a body that could not be read.
 func unreadable(err error) error {
 	var (
 		limited *http.MaxBytesError
@@ -116,7 +114,7 @@ func malformedBody(err error) error {
 	}
 }
 
-// echo is a value as it was sent, or the beginning of it as text.
+// echo returns a value of the request, or the beginning of a long one as text.
 func echo(sent gjson.Result) any {
 	if sent.Type == gjson.String {
 		return strings.Clone(web.Short(sent.Str)) // not a part of the body
@@ -124,7 +122,7 @@ func echo(sent gjson.Result) any {
 	return excerpt(sent.Raw)
 }
 
-// excerpt takes no copy of what is long.
+// excerpt does not copy long values.
 func excerpt(raw string) any {
 	const long = 4 << 10
 	if len(raw) > long {
@@ -137,8 +135,7 @@ func excerpt(raw string) any {
 	return json.RawMessage(b)
 }
 
-// ExampleProblem is the problem of a status and what is wrong, as it is written
-// for a request of an id; to be shown in documents.
+// ExampleProblem returns an example problem for documents.
 func ExampleProblem(status int, detail, requestID string) any {
 	found := violations{}
 	if status == http.StatusUnprocessableEntity {

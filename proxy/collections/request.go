@@ -19,15 +19,14 @@ import (
 	store "github.com/tipcache/tipcache/upstream/collections"
 )
 
-// Bounds of a request body, so that no answer and no key grows with it.
+// Limits of a request body, which also limit keys and responses.
 const (
 	maxListBody    = 1 << 20
-	maxListMembers = 200 // members of one object; the documented ones are five at most
+	maxListMembers = 200 // members of one object; at most five are documented
 )
 
-// asked is the listing that a request asks for. Memory is held for its body until that is
-// parsed. A client's pages send the same few bytes over and over, so what valid ones ask for
-// is remembered.
+// asked parses the listing in a request. It reserves memory for the body until it is parsed. Clients often repeat the same
+// bytes, so valid results are remembered.
 func (h *Handler) asked(w http.ResponseWriter, r *http.Request, client *limits.Client, deadline time.Time) (listing, error) {
 	held := h.stack.HoldBody(client)
 	defer held.Release()
@@ -49,8 +48,8 @@ func (h *Handler) asked(w http.ResponseWriter, r *http.Request, client *limits.C
 	return l, err
 }
 
-// readListBody reads the body to its end or to the request's deadline. A client
-// that announces a body and waits for "100 Continue" is refused before it sends.
+// readListBody reads the body until its end or the request's deadline. A client that expects "100 Continue" is refused before
+// it sends the body.
 func readListBody(w http.ResponseWriter, r *http.Request, held *conn.Body, deadline time.Time) ([]byte, error) {
 	switch {
 	case r.Method == web.MethodQuery && r.Header.Get("Content-Type") == "":
@@ -62,7 +61,7 @@ func readListBody(w http.ResponseWriter, r *http.Request, held *conn.Body, deadl
 	case r.ContentLength > maxListBody:
 		return nil, tooLarge(maxListBody)
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(deadline) // a read of a body has no context; fails only where there is no connection
+	_ = http.NewResponseController(w).SetReadDeadline(deadline) // reads of bodies have no context; fails only without a connection
 	body, err := readAll(http.MaxBytesReader(w, r.Body, maxListBody), r.ContentLength, held)
 	if err != nil {
 		return nil, unreadable(err)
@@ -70,13 +69,12 @@ func readListBody(w http.ResponseWriter, r *http.Request, held *conn.Body, deadl
 	return body, nil
 }
 
-// isPlain reports whether a body comes without a content coding.
+// isPlain reports whether a body has no content coding.
 func isPlain(codings []string) bool {
 	return len(codings) == 0 || len(codings) == 1 && (codings[0] == "" || strings.EqualFold(codings[0], "identity"))
 }
 
-// readAll reads to the end, into one piece of memory if the length that the
-// client told, -1 for none, is credible.
+// readAll reads a body to its end. It allocates the announced length at once if that is plausible; -1 means unknown.
 func readAll(r io.Reader, told int64, held *conn.Body) ([]byte, error) {
 	if told < 0 || told > memoBody {
 		return held.ReadAll(r, maxListBody)
@@ -89,23 +87,23 @@ func readAll(r io.Reader, told int64, held *conn.Body) ([]byte, error) {
 	return body, err
 }
 
-// isJSON takes no type at all for JSON, and looks at no parameter: clients send
-// such as "application/json; charset", which is malformed and means nothing.
+// isJSON accepts a missing type and ignores parameters, because clients send malformed ones such as "application/json;
+// charset".
 func isJSON(contentType string) bool {
 	typ, _, _ := strings.Cut(contentType, ";")
 	typ = strings.ToLower(strings.TrimSpace(typ))
 	return typ == "" || typ == "application/json" || strings.HasSuffix(typ, "+json")
 }
 
-// Bounds of what is remembered of request bodies, in bytes.
+// Limits of remembered request bodies, in bytes.
 const (
 	memoBytes   = 4 << 20
-	memoBody    = 16 << 10 // of one: 200 addresses fit; a longer one is parsed each time
-	memoListing = 256      // what a listing weighs beside the body
+	memoBody    = 16 << 10 // of one body, enough for 200 addresses; longer ones are parsed each time
+	memoListing = 256      // estimated size of a listing without its body
 )
 
-// listRequest is the body of POST /api/v4/collections. Its tags are the
-// documented schema: validation and the published document both read them.
+// A listRequest is the body of POST /api/v4/collections. Its tags define the schema for validation and for the published
+// document.
 type listRequest struct {
 	Schema         ignored     `json:"$schema,omitempty" doc:"A URL to the JSON Schema for this object; ignored."`
 	OrderBy        string      `json:"orderBy,omitempty" enum:"updatedAt,assetCount,licensesCount" default:"updatedAt" doc:"Column the collections are ordered by."`
@@ -114,10 +112,10 @@ type listRequest struct {
 	Where          listFilters `json:"where,omitempty"`
 }
 
-// ignored is a string in the document, and anything in a request.
+// ignored is documented as a string and accepts any value.
 type ignored string
 
-// UnmarshalJSON takes whatever there is.
+// UnmarshalJSON accepts any value.
 func (*ignored) UnmarshalJSON([]byte) error { return nil }
 
 type listWindow struct {
@@ -131,7 +129,7 @@ type listFilters struct {
 	MinAssets *int64   `json:"minAssetCount,omitempty" minimum:"0" doc:"Only collections with at least so many assets."`
 }
 
-// defaultRequest is what an empty object asks for. A null leaves it as it is.
+// defaultRequest returns the request of an empty object. A null does not change it.
 func defaultRequest() listRequest {
 	return listRequest{
 		OrderBy:        "updatedAt",
@@ -140,15 +138,14 @@ func defaultRequest() listRequest {
 	}
 }
 
-// A listing is a valid request in its one spelling: requests for the same
-// page, in whichever words, are the same listing.
+// A listing is a valid request in normalized form. Equivalent requests have the same listing.
 type listing struct {
 	store.Query
-	Nothing bool   // the filters exclude everything: the store need not be asked
-	Key     string // the listing's in the cache
+	Nothing bool   // the filters exclude everything, so the store is not read
+	Key     string // key in the cache
 }
 
-// listing is what a valid request asks for.
+// listing returns the listing of a valid request.
 func (r listRequest) listing() listing {
 	known := canonicalAddresses(r.Where.Addresses)
 	low, high := r.Where.MinAssets, r.Where.MaxAssets
@@ -171,8 +168,7 @@ func (r listRequest) listing() listing {
 // orders are the values of orderBy.
 var orders = [...]string{store.UpdatedAt: "updatedAt", store.AssetCount: "assetCount", store.LicensesCount: "licensesCount"}
 
-// canonicalAddresses leaves out what is no address: the schema lets any text
-// pass, and such a text is no collection's.
+// canonicalAddresses omits texts that are not addresses. The schema allows any text, but none of them is a collection's.
 func canonicalAddresses(given []string) []string {
 	var known []string
 	for _, a := range given {
@@ -193,7 +189,7 @@ func isCollectionAddress(a string) bool {
 // keyPrefix begins the keys of listings.
 const keyPrefix = "collections/"
 
-// key makes Key. It is short, however many addresses are asked for.
+// key returns Key. Its length does not depend on the number of addresses.
 func (l listing) key() string {
 	b := append(make([]byte, 0, 160), keyPrefix...)
 	b = strconv.AppendInt(b, int64(l.OrderBy), 10)
@@ -223,7 +219,7 @@ func appendBound(b []byte, n *int64) []byte {
 	return strconv.AppendInt(b, *n, 10)
 }
 
-// String says in words what is asked for.
+// String describes the listing.
 func (l listing) String() string {
 	if l.Nothing {
 		return "nothing: the filters exclude everything"

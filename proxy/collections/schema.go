@@ -27,9 +27,8 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// Names of the schemas of the bodies, and what they end with as documents of
-// their own. A generated client has types of these names; the real service calls
-// the second CollectionsResponseBodyHuma and the third ErrorModel.
+// Names of the schemas of the bodies, and their suffix as documents of their own. Generated clients have types with these names.
+// Story's service names the second CollectionsResponseBodyHuma and the third ErrorModel.
 const (
 	RequestSchema  = "CollectionQuery"
 	PageSchema     = "CollectionPage"
@@ -37,7 +36,7 @@ const (
 	documentSuffix = ".json"
 )
 
-// schemaNames are the names of the types in schemas.
+// schemaNames maps types to their names in schemas.
 var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[listRequest]():         RequestSchema,
 	reflect.TypeFor[listPage]():            PageSchema,
@@ -49,15 +48,13 @@ var schemaNames = map[reflect.Type]string{
 	reflect.TypeFor[marketplaceDocument](): "MarketplaceMetadata",
 }
 
-// listSchema validates requests and publishes what describes them and their
-// answers. All of it is derived from the Go types.
+// A listSchema validates requests and publishes the schemas of requests and responses. They are derived from the Go types.
 type listSchema struct {
 	registry huma.Registry
 	request  *huma.Schema
 }
 
-// newListSchema makes the schemas. They are called by their names and the
-// suffix, and a reference to one begins with refs.
+// newListSchema returns the schemas. Their names have the suffix, and references begin with refs.
 func newListSchema(refs, suffix string) *listSchema {
 	r := huma.NewMapRegistry(refs, func(t reflect.Type, hint string) string {
 		return cmp.Or(schemaNames[t], huma.DefaultSchemaNamer(t, hint)) + suffix
@@ -68,7 +65,7 @@ func newListSchema(refs, suffix string) *listSchema {
 	return &listSchema{registry: r, request: r.Schema(reflect.TypeFor[listRequest](), true, "")}
 }
 
-// schemas serve every document under its name.
+// schemas serves every document under its name.
 func (h *Handler) schemas() (all []web.Route) {
 	for name, schema := range h.schema.registry.Map() {
 		all = append(all, web.Route{
@@ -93,7 +90,7 @@ func serveDocument(d *cache.Content) web.Handler {
 	}
 }
 
-// schemaURL is where a document is served.
+// schemaURL returns the URL of a document.
 func (h *Handler) schemaURL(r *http.Request, name string) string {
 	return h.stack.BaseURL(r) + Prefix + name + documentSuffix
 }
@@ -106,13 +103,11 @@ func describedBy(schemaURL string) string {
 	return "<" + schemaURL + `>; rel="describedBy"`
 }
 
-// Schemas are the schemas of the bodies for a document in which a reference to
-// one begins with refs.
+// Schemas returns the schemas of the bodies for a document in which references begin with refs.
 func Schemas(refs string) huma.Registry { return newListSchema(refs, "").registry }
 
-// parse turns a body into the listing it asks for. It fails with 400 for what
-// is not one JSON object free of duplicates, and with 422 and the violations
-// for what the schema does not allow.
+// parse parses a body into a listing. It fails with 400 if the body is not a JSON object without duplicate members, and with 422
+// and the violations if the schema does not allow it.
 func (s *listSchema) parse(body []byte) (listing, error) {
 	body = bytes.Trim(body, " \t\r\n")
 	if len(body) == 0 {
@@ -122,7 +117,7 @@ func (s *listSchema) parse(body []byte) (listing, error) {
 		return listing{}, malformedBody(errors.New("invalid UTF-8"))
 	}
 	if !json.Valid(body) {
-		return listing{}, malformedBody(json.Unmarshal(body, new(json.RawMessage))) // which says why
+		return listing{}, malformedBody(json.Unmarshal(body, new(json.RawMessage))) // returns the reason
 	}
 	found, err := s.validate(body)
 	if err != nil {
@@ -138,19 +133,18 @@ func (s *listSchema) parse(body []byte) (listing, error) {
 	return request.listing(), nil
 }
 
-// validate lists the violations, those of an object's properties by their names.
-// Properties that the schema does not know come last, in the order they were sent.
+// validate returns the violations, ordered by property name. Unknown properties come last, in their original order.
 func (s *listSchema) validate(body []byte) (violations, error) {
 	v := validator{registry: s.registry}
-	v.value(s.request, "body", gjson.Parse(unsafe.String(unsafe.SliceData(body), len(body)))) //nolint:gosec // which is not written; no result outlives it
+	v.value(s.request, "body", gjson.Parse(unsafe.String(unsafe.SliceData(body), len(body)))) //nolint:gosec // read-only, and no result outlives it
 	return v.found, v.fault
 }
 
-// A validator collects what the schema does not allow of a request.
+// A validator collects the violations of a request.
 type validator struct {
 	registry huma.Registry
 	found    violations
-	fault    error // what makes the body malformed, though it is JSON
+	fault    error // why the body is malformed although it is JSON
 }
 
 func (v *validator) add(at, message string, sent gjson.Result) {
@@ -175,11 +169,10 @@ func (v *validator) value(s *huma.Schema, at string, sent gjson.Result) {
 	}
 }
 
-// schemaProperty may say anything, as it is ignored.
+// schemaProperty may have any value, because it is ignored.
 const schemaProperty = "$schema"
 
-// object takes a null for a property that was not sent. Names match without case,
-// and two that match are a fault.
+// object treats null like an absent property. Names match case-insensitively, and duplicates are a fault.
 func (v *validator) object(s *huma.Schema, at string, sent gjson.Result) {
 	known, seen, unexpected := map[string]gjson.Result{}, map[string]bool{}, violations{}
 	sent.ForEach(func(key, value gjson.Result) bool {
@@ -203,7 +196,7 @@ func (v *validator) object(s *huma.Schema, at string, sent gjson.Result) {
 	v.found = append(v.found, unexpected...)
 }
 
-// propertyOf finds the property a name means; nil if there is none.
+// propertyOf returns the property with a name, or nil.
 func propertyOf(s *huma.Schema, name string) (string, *huma.Schema) {
 	for declared, property := range s.Properties {
 		if strings.EqualFold(declared, name) {
@@ -213,8 +206,8 @@ func propertyOf(s *huma.Schema, name string) (string, *huma.Schema) {
 	return name, nil
 }
 
-// array looks at one item more than the schema allows, so that a longer list has no
-// more violations and takes no more memory.
+// array checks at most one item more than the schema allows, so that longer lists cause no more violations and use no more
+// memory.
 func (v *validator) array(s *huma.Schema, at string, sent gjson.Result) {
 	var items []gjson.Result
 	sent.ForEach(func(_, item gjson.Result) bool {
@@ -229,7 +222,7 @@ func (v *validator) array(s *huma.Schema, at string, sent gjson.Result) {
 	}
 }
 
-// integer takes a number that no int64 holds for the nearest one.
+// integer replaces a number beyond int64 by the nearest int64.
 func (v *validator) integer(s *huma.Schema, at string, sent gjson.Result) {
 	n, err := strconv.ParseInt(sent.Raw, 10, 64)
 	switch {
