@@ -1,14 +1,13 @@
-// Package audit reads again what the cache has taken from nodes or from the shared
-// store, at the height that it is said to be of, from another node where there is one.
+// Package audit reads entries that the cache received from nodes or the shared store a second time, at their height and,
+// if possible, from another node.
 //
-// An entry goes, top to bottom:
+// The way of an entry:
 //
-//  1. Note takes a share of the entries, as they come, and lets none wait;
-//  2. a worker reads each again (check.go), with what the nodes can spare;
-//  3. a difference counts once both sides were read a second time: it is a line in the
-//     log, a metric, and a state of the node, or of the shared store, that the entry
-//     came from (report.go). Where the value may be one that nodes compute outside the state,
-//     the line names the row of chain.rows that passes it through.
+//  1. Note selects a share of the entries without blocking.
+//  2. A worker reads each again (check.go), using spare capacity of the nodes.
+//  3. A difference counts only after both sides were read once more. It is logged, counted, and reported as a finding about
+//     the node or shared store that supplied the entry (report.go). If nodes may compute the value outside the state, the
+//     log line contains the row of chain.rows that passes it through.
 package audit
 
 import (
@@ -26,27 +25,27 @@ import (
 	"github.com/tipcache/tipcache/cache"
 )
 
-// Options of an Auditor.
+// Options configure an Auditor.
 type Options struct {
-	Share   float64       // of the entries, 0 to 1
-	Timeout time.Duration // of one reading; 0 is 5 s
+	Share   float64       // share of entries to read again, 0 to 1
+	Timeout time.Duration // of one read; default 5 s
 
-	Row    func(key string) string // returns the line of chain.rows for values that are not the state's; "" for none. Nil: there is none
-	Varies func(key string) bool   // reports that nodes answer differently from call to call, so that entries are not read again. Nil: none do
+	Row    func(key string) string // returns the row of chain.rows for values computed outside the state; "" for none. nil returns ""
+	Varies func(key string) bool   // reports that nodes answer each call differently, so that entries are not read again. nil means never
 
-	Epoch func() int64 // tells the chain's: entries of one before are not judged. Nil: there is one
+	Epoch func() int64 // returns the chain generation: entries of earlier ones are not judged. nil means a single one
 
 	Logger     *slog.Logger          // nil discards
-	Registerer prometheus.Registerer // nil counts nothing
+	Registerer prometheus.Registerer // nil disables metrics
 }
 
 const (
-	atOnce   = 2                // entries that are read again at a time
-	waiting  = 4096             // entries that wait for that; more are skipped
-	patience = 10 * time.Second // how long an entry waits for a node with something to spare
+	maxConcurrent = 2                // concurrent reads
+	maxQueued     = 4096             // maximum queued entries; more are skipped
+	patience      = 10 * time.Second // maximum wait of an entry for spare capacity
 )
 
-// An Auditor is safe for concurrent use. Its goroutines are those of Run.
+// Auditor reads entries again. It is safe for concurrent use. Its goroutines end with Run.
 type Auditor struct {
 	o       Options
 	tasks   chan task
@@ -57,14 +56,14 @@ type Auditor struct {
 	findings map[string]Finding // by source
 }
 
-// A task is an entry to be read again.
+// task is an entry to read again.
 type task struct {
 	cache.Taken
 	epoch int64
 	since time.Time
 }
 
-// New checks the options.
+// New returns an Auditor. It fails if the options are invalid.
 func New(o Options) (*Auditor, error) {
 	if o.Share < 0 || o.Share > 1 || o.Timeout < 0 {
 		return nil, errors.New("audit: the share must be from 0 to 1, the timeout positive")
@@ -80,12 +79,12 @@ func New(o Options) (*Auditor, error) {
 	if o.Epoch == nil {
 		o.Epoch = func() int64 { return 0 }
 	}
-	a := &Auditor{o: o, tasks: make(chan task, waiting), findings: map[string]Finding{}}
+	a := &Auditor{o: o, tasks: make(chan task, maxQueued), findings: map[string]Finding{}}
 	return a, a.register()
 }
 
-// Note takes its share of the entries that tell a height and are an answer.
-// It never waits. It is to be the Taken of [cache.Options].
+// Note queues a share of the entries that have a height and are no failures. It never blocks. Use it as Taken of
+// [cache.Options].
 func (a *Auditor) Note(taken cache.Taken) {
 	e := taken.Entry
 	if e.Height == 0 || e.Status >= http.StatusInternalServerError || a.o.Share < 1 && rand.Float64() >= a.o.Share || a.o.Varies(taken.Key) {
@@ -98,10 +97,10 @@ func (a *Auditor) Note(taken cache.Taken) {
 	}
 }
 
-// Run reads entries again until ctx ends, and waits for what it has begun.
+// Run reads entries again until ctx ends, and waits for the reads in progress.
 func (a *Auditor) Run(ctx context.Context) {
 	var workers sync.WaitGroup
-	for range atOnce {
+	for range maxConcurrent {
 		workers.Go(func() {
 			for {
 				select {

@@ -54,7 +54,7 @@ func content(body string) *cache.Content {
 	return cache.NewContent(status, "application/json", "", []byte(body), 0)
 }
 
-func TestOnlyADifferenceThatIsConfirmedCounts(t *testing.T) {
+func TestOnlyConfirmedDifferencesCount(t *testing.T) {
 	tests := map[string]struct {
 		kept, by string // "" by is Redis
 		nodes    nodes
@@ -99,14 +99,14 @@ func TestOnlyADifferenceThatIsConfirmedCounts(t *testing.T) {
 				for source, f := range a.Findings() {
 					got[source] = f.Differences
 					if f.Key != "k" || f.Height != 7 || f.Row != rowOf("k") || !strings.Contains(log.String(), `row="row of k"`) {
-						t.Errorf("%+v", f)
+						t.Errorf("finding = %+v, want key k at height 7 with its row, and a log line with it", f)
 					}
 				}
 				if diff := cmp.Diff(test.want, got); diff != "" && len(test.want)+len(got) > 0 {
 					t.Errorf("differences -want +got:\n%s", diff)
 				}
 				if n := log.Count("answers differ") + log.Count("answers at one height vary"); (n == 1) != (len(test.want) > 0) {
-					t.Errorf("%d lines: %s", n, log)
+					t.Errorf("%d log lines about differences, want 1 if there are any:\n%s", n, log)
 				}
 			})
 		})
@@ -115,7 +115,7 @@ func TestOnlyADifferenceThatIsConfirmedCounts(t *testing.T) {
 
 func rowOf(key string) string { return "row of " + key }
 
-func TestWhatVariesFromCallToCallIsNotRead(t *testing.T) {
+func TestVaryingEntriesAreNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, err := audit.New(audit.Options{Share: 1, Varies: func(key string) bool { return key == "k" }})
 		if err != nil {
@@ -150,15 +150,15 @@ func TestEntriesWithoutAHeightAreNotRead(t *testing.T) {
 		a.Note(cache.Taken{Entry: &cache.Entry{Content: cache.NewContent(502, "", "", nil, 0), Height: 7}, Origin: origin})
 		time.Sleep(time.Minute)
 		if read {
-			t.Error("an entry is read again that says nothing")
+			t.Error("read an entry again that has no height or is a failure")
 		}
 	})
 }
 
-func TestSharesThatAreNoneAreRefused(t *testing.T) {
+func TestInvalidSharesAreRefused(t *testing.T) {
 	for _, share := range []float64{-0.1, 1.1} {
 		if _, err := audit.New(audit.Options{Share: share}); err == nil {
-			t.Errorf("%v is accepted", share)
+			t.Errorf("New with share %v returned no error", share)
 		}
 	}
 }

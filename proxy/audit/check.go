@@ -11,22 +11,22 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// redis is the source of entries that no node gave to this replica.
+// redis is the source of entries that this replica received from no node.
 const redis = "redis"
 
-// pause is between two tries to read where no node has anything to spare.
+// pause is the time between two attempts to read while no node has spare capacity.
 const pause = 5 * time.Millisecond
 
-var errUnread = errors.New("the answer is not of that height")
+var errUnread = errors.New("the answer is from another height")
 
-// A version is what a source says at a height.
+// version is the answer of a source at a height.
 type version struct {
 	*cache.Entry
 	by string
 }
 
-// same tells whether two versions say the same. What is said of something that is not
-// there, or not allowed, is in words that differ between nodes.
+// same reports whether two versions are equal. The texts of missing or refused items differ between nodes and are
+// ignored.
 func (v version) same(w version) bool {
 	if v.Status != w.Status || v.Status != http.StatusOK {
 		return v.Status == w.Status
@@ -34,7 +34,7 @@ func (v version) same(w version) bool {
 	return v.Content == w.Content || v.Type == w.Type && v.Link == w.Link && bytes.Equal(v.Body, w.Body)
 }
 
-// check reads an entry again, and again if that differs.
+// check reads an entry again, and confirms a difference.
 func (a *Auditor) check(ctx context.Context, t task) {
 	kept := version{t.Entry, t.By}
 	if t.Shared || t.By == "" {
@@ -53,12 +53,12 @@ func (a *Auditor) check(ctx context.Context, t task) {
 	}
 }
 
-// confirm reads both sides a second time. Only one that repeats itself speaks against
-// an entry. One whose answers at the height are all different tells of something other than the state.
+// confirm reads both sides once more. Only a source that repeats its answer counts against an entry. A source
+// whose answers at the height all differ returns something other than the state.
 func (a *Auditor) confirm(ctx context.Context, t *task, kept, read version) {
 	only, avoid := t.By, ""
 	if kept.by == redis {
-		only, avoid = "", read.by // another node may bear the entry out
+		only, avoid = "", read.by // another node may confirm the entry
 	}
 	first, err := a.read(ctx, t, only, avoid)
 	second, err2 := a.read(ctx, t, read.by, "")
@@ -75,17 +75,17 @@ func (a *Auditor) confirm(ctx context.Context, t *task, kept, read version) {
 		return
 	}
 	if kept.by == redis && first.by != read.by && first.same(kept) {
-		kept, read = read, first // it is the node that read it again that differs
+		kept, read = read, first // the node of the second read is the one that differs
 	}
 	a.count(different)
 	a.report(t, kept, read, kept.by != redis && first.by != second.by && first.same(kept))
 }
 
-// read reads the entry of a task at its height, when a node has a request to spare.
+// read reads the entry of a task at its height, when a node has spare capacity.
 func (a *Auditor) read(ctx context.Context, t *task, only, avoid string) (version, error) {
 	for {
 		reading := cache.Reading{Audit: true, Height: t.Entry.Height, Only: only, Avoid: avoid}
-		e, err := a.ask(ctx, t, &reading)
+		e, err := a.callOrigin(ctx, t, &reading)
 		switch {
 		case err == nil && reading.At != t.Entry.Height:
 			return version{}, errUnread
@@ -100,8 +100,8 @@ func (a *Auditor) read(ctx context.Context, t *task, only, avoid string) (versio
 	}
 }
 
-// ask calls the origin.
-func (a *Auditor) ask(ctx context.Context, t *task, reading *cache.Reading) (e *cache.Entry, err error) {
+// callOrigin calls the origin.
+func (a *Auditor) callOrigin(ctx context.Context, t *task, reading *cache.Reading) (e *cache.Entry, err error) {
 	ctx, cancel := context.WithTimeout(cache.WithReading(ctx, reading), a.o.Timeout)
 	defer cancel()
 	err = upstream.Guard(a.o.Logger, "audit", func() (err error) {

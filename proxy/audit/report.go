@@ -11,34 +11,34 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// The results of an audit, as the metric names them.
+// Results of an audit, as in the metric.
 const (
 	same      = "same"
 	different = "different"
-	varying   = "varying"   // one source gave two answers at the height, and neither is the entry
-	unsettled = "unsettled" // it differed, and a second reading did not confirm that
-	skipped   = "skipped"   // no node had anything to spare in time, or too many entries wait
-	failed    = "failed"    // no node answers at that height
+	varying   = "varying"   // one source gave two answers at the height, and neither equals the entry
+	unsettled = "unsettled" // a difference that further reads did not confirm
+	skipped   = "skipped"   // no node had spare capacity in time, or too many entries were queued
+	failed    = "failed"    // no node answered at that height
 )
 
-// A Finding is what was found of one source: a node, by its name, or Redis.
+// Finding summarizes the differences of one source: a node, by its name, or Redis.
 type Finding struct {
-	Differences int64     `json:"differences"` // entries that differ from what was read again
+	Differences int64     `json:"differences"` // entries that differ from the second read
 	Last        time.Time `json:"last"`
-	Key         string    `json:"key"` // of the last of them
+	Key         string    `json:"key"` // of the last difference
 	Height      int64     `json:"height"`
-	Row         string    `json:"row,omitempty"` // the line of chain.rows that passes such values through
+	Row         string    `json:"row,omitempty"` // row of chain.rows that passes such values through
 }
 
-// Findings are those of all sources with differences, by their names.
+// Findings returns the findings of all sources with differences, by name.
 func (a *Auditor) Findings() map[string]Finding {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return maps.Clone(a.findings)
 }
 
-// report tells of a difference. Two nodes that stand by what they said are both named:
-// nothing tells which of them is wrong.
+// report logs and counts a difference. With both, two nodes insist on their answers and are both counted, because
+// it is unknown which is wrong.
 func (a *Auditor) report(t *task, kept, read version, both bool) {
 	a.find(t, kept.by)
 	if both {
@@ -62,7 +62,7 @@ func (a *Auditor) find(t *task, source string) {
 	a.findings[source] = Finding{a.findings[source].Differences + 1, time.Now(), t.Key, t.Entry.Height, a.o.Row(t.Key)}
 }
 
-// digest names a version in the log.
+// digest returns a short name of a version for the log.
 func digest(v version) string {
 	sum := sha256.Sum256(v.Body)
 	return hex.EncodeToString(sum[:8])
@@ -80,6 +80,6 @@ func (a *Auditor) register() error {
 	for _, result := range []string{same, different, varying, unsettled, skipped, failed} {
 		a.results.WithLabelValues(result)
 	}
-	a.differs.WithLabelValues(redis) // a rate needs a beginning
+	a.differs.WithLabelValues(redis) // rates need a sample at zero
 	return cmp.Or[prometheus.Registerer](a.o.Registerer, prometheus.NewRegistry()).Register(own)
 }

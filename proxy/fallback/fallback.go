@@ -1,6 +1,6 @@
-// Package fallback passes requests to a service that answers what a mount of the chain does not have, such as the
-// indexer of a front end. Nothing of it is cached. A response is read whole before it is sent: one that is too long, or
-// breaks off, becomes a failure in the form of the route.
+// Package fallback passes requests for paths that a mount of the chain lacks to another service, such as the indexer of a
+// front end. Responses are not cached. Each is read completely before it is sent: one that is too long or truncated becomes
+// a failure in the form of the route.
 package fallback
 
 import (
@@ -29,7 +29,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// Name is the name of the route of fallbacks in metrics and logs.
+// Name is the route name of fallbacks in metrics and logs.
 const Name = "fallback"
 
 // Limits of a response.
@@ -38,19 +38,19 @@ const (
 	maxBody = 10 << 20
 )
 
-// A Service receives the requests that are passed on. Its connections end with the process.
+// Service receives the requests that are passed on. Its connections are closed when the process ends.
 type Service struct {
 	Outage *upstream.Outage // of the service
 
-	base    string // of the mount
+	base    string // base path of the mount
 	target  *url.URL
 	stack   *web.Stack
 	client  http.RoundTripper
 	waiters *limits.Places
-	memory  *account.Part // of bodies
+	memory  *account.Part // for bodies
 }
 
-// New returns the service at a URL, for a mount whose base path has no slash at its end.
+// New returns the service at target for the mount at base, which has no trailing slash.
 func New(target *url.URL, base string, stack *web.Stack, memory *account.Account) *Service {
 	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 8, IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: 64 << 10}
 	return &Service{
@@ -62,7 +62,7 @@ func New(target *url.URL, base string, stack *web.Stack, memory *account.Account
 	}
 }
 
-// Serve is the handler of the route, which must admit GET and HEAD only.
+// Serve handles a request of the route, which must allow only GET and HEAD.
 func (f *Service) Serve(c *gin.Context, rec *record.Record) error {
 	if isAmbiguous(c.Request.URL.Path) {
 		return &failure.Failure{Status: http.StatusNotFound, Public: "no such path: " + web.Short(c.Request.URL.Path)}
@@ -84,7 +84,7 @@ func (f *Service) Serve(c *gin.Context, rec *record.Record) error {
 	}
 	passing.ServeHTTP(call, c.Request.WithContext(ctx))
 	if c.Request.Context().Err() != nil {
-		return c.Request.Context().Err() // the client has left
+		return c.Request.Context().Err() // the client has disconnected
 	}
 	if call.err != nil && upstream.KindOf(call.err) == 0 {
 		call.err = upstream.Silence("the fallback service", call.err)
@@ -92,7 +92,7 @@ func (f *Service) Serve(c *gin.Context, rec *record.Record) error {
 	switch upstream.KindOf(call.err) {
 	case upstream.Unreachable, upstream.Timeout:
 		f.Outage.Failed(call.err)
-	default: // it has answered
+	default: // the service answered
 		f.Outage.End()
 	}
 	if call.err != nil {
@@ -102,31 +102,31 @@ func (f *Service) Serve(c *gin.Context, rec *record.Record) error {
 	return nil
 }
 
-// isAmbiguous reports whether servers read a decoded path in several ways.
+// isAmbiguous reports whether servers may interpret a decoded path differently.
 func isAmbiguous(path string) bool {
 	return strings.Contains(path, `\`) || strings.ContainsFunc(path, func(c rune) bool { return c < ' ' || c == 0x7f }) ||
 		slices.ContainsFunc(strings.Split(path, "/"), func(part string) bool { return part == "." || part == ".." })
 }
 
-// A call is one request to a fallback. It is the [http.ResponseWriter] of the reverse proxy, from which it
-// takes the status and the headers of the final response.
+// call is one request to a service. It is the [http.ResponseWriter] of the reverse proxy, which sets the status
+// and the headers of the final response.
 type call struct {
 	*Service
 	header http.Header
 	status int
 	body   []byte
-	hold   *account.Hold // of the body
+	hold   *account.Hold // memory of body
 	err    error
 }
 
-// ownHeaders are headers of requests that are meant for this server alone.
+// ownHeaders are request headers that are meant only for this server.
 var ownHeaders = []string{limits.KeyHeader, "Cookie", session.Header, respond.MinHeightHeader, respond.MinEVMHeader, "Upgrade", "Connection"}
 
-// rewrite makes the request to the service.
+// rewrite builds the request to the service.
 func (call *call) rewrite(r *httputil.ProxyRequest) {
 	u := *call.target
 	u.Path, u.RawPath, u.RawQuery = strings.TrimSuffix(u.Path, "/")+r.In.URL.Path, "", r.Out.URL.RawQuery
-	if since := web.Taken(r.In)[stream.SinceParameter]; since != nil { // here it is no poll
+	if since := web.Taken(r.In)[stream.SinceParameter]; since != nil { // not a poll here
 		u.RawQuery = strings.TrimPrefix(u.RawQuery+"&"+url.Values{stream.SinceParameter: since}.Encode(), "&")
 	}
 	r.Out.Method, r.Out.URL, r.Out.Host = http.MethodGet, &u, ""
@@ -140,7 +140,7 @@ func (call *call) rewrite(r *httputil.ProxyRequest) {
 	}
 }
 
-// read reads the body of the response, so that a response that breaks off is an error.
+// read reads the body of the response, so that a truncated one is an error.
 func (call *call) read(r *http.Response) (err error) {
 	tooLarge := r.ContentLength > maxBody
 	if !tooLarge {
@@ -160,14 +160,14 @@ func (call *call) read(r *http.Response) (err error) {
 	return nil
 }
 
-// redirect makes a redirect to another path of the service one to the same path of the mount.
+// redirect rewrites a redirect within the service to the same path of the mount.
 func (call *call) redirect(r *http.Response) {
-	place, err := r.Location()
-	if err != nil || place.Host != call.target.Host {
+	location, err := r.Location()
+	if err != nil || location.Host != call.target.Host {
 		return
 	}
-	if path, ok := strings.CutPrefix(place.Path, strings.TrimSuffix(call.target.Path, "/")); ok {
-		r.Header.Set("Location", (&url.URL{Path: call.base + path, RawQuery: place.RawQuery, Fragment: place.Fragment}).String())
+	if path, ok := strings.CutPrefix(location.Path, strings.TrimSuffix(call.target.Path, "/")); ok {
+		r.Header.Set("Location", (&url.URL{Path: call.base + path, RawQuery: location.RawQuery, Fragment: location.Fragment}).String())
 	}
 }
 
@@ -180,7 +180,7 @@ func (call *call) WriteHeader(status int) { call.status = status }
 // Write implements [http.ResponseWriter].
 func (call *call) Write(b []byte) (int, error) { return len(b), nil }
 
-// send sends the response without the headers that are for this server to set.
+// send sends the response without headers that this server sets itself.
 func (call *call) send(c *gin.Context) {
 	h := c.Writer.Header()
 	for name, values := range call.header {
