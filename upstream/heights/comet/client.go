@@ -90,7 +90,7 @@ func noEvents(version string) error {
 	if n, _ := fmt.Sscanf(strings.TrimPrefix(version, "v"), "%d.%d.", &major, &minor); n < 2 || major > 0 || minor >= eventsSince {
 		return nil
 	}
-	return fmt.Errorf("CometBFT %d.%d provides no usable events: 0.%d and later do", major, minor, eventsSince)
+	return fmt.Errorf("CometBFT %d.%d provides no usable events, version 0.%d or later is required", major, minor, eventsSince)
 }
 
 // Status reads /status, which a node answers at once even while its execution client hangs.
