@@ -91,7 +91,7 @@ export class Client<D extends Dialect> {
   /** Lists collections: a page of them, or one where its address is the filter. The server asks for an API key, as a rule. */
   async collections(request: CollectionsRequest<D> = {} as CollectionsRequest<D>, options: Pick<ReadOptions, 'minEvmBlock' | 'signal'> = {}): Promise<CollectionsPage<D> & { evmBlock: number | undefined }> {
     const headers = { ...this.#headers(options), 'Content-Type': 'application/json' }
-    const response = await this.#fetch(this.#base + '/api/v4/collections', { method: 'POST', headers, body: JSON.stringify(request), signal: options.signal ?? null })
+    const response = await this.#fetch(this.#base + this.#named('/api/v4/collections', options), { method: 'POST', headers, body: JSON.stringify(request), signal: options.signal ?? null })
     const block = response.headers.get('X-Evm-Block')
     return { ...await bodyOf(response), evmBlock: block ? Number(block) : undefined }
   }
@@ -150,14 +150,13 @@ export class Client<D extends Dialect> {
 
   // named is the target with the blocks that it is to name.
   #named(pathAndQuery: string, options: ReadOptions): string {
-    return withQuery(pathAndQuery, this.#options.heightsInUrl ? heights('x-block-height', 'x-min-block-height', options) : {})
+    return withQuery(pathAndQuery, this.#options.heightsInUrl ? heights('x-block-height', 'x-min-block-height', 'x-min-evm-block', options) : {})
   }
 
   #headers(options: ReadOptions): Record<string, string> {
     const headers: Record<string, string> = {}
     if (this.#options.apiKey) headers['X-Api-Key'] = this.#options.apiKey
-    if (!this.#options.heightsInUrl) Object.assign(headers, heights('X-Block-Height', 'X-Min-Block-Height', options))
-    if (options.minEvmBlock !== undefined) headers['X-Min-Evm-Block'] = String(options.minEvmBlock)
+    if (!this.#options.heightsInUrl) Object.assign(headers, heights('X-Block-Height', 'X-Min-Block-Height', 'X-Min-Evm-Block', options))
     return headers
   }
 }
@@ -169,10 +168,11 @@ function unreachable(err: unknown): never {
 }
 
 // heights are the blocks that a request names, by the names that they go by.
-function heights(at: string, min: string, { height, minHeight }: ReadOptions): Record<string, string> {
+function heights(at: string, min: string, minEvm: string, { height, minHeight, minEvmBlock }: ReadOptions): Record<string, string> {
   const named: Record<string, string> = {}
   if (height !== undefined) named[at] = String(height)
   if (minHeight !== undefined) named[min] = String(minHeight)
+  if (minEvmBlock !== undefined) named[minEvm] = String(minEvmBlock)
   return named
 }
 
