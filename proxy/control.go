@@ -48,7 +48,7 @@ func (s *Server) selections(of func(chainAPI) (cache.Selection, error)) (all []c
 // the method is cached.
 func (s *Server) SelectMethod(name string) (cache.Selection, error) {
 	name = "/" + strings.TrimPrefix(name, "/")
-	if !state.Tells(name) && !s.methods[name].Class.Fixed() {
+	if !state.ReadsState(name) && !s.methods[name].Class.Fixed() {
 		return cache.Selection{}, errors.New(web.Short(name) + " is no method whose answers are kept: expected one of a service named Query, as in cosmos.bank.v1beta1.Query/Balance")
 	}
 	return state.Select(name), nil

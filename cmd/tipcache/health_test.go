@@ -36,7 +36,7 @@ func TestHealthExitStatusFollowsReadiness(t *testing.T) {
 		"listening on all its addresses": {"--config", file, `"ready":true`, ""},
 		"not ready":                      {"--admin", lost.AdminAddr(), "", `"node"`},
 		"not running":                    {"--admin", "127.0.0.1:1", "", "refused"},
-		"without an admin listener":      {"--admin", "none", "", "no listener to ask"},
+		"without an admin listener":      {"--admin", "none", "", "no listener to query"},
 	}
 	for name, tt := range tests {
 		var out bytes.Buffer

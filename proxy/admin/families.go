@@ -7,11 +7,11 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// families are the metrics of one moment, by name. What is missing counts as 0.
+// families are the metrics of one moment, by name. A missing metric counts as 0.
 type families map[string]*dto.MetricFamily
 
 func gather(g prometheus.Gatherer) families {
-	list, _ := g.Gather() // what fails is missing, and told by /metrics
+	list, _ := g.Gather() // collectors that fail are missing; /metrics reports their errors
 	all := make(families, len(list))
 	for _, f := range list {
 		all[f.GetName()] = f
@@ -19,7 +19,7 @@ func gather(g prometheus.Gatherer) families {
 	return all
 }
 
-// total adds up the metrics of a name.
+// total returns the sum of the metrics of a name.
 func (f families) total(name string) (sum float64) {
 	for _, m := range f[name].GetMetric() {
 		sum += valueOf(m)
@@ -27,15 +27,15 @@ func (f families) total(name string) (sum float64) {
 	return sum
 }
 
-// ofListeners adds up the metrics of all listeners of clients that end so.
-func (f families) ofListeners(end string) (sum float64) {
+// ofListeners returns the sum over all client listeners of the metrics with the suffix.
+func (f families) ofListeners(suffix string) (sum float64) {
 	for _, name := range []string{"http", "rpc", "grpc"} {
-		sum += f.total("tipcache_" + name + "_" + end)
+		sum += f.total("tipcache_" + name + "_" + suffix)
 	}
 	return sum
 }
 
-// by adds up a value of the metrics of a name by the values of a label.
+// by returns sums over the metrics of a name, by the values of a label.
 func (f families) by(name, label string, value func(*dto.Metric) float64) map[string]float64 {
 	sums := map[string]float64{}
 	for _, m := range f[name].GetMetric() {
@@ -53,7 +53,7 @@ func labelOf(m *dto.Metric, label string) string {
 	return ""
 }
 
-// valueOf is what counts of a metric: of a histogram its number of observations.
+// valueOf returns the value of a metric; for a histogram, its number of observations.
 func valueOf(m *dto.Metric) float64 {
 	switch {
 	case m.Counter != nil:
@@ -65,14 +65,13 @@ func valueOf(m *dto.Metric) float64 {
 	}
 }
 
-// A distribution is a histogram, or several added up: how many observations are
-// above the bound before and not above the bound. The last bucket has no bound.
+// A distribution is a histogram, or the sum of several. The last bucket has no upper bound.
 type distribution struct {
-	bounds []float64
-	counts []float64 // one more than bounds
+	bounds []float64 // upper bounds of the buckets
+	counts []float64 // observations per bucket; one more than bounds
 }
 
-// distribution adds up the histograms of a name.
+// distribution returns the sum of the histograms of a name.
 func (f families) distribution(name string) (d distribution) {
 	for _, m := range f[name].GetMetric() {
 		buckets := m.GetHistogram().GetBucket()
@@ -104,8 +103,7 @@ func (d distribution) since(before distribution) distribution {
 	return diff
 }
 
-// quantile finds a value in the middle of its bucket; nil where nothing was
-// observed.
+// quantile returns a quantile, interpolated within its bucket, or nil if nothing was observed.
 func (d distribution) quantile(q float64) *float64 {
 	total := 0.0
 	for _, n := range d.counts {
@@ -125,7 +123,7 @@ func (d distribution) quantile(q float64) *float64 {
 	return nil
 }
 
-// inside goes through a bucket by ratio, since bounds grow by a factor.
+// inside interpolates geometrically within a bucket, because bounds grow by a factor.
 func (d distribution) inside(i int, share float64) float64 {
 	switch {
 	case i == len(d.bounds):

@@ -9,16 +9,12 @@ import (
 	"strings"
 )
 
-// machinePaths are asked by machines, under whatever name they know the process,
-// and tell nothing worth hiding.
+// machinePaths are served without a token and under any host name. They hold nothing confidential.
 var machinePaths = map[string]bool{"/healthz": true, "/readyz": true, "/metrics": true}
 
-// digest is a token's: the token itself is not kept.
-type digest [sha256.Size]byte
-
-// guard requires the token for all but machinePaths and the page, which asks for
-// it. Without a token a Host must be an address or localhost: a name could be
-// pointed here by a hostile page, which would then read the responses.
+// guard requires the token for all paths except machinePaths and the page, which has a field for it. If
+// no token is set, the Host must be an IP address or localhost: a hostile page could point a name of its
+// own here to read the responses (DNS rebinding).
 func (h *Handler) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		want := h.token.Load()
@@ -26,9 +22,9 @@ func (h *Handler) guard(next http.Handler) http.Handler {
 		case machinePaths[r.URL.Path]:
 		case want == nil && !isLocalName(r.Host):
 			WriteJSON(w, http.StatusForbidden, map[string]string{
-				"error": "without an admin token this is served under an IP address or localhost only: set admin_token, or ask by address"})
+				"error": "without an admin token this is served under an IP address or localhost only: set admin_token, or use an address"})
 			return
-		case want != nil && !h.pages[r.URL.Path] && !bears(r, want):
+		case want != nil && !h.pages[r.URL.Path] && !hasToken(r, want):
 			w.Header().Set("WWW-Authenticate", `Bearer realm="tipcache admin"`)
 			WriteJSON(w, http.StatusUnauthorized, map[string]string{"error": "the admin token is required: Authorization: Bearer TOKEN"})
 			return
@@ -37,7 +33,7 @@ func (h *Handler) guard(next http.Handler) http.Handler {
 	})
 }
 
-// isLocalName reports whether no name server had a say in a Host.
+// isLocalName reports whether a Host is an IP address or localhost, so that no name server resolved it.
 func isLocalName(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -46,20 +42,20 @@ func isLocalName(host string) bool {
 	return err == nil || strings.EqualFold(host, "localhost")
 }
 
-// bears compares digests, so that how long it takes tells nothing of the token.
-func bears(r *http.Request, want *digest) bool {
+// hasToken reports whether a request has the token. It compares digests in constant time.
+func hasToken(r *http.Request, want *[sha256.Size]byte) bool {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	got := sha256.Sum256([]byte(token))
 	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(want[:], got[:]) == 1
 }
 
-// SetToken puts a token in force, from the next request on; none, or an empty one,
-// requires nothing.
+// SetToken replaces the required token, of which only the digest is kept. none and "" mean that none is
+// required.
 func (h *Handler) SetToken(token string) {
 	if token == "" || token == "none" {
 		h.token.Store(nil)
 		return
 	}
-	d := digest(sha256.Sum256([]byte(token)))
-	h.token.Store(&d)
+	digest := sha256.Sum256([]byte(token))
+	h.token.Store(&digest)
 }

@@ -1,16 +1,16 @@
 // Package admin serves operators and their machines: health and readiness of the
 // process, its metrics and profiles, and a status page.
 //
-//   - handler.go mounts it all;
+//   - handler.go mounts the paths;
 //   - guard.go checks the token and the Host;
-//   - sample.go takes samples of the metrics (families.go), and keeps the ones of the
-//     last ten minutes;
-//   - stream.go sends them to the page, one JSON text a line;
+//   - sample.go samples the metrics (families.go) and keeps the samples of the last ten minutes;
+//   - stream.go sends them to the page as lines of JSON;
 //   - page.go serves the page itself (the folder page), which needs no other server.
 package admin
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"net/http"
 	"net/http/pprof"
@@ -24,32 +24,31 @@ import (
 
 // Options configure a Handler. Gatherer and Ready are required.
 type Options struct {
-	Gatherer prometheus.Gatherer // whose metrics are served and drawn
+	Gatherer prometheus.Gatherer // source of the metrics for /metrics and the charts
 
-	// Ready reports whether requests should be sent here, and how the parts are, in a form that is
-	// written as JSON. A part that is required must work.
+	// Ready reports whether requests should be sent here, and returns the state of the parts, which is
+	// written as JSON. The required parts must work.
 	Ready func(ctx context.Context, required []string) (ready bool, state any)
 
-	Calls    map[string]http.HandlerFunc // further calls, by ServeMux's pattern
+	Calls    map[string]http.HandlerFunc // additional handlers, by ServeMux pattern
 	Profiles bool                        // serve /debug/pprof
-	Version  string                      // of the program, as the page shows it
+	Version  string                      // version that the page shows
 }
 
-// A Handler serves the admin listener. Run keeps its samples; Close ends Run and
-// the streams of samples.
+// A Handler serves the admin listener. Run takes the samples. Close ends Run and the streams of samples.
 type Handler struct {
 	o       Options
 	guarded http.Handler
-	pages   map[string]bool        // paths of the status page, which hold no figures
-	token   atomic.Pointer[digest] // nil requires none
+	pages   map[string]bool                   // paths of the status page, which hold no figures
+	token   atomic.Pointer[[sha256.Size]byte] // digest of the required token; nil means none
 	samples *sampler
 
-	watching atomic.Int32 // streams that are open
+	watching atomic.Int32 // number of open streams
 	ended    chan struct{}
 	end      func()
 }
 
-// New mounts everything. A token is required once SetToken has set one.
+// New returns a handler. It requires no token until SetToken sets one.
 func New(o Options) *Handler {
 	h := &Handler{o: o, pages: map[string]bool{"/": true}, samples: &sampler{gatherer: o.Gatherer, next: make(chan struct{})}, ended: make(chan struct{})}
 	h.end = sync.OnceFunc(func() { close(h.ended) })
@@ -61,7 +60,7 @@ func New(o Options) *Handler {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	mux.HandleFunc("GET /status/stream", h.stream)
 	mux.HandleFunc("GET /{$}", servePage)
-	files, _ := pages.ReadDir("page") // part of the program
+	files, _ := pages.ReadDir("page") // embedded, so it cannot fail
 	for _, f := range files {
 		h.pages["/status/"+f.Name()] = true
 		mux.HandleFunc("GET /status/"+f.Name(), servePage)
@@ -70,27 +69,21 @@ func New(o Options) *Handler {
 		mux.HandleFunc(pattern, call)
 	}
 	if o.Profiles {
-		mountProfiles(mux)
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/cmdline", http.NotFound) // it may hold a secret
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	}
 	h.guarded = http.NewCrossOriginProtection().Handler(h.guard(mux))
 	return h
 }
 
-// mountProfiles leaves out the command line: a secret in it would be shown to
-// all clients that may take a profile.
-func mountProfiles(mux *http.ServeMux) {
-	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/cmdline", http.NotFound)
-	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-}
-
-// ServeHTTP answers what the guard lets through. Pages of a browser elsewhere may
-// not change anything, with or without a token.
+// ServeHTTP serves requests that the guard admits. Pages of other origins may not change anything, with or
+// without a token.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.guarded.ServeHTTP(w, r) }
 
-// Run samples until ctx ends or Close is called.
+// Run takes samples until ctx ends or Close is called.
 func (h *Handler) Run(ctx context.Context) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -106,16 +99,15 @@ func (h *Handler) Run(ctx context.Context) {
 	}
 }
 
-// Close ends Run and the streams. It suits http.Server's RegisterOnShutdown,
-// which would otherwise wait for them.
+// Close ends Run and the streams. Register it with [http.Server.RegisterOnShutdown], because Shutdown waits
+// for the streams.
 func (h *Handler) Close() { h.end() }
 
-// readyTimeout is the time that the parts have to report their state.
+// readyTimeout is the timeout for the check of all parts.
 const readyTimeout = time.Second
 
-// readyz serves /readyz. A replica that has lost a part is ready: behind a load balancer it should go
-// on with what it has cached. ?require=PART, repeatable, makes it unready, for a replica with a node of
-// its own, next to others that have theirs.
+// readyz serves /readyz. A replica that has lost a part stays ready, because it can serve cached entries.
+// ?require=PART (repeatable) makes it unready if that part fails, for replicas that have a node each.
 func (h *Handler) readyz(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
 	defer cancel()
@@ -127,7 +119,7 @@ func (h *Handler) readyz(w http.ResponseWriter, r *http.Request) {
 	WriteJSON(w, status, state)
 }
 
-// WriteJSON answers with a value as JSON, not to be stored.
+// WriteJSON sends a value as JSON that must not be stored.
 func WriteJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")

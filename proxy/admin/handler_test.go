@@ -63,7 +63,7 @@ func ask(t *testing.T, method, url string, header ...string) (int, http.Header, 
 	return resp.StatusCode, resp.Header, string(text)
 }
 
-func TestWithoutATokenOnlyAddressesAreAnswered(t *testing.T) {
+func TestWithoutTokenOnlyIPAddressesAreServed(t *testing.T) {
 	_, url := start(t, prometheus.NewRegistry())
 	tests := []struct {
 		name, method, path, host string
@@ -91,7 +91,7 @@ func TestWithoutATokenOnlyAddressesAreAnswered(t *testing.T) {
 	}
 }
 
-func TestATokenOpensAllButThePageItself(t *testing.T) {
+func TestAllPathsExceptPageRequireToken(t *testing.T) {
 	h, url := start(t, prometheus.NewRegistry())
 	const token = "a token that is long"
 	h.SetToken(token)
@@ -121,7 +121,7 @@ func TestATokenOpensAllButThePageItself(t *testing.T) {
 	}
 }
 
-func TestThePageNeedsNoOtherServer(t *testing.T) {
+func TestPageNeedsNoOtherServer(t *testing.T) {
 	_, url := start(t, prometheus.NewRegistry())
 	_, header, page := ask(t, "GET", url+"/")
 	if !strings.Contains(header.Get("Content-Security-Policy"), "default-src 'none'") || !strings.HasPrefix(header.Get("Content-Type"), "text/html") {
@@ -183,7 +183,7 @@ func streamOf(t *testing.T, registry *prometheus.Registry) (changing *sync.Mutex
 	return changing, bufio.NewScanner(resp.Body)
 }
 
-func TestTheStreamTellsWhatTheMetricsTell(t *testing.T) {
+func TestStreamAgreesWithMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tipcache_proxy_requests_total"}, []string{"outcome"})
 	took := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "tipcache_proxy_request_duration_seconds"}, []string{"route", "outcome"})
@@ -245,7 +245,7 @@ func next(t *testing.T, lines *bufio.Scanner) (l line) {
 	return l
 }
 
-func TestStreamsEndWithTheServer(t *testing.T) {
+func TestStreamsEndWithServer(t *testing.T) {
 	h, url := start(t, prometheus.NewRegistry())
 	go h.Run(t.Context())
 	resp, err := http.Get(url + "/status/stream")

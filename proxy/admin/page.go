@@ -10,13 +10,12 @@ import (
 	"time"
 )
 
-// pages is the status page: HTML, style and scripts as they are written, with no
-// step that builds them.
+// pages is the status page: HTML, style and scripts, without a build step.
 //
 //go:embed page
 var pages embed.FS
 
-// pagePolicy lets the page have its own files and its stream, and nothing else.
+// pagePolicy allows the page its own files and its stream only.
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -28,7 +27,7 @@ func servePage(w http.ResponseWriter, r *http.Request) {
 	}
 	text, err := pages.ReadFile("page/" + name)
 	if err != nil {
-		panic(err) // it is part of the program
+		panic(err) // the file is embedded
 	}
 	sum := sha256.Sum256(text)
 	h := w.Header()

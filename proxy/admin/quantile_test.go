@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-func TestQuantilesLieWithinTheirBuckets(t *testing.T) {
+func TestQuantilesAreWithinTheirBuckets(t *testing.T) {
 	for name, tt := range map[string]struct {
 		observed []float64
 		want     float64 // p50 in seconds

@@ -11,25 +11,23 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// How often samples are taken, and how many are kept: ten minutes of them. To
-// gather the metrics takes a millisecond or two.
+// Samples of ten minutes are kept. To gather the metrics takes a millisecond or two.
 const (
 	interval = 2 * time.Second
 	kept     = 300
 )
 
-// A sampler keeps the last moments, whether a page is open or not: a page that is
-// opened after something happened shows it.
+// A sampler keeps the last moments even while no page is open, so that a page shows what happened before.
 type sampler struct {
 	gatherer prometheus.Gatherer
-	last     families // of the newest moment; only sample uses it
+	last     families // metrics of the newest moment; only sample uses it
 
 	mu      sync.Mutex
 	moments []*moment     // the newest last
-	next    chan struct{} // closed when there is another
+	next    chan struct{} // closed when another moment is added
 }
 
-// A moment is a sample, with the other members of its line in the stream.
+// A moment is a sample with the other values of a line of the stream.
 type moment struct {
 	at     time.Time
 	sample json.RawMessage
@@ -37,20 +35,20 @@ type moment struct {
 	present
 }
 
-// present is what a line of the stream tells of its newest moment alone.
+// present are the values that a line of the stream has for its newest moment only.
 type present struct {
-	Bounds  []float64 `json:"bounds"`  // of the buckets of a sample's behind, in blocks; the last one has none
+	Bounds  []float64 `json:"bounds"`  // upper bounds of the buckets of behind, in blocks; the last bucket has none
 	Started float64   `json:"started"` // Unix time in seconds
 	Totals  totals    `json:"totals"`
 	Limits  limits    `json:"limits"`
 }
 
-// totals are counters as /metrics has them.
+// totals are counters with their values in /metrics.
 type totals struct {
 	Requests float64 `json:"requests"`
 }
 
-// limits are what gauges may grow to; 0: no limit, or not known.
+// limits are the maxima of gauges. 0 means no limit or unknown.
 type limits struct {
 	Connections float64 `json:"connections"`
 	Memory      float64 `json:"memory"`
@@ -81,7 +79,7 @@ func (s *sampler) sample(at time.Time) {
 	s.next = make(chan struct{})
 }
 
-// newest is nil before the first moment.
+// newest returns the newest moment, nil before the first.
 func (s *sampler) newest() *moment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +89,7 @@ func (s *sampler) newest() *moment {
 	return s.moments[len(s.moments)-1]
 }
 
-// after returns the moments after a time, and what is closed when there are more.
+// after returns the moments after a time, and a channel that is closed when another is added.
 func (s *sampler) after(t time.Time) ([]*moment, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,15 +100,14 @@ func (s *sampler) after(t time.Time) ([]*moment, <-chan struct{}) {
 	return slices.Clone(s.moments[from:]), s.next
 }
 
-// oldest is the first moment kept.
+// oldest returns the oldest moment.
 func (s *sampler) oldest() *moment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.moments[0]
 }
 
-// The metrics that are drawn more than once. Each is registered by the package that
-// it tells of.
+// Names of metrics that are used more than once. Other packages register them.
 const (
 	requestSeconds = "tipcache_proxy_request_duration_seconds"
 	requestsTotal  = "tipcache_proxy_requests_total"
@@ -120,24 +117,23 @@ const (
 	staleness      = "tipcache_proxy_staleness_blocks"
 )
 
-// figures are what a sample tells of the process at one moment, by their names in
-// JSON. Rates are per second since the sample before, and times are in seconds: null
-// where nothing was timed.
+// figures compute the members of a sample, by their names in JSON. Rates are per second since the previous
+// sample. Times are in seconds, or null if nothing was measured.
 var figures = map[string]func(since) any{
-	"tip":      total("tipcache_node_tip_height"),             // newest block; 0: none known
-	"interval": total("tipcache_node_block_interval_seconds"), // between two blocks, as learned
+	"tip":      total("tipcache_node_tip_height"),             // newest block; 0 means unknown
+	"interval": total("tipcache_node_block_interval_seconds"), // measured time between blocks
 	"answers":  rates(requestsTotal, "outcome"),
 	"hits":     since.hits,
 	"calls":    rate("tipcache_cache_origin_calls_total"),              // reads of nodes and store
-	"renewals": rate("tipcache_cache_renewals_total"),                  // keys that took a newer answer into memory
-	"ahead":    rates("tipcache_cache_read_ahead_total", "result"),     // keys to be read when a block came
-	"behind":   func(d since) any { return d.added(staleness).counts }, // answers by blocks behind the tip, for each of the bounds
+	"renewals": rate("tipcache_cache_renewals_total"),                  // keys whose entry in memory was replaced by a newer one
+	"ahead":    rates("tipcache_cache_read_ahead_total", "result"),     // keys read ahead at new blocks
+	"behind":   func(d since) any { return d.added(staleness).counts }, // responses by blocks behind the tip, per bucket of bounds
 	"p50":      quantile(requestSeconds, 0.5),
 	"p99":      quantile(requestSeconds, 0.99),
 	"nodes":    since.nodes,
 	"keys":     rates("tipcache_proxy_key_requests_total", "key"),
 
-	"memory":      total("tipcache_cache_memory_bytes"), // of cached answers
+	"memory":      total("tipcache_cache_memory_bytes"), // cached entries
 	"entries":     total("tipcache_cache_memory_entries"),
 	"evictions":   rate("tipcache_cache_evictions_total"),
 	"resident":    total("process_resident_memory_bytes"),
@@ -146,9 +142,9 @@ var figures = map[string]func(since) any{
 	"goroutines":  total("go_goroutines"),
 	"connections": func(d since) any { return d.now.ofListeners("connections") },
 	"rpc":         total("tipcache_rpc_connections"),
-	"sockets":     total("tipcache_rpc_sockets"), // WebSockets, which are among those
+	"sockets":     total("tipcache_rpc_sockets"), // WebSockets, which rpc includes
 	"grpc":        total("tipcache_grpc_connections"),
-	"waiting":     total("tipcache_cache_waiting"), // callers that wait for origins
+	"waiting":     total("tipcache_cache_waiting"), // callers that wait for upstreams
 
 	"redis_time":   quantile(redisSeconds, 0.5),
 	"redis_rate":   rate(redisSeconds),
@@ -156,7 +152,7 @@ var figures = map[string]func(since) any{
 	"store_time":   quantile(storeSeconds, 0.5),
 	"store_rate":   rate(storeSeconds),
 	"provider":     rates("tipcache_metadata_requests_total", "outcome"),
-	"logs":         rate("tipcache_indexer_logs_total"), // events indexed
+	"logs":         rate("tipcache_indexer_logs_total"), // indexed events
 }
 
 func total(metric string) func(since) any {
@@ -187,7 +183,7 @@ type since struct {
 	seconds     float64
 }
 
-// sample is all figures as JSON, with the Unix time in milliseconds.
+// sample returns all figures as JSON, with the Unix time in milliseconds.
 func (d since) sample(at time.Time) json.RawMessage {
 	s := map[string]any{"at": at.UnixMilli()}
 	for name, figure := range figures {
@@ -197,41 +193,41 @@ func (d since) sample(at time.Time) json.RawMessage {
 	return text
 }
 
-// increase is what the metrics of a name have gained, by the values of a label.
+// increase returns the growth of the metrics of a name, by the values of a label.
 func (d since) increase(name, label string, value func(*dto.Metric) float64) map[string]float64 {
 	before, gained := d.before.by(name, label, value), d.now.by(name, label, value)
-	for of := range gained {
-		gained[of] = max(0, gained[of]-before[of])
+	for value := range gained {
+		gained[value] = max(0, gained[value]-before[value])
 	}
 	return gained
 }
 
-// added is what was observed between the moments.
+// added returns the observations between the moments.
 func (d since) added(name string) distribution {
 	return d.now.distribution(name).since(d.before.distribution(name))
 }
 
-// hits is the share of the cache's answers that were at hand; null: it was not asked.
+// hits returns the share of requests that the cache answered without an upstream; nil if there were none.
 func (d since) hits() any {
-	asked := d.increase("tipcache_cache_requests_total", "outcome", valueOf)
+	requests := d.increase("tipcache_cache_requests_total", "outcome", valueOf)
 	all := 0.0
-	for _, n := range asked {
+	for _, n := range requests {
 		all += n
 	}
 	if all == 0 {
 		return nil
 	}
-	return (asked["hit"] + asked["stale"]) / all
+	return (requests["hit"] + requests["stale"]) / all
 }
 
-// A nodeSample is one node.
+// A nodeSample has the figures of one node.
 type nodeSample struct {
 	Rate     float64 `json:"rate"`
-	Mean     float64 `json:"mean"` // seconds of an answer; 0: there was none
+	Mean     float64 `json:"mean"` // mean duration in seconds; 0 if there was no request
 	InFlight float64 `json:"in_flight"`
-	Limit    float64 `json:"limit"` // of what is in flight; of lists, where it adapts
+	Limit    float64 `json:"limit"` // maximum of in_flight; for lists only, if it adapts
 	Queue    float64 `json:"queue"`
-	Wait     float64 `json:"wait"` // seconds, as expected of a request that comes now
+	Wait     float64 `json:"wait"` // expected wait of a new request, in seconds
 	Lag      float64 `json:"lag"`  // blocks
 }
 
@@ -255,7 +251,7 @@ func (d since) nodes() any {
 // routeTotals count the requests of a route since the process began.
 type routeTotals struct {
 	requests, hits  float64
-	seconds, waited float64 // of all requests, and of the misses
+	seconds, waited float64 // durations of all requests, and of the misses
 }
 
 func routesOf(all families) map[string]routeTotals {

@@ -10,26 +10,23 @@ import (
 	"time"
 )
 
-// maxStreams bounds the pages that are open at once; streamWrite is the time that a
-// page has to take a line.
 const (
-	maxStreams  = 32
-	streamWrite = 10 * time.Second
+	maxStreams  = 32               // number of concurrent streams
+	streamWrite = 10 * time.Second // write timeout of one line
 )
 
-// An update is a line of the stream: the samples since the line before, and what
-// is true now. The first line has all that are kept.
+// An update is a line of the stream: the samples since the previous line and the current state. The first
+// line has all samples.
 type update struct {
 	Samples []json.RawMessage `json:"samples"`
 	Routes  []routeSummary    `json:"routes"` // the busiest first
-	State   any               `json:"state"`  // as /readyz tells it
+	State   any               `json:"state"`  // the body of /readyz
 	Ready   bool              `json:"ready"`
 	Version string            `json:"version"`
 	present
 }
 
-// stream serves /status/stream: lines of JSON until the client leaves or the
-// process ends.
+// stream serves /status/stream: lines of JSON until the client leaves or Close is called.
 func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
 	if h.watching.Add(1) > maxStreams {
 		h.watching.Add(-1)
@@ -44,7 +41,7 @@ func (h *Handler) stream(w http.ResponseWriter, r *http.Request) {
 	for {
 		moments, more := h.samples.after(last)
 		if len(moments) > 0 {
-			_ = control.SetWriteDeadline(time.Now().Add(streamWrite)) // else a dead client would hold the stream
+			_ = control.SetWriteDeadline(time.Now().Add(streamWrite)) // so that a dead client cannot hold the stream
 			if out.Encode(h.update(r.Context(), moments)) != nil || control.Flush() != nil {
 				return
 			}
@@ -72,16 +69,16 @@ func (h *Handler) update(ctx context.Context, moments []*moment) update {
 	return u
 }
 
-// A routeSummary is a route in the time that samples are kept for.
+// A routeSummary has the figures of a route over the time of all kept samples.
 type routeSummary struct {
 	Name string  `json:"name"`
 	Rate float64 `json:"rate"`
-	Hits float64 `json:"hits"` // share
-	Mean float64 `json:"mean"` // seconds of an answer
-	Miss float64 `json:"miss"` // seconds of an answer that was not at hand; 0: there was none
+	Hits float64 `json:"hits"` // share of the requests
+	Mean float64 `json:"mean"` // mean duration in seconds
+	Miss float64 `json:"miss"` // mean duration of misses in seconds; 0 if there were none
 }
 
-// summarize compares two moments, the busiest route first.
+// summarize returns the figures of routes between two moments, the busiest route first.
 func summarize(from, to *moment) []routeSummary {
 	seconds := max(to.at.Sub(from.at).Seconds(), interval.Seconds())
 	all := []routeSummary{}

@@ -1,5 +1,5 @@
-// Package failure has the errors that clients get: a status and a public text in addition to the cause. Of is the one
-// table from errors to statuses.
+// Package failure has the errors that clients get: a status and a public text in addition to the cause. Of maps all
+// errors to statuses.
 package failure
 
 import (
@@ -9,18 +9,17 @@ import (
 	"time"
 )
 
-// A Failure is an error with both its audiences: the status and text for the
-// client, and the cause for the log.
+// A Failure is an error with a status and text for the client, and a cause for the log.
 type Failure struct {
 	Status     int
-	Public     string        // for the client: nothing internal
-	RetryAfter time.Duration // 429 and 503 get one in any case
-	Err        error         // for the log; may be nil
-	Expected   bool          // clients bring it about as they like: no error of ours, whatever the status
-	NullMsg    bool          // the envelope's msg is null, as the node has it, and not empty
+	Public     string        // text for the client, without internals
+	RetryAfter time.Duration // 0 means 1 s for 429 and 503, and none for others
+	Err        error         // cause for the log; may be nil
+	Expected   bool          // clients can cause it at will, so it is no server error, whatever the status
+	NullMsg    bool          // the envelope's msg is null, as in the node's response, instead of empty
 }
 
-// Error is what the log says.
+// Error returns the text for the log.
 func (f *Failure) Error() string {
 	if f.Err == nil {
 		return f.Public
@@ -28,11 +27,11 @@ func (f *Failure) Error() string {
 	return f.Err.Error()
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// SetAdvice tells the client what would help: a key, or trying again later, in whole
-// seconds, at least one, and always with 429 and 503.
+// SetAdvice sets WWW-Authenticate for 401, and Retry-After in whole seconds if RetryAfter is set or the status is
+// 429 or 503.
 func (f *Failure) SetAdvice(h http.Header) {
 	if f.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", `ApiKey header="X-Api-Key"`)

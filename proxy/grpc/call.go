@@ -87,7 +87,7 @@ func (k *call) found() (size int, err error) {
 	switch {
 	case !ok:
 		return 0, err
-	case len(k.from.Header[HeightHeader]) > 0, !k.o.State.Finds(k.name, message):
+	case len(k.from.Header[HeightHeader]) > 0, !k.o.State.IsFixed(k.name, message):
 		return k.serviceOf(message, hs)
 	}
 	return k.valueOf(message, hs)
@@ -104,7 +104,7 @@ func (k *call) service() (size int, err error) {
 
 func (k *call) serviceOf(message []byte, hs blocks.Heights) (size int, err error) {
 	return k.readNode(message, hs, state.Simulates(k.name), func(ctx context.Context, r node.Request) (int, error) {
-		return k.sendAnswer(k.values.Ask(ctx, r, state.Request{Method: k.name, Message: message}, state.GRPC))
+		return k.sendAnswer(k.values.ReadNode(ctx, r, state.Request{Method: k.name, Message: message}, state.GRPC))
 	})
 }
 

@@ -87,7 +87,7 @@ var services = regexp.MustCompile(`^/cosmos\.(tx|base\.tendermint|base\.node)\.[
 
 func (d *Handler) methodOf(name string) method {
 	switch {
-	case d.o.State.Tells(name) && d.isUnary(name):
+	case d.o.State.ReadsState(name) && d.isUnary(name):
 		return value
 	case d.o.State.Rows[name].Class.Fixed():
 		return found
@@ -102,7 +102,7 @@ func (d *Handler) methodOf(name string) method {
 
 // serve answers the call, whose headers are in from. The error is a gRPC status.
 func (k *call) serve(from *http.Request) error {
-	if k.o.State.Tells(k.name) && !k.isUnary(k.name) {
+	if k.o.State.ReadsState(k.name) && !k.isUnary(k.name) {
 		k.reflection.update()
 	}
 	m := k.methodOf(k.name)

@@ -74,7 +74,7 @@ func (r *replayer) header(f *web.Found) metadata.MD {
 
 // answerFromLane answers a call from the fast lane. If that is not possible, k has the message.
 func (k *call) answerFromLane(c *callContext) (done bool) {
-	if !(k.o.State.Tells(k.name) && k.isUnary(k.name)) && !k.o.State.Rows[k.name].Class.Fixed() {
+	if !(k.o.State.ReadsState(k.name) && k.isUnary(k.name)) && !k.o.State.Rows[k.name].Class.Fixed() {
 		return false
 	}
 	k.again = k.reader.Arrive(c.on.conn, k.name, c.metadata, k.start)

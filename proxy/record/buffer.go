@@ -6,40 +6,39 @@ import (
 	"time"
 )
 
-// Lines are buffered up to this size in bytes, or for this time: one
-// system call then writes the records of many requests. It is what a process
-// that is killed may fail to write, if what it writes to keeps up.
+// Lines are buffered up to logBytes or logTime, so that one system call writes the records of many requests. A
+// process that is killed may lose them.
 const (
 	logBytes = 32 << 10
 	logTime  = 100 * time.Millisecond
 )
 
-// logHeld is how many bytes are kept while others are being written: 10,000 lines or so. No line is
-// dropped. Where the disk, or whatever reads the log, is slower than that, those who write wait for it.
+// logHeld is the maximum number of bytes buffered during a write, about 10,000 lines. No line is dropped: beyond
+// it, callers wait for the disk or for the reader of the log.
 const logHeld = 4 << 20
 
-// Buffer writes lines later, but in their order. A slow writer below holds up none that
-// writes lines, unless more than 4 MiB of them come meanwhile, or they are [Buffer.Unbuffered].
+// Buffer writes lines later, in order. A slow writer below delays callers only if they write more than 4 MiB
+// meanwhile, or use [Buffer.Unbuffered].
 type Buffer struct {
-	turn  chan struct{} // has one while lines are being written
+	turn  chan struct{} // full while lines are being written
 	to    io.Writer
-	spare []byte // room for the next lines
+	spare []byte // storage for the next lines; guarded by turn
 
 	mu    sync.Mutex
-	room  sync.Cond // the lines were taken
+	room  sync.Cond // signaled when lines is emptied
 	lines []byte
-	due   bool // a timer writes them, or waits for its turn to
-	full  bool // a goroutine does
+	due   bool // a timer will write them
+	full  bool // a goroutine will write them
 }
 
-// NewBuffer returns a buffer for to. Close it.
+// NewBuffer returns a buffer for to. The caller must Close it.
 func NewBuffer(to io.Writer) *Buffer {
 	b := &Buffer{to: to, turn: make(chan struct{}, 1)}
 	b.room.L = &b.mu
 	return b
 }
 
-// Write keeps a line for later. It cannot fail: an error could not be logged either.
+// Write buffers a line. It returns no error, because an error could not be logged either.
 func (b *Buffer) Write(line []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -50,7 +49,7 @@ func (b *Buffer) Write(line []byte) (int, error) {
 	switch {
 	case len(b.lines) >= logBytes && !b.full:
 		b.full = true
-		go b.flush() // which Close waits for, by its turn
+		go b.flush() // Close waits for its turn
 	case !b.due:
 		b.due = true
 		time.AfterFunc(logTime, b.flush)
@@ -58,13 +57,13 @@ func (b *Buffer) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Close writes what is left. Later lines come late, but come.
+// Close writes the buffered lines. Lines after it are still written, within logTime.
 func (b *Buffer) Close() error {
 	b.flush()
 	return nil
 }
 
-// flush returns once the lines are written that there are when it is called.
+// flush writes the lines that are buffered when it is called.
 func (b *Buffer) flush() {
 	b.turn <- struct{}{}
 	defer func() { <-b.turn }()
@@ -72,12 +71,12 @@ func (b *Buffer) flush() {
 	if len(lines) > 0 {
 		_, _ = b.to.Write(lines)
 	}
-	if b.spare = lines[:0]; cap(lines) > 2*logBytes { // of a time when that was slow
+	if b.spare = lines[:0]; cap(lines) > 2*logBytes { // it grew during a slow write
 		b.spare = nil
 	}
 }
 
-// take returns all lines. The caller must hold the turn.
+// take removes and returns all lines. The caller must hold turn.
 func (b *Buffer) take() (lines []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -87,8 +86,7 @@ func (b *Buffer) take() (lines []byte) {
 	return lines
 }
 
-// Unbuffered gives a writer of lines that are written when it returns, after the lines that
-// the buffer has.
+// Unbuffered returns a writer whose lines are written, after the buffered ones, before Write returns.
 func (b *Buffer) Unbuffered() io.Writer { return unbuffered{b} }
 
 type unbuffered struct{ *Buffer }

@@ -28,7 +28,7 @@ func (d *slowDisk) Write(p []byte) (int, error) {
 
 // A disk that is slow delays no request until the room for lines is full. Then it delays them, and no
 // line is lost.
-func TestLinesWaitForASlowDiskAndRequestsDoNot(t *testing.T) {
+func TestSlowDiskDoesNotDelayRequests(t *testing.T) {
 	const (
 		lineBytes = 1000
 		room      = (4 << 20) / lineBytes
@@ -68,7 +68,7 @@ func TestLinesWaitForASlowDiskAndRequestsDoNot(t *testing.T) {
 	})
 }
 
-func TestLinesThatWaitForADiskKeepNoGoroutineEach(t *testing.T) {
+func TestWaitingLinesUseOneGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &slowDisk{goOn: make(chan struct{})}
 		b := record.NewBuffer(disk)
@@ -87,7 +87,7 @@ func TestLinesThatWaitForADiskKeepNoGoroutineEach(t *testing.T) {
 	})
 }
 
-func TestClosingABufferWaitsForWhatIsBeingWritten(t *testing.T) {
+func TestCloseWaitsForWritesInProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		disk := &slowDisk{goOn: make(chan struct{})}
 		b := record.NewBuffer(disk)

@@ -16,7 +16,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/respond"
 )
 
-// Head is what the log has of a request's head. It holds no API key.
+// Head is the part of a request's head that is logged. It holds no API key.
 type Head struct {
 	Method, Path, Query, Agent string
 }
@@ -34,14 +34,13 @@ func HeadOf(r *http.Request) Head {
 
 func atMost(bytes int, text string) string { return text[:min(len(text), bytes)] }
 
-// Agent is a User-Agent as it is logged.
+// Agent returns the logged part of a User-Agent.
 func Agent(sent string) string { return atMost(maxAgent, sent) }
 
-// keyInQuery is a key that a URL for EventSource carries, wherever that URL is
-// opened.
+// keyInQuery matches the API key in a query. EventSource can send it only there.
 var keyInQuery = regexp.MustCompile(`(api_key=)[^&]*`)
 
-// withoutKeys is a query as it may be logged.
+// withoutKeys returns a query with API keys redacted.
 func withoutKeys(query string) string {
 	if !strings.Contains(query, "api_key=") {
 		return query
@@ -51,8 +50,8 @@ func withoutKeys(query string) string {
 
 var lines = sync.Pool{New: func() any { return new([]byte) }}
 
-// writeLine writes a line of JSON, with the names that slog gives to what it writes. slog and zerolog would take
-// longer for the line than the cache for the response.
+// writeLine writes a line of JSON with slog's member names. slog and zerolog would take longer for the line than
+// the cache for the response.
 func (r *Recorder) writeLine(rec *Record, end *End, of *Repeated) {
 	line := lines.Get().(*[]byte) //nolint:forcetypeassert // the pool has no others
 	b := append(appendTime(append((*line)[:0], `{"time":"`...), rec.Start.Add(end.Took)), `",`...)
@@ -90,7 +89,7 @@ func (r *Recorder) writeLine(rec *Record, end *End, of *Repeated) {
 	lines.Put(line)
 }
 
-// apiKey is an API key, wherever a client puts it.
+// apiKey matches an API key anywhere in a line.
 var apiKey = regexp.MustCompile(`tipcache_[A-Z2-7]{26}`)
 
 // hideKeys replaces API keys in a line.
@@ -101,7 +100,7 @@ func hideKeys(line []byte) []byte {
 	return apiKey.ReplaceAll(line, []byte("tipcache_redacted"))
 }
 
-// appendHead appends the members that requests for one key have in common.
+// appendHead appends the members that repeated requests have in common.
 func appendHead(b []byte, level slog.Level, route string, h Head) []byte {
 	b = append(append(append(b, `"level":"`...), level.String()...), `","msg":"request",`...)
 	b = appendText(b, "method", h.Method)
@@ -113,7 +112,7 @@ func appendHead(b []byte, level slog.Level, route string, h Head) []byte {
 	return b
 }
 
-// appendText appends a member with a comma behind it. zerolog escapes a text that needs it.
+// appendText appends a member and a comma. zerolog escapes texts that need it.
 func appendText(b []byte, name, text string) []byte {
 	for _, c := range []byte(text) {
 		if c < ' ' || c > '~' || c == '"' || c == '\\' {
@@ -127,8 +126,7 @@ func appendText(b []byte, name, text string) []byte {
 	return append(append(b, text...), `",`...)
 }
 
-// appendDecimal appends a fraction whose denominator is a power of ten, as
-// strconv would append the number.
+// appendDecimal appends a fraction whose denominator is a power of ten, in the form of strconv.AppendFloat.
 func appendDecimal(b []byte, numerator, denominator int64) []byte {
 	b = strconv.AppendInt(b, numerator/denominator, 10)
 	rest := numerator % denominator
@@ -144,7 +142,7 @@ func appendDecimal(b []byte, numerator, denominator int64) []byte {
 	return b
 }
 
-// A secondText is a second as RFC 3339 has it, and its zone.
+// A secondText is a second and its zone in the form of RFC 3339.
 type secondText struct {
 	second     int64
 	text, zone string
@@ -152,7 +150,7 @@ type secondText struct {
 
 var lastSecond atomic.Pointer[secondText]
 
-// appendTime appends a time in time.RFC3339Nano.
+// appendTime appends a time in the form of time.RFC3339Nano.
 func appendTime(b []byte, t time.Time) []byte {
 	s := lastSecond.Load()
 	if second := t.Unix(); s == nil || s.second != second {

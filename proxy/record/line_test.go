@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestTimesAreThoseOfRFC3339(t *testing.T) {
+func TestTimesHaveFormOfRFC3339(t *testing.T) {
 	zone := time.FixedZone("", -5*3600-1800)
 	for range 1000 {
 		at := time.Unix(rand.Int64N(4e9), rand.Int64N(1e9)).In(zone)
@@ -18,7 +18,7 @@ func TestTimesAreThoseOfRFC3339(t *testing.T) {
 	}
 }
 
-func TestDecimalsAreThoseOfStrconv(t *testing.T) {
+func TestDecimalsHaveFormOfStrconv(t *testing.T) {
 	for _, n := range []int64{0, 1, 10, 100, 999, 1000, 1001, 1010, 123456, 1e6, 1e9 + 1} {
 		if got, want := string(appendDecimal(nil, n, 1000)), strconv.FormatFloat(float64(n)/1000, 'f', -1, 64); got != want {
 			t.Errorf("%s; want %s", got, want)

@@ -1,10 +1,9 @@
-// Package record remembers what became of requests.
+// Package record counts, logs and traces requests.
 //
-//   - record.go is the record that a request has from its arrival to its end, and makes its id;
-//   - recorder.go fills that in, and counts it at its end;
-//   - line.go writes it into the access log;
-//   - buffer.go keeps lines of the log for one system call, and trace.go tells the
-//     collector of traces what a request came to.
+//   - record.go has the record of a request, from its arrival to its end, and makes request ids;
+//   - recorder.go counts a request at its end;
+//   - line.go writes its line of the access log, and buffer.go collects lines for one system call;
+//   - trace.go ends its span.
 package record
 
 import (
@@ -26,9 +25,9 @@ import (
 	"github.com/tipcache/tipcache/proxy/session"
 )
 
-// A Record has what is known of one request, for its handler, the access log and metrics.
+// A Record describes one request for its handler, the access log, metrics and traces.
 type Record struct {
-	Client  limits.Client   // its address, and its key where one is required
+	Client  limits.Client   // address, and API key if the route requires one
 	Session session.Session // what the client has seen
 
 	Place    Place                                   // where the fast lane keeps what answers the request again; nil for nowhere
@@ -37,28 +36,28 @@ type Record struct {
 	Room     []byte                                  // for a Replayer: storage for Response.Body
 	Amend    func(respond.Response) respond.Response // changes the response before it is sent; nil changes nothing
 
-	Route    string // its name, which is a label: never a path
+	Route    string // name of the route, which is a label: never a path
 	Start    time.Time
-	ID       [1]string // also the header's values
+	ID       [1]string // an array, so that a header can share it
 	Outcome  string    // hit, stale, miss, collapsed, stale_error; without the cache answered, refused, abandoned or failed
 	Store    string
-	Height   int64 // of the block it was answered at
-	Tip      int64 // newest block known then; 0 for none
+	Height   int64 // height of the response
+	Tip      int64 // newest known block at that time; 0 if unknown
 	Pinned   bool  // the client chose the height
-	Cached   bool  // the cache gave the answer, and what is known of its age
+	Cached   bool  // the response is from the cache, so Height and Age are set
 	Age      time.Duration
-	Degraded bool // a page that lacks metadata it should have
-	Streamed bool // the answer lasted as long as its client stayed
+	Degraded bool // the page lacks metadata that it should have
+	Streamed bool // a stream, whose duration is up to the client
 
 	Err       error
-	Public    string // the text of Err that the client gets
-	Blameless bool   // the status is the upstream's response to the input, not a failure
-	Expected  bool   // Err is brought about by clients as they like, whatever the status
+	Public    string // text of Err for the client
+	Blameless bool   // a 5xx status is the upstream's answer to this input, not a failure
+	Expected  bool   // clients can cause Err at will, whatever the status
 
 	span trace.Span // nil if not traced
 }
 
-// A Place keeps what answers a request again. Package lane has them.
+// A Place is where the fast lane keeps what answers a request again. Package lane implements it.
 type Place interface {
 	// Remember makes the lane answer requests like r by the Replayer of its record.
 	Remember(r *http.Request, rec *Record)
@@ -74,7 +73,7 @@ type Replayer interface {
 // Repeats reports whether the lane may serve an entry. It leaves out failures, whose log lines differ.
 func Repeats(e *cache.Entry) bool { return e.Status < http.StatusInternalServerError }
 
-// Repeatable reports whether a Replayer would be of use.
+// Repeatable reports whether the lane can keep a Replayer for the request.
 func (rec *Record) Repeatable() bool { return rec.Place != nil }
 
 // KeepOutOfLane keeps the request from being answered again without its handler.
@@ -99,7 +98,7 @@ func outcomeOf(f *failure.Failure) string {
 	}
 }
 
-// End is what is known of a request at its end.
+// End describes a request at its end.
 type End struct {
 	Head
 	Status, Size int
@@ -108,16 +107,15 @@ type End struct {
 
 // Options configure a Recorder.
 type Options struct {
-	AccessLog    io.Writer             // gets a line of JSON for each request at Logger's level; nil disables it
-	OnlyFailures bool                  // of these, only the lines for a status of 500 and more
-	SkipLog      float64               // share of the lines for successful requests (status below 400) that is not written; default 0
-	Logger       *slog.Logger          // whose level counts
-	Registerer   prometheus.Registerer // nil registers nothing
+	AccessLog    io.Writer             // receives a line of JSON per request; nil disables the access log
+	OnlyFailures bool                  // log only requests with status 500 and above
+	SkipLog      float64               // share of successful requests (status below 400) that is not logged; default 0
+	Logger       *slog.Logger          // its level applies to the access log
+	Registerer   prometheus.Registerer // nil registers no metrics
 	Tracing      trace.TracerProvider  // nil disables traces
 }
 
-// RequestID returns the id in the headers of a request if it is harmless, or else a new one. An id must be unique, and
-// is no secret.
+// RequestID returns the id in the headers of a request if it is safe, and a new one otherwise. An id is no secret.
 func RequestID(h http.Header) string {
 	if sent := h[respond.RequestIDHeader]; len(sent) > 0 && SafeID(sent[0]) {
 		return sent[0]
@@ -126,7 +124,7 @@ func RequestID(h http.Header) string {
 	return string(AppendID(room[:0]))
 }
 
-// AppendID makes an id.
+// AppendID appends a new id.
 func AppendID(b []byte) []byte {
 	var id [16]byte
 	binary.BigEndian.PutUint64(id[:8], rand.Uint64())
@@ -134,7 +132,7 @@ func AppendID(b []byte) []byte {
 	return hex.AppendEncode(b, id[:])
 }
 
-// SafeID reports whether a client's id is safe to log and send back.
+// SafeID reports whether a client's id is short and has only letters, digits and the characters -_.:
 func SafeID(id string) bool {
 	for _, c := range []byte(id) {
 		if !('a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_' || c == '.' || c == ':') {

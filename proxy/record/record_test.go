@@ -53,7 +53,7 @@ func TestLineIsTheSameForRepeatedRequests(t *testing.T) {
 	}
 }
 
-func TestLineOfAFailureHasItsLevelAndError(t *testing.T) {
+func TestLineOfFailureHasLevelAndError(t *testing.T) {
 	var log bytes.Buffer
 	r := record.New(record.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil)), OnlyFailures: true})
 	r.End(&record.Record{Route: "none"}, &record.End{Status: 200}, nil)
@@ -64,7 +64,7 @@ func TestLineOfAFailureHasItsLevelAndError(t *testing.T) {
 	}
 }
 
-func TestResponsesOfTheCacheAreMeasuredByBlocksOrAge(t *testing.T) {
+func TestCachedResponsesAreMeasuredByBlocksOrAge(t *testing.T) {
 	start := time.Now()
 	entry := func(height int64) *cache.Entry {
 		return &cache.Entry{Content: &cache.Content{}, Height: height, ReadAt: start.Add(-3 * time.Second)}
@@ -113,7 +113,7 @@ func TestResponsesOfTheCacheAreMeasuredByBlocksOrAge(t *testing.T) {
 	}
 }
 
-func TestRequestsAreCountedByTheNameOfTheirKey(t *testing.T) {
+func TestRequestsAreCountedByKeyName(t *testing.T) {
 	metrics := prometheus.NewRegistry()
 	r := record.New(record.Options{Logger: slog.New(slog.DiscardHandler), Registerer: metrics})
 	end := func(key string, status int) {
@@ -143,7 +143,7 @@ func TestRequestsAreCountedByTheNameOfTheirKey(t *testing.T) {
 	}
 }
 
-func TestRepeatedRequestsAreCountedByTheirOwnEndings(t *testing.T) {
+func TestRepeatedRequestsAreCountedByTheirEndings(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	r := record.New(record.Options{Logger: slog.New(slog.DiscardHandler), Registerer: registry})
 	request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/a", nil)
@@ -170,7 +170,7 @@ func TestRepeatedRequestsAreCountedByTheirOwnEndings(t *testing.T) {
 	}
 }
 
-func TestLineHidesAPIKeysWhereverTheyAre(t *testing.T) {
+func TestLineContainsNoAPIKeys(t *testing.T) {
 	const key = "tipcache_ABCDEFGHIJKLMNOPQRSTUVWX23"
 	var log bytes.Buffer
 	r := record.New(record.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil))})

@@ -26,7 +26,7 @@ type Recorder struct {
 	tracer  trace.Tracer // nil disables traces
 }
 
-// New registers the metrics.
+// New returns a Recorder and registers its metrics.
 func New(o Options) *Recorder {
 	r := &Recorder{o: o, metrics: newMetrics(o.Registerer)}
 	if o.Tracing != nil {
@@ -35,8 +35,8 @@ func New(o Options) *Recorder {
 	return r
 }
 
-// metrics count what was answered. Every label is bounded: routes by the
-// table, methods by methodClass, statuses and outcomes by the code.
+// metrics have labels with few values: routes are bounded by the table, methods by methodClass, statuses and
+// outcomes by the code.
 type metrics struct {
 	requests  *prometheus.CounterVec
 	durations *prometheus.HistogramVec
@@ -46,14 +46,14 @@ type metrics struct {
 	keys      *prometheus.CounterVec
 
 	mu      sync.Mutex
-	known   atomic.Pointer[map[ending]series]     // those met so far; replaced under mu, read without
-	results atomic.Pointer[map[string]keyResults] // likewise, by the names of keys
+	known   atomic.Pointer[map[ending]series]     // replaced under mu, read without
+	results atomic.Pointer[map[string]keyResults] // by name of the key; likewise
 }
 
 // keyResults count the requests of the keys with one name.
 type keyResults struct{ answered, refused, failed prometheus.Counter }
 
-// An ending is how requests end that are counted together.
+// An ending is the set of label values of a request.
 type ending struct {
 	route, method, outcome, fault string
 	status                        int
@@ -67,7 +67,7 @@ type series struct {
 	ages      prometheus.Observer
 }
 
-// newMetrics registers them; a nil registerer keeps them to itself.
+// newMetrics registers the metrics, unless r is nil.
 func newMetrics(r prometheus.Registerer) *metrics {
 	f := promauto.With(r)
 	m := &metrics{
@@ -106,9 +106,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-// Begin returns the request, in the context of its span if it is traced. The span
-// belongs to the trace that the request's traceparent names if it has one. What the
-// request does further down finds it in its context.
+// Begin returns the request with its span in the context, if it is traced. The span belongs to the trace of the
+// request's traceparent, if any.
 func (r *Recorder) Begin(request *http.Request, rec *Record) *http.Request {
 	if r.tracer == nil {
 		return request
@@ -118,7 +117,7 @@ func (r *Recorder) Begin(request *http.Request, rec *Record) *http.Request {
 	return request.WithContext(ctx)
 }
 
-// Result records the outcome of the cache lookup.
+// Result records the result of a cache query.
 func (rec *Record) Result(res cache.Result) {
 	rec.Cached = true
 	rec.Outcome, rec.Store, rec.Err = outcome(res), res.Store, res.Err
@@ -126,7 +125,7 @@ func (rec *Record) Result(res cache.Result) {
 	rec.Height, rec.Age = res.Entry.Height, max(0, rec.Start.Sub(res.Entry.ReadAt))
 }
 
-// outcome tells the callers that joined a flight from the caller that began it.
+// outcome returns the outcome as a label. It distinguishes callers that joined a flight from the one that began it.
 func outcome(res cache.Result) string {
 	if res.Outcome == cache.Miss && res.Collapsed {
 		return "collapsed"
@@ -141,7 +140,8 @@ func (r *Recorder) End(rec *Record, end *End, of *Repeated) {
 		rec.Outcome = "answered"
 	}
 	rec.Session.Leave()
-	r.metrics.observe(r.series(endingOf(rec, end), of), rec, end)
+	by := ending{rec.Route, methodClass(end.Method), rec.Outcome, fault(rec, end), end.Status}
+	r.metrics.observe(r.series(by, of), rec, end)
 	if r.logs(end.Status, levelOf(rec, end)) {
 		r.writeLine(rec, end, of)
 	}
@@ -150,8 +150,8 @@ func (r *Recorder) End(rec *Record, end *End, of *Repeated) {
 	}
 }
 
-// Repeated is what requests with the same method, route, path and query have in common. They mostly end in the
-// same way, so it saves most of the work of counting and logging them.
+// Repeated is shared by requests with the same method, route, path and query. They mostly end in the same way, so
+// it saves most of the work of counting and logging them.
 type Repeated struct {
 	members []byte // of the log line, in JSON
 	last    atomic.Pointer[counted]
@@ -163,7 +163,7 @@ type counted struct {
 	all series
 }
 
-// NewRepeated returns what the requests of a route that are like r have in common.
+// NewRepeated returns a Repeated for the requests of a route that are like r.
 func NewRepeated(route string, r *http.Request) *Repeated {
 	return &Repeated{members: appendHead(nil, slog.LevelInfo, route, HeadOf(r))}
 }
@@ -181,13 +181,8 @@ func (r *Recorder) series(by ending, of *Repeated) series {
 	return last.all
 }
 
-func endingOf(rec *Record, end *End) ending {
-	return ending{rec.Route, methodClass(end.Method), rec.Outcome, fault(rec, end), end.Status}
-}
-
-// fault returns what caused a status of 500 or more: the input or a server.
-// Clients have it as they like to ask for a block that does not come; a 503 says that
-// something is short here.
+// fault returns the cause of a status of 500 and above: input or server. Clients can cause some of them at will, for
+// example by waiting for a block that does not arrive. A 503 always means that this server lacks something.
 func fault(rec *Record, end *End) string {
 	switch {
 	case end.Status < http.StatusInternalServerError:
@@ -229,7 +224,7 @@ func (r keyResults) of(status int) prometheus.Counter {
 	return r.answered
 }
 
-// ofKey returns the counters of a key's name. Only configured keys have one.
+// ofKey returns the counters for a key's name. Only configured keys have one.
 func (m *metrics) ofKey(name string) keyResults {
 	if found, ok := (*m.results.Load())[name]; ok {
 		return found
@@ -242,8 +237,8 @@ func (m *metrics) ofKey(name string) keyResults {
 	return all[name]
 }
 
-// series returns the series of an ending: by labels, as the registry finds them, it
-// would take longer than the cache.
+// series returns the series of an ending. To find them by labels, as the registry does, would take longer than the
+// cache.
 func (m *metrics) series(e ending) series {
 	if found, ok := (*m.known.Load())[e]; ok {
 		return found
@@ -261,8 +256,8 @@ func (m *metrics) series(e ending) series {
 	return known[e]
 }
 
-// methodClass bounds the label: a method may be any word. What it returns may be kept, unlike
-// the request, whose bytes are in the buffer of a connection.
+// methodClass returns the label for a method, which may be any word. Unlike method, whose bytes may be in a
+// connection's buffer, the result may be retained.
 func methodClass(method string) string {
 	for _, known := range [...]string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodOptions, "QUERY"} { // of RFC 10008
 		if method == known {
@@ -272,7 +267,7 @@ func methodClass(method string) string {
 	return "other"
 }
 
-// levelOf tells operators whether to look.
+// levelOf returns the level of a request's log line.
 func levelOf(rec *Record, end *End) slog.Level {
 	switch {
 	case end.Status >= http.StatusInternalServerError && rec.Err != nil && rec.Expected:
@@ -283,7 +278,7 @@ func levelOf(rec *Record, end *End) slog.Level {
 	return slog.LevelInfo
 }
 
-// logs reports whether a line is written. It leaves out the share that is not wanted.
+// logs reports whether a line is written.
 func (r *Recorder) logs(status int, level slog.Level) bool {
 	skipped := status < http.StatusBadRequest && r.o.SkipLog > 0 && rand.Float64() < r.o.SkipLog
 	return r.o.AccessLog != nil && !skipped && (!r.o.OnlyFailures || level >= slog.LevelError) && r.o.Logger.Enabled(context.Background(), level)

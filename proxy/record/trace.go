@@ -7,8 +7,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 )
 
-// endSpan says of a request's span what it came to. Of an error it says what the
-// client was told.
+// endSpan sets the attributes of a request's span and ends it. For an error it has the text for the client.
 func (rec *Record) endSpan(end *End) {
 	if rec.span.IsRecording() {
 		rec.span.SetAttributes(

@@ -58,11 +58,11 @@ func (k *pendingCall) query() *blocks.Query {
 		cost = k.o.State.CostOf(path, k.message())
 		if class = k.classOf(path, k.message()); class == blocks.Live {
 			height = number(a.get(k.m, "height"))
-			if k.o.State.Tells(path) && a.get(k.m, "prove") == nil {
+			if k.o.State.ReadsState(path) && a.get(k.m, "prove") == nil {
 				return k.stateQuery(path, height)
 			}
 			a = a.with(k.m, "height", nil)
-		} else if k.o.State.Finds(path, k.message()) && number(a.get(k.m, "height")) == 0 && a.get(k.m, "prove") == nil {
+		} else if k.o.State.IsFixed(path, k.message()) && number(a.get(k.m, "height")) == 0 && a.get(k.m, "prove") == nil {
 			return k.stateQuery(path, 0)
 		}
 	case class == blocks.Block && number(a.get(k.m, "height")) == 0:
@@ -193,9 +193,9 @@ var storePath = regexp.MustCompile(`^/store/[A-Za-z0-9_-]+/key$`)
 // classOf returns the freshness class of an abci_query path.
 func (d *Handler) classOf(path string, message []byte) blocks.Class {
 	switch {
-	case d.o.State.Tells(path), storePath.MatchString(path):
+	case d.o.State.ReadsState(path), storePath.MatchString(path):
 		return blocks.Live
-	case d.o.State.Finds(path, message):
+	case d.o.State.IsFixed(path, message):
 		return blocks.Found
 	default:
 		return blocks.Never

@@ -38,7 +38,7 @@ func (k *pendingCall) remember(rec *record.Record, body []byte, one *answeredCal
 
 // isRepeatable reports whether the lane may serve an entry.
 func (r *replayer) isRepeatable(e *cache.Entry) bool {
-	return record.Repeats(e) && len(e.Body) <= maxRepeated && (r.fromState == nil || r.fromState.Speaks(e))
+	return record.Repeats(e) && len(e.Body) <= maxRepeated && (r.fromState == nil || r.fromState.CanServe(e))
 }
 
 // maxRepeated is the longest member that the lane copies, in addition to an id of any length.

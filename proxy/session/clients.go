@@ -11,14 +11,14 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// Clients finds what clients have seen by their cookies, and by the events that they were sent. What a client that is
-// notified about blocks reads next, on whatever connection, must be no older: it may ignore the marks of stale
+// Clients finds what clients have seen by their cookies, and by the events that were sent to them. After an event
+// about a block, a client's reads must not be older on any connection, because it may ignore the marks of stale
 // responses.
 type Clients struct {
 	admission  *limits.Admission
 	useCookies bool
 
-	hasListeners atomic.Bool // spares readers the lock while there are none
+	hasListeners atomic.Bool // saves the lock while there are none
 
 	mu        sync.RWMutex
 	listeners map[string]*EventClient // by network
@@ -66,10 +66,10 @@ func (c *Clients) isSecure(r *http.Request) bool {
 
 // An EventClient is a client that is notified about blocks by events, over one connection or several.
 type EventClient struct {
-	of      *Clients
+	clients *Clients
 	network string
-	open    int  // connections; guarded by of.mu
-	seen    Seen // of no epoch
+	open    int  // number of connections; guarded by clients.mu
+	seen    Seen // without epochs
 }
 
 // Listen records that a client is notified about blocks over the connection of its request. The caller must call
@@ -80,7 +80,7 @@ func (c *Clients) Listen(r *http.Request) *EventClient {
 	defer c.mu.Unlock()
 	l := c.listeners[network]
 	if l == nil {
-		l = &EventClient{of: c, network: network}
+		l = &EventClient{clients: c, network: network}
 		c.listeners[network] = l
 	}
 	l.open++
@@ -91,18 +91,19 @@ func (c *Clients) Listen(r *http.Request) *EventClient {
 // Announce records the block of an event before the event is sent.
 func (l *EventClient) Announce(height int64) { l.seen.advance(seenBlock{height: height}) }
 
-// Close ends the use of one connection.
+// Close removes one connection.
 func (l *EventClient) Close() {
-	l.of.mu.Lock()
-	defer l.of.mu.Unlock()
+	c := l.clients
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if l.open--; l.open == 0 {
-		delete(l.of.listeners, l.network)
-		l.of.hasListeners.Store(len(l.of.listeners) > 0)
+		delete(c.listeners, l.network)
+		c.hasListeners.Store(len(c.listeners) > 0)
 	}
 }
 
 // NotifiedBlock returns the newest block that the client of a request was notified about by an event; 0 for none.
-// givenUp says that waiting for it has failed before.
+// givenUp means that an earlier wait for it has failed.
 func (c *Clients) NotifiedBlock(r *http.Request) (height int64, givenUp bool) {
 	l := c.listener(r)
 	if l == nil {

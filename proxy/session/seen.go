@@ -1,8 +1,8 @@
 // Package session remembers which block a client has seen, so that later responses to it are not older.
 //
 //   - seen.go: on its connection, which an ingress may share among clients;
-//   - token.go: by the token that it got with a response and sends with a request;
-//   - clients.go: by the cookie of its browser, and by the events that it was sent.
+//   - token.go: by the token from a response, which it sends with a request;
+//   - clients.go: by the cookie of its browser, and by the events that were sent to it.
 package session
 
 import (
@@ -17,7 +17,7 @@ type seenBlock struct {
 	givenUp       bool // waiting for it has failed, so later requests do not wait
 }
 
-// isLater reports whether s is a later block than other, or says more about the same block.
+// isLater reports whether s is a later block than other, or the same block after a failed wait.
 func (s seenBlock) isLater(other seenBlock) bool {
 	switch {
 	case s.epoch != other.epoch:
@@ -29,8 +29,8 @@ func (s seenBlock) isLater(other seenBlock) bool {
 	}
 }
 
-// Seen keeps the latest block that a client has seen, for example on its connection. It never goes back. The zero Seen
-// is ready for use.
+// Seen holds the latest block that a client has seen, for example on its connection. It only increases. The zero
+// Seen is ready for use.
 type Seen struct{ highest atomic.Pointer[seenBlock] }
 
 func (s *Seen) load() seenBlock {
@@ -40,8 +40,8 @@ func (s *Seen) load() seenBlock {
 	return seenBlock{}
 }
 
-// lastAdvanced is the block that most connections advance to next. They share it, so that a block makes no garbage for
-// each of them, and requests on many connections find it in the processor's caches.
+// lastAdvanced is the block that most connections advance to next. They share it, so that a block allocates nothing
+// per connection, and requests on many connections find it in the processor's caches.
 var lastAdvanced atomic.Pointer[seenBlock]
 
 func (s *Seen) advance(to seenBlock) {
@@ -50,39 +50,38 @@ func (s *Seen) advance(to seenBlock) {
 		if before != nil && !to.isLater(*before) || to == (seenBlock{}) {
 			return
 		}
-		raised := lastAdvanced.Load()
-		if raised == nil || *raised != to {
-			other := to
-			raised = &other
-			lastAdvanced.Store(raised)
+		shared := lastAdvanced.Load()
+		if shared == nil || *shared != to {
+			shared = new(to)
+			lastAdvanced.Store(shared)
 		}
-		if s.highest.CompareAndSwap(before, raised) {
+		if s.highest.CompareAndSwap(before, shared) {
 			return
 		}
 	}
 }
 
-// A Session is what one request knows about the blocks that its client has seen. The token binds this request alone,
-// unlike what was seen on the connection.
+// A Session holds, for one request, which blocks its client has seen. Its token applies to this request only, unlike
+// the blocks seen on the connection.
 type Session struct {
 	Token Token // from the header or the cookie; zero for none
 	Least int64 // the response must not be older than this block; 0 for none
 	Reset bool  // the token's block was rolled back
 
 	on     *Seen     // nil if the connection is not one of ours
-	before seenBlock // on the connection when the request arrived
-	shown  seenBlock // by the response
+	before seenBlock // seen on the connection when the request arrived
+	shown  seenBlock // seen with the response
 }
 
-// Arrive sets the connection of the request, nil for none of ours. What was seen there counts as of now: on HTTP/2
-// other requests may be under way.
+// Arrive sets the connection of the request, which may be nil. Blocks that other HTTP/2 requests show later do not
+// count.
 func (s *Session) Arrive(on *Seen) {
 	if s.on = on; on != nil {
 		s.before = on.load()
 	}
 }
 
-// Leave records on the connection, once the request is answered, at which block it was.
+// Leave records the block of the response on the connection.
 func (s *Session) Leave() {
 	if s.on != nil {
 		s.on.advance(s.shown)
@@ -90,7 +89,7 @@ func (s *Session) Leave() {
 }
 
 // Seen returns the latest block of an epoch that the client had seen on its connection when the request arrived; 0 for
-// none. givenUp says that waiting for it has failed before.
+// none. givenUp means that an earlier wait for it has failed.
 func (s *Session) Seen(epoch int64) (height int64, givenUp bool) {
 	if s.before.epoch != epoch {
 		return 0, false
@@ -98,7 +97,7 @@ func (s *Session) Seen(epoch int64) (height int64, givenUp bool) {
 	return s.before.height, s.before.givenUp
 }
 
-// Show records the block that the client is about to see; of several the latest.
+// Show records a block that the client is about to see. The latest one counts.
 func (s *Session) Show(epoch, height int64) {
 	if b := (seenBlock{epoch: epoch, height: height}); b.isLater(s.shown) {
 		s.shown = b
@@ -122,8 +121,8 @@ func (s *Session) Resume(h History) {
 	}
 }
 
-// Wanted returns the block that the client has seen if that can arrive any moment. It is not above the tip if there is
-// no such block.
+// Wanted returns the block to wait for: the latest one that the client has seen, if it can arrive soon. The result is
+// not above the tip if there is none.
 func (s *Session) Wanted(tip node.Tip) (height int64) {
 	if !tip.Known {
 		return 0

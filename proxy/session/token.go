@@ -8,13 +8,13 @@ const (
 	ResetHeader = "X-Session-Reset" // the block of the request's token was rolled back
 )
 
-// A Token says which block its client has seen. Its hash shows whether that block was rolled back.
+// A Token names the block that its client has seen. Its hash shows whether that block was rolled back.
 type Token struct {
-	Height int64  // of the block; 0 for no token
-	Hash   string // prefix of the hash of the block before it, in hex; "" if that was unknown
+	Height int64  // 0 means no token
+	Hash   string // prefix of the hash of the previous block, in hex; "" if unknown
 }
 
-// Digits of a hash: in a new token, and the fewest and the most that are accepted.
+// Number of hex digits of a hash: in a new token, and the minimum and maximum that are accepted.
 const (
 	hashDigits      = 12
 	leastHashDigits = 8
@@ -67,7 +67,7 @@ func isHash(text string) bool {
 	return leastHashDigits <= len(text) && len(text) <= mostHashDigits
 }
 
-// AppendTo appends the token as clients get it.
+// AppendTo appends the token as it is sent to clients.
 func (t Token) AppendTo(b []byte) []byte {
 	b = strconv.AppendInt(b, t.Height, 10)
 	if t.Hash != "" {
@@ -76,5 +76,5 @@ func (t Token) AppendTo(b []byte) []byte {
 	return b
 }
 
-// String returns the token as clients get it.
+// String returns the token as it is sent to clients.
 func (t Token) String() string { return string(t.AppendTo(nil)) }

@@ -13,7 +13,7 @@ type history string
 func (h history) HashOf(int64) string       { return string(h) }
 func (history) Replaced(int64, string) bool { return false }
 
-func TestATokenIsReadAsItWasMade(t *testing.T) {
+func TestTokenRoundTrips(t *testing.T) {
 	for text, want := range map[string]Token{
 		"1":                 {1, ""},
 		"228.4D0FAE0B5C8A":  {228, "4D0FAE0B5C8A"},
@@ -33,7 +33,7 @@ func TestATokenIsReadAsItWasMade(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoTokenIsRefused(t *testing.T) {
+func TestMalformedTokensAreRefused(t *testing.T) {
 	for _, text := range []string{
 		"", ".", "0", "-1", "+1", " 1", "1 ", "1.", "1.abc", "1.4D0FAE0", "x", "1.4D0FAE0G", "1,2", "1.4D0FAE0B5C8A, 2.4D0FAE0B5C8A",
 		"1.0", "0.4D0FAE0B5C8A", "9223372036854775808", "1." + strings.Repeat("a", 65), "1x4D0FAE0B5C8A", "1.4D0FAE0B.5C8A",
@@ -49,7 +49,7 @@ type reset struct{ history }
 
 func (reset) Replaced(int64, string) bool { return true }
 
-func TestTokenWithoutAHashIsNeverReplaced(t *testing.T) {
+func TestTokenWithoutHashIsNeverReplaced(t *testing.T) {
 	for _, tt := range []struct {
 		token Token
 		h     History

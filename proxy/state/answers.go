@@ -11,15 +11,14 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// The result of abci_query that has a value at a height.
+// Parts of the result of abci_query that holds a value at a height.
 const (
 	beforeValue  = `"result":{"response":{"code":0,"log":"","info":"","index":"0","key":null,"value":"`
 	beforeHeight = `","proofOps":null,"height":"`
 	afterHeight  = `","codespace":""}}`
 )
 
-// AppendValue appends the member of the RPC's answer that has a value at a height: an entry of
-// [node.MessageType] is the value, another what the RPC has said in its place.
+// AppendValue appends the result member of an RPC response that holds a value at a height.
 func AppendValue(b, value []byte, height int64) []byte {
 	b = slices.Grow(b, len(beforeValue+beforeHeight+afterHeight)+base64.StdEncoding.EncodedLen(len(value))+len("9223372036854775807"))
 	b = base64.StdEncoding.AppendEncode(append(b, beforeValue...), value)
@@ -27,16 +26,15 @@ func AppendValue(b, value []byte, height int64) []byte {
 	return append(b, afterHeight...)
 }
 
-// valueOf is the value that a result of abci_query has and nothing else: the result can be made
-// of it again.
+// valueOf returns the value in a result of abci_query. ok is false if AppendValue could not make the same
+// result of it again, because it holds more than the value.
 func valueOf(member []byte, height int64) (value []byte, ok bool) {
 	const result = len(`"result":`)
 	value, err := base64.StdEncoding.DecodeString(gjson.GetBytes(member[min(result, len(member)):], "response.value").String())
 	return value, err == nil && string(AppendValue(nil, value, height)) == string(member)
 }
 
-// ETag is the validator of a member that was made of an entry. The height is in it, as it is in
-// the member.
+// ETag returns the validator of a member made of an entry. It includes the height, because the member does.
 func ETag(e *cache.Entry, height int64) string {
 	if e.Type != node.MessageType {
 		return e.ETag

@@ -12,7 +12,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// A Transport is a way to reach a node.
+// A Transport is how a value is read from a node.
 type Transport int
 
 // The two transports to a node.
@@ -21,9 +21,9 @@ const (
 	RPC            // abci_query of CometBFT
 )
 
-// Speaks reports whether an interface can serve an entry: a value always, and an error only over its own transport.
+// CanServe reports whether an API can serve an entry: a value always, and an error only from its own transport.
 // gRPC can serve the RPC's errors if no node offers gRPC.
-func (v *Values) Speaks(e *cache.Entry) bool {
+func (v *Values) CanServe(e *cache.Entry) bool {
 	switch e.Type {
 	case node.MessageType:
 		return true
@@ -40,8 +40,8 @@ type Request struct {
 	Message []byte
 }
 
-// Ask reads a node over one transport, and over the other one if that fails.
-func (v *Values) Ask(ctx context.Context, r node.Request, q Request, via Transport) (*node.Answer, error) {
+// ReadNode reads a node over one transport, and over the other one if that fails.
+func (v *Values) ReadNode(ctx context.Context, r node.Request, q Request, via Transport) (*node.Answer, error) {
 	transports := []Transport{RPC}
 	switch {
 	case v.o.GRPC && via == GRPC:
@@ -50,9 +50,9 @@ func (v *Values) Ask(ctx context.Context, r node.Request, q Request, via Transpo
 		transports = []Transport{RPC, GRPC}
 	}
 	var first error
-	var failed *node.Answer // such as a node that has just started and knows no newest block by gRPC
+	var failed *node.Answer // for example from a node that has just started and knows no newest block by gRPC
 	for _, transport := range transports {
-		a, err := v.reader.Nodes.Fetch(ctx, q.asked(r, transport))
+		a, err := v.reader.Nodes.Fetch(ctx, q.over(r, transport))
 		switch {
 		case err == nil && a.Reason == node.Other:
 			failed = cmp.Or(failed, a)
@@ -70,8 +70,8 @@ func (v *Values) Ask(ctx context.Context, r node.Request, q Request, via Transpo
 	return nil, first
 }
 
-// asked returns the request to a node over a transport.
-func (q Request) asked(r node.Request, via Transport) node.Request {
+// over returns the request to a node over a transport.
+func (q Request) over(r node.Request, via Transport) node.Request {
 	if via == GRPC {
 		r.Invoke = &node.Invocation{Method: q.Method, Message: q.Message}
 	} else {
@@ -86,7 +86,7 @@ func (q Request) params(height int64) json.RawMessage {
 	p = fmt.Appendf(p, `{"path":"%s"`, q.Method)
 	if len(q.Message) > 0 {
 		p = append(p, `,"data":"`...)
-		for _, b := range q.Message { // in upper case, as the RPC's command line sends it
+		for _, b := range q.Message { // upper case, as CometBFT's command line sends it
 			const digits = "0123456789ABCDEF"
 			p = append(p, digits[b>>4], digits[b&0xf])
 		}

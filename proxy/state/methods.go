@@ -11,23 +11,22 @@ import (
 	"github.com/tipcache/tipcache/upstream/protofield"
 )
 
-// Tells reports whether a method, with its leading slash, reads the state at a height: a method of a
-// service named Query. Other services ignore the height that they are asked for, and some of them
-// repeat it in their answers.
-func Tells(name string) bool {
+// ReadsState reports whether a method, with its leading slash, reads the state at a height. Methods of services
+// named Query do. Other services ignore the requested height, and some of them repeat it in their responses.
+func ReadsState(name string) bool {
 	service, method, _ := strings.Cut(strings.TrimPrefix(name, "/"), "/")
 	before, isQuery := strings.CutSuffix(service, ".Query")
 	return isQuery && name[0] == '/' && isName(method) && isPackage(before)
 }
 
-// Tells reports whether a method's answers are kept as the state at a height: those that [Tells], except the ones
-// that nodes compute outside the state.
-func (o Options) Tells(name string) bool { return Tells(name) && !o.Passes(name) }
+// ReadsState reports whether a method's responses are cached as the state at a height: like [ReadsState], without
+// the methods that nodes compute outside the state.
+func (o Options) ReadsState(name string) bool { return ReadsState(name) && !o.Passes(name) }
 
-// Passes reports whether a method is passed through, because nodes compute its answers outside the state.
+// Passes reports whether a method is passed through, because nodes compute its responses outside the state.
 func (o Options) Passes(name string) bool { return o.Rows[name].Class == blocks.Never }
 
-// isPackage tells names with a dot between each two.
+// isPackage reports whether a text consists of names separated by dots.
 func isPackage(text string) bool {
 	for name := range strings.SplitSeq(text, ".") {
 		if !isName(name) {
@@ -46,14 +45,14 @@ func isName(text string) bool {
 	return text != ""
 }
 
-// Finds reports whether a method's answer to a message is fixed once it is found, whichever height is asked for: the
+// IsFixed reports whether a method's response to a message is the same at every height once it is found: the
 // message names a transaction, or a block by its height.
-func (o Options) Finds(name string, message []byte) bool {
+func (o Options) IsFixed(name string, message []byte) bool {
 	class := o.Rows[name].Class
 	return class == blocks.Found || class == blocks.Block && heightIn(message) > 0
 }
 
-// heightIn returns the height in the first field of a message, as all methods about blocks have it; 0 for none.
+// heightIn returns the height in the first field of a message, where all methods for blocks have it; 0 for none.
 func heightIn(message []byte) (height uint64) {
 	for f, ok := range protofield.All(message) {
 		if ok && f.Number == 1 && f.Type == protowire.VarintType {
@@ -63,24 +62,24 @@ func heightIn(message []byte) (height uint64) {
 	return height
 }
 
-// CostOf is what a method, or a path of abci_query, costs a node that is asked with a message: as much as
-// the REST path that gives the same, or for a value that no path gives as much as a path that is unknown.
+// CostOf returns what a method, or a path of abci_query, with a message costs a node: as much as the REST path
+// with the same response or, if there is none, as much as an unknown path.
 func (o Options) CostOf(name string, message []byte) node.Cost {
 	row, known := o.Rows[name]
 	switch {
-	case strings.HasPrefix(appPath(name), "store/") && !strings.HasSuffix(name, "/key"): // all that is below a prefix
+	case strings.HasPrefix(appPath(name), "store/") && !strings.HasSuffix(name, "/key"): // all keys with a prefix
 		return node.Scan
-	case Tells(name) && isLarge(message):
+	case ReadsState(name) && isLarge(message):
 		return node.Scan
-	case !known && (Tells(name) || Simulates(name)):
+	case !known && (ReadsState(name) || Simulates(name)):
 		return node.Page
 	default:
 		return row.Cost
 	}
 }
 
-// isLarge reports whether a message requests a page that costs the node as much as the whole set.
-// Each message has its page under a number of its own, and so it is known by its form.
+// isLarge reports whether a message requests a page that costs the node as much as the whole set. The number of
+// the page's field differs by message, so every field that has the form of a page counts.
 func isLarge(message []byte) bool {
 	for f := range protofield.All(message) {
 		if limitOf(f.Bytes()) > dialect.LargePage {
@@ -90,14 +89,14 @@ func isLarge(message []byte) bool {
 	return false
 }
 
-// The fields of a page. The first is bytes.
+// Numbers of the fields of a page. Only the key is a bytes field.
 const (
 	keyField   = 1
 	limitField = 3
 	pageFields = 5
 )
 
-// limitOf is the limit of a page, 0 for what is no page.
+// limitOf returns the limit of a page, 0 for a field that is no page.
 func limitOf(page []byte) (limit uint64) {
 	for f, ok := range protofield.All(page) {
 		if !ok || f.Number > pageFields || (f.Type == protowire.BytesType) != (f.Number == keyField) {
@@ -110,10 +109,10 @@ func limitOf(page []byte) (limit uint64) {
 	return limit
 }
 
-// Simulates reports whether a method, or a path of abci_query, runs a transaction, which costs a node
-// what it costs to take one in.
+// Simulates reports whether a method, or a path of abci_query, runs a transaction, which costs a node as much as
+// accepting one.
 func Simulates(name string) bool {
-	return strings.HasPrefix(appPath(name)+"/", "app/simulate/") || strings.HasSuffix(name, "/Simulate") && !Tells(name)
+	return strings.HasPrefix(appPath(name)+"/", "app/simulate/") || strings.HasSuffix(name, "/Simulate") && !ReadsState(name)
 }
 
 // appPath returns a path of abci_query without the leading slash. The SDK reads paths of the application and of its

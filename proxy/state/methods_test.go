@@ -9,20 +9,20 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-func TestMethodsOfTheStateAreRecognizedByTheirNames(t *testing.T) {
+func TestMethodsThatReadStateAreRecognizedByName(t *testing.T) {
 	for name, want := range map[string]bool{
 		"/cosmos.bank.v1beta1.Query/Balance": true, "/a.Query/B_2": true,
 		"/Query/Balance": false, "cosmos.bank.v1beta1.Query/Balance": false, "/.Query/Balance": false, "/a..Query/Balance": false, "/a.Query/": false, "/a.Query/B/": false, "/a.Query": false,
 		"/a.Query/B?": false, "/a b.Query/B": false, "/a.SubQuery/B": false, "/a.Msg/Send": false, "": false, "/": false, "//a.Query/B": false, "/a/b.Query/C": false, "/cosmos.tx.v1beta1.Service/GetTx": false,
 	} {
-		if got := state.Tells(name); got != want {
+		if got := state.ReadsState(name); got != want {
 			t.Errorf("%q: %t, want %t", name, got, want)
 		}
 	}
 }
 
 // What the rows of the paths say of transactions and blocks holds for the methods.
-func TestAnswersAreFixedWhereTheMessageNamesATransactionOrABlock(t *testing.T) {
+func TestResponsesForTransactionsAndBlocksAreFixed(t *testing.T) {
 	o := state.Options{Rows: dialect.MethodRows(cosmos.Rows(nil))}
 	const comet = "/cosmos.base.tendermint.v1beta1.Service/"
 	for _, tt := range []struct {
@@ -34,14 +34,14 @@ func TestAnswersAreFixedWhereTheMessageNamesATransactionOrABlock(t *testing.T) {
 		{comet + "GetBlockByHeight", "\x08\x05", true}, {comet + "GetValidatorSetByHeight", "\x08\x05\x12\x02\x18\x01", true}, {"/cosmos.tx.v1beta1.Service/GetBlockWithTxs", "\x08\x05", true},
 		{comet + "GetLatestBlock", "\x08\x05", false}, {"/a.b.Service/GetBlockResults", "\x08\x05", false}, {"/cosmos.bank.v1beta1.Query/Balance", "\x08\x05", false},
 	} {
-		if got := o.Finds(tt.method, []byte(tt.message)); got != tt.want {
+		if got := o.IsFixed(tt.method, []byte(tt.message)); got != tt.want {
 			t.Errorf("%s %x: %t, want %t", tt.method, tt.message, got, tt.want)
 		}
 	}
 }
 
 // A method costs a node what the path costs that gives the same.
-func TestAMethodCostsWhatItsPathDoes(t *testing.T) {
+func TestMethodCostsSameAsItsPath(t *testing.T) {
 	o := state.Options{Rows: dialect.MethodRows([]dialect.Row{
 		{Method: "/cosmos.bank.v1beta1.Query/Balance", Cost: node.Cheap},
 		{Method: "/cosmos.staking.v1beta1.Query/Validators", Cost: node.Page},

@@ -17,7 +17,7 @@ import (
 type stateRead struct {
 	*Values
 	Request
-	verbatim bool // the interface needs its own texts, also of an error
+	verbatim bool // read over the API's own transport, whose error texts it needs
 }
 
 // Fetch reads a node: by gRPC if it offers that, because a value is read there without the lock of the consensus. If
@@ -27,17 +27,17 @@ func (o *stateRead) Fetch(ctx context.Context, r node.Request, before *cache.Ent
 	if o.verbatim || before != nil && before.Status != http.StatusOK {
 		by = o.transport
 	}
-	a, err := o.Ask(ctx, r, o.Request, by)
+	a, err := o.ReadNode(ctx, r, o.Request, by)
 	if err == nil && o.verbatim && o.transport == RPC && a.Type != "" && a.Reason != node.OK {
 		return nil, &upstream.Error{Kind: upstream.Unreachable, Msg: "the RPC of the chain node cannot be reached"} // gRPC's errors differ from the RPC's
 	}
 	return a, err
 }
 
-// Entry returns the entry of a node's answer: the value, or what the node said in its place.
+// Entry returns the entry for a node's answer: the value, or the node's error.
 func (o *stateRead) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, error) {
 	e, tip := o.reader.NewEntry(a), o.reader.Nodes.Tip()
-	if e.Expires = Expiry(a, e.ReadAt, tip, o.reader.Negative()); o.o.Finds(o.Method, o.Message) {
+	if e.Expires = Expiry(a, e.ReadAt, tip, o.reader.Negative()); o.o.IsFixed(o.Method, o.Message) {
 		e.Expires = blocks.IndexedExpiry(a.Reason == node.OK, true, e.ReadAt, tip)
 	}
 	typ, body := a.Type, a.Body
@@ -57,7 +57,7 @@ func (o *stateRead) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, er
 	return e, nil
 }
 
-// StatusOf returns the HTTP status that an answer means, by which policies go: 200 for what was found.
+// StatusOf returns the HTTP status that corresponds to an answer, for freshness policies.
 func StatusOf(a *node.Answer) int {
 	switch a.Reason {
 	case node.OK:

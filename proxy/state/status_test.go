@@ -10,7 +10,7 @@ import (
 )
 
 // As a node of the SDK 0.54 says both.
-func TestAnErrorOfTheRPCIsTheStatusThatItWas(t *testing.T) {
+func TestErrorOfRPCBecomesOriginalStatus(t *testing.T) {
 	for _, tt := range []struct {
 		code   int
 		log    string

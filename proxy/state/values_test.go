@@ -126,7 +126,7 @@ func TestValueIsReadByTheTransportThatAnswers(t *testing.T) {
 			}
 		case err != nil || a.Entry.Status != tt.status || a.Entry.Type != tt.typ || string(a.Entry.Body) != tt.body || a.Entry.Failed != (tt.status == 502):
 			t.Errorf("%s: entry = %+v, %v, want %d %s %s", name, a.Entry, err, tt.status, tt.typ, tt.body)
-		case !v.Speaks(a.Entry):
+		case !v.CanServe(a.Entry):
 			t.Errorf("%s: the interface cannot serve the entry", name)
 		case tt.typ == node.MessageType && state.ETag(a.Entry, 7) != strings.TrimSuffix(a.Entry.ETag, `"`)+`-7"`, tt.typ != node.MessageType && state.ETag(a.Entry, 7) != a.Entry.ETag:
 			t.Errorf("%s: ETag = %s of %s", name, state.ETag(a.Entry, 7), a.Entry.ETag)
