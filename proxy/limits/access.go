@@ -13,18 +13,18 @@ import (
 	"github.com/tipcache/tipcache/proxy/failure"
 )
 
-// A Rule says who may call the operations that match it. An operation is the path of a REST request
+// A Rule applies to the operations that match it. An operation is the path of a REST request
 // (/staking/pool), a method of the RPC (abci_query), or a gRPC method (cosmos.bank.v1beta1.Query/Balance).
 type Rule struct {
 	Text     string   // as configured
 	Patterns []string // * matches any characters, slashes included
 	Deny     bool
-	Rate     Rate // of each client, for all operations that match; the zero Rate is no limit
-	Cost     int  // how many requests an operation counts as, against all limits; 0 means 1
+	Rate     Rate // rate per client of all matching operations; zero means no limit
+	Cost     int  // number of requests that an operation counts as against the other limits; 0 means 1
 }
 
-// nodeInternals is the rule after all configured ones. It protects what the node knows about its peers, its pool of
-// transactions and its own consensus, and the calls that control it.
+// nodeInternals is the rule after all configured ones. It protects what a node reports about its peers, its mempool and
+// its consensus, and the calls that control the node.
 var nodeInternals = NewDeny("net_info", "consensus_state", "dump_consensus_state", "unconfirmed_txs", "unsafe_*", "dial_*", "cometbft.services.pruning.*")
 
 // NewDeny returns a rule that denies the operations that match patterns.
@@ -32,8 +32,7 @@ func NewDeny(patterns ...string) Rule {
 	return Rule{Text: "deny " + strings.Join(patterns, " "), Patterns: patterns, Deny: true}
 }
 
-// Rule returns the access rule for an operation: the first one that matches, or nil. Without configured rules, it is
-// one that denies methods about the node itself.
+// Rule returns the access rule for an operation: the first one that matches, or nil.
 func (l *Limits) Rule(operation string) *Rule {
 	for i := range l.Access {
 		if l.Access[i].matches(operation) {
@@ -97,8 +96,8 @@ func (a *Admission) denied(rule *Rule, operation string) error {
 }
 
 // AdmitOperation applies the access rules to an operation of a client whose request was admitted. It adds the rate of
-// the rule to the headers of the answer. limited reports that the operation counts as more than a request. The error
-// is a *failure.Failure.
+// the rule to the response headers. limited reports whether the operation counts as more than one request. The error is
+// a *failure.Failure.
 func (a *Admission) AdmitOperation(ctx context.Context, c *Client, operation string, answer http.Header) (limited bool, err error) {
 	rule := a.Limits.Load().Rule(operation)
 	if err := a.denied(rule, operation); err != nil || rule == nil {
@@ -115,7 +114,7 @@ func (a *Admission) AdmitOperation(ctx context.Context, c *Client, operation str
 	return true, a.admit(ctx, limit{rule.owner(c), rule.Rate}, 1, answer)
 }
 
-// owner returns the client as the rule counts it.
+// owner returns the owner of the rule's limit for a client.
 func (r *Rule) owner(c *Client) owner {
 	client := ownerOf(c.Address)
 	sum := sha256.Sum256([]byte(r.Text)) // replicas with the same rule share its limit

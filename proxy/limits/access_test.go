@@ -34,7 +34,7 @@ func TestFirstMatchingRuleDecides(t *testing.T) {
 	}
 }
 
-func TestMethodsAboutTheNodeAreDeniedUnlessARuleAllowsThem(t *testing.T) {
+func TestNodeInternalsAreDeniedUnlessARuleAllowsThem(t *testing.T) {
 	a := newAdmission(limits.Limits{})
 	denied := []string{"net_info", "consensus_state", "dump_consensus_state", "unconfirmed_txs", "unsafe_flush_mempool", "dial_peers", "cometbft.services.pruning.v1.PruningService/SetBlockRetainHeight"}
 	for _, operation := range denied {
@@ -55,7 +55,7 @@ func TestMethodsAboutTheNodeAreDeniedUnlessARuleAllowsThem(t *testing.T) {
 	}
 }
 
-func TestRateOfARuleIsPerClientAndForAllThatMatch(t *testing.T) {
+func TestRateOfRuleIsPerClientForAllMatchingOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAdmission(limits.Limits{Access: []limits.Rule{{Text: "limit 2/h *_search", Patterns: []string{"*_search"}, Rate: perHour}}})
 		one, two, keyed := limits.Client{Address: client}, limits.Client{Address: other}, limits.Client{Address: client, Key: limits.Key{Name: "one"}}
@@ -80,7 +80,7 @@ func TestRateOfARuleIsPerClientAndForAllThatMatch(t *testing.T) {
 	})
 }
 
-func TestCostOfARuleCountsAgainstTheClientsLimit(t *testing.T) {
+func TestCostOfRuleCountsAgainstLimitOfClient(t *testing.T) {
 	a := newAdmission(limits.Limits{
 		Address: limits.Rate{Requests: 6, Per: time.Hour, Burst: 6},
 		Access:  []limits.Rule{{Text: "cost 3 block_search", Patterns: []string{"block_search"}, Cost: 3}},

@@ -9,7 +9,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 )
 
-func TestAddressIsTheLastOneThatNoTrustedProxyWrote(t *testing.T) {
+func TestAddressIsLastOneThatIsNoTrustedProxy(t *testing.T) {
 	for name, tt := range map[string]struct {
 		peer      string
 		forwarded []string
@@ -44,7 +44,7 @@ func TestAddressIsTheLastOneThatNoTrustedProxyWrote(t *testing.T) {
 	}
 }
 
-func TestClientIsNamedByItsKeyOrElseByItsNetwork(t *testing.T) {
+func TestClientIsNamedByKeyOrNetwork(t *testing.T) {
 	a := newAdmission(limits.Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
 	for _, tt := range []struct{ peer, tenant, want string }{
 		{"192.0.2.1:5000", "", "192.0.2.1"},

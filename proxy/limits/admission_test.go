@@ -58,7 +58,7 @@ var (
 	perHour = limits.Rate{Requests: 2, Per: time.Hour, Burst: 2}
 )
 
-func TestAddressIsRefusedBeyondItsRateUntilRetryAfter(t *testing.T) {
+func TestAddressOverItsRateIsRefusedUntilRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAdmission(limits.Limits{Address: limits.Rate{Requests: 4, Per: time.Minute, Burst: 2}})
 		const refused = "429 after 15s: too many requests: the limit of this address is 4 in 1m0s"
@@ -90,7 +90,7 @@ func TestAddressIsRefusedBeyondItsRateUntilRetryAfter(t *testing.T) {
 	})
 }
 
-func TestIPv6AddressesOfOneNetworkShareALimit(t *testing.T) {
+func TestIPv6AddressesOfOneNetworkShareLimit(t *testing.T) {
 	a := newAdmission(limits.Limits{Address: perHour})
 	var got []string
 	for _, address := range []string{"2001:db8::1", "2001:db8::2:0:0:1", "2001:db8::3", "2001:db8:0:1::1", "192.0.2.1", "192.0.2.2"} {
@@ -154,7 +154,7 @@ func TestReplacedKeysApplyToTheNextRequest(t *testing.T) {
 	}
 }
 
-func TestKeysOfOneNameShareARateAndTheirOwnGoesFirst(t *testing.T) {
+func TestKeysOfOneNameShareRateAndOwnRateWins(t *testing.T) {
 	own := keyOf("own", "three")
 	own.Rate = limits.Rate{Requests: 3, Per: time.Hour, Burst: 3}
 	a := newAdmission(limits.Limits{Key: perHour}, keyOf("shared", "one"), keyOf("shared", "two"), own)
@@ -175,7 +175,7 @@ func TestKeysOfOneNameShareARateAndTheirOwnGoesFirst(t *testing.T) {
 	}
 }
 
-func TestSeveralRequestsAtOnceCountAgainstEveryLimit(t *testing.T) {
+func TestBatchCountsAgainstEveryLimit(t *testing.T) {
 	bucket := func(n int) limits.Rate { return limits.Rate{Requests: n, Per: time.Hour, Burst: n} }
 	for name, tt := range map[string]struct {
 		address, key limits.Rate
@@ -209,7 +209,7 @@ func TestSeveralRequestsAtOnceCountAgainstEveryLimit(t *testing.T) {
 	}
 }
 
-func TestAskingWhetherARequestWouldPassCountsNothing(t *testing.T) {
+func TestWouldAdmitCountsNothing(t *testing.T) {
 	a := newAdmission(limits.Limits{Address: perHour, Key: limits.Rate{Requests: 1, Per: time.Hour, Burst: 1}})
 	free, keyed := limits.Client{Address: client}, limits.Client{Address: client, Key: limits.Key{Name: "one"}}
 	for range 5 {
@@ -235,7 +235,7 @@ func TestAskingWhetherARequestWouldPassCountsNothing(t *testing.T) {
 	}
 }
 
-func TestStreamsSpendTheirClientsLimit(t *testing.T) {
+func TestStreamsSpendLimitOfClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAdmission(limits.Limits{Address: limits.Rate{Requests: 1, Per: time.Minute, Burst: 2}})
 		c := limits.Client{Address: client}
@@ -251,7 +251,7 @@ func TestStreamsSpendTheirClientsLimit(t *testing.T) {
 	})
 }
 
-func TestRenewedClientNeedsAKeyThatIsStillInForce(t *testing.T) {
+func TestRenewFailsOnceKeyIsRemoved(t *testing.T) {
 	a := newAdmission(limits.Limits{}, keyOf("one", "secret"))
 	r := withKey("secret")
 	r.RemoteAddr = "192.0.2.1:50000"
@@ -297,7 +297,7 @@ func TestVerdictsAreCountedByLimitAndStore(t *testing.T) {
 }
 
 // A flood of addresses must not make this process forget who has spent its limit.
-func TestFloodOfAddressesDoesNotRefillAClientThatGoesOnAsking(t *testing.T) {
+func TestFloodOfAddressesDoesNotRefillActiveClient(t *testing.T) {
 	a := newAdmission(limits.Limits{Address: perHour})
 	admitted := 0
 	for n := range 1 << 17 {

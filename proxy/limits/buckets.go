@@ -18,37 +18,36 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// buckets are the limits of this process. They remember clients in two
-// generations: a client that asks is moved to the young one. In time, or when it
-// is full, the young one becomes the old one, and the old one is forgotten.
-// Unlike a cache that keeps the popular, this always keeps the newest: in a flood
-// of addresses those would else begin with a full bucket again and again.
+// buckets are the limits of this process. They hold clients in two generations. A client that sends a request moves to
+// the young one. After some time, or when it is full, the young generation becomes the old one, and the old one is
+// dropped. Unlike a cache of popular entries, this always retains the newest ones, which in a flood of addresses would
+// otherwise begin with a full bucket again and again.
 type buckets struct {
 	seed   maphash.Seed
 	shards [16]bucketShard
 }
 
 const (
-	// A bucket is full when it was left alone for its window, and then as good
-	// as new: windows up to generation are forgotten without loss.
+	// A bucket that is unused for its window is full, like a new one. So buckets with windows up to generation are
+	// dropped without loss.
 	generation = time.Hour
-	maxYoung   = 2048 // clients in a shard's generation: 16 MB in all, or so
+	maxYoung   = 2048 // clients in a shard's generation; about 16 MB in all
 )
 
-// bucketShard is a part of the clients, with a lock of its own.
+// bucketShard holds a part of the clients under one lock.
 type bucketShard struct {
 	mu         sync.Mutex
 	young, old map[limit]*bucket
-	born       time.Time // of the young generation
+	born       time.Time // when the young generation began
 }
 
-// A bucket is what a client may ask for at present.
+// A bucket is the token bucket of one limit.
 type bucket struct {
 	*rate.Limiter
-	prepaid atomic.Int64 // events that were taken from the shared bucket before they came
+	prepaid atomic.Int64 // events taken from the shared bucket in advance
 }
 
-// spend takes n requests from the bucket of a limit, if they are in it.
+// spend takes n requests from the bucket of a limit, if it has them.
 func (b *buckets) spend(l limit, n int, now time.Time) decision {
 	limiter := b.find(l, now)
 	allowed := limiter.AllowN(now, n)
@@ -59,7 +58,7 @@ func (b *buckets) spend(l limit, n int, now time.Time) decision {
 	return decision{allowed: allowed, remaining: max(0, int(tokens)), reset: until(float64(l.Burst)), retry: until(float64(n))}
 }
 
-// wait is the time until a request would be allowed; it takes nothing.
+// wait returns the time until a request would be allowed. It takes nothing.
 func (b *buckets) wait(l limit, now time.Time) time.Duration {
 	limiter := b.find(l, now)
 	lacking := 1 - limiter.TokensAt(now)
@@ -69,7 +68,7 @@ func (b *buckets) wait(l limit, now time.Time) time.Duration {
 	return max(time.Duration(lacking/float64(limiter.Limit())*float64(time.Second)), time.Nanosecond)
 }
 
-// find gives the bucket of a limit. A rate that changed begins with a full one.
+// find returns the bucket of a limit. A changed rate begins with a full bucket.
 func (b *buckets) find(l limit, now time.Time) *bucket {
 	address := l.network.As16()
 	hash := maphash.String(b.seed, l.name) ^ maphash.Bytes(b.seed, address[:])
@@ -90,8 +89,7 @@ func (b *buckets) find(l limit, now time.Time) *bucket {
 	return limiter
 }
 
-// sharedBuckets are the limits that replicas have in common: the same buckets,
-// in Redis. Each key there expires when its bucket is full.
+// sharedBuckets are the limits that replicas share, as buckets in Redis. Each key there expires when its bucket is full.
 type sharedBuckets struct {
 	Shared
 	limiter *redis_rate.Limiter
@@ -99,8 +97,7 @@ type sharedBuckets struct {
 	breaker *gobreaker.CircuitBreaker[*redis_rate.Result]
 }
 
-// After so many failures in a row Redis is passed over, and asked by one request
-// after each rest.
+// After sharedFailures failures in a row, Redis is skipped. After each sharedRest, one request tries it.
 const (
 	sharedFailures = 3
 	sharedRest     = 2 * time.Second
@@ -121,20 +118,19 @@ func newSharedBuckets(o Shared, log *slog.Logger) *sharedBuckets {
 	}
 }
 
-// errEmptier is what others have written there, or a rate that was in force before.
+// errEmptier means that an untrusted writer, or a replica with an earlier rate, wrote the bucket.
 var errEmptier = errors.New("the shared bucket is emptier than any of this rate can be")
 
-// spend takes from least to most requests from the bucket of a limit: as many as there are, or all
-// where least is more than one. An error says that Redis did
-// not answer in its time, or is not asked at present.
+// spend takes up to most requests from the bucket of a limit; if least is more than one, it takes all of them or none. It
+// returns an error if Redis did not answer in time, or is skipped after failures.
 func (s *sharedBuckets) spend(ctx context.Context, l limit, least, most int) (decision, error) {
-	told, err := s.breaker.Execute(func() (result *redis_rate.Result, err error) {
-		ctx, cancel := context.WithTimeout(ctx, cmp.Or(s.Timeout, time.Minute)) // 0: in tests alone
+	reply, err := s.breaker.Execute(func() (result *redis_rate.Result, err error) {
+		ctx, cancel := context.WithTimeout(ctx, cmp.Or(s.Timeout, time.Minute)) // 0 only in tests
 		defer cancel()
-		// The namespace is escaped, so that it ends at the first colon; the library puts rate: before all.
+		// The namespace is escaped, so that it ends at the first colon. The library prepends rate: to the key.
 		key := "tipcache:1:" + url.QueryEscape(s.Namespace()) + ":" + l.kind + ":" + l.String()
 		rate := redis_rate.Limit{Rate: l.Requests, Period: l.Per, Burst: l.Burst}
-		err = upstream.Guard(s.log, "redis", func() (err error) { // the library panics at a reply that makes no sense
+		err = upstream.Guard(s.log, "redis", func() (err error) { // the library panics on malformed replies
 			if least > 1 {
 				result, err = s.limiter.AllowN(ctx, key, rate, least)
 			} else {
@@ -144,11 +140,11 @@ func (s *sharedBuckets) spend(ctx context.Context, l limit, least, most int) (de
 		})
 		return result, err
 	})
-	if err == nil && (told.ResetAfter < 0 || told.ResetAfter > l.window()+time.Second) { // negative: beyond what a Duration holds
+	if err == nil && (reply.ResetAfter < 0 || reply.ResetAfter > l.window()+time.Second) { // negative after an overflow
 		err = errEmptier
 	}
 	if err != nil {
 		return decision{}, err
 	}
-	return decision{allowed: told.Allowed > 0, remaining: told.Remaining, reset: told.ResetAfter, retry: told.RetryAfter, taken: told.Allowed}, nil
+	return decision{allowed: reply.Allowed > 0, remaining: reply.Remaining, reset: reply.ResetAfter, retry: reply.RetryAfter, taken: reply.Allowed}, nil
 }

@@ -13,24 +13,24 @@ import (
 
 // A Client is the address and the key that a request is counted by.
 type Client struct {
-	Address netip.Addr // not valid where the connection has none
-	Key     Key        // of no name where none is required
+	Address netip.Addr // not valid if the connection has none
+	Key     Key        // has no name if none is required
 }
 
-// An owner is whose requests go together: a network's, or those of a key's name.
+// An owner is the client that a limit applies to: a network, or all keys with one name.
 type owner struct {
 	kind    string     // address, key, or rule
-	name    string     // of a key, or of a rule and the client
-	network netip.Addr // or its first address
+	name    string     // of the key, or of the rule and the client
+	network netip.Addr // first address of the network
 }
 
-// ownerOf is the name that a client is limited by without a key: its IPv4 address, or its
-// IPv6 network, of whose addresses it can take any.
+// ownerOf returns the owner for a client without a key: its IPv4 address, or its IPv6 /64, of which it can use any
+// address.
 func ownerOf(client netip.Addr) owner {
 	return owner{kind: "address", network: NetworkOf(client)}
 }
 
-// NetworkOf is an IPv4 address itself, or the first address of the /64 of an IPv6 address.
+// NetworkOf returns an IPv4 address unchanged, or the first address of the /64 of an IPv6 address.
 func NetworkOf(client netip.Addr) netip.Addr {
 	if !client.Is6() {
 		return client
@@ -39,7 +39,7 @@ func NetworkOf(client netip.Addr) netip.Addr {
 	return network.Addr()
 }
 
-// String names the owner to others.
+// String returns the name of the owner in errors and Redis keys.
 func (o *owner) String() string {
 	switch {
 	case o.name != "":
@@ -50,14 +50,12 @@ func (o *owner) String() string {
 	return o.network.String()
 }
 
-// ForwardedFor is where proxies on the way leave the address of their client, the
-// nearest one last.
+// ForwardedFor is the header to which proxies append the address of their client.
 const ForwardedFor = "X-Forwarded-For"
 
-// Address is the address a request is counted under: that of its connection, the
-// peer, or, behind proxies that are trusted, the last address in X-Forwarded-For
-// that is not one of theirs. Whatever stands before it, the client may have made up.
-// It is not valid where the connection has no address.
+// Address returns the address that a request is counted under: the peer of its connection or, behind trusted proxies, the
+// last address in X-Forwarded-For that is not a trusted proxy. The client may have made up the addresses before it. The
+// result is not valid if the connection has no address.
 func (a *Admission) Address(peer netip.Addr, forwarded []string) netip.Addr {
 	trusted := a.Limits.Load().TrustedProxies
 	if len(trusted) == 0 {
@@ -68,7 +66,7 @@ func (a *Admission) Address(peer netip.Addr, forwarded []string) netip.Addr {
 		cut := strings.LastIndexByte(way, ',')
 		next := hop(strings.TrimSpace(way[cut+1:]))
 		if !next.IsValid() {
-			break // no address: the way is known up to the proxy that wrote it
+			break // not an address, so the last known hop counts
 		}
 		from, way = next, way[:max(0, cut)]
 	}
@@ -78,7 +76,7 @@ func (a *Admission) Address(peer netip.Addr, forwarded []string) netip.Addr {
 // ClientOf returns the client of a request without a key.
 func (a *Admission) ClientOf(r *http.Request) *Client { return &Client{Address: a.AddressOf(r)} }
 
-// Name names the client, by whose name clients take turns: the name on its key, if it has one, or else its network.
+// Name returns the name by which clients take turns: the name of the client's key or, without a key, its network.
 func (c *Client) Name() string {
 	if c.Key.Name != "" {
 		return "key " + c.Key.Name
@@ -86,23 +84,23 @@ func (c *Client) Name() string {
 	return c.Network()
 }
 
-// Network names what the client is limited by without a key: its IPv4 address, or the /64 of its IPv6 address.
+// Network returns the client's IPv4 address, or the /64 of its IPv6 address.
 func (c *Client) Network() string {
-	who := ownerOf(c.Address)
-	return who.String()
+	o := ownerOf(c.Address)
+	return o.String()
 }
 
-// AddressOf is the Address of a request, whatever its connection.
+// AddressOf returns the Address of a request.
 func (a *Admission) AddressOf(r *http.Request) netip.Addr {
 	return a.Address(hop(r.RemoteAddr), r.Header[ForwardedFor])
 }
 
-// Trusts tells whether an address is that of a trusted proxy.
+// Trusts reports whether an address belongs to a trusted proxy.
 func (a *Admission) Trusts(addr netip.Addr) bool {
 	return isAmong(a.Limits.Load().TrustedProxies, addr)
 }
 
-// hop reads an address as proxies write it: with or without a port, in brackets, or in quotes.
+// hop parses an address in the forms that proxies write: with or without a port, in brackets, or in quotes.
 func hop(text string) netip.Addr {
 	text = strings.Trim(text, `"`)
 	if strings.IndexByte(text, ':') >= 0 {
@@ -113,7 +111,7 @@ func hop(text string) netip.Addr {
 	if bare, ok := strings.CutPrefix(text, "["); ok {
 		text = strings.TrimSuffix(bare, "]")
 	}
-	addr, _ := netip.ParseAddr(text) // not valid if it is none
+	addr, _ := netip.ParseAddr(text) // not valid if it is malformed
 	return addr.Unmap().WithZone("")
 }
 
@@ -121,26 +119,25 @@ func isAmong(prefixes []netip.Prefix, addr netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// IsMany reports whether a client stands for others: it has no key, and the address of this
-// machine or of a trusted proxy.
+// IsMany reports whether a client may be many clients: it has no key, and the address of this machine or of a trusted
+// proxy.
 func (a *Admission) IsMany(c *Client) bool {
 	return c.Key.Name == "" && (c.Address.IsLoopback() || a.Trusts(c.Address))
 }
 
-// KeyHeader carries the key of a client.
+// KeyHeader is the header with the client's API key.
 const KeyHeader = "X-Api-Key"
 
-// A Key lets its bearer ask. Several keys may share a name,
-// so that one can take over from another.
+// A Key is an API key. Several keys may share a name, so that one can replace another.
 type Key struct {
-	Name   string            // whose it is; logged, unlike the key
-	SHA256 [sha256.Size]byte // digest of the key: the key itself is not kept
-	Rate   Rate              // how often it may ask; zero: Limits.Key
+	Name   string            // name of its owner; logged, unlike the key
+	SHA256 [sha256.Size]byte // digest of the key
+	Rate   Rate              // zero means Limits.Key
 }
 
 func (k *Key) owner() owner { return owner{kind: "key", name: k.Name} }
 
-// keyOf returns the key a request comes with.
+// keyOf returns the key of a request, or a failure with status 401.
 func (a *Admission) keyOf(r *http.Request) (Key, error) {
 	presented, why := r.Header.Get(KeyHeader), "the "+KeyHeader+" is not valid"
 	if found, known := a.KeyOf(presented); known {
@@ -156,10 +153,10 @@ func (a *Admission) keyOf(r *http.Request) (Key, error) {
 	return Key{}, &failure.Failure{Expected: true, Status: http.StatusUnauthorized, Public: why}
 }
 
-// KeyOf is the key in force that is presented. How long it takes does not depend
-// on how much of a key was guessed: digests are compared, and always all of them.
+// KeyOf returns the configured key that was presented. Its duration does not depend on the presented key, because it
+// compares the digests of all keys.
 func (a *Admission) KeyOf(presented string) (found Key, known bool) {
-	var room [64]byte // of an ordinary key
+	var room [64]byte // fits an ordinary key
 	digest := sha256.Sum256(append(room[:0], presented...))
 	for _, key := range *a.keys.Load() {
 		if subtle.ConstantTimeCompare(key.SHA256[:], digest[:]) == 1 {
@@ -169,8 +166,7 @@ func (a *Admission) KeyOf(presented string) (found Key, known bool) {
 	return found, known
 }
 
-// AdmitKey lets clients pass that have a key, for as long as the name on it may ask,
-// and says so as AdmitAddress does.
+// AdmitKey admits a request with a valid key within the rate of the key's name. It sets headers like AdmitAddress.
 func (a *Admission) AdmitKey(r *http.Request, answer http.Header) (Key, error) {
 	key, err := a.keyOf(r)
 	if err != nil {

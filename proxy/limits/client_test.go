@@ -12,7 +12,7 @@ import (
 )
 
 // The limit may be taken away between a look at it and the admission.
-func TestAnAddressWithoutALimitIsLetPassAndToldNothing(t *testing.T) {
+func TestAddressWithoutLimitIsAdmittedWithoutHeaders(t *testing.T) {
 	a := limits.New(limits.Shared{}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	answer := http.Header{}
 	if err := a.AdmitAddress(t.Context(), netip.MustParseAddr("192.0.2.1"), answer); err != nil || len(answer) > 0 {

@@ -8,31 +8,29 @@ import (
 	"time"
 )
 
-// A decision is what a limit says to one request.
+// A decision is the result of spending from a limit.
 type decision struct {
 	allowed   bool
-	remaining int           // requests that may follow at once
-	reset     time.Duration // until as many as ever may follow
-	retry     time.Duration // until the next may, if this one may not
-	taken     int           // requests, of a shared bucket
+	remaining int           // requests that are allowed immediately
+	reset     time.Duration // until the bucket is full
+	retry     time.Duration // until the request would be allowed, if it was refused
+	taken     int           // requests taken from the shared bucket
 }
 
-// spend takes n requests from a limit, or none. This process is asked first: what exceeds a
-// limit here exceeds it everywhere, so that a flood does not reach Redis. Where
-// Redis does not answer, this process has decided.
+// spend takes n requests from a limit, or none. The local bucket decides first: a request that exceeds the limit in this
+// process exceeds it everywhere, so a flood does not reach Redis. If Redis does not answer, the local decision stands.
 func (a *Admission) spend(ctx context.Context, l limit, n int) decision {
 	d, store := a.local.spend(l, n, time.Now()), "memory"
 	if d.allowed && a.shared != nil {
-		if told, err := a.shared.spend(ctx, l, n, n); err == nil {
-			d, store = told, "shared"
+		if shared, err := a.shared.spend(ctx, l, n, n); err == nil {
+			d, store = shared, "shared"
 		}
 	}
 	a.count(l.kind, store, d.allowed)
 	return d
 }
 
-// spendEvent is spend for an event. Redis is asked for several at once: events come at
-// every block, to each stream.
+// spendEvent is spend for an event. It takes several from Redis at once, because each stream sends events at every block.
 func (a *Admission) spendEvent(ctx context.Context, l limit) decision {
 	now := time.Now()
 	d, store := a.local.spend(l, 1, now), "memory"
@@ -44,10 +42,10 @@ func (a *Admission) spendEvent(ctx context.Context, l limit) decision {
 			prepaid.Add(1)
 			ctx, cancel := context.WithTimeout(ctx, sharedEvent)
 			defer cancel()
-			most := min(max(l.Burst/mostAtOnce, 1), mostAtOnce) // which leaves other replicas most of a small bucket
-			if told, err := a.shared.spend(ctx, l, 1, most); err == nil {
-				d, store = told, "shared"
-				prepaid.Add(int64(max(0, told.taken-1)))
+			most := min(max(l.Burst/mostAtOnce, 1), mostAtOnce) // leaves other replicas most of a small bucket
+			if shared, err := a.shared.spend(ctx, l, 1, most); err == nil {
+				d, store = shared, "shared"
+				prepaid.Add(int64(max(0, shared.taken-1)))
 			}
 		}
 	}
@@ -55,10 +53,10 @@ func (a *Admission) spendEvent(ctx context.Context, l limit) decision {
 	return d
 }
 
-// sharedEvent bounds how long Redis is asked for what an event costs.
+// sharedEvent is the timeout for taking events from Redis.
 const sharedEvent = time.Second
 
-// mostAtOnce is how many events are taken from a shared bucket at once, of a large one.
+// mostAtOnce is the maximum number of events taken from a shared bucket at once.
 const mostAtOnce = 16
 
 func (a *Admission) count(kind, store string, allowed bool) {
@@ -69,9 +67,8 @@ func (a *Admission) count(kind, store string, allowed bool) {
 	a.counted.WithLabelValues(kind, store, verdict).Inc()
 }
 
-// Renew is the client of a request that was admitted before, by the keys and the trusted
-// proxies in force now; keyed says that it was admitted by its key. The error is a
-// *failure.Failure.
+// Renew returns the client of a request that was admitted before, by the keys and trusted proxies in force now. keyed says
+// that it was admitted by its key. The error is a *failure.Failure.
 func (a *Admission) Renew(r *http.Request, keyed bool) (c Client, err error) {
 	c.Address = a.AddressOf(r)
 	if keyed {
@@ -80,8 +77,8 @@ func (a *Admission) Renew(r *http.Request, keyed bool) (c Client, err error) {
 	return c, err
 }
 
-// Affords is how long a client has to wait until its limits have a request; 0 where they
-// have one now, as far as this process can tell. It takes nothing.
+// Affords returns how long a client must wait until its limits allow a request, judged by the local buckets. 0 means that
+// it is allowed now. It takes nothing.
 func (a *Admission) Affords(c *Client, now time.Time) (wait time.Duration) {
 	for _, l := range a.limitsOf(c) {
 		wait = max(wait, a.local.wait(l, now))
@@ -89,9 +86,8 @@ func (a *Admission) Affords(c *Client, now time.Time) (wait time.Duration) {
 	return wait
 }
 
-// Spend takes a request from the limits of a client that is served on without asking. It
-// is not 0 where they have none, and then nothing is taken here; it is the time after
-// which they may.
+// Spend takes a request from the limits of a client for an event that is sent to it. If they do not allow it, it returns
+// the time after which they may.
 func (a *Admission) Spend(ctx context.Context, c *Client) (wait time.Duration) {
 	if wait = a.Affords(c, time.Now()); wait > 0 {
 		return wait
@@ -104,23 +100,23 @@ func (a *Admission) Spend(ctx context.Context, c *Client) (wait time.Duration) {
 	return 0
 }
 
-// What tells a client how it stands (draft-ietf-httpapi-ratelimit-headers).
+// Headers with the state of rate limits (draft-ietf-httpapi-ratelimit-headers).
 const (
 	StandingHeader = "Ratelimit"
 	PolicyHeader   = "Ratelimit-Policy"
 )
 
-// A Standing is what one limit says to a client. The zero Standing is of no limit.
+// A Standing is the state of one limit for a client. The zero Standing means no limit.
 type Standing struct {
 	kind string // address or key
 	rate Rate
 	decision
 }
 
-// Standings are those of all limits: of the address, and of the key.
+// Standings are the states of the limits of the address and of the key.
 type Standings [2]Standing
 
-// Limited tells whether there is a limit at all.
+// Limited reports whether there is a limit.
 func (s *Standing) Limited() bool { return s.rate != Rate{} }
 
 // AppendText appends the value of StandingHeader.
@@ -135,7 +131,7 @@ func (s *Standing) AppendPolicy(b []byte) []byte {
 	return appendSeconds(append(strconv.AppendInt(b, int64(s.rate.Burst), 10), ";w="...), max(s.rate.window(), time.Second))
 }
 
-// appendSeconds rounds up: what is told is never too early.
+// appendSeconds rounds up, so that a client that waits this long is not too early.
 func appendSeconds(b []byte, d time.Duration) []byte {
 	return strconv.AppendInt(b, int64(math.Ceil(d.Seconds())), 10)
 }

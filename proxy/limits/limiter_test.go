@@ -54,7 +54,7 @@ func realRedis(t *testing.T) (address string) {
 	return address
 }
 
-func TestSeveralRequestsAtOnceAreCountedInRedisAllOrNone(t *testing.T) {
+func TestBatchIsCountedInRedisAsAWhole(t *testing.T) {
 	t.Parallel()
 	for name, address := range map[string]func(t *testing.T) string{
 		"a real one": realRedis, "as tests have it": func(t *testing.T) string { t.Helper(); return miniredis.RunT(t).Addr() },
@@ -76,7 +76,7 @@ func TestSeveralRequestsAtOnceAreCountedInRedisAllOrNone(t *testing.T) {
 	}
 }
 
-func TestEventsArePaidForInRedisSeveralAtOnceWithinTheLimitOfAllReplicas(t *testing.T) {
+func TestEventsAreTakenFromRedisInBatchesWithinSharedLimit(t *testing.T) {
 	server := miniredis.RunT(t)
 	const burst = 320
 	replicas := replicasOf(t, server.Addr(), limits.Rate{Requests: burst, Per: 100 * time.Hour, Burst: burst})
@@ -103,7 +103,7 @@ func TestEventsArePaidForInRedisSeveralAtOnceWithinTheLimitOfAllReplicas(t *test
 }
 
 // Streams pay for each event at each block.
-func TestAnEventOfAClientWithoutLimitsAllocatesNothing(t *testing.T) {
+func TestEventOfClientWithoutLimitsAllocatesNothing(t *testing.T) {
 	a := limits.New(limits.Shared{}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	c := limits.Client{Address: netip.MustParseAddr("192.0.2.1")}
 	if n := testing.AllocsPerRun(100, func() {

@@ -1,13 +1,11 @@
-// Package limits says which clients may ask, and how often.
+// Package limits admits clients by API keys, rates and access rules.
 //
-//   - client.go finds out whose a request is, by its address or its API key, and admits
-//     those who have a key;
-//   - limits.go has the limits in force, and says why not;
-//   - limiter.go counts it, by the buckets (buckets.go) of this process and, where replicas
-//     share their limits, those in Redis, and tells the client how it stands. Clients
-//     that are served on, by streams, pay like clients that ask again;
+//   - client.go finds the client of a request by its address or its API key, and admits clients with a key;
+//   - limits.go has the limits in force, and refuses requests that exceed them;
+//   - limiter.go counts requests in the buckets (buckets.go) of this process and, if replicas share their limits, of
+//     Redis, and reports the state of the limits to the client. An event of a stream counts as a request;
 //   - access.go has the rules for single operations;
-//   - places.go has the places of requests that wait for a block, or hold a stream.
+//   - places.go bounds the number of requests that wait for a block or hold a stream.
 package limits
 
 import (
@@ -30,47 +28,44 @@ import (
 	"github.com/tipcache/tipcache/proxy/failure"
 )
 
-// A Rate is how often a client may ask: as fast as a bucket of Burst requests
-// fills again at Requests per Per. The zero Rate is no limit.
+// A Rate is a token bucket of Burst requests that refills at Requests per Per. The zero Rate means no limit.
 type Rate struct {
 	Requests int
 	Per      time.Duration
 	Burst    int // at once
 }
 
-// window is the time in which an empty bucket is full again.
+// window returns the time in which an empty bucket refills.
 func (r Rate) window() time.Duration {
 	return time.Duration(float64(r.Per) / float64(r.Requests) * float64(r.Burst))
 }
 
-// Limits say how often clients may ask. What exceeds one is refused.
+// Limits are the configured limits.
 type Limits struct {
-	Key            Rate           // of all keys with one name together; a key's own rate goes before it
-	Address        Rate           // of a client's IPv4 address or IPv6 /64
-	TrustedProxies []netip.Prefix // whose X-Forwarded-For tells the client's address
+	Key            Rate           // for all keys with one name together, unless a key has a rate
+	Address        Rate           // per IPv4 address or IPv6 /64
+	TrustedProxies []netip.Prefix // proxies whose X-Forwarded-For names the client
 	Access         []Rule         // the first one that matches applies
 }
 
-// Shared are the limits kept in Redis, which replicas have in common. The zero
-// value keeps them in this process alone.
+// Shared configures limits in Redis, which replicas share. The zero value keeps limits in this process.
 type Shared struct {
-	Redis     redis.UniversalClient // asked only where there is a limit; wants ContextTimeoutEnabled. The caller closes it
-	Timeout   time.Duration         // longest wait for it, after which this process decides alone; 0: as long as the request may take
-	Namespace func() string         // that of the chain: services of different chains share no limits; nil = ""
+	Redis     redis.UniversalClient // needs ContextTimeoutEnabled; the caller closes it
+	Timeout   time.Duration         // timeout after which this process decides alone; 0 means the request's deadline
+	Namespace func() string         // separates the limits of different chains; nil means ""
 }
 
 // An Admission says which clients may ask, and how often. It is safe for concurrent use.
 type Admission struct {
 	Limits atomic.Pointer[Limits] // in force; may be replaced while serving, and is never nil
 
-	keys    atomic.Pointer[[]Key] // the same
+	keys    atomic.Pointer[[]Key] // likewise
 	local   *buckets
-	shared  *sharedBuckets // nil: none
+	shared  *sharedBuckets // nil without Redis
 	counted *prometheus.CounterVec
 }
 
-// New admits no request by key until there are keys, and every request by address
-// until there are limits.
+// New returns an Admission without keys and limits.
 func New(shared Shared, log *slog.Logger, metrics prometheus.Registerer) *Admission {
 	a := &Admission{local: &buckets{seed: maphash.MakeSeed()}, counted: promauto.With(metrics).NewCounterVec(prometheus.CounterOpts{
 		Name: "tipcache_proxy_limits_total",
@@ -90,15 +85,13 @@ func (a *Admission) SetKeys(keys []Key) {
 	a.keys.Store(&keys)
 }
 
-// SharesAddresses tells whether addresses are limited together with other
-// replicas.
+// SharesAddresses reports whether the limit of addresses is shared with other replicas.
 func (a *Admission) SharesAddresses() bool {
 	return a.shared != nil && a.Limits.Load().Address != Rate{}
 }
 
-// AdmitAddress lets a request pass for as long as its client's address may ask,
-// and says in headers of the answer how the client stands. Without a limit every
-// request passes. The error is a *failure.Failure.
+// AdmitAddress admits a request within the rate of its client's address, and adds the state of the limit to the response
+// headers. The error is a *failure.Failure.
 func (a *Admission) AdmitAddress(ctx context.Context, client netip.Addr, answer http.Header) error {
 	return a.admit(ctx, limit{ownerOf(client), a.Limits.Load().Address}, 1, answer)
 }
@@ -120,9 +113,8 @@ func (a *Admission) admit(ctx context.Context, l limit, n int, answer http.Heade
 	}
 }
 
-// AdmitMore counts n requests more, of a client whose request was admitted as one and
-// stands for as many besides. limited says that there is a limit. The error is a
-// *failure.Failure, 400 where no bucket ever has so many.
+// AdmitMore counts n more requests for a request that was admitted as one. limited reports whether there is a limit. The
+// error is a *failure.Failure, with status 400 if a full bucket has fewer requests.
 func (a *Admission) AdmitMore(ctx context.Context, c *Client, n int, answer http.Header) (limited bool, err error) {
 	for _, l := range a.limitsOf(c) {
 		if n >= l.Burst {
@@ -142,9 +134,8 @@ func (a *Admission) AdmitMore(ctx context.Context, c *Client, n int, answer http
 	return limited, nil
 }
 
-// WouldAdmit tells whether a request that is repeated would pass, and counts
-// nothing. Limits kept in Redis are none to be asked in passing: they take longer
-// than net/http.
+// WouldAdmit reports whether a repeated request would be admitted. It counts nothing. It returns false if a limit is in
+// Redis, which would take longer than net/http.
 func (a *Admission) WouldAdmit(c *Client, now time.Time) bool {
 	for _, l := range a.limitsOf(c) {
 		if a.shared != nil || a.local.wait(l, now) > 0 {
@@ -154,9 +145,8 @@ func (a *Admission) WouldAdmit(c *Client, now time.Time) bool {
 	return true
 }
 
-// AdmitRepeated counts in this process alone a request that WouldAdmit has let pass, and notes in s
-// how its client stands. It refuses only where other requests were faster; the request comes again to
-// spend then, which counts it.
+// AdmitRepeated counts a request after WouldAdmit in this process, and sets s to the state of its limits. It returns false
+// if other requests were faster. The request's handler then counts it.
 func (a *Admission) AdmitRepeated(s *Standings, c *Client, now time.Time) (ok bool) {
 	for i, l := range a.limitsOf(c) {
 		s[i] = Standing{l.kind, l.Rate, a.local.spend(l, 1, now)}
@@ -174,7 +164,7 @@ type limit struct {
 	Rate
 }
 
-// limitsOf are the limits in force for a client, that of its address at 0 and that of its key at 1.
+// limitsOf returns the limits of a client: of its address with index 0, and of its key with index 1.
 func (a *Admission) limitsOf(c *Client) iter.Seq2[int, limit] {
 	return func(yield func(int, limit) bool) {
 		if r := a.Limits.Load().Address; r != (Rate{}) && !yield(0, limit{ownerOf(c.Address), r}) {

@@ -8,37 +8,33 @@ import (
 	"github.com/tipcache/tipcache/proxy/failure"
 )
 
-// Places are what requests hold while they last: a request that waits for a block holds a
-// connection until the block arrives. There is a bounded number of them. Once more than half are taken, a
-// client has a share, as it has of the connections: a client's key name, its IPv4
-// address, or its IPv6 /64. Loopback and trusted proxies have many clients behind
-// them, and no share.
+// Places bounds the number of concurrent requests of one kind, such as requests that wait for a block. Once more than half
+// of the places are taken, each client is limited to a share. Loopback and trusted proxies stand for many clients, so the
+// share does not apply to them.
 type Places struct {
 	admission *Admission
 	most      int
-	share     int    // of a client, once more than half are taken
-	doing     string // what requests hold them for
+	share     int    // places per client, once more than half are taken
+	doing     string // what the requests do, for refusals
 
 	mu    sync.Mutex
 	taken int
 	held  map[string]int // by client
 }
 
-// DefaultWait is how long a request waits for a block where nothing else is
-// configured.
+// DefaultWait is how long a request waits for a block by default.
 const DefaultWait = 10 * time.Second
 
-// maxPlaces are how many requests of one interface do one thing for long.
+// maxPlaces is the maximum number of concurrent requests of one kind per API.
 const maxPlaces = 1000
 
-// clientShares is how many shares there are of all places, of which a client has one.
+// clientShares divides the places into shares. A client has one.
 const clientShares = 20
 
-// NewWaiters makes places for the requests of one interface that wait for a block.
+// NewWaiters returns places for the requests of one API that wait for a block.
 func (a *Admission) NewWaiters() *Places { return a.NewPlaces("wait for a block") }
 
-// NewPlaces makes places for the requests of one interface that do something for long. Refusals say
-// what too many requests are doing.
+// NewPlaces returns places for the requests of one API. doing ends the text of refusals: too many requests DOING.
 func (a *Admission) NewPlaces(doing string) *Places {
 	return &Places{admission: a, most: maxPlaces, share: maxPlaces / clientShares, doing: doing, held: map[string]int{}}
 }

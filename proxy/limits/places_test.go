@@ -38,7 +38,7 @@ const (
 	share = 50   // of one client, once more than half of all wait
 )
 
-func TestClientWaitsWithinItsShareOnceHalfOfThePlacesAreTaken(t *testing.T) {
+func TestClientIsLimitedToShareOnceHalfOfPlacesAreTaken(t *testing.T) {
 	a := newAdmission(limits.Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
 	w := &waiting{a.NewWaiters(), map[string][]func(){}}
 	const tooMany = "429 after 3s: too many requests of this client wait for a block"

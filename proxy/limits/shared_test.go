@@ -37,7 +37,7 @@ func admitted(t *testing.T, a *limits.Admission, requests int) (n int) {
 	return n
 }
 
-func TestReplicasOfOneChainShareALimitAndOthersDoNot(t *testing.T) {
+func TestOnlyReplicasOfSameChainShareLimit(t *testing.T) {
 	server, quiet := miniredis.RunT(t), slog.New(slog.DiscardHandler)
 	one, same, another := sharing(t, server, "story-1", quiet), sharing(t, server, "story-1", quiet), sharing(t, server, "story:1", quiet)
 	got := []int{admitted(t, one, 1), admitted(t, same, 3), admitted(t, one, 3), admitted(t, another, 3)}
@@ -53,7 +53,7 @@ func TestReplicasOfOneChainShareALimitAndOthersDoNot(t *testing.T) {
 	}
 }
 
-func TestRequestBeyondThisProcessesLimitDoesNotReachRedis(t *testing.T) {
+func TestRequestOverLocalLimitDoesNotReachRedis(t *testing.T) {
 	server := miniredis.RunT(t)
 	a := sharing(t, server, "", slog.New(slog.DiscardHandler))
 	admitted(t, a, 2)
@@ -63,7 +63,7 @@ func TestRequestBeyondThisProcessesLimitDoesNotReachRedis(t *testing.T) {
 	}
 }
 
-func TestThisProcessDecidesWhileRedisFails(t *testing.T) {
+func TestLocalLimitDecidesWhileRedisFails(t *testing.T) {
 	server, log := miniredis.RunT(t), new(logtest.Log)
 	a := sharing(t, server, "", slog.New(slog.NewTextHandler(log, nil)))
 	a.Limits.Store(&limits.Limits{Address: limits.Rate{Requests: 10, Per: time.Hour, Burst: 10}})
@@ -81,7 +81,7 @@ func TestThisProcessDecidesWhileRedisFails(t *testing.T) {
 }
 
 // Other processes can write to Redis: what no bucket of this rate can hold is no reason to refuse.
-func TestSharedBucketThatNoRateExplainsIsPassedOver(t *testing.T) {
+func TestImplausibleSharedBucketIsIgnored(t *testing.T) {
 	server := miniredis.RunT(t)
 	a := sharing(t, server, "", slog.New(slog.DiscardHandler))
 	admitted(t, a, 1)

@@ -13,46 +13,44 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// A Certificate is a listener's certificate and key in files. They are renewed by
-// replacing the files: the next handshake uses the new ones.
+// A Certificate is a listener's certificate and key in files. Replaced files are used from the next handshake on.
 type Certificate struct {
 	cert, key string
 	log       *slog.Logger
 
 	mu      sync.Mutex
 	current *tls.Certificate
-	expires time.Time    // of it, or of the issuer's behind it that expires first
-	stamp   [2]time.Time // of the files it is from
-	looked  time.Time
-	failed  string    // what was logged last
-	since   time.Time // since when the files cannot be used; zero: they can
-	told    Validity  // the same
+	expires time.Time    // earliest expiry in the chain
+	stamp   [2]time.Time // modification times of its files
+	checked time.Time    // when the files were last checked
+	failed  string       // last logged error
+	since   time.Time    // since when the files are unusable; zero if they are usable
+	logged  Validity     // last logged validity
 }
 
-// Validity is how long a certificate holds on.
+// Validity is the state of a certificate.
 type Validity string
 
-// The validities, by the time that is left.
+// The validities.
 const (
 	Valid    Validity = "ok"
-	Expiring Validity = "expiring" // less than ExpiringWithin
+	Expiring Validity = "expiring" // within expiringWithin
 	Expired  Validity = "expired"
 )
 
-// expiringWithin is the time before its end in which a certificate is expiring. The
-// alerts begin at the same time.
+// expiringWithin is how long before its expiry a certificate is expiring. The alert uses the same time.
 const expiringWithin = 14 * 24 * time.Hour
 
-// certificateCheck is the time between two looks at the files.
+// certificateCheck is the minimum interval between checks of the files.
 const certificateCheck = time.Second
 
-// NewCertificate reads both files.
+// NewCertificate returns the certificate in the files.
 func NewCertificate(cert, key string, log *slog.Logger) (*Certificate, error) {
-	c := &Certificate{cert: cert, key: key, log: log, told: Valid}
+	c := &Certificate{cert: cert, key: key, log: log, logged: Valid}
 	return c, c.load()
 }
 
-// Measure registers when the certificate in force expires.
+// Measure registers a metric with the expiry of the current certificate.
 func (c *Certificate) Measure(r prometheus.Registerer) {
 	promauto.With(r).NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "tipcache_http_certificate_expiry_timestamp_seconds",
@@ -60,8 +58,7 @@ func (c *Certificate) Measure(r prometheus.Registerer) {
 	}, func() float64 { _, expires := c.Validity(); return float64(expires.Unix()) })
 }
 
-// Validity is that of the certificate in force, and when it ends. A validity that has
-// changed is logged.
+// Validity returns the validity of the current certificate and when it expires. It logs a changed validity.
 func (c *Certificate) Validity() (v Validity, expires time.Time) {
 	c.get()
 	c.mu.Lock()
@@ -74,35 +71,34 @@ func (c *Certificate) Validity() (v Validity, expires time.Time) {
 	default:
 		v = Valid
 	}
-	switch told := c.told; {
-	case v == told:
+	switch {
+	case v == c.logged:
 	case v == Expired:
 		c.log.Error("certificate has expired", "file", c.cert, "expired", c.expires)
 	case v == Expiring:
 		c.log.Warn("certificate expires soon", "file", c.cert, "expires", c.expires)
 	}
-	c.told = v
+	c.logged = v
 	return v, c.expires
 }
 
-// Config is for http.Server, which speaks HTTP/2 with it, too.
+// Config returns the TLS configuration for http.Server, with HTTP/2.
 func (c *Certificate) Config() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
-		DynamicRecordSizingDisabled: true, // an answer is written whole, and small records take more of it
+		DynamicRecordSizingDisabled: true, // responses are written whole, so small records only cost CPU
 		GetCertificate:              func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.get(), nil },
 	}
 }
 
-// get is the certificate in force. Files that do not fit each other, as they do
-// not while they are being replaced, leave the one before in force.
+// get returns the current certificate. It ignores files that do not match, as happens while they are being replaced.
 func (c *Certificate) get() *tls.Certificate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if now := time.Now(); now.Sub(c.looked) >= certificateCheck {
-		c.looked = now
+	if now := time.Now(); now.Sub(c.checked) >= certificateCheck {
+		c.checked = now
 		if stamp, err := c.stamps(); err != nil || stamp != c.stamp {
-			c.tell(c.load())
+			c.logReload(c.load())
 		}
 	}
 	return c.current
@@ -121,8 +117,7 @@ func (c *Certificate) load() error {
 	return nil
 }
 
-// firstExpiry is that of the certificate, or of one behind it. Clients refuse the
-// whole once one of them has expired.
+// firstExpiry returns the earliest expiry of the certificates in a chain. Clients refuse a chain if one has expired.
 func firstExpiry(pair tls.Certificate) time.Time {
 	first := pair.Leaf.NotAfter
 	for _, raw := range pair.Certificate[1:] {
@@ -133,11 +128,11 @@ func firstExpiry(pair tls.Certificate) time.Time {
 	return first
 }
 
-// replacing is how long the files may not fit each other, because one is replaced after the other.
+// replacing is how long the files may mismatch, because one is replaced after the other.
 const replacing = 10 * time.Second
 
-// tell logs each certificate, and each failure that is not over soon, once.
-func (c *Certificate) tell(err error) {
+// logReload logs each new certificate once, and each error once that lasts longer than replacing.
+func (c *Certificate) logReload(err error) {
 	if err != nil && c.since.IsZero() {
 		c.since = time.Now()
 	}

@@ -7,12 +7,11 @@ import (
 	"github.com/tipcache/tipcache/proxy/conn"
 )
 
-// atOnce is the part of the slots that is given up at once: to find the connections
-// that were stalled or idle for longest, all are looked at.
+// atOnce divides the slots into batches that are closed at once, because a search for the longest idle or stalled
+// connections visits all of them.
 const atOnce = 128
 
-// await returns once a slot is free, for which it closes connections of clients that
-// do not read, and idle ones; false says that the listener was closed.
+// await closes stalled and idle connections until a slot is free. It returns false if the listener was closed.
 func (l *Listener) await() bool {
 	for tries := 0; ; tries++ {
 		if full, closed := l.state(); closed || !full {
@@ -20,7 +19,7 @@ func (l *Listener) await() bool {
 		}
 		gone, why := l.closeSome(max(1, l.o.Most/atOnce), func(*slot) bool { return true })
 		l.metrics.closed.WithLabelValues(why).Add(float64(gone))
-		l.tellLack(why, gone)
+		l.logShortage(why, gone)
 		if gone > 0 {
 			continue
 		}
@@ -31,11 +30,11 @@ func (l *Listener) await() bool {
 	}
 }
 
-// recheck is how often connections that were all busy are looked at again: one may
-// have become idle or stalled, which releases no slot.
+// recheck is the interval of checks while all connections are busy. One may become idle or stalled, which releases no
+// slot.
 const recheck = 100 * time.Millisecond
 
-// pause returns when a slot is released, or it is time to look again.
+// pause waits until a slot is released, or for recheck.
 func (l *Listener) pause() {
 	defer time.AfterFunc(recheck, l.released.Broadcast).Stop()
 	l.mu.Lock()
@@ -45,7 +44,7 @@ func (l *Listener) pause() {
 	}
 }
 
-// makeRoomFor closes another connection of a client that holds its share; false says that none can be.
+// makeRoomFor closes another connection of the same client. It returns false if none can be closed.
 func (l *Listener) makeRoomFor(s *slot) bool {
 	gone, _ := l.closeSome(1, func(other *slot) bool { return other != s && other.client == s.client })
 	if gone == 0 {
@@ -56,8 +55,8 @@ func (l *Listener) makeRoomFor(s *slot) bool {
 	return true
 }
 
-// closeSome closes up to so many of the connections that may be, and says how many:
-// those of clients that do not read, or else idle ones, the longest so first.
+// closeSome closes up to most of the connections that may be closed, and returns how many: stalled ones or, if there are
+// none, idle ones, the longest stalled or idle first.
 func (l *Listener) closeSome(most int, may func(*slot) bool) (closed int, why string) {
 	if closed = l.closeOldest(most, may, (*conn.Conn).Stalled, (*conn.Conn).Abort); closed > 0 {
 		return closed, "stalled"
@@ -65,8 +64,7 @@ func (l *Listener) closeSome(most int, may func(*slot) bool) (closed int, why st
 	return l.closeOldest(most, may, (*conn.Conn).Idle, (*conn.Conn).Close), "idle"
 }
 
-// closeOldest closes up to so many connections of a kind that may be closed: the
-// ones that are of it for longest.
+// closeOldest closes up to most of the connections that may be closed and for which is returns true, the earliest first.
 func (l *Listener) closeOldest(most int, may func(*slot) bool, is func(*conn.Conn) (time.Time, bool), end func(*conn.Conn) error) int {
 	type quiet struct {
 		conn  *conn.Conn
@@ -83,22 +81,24 @@ func (l *Listener) closeOldest(most int, may func(*slot) bool, is func(*conn.Con
 	slices.SortFunc(found, func(a, b quiet) int { return a.since.Compare(b.since) })
 	found = found[:min(most, len(found))]
 	for _, q := range found {
-		_ = end(q.conn) // which releases the slot
+		_ = end(q.conn) // releases the slot
 	}
 	return len(found)
 }
 
-// A lack of slots is told once a minute at most. It belongs to Accept.
-type lack struct {
-	told   time.Time
+// slotShortage is the state of the log line about a lack of slots. Only Accept uses it.
+type slotShortage struct {
+	logged time.Time
 	closed map[string]int // since then, by cause
 }
 
-func (l *Listener) tellLack(why string, closed int) {
-	l.lack.closed[why] += closed
-	if now := time.Now(); now.Sub(l.lack.told) >= time.Minute {
-		l.o.Logger.Warn("connections are short", "limit", l.o.Most, "closed_stalled", l.lack.closed["stalled"], "closed_idle", l.lack.closed["idle"])
-		l.lack.told = now
-		clear(l.lack.closed)
+// logShortage logs at most once a minute.
+func (l *Listener) logShortage(why string, closed int) {
+	s := &l.shortage
+	s.closed[why] += closed
+	if now := time.Now(); now.Sub(s.logged) >= time.Minute {
+		l.o.Logger.Warn("connections are short", "limit", l.o.Most, "closed_stalled", s.closed["stalled"], "closed_idle", s.closed["idle"])
+		s.logged = now
+		clear(s.closed)
 	}
 }

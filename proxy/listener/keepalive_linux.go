@@ -6,11 +6,11 @@ import (
 	"syscall"
 )
 
-// listenConfig has the kernel find clients that are gone as package net does. Connections have that from
-// their listener on Linux; package net makes four system calls for each.
+// listenConfig sets keep-alives on the listener, with the values of package net. On Linux, connections inherit them, which
+// saves the four system calls that package net makes for each connection.
 func listenConfig() net.ListenConfig { return net.ListenConfig{KeepAlive: -1, Control: keepAlive} }
 
-// keepAlive has the kernel ask after 15 s of silence, and nine times more.
+// keepAlive makes the kernel send a probe after 15 s of silence, and nine in all.
 func keepAlive(_, _ string, c syscall.RawConn) (err error) {
 	failed := c.Control(func(fd uintptr) {
 		for _, o := range [...][3]int{

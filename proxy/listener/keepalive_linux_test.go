@@ -9,7 +9,7 @@ import (
 )
 
 // A client that is gone without a word is found as on a listener of package net.
-func TestConnectionsAreKeptAliveAsPackageNetDoes(t *testing.T) {
+func TestKeepAliveHasValuesOfPackageNet(t *testing.T) {
 	ours, err := listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{})
 	if err != nil {
 		t.Fatal(err)

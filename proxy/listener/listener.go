@@ -1,17 +1,13 @@
-// Package listener accepts the connections of clients. Each connection takes a slot,
-// and clients that send requests have slots before clients that are idle:
+// Package listener accepts the connections of clients. Each connection takes a slot. Active clients have priority over
+// idle ones:
 //
-//   - Where all are taken, connections are closed (evict.go): first those of clients
-//     that have taken nothing of their answer for longest, and then connections that were
-//     idle for longest. Idle is a connection whose request is not being answered,
-//     counted from when the client was last heard; a stream of events is not.
-//   - Once more than half are taken, an address has a share of them. A client that
-//     exceeds it loses a connection of its own that is closed so, or the new one.
-//   - Where none can be closed, one client waits for a slot, and the others wait
-//     behind it in the kernel's queue.
+//   - If all slots are taken, connections are closed (evict.go): first the longest stalled ones, whose clients do not read,
+//     then the longest idle ones. A connection is idle if no request is in progress; event streams are not idle.
+//   - Once more than half of the slots are taken, an address is limited to a share. A client over its share loses a stalled
+//     or idle connection, or the new one.
+//   - If no connection can be closed, one client waits for a slot, and the others wait in the kernel's queue.
 //
-// outgoing.go reserves what clients have not read yet, and closes connections when memory is short.
-//
+// outgoing.go reserves memory for responses that clients have not read yet, and closes connections when memory is short.
 // certificate.go has the certificate of a listener with TLS. opener.go does the handshakes, and reads the headers by which
 // layer-4 proxies name their clients (proxied.go).
 package listener
@@ -37,17 +33,17 @@ import (
 
 // Options configure a Listener.
 type Options struct {
-	Most    int                   // connections at once; 0: any number
-	Share   int                   // of one address, of which an IPv6 /64 counts as one, once more than half of Most are taken; default a twentieth of Most, at least 16
-	Exempt  func(netip.Addr) bool // tells of an address that the share is not for; nil: loopback
-	Lane    conn.Lane             // answers what memory can; nil: none
-	Memory  *account.Account      // in which responses are reserved that clients have not read; nil: no limit
-	TLS     *tls.Config           // nil: none. The http.Server's has the same protocols
-	Header  time.Duration         // how long a handshake of TLS, and before it the header of a proxy, may take; 0: any time
+	Most    int                   // maximum number of connections; 0 means no limit
+	Share   int                   // connections per address (per /64 for IPv6) once more than half of Most are open; default a twentieth of Most, at least 16
+	Exempt  func(netip.Addr) bool // reports whether Share does not apply to an address; nil exempts loopback
+	Lane    conn.Lane             // nil disables the fast lane
+	Memory  *account.Account      // reserves responses that clients have not read; nil means no limit
+	TLS     *tls.Config           // nil disables TLS; the http.Server must have the same protocols
+	Header  time.Duration         // timeout of a TLS handshake, including the header of a proxy before it; 0 means none
 	Proxies func(netip.Addr) bool // reports whether a peer is a proxy; if not nil, only proxies may connect, with the PROXY protocol
 	Logger  *slog.Logger
-	Metrics prometheus.Registerer // nil: none
-	Name    string                // of what is served, in the names of metrics; default http
+	Metrics prometheus.Registerer // nil registers no metrics
+	Name    string                // part of the names of metrics; default http
 }
 
 func (o Options) withDefaults() Options {
@@ -64,10 +60,10 @@ func (o Options) withDefaults() Options {
 // conn.State.
 type Listener struct {
 	*net.TCPListener
-	o       Options
-	metrics *metrics
-	lack    lack
-	opener  *opener // nil: without TLS and proxies
+	o        Options
+	metrics  *metrics
+	shortage slotShortage
+	opener   *opener // nil: without TLS and proxies
 
 	mu       sync.Mutex
 	taken    map[*slot]struct{} // the connections that are open
@@ -88,8 +84,8 @@ func Listen(ctx context.Context, addr string, o Options) (*Listener, error) {
 	}
 	o = o.withDefaults()
 	l := &Listener{
-		TCPListener: opened.(*net.TCPListener), //nolint:forcetypeassert // of that network
-		o:           o, lack: lack{closed: map[string]int{}}, taken: map[*slot]struct{}{}, held: map[netip.Addr]int{},
+		TCPListener: opened.(*net.TCPListener), //nolint:forcetypeassert // the network is tcp
+		o:           o, shortage: slotShortage{closed: map[string]int{}}, taken: map[*slot]struct{}{}, held: map[netip.Addr]int{},
 	}
 	l.released = sync.NewCond(&l.mu)
 	l.ended, l.end = context.WithCancel(context.WithoutCancel(ctx))
@@ -109,8 +105,6 @@ func Listen(ctx context.Context, addr string, o Options) (*Listener, error) {
 	return l, nil
 }
 
-// metrics show how near the listener is to its limit: at the limit, little else
-// does.
 type metrics struct {
 	closed *prometheus.CounterVec
 	waits  prometheus.Counter
@@ -131,12 +125,12 @@ func newMetrics(o Options, open func() float64) *metrics {
 		}),
 	}
 	for _, cause := range []string{"stalled", "idle", "share", "refused", "proxy", "memory"} {
-		m.closed.WithLabelValues(cause) // a rate needs a beginning
+		m.closed.WithLabelValues(cause) // so that rates begin at 0
 	}
 	return m
 }
 
-// Accept waits for a client, and for a slot for it; with TLS for its handshake, while others do theirs.
+// Accept waits for a client and for a slot for it. With TLS, it also waits for the handshake. Handshakes are concurrent.
 func (l *Listener) Accept() (net.Conn, error) {
 	if l.opener != nil {
 		return l.opener.accept()
@@ -148,7 +142,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	return s.conn, nil
 }
 
-// accept gives the slot of a client. Only it takes slots, one after the other.
+// accept returns the slot of the next client. Calls must not overlap.
 func (l *Listener) accept(fast conn.Lane) (*slot, error) {
 	for {
 		accepted, err := l.AcceptTCP()
@@ -178,11 +172,11 @@ func (l *Listener) accept(fast conn.Lane) (*slot, error) {
 type slot struct {
 	conn    *conn.Conn
 	address netip.Addr
-	client  netip.Addr // the address, or that of its IPv6 /64
+	client  netip.Addr // the address, or the first one of its IPv6 /64
 }
 
 func slotFor(a net.Addr) *slot {
-	tcp, _ := a.(*net.TCPAddr) // a TCPListener accepts no others
+	tcp, _ := a.(*net.TCPAddr) // of a TCPListener
 	addr := tcp.AddrPort().Addr().Unmap().WithZone("")
 	return &slot{address: addr, client: limits.NetworkOf(addr)}
 }
@@ -193,10 +187,10 @@ func (l *Listener) state() (full, closed bool) {
 	return l.full(), l.ended.Err() != nil
 }
 
-// full is to be called with mu held.
+// full reports whether all slots are taken. The caller must hold mu.
 func (l *Listener) full() bool { return l.o.Most > 0 && len(l.taken) >= l.o.Most }
 
-// exceeds tells whether the client of a slot holds its share of them, where they may become short.
+// exceeds reports whether the client of a slot already holds its share, and shares apply.
 func (l *Listener) exceeds(s *slot) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -208,7 +202,7 @@ func (l *Listener) isAtShare(s *slot) bool {
 	return l.o.Most > 0 && len(l.taken) > l.o.Most/2 && l.held[s.client] >= l.o.Share && !l.o.Exempt(s.address)
 }
 
-// occupy takes a slot.
+// occupy records a slot as taken.
 func (l *Listener) occupy(s *slot) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -216,7 +210,7 @@ func (l *Listener) occupy(s *slot) {
 	l.held[s.client]++
 }
 
-// release gives a slot back.
+// release frees a slot.
 func (l *Listener) release(s *slot) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -235,7 +229,7 @@ func (l *Listener) unhold(s *slot) {
 	}
 }
 
-// Close ends Accept, and the handshakes under way.
+// Close ends Accept and the handshakes in progress.
 func (l *Listener) Close() error {
 	l.mu.Lock()
 	l.end()

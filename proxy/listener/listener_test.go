@@ -200,7 +200,7 @@ func (s *service) become(open int) {
 	}
 }
 
-func TestTheConnectionThatWasIdleForLongestMakesRoom(t *testing.T) {
+func TestLongestIdleConnectionIsClosedForNewOne(t *testing.T) {
 	s := start(t, listener.Options{Most: 3})
 	first, second := s.greet("127.0.0.1"), s.greet("127.0.0.1")
 	silent := s.dial("127.0.0.1") // and says nothing at all
@@ -225,7 +225,7 @@ func TestTheConnectionThatWasIdleForLongestMakesRoom(t *testing.T) {
 	}
 }
 
-func TestWhoIsBeingAnsweredIsNotIdle(t *testing.T) {
+func TestConnectionWithRequestInProgressIsNotIdle(t *testing.T) {
 	s := start(t, listener.Options{Most: 2})
 	busy := []client{s.dial("127.0.0.1"), s.dial("127.0.0.1")}
 	for _, c := range busy {
@@ -247,7 +247,7 @@ func TestWhoIsBeingAnsweredIsNotIdle(t *testing.T) {
 	}
 }
 
-func TestAConnectionOfAnotherProtocolIsNotIdle(t *testing.T) {
+func TestHijackedConnectionIsNotIdle(t *testing.T) {
 	s := start(t, listener.Options{Most: 2})
 	other := s.dial("127.0.0.1")
 	if other.ask("/other"); !other.answered() {
@@ -265,7 +265,7 @@ func TestAConnectionOfAnotherProtocolIsNotIdle(t *testing.T) {
 	close(s.slow)
 }
 
-func TestAnAddressHasAShareOfTheSlots(t *testing.T) {
+func TestAddressIsLimitedToShareOfSlots(t *testing.T) {
 	const flood, honest = "127.0.0.2", "127.0.0.3"
 	s := start(t, listener.Options{Most: 10, Share: 3, Exempt: func(a netip.Addr) bool { return a.String() == "127.0.0.4" }})
 	var flooding []client
@@ -314,7 +314,7 @@ func TestReleasedSlotsDoNotCountAgainstTheShare(t *testing.T) {
 	}
 }
 
-func TestClosingEndsTheWaitForASlot(t *testing.T) {
+func TestCloseEndsWaitForSlot(t *testing.T) {
 	l, err := listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{Most: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -10,10 +10,10 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// outgoing reserves the entries that are being written to clients, each once however many clients it is for. When
-// there is too little memory for these, for streams or for other responses, it has the account close connections. It
-// looks now and then, so that a hit is none the slower. What is added meanwhile is bounded by what the nodes send:
-// other responses are reserved before they are made.
+// outgoing reserves memory for the entries that are being written to clients, each once for all clients. If memory for
+// these, for streams or for other responses is short, it makes the account close connections. It checks periodically, so
+// that hits are not slowed down. The growth between checks is bounded by what the nodes send, because other responses are
+// reserved before they are made.
 type outgoing struct {
 	listener *Listener
 	memory   *account.Account
@@ -21,10 +21,10 @@ type outgoing struct {
 	logged   atomic.Int64 // when connections were last closed with a line in the log, in Unix seconds
 }
 
-// outgoingCheck is how often it looks.
+// outgoingCheck is the interval of the checks.
 const outgoingCheck = 250 * time.Millisecond
 
-// run looks until the listener is closed.
+// run checks until the listener is closed.
 func (o *outgoing) run() {
 	defer o.memory.AddHolders(o.holders)()
 	defer o.reserve(0)
@@ -44,7 +44,7 @@ func (o *outgoing) run() {
 	}
 }
 
-// reserve reserves so many bytes in place of those before.
+// reserve changes the reservation to bytes.
 func (o *outgoing) reserve(bytes int64) (ok bool) {
 	if ok = o.memory.Reserve(account.Unread, bytes-o.reserved); ok {
 		o.reserved = bytes

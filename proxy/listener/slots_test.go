@@ -7,7 +7,7 @@ import (
 )
 
 // The machine that runs the tests need not have such addresses.
-func TestClientsAreCountedByTheirAddress(t *testing.T) {
+func TestClientsAreCountedByAddress(t *testing.T) {
 	clientOf := func(addr string) netip.Addr {
 		return slotFor(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(addr))).client
 	}

@@ -44,7 +44,7 @@ func (s *service) greetTLS(from string) client {
 	return c
 }
 
-func TestTheConnectionWithTLSThatWasIdleForLongestMakesRoom(t *testing.T) {
+func TestLongestIdleTLSConnectionIsClosedForNewOne(t *testing.T) {
 	s := startTLS(t, listener.Options{Most: 3})
 	first, second := s.greetTLS("127.0.0.1"), s.greetTLS("127.0.0.1")
 	s.greetTLS("127.0.0.1")
@@ -61,7 +61,7 @@ func TestTheConnectionWithTLSThatWasIdleForLongestMakesRoom(t *testing.T) {
 	}
 }
 
-func TestAClientThatStopsInTheHandshakeMakesRoom(t *testing.T) {
+func TestConnectionStalledInHandshakeIsClosedForNewOne(t *testing.T) {
 	for name, says := range map[string][]byte{"before it": nil, "in its midst": {22, 3, 1, 2, 0, 1, 0, 1, 252, 3, 3}} {
 		t.Run(name, func(t *testing.T) {
 			s := startTLS(t, listener.Options{Most: 2})
@@ -79,7 +79,7 @@ func TestAClientThatStopsInTheHandshakeMakesRoom(t *testing.T) {
 	}
 }
 
-func TestAnAddressHasTheSameShareOfTheSlotsWithTLS(t *testing.T) {
+func TestAddressIsLimitedToShareOfSlotsWithTLS(t *testing.T) {
 	const flood, honest = "127.0.0.2", "127.0.0.3"
 	s := startTLS(t, listener.Options{Most: 10, Share: 3, Exempt: func(netip.Addr) bool { return false }})
 	var flooding []client
@@ -101,7 +101,7 @@ func TestAnAddressHasTheSameShareOfTheSlotsWithTLS(t *testing.T) {
 }
 
 // Of a /64 a machine has ::1 at least.
-func TestAnIPv6ClientHasAShareOfTheSlots(t *testing.T) {
+func TestIPv6NetworkIsLimitedToShareOfSlots(t *testing.T) {
 	if l, err := net.Listen("tcp", "[::1]:0"); err != nil {
 		t.Skip("this machine has no ::1, and slots_test.go holds the rest")
 	} else if err := l.Close(); err != nil {
