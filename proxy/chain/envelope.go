@@ -10,13 +10,13 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// RenderFailure renders a failure in the form of the chain's interface.
+// RenderFailure renders a failure in the form of the chain API.
 func RenderFailure(_ *http.Request, h http.Header, f *failure.Failure) (status int, typ string, body []byte) {
 	f.SetAdvice(h)
 	return f.Status, respond.JSON, errorEnvelope(f.Status, f.Public, f.NullMsg)
 }
 
-// MissRenderer renders failures about paths that are none. A node has a page for them.
+// MissRenderer returns the renderer for unknown paths. In the node's shape it sends the node's page for 404.
 func MissRenderer(s Shape) web.Renderer {
 	if s != Node {
 		return RenderFailure
@@ -29,8 +29,7 @@ func MissRenderer(s Shape) web.Renderer {
 	}
 }
 
-// ErrorEnvelope is the body of an answer that says no: code is the HTTP
-// status, msg is empty, error says why.
+// ErrorEnvelope returns the body of an error response: code is the HTTP status, msg is empty, and error is the text.
 func ErrorEnvelope(status int, text string) []byte { return errorEnvelope(status, text, false) }
 
 func errorEnvelope(status int, text string, nullMsg bool) []byte {

@@ -1,15 +1,13 @@
-// Package chain is the dialect of Story: the interface to the chain's queries as its nodes
-// speak, in the documented shape or their own.
+// Package chain is the dialect of Story: the REST API for queries of the chain, in the documented shape or the node's own.
 //
-// A request goes, top to bottom:
+// A request passes, in this order:
 //
-//  1. package dialect finds the row that it belongs to (routes.go), and reads the row's parameters, as
-//     parameters.go says, and nothing else of the request: of a page as nodekeys.go says, with the
-//     height of the page before (pagekey.go);
-//  2. origin.go, on a miss, makes an entry of the node's answer, in the shape that
-//     package documented gives it, with the height in its next page key (stamp.go);
-//  3. unknown.go passes paths that no row describes to the node;
-//  4. envelope.go writes what failed on the way in the interface's form.
+//  1. package dialect finds its row (routes.go) and reads the parameters of the row (parameters.go), including those of pages
+//     (nodekeys.go) with the height of the previous page (pagekey.go);
+//  2. on a miss, origin.go makes an entry of the node's answer, in the shape of package documented, with the height in its
+//     next page key (stamp.go);
+//  3. unknown.go passes paths without a row to the node;
+//  4. envelope.go writes failures.
 package chain
 
 import (
@@ -27,12 +25,12 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// Shape says whose JSON the routes answer with.
+// Shape is the form of response bodies.
 type Shape string
 
 // The shapes.
 const (
-	Documented Shape = "documented" // the documented interface: every required field, statuses that mean something
+	Documented Shape = "documented" // the documented API: all required fields, meaningful statuses
 	Node       Shape = "node"       // the node's own bytes, statuses and error texts
 )
 
@@ -40,27 +38,27 @@ const (
 type Options struct {
 	Nodes   blocks.Nodes
 	Classes blocks.Classes          // Handler.SetClasses replaces them
-	Routes  map[string]cache.Policy // single routes, by name, in place of their class's policy
+	Routes  map[string]cache.Policy // policies of single routes, by name
 
-	Rows []dialect.Row // of the operator's own; they come before the table's
+	Rows []dialect.Row // the operator's rows, which come before the built-in ones
 
-	RefuseUnknown bool                                 // paths that no row describes are not passed to the nodes
+	RefuseUnknown bool                                 // do not pass paths without a row to the nodes
 	NoSuchPath    func(*http.Request) *failure.Failure // the failure for a path that neither a row nor a node has; required unless RefuseUnknown
 
 	Shape         Shape         // default Documented
-	Auth          bool          // a key is required
+	Auth          bool          // requests need an API key
 	MinHeightWait time.Duration // how long X-Min-Block-Height waits for its block; default 10 s
-	Patience      time.Duration // how long a request waits for a block that its client has seen on the connection, as [cache.Patience] says
+	Patience      time.Duration // how long a request waits for a block that its client has seen on the connection; see [cache.Patience]
 }
 
-// WithDefaults fills in what was left zero.
+// WithDefaults replaces zero values by defaults.
 func (o Options) WithDefaults() Options {
 	o.Shape = cmp.Or(o.Shape, Documented)
 	o.MinHeightWait = cmp.Or(o.MinHeightWait, limits.DefaultWait)
 	return o
 }
 
-// Reader are the options of a Reader of the chain.
+// Reader returns the options of a Reader of the chain.
 func (o Options) Reader() blocks.Options {
 	return blocks.Options{Nodes: o.Nodes, Auth: o.Auth, MinHeightWait: o.MinHeightWait, Patience: o.Patience}
 }
@@ -74,10 +72,10 @@ type Handler struct {
 
 	o       Options
 	unknown *unknown // nil refuses paths that no row describes
-	asSent  bool     // the node's shape: values go to the node as they came
+	asSent  bool     // the node's shape: values are sent to the node unchanged
 }
 
-// New checks the options and fills in the defaults.
+// New returns a Handler. It fails if the options are invalid.
 func New(o Options, r *blocks.Reader) (*Handler, error) {
 	o = o.WithDefaults()
 	if o.Shape != Documented && o.Shape != Node {
@@ -115,7 +113,7 @@ func (h *Handler) Route(r *http.Request) (web.Route, bool) {
 	return rt, ok
 }
 
-// moduleDepth is how many segments tell most rows apart: staking, validators.
+// moduleDepth is the number of segments that distinguish most rows: staking, validators.
 const moduleDepth = 2
 
 // mount adds the path of a row.
@@ -132,9 +130,8 @@ func (h *Handler) mount(rt Route) error {
 	return err
 }
 
-// SelectAddress selects the keys that name an address, or a public key: of
-// queries about it, of the collection and of its metadata. The address may be
-// written in any of its forms. What only lists it among others is not selected.
+// SelectAddress selects the keys that contain an address or a public key, in any of its forms: of queries about it, of the
+// collection and of its metadata. It does not select lists that include it.
 func (h *Handler) SelectAddress(address string) (cache.Selection, error) {
 	if text, ok := readSent(address); ok && h.asSent && address != "" {
 		return cache.Selection{Contains: string(dialect.AppendPath(nil, text))}, nil // as clients wrote it

@@ -24,20 +24,19 @@ func twoLengthPrefixed(raw string) bool {
 	return len(raw) == 42 && lengthPrefixed(raw[:21]) && lengthPrefixed(raw[21:])
 }
 
-// bareAddress is an address of the index of delegations by validator.
+// bareAddress matches an address in the index of delegations by validator.
 func bareAddress(raw string) bool { return len(raw) == 20 }
 
-// decimalDigits is the id of a period delegation.
+// decimalDigits matches the id of a period delegation.
 func decimalDigits(raw string) bool { return len(raw) <= 20 && allDigits(raw) }
 
-// oneNumber is a place in a queue.
+// oneNumber matches a position in a queue.
 func oneNumber(raw string) bool { return len(raw) == 8 }
 
-// twoNumbers is a height and a period.
+// twoNumbers matches a height and a period.
 func twoNumbers(raw string) bool { return len(raw) == 16 }
 
-// decode gives the raw bytes of a page key that is either those bytes or their
-// base64 text: of either alphabet, with or without padding.
+// decode returns the raw bytes of a page key that is either raw or base64 of either alphabet, with or without padding.
 func (format pageKeyFormat) decode(value string) (raw string, ok bool) {
 	if format(value) {
 		return value, true
@@ -47,8 +46,7 @@ func (format pageKeyFormat) decode(value string) (raw string, ok bool) {
 	return string(bytes), err == nil && format(string(bytes))
 }
 
-// pageKeyAlphabet makes standard base64 of its URL variant, and of a plus sign
-// that was read as a space because it was not escaped.
+// pageKeyAlphabet converts URL base64 to standard base64, and a space, which is an unescaped plus sign, to a plus sign.
 var pageKeyAlphabet = strings.NewReplacer("-", "+", "_", "/", " ", "+")
 
 // read reads a page key. Walk keys stay as they are.
@@ -59,7 +57,7 @@ func (format pageKeyFormat) read(value string) (string, bool) {
 	return format.decode(value)
 }
 
-// The kinds of a page's numbers and flags: 0 and false say as much as none.
+// The kinds of a page's numbers and flags. 0 and false mean the same as no value.
 var (
 	pageNumber = dialect.Kind{Expects: number.Expects, Read: func(value string) (string, bool) {
 		text, ok := readNumber(value)

@@ -15,7 +15,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// An origin asks the nodes for what one row is about.
+// An origin reads the nodes for one row.
 type origin struct {
 	*Handler
 	Route
@@ -29,7 +29,7 @@ func (o *origin) Fetch(ctx context.Context, q *dialect.RowQuery, r node.Request,
 	if err != nil {
 		return nil, err
 	}
-	if r.Unpinned && a.Height == 0 { // it holds at the tip from before it was read
+	if r.Unpinned && a.Height == 0 { // the response is at least as new as the tip before the read
 		at := *a
 		at.Height, a = tip, &at
 	}
@@ -63,7 +63,7 @@ func (g *goodInputs) answered(in goodInput) {
 	g.last[0] = in
 }
 
-// lately is for how long a row that has answered is believed to work.
+// lately is how long a row counts as working after a successful read.
 const lately = time.Minute
 
 // judge judges what caused a failure with an unknown text. It is the input if the row answered another input
@@ -98,8 +98,7 @@ func (g *goodInputs) has(q *dialect.RowQuery, now time.Time) bool {
 	return false
 }
 
-// Entry makes what is cached of a node's answer. An answer that did not change
-// is not shaped again.
+// Entry returns the entry for a node's answer. An unchanged answer is not shaped again.
 func (o *origin) Entry(q *dialect.RowQuery, a *node.Answer, prev *cache.Entry) (*cache.Entry, error) {
 	now, status, height := time.Now(), a.Status, a.Height
 	if o.asSent {
@@ -121,8 +120,8 @@ func (o *origin) Entry(q *dialect.RowQuery, a *node.Answer, prev *cache.Entry) (
 	return &cache.Entry{Content: content, Height: height, ReadAt: now, Expires: o.expiry(a, now)}, nil
 }
 
-// expiry bounds the life of answers that say no, on top of their policy: what
-// is unknown now may be known in a block.
+// expiry returns when a negative answer expires in addition to its policy, because an unknown item may exist after the next
+// block.
 func (o *origin) expiry(a *node.Answer, now time.Time) time.Time {
 	switch a.Reason {
 	case node.OK:
@@ -134,7 +133,7 @@ func (o *origin) expiry(a *node.Answer, now time.Time) time.Time {
 	}
 }
 
-// content shapes a node's answer, and stamps its next page key.
+// content shapes a node's answer, and adds the height to its next page key.
 func (o *origin) content(a *node.Answer, status int, source uint64, stamp stamp) (*cache.Content, error) {
 	if o.asSent {
 		return cache.NewContentAfter(stamp.before, status, a.Type, "", a.Body, source), nil

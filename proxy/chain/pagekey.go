@@ -11,10 +11,8 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 )
 
-// A walkKey is the next page key that tipcache hands out for a list in the
-// documented shape: the node's own key and the height at which the page before
-// was made. The next page is read at that height, so that a walk over a list is
-// one snapshot of it.
+// A walkKey is the next page key of a list in the documented shape: the node's key and the height of the page. The next page is
+// read at that height, so that all pages of a list are from one block.
 //
 // Its text is walkKeyPrefix and unpadded URL-safe base64 of: height and epoch as
 // unsigned varints, the node's raw key, and a checksum over these, the chain and
@@ -63,9 +61,8 @@ func parseWalkKey(text, chainID, path string) (k walkKey, err error) {
 	return walkKey{blocks.Snapshot{Height: int64(height), Epoch: epoch}, string(b[n+m:])}, nil
 }
 
-// walkChecksum guards against keys that were altered, or handed to another list
-// or chain. It is no secret: a client that forges a key gets a page that could have
-// been asked for anyway.
+// walkChecksum detects keys that were altered, or are for another list or chain. It needs no secret: a client that forges a key
+// gets a page that it could have requested otherwise.
 func walkChecksum(chainID, path string, payload []byte) []byte {
 	h := sha256.New()
 	for _, part := range []string{chainID, path} {

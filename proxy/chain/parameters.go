@@ -49,13 +49,13 @@ var parameters = map[string]struct {
 	"status":                {bondStatus, "Only validators with this status, in any case."},
 }
 
-// Describe says what a parameter means, and which values it takes.
+// Describe returns the description of a parameter and the schema of its values.
 func Describe(name string) (doc string, values *documented.Schema) {
 	p := parameters[name]
 	return p.doc, &p.values
 }
 
-// field is how the documented shape reads the values of a parameter.
+// field is the [dialect.Lookup] of the documented shape.
 func (rt Route) field(word string, _ bool) (f dialect.Field, err error) {
 	name, kind, _ := strings.Cut(word, ":")
 	f.Name, f.Kind = name, anyText.Kind
@@ -77,8 +77,7 @@ func (rt Route) field(word string, _ bool) (f dialect.Field, err error) {
 	return f, nil
 }
 
-// sentField is how the node's shape reads the values of any parameter: they go to the node as
-// they came.
+// sentField is the [dialect.Lookup] of the node's shape, in which values are sent to the node unchanged.
 func sentField(word string, inPath bool) (dialect.Field, error) {
 	kind := anyText.Kind
 	if inPath {
@@ -89,8 +88,7 @@ func sentField(word string, inPath bool) (dialect.Field, error) {
 	return dialect.Field{Name: name, Kind: kind}, nil
 }
 
-// Both kinds of address are the same 20 bytes. A bech32 address says which of
-// the two it is, and one that says the wrong one is refused, not reinterpreted.
+// Both kinds of address are the same 20 bytes. A bech32 address of the wrong kind is refused.
 var (
 	validatorAddress = newType("0x and 40 hex digits, or a storyvaloper1... address", addressSchema("storyvaloper"), addressOf("storyvaloper"))
 	accountAddress   = newType("0x and 40 hex digits, or a story1... address", addressSchema("story"), addressOf("story"))
@@ -182,8 +180,7 @@ func readDigits(value string) (string, bool) {
 	return value, len(value) <= 20 && allDigits(value)
 }
 
-// maxText bounds what a client may put of its own into a key, in bytes: no name
-// is as long.
+// maxText is the maximum length of a text in a key, in bytes. No name is as long.
 const maxText = 256
 
 // readText takes any text.

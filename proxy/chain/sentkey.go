@@ -26,7 +26,7 @@ func (o *origin) withKey(r node.Request) node.Request {
 	return r
 }
 
-// cutKey takes the page key out of a query that a Question has made.
+// cutKey returns the page key in a canonical query, and the query without it.
 func cutKey(query string) (key, rest string) {
 	before, found, ok := strings.Cut("&"+query, "&"+dialect.PageKey+"=")
 	if !ok {
@@ -36,11 +36,11 @@ func cutKey(query string) (key, rest string) {
 	if more {
 		before += "&" + after
 	}
-	key, _ = url.QueryUnescape(text) // which was escaped here
+	key, _ = url.QueryUnescape(text) // escaped by package dialect
 	return key, strings.TrimPrefix(before, "&")
 }
 
-// formOf returns the form in which a page key is written, UnknownKeys for none that the route has.
+// formOf returns the form of a page key, UnknownKeys if it is none of the route.
 func (format pageKeyFormat) formOf(key string) node.KeyForm {
 	if format(key) {
 		return node.RawKeys

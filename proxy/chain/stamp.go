@@ -24,14 +24,13 @@ const StampBlocks = 8
 type stamp struct {
 	*origin
 	q      *dialect.RowQuery
-	before *cache.Entry // the answer before, nil for none
-	height int64        // of the answer
-	keeps  bool         // the key of the answer before may stay
-	kept   int64        // the height in that key, 0 for none
+	before *cache.Entry // previous entry; nil for none
+	height int64        // height of the answer
+	keeps  bool         // the next page key of the previous entry may be reused
+	kept   int64        // the height in that key; 0 for none
 }
 
-// stampFor is the stamp of an answer at a height; prev is the answer before, nil
-// for none.
+// stampFor returns the stamp for an answer at a height. prev is the previous entry, nil for none.
 func (o *origin) stampFor(q *dialect.RowQuery, prev *cache.Entry, height int64) stamp {
 	s := stamp{origin: o, q: q, before: prev, height: height, keeps: true}
 	if o.page == nil || o.asSent || prev == nil {
@@ -43,9 +42,8 @@ func (o *origin) stampFor(q *dialect.RowQuery, prev *cache.Entry, height int64) 
 	return s
 }
 
-// content makes the content of a shaped answer. Where
-// nothing else has changed since the answer before, which another replica may
-// have made, it is that answer's.
+// content returns the content for a shaped answer. It reuses the content of the previous entry, which may be from another
+// replica, if nothing else has changed.
 func (s stamp) content(shaped *documented.Shaped, source uint64) *cache.Content {
 	if s.keeps && s.kept > 0 {
 		stamped, link := s.write(s.kept, shaped)
@@ -77,8 +75,7 @@ func (s stamp) write(height int64, shaped *documented.Shaped) (stamped []byte, l
 	return slices.Concat(body[:from], []byte(`"`+s.text(height, gjson.ParseBytes(body[from:to]).Str)+`"`), body[to:]), ""
 }
 
-// text makes a walk key of the node's next key. One of a format that the route
-// does not know stays as it is.
+// text returns the walk key for the node's next key, or the node's key if it does not have the format of the route.
 func (s stamp) text(height int64, nextKey string) string {
 	raw, ok := s.page.decode(nextKey)
 	if !ok {
@@ -88,8 +85,7 @@ func (s stamp) text(height int64, nextKey string) string {
 	return k.text(s.Nodes.ChainID(), s.q.Path)
 }
 
-// readHeight gives the height in the next page key of a content, 0 for none, and -1 for
-// one of another history.
+// readHeight returns the height in the next page key of a content, 0 for none, and -1 for a key of another epoch.
 func (s stamp) readHeight(c *cache.Content) int64 {
 	text := dialect.NextKey(c.Body, "msg."+dialect.NextKeyPath).Str
 	if _, rest, ok := strings.Cut(c.Link, walkKeyPrefix); ok {
@@ -115,10 +111,10 @@ func (s stamp) nextLink(nextKey string) string {
 	if nextKey == "" {
 		return ""
 	}
-	asked, _ := url.ParseQuery(s.q.RawQuery)                    // it was read
-	v := dialect.Values{{Name: dialect.PageKey, Text: nextKey}} // which says the rest
+	query, _ := url.ParseQuery(s.q.RawQuery) // canonical
+	v := dialect.Values{{Name: dialect.PageKey, Text: nextKey}}
 	for _, name := range [...]string{dialect.PageLimit, dialect.PageReverse} {
-		if text := asked.Get(name); text != "" {
+		if text := query.Get(name); text != "" {
 			v = append(v, dialect.Value{Name: name, Text: text})
 		}
 	}

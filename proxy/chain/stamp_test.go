@@ -37,7 +37,7 @@ func newHandler(t *testing.T, o Options) *Handler {
 	return h
 }
 
-func TestPageKeepsItsNextKeyForSomeBlocks(t *testing.T) {
+func TestPageReusesNextKeyForSomeBlocks(t *testing.T) {
 	nodes := &inEpoch{}
 	h := newHandler(t, Options{Nodes: nodes, RefuseUnknown: true})
 	request := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: somePath}}

@@ -13,7 +13,7 @@ const (
 	somePath  = "/staking/validators"
 )
 
-func TestAWalkKeyIsReadAsItWasWritten(t *testing.T) {
+func TestWalkKeyRoundTrips(t *testing.T) {
 	for _, k := range []walkKey{
 		{blocks.Snapshot{Height: 1}, "a"},
 		{blocks.Snapshot{Height: 1 << 40, Epoch: 3}, "\x14" + strings.Repeat("\xff", 20)},
@@ -26,7 +26,7 @@ func TestAWalkKeyIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestAWalkKeyIsGoodForItsListOnly(t *testing.T) {
+func TestWalkKeyIsValidForItsListOnly(t *testing.T) {
 	text := walkKey{blocks.Snapshot{Height: 228, Epoch: 1}, "\x14validator"}.text(someChain, somePath)
 	if _, err := parseWalkKey(text, "story-2", somePath); err == nil {
 		t.Error("the key is taken on another chain")

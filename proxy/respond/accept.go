@@ -26,10 +26,10 @@ func Preference(values []string, typ string) (weight int, named bool) {
 	for _, value := range values {
 		for member := range splitList(value) {
 			name, parameters, _ := strings.Cut(member, ";")
-			told, ok := weightIn(parameters)
+			w, ok := weightIn(parameters)
 			for rank := max(best, 0); ok && rank < len(ranges); rank++ {
-				if strings.EqualFold(strings.TrimSpace(name), ranges[rank]) && (rank > best || told > weight) {
-					best, weight = rank, told
+				if strings.EqualFold(strings.TrimSpace(name), ranges[rank]) && (rank > best || w > weight) {
+					best, weight = rank, w
 				}
 			}
 		}
@@ -47,7 +47,7 @@ func weightIn(parameters string) (thousandths int, ok bool) {
 	return fullWeight, true
 }
 
-// splitList gives the members of a list. A comma within quotes is none of the list's.
+// splitList yields the members of a list. Commas within quotes do not separate members.
 func splitList(value string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		start, quoted := 0, false

@@ -16,11 +16,11 @@ import (
 	"github.com/tipcache/tipcache/proxy/session"
 )
 
-// A Response is an entry of the cache with what its headers say.
+// A Response is an entry of the cache with the values of its headers.
 type Response struct {
 	cache.Result
-	Key          string        // the query's; encoded bodies are kept with its entry
-	Policy       cache.Policy  // the query's
+	Key          string        // key of the query; encoded bodies are cached with its entry
+	Policy       cache.Policy  // policy of the query
 	Now          time.Time     // time of the headers
 	Until        time.Time     // end of freshness; zero means Policy.Fresh after the entry was read
 	SharedUntil  time.Time     // when shared caches must stop serving the response (s-maxage); zero means the end of freshness
@@ -141,8 +141,8 @@ const OwnAnswer = "private, no-cache"
 // forever is the lifetime of what never changes.
 const forever = 365 * 24 * time.Hour
 
-// longest is how long others may keep what never changes. A chain that is reset, or a response that gets another
-// shape, must not live on with them.
+// longest is the max-age of responses that never change. After a chain is reset, or a response gets another shape, other
+// caches must not serve the old one for longer.
 const longest = 24 * time.Hour
 
 // freshness sets Age, Cache-Control (RFC 9111) and Cache-Status (RFC 9211): how old the response is, how long it stays
@@ -265,7 +265,7 @@ func (a *Response) appendDetail(b []byte) []byte {
 	return b
 }
 
-// seconds rounds down, so that no stale response counts as fresh.
+// seconds returns whole seconds, rounded down so that no stale response counts as fresh.
 func seconds(d time.Duration) int64 {
 	s := int64(d / time.Second)
 	if d < 0 && d%time.Second != 0 {

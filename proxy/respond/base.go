@@ -8,8 +8,8 @@ import (
 
 type baseKey struct{}
 
-// Below returns a request whose path no longer begins with base, which it must begin with. BaseOf returns the base.
-// RequestURI stays: it tells requests below different bases apart.
+// Below returns a request without the prefix base of its path. BaseOf returns base. RequestURI is unchanged, so that it
+// distinguishes requests below different bases.
 func Below(r *http.Request, base string) *http.Request {
 	below, u := r.WithContext(context.WithValue(r.Context(), baseKey{}, base)), *r.URL
 	if u.Path = u.Path[len(base):]; u.Path == "" {

@@ -26,7 +26,7 @@ func (u *unread) Write(p []byte) (int, error) {
 }
 
 // A body that is being written keeps no other form of its answer alive.
-func TestAnAnswerThatIsNotReadKeepsNothingButWhatIsWritten(t *testing.T) {
+func TestUnreadResponseRetainsOnlyItsBody(t *testing.T) {
 	c, err := cache.New(cache.Options{})
 	if err != nil {
 		t.Fatal(err)

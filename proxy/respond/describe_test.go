@@ -10,7 +10,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/respond"
 )
 
-func TestBodyMadeOfAnEntryIsSentWithItsValidator(t *testing.T) {
+func TestDerivedBodyIsSentWithItsValidator(t *testing.T) {
 	responder := respond.New(nil, false)
 	const tag = `"v1"`
 	for name, tt := range map[string]struct {

@@ -136,8 +136,7 @@ const (
 	largeBody  = 1 << 20 // bytes; from here on speed counts for more than size
 )
 
-// Codings in the order they are preferred in where the client has no
-// preference. br makes the least of a short body, but takes seven times as long as
+// Codings in order of preference, if the client has none. br compresses short bodies best, but takes seven times as long as
 // zstd: 0.5 ms for a list of validators, 17 ms for all delegations, and 70 ms for 2 MB.
 var (
 	preferred         = [...]codings.Coding{codings.Brotli, codings.Zstd, codings.Gzip, codings.Identity}
@@ -219,7 +218,7 @@ func readWeight(parameter string) (thousandths int, ok bool) {
 	return weight, weight <= fullWeight
 }
 
-// fullWeight is the weight of what is named without one.
+// fullWeight is the weight of a member without q.
 const fullWeight = 1000
 
 // choose returns the coding for a content. A long one gets brotli only once it is requested again.

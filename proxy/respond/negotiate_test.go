@@ -6,7 +6,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/respond"
 )
 
-func TestAcceptIsReadAsRFC9110Says(t *testing.T) {
+func TestAcceptIsReadByRFC9110(t *testing.T) {
 	const typ = "text/event-stream"
 	for name, tt := range map[string]struct {
 		values []string

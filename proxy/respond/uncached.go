@@ -8,7 +8,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/conn"
 )
 
-// Send writes a body that did not come through the cache. It must not be stored, unless Cache-Control is set already.
+// Send writes a body that is not from the cache, with no-store unless Cache-Control is set already.
 func Send(w http.ResponseWriter, r *http.Request, status int, typ string, body []byte) {
 	h := collect()
 	if w.Header()["Cache-Control"] == nil {
@@ -32,7 +32,7 @@ func SendParts(w http.ResponseWriter, r *http.Request, status int, typ string, s
 	parts(func(part []byte) { _, _ = w.Write(part) }) // fails only if the client has left
 }
 
-// SetHeight sets the height headers of a response that did not come through the cache.
+// SetHeight sets the height headers of a response that is not from the cache.
 func SetHeight(to http.Header, height int64, more []ExtraHeader) {
 	text := strconv.FormatInt(height, 10)
 	to.Set(HeightHeader, text)

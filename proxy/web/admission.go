@@ -38,15 +38,15 @@ func (s *Stack) admit(r *http.Request, rec *record.Record, answer http.Header) e
 	return s.Admission.AdmitAddress(r.Context(), rec.Client.Address, answer)
 }
 
-// AdmitKey lets clients pass that have a key, for as long as they may ask. How they stand is added
-// to the headers of the answer.
+// AdmitKey admits a request with a valid key within the key's rate. It adds the state of the limit to the response
+// headers.
 func (s *Stack) AdmitKey(r *http.Request, answer http.Header, rec *record.Record) (err error) {
 	rec.Client.Key, err = s.Admission.AdmitKey(r, answer)
 	return err
 }
 
-// AdmitMore counts a request that was admitted as one as n more. Where it is limited the
-// fast lane, which counts one, does not answer it.
+// AdmitMore counts n more requests for a request that was admitted as one. If a limit applies, the fast lane, which counts
+// one, does not answer it.
 func (s *Stack) AdmitMore(c *gin.Context, rec *record.Record, n int) error {
 	limited, err := s.Admission.AdmitMore(c.Request.Context(), &rec.Client, n, c.Writer.Header())
 	if limited {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// What stands for every origin and for none in Options.CORSOrigins.
+// Values of Options.CORSOrigins for all origins and for none.
 const (
 	anyOrigin = "*"
 	noOrigin  = "none"
@@ -17,7 +17,7 @@ const (
 	exposeHeader = "Access-Control-Expose-Headers"
 )
 
-// What a page of another origin may send and see, beyond what any page may.
+// Methods and headers that pages of other origins may send, and headers that they may read.
 const (
 	allowedMethods = "GET, HEAD, POST, QUERY"
 	allowedHeaders = "X-Api-Key, Content-Type, X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, X-Session, If-None-Match, X-Request-Id, traceparent, " + webHeaders + ", " + sentHeaders
@@ -25,7 +25,7 @@ const (
 	webHeaders     = "X-Grpc-Web, X-User-Agent, Grpc-Timeout"                                               // of gRPC-Web, in addition to its height
 	webHeight      = "X-Cosmos-Block-Height"
 	exposedHeaders = "X-Block-Height, X-Evm-Block, X-Session, X-Session-Reset, ETag, Cache-Status, X-Request-Id, Retry-After, RateLimit, RateLimit-Policy, Link, X-Unknown-Parameters"
-	preflightAge   = "7200" // seconds; Chromium keeps none for longer
+	preflightAge   = "7200" // seconds; the maximum of Chromium
 )
 
 // cors says to browsers which pages may read our answers. It never speaks of
@@ -65,7 +65,7 @@ func newCORS(origins, heightHeaders []string) cors {
 	}
 	if c.differs() {
 		c.onAll = []field{{"Vary", []string{"Origin"}}}
-	} else { // a cache behind us may give a page the answer to a request without an origin
+	} else { // also without an Origin: a cache in front may serve the response to a page
 		c.onAll = []field{{originHeader, c.origins[anyOrigin]}, {exposeHeader, c.exposed}}
 	}
 	return c
@@ -96,7 +96,7 @@ func (c *cors) AppendOrigin(b []byte, origin []string) []byte {
 	return append(append(append(b, exposeHeader+": "...), c.exposed[0]...), "\r\n"...)
 }
 
-// allowedOrigin is the origin whose pages may read the answer to a request of an origin, nil for none.
+// allowedOrigin returns the value of Access-Control-Allow-Origin for a request with these Origin headers, nil for none.
 func (c *cors) allowedOrigin(sent []string) []string {
 	if allowed := c.origins[anyOrigin]; allowed != nil || len(sent) != 1 {
 		return allowed
@@ -119,7 +119,7 @@ func isPreflight(r *http.Request) bool {
 	return r.Method == http.MethodOptions && r.Header.Get("Origin") != "" && r.Header.Get("Access-Control-Request-Method") != ""
 }
 
-// allowPreflight says what the page may ask with, if it may ask.
+// allowPreflight sets the headers of the response to a preflight, if the origin is allowed.
 func (c *cors) allowPreflight(h http.Header) {
 	if h[originHeader] != nil {
 		h.Set("Access-Control-Allow-Methods", allowedMethods)

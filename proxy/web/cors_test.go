@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestPagesThatMayReadAnswersMayOpenSockets(t *testing.T) {
+func TestPagesThatMayReadResponsesMayOpenWebSockets(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		origins []string

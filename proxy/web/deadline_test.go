@@ -11,7 +11,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-func TestContextsDerivedFromALazyDeadlineEndWithItAndTakeNoGoroutines(t *testing.T) {
+func TestContextsDerivedFromLazyDeadlineEndWithItWithoutGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lazy := web.WithLazyDeadline(t.Context(), time.Now().Add(time.Second))
 		defer lazy.Release()

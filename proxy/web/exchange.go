@@ -9,7 +9,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/record"
 )
 
-// A CallStart is what is known of a call before it is admitted.
+// A CallStart describes a call before it is admitted.
 type CallStart struct {
 	Route string
 	Start time.Time

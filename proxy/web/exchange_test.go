@@ -10,7 +10,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/record"
 )
 
-func TestAPanicOnAConnectionIsAnErrorOfItsCall(t *testing.T) {
+func TestPanicInExchangeIsReturnedAsError(t *testing.T) {
 	s := New(Options{}, nil)
 	err := s.Exchange(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/websocket", nil), "rpc block", func(*record.Record) (int, error) { panic("a defect") })
 	if err == nil || !strings.Contains(err.Error(), "a defect") || failure.Of(err).Public != "internal error" {

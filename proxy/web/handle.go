@@ -18,8 +18,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/respond"
 )
 
-// Serve passes a request to h, unless the fast lane answers it. While the process drains, it asks clients to open a new
-// connection.
+// Serve passes a request to h, unless the fast lane answers it. While the process drains, responses close their connection.
 func (s *Stack) Serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
 	c := conn.Of(r)
 	if s.leaving.Load() {
@@ -35,17 +34,17 @@ func (s *Stack) Serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// servedInLane tells the lane of a connection about a request, and reports whether it has answered it.
+// servedInLane passes a request to the lane of its connection, and reports whether the lane has answered it.
 func (s *Stack) servedInLane(c *conn.Conn, w http.ResponseWriter, r *http.Request) bool {
 	lane, ok := c.Lane().(Lane)
 	return ok && (r.ProtoMajor < 2 || s.NoLane() == "") && lane.Serve(c, c.LaneConn(), w, r)
 }
 
-// Drain asks clients that keep a connection to open the next one elsewhere, with the answers from now on:
-// closing it under them could lose the request that they are just sending.
+// Drain makes all further responses ask clients to close their connections. To close them from here could lose a request
+// that a client is sending.
 func (s *Stack) Drain() { s.leaving.Store(true) }
 
-// Oversized refuses what is larger than any client of ours has a reason to send.
+// Oversized returns a failure for a request whose URL or headers are too large.
 func (s *Stack) Oversized(r *http.Request) error {
 	if len(r.RequestURI) > MaxURL {
 		return &failure.Failure{Status: http.StatusRequestURITooLong, Public: fmt.Sprintf("the request target is longer than %d bytes", MaxURL)}
@@ -90,9 +89,8 @@ func Given(values []string) []string {
 	return slices.DeleteFunc(slices.Clone(values), func(value string) bool { return value == "" })
 }
 
-// ReadBlock reads a header that names a block, strictly: the node reads the latest
-// state instead of a height that it cannot parse, which no client that names one
-// wants. 0 is for none. The error is the client's, BadInput.
+// ReadBlock returns the block that a header names, 0 for none. It returns BadInput for a malformed one, unlike nodes, which
+// then read the latest state.
 func ReadBlock(name string, values []string) (int64, error) {
 	if values = Given(values); len(values) == 0 {
 		return 0, nil
@@ -136,16 +134,14 @@ func (s *Stack) BaseURL(r *http.Request) string {
 	}
 }
 
-// isHost keeps what a URL could not hold out of ours: the Host header is the
-// client's.
+// isHost reports whether a Host header, which the client chooses, can be part of a URL.
 func isHost(host string) bool {
 	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:[]"
 	return host != "" && len(host) < 260 && strings.Trim(host, allowed) == ""
 }
 
-// A LazyDeadline is a context with a deadline whose timer is set only when
-// a caller waits for it. Most requests are answered from memory without waiting,
-// and the timer would cost them as much as the answer.
+// A LazyDeadline is a context with a deadline whose timer starts only when a caller waits for it. Most requests are answered
+// from memory without waiting, and a timer would cost as much as the response.
 type LazyDeadline struct {
 	context.Context //nolint:containedctx // it is one itself
 	at              time.Time
@@ -154,7 +150,7 @@ type LazyDeadline struct {
 	cancel          context.CancelFunc
 }
 
-// WithLazyDeadline gives a context a deadline. Release must be called in the end.
+// WithLazyDeadline returns a context with a deadline. The caller must call Release.
 func WithLazyDeadline(parent context.Context, at time.Time) *LazyDeadline {
 	return &LazyDeadline{Context: parent, at: at}
 }
@@ -163,35 +159,32 @@ func (d *LazyDeadline) arm() {
 	d.armed, d.cancel = context.WithDeadline(d.Context, d.at)
 }
 
-// Deadline is the deadline, timer or not.
+// Deadline implements [context.Context].
 func (d *LazyDeadline) Deadline() (time.Time, bool) { return d.at, true }
 
-// Done sets the timer.
+// Done implements [context.Context] and starts the timer.
 func (d *LazyDeadline) Done() <-chan struct{} {
 	d.once.Do(d.arm)
 	return d.armed.Done()
 }
 
-// Err sets the timer too: its answer must agree with Done's.
+// Err implements [context.Context] and starts the timer, because its result must agree with Done.
 func (d *LazyDeadline) Err() error {
 	d.once.Do(d.arm)
 	return d.armed.Err()
 }
 
-// AfterFunc sets the timer, and has a context that is derived from this one end with it
-// without a goroutine that waits: package context asks for it.
+// AfterFunc starts the timer. Package context calls it, so that a derived context needs no goroutine.
 func (d *LazyDeadline) AfterFunc(f func()) (stop func() bool) {
 	d.once.Do(d.arm)
 	return context.AfterFunc(d.armed, f)
 }
 
-// Release stops the timer, if there is one, and must be called at the end.
-// A caller that begins to wait after that has the parent, which ends with the
-// request.
+// Release stops the timer. A caller that begins to wait afterwards waits for the parent, which ends with the request.
 func (d *LazyDeadline) Release() {
 	d.once.Do(func() { d.armed, d.cancel = d.Context, func() {} })
 	d.cancel()
 }
 
-// Deadline is the end of the time of a request that began at the start.
+// Deadline returns the deadline of a request that began at start.
 func (s *Stack) Deadline(start time.Time) time.Time { return start.Add(s.o.RequestTimeout) }

@@ -12,9 +12,8 @@ import (
 	"github.com/tipcache/tipcache/proxy/respond"
 )
 
-// EditQuery is a query with something else in place of the pairs that replace finds, or
-// nothing. A name is given decoded, a value as it stands. Semicolons, which some take for
-// separators, are such.
+// EditQuery returns a query in which the pairs that replace finds are replaced, or removed if instead is "". Names are passed
+// decoded, values as they are sent. Semicolons count as separators, because some servers treat them so.
 func EditQuery(query string, replace func(name, rawValue string) (instead string, found bool)) (rest string, replaced bool) {
 	var kept []byte
 	copied := 0
@@ -39,8 +38,7 @@ func EditQuery(query string, replace func(name, rawValue string) (instead string
 	return strings.TrimLeft(string(append(kept, query[copied:]...)), "&;"), true
 }
 
-// Unescape decodes what it can of a name or a value in a query: what is malformed is no
-// reason to let it pass.
+// Unescape decodes a name or value of a query. It leaves malformed escapes as they are, so that they hide nothing.
 func Unescape(text string) string {
 	if !strings.ContainsAny(text, "%+") {
 		return text
@@ -63,7 +61,7 @@ func Unescape(text string) string {
 	return b.String()
 }
 
-// WithQuery is a shallow copy of a request with another query.
+// WithQuery returns a shallow copy of a request with another query.
 func WithQuery(r *http.Request, query string) *http.Request {
 	edited, u := *r, *r.URL
 	u.RawQuery = query
@@ -71,12 +69,12 @@ func WithQuery(r *http.Request, query string) *http.Request {
 	return &edited
 }
 
-// A Taking says of a parameter of a query, whose name is decoded, as what it is taken from the request, "" for
-// not, or what is to stand in its place, "" for itself.
+// A Taking decides about a parameter of a query, whose name is decoded. It returns the name under which the parameter is taken
+// from the request, "" to leave it, or a pair that replaces it.
 type Taking func(name, rawValue string) (as, instead string)
 
-// Without is the request without the parameters that are for this server alone: no node, no key of the cache
-// and no log has them. Taken gives them.
+// Without returns the request without the parameters that are only for this server, so that nodes, cache keys and logs do not
+// have them. Taken returns them.
 func Without(r *http.Request, takings ...Taking) *http.Request {
 	taken := url.Values{}
 	maps.Copy(taken, Taken(r))

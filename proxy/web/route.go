@@ -29,11 +29,10 @@ type Route struct {
 	Feed    func(r *http.Request) (Feed, error) // nil if the route cannot be streamed
 }
 
-// A Renderer renders a failure in the form of its interface, and sets the headers that go
-// with it.
+// A Renderer renders a failure in the form of its API, and sets headers for it.
 type Renderer func(r *http.Request, h http.Header, f *failure.Failure) (status int, typ string, body []byte)
 
-// NoRoute is the name of the route of requests that no route takes: paths are not labels.
+// NoRoute is the name of the route of requests that match no route. Paths are not labels.
 const NoRoute = "none"
 
 // A Handler serves a request. Its error is rendered in the form of the route.
@@ -63,7 +62,7 @@ func AtEachBlock(ctx context.Context) context.Context {
 // IsAtEachBlock reports whether a context is from AtEachBlock.
 func IsAtEachBlock(ctx context.Context) bool { return ctx.Value(eachBlockKey{}) != nil }
 
-// A Plan is what a request would ask of the cache, and on a miss of the origin.
+// A Plan describes the cache query of a request, and what a miss would read.
 type Plan struct {
 	Route  string
 	Class  string // freshness class

@@ -1,23 +1,18 @@
-// Package web has what every answer of the public surface has, whichever
-// interface it belongs to: the connection that it leaves on, the record of its
-// request, its headers, its content coding, and the limits of clients.
+// Package web has the middleware that the requests of all public APIs pass: records, limits, API keys, CORS and failures.
 //
-// A request goes, top to bottom:
+// A request passes, in this order:
 //
 //  1. package conn wraps the client's connection;
-//  2. middleware.go lists what every request passes: CORS, its id and record, limits of
-//     addresses and sizes, and API keys;
-//  3. the interface's handler may ask for memory for a body, and for a deadline without a
-//     timer until a caller waits for it (handle.go);
+//  2. middleware.go lists the middleware: CORS, id and record, limits of addresses and sizes, API keys;
+//  3. the API's handler may reserve memory for a body, and create a deadline whose timer starts only when a caller waits
+//     for it (handle.go);
 //  4. package respond writes the response;
-//  5. package failure turns an error into a status and a public text, which the
-//     interface renders in its own form;
-//  6. the middleware hands the record to package record.
+//  5. package failure turns an error into a status and a public text, which the API renders in its own form;
+//  6. package record counts and logs the request.
 //
-// admission.go puts keys and limits in force, and has clients that are served on, by streams, pay.
-// exchange.go does for other protocols what the middleware does for HTTP.
-// lane.go is what the fast lane, which answers before all this, has to do with it. cors.go tells browsers which pages
-// may read the responses. route.go is how an interface names its paths to package proxy, which mounts them.
+// admission.go applies keys and limits, also to events of streams. exchange.go does the same as the middleware for other
+// protocols than HTTP. lane.go is the interface to the fast lane, which answers before the middleware. cors.go sets CORS
+// headers. route.go has the routes that APIs pass to package proxy, which mounts them.
 package web
 
 import (
@@ -78,20 +73,20 @@ type Stack struct {
 	*conn.Memory
 	*conn.Revocable
 
-	Admission *limits.Admission // which clients may ask
-	Recorder  *record.Recorder  // takes the records of requests
+	Admission *limits.Admission
+	Recorder  *record.Recorder
 
 	o       Options
-	leaving atomic.Bool // this process is about to end
+	leaving atomic.Bool // the process drains
 }
 
-// A bodyCache keeps the bodies of responses, and has the account of memory; *cache.Cache implements it.
+// A bodyCache caches encoded bodies, and has the account of memory. *cache.Cache implements it.
 type bodyCache interface {
 	respond.BodyCache
 	Account() *account.Account
 }
 
-// New fills in the defaults. bodies is nil in tests that need none.
+// New returns a Stack with the defaults filled in. bodies is nil only in tests.
 func New(o Options, bodies bodyCache) *Stack {
 	o = o.WithDefaults()
 	cors := newCORS(o.CORSOrigins, o.HeightHeaders)
@@ -119,16 +114,15 @@ func New(o Options, bodies bodyCache) *Stack {
 	return s
 }
 
-// Gauge registers a measure that is read when it is asked for, under
-// tipcache_proxy_ and the name.
+// Gauge registers a gauge named tipcache_proxy_NAME whose value is computed at each scrape.
 func (s *Stack) Gauge(name, help string, value func() float64) {
 	promauto.With(s.o.Registerer).NewGaugeFunc(prometheus.GaugeOpts{Name: "tipcache_proxy_" + name, Help: help}, value)
 }
 
-// Logger is the log of events.
+// Logger returns the log of events.
 func (s *Stack) Logger() *slog.Logger { return s.o.Logger }
 
-// WithDefaults fills in what was left zero.
+// WithDefaults replaces zero values by defaults.
 func (o Options) WithDefaults() Options {
 	o.RequestTimeout = cmp.Or(o.RequestTimeout, 15*time.Second)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))

@@ -7,9 +7,8 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// DidYouMean ends a sentence about an unknown word with the candidate that it is
-// probably a misspelling of, or with nothing where none is near. Case and the marks
-// between words do not count: log_level is near log.level.
+// DidYouMean returns the end of a sentence that suggests the candidate of which a word is probably a typo, "" if there is none.
+// Case and the marks between words do not count: log_level is near log.level.
 func DidYouMean(word string, candidates []string) string {
 	n := nearest{least: tolerated(word)}
 	for _, c := range candidates {
@@ -18,21 +17,20 @@ func DidYouMean(word string, candidates []string) string {
 	return n.sentence()
 }
 
-// PathDidYouMean is DidYouMean for a path. Its candidates are patterns of routes, whose
-// parameters stand for any text.
+// PathDidYouMean is DidYouMean for a path. Candidates are patterns of routes, whose variables match any text.
 func PathDidYouMean(path string, patterns []string) string {
 	n, segments := nearest{least: tolerated(path)}, strings.Split(path, "/")
 	for _, pattern := range patterns {
-		asked, parts := slices.Clone(segments), strings.Split(pattern, "/")
-		if len(asked) != len(parts) {
+		words, parts := slices.Clone(segments), strings.Split(pattern, "/")
+		if len(words) != len(parts) {
 			continue
 		}
 		for i, part := range parts {
 			if strings.HasPrefix(part, "{") {
-				asked[i] = part
+				words[i] = part
 			}
 		}
-		n.compare(strings.Join(asked, "/"), strings.Join(parts, "/"))
+		n.compare(strings.Join(words, "/"), pattern)
 	}
 	return n.sentence()
 }

@@ -1,9 +1,9 @@
 package documented
 
-// unsignedSchema is a number of 32 bits without a sign.
+// unsignedSchema is an unsigned 32-bit number.
 var unsignedSchema = &Schema{Kind: IntegerKind, zero: `0`, Format: "uint32"}
 
-// dkgNetworkSchema is a round of key generation. What a round has not come to yet is absent, by which clients know.
+// dkgNetworkSchema is a round of key generation. Members that a round does not have yet are absent.
 var dkgNetworkSchema = objectOf(
 	Field{"round", unsignedSchema, Required, "Number of the round."},
 	Field{"stage", integerSchema, Required, "1 registration, 2 dealing, 3 finalization, 4 active, 5 failed."},

@@ -7,11 +7,10 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// A reshape edits msg into its documented shape. It returns the page key of
-// the next page where the shape has no place for it.
+// A reshape edits msg into its documented shape. It returns the next page key if the shape has no member for it.
 type reshape func(e *splicer, msg gjson.Result) (nextKey string, err error)
 
-// normalized is a text of its own, normalized.
+// normalized returns a JSON text normalized to the schema.
 func (s *Schema) normalized(src string) ([]byte, error) {
 	e := &splicer{src: src}
 	_, err := s.normalize(e, blanks(src, 0))

@@ -1,12 +1,10 @@
-// Package documented is the shape in which the documented interface wants the
-// answers of the chain's node: schema.go says what a schema is and schemas.go which
-// there are. shape.go edits an answer into its schema, whose text text.go reads; reshape.go does more to two of
-// them.
+// Package documented converts answers of Story nodes into the documented shape. schema.go defines schemas, and schemas.go has
+// the schemas of the paths. shape.go edits an answer into its schema, reading JSON with text.go. reshape.go has further edits
+// for two paths.
 package documented
 
-// A Schema is the documented shape of a JSON value. Normalizing a value makes it
-// that shape: the node leaves out what is zero or empty and sends null for an
-// empty list, where the documented interface has every required member.
+// A Schema is the documented shape of a JSON value. Normalizing a value adds required members, because nodes omit members that
+// are zero or empty, and send null for an empty list.
 type Schema struct {
 	Title    string // its name in documents; "" means none
 	Doc      string // what a value means; "" where the members that have it say so
@@ -43,19 +41,19 @@ type Field struct {
 	Doc      string // what it means
 }
 
-// Presence says what the absence of a member means.
+// Presence is the treatment of an absent member.
 type Presence int
 
 // The kinds of presence.
 const (
-	Required  Presence = iota // put there, with its empty value
-	Optional                  // left as the node sent it
-	Extra                     // the same, and not looked at either: the node sends it beyond the documented members
-	Mandatory                 // the node did not answer what it was asked
+	Required  Presence = iota // added with its empty value
+	Optional                  // may be absent or null
+	Extra                     // may be absent, and is not checked: the node sends it in addition to the documented members
+	Mandatory                 // its absence is an error
 )
 
-// objectOf makes the schema of an object; its empty value has all that is
-// required, and there is none if a member is mandatory.
+// objectOf returns the schema of an object. Its empty value has all required members. If a member is mandatory, it has no empty
+// value.
 func objectOf(members ...Field) *Schema {
 	s := &Schema{Kind: ObjectKind, Members: members}
 	if inside, err := s.missing(0, true); err == nil {
@@ -66,24 +64,24 @@ func objectOf(members ...Field) *Schema {
 
 func listOf(items *Schema) *Schema { return &Schema{Kind: ListKind, zero: "[]", Items: items} }
 
-// listOrNull is a list for which the node's null is passed on.
+// listOrNull returns the schema of a list that may be null.
 func listOrNull(items *Schema) *Schema {
 	return &Schema{Kind: ListKind, zero: "null", Items: items, Nullable: true}
 }
 
-// named gives a schema its title.
+// named sets the title and description of a schema.
 func (s *Schema) named(title, doc string) *Schema {
 	s.Title, s.Doc = title, doc
 	return s
 }
 
-// editedBy says that a msg needs more than normalizing to have the schema.
+// editedBy sets the edit that replaces normalizing.
 func (s *Schema) editedBy(edit reshape) *Schema {
 	s.edit = edit
 	return s
 }
 
-// asSent says that values are passed on as the node sent them.
+// asSent disables normalizing: values stay as the node sent them.
 func (s *Schema) asSent() *Schema {
 	s.open = true
 	return s

@@ -16,22 +16,21 @@ var errGrows = errors.New("the documented shape is many times as long")
 // what it leaves out.
 func longest(source int) int { return 4*source + 16<<10 }
 
-// A Shaped answer is one in its documented shape.
+// Shaped is an answer in its documented shape.
 type Shaped struct {
 	Body    []byte
-	NextKey string // the page key of the next page where the shape has no place for it
-	From    int    // where Body has it else, with its quotes
-	To      int    // behind it; 0 for nowhere
+	NextKey string // next page key, if the shape has no member for it
+	From    int    // otherwise, index of the quoted key in Body
+	To      int    // index after the key; 0 if there is none
 }
 
-// Shape makes a documented answer of the raw one, which is valid JSON and
-// does not change any more. With no schema of msg there is
-// no documented shape, and the node's stays.
+// Shape returns an answer in the documented shape of msg, or unchanged for a nil schema. raw must be valid JSON and must not
+// change.
 func Shape(raw []byte, want *Schema) (shaped Shaped, err error) {
 	if want == nil {
 		return Shaped{Body: raw}, nil
 	}
-	src := unsafe.String(unsafe.SliceData(raw), len(raw)) //nolint:gosec // which is only read
+	src := unsafe.String(unsafe.SliceData(raw), len(raw)) //nolint:gosec // the string is only read
 	at := find(src, "msg")
 	if at < 0 || src[at] != '{' {
 		return shaped, fmt.Errorf("msg: want an object, have %.40s", gjson.Get(src, "msg").Raw)
@@ -52,8 +51,8 @@ func Shape(raw []byte, want *Schema) (shaped Shaped, err error) {
 	return shaped, nil
 }
 
-// normalize edits the value at an index into the schema, and gives the index behind it. What the
-// schema does not speak of stays.
+// normalize edits the value at an index into the schema, and returns the index after it. Members without a schema stay
+// unchanged.
 func (s *Schema) normalize(e *splicer, at int) (end int, err error) {
 	switch c := e.src[at]; {
 	case s.open:
@@ -108,7 +107,7 @@ func (s *Schema) normalizeMembers(e *splicer, at int) (end int, err error) {
 	return at + 1, err
 }
 
-// normalize edits the member's value, where there is one.
+// normalize edits the value of a member that is present.
 func (f *Field) normalize(e *splicer, at int) (end int, err error) {
 	switch null := e.src[at] == 'n'; {
 	case f.Presence == Extra, f.Presence == Optional && null:
@@ -122,7 +121,7 @@ func (f *Field) normalize(e *splicer, at int) (end int, err error) {
 	return end, nil
 }
 
-// missing renders the required members that are not among those seen.
+// missing returns the text of the required members that were not seen.
 func (s *Schema) missing(seen uint32, empty bool) (string, error) {
 	var b strings.Builder
 	for i, m := range s.Members {
@@ -150,19 +149,18 @@ func (s *Schema) index(name string) int {
 	return -1
 }
 
-// A splicer edits a text in place of re-encoding it: whatever is not replaced
-// leaves byte for byte as it came. Edits are made from left to right.
+// A splicer edits a text without re-encoding it, so that other bytes stay unchanged. Edits are made from left to right.
 type splicer struct {
 	src  string
 	out  []byte
-	done int // how much of src is in out, or was replaced
+	done int // number of bytes of src that are in out, or were replaced
 
-	keyFrom, keyTo int // of a Shaped
+	keyFrom, keyTo int // From and To of the Shaped
 
-	grows bool // out became longer than the result may be, and is not added to any more
+	grows bool // out exceeds the maximum length; further edits are dropped
 }
 
-// replace puts text where src[from:to] was; from == to inserts.
+// replace replaces src[from:to] by text. It inserts if from == to.
 func (s *splicer) replace(from, to int, text string) {
 	if len(s.out) > longest(len(s.src)) {
 		s.grows = true
@@ -172,10 +170,10 @@ func (s *splicer) replace(from, to int, text string) {
 	s.done = to
 }
 
-// moved is where what is at an index of src, and follows all edits so far, is in the end.
+// moved returns the index in the result for an index of src after all edits so far.
 func (s *splicer) moved(at int) int { return len(s.out) + at - s.done }
 
-// bytes ends the editing.
+// bytes returns the edited text.
 func (s *splicer) bytes() []byte {
 	return append(s.out, s.src[s.done:]...)
 }

@@ -6,8 +6,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// The functions below read JSON that is known to be valid, from an index on, and give the index behind
-// what they have read.
+// The functions below read valid JSON from an index, and return the index after what they have read.
 
 func blanks(text string, at int) int {
 	for at < len(text) && text[at] <= ' ' {
@@ -16,7 +15,7 @@ func blanks(text string, at int) int {
 	return at
 }
 
-// skip passes over a value, whatever is in it.
+// skip passes over a value of any type.
 func skip(text string, at int) int {
 	for depth := 0; at < len(text); {
 		switch text[at] {
@@ -74,7 +73,7 @@ func member(text string, at int) (name string, value int) {
 	return name, blanks(text, blanks(text, end)+1)
 }
 
-// find gives the index of the value of the first member of a name in an object, -1 for none.
+// find returns the index of the value of the first member with a name in an object, -1 for none.
 func find(text, name string) int {
 	at := blanks(text, 0)
 	if at == len(text) || text[at] != '{' {
@@ -90,7 +89,7 @@ func find(text, name string) int {
 	return -1
 }
 
-// next passes over the comma behind a member or an item, to the next one or to the end of them.
+// next returns the index of the next member or item, or of the end of the object or list.
 func next(text string, at int) int {
 	if at = blanks(text, at); at < len(text) && text[at] == ',' {
 		return blanks(text, at+1)
