@@ -11,8 +11,8 @@ import (
 	"github.com/tipcache/tipcache/proxy/dialect"
 )
 
-// varying are the rows whose answers come in another order from call to call, at every node of some release of the
-// SDK. (ListAllInterfaces is another such method; answers of reflection are never cached.)
+// varying are the rows whose responses differ in order from call to call, in some releases of the SDK. (ListAllInterfaces is
+// another such method, but reflection is never cached.)
 var varying = []string{"auth_module_accounts"}
 
 // Varies reports whether a key of the cache, without the parameters, or a method of gRPC belongs to such a row.
@@ -22,8 +22,8 @@ func Varies(keyOrMethod string) bool {
 	})
 }
 
-// RowOfPath returns the line of chain.rows by which the values of a cache key would be passed through. It is "" for a
-// key of another interface, and for a path of the modules whose values are known to be the state's.
+// RowOfPath returns the line for chain.rows that would pass the values of a cache key through. It returns "" for a key of another
+// API, and for a path whose values are known to be part of the state.
 func (h *Handler) RowOfPath(key string) string {
 	text, ok := strings.CutPrefix(key, keyPrefix+"/")
 	text, _, _ = strings.Cut(text, "?")
@@ -53,8 +53,8 @@ func RowOfMethod(method string) string {
 	return rowLine(method, "")
 }
 
-// rowLine writes a row for a pattern, or a method, under a name made of its words. It is "" where the text cannot
-// stand in a row.
+// rowLine returns a row for a pattern or a method, with a name made of its words. It returns "" if the text cannot be part of a
+// row.
 func rowLine(pattern, parameters string) string {
 	if strings.ContainsFunc(pattern, unicode.IsSpace) {
 		return ""

@@ -12,13 +12,13 @@ import (
 	"github.com/tipcache/tipcache/proxy/respond"
 )
 
-// An endpoint serves one row of the table, and asks the nodes for what it is about.
+// An endpoint serves one row of the table, and reads the nodes for it.
 type endpoint struct {
 	*dialect.Endpoint
 	h *Handler
 }
 
-// serve answers a request whose path no other row describes.
+// serve serves a request whose path matches only the generic row.
 func (ep *endpoint) serve(c *gin.Context, rec *record.Record) error {
 	q, err := ep.Parse(c.Request)
 	switch {
@@ -30,8 +30,8 @@ func (ep *endpoint) serve(c *gin.Context, rec *record.Record) error {
 	return ep.Reply(c, rec, q)
 }
 
-// refuse answers a request whose height is none. Where it is not known whether there is such a path,
-// the node is asked that first.
+// refuse answers a request with a malformed height: with the node's response if the node does not have the path, otherwise with
+// the error.
 func (ep *endpoint) refuse(c *gin.Context, rec *record.Record, q *dialect.RowQuery, bad error) error {
 	ctx := ep.Deadline(c.Request, rec)
 	defer ctx.Release()
@@ -44,14 +44,14 @@ func (ep *endpoint) refuse(c *gin.Context, rec *record.Record, q *dialect.RowQue
 	return nil
 }
 
-// nodeHeaders are what the node's answers say of themselves, as header lines: successes name the
-// height twice, errors once, and not at all without gRPC.
+// nodeHeaders are the headers of the node's responses with a height: successes name the height twice, errors once, and errors of
+// the gateway not at all.
 type nodeHeaders struct {
 	codec       string
 	success, no []respond.ExtraHeader
 }
 
-// noteCodec remembers how the node names its codec, so that answers from the cache do, too.
+// noteCodec records how the node names its codec, for responses from the cache.
 func (h *Handler) noteCodec(codec string) {
 	if t := h.nodeHeaders.Load(); t != nil && t.codec == codec {
 		return
@@ -65,7 +65,7 @@ func (h *Handler) noteCodec(codec string) {
 	h.nodeHeaders.Store(t)
 }
 
-// lines are the header lines of an answer that tells its height.
+// lines returns the headers of a response with a height.
 func (h *Handler) lines(status int) []respond.ExtraHeader {
 	if status == http.StatusOK {
 		return h.nodeHeaders.Load().success
@@ -73,12 +73,11 @@ func (h *Handler) lines(status int) []respond.ExtraHeader {
 	return h.nodeHeaders.Load().no
 }
 
-// VaryHeights names the request headers that choose between the answers of a URL.
+// VaryHeights are the request headers that responses depend on, in addition to the URL.
 const VaryHeights = respond.HeightHeader + ", " + cosmosHeader + ", " + metadataHeader + ", " + respond.MinHeightHeader + ", Accept"
 
-// tell adds the heights to an answer, where the node tells them. An error that the node gives before it
-// reads a state tells none, and is known by its short life.
-func (ep *endpoint) tell(e *cache.Entry, key string) blocks.ResponseHeaders {
+// responseHeaders returns the headers of a response. Like the node, it sends no height with an error that does not depend on state.
+func (ep *endpoint) responseHeaders(e *cache.Entry, key string) blocks.ResponseHeaders {
 	return blocks.ResponseHeaders{Vary: VaryHeights, NoHeight: ep.stateless(e, key), Extra: ep.h.lines(e.Status)}
 }
 

@@ -68,7 +68,7 @@ const (
 	val1 = "cosmosvaloper1js736jheaahhg0jmqdxl0qwsqg02w70v2gxt2u"
 )
 
-func TestRequestsThatMeanTheSameHaveOneKey(t *testing.T) {
+func TestEquivalentRequestsHaveOneKey(t *testing.T) {
 	x := handlerOf(t)
 	for name, targets := range map[string][]string{
 		"parameters in any order":           {staking + "/validators?status=BOND_STATUS_BONDED&pagination.limit=2", staking + "/validators?pagination.limit=2&status=BOND_STATUS_BONDED"},
@@ -103,7 +103,7 @@ func TestRequestsThatMeanTheSameHaveOneKey(t *testing.T) {
 	}
 }
 
-func TestRequestsThatMayMeanTwoThingsHaveTwoKeys(t *testing.T) {
+func TestAmbiguousRequestsHaveDifferentKeys(t *testing.T) {
 	x := handlerOf(t)
 	for name, targets := range map[string][2]string{
 		"octal is not decimal":                       {staking + "/validators?pagination.limit=10", staking + "/validators?pagination.limit=010"},
@@ -133,7 +133,7 @@ func TestRequestsThatMayMeanTwoThingsHaveTwoKeys(t *testing.T) {
 	}
 }
 
-func TestNoKeyCanBeReadAsAnotherOneAtAHeight(t *testing.T) {
+func TestKeysAreUnambiguousAboutHeights(t *testing.T) {
 	x := handlerOf(t)
 	for _, target := range []string{"/x?%zz@5", "/x@5", "/x?a=@5", bank + "/balances/a@5", staking + "/validators?status=@5&pagination.limit=@5"} {
 		if key := keyOf(t, x, target); strings.Contains(key, "@") {
@@ -192,7 +192,7 @@ func said(node http.Handler, path, query string) string {
 	return w.Result().Status + w.Body.String()
 }
 
-func TestAnswersThatTellOfAFailureAreMarkedAndLiveShortly(t *testing.T) {
+func TestFailuresAreMarkedAndExpireSoon(t *testing.T) {
 	h := handlerOf(t)
 	_, q := h.ask(staking+"/params", "")
 	const state, negative = time.Duration(0), 3 * time.Second // as the policy says

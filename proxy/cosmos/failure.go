@@ -10,7 +10,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/respond"
 )
 
-// codes are the gRPC codes of the statuses that we answer with ourselves.
+// codes are the gRPC codes for the HTTP statuses of tipcache's own errors.
 var codes = map[int]int{
 	http.StatusBadRequest: 3, http.StatusUnauthorized: 16, http.StatusForbidden: 7, http.StatusNotFound: 5,
 	http.StatusRequestEntityTooLarge: 3, http.StatusRequestURITooLong: 3, http.StatusRequestHeaderFieldsTooLarge: 3,
@@ -18,10 +18,10 @@ var codes = map[int]int{
 	http.StatusMethodNotAllowed: 12, http.StatusBadGateway: 14, http.StatusServiceUnavailable: 14, http.StatusGatewayTimeout: 4,
 }
 
-// grpcUnknown is the code of what has no other.
+// grpcUnknown is the code for all other statuses.
 const grpcUnknown = 2
 
-// errNotImplemented is the node's word for what has no route.
+// errNotImplemented is the node's error for a request without a route.
 var errNotImplemented = &failure.Failure{Status: http.StatusNotImplemented, Public: "Not Implemented", Expected: true}
 
 // RenderFailure renders a failure in the form of the node's errors.
@@ -30,7 +30,7 @@ func RenderFailure(_ *http.Request, h http.Header, f *failure.Failure) (status i
 	return f.Status, respond.JSON, ErrorBody(f.Status, f.Public)
 }
 
-// ErrorBody is the body of an answer that says no.
+// ErrorBody returns the body of an error response.
 func ErrorBody(status int, text string) []byte {
 	code, known := codes[status]
 	if !known {
@@ -38,7 +38,7 @@ func ErrorBody(status int, text string) []byte {
 	}
 	var quoted bytes.Buffer
 	encoder := json.NewEncoder(&quoted)
-	encoder.SetEscapeHTML(false) // as the node
+	encoder.SetEscapeHTML(false) // like the node
 	_ = encoder.Encode(text)     // a string always encodes
 	return fmt.Appendf(nil, `{"code":%d,"message":%s,"details":[]}`, code, bytes.TrimSpace(quoted.Bytes()))
 }

@@ -21,8 +21,8 @@ import (
 // Options configure a Handler.
 type Options struct {
 	Classes blocks.Classes          // Handler.SetClasses replaces them
-	Routes  map[string]cache.Policy // single rows, by name, in place of their class's policy
-	Rows    []Row                   // of the operator's own; they come before the table's
+	Routes  map[string]cache.Policy // policies of single rows, by name
+	Rows    []Row                   // the operator's rows, which come before the table's
 	Posting *blocks.Posting         // limits posts; nil makes one for the handler alone
 }
 
@@ -31,13 +31,13 @@ type Handler struct {
 	*dialect.Table
 
 	posts       map[string]web.Route
-	redirect    web.Route // of a path that is not clean
-	unserved    web.Route // of a method and path that nothing answers
+	redirect    web.Route // for paths that are not clean
+	unserved    web.Route // for methods and paths that are not served
 	posting     *blocks.Posting
-	nodeHeaders atomic.Pointer[nodeHeaders] // of its newest answer
+	nodeHeaders atomic.Pointer[nodeHeaders] // from the newest answer of a node
 }
 
-// New checks the options and fills in the defaults.
+// New returns a Handler. It fails if a row is invalid.
 func New(o Options, r *blocks.Reader) (*Handler, error) {
 	for _, own := range o.Rows {
 		if err := own.Check(); err != nil {
@@ -71,13 +71,13 @@ func New(o Options, r *blocks.Reader) (*Handler, error) {
 // keyPrefix begins the keys of the dialect in the cache.
 const keyPrefix = "cosmos"
 
-// moduleDepth is how many segments name a module: cosmos, bank, v1beta1.
+// moduleDepth is the number of segments of a module's name: cosmos, bank, v1beta1.
 const moduleDepth = 3
 
 // mount adds a row.
 func (h *Handler) mount(row dialect.Row) (err error) {
 	ep := &endpoint{h: h}
-	if ep.Endpoint, err = h.Mount(row, fieldOf, &blocks.Kind{Headers: ep.tell}, ep); err != nil {
+	if ep.Endpoint, err = h.Mount(row, fieldOf, &blocks.Kind{Headers: ep.responseHeaders}, ep); err != nil {
 		return err
 	}
 	if row.Query == dialect.Anything {
@@ -93,13 +93,13 @@ func (h *Handler) passed(name string, serve web.Handler) web.Route {
 	}
 }
 
-// Route is what answers a request, whatever it is. The node routes by the decoded path.
+// Route returns the route of a request, which always exists. Like the node, it uses the decoded path.
 func (h *Handler) Route(r *http.Request) (web.Route, bool) {
 	switch {
 	case clean(r.URL.Path) != r.URL.Path:
 		return h.redirect, true
 	case r.Method == http.MethodGet, r.Method == http.MethodHead:
-		return h.Table.Route(r) // the last row fits whatever comes
+		return h.Table.Route(r) // the last row matches every path
 	case r.Method == http.MethodPost:
 		if route, ok := h.posts[dialect.DropColon(r.URL.Path)]; ok {
 			return route, true
@@ -116,8 +116,7 @@ func (h *Handler) Endpoint(r *http.Request) *dialect.Endpoint {
 	return h.Table.Endpoint(r)
 }
 
-// clean resolves // and .. as the node does, which answers other spellings with a redirect
-// to this one.
+// clean resolves // and .. like the node, which redirects other paths to the clean one.
 func clean(decoded string) string {
 	tidy := path.Clean("/" + decoded)
 	if strings.HasSuffix(decoded, "/") && tidy != "/" {
@@ -126,7 +125,7 @@ func clean(decoded string) string {
 	return tidy
 }
 
-// redirect sends a client to the clean path, as the node does.
+// redirect redirects to the clean path, like the node.
 func redirect(c *gin.Context, _ *record.Record) error {
 	target := *c.Request.URL
 	target.Scheme, target.Host, target.Path, target.RawPath = "", "", respond.BaseOf(c.Request)+clean(target.Path), ""
@@ -136,7 +135,7 @@ func redirect(c *gin.Context, _ *record.Record) error {
 	return nil
 }
 
-// SelectAddress selects the keys that name an address, in capitals or not.
+// SelectAddress selects the keys that contain an address, in either case.
 func (h *Handler) SelectAddress(text string) (cache.Selection, error) {
 	canonical, _ := address(text)
 	if canonical == "" || strings.ContainsAny(canonical, "/?@ ") {

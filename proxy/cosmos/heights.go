@@ -10,7 +10,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// HeightHeaders are the node's own headers that ask for a height and tell one.
+// HeightHeaders are the node's headers with the height, in requests and responses.
 var HeightHeaders = []string{cosmosHeader, metadataHeader}
 
 const (
@@ -18,11 +18,11 @@ const (
 	metadataHeader = "Grpc-Metadata-X-Cosmos-Block-Height"
 )
 
-// heights are how the blocks that requests name are read.
+// heights reads the blocks that requests name.
 var heights = blocks.HeightRules{Pinned: readPinned}
 
-// readPinned reads the headers of the height to read at. Where two are given, even equal ones, the node
-// reads the latest instead and says nothing: that is refused here.
+// readPinned reads the headers of the height to read at. It refuses several values, even equal ones, for which the node would
+// silently read the latest state.
 func readPinned(h http.Header) (height int64, err error) {
 	ours, theirs := web.Given(h[respond.HeightHeader]), slices.Concat(h[cosmosHeader], h[metadataHeader])
 	switch given := len(ours) + len(theirs); {

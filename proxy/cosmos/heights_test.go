@@ -75,7 +75,7 @@ func TestHeaderLinesAreThoseOfTheNode(t *testing.T) {
 		if tt.expires {
 			e.Expires = time.Now()
 		}
-		if got := tt.ep.tell(e, tt.key); got.NoHeight != tt.want || got.Vary != VaryHeights {
+		if got := tt.ep.responseHeaders(e, tt.key); got.NoHeight != tt.want || got.Vary != VaryHeights {
 			t.Errorf("status %d of %s: NoHeight = %t, want %t", tt.status, tt.ep.Name, got.NoHeight, tt.want)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/tipcache/tipcache/proxy/dialect"
 )
 
-// kinds are all the kinds by name. They read values as the node's gateway does: not ok is what the node
-// would refuse, or where what it makes of it is not certain.
+// kinds are all kinds by name. They read values like the node's gateway. A value that the node would refuse, or whose meaning is
+// uncertain, is not ok.
 var kinds = map[string]dialect.Kind{
 	"text": {Read: text}, "uint64": {Read: unsigned, Zero: "0"}, "int64": {Read: signed, Zero: "0"}, "bool": {Read: boolean},
 	"bytes": {Read: data}, "address": {Read: address}, "hex": {Read: hexDigits}, "list": {Read: text, List: true, Keep: true},
@@ -26,7 +26,7 @@ var kinds = map[string]dialect.Kind{
 	"order_by": enum("ORDER_BY_UNSPECIFIED", "ORDER_BY_ASC", "ORDER_BY_DESC"),
 }
 
-// fieldKinds are the kinds of the fields that are not text, by name.
+// fieldKinds are the kinds of fields by name. Other fields are text.
 var fieldKinds = map[string]string{
 	"proposal_id": "uint64", "code_id": "uint64", "group_id": "uint64", "account_id": "uint64", "sequence": "uint64",
 	"starting_height": "uint64", "ending_height": "uint64", "page": "uint64", "limit": "uint64", "offset": "uint64",
@@ -53,7 +53,7 @@ func fieldOf(word string, _ bool) (dialect.Field, error) {
 	return dialect.Field{Name: name, Alias: camel(name), Kind: kind}, nil
 }
 
-// camel is the JSON name of a proto name.
+// camel returns the JSON name of a proto name.
 func camel(name string) string {
 	parts := strings.Split(name, "_")
 	for i, part := range parts[1:] {
@@ -66,7 +66,7 @@ func camel(name string) string {
 
 func text(value string) (string, bool) { return value, true }
 
-// unsigned reads an integer in any base of Go's: "010" is 8, and 0 is what an absent field has.
+// unsigned reads an integer in any base of Go, so "010" is 8. 0 means the same as no value.
 func unsigned(value string) (string, bool) {
 	n, err := strconv.ParseUint(value, 0, 64)
 	return strings.TrimPrefix(strconv.FormatUint(n, 10), "0"), err == nil
@@ -85,8 +85,7 @@ func boolean(value string) (string, bool) {
 	return "true", true
 }
 
-// data reads bytes in either alphabet of base64, padded. The URL alphabet is the one
-// that can stand in a path, too.
+// data reads bytes in padded base64 of either alphabet. The result has the URL alphabet, which can also be part of a path.
 func data(value string) (string, bool) {
 	raw, err := base64.StdEncoding.DecodeString(value)
 	if err != nil {
@@ -95,8 +94,7 @@ func data(value string) (string, bool) {
 	return base64.URLEncoding.EncodeToString(raw), err == nil
 }
 
-// address spells a bech32 address in capitals as the one it is. Others stay as they are: the
-// node's word on them may quote them.
+// address returns a bech32 address in lower case. Other values are unchanged, because the node's error may quote them.
 func address(value string) (string, bool) {
 	if value == strings.ToUpper(value) && value != strings.ToLower(value) {
 		if _, _, err := bech32.DecodeNoLimit(value); err == nil {
@@ -106,7 +104,7 @@ func address(value string) (string, bool) {
 	return value, true
 }
 
-// hexDigits spells the hash of a transaction in capitals.
+// hexDigits returns the hash of a transaction in upper case. Other values are unchanged.
 func hexDigits(value string) (string, bool) {
 	if _, err := hex.DecodeString(value); err != nil {
 		return value, true
@@ -114,7 +112,7 @@ func hexDigits(value string) (string, bool) {
 	return strings.ToUpper(value), true
 }
 
-// enum reads a value by name or number; the first one is what an absent field has.
+// enum reads a value by name or number. The first one means the same as no value.
 func enum(names ...string) dialect.Kind {
 	return dialect.Kind{Read: func(value string) (string, bool) {
 		n := slices.Index(names, value)

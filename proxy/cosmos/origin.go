@@ -12,11 +12,11 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// missingLife is that of "not found" right after a block: the node's index of it lags.
+// missingLife is the lifetime of "not found" right after a block, because the node's index lags.
 const missingLife = 20 * time.Millisecond
 
-// Fetch asks a node. One that has just started reads no latest block until the next one comes, but what is
-// asked of its latest it can be asked at the tip.
+// Fetch reads a node. A node that has just started has no latest state until the next block, so a read of the latest is repeated at
+// the tip.
 func (ep *endpoint) Fetch(ctx context.Context, q *dialect.RowQuery, r node.Request, _ *cache.Entry) (*node.Answer, error) {
 	a, err := ep.Nodes.Fetch(ctx, r)
 	if errors.Is(err, node.ErrNoLatest) && ep.Nodes.Tip().Known {
@@ -29,7 +29,7 @@ func (ep *endpoint) Fetch(ctx context.Context, q *dialect.RowQuery, r node.Reque
 	return a, err
 }
 
-// Entry makes what is cached of a node's answer.
+// Entry returns the entry for a node's answer.
 func (ep *endpoint) Entry(_ *dialect.RowQuery, a *node.Answer, prev *cache.Entry) (*cache.Entry, error) {
 	e := ep.NewEntry(a)
 	e.Expires = ep.expiry(a, e.ReadAt)
@@ -39,7 +39,7 @@ func (ep *endpoint) Entry(_ *dialect.RowQuery, a *node.Answer, prev *cache.Entry
 	return e, nil
 }
 
-// failed tells a failure of the node from what it says of the input, whatever the status.
+// failed reports whether an answer is a failure of the node and not caused by the input.
 func failed(a *node.Answer) bool {
 	switch a.NodeStatus {
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
@@ -48,8 +48,8 @@ func failed(a *node.Answer) bool {
 	return a.Reason == node.Other || a.Reason == node.Ambiguous && a.NodeStatus >= http.StatusInternalServerError
 }
 
-// expiry bounds the life of an answer, on top of its policy; zero does not. The state's own errors live as
-// long as other answers of the state: they are what holds at their height.
+// expiry returns when an answer expires in addition to its policy; zero for no such time. Errors that depend on state have none,
+// because they are correct at their height.
 func (ep *endpoint) expiry(a *node.Answer, now time.Time) time.Time {
 	tip := ep.Nodes.Tip()
 	switch {

@@ -2,9 +2,8 @@ package cosmos
 
 import "github.com/tipcache/tipcache/upstream/node"
 
-// An outsideRow is a row for values that a node computes outside the state: from its memory, its mempool or its
-// program. They are passed through, since they are of no height and may differ between nodes. Source is where that
-// can be read.
+// An outsideRow is a row for values that a node computes outside the state: from its memory, its mempool or its program. They are
+// passed through, because they have no height and may differ between nodes. source is the URL of the code.
 type outsideRow struct {
 	Row
 	source string
@@ -20,7 +19,7 @@ const (
 // poolmanager is a service whose name differs from its paths.
 const poolmanager = "/osmosis.poolmanager.v1beta1.Query/"
 
-// outside are the known ones. A row without a pattern is for a method of gRPC that no path gives.
+// outside are the known rows of this kind. A row without a pattern is for a gRPC method without a path.
 var outside = []outsideRow{
 	// The fee market of the mempool is in memory only: earlier values are lost.
 	{Row{"osmosis_eip_base_fee", "/osmosis/txfees/v1beta1/cur_eip_base_fee", Never, node.Cheap, "", "GetEipBaseFee"},

@@ -8,7 +8,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-func TestEveryRowOfValuesOutsideTheStateIsPassedAndHasASource(t *testing.T) {
+func TestRowsOutsideStateAreNeverCachedAndHaveSource(t *testing.T) {
 	x, names := handlerOf(t), map[string]bool{}
 	rows := dialect.MethodRows(Rows(nil))
 	for _, o := range outside {
@@ -29,7 +29,7 @@ func TestEveryRowOfValuesOutsideTheStateIsPassedAndHasASource(t *testing.T) {
 	}
 }
 
-func TestValuesOutsideTheStateHaveTheMethodsOfTheirChains(t *testing.T) {
+func TestRowsOutsideStateHaveMethodsOfTheirChains(t *testing.T) {
 	rows := dialect.MethodRows(Rows(nil))
 	for method, want := range map[string]bool{
 		"/osmosis.txfees.v1beta1.Query/GetEipBaseFee": true, "/injective.txfees.v1beta1.Query/GetEipBaseFee": true,
@@ -43,7 +43,7 @@ func TestValuesOutsideTheStateHaveTheMethodsOfTheirChains(t *testing.T) {
 	}
 }
 
-func TestAnOperatorsRowWinsOverTheKnownOnes(t *testing.T) {
+func TestRowOfOperatorWinsOverBuiltInRows(t *testing.T) {
 	own, err := ParseRow("fee /osmosis/txfees/v1beta1/cur_eip_base_fee live cheap")
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func TestAnOperatorsRowWinsOverTheKnownOnes(t *testing.T) {
 	handlerOf(t, method) // it has no path
 }
 
-func TestARowForAMethodIsLiveOrNever(t *testing.T) {
+func TestRowForMethodIsLiveOrNever(t *testing.T) {
 	for line, ok := range map[string]bool{
 		"m /a.b.Query/M never cheap": true, "m /a.b.Query/M live scan": true,
 		"m /a.b.Query/M params cheap": false, "m /a.b.Query/M never cheap *": false, "m /a.b.Query/{m} never cheap": true,
@@ -74,7 +74,7 @@ func TestARowForAMethodIsLiveOrNever(t *testing.T) {
 	}
 }
 
-func TestTheAuditorNamesTheRowOfAPath(t *testing.T) {
+func TestRowOfPathIsSuggestedForAudit(t *testing.T) {
 	x := handlerOf(t, Row{"prices", "/oracle/v1/prices/{denom}", Live, node.Cheap, "", ""})
 	for target, want := range map[string]string{
 		"/seda/fees/v1/current":                "seda_fees_v1_current /seda/fees/v1/current never cheap *",
@@ -104,7 +104,7 @@ func TestTheAuditorNamesTheRowOfAPath(t *testing.T) {
 	}
 }
 
-func TestWhatComesInAnotherOrderAtEachCallIsKnown(t *testing.T) {
+func TestVariesReportsRowsWithVaryingOrder(t *testing.T) {
 	x := handlerOf(t)
 	for name, want := range map[string]bool{
 		keyOf(t, x, "/cosmos/auth/v1beta1/module_accounts"):     true,

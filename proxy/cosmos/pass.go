@@ -11,7 +11,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// posts are the paths that take a POST. Nothing of them is kept.
+// posts are the paths that accept POST. Their responses are not cached.
 var posts = []post{
 	{path: txs + "/txs", name: "tx_broadcast"}, {path: txs + "/simulate", name: "tx_simulate"},
 	{path: txs + "/decode", name: "tx_decode"}, {path: txs + "/encode", name: "tx_encode"},
@@ -19,12 +19,11 @@ var posts = []post{
 	{path: client + "/verify_membership", name: "ibc_verify_membership", reads: true},
 }
 
-// A post sends on what clients post to a path: nothing of them but the body, and that once, when it has
-// come and it is its client's turn.
+// A post passes the bodies that clients post to a path on to a node, each once, when it is complete and it is the client's turn.
 type post struct {
 	*Handler
 	path, name string
-	reads      bool // state, at a height, and runs no transaction
+	reads      bool // it reads the state at a height, and runs no transaction
 }
 
 func (p *post) serve(c *gin.Context, rec *record.Record) error {
@@ -59,12 +58,12 @@ func (p *post) serve(c *gin.Context, rec *record.Record) error {
 	if err != nil {
 		return err
 	}
-	rec.Blameless = a.Reason != node.Other // what is posted is the client's, and so are the errors that it runs into
+	rec.Blameless = a.Reason != node.Other // errors of a transaction are caused by the client
 	p.send(c, a)
 	return nil
 }
 
-// send writes a node's answer that is not kept, with the heights that it tells.
+// send writes a node's answer that is not cached, with its height.
 func (h *Handler) send(c *gin.Context, a *node.Answer) {
 	header := c.Writer.Header()
 	header.Set("Cache-Status", "tipcache; fwd=bypass")

@@ -35,7 +35,7 @@ func (p *posted) Fetch(_ context.Context, r node.Request) (*node.Answer, error) 
 	return a, nil
 }
 
-func TestPostIsSentAgainOnlyIfItReadsTheState(t *testing.T) {
+func TestPostIsRetriedOnlyIfItReadsState(t *testing.T) {
 	starting := &node.Answer{NodeStatus: 500, Reason: node.Ambiguous, Body: []byte("starting")}
 	done := &node.Answer{NodeStatus: 200, Height: 90, Type: respond.JSON, Body: []byte("done")}
 	for name, tt := range map[string]struct {

@@ -11,9 +11,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// A Row is one line of the table, as dialect.Row says. Its Query has the parameters by proto name, and
-// perhaps :kind. Its Method may be the name alone of one of the service Query of the path's module, or the
-// service and the name.
+// A Row is one line of the table; see [dialect.Row]. Its Query has proto names, optionally with :kind. Its Method may be the name of
+// a method of the service Query of the path's module, or SERVICE/NAME of another service of that module.
 type Row dialect.Row
 
 // The classes, by their names in the table.
@@ -26,8 +25,7 @@ const (
 	Never  = blocks.Never
 )
 
-// ParseRow reads a row as an operator writes it: name, pattern, class, cost and the parameters of the
-// query, with blanks between.
+// ParseRow parses a row of an operator: name, pattern, class, cost and parameters of the query, separated by blanks.
 func ParseRow(line string) (Row, error) {
 	words := strings.Fields(line)
 	if len(words) < minWords {
@@ -45,10 +43,10 @@ func ParseRow(line string) (Row, error) {
 	return r, r.Check()
 }
 
-// version is a segment that ends the package of a module.
+// version matches the segment that ends the package of a module.
 var version = regexp.MustCompile(`^v[0-9]`)
 
-// method is the whole name of the method: the package is written as the path of the module.
+// method returns the full name of the method. The package has the segments of the module's path.
 func (r Row) method() string {
 	if r.Method == "" || r.Method[0] == '/' {
 		return r.Method
@@ -62,13 +60,13 @@ func (r Row) method() string {
 	return "/" + strings.Join(segments[:last+1], ".") + "." + name
 }
 
-// methodPath is a method of gRPC in place of a pattern: no path of a REST server has a dot before its second slash.
+// methodPath matches a gRPC method in place of a pattern. No path of a REST server has a dot before its second slash.
 var methodPath = regexp.MustCompile(`^/[A-Za-z0-9_]+(\.[A-Za-z0-9_]+)+/[A-Za-z0-9_]+$`)
 
-// minWords is how many words every row has.
+// minWords is the number of words of a row without parameters.
 const minWords = 4
 
-// Check says what is wrong with a row that an operator wrote.
+// Check returns an error if a row of an operator is invalid.
 func (r Row) Check() error {
 	switch {
 	case r.Name == "" || strings.ContainsAny(r.Name, " /\"\\"):
@@ -84,7 +82,7 @@ func (r Row) Check() error {
 	return err
 }
 
-// checkMethod says what is wrong with a row for a method of gRPC.
+// checkMethod returns an error if a row for a gRPC method is invalid.
 func (r Row) checkMethod() error {
 	switch {
 	case r.Class != Live && r.Class != Never:

@@ -27,12 +27,11 @@ const (
 	wasm     = "/cosmwasm/wasm/v1"
 )
 
-// transferQuery is a service that is not called what its paths are.
+// transferQuery is a service whose name differs from its paths.
 const transferQuery = "/ibc.applications.transfer.v1.Query/"
 
-// table is the rows of the SDK's own modules, of ibc and of wasm, and at last the
-// generic one. The first row that fits a path is its row. At the end of each is the method of gRPC
-// that gives the same.
+// table has the rows of the SDK's own modules, of ibc and of wasm, and at the end the generic one. The first row that matches a path
+// serves it. Each ends with the gRPC method that returns the same.
 var table = []Row{
 	{"auth_accounts", auth + "/accounts", Live, node.Page, "pagination", "Accounts"},
 	{"auth_account", auth + "/accounts/{address}", Live, node.Cheap, "", "Account"},

@@ -26,8 +26,8 @@ func rowOf(t *testing.T, x *Handler, e nodetest.Exchange) *dialect.Endpoint {
 	return row
 }
 
-// TestEveryRecordedPathHasARow shows the table whole: what a real node answered has a row of its own.
-func TestEveryRecordedPathHasARow(t *testing.T) {
+// TestEveryRecordedPathHasRow shows the table whole: what a real node answered has a row of its own.
+func TestEveryRecordedPathHasRow(t *testing.T) {
 	x := handlerOf(t)
 	for _, e := range nodetest.Exchanges(t, "../../upstream/devnet/cosmos/testdata/exchanges.jsonl") {
 		if e.Method != http.MethodGet || e.Status != 200 || strings.HasPrefix(e.Name, "rpc_") {
@@ -68,7 +68,7 @@ func TestOnlyStateIsPinned(t *testing.T) {
 	}
 }
 
-func TestNamesAreNotGivenTwice(t *testing.T) {
+func TestRowNamesAreUnique(t *testing.T) {
 	var names []string
 	for _, r := range table {
 		if err := r.Check(); err != nil {
@@ -81,7 +81,7 @@ func TestNamesAreNotGivenTwice(t *testing.T) {
 	}
 }
 
-func TestAnOperatorsRowComesFirst(t *testing.T) {
+func TestRowsOfOperatorComeFirst(t *testing.T) {
 	x := handlerOf(t, Row{"pool", "/osmosis/gamm/v1beta1/pools/{pool_id:uint64}", Live, node.Cheap, "denom pagination", ""})
 	if a, b := keyOf(t, x, "/osmosis/gamm/v1beta1/pools/0x1?x=y"), keyOf(t, x, "/osmosis/gamm/v1beta1/pools/1"); a != b {
 		t.Errorf("%s and %s", a, b)
@@ -91,7 +91,7 @@ func TestAnOperatorsRowComesFirst(t *testing.T) {
 	}
 }
 
-func TestARowIsReadFromALine(t *testing.T) {
+func TestRowIsParsedFromLine(t *testing.T) {
 	r, err := ParseRow("pools /osmosis/gamm/v1beta1/pools/{pool_id:uint64} live page denom pagination")
 	want := Row{"pools", "/osmosis/gamm/v1beta1/pools/{pool_id:uint64}", Live, node.Page, "denom pagination", ""}
 	if diff := gocmp.Diff(want, r); diff != "" || err != nil {

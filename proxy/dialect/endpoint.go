@@ -36,10 +36,10 @@ type Endpoint struct {
 	*Table
 	*Parser
 	Kind    *blocks.Kind
-	Mounted web.Route                                   // its route
-	Page    func(q *RowQuery, v Values) (Values, error) // reads the parameters of a page; nil keeps them as they are
+	Mounted web.Route
+	Page    func(q *RowQuery, v Values) (Values, error) // reads the parameters of a page; nil leaves them unchanged
 
-	unpinned bool // CometBFT answers for the newest block, whatever height is named
+	unpinned bool // the node always reads the newest block, because CometBFT answers
 	upstream Upstream
 }
 
@@ -65,28 +65,28 @@ func (ep *Endpoint) Parse(r *http.Request) (*RowQuery, error) {
 	if q.Heights, bad = ep.Heights.Read(r); ep.unpinned {
 		q.Pinned = 0
 	}
-	return q, cmp.Or(bad, ep.spell(q, r.URL))
+	return q, cmp.Or(bad, ep.canonicalize(q, r.URL))
 }
 
-// spell sets the key and the request to the node, in canonical form.
-func (ep *Endpoint) spell(q *RowQuery, u *url.URL) (err error) {
+// canonicalize sets the key and the request to the node, in canonical form.
+func (ep *Endpoint) canonicalize(q *RowQuery, u *url.URL) (err error) {
 	var values Values
 	if q.Path, err = ep.ReadPath(u.Path); err == nil && u.RawQuery != "" {
 		values, err = ep.readQuery(q, u.RawQuery)
 	}
 	switch {
 	case err == nil:
-		q.spell(ep.Prefix, values)
+		q.setKey(ep.Prefix, values)
 	case ep.manner == Gateway:
-		ep.keep(q, u)
+		ep.keepVerbatim(q, u)
 	default:
 		return err
 	}
 	return nil
 }
 
-// spell makes the key of the path and the values, and the query for the node.
-func (q *RowQuery) spell(prefix string, v Values) {
+// setKey sets the key for the path and the values, and the query for the node.
+func (q *RowQuery) setKey(prefix string, v Values) {
 	var room [256]byte
 	text := AppendPath(append(room[:0], prefix...), q.Path)
 	end := len(text)
@@ -142,8 +142,7 @@ func (ep *Endpoint) Pass(c *gin.Context, rec *record.Record, q *RowQuery) error 
 	return nil
 }
 
-// An Upstream says how a dialect reads a node for a query, and makes an entry of the answer, as [blocks.Origin] does
-// for all interfaces.
+// An Upstream reads a node for a query of a dialect, and makes an entry of the answer, as [blocks.Origin] does for all APIs.
 type Upstream interface {
 	Fetch(ctx context.Context, q *RowQuery, r node.Request, before *cache.Entry) (*node.Answer, error)
 	Entry(q *RowQuery, a *node.Answer, before *cache.Entry) (*cache.Entry, error)
@@ -160,7 +159,7 @@ func (q *RowQuery) Entry(a *node.Answer, before *cache.Entry) (*cache.Entry, err
 	return q.ep.upstream.Entry(q, a, before)
 }
 
-// BrokenLife is the lifetime of an answer by which the node says that it failed: long enough to spare it a stampede.
+// BrokenLife is the lifetime of a failure of a node. It prevents a stampede of reads.
 const BrokenLife = time.Second
 
 // hasBody reports whether a request has a body. Nodes let a body override the query of some paths; here nothing reads
@@ -177,7 +176,7 @@ func hasBody(r *http.Request) bool {
 	return n > 0
 }
 
-// plan says what a request would read.
+// plan returns the Plan of a request.
 func (ep *Endpoint) plan(r *http.Request) (p web.Plan, err error) {
 	q, err := ep.Parse(r)
 	if err != nil {

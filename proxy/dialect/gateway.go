@@ -18,11 +18,11 @@ const uncertain = "?!"
 // Uncertain reports whether a key is from a request that the node may refuse or read in two ways.
 func Uncertain(key string) bool { return strings.Contains(key, uncertain) }
 
-// keep makes the key of a request as it was sent. Two such requests have two keys, because it is not certain that they
-// mean the same.
-func (ep *Endpoint) keep(q *RowQuery, u *url.URL) {
+// keepVerbatim sets the key and the query from the request as it was sent. Different texts have different keys, because they may
+// have different meanings.
+func (ep *Endpoint) keepVerbatim(q *RowQuery, u *url.URL) {
 	q.Path = DropColon(u.Path)
-	q.spell(ep.Prefix, nil)
+	q.setKey(ep.Prefix, nil)
 	q.Key, q.RawQuery = q.Key+uncertain+keySafe.Replace(u.RawQuery), u.RawQuery
 	given, _ := url.ParseQuery(u.RawQuery)
 	if (Values{{Name: PageLimit, Text: given.Get(PageLimit)}}).Large() {
@@ -30,7 +30,7 @@ func (ep *Endpoint) keep(q *RowQuery, u *url.URL) {
 	}
 }
 
-// keySafe escapes what begins a height in a key.
+// keySafe escapes @, which begins a height in a key.
 var keySafe = strings.NewReplacer("!", "!!", "@", "!a")
 
 // DropColon removes the colon of an empty verb at the end of a path. After another colon it is part of the path.
@@ -42,8 +42,8 @@ func DropColon(decoded string) string {
 	return cut
 }
 
-// inPath reports whether the path sets the field of a name, so that the query cannot. A gateway does not know the
-// field by its alias there, and lets that change what the path says.
+// inPath reports whether the path sets the field with a name, so that the query cannot. A gateway does not recognize the field's alias,
+// and lets it overwrite the value of the path. That is ambiguous.
 func (p *Parser) inPath(name string) (given bool, err error) {
 	if strings.Contains(name, "[") { // name[value] carries a value in the name
 		return false, errAmbiguous
@@ -73,7 +73,7 @@ func (p *Parser) conflict(place int, name string, seen Values) error {
 	return nil
 }
 
-// isBelow reports whether a name is a part of another one.
+// isBelow reports whether a name is a subfield of another one.
 func isBelow(name, whole string) bool {
 	rest, ok := strings.CutPrefix(name, whole)
 	return ok && strings.HasPrefix(rest, ".")

@@ -2,7 +2,7 @@ package dialect
 
 import "testing"
 
-func TestAPageIsTheSameWhereOnlyTheTextOfItsNextKeyDiffers(t *testing.T) {
+func TestWithoutNextKeyIgnoresTextOfNextKey(t *testing.T) {
 	same := func(a, b string) bool {
 		return string(WithoutNextKey([]byte(a))) == string(WithoutNextKey([]byte(b)))
 	}

@@ -14,18 +14,18 @@ type Manner int
 
 // The manners.
 const (
-	Strict  Manner = iota // malformed values are refused; an empty value is none
+	Strict  Manner = iota // malformed values are refused; an empty value means none
 	Lenient               // values that cannot be decoded are ignored; names match in any case and with [] behind them, and an exact name wins
-	Gateway               // of grpc-gateway: what it refuses, or reads in no certain order, is ambiguous
+	Gateway               // grpc-gateway; a query that it refuses, or reads in an undefined order, is ambiguous
 )
 
 // A Parser reads the requests of one row of a table.
 type Parser struct {
 	Row
-	Fields  []Field // of the query, in canonical order
+	Fields  []Field // fields of the query, in canonical order
 	manner  Manner
 	pattern pattern
-	path    []Field // of its segments; none of a literal
+	path    []Field // fields of the path's segments; zero for literals
 }
 
 // NewParser compiles a row.
@@ -82,14 +82,14 @@ func fieldsOf(row Row, p pattern, lookup Lookup) (path, query []Field, err error
 // A Field is a name in a path or a query, and how its values are read.
 type Field struct {
 	Name  string
-	Alias string // the other name that nodes know it by; "" for none
+	Alias string // another name that nodes accept; "" for none
 	Kind
 }
 
 // A Kind reads the values of one type of field.
 type Kind struct {
 	Expects string // completes "expected ..."
-	Zero    string // in a path, the form of the value that means the same as none
+	Zero    string // form in a path of the value that means the same as none
 	List    bool   // all values in a query count, not only the first
 	Keep    bool   // an empty value in a query differs from none
 

@@ -32,7 +32,7 @@ func parserOf(t *testing.T, row Row, manner Manner) *Parser {
 	return p
 }
 
-func TestAQueryHasOneSpelling(t *testing.T) {
+func TestQueryHasCanonicalForm(t *testing.T) {
 	for name, tt := range map[string]struct {
 		manner    Manner
 		raw, want string
@@ -85,7 +85,7 @@ func said(err error) string {
 	}
 }
 
-func TestWhateverComesIsSortedByName(t *testing.T) {
+func TestArbitraryParametersAreSortedByName(t *testing.T) {
 	p := parserOf(t, Row{Name: "other", Pattern: "/{path=**}", Query: Anything}, Gateway)
 	v, unknown, err := p.ReadQuery("b=2&a=2&b=1&a=1")
 	if got := string(v.Append(nil)); got != "a=2&a=1&b=2&b=1" || unknown || err != nil {
@@ -93,7 +93,7 @@ func TestWhateverComesIsSortedByName(t *testing.T) {
 	}
 }
 
-func TestAPathHasOneSpelling(t *testing.T) {
+func TestPathHasCanonicalForm(t *testing.T) {
 	p := parserOf(t, testRow, Strict)
 	for path, want := range map[string]string{
 		"/things/1/a/b": "/things/1/a/b",
@@ -109,9 +109,9 @@ func TestAPathHasOneSpelling(t *testing.T) {
 	}
 }
 
-func TestAKeyHasNothingOfAnotherMeaning(t *testing.T) {
+func TestKeyEscapesSpecialCharacters(t *testing.T) {
 	q := RowQuery{Path: "/a?b@c*d/é:=,"}
-	q.spell("p", Values{{Name: "x y", Text: "@&=?*+"}})
+	q.setKey("p", Values{{Name: "x y", Text: "@&=?*+"}})
 	if want := "p/a%3Fb%40c%2Ad/%C3%A9:=,?x%20y=%40%26%3D%3F%2A%2B"; q.Key != want || q.RawQuery != want[strings.Index(want, "?")+1:] {
 		t.Errorf("got %q, %q", q.Key, q.RawQuery)
 	}

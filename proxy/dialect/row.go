@@ -50,7 +50,7 @@ func ClassOf(rows []Row, name string) (class blocks.Class, ok bool) {
 	return "", false
 }
 
-// selection selects the keys of a row. A row that takes the rest of a path is known by what comes before it.
+// selection selects the keys of a row. For a row that takes the rest of a path, it selects by the beginning.
 func (r Row) selection(prefix string) cache.Selection {
 	text := prefix
 	for part := range strings.SplitSeq(r.Pattern[1:], "/") {

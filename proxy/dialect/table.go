@@ -11,15 +11,15 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// Options are what the rows of a dialect have in common.
+// Options apply to all rows of a dialect.
 type Options struct {
-	Prefix  string // of the cache keys
-	Depth   int    // number of first segments that tell most rows apart
+	Prefix  string // prefix of cache keys
+	Depth   int    // number of first segments that distinguish most rows
 	Manner  Manner // how nodes read a query
-	NoBody  bool   // refuses requests with a body
+	NoBody  bool   // refuse requests with a body
 	Methods []string
 	Heights blocks.HeightRules
-	Render  web.Renderer // of failures
+	Render  web.Renderer // renders failures
 }
 
 // A Table serves the requests of a dialect by its rows.
@@ -48,12 +48,12 @@ func (t *Table) Mount(row Row, lookup Lookup, kind *blocks.Kind, by Upstream) (*
 		ep.Mounted.Feed = ep.feed
 	}
 	t.endpoints = append(t.endpoints, ep)
-	own := p.pattern.beginning(t.Depth)
-	if _, met := t.byBeginning[own]; !met {
-		t.byBeginning[own] = slices.Clone(t.byBeginning[""])
+	first := p.pattern.beginning(t.Depth)
+	if _, known := t.byBeginning[first]; !known {
+		t.byBeginning[first] = slices.Clone(t.byBeginning[""])
 	}
 	for text, rows := range t.byBeginning {
-		if own == text || own == "" {
+		if first == text || first == "" {
 			t.byBeginning[text] = append(rows, ep)
 		}
 	}

@@ -39,7 +39,7 @@ func TestFirstRowThatMatchesServesThePath(t *testing.T) {
 	}
 }
 
-func TestOnlyRequestsWithoutABodyAreReadWhereARowTakesNone(t *testing.T) {
+func TestRequestsWithBodyAreRefused(t *testing.T) {
 	r, err := blocks.New(blocks.Options{Nodes: struct{ blocks.Nodes }{}}, web.New(web.Options{}, nil), nil)
 	if err != nil {
 		t.Fatal(err)

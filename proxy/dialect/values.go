@@ -14,7 +14,7 @@ const (
 	PageReverse    = "pagination.reverse"
 )
 
-// Pagination stands in a row for all fields of a page.
+// Pagination in a row means all fields of a page.
 const Pagination = "pagination"
 
 // PageNames are the names of the fields of a page.
@@ -23,7 +23,7 @@ var PageNames = [...]string{PageKey, PageOffset, PageLimit, PageCountTotal, Page
 // A Value is one parameter of a query, in canonical form and not escaped.
 type Value struct {
 	Name, Text string
-	field      int // its index in the row
+	field      int // index in the row's fields
 }
 
 // Values are the parameters of a query, in canonical order.
@@ -47,7 +47,7 @@ func (v Values) Number(name string) (n uint64) {
 	return n
 }
 
-// With replaces the value of a name that is there; "" removes it.
+// With replaces the value of a name that is present. "" removes it.
 func (v Values) With(name, text string) Values {
 	for i := range v {
 		if v[i].Name == name {
@@ -60,7 +60,7 @@ func (v Values) With(name, text string) Values {
 // Large reports whether a page costs the node as much as the whole set.
 func (v Values) Large() bool { return v.Number(PageLimit) > LargePage }
 
-// LargePage is the largest limit of a page that costs less.
+// LargePage is the largest limit of a page that is not Large.
 const LargePage = 1000
 
 // Append appends the parameters as a query.
