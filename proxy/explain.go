@@ -21,7 +21,7 @@ import (
 )
 
 // An Inquiry is a request to be explained. Keys and rate limits are not part
-// of it: it is taken for one that is let in.
+// of it: it is treated as admitted.
 type Inquiry struct {
 	URL    string // path and query, perhaps with the scheme and host before them; or a method of RPC or gRPC
 	Height string // X-Block-Height; "" for none

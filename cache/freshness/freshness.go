@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// State says whether an answer may be served.
+// State reports whether an answer may be served.
 type State int
 
 // The states, best first.

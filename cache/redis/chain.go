@@ -238,7 +238,7 @@ local t = redis.call('TIME')
 return {version, v[1], v[2], v[3], v[4], t[1] * 1000 + math.floor(t[2] / 1000)}
 `)
 
-// writeLedger stores the fields if the version has not changed, and says whether.
+// writeLedger stores the fields if the version has not changed, and reports whether.
 //
 // KEYS: epoch. ARGV: most bytes, version, life in milliseconds, e, a, t, s.
 var writeLedger = redis.NewScript(storedLedger + `

@@ -26,7 +26,7 @@ const mostNumber = 1 << 53
 // longer than to send it whole.
 const minCompressed = 2 << 10
 
-// The first byte of a stored body says how the rest is to be read.
+// The first byte of a stored body says how the rest must be read.
 const (
 	plainBody = 'p'
 	zstdBody  = 'z'

@@ -10,7 +10,7 @@
 //   - chain.go: replicas agree on the epoch of a chain, note the hashes of its blocks, and
 //     what its nodes speak; that is sealed, too
 //   - lease.go: two commands in one exchange take the lease of a key that is free. Three more, in a
-//     second one, say whether another replica has it, and tell that one that a caller waits
+//     second one, report whether another replica has it, and notify that replica that a caller waits
 //     (in a Cluster by a message of its own).
 //     Where neither is so a script (acquire.go, scripts.go) says what is: it gives an entry that the
 //     caller has not judged yet

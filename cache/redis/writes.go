@@ -131,7 +131,7 @@ func (g *settles) hurry(entry string) {
 	}
 }
 
-// add adds an answer to those that are gathered, and tells whether it is the first: the caller of
+// add adds an answer to those that are gathered, and reports whether it is the first: the caller of
 // that waits for the settlement to be due.
 func (g *settles) add(a *answer) (b *settlement, first bool) {
 	g.mu.Lock()

@@ -24,7 +24,7 @@ type bodies struct {
 // written to a connection of HTTP/1: it is copied, into a buffer that every connection may have.
 const Uncounted = 16 << 10
 
-// BeginBody notes that a body is about to be written to the client. EndBody is to be called
+// BeginBody notes that a body is about to be written to the client. EndBody must be called
 // once that is over.
 func (c *Conn) BeginBody(body []byte) {
 	if len(body) == 0 {

@@ -240,7 +240,7 @@ func (c *Conn) Abort() error {
 	return c.socket.Close()
 }
 
-// Write sends what was held back, and p with it, unless p is to be held back and
+// Write sends what was held back, and p with it, unless p must be held back and
 // there is room for it.
 func (c *Conn) Write(p []byte) (int, error) {
 	b := c.buffer

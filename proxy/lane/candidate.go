@@ -23,7 +23,7 @@ func (c *Conn) Called(r *http.Request) {
 // Wants tells a handler whether a Handler of the request would be of use.
 func (c *Conn) Wants() bool { return c.candidate.wants && !c.lane.draining.Load() }
 
-// Keep has requests of the same key answered by h, from the next one on. It is to be
+// Keep has requests of the same key answered by h, from the next one on. It must be
 // called by the handler of net/http's, and before that returns.
 func (c *Conn) Keep(r *http.Request, h Handler) {
 	rest, ok := bytes.CutPrefix(c.candidate.key, []byte(r.Method+" "+r.RequestURI))

@@ -55,7 +55,7 @@ func (l *Lane) NewConn(c net.Conn) *Conn {
 	return conn
 }
 
-// State is to be told every state of the connection, in http.Server.ConnState.
+// State must be told every state of the connection, in http.Server.ConnState.
 // The lane opens with a new connection and wherever net/http is done with the
 // request before; a connection that does not announce itself as new has no lane.
 func (c *Conn) State(s http.ConnState) {

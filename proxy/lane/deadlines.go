@@ -15,7 +15,7 @@ type deadlines struct {
 	short    bool      // it was shortened to wait for the rest of a request
 	soon     bool      // it is when the end of what the client sends is looked for
 	renewed  time.Time
-	late     time.Duration // by how much net/http's next deadline is to be postponed
+	late     time.Duration // by how much net/http's next deadline must be postponed
 }
 
 // renewal is how old a deadline may be: setting one takes longer than finding
@@ -50,7 +50,7 @@ func (d *deadlines) renew(c *Conn, now time.Time) {
 	}
 }
 
-// silent tells whether an error of reading is that the client has been silent, and gives it the rest of its time.
+// silent reports whether an error of reading is that the client has been silent, and gives it the rest of its time.
 func (d *deadlines) silent(c *Conn, err error) bool {
 	if !d.soon || c.held != nil || !errors.Is(err, os.ErrDeadlineExceeded) {
 		return false

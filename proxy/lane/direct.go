@@ -64,7 +64,7 @@ func (d *direct) serve(p []byte) (n int, err error) {
 }
 
 // drain takes what has arrived. It is not done when nothing is left. A read that leaves room has taken all,
-// but for the end of what the client sends, which may have come with that. So it is looked for at once where the
+// except for the end of what the client sends, which may have come with that. So it is looked for at once where the
 // connection's deadline is renewed, as behind a client's first requests, and otherwise when the client has said
 // nothing for a while (deadlines.go).
 func (c *Conn) drain(fd uintptr) (done bool) {

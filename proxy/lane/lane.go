@@ -132,7 +132,7 @@ func (l *Lane) CloseNew() {
 }
 
 // Wait returns once the answers are written that were in progress when their
-// connections were closed, or ctx ends. It is to be called after
+// connections were closed, or ctx ends. Call it after
 // http.Server.Shutdown, which takes a connection in the lane for an idle one.
 func (l *Lane) Wait(ctx context.Context) error {
 	done := make(chan struct{})

@@ -67,7 +67,7 @@ func (r *knownRequest) begin(n *replay, client *conn.Conn, request *heads.Reques
 	return true
 }
 
-// admitted tells whether the client may ask, and counts nothing.
+// admitted reports whether the client may ask, and counts nothing.
 func (n *replay) admitted(s *web.Stack, client *conn.Conn, request *heads.Request, keyed bool) bool {
 	n.rec.Session.Arrive(client.Seen())
 	admission := s.Admission

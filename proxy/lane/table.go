@@ -22,7 +22,7 @@ const (
 
 // A table has the handlers of the requests that are remembered, by their keys. Where they have
 // no room together it keeps the requests that come often. Forgetting replaces it, so a connection that
-// holds on to the table before it remembers in vain.
+// keeps the table before it gives up on remembering more.
 type table struct {
 	lane  *Lane
 	known *otter.Cache[string, Handler]
@@ -80,7 +80,7 @@ func (t *table) put(key string, h Handler) {
 	}
 }
 
-// drop gives back what was set aside.
+// drop releases what was reserved.
 func (t *table) drop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -95,7 +95,7 @@ type sightings [1 << 14]atomic.Uint64
 
 var sightingSeed = maphash.MakeSeed()
 
-// again tells whether a key was seen before, and notes it.
+// again reports whether a key was seen before, and notes it.
 func (s *sightings) again(key []byte) bool {
 	sum := maphash.Bytes(sightingSeed, key)
 	return s[sum%uint64(len(s))].Swap(sum) == sum

@@ -29,7 +29,7 @@ type chain struct {
 	halted    atomic.Bool
 
 	mu    sync.Mutex  // held while the chain moves
-	forks []int64     // the heights that the chain was set back to, in order
+	forks []int64     // the heights that the chain was rolled back to, in order
 	times []time.Time // of the commits from the first height on
 
 	quit     context.CancelFunc
@@ -128,7 +128,7 @@ func (c *chain) setBack(n int64) {
 	c.signal()
 }
 
-// forksBelow is how often the chain was set back to a height below h.
+// forksBelow is how often the chain was rolled back to a height below h.
 func (c *chain) forksBelow(h int64) (n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -110,7 +110,7 @@ func (e *EVM) header(block int64) json.RawMessage {
 		block, e.hash(block), e.hash(block-1), e.ledger.time(block).Unix(), bloom[:])
 }
 
-// hash is the hash of a block, another one for each time that the chain was set back to
+// hash is the hash of a block, another one for each time that the chain was rolled back to
 // below it.
 func (e *EVM) hash(block int64) string {
 	what := "block"
@@ -123,7 +123,7 @@ func (e *EVM) hash(block int64) string {
 // deployments are the blocks from which on the contracts exist.
 var deployments = map[string]int64{IPAssetRegistry: 901, LicensingModule: 913, DisputeModule: 927, GroupNFT: 940}
 
-// exists tells whether there is a contract, such as the account of an asset.
+// exists reports whether there is a contract, such as the account of an asset.
 func (e *EVM) exists(address string, block int64) bool {
 	for contract, from := range deployments {
 		if strings.EqualFold(address, contract) {

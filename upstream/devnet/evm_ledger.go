@@ -24,7 +24,7 @@ const (
 //
 // Registrations come at a steady pace. Some blocks later each may be followed
 // by licenses, and by a dispute with all that comes of it. At the start every
-// collection has come into being; from then on they only grow.
+// collection has come into being; afterwards they only grow.
 type ledger struct {
 	seed     uint64
 	count    int // of collections

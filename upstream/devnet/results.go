@@ -102,7 +102,7 @@ type event struct {
 	tags map[string][]string
 }
 
-// matches says whether a subscription wants it.
+// matches reports whether a subscription wants it.
 func (e event) matches(query string) bool {
 	parts := eventQuery.FindStringSubmatch(query)
 	return parts != nil && (parts[1] == "" || parts[1] == e.kind) && (parts[2] == "" || slices.Contains(e.tags["tx.hash"], parts[2]))

@@ -61,7 +61,7 @@ func (k *socket) read() {
 }
 
 // serve sends what happens after the block that was sent last, until ctx ends, the client does
-// not take it, or there are other forks than there were: a node that is set back is started anew.
+// not take it, or there are other forks than there were: a node that is rolled back is started anew.
 func (k *socket) serve(ctx context.Context, sent, forks int64) {
 	for {
 		moved, refaulted := k.node.chain.changes(), k.node.comet.changes()

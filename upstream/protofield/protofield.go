@@ -67,7 +67,7 @@ func Bytes(message []byte, number protowire.Number) (value []byte, ok bool) {
 }
 
 // Append appends fields to a message, of pairs of numbers and values. Those that are zero are left
-// out, but for bytes and messages that are empty.
+// out, except for bytes and messages that are empty.
 func Append(b []byte, pairs ...any) []byte {
 	for pair := range slices.Chunk(pairs, 2) {
 		number := protowire.Number(pair[0].(int)) //nolint:forcetypeassert // all are

@@ -28,7 +28,7 @@ type Truth struct {
 	hashes      map[string][]uint64 // of the bodies, by key, from the first height on
 }
 
-// Learn asks a node for keys at all heights from first to last, but for those that
+// Learn asks a node for keys at all heights from first to last, except for those that
 // are known up to a height already.
 func Learn(ctx context.Context, node string, keys []string, first, last int64, known *Truth, upTo int64) (*Truth, error) {
 	t := &Truth{First: max(1, first), Last: last, hashes: map[string][]uint64{}}
@@ -57,7 +57,7 @@ func Learn(ctx context.Context, node string, keys []string, first, last int64, k
 	return t, all.Wait()
 }
 
-// Is tells whether the node answers a key with the body at a height.
+// Is reports whether the node answers a key with the body at a height.
 func (t *Truth) Is(key string, height int64, hash uint64) bool {
 	return t.First <= height && height <= t.Last && t.hashes[key][height-t.First] == hash
 }

@@ -10,10 +10,10 @@ import (
 )
 
 // A Fork is a part of a run within which the chain only grew. Each but the first
-// begins when the chain was set back.
+// begins when the chain was rolled back.
 type Fork struct {
 	Began time.Time
-	From  int64 // the height that the chain was set back to
+	From  int64 // the height that the chain was rolled back to
 	Truth *Truth
 	Holds time.Duration // for so long what was cached before it is at hand
 }
@@ -22,10 +22,10 @@ type Fork struct {
 //
 //   - a key has one content for a height, the node's, or one at all if it is a POST;
 //   - on a connection the height of a key falls once at most each time that the
-//     chain is set back, and so does the height of all keys together, but for
+//     chain is rolled back, and so does the height of all keys together, except for
 //     answers that are marked as older ones;
 //   - in a session it falls for these, and for answers with which it begins anew
-//     once the chain was set back;
+//     once the chain was rolled back;
 //   - no answer is of a block that there was not when it came, and none of a fork
 //     that ended longer than the grace before it was asked for.
 type Model struct {
@@ -129,8 +129,8 @@ func (m *Model) epoch(at time.Time) (n int, settled bool) {
 	return n, n == 1 || since > m.Grace
 }
 
-// lost tells whether a request may fail. A block that is waited for does not come, or is
-// another one, where the chain was set back meanwhile, or not longer than the grace before.
+// lost reports whether a request may fail. A block that is waited for does not come, or is
+// another one, where the chain was rolled back meanwhile, or not longer than the grace before.
 func (m *Model) lost(a *Answer) bool {
 	n := m.begun(a.Came())
 	setBack := n > 1 && a.Sent.Sub(m.Forks[n-1].Began) <= m.Grace
@@ -203,7 +203,7 @@ func (m *Model) order(v *Verdict, a *Answer, seen map[line]lineState) {
 	}
 }
 
-// follow puts an answer into its line, and tells whether it is below the one
+// follow puts an answer into its line, and reports whether it is below the one
 // before once too often.
 func (m *Model) follow(a *Answer, at line, seen map[line]lineState) (before int64, fell bool) {
 	s := seen[at]
@@ -225,7 +225,7 @@ func (m *Model) follow(a *Answer, at line, seen map[line]lineState) (before int6
 	return before, fell
 }
 
-// marked tells whether the answer says of itself that it may be an older one.
+// marked reports whether the answer says of itself that it may be an older one.
 func (a *Answer) marked() bool {
 	return strings.Contains(a.Cache, "stale-while-revalidate") || strings.Contains(a.Cache, "stale-if-error") || strings.Contains(a.Cache, "seconds")
 }
@@ -239,7 +239,7 @@ func (m *Model) begun(by time.Time) int {
 	return n
 }
 
-// Fresh tells whether an answer is the node's own at the newest block, or was
+// Fresh reports whether an answer is the node's own at the newest block, or was
 // that not more than a number of blocks ago.
 func (m *Model) Fresh(a *Answer, blocks int64) bool {
 	if !a.OK() || strings.HasPrefix(a.Key, http.MethodPost) || slices.Contains(m.Any, a.Key) {

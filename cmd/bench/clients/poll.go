@@ -30,7 +30,7 @@ type Answer struct {
 	Err    string // why there was none, or what a failure says
 	Height int64  // the block it says it is of, 0 without one, or without a session in one
 	Least  int64  // the block that it was to wait for, as one that its client has written in; 0: none
-	Anew   bool   // its session begins anew, as the chain was set back
+	Anew   bool   // its session begins anew, as the chain was rolled back
 	Hash   uint64 // of the body
 	Cache  string // Cache-Status without its numbers
 }
@@ -40,7 +40,7 @@ func (a *Answer) String() string {
 	return fmt.Sprintf("%s at %d from %s (tip %d, %d in %v, %s)", a.Key, a.Height, a.Server, a.Tip, a.Status, a.Took.Round(time.Millisecond), cmp.Or(a.Err, a.Cache))
 }
 
-// OK tells whether the answer is what was asked for.
+// OK reports whether the answer is what was asked for.
 func (a *Answer) OK() bool { return a.Status == http.StatusOK }
 
 // Came is when the answer had come.
@@ -53,7 +53,7 @@ type History struct {
 	Answers []Answer // in the order in which they came
 }
 
-// All tells whether every answer to requests sent since a moment is as it should
+// All reports whether every answer to requests sent since a moment is as it should
 // be. There is one at least.
 func (h *History) All(since time.Time, good func(*Answer) bool) bool {
 	h.mu.Lock()

@@ -297,10 +297,10 @@ func (b *bed) fork(ctx context.Context, blocks int64) {
 }
 
 // heldAfterFork is a little less than the 10 s until which no replica
-// takes a chain for set back whose blocks it cannot tell.
+// takes a chain for rolled back whose blocks it cannot tell.
 const heldAfterFork = 8 * time.Second
 
-// holds is for how long replicas keep what they have of a chain that was set back
+// holds is for how long replicas keep what they have of a chain that was rolled back
 // to a height so many blocks below the first they remember: they know the fork when
 // a block follows one whose hash they remember otherwise, and drop everything.
 func (b *bed) holds(below int64) time.Duration {

@@ -43,7 +43,7 @@ func between(name string, hold time.Duration, begin, end func(b *bed)) fault {
 const (
 	farAhead = 1_000_000 // blocks that a lie is above the truth
 	lagBy    = 20        // blocks that a node is behind
-	setBack  = 50        // blocks that a chain is set back by
+	setBack  = 50        // blocks that a chain is rolled back by
 	resetBy  = 300       // blocks that a chain that was reset is below what it was
 )
 
@@ -116,7 +116,7 @@ func hang(hold time.Duration) fault {
 }
 
 // failover kills the Redis that has the keys. The replicas use the one that takes
-// over as soon as they are to be well again.
+// over when they should work again.
 var failover = fault{name: "the master dies", cause: func(ctx context.Context, b *bed) {
 	b.failover.KillMaster(ctx)
 	taken := time.Now()
@@ -129,7 +129,7 @@ var failover = fault{name: "the master dies", cause: func(ctx context.Context, b
 	b.note("all replicas use it")
 }}
 
-// redisServes tells whether no exchange of any replica with Redis fails within a
+// redisServes reports whether no exchange of any replica with Redis fails within a
 // second, with no breaker open.
 func (b *bed) redisServes(ctx context.Context) bool {
 	errors := func() (sum float64) {

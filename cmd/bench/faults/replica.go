@@ -72,7 +72,7 @@ func (r *replica) revive(ctx context.Context, path string) {
 	r.up()
 }
 
-// lost tells whether a request may fail: without an answer where its replica was killed
+// lost reports whether a request may fail: without an answer where its replica was killed
 // meanwhile or the client is behind a link that may have failed, and in any way where its
 // replica was stopped. An ingress may find no replica while one is away.
 func (b *bed) lost(a *clients.Answer) bool {
@@ -84,7 +84,7 @@ func (b *bed) lost(a *clients.Answer) bool {
 	})
 }
 
-// downDuring tells whether the replica was stopped meanwhile, or away in any way.
+// downDuring reports whether the replica was stopped meanwhile, or away in any way.
 func (r *replica) downDuring(a *clients.Answer, inAnyWay bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

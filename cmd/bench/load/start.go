@@ -99,7 +99,7 @@ func warm(ctx context.Context, r *rig.Rig, d *devnet.Devnet, keys int) {
 	}
 }
 
-// ask has clients draw keys while there is to be more: a validator at a height, which never
+// ask has clients draw keys while more are wanted: a validator at a height, which never
 // changes.
 func ask(ctx context.Context, t *rig.Replica, d *devnet.Devnet, keys, n int, more func() bool) {
 	all, operators := clients.NewCrowd(rig.Host(t.URL), n), d.Validators()

@@ -22,7 +22,7 @@ import (
 const BareCommand = "bare-server"
 
 // recordFrom is the header whose URL a bare server asks what it is asked, to answer with the
-// same from then on.
+// same afterwards.
 const recordFrom = "X-Record-From"
 
 // startBare starts a bare server. A Redis, "" for none, has the body of /key/NAME under NAME.
@@ -94,7 +94,7 @@ func (b *bare) serve(c *gin.Context) {
 	_, _ = c.Writer.Write(a.Body) // the client may be gone
 }
 
-// record asks a server, and keeps what it answers, but for the headers of each connection.
+// record asks a server, and keeps what it answers, except for the headers of each connection.
 func (b *bare) record(r *http.Request, q question, from, body string) error {
 	var headers []string
 	for name := range r.Header {

@@ -39,7 +39,7 @@ type Replica struct {
 const stillIsWell = "TIPCACHE_CHAIN_MAX_BLOCK_AGE=48h"
 
 // Replica starts one and waits until it is ready. All is as serve has it by
-// default, the access log (to a file) and the metrics included, but for a store
+// default, the access log (to a file) and the metrics included, except for a store
 // in memory that is not listed. Flags come last.
 func (r *Rig) Replica(ctx context.Context, s Serving) *Replica {
 	public, admin := FreeAddr(), FreeAddr()

@@ -54,7 +54,7 @@ export class Client<D extends Dialect> {
   /**
    * Reads a path and query that the document does not have, such as those of a chain's own module.
    * No answer is of an earlier block than one before it, unless its Cache-Status says so or the
-   * chain was set back; answers at a height and pages of a walk are of theirs.
+   * chain was rolled back; answers at a height and pages of a walk are of theirs.
    */
   async read<M = any>(pathAndQuery: string, options: ReadOptions = {}): Promise<Answer<M>> {
     const response = await this.#respond(pathAndQuery, options)

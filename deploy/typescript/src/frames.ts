@@ -30,7 +30,7 @@ export class Frames {
         if (signal.aborted) return
         const status = err instanceof TipcacheError ? err.status : 0
         if (status !== 504) for (const t of this.topics) t.fail({ code: status, error: `${(err as Error).message}; trying again`, final: false })
-        least = 0 // the chain may have been set back, and then that block does not come
+        least = 0 // the chain may have been rolled back, and then that block does not come
         await pause((err instanceof TipcacheError && err.retryAfter ? err.retryAfter * 1000 : 0) + wait * (0.5 + Math.random()), signal).catch(() => {}) // closed
         wait = Math.min(2 * wait, longestWait)
       }

@@ -43,7 +43,7 @@ export class Follower {
     this.#timer ??= setTimeout(() => { this.#timer = undefined; this.#arrange() }, this.#connections.length ? pause : firstPause)
   }
 
-  // arrange gives every answer a connection. Those that have one stay, but for the
+  // arrange gives every answer a connection. Those that have one stay, except for the
   // emptiest connections where fewer would do.
   #arrange(): void {
     for (const [target, t] of this.#topics) if (!t.followed) this.#topics.delete(target)

@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// AppendKey appends what the answer to a request depends on, but for what is judged for
-// each answer: requests with equal keys have the same answer but for that. Each part has an
+// AppendKey appends what the answer to a request depends on, except for what is judged for
+// each answer: requests with equal keys have the same answer except for that. Each part has an
 // end that is not in it.
 func (r *Request) AppendKey(b []byte) []byte {
 	b = append(append(b, r.Method...), ' ')
@@ -29,7 +29,7 @@ func (r *Request) AppendKey(b []byte) []byte {
 	return b
 }
 
-// digest is that of the body, but for what is the caller's own.
+// digest is that of the body, except for what is the caller's own.
 func (r *Request) digest() [sha256.Size]byte {
 	if r.own.to == 0 {
 		return sha256.Sum256(unsafe.Slice(unsafe.StringData(r.Body), len(r.Body))) //nolint:gosec // which only reads it

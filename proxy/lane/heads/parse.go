@@ -269,7 +269,7 @@ func (r *Request) bodyLength() (n int, ok bool) {
 	return n, n <= MaxBody
 }
 
-// namesStream tells whether a value of Accept may name the media type of streams, which
+// namesStream reports whether a value of Accept may name the media type of streams, which
 // are no answers of the lane. Beyond ASCII there are letters that are others in lower case.
 func namesStream(value string) bool {
 	const name = "event-stream"

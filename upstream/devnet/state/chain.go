@@ -133,7 +133,7 @@ func (v *Validator) Delegators() (all []string) {
 type State struct {
 	*Chain
 	Height int64
-	Forks  int64 // how often the chain was set back to below the height
+	Forks  int64 // how often the chain was rolled back to below the height
 }
 
 // forkAge is how many blocks' worth of events and rewards a fork adds, so that its blocks

@@ -15,7 +15,7 @@ import (
 // A View is what the REST API of one node shows of that node and its clock.
 type View interface {
 	Now() Clock
-	Forks(height int64) int64                                // how often the chain was set back to below this height
+	Forks(height int64) int64                                // how often the chain was rolled back to below this height
 	Block(height int64) (at time.Time, hash, appHash []byte) // as its header has them; hashes have 32 bytes
 }
 
