@@ -114,7 +114,7 @@ log: {level: loud}`),
 		`cache.memory: "3XB" is not a size`, "chain.comet: not set: ", "chain.shape: ", "chain.in_flight: -1 is negative",
 		"http.request: no such setting", "classes.live: ", "routes.validators.fresh_bloks: no such setting",
 		"collections.keys[0]: ", "collections.store: ", "metadata.provider: ", "log.level: ", "TIPCACHE_FOO: no such setting", "redis.url: ",
-		`grpc.web_metadata[1]: "X-Own" is not a metadata name`, "grpc.web_metadata[2]: content-length has a meaning",
+		`grpc.web_metadata[1]: "X-Own" is not a metadata name`, "grpc.web_metadata[2]: content-length is reserved",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is missing in:\n%v", want, err)
