@@ -84,7 +84,7 @@ type Cache struct {
 	waiting    atomic.Int64 // callers waiting in flights
 	background atomic.Int64 // flights without a waiting caller
 
-	life  context.Context // ends with Close
+	life  context.Context //nolint:containedctx // ends with Close
 	end   context.CancelFunc
 	tasks sync.WaitGroup // flights, writes and subscriptions
 

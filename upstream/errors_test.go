@@ -40,7 +40,7 @@ func TestSilenceIsATimeoutOrNoConnection(t *testing.T) {
 		if upstream.KindOf(err) != want.kind || err.Error() != "read: "+want.text || !errors.Is(err, cause) {
 			t.Errorf("error = %v of kind %s, want %s of kind %s", err, upstream.KindOf(err), want.text, want.kind)
 		}
-		if inner := upstream.Bare(&url.Error{Op: "Get", URL: "http://key@host", Err: cause}); inner != cause || upstream.Bare(err) != err {
+		if inner := upstream.Bare(&url.Error{Op: "Get", URL: "http://key@host", Err: cause}); !errors.Is(inner, cause) || inner.Error() != cause.Error() || upstream.Bare(err).Error() != err.Error() {
 			t.Errorf("Bare = %v, want %v", inner, cause)
 		}
 	}
@@ -116,11 +116,11 @@ func TestErrorsAreRedactedAndKeepTheirCause(t *testing.T) {
 		t.Errorf("RedactError = %v", err)
 	}
 	for _, err := range []error{harmless, nil} {
-		if got := upstream.RedactError(err, hide); got != err {
+		if got := upstream.RedactError(err, hide); !errors.Is(got, err) {
 			t.Errorf("RedactError(%v) = %v", err, got)
 		}
 	}
-	if got := upstream.RedactError(cause, nil); got != cause {
+	if got := upstream.RedactError(cause, nil); got.Error() != cause.Error() {
 		t.Errorf("RedactError without secrets = %v", got)
 	}
 }
@@ -129,10 +129,10 @@ func TestBreakerTakesAnswersForSuccesses(t *testing.T) {
 	answer := errors.New("not found")
 	breaker := upstream.NewBreaker[int](upstream.BreakerOptions{
 		Outage: upstream.NewOutage(nil, ""), Failures: 1, Cooldown: time.Hour,
-		Excluded: func(error) bool { return false }, Answered: func(err error) bool { return err == answer },
+		Excluded: func(error) bool { return false }, Answered: func(err error) bool { return errors.Is(err, answer) },
 	})
 	for range 2 {
-		if _, err := breaker.Execute(func() (int, error) { return 0, answer }); err != answer {
+		if _, err := breaker.Execute(func() (int, error) { return 0, answer }); !errors.Is(err, answer) {
 			t.Errorf("error = %v, want %v", err, answer)
 		}
 	}

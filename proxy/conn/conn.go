@@ -199,7 +199,7 @@ func (c *Conn) RemoteAddr() net.Addr {
 // with every answer that a new connection gets, that was a tenth of the CPU.
 //
 //go:noinline
-func growStack(never int) byte {
+func growStack(never int) byte { //nolint:unparam // the result keeps the array
 	if never == 0 {
 		return 0
 	}

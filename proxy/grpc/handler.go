@@ -44,7 +44,7 @@ type Handler struct {
 
 	reflection *reflection // unused if no node offers gRPC
 
-	life context.Context // for streams; ends with Drain
+	life context.Context //nolint:containedctx // for streams; ends with Drain
 	end  context.CancelFunc
 }
 

@@ -52,7 +52,7 @@ func (d *Handler) NewServer(header, idle time.Duration) *grpc.Server {
 
 // callContext is the context of a call, with what is known of the call before its handler runs.
 type callContext struct {
-	context.Context                 // embedded to add values
+	context.Context                 //nolint:containedctx // embedded to add values
 	metadata        metadata.MD     // from the client; must not be changed
 	on              *connection     // nil if the connection was not accepted by our listener
 	stream          conn.CallStream // in use if hasStream

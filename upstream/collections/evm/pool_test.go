@@ -165,7 +165,7 @@ func TestChainIDIsVerifiedBeforeTheFirstWork(t *testing.T) {
 			defer cancel()
 			for range 2 {
 				err := p.Try(ctx, func(*Session) error { works++; return nil })
-				if (err == nil) != (want == nil) || want == ErrOtherChain && !(errors.Is(err, ErrForbidden) && errors.Is(err, ErrOtherChain)) {
+				if (err == nil) != (want == nil) || errors.Is(want, ErrOtherChain) && !(errors.Is(err, ErrForbidden) && errors.Is(err, ErrOtherChain)) {
 					t.Errorf("Try with chain id %s = %v, want %v", id, err, want)
 				}
 			}
