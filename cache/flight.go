@@ -44,9 +44,6 @@ func (f flight) start(ctx context.Context) (landed <-chan singleflight.Result, o
 	}), own
 }
 
-// growStack gives the calling goroutine a stack of 16 KiB, which asking a node needs, by its large frame: at
-// once, before much is on the stack that would be copied each time it grows.
-//
 // growStack gives the calling goroutine a stack of 16 KiB, which reading a node needs, at once: growing later
 // would copy more.
 //
@@ -179,7 +176,7 @@ func (f *flight) fetch(ctx context.Context, prev *Entry) (e *Entry, err error) {
 	return e, err
 }
 
-// store puts e into memory and returns the slot that is there then, which may have a newer entry. If that is worse
+// keep puts e into memory and returns the slot that is there then, which may have a newer entry. If that is worse
 // for this flight's callers (unknown height, but read later), they receive e nevertheless.
 func (f *flight) keep(e *Entry) *slot {
 	now := f.c.o.Now

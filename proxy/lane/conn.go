@@ -221,7 +221,7 @@ func (c *Conn) handOver(p []byte, n int) (int, error) {
 	return n, nil
 }
 
-// What came of trying to answer.
+// An attempt is the outcome of trying to answer a request.
 type attempt int
 
 const (

@@ -135,7 +135,7 @@ func passError(err error) (answeredCall, error) {
 	return answeredCall{}, err
 }
 
-// advise sets Retry-After if a server in front of the node refused a call, and records the error for the log.
+// adviseRetry sets Retry-After if a server in front of the node refused a call, and records the error for the log.
 func adviseRetry(h http.Header, rec *record.Record, all ...answeredCall) {
 	for _, one := range all {
 		if one.failure != nil {

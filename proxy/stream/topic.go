@@ -42,7 +42,7 @@ type topic struct {
 	done        chan struct{}
 }
 
-// subject is what a topic reads.
+// A source is what a topic reads.
 type source struct {
 	key     string        // identifies the source
 	at      int64         // height at which the answer never changes; 0 for the newest
