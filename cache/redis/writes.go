@@ -131,8 +131,8 @@ func (g *settles) hurry(entry string) {
 	}
 }
 
-// add adds an answer to those that are gathered, and reports whether it is the first: the caller of
-// that waits for the settlement to be due.
+// add adds an answer to the batch, and reports whether it is the first. The caller
+// with the first one waits until the batch is due.
 func (g *settles) add(a *answer) (b *settlement, first bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

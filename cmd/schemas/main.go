@@ -167,7 +167,7 @@ func (p *protos) resolve(scope, name string) string {
 	return name
 }
 
-// collect adds a message and those of its fields.
+// collect adds a message and the messages of its fields.
 func (p *protos) collect(all *output, name string) {
 	m := p.messages[name]
 	if all.Messages[name] != nil || m == nil {

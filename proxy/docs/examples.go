@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -57,17 +59,30 @@ func (e example) values(rt chain.Route) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := map[string]string{}
-	segments := strings.Split(u.Path, "/")
-	for i, part := range strings.Split(rt.Pattern, "/") {
-		if m := variable.FindStringSubmatch(part); m != nil && i < len(segments) {
-			found[m[1]] = segments[i]
+	_, found := parametersOf(rt.Pattern, u)
+	return found, nil
+}
+
+// parametersOf returns the parameters of a target whose path fits a pattern, and their names: the path's, then the
+// query's, sorted.
+func parametersOf(pattern string, target *url.URL) (names []string, values map[string]string) {
+	values = map[string]string{}
+	segments, last := strings.Split(target.Path, "/"), strings.Count(pattern, "/")
+	for i, part := range strings.Split(pattern, "/") {
+		match := variable.FindStringSubmatch(part)
+		if match == nil || i >= len(segments) {
+			continue
+		}
+		names = append(names, match[1])
+		if values[match[1]] = segments[i]; i == last { // it may have slashes
+			values[match[1]] = strings.Join(segments[i:], "/")
 		}
 	}
-	for name, values := range u.Query() {
-		found[name] = values[0]
+	query := target.Query()
+	for _, name := range slices.Sorted(maps.Keys(query)) { // for replicas to have one ETag
+		names, values[name] = append(names, name), query.Get(name)
 	}
-	return found, nil
+	return names, values
 }
 
 // msgSchema returns the schema of the example's msg, in the node's own shape. It is nil if the example has none, or an

@@ -3,9 +3,7 @@ package docs
 import (
 	_ "embed" // programs
 	"fmt"
-	"maps"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -104,29 +102,13 @@ func (m manual) given(op *huma.Operation) (params []string) {
 	return params
 }
 
-// values returns the parameters of an operation's example, and their names: the path's, then the query's, sorted.
+// values returns the parameters of an operation's example, as [parametersOf] does.
 func (m manual) values(op *huma.Operation) (names []string, values map[string]string) {
-	values = map[string]string{}
 	u, err := url.Parse(m.Target(op))
 	if err != nil {
-		return nil, values
+		return nil, nil
 	}
-	segments, last := strings.Split(u.Path, "/"), strings.Count(op.Path, "/")
-	for i, part := range strings.Split(op.Path, "/") {
-		match := variable.FindStringSubmatch(part)
-		if match == nil {
-			continue
-		}
-		names = append(names, match[1])
-		if values[match[1]] = segments[i]; i == last { // it may have slashes
-			values[match[1]] = strings.Join(segments[i:], "/")
-		}
-	}
-	query := u.Query()
-	for _, name := range slices.Sorted(maps.Keys(query)) { // for replicas to have one ETag
-		names, values[name] = append(names, name), query.Get(name)
-	}
-	return names, values
+	return parametersOf(op.Path, u)
 }
 
 // A field is an input of the form that sends a request.
