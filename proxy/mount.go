@@ -103,7 +103,7 @@ func (s *Server) openInterfaces(o Options) error {
 	}
 	if o.RPC != nil {
 		options := *o.RPC
-		options.Logger = o.Web.Logger
+		options.Logger, options.AwaitItem = o.Web.Logger, s.streams.AwaitItem
 		reader, err := open(&options.Posting, &options.State)
 		if err != nil {
 			return err

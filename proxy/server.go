@@ -121,12 +121,18 @@ func (v *router) newEngine() *gin.Engine {
 func (v *router) find(c *gin.Context) web.Route {
 	rt := v.route(c.Request)
 	rt.Access = tidyPath(c.Request.URL.Path)
+	waits := false
+	if rt.Waits {
+		c.Request, waits = stream.WithoutWait(c.Request)
+	}
 	switch {
 	case c.FullPath() == stream.LivePath:
 		c.Request = stream.OptionsAsHeaders(c.Request)
 	case rt.Feed != nil && wantsStream(c.Request.Header["Accept"]):
 		c.Request = stream.OptionsAsHeaders(c.Request)
 		return v.stream(rt)
+	case waits:
+		return v.streams.Wait(rt)
 	case rt.Feed != nil && web.Taken(c.Request)[stream.SinceParameter] != nil:
 		return v.streams.Poll(rt, blocks.RestorePinned)
 	}

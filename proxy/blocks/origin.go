@@ -12,13 +12,19 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// load reads a query through the cache if memory has no fresh entry. If the client was notified about a block by an
+// load reads a query through the cache if memory has no fresh entry. A request that waited for an item gets what the
+// wait read, which may be valid only briefly: one read per block answers all requests that wait. If the client was notified about a block by an
 // event, load waits once for an entry from that block.
 func (r *Reader) load(ctx context.Context, from *http.Request, rec *record.Record, q *Query, a *Result) (err error) {
+	if item := web.ItemOf(from); item != nil {
+		a.Result = cache.Result{Entry: item, Outcome: cache.Hit, Store: "memory"}
+		return nil
+	}
 	read := &originRead{Reader: r, q: q, from: from, rec: rec}
 	notified, awaited := r.Stack.NotifiedBlock(from)
 	if notified > a.Query.MinHeight && notified <= a.Query.Tip && !a.pinned && !a.Query.Policy.Immutable {

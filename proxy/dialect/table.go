@@ -45,7 +45,7 @@ func (t *Table) Mount(row Row, lookup Lookup, kind *blocks.Kind, by Upstream) (*
 	ep := &Endpoint{Table: t, Parser: p, Kind: t.Add(kind), upstream: by, unpinned: p.Class.Fixed() || p.Class == blocks.Latest}
 	ep.Mounted = web.Route{Name: p.Name, Methods: t.Methods, Keyed: t.Keyed(), Serve: ep.serve, Render: t.Render, Plan: ep.plan}
 	if p.Class != blocks.Never && p.Class != blocks.Unknown {
-		ep.Mounted.Feed = ep.feed
+		ep.Mounted.Feed, ep.Mounted.Waits = ep.feed, p.Class == blocks.Found
 	}
 	t.endpoints = append(t.endpoints, ep)
 	first := p.pattern.beginning(t.Depth)

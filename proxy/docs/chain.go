@@ -47,6 +47,10 @@ func (d *description) addRow(row dialect.Row, tag string, text operationText, an
 	} else {
 		op.Parameters = append(op.Parameters, referred(stream.SinceParameter)...)
 	}
+	if row.Class == blocks.Found {
+		wait := &huma.Param{Name: stream.WaitParameter, In: "query", Schema: &textValue, Description: "Wait until the item is found, for at most this time (`20s` at most), such as `5s`. After it the response is the node's own 404. One read per block answers all requests that wait."}
+		op.Parameters = append(op.Parameters, wait)
+	}
 	d.add(op)
 }
 

@@ -51,7 +51,7 @@ func (m manual) rpc(at string) otherInterface {
 	if m.o.Cosmos != nil {
 		read = "await client.getAllBalances('" + m.sdk.Values["delegator_addr"] + "')"
 	}
-	return otherInterface{"rpc", "CometBFT RPC", "For CosmJS, Keplr and relayers: by POST, in batches, by URI, and over the WebSocket at `/websocket`. Events are sent once their block can be read. " +
+	return otherInterface{"rpc", "CometBFT RPC", "For CosmJS, Keplr and relayers: by POST, in batches, by URI, and over the WebSocket at `/websocket`. Events are sent once their block can be read. `tx` with `\"wait\":\"20s\"` answers when the transaction can be found. " +
 		"By POST and by URI, requests and responses may carry `X-Session`. The WebSocket has none.", []sample{
 		{"curl", "curl", "curl 'http://" + at + "' -d '{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"status\",\"params\":{}}'"},
 		{"TypeScript", "CosmJS", "import { StargateClient } from '@cosmjs/stargate'\n\nconst client = await StargateClient.connect('http://" + at + "')\nconsole.log(await client.getHeight(), " + read + ")"},

@@ -22,7 +22,7 @@ func (d *Handler) answerCalls(c *gin.Context, rec *record.Record, calls []jsonrp
 	defer done()
 	pending, members := make([]*pendingCall, len(calls)), make([][]byte, len(calls))
 	for i, one := range calls {
-		if pending[i], members[i] = d.parse(one, hs); pending[i] == nil && members[i] == nil {
+		if pending[i], members[i] = refuseWait(d.parse(one, hs)); pending[i] == nil && members[i] == nil {
 			return refuse(c, rec, jsonrpc.NoID, missingParams)
 		}
 		if err := pending[i].admit(c.Request, rec, c.Writer.Header()); err != nil {

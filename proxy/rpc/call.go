@@ -30,6 +30,7 @@ type pendingCall struct {
 	target    string          // request target of a URI that the node may parse differently, sent as it is; "" for none
 	rawParams json.RawMessage // parameters that the node may parse differently, sent as they are; nil for none
 	heights   blocks.Heights  // from the headers of the request
+	wait      []string        // values of the parameter wait; nil for none
 	fromState bool            // the member is composed of a value of the state
 }
 

@@ -33,6 +33,9 @@ type Options struct {
 	Methods []string        // passed to a node as they are, in addition to the built-in methods
 	Logger  *slog.Logger    // nil discards
 	Posting *blocks.Posting // shared with the other interfaces; nil creates one for this handler
+	// AwaitItem waits for the item of a feed, for as long as the values of the parameter wait say. nil ignores the
+	// parameter.
+	AwaitItem func(c *gin.Context, rec *record.Record, feed func() (web.Feed, error), access string, values []string) error
 }
 
 // MaxBatch is the maximum number of calls in a batch. CosmJS sends 20, more than nodes accept.
@@ -131,6 +134,9 @@ func (d *Handler) parse(c jsonrpc.Call, hs blocks.Heights) (k *pendingCall, memb
 		return nil, nil
 	}
 	k = &pendingCall{Handler: d, m: m, heights: hs}
+	if m.waits {
+		k.wait, c.Params = takeWait(c.Params)
+	}
 	var ok bool
 	if k.a, ok = m.read(c.Params); !ok {
 		k.a, k.rawParams = make(arguments, len(m.params)), c.Params
@@ -243,7 +249,7 @@ func (d *Handler) HoldResponse(from *http.Request, n int) (release func(), refus
 
 // Call answers a call that arrived over a socket.
 func (d *Handler) Call(from *http.Request, name string, params json.RawMessage) (a socket.Answer) {
-	k, member := d.parse(jsonrpc.Call{Method: name, Params: params}, blocks.Heights{})
+	k, member := refuseWait(d.parse(jsonrpc.Call{Method: name, Params: params}, blocks.Heights{}))
 	serve := func(rec *record.Record) (int, error) {
 		if a.Member = member; k == nil {
 			return len(a.Member), nil

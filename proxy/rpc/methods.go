@@ -19,6 +19,7 @@ type method struct {
 	cost   node.Cost
 	write  bool // sent to one node, once
 	slow   bool // waits for a block
+	waits  bool // takes waitParameter
 
 	keyed string // name in cache keys; "" means name
 }
@@ -74,7 +75,7 @@ var methods = index([]method{
 
 	{name: "block_by_hash", params: []param{{"hash", b64Bytes}}, class: blocks.Found},
 	{name: "header_by_hash", params: []param{{"hash", hexBytes}}, class: blocks.Found},
-	{name: "tx", params: []param{{"hash", b64Bytes}, prove}, class: blocks.Found},
+	{name: "tx", params: []param{{"hash", b64Bytes}, prove}, class: blocks.Found, waits: true},
 
 	{name: "status", class: blocks.Latest},
 	{name: "abci_info", class: blocks.Latest},

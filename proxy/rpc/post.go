@@ -85,6 +85,9 @@ func (d *Handler) answerCall(c *gin.Context, rec *record.Record, body []byte, ca
 		respond.Send(c.Writer, c.Request, http.StatusOK, respond.JSON, jsonrpc.AppendAnswer(nil, call.ID, memberOf(f))) // as for an unknown method
 		return nil
 	}
+	if err := k.await(c, rec); err != nil {
+		return failCall(call.ID, err)
+	}
 	all, errs := d.run(c.Request, rec, []*pendingCall{k})
 	if errs[0] != nil {
 		return failCall(call.ID, errs[0])

@@ -93,6 +93,9 @@ func (d *Handler) serveURI(c *gin.Context, rec *record.Record, name string) erro
 	if err := k.admit(c.Request, rec, c.Writer.Header()); err != nil {
 		return err
 	}
+	if err := k.await(c, rec); err != nil {
+		return err
+	}
 	all, errs := d.run(c.Request, rec, []*pendingCall{k})
 	if errs[0] != nil {
 		return errs[0]
@@ -108,7 +111,10 @@ func (d *Handler) parseURI(m *method, r *http.Request, hs blocks.Heights) *pendi
 		return k
 	}
 	var ok bool
-	if k.a, ok = m.readForm(r); !ok {
+	if k.a, ok = m.readForm(r); m.waits {
+		k.wait = r.Form[waitParameter]
+	}
+	if !ok {
 		k.a, k.target = make(arguments, len(m.params)), m.target(r)
 	}
 	return k

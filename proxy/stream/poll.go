@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -31,9 +32,9 @@ var (
 // Poll returns the route that serves the polls of rt. query returns the query of the next URL to poll, without the
 // version.
 func (h *Handler) Poll(rt web.Route, query func(r *http.Request) string) web.Route {
-	poll := rt
-	poll.Name, poll.Render = "poll", pollRenderer(rt.Render)
-	poll.Serve = func(c *gin.Context, rec *record.Record) error {
+	polled := rt
+	polled.Name, polled.Render = "poll", pollRenderer(rt.Render)
+	polled.Serve = func(c *gin.Context, rec *record.Record) error {
 		rec.KeepOutOfLane()
 		had, err := h.readSince(c.Request)
 		if err != nil {
@@ -44,7 +45,7 @@ func (h *Handler) Poll(rt web.Route, query func(r *http.Request) string) web.Rou
 			return err
 		}
 		if (had != version{}) {
-			if err := h.await(c, rec, feed, had, rt.Access); err != nil {
+			if err := h.await(c.Writer, c.Request, rec, feed, rt.Access, &poll{had: had}); err != nil {
 				return err
 			}
 		}
@@ -56,7 +57,7 @@ func (h *Handler) Poll(rt web.Route, query func(r *http.Request) string) web.Rou
 		}
 		return rt.Serve(c, rec)
 	}
-	return poll
+	return polled
 }
 
 // withVersion appends a version to a query and escapes characters that would end the URL in a Link header.
@@ -79,9 +80,9 @@ func (h *Handler) readSince(r *http.Request) (had version, err error) {
 	return parseVersion(ids[0], chainID)
 }
 
-// await returns when the answer may differ from the client's version, the poll has timed out, or the server
-// drains. The request's duration is measured from then.
-func (h *Handler) await(c *gin.Context, rec *record.Record, feed web.Feed, had version, access string) error {
+// await returns when p is ready, the poll has timed out, or the server drains. The request's duration is measured
+// from then.
+func (h *Handler) await(w http.ResponseWriter, r *http.Request, rec *record.Record, feed web.Feed, access string, p *poll) error {
 	leave, ok := h.acquire(rec.Client.Network(), rec.Client.Name())
 	switch {
 	case !ok && h.drained.Load():
@@ -90,8 +91,7 @@ func (h *Handler) await(c *gin.Context, rec *record.Record, feed web.Feed, had v
 		return errManyPolls
 	}
 	defer leave()
-	p := poll{had: had}
-	p.init(h, func() (*web.Payer, error) { return h.stack.Payer(c.Request, rec, access) })
+	p.init(h, func() (*web.Payer, error) { return h.stack.Payer(r, rec, access) })
 	if err := p.admit(); err != nil {
 		return err
 	}
@@ -99,14 +99,14 @@ func (h *Handler) await(c *gin.Context, rec *record.Record, feed web.Feed, had v
 		return errManyPolls
 	}
 	defer h.topics.unsubscribe(p.topic, &p.follower)
-	if err := p.wait(c.Request.Context()); err != nil {
+	if err := p.wait(r.Context()); err != nil {
 		return err
 	}
 	if h.drained.Load() {
-		c.Header("Retry-After", "1") // so that a client without another replica does not retry at once
+		w.Header().Set("Retry-After", "1") // so that a client without another replica does not retry at once
 	}
 	now := time.Now()
-	_ = http.NewResponseController(c.Writer).SetWriteDeadline(now.Add(h.o.Write))
+	_ = http.NewResponseController(w).SetWriteDeadline(now.Add(h.o.Write))
 	rec.Start = now
 	return nil
 }
@@ -116,6 +116,8 @@ type poll struct {
 	follower
 	subscription
 	had     version
+	forItem bool          // wait for the item of an indexed source, whatever its version
+	limit   time.Duration // longest wait; 0 means Options.LongPoll
 	ahead   bool          // the client's version is newer than this replica's answer: wake the poll at each read
 	retryIn time.Duration // until the client's limits allow the answer; 0 if they do or there is none
 }
@@ -123,8 +125,9 @@ type poll struct {
 // wait returns in the cases that await lists.
 func (p *poll) wait(ctx context.Context) error {
 	defer context.AfterFunc(ctx, p.notify)()
-	end := time.Now().Add(p.h.o.LongPoll)
-	atEnd := time.AfterFunc(p.h.o.LongPoll, p.notify)
+	limit := min(cmp.Or(p.limit, p.h.o.LongPoll), p.h.o.LongPoll)
+	end := time.Now().Add(limit)
+	atEnd := time.AfterFunc(limit, p.notify)
 	defer atEnd.Stop()
 	paymentTimer := time.AfterFunc(0, p.notify) // check what is already available
 	defer paymentTimer.Stop()
@@ -150,11 +153,22 @@ func (p *poll) wait(ctx context.Context) error {
 	return nil
 }
 
-// ready reports whether the answer differs from the client's version and the client has been charged for it.
+// ready reports whether there is an answer to end the wait, and the client has been charged for it.
 func (p *poll) ready(ctx context.Context) bool {
+	if p.retryIn = 0; !p.isNew() {
+		return false
+	}
+	p.retryIn = p.spendFor(ctx, &p.subscription)
+	return p.retryIn == 0
+}
+
+// isNew reports whether the answer differs from the client's version or, for an item, a node has it.
+func (p *poll) isNew() bool {
+	if p.forItem {
+		return p.hasItem()
+	}
 	n := p.state.Load()
 	if n.answer == nil || n.answer.digest == p.had.digest {
-		p.retryIn = 0
 		return false
 	}
 	if n.height <= p.had.height {
@@ -165,8 +179,7 @@ func (p *poll) ready(ctx context.Context) bool {
 		}
 		return false
 	}
-	p.retryIn = p.spendFor(ctx, &p.subscription)
-	return p.retryIn == 0
+	return true
 }
 
 // timedOut returns why a poll timed out, or nil if the answer has not changed. A version that was rolled back is

@@ -111,6 +111,7 @@ type chain struct {
 	read    func(path string, height int64) (string, error) // used instead of answers, without the lock
 	readers []string                                        // clients on whose behalf it was read
 	pinned  int64                                           // the height of all answers; 0 for the newest
+	indexed bool                                            // the answers are from the nodes' index
 }
 
 func newChain() *chain {
@@ -174,7 +175,7 @@ const unreadable = "unreadable"
 var errUnreadable = &failure.Failure{Status: http.StatusBadGateway, Public: "the chain node cannot be reached"}
 
 func (c *chain) feed(path string) web.Feed {
-	return web.Feed{Key: path, Height: c.pinned, ComparedBody: func(body []byte) []byte { return body }, Read: func(_ context.Context, client string) (cache.Result, error) {
+	return web.Feed{Key: path, Height: c.pinned, Indexed: c.indexed, ComparedBody: func(body []byte) []byte { return body }, Read: func(_ context.Context, client string) (cache.Result, error) {
 		if c.read != nil {
 			height := c.Tip().Height
 			text, err := c.read(path, height)
@@ -202,7 +203,7 @@ func (s *service) setAnswers(answers map[string]string) {
 
 // moveTo moves the tip. The caller must hold mu.
 func (c *chain) moveTo(height, epoch int64) {
-	c.tip.Height, c.tip.Epoch = height, epoch
+	c.tip.Height, c.tip.Epoch, c.tip.Seen = height, epoch, time.Now()
 	close(c.grown)
 	c.grown = make(chan struct{})
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/account"
@@ -44,11 +45,13 @@ type topic struct {
 
 // A source is what a topic reads.
 type source struct {
-	key     string        // identifies the source
-	at      int64         // height at which the answer never changes; 0 for the newest
-	fresh   time.Duration // between two reads while no tip is known
-	undated bool          // its answers belong to no height
-	free    bool          // reads are charged to nobody
+	key     string                       // identifies the source
+	at      int64                        // height at which the answer never changes; 0 for the newest
+	fresh   time.Duration                // between two reads while no tip is known
+	undated bool                         // its answers belong to no height
+	indexed bool                         // its answers are from the nodes' index
+	item    *atomic.Pointer[cache.Entry] // last answer of an indexed source; nil after a failure
+	free    bool                         // reads are charged to nobody
 	// read returns the current event and its height on behalf of a client. before is the last event, nil if
 	// unknown. Together with an error the event may be old or nil. An event other than before is held for the
 	// caller.
@@ -57,8 +60,12 @@ type source struct {
 
 // feedSource returns the source of a feed's answers.
 func (ts *topics) feedSource(f web.Feed) source {
-	return source{key: "answer " + f.Key, at: f.Height, fresh: f.Fresh, undated: f.Undated, read: func(ctx context.Context, before *event, client string) (*event, int64, error) {
+	item := new(atomic.Pointer[cache.Entry])
+	return source{key: "answer " + f.Key, at: f.Height, fresh: f.Fresh, undated: f.Undated, indexed: f.Indexed, item: item, read: func(ctx context.Context, before *event, client string) (*event, int64, error) {
 		res, err := f.Read(ctx, client)
+		if f.Indexed && res.Err == nil {
+			item.Store(res.Entry) // nil if err is not
+		}
 		if err != nil {
 			return before, 0, err
 		}
@@ -168,6 +175,9 @@ func (ts *topics) notifyAll() {
 // follow reads a topic's source at every block for which a subscriber can be charged, and publishes changes.
 func (ts *topics) follow(ctx context.Context, t *topic) {
 	for ctx.Err() == nil {
+		if t.indexed && t.awaitIndex(ctx) != nil {
+			return
+		}
 		client, ok := ts.spendForTopic(ctx, t)
 		tip := t.heights.Tip()
 		if !ok {

@@ -27,6 +27,7 @@ type Route struct {
 	Render  Renderer                            // renders failures
 	Plan    func(r *http.Request) (Plan, error) // nil if Serve does not use the cache
 	Feed    func(r *http.Request) (Feed, error) // nil if the route cannot be streamed
+	Waits   bool                                // a request may wait until its item is found
 }
 
 // A Renderer renders a failure in the form of its API, and sets headers for it.
@@ -43,6 +44,7 @@ type Feed struct {
 	Key     string        // equal for requests with the same meaning
 	Height  int64         // at which it is read and never changes; 0 for the newest block
 	Undated bool          // its responses do not depend on the state at a block
+	Indexed bool          // its responses are items of the nodes' index, such as a transaction
 	Fresh   time.Duration // how long a response is fresh if no tip is known
 	// Read returns the entry at Height, or at the newest block if no node has that height, on behalf of a client, by
 	// whose name clients take turns. If it fails, the result may have an older entry and the error. Calls must not
@@ -61,6 +63,19 @@ func AtEachBlock(ctx context.Context) context.Context {
 
 // IsAtEachBlock reports whether a context is from AtEachBlock.
 func IsAtEachBlock(ctx context.Context) bool { return ctx.Value(eachBlockKey{}) != nil }
+
+type itemKey struct{}
+
+// WithItem returns r with the newest entry of the item that r waited for.
+func WithItem(r *http.Request, item *cache.Entry) *http.Request {
+	return r.WithContext(context.WithValue(r.Context(), itemKey{}, item))
+}
+
+// ItemOf returns the entry that WithItem added to a request; nil for none.
+func ItemOf(r *http.Request) *cache.Entry {
+	item, _ := r.Context().Value(itemKey{}).(*cache.Entry)
+	return item
+}
 
 // A Plan describes the cache query of a request, and what a miss would read.
 type Plan struct {

@@ -53,6 +53,7 @@ func (n *Node) tx(p cometParams) (json.RawMessage, *rpcError) {
 	if n.chain.cosmos == nil {
 		return nil, internalError("transaction indexing is disabled")
 	}
+	n.asked.Count(fmt.Sprintf("tx %X", p.Hash), 0)
 	if found := n.find(p.Hash); found != nil {
 		return found, nil
 	}

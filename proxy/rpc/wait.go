@@ -1,0 +1,52 @@
+package rpc
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// waitParameter makes a call wait until a node finds its transaction. It is for this server only.
+const waitParameter = "wait"
+
+// takeWait removes waitParameter from the parameters of a call, and returns its value.
+func takeWait(params json.RawMessage) (wait []string, rest json.RawMessage) {
+	var members map[string]json.RawMessage
+	if !bytes.Contains(params, []byte(`"`+waitParameter+`"`)) || json.Unmarshal(params, &members) != nil || members[waitParameter] == nil {
+		return nil, params
+	}
+	value := string(members[waitParameter])
+	if s := unquoted(members[waitParameter]); s != "" {
+		value = s
+	}
+	delete(members, waitParameter)
+	rest, _ = json.Marshal(members) // was JSON before
+	return []string{value}, rest
+}
+
+// refuseWait refuses a call that other calls of the client would wait for. It takes what parse returns.
+func refuseWait(k *pendingCall, member []byte) (*pendingCall, []byte) {
+	if k == nil || k.wait == nil {
+		return k, member
+	}
+	return nil, jsonrpc.Error(jsonrpc.InvalidParams, "wait is accepted in a single call by POST or GET; over a WebSocket, subscribe to the transaction")
+}
+
+// await waits until a node finds the transaction of a call that has waitParameter.
+func (k *pendingCall) await(c *gin.Context, rec *record.Record) error {
+	unreadable := k.rawParams != nil || k.target != "" // the node explains why
+	if k.wait == nil || k.o.AwaitItem == nil || unreadable {
+		return nil
+	}
+	for i, value := range k.wait { // texts in a URI may be quoted
+		k.wait[i] = strings.Trim(value, `"`)
+	}
+	feed := func() (web.Feed, error) { return k.reader.Feed(c.Request, k.query()) }
+	return k.o.AwaitItem(c, rec, feed, k.m.name, k.wait)
+}
