@@ -107,7 +107,12 @@ func (a *originRead) read(ctx context.Context, before *cache.Entry) (*cache.Entr
 	}
 	q, r := a.q, a.request()
 	r.Miss, r.Background, r.Ahead = before == nil, cache.InBackground(ctx), cache.Ahead(ctx)
+	tip := a.Nodes.Tip().Height
 	answer, err := fetch(ctx, q, r, before)
+	if err == nil && r.Unpinned && answer.Height == 0 { // it is at least as new as the tip before the read
+		at := *answer
+		at.Height, answer = tip, &at
+	}
 	if err = checkAnswer(answer, err, q.Pinned == 0, before != nil && q.Kind.policy.Load().Outlives(before.Stamp())); err != nil {
 		return nil, err
 	}

@@ -389,3 +389,22 @@ func TestNotifiedBlockIsAwaitedOnce(t *testing.T) {
 		}
 	})
 }
+
+// overtaken is an origin whose answers name no height and arrive after the next block.
+type overtaken struct{ read }
+
+func (o overtaken) Fetch(context.Context, node.Request, *cache.Entry) (*node.Answer, error) {
+	o.grow(1)
+	return &node.Answer{Status: http.StatusNotFound, Body: []byte("not found")}, nil
+}
+
+func TestAnswerWithoutHeightBelongsToTheTipBeforeItsRead(t *testing.T) {
+	behind(t, func(t *testing.T, d *frontend) {
+		kind := d.Add(&blocks.Kind{Name: "tx", Class: blocks.Found})
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		a, err := d.Answer(r.Context(), r, &record.Record{}, &blocks.Query{Key: "test/tx", Kind: kind, Origin: overtaken{read{d.nodes}}})
+		if err != nil || a.Entry.Height != 100 {
+			t.Errorf("answer = %+v, %v, want one of block 100", a.Entry, err)
+		}
+	})
+}

@@ -24,14 +24,9 @@ type origin struct {
 
 // Fetch reads from a node, and judges whether the input or the node caused a failure.
 func (o *origin) Fetch(ctx context.Context, q *dialect.RowQuery, r node.Request, prev *cache.Entry) (*node.Answer, error) {
-	tip := o.Nodes.Tip().Height
 	a, err := o.Nodes.Fetch(ctx, o.withKey(r))
 	if err != nil {
 		return nil, err
-	}
-	if r.Unpinned && a.Height == 0 { // the response is at least as new as the tip before the read
-		at := *a
-		at.Height, a = tip, &at
 	}
 	switch now := time.Now(); a.Reason {
 	case node.OK, node.NotFound:

@@ -56,7 +56,6 @@ func TestEntryHasTheStatusHeightAndLifetimeOfItsAnswer(t *testing.T) {
 		body     string
 	}{
 		{answer(node.OK, 100), 100, 0, `{"code":200,"msg":{"a":1},"error":""}`},
-		{answer(node.OK, 0), 1000, 0, `{"code":200,"msg":{"a":1},"error":""}`},
 		{answer(node.NotFound, 100), 100, 3 * time.Second, `{"code":404,"msg":{},"error":"nothing found at /bank/params: reason"}`},
 		{answer(node.BadInput, 100), 100, 3 * time.Second, `{"code":400,"msg":{},"error":"reason"}`},
 		{answer(node.Pruned, 100), 0, 3 * time.Second, `{"code":404,"msg":{},"error":"reason"}`},
