@@ -116,7 +116,11 @@ func (a *originRead) read(ctx context.Context, before *cache.Entry) (*cache.Entr
 	if err = checkAnswer(answer, err, q.Pinned == 0, before != nil && q.Kind.policy.Load().Outlives(before.Stamp())); err != nil {
 		return nil, err
 	}
-	return q.Origin.Entry(answer, before)
+	entry, err := q.Origin.Entry(answer, before)
+	if err == nil {
+		entry.ReadAt = entry.ReadAt.Add(-answer.Age)
+	}
+	return entry, err
 }
 
 // fetch reads the origin. A read of the audit uses the node that it names, if that has spare capacity.

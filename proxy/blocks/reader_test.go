@@ -34,6 +34,7 @@ type chain struct {
 	hash   string // of every block; "" for unknown
 	dead   string // hash of the blocks that were rolled back
 	raised int64  // last height reported
+	age    time.Duration
 	moved  chan struct{}
 	asked  []node.Request
 }
@@ -56,7 +57,7 @@ func (c *chain) Fetch(ctx context.Context, r node.Request) (*node.Answer, error)
 	case height <= c.pruned:
 		return &node.Answer{Status: http.StatusNotFound, Reason: node.Pruned, Height: height}, nil
 	}
-	return &node.Answer{Status: http.StatusOK, Height: height, Body: strconv.AppendInt(nil, height, 10)}, nil
+	return &node.Answer{Status: http.StatusOK, Height: height, Age: c.age, Body: strconv.AppendInt(nil, height, 10)}, nil
 }
 
 func (c *chain) Tip() node.Tip {
@@ -405,6 +406,17 @@ func TestAnswerWithoutHeightBelongsToTheTipBeforeItsRead(t *testing.T) {
 		a, err := d.Answer(r.Context(), r, &record.Record{}, &blocks.Query{Key: "test/tx", Kind: kind, Origin: overtaken{read{d.nodes}}})
 		if err != nil || a.Entry.Height != 100 {
 			t.Errorf("answer = %+v, %v, want one of block 100", a.Entry, err)
+		}
+	})
+}
+
+func TestEntryIsAsOldAsTheAnswerOfAnotherCache(t *testing.T) {
+	behind(t, func(t *testing.T, d *frontend) {
+		d.nodes.age = time.Minute
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		a, err := d.Answer(r.Context(), r, &record.Record{}, d.query(blocks.Heights{}, blocks.Snapshot{})())
+		if err != nil || time.Since(a.Entry.ReadAt) != time.Minute {
+			t.Errorf("Answer = %+v, %v; want an entry that is a minute old", a.Entry, err)
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
@@ -28,6 +29,7 @@ type client struct {
 	hide     *strings.Replacer // redacts parts of base that may be keys
 	gzip     bool              // accept gzip
 	protocol *protocol
+	isParent atomic.Bool // the server is another tipcache
 }
 
 // maxDial limits the time to connect, even if requests may take longer.
@@ -61,6 +63,10 @@ func (c *client) get(ctx context.Context, r Request, height int64) (*Answer, err
 	if coding := response.Header.Get("Content-Encoding"); coding != "" {
 		return nil, badAnswer(fmt.Errorf("content coding %q was not requested", coding))
 	}
+	c.detectParent(response)
+	if err := c.parentRefusal(response); err != nil {
+		return nil, err
+	}
 	if r.Cost == Unknown {
 		return c.getUnknown(ctx, r, response, height)
 	}
@@ -78,6 +84,9 @@ func (c *client) readAnswer(response *http.Response, r Request, height int64) (*
 		return nil, notNode(response)
 	}
 	answer.Type = response.Header.Get("Content-Type")
+	if c.isParent.Load() {
+		answer.readParent(response.Header)
+	}
 	return answer, nil
 }
 

@@ -78,6 +78,8 @@ func (e *endpoint) disambiguate(ctx context.Context, r Request, height int64, a 
 	switch {
 	case r.Post != nil: // a POST request must not be repeated
 		return a, nil
+	case height == 0 && a.Cached: // is read again at a height
+		return a, nil
 	case height == 0 && a.Reason == Ambiguous:
 		return nil, badAnswer(ErrNoLatest)
 	case height == 0 || !e.look().withoutGRPC && a.Reason != Ambiguous:

@@ -91,7 +91,7 @@ func (s *server) recordOutcome(a *Answer, err error) {
 		s.outage.End()
 	case err == nil:
 		s.outage.Failed(fmt.Errorf("status %d: %.*s", a.NodeStatus, maxExcerpt, a.Text))
-	case upstream.KindOf(err) != 0:
+	case upstream.KindOf(err) != 0 && !errors.Is(err, errRefusedByParent):
 		s.outage.Failed(err)
 	}
 }

@@ -172,6 +172,15 @@ func (f *fetch) height() int64 {
 	}
 }
 
+// heightAt returns the height to read at an endpoint now. A parent is read at its newest block, unless its answer had no
+// height.
+func (f *fetch) heightAt(e *endpoint) int64 {
+	if f.request.Height == AtTip && !f.request.Unpinned && f.heightless == nil && e.client.isParent.Load() {
+		return 0
+	}
+	return f.height()
+}
+
 // tryLowerHeight makes a request for the tip read the newest block of the skipped endpoints. If an endpoint should
 // reach the tip soon, it does so only after the deadline.
 func (f *fetch) tryLowerHeight(hope bool) bool {
@@ -196,7 +205,7 @@ func (f *fetch) send(ctx context.Context, e *endpoint) result {
 	r, result := f.request, result{endpoint: e}
 	send := func() (*Answer, error) {
 		now := f.pool.Tip()
-		result.height = f.height()
+		result.height = f.heightAt(e)
 		v := e.look()
 		if result.height <= now.Height && v.reach(result.height, now.Interval) == behind {
 			return nil, upstream.ErrBehind
@@ -205,7 +214,7 @@ func (f *fetch) send(ctx context.Context, e *endpoint) result {
 		if err == nil && r.sentHeight(result.height) == 0 {
 			answer.dropHeight(f.pool.Tip().Limit)
 		}
-		if err == nil && r.Cost != Unknown && (r.rest() || !r.Unpinned) { // reads of blocks reveal nothing about the state
+		if err == nil && !answer.Cached && r.Cost != Unknown && (r.rest() || !r.Unpinned) { // reads of blocks reveal nothing about the state
 			f.pool.Learn(e.blocks, now.Epoch, answer.reading())
 		}
 		return answer, err
@@ -260,7 +269,7 @@ func (r result) is(reason Reason) bool { return r.answer != nil && r.answer.Reas
 // retryable reports whether another endpoint may succeed. It is false for a full queue and too large an answer.
 func (r result) retryable() bool {
 	err, ok := errors.AsType[*upstream.Error](r.err)
-	return ok && err.Kind != upstream.Overloaded && !errors.Is(err, errTooLarge)
+	return ok && (err.Kind != upstream.Overloaded || errors.Is(err, errRefusedByParent)) && !errors.Is(err, errTooLarge)
 }
 
 // wait waits until the tip or a node's state changes, or for a pause that doubles each time.

@@ -1,6 +1,8 @@
 package node
 
 import (
+	"time"
+
 	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 
@@ -78,12 +80,14 @@ type Answer struct {
 	Body       []byte // as received; valid JSON if Reason is OK
 	Text       string // the node's error text, decoded; "" on success
 	Reason     Reason
-	Height     int64  // the height at which it was read; 0 if unknown
-	Codec      string // Grpc-Metadata-Content-Type of an SDK node that uses gRPC
-	Node       string // name of the node; may be ""
-	Latest     int64  // newest height named by the refusal of a pruned one; 0 if none
-	NoPath     bool   // the node does not have the path of a request of cost Unknown
-	Sound      bool   // Story only, if Reason is Other: the node can read something else at this height
+	Height     int64         // the height at which it was read; 0 if unknown
+	Codec      string        // Grpc-Metadata-Content-Type of an SDK node that uses gRPC
+	Node       string        // name of the node; may be ""
+	Latest     int64         // newest height named by the refusal of a pruned one; 0 if none
+	NoPath     bool          // the node does not have the path of a request of cost Unknown
+	Cached     bool          // from another tipcache
+	Age        time.Duration // time since it was read, if Cached
+	Sound      bool          // Story only, if Reason is Other: the node can read something else at this height
 }
 
 // Reason classifies an answer.

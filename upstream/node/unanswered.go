@@ -22,6 +22,8 @@ var (
 	errWrongChain = errors.New("serves another chain")
 	errTipRefused = errors.New("refuses to read the newest block")
 
+	errRefusedByParent = errors.New("refused by another tipcache")
+
 	// errUndetermined prevents reads before the dialect is known, because responses could be misread.
 	errUndetermined = errors.New("the dialect of the nodes is not known yet")
 )

@@ -1,0 +1,53 @@
+package node
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// The address of a node may belong to another tipcache, such as the one of another region. It is a parent then, and
+// its responses have Cache-Status. A parent is read at its newest block, not at a height: so readers at slightly
+// different heights share one of its entries. Its responses contain their height and age.
+
+// detectParent records whether the server is a parent. Refusals have no Cache-Status and leave it unchanged.
+func (c *client) detectParent(r *http.Response) {
+	switch is := strings.HasPrefix(r.Header.Get("Cache-Status"), "tipcache;"); {
+	case is:
+		c.isParent.Store(true)
+	case r.StatusCode == http.StatusOK:
+		c.isParent.Store(false)
+	}
+}
+
+// parentRefusal returns the error for a parent's response without an answer, or nil. It is no failure of the parent,
+// which may have cached other answers.
+func (c *client) parentRefusal(r *http.Response) error {
+	if !c.isParent.Load() {
+		return nil
+	}
+	err := badAnswer(fmt.Errorf("%w: status %d", errRefusedByParent, r.StatusCode))
+	err.RetryAfter = upstream.RetryAfter(r.Header)
+	switch r.StatusCode {
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		err.Kind, err.Msg = upstream.Overloaded, origin+" is busy"
+	case http.StatusBadGateway, http.StatusGatewayTimeout:
+	default:
+		return nil
+	}
+	return err
+}
+
+// readParent reads the height and the age of a parent's response.
+func (a *Answer) readParent(header http.Header) {
+	a.Cached = true
+	if height := statedHeight(header.Values("X-Block-Height")...); height != 0 {
+		a.Height = height
+	}
+	if age, err := time.ParseDuration(header.Get("Age") + "s"); err == nil && age > 0 {
+		a.Age = age
+	}
+}

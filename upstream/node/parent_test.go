@@ -1,0 +1,116 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+// newParent returns a node behind another tipcache, which answers at the given heights, or without a height for 0.
+// Reads at a height get this height. A status of 400 or above refuses every request except the pool's probe.
+func newParent(t *testing.T, status int, heights ...int64) *fakeNode {
+	t.Helper()
+	n := newFakeNode(t, 100)
+	n.front = func(w http.ResponseWriter, r *http.Request) {
+		asked := r.Header.Get("X-Block-Height")
+		if r.URL.Path == storyProbe {
+			w.Header().Set("Cache-Status", `tipcache; hit; ttl=1; detail="memory"`)
+			w.Header().Set("X-Block-Height", asked)
+			fmt.Fprint(w, `{"code":200,"msg":{},"error":""}`)
+			return
+		}
+		if status >= http.StatusBadRequest {
+			w.Header().Set("Retry-After", "7")
+			w.WriteHeader(status)
+			fmt.Fprintf(w, `{"code":%d,"msg":{},"error":"no"}`, status)
+			return
+		}
+		var height int64
+		n.change(func() {
+			n.asked = append(n.asked, asked)
+			height, heights = heights[0], heights[min(1, len(heights)-1):]
+		})
+		if asked != "" {
+			w.Header().Set("X-Block-Height", asked)
+		} else if height > 0 {
+			w.Header().Set("X-Block-Height", fmt.Sprint(height))
+		}
+		w.Header().Set("Cache-Status", `tipcache; hit; ttl=-3; detail="memory; stale-if-error"`)
+		w.Header().Set("Age", "5")
+		fmt.Fprint(w, `{"code":200,"msg":{},"error":""}`)
+	}
+	return n
+}
+
+func isParent(t *testing.T, p *Pool) {
+	t.Helper()
+	eventually(t, "the parent to be detected", func() bool { return p.endpoints()[0].client.isParent.Load() })
+}
+
+func TestParentIsReadAtItsNewestBlock(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		heights []int64
+		request Request
+		asked   []string
+		want    int64
+	}{
+		{"an older answer keeps its height", []int64{97}, Request{Height: AtTip}, []string{""}, 97},
+		{"a newer answer keeps its height", []int64{101}, Request{Height: AtTip}, []string{""}, 101},
+		{"an answer without a height is read at the newest block", []int64{0}, Request{Height: AtTip}, []string{"", "100"}, 100},
+		{"a height is read at this height", []int64{0}, Request{Height: 90}, []string{"90"}, 90},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			n := newParent(t, http.StatusOK, tt.heights...)
+			p := run(t, Options{BlockInterval: time.Minute}, n)
+			wantTip(t, p, 100)
+			isParent(t, p)
+			lowest := p.endpoints()[0].look().Lowest
+			tt.request.Path = "/staking/pool"
+			a, err := p.Fetch(t.Context(), tt.request)
+			if err != nil || a.Height != tt.want || a.Age != 5*time.Second {
+				t.Errorf("Fetch = %+v, %v; want height %d and an age of 5s", a, err, tt.want)
+			}
+			if got := n.heights(); !slices.Equal(got, tt.asked) {
+				t.Errorf("heights sent = %q, want %q", got, tt.asked)
+			}
+			if got := p.endpoints()[0].look().Lowest; got != lowest {
+				t.Errorf("lowest height = %d after a cached answer, want %d", got, lowest)
+			}
+		})
+	}
+}
+
+func TestRefusalOfParentIsNoFailureOfIt(t *testing.T) {
+	for status, kind := range map[int]upstream.Kind{429: upstream.Overloaded, 503: upstream.Overloaded, 502: upstream.BadAnswer, 504: upstream.BadAnswer} {
+		n := newParent(t, status, 0)
+		p := run(t, Options{BlockInterval: time.Minute}, n)
+		wantTip(t, p, 100)
+		isParent(t, p)
+		for range 2 * maxFailures {
+			_, err := p.Fetch(t.Context(), Request{Path: "/staking/pool", Height: AtTip})
+			if refusal, ok := errors.AsType[*upstream.Error](err); !ok || refusal.Kind != kind || refusal.RetryAfter != 7*time.Second {
+				t.Fatalf("Fetch with status %d = %v, want kind %v and a Retry-After of 7s", status, err, kind)
+			}
+		}
+		if e := p.endpoints()[0]; e.rest.isOpen() || !e.look().failed.IsZero() {
+			t.Errorf("status %d of a parent counts as its failure", status)
+		}
+	}
+}
+
+func TestRequestThatParentRefusesGoesToAnotherParent(t *testing.T) {
+	p := run(t, Options{BlockInterval: time.Minute}, newParent(t, http.StatusServiceUnavailable, 0), newParent(t, http.StatusOK, 100))
+	wantTip(t, p, 100)
+	isParent(t, p)
+	for range 10 {
+		if a, err := p.Fetch(t.Context(), Request{Path: "/staking/pool", Height: AtTip}); err != nil || a.Height != 100 {
+			t.Fatalf("Fetch = %+v, %v; want the answer of the other parent", a, err)
+		}
+	}
+}
