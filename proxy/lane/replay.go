@@ -34,7 +34,7 @@ func (c *Conn) Remember(r *http.Request, rec *record.Record) {
 
 func newKnownRequest(s *web.Stack, r *http.Request, rec *record.Record) *knownRequest {
 	return &knownRequest{
-		stack: s, by: rec.Replayer, route: rec.Route, keyed: rec.Client.Key.Name != "",
+		stack: s, by: rec.Replayer, route: rec.Route, keyed: rec.Keyed,
 		record: record.NewRepeated(rec.Route, r), bytes: int(2 * max(0, r.ContentLength)),
 	}
 }
@@ -72,7 +72,7 @@ func (n *replay) admitted(s *web.Stack, client *conn.Conn, request *heads.Reques
 	n.rec.Session.Arrive(client.Seen())
 	admission := s.Admission
 	n.rec.Client.Address = admission.Address(client.Address(), request.Values(heads.ForwardedFor))
-	if keyed && !n.present(admission, request.Value(heads.APIKey)) {
+	if presented := request.Value(heads.APIKey); (keyed || presented != "") && !n.present(admission, presented, keyed) {
 		return false
 	}
 	if sent := web.Given(request.Values(heads.Session)); len(sent) > 0 {
@@ -93,12 +93,16 @@ func (r *knownRequest) answered(n *replay) bool {
 	return r.stack.Admission.AdmitRepeated(&n.standings, &n.rec.Client, n.rec.Start)
 }
 
-// present notes the key of the request, if it is one.
+// present sets the client's key if it counts. It returns false if a required key is not valid.
 //
 //go:noinline
-func (n *replay) present(admission *limits.Admission, key string) (known bool) {
-	n.rec.Client.Key, known = admission.KeyOf(key)
-	return known
+func (n *replay) present(admission *limits.Admission, key string, required bool) (ok bool) {
+	if !required {
+		n.rec.Client.Key, _ = admission.KeyWithRate(key)
+		return true
+	}
+	n.rec.Client.Key, ok = admission.KeyOf(key)
+	return ok
 }
 
 // identify gives the request its id, in memory of n: the client's, or one of our own.

@@ -166,6 +166,18 @@ func (a *Admission) KeyOf(presented string) (found Key, known bool) {
 	return found, known
 }
 
+// KeyWithRate returns the configured key that was presented if it has a rate of its own. Requests then count against
+// this rate on all routes, in place of the rate of their address.
+func (a *Admission) KeyWithRate(presented string) (key Key, ok bool) {
+	if presented == "" {
+		return Key{}, false
+	}
+	if key, ok = a.KeyOf(presented); !ok || key.Rate == (Rate{}) {
+		return Key{}, false
+	}
+	return key, true
+}
+
 // AdmitKey admits a request with a valid key within the rate of the key's name. It sets headers like AdmitAddress.
 func (a *Admission) AdmitKey(r *http.Request, answer http.Header) (Key, error) {
 	key, err := a.keyOf(r)

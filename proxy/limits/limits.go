@@ -164,10 +164,11 @@ type limit struct {
 	Rate
 }
 
-// limitsOf returns the limits of a client: of its address with index 0, and of its key with index 1.
+// limitsOf returns the limits of a client: of its address with index 0, and of its key with index 1. The rate of a
+// [Admission.KeyWithRate] replaces that of the address.
 func (a *Admission) limitsOf(c *Client) iter.Seq2[int, limit] {
 	return func(yield func(int, limit) bool) {
-		if r := a.Limits.Load().Address; r != (Rate{}) && !yield(0, limit{ownerOf(c.Address), r}) {
+		if r := a.Limits.Load().Address; r != (Rate{}) && c.Key.Rate == (Rate{}) && !yield(0, limit{ownerOf(c.Address), r}) {
 			return
 		}
 		if c.Key.Name == "" {

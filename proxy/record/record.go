@@ -27,7 +27,8 @@ import (
 
 // A Record describes one request for its handler, the access log, metrics and traces.
 type Record struct {
-	Client  limits.Client   // address, and API key if the route requires one
+	Client  limits.Client   // address, and API key if it counts
+	Keyed   bool            // the route requires an API key
 	Session session.Session // what the client has seen
 
 	Place    Place                                   // where the fast lane keeps what answers the request again; nil for nowhere

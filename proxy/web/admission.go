@@ -27,10 +27,14 @@ func (s *Stack) SetLimits(l limits.Limits) {
 	s.EndRevoked()
 }
 
-// admit refuses requests above the rate of the client's address, and requests without memory.
+// admit refuses requests above the rate of the client's address, or of its key if that has a rate of its own, and requests
+// without memory.
 func (s *Stack) admit(r *http.Request, rec *record.Record, answer http.Header) error {
 	if !conn.HasStream(r) {
 		return conn.ErrNoStream
+	}
+	if _, ok := s.Admission.KeyWithRate(r.Header.Get(limits.KeyHeader)); ok {
+		return s.admitKey(r, answer, rec)
 	}
 	if s.Admission.Limits.Load().Address == (limits.Rate{}) {
 		return nil
@@ -38,9 +42,17 @@ func (s *Stack) admit(r *http.Request, rec *record.Record, answer http.Header) e
 	return s.Admission.AdmitAddress(r.Context(), rec.Client.Address, answer)
 }
 
-// AdmitKey admits a request with a valid key within the key's rate. It adds the state of the limit to the response
-// headers.
-func (s *Stack) AdmitKey(r *http.Request, answer http.Header, rec *record.Record) (err error) {
+// AdmitKey admits a request of a route that requires a key, within the key's rate. It adds the state of the limit to
+// the response headers.
+func (s *Stack) AdmitKey(r *http.Request, answer http.Header, rec *record.Record) error {
+	rec.Keyed = true
+	if rec.Client.Key.Name != "" { // already admitted
+		return nil
+	}
+	return s.admitKey(r, answer, rec)
+}
+
+func (s *Stack) admitKey(r *http.Request, answer http.Header, rec *record.Record) (err error) {
 	rec.Client.Key, err = s.Admission.AdmitKey(r, answer)
 	return err
 }
