@@ -27,6 +27,8 @@ type setup struct {
 	pools bool                                           // clients have sessions, and reach the replicas through an nginx that pools connections
 	env   []string                                       // of the replicas, as in KEY=value
 
+	regions bool // the replicas are children of one tipcache that reads the nodes
+
 	once    bool           // they read each key once per block
 	dialect devnet.Dialect // of the nodes; "" for the run's
 	tls     bool           // the public listeners speak TLS
@@ -45,6 +47,7 @@ type bed struct {
 	failover *rig.Failover // else
 	links    map[string]link
 	relays   []*rig.Process // two for each node: REST and CometBFT
+	parent   *rig.Replica   // of the replicas; nil without regions
 	replicas []*replica
 	ingress  string   // the address of the nginx before the replicas; "": none
 	keys     []string // that are answered by the nodes
@@ -120,13 +123,19 @@ var unpinnedKeys = []string{
 
 // startReplicas starts each when the one before is ready.
 func (b *bed) startReplicas(ctx context.Context, s rig.Serving) {
-	for range b.plan.replicas {
+	if b.setup.regions {
+		s = b.startParent(ctx, s)
+	}
+	for n := range b.plan.replicas {
 		own, calls, grpc := s, rig.FreeAddr(), rig.FreeAddr()
 		if b.setup.apis {
 			own.Flags = slices.Concat(s.Flags, []string{"--rpc-listen", calls, "--grpc-listen", grpc})
 		}
+		if b.setup.regions {
+			own = b.region(s, n)
+		}
 		t := b.Replica(ctx, own)
-		if b.setup.pools && b.links[nodeLink] == nil {
+		if !b.setup.regions && b.setup.pools && b.links[nodeLink] == nil {
 			s = b.far(s)
 		}
 		r := &replica{Replica: t, addrs: []string{rig.Host(t.URL)}, rpc: calls, grpc: grpc}

@@ -57,6 +57,8 @@ func (c *campaign) scenarios(hold holdFunc) []scenario {
 		{"stops", setup{redis: oneRedis, stops: true}, true, slices.Concat(stops(second(1)), stops(second(20)))},
 		{"sessions", setup{nodes: 2, pools: true}, false, []fault{linkFault(nodeLink, "latency", second(4)), rolling, nodesFail("a node is away", second(5), refuse, refuse, 1), backBy(20)}},
 		{"sessions-redis", setup{redis: sentinels, nodes: 2, pools: true}, false, []fault{linkFault(nodeLink, "latency", second(4)), rolling, nodesFail("a node is away", second(5), refuse, refuse, 1), failover, backBy(20)}},
+		{"regions", setup{pools: true, regions: true, once: true}, false, []fault{calm(second(20)), backBy(20)}},
+		{"regions-outage", setup{regions: true}, false, []fault{nodeFault("refused", refuse, second(10)), parentKilled(second(8))}},
 		{"neighbour", one, true, []fault{leasesHeld(second(40))}},
 		{"neighbour-seal", sealed, false, []fault{leasesHeld(second(40))}},
 		{"net", setup{redis: oneRedis, links: true}, true, networkFaults(second(6))},
