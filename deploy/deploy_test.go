@@ -72,9 +72,20 @@ func TestTheExampleConfigurationIsValid(t *testing.T) {
 	accepts(t, nil, "check", "--config", "tipcache.yaml")
 }
 
+// composeFiles are the compose files, with the number of their services that run tipcache.
+var composeFiles = map[string]int{"compose.yaml": 4, "regions/compose.yaml": 4}
+
 func TestComposeRunsWhatThereIs(t *testing.T) {
-	services, _ := read(t, "compose.yaml")["services"].(map[string]any)
-	ours := 0
+	for file, want := range composeFiles {
+		if got := runCompose(t, file); got != want {
+			t.Errorf("%d services of %s run tipcache, want %d", got, file, want)
+		}
+	}
+}
+
+// runCompose checks the services of a compose file that run tipcache, and returns their number.
+func runCompose(t *testing.T, file string) (ours int) {
+	services, _ := read(t, file)["services"].(map[string]any)
 	for name, s := range services {
 		service := s.(map[string]any)
 		if service["image"] != "tipcache" {
@@ -83,7 +94,15 @@ func TestComposeRunsWhatThereIs(t *testing.T) {
 		ours++
 		t.Run(name, func(t *testing.T) {
 			env := variables(service["environment"])
-			acceptsLine(t, env, words(service["command"]))
+			command := words(service["command"])
+			for _, volume := range words(service["volumes"]) {
+				source, rest, _ := strings.Cut(volume, ":")
+				target, _, _ := strings.Cut(rest, ":")
+				if i := slices.Index(command, target); i >= 0 {
+					command[i] = filepath.Join(filepath.Dir(file), source)
+				}
+			}
+			acceptsLine(t, env, command)
 			if health, ok := service["healthcheck"].(map[string]any); ok {
 				test := words(health["test"])
 				if len(test) < 3 || test[0] != "CMD" || test[1] != "/tipcache" {
@@ -93,13 +112,17 @@ func TestComposeRunsWhatThereIs(t *testing.T) {
 			}
 		})
 	}
-	if ours != 4 {
-		t.Errorf("%d services run tipcache", ours)
-	}
+	return ours
 }
 
 func TestComposePublishesEachPortOnce(t *testing.T) {
-	services, _ := read(t, "compose.yaml")["services"].(map[string]any)
+	for file := range composeFiles {
+		publishesOnce(t, file)
+	}
+}
+
+func publishesOnce(t *testing.T, file string) {
+	services, _ := read(t, file)["services"].(map[string]any)
 	published := map[string]string{}
 	for name, s := range services {
 		for _, port := range words(s.(map[string]any)["ports"]) {
