@@ -73,24 +73,3 @@ func TestDotSegmentsNeverGoUpstream(t *testing.T) {
 		}
 	}
 }
-
-func TestFreeTextIsBounded(t *testing.T) {
-	fits, long := strings.Repeat("a", 256), strings.Repeat("a", 257)
-	targets := []string{"/upgrade/applied_plan/%s", "/bank/supply/by_denom?denom=%s", "/upgrade/module_versions?module_name=%s"}
-	for _, shape := range []chain.Shape{chain.Documented, chain.Node} {
-		s := startChain(t, proxy.Options{Chain: chain.Options{Shape: shape}})
-		for _, target := range targets {
-			s.get(t, fmt.Sprintf(target, fits))
-			calls := s.chain.calls()
-			if got := s.get(t, fmt.Sprintf(target, long)); got.status != http.StatusBadRequest || !strings.Contains(got.body, "at most 256 bytes") {
-				t.Errorf("%s, %s: %d %s", shape, target, got.status, got.body)
-			}
-			if s.chain.calls() != calls {
-				t.Errorf("%s, %s: the node was asked", shape, target)
-			}
-		}
-		if s.chain.calls() != len(targets) {
-			t.Errorf("%s: the node was asked %d times, want %d", shape, s.chain.calls(), len(targets))
-		}
-	}
-}

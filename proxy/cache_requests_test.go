@@ -63,46 +63,6 @@ func TestRequestDirectivesDoNotKeepAnAnswerFromBeingUsed(t *testing.T) {
 	}
 }
 
-// only-if-cached is a directive like the others: a cold key is read.
-func TestAColdKeyIsReadWhateverTheDirectives(t *testing.T) {
-	for _, directive := range []string{"only-if-cached", "no-store", "max-stale", "min-fresh=1"} {
-		s := startChain(t, proxy.Options{})
-		if got := s.get(t, anyPath, "Cache-Control", directive); got.status != http.StatusOK {
-			t.Errorf("%s: status %d", directive, got.status)
-		}
-		s.get(t, anyPath)
-		if n := s.chain.calls(); n != 1 {
-			t.Errorf("%s: the node was asked %d times: the answer was not kept", directive, n)
-		}
-	}
-}
-
-func TestATagIsComparedWithThatOfTheAnswerAtHand(t *testing.T) {
-	s := startChain(t, proxy.Options{})
-	tag := s.get(t, anyPath).header.Get("Etag")
-	tests := []struct {
-		name    string
-		headers []string
-		status  int
-	}{
-		{"a tag is stronger than a date", []string{"If-None-Match", tag, "If-Modified-Since", "Sun, 22 Nov 1987 00:00:00 GMT"}, 304},
-		{"no list", []string{"If-None-Match", ""}, 200},
-		{"a list with holes", []string{"If-None-Match", ` , ,"x",,` + tag + `, `}, 304},
-		{"a longer tag", []string{"If-None-Match", strings.TrimSuffix(tag, `"`) + `x"`}, 200},
-		{"a tag beside a demand", []string{"If-None-Match", tag, "Cache-Control", "no-cache"}, 304},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := s.get(t, anyPath, tt.headers...); got.status != tt.status || got.header.Get("Etag") != tag {
-				t.Errorf("status %d with tag %s, want %d with %s", got.status, got.header.Get("Etag"), tt.status, tag)
-			}
-		})
-	}
-	if got := s.get(t, "/staking/validators/nope", "If-None-Match", "*"); got.status == http.StatusNotModified {
-		t.Error("an error was taken for what the client has")
-	}
-}
-
 // A client that has said all shuts its side of the connection, as nc does.
 func TestAHalfClosedClientGetsWhatIsAtHand(t *testing.T) {
 	s := startChain(t, proxy.Options{})

@@ -2,7 +2,6 @@ package proxy_test
 
 import (
 	"net/http"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -42,14 +41,6 @@ func TestClassesChangeWhileServing(t *testing.T) {
 	}
 	if got := s.get(t, anyPath).header.Get("Cache-Status"); !strings.Contains(got, "; hit") {
 		t.Errorf("what was refused is in force: %s", got)
-	}
-}
-
-func TestParametersAreReadAtEachBlock(t *testing.T) {
-	s := startChain(t, proxy.Options{})
-	for range 3 {
-		s.get(t, "/staking/params").has(t, "X-Block-Height", strconv.FormatInt(s.chain.Tip().Height, 10))
-		s.chain.grow(1)
 	}
 }
 

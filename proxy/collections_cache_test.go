@@ -12,8 +12,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/tipcache/tipcache/cache"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/upstream/collections"
@@ -53,94 +51,6 @@ func TestEqualRequestsCostOneStoreCall(t *testing.T) {
 	})
 }
 
-func TestDifferentRequestsAreKeptApart(t *testing.T) {
-	s := startList(t, listing.Options{})
-	bodies := []string{
-		`{}`, `{"orderBy":"assetCount"}`, `{"orderBy":"licensesCount"}`, `{"orderDirection":"asc"}`,
-		`{"pagination":{"limit":1}}`, `{"pagination":{"offset":1}}`, `{"pagination":{"limit":1,"offset":1}}`,
-		`{"where":{"minAssetCount":1}}`, `{"where":{"maxAssetCount":1}}`, `{"where":{"minAssetCount":0}}`,
-		`{"where":{"collectionAddresses":["` + wow + `"]}}`, `{"where":{"collectionAddresses":["` + other + `"]}}`,
-		`{"where":{"collectionAddresses":["` + wow + `","` + other + `"]}}`,
-	}
-	for range 2 {
-		for _, body := range bodies {
-			s.post(t, body)
-		}
-	}
-	if got := s.store.calls.Load(); got != int64(len(bodies)) {
-		t.Errorf("the store was asked %d times for %d pages", got, len(bodies))
-	}
-}
-
-func TestFailuresAreNotKept(t *testing.T) {
-	s := startList(t, listing.Options{})
-	s.store.fail(errSilent)
-	if res, _ := s.post(t, `{}`); res.StatusCode != http.StatusBadGateway {
-		t.Errorf("status %d while the store is gone", res.StatusCode)
-	}
-	s.store.hold(worldOfWomen())
-	if res, _ := s.post(t, `{}`); res.StatusCode != http.StatusOK {
-		t.Errorf("status %d when it is back", res.StatusCode)
-	}
-}
-
-func TestPageOutlivesTheStore(t *testing.T) {
-	s := startList(t, listing.Options{Policy: cache.Policy{Fresh: time.Millisecond, Stale: 2 * time.Millisecond, StaleIfError: time.Hour, Keep: time.Hour}})
-	_, before := s.post(t, `{}`)
-	s.store.fail(errSilent)
-	time.Sleep(10 * time.Millisecond)
-	res, after := s.post(t, `{}`)
-	if res.StatusCode != http.StatusOK || after != before {
-		t.Errorf("status %d: %s", res.StatusCode, after)
-	}
-	if status := res.Header.Get("Cache-Status"); !strings.Contains(status, "stale-if-error") {
-		t.Errorf("Cache-Status %q", status)
-	}
-}
-
-func TestAStalePageIsReadAnewWhileTheStoreIsWell(t *testing.T) {
-	s := startList(t, listing.Options{Policy: cache.Policy{Fresh: time.Millisecond, Stale: time.Hour, StaleIfError: time.Hour, Keep: time.Hour}})
-	s.post(t, `{}`)
-	s.store.hold()
-	time.Sleep(5 * time.Millisecond)
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
-		res, body := s.post(t, `{}`)
-		if len(listed(t, body)) == 0 {
-			return
-		}
-		if status := res.Header.Get("Cache-Status"); !strings.Contains(status, "stale-while-revalidate") { // the machine was slow
-			t.Fatalf("the page at hand, not marked as old: %s", status)
-		}
-	}
-	t.Fatal("the page was never read anew")
-}
-
-func TestUnchangedPageIsNotSentAgain(t *testing.T) {
-	s := startList(t, listing.Options{Policy: cache.Policy{Fresh: time.Millisecond, Stale: time.Millisecond, StaleIfError: time.Hour, Keep: time.Hour}})
-	first, _ := s.post(t, `{}`)
-	tag := first.Header.Get("Etag")
-	for name, tc := range map[string]struct {
-		tag    string
-		status int
-	}{
-		"the same validator": {tag, http.StatusNotModified},
-		"a weakened one":     {`"x", W/` + tag, http.StatusNotModified},
-		"another one":        {`"x"`, http.StatusOK},
-	} {
-		time.Sleep(3 * time.Millisecond) // read again, and unchanged
-		res, body := s.post(t, `{}`, "If-None-Match", tc.tag)
-		if res.StatusCode != tc.status || res.Header.Get("Etag") != tag {
-			t.Errorf("%s: status %d, Etag %s: %s", name, res.StatusCode, res.Header.Get("Etag"), body)
-		}
-		wantHeader(t, res, "Cache-Control", "private, no-cache")
-	}
-	s.store.hold()
-	time.Sleep(3 * time.Millisecond)
-	if res, _ := s.post(t, `{}`, "If-None-Match", tag); res.StatusCode != http.StatusOK {
-		t.Errorf("a changed page: status %d", res.StatusCode)
-	}
-}
-
 // The same bytes as before are known: nothing of them is parsed or validated.
 func TestABodyAskedAgainAllocatesLittle(t *testing.T) {
 	p, store := newListProxy(t, listing.Options{Policy: cache.Policy{Fresh: time.Hour}})
@@ -175,21 +85,5 @@ func TestALongBodyIsNotCopied(t *testing.T) {
 	}
 	if took := after.TotalAlloc - before.TotalAlloc; took > uint64(3*len(body)) {
 		t.Errorf("a body of %d bytes took %d", len(body), took)
-	}
-}
-
-// Bodies that differ in a byte are not mixed up, and what was refused still is.
-func TestBodiesThatAreRememberedKeepTheirMeaning(t *testing.T) {
-	s := startList(t, listing.Options{})
-	for range 3 {
-		for _, limit := range []string{"11", "12", "13"} {
-			_, text := s.post(t, `{"pagination":{"limit":`+limit+`}}`)
-			if got := gjson.Get(text, "pagination.limit").Raw; got != limit {
-				t.Errorf("limit %s: %s", limit, text)
-			}
-		}
-		if res, text := s.post(t, `{"pagination":{"limit":1000}}`); res.StatusCode != http.StatusUnprocessableEntity {
-			t.Errorf("status %d: %s", res.StatusCode, text)
-		}
 	}
 }

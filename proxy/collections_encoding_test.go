@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -90,31 +89,4 @@ func TestAPublicAddressIsTheOneHost(t *testing.T) {
 			t.Errorf("in %q: %.60s", coding, body)
 		}
 	}
-}
-
-func TestHostsAtOnceGetTheirOwnPages(t *testing.T) {
-	h, _ := newLongList(t, listing.Options{})
-	var clients sync.WaitGroup
-	for i := range 60 {
-		clients.Go(func() {
-			host := fmt.Sprintf("h%d.example", i%6)
-			_, body := pageAt(t, h, host, []string{"gzip", "br", "zstd", "identity;q=0, gzip"}[i%4])
-			if !strings.HasPrefix(body, `{"$schema":"http://`+host+`/`) {
-				t.Errorf("at %s: %.60s", host, body)
-			}
-		})
-	}
-	clients.Wait()
-}
-
-func TestAClientThatHasThePageInAnotherCodingIsToldSo(t *testing.T) {
-	s := startList(t, listing.Options{Policy: cache.Policy{Fresh: time.Hour}})
-	first, _ := s.post(t, `{}`)
-	tag := tagIn(first.Header.Get("Etag"), "br")
-	res, _ := s.post(t, `{}`, "If-None-Match", tag, "Accept-Encoding", "gzip")
-	if res.StatusCode != http.StatusNotModified {
-		t.Errorf("status %d", res.StatusCode)
-	}
-	wantHeader(t, res, "Etag", tag)
-	wantHeader(t, res, "Vary", "Accept-Encoding")
 }

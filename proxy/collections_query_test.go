@@ -43,22 +43,3 @@ func TestAQueryListsAsAPostDoes(t *testing.T) {
 		t.Errorf("a preflight: %s, %v", res.Status, res.Header)
 	}
 }
-
-func TestRefusalsSayWhatWouldBeAccepted(t *testing.T) {
-	s := startList(t, listing.Options{})
-	for _, tt := range []struct {
-		method, name, value string
-		status              int
-		header, want        string
-	}{
-		{"QUERY", "Content-Type", "", http.StatusBadRequest, "Accept-Query", "application/json"},
-		{"POST", "Content-Type", "text/plain", http.StatusUnsupportedMediaType, "Accept", "application/json"},
-		{"QUERY", "Content-Type", "text/plain", http.StatusUnsupportedMediaType, "Accept", "application/json"},
-		{"POST", "Content-Encoding", "gzip", http.StatusUnsupportedMediaType, "Accept-Encoding", "identity"},
-		{"GET", "X-Any", "a", http.StatusMethodNotAllowed, "Accept-Query", "application/json"},
-	} {
-		if res, text := s.send(t, tt.method, listPath, "{}", tt.name, tt.value); res.StatusCode != tt.status || res.Header.Get(tt.header) != tt.want {
-			t.Errorf("%s with %s %q = %d %s with %s %q, want %d with %q", tt.method, tt.name, tt.value, res.StatusCode, text, tt.header, res.Header.Get(tt.header), tt.status, tt.want)
-		}
-	}
-}

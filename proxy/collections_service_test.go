@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -140,11 +139,6 @@ func startListWithout(t testing.TB, o listing.Options, change ...func(*proxy.Opt
 	return &listService{Server: startServer(t, p, fast, nil), proxy: p, store: store}
 }
 
-// withKeys replaces the test's key.
-func withKeys(keys ...limits.Key) func(*proxy.Options) {
-	return func(o *proxy.Options) { o.Web.Keys = keys }
-}
-
 // knownAs sets the public URL.
 func knownAs(url string) func(*proxy.Options) {
 	return func(o *proxy.Options) { o.Web.PublicURL = url }
@@ -231,20 +225,6 @@ func indented(t *testing.T, text string) string {
 		t.Fatalf("%v in %q", err, text)
 	}
 	return string(b)
-}
-
-// schemaOf asks for a page and returns its first member.
-func schemaOf(t *testing.T, p *proxy.Server, scheme, host string) string {
-	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, scheme+"://x"+listPath, strings.NewReader(`{}`))
-	r.Host = host
-	w := httptest.NewRecorder()
-	p.ServeHTTP(w, r)
-	var url string
-	if _, err := fmt.Sscanf(w.Body.String(), `{"$schema":%q,`, &url); err != nil {
-		t.Fatalf("%v in %s", err, w.Body)
-	}
-	return url
 }
 
 var errSilent = &upstream.Error{Kind: upstream.Unreachable, Msg: "the collection store cannot be reached", Err: errors.New("dial tcp 10.1.2.3:5432: secret")}

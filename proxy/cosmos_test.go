@@ -7,24 +7,22 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	sdk "github.com/tipcache/tipcache/upstream/devnet/cosmos"
-	"github.com/tipcache/tipcache/upstream/node"
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
 
@@ -89,12 +87,12 @@ func TestTheNodeOfTheSDKIsAskedOnceForAKeyAndABlock(t *testing.T) {
 	}
 }
 
-func TestAnErrorOfTheStateIsKeptForItsBlock(t *testing.T) {
+func TestErrorOfTheStateIsReadOncePerBlock(t *testing.T) {
 	s := newSDK(t, devnet.Options{}, nil)
 	const path = "/cosmos/gov/v1/proposals/999"
 	for range 3 {
 		resp, _ := s.get(t, path)
-		if got := []any{resp.StatusCode, resp.Header.Get("Grpc-Metadata-X-Cosmos-Block-Height"), resp.Header.Get("X-Cosmos-Block-Height")}; !cmp.Equal(got, []any{404, "1000", ""}) {
+		if got := []any{resp.StatusCode, resp.Header.Get("Grpc-Metadata-X-Cosmos-Block-Height"), resp.Header.Get("X-Cosmos-Block-Height")}; !slices.Equal(got, []any{404, "1000", ""}) {
 			t.Errorf("got %v", got)
 		}
 	}
@@ -334,62 +332,17 @@ func TestBodiesTakeTheMemoryOfAnswers(t *testing.T) {
 	eventually(t, "all are gone, and their memory is given back", func() bool { return !refused() && c.Account().Reserve(account.Upstream, memory/2) })
 }
 
-func TestAddressesTakeTurnsToPost(t *testing.T) {
-	t.Parallel()
-	s := newSDK(t, devnet.Options{}, func(o *proxy.Options) {
-		o.Posts = blocks.Posts{Rate: 20, Burst: 1}
-		o.Web.Limits.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-	})
-	from := func(address string) int {
-		resp, _ := s.do(t, http.MethodPost, sdkTxs, sdkPost, "X-Forwarded-For", address)
-		return resp.StatusCode
-	}
-	done := make(chan struct{})
-	var flood sync.WaitGroup
-	for range 20 {
-		flood.Go(func() {
-			for {
-				select {
-				case <-done:
-					return
-				default:
-					from("192.0.2.1")
-				}
-			}
-		})
-	}
-	for range 5 {
-		if status := from("192.0.2.2"); status != http.StatusOK {
-			t.Errorf("the other address got %d", status)
+// An error that the node returns with a height was returned by the state, because of the input.
+func TestErrorOfTheStateIsCountedAsFaultOfTheInput(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	s := newSDK(t, devnet.Options{}, func(o *proxy.Options) { o.Web.Registerer = registry })
+	for range 2 {
+		if resp, body := s.get(t, "/cosmos/staking/v1beta1/delegations/abc"); resp.StatusCode != http.StatusInternalServerError {
+			t.Errorf("status %d: %s", resp.StatusCode, body)
 		}
 	}
-	close(done)
-	flood.Wait()
-}
-
-func TestWhatAnOperatorSaysIsNoStateIsPassedThroughEachTime(t *testing.T) {
-	row, err := cosmos.ParseRow("rates /cosmos/mint/{path=**} never cheap *")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newSDK(t, devnet.Options{}, func(o *proxy.Options) { o.Cosmos.Rows = []cosmos.Row{row} })
-	for range 3 {
-		if resp, body := s.get(t, "/cosmos/mint/v1beta1/inflation"); resp.StatusCode != http.StatusOK || !strings.Contains(resp.Header.Get("Cache-Status"), "bypass") {
-			t.Errorf("got %d %v %s", resp.StatusCode, resp.Header, body)
-		}
-	}
-	if n := s.reads("/cosmos/mint/v1beta1/inflation"); n != 3 {
-		t.Errorf("the node was asked %d times, want 3", n)
-	}
-}
-
-func TestAnOperatorsRowIsServed(t *testing.T) {
-	row := cosmos.Row{Name: "mine", Pattern: "/cosmos/mint/v1beta1/inflation", Class: cosmos.Latest, Cost: node.Cheap}
-	s := newSDK(t, devnet.Options{}, func(o *proxy.Options) { o.Cosmos.Rows = []cosmos.Row{row} })
-	if resp, body := s.get(t, row.Pattern+"?x=y"); resp.StatusCode != http.StatusOK {
-		t.Errorf("got %d %s", resp.StatusCode, body)
-	}
-	if got := s.Stats().Node.Asked[0].URI; strings.Contains(got, "x=y") {
-		t.Errorf("the node was asked for %s", got)
+	all := strings.Join(counted(t, registry, "tipcache_proxy_requests_total"), "\n")
+	if !strings.Contains(all, `fault:"input"`) || strings.Contains(all, `fault:"server"`) {
+		t.Errorf("counted\n%s", all)
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
-	"github.com/tipcache/tipcache/upstream"
 )
 
 // told is what an answer says about its age.
@@ -89,25 +88,6 @@ func TestWhatIsToldOfAgeInBlocks(t *testing.T) {
 	})
 }
 
-// A read that would take longer than callers have patience goes on without them.
-func TestWhatIsToldWhereTheNodeHasMuchToDo(t *testing.T) {
-	busy := func(wait time.Duration, blocks int64) func(*fakeChain) {
-		return func(f *fakeChain) { f.grow(blocks); f.wait = wait }
-	}
-	age(t, anyPath, proxy.Options{Chain: chain.Options{Routes: map[string]cache.Policy{"pool": aged}}}, []aging{
-		{"without an answer at hand it is waited for", 0, busy(time.Minute, 0), [2]string{},
-			told{"public, max-age=20, s-maxage=10", "", `tipcache; fwd=uri-miss; stored; ttl=20`}},
-		{"a stale answer is given at once", 20 * time.Second, busy(21*time.Second, 2), [2]string{},
-			told{"public, max-age=0, s-maxage=0", "20", `tipcache; hit; ttl=0; detail="memory stale-while-revalidate"`}},
-		{"and read in the background", 0, nothingHappens, [2]string{},
-			told{"public, max-age=20, s-maxage=10", "0", `tipcache; hit; ttl=20; detail="memory"`}},
-		{"one for errors is given at once, too", 40 * time.Second, busy(21*time.Second, 4), [2]string{},
-			told{"public, max-age=0, s-maxage=0", "40", `tipcache; hit; ttl=-20; detail="memory stale-if-error"`}},
-		{"where it comes in time it is waited for", 40 * time.Second, busy(20*time.Second, 2), [2]string{},
-			told{"public, max-age=20, s-maxage=10", "", `tipcache; fwd=stale; stored; ttl=20`}},
-	})
-}
-
 func TestWhatIsToldOfAgeInSeconds(t *testing.T) {
 	age(t, anyPath, proxy.Options{Chain: chain.Options{Routes: map[string]cache.Policy{"pool": aged}}}, []aging{
 		{"an answer read for this request has no age", 0, (*fakeChain).deafen, [2]string{},
@@ -144,60 +124,4 @@ func TestWhatIsToldOfAPastBlock(t *testing.T) {
 		{"where a key is required", 0, nothingHappens, [2]string{"X-Api-Key", "key"},
 			told{"private, max-age=86400", "", `tipcache; fwd=uri-miss; stored`}},
 	})
-}
-
-func TestWhatIsToldOfAnAnswerThatSaysNo(t *testing.T) {
-	o := proxy.Options{Chain: chain.Options{Routes: map[string]cache.Policy{"validator": aged}}}
-	age(t, "/staking/validators/"+nobody, o, []aging{
-		{"it lives for its own time", 0, nothingHappens, [2]string{},
-			told{"public, max-age=3, s-maxage=3", "", `tipcache; fwd=uri-miss; stored; ttl=3`}},
-		{"which passes", 2 * time.Second, nothingHappens, [2]string{},
-			told{"public, max-age=3, s-maxage=1", "2", `tipcache; hit; ttl=1; detail="memory"`}},
-		{"and is over", time.Second, nothingHappens, [2]string{},
-			told{"public, max-age=3, s-maxage=3", "", `tipcache; fwd=stale; stored; ttl=3`}},
-		{"but a node that fails puts nothing in its place", 4 * time.Second, func(f *fakeChain) { f.grow(2); fails(f) }, [2]string{},
-			told{"public, max-age=0, s-maxage=0", "4", `tipcache; fwd=stale; ttl=-1; detail="memory stale-while-revalidate"`}},
-		{"nor does one that says so", 2 * time.Second, func(f *fakeChain) { f.says(500, `{"code":500,"error":"disk full"}`) }, [2]string{},
-			told{"public, max-age=0, s-maxage=0", "6", `tipcache; fwd=stale; ttl=-3; detail="memory stale-while-revalidate"`}},
-		{"however long that lasts", 0, pass(50), [2]string{},
-			told{"public, max-age=0, s-maxage=0", "6", `tipcache; hit; ttl=-500; detail="memory stale-if-error"`}},
-	})
-}
-
-func TestARefusalThatSaysNothingOfTheStateIsForgotten(t *testing.T) {
-	o := proxy.Options{Chain: chain.Options{Routes: map[string]cache.Policy{"pool": aged}}}
-	for name, tt := range map[string]struct {
-		says   string
-		pinned string
-		status int
-	}{
-		"a failure of the node":         {`{"code":500,"error":"disk full"}`, "", 502},
-		"a block that it has pruned":    {`{"code":500,"error":"failed to load state at height 100; pruned"}`, "100", 404},
-		"what is not there at a height": {`{"code":500,"error":"not found"}`, "100", 404},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				p, chain := newChainProxy(t, o)
-				ask := func() int {
-					r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, anyPath, http.NoBody)
-					r.Header.Set("X-Block-Height", tt.pinned)
-					if tt.pinned == "" {
-						r.Header.Del("X-Block-Height")
-					}
-					w := httptest.NewRecorder()
-					p.ServeHTTP(w, r)
-					return w.Code
-				}
-				chain.says(500, tt.says)
-				if got := ask(); got != tt.status {
-					t.Errorf("status %d, want %d", got, tt.status)
-				}
-				time.Sleep(4 * time.Second)
-				chain.fails(&upstream.Error{Kind: upstream.Timeout, Msg: "silent"})
-				if got := ask(); got != http.StatusGatewayTimeout {
-					t.Errorf("status %d afterwards, want that of the silent node", got)
-				}
-			})
-		})
-	}
 }

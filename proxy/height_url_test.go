@@ -37,15 +37,6 @@ func TestAHeightInTheURLMeansWhatTheHeaderMeans(t *testing.T) {
 	}
 }
 
-func TestALeastHeightInTheURLIsWaitedFor(t *testing.T) {
-	s := startChain(t, proxy.Options{})
-	got := make(chan exchange)
-	go func() { got <- s.get(t, anyPath+"?x-min-block-height=230") }()
-	s.chain.grow(1)
-	s.chain.grow(1)
-	(<-got).has(t, "X-Block-Height", "230")
-}
-
 func TestHeightsInTheURLThatCannotBeServedAreRefused(t *testing.T) {
 	for target, want := range map[string]string{
 		"?x-block-height=0":                          `x-block-height is \"0\"; expected a positive integer`,

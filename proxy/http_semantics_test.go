@@ -1,14 +1,10 @@
 package proxy_test
 
 import (
-	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,43 +15,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
-
-func TestAClientThatHasTheAnswerIsToldSo(t *testing.T) {
-	s := startChain(t, proxy.Options{})
-	first := s.get(t, anyPath)
-	tag := first.header.Get("Etag")
-	if !strings.HasPrefix(tag, `"`) {
-		t.Fatalf("the ETag %s is not a strong one", tag)
-	}
-	tests := []struct {
-		name, sent string
-		status     int
-	}{
-		{"its tag", tag, 304},
-		{"its tag, weakened on the way", "W/" + tag, 304},
-		{"its tag among others", `"x", ` + tag + `,"y"`, 304},
-		{"any tag", "*", 304},
-		{"another tag", `"x"`, 200},
-		{"nonsense", "x", 200},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got := s.get(t, anyPath, "If-None-Match", tt.sent)
-			if got.status != tt.status || tt.status == 304 && got.body != "" {
-				t.Errorf("status %d with %q", got.status, got.body)
-			}
-			for _, name := range []string{"Etag", "Cache-Control", "X-Block-Height", "Cache-Status", "Age"} {
-				if got.header.Get(name) == "" {
-					t.Errorf("no %s", name)
-				}
-			}
-		})
-	}
-	s.chain.grow(1)
-	if got := s.get(t, anyPath, "If-None-Match", tag); got.status != 304 {
-		t.Errorf("status %d: a block that changes nothing changes no tag", got.status)
-	}
-}
 
 func TestHeadIsGetWithoutABody(t *testing.T) {
 	s := startChain(t, proxy.Options{})
@@ -111,82 +70,11 @@ func TestTheAddressAloneLeadsToTheManual(t *testing.T) {
 	}
 }
 
-// A header counts with its name and its value, up to the limit itself.
-func TestLargeRequestHeadersAreRefused(t *testing.T) {
-	const limit = web.MaxHeader
-	p, chain := newChainProxy(t, proxy.Options{})
-	for size, status := range map[int]int{limit: http.StatusOK, limit + 1: http.StatusRequestHeaderFieldsTooLarge} {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, anyPath, nil)
-		r.Header = http.Header{"X-Padding": {strings.Repeat("x", size-len("X-Padding"))}}
-		w := httptest.NewRecorder()
-		p.ServeHTTP(w, r)
-		if w.Code != status {
-			t.Errorf("status %d for %d bytes of headers, want %d: %s", w.Code, size, status, w.Body)
-		}
-	}
-	if n := chain.calls(); n != 1 {
-		t.Errorf("the node was asked %d times, want once", n)
-	}
-}
-
 func short(path string) string {
 	if len(path) <= 64 {
 		return path
 	}
 	return path[:61] + "…"
-}
-
-func TestRequestIDs(t *testing.T) {
-	s := startChain(t, proxy.Options{})
-	tests := []struct {
-		name, sent string
-		kept       bool
-	}{
-		{"a client's own is kept", "8b2f-41.c_9:A", true},
-		{"one too long is replaced", strings.Repeat("x", 65), false},
-		{"one that could forge a log is replaced", "a b", false},
-		{"an empty one is replaced", "", false},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got := s.get(t, anyPath, "X-Request-Id", tt.sent).header.Get("X-Request-Id")
-			if got == "" || (got == tt.sent) != tt.kept {
-				t.Errorf("answered with %q", got)
-			}
-		})
-	}
-}
-
-var lifetime = regexp.MustCompile(`ttl=\d+`)
-
-func TestCacheHeadersTellTheTruth(t *testing.T) {
-	slow := cache.Policy{FreshBlocks: 1, StaleBlocks: 3, ErrorBlocks: 100, Fresh: time.Minute, Stale: time.Hour, StaleIfError: time.Hour, Keep: time.Hour}
-	s := startChain(t, proxy.Options{Chain: chain.Options{Routes: map[string]cache.Policy{"pool": slow}}})
-	s.chain.tip.Interval = 1000 * time.Second // far from the edge of a second's rounding
-	ttl := func(e exchange) string {
-		return lifetime.ReplaceAllStringFunc(e.header.Get("Cache-Status"), func(exact string) string {
-			n, _ := strconv.Atoi(strings.TrimPrefix(exact, "ttl="))
-			return fmt.Sprintf("ttl=~%d", (n+100)/100*100) // a little has always passed
-		})
-	}
-	steps := []struct {
-		name           string
-		blocks         int64
-		status, height string
-	}{
-		{"the first caller's answer comes from the node", 0, "tipcache; fwd=uri-miss; stored; ttl=~2000", "228"},
-		{"the second's from memory", 0, `tipcache; hit; ttl=~2000; detail="memory"`, "228"},
-		{"a block later it is still fresh", 1, `tipcache; hit; ttl=~1000; detail="memory"`, "228"},
-		{"then the node is asked again", 1, `tipcache; fwd=stale; stored; ttl=~2000`, "230"},
-	}
-	for _, step := range steps {
-		s.chain.grow(step.blocks)
-		got := s.get(t, anyPath)
-		if diff := cmp.Diff(step.status, ttl(got)); diff != "" {
-			t.Errorf("%s: Cache-Status (-want +got):\n%s", step.name, diff)
-		}
-		got.has(t, "X-Block-Height", step.height)
-	}
 }
 
 func TestRoutesOfUnknownNamesAreNotConfigured(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/sha256"
-	"fmt"
 	"io"
 	"net"
 	"regexp"
@@ -136,27 +135,6 @@ func TestTheLaneAnswersAsTheHandlerDoes(t *testing.T) {
 	}
 }
 
-// What is counted stays what it was when the next request comes on the same connection.
-func TestWhatTheLaneCountsOutlivesTheBytesOfTheRequest(t *testing.T) {
-	t.Parallel()
-	registry := prometheus.NewPedanticRegistry()
-	client := dial(t, startChain(t, proxy.Options{Web: web.Options{Registerer: registry}}).Listener.Addr())
-	for range 5 {
-		client.ask(t, "GET /staking/pool HTTP/1.1\r\nHost: x\r\n\r\n")
-	}
-	client.ask(t, "GET /staking/pool HTTP/1.1\r\nHost: x\r\nIf-None-Match: *\r\n\r\n") // the first 304 is the lane's
-	client.ask(t, "HEAD /staking/params HTTP/1.1\r\nHost: x\r\n\r\n")
-	method := regexp.MustCompile(`method:"([^"]*)"`)
-	for _, counter := range counted(t, registry, "tipcache_proxy_requests_total") {
-		if got := method.FindStringSubmatch(counter); got == nil || got[1] != "GET" && got[1] != "HEAD" {
-			t.Errorf("counted: %s", counter)
-		}
-	}
-	if got := strings.Join(counted(t, registry, "tipcache_proxy_requests_total"), "\n"); !strings.Contains(got, `"304"`) {
-		t.Errorf("no 304 among\n%s", got)
-	}
-}
-
 // compareRepeated sends each request often enough for the lane to answer it.
 func compareRepeated(t *testing.T, without, with *line, requests []string) {
 	t.Helper()
@@ -277,35 +255,6 @@ func TestWhatMayNotPassAnyMoreDoesNotPassInTheLane(t *testing.T) {
 				t.Errorf("the answer is %.200s", answer)
 			}
 		})
-	}
-}
-
-func TestALimitIsKeptToTheRequest(t *testing.T) {
-	const burst = 20
-	s := startChain(t, proxy.Options{Web: web.Options{Limits: limits.Limits{Address: limits.Rate{Requests: burst, Per: time.Hour, Burst: burst}}}})
-	conn := dial(t, s.Listener.Addr())
-	passed := 0
-	for range 2 * burst {
-		if strings.HasPrefix(conn.ask(t, getPool), "HTTP/1.1 200") {
-			passed++
-		}
-	}
-	if passed != burst {
-		t.Errorf("%d requests passed; the limit is %d", passed, burst)
-	}
-}
-
-func TestTheLaneFollowsTheTip(t *testing.T) {
-	s := startChain(t, proxy.Options{})
-	conn := dial(t, s.Listener.Addr())
-	for height := int64(standstill); height < standstill+20; height++ {
-		for range 6 {
-			answer := conn.ask(t, getPool)
-			if want := fmt.Sprintf("X-Block-Height: %d\r\n", height); !strings.Contains(answer, want) && !strings.Contains(answer, "stale") {
-				t.Fatalf("at height %d the answer is\n%s", height, answer)
-			}
-		}
-		s.chain.grow(1)
 	}
 }
 

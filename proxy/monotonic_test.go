@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
 )
@@ -62,8 +61,8 @@ func TestHeightsDoNotGoBackOnAConnectionAcrossKeys(t *testing.T) {
 	}
 }
 
-// Were it waited for each time, the test would take a minute.
-func TestABlockThatDoesNotComeIsWaitedForOnce(t *testing.T) {
+// The test would take a minute if each request waited.
+func TestBlockThatDoesNotArriveIsAwaitedOncePerConnection(t *testing.T) {
 	t.Parallel()
 	s := startChain(t, proxy.Options{Chain: chain.Options{Patience: 300 * time.Millisecond}})
 	client := dial(t, s.Listener.Addr())
@@ -75,36 +74,4 @@ func TestABlockThatDoesNotComeIsWaitedForOnce(t *testing.T) {
 	at(t, "not waited for", client.ask(t, pool), "228", true)
 	s.chain.grow(1)
 	at(t, "when it has come", client.ask(t, pool), "229", false)
-}
-
-func TestAnAnswerThatMayLagIsNotMarkedOnAConnection(t *testing.T) {
-	lagging := cache.Policy{FreshBlocks: 1, StaleBlocks: 5, ErrorBlocks: 9, Fresh: time.Hour, Stale: time.Hour, StaleIfError: time.Hour, Keep: time.Hour}
-	s := startChain(t, proxy.Options{Chain: chain.Options{Patience: time.Minute, Routes: map[string]cache.Policy{"pool": lagging}}})
-	client := dial(t, s.Listener.Addr())
-	client.ask(t, pool)
-	s.chain.grow(1)
-	at(t, "the newest", client.ask(t, validators), "229", false)
-	at(t, "as old as its class allows", client.ask(t, pool), "228", false)
-	at(t, "the newest once more", client.ask(t, validators), "229", false)
-}
-
-func TestAnEpochForgetsWhatAConnectionHasSeen(t *testing.T) {
-	s := startChain(t, proxy.Options{Chain: chain.Options{Patience: time.Minute}})
-	client := dial(t, s.Listener.Addr())
-	client.ask(t, pool)
-	s.chain.ahead(1)
-	client.ask(t, validators)
-	s.chain.ahead(0)
-	s.chain.mu.Lock()
-	s.chain.tip.Epoch++
-	s.chain.mu.Unlock()
-	at(t, "after the chain was set back", client.ask(t, pool), "228", false)
-}
-
-func TestHeightsThatAClientNamesDoNotBindTheNext(t *testing.T) {
-	s := startChain(t, proxy.Options{Chain: chain.Options{Patience: time.Minute}})
-	client := dial(t, s.Listener.Addr())
-	client.ask(t, pool)
-	at(t, "an earlier block", client.ask(t, "GET /staking/pool HTTP/1.1\r\nHost: x\r\nX-Block-Height: 100\r\n\r\n"), "100", false)
-	at(t, "the newest", client.ask(t, pool), "228", false)
 }

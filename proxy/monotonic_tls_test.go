@@ -77,17 +77,6 @@ func TestHeightsDoNotGoBackOnAConnectionWithTLS(t *testing.T) {
 	}
 }
 
-func TestABlockThatDoesNotComeIsToldOverTLS(t *testing.T) {
-	origin, client := startSecure(t, 2, proxy.Options{Chain: chain.Options{Patience: time.Millisecond}})
-	client.at(t, "at the tip", "/staking/pool", "228", false)
-	origin.ahead(1)
-	client.at(t, "of another replica", "/staking/validators", "229", false)
-	origin.ahead(0)
-	for range 3 {
-		client.at(t, "in vain", "/staking/pool", "228", true)
-	}
-}
-
 // On HTTP/2 an answer that has not ended does not bind a request beside it.
 func TestOnlyAnAnswerThatHasEndedBindsTheNextRequest(t *testing.T) {
 	origin, client := startSecure(t, 2, proxy.Options{Chain: chain.Options{Shape: chain.Node, Patience: time.Minute}})

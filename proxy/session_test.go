@@ -113,17 +113,6 @@ func TestASessionWhoseBlockDoesNotComeIsToldSo(t *testing.T) {
 	})
 }
 
-// Were it waited for, the test would take a minute.
-func TestASessionBeyondAllBeliefIsNotWaitedFor(t *testing.T) {
-	sessions(t, proxy.Options{Chain: chain.Options{Patience: time.Minute}}, func(t *testing.T, s *chainService) {
-		s.chain.set(func(f *fakeChain) { f.tip.Limit = 240 })
-		client := dial(t, s.Listener.Addr())
-		for range 3 {
-			at(t, "beyond belief", client.ask(t, in("241")), "228", true)
-		}
-	})
-}
-
 func TestASessionIsNotAnsweredFromBeforeItsBlockWhereAClassMayLag(t *testing.T) {
 	lagging := cache.Policy{FreshBlocks: 5, StaleBlocks: 9, ErrorBlocks: 9, Fresh: time.Hour, Stale: time.Hour, StaleIfError: time.Hour, Keep: time.Hour}
 	o := proxy.Options{Chain: chain.Options{Patience: time.Minute, Routes: map[string]cache.Policy{"pool": lagging}}}
@@ -174,65 +163,6 @@ func TestASessionStaysInTheFastLane(t *testing.T) {
 	}
 }
 
-func TestALeastHeightMayBeASession(t *testing.T) {
-	s := startChain(t, proxy.Options{})
-	s.chain.hashed("A")
-	for range 3 {
-		s.get(t, anyPath, "X-Min-Block-Height", at228).has(t, "X-Block-Height", "228")
-		s.get(t, anyPath+"?x-min-block-height="+at228, "X-Min-Block-Height", at228).has(t, "X-Block-Height", "228")
-	}
-	got := make(chan exchange)
-	go func() { got <- s.get(t, anyPath+"?x-min-block-height="+at229) }()
-	s.chain.grow(1)
-	(<-got).has(t, "X-Block-Height", "229")
-	s.get(t, anyPath, "X-Block-Height", "228", "X-Min-Block-Height", at229).refuses(t, 400,
-		`{"code":400,"msg":{},"error":"X-Min-Block-Height is above X-Block-Height: no answer can be both"}`+"\n")
-}
-
-func TestALeastHeightOfAChainThatWasSetBackIsAConflict(t *testing.T) {
-	s := startChain(t, proxy.Options{Chain: chain.Options{MinHeightWait: time.Minute}})
-	s.chain.hashed("A")
-	for range 3 {
-		s.get(t, anyPath, "X-Min-Block-Height", at228).has(t, "X-Block-Height", "228")
-	}
-	waits := make(chan exchange)
-	go func() { waits <- s.get(t, anyPath, "X-Min-Block-Height", "229.A00000000000") }()
-	s.chain.hashed("B")
-	s.chain.grow(1)
-	for _, got := range []exchange{
-		<-waits, s.get(t, anyPath, "X-Min-Block-Height", at228), s.get(t, anyPath+"?x-min-block-height=228.A0000000"),
-	} {
-		if got.status != http.StatusConflict || !strings.Contains(got.body, ": the chain has another block at this height") {
-			t.Errorf("status %d: %s", got.status, got.body)
-		}
-	}
-}
-
-func TestTokensThatAreNoneAreRefused(t *testing.T) {
-	s := startChain(t, proxy.Options{})
-	s.get(t, anyPath)
-	sdk := newSDK(t, devnet.Options{}, nil)
-	sdk.advance(t)
-	for _, value := range []string{"x", "0", "228.", "228.xyzxyzxyz", "5, 6", strings.Repeat("1", 200), "228.A00"} {
-		for name, header := range map[string][2]string{
-			"X-Session": {"X-Session", value}, "X-Min-Block-Height": {"X-Min-Block-Height", value},
-		} {
-			resp, text := sdk.get(t, sdkPool, header[0], header[1])
-			got := s.get(t, anyPath, header[0], header[1])
-			if got.status != http.StatusBadRequest || !strings.Contains(got.body, name+` is \"`+value[:1]) || !strings.HasPrefix(got.body, `{"code":400,"msg":{},"error":"`) {
-				t.Errorf("%s: %s: %d %s", name, value, got.status, got.body)
-			}
-			if resp.StatusCode != http.StatusBadRequest || !strings.HasPrefix(text, `{"code":3,"message":"`+name) {
-				t.Errorf("%s: %s: %s %s", name, value, resp.Status, text)
-			}
-		}
-	}
-	two := dial(t, s.Listener.Addr()).ask(t, strings.TrimSuffix(in("5"), "\r\n")+"X-Session: 6\r\n\r\n")
-	if !strings.Contains(two, "X-Session is given 2 times") {
-		t.Errorf("two tokens:\n%s", two)
-	}
-}
-
 func TestSessionsGoByTheHashesOfTheNodes(t *testing.T) {
 	s := newSDK(t, devnet.Options{}, nil)
 	s.advance(t)
@@ -252,4 +182,43 @@ func TestSessionsGoByTheHashesOfTheNodes(t *testing.T) {
 	if resp, text := s.get(t, sdkPool, "X-Min-Block-Height", height+".000000000000"); resp.StatusCode != http.StatusConflict {
 		t.Errorf("status %s: %s", resp.Status, text)
 	}
+}
+
+func TestBrowserKeepsItsSessionInACookie(t *testing.T) {
+	const kept = "tipcache-session="
+	s := startChain(t, proxy.Options{Web: web.Options{SessionCookie: true}, Chain: chain.Options{Patience: time.Millisecond}})
+	s.chain.hashed("A")
+	s.chain.set(func(f *fakeChain) { f.tip.Limit = 300 })
+	for _, tt := range []struct {
+		name, cookie, set string
+		reset             string
+		stale             bool
+	}{
+		{"no session", "", at228, "", false},
+		{"the newest block", kept + at228, "", "", false},
+		{"an earlier block", "a=b; " + kept + "100", at228, "", false},
+		{"a block that does not arrive", kept + "250.A00000000000", "", "", true},
+		{"a block that the chain cannot have", kept + "301", at228, "", false},
+		{"a block that was rolled back", kept + lostAt228, at228, "true", false},
+		{"a malformed cookie", kept + lostAt228 + "!", at228, "", false},
+	} {
+		for range 3 { // the fast lane must not answer
+			got := s.get(t, anyPath, "Cookie", tt.cookie)
+			want := ""
+			if tt.set != "" {
+				want = kept + tt.set + "; Path=/; HttpOnly; SameSite=Strict"
+			}
+			got.has(t, "Set-Cookie", want)
+			got.has(t, "Cache-Control", "private, no-cache")
+			got.has(t, "X-Session-Reset", tt.reset)
+			if stale := strings.Contains(got.header.Get("Cache-Status"), "stale-"); got.status != http.StatusOK || stale != tt.stale {
+				t.Errorf("%s: status = %d, stale = %t, want 200, %t", tt.name, got.status, stale, tt.stale)
+			}
+		}
+	}
+	s.get(t, anyPath, "Cookie", kept+"250.A00000000000", "X-Session", at228).has(t, "Set-Cookie", "") // the header wins
+	pinned := s.get(t, anyPath, "X-Block-Height", "100")
+	pinned.has(t, "Set-Cookie", "")
+	pinned.has(t, "Cache-Control", "private, max-age=86400")
+	s.get(t, anyPath+"?since=0").has(t, "Set-Cookie", "")
 }

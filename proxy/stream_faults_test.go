@@ -3,7 +3,6 @@ package proxy_test
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -109,26 +108,5 @@ func TestStreamsThatAreDroppedLeaveNothingBehind(t *testing.T) {
 	es := s.stream(t, anyPath)
 	if got := es.next(); !strings.HasSuffix(got, "\ndata: "+body+"\n") {
 		t.Errorf("event %q, want %s", got, body)
-	}
-}
-
-func TestHEADOfSeveralStreamsIsRefusedLikeGET(t *testing.T) {
-	s := startChain(t, proxy.Options{})
-	for name, target := range map[string]string{
-		"too many paths":            "/live?" + strings.Repeat("path=/staking/pool&", 21),
-		"a path with a bad address": "/live?path=/staking/validators/nope",
-	} {
-		got := s.do(t, http.MethodHead, target, "", "Accept", "text/event-stream")
-		if got.status != http.StatusBadRequest || got.body != "" {
-			t.Errorf("%s: status %d, body %q", name, got.status, got.body)
-		}
-	}
-}
-
-func TestUnknownPathIsNotStreamedInTheNodesShape(t *testing.T) {
-	s := startChain(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}})
-	es := s.stream(t, "/live?path=/nope")
-	if body := es.next(); es.resp.StatusCode != http.StatusBadRequest || !strings.Contains(body, "this server does not know /nope,") {
-		t.Errorf("status %d: %s", es.resp.StatusCode, body)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -52,30 +51,6 @@ func TestAStreamGivesTheAnswerAndItsChanges(t *testing.T) {
 	es.expect(s.answered(t, 230, second))
 }
 
-func TestAStreamReadsOnceABlockHoweverManyFollowIt(t *testing.T) {
-	s := startChain(t, proxy.Options{})
-	var streams []*eventStream
-	body := saysPool(s, 0)
-	want := s.answered(t, 228, body)
-	for range 20 {
-		es := s.stream(t, anyPath)
-		es.expect(want)
-		streams = append(streams, es)
-	}
-	for block := 1; block <= 5; block++ {
-		body := saysPool(s, block)
-		s.chain.grow(1)
-		for _, es := range streams {
-			if got := es.next(); !strings.HasSuffix(got, "\ndata: "+body+"\n") {
-				t.Fatalf("event %q, want %s", got, body)
-			}
-		}
-	}
-	if n := s.chain.calls(); n != 6 {
-		t.Errorf("the node was asked %d times, want once for each of 6 blocks", n)
-	}
-}
-
 func TestAStreamGoesOnWhereTheLastOneEnded(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	first := saysPool(s, 1)
@@ -118,11 +93,16 @@ func TestAStreamTellsOfFailuresAndGoesOn(t *testing.T) {
 	}
 }
 
-func TestAStreamOfWhatIsNotThereIsTheNodesNotFound(t *testing.T) {
+func TestStreamIsSentToClientsThatPreferIt(t *testing.T) {
 	s := startChain(t, proxy.Options{})
-	es := s.stream(t, "/staking/validators/"+nobody)
-	if got := es.next(); es.resp.StatusCode != http.StatusOK || !strings.Contains(got, `data: {"code":404,`) {
-		t.Errorf("status %d, event %q", es.resp.StatusCode, got)
+	for accept, want := range map[string]bool{
+		"application/json, text/event-stream": true, "text/event-stream, */*;q=0.1": true, "text/event-stream;q=0.5, */*": false,
+		"text/event-stream;q=0": false, "text/html,*/*;q=0.8": false,
+	} {
+		got := s.do(t, http.MethodHead, anyPath, "", "Accept", accept)
+		if streamed := got.header.Get("Content-Type") == "text/event-stream"; streamed != want {
+			t.Errorf("Accept %q: streamed = %t, want %t", accept, streamed, want)
+		}
 	}
 }
 
@@ -156,20 +136,6 @@ func TestWhatCannotBeStreamedIsRefusedByStatus(t *testing.T) {
 	}
 	if n := s.chain.calls(); n > 0 {
 		t.Errorf("the node was asked %d times", n)
-	}
-}
-
-func TestAStreamWaitsForABlockOfTheExecutionClient(t *testing.T) {
-	s := startChain(t, proxy.Options{Chain: chain.Options{MinHeightWait: time.Minute}})
-	go func() {
-		time.Sleep(20 * time.Millisecond)
-		s.chain.grow(1)
-	}()
-	for _, target := range []string{anyPath + "?", "/live?path=" + url.QueryEscape(anyPath) + "&"} {
-		es := s.stream(t, target+"stream.min_evm_block="+strconv.Itoa(standstill+1+executionAhead))
-		if got := es.next(); es.resp.StatusCode != http.StatusOK || !strings.Contains(got, "id: 229.") {
-			t.Errorf("%s: status %d, event %q", target, es.resp.StatusCode, got)
-		}
 	}
 }
 
@@ -214,13 +180,12 @@ func TestOverALimitAStreamEndsAtOnceAndSaysWhenToComeAgain(t *testing.T) {
 	}
 }
 
-func TestARateLimitEndsAStreamWithAdviceToo(t *testing.T) {
+func TestStreamBeyondARateLimitEndsWithRetry(t *testing.T) {
 	s := startChain(t, proxy.Options{Web: web.Options{Limits: limits.Limits{Address: limits.Rate{Requests: 1, Per: time.Hour, Burst: 1}}}})
-	saysPool(s, 1)
 	s.stream(t, anyPath).next()
 	es := s.stream(t, anyPath)
 	if got := es.next(); es.resp.StatusCode != http.StatusOK || !strings.HasPrefix(got, "retry: ") {
-		t.Errorf("status %d: %s", es.resp.StatusCode, got)
+		t.Errorf("stream beyond the limit = %d %q, want 200 with retry", es.resp.StatusCode, got)
 	}
 }
 
@@ -264,22 +229,6 @@ func TestAStreamTakesItsKeyFromTheQuery(t *testing.T) {
 	}
 }
 
-func TestAStreamOfAChosenBlockNeverChanges(t *testing.T) {
-	s := startChain(t, proxy.Options{})
-	body := saysPool(s, 1)
-	es := s.stream(t, anyPath+"?stream.block_height=100&stream.blocks=1")
-	got := es.next() + es.next()
-	if !strings.Contains(got, "id: 100.") || !strings.Contains(got, "data: "+body) {
-		t.Errorf("events %q", got)
-	}
-	saysPool(s, 2)
-	s.chain.grow(1)
-	es.expect("event: block\ndata: {\"height\":229,\"session\":\"229\"}\n")
-	if n := s.chain.calls(); n != 1 {
-		t.Errorf("the node was asked %d times", n)
-	}
-}
-
 func TestASlowReaderGetsTheNewestAnswerNext(t *testing.T) {
 	t.Parallel()
 	s := startChain(t, proxy.Options{Streams: stream.Options{Write: time.Minute}})
@@ -306,17 +255,6 @@ func TestASlowReaderGetsTheNewestAnswerNext(t *testing.T) {
 		if strings.Contains(event, last) {
 			return
 		}
-	}
-}
-
-func TestHEADOfAStreamSendsHeadersOnly(t *testing.T) {
-	s := startChain(t, proxy.Options{})
-	got := s.do(t, http.MethodHead, anyPath, "", "Accept", "text/event-stream")
-	if got.status != 200 || got.header.Get("Content-Type") != "text/event-stream" || got.body != "" {
-		t.Errorf("status %d, %v", got.status, got.header)
-	}
-	if n := s.chain.calls(); n > 0 {
-		t.Errorf("the node was asked %d times", n)
 	}
 }
 

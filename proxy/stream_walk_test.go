@@ -90,15 +90,6 @@ func TestAListOfWhichOnlyThePageKeyMovedIsNoNews(t *testing.T) {
 	}
 }
 
-func TestAPrunedBlockThatWasChosenStaysNotFoundOnAStream(t *testing.T) {
-	s := startChain(t, proxy.Options{})
-	s.chain.does(func(node.Request) (*node.Answer, error) { return recorded(t, "pruned_height_1").answer(), nil })
-	es := s.stream(t, anyPath+"?stream.block_height=1")
-	if got := es.next(); es.resp.StatusCode != http.StatusOK || !strings.Contains(got, `data: {"code":404,`) {
-		t.Errorf("status %d, event %q", es.resp.StatusCode, got)
-	}
-}
-
 func TestAnAnswerOfTheSDKIsStreamed(t *testing.T) {
 	s := newSDK(t, devnet.Options{}, nil)
 	es := s.stream(t, sdkInflation)

@@ -58,34 +58,3 @@ func TestARequestIsASpanInTheTraceItComesWith(t *testing.T) {
 		t.Errorf("%d records name their trace:\n%s", n, log.String())
 	}
 }
-
-func TestFailuresAreLoggedWithoutAnAccessLogToo(t *testing.T) {
-	var log logtest.Log
-	s := startChain(t, proxy.Options{Web: web.Options{OnlyFailures: true, AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))}})
-	s.get(t, anyPath)
-	s.get(t, "/nowhere")
-	s.chain.fails(errors.New("out of order"))
-	s.get(t, "/mint/params")
-	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "out of order") {
-		t.Errorf("logged: %s", text)
-	}
-}
-
-func TestOnlyRecordsOfSuccessCanBeLeftOut(t *testing.T) {
-	var log logtest.Log
-	s := startChain(t, proxy.Options{Web: web.Options{SkipLog: 1, AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))}})
-	for range 20 {
-		s.get(t, anyPath)
-	}
-	s.get(t, "/nowhere")
-	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `"status":404`) {
-		t.Errorf("logged: %s", text)
-	}
-	half := startChain(t, proxy.Options{Web: web.Options{SkipLog: 0.5, AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))}})
-	for range 200 {
-		half.get(t, anyPath)
-	}
-	if n := strings.Count(log.String(), `"status":200`); n < 40 || n > 160 {
-		t.Errorf("%d of 200 records at a share of a half", n)
-	}
-}

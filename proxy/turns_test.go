@@ -122,29 +122,3 @@ func TestAFloodOfColdKeysIsPassedByOthers(t *testing.T) {
 		t.Errorf("asked about (-want +got):\n%s", diff)
 	}
 }
-
-func TestStreamsDoNotHoldUpTheRequestsOfTheirClient(t *testing.T) {
-	t.Parallel()
-	n := &gatedNode{tokens: make(chan struct{})}
-	url, queued := startTurns(t, n)
-	path := "/live?"
-	for i := range 20 {
-		path += fmt.Sprintf("path=/staking/validators/0x%040d&", i+1)
-	}
-	openStream(t, http.DefaultClient, url+path, "X-Forwarded-For", "192.0.2.1")
-	queued(19)
-	var client sync.WaitGroup
-	client.Go(func() {
-		if err := ask(t.Context(), url, "192.0.2.1", 1000); err != nil {
-			t.Error(err)
-		}
-	})
-	queued(20)
-	close(n.tokens)
-	client.Wait()
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.asked[1] != "1000" {
-		t.Errorf("asked about %q", n.asked)
-	}
-}

@@ -5,13 +5,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/dialect"
-	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -58,91 +56,6 @@ func TestUnknownPathIsNeitherStreamedNorPolledNorBatched(t *testing.T) {
 		if got := s.get(t, target); got.status != http.StatusBadRequest || !strings.Contains(got.body, "this server does not know "+newPath+", and passes it to a node only if it is requested alone") {
 			t.Errorf("%s: %d %s, want 400", target, got.status, got.body)
 		}
-	}
-}
-
-func TestReadOfUnknownPathAtAHeightIsNotCached(t *testing.T) {
-	s := startNewer(t, chain.Options{})
-	for range 2 {
-		got := s.get(t, newPath, "X-Block-Height", "100")
-		got.has(t, "X-Block-Height", "")
-		got.has(t, "Cache-Control", "no-store")
-	}
-	if r := s.chain.last(); s.chain.calls() != 2 || r.Height != 100 || r.Unpinned {
-		t.Errorf("%d node requests, the last at %d (unpinned: %t); want 2 at 100", s.chain.calls(), r.Height, r.Unpinned)
-	}
-}
-
-func TestAbsentPathIsRememberedWithoutItsQuery(t *testing.T) {
-	s := startNewer(t, chain.Options{Classes: blocks.Classes{Negative: time.Hour}})
-	want := `{"code":404,"msg":{},"error":"no such path: /staking/parms; did you mean /staking/params?"}` + "\n"
-	for _, query := range []string{"", "?a=1", "?a=2"} {
-		s.get(t, "/staking/parms"+query).refuses(t, http.StatusNotFound, want)
-	}
-	s.chain.grow(1)
-	s.get(t, "/staking/parms").refuses(t, http.StatusNotFound, want)
-	if n := s.chain.calls(); n != 1 {
-		t.Errorf("%d node requests, want 1", n)
-	}
-	short := startNewer(t, chain.Options{Classes: blocks.Classes{Negative: time.Nanosecond}})
-	short.get(t, "/staking/parms")
-	short.get(t, "/staking/parms")
-	if n := short.chain.calls(); n != 2 {
-		t.Errorf("%d node requests after classes.negative, want 2", n)
-	}
-	if got := startNewer(t, chain.Options{Shape: chain.Node}).get(t, "/staking/parms"); got.status != 404 || got.body != "404 page not found\n" {
-		t.Errorf("in the node's shape: %d %q, want the node's page", got.status, got.body)
-	}
-}
-
-func TestAmbiguousPathsAreNotPassed(t *testing.T) {
-	s := startNewer(t, chain.Options{})
-	for target, want := range map[string]string{
-		"/x/..%2f..%2fetc": `"%2f"`, "/x/a%5Cb": `"%5c"`, "/x//y": `"//"`, "/x/a..b": `".."`, "/x/%2e%2e/y": `".."`, "/x/%00": "control characters", "/x/%c2%85": "control characters",
-	} {
-		got := s.get(t, target)
-		if got.status != http.StatusNotFound || !strings.Contains(got.body, "a path with "+strings.ReplaceAll(want, `"`, `\"`)+" is not passed to the node") {
-			t.Errorf("%s: %d %s, want 404 because of %s", target, got.status, got.body, want)
-		}
-	}
-	if got := s.get(t, newPath+"?"+strings.Repeat("q", 1<<10+1)); got.status != http.StatusBadRequest || !strings.Contains(got.body, "longer than 1024 bytes") {
-		t.Errorf("a long query: %d %s, want 400", got.status, got.body)
-	}
-	if got := s.do(t, http.MethodGet, newPath, "body"); got.status != http.StatusBadRequest {
-		t.Errorf("a body: %d, want 400", got.status)
-	}
-	for _, method := range []string{http.MethodPost, http.MethodPut, "FOO"} {
-		got := s.do(t, method, newPath, "")
-		got.has(t, "Allow", "GET, HEAD")
-		if got.status != http.StatusMethodNotAllowed {
-			t.Errorf("%s: %d, want 405", method, got.status)
-		}
-	}
-	if n := s.chain.calls(); n != 0 {
-		t.Errorf("%d node requests, want 0", n)
-	}
-}
-
-func TestErrorsOfUnknownPathsAreClassified(t *testing.T) {
-	for text, want := range map[string]int{"validator does not exist": 404, "invalid hex string": 400, "something else": 502} {
-		s := startNewer(t, chain.Options{})
-		s.chain.says(http.StatusInternalServerError, `{"code":500,"msg":null,"error":"`+text+`"}`)
-		if got := s.get(t, newPath); got.status != want || !strings.Contains(got.body, text) {
-			t.Errorf("%q: %d %s, want %d", text, got.status, got.body, want)
-		}
-	}
-	s := startNewer(t, chain.Options{})
-	s.chain.fails(&upstream.Error{Kind: upstream.Overloaded, Msg: "the chain node is busy"})
-	got := s.get(t, newPath)
-	got.refuses(t, http.StatusTooManyRequests, `{"code":429,"msg":{},"error":"too many requests for what this server does not know"}`+"\n")
-	got.has(t, "Retry-After", "1")
-}
-
-func TestUnknownPathsAreRefusedIfSoConfigured(t *testing.T) {
-	s := startNewer(t, chain.Options{RefuseUnknown: true})
-	s.get(t, newPath).refuses(t, http.StatusNotFound, `{"code":404,"msg":{},"error":"no such path: `+newPath+`"}`+"\n")
-	if n := s.chain.calls(); n != 0 {
-		t.Errorf("%d node requests, want 0", n)
 	}
 }
 

@@ -13,10 +13,8 @@ import (
 
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
-	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
-	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
@@ -72,7 +70,7 @@ func TestAClientHasAShareOfThePlacesToWaitForABlock(t *testing.T) {
 		Chain: chain.Options{MinHeightWait: time.Minute},
 		Web: web.Options{
 			RequestTimeout: 2 * time.Minute, AccessLog: log, Logger: slog.New(slog.NewTextHandler(log, nil)),
-			Limits: limits.Limits{TrustedProxies: proxies},
+			Limits: limits.Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}},
 		},
 	})
 	c := &crowd{T: t, handler: p, ended: make(chan *httptest.ResponseRecorder, 1000), ask: func(ctx context.Context) *http.Request {
@@ -99,25 +97,4 @@ func TestAClientHasAShareOfThePlacesToWaitForABlock(t *testing.T) {
 	if strings.Contains(log.String(), `"level":"ERROR"`) || !strings.Contains(log.String(), `"status":429`) {
 		t.Errorf("the log says otherwise: %.2000s", log.String())
 	}
-}
-
-func TestANameOnKeysHasAShareOfThePlacesToWaitForAnExecutionBlock(t *testing.T) {
-	store := watchedAt(countedTo(1, 100))
-	p, pages := newListProxy(t, listing.Options{MinHeightWait: time.Minute, Watch: store}, withKeys(keyOf("big", "one"), keyOf("big", "two"), keyOf("small", "three")), func(o *proxy.Options) { o.Web.RequestTimeout = 2 * time.Minute })
-	pages.will(func(context.Context, collections.Query) (collections.Page, error) {
-		return collections.Page{Generation: 1}, nil // which has counted all that is asked for
-	})
-	c := &crowd{T: t, handler: p, ended: make(chan *httptest.ResponseRecorder, 1000), ask: func(ctx context.Context) *http.Request {
-		r := httptest.NewRequestWithContext(ctx, http.MethodPost, listPath, strings.NewReader("{}"))
-		r.Header.Set("X-Min-Evm-Block", "101")
-		r.Header.Set("Content-Type", "application/json")
-		return r
-	}}
-	c.come(505, host, "X-Api-Key", "one")
-	c.end(4, http.StatusTooManyRequests)
-	c.come(5, always("127.0.0.1"), "X-Api-Key", "two")
-	c.end(5, http.StatusTooManyRequests)
-	c.come(50, host, "X-Api-Key", "three")
-	store.to(countedTo(1, 101))
-	c.end(501+50, http.StatusOK)
 }

@@ -87,7 +87,10 @@ func TestEntryHasTheStatusHeightAndLifetimeOfItsAnswer(t *testing.T) {
 }
 
 func TestFailureIsRejectedIfTheRowAnsweredAnotherInputLately(t *testing.T) {
-	const this, other = "/bank/supply/by_denom?denom=a", "/bank/supply/by_denom?denom=b"
+	balance := func(digit, denom string) string {
+		return "/bank/balances/0x" + strings.Repeat(digit, 40) + "/by_denom?denom=" + denom
+	}
+	this, other := balance("a", "stake"), balance("a", "other")
 	sound := answer(node.Other, 100)
 	sound.Sound = true
 	for name, tt := range map[string]struct {
@@ -98,6 +101,7 @@ func TestFailureIsRejectedIfTheRowAnsweredAnotherInputLately(t *testing.T) {
 		status   int
 	}{
 		"another input":                {[]string{other}, 0, sound, 0, 400},
+		"another path":                 {[]string{balance("b", "stake")}, 0, sound, 0, 400},
 		"another input before this":    {[]string{other, this, this}, lately - 1, sound, 0, 400},
 		"another input too long ago":   {[]string{other}, lately, sound, 0, 502},
 		"this input alone":             {[]string{this}, 0, sound, 0, 502},

@@ -67,7 +67,7 @@ func TestPathsThatNoRowDescribesArePassedToTheNode(t *testing.T) {
 			{"/other?b=1&a=2", 200, 1, ""}, // from the cache
 			{"/other?" + strings.Repeat("x", maxUnknownQuery), 200, 2, ""},
 			{"/other?" + strings.Repeat("x", maxUnknownQuery+1), 400, 2, "no longer one is passed"},
-			{"/a//b", 404, 2, `with \"//\" is not passed`}, {"/a%2Fb", 404, 2, `with \"%2f\" is not passed`}, {"/a%5cb", 404, 2, `\"%5c\"`}, {"/a..b", 404, 2, `\"..\"`}, {"/a%01b", 404, 2, "control characters"},
+			{"/a//b", 404, 2, `with \"//\" is not passed`}, {"/a%2Fb", 404, 2, `with \"%2f\" is not passed`}, {"/a%5cb", 404, 2, `\"%5c\"`}, {"/a%5Cb", 404, 2, `\"%5c\"`}, {"/a..b", 404, 2, `\"..\"`}, {"/a%01b", 404, 2, "control characters"},
 			{"/absent", 404, 3, `"no such path"`},
 			{"/absent?x=1", 404, 3, `"no such path"`}, // remembered
 			{"/absent2", 404, 4, `"no such path"`},
@@ -85,9 +85,13 @@ func TestPathsThatNoRowDescribesArePassedToTheNode(t *testing.T) {
 		request.Header.Set("X-Block-Height", "7")
 		for range 2 { // is not cached
 			w := httptest.NewRecorder()
-			if engine.ServeHTTP(w, request); w.Code != 200 || w.Header().Get("Cache-Status") != "tipcache; fwd=bypass" {
+			if engine.ServeHTTP(w, request); w.Code != 200 || w.Header().Get("Cache-Status") != "tipcache; fwd=bypass" || w.Header().Get("X-Block-Height") != "" {
 				t.Errorf("at a height: response = %d %v", w.Code, w.Header())
 			}
+		}
+		w := httptest.NewRecorder()
+		if engine.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/other", strings.NewReader("x"))); w.Code != 400 {
+			t.Errorf("a GET with a body: status = %d, want 400", w.Code)
 		}
 		if len(nodes.asked) != 6 || nodes.asked[0] != "/other?b=1&a=2" {
 			t.Errorf("the node was asked %d times, first %s", len(nodes.asked), nodes.asked[0])

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/failure"
@@ -24,7 +26,8 @@ import (
 // counted is a store of one collection, whose indexer is at a block.
 type counted struct {
 	mark      *store.Mark
-	since     int64 // the generation that first had a block
+	next      *store.Mark // arrives when a request waits for a block
+	since     int64       // the generation that first had a block
 	lists     int
 	total     int64
 	queries   []store.Query
@@ -33,10 +36,17 @@ type counted struct {
 	err       error
 }
 
-func (s *counted) Mark() *store.Mark                        { return s.mark }
-func (s *counted) Counted(generation int64) int64           { return 10 * generation }
-func (s *counted) Since(int64) (int64, time.Time)           { return s.since, time.Now() }
-func (s *counted) Await(ctx context.Context, _ int64) error { <-ctx.Done(); return ctx.Err() }
+func (s *counted) Mark() *store.Mark              { return s.mark }
+func (s *counted) Counted(generation int64) int64 { return 10 * generation }
+func (s *counted) Since(int64) (int64, time.Time) { return s.since, time.Now() }
+func (s *counted) Await(ctx context.Context, _ int64) error {
+	if s.next != nil {
+		s.mark = s.next
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
 func (s *counted) List(_ context.Context, q store.Query) (store.Page, error) {
 	s.lists++
 	s.queries = append(s.queries, q)
@@ -87,6 +97,10 @@ func listings(t *testing.T, o Options) func(method, body string, headers ...stri
 func TestBodyThatIsNoListingIsAProblem(t *testing.T) {
 	s := &counted{total: 1}
 	ask := listings(t, Options{Store: s, NoAuth: true})
+	var many strings.Builder
+	for i := range 201 {
+		fmt.Fprintf(&many, `%c"p%d":1`, ",{"[max(0, 1-i)], i)
+	}
 	for _, tt := range []struct {
 		method, body string
 		headers      []string
@@ -102,6 +116,9 @@ func TestBodyThatIsNoListingIsAProblem(t *testing.T) {
 		{"POST", `{}`, []string{"Content-Encoding", "Identity"}, 200, ""},
 		{"POST", ``, nil, 400, "request body is required"},
 		{"POST", `{`, nil, 400, "request body is malformed"},
+		{"POST", `{}x`, nil, 400, "after top-level value"},
+		{"POST", `{"pagination":{"limit":NaN}}`, nil, 400, "invalid character 'N'"},
+		{"POST", many.String() + "}", nil, 400, "an object has more than 200 properties"},
 		{"POST", "{\"\xff\":1}", nil, 400, "invalid UTF-8"},
 		{"POST", `{"orderBy":"assetCount","ORDERBY":"assetCount"}`, nil, 400, "duplicate property ORDERBY"},
 		{"POST", `{"a":1,"pagination":{"limit":201,"offset":-1}}`, nil, 422, `"errors":[{"message":"expected number <= 200","location":"body.pagination.limit","value":201},{"message":"expected number >= 0","location":"body.pagination.offset","value":-1},{"message":"unexpected property","location":"body.a","value":1}]`},
@@ -112,6 +129,7 @@ func TestBodyThatIsNoListingIsAProblem(t *testing.T) {
 		{"POST", `{"where":{"collectionAddresses":[` + strings.Repeat(`"0x",`, 200) + `"0x"]}}`, nil, 422, "expected array length <= 200"},
 		{"POST", `{"where":{"collectionAddresses":[` + strings.Repeat(`"0x",`, 199) + `"0x"]}}`, nil, 200, `"total":0,"hasMore":false`},
 		{"POST", `{"x":"` + strings.Repeat("x", 65) + `"}`, nil, 422, `"value":"\"` + strings.Repeat("x", 60) + `…"`},
+		{"POST", `{"orderBy":"` + strings.Repeat("é", 65) + `"}`, nil, 422, `"value":"` + strings.Repeat("é", 30) + `…"`},
 		{"POST", strings.Repeat(" ", maxListBody+1), nil, 413, "too large limit=1048576 bytes"},
 		{"POST", `{}`, []string{"X-Min-Evm-Block", "x"}, 400, "expected a positive integer"},
 		{"POST", `{}`, []string{"X-Min-Evm-Block", "7"}, 400, "no indexer fills this store"},
@@ -124,6 +142,15 @@ func TestBodyThatIsNoListingIsAProblem(t *testing.T) {
 			if schema := map[bool]string{true: "CollectionPage", false: "Problem"}[w.Code == 200]; w.Header().Get("Link") != `</api/v4/`+schema+`.json>; rel="describedBy"` || !strings.Contains(w.Body.String(), `"$schema":"http://example.com/api/v4/`+schema+`.json"`) {
 				t.Errorf("%s %.60s: Link = %s", tt.method, tt.body, w.Header().Get("Link"))
 			}
+		}
+	}
+	for _, tt := range []struct{ method, name, value, header, want string }{
+		{"QUERY", "Content-Type", "", "Accept-Query", "application/json"},
+		{"POST", "Content-Type", "text/plain", "Accept", "application/json"},
+		{"POST", "Content-Encoding", "gzip", "Accept-Encoding", "identity"},
+	} {
+		if got := ask(tt.method, "{}", tt.name, tt.value).Header().Get(tt.header); got != tt.want {
+			t.Errorf("%s with %s %q: %s = %q, want %q", tt.method, tt.name, tt.value, tt.header, got, tt.want)
 		}
 	}
 	if w := ask("GET", "CollectionQuery.json"); w.Code != 200 || !json.Valid(w.Body.Bytes()) || w.Header().Get("Etag") == "" || w.Header().Get("Cache-Control") != "public, max-age=3600" {
@@ -155,6 +182,17 @@ func TestListingIsOneQueryInEachSpelling(t *testing.T) {
 	}
 	if w := ask("POST", `{"pagination":{"offset":43}}`); !strings.Contains(w.Body.String(), `"hasMore":true`) {
 		t.Errorf("page before the last = %s", w.Body)
+	}
+	keys := map[string]bool{}
+	for _, addresses := range [][]string{{"a"}, {"b"}, {"a", "b"}, {"a", "c"}} {
+		l := listRequest{Where: listFilters{}}
+		for _, digit := range addresses {
+			l.Where.Addresses = append(l.Where.Addresses, "0x"+strings.Repeat(digit, 40))
+		}
+		keys[l.listing().Key] = true
+	}
+	if len(keys) != 4 {
+		t.Errorf("four lists of addresses have the keys %v", keys)
 	}
 	low, high := int64(1), int64(9)
 	l := listRequest{OrderBy: "assetCount", OrderDirection: "desc", Pagination: listWindow{Limit: 5}, Where: listFilters{MinAssets: &low, MaxAssets: &high, Addresses: []string{"0xab00000000000000000000000000000000000000"}}}.listing()
@@ -205,8 +243,12 @@ func TestPageIsReadAgainWhenItsStoreChanges(t *testing.T) {
 		}
 		expect("at first", ask("POST", "{}"), 200, 1, "50")
 		expect("without a change", ask("POST", "{}"), 200, 1, "50")
-		s.mark = mark(6, 60)
-		expect("after a change", ask("POST", "{}"), 200, 2, "60")
+		s.mark, s.total = mark(6, 60), 2
+		changed := ask("POST", "{}")
+		expect("after a change", changed, 200, 2, "60")
+		if !strings.Contains(changed.Body.String(), `"total":2`) {
+			t.Errorf("after a change: page = %s, want the total 2", changed.Body)
+		}
 		expect("at a counted block", ask("POST", "{}", "X-Min-Evm-Block", "60"), 200, 2, "60")
 		w := ask("POST", "{}", "X-Min-Evm-Block", "61")
 		expect("at a block that does not come", w, 504, 2, "")
@@ -220,6 +262,43 @@ func TestPageIsReadAgainWhenItsStoreChanges(t *testing.T) {
 		s.since = 0
 		if w := ask("POST", "{}", "X-Min-Evm-Block", "65"); w.Code == 200 {
 			t.Errorf("while the store fails, at a later block: status = %d", w.Code)
+		}
+	})
+}
+
+func TestRequestWaitsForTheBlockThatItNames(t *testing.T) {
+	mark := func(block int64) *store.Mark {
+		return &store.Mark{Generation: block / 10, Total: 1, Cursor: ledger.Cursor{Chain: 1, Block: block, Time: time.Now()}}
+	}
+	s := &counted{total: 1, mark: mark(50), next: mark(60)}
+	ask := listings(t, Options{Store: s, Watch: s, NoAuth: true})
+	if w := ask("POST", "{}", "X-Min-Evm-Block", "55"); w.Code != 200 || w.Header().Get("X-Evm-Block") != "60" {
+		t.Errorf("response after the block arrived = %d at %s, want 200 at 60", w.Code, w.Header().Get("X-Evm-Block"))
+	}
+	s.mark = &store.Mark{Generation: 7, Total: 1} // imported, without an indexer
+	if w := ask("POST", "{}", "X-Min-Evm-Block", "55"); w.Code != 400 || !strings.Contains(w.Body.String(), "no indexer fills this store") {
+		t.Errorf("response of a store without an indexer = %d %s, want 400", w.Code, w.Body)
+	}
+	s.mark = &store.Mark{}
+	filling := listings(t, Options{Store: s, Watch: s, Filled: true, NoAuth: true})
+	if w := filling("POST", "{}", "X-Min-Evm-Block", "55"); w.Code != 200 {
+		t.Errorf("response after the first blocks were counted = %d %s, want 200", w.Code, w.Body)
+	}
+}
+
+func TestRequestsOfOneClientThatWaitForABlockAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &counted{total: 1, mark: &store.Mark{Generation: 5, Total: 1, Cursor: ledger.Cursor{Chain: 1, Block: 50}}}
+		ask := listings(t, Options{Store: s, Watch: s, NoAuth: true})
+		statuses, got := make(chan int), map[int]int{}
+		for range 505 {
+			go func() { statuses <- ask("POST", "{}", "X-Min-Evm-Block", "51").Code }()
+		}
+		for range 505 {
+			got[<-statuses]++
+		}
+		if diff := cmp.Diff(map[int]int{http.StatusTooManyRequests: 4, http.StatusGatewayTimeout: 501}, got); diff != "" {
+			t.Errorf("statuses (-want +got):\n%s", diff)
 		}
 	})
 }

@@ -40,6 +40,7 @@ func TestQueryHasCanonicalForm(t *testing.T) {
 	}{
 		"the order of the row, a page last":        {Strict, "pagination.limit=5&two_words=1", "two_words=1&pagination.limit=5", ""},
 		"the first value of a name":                {Strict, "two_words=1&two_words=2", "two_words=1", ""},
+		"an empty value of a kind that keeps it":   {Lenient, "many=", "many=", ""},
 		"all values of a list":                     {Strict, "many=b&many=a&many=b", "many=b&many=a&many=b", ""},
 		"no value that says nothing":               {Strict, "two_words=0&pagination.key=", "", ""},
 		"no name that the row has not":             {Strict, "x=1&twowords2=1&TWO_WORDS=1&=1&", "", ""},

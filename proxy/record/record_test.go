@@ -113,6 +113,46 @@ func TestCachedResponsesAreMeasuredByBlocksOrAge(t *testing.T) {
 	}
 }
 
+func TestServerErrorsAreCountedByFault(t *testing.T) {
+	for name, tt := range map[string]struct {
+		rec    record.Record
+		status int
+		want   string
+	}{
+		"an answer":                         {record.Record{Blameless: true}, 200, ""},
+		"an error of the node":              {record.Record{}, 502, "server"},
+		"an error that the input caused":    {record.Record{Blameless: true}, 500, "input"},
+		"a failure that a client can cause": {record.Record{Err: errors.New("late"), Expected: true}, 504, "input"},
+		"a lack of capacity":                {record.Record{Err: errors.New("busy"), Expected: true}, 503, "server"},
+	} {
+		metrics := prometheus.NewRegistry()
+		record.New(record.Options{Logger: slog.New(slog.DiscardHandler), Registerer: metrics}).End(&tt.rec, &record.End{Status: tt.status}, nil)
+		families, err := metrics.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if f.GetName() != "tipcache_proxy_requests_total" {
+				continue
+			}
+			if label := f.GetMetric()[0].GetLabel()[0]; label.GetName() != "fault" || label.GetValue() != tt.want {
+				t.Errorf("%s: %s = %q, want fault %q", name, label.GetName(), label.GetValue(), tt.want)
+			}
+		}
+	}
+}
+
+func TestShareOfSuccessesIsNotLogged(t *testing.T) {
+	var log bytes.Buffer
+	r := record.New(record.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&bytes.Buffer{}, nil)), SkipLog: 1})
+	for _, status := range []int{200, 399, 400} {
+		r.End(&record.Record{Route: "none"}, &record.End{Status: status}, nil)
+	}
+	if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, `"status":400`) {
+		t.Errorf("lines = %s, want one of status 400", got)
+	}
+}
+
 func TestRequestsAreCountedByKeyName(t *testing.T) {
 	metrics := prometheus.NewRegistry()
 	r := record.New(record.Options{Logger: slog.New(slog.DiscardHandler), Registerer: metrics})

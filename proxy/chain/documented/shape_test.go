@@ -64,6 +64,7 @@ func TestPeriodDelegationsThatAreNoListAreAnError(t *testing.T) {
 	for msg, want := range map[string]string{
 		`{"period_delegation_responses":null,"pagination":{"next_key":"AAE="}}`:     `{"code":200,"msg":[],"error":""}`,
 		`{"period_delegation_responses":7}`:                                         "",
+		`{"period_delegation_responses":[{}]}`:                                      "",
 		`{"period_delegation_responses":[7]}`:                                       "",
 		`{"period_delegation_responses":[{"period_delegation":[],"balance":null}]}`: "",
 	} {
@@ -108,11 +109,15 @@ func TestAnswerWithoutItsShapeIsAnError(t *testing.T) {
 		`{"msg":{"validators":[]}}`:            true,
 		`{"code":200}`:                         false,
 		`{"msg":[]}`:                           false,
+		`{"msg":null}`:                         false,
 		`[]`:                                   false,
 		``:                                     false,
 		`{"msg":{"validators":7}}`:             false,
 		`{"msg":{"validators":[{"operator_address":"0x1","tokens":"1"}]}}`: true,
 		`{"msg":{"validators":[{"operator_address":"0x1","tokens":[]}]}}`:  false,
+		`{"msg":{"validators":[{"operator_address":"0x1","tokens":5}]}}`:   false,
+		`{"msg":{"validators":[{"operator_address":"0x1","tokens":{}}]}}`:  false,
+		`{"msg":{"validators":["v"]}}`:                                     false,
 		`{"msg":{"validators":[{"tokens":[]}]}}`:                           false,
 		`{"msg":{"validators":[` + strings.Repeat(`{},`, 9999) + `{}]}}`:   false,
 	} {

@@ -1,0 +1,40 @@
+package session
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/tipcache/tipcache/proxy/limits"
+)
+
+func TestCookieIsSecureIfTheClientUsesTLS(t *testing.T) {
+	admission := limits.New(limits.Shared{}, slog.New(slog.DiscardHandler), nil)
+	admission.Limits.Store(&limits.Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
+	for name, tt := range map[string]struct {
+		peer, proto string
+		tls, want   bool
+	}{
+		"by TLS":                         {"192.0.2.1:1", "", true, true},
+		"in plain text":                  {"192.0.2.1:1", "", false, false},
+		"by TLS to a trusted proxy":      {"10.0.0.1:1", "HTTPS, http", false, true},
+		"plainly to a trusted proxy":     {"10.0.0.1:1", "http", false, false},
+		"by TLS to an untrusted one":     {"192.0.2.1:1", "https", false, false},
+		"from an address that is broken": {"10.0.0.1", "https", false, false},
+	} {
+		r, w := httptest.NewRequest(http.MethodGet, "/", nil), httptest.NewRecorder()
+		r.RemoteAddr = tt.peer
+		r.Header.Set("X-Forwarded-Proto", tt.proto)
+		if tt.tls {
+			r.TLS = &tls.ConnectionState{}
+		}
+		NewClients(admission, true).SetCookieSession(w, r, Token{Height: 5})
+		if got := w.Header().Get("Set-Cookie"); !strings.HasPrefix(got, "tipcache-session=5; Path=/; HttpOnly") || strings.Contains(got, "; Secure") != tt.want {
+			t.Errorf("%s: Set-Cookie = %q, want Secure in it: %t", name, got, tt.want)
+		}
+	}
+}
