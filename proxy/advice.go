@@ -7,8 +7,8 @@ import (
 	"github.com/tipcache/tipcache/proxy/state"
 )
 
-// RowFor returns the line of chain.rows that passes the values of a cache key through, for keys of paths and methods
-// that read the state; "" for others.
+// RowFor returns the line of chain.rows that stops caching a key's path or method. It returns "" for keys that do not
+// read the state.
 func (s *Server) RowFor(key string) string {
 	if method, ok := state.MethodIn(key); ok {
 		return cosmos.RowOfMethod(method)
@@ -19,8 +19,7 @@ func (s *Server) RowFor(key string) string {
 	return ""
 }
 
-// Varies reports whether nodes answer the read of a cache key differently from call to call, though the state is the
-// same.
+// Varies reports whether nodes answer reads of a cache key differently although the state is the same.
 func Varies(key string) bool {
 	method, ok := state.MethodIn(key)
 	if !ok {

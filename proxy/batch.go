@@ -57,7 +57,7 @@ func (v *router) serveBatch(c *gin.Context, rec *record.Record) error {
 	return nil
 }
 
-// planBatch says what a batch would ask.
+// planBatch returns the plan of a batch.
 func (v *router) planBatch(r *http.Request) (p web.Plan, err error) {
 	if v.reader == nil {
 		return p, errUnknownDialect
@@ -82,11 +82,11 @@ type batch struct {
 	typos   string // parameters of all paths that are ignored and are probably typos
 }
 
-// A batchMember is one of the responses.
+// A batchMember is one path of a batch.
 type batchMember struct {
 	path      string         // as requested
 	operation string         // for access rules
-	refusal   *cache.Content // set if its parameters are invalid; it has no query then
+	refusal   *cache.Content // response if its parameters are invalid; it has no query then
 }
 
 // readBatch parses a batch request.
@@ -121,8 +121,8 @@ func (v *router) readBatch(r *http.Request) (*batch, error) {
 	return b, nil
 }
 
-// add adds a query to the batch. Pages of walks are read at the block of the newest one: the others were confirmed
-// there, unless they began elsewhere.
+// add adds a query to the batch. Pages of walks are read at the block of the newest page, if their blocks are close
+// enough.
 func (b *batch) add(q *dialect.RowQuery) error {
 	b.query.Batch.Parts = append(b.query.Batch.Parts, &q.Query)
 	b.query.Cost = max(b.query.Cost, q.Cost)
@@ -132,7 +132,7 @@ func (b *batch) add(q *dialect.RowQuery) error {
 		return nil
 	}
 	if was.Height > 0 && (was.Epoch != is.Epoch || max(was.Height-is.Height, is.Height-was.Height) >= chain.StampBlocks) {
-		return failure.BadInput("the page keys are of blocks %d and %d: name one for all by %s", was.Height, is.Height, respond.HeightHeader)
+		return failure.BadInput("the page keys are from blocks %d and %d; name one block for all with %s", was.Height, is.Height, respond.HeightHeader)
 	}
 	if is.Height > was.Height {
 		b.query.Walk = is
@@ -148,13 +148,13 @@ func (v *router) readMember(b *batch, path string) (*dialect.RowQuery, error) {
 		return nil, err
 	}
 	if named, err := (blocks.HeightRules{EVM: true}).Read(r); err != nil || named != (blocks.Heights{}) {
-		return nil, failure.BadInput("path %q names a block: that is named once, for the whole batch", web.Short(path))
+		return nil, failure.BadInput("path %q names a block, but a batch names one block for all paths", web.Short(path))
 	}
 	_, fixed := v.fixed[r.URL.Path]
 	ep := v.Endpoint(r)
 	switch {
 	case fixed || v.isListing(r.URL.Path) || v.route(r).Name == fallback.Name || ep != nil && !ep.Class.Pinned():
-		return nil, failure.BadInput("path %q is not about the state of the chain at a block: ask for it alone", web.Short(path))
+		return nil, failure.BadInput("path %q is not about the state of the chain at a block; request it alone", web.Short(path))
 	case ep == nil:
 		return nil, failure.BadInput("path %q: %s", web.Short(path), failure.Of(v.notNamed(r)).Public)
 	}
@@ -168,8 +168,8 @@ func (v *router) readMember(b *batch, path string) (*dialect.RowQuery, error) {
 	return q, nil
 }
 
-// compose makes the content of the batch from its parts. Its validator is weak: it stays while no member changes,
-// though the block does.
+// compose returns the content of the batch. Its validator is weak, because the height changes at each block although
+// no member does.
 func (b *batch) compose(height int64, parts []*cache.Entry) *cache.Content {
 	contents, size := make([]*cache.Content, len(b.members)), 0
 	for i, m := range b.members {
@@ -180,7 +180,7 @@ func (b *batch) compose(height int64, parts []*cache.Entry) *cache.Content {
 			return b.refusal("no such path: " + web.Short(m.path))
 		}
 		if size += len(contents[i].Body); size > blocks.MaxBatchBytes {
-			return b.refusal(fmt.Sprintf("the answers are larger than %d bytes together: ask for fewer at once, or for smaller pages", blocks.MaxBatchBytes))
+			return b.refusal(fmt.Sprintf("the responses are larger than %d bytes together; request fewer paths or smaller pages", blocks.MaxBatchBytes))
 		}
 	}
 	validator := sha256.New()
@@ -193,18 +193,18 @@ func (b *batch) compose(height int64, parts []*cache.Entry) *cache.Content {
 		text = appendMember(text, b.members[i].path, c)
 		fmt.Fprintf(validator, "%q%q", b.members[i].path, c.ETag)
 	}
-	made := cache.NewContent(http.StatusOK, respond.JSON, "", append(text, "]}\n"...), 0)
-	made.ETag = `W/"` + base64.RawURLEncoding.EncodeToString(validator.Sum(nil)[:16]) + `"`
-	return made
+	content := cache.NewContent(http.StatusOK, respond.JSON, "", append(text, "]}\n"...), 0)
+	content.ETag = `W/"` + base64.RawURLEncoding.EncodeToString(validator.Sum(nil)[:16]) + `"`
+	return content
 }
 
-// refusal is the response to a batch that cannot be served.
+// refusal returns the response to a batch that cannot be served.
 func (b *batch) refusal(why string) *cache.Content {
 	status, typ, body := b.render(nil, http.Header{}, failure.Of(failure.BadInput("%s", why)))
 	return cache.NewContent(status, typ, "", body, 0)
 }
 
-// linkFrom returns the Link of the response of a path, for readers who have another URL than that one.
+// linkFrom returns the Link of a response, which may be relative to its path, with the path.
 func linkFrom(path, link string) string {
 	if query, ok := strings.CutPrefix(link, "<?"); ok {
 		path, _, _ = strings.Cut(path, "?")
@@ -213,7 +213,7 @@ func linkFrom(path, link string) string {
 	return link
 }
 
-// appendMember appends one response: a JSON body as it is, another one as a string.
+// appendMember appends one response. A body that is not JSON becomes a string.
 func appendMember(text []byte, path string, c *cache.Content) []byte {
 	quote := func(s string) {
 		quoted, _ := json.Marshal(s) // a string always encodes

@@ -190,7 +190,7 @@ func TestABatchGoesOnWithTheWalksOfItsLists(t *testing.T) {
 	next := key(s.get(t, batchOf(list)))
 	s.chain.grow(20)
 	s.get(t, batchOf(next, poolPath)).has(t, "X-Block-Height", "228")
-	s.get(t, batchOf(next, key(s.get(t, batchOf(list))))).refuses(t, 400, chainRefusal(400, "the page keys are of blocks 228 and 248: name one for all by X-Block-Height"))
+	s.get(t, batchOf(next, key(s.get(t, batchOf(list))))).refuses(t, 400, chainRefusal(400, "the page keys are from blocks 228 and 248; name one block for all with X-Block-Height"))
 }
 
 func chainRefusal(code int, why string) string {
@@ -206,9 +206,9 @@ func TestABatchThatIsMalformedIsRefusedByName(t *testing.T) {
 		batchOf(poolPath, "staking/pool"):                              `path is "staking/pool"; expected a path of this server with its query`,
 		batchOf(poolPath, "https://example.org/"):                      `path is "https://example.org/"; expected a path of this server with its query`,
 		batchOf(poolPath, "/staking/pol"):                              `path "/staking/pol": this server does not know /staking/pol, and passes it to a node only if it is requested alone; did you mean /staking/pool?`,
-		batchOf(poolPath, "/docs"):                                     `path "/docs" is not about the state of the chain at a block: ask for it alone`,
-		batchOf(batchOf(poolPath)):                                     `path "/batch?path=%2Fstaking%2Fpool" is not about the state of the chain at a block: ask for it alone`,
-		batchOf(poolPath + "?x-block-height=7"):                        `path "/staking/pool?x-block-height=7" names a block: that is named once, for the whole batch`,
+		batchOf(poolPath, "/docs"):                                     `path "/docs" is not about the state of the chain at a block; request it alone`,
+		batchOf(batchOf(poolPath)):                                     `path "/batch?path=%2Fstaking%2Fpool" is not about the state of the chain at a block; request it alone`,
+		batchOf(poolPath + "?x-block-height=7"):                        `path "/staking/pool?x-block-height=7" names a block, but a batch names one block for all paths`,
 		batchOf(poolPath, paramsPath+"?Since=0"):                       `path "/slashing/params?Since" has the parameter Since, which belongs to the whole request`,
 		batchOf(poolPath + "?stream.api_key=secret"):                   `path "/staking/pool?stream.api_key" has the parameter stream.api_key, which belongs to the whole request`,
 		batchOf(poolPath) + "&x-block-height=0":                        `x-block-height is "0"; expected a positive integer`,
@@ -220,7 +220,7 @@ func TestABatchThatIsMalformedIsRefusedByName(t *testing.T) {
 		t.Errorf("the node was asked %d times", calls)
 	}
 	s.chain.says(200, `{"code":200,"msg":{"x":"`+strings.Repeat("x", blocks.MaxBatchBytes/2)+`"},"error":""}`)
-	s.get(t, batchOf(poolPath, paramsPath)).refuses(t, 400, chainRefusal(400, "the answers are larger than 4194304 bytes together: ask for fewer at once, or for smaller pages"))
+	s.get(t, batchOf(poolPath, paramsPath)).refuses(t, 400, chainRefusal(400, "the responses are larger than 4194304 bytes together; request fewer paths or smaller pages"))
 }
 
 func TestABatchOfTheSDKIsOfOneBlockAndOfStateAlone(t *testing.T) {

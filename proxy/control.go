@@ -49,7 +49,7 @@ func (s *Server) selections(of func(chainAPI) (cache.Selection, error)) (all []c
 func (s *Server) SelectMethod(name string) (cache.Selection, error) {
 	name = "/" + strings.TrimPrefix(name, "/")
 	if !state.ReadsState(name) && !s.methods[name].Class.Fixed() {
-		return cache.Selection{}, errors.New(web.Short(name) + " is no method whose answers are kept: expected one of a service named Query, as in cosmos.bank.v1beta1.Query/Balance")
+		return cache.Selection{}, errors.New(web.Short(name) + " is not a cached method; expected a method of a service named Query, such as cosmos.bank.v1beta1.Query/Balance")
 	}
 	return state.Select(name), nil
 }
@@ -69,7 +69,7 @@ func (s *Server) SetClasses(classes blocks.Classes, own map[string]cache.Policy)
 	if err := s.setInterfaceClasses(classes); err != nil {
 		return err
 	}
-	for _, v := range s.now() { // the first one finds routes that do not exist
+	for _, v := range s.now() { // the first one refuses routes that do not exist
 		if err := v.chainAPI.SetClasses(classes, own); err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func (s *Server) SetLimits(l limits.Limits) {
 // Connects reports whether the page that sent a request may open a WebSocket.
 func (s *Server) Connects(r *http.Request) bool { return s.stack.Connects(r) }
 
-// Listen records that the client of a request is notified about blocks by events, on its connection.
+// Listen records that events on its connection notify the client about blocks.
 func (s *Server) Listen(r *http.Request) *session.EventClient { return s.stack.Listen(r) }
 
 // Trusts reports whether an address belongs to a trusted proxy, behind which there are many clients.
@@ -103,8 +103,8 @@ func (s *Server) Trusts(addr netip.Addr) bool { return s.stack.Admission.Trusts(
 // Forget empties the fast lane, because what requests read has been replaced or removed.
 func (s *Server) Forget() { s.stack.Forget() }
 
-// Drain ends the streams, whose clients retry elsewhere, and refuses new ones. Clients that keep a connection are told
-// to open the next one elsewhere. It is for the beginning of a shutdown.
+// Drain ends the streams, whose clients retry elsewhere, and refuses new ones. Responses
+// ask clients to close their connections. It is called when a shutdown begins.
 func (s *Server) Drain() {
 	s.stack.Drain()
 	s.streams.Drain()

@@ -15,7 +15,7 @@ import (
 // is answered. What is asked while that changes meets one or the other.
 func TestNothingOfTheChainIsServedBeforeItIsKnownWhatItsNodesSpeak(t *testing.T) {
 	s := startChain(t, proxy.Options{UnknownDialect: true})
-	const unknown = `{"code":503,"msg":{},"error":"no node of the chain has answered yet, so it is not known what its nodes speak"}` + "\n"
+	const unknown = `{"code":503,"msg":{},"error":"no node of the chain has answered yet, so the dialect of its nodes is not known"}` + "\n"
 	for _, target := range []string{anyPath, "/cosmos/bank/v1beta1/params", "/docs", "/"} {
 		got := s.get(t, target)
 		got.refuses(t, http.StatusServiceUnavailable, unknown)

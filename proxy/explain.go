@@ -20,60 +20,59 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// An Inquiry is a request to be explained. Keys and rate limits are not part
-// of it: it is treated as admitted.
+// An Inquiry is a request to explain. API keys and rate limits are not applied to it.
 type Inquiry struct {
-	URL    string // path and query, perhaps with the scheme and host before them; or a method of RPC or gRPC
+	URL    string // URL or path with query, or a method of RPC or gRPC
 	Height string // X-Block-Height; "" for none
-	Body   string // of a collection listing; "" means the first page
+	Body   string // body of a collection listing; "" means the first page
 }
 
-// An Explanation says what a request would come to now, and why.
+// An Explanation describes the response that a request would get now, and why.
 type Explanation struct {
 	Request string   `json:"request"`
-	Refusal *Refusal `json:"refusal,omitempty"` // nil: the request is good, and all below is known
+	Refusal *Refusal `json:"refusal,omitempty"` // nil if the request is valid
 	Access  string   `json:"access,omitempty"`  // access rule that applies
 
 	Route  string          `json:"route,omitempty"`
 	Class  string          `json:"class,omitempty"` // live, params, pinned or collections
-	Asks   string          `json:"asks,omitempty"`  // what the origin is asked on a miss
-	Key    string          `json:"key,omitempty"`   // in memory, and in Redis behind the chain's name
-	Chain  string          `json:"chain,omitempty"` // "" while none is known: Redis is not used
+	Asks   string          `json:"asks,omitempty"`  // what a miss requests from the upstream
+	Key    string          `json:"key,omitempty"`   // in memory, and in Redis after the chain id
+	Chain  string          `json:"chain,omitempty"` // chain id; "" while it is unknown, when Redis is not used
 	Policy *ExplainedClass `json:"policy,omitempty"`
-	Tip    int64           `json:"tip,omitempty"` // 0: none is known, or it does not count
+	Tip    int64           `json:"tip,omitempty"` // 0 if it is unknown or not used
 
-	Nodes []ExplainedNode `json:"nodes,omitempty"` // of the chain; the caller fills them in
+	Nodes []ExplainedNode `json:"nodes,omitempty"` // nodes of the chain; set by the caller
 
-	Memory *ExplainedEntry `json:"memory,omitempty"` // nil: nothing
+	Memory *ExplainedEntry `json:"memory,omitempty"` // nil for no entry
 	Redis  *ExplainedEntry `json:"redis,omitempty"`
 
-	RedisState string `json:"redis_state,omitempty"` // closed, half-open or open, as its breaker is; off
-	RedisError string `json:"redis_error,omitempty"` // why nothing is known of Redis
-	Lease      string `json:"lease,omitempty"`       // time left to the replica that asks the origin now
+	RedisState string `json:"redis_state,omitempty"` // state of its breaker: closed, half-open or open; off without Redis
+	RedisError string `json:"redis_error,omitempty"` // why Redis could not be read
+	Lease      string `json:"lease,omitempty"`       // time left of the lease of the replica that reads the upstream now
 
-	ReadAhead bool `json:"read_ahead,omitempty"` // it is read when the next block comes, before a client asks, if it is asked for as often in this one
+	ReadAhead bool `json:"read_ahead,omitempty"` // it is read ahead at the next block if clients request it as often as before
 
-	FastLane string `json:"fast_lane,omitempty"` // yes: a request that means the same as one before would be answered there now; or no, and why
+	FastLane string `json:"fast_lane,omitempty"` // yes if the fast lane would answer a repeated request now, or no and why
 
 	Verdict string `json:"verdict"` // hit, stale, miss, stale_error, answered or refused; for a method allowed or denied
 	Why     string `json:"why"`
 }
 
-// ExplainedNode says which blocks can be read of a node.
+// An ExplainedNode describes a node.
 type ExplainedNode struct {
 	Name   string `json:"name"`
-	Lowest int64  `json:"lowest"`          // reads below it prefer other nodes; 0: unknown
-	Height int64  `json:"height"`          // newest; 0: unknown
-	Unfit  string `json:"unfit,omitempty"` // why it is not fit to be read from, as /readyz says it
+	Lowest int64  `json:"lowest"`          // reads below it prefer other nodes; 0 if unknown
+	Height int64  `json:"height"`          // newest block; 0 if unknown
+	Unfit  string `json:"unfit,omitempty"` // why it is not read from, as in /readyz
 }
 
-// A Refusal is what the client gets instead.
+// A Refusal is the response to a request that is refused.
 type Refusal struct {
 	Status int    `json:"status"`
 	Body   string `json:"body"`
 }
 
-// ExplainedClass is the policy in force for the request.
+// An ExplainedClass is the policy that applies to the request.
 type ExplainedClass struct {
 	FreshBlocks  int64  `json:"fresh_blocks"`
 	StaleBlocks  int64  `json:"stale_blocks"`
@@ -84,26 +83,26 @@ type ExplainedClass struct {
 	Immutable    bool   `json:"immutable"`
 }
 
-// ExplainedEntry is an answer as a store has it.
+// An ExplainedEntry is the entry in one store.
 type ExplainedEntry struct {
 	State   string `json:"state"`                // fresh, stale, stale_if_error or expired
-	Height  int64  `json:"height,omitempty"`     // block it is known to hold at; 0: none
-	Age     string `json:"age"`                  // since the origin last said so
-	Expires string `json:"expires_in,omitempty"` // absent after that whatever the policy says; "" for no such time
+	Height  int64  `json:"height,omitempty"`     // newest block at which it is known to be valid; 0 if unknown
+	Age     string `json:"age"`                  // since the upstream last confirmed it
+	Expires string `json:"expires_in,omitempty"` // when it expires whatever the policy; "" for never
 	Dropped string `json:"dropped_in,omitempty"` // when Redis removes it
 	Status  int    `json:"status"`
-	Bytes   int    `json:"bytes"` // of its body, not compressed
+	Bytes   int    `json:"bytes"` // size of the uncompressed body
 	ETag    string `json:"etag"`
 }
 
-// Explain says what a request would come to. It asks no origin, waits for
-// nothing but Redis, and changes nothing. An error says that the URL is none.
-func (s *Server) Explain(ctx context.Context, asked Inquiry) (Explanation, error) {
+// Explain describes the response that a request would get. It sends no request to an upstream, waits only for Redis, and
+// changes nothing. It returns an error if the URL is invalid.
+func (s *Server) Explain(ctx context.Context, in Inquiry) (Explanation, error) {
 	e := &Explanation{}
-	if !strings.Contains(asked.URL, "://") && !strings.HasPrefix(asked.URL, "/") {
-		return *e, s.explainMethod(asked.URL, e)
+	if !strings.Contains(in.URL, "://") && !strings.HasPrefix(in.URL, "/") {
+		return *e, s.explainMethod(in.URL, e)
 	}
-	r, err := asked.request(ctx)
+	r, err := in.request(ctx)
 	if err != nil {
 		return *e, err
 	}
@@ -122,12 +121,12 @@ func (s *Server) Explain(ctx context.Context, asked Inquiry) (Explanation, error
 	if err != nil {
 		status, _, body := rt.Render(r, http.Header{}, failure.Of(err))
 		e.Refusal = &Refusal{status, string(body)}
-		e.Verdict, e.Why = "refused", "The request is answered before the cache or anybody else is asked."
+		e.Verdict, e.Why = "refused", "The request is refused before the cache or an upstream is read."
 	}
 	return *e, nil
 }
 
-// explainMethod says which access rule applies to a method of RPC or gRPC.
+// explainMethod describes the access rule that applies to a method of RPC or gRPC.
 func (s *Server) explainMethod(name string, e *Explanation) error {
 	var passed []string
 	if s.o.RPC != nil {
@@ -154,37 +153,37 @@ func (s *Server) ruleOf(operation string, e *Explanation) *limits.Rule {
 	return rule
 }
 
-// request is the request that a client would send.
-func (asked Inquiry) request(ctx context.Context) (*http.Request, error) {
-	u, err := url.Parse(asked.URL)
+// request returns the request that a client would send.
+func (in Inquiry) request(ctx context.Context) (*http.Request, error) {
+	u, err := url.Parse(in.URL)
 	if err != nil || !strings.HasPrefix(u.Path, "/") {
-		return nil, errors.New("url: not a URL with a path: " + web.Short(asked.URL))
+		return nil, errors.New("url: not a URL with a path: " + web.Short(in.URL))
 	}
 	method := http.MethodGet
-	if asked.Body != "" || tidyPath(u.Path) == collections.Path {
+	if in.Body != "" || tidyPath(u.Path) == collections.Path {
 		method = http.MethodPost
-		asked.Body = cmp.Or(asked.Body, "{}")
+		in.Body = cmp.Or(in.Body, "{}")
 	}
 	target := &url.URL{Path: u.Path, RawPath: u.RawPath, RawQuery: u.RawQuery}
-	r, err := http.NewRequestWithContext(ctx, method, "/", strings.NewReader(asked.Body))
+	r, err := http.NewRequestWithContext(ctx, method, "/", strings.NewReader(in.Body))
 	if err != nil {
 		return nil, err
 	}
 	r.URL, r.RequestURI, r.Host = target, target.RequestURI(), u.Host
-	if asked.Height != "" {
-		r.Header.Set(respond.HeightHeader, asked.Height)
+	if in.Height != "" {
+		r.Header.Set(respond.HeightHeader, in.Height)
 	}
 	return r, nil
 }
 
-// explain explains a request that takes a route. The error is why it is refused.
+// explain describes a request for a route. It returns an error if the request is refused.
 func (v *router) explain(r *http.Request, rt web.Route, e *Explanation) error {
 	if rt.Name == fallback.Name {
-		e.Verdict, e.Why = "answered", "It is passed on to the fallback service of "+cmp.Or(v.base, "/")+", and nothing of it is kept."
+		e.Verdict, e.Why = "answered", "It is passed on to the fallback service of "+cmp.Or(v.base, "/")+", and the response is not cached."
 		return nil
 	}
 	if rt.Plan == nil {
-		e.Verdict, e.Why = "answered", "It describes the interface and is always at hand."
+		e.Verdict, e.Why = "answered", "It is built in and needs no upstream."
 		return nil
 	}
 	p, err := rt.Plan(r)
@@ -193,12 +192,12 @@ func (v *router) explain(r *http.Request, rt web.Route, e *Explanation) error {
 	case p.Route != "":
 		v.inspect(r.Context(), e, p)
 	case v.exact || rt.Serve == nil:
-		e.Verdict, e.Why = "answered", "It is answered at once or passed on to the node, and nothing of it is kept."
+		e.Verdict, e.Why = "answered", "It is answered at once or passed on to a node, and the response is not cached."
 	}
 	return err
 }
 
-// inspect fills in what the stores have and what that comes to.
+// inspect adds the entries in the stores and the resulting response to e.
 func (s *Server) inspect(ctx context.Context, e *Explanation, p web.Plan) {
 	q := p.Query
 	found, now := s.o.Cache.Inspect(ctx, q), time.Now()
@@ -218,11 +217,11 @@ func (s *Server) inspect(ctx context.Context, e *Explanation, p web.Plan) {
 	}
 	e.Verdict = found.Forecast.String()
 	e.Why = reasoning{q, found, p.Origin, now}.sentence()
-	e.ReadAhead, e.FastLane = found.Ahead, "yes, for what was asked before"
+	e.ReadAhead, e.FastLane = found.Ahead, "yes, for repeated requests"
 	if why := s.stack.NoLane(); why != "" {
 		e.FastLane = "no: " + why
 	} else if found.Forecast != cache.Hit || found.Store != "memory" {
-		e.FastLane = "no: memory has no fresh answer"
+		e.FastLane = "no: memory has no fresh entry"
 	}
 }
 
@@ -243,7 +242,7 @@ func explainEntry(at cache.Stored, now time.Time) *ExplainedEntry {
 	return e
 }
 
-// ago is a time as people read it.
+// ago rounds a duration for readers.
 func ago(d time.Duration) string {
 	if d < time.Minute {
 		return d.Round(time.Millisecond).String()

@@ -47,13 +47,13 @@ func TestAnExplanationForetellsWhatARequestComesTo(t *testing.T) {
 		status  string // the Cache-Status that the request then has
 		why     string
 	}{
-		{"nothing is cached", func(*fakeChain) {}, "miss", "fwd=uri-miss", "Memory has nothing. Redis is not used. So the node is asked. Should that fail, the client gets the error."},
-		{"it was just read", func(*fakeChain) {}, "hit", "hit", "Memory has it, at block 228, 0 behind the tip: within fresh_blocks 0. So it is served as it is."},
-		{"two blocks have come", pass(2), "miss", "fwd=stale; stored", "2 behind the tip: past fresh_blocks 0, within stale_blocks 5. Redis is not used. So the node is asked. Should that fail or take longer than "},
-		{"two more, and the node fails", func(f *fakeChain) { f.grow(2); f.fails(errors.New("gone")) }, "miss", "stale-while-revalidate", "So the node is asked."},
-		{"it has failed just now", func(*fakeChain) {}, "stale", "memory stale-while-revalidate", "So it is served at once, and the node is asked anew in the background. The last try failed: gone."},
-		{"many blocks have come", pass(100), "stale_error", "stale-if-error", "past stale_blocks 5, within error_blocks 1000. The last try failed (gone), so nobody waits for the node"},
-		{"it has failed again", func(*fakeChain) {}, "stale_error", "stale-if-error", "The last try failed (gone), so nobody waits for the node"},
+		{"nothing is cached", func(*fakeChain) {}, "miss", "fwd=uri-miss", "Memory has nothing. Redis is not used. So the node is read. If that fails, the client gets the error."},
+		{"it was just read", func(*fakeChain) {}, "hit", "hit", "Memory has it, at block 228, 0 behind the tip: within fresh_blocks 0. So it is served."},
+		{"two blocks have come", pass(2), "miss", "fwd=stale; stored", "2 behind the tip: past fresh_blocks 0, within stale_blocks 5. Redis is not used. So the node is read. If that fails or takes longer than "},
+		{"two more, and the node fails", func(f *fakeChain) { f.grow(2); f.fails(errors.New("gone")) }, "miss", "stale-while-revalidate", "So the node is read."},
+		{"it has failed just now", func(*fakeChain) {}, "stale", "memory stale-while-revalidate", "So it is served at once, and the node is read again in the background. The last read failed: gone."},
+		{"many blocks have come", pass(100), "stale_error", "stale-if-error", "past stale_blocks 5, within error_blocks 1000. The last read failed (gone), so the entry is served without waiting for the node"},
+		{"it has failed again", func(*fakeChain) {}, "stale_error", "stale-if-error", "The last read failed (gone), so the entry is served without waiting for the node"},
 		{"the height source is lost", func(f *fakeChain) { f.deafen() }, "hit", "hit", "Memory has it, read "},
 	}
 	for _, step := range steps {
@@ -103,7 +103,7 @@ func TestAnExplanationNamesAllThatCounts(t *testing.T) {
 		Route:   "validators", Class: "live", Asks: "the node for /staking/validators?status=BOND_STATUS_BONDED",
 		Key:    "documented/staking/validators?status=BOND_STATUS_BONDED",
 		Policy: &proxy.ExplainedClass{StaleBlocks: 5, ErrorBlocks: 1000, Fresh: "2s", Stale: "15s", StaleIfError: "30m0s"},
-		Tip:    228, RedisState: "off", Verdict: "hit", FastLane: "yes, for what was asked before",
+		Tip:    228, RedisState: "off", Verdict: "hit", FastLane: "yes, for repeated requests",
 		Memory: &proxy.ExplainedEntry{State: "fresh", Height: 228, Status: 200, Bytes: got.Memory.Bytes, ETag: got.Memory.ETag},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -122,7 +122,7 @@ func TestAnExplanationSaysWhyTheLaneHasNoPart(t *testing.T) {
 		"no: it is switched off":                      {},
 		"no: traces are collected":                    {Lane: lane.New(lane.Options{}), Tracing: noop.NewTracerProvider()},
 		"no: the limit of addresses is kept in Redis": {Lane: lane.New(lane.Options{}), SharedLimits: shared, Limits: limits.Limits{Address: limits.Rate{Requests: 1, Per: time.Second, Burst: 1}}},
-		"no: memory has no fresh answer":              {Lane: lane.New(lane.Options{})},
+		"no: memory has no fresh entry":               {Lane: lane.New(lane.Options{})},
 	} {
 		s := startChainWithout(t, proxy.Options{Web: o})
 		if got := explain(t, s.proxy, proxy.Inquiry{URL: "/staking/pool"}).FastLane; got != want {

@@ -8,70 +8,70 @@ import (
 	"github.com/tipcache/tipcache/cache"
 )
 
-// reasoning turns what was found in the stores into sentences.
+// reasoning describes the state of the stores in sentences.
 type reasoning struct {
 	q      cache.Query
 	found  cache.Inspection
-	origin string // the node or the store
+	origin string // name of the upstream
 	now    time.Time
 }
 
-// sentence says what a request comes to, and why.
+// sentence describes the response to the request, and why.
 func (r reasoning) sentence() string {
-	memory, shared := r.tells("Memory", r.found.Memory), r.tells("Redis", r.found.Shared)
+	memory, shared := r.describe("Memory", r.found.Memory), r.describe("Redis", r.found.Shared)
 	at := memory
 	if r.found.Store != "memory" {
 		at = memory + " " + shared
 	}
 	switch r.found.Forecast {
 	case cache.Hit:
-		return at + " So it is served as it is."
+		return at + " So it is served."
 	case cache.StaleHit:
-		at += " So it is served at once, and " + r.origin + " is asked anew in the background."
+		at += " So it is served at once, and " + r.origin + " is read again in the background."
 		switch {
 		case r.found.Renewing:
-			at += " That is under way."
+			at += " That read is in progress."
 		case r.found.LastFailure != nil:
-			at += fmt.Sprintf(" The last try failed: %v.", r.found.LastFailure)
+			at += fmt.Sprintf(" The last read failed: %v.", r.found.LastFailure)
 		}
 		return at
 	case cache.StaleError:
-		return fmt.Sprintf("%s The last try failed (%v), so nobody waits for %s: the answer stands in, and the next try is in the background.", at, r.found.LastFailure, r.origin)
+		return fmt.Sprintf("%s The last read failed (%v), so the entry is served without waiting for %s, and the next read is in the background.", at, r.found.LastFailure, r.origin)
 	default:
-		at += " So " + r.origin + " is asked."
+		at += " So " + r.origin + " is read."
 		if r.found.Lease > 0 {
-			at += fmt.Sprintf(" Another replica is doing so: the request waits for that one, as long as it shows a sign of life within %s.", ago(r.found.Lease))
+			at += fmt.Sprintf(" Another replica is reading it: the request waits as long as that replica renews its lease within %s.", ago(r.found.Lease))
 		}
 		return at + r.fallback()
 	}
 }
 
-// tells what one store has.
-func (r reasoning) tells(name string, at cache.Stored) string {
+// describe describes the entry in one store.
+func (r reasoning) describe(name string, at cache.Stored) string {
 	switch {
 	case name == "Redis" && r.found.SharedErr != nil:
-		return "Redis cannot be looked into."
+		return "Redis cannot be read."
 	case name == "Redis" && r.found.SharedState == "off":
 		return "Redis is not used."
 	case at.Entry == nil:
 		return name + " has nothing."
 	case r.expired(at) && at.State == cache.Expired:
-		return fmt.Sprintf("%s has an answer whose short life ended %s ago.", name, ago(r.now.Sub(at.Expires)))
+		return fmt.Sprintf("%s has an entry that expired %s ago.", name, ago(r.now.Sub(at.Expires)))
 	case r.q.Policy.Immutable && !r.q.Policy.ImmutableIfOK:
-		return name + " has it, and an answer at a given height never changes."
+		return name + " has it, and an entry at a given height never changes."
 	default:
 		return fmt.Sprintf("%s has it, %s: %s.", name, r.age(at), r.bounds(at))
 	}
 }
 
-// age is how old an answer is, in the measure it is judged by.
+// age describes the age of an entry, in blocks or in time.
 func (r reasoning) age(at cache.Stored) string {
 	read := "read " + ago(r.now.Sub(at.ReadAt)) + " ago"
 	switch {
 	case r.inBlocks(at):
 		return fmt.Sprintf("at block %d, %d behind the tip", at.Height, max(0, r.q.Tip-at.Height))
 	case r.q.Tip > 0:
-		return "of no known block, " + read
+		return "at an unknown block, " + read
 	default:
 		return read
 	}
@@ -83,7 +83,7 @@ func (r reasoning) expired(at cache.Stored) bool {
 	return !at.Expires.IsZero() && !r.now.Before(at.Expires)
 }
 
-// bounds are those of the policy that an answer is between.
+// bounds describes the limits of the policy that an entry is between.
 func (r reasoning) bounds(at cache.Stored) string {
 	p := r.q.Policy
 	bound := [...]string{"fresh " + p.Fresh.String(), "stale " + p.Stale.String(), "stale_if_error " + p.StaleIfError.String()}
@@ -93,7 +93,7 @@ func (r reasoning) bounds(at cache.Stored) string {
 	var words []string
 	switch {
 	case r.expired(at):
-		words = append(words, "past its short life as fresh")
+		words = append(words, "past its expiry")
 	case at.State > cache.Fresh:
 		words = append(words, "past "+bound[at.State-1])
 	}
@@ -106,15 +106,15 @@ func (r reasoning) bounds(at cache.Stored) string {
 	return strings.Join(words, ", ")
 }
 
-// fallback says what is served should the origin fail, or be slow.
+// fallback describes the response if the upstream fails or is slow.
 func (r reasoning) fallback() string {
 	for _, at := range []cache.Stored{r.found.Memory, r.found.Shared} {
 		if at.Entry != nil && at.State == cache.Stale {
-			return fmt.Sprintf(" Should that fail or take longer than %s, the answer %s is served.", r.found.RevalidationWait.Truncate(time.Millisecond), r.age(at))
+			return fmt.Sprintf(" If that fails or takes longer than %s, the entry %s is served.", r.found.RevalidationWait.Truncate(time.Millisecond), r.age(at))
 		}
 		if at.Entry != nil && at.State <= cache.StaleIfError {
-			return " Should that fail, the answer " + r.age(at) + " stands in."
+			return " If that fails, the entry " + r.age(at) + " is served."
 		}
 	}
-	return " Should that fail, the client gets the error."
+	return " If that fails, the client gets the error."
 }

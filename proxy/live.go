@@ -20,7 +20,7 @@ func (v *router) stream(rt web.Route) web.Route {
 	})
 }
 
-// liveSources returns the feeds of the paths that a request for /live names.
+// liveSources returns the feeds of the paths in a request for /live.
 func (v *router) liveSources(r *http.Request) ([]stream.Source, error) {
 	if v.reader == nil {
 		return nil, errUnknownDialect
@@ -39,7 +39,7 @@ func (v *router) liveSources(r *http.Request) ([]stream.Source, error) {
 	return sources, nil
 }
 
-// pathsOf returns the paths that a request names: at least one, and at most most.
+// pathsOf returns the paths that a request names, between one and most.
 func pathsOf(r *http.Request, most int) ([]string, error) {
 	paths := r.URL.Query()[stream.PathParameter]
 	if len(paths) == 0 || len(paths) > most {
@@ -49,8 +49,8 @@ func pathsOf(r *http.Request, most int) ([]string, error) {
 }
 
 // sourceOf returns the feed of a path and query, with the headers of the request that names it.
-func (v *router) sourceOf(asked *http.Request, target string) (s stream.Source, err error) {
-	r, err := v.nested(asked.WithContext(asked.Context()), target)
+func (v *router) sourceOf(outer *http.Request, target string) (s stream.Source, err error) {
+	r, err := v.nested(outer.WithContext(outer.Context()), target)
 	if err != nil {
 		return s, err
 	}
@@ -66,7 +66,7 @@ func (v *router) sourceOf(asked *http.Request, target string) (s stream.Source, 
 	}
 }
 
-// nested makes r, a copy of another request, a request for a path and query that the other one names.
+// nested turns r, a copy of another request, into a request for a path and query that the other one names.
 func (v *router) nested(r *http.Request, target string) (*http.Request, error) {
 	u, err := url.ParseRequestURI(target)
 	if err != nil || !strings.HasPrefix(target, "/") {

@@ -33,16 +33,16 @@ type Options struct {
 	Web            web.Options
 	Chain          chain.Options
 	Cosmos         *Cosmos              // nil if the nodes speak the dialect of Story
-	UnknownDialect bool                 // the dialect is unknown until SetDialect is called
+	UnknownDialect bool                 // SetDialect will be called
 	Collections    *collections.Options // nil disables the collection listing
 	Streams        stream.Options       // New sets Heights to Chain.Nodes and Budget to the account of Cache
 	RPC            *rpc.Options         // nil disables the RPC. New sets Posting
-	Posts          blocks.Posts         // of all interfaces together
-	Listeners      docs.Listeners       // of the other interfaces, as the manual names them
+	Posts          blocks.Posts         // transactions of all interfaces together
+	Listeners      docs.Listeners       // addresses of the other interfaces, for the manual
 	GRPC           *grpc.Options        // nil disables gRPC and gRPC-Web. New sets Posting
-	Methods        []dialect.Row        // the operator's rows for gRPC methods, which win over the known ones
+	Methods        []dialect.Row        // the operator's rows for gRPC methods, which take precedence
 	ReadAhead      ReadAhead
-	Mounts         []Mount // where the chain is served; default: at the root
+	Mounts         []Mount // base paths of the chain; the default is the root
 }
 
 // A Mount is a base path below which the chain is served, with the documents, batches, streams and the collection
@@ -50,13 +50,13 @@ type Options struct {
 type Mount struct {
 	Path     string      // "/" for the root
 	Shape    chain.Shape // default Chain.Shape
-	Fallback *url.URL    // of a service that answers what the mount does not; nil for none
-	Always   []string    // patterns of paths that the service answers in any case
+	Fallback *url.URL    // service for paths that the mount does not have; nil for none
+	Always   []string    // patterns of paths that the service always answers
 }
 
 func (m Mount) base() string { return strings.TrimSuffix(m.Path, "/") }
 
-// Cosmos is what the dialect of the Cosmos SDK needs in addition to Options.Chain.
+// Cosmos configures the dialect of the Cosmos SDK, in addition to Options.Chain.
 type Cosmos struct {
 	Rows []cosmos.Row
 }
@@ -64,7 +64,7 @@ type Cosmos struct {
 // New returns a Server with all routes. It checks the options and fills in the defaults.
 func New(o Options) (*Server, error) {
 	if o.Cache == nil || o.ReadAhead.Share > 0 && o.ReadAhead.Room == nil {
-		return nil, errors.New("proxy: Cache is required, and ReadAhead.Room where there is a Share")
+		return nil, errors.New("proxy: Cache is required, and ReadAhead.Room if Share is set")
 	}
 	if o.Cosmos != nil || o.UnknownDialect {
 		o.Web.HeightHeaders = cosmos.HeightHeaders
@@ -92,7 +92,7 @@ func New(o Options) (*Server, error) {
 	return s, s.useDialect(o)
 }
 
-// openInterfaces makes the interfaces that have listeners of their own.
+// openInterfaces creates the interfaces that have listeners of their own.
 func (s *Server) openInterfaces(o Options) error {
 	s.methods = dialect.MethodRows(o.Methods, chain.Rows(nil), cosmos.Rows(nil)) // they do not depend on the paths of the nodes
 	open := func(posting **blocks.Posting, values *state.Options) (*blocks.Reader, error) {
@@ -131,7 +131,7 @@ func (s *Server) setInterfaceClasses(classes blocks.Classes) error {
 	return nil
 }
 
-// useDialect puts the dialect of the options in force on all mounts.
+// useDialect mounts the chain in the dialect of the options.
 func (s *Server) useDialect(o Options) error {
 	var mounts []*router
 	for i, m := range o.Mounts {
@@ -151,11 +151,11 @@ func (s *Server) useDialect(o Options) error {
 	return nil
 }
 
-// SetDialect tells a Server that did not know it what the nodes speak, with the classes in force. nil means the
-// dialect of Story.
+// SetDialect sets the dialect of a Server that was created with UnknownDialect, and the classes in force. nil means
+// Story.
 func (s *Server) SetDialect(c *Cosmos, classes blocks.Classes, own map[string]cache.Policy) error {
 	if _, ok := s.now()[0].chainAPI.(unknownDialect); !ok {
-		return errors.New("proxy: it is known what the nodes speak")
+		return errors.New("proxy: the dialect is already known")
 	}
 	o := s.o
 	o.UnknownDialect, o.Cosmos, o.Chain.Classes, o.Chain.Routes = false, c, classes, own
@@ -163,7 +163,7 @@ func (s *Server) SetDialect(c *Cosmos, classes blocks.Classes, own map[string]ca
 	return s.useDialect(o)
 }
 
-// described returns what the documents of the mount at a base path describe.
+// described returns the options of the documents of the mount at a base path.
 func (o Options) described(base string) docs.Options {
 	d := docs.Options{Base: base, Chain: o.Chain, Collections: o.Collections, Listeners: o.Listeners}
 	d.Listeners.GRPCWeb = o.GRPC != nil
@@ -205,17 +205,17 @@ type router struct {
 	chainAPI
 	*Server
 	base     string               // "" for the root, else without a slash at its end
-	shape    chain.Shape          // of a chain of Story
+	shape    chain.Shape          // Story only
 	fallback *fallback.Service    // nil for none
-	always   dialect.Patterns     // of paths that the fallback answers in any case
-	passed   web.Route            // of requests that it answers
+	always   dialect.Patterns     // paths that the fallback always answers
+	passed   web.Route            // the route to it
 	reader   *blocks.Reader       // nil while the dialect is unknown
-	page     *blocks.Kind         // of a batch
+	page     *blocks.Kind         // reads of a batch
 	render   web.Renderer         // renders failures of the chain's paths
-	exact    bool                 // other forms of a path are other paths
-	fixed    map[string]web.Route // routes by path that are not the chain's
+	exact    bool                 // paths are not brought into a canonical form
+	fixed    map[string]web.Route // our own routes, by path
 	engine   *gin.Engine
-	patterns []string // of all routes, for suggestions
+	patterns []string // patterns of all routes, for suggestions
 }
 
 func (s *Server) newRouter(base string, shape chain.Shape) *router {
@@ -257,7 +257,7 @@ func (v *router) use(o Options) error {
 	return err
 }
 
-// mount adds the fixed paths: those of the collection listing, and routes.
+// mount adds the paths of the collection listing and the given routes.
 func (v *router) mount(routes []web.Route) {
 	if v.list != nil {
 		routes = slices.Concat(v.list.Routes(), routes)
@@ -280,25 +280,24 @@ func (v *router) mountChain(routes []web.Route) {
 	v.fixed[stream.LivePath] = v.streams.Route(web.Route{
 		Methods: read, Keyed: keyed, Render: v.render, Access: stream.LivePath,
 		Plan: func(*http.Request) (web.Plan, error) {
-			return web.Plan{}, failure.BadInput("%s streams the answers of other paths: ask about these", stream.LivePath)
+			return web.Plan{}, failure.BadInput("%s streams the responses of other paths: explain those", stream.LivePath)
 		},
 	}, v.liveSources)
 	v.mount(routes)
 }
 
-// noChain stands at the root, where nothing but collections is served unless a mount is there.
+// noChain is the chainAPI at the root if no mount is there.
 type noChain struct{ chainAPI }
 
 func (noChain) Route(*http.Request) (rt web.Route, ok bool) { return rt, false }
 
-// unknownDialect is the dialect until a node says what it speaks: the same path means something else in another
-// dialect.
+// unknownDialect is the chainAPI until the dialect is known, because a path can have another meaning in another dialect.
 type unknownDialect struct{ v *router }
 
-// errUnknownDialect is returned for every path that may be the chain's.
+// errUnknownDialect refuses requests for every path that may be the chain's.
 var errUnknownDialect = &failure.Failure{
 	Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true,
-	Public: "no node of the chain has answered yet, so it is not known what its nodes speak",
+	Public: "no node of the chain has answered yet, so the dialect of its nodes is not known",
 }
 
 func (u unknownDialect) Route(r *http.Request) (web.Route, bool) {
@@ -309,7 +308,7 @@ func (unknownDialect) Endpoint(*http.Request) *dialect.Endpoint { return nil }
 func (unknownDialect) ReadHeights(*http.Request) (blocks.Heights, error) {
 	return blocks.Heights{}, errUnknownDialect
 }
-func (unknownDialect) SetClasses(blocks.Classes, map[string]cache.Policy) error { return nil } // SetDialect gets those in force
+func (unknownDialect) SetClasses(blocks.Classes, map[string]cache.Policy) error { return nil } // SetDialect gets the classes in force
 func (unknownDialect) SelectRoute(string) (cache.Selection, error) {
 	return cache.Selection{}, errUnknownDialect
 }

@@ -7,19 +7,19 @@ import (
 	"github.com/tipcache/tipcache/cache/ahead"
 )
 
-// Three packages read ahead, because none may import the others' knowledge: package ahead chooses the keys, package
-// cache reads them as it does for callers, and this loop, which knows the chain's tip, starts a round at each block.
+// Three packages take part in reading ahead: package ahead chooses the keys, package cache reads them as it does for
+// callers, and this loop, which knows the chain's tip, starts a round at each block.
 
-// ReadAhead says how much is read when a block arrives, before a client requests it.
+// ReadAhead limits how much is read when a block arrives, before a client requests it.
 type ReadAhead struct {
 	Share float64     // of a block's time; 0 disables reading ahead
 	Room  func() bool // reports whether a node can take a request that no client waits for; required unless Share is 0
 }
 
-// DefaultReadAhead is the share of the configuration. The zero Options read nothing ahead.
+// DefaultReadAhead is the default Share of the program. The zero Options read nothing ahead.
 const DefaultReadAhead = 0.1
 
-// Run reads ahead at every block until ctx ends. It returns once the reads that it began have ended.
+// Run reads ahead at every block until ctx ends. It returns once its reads have ended.
 func (s *Server) Run(ctx context.Context) {
 	if s.o.ReadAhead.Share <= 0 {
 		return

@@ -1,4 +1,4 @@
-// Package proxy is the public HTTP API: it mounts the interfaces, and answers the requests that none of them takes.
+// Package proxy is the public HTTP API. It mounts the interfaces, and answers requests for unknown paths.
 //
 // server.go brings the path of a request into its canonical form. Its Gin engine passes the request
 // through the middleware of package web to the handler of its route, or to the handler of streams, polls
@@ -19,19 +19,19 @@
 //   - http.Request, on a [conn.Conn], with its [record.Record], which becomes the log line and the metrics;
 //   - [web.Route], chosen by its path: a row of the table is a [dialect.Endpoint];
 //   - [dialect.RowQuery], whose [blocks.Query] has the cache key, the kind of read and the heights;
-//   - [cache.Query], which is what the cache is asked: the key, the policy and the tip;
+//   - [cache.Query], with the key, the policy and the tip;
 //   - [node.Request], which the flight sends to a node, and [node.Answer], which the node returns;
-//   - [cache.Entry], which the cache keeps, in a [cache.Result], which says where it is from;
+//   - [cache.Entry], which the cache stores, in a [cache.Result], which names the store;
 //   - [blocks.Result], which adds the tip that it was served by;
 //   - [respond.Response], whose headers and body are sent.
 //
 // A request that fails becomes a [failure.Failure], which the route renders.
 //
-// mount.go makes the interfaces and, for each base path, all routes, in the dialect that the nodes speak or while that
-// is unknown. Package fallback passes requests to a service that answers what a mount does not.
-// live.go streams one path or several. batch.go returns several paths in one response, at one block. readahead.go
-// starts the reads ahead at each block. explain.go says what a request would do, and explain_why.go why. control.go
-// has what operators change while the server runs, and how they name the keys to purge.
+// mount.go creates the interfaces and the routes of each base path, for the dialect of the nodes. Package fallback
+// passes requests to another service. live.go streams one or more paths. batch.go returns several paths in one
+// response, at one block. readahead.go starts the reads ahead at each block. explain.go describes the response that a
+// request would get, and explain_why.go why. control.go has the settings that operators change while the server runs,
+// and the selections of keys to purge.
 package proxy
 
 import (
@@ -84,8 +84,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.stack.Serve(v.engine, w, v.tidied(r))
 }
 
-// mounted returns the router whose base path is the longest that a request's path begins with, and the request below
-// that base. The collection listing is always at the root, too: its path is longer than any base there.
+// mounted returns the router with the longest base path that a request's path begins with, and the request relative to
+// that base. The collection listing is always at the root, too.
 func (s *Server) mounted(r *http.Request) (*router, *http.Request) {
 	for _, v := range s.now() {
 		if v.base == "" {
@@ -99,13 +99,13 @@ func (s *Server) mounted(r *http.Request) (*router, *http.Request) {
 	return s.root, r
 }
 
-// newEngine returns the router of the public listener. Paths of ours are Gin's routes. Gin's NoRoute
+// newEngine returns the router of the public listener. Our own paths are Gin routes. Gin's NoRoute
 // handler serves the paths of the chain, which the dialect's table routes, for two reasons:
 //
 //   - /batch, /live, polls, explain and purge look routes up without serving a request;
-//   - rows such as the SDK's {path=**}, and the rows of operators, which win over ours, do not fit Gin's tree.
+//   - rows such as the SDK's {path=**}, and the rows of operators, which take precedence, do not fit Gin's tree.
 //
-// A request with another method for a path of ours goes to NoRoute too, and v.route refuses it.
+// A request with another method for one of our own paths goes to NoRoute too, and v.route refuses it.
 func (v *router) newEngine() *gin.Engine {
 	engine := v.stack.NewEngine(v.find, v.serveGRPCWeb)
 	for path, rt := range v.fixed {
@@ -117,7 +117,7 @@ func (v *router) newEngine() *gin.Engine {
 	return engine
 }
 
-// find returns the route of a request: that of its path, or for a stream or a poll the route made of it.
+// find returns the route of a request: the route of its path, or for a stream or poll the route that wraps it.
 func (v *router) find(c *gin.Context) web.Route {
 	rt := v.route(c.Request)
 	rt.Access = tidyPath(c.Request.URL.Path)
@@ -139,7 +139,7 @@ func (v *router) find(c *gin.Context) web.Route {
 	return rt
 }
 
-// serveGRPCWeb serves gRPC-Web calls, which have records and failures of their own form.
+// serveGRPCWeb serves gRPC-Web calls, whose records and failures have another form.
 func (v *router) serveGRPCWeb(c *gin.Context) {
 	if c.Request.Method == http.MethodPost && v.grpc != nil && strings.HasPrefix(c.Request.Header.Get("Content-Type"), grpc.WebType) {
 		v.grpc.ServeWeb(c.Writer, c.Request)
@@ -147,9 +147,9 @@ func (v *router) serveGRPCWeb(c *gin.Context) {
 	}
 }
 
-// tidied strips ?stream.* and ?x-block-height, which stay in the context, and brings the path into its canonical form:
-// a trailing slash and doubled slashes mean the same resource. A node of Story would answer them with a 404 and an
-// empty redirect; one of the SDK treats them as other paths.
+// tidied strips ?stream.* and ?x-block-height, which stay in the context, and removes trailing and doubled slashes from
+// the path. A node of Story would answer them with a 404 and an empty redirect. For a node of the SDK they are other
+// paths.
 func (v *router) tidied(r *http.Request) *http.Request {
 	if r.URL.RawQuery != "" {
 		r = web.Without(r, stream.TakeOption, blocks.TakeHeight)
@@ -188,7 +188,7 @@ func wantsStream(accept []string) bool {
 	return weight >= once
 }
 
-// route returns the route of a request, whatever it is.
+// route returns the route of a request, which refuses it if no other route serves it.
 func (v *router) route(r *http.Request) web.Route {
 	rt, ok := v.routeOf(r)
 	switch {
@@ -200,8 +200,8 @@ func (v *router) route(r *http.Request) web.Route {
 	return rt
 }
 
-// routeOf returns the route of a request's path: that of the fallback for the paths that it always answers, a fixed path,
-// a path of the chain, else that of the fallback.
+// routeOf returns the route of a request's path. Patterns that always go to the fallback come first, then fixed paths,
+// then paths of the chain, then the fallback.
 func (v *router) routeOf(r *http.Request) (rt web.Route, ok bool) {
 	if v.fallback != nil && v.always.Match(r.URL.Path) {
 		return v.passed, true
@@ -226,7 +226,7 @@ func (v *router) noSuchPath(r *http.Request) *failure.Failure {
 	return &failure.Failure{Status: http.StatusNotFound, Public: "no such path: " + web.Short(path) + web.PathDidYouMean(path, v.patterns)}
 }
 
-// notNamed is the failure for a path that another request names and that no row describes.
+// notNamed is the failure for a path without a row that a batch or stream names.
 func (v *router) notNamed(r *http.Request) error {
 	if v.route(r).Name != dialect.Other {
 		return v.noSuchPath(r)
@@ -235,8 +235,8 @@ func (v *router) notNamed(r *http.Request) error {
 	return failure.BadInput("this server does not know %s, and passes it to a node only if it is requested alone%s", web.Short(path), web.PathDidYouMean(path, v.patterns))
 }
 
-// miss returns the route of a request that no route takes: a preflight, whose method no route has, or a request that
-// is refused in the form of the interface that its path belongs to. allowed are the methods of its path.
+// miss returns the route that refuses a request in the form of the interface that its path belongs to. Preflights take
+// this route, too. allowed are the methods of its path.
 func (v *router) miss(r *http.Request, why *failure.Failure, allowed ...string) web.Route {
 	render := v.render
 	switch {
