@@ -124,4 +124,9 @@ func TestAWalletsBlockCountsWithTheBlockAfterIt(t *testing.T) {
 	go func() { answered <- s.get(t, anyPath, minEVM, strconv.FormatInt(stake, 10)) }()
 	d.Advance(1)
 	(<-answered).has(t, "X-Block-Height", strconv.FormatInt(d.Height(), 10))
+	events := s.stream(t, "/live?path="+anyPath+"&stream.blocks=true")
+	events.next()
+	if got, want := events.next(), `,"evm_block":`+strconv.FormatInt(stake, 10)+"}\n"; !strings.HasSuffix(got, want) {
+		t.Errorf("block event = %q, want one that ends with %s", got, want)
+	}
 }

@@ -148,7 +148,7 @@ func TestOneConnectionStreamsSeveralAnswers(t *testing.T) {
 		event := es.next()
 		for what, part := range map[string]string{
 			"pool": `data: {"path":"/staking/pool","height":228,"answer":` + body + `}`, "validators": `"path":"/staking/validators?status=bonded"`,
-			"block": "event: block\ndata: {\"height\":228,\"session\":\"228\"}\n",
+			"block": "event: block\ndata: {\"height\":228,\"session\":\"228\",\"evm_block\":1228}\n",
 		} {
 			if strings.Contains(event, part) {
 				seen[what] = true
@@ -159,7 +159,7 @@ func TestOneConnectionStreamsSeveralAnswers(t *testing.T) {
 		t.Errorf("only of %v was told", seen)
 	}
 	s.chain.grow(1)
-	es.expect("event: block\ndata: {\"height\":229,\"session\":\"229\"}\n")
+	es.expect("event: block\ndata: {\"height\":229,\"session\":\"229\",\"evm_block\":1229}\n")
 }
 
 func TestOverALimitAStreamEndsAtOnceAndSaysWhenToComeAgain(t *testing.T) {

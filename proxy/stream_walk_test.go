@@ -51,7 +51,7 @@ func TestAStreamOfALaterPageStaysAtTheBlockOfItsWalk(t *testing.T) {
 		t.Errorf("events %q", got)
 	}
 	s.chain.grow(1)
-	es.expect("event: block\ndata: {\"height\":1229,\"session\":\"1229\"}\n")
+	es.expect("event: block\ndata: {\"height\":1229,\"session\":\"1229\",\"evm_block\":2229}\n")
 }
 
 func TestAStreamOfSeveralPagesWaitsForTheBlockOfTheirWalkOnce(t *testing.T) {

@@ -92,7 +92,7 @@ func (cl *client) nextFrame(subs []subscription, now time.Time) (height int64) {
 		at, past := subs[i].answerHeights(f.states[i])
 		newest = max(newest, at)
 		for _, candidate := range [...]int64{at, past, tip.Height} {
-			if candidate > max(height, f.sentHeight) && f.complete(subs, candidate) {
+			if candidate > max(height, f.sentHeight) && f.complete(subs, candidate, tip.Height) {
 				height = candidate
 			}
 		}
@@ -123,8 +123,11 @@ func (cl *client) giveUpWaiting(newest int64, patience time.Duration, now time.T
 	return newest
 }
 
-// complete reports whether all topics have an answer at height.
-func (f *blockEvents) complete(subs []subscription, height int64) bool {
+// complete reports whether all topics have an answer at height, and its block event has been made if it can be at tip.
+func (f *blockEvents) complete(subs []subscription, height, tip int64) bool {
+	if height <= tip && f.blocks.current(f.epoch).height < height {
+		return false
+	}
 	for i := range subs {
 		if subs[i].answerAt(f.states[i], height).event == nil {
 			return false
@@ -204,10 +207,10 @@ func (s *subscription) current(epoch int64) *topicState {
 	return &topicState{epoch: epoch}
 }
 
-// blockEventAt returns the event of a block: for the newest block, the event that all clients share.
+// blockEventAt returns the event of a block: that of all clients, if it has been made.
 func (f *blockEvents) blockEventAt(height int64, h session.History) *event {
-	if e := f.blocks.current(f.epoch).answer; e != nil && e.digest == digest(height) {
+	if e := f.blocks.answerAt(f.blocks.current(f.epoch), height).event; e != nil {
 		return e
 	}
-	return blockEvent(height, h)
+	return blockEvent(height, 0, h)
 }

@@ -74,10 +74,14 @@ func failureEvent(err error) *event {
 	return &event{name: "failure", digest: digestOf([]byte(f.Public)), data: data}
 }
 
-// blockEvent announces a block, with the session token of a client that has seen it.
-func blockEvent(height int64, h session.History) *event {
-	text := strconv.FormatInt(height, 10)
-	return &event{name: "block", digest: digest(height), data: []byte(`{"height":` + text + `,"session":"` + session.TokenAt(height, h).String() + `"}`)}
+// blockEvent announces a block, with the session token of a client that has seen it and the newest block of the
+// execution chain that its state includes; 0 for none.
+func blockEvent(height, executed int64, h session.History) *event {
+	data := fmt.Appendf(nil, `{"height":%d,"session":%q`, height, session.TokenAt(height, h))
+	if executed > 0 {
+		data = fmt.Appendf(data, `,"evm_block":%d`, executed)
+	}
+	return &event{name: "block", digest: digest(height), data: append(data, '}')}
 }
 
 // equals reports whether two events of a topic have the same content.

@@ -1,6 +1,7 @@
 package stream_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -155,7 +156,7 @@ func TestBlockEventsStartAtSessionBlock(t *testing.T) {
 			return strconv.FormatInt(height, 10), nil
 		}
 		target := live("/a") + "&stream.blocks=true"
-		if e := s.follow(target).events(); !strings.Contains(strings.Join(e, ""), `{"height":100,"session":"100.000000000000"}`) {
+		if e := s.follow(target).events(); !strings.Contains(strings.Join(e, ""), `{"height":100,"session":"100.000000000000","evm_block":1100}`) {
 			t.Errorf("events = %q, want block 100 with its session", e)
 		}
 		s.setAnswers(nil)
@@ -209,4 +210,40 @@ func TestStreamWaitsForSessionBlock(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestBlockEventNamesTheExecutionBlockReadOnceForAllClients(t *testing.T) {
+	inBubble(t, stream.Options{}, func(s *service) {
+		reads, takes := 0, 10*time.Millisecond
+		s.chain.executed = func(ctx context.Context) {
+			reads++
+			select {
+			case <-time.After(takes):
+			case <-ctx.Done():
+			}
+		}
+		s.setAnswers(map[string]string{"/a": "1"})
+		clients := make([]*follower, 5)
+		for i := range clients {
+			clients[i] = s.follow("/a?stream.blocks=true")
+		}
+		for block, want := range []string{`,"evm_block":1101}`, `,"evm_block":1102}`, `"}`} { // the last one cannot be read in time
+			if block > 0 {
+				s.setAnswers(nil)
+			}
+			if block == 2 {
+				takes = time.Hour
+			}
+			time.Sleep(time.Second - time.Millisecond)
+			for _, f := range clients {
+				events := f.events()
+				if len(events) == 0 || !strings.HasSuffix(events[len(events)-1], want) {
+					t.Errorf("events of block %d = %q, want %s at the end", 101+block, events, want)
+				}
+			}
+			if reads != block+1 {
+				t.Errorf("reads of execution blocks = %d, want %d", reads, block+1)
+			}
+		}
+	})
 }

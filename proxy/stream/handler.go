@@ -24,6 +24,7 @@ package stream
 
 import (
 	"cmp"
+	"context"
 	"hash/maphash"
 	"math/rand/v2"
 	"net/http"
@@ -49,6 +50,8 @@ type heights interface {
 	// Tip returns the newest known block.
 	Tip() node.Tip
 	session.History
+	// Executed returns the newest block of the execution chain that the state at height includes, if number is higher.
+	Executed(ctx context.Context, height, number int64) (since, newest int64, err error)
 	// ChainID returns the chain's name, or "" if unknown.
 	ChainID() string
 	// Moved returns a channel that is closed when the tip moves. Call it before reading the tip.

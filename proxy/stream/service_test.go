@@ -104,14 +104,15 @@ func newService(t *testing.T, o stream.Options, w web.Options) *service {
 
 // chain has an answer for each path. The test creates its blocks.
 type chain struct {
-	mu      sync.Mutex
-	tip     node.Tip
-	grown   chan struct{}
-	answers map[string]string
-	read    func(path string, height int64) (string, error) // used instead of answers, without the lock
-	readers []string                                        // clients on whose behalf it was read
-	pinned  int64                                           // the height of all answers; 0 for the newest
-	indexed bool                                            // the answers are from the nodes' index
+	mu       sync.Mutex
+	tip      node.Tip
+	grown    chan struct{}
+	answers  map[string]string
+	read     func(path string, height int64) (string, error) // used instead of answers, without the lock
+	readers  []string                                        // clients on whose behalf it was read
+	pinned   int64                                           // the height of all answers; 0 for the newest
+	executed func(ctx context.Context)                       // runs before Executed returns
+	indexed  bool                                            // the answers are from the nodes' index
 }
 
 func newChain() *chain {
@@ -125,6 +126,14 @@ func (c *chain) Tip() node.Tip {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.tip
+}
+
+// Executed says that block h includes block h+1000 of the execution chain.
+func (c *chain) Executed(ctx context.Context, height, _ int64) (since, newest int64, err error) {
+	if c.executed != nil {
+		c.executed(ctx)
+	}
+	return 0, height + 1000, ctx.Err()
 }
 
 func (c *chain) ChainID() string { return "test-1" }

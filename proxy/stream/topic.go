@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -80,11 +81,14 @@ func (ts *topics) feedSource(f web.Feed) source {
 	}}
 }
 
-// blockSource returns the source of the chain's blocks.
+// blockSource returns the source of the chain's blocks. It reads a block's execution block once for all clients.
 func blockSource(heights heights) source {
-	return source{key: "blocks", free: true, read: func(context.Context, *event, string) (*event, int64, error) {
+	return source{key: "blocks", free: true, read: func(ctx context.Context, _ *event, _ string) (*event, int64, error) {
+		ctx, cancel := context.WithTimeout(ctx, retryInterval)
+		defer cancel()
 		height := heights.Tip().Height
-		return blockEvent(height, heights), height, nil
+		_, executed, _ := heights.Executed(ctx, height, math.MaxInt64) // 0 if the chain has none or no node says it in time
+		return blockEvent(height, executed, heights), height, nil
 	}}
 }
 

@@ -26,7 +26,8 @@ type protocol struct {
 	keyProbe string // path of a list whose pages reveal the form of page keys; "" if all nodes use the same form
 	blocks   string // path of a block without its height; "" if there is none
 	// read interprets a response to a request at the height asked. ok is false if it did not come from a node.
-	read func(r *http.Response, body []byte, asked int64) (a *Answer, ok bool)
+	read     func(r *http.Response, body []byte, asked int64) (a *Answer, ok bool)
+	executes bool // its blocks contain blocks of an execution client
 	// hasHeights is true if responses contain the height at which they were read.
 	hasHeights bool
 }
@@ -34,7 +35,7 @@ type protocol struct {
 func (d Dialect) protocol() (*protocol, error) {
 	switch d {
 	case Story, "":
-		return &protocol{height: "X-Block-Height", probe: "/auth/params", keyProbe: "/staking/validators", read: readStory}, nil
+		return &protocol{height: "X-Block-Height", probe: "/auth/params", keyProbe: "/staking/validators", executes: true, read: readStory}, nil
 	case Cosmos:
 		return &protocol{height: "X-Cosmos-Block-Height", probe: "/cosmos/auth/v1beta1/params", blocks: "/cosmos/base/tendermint/v1beta1/blocks/", read: readCosmos, hasHeights: true}, nil
 	}
