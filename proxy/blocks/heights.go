@@ -26,7 +26,7 @@ type Heights struct {
 	InURL       bool          // Pinned is from the URL
 	Session     session.Token // the client's session; zero for none
 
-	minHash string // prefix of the hash of the block before Min; "" for any
+	required session.Token // block that Min is from, before an execution block raises Min
 }
 
 // TakeHeight is a [web.Taking] of the parameters that name blocks, in any letter case. HeightRules.Read still
@@ -108,7 +108,7 @@ func (h *Heights) readURL(taken url.Values, minBlock session.Token) error {
 		return err
 	}
 	minBlock, err = agree(minBlock, MinHeightParameter, taken, respond.MinHeightHeader, readToken)
-	h.Pinned, h.Min, h.minHash = pinned.Height, minBlock.Height, minBlock.Hash
+	h.Pinned, h.Min, h.required = pinned.Height, minBlock.Height, minBlock
 	return err
 }
 

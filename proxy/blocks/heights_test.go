@@ -123,6 +123,11 @@ func TestRolledBackMinimumBlockIsAConflict(t *testing.T) {
 				if got := d.ask(t, hs, blocks.Snapshot{}); got.Outcome != tt.want {
 					t.Errorf("got %q, want %q", got.Outcome, tt.want)
 				}
+				if hs.EVM = 1 << 40; tt.want != "miss" {
+					if got := d.ask(t, hs, blocks.Snapshot{}); got.Outcome != tt.want {
+						t.Errorf("with an execution block to wait for: got %q, want %q", got.Outcome, tt.want)
+					}
+				}
 			})
 		})
 	}

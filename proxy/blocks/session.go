@@ -15,11 +15,11 @@ import (
 // rolledBack returns the failure of a request that requires a block which was rolled back, because the write that
 // it waits for may be lost. It returns nil if no rollback is known.
 func (r *Reader) rolledBack(q *Query) error {
-	if !(session.Token{Height: q.Min, Hash: q.minHash}).Replaced(r.Nodes) {
+	if !q.required.Replaced(r.Nodes) {
 		return nil
 	}
 	return &failure.Failure{Status: http.StatusConflict, Expected: true,
-		Public: "block " + session.Token{Height: q.Min}.String() + " was rolled back: the chain has another block at this height"}
+		Public: "block " + session.Token{Height: q.required.Height}.String() + " was rolled back: the chain has another block at this height"}
 }
 
 // awaitSeen waits briefly for the newest block that the client has seen, by its session or on its connection,

@@ -29,15 +29,15 @@ func (r *Reader) await(ctx context.Context, from *http.Request, rec *record.Reco
 
 // awaitRequired waits for X-Min-Block-Height and X-Min-Evm-Block, but not for the session's block.
 func (r *Reader) awaitRequired(ctx context.Context, client *limits.Client, q *Query) (node.Tip, error) {
+	if err := r.rolledBack(q); err != nil {
+		return r.Nodes.Tip(), err
+	}
 	if q.EVM > 0 {
 		height, err := r.heightOfExecutionBlock(ctx, client, q)
-		if err != nil {
+		if err = cmp.Or(r.rolledBack(q), err); err != nil {
 			return r.Nodes.Tip(), err
 		}
 		q.Min = max(q.Min, height)
-	}
-	if err := r.rolledBack(q); err != nil {
-		return r.Nodes.Tip(), err
 	}
 	tip := r.Nodes.Tip()
 	if !r.canServe(q, tip, q.Min) { // do not wait for a block that has arrived, even if all nodes are down now
