@@ -135,9 +135,11 @@ func (m manual) Fields(op *huma.Operation) (all []field) {
 	return all
 }
 
-// Programs in Go, with verbs: for a request its imports, method, URL, body and the lines that set headers, else
-// an address.
+// Programs with verbs: for a request its imports, method, URL, body and the lines that set headers, for a receipt an
+// address and two paths, else an address.
 var (
+	//go:embed programs/receipt.ts.tmpl
+	receiptProgram string
 	//go:embed programs/request.go.tmpl
 	requestProgram string
 	//go:embed programs/comet.go.tmpl
@@ -148,6 +150,14 @@ var (
 
 func program(text string, values ...any) string {
 	return strings.TrimSpace(fmt.Sprintf(text, values...))
+}
+
+// Receipt is a program that reads the state once it includes a transaction of the execution chain; nil without one.
+func (m manual) Receipt() []sample {
+	if m.o.Cosmos != nil {
+		return nil
+	}
+	return []sample{{"TypeScript", "TypeScript", program(receiptProgram, somewhere, m.examplePath(), m.otherPath())}}
 }
 
 // goProgram needs the standard library alone.

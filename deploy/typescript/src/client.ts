@@ -10,6 +10,7 @@ import type { Arguments, CollectionsPage, CollectionsRequest, Dialect, GetPath, 
 // Milliseconds.
 const firstWait = 1_000 // before a wait for a block is repeated
 const longestWait = 15_000
+const receiptTime = 30_000 // for the block of a receipt to be included
 
 export interface ClientOptions {
   /** Sent with every request, where the server asks for one. */
@@ -29,6 +30,15 @@ export interface ReadOptions {
   minEvmBlock?: number
   signal?: AbortSignal
 }
+
+/** The receipt of a transaction of the execution chain, as ethers, viem and JSON-RPC have it. */
+export interface Receipt { blockNumber: number | bigint | string }
+
+/** Responses that are all read at one block. */
+export interface Batch<A> { height: number; answers: A; etag: string; response: Response }
+
+// The blocks that a request names, where a session token may stand for the least one.
+type Blocks = Omit<ReadOptions, 'minHeight'> & { minHeight?: number | string | undefined }
 
 export class Client<D extends Dialect> {
   readonly #base: string
@@ -81,7 +91,11 @@ export class Client<D extends Dialect> {
   }
 
   /** Reads up to twenty answers, all at one block. What a path says no to is an answer with its status. */
-  async batch<const T extends readonly Part<D>[]>(parts: Parts<T, D>, options: ReadOptions = {}): Promise<{ height: number; answers: OfParts<T, D, 'batch'>; etag: string; response: Response }> {
+  async batch<const T extends readonly Part<D>[]>(parts: Parts<T, D>, options: ReadOptions = {}): Promise<Batch<OfParts<T, D, 'batch'>>> {
+    return this.#batch(parts, options)
+  }
+
+  async #batch<const T extends readonly Part<D>[]>(parts: Parts<T, D>, options: Blocks): Promise<Batch<OfParts<T, D, 'batch'>>> {
     const query = new URLSearchParams(targets(parts).map(path => ['path', path]))
     const response = await this.#respond(`/batch?${query}`, options)
     const { height, answers } = await bodyOf(response)
@@ -98,15 +112,28 @@ export class Client<D extends Dialect> {
 
   /** Waits until the server has seen a block, however long that takes: it ends with the signal, or when the server refuses. */
   async waitFor(height: number, options: { signal?: AbortSignal } = {}): Promise<void> {
-    for (let wait = firstWait; ; wait = Math.min(2 * wait, longestWait)) {
-      options.signal?.throwIfAborted()
-      try {
-        await this.read(this.probe, { minHeight: height, ...options })
-        return
-      } catch (err) {
-        if (!(err instanceof TipcacheError) || isRefusal(err.status)) throw err
-        await pause(err.retryAfter !== undefined ? err.retryAfter * 1000 : wait * (0.5 + Math.random()), options.signal)
-      }
+    await repeated(() => this.read(this.probe, { minHeight: height, ...options }), options.signal)
+  }
+
+  /**
+   * Waits until the chain's state includes the block of a receipt, and returns the first responses
+   * that include it. It rejects with a TipcacheError: of status 504 if that takes longer than
+   * `timeout` milliseconds (default 30,000), and of status 409 if the chain was rolled back while it
+   * waited, so that the transaction may be lost. `signal` ends it earlier, with its own reason.
+   */
+  async waitForReceipt<const T extends readonly Part<D>[]>(receipt: Receipt, parts: Parts<T, D>, options: { timeout?: number; signal?: AbortSignal } = {}): Promise<Batch<OfParts<T, D, 'batch'>>> {
+    const minEvmBlock = Number(BigInt(receipt.blockNumber)), timeout = options.timeout ?? receiptTime
+    let since: string | undefined // the block that the wait began at: the server answers 409 once it is rolled back
+    const late = AbortSignal.timeout(timeout), signal = options.signal ? AbortSignal.any([options.signal, late]) : late
+    try {
+      return await repeated(async () => {
+        if (this.#session.token === undefined) await this.read(this.probe, { signal })
+        since ??= this.#session.token
+        return this.#batch(parts, { minEvmBlock, minHeight: since, signal })
+      }, signal)
+    } catch (err) {
+      if (!late.aborted || options.signal?.aborted) throw err
+      throw new TipcacheError(504, `block ${minEvmBlock} of the execution chain is not included after ${timeout} ms`, undefined, [], { cause: err })
     }
   }
 
@@ -133,7 +160,7 @@ export class Client<D extends Dialect> {
   }
 
   // respond asks in the session of the client, and once more by the URL where a cache in between has an older answer.
-  async #respond(pathAndQuery: string, options: ReadOptions): Promise<Response> {
+  async #respond(pathAndQuery: string, options: Blocks): Promise<Response> {
     const ask = (target: string, headers: Record<string, string>) => this.#fetch(this.#base + target, { headers, signal: options.signal ?? null })
     const target = this.#named(pathAndQuery, options), headers = this.#headers(options)
     if (options.height !== undefined || pathAndQuery.includes('pagination.key=')) return ask(target, headers)
@@ -149,15 +176,28 @@ export class Client<D extends Dialect> {
   }
 
   // named is the target with the blocks that it is to name.
-  #named(pathAndQuery: string, options: ReadOptions): string {
+  #named(pathAndQuery: string, options: Blocks): string {
     return withQuery(pathAndQuery, this.#options.heightsInUrl ? heights('x-block-height', 'x-min-block-height', 'x-min-evm-block', options) : {})
   }
 
-  #headers(options: ReadOptions): Record<string, string> {
+  #headers(options: Blocks): Record<string, string> {
     const headers: Record<string, string> = {}
     if (this.#options.apiKey) headers['X-Api-Key'] = this.#options.apiKey
     if (!this.#options.heightsInUrl) Object.assign(headers, heights('X-Block-Height', 'X-Min-Block-Height', 'X-Min-Evm-Block', options))
     return headers
+  }
+}
+
+// repeated repeats what fails until it succeeds, is refused, or the signal ends it.
+async function repeated<R>(attempt: () => Promise<R>, signal: AbortSignal | undefined): Promise<R> {
+  for (let wait = firstWait; ; wait = Math.min(2 * wait, longestWait)) {
+    signal?.throwIfAborted()
+    try {
+      return await attempt()
+    } catch (err) {
+      if (!(err instanceof TipcacheError) || isRefusal(err.status)) throw err
+      await pause(err.retryAfter !== undefined ? err.retryAfter * 1000 : wait * (0.5 + Math.random()), signal)
+    }
   }
 }
 
@@ -168,7 +208,7 @@ function unreachable(err: unknown): never {
 }
 
 // heights are the blocks that a request names, by the names that they go by.
-function heights(at: string, min: string, minEvm: string, { height, minHeight, minEvmBlock }: ReadOptions): Record<string, string> {
+function heights(at: string, min: string, minEvm: string, { height, minHeight, minEvmBlock }: Blocks): Record<string, string> {
   const named: Record<string, string> = {}
   if (height !== undefined) named[at] = String(height)
   if (minHeight !== undefined) named[min] = String(minHeight)

@@ -120,6 +120,51 @@ test('a block of the execution chain is waited for', { skip }, async () => {
   await assert.rejects(chain.get('/staking/pool', { minEvmBlock: 0 }), err => err.status === 400 && /X-Min-Evm-Block/.test(err.message))
 })
 
+for (const heightsInUrl of [false, true]) {
+  test(`waitForReceipt resolves with the first block that includes a receipt${heightsInUrl ? ', named in the URL' : ''}`, { skip }, async () => {
+    const asked = []
+    const chain = new Tipcache(url, { heightsInUrl, fetch: (input, init) => { asked.push([input.slice(url.length), Object.keys(init.headers)]); return fetch(input, init) } })
+    const blockNumber = await includedBlock() + 2n
+    const { height, answers: [pool, params] } = await chain.waitForReceipt({ blockNumber }, ['/staking/pool', '/staking/params'])
+    assert.ok(pool.msg.pool && params.msg.params)
+    await assert.rejects(chain.get('/staking/pool', { height: height - 1, minEvmBlock: Number(blockNumber) }), err => err.status === 504)
+    const [target, headers] = asked.find(([target]) => target.startsWith('/batch'))
+    assert.equal(target.includes(`x-min-evm-block=${blockNumber}`), heightsInUrl)
+    assert.equal(headers.includes('X-Min-Evm-Block'), !heightsInUrl)
+    const again = await chain.waitForReceipt({ blockNumber: `0x${blockNumber.toString(16)}` }, ['/staking/pool'], { timeout: 1_000 })
+    assert.ok(again.height >= height)
+    await assert.rejects(chain.waitForReceipt({ blockNumber: 1e12 }, ['/staking/pool'], { timeout: 100 }), err => err instanceof TipcacheError && err.status === 504 && /block 1000000000000 .* not included after 100 ms/.test(err.message))
+  })
+}
+
+// includedBlock is the newest block of the execution chain that the state includes.
+async function includedBlock() {
+  const ended = new AbortController()
+  const response = await fetch(`${url}/live?path=/staking/pool&stream.blocks=true`, { headers: { Accept: 'text/event-stream' }, signal: ended.signal })
+  let text = ''
+  for await (const part of response.body.pipeThrough(new TextDecoderStream())) {
+    const found = /"evm_block":(\d+)/.exec(text += part)
+    if (found) return ended.abort(), BigInt(found[1])
+  }
+}
+
+test('waitForReceipt names the block that it began at, and ends with a rollback, a refusal or its signal', async () => {
+  const asked = [], outcomes = [() => refusal(409), () => refusal(400), () => refusal(504)]
+  const chain = new Tipcache('https://chain.example', { fetch: async (input, init) => {
+    if (input.endsWith('/staking/params')) return answer(7, '7.AAAAAAAA')
+    init.signal?.throwIfAborted()
+    asked.push([input.slice('https://chain.example'.length), init.headers['X-Min-Block-Height'], init.headers['X-Min-Evm-Block']])
+    return outcomes.length > 1 ? outcomes.shift()() : outcomes[0]()
+  } })
+  const wait = (options, blockNumber = 5) => chain.waitForReceipt({ blockNumber }, ['/staking/pool'], options)
+  await assert.rejects(wait(), err => err instanceof TipcacheError && err.status === 409)
+  await assert.rejects(wait(), err => err instanceof TipcacheError && err.status === 400)
+  await assert.rejects(wait({ timeout: 20 }), err => err instanceof TipcacheError && err.status === 504 && err.cause !== undefined)
+  await assert.rejects(wait({ signal: AbortSignal.abort(new Error('left')) }), /left/)
+  await assert.rejects(wait({}, null), TypeError)
+  assert.deepEqual(asked[0], ['/batch?path=%2Fstaking%2Fpool', '7.AAAAAAAA', '5'])
+})
+
 test('waitFor goes on after a limit, a broken connection and a timeout, and ends with a refusal', async t => {
   mock.timers.enable({ apis: ['setTimeout'] })
   t.after(() => mock.timers.reset())
@@ -177,7 +222,7 @@ test('what is followed goes on where it was when more is', { skip }, async () =>
   lives.forEach(live => live.close())
 })
 
-test('collections are listed with a key, and refused with what is wrong', { skip }, async () => {
+test('collections are listed with a key, and refused with what is wrong', { skip: skip || (process.env.TIPCACHE_KEY ? false : 'set TIPCACHE_KEY to a key of that server') }, async () => {
   const chain = new Tipcache(url, { apiKey: process.env.TIPCACHE_KEY })
   const { data, pagination } = await chain.collections({ orderBy: 'assetCount', orderDirection: 'desc', pagination: { limit: 3 } })
   assert.ok(data.length === 3 && pagination.total > 3 && data[0].assetCount >= data[2].assetCount)
