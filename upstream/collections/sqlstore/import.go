@@ -53,34 +53,26 @@ func (s *store) Load(ctx context.Context, all iter.Seq2[collections.Collection, 
 	})
 }
 
-// stage writes the sequence to the table staged, with a prepared statement for rowsAtOnce rows and another one for the rest.
+// stage writes the sequence to the table staged.
 func (s *store) stage(ctx context.Context, w *sql.Conn, all iter.Seq2[collections.Collection, error]) error {
-	full, err := w.PrepareContext(ctx, fmt.Sprintf(stageFormat, s.rows(s.rowsAtOnce)))
-	if err != nil {
+	n, some := int64(0), make([]collections.Collection, 0, s.rowsAtOnce)
+	write := func() error {
+		err := exec(ctx, w, fmt.Sprintf(stageFormat, s.rows(len(some))), s.pack(some, n)...)
+		n, some = n+int64(len(some)), some[:0]
 		return err
 	}
-	defer full.Close()
-	rest, n, err := s.stageFull(ctx, full, all)
-	if err != nil || len(rest) == 0 {
-		return err
-	}
-	return exec(ctx, w, fmt.Sprintf(stageFormat, s.rows(len(rest))), s.pack(rest, n)...)
-}
-
-// stageFull runs the statement for every rowsAtOnce collections. It returns the rest with the position of its first one.
-func (s *store) stageFull(ctx context.Context, full *sql.Stmt, all iter.Seq2[collections.Collection, error]) (rest []collections.Collection, n int64, err error) {
-	rest = make([]collections.Collection, 0, s.rowsAtOnce)
 	for c, err := range all {
 		if err != nil {
-			return nil, 0, err
+			return err
 		}
-		if rest = append(rest, c); len(rest) < s.rowsAtOnce {
-			continue
+		if some = append(some, c); len(some) == s.rowsAtOnce {
+			if err := write(); err != nil {
+				return err
+			}
 		}
-		if _, err := full.ExecContext(ctx, s.pack(rest, n)...); err != nil {
-			return nil, 0, err
-		}
-		n, rest = n+int64(len(rest)), rest[:0]
 	}
-	return rest, n, nil
+	if len(some) == 0 {
+		return nil
+	}
+	return write()
 }

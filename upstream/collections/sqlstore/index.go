@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -55,7 +56,7 @@ func (s *store) owners(ctx context.Context, kind string, ids []string, found fun
 		return nil
 	}
 	statement := fmt.Sprintf("SELECT %[1]s, collection FROM index_%[1]ss WHERE %[1]s ", kind) + s.inList(fmt.Sprintf(s.bytes, "value"))
-	return query(ctx, s.readers, statement, []any{s.texts(ids)}, func(row *sql.Rows) error {
+	return query(ctx, s.readers, statement, []any{texts(ids)}, func(row *sql.Rows) error {
 		var id, collection []byte
 		if err := row.Scan(&id, &collection); err != nil {
 			return err
@@ -110,6 +111,12 @@ func (s *store) moveCursor(ctx context.Context, w *sql.Conn, prev, next ledger.C
 	return err
 }
 
+// texts returns the parameter of dialect.list.
+func texts(all []string) string {
+	list, _ := json.Marshal(all) // strings always encode
+	return string(list)
+}
+
 // digits returns the hex digits of ids, without 0x.
 func digits[ID fmt.Stringer](ids []ID) []string {
 	all := make([]string, len(ids))
@@ -138,7 +145,7 @@ func (s *store) learn(ctx context.Context, w *sql.Conn, kind string, digits int,
 	statement := fmt.Sprintf("INSERT INTO index_%ss SELECT %s, %s FROM %s WHERE true ON CONFLICT DO NOTHING", kind,
 		fmt.Sprintf(s.bytes, id), fmt.Sprintf(s.bytes, collection), s.list)
 	for some := range slices.Chunk(pairs, ownersAtOnce) {
-		if err := exec(ctx, w, statement, s.texts(some)); err != nil {
+		if err := exec(ctx, w, statement, texts(some)); err != nil {
 			return err
 		}
 	}

@@ -26,11 +26,8 @@ const setKeepalive = `SELECT set_config('tcp_keepalives_idle', '5', false),
 // errLeadLost is the cause of a context that ended because the lock was lost.
 var errLeadLost = errors.New("collections: the connection that holds the indexer's lock broke")
 
-// Lead holds the lock on a connection of its own, so it is released however the process ends.
-func (e *postgresEngine) Lead(ctx context.Context, work func(context.Context) error) error {
-	if err := e.ready(ctx); err != nil {
-		return e.failed(err)
-	}
+// lead holds the lock on a connection of its own, so it is released however the process ends.
+func (e *postgresEngine) lead(ctx context.Context, work func(context.Context) error) error {
 	conn, err := pgx.ConnectConfig(ctx, e.pool.Config().ConnConfig)
 	if err != nil {
 		return e.failed(err)

@@ -105,7 +105,7 @@ func (s *store) page(ctx context.Context, q collections.Query) (collections.Page
 	stmt, args := statement{Query: q}, s.planned
 	ranged := len(q.Addresses) == 0 && q.Ranged()
 	if len(q.Addresses) > 0 {
-		stmt.inKeys, args = s.inList("value"), append(args[:len(args):len(args)], s.texts(q.Keys()))
+		stmt.inKeys, args = s.inList("value"), append(args[:len(args):len(args)], texts(q.Keys()))
 	}
 	if ranged {
 		if err := s.plan(ctx, &stmt); err != nil {

@@ -9,7 +9,6 @@ import (
 	neturl "net/url"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -27,13 +26,9 @@ const (
 	idleTime       = 5 * time.Second // idle connections are closed after one to two times this long
 )
 
-// A postgresEngine connects and creates the schema at the first query.
 type postgresEngine struct {
 	pool *pgxpool.Pool
 	hide *strings.Replacer // redacts the password, which a server or a proxy may echo
-
-	checked      atomic.Bool // the schema exists
-	createSchema func(context.Context) error
 }
 
 // OpenPostgres opens the database at a URL and creates its schema. If the server does not respond, the first successful query
@@ -88,10 +83,8 @@ func closeIdleSoon(config *pgxpool.Config) {
 }
 
 func newPostgres(name string, pool *pgxpool.Pool, hide *strings.Replacer, o collections.Options) *store {
-	db, e := stdlib.OpenDBFromPool(pool), &postgresEngine{pool: pool, hide: hide}
-	s := &store{dialect: postgresDialect, engine: e, name: name, log: o.Logger, readers: db, writer: db, patience: o.Timeout}
-	e.createSchema = s.createSchema
-	return s
+	db := stdlib.OpenDBFromPool(pool)
+	return &store{dialect: postgresDialect, engine: &postgresEngine{pool, hide}, name: name, log: o.Logger, readers: db, writer: db, patience: o.Timeout}
 }
 
 // postgresName returns the database's URL without user and password.
@@ -101,15 +94,6 @@ func postgresName(c *pgx.ConnConfig) string {
 		host = c.Host // a socket directory
 	}
 	return "postgres://" + host + "/" + c.Database
-}
-
-func (e *postgresEngine) ready(ctx context.Context) error {
-	if e.checked.Load() {
-		return nil
-	}
-	err := e.createSchema(ctx)
-	e.checked.Store(err == nil)
-	return err
 }
 
 // version does not create a missing table, because a read-only role must not.
@@ -199,10 +183,9 @@ var postgresDialect = dialect{
 	setVersion: fmt.Sprintf(`CREATE TABLE IF NOT EXISTS collections_schema (version integer NOT NULL);
 INSERT INTO collections_schema VALUES (%d)`, schemaVersion),
 
-	list:  "unnest($1::text[]) AS list (value)",
+	list:  "json_array_elements_text($1::json) AS list (value)",
 	among: "= ANY(ARRAY(%s))",
 	bytes: "decode(%s, 'hex')",
-	texts: func(texts []string) any { return texts },
 	time:  func(t time.Time) any { return t },
 
 	rows: func(int) string {

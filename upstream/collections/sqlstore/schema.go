@@ -20,6 +20,16 @@ var (
 // schemaVersion is the version of the scripts. Every change of them must increase it.
 const schemaVersion = 5
 
+// ready creates the schema unless it is known to exist.
+func (s *store) ready(ctx context.Context) error {
+	if s.checked.Load() {
+		return nil
+	}
+	err := s.createSchema(ctx)
+	s.checked.Store(err == nil)
+	return err
+}
+
 // createSchema creates the tables in one transaction, unless they exist. Several processes may call it at the same time.
 func (s *store) createSchema(ctx context.Context) error {
 	w, err := s.writer.Conn(ctx)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream/collections"
@@ -22,12 +23,11 @@ type store struct {
 	readers, writer *sql.DB       // the same in PostgreSQL
 	patience        time.Duration // how long opening, imports and tallies wait for locks
 	totals          totals
+	checked         atomic.Bool // the schema exists
 }
 
 // An engine contains the differences of the databases apart from SQL.
 type engine interface {
-	// ready creates the schema if the database has none.
-	ready(ctx context.Context) error
 	// again calls try for a read, and retries if that may help.
 	again(ctx context.Context, try func() error) error
 	// version returns the version of the schema, or 0 if there is none.
@@ -41,8 +41,8 @@ type engine interface {
 	dropShadow(ctx context.Context, s *store) error
 	// close releases the connections that it holds.
 	close()
-
-	Lead(ctx context.Context, work func(context.Context) error) error
+	// lead calls work while holding the lock of the database, if it has one.
+	lead(ctx context.Context, work func(context.Context) error) error
 }
 
 // A dialect is the SQL in which the databases differ: parts of statements and whole statements. Empty statements are skipped.
@@ -53,10 +53,9 @@ type dialect struct {
 	schema     string // creates the tables
 	setVersion string // sets the version of the schema to schemaVersion
 
-	list  string              // a table of one column, value: the texts in parameter 1
+	list  string              // a table of one column, value: the texts in the JSON array in parameter 1
 	among string              // the condition that an expression is in the result of a query, the verb
 	bytes string              // decodes an expression in hex, the verb
-	texts func([]string) any  // returns the parameter of list
 	time  func(time.Time) any // returns a time as a parameter
 
 	rows       func(count int) string                                    // a table with the columns and n of count collections, which are the parameters
@@ -68,6 +67,13 @@ type dialect struct {
 
 	beforeImport, afterImport, beforeTally string // outside transactions
 	dropStaged                             string // drops the temporary table of an import
+}
+
+func (s *store) Lead(ctx context.Context, work func(context.Context) error) error {
+	if err := s.ready(ctx); err != nil {
+		return s.failed(err)
+	}
+	return s.lead(ctx, work)
 }
 
 func (s *store) Ping(ctx context.Context) error {
