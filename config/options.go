@@ -139,12 +139,9 @@ func (c Config) MetadataOptions() metadata.Options {
 
 // IndexOptions returns the options of the indexer, without the store.
 func (c Config) IndexOptions() indexer.Options {
-	return indexer.Options{
-		Endpoints: c.Index.EVM,
-		Network:   c.network(),
-		From:      c.Index.From,
-		Poll:      c.Index.Poll,
-	}
+	o := indexer.Options{Network: c.network(), From: c.Index.From, Poll: c.Index.Poll}
+	o.Endpoints = c.Index.EVM
+	return o
 }
 
 // network returns the network whose collections are listed.

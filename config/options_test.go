@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"maps"
 	"reflect"
 	"testing"
 
@@ -60,6 +61,10 @@ func settings(options any) map[string]any {
 		field, name := v.Field(i), v.Type().Field(i).Name
 		if !field.CanInterface() {
 			continue // only tests set it
+		}
+		if v.Type().Field(i).Anonymous {
+			maps.Copy(set, settings(field.Interface()))
+			continue
 		}
 		switch field.Kind() {
 		case reflect.Func, reflect.Pointer, reflect.Interface:

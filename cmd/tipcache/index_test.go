@@ -22,6 +22,7 @@ import (
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/drivers"
+	"github.com/tipcache/tipcache/upstream/collections/evm"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
@@ -291,7 +292,7 @@ func TestRebuildReplacesDamagedStoreWhileServed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			x, err := indexer.New(indexer.Options{Endpoints: []string{d.EVMURL()}, Network: indexer.Networks()["aeneid"], Store: beside, Window: 20, Ahead: 1})
+			x, err := indexer.New(indexer.Options{Options: evm.Options{Endpoints: []string{d.EVMURL()}, Window: 20, Parallel: 1}, Network: indexer.Networks()["aeneid"], Store: beside})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -25,22 +25,16 @@ func findExecution(ctx context.Context, cfg config.Config, client string) (found
 		return "", err
 	}
 	defer pool.Close()
-	var calls []evm.Call
-	for _, contract := range []fmt.Stringer{network.Registry, network.Licensing, network.Disputes} {
-		calls = append(calls, evm.Call{Method: "eth_getCode", Params: []any{contract.String(), "latest"}})
-	}
 	err = pool.Try(ctx, func(e *evm.Session) error {
-		head, answers, err := e.AtHead(ctx, 0, calls...)
+		head, codes, err := network.HaveCode(ctx, e, 0, "latest")
 		if err != nil {
 			return err
 		}
 		found = fmt.Sprintf("chain %d, block %d, all contracts", network.ChainID, head)
 		var missing []string
-		for i, a := range answers {
-			if code, err := a.Text(); err != nil {
-				return err
-			} else if len(code) <= len("0x") {
-				missing = append(missing, fmt.Sprint(calls[i].Params[0]))
+		for i, contract := range []fmt.Stringer{network.Registry, network.Licensing, network.Disputes} {
+			if !codes[i] {
+				missing = append(missing, contract.String())
 			}
 		}
 		if len(missing) > 0 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
 // An Endpoint is a server or a load balancer, with its learned limits and state.
@@ -14,9 +15,15 @@ type Endpoint struct {
 	*client
 	name   string // the host, because the rest of the URL may contain a key
 	outage *upstream.Outage
-	trust  trust
 
-	mu       sync.Mutex
+	mu     sync.Mutex
+	told   map[int64]ledger.Hash // recently returned hashes by block
+	logged [reasons]time.Time    // when a failure of each reason was last logged
+	state
+}
+
+// A state is what an endpoint has shown so far.
+type state struct {
 	verified time.Time     // when its chain id was verified; zero if it must be verified
 	useful   bool          // it has answered other calls since
 	window   window        // blocks per request
@@ -28,8 +35,8 @@ type Endpoint struct {
 	excluded error         // why it is no longer used; nil if it is
 	trouble  *Failure      // current failure; nil if there is none
 	since    time.Time     // beginning of the trouble
-
-	logged [reasons]time.Time // when a failure of each reason was last logged
+	doubts   int           // number of doubts since it was last forgiven
+	doubted  time.Time     // time of the last doubt
 }
 
 var errMalformed = errors.New("an endpoint's URL is malformed (not shown: it may hold a key)")
@@ -43,19 +50,24 @@ func newEndpoint(rawURL string, o *Options) (*Endpoint, error) {
 		client: &client{url: rawURL, http: o.client, secret: upstream.NewRedactor(u), timeout: o.Timeout, maxBody: o.MaxBody, memory: o.Memory},
 		name:   u.Host,
 		outage: upstream.NewOutage(o.Logger, "execution client "+u.Host),
-		window: newWindow(o.Window),
-		batch:  adaptive{size: maxBatch, most: maxBatch, patience: 1},
+		told:   map[int64]ledger.Hash{},
+		state:  state{window: newWindow(o.Window), batch: adaptive{size: maxBatch, most: maxBatch, patience: 1}},
 	}, nil
 }
 
 // Name returns the endpoint's host.
 func (e *Endpoint) Name() string { return e.name }
 
-// Window returns the number of blocks per request and per call.
-func (e *Endpoint) Window() (blocks, perCall int64) {
+func (e *Endpoint) look() state {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.window.span(), e.window.blocks.size
+	return e.state
+}
+
+// Window returns the number of blocks per request and per call.
+func (e *Endpoint) Window() (blocks, perCall int64) {
+	w := e.look().window
+	return w.span(), w.blocks.size
 }
 
 // Fits records that a request for a number of blocks and calls was answered.
@@ -103,16 +115,7 @@ func (e *Endpoint) fewerCalls() bool {
 }
 
 // Single reports whether the endpoint accepts only one call per request.
-func (e *Endpoint) Single() bool { return e.batchSize() == 1 }
-
-// callsPerRequest returns the number of calls per request in addition to the head.
-func (e *Endpoint) callsPerRequest() int { return max(int(e.batchSize())-1, 1) }
-
-func (e *Endpoint) batchSize() int64 {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.batch.size
-}
+func (e *Endpoint) Single() bool { return e.look().batch.size == 1 }
 
 // recordCalls records the outcome of a number of calls. It reports whether they were refused and half as many must be tried. Too
 // many calls may also cause a timeout or a rate limit.
@@ -135,29 +138,3 @@ func (e *Endpoint) recordCalls(calls int, err error) (less bool) {
 
 // verifiedFor is how long a verified chain id is valid if the endpoint answers no other calls.
 const verifiedFor = time.Minute
-
-func (e *Endpoint) isVerified() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return !e.verified.IsZero()
-}
-
-func (e *Endpoint) verify() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.verified, e.useful = time.Now(), false
-}
-
-// troubled returns the endpoint's current failure and when it began, or nil.
-func (e *Endpoint) troubled() (*Failure, time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.trouble, e.since
-}
-
-// available returns the end of the endpoint's pause, or why it is excluded.
-func (e *Endpoint) available() (until time.Time, excluded error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.until, e.excluded
-}

@@ -133,18 +133,18 @@ func (p *Pool) TryOther(ctx context.Context, except *Endpoint, work func(*Sessio
 func (p *Pool) Trouble(least time.Duration) error {
 	failures := map[error]error{}
 	for _, e := range p.believed() {
-		f, since := e.troubled()
-		if f == nil || time.Since(since) < least {
+		s := e.look()
+		if s.trouble == nil || time.Since(s.since) < least {
 			return nil
 		}
 		why := ErrUnreachable
-		switch f.Reason {
+		switch s.trouble.Reason {
 		case OtherChain:
 			why = ErrOtherChain
 		case Forbidden:
 			why = ErrForbidden
 		}
-		failures[why] = fmt.Errorf("%w: %s: %w", why, e.name, f)
+		failures[why] = fmt.Errorf("%w: %s: %w", why, e.name, s.trouble)
 	}
 	return cmp.Or(failures[ErrOtherChain], failures[ErrForbidden], failures[ErrUnreachable])
 }
@@ -161,16 +161,15 @@ func (p *Pool) pick(ctx context.Context, avoid *Endpoint) (*Endpoint, error) {
 			if !slices.Contains(believed, e) {
 				continue
 			}
-			until, err := e.available()
-			switch {
-			case err != nil:
-				excluded = err
-			case !time.Now().Before(until) && e == avoid:
+			switch s := e.look(); {
+			case s.excluded != nil:
+				excluded = s.excluded
+			case !time.Now().Before(s.until) && e == avoid:
 				avoided = e
-			case !time.Now().Before(until):
+			case !time.Now().Before(s.until):
 				return e, nil
-			case soonest.IsZero() || until.Before(soonest):
-				soonest = until
+			case soonest.IsZero() || s.until.Before(soonest):
+				soonest = s.until
 			}
 		}
 		if avoided != nil {
@@ -190,7 +189,7 @@ func (p *Pool) at(i int64) *Endpoint { return p.endpoints[i%int64(len(p.endpoint
 // verify checks the endpoint's chain id before the first request, and again after it did not respond, because another server may
 // have replaced it.
 func (p *Pool) verify(ctx context.Context, e *Endpoint) error {
-	if e.isVerified() {
+	if !e.look().verified.IsZero() {
 		return nil
 	}
 	answers, err := e.each(ctx, min(e.timeout, pollTimeout), Call{Method: "eth_chainId"})
@@ -208,7 +207,9 @@ func (p *Pool) verify(ctx context.Context, e *Endpoint) error {
 	if id != p.o.ChainID {
 		return &Failure{Reason: OtherChain, err: fmt.Errorf("%w: its chain id is %d, the network's is %d", ErrOtherChain, id, p.o.ChainID)}
 	}
-	e.verify()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.verified, e.useful = time.Now(), false
 	return nil
 }
 

@@ -125,9 +125,9 @@ func TestHeadOfAnEndpointIsComparedWithTheBlockAskedFor(t *testing.T) {
 
 func TestEndpointThatRefusesBatchesIsSingle(t *testing.T) {
 	e := newTestPool(t, Options{}).endpoints[0]
-	for tries := 0; e.batchSize() > 1; tries++ {
+	for tries := 0; e.look().batch.size > 1; tries++ {
 		if e.Single() || tries > 20 {
-			t.Fatalf("Single = %t with %d calls at once after %d refusals, want false", e.Single(), e.batchSize(), tries)
+			t.Fatalf("Single = %t with %d calls at once after %d refusals, want false", e.Single(), e.look().batch.size, tries)
 		}
 		e.fewerCalls()
 	}

@@ -3,7 +3,6 @@ package evm
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
@@ -21,62 +20,46 @@ const (
 	maxTold = 4096
 )
 
-// A trust records doubts about an endpoint. Blocks are final, so an endpoint that returns two hashes of a block is wrong, and so is
-// one with fewer logs than its headers promise.
-type trust struct {
-	mu     sync.Mutex
-	told   map[int64]ledger.Hash // recently returned hashes by block
-	doubts int                   // number of doubts since it was last forgiven
-	last   time.Time             // time of the last doubt
-}
-
-// Told records the hash that the endpoint returned for a block. If it returned another one before, Told adds a doubt and returns a
-// Contradiction.
+// Told records the hash that the endpoint returned for a block. Blocks are final, so if it returned another one before, Told
+// adds a doubt and returns a Contradiction.
 func (e *Endpoint) Told(block int64, hash ledger.Hash) error {
-	t := &e.trust
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	before, known := t.told[block]
-	if t.told == nil || len(t.told) >= maxTold {
-		t.told = map[int64]ledger.Hash{}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	before, known := e.told[block]
+	if len(e.told) >= maxTold {
+		clear(e.told)
 	}
-	t.told[block] = hash
+	e.told[block] = hash
 	if !known || before == hash {
 		return nil
 	}
-	t.doubt()
+	e.doubt()
 	return Contradiction("block %d is %v, and was %v before", block, hash, before)
 }
 
-// Doubt adds a doubt about the endpoint.
+// Doubt adds a doubt about the endpoint, for example because it returned fewer logs than its headers promise.
 func (e *Endpoint) Doubt() {
-	e.trust.mu.Lock()
-	defer e.trust.mu.Unlock()
-	e.trust.doubt()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.doubt()
 }
 
-func (t *trust) doubt() {
-	if time.Since(t.last) > forgivenAfter {
-		t.doubts = 0
-	}
-	t.doubts, t.last = t.doubts+1, time.Now()
+func (e *Endpoint) doubt() {
+	e.doubts, e.doubted = e.currentDoubts()+1, time.Now()
 }
 
-// Doubts returns the number of doubts about the endpoint.
-func (e *Endpoint) Doubts() int {
-	t := &e.trust
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if time.Since(t.last) > forgivenAfter {
+// currentDoubts returns the number of doubts, 0 if they are forgiven.
+func (s state) currentDoubts() int {
+	if time.Since(s.doubted) > forgivenAfter {
 		return 0
 	}
-	return t.doubts
+	return s.doubts
 }
 
 // sound returns the usable endpoints without doubts.
 func (p *Pool) sound() (all []*Endpoint) {
 	for _, e := range p.endpoints {
-		if _, excluded := e.available(); e.Doubts() == 0 && excluded == nil {
+		if s := e.look(); s.currentDoubts() == 0 && s.excluded == nil {
 			all = append(all, e)
 		}
 	}
@@ -97,7 +80,7 @@ func (p *Pool) believed() []*Endpoint {
 // Doubts returns the number of doubts about all endpoints.
 func (p *Pool) Doubts() (n int) {
 	for _, e := range p.endpoints {
-		n += e.Doubts()
+		n += e.look().currentDoubts()
 	}
 	return n
 }
@@ -105,7 +88,7 @@ func (p *Pool) Doubts() (n int) {
 // Unreliable returns ErrUnreliable if there are many doubts about every endpoint.
 func (p *Pool) Unreliable() error {
 	for _, e := range p.endpoints {
-		if e.Doubts() < maxDoubts {
+		if e.look().currentDoubts() < maxDoubts {
 			return nil
 		}
 	}

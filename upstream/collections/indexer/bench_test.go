@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/tipcache/tipcache/upstream/collections/evm"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
@@ -154,7 +155,7 @@ func BenchmarkIndex(b *testing.B) {
 			s := serveBench(b)
 			for b.Loop() {
 				b.StopTimer()
-				o := indexer.Options{Endpoints: []string{s.URL}, Network: story, Store: test.open(b), From: 1, Window: benchBlocks}
+				o := indexer.Options{Options: evm.Options{Endpoints: []string{s.URL}, Window: benchBlocks}, Network: story, Store: test.open(b), From: 1}
 				b.StartTimer()
 				if err := index(b.Context(), o); err != nil {
 					b.Fatal(err)

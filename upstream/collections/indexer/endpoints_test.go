@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tipcache/tipcache/upstream/collections/evm"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
 )
 
@@ -273,11 +274,12 @@ func TestLimitsAreWaitedFor(t *testing.T) {
 
 func TestOptionsAreChecked(t *testing.T) {
 	store := open(t, memory(t))
+	at := func(url string) evm.Options { return evm.Options{Endpoints: []string{url}} }
 	for name, o := range map[string]indexer.Options{
 		"no endpoint":          {Store: store, Network: story},
-		"no store":             {Endpoints: []string{"http://h"}, Network: story},
-		"no network":           {Endpoints: []string{"http://h"}, Store: store},
-		"a malformed endpoint": {Endpoints: []string{"http://user:secret\x00@h"}, Store: store, Network: story},
+		"no store":             {Options: at("http://h"), Network: story},
+		"no network":           {Options: at("http://h"), Store: store},
+		"a malformed endpoint": {Options: at("http://user:secret\x00@h"), Store: store, Network: story},
 	} {
 		if _, err := indexer.New(o); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", name, err)

@@ -25,7 +25,7 @@ const maxParts = 64
 func (x *Indexer) fill(ctx context.Context, cursor ledger.Cursor, s span) error {
 	all := task{span: s, parent: cursor.Hash, whole: s.blocks() <= followed}
 	group, ctx := errgroup.WithContext(ctx)
-	windows := make(chan window, x.o.Ahead-1) // inOrder holds one more
+	windows := make(chan window, x.o.Parallel-1) // inOrder holds one more
 	parts, gathered := make(chan *blocks), make(chan *blocks)
 	group.Go(func() error { return x.fetchAhead(ctx, group, all, windows) })
 	group.Go(func() error { return inOrder(ctx, windows, parts) })

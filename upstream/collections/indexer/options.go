@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/collections/evm"
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
@@ -46,38 +44,28 @@ var (
 	errInconsistent = errors.New("execution clients contradict each other, or themselves")
 )
 
-// Options configure an Indexer. Endpoints, Network and Store are required.
+// Options configure an Indexer. Endpoints, Network and Store are required. New sets ChainID, Patient and Observe.
 type Options struct {
-	Endpoints []string // http:// or https:// URLs of execution clients of one chain, the preferred one first
-	Network   Network
-	Store     Store
+	evm.Options
+	Network Network
+	Store   Store
 
 	From   int64 // first block, for a store without a cursor; 0 finds where the contracts begin
 	Follow bool  // continue with new blocks; otherwise Run ends at the head
 
-	Window  int64         // maximum number of blocks in one call; 0 means 10,000
-	Ahead   int           // maximum number of concurrent requests for blocks; 0 means 4
-	Poll    time.Duration // between two polls for a new block; 0 means 1 s
-	Timeout time.Duration // of one request; 0 means 30 s
-	MaxBody int64         // maximum size of a response in bytes; 0 means 64 MiB
-	Memory  *account.Part // budget of responses; nil means no limit
-	Pause   time.Duration // initial pause of an endpoint after a failure; 0 means 500 ms
-	Grace   time.Duration // how long endpoints may lag behind the store or not respond before Status reports it; 0 means 10 s
-	Doubt   time.Duration // how long endpoints may contradict the store or each other before Run ends; 0 means 1 min
+	Poll  time.Duration // between two polls for a new block; 0 means 1 s
+	Grace time.Duration // how long endpoints may lag behind the store or not respond before Status reports it; 0 means 10 s
+	Doubt time.Duration // how long endpoints may contradict the store or each other before Run ends; 0 means 1 min
 
-	Logger     *slog.Logger          // nil discards logs
 	Tracing    trace.TracerProvider  // nil disables traces
 	Registerer prometheus.Registerer // nil disables metrics
 }
 
-// WithDefaults replaces zero values by the defaults, except those that package evm replaces.
+// WithDefaults replaces zero values by the defaults.
 func (o Options) WithDefaults() Options {
-	client := evm.Options{}.WithDefaults()
-	o.Ahead = cmp.Or(o.Ahead, client.Parallel)
-	o.Pause = cmp.Or(o.Pause, client.Pause)
+	o.Options = o.Options.WithDefaults()
 	o.Poll = cmp.Or(o.Poll, time.Second)
 	o.Grace = cmp.Or(o.Grace, 10*time.Second)
 	o.Doubt = cmp.Or(o.Doubt, time.Minute)
-	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	return o
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/collections/evm"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
@@ -17,7 +18,8 @@ import (
 // quick are options for tests: no pause is long.
 func quick(store indexer.Store, endpoints ...*fakeEVM) indexer.Options {
 	o := indexer.Options{
-		Network: story, Store: store, Pause: time.Millisecond, Poll: time.Millisecond, Timeout: 30 * time.Second, Grace: 300 * time.Millisecond, Doubt: 300 * time.Millisecond,
+		Options: evm.Options{Pause: time.Millisecond},
+		Network: story, Store: store, Poll: time.Millisecond, Grace: 300 * time.Millisecond, Doubt: 300 * time.Millisecond,
 	}
 	for _, e := range endpoints {
 		o.Endpoints = append(o.Endpoints, e.URL)
@@ -93,7 +95,7 @@ func TestEveryHistoryIsCountedOnceWhateverHappens(t *testing.T) {
 			store := open(t, url)
 			for life := range 8 {
 				o := quick(&mortal{store, 1 + rand.IntN(5), life%2 == 0}, evm, other)
-				o.Window, o.Ahead = 1+rand.Int64N(100), 1+rand.IntN(4)
+				o.Window, o.Parallel = 1+rand.Int64N(100), 1+rand.IntN(4)
 				if life%3 == 2 {
 					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(20))*time.Millisecond)
 					_ = index(ctx, o)

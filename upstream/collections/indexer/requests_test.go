@@ -232,7 +232,7 @@ func TestEachAnswerThatMakesSenseIsProgress(t *testing.T) {
 					evm := serveEVM(t, h, faults{sense: one, way: way, maxCalls: most})
 					store := open(t, memory(t))
 					o := quick(store, evm)
-					o.From, o.Ahead, o.Follow = 12, 1, true // no other work gets it out of step
+					o.From, o.Parallel, o.Follow = 12, 1, true // no other work gets it out of step
 					follow(t, o)
 					await(t, store, h.head())
 					expect(t, store, h.count(12)) // IPs and disputes of before are resolved by calls

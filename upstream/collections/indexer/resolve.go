@@ -103,14 +103,19 @@ func (x *Indexer) callWords(ctx context.Context, calls []ethCall, index int, hea
 		for i, n := range left {
 			some[i] = calls[n]
 		}
-		got, from, err := x.words(ctx, by, some, index, head)
+		var got []ledger.Address
+		err := x.pool.TryOther(ctx, by, func(s *evm.Session) (err error) {
+			by = s.Endpoint
+			got, err = readWords(ctx, s, some, index, head)
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}
 		for i, n := range left {
 			words[n], results[n] = got[i], append(results[n], got[i])
 		}
-		left, by = slices.DeleteFunc(left, func(n int) bool { return isCertain(results[n]) }), from
+		left = slices.DeleteFunc(left, func(n int) bool { return isCertain(results[n]) })
 	}
 	return words, nil
 }
@@ -125,26 +130,8 @@ func isCertain(results []ledger.Address) bool {
 	return len(results) >= 4 && !slices.ContainsFunc(results, func(a ledger.Address) bool { return a != ledger.Address{} })
 }
 
-// words makes the calls of callWords at endpoints other than except. by is the last endpoint used.
-func (x *Indexer) words(ctx context.Context, except *evm.Endpoint, calls []ethCall, index int, head int64) (words []ledger.Address, by *evm.Endpoint, err error) {
-	for some := range slices.Chunk(calls, callsAtOnce) {
-		err := x.pool.TryOther(ctx, except, func(s *evm.Session) error {
-			got, err := someWords(ctx, s, some, index, head)
-			words, by = append(words, got...), s.Endpoint
-			return err
-		})
-		if err != nil {
-			return nil, nil, err
-		}
-	}
-	return words, by, nil
-}
-
-// callsAtOnce is the number of calls per endpoint.
-const callsAtOnce = 500
-
-// someWords makes calls at one endpoint. It returns all words or an error.
-func someWords(ctx context.Context, s *evm.Session, some []ethCall, index int, head int64) ([]ledger.Address, error) {
+// readWords makes the calls of callWords at one endpoint. It returns all words or an error.
+func readWords(ctx context.Context, s *evm.Session, some []ethCall, index int, head int64) ([]ledger.Address, error) {
 	state := "latest"
 	if s.Single() { // a lagging server behind the same address refuses the number of a block that it lacks
 		newest, _, err := s.Poll(ctx, head)

@@ -42,12 +42,9 @@ func New(o Options) (*Indexer, error) {
 	}
 	o = o.WithDefaults()
 	x := &Indexer{o: o, log: o.Logger, comparisons: map[*evm.Endpoint]*comparison{}, counted: map[*evm.Endpoint]bool{}}
+	o.ChainID, o.Patient, o.Observe = o.Network.ChainID, o.Follow, func(result string) { x.metrics.countRequest(result) }
 	var err error
-	if x.pool, err = evm.NewPool(evm.Options{
-		Endpoints: o.Endpoints, ChainID: o.Network.ChainID, Window: o.Window, Parallel: o.Ahead, Timeout: o.Timeout,
-		MaxBody: o.MaxBody, Memory: o.Memory, Pause: o.Pause, Patient: o.Follow, Logger: o.Logger,
-		Observe: func(result string) { x.metrics.countRequest(result) },
-	}); err != nil {
+	if x.pool, err = evm.NewPool(o.Options); err != nil {
 		return nil, fmt.Errorf("indexer: %w", err)
 	}
 	if x.metrics, err = newMetrics(o.Registerer, x); err != nil {

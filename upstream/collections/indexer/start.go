@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/tipcache/tipcache/upstream/collections/evm"
-	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
 // start returns the first block to read for an empty store: the block in which the first of the contracts appears. It
@@ -98,7 +97,7 @@ func (x *Indexer) codes(ctx context.Context, except *evm.Endpoint, block int64) 
 	refusals := 0
 	err = x.pool.TryOther(ctx, except, func(e *evm.Session) error {
 		by = e.Endpoint
-		codes, err = haveCode(ctx, e, x.o.Network.contracts(), block)
+		_, codes, err = x.o.Network.HaveCode(ctx, e, block, evm.Hex(block))
 		if f, ok := errors.AsType[*evm.Failure](err); ok && f.Reason == evm.Refused && errors.Is(err, errNoState) {
 			if refusals++; refusals > 2*x.pool.Len() {
 				return fmt.Errorf("%w at block %d: %s: %s", errNoState, block, e.Name(), f.Error())
@@ -110,22 +109,23 @@ func (x *Indexer) codes(ctx context.Context, except *evm.Endpoint, block int64) 
 	return codes, by, err
 }
 
-func haveCode(ctx context.Context, e *evm.Session, contracts [3]ledger.Address, block int64) ([]bool, error) {
+// HaveCode reports for each contract whether it has code in a state of an endpoint that has reached a block. It also returns
+// the endpoint's head.
+func (n *Network) HaveCode(ctx context.Context, e *evm.Session, block int64, state string) (head int64, codes []bool, err error) {
 	var calls []evm.Call
-	for _, c := range contracts {
-		calls = append(calls, evm.Call{Method: "eth_getCode", Params: []any{c.String(), evm.Hex(block)}})
+	for _, c := range n.contracts() {
+		calls = append(calls, evm.Call{Method: "eth_getCode", Params: []any{c.String(), state}})
 	}
-	_, answers, err := e.AtHead(ctx, block, calls...)
+	head, answers, err := e.AtHead(ctx, block, calls...)
 	if err != nil {
-		return nil, err
+		return head, nil, err
 	}
-	codes := make([]bool, len(contracts))
-	for i, a := range answers {
+	for _, a := range answers {
 		code, err := a.Text()
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", errNoState, err)
+			return head, nil, fmt.Errorf("%w: %w", errNoState, err)
 		}
-		codes[i] = len(code) > len("0x")
+		codes = append(codes, len(code) > len("0x"))
 	}
-	return codes, nil
+	return head, codes, nil
 }
