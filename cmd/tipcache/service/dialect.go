@@ -14,12 +14,6 @@ import (
 // detectInterval is the pause between attempts to detect the dialect.
 const detectInterval = time.Second
 
-// learnDialect sets the dialect in the configuration.
-func (s *Service) learnDialect(ctx context.Context) error {
-	s.cfg.Chain.Dialect = string(s.dialect(ctx))
-	return nil
-}
-
 // dialect returns the configured dialect, else the dialect in which a node answers, else the one that
 // another replica stored in Redis. It returns Undetermined if none is known: a guess could misread responses.
 func (s *Service) dialect(ctx context.Context) node.Dialect {

@@ -24,7 +24,7 @@ func (s *Service) drain(public, admin *http.Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.HTTP.Drain)
 	defer cancel()
 	start := time.Now()
-	calls, sockets := s.drainGRPC(ctx), s.drainRPC(ctx) // concurrently: no API waits for another's slow requests
+	calls, sockets := begin(ctx, s.drainGRPC), begin(ctx, s.drainRPC) // no API waits for another's slow requests
 	err := errors.Join(s.shutdown(ctx, public), <-sockets)
 	if s.lane != nil && err == nil {
 		err = s.lane.Wait(ctx)
@@ -35,6 +35,13 @@ func (s *Service) drain(public, admin *http.Server) error {
 	err = errors.Join(err, <-calls, admin.Shutdown(ctx), s.pool.Close())
 	s.log.Info("drained", "took", time.Since(start).Round(time.Millisecond).String())
 	return err
+}
+
+// begin calls f on a goroutine. The returned channel receives its error.
+func begin(ctx context.Context, f func(context.Context) error) <-chan error {
+	ended := make(chan error, 1)
+	go func() { ended <- f(ctx) }()
+	return ended
 }
 
 // shutdown finishes the requests of a server. Responses of the fast lane may still be in flight after it.

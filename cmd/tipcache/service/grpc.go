@@ -39,21 +39,16 @@ func (g *grpcService) serve() error {
 	return nil
 }
 
-// drainGRPC sends clients to other replicas and finishes calls in flight. The returned channel receives the error.
-func (s *Service) drainGRPC(ctx context.Context) <-chan error {
-	ended := make(chan error, 1)
+// drainGRPC sends clients to other replicas and finishes calls in flight.
+func (s *Service) drainGRPC(ctx context.Context) error {
 	if s.grpc == nil {
-		close(ended)
-		return ended
+		return nil
 	}
 	s.grpc.handler.Drain()
-	go func() {
-		defer context.AfterFunc(ctx, s.grpc.server.Stop)()
-		s.grpc.server.GracefulStop()
-		if ctx.Err() != nil {
-			ended <- fmt.Errorf("gRPC: calls cut off: %w", ctx.Err())
-		}
-		close(ended)
-	}()
-	return ended
+	defer context.AfterFunc(ctx, s.grpc.server.Stop)()
+	s.grpc.server.GracefulStop()
+	if ctx.Err() != nil {
+		return fmt.Errorf("gRPC: calls cut off: %w", ctx.Err())
+	}
+	return nil
 }

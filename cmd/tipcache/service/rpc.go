@@ -44,17 +44,12 @@ func (s *Service) newRPC(ctx context.Context) (*rpcService, error) {
 	return r, nil
 }
 
-// drainRPC finishes calls in flight, including those on WebSockets. The returned channel receives the error.
-func (s *Service) drainRPC(ctx context.Context) <-chan error {
-	ended := make(chan error, 1)
+// drainRPC finishes calls in flight, including those on WebSockets.
+func (s *Service) drainRPC(ctx context.Context) error {
 	if s.rpc == nil {
-		close(ended)
-		return ended
+		return nil
 	}
-	go func() {
-		s.rpc.socket.Drain(ctx)
-		ended <- s.shutdown(ctx, s.rpc.server)
-		s.rpc.end()
-	}()
-	return ended
+	defer s.rpc.end()
+	s.rpc.socket.Drain(ctx)
+	return s.shutdown(ctx, s.rpc.server)
 }

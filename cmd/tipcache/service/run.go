@@ -35,27 +35,22 @@ func (s *Service) Run(ctx context.Context) error {
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.pool.Run(context.WithoutCancel(ctx)) }) // until the end of the drain
 	group.Go(func() error { return s.determine(gctx) })
+	spawn := func(ctx context.Context, run func(context.Context)) { group.Go(func() error { run(ctx); return nil }) }
+	spawn(gctx, s.proxy.Run)
+	spawn(gctx, s.watchReadiness)
+	spawn(context.WithoutCancel(ctx), s.adminPages.Run) // until its server shuts down
 	if s.watch != nil {
-		group.Go(func() error { s.watch.Run(gctx); return nil })
+		spawn(gctx, s.watch.Run)
 	}
-	group.Go(func() error { s.proxy.Run(gctx); return nil })
-	group.Go(func() error { s.watchReadiness(gctx); return nil })
-	group.Go(func() error { s.adminPages.Run(context.WithoutCancel(ctx)); return nil }) // until its server shuts down
 	if s.auditor != nil {
-		group.Go(func() error { s.auditor.Run(gctx); return nil })
+		spawn(gctx, s.auditor.Run)
 	}
 	if s.indexer != nil {
-		group.Go(func() error {
-			// The service continues without it, and /readyz has the error.
-			if err := KeepIndexing(gctx, s.store, s.indexer, s.log); gctx.Err() == nil {
-				s.log.Error("indexer ended, the store is no longer filled", "error", err)
-			}
-			return nil
-		})
+		spawn(gctx, s.index)
 	}
 	if s.reloader != nil {
 		defer signal.Stop(s.reloader.hangup)
-		group.Go(func() error { s.reloader.run(gctx); return nil })
+		spawn(gctx, s.reloader.run)
 	}
 	s.serveClients(gctx, group, public)
 	if s.admin != nil {
@@ -72,6 +67,13 @@ func (s *Service) Run(ctx context.Context) error {
 	})
 	err := group.Wait()
 	return errors.Join(err, s.Close())
+}
+
+// index fills the store. The service continues without it, and /readyz has the error.
+func (s *Service) index(ctx context.Context) {
+	if err := KeepIndexing(ctx, s.store, s.indexer, s.log); ctx.Err() == nil {
+		s.log.Error("indexer ended, the store is no longer filled", "error", err)
+	}
 }
 
 // logStart logs what is served, and from which upstreams.

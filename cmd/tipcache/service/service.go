@@ -92,7 +92,7 @@ func New(ctx context.Context, cfg config.Config, log parts.Logs) (*Service, erro
 	}
 	s.onClose(log.Close)
 	for _, step := range []func(context.Context) error{
-		s.openTracing, s.openCache, s.openLane, s.learnDialect, s.openPool, s.openStore, s.openMetadata, s.openProxy, s.listen,
+		s.openTracing, s.openCache, s.openLane, s.openPool, s.openStore, s.openMetadata, s.openProxy, s.listen,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(err, s.Close())
@@ -166,7 +166,8 @@ func (s *Service) webLane() web.Lane {
 	return s.lane
 }
 
-func (s *Service) openPool(context.Context) (err error) {
+func (s *Service) openPool(ctx context.Context) (err error) {
+	s.cfg.Chain.Dialect = string(s.dialect(ctx))
 	o := s.cfg.NodeOptions()
 	o.OnEpoch = func(id string, epoch int64) { // cached entries are from another chain
 		s.cache.SetNamespace(namespace(id, epoch))

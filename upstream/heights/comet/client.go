@@ -38,8 +38,8 @@ type Client struct {
 	memory  *account.Part     // budget of responses; nil means no limit
 }
 
-// New returns a client of the RPC server at a base URL. It sends headers with every request. A call takes at maxBytes timeout
-// and at maxBytes two seconds. Idle connections are closed after idleClose. memory is the budget of responses, nil means
+// New returns a client of the RPC server at a base URL. It sends headers with every request. A call takes at most timeout
+// and at most two seconds. Idle connections are closed after idleClose. memory is the budget of responses, nil means
 // no limit.
 func New(base *url.URL, headers http.Header, timeout, idleClose time.Duration, memory *account.Part, outage *upstream.Outage) *Client {
 	timeout = min(timeout, maxTimeout)
@@ -164,7 +164,7 @@ func (c *Client) call(ctx context.Context, method string, params map[string]stri
 	return err
 }
 
-// Call calls a method and returns its result of at maxBytes maxBytes bytes, without white space. If the node refuses,
+// Call calls a method and returns its result of at most maxBytes bytes, without white space. If the node refuses,
 // the error is a *[Refusal]. ctx sets the deadline.
 //
 // Calls are POSTs: not every node answers a URI with a JSON-RPC envelope.
@@ -207,7 +207,7 @@ func (r *Reply) Answers() bool { return string(r.ID) == callID }
 // ErrNoReply is the error for a response that is not a JSON-RPC reply to the call.
 var ErrNoReply = errors.New("response is not a JSON-RPC reply to the call")
 
-// Ask calls a method with parameters in JSON and returns the reply of at maxBytes maxBytes bytes, even if it is an error
+// Ask calls a method with parameters in JSON and returns the reply of at most maxBytes bytes, even if it is an error
 // reply. ctx sets the deadline. With a non-nil error the reply has only Status and RetryAfter.
 func (c *Client) Ask(ctx context.Context, method string, params json.RawMessage, maxBytes int64) (reply Reply, err error) {
 	status, header, body, err := c.exchange(ctx, http.MethodPost, "/", request(method, params), maxBytes)
@@ -224,7 +224,7 @@ func (c *Client) Ask(ctx context.Context, method string, params json.RawMessage,
 	return reply, upstream.RedactError(err, c.hide)
 }
 
-// Get sends a GET request for a target such as /block?height=5 and returns the response of at maxBytes maxBytes bytes.
+// Get sends a GET request for a target such as /block?height=5 and returns the response of at most maxBytes bytes.
 func (c *Client) Get(ctx context.Context, target string, maxBytes int64) (status int, header http.Header, body []byte, err error) {
 	status, header, body, err = c.exchange(ctx, http.MethodGet, target, nil, maxBytes)
 	return status, header, body, upstream.RedactError(err, c.hide)
@@ -233,7 +233,7 @@ func (c *Client) Get(ctx context.Context, target string, maxBytes int64) (status
 // Redact hides possible keys of the client's URL in a text from the server.
 func (c *Client) Redact(text string) string { return c.hide.Replace(text) }
 
-// exchange sends a request and reads the whole response of at maxBytes maxBytes bytes. It does not retry: net/http resends a
+// exchange sends a request and reads the whole response of at most maxBytes bytes. It does not retry: net/http resends a
 // request only if nothing of it was written.
 func (c *Client) exchange(ctx context.Context, method, target string, body []byte, maxBytes int64) (status int, header http.Header, responseBody []byte, err error) {
 	r, err := http.NewRequestWithContext(ctx, method, c.base.String()+target, bytes.NewReader(body))
