@@ -72,7 +72,7 @@ func (c *Chain) Add(n *Node) {
 	n.state.Unseen = n.Comet != nil
 	m := &member{rest: &restFollower{heightSource: c.newSource(n)}}
 	if n.Comet != nil {
-		m.rpc = &rpcFollower{heightSource: c.newSource(n)}
+		m.rpc = &rpcFollower{heightSource: c.newSource(n), up: make(chan struct{}, 1), turn: make(chan struct{}, 1)}
 	}
 	c.changing.Lock()
 	defer c.changing.Unlock()

@@ -33,6 +33,7 @@ type heightSource struct {
 	hashless int           // consecutive reads without a hash
 	polled   broadcast     // a poll has ended
 	pollNow  chan struct{} // has a value if the next poll must begin at once
+	nextPoll *time.Timer   // fires when the next poll is due
 }
 
 // guard calls work, which handles input from the source. If it panics, the input is dropped.
@@ -234,6 +235,24 @@ func (c *Chain) Seek(ctx context.Context, n *Node) bool {
 		}
 	}
 	return c.Tip().Known
+}
+
+// keepPolling polls until ctx ends, each time after the time that the previous poll returned.
+func (s *heightSource) keepPolling(ctx context.Context, poll func(context.Context) (next time.Duration)) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.pollNow:
+		case <-s.nextPoll.C:
+		}
+		next := maxPollInterval
+		_ = s.guard(func() error {
+			next = poll(ctx)
+			return nil
+		})
+		s.nextPoll.Reset(next)
+	}
 }
 
 // startPoll makes the source poll at once, and returns a channel that is closed at the end of this poll.

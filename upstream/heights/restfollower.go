@@ -28,26 +28,8 @@ type restFollower struct {
 
 // run polls until ctx ends.
 func (f *restFollower) run(ctx context.Context) {
-	for {
-		if v := f.node.Look(); !f.isNeeded(v) {
-			f.yield(v)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-f.pollNow:
-		case <-time.After(f.guardedPoll(ctx)):
-		}
-	}
-}
-
-func (f *restFollower) guardedPoll(ctx context.Context) (next time.Duration) {
-	next = maxPollInterval
-	_ = f.guard(func() error {
-		next = f.poll(ctx)
-		return nil
-	})
-	return next
+	f.nextPoll = time.NewTimer(0)
+	f.keepPolling(ctx, f.poll)
 }
 
 // yield retires the source, because CometBFT provides heights again.
@@ -61,12 +43,12 @@ func (f *restFollower) yield(v State) {
 // poll polls once if needed, and returns the time until the next poll.
 func (f *restFollower) poll(ctx context.Context) time.Duration {
 	defer f.polled.begin()()
-	if f.isNeeded(f.node.Look()) {
-		if err := f.check(ctx); errors.Is(err, errNoHeights) {
-			return maxSilence
-		} else if err != nil {
-			return maxPollInterval
-		}
+	if v := f.node.Look(); !f.isNeeded(v) {
+		f.yield(v)
+	} else if err := f.check(ctx); errors.Is(err, errNoHeights) {
+		return maxSilence
+	} else if err != nil {
+		return maxPollInterval
 	}
 	return min(f.pollInterval()/2, maxPollInterval)
 }

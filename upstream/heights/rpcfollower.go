@@ -23,45 +23,69 @@ var (
 	errSilent     = errors.New("node has new blocks but does not stream their headers")
 )
 
-// An rpcFollower follows one node's CometBFT. It runs on the goroutine of run, except for reading the
-// WebSocket and polling.
+// An rpcFollower follows one node's CometBFT. One goroutine reads the headers of the subscription and another one polls,
+// because a proxy may connect the WebSocket to another server.
 type rpcFollower struct {
 	*heightSource
-	streamed   int64 // newest streamed height
-	headers    int   // number of accepted headers
-	sockets    int   // number of subscriptions
-	loggedLoss bool  // logged that the node streams no headers
-	fork       int64 // a block that differs from the chain's; 0 if none
+	up chan struct{} // has a value if a node that was down responds again
 
-	settle func() // settles the contradiction by a header; nil if there is none
+	turn       chan struct{}           // holds a value while a header or a poll is handled; guards the following
+	end        context.CancelCauseFunc // ends the subscription; nil if there is none
+	streamed   int64                   // newest streamed height
+	headers    int                     // number of accepted headers
+	seen       int                     // headers at the last poll
+	sockets    int                     // number of subscriptions
+	loggedLoss bool                    // logged that the node streams no headers
+	fork       int64                   // a block that differs from the chain's; 0 if none
+	settle     func()                  // settles the contradiction by a header; nil if there is none
 }
 
-// run follows the node's subscription until ctx ends, and polls while there is none.
+// run subscribes to the node's headers until ctx ends, and polls.
 func (f *rpcFollower) run(ctx context.Context) {
-	backoff := firstBackoff
+	f.nextPoll = time.NewTimer(f.pollInterval())
+	var polls sync.WaitGroup
+	defer polls.Wait()
+	polls.Go(func() { f.keepPolling(ctx, f.poll) })
+	headers, backoff := 0, firstBackoff
 	for ctx.Err() == nil {
-		headers := f.headers
 		err := f.guard(func() error { return f.follow(ctx) })
 		if ctx.Err() != nil {
 			return
 		}
-		if f.headers > headers {
-			backoff = firstBackoff
+		if n := f.recordLoss(err); n > headers {
+			headers, backoff = n, firstBackoff
 		}
-		if !f.loggedLoss {
-			f.node.Logger.Warn("no block headers from node, polling its height", "error", err)
-			f.loggedLoss = true
+		f.startPoll()
+		select {
+		case <-ctx.Done():
+		case <-f.up:
+		case <-time.After(backoff/2 + rand.N(backoff/2)):
 		}
-		_ = f.guard(func() error {
-			f.poll(ctx, backoff/2+rand.N(backoff/2))
-			return nil
-		})
 		backoff = min(2*backoff, maxBackoff)
 	}
 }
 
+// takeTurn waits until no other header or poll is being handled.
+func (f *rpcFollower) takeTurn() (end func()) {
+	f.turn <- struct{}{}
+	return func() { <-f.turn }
+}
+
+// recordLoss logs why a subscription ended, unless no header has arrived since the last time. It returns the number of
+// accepted headers.
+func (f *rpcFollower) recordLoss(err error) (headers int) {
+	defer f.takeTurn()()
+	if !f.loggedLoss {
+		f.node.Logger.Warn("no block headers from node, polling its height", "error", err)
+		f.loggedLoss = true
+	}
+	return f.headers
+}
+
 // follow subscribes and handles headers until the subscription fails.
 func (f *rpcFollower) follow(ctx context.Context) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	subscription, err := f.node.Comet.Subscribe(ctx)
 	if err != nil {
 		f.node.update(func(v *State) { v.CometErr = err })
@@ -69,106 +93,51 @@ func (f *rpcFollower) follow(ctx context.Context) error {
 	}
 	f.node.Forget()
 	defer subscription.Close()
-	if err := f.check(ctx); err != nil {
+	if err := f.begin(ctx, end); err != nil {
+		return err
+	}
+	defer f.disconnect()
+	for {
+		h, err := subscription.Next(ctx)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			f.node.update(func(v *State) { v.CometErr = err })
+			return err
+		}
+		err = f.guard(func() error { return f.handle(ctx, h) })
+		if err != nil && !errors.Is(err, upstream.ErrPanicked) { // a header that panics is dropped
+			return err
+		}
+	}
+}
+
+// begin begins a subscription with a poll, because headers may have been missed. The subscription ends when end is called.
+func (f *rpcFollower) begin(ctx context.Context, end context.CancelCauseFunc) error {
+	defer f.polled.begin()()
+	p := f.read(ctx)
+	defer f.takeTurn()()
+	if err := f.accept(ctx, p); err != nil {
 		return err
 	}
 	f.checkFork(ctx)
 	if f.sockets++; f.sockets > 1 {
 		f.chain.o.Reconnected(f.node.Name)
 	}
-	f.streamed = f.node.Look().Height
+	f.end, f.streamed, f.seen = end, f.node.Look().Height, f.headers
 	f.node.update(func(v *State) { v.Connected = true })
-	defer f.node.recordDisconnect()
-
-	var reader sync.WaitGroup
-	defer reader.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	messages := make(chan message)
-	reader.Go(func() { f.readMessages(ctx, subscription, messages) })
-	return f.watch(ctx, messages)
+	f.nextPoll.Reset(f.silenceLimit())
+	return nil
 }
 
-// A message is a header, or the error that ended the subscription.
-type message struct {
-	header comet.Header
-	err    error
+func (f *rpcFollower) disconnect() {
+	defer f.takeTurn()()
+	f.end = nil
+	f.node.recordDisconnect()
 }
 
-// readMessages sends the subscription's messages until an error, which is the last message, or until ctx ends.
-func (f *rpcFollower) readMessages(ctx context.Context, s comet.Headers, messages chan<- message) {
-	for {
-		var m message
-		m.err = f.guard(func() (err error) {
-			m.header, err = s.Next(ctx)
-			return err
-		})
-		select {
-		case messages <- m:
-		case <-ctx.Done():
-			return
-		}
-		if m.err != nil {
-			return
-		}
-	}
-}
-
-// watch handles headers, and regularly polls the node as well, because a proxy may connect the WebSocket to
-// another server.
-func (f *rpcFollower) watch(ctx context.Context, messages <-chan message) error {
-	ctx, cancel := context.WithCancel(ctx)
-	watchdog := time.NewTimer(f.silenceLimit())
-	var polls <-chan pollResult
-	defer func() {
-		cancel()
-		watchdog.Stop()
-		if polls != nil {
-			(<-polls).done()
-		}
-	}()
-	headers, urgent := f.headers, false
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case m := <-messages:
-			err := f.guard(func() error { return f.handle(ctx, m) })
-			if err != nil && !errors.Is(err, upstream.ErrPanicked) { // a header that panics is dropped
-				return err
-			}
-		case <-f.pollNow:
-			urgent = true
-			watchdog.Reset(0)
-		case <-watchdog.C:
-			if polls == nil {
-				polls, urgent = f.startRead(ctx), false
-			}
-		case p := <-polls:
-			polls = nil
-			streams := f.headers > headers
-			headers = f.headers
-			if err := f.handlePoll(ctx, p, streams); err != nil {
-				return err
-			}
-			watchdog.Reset(f.nextPoll(streams, urgent))
-		}
-	}
-}
-
-// nextPoll returns the time to the watchdog's next poll. It is three blocks while headers arrive.
-func (f *rpcFollower) nextPoll(streams, urgent bool) time.Duration {
-	switch {
-	case urgent:
-		return 0
-	case streams:
-		return f.silenceLimit()
-	default:
-		return f.pollInterval()
-	}
-}
-
-// silenceLimit returns how long the WebSocket may be silent before the watchdog polls: three blocks, or one
+// silenceLimit returns the time between two polls while headers arrive: three blocks, or one
 // poll interval for a node that catches up.
 func (f *rpcFollower) silenceLimit() time.Duration {
 	if f.node.Look().CatchingUp {
@@ -177,13 +146,11 @@ func (f *rpcFollower) silenceLimit() time.Duration {
 	return min(3*f.chain.Tip().Interval, maxSilence)
 }
 
-// handle handles a message of the subscription.
-func (f *rpcFollower) handle(ctx context.Context, m message) error {
-	h, epoch, known := m.header, f.chain.Tip().Epoch, f.node.Look()
+// handle handles a header.
+func (f *rpcFollower) handle(ctx context.Context, h comet.Header) error {
+	defer f.takeTurn()()
+	epoch, known := f.chain.Tip().Epoch, f.node.Look()
 	switch {
-	case m.err != nil:
-		f.node.update(func(v *State) { v.CometErr = m.err })
-		return m.err
 	case h.Height == 0:
 		return nil
 	case !f.chain.admit(f.node, h.ChainID):
@@ -191,7 +158,7 @@ func (f *rpcFollower) handle(ctx context.Context, m message) error {
 	case !f.isOurs(ctx, epoch, h.Height-1, h.Last.Hash), known.CatchingUp:
 		return nil
 	case h.Height < known.Height && known.Height <= f.chain.tip.Proved():
-		if f.settle == nil { // the watchdog finds out whether the header is right
+		if f.settle == nil { // the next poll shows whether the header is right
 			f.settle = f.chain.contradict()
 			f.startPoll()
 		}
@@ -211,55 +178,42 @@ func (f *rpcFollower) handle(ctx context.Context, m message) error {
 	return nil
 }
 
-// poll polls for d, or until a node that was down responds again.
-func (f *rpcFollower) poll(ctx context.Context, d time.Duration) {
-	end := time.After(d)
-	for {
-		wasDown := f.node.Look().CometDown
-		if err := f.check(ctx); err == nil && wasDown {
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-end:
-			return
-		case <-f.pollNow:
-		case <-time.After(f.pollInterval()):
-		}
-	}
-}
-
 // A pollResult is the result of polling a node's RPC server.
 type pollResult struct {
 	before State // the node's state before the poll
 	status comet.Status
 	height int64 // newest committed block
 	err    error
-	done   func() // ends the poll
 }
 
-// startRead polls on a goroutine of its own, so that headers are handled meanwhile. The caller must receive the
-// result and call done.
-func (f *rpcFollower) startRead(ctx context.Context) <-chan pollResult {
-	results, done := make(chan pollResult, 1), f.polled.begin()
-	go func() {
-		var p pollResult
-		if err := f.guard(func() error { p = f.read(ctx); return nil }); err != nil {
-			p = pollResult{before: f.node.Look(), err: err}
+// poll polls once, and returns the time until the next poll. Headers are handled while it reads.
+func (f *rpcFollower) poll(ctx context.Context) (next time.Duration) {
+	defer f.polled.begin()()
+	p := f.read(ctx)
+	defer f.takeTurn()()
+	streams := f.headers > f.seen
+	f.seen = f.headers
+	if f.end == nil {
+		if f.accept(ctx, p) == nil && p.before.CometDown {
+			select {
+			case f.up <- struct{}{}:
+			default:
+			}
 		}
-		p.done = done
-		results <- p
-	}()
-	return results
+	} else if err := f.checkStream(ctx, p, streams); err != nil {
+		f.end(err)
+	}
+	if streams {
+		return f.silenceLimit()
+	}
+	return f.pollInterval()
 }
 
-// handlePoll handles a poll of the watchdog. If the WebSocket has not streamed a block that the node has, the
+// checkStream handles a poll during a subscription. If the WebSocket has not streamed a block that the node has, the
 // subscription is dead or late and ends. While headers arrive, it survives failures of the RPC server.
-func (f *rpcFollower) handlePoll(ctx context.Context, p pollResult, streams bool) error {
-	defer p.done()
+func (f *rpcFollower) checkStream(ctx context.Context, p pollResult, streams bool) error {
 	before := p.before
-	if before.Height > f.streamed && !before.CatchingUp && !before.Distrusted {
+	if before.Connected && before.Height > f.streamed && !before.CatchingUp && !before.Distrusted {
 		return errSilent
 	}
 	if streams && p.err != nil && ctx.Err() == nil {
@@ -278,12 +232,6 @@ func (f *rpcFollower) handlePoll(ctx context.Context, p pollResult, streams bool
 		f.streamed = now.Height
 	}
 	return nil
-}
-
-// check polls the chain id and the newest height.
-func (f *rpcFollower) check(ctx context.Context) error {
-	defer f.polled.begin()()
-	return f.accept(ctx, f.read(ctx))
 }
 
 // read reads /status, whose height may be ahead of the newest readable block, and /abci_info. If /abci_info
