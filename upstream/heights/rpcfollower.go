@@ -15,7 +15,7 @@ import (
 const (
 	firstBackoff = 250 * time.Millisecond
 	maxBackoff   = 10 * time.Second
-	maxSilence   = 10 * time.Second // between two polls of the watchdog
+	maxSilence   = 10 * time.Second // maximum time between two polls while headers arrive
 )
 
 var (

@@ -77,8 +77,8 @@ func TestFailuresOfUnknownRequestsDoNotCountAgainstTheNode(t *testing.T) {
 			t.Errorf("error %v, want a timeout", err)
 		}
 	}
-	if n := len(asked); n != times {
-		t.Errorf("%d node requests for %d requests, want one each", n, times)
+	if n := len(asked); n > times {
+		t.Errorf("%d node requests for %d requests, want at most one each", n, times)
 	}
 	for _, e := range p.endpoints() {
 		if v := e.look(); e.rest.isOpen() || !v.failed.IsZero() || v.restErr != nil {
