@@ -77,17 +77,23 @@ func (t *tuner) adjust() {
 	metrics.Read(samples)
 	at := func(i int) uint64 { return samples[i].Value.Uint64() }
 	percent := percentFor(t.garbage, at(liveHeap), at(scannedStacks)+at(scannedGlobals))
-	if math.Abs(float64(percent-t.percent)) > 0.1*float64(t.percent) { // setting it stops the world
+	if differs(int64(percent), int64(t.percent)) {
 		t.percent = percent
 		debug.SetGCPercent(percent)
 	}
 	other := at(allMemory) - at(released) - at(heapObjects) - at(heapUnused) - at(heapFree)
 	limit := min(t.most, limitFor(t.garbage, at(liveHeap), other))
-	if math.Abs(float64(limit-t.limit)) > 0.05*float64(t.limit) {
+	if differs(limit, t.limit) {
 		t.limit = limit
 		debug.SetMemoryLimit(limit)
 	}
 	afterCollection(t.adjust)
+}
+
+// differs reports whether a setting differs from the current one by more than a twentieth. Smaller changes are not
+// worth stopping the world.
+func differs(setting, current int64) bool {
+	return math.Abs(float64(setting-current)) > float64(current)/20
 }
 
 // leastHeap is the live heap that the collector assumes at least. A cache that fills within one cycle may briefly

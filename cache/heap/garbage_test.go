@@ -49,6 +49,14 @@ func TestTheLimitHasRoomForTheGarbage(t *testing.T) {
 	}
 }
 
+func TestSettingsChangeOnlyByMoreThanATwentieth(t *testing.T) {
+	for setting, want := range map[int64]bool{0: true, 94: true, 95: false, 100: false, 105: false, 106: true} {
+		if got := differs(setting, 100); got != want {
+			t.Errorf("differs(%d, 100) = %v, want %v", setting, got, want)
+		}
+	}
+}
+
 func TestTheTuningFollowsWhatIsAlive(t *testing.T) {
 	t.Setenv("GOGC", "") // or nothing is changed
 	before, most := debug.SetGCPercent(usualPercent), debug.SetMemoryLimit(-1)

@@ -47,7 +47,8 @@ type Account struct {
 // New returns an account of limit bytes. A nil registerer registers no metrics.
 func New(limit int64, r prometheus.Registerer) *Account {
 	a := &Account{limit: limit, reclaimer: reclaimer{short: make(chan int64, 1)}}
-	a.upstream = a.Part(Upstream, limit/4*3, limit/4*3)
+	most := limit / 4 * 3
+	a.upstream = a.Part(Upstream, most, most)
 	f := promauto.With(r)
 	f.NewGauge(prometheus.GaugeOpts{
 		Name: "tipcache_memory_reserved_limit_bytes", Help: "Maximum of tipcache_memory_reserved_bytes, in bytes: half of cache.memory.",

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/upstream/account"
@@ -241,7 +242,7 @@ func TestFreeIsWhatCanBeReserved(t *testing.T) {
 	}
 }
 
-func TestRefusalsOfAPartAreCounted(t *testing.T) {
+func TestRefusalsAndTheLimitAreMetrics(t *testing.T) {
 	r := prometheus.NewPedanticRegistry()
 	p := account.New(1000, r).Upstream()
 	h := p.Open("client", true)
@@ -253,15 +254,14 @@ func TestRefusalsOfAPartAreCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var refused float64
+	got := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			if f.GetName() == "tipcache_memory_refused_total" {
-				refused += m.GetCounter().GetValue()
-			}
+			got[f.GetName()] += m.GetCounter().GetValue() + m.GetGauge().GetValue()
 		}
 	}
-	if refused != 1 {
-		t.Errorf("tipcache_memory_refused_total = %v, want 1", refused)
+	want := map[string]float64{"tipcache_memory_refused_total": 1, "tipcache_memory_reserved_limit_bytes": 1000, "tipcache_memory_reserved_bytes": 0}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
 	}
 }

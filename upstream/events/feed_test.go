@@ -161,10 +161,10 @@ func TestNodeSubscriptionLastsWhileClientsSubscribe(t *testing.T) {
 func TestFeedLeavesNodeThatAnnouncesUnrelatedBlocks(t *testing.T) {
 	for name, misbehave := range map[string]func(w *world){
 		"another chain": func(w *world) {
-			w.nodes[0].send(`{"data":{"value":{"block":{"header":{"chain_id":"other","height":"102"},"data":{"txs":[]}},"block_id":{"hash":"X"}}},"events":{"tm.event":["NewBlock"]}}`)
+			w.nodes[0].send(`{"data":{"value":{"block":{"header":{"chain_id":"other","height":"102"},"data":{"txs":[]}},"block_id":{"hash":"X"},"result_finalize_block":{}}},"events":{"tm.event":["NewBlock"]}}`)
 		},
 		"another history": func(w *world) {
-			w.nodes[0].send(`{"data":{"value":{"block":{"header":{"chain_id":"chain-1","height":"102","last_block_id":{"hash":"Y"}},"data":{"txs":[]}},"block_id":{"hash":"X"}}},"events":{"tm.event":["NewBlock"]}}`)
+			w.nodes[0].send(`{"data":{"value":{"block":{"header":{"chain_id":"chain-1","height":"102","last_block_id":{"hash":"Y"}},"data":{"txs":[]}},"block_id":{"hash":"X"},"result_finalize_block":{}}},"events":{"tm.event":["NewBlock"]}}`)
 		},
 		"a block that never becomes readable": func(w *world) {
 			w.nodes[0].announce(5000)
@@ -188,6 +188,19 @@ func TestFeedLeavesNodeThatAnnouncesUnrelatedBlocks(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The votes and the block arrive before the node is known to follow another history.
+func TestEventsOfALeftNodeAreDiscarded(t *testing.T) {
+	inBubble(t, 2, events.Options{}, func(w *world) {
+		l := w.listen(blocks, "tm.event='Vote'")
+		synctest.Wait()
+		w.nodes[0].send(`{"data":{"value":{"block":{"header":{"chain_id":"chain-1","height":"102","last_block_id":{"hash":"Y"}},"data":{"txs":[]}},"block_id":{"hash":"X"},"result_finalize_block":{}}},"events":{"tm.event":["NewBlock"]}}`)
+		w.nodes[0].send(`{"query":"q","data":{"type":"tendermint/event/Vote","value":{"Vote":{}}},"events":{"tm.event":["Vote"]}}`)
+		synctest.Wait()
+		w.move(102, 0)
+		w.expect(l, "NewBlock 101, NewBlock 102") // read at once, because no node announces them
+	})
 }
 
 func TestFeedLeavesSilentNode(t *testing.T) {
