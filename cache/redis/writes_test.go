@@ -237,6 +237,28 @@ func TestALeaseOfAnotherReplicaIsFoundAndAskedForInTwoExchanges(t *testing.T) {
 	}
 }
 
+func TestLeaseOfAnotherReplicaIsCutToOurs(t *testing.T) {
+	s, server := newStore(t)
+	s.granted(t, "k")
+	at := leaseKey(entryKey("story-1", "k"))
+	server.SetTTL(at, 10*s.o.Lease)
+	reply, err := s.NewLease("story-1", "k", 0).Acquire(t.Context(), nil)
+	if err != nil || reply.State != cache.LeaseBusy || reply.Left != s.o.Lease || server.TTL(at) != s.o.Lease {
+		t.Errorf("Acquire = %+v, %v with %s left in Redis, want busy for %s", reply, err, server.TTL(at), s.o.Lease)
+	}
+}
+
+func TestLeaseIsRequestedOnceWhileRedisIsDown(t *testing.T) {
+	s, server := newStore(t)
+	server.Close()
+	hook := &pipelines{letGo: make(chan struct{})}
+	close(hook.letGo)
+	s.rdb.AddHook(hook)
+	if reply, err := s.NewLease("story-1", "k", 0).Acquire(t.Context(), nil); err == nil || hook.trips != 1 {
+		t.Errorf("Acquire = %+v, %v after %d exchanges, want an error after 1", reply, err, hook.trips)
+	}
+}
+
 // A lease that was taken for an entry which is not as the caller knew it is given back.
 func TestALeaseThatWasTakenForNothingIsGivenBack(t *testing.T) {
 	s, server := newStore(t)

@@ -52,6 +52,8 @@ func TestRequestsAreSentInTheFormOfTheShape(t *testing.T) {
 		{list + walk(raw), list + key, same},
 		{list + walk("short"), refused, same},
 
+		{somePath + "?Status=1&x=%zz", somePath, somePath + "?status=1"},
+
 		{"/dkg/registrations?round=007", "/dkg/registrations?round=7", same},
 		{"/dkg/registrations?round=0", "/dkg/registrations", same},
 		{"/dkg/registrations?round=4294967296", refused, same},
@@ -82,6 +84,31 @@ func TestRequestsAreSentInTheFormOfTheShape(t *testing.T) {
 			}
 			if at := err == nil && q.Walk.Height == 7; at != (i == 0 && tt.target == list+walk(raw)) {
 				t.Errorf("request for %s in the %s shape has the height of a walk = %t", tt.target, h.o.Shape, at)
+			}
+		}
+	}
+}
+
+func TestHeightsAreReadByTheRulesOfTheShape(t *testing.T) {
+	for _, tt := range []struct {
+		pinned, least, evm string
+		documented, asNode bool // accepted
+	}{
+		{"7", "7", "9", true, true},
+		{"7", "8", "", false, true},
+		{"x", "", "", false, true},
+		{"", "x", "", false, false},
+		{"", "", "x", false, false},
+	} {
+		for shape, want := range map[Shape]bool{Documented: tt.documented, Node: tt.asNode} {
+			h, r := newHandler(t, Options{Nodes: &inEpoch{}, RefuseUnknown: true, Shape: shape}), httptest.NewRequest(http.MethodGet, somePath, nil)
+			for name, value := range map[string]string{"X-Block-Height": tt.pinned, "X-Min-Block-Height": tt.least, "X-Min-Evm-Block": tt.evm} {
+				if value != "" {
+					r.Header.Set(name, value)
+				}
+			}
+			if _, err := h.Table.Endpoint(r).Parse(r); (err == nil) != want {
+				t.Errorf("%+v in the %s shape: error = %v, want none = %v", tt, shape, err, want)
 			}
 		}
 	}

@@ -45,6 +45,7 @@ func TestCodingIsTheOneThatTheClientPrefers(t *testing.T) {
 		{1 << 10, "*;q=0, gzip;q=0.001", "gzip", "gzip"},
 		{1 << 10, "*;q=0", "", ""},
 		{1 << 10, "gzip;q=0.5, identity", "", ""},
+		{1 << 10, "gzip;q=0.001", "gzip", "gzip"},
 		{1 << 10, "X-GZIP", "gzip", "gzip"},
 		{1 << 10, "br;q=2, zstd;q=x, compress, gzip", "gzip", "gzip"},
 		{1 << 10, "zstd;q=0.0001", "", ""},

@@ -264,14 +264,25 @@ func newHandler(t testing.TB, n *recordedNode, o rpc.Options, changes ...func(*w
 func newHandlerWith(t testing.TB, c *cache.Cache, n *recordedNode, o rpc.Options, changes ...func(*web.Options)) (*httptest.Server, *prometheus.Registry) {
 	t.Helper()
 	metrics := prometheus.NewRegistry()
-	pool := nodetest.Run(t, node.Options{
+	return newHandlerOf(t, n.pool(t, metrics), metrics, c, o, changes...), metrics
+}
+
+// pool is the pool of the node.
+func (n *recordedNode) pool(t testing.TB, metrics *prometheus.Registry) *node.Pool {
+	t.Helper()
+	return nodetest.Run(t, node.Options{
 		Endpoints: []node.Endpoint{{REST: n.rest.URL, Comet: n.rpc.URL}}, InFlight: 20, Queue: time.Minute, Timeout: time.Minute, Registerer: metrics,
 	}, 746)
+}
+
+// newHandlerOf is newHandlerWith with nodes of the caller's.
+func newHandlerOf(t testing.TB, nodes blocks.Nodes, metrics *prometheus.Registry, c *cache.Cache, o rpc.Options, changes ...func(*web.Options)) *httptest.Server {
+	t.Helper()
 	with := web.Options{Registerer: metrics, Limits: limits.Limits{Access: []limits.Rule{{Patterns: []string{"*"}}}}}
 	for _, change := range changes {
 		change(&with)
 	}
-	reader, err := blocks.New(blocks.Options{Nodes: pool}, web.New(with, c), c)
+	reader, err := blocks.New(blocks.Options{Nodes: nodes}, web.New(with, c), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +293,7 @@ func newHandlerWith(t testing.TB, c *cache.Cache, n *recordedNode, o rpc.Options
 	}
 	server.Start()
 	t.Cleanup(server.Close)
-	return server, metrics
+	return server
 }
 
 // send makes a recorded request.

@@ -30,6 +30,17 @@ func TestOnlyAndAvoidSelectTheNode(t *testing.T) {
 	}
 }
 
+func TestNodeThatFailedIsPreferredToTheAvoidedOne(t *testing.T) {
+	avoided, failed := newFakeNode(t, 100), newFakeNode(t, 100)
+	p := run(t, Options{}, avoided, failed)
+	probed(t, p)
+	prefer(p, 0)
+	p.endpoints()[1].update(func(v *view) { v.failed = time.Now() })
+	if a := mustFetch(t, p, Request{Height: 100, Avoid: avoided.address}); !from(a, failed) {
+		t.Errorf("node = %s, want %s", a.Node, failed.address)
+	}
+}
+
 // The node to be avoided has the block first.
 func TestFetchWaitsForLaggingNodeInsteadOfAvoidedOne(t *testing.T) {
 	a, b := newFakeNode(t, 100), newFakeNode(t, 100)

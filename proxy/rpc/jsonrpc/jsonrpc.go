@@ -76,7 +76,7 @@ func readPlain(body []byte) (c Call, at int, ok bool) {
 
 // IsPlain reports whether a valid JSON string contains no character that the node might escape.
 func IsPlain(text []byte) bool {
-	if len(text) < 2 || text[0] != '"' {
+	if !bytes.HasPrefix(text, []byte(`"`)) {
 		return false
 	}
 	for _, c := range text[1 : len(text)-1] {

@@ -161,6 +161,16 @@ func TestSessionsGoAsWithTheNode(t *testing.T) {
 	}
 }
 
+func TestCallWithoutTheParametersItNeedsGetsTheNodesError(t *testing.T) {
+	_, url := serve(t, socket.Options{Methods: recorded(nil)})
+	conn := dial(t, url)
+	send(t, conn, `{"id":1,"method":"block"}`)
+	const want = `{"jsonrpc":"2.0","id":-1,"error":{"code":-32603,"message":"Internal error","data":"WSJSONRPC: reflect: Call with too few input arguments"}}`
+	if got := receive(t, conn); got != want {
+		t.Errorf("response = %s, want %s", got, want)
+	}
+}
+
 func TestWhatIsNoWebSocketIsRefusedAsByTheNode(t *testing.T) {
 	_, url := serve(t, socket.Options{Origin: func(r *http.Request) bool { return r.Header.Get("Origin") != "https://evil.example" }})
 	response, err := http.Get(url)

@@ -1,0 +1,55 @@
+package rpc_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// seenAgo is a pool whose newest block was seen some time ago.
+type seenAgo struct {
+	*node.Pool
+	ago time.Duration
+}
+
+func (s seenAgo) Tip() node.Tip {
+	t := s.Pool.Tip()
+	t.Seen = time.Now().Add(-s.ago)
+	return t
+}
+
+func TestAnswersOfANodesIndexExpireSoonWhileItMayLag(t *testing.T) {
+	const found, search, missing = "/tx?hash=0x7E75D97EAE3014F7CDFADFB40C46199914596F55CB886F6BE3D4E2E56C97F554", "/tx_search?query=%22tx.height=14%22", "/tx?hash=0xAB"
+	for name, tt := range map[string]struct {
+		target string
+		ago    time.Duration
+		short  bool
+	}{
+		"a transaction":                         {found, 0, false},
+		"a search while the index may lag":      {search, 0, true},
+		"a search after that":                   {search, time.Second, false},
+		"a missing one while the index may lag": {missing, 0, true},
+		"a missing one after that":              {missing, time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := cache.New(cache.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			n, metrics := newRecordedNode(t), prometheus.NewRegistry()
+			n.says(`tx_search{"query":"tx.height=14"}`, `"result":{"txs":[],"total_count":"0"}`)
+			server := newHandlerOf(t, seenAgo{n.pool(t, metrics), tt.ago}, metrics, c, rpc.Options{})
+			resp, _ := get(t, server.URL+tt.target)
+			if got := resp.Header.Get("Cache-Status"); strings.HasSuffix(got, "; ttl=0") != tt.short || !strings.Contains(got, "stored") {
+				t.Errorf("Cache-Status = %q, want stored, and ttl=0 = %v", got, tt.short)
+			}
+		})
+	}
+}
