@@ -89,8 +89,7 @@ func (r *Reader) Add(k *Kind) *Kind {
 	return k
 }
 
-// Arrive lets the fast lane of a client's connection take up a gRPC call that begins. It returns nil if the lane
-// cannot.
-func (r *Reader) Arrive(client *conn.Conn, method string, metadata map[string][]string, start time.Time) web.Call {
-	return r.Stack.Arrive(client, method, metadata, r.o.Auth, start)
+// StartLaneCall starts a gRPC call in the fast lane. It returns nil if the lane cannot answer it.
+func (r *Reader) StartLaneCall(client *conn.Conn, method string, metadata map[string][]string, start time.Time) web.Call {
+	return r.Stack.StartLaneCall(client, method, metadata, r.o.Auth, start)
 }

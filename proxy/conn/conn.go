@@ -71,7 +71,7 @@ func New(c net.Conn, fast Lane, memory *account.Account, onClose func()) *Conn {
 			onClose()
 		}
 	})
-	s.Heard(time.Now())
+	s.MarkActive(time.Now())
 	return newConn(s, s, fast)
 }
 
@@ -157,7 +157,7 @@ func State(c net.Conn, state http.ConnState) {
 		return
 	}
 	if state == http.StateIdle { // a client whose answer is sent has all its time to say the next thing
-		ours.Heard(time.Now())
+		ours.MarkActive(time.Now())
 		ours.streams.settle()
 	}
 	ours.busy.Store(state == http.StateActive || state == http.StateHijacked)
@@ -325,7 +325,7 @@ func (s *socket) Close() error {
 }
 
 // Heard notes when something came from the client.
-func (s *socket) Heard(at time.Time) { s.active.Store(at.UnixNano()) }
+func (s *socket) MarkActive(at time.Time) { s.active.Store(at.UnixNano()) }
 
 // Read notes the time of what it reads.
 func (s *socket) Read(p []byte) (int, error) {
@@ -334,7 +334,7 @@ func (s *socket) Read(p []byte) (int, error) {
 	}
 	n, err := s.Conn.Read(p)
 	if n > 0 {
-		s.Heard(time.Now())
+		s.MarkActive(time.Now())
 	}
 	return n, err
 }

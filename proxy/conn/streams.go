@@ -206,7 +206,7 @@ func (k *CallStream) Begin() bool {
 
 // End marks the end of the handler.
 func (k *CallStream) End() {
-	k.conn.Heard(time.Now())
+	k.conn.MarkActive(time.Now())
 	k.conn.calls.Add(-1)
 	s := &k.conn.streams
 	s.mu.Lock()

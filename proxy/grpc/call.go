@@ -46,7 +46,7 @@ type call struct {
 	message  []byte     // the only message; nil before it is received
 	failure  error      // of receiving the message for the lane
 	held     *conn.Body // memory of the message; nil for a small one
-	again    web.Call   // the call in the lane; nil if the lane does not handle it
+	laneCall web.Call   // the call in the lane; nil if the lane does not handle it
 	sent     node.Sent  // by the lane; To is the call's stream, nil if the connection was not accepted by our listener
 }
 
@@ -67,7 +67,7 @@ func (k *call) valueOf(message []byte, hs blocks.Heights) (size int, err error) 
 	if err != nil {
 		return 0, err
 	}
-	k.remember(q)
+	k.registerWithLane(q)
 	a, err := k.values.Lookup(limit, k.from, k.rec, q, tip)
 	if err != nil {
 		return 0, err

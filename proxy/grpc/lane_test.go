@@ -174,7 +174,7 @@ func TestAValueThatTurnsIntoAnErrorIsCountedOnce(t *testing.T) {
 	var fast *lane.Lane
 	d := open(t, n, true, withLane, func(s *setup) { fast = s.web.Lane.(*lane.Lane) })
 	server := httptest.NewUnstartedServer(d.rpc.Config.Handler)
-	server.Listener = conntest.Listener{Listener: server.Listener, Lane: fast.For(rpc.Own)}
+	server.Listener = conntest.Listener{Listener: server.Listener, Lane: fast.ForRPC(rpc.FindCallerID)}
 	server.Config.ConnContext, server.Config.ConnState = conn.Context, conn.State
 	server.Start()
 	t.Cleanup(server.Close)

@@ -37,8 +37,8 @@ type header struct {
 	md     metadata.MD // immutable
 }
 
-// remember registers the call with the fast lane, which then answers equal calls from memory.
-func (k *call) remember(q *blocks.Query) {
+// registerWithLane registers the call with the fast lane, which then answers equal calls from memory.
+func (k *call) registerWithLane(q *blocks.Query) {
 	if k.rec.Repeatable() {
 		k.rec.Replayer = &replayer{Replayer: k.reader.Replayer(q, isRepeatable), values: k.values, q: q}
 	}
@@ -50,10 +50,10 @@ func isRepeatable(e *cache.Entry) bool {
 }
 
 // header returns the header of an answer.
-func (r *replayer) header(f *web.Found) metadata.MD {
-	height := r.values.Height(r.q, &blocks.Result{Result: f.Answer.Result, Tip: node.Tip{Height: f.Record.Tip}})
+func (r *replayer) header(hit *web.CallHit) metadata.MD {
+	height := r.values.Height(r.q, &blocks.Result{Result: hit.Response.Result, Tip: node.Tip{Height: hit.Record.Tip}})
 	var scratch [96]byte
-	status := respond.AppendCacheStatus(scratch[:0], f.Answer)
+	status := respond.AppendCacheStatus(scratch[:0], hit.Response)
 	last := r.last.Load()
 	if last == nil || last.height != height || last.status != string(status) {
 		last = &header{height: height, status: string(status)}
@@ -61,11 +61,11 @@ func (r *replayer) header(f *web.Found) metadata.MD {
 		r.last.Store(last)
 	}
 	md := last.md
-	for i := range f.Standings {
-		if s := &f.Standings[i]; s.Limited() {
+	for i := range hit.RateLimits {
+		if s := &hit.RateLimits[i]; s.Limited() {
 			md = metadata.Join(md, metadata.MD{
-				strings.ToLower(limits.StandingHeader): {string(s.AppendText(nil))},
-				strings.ToLower(limits.PolicyHeader):   {string(s.AppendPolicy(nil))},
+				strings.ToLower(limits.StatusHeader): {string(s.AppendText(nil))},
+				strings.ToLower(limits.PolicyHeader): {string(s.AppendPolicy(nil))},
 			})
 		}
 	}
@@ -77,8 +77,8 @@ func (k *call) answerFromLane(c *callContext) (done bool) {
 	if !(k.o.State.ReadsState(k.name) && k.isUnary(k.name)) && !k.o.State.Rows[k.name].Class.Fixed() {
 		return false
 	}
-	k.again = k.reader.Arrive(c.on.conn, k.name, c.metadata, k.start)
-	if k.again == nil {
+	k.laneCall = k.reader.StartLaneCall(c.on.conn, k.name, c.metadata, k.start)
+	if k.laneCall == nil {
 		return false
 	}
 	g := timeoutAt(k.reader.Stack.Deadline(k.start), k.receiver.from)
@@ -89,17 +89,17 @@ func (k *call) answerFromLane(c *callContext) (done bool) {
 	if k.failure = g.release(err); k.failure != nil || !isSmall {
 		return false
 	}
-	f, ok := k.again.Find(k.message)
+	hit, ok := k.laneCall.Find(k.message)
 	if ok {
-		k.again.End(f.By.(*replayer).send(&f, k)) //nolint:forcetypeassert // remember registers nothing else
+		k.laneCall.End(hit.Replayer.(*replayer).send(&hit, k)) //nolint:forcetypeassert // registerWithLane registers nothing else
 	}
 	return ok
 }
 
 // send sends an answer.
-func (r *replayer) send(f *web.Found, k *call) (size int, err error) {
-	_ = k.stream.SendHeader(r.header(f)) // fails only when the client has left
-	k.sent.Bytes = f.Answer.Entry.Body
+func (r *replayer) send(hit *web.CallHit, k *call) (size int, err error) {
+	_ = k.stream.SendHeader(r.header(hit)) // fails only when the client has left
+	k.sent.Bytes = hit.Response.Entry.Body
 	k.sent.To.(*conn.CallStream).Sending(k.sent.Bytes) //nolint:forcetypeassert // the lane serves only connections of our listener
 	if err := k.stream.SendMsg(&k.sent); err != nil {
 		return 0, context.Canceled // the client has left

@@ -129,8 +129,8 @@ func (d *Handler) handle(_ any, stream grpc.ServerStream) error {
 	}()
 	if isOpen {
 		defer func() {
-			if k.again != nil {
-				k.again.Release()
+			if k.laneCall != nil {
+				k.laneCall.Release()
 			}
 		}()
 		if k.answerFromLane(c) {

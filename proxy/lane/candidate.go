@@ -5,29 +5,27 @@ import (
 	"net/http"
 )
 
-// A candidate is a request that is not known, so that its handler can register it.
+// A candidate is an unknown request for which net/http's handler may register a Handler.
 type candidate struct {
-	table *table // that was in force
+	table *table // in use when the request arrived
 	key   []byte
-	wants bool // net/http has the request, and its handler may leave one here
+	open  bool // net/http is serving the request, and its handler may register one
 }
 
-// Called must be called with every request that arrives at the connection's handler,
-// before it is handled.
-func (c *Conn) Called(r *http.Request) {
-	c.given.call(r)
-	c.lines.called(r.Method == http.MethodPost)
-	c.candidate.wants = c.candidate.wants && c.given.calls == 1
+// BeginRequest must be called with each request before net/http's handler serves it.
+func (c *Conn) BeginRequest(r *http.Request) {
+	c.boundary.addRequest(r)
+	c.preamble.recordNetHTTP(r.Method == http.MethodPost)
+	c.candidate.open = c.candidate.open && c.boundary.requests == 1
 }
 
-// Wants tells a handler whether a Handler of the request would be of use.
-func (c *Conn) Wants() bool { return c.candidate.wants && !c.lane.draining.Load() }
+// WantsHandler reports whether PutHandler would have an effect for the current request.
+func (c *Conn) WantsHandler() bool { return c.candidate.open && !c.lane.draining.Load() }
 
-// Keep has requests of the same key answered by h, from the next one on. It must be
-// called by the handler of net/http's, and before that returns.
-func (c *Conn) Keep(r *http.Request, h Handler) {
+// PutHandler registers h for later requests with the key of r. net/http's handler must call it before it returns.
+func (c *Conn) PutHandler(r *http.Request, h Handler) {
 	rest, ok := bytes.CutPrefix(c.candidate.key, []byte(r.Method+" "+r.RequestURI))
-	if c.candidate.wants && ok && rest[0] == '\n' { // otherwise the response is not for this request
+	if c.candidate.open && ok && rest[0] == '\n' { // otherwise the candidate is another request
 		c.candidate.table.put(string(c.candidate.key), h)
 	}
 }

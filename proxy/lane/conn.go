@@ -15,32 +15,30 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// A Conn is a client's connection on which the lane answers. It wraps the
-// connection below http.Server: what wraps it in turn hands Read, Close and
-// SetReadDeadline on to it, and the states of http.Server.ConnState.
+// A Conn is a client's connection that the lane serves. It wraps the connection that http.Server reads. A wrapper around it
+// must forward Read, Close, SetReadDeadline and the states of http.Server.ConnState.
 type Conn struct {
 	net.Conn
-	client *conn.Conn // nil in no product
-	own    web.Own    // nil: nothing of a body is its caller's own
+	client *conn.Conn         // non-nil outside tests
+	findID web.CallerIDFinder // finds the JSON-RPC id in a POST body; nil means bodies contain none
 
-	// Each request meets these, in memory that other connections have displaced from the
-	// processor's caches: they lie together.
+	// Each request uses these fields. They are adjacent to save cache misses.
 	lane      *Lane
 	phase     atomic.Int32
-	open      bool       // nothing of what is read next is net/http's
-	direct    direct     // without a Socket reads and writes are package net's
-	held      *beginning // of a request; nil: none
-	lines     preamble
+	open      bool            // the next bytes belong to the lane, not to net/http
+	direct    direct          // without a Socket, package net reads and writes
+	partial   *partialRequest // nil if none is held
+	preamble  preamble
 	deadline  deadlines
-	candidate candidate     // of the last request that was not known
-	request   heads.Request // read last
+	candidate candidate     // last unknown request
+	request   heads.Request // last request
 
-	given boundary // what net/http was given since the lane was open last
-	ahead pipeline // what it gets before what is read next
+	boundary boundary // bytes given to net/http since the lane was open
+	ahead    pipeline // bytes that net/http reads before it reads the connection
 }
 
-// The phases of a connection. While an answer is in progress, Close on another
-// goroutine leaves the closing to the goroutine that answers.
+// The phases of a connection. If Close is called while another goroutine is answering, that goroutine closes the
+// connection.
 const (
 	waiting int32 = iota
 	answering
@@ -48,48 +46,47 @@ const (
 	closed
 )
 
-// NewConn wraps a connection.
+// NewConn returns c with the lane.
 func (l *Lane) NewConn(c net.Conn) *Conn {
 	conn := &Conn{Conn: c, lane: l}
-	conn.direct.Socket, conn.direct.turn = socketOf(c), conn.drain
+	conn.direct.Socket, conn.direct.onReadable = socketOf(c), conn.drain
 	return conn
 }
 
-// State must be told every state of the connection, in http.Server.ConnState.
-// The lane opens with a new connection and wherever net/http is done with the
-// request before; a connection that does not announce itself as new has no lane.
+// State must be called from http.Server.ConnState with each state of the connection. The lane opens at StateNew, and at
+// StateIdle if net/http has consumed its request. Without StateNew the lane stays closed.
 func (c *Conn) State(s http.ConnState) {
 	switch s {
 	case http.StateNew:
-		c.open, c.deadline.fresh = true, true
-		c.deadline.began = time.Now()
+		c.open, c.deadline.isNew = true, true
+		c.deadline.since = time.Now()
 	case http.StateIdle:
 		c.reopen()
-		c.deadline.fresh, c.deadline.renewed = false, time.Time{}
+		c.deadline.isNew, c.deadline.renewed = false, time.Time{}
 	case http.StateHijacked:
-		c.request, c.candidate = heads.Request{}, candidate{} // which another protocol may last longer than
+		c.request, c.candidate = heads.Request{}, candidate{} // frees memory: the other protocol may run for long
 		c.lane.untrack(c)
 	case http.StateClosed:
 		c.lane.untrack(c)
 	}
 }
 
-// reopen opens the lane if net/http has consumed just what it was given. A request
-// of which it has the first byte is net/http's, and the lane may open behind it.
+// reopen opens the lane if net/http has consumed exactly the bytes it was given. If net/http has the first byte of the
+// next request, it serves that one, and the lane may open after it.
 func (c *Conn) reopen() {
-	c.candidate.wants = false
-	switch ahead, ok := c.given.ahead(); {
+	c.candidate.open = false
+	switch ahead, ok := c.boundary.excess(); {
 	case !ok || ahead > 1:
 	case ahead == 1:
-		c.given = from(c.given.latest)
+		c.boundary = boundaryAfter(c.boundary.latest)
 	case !c.ahead.empty():
-		c.given = boundary{}
+		c.boundary = boundary{}
 	default:
 		c.open = true
 	}
 }
 
-// Read answers what the lane can answer, and gives net/http everything else.
+// Read answers the requests that the lane knows, and returns all other bytes.
 func (c *Conn) Read(p []byte) (int, error) {
 	for c.open && len(p) > 0 {
 		n, err := c.serve(p)
@@ -103,183 +100,180 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return c.readOn(p)
 }
 
-// serve answers requests until one is not the lane's, and reads that into p.
+// serve answers requests until one must go to net/http, and reads that one into p.
 func (c *Conn) serve(p []byte) (n int, err error) {
 	if c.direct.Socket != nil {
 		n, err = c.direct.serve(p)
-		for c.deadline.silent(c, err) {
+		for c.deadline.endProbe(c, err) {
 			n, err = c.direct.serve(p)
 		}
 	} else {
 		n, err = c.serveThrough(p)
 	}
 	switch {
-	case errors.Is(err, errUseless):
+	case errors.Is(err, errEnded):
 		c.finish()
-		err = io.EOF // other errors might be answered
-	case err != nil && c.held != nil && (errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, io.EOF)):
-		n, err = c.giveUp(p), nil // net/http waits for the rest, or finds that there is none
+		err = io.EOF // net/http might respond to another error
+	case err != nil && c.partial != nil && (errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, io.EOF)):
+		n, err = c.releasePartial(p), nil // net/http waits for the rest, or gets EOF
 	}
 	if err != nil {
-		c.drop()
+		c.dropPartial()
 	}
 	return n, err
 }
 
 func (c *Conn) serveThrough(p []byte) (n int, err error) {
 	for n == 0 && err == nil {
-		room := c.room(p)
-		if n, err = c.Conn.Read(room); n > 0 {
+		buffer := c.readBuffer(p)
+		if n, err = c.Conn.Read(buffer); n > 0 {
 			h := hits.Get().(*Hit) //nolint:forcetypeassert // the pool has no others
-			n, err = c.process(h, p, room[:n], time.Now())
+			n, err = c.process(h, p, buffer[:n], time.Now())
 			h.release(c)
 		}
 	}
 	return n, err
 }
 
-// errUseless is that of a connection that ends: after an answer that is the last or has failed, or
-// because it is closed.
-var errUseless = errors.New("lane: the connection is of no use any more")
+// errEnded means that the connection was closed, a write failed, or the last response was sent.
+var errEnded = errors.New("lane: the connection has ended")
 
-// process answers what was read, or returns how many bytes in p net/http is to get.
-// It does not close the connection: that would wait for the turn that it is part of.
+// process answers the requests in text, or returns how many bytes in p net/http must get. It does not close the
+// connection, because Close waits until the callback of OnReadable returns.
 func (c *Conn) process(h *Hit, p, text []byte, now time.Time) (int, error) {
-	if c.held != nil {
-		text = c.held.more(len(text))
+	if c.partial != nil {
+		text = c.partial.extend(len(text))
 	}
-	left, first, came := c.answerAll(h, text, now)
-	switch came {
-	case short:
-		if c.hold(left, now) {
+	left, first, result := c.answerAll(h, text, now)
+	switch result {
+	case incomplete:
+		if c.holdPartial(left, now) {
 			return 0, nil
 		}
 		first = len(left)
 	case failed:
-		return 0, errUseless
-	case notMine, done:
+		return 0, errEnded
+	case notServed, served:
 	}
-	return c.release(p, left, first), nil
+	return c.moveTo(p, left, first), nil
 }
 
-// answerAll answers the requests that a text begins with, one after the other, and returns what is left
-// of it, and how much of that the first request is.
-func (c *Conn) answerAll(h *Hit, text []byte, now time.Time) (left []byte, first int, came attempt) {
-	for came = done; came == done && len(text) > 0; {
-		n, verdict := c.request.Parse(unsafe.String(&text[0], len(text))) //nolint:gosec // which is not written before h is released
+// answerAll answers the requests at the beginning of text in order. It returns the rest of text and the length of the
+// first request in it.
+func (c *Conn) answerAll(h *Hit, text []byte, now time.Time) (left []byte, first int, result outcome) {
+	for result = served; result == served && len(text) > 0; {
+		n, verdict := c.request.Parse(unsafe.String(&text[0], len(text))) //nolint:gosec // not written before h is released
 		first = n
 		switch verdict {
-		case heads.Odd:
+		case heads.Unsupported:
 			c.lane.requests.unknown.Inc()
-			first, came = len(text), notMine
-		case heads.Short:
-			came = short
-		case heads.Taken:
-			if came = c.answer(h, now); came != done {
+			first, result = len(text), notServed
+		case heads.Incomplete:
+			result = incomplete
+		case heads.Complete:
+			if result = c.answer(h, now); result != served {
 				break
 			}
 			text, first = text[n:], 0
 			if c.request.Close {
-				came = failed
+				result = failed
 			}
 		}
 	}
-	return text, first, came
+	return text, first, result
 }
 
-// finish closes the connection, also for a Close that has left that to the goroutine
-// that answers.
+// finish closes the connection, and completes a Close that was called during an answer.
 func (c *Conn) finish() {
 	_ = c.Conn.Close()
 	if c.phase.CompareAndSwap(closing, closed) {
-		c.lane.lingering.Done()
+		c.lane.closings.Done()
 	}
 }
 
-// readOn reads for net/http.
+// readOn reads bytes for net/http.
 func (c *Conn) readOn(p []byte) (n int, err error) {
 	if c.ahead.empty() {
 		n, err = c.Conn.Read(p)
 	} else {
 		n = c.ahead.read(p)
 	}
-	c.given.give(p[:n])
+	c.boundary.addBytes(p[:n])
 	return n, err
 }
 
-// handOver shuts the lane and gives net/http the first n bytes in p, or as many
-// as it returns: none if net/http would have passed over all of them.
+// handOver closes the lane and adjusts the first n bytes in p for net/http. It returns their number, which is 0 if
+// net/http would skip all of them.
 func (c *Conn) handOver(p []byte, n int) (int, error) {
-	c.deadline.wait(c)
-	n, err := c.lines.adjust(c, p, n)
+	c.deadline.restore(c)
+	n, err := c.preamble.adjust(c, p, n)
 	if n == 0 || err != nil {
 		return 0, err
 	}
-	c.open, c.given = false, boundary{}
+	c.open, c.boundary = false, boundary{}
 	c.deadline.handOver(c)
-	c.given.give(p[:n])
+	c.boundary.addBytes(p[:n])
 	return n, nil
 }
 
-// An attempt is the outcome of trying to answer a request.
-type attempt int
+// An outcome is the result of an attempt to answer a request.
+type outcome int
 
 const (
-	notMine attempt = iota // net/http has to
-	short                  // more of the request has to come
-	done
+	notServed  outcome = iota // net/http must serve the request
+	incomplete                // the rest of the request has not arrived
+	served
 	failed // the connection ends
 )
 
-// answer answers the request that was read if it is known and memory has the answer.
-func (c *Conn) answer(h *Hit, now time.Time) (came attempt) {
+// answer answers c.request if it is known and memory has the response.
+func (c *Conn) answer(h *Hit, now time.Time) (result outcome) {
 	a := &c.candidate
-	a.wants = false
-	if c.own != nil && !c.cutOwn() {
+	a.open = false
+	if c.findID != nil && !c.excludeCallerID() {
 		c.lane.requests.unknown.Inc()
-		return notMine
+		return notServed
 	}
 	table := c.lane.table.Load()
 	h.key = c.request.AppendKey(h.key[:0])
-	known := table.find(h.key)
+	known := table.get(h.key)
 	switch {
 	case known == nil:
 		c.lane.requests.unknown.Inc()
 		a.table, a.key = table, append(a.key[:0], h.key...)
-		a.wants = c.request.Method != http.MethodPost || c.lane.bodies.again(h.key)
-		return notMine
+		a.open = c.request.Method != http.MethodPost || c.lane.recent.seenBefore(h.key)
+		return notServed
 	case c.lane.draining.Load():
-		return notMine
+		return notServed
 	case !c.phase.CompareAndSwap(waiting, answering):
 		return failed
 	}
 	defer func() {
-		if !c.phase.CompareAndSwap(answering, waiting) { // it was closed meanwhile
-			came = failed
+		if !c.phase.CompareAndSwap(answering, waiting) { // Close was called
+			result = failed
 		}
 	}()
-	return c.answerBy(h, known, now)
+	return c.serveKnown(h, known, now)
 }
 
-func (c *Conn) answerBy(h *Hit, known Handler, now time.Time) attempt {
+func (c *Conn) serveKnown(h *Hit, known Handler, now time.Time) outcome {
 	h.Start, h.Request, h.Conn, h.Head, h.Body = now, &c.request, c, h.Head[:0], nil
-	if !h.answeredBy(known) {
+	if !h.tryHandler(known) {
 		c.lane.requests.declined.Inc()
-		return notMine
+		return notServed
 	}
 	c.lane.requests.answered.Inc()
 	c.deadline.renew(c, h.Start)
 	err := h.write()
-	known.Sent(h)
-	c.lines.answered(c.request.Method == http.MethodPost)
+	known.Done(h)
+	c.preamble.recordLane(c.request.Method == http.MethodPost)
 	if err != nil {
 		return failed
 	}
-	return done
+	return served
 }
 
-// Close closes the connection, or has it closed once the answer in progress is
-// written. Closing it again does not wait for that.
+// Close closes the connection after the response in progress. A second Close does not wait for the response.
 func (c *Conn) Close() error {
 	for {
 		switch phase := c.phase.Load(); phase {
@@ -288,11 +282,11 @@ func (c *Conn) Close() error {
 				return c.Conn.Close()
 			}
 		case answering:
-			c.lane.lingering.Add(1)
+			c.lane.closings.Add(1)
 			if c.phase.CompareAndSwap(answering, closing) {
 				return nil
 			}
-			c.lane.lingering.Done()
+			c.lane.closings.Done()
 		default:
 			return c.Conn.Close()
 		}

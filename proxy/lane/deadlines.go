@@ -6,43 +6,40 @@ import (
 	"time"
 )
 
-// deadlines are renewed where net/http, which sets them once for each request
-// of its own, does not know of a request.
+// deadlines renews a connection's deadlines for requests that net/http does not see.
 type deadlines struct {
-	fresh    bool      // net/http waits for the connection's first request
-	began    time.Time // when it began to
-	answered bool      // the lane has answered meanwhile
-	short    bool      // it was shortened to wait for the rest of a request
-	soon     bool      // it is when the end of what the client sends is looked for
-	renewed  time.Time
-	late     time.Duration // by how much net/http's next deadline must be postponed
+	isNew      bool      // net/http waits for the connection's first request
+	since      time.Time // start of that wait
+	laneServed bool      // the lane has served a request during that wait
+	shortened  bool      // the read deadline bounds the wait for the rest of a request
+	probing    bool      // the read deadline is probeTimeout, when the lane checks for EOF
+	renewed    time.Time
+	postpone   time.Duration // added to the next deadline that net/http sets
 }
 
-// renewal is how old a deadline may be: setting one takes longer than finding
-// the answer.
+// renewal is the maximum age of a deadline: setting one takes longer than finding the response.
 const renewal = time.Second
 
-// silence is how long a client that repeats its requests may be silent before the end of what it sends is
-// looked for.
-const silence = 2 * renewal
+// probeTimeout is how long a client may be silent before the lane checks for EOF.
+const probeTimeout = 2 * renewal
 
-// renew gives the answer that is about to be written, and the request after it,
-// their time. An answer that does not go out at once gets its time then.
+// renew sets the deadlines for the response that is about to be written and the next request. With a Socket, writeRest sets the
+// write deadline, and only if the response does not fit the socket's buffer.
 func (d *deadlines) renew(c *Conn, now time.Time) {
 	if c.direct.Socket != nil && c.request.Close {
 		return
 	}
-	if d.fresh && !d.answered {
-		d.answered = true
+	if d.isNew && !d.laneServed {
+		d.laneServed = true
 		c.lane.track(c)
 	}
-	if now.Sub(d.renewed) < renewal && !d.short {
+	if now.Sub(d.renewed) < renewal && !d.shortened {
 		return
 	}
 	idle := c.lane.o.IdleTimeout
-	d.renewed, d.short, d.soon = now, false, c.direct.Socket != nil && (idle == 0 || idle > silence)
-	if d.soon {
-		idle = silence
+	d.renewed, d.shortened, d.probing = now, false, c.direct.Socket != nil && (idle == 0 || idle > probeTimeout)
+	if d.probing {
+		idle = probeTimeout
 	}
 	_ = c.Conn.SetReadDeadline(after(now, idle))
 	if c.direct.Socket == nil {
@@ -50,19 +47,19 @@ func (d *deadlines) renew(c *Conn, now time.Time) {
 	}
 }
 
-// silent reports whether an error of reading is that the client has been silent, and gives it the rest of its time.
-func (d *deadlines) silent(c *Conn, err error) bool {
-	if !d.soon || c.held != nil || !errors.Is(err, os.ErrDeadlineExceeded) {
+// endProbe reports whether a read failed at probeTimeout. It then sets the idle timeout.
+func (d *deadlines) endProbe(c *Conn, err error) bool {
+	if !d.probing || c.partial != nil || !errors.Is(err, os.ErrDeadlineExceeded) {
 		return false
 	}
-	d.wait(c)
+	d.restore(c)
 	return true
 }
 
-// wait gives a client all its time.
-func (d *deadlines) wait(c *Conn) {
-	if d.soon {
-		d.soon = false
+// restore replaces probeTimeout with the idle timeout.
+func (d *deadlines) restore(c *Conn) {
+	if d.probing {
+		d.probing = false
 		_ = c.Conn.SetReadDeadline(after(d.renewed, c.lane.o.IdleTimeout))
 	}
 }
@@ -74,35 +71,33 @@ func after(now time.Time, timeout time.Duration) time.Time {
 	return now.Add(timeout)
 }
 
-// shorten bounds the wait for the rest of a request. net/http sets its own deadline when it has the
-// beginning.
+// shorten bounds the wait for the rest of a request. net/http sets its own deadline when it gets the beginning.
 func (d *deadlines) shorten(c *Conn, t time.Time) {
-	d.short, d.soon = true, false
+	d.shortened, d.probing = true, false
 	_ = c.Conn.SetReadDeadline(t)
 }
 
-// handOver puts in force what net/http believes to be: on a new connection, that
-// the time for the header has been running since it was accepted.
+// handOver sets the deadline that net/http expects: on a new connection, ReadHeaderTimeout.
 func (d *deadlines) handOver(c *Conn) {
-	short := d.short
-	d.short = false
+	shortened := d.shortened
+	d.shortened = false
 	switch {
-	case d.fresh && d.answered:
+	case d.isNew && d.laneServed:
 		now := time.Now()
-		d.answered, d.late = false, now.Sub(d.began)
+		d.laneServed, d.postpone = false, now.Sub(d.since)
 		_ = c.Conn.SetReadDeadline(after(now, c.lane.o.ReadHeaderTimeout))
 		c.lane.untrack(c)
-	case d.fresh && short:
-		_ = c.Conn.SetReadDeadline(after(d.began, c.lane.o.ReadHeaderTimeout))
+	case d.isNew && shortened:
+		_ = c.Conn.SetReadDeadline(after(d.since, c.lane.o.ReadHeaderTimeout))
 	}
 }
 
-// SetReadDeadline sets the deadline. The first one after the lane has answered on
-// a new connection counts from when net/http began to wait, so it comes later.
+// SetReadDeadline sets the deadline. On a new connection net/http computes its first deadline from the start of its wait,
+// so SetReadDeadline adds the time that the lane has served since.
 func (c *Conn) SetReadDeadline(t time.Time) error {
-	late := c.deadline.late
-	if c.deadline.late, c.deadline.soon = 0, false; !t.IsZero() {
-		t = t.Add(late)
+	postpone := c.deadline.postpone
+	if c.deadline.postpone, c.deadline.probing = 0, false; !t.IsZero() {
+		t = t.Add(postpone)
 	}
 	return c.Conn.SetReadDeadline(t)
 }

@@ -9,40 +9,40 @@ import (
 	"github.com/tipcache/tipcache/proxy/lane"
 )
 
-// The end of what a client sends that comes together with a request is not told apart from that.
-func TestAConnectionEndsSoonAfterItsClientHasEnded(t *testing.T) {
+// A read that returns a request does not return the EOF that arrived with it.
+func TestEOFWithRequestClosesConnectionWithinTwoSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t, newLane())
-		know(s, getA)
+		learn(s, getA)
 		for requests := range 4 {
 			w := s.dial()
-			w.takes(all)
+			w.setCapacity(all)
 			synctest.Wait()
 			for range requests {
 				w.send([]byte(getA))
 				synctest.Wait()
 			}
-			w.last(getA)
+			w.sendAndClose(getA)
 			synctest.Wait()
-			if n := strings.Count(w.said(), "200 OK"); n != requests+1 {
-				t.Errorf("%d answers to %d requests", n, requests+1)
+			if n := strings.Count(w.output(), "200 OK"); n != requests+1 {
+				t.Errorf("got %d responses to %d requests", n, requests+1)
 			}
 			if requests == 0 && !w.isClosed() {
-				t.Error("a client that asks once waits for the end")
+				t.Error("connection is open after one request and EOF")
 			}
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
 			if !w.isClosed() {
-				t.Errorf("the connection of %d requests has not ended", requests+1)
+				t.Errorf("connection is open 2s after %d requests and EOF", requests+1)
 			}
 		}
 	})
 }
 
-func TestASilentClientHasAllItsTime(t *testing.T) {
+func TestSilentClientIsClosedAfterIdleTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t, newLane())
-		know(s, getA)
+		learn(s, getA)
 		w := s.dial()
 		for range 3 {
 			for range 3 {
@@ -52,23 +52,23 @@ func TestASilentClientHasAllItsTime(t *testing.T) {
 			time.Sleep(time.Minute - time.Second)
 			synctest.Wait()
 			if w.isClosed() {
-				t.Fatal("a connection ends before its time")
+				t.Fatal("connection closed before the idle timeout")
 			}
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if hits := s.hits.Load(); hits != 9 || !w.isClosed() {
-			t.Errorf("%d hits of 9; the connection that waits for too long is closed: %t", hits, w.isClosed())
+			t.Errorf("hits = %d, closed = %t; want 9 and true", hits, w.isClosed())
 		}
 	})
 }
 
-// Of what is shorter than a request net/http reads on.
-func TestAClientThatSendsAnEmptyLineHasAllItsTime(t *testing.T) {
+// net/http waits for more bytes after an empty line.
+func TestEmptyLineDoesNotShortenIdleTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t, newLane())
 		const post = "POST /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello"
-		know(s, post)
+		learn(s, post)
 		w := s.dial()
 		for _, piece := range []string{post, post, "\r\n"} {
 			w.send([]byte(piece))
@@ -77,24 +77,24 @@ func TestAClientThatSendsAnEmptyLineHasAllItsTime(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		w.send([]byte(post))
 		synctest.Wait()
-		if n := strings.Count(w.said(), "200 OK"); n != 3 {
-			t.Errorf("%d answers to 3 requests: %q", n, w.said())
+		if n := strings.Count(w.output(), "200 OK"); n != 3 {
+			t.Errorf("got %d responses to 3 requests: %q", n, w.output())
 		}
 	})
 }
 
-func TestEachAnswerThatDoesNotGoOutAtOnceHasItsTime(t *testing.T) {
+func TestEachBlockedWriteGetsWriteTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t, newLane())
 		for _, end := range []string{"\r\n", "Connection: close\r\n\r\n"} {
 			get := "GET /memory/large HTTP/1.1\r\nHost: x\r\n" + end
-			know(s, get)
+			learn(s, get)
 			w := s.dial()
 			for range 3 {
 				w.send([]byte(get))
 				synctest.Wait()
 				if left := time.Until(w.until); left != time.Minute {
-					t.Errorf("%v is left to write an answer", left)
+					t.Errorf("write deadline in %v, want 1m", left)
 				}
 				if time.Sleep(30 * time.Second); w.isClosed() {
 					break
@@ -104,61 +104,60 @@ func TestEachAnswerThatDoesNotGoOutAtOnceHasItsTime(t *testing.T) {
 	})
 }
 
-// A client that asks seldom does not wait for the end of its connection.
-func TestTheEndThatComesWithALaterRequestIsFoundAtOnce(t *testing.T) {
+func TestEOFWithRequestAfterRenewalClosesConnectionAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t, newLane())
-		know(s, getA)
+		learn(s, getA)
 		w := s.dial()
-		w.takes(all)
+		w.setCapacity(all)
 		for range 3 {
 			w.send([]byte(getA))
 			time.Sleep(time.Second)
 		}
-		w.last(getA)
+		w.sendAndClose(getA)
 		synctest.Wait()
-		if n := strings.Count(w.said(), "200 OK"); n != 4 || !w.isClosed() {
-			t.Errorf("%d answers to 4 requests; the connection has ended: %t", n, w.isClosed())
+		if n := strings.Count(w.output(), "200 OK"); n != 4 || !w.isClosed() {
+			t.Errorf("responses = %d, closed = %t; want 4 and true", n, w.isClosed())
 		}
 	})
 }
 
-func TestRequestsThatComeTogetherWithTheEndAreAllAnsweredBeforeIt(t *testing.T) {
+func TestRequestsBeforeEOFAreAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t, newLane())
-		know(s, getA)
+		learn(s, getA)
 		w := s.dial()
-		w.takes(all)
-		w.last(strings.Repeat(getA, 3))
+		w.setCapacity(all)
+		w.sendAndClose(strings.Repeat(getA, 3))
 		synctest.Wait()
-		if n := strings.Count(w.said(), "200 OK"); n != 3 || !w.isClosed() {
-			t.Errorf("%d answers to 3 requests; the connection has ended: %t", n, w.isClosed())
+		if n := strings.Count(w.output(), "200 OK"); n != 3 || !w.isClosed() {
+			t.Errorf("responses = %d, closed = %t; want 3 and true", n, w.isClosed())
 		}
 	})
 }
 
-// The time of a client that waits for its answer is not that of its next request.
-func TestARequestThatComesWhileAnAnswerIsWrittenIsAnswered(t *testing.T) {
+// The idle timeout does not run while a response is written.
+func TestRequestDuringBlockedWriteIsAnswered(t *testing.T) {
 	for name, idle := range map[string]time.Duration{"one second": time.Second, "three seconds": 3 * time.Second} {
 		t.Run("idle for "+name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := startServer(t, lane.New(lane.Options{IdleTimeout: idle, WriteTimeout: time.Minute}))
 				const get = "GET /memory/large HTTP/1.1\r\nHost: x\r\n\r\n"
-				know(s, get)
+				learn(s, get)
 				w := s.dial()
-				w.takes(all)
+				w.setCapacity(all)
 				w.send([]byte(get))
 				synctest.Wait()
-				w.takes(none)
-				time.Sleep(time.Millisecond) // so that nothing is renewed
+				w.setCapacity(none)
+				time.Sleep(time.Millisecond) // too short for a renewal
 				w.send([]byte(get))
 				time.Sleep(idle + time.Second)
 				w.send([]byte(get))
 				time.Sleep(idle + time.Second)
-				w.takes(all)
+				w.setCapacity(all)
 				synctest.Wait()
-				if n, hits := strings.Count(w.said(), "200 OK"), s.hits.Load(); n != 3 || hits != 3 {
-					t.Errorf("%d answers to 3 requests, %d of them the lane's", n, hits)
+				if n, hits := strings.Count(w.output(), "200 OK"), s.hits.Load(); n != 3 || hits != 3 {
+					t.Errorf("responses = %d, hits = %d; want 3 and 3", n, hits)
 				}
 			})
 		})

@@ -5,34 +5,33 @@ import (
 	"syscall"
 )
 
-// A descriptor is a socket that is read and written in system calls that the Go
-// scheduler does not hear of, for they never block.
+// A descriptor is a Socket that uses raw system calls. The Go scheduler need not know of these, because they never block.
 type descriptor struct {
-	listened
+	syscallConn
 	raw syscall.RawConn
 }
 
-// socketOf is a connection as a Socket, nil where it can be none.
+// socketOf returns c as a Socket, or nil.
 func socketOf(c net.Conn) Socket {
 	if s, ok := c.(Socket); ok {
 		return s
 	}
-	s, ok := c.(listened)
+	s, ok := c.(syscallConn)
 	if !ok {
 		return nil
 	}
 	raw, err := s.SyscallConn()
 	if err != nil {
-		return nil // a later read fails with the cause
+		return nil // a later Read returns the error
 	}
 	return &descriptor{s, raw}
 }
 
-// Turns implements [Socket].
-func (d *descriptor) Turns(turn func(fd uintptr) (done bool)) error {
-	err := d.raw.Read(turn)
+// OnReadable implements [Socket].
+func (d *descriptor) OnReadable(f func(fd uintptr) (done bool)) error {
+	err := d.raw.Read(f)
 	if op, ok := err.(*net.OpError); ok { //nolint:errorlint // package net does not wrap it
-		op.Op = "read" // net/http looks at that
+		op.Op = "read" // net/http checks it
 	}
 	return err
 }

@@ -4,7 +4,7 @@ package lane
 
 import "net"
 
-// socketOf is a connection as a Socket, nil where it can be none.
+// socketOf returns c as a Socket, or nil.
 func socketOf(c net.Conn) Socket {
 	s, _ := c.(Socket)
 	return s

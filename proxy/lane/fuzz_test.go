@@ -11,8 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What a stream is put together from: requests that are remembered, such as
-// look like them, and such as parsers have disagreed about.
+// materials are the parts of a stream: requests that the lane stores, similar ones, and ones that parsers disagree about.
 var materials = [...]string{
 	getA,
 	"GET /memory/large HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -53,18 +52,18 @@ var materials = [...]string{
 	"\r\n", "\n", "\r", "\r\n\r\n", "G", " ", ":", "\x00",
 }
 
-// A player is a server that scripts are played to.
+// A player is a server for scripts.
 type player interface {
 	dial() *wire
-	change(how byte) // what answers are made of, while nobody asks
-	heeds() bool     // a client that leaves makes a difference to its answer
+	change(mode byte)   // changes the data of responses while no request is in progress
+	noticesClose() bool // reports whether responses depend on when the client disconnects
 }
 
 func (s *server) change(byte) { s.version.Add(1) }
 
-func (s *server) heeds() bool { return false }
+func (s *server) noticesClose() bool { return false }
 
-// A twin is a pair of servers, of which one has a lane that knows the materials.
+// A twin is a server without a lane and one whose lane has stored the materials.
 type twin struct {
 	mu          sync.Mutex
 	plain, lane *server
@@ -73,11 +72,11 @@ type twin struct {
 func newTwin(tb testing.TB) *twin {
 	limits := func(s *http.Server) { s.ErrorLog = nil }
 	tw := &twin{plain: startServer(tb, nil, limits), lane: startServer(tb, newLane(), limits)}
-	know(tw.lane, materials[:]...)
+	learn(tw.lane, materials[:]...)
 	return tw
 }
 
-// play sends one stream to both and returns what both say.
+// play sends one stream to both servers and returns their responses.
 func (tw *twin) play(script []byte) (plain, lane []byte) {
 	tw.mu.Lock()
 	defer tw.mu.Unlock()
@@ -86,8 +85,8 @@ func (tw *twin) play(script []byte) (plain, lane []byte) {
 	return play(tw.plain, materials[:], script), play(tw.lane, materials[:], script)
 }
 
-// play reads the script: each step is a byte that says what is done and one that
-// says with which material, and perhaps one that says where.
+// play runs a script. Each step has a byte that selects the action, one that selects the material, and for some actions a
+// position.
 func play(p player, materials []string, script []byte) []byte {
 	w := p.dial()
 	var piece []byte
@@ -103,11 +102,11 @@ func play(p player, materials []string, script []byte) []byte {
 		step, which := next(), next()
 		material := []byte(materials[which%len(materials)])
 		switch step % 8 {
-		case 0, 1, 2: // the commonest: a whole request, and its answer
+		case 0, 1, 2: // a whole request, and its response
 			w.send(append(piece, material...))
 			piece = nil
 			w.settle()
-		case 3: // more to come in the same piece
+		case 3: // sent together with the next material
 			piece = append(piece, material...)
 		case 4: // split
 			at := next() % (len(material) + 1)
@@ -117,12 +116,12 @@ func play(p player, materials []string, script []byte) []byte {
 			}
 			w.send(material[at:])
 			piece = nil
-		case 5: // one byte is another
+		case 5: // with one byte changed
 			at := next() % len(material)
 			material[at] = byte(next())
 			w.send(append(piece, material...))
 			piece = nil
-		case 6: // one byte is left out
+		case 6: // with one byte removed
 			at := next() % len(material)
 			w.send(append(append(piece, material[:at]...), material[at+1:]...))
 			piece = nil
@@ -133,16 +132,15 @@ func play(p player, materials []string, script []byte) []byte {
 		}
 	}
 	w.send(piece)
-	if p.heeds() {
+	if p.noticesClose() {
 		w.settle()
 	}
 	w.end()
-	return w.take()
+	return w.waitClosed()
 }
 
-// The lane must not be noticed: whatever bytes come in whatever pieces, both
-// servers say the same.
-func FuzzALaneIsNotNoticed(f *testing.F) {
+// Both servers must send the same bytes for every stream.
+func FuzzLaneIsTransparent(f *testing.F) {
 	addScripts(f, len(materials))
 	tw := newTwin(f)
 	f.Fuzz(func(t *testing.T, script []byte) {
@@ -152,12 +150,12 @@ func FuzzALaneIsNotNoticed(f *testing.F) {
 		plain, lane := tw.play(script)
 		plain, lane = date.ReplaceAll(plain, nil), date.ReplaceAll(lane, nil)
 		if !bytes.Equal(plain, lane) {
-			t.Errorf("the answers to the same stream differ (-without lane +with lane):\n%s", cmp.Diff(lines(plain), lines(lane)))
+			t.Errorf("responses differ (-without lane +with lane):\n%s", cmp.Diff(lines(plain), lines(lane)))
 		}
 	})
 }
 
-// addScripts has each material come alone, and together with others.
+// addScripts adds seeds with each material alone, and with others.
 func addScripts(f *testing.F, materials int) {
 	for i := range materials {
 		f.Add([]byte{0, byte(i), 0, 0, 0, byte(i), 4, byte(i), 7, 0, 0})
@@ -165,7 +163,7 @@ func addScripts(f *testing.F, materials int) {
 	}
 }
 
-// date is what net/http says where no handler is asked.
+// date matches the header that net/http adds to its own responses.
 var date = regexp.MustCompile("Date: [^\r]*\r\n")
 
 func lines(b []byte) []string { return strings.SplitAfter(string(b), "\n") }

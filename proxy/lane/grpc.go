@@ -13,48 +13,48 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// grpcLane is the lane of a gRPC listener, whose server reads the calls. Package grpc sends the response.
+// A grpcLane is the lane of a gRPC listener. The gRPC server reads the calls, and package grpc sends the responses.
 type grpcLane struct{ *Lane }
 
 var _ web.CallLane = grpcLane{}
 
-// ForCalls gives the lane of a listener of gRPC, whose calls are remembered beside the requests of l.
+// ForCalls returns the lane of a gRPC listener, which shares the table of l.
 func (l *Lane) ForCalls() web.Lane { return grpcLane{l} }
 
 // Wrap leaves the connection as it is.
 func (grpcLane) Wrap(*conn.Conn, net.Conn) conn.LaneConn { return nil }
 
-// PlaceOf implements [web.Lane]: a call is the place of its answer.
-func (grpcLane) PlaceOf(*http.Request, conn.LaneConn) record.Place { return nil }
+// SlotFor implements [web.Lane]. A gRPC call is its own slot.
+func (grpcLane) SlotFor(*http.Request, conn.LaneConn) record.LaneSlot { return nil }
 
 // Serve implements [web.Lane].
 func (grpcLane) Serve(*conn.Conn, conn.LaneConn, http.ResponseWriter, *http.Request) bool {
 	return false
 }
 
-// A grpcCall is a gRPC call. Calls are reused, so that a hit makes no garbage.
+// A grpcCall is a gRPC call. Calls are pooled, so that a hit allocates nothing.
 type grpcCall struct {
-	table   *table // that was in force when it arrived
-	lane    *Lane
-	keyed   bool
-	request heads.Request
-	key     []byte // once its message is known
-	again   bool   // the call came before
-	known   *knownRequest
-	replay  replay
+	table      *table // in use when the call arrived
+	lane       *Lane
+	keyed      bool
+	request    heads.Request
+	key        []byte // set by Find
+	seenBefore bool
+	known      *knownRequest
+	replay     replay
 }
 
-var arrived = sync.Pool{New: func() any { return new(grpcCall) }}
+var grpcCalls = sync.Pool{New: func() any { return new(grpcCall) }}
 
-// Arrive implements [web.CallLane].
-func (l grpcLane) Arrive(client *conn.Conn, method string, metadata map[string][]string, keyed bool, start time.Time) web.Call {
+// StartCall implements [web.CallLane].
+func (l grpcLane) StartCall(client *conn.Conn, method string, metadata map[string][]string, keyed bool, start time.Time) web.Call {
 	if l.draining.Load() {
 		return nil
 	}
-	c := arrived.Get().(*grpcCall) //nolint:forcetypeassert // the pool has no others
+	c := grpcCalls.Get().(*grpcCall) //nolint:forcetypeassert // the pool has no others
 	c.lane, c.table, c.keyed = l.Lane, l.table.Load(), keyed
 	c.replay.reset(start, "")
-	if !c.request.OfCall(method, metadata) || !c.replay.admitted(l.stack, client, &c.request, keyed) {
+	if !c.request.ReadCall(method, metadata) || !c.replay.admit(l.stack, client, &c.request, keyed) {
 		c.Release()
 		return nil
 	}
@@ -62,26 +62,26 @@ func (l grpcLane) Arrive(client *conn.Conn, method string, metadata map[string][
 }
 
 // Find implements [web.Call].
-func (c *grpcCall) Find(message []byte) (f web.Found, ok bool) {
-	defer func() { _ = recover() }() // the handler is about to panic, too, and what it says is logged and answered
+func (c *grpcCall) Find(message []byte) (hit web.CallHit, ok bool) {
+	defer func() { _ = recover() }() // the gRPC handler then panics as well, and reports the panic
 	c.request.Body = unsafe.String(unsafe.SliceData(message), len(message))
 	c.key = c.request.AppendKey(c.key[:0])
-	r, ok := c.table.find(c.key).(*knownRequest)
+	r, ok := c.table.get(c.key).(*knownRequest)
 	switch {
 	case !ok:
 		c.lane.requests.unknown.Inc()
-		c.again = c.lane.bodies.again(c.key)
-		return f, false
-	case r.keyed != c.keyed || !r.answered(&c.replay):
+		c.seenBefore = c.lane.recent.seenBefore(c.key)
+		return hit, false
+	case r.keyed != c.keyed || !r.loadResponse(&c.replay):
 		c.lane.requests.declined.Inc()
-		c.again = true
-		return f, false
+		c.seenBefore = true
+		return hit, false
 	}
 	c.lane.requests.answered.Inc()
 	c.known = r
 	n := &c.replay
-	n.identify(c.request.Value(heads.RequestID))
-	return web.Found{By: r.by, Record: &n.rec, Answer: &n.answer, Standings: &n.standings}, true
+	n.setID(c.request.Value(heads.RequestID))
+	return web.CallHit{Replayer: r.replayer, Record: &n.rec, Response: &n.response, RateLimits: &n.rateLimits}, true
 }
 
 // End implements [web.Call].
@@ -94,9 +94,9 @@ func (c *grpcCall) End(size int, err error) {
 	c.known.finish(n, &c.request)
 }
 
-// Remember implements [record.Place].
-func (c *grpcCall) Remember(r *http.Request, rec *record.Record) {
-	if c.again {
+// Put implements [record.LaneSlot].
+func (c *grpcCall) Put(r *http.Request, rec *record.Record) {
+	if c.seenBefore {
 		known := newKnownRequest(c.lane.stack, r, rec)
 		known.bytes = 2 * len(c.request.Body)
 		c.table.put(string(c.key), known)
@@ -108,5 +108,5 @@ func (c *grpcCall) Release() {
 	key := c.key[:0]
 	*c = grpcCall{}
 	c.key = key
-	arrived.Put(c)
+	grpcCalls.Put(c)
 }

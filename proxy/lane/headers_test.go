@@ -12,7 +12,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/lane/heads"
 )
 
-// otherNames are of headers that some server or other heeds.
+// otherNames are headers that other servers use.
 const otherNames = `A-IM Accept-Charset Accept-Datetime Accept-Language Alt-Used Authorization CDN-Loop Cache-Control Client-IP
 	CF-Connecting-IP Content-Digest Content-Disposition Content-Language Content-Location Content-MD5 Content-Range Cookie Cookie2
 	Date Destination Depth Digest Early-Data ETag Forwarded From Front-End-Https HTTP2-Settings Idempotency-Key If If-Match
@@ -24,8 +24,8 @@ const otherNames = `A-IM Accept-Charset Accept-Datetime Accept-Language Alt-Used
 	X-HTTP-Method-Override X-Host X-Idempotency-Key X-Method-Override X-Original-URL X-Original-URI X-Purge X-Real-IP X-Requested-With
 	X-Rewrite-URL X-Tenant X-Token X-UIDH X-User X-Wap-Profile Grpc-Metadata-X Grpc-Timeout Grpc-Metadata-Tenant`
 
-// rowless are names of headers without a row: those that clients were seen to send, and others.
-func rowless(t *testing.T) (names []string) {
+// unlisted returns header names outside the table: those in recordings of clients, and otherNames.
+func unlisted(t *testing.T) (names []string) {
 	t.Helper()
 	text, err := os.ReadFile("heads/testdata/clients.json")
 	if err != nil {
@@ -49,8 +49,8 @@ func rowless(t *testing.T) (names []string) {
 	})
 }
 
-// Of a header that has no row nothing is read: not by handlers, limits or the log.
-func TestAHeaderWithoutARowChangesNothing(t *testing.T) {
+// No handler, limit or log reads a header outside the table.
+func TestHeaderOutsideTableChangesNothing(t *testing.T) {
 	p := startProduct(t, nil)
 	requests := []string{
 		getPool + "\r\n",
@@ -61,9 +61,9 @@ func TestAHeaderWithoutARowChangesNothing(t *testing.T) {
 		list + "Content-Length: 2\r\n\r\n{}",
 		"GET /no/such/path HTTP/1.1\r\nHost: x\r\n\r\n",
 	}
-	names, values := rowless(t), []string{"", "1", "*", "no-cache", "192.0.2.9", "text/event-stream", "https://b.example/staking/params", "PUT"}
+	names, values := unlisted(t), []string{"", "1", "*", "no-cache", "192.0.2.9", "text/event-stream", "https://b.example/staking/params", "PUT"}
 	if len(names) < 100 {
-		t.Fatalf("only %d names", len(names))
+		t.Fatalf("got %d names, want at least 100", len(names))
 	}
 	for _, request := range requests {
 		ask := func(line string) string {
@@ -72,7 +72,7 @@ func TestAHeaderWithoutARowChangesNothing(t *testing.T) {
 			w.send([]byte(head + "\r\n" + line + rest))
 			w.settle()
 			w.end()
-			return lasting(p, w.take())
+			return normalize(p, w.waitClosed())
 		}
 		ask("")
 		want := ask("")

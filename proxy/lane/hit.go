@@ -9,33 +9,32 @@ import (
 	"github.com/tipcache/tipcache/proxy/lane/heads"
 )
 
-// A Handler answers the requests of one key, from memory alone. Many connections use it at
-// the same time.
+// A Handler answers requests with one key from memory. It must be safe for concurrent use.
 type Handler interface {
-	// Answer appends the answer's head to hit.Head and sets hit.Body. It neither
-	// waits nor fails: where memory alone does not answer, it returns false and
-	// has had no effect.
-	Answer(hit *Hit) bool
-	// Sent is called once the answer is written, or cannot be.
-	Sent(hit *Hit)
+	// Respond appends the head of the response to hit.Head and sets hit.Body. It must not block. If memory does not have
+	// the response it returns false and has no effect.
+	Respond(hit *Hit) bool
+	// Done is called after the response was written, or the write failed.
+	Done(hit *Hit)
 }
 
-// A Hit is one request that a Handler answers. It is the Handler's until Sent returns.
+// A Hit is a request that a Handler answers. It is valid until Done returns.
 type Hit struct {
-	Start   time.Time      // when the request came
-	Request *heads.Request // whose texts are good until Sent returns
-	Conn    *Conn          // the client's
-	Head    []byte         // of the answer, with the empty line at its end
-	Body    []byte         // not copied unless it is short, and not changed
-	Note    any            // the Handler's own, kept from one hit to the next
+	Start   time.Time      // arrival of the request
+	Request *heads.Request // its strings are valid until Done returns
+	Conn    *Conn          // the client's connection
+	Head    []byte         // head of the response, including the empty line at the end
+	Body    []byte         // body of the response; not modified
+	State   any            // for the Handler; retained between hits
 
 	key     []byte // of the request
 	pieces  [2][]byte
 	buffers net.Buffers   // pieces, while they are written
-	room    [4 << 10]byte // for what is read, which many connections find in the processor's caches
+	buffer  [4 << 10]byte // for reads; shared by connections through the pool, which saves cache misses
 }
 
-// release gives h back. What refers to its room, or an answer, would last as long as the connection.
+// release returns h to the pool. It drops references to the buffer and to the response, which would otherwise live as
+// long as the connection.
 func (h *Hit) release(c *Conn) {
 	c.request.Forget()
 	h.Request, h.Conn, h.Body = nil, nil, nil
@@ -44,37 +43,33 @@ func (h *Hit) release(c *Conn) {
 
 var hits = sync.Pool{New: func() any { return &Hit{Head: make([]byte, 0, 2<<10)} }}
 
-// answeredBy declines for a handler that panics: net/http's is about to
-// do so, too, and what it says is logged and answered.
-func (h *Hit) answeredBy(s Handler) bool {
-	defer func() { _ = recover() }() // false is returned then
-	return s.Answer(h)
+// tryHandler returns false if the handler panics. net/http's handler then panics as well, and reports the panic.
+func (h *Hit) tryHandler(known Handler) bool {
+	defer func() { _ = recover() }() // returns false
+	return known.Respond(h)
 }
 
-// A buffersWriter is a connection around one that can write several pieces at
-// once, which net.Buffers does not see.
+// A buffersWriter wraps a connection that can write several buffers at once, which net.Buffers does not detect.
 type buffersWriter interface {
 	WriteBuffers(pieces *net.Buffers) (int64, error)
 }
 
-// copied is the longest body, in bytes, that is copied behind the head to be written with it: where it is
-// short, that takes less than telling the kernel of two pieces.
-const copied = 2 << 10
+// maxCopied is the maximum length of a body that is appended to the head: copying a short body is faster than writing two
+// buffers.
+const maxCopied = 2 << 10
 
-// writtenAtOnce is how much of a body is written without telling the Go scheduler, which it keeps from
-// its work meanwhile.
-const writtenAtOnce = 64 << 10
+// maxDirectWrite limits the bytes of a body in a direct write, which blocks a thread of the Go scheduler.
+const maxDirectWrite = 64 << 10
 
-// write writes the answer in one system call if the client takes it at once, and has the connection below
-// wait to write the rest.
+// write writes the response in one system call if the socket's buffer has room, and otherwise blocks for the rest.
 func (h *Hit) write() error {
 	d := &h.Conn.direct
-	if len(h.Body) <= copied || d.Socket == nil && len(h.Body) <= conn.Uncounted {
+	if len(h.Body) <= maxCopied || d.Socket == nil && len(h.Body) <= conn.Uncounted {
 		h.Head, h.Body = append(h.Head, h.Body...), nil
 	}
 	written := 0
 	if d.Socket != nil {
-		n, err := d.TryWrite(d.fd, h.Head, h.Body[:min(len(h.Body), writtenAtOnce)])
+		n, err := d.TryWrite(d.fd, h.Head, h.Body[:min(len(h.Body), maxDirectWrite)])
 		if written = max(0, n); err == nil && written == len(h.Head)+len(h.Body) {
 			return nil
 		}
@@ -82,13 +77,13 @@ func (h *Hit) write() error {
 	return h.writeRest(written)
 }
 
-// writeRest writes what is behind the bytes that are written.
+// writeRest writes the response from byte written on.
 func (h *Hit) writeRest(written int) (err error) {
 	c, head := h.Conn, h.Head[min(written, len(h.Head)):]
 	body := h.Body[written-len(h.Head)+len(head):]
 	if c.direct.Socket != nil {
 		_ = c.Conn.SetWriteDeadline(after(h.Start, c.lane.o.WriteTimeout))
-		c.deadline.wait(c) // so that what comes meanwhile is looked for before its deadline is
+		c.deadline.restore(c) // requests that arrive during the write must be read before the deadline
 	}
 	if c.client != nil && len(h.Body) > conn.Uncounted {
 		c.client.BeginBody(h.Body)

@@ -1,23 +1,17 @@
-// Package lane answers requests that memory can answer inside a connection's Read,
-// while net/http waits there for the next request.
+// Package lane answers requests from memory inside a connection's Read, while net/http waits there for the next request.
 //
-// net/http owns the connection, and a request that is new goes to it and to its handler. A
-// handler that answered one from memory leaves a [Handler] behind, which the lane
-// remembers under what the request means, one with a body when it comes again:
+// net/http owns the connection, and its handler serves each new request. A handler that responded from memory registers a
+// [Handler] for the request's key; for a request with a body, only when the same request is seen again.
 //
-//  1. net/http calls Read between two requests (conn.go);
-//  2. package heads reads what came, strictly: of what it takes net/http would
-//     understand the same. Its key is the method, the target and the few headers that
-//     choose between answers (table.go);
-//  3. the key's Handler makes the answer for the values of this request, the lane writes it
-//     (hit.go), and goes on to the next request;
-//  4. whatever is not a whole request of a key that is known goes to net/http
-//     unchanged, and shuts the lane until net/http has provably consumed just
-//     that (boundary.go).
+//  1. net/http calls Read between two requests (conn.go).
+//  2. Package heads parses the request strictly, so that net/http would parse it to the same result. The key is the
+//     method, the target and the few headers that select a response (table.go).
+//  3. The key's Handler renders the response, and the lane writes it (hit.go) and continues with the next request.
+//  4. All other bytes go to net/http unchanged. The lane stays closed until net/http has consumed exactly these
+//     (boundary.go).
 //
-// replay.go has the handlers of requests that the stack of package web answered. multiplexed.go answers HTTP/2
-// requests. rpc.go is the lane of the RPC's listener, whose responses repeat the id of a call, and grpc.go that of
-// gRPC's listener.
+// replay.go has the handlers of requests that the stack of package web served. multiplexed.go serves HTTP/2, rpc.go the RPC
+// listener, whose responses repeat the id of a call, and grpc.go the gRPC listener.
 package lane
 
 import (
@@ -37,37 +31,36 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// Options configure a Lane. The times are those of its http.Server.
+// Options configure a Lane. The timeouts must equal those of its http.Server; 0 means no limit.
 type Options struct {
-	IdleTimeout       time.Duration // how long a connection may wait for the next request; 0: for any time
-	ReadHeaderTimeout time.Duration // how long a request's header may take; 0: any time
-	WriteTimeout      time.Duration // how long an answer may take to be written; 0: any time
+	IdleTimeout       time.Duration // maximum wait for the next request
+	ReadHeaderTimeout time.Duration // maximum time to read a request's header
+	WriteTimeout      time.Duration // maximum time to write a response
 
-	Memory     *account.Account      // in which what is remembered is reserved; nil: 8 MiB of its own
-	Registerer prometheus.Registerer // nil: no metrics
+	Memory     *account.Account      // budget for the table; nil means 8 MiB
+	Registerer prometheus.Registerer // nil registers no metrics
 }
 
-// A Lane has what the connections of one http.Server have in common. It is
-// safe for concurrent use.
+// A Lane is the state shared by the connections of one http.Server. It is safe for concurrent use.
 type Lane struct {
 	o        Options
-	stack    *web.Stack // whose requests are answered
+	stack    *web.Stack
 	table    atomic.Pointer[table]
 	draining atomic.Bool
-	held     atomic.Int64                                             // beginnings of requests
-	bodies   sightings                                                // of POSTs and calls that are not remembered
-	requests struct{ answered, declined, unknown prometheus.Counter } // declined: known, but not to be answered from memory now
+	partials atomic.Int64                                             // partial requests held
+	recent   recentKeys                                               // POSTs and calls that are not in the table
+	requests struct{ answered, declined, unknown prometheus.Counter } // declined: known, but memory has no response
 
-	mu        sync.Mutex
-	unserved  map[*Conn]bool // answered here, and new to net/http
-	lingering sync.WaitGroup // connections that are closed after the answer in progress
+	mu       sync.Mutex
+	unseen   map[*Conn]bool // served by the lane, but new to net/http
+	closings sync.WaitGroup // connections that are closed after the response in progress
 }
 
 var _ web.Lane = (*Lane)(nil)
 
-// New returns a lane that knows no request yet.
+// New returns an empty lane.
 func New(o Options) *Lane {
-	l := &Lane{o: o, unserved: map[*Conn]bool{}}
+	l := &Lane{o: o, unseen: map[*Conn]bool{}}
 	l.table.Store(newTable(l))
 	total := promauto.With(o.Registerer).NewCounterVec(prometheus.CounterOpts{
 		Name: "tipcache_proxy_fast_lane_requests_total",
@@ -86,58 +79,53 @@ func New(o Options) *Lane {
 // Use implements [web.Lane].
 func (l *Lane) Use(s *web.Stack) { l.stack = s }
 
-// Forget empties the lane. Whatever a handler was made of may change before
-// Forget is called: requests that arrive after it has returned are answered by
-// net/http's handler first, and what handlers are about to leave behind that
-// began before it is dropped.
-func (l *Lane) Forget() { l.table.Swap(newTable(l)).drop() }
+// Forget empties the lane. Call it after changing anything that responses depend on. Handlers of requests that arrived
+// earlier can no longer be registered.
+func (l *Lane) Forget() { l.table.Swap(newTable(l)).release() }
 
-// Bytes is what the requests remembered take, or so.
+// Bytes returns the approximate size of the table, in bytes.
 func (l *Lane) Bytes() int { return int(l.table.Load().known.WeightedSize()) }
 
-// Drain ends answering: net/http gets all requests from now on.
+// Drain makes net/http serve all further requests.
 func (l *Lane) Drain() { l.draining.Store(true) }
 
-// Wrap gives the connection that http.Server is to read: below carries the requests of its client's
-// connection.
-func (l *Lane) Wrap(of *conn.Conn, below net.Conn) conn.LaneConn {
+// Wrap implements [web.Lane].
+func (l *Lane) Wrap(client *conn.Conn, below net.Conn) conn.LaneConn {
 	c := l.NewConn(below)
-	c.client = of
+	c.client = client
 	return c
 }
 
-// PlaceOf is where the answer to a request may be left that came on a connection, nil for nowhere.
-func (l *Lane) PlaceOf(r *http.Request, on conn.LaneConn) record.Place {
+// SlotFor implements [web.Lane].
+func (l *Lane) SlotFor(r *http.Request, on conn.LaneConn) record.LaneSlot {
 	if l.draining.Load() {
 		return nil
 	}
 	if r.ProtoMajor > 1 {
 		return l.table.Load()
 	}
-	if c, ok := on.(*Conn); ok && c.Wants() {
+	if c, ok := on.(*Conn); ok && c.WantsHandler() {
 		return c
 	}
 	return nil
 }
 
-// CloseNew closes the connections that wait for a request and of which net/http
-// believes that the first one is still to come: http.Server.Shutdown would give
-// them five seconds. It is for the time of that call.
+// CloseNew closes idle connections that only the lane has served. To net/http they are new, and http.Server.Shutdown waits five
+// seconds for the first request on such a connection. Call it with Shutdown.
 func (l *Lane) CloseNew() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for c := range l.unserved {
+	for c := range l.unseen {
 		_ = c.Close()
 	}
 }
 
-// Wait returns once the answers are written that were in progress when their
-// connections were closed, or ctx ends. Call it after
-// http.Server.Shutdown, which takes a connection in the lane for an idle one.
+// Wait waits for responses that were in progress when their connections were closed, until ctx ends. Call it after
+// http.Server.Shutdown, which closes connections in the lane as if they were idle.
 func (l *Lane) Wait(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
-		l.lingering.Wait() // ends with the write deadline of the slowest
+		l.closings.Wait() // write deadlines bound it
 		close(done)
 	}()
 	select {
@@ -148,15 +136,15 @@ func (l *Lane) Wait(ctx context.Context) error {
 	}
 }
 
-// track notes a connection that net/http believes to be new.
+// track records a connection for CloseNew.
 func (l *Lane) track(c *Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.unserved[c] = true
+	l.unseen[c] = true
 }
 
 func (l *Lane) untrack(c *Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.unserved, c)
+	delete(l.unseen, c)
 }

@@ -15,20 +15,20 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-func TestRequestsThatComeAgainComeThroughTheLane(t *testing.T) {
+func TestRepeatedRequestsAreServedByLane(t *testing.T) {
 	for name, request := range map[string]string{
-		"a GET":                            getA,
-		"a HEAD":                           "HEAD /memory/a HTTP/1.1\r\nHost: x\r\n\r\n",
-		"a POST with its body":             "POST /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n\r\n\r\n",
-		"an answer that is not short":      "GET /memory/large HTTP/1.1\r\nHost: x\r\n\r\n",
-		"a request with an id":             "GET /memory/a HTTP/1.1\r\nHost: x\r\nX-Request-Id: 7\r\n\r\n",
-		"a head longer than a read":        "GET /memory/a HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("x", 8000) + "\r\n\r\n",
-		"a body longer than a read":        "POST /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 16384\r\n\r\n" + strings.Repeat("x", 16384),
-		"a length of a GET without a body": "GET /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
-		"trailers that are accepted":       "GET /memory/a HTTP/1.1\r\nHost: x\r\nte: trailers\r\n\r\n",
-		"an upgrade to nothing":            "GET /memory/a HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\n\r\n",
-		"a connection that is to be kept":  "GET /memory/a HTTP/1.1\r\nHost: x\r\nConnection: Keep-Alive\r\n\r\n",
-		"an odd name, which nothing reads": "GET /memory/a HTTP/1.1\r\nHost: x\r\nX_A~!#:\t1 \r\n\r\n",
+		"a GET":                         getA,
+		"a HEAD":                        "HEAD /memory/a HTTP/1.1\r\nHost: x\r\n\r\n",
+		"a POST with its body":          "POST /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n\r\n\r\n",
+		"a long response":               "GET /memory/large HTTP/1.1\r\nHost: x\r\n\r\n",
+		"a request with an id":          "GET /memory/a HTTP/1.1\r\nHost: x\r\nX-Request-Id: 7\r\n\r\n",
+		"a head longer than a read":     "GET /memory/a HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("x", 8000) + "\r\n\r\n",
+		"a body longer than a read":     "POST /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 16384\r\n\r\n" + strings.Repeat("x", 16384),
+		"a GET with Content-Length 0":   "GET /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
+		"TE: trailers":                  "GET /memory/a HTTP/1.1\r\nHost: x\r\nte: trailers\r\n\r\n",
+		"an upgrade without a protocol": "GET /memory/a HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\n\r\n",
+		"keep-alive":                    "GET /memory/a HTTP/1.1\r\nHost: x\r\nConnection: Keep-Alive\r\n\r\n",
+		"an unusual header name":        "GET /memory/a HTTP/1.1\r\nHost: x\r\nX_A~!#:\t1 \r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := startServer(t, newLane())
@@ -37,19 +37,19 @@ func TestRequestsThatComeAgainComeThroughTheLane(t *testing.T) {
 				w.send([]byte(request))
 				w.settle()
 			}
-			if hits, handled := s.hits.Load(), s.handled.Load(); handled != strangers(request) || hits != 5-handled {
-				t.Errorf("%d came through the lane and %d through the handler; want %d by the handler", hits, handled, strangers(request))
+			if hits, handled := s.hits.Load(), s.handled.Load(); handled != handledBefore(request) || hits != 5-handled {
+				t.Errorf("lane served %d and handler %d of 5 requests; want %d by the handler", hits, handled, handledBefore(request))
 			}
-			said := w.said()
+			said := w.output()
 			fifth := len(said) / 5
 			if diff := cmp.Diff(strings.Repeat(said[:fifth], 5), said); diff != "" {
-				t.Errorf("answers to the same request differ (-first +all):\n%s", diff)
+				t.Errorf("responses differ (-first +all):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestBodiesThatComeOnceLeaveNothing(t *testing.T) {
+func TestBodiesSentOnceAreNotStored(t *testing.T) {
 	l := newLane()
 	s := startServer(t, l)
 	w := s.dial()
@@ -58,21 +58,21 @@ func TestBodiesThatComeOnceLeaveNothing(t *testing.T) {
 		w.settle()
 	}
 	if handled, left := s.handled.Load(), l.Bytes(); handled != 100 || left != 0 {
-		t.Errorf("%d were handled, and %d bytes are left; want 100 and none", handled, left)
+		t.Errorf("handler served %d requests, lane stores %d bytes; want 100 and 0", handled, left)
 	}
 }
 
-func TestRequestsDoNotComeThroughTheLane(t *testing.T) {
+func TestUnsupportedRequestsAreServedByHandler(t *testing.T) {
 	for name, request := range map[string]string{
-		"answered without memory":          "GET /other HTTP/1.1\r\nHost: x\r\n\r\n",
-		"of HTTP/1.0 that stay":            "GET /memory/a HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\n\r\n",
-		"with a body in chunks":            "POST /memory/a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n",
-		"with a line that ends bare":       "GET /memory/a HTTP/1.1\nHost: x\r\n\r\n",
-		"with an end that is bare":         "GET /memory/a HTTP/1.1\r\nHost: x\r\n\n",
-		"with a folded line":               "GET /memory/a HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n",
-		"that expect to be continued":      "POST /memory/a HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\nx",
-		"of a long target":                 "GET /memory/" + strings.Repeat("x", 256) + " HTTP/1.1\r\nHost: x\r\n\r\n",
-		"that want to be another protocol": "GET /memory/a HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n",
+		"not served from memory": "GET /other HTTP/1.1\r\nHost: x\r\n\r\n",
+		"HTTP/1.0 keep-alive":    "GET /memory/a HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\n\r\n",
+		"chunked body":           "POST /memory/a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n",
+		"line with bare LF":      "GET /memory/a HTTP/1.1\nHost: x\r\n\r\n",
+		"last line with bare LF": "GET /memory/a HTTP/1.1\r\nHost: x\r\n\n",
+		"folded line":            "GET /memory/a HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n",
+		"Expect: 100-continue":   "POST /memory/a HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\nx",
+		"long target":            "GET /memory/" + strings.Repeat("x", 256) + " HTTP/1.1\r\nHost: x\r\n\r\n",
+		"upgrade":                "GET /memory/a HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := startServer(t, newLane())
@@ -81,66 +81,66 @@ func TestRequestsDoNotComeThroughTheLane(t *testing.T) {
 				w.send([]byte(request))
 				w.settle()
 				w.end()
-				w.take()
+				w.waitClosed()
 			}
 			if hits := s.hits.Load(); hits != 0 {
-				t.Errorf("%d came through the lane", hits)
+				t.Errorf("lane served %d requests, want 0", hits)
 			}
 		})
 	}
 }
 
-// A client is asked for what it says of itself, and not by it.
-func TestAnotherClientIsAnsweredInTheLaneAtOnce(t *testing.T) {
+// Headers that describe the client are not part of the key.
+func TestClientsShareEntries(t *testing.T) {
 	s := startServer(t, newLane())
-	know(s, getA)
+	learn(s, getA)
 	for i := range 100 {
 		w := s.dial()
 		w.send(fmt.Appendf(nil, "GET /memory/a HTTP/1.1\r\nUser-Agent: browser %d\r\nAccept-Encoding: gzip, deflate;q=0.%d\r\nX-Forwarded-For: 192.0.2.%d\r\nhost: x\r\nCookie: a=%d\r\n\r\n", i, i, i, i))
 		w.settle()
 	}
 	if hits, handled := s.hits.Load(), s.handled.Load(); hits != 100 || handled != 1 {
-		t.Errorf("%d came through the lane and %d through the handler; want 100 and 1", hits, handled)
+		t.Errorf("lane served %d and handler %d requests; want 100 and 1", hits, handled)
 	}
 }
 
-func TestWhatChoosesAnAnswerIsKnownApart(t *testing.T) {
+func TestHeadersInKeySeparateRequests(t *testing.T) {
 	s := startServer(t, newLane())
-	know(s, getA)
+	learn(s, getA)
 	for _, line := range []string{"Host: y\r\n", "Host: x\r\nX-Block-Height: 7\r\n", "Host: x\r\nX-Min-Block-Height: 7\r\n", "Host: x\r\nX-Block-Height: 8\r\n"} {
 		before := s.handled.Load()
-		know(s, "GET /memory/a HTTP/1.1\r\n"+line+"\r\n")
+		learn(s, "GET /memory/a HTTP/1.1\r\n"+line+"\r\n")
 		if s.handled.Load() != before+1 {
-			t.Errorf("%q was taken for another request", line)
+			t.Errorf("%q: handler was not called, want a separate entry", line)
 		}
 	}
 }
 
-func TestPipelinedRequestsAreAnsweredInTheirOrder(t *testing.T) {
+func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 	s := startServer(t, newLane())
 	batch := getA + "GET /memory/b HTTP/1.1\r\nHost: x\r\n\r\n" + "POST /memory/c HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi" + getA
 	w := s.dial()
 	w.send([]byte(batch))
 	w.settle()
-	first := w.said()
+	first := w.output()
 	if hits, handled := s.hits.Load(), s.handled.Load(); hits+handled != 4 || handled < 3 {
-		t.Errorf("%d and %d answers in the lane and by the handler", hits, handled)
+		t.Errorf("lane served %d and handler %d requests; want 4 in all, 3 or 4 by the handler", hits, handled)
 	}
-	know(s, getA, "GET /memory/b HTTP/1.1\r\nHost: x\r\n\r\n", "POST /memory/c HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi")
+	learn(s, getA, "GET /memory/b HTTP/1.1\r\nHost: x\r\n\r\n", "POST /memory/c HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi")
 	before := s.hits.Load()
 	for range 3 {
 		w.send([]byte(batch))
 		w.settle()
 	}
 	if hits := s.hits.Load() - before; hits != 12 {
-		t.Errorf("%d of 12 requests that are known came through the lane", hits)
+		t.Errorf("lane served %d of 12 known requests", hits)
 	}
-	if diff := cmp.Diff(strings.Repeat(first, 4), w.said()); diff != "" {
-		t.Errorf("answers (-first +all):\n%s", diff)
+	if diff := cmp.Diff(strings.Repeat(first, 4), w.output()); diff != "" {
+		t.Errorf("responses (-first +all):\n%s", diff)
 	}
 }
 
-func TestAConnectionEndsWithTheAnswerThatSaysSo(t *testing.T) {
+func TestConnectionClosesAfterLastResponse(t *testing.T) {
 	for name, request := range map[string]string{
 		"HTTP/1.1 and close":   "GET /memory/a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
 		"HTTP/1.0 and close":   "GET /memory/a HTTP/1.0\r\nHost: x\r\nConnection: close\r\n\r\n",
@@ -148,12 +148,12 @@ func TestAConnectionEndsWithTheAnswerThatSaysSo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			plain, fast := startServer(t, nil), startServer(t, newLane())
-			know(fast, getA)
+			learn(fast, getA)
 			var said [2]string
 			for i, s := range []*server{plain, fast} {
 				w := s.dial()
 				w.send([]byte(request + getA))
-				said[i] = string(w.take())
+				said[i] = string(w.waitClosed())
 			}
 			if diff := cmp.Diff(lines([]byte(said[0])), lines([]byte(said[1]))); diff != "" || fast.hits.Load() != 1 {
 				t.Errorf("%d hits (-without lane +with lane):\n%s", fast.hits.Load(), diff)
@@ -162,14 +162,14 @@ func TestAConnectionEndsWithTheAnswerThatSaysSo(t *testing.T) {
 	}
 }
 
-func TestARequestInPiecesIsTheLanes(t *testing.T) {
+func TestRequestInTwoPiecesIsServedByLane(t *testing.T) {
 	for name, request := range map[string]string{
 		"a GET":  getA,
 		"a POST": "POST /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello",
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := startServer(t, newLane())
-			know(s, request)
+			learn(s, request)
 			w := s.dial()
 			for i := 1; i < len(request); i++ {
 				w.send([]byte(request[:i]))
@@ -177,19 +177,19 @@ func TestARequestInPiecesIsTheLanes(t *testing.T) {
 				w.send([]byte(request[i:]))
 				w.settle()
 			}
-			if hits := s.hits.Load(); hits != int64(len(request)-1) || s.handled.Load() != strangers(request) {
-				t.Errorf("%d of %d came through the lane", hits, len(request)-1)
+			if hits := s.hits.Load(); hits != int64(len(request)-1) || s.handled.Load() != handledBefore(request) {
+				t.Errorf("lane served %d of %d requests", hits, len(request)-1)
 			}
 		})
 	}
 }
 
-// A client that does not go on, or has left, is net/http's.
-func TestABeginningWithoutItsRestGoesToTheHandler(t *testing.T) {
+// net/http serves clients that stall or disconnect within a request.
+func TestPartialRequestGoesToHandler(t *testing.T) {
 	const post = "POST /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n"
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t, newLane(), func(h *http.Server) { h.ReadHeaderTimeout, h.ReadTimeout = 10*time.Second, 20*time.Second })
-		know(s, post+"hello")
+		learn(s, post+"hello")
 		s.handled.Store(0)
 		slow, left, half, known := s.dial(), s.dial(), s.dial(), s.dial()
 		slow.send([]byte(post + "he"))
@@ -200,34 +200,34 @@ func TestABeginningWithoutItsRestGoesToTheHandler(t *testing.T) {
 		time.Sleep(9 * time.Second)
 		slow.send([]byte("llo"))
 		synctest.Wait()
-		if !strings.Contains(slow.said(), "hello") || s.handled.Load() != 2 {
-			t.Errorf("the handler has had %d, and the slow client got %q", s.handled.Load(), slow.said())
+		if !strings.Contains(slow.output(), "hello") || s.handled.Load() != 2 {
+			t.Errorf("handler got %d requests, and the slow client %q; want 2 and a response", s.handled.Load(), slow.output())
 		}
-		if said := string(left.take()); !strings.Contains(said, " 400 ") {
-			t.Errorf("the client that left got %q", said)
+		if said := string(left.waitClosed()); !strings.Contains(said, " 400 ") {
+			t.Errorf("disconnected client got %q, want status 400", said)
 		}
 		for name, w := range map[string]*wire{"a new client": half, "one that the lane has answered": known} {
 			if w.isClosed() {
-				t.Errorf("%s may not take the time that a head may take", name)
+				t.Errorf("%s: connection closed before ReadHeaderTimeout", name)
 			}
 		}
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		for name, w := range map[string]*wire{"a new client": half, "one that the lane has answered": known} {
 			if !w.isClosed() {
-				t.Errorf("the head of %s does not come, and is waited for, for longer than it may take", name)
+				t.Errorf("%s: connection open after ReadHeaderTimeout", name)
 			}
 		}
 	})
 }
 
-// What is held counts in no bound of memory.
-func TestFewBeginningsAreHeldAtATime(t *testing.T) {
+// No memory budget includes partial requests.
+func TestPartialRequestsAreLimited(t *testing.T) {
 	const most, more = 256, 44
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t, newLane())
-		know(s, "POST /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello")
-		for range 2 { // the second time there is room again
+		learn(s, "POST /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello")
+		for range 2 { // the first round releases its slots
 			s.handled.Store(0)
 			clients := make([]*wire, most+more)
 			for i := range clients {
@@ -236,7 +236,7 @@ func TestFewBeginningsAreHeldAtATime(t *testing.T) {
 			}
 			synctest.Wait()
 			if n := s.handled.Load(); n != more {
-				t.Errorf("the handler has %d of %d", n, len(clients))
+				t.Errorf("handler got %d of %d requests, want %d", n, len(clients), more)
 			}
 			for i, c := range clients {
 				if i%2 == 0 {
@@ -245,61 +245,61 @@ func TestFewBeginningsAreHeldAtATime(t *testing.T) {
 				c.end()
 			}
 			synctest.Wait()
-			if said := clients[0].said() + clients[len(clients)-2].said(); strings.Count(said, "hello") != 2 {
-				t.Errorf("the clients got %q", said)
+			if said := clients[0].output() + clients[len(clients)-2].output(); strings.Count(said, "hello") != 2 {
+				t.Errorf("first and last client got %q, want two responses", said)
 			}
 		}
 	})
 }
 
-func TestWhatIsForgottenIsAnsweredByTheHandler(t *testing.T) {
+func TestForgottenRequestIsServedByHandler(t *testing.T) {
 	s := startServer(t, newLane())
-	know(s, getA)
+	learn(s, getA)
 	w := s.dial()
 	s.lane.Forget()
 	hits, handled := s.hits.Load(), s.handled.Load()
 	w.send([]byte(getA))
 	w.settle()
 	if s.hits.Load() != hits || s.handled.Load() != handled+1 {
-		t.Error("a request that was forgotten came through the lane")
+		t.Error("lane served a request after Forget")
 	}
 }
 
-func TestWhatMemoryHasNoMoreIsAnsweredByTheHandler(t *testing.T) {
+func TestChangedResponseIsServed(t *testing.T) {
 	s := startServer(t, newLane())
-	know(s, getA)
+	learn(s, getA)
 	w := s.dial()
 	s.version.Add(1)
 	w.send([]byte(getA))
 	w.settle()
-	if !strings.Contains(w.said(), "v2") {
-		t.Errorf("the answer is an old one:\n%s", w.said())
+	if !strings.Contains(w.output(), "v2") {
+		t.Errorf("got an old response, want v2:\n%s", w.output())
 	}
 }
 
-func TestABodyIsNoPlaceForARequestID(t *testing.T) {
+func TestRequestIDInBodyIsIgnored(t *testing.T) {
 	request := func(id string) string {
 		body := "\r\nX-Request-ID: " + id + "\r\n"
 		return "POST /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n" + body
 	}
 	s := startServer(t, newLane())
-	know(s, "GET /memory/a HTTP/1.1\r\nHost: x\r\nX-Request-ID: one\r\n\r\n", request("one"), request("two"))
+	learn(s, "GET /memory/a HTTP/1.1\r\nHost: x\r\nX-Request-ID: one\r\n\r\n", request("one"), request("two"))
 	w := s.dial()
 	w.send([]byte(request("six")))
 	w.settle()
-	if !strings.Contains(w.said(), "six") {
-		t.Errorf("the answer is to another body:\n%s", w.said())
+	if !strings.Contains(w.output(), "six") {
+		t.Errorf("got the response to another body:\n%s", w.output())
 	}
 }
 
-func TestAClientThatIsAnsweredInTheLaneMayWaitForItsIdleTime(t *testing.T) {
-	for name, first := range map[string]string{"on a new connection": getA, "behind another request": "GET /b HTTP/1.1\r\nHost: x\r\n\r\n"} {
+func TestLaneRenewsIdleTimeout(t *testing.T) {
+	for name, first := range map[string]string{"on a new connection": getA, "after another request": "GET /b HTTP/1.1\r\nHost: x\r\n\r\n"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := startServer(t, newLane(), func(h *http.Server) {
 					h.IdleTimeout, h.ReadHeaderTimeout, h.ReadTimeout, h.WriteTimeout = time.Minute, 10*time.Second, 20*time.Second, time.Minute
 				})
-				know(s, getA)
+				learn(s, getA)
 				w := s.dial()
 				w.send([]byte(first))
 				synctest.Wait()
@@ -308,14 +308,14 @@ func TestAClientThatIsAnsweredInTheLaneMayWaitForItsIdleTime(t *testing.T) {
 					w.send([]byte(getA))
 					synctest.Wait()
 				}
-				w.send([]byte("POST /b HTTP/1.1\r\n")) // from here on the time for a header counts, then that for a body
+				w.send([]byte("POST /b HTTP/1.1\r\n")) // starts ReadHeaderTimeout, then ReadTimeout
 				time.Sleep(9 * time.Second)
 				w.send([]byte("Host: x\r\nContent-Length: 3\r\n\r\nab"))
 				time.Sleep(10 * time.Second)
 				w.send([]byte("c"))
 				synctest.Wait()
-				if n := strings.Count(w.said(), " 200 OK"); n != 7 {
-					t.Errorf("%d answers; want 7:\n%s", n, w.said())
+				if n := strings.Count(w.output(), " 200 OK"); n != 7 {
+					t.Errorf("got %d responses, want 7:\n%s", n, w.output())
 				}
 				w.send([]byte(getA))
 				time.Sleep(61 * time.Second)
@@ -323,17 +323,17 @@ func TestAClientThatIsAnsweredInTheLaneMayWaitForItsIdleTime(t *testing.T) {
 				w.mu.Lock()
 				defer w.mu.Unlock()
 				if !w.closed {
-					t.Error("a connection is open after its idle time")
+					t.Error("connection open after the idle timeout")
 				}
 			})
 		})
 	}
 }
 
-func TestAnAnswerInProgressIsWrittenBeforeTheServerIsDown(t *testing.T) {
+func TestShutdownWaitsForResponseInProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t, newLane())
-		know(s, getA)
+		learn(s, getA)
 		s.slow = make(chan struct{})
 		w, idle, fresh := s.dial(), s.dial(), s.dial()
 		for _, conn := range []*wire{idle, fresh, w} {
@@ -341,7 +341,7 @@ func TestAnAnswerInProgressIsWrittenBeforeTheServerIsDown(t *testing.T) {
 			conn.settle()
 		}
 		w.send([]byte(getA))
-		synctest.Wait() // until the answer waits for slow
+		synctest.Wait() // until the handler waits for slow
 		s.lane.Drain()
 		s.lane.CloseNew()
 		if err := s.http.Shutdown(t.Context()); err != nil {
@@ -350,23 +350,23 @@ func TestAnAnswerInProgressIsWrittenBeforeTheServerIsDown(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		if err := s.lane.Wait(ctx); err == nil {
-			t.Error("the lane did not wait for an answer in progress")
+			t.Error("Wait returned nil, want an error while a response is in progress")
 		}
-		idle.take()
+		idle.waitClosed()
 		close(s.slow)
 		if err := s.lane.Wait(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if said := string(w.take()); strings.Count(said, "200 OK") != 2 || !strings.HasSuffix(said, "\n") {
-			t.Errorf("the answer in progress was cut off:\n%s", said)
+		if said := string(w.waitClosed()); strings.Count(said, "200 OK") != 2 || !strings.HasSuffix(said, "\n") {
+			t.Errorf("response in progress was truncated:\n%s", said)
 		}
 	})
 }
 
-func TestConnectionsThatOnlyTheLaneHasAnsweredDoNotHoldUpTheEnd(t *testing.T) {
+func TestConnectionsServedOnlyByLaneDoNotDelayShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := startServer(t, newLane())
-		know(s, getA)
+		learn(s, getA)
 		w := s.dial()
 		w.send([]byte(getA))
 		w.settle()
@@ -377,26 +377,26 @@ func TestConnectionsThatOnlyTheLaneHasAnsweredDoNotHoldUpTheEnd(t *testing.T) {
 			t.Error(err)
 		}
 		if took := time.Since(began); took > time.Second {
-			t.Errorf("the server was down after %v", took)
+			t.Errorf("shutdown took %v, want at most 1s", took)
 		}
 	})
 }
 
-func TestADrainingLaneLeavesRequestsToTheHandler(t *testing.T) {
+func TestDrainingLaneServesNothing(t *testing.T) {
 	s := startServer(t, newLane())
-	know(s, getA)
+	learn(s, getA)
 	s.lane.Drain()
 	w := s.dial()
 	before := s.handled.Load()
 	w.send([]byte(getA))
 	w.settle()
 	if s.handled.Load() != before+1 {
-		t.Error("a draining lane answered")
+		t.Error("lane served a request after Drain")
 	}
 }
 
-// What comes often outlasts a flood of what comes once, within what memory sets aside.
-func TestAFloodOfRequestsStaysWithinTheBudget(t *testing.T) {
+// Frequent requests survive a flood of requests that are sent once.
+func TestFloodOfRequestsStaysWithinMemoryBudget(t *testing.T) {
 	memory := account.New(2<<20, nil)
 	l := lane.New(lane.Options{Memory: memory})
 	s := startServer(t, l)
@@ -412,13 +412,13 @@ func TestAFloodOfRequestsStaysWithinTheBudget(t *testing.T) {
 		}
 	}
 	if bytes := l.Bytes(); bytes > 1<<20 || bytes < 1<<19 || memory.Used() != memory.Limit()/2 {
-		t.Errorf("%d bytes are remembered, and %d reserved, want %d", bytes, memory.Used(), memory.Limit()/2)
+		t.Errorf("table has %d bytes, %d reserved, want %d reserved", bytes, memory.Used(), memory.Limit()/2)
 	}
 	if first > 256<<10 {
-		t.Errorf("%d bytes are reserved for the first request, want at most %d", first, 256<<10)
+		t.Errorf("first request reserved %d bytes, want at most %d", first, 256<<10)
 	}
 	if s.hits.Load() < 450 {
-		t.Errorf("only %d of 500 came through the lane", s.hits.Load())
+		t.Errorf("lane served %d of 500 requests, want at least 450", s.hits.Load())
 	}
 	if l.Forget(); memory.Used() != 0 {
 		t.Errorf("%d bytes are reserved after Forget, want 0", memory.Used())
@@ -427,9 +427,9 @@ func TestAFloodOfRequestsStaysWithinTheBudget(t *testing.T) {
 
 var _ lane.Handler = (*echo)(nil)
 
-func TestTheLaneOpensBehindARequestThatCameTooSoon(t *testing.T) {
+func TestLaneReopensAfterRequestStartedDuringHandler(t *testing.T) {
 	s := startServer(t, newLane())
-	know(s, getA)
+	learn(s, getA)
 	w := s.dial()
 	w.send([]byte("GET /b HTTP/1.1\r\nHost: x\r\n\r\nG"))
 	w.settle()
@@ -439,6 +439,6 @@ func TestTheLaneOpensBehindARequestThatCameTooSoon(t *testing.T) {
 	w.send([]byte(getA))
 	w.settle()
 	if s.hits.Load() != before+1 {
-		t.Error("the next request did not come through the lane")
+		t.Error("handler served the next request, want the lane")
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/record"
 )
 
-// A stream is what a request of HTTP/2 is answered with.
+// A stream holds the state of serving an HTTP/2 request.
 type stream struct {
 	request heads.Request
 	key     []byte
@@ -19,10 +19,10 @@ type stream struct {
 
 var streams = sync.Pool{New: func() any { return new(stream) }}
 
-// Serve implements [web.Lane]. Requests of HTTP/2 and HTTP/1 share their answers.
+// Serve implements [web.Lane]. HTTP/2 and HTTP/1 share the table.
 func (l *Lane) Serve(client *conn.Conn, on conn.LaneConn, w http.ResponseWriter, r *http.Request) bool {
 	if c, ok := on.(*Conn); ok {
-		c.Called(r)
+		c.BeginRequest(r)
 	}
 	if r.ProtoMajor < 2 || l.draining.Load() {
 		return false
@@ -33,7 +33,7 @@ func (l *Lane) Serve(client *conn.Conn, on conn.LaneConn, w http.ResponseWriter,
 		return false
 	}
 	s.key = s.request.AppendKey(s.key[:0])
-	known, ok := l.table.Load().find(s.key).(*knownRequest)
+	known, ok := l.table.Load().get(s.key).(*knownRequest)
 	switch {
 	case !ok:
 		l.requests.unknown.Inc()
@@ -43,25 +43,25 @@ func (l *Lane) Serve(client *conn.Conn, on conn.LaneConn, w http.ResponseWriter,
 		return false
 	}
 	l.requests.answered.Inc()
-	known.serve(w, s)
+	known.serveHTTP2(w, s)
 	return true
 }
 
-// serve writes the answer. The headers for the request's origin are set.
-func (r *knownRequest) serve(w http.ResponseWriter, s *stream) {
-	made := r.render(&s.replay, &s.request)
+// serveHTTP2 writes the response. The caller has set the CORS headers.
+func (r *knownRequest) serveHTTP2(w http.ResponseWriter, s *stream) {
+	out := r.render(&s.replay, &s.request)
 	h := w.Header()
-	made.WriteTo(h, s.replay.rec.ID[0])
+	out.WriteTo(h, s.replay.rec.ID[0])
 	h["Date"] = date(s.replay.rec.Start).header[:]
-	w.WriteHeader(made.Status)
+	w.WriteHeader(out.Status)
 	if s.request.Method != http.MethodHead {
-		_, _ = w.Write(made.Body) // fails only when the client has left
+		_, _ = w.Write(out.Body) // fails only if the client has disconnected
 	}
 	r.finish(&s.replay, &s.request)
 }
 
-// Remember implements [record.Place].
-func (t *table) Remember(r *http.Request, rec *record.Record) {
+// Put implements [record.LaneSlot].
+func (t *table) Put(r *http.Request, rec *record.Record) {
 	var request heads.Request
 	if request.ReadFrom(r) {
 		t.put(string(request.AppendKey(nil)), newKnownRequest(t.lane.stack, r, rec))

@@ -2,15 +2,15 @@ package lane_test
 
 import "testing"
 
-func TestARequestWhoseHandlerPanicsIsAnsweredByTheHandler(t *testing.T) {
+func TestRequestIsServedByNetHTTPIfLaneHandlerPanics(t *testing.T) {
 	s := startServer(t, newLane())
-	know(s, getA)
+	learn(s, getA)
 	s.version.Store(panics)
 	hits, handled := s.hits.Load(), s.handled.Load()
 	w := s.dial()
 	w.send([]byte(getA))
 	w.settle()
 	if s.hits.Load() != hits || s.handled.Load() != handled+1 {
-		t.Errorf("%d hits and %d requests of the handler, want none and one", s.hits.Load()-hits, s.handled.Load()-handled)
+		t.Errorf("lane served %d and handler %d requests, want 0 and 1", s.hits.Load()-hits, s.handled.Load()-handled)
 	}
 }

@@ -6,30 +6,30 @@ import (
 	"github.com/tipcache/tipcache/proxy/lane/heads"
 )
 
-// A pipeline has requests that came together with one that net/http has to answer. It gets one
-// after the other, so that the lane knows when it has consumed just what it was given.
+// A pipeline holds requests that arrived together with one that net/http must serve. net/http reads them one at a time, so
+// that the lane knows when it has consumed exactly the bytes it was given.
 type pipeline struct {
-	text  []byte
-	first int // bytes of the request that is being read; 0: none is
+	text    []byte
+	current int // bytes left of the request that is being read; 0 if none is
 }
 
 func (l *pipeline) empty() bool { return len(l.text) == 0 }
 
-// put has text read before what is there, of which so many bytes go on with a request.
-func (l *pipeline) put(text []byte, first int) {
-	l.text, l.first = append(append([]byte(nil), text...), l.text...), first
+// prepend inserts text, whose first bytes, as many as current, complete a request.
+func (l *pipeline) prepend(text []byte, current int) {
+	l.text, l.current = append(append([]byte(nil), text...), l.text...), current
 }
 
-// read reads of one request at most.
+// read reads from one request at most.
 func (l *pipeline) read(p []byte) int {
-	if l.first == 0 {
+	if l.current == 0 {
 		var r heads.Request
-		n, verdict := r.Parse(unsafe.String(&l.text[0], len(l.text))) //nolint:gosec // which is not written
-		if l.first = n; verdict != heads.Taken {
-			l.first = len(l.text)
+		n, verdict := r.Parse(unsafe.String(&l.text[0], len(l.text))) //nolint:gosec // not written while r is in use
+		if l.current = n; verdict != heads.Complete {
+			l.current = len(l.text)
 		}
 	}
-	n := copy(p, l.text[:l.first])
-	l.text, l.first = l.text[n:], l.first-n
+	n := copy(p, l.text[:l.current])
+	l.text, l.current = l.text[n:], l.current-n
 	return n
 }

@@ -2,58 +2,55 @@ package lane
 
 import "net"
 
-// preamble has net/http treat what precedes a request as if it had seen the one
-// before. It takes nothing for a request that is shorter than four bytes, but
-// for the first on a connection; and after a POST, and only there, it passes over
-// empty lines among these four. Its last request is not always the client's.
+// preamble makes net/http treat empty lines before a request as if it had served the previous request itself. net/http
+// skips empty lines only after a POST, only among the first four bytes, and waits for four bytes, except on a new connection. Its previous
+// request may differ from the client's, which the lane may have served.
 type preamble struct {
-	post    bool // net/http's last request was a POST
-	own     bool // the client's last one was the lane's
-	ownPost bool // and a POST
-	passed  bool // empty lines after it were passed over
+	netPost  bool // net/http's previous request was a POST
+	byLane   bool // the lane served the client's previous request
+	lanePost bool // and that was a POST
+	skipped  bool // empty lines after it were skipped
 }
 
 const leadLength = 4
 
-// answered notes a request that the lane answered.
-func (l *preamble) answered(post bool) { l.own, l.ownPost, l.passed = true, post, false }
+// recordLane records a request that the lane served.
+func (l *preamble) recordLane(post bool) { l.byLane, l.lanePost, l.skipped = true, post, false }
 
-// called notes one that net/http has parsed.
-func (l *preamble) called(post bool) { l.own, l.post = false, post }
+// recordNetHTTP records a request that net/http has parsed.
+func (l *preamble) recordNetHTTP(post bool) { l.byLane, l.netPost = false, post }
 
-// adjust makes of the first n bytes in p what net/http understands as they are
-// meant, and returns how many they are then; 0 if it would have passed over them.
-// It may have to read on for that.
+// adjust changes the first n bytes in p so that net/http skips empty lines as after the client's previous request, and
+// returns the new length. It returns 0 if only skipped lines are left. It may read more bytes.
 func (l *preamble) adjust(c *Conn, p []byte, n int) (int, error) {
-	conn, fresh := c.Conn, c.deadline.fresh // net/http waits for its first request
-	if !l.own {
+	conn, isNew := c.Conn, c.deadline.isNew
+	if !l.byLane {
 		return n, nil
 	}
-	if !l.passed {
+	if !l.skipped {
 		var err error
-		if fresh || emptyLines(p[:n]) > 0 && l.ownPost != l.post {
+		if isNew || emptyLines(p[:n]) > 0 && l.lanePost != l.netPost {
 			if n, err = fill(conn, p, n); err != nil {
 				return 0, err
 			}
 		}
 		lead := emptyLines(p[:n])
 		switch {
-		case lead == 0, l.ownPost == l.post:
+		case lead == 0, l.lanePost == l.netPost:
 			return n, nil
-		case l.post:
-			c.ahead.put(append([]byte("\r\n\r\n"), p[:n]...), 0) // to be passed over; the client's are not to be
+		case l.netPost:
+			c.ahead.prepend(append([]byte("\r\n\r\n"), p[:n]...), 0) // net/http skips these, and sees the client's
 			return c.ahead.read(p), nil
 		}
-		l.passed = true
+		l.skipped = true
 		n = copy(p, p[lead:n])
 	}
-	return pad(conn, fresh, p, n), nil
+	return pad(conn, isNew, p, n), nil
 }
 
-// pad makes up for bytes that were passed over, of which net/http has not seen
-// that they were there.
-func pad(conn net.Conn, fresh bool, p []byte, n int) int {
-	if n == 0 || fresh {
+// pad reads until net/http, which does not know of the skipped bytes, has the four bytes it waits for.
+func pad(conn net.Conn, isNew bool, p []byte, n int) int {
+	if n == 0 || isNew {
 		return n
 	}
 	n, err := fill(conn, p, n)
@@ -63,7 +60,7 @@ func pad(conn net.Conn, fresh bool, p []byte, n int) int {
 	return n
 }
 
-// fill reads until there are enough bytes to be taken for a request.
+// fill reads until p has leadLength bytes.
 func fill(conn net.Conn, p []byte, n int) (int, error) {
 	for n < leadLength {
 		more, err := conn.Read(p[n:])
@@ -75,7 +72,7 @@ func fill(conn net.Conn, p []byte, n int) (int, error) {
 	return n, nil
 }
 
-// emptyLines counts the bytes of empty lines among the first four.
+// emptyLines counts the CR and LF bytes at the beginning of p, four at most.
 func emptyLines(p []byte) (n int) {
 	for n < min(len(p), leadLength) && (p[n] == '\r' || p[n] == '\n') {
 		n++

@@ -17,8 +17,7 @@ const (
 	keyed     = list + "X-Api-Key: " + productKey + "\r\n"
 )
 
-// What is asked of the product: requests that are remembered, such as are
-// refused, and such as parsers have disagreed about.
+// productMaterials are requests that the lane stores, requests that are refused, and ones that parsers disagree about.
 var productMaterials = [...]string{
 	getPool + "\r\n",
 	getParams + "\r\n",
@@ -74,7 +73,7 @@ var productMaterials = [...]string{
 	getPool + "User-Agent: another\r\nTE: trailers\r\nPragma: no-cache\r\nPriority: u=1\r\n\r\n",
 	getPool + "X-Forwarded-For: 192.0.2.7\r\nX-Forwarded-For: 192.0.2.8\r\n\r\n",
 	getParams + "Origin: null\r\nAccept-Encoding: br;q=0.1, *;q=0.5\r\nIf-None-Match: \"x\", W/\"y\"\r\n\r\n",
-	"HEAD /staking/pool HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream;q=0\r\n\r\n", // of GET a byte left out would have a stream, which does not end
+	"HEAD /staking/pool HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream;q=0\r\n\r\n", // for a GET, removing a byte could request a stream, which does not end
 	"GET /staking/pool HTTP/1.1\r\nHost: y\r\n\r\n",
 	"POST /api/v4/collections HTTP/1.1\r\nHost: y\r\nX-Api-Key: " + productKey + "\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}",
 	list + "X-Api-Key: " + productKey + " \r\nUser-Agent: b\r\nContent-Length: 2\r\n\r\n{}",
@@ -84,10 +83,10 @@ var productMaterials = [...]string{
 	"\r\n", "\n", "\r", "\r\n\r\n", "G", " ", ":", "\x00",
 }
 
-// change changes what the answers are made of, or who may have them.
-func (p *product) change(how byte) {
+// change changes the data of responses, or the access to them.
+func (p *product) change(mode byte) {
 	version, _, _ := p.world.now()
-	switch p.changed = true; how % 64 {
+	switch p.changed = true; mode % 64 {
 	case 0:
 		p.forgotten = true
 		p.admit(false, true)
@@ -102,16 +101,16 @@ func (p *product) change(how byte) {
 		p.proxy.Forget()
 	case 4:
 		p.forgotten = true
-		p.setBack()
+		p.rollBack()
 	default:
 		p.renew(version + 1)
 	}
 }
 
-// heeds is true, for a flight may be abandoned.
-func (p *product) heeds() bool { return true }
+// noticesClose returns true, because the cache may abandon a read.
+func (p *product) noticesClose() bool { return true }
 
-// restore is done between two scripts, so that none depends on the one before.
+// restore resets the state between two scripts.
 func (p *product) restore() {
 	if p.forgotten {
 		p.admit(true, true)
@@ -122,23 +121,22 @@ func (p *product) restore() {
 		p.renew(1)
 	}
 	if p.forgotten {
-		know(p, productMaterials[:24]...) // of the others none is remembered
+		learn(p, productMaterials[:24]...) // the lane stores none of the others
 	}
 	p.changed, p.forgotten = false, false
 	p.log.take()
 }
 
-// play plays a script and returns what was answered and what was logged, without
-// what may differ from one server to another.
+// play runs a script and returns the responses and the log, normalized.
 func (p *product) play(script []byte) string {
 	p.restore()
-	return lasting(p, play(p, productMaterials[:], script))
+	return normalize(p, play(p, productMaterials[:], script))
 }
 
-// lasting is what was said and what was logged.
-func lasting(p *product, said []byte) string {
+// normalize returns said and the log, without parts that may differ between two servers.
+func normalize(p *product, said []byte) string {
 	answers := answerHeads.ReplaceAllStringFunc(string(said), func(head string) string {
-		return strings.Join(slices.Sorted(strings.SplitSeq(head, "\r\n")), "\r\n") // their order does not count
+		return strings.Join(slices.Sorted(strings.SplitSeq(head, "\r\n")), "\r\n") // the order of headers may differ
 	})
 	return passing.ReplaceAllString(answers, "") + passingInLog.ReplaceAllString(string(p.log.take()), "")
 }
@@ -149,16 +147,15 @@ var (
 	passingInLog = regexp.MustCompile(`"time":"[^"]*"|"(duration_ms|age_s)":[0-9.e-]+|[0-9a-f]{32}`)
 )
 
-// The same of the product: its answers and its log are those of a server without
-// lane, whatever comes and whatever changes meanwhile.
-func FuzzALaneOfTheProductIsNotNoticed(f *testing.F) {
+// The proxy must send and log the same with and without a lane.
+func FuzzProductLaneIsTransparent(f *testing.F) {
 	addScripts(f, len(productMaterials))
-	for how := range byte(6) {
-		f.Add([]byte{0, 16, 0, 16, 7, how, 0, 16, 0, 16, 0, 16, 0, 16, 0, 0, 7, 2, 0, 16, 0, 0, 0, 1})
+	for mode := range byte(6) {
+		f.Add([]byte{0, 16, 0, 16, 7, mode, 0, 16, 0, 16, 0, 16, 0, 16, 0, 0, 7, 2, 0, 16, 0, 0, 0, 1})
 	}
 	plain, fast := startProduct(f, nil), startProduct(f, newLane())
 	for _, p := range []*product{plain, fast} {
-		know(p, productMaterials[:24]...) // of the others none is remembered
+		learn(p, productMaterials[:24]...) // the lane stores none of the others
 	}
 	var mu sync.Mutex
 	f.Fuzz(func(t *testing.T, script []byte) {
@@ -168,7 +165,7 @@ func FuzzALaneOfTheProductIsNotNoticed(f *testing.F) {
 		mu.Lock()
 		defer mu.Unlock()
 		if diff := cmp.Diff(lines([]byte(plain.play(script))), lines([]byte(fast.play(script)))); diff != "" {
-			t.Errorf("the answers to the same stream differ (-without lane +with lane):\n%s", diff)
+			t.Errorf("responses or logs differ (-without lane +with lane):\n%s", diff)
 		}
 	})
 }

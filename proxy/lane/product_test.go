@@ -28,20 +28,18 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// A product is the whole public surface on wires, before a chain and a store of
-// its own whose answers tell their version.
+// A product is the whole proxy on wires, with a fake chain and a fake store. Their responses contain a version.
 type product struct {
 	*wires
 	proxy *proxy.Server
 	cache *cache.Cache
 	world world
-	log   lockedBuffer // of accesses
+	log   lockedBuffer // access log
 
 	changed, forgotten bool // since the last script
 }
 
-// ages are such that nothing becomes stale while a test runs: a purge alone makes
-// an answer another one.
+// ages keep all entries fresh during a test. Only a purge changes a response.
 var ages = cache.Policy{
 	FreshBlocks: 1 << 40, StaleBlocks: 1 << 40, ErrorBlocks: 1 << 40,
 	Fresh: 1000 * time.Hour, Stale: 1000 * time.Hour, StaleIfError: 1000 * time.Hour,
@@ -80,8 +78,7 @@ func startProduct(tb testing.TB, fast web.Lane) *product {
 	return p
 }
 
-// admit puts keys and limits in force: whether the key is known, and whether the
-// limits suffice.
+// admit sets whether the key is valid and whether the limits suffice.
 func (p *product) admit(known, suffices bool) {
 	var keys []limits.Key
 	if known {
@@ -95,29 +92,29 @@ func (p *product) admit(known, suffices bool) {
 	p.proxy.SetLimits(limits.Limits{Address: limits.Rate{Requests: 1e6, Per: time.Second, Burst: 1e6}, Key: rate})
 }
 
-// renew has everything answered anew, in another version.
+// renew purges the cache and sets another version.
 func (p *product) renew(version int64) {
 	_, height, epoch := p.world.now()
 	p.world.set(version, height, epoch)
 	_, _ = p.cache.PurgeKeys(context.Background(), cache.Selection{})
 }
 
-// setBack begins another epoch, ten blocks before the last one.
-func (p *product) setBack() {
+// rollBack starts a new generation of the chain, ten blocks lower.
+func (p *product) rollBack() {
 	version, height, epoch := p.world.now()
 	p.world.set(version+1, height-10, epoch+1)
 	p.cache.SetNamespace(fmt.Sprint("story-", epoch+1))
 	p.proxy.Forget()
 }
 
-// A world is a chain and a store of collections.
+// A world is a fake chain and a fake store of collections.
 type world struct {
 	mu      sync.Mutex
 	version int64
 	tip     node.Tip
 }
 
-// HashOf is another hash in each epoch.
+// HashOf returns a hash that depends on the generation.
 func (w *world) HashOf(height int64) string {
 	_, _, epoch := w.now()
 	return fmt.Sprintf("%08X%08X", epoch, height)
@@ -178,7 +175,7 @@ func (w *world) List(context.Context, collections.Query) (collections.Page, erro
 	return collections.Page{Items: []collections.Collection{{Address: "0x1514000000000000000000000000000000000000", AssetCount: version}}, Total: 1}, nil
 }
 
-// lockedBuffer collects lines of many connections.
+// lockedBuffer is a buffer that is safe for concurrent use.
 type lockedBuffer struct {
 	mu    sync.Mutex
 	lines bytes.Buffer
@@ -190,7 +187,7 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 	return b.lines.Write(p)
 }
 
-// take empties it.
+// take returns the contents and empties the buffer.
 func (b *lockedBuffer) take() []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -200,13 +197,13 @@ func (b *lockedBuffer) take() []byte {
 
 func TestDateOfALaneResponseIsTheTimeItWasSent(t *testing.T) {
 	p := startProduct(t, newLane())
-	know(p, getPool+"\r\n")
+	learn(p, getPool+"\r\n")
 	for range 12 { // over the end of a second
 		start := time.Now().Truncate(time.Second)
 		w := p.dial()
 		w.send([]byte(getPool + "\r\n"))
 		w.settle()
-		head, err := http.ReadResponse(bufio.NewReader(strings.NewReader(w.said())), nil)
+		head, err := http.ReadResponse(bufio.NewReader(strings.NewReader(w.output())), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -215,7 +212,7 @@ func TestDateOfALaneResponseIsTheTimeItWasSent(t *testing.T) {
 			t.Errorf("Date = %q, %v; want a time since %v", head.Header.Get("Date"), err, start)
 		}
 		w.end()
-		w.take()
+		w.waitClosed()
 		time.Sleep(100 * time.Millisecond)
 	}
 }

@@ -16,87 +16,85 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// A knownRequest is the Handler of a request that a handler of an interface has answered from memory: what the next
-// requests with the same key have in common with it.
+// A knownRequest is the Handler of a request that the stack has answered from memory.
 type knownRequest struct {
-	stack  *web.Stack
-	by     record.Replayer
-	route  string
-	keyed  bool // requests need a key
-	record *record.Repeated
-	bytes  int // of what was made of the request's body, or so
+	stack    *web.Stack
+	replayer record.Replayer
+	route    string
+	keyed    bool // the route requires an API key
+	record   *record.Repeated
+	bytes    int // approximate size of what the replayer retains of the request's body
 }
 
-// Remember implements [record.Place].
-func (c *Conn) Remember(r *http.Request, rec *record.Record) {
-	c.Keep(r, newKnownRequest(c.lane.stack, r, rec))
+// Put implements [record.LaneSlot].
+func (c *Conn) Put(r *http.Request, rec *record.Record) {
+	c.PutHandler(r, newKnownRequest(c.lane.stack, r, rec))
 }
 
 func newKnownRequest(s *web.Stack, r *http.Request, rec *record.Record) *knownRequest {
 	return &knownRequest{
-		stack: s, by: rec.Replayer, route: rec.Route, keyed: rec.Keyed,
+		stack: s, replayer: rec.Replayer, route: rec.Route, keyed: rec.Keyed,
 		record: record.NewRepeated(rec.Route, r), bytes: int(2 * max(0, r.ContentLength)),
 	}
 }
 
-// A replay is one answer to a request. A connection keeps one, so that a
-// hit makes no garbage.
+// A replay is the state of serving a request by a knownRequest. It is reused, so that a hit allocates nothing.
 type replay struct {
-	rec       record.Record
-	answer    respond.Response
-	standings limits.Standings
-	end       record.End
-	id        [64]byte // the room of rec.ID
+	rec        record.Record
+	response   respond.Response
+	rateLimits limits.Statuses
+	end        record.End
+	id         [64]byte // storage for rec.ID
 }
 
-// reset makes n that of a request that has come, and keeps what has room for the next answer.
-func (n *replay) reset(start time.Time, own string) {
-	room := n.rec.Room[:0]
+// reset prepares n for a new request, and retains its buffer.
+func (n *replay) reset(start time.Time, callerID string) {
+	buffer := n.rec.Buffer[:0]
 	*n = replay{}
-	n.rec.Room = room
-	n.rec.Start, n.rec.Own = start, own
+	n.rec.Buffer = buffer
+	n.rec.Start, n.rec.CallerID = start, callerID
 }
 
-// begin finds the answer for the values of a request, where the client may have it from memory.
+// begin loads the response to a request. It returns false if net/http's handler must serve the request.
 func (r *knownRequest) begin(n *replay, client *conn.Conn, request *heads.Request, start time.Time) bool {
-	n.reset(start, request.Own())
-	if !n.admitted(r.stack, client, request, r.keyed) || !r.answered(n) {
+	n.reset(start, request.CallerID())
+	if !n.admit(r.stack, client, request, r.keyed) || !r.loadResponse(n) {
 		return false
 	}
-	n.identify(request.Value(heads.RequestID))
+	n.setID(request.Value(heads.RequestID))
 	return true
 }
 
-// admitted reports whether the client may ask, and counts nothing.
-func (n *replay) admitted(s *web.Stack, client *conn.Conn, request *heads.Request, keyed bool) bool {
+// admit reports whether the client may make the request. It counts nothing.
+func (n *replay) admit(s *web.Stack, client *conn.Conn, request *heads.Request, keyed bool) bool {
 	n.rec.Session.Arrive(client.Seen())
 	admission := s.Admission
 	n.rec.Client.Address = admission.Address(client.Address(), request.Values(heads.ForwardedFor))
-	if presented := request.Value(heads.APIKey); (keyed || presented != "") && !n.present(admission, presented, keyed) {
+	if presented := request.Value(heads.APIKey); (keyed || presented != "") && !n.setKey(admission, presented, keyed) {
 		return false
 	}
 	if sent := web.Given(request.Values(heads.Session)); len(sent) > 0 {
 		var ok bool
 		if n.rec.Session.Token, ok = session.ParseToken(sent[0]); !ok || len(sent) > 1 {
-			return false // its 400 is the interface's
+			return false // the handler responds with 400
 		}
 	}
 	return request.Size <= web.MaxHeader && admission.WouldAdmit(&n.rec.Client, n.rec.Start)
 }
 
-// answered finds the answer for a client that is admitted, and counts that it asks.
-func (r *knownRequest) answered(n *replay) bool {
+// loadResponse loads the response for an admitted client, and counts the request against its rate limits.
+func (r *knownRequest) loadResponse(n *replay) bool {
 	n.rec.Route = r.route
-	if !r.by.Replay(&n.rec, &n.answer) {
+	if !r.replayer.Replay(&n.rec, &n.response) {
 		return false
 	}
-	return r.stack.Admission.AdmitRepeated(&n.standings, &n.rec.Client, n.rec.Start)
+	return r.stack.Admission.AdmitRepeated(&n.rateLimits, &n.rec.Client, n.rec.Start)
 }
 
-// present sets the client's key if it counts. It returns false if a required key is not valid.
+// setKey sets the client's API key if it is required or has a rate. It returns false if a required key is not valid.
 //
 //go:noinline
-func (n *replay) present(admission *limits.Admission, key string, required bool) (ok bool) {
+func (n *replay) setKey(admission *limits.Admission, key string, required bool) (ok bool) {
 	if !required {
 		n.rec.Client.Key, _ = admission.KeyWithRate(key)
 		return true
@@ -105,45 +103,44 @@ func (n *replay) present(admission *limits.Admission, key string, required bool)
 	return ok
 }
 
-// identify gives the request its id, in memory of n: the client's, or one of our own.
-func (n *replay) identify(sent string) {
+// setID sets the request id, stored in n: the client's if it is safe, or a new one.
+func (n *replay) setID(sent string) {
 	var id []byte
 	if record.SafeID(sent) {
 		id = append(n.id[:0], sent...)
 	} else {
 		id = record.AppendID(n.id[:0])
 	}
-	n.rec.ID[0] = unsafe.String(&id[0], len(id)) //nolint:gosec // which is not written before the request has ended
+	n.rec.ID[0] = unsafe.String(&id[0], len(id)) //nolint:gosec // not written before the request ends
 }
 
-// render makes the answer.
 func (r *knownRequest) render(n *replay, request *heads.Request) respond.Rendering {
 	head := request.Method == http.MethodHead
-	if n.answer.Body != nil {
-		n.rec.Room = n.answer.Body // which may have grown
+	if n.response.Body != nil {
+		n.rec.Buffer = n.response.Body // which may have grown
 	}
-	made := r.stack.Render(&n.answer, request.Values(heads.AcceptEncoding), request.Values(heads.IfNoneMatch), head, &n.standings)
-	if n.end.Status = made.Status; !head {
-		n.end.Size = len(made.Body)
+	out := r.stack.Render(&n.response, request.Values(heads.AcceptEncoding), request.Values(heads.IfNoneMatch), head, &n.rateLimits)
+	if n.end.Status = out.Status; !head {
+		n.end.Size = len(out.Body)
 	}
-	return made
+	return out
 }
 
-// Answer answers a request of HTTP/1, as net/http would write it.
-func (r *knownRequest) Answer(hit *Hit) (ok bool) {
-	n, ok := hit.Note.(*replay)
+// Respond implements [Handler]. It renders the response as net/http would write it.
+func (r *knownRequest) Respond(hit *Hit) (ok bool) {
+	n, ok := hit.State.(*replay)
 	if !ok {
 		n = &replay{}
-		hit.Note = n
+		hit.State = n
 	}
 	request := hit.Request
 	if !r.begin(n, hit.Conn.client, request, hit.Start) {
 		return false
 	}
-	made := r.render(n, request)
-	b := appendStatusLine(hit.Head, request.Minor, made.Status)
+	out := r.render(n, request)
+	b := appendStatusLine(hit.Head, request.Minor, out.Status)
 	b = r.stack.AppendOrigin(b, request.Values(heads.Origin))
-	if b, ok = made.AppendTo(b); !ok {
+	if b, ok = out.AppendTo(b); !ok {
 		return false
 	}
 	if request.Close && request.Minor > 0 {
@@ -154,40 +151,37 @@ func (r *knownRequest) Answer(hit *Hit) (ok bool) {
 	b = append(b, "\r\n\r\n"...)
 	hit.Head = b
 	if request.Method != http.MethodHead {
-		hit.Body = made.Body
+		hit.Body = out.Body
 	}
 	return true
 }
 
-// Sent counts and logs the hit.
-func (r *knownRequest) Sent(hit *Hit) {
-	r.finish(hit.Note.(*replay), hit.Request) //nolint:forcetypeassert // Answer's
+// Done implements [Handler].
+func (r *knownRequest) Done(hit *Hit) {
+	r.finish(hit.State.(*replay), hit.Request) //nolint:forcetypeassert // set by Respond
 }
 
-// finish counts and logs a request that is answered.
+// finish counts and logs a request.
 func (r *knownRequest) finish(n *replay, request *heads.Request) {
 	n.end.Method, n.end.Agent = request.Method, record.Agent(request.Value(heads.UserAgent))
 	n.end.Took = time.Since(n.rec.Start)
 	r.stack.Recorder.End(&n.rec, &n.end, r.record)
 }
 
-// appendStatusLine appends the first line of an answer.
 func appendStatusLine(b []byte, minor, status int) []byte {
 	b = append(append(b, "HTTP/1."...), byte('0'+minor), ' ')
 	b = strconv.AppendInt(b, int64(status), 10)
 	return append(append(append(b, ' '), http.StatusText(status)...), "\r\n"...)
 }
 
-// A dateText is a time as the Date header has it, which is another one each
-// second.
+// A dateText is a value of the Date header. It is cached for a second.
 type dateText struct {
 	second int64
-	header [1]string // in which it is the value
+	header [1]string // an array, so that http.Header can share it
 }
 
 var lastDate atomic.Pointer[dateText]
 
-// date is the time as the Date header has it.
 func date(t time.Time) *dateText {
 	d := lastDate.Load()
 	if second := t.Unix(); d == nil || d.second != second {

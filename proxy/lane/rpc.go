@@ -9,31 +9,29 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// An rpcLane is the lane of the connections of another listener. It answers only POSTs, a part of whose bodies is the
-// caller's own.
+// An rpcLane is the lane of the RPC listener. It answers only POSTs whose body contains the caller's id.
 type rpcLane struct {
 	*Lane
-	own web.Own
+	findID web.CallerIDFinder
 }
 
-// For gives the lane of another listener, whose requests are remembered beside those of l: POSTs, without
-// what own finds in them. A Replayer is left by a handler for such bodies alone as have the same answer
-// with another part in its place.
-func (l *Lane) For(own web.Own) web.Lane { return rpcLane{l, own} }
+// ForRPC returns the lane of another listener, which shares the table of l. It answers only POSTs in whose body find
+// finds the caller's id. The id is not part of the key.
+func (l *Lane) ForRPC(find web.CallerIDFinder) web.Lane { return rpcLane{l, find} }
 
 // Wrap implements [web.Lane].
-func (s rpcLane) Wrap(of *conn.Conn, below net.Conn) conn.LaneConn {
+func (s rpcLane) Wrap(client *conn.Conn, below net.Conn) conn.LaneConn {
 	c := s.NewConn(below)
-	c.client, c.own = of, s.own
+	c.client, c.findID = client, s.findID
 	return c
 }
 
-// PlaceOf implements [web.Lane]. Over HTTP/2 no POST is answered.
-func (s rpcLane) PlaceOf(r *http.Request, on conn.LaneConn) record.Place {
+// SlotFor implements [web.Lane]. Over HTTP/2 the lane answers no POSTs.
+func (s rpcLane) SlotFor(r *http.Request, on conn.LaneConn) record.LaneSlot {
 	if r.ProtoMajor > 1 {
 		return nil
 	}
-	return s.Lane.PlaceOf(r, on)
+	return s.Lane.SlotFor(r, on)
 }
 
 // Serve implements [web.Lane].
@@ -41,15 +39,14 @@ func (s rpcLane) Serve(client *conn.Conn, on conn.LaneConn, w http.ResponseWrite
 	return r.ProtoMajor < 2 && s.Lane.Serve(client, on, w, r)
 }
 
-// cutOwn takes what is the caller's own out of the key of the request. It is not ok where the request is
-// none of those that are remembered.
-func (c *Conn) cutOwn() bool {
+// excludeCallerID removes the caller's id from the request's key. It returns false if the lane cannot serve the request.
+func (c *Conn) excludeCallerID() bool {
 	if c.request.Method != http.MethodPost {
 		return false
 	}
-	from, to, ok := c.own(c.request.Body)
+	from, to, ok := c.findID(c.request.Body)
 	if ok = ok && from < to; ok {
-		c.request.SetOwn(from, to)
+		c.request.SetCallerID(from, to)
 	}
 	return ok
 }

@@ -15,20 +15,19 @@ import (
 	"github.com/tipcache/tipcache/proxy/lane/heads"
 )
 
-// A server answers every request with what it understood of it: what is under
-// /memory from memory, so that the lane may answer it the next time. Both ways
+// A server responds to each request with its parts. It registers requests for /memory with the lane. Handler and lane
 // write the same bytes.
 type server struct {
 	*wires
 	http    *http.Server
-	lane    *lane.Lane    // nil: it has none
-	version atomic.Int64  // of what is in memory; 0: nothing
-	hits    atomic.Int64  // the lane's
-	handled atomic.Int64  // the handler's
-	slow    chan struct{} // not nil: the lane's answers wait for it
+	lane    *lane.Lane    // nil without a lane
+	version atomic.Int64  // of the data in memory
+	hits    atomic.Int64  // requests served by the lane
+	handled atomic.Int64  // requests served by the handler
+	slow    chan struct{} // if not nil, the lane's handler waits for it
 }
 
-// panics is a version of which no handler in the lane can make an answer.
+// panics is a version at which the lane's handler panics.
 const panics = 1 << 40
 
 type connKey struct{}
@@ -64,16 +63,16 @@ func (s *server) handle(w http.ResponseWriter, r *http.Request) {
 	s.handled.Add(1)
 	conn, _ := r.Context().Value(connKey{}).(*lane.Conn)
 	if conn != nil {
-		conn.Called(r)
+		conn.BeginRequest(r)
 	}
 	body, err := io.ReadAll(r.Body)
-	version := s.version.Load() // of when the whole request has come
+	version := s.version.Load() // after the whole request has arrived
 	if err != nil {
 		http.Error(w, "body", http.StatusBadRequest)
 		return
 	}
 	h := w.Header()
-	h["Date"] = nil // the only difference that may be
+	h["Date"] = nil // the only allowed difference
 	id := r.Header.Get("X-Request-Id")
 	h.Set("X-Request-Id", id)
 	write := func(version int64) string {
@@ -92,25 +91,25 @@ func (s *server) handle(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodHead {
 		io.WriteString(w, text)
 	}
-	if strings.HasPrefix(r.URL.Path, "/memory") && conn != nil && conn.Wants() {
-		conn.Keep(r, &echo{server: s, text: write, head: r.Method == http.MethodHead})
+	if strings.HasPrefix(r.URL.Path, "/memory") && conn != nil && conn.WantsHandler() {
+		conn.PutHandler(r, &echo{server: s, text: write, head: r.Method == http.MethodHead})
 	}
 }
 
-// echo is the handler of one key.
+// echo is the lane's handler of one key.
 type echo struct {
 	server *server
 	text   func(version int64) string
 	head   bool
 }
 
-func (e *echo) Answer(hit *lane.Hit) bool {
+func (e *echo) Respond(hit *lane.Hit) bool {
 	version := e.server.version.Load()
 	if version == panics {
 		panic("a handler has a defect")
 	}
 	if version%7 == 0 {
-		return false // as if memory had dropped it
+		return false // as if the entry was evicted
 	}
 	text := e.text(version)
 	if e.server.slow != nil {
@@ -128,27 +127,27 @@ func (e *echo) Answer(hit *lane.Hit) bool {
 	return true
 }
 
-func (e *echo) Sent(*lane.Hit) { e.server.hits.Add(1) }
+func (e *echo) Done(*lane.Hit) { e.server.hits.Add(1) }
 
 func newLane() *lane.Lane {
 	return lane.New(lane.Options{IdleTimeout: time.Minute, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute})
 }
 
-// know has a server learn requests.
-func know(p player, requests ...string) {
+// learn sends requests until the lane has stored them.
+func learn(p player, requests ...string) {
 	for _, request := range requests {
-		for range strangers(request) {
+		for range handledBefore(request) {
 			w := p.dial()
 			w.send([]byte(request))
 			w.settle()
 			w.end()
-			w.take()
+			w.waitClosed()
 		}
 	}
 }
 
-// strangers is how many times a request is net/http's before it is the lane's.
-func strangers(request string) int64 {
+// handledBefore returns how often net/http's handler serves a request before the lane does.
+func handledBefore(request string) int64 {
 	if strings.HasPrefix(request, http.MethodPost) {
 		return 2
 	}

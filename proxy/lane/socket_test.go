@@ -12,7 +12,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/lane"
 )
 
-// sockets are connections of TCP in the lane, whose kernel takes little at a time.
+// sockets accepts TCP connections for the lane, with small write buffers.
 type sockets struct {
 	*net.TCPListener
 	lane *lane.Lane
@@ -20,7 +20,7 @@ type sockets struct {
 
 type narrow struct{ *net.TCPConn }
 
-func (narrow) Heard(time.Time) {}
+func (narrow) MarkActive(time.Time) {}
 
 func (s sockets) Accept() (net.Conn, error) {
 	c, err := s.AcceptTCP()
@@ -31,7 +31,7 @@ func (s sockets) Accept() (net.Conn, error) {
 	return s.lane.NewConn(narrow{c}), nil
 }
 
-// startSockets is a server with such connections, which tells whenever net/http is done with a request.
+// startSockets starts a server with such connections. It sends to idle at each StateIdle.
 func startSockets(t *testing.T) (s *server, idle <-chan bool, client *net.TCPConn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -40,9 +40,9 @@ func startSockets(t *testing.T) (s *server, idle <-chan bool, client *net.TCPCon
 	}
 	fast, done := newLane(), make(chan bool, 100)
 	s = startServer(t, fast, func(h *http.Server) {
-		tell := h.ConnState
+		connState := h.ConnState
 		h.ConnState = func(c net.Conn, state http.ConnState) {
-			if tell(c, state); state == http.StateIdle {
+			if connState(c, state); state == http.StateIdle {
 				done <- true
 			}
 		}
@@ -56,8 +56,7 @@ func startSockets(t *testing.T) (s *server, idle <-chan bool, client *net.TCPCon
 	return s, done, conn.(*net.TCPConn)
 }
 
-// What the kernel does not take at once of an answer comes behind it, wherever it was cut.
-func TestALongAnswerComesWholeToAClientThatReadsSlowly(t *testing.T) {
+func TestSlowReaderGetsLongResponsesWhole(t *testing.T) {
 	t.Parallel()
 	s, idle, client := startSockets(t)
 	answers := bufio.NewReader(client)
@@ -75,19 +74,19 @@ func TestALongAnswerComesWholeToAClientThatReadsSlowly(t *testing.T) {
 			}
 			if i == 0 {
 				want = string(body)
-				<-idle // or a byte of the next request comes before net/http is done with this one
+				<-idle // otherwise net/http may get a byte of the next request before it ends this one
 			}
 			if string(body) != want {
-				t.Errorf("%s: answer %d is another one, of %d bytes in place of %d", path, i, len(body), len(want))
+				t.Errorf("%s: response %d has %d bytes, want the same %d as the first", path, i, len(body), len(want))
 			}
 		}
 		if n := s.handled.Swap(0); n != 1 {
-			t.Errorf("%s: the lane has not answered %d of 10 requests", path, n)
+			t.Errorf("%s: handler served %d of 10 requests, want 1", path, n)
 		}
 	}
 }
 
-func TestAClientThatSendsAllAtOnceGetsAllAndThenTheEnd(t *testing.T) {
+func TestPipelinedRequestsBeforeHalfCloseAreAnswered(t *testing.T) {
 	t.Parallel()
 	s, idle, client := startSockets(t)
 	answers := bufio.NewReader(client)
@@ -108,11 +107,11 @@ func TestAClientThatSendsAllAtOnceGetsAllAndThenTheEnd(t *testing.T) {
 	if err := client.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	_ = client.SetReadDeadline(time.Now().Add(30 * time.Second)) // half the time of an idle connection
+	_ = client.SetReadDeadline(time.Now().Add(30 * time.Second)) // half the idle timeout
 	for range 3 {
 		mustRead()
 	}
 	if rest, err := io.ReadAll(answers); err != nil || len(rest) > 0 || s.handled.Load() != 1 {
-		t.Errorf("%q comes behind the answers, %v; net/http has had %d requests", rest, err, s.handled.Load())
+		t.Errorf("got %q after the responses, error %v, %d requests handled; want EOF and 1", rest, err, s.handled.Load())
 	}
 }

@@ -12,25 +12,24 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// Bounds of what is remembered, in bytes.
+// Limits of the table, in bytes.
 const (
-	ownMemory    = 8 << 20   // where no Memory is given
-	memoryStep   = 256 << 10 // that is reserved at once
-	maxKey       = 256       // of a request; longer ones are net/http's
-	handlerBytes = 640       // that a handler takes beside the texts and the body of its request
+	defaultMemory = 8 << 20   // size without Options.Memory
+	memoryStep    = 256 << 10 // reserved at a time
+	maxKey        = 256       // requests with a longer key go to net/http
+	handlerBytes  = 640       // size of a handler without the strings and the body of its request
 )
 
-// A table has the handlers of the requests that are remembered, by their keys. Where they have
-// no room together it keeps the requests that come often. Forgetting replaces it, so a connection that
-// keeps the table before it gives up on remembering more.
+// A table maps keys to handlers. When it is full it retains those of frequent requests. Forget replaces the table, so that
+// handlers of earlier requests are registered in one that is no longer used.
 type table struct {
 	lane  *Lane
 	known *otter.Cache[string, Handler]
 
-	memory   *account.Account // nil: none is reserved
+	memory   *account.Account // nil reserves nothing
 	mu       sync.Mutex
 	reserved int64
-	dropped  bool
+	released bool
 }
 
 func newTable(l *Lane) *table {
@@ -46,21 +45,21 @@ func newTable(l *Lane) *table {
 		Executor: func(upkeep func()) { upkeep() },
 	})}
 	if t.memory == nil {
-		t.known.SetMaximum(ownMemory)
+		t.known.SetMaximum(defaultMemory)
 	}
 	return t
 }
 
-// find gives the handler of a key, nil for none.
-func (t *table) find(key []byte) Handler {
+// get returns the handler of a key, or nil.
+func (t *table) get(key []byte) Handler {
 	if len(key) == 0 || len(key) > maxKey {
 		return nil
 	}
-	h, _ := t.known.GetIfPresent(unsafe.String(&key[0], len(key))) //nolint:gosec // which does not keep it
+	h, _ := t.known.GetIfPresent(unsafe.String(&key[0], len(key))) //nolint:gosec // GetIfPresent does not retain it
 	return h
 }
 
-// put keeps the handler of a key, and has room set aside for it.
+// put stores the handler of a key, and reserves memory for it.
 func (t *table) put(key string, h Handler) {
 	if len(key) > maxKey {
 		return
@@ -71,7 +70,7 @@ func (t *table) put(key string, h Handler) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for !t.dropped && int64(t.known.WeightedSize()) > t.reserved {
+	for !t.released && int64(t.known.WeightedSize()) > t.reserved {
 		if !t.memory.Reserve(account.Lane, memoryStep) {
 			t.known.SetMaximum(uint64(t.reserved))
 			return
@@ -80,23 +79,23 @@ func (t *table) put(key string, h Handler) {
 	}
 }
 
-// drop releases what was reserved.
-func (t *table) drop() {
+// release releases the reserved memory.
+func (t *table) release() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.dropped = true
+	t.released = true
 	t.memory.Release(account.Lane, t.reserved)
 	t.reserved = 0
 }
 
-// sightings are keys that came lately. What has a body is remembered when it comes again: of bodies that
-// differ each time a table would be filled for nothing.
-type sightings [1 << 14]atomic.Uint64
+// recentKeys holds hashes of recent keys. A request with a body enters the table when it is seen again: bodies that are
+// never repeated would displace other requests.
+type recentKeys [1 << 14]atomic.Uint64
 
-var sightingSeed = maphash.MakeSeed()
+var recentSeed = maphash.MakeSeed()
 
-// again reports whether a key was seen before, and notes it.
-func (s *sightings) again(key []byte) bool {
-	sum := maphash.Bytes(sightingSeed, key)
+// seenBefore reports whether a key was seen recently, and records it.
+func (s *recentKeys) seenBefore(key []byte) bool {
+	sum := maphash.Bytes(recentSeed, key)
 	return s[sum%uint64(len(s))].Swap(sum) == sum
 }

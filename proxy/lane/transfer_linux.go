@@ -9,22 +9,21 @@ import (
 
 const flags = syscall.MSG_DONTWAIT | syscall.MSG_NOSIGNAL
 
-// receive is a read as the kernel knows it: of a socket recvfrom takes nine tenths of the time of read.
+// receive reads from a socket. recvfrom takes 10% less time than read.
 func receive(fd uintptr, p []byte) (int, error) { return transfer(syscall.SYS_RECVFROM, fd, p) }
 
-// send is a write.
 func send(fd uintptr, p []byte) (int, error) { return transfer(syscall.SYS_SENDTO, fd, p) }
 
 func transfer(call, fd uintptr, p []byte) (int, error) {
 	for {
-		n, _, errno := syscall.RawSyscall6(call, fd, uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)), flags, 0, 0) //nolint:gosec // so a system call gets its bytes
+		n, _, errno := syscall.RawSyscall6(call, fd, uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)), flags, 0, 0) //nolint:gosec // needed for a system call
 		if errno != syscall.EINTR {
-			return came(n, errno)
+			return result(n, errno)
 		}
 	}
 }
 
-// sendBoth is one write of two pieces.
+// sendBoth writes two buffers in one system call.
 func sendBoth(fd uintptr, head, body []byte) (int, error) {
 	pieces := [2]syscall.Iovec{{Base: &head[0]}, {Base: &body[0]}}
 	pieces[0].SetLen(len(head))
@@ -33,12 +32,12 @@ func sendBoth(fd uintptr, head, body []byte) (int, error) {
 	for {
 		n, _, errno := syscall.RawSyscall(syscall.SYS_SENDMSG, fd, uintptr(unsafe.Pointer(&message)), flags) //nolint:gosec // the same
 		if errno != syscall.EINTR {
-			return came(n, errno)
+			return result(n, errno)
 		}
 	}
 }
 
-func came(n uintptr, errno syscall.Errno) (int, error) {
+func result(n uintptr, errno syscall.Errno) (int, error) {
 	if errno != 0 {
 		return 0, errno
 	}

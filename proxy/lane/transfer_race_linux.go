@@ -7,14 +7,11 @@ import (
 	"syscall"
 )
 
-// receive reads by package syscall, from which the race detector learns that what was done
-// before a write happened before the read of it.
+// receive reads by package syscall, which tells the race detector that a write happened before the read of its bytes.
 func receive(fd uintptr, p []byte) (int, error) { return transfer(syscall.Read, fd, p) }
 
-// send writes by it.
 func send(fd uintptr, p []byte) (int, error) { return transfer(syscall.Write, fd, p) }
 
-// sendBoth writes two pieces, one after the other.
 func sendBoth(fd uintptr, head, body []byte) (int, error) {
 	n, err := send(fd, head)
 	if err == nil && n == len(head) {

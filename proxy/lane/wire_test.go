@@ -10,32 +10,32 @@ import (
 	"time"
 )
 
-// A wire is a server's connection in memory. What the client sends arrives in
-// the very pieces it was sent in, so that a test decides where a read ends.
+// A wire is a server's connection in memory. A read returns one piece as the client sent it, so that a test decides where
+// a read ends.
 type wire struct {
-	mu       sync.Mutex
-	changed  *sync.Cond
-	incoming [][]byte
-	news     bool // came since the server waited last
-	ended    bool // the client has closed its side
-	closed   bool
-	parked   bool // the server waits for a request, and there is nothing
-	answers  []byte
-	deadline time.Time
-	until    time.Time // writes are
-	alarm    *time.Timer
-	room     room // for answers
-	tries    int  // to write without waiting
-	turns    int  // under way
+	mu        sync.Mutex
+	changed   *sync.Cond
+	incoming  [][]byte
+	arrived   bool // bytes or EOF since the last wait
+	ended     bool // the client has closed its side
+	closed    bool
+	parked    bool // the server waits for a request
+	answers   []byte
+	deadline  time.Time
+	until     time.Time // write deadline
+	alarm     *time.Timer
+	capacity  capacity
+	tries     int // calls of TryWrite
+	callbacks int // running OnReadable calls
 }
 
-// A room is what a wire takes of an answer.
-type room int
+// A capacity says how much of a response a wire accepts.
+type capacity int
 
 const (
-	some room = iota // the beginning at once, the rest of what waits
-	all              // at once
-	none             // nothing, until there is room again
+	some capacity = iota // TryWrite writes a part, Write everything
+	all
+	none // writes block until the capacity changes
 )
 
 func newWire() *wire {
@@ -48,7 +48,7 @@ func (w *wire) Read(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for {
-		err := w.over()
+		err := w.readError()
 		switch {
 		case err != nil:
 			return 0, err
@@ -57,7 +57,7 @@ func (w *wire) Read(p []byte) (int, error) {
 		case w.ended:
 			return 0, io.EOF
 		}
-		w.parked = len(p) > 1 // else a handler runs, and net/http looks whether the client leaves
+		w.parked = len(p) > 1 // a read of one byte detects a disconnect while a handler runs
 		w.changed.Broadcast()
 		w.changed.Wait()
 		w.parked = false
@@ -67,7 +67,7 @@ func (w *wire) Read(p []byte) (int, error) {
 func (w *wire) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for w.room == none && !w.closed {
+	for w.capacity == none && !w.closed {
 		w.changed.Wait()
 	}
 	if w.closed {
@@ -77,22 +77,22 @@ func (w *wire) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Turns implements [lane.Socket], as Read does it: after the deadline there is none.
-func (w *wire) Turns(turn func(fd uintptr) bool) error {
+// OnReadable implements [lane.Socket].
+func (w *wire) OnReadable(f func(fd uintptr) bool) error {
 	w.count(1)
 	defer w.count(-1)
 	w.mu.Lock()
-	w.news = false // a poller forgets what it told of before
-	err := w.over()
+	w.arrived = false // a poller drops earlier events
+	err := w.readError()
 	w.mu.Unlock()
-	for err == nil && !turn(0) {
-		err = w.await()
+	for err == nil && !f(0) {
+		err = w.waitReadable()
 	}
 	return err
 }
 
-// over is why nothing may be read any more.
-func (w *wire) over() error {
+// readError returns the error of reads after the deadline or Close.
+func (w *wire) readError() error {
 	switch {
 	case w.closed:
 		return net.ErrClosed
@@ -102,23 +102,23 @@ func (w *wire) over() error {
 	return nil
 }
 
-func (w *wire) count(turns int) {
+func (w *wire) count(callbacks int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.turns += turns
+	w.callbacks += callbacks
 	w.changed.Broadcast()
 }
 
-// await returns when something has come, or the end: once, as a poller tells it.
-func (w *wire) await() error {
+// waitReadable waits for bytes or EOF. Like a poller, it returns once for each.
+func (w *wire) waitReadable() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for {
-		if err := w.over(); err != nil {
+		if err := w.readError(); err != nil {
 			return err
 		}
-		if w.news {
-			w.news = false
+		if w.arrived {
+			w.arrived = false
 			return nil
 		}
 		w.parked = true
@@ -128,7 +128,7 @@ func (w *wire) await() error {
 	}
 }
 
-// TryRead implements [lane.Socket]. It knows no deadline.
+// TryRead implements [lane.Socket]. It ignores deadlines.
 func (w *wire) TryRead(_ uintptr, p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -143,7 +143,7 @@ func (w *wire) TryRead(_ uintptr, p []byte) (int, error) {
 	return 0, syscall.EAGAIN
 }
 
-// receive is called with the lock, where something has come.
+// receive requires the lock and a piece.
 func (w *wire) receive(p []byte) int {
 	n := copy(p, w.incoming[0])
 	if w.incoming[0] = w.incoming[0][n:]; len(w.incoming[0]) == 0 {
@@ -152,32 +152,30 @@ func (w *wire) receive(p []byte) int {
 	return n
 }
 
-// TryWrite implements [lane.Socket]. Where it has some room that is for the
-// beginning of what is longer than a few bytes, and sometimes for nothing.
+// TryWrite implements [lane.Socket]. With capacity some it writes a part, or nothing.
 func (w *wire) TryWrite(_ uintptr, head, body []byte) (int, error) {
 	w.mu.Lock()
-	room := w.room
+	capacity := w.capacity
 	w.mu.Unlock()
 	p := slices.Concat(head, body)
-	if w.tries++; room == none || room == some && w.tries%3 == 0 {
+	if w.tries++; capacity == none || capacity == some && w.tries%3 == 0 {
 		return 0, syscall.EAGAIN
 	}
-	if room == some {
+	if capacity == some {
 		p = p[:min(len(p), 40*w.tries)]
 	}
 	return w.Write(p)
 }
 
-func (w *wire) Heard(time.Time) {}
+func (w *wire) MarkActive(time.Time) {}
 
-// Close waits for the turns to end, as package net does: who closes a connection
-// within one waits forever.
+// Close waits for the callbacks to return, as package net does. Calling it in a callback blocks forever.
 func (w *wire) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true
 	w.changed.Broadcast()
-	for w.turns > 0 {
+	for w.callbacks > 0 {
 		w.changed.Wait()
 	}
 	return nil
@@ -212,41 +210,40 @@ func (w *wire) SetDeadline(t time.Time) error { return w.SetReadDeadline(t) }
 func (w *wire) LocalAddr() net.Addr           { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
 func (w *wire) RemoteAddr() net.Addr          { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 4711} }
 
-// send is the client's: one piece.
+// send sends one piece from the client.
 func (w *wire) send(piece []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(piece) > 0 && !w.ended {
 		w.parked = false
 		w.incoming = append(w.incoming, piece)
-		w.news = true
+		w.arrived = true
 	}
 	w.changed.Broadcast()
 }
 
 // end closes the client's side.
-func (w *wire) end() { w.last("") }
+func (w *wire) end() { w.sendAndClose("") }
 
-// last sends a piece, and with it the end.
-func (w *wire) last(piece string) {
+// sendAndClose sends a piece and closes the client's side.
+func (w *wire) sendAndClose(piece string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if piece != "" {
 		w.incoming = append(w.incoming, []byte(piece))
 	}
-	w.ended, w.news = true, true
+	w.ended, w.arrived = true, true
 	w.changed.Broadcast()
 }
 
-// takes says what there is room for from now on.
-func (w *wire) takes(r room) {
+func (w *wire) setCapacity(r capacity) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.room = r
+	w.capacity = r
 	w.changed.Broadcast()
 }
 
-// settle waits until the server has answered what it can.
+// settle waits until the server waits for a request.
 func (w *wire) settle() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -255,8 +252,8 @@ func (w *wire) settle() {
 	}
 }
 
-// take waits until the server closes the connection, and returns all it said.
-func (w *wire) take() []byte {
+// waitClosed waits until the server closes the connection, and returns its output.
+func (w *wire) waitClosed() []byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for !w.closed {
@@ -265,14 +262,14 @@ func (w *wire) take() []byte {
 	return w.answers
 }
 
-// said is what the server has said so far.
-func (w *wire) said() string {
+// output returns the server's output so far.
+func (w *wire) output() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return string(w.answers)
 }
 
-// wires listens for them.
+// wires is a listener for wires.
 type wires struct {
 	accept chan net.Conn
 	wrap   func(net.Conn) net.Conn

@@ -73,7 +73,7 @@ func TestRateOfRuleIsPerClientForAllMatchingOperations(t *testing.T) {
 			if got := verdict(err); got != step.want {
 				t.Errorf("step %d: got %q, want %q", i, got, step.want)
 			}
-			if want := step.operation != "tx"; limited != want || (answer.Get(limits.StandingHeader) != "") != want {
+			if want := step.operation != "tx"; limited != want || (answer.Get(limits.StatusHeader) != "") != want {
 				t.Errorf("step %d: limited = %t with headers %v, want %t", i, limited, answer, want)
 			}
 		}

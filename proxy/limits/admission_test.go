@@ -82,7 +82,7 @@ func TestAddressOverItsRateIsRefusedUntilRetryAfter(t *testing.T) {
 			if got := verdict(a.AdmitAddress(t.Context(), step.from, answer)); got != step.want {
 				t.Errorf("step %d: got %q, want %q", i, got, step.want)
 			}
-			want := http.Header{limits.StandingHeader: {step.standing}, limits.PolicyHeader: {`"address";q=2;w=30`}}
+			want := http.Header{limits.StatusHeader: {step.standing}, limits.PolicyHeader: {`"address";q=2;w=30`}}
 			if diff := cmp.Diff(want, answer); diff != "" {
 				t.Errorf("step %d: headers (-want +got):\n%s", i, diff)
 			}
@@ -165,8 +165,8 @@ func TestKeysOfOneNameShareRateAndOwnRateWins(t *testing.T) {
 			if _, err := a.AdmitKey(withKey(secret), answer); err == nil {
 				admitted[secret]++
 			}
-			if got := answer.Get(limits.StandingHeader); !strings.HasPrefix(got, `"key";r=`) {
-				t.Errorf("%s = %q, want one of a key", limits.StandingHeader, got)
+			if got := answer.Get(limits.StatusHeader); !strings.HasPrefix(got, `"key";r=`) {
+				t.Errorf("%s = %q, want one of a key", limits.StatusHeader, got)
 			}
 		}
 	}
@@ -193,7 +193,7 @@ func TestBatchCountsAgainstEveryLimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := newAdmission(limits.Limits{Address: tt.address, Key: tt.key})
-				answer := http.Header{limits.StandingHeader: {"of the first"}, limits.PolicyHeader: {"of the first"}}
+				answer := http.Header{limits.StatusHeader: {"of the first"}, limits.PolicyHeader: {"of the first"}}
 				if !tt.limited || tt.want[:3] == "400" && tt.standing == nil {
 					tt.standing = []string{"of the first"}
 				}
@@ -201,8 +201,8 @@ func TestBatchCountsAgainstEveryLimit(t *testing.T) {
 				if got := verdict(err); got != tt.want || limited != tt.limited {
 					t.Errorf("got %q, limited %t; want %q, %t", got, limited, tt.want, tt.limited)
 				}
-				if diff := cmp.Diff(tt.standing, answer[limits.StandingHeader]); diff != "" {
-					t.Errorf("%s (-want +got):\n%s", limits.StandingHeader, diff)
+				if diff := cmp.Diff(tt.standing, answer[limits.StatusHeader]); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", limits.StatusHeader, diff)
 				}
 			})
 		})
@@ -217,7 +217,7 @@ func TestWouldAdmitCountsNothing(t *testing.T) {
 			t.Fatal("a request that was only asked about is counted")
 		}
 	}
-	var standing limits.Standings
+	var standing limits.Statuses
 	if !a.AdmitRepeated(&standing, &keyed, time.Now()) || !standing[0].Limited() || !standing[1].Limited() {
 		t.Errorf("AdmitRepeated refuses within the limits, or leaves out a standing: %+v", standing)
 	}

@@ -102,31 +102,31 @@ func (a *Admission) Spend(ctx context.Context, c *Client) (wait time.Duration) {
 
 // Headers with the state of rate limits (draft-ietf-httpapi-ratelimit-headers).
 const (
-	StandingHeader = "Ratelimit"
-	PolicyHeader   = "Ratelimit-Policy"
+	StatusHeader = "Ratelimit"
+	PolicyHeader = "Ratelimit-Policy"
 )
 
-// A Standing is the state of one limit for a client. The zero Standing means no limit.
-type Standing struct {
+// A Status is the state of one limit for a client. The zero Status means no limit.
+type Status struct {
 	kind string // address or key
 	rate Rate
 	decision
 }
 
-// Standings are the states of the limits of the address and of the key.
-type Standings [2]Standing
+// Statuses are the states of the limits of the address and of the key.
+type Statuses [2]Status
 
 // Limited reports whether there is a limit.
-func (s *Standing) Limited() bool { return s.rate != Rate{} }
+func (s *Status) Limited() bool { return s.rate != Rate{} }
 
-// AppendText appends the value of StandingHeader.
-func (s *Standing) AppendText(b []byte) []byte {
+// AppendText appends the value of StatusHeader.
+func (s *Status) AppendText(b []byte) []byte {
 	b = append(append(append(b, '"'), s.kind...), `";r=`...)
 	return appendSeconds(append(strconv.AppendInt(b, int64(s.remaining), 10), ";t="...), s.reset)
 }
 
 // AppendPolicy appends the value of PolicyHeader.
-func (s *Standing) AppendPolicy(b []byte) []byte {
+func (s *Status) AppendPolicy(b []byte) []byte {
 	b = append(append(append(b, '"'), s.kind...), `";q=`...)
 	return appendSeconds(append(strconv.AppendInt(b, int64(s.rate.Burst), 10), ";w="...), max(s.rate.window(), time.Second))
 }

@@ -101,8 +101,8 @@ func (a *Admission) admit(ctx context.Context, l limit, n int, answer http.Heade
 	if l.Rate == (Rate{}) {
 		return nil
 	}
-	s := Standing{l.kind, l.Rate, a.spend(ctx, l, n)}
-	answer.Add(StandingHeader, string(s.AppendText(nil)))
+	s := Status{l.kind, l.Rate, a.spend(ctx, l, n)}
+	answer.Add(StatusHeader, string(s.AppendText(nil)))
 	answer.Add(PolicyHeader, string(s.AppendPolicy(nil)))
 	if s.allowed {
 		return nil
@@ -123,7 +123,7 @@ func (a *Admission) AdmitMore(ctx context.Context, c *Client, n int, answer http
 			}
 		}
 		if !limited {
-			answer.Del(StandingHeader)
+			answer.Del(StatusHeader)
 			answer.Del(PolicyHeader)
 		}
 		limited = true
@@ -147,9 +147,9 @@ func (a *Admission) WouldAdmit(c *Client, now time.Time) bool {
 
 // AdmitRepeated counts a request after WouldAdmit in this process, and sets s to the state of its limits. It returns false
 // if other requests were faster. The request's handler then counts it.
-func (a *Admission) AdmitRepeated(s *Standings, c *Client, now time.Time) (ok bool) {
+func (a *Admission) AdmitRepeated(s *Statuses, c *Client, now time.Time) (ok bool) {
 	for i, l := range a.limitsOf(c) {
-		s[i] = Standing{l.kind, l.Rate, a.local.spend(l, 1, now)}
+		s[i] = Status{l.kind, l.Rate, a.local.spend(l, 1, now)}
 		if !s[i].allowed {
 			return false
 		}

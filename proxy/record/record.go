@@ -31,10 +31,10 @@ type Record struct {
 	Keyed   bool            // the route requires an API key
 	Session session.Session // what the client has seen
 
-	Place    Place                                   // where the fast lane keeps what answers the request again; nil for nowhere
-	Replayer Replayer                                // answers the request again; nil if its handler must
-	Own      string                                  // for a Replayer: part of the body that is the client's own; "" for none
-	Room     []byte                                  // for a Replayer: storage for Response.Body
+	LaneSlot LaneSlot                                // nil keeps the request out of the fast lane
+	Replayer Replayer                                // answers later equal requests; nil leaves them to the handler
+	CallerID string                                  // for a Replayer: the JSON-RPC id in the body, or ""
+	Buffer   []byte                                  // for a Replayer: storage for Response.Body
 	Amend    func(respond.Response) respond.Response // changes the response before it is sent; nil changes nothing
 
 	Route    string // name of the route, which is a label: never a path
@@ -58,13 +58,13 @@ type Record struct {
 	span trace.Span // nil if not traced
 }
 
-// A Place is where the fast lane keeps what answers a request again. Package lane implements it.
-type Place interface {
-	// Remember makes the lane answer requests like r by the Replayer of its record.
-	Remember(r *http.Request, rec *Record)
+// A LaneSlot registers a request with the fast lane. Package lane implements it.
+type LaneSlot interface {
+	// Put makes the lane answer requests equal to r by rec.Replayer.
+	Put(r *http.Request, rec *Record)
 }
 
-// A Replayer answers a request that was answered before, as its handler would.
+// A Replayer answers requests equal to one that a handler has answered, as the handler would.
 type Replayer interface {
 	// Replay fills in the record and the response if memory has a fresh entry that Repeats. It sends no request and
 	// does not wait. If it returns false, nothing is counted.
@@ -75,10 +75,10 @@ type Replayer interface {
 func Repeats(e *cache.Entry) bool { return e.Status < http.StatusInternalServerError }
 
 // Repeatable reports whether the lane can keep a Replayer for the request.
-func (rec *Record) Repeatable() bool { return rec.Place != nil }
+func (rec *Record) Repeatable() bool { return rec.LaneSlot != nil }
 
 // KeepOutOfLane keeps the request from being answered again without its handler.
-func (rec *Record) KeepOutOfLane() { rec.Place = nil }
+func (rec *Record) KeepOutOfLane() { rec.LaneSlot = nil }
 
 // Fail records what the client gets for Err, and returns it.
 func (rec *Record) Fail() *failure.Failure {

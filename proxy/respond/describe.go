@@ -56,14 +56,14 @@ type Rendering struct {
 }
 
 // Render returns the response for a client that sent these header values.
-func (rs *Responder) Render(a *Response, codings, tags []string, head bool, standings *limits.Standings) Rendering {
+func (rs *Responder) Render(a *Response, codings, tags []string, head bool, statuses *limits.Statuses) Rendering {
 	h, from := collect(), preferences{readAccepted(codings), tags, head}
 	status, body := rs.render(h, a, &from)
 	a.forget()
-	for i := range standings {
-		if standing := &standings[i]; standing.Limited() {
-			h.finish(standing.AppendText(h.begin(limits.StandingHeader)))
-			h.finish(standing.AppendPolicy(h.begin(limits.PolicyHeader)))
+	for i := range statuses {
+		if status := &statuses[i]; status.Limited() {
+			h.finish(status.AppendText(h.begin(limits.StatusHeader)))
+			h.finish(status.AppendPolicy(h.begin(limits.PolicyHeader)))
 		}
 	}
 	return Rendering{status, body, h}

@@ -264,7 +264,7 @@ func FuzzTheLaneOfCallsIsNotNoticed(f *testing.F) {
 		mu.Lock()
 		defer mu.Unlock()
 		bodies := []string{body, body, body}
-		if from, to, ok := rpc.Own(body); ok {
+		if from, to, ok := rpc.FindCallerID(body); ok {
 			bodies = append(bodies, body[:from]+id+body[to:])
 		}
 		for _, body := range bodies {

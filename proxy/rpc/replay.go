@@ -12,8 +12,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// Own finds the part of a body that varies between equal calls: the id.
-var Own web.Own = jsonrpc.FindID
+// FindCallerID finds the part of a body that varies between equal calls: the id.
+var FindCallerID web.CallerIDFinder = jsonrpc.FindID
 
 // replayer answers a POST call again with another id.
 type replayer struct {
@@ -49,7 +49,7 @@ func (r *replayer) Replay(rec *record.Record, res *respond.Response) bool {
 	if !r.Replayer.Replay(rec, res) {
 		return false
 	}
-	b := jsonrpc.Begin(rec.Room, rec.Own)
+	b := jsonrpc.Begin(rec.Buffer, rec.CallerID)
 	if res.Entry.Type != node.MessageType {
 		b = append(b, res.Entry.Body...)
 	} else {

@@ -288,7 +288,7 @@ func newHandlerOf(t testing.TB, nodes blocks.Nodes, metrics *prometheus.Registry
 	}
 	server := httptest.NewUnstartedServer(rpc.New(o, reader))
 	if fast, ok := with.Lane.(*lane.Lane); ok {
-		server.Listener = conntest.Listener{Listener: server.Listener, Lane: fast.For(rpc.Own)}
+		server.Listener = conntest.Listener{Listener: server.Listener, Lane: fast.ForRPC(rpc.FindCallerID)}
 		server.Config.ConnContext, server.Config.ConnState = conn.Context, conn.State
 	}
 	server.Start()

@@ -11,15 +11,15 @@ import (
 
 // A CallStart describes a call before it is admitted.
 type CallStart struct {
-	Route string
-	Start time.Time
-	Place record.Place // where the fast lane keeps what answers the call again; nil for nowhere
+	Route    string
+	Start    time.Time
+	LaneSlot record.LaneSlot // nil keeps the call out of the fast lane
 }
 
 // Call admits, counts and logs a call of another protocol, such as gRPC, whose request r has the headers of an HTTP
 // request. It adds the client's rate limits to the headers of the response.
 func (s *Stack) Call(r *http.Request, answer http.Header, start CallStart, serve func(*http.Request, *record.Record) (size int, err error)) error {
-	rec := &record.Record{Route: start.Route, Start: start.Start, ID: [1]string{record.RequestID(r.Header)}, Place: start.Place}
+	rec := &record.Record{Route: start.Route, Start: start.Start, ID: [1]string{record.RequestID(r.Header)}, LaneSlot: start.LaneSlot}
 	r = s.Recorder.Begin(r, rec)
 	return s.exchange(r, rec, answer, func() (int, error) {
 		if err := s.Oversized(r); err != nil {

@@ -74,8 +74,8 @@ func (s *Stack) arrive(r *http.Request, rec *record.Record) {
 
 // end counts and logs a request, and registers it with the fast lane if memory has answered it.
 func (s *Stack) end(r *http.Request, rec *record.Record, status, size int) {
-	if rec.Place != nil && rec.Replayer != nil && rec.Err == nil && rec.Outcome == cache.Hit.String() && rec.Store == "memory" {
-		rec.Place.Remember(r, rec)
+	if rec.LaneSlot != nil && rec.Replayer != nil && rec.Err == nil && rec.Outcome == cache.Hit.String() && rec.Store == "memory" {
+		rec.LaneSlot.Put(r, rec)
 	}
 	s.Recorder.End(rec, &record.End{Head: record.HeadOf(r), Status: status, Size: size, Took: time.Since(rec.Start)}, nil)
 }

@@ -16,8 +16,8 @@ type Lane interface {
 	conn.Lane
 	// Use sets the stack whose requests the lane answers. New calls it.
 	Use(s *Stack)
-	// PlaceOf returns the place of the response to a request on a connection of the lane, nil for none.
-	PlaceOf(r *http.Request, on conn.LaneConn) record.Place
+	// SlotFor returns the slot for a request on a connection of the lane. It returns nil if the lane cannot store it.
+	SlotFor(r *http.Request, on conn.LaneConn) record.LaneSlot
 	// Serve is called before a request is handled. It answers an HTTP/2 request if it can, and returns false otherwise. A
 	// request of HTTP/1 was read through on, which could not answer it.
 	Serve(client *conn.Conn, on conn.LaneConn, w http.ResponseWriter, r *http.Request) (answered bool)
@@ -28,34 +28,33 @@ type Lane interface {
 // A CallLane is the lane of a gRPC listener, which has a server of its own.
 type CallLane interface {
 	Lane
-	// Arrive takes up a call by its metadata, before its message has arrived. keyed says that it needs a key. It returns
-	// nil if the client may not make the call, or the lane does not know it. The handler then judges it.
-	Arrive(client *conn.Conn, method string, metadata map[string][]string, keyed bool, start time.Time) Call
+	// StartCall starts a call before its message has arrived. keyed says that an API key is required. StartCall returns nil
+	// if the lane cannot answer the call, or the client may not make it. The handler must then serve it.
+	StartCall(client *conn.Conn, method string, metadata map[string][]string, keyed bool, start time.Time) Call
 }
 
 // A Call is a call that the lane may answer. It must not be used after Release.
 type Call interface {
-	record.Place // of its response, once its message is known
-	// Find looks the call up by its message, which must not change until Release. If it is not found, nothing is counted
-	// and the handler answers.
-	Find(message []byte) (f Found, ok bool)
+	record.LaneSlot // may be used after Find
+	// Find looks up the call by its message, which must not change until Release. If ok is false, nothing was counted and
+	// the handler must serve the call.
+	Find(message []byte) (hit CallHit, ok bool)
 	// End must be called once the response that Find returned has been sent, or could not be.
 	End(size int, err error)
 	Release()
 }
 
-// Found is what the lane has found for a call.
-type Found struct {
-	By        record.Replayer
-	Record    *record.Record
-	Answer    *respond.Response
-	Standings *limits.Standings
+// A CallHit is a response that the lane has for a call.
+type CallHit struct {
+	Replayer   record.Replayer
+	Record     *record.Record
+	Response   *respond.Response
+	RateLimits *limits.Statuses
 }
 
-// Own finds the part of a POST body that is the caller's own, such as the id of a JSON-RPC call. The response repeats
-// it, and depends on it in no other way. ok is false if there is none. It is called for each request, so it must be
-// fast and may be wrong.
-type Own func(body string) (from, to int, ok bool)
+// A CallerIDFinder finds the id of a JSON-RPC call in a POST body. The response repeats the id, and does not depend on it
+// otherwise. ok is false if there is none. The finder must be fast, and may be wrong.
+type CallerIDFinder func(body string) (from, to int, ok bool)
 
 // NoLane returns why the fast lane answers no request, or "" if it may.
 func (s *Stack) NoLane() string {
@@ -70,30 +69,29 @@ func (s *Stack) NoLane() string {
 	return ""
 }
 
-// Forget empties the fast lane. It must be called when what responses are made by is replaced.
+// Forget empties the fast lane. Call it after replacing anything that responses depend on.
 func (s *Stack) Forget() {
 	if s.o.Lane != nil {
 		s.o.Lane.Forget()
 	}
 }
 
-// placeOf returns where the fast lane keeps what answers a request again, or nil for nowhere. With tracing on, each
-// request goes to its handler.
-func (s *Stack) placeOf(r *http.Request) record.Place {
+// laneSlot returns the fast lane's slot for a request, or nil. With tracing, each request goes to its handler.
+func (s *Stack) laneSlot(r *http.Request) record.LaneSlot {
 	c := conn.Of(r)
 	if s.o.Tracing != nil || c == nil {
 		return nil
 	}
 	if lane, ok := c.Lane().(Lane); ok {
-		return lane.PlaceOf(r, c.LaneConn())
+		return lane.SlotFor(r, c.LaneConn())
 	}
 	return nil
 }
 
-// Arrive lets the lane of a client's connection take up a gRPC call. It returns nil if the lane cannot.
-func (s *Stack) Arrive(client *conn.Conn, method string, metadata map[string][]string, keyed bool, start time.Time) Call {
+// StartLaneCall starts a gRPC call in the lane of the client's connection. It returns nil if the handler must serve the call.
+func (s *Stack) StartLaneCall(client *conn.Conn, method string, metadata map[string][]string, keyed bool, start time.Time) Call {
 	if lane, ok := client.Lane().(CallLane); ok && s.o.Lane != nil && s.o.Tracing == nil {
-		return lane.Arrive(client, method, metadata, keyed, start)
+		return lane.StartCall(client, method, metadata, keyed, start)
 	}
 	return nil
 }

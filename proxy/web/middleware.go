@@ -75,7 +75,7 @@ func (s *Stack) record(find func(c *gin.Context) Route) gin.HandlerFunc {
 		rec := &q.Record
 		rec.Route, rec.Start, rec.ID[0] = rt.Name, start, record.RequestID(c.Request.Header)
 		if s.o.Lane != nil {
-			rec.Place = s.placeOf(c.Request)
+			rec.LaneSlot = s.laneSlot(c.Request)
 		}
 		s.arrive(c.Request, rec)
 		c.Writer = q

@@ -26,7 +26,7 @@ func (s *Service) newRPC(ctx context.Context) (*rpcService, error) {
 	clients := s.clientOptions()
 	clients.Name = "rpc"
 	if s.lane != nil {
-		clients.Lane = s.lane.For(rpc.Own)
+		clients.Lane = s.lane.ForRPC(rpc.FindCallerID)
 	}
 	l, err := listener.Listen(ctx, s.cfg.RPC.Listen, clients)
 	if err != nil {

@@ -1,21 +1,21 @@
 package heads
 
-// A Header is a row of the table of what handlers, limits, the log and traces read of
-// a request's headers. A header without a row changes no answer and no log line.
+// A Header is a request header that a handler, a limit, the log or a trace reads. No other header changes a response or
+// a log line.
 type Header int
 
-// The headers, by what becomes of them.
+// The headers, grouped by use.
 const (
-	// Their values choose between answers, and are part of the key.
+	// Part of the key.
 	Host Header = iota
 	BlockHeight
 	CosmosBlockHeight
 	MetadataBlockHeight
 	MinBlockHeight
 	MinEVMBlock
-	ContentType // of a body alone
+	ContentType // only for requests with a body
 
-	// Their values are judged for each answer: they do not count for what is remembered.
+	// Evaluated for each response; not part of the key.
 	AcceptEncoding
 	IfNoneMatch
 	Origin
@@ -25,7 +25,7 @@ const (
 	UserAgent
 	Session
 
-	// They change what the message is, or who answers it.
+	// They change the message framing or which handler serves the request.
 	Accept
 	Connection
 	ContentLength
@@ -35,53 +35,52 @@ const (
 	Expect
 	Trailer
 
-	count
+	headerCount
 )
 
-// A use is what becomes of a header.
+// A use says how the lane treats a header.
 type use int
 
 const (
-	keyed  use = iota // its value is part of the key
-	judged            // its value is judged for each answer
-	framed            // Parse understands it, or leaves the request to net/http
-	barred            // a request with it is net/http's
+	inKey       use = iota // the value is part of the key
+	perResponse            // the value is evaluated for each response
+	framed                 // Parse interprets the value
+	unsupported            // a request with this header goes to net/http
 )
 
-// table has the names in canonical form. Those of requests that never come to the lane are not
-// in it: Traceparent and Tracestate, for the lane is off where traces are collected;
-// Last-Event-Id, of streams; Access-Control-Request-*, of OPTIONS; and Authorization, of
-// the admin listener.
-var table = [count]struct {
+// table holds the names in canonical form. It omits headers of requests that never reach the lane: Traceparent and
+// Tracestate, because tracing disables the lane; Last-Event-Id (streams); Access-Control-Request-* (OPTIONS); and
+// Authorization (admin listener).
+var table = [headerCount]struct {
 	name string
 	use  use
 }{
-	Host:                {"Host", keyed},
-	BlockHeight:         {"X-Block-Height", keyed},
-	CosmosBlockHeight:   {"X-Cosmos-Block-Height", keyed},
-	MetadataBlockHeight: {"Grpc-Metadata-X-Cosmos-Block-Height", keyed},
-	MinBlockHeight:      {"X-Min-Block-Height", keyed},
-	MinEVMBlock:         {"X-Min-Evm-Block", keyed},
-	ContentType:         {"Content-Type", keyed},
-	AcceptEncoding:      {"Accept-Encoding", judged},
-	IfNoneMatch:         {"If-None-Match", judged},
-	Origin:              {"Origin", judged},
-	APIKey:              {"X-Api-Key", judged},
-	ForwardedFor:        {"X-Forwarded-For", judged},
-	RequestID:           {"X-Request-Id", judged},
-	UserAgent:           {"User-Agent", judged},
-	Session:             {"X-Session", judged},
+	Host:                {"Host", inKey},
+	BlockHeight:         {"X-Block-Height", inKey},
+	CosmosBlockHeight:   {"X-Cosmos-Block-Height", inKey},
+	MetadataBlockHeight: {"Grpc-Metadata-X-Cosmos-Block-Height", inKey},
+	MinBlockHeight:      {"X-Min-Block-Height", inKey},
+	MinEVMBlock:         {"X-Min-Evm-Block", inKey},
+	ContentType:         {"Content-Type", inKey},
+	AcceptEncoding:      {"Accept-Encoding", perResponse},
+	IfNoneMatch:         {"If-None-Match", perResponse},
+	Origin:              {"Origin", perResponse},
+	APIKey:              {"X-Api-Key", perResponse},
+	ForwardedFor:        {"X-Forwarded-For", perResponse},
+	RequestID:           {"X-Request-Id", perResponse},
+	UserAgent:           {"User-Agent", perResponse},
+	Session:             {"X-Session", perResponse},
 	Accept:              {"Accept", framed},
 	Connection:          {"Connection", framed},
 	ContentLength:       {"Content-Length", framed},
-	ContentEncoding:     {"Content-Encoding", barred},
-	TransferEncoding:    {"Transfer-Encoding", barred},
-	Upgrade:             {"Upgrade", barred},
-	Expect:              {"Expect", barred},
-	Trailer:             {"Trailer", barred},
+	ContentEncoding:     {"Content-Encoding", unsupported},
+	TransferEncoding:    {"Transfer-Encoding", unsupported},
+	Upgrade:             {"Upgrade", unsupported},
+	Expect:              {"Expect", unsupported},
+	Trailer:             {"Trailer", unsupported},
 }
 
-// Names are the names of all rows, in canonical form.
+// Names returns the names in the table, in canonical form.
 func Names() (names []string) {
 	for _, row := range table {
 		names = append(names, row.name)
@@ -89,7 +88,7 @@ func Names() (names []string) {
 	return names
 }
 
-// byLength has the rows by the length of their names.
+// byLength indexes the table by the length of the name.
 var byLength = func() (rows [64][]Header) {
 	for h, row := range table {
 		rows[len(row.name)] = append(rows[len(row.name)], Header(h))
@@ -97,8 +96,8 @@ var byLength = func() (rows [64][]Header) {
 	return rows
 }()
 
-// find is the row of a name, in whatever case it is spelled. The name is a token.
-func find(name string) (h Header, ok bool) {
+// findHeader looks up a name, ignoring case. The name must be a token.
+func findHeader(name string) (h Header, ok bool) {
 	if len(name) >= len(byLength) {
 		return 0, false
 	}
@@ -110,8 +109,8 @@ func find(name string) (h Header, ok bool) {
 	return 0, false
 }
 
-// equalFold compares the beginning of a text without control bytes with a name of letters and
-// hyphens: such bytes that differ in 0x20 alone are the same letter.
+// equalFold reports whether token starts with name, ignoring case. It requires a token without control bytes and a name of
+// letters and hyphens: then bytes that differ only in the bit 0x20 are the same letter.
 func equalFold(token, name string) bool {
 	for i := range len(name) {
 		if token[i]|0x20 != name[i]|0x20 {

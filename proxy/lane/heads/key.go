@@ -6,9 +6,8 @@ import (
 	"unsafe"
 )
 
-// AppendKey appends what the answer to a request depends on, except for what is judged for
-// each answer: requests with equal keys have the same answer except for that. Each part has an
-// end that is not in it.
+// AppendKey appends the key of the request: everything the response depends on except the headers evaluated for each
+// response. Each part ends with a byte that the part cannot contain, so different requests have different keys.
 func (r *Request) AppendKey(b []byte) []byte {
 	b = append(append(b, r.Method...), ' ')
 	b = append(append(b, r.Target...), '\n')
@@ -23,35 +22,34 @@ func (r *Request) AppendKey(b []byte) []byte {
 		b = append(append(b, r.values[ContentType]...), '\n')
 		b = append(b, sum[:]...)
 	}
-	if r.own.to > 0 {
-		b = append(b, "own"...)
+	if r.callerID.to > 0 {
+		b = append(b, "id"...)
 	}
 	return b
 }
 
-// digest is that of the body, except for what is the caller's own.
+// digest hashes the body without the caller's id.
 func (r *Request) digest() [sha256.Size]byte {
-	if r.own.to == 0 {
+	if r.callerID.to == 0 {
 		return sha256.Sum256(unsafe.Slice(unsafe.StringData(r.Body), len(r.Body))) //nolint:gosec // which only reads it
 	}
 	var room [1 << 10]byte
-	return sha256.Sum256(append(append(append(room[:0], r.Body[:r.own.from]...), 0), r.Body[r.own.to:]...))
+	return sha256.Sum256(append(append(append(room[:0], r.Body[:r.callerID.from]...), 0), r.Body[r.callerID.to:]...))
 }
 
-// SetOwn says which part of the body is the caller's own, which is in no key. The part is not empty, and the
-// keys of requests that have one are others than of those that have none.
-func (r *Request) SetOwn(from, to int) { r.own.from, r.own.to = from, to }
+// SetCallerID excludes the caller's id, body bytes from to to, from the key. The id must not be empty. Requests with and
+// without an id have different keys.
+func (r *Request) SetCallerID(from, to int) { r.callerID.from, r.callerID.to = from, to }
 
-// Own is that part, "" for none.
-func (r *Request) Own() string { return r.Body[r.own.from:r.own.to] }
+// CallerID returns the id, or "" if SetCallerID was not called.
+func (r *Request) CallerID() string { return r.Body[r.callerID.from:r.callerID.to] }
 
-// ReadFrom makes r what the lane would know of a request of net/http's that has no body. It is not ok where
-// the request is none for the lane.
+// ReadFrom sets r from a net/http request without a body. It returns false if the lane cannot serve the request.
 func (r *Request) ReadFrom(from *http.Request) (ok bool) {
 	if from.ContentLength != 0 || from.Method != http.MethodGet && from.Method != http.MethodHead || !isTarget(from.RequestURI) || !isHost(from.Host) {
 		return false
 	}
-	*r = Request{} // in place: the stack of a stream of HTTP/2 has no room for a copy
+	*r = Request{} // in place, because a copy would grow the goroutine's stack
 	r.Method, r.Target, r.Minor, r.sent = from.Method, from.RequestURI, from.ProtoMinor, 1<<Host
 	if from.ProtoMajor == 2 { //nolint:mnd // HTTP/2 has no minor versions
 		r.Minor = 1
@@ -62,7 +60,7 @@ func (r *Request) ReadFrom(from *http.Request) (ok bool) {
 			r.Size += len(name) + len(value)
 		}
 	}
-	for h := range count {
+	for h := range headerCount {
 		values := from.Header[table[h].name]
 		if len(values) > 1 || len(values) == 1 && !r.set(h, values[0]) {
 			return false
@@ -71,9 +69,9 @@ func (r *Request) ReadFrom(from *http.Request) (ok bool) {
 	return true
 }
 
-// OfCall reads a call of gRPC by the metadata that its handler looks at: a POST whose body is the message, once
-// that is set. It is not ok where one of them comes twice.
-func (r *Request) OfCall(method string, metadata map[string][]string) (ok bool) {
+// ReadCall sets r from a gRPC call's metadata, as a POST whose Body the caller sets to the message later. It returns false
+// if a metadata value that the handler reads is repeated.
+func (r *Request) ReadCall(method string, metadata map[string][]string) (ok bool) {
 	*r = Request{}
 	r.Method, r.Target, r.sent = http.MethodPost, method, 1<<ContentType
 	r.values[ContentType] = "application/grpc"
@@ -81,7 +79,7 @@ func (r *Request) OfCall(method string, metadata map[string][]string) (ok bool) 
 		for _, value := range values {
 			r.Size += len(name) + len(value)
 		}
-		h, known := find(name)
+		h, known := findHeader(name)
 		switch {
 		case !known, h != CosmosBlockHeight && h != MinBlockHeight && h != APIKey && h != ForwardedFor && h != RequestID && h != UserAgent:
 		case len(values) != 1:

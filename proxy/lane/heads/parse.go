@@ -1,9 +1,6 @@
-// Package heads reads the heads of requests strictly: of HTTP/1 a subset of which
-// net/http understands just the same.
-//
-// What it takes is one origin-form GET or HEAD of HTTP/1.1, or of HTTP/1.0 that ends the
-// connection, or a POST with its body behind it, and no header that frames or changes the
-// message (headers.go has the table). Of everything else net/http says what it means.
+// Package heads parses request heads strictly. It accepts a subset of HTTP/1 that net/http parses to the same result:
+// GET, HEAD, and POST with Content-Length, with a target in origin form. An HTTP/1.0 request must end the connection.
+// Requests with other headers that change the message framing (headers.go) are left to net/http.
 package heads
 
 import (
@@ -12,48 +9,49 @@ import (
 	"unsafe"
 )
 
-// Bounds of what is taken, in bytes.
+// Limits of an accepted request, in bytes.
 const (
 	MaxHead = 8 << 10
 	MaxBody = 16 << 10
 )
 
-// A Request is what the lane knows of a request. Its texts are good until the next one is read into
-// it, and for as long as what it was read from.
+// A Request is a parsed request. Its strings are valid until the next Parse, and no longer than the text they were parsed
+// from.
 type Request struct {
 	Method string // GET, HEAD or POST
-	Target string // in origin form, as it was sent
+	Target string // in origin form, as sent
 	Body   string // of a POST
-	Minor  int    // of HTTP/1
-	own    struct{ from, to int }
+	Minor  int    // minor version of HTTP/1
+
+	callerID struct{ from, to int }
 	lines
 
-	again bool // another request was read before
+	reused bool // a request was parsed before
 }
 
-// lines are what the lines behind the first one say.
+// lines holds the parsed header lines.
 type lines struct {
-	Close bool // the connection ends with the answer
-	Size  int  // of the names and values of all headers but Host, in bytes, at most
+	Close bool // the connection must be closed after the response
+	Size  int  // upper bound of the size of all names and values except Host, in bytes
 
-	values [count]string
-	sent   uint32 // a bit for each header
+	values [headerCount]string
+	sent   uint32 // a bit for each header that the request has
 
-	text   []byte // their own copy of what they were read from; empty: none
-	length int    // of them and the empty line
+	text   []byte // copy of the header lines, which values refer to; empty if they refer to the parsed text
+	length int    // length of the header lines with the empty line
 	framed framing
 }
 
-// framing is what a line may mean another thing by.
+// framing holds the parts of the request line that the meaning of a header line depends on.
 type framing struct {
 	minor int
 	post  bool
 }
 
-// maxRepeated bounds the lines that are kept, in bytes: each connection has its own.
-const maxRepeated = 1 << 10
+// maxCopied is the maximum size of the header lines that a connection retains, in bytes.
+const maxCopied = 1 << 10
 
-// Values are those of a header, of which there is one or none.
+// Values returns the value of a header as a slice, empty if the request does not have it.
 func (r *Request) Values(h Header) []string {
 	if r.sent&(1<<h) == 0 {
 		return nil
@@ -61,7 +59,7 @@ func (r *Request) Values(h Header) []string {
 	return r.values[h : h+1 : h+1]
 }
 
-// Value is that of a header, "" for none.
+// Value returns the value of a header, or "".
 func (r *Request) Value(h Header) (value string) {
 	if r.sent&(1<<h) != 0 {
 		value = r.values[h]
@@ -69,49 +67,49 @@ func (r *Request) Value(h Header) (value string) {
 	return value
 }
 
-// A Verdict is what Parse makes of a text.
+// A Verdict is the result of Parse.
 type Verdict int
 
 // The verdicts.
 const (
-	Taken Verdict = iota // a whole request
-	Short                // its beginning
-	Odd                  // something that only net/http is to judge
+	Complete    Verdict = iota // text starts with an accepted request
+	Incomplete                 // text is the beginning of a request
+	Unsupported                // only net/http can judge text
 )
 
-// Parse reads the request that a text begins with, and says how long it is. Clients repeat their lines, whatever
-// they ask for: those of the request that was read before are not read again.
+// Parse parses the request at the beginning of text and returns its length. Clients send the same header lines with each
+// request, so Parse skips them if they equal those of the previous request.
 func (r *Request) Parse(text string) (n int, v Verdict) {
-	if n, v = r.line(text); v != Taken {
+	if n, v = r.parseRequestLine(text); v != Complete {
 		return 0, v
 	}
 	as := framing{r.Minor, r.Method == http.MethodPost}
 	if len(r.text) == 0 || r.framed != as || !strings.HasPrefix(text[n:], unsafe.String(&r.text[0], len(r.text))) { //nolint:gosec // which is only read
-		if v = r.fields(text, n, as); v != Taken {
+		if v = r.parseFields(text, n, as); v != Complete {
 			return 0, v
 		}
-		r.again = true
+		r.reused = true
 	}
-	return r.finish(text, n+r.length)
+	return r.parseBody(text, n+r.length)
 }
 
-// Forget drops what refers to the text that the request was read from. What has been copied stays.
+// Forget drops all references to the parsed text. Copied header lines are retained.
 func (r *Request) Forget() {
 	r.Method, r.Target, r.Body = "", "", ""
 	if len(r.text) == 0 {
-		r.values, r.sent = [count]string{}, 0
+		r.values, r.sent = [headerCount]string{}, 0
 	}
 }
 
-// fields reads the lines from n on. They are read from a copy, to which the values then belong, unless they are long, or
-// those of the first request: for many clients that is the only one on a connection.
-func (r *Request) fields(text string, n int, as framing) Verdict {
+// parseFields parses the header lines at n. It copies them so that the next Parse can compare, except if they are long or
+// belong to the connection's first request, which is often the only one.
+func (r *Request) parseFields(text string, n int, as framing) Verdict {
 	rest, kept := text[n:], r.text[:0]
-	if end := strings.Index(rest, "\r\n\r\n"); r.again && end >= 0 && end <= maxRepeated {
+	if end := strings.Index(rest, "\r\n\r\n"); r.reused && end >= 0 && end <= maxCopied {
 		kept = append(kept, rest[:end+len("\r\n\r\n")]...)
-		rest = unsafe.String(&kept[0], len(kept)) //nolint:gosec // which is written when the next lines are read
+		rest = unsafe.String(&kept[0], len(kept)) //nolint:gosec // kept is overwritten only with the next lines
 	}
-	r.lines = lines{Close: as.minor == 0, Size: len("Cache-Control" + "no-cache"), text: kept[:0], framed: as} // which net/http adds for a Pragma
+	r.lines = lines{Close: as.minor == 0, Size: len("Cache-Control" + "no-cache"), text: kept[:0], framed: as} // net/http adds this header for Pragma
 	for at := 0; ; {
 		end, ok := lineEnd(rest[at:])
 		switch {
@@ -119,31 +117,31 @@ func (r *Request) fields(text string, n int, as framing) Verdict {
 			return incomplete(text, n+at)
 		case end == 0:
 			r.text, r.length = kept, at+len("\r\n")
-			return Taken
-		case !r.field(rest[at : at+end]):
-			return Odd
+			return Complete
+		case !r.parseField(rest[at : at+end]):
+			return Unsupported
 		}
 		at += end + len("\r\n")
 	}
 }
 
-// incomplete is the verdict on a text whose last line, which begins at n, has no end. A
-// line that ends otherwise than by CRLF has none.
+// incomplete returns the verdict on a text whose last line, at n, has no CRLF. A line that ends with a bare LF is
+// unsupported.
 func incomplete(text string, n int) Verdict {
 	if len(text) > MaxHead || strings.IndexByte(text[n:], '\n') >= 0 {
-		return Odd
+		return Unsupported
 	}
-	return Short
+	return Incomplete
 }
 
-// lineEnd is where the CRLF of the first line is.
+// lineEnd returns the position of the first CRLF.
 func lineEnd(text string) (end int, ok bool) {
 	lf := strings.IndexByte(text, '\n')
 	return lf - 1, lf > 0 && text[lf-1] == '\r'
 }
 
-// line reads the first line, and says where the next one begins.
-func (r *Request) line(text string) (n int, v Verdict) {
+// parseRequestLine returns the position of the first header line.
+func (r *Request) parseRequestLine(text string) (n int, v Verdict) {
 	end, ok := lineEnd(text)
 	if !ok {
 		return 0, incomplete(text, 0)
@@ -152,18 +150,18 @@ func (r *Request) line(text string) (n int, v Verdict) {
 	const version = " HTTP/1."
 	at := len(line) - len(version) - 1
 	if at < 0 || line[at:len(line)-1] != version || line[len(line)-1] != '0' && line[len(line)-1] != '1' {
-		return 0, Odd
+		return 0, Unsupported
 	}
 	r.Minor = int(line[len(line)-1] - '0')
 	method, target, _ := strings.Cut(line[:at], " ")
 	if method != http.MethodGet && method != http.MethodHead && method != http.MethodPost || !isTarget(target) {
-		return 0, Odd
+		return 0, Unsupported
 	}
 	r.Method, r.Target = method, target
-	return end + len("\r\n"), Taken
+	return end + len("\r\n"), Complete
 }
 
-// isTarget knows targets in origin form. Escapes are whole in the path, which net/http decodes.
+// isTarget reports whether target is in origin form. Escapes in the path must be valid, because net/http decodes them.
 func isTarget(target string) bool {
 	if target == "" || target[0] != '/' {
 		return false
@@ -184,8 +182,7 @@ func isTarget(target string) bool {
 
 func isHex(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'f' }
 
-// field reads a line of the head.
-func (r *Request) field(line string) bool {
+func (r *Request) parseField(line string) bool {
 	colon := 0
 	for colon < len(line) && tokens[line[colon]] {
 		colon++
@@ -197,16 +194,16 @@ func (r *Request) field(line string) bool {
 	if !isValue(value) {
 		return false
 	}
-	h, known := find(line[:colon])
+	h, known := findHeader(line[:colon])
 	if !known || h != Host {
 		r.Size += colon + len(value)
 	}
 	return !known || r.set(h, value)
 }
 
-// set notes a header that has a row. It fails where the request is net/http's.
+// set stores a header of the table. It returns false if the request must go to net/http.
 func (r *Request) set(h Header, value string) bool {
-	if r.sent&(1<<h) != 0 || table[h].use == barred && (h != ContentEncoding || r.Method == http.MethodPost) {
+	if r.sent&(1<<h) != 0 || table[h].use == unsupported && (h != ContentEncoding || r.Method == http.MethodPost) {
 		return false
 	}
 	r.sent |= 1 << h
@@ -217,41 +214,38 @@ func (r *Request) set(h Header, value string) bool {
 	case Accept:
 		return !namesStream(value)
 	case Connection:
-		return r.connection(value)
+		return r.setConnection(value)
 	}
 	return true
 }
 
-// connection reads what becomes of the connection: an upgrade is none without a header
-// of that name, which is barred.
-func (r *Request) connection(value string) bool {
+// setConnection accepts "upgrade", which has no effect without an Upgrade header, and that one is unsupported.
+func (r *Request) setConnection(value string) bool {
 	switch {
-	case isWord(value, "close"):
+	case equalWord(value, "close"):
 		r.Close = true
 		return true
 	case r.Minor == 0:
 		return false
 	}
-	return isWord(value, "keep-alive") || isWord(value, "upgrade")
+	return equalWord(value, "keep-alive") || equalWord(value, "upgrade")
 }
 
-// isWord compares without case, of ASCII alone.
-func isWord(value, word string) bool { return len(value) == len(word) && equalFold(value, word) }
+func equalWord(value, word string) bool { return len(value) == len(word) && equalFold(value, word) }
 
-// finish reads the body, once the head has ended.
-func (r *Request) finish(text string, n int) (int, Verdict) {
+// parseBody takes the body that begins at n.
+func (r *Request) parseBody(text string, n int) (int, Verdict) {
 	length, ok := r.bodyLength()
 	switch {
 	case !ok, n > MaxHead, r.sent&(1<<Host) == 0:
-		return 0, Odd
+		return 0, Unsupported
 	case len(text) < n+length:
-		return 0, Short
+		return 0, Incomplete
 	}
-	r.Body, r.own.from, r.own.to = text[n:n+length], 0, 0
-	return n + length, Taken
+	r.Body, r.callerID.from, r.callerID.to = text[n:n+length], 0, 0
+	return n + length, Complete
 }
 
-// bodyLength is that of the body.
 func (r *Request) bodyLength() (n int, ok bool) {
 	value, sent := r.values[ContentLength], r.sent&(1<<ContentLength) != 0
 	switch {
@@ -269,8 +263,8 @@ func (r *Request) bodyLength() (n int, ok bool) {
 	return n, n <= MaxBody
 }
 
-// namesStream reports whether a value of Accept may name the media type of streams, which
-// are no answers of the lane. Beyond ASCII there are letters that are others in lower case.
+// namesStream reports whether an Accept value may name the media type of event streams, which the lane does not serve. It
+// returns true for any value outside ASCII, where lower-casing is not a bit operation.
 func namesStream(value string) bool {
 	const name = "event-stream"
 	for i := range len(value) {
@@ -293,7 +287,7 @@ func isHost(value string) bool {
 	return value != ""
 }
 
-// trim takes the blanks and tabs around a value off.
+// trim removes surrounding spaces and tabs.
 func trim(value string) string {
 	for value != "" && (value[0] == ' ' || value[0] == '\t') {
 		value = value[1:]
@@ -304,8 +298,8 @@ func trim(value string) string {
 	return value
 }
 
-// isValue knows values without control bytes. It looks at eight bytes at a time, and one by one where
-// one of these may be such.
+// isValue reports whether value has no control bytes other than tabs. It checks eight bytes at a time, and single bytes only
+// where one of the eight may be a control byte.
 func isValue(value string) bool {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	for ; len(value) >= 8; value = value[8:] {
@@ -328,7 +322,7 @@ func isShortValue(value string) bool {
 	return true
 }
 
-// tokens are the bytes of which names are made (RFC 9110).
+// tokens marks the bytes allowed in header names (RFC 9110).
 var tokens = func() (is [256]bool) {
 	for _, c := range []byte("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") {
 		is[c] = true
