@@ -131,9 +131,19 @@ func (s *Server) setInterfaceClasses(classes blocks.Classes) error {
 	return nil
 }
 
+// hasBothShapes reports whether some mounts answer in one shape, and some in the other.
+func (o *Options) hasBothShapes() bool {
+	return slices.ContainsFunc(o.Mounts, func(m Mount) bool {
+		return cmp.Or(m.Shape, o.Chain.Shape, chain.Documented) != cmp.Or(o.Mounts[0].Shape, o.Chain.Shape, chain.Documented)
+	})
+}
+
 // useDialect mounts the chain in the dialect of the options.
 func (s *Server) useDialect(o Options) error {
 	var mounts []*router
+	if o.Cosmos == nil && o.hasBothShapes() {
+		o.Chain.Nodes = chain.ShareReads(o.Chain.Nodes)
+	}
 	for i, m := range o.Mounts {
 		o.Chain.Shape = cmp.Or(m.Shape, s.o.Chain.Shape)
 		v := s.newRouter(m.base(), o.Chain.Shape)

@@ -4,7 +4,9 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/tipcache/tipcache/proxy"
@@ -12,7 +14,9 @@ import (
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/logtest"
+	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // bothShapes serves the documented shape at the root and the node's below /api.
@@ -160,5 +164,34 @@ func TestOperatorsSeeBasePathsButRulesDoNot(t *testing.T) {
 	}
 	if err != nil || !keys["documented"+poolPath] || !keys["node"+poolPath] {
 		t.Errorf("SelectRoute(pool) = %+v, %v; want the keys of both shapes", all, err)
+	}
+}
+
+func TestBothShapesReadTheNodeOncePerBlock(t *testing.T) {
+	d, nodes := simulate(t, node.Story, devnet.Options{})
+	p, err := proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: chain.Options{Nodes: nodes}, Mounts: bothShapes()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &chainService{Server: startServer(t, p, nil, nil)}
+	for block := range int64(3) {
+		height := strconv.FormatInt(d.Height(), 10)
+		eventually(t, "the tip", func() bool { return nodes.Tip().Known && nodes.Tip().Height == d.Height() })
+		var clients sync.WaitGroup
+		for _, base := range []string{"", "/api", "/api", ""} {
+			clients.Go(func() {
+				if got := s.get(t, base+poolPath, "X-Min-Block-Height", height); got.status != http.StatusOK || got.header.Get("X-Block-Height") != height {
+					t.Errorf("%s%s = %d %s, want 200 at block %s", base, poolPath, got.status, got.body, height)
+				}
+			})
+			if base == "" {
+				clients.Wait() // the first is alone, the last ones are concurrent
+			}
+		}
+		clients.Wait()
+		if got := d.Stats().Node.Of(poolPath); got != block+1 {
+			t.Errorf("node reads of %d blocks = %d, want one per block", block+1, got)
+		}
+		d.Advance(1)
 	}
 }
