@@ -1,16 +1,14 @@
-// Command bench measures tipcache beside its peers and alone, and fails what it
-// depends on: requests per second, CPU per request and latency, what a node is
-// asked, how old answers are, what is held, and what clients see of a fault.
+// Command bench measures tipcache alone and next to its peers: requests per second, CPU per request, latency, node
+// requests, age of responses and memory. It also causes faults and checks what clients get.
 //
-//	go run ./cmd/bench                    all that is measured, in about an hour
-//	go run ./cmd/bench peers herd         some of it
-//	go run ./cmd/bench -short start       see that it works
-//	go run ./cmd/bench faults set-back    what clients see of faults; see faults -h
-//	go run ./cmd/bench memory             what hostile clients make a replica hold; see memory -h
-//	go run ./cmd/bench mutants -n 100     faults that no test notices; see mutants -h
+//	go run ./cmd/bench                    all parts, in about an hour
+//	go run ./cmd/bench peers herd         two parts
+//	go run ./cmd/bench -short start       a short check that the part works
+//	go run ./cmd/bench faults set-back    responses to clients during faults; see faults -h
+//	go run ./cmd/bench memory             memory of a replica under attack; see memory -h
+//	go run ./cmd/bench mutants -n 100     changes of the code that no test notices; see mutants -h
 //
-// It starts everything it needs on free ports of 127.0.0.1, from the tools on
-// the PATH, and ends all of it. RESULTS.md has what was measured.
+// It starts the tools on the PATH on free ports of 127.0.0.1, and ends them. RESULTS.md has the results.
 package main
 
 import (
@@ -69,9 +67,8 @@ func main() {
 	fmt.Fprintln(os.Stderr, "bench:", err)
 }
 
-// untilSignalled ends with the signals after which all that was started is to end.
-// SIGPIPE is none of them: it comes for a connection that was lost, too. It is ignored,
-// so that a run whose reader has gone still ends in order.
+// untilSignalled returns a context that ends at an interrupt or SIGTERM. SIGPIPE is ignored, so that a run whose output
+// is no longer read still stops its processes.
 func untilSignalled(ctx context.Context) (context.Context, context.CancelFunc) {
 	signal.Ignore(syscall.SIGPIPE)
 	return signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)

@@ -13,8 +13,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// AwaitBlock returns when a block of a chain has come, with its height or a later one's, or
-// ctx ends.
+// AwaitBlock waits until a chain has reached a height or ctx ends, and returns the chain's height.
 func AwaitBlock(ctx context.Context, chain *devnet.Devnet, height int64) int64 {
 	for ctx.Err() == nil && chain.Height() < height {
 		time.Sleep(time.Millisecond)
@@ -22,14 +21,14 @@ func AwaitBlock(ctx context.Context, chain *devnet.Devnet, height int64) int64 {
 	return chain.Height()
 }
 
-// A Truth is what the node itself answers some keys with, at each height.
+// A Truth holds a node's responses to some keys at each height.
 type Truth struct {
 	First, Last int64
-	hashes      map[string][]uint64 // of the bodies, by key, from the first height on
+	hashes      map[string][]uint64 // of the bodies, by key, starting at First
 }
 
-// Learn asks a node for keys at all heights from first to last, except for those that
-// are known up to a height already.
+// Learn reads keys from a node at all heights from first to last. Heights up to upTo are taken from known, if it is not
+// nil.
 func Learn(ctx context.Context, node string, keys []string, first, last int64, known *Truth, upTo int64) (*Truth, error) {
 	t := &Truth{First: max(1, first), Last: last, hashes: map[string][]uint64{}}
 	for _, key := range keys {
@@ -45,9 +44,9 @@ func Learn(ctx context.Context, node string, keys []string, first, last int64, k
 					continue
 				}
 				height := ": " + strconv.FormatInt(h, 10)
-				body, err := rig.Get(ctx, node+key, "X-Block-Height"+height, "X-Cosmos-Block-Height"+height) // each dialect reads its own
+				body, err := rig.Get(ctx, node+key, "X-Block-Height"+height, "X-Cosmos-Block-Height"+height) // one per dialect
 				if err != nil {
-					return fmt.Errorf("what the node says to %s at %d: %w", key, h, err)
+					return fmt.Errorf("read %s at %d: %w", key, h, err)
 				}
 				t.hashes[key][i] = maphash.String(bodySeed, body)
 			}
@@ -62,8 +61,7 @@ func (t *Truth) Is(key string, height int64, hash uint64) bool {
 	return t.First <= height && height <= t.Last && t.hashes[key][height-t.First] == hash
 }
 
-// Until is the last block, of those not after tip, at which the node answers a
-// key with the body; ok is false for a body that it never gave.
+// Until returns the last block up to tip at which the node answers a key with the body. ok is false if there is none.
 func (t *Truth) Until(key string, hash uint64, tip int64) (height int64, ok bool) {
 	for h := min(tip, t.Last); h >= t.First; h-- {
 		if t.hashes[key][h-t.First] == hash {

@@ -1,6 +1,5 @@
-// Package clients asks servers as their users do: one request after another on
-// a connection, many at the same moment, or for a long time; it keeps what was
-// answered and holds it against what the node itself says.
+// Package clients simulates clients: sequential requests on a connection, many requests at once, and long polling runs.
+// It records the responses and checks them against the node's.
 package clients
 
 import (
@@ -19,31 +18,30 @@ import (
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 )
 
-// A Conn is a client with one connection at a time, which it opens when there is
-// something to ask. It is for one goroutine.
+// A Conn is a client with one connection at a time, which it opens on demand. It must be used by one goroutine.
 type Conn struct {
 	Addr   string // of the server
-	TLS    bool   // believes any certificate
+	TLS    bool   // accepts any certificate
 	Opened int    // connections so far
 
 	conn net.Conn
 	in   *bufio.Reader
-	stop func() bool // of the context's watch
+	stop func() bool // stops watching the context
 }
 
-// A Response is an answer, and how long it took.
+// A Response is a response with its duration.
 type Response struct {
 	rig.Response
 	Took time.Duration
 }
 
-// Height is the block that the answer says it is of, 0 without one.
+// Height returns the block that the response names, 0 for none.
 func (r Response) Height() int64 {
 	h, _ := strconv.ParseInt(r.Header.Get("X-Block-Height"), 10, 64)
 	return h
 }
 
-// Request is the text of a request. Headers are as in "Accept: text/plain".
+// Request returns the text of a request. Headers have the form "Accept: text/plain".
 func Request(method, path, body string, headers ...string) []byte {
 	var b strings.Builder
 	b.WriteString(method + " " + path + " HTTP/1.1\r\nHost: bench\r\n")
@@ -57,19 +55,18 @@ func Request(method, path, body string, headers ...string) []byte {
 	return []byte(b.String())
 }
 
-// Get asks for a path.
+// Get requests a path.
 func (c *Conn) Get(ctx context.Context, path string, headers ...string) (Response, error) {
 	return c.Do(ctx, Request(http.MethodGet, path, "", headers...))
 }
 
-// errIdle is a connection that ended before the first byte of an answer.
-var errIdle = errors.New("the connection was closed before an answer")
+var errIdle = errors.New("connection closed before a response")
 
-// patience is the longest that a client waits for an answer.
+// patience is the timeout of a request.
 const patience = 30 * time.Second
 
-// Do sends a request and reads the answer. Where the server has closed an idle
-// connection meanwhile, the request is sent again on another one.
+// Do sends a request and reads the response. If the server has closed an idle connection meanwhile, it sends the request
+// again on a new one.
 func (c *Conn) Do(ctx context.Context, request []byte) (Response, error) {
 	reused := c.conn != nil
 	r, err := c.try(ctx, request)
@@ -116,7 +113,7 @@ func read(in *bufio.Reader) (r rig.Response, closes bool, err error) {
 	return rig.Response{Status: resp.StatusCode, Header: resp.Header, Body: body}, resp.Close, err
 }
 
-// Open connects unless there is a connection. It is closed when ctx ends.
+// Open connects unless there is a connection, which is closed when ctx ends.
 func (c *Conn) Open(ctx context.Context) error {
 	if c.conn != nil {
 		return nil

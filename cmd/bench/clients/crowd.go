@@ -15,10 +15,10 @@ import (
 	"github.com/tipcache/tipcache/cmd/bench/figures"
 )
 
-// A Crowd is clients with one open connection each.
+// A Crowd is a group of clients.
 type Crowd []*Conn
 
-// NewCrowd has n clients before a server.
+// NewCrowd returns n clients of a server.
 func NewCrowd(addr string, n int) Crowd {
 	c := make(Crowd, n)
 	for i := range c {
@@ -34,7 +34,7 @@ func (c Crowd) Close() {
 	}
 }
 
-// All has every client do something at the same time, and returns the first error.
+// All calls do for every client concurrently, and returns the first error.
 func (c Crowd) All(do func(m *Conn) error) error {
 	var all errgroup.Group
 	for _, m := range c {
@@ -43,8 +43,8 @@ func (c Crowd) All(do func(m *Conn) error) error {
 	return all.Wait()
 }
 
-// Ask has each client send one request after another while next has one, and calls seen
-// for each answer, one at a time. An answer other than 200 is an error, which ends the client.
+// Ask makes each client send requests until next returns none, and calls seen for each response, one at a time. A status
+// other than 200 is an error, which ends the client.
 func (c Crowd) Ask(ctx context.Context, next func() (request []byte, ok bool), seen func(Response) error) error {
 	var mu sync.Mutex
 	return c.All(func(m *Conn) error {
@@ -82,8 +82,7 @@ func (c Crowd) Once(ctx context.Context, requests [][]byte) (Loaded, error) {
 	return Loaded{n, n / time.Since(began).Seconds(), figures.Median(waits), figures.Quantile(waits, 0.99)}, err
 }
 
-// Gather connects the clients that are not connected and has each ask for a path, which
-// the server knows by then.
+// Gather makes each client request a path, so that all are connected.
 func (c Crowd) Gather(ctx context.Context, path string) error {
 	for _, m := range c {
 		if r, err := m.Get(ctx, path); err != nil || r.Status != http.StatusOK {
@@ -93,9 +92,8 @@ func (c Crowd) Gather(ctx context.Context, path string) error {
 	return nil
 }
 
-// Zipf draws one of n, from 0 on, by Zipf's law at 0.9: math/rand's wants an exponent above
-// 1, and what clients ask for is flatter. It inverts the integral of the law, from a half
-// below the first to a half above the last.
+// Zipf draws a number below n by Zipf's law with exponent 0.9, which resembles client requests. math/rand requires an
+// exponent above 1. It inverts the integral of the law.
 func Zipf(n int) int {
 	low, high := math.Pow(0.5, 0.1), math.Pow(float64(n)+0.5, 0.1)
 	return int(math.Pow(low+(high-low)*rand.Float64(), 10)+0.5) - 1

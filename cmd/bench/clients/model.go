@@ -9,67 +9,64 @@ import (
 	"time"
 )
 
-// A Fork is a part of a run within which the chain only grew. Each but the first
-// begins when the chain was rolled back.
+// A Fork is a part of a run in which the chain only grew. Each one except the first begins with a rollback.
 type Fork struct {
 	Began time.Time
 	From  int64 // the height that the chain was rolled back to
 	Truth *Truth
-	Holds time.Duration // for so long what was cached before it is at hand
+	Holds time.Duration // how long replicas keep the entries from before
 }
 
-// A Model is what answers may be, by what the chain was:
+// A Model describes which responses are allowed, given the history of the chain:
 //
-//   - a key has one content for a height, the node's, or one at all if it is a POST;
-//   - on a connection the height of a key falls once at most each time that the
-//     chain is rolled back, and so does the height of all keys together, except for
-//     answers that are marked as older ones;
-//   - in a session it falls for these, and for answers with which it begins anew
-//     once the chain was rolled back;
-//   - no answer is of a block that there was not when it came, and none of a fork
-//     that ended longer than the grace before it was asked for.
+//   - at each height a key has the node's content. A POST always has the same content;
+//   - on a connection, the height of a key falls at most once per rollback. So does the height over all keys, except in
+//     responses that are marked as stale;
+//   - in a session, the height falls only in responses that are marked as stale, and in responses that begin a new
+//     session after a rollback;
+//   - no response is from a future block, or from a fork that ended longer than Grace before the request.
 type Model struct {
-	Forks []Fork // the first begins before the run
+	Forks []Fork // the first one begins before the run
 	Grace time.Duration
-	Lost  func(*Answer) bool // tells which requests may fail; nil: none
-	Any   []string           // keys that cannot be read at a height: their answers may say anything
+	Lost  func(*Answer) bool // reports whether a request may fail; nil for none
+	Any   []string           // keys that cannot be read at a height, whose content is not checked
 }
 
-// A Finding is something that an answer can be found to be.
+// A Finding is a kind of violation.
 type Finding string
 
-// What is found. All but cold failures break a promise.
+// The findings. All except Cold break a promise.
 const (
 	Failed     Finding = "failed, were cached" // requests for keys that were answered before in the epoch
 	Cold       Finding = "failed, cold"        // other requests that failed
-	Wrong      Finding = "wrong content"       // answers that are not the node's at their height
-	Early      Finding = "before its block"    // answers of a block that was not there yet
-	Fell       Finding = "height fell"         // answers of a lower height than one before of the key on the connection
-	Crossed    Finding = "fell between keys"   // answers, not marked, of a lower height than that of another key before
+	Wrong      Finding = "wrong content"       // the content differs from the node's at that height
+	Early      Finding = "before its block"    // from a block that did not exist yet
+	Fell       Finding = "height fell"         // at a lower height than an earlier response of the key on the connection
+	Crossed    Finding = "fell between keys"   // not marked, and at a lower height than an earlier response of another key
 	Heightless Finding = "without height"
 )
 
-// Findings are all there are.
+// Findings are all findings.
 var Findings = []Finding{Failed, Cold, Wrong, Early, Fell, Crossed, Heightless}
 
-// A Verdict is what was found in a history.
+// A Verdict counts the findings in a history.
 type Verdict struct {
 	Answers  int
 	Found    map[Finding]int
-	Examples []string // of what is wrong, a few
+	Examples []string // a few
 }
 
-// add counts what was found of an answer.
+// add counts a finding.
 func (v *Verdict) add(f Finding, a *Answer, format string, args ...any) {
 	if v.Found[f]++; len(v.Examples) < 5 && f != Cold {
 		v.Examples = append(v.Examples, fmt.Sprintf("%v %s", a, fmt.Sprintf(format, args...)))
 	}
 }
 
-// Broken is an error that names every promise that was broken.
+// Broken returns an error that names every broken promise.
 func (v *Verdict) Broken() error {
 	if v.Answers == 0 {
-		return errors.New("nothing was answered")
+		return errors.New("no request was answered")
 	}
 	var broken []error
 	for _, f := range Findings {
@@ -80,8 +77,7 @@ func (v *Verdict) Broken() error {
 	return errors.Join(broken...)
 }
 
-// Check holds a history against the model. What it finds is of the requests that
-// were sent from a moment to another.
+// Check checks a history against the model, and returns the findings of requests sent between two moments.
 func (m *Model) Check(answers []Answer, from, to time.Time) *Verdict {
 	v, before := &Verdict{Found: map[Finding]int{}}, &Verdict{Found: map[Finding]int{}}
 	known, first := map[string]cached{}, map[string]*Answer{}
@@ -111,14 +107,14 @@ func (m *Model) Check(answers []Answer, from, to time.Time) *Verdict {
 	return v
 }
 
-// cached says since when a key has been answered in an epoch.
+// cached records since when a key has been answered in an epoch.
 type cached struct {
 	epoch int
 	since time.Time
 }
 
-// epoch counts the forks that replicas knew of at a time. It is settled once
-// nothing is left of the fork before: until then everything cached may be dropped.
+// epoch returns the number of forks that replicas knew at a time. It is settled once no replica has entries of the
+// previous fork, which may be dropped until then.
 func (m *Model) epoch(at time.Time) (n int, settled bool) {
 	n = m.begun(at)
 	newest := m.Forks[n-1]
@@ -129,8 +125,8 @@ func (m *Model) epoch(at time.Time) (n int, settled bool) {
 	return n, n == 1 || since > m.Grace
 }
 
-// lost reports whether a request may fail. A block that is waited for does not come, or is
-// another one, where the chain was rolled back meanwhile, or not longer than the grace before.
+// lost reports whether a request may fail. A request that waits for a block may fail if the chain was rolled back during
+// the request or within Grace before it.
 func (m *Model) lost(a *Answer) bool {
 	n := m.begun(a.Came())
 	setBack := n > 1 && a.Sent.Sub(m.Forks[n-1].Began) <= m.Grace
@@ -138,7 +134,7 @@ func (m *Model) lost(a *Answer) bool {
 	return gone && setBack || m.Lost != nil && !a.OK() && m.Lost(a)
 }
 
-// answer checks one, given the first to its key.
+// answer checks a response, given the first response to its key.
 func (m *Model) answer(v *Verdict, a, first *Answer, seen map[line]lineState) {
 	v.Answers++
 	switch {
@@ -155,8 +151,8 @@ func (m *Model) answer(v *Verdict, a, first *Answer, seen map[line]lineState) {
 	}
 }
 
-// content checks what an answer says: it is sound if it is of the newest fork and of
-// a block that was there, or of one that has not been over for long. Forks may agree.
+// content checks the content of a response. It must be from an existing block of the newest fork, or from a fork that
+// ended recently. Forks may have equal contents.
 func (m *Model) content(v *Verdict, a *Answer) {
 	newest, found := m.begun(a.Came())-1, -1
 	for k := newest; k >= 0; k-- {
@@ -171,17 +167,17 @@ func (m *Model) content(v *Verdict, a *Answer) {
 	switch {
 	case found < 0:
 		v.add(Wrong, a, "is not the node's")
-	case found == newest: // the clock may be a moment behind, but not more
+	case found == newest: // the clocks may differ slightly
 		v.add(Early, a, "is of a block that was not there")
 	default:
 		v.add(Wrong, a, "is of a chain that is gone")
 	}
 }
 
-// A line is what may not fall: the height of a key on a connection, or of all.
+// A line identifies a height that may not fall: of a key on a connection, or of all keys.
 type line struct {
 	client, opened int
-	key            string // "": all
+	key            string // "" for all
 }
 
 type lineState struct {
@@ -203,8 +199,7 @@ func (m *Model) order(v *Verdict, a *Answer, seen map[line]lineState) {
 	}
 }
 
-// follow puts an answer into its line, and reports whether it is below the one
-// before once too often.
+// follow adds a response to its line, and reports whether the height has fallen too often.
 func (m *Model) follow(a *Answer, at line, seen map[line]lineState) (before int64, fell bool) {
 	s := seen[at]
 	before = max(s.height, a.Least)
@@ -225,12 +220,12 @@ func (m *Model) follow(a *Answer, at line, seen map[line]lineState) (before int6
 	return before, fell
 }
 
-// marked reports whether the answer says of itself that it may be an older one.
+// marked reports whether the response is marked as possibly stale.
 func (a *Answer) marked() bool {
 	return strings.Contains(a.Cache, "stale-while-revalidate") || strings.Contains(a.Cache, "stale-if-error") || strings.Contains(a.Cache, "seconds")
 }
 
-// begun is how many forks had begun by a time, one at least.
+// begun returns the number of forks that had begun by a time, at least one.
 func (m *Model) begun(by time.Time) int {
 	n := 1
 	for n < len(m.Forks) && !m.Forks[n].Began.After(by) {
@@ -239,8 +234,7 @@ func (m *Model) begun(by time.Time) int {
 	return n
 }
 
-// Fresh reports whether an answer is the node's own at the newest block, or was
-// that not more than a number of blocks ago.
+// Fresh reports whether a response equals the node's at the newest block, or at one at most a number of blocks ago.
 func (m *Model) Fresh(a *Answer, blocks int64) bool {
 	if !a.OK() || strings.HasPrefix(a.Key, http.MethodPost) || slices.Contains(m.Any, a.Key) {
 		return a.OK()
@@ -249,8 +243,8 @@ func (m *Model) Fresh(a *Answer, blocks int64) bool {
 	return ok && height >= a.Tip-blocks
 }
 
-// FreshAgain is how long after a moment the last answer was asked for that is not
-// fresh, of those that were asked for before the end; nil if there is none.
+// FreshAgain returns the last response that is not fresh among the requests sent between two moments, and how long after
+// the first moment it was requested. last is nil for none.
 func (m *Model) FreshAgain(answers []Answer, from, end time.Time, blocks int64) (after time.Duration, last *Answer) {
 	for i := range answers {
 		a := &answers[i]

@@ -15,46 +15,44 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// An Answer is what a client got, or that it got none.
+// An Answer is the outcome of a client's request.
 type Answer struct {
 	Server string // its address
 	Client int
-	Opened int // of the client's connections this is the one with that number; 0: any, in a session
+	Opened int // number of the client's connection; 0 in a session
 	Key    string
 	Sent   time.Time
 	Took   time.Duration
 	Tip    int64 // newest block when the request was sent
-	After  int64 // newest block when the answer had come
+	After  int64 // newest block when the response arrived
 
-	Status int    // 0 without an answer
-	Err    string // why there was none, or what a failure says
-	Height int64  // the block it says it is of, 0 without one, or without a session in one
-	Least  int64  // the block that it was to wait for, as one that its client has written in; 0: none
-	Anew   bool   // its session begins anew, as the chain was rolled back
+	Status int    // 0 without a response
+	Err    string // error, or text of a failure
+	Height int64  // block that the response names; 0 for none, or in a session without a session token
+	Least  int64  // value of X-Min-Block-Height; 0 for none
+	Anew   bool   // it begins a new session after a rollback
 	Hash   uint64 // of the body
 	Cache  string // Cache-Status without its numbers
 }
 
-// String says what was asked where, and what came of it.
+// String describes the request and its outcome.
 func (a *Answer) String() string {
 	return fmt.Sprintf("%s at %d from %s (tip %d, %d in %v, %s)", a.Key, a.Height, a.Server, a.Tip, a.Status, a.Took.Round(time.Millisecond), cmp.Or(a.Err, a.Cache))
 }
 
-// OK reports whether the answer is what was asked for.
+// OK reports whether the request succeeded.
 func (a *Answer) OK() bool { return a.Status == http.StatusOK }
 
-// Came is when the answer had come.
+// Came returns when the response arrived.
 func (a *Answer) Came() time.Time { return a.Sent.Add(a.Took) }
 
-// A History is what clients were answered. It is safe for concurrent use while
-// clients poll.
+// A History holds the outcomes of requests. It is safe for concurrent use while clients poll.
 type History struct {
 	mu      sync.Mutex
-	Answers []Answer // in the order in which they came
+	Answers []Answer // in order of arrival
 }
 
-// All reports whether every answer to requests sent since a moment is as it should
-// be. There is one at least.
+// All reports whether every outcome of a request sent since a moment is good, and there is at least one.
 func (h *History) All(since time.Time, good func(*Answer) bool) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -75,20 +73,19 @@ func (h *History) add(a Answer) {
 	h.Answers = append(h.Answers, a)
 }
 
-// Polling is what a number of clients do: each asks for random keys on a
-// connection of its own.
+// Polling configures clients that request random keys, each on a connection of its own.
 type Polling struct {
 	Clients int
-	Keys    []string // paths of GETs, or POST, path and body
+	Keys    []string // paths of GETs, or "POST path body"
 	TLS     bool
-	Session bool          // each client sends back its newest session, and closes its connection now and then
-	Pause   time.Duration // on average, between two requests of a client
+	Session bool          // clients send their session, and close their connection now and then
+	Pause   time.Duration // average pause of a client between two requests
 	Chain   *devnet.Devnet
-	Server  func(client int) string // the address for a client's next request
+	Server  func(client int) string // returns the address for a client's next request
 	History *History
 }
 
-// Run polls until ctx ends. A request that was sent gets its answer.
+// Run polls until ctx ends. Requests in flight are completed.
 func (p *Polling) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	for i := range p.Clients {
@@ -135,13 +132,13 @@ func (p *Polling) ask(ctx context.Context, c *Conn, s *session, client int, key 
 	p.History.add(a)
 }
 
-// A session is what a client was told last of the newest block that it has seen.
+// A session is a client's latest session token.
 type session struct {
 	token  string
 	height int64
 }
 
-// headers are those of the next request. Some wait for a block that was just made.
+// headers returns the headers of the next request. Some name a minimum block.
 func (s *session) headers(tip int64) (headers []string, least int64) {
 	if s.token != "" {
 		headers = append(headers, "X-Session: "+s.token)
@@ -152,7 +149,7 @@ func (s *session) headers(tip int64) (headers []string, least int64) {
 	return headers, least
 }
 
-// keep takes over the session of an answer, unless it is of an earlier block.
+// keep stores the session of a response, unless it is from an earlier block.
 func (s *session) keep(a *Answer, r Response) {
 	a.Opened = 0
 	if !a.OK() {
@@ -174,7 +171,7 @@ func requestOf(key string, headers ...string) []byte {
 	return Request(http.MethodGet, key, "", headers...)
 }
 
-// outcome is Cache-Status without its numbers.
+// outcome returns Cache-Status without its numbers.
 func outcome(status string) string {
 	var words []string
 	for part := range strings.SplitSeq(status, ";") {

@@ -13,24 +13,22 @@ import (
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 )
 
-// A Load is what a program asks of a server for a time: on each connection one request
-// after another.
+// A Load configures a load generator, which sends sequential requests on each connection.
 type Load struct {
 	URL         string
 	Connections int
 	Length      time.Duration
-	Headers     []string // as in "Accept-Encoding: gzip"
+	Headers     []string // such as "Accept-Encoding: gzip"
 	Script      string   // path of a Lua script of wrk, for a method or bodies; it costs wrk CPU per request
 }
 
-// Loaded is what came of a load.
+// Loaded is the result of a load.
 type Loaded struct {
 	Requests, PerSecond float64
-	P50, P99            float64 // milliseconds; NaN where the program does not tell
+	P50, P99            float64 // in milliseconds; NaN if the program does not report them
 }
 
-// Wrk runs the load by wrk, with one thread. An error of a socket or an answer that is not
-// 2xx or 3xx is an error.
+// Wrk runs the load with wrk in one thread. A socket error or a status other than 2xx and 3xx is an error.
 func Wrk(ctx context.Context, l Load) (Loaded, error) {
 	argv := []string{"wrk", "-t1", "-c" + strconv.Itoa(l.Connections), fmt.Sprintf("-d%.0fs", l.Length.Seconds()), "--latency"}
 	if l.Script != "" {
@@ -39,7 +37,7 @@ func Wrk(ctx context.Context, l Load) (Loaded, error) {
 	return l.run(ctx, parseWrk, argv...)
 }
 
-// HTTP2 runs the load by h2load, which asks by HTTP/2 and believes any certificate.
+// HTTP2 runs the load with h2load, which accepts any certificate.
 func HTTP2(ctx context.Context, l Load) (Loaded, error) {
 	return l.run(ctx, parseH2load, "h2load", "-c"+strconv.Itoa(l.Connections), "-m1", fmt.Sprintf("-D%.0f", l.Length.Seconds()))
 }
@@ -64,7 +62,7 @@ var (
 	h2loadFigures = regexp.MustCompile(`Application protocol: h2\n(?s:.*)finished in .*, ([\d.]+) req/s.*\nrequests: ([1-9]\d*) total, .* 0 failed, 0 errored, 0 timeout\nstatus codes: .* 0 4xx, 0 5xx`)
 )
 
-// parseWrk reads what wrk --latency prints.
+// parseWrk parses the output of wrk --latency.
 func parseWrk(text string) (l Loaded, err error) {
 	if m := wrkTrouble.FindStringSubmatch(text); m != nil {
 		return l, errors.New(m[1])
@@ -78,13 +76,13 @@ func parseWrk(text string) (l Loaded, err error) {
 	return Loaded{number(m[3]), number(m[4]), figures.Milliseconds(p50), figures.Milliseconds(p99)}, errors.Join(err, wrong)
 }
 
-// number is one that an expression has found.
+// number parses a matched number.
 func number(text string) float64 {
 	n, _ := strconv.ParseFloat(text, 64)
 	return n
 }
 
-// parseH2load reads what h2load prints, which has no quantiles.
+// parseH2load parses the output of h2load, which has no quantiles.
 func parseH2load(text string) (l Loaded, err error) {
 	m := h2loadFigures.FindStringSubmatch(text)
 	if m == nil {

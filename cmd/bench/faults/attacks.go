@@ -22,20 +22,19 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
 )
 
-// An attack is what a number of hostile clients do to fill the memory of the first replica, each with one
-// connection at a time.
+// An attack fills the memory of the first replica with hostile clients, each with one connection at a time.
 type attack struct {
 	name    string
 	about   string
-	short   bool // is part of the short run, which attacks each listener once
-	tls     bool // the public listener speaks TLS, and with it HTTP/2
+	short   bool // part of the short run, which attacks each listener once
+	tls     bool // the public listener uses TLS, and so HTTP/2
 	clients int
 	run     func(ctx context.Context, b *bed, client int)
 }
 
 const (
-	floodStreams   = 250 // that a client tries to open on a connection of HTTP/2
-	listsPerStream = 20  // that one stream may follow
+	floodStreams   = 250 // streams that a client tries to open on an HTTP/2 connection
+	listsPerStream = 20  // maximum number of paths of a stream
 	encoders       = 32
 	encodedLists   = 1000
 )
@@ -68,7 +67,7 @@ const (
 	supply   = "/cosmos.bank.v1beta1.Query/TotalSupply"
 )
 
-// scenario runs the attack next to the model's clients. The replica has so many MiB of cache.memory.
+// scenario runs the attack next to the model's clients, with cache.memory in MiB.
 func (a attack) scenario(mebibytes int, length time.Duration) scenario {
 	s := setup{apis: true, dialect: devnet.Cosmos, tls: a.tls, memory: mebibytes}
 	return scenario{a.name, s, false, []fault{{name: fmt.Sprintf("%d MiB: %s", mebibytes, a.about), hold: length, withstood: true, cause: func(ctx context.Context, b *bed) {
@@ -102,7 +101,7 @@ func smallList(client, stream int) string {
 
 func largeList(client, stream int) string { return list(1000, client*floodStreams+stream) }
 
-// list is the n-th of many lists of so many delegations or more, of about 300 bytes each.
+// list returns the path of the n-th list with at least least delegations of about 300 bytes.
 func list(least, n int) string {
 	more := min(500, least/2)
 	return fmt.Sprintf("/cosmos/staking/v1beta1/validators/%s/delegations?pagination.limit=%d&pagination.offset=%d", cosmos.PopularValidator, least+n%more, n/more%500)
@@ -110,19 +109,19 @@ func list(least, n int) string {
 
 var ofGRPC = [][2]string{{"content-type", "application/grpc"}, {"te", "trailers"}}
 
-// framed is a message of gRPC.
+// framed returns a gRPC message with its prefix.
 func framed(flag byte, message []byte) []byte {
-	return append(binary.BigEndian.AppendUint32([]byte{flag}, uint32(len(message))), message...) //nolint:gosec // of the rig's own
+	return append(binary.BigEndian.AppendUint32([]byte{flag}, uint32(len(message))), message...) //nolint:gosec // short
 }
 
 func empty(int, int) []byte { return framed(0, nil) }
 
-// pages asks for pages of different sizes.
+// pages returns requests for pages of different sizes.
 func pages(client, stream int) []byte {
 	return framed(0, []byte{0x12, 4, 0x18, byte(1 + stream%60), 0x10, byte(client % 20)})
 }
 
-// zeros is a message of 10 MiB in gzip.
+// zeros returns a message of 10 MiB in gzip.
 var zeros = sync.OnceValue(func() []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -133,7 +132,7 @@ var zeros = sync.OnceValue(func() []byte {
 
 func bomb(int, int) []byte { return zeros() }
 
-// endless announces 10 MiB and sends what a window allows.
+// endless announces 10 MiB and sends one window.
 func endless(int, int) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{0}, 10<<20), make([]byte, 60<<10)...)
 }
@@ -143,8 +142,8 @@ func hostileDialer() *net.Dialer {
 	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(hostileAddress)}}
 }
 
-// talk repeats what a hostile client does on a connection until ctx ends. The kernels hold as little of a response
-// that is not read as they do between machines: on loopback, where packets are long, they would hold megabytes.
+// talk repeats do on new connections until ctx ends. It keeps socket buffers as small as between machines: on loopback,
+// where packets are long, the kernel would hold megabytes of an unread response.
 func talk(ctx context.Context, addr string, do func(net.Conn) error) {
 	d := hostileDialer()
 	d.Control = func(_, _ string, c syscall.RawConn) error {
@@ -178,7 +177,7 @@ func sendAndHardlyRead(ctx context.Context, c net.Conn, request []byte) error {
 	return nil
 }
 
-// sendAndRead sends a request and reads what is sent back.
+// sendAndRead sends a request and reads the response.
 func sendAndRead(ctx context.Context, addr string, request []byte) {
 	talk(ctx, addr, func(c net.Conn) error {
 		if _, err := c.Write(request); err != nil {
@@ -197,7 +196,7 @@ func unreadLists(ctx context.Context, b *bed, client int) {
 	})
 }
 
-// followLists follows as many lists of 25 kB as one stream may.
+// followLists streams the maximum number of lists of 25 kB.
 func followLists(ctx context.Context, b *bed, client int) {
 	path := "/live?"
 	for i := range listsPerStream {
@@ -227,7 +226,7 @@ func slowBody(path, typ string, body func() string) func(context.Context, *bed, 
 
 func transaction() string { return strings.Repeat("A", 1<<20-100) }
 
-// webMessage is a message of gRPC-Web in base64.
+// webMessage returns a gRPC-Web message in base64.
 func webMessage() string {
 	return base64.StdEncoding.EncodeToString(framed(0, make([]byte, 4<<20)))
 }
@@ -242,7 +241,7 @@ func batches(ctx context.Context, b *bed, client int) {
 	talk(ctx, rpcAddr(b), func(c net.Conn) error { return sendAndHardlyRead(ctx, c, request) })
 }
 
-// blockCall is the i-th call of a client, with so many bytes of white space.
+// blockCall returns the i-th call of a client, padded with white space of space bytes.
 func blockCall(client, i, space int) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"block","params":{"height":"%d"%*s}}`, i, 1+(client*100+i)%900, space, "")
 }
@@ -254,7 +253,7 @@ func socketCalls(calls, space int) func(context.Context, *bed, int) {
 	}
 }
 
-// subscriptions subscribes to all that a WebSocket may.
+// subscriptions opens the maximum number of subscriptions of a WebSocket.
 func subscriptions(ctx context.Context, b *bed, _ int) {
 	queries := []string{"NewBlock", "Tx", "NewBlockHeader", "NewBlockEvents"}
 	overSocket(ctx, b, 20, func(i int) string {
@@ -278,7 +277,7 @@ func overSocket(ctx context.Context, b *bed, n int, message func(i int) string) 
 	})
 }
 
-// maskedFrame is a text of up to 64 KiB as a frame of a client.
+// maskedFrame returns a text of up to 64 KiB as a client's frame.
 func maskedFrame(text string) []byte {
 	b := binary.BigEndian.AppendUint16([]byte{0x81, 0x80 | 126}, uint16(len(text))) //nolint:gosec // they are short
 	return append(append(b, 0, 0, 0, 0), text...)

@@ -16,55 +16,55 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
 )
 
-// setup says what stands behind the replicas of a run.
+// A setup configures the servers and the replicas of a run.
 type setup struct {
-	redis func(ctx context.Context, b *bed) (url string) // nil: none
-	nodes int                                            // of the chain; default 1
-	links bool                                           // all is reached through links that can fail, and there are collections, in PostgreSQL
+	redis func(ctx context.Context, b *bed) (url string) // nil for none
+	nodes int                                            // nodes of the chain; default 1
+	links bool                                           // every server is reached through a link that can fail, and collections are served from PostgreSQL
 	stops bool                                           // nodes are reached through processes that can be stopped
-	apis  bool                                           // the replicas serve RPC and gRPC, too, and read by the gRPC of nodes that have it
-	keep  int64                                          // heights that the nodes of the replicas keep; 0 for all
-	pools bool                                           // clients have sessions, and reach the replicas through an nginx that pools connections
+	apis  bool                                           // the replicas also serve RPC and gRPC, and read by gRPC if the nodes have it
+	keep  int64                                          // heights that the nodes keep; 0 for all
+	pools bool                                           // clients use sessions, and reach the replicas through an nginx that pools connections
 	env   []string                                       // of the replicas, as in KEY=value
 
-	regions bool // the replicas are children of one tipcache that reads the nodes
+	regions bool // the replicas read a parent in place of the nodes
 
-	once    bool           // they read each key once per block
-	dialect devnet.Dialect // of the nodes; "" for the run's
-	tls     bool           // the public listeners speak TLS
+	once    bool           // each key may be read only once per block
+	dialect devnet.Dialect // of the nodes; "" for the dialect of the run
+	tls     bool           // the public listeners use TLS
 	memory  int            // MiB of the replicas' cache.memory; 0 for the default
 }
 
-// A bed is what the clients of a run ask, and what stands behind it.
+// A bed holds the replicas and servers of a run, and the responses that its clients got.
 type bed struct {
 	*rig.Rig
 	plan     *campaign
 	setup    setup
 	chain    *devnet.Devnet
 	nodes    []*devnet.Node
-	judge    *devnet.Node  // the same chain, asked by this program alone
-	redis    *rig.Redis    // the only one, if there is one
-	failover *rig.Failover // else
+	judge    *devnet.Node  // node of the same chain that only this program reads
+	redis    *rig.Redis    // nil for none or several
+	failover *rig.Failover // nil unless there are several Redis servers
 	links    map[string]link
 	relays   []*rig.Process // two for each node: REST and CometBFT
 	parent   *rig.Replica   // of the replicas; nil without regions
 	replicas []*replica
-	ingress  string   // the address of the nginx before the replicas; "": none
-	keys     []string // that are answered by the nodes
-	pages    []string // that are answered from the store
-	unpinned []string // that CometBFT answers, whatever the height: of the dialect cosmos alone
+	ingress  string   // address of the nginx in front of the replicas; "" for none
+	keys     []string // requests answered by the nodes
+	pages    []string // requests answered from the store
+	unpinned []string // requests answered by CometBFT without a height; dialect cosmos only
 	history  clients.History
-	control  clients.History // of clients before the ingress that have no session
+	control  clients.History // of clients of the ingress without a session
 
 	began  time.Time
-	lowest int64 // the lowest that the chain was
+	lowest int64 // lowest height of the chain so far
 	forks  []clients.Fork
 	trials []trial
 }
 
 const (
 	blockTime = time.Second            // between two blocks
-	pollPause = 200 * time.Millisecond // of a client between two requests, on average
+	pollPause = 200 * time.Millisecond // average pause of a client between two requests
 )
 
 func newBed(ctx context.Context, r *rig.Rig, p *campaign, s setup) *bed {
@@ -90,7 +90,7 @@ func newBed(ctx context.Context, r *rig.Rig, p *campaign, s setup) *bed {
 	return b
 }
 
-// chooseKeys takes n distinct requests whose answers a block may change.
+// chooseKeys selects n distinct requests whose responses can change at a block.
 func (b *bed) chooseKeys(n int) {
 	paths := []string{"/staking/validators", "/staking/pool", "/staking/validators?pagination.limit=5&status=BOND_STATUS_BONDED"}
 	for _, v := range b.chain.Validators() {
@@ -116,12 +116,12 @@ func (b *bed) chooseKeys(n int) {
 	}
 }
 
-// unpinnedKeys are one of each class that is not read at a height.
+// unpinnedKeys has one request of each class that is not read at a height.
 var unpinnedKeys = []string{
 	"/cosmos/base/tendermint/v1beta1/blocks/latest", "/cosmos/base/tendermint/v1beta1/blocks/100", "/cosmos/tx/v1beta1/txs/" + cosmos.DelegateTx,
 }
 
-// startReplicas starts each when the one before is ready.
+// startReplicas starts the replicas one after another.
 func (b *bed) startReplicas(ctx context.Context, s rig.Serving) {
 	if b.setup.regions {
 		s = b.startParent(ctx, s)
@@ -147,8 +147,7 @@ func (b *bed) startReplicas(ctx context.Context, s rig.Serving) {
 	}
 }
 
-// far has further replicas reach the nodes through links, which can have them hear of blocks
-// later than the first.
+// far returns s with the nodes behind links, which can delay blocks for these replicas.
 func (b *bed) far(s rig.Serving) rig.Serving {
 	all := append([]string{s.Node, s.Comet}, s.Flags...)
 	for i, server := range all {
@@ -160,8 +159,7 @@ func (b *bed) far(s rig.Serving) rig.Serving {
 	return s
 }
 
-// startIngress starts an nginx before all replicas, which gives its connections to them to
-// any client.
+// startIngress starts an nginx in front of all replicas. Its clients share its connections to them.
 func (b *bed) startIngress(ctx context.Context) {
 	servers := ""
 	for _, r := range b.replicas {
@@ -176,12 +174,12 @@ http {
 	}).Addr
 }
 
-// note prints a line of what happens.
+// note prints a line with the time.
 func (b *bed) note(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "   %5.1fs  %s\n", time.Since(b.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// drive lets the clients ask while something is done, which begins after a pause.
+// drive runs the clients, and after a pause do.
 func (b *bed) drive(ctx context.Context, pause time.Duration, do func(context.Context)) {
 	asking, end := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -203,9 +201,8 @@ func (b *bed) drive(ctx context.Context, pause time.Duration, do func(context.Co
 	}
 }
 
-// balance returns the address for the next request of a client: that of its own
-// replica, or of the next one that takes requests. Every other client of two is
-// behind a link, where there are any.
+// balance returns the address for the next request of a client: its own replica, or the next one that is ready. Every
+// other client is behind a link, if there are links.
 func (b *bed) balance(client int) string {
 	if b.ingress != "" {
 		return b.ingress
@@ -220,7 +217,7 @@ func (b *bed) balance(client int) string {
 	return own.addrs[client/len(b.replicas)%len(own.addrs)]
 }
 
-// serving starts what the replicas stand before, and says how they are started.
+// serving starts the servers behind the replicas, and returns how replicas are started.
 func (b *bed) serving(ctx context.Context) (s rig.Serving) {
 	s.Env = append([]string{"TIPCACHE_LOG_LEVEL=warn", "TIPCACHE_HTTP_DRAIN_DELAY=" + noticed.String()}, b.setup.env...)
 	s.Flags = []string{"--shape", "node"}
@@ -250,7 +247,7 @@ func (b *bed) serving(ctx context.Context) (s rig.Serving) {
 	return s
 }
 
-// reachNode is the URL of a node's server, through what can fail between.
+// reachNode returns the URL of a node's server, through a relay or link.
 func (b *bed) reachNode(ctx context.Context, server string) string {
 	if b.setup.stops {
 		p, addr := b.Relay(ctx, rig.Host(server))
@@ -259,7 +256,7 @@ func (b *bed) reachNode(ctx context.Context, server string) string {
 	return b.reach(nodeLink, server)
 }
 
-// reach is the URL of a server, through a link if there are any.
+// reach returns the URL of a server, through a link if the setup has links.
 func (b *bed) reach(link, server string) string {
 	if !b.setup.links {
 		return server
@@ -284,7 +281,7 @@ func cluster(ctx context.Context, b *bed) (url string) {
 	return b.failover.URL
 }
 
-// startStore fills a PostgreSQL with collections, of which pages are asked for.
+// startStore imports collections into a PostgreSQL, and adds requests for pages.
 func (b *bed) startStore(ctx context.Context) (url string) {
 	server := b.Postgres(ctx)
 	b.Import(ctx, b.Collections(b.chain.Collections()), server)
@@ -292,12 +289,11 @@ func (b *bed) startStore(ctx context.Context) (url string) {
 	return b.reach(postgresLink, server)
 }
 
-// fork sets the chain back by a number of blocks, once it is known what the node
-// said of them.
+// fork rolls the chain back by a number of blocks, after it has read them from the judge.
 func (b *bed) fork(ctx context.Context, blocks int64) {
 	b.chain.Halt()
 	defer b.chain.Resume()
-	rig.Pause(ctx, 200*time.Millisecond) // for the block that may be under way
+	rig.Pause(ctx, 200*time.Millisecond) // for a block in progress
 	b.learn(ctx)
 	b.chain.SetBack(blocks)
 	from, before := b.chain.Height(), b.forks[len(b.forks)-1].From
@@ -305,18 +301,16 @@ func (b *bed) fork(ctx context.Context, blocks int64) {
 	b.forks = append(b.forks, clients.Fork{Began: time.Now(), From: from, Holds: b.holds(before - from)})
 }
 
-// heldAfterFork is a little less than the 10 s until which no replica
-// takes a chain for rolled back whose blocks it cannot tell.
+// heldAfterFork is a little less than the 10 s for which replicas do not believe a rollback without evidence.
 const heldAfterFork = 8 * time.Second
 
-// holds is for how long replicas keep what they have of a chain that was rolled back
-// to a height so many blocks below the first they remember: they know the fork when
-// a block follows one whose hash they remember otherwise, and drop everything.
+// holds returns how long replicas keep the entries of a chain that was rolled back to below blocks under the lowest
+// height that they remember. They detect the fork when the parent of a new block has another hash than they remember.
 func (b *bed) holds(below int64) time.Duration {
 	return min(time.Duration(max(1, below)*int64(blockTime)), heldAfterFork)
 }
 
-// learn asks the judge for all that it says of the newest fork.
+// learn reads the responses of the judge for the newest fork.
 func (b *bed) learn(ctx context.Context) {
 	newest := len(b.forks) - 1
 	var known *clients.Truth
@@ -327,10 +321,10 @@ func (b *bed) learn(ctx context.Context) {
 	f.Truth = rig.Must(clients.Learn(ctx, b.judge.RESTURL(), b.keys, b.lowest-heightsBefore, b.chain.Height(), known, f.From))
 }
 
-// heightsBefore is how many heights below the lowest an answer may be of.
+// heightsBefore is how many blocks below the lowest height a response may be.
 const heightsBefore = 10
 
-// model is what the answers are held against.
+// model returns the model to check the responses with.
 func (b *bed) model(ctx context.Context) *clients.Model {
 	b.learn(ctx)
 	return &clients.Model{Forks: b.forks, Grace: freshWithin, Lost: b.lost, Any: b.unpinned}

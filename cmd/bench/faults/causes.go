@@ -13,17 +13,16 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// A fault is something that goes wrong for a time, or at a moment.
+// A fault is a failure that lasts for a time or happens at once.
 type fault struct {
 	name string
-	hold time.Duration // how long it lasts; 0: it is not mended, or as long as cause takes
+	hold time.Duration // how long it lasts; 0 if it ends with cause or never
 
-	// cause has it go wrong, and mends it once ctx is done, which is after hold, or with the
-	// run. Of what holds no time ctx does not end.
+	// cause causes the failure, and repairs it when ctx ends after hold or with the run. Without hold, ctx does not end.
 	cause func(ctx context.Context, b *bed)
 
-	withstood bool // answers become fresh again while it lasts
-	unnoticed bool // clients see no failure, and at most one in a hundred answers that is not fresh
+	withstood bool // responses become fresh again while it lasts
+	unnoticed bool // clients see no failure, and at most 1 % of the responses are not fresh
 }
 
 func (f fault) isWithstood() fault {
@@ -31,7 +30,7 @@ func (f fault) isWithstood() fault {
 	return f
 }
 
-// between is a fault that begins and ends at once.
+// between returns a fault with a begin and an end that take no time.
 func between(name string, hold time.Duration, begin, end func(b *bed)) fault {
 	return fault{name: name, hold: hold, cause: func(ctx context.Context, b *bed) {
 		begin(b)
@@ -41,24 +40,24 @@ func between(name string, hold time.Duration, begin, end func(b *bed)) fault {
 }
 
 const (
-	farAhead = 1_000_000 // blocks that a lie is above the truth
-	lagBy    = 20        // blocks that a node is behind
-	setBack  = 50        // blocks that a chain is rolled back by
-	resetBy  = 300       // blocks that a chain that was reset is below what it was
+	farAhead = 1_000_000 // blocks that a false height is above the true one
+	lagBy    = 20        // blocks that a lagging node is behind
+	setBack  = 50        // blocks of a long rollback
+	resetBy  = 300       // blocks of a chain reset
 )
 
-// nodeLatency is added to each answer of the REST API.
+// nodeLatency is added to each response of the REST API.
 const nodeLatency = 20 * time.Millisecond
 
-// well is a server that does not fail.
+// well is the absence of a fault.
 var well devnet.Fault
 
-// nodesFail has servers of nodes fail, of all where none is named.
+// nodesFail returns a fault of the servers of some nodes, or of all if none is named.
 func nodesFail(name string, hold time.Duration, rest, comet devnet.Fault, nodes ...int) fault {
 	return between(name, hold, func(b *bed) { b.setFaults(rest, comet, nodes...) }, func(b *bed) { b.setFaults(well, well, nodes...) })
 }
 
-// setFaults has nodes fail alike, all where none is named.
+// setFaults sets the faults of some nodes, or of all if none is named.
 func (b *bed) setFaults(rest, comet devnet.Fault, nodes ...int) {
 	rest.Latency = nodeLatency
 	for i, n := range b.nodes {
@@ -73,35 +72,34 @@ func nodeFault(name string, f devnet.Fault, hold time.Duration) fault {
 	return nodesFail("node: "+name, hold, f, f)
 }
 
-// lagging has a node catch up: it is some blocks behind and says so.
+// lagging returns a fault of a node that catches up.
 func lagging(node int, hold time.Duration) fault {
 	return between("a node is 20 blocks behind", hold, func(b *bed) { b.nodes[node].SetLag(lagBy) }, func(b *bed) { b.nodes[node].SetLag(0) })
 }
 
-// backBy takes the newest blocks of the chain away, once it is known what the node
-// said of them.
+// backBy returns a rollback of the chain by a number of blocks.
 func backBy(blocks int64) fault {
 	return fault{name: fmt.Sprintf("%d blocks back", blocks), cause: func(ctx context.Context, b *bed) { b.fork(ctx, blocks) }}
 }
 
-// calm is a time in which nothing fails.
+// calm returns a time without a failure.
 func calm(hold time.Duration) fault {
 	return between("nothing", hold, func(*bed) {}, func(*bed) {})
 }
 
-// halt stops the making of blocks.
+// halt returns a fault in which the chain makes no block.
 func halt(hold time.Duration) fault {
 	return between("a halt", hold, func(b *bed) { b.chain.Halt() }, func(b *bed) { b.chain.Resume() })
 }
 
-// A node whose execution client hangs makes no block. Its /abci_info blocks for most
-// of a period, as that of a real node does; /status answers at once.
+// A node whose execution client hangs makes no block. Like a real node's, its /abci_info blocks for most of a period
+// while /status answers at once.
 const (
 	hangPeriod = 12 * time.Second
 	hangBlocks = 9 * time.Second
 )
 
-// hang has the execution clients of all nodes hang.
+// hang returns a fault in which the execution clients of all nodes hang.
 func hang(hold time.Duration) fault {
 	return fault{name: "/abci_info blocks 9 s of 12", hold: hold, cause: func(ctx context.Context, b *bed) {
 		b.chain.Halt()
@@ -115,22 +113,20 @@ func hang(hold time.Duration) fault {
 	}}
 }
 
-// failover kills the Redis that has the keys. The replicas use the one that takes
-// over when they should work again.
+// failover kills the Redis master, and waits until all replicas use the new one.
 var failover = fault{name: "the master dies", cause: func(ctx context.Context, b *bed) {
 	b.failover.KillMaster(ctx)
 	taken := time.Now()
-	b.note("another has taken over")
+	b.note("another master has taken over")
 	for !b.redisServes(ctx) {
 		if time.Since(taken) > freshWithin {
-			rig.Check(fmt.Errorf("%v after another has taken over the replicas do not use it", freshWithin))
+			rig.Check(fmt.Errorf("%v after another master has taken over, the replicas do not use it", freshWithin))
 		}
 	}
 	b.note("all replicas use it")
 }}
 
-// redisServes reports whether no exchange of any replica with Redis fails within a
-// second, with no breaker open.
+// redisServes reports whether for a second no exchange of any replica with Redis fails and no breaker is open.
 func (b *bed) redisServes(ctx context.Context) bool {
 	errors := func() (sum float64) {
 		for _, r := range b.replicas {
@@ -146,7 +142,7 @@ func (b *bed) redisServes(ctx context.Context) bool {
 	return rig.Pause(ctx, time.Second) && errors() == before
 }
 
-// redisOutage kills Redis, which comes back empty.
+// redisOutage kills Redis, and restarts it without its data.
 func redisOutage(hold time.Duration) fault {
 	return fault{name: "Redis killed", hold: hold, cause: func(ctx context.Context, b *bed) {
 		b.redis.Kill()
@@ -156,12 +152,10 @@ func redisOutage(hold time.Duration) fault {
 	}}
 }
 
-// last is the replica that faults are of. The first lives on, so that what it holds
-// tells of leaks.
+// last returns the replica that faults affect. The first one keeps running, so that its resources reveal leaks.
 func (b *bed) last() *replica { return b.replicas[len(b.replicas)-1] }
 
-// replicaKilled kills the last replica, which starts again after a time, if there is
-// one.
+// replicaKilled kills the last replica, and restarts it after hold, unless that is 0.
 func replicaKilled(hold time.Duration) fault {
 	return fault{name: "a replica killed", hold: hold, cause: func(ctx context.Context, b *bed) {
 		b.last().kill()
@@ -172,12 +166,11 @@ func replicaKilled(hold time.Duration) fault {
 	}}
 }
 
-// rolling replaces the replicas one after another, each when the one before takes requests
-// again.
+// rolling restarts the replicas one after another, each once the previous one is ready.
 var rolling = fault{name: "a rolling restart", cause: func(ctx context.Context, b *bed) {
 	for _, r := range b.replicas {
-		b.note("replica %s is told to end, and starts again", r.URL)
-		if b.ingress == "" { // clients that choose their replica lose nothing
+		b.note("replica %s restarts", r.URL)
+		if b.ingress == "" { // clients choose their replica, and lose no request
 			r.Renew(ctx)
 		} else {
 			r.down(false)
@@ -188,8 +181,8 @@ var rolling = fault{name: "a rolling restart", cause: func(ctx context.Context, 
 	}
 }}
 
-// leftovers are what Redis has of a chain that is reset while no replica runs.
-var leftovers = fault{name: "replicas start on what a chain left that was reset", cause: func(ctx context.Context, b *bed) {
+// leftovers resets the chain while no replica runs, so that Redis holds stale state.
+var leftovers = fault{name: "replicas start with the Redis of a chain that was reset", cause: func(ctx context.Context, b *bed) {
 	for _, r := range b.replicas {
 		r.kill()
 	}
@@ -200,12 +193,12 @@ var leftovers = fault{name: "replicas start on what a chain left that was reset"
 	}
 }}
 
-// leaseTime is that of the replicas.
+// leaseTime is the duration of the replicas' leases.
 const leaseTime = 3 * time.Second
 
-// leasesHeld has a neighbour in Redis hold the leases of all answers.
+// leasesHeld makes an untrusted writer hold the leases of all entries.
 func leasesHeld(hold time.Duration) fault {
-	return fault{name: "a neighbour renews all leases", hold: hold, withstood: true, cause: func(ctx context.Context, b *bed) {
+	return fault{name: "another writer renews all leases", hold: hold, withstood: true, cause: func(ctx context.Context, b *bed) {
 		for rig.Pause(ctx, leaseTime/30) {
 			entries, err := b.redis.Keys(ctx, "tipcache:1:{*}").Result()
 			if err != nil {
@@ -213,14 +206,14 @@ func leasesHeld(hold time.Duration) fault {
 			}
 			all := b.redis.Pipeline()
 			for _, entry := range entries {
-				all.Set(ctx, entry+":l", "a neighbour", leaseTime)
+				all.Set(ctx, entry+":l", "another writer", leaseTime)
 			}
 			_, _ = all.Exec(ctx)
 		}
 	}}
 }
 
-// networkFaults fail each link in each way.
+// networkFaults returns a fault for each link and weather.
 func networkFaults(hold time.Duration) (all []fault) {
 	for _, name := range []string{clientLink, nodeLink, redisLink, postgresLink} {
 		for _, weather := range slices.Sorted(maps.Keys(weathers)) {
@@ -234,7 +227,7 @@ func linkFault(name, weather string, hold time.Duration) fault {
 	return between(name+": "+weather, hold, func(b *bed) { rig.Check(b.links[name].fail(weather)) }, func(b *bed) { b.links[name].mend() })
 }
 
-// stops are SIGSTOP of everything, one after another.
+// stops returns a SIGSTOP of each kind of process.
 func stops(hold time.Duration) []fault {
 	replica := stopped("a replica", hold, func(b *bed) []*rig.Process { return []*rig.Process{b.last().Process} })
 	stop := replica.cause
@@ -251,7 +244,7 @@ func stops(hold time.Duration) []fault {
 	}
 }
 
-// stopped stops processes, and has them go on after a time.
+// stopped returns a fault that stops processes by SIGSTOP.
 func stopped(name string, hold time.Duration, of func(*bed) []*rig.Process) fault {
 	signal := func(s syscall.Signal) func(*bed) {
 		return func(b *bed) {

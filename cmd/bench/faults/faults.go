@@ -1,6 +1,5 @@
-// Package faults runs several replicas of tipcache before a simulated chain and a
-// real Redis, lets many clients poll a few keys, fails things meanwhile, and holds
-// what the clients were answered against what tipcache promises.
+// Package faults runs replicas of tipcache in front of a simulated chain and a real Redis, lets many clients poll a few
+// keys, causes failures meanwhile, and checks the responses against the promises of tipcache.
 package faults
 
 import (
@@ -19,7 +18,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// A campaign is what one run does.
+// A campaign holds the flags of a run.
 type campaign struct {
 	options                 rig.Options
 	replicas, clients, keys int
@@ -29,8 +28,8 @@ type campaign struct {
 	short, random           bool
 }
 
-// Faults causes faults one after another, or at random, and prints for each what
-// the clients saw. It is an error when a promise was broken.
+// Faults causes faults one after another, or at random, and prints the findings for each. It returns an error if a
+// promise was broken.
 //
 //	bench faults
 //	bench faults lie set-back
@@ -46,8 +45,8 @@ func Faults(ctx context.Context, args []string) error {
 	})
 }
 
-// Memory lets hostile clients fill the memory of a replica through each of its listeners. It is an error when the
-// process takes more than the documented bound, or when a promise to other clients was broken.
+// Memory lets hostile clients fill the memory of a replica through each of its listeners. It returns an error
+// if the process takes more than the documented bound, or if a promise to other clients was broken.
 //
 //	bench memory
 //	bench memory -short
@@ -106,11 +105,10 @@ func (c *campaign) run(ctx context.Context, r *rig.Rig, chosen []scenario) {
 	r.Table(fmt.Sprintf("Load: a node that takes %v", nodeLatency), loadHead, loads)
 }
 
-// warmUp is before the first fault: all keys are cached by then.
+// warmUp is the time before the first fault, in which all keys are cached.
 const warmUp = 6 * time.Second
 
-// try returns a row for each fault of a scenario. Where one could not be caused, what came
-// before it is judged.
+// try returns a row for each fault of a scenario. If a fault cannot be caused, the ones before it are judged.
 func (c *campaign) try(ctx context.Context, r *rig.Rig, s scenario) (rows [][]string, load []string) {
 	b := newBed(ctx, r, c, s.setup)
 	r.Broken(rig.Try(func() {
@@ -140,15 +138,13 @@ func (c *campaign) try(ctx context.Context, r *rig.Rig, s scenario) (rows [][]st
 	return rows, load
 }
 
-// atBlockWindow is how long after a new block a request counts as sent at the
-// block's change.
+// atBlockWindow is how long after a new block a request counts as sent at the block change.
 const atBlockWindow = 250 * time.Millisecond
 
 var loadHead = []string{"scenario", "answers", "p50 ms", "p99 ms", fmt.Sprintf("p99 ms within %v after a block", atBlockWindow), "node requests per key and block", "most"}
 
-// someTwice is how many reads of the node there may be for a pair of key and
-// block: where a busy machine keeps a replica from renewing its lease in time,
-// another goes on. Without leases there would be one for each replica.
+// someTwice is the maximum number of node reads per key and block. On a busy machine a replica may renew its lease too
+// late, and another one reads as well. Without leases each replica would read once.
 const someTwice = 1.25
 
 // load returns the scenario's row of the table of loads, and an error if keys were read more often than they may be.
@@ -180,8 +176,8 @@ func (b *bed) load(s scenario) ([]string, error) {
 	return figures.Row(s.name, len(took), figures.Median(took), figures.Quantile(took, 0.99), figures.Quantile(atBlock, 0.99), reads, most), err
 }
 
-// causeRandom causes faults at random for the campaign's length, with pauses that may
-// be too short for all to be well. Afterwards nothing may be lost.
+// causeRandom causes faults at random for the campaign's length. The pauses may be too short for a recovery. Afterwards
+// nothing may be lost.
 func (c *campaign) causeRandom(ctx context.Context, b *bed) {
 	random := rand.New(rand.NewPCG(c.seed, 1))
 	running, stop := context.WithTimeout(ctx, c.length)
@@ -195,8 +191,7 @@ func (c *campaign) causeRandom(ctx context.Context, b *bed) {
 	b.noteHeld(ctx)
 }
 
-// noteHeld notes what the replica holds that none kills, which tells of leaks. A heap that
-// was collected shows what lives.
+// noteHeld prints the resources of the replica that is never killed, which reveal leaks. It collects garbage first.
 func (b *bed) noteHeld(ctx context.Context) {
 	first := b.replicas[0]
 	_, _ = rig.Get(ctx, first.Admin+"/debug/pprof/heap?gc=1")
@@ -209,17 +204,17 @@ func (b *bed) noteHeld(ctx context.Context) {
 // A trial is a fault of a run and the time until the next one begins.
 type trial struct {
 	name          string
-	began, mended time.Time // mended: from when on answers have to become fresh
-	end           time.Time // zero: with the run
+	began, mended time.Time // responses have to become fresh after mended
+	end           time.Time // zero for the end of the run
 	unnoticed     bool      // as in fault
 }
 
 const (
-	freshWithin = 15 * time.Second // answers are fresh again so long after a fault, and those of a chain that is gone are over
-	freshBlocks = 2                // an answer is fresh that was the node's own so many blocks ago
+	freshWithin = 15 * time.Second // responses must be fresh this long after a fault, and none may be from a chain that ended earlier
+	freshBlocks = 2                // a response is fresh if it was the node's at most this many blocks ago
 )
 
-// cause begins a fault, waits, and ends it, which it does also where ctx ends before.
+// cause begins a fault, waits, and ends it, at the latest when ctx ends.
 func (b *bed) cause(ctx context.Context, f fault) {
 	t := trial{name: f.name, began: time.Now(), unnoticed: f.unnoticed}
 	if n := len(b.trials); n > 0 {
@@ -239,7 +234,7 @@ func (b *bed) cause(ctx context.Context, f fault) {
 	b.trials = append(b.trials, t)
 }
 
-// live goes through a fault.
+// live causes the fault for its time.
 func (f fault) live(ctx context.Context, b *bed) {
 	holding, over := context.WithoutCancel(ctx), context.CancelFunc(func() {})
 	if f.hold > 0 {
@@ -249,7 +244,7 @@ func (f fault) live(ctx context.Context, b *bed) {
 	f.cause(holding, b)
 }
 
-// settle waits until all answers of two seconds are at the tip, for 20 s at most.
+// settle waits until all responses of two seconds are at the tip, for at most 20 s.
 func (b *bed) settle(ctx context.Context) {
 	const quiet = 2 * time.Second
 	for end := time.Now().Add(freshWithin + 5*time.Second); time.Now().Before(end); {
@@ -266,8 +261,8 @@ func (b *bed) atTip(a *clients.Answer) bool {
 	return b.lost(a) || a.OK() && (anyBlock || -freshBlocks <= behind && behind <= freshBlocks)
 }
 
-// controlled is an error where clients without a session, judged as if they had one, see no
-// answer go back before the chain does: sessions that hold show nothing then.
+// controlled returns an error if clients without a session see no response of an earlier block. Sessions would prove
+// nothing then.
 func (b *bed) controlled(m *clients.Model) error {
 	if b.ingress == "" {
 		return nil
@@ -276,15 +271,15 @@ func (b *bed) controlled(m *clients.Model) error {
 		b.control.Answers[i].Opened = 0
 	}
 	v := m.Check(b.control.Answers, b.began, b.forks[len(b.forks)-1].Began.Add(-time.Second))
-	b.note("without a session %d of %d answers go back", v.Found[clients.Crossed], v.Answers)
+	b.note("without a session %d of %d responses go back", v.Found[clients.Crossed], v.Answers)
 	if v.Found[clients.Crossed] == 0 {
-		return fmt.Errorf("without a session no answer of %d goes back, so that the scenario shows nothing", v.Answers)
+		return fmt.Errorf("without a session none of %d responses goes back, so the scenario proves nothing", v.Answers)
 	}
 	return nil
 }
 
-// currentEnough returns an error if more than one in a hundred answers of a trial is more than freshBlocks
-// old. A few may be: on a busy machine a replica may not run for seconds.
+// currentEnough returns an error if more than 1 % of the responses of a trial are more than freshBlocks old. On a busy
+// machine a replica may not run for seconds.
 func (b *bed) currentEnough(m *clients.Model, t trial) error {
 	old, all, last := 0, 0, (*clients.Answer)(nil)
 	for i := range b.history.Answers {
@@ -301,7 +296,7 @@ func (b *bed) currentEnough(m *clients.Model, t trial) error {
 	return nil
 }
 
-// verdictHead is the head of the table of verdicts.
+// verdictHead returns the head of the table of verdicts.
 func verdictHead() []string {
 	head := []string{"fault", "answers"}
 	for _, f := range clients.Findings {
@@ -310,7 +305,7 @@ func verdictHead() []string {
 	return append(head, "fresh again after s")
 }
 
-// row is a trial's line of the table, and an error where a promise was broken.
+// row returns a trial's line of the table, and an error if a promise was broken.
 func (b *bed) row(m *clients.Model, t trial) ([]string, error) {
 	if t.end.IsZero() {
 		t.end = time.Now()

@@ -13,33 +13,32 @@ import (
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 )
 
-// A flood opens as many streams on a connection of HTTP/2 as a client tries to, and reads no more of them than
-// the window that it grants.
+// A flood opens floodStreams streams on an HTTP/2 connection, and reads no more of each than the window that it grants.
 type flood struct {
-	of      func(*bed) string // the address
+	of      func(*bed) string // returns the address
 	window  uint32            // for each response
 	path    func(client, stream int) string
 	headers [][2]string
 	end     bool                            // the request ends with its headers
-	data    func(client, stream int) []byte // nil: none
+	data    func(client, stream int) []byte // nil for none
 	ends    bool                            // the request ends with its data
 }
 
 func (f flood) run(ctx context.Context, b *bed, client int) {
 	talk(ctx, f.of(b), func(c net.Conn) error {
 		if b.setup.tls {
-			c = tls.Client(c, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12}) //nolint:gosec // of the rig's own
+			c = tls.Client(c, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12}) //nolint:gosec // the rig's own certificate
 		}
 		if err := f.open(c, b, client); err != nil {
 			return err
 		}
-		_, err := io.Copy(io.Discard, c) // what needs no window
+		_, err := io.Copy(io.Discard, c) // frames without flow control
 		rig.Pause(ctx, 0)
 		return err
 	})
 }
 
-// open sends all that the client sends.
+// open opens the streams.
 func (f flood) open(c net.Conn, b *bed, client int) error {
 	var out bytes.Buffer
 	out.WriteString(http2.ClientPreface)
@@ -75,7 +74,7 @@ func (f flood) writeData(framer *http2.Framer, id uint32, data []byte) {
 	_ = framer.WriteData(id, f.ends, data)
 }
 
-// block is the headers of a request.
+// block returns the encoded headers of a request.
 func (f flood) block(b *bed, client, stream int) []byte {
 	method, scheme := "GET", "http"
 	if !f.end {

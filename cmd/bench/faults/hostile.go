@@ -83,7 +83,7 @@ func (b *bed) attack(ctx context.Context, c *campaign) int64 {
 	return sent.Load()
 }
 
-// believesTruth checks what a replica believes about the simulated chain, two blocks after the attack.
+// believesTruth checks a replica's state against the simulated chain.
 func (b *bed) believesTruth(ctx context.Context, r *replica) error {
 	m, err := r.Metrics(ctx)
 	if err != nil {
@@ -121,7 +121,7 @@ type attacker struct {
 	random *rand.Rand
 }
 
-// send sends one random request and reads a part of the response.
+// send sends a random request and reads a part of the response.
 func (a *attacker) send(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, hostileWait)
 	defer cancel()
@@ -180,7 +180,7 @@ func (a *attacker) do(ctx context.Context, method, target string, body []byte, h
 	}
 	resp, err := a.client.Do(r)
 	if err != nil {
-		return // refused, or not in time
+		return // refused, or timed out
 	}
 	defer resp.Body.Close()
 	_, _ = io.CopyN(io.Discard, resp.Body, 64<<10)
@@ -211,7 +211,7 @@ func (a *attacker) rpcCall() map[string]any {
 		params[one(a, "height", "path", "data", "prove", "hash", "tx", "query", "page", "per_page")] =
 			one[any](a, a.height(), a.random.Int64(), true, nil, a.noise(), "/store/staking/key", "/store/bank/key", "/cosmos.bank.v1beta1.Query/Balance", "/app/version", "0102")
 	}
-	if method == "abci_query" { // at a height that has not come, of a store
+	if method == "abci_query" { // of a store at a future height
 		params["path"], params["height"] = one(a, "/store/staking/key", "/store/acc/key", "/cosmos.staking.v1beta1.Query/Params"), a.height()
 	}
 	return map[string]any{"jsonrpc": "2.0", "id": one[any](a, 1, "x", nil, 1.5, []int{1}), "method": method, "params": params}
@@ -261,7 +261,7 @@ func (a *attacker) method() string {
 func (a *attacker) call(ctx context.Context) {
 	ctx = metadata.AppendToOutgoingContext(ctx, one(a, "x-cosmos-block-height", "x-min-block-height", "x-other"), strings.TrimSpace(one(a, a.height(), "1", "2")))
 	request, reply := []byte(a.noise()), []byte(nil)
-	_ = a.calls.Invoke(ctx, a.method(), &request, &reply, grpc.ForceCodec(rawCodec{})) // refused, more often than not
+	_ = a.calls.Invoke(ctx, a.method(), &request, &reply, grpc.ForceCodec(rawCodec{})) // usually refused
 }
 
 func (a *attacker) callByWeb(ctx context.Context) {

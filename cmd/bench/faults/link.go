@@ -20,11 +20,10 @@ const (
 	postgresLink = "postgres"
 )
 
-// A link is a network path to some servers, as a TCP proxy before each.
+// A link is a network path to servers, with a TCP proxy in front of each.
 type link []*toxiproxy.Proxy
 
-// weathers are the ways in which a link can fail, as toxics of toxiproxy. A
-// half-open connection takes what is sent and delivers nothing.
+// weathers are the ways in which a link can fail, as toxics of toxiproxy. A half-open connection delivers nothing.
 var weathers = map[string][]string{
 	"latency":    {`{"type":"latency","stream":"downstream","attributes":{"latency":300,"jitter":200}}`},
 	"resets":     {`{"type":"reset_peer","stream":"downstream","attributes":{"timeout":20}}`},
@@ -32,7 +31,7 @@ var weathers = map[string][]string{
 	"slow close": {`{"type":"slow_close","stream":"downstream","attributes":{"delay":3000}}`, `{"type":"slow_close","stream":"upstream","attributes":{"delay":3000}}`},
 }
 
-// through puts a link before a server, and returns its address.
+// through puts a link in front of a server, and returns its address.
 func (b *bed) through(name, addr string) string {
 	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
 	p := toxiproxy.NewProxy(server, name, "127.0.0.1:0", addr)

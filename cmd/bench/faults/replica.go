@@ -12,29 +12,28 @@ import (
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 )
 
-// A replica is one that a load balancer knows.
+// A replica is a replica behind a load balancer.
 type replica struct {
 	*rig.Replica
-	addrs []string    // of its public listener; the second is behind a link
-	rpc   string      // address of its RPC, where the setup has APIs
-	grpc  string      // likewise
-	ready atomic.Bool // takes requests, as far as the balancer knows
+	addrs []string    // of its public listener; the second address is behind a link
+	rpc   string      // address of its RPC if the setup has APIs
+	grpc  string      // address of its gRPC, likewise
+	ready atomic.Bool // as the load balancer sees it
 
 	mu    sync.Mutex
-	downs []span // when it was killed or stopped, until it was back
+	downs []span // when it was killed or stopped
 }
 
-// A span is from one moment to another, or begins and has not ended.
+// A span is a time interval. to is zero if it has not ended.
 type span struct {
 	from, to time.Time
-	stopped  bool // by SIGSTOP: what it was asked meanwhile may also fail once it goes on
+	stopped  bool // by SIGSTOP, so requests may also fail after SIGCONT
 }
 
-// noticed is how long a replica that was told to end still takes requests: ten
-// times the pause between two looks of the load balancer.
+// noticed is how long a draining replica still accepts requests: ten intervals of the load balancer's health check.
 const noticed = time.Second
 
-// watch keeps ready true to the replica, as a load balancer's health check does.
+// watch updates ready like a load balancer's health check.
 func (r *replica) watch(ctx context.Context) {
 	for rig.Pause(ctx, noticed/10) {
 		asking, cancel := context.WithTimeout(ctx, noticed)
@@ -44,14 +43,14 @@ func (r *replica) watch(ctx context.Context) {
 	}
 }
 
-// kill ends the replica without a goodbye.
+// kill ends the replica by SIGKILL.
 func (r *replica) kill() {
 	r.down(false)
 	r.ready.Store(false)
 	r.Kill()
 }
 
-// down notes that the replica is away from now on, until up.
+// down records that the replica is away until up.
 func (r *replica) down(stopped bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,17 +63,15 @@ func (r *replica) up() {
 	r.downs[len(r.downs)-1].to = time.Now()
 }
 
-// revive starts a replica that was killed. It is back when a path of its admin listener
-// answers.
+// revive restarts a killed replica, and waits until a path of its admin listener answers.
 func (r *replica) revive(ctx context.Context, path string) {
 	r.Restart(ctx)
 	r.Process.Ready(ctx, rig.Answers(r.Admin+path))
 	r.up()
 }
 
-// lost reports whether a request may fail: without an answer where its replica was killed
-// meanwhile or the client is behind a link that may have failed, and in any way where its
-// replica was stopped. An ingress may find no replica while one is away.
+// lost reports whether a request may fail. It may get no response if its replica was killed or its client is behind a
+// link, and may fail in any way if its replica was stopped. An ingress may find no replica while one is away.
 func (b *bed) lost(a *clients.Answer) bool {
 	ingress := b.ingress != "" && a.Status == http.StatusBadGateway && a.Cache == ""
 	return slices.ContainsFunc(b.replicas, func(r *replica) bool {
@@ -84,7 +81,7 @@ func (b *bed) lost(a *clients.Answer) bool {
 	})
 }
 
-// downDuring reports whether the replica was stopped meanwhile, or away in any way.
+// downDuring reports whether the replica was stopped during a request, or with inAnyWay also killed.
 func (r *replica) downDuring(a *clients.Answer, inAnyWay bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,23 +9,23 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// A scenario is a bed and what goes wrong in it.
+// A scenario is a setup and its faults.
 type scenario struct {
 	name   string
 	setup  setup
-	random bool // its faults are among those that are caused at random
+	random bool // random runs use its faults, too
 	faults []fault
 }
 
-// A holdFunc says how long a fault lasts, of the time that it usually does.
+// A holdFunc returns how long a fault lasts, given its usual time.
 type holdFunc func(usual time.Duration) time.Duration
 
-// scenarios are all of the command faults.
+// scenarios returns the scenarios of the command faults.
 func (c *campaign) scenarios(hold holdFunc) []scenario {
 	one, two := setup{redis: oneRedis}, setup{redis: oneRedis, nodes: 2}
 	second := func(n int) time.Duration { return hold(time.Duration(n) * time.Second) }
-	patient := setup{redis: oneRedis, env: []string{"TIPCACHE_REDIS_TIMEOUT=2s"}, once: true} // so that a busy machine does not look like a lost Redis
-	sealed := setup{redis: oneRedis, env: []string{"TIPCACHE_REDIS_SEAL_KEY=known to the replicas alone"}}
+	patient := setup{redis: oneRedis, env: []string{"TIPCACHE_REDIS_TIMEOUT=2s"}, once: true} // on a busy machine Redis is slow
+	sealed := setup{redis: oneRedis, env: []string{"TIPCACHE_REDIS_SEAL_KEY=a secret of the replicas"}}
 	lie, refuse := devnet.Fault{Ahead: farAhead}, devnet.Fault{Outage: devnet.Refuse}
 	oldHeaders := func(blocks int64) fault {
 		return nodesFail(fmt.Sprintf("the socket is %d blocks behind", blocks), second(20), well, devnet.Fault{EventsBehind: blocks}, 0).isWithstood()
@@ -66,7 +66,7 @@ func (c *campaign) scenarios(hold holdFunc) []scenario {
 	}
 }
 
-// attacks are the scenarios of the command memory, at each size of cache.memory.
+// attacks returns the scenarios of the command memory, for each size of cache.memory.
 func (c *campaign) attacks(holdFunc) (all []scenario) {
 	sizes, length := []int{32, 64, 256}, 10*time.Second
 	if c.short {
@@ -82,10 +82,10 @@ func (c *campaign) attacks(holdFunc) (all []scenario) {
 	return all
 }
 
-// usual lets faults last as long as they usually do.
+// usual is the holdFunc of runs that are not random.
 func usual(hold time.Duration) time.Duration { return hold }
 
-// randomFault draws a scenario, and one of its faults, for a second and a part of its time.
+// randomFault draws a scenario and one of its faults, which lasts a second and a part of its usual time.
 func (c *campaign) randomFault(random *rand.Rand) fault {
 	all := slices.DeleteFunc(c.scenarios(func(usual time.Duration) time.Duration {
 		return time.Second + time.Duration(random.Int64N(int64(min(usual, 19*time.Second))))

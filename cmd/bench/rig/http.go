@@ -13,21 +13,20 @@ import (
 	"time"
 )
 
-// FreeAddr gives out these ports in turns, from a random one on: a port that it has
-// given out may still wait for its server. They are below those that the kernel
-// gives to connections, of which one might take a port before the server does.
+// FreeAddr uses these ports in turn, starting at a random one, because the server of a port may not listen yet. They are
+// below the kernel's ephemeral ports, so that no connection takes one.
 const firstPort, ports = 20_000, 2_000
 
 var (
-	began = rand.Uint32N(ports)
-	given atomic.Uint32
+	began  = rand.Uint32N(ports)
+	issued atomic.Uint32
 )
 
-// FreeAddr is an address of 127.0.0.1 that no process listens on, and another one each
-// time. It panics when there is no port left.
+// FreeAddr returns an address of 127.0.0.1 that no process listens on, a new one each time. It panics if no port is
+// free.
 func FreeAddr() string {
 	for range 100 {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", firstPort+(began+given.Add(1))%ports)) //nolint:noctx // it takes no time
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", firstPort+(began+issued.Add(1))%ports)) //nolint:noctx // it takes no time
 		if err == nil {
 			defer l.Close()
 			return l.Addr().String()
@@ -36,15 +35,15 @@ func FreeAddr() string {
 	panic("no port is free")
 }
 
-// Port is the port of an address or of a URL without a path.
+// Port returns the port of an address or of a URL without a path.
 func Port(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
 
-// Host is what stands between http:// and a path.
+// Host returns a URL without its scheme.
 func Host(url string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(url, "http://"), "https://")
 }
 
-// Accepts is a try of Eventually: whether an address takes connections.
+// Accepts returns a try for Eventually: connect to an address.
 func Accepts(addr string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
@@ -55,10 +54,10 @@ func Accepts(addr string) func(context.Context) error {
 	}
 }
 
-// client believes any certificate: the servers run on this machine, with certificates of their own.
+// client accepts any certificate: the servers run on this machine, with self-signed certificates.
 var client = &http.Client{Transport: &http.Transport{DisableCompression: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // see above
 
-// Answers is a try of Eventually: whether a URL answers below 400.
+// Answers returns a try for Eventually: get a URL with a status below 400.
 func Answers(url string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		_, err := Get(ctx, url)
@@ -66,20 +65,20 @@ func Answers(url string) func(context.Context) error {
 	}
 }
 
-// Get returns the body of an answer below 400. Headers are as in "Accept: text/plain".
+// Get returns the body of a response. Headers have the form "Accept: text/plain". A status of 400 or above is an error.
 func Get(ctx context.Context, url string, headers ...string) (string, error) {
 	r, err := Ask(ctx, url, "", headers...)
 	return string(r.Body), err
 }
 
-// A Response is an answer that was read to its end.
+// A Response is a complete response.
 type Response struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// Ask sends a GET, or a POST where there is a body. An answer from 400 on is an error.
+// Ask sends a GET, or a POST if body is not empty. A status of 400 or above is an error.
 func Ask(ctx context.Context, url, body string, headers ...string) (Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

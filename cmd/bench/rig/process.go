@@ -16,22 +16,21 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// A Process is a program that was started, with its children.
+// A Process is a started program with its children.
 type Process struct {
-	Log  string // path of what it writes to standard output and error
+	Log  string // path of its standard output and error
 	name string
 	argv []string
-	env  []string // as in KEY=value, beside the environment
+	env  []string // as in KEY=value, added to the environment
 
 	cmd   *exec.Cmd
-	ended chan struct{} // closed when it has ended
+	ended chan struct{} // closed when it has exited
 }
 
 // patience is how long a process has to end after SIGTERM.
 const patience = 5 * time.Second
 
-// Start runs argv until ctx ends or the rig stops. What it writes is kept in the
-// file NAME.log of the rig's directory.
+// Start runs argv until ctx ends or the rig stops. Its output goes to the file NAME.log of the rig's directory.
 func (r *Rig) Start(ctx context.Context, name string, env []string, argv ...string) *Process {
 	p := &Process{Log: filepath.Join(r.Dir, name+".log"), name: name, argv: argv, env: env}
 	p.Restart(ctx)
@@ -39,20 +38,20 @@ func (r *Rig) Start(ctx context.Context, name string, env []string, argv ...stri
 	return p
 }
 
-// Restart runs the program again once it has ended.
+// Restart runs the program again after it has exited.
 func (p *Process) Restart(ctx context.Context) {
 	log := Must(os.OpenFile(p.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600))
 	defer log.Close()
 	cmd, ended := exec.CommandContext(ctx, p.argv[0], p.argv[1:]...), make(chan struct{})
 	cmd.Dir, cmd.Env = filepath.Dir(p.Log), append(os.Environ(), p.env...)
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt is for the rig to pass on
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the rig handles interrupts
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = patience
 	Check(cmd.Start())
 	p.cmd, p.ended = cmd, ended
 	go func() {
-		_ = cmd.Wait() // ExitCode has it
+		_ = cmd.Wait() // see ExitCode
 		close(ended)
 	}()
 }
@@ -60,18 +59,17 @@ func (p *Process) Restart(ctx context.Context) {
 // SignalAll sends a signal to the process and its children.
 func (p *Process) SignalAll(s syscall.Signal) { _ = syscall.Kill(-p.cmd.Process.Pid, s) }
 
-// Wait returns once the process has ended in order: the CPU time that it took, and the memory
-// that it held at most.
+// Wait waits until the process has exited with status 0, and returns its CPU time and peak memory.
 func (p *Process) Wait() Usage {
 	<-p.ended
 	state := p.cmd.ProcessState
 	if code := state.ExitCode(); code != 0 {
 		Check(fmt.Errorf("%s ended with %d%s", p.name, code, p.lastWords()))
 	}
-	return Usage{CPU: state.UserTime() + state.SystemTime(), RSS: state.SysUsage().(*syscall.Rusage).Maxrss << 10} // it is in KiB
+	return Usage{CPU: state.UserTime() + state.SystemTime(), RSS: state.SysUsage().(*syscall.Rusage).Maxrss << 10} // from KiB
 }
 
-// Stop ends the process and its children: SIGTERM, then SIGKILL.
+// Stop ends the process and its children by SIGTERM, then SIGKILL.
 func (p *Process) Stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -81,13 +79,13 @@ func (p *Process) Stop() {
 	p.Kill()
 }
 
-// Kill ends the process and its children at once.
+// Kill ends the process and its children by SIGKILL.
 func (p *Process) Kill() {
 	p.SignalAll(syscall.SIGKILL)
 	<-p.ended
 }
 
-// lastWords is the end of what the process wrote, for an error.
+// lastWords returns the end of the process's output, for an error.
 func (p *Process) lastWords() string {
 	text, err := os.ReadFile(p.Log)
 	if err != nil || len(text) == 0 {
@@ -96,7 +94,7 @@ func (p *Process) lastWords() string {
 	return "\n" + strings.TrimSpace(string(text[max(0, len(text)-1000):]))
 }
 
-// Ready tries until there is no error, for 30 s at most, or the process ends.
+// Ready calls try until it succeeds, for at most 30 s. It panics by Check if the process exits.
 func (p *Process) Ready(ctx context.Context, try func(context.Context) error) {
 	err := Eventually(ctx, func(ctx context.Context) error {
 		select {
@@ -111,7 +109,7 @@ func (p *Process) Ready(ctx context.Context, try func(context.Context) error) {
 	}
 }
 
-// Eventually tries until there is no error, for 30 s at most.
+// Eventually calls try until it succeeds, for at most 30 s.
 func Eventually(ctx context.Context, try func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -126,18 +124,17 @@ func Eventually(ctx context.Context, try func(context.Context) error) error {
 	}
 }
 
-// Pause waits for a time. It reports false where ctx ends before.
+// Pause waits for a time. It returns false if ctx ends first.
 func Pause(ctx context.Context, d time.Duration) bool { return upstream.Sleep(ctx, d) == nil }
 
-// Usage is what a process and its children have used and hold. Pages that
-// several of them share count for each.
+// Usage is the resource usage of a process and its children. Shared pages count for each of them.
 type Usage struct {
 	CPU time.Duration // user and system
 	RSS int64         // bytes
 	FDs int
 }
 
-// Peak returns the most memory that the process has taken so far, in bytes.
+// Peak returns the process's peak resident memory, in bytes.
 func (p *Process) Peak() (int64, error) {
 	one, err := procfs.NewProc(p.cmd.Process.Pid)
 	if err != nil {
@@ -147,8 +144,7 @@ func (p *Process) Peak() (int64, error) {
 	return int64(s.VmHWM), err //nolint:gosec // no process takes 8 EiB
 }
 
-// Usage adds up the process and its children: what the rig starts is the first of
-// a process group of its own.
+// Usage returns the usage of the process's group, which are its children.
 func (p *Process) Usage() (u Usage, err error) {
 	all, err := procfs.AllProcs()
 	if err != nil {
@@ -156,7 +152,7 @@ func (p *Process) Usage() (u Usage, err error) {
 	}
 	for _, one := range all {
 		s, err := one.Stat()
-		if err != nil || s.PGRP != p.cmd.Process.Pid { // it has ended, or is another's
+		if err != nil || s.PGRP != p.cmd.Process.Pid { // it has exited, or belongs to another group
 			continue
 		}
 		u.CPU += time.Duration(s.CPUTime() * float64(time.Second))
@@ -170,7 +166,7 @@ func (p *Process) Usage() (u Usage, err error) {
 	return u, nil
 }
 
-// Spent is the CPU time that processes use while something is done.
+// Spent returns the CPU time that processes use during do.
 func Spent(do func(), all ...*Process) []time.Duration {
 	spent := make([]time.Duration, len(all))
 	for i, p := range all {
@@ -183,8 +179,7 @@ func Spent(do func(), all ...*Process) []time.Duration {
 	return spent
 }
 
-// Output runs a program in a directory, "" for the current one, to its end, and
-// returns what it prints.
+// Output runs a program in a directory, "" for the current one, and returns its output.
 func Output(ctx context.Context, dir string, argv ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir = dir

@@ -15,14 +15,14 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 )
 
-// A Redis is a server in a process of its own. It keeps nothing on disk.
+// A Redis is a Redis server without persistence.
 type Redis struct {
 	*Process
 	*redis.Client
 	Addr string
 }
 
-// Redis starts a server. Arguments are those of redis-server.
+// Redis starts a server with additional arguments of redis-server.
 func (r *Rig) Redis(ctx context.Context, args ...string) *Redis {
 	return r.startRedis(ctx, append([]string{"redis-server", "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--repl-diskless-sync-delay", "0"}, args...)...)
 }
@@ -36,7 +36,7 @@ func (r *Rig) startRedis(ctx context.Context, argv ...string) *Redis {
 	return s
 }
 
-// URL is what a replica is told.
+// URL returns the server's URL for redis.url.
 func (s *Redis) URL() string { return "redis://" + s.Addr }
 
 // Ready waits until the server answers.
@@ -44,8 +44,8 @@ func (s *Redis) Ready(ctx context.Context) {
 	s.Process.Ready(ctx, func(ctx context.Context) error { return s.Ping(ctx).Err() })
 }
 
-// Info has the fields of INFO that are numbers. That of a database, as db0, is
-// how many keys it has, and that of a command, as cmdstat_get, how often it was called.
+// Info returns the numeric fields of INFO. The field of a database, such as db0, is its number of keys. The field of a
+// command, such as cmdstat_get, is its number of calls.
 func (s *Redis) Info(ctx context.Context) Samples {
 	values := Samples{}
 	for line := range strings.Lines(Must(s.Client.Info(ctx, "all").Result())) {
@@ -58,16 +58,15 @@ func (s *Redis) Info(ctx context.Context) Samples {
 	return values
 }
 
-// A Failover is several servers of which another one takes over when the master
-// ends.
+// A Failover is a group of servers in which a replica takes over when the master dies.
 type Failover struct {
-	URL    string // what a replica of tipcache is told
+	URL    string // for redis.url
 	Master *Redis
 
-	taken func(ctx context.Context) error // whether another one has taken over
+	taken func(ctx context.Context) error // returns nil once a replica has taken over
 }
 
-// KillMaster ends the master and waits until another server has taken over.
+// KillMaster kills the master and waits until a replica has taken over.
 func (f *Failover) KillMaster(ctx context.Context) {
 	f.Master.Kill()
 	Check(Eventually(ctx, f.taken))
@@ -84,13 +83,13 @@ func (r *Rig) Sentinel(ctx context.Context) *Failover {
 		file := r.File(fmt.Sprintf("sentinel-%s-%d.conf", port, i), fmt.Sprintf(sentinelConf, host, port))
 		addrs = append(addrs, r.startRedis(ctx, "redis-server", file, "--sentinel", "--bind", "127.0.0.1").Addr)
 	}
-	asked := redis.NewSentinelClient(&redis.Options{Addr: addrs[0]})
-	r.OnStop(func() { _ = asked.Close() })
+	sentinel := redis.NewSentinelClient(&redis.Options{Addr: addrs[0]})
+	r.OnStop(func() { _ = sentinel.Close() })
 	state := func(good func(m map[string]string) bool) func(context.Context) error {
 		return func(ctx context.Context) error {
-			m, err := asked.Master(ctx, "bench").Result()
+			m, err := sentinel.Master(ctx, "bench").Result()
 			if err == nil && !good(m) {
-				err = fmt.Errorf("the Sentinels tell %v", m)
+				err = fmt.Errorf("the Sentinels report %v", m)
 			}
 			return err
 		}
@@ -107,8 +106,8 @@ sentinel down-after-milliseconds bench 1000
 sentinel failover-timeout bench 5000
 `
 
-// Cluster starts three masters with a replica each. The master of a Failover is
-// the one that has the slot of a key.
+// Cluster starts three masters with a replica each. The master of the Failover
+// holds the slot of a key.
 func (r *Rig) Cluster(ctx context.Context, key string) *Failover {
 	var nodes []*Redis
 	var addrs []string
@@ -119,7 +118,7 @@ func (r *Rig) Cluster(ctx context.Context, key string) *Failover {
 	}
 	create := []string{"redis-cli", "--cluster", "create", "--cluster-replicas", "1", "--cluster-yes"}
 	_ = Must(Output(ctx, r.Dir, append(create, addrs...)...))
-	logging.Disable() // it would tell of each failed dial
+	logging.Disable() // it would log each failed dial
 	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ClusterStateReloadInterval: time.Second})
 	r.OnStop(func() { _ = c.Close() })
 	f := &Failover{URL: "redis://" + strings.Join(addrs, ",")}
@@ -131,7 +130,7 @@ func (r *Rig) Cluster(ctx context.Context, key string) *Failover {
 	return f
 }
 
-// followed waits until a replica has all that the master has.
+// followed waits until a replica has synchronized with the master.
 func (s *Redis) followed(ctx context.Context) {
 	Check(Eventually(ctx, func(ctx context.Context) error {
 		text, err := s.Client.Info(ctx, "replication").Result()

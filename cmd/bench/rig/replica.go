@@ -15,32 +15,31 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// Serving says what a replica is started with.
+// Serving configures a replica.
 type Serving struct {
-	Bin         string // the program; "" runs the rig's
+	Bin         string // the program; "" for the rig's
 	Node, Comet string // URLs
-	Cert        string // a PEM file with a certificate and its key; "" is no TLS
+	Cert        string // PEM file with a certificate and its key; "" for no TLS
 	Flags       []string
 	Env         []string // as in KEY=value
 }
 
-// Before has a replica use the first node of a simulated chain.
+// Before returns the configuration of a replica in front of a simulated chain's first node.
 func Before(d *devnet.Devnet, flags ...string) Serving {
 	return Serving{Node: d.NodeURL(), Comet: d.CometURL(), Flags: flags}
 }
 
-// A Replica is a `tipcache serve` in a process of its own.
+// A Replica is a process of `tipcache serve`.
 type Replica struct {
 	*Process
 	URL, Admin string // without a path
 }
 
-// stillIsWell makes a replica ready before a chain of which no block comes.
+// stillIsWell makes a replica ready although its chain makes no blocks.
 const stillIsWell = "TIPCACHE_CHAIN_MAX_BLOCK_AGE=48h"
 
-// Replica starts one and waits until it is ready. All is as serve has it by
-// default, the access log (to a file) and the metrics included, except for a store
-// in memory that is not listed. Flags come last.
+// Replica starts a replica and waits until it is ready. It has the default settings, with the access log in a file, but
+// serves no collections. Flags come last.
 func (r *Rig) Replica(ctx context.Context, s Serving) *Replica {
 	public, admin := FreeAddr(), FreeAddr()
 	scheme, env := "http://", append([]string{stillIsWell}, s.Env...)
@@ -56,13 +55,12 @@ func (r *Rig) Replica(ctx context.Context, s Serving) *Replica {
 	return t
 }
 
-// Ready waits until the replica says so.
+// Ready waits until the replica is ready.
 func (t *Replica) Ready(ctx context.Context) {
 	t.Process.Ready(ctx, Answers(t.Admin+"/readyz"))
 }
 
-// Renew ends the replica in order and starts it again. It is ready by then, or has been
-// told to be where ctx ends.
+// Renew restarts the replica by SIGTERM, and waits until it is ready or ctx ends.
 func (t *Replica) Renew(ctx context.Context) {
 	_ = t.cmd.Process.Signal(syscall.SIGTERM)
 	t.Wait()
@@ -70,37 +68,35 @@ func (t *Replica) Renew(ctx context.Context) {
 	t.Ready(ctx)
 }
 
-// Metrics are those of this moment.
+// Metrics returns the current metrics.
 func (t *Replica) Metrics(ctx context.Context) (Samples, error) {
 	text, err := Get(ctx, t.Admin+"/metrics")
 	return ParseSamples(text), err
 }
 
-// CacheRequests counts what the cache was asked, and what of that was a hit in
-// memory and in the shared store.
+// CacheRequests returns the number of cache requests, and of hits in memory and in the shared store.
 func (t *Replica) CacheRequests(ctx context.Context) (all, memory, shared float64) {
 	s := Must(t.Metrics(ctx))
 	const name, hit = "tipcache_cache_requests_total", `outcome="hit"`
 	return s.Sum(name), s.Sum(name, hit, `store="memory"`), s.Sum(name, hit, `store="shared"`)
 }
 
-// Collections writes a file of collections.
+// Collections writes collections to a file.
 func (r *Rig) Collections(all iter.Seq[collections.Collection]) (file string) {
 	file = filepath.Join(r.Dir, "collections.jsonl")
 	Check(demo.WriteCollections(all, file))
 	return file
 }
 
-// Import puts the collections of a file into a store.
+// Import imports a file of collections into a store.
 func (r *Rig) Import(ctx context.Context, file, store string) {
 	_ = Must(Output(ctx, "", r.Bin, "import", "--store", store, file))
 }
 
-// Samples are the values of a Prometheus text by series, as in
-// name{label="value"}.
+// Samples are metric values by series, such as name{label="value"}.
 type Samples map[string]float64
 
-// ParseSamples reads the text format as client_golang writes it.
+// ParseSamples parses the text format of client_golang.
 func ParseSamples(text string) Samples {
 	s := Samples{}
 	for line := range strings.Lines(text) {
@@ -115,8 +111,7 @@ func ParseSamples(text string) Samples {
 	return s
 }
 
-// Sum adds up the series of a metric that have all the labels, as in
-// outcome="hit".
+// Sum returns the sum of the series of a metric that have all labels, such as outcome="hit".
 func (s Samples) Sum(metric string, labels ...string) (total float64) {
 	for series, v := range s {
 		name, rest, _ := strings.Cut(series, "{")

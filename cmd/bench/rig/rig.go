@@ -1,6 +1,5 @@
-// Package rig starts, watches and ends what a run of the benchmark needs: processes
-// on free ports of 127.0.0.1, among them replicas of tipcache, and simulated
-// chains within this process.
+// Package rig manages the processes of a benchmark run, such as replicas of tipcache, on free ports of 127.0.0.1, and
+// simulated chains within this process.
 package rig
 
 import (
@@ -19,17 +18,17 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// ErrUsage is what ends the program with status 2.
+// ErrUsage makes the program exit with status 2.
 var ErrUsage = errors.New("usage")
 
-// A Part is something that can be measured.
+// A Part is a benchmark.
 type Part struct {
 	Name  string
 	About string
 	Run   func(ctx context.Context, r *Rig) // fails by Check
 }
 
-// Options say how to measure.
+// Options configure a run.
 type Options struct {
 	figures.Report
 	Dialect     devnet.Dialect // of the nodes; "" is that of Story
@@ -37,20 +36,20 @@ type Options struct {
 	Parent      string         // an earlier tipcache, for part parent
 	Rounds      int            // of each measurement
 	Connections []int          // of wrk, one series each
-	Cases       string         // pattern of the cases of peers; "" is all
-	Short       bool           // see that everything works: figures mean nothing
+	Cases       string         // pattern of the cases; "" for all
+	Short       bool           // only checks that everything works; the figures mean nothing
 }
 
-// A Rig is what the parts of a run share.
+// A Rig holds the processes of a run.
 type Rig struct {
 	Options
 	Dir string // temporary, removed by Close
 
-	ending []func() // what Stop calls, in reverse
-	broken []error  // what a part went on after
+	ending []func() // called by Stop in reverse order
+	broken []error  // errors that did not end the part
 }
 
-// AddFlags adds the flags that every command has.
+// AddFlags adds the flags of every command.
 func (o *Options) AddFlags(fs *flag.FlagSet) {
 	o.Report = figures.Report{W: os.Stdout}
 	fs.StringVar((*string)(&o.Dialect), "dialect", string(devnet.Story), "of the nodes, in faults: story or cosmos")
@@ -84,27 +83,26 @@ func Choose[A any](kind string, all []A, names []string, nameOf func(A) string) 
 	return chosen, nil
 }
 
-// failed is what a part is ended with.
+// failed is the panic value of Check.
 type failed struct{ error }
 
-// Check ends the part where there is an error, as t.Fatal ends a test. It is for the
-// goroutine that runs the part.
+// Check ends the part if err is not nil, as t.Fatal ends a test. Only the goroutine that runs the part may call it.
 func Check(err error) {
 	if err != nil {
 		panic(failed{err})
 	}
 }
 
-// Broken keeps an error, if it is one, with which the part ends once all of it is done.
+// Broken records an error, which fails the part once it has finished. nil is ignored.
 func (r *Rig) Broken(err error) { r.broken = append(r.broken, err) }
 
-// Must is the value of a call that has not failed, and [Check] of one that has.
+// Must returns value, after it has called [Check] with err.
 func Must[A any](value A, err error) A {
 	Check(err)
 	return value
 }
 
-// Try does something to its end, or up to what Check ends it with.
+// Try calls do and returns the error of Check that ended it, if any.
 func Try(do func()) (err error) {
 	defer func() {
 		switch end := recover().(type) {
@@ -119,8 +117,8 @@ func Try(do func()) (err error) {
 	return nil
 }
 
-// findTools adds to the PATH where Debian keeps servers, the newest PostgreSQL first. The
-// packages of all tools are in .ci/run.
+// findTools adds Debian's directories of servers to the PATH, the newest PostgreSQL first. .ci/run lists the packages of
+// all tools.
 func findTools() {
 	dirs, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
 	dirs = append(dirs, "/usr/sbin", os.Getenv("PATH"))
@@ -128,7 +126,7 @@ func findTools() {
 	_ = os.Setenv("PATH", strings.Join(dirs, ":"))
 }
 
-// Measure runs parts one after another, and ends all that each has started.
+// Measure runs parts one after another, and stops the processes of each.
 func Measure(ctx context.Context, o Options, parts ...Part) error {
 	findTools()
 	r, err := New(ctx, o)
@@ -148,7 +146,7 @@ func Measure(ctx context.Context, o Options, parts ...Part) error {
 	return nil
 }
 
-// Sized is how much there is of something in a run, which may be a short one.
+// Sized returns usual, or short in a short run.
 func Sized[A any](r *Rig, usual, short A) A {
 	if r.Short {
 		return short
@@ -156,12 +154,12 @@ func Sized[A any](r *Rig, usual, short A) A {
 	return usual
 }
 
-// Progress says on standard error what of a part is done.
+// Progress reports on standard error that a step is done.
 func (r *Rig) Progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, format+" done\n", args...)
 }
 
-// New makes the directory and builds tipcache.
+// New creates the directory and builds tipcache.
 func New(ctx context.Context, o Options) (r *Rig, err error) {
 	r = &Rig{Options: o}
 	if r.Dir, err = os.MkdirTemp("", "tipcache-bench-"); err != nil {
@@ -179,10 +177,10 @@ func New(ctx context.Context, o Options) (r *Rig, err error) {
 	return r, nil
 }
 
-// OnStop adds a function that Stop calls, the last that was added first.
+// OnStop adds a function that Stop calls, in reverse order.
 func (r *Rig) OnStop(end func()) { r.ending = append(r.ending, end) }
 
-// Stop ends what was started, the last first.
+// Stop ends everything that was started, in reverse order.
 func (r *Rig) Stop() {
 	for _, end := range slices.Backward(r.ending) {
 		end()
@@ -190,13 +188,13 @@ func (r *Rig) Stop() {
 	r.ending = nil
 }
 
-// Close is Stop, and removes the directory.
+// Close calls Stop and removes the directory.
 func (r *Rig) Close() {
 	r.Stop()
 	_ = os.RemoveAll(r.Dir)
 }
 
-// Still is a chain of which no block comes.
+// Still configures a chain that makes no blocks.
 var Still = devnet.Options{Seed: 1, Interval: -1}
 
 // Chain starts a simulated chain.
@@ -215,7 +213,7 @@ func (r *Rig) File(name, text string) (path string) {
 	return path
 }
 
-// Certificate makes a PEM file with a certificate and its key.
+// Certificate creates a PEM file with a certificate and its key.
 func (r *Rig) Certificate(ctx context.Context) (file string) {
 	file = filepath.Join(r.Dir, "cert.pem")
 	_ = Must(Output(ctx, "", "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",

@@ -10,21 +10,21 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// An Nginx is one before other servers.
+// An Nginx is an nginx in front of other servers.
 type Nginx struct {
 	*Process
-	Dir  string // of its own, in memory where Linux has it
-	Addr string // for its configuration to listen on
+	Dir  string // in memory
+	Addr string // to listen on
 }
 
-// Nginx starts one with a configuration for its directory and address.
+// Nginx starts an nginx with the configuration that configure returns.
 func (r *Rig) Nginx(ctx context.Context, configure func(dir, addr string) string) *Nginx {
 	f := &Nginx{Dir: Must(os.MkdirTemp("/dev/shm", "tipcache-bench-nginx-")), Addr: FreeAddr()}
 	r.OnStop(func() { _ = os.RemoveAll(f.Dir) })
 	conf := filepath.Join(f.Dir, "conf")
 	Check(os.WriteFile(conf, []byte(configure(f.Dir, f.Addr)), 0o600))
 	directives := "daemon off; pid " + filepath.Join(f.Dir, "pid") + ";"
-	if os.Getuid() == 0 { // otherwise its workers run as another user, who cannot write here
+	if os.Getuid() == 0 { // otherwise the workers' user cannot write here
 		directives += " user root;"
 	}
 	f.Process = r.Start(ctx, filepath.Base(f.Dir), nil, "nginx", "-p", f.Dir, "-e", "stderr", "-c", conf, "-g", directives)
@@ -32,9 +32,8 @@ func (r *Rig) Nginx(ctx context.Context, configure func(dir, addr string) string
 	return f
 }
 
-// Relay starts a process that passes connections on to a server, and returns its address.
-// SIGSTOP of all of it is to clients what that of the server's own process is: the kernel
-// still accepts connections, what is sent waits, and SIGCONT has it go on.
+// Relay starts a process that forwards connections to a server, and returns its address. To clients, stopping it by
+// SIGSTOP looks like stopping the server: the kernel still accepts connections and buffers requests.
 func (r *Rig) Relay(ctx context.Context, server string) (p *Process, addr string) {
 	addr = FreeAddr()
 	p = r.Start(ctx, "relay-"+Port(addr), nil, "socat", "TCP-LISTEN:"+Port(addr)+",bind=127.0.0.1,reuseaddr,fork,backlog=64,nodelay", "TCP:"+server+",nodelay")
@@ -42,8 +41,7 @@ func (r *Rig) Relay(ctx context.Context, server string) (p *Process, addr string
 	return p, addr
 }
 
-// Postgres starts a PostgreSQL with its default settings in the rig's
-// directory, and returns the URL of an empty database.
+// Postgres starts a PostgreSQL with default settings, and returns the URL of an empty database.
 func (r *Rig) Postgres(ctx context.Context) (url string) {
 	home := Must(os.MkdirTemp(r.Dir, "postgres-"))
 	as, data, port := r.unprivileged(home), filepath.Join(home, "data"), Port(FreeAddr())
@@ -60,14 +58,14 @@ func (r *Rig) Postgres(ctx context.Context) (url string) {
 	return url
 }
 
-// unprivileged is what to begin a command with whose files are in home:
-// PostgreSQL refuses to be run by root, and is run by its Debian package's user then.
+// unprivileged returns the arguments that run a command as the user of PostgreSQL's Debian package, which owns home,
+// because PostgreSQL refuses to run as root.
 func (r *Rig) unprivileged(home string) []string {
 	if os.Getuid() != 0 {
 		return nil
 	}
 	u := Must(user.Lookup("postgres"))
 	Check(os.Chown(home, Must(strconv.Atoi(u.Uid)), Must(strconv.Atoi(u.Gid))))
-	Check(os.Chmod(r.Dir, 0o711)) // to be passed through, not listed
+	Check(os.Chmod(r.Dir, 0o711)) // traversable, not readable
 	return []string{"setpriv", "--reuid=" + u.Uid, "--regid=" + u.Gid, "--clear-groups", "--"}
 }
