@@ -1,15 +1,12 @@
 package proxy_test
 
 import (
-	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -35,28 +32,6 @@ func measure(b *testing.B, h http.Handler, target string, before func(), headers
 		clear(w.header)
 		h.ServeHTTP(w, r)
 	}
-}
-
-func nothing() {}
-
-func BenchmarkMemoryHit(b *testing.B) {
-	h, _ := newChainProxy(b, proxy.Options{})
-	measure(b, h, "/staking/validators", nothing)
-}
-
-// A body encoded before costs no more than a plain one.
-func BenchmarkEncodedMemoryHit(b *testing.B) {
-	for _, coding := range []string{"gzip", "zstd", "br"} {
-		b.Run(coding, func(b *testing.B) {
-			h, _ := newChainProxy(b, proxy.Options{})
-			measure(b, h, "/staking/validators", nothing, "Accept-Encoding", coding)
-		})
-	}
-}
-
-func BenchmarkMemoryHitForAPageOfAnotherOrigin(b *testing.B) {
-	h, _ := newChainProxy(b, proxy.Options{Web: web.Options{CORSOrigins: []string{"https://app.example"}}})
-	measure(b, h, "/staking/validators", nothing, "Origin", "https://app.example")
 }
 
 // A hit has few allocations, in whatever coding, and origins add none.
@@ -87,66 +62,23 @@ func TestAHitAllocatesLittle(t *testing.T) {
 	}
 }
 
-func BenchmarkMemoryHitOfAPage(b *testing.B) {
-	h, _ := newChainProxy(b, proxy.Options{})
-	measure(b, h, "/staking/validators?pagination.limit=5&pagination.key=FA6VcrkwMAeEBEomLYfakbTyrOOJ", nothing)
-}
-
-// What the kinds of parameters add to a hit. The client has the answer, so that
-// nothing is written.
-func BenchmarkParameters(b *testing.B) {
-	for name, target := range map[string]string{
-		"no parameter":         "/staking/params",
-		"hex address":          "/staking/validators/" + val5,
-		"bech32 address":       "/staking/validators/" + val5Bech32,
-		"two addresses":        "/staking/validators/" + val5 + "/delegations/" + del0,
-		"status":               "/staking/validators?status=bonded",
-		"limit and offset":     "/staking/validators?pagination.limit=5&pagination.offset=10",
-		"limit and key":        "/staking/validators?pagination.limit=5&pagination.key=FA6VcrkwMAeEBEomLYfakbTyrOOJ",
-		"parameters of others": "/staking/validators?utm_source=a&utm_medium=b&status=bonded&fbclid=c",
+func BenchmarkHit(b *testing.B) {
+	for name, headers := range map[string][]string{
+		"plain": nil, "gzip": {"Accept-Encoding", "gzip"}, "not modified": {"If-None-Match", "*"}, "of a page": {"Origin", "https://app.example"},
 	} {
 		b.Run(name, func(b *testing.B) {
 			h, _ := newChainProxy(b, proxy.Options{})
-			measure(b, h, target, nothing, "If-None-Match", "*")
+			measure(b, h, "/staking/validators?pagination.limit=5&pagination.offset=10", func() {}, headers...)
 		})
 	}
 }
 
-// What the access log adds to a hit, written to where it costs nothing.
-func BenchmarkAccessLog(b *testing.B) {
-	logger := slog.New(slog.NewJSONHandler(io.Discard, nil)) // for its level
-	for name, o := range map[string]web.Options{
-		"off": {Logger: logger}, "on": {Logger: logger, AccessLog: io.Discard}, "a tenth": {Logger: logger, AccessLog: io.Discard, SkipLog: 0.9},
-	} {
-		b.Run(name, func(b *testing.B) {
-			h, _ := newChainProxy(b, proxy.Options{Web: o})
-			measure(b, h, "/staking/params", nothing)
-		})
-	}
-}
-
-func BenchmarkNotModified(b *testing.B) {
-	h, _ := newChainProxy(b, proxy.Options{})
-	tag := inProcess(h, "/staking/validators", "").Header().Get("Etag")
-	measure(b, h, "/staking/validators", nothing, "If-None-Match", tag)
-}
-
-// A miss every time: at every block another number of an answer is another one.
-func BenchmarkMissAndReshape(b *testing.B) { benchmarkMiss(b, chain.Documented) }
-
-// The same without reshaping.
-func BenchmarkMissInTheNodesShape(b *testing.B) { benchmarkMiss(b, chain.Node) }
-
-func benchmarkMiss(b *testing.B, shape chain.Shape) {
-	list := recorded(b, "ok_validators_default")
-	long, page := list, list
-	first, last := strings.Index(list.Raw, "[{")+1, strings.LastIndex(list.Raw, "}]")+1
-	long.Raw = list.Raw[:first] + strings.Repeat(list.Raw[first:last]+",", 9) + list.Raw[first:]
-	page.Raw = strings.Replace(list.Raw, `"next_key":null`, `"next_key":"FA6VcrkwMAeEBEomLYfakbTyrOOJ"`, 1)
-	for name, r := range map[string]recording{"item": recorded(b, "ok_validator_v5_bonded_unlocked"), "list": list, "page": page, "long list": long} {
+// BenchmarkMiss reads an answer that differs at every block.
+func BenchmarkMiss(b *testing.B) {
+	for name, r := range map[string]recording{"item": recorded(b, "ok_validator_v5_bonded_unlocked"), "list": recorded(b, "ok_validators_default")} {
 		for _, coding := range []string{"", "br"} {
 			b.Run(strings.TrimSpace(name+" "+coding), func(b *testing.B) {
-				h, chain := newChainProxy(b, proxy.Options{Chain: chain.Options{Shape: shape}})
+				h, chain := newChainProxy(b, proxy.Options{})
 				n, digit := 0, strings.Index(r.Raw, `"tokens":"`)+len(`"tokens":"`)
 				chain.does(func(node.Request) (*node.Answer, error) {
 					n++
@@ -159,16 +91,4 @@ func benchmarkMiss(b *testing.B, shape chain.Shape) {
 			})
 		}
 	}
-}
-
-// The same answer at every block.
-func BenchmarkConfirm(b *testing.B) {
-	h, chain := newChainProxy(b, proxy.Options{})
-	measure(b, h, "/staking/validators", func() { chain.grow(1000) })
-}
-
-// A request that ends at its first parameter.
-func BenchmarkRefusal(b *testing.B) {
-	h, _ := newChainProxy(b, proxy.Options{})
-	measure(b, h, "/staking/validators/nonsense", nothing)
 }
