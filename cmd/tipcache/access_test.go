@@ -15,9 +15,7 @@ import (
 func keyFrom(t *testing.T, name string) (key, line string) {
 	t.Helper()
 	var out bytes.Buffer
-	if err := run(t.Context(), []string{"key", "new", name}, streams{&out, io.Discard}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, run(t.Context(), []string{"key", "new", name}, streams{&out, io.Discard}))
 	printed := strings.Fields(out.String())
 	if len(printed) != 4 || printed[0] != "key" || printed[2] != "line" {
 		t.Fatalf("printed %q", out.String())

@@ -3,11 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,27 +18,15 @@ import (
 // forgery is what a liar adds to the number of tokens that are not bonded.
 const forgery = "not_bonded_tokens\":\"666"
 
-// liar stands before a node and forges the answers to one path.
+// liar starts a proxy that forges the responses of a node to one path.
 func liar(t *testing.T, node, path string) string {
 	t.Helper()
-	to, err := url.Parse(node)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proxy := httputil.NewSingleHostReverseProxy(to)
-	proxy.ModifyResponse = func(r *http.Response) error {
-		if r.Request.URL.Path != path || r.StatusCode != http.StatusOK {
-			return nil
+	return rewriting(t, node, func(at string, body []byte) []byte {
+		if at != path {
+			return body
 		}
-		body, err := io.ReadAll(r.Body)
-		body = bytes.Replace(body, []byte(`not_bonded_tokens":"`), []byte(forgery), 1)
-		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-		r.Header.Set("Content-Length", strconv.Itoa(len(body)))
-		return err
-	}
-	server := httptest.NewServer(proxy)
-	t.Cleanup(server.Close)
-	return server.URL
+		return bytes.Replace(body, []byte(`not_bonded_tokens":"`), []byte(forgery), 1)
+	})
 }
 
 // counted is the sum of a metric over the lines with all the labels.

@@ -103,9 +103,7 @@ func TestPagesHaveNoAxeViolations(t *testing.T) {
 	status.until("drawn", `Number(document.documentElement.dataset.drawn) > 2`)
 	status.accessible(t, "the status page", script)
 	down := devnet.Fault{Outage: devnet.Refuse}
-	if err := d.SetFaults(devnet.Faults{Node: down, Comet: down}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.SetFaults(devnet.Faults{Node: down, Comet: down}))
 	status.until("in trouble", `!document.getElementById('problems').hidden`)
 	status.accessible(t, "the status page of a server in trouble", script)
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
 	"net/url"
 	"os"
 	"regexp"
@@ -88,13 +87,8 @@ type flaky struct {
 
 func startFlaky(t *testing.T, base string) *flaky {
 	t.Helper()
-	target, err := url.Parse(base)
-	if err != nil {
-		t.Fatal(err)
-	}
 	f := &flaky{}
-	way := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
-	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	f.Server = relay(t, base, func(next http.Handler, w http.ResponseWriter, r *http.Request) {
 		if f.broken.Load() {
 			f.refused.Add(1)
 			w.Header().Set("Access-Control-Allow-Origin", "*")
@@ -104,9 +98,8 @@ func startFlaky(t *testing.T, base string) *flaky {
 		if r.URL.Query().Has("stream.last_event_id") {
 			f.resumed.Add(1)
 		}
-		way.ServeHTTP(w, r)
-	}))
-	t.Cleanup(f.Close)
+		next.ServeHTTP(w, r)
+	})
 	t.Cleanup(f.CloseClientConnections)
 	return f
 }

@@ -98,11 +98,11 @@ func TestStatusPageShowsMetrics(t *testing.T) {
 	}
 	page := openTab(t, r.admin+"/")
 	page.eventually("showing every answer that the metrics count", func() bool {
-		return page.figure("answers") == metric(t, r, "tipcache_proxy_requests_total")
+		return page.figure("answers") == r.counted("tipcache_proxy_requests_total")
 	})
-	before := metric(t, r, "tipcache_node_tip_height")
+	before := r.counted("tipcache_node_tip_height")
 	page.eventually("showing the block that the metrics had", func() bool { return page.figure("tip") >= before })
-	if tip, now := page.figure("tip"), metric(t, r, "tipcache_node_tip_height"); tip > now {
+	if tip, now := page.figure("tip"), r.counted("tipcache_node_tip_height"); tip > now {
 		t.Errorf("the page shows block %v, the metrics %v", tip, now)
 	}
 	for _, want := range []string{`data-drawn="`, r.devnet.ChainID(), `title="staking_params"`, "<path", ">ready<"} {
@@ -171,22 +171,8 @@ func TestManualShowsStreamUntilStopped(t *testing.T) {
 	if got := page.value(answer + `.includes('event: block')`); got != "true" {
 		t.Error("what has come is gone")
 	}
-	r.eventually("without a stream", func() bool { return metric(t, r, "tipcache_proxy_streams") == 0 })
+	r.eventually("without a stream", func() bool { return r.counted("tipcache_proxy_streams") == 0 })
 	if got := page.complained(); len(got) > 0 {
 		t.Errorf("the browser complains of %+v", got)
 	}
-}
-
-// metric adds up what the service's metrics have under a name.
-func metric(t *testing.T, r *running, name string) (sum float64) {
-	t.Helper()
-	lines := regexp.MustCompile(`(?m)^`+name+`(?:\{.*\})? (\S+)$`).FindAllStringSubmatch(r.get(r.admin+"/metrics").body, -1)
-	for _, line := range lines {
-		n, err := strconv.ParseFloat(line[1], 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sum += n
-	}
-	return sum
 }

@@ -69,9 +69,7 @@ func startBrowser(t *testing.T, with func(profile string) *exec.Cmd) (profile st
 	}
 	cmd := with(profile)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it has children
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		_ = cmd.Wait()

@@ -5,8 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,6 +57,11 @@ func TestHelpAndErrorsOfCommandLine(t *testing.T) {
 			t.Errorf("%s: %v, %q is missing in %.300q", tt.name, err, tt.want, out)
 		}
 	}
+	for _, args := range [][]string{nil, {"help"}, {"serve", "-h"}, {"demo", "-h"}, {"devnet", "-h"}, {"check", "-h"}, {"import", "-h"}, {"index", "-h"}, {"version"}} {
+		if out, err := runs(t, args...); err != nil || out == "" {
+			t.Errorf("%v: %v, %q; want its help", args, err, out)
+		}
+	}
 	if out, _ := runs(t, "health", "--help"); strings.Contains(out, "--store") {
 		t.Errorf("health does not take --store, but shows it:\n%s", out)
 	}
@@ -71,6 +74,8 @@ func TestTypoIsAnsweredWithSuggestion(t *testing.T) {
 	}{
 		{[]string{"sevre"}, "serve"},
 		{[]string{"serve", "--chian-id", "x"}, "did you mean --chain-id?"},
+		{[]string{"serve", "x"}, `unexpected argument "x"`},
+		{[]string{"check", "--shape", "round"}, "chain.shape"},
 		{[]string{"explain"}, "URL is missing"},
 		{[]string{"import", "a", "b"}, `unexpected argument "b"`},
 	}
@@ -83,9 +88,7 @@ func TestTypoIsAnsweredWithSuggestion(t *testing.T) {
 
 func TestFlagsMayFollowArguments(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.jsonl")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o600))
 	if out, err := runs(t, "import", file, "--store", "sqlite::memory:"); err != nil || !strings.Contains(out, "imported 0") {
 		t.Errorf("%v, %q", err, out)
 	}
@@ -98,9 +101,7 @@ func TestExampleIsValidConfiguration(t *testing.T) {
 	}
 	for name, text := range map[string]string{"as printed": text, "with all that is commented out": uncommented(text)} {
 		file := filepath.Join(t.TempDir(), "tipcache.yaml")
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(text), 0o600))
 		if _, err := runs(t, "check", "--config", file); err != nil {
 			t.Errorf("%s: %v\n%s", name, err, text)
 		}
@@ -178,20 +179,15 @@ func TestCheckReportsProblemOfEndpoint(t *testing.T) {
 		_, _ = io.Copy(io.Discard, r.Body) // or the server would not notice that the client has gone
 		<-r.Context().Done()
 	})
-	rpc, err := url.Parse(d.CometURL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	forward := httputil.NewSingleHostReverseProxy(rpc)
-	bare := served(func(w http.ResponseWriter, r *http.Request) { // URIs are answered without an envelope
-		if r.Method != http.MethodPost {
-			answer := httptest.NewRecorder()
-			forward.ServeHTTP(answer, r)
-			_, _ = io.WriteString(w, gjson.Get(answer.Body.String(), "result").Raw)
+	bare := relay(t, d.CometURL(), func(next http.Handler, w http.ResponseWriter, r *http.Request) { // URIs are answered without an envelope
+		if r.Method == http.MethodPost {
+			next.ServeHTTP(w, r)
 			return
 		}
-		forward.ServeHTTP(w, r)
-	})
+		answer := httptest.NewRecorder()
+		next.ServeHTTP(answer, r)
+		_, _ = io.WriteString(w, gjson.Get(answer.Body.String(), "result").Raw)
+	}).URL
 	execution := func(address, network string) []string {
 		return []string{"--node", d.NodeURL(), "--comet", d.CometURL(), "--index", "--evm", address, "--network", network, "--store", "sqlite:" + filepath.Join(t.TempDir(), "c.db"), "--collections-auth", "none"}
 	}
@@ -226,9 +222,7 @@ func TestCheckNamesAddressesWithoutContract(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.yaml")
 	const nobody = "0x00000000000000000000000000000000000000aa"
 	custom := "index: {network: [1315, '" + devnet.IPAssetRegistry + "', '" + devnet.LicensingModule + "', '" + nobody + "']}\n"
-	if err := os.WriteFile(file, []byte(custom), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(custom), 0o600))
 	out, err := runs(t, "check", "--connect", "--listen", "127.0.0.1:0", "--admin", "none", "--config", file, "--node", d.NodeURL(), "--comet", d.CometURL(), "--collections-auth", "none",
 		"--index", "--evm", d.EVMURL(), "--store", "sqlite:"+filepath.Join(t.TempDir(), "c.db"))
 	if err == nil || !strings.Contains(out, "no contract at "+nobody+"\n") {
@@ -241,9 +235,7 @@ func TestImportLogsCreationOfSchema(t *testing.T) {
 	store := "sqlite:" + filepath.Join(t.TempDir(), "c.db")
 	for i, want := range []bool{true, false} { // the second time the schema exists
 		said.Reset()
-		if err := run(t.Context(), []string{"import", os.DevNull, "--store", store}, streams{io.Discard, &said}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, run(t.Context(), []string{"import", os.DevNull, "--store", store}, streams{io.Discard, &said}))
 		if strings.Contains(said.String(), "created the store's schema") != want {
 			t.Errorf("import %d says %s", i+1, &said)
 		}

@@ -38,9 +38,7 @@ func expressions(t *testing.T) (all []string) {
 			Targets []struct{ Expr string }
 		}
 	}
-	if err := json.Unmarshal(text, &dashboard); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(text, &dashboard))
 	ids := map[int]bool{}
 	for _, p := range dashboard.Panels {
 		if ids[p.ID] {
@@ -139,9 +137,7 @@ func TestPrometheusAcceptsAlerts(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), "dashboard.yaml")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, text, 0o600))
 	if out, err := exec.CommandContext(t.Context(), path, "check", "rules", file).CombinedOutput(); err != nil {
 		t.Errorf("dashboard: %v\n%s", err, out)
 	}

@@ -153,4 +153,10 @@ func TestReplicaThatCannotServeAnythingIsNotReady(t *testing.T) {
 	expect("with a node", http.StatusOK, false)
 	must(t, d.SetFaults(down))
 	expect("after the node was lost", http.StatusOK, true)
+	if status, body := ask(t, admin+"/readyz?require=node"); status != http.StatusServiceUnavailable {
+		t.Errorf("readyz?require=node = %d %s, want 503", status, body)
+	}
+	if status, _ := ask(t, admin+"/healthz"); status != http.StatusOK {
+		t.Errorf("healthz = %d, want 200", status)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -52,9 +53,7 @@ func TestDrainLosesNoRequest(t *testing.T) {
 	ctx, sigterm := context.WithCancel(context.Background())
 	defer sigterm()
 	r, ended := startStoppable(ctx, t, d, func(c *config.Config) { c.HTTP.DrainDelay = 6 * time.Second })
-	if err := d.SetFaults(devnet.Faults{Node: devnet.Fault{Latency: 100 * time.Millisecond}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.SetFaults(devnet.Faults{Node: devnet.Fault{Latency: 100 * time.Millisecond}}))
 
 	var answered atomic.Int64
 	var clients sync.WaitGroup
@@ -75,6 +74,10 @@ func TestDrainLosesNoRequest(t *testing.T) {
 	clients.Wait()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+	if c, err := net.Dial("tcp", r.Addr()); err == nil {
+		_ = c.Close()
+		t.Error("the public listener is open after Run returned, want it closed")
 	}
 }
 

@@ -118,9 +118,7 @@ tracing: {endpoint: %q, ratio: 1}
 `, secrets["admin token"], dialect, with(t, echo(t, http.StatusNotFound, envelope, status)+key, secrets["node password"]), with(t, echo(t, http.StatusOK, reply)+key, secrets["comet password"]),
 					with(t, "redis://"+echoRedis(t), secrets["redis password"]),
 					with(t, "postgres://"+postgrestest.Echo(t)+"/db?sslmode=disable", secrets["store password"]), with(t, echo(t, http.StatusBadRequest, envelope), secrets["collector password"])+"/"+secrets["collector path"])
-				if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(file, []byte(settings), 0o600))
 				r := serveFile(t, d, file, heard)
 				r.eventually("a login and a statement refused", func() bool {
 					fmt.Fprintln(heard, r.list("{}"))

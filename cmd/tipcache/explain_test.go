@@ -24,9 +24,7 @@ import (
 func explained(t *testing.T, r *running, args ...string) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := run(t.Context(), append([]string{"explain", "--admin", r.admin}, args...), streams{&out, io.Discard}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, run(t.Context(), append([]string{"explain", "--admin", r.admin}, args...), streams{&out, io.Discard}))
 	return out.String()
 }
 

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
@@ -48,24 +47,6 @@ func TestIndexCommandReportsProgress(t *testing.T) {
 	args := []string{"index", "--admin", taken, "--evm", d.EVMURL(), "--network", "aeneid", "--store", "sqlite::memory:"}
 	if err := run(t.Context(), args, streams{io.Discard, io.Discard}); err == nil || !strings.Contains(err.Error(), "admin: ") {
 		t.Errorf("an address that is taken: %v", err)
-	}
-}
-
-func TestIndexCommandWithAdminEndsAtTheHead(t *testing.T) {
-	t.Parallel()
-	d := newDevnet(t, devnet.Options{Interval: -1})
-	ended := make(chan error, 1)
-	go func() {
-		args := []string{"index", "--admin", "127.0.0.1:0", "--evm", d.EVMURL(), "--network", "aeneid", "--store", "sqlite::memory:"}
-		ended <- run(t.Context(), args, streams{io.Discard, io.Discard})
-	}()
-	select {
-	case err := <-ended:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(2 * time.Minute):
-		t.Fatal("process still running 2m after its start")
 	}
 }
 

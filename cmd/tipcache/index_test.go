@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,8 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/cmd/tipcache/parts"
-	"github.com/tipcache/tipcache/cmd/tipcache/service"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/drivers"
@@ -71,14 +68,12 @@ func TestIndexCommandFillsStore(t *testing.T) {
 	d := newDevnet(t, devnet.Options{Interval: 200 * time.Millisecond})
 	d.Halt()
 	url := "sqlite:" + filepath.Join(t.TempDir(), "c.db")
-	command := []string{"index", "--evm", d.EVMURL(), "--store", url, "--network", "aeneid"}
+	command := []string{"index", "--admin", "127.0.0.1:0", "--evm", d.EVMURL(), "--store", url, "--network", "aeneid"}
 	store := openURL(t, url)
 	for _, most := range []int64{300, 7, 10_000} {
 		d.EVM().SetRange(most)
 		var out bytes.Buffer
-		if err := run(t.Context(), command, streams{&out, io.Discard}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, run(t.Context(), command, streams{&out, io.Discard}))
 		if !strings.Contains(out.String(), "has chain 1315 up to block ") {
 			t.Errorf("output: %s", out.String())
 		}
@@ -170,51 +165,6 @@ func TestPageIsFreshUntilStoreChanges(t *testing.T) {
 	expectChain(t, r.Store(), d)
 }
 
-func TestOneReplicaIndexesAndAnotherTakesOver(t *testing.T) {
-	t.Parallel()
-	url := postgrestest.Schema(t)
-	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
-	replicas := make([]*running, 2)
-	stop := make([]func(), 2)
-	for i := range replicas {
-		cfg := unhurried(t, d, "a key")
-		indexing(d, url)(&cfg)
-		cfg.Index.From = 0
-		s, err := service.New(t.Context(), cfg, parts.NewLogs(io.Discard, cfg.Log))
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(context.Background())
-		ended := make(chan error, 1)
-		go func() { ended <- s.Run(ctx) }()
-		replicas[i], stop[i] = &running{Service: s, t: t, admin: "http://" + s.AdminAddr()}, func() {
-			cancel()
-			if err := <-ended; err != nil {
-				t.Errorf("the service ended with %v", err)
-			}
-		}
-	}
-	store := openURL(t, url)
-	leads := func(r *running) bool { index := r.ready().Index; return index != nil && index.Running }
-	until := replicas[0].eventually
-	until("indexed by one", func() bool { return slices.ContainsFunc(replicas, leads) })
-	if leads(replicas[1]) {
-		replicas[0], replicas[1], stop[0], stop[1] = replicas[1], replicas[0], stop[1], stop[0]
-	}
-	time.Sleep(time.Second)
-	if leads(replicas[1]) {
-		t.Error("both index")
-	}
-	stop[0]()
-	until("taken over", func() bool { return leads(replicas[1]) })
-	until("caught up", func() bool {
-		left := replicas[1].ready().Index.Blocks
-		return left != nil && *left == 0
-	})
-	expectChain(t, store, d)
-	stop[1]()
-}
-
 func TestCollectionsAreServedWithoutNode(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{})
@@ -240,9 +190,7 @@ func TestImportIntoIndexedStoreNeedsForce(t *testing.T) {
 	d := newDevnet(t, devnet.Options{})
 	dir := t.TempDir()
 	url, file := "sqlite:"+filepath.Join(dir, "c.db"), filepath.Join(dir, "c.jsonl")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, nil, 0o600))
 	if _, err := runs(t, "import", file, "--store", url); err != nil {
 		t.Errorf("into a store that nothing was indexed into: %v", err)
 	}

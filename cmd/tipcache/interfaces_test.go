@@ -38,9 +38,7 @@ func TestReadinessAndStatusNameAPIsOfNodesAndListeners(t *testing.T) {
 			t.Errorf("the connections of %s are not among the metrics", name)
 		}
 	}
-	if err := d.Node().SetFaults(devnet.Fault{}, devnet.Fault{Outage: devnet.Refuse}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.Node().SetFaults(devnet.Fault{}, devnet.Fault{Outage: devnet.Refuse}))
 	s.eventually("without the RPC of the node", func() bool { return state("nodes.0.rpc") != "ok" })
 	if r := s.get(s.admin + "/readyz"); r.status != http.StatusOK {
 		t.Errorf("a node that has only REST makes it unready: %s", r.body)

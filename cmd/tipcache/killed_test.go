@@ -17,9 +17,7 @@ func TestKilledIndexerCountsEachLogOnce(t *testing.T) {
 			t.Parallel()
 			url := newURL(t)
 			d := newDevnet(t, devnet.Options{Interval: -1, EVMRange: 10})
-			if err := d.EVM().SetFault(devnet.Fault{Latency: 2 * time.Millisecond, Jitter: 6 * time.Millisecond}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.EVM().SetFault(devnet.Fault{Latency: 2 * time.Millisecond, Jitter: 6 * time.Millisecond}))
 			killOften(t, d, url)
 			indexAll(t, d, url)
 			undisturbed := newURL(t)

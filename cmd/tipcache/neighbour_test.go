@@ -36,9 +36,7 @@ func TestUnsignedEpochInRedisDropsNoCache(t *testing.T) {
 
 	later := time.Now().Add(time.Hour).Unix()
 	for range 5 { // which the replicas overwrite
-		if err := neighbour.HSet(t.Context(), at, "e", later, "a", "1:ff 999999:ee", "t", 1).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, neighbour.HSet(t.Context(), at, "e", later, "a", "1:ff 999999:ee", "t", 1).Err())
 		a.eventually("overwritten", func() bool { return neighbour.HGet(t.Context(), at, "e").Val() == "0" })
 	}
 	for _, r := range []*running{a, b} {

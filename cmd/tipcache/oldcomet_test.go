@@ -2,11 +2,7 @@ package main
 
 import (
 	"bytes"
-	"io"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"strings"
 	"testing"
 
@@ -18,36 +14,15 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// cometOfVersion is the CometBFT of a devnet, which names another version as its own.
-func cometOfVersion(t *testing.T, d *devnet.Devnet, version string) string {
-	t.Helper()
-	target, err := url.Parse(d.CometURL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := httputil.NewSingleHostReverseProxy(target)
-	p.ModifyResponse = func(r *http.Response) error {
-		if r.StatusCode == http.StatusSwitchingProtocols {
-			return nil
-		}
-		body, err := io.ReadAll(r.Body)
-		body = bytes.ReplaceAll(body, []byte(`"version":"0.38.19"`), []byte(`"version":"`+version+`"`))
-		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
-		r.Header.Del("Content-Length")
-		return err
-	}
-	server := httptest.NewServer(p)
-	t.Cleanup(server.Close)
-	return server.URL
-}
-
 func TestSubscriptionsAreRefusedBeforeCometBFT038(t *testing.T) {
 	t.Parallel()
 	for version, refused := range map[string]bool{"0.37.15": true, "v0.34.29-fork": true, "0.38.0-rc3": false, "0.39.4": false, "1.0.1": false, "unknown": false} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos})
-			comet := cometOfVersion(t, d, version)
+			comet := rewriting(t, d.CometURL(), func(_ string, body []byte) []byte {
+				return bytes.ReplaceAll(body, []byte(`"version":"0.38.19"`), []byte(`"version":"`+version+`"`))
+			})
 			s := startRunning(t, d, func(c *config.Config) {
 				c.RPC.Listen, c.Chain.Comet = "127.0.0.1:0", []string{comet}
 			})
@@ -57,9 +32,7 @@ func TestSubscriptionsAreRefusedBeforeCometBFT038(t *testing.T) {
 			}
 			defer func() { _ = conn.CloseNow() }()
 			const call = `{"jsonrpc":"2.0","id":1,"method":"subscribe","params":{"query":"tm.event='NewBlockHeader'"}}`
-			if err := conn.Write(t.Context(), websocket.MessageText, []byte(call)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, conn.Write(t.Context(), websocket.MessageText, []byte(call)))
 			_, got, err := conn.Read(t.Context())
 			if text := gjson.GetBytes(got, "error.data").Str; err != nil || strings.Contains(text, "CometBFT 0.3") != refused {
 				t.Errorf("subscribe: %s, %v; want refused %t", got, err, refused)

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -59,29 +57,16 @@ func TestErrorThatEndsServeIsLogged(t *testing.T) {
 	}
 }
 
-// A faltering node drops every connection until it is well.
-type faltering struct {
-	http.Handler
-	well atomic.Bool
-}
-
-func (f *faltering) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !f.well.Load() {
-		panic(http.ErrAbortHandler)
-	}
-	f.Handler.ServeHTTP(w, r)
-}
-
 func TestOutageOfNodeIsLoggedAtStartAndEnd(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{})
-	target, err := url.Parse(d.NodeURL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	node := &faltering{Handler: httputil.NewSingleHostReverseProxy(target)}
-	rest := httptest.NewServer(node)
-	defer rest.Close()
+	var well atomic.Bool
+	rest := relay(t, d.NodeURL(), func(next http.Handler, w http.ResponseWriter, r *http.Request) {
+		if !well.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		next.ServeHTTP(w, r)
+	})
 	p := startProgram(t, nil, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--dialect", "story",
 		"--node", rest.URL, "--comet", d.CometURL(), "--store", "sqlite::memory:", "--collections-auth", "none")
 	name := "node " + rest.Listener.Addr().String()
@@ -94,7 +79,7 @@ func TestOutageOfNodeIsLoggedAtStartAndEnd(t *testing.T) {
 			t.Errorf("/readyz = %d %s, want 200 and %s as degraded: collections can be listed", status, body, name)
 		}
 	}
-	node.well.Store(true)
+	well.Store(true)
 	p.until(func() bool { return strings.Contains(p.said.String(), gone) })
 	if n, m := p.said.Count(come), p.said.Count(gone); n != 1 || m != 1 || p.said.Count("readiness problem") > 0 {
 		t.Errorf("%d and %d lines, want one each, and no other about the node: %s", n, m, p.said.String())
@@ -108,9 +93,7 @@ func TestOutageOfNodeIsLoggedAtStartAndEnd(t *testing.T) {
 
 func TestUnknownRouteIsAnsweredWithSuggestion(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tipcache.yaml")
-	if err := os.WriteFile(file, []byte("routes: {validatr: {fresh_blocks: 1}}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte("routes: {validatr: {fresh_blocks: 1}}"), 0o600))
 	if _, err := runs(t, "check", "--config", file); err == nil || !strings.Contains(err.Error(), "no such route; did you mean validator?") {
 		t.Error(err)
 	}

@@ -30,9 +30,7 @@ func startProgram(t *testing.T, env []string, args ...string) *program {
 	p := &program{t: t, cmd: exec.Command(os.Args[0], args...), ended: make(chan struct{})}
 	p.cmd.Env = append([]string{runsProgram + "=1"}, env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.cmd.Start())
 	go func() { _ = p.cmd.Wait(); close(p.ended) }()
 	t.Cleanup(p.kill)
 	return p

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -166,22 +164,17 @@ func TestSIGHUPReplacesNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	var reads atomic.Int64
-	second := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	second := relay(t, d.NodeURL(), func(next http.Handler, w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Key") == "secret" {
 			reads.Add(1)
 		}
-		httputil.NewSingleHostReverseProxy(target).ServeHTTP(w, r)
-	}))
-	t.Cleanup(second.Close)
+		next.ServeHTTP(w, r)
+	})
 	nodes := func(nodes, comet string) string { return "chain: {nodes: [" + nodes + "], comet: [" + comet + "]}\n" }
 	reload := func(chain, message string) map[string]any {
 		t.Helper()
-		if err := os.WriteFile(s.file, []byte("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\n"+chain), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(s.file, []byte("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\n"+chain), 0o600))
+		must(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 		return s.waitFor(message)
 	}
 	got := reload(nodes("'"+second.URL+" header X-Key=secret'", d.CometURL()), "configuration reloaded")
@@ -218,9 +211,7 @@ func TestSIGHUPDoesNotEndDrain(t *testing.T) {
 		signal os.Signal
 		logged string
 	}{{syscall.SIGHUP, "configuration reloaded"}, {syscall.SIGTERM, "draining"}, {syscall.SIGHUP, ""}} {
-		if err := p.cmd.Process.Signal(step.signal); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.cmd.Process.Signal(step.signal))
 		p.until(func() bool { return strings.Contains(p.said.String(), step.logged) })
 	}
 	<-p.ended
@@ -239,13 +230,9 @@ func TestSIGHUPKeepsClassOfAddedRoute(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: time.Second})
-			if err := d.SetFaults(faults); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.SetFaults(faults))
 			s := startServing(t, d, settings)
-			if err := d.SetFaults(devnet.Faults{}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.SetFaults(devnet.Faults{}))
 			for i, when := range []string{"at first", "after SIGHUP", "after another"} {
 				if i > 0 {
 					s.hangup(settings+strings.Repeat("# changed\n", i), "configuration reloaded")

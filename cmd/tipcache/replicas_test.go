@@ -11,7 +11,6 @@ import (
 
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/config"
-	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
@@ -36,9 +35,7 @@ func realRedis(t *testing.T) (address string, toggle func()) {
 			return
 		}
 		cmd = exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir)
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, cmd.Start())
 		(&running{t: t}).eventually("a Redis of our own", func() bool {
 			config, err := client.ConfigGet(t.Context(), "dir").Result()
 			return err == nil && config["dir"] == dir
@@ -89,15 +86,4 @@ func TestReplicasReadNodeOncePerBlockAndSurviveLossOfRedis(t *testing.T) {
 		poll(1) // the breaker closes when a request has tried
 		return strings.Contains(a.get(a.admin+"/readyz").body, `"redis":"ok"`)
 	})
-}
-
-func TestCollectionsAreReadFromPostgreSQL(t *testing.T) {
-	t.Parallel()
-	store := postgrestest.Schema(t)
-	d := newDevnet(t, devnet.Options{})
-	r := startRunning(t, d, func(c *config.Config) { c.Collections.Store = store })
-	got := r.list(`{"orderBy":"assetCount","pagination":{"limit":2}}`)
-	if got.status != 200 || !strings.Contains(got.body, `"total":30`) || !strings.Contains(got.body, `"hasMore":true`) {
-		t.Errorf("%d %s", got.status, got.body)
-	}
 }

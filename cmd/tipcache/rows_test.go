@@ -73,14 +73,10 @@ func textOf(t *testing.T, rows *sql.Rows) map[string]bool {
 		for i := range values {
 			to[i] = &values[i]
 		}
-		if err := rows.Scan(to...); err != nil {
-			t.Fatal(err)
-		}
+		must(t, rows.Scan(to...))
 		all[fmt.Sprintf("%x", values)] = true
 	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rows.Err())
 	return all
 }
 
@@ -88,9 +84,7 @@ func textOf(t *testing.T, rows *sql.Rows) map[string]bool {
 func indexAll(t *testing.T, d *devnet.Devnet, url string) {
 	t.Helper()
 	args := []string{"index", "--evm", d.EVMURL(), "--network", "aeneid", "--store", url}
-	if err := run(t.Context(), args, streams{io.Discard, io.Discard}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, run(t.Context(), args, streams{io.Discard, io.Discard}))
 }
 
 func sqliteURL(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "c.db") }

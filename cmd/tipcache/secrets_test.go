@@ -70,9 +70,7 @@ tracing: {endpoint: %q, ratio: 1}
 		"alchemy:"+d.MetadataURL()+"/nft/v3/"+secrets["provider key"],
 		with(t, collector, secrets["collector password"])+"/"+secrets["collector path"])
 	file := filepath.Join(t.TempDir(), "tipcache.yaml")
-	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(settings), 0o600))
 	return serveFile(t, d, file, w)
 }
 
@@ -122,12 +120,8 @@ func (r *running) look(w io.Writer) {
 func filled(t *testing.T, d *devnet.Devnet) string {
 	t.Helper()
 	lines, store := filepath.Join(t.TempDir(), "collections.jsonl"), "sqlite:"+filepath.Join(t.TempDir(), "tipcache.db")
-	if err := demo.WriteCollections(d.Collections(), lines); err != nil {
-		t.Fatal(err)
-	}
-	if err := run(t.Context(), []string{"import", "--store", store, lines}, streams{io.Discard, io.Discard}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, demo.WriteCollections(d.Collections(), lines))
+	must(t, run(t.Context(), []string{"import", "--store", store, lines}, streams{io.Discard, io.Discard}))
 	return store
 }
 
@@ -163,9 +157,7 @@ func TestNoOutputContainsSecrets(t *testing.T) {
 		services[0].eventually("answering", func() bool { return services[0].get(services[0].base+"/staking/pool").status == http.StatusOK })
 		sick := []devnet.Fault{{}, {Outage: devnet.Refuse}, {Outage: devnet.Reset}, {Stall: true}, {Nonsense: true}, {ErrorRate: 1, ErrorStatus: 429}}
 		for _, fault := range sick {
-			if err := d.SetFaults(devnet.Faults{Node: fault, Comet: fault, Provider: fault}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, d.SetFaults(devnet.Faults{Node: fault, Comet: fault, Provider: fault}))
 			for _, r := range services {
 				r.look(heard)
 			}

@@ -201,40 +201,6 @@ func TestEveryDocumentedPathIsServed(t *testing.T) {
 	}
 }
 
-func TestPageKeysLeadThroughAllPages(t *testing.T) {
-	t.Parallel()
-	r := startRunning(t, newDevnet(t, devnet.Options{Interval: -1}), nil)
-	seen, key := map[string]bool{}, ""
-	for range 100 {
-		got := r.get(r.base + "/staking/validators?pagination.limit=7&pagination.key=" + key)
-		var page struct {
-			Msg struct {
-				Validators []struct {
-					Address string `json:"operator_address"`
-				}
-				Pagination struct {
-					NextKey string `json:"next_key"`
-				}
-			}
-		}
-		if err := json.Unmarshal([]byte(got.body), &page); err != nil {
-			t.Fatal(err)
-		}
-		for _, v := range page.Msg.Validators {
-			if seen[v.Address] {
-				t.Fatalf("%s is on two pages", v.Address)
-			}
-			seen[v.Address] = true
-		}
-		if key = page.Msg.Pagination.NextKey; key == "" {
-			break
-		}
-	}
-	if len(seen) != 71 {
-		t.Errorf("saw %d of 71 validators", len(seen))
-	}
-}
-
 func TestCollectionsHaveMetadataOfProvider(t *testing.T) {
 	t.Parallel()
 	r := startRunning(t, newDevnet(t, devnet.Options{}), nil)
@@ -291,9 +257,7 @@ func TestStaleResponsesServedWhileNodeDown(t *testing.T) {
 		t.Fatalf("%d %s", got.status, got.body)
 	}
 	down := devnet.Fault{Outage: devnet.Refuse}
-	if err := d.SetFaults(devnet.Faults{Node: down, Comet: down}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.SetFaults(devnet.Faults{Node: down, Comet: down}))
 	for range 20 {
 		if got := r.get(known); got.status != 200 {
 			t.Errorf("cached: %d %s", got.status, got.body)
@@ -302,9 +266,7 @@ func TestStaleResponsesServedWhileNodeDown(t *testing.T) {
 	if got := r.get(unknown); got.status != 502 && got.status != 503 && got.status != 504 || !strings.Contains(got.body, `"msg":{}`) {
 		t.Errorf("not cached: %d %s", got.status, got.body)
 	}
-	if err := d.SetFaults(devnet.Faults{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.SetFaults(devnet.Faults{}))
 	r.eventually("served again", func() bool { return r.get(unknown).status == 200 })
 }
 
@@ -332,32 +294,6 @@ func TestMetadataIsEmptyWhileProviderFails(t *testing.T) {
 	}
 }
 
-func TestAdminListenerServesHealthAndMetrics(t *testing.T) {
-	t.Parallel()
-	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
-	r := startRunning(t, d, nil)
-	r.get(r.base + "/staking/params")
-	if got := r.get(r.admin + "/healthz"); got.status != 200 {
-		t.Errorf("healthz: %d", got.status)
-	}
-	metrics := r.get(r.admin + "/metrics").body
-	for _, name := range []string{"tipcache_proxy_requests_total", "tipcache_node_tip_height", "go_goroutines"} {
-		if !strings.Contains(metrics, name) {
-			t.Errorf("no %s in the metrics", name)
-		}
-	}
-	down := devnet.Fault{Outage: devnet.Refuse}
-	if err := d.SetFaults(devnet.Faults{Node: down, Comet: down}); err != nil {
-		t.Fatal(err)
-	}
-	node := "node " + strings.TrimPrefix(d.NodeURL(), "http://")
-	r.eventually("degraded without a node", func() bool { return r.ready().Degraded[node] != "" })
-	if got := r.get(r.admin + "/readyz"); got.status != http.StatusOK {
-		t.Errorf("readyz without a node: status = %d, want 200", got.status)
-	}
-	r.eventually("unready if the node is required", func() bool { return r.get(r.admin+"/readyz?require=node").status == http.StatusServiceUnavailable })
-}
-
 func TestNodeOfAnotherChainIsNotServed(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{})
@@ -375,19 +311,5 @@ func TestNodeOfAnotherChainIsNotServed(t *testing.T) {
 	var explanation bytes.Buffer
 	if err := run(t.Context(), []string{"explain", "--admin", s.admin, "/staking/params"}, streams{&explanation, io.Discard}); err != nil || !strings.Contains(explanation.String(), lack) {
 		t.Errorf("explain: %v\n%s", err, explanation.String())
-	}
-}
-
-func TestCommandsHaveHelpAndRefuseBadArguments(t *testing.T) {
-	for _, args := range [][]string{nil, {"help"}, {"serve", "-h"}, {"demo", "-h"}, {"devnet", "-h"}, {"check", "-h"}, {"import", "-h"}, {"index", "-h"}, {"version"}} {
-		var out bytes.Buffer
-		if err := run(t.Context(), args, streams{&out, io.Discard}); err != nil || out.Len() == 0 {
-			t.Errorf("%v: %v, %q", args, err, out.String())
-		}
-	}
-	for _, args := range [][]string{{"sevre"}, {"serve", "--nope"}, {"serve", "x"}, {"check", "--shape", "round"}, {"import"}, {"import", "a", "b"}} {
-		if err := run(t.Context(), args, streams{io.Discard, io.Discard}); err == nil {
-			t.Errorf("%v: accepted", args)
-		}
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -24,11 +25,7 @@ func heightOf(t *testing.T, r *running) int64 {
 // comes waits until a replica answers at a height.
 func comes(t *testing.T, r *running, height int64) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); heightOf(t, r) != height; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("answered at %d, want %d; readyz %+v", heightOf(t, r), height, r.ready())
-		}
-	}
+	r.eventually(fmt.Sprint("answered at block ", height), func() bool { return heightOf(t, r) == height })
 }
 
 func TestRolledBackChainIsServedAgain(t *testing.T) {

@@ -76,26 +76,6 @@ func TestConnectionWithSlowHeadersIsClosed(t *testing.T) {
 	}
 }
 
-func TestSlowBodyIsRefused(t *testing.T) {
-	t.Parallel()
-	r := startRunning(t, newDevnet(t, devnet.Options{}), impatient)
-	conn := r.dial()
-	fmt.Fprintf(conn, "POST /api/v4/collections HTTP/1.1\r\nHost: x\r\nX-Api-Key: %s\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n", r.key)
-	ended := make(chan error)
-	go func() { ended <- drip(conn, " ") }()
-	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusRequestTimeout {
-		t.Errorf("status %d", resp.StatusCode)
-	}
-	if listenedOn(<-ended) {
-		t.Error("it is listened to")
-	}
-}
-
 func TestConnectionOfStalledReaderIsClosed(t *testing.T) {
 	t.Parallel()
 	r := startRunning(t, newDevnet(t, devnet.Options{}), impatient)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -72,6 +73,10 @@ func TestBlockIsReadableOnceItsWebSocketEventArrives(t *testing.T) {
 		if got.status != http.StatusOK || got.height() != height {
 			t.Errorf("event of block %s, read %d at %s", height, got.status, got.height())
 		}
+		block := r.do(http.MethodPost, "http://"+r.RPCAddr(), `{"id":1,"method":"block","params":{"height":"`+height+`"}}`)
+		if gjson.Get(block.body, "result.block.header.height").String() != height {
+			t.Errorf("event of block %s, read by the RPC: %d %.200s", height, block.status, block.body)
+		}
 	}
 }
 
@@ -87,9 +92,7 @@ func TestReadAfterBlockEventIsNotOlderThanBlock(t *testing.T) {
 	c.say(`{"jsonrpc":"2.0","id":1,"method":"subscribe","params":{"query":"tm.event='NewBlockHeader'"}}`)
 	c.hear()
 	before := r.get(r.base + sdkPool).height()
-	if err := d.SetFaults(devnet.Faults{Node: devnet.Fault{Latency: 700 * time.Millisecond}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.SetFaults(devnet.Faults{Node: devnet.Fault{Latency: 700 * time.Millisecond}}))
 	d.Advance(1)
 	if event, want := c.hear(), fmt.Sprintf(`"height":"%d"`, d.Height()); !strings.Contains(event, want) {
 		t.Fatalf("event = %s, want %s", event, want)

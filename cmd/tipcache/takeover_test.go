@@ -37,25 +37,14 @@ func (r *replica) cursor() int64 {
 	return block
 }
 
-func (r *replica) until(what string, ok func() bool) {
-	r.t.Helper()
-	for end := time.Now().Add(90 * time.Second); !ok(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			r.t.Fatalf("never %s: %s", what, r.said.String())
-		}
-	}
-}
-
 func TestReplicaTakesOverLeaseOfKilledReplica(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Schema(t)
 	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond, EVMRange: 10})
-	if err := d.EVM().SetFault(devnet.Fault{Latency: 100 * time.Millisecond}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.EVM().SetFault(devnet.Fault{Latency: 100 * time.Millisecond}))
 	defer http.DefaultClient.CloseIdleConnections()
 	first, second := startReplica(t, d, url), startReplica(t, d, url)
-	first.until("indexed", func() bool { return first.cursor()+second.cursor() > 0 })
+	first.until(func() bool { return first.cursor()+second.cursor() > 0 })
 	if second.indexes() {
 		first, second = second, first
 	}
@@ -67,12 +56,10 @@ func TestReplicaTakesOverLeaseOfKilledReplica(t *testing.T) {
 	}
 	d.Advance(100) // so that the first one leaves something to do
 	first.kill()
-	second.until("taken over", func() bool { return second.cursor() > 0 })
-	if err := d.EVM().SetFault(devnet.Fault{}); err != nil {
-		t.Fatal(err)
-	}
+	second.until(func() bool { return second.cursor() > 0 })
+	must(t, d.EVM().SetFault(devnet.Fault{}))
 	d.Halt()
-	second.until("caught up", func() bool { return second.cursor() == d.EVM().Height() })
+	second.until(func() bool { return second.cursor() == d.EVM().Height() })
 	second.kill()
 	undisturbed := postgrestest.Schema(t)
 	indexAll(t, d, undisturbed)

@@ -58,9 +58,7 @@ func certifyUntil(t *testing.T, c config.TLS, serial int64, until time.Time) *x5
 
 func writePEM(t *testing.T, file string, text []byte) {
 	t.Helper()
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, text, 0o600))
 }
 
 // getTLS asks on a connection of its own.

@@ -5,8 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
 // collector is an OTLP server that keeps the spans of one trace, or of all if
@@ -76,23 +75,15 @@ func (c *collector) paths() []string {
 	return slices.Compact(all)
 }
 
-// overhear stands before a server and notes the traces its requests are in.
+// overhear starts a proxy for a server that records the traces of requests.
 func overhear(t *testing.T, target string) (address string, traces func() string) {
-	u, err := url.Parse(target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var mu sync.Mutex
-	var heard strings.Builder
-	forward := httputil.NewSingleHostReverseProxy(u)
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		heard.WriteString(r.Header.Get("Traceparent") + "\n")
-		mu.Unlock()
-		forward.ServeHTTP(w, r)
-	}))
-	t.Cleanup(func() { s.Close(); http.DefaultTransport.(*http.Transport).CloseIdleConnections() })
-	return s.URL, func() string { mu.Lock(); defer mu.Unlock(); return heard.String() }
+	heard := &logtest.Log{}
+	s := relay(t, target, func(next http.Handler, w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(heard, r.Header.Get("Traceparent")+"\n")
+		next.ServeHTTP(w, r)
+	})
+	t.Cleanup(http.DefaultClient.CloseIdleConnections)
+	return s.URL, heard.String
 }
 
 func TestTraceReachesUpstreams(t *testing.T) {

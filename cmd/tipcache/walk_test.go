@@ -96,9 +96,7 @@ func TestWalkContinuesOnNodeOfAnotherRelease(t *testing.T) {
 			if page%2 == i {
 				fault.Outage = devnet.Refuse
 			}
-			if err := n.SetFaults(fault, devnet.Fault{}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, n.SetFaults(fault, devnet.Fault{}))
 		}
 		got, height := r.validators(r.base + "/staking/validators?pagination.limit=9&pagination.key=" + key)
 		if page == 0 {

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"testing"
+)
+
+// relay starts a proxy for target. handle answers each request, by itself or by next, which forwards it.
+func relay(t *testing.T, target string, handle func(next http.Handler, w http.ResponseWriter, r *http.Request)) *httptest.Server {
+	t.Helper()
+	to, err := url.Parse(target)
+	must(t, err)
+	next := httputil.NewSingleHostReverseProxy(to)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handle(next, w, r) }))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// rewriting starts a proxy for target that changes the bodies of its responses.
+func rewriting(t *testing.T, target string, change func(path string, body []byte) []byte) (address string) {
+	t.Helper()
+	return relay(t, target, func(next http.Handler, w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") != "" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		answer := httptest.NewRecorder()
+		next.ServeHTTP(answer, r)
+		maps.Copy(w.Header(), answer.Header())
+		w.Header().Del("Content-Length")
+		w.WriteHeader(answer.Code)
+		_, _ = w.Write(change(r.URL.Path, answer.Body.Bytes()))
+	}).URL
+}
