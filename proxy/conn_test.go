@@ -9,11 +9,13 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/conn/conntest"
+	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -32,6 +34,21 @@ func unstarted(t testing.TB, h http.Handler, fast web.Lane, ended func()) *httpt
 	s := httptest.NewUnstartedServer(h)
 	s.Listener = conntest.Listener{Listener: s.Listener, Lane: fast, Ended: ended}
 	s.Config.ConnContext, s.Config.ConnState = conn.Context, conn.State
+	t.Cleanup(s.Close)
+	return s
+}
+
+// serveOn starts a server whose connections come from a listener with these options.
+func serveOn(t *testing.T, h http.Handler, o listener.Options, start func(*httptest.Server)) *httptest.Server {
+	t.Helper()
+	l, err := listener.Listen(t.Context(), "127.0.0.1:0", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(h)
+	_ = s.Listener.Close()
+	s.Listener, s.Config.ConnContext, s.Config.ConnState, s.Config.WriteTimeout = l, conn.Context, conn.State, time.Minute
+	start(s)
 	t.Cleanup(s.Close)
 	return s
 }

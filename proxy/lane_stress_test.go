@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -107,32 +106,6 @@ func (w *witness) asks(m *turmoil, target string) error {
 		w.height[target] = height
 	}
 	return nil
-}
-
-var errLeft = errors.New("the server has closed the connection before the answer")
-
-// tryToAsk returns errLeft where nothing of an answer came.
-func (l *line) tryToAsk(request string) (string, error) {
-	_ = l.SetDeadline(time.Now().Add(time.Minute))
-	if _, err := io.WriteString(l, request); err != nil {
-		return "", errLeft
-	}
-	if _, err := l.answers.Peek(1); err != nil {
-		return "", errLeft
-	}
-	var head strings.Builder
-	for !strings.HasSuffix(head.String(), "\r\n\r\n") {
-		text, err := l.answers.ReadString('\n')
-		head.WriteString(text)
-		if err != nil {
-			return "", fmt.Errorf("the answer ends after %q: %w", head.String(), err)
-		}
-	}
-	body := make([]byte, bodyLength(head.String()))
-	if n, err := io.ReadFull(l.answers, body); err != nil {
-		return "", fmt.Errorf("the answer ends after %d bytes of %d: %w", n, len(body), err)
-	}
-	return head.String() + string(body), nil
 }
 
 // Whatever changes meanwhile, and when the server leaves, no answer is cut,

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/sha256"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"regexp"
@@ -43,26 +45,40 @@ func dial(tb testing.TB, addr net.Addr) *line {
 // ask returns the answer as it came.
 func (l *line) ask(tb testing.TB, request string) string {
 	tb.Helper()
+	answer, err := l.tryToAsk(request)
+	if err != nil {
+		tb.Fatalf("%q: %v", request, err)
+	}
+	return answer
+}
+
+var errLeft = errors.New("the server has closed the connection before the answer")
+
+// tryToAsk returns errLeft where nothing of an answer came.
+func (l *line) tryToAsk(request string) (string, error) {
 	_ = l.SetDeadline(time.Now().Add(time.Minute))
 	if _, err := io.WriteString(l, request); err != nil {
-		tb.Fatal(err)
+		return "", errLeft
+	}
+	if _, err := l.answers.Peek(1); err != nil {
+		return "", errLeft
 	}
 	var head strings.Builder
 	for !strings.HasSuffix(head.String(), "\r\n\r\n") {
 		text, err := l.answers.ReadString('\n')
-		if err != nil {
-			tb.Fatalf("%q: %v", request, err)
-		}
 		head.WriteString(text)
+		if err != nil {
+			return "", fmt.Errorf("the answer ends after %q: %w", head.String(), err)
+		}
 	}
 	if strings.HasPrefix(request, "HEAD ") || strings.HasPrefix(head.String(), "HTTP/1.1 304") {
-		return head.String()
+		return head.String(), nil
 	}
 	body := make([]byte, bodyLength(head.String()))
-	if _, err := io.ReadFull(l.answers, body); err != nil {
-		tb.Fatalf("%q: %v", request, err)
+	if n, err := io.ReadFull(l.answers, body); err != nil {
+		return "", fmt.Errorf("the answer ends after %d bytes of %d: %w", n, len(body), err)
 	}
-	return head.String() + string(body)
+	return head.String() + string(body), nil
 }
 
 func bodyLength(head string) (n int) {

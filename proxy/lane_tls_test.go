@@ -19,7 +19,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/listener"
@@ -196,24 +195,6 @@ func TestTheLaneDoesNotAnswerOnTheListenerOfTheRPC(t *testing.T) {
 			if told := s.client(t, major).told(t, http.MethodGet, "/staking/pool", http.Header{}); told == fromREST || !strings.Contains(told, " 404 ") {
 				t.Errorf("the RPC has no such path, and answers\n%s", told)
 			}
-		})
-	}
-}
-
-func TestHeightsDoNotGoBackInTheLaneOverTLS(t *testing.T) {
-	for name, major := range map[string]int{"HTTP/1.1": 1, "HTTP/2": 2} {
-		t.Run(name, func(t *testing.T) {
-			s := startSecured(t, true, proxy.Options{Chain: chain.Options{Patience: time.Minute}})
-			client := s.client(t, major)
-			s.comesThroughTheLane(t, client)
-			s.chain.ahead(1)
-			client.at(t, "of another replica", "/staking/validators", "229", false)
-			s.chain.ahead(0)
-			go func() {
-				time.Sleep(20 * time.Millisecond)
-				s.chain.grow(1)
-			}()
-			client.at(t, "the first key once more", "/staking/pool", "229", false)
 		})
 	}
 }

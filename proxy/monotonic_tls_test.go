@@ -18,20 +18,6 @@ type secureClient struct {
 	base string
 }
 
-// startSecure serves the chain over TLS, to a client that speaks HTTP/2 or HTTP/1.1.
-func startSecure(t *testing.T, major int, o proxy.Options) (*fakeChain, *secureClient) {
-	t.Helper()
-	p, chain := newChainProxy(t, o)
-	s := unstarted(t, p, nil, nil)
-	s.EnableHTTP2 = major == 2
-	s.StartTLS()
-	c := s.Client()
-	transport := c.Transport.(*http.Transport)
-	transport.MaxConnsPerHost, transport.DisableCompression = 1, true
-	t.Cleanup(transport.CloseIdleConnections)
-	return chain, &secureClient{c, s.URL}
-}
-
 // open gives an answer whose body is not read yet.
 func (c *secureClient) open(t *testing.T, path string) *http.Response {
 	t.Helper()
@@ -57,20 +43,23 @@ func (c *secureClient) at(t *testing.T, what, path, height string, marked bool) 
 }
 
 func TestHeightsDoNotGoBackOnAConnectionWithTLS(t *testing.T) {
-	for name, major := range map[string]int{"HTTP/1.1": 1, "HTTP/2": 2} {
+	for name, tt := range map[string]struct {
+		major int
+		fast  bool
+	}{"HTTP/1.1": {1, false}, "HTTP/2": {2, false}, "HTTP/1.1 in the lane": {1, true}, "HTTP/2 in the lane": {2, true}} {
 		t.Run(name, func(t *testing.T) {
-			origin, client := startSecure(t, major, proxy.Options{Chain: chain.Options{Patience: time.Minute}})
-			if res := client.open(t, "/staking/pool"); res.ProtoMajor != major {
-				t.Fatalf("it speaks %s", res.Proto)
-			} else if _, err := io.Copy(io.Discard, res.Body); err != nil {
-				t.Fatal(err)
+			s := startSecured(t, tt.fast, proxy.Options{Chain: chain.Options{Patience: time.Minute}})
+			client := s.client(t, tt.major)
+			if tt.fast {
+				s.comesThroughTheLane(t, client)
 			}
-			origin.ahead(1)
+			client.at(t, "at the tip", "/staking/pool", "228", false)
+			s.chain.ahead(1)
 			client.at(t, "of another replica", "/staking/validators", "229", false)
-			origin.ahead(0)
+			s.chain.ahead(0)
 			go func() {
 				time.Sleep(20 * time.Millisecond)
-				origin.grow(1)
+				s.chain.grow(1)
 			}()
 			client.at(t, "the first key once more", "/staking/pool", "229", false)
 		})
@@ -79,7 +68,8 @@ func TestHeightsDoNotGoBackOnAConnectionWithTLS(t *testing.T) {
 
 // On HTTP/2 an answer that has not ended does not bind a request beside it.
 func TestOnlyAnAnswerThatHasEndedBindsTheNextRequest(t *testing.T) {
-	origin, client := startSecure(t, 2, proxy.Options{Chain: chain.Options{Shape: chain.Node, Patience: time.Minute}})
+	s := startSecured(t, false, proxy.Options{Chain: chain.Options{Shape: chain.Node, Patience: time.Minute}})
+	origin, client := s.chain, s.client(t, 2)
 	client.at(t, "at the tip", "/staking/pool", "228", false)
 	long := `"` + strings.Repeat("x", 6<<20) + `"` // more than the client's window
 	origin.does(func(node.Request) (*node.Answer, error) {

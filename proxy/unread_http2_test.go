@@ -16,7 +16,6 @@ import (
 
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
-	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -67,18 +66,9 @@ func TestClientsOfHTTP2ThatGrantNoWindowMakeRoom(t *testing.T) {
 				return &node.Answer{Status: http.StatusOK, Height: standstill, Body: []byte(`"` + strings.Repeat("x", size) + `"`)}, nil
 			})
 			registry := prometheus.NewPedanticRegistry()
-			l, err := listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{Most: most, Metrics: registry})
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := httptest.NewUnstartedServer(p)
-			_ = s.Listener.Close()
-			s.Listener, s.Config.ConnContext, s.Config.ConnState, s.EnableHTTP2 = l, conn.Context, conn.State, true
-			s.Config.WriteTimeout = time.Minute
-			s.StartTLS()
-			t.Cleanup(s.Close)
+			s := serveOn(t, p, listener.Options{Most: most, Metrics: registry}, func(s *httptest.Server) { s.EnableHTTP2 = true; s.StartTLS() })
 			for range most {
-				askWithoutWindow(t, l.Addr(), "/staking/pool")
+				askWithoutWindow(t, s.Listener.Addr(), "/staking/pool")
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()

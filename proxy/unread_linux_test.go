@@ -16,7 +16,6 @@ import (
 
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
-	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -66,15 +65,7 @@ func TestClientsThatDoNotReadMakeRoom(t *testing.T) {
 				return &node.Answer{Status: http.StatusOK, Height: standstill, Body: []byte(`{}`)}, nil
 			})
 			registry := prometheus.NewPedanticRegistry()
-			l, err := listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{Most: most, Lane: fast, Metrics: registry})
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := httptest.NewUnstartedServer(p)
-			_ = s.Listener.Close()
-			s.Listener, s.Config.ConnContext, s.Config.ConnState = l, conn.Context, conn.State
-			s.Start()
-			t.Cleanup(s.Close)
+			l := serveOn(t, p, listener.Options{Most: most, Lane: fast, Metrics: registry}, (*httptest.Server).Start).Listener
 			polite := dial(t, l.Addr())
 			for range 4 { // until the lane knows it
 				polite.ask(t, large)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
-	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/respond"
@@ -42,14 +41,7 @@ func startUnread(t *testing.T, memory int64, fast web.Lane, start func(*httptest
 		return &node.Answer{Status: http.StatusOK, NodeStatus: http.StatusOK, Type: respond.JSON, Height: standstill, Body: []byte(text)}, nil
 	})
 	s := &unreadService{memory: account.New(memory, nil), registry: prometheus.NewPedanticRegistry()}
-	l, err := listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{Lane: fast, Memory: s.memory, Metrics: s.registry})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(p.ServeHTTP))
-	_ = s.Listener.Close()
-	s.Listener, s.Config.ConnContext, s.Config.ConnState = l, conn.Context, conn.State
-	start(s.Server)
+	s.Server = serveOn(t, p, listener.Options{Lane: fast, Memory: s.memory, Metrics: s.registry}, start)
 	t.Cleanup(func() {
 		s.CloseClientConnections()
 		s.Close()
