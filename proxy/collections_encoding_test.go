@@ -80,13 +80,3 @@ func TestPagesOfMoreHostsThanAreRememberedStayPlain(t *testing.T) {
 		t.Errorf("in %q at a host that is remembered", coding)
 	}
 }
-
-func TestAPublicAddressIsTheOneHost(t *testing.T) {
-	h, _ := newLongList(t, listing.Options{}, knownAs("https://api.example"))
-	for i := range 10 {
-		coding, body := pageAt(t, h, fmt.Sprintf("h%d.example", i), "br")
-		if coding != "br" || !strings.HasPrefix(body, `{"$schema":"https://api.example/`) {
-			t.Errorf("in %q: %.60s", coding, body)
-		}
-	}
-}

@@ -12,33 +12,6 @@ import (
 
 const page = "https://app.example"
 
-func TestPagesMayReadWhyTheyAreRefused(t *testing.T) {
-	s := startList(t, listing.Options{}, func(o *proxy.Options) {
-		o.Web.CORSOrigins, o.Chain.RefuseUnknown = []string{page}, true
-	})
-	tests := []struct {
-		name, method, path string
-		status             int
-	}{
-		{"no key", http.MethodPost, listPath, 401},
-		{"another method", http.MethodGet, listPath, 405},
-		{"no such path", http.MethodGet, "/nowhere", 404},
-		{"a node that is gone", http.MethodGet, "/staking/params", 500},
-		{"bad input", http.MethodGet, "/staking/validators/nope", 400},
-		{"a document", http.MethodGet, "/api/v4/Problem.json", 200},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			res, body := s.send(t, tt.method, tt.path, "", "Origin", page, "X-Api-Key", "")
-			if res.StatusCode != tt.status {
-				t.Errorf("status %d: %s", res.StatusCode, body)
-			}
-			wantHeader(t, res, "Access-Control-Allow-Origin", page)
-			wantHeader(t, res, "Vary", "Origin")
-		})
-	}
-}
-
 func TestPreflightsAreAnsweredWithoutAskingAnybody(t *testing.T) {
 	tests := []struct {
 		name, path, origin string

@@ -6,11 +6,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/andybalholm/brotli"
 	"github.com/google/go-cmp/cmp"
@@ -81,37 +78,6 @@ func TestABodyIsEncodedOnce(t *testing.T) {
 	if diff := cmp.Diff(want, counted(t, registry, "tipcache_cache_encodings_total")); diff != "" {
 		t.Errorf("encoded (-want +got):\n%s", diff)
 	}
-}
-
-// TestEncodingsOfChangingBodiesAreNotMixedUp has clients of all codings ask while
-// every block brings another text.
-func TestEncodingsOfChangingBodiesAreNotMixedUp(t *testing.T) {
-	s := startPlainChain(t, proxy.Options{})
-	var bodies sync.Map // plain tag to plain body
-	say := func(n int) {
-		s.chain.says(200, `{"code":200,"msg":{"n":"`+strings.Repeat(strconv.Itoa(n), 2000)+`"},"error":""}`)
-		s.chain.grow(10)
-	}
-	say(1)
-	var clients sync.WaitGroup
-	for i := range 8 {
-		clients.Go(func() {
-			for range 50 {
-				got := s.get(t, anyPath, "Accept-Encoding", []string{"", "gzip", "br", "zstd"}[i%4])
-				coding := got.header.Get("Content-Encoding")
-				body := decode(t, coding, got.body)
-				tag := strings.Replace(got.header.Get("Etag"), "-"+coding+`"`, `"`, 1)
-				if known, _ := bodies.LoadOrStore(tag, body); known != body {
-					t.Errorf("%s stands for two bodies", tag)
-				}
-			}
-		})
-	}
-	for n := range 20 {
-		say(n)
-		time.Sleep(5 * time.Millisecond)
-	}
-	clients.Wait()
 }
 
 // FuzzAcceptEncoding: whatever is sent, the answer is in a coding that was named

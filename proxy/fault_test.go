@@ -2,7 +2,6 @@ package proxy_test
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"regexp"
 	"strings"
@@ -10,45 +9,19 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/tidwall/gjson"
 
-	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/logtest"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-func TestAnAnswerSurvivesTheNode(t *testing.T) {
-	s := startChain(t, proxy.Options{})
-	fresh := s.get(t, anyPath)
-	s.chain.fails(&upstream.Error{Kind: upstream.Unreachable, Msg: "gone"})
-	s.chain.grow(10)
-	got := s.get(t, anyPath)
-	if got.status != 200 || got.body != fresh.body {
-		t.Errorf("status %d: %s", got.status, got.body)
-	}
-	got.has(t, "X-Block-Height", "228")
-	if status := got.header.Get("Cache-Status"); !strings.Contains(status, "stale-if-error") {
-		t.Errorf("Cache-Status: %s", status)
-	}
-}
-
 func TestANodeBehindTheTipDoesNotBlameTheClient(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	s.chain.does(func(node.Request) (*node.Answer, error) { return recorded(t, "height_rewards_d2_next").answer(), nil })
 	s.get(t, anyPath).refuses(t, 502, `{"code":502,"msg":{},"error":"the chain node is behind the newest block"}`+"\n")
-}
-
-func TestRequestsHaveADeadline(t *testing.T) {
-	s := startChain(t, proxy.Options{Web: web.Options{RequestTimeout: 20 * time.Millisecond}})
-	release := make(chan struct{})
-	defer close(release)
-	s.chain.does(func(node.Request) (*node.Answer, error) { <-release; return nil, errors.New("late") })
-	s.get(t, anyPath).refuses(t, 504, `{"code":504,"msg":{},"error":"no answer in time"}`+"\n")
 }
 
 func TestAPanicIsAnAnswerAndARecord(t *testing.T) {
@@ -110,39 +83,6 @@ func TestANodeThatIsBehindFailsNobodyWhoHasAnOlderAnswer(t *testing.T) {
 			got.has(t, "Cache-Control", "public, max-age=0, s-maxage=0")
 			if got := s.get(t, "/mint/params"); got.status < 500 {
 				t.Errorf("a request that was never answered got %d", got.status)
-			}
-		})
-	}
-}
-
-func TestClientsCannotFloodTheErrorLog(t *testing.T) {
-	tests := []struct {
-		name    string
-		fails   error
-		headers []string
-		fault   string // as the metrics and the alert have it
-	}{
-		{"a request that is shed", &upstream.Error{Kind: upstream.Overloaded, Msg: "the node is busy"}, nil, "server"},
-		{"too many requests that wait", cache.ErrOverloaded, nil, "server"},
-		{"a block that does not come", nil, []string{"X-Min-Block-Height", "999999"}, "input"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			var log logtest.Log
-			registry := prometheus.NewPedanticRegistry()
-			s := startChain(t, proxy.Options{
-				Web:   web.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil)), Registerer: registry},
-				Chain: chain.Options{MinHeightWait: time.Millisecond},
-			})
-			if tt.fails != nil {
-				s.chain.fails(tt.fails)
-			}
-			got := s.get(t, anyPath, tt.headers...)
-			if text := log.String(); got.status < 500 || !strings.Contains(text, `"level":"WARN"`) || strings.Contains(text, "ERROR") {
-				t.Errorf("status %d, logged: %s", got.status, text)
-			}
-			if all := strings.Join(counted(t, registry, "tipcache_proxy_requests_total"), "\n"); !strings.Contains(all, fmt.Sprintf("fault:%q ", tt.fault)) {
-				t.Errorf("counted %s, want fault %q", all, tt.fault)
 			}
 		})
 	}

@@ -3,55 +3,11 @@ package proxy_test
 import (
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/chain"
-	"github.com/tipcache/tipcache/proxy/web"
-	"github.com/tipcache/tipcache/upstream/node"
 )
 
 const anyPath = "/staking/pool"
-
-func TestAPastBlockIsReadOnceAndForever(t *testing.T) {
-	s := startChain(t, proxy.Options{})
-	for range 2 {
-		got := s.get(t, anyPath, "X-Block-Height", "100")
-		got.has(t, "X-Block-Height", "100")
-		got.has(t, "Cache-Control", "private, max-age=86400")
-		got.has(t, "Vary", "X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, Accept, Accept-Encoding")
-		s.chain.grow(10_000)
-	}
-	s.get(t, anyPath, "X-Block-Height", "101").has(t, "X-Block-Height", "101")
-	if diff := cmp.Diff([]node.Request{{Path: anyPath, Height: 100, Client: "127.0.0.1", Miss: true}, {Path: anyPath, Height: 101, Client: "127.0.0.1", Miss: true}}, s.chain.asked); diff != "" {
-		t.Errorf("asked (-want +got):\n%s", diff)
-	}
-}
-
-func TestWaitingForABlockEnds(t *testing.T) {
-	t.Parallel()
-	bounds := map[string]proxy.Options{
-		"when the block does not come in time": {Chain: chain.Options{MinHeightWait: 20 * time.Millisecond}},
-		"when the time of the request is over": {Web: web.Options{RequestTimeout: 200 * time.Millisecond}},
-	}
-	for name, o := range bounds {
-		t.Run(name, func(t *testing.T) {
-			s := startChain(t, o)
-			got := s.get(t, anyPath, "X-Min-Block-Height", "400")
-			got.refuses(t, 504, `{"code":504,"msg":{},"error":"block 400 has not come; the newest is 228"}`+"\n")
-			got.has(t, "Retry-After", "2")
-		})
-	}
-	t.Run("at once when no height source is known", func(t *testing.T) {
-		s := startChain(t, proxy.Options{})
-		s.chain.deafen()
-		got := s.get(t, anyPath, "X-Min-Block-Height", "1")
-		got.refuses(t, 503, `{"code":503,"msg":{},"error":"the newest block is not known at present, so X-Min-Block-Height cannot be waited for"}`+"\n")
-		got.has(t, "Retry-After", "1")
-	})
-}
 
 func TestHeightsThatCannotBeServedAreRefused(t *testing.T) {
 	s := startChain(t, proxy.Options{})

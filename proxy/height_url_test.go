@@ -8,34 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/devnet"
-	"github.com/tipcache/tipcache/upstream/node"
 )
 
 const validatorsAt100 = "/staking/validators?pagination.limit=2&x-block-height=100"
-
-func TestAHeightInTheURLMeansWhatTheHeaderMeans(t *testing.T) {
-	for _, target := range []string{
-		validatorsAt100, "/staking/validators?X-Block-Height=100&pagination.limit=2", "/staking/validators?pagination.limit=2;x%2Dblock%2Dheight=%3100",
-		validatorsAt100 + "&x-block-height=100", validatorsAt100 + "&x-min-block-height=99",
-	} {
-		s := startChain(t, proxy.Options{})
-		got := s.get(t, target)
-		got.has(t, "X-Block-Height", "100")
-		got.has(t, "X-Unknown-Parameters", "")
-		got.has(t, "Vary", "X-Block-Height, X-Min-Block-Height, X-Min-Evm-Block, Accept, Accept-Encoding")
-		s.get(t, "/staking/validators?pagination.limit=2", "X-Block-Height", "100").has(t, "X-Block-Height", "100")
-		want := []node.Request{{Path: "/staking/validators", Query: "pagination.limit=2", Height: 100, Cost: node.Page, Client: "127.0.0.1", Miss: true}}
-		if diff := cmp.Diff(want, s.chain.asked); diff != "" {
-			t.Errorf("%s: asked (-want +got):\n%s", target, diff)
-		}
-	}
-}
 
 func TestHeightsInTheURLThatCannotBeServedAreRefused(t *testing.T) {
 	for target, want := range map[string]string{

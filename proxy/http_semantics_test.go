@@ -6,33 +6,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/web"
-	"github.com/tipcache/tipcache/upstream/node"
 )
-
-func TestHeadIsGetWithoutABody(t *testing.T) {
-	s := startChain(t, proxy.Options{})
-	for _, target := range []string{anyPath, "/staking/validators/nope", "/nowhere"} {
-		get, head := s.get(t, target, "X-Request-Id", "same"), s.do(t, http.MethodHead, target, "", "X-Request-Id", "same")
-		if head.body != "" || head.status != get.status {
-			t.Errorf("%s: status %d with %q, want %d", target, head.status, head.body, get.status)
-		}
-		for _, h := range []http.Header{get.header, head.header} {
-			h.Del("Date")
-			h.Del("Age")
-			h.Del("Cache-Status")
-		}
-		if diff := cmp.Diff(get.header, head.header); diff != "" {
-			t.Errorf("%s: headers (-GET +HEAD):\n%s", target, diff)
-		}
-	}
-}
 
 func TestWhatIsNotServedIsSaidInTheEnvelope(t *testing.T) {
 	s := startChain(t, proxy.Options{Chain: chain.Options{RefuseUnknown: true}})
@@ -85,28 +65,6 @@ func TestRoutesOfUnknownNamesAreNotConfigured(t *testing.T) {
 	defer c.Close()
 	if _, err := proxy.New(proxy.Options{Cache: c, Chain: chain.Options{Nodes: newFakeChain(t), Routes: map[string]cache.Policy{"nope": {}}}}); err == nil {
 		t.Error("no error")
-	}
-}
-
-func TestMetricsCountEveryRequest(t *testing.T) {
-	registry := prometheus.NewPedanticRegistry()
-	s := startChain(t, proxy.Options{Web: web.Options{Registerer: registry}})
-	s.get(t, anyPath)
-	s.get(t, anyPath)
-	s.get(t, anyPath, "X-Block-Height", "5")
-	s.get(t, "/nowhere")
-	s.do(t, "FOO", anyPath, "")
-	s.chain.does(func(node.Request) (*node.Answer, error) { return nil, cache.ErrOverloaded })
-	s.get(t, "/mint/params")
-	want := []string{
-		`fault:"" method:"GET" outcome:"hit" route:"pool" status:"200" 1`,
-		`fault:"" method:"GET" outcome:"miss" route:"pool" status:"200" 2`,
-		`fault:"" method:"GET" outcome:"refused" route:"other" status:"404" 1`,
-		`fault:"" method:"other" outcome:"refused" route:"none" status:"405" 1`,
-		`fault:"server" method:"GET" outcome:"failed" route:"mint_params" status:"503" 1`,
-	}
-	if diff := cmp.Diff(want, counted(t, registry, "tipcache_proxy_requests_total")); diff != "" {
-		t.Errorf("counted (-want +got):\n%s", diff)
 	}
 }
 

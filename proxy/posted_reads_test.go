@@ -25,20 +25,6 @@ func newSDKOf(t *testing.T, path string, h http.HandlerFunc) (s *sdkService, rea
 	return s, reads
 }
 
-func TestBlockResultsAreKeptByTheirHeight(t *testing.T) {
-	const path = "/cosmos/base/tendermint/v1beta1/block_results/5"
-	s, reads := newSDKOf(t, path, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"height":"5"}`)) })
-	for range 3 {
-		if resp, body := s.get(t, path); resp.StatusCode != http.StatusOK || body != `{"height":"5"}` {
-			t.Errorf("%d %s, want the node's answer", resp.StatusCode, body)
-		}
-		s.advance(t)
-	}
-	if n := reads.Load(); n != 1 {
-		t.Errorf("%d node requests in three blocks, want 1", n)
-	}
-}
-
 func TestVerificationOfMembershipIsAReadWithoutTheRateOfTransactions(t *testing.T) {
 	const path = "/ibc/core/client/v1/verify_membership"
 	s, reads := newSDKOf(t, path, func(w http.ResponseWriter, r *http.Request) {

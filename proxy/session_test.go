@@ -101,18 +101,6 @@ func TestASessionIsAnsweredFromItsBlockOn(t *testing.T) {
 	})
 }
 
-func TestASessionWhoseBlockDoesNotComeIsToldSo(t *testing.T) {
-	sessions(t, proxy.Options{Chain: chain.Options{Patience: time.Millisecond}}, func(t *testing.T, s *chainService) {
-		client := dial(t, s.Listener.Addr())
-		for range 3 {
-			at(t, "in vain", client.ask(t, in("230.A00000000000")), "228", true)
-			at(t, "another client of the connection", client.ask(t, pool), "228", false)
-		}
-		s.chain.grow(2)
-		at(t, "when it has come", client.ask(t, in("230.A00000000000")), "230", false)
-	})
-}
-
 func TestASessionIsNotAnsweredFromBeforeItsBlockWhereAClassMayLag(t *testing.T) {
 	lagging := cache.Policy{FreshBlocks: 5, StaleBlocks: 9, ErrorBlocks: 9, Fresh: time.Hour, Stale: time.Hour, StaleIfError: time.Hour, Keep: time.Hour}
 	o := proxy.Options{Chain: chain.Options{Patience: time.Minute, Routes: map[string]cache.Policy{"pool": lagging}}}

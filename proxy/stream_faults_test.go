@@ -44,20 +44,6 @@ func TestAStreamThatIsOpenedInAnOutageGivesTheOldAnswerAndSaysSo(t *testing.T) {
 	}
 }
 
-func TestCommentsKeepAnIdleStreamAlive(t *testing.T) {
-	s := startChain(t, proxy.Options{Streams: stream.Options{KeepAlive: 10 * time.Millisecond}})
-	saysPool(s, 1)
-	es := s.stream(t, anyPath)
-	es.next()
-	for range 3 {
-		for _, want := range []string{":\n", "\n"} {
-			if line, err := es.text.ReadString('\n'); err != nil || line != want {
-				t.Fatalf("line %q, %v, want %q", line, err, want)
-			}
-		}
-	}
-}
-
 func TestAReaderThatTakesNothingIsLetGo(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	s := startChain(t, proxy.Options{Streams: stream.Options{Write: 20 * time.Millisecond}, Web: web.Options{Registerer: registry}})

@@ -1,7 +1,6 @@
 package proxy_test
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,7 +15,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
-	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/logtest"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -74,22 +72,6 @@ func TestAStreamGoesOnWhereTheLastOneEnded(t *testing.T) {
 			t.Errorf("event %q, want %s", got, first)
 		}
 		again.close()
-	}
-}
-
-func TestAStreamTellsOfFailuresAndGoesOn(t *testing.T) {
-	t.Parallel()
-	s := startChain(t, proxy.Options{})
-	first := saysPool(s, 1)
-	es := s.stream(t, anyPath)
-	es.expect(s.answered(t, 228, first))
-	s.chain.fails(&upstream.Error{Kind: upstream.Unreachable, Msg: "the chain node cannot be reached", Err: errors.New("refused")})
-	s.chain.grow(1)
-	es.expect("event: failure\ndata: {\"code\":502,\"error\":\"the chain node cannot be reached\"}\n")
-	second := saysPool(s, 2)
-	s.chain.grow(1)
-	if got := es.next(); !strings.HasSuffix(got, "data: "+second+"\n") {
-		t.Errorf("event %q, want %s", got, second)
 	}
 }
 

@@ -1,7 +1,6 @@
 package proxy_test
 
 import (
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -59,24 +58,6 @@ func TestTheHeightsOfARequestGoBeforeThatOfItsPageKey(t *testing.T) {
 	s.get(t, next, "X-Min-Block-Height", "233").has(t, "X-Block-Height", "233")
 	if got := s.chain.last(); got.Height != node.AtTip {
 		t.Errorf("with a least height the page is read at %d, want the tip", got.Height)
-	}
-}
-
-func TestAWalkWhoseBlockIsPrunedGoesOnAtTheTip(t *testing.T) {
-	s := startChain(t, proxy.Options{})
-	readsPages(t, s)
-	next := nextPage(s.get(t, firstPage))
-	s.chain.grow(1000)
-	s.chain.does(func(r node.Request) (*node.Answer, error) {
-		if r.Height != node.AtTip {
-			return recorded(t, "pruned_height_1").answer(), nil
-		}
-		return recorded(t, "page_validators_limit_2").answer(), nil
-	})
-	got := s.get(t, next)
-	got.has(t, "X-Block-Height", "1228")
-	if got.status != http.StatusOK {
-		t.Errorf("status %d: %s", got.status, got.body)
 	}
 }
 

@@ -83,7 +83,8 @@ func TestRewardsHaveAnEntryForEachDenomination(t *testing.T) {
 		`{"rewards":[{"validator_address":"v","reward":[{"denom":"a","amount":"1"},{"denom":"b","amount":"2"}]},{"validator_address":"w","reward":[]}],"total":[]}`: `{"rewards":[{"validator_address":"v","reward":{"denom":"a","amount":"1"}},{"validator_address":"v","reward":{"denom":"b","amount":"2"}},{"validator_address":"w","reward":{"denom":"","amount":"0"}}],"total":[]}`,
 		`{"rewards":7}`:   "",
 		`{"rewards":[7]}`: "",
-		`[]`:              "",
+		`{"rewards":[{"validator_address":"v","reward":5}]}`: "",
+		`[]`: "",
 	} {
 		got, err := documented.Shape([]byte(`{"code":200,"msg":`+msg+`,"error":""}`), documented.Rewards)
 		if (err != nil) != (want == "") || err == nil && compact(t, got.Body) != `{"code":200,"msg":`+want+`,"error":""}` {
