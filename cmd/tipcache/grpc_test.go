@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"encoding/base64"
+	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +18,7 @@ import (
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/logtest"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -119,4 +123,21 @@ func readsOf(d *devnet.Devnet, beginning string) (times int) {
 		}
 	}
 	return times
+}
+
+func TestServingGRPCWithoutTheNodesGRPCIsLogged(t *testing.T) {
+	t.Parallel()
+	d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos})
+	for grpc, want := range map[string]bool{"": true, "grpc: [\"" + d.Node().GRPCAddr() + "\"]": false} {
+		file := filepath.Join(t.TempDir(), "tipcache.yaml")
+		settings := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nadmin_token: none\nredis: {url: none}\nchain: {nodes: [%q], comet: [%q], %s}\ngrpc: {listen: \"127.0.0.1:0\"}\n", d.NodeURL(), d.CometURL(), grpc)
+		if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var log logtest.Log
+		serveFile(t, d, file, &log)
+		if got := strings.Contains(log.String(), `"level":"WARN","msg":"grpc.listen serves only`); got != want {
+			t.Errorf("warning about chain.grpc with %q = %t, want %t: %s", grpc, got, want, log.String())
+		}
+	}
 }
