@@ -11,21 +11,19 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// bodies are what is being written to a client: they are kept until it has
-// taken them, though the cache may have dropped them long ago.
+// bodies are the response bodies that are being written to a client. They occupy memory even if the cache has evicted them.
 type bodies struct {
-	mu   sync.Mutex
-	list [][]byte
-	room [1][]byte    // the first home of list
-	made atomic.Int64 // bytes that HoldResponse has reserved
+	mu       sync.Mutex
+	list     [][]byte
+	storage  [1][]byte    // initial storage of list
+	reserved atomic.Int64 // bytes that HoldResponse has reserved
 }
 
-// Uncounted is the longest body, in bytes, that does not count among the bodies that are being
-// written to a connection of HTTP/1: it is copied, into a buffer that every connection may have.
+// Uncounted is the maximum length of a body, in bytes, that BeginBody need not record: it is copied into a buffer that each
+// connection may have.
 const Uncounted = 16 << 10
 
-// BeginBody notes that a body is about to be written to the client. EndBody must be called
-// once that is over.
+// BeginBody records that a body is being written to the client, until EndBody.
 func (c *Conn) BeginBody(body []byte) {
 	if len(body) == 0 {
 		return
@@ -34,12 +32,12 @@ func (c *Conn) BeginBody(body []byte) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.list == nil {
-		o.list = o.room[:0]
+		o.list = o.storage[:0]
 	}
 	o.list = append(o.list, body)
 }
 
-// EndBody notes that a body has been written, or cannot be.
+// EndBody records that a body was written, or that the write failed.
 func (c *Conn) EndBody(body []byte) {
 	if len(body) == 0 {
 		return
@@ -52,8 +50,8 @@ func (c *Conn) EndBody(body []byte) {
 	}
 }
 
-// HoldResponse reserves n bytes for a response that is made for one client, until release is called. It reserves
-// nothing for up to Uncounted bytes. The error is a *failure.Failure.
+// HoldResponse reserves n bytes for a response that only one client gets, until release is called. It reserves nothing for
+// up to Uncounted bytes. The error is a *failure.Failure.
 func (m *Memory) HoldResponse(r *http.Request, n int) (release func(), err error) {
 	if n <= Uncounted {
 		return func() {}, nil
@@ -63,24 +61,24 @@ func (m *Memory) HoldResponse(r *http.Request, n int) (release func(), err error
 	}
 	c := Of(r)
 	if c != nil {
-		c.outgoing.made.Add(int64(n))
+		c.outgoing.reserved.Add(int64(n))
 	}
 	return func() {
 		if c != nil {
-			c.outgoing.made.Add(-int64(n))
+			c.outgoing.reserved.Add(-int64(n))
 		}
 		m.account.Release(account.Unread, int64(n))
 	}, nil
 }
 
 // HeldBytes returns the bytes that HoldResponse has reserved for the connection.
-func (c *Conn) HeldBytes() int64 { return c.outgoing.made.Load() }
+func (c *Conn) HeldBytes() int64 { return c.outgoing.reserved.Load() }
 
-// StreamBytes returns the memory of the connection's streams beyond the first, in bytes. Responses that net/http may
-// have written already count only where the client is stalled.
+// StreamBytes returns the memory of the connection's streams except the first, in bytes. Streams whose handlers have
+// returned count only if the client is stalled.
 func (c *Conn) StreamBytes(stalled bool) int64 { return c.streams.bytes(stalled) }
 
-// EachBody calls f for each of the bodies that are being written.
+// EachBody calls f for each body that is being written.
 func (c *Conn) EachBody(f func(body []byte)) {
 	o := &c.outgoing
 	o.mu.Lock()

@@ -1,8 +1,8 @@
-// Package conn has the connections of clients, and the memory that is reserved for what they send and have not read.
+// Package conn wraps clients' connections, and reserves memory for request bodies and unread responses.
 //
-//   - conn.go wraps a client's connection, so that a response leaves in one system call; secure.go adds TLS;
-//   - idle.go tells which clients are idle, and which do not read;
-//   - multiplexed.go serves the streams of HTTP/2, streams.go reserves memory for them and for the calls of gRPC;
+//   - conn.go sends a response in one system call; secure.go adds TLS;
+//   - idle.go detects clients that are idle or do not read;
+//   - multiplexed.go serves HTTP/2 streams; streams.go reserves memory for them and for gRPC calls;
 //   - bodies.go reserves memory for responses, incoming.go for request bodies;
 //   - revoked.go ends connections and streams whose API key is removed, or that an access rule denies.
 package conn
@@ -23,82 +23,79 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// A Conn is a client's connection that sends an answer in one system call.
-// net/http collects 4 KiB, sends those, and then the rest: two calls, and two
-// packets for the client to wake up for. It is for http.Server's listener;
-// Context makes it known to the handler.
+// A Conn is a client's connection that sends a response in one system call. net/http alone would send the first 4 KiB
+// separately, in a packet of its own. Use it for http.Server's listener. Handlers get it by Of, if Context is the server's
+// ConnContext.
 type Conn struct {
 	*socket
-	carrier carrier    // what carries requests: the socket, or TLS on it
-	beneath bool       // it is what TLS is on, and carries no requests itself
-	records *records   // of TLS, where they are collected
-	from    net.Conn   // what requests are read from: the lane, or else the carrier
-	lane    LaneConn   // nil: none
-	fast    Lane       // that answers the requests which it carries; nil: none
-	address netip.Addr // the client's; not valid where it has none
-	seen    session.Seen
+	transport  transport  // the socket, or TLS on it
+	carriesTLS bool       // carries TLS, and no requests itself
+	records    *records   // collects TLS records; nil without TLS
+	source     net.Conn   // Read reads from it: the lane, or the transport
+	laneConn   LaneConn   // nil if the lane does not read requests
+	lane       Lane       // may be nil
+	address    netip.Addr // of the client; the zero Addr if unknown
+	seen       session.Seen
 
 	outgoing bodies
 
-	buffer *writeBuffer // what was written but not sent; nil while nothing is held back
+	buffer *writeBuffer // bytes written but not sent; nil while nothing is buffered
 	pieces [2][]byte
 }
 
-// A carrier carries requests and answers.
-type carrier interface {
+// A transport carries requests and responses.
+type transport interface {
 	net.Conn
 	WriteBuffers(pieces *net.Buffers) (int64, error)
 	CloseWrite() error
 }
 
-// writeBuffer has room for net/http's buffer twice: for what it sends on its own
-// when that is full, and for what it has left in the end.
+// writeBuffer fits net/http's buffer twice: once when it is full, and once for the rest of the response.
 type writeBuffer struct {
-	text []byte
-	room [2 * 4 << 10]byte
+	text    []byte
+	storage [2 * 4 << 10]byte
 }
 
 var buffers = sync.Pool{New: func() any { return new(writeBuffer) }}
 
-// New wraps a connection. Requests are answered in the fast lane where that can,
-// which may be nil; onClose, which may be nil, is called once it is closed. Open streams are reserved in
-// memory, which may be nil.
-func New(c net.Conn, fast Lane, memory *account.Account, onClose func()) *Conn {
+// New wraps a connection. lane, onClose and memory may be nil. onClose is called once after the connection is closed.
+// Streams are reserved in memory.
+func New(c net.Conn, lane Lane, memory *account.Account, onClose func()) *Conn {
 	s := &socket{Conn: c, streams: streams{memory: memory}}
 	s.onClose = sync.OnceFunc(func() {
-		s.streams.leave()
+		s.streams.close()
 		if onClose != nil {
 			onClose()
 		}
 	})
 	s.MarkActive(time.Now())
-	return newConn(s, s, fast)
+	return newConn(s, s, lane)
 }
 
-func newConn(s *socket, on carrier, fast Lane) *Conn {
-	conn := &Conn{socket: s, carrier: on, from: on}
+func newConn(s *socket, on transport, lane Lane) *Conn {
+	conn := &Conn{socket: s, transport: on, source: on}
 	if peer, ok := s.RemoteAddr().(*net.TCPAddr); ok {
 		conn.address = peer.AddrPort().Addr().Unmap().WithZone("")
 	}
-	if fast != nil {
-		conn.fast, conn.lane = fast, fast.Wrap(conn, on)
+	if lane != nil {
+		conn.lane, conn.laneConn = lane, lane.Wrap(conn, on)
 	}
-	if conn.lane != nil { // a lane of gRPC reads no requests itself
-		conn.from = conn.lane
+	if conn.laneConn != nil { // nil for a gRPC lane, which does not read requests
+		conn.source = conn.laneConn
 	}
 	return conn
 }
 
-// From returns a connection on the same socket that is the client's at an address, as a proxy before it says. c is without a
-// lane and must no longer be used.
-func (c *Conn) From(client net.Addr, fast Lane) *Conn {
+// From returns a connection on the same socket, with the client's address as a proxy reported it. c must have no lane, and
+// must no longer be used.
+func (c *Conn) From(client net.Addr, lane Lane) *Conn {
 	c.socket.client = client
-	return newConn(c.socket, c.socket, fast)
+	return newConn(c.socket, c.socket, lane)
 }
 
 // A Lane answers requests on connections in place of their handlers.
 type Lane interface {
-	// Wrap returns the connection that http.Server reads. below carries the requests of the client's connection.
+	// Wrap returns the connection from which http.Server reads requests. below is the transport of the client's connection.
 	Wrap(client *Conn, below net.Conn) LaneConn
 }
 
@@ -108,16 +105,16 @@ type LaneConn interface {
 	State(s http.ConnState)
 }
 
-// Lane returns the lane that answers requests on the connection, nil for none.
-func (c *Conn) Lane() Lane { return c.fast }
+// Lane returns the lane of the connection, or nil.
+func (c *Conn) Lane() Lane { return c.lane }
 
-// LaneConn returns what the lane reads requests of HTTP/1 from, nil for none.
-func (c *Conn) LaneConn() LaneConn { return c.lane }
+// LaneConn returns the connection from which the lane reads HTTP/1 requests, or nil.
+func (c *Conn) LaneConn() LaneConn { return c.laneConn }
 
-// IsBeneathTLS reports whether the connection carries TLS, and no requests itself.
-func (c *Conn) IsBeneathTLS() bool { return c.beneath }
+// CarriesTLS reports whether the connection carries TLS, and no requests itself.
+func (c *Conn) CarriesTLS() bool { return c.carriesTLS }
 
-// Seen returns what the client has seen on the connection. It is nil if c is.
+// Seen returns what the client has seen on the connection, or nil if c is nil.
 func (c *Conn) Seen() *session.Seen {
 	if c == nil {
 		return nil
@@ -127,11 +124,10 @@ func (c *Conn) Seen() *session.Seen {
 
 type connKey struct{}
 
-// IsKey reports whether key is the one by which contexts have the connection that Of returns.
+// IsKey reports whether key is the context key of the connection that Of returns.
 func IsKey(key any) bool { return key == connKey{} }
 
-// Context is for the field ConnContext of [http.Server]. Connections that are
-// no *Conn are left as they are.
+// Context implements the ConnContext field of [http.Server].
 func Context(ctx context.Context, c net.Conn) context.Context {
 	if ours := Accepted(c); ours != nil {
 		return context.WithValue(ctx, connKey{}, ours)
@@ -139,36 +135,33 @@ func Context(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-// Accepted is the connection of ours that a listener has given to a server that is no
-// http.Server; nil if it is none. The context of a request on it gives it by IsKey.
+// Accepted returns the Conn in a connection that a listener of package listener has accepted, or nil.
 func Accepted(c net.Conn) *Conn {
-	ours, beneath := below(c)
+	ours, carriesTLS := unwrap(c)
 	if ours != nil {
-		ours.beneath = beneath
+		ours.carriesTLS = carriesTLS
 	}
 	return ours
 }
 
-// State is for the field ConnState of [http.Server]. A connection that is beneath
-// TLS has no fast lane.
+// State implements the ConnState field of [http.Server].
 func State(c net.Conn, state http.ConnState) {
-	ours, beneath := below(c)
+	ours, carriesTLS := unwrap(c)
 	if ours == nil {
 		return
 	}
-	if state == http.StateIdle { // a client whose answer is sent has all its time to say the next thing
+	if state == http.StateIdle { // the idle timeout starts after the response
 		ours.MarkActive(time.Now())
-		ours.streams.settle()
+		ours.streams.unparkAll()
 	}
 	ours.busy.Store(state == http.StateActive || state == http.StateHijacked)
-	if ours.lane != nil && !beneath {
-		ours.lane.State(state)
+	if ours.laneConn != nil && !carriesTLS {
+		ours.laneConn.State(state)
 	}
 }
 
-// below is the connection of ours that http.Server has, nil for none; beneath says that
-// it has one with TLS on it.
-func below(c net.Conn) (ours *Conn, beneath bool) {
+// unwrap returns the Conn in a connection of http.Server, or nil. carriesTLS reports whether http.Server reads TLS on it.
+func unwrap(c net.Conn) (ours *Conn, carriesTLS bool) {
 	switch c := c.(type) {
 	case *Conn:
 		return c, false
@@ -181,22 +174,21 @@ func below(c net.Conn) (ours *Conn, beneath bool) {
 	return nil, false
 }
 
-// Of returns the connection of a request's client, nil if it is not ours.
+// Of returns the connection of a request, or nil if our listener did not accept it.
 func Of(r *http.Request) *Conn {
 	c, _ := r.Context().Value(connKey{}).(*Conn)
 	return c
 }
 
-// RemoteAddr is the client's address. http.Server asks for it first of all on the goroutine of a new
-// connection, where a stack that grows has least on it to be copied.
+// RemoteAddr returns the client's address. http.Server calls it first on the goroutine of a new connection, so it grows the
+// stack there, when it is small to copy.
 func (c *Conn) RemoteAddr() net.Addr {
 	growStack(0)
 	return c.socket.RemoteAddr()
 }
 
-// growStack gives the calling goroutine a stack of 8 KiB, which an answer from memory needs, by its large
-// frame. A stack that grows as calls get deeper is copied each time it is doubled, with all that is on it:
-// with every answer that a new connection gets, that was a tenth of the CPU.
+// growStack grows the calling goroutine's stack to the 8 KiB that a response from memory needs, by its large frame. Without
+// it, copying stacks as calls get deeper took 10% of the CPU with new connections.
 //
 //go:noinline
 func growStack(never int) byte { //nolint:unparam // the result keeps the array
@@ -207,32 +199,31 @@ func growStack(never int) byte { //nolint:unparam // the result keeps the array
 	return room[never]
 }
 
-// Address is the client's; not valid where it has none.
+// Address returns the client's address, or the zero Addr if it is unknown.
 func (c *Conn) Address() netip.Addr { return c.address }
 
-// Read reads for net/http, and answers in its place what the fast lane can.
-func (c *Conn) Read(p []byte) (int, error) { return c.from.Read(p) }
+// Read reads from the client. Requests that the fast lane answers are not returned.
+func (c *Conn) Read(p []byte) (int, error) { return c.source.Read(p) }
 
-// SetReadDeadline bounds reads.
-func (c *Conn) SetReadDeadline(t time.Time) error { return c.from.SetReadDeadline(t) }
+// SetReadDeadline sets the deadline of reads.
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.source.SetReadDeadline(t) }
 
-// SetWriteDeadline bounds writes. TLS sets a deadline in the past after its last record, which is sent before.
+// SetWriteDeadline sets the deadline of writes. Before a deadline in the past, which TLS sets after its last record, it
+// sends the collected records.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	if c.records != nil && !t.After(time.Now()) {
-		_ = c.records.send(c.socket) // fails only when the client has left
+		_ = c.records.send(c.socket) // fails only if the client has disconnected
 	}
 	return c.socket.SetWriteDeadline(t)
 }
 
-// Close closes the connection, after an answer in the fast lane that is in
-// progress.
-func (c *Conn) Close() error { return c.from.Close() }
+// Close closes the connection after a fast lane response that is in progress.
+func (c *Conn) Close() error { return c.source.Close() }
 
-// CloseWrite ends what is sent.
-func (c *Conn) CloseWrite() error { return c.carrier.CloseWrite() }
+// CloseWrite closes the sending side.
+func (c *Conn) CloseWrite() error { return c.transport.CloseWrite() }
 
-// Abort closes the connection at once, whatever is being written to it. What the
-// kernel holds of that is dropped.
+// Abort closes the connection at once. The kernel drops unsent bytes.
 func (c *Conn) Abort() error {
 	if tcp, ok := c.socket.Conn.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
@@ -240,74 +231,72 @@ func (c *Conn) Abort() error {
 	return c.socket.Close()
 }
 
-// Write sends what was held back, and p with it, unless p must be held back and
-// there is room for it.
+// Write buffers p if buffering is on and p fits. Otherwise it sends the buffer and p.
 func (c *Conn) Write(p []byte) (int, error) {
 	b := c.buffer
 	switch {
 	case c.records != nil:
 		return c.records.write(c.socket, p)
 	case b == nil || len(b.text)+len(p) > cap(b.text) && len(b.text) == 0:
-		return c.carrier.Write(p)
+		return c.transport.Write(p)
 	case len(b.text)+len(p) <= cap(b.text):
 		b.text = append(b.text, p...)
 		return len(p), nil
 	}
 	c.pieces = [2][]byte{b.text, p}
 	pieces := net.Buffers(c.pieces[:])
-	n, err := c.carrier.WriteBuffers(&pieces)
+	n, err := c.transport.WriteBuffers(&pieces)
 	n -= int64(len(b.text))
 	b.text, c.pieces = b.text[:0], [2][]byte{}
 	return int(max(0, n)), err
 }
 
-// release ends the holding back. net/http believes that what was held is sent,
-// so after a failure it must not send more.
-func (c *Conn) release() {
+// flush sends the buffer and ends buffering. After a failure it closes the connection, because net/http believes that the
+// bytes were sent.
+func (c *Conn) flush() {
 	b := c.buffer
 	c.buffer = nil
 	if len(b.text) > 0 {
-		if _, err := c.carrier.Write(b.text); err != nil {
+		if _, err := c.transport.Write(b.text); err != nil {
 			_ = c.Close()
 		}
 	}
 	buffers.Put(b)
 }
 
-// WriteBody writes a body whose headers are set and whose length is among them.
+// WriteBody writes a body. The headers must be set, including Content-Length.
 func WriteBody(w http.ResponseWriter, r *http.Request, body []byte) {
-	const fits = 3 << 10 // into net/http's buffer, beside the headers
+	const fits = 3 << 10 // in net/http's buffer, together with the headers
 	c := Of(r)
 	if c == nil || len(body) <= fits {
-		_, _ = w.Write(body) // fails only when the client has left
+		_, _ = w.Write(body) // fails only if the client has disconnected
 		return
 	}
-	if r.ProtoMajor < 2 && len(body) > Uncounted { // of HTTP/2 each stream says so
+	if r.ProtoMajor < 2 && len(body) > Uncounted { // for HTTP/2, streamWriter does this
 		c.BeginBody(body)
 		defer c.EndBody(body)
 	}
-	if c.beneath {
+	if c.carriesTLS {
 		_, _ = w.Write(body)
 		return
 	}
 	c.buffer = buffers.Get().(*writeBuffer) //nolint:forcetypeassert // the pool has no others
-	c.buffer.text = c.buffer.room[:0]
-	defer c.release()
+	c.buffer.text = c.buffer.storage[:0]
+	defer c.flush()
 	_, _ = w.Write(body)
-	_ = http.NewResponseController(w).Flush() // what net/http has left
+	_ = http.NewResponseController(w).Flush()
 }
 
-// A socket notes when its client was last active, and since when it does not take
-// what is written to it. idle.go judges by that.
+// A socket records the client's last activity and the start of a blocked write, for idle.go.
 type socket struct {
 	net.Conn
-	client  net.Addr // as a proxy names it; nil: the peer's
+	client  net.Addr // address reported by a proxy; nil means the peer's
 	onClose func()
-	active  atomic.Int64 // Unix time in nanoseconds
-	writing atomic.Int64 // when the write in progress began, as active; 0: none is
-	busy    atomic.Bool  // net/http has a request that is not answered yet, or the connection is another protocol's
-	calls   atomic.Int64 // of a protocol that has a server of its own, which are not answered yet
-	streams streams      // of HTTP/2
+	active  atomic.Int64 // last activity, Unix time in nanoseconds
+	writing atomic.Int64 // start of the current write, Unix time in nanoseconds; 0 without a write
+	busy    atomic.Bool  // net/http is serving a request, or the connection is hijacked
+	calls   atomic.Int64 // gRPC calls in progress
+	streams streams
 }
 
 // RemoteAddr returns the address of the client.
@@ -318,16 +307,16 @@ func (s *socket) RemoteAddr() net.Addr {
 	return s.Conn.RemoteAddr()
 }
 
-// Close closes the descriptor. It returns when that is closed.
+// Close closes the socket and calls onClose.
 func (s *socket) Close() error {
 	defer s.onClose()
 	return s.Conn.Close()
 }
 
-// Heard notes when something came from the client.
+// MarkActive records the client's last activity.
 func (s *socket) MarkActive(at time.Time) { s.active.Store(at.UnixNano()) }
 
-// Read notes the time of what it reads.
+// Read reads from the socket and records the activity.
 func (s *socket) Read(p []byte) (int, error) {
 	if s.streams.isSlow.Load() && s.streams.isSlow.Swap(false) {
 		time.Sleep(slowRead)
@@ -339,7 +328,7 @@ func (s *socket) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// SyscallConn is that of the connection below.
+// SyscallConn implements [syscall.Conn].
 func (s *socket) SyscallConn() (syscall.RawConn, error) {
 	if c, ok := s.Conn.(syscall.Conn); ok {
 		return c.SyscallConn()
@@ -347,8 +336,8 @@ func (s *socket) SyscallConn() (syscall.RawConn, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// Write writes what the kernel takes at once of a long p, and the rest in pieces, so that
-// a client that reads slowly is told from one that does not read.
+// Write writes as much of a long p as the kernel accepts at once, and the rest in pieces, so that Stalled can distinguish a
+// slow client from one that does not read.
 func (s *socket) Write(p []byte) (n int, err error) {
 	defer s.writing.Store(0)
 	if len(p) > writePiece {
@@ -365,8 +354,8 @@ func (s *socket) Write(p []byte) (n int, err error) {
 	}
 }
 
-// WriteBuffers writes all of the pieces, and the first 64 KiB of the last one, in
-// one system call, where the connection below can.
+// WriteBuffers writes the pieces, up to the first 64 KiB of the last one, in one system call if possible, and then the
+// rest.
 func (s *socket) WriteBuffers(pieces *net.Buffers) (int64, error) {
 	defer s.writing.Store(0)
 	var rest []byte
@@ -382,8 +371,7 @@ func (s *socket) WriteBuffers(pieces *net.Buffers) (int64, error) {
 	return n + int64(m), err
 }
 
-// CloseWrite closes the connection to the client alone, as http.Server does
-// before it leaves a client that is still sending.
+// CloseWrite closes the sending side, as http.Server does before it closes the connection of a client that is still sending.
 func (s *socket) CloseWrite() error {
 	if half, ok := s.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

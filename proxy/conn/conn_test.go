@@ -23,7 +23,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// A sink is a connection that takes what is written to it.
+// A sink is a connection that records writes.
 type sink struct {
 	net.Conn
 	onWrite func()
@@ -58,7 +58,7 @@ type buffered struct {
 func (b buffered) Write(p []byte) (int, error) { return b.Writer.Write(p) }
 func (b buffered) Flush()                      { _ = b.Writer.Flush() }
 
-func TestBodyLeavesWithItsHeadersInFewWrites(t *testing.T) {
+func TestBodyAndHeadersTakeFewWrites(t *testing.T) {
 	const headers = 200
 	for size, want := range map[int]int{ // writes; a write of several pieces counts as one for each
 		0: 0, 3 << 10: 0, 3<<10 + 1: 1, 6 << 10: 1, 8<<10 - headers: 1, 8 << 10: 2, 16 << 10: 2, 16<<10 + 1: 2, 64 << 10: 2, 200 << 10: 5,
@@ -80,9 +80,9 @@ func TestBodyLeavesWithItsHeadersInFewWrites(t *testing.T) {
 				t.Errorf("%d bytes: %d bytes were sent, want %d", size, len(s.written), headers+size)
 			}
 			if isListed := major == 1 && size > conn.Uncounted; isListed != (listed == size && size > 0) {
-				t.Errorf("%d bytes by HTTP/%d: a body of %d is listed while it is written", size, major, listed)
+				t.Errorf("%d bytes by HTTP/%d: EachBody lists %d bytes during the write", size, major, listed)
 			}
-			c.EachBody(func(body []byte) { t.Errorf("a body of %d bytes is listed after it was written", len(body)) })
+			c.EachBody(func(body []byte) { t.Errorf("EachBody lists %d bytes after the write", len(body)) })
 			if _ = c.Close(); closed != 1 || !s.closed || c.Address().String() != "10.0.0.7" || conn.Of(r) != c {
 				t.Errorf("closed = %d times, address %s", closed, c.Address())
 			}
@@ -96,11 +96,11 @@ func TestConnectionIsClosedIfTheHeldBytesCannotBeSent(t *testing.T) {
 	r := httptest.NewRequestWithContext(conn.Context(t.Context(), c), http.MethodGet, "/", nil)
 	w := buffered{Writer: bufio.NewWriterSize(c, 4<<10)}
 	if conn.WriteBody(w, r, make([]byte, 5<<10)); !s.closed {
-		t.Error("the connection is open after a failed write")
+		t.Error("connection open after a failed write")
 	}
 }
 
-func TestConnectionIsIdleWhileNothingIsAskedOrWritten(t *testing.T) {
+func TestConnectionIsIdleWithoutRequestsAndWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, next := time.Now(), make(chan struct{})
 		s := &sink{onWrite: func() { <-next }}
@@ -146,10 +146,10 @@ func TestResponseReservesMemoryUntilItIsRead(t *testing.T) {
 	for size, want := range map[int]int64{conn.Uncounted: 0, conn.Uncounted + 1: conn.Uncounted + 1} {
 		release, err := m.HoldResponse(r, size)
 		if err != nil || c.HeldBytes() != want || memory.Used() != want {
-			t.Errorf("%d bytes: %d are held and %d reserved, %v, want %d", size, c.HeldBytes(), memory.Used(), err, want)
+			t.Errorf("%d bytes: %d held, %d reserved, error %v; want %d", size, c.HeldBytes(), memory.Used(), err, want)
 		}
 		if release(); c.HeldBytes() != 0 || memory.Used() != 0 {
-			t.Errorf("%d bytes: %d are held and %d reserved after the release", size, c.HeldBytes(), memory.Used())
+			t.Errorf("%d bytes: %d held, %d reserved after the release; want 0", size, c.HeldBytes(), memory.Used())
 		}
 	}
 	if _, err := m.HoldResponse(r, 1<<21); failure.Of(err).Status != http.StatusServiceUnavailable || failure.Of(err).RetryAfter != time.Second || c.HeldBytes() != 0 {
@@ -157,20 +157,20 @@ func TestResponseReservesMemoryUntilItIsRead(t *testing.T) {
 	}
 	release, err := m.HoldStream(1000)
 	if err != nil || memory.Used() != 1000 {
-		t.Errorf("HoldStream reserves %d, %v, want 1000", memory.Used(), err)
+		t.Errorf("HoldStream reserved %d, error %v; want 1000", memory.Used(), err)
 	}
 	if release(); memory.Used() != 0 {
-		t.Errorf("%d are reserved after the release", memory.Used())
+		t.Errorf("%d bytes reserved after the release, want 0", memory.Used())
 	}
 	if _, err := m.HoldStream(1 << 21); failure.Of(err).Status != http.StatusServiceUnavailable {
 		t.Errorf("HoldStream of too much = %v, want 503", err)
 	}
 	if _, err := m.HoldStream(0); err != nil || memory.Used() != 0 {
-		t.Errorf("HoldStream of nothing = %v with %d reserved", err, memory.Used())
+		t.Errorf("HoldStream(0) = %v with %d reserved, want nil and 0", err, memory.Used())
 	}
 }
 
-func TestStreamsThatAreNoLongerAdmittedEnd(t *testing.T) {
+func TestRevokedStreamsEnd(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	admission := limits.New(limits.Shared{}, log, nil)
 	key := func(text string) limits.Key { return limits.Key{Name: text, SHA256: sha256.Sum256([]byte(text))} }
@@ -202,11 +202,11 @@ func TestStreamsThatAreNoLongerAdmittedEnd(t *testing.T) {
 		t.Errorf("OnRevoked with a removed key = %v, want 401", err)
 	}
 	if v.EndRevoked(); ended["goes"] != http.StatusUnauthorized || ended["anyone"] != http.StatusForbidden || ended["stays"] != 0 {
-		t.Errorf("ended with %v, want 401 of the removed key and 403 of the denied operation", ended)
+		t.Errorf("ended with %v, want 401 for the removed key and 403 for the denied operation", ended)
 	}
 	clear(ended)
 	if v.EndRevoked(); len(ended) > 0 {
-		t.Errorf("ended again with %v", ended)
+		t.Errorf("ended twice: %v", ended)
 	}
 }
 
@@ -227,8 +227,8 @@ func TestTLSCarriesResponsesInFewWrites(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := conn.Accepted(server); got != on || got.IsBeneathTLS() != (protocol == "h2") {
-			t.Errorf("%s: the connection is beneath TLS = %t", protocol, got.IsBeneathTLS())
+		if got := conn.Accepted(server); got != on || got.CarriesTLS() != (protocol == "h2") {
+			t.Errorf("%s: CarriesTLS = %t", protocol, got.CarriesTLS())
 		}
 		before := counted.writes
 		body := bytes.Repeat([]byte("x"), 150<<10)
@@ -270,10 +270,10 @@ func TestHandshakeThatFailsClosesTheConnection(t *testing.T) {
 			received <- string(text)
 		}()
 		if _, _, err := conn.Secure(t.Context(), conn.New(ours, nil, nil, nil), &tls.Config{}, nil, time.Minute); err == nil { //nolint:gosec // no handshake succeeds
-			t.Errorf("Secure accepts %q", sent)
+			t.Errorf("Secure = nil for %q, want an error", sent)
 		}
 		if got := <-received; !strings.HasSuffix(got, want) || want == "" && strings.Contains(got, "HTTP") {
-			t.Errorf("%q is answered %q, want %q", sent, got, want)
+			t.Errorf("response to %q = %q, want %q", sent, got, want)
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {

@@ -23,19 +23,19 @@ func TestBodyWithoutMemoryIsRefused(t *testing.T) {
 	defer c.Close()
 	s := web.New(web.Options{Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()}, c)
 	if !c.Account().Reserve(account.Unread, 1<<19-128<<10) {
-		t.Fatal("the memory cannot be reserved")
+		t.Fatal("Reserve = false, want true")
 	}
 	held := s.HoldBody(&limits.Client{})
 	_, err = held.ReadAll(bytes.NewReader(make([]byte, 128<<10)), 1<<20)
-	if f := failure.Of(err); f.Status != http.StatusServiceUnavailable || f.RetryAfter == 0 || f.Public != "too many requests bring a body" {
+	if f := failure.Of(err); f.Status != http.StatusServiceUnavailable || f.RetryAfter == 0 || f.Public != "too many request bodies are being processed" {
 		t.Errorf("failure = %+v, want a 503 with Retry-After", f)
 	}
 	held.Release()
 	if body, err := held.ReadAll(bytes.NewReader(make([]byte, 1000)), 1<<20); err != nil || len(body) != 1000 {
-		t.Errorf("a small body: %d bytes, %v; want 1000, nil", len(body), err)
+		t.Errorf("small body: %d bytes, error %v; want 1000 bytes", len(body), err)
 	}
 	held.Release()
 	if used := c.Account().Used(); used != 1<<19-128<<10 {
-		t.Errorf("%d bytes are reserved at the end, want %d", used, 1<<19-128<<10)
+		t.Errorf("%d bytes reserved at the end, want %d", used, 1<<19-128<<10)
 	}
 }

@@ -9,18 +9,18 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// HTTP2 returns the bounds of what a connection of HTTP/2 holds of its streams.
+// HTTP2 returns the limits of an HTTP/2 connection.
 func HTTP2() *http.HTTP2Config {
 	return &http.HTTP2Config{
 		MaxConcurrentStreams: MaxStreams, MaxReadFrameSize: 16 << 10,
-		MaxReceiveBufferPerConnection: 64 << 10, MaxReceiveBufferPerStream: 64 << 10, // bodies that are not read yet
+		MaxReceiveBufferPerConnection: 64 << 10, MaxReceiveBufferPerStream: 64 << 10, // unread request bodies
 	}
 }
 
 type refusedKey struct{}
 
-// ServeStream serves a request of HTTP/2 by h, unless lane has answered it. It notes how the client reads the response:
-// where the client grants no window, net/http writes nothing that the socket could see.
+// ServeStream serves an HTTP/2 request by lane, or by h if lane returns false. It records blocked writes, because the socket
+// does not see that a client grants no window.
 func (c *Conn) ServeStream(w http.ResponseWriter, r *http.Request, lane func(w http.ResponseWriter) (answered bool), h http.Handler) {
 	growStack(0)
 	extra, ok := c.streams.beginRequest(r)
@@ -33,19 +33,18 @@ func (c *Conn) ServeStream(w http.ResponseWriter, r *http.Request, lane func(w h
 	if lane(sw) {
 		return
 	}
-	c.streams.note(1, 0)
-	defer c.streams.note(-1, 0)
+	c.streams.add(1, 0)
+	defer c.streams.add(-1, 0)
 	h.ServeHTTP(sw, r)
 }
 
-// beginRequest opens the stream of a request. From now on, writes of net/http for a response in the lane count as
-// waiting.
+// beginRequest opens the stream of a request.
 func (s *streams) beginRequest(r *http.Request) (extra int64, ok bool) {
 	extra = headerBytes(r) - usualHeaders
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if extra, ok = s.begin(extra, 0); ok {
-		s.moved = time.Now()
+		s.changed = time.Now() // so that a blocked write of the lane's response is noticed
 	}
 	return extra, ok
 }
@@ -61,13 +60,13 @@ func headerBytes(r *http.Request) int64 {
 	return int64(size)
 }
 
-// finish closes the stream of a handler of HTTP/2 that returns. net/http may still have its last bytes, for which
-// the client may have granted no window, and does not tell when it has written them. To wait for that costs a frame,
-// so the stream is parked while memory is not short.
+// finish closes a stream after its HTTP/2 handler. net/http may still hold the last bytes of the response, and does not
+// report when it has written them. Flush would wait for that but costs a frame, so finish parks the stream instead unless
+// memory is short.
 func (s *streams) finish(w *streamWriter, extra int64) {
 	park := w.written > 0
 	if park && s.memory.IsShort() {
-		_ = http.NewResponseController(w).Flush() // fails only when the client has left
+		_ = http.NewResponseController(w).Flush() // fails only if the client has disconnected
 		park = false
 	}
 	s.mu.Lock()
@@ -80,18 +79,18 @@ func (s *streams) finish(w *streamWriter, extra int64) {
 	}
 }
 
-// refuseStream refuses a request that there is no memory for. One at a time gets a response, by HasStream. Others are
-// reset, so that clients that do not read hold nothing.
+// refuseStream refuses a request for lack of memory. One request at a time gets a response: h calls HasStream. Other streams
+// are reset, so that clients that do not read use no memory.
 func (c *Conn) refuseStream(w http.ResponseWriter, r *http.Request, h http.Handler) {
 	if !c.streams.setRefusing(true) {
 		panic(http.ErrAbortHandler)
 	}
 	defer c.streams.setRefusing(false)
 	h.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), refusedKey{}, true)))
-	_ = http.NewResponseController(w).Flush() // fails only when the client has left
+	_ = http.NewResponseController(w).Flush() // fails only if the client has disconnected
 }
 
-// setRefusing records whether a request is being refused. It returns false if that was recorded already.
+// setRefusing sets s.refusing. It returns false if it was set already.
 func (s *streams) setRefusing(to bool) (changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,21 +99,20 @@ func (s *streams) setRefusing(to bool) (changed bool) {
 	return changed
 }
 
-// ErrNoStream refuses a request of HTTP/2 that there is no memory for.
+// ErrNoStream refuses an HTTP/2 request for lack of memory.
 var ErrNoStream = &failure.Failure{Expected: true, Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Public: "too many streams are open", Err: account.ErrFull}
 
-// streamWriter writes in pieces, as [socket.Write] does and for the same reason.
+// streamWriter writes in pieces for the same reason as [socket.Write].
 type streamWriter struct {
 	http.ResponseWriter
 	conn    *Conn
 	written int
 }
 
-// buffered is how many bytes of a body net/http keeps until the handler is done: to write these
-// takes no waiting.
+// buffered is the number of bytes that net/http buffers until the handler returns. Writing these does not block.
 const buffered = 4 << 10
 
-// Unwrap is for [http.ResponseController].
+// Unwrap supports [http.ResponseController].
 func (w *streamWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (w *streamWriter) Write(p []byte) (n int, err error) {
@@ -124,18 +122,18 @@ func (w *streamWriter) Write(p []byte) (n int, err error) {
 	w.conn.BeginBody(p)
 	defer w.conn.EndBody(p)
 	for {
-		w.conn.streams.note(0, 1)
+		w.conn.streams.add(0, 1)
 		m, err := w.ResponseWriter.Write(p[n:min(len(p), n+writePiece)])
-		w.conn.streams.note(0, -1)
+		w.conn.streams.add(0, -1)
 		if n += m; err != nil || n == len(p) {
 			return n, err
 		}
 	}
 }
 
-// Flush is [http.Flusher]'s.
+// Flush implements [http.Flusher].
 func (w *streamWriter) Flush() {
-	w.conn.streams.note(0, 1)
-	defer w.conn.streams.note(0, -1)
-	_ = http.NewResponseController(w.ResponseWriter).Flush() // fails only when the client has left
+	w.conn.streams.add(0, 1)
+	defer w.conn.streams.add(0, -1)
+	_ = http.NewResponseController(w.ResponseWriter).Flush() // fails only if the client has disconnected
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 )
 
-// Revocable has the connections and streams that end when the API key of their client is removed, or an access rule denies
-// what they do.
+// Revocable ends connections and streams when the API key of their client is removed or an access rule denies their
+// operation.
 type Revocable struct {
 	admission *limits.Admission
 	log       *slog.Logger
@@ -24,22 +24,21 @@ type Revocable struct {
 
 // revocable is a connection or stream.
 type revocable struct {
-	from      *http.Request // that opened it
-	keyed     bool          // it needs a valid key
-	operation func() string // what it does, for the access rules; "" for nothing
+	from      *http.Request // opened the connection or stream
+	keyed     bool          // requires a valid key
+	operation func() string // operation for the access rules, or ""
 	end       func(error)
 }
 
-// NewRevocable registers its metric.
+// NewRevocable returns an empty Revocable.
 func NewRevocable(admission *limits.Admission, log *slog.Logger, metrics prometheus.Registerer) *Revocable {
 	return &Revocable{admission: admission, log: log, open: map[*revocable]struct{}{}, ended: promauto.With(metrics).NewCounter(prometheus.CounterOpts{
 		Name: "tipcache_proxy_revoked_total", Help: "WebSockets and gRPC streams that ended because their API key was removed or an access rule denies them.",
 	})}
 }
 
-// OnRevoked calls end once the client of a request would no longer be admitted, until release is called: its key, if one
-// is needed, is not valid, or an access rule denies the operation. end gets the reason and must not block. It returns an
-// error if the client would not be admitted now.
+// OnRevoked makes EndRevoked call end with the reason if the client's required key is no longer valid or an access rule
+// denies the operation, until release is called. end must not block. OnRevoked returns an error if that is the case now.
 func (v *Revocable) OnRevoked(from *http.Request, keyed bool, operation func() string, end func(error)) (release func(), err error) {
 	k := &revocable{from, keyed, operation, end}
 	release = func() {
@@ -56,7 +55,7 @@ func (v *Revocable) OnRevoked(from *http.Request, keyed bool, operation func() s
 	return release, err
 }
 
-// refusal returns the reason not to admit a client any more, nil for none.
+// refusal returns the reason to end k, or nil.
 func (v *Revocable) refusal(k *revocable) (err error) {
 	if k.keyed {
 		_, err = v.admission.Renew(k.from, true)
@@ -67,7 +66,7 @@ func (v *Revocable) refusal(k *revocable) (err error) {
 	return err
 }
 
-// EndRevoked ends what would no longer be admitted.
+// EndRevoked ends the connections and streams that are no longer allowed. Call it after keys or rules have changed.
 func (v *Revocable) EndRevoked() {
 	revoked := map[*revocable]error{}
 	v.mu.Lock()

@@ -11,21 +11,19 @@ import (
 	"time"
 )
 
-// A secureConn is a connection of HTTP/1 on TLS, as http.Server sees it: the fast lane
-// and what collects an answer are above TLS, as they are where there is none.
+// A secureConn is an HTTP/1 connection on TLS, as http.Server sees it. The fast lane and the write buffer are above TLS.
 type secureConn struct {
 	*Conn
 	tls *tls.Conn
 }
 
-// ConnectionState is for http.Server, which tells it in http.Request.TLS.
+// ConnectionState sets http.Request.TLS.
 func (c *secureConn) ConnectionState() tls.ConnectionState { return c.tls.ConnectionState() }
 
-// Secure does the handshake of TLS on a connection without a lane, and gives what http.Server is to have:
-// on is the connection of ours in it. A client that speaks plain HTTP is told so. After an error the
-// connection is closed.
-func Secure(ctx context.Context, c *Conn, config *tls.Config, fast Lane, timeout time.Duration) (server net.Conn, on *Conn, err error) {
-	c.beneath, c.records = true, &records{}
+// Secure does the TLS handshake on a connection without a lane. It returns the connection for http.Server, and the Conn in
+// it. A plain HTTP request gets a 400. After an error the connection is closed.
+func Secure(ctx context.Context, c *Conn, config *tls.Config, lane Lane, timeout time.Duration) (server net.Conn, on *Conn, err error) {
+	c.carriesTLS, c.records = true, &records{}
 	over := tls.Server(c, config)
 	if timeout > 0 {
 		_ = c.SetDeadline(time.Now().Add(timeout))
@@ -36,14 +34,14 @@ func Secure(ctx context.Context, c *Conn, config *tls.Config, fast Lane, timeout
 	}
 	_ = c.SetDeadline(time.Time{})
 	if over.ConnectionState().NegotiatedProtocol == "h2" {
-		c.fast, c.records.later = fast, true
+		c.lane, c.records.isHTTP2 = lane, true
 		return over, c, nil
 	}
-	on = newConn(c.socket, &secured{Conn: over, below: c}, fast)
+	on = newConn(c.socket, &secured{Conn: over, below: c}, lane)
 	return &secureConn{on, over}, on, nil
 }
 
-// refusePlain tells a client that speaks HTTP without TLS, in the words of net/http.
+// refusePlain responds to a plain HTTP request as net/http does.
 func refusePlain(err error) {
 	var header tls.RecordHeaderError
 	if !errors.As(err, &header) || header.Conn == nil {
@@ -55,8 +53,7 @@ func refusePlain(err error) {
 	}
 }
 
-// secured writes an answer in few system calls: TLS would make one of each of its
-// records.
+// secured writes several TLS records in one system call.
 type secured struct {
 	*tls.Conn
 	below *Conn
@@ -68,7 +65,6 @@ func (s *secured) Write(p []byte) (int, error) {
 	return n, errors.Join(err, s.below.records.send(s.below.socket))
 }
 
-// WriteBuffers writes all pieces.
 func (s *secured) WriteBuffers(pieces *net.Buffers) (n int64, err error) {
 	s.below.records.collect()
 	for _, p := range *pieces {
@@ -81,26 +77,26 @@ func (s *secured) WriteBuffers(pieces *net.Buffers) (n int64, err error) {
 	return n, errors.Join(err, s.below.records.send(s.below.socket))
 }
 
-// records are what TLS writes. They are collected while an answer is written.
+// records collects TLS records while a response is written.
 type records struct {
-	later      bool       // of HTTP/2: records are collected until other goroutines have run
-	mu         sync.Mutex // TLS writes of its own accord, too
+	isHTTP2    bool       // collect records until other goroutines have run
+	mu         sync.Mutex // crypto/tls also writes alerts and handshake messages
 	collecting bool
-	text       *[]byte // nil: none
+	text       *[]byte // nil if empty
 }
 
-// laterRooms are small, because a client that does not read keeps one.
-var recordRooms, laterRooms = roomsOf(writePiece), roomsOf(8 << 10)
+// http2Buffers are small, because a client that does not read retains one.
+var recordBuffers, http2Buffers = bufferPool(writePiece), bufferPool(8 << 10)
 
-func roomsOf(size int) *sync.Pool {
-	return &sync.Pool{New: func() any { room := make([]byte, 0, size); return &room }}
+func bufferPool(size int) *sync.Pool {
+	return &sync.Pool{New: func() any { buffer := make([]byte, 0, size); return &buffer }}
 }
 
-func (r *records) rooms() *sync.Pool {
-	if r.later {
-		return laterRooms
+func (r *records) pool() *sync.Pool {
+	if r.isHTTP2 {
+		return http2Buffers
 	}
-	return recordRooms
+	return recordBuffers
 }
 
 func (r *records) collect() {
@@ -109,19 +105,19 @@ func (r *records) collect() {
 	r.collecting = true
 }
 
-// write writes records, or collects records that have room together.
+// write sends a record, or collects it if it fits.
 func (r *records) write(to *socket, p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.collecting {
-		if !r.later {
+		if !r.isHTTP2 {
 			return to.Write(p)
 		}
 		r.collecting = true
 		go r.sendLater(to)
 	}
 	if r.text == nil {
-		r.text = r.rooms().Get().(*[]byte) //nolint:forcetypeassert // the pool has no others
+		r.text = r.pool().Get().(*[]byte) //nolint:forcetypeassert // the pool has no others
 	}
 	if len(*r.text)+len(p) > cap(*r.text) {
 		if err := r.flush(to); err != nil {
@@ -135,16 +131,16 @@ func (r *records) write(to *socket, p []byte) (int, error) {
 	return len(p), nil
 }
 
-// sendLater sends what was collected after the goroutines that are ready to run, which often write more: net/http
-// writes the headers of a response before its handler may write the body.
+// sendLater sends the collected records after other goroutines have run. These often write more: net/http writes the
+// headers of a response before the handler writes the body.
 func (r *records) sendLater(to *socket) {
 	runtime.Gosched()
 	if r.send(to) != nil {
-		_ = to.Close() // net/http believes that the records are sent
+		_ = to.Close() // net/http believes that the records were sent
 	}
 }
 
-// send sends what was collected.
+// send sends the collected records.
 func (r *records) send(to *socket) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -153,7 +149,7 @@ func (r *records) send(to *socket) error {
 		return nil
 	}
 	err := r.flush(to)
-	r.rooms().Put(r.text)
+	r.pool().Put(r.text)
 	r.text = nil
 	return err
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/conn"
 )
 
-// What the kernel does not take at once follows in its order, and a write that ends before says how much was taken.
-func TestALongWriteIsWholeOrSaysHowFarItCame(t *testing.T) {
+func TestLongWriteReturnsNumberOfBytesWritten(t *testing.T) {
 	t.Parallel()
 	body := make([]byte, 16<<20) // more than the kernel holds
 	random := rand.NewChaCha8([32]byte{})
@@ -57,7 +56,7 @@ func TestALongWriteIsWholeOrSaysHowFarItCame(t *testing.T) {
 				go read()
 			}
 			if got := <-came; !bytes.Equal(got, body[:n]) {
-				t.Errorf("%d bytes came of %d that were written, or others", len(got), n)
+				t.Errorf("client read %d bytes, want the %d that were written", len(got), n)
 			}
 		})
 	}

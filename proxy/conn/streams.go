@@ -11,7 +11,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// MaxStreams is the maximum number of open streams on a connection of HTTP/2 or gRPC.
+// MaxStreams is the maximum number of open streams on an HTTP/2 or gRPC connection.
 const MaxStreams = 100
 
 // streamCost is the measured memory of an open stream, in bytes: the library's stream, the request with headers of
@@ -19,33 +19,33 @@ const MaxStreams = 100
 // client has not read.
 const streamCost = 36 << 10
 
-// usualHeaders is how many bytes of headers are in streamCost. What is longer is reserved in addition.
+// usualHeaders is the size of the headers included in streamCost, in bytes. Longer headers are reserved in addition.
 const usualHeaders = 4 << 10
 
-// slowRead is how long a connection on which a stream was refused is not read. Otherwise the requests that the library
-// reads before they can be refused take memory.
+// slowRead is how long reads pause after a refused stream. Otherwise requests that the library reads before they are refused
+// take memory.
 const slowRead = 50 * time.Millisecond
 
-// streams are the open streams of a connection of HTTP/2 or gRPC. All but one are reserved, because each connection
-// has memory for one request.
+// streams are the open streams of an HTTP/2 or gRPC connection. Memory is reserved for all except one, because each
+// connection has memory for one request.
 type streams struct {
 	memory *account.Account // nil means no limit
 	isSlow atomic.Bool      // a stream was refused since the last read
 
 	mu       sync.Mutex
 	open     int64
-	parked   int64 // of these, streams whose handler has returned and whose response the client may not have read
-	extra    int64 // bytes reserved in addition
-	handlers int64 // running, of HTTP/2
-	writes   int64 // waiting for the client
-	refusing bool  // a request without a stream gets its response
+	parked   int64 // open streams whose handler has returned, but the client may not have read the response
+	extra    int64 // bytes reserved in addition to streamCost
+	handlers int64 // running HTTP/2 handlers
+	writes   int64 // writes in progress
+	refusing bool  // a refused request is getting its response
 	closed   bool
-	moved    time.Time     // when a request arrived or writes changed; zero means never
-	waiting  []*CallStream // whose handlers have not begun
+	changed  time.Time     // last arrival of a request or change of writes; zero means never
+	waiting  []*CallStream // calls whose handlers have not begun
 }
 
-// begin opens a stream, with extra bytes beside its cost, and ahead more unless it is the only one. It returns the
-// bytes that are reserved in addition, and false if there is no memory. The caller must hold mu.
+// begin opens a stream. It reserves streamCost, extra and ahead; for the only stream, extra alone. It returns the bytes
+// reserved besides streamCost, and false if there is no memory. The caller must hold mu.
 func (s *streams) begin(extra, ahead int64) (reserved int64, ok bool) {
 	reserved = max(0, extra)
 	cost := int64(0)
@@ -68,7 +68,7 @@ func (s *streams) end() {
 	}
 }
 
-// release returns what begin reserved in addition, or a part of it. The caller must hold mu.
+// release releases bytes that begin reserved besides streamCost. The caller must hold mu.
 func (s *streams) release(reserved int64) {
 	if reserved > 0 {
 		s.extra -= reserved
@@ -76,8 +76,8 @@ func (s *streams) release(reserved int64) {
 	}
 }
 
-// park keeps a stream open after its handler, until unpark or settle. A library has no more than MaxStreams on a
-// connection, so one of more has ended without notice. The caller must hold mu.
+// park keeps a stream open after its handler, until unpark or unparkAll. If MaxStreams are parked already, one of them has
+// ended, because the library limits open streams. The caller must hold mu.
 func (s *streams) park() {
 	if s.closed || s.parked == MaxStreams {
 		s.end()
@@ -94,8 +94,8 @@ func (s *streams) unpark() {
 	}
 }
 
-// settle closes all parked streams.
-func (s *streams) settle() {
+// unparkAll closes all parked streams.
+func (s *streams) unparkAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.parked > 0 {
@@ -103,16 +103,16 @@ func (s *streams) settle() {
 	}
 }
 
-// leave closes the streams of a connection that is closed. Those with a handler end with it.
-func (s *streams) leave() {
-	s.settle()
+// close closes the streams without a handler, after the connection was closed.
+func (s *streams) close() {
+	s.unparkAll()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 	s.drop(func(*CallStream) bool { return true })
 }
 
-// drop closes streams whose handlers will not begin. The caller must hold mu.
+// drop closes waiting streams for which isGone returns true. The caller must hold mu.
 func (s *streams) drop(isGone func(*CallStream) bool) {
 	s.waiting = slices.DeleteFunc(s.waiting, func(k *CallStream) bool {
 		gone := isGone(k)
@@ -124,24 +124,24 @@ func (s *streams) drop(isGone func(*CallStream) bool) {
 	})
 }
 
-// note changes the numbers of handlers and writes.
-func (s *streams) note(handlers, writes int64) {
+// add changes the numbers of handlers and writes.
+func (s *streams) add(handlers, writes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.handlers += handlers
 	s.writes += writes
-	s.moved = time.Now()
+	s.changed = time.Now()
 }
 
-// waitingSince returns since when writes have waited for the client, including those that net/http continues after
+// waitingSince reports whether writes wait for the client, and since when. It includes writes that net/http continues after
 // the handlers. isOpen says that a request has no response yet.
 func (s *streams) waitingSince(isOpen bool) (since time.Time, waiting bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.moved, s.writes > 0 || isOpen && s.handlers == 0 && !s.moved.IsZero()
+	return s.changed, s.writes > 0 || isOpen && s.handlers == 0 && !s.changed.IsZero()
 }
 
-// bytes returns the memory of the streams beyond the first. Parked streams count where the client reads nothing.
+// bytes returns the memory of all streams except the first. Parked streams count only if the client is stalled.
 func (s *streams) bytes(stalled bool) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,24 +152,23 @@ func (s *streams) bytes(stalled bool) int64 {
 	return max(0, n)*streamCost + s.extra
 }
 
-// HasStream reports whether there is memory for the stream of a request.
+// HasStream returns false if ServeStream refused the request for lack of memory.
 func HasStream(r *http.Request) bool {
 	return r.ProtoMajor < 2 || r.Context().Value(refusedKey{}) == nil
 }
 
-// A CallStream is the stream of a call on a connection whose server is no http.Server. It is open until its handler
-// has returned and its messages have left.
+// A CallStream is the stream of a gRPC call. It is open until its handler has returned and its messages are sent.
 type CallStream struct {
 	conn    *Conn
 	ctx     context.Context //nolint:containedctx // the call's
 	extra   int64           // bytes reserved for headers
-	ahead   int64           // bytes reserved for what arrives before the handler begins
-	pending int             // the handler, and messages that have not left
+	ahead   int64           // bytes reserved for messages that arrive before the handler begins
+	pending int             // the handler and unsent messages
 }
 
-// OpenCall opens a stream before the handler of its call begins. headers is the size of its headers, and ahead the
-// bytes that the client can send by then. It returns false if there is no memory. The stream closes again if ctx ends
-// or the connection is closed before Begin.
+// OpenCall opens a stream before the handler of its call begins. headers is the size of the headers, and ahead the number
+// of bytes that the client can send before. It returns false if there is no memory. The stream closes if ctx ends or the
+// connection is closed before Begin.
 func (c *Conn) OpenCall(ctx context.Context, k *CallStream, headers, ahead int64) bool {
 	s := &c.streams
 	s.mu.Lock()
@@ -188,8 +187,7 @@ func (c *Conn) OpenCall(ctx context.Context, k *CallStream, headers, ahead int64
 	return true
 }
 
-// Begin marks the beginning of the handler, which calls End. It returns false if the stream is closed, because its
-// context has ended.
+// Begin must be called when the handler begins. It returns false if the stream is closed.
 func (k *CallStream) Begin() bool {
 	s := &k.conn.streams
 	s.mu.Lock()
@@ -204,7 +202,7 @@ func (k *CallStream) Begin() bool {
 	return true
 }
 
-// End marks the end of the handler.
+// End must be called when the handler returns, if Begin returned true.
 func (k *CallStream) End() {
 	k.conn.MarkActive(time.Now())
 	k.conn.calls.Add(-1)
@@ -219,26 +217,26 @@ func (k *CallStream) End() {
 	}
 }
 
-// Sending notes that a message is sent, which may have to wait for the client. Sent ends that.
+// Sending records that a message is being sent, until Sent.
 func (k *CallStream) Sending(message []byte) {
 	if len(message) > Uncounted {
 		k.conn.BeginBody(message)
 	}
-	k.moved(1)
+	k.addPending(1)
 }
 
-// Sent notes that a message has left for the client, or never will.
+// Sent records that a message was sent, or that sending failed.
 func (k *CallStream) Sent(message []byte) {
 	if len(message) > Uncounted {
 		k.conn.EndBody(message)
 	}
-	k.moved(-1)
+	k.addPending(-1)
 }
 
-// moved changes the number of messages that have not left.
-func (k *CallStream) moved(messages int) {
+// addPending changes the number of unsent messages.
+func (k *CallStream) addPending(messages int) {
 	s := &k.conn.streams
-	s.note(0, int64(messages))
+	s.add(0, int64(messages))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if k.pending += messages; k.pending == 0 {

@@ -25,7 +25,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// A reserving listener accepts connections whose streams are in an account.
+// A reserving listener accepts connections that reserve memory in an account.
 type reserving struct {
 	net.Listener
 	memory *account.Account
@@ -78,7 +78,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not true after a minute: %s", what)
+			t.Fatalf("condition is false after 1m: %s", what)
 		}
 	}
 }
@@ -196,7 +196,7 @@ func TestCallReservesWhatArrivesBeforeItsHandler(t *testing.T) {
 	used("when the response has left", 64<<10)
 	_ = c.Close()
 	used("when the connection is closed", 0)
-	second.Sent(message) // by a library that is late
+	second.Sent(message) // late, after the call has ended
 	used("after that", 0)
 }
 
@@ -223,11 +223,11 @@ func TestConnectionIsNotReadFor50msAfterARefusedStream(t *testing.T) {
 		}
 		var first, second, third conn.CallStream
 		if !c.OpenCall(t.Context(), &first, 0, 0) || !c.OpenCall(t.Context(), &second, 0, 0) {
-			t.Fatal("OpenCall = false within the memory, want true")
+			t.Fatal("OpenCall = false, want true")
 		}
 		paused(0)
 		if c.OpenCall(t.Context(), &third, 0, 0) {
-			t.Fatal("OpenCall = true beyond the memory, want false")
+			t.Fatal("OpenCall = true without memory, want false")
 		}
 		paused(50 * time.Millisecond)
 		paused(0)
@@ -237,7 +237,7 @@ func TestConnectionIsNotReadFor50msAfterARefusedStream(t *testing.T) {
 	})
 }
 
-func TestConnectionIsStalledWhileMessagesDoNotLeave(t *testing.T) {
+func TestConnectionIsStalledWhileMessagesAreNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
 		defer theirs.Close()
@@ -245,7 +245,7 @@ func TestConnectionIsStalledWhileMessagesDoNotLeave(t *testing.T) {
 		defer c.Close()
 		var call conn.CallStream
 		if !c.OpenCall(t.Context(), &call, 0, 0) || !call.Begin() {
-			t.Fatal("the call does not begin")
+			t.Fatal("OpenCall or Begin = false, want true")
 		}
 		stalled := func(want bool, when string) {
 			t.Helper()

@@ -44,8 +44,8 @@ func (l *Listener) pause() {
 	}
 }
 
-// makeRoomFor closes another connection of the same client. It returns false if none can be closed.
-func (l *Listener) makeRoomFor(s *slot) bool {
+// evictFor closes another connection of the same client. It returns false if none can be closed.
+func (l *Listener) evictFor(s *slot) bool {
 	gone, _ := l.closeSome(1, func(other *slot) bool { return other != s && other.client == s.client })
 	if gone == 0 {
 		l.metrics.closed.WithLabelValues("refused").Inc()
@@ -72,7 +72,7 @@ func (l *Listener) closeOldest(most int, may func(*slot) bool, is func(*conn.Con
 	}
 	var found []quiet
 	l.mu.Lock()
-	for n := range l.taken {
+	for n := range l.slots {
 		if since, ok := is(n.conn); ok && may(n) {
 			found = append(found, quiet{n.conn, since})
 		}

@@ -65,10 +65,10 @@ type Listener struct {
 	shortage slotShortage
 	opener   *opener // nil: without TLS and proxies
 
-	mu       sync.Mutex
-	taken    map[*slot]struct{} // the connections that are open
-	held     map[netip.Addr]int // by client
-	released *sync.Cond         // wakes Accept
+	mu        sync.Mutex
+	slots     map[*slot]struct{} // of open connections
+	perClient map[netip.Addr]int // slots by client
+	released  *sync.Cond         // wakes Accept
 
 	ended context.Context //nolint:containedctx // by Close; of all handshakes
 	end   context.CancelFunc
@@ -85,21 +85,21 @@ func Listen(ctx context.Context, addr string, o Options) (*Listener, error) {
 	o = o.withDefaults()
 	l := &Listener{
 		TCPListener: opened.(*net.TCPListener), //nolint:forcetypeassert // the network is tcp
-		o:           o, shortage: slotShortage{closed: map[string]int{}}, taken: map[*slot]struct{}{}, held: map[netip.Addr]int{},
+		o:           o, shortage: slotShortage{closed: map[string]int{}}, slots: map[*slot]struct{}{}, perClient: map[netip.Addr]int{},
 	}
 	l.released = sync.NewCond(&l.mu)
 	l.ended, l.end = context.WithCancel(context.WithoutCancel(ctx))
 	l.metrics = newMetrics(o, func() float64 {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		return float64(len(l.taken))
+		return float64(len(l.slots))
 	})
 	if o.Memory != nil {
 		out := &outgoing{listener: l, memory: o.Memory}
 		l.works.Go(out.run)
 	}
 	if o.TLS != nil || o.Proxies != nil {
-		l.opener = &opener{below: l, ready: make(chan accepted)}
+		l.opener = &opener{listener: l, ready: make(chan accepted)}
 		l.works.Go(l.opener.run)
 	}
 	return l, nil
@@ -160,7 +160,7 @@ func (l *Listener) accept(fast conn.Lane) (*slot, error) {
 			continue
 		}
 		s.conn = conn.New(accepted, fast, l.o.Memory, func() { l.release(s) })
-		if !l.exceeds(s) || l.makeRoomFor(s) {
+		if !l.exceeds(s) || l.evictFor(s) {
 			l.occupy(s)
 			return s, nil
 		}
@@ -188,7 +188,7 @@ func (l *Listener) state() (full, closed bool) {
 }
 
 // full reports whether all slots are taken. The caller must hold mu.
-func (l *Listener) full() bool { return l.o.Most > 0 && len(l.taken) >= l.o.Most }
+func (l *Listener) full() bool { return l.o.Most > 0 && len(l.slots) >= l.o.Most }
 
 // exceeds reports whether the client of a slot already holds its share, and shares apply.
 func (l *Listener) exceeds(s *slot) bool {
@@ -197,35 +197,35 @@ func (l *Listener) exceeds(s *slot) bool {
 	return l.isAtShare(s)
 }
 
-// isAtShare is exceeds, to be called with mu held.
+// isAtShare is like exceeds. The caller must hold mu.
 func (l *Listener) isAtShare(s *slot) bool {
-	return l.o.Most > 0 && len(l.taken) > l.o.Most/2 && l.held[s.client] >= l.o.Share && !l.o.Exempt(s.address)
+	return l.o.Most > 0 && len(l.slots) > l.o.Most/2 && l.perClient[s.client] >= l.o.Share && !l.o.Exempt(s.address)
 }
 
 // occupy records a slot as taken.
 func (l *Listener) occupy(s *slot) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.taken[s] = struct{}{}
-	l.held[s.client]++
+	l.slots[s] = struct{}{}
+	l.perClient[s.client]++
 }
 
 // release frees a slot.
 func (l *Listener) release(s *slot) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, ok := l.taken[s]; !ok {
+	if _, ok := l.slots[s]; !ok {
 		return
 	}
-	delete(l.taken, s)
-	l.unhold(s)
+	delete(l.slots, s)
+	l.releaseShare(s)
 	l.released.Signal()
 }
 
-// unhold counts a slot off its client's. Call it with mu held.
-func (l *Listener) unhold(s *slot) {
-	if l.held[s.client]--; l.held[s.client] == 0 {
-		delete(l.held, s.client)
+// releaseShare removes a slot from its client's share. The caller must hold mu.
+func (l *Listener) releaseShare(s *slot) {
+	if l.perClient[s.client]--; l.perClient[s.client] == 0 {
+		delete(l.perClient, s.client)
 	}
 }
 

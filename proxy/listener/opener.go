@@ -7,36 +7,36 @@ import (
 	"github.com/tipcache/tipcache/proxy/conn"
 )
 
-// opener reads proxies' headers and does the handshakes of clients that have a slot, at the same time. It owns a goroutine
-// that accepts clients and one for each that is opened, for which Close waits.
+// An opener reads PROXY headers and does TLS handshakes concurrently. It has a goroutine that accepts connections and one for
+// each connection that is being opened. Close waits for these.
 type opener struct {
-	below *Listener
-	ready chan accepted // by Accept
+	listener *Listener
+	ready    chan accepted
 }
 
-// accepted is what Accept returns.
+// accepted is a result of Accept.
 type accepted struct {
 	conn net.Conn
 	err  error
 }
 
-// run accepts clients until the listener is closed.
+// run accepts connections until the listener is closed.
 func (s *opener) run() {
 	for {
-		slot, err := s.below.accept(nil)
+		slot, err := s.listener.accept(nil)
 		if err == nil {
-			s.below.works.Go(func() { s.open(slot) })
+			s.listener.works.Go(func() { s.open(slot) })
 			continue
 		}
-		if !s.hand(accepted{nil, err}) || errors.Is(err, net.ErrClosed) {
+		if !s.send(accepted{nil, err}) || errors.Is(err, net.ErrClosed) {
 			return
 		}
 	}
 }
 
-// open hands on a client whose proxy names it, and that speaks TLS if the listener does.
+// open reads the PROXY header and does the TLS handshake, as configured, and sends the connection to accept.
 func (s *opener) open(slot *slot) {
-	l := s.below
+	l := s.listener
 	if l.o.Proxies != nil && !l.readProxied(slot) {
 		return
 	}
@@ -52,17 +52,17 @@ func (s *opener) open(slot *slot) {
 		l.mu.Unlock()
 		opened = secured
 	}
-	if !s.hand(accepted{opened, nil}) {
+	if !s.send(accepted{opened, nil}) {
 		_ = opened.Close()
 	}
 }
 
-// hand gives Accept what it returns; false says that the listener is closed.
-func (s *opener) hand(a accepted) bool {
+// send makes accept return a. It returns false if the listener is closed.
+func (s *opener) send(a accepted) bool {
 	select {
 	case s.ready <- a:
 		return true
-	case <-s.below.ended.Done():
+	case <-s.listener.ended.Done():
 		return false
 	}
 }
@@ -71,7 +71,7 @@ func (s *opener) accept() (net.Conn, error) {
 	select {
 	case a := <-s.ready:
 		return a.conn, a.err
-	case <-s.below.ended.Done():
+	case <-s.listener.ended.Done():
 		return nil, net.ErrClosed
 	}
 }

@@ -57,7 +57,7 @@ func (o *outgoing) unread() (sum int64) {
 	seen := map[*byte]bool{}
 	o.listener.mu.Lock()
 	defer o.listener.mu.Unlock()
-	for s := range o.listener.taken {
+	for s := range o.listener.slots {
 		var n int64
 		s.conn.EachBody(func(body []byte) {
 			if first := unsafe.SliceData(body); !seen[first] {
@@ -75,7 +75,7 @@ func (o *outgoing) holders() (all []account.Holder) {
 	l, now := o.listener, time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for s := range l.taken {
+	for s := range l.slots {
 		since, stalled := s.conn.Stalled()
 		h := account.Holder{Client: s.client, Bytes: s.conn.StreamBytes(stalled), Since: now, Close: func() { o.close(s) }}
 		if l.o.Exempt(s.address) {

@@ -15,11 +15,11 @@ import (
 	"github.com/tipcache/tipcache/proxy/conn"
 )
 
-// errNoProxy is the reason to close the connection of a peer that is no trusted proxy.
+// errNoProxy closes a connection that does not come from a trusted proxy.
 var errNoProxy = errors.New("the peer is not a trusted proxy")
 
-// readProxied reads the header by which a proxy names the client of a new connection, which is counted as that client's from
-// then on. It returns false if it has closed the connection.
+// readProxied reads the PROXY header of a new connection, and counts the connection against the client in it. It returns
+// false if it has closed the connection.
 func (l *Listener) readProxied(s *slot) (ok bool) {
 	client, err := l.readHeader(s.conn)
 	if err != nil {
@@ -30,7 +30,7 @@ func (l *Listener) readProxied(s *slot) (ok bool) {
 		return false
 	}
 	lane := l.o.Lane
-	if l.o.TLS != nil { // which is below it
+	if l.o.TLS != nil { // the lane is above TLS
 		lane = nil
 	}
 	if !l.move(s, s.conn.From(client, lane)) {
@@ -40,7 +40,7 @@ func (l *Listener) readProxied(s *slot) (ok bool) {
 	return true
 }
 
-// readHeader returns the address of the client, that of the proxy for a connection that is its own, such as a health check.
+// readHeader returns the address of the client, or of the proxy for the proxy's own connections, such as health checks.
 func (l *Listener) readHeader(c *conn.Conn) (client net.Addr, err error) {
 	if l.o.Header > 0 {
 		_ = c.SetReadDeadline(time.Now().Add(l.o.Header))
@@ -61,17 +61,17 @@ func (l *Listener) readHeader(c *conn.Conn) (client net.Addr, err error) {
 	return c.RemoteAddr(), nil
 }
 
-// maxHeader is the longest header of version 1, in bytes.
+// maxHeader is the maximum length of a version 1 header, in bytes.
 const maxHeader = 107
 
-// readHeaderText reads a header and nothing behind it, which the lane and TLS read from the socket.
+// readHeaderText reads a header and no byte after it. The lane or TLS reads these from the socket.
 func readHeaderText(from io.Reader) ([]byte, error) {
 	text := make([]byte, len(proxyproto.SIGV2), maxHeader)
 	_, err := io.ReadFull(from, text)
 	switch {
 	case err != nil:
 		return nil, err
-	case bytes.Equal(text, proxyproto.SIGV2): // the version, the protocol and the length of the rest follow
+	case bytes.Equal(text, proxyproto.SIGV2): // followed by version, protocol and the length of the rest
 		text = text[:len(text)+4]
 		if _, err = io.ReadFull(from, text[len(text)-4:]); err == nil {
 			rest := make([]byte, binary.BigEndian.Uint16(text[len(text)-2:]))
@@ -89,24 +89,24 @@ func readHeaderText(from io.Reader) ([]byte, error) {
 	return text, err
 }
 
-// move counts a slot as that of the client of another connection on the same socket. It returns false if the client holds
+// move counts a slot against the client of another connection on the same socket. It returns false if the client has used
 // its share and none of its connections can be closed.
 func (l *Listener) move(s *slot, to *conn.Conn) (ok bool) {
 	l.mu.Lock()
-	if _, open := l.taken[s]; !open {
+	if _, open := l.slots[s]; !open {
 		l.mu.Unlock()
 		return false
 	}
-	l.unhold(s)
-	is := slotFor(to.RemoteAddr())
-	s.conn, s.address, s.client = to, is.address, is.client
+	l.releaseShare(s)
+	moved := slotFor(to.RemoteAddr())
+	s.conn, s.address, s.client = to, moved.address, moved.client
 	exceeds := l.isAtShare(s)
-	l.held[s.client]++
+	l.perClient[s.client]++
 	l.mu.Unlock()
-	return !exceeds || l.makeRoomFor(s)
+	return !exceeds || l.evictFor(s)
 }
 
-// refuseProxy counts and logs a connection that is closed because no trusted proxy names its client.
+// refuseProxy counts and logs a connection that is closed for lack of a trusted PROXY header.
 func (l *Listener) refuseProxy(s *slot, why error) {
 	l.metrics.closed.WithLabelValues("proxy").Inc()
 	l.o.Logger.Debug("connection closed: no header of a trusted proxy", "peer", s.address, "error", why)

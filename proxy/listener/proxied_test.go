@@ -15,10 +15,10 @@ import (
 	"github.com/tipcache/tipcache/proxy/listener"
 )
 
-// isProxy reports whether a peer is the proxy of these tests.
+// isProxy reports whether addr is the trusted proxy.
 func isProxy(a netip.Addr) bool { return a == netip.MustParseAddr("127.0.0.2") }
 
-// header returns the header of the PROXY protocol for a client.
+// header returns a PROXY header for a client.
 func header(t *testing.T, version byte, client string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -29,7 +29,7 @@ func header(t *testing.T, version byte, client string) string {
 	return b.String()
 }
 
-// from returns who the server says the client is: by its connection, and by its request.
+// from returns the client address that the server sees, on the connection and in the request.
 func (c client) from() string {
 	c.Helper()
 	c.ask("/from")
@@ -49,7 +49,7 @@ func (c client) send(text string) {
 	}
 }
 
-func TestProxyNamesItsClient(t *testing.T) {
+func TestClientAddressIsTakenFromProxyHeader(t *testing.T) {
 	const v4, v6 = "192.0.2.7:4711", "[2001:db8::7]:4711"
 	local, unknown := header(t, 2, "127.0.0.2:9")[:12]+"\x20\x00\x00\x00", "PROXY UNKNOWN\r\n"
 	for name, tt := range map[string]struct{ header, want string }{
@@ -81,7 +81,7 @@ func TestProxyNamesItsClient(t *testing.T) {
 	}
 }
 
-func TestConnectionWithoutTheHeaderOfATrustedProxyIsClosed(t *testing.T) {
+func TestConnectionWithoutTrustedProxyHeaderIsClosed(t *testing.T) {
 	s := start(t, listener.Options{Proxies: isProxy})
 	for name, text := range map[string]string{
 		"a request":               "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -91,20 +91,20 @@ func TestConnectionWithoutTheHeaderOfATrustedProxyIsClosed(t *testing.T) {
 		c := s.dial("127.0.0.2")
 		c.send(text)
 		if !c.ended() {
-			t.Errorf("%s: the connection is open, want it closed", name)
+			t.Errorf("%s: connection open, want it closed", name)
 		}
 	}
 	stranger := s.dial("127.0.0.3")
 	_, _ = io.WriteString(stranger, header(t, 1, "192.0.2.7:1")+"GET / HTTP/1.1\r\nHost: x\r\n\r\n") // it may be closed already
 	if !stranger.ended() {
-		t.Error("a stranger with a header: the connection is open, want it closed")
+		t.Error("a stranger with a header: connection open, want it closed")
 	}
 	if diff := cmp.Diff(map[string]int{"proxy": 4}, s.closed()); diff != "" {
 		t.Errorf("closed (-want +got):\n%s", diff)
 	}
 }
 
-func TestSharesAreThoseOfTheClientsThatAProxyNames(t *testing.T) {
+func TestShareCountsAgainstClientInProxyHeader(t *testing.T) {
 	s := start(t, listener.Options{Most: 6, Share: 2, Proxies: isProxy, Exempt: isProxy})
 	open := func(from string) client {
 		c := s.dial("127.0.0.2")
@@ -117,7 +117,7 @@ func TestSharesAreThoseOfTheClientsThatAProxyNames(t *testing.T) {
 		open(from)
 	}
 	if !first.ended() {
-		t.Error("the first connection of a client beyond its share is open, want it closed for the third")
+		t.Error("first connection of a client over its share is open, want it closed")
 	}
 	if diff := cmp.Diff(map[string]int{"share": 1}, s.closed()); diff != "" {
 		t.Errorf("closed (-want +got):\n%s", diff)

@@ -23,7 +23,7 @@ func TestClientsAreCountedByAddress(t *testing.T) {
 	}
 	for _, tt := range tests {
 		if same := clientOf(tt.a) == clientOf(tt.b); same != tt.same {
-			t.Errorf("%s: taken for the same: %v", tt.name, same)
+			t.Errorf("%s: same client = %v", tt.name, same)
 		}
 	}
 }

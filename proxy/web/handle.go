@@ -29,7 +29,7 @@ func (s *Stack) Serve(h http.Handler, w http.ResponseWriter, r *http.Request) {
 			s.setOrigin(w.Header(), r)
 			return s.servedInLane(c, w, r)
 		}, h)
-	} else if c == nil || c.IsBeneathTLS() || !s.servedInLane(c, w, r) {
+	} else if c == nil || c.CarriesTLS() || !s.servedInLane(c, w, r) {
 		h.ServeHTTP(w, r)
 	}
 }
