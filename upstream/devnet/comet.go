@@ -53,7 +53,7 @@ var cometMethods = map[string]cometMethod{
 	"health":        func(*Node, cometParams) (json.RawMessage, *rpcError) { return json.RawMessage("{}"), nil },
 	"status":        (*Node).status,
 	"abci_info":     (*Node).abciInfo,
-	"block_results": ofBlock("block_results"), "header": ofBlock("header_result"), "block": ofBlock("block_result"),
+	"block_results": ofBlock("block_results"), "header": ofBlock("header_result"), "block": ofBlock("block_result"), "validators": ofBlock("validators_result"),
 	"commit":     (*Node).commit,
 	"abci_query": (*Node).query,
 	"tx":         (*Node).tx, "tx_search": (*Node).searchTxs, "broadcast_tx_sync": (*Node).broadcastTx, "broadcast_tx_async": (*Node).broadcastTx,
