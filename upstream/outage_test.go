@@ -26,6 +26,9 @@ func TestOutageBeginsAfterThreeFailuresInThreeSeconds(t *testing.T) {
 			}
 		}
 		o.Failed(refused)
+		if !o.Failing() {
+			t.Error("Failing = false after a failure, want true")
+		}
 		time.Sleep(10 * time.Second)
 		o.Failed(refused)
 		expect("after two failures in ten seconds", false)

@@ -34,6 +34,9 @@ func TestRequestsAreSentInTheFormOfTheShape(t *testing.T) {
 		{"/staking/validators/story1qqqqqqqqqqqqqqqqqqqqqqqqqqqqqqqvxd2cl", refused, same},
 		{somePath + "?status=Bonded", somePath + "?status=BOND_STATUS_BONDED", same},
 		{somePath + "?status=4", refused, same},
+		{somePath + "?status=1", somePath + "?status=BOND_STATUS_UNBONDED", same},
+		{somePath + "?status=unbonding", somePath + "?status=BOND_STATUS_UNBONDING", same},
+		{somePath + "?status=3", somePath + "?status=BOND_STATUS_BONDED", same},
 		{"/staking/delegators/0xaa" + zeros + "/redelegations?src_validator_addr=0xAa" + zeros, "/staking/delegators/0xaa" + zeros + "/redelegations?src_validator_addr=0xaa" + zeros, same},
 
 		{list + "limit=010", list + "limit=10", same},

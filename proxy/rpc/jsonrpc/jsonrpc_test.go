@@ -55,6 +55,18 @@ func FuzzAnIDIsReplacedInACallAlone(f *testing.F) {
 	})
 }
 
+func TestIDOfACallIsFound(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"id":1}`: "1", ` {"id":1}`: "1", `{ "id" : "x" }`: `"x"`, `{"method":"m","id":23,"params":{"id":4}}`: "23",
+		`["id",1]`: "", `{"id"}`: "", `{"id"`: "", `{"id":007}`: "", `{"id":null}`: "", `{}`: "",
+	} {
+		from, to, ok := FindID(body)
+		if got := body[from:to]; got != want || ok != (want != "") {
+			t.Errorf("FindID(%s) = %q, %v, want %q", body, got, ok, want)
+		}
+	}
+}
+
 func TestACallAsLibrariesWriteItIsReadInTheShortWay(t *testing.T) {
 	for _, body := range []string{`{"jsonrpc":"2.0","id":123456789012,"method":"abci_query","params":{"path":"/x"}}`, `{"id":"a","method":"status","params":[]}`} {
 		if _, _, ok := readPlain([]byte(body)); !ok {

@@ -225,3 +225,9 @@ func TestHeadIsAskedBeforeEachCallOfASingleEndpoint(t *testing.T) {
 		t.Errorf("requests = %v, %v, want %v", methods, err, want)
 	}
 }
+
+func TestPoolRefusesAnEndpointThatIsNoURL(t *testing.T) {
+	if p, err := NewPool(Options{Endpoints: []string{"http://127.0.0.1:1", "no url"}, ChainID: 1}); err == nil || p != nil {
+		t.Errorf("NewPool = %v, %v, want an error", p, err)
+	}
+}
