@@ -83,6 +83,7 @@ func (x *Indexer) samples(e *evm.Session, b *blocks, try int) (all []span) {
 func (x *Indexer) markUnverified(b *blocks) {
 	if !b.whole {
 		x.status.change(func(s *Status) { s.Unverified = true })
+		x.recordSource(b.source)
 	}
 }
 
@@ -160,14 +161,14 @@ func (x *Indexer) settle(ctx context.Context, e *evm.Session, b *blocks, lacking
 }
 
 // doubt excludes an endpoint with wrong logs and returns why its data is discarded. If its logs were counted before, it
-// marks the store as incomplete.
+// or an earlier run may have counted them, it marks the store as incomplete.
 func (x *Indexer) doubt(ctx context.Context, e *evm.Endpoint, fault string, block int64) error {
 	e.Doubt()
 	x.log.Warn("an execution client "+fault, "endpoint", e.Name(), "block", block)
 	x.mu.Lock()
-	if x.counted[e] {
+	if counted, known := x.counted[e]; counted || !known && x.resumed {
 		x.log.Error("counted logs of an execution client that omits some", "endpoint", e.Name(), "block", block, "error", ErrIncomplete)
-		delete(x.counted, e) // they must not mark the store again after a rebuild
+		x.counted[e] = false // they must not mark the store again after a rebuild
 		x.incomplete = true
 	}
 	x.mu.Unlock()
@@ -196,12 +197,9 @@ func (x *Indexer) markIncomplete(ctx context.Context) error {
 	return nil
 }
 
-// recordSource records that logs of the source were counted, unless all headers vouch for them.
-func (x *Indexer) recordSource(b *blocks) {
-	if b.whole || len(b.events) == 0 {
-		return
-	}
+// recordSource records that logs of an endpoint were counted, although logs that it omitted may be missing.
+func (x *Indexer) recordSource(e *evm.Endpoint) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.counted[b.source] = true
+	x.counted[e] = true
 }

@@ -317,6 +317,37 @@ func TestLogsThatAreLeftOutWhileCatchingUpAreFoundByAnotherClient(t *testing.T) 
 	}
 }
 
+// A client is found out only after it was the only one for a while, in this run or in an earlier one.
+func TestStoreIsIncompleteIfAnEarlierSourceOmitsLogs(t *testing.T) {
+	for name, f := range map[string]faults{"all": {drops: dropsAll}, "some": {dropsFrom: 100}} {
+		for _, restarts := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, restart %t", name, restarts), func(t *testing.T) {
+				t.Parallel()
+				h := newHistory(6)
+				h.grow(300)
+				h.blocks = append(h.blocks, nil) // the bloom of the last block promises nothing
+				store := open(t, memory(t))
+				wrong, sound := serveEVM(t, h, f), serveEVM(t, h, faults{status: http.StatusBadGateway})
+				o := quick(store, wrong, sound)
+				o.Window, o.Follow = 10_000, !restarts
+				var x *indexer.Indexer
+				if restarts {
+					run(t, o)
+				} else {
+					x = follow(t, o)
+					await(t, store, h.head())
+				}
+				sound.set(faults{})
+				h.grow(300)
+				if o.Follow = true; restarts {
+					x = follow(t, o)
+				}
+				eventually(t, "state incomplete", func() bool { return x.Status().State() == "incomplete" })
+			})
+		}
+	}
+}
+
 // forgetful is a store whose first MarkIncomplete fails.
 type forgetful struct {
 	*collections.Store

@@ -82,7 +82,9 @@ func (x *Indexer) apply(ctx context.Context, cursor ledger.Cursor, b *blocks) (e
 	if err := x.o.Store.Apply(ctx, cursor, t); err != nil {
 		return fmt.Errorf("blocks %d to %d: %w", b.from, b.to, err)
 	}
-	x.recordSource(b)
+	if !b.whole && len(b.events) > 0 { // of parts without events, all logs are compared
+		x.recordSource(b.source)
+	}
 	x.metrics.countLogs(b.events, ignored)
 	x.status.change(func(s *Status) {
 		b.last.Incomplete = s.Cursor.Incomplete

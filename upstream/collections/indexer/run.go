@@ -31,7 +31,8 @@ type Indexer struct {
 	kept, broken atomic.Int64 // headers whose promised logs were received, or which no endpoint has
 
 	mu         sync.Mutex
-	counted    map[*evm.Endpoint]bool // endpoints whose logs were applied without comparing all of them
+	counted    map[*evm.Endpoint]bool // whether logs of an endpoint were applied without comparing all of them
+	resumed    bool                   // an earlier run applied logs of unknown endpoints
 	incomplete bool                   // the store must be marked as incomplete
 }
 
@@ -141,7 +142,7 @@ func (x *Indexer) advance(ctx context.Context) (caughtUp bool, err error) {
 	}
 	x.status.change(func(s *Status) {
 		if s.Cursor = cursor; s.First == 0 && cursor.Chain != 0 {
-			s.First = cursor.Block + 1
+			s.First, x.resumed = cursor.Block+1, true
 		}
 	})
 	head, err := x.head(ctx, cursor)
