@@ -85,9 +85,7 @@ func TestAllJudgesAgree(t *testing.T) {
 	t.Parallel()
 	store, now := miniredis.RunT(t), time.Now().Truncate(time.Second)
 	replica := func() *cache.Cache {
-		c := sharing(t, client(t, store.Addr()), cache.Options{Now: func() time.Time { return now }}, redis.Options{})
-		c.SetNamespace("story-1")
-		return c
+		return named(t, store.Addr(), cache.Options{Now: func() time.Time { return now }}, redis.Options{})
 	}
 	writer, starting, behind := replica(), replica(), replica()
 	useless := entry(0, "useless")

@@ -21,6 +21,14 @@ func replica(t testing.TB, addr string, so redis.Options) *cache.Cache {
 	return replicaOf(t, client(t, addr), so)
 }
 
+// named is a replica that knows the chain, and may not be subscribed yet.
+func named(t testing.TB, addr string, o cache.Options, so redis.Options) *cache.Cache {
+	t.Helper()
+	c := sharing(t, client(t, addr), o, so)
+	c.SetNamespace("story-1")
+	return c
+}
+
 func replicaOf(t testing.TB, rdb goredis.UniversalClient, so redis.Options) *cache.Cache {
 	t.Helper()
 	c := sharing(t, rdb, cache.Options{}, so)

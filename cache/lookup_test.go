@@ -15,11 +15,7 @@ import (
 // lease; what is too old is a flight's to replace.
 func TestAReplicaThatHasJustStartedFindsWhatOthersHave(t *testing.T) {
 	store := miniredis.RunT(t)
-	replica := func() *cache.Cache {
-		c := sharing(t, client(t, store.Addr()), cache.Options{}, redis.Options{})
-		c.SetNamespace("story-1")
-		return c
-	}
+	replica := func() *cache.Cache { return named(t, store.Addr(), cache.Options{}, redis.Options{}) }
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
 	first := replica()
 	mustGet(t, first, q, answer(100, []byte("a")))
@@ -45,8 +41,7 @@ func TestAReplicaThatHasJustStartedFindsWhatOthersHave(t *testing.T) {
 
 func TestAClosedCacheLooksIntoMemoryOnly(t *testing.T) {
 	store := miniredis.RunT(t)
-	c := sharing(t, client(t, store.Addr()), cache.Options{}, redis.Options{})
-	c.SetNamespace("story-1")
+	c := named(t, store.Addr(), cache.Options{}, redis.Options{})
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -76,8 +76,7 @@ func TestNoReaderEverSeesAKeyGoBack(t *testing.T) {
 			}
 			var readers sync.WaitGroup
 			for replica := range uint64(2) {
-				c := sharing(t, client(t, store.Addr()), cache.Options{MemoryBytes: memory}, redis.Options{Lease: 200 * time.Millisecond})
-				c.SetNamespace("story-1")
+				c := named(t, store.Addr(), cache.Options{MemoryBytes: memory}, redis.Options{Lease: 200 * time.Millisecond})
 				for reader := range uint64(4) {
 					readers.Go(func() { history(c, rand.New(rand.NewPCG(seed, replica*10+reader))) })
 				}

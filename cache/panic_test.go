@@ -26,8 +26,7 @@ func TestAReplyThatTheClientPanicsOnCostsNoAnswer(t *testing.T) {
 		}
 		return true
 	})
-	c := sharing(t, client(t, store.Addr()), cache.Options{}, redis.Options{})
-	c.SetNamespace("story-1")
+	c := named(t, store.Addr(), cache.Options{}, redis.Options{})
 	mustServe(t, c, 100, 3)
 	if found := c.Load(t.Context(), []string{"other"}); len(found) != 0 {
 		t.Errorf("Load found %v", found)

@@ -29,8 +29,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{replicas: map[string]*cache.Cache{}, store: miniredis.RunT(t)}
 	w.now.Store(1_750_000_000)
 	for _, name := range []string{"A", "B"} {
-		c := sharing(t, client(t, w.store.Addr()), cache.Options{Now: w.clock}, redis.Options{})
-		c.SetNamespace("story-1")
+		c := named(t, w.store.Addr(), cache.Options{Now: w.clock}, redis.Options{})
 		w.replicas[name] = c
 	}
 	return w

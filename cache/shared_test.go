@@ -39,8 +39,7 @@ func TestSickSharedStoreCostsNoAnswer(t *testing.T) {
 
 	t.Run("it was never there", func(t *testing.T) {
 		t.Parallel()
-		c := sharing(t, client(t, "127.0.0.1:1"), cache.Options{}, redis.Options{Timeout: 100 * time.Millisecond})
-		c.SetNamespace("story-1")
+		c := named(t, "127.0.0.1:1", cache.Options{}, redis.Options{Timeout: 100 * time.Millisecond})
 		mustServe(t, c, 100, misses)
 		if n := waited(t, c); c.SharedState() == "closed" || n == 0 || n > enough {
 			t.Errorf("the breaker is %s after %d errors in %d misses", c.SharedState(), n, misses)
@@ -50,8 +49,7 @@ func TestSickSharedStoreCostsNoAnswer(t *testing.T) {
 		t.Parallel()
 		way := startProxy(t, miniredis.RunT(t).Addr())
 		way.stall()
-		c := sharing(t, client(t, way.addr), cache.Options{}, redis.Options{Timeout: 100 * time.Millisecond})
-		c.SetNamespace("story-1")
+		c := named(t, way.addr, cache.Options{}, redis.Options{Timeout: 100 * time.Millisecond})
 		mustServe(t, c, 100, misses)
 		if n := waited(t, c); n == 0 || n > enough {
 			t.Errorf("%d errors in %d misses", n, misses)
@@ -175,11 +173,7 @@ func TestWhatCannotBeReadIsAMissAndOverwritten(t *testing.T) {
 func TestContentSurvivesTheSharedStore(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)
-	open := func() *cache.Cache {
-		c := sharing(t, client(t, store.Addr()), cache.Options{}, redis.Options{})
-		c.SetNamespace("story-1")
-		return c
-	}
+	open := func() *cache.Cache { return named(t, store.Addr(), cache.Options{}, redis.Options{}) }
 	tests := []struct {
 		name    string
 		content *cache.Content
@@ -222,11 +216,7 @@ func noise(n int) []byte {
 func TestLoadAndSave(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)
-	open := func() *cache.Cache {
-		c := sharing(t, client(t, store.Addr()), cache.Options{}, redis.Options{})
-		c.SetNamespace("story-1")
-		return c
-	}
+	open := func() *cache.Cache { return named(t, store.Addr(), cache.Options{}, redis.Options{}) }
 	a, b := open(), open()
 	gone := entry(0, "gone")
 	gone.Expires = time.Now().Add(-time.Second)
@@ -256,8 +246,7 @@ func TestLoadAndSave(t *testing.T) {
 
 func TestMetrics(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	c := sharing(t, client(t, miniredis.RunT(t).Addr()), cache.Options{Registerer: reg}, redis.Options{})
-	c.SetNamespace("story-1")
+	c := named(t, miniredis.RunT(t).Addr(), cache.Options{Registerer: reg}, redis.Options{})
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
 	for range 3 {
 		mustGet(t, c, q, answer(100, page))

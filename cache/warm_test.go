@@ -15,9 +15,7 @@ func TestAReplicaThatStartsTakesOverWhatOthersUseMost(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)
 	start := func(interval time.Duration) *cache.Cache {
-		c := sharing(t, client(t, store.Addr()), cache.Options{HotInterval: interval}, redis.Options{})
-		c.SetNamespace("story-1")
-		return c
+		return named(t, store.Addr(), cache.Options{HotInterval: interval}, redis.Options{})
 	}
 	const keys = 600 // more than one round trip
 	mustServe(t, start(20*time.Millisecond), 100, keys)
@@ -42,8 +40,7 @@ func TestAReplicaThatStartsTakesOverWhatOthersUseMost(t *testing.T) {
 func TestAReplicaTakesOverNoMoreThanHalfItsMemory(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)
-	first := sharing(t, client(t, store.Addr()), cache.Options{HotInterval: 20 * time.Millisecond}, redis.Options{})
-	first.SetNamespace("story-1")
+	first := named(t, store.Addr(), cache.Options{HotInterval: 20 * time.Millisecond}, redis.Options{})
 	entries := map[string]*cache.Entry{}
 	for i := range 2000 {
 		entries[fmt.Sprint("k", i)] = entry(100, "body")
@@ -54,8 +51,7 @@ func TestAReplicaTakesOverNoMoreThanHalfItsMemory(t *testing.T) {
 		return len(noted) == 2000
 	})
 	eventually(t, "some are taken over within the time for that", func() bool {
-		small := sharing(t, client(t, store.Addr()), cache.Options{MemoryBytes: 512 << 10}, redis.Options{})
-		small.SetNamespace("story-1")
+		small := named(t, store.Addr(), cache.Options{MemoryBytes: 512 << 10}, redis.Options{})
 		eventually(t, "it has taken over", func() bool { return !small.Warming() })
 		n := metric(t, small, "warmed_total")
 		if n > 900 {
