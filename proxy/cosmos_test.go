@@ -181,7 +181,7 @@ func TestANodeThatSaysItFailedHidesNothingThatWasCached(t *testing.T) {
 	}
 }
 
-func TestMannersThatTheNodeLacks(t *testing.T) {
+func TestSDKResponsesSupportCodingsValidatorsAndPreflights(t *testing.T) {
 	s := newSDK(t, devnet.Options{}, nil)
 	resp, _ := s.get(t, sdkWide, "Accept-Encoding", "gzip")
 	if resp.Header.Get("Content-Encoding") != "gzip" && resp.ContentLength > 1024 {
@@ -243,7 +243,7 @@ func TestPostsAreBounded(t *testing.T) {
 }
 
 // A transaction takes the same turn whichever interface it comes through, and so does its simulation.
-func TestAllDoorsShareTheTurnsToPost(t *testing.T) {
+func TestPostsOfAllAPIsShareOneRate(t *testing.T) {
 	const broadcast, simulate = `"broadcast_tx_sync","params":{"tx":"AAAA"}`, `"abci_query","params":{"path":"/cosmos.tx.v1beta1.Service/Simulate","data":"00"}`
 	s := newSDK(t, devnet.Options{}, func(o *proxy.Options) { o.RPC, o.Posts = &rpc.Options{}, blocks.Posts{Rate: 0.001, Burst: 2} })
 	call := func(method string) string {

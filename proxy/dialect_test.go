@@ -13,7 +13,7 @@ import (
 
 // Until a node says what it speaks a path may be another one, so that nothing of the chain
 // is answered. What is asked while that changes meets one or the other.
-func TestNothingOfTheChainIsServedBeforeItIsKnownWhatItsNodesSpeak(t *testing.T) {
+func TestChainIsUnavailableUntilItsDialectIsKnown(t *testing.T) {
 	s := startChain(t, proxy.Options{UnknownDialect: true})
 	const unknown = `{"code":503,"msg":{},"error":"no node of the chain has answered yet, so the dialect of its nodes is not known"}` + "\n"
 	for _, target := range []string{anyPath, "/cosmos/bank/v1beta1/params", "/docs", "/"} {

@@ -43,7 +43,7 @@ func TestTheManualShowsEveryOperation(t *testing.T) {
 	}
 }
 
-func TestTheManualTellsOfWhatAQueryMayWaitFor(t *testing.T) {
+func TestManualDocumentsMinimumBlocks(t *testing.T) {
 	s := startList(t, listing.Options{})
 	_, page := s.send(t, "GET", "/docs", "")
 	for _, name := range []string{"X-Min-Block-Height", "X-Min-Evm-Block", "stream.min_block_height", "stream.min_evm_block"} {
@@ -53,7 +53,7 @@ func TestTheManualTellsOfWhatAQueryMayWaitFor(t *testing.T) {
 	}
 }
 
-func TestTheTotalOfRewardsIsDocumentedAsItIs(t *testing.T) {
+func TestTotalOfRewardsIsDocumentedAsNullable(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	if page := s.get(t, "/docs").body; !strings.Contains(page, `<code>msg.total</code> <span class="type">list of <a href="#schema-DecCoin">DecCoin</a> or null</span>`) {
 		t.Error("the manual does not say that it may be null")
@@ -65,7 +65,7 @@ func TestTheTotalOfRewardsIsDocumentedAsItIs(t *testing.T) {
 	}
 }
 
-func TestTheManualHoldsTogether(t *testing.T) {
+func TestManualHasNoBrokenLinks(t *testing.T) {
 	s := startList(t, listing.Options{})
 	_, page := s.send(t, "GET", "/docs", "")
 	ids := map[string]bool{}
@@ -82,7 +82,7 @@ func TestTheManualHoldsTogether(t *testing.T) {
 	}
 }
 
-func TestTheManualNeedsNothingElse(t *testing.T) {
+func TestManualLoadsNoOtherResource(t *testing.T) {
 	s := startList(t, listing.Options{})
 	res, page := s.send(t, "GET", "/docs", "")
 	for _, target := range all(`(?:href|src|action)="([^#"][^"]*)"`, page) {
@@ -102,7 +102,7 @@ func TestTheManualNeedsNothingElse(t *testing.T) {
 	}
 }
 
-func TestTheManualKnowsWhereItWasFound(t *testing.T) {
+func TestManualNamesTheServerOfTheRequest(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	got := s.get(t, "/docs")
 	if !strings.Contains(html.UnescapeString(got.body), "curl '"+s.URL+"/staking/params'") {
@@ -159,7 +159,7 @@ func TestTheManualOfAChainOfTheSDKAsksThePathsOfItsRows(t *testing.T) {
 }
 
 // Replicas whose pages differ have each a validator of its own.
-func TestEachStartMakesTheSameManual(t *testing.T) {
+func TestManualIsTheSameAtEachStart(t *testing.T) {
 	first := ""
 	for range 5 {
 		p, _ := newChainProxy(t, proxy.Options{Cosmos: &proxy.Cosmos{}})

@@ -109,7 +109,7 @@ func TestALaterPageIsReadAtTheBlockOfItsWalkWhereTheExecutionBlockCounts(t *test
 
 // The whole way, before a simulated node: what a block did counts with the one
 // after it.
-func TestAWalletsBlockCountsWithTheBlockAfterIt(t *testing.T) {
+func TestExecutionBlockIsVisibleAtTheNextConsensusBlock(t *testing.T) {
 	d, nodes := simulate(t, node.Story, devnet.Options{})
 	p, err := proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: chain.Options{Nodes: nodes, MinHeightWait: time.Minute}})
 	if err != nil {

@@ -65,7 +65,7 @@ var aged = cache.Policy{
 
 func fails(f *fakeChain) { f.fails(errors.New("gone")) }
 
-func TestWhatIsToldOfAgeInBlocks(t *testing.T) {
+func TestHeadersOfAgingEntryInBlocks(t *testing.T) {
 	age(t, anyPath, proxy.Options{Chain: chain.Options{Routes: map[string]cache.Policy{"pool": aged}}}, []aging{
 		{"an answer read for this request has no age", 0, nothingHappens, [2]string{},
 			told{"public, max-age=20, s-maxage=10", "", `tipcache; fwd=uri-miss; stored; ttl=20`}},
@@ -88,7 +88,7 @@ func TestWhatIsToldOfAgeInBlocks(t *testing.T) {
 	})
 }
 
-func TestWhatIsToldOfAgeInSeconds(t *testing.T) {
+func TestHeadersOfAgingEntryInSeconds(t *testing.T) {
 	age(t, anyPath, proxy.Options{Chain: chain.Options{Routes: map[string]cache.Policy{"pool": aged}}}, []aging{
 		{"an answer read for this request has no age", 0, (*fakeChain).deafen, [2]string{},
 			told{"public, max-age=60, s-maxage=1", "", `tipcache; fwd=uri-miss; stored; ttl=60; detail="seconds"`}},
@@ -103,7 +103,7 @@ func TestWhatIsToldOfAgeInSeconds(t *testing.T) {
 	})
 }
 
-func TestWhatIsToldOfAPastBlock(t *testing.T) {
+func TestHeadersOfPinnedBlock(t *testing.T) {
 	pinned := [2]string{"X-Block-Height", "100"}
 	age(t, anyPath, proxy.Options{}, []aging{
 		{"the client may keep it for a day", 0, nothingHappens, pinned,

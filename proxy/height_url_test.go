@@ -42,7 +42,7 @@ func TestHeightsInTheURLThatCannotBeServedAreRefused(t *testing.T) {
 var atTheTip = regexp.MustCompile(`^public, max-age=[012], s-maxage=[012]$`)
 
 // A proxy that is told to drop a header may only empty it.
-func TestWhatIsEmptyNamesNoBlockAndNoSession(t *testing.T) {
+func TestEmptyHeightsAndSessionsAreIgnored(t *testing.T) {
 	sdk := newSDK(t, devnet.Options{}, nil)
 	sdk.advance(t)
 	sessions(t, proxy.Options{}, func(t *testing.T, s *chainService) {

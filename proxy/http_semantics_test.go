@@ -14,7 +14,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-func TestWhatIsNotServedIsSaidInTheEnvelope(t *testing.T) {
+func TestUnservedPathsAndMethodsAreRefusedInTheEnvelope(t *testing.T) {
 	s := startChain(t, proxy.Options{Chain: chain.Options{RefuseUnknown: true}})
 	for path, meant := range map[string]string{
 		"/nowhere": "", "/cosmos/staking/v1beta1/params": "", "/staking/../auth/params": "", "/docs/" + strings.Repeat("x", 200): "",

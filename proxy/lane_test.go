@@ -241,7 +241,7 @@ func TestHitsInTheLaneAreCountedAndLoggedLikeOthers(t *testing.T) {
 // passingInLog is what one line of the log has and the next has not.
 var passingInLog = regexp.MustCompile(`"(time|request_id)":"[^"]*"|"(duration_ms|age_s)":[0-9.e-]+`)
 
-func TestWhatMayNotPassAnyMoreDoesNotPassInTheLane(t *testing.T) {
+func TestLaneAppliesNewKeysAndLimits(t *testing.T) {
 	request := post(`{}`, "X-Api-Key: "+testKey)
 	for name, change := range map[string]struct {
 		to     func(p *proxy.Server)

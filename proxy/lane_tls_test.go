@@ -184,7 +184,7 @@ func TestAHitOverHTTP2NeedsLittleStack(t *testing.T) {
 }
 
 // The RPC has the same paths on a listener of its own, which has no lane.
-func TestTheLaneDoesNotAnswerOnTheListenerOfTheRPC(t *testing.T) {
+func TestLaneDoesNotAnswerOnTheRPCListener(t *testing.T) {
 	for name, major := range map[string]int{"HTTP/1.1": 1, "HTTP/2": 2} {
 		t.Run(name, func(t *testing.T) {
 			s := startSecured(t, true, proxy.Options{RPC: &rpc.Options{}})

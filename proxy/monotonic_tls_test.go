@@ -67,7 +67,7 @@ func TestHeightsDoNotGoBackOnAConnectionWithTLS(t *testing.T) {
 }
 
 // On HTTP/2 an answer that has not ended does not bind a request beside it.
-func TestOnlyAnAnswerThatHasEndedBindsTheNextRequest(t *testing.T) {
+func TestUnfinishedResponseDoesNotRaiseTheHeightOfItsConnection(t *testing.T) {
 	s := startSecured(t, false, proxy.Options{Chain: chain.Options{Shape: chain.Node, Patience: time.Minute}})
 	origin, client := s.chain, s.client(t, 2)
 	client.at(t, "at the tip", "/staking/pool", "228", false)

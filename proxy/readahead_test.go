@@ -47,7 +47,7 @@ func untilReadAhead(t *testing.T, ask, grow func(), reads func() int) {
 	t.Fatal("nothing is read ahead")
 }
 
-func TestKeysInUseAreReadBeforeAnybodyAsks(t *testing.T) {
+func TestKeysInUseAreReadAhead(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(*testing.T, proxy.Options) *chainService{
 		"with the fast lane":    startChain,
@@ -90,7 +90,7 @@ func TestKeysInUseAreReadAheadInTheDialectOfTheSDK(t *testing.T) {
 	}, func() { s.advance(t) }, func() int { return int(s.reads(sdkPool)) })
 }
 
-func TestReadingAheadNeedsToKnowOfRoom(t *testing.T) {
+func TestReadAheadRequiresACapacityFunction(t *testing.T) {
 	c, err := cache.New(cache.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -33,7 +33,7 @@ const (
 	lostAt228 = "228.B00000000000" // of one who saw another block there
 )
 
-func TestAnAnswerAtTheNewestBlockTellsHowFarItsClientHasSeen(t *testing.T) {
+func TestResponseAtTheTipCarriesASession(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	s.get(t, "/staking/validators").has(t, "X-Session", "228") // whose hash is not known
 	s.chain.hashed("A")
@@ -88,7 +88,7 @@ func in(token string) string {
 	return strings.TrimSuffix(pool, "\r\n") + "X-Session: " + token + "\r\n\r\n"
 }
 
-func TestASessionIsAnsweredFromItsBlockOn(t *testing.T) {
+func TestSessionIsServedAtOrAfterItsBlock(t *testing.T) {
 	sessions(t, proxy.Options{Chain: chain.Options{Patience: time.Minute}}, func(t *testing.T, s *chainService) {
 		client, other := dial(t, s.Listener.Addr()), dial(t, s.Listener.Addr())
 		at(t, "at its block", client.ask(t, in(at228)), "228", false)
@@ -101,7 +101,7 @@ func TestASessionIsAnsweredFromItsBlockOn(t *testing.T) {
 	})
 }
 
-func TestASessionIsNotAnsweredFromBeforeItsBlockWhereAClassMayLag(t *testing.T) {
+func TestSessionIsServedAtItsBlockInALaggingClass(t *testing.T) {
 	lagging := cache.Policy{FreshBlocks: 5, StaleBlocks: 9, ErrorBlocks: 9, Fresh: time.Hour, Stale: time.Hour, StaleIfError: time.Hour, Keep: time.Hour}
 	o := proxy.Options{Chain: chain.Options{Patience: time.Minute, Routes: map[string]cache.Policy{"pool": lagging}}}
 	sessions(t, o, func(t *testing.T, s *chainService) {
@@ -113,7 +113,7 @@ func TestASessionIsNotAnsweredFromBeforeItsBlockWhereAClassMayLag(t *testing.T) 
 	})
 }
 
-func TestASessionOfAChainThatWasSetBackBeginsAnew(t *testing.T) {
+func TestSessionOfARolledBackBlockBeginsAgain(t *testing.T) {
 	sessions(t, proxy.Options{Chain: chain.Options{Patience: time.Minute}}, func(t *testing.T, s *chainService) {
 		s.chain.set(func(f *fakeChain) { f.replaced = map[int64]string{999: "B00000000000"} })
 		client := dial(t, s.Listener.Addr())

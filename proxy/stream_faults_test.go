@@ -26,7 +26,7 @@ func openStreams(t *testing.T, g prometheus.Gatherer) string {
 	return "none"
 }
 
-func TestAStreamThatIsOpenedInAnOutageGivesTheOldAnswerAndSaysSo(t *testing.T) {
+func TestStreamOpenedDuringAnOutageSendsStaleAnswerAndFailure(t *testing.T) {
 	t.Parallel()
 	s := startChain(t, proxy.Options{})
 	old := saysPool(s, 1)
@@ -44,7 +44,7 @@ func TestAStreamThatIsOpenedInAnOutageGivesTheOldAnswerAndSaysSo(t *testing.T) {
 	}
 }
 
-func TestAReaderThatTakesNothingIsLetGo(t *testing.T) {
+func TestStreamOfAStalledReaderEnds(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	s := startChain(t, proxy.Options{Streams: stream.Options{Write: 20 * time.Millisecond}, Web: web.Options{Registerer: registry}})
 	filler := strings.Repeat("x", 1<<20)
@@ -62,7 +62,7 @@ func TestAReaderThatTakesNothingIsLetGo(t *testing.T) {
 }
 
 // That no topic goes on is seen at the end of all tests, by its goroutine.
-func TestStreamsThatAreDroppedLeaveNothingBehind(t *testing.T) {
+func TestClosedStreamsReleaseTheirTopics(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	s := startChain(t, proxy.Options{
 		Chain: chain.Options{Patience: time.Millisecond}, Streams: stream.Options{PerClient: 200}, Web: web.Options{Registerer: registry},

@@ -71,7 +71,7 @@ func TestAStreamOfSeveralPagesWaitsForTheBlockOfTheirWalkOnce(t *testing.T) {
 	})
 }
 
-func TestAListOfWhichOnlyThePageKeyMovedIsNoNews(t *testing.T) {
+func TestStreamIgnoresChangesOfThePageKeyAlone(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	page := recorded(t, "page_validators_limit_2")
 	s.chain.does(func(node.Request) (*node.Answer, error) { return page.answer(), nil })

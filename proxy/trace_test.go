@@ -27,7 +27,7 @@ func attributeOf(s tracetest.SpanStub, key attribute.Key) string {
 	return ""
 }
 
-func TestARequestIsASpanInTheTraceItComesWith(t *testing.T) {
+func TestRequestIsASpanOfItsTrace(t *testing.T) {
 	const (
 		sampled   = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 		unsampled = "00-0af7651916cd43dd8448eb211c80319d-b7ad6b7169203331-00"

@@ -96,7 +96,7 @@ func ask(ctx context.Context, url, client string, validator int) error {
 	return nil
 }
 
-func TestAFloodOfColdKeysIsPassedByOthers(t *testing.T) {
+func TestFloodOfColdKeysDoesNotDelayOtherClients(t *testing.T) {
 	t.Parallel()
 	n := &gatedNode{tokens: make(chan struct{})}
 	url, queued := startTurns(t, n)

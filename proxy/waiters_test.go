@@ -64,7 +64,7 @@ func always(addr string) func(int) string { return func(int) string { return add
 // host is one of a network of an IPv6 prefix.
 func host(i int) string { return fmt.Sprintf("2001:db8::%x", i+1) }
 
-func TestAClientHasAShareOfThePlacesToWaitForABlock(t *testing.T) {
+func TestClientHasALimitedShareOfWaitingRequests(t *testing.T) {
 	log := &logtest.Log{}
 	p, nodes := newChainProxy(t, proxy.Options{
 		Chain: chain.Options{MinHeightWait: time.Minute},
