@@ -142,7 +142,7 @@ func (o *Options) hasBothShapes() bool {
 func (s *Server) useDialect(o Options) error {
 	var mounts []*router
 	if o.Cosmos == nil && o.hasBothShapes() {
-		o.Chain.Nodes = chain.ShareReads(o.Chain.Nodes)
+		o.Chain.Nodes = chain.ShareReads(o.Chain.Nodes, o.Cache.Account())
 	}
 	for i, m := range o.Mounts {
 		o.Chain.Shape = cmp.Or(m.Shape, s.o.Chain.Shape)

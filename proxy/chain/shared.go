@@ -8,28 +8,35 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// Bounds of the answers that both shapes share, in bytes: of one, and of all of a block.
-const (
-	maxShared    = 256 << 10
-	maxAllShared = 16 << 20
-)
+// maxShared is the largest body that both shapes share, in bytes.
+const maxShared = 256 << 10
+
+// sharedPart is the part of the memory for bodies that the shared answers of a block may use.
+const sharedPart = 16
 
 // sharedReads reads a path at the tip once per block for the handlers of all shapes, which have entries of their own.
 type sharedReads struct {
 	blocks.Nodes
 	flights singleflight.Group
+	memory  *account.Part // budget of the answers
 
 	mu            sync.Mutex
 	epoch, height int64                   // block of answers
 	answers       map[string]*node.Answer // by path and query
-	size          int
+	held          *account.Hold
 }
 
 // ShareReads returns nodes for the handlers of several shapes of one chain, which read the same request once per block.
-func ShareReads(nodes blocks.Nodes) blocks.Nodes { return &sharedReads{Nodes: nodes} }
+// The answers of a block are kept within a part of the account.
+func ShareReads(nodes blocks.Nodes, memory *account.Account) blocks.Nodes {
+	most := memory.Limit() / sharedPart
+	part := memory.Part(account.Upstream, most, most)
+	return &sharedReads{Nodes: nodes, memory: part, held: part.Open("", true)}
+}
 
 // Fetch implements [blocks.Nodes].
 func (s *sharedReads) Fetch(ctx context.Context, r node.Request) (*node.Answer, error) {
@@ -46,7 +53,13 @@ func (s *sharedReads) Fetch(ctx context.Context, r node.Request) (*node.Answer, 
 		if a := s.answer(tip, target); a != nil {
 			return a, nil
 		}
-		a, err := s.Nodes.Fetch(context.WithoutCancel(ctx), r)
+		detached := context.WithoutCancel(ctx) // the other shape may wait for the answer
+		if end, ok := ctx.Deadline(); ok {
+			var cancel context.CancelFunc
+			detached, cancel = context.WithDeadline(detached, end)
+			defer cancel()
+		}
+		a, err := s.Nodes.Fetch(detached, r)
 		if err == nil {
 			s.keep(tip, target, a)
 		}
@@ -82,10 +95,11 @@ func (s *sharedReads) keep(tip node.Tip, target string, a *node.Answer) {
 		return
 	}
 	if tip.Epoch != s.epoch || tip.Height != s.height {
-		s.epoch, s.height, s.answers, s.size = tip.Epoch, tip.Height, map[string]*node.Answer{}, 0
+		s.held.Close()
+		s.epoch, s.height, s.answers, s.held = tip.Epoch, tip.Height, map[string]*node.Answer{}, s.memory.Open("", true)
 	}
-	if n := len(a.Body) + len(target) + 512; s.size+n <= maxAllShared {
+	n := len(a.Body) + len(target) + 512
+	if s.memory.Free(int64(n)) == int64(n) && s.held.Take(n) == nil { // otherwise the other shape reads the node again
 		s.answers[target] = a
-		s.size += n
 	}
 }
