@@ -14,18 +14,17 @@ import (
 )
 
 const (
-	epochLife  = 30 * 24 * time.Hour // longer than any entry lives
-	earlyEpoch = 24 * time.Hour
+	epochTTL     = 30 * 24 * time.Hour // longer than any entry lives
+	maxClockSkew = 24 * time.Hour
 
-	// An anchor that was confirmed a moment ago is not confirmed again: replicas
-	// hear of a block at the same time.
-	momentAgo = 200 * time.Millisecond
+	// The newest anchor is confirmed at most once per confirmInterval, because all replicas see a block at the same time.
+	confirmInterval = 200 * time.Millisecond
 )
 
-// Agreement gives the epoch that is in force for a chain: the highest that any
-// replica has told. An epoch that lies in the future is ignored.
+// Agreement returns the epoch of a chain: the highest that any replica has stored, which may be epoch. It ignores
+// epochs in the future.
 func (s *Store) Agreement(ctx context.Context, chainID string, epoch int64) (upstream.Agreement, error) {
-	l, err := s.amend(ctx, chainID, func(l *agreement) bool {
+	l, err := s.update(ctx, chainID, func(l *agreement) bool {
 		behind := l.epoch < epoch
 		if behind {
 			l.begin(epoch)
@@ -38,10 +37,9 @@ func (s *Store) Agreement(ctx context.Context, chainID string, epoch int64) (ups
 	return upstream.Agreement{Epoch: l.epoch, Anchors: l.byHeight(), Confirmed: l.sinceConfirmed()}, nil
 }
 
-// NextEpoch moves the chain from one epoch to another, unless another replica
-// was faster, and gives the epoch that is in force then.
+// NextEpoch moves the chain from one epoch to another, unless another replica was faster. It returns the epoch in force.
 func (s *Store) NextEpoch(ctx context.Context, chainID string, from, to int64) (int64, error) {
-	l, err := s.amend(ctx, chainID, func(l *agreement) bool {
+	l, err := s.update(ctx, chainID, func(l *agreement) bool {
 		due := l.epoch <= from
 		if due {
 			l.begin(to)
@@ -51,35 +49,35 @@ func (s *Store) NextEpoch(ctx context.Context, chainID string, from, to int64) (
 	return l.epoch, err
 }
 
-// AddAnchor notes, or confirms, the hash of a block of an epoch.
+// AddAnchor stores or confirms the hash of a block of an epoch.
 func (s *Store) AddAnchor(ctx context.Context, chainID string, epoch, height int64, hash string) error {
-	_, err := s.amend(ctx, chainID, func(l *agreement) bool { return l.epoch == epoch && l.anchor(height, hash) })
+	_, err := s.update(ctx, chainID, func(l *agreement) bool { return l.epoch == epoch && l.anchor(height, hash) })
 	return err
 }
 
-// amendments is how often an amendment is tried while other replicas are faster.
-const amendments = 5
+// maxTries limits the attempts of update while other replicas change the agreement.
+const maxTries = 5
 
-var errContended = errors.New("redis: other replicas changed the epoch meanwhile, time and again")
+var errContended = errors.New("redis: other replicas kept changing the epoch")
 
-// amend reads what is stored of a chain, and stores it as changed, if change says
-// so and no other replica has stored anything in between. Otherwise it begins anew.
-func (s *Store) amend(ctx context.Context, chainID string, change func(*agreement) bool) (l agreement, err error) {
+// update reads the agreement of a chain and stores it as modified by change, if change returns true. It starts over if
+// another replica has stored one in between.
+func (s *Store) update(ctx context.Context, chainID string, change func(*agreement) bool) (l agreement, err error) {
 	at, stored := s.epochKey(chainID), false
 	err = s.do(ctx, func(ctx context.Context) error {
-		for try := 0; try < amendments && !stored; try++ {
+		for try := 0; try < maxTries && !stored; try++ {
 			reply, err := readLedger.Run(ctx, s.rdb, []string{at}, maxLedger).Slice()
 			if err != nil {
 				return err
 			}
 			l, err = s.decodeAgreement(at, reply)
 			if err != nil {
-				s.unreadable(at, err)
+				s.reportCorrupt(at, err)
 			}
 			if stored = !change(&l) && err == nil; stored {
 				return nil
 			}
-			args := append([]any{maxLedger, l.version, epochLife.Milliseconds()}, s.encodeAgreement(at, &l)...)
+			args := append([]any{maxLedger, l.version, epochTTL.Milliseconds()}, s.encodeAgreement(at, &l)...)
 			if stored, err = writeLedger.Run(ctx, s.rdb, []string{at}, args...).Bool(); err != nil {
 				return err
 			}
@@ -92,10 +90,9 @@ func (s *Store) amend(ctx context.Context, chainID string, change func(*agreemen
 	return l, err
 }
 
-// epochKey is where the agreement of a chain is. Each seal key has an agreement of its own:
-// replicas with different keys, as during an update, cannot read each other's
-// agreements, and would overwrite them in turns.
-func (s *Store) epochKey(chainID string) string { return noteKey(s.codec.named("epoch"), chainID) }
+// epochKey returns the Redis key of a chain's agreement. Each seal key has its own: replicas with different keys, as
+// during an update, could not read each other's agreements and would overwrite them.
+func (s *Store) epochKey(chainID string) string { return metaKey(s.codec.named("epoch"), chainID) }
 
 const (
 	maxAnchors = 16
@@ -103,15 +100,15 @@ const (
 	maxLedger  = 16 << 10 // bytes of all fields
 )
 
-// An agreement is an [upstream.Agreement] as it is stored: a hash, of which e is the epoch, a has
-// the anchors as "height:hash height:hash" with their heights ascending, and t says
-// when the last of them was confirmed, in milliseconds. s is the seal of the three.
+// An agreement is an [upstream.Agreement] as stored, in a hash: e is the epoch, a the anchors as "height:hash
+// height:hash" in ascending order, t the time in milliseconds at which the last of them was confirmed, and s the
+// signature.
 type agreement struct {
-	version   string // of what is stored
+	version   string // as returned by readLedger
 	epoch     int64
 	anchors   []anchor
 	confirmed int64 // 0: never
-	now       int64 // by the store's clock, which replicas have in common
+	now       int64 // by the clock of Redis, which all replicas share
 }
 
 type anchor struct {
@@ -119,17 +116,16 @@ type anchor struct {
 	hash   string
 }
 
-// begin puts an epoch in force, of which nothing is known yet.
+// begin starts an epoch without anchors.
 func (l *agreement) begin(epoch int64) { l.epoch, l.anchors, l.confirmed = epoch, nil, 0 }
 
-// anchor adds an anchor above the others, or confirms the highest, and says
-// whether there is anything to store.
+// anchor adds an anchor above the others, or confirms the highest. It reports whether the agreement has changed.
 func (l *agreement) anchor(height int64, hash string) bool {
 	highest := int64(0)
 	if n := len(l.anchors); n > 0 {
 		highest = l.anchors[n-1].height
 	}
-	if height < highest || height == highest && l.sinceConfirmed() < momentAgo {
+	if height < highest || height == highest && l.sinceConfirmed() < confirmInterval {
 		return false
 	}
 	if height > highest {
@@ -148,19 +144,19 @@ func (l *agreement) byHeight() map[int64]string {
 	return anchors
 }
 
-// sinceConfirmed is long for a time in the future, which is by a clock that is wrong.
+// sinceConfirmed returns epochTTL for a time in the future, which comes from a wrong clock.
 func (l *agreement) sinceConfirmed() time.Duration {
 	switch since := l.now - l.confirmed; {
 	case l.confirmed == 0:
 		return 0
 	case since < 0:
-		return epochLife
+		return epochTTL
 	default:
 		return time.Duration(since) * time.Millisecond
 	}
 }
 
-// encodeAgreement gives the fields e, a, t and s.
+// encodeAgreement returns the fields e, a, t and s.
 func (s *Store) encodeAgreement(at string, l *agreement) []any {
 	var anchors []string
 	for _, a := range l.anchors {
@@ -172,9 +168,8 @@ func (s *Store) encodeAgreement(at string, l *agreement) []any {
 	return []any{fields[0], fields[1], fields[2], sealed[len(text):]}
 }
 
-// decodeAgreement reads what readLedger replies. What is no epoch, or no anchor, is
-// none. An error says that a writer without our key has written, and the agreement is
-// as good as empty.
+// decodeAgreement parses the reply of readLedger, and ignores invalid epochs and anchors. If the signature is not ours
+// it returns an error and an empty agreement.
 func (s *Store) decodeAgreement(at string, reply []any) (l agreement, err error) {
 	if len(reply) != 6 {
 		return l, fmt.Errorf("%w: the script replied %d values, not 6", errCorrupt, len(reply))
@@ -191,7 +186,7 @@ func (s *Store) decodeAgreement(at string, reply []any) (l agreement, err error)
 	if _, err := s.codec.open(at, strings.Join(field[1:4], "\n")+field[4]); err != nil {
 		return l, err
 	}
-	l.read(field[1], field[2], field[3], s.o.Now().Add(earlyEpoch).Unix())
+	l.read(field[1], field[2], field[3], s.o.Now().Add(maxClockSkew).Unix())
 	return l, nil
 }
 
@@ -209,12 +204,12 @@ func (l *agreement) read(epoch, anchors, confirmed string, latest int64) {
 			l.anchors, highest = append(l.anchors, anchor{height, hash}), height
 		}
 	}
-	l.confirmed, _ = strconv.ParseInt(confirmed, 10, 64) // what is none reads as 0
+	l.confirmed, _ = strconv.ParseInt(confirmed, 10, 64) // 0 if invalid
 	l.confirmed = max(0, l.confirmed)
 }
 
-// storedLedger gives the four fields, and their version: what is stored later has
-// another one. What is no hash, or too large for one of ours, is as good as absent.
+// storedLedger returns the four fields and their version, which identifies the contents. It treats anything else than a
+// hash of limited size as absent.
 const storedLedger = `
 local function stored()
 	local v = redis.pcall('HMGET', KEYS[1], 'e', 'a', 't', 's')
@@ -229,18 +224,18 @@ local function stored()
 end
 `
 
-// readLedger gives {version, e, a, t, s, time in milliseconds}.
+// readLedger returns {version, e, a, t, s, time in milliseconds}.
 //
-// KEYS: epoch. ARGV: most bytes.
+// KEYS: epoch. ARGV: maximum size in bytes.
 var readLedger = redis.NewScript(storedLedger + `
 local v, version = stored()
 local t = redis.call('TIME')
 return {version, v[1], v[2], v[3], v[4], t[1] * 1000 + math.floor(t[2] / 1000)}
 `)
 
-// writeLedger stores the fields if the version has not changed, and reports whether.
+// writeLedger stores the fields if the version is unchanged, and reports whether it did.
 //
-// KEYS: epoch. ARGV: most bytes, version, life in milliseconds, e, a, t, s.
+// KEYS: epoch. ARGV: maximum size in bytes, version, lifetime in milliseconds, e, a, t, s.
 var writeLedger = redis.NewScript(storedLedger + `
 local _, version = stored()
 if version ~= ARGV[2] then return 0 end
@@ -251,8 +246,7 @@ redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return 1
 `)
 
-// Dialect is what a replica has noted that the nodes of a chain speak, "" for
-// nothing. It fails for a note that is not sealed with our key.
+// Dialect returns the dialect stored for the nodes of a chain, or "". It fails if the value is not signed with our key.
 func (s *Store) Dialect(ctx context.Context, chainID string) (dialect string, err error) {
 	at := dialectKey(chainID)
 	found := false
@@ -267,18 +261,17 @@ func (s *Store) Dialect(ctx context.Context, chainID string) (dialect string, er
 		return "", err
 	}
 	if dialect, err = s.codec.open(at, dialect); err != nil {
-		s.unreadable(at, err)
+		s.reportCorrupt(at, err)
 	}
 	return dialect, err
 }
 
-// NoteDialect notes what the nodes of a chain speak, for as long as an epoch is
-// noted.
+// NoteDialect stores the dialect of a chain's nodes for epochTTL.
 func (s *Store) NoteDialect(ctx context.Context, chainID, dialect string) error {
 	at := dialectKey(chainID)
 	return s.do(ctx, func(ctx context.Context) error {
-		return s.rdb.Set(ctx, at, s.codec.seal(at, []byte(dialect)), epochLife).Err()
+		return s.rdb.Set(ctx, at, s.codec.seal(at, []byte(dialect)), epochTTL).Err()
 	})
 }
 
-func dialectKey(chainID string) string { return noteKey("dialect", chainID) }
+func dialectKey(chainID string) string { return metaKey("dialect", chainID) }

@@ -14,7 +14,7 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// newStore is a store of a Redis of its own.
+// newStore returns a store with a new Redis.
 func newStore(t *testing.T) (*Store, *miniredis.Miniredis) {
 	t.Helper()
 	server := miniredis.RunT(t)
@@ -36,28 +36,28 @@ func (s *Store) mustAgree(t *testing.T, epoch int64) upstream.Agreement {
 	return a
 }
 
-func TestReplicasAgreeOnTheHighestEpoch(t *testing.T) {
+func TestReplicasAgreeOnHighestEpoch(t *testing.T) {
 	s, _ := newStore(t)
 	for _, step := range []struct{ told, want int64 }{{0, 0}, {7, 7}, {0, 7}, {8, 8}, {7, 8}} {
 		if got := s.mustAgree(t, step.told).Epoch; got != step.want {
-			t.Errorf("told %d: epoch %d, want %d", step.told, got, step.want)
+			t.Errorf("Agreement(%d) = epoch %d, want %d", step.told, got, step.want)
 		}
 	}
 	if other, err := s.Agreement(t.Context(), "story-2", 0); err != nil || other.Epoch != 0 {
-		t.Errorf("another chain is in epoch %d, error %v", other.Epoch, err)
+		t.Errorf("epoch of another chain = %d, %v; want 0", other.Epoch, err)
 	}
 }
 
-func TestAnEpochIsMovedOnOnce(t *testing.T) {
+func TestEpochMovesOncePerRollback(t *testing.T) {
 	s, _ := newStore(t)
 	for _, to := range []int64{100, 101} { // two replicas that saw the same
 		if got, err := s.NextEpoch(t.Context(), "story-1", 0, to); err != nil || got != 100 {
-			t.Errorf("moved to %d, error %v; want 100", got, err)
+			t.Errorf("NextEpoch = %d, %v; want 100", got, err)
 		}
 	}
 }
 
-func TestAnchorsAreKeptForTheirEpoch(t *testing.T) {
+func TestAnchorsEndWithTheirEpoch(t *testing.T) {
 	s, server := newStore(t)
 	add := func(epoch, height int64, hash string) {
 		t.Helper()
@@ -67,7 +67,7 @@ func TestAnchorsAreKeptForTheirEpoch(t *testing.T) {
 	}
 	add(0, 10, "aa")
 	add(0, 20, "bb")
-	add(0, 15, "cc") // below the highest: of no use
+	add(0, 15, "cc") // below the highest
 	add(5, 30, "dd") // of another epoch
 	if diff := cmp.Diff(map[int64]string{10: "aa", 20: "bb"}, s.mustAgree(t, 0).Anchors); diff != "" {
 		t.Errorf("anchors (-want +got):\n%s", diff)
@@ -79,15 +79,14 @@ func TestAnchorsAreKeptForTheirEpoch(t *testing.T) {
 		t.Errorf("%d anchors, want %d", got, maxAnchors)
 	}
 	if server.TTL(s.epochKey("story-1")) <= 0 {
-		t.Error("the epoch never expires")
+		t.Error("epoch has no expiry")
 	}
 	if got := s.mustAgree(t, 1).Anchors; len(got) > 0 {
-		t.Errorf("a new epoch begins with %v", got)
+		t.Errorf("new epoch has anchors %v, want none", got)
 	}
 }
 
-// An anchor of long ago says nothing of what a replica reads now.
-func TestAnAnchorSaysSinceWhenItIsConfirmed(t *testing.T) {
+func TestAgreementReturnsAgeOfLastConfirmation(t *testing.T) {
 	s, server := newStore(t)
 	hash := strings.Repeat("a", maxHash)
 	if err := s.AddAnchor(t.Context(), "story-1", 0, 10, hash); err != nil {
@@ -99,7 +98,7 @@ func TestAnAnchorSaysSinceWhenItIsConfirmed(t *testing.T) {
 	}
 }
 
-func TestTheKeysThatAreUsedMostAreBounded(t *testing.T) {
+func TestHotKeysAreLimited(t *testing.T) {
 	s, server := newStore(t)
 	keys := make([]cache.HotKey, maxHot+10)
 	for i := range keys {
@@ -109,11 +108,11 @@ func TestTheKeysThatAreUsedMostAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if kept, err := server.ZMembers(hotKey("story-1")); err != nil || len(kept) != maxHot {
-		t.Errorf("%d are kept, %v", len(kept), err)
+		t.Errorf("HotKeys returns %d keys, error %v", len(kept), err)
 	}
 }
 
-func TestWhatIsNoEpochIsReplaced(t *testing.T) {
+func TestInvalidEpochIsReplaced(t *testing.T) {
 	plain, _ := newStore(t)
 	key := plain.epochKey("story-1")
 	tests := map[string]func(*miniredis.Miniredis){

@@ -15,15 +15,13 @@ import (
 	"github.com/tipcache/tipcache/cache/codings"
 )
 
-// maxBody bounds a body read from the shared store, in bytes. What claims to be
-// longer is corrupt.
+// maxBody is the maximum size of a body in Redis, in bytes. Longer bodies are corrupt.
 const maxBody = 64 << 20
 
-// mostNumber bounds heights and times: up to it they are exact as doubles.
-const mostNumber = 1 << 53
+// maxNumber limits heights and times to numbers that Lua represents exactly.
+const maxNumber = 1 << 53
 
-// Bodies shorter than this are stored as they are: reading a small one would take
-// longer than to send it whole.
+// minCompressed is the minimum size for compression, in bytes. Decompressing a smaller body takes longer than sending it.
 const minCompressed = 2 << 10
 
 // The first byte of a stored body says how the rest must be read.
@@ -34,14 +32,13 @@ const (
 
 var errCorrupt = errors.New("redis: corrupt entry")
 
-// codec writes and reads the two fields of a stored entry. The first, m, is
+// A codec encodes and decodes the two fields of an entry. Field m is
 //
 //	1 <height> <read at> <expires> <etag> <status> <source>\n<type><link>
 //
-// in text as far as the newline, for the scripts read the beginning; times are
-// microseconds, 0 for none. Type and link follow their lengths as uvarints; a seal may
-// follow them. The second field, b, is the body after a byte that says how it is
-// compressed.
+// with times in microseconds, 0 for none. It is text up to the newline, which the scripts parse. Type and link are
+// prefixed by their lengths as uvarints. A signature may follow. Field b is the body, after a byte that names its
+// compression.
 type codec struct {
 	sealer
 	enc *zstd.Encoder
@@ -56,7 +53,7 @@ func newCodec(key []byte) *codec {
 	return &codec{sealer: key, enc: enc, dec: dec}
 }
 
-// version is the beginning of the m of an entry, which no other state of its key has.
+// version returns the beginning of an entry's m, which identifies its state.
 func version(e *cache.Entry) []byte {
 	return head{height: e.Height, readAt: e.ReadAt, expires: e.Expires, etag: e.ETag}.appendVersion(nil)
 }
@@ -69,7 +66,7 @@ func (h head) appendVersion(to []byte) []byte {
 	return append(append(to, h.etag...), ' ')
 }
 
-// encodeMeta gives the m of an entry at a key of the store.
+// encodeMeta returns the m of an entry with the Redis key at.
 func (c *codec) encodeMeta(at string, e *cache.Entry) []byte {
 	m := fmt.Appendf(version(e), "%d %d\n", e.Status, e.Source)
 	for _, s := range []string{e.Type, e.Link} {
@@ -88,10 +85,9 @@ func (c *codec) encodeBody(body []byte) []byte {
 	return append([]byte{plainBody}, body...)
 }
 
-// decode reads the entry at a key of the store. have is an entry at hand, or nil: if m
-// names the same content, that content is used and b is not looked at. Otherwise the
-// content must have the ETag that m gives, which also proves that m and b belong
-// together. An error is a corrupt entry.
+// decode decodes the entry with the Redis key at. If m names the content of have, which may be nil, it uses that
+// content and ignores b. Otherwise the content must match the ETag in m, which also proves that m and b belong
+// together. It returns an error for a corrupt entry.
 func (c *codec) decode(at, m, b string, have *cache.Entry) (*cache.Entry, error) {
 	m, err := c.open(at, m)
 	if err != nil {
@@ -103,7 +99,7 @@ func (c *codec) decode(at, m, b string, have *cache.Entry) (*cache.Entry, error)
 	}
 	var room [128]byte
 	if as := h.appendVersion(room[:0]); len(m) < len(as) || m[:len(as)] != string(as) {
-		return nil, fmt.Errorf("%w: a number is not written as we write it", errCorrupt)
+		return nil, fmt.Errorf("%w: number is not in canonical form", errCorrupt)
 	}
 	e := &cache.Entry{Height: h.height, ReadAt: h.readAt, Expires: h.expires}
 	if have != nil && have.ETag == h.etag {
@@ -119,14 +115,14 @@ func (c *codec) decode(at, m, b string, have *cache.Entry) (*cache.Entry, error)
 	if err != nil {
 		return nil, err
 	}
-	// Copies, for the strings are parts of m.
+	// Clone the strings, which are parts of m.
 	if e.Content = cache.NewContent(h.status, strings.Clone(typ), strings.Clone(link), body, h.source); e.ETag != h.etag {
 		return nil, fmt.Errorf("%w: content does not match its ETag", errCorrupt)
 	}
 	return e, nil
 }
 
-// A head is the text line of m.
+// A head is the first line of m.
 type head struct {
 	height          int64
 	readAt, expires time.Time
@@ -135,8 +131,7 @@ type head struct {
 	source          uint64
 }
 
-// decodeHead reads the text line of m. A status that no server could answer
-// with, or not with a body, is corrupt.
+// decodeHead parses the first line of m. A status that cannot have a body is corrupt.
 func decodeHead(m string) (h head, rest string, err error) {
 	line, rest, _ := strings.Cut(m, "\n")
 	var field [7]string
@@ -149,7 +144,7 @@ func decodeHead(m string) (h head, rest string, err error) {
 	var n [5]uint64 // height, read at, expires, status, source
 	for i, s := range [...]string{field[1], field[2], field[3], field[5], field[6]} {
 		v, err := strconv.ParseUint(s, 10, 64)
-		if err != nil || i < 4 && v > mostNumber {
+		if err != nil || i < 4 && v > maxNumber {
 			return h, "", fmt.Errorf("%w: bad number %q", errCorrupt, s)
 		}
 		n[i] = v
@@ -177,7 +172,7 @@ func (c *codec) decodeBody(b string) ([]byte, error) {
 	}
 }
 
-// cutString takes a string off the front of m.
+// cutString returns the string at the beginning of m.
 func cutString(m string) (s, rest string, ok bool) {
 	n, size := binary.Uvarint([]byte(m[:min(len(m), binary.MaxVarintLen64)]))
 	if size <= 0 || n > uint64(len(m)-size) {

@@ -28,22 +28,22 @@ func FuzzDecodeEntry(f *testing.F) {
 		e, err := c.decode("k", string(m), string(b), nil)
 		if err != nil {
 			if !errors.Is(err, errCorrupt) {
-				t.Fatalf("error %v is not errCorrupt", err)
+				t.Fatalf("error = %v, want errCorrupt", err)
 			}
 			return
 		}
 		again, err := c.decode("k", string(c.encodeMeta("k", e)), string(c.encodeBody(e.Body)), nil)
 		if err != nil {
-			t.Fatalf("decoded, but not decoded again: %v", err)
+			t.Fatalf("decoding the encoded entry: %v", err)
 		}
 		if again.ETag != e.ETag || again.Height != e.Height || !again.ReadAt.Equal(e.ReadAt) ||
 			!again.Expires.Equal(e.Expires) || again.Source != e.Source || !bytes.Equal(again.Body, e.Body) {
-			t.Fatalf("%+v became %+v", e, again)
+			t.Fatalf("re-encoded %+v = %+v", e, again)
 		}
 	})
 }
 
-func TestDecodeRefusesWhatIsNoEntry(t *testing.T) {
+func TestDecodeRejectsCorruptEntries(t *testing.T) {
 	c := newCodec(nil)
 	tests := []struct {
 		what, strings string
@@ -65,11 +65,11 @@ func TestDecodeRefusesWhatIsNoEntry(t *testing.T) {
 	}
 }
 
-func TestDecodeBoundsTheBody(t *testing.T) {
+func TestDecodeLimitsBody(t *testing.T) {
 	c := newCodec(nil)
 	bomb := c.encodeBody(make([]byte, maxBody+1))
 	if len(bomb) > 1<<20 {
-		t.Fatalf("the bomb has %d bytes, it should be small", len(bomb))
+		t.Fatalf("compressed body has %d bytes, want few", len(bomb))
 	}
 	if _, err := c.decodeBody(string(bomb)); !errors.Is(err, errCorrupt) {
 		t.Errorf("error %v, want errCorrupt", err)
@@ -109,18 +109,18 @@ func FuzzRenewal(f *testing.F) {
 	f.Add("18446744073709551615 2 1 k")
 	f.Fuzz(func(t *testing.T, message string) {
 		var got renewalsSeen
-		s.renewed("n", message, &got)
+		s.handleRenewals("n", message, &got)
 		size := 0
 		for _, r := range got.made {
 			size += r.Size
 			for _, have := range []*cache.Entry{nil, e} {
 				if read := r.Read(have); read != nil && (read.ETag != r.ETag || read.Height != r.Height) {
-					t.Fatalf("%q is read as %q at %d", message, read.ETag, read.Height)
+					t.Fatalf("%q decodes to %q at %d", message, read.ETag, read.Height)
 				}
 			}
 		}
 		if size > len(message) {
-			t.Fatalf("%q is read as renewals of %d bytes", message, size)
+			t.Fatalf("%q decodes to renewals of %d bytes", message, size)
 		}
 	})
 }

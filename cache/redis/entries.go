@@ -12,9 +12,9 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// A read is an operation that reads an entry.
+// A read is a command that reads an entry.
 type read struct {
-	operation
+	command
 	at     string
 	fields *redis.SliceCmd
 }
@@ -33,21 +33,21 @@ func newRead(namespace, key string) *read {
 func (s *Store) Read(ctx context.Context, namespace, key string) (*cache.Entry, error) {
 	ctx, span := startSpan(ctx, "redis.load")
 	r := newRead(namespace, key)
-	err := s.ask(ctx, &r.operation)
+	err := s.run(ctx, &r.command)
 	upstream.EndSpan(span, err)
-	e, _ := s.decodeFields(r.at, r.fields) // an error is counted, and as good as no entry
+	e, _ := s.decodeFields(r.at, r.fields) // decodeFields counts the error
 	return e, err
 }
 
-// Load implements [cache.Shared], in one exchange.
+// Load implements [cache.Shared], in one round trip.
 func (s *Store) Load(ctx context.Context, namespace string, keys ...string) (map[string]*cache.Entry, error) {
 	ctx, span := startSpan(ctx, "redis.load")
-	reads, together := make([]*read, len(keys)), make([]*operation, len(keys))
+	reads, together := make([]*read, len(keys)), make([]*command, len(keys))
 	for i, key := range keys {
 		reads[i] = newRead(namespace, key)
-		together[i] = &reads[i].operation
+		together[i] = &reads[i].command
 	}
-	err := s.exchange(ctx, time.Now().Add(s.o.Timeout), together)
+	err := s.roundTrip(ctx, time.Now().Add(s.o.Timeout), together)
 	upstream.EndSpan(span, err)
 	found := make(map[string]*cache.Entry, len(keys))
 	for i, r := range reads {
@@ -58,13 +58,13 @@ func (s *Store) Load(ctx context.Context, namespace string, keys ...string) (map
 	return found, err
 }
 
-// decodeFields gives nil for what is absent or cannot be read.
+// decodeFields returns nil if the entry is absent or cannot be decoded.
 func (s *Store) decodeFields(at string, fields *redis.SliceCmd) (*cache.Entry, error) {
 	if fields == nil {
-		return nil, nil // not asked
+		return nil, nil // not sent
 	}
 	if err := fields.Err(); isReply(err) {
-		s.refused(err) // the key holds something else
+		s.reportReply(err) // the key holds another type
 	}
 	if len(fields.Val()) != 2 {
 		return nil, nil
@@ -76,39 +76,38 @@ func (s *Store) decodeFields(at string, fields *redis.SliceCmd) (*cache.Entry, e
 	b, _ := fields.Val()[1].(string)
 	e, err := s.codec.decode(at, m, b, nil)
 	if err != nil {
-		s.unreadable(at, err)
+		s.reportCorrupt(at, err)
 	}
 	return e, err
 }
 
-// Save implements [cache.Shared]. It sends the script's text with the entries: a pipeline has no
-// second try where the store has forgotten it.
+// Save implements [cache.Shared]. It sends the script's text, because a pipeline cannot retry by text after NOSCRIPT.
 func (s *Store) Save(ctx context.Context, namespace string, entries map[string]*cache.Entry, keep time.Duration) {
-	var answers []*answer
+	var answers []*entryWrite
 	for key, e := range entries {
 		if keep := s.keepFor(e, keep); keep > 0 {
 			at := entryKey(namespace, key)
-			answers = append(answers, &answer{namespace: namespace, entry: at, meta: s.codec.encodeMeta(at, e), body: s.codec.encodeBody(e.Body), keep: keep})
+			answers = append(answers, &entryWrite{namespace: namespace, entry: at, meta: s.codec.encodeMeta(at, e), body: s.codec.encodeBody(e.Body), keep: keep})
 		}
 	}
 	if len(answers) == 0 {
 		return
 	}
-	send := func() { _ = s.exchange(ctx, time.Now().Add(s.o.Timeout), s.settleBy(s.settle.Eval, -1, answers)) } // counted
+	send := func() { _ = s.roundTrip(ctx, time.Now().Add(s.o.Timeout), s.writeCommands(s.write.Eval, -1, answers)) } // counted
 	send()
-	if slices.ContainsFunc(answers, func(a *answer) bool { _, err := a.reply(); return s.crossed(err) }) {
+	if slices.ContainsFunc(answers, func(a *entryWrite) bool { _, err := a.reply(); return s.isCrossSlot(err) }) {
 		send()
 	}
 	for _, a := range answers {
 		_, err := a.reply()
-		s.noteWrite(err)
+		s.recordWrite(err)
 		if isReply(err) {
-			s.refused(err)
+			s.reportReply(err)
 		}
 	}
 }
 
-// keepFor is how long an entry stays in the store: no longer than it can serve.
+// keepFor returns how long Redis stores an entry, which is never longer than the entry can be served.
 func (s *Store) keepFor(e *cache.Entry, keep time.Duration) time.Duration {
 	if e.Expires.IsZero() {
 		return keep
@@ -131,7 +130,7 @@ func (s *Store) Inspect(ctx context.Context, namespace, key string) (record cach
 	if err != nil {
 		return record, fmt.Errorf("redis: inspect: %w", err)
 	}
-	record.Lease = max(0, lease.Val()) // negative: no lease, or one without an expiry, which is none
+	record.Lease = max(0, lease.Val()) // negative without a lease or without an expiry
 	if record.Entry, err = s.decodeFields(at, fields); record.Entry != nil {
 		record.Expiry = expiry.Val()
 	}

@@ -12,22 +12,22 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// errorKind is a kind of failure of the store.
+// An errorKind is a kind of failure of Redis.
 type errorKind int
 
 const (
 	timedOut errorKind = iota
 	unreachable
-	unavailable // not tried, for the breaker is open
-	full        // no memory left for writes
-	refused     // any other error it answers with
-	panicked    // the client did, on what the store answered
-	corrupt     // an entry that cannot be decoded
-	foreign     // a key that holds something else
-	errorKinds  // how many there are
+	unavailable // not sent: the breaker is open
+	full        // no memory for writes
+	refused     // other error replies
+	panicked    // the client library panicked on a reply
+	corrupt     // an entry cannot be decoded
+	foreign     // a key holds another type, or a value without our signature
+	errorKinds  // number of kinds
 )
 
-// kindNames are those that the metrics have.
+// kindNames are the labels in metrics.
 var kindNames = [errorKinds]string{"timeout", "unreachable", "unavailable", "full", "refused", "panic", "corrupt", "foreign"}
 
 // kindOf classifies the failure of an operation.
@@ -49,32 +49,32 @@ func kindOf(err error) errorKind {
 	}
 }
 
-// refused counts an error that the store has answered one of several operations with.
-func (s *Store) refused(err error) {
+// reportReply counts and logs an error reply to one of several commands.
+func (s *Store) reportReply(err error) {
 	s.failed(kindOf(err))
 	s.o.Logger.Debug("redis request failed", "error", err)
 }
 
 func (s *Store) failed(kind errorKind) { s.errors[kind].Inc() }
 
-// unreadable tells of an entry that cannot be decoded. While replicas with another
-// seal key, or none, write to the same store, every entry of theirs is one.
-func (s *Store) unreadable(at string, err error) {
-	kind := s.countUnreadable(err)
-	s.untold[kind].Add(1)
+// reportCorrupt counts an entry that cannot be decoded, and logs it at most once per logInterval. While replicas with
+// another key write to the same Redis, each of their entries is one.
+func (s *Store) reportCorrupt(at string, err error) {
+	kind := s.countCorrupt(err)
+	s.suppressed[kind].Add(1)
 	s.reminders[kind].Do(func() {
-		s.o.Logger.Warn("corrupt entry in redis", "key", at, "error", err, "omitted", s.untold[kind].Swap(0)-1)
+		s.o.Logger.Warn("corrupt entry in redis", "key", at, "error", err, "omitted", s.suppressed[kind].Swap(0)-1)
 	})
 }
 
-func (s *Store) countUnreadable(err error) errorKind {
+func (s *Store) countCorrupt(err error) errorKind {
 	kind := corrupt
-	if errors.Is(err, errUnsealed) {
+	if errors.Is(err, errForeign) {
 		kind = foreign
 	}
 	s.failed(kind)
 	return kind
 }
 
-// linesApart is the time between two lines of the log about the same kind of failure.
-const linesApart = time.Minute
+// logInterval is the minimum time between two log lines about the same kind of failure.
+const logInterval = time.Minute

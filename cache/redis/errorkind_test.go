@@ -14,7 +14,7 @@ import (
 )
 
 // In the midst of an update some replicas have another seal key than others, or none.
-func TestReplicasThatCannotReadEachOthersLedgersLeaveThemAlone(t *testing.T) {
+func TestReplicasWithDifferentKeysHaveSeparateAgreements(t *testing.T) {
 	server := miniredis.RunT(t)
 	var log bytes.Buffer
 	stores := []*Store{sealedStore(t, server, "", nil), sealedStore(t, server, "the new key", nil), sealedStore(t, server, "the old key", nil)}
@@ -40,11 +40,11 @@ func TestReplicasThatCannotReadEachOthersLedgersLeaveThemAlone(t *testing.T) {
 		}
 	}
 	if log.Len() > 0 {
-		t.Errorf("the log has %s", &log)
+		t.Errorf("log = %s, want none", &log)
 	}
 }
 
-func TestTheLogIsToldOnceAMinuteOfWhatCannotBeRead(t *testing.T) {
+func TestCorruptEntriesAreLoggedOncePerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := New(nil, Options{})
 		if err != nil {
@@ -53,10 +53,10 @@ func TestTheLogIsToldOnceAMinuteOfWhatCannotBeRead(t *testing.T) {
 		var log bytes.Buffer
 		s.o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		for range 3 {
-			s.unreadable("entry", errUnsealed)
-			s.unreadable("entry", errCorrupt)
-			s.unreadable("entry", errUnsealed)
-			time.Sleep(linesApart - time.Second)
+			s.reportCorrupt("entry", errForeign)
+			s.reportCorrupt("entry", errCorrupt)
+			s.reportCorrupt("entry", errForeign)
+			time.Sleep(logInterval - time.Second)
 		}
 		var omitted []string
 		for line := range strings.Lines(log.String()) {
@@ -64,7 +64,7 @@ func TestTheLogIsToldOnceAMinuteOfWhatCannotBeRead(t *testing.T) {
 			omitted = append(omitted, number)
 		}
 		if diff := cmp.Diff([]string{"0", "0", "3", "1"}, omitted); diff != "" {
-			t.Errorf("lines left out before each (-want +got):\n%s\n%s", diff, &log)
+			t.Errorf("omitted lines (-want +got):\n%s\n%s", diff, &log)
 		}
 	})
 }

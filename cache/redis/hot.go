@@ -10,19 +10,17 @@ import (
 	"github.com/tipcache/tipcache/cache"
 )
 
-// The set of the keys that replicas use most is bounded, and goes when no
-// replica notes keys any more.
+// Limits of the set of hot keys. It expires when no replica adds keys.
 const (
 	maxHot    = 32 << 10
 	hotExpiry = time.Hour
-	hotStep   = 1000 // keys noted in one operation
+	hotStep   = 1000 // keys added per operation
 	hotSpread = 20 * time.Minute
 )
 
-// hotKey is where the set of a namespace is. The score of a key is the time it
-// was noted at, in seconds, and less by up to hotSpread the less it is used: so a key that is
-// used much is before one that is used little, also where it was noted some rounds earlier.
-func hotKey(namespace string) string { return noteKey("hot", namespace) }
+// hotKey returns the Redis key of the set of hot keys. Scores are times in seconds, minus up to hotSpread depending on
+// the rank. So a frequent key stays ahead of a rare one that was stored some rounds later.
+func hotKey(namespace string) string { return metaKey("hot", namespace) }
 
 // NoteHot implements [cache.Shared].
 func (s *Store) NoteHot(ctx context.Context, namespace string, keys []cache.HotKey) error {
@@ -33,7 +31,7 @@ func (s *Store) NoteHot(ctx context.Context, namespace string, keys []cache.HotK
 			members[i] = redis.Z{Score: now - hotSpread.Seconds()*float64(key.Rank)/maxHot, Member: key.Key}
 		}
 		if err := s.do(ctx, func(ctx context.Context) error { return s.rdb.ZAdd(ctx, at, members...).Err() }); err != nil {
-			return err // counted; the next time will do
+			return err // counted; retried in the next round
 		}
 	}
 	return s.do(ctx, func(ctx context.Context) error { // counted
@@ -48,7 +46,7 @@ func (s *Store) NoteHot(ctx context.Context, namespace string, keys []cache.HotK
 
 // HotKeys implements [cache.Shared].
 func (s *Store) HotKeys(ctx context.Context, namespace string, n int) (keys []string, err error) {
-	const step = 4096 // of so many keys a reply comes in time
+	const step = 4096 // small enough for the timeout
 	for from := 0; from < n; from += step {
 		var some []string
 		err = s.do(ctx, func(ctx context.Context) (err error) {

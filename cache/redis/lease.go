@@ -17,23 +17,23 @@ import (
 
 // lease implements [cache.Lease].
 type lease struct {
-	s         *Store
-	key       string
-	namespace string
-	entry     string // the entry's key in the store
-	shard     string // the channel for messages in a Cluster, "" elsewhere: then scripts send them, and meet
-	token     string
-	most      int64  // entries above this height are replaced; 0: there is no such height
-	held      bool   // it is ours, or may be: the reply was lost
-	seen      string // ETag of the entry in the store, "" for none
-	stop      func() // ends the renewal
+	s          *Store
+	key        string
+	namespace  string
+	entry      string // Redis key of the entry
+	shard      string // channel for messages in a Cluster, otherwise ""
+	token      string
+	most       int64  // entries above this height are replaced; 0 disables
+	held       bool   // ours, or possibly ours if a reply was lost
+	storedETag string // ETag of the entry in Redis, or ""
+	stop       func() // ends Keep
 }
 
-// NewLease implements [cache.Shared]. What this replica settled of the key before has to be in the
-// store before the lease is asked for.
+// NewLease implements [cache.Shared]. It flushes an earlier write of the key, which must reach Redis before the lease
+// is acquired.
 func (s *Store) NewLease(namespace, key string, most int64) cache.Lease {
 	entry := entryKey(namespace, key)
-	s.settles.hurry(entry)
+	s.batcher.flush(entry)
 	l := &lease{s: s, namespace: namespace, key: key, entry: entry, most: most, token: s.newToken(entry), stop: func() {}}
 	if s.cluster {
 		l.shard = shardOf(namespace, key)
@@ -43,24 +43,23 @@ func (s *Store) NewLease(namespace, key string, most int64) cache.Lease {
 
 func (l *lease) keys() []string { return []string{l.entry, leaseKey(l.entry)} }
 
-// Acquire implements [cache.Lease]. A corrupt entry is removed, and the lease
-// asked for once more.
+// Acquire implements [cache.Lease]. It removes a corrupt entry and tries once more.
 func (l *lease) Acquire(ctx context.Context, judged *cache.Entry) (reply cache.LeaseReply, err error) {
 	ctx, span := startSpan(ctx, "redis.acquire")
 	held := l.held
 	defer func() {
 		if l.held != held {
-			l.s.settles.hold(l.entry, l.held)
+			l.s.batcher.setHeld(l.entry, l.held)
 		}
 		endSpan(span, stateNames[reply.State], err)
 	}()
-	reply, err = l.take(ctx, judged)
+	reply, err = l.tryAcquire(ctx, judged)
 	told := reply.State == cache.LeaseBusy && l.shard == "" // that a caller waits
 	if err == nil && reply.State == 0 {
 		reply, err = l.acquireFrom(ctx, judged, "")
 	}
 	if errors.Is(err, errCorrupt) {
-		l.s.unreadable(l.entry, err)
+		l.s.reportCorrupt(l.entry, err)
 		if err = l.s.do(ctx, func(ctx context.Context) error { return l.s.rdb.Del(ctx, l.entry).Err() }); err == nil {
 			reply, err = l.acquireFrom(ctx, nil, "")
 		}
@@ -69,19 +68,18 @@ func (l *lease) Acquire(ctx context.Context, judged *cache.Entry) (reply cache.L
 	case err != nil:
 		return cache.LeaseReply{}, err
 	case reply.State == cache.LeaseBusy && !told && !cache.Ahead(ctx):
-		l.tell(ctx, wantMark+l.key) // if it is not heard the holder settles it soon
+		l.publish(ctx, waiterMark+l.key) // if it is lost, the holder's batch is due soon
 	}
 	return reply, nil
 }
 
-// take acquires the lease of an entry that is as the caller knows it, or finds that another replica has
-// it. That is so nearly always, and costs Redis half of what acquireScript does, which has to say what
-// is the case otherwise (acquire.go): then the state is 0. A read ahead needs not know more than that
-// the lease is not free.
-func (l *lease) take(ctx context.Context, judged *cache.Entry) (reply cache.LeaseReply, err error) {
+// tryAcquire acquires the lease if the entry is as the caller knows it, or finds that another replica holds it. It
+// costs Redis half as much as acquireScript, which must decide if the state is 0. For a read ahead it returns busy
+// without looking at the holder.
+func (l *lease) tryAcquire(ctx context.Context, judged *cache.Entry) (reply cache.LeaseReply, err error) {
 	var free *redis.StatusCmd
 	var stored *redis.StringCmd
-	err = l.s.ask(ctx, &operation{key: l.entry, gathers: true, patient: cache.Ahead(ctx), send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
+	err = l.s.run(ctx, &command{key: l.entry, batches: true, background: cache.Ahead(ctx), send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
 		free = to.SetArgs(ctx, leaseKey(l.entry), l.token, redis.SetArgs{Mode: "NX", TTL: l.s.o.Lease})
 		stored = to.HGet(ctx, l.entry, "m")
 		return stored
@@ -92,15 +90,15 @@ func (l *lease) take(ctx context.Context, judged *cache.Entry) (reply cache.Leas
 	}
 	none := free.Err()
 	if none != nil && !errors.Is(none, redis.Nil) {
-		l.s.noteWrite(none)
-		l.s.refused(none)
+		l.s.recordWrite(none)
+		l.s.reportReply(none)
 		return reply, none
 	}
-	before, granted := l.held, none == nil // before: with an entry that was not enough, perhaps
-	l.held, l.seen = before || granted, ""
+	before, granted := l.held, none == nil
+	l.held, l.storedETag = before || granted, ""
 	known := errors.Is(stored.Err(), redis.Nil)
 	if judged != nil && strings.HasPrefix(stored.Val(), string(version(judged))) {
-		known, l.seen = true, judged.ETag
+		known, l.storedETag = true, judged.ETag
 	}
 	switch {
 	case granted && known:
@@ -108,42 +106,41 @@ func (l *lease) take(ctx context.Context, judged *cache.Entry) (reply cache.Leas
 	case !granted && !before && cache.Ahead(ctx):
 		reply.State = cache.LeaseBusy
 	case known:
-		return l.meet(ctx)
+		return l.checkHolder(ctx)
 	}
 	return reply, nil
 }
 
-// meet looks at the lease that take has found, and tells that a caller waits, but in a Cluster. The lease
-// is ours where the reply to a first try was lost.
-func (l *lease) meet(ctx context.Context) (reply cache.LeaseReply, err error) {
+// checkHolder reads the holder of the lease that tryAcquire has found, and publishes that a caller waits, except in a
+// Cluster. The lease is ours if the reply to an earlier try was lost.
+func (l *lease) checkHolder(ctx context.Context) (reply cache.LeaseReply, err error) {
 	var holder *redis.StringCmd
 	var left *redis.DurationCmd
 	told := &redis.IntCmd{}
-	err = l.s.ask(ctx, &operation{key: l.entry, send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
+	err = l.s.run(ctx, &command{key: l.entry, send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
 		holder, left = to.Get(ctx, leaseKey(l.entry)), to.PTTL(ctx, leaseKey(l.entry))
 		if l.shard != "" {
 			return left
 		}
-		told = to.Publish(ctx, channelOf(l.namespace), wantMark+l.key)
+		told = to.Publish(ctx, channelOf(l.namespace), waiterMark+l.key)
 		return told
 	}})
 	if err != nil {
 		return reply, err
 	}
 	if told.Err() != nil {
-		l.s.refused(told.Err())
+		l.s.reportReply(told.Err())
 	}
 	if l.held = holder.Val() == l.token; l.held {
 		reply.State = cache.LeaseGranted
-	} else if left.Val() > 0 && left.Val() <= l.s.o.Lease && l.s.believe(leaseKey(l.entry), holder.Val()) == nil {
+	} else if left.Val() > 0 && left.Val() <= l.s.o.Lease && l.s.verifyHolder(leaseKey(l.entry), holder.Val()) == nil {
 		reply.State, reply.Left = cache.LeaseBusy, left.Val()
 	}
 	return reply, nil
 }
 
-// wantMark begins a message which says that a caller waits for the holder of the lease of the key
-// that follows.
-const wantMark = "+\x00"
+// waiterMark begins a message that a caller waits for the lease of the key that follows.
+const waiterMark = "+\x00"
 
 // Keep implements [cache.Lease].
 func (l *lease) Keep(ctx context.Context) {
@@ -167,24 +164,24 @@ func (l *lease) Keep(ctx context.Context) {
 	}()
 }
 
-// Publish implements [cache.Lease]. What has expired by now is not stored.
+// Publish implements [cache.Lease]. It does not store an expired entry.
 func (l *lease) Publish(ctx context.Context, e *cache.Entry, keep time.Duration) error {
 	if keep <= 0 {
 		return l.Abandon(ctx, false)
 	}
 	l.stop()
 	ctx, span := startSpan(context.WithoutCancel(ctx), "redis.settle")
-	a := &answer{namespace: l.namespace, entry: l.entry, token: l.token, meta: l.s.codec.encodeMeta(l.entry, e), keep: keep, most: l.most}
-	if e.ETag != l.seen {
+	a := &entryWrite{namespace: l.namespace, entry: l.entry, token: l.token, meta: l.s.codec.encodeMeta(l.entry, e), keep: keep, most: l.most}
+	if e.ETag != l.storedETag {
 		a.body = l.s.codec.encodeBody(e.Body)
 	}
-	reply, err := l.s.store(ctx, a)
-	if reply == "body" { // another content has come between
+	reply, err := l.s.writeBatched(ctx, a)
+	if reply == "body" { // another replica stored other content
 		a.body = l.s.codec.encodeBody(e.Body)
-		reply, err = l.s.store(ctx, a)
+		reply, err = l.s.writeBatched(ctx, a)
 	}
 	if l.shard != "" {
-		l.tellSettled(ctx, a, reply, err)
+		l.publishResult(ctx, a, reply, err)
 	}
 	endSpan(span, reply, err)
 	return err
@@ -200,9 +197,9 @@ func (l *lease) Abandon(ctx context.Context, again bool) error {
 	if again {
 		mark = "+"
 	}
-	reply, err := l.s.store(context.WithoutCancel(ctx), &answer{namespace: l.namespace, entry: l.entry, token: l.token, body: []byte(mark)})
+	reply, err := l.s.writeBatched(context.WithoutCancel(ctx), &entryWrite{namespace: l.namespace, entry: l.entry, token: l.token, body: []byte(mark)})
 	if reply == mark && l.shard != "" {
-		l.tell(ctx, mark+l.key)
+		l.publish(ctx, mark+l.key)
 	}
 	return err
 }
@@ -211,7 +208,7 @@ func startSpan(ctx context.Context, name string) (context.Context, trace.Span) {
 	return upstream.StartSpanOf(ctx, "tipcache/cache/redis", name)
 }
 
-// endSpan says of a lease's span what the store replied.
+// endSpan ends a lease's span with the reply of Redis.
 func endSpan(span trace.Span, reply string, err error) {
 	span.SetAttributes(attribute.String("tipcache.reply", reply))
 	upstream.EndSpan(span, err)

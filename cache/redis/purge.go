@@ -14,11 +14,10 @@ import (
 	"github.com/tipcache/tipcache/cache"
 )
 
-// scanStep is about how many keys the store looks at in one operation of a
-// purge: few enough to be within the timeout and to keep no request waiting.
+// scanStep is the approximate number of keys per SCAN, few enough to stay within the timeout.
 const scanStep = 1000
 
-// Purge implements [cache.Shared], on every master of the store.
+// Purge implements [cache.Shared], on every master.
 func (s *Store) Purge(ctx context.Context, namespace string, sel cache.Selection) (int, error) {
 	var n atomic.Int64
 	purge := func(ctx context.Context, rdb redis.UniversalClient) error {
@@ -33,8 +32,7 @@ func (s *Store) Purge(ctx context.Context, namespace string, sel cache.Selection
 	return int(n.Load()), err
 }
 
-// sweep goes through the keys of one server, step by step. The pattern ends as
-// entries do, so leases are no part of it.
+// sweep scans the keys of one server. Lease keys do not match the pattern.
 func (s *Store) sweep(ctx context.Context, rdb redis.UniversalClient, namespace string, sel cache.Selection, n *atomic.Int64) error {
 	before, after := aroundKey(namespace)
 	match := literal(before) + pattern(sel) + literal(after)
@@ -54,8 +52,7 @@ func (s *Store) sweep(ctx context.Context, rdb redis.UniversalClient, namespace 
 	}
 }
 
-// unlink removes keys one by one, in one round trip: in a cluster they are in
-// different hash slots.
+// unlink removes keys in one round trip. It sends one command for each, because in a Cluster their hash slots differ.
 func (s *Store) unlink(ctx context.Context, rdb redis.UniversalClient, keys []string, n *atomic.Int64) error {
 	if len(keys) == 0 {
 		return ctx.Err()
@@ -74,7 +71,7 @@ func (s *Store) unlink(ctx context.Context, rdb redis.UniversalClient, keys []st
 	})
 }
 
-// pattern matches at least the selected keys, in the language of SCAN.
+// pattern returns a SCAN pattern that matches at least the selected keys.
 func pattern(s cache.Selection) string {
 	switch {
 	case s.Path != "":
@@ -86,7 +83,7 @@ func pattern(s cache.Selection) string {
 	}
 }
 
-// literal is a pattern that matches the text itself.
+// literal returns a pattern that matches only text.
 func literal(text string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }
@@ -94,14 +91,13 @@ func literal(text string) string {
 // purgeMark begins a message that tells replicas to purge.
 const purgeMark = '!'
 
-// An announcement tells replicas what to purge. Its time keeps a sealed one from
-// being sent again by a listener.
+// An announcement tells replicas what to purge. Its time limits the replay of a signed one.
 type announcement struct {
 	cache.Selection
 	At int64 // in milliseconds
 }
 
-// AnnouncePurge implements [cache.Shared]. This replica hears of it, too.
+// AnnouncePurge implements [cache.Shared]. This replica receives the announcement, too.
 func (s *Store) AnnouncePurge(ctx context.Context, namespace string, sel cache.Selection) error {
 	channel := channelOf(namespace)
 	text, _ := json.Marshal(announcement{sel, s.o.Now().UnixMilli()}) // strings and numbers always encode
@@ -110,7 +106,7 @@ func (s *Store) AnnouncePurge(ctx context.Context, namespace string, sel cache.S
 	})
 }
 
-// readAnnouncement reads what AnnouncePurge has sent on a channel.
+// readAnnouncement decodes a message of AnnouncePurge.
 func (s *Store) readAnnouncement(channel, message string) (cache.Selection, error) {
 	text, err := s.codec.open(channel, message)
 	if err != nil {
@@ -120,8 +116,8 @@ func (s *Store) readAnnouncement(channel, message string) (cache.Selection, erro
 	if err := json.Unmarshal([]byte(text), &a); err != nil || a == nil {
 		return cache.Selection{}, fmt.Errorf("%w: not a selection", errCorrupt)
 	}
-	if len(s.o.SealKey) > 0 && s.o.Now().Sub(time.UnixMilli(a.At)).Abs() > apart {
-		return cache.Selection{}, fmt.Errorf("%w: announced at another time", errCorrupt)
+	if len(s.o.SealKey) > 0 && s.o.Now().Sub(time.UnixMilli(a.At)).Abs() > maxAge {
+		return cache.Selection{}, fmt.Errorf("%w: announcement is too old", errCorrupt)
 	}
 	return a.Selection, nil
 }

@@ -48,7 +48,7 @@ func (p *pipelines) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 	}
 }
 
-func TestReadsThatGoTogetherBringEachCallerItsOwn(t *testing.T) {
+func TestBatchedReadsReturnEachCallersEntry(t *testing.T) {
 	s, server := newStore(t)
 	s.o.Timeout = time.Minute
 	const callers = 200
@@ -84,15 +84,15 @@ func TestReadsThatGoTogetherBringEachCallerItsOwn(t *testing.T) {
 	}
 	close(hook.letGo)
 	under.Wait()
-	if hook.most > maxTogether {
-		t.Errorf("%d reads went together, want %d at most", hook.most, maxTogether)
+	if hook.most > maxBatch {
+		t.Errorf("%d commands in a round trip, want at most %d", hook.most, maxBatch)
 	}
-	if s.exchanges.underWay != 0 || len(s.exchanges.waiting) != 0 {
-		t.Errorf("%d exchanges and %d reads are left", s.exchanges.underWay, len(s.exchanges.waiting))
+	if s.pipeline.active != 0 || len(s.pipeline.waiting) != 0 {
+		t.Errorf("%d active and %d waiting, want 0 and 0", s.pipeline.active, len(s.pipeline.waiting))
 	}
 }
 
-func TestReadsOfASilentStoreAllFail(t *testing.T) {
+func TestReadsFailIfRedisDoesNotReply(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func TestReadsOfASilentStoreAllFail(t *testing.T) {
 }
 
 // What finds no connection free did not ask Redis, and says nothing of it.
-func TestAFullPoolIsNoLostRedis(t *testing.T) {
+func TestExhaustedPoolDoesNotOpenBreaker(t *testing.T) {
 	s, server := newStore(t)
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, PoolSize: 1, PoolTimeout: time.Millisecond, MaxRetries: -1})
 	defer rdb.Close()
@@ -127,29 +127,29 @@ func TestAFullPoolIsNoLostRedis(t *testing.T) {
 	}
 	for range 2 * failuresToOpen {
 		if _, err := s.Read(t.Context(), "story-1", "key"); err == nil {
-			t.Fatal("a read found a connection")
+			t.Fatal("read succeeded without a free connection")
 		}
 	}
 	if got := s.State(); got != "closed" {
-		t.Errorf("the breaker is %s", got)
+		t.Errorf("breaker = %s, want closed", got)
 	}
 	if err := taken.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Read(t.Context(), "story-1", "key"); err != nil {
-		t.Errorf("a read with a connection free: %v", err)
+		t.Errorf("read with a free connection: %v", err)
 	}
 }
 
-func TestAReadThatCameTooLateForItsTimeDoesNotTakeFreshOnesWithIt(t *testing.T) {
+func TestExpiredReadDoesNotFailNewerReads(t *testing.T) {
 	s, _ := newStore(t)
 	e := &cache.Entry{Content: cache.NewContent(200, "text/plain", "", []byte("body"), 1), Height: 100, ReadAt: time.UnixMicro(1)}
 	s.Save(t.Context(), "story-1", map[string]*cache.Entry{"key": e}, time.Hour)
-	s.exchanges.underWay = runtime.GOMAXPROCS(0) // in a stall
+	s.pipeline.active = runtime.GOMAXPROCS(0) // in a stall
 	late := newRead("story-1", "key")
 	late.due = time.Now()
-	if s.exchanges.begin(&late.operation) != nil {
-		t.Fatal("a read began beside as many as may")
+	if s.pipeline.begin(&late.command) != nil {
+		t.Fatal("begin started a read beyond the limit")
 	}
 	fresh := make(chan error, 1)
 	s.o.Timeout = time.Minute
@@ -159,18 +159,18 @@ func TestAReadThatCameTooLateForItsTimeDoesNotTakeFreshOnesWithIt(t *testing.T) 
 	}()
 	for n := 0; n < 2; {
 		time.Sleep(time.Millisecond)
-		s.exchanges.mu.Lock()
-		n = len(s.exchanges.waiting)
-		s.exchanges.mu.Unlock()
+		s.pipeline.mu.Lock()
+		n = len(s.pipeline.waiting)
+		s.pipeline.mu.Unlock()
 	}
-	s.exchanges.end()
-	s.doAll(t.Context(), &s.exchanges, <-late.woken)
+	s.pipeline.end()
+	s.runBatch(t.Context(), &s.pipeline, <-late.ready)
 	if err := <-fresh; err != nil {
-		t.Errorf("the fresh read: %v", err)
+		t.Errorf("fresh read: %v", err)
 	}
 }
 
-func TestALeaseDoesNotWaitForAnExchangeThatHangs(t *testing.T) {
+func TestLeaseDoesNotWaitForHangingRoundTrip(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	s, _ := newStore(t)
 	letGo := make(chan struct{})
@@ -178,49 +178,49 @@ func TestALeaseDoesNotWaitForAnExchangeThatHangs(t *testing.T) {
 	defer hangs.Wait()
 	defer close(letGo)
 	hangs.Go(func() {
-		_ = s.ask(t.Context(), &operation{single: true, send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
+		_ = s.run(t.Context(), &command{single: true, send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
 			<-letGo
 			return to.Ping(ctx)
 		}})
 	})
 	for begun := false; !begun; time.Sleep(time.Millisecond) {
-		s.exchanges.mu.Lock()
-		begun = s.exchanges.underWay == 1
-		s.exchanges.began = time.Now().Add(-young)
-		s.exchanges.mu.Unlock()
+		s.pipeline.mu.Lock()
+		begun = s.pipeline.active == 1
+		s.pipeline.started = time.Now().Add(-hangTime)
+		s.pipeline.mu.Unlock()
 	}
 	s.granted(t, "k")
 }
 
-// What no caller waits for goes with what a caller asks, once there is enough of it, or after a while.
-func TestOperationsThatNoCallerWaitsForGoTogether(t *testing.T) {
+// What no caller waits for goes with what a caller asks, once there is backgroundBatch of it, or after a while.
+func TestBackgroundCommandsAreBatched(t *testing.T) {
 	for name, tt := range map[string]struct {
-		patient, more, want int
-		within              time.Duration
+		background, more, want int
+		within                 time.Duration
 	}{
-		"alone after a while":            {1, 0, 1, patience},
-		"several after a while":          {5, 0, 5, patience},
+		"alone after a while":            {1, 0, 1, backgroundWait},
+		"several after a while":          {5, 0, 5, backgroundWait},
 		"not at once":                    {5, 0, 0, 0},
 		"with what a caller asks":        {5, 1, 6, 0},
-		"at once where they are as many": {enough, 0, enough, 0},
+		"at once where they are as many": {backgroundBatch, 0, backgroundBatch, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g, first, went := &exchanges{}, &operation{gathers: true, patient: true}, 0
-				for i := range tt.patient + tt.more {
+				g, first, went := &pipeline{}, &command{batches: true, background: true}, 0
+				for i := range tt.background + tt.more {
 					o := first
 					if i > 0 {
-						o = &operation{gathers: true, patient: i < tt.patient}
+						o = &command{batches: true, background: i < tt.background}
 					}
 					went = len(g.begin(o))
 				}
 				time.Sleep(tt.within)
 				synctest.Wait()
-				if len(first.woken) > 0 {
-					went = len(<-first.woken)
+				if len(first.ready) > 0 {
+					went = len(<-first.ready)
 				}
 				if went != tt.want {
-					t.Errorf("%d operations went together, want %d", went, tt.want)
+					t.Errorf("batch has %d commands, want %d", went, tt.want)
 				}
 			})
 		})

@@ -1,26 +1,21 @@
 package redis
 
-// An entry is a hash with two fields, m for what changes from block to block
-// and b for the body, and its lease a string that names the holder. Both keys
-// carry the same hash tag, so they share a hash slot of a cluster.
+// An entry is a hash with two fields: m changes from block to block, b is the body. Its lease is a string with the
+// holder's token. Both keys have the same hash tag and so the same hash slot.
 //
-// The scripts read the beginning of m, which is text for their sake:
+// The scripts parse the beginning of m:
 //
 //	1 <height> <read at> <expires> <etag> ...
 //
-// Times are microseconds, exact as doubles. What does not begin like that, or is
-// no hash, is foreign: absent when asked for, overwritten when written to.
+// Times are in microseconds. Other values are foreign: reads treat them as absent, writes overwrite them.
 
-// acquireScript gives {state, m, b, milliseconds left, holder}. An entry that is not of the
-// version that the caller has judged is given instead of the lease: freshness is
-// judged by callers alone. b is left out if the caller has it already. A caller that did
-// not get the reply may ask again with the same token and finds the lease its own; a
-// lease without an expiry is none, and one that would last longer than the caller's is
-// cut to the caller's: either no replica holds it, or its holder renews it. The lease of
-// a holder that the caller does not believe is the caller's, too.
+// acquireScript returns {state, m, b, milliseconds left, holder}. If the entry does not have the version that the
+// caller has judged, it returns the entry instead of the lease, because only callers judge freshness. It omits b if the
+// caller has the content. A caller that did not get the reply may call again with the same token. A lease without an
+// expiry counts as free, and one that would last longer than the caller's is shortened to it: either nobody holds it,
+// or its holder renews it. A distrusted holder's lease is granted, too.
 //
-// KEYS: entry, lease. ARGV: version or nothing, token, lease in milliseconds,
-// holder that is not believed or nothing.
+// KEYS: entry, lease. ARGV: version or nothing, token, lease in milliseconds, distrusted holder or nothing.
 const acquireScript = `
 local m, state = redis.pcall('HGET', KEYS[1], 'm'), 'granted'
 if type(m) == 'table' then m, state = false, 'foreign' end
@@ -43,21 +38,19 @@ redis.call('SET', KEYS[2], ARGV[2], 'PX', ARGV[3])
 return {state, m, false, 0, ''}
 `
 
-// settleScript writes entries unless newer ones are there, gives the leases back that are still
-// the caller's, and tells all replicas of it in one message. Of each entry it replies 'done', 'older'
-// for one that is not newer, 'body' for one without b whose content is another than that in the store,
-// of which nothing is done, or '!' and the error with which a write was refused (for want of memory): an
-// error among replies is more than the client can read. A lease without an entry has an empty m and as b
-// the mark by which the replicas are told, which is the reply, too; 'lost' is that of a lease that was
-// not the caller's. Redis runs no script more often, and beginning one costs it as much as what is done
-// for some entries. It refuses an HSET for want of memory only before a script's first write: so leases
-// are given back after all entries are written, one that was refused gets no expiry, and what is foreign
-// is overwritten, which needs memory, before it is deleted.
+// writeScript stores entries unless newer ones are there, releases the caller's leases, and publishes the results in
+// one message. For each entry it returns 'done'; 'older' if a newer one is stored; 'body' if b was omitted and the
+// stored content differs, without any effect; or '!' and the error of a write that Redis refused for lack of memory. To
+// release a lease without an entry, m is empty and b is the mark to publish, which is also the reply; 'lost' means that
+// the lease was not the caller's. One script handles many entries because starting a script costs Redis as much as some
+// writes. Redis refuses HSET for lack of memory only before a script's first write. Therefore leases are released after
+// all entries are written, a refused entry gets no expiry, and a foreign value is overwritten, which needs memory,
+// before it is deleted.
 //
-// KEYS: entry and lease, of each. ARGV: channel (empty in a Cluster: the caller tells, of a lease; nothing is
-// told of entries that are saved without one), length of the longest b to be told (-1: no renewals are), where the key begins in the name of an entry; of each: m, b, expiry in
-// milliseconds, token, highest height of an entry that is kept (0: any).
-const settleScript = `
+// KEYS: entry and lease of each. ARGV: channel (empty in a Cluster, where the caller publishes), maximum length of b in
+// messages (-1 publishes no entries), position of the key in an entry's Redis key; for each: m, b, expiry in
+// milliseconds, token, maximum height of a stored entry that is not replaced (0 for any).
+const writeScript = `
 local call, match = redis.pcall, string.match
 local channel, longest, from = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local function write(entry, m, b, expiry, most)
@@ -114,7 +107,7 @@ if #told > 1 then redis.call('PUBLISH', channel, table.concat(told)) end
 return replies
 `
 
-// keepScript lengthens a lease that is still the caller's.
+// keepScript extends a lease that is still the caller's.
 //
 // KEYS: lease. ARGV: token, lease in milliseconds.
 const keepScript = `

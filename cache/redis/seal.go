@@ -12,22 +12,19 @@ import (
 	"time"
 )
 
-// errUnsealed is what this service has not written.
-var errUnsealed = fmt.Errorf("%w: not sealed with our key", errCorrupt)
+// errForeign means that a value was not written with our key.
+var errForeign = fmt.Errorf("%w: not sealed with our key", errCorrupt)
 
-// apart is how old a sealed announcement may be, and a lease, with the clocks of
-// replicas apart.
-const apart = time.Minute
+// maxAge is the maximum age of a signed announcement or lease, including clock skew.
+const maxAge = time.Minute
 
-// A sealer proves who wrote an entry: it puts an HMAC of the entry's key and
-// head at the head's end. The head holds the digest of the body, so no writer
-// without the key can make an entry, change one or move one to another key. An
-// older entry of the same key can be put back: its height tells. An agreement is sealed
-// in the same way under its key, the token of a lease under the lease's, and an
-// announcement under its channel.
+// A sealer signs values. It appends an HMAC of an entry's Redis key and head to the head, which contains the digest of
+// the body. So a writer without the key cannot make or change entries or move them to another key. It can restore an
+// older entry of the same key, whose height shows its age. Agreements, tokens of leases and announcements are signed
+// for their Redis key or channel.
 type sealer []byte
 
-// seal gives m with its seal. Without a key there is none.
+// seal returns m with its signature. Without a key it returns m.
 func (s sealer) seal(at string, m []byte) []byte {
 	if len(s) == 0 {
 		return m
@@ -35,19 +32,19 @@ func (s sealer) seal(at string, m []byte) []byte {
 	return append(m, s.sum(at, m)...)
 }
 
-// open gives m without its seal, or errUnsealed.
+// open returns m without its signature, or errForeign.
 func (s sealer) open(at, m string) (string, error) {
 	if len(s) == 0 {
 		return m, nil
 	}
 	end := len(m) - sha256.Size
 	if end < 0 || !hmac.Equal([]byte(m[end:]), s.sum(at, []byte(m[:end]))) {
-		return "", errUnsealed
+		return "", errForeign
 	}
 	return m[:end], nil
 }
 
-// named is a name that other seal keys, and none, do not share.
+// named returns a name that depends on the key.
 func (s sealer) named(name string) string {
 	if len(s) == 0 {
 		return name
@@ -55,7 +52,7 @@ func (s sealer) named(name string) string {
 	return name + "." + hex.EncodeToString(s.sum("", []byte(name))[:4])
 }
 
-// sum digests the length of the key, too, so that no part of m can pass for it.
+// sum also hashes the length of at, so that no part of m can pass for it.
 func (s sealer) sum(at string, m []byte) []byte {
 	h := hmac.New(sha256.New, s)
 	h.Write(binary.AppendUvarint(nil, uint64(len(at))))
@@ -64,16 +61,16 @@ func (s sealer) sum(at string, m []byte) []byte {
 	return h.Sum(nil)
 }
 
-// newToken names a holder of the lease of an entry. With a seal key it proves that a
-// replica began to hold the lease, and when.
+// newToken returns a token for the holder of an entry's lease. With a seal key it proves that a replica acquired the
+// lease, and when.
 func (s *Store) newToken(entry string) string {
 	text := fmt.Appendf(nil, "%s %d", rand.Text(), s.o.Now().UnixMilli())
 	return string(s.codec.seal(leaseKey(entry), text))
 }
 
-// believe gives an error for a holder that is no replica with our seal key, or began
-// to hold the lease longer ago than any flight: another process may have copied it.
-func (s *Store) believe(at, holder string) error {
+// verifyHolder returns an error if the holder is not a replica with our key, or acquired the lease longer ago than
+// maxAge: another process may have copied the token.
+func (s *Store) verifyHolder(at, holder string) error {
 	if len(s.o.SealKey) == 0 {
 		return nil
 	}
@@ -82,8 +79,8 @@ func (s *Store) believe(at, holder string) error {
 		return err
 	}
 	_, began, _ := strings.Cut(text, " ")
-	if ms, err := strconv.ParseInt(began, 10, 64); err != nil || s.o.Now().Sub(time.UnixMilli(ms)).Abs() > apart {
-		return fmt.Errorf("%w: a lease of another time", errCorrupt)
+	if ms, err := strconv.ParseInt(began, 10, 64); err != nil || s.o.Now().Sub(time.UnixMilli(ms)).Abs() > maxAge {
+		return fmt.Errorf("%w: lease is too old", errCorrupt)
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func sealedStore(t *testing.T, server *miniredis.Miniredis, key string, now func
 	return s
 }
 
-func TestWithoutTheKeyNobodyMovesTheEpochOrLiesAboutBlocks(t *testing.T) {
+func TestAgreementsWithoutOurSignatureAreIgnored(t *testing.T) {
 	const epoch = 1000
 	ours := &Store{codec: newCodec([]byte("ours"))}
 	key, other, later := ours.epochKey("story-1"), ours.epochKey("story-2"), time.Now().Add(time.Hour).Unix()
@@ -80,17 +80,17 @@ func TestWithoutTheKeyNobodyMovesTheEpochOrLiesAboutBlocks(t *testing.T) {
 			}
 			for height, hash := range got.Anchors {
 				if hash != agreed.Anchors[height] {
-					t.Errorf("block %d has hash %q", height, hash)
+					t.Errorf("block %d has hash %q, want none", height, hash)
 				}
 			}
 			if got, err := s.NextEpoch(t.Context(), "story-1", epoch, epoch+1); err != nil || got != epoch+1 {
-				t.Errorf("moved to %d, error %v", got, err)
+				t.Errorf("NextEpoch = %d, %v", got, err)
 			}
 		})
 	}
 }
 
-func TestWithoutTheKeyNobodySaysWhatNodesSpeak(t *testing.T) {
+func TestDialectWithoutOurSignatureIsIgnored(t *testing.T) {
 	for name, tt := range map[string]struct {
 		write func(*testing.T, *miniredis.Miniredis)
 		want  string
@@ -131,11 +131,11 @@ func move(t *testing.T, server *miniredis.Miniredis, from, to string) {
 	_ = server.Set(dialectKey(to), noted)
 }
 
-func TestReplicasWithTheKeyAgree(t *testing.T) {
+func TestReplicasWithSameKeyAgree(t *testing.T) {
 	server := miniredis.RunT(t)
 	first, second := sealedStore(t, server, "ours", nil), sealedStore(t, server, "ours", nil)
 	if got, err := first.NextEpoch(t.Context(), "story-1", 0, 5); err != nil || got != 5 {
-		t.Fatalf("moved to %d, error %v", got, err)
+		t.Fatalf("NextEpoch = %d, %v", got, err)
 	}
 	if err := first.AddAnchor(t.Context(), "story-1", 5, 10, "aa"); err != nil {
 		t.Fatal(err)
@@ -147,7 +147,7 @@ func TestReplicasWithTheKeyAgree(t *testing.T) {
 	}
 }
 
-func TestManyReplicasAmendTheLedgerAtOnce(t *testing.T) {
+func TestConcurrentUpdatesOfAgreementSucceed(t *testing.T) {
 	server := miniredis.RunT(t)
 	const replicas = 8
 	ended := make(chan int64, replicas)
@@ -164,7 +164,7 @@ func TestManyReplicasAmendTheLedgerAtOnce(t *testing.T) {
 	want := <-ended
 	for range replicas - 1 {
 		if got := <-ended; got != want {
-			t.Errorf("a replica is in epoch %d, another in %d", got, want)
+			t.Errorf("epoch = %d, want %d", got, want)
 		}
 	}
 }
@@ -185,7 +185,7 @@ func (h purges) NotifyAll() {
 }
 func (h purges) Purged(sel cache.Selection) { h.purged <- sel }
 
-func TestWithoutTheKeyNobodyHasReplicasPurge(t *testing.T) {
+func TestPurgesWithoutOurSignatureAreIgnored(t *testing.T) {
 	server := miniredis.RunT(t)
 	now := time.Unix(1_800_000_000, 0)
 	ours := func(shift time.Duration) *Store {
@@ -215,13 +215,13 @@ func TestWithoutTheKeyNobodyHasReplicasPurge(t *testing.T) {
 	announce(ours(2*time.Minute), "story-1", "from the future")
 	announce(ours(30*time.Second), "story-1", "ours")
 	if diff := cmp.Diff(cache.Selection{Prefix: "ours"}, <-h.purged); diff != "" {
-		t.Errorf("the first that was obeyed (-want +got):\n%s", diff)
+		t.Errorf("first purge (-want +got):\n%s", diff)
 	}
 	var unsealed, late dto.Metric
 	if err := errors.Join(replica.errors[foreign].Write(&unsealed), replica.errors[corrupt].Write(&late)); err != nil {
 		t.Fatal(err)
 	}
 	if n, m := unsealed.GetCounter().GetValue(), late.GetCounter().GetValue(); n != 3 || m != 2 {
-		t.Errorf("%v announcements were counted as foreign, want 3, and %v as corrupt, want 2", n, m)
+		t.Errorf("foreign = %v, corrupt = %v; want 3 and 2", n, m)
 	}
 }

@@ -53,7 +53,7 @@ func (h hanging) hang(ctx context.Context, cmd redis.Cmder) {
 }
 
 // A node of a Cluster that hangs holds up those callers alone whose keys it has.
-func TestCallersDoNotWaitForANodeThatHasNoneOfTheirKeys(t *testing.T) {
+func TestHangingNodeDelaysOnlyCallersOfItsKeys(t *testing.T) {
 	well, ill := miniredis.RunT(t), miniredis.RunT(t)
 	node := hanging{asked: make(chan string, 1000), letGo: make(chan struct{})}
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{
@@ -106,21 +106,21 @@ func TestCallersDoNotWaitForANodeThatHasNoneOfTheirKeys(t *testing.T) {
 	for range min(runtime.GOMAXPROCS(0), len(there)) {
 		<-node.asked
 	}
-	s.settles.every, s.settles.last = time.Minute, time.Now().Add(-50*time.Second) // so that an exchange takes along what comes now
-	s.settles.add(&answer{namespace: "story-1", entry: entryKey("story-1", there[0])})
+	s.batcher.every, s.batcher.last = time.Minute, time.Now().Add(-50*time.Second) // so that an exchange takes along what comes now
+	s.batcher.add(&entryWrite{namespace: "story-1", entry: entryKey("story-1", there[0])})
 	for _, key := range elsewhere {
 		if _, err := s.Read(t.Context(), "story-1", key); err != nil || released.Load() > 0 {
-			t.Fatalf("a read of another node has waited for the one that hangs, or failed: %v", err)
+			t.Fatalf("read of another node waited or failed: %v", err)
 		}
 	}
 	s.granted(t, elsewhere[0])
 	if released.Load() > 0 {
-		t.Error("a lease of another node has waited for the one that hangs")
+		t.Error("lease of another node waited for the hanging node")
 	}
 }
 
 // A Cluster that has never answered costs no caller its time once the breaker is open.
-func TestAClusterThatNeverAnsweredIsNotAskedForItsNodesByEachCaller(t *testing.T) {
+func TestUnreachableClusterIsNotQueriedWhileBreakerIsOpen(t *testing.T) {
 	var asked atomic.Int64
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{
 		ContextTimeoutEnabled: true,
@@ -136,16 +136,16 @@ func TestAClusterThatNeverAnsweredIsNotAskedForItsNodesByEachCaller(t *testing.T
 	}
 	for i := 0; s.State() != "open"; i++ {
 		if _, err := s.Read(t.Context(), "story-1", "k"); err == nil || i == 2*failuresToOpen {
-			t.Fatalf("read %d: %v, and the breaker is %s", i+1, err, s.State())
+			t.Fatalf("read %d: %v, breaker %s", i+1, err, s.State())
 		}
 	}
 	before := asked.Load()
 	for range 3 {
 		if _, err := s.Read(t.Context(), "story-1", "k"); !errors.Is(err, gobreaker.ErrOpenState) {
-			t.Errorf("a read while the breaker is open: %v", err)
+			t.Errorf("read while the breaker is open: %v", err)
 		}
 	}
 	if n := asked.Load() - before; n > 0 {
-		t.Errorf("%d callers have asked for the nodes while the breaker was open", n)
+		t.Errorf("%d queries for nodes while the breaker was open, want 0", n)
 	}
 }

@@ -20,18 +20,18 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// Options of a store. The zero value of each field means its default. The times
-// nest: Timeout < Lease < [cache.Options.FlightTimeout].
+// Options configure a Store. Zero values mean the defaults. Timeout must be less than Lease, and Lease less than
+// [cache.Options.FlightTimeout].
 type Options struct {
-	Timeout    time.Duration         // longest wait for Redis to answer, and half of the longest for a read that has to wait for its turn; 100 ms
-	Lease      time.Duration         // longest delay caused by a replica that dies while it asks the origin; 3 s
-	SealKey    []byte                // entries are sealed with it, and those without its seal are absent; nil = no seals
-	Now        func() time.Time      // the clock that entries expire by; time.Now
-	Logger     *slog.Logger          // nil = discard
-	Registerer prometheus.Registerer // nil = no metrics
+	Timeout    time.Duration         // maximum time of a round trip, and half of that of a command that waits for others; default 100 ms
+	Lease      time.Duration         // maximum delay caused by a replica that dies during a read of the origin; default 3 s
+	SealKey    []byte                // signs entries; entries without its signature are ignored; nil disables signatures
+	Now        func() time.Time      // clock for expiry; default time.Now
+	Logger     *slog.Logger          // nil discards
+	Registerer prometheus.Registerer // nil registers no metrics
 }
 
-// WithDefaults fills in what was left zero.
+// WithDefaults returns o with defaults for zero values.
 func (o Options) WithDefaults() Options {
 	o.Timeout = cmp.Or(o.Timeout, 100*time.Millisecond)
 	o.Lease = cmp.Or(o.Lease, 3*time.Second)
@@ -47,51 +47,50 @@ type Store struct {
 	rdb     redis.UniversalClient
 	o       Options
 	breaker *gobreaker.CircuitBreaker[struct{}]
-	outage  *upstream.Outage // of all operations: a reply of any kind completes one
-	writes  *upstream.Outage // of acquiring leases and storing entries, which Redis may refuse
+	outage  *upstream.Outage // of all operations; any reply is a success
+	writes  *upstream.Outage // of acquiring leases and storing entries; an error reply is a failure
 	codec   *codec
 	errors  [errorKinds]prometheus.Counter
 	seconds prometheus.Histogram
 
-	cluster   bool
-	slotted   atomic.Bool // it is no Cluster to the client, but has hash slots
-	answered  atomic.Bool // once, at least
-	unsharded atomic.Bool // it is a Cluster that knows no sharded channels, or allows none
+	cluster  bool
+	hasSlots atomic.Bool // has hash slots, though the client is not a ClusterClient
+	answered atomic.Bool // Redis has replied at least once
+	noShards atomic.Bool // the Cluster does not support or permit sharded channels
 
-	exchanges exchanges
-	nodes     sync.Map // the exchanges with the nodes of a Cluster, by their addresses
-	settles   settles
+	pipeline pipeline
+	nodes    sync.Map // address of a Cluster's node to *pipeline
+	batcher  writeBatcher
 
-	reminders [errorKinds]rate.Sometimes // when the log is told of entries that cannot be read
-	untold    [errorKinds]atomic.Int64   // how many there were since it was
+	reminders  [errorKinds]rate.Sometimes // limit log lines about corrupt entries
+	suppressed [errorKinds]atomic.Int64   // corrupt entries since the last line
 
-	acquire, settle, keep *redis.Script
+	acquire, write, keep *redis.Script
 }
 
 var _ cache.Shared = (*Store)(nil)
 
-// New returns a store that uses rdb, which wants ContextTimeoutEnabled and a PoolTimeout below
-// Timeout, and stays the caller's to close, after the caches. It fails if an option is negative or
-// the metrics cannot be registered.
+// New returns a store that uses rdb, with ContextTimeoutEnabled and a PoolTimeout below Timeout. The caller closes rdb
+// after the caches. New fails if an option is negative or the metrics cannot be registered.
 func New(rdb redis.UniversalClient, o Options) (*Store, error) {
 	if o.Timeout < 0 || o.Lease < 0 {
 		return nil, fmt.Errorf("redis: an option is negative: %v", min(o.Timeout, o.Lease))
 	}
 	o = o.WithDefaults()
 	s := &Store{
-		rdb: rdb, o: o, outage: upstream.NewOutage(o.Logger, "Redis"), writes: upstream.NewOutage(o.Logger, "writes to Redis"), codec: newCodec(o.SealKey), settles: settles{every: settleEvery, held: map[string]bool{}},
-		acquire: redis.NewScript(acquireScript), settle: redis.NewScript(settleScript),
+		rdb: rdb, o: o, outage: upstream.NewOutage(o.Logger, "Redis"), writes: upstream.NewOutage(o.Logger, "writes to Redis"), codec: newCodec(o.SealKey), batcher: writeBatcher{every: batchInterval, held: map[string]bool{}},
+		acquire: redis.NewScript(acquireScript), write: redis.NewScript(writeScript),
 		keep: redis.NewScript(keepScript),
 	}
 	s.breaker = newBreaker(s.outage)
 	_, s.cluster = rdb.(*redis.ClusterClient)
 	for kind := range s.reminders {
-		s.reminders[kind].Interval = linesApart
+		s.reminders[kind].Interval = logInterval
 	}
 	return s, s.register(o.Registerer)
 }
 
-// register makes the metrics, and puts them on the registerer; without one they are not exported.
+// register registers the metrics. A nil registerer does not export them.
 func (s *Store) register(reg prometheus.Registerer) error {
 	own := prometheus.NewRegistry()
 	f := promauto.With(own)
@@ -117,17 +116,17 @@ func (s *Store) register(reg prometheus.Registerer) error {
 // The breaker opens after so many failures in a row, and lets one operation
 // through after each rest to see whether Redis is well again.
 const (
-	failuresToOpen = 5
-	breakerRest    = 2 * time.Second
+	failuresToOpen  = 5
+	breakerCooldown = 2 * time.Second
 )
 
 func newBreaker(outage *upstream.Outage) *gobreaker.CircuitBreaker[struct{}] {
 	return upstream.NewBreaker[struct{}](upstream.BreakerOptions{
 		Outage:   outage,
 		Failures: failuresToOpen,
-		Cooldown: breakerRest,
+		Cooldown: breakerCooldown,
 		Excluded: func(err error) bool {
-			return errors.Is(err, context.Canceled) || errors.Is(err, redis.ErrPoolTimeout) // Redis was not asked
+			return errors.Is(err, context.Canceled) || errors.Is(err, redis.ErrPoolTimeout) // the command was not sent
 		},
 		Answered: isReply,
 	})
@@ -139,13 +138,13 @@ func (s *Store) State() string { return s.breaker.State().String() }
 // Outages returns the outages of Redis.
 func (s *Store) Outages() upstream.Outages { return upstream.Outages{s.outage, s.writes} }
 
-// do runs one operation within its time, if the breaker lets it, and counts its
-// failure. Giving up because the flight is over says nothing about Redis.
+// do runs an operation within Options.Timeout, if the breaker is closed, and counts a failure. A cancelation is not a
+// failure.
 func (s *Store) do(ctx context.Context, op func(context.Context) error) error {
 	return s.doUntil(ctx, time.Now().Add(s.o.Timeout), op)
 }
 
-// doUntil runs one whose time has begun before.
+// doUntil is like do with a given deadline.
 func (s *Store) doUntil(ctx context.Context, due time.Time, op func(context.Context) error) error {
 	_, err := s.breaker.Execute(func() (struct{}, error) {
 		within, cancel := context.WithDeadline(ctx, due)
@@ -156,7 +155,7 @@ func (s *Store) doUntil(ctx context.Context, due time.Time, op func(context.Cont
 		if err != nil && ctx.Err() != nil {
 			err = fmt.Errorf("%w: %w", context.Canceled, err)
 		}
-		s.note(err)
+		s.record(err)
 		return struct{}{}, err
 	})
 	if err != nil && !errors.Is(err, context.Canceled) {
@@ -166,9 +165,8 @@ func (s *Store) doUntil(ctx context.Context, due time.Time, op func(context.Cont
 	return err
 }
 
-// note records for the outage how an operation went. One that was given up, or never sent, says
-// nothing about Redis.
-func (s *Store) note(err error) {
+// record records the result of an operation for the outage. Canceled and unsent ones do not count.
+func (s *Store) record(err error) {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, redis.ErrPoolTimeout):
 	case err == nil, isReply(err):
@@ -178,15 +176,14 @@ func (s *Store) note(err error) {
 	}
 }
 
-// noteWrite records whether Redis has carried out a write, or refused it. Silence is not judged here.
-func (s *Store) noteWrite(err error) {
+// recordWrite records whether Redis has executed or refused a write. Other errors do not count.
+func (s *Store) recordWrite(err error) {
 	if err == nil || isReply(err) {
 		s.writes.Note(err)
 	}
 }
 
-// isReply tells an error that the store has answered from silence. However
-// unwelcome, an answer shows that the store lives and costs no caller a timeout.
+// isReply reports whether err is an error reply of Redis, which shows that Redis works.
 func isReply(err error) bool {
 	var reply redis.Error
 	return errors.As(err, &reply)

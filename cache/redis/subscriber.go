@@ -17,13 +17,12 @@ import (
 )
 
 const (
-	quiet     = 15 * time.Second       // silence on the subscription before it is pinged; as much again and it is dead
-	resubWait = 200 * time.Millisecond // rest before subscribing again
+	pingInterval    = 15 * time.Second // silence before a ping; after another pingInterval the subscription fails
+	resubscribeWait = 200 * time.Millisecond
 )
 
-// Subscribe implements [cache.Shared], through all failures of the store. In a Cluster a shard
-// is where its slot is, and so has a connection of its own. What is for all replicas of all
-// versions comes by the channel of the namespace there, too.
+// Subscribe implements [cache.Shared]. It subscribes again after failures. In a Cluster each shard has its own
+// connection, to the node of its slot. Messages for all replicas also use the channel of the namespace there.
 func (s *Store) Subscribe(ctx context.Context, namespace string, to cache.Subscriber) {
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -37,19 +36,19 @@ func (s *Store) Subscribe(ctx context.Context, namespace string, to cache.Subscr
 	s.listen(ctx, namespace, to, func() *redis.PubSub { return s.rdb.Subscribe(ctx, channelOf(namespace)) })
 }
 
-// listen subscribes again and again until ctx ends.
+// listen subscribes repeatedly until ctx ends.
 func (s *Store) listen(ctx context.Context, namespace string, to cache.Subscriber, subscribe func() *redis.PubSub) {
 	for ctx.Err() == nil {
 		err := upstream.Guard(s.o.Logger, "redis", func() error { return s.receive(ctx, namespace, to, subscribe()) })
 		if errors.Is(err, upstream.ErrPanicked) {
 			s.failed(panicked)
 		}
-		if !s.cluster && ctx.Err() == nil { // the other nodes of a Cluster may be well
-			s.note(err)
+		if !s.cluster && ctx.Err() == nil { // other nodes of a Cluster may work
+			s.record(err)
 		}
-		rest := resubWait
+		rest := resubscribeWait
 		if refusesShards(err) {
-			rest = quiet
+			rest = pingInterval
 		}
 		select {
 		case <-time.After(rest):
@@ -58,7 +57,7 @@ func (s *Store) listen(ctx context.Context, namespace string, to cache.Subscribe
 	}
 }
 
-// refusesShards tells that a Cluster is older than sharded channels, or allows none.
+// refusesShards reports whether the Cluster does not support or permit sharded channels.
 func refusesShards(err error) bool {
 	return redis.HasErrorPrefix(err, "unknown command") || redis.HasErrorPrefix(err, "NOPERM")
 }
@@ -69,7 +68,7 @@ func (s *Store) receive(ctx context.Context, namespace string, to cache.Subscrib
 	// A read from a socket does not end with ctx, but with the socket.
 	defer context.AfterFunc(ctx, func() { sub.Close() })()
 	for pinged := false; ; {
-		msg, err := sub.ReceiveTimeout(ctx, quiet)
+		msg, err := sub.ReceiveTimeout(ctx, pingInterval)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded) && !pinged:
 			pinged = true
@@ -93,29 +92,29 @@ func (s *Store) receive(ctx context.Context, namespace string, to cache.Subscrib
 
 var errMoved = errors.New("redis: the slot of the channel has moved to another node")
 
-// handle hands on one message: a mark and what it is about.
+// handle processes one message: a mark and its subject.
 func (s *Store) handle(namespace string, msg any, to cache.Subscriber) {
 	switch msg := msg.(type) {
 	case *redis.Subscription:
-		s.note(nil)
-		to.NotifyAll() // messages sent before this one went unheard
+		s.record(nil)
+		to.NotifyAll() // earlier messages were lost
 	case *redis.Message:
 		if msg.Payload == "" {
 			return
 		}
 		switch mark, about := msg.Payload[0], msg.Payload[1:]; mark {
 		case renewalMark:
-			s.renewed(namespace, about, to)
+			s.handleRenewals(namespace, about, to)
 		case purgeMark:
 			sel, err := s.readAnnouncement(msg.Channel, about)
 			if err != nil {
-				s.countUnreadable(err) // without a line in the log, which a sender could fill
+				s.countCorrupt(err) // not logged, because a sender could fill the log
 				return
 			}
 			to.Purged(sel)
 		default:
-			if key, ok := strings.CutPrefix(msg.Payload, wantMark); ok {
-				s.settles.hurry(entryKey(namespace, key))
+			if key, ok := strings.CutPrefix(msg.Payload, waiterMark); ok {
+				s.batcher.flush(entryKey(namespace, key))
 				return
 			}
 			to.Notify(about, mark == '+')
@@ -123,33 +122,32 @@ func (s *Store) handle(namespace string, msg any, to cache.Subscriber) {
 	}
 }
 
-// A message that begins with renewalMark says what was settled, of each entry
-// "<length of key> <length of m> <length of b> <key><m><b>". An m that is a mark, "+" or "-", says as
-// much as a message of its own.
+// A message that begins with renewalMark contains written entries, each as "<length of key> <length of m> <length of b>
+// <key><m><b>". If m is "+" or "-", it equals a separate message with that mark.
 const (
 	renewalMark = '*'
 
-	maxTold = 2 << 10 // bytes of a stored body in a message: longer ones are read by the replicas that need them
+	maxPublished = 2 << 10 // bytes of a stored body in a message: longer ones are read by the replicas that need them
 )
 
-// renewed hands on what was settled. Seals are checked when it is read.
-func (s *Store) renewed(namespace, about string, to cache.Subscriber) {
+// handleRenewals passes on written entries. Signatures are checked when the entries are decoded.
+func (s *Store) handleRenewals(namespace, about string, to cache.Subscriber) {
 	for about != "" {
 		key, m, b, rest, err := cutRenewal(about)
 		if err == nil && len(m) == 1 {
 			to.Notify(key, m == "+")
 		} else if err == nil {
-			err = s.renewedOne(namespace, key, m, b, to)
+			err = s.handleRenewal(namespace, key, m, b, to)
 		}
 		if err != nil {
-			s.countUnreadable(err) // as with what cannot be purged
+			s.countCorrupt(err) // not logged, as above
 			return
 		}
 		about = rest
 	}
 }
 
-func (s *Store) renewedOne(namespace, key, m, b string, to cache.Subscriber) error {
+func (s *Store) handleRenewal(namespace, key, m, b string, to cache.Subscriber) error {
 	h, _, err := decodeHead(m)
 	if err != nil {
 		return err
@@ -158,15 +156,14 @@ func (s *Store) renewedOne(namespace, key, m, b string, to cache.Subscriber) err
 		at := entryKey(namespace, key)
 		e, err := s.codec.decode(at, m, b, have)
 		if err != nil {
-			s.unreadable(at, err)
+			s.reportCorrupt(at, err)
 		}
 		return e
 	}})
 	return nil
 }
 
-// cutRenewal takes what is said of one entry off the front of a message, without its mark. That
-// keeps nothing of the others in memory.
+// cutRenewal returns the first entry of a message without its mark, in a copy that does not retain the message.
 func cutRenewal(about string) (key, m, b, rest string, err error) {
 	var length [3]int
 	rest = about
@@ -181,7 +178,7 @@ func cutRenewal(about string) (key, m, b, rest string, err error) {
 	}
 	all := length[0] + length[1] + length[2]
 	if all > len(rest) {
-		return "", "", "", "", fmt.Errorf("%w: a renewal that ends early", errCorrupt)
+		return "", "", "", "", fmt.Errorf("%w: truncated renewal", errCorrupt)
 	}
 	own := strings.Clone(rest[:all])
 	return own[:length[0]], own[length[0] : length[0]+length[1]], own[length[0]+length[1]:], rest[all:], nil

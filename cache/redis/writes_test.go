@@ -19,13 +19,13 @@ func answerOf(height int64) *cache.Entry {
 	return &cache.Entry{Content: cache.NewContent(200, "text/plain", "", []byte("body"), 1), Height: height, ReadAt: time.UnixMicro(height)}
 }
 
-// gathering returns a store that has just settled an answer, and gathers those after it for as long
+// gathering returns a store that has just settled an answer, and batches those after it for as long
 // as nobody waits for one.
 func gathering(t *testing.T) (*Store, *miniredis.Miniredis) {
 	t.Helper()
 	s, server := newStore(t)
-	s.settles.every = time.Hour
-	s.settles.last = time.Now()
+	s.batcher.every = time.Hour
+	s.batcher.last = time.Now()
 	return s, server
 }
 
@@ -42,17 +42,17 @@ func (s *Store) granted(t *testing.T, key string) cache.Lease {
 // gathered waits until so many answers are gathered.
 func (s *Store) gathered(n int) {
 	for got := 0; got < n; time.Sleep(time.Millisecond) {
-		s.settles.mu.Lock()
-		if s.settles.next != nil {
-			got = len(s.settles.next.answers)
+		s.batcher.mu.Lock()
+		if s.batcher.next != nil {
+			got = len(s.batcher.next.writes)
 		}
-		s.settles.mu.Unlock()
+		s.batcher.mu.Unlock()
 	}
 }
 
-func TestALoneAnswerIsSettledAtOnce(t *testing.T) {
+func TestSingleWriteIsSentAtOnce(t *testing.T) {
 	s, _ := newStore(t)
-	s.settles.every = time.Hour
+	s.batcher.every = time.Hour
 	if err := s.granted(t, "k").Publish(t.Context(), answerOf(1), time.Hour); err != nil {
 		t.Error(err)
 	}
@@ -81,7 +81,7 @@ func (n *scripts) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 
 // One run of the script, and one message, for entries that are newer, one that is not, and a lease of
 // which nothing came. A store that has forgotten the script is told of it for each.
-func TestAnswersThatFollowEachOtherAreSettledTogether(t *testing.T) {
+func TestConsecutiveWritesAreBatched(t *testing.T) {
 	const answers = 5
 	for _, known := range []bool{true, false} {
 		s, server := gathering(t)
@@ -91,7 +91,7 @@ func TestAnswersThatFollowEachOtherAreSettledTogether(t *testing.T) {
 		told.Subscribe(channelOf("story-1"))
 		heard := &heard{}
 		if known {
-			if err := s.settle.Load(t.Context(), s.rdb).Err(); err != nil {
+			if err := s.write.Load(t.Context(), s.rdb).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -115,7 +115,7 @@ func TestAnswersThatFollowEachOtherAreSettledTogether(t *testing.T) {
 		s.gathered(answers)
 		s.rdb.AddHook(hook)
 		if e, _ := s.Read(t.Context(), "story-1", "1"); e != nil {
-			t.Error("an answer was settled before the others")
+			t.Error("a write returned before the batch")
 		}
 		under.Go(func() {
 			for len(heard.all) < answers {
@@ -125,24 +125,24 @@ func TestAnswersThatFollowEachOtherAreSettledTogether(t *testing.T) {
 		s.NewLease("story-1", "3", 0) // of the flight that comes next
 		under.Wait()
 		if !slices.Equal(hook.of, []int{answers}) {
-			t.Errorf("scripts were of %d answers, want one of %d", hook.of, answers)
+			t.Errorf("scripts had %d writes, want one with %d", hook.of, answers)
 		}
 		for i, want := range []string{"1 7 ", "1 1 ", "1 1 ", "1 1 ", ""} {
 			at := entryKey("story-1", fmt.Sprint(i))
 			if m := server.HGet(at, "m"); m[:min(len(m), 4)] != want || server.Exists(leaseKey(at)) {
-				t.Errorf("%d: %q is stored, and there is a lease: %v", i, m, server.Exists(leaseKey(at)))
+				t.Errorf("%d: stored %q, lease exists = %v", i, m, server.Exists(leaseKey(at)))
 			}
 		}
 		slices.Sort(heard.all)
 		if want := []string{"0 again: true", "1 at 1", "2 at 1", "3 at 1", "4 again: false"}; !slices.Equal(heard.all, want) {
-			t.Errorf("heard %q, want %q", heard.all, want)
+			t.Errorf("messages = %q, want %q", heard.all, want)
 		}
 	}
 }
 
-func TestWhatIsSettledSoonGoesWithAnotherExchange(t *testing.T) {
+func TestDueWritesJoinNextRoundTrip(t *testing.T) {
 	s, server := gathering(t)
-	s.settles.last = time.Now().Add(-s.settles.every + s.settles.every/(2*soon))
+	s.batcher.last = time.Now().Add(-s.batcher.every + s.batcher.every/(2*piggyback))
 	settled := make(chan error, 1)
 	l := s.granted(t, "k")
 	go func() { settled <- l.Publish(t.Context(), answerOf(1), time.Hour) }()
@@ -151,13 +151,13 @@ func TestWhatIsSettledSoonGoesWithAnotherExchange(t *testing.T) {
 	close(hook.letGo)
 	s.rdb.AddHook(hook)
 	if e, err := s.Read(t.Context(), "story-1", "another"); e != nil || err != nil {
-		t.Errorf("the other key: %+v, %v", e, err)
+		t.Errorf("other key: %+v, %v", e, err)
 	}
 	if err := <-settled; err != nil || hook.most != 2 {
-		t.Errorf("error %v, and %d commands went together, want 2", err, hook.most)
+		t.Errorf("error %v, %d commands in the round trip, want 2", err, hook.most)
 	}
 	if !server.Exists(entryKey("story-1", "k")) {
-		t.Error("nothing was stored")
+		t.Error("entry was not stored")
 	}
 }
 
@@ -182,7 +182,7 @@ func (subscriber) NotifyAll()                    {}
 func (subscriber) Notify(string, bool)           {}
 func (subscriber) Renewed(string, cache.Renewal) {}
 
-func TestAnAnswerThatACallerOfAnotherReplicaWaitsForIsSettledAtOnce(t *testing.T) {
+func TestWriteIsSentAtOnceIfCallerOfAnotherReplicaWaits(t *testing.T) {
 	for name, before := range map[string]bool{"it waits before it has come": true, "it waits for what is gathered": false} {
 		t.Run(name, func(t *testing.T) {
 			holder, server := gathering(t)
@@ -202,16 +202,16 @@ func TestAnAnswerThatACallerOfAnotherReplicaWaitsForIsSettledAtOnce(t *testing.T
 			}
 			want := func() {
 				if reply, err := other.NewLease("story-1", "k", 0).Acquire(t.Context(), nil); err != nil || reply.State != cache.LeaseBusy {
-					t.Errorf("the other replica: %+v, %v", reply, err)
+					t.Errorf("other replica: %+v, %v", reply, err)
 				}
 			}
 			l, settled := holder.granted(t, "k"), make(chan error, 1)
 			if before {
 				want()
 				for waited := false; !waited; time.Sleep(time.Millisecond) {
-					holder.settles.mu.Lock()
-					waited = holder.settles.held[entryKey("story-1", "k")]
-					holder.settles.mu.Unlock()
+					holder.batcher.mu.Lock()
+					waited = holder.batcher.held[entryKey("story-1", "k")]
+					holder.batcher.mu.Unlock()
 				}
 			}
 			go func() { settled <- l.Publish(t.Context(), answerOf(1), time.Hour) }()
@@ -226,14 +226,14 @@ func TestAnAnswerThatACallerOfAnotherReplicaWaitsForIsSettledAtOnce(t *testing.T
 	}
 }
 
-func TestALeaseOfAnotherReplicaIsFoundAndAskedForInTwoExchanges(t *testing.T) {
+func TestLeaseOfAnotherReplicaTakesTwoRoundTrips(t *testing.T) {
 	s, _ := newStore(t)
 	s.granted(t, "k")
 	hook := &pipelines{letGo: make(chan struct{})}
 	close(hook.letGo)
 	s.rdb.AddHook(hook)
 	if reply, err := s.NewLease("story-1", "k", 0).Acquire(t.Context(), nil); err != nil || reply.State != cache.LeaseBusy || hook.trips != 2 {
-		t.Errorf("%+v, %v after %d exchanges", reply, err, hook.trips)
+		t.Errorf("Acquire = %+v, %v after %d round trips", reply, err, hook.trips)
 	}
 }
 
@@ -255,12 +255,12 @@ func TestLeaseIsRequestedOnceWhileRedisIsDown(t *testing.T) {
 	close(hook.letGo)
 	s.rdb.AddHook(hook)
 	if reply, err := s.NewLease("story-1", "k", 0).Acquire(t.Context(), nil); err == nil || hook.trips != 1 {
-		t.Errorf("Acquire = %+v, %v after %d exchanges, want an error after 1", reply, err, hook.trips)
+		t.Errorf("Acquire = %+v, %v after %d exchanges, want an error after 1 round trip", reply, err, hook.trips)
 	}
 }
 
 // A lease that was taken for an entry which is not as the caller knew it is given back.
-func TestALeaseThatWasTakenForNothingIsGivenBack(t *testing.T) {
+func TestUnusedLeaseIsReleased(t *testing.T) {
 	s, server := newStore(t)
 	if err := s.granted(t, "k").Publish(t.Context(), answerOf(7), time.Hour); err != nil {
 		t.Fatal(err)
@@ -272,13 +272,13 @@ func TestALeaseThatWasTakenForNothingIsGivenBack(t *testing.T) {
 			t.Errorf("%s was known: %+v, %v", name, reply, err)
 		}
 		if again, err := l.Acquire(t.Context(), reply.Entry); err != nil || again.State != cache.LeaseGranted {
-			t.Errorf("%s was known, and then what is stored: %+v, %v", name, again, err)
+			t.Errorf("%s was known, then the stored entry: %+v, %v", name, again, err)
 		}
 		if err := l.Abandon(t.Context(), true); err != nil {
 			t.Error(err)
 		}
 		if server.Exists(leaseKey(entryKey("story-1", "k"))) {
-			t.Errorf("%s was known: the lease is left", name)
+			t.Errorf("%s was known: lease still exists", name)
 		}
 	}
 	l := s.NewLease("story-1", "k", 0)
@@ -289,14 +289,14 @@ func TestALeaseThatWasTakenForNothingIsGivenBack(t *testing.T) {
 		}
 	}
 	if err := l.Abandon(t.Context(), true); err != nil || server.Exists(leaseKey(entryKey("story-1", "k"))) {
-		t.Errorf("the lease is left, error %v", err)
+		t.Errorf("lease still exists, error %v", err)
 	}
 	if reply, err := s.NewLease("story-1", "k", 0).Acquire(t.Context(), answerOf(8)); err != nil || reply.State != cache.LeaseGranted {
-		t.Errorf("what is stored was known: %+v, %v", reply, err)
+		t.Errorf("stored entry was known: %+v, %v", reply, err)
 	}
 }
 
-func TestALeaseBesideAChangedEntryIsGivenBackAtOnceWhereACallerWaits(t *testing.T) {
+func TestLeaseOfChangedEntryIsReleasedAtOnceIfCallerWaits(t *testing.T) {
 	s, _ := gathering(t)
 	s.Save(t.Context(), "story-1", map[string]*cache.Entry{"k": answerOf(7)}, time.Hour)
 	l := s.NewLease("story-1", "k", 0)
@@ -313,10 +313,10 @@ func TestALeaseBesideAChangedEntryIsGivenBackAtOnceWhereACallerWaits(t *testing.
 	}
 	s.rdb.Set(t.Context(), leaseKey(entryKey("story-1", "k")), "another's", time.Second)
 	if reply, err := l.Acquire(t.Context(), answerOf(7)); err != nil || reply.State == cache.LeaseGranted {
-		t.Errorf("a lease that was lost: %+v, %v", reply, err)
+		t.Errorf("lost lease: %+v, %v", reply, err)
 	}
-	if err := l.Abandon(t.Context(), true); err != nil || len(s.settles.held) != 0 {
-		t.Errorf("error %v, and %v are held", err, s.settles.held)
+	if err := l.Abandon(t.Context(), true); err != nil || len(s.batcher.held) != 0 {
+		t.Errorf("error %v, held leases %v", err, s.batcher.held)
 	}
 }
 
@@ -335,7 +335,7 @@ func TestRefusedWritesAreAnOutageUntilAnEntryIsStored(t *testing.T) {
 	failing(false, "after leases were acquired")
 	server.SetError("OOM command not allowed when used memory > 'maxmemory'.")
 	if _, err := s.NewLease("story-1", "third", 0).Acquire(t.Context(), nil); err == nil {
-		t.Error("Acquire succeeds without memory")
+		t.Error("Acquire = nil without memory, want an error")
 	}
 	failing(true, "after a lease was refused")
 	server.SetError("")
@@ -345,7 +345,7 @@ func TestRefusedWritesAreAnOutageUntilAnEntryIsStored(t *testing.T) {
 	failing(false, "after an entry was stored")
 	server.SetError("OOM command not allowed when used memory > 'maxmemory'.")
 	if err := publish(second); err == nil {
-		t.Error("Publish succeeds without memory")
+		t.Error("Publish = nil without memory, want an error")
 	}
 	failing(true, "after an entry was refused")
 }

@@ -4,8 +4,8 @@ package conn
 
 import "syscall"
 
-// writeAtOnce writes as much of p as the kernel accepts without blocking. For half a megabyte, one system call takes 25% less
-// time than pieces of 64 KiB. It ignores errors, which the next write returns.
+// writeAtOnce writes as much of p as the kernel accepts without blocking. For half a megabyte, one system call takes
+// 25% less time than pieces of 64 KiB. It ignores errors, which the next write returns.
 func writeAtOnce(to syscall.Conn, p []byte) (n int) {
 	raw, err := to.SyscallConn()
 	if err != nil {

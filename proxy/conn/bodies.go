@@ -11,7 +11,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-// bodies are the response bodies that are being written to a client. They occupy memory even if the cache has evicted them.
+// bodies are the response bodies that are being written to a client. They occupy memory even if the cache has evicted
+// them.
 type bodies struct {
 	mu       sync.Mutex
 	list     [][]byte
@@ -19,8 +20,8 @@ type bodies struct {
 	reserved atomic.Int64 // bytes that HoldResponse has reserved
 }
 
-// Uncounted is the maximum length of a body, in bytes, that BeginBody need not record: it is copied into a buffer that each
-// connection may have.
+// Uncounted is the maximum length of a body, in bytes, that BeginBody need not record: it is copied into a buffer that
+// each connection may have.
 const Uncounted = 16 << 10
 
 // BeginBody records that a body is being written to the client, until EndBody.
@@ -50,8 +51,8 @@ func (c *Conn) EndBody(body []byte) {
 	}
 }
 
-// HoldResponse reserves n bytes for a response that only one client gets, until release is called. It reserves nothing for
-// up to Uncounted bytes. The error is a *failure.Failure.
+// HoldResponse reserves n bytes for a response that only one client gets, until release is called. It reserves nothing
+// for up to Uncounted bytes. The error is a *failure.Failure.
 func (m *Memory) HoldResponse(r *http.Request, n int) (release func(), err error) {
 	if n <= Uncounted {
 		return func() {}, nil

@@ -24,8 +24,8 @@ import (
 )
 
 // A Conn is a client's connection that sends a response in one system call. net/http alone would send the first 4 KiB
-// separately, in a packet of its own. Use it for http.Server's listener. Handlers get it by Of, if Context is the server's
-// ConnContext.
+// separately, in a packet of its own. Use it for http.Server's listener. Handlers get it by Of, if Context is the
+// server's ConnContext.
 type Conn struct {
 	*socket
 	transport  transport  // the socket, or TLS on it
@@ -86,8 +86,8 @@ func newConn(s *socket, on transport, lane Lane) *Conn {
 	return conn
 }
 
-// From returns a connection on the same socket, with the client's address as a proxy reported it. c must have no lane, and
-// must no longer be used.
+// From returns a connection on the same socket, with the client's address as a proxy reported it. c must have no lane,
+// and must no longer be used.
 func (c *Conn) From(client net.Addr, lane Lane) *Conn {
 	c.socket.client = client
 	return newConn(c.socket, c.socket, lane)
@@ -95,7 +95,8 @@ func (c *Conn) From(client net.Addr, lane Lane) *Conn {
 
 // A Lane answers requests on connections in place of their handlers.
 type Lane interface {
-	// Wrap returns the connection from which http.Server reads requests. below is the transport of the client's connection.
+	// Wrap returns the connection from which http.Server reads requests. below is the transport of the client's
+	// connection.
 	Wrap(client *Conn, below net.Conn) LaneConn
 }
 
@@ -180,15 +181,15 @@ func Of(r *http.Request) *Conn {
 	return c
 }
 
-// RemoteAddr returns the client's address. http.Server calls it first on the goroutine of a new connection, so it grows the
-// stack there, when it is small to copy.
+// RemoteAddr returns the client's address. http.Server calls it first on the goroutine of a new connection, so it grows
+// the stack there, when it is small to copy.
 func (c *Conn) RemoteAddr() net.Addr {
 	growStack(0)
 	return c.socket.RemoteAddr()
 }
 
-// growStack grows the calling goroutine's stack to the 8 KiB that a response from memory needs, by its large frame. Without
-// it, copying stacks as calls get deeper took 10% of the CPU with new connections.
+// growStack grows the calling goroutine's stack to the 8 KiB that a response from memory needs, by its large frame.
+// Without it, copying stacks as calls get deeper took 10% of the CPU with new connections.
 //
 //go:noinline
 func growStack(never int) byte { //nolint:unparam // the result keeps the array
@@ -336,8 +337,8 @@ func (s *socket) SyscallConn() (syscall.RawConn, error) {
 	return nil, errors.ErrUnsupported
 }
 
-// Write writes as much of a long p as the kernel accepts at once, and the rest in pieces, so that Stalled can distinguish a
-// slow client from one that does not read.
+// Write writes as much of a long p as the kernel accepts at once, and the rest in pieces, so that Stalled can
+// distinguish a slow client from one that does not read.
 func (s *socket) Write(p []byte) (n int, err error) {
 	defer s.writing.Store(0)
 	if len(p) > writePiece {
@@ -371,7 +372,8 @@ func (s *socket) WriteBuffers(pieces *net.Buffers) (int64, error) {
 	return n + int64(m), err
 }
 
-// CloseWrite closes the sending side, as http.Server does before it closes the connection of a client that is still sending.
+// CloseWrite closes the sending side, as http.Server does before it closes the connection of a client that is still
+// sending.
 func (s *socket) CloseWrite() error {
 	if half, ok := s.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

@@ -7,7 +7,8 @@ func (s *socket) Idle() (since time.Time, idle bool) {
 	return time.Unix(0, s.active.Load()), !s.busy.Load() && s.calls.Load() == 0 && s.writing.Load() == 0
 }
 
-// A client that reads less than writePiece in stallTime is stalled. The kernel buffers some hundred kilobytes in addition.
+// A client that reads less than writePiece in stallTime is stalled. The kernel buffers some hundred kilobytes in
+// addition.
 const (
 	writePiece = 64 << 10
 	stallTime  = time.Second

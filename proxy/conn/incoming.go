@@ -56,8 +56,8 @@ func (b *Body) ReadAll(from io.Reader, largest int64) ([]byte, error) {
 	return body, bodyRefusal(err)
 }
 
-// ReadRequest reads the body of r. It does not start to read if Content-Length exceeds largest, so a client that waits for
-// "100 Continue" is refused before it sends the body.
+// ReadRequest reads the body of r. It does not start to read if Content-Length exceeds largest, so a client that waits
+// for "100 Continue" is refused before it sends the body.
 func (b *Body) ReadRequest(w http.ResponseWriter, r *http.Request, largest int64) ([]byte, error) {
 	if r.ContentLength > largest {
 		return nil, &http.MaxBytesError{Limit: largest}

@@ -19,8 +19,8 @@ func HTTP2() *http.HTTP2Config {
 
 type refusedKey struct{}
 
-// ServeStream serves an HTTP/2 request by lane, or by h if lane returns false. It records blocked writes, because the socket
-// does not see that a client grants no window.
+// ServeStream serves an HTTP/2 request by lane, or by h if lane returns false. It records blocked writes, because the
+// socket does not see that a client grants no window.
 func (c *Conn) ServeStream(w http.ResponseWriter, r *http.Request, lane func(w http.ResponseWriter) (answered bool), h http.Handler) {
 	growStack(0)
 	extra, ok := c.streams.beginRequest(r)
@@ -79,8 +79,8 @@ func (s *streams) finish(w *streamWriter, extra int64) {
 	}
 }
 
-// refuseStream refuses a request for lack of memory. One request at a time gets a response: h calls HasStream. Other streams
-// are reset, so that clients that do not read use no memory.
+// refuseStream refuses a request for lack of memory. One request at a time gets a response: h calls HasStream. Other
+// streams are reset, so that clients that do not read use no memory.
 func (c *Conn) refuseStream(w http.ResponseWriter, r *http.Request, h http.Handler) {
 	if !c.streams.setRefusing(true) {
 		panic(http.ErrAbortHandler)

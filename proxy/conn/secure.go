@@ -20,8 +20,8 @@ type secureConn struct {
 // ConnectionState sets http.Request.TLS.
 func (c *secureConn) ConnectionState() tls.ConnectionState { return c.tls.ConnectionState() }
 
-// Secure does the TLS handshake on a connection without a lane. It returns the connection for http.Server, and the Conn in
-// it. A plain HTTP request gets a 400. After an error the connection is closed.
+// Secure does the TLS handshake on a connection without a lane. It returns the connection for http.Server, and the Conn
+// in it. A plain HTTP request gets a 400. After an error the connection is closed.
 func Secure(ctx context.Context, c *Conn, config *tls.Config, lane Lane, timeout time.Duration) (server net.Conn, on *Conn, err error) {
 	c.carriesTLS, c.records = true, &records{}
 	over := tls.Server(c, config)

@@ -22,8 +22,8 @@ const streamCost = 36 << 10
 // usualHeaders is the size of the headers included in streamCost, in bytes. Longer headers are reserved in addition.
 const usualHeaders = 4 << 10
 
-// slowRead is how long reads pause after a refused stream. Otherwise requests that the library reads before they are refused
-// take memory.
+// slowRead is how long reads pause after a refused stream. Otherwise requests that the library reads before they are
+// refused take memory.
 const slowRead = 50 * time.Millisecond
 
 // streams are the open streams of an HTTP/2 or gRPC connection. Memory is reserved for all except one, because each
@@ -76,8 +76,8 @@ func (s *streams) release(reserved int64) {
 	}
 }
 
-// park keeps a stream open after its handler, until unpark or unparkAll. If MaxStreams are parked already, one of them has
-// ended, because the library limits open streams. The caller must hold mu.
+// park keeps a stream open after its handler, until unpark or unparkAll. If MaxStreams are parked already, one of them
+// has ended, because the library limits open streams. The caller must hold mu.
 func (s *streams) park() {
 	if s.closed || s.parked == MaxStreams {
 		s.end()
@@ -133,8 +133,8 @@ func (s *streams) add(handlers, writes int64) {
 	s.changed = time.Now()
 }
 
-// waitingSince reports whether writes wait for the client, and since when. It includes writes that net/http continues after
-// the handlers. isOpen says that a request has no response yet.
+// waitingSince reports whether writes wait for the client, and since when. It includes writes that net/http continues
+// after the handlers. isOpen says that a request has no response yet.
 func (s *streams) waitingSince(isOpen bool) (since time.Time, waiting bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 // A boundary determines whether net/http has consumed the bytes it was given, completely and as a single request. The
 // state StateIdle is not enough: net/http's buffers may hold a byte of the next request.
 //
-// The goroutine that reads calls addBytes and the one that serves calls addRequest, possibly at the same time, so they use
-// different fields.
+// The goroutine that reads calls addBytes and the one that serves calls addRequest, possibly at the same time, so they
+// use different fields.
 type boundary struct {
 	// Written by addBytes.
 	total     int64 // bytes given
@@ -76,8 +76,8 @@ func (b *boundary) excess() (n int64, ok bool) {
 	return b.total - b.head - b.length, b.head > 0 && !b.ambiguous && b.requests == 1 && b.sized
 }
 
-// boundaryAfter returns the boundary for a request of which net/http already holds the first byte: while a handler runs, net/http
-// reads one byte to detect that the client disconnects.
+// boundaryAfter returns the boundary for a request of which net/http already holds the first byte: while a handler
+// runs, net/http reads one byte to detect that the client disconnects.
 func boundaryAfter(first byte) (b boundary) {
 	b.addBytes([]byte{first})
 	return b

@@ -15,8 +15,8 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// A Conn is a client's connection that the lane serves. It wraps the connection that http.Server reads. A wrapper around it
-// must forward Read, Close, SetReadDeadline and the states of http.Server.ConnState.
+// A Conn is a client's connection that the lane serves. It wraps the connection that http.Server reads. A wrapper
+// around it must forward Read, Close, SetReadDeadline and the states of http.Server.ConnState.
 type Conn struct {
 	net.Conn
 	client *conn.Conn         // non-nil outside tests

@@ -23,8 +23,8 @@ const renewal = time.Second
 // probeTimeout is how long a client may be silent before the lane checks for EOF.
 const probeTimeout = 2 * renewal
 
-// renew sets the deadlines for the response that is about to be written and the next request. With a Socket, writeRest sets the
-// write deadline, and only if the response does not fit the socket's buffer.
+// renew sets the deadlines for the response that is about to be written and the next request. With a Socket, writeRest
+// sets the write deadline, and only if the response does not fit the socket's buffer.
 func (d *deadlines) renew(c *Conn, now time.Time) {
 	if c.direct.Socket != nil && c.request.Close {
 		return

@@ -10,8 +10,8 @@
 //  4. All other bytes go to net/http unchanged. The lane stays closed until net/http has consumed exactly these
 //     (boundary.go).
 //
-// replay.go has the handlers of requests that the stack of package web served. multiplexed.go serves HTTP/2, rpc.go the RPC
-// listener, whose responses repeat the id of a call, and grpc.go the gRPC listener.
+// replay.go has the handlers of requests that the stack of package web served. multiplexed.go serves HTTP/2, rpc.go the
+// RPC listener, whose responses repeat the id of a call, and grpc.go the gRPC listener.
 package lane
 
 import (
@@ -110,8 +110,8 @@ func (l *Lane) SlotFor(r *http.Request, on conn.LaneConn) record.LaneSlot {
 	return nil
 }
 
-// CloseNew closes idle connections that only the lane has served. To net/http they are new, and http.Server.Shutdown waits five
-// seconds for the first request on such a connection. Call it with Shutdown.
+// CloseNew closes idle connections that only the lane has served. To net/http they are new, and http.Server.Shutdown
+// waits five seconds for the first request on such a connection. Call it with Shutdown.
 func (l *Lane) CloseNew() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

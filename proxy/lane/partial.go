@@ -7,8 +7,8 @@ import (
 	"github.com/tipcache/tipcache/proxy/lane/heads"
 )
 
-// A partialRequest is the beginning of a request whose rest has not arrived. Many clients send the body of a POST a moment
-// after its head.
+// A partialRequest is the beginning of a request whose rest has not arrived. Many clients send the body of a POST a
+// moment after its head.
 type partialRequest struct {
 	n    int
 	text [heads.MaxHead + heads.MaxBody]byte

@@ -6,8 +6,8 @@ import (
 	"github.com/tipcache/tipcache/proxy/lane/heads"
 )
 
-// A pipeline holds requests that arrived together with one that net/http must serve. net/http reads them one at a time, so
-// that the lane knows when it has consumed exactly the bytes it was given.
+// A pipeline holds requests that arrived together with one that net/http must serve. net/http reads them one at a time,
+// so that the lane knows when it has consumed exactly the bytes it was given.
 type pipeline struct {
 	text    []byte
 	current int // bytes left of the request that is being read; 0 if none is

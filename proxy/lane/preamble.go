@@ -3,8 +3,8 @@ package lane
 import "net"
 
 // preamble makes net/http treat empty lines before a request as if it had served the previous request itself. net/http
-// skips empty lines only after a POST, only among the first four bytes, and waits for four bytes, except on a new connection. Its previous
-// request may differ from the client's, which the lane may have served.
+// skips empty lines only after a POST, only among the first four bytes, and waits for four bytes, except on a new
+// connection. Its previous request may differ from the client's, which the lane may have served.
 type preamble struct {
 	netPost  bool // net/http's previous request was a POST
 	byLane   bool // the lane served the client's previous request

@@ -20,8 +20,8 @@ const (
 	handlerBytes  = 640       // size of a handler without the strings and the body of its request
 )
 
-// A table maps keys to handlers. When it is full it retains those of frequent requests. Forget replaces the table, so that
-// handlers of earlier requests are registered in one that is no longer used.
+// A table maps keys to handlers. When it is full it retains those of frequent requests. Forget replaces the table, so
+// that handlers of earlier requests are registered in one that is no longer used.
 type table struct {
 	lane  *Lane
 	known *otter.Cache[string, Handler]

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// listenConfig sets keep-alives on the listener, with the values of package net. On Linux, connections inherit them, which
-// saves the four system calls that package net makes for each connection.
+// listenConfig sets keep-alives on the listener, with the values of package net. On Linux, connections inherit them,
+// which saves the four system calls that package net makes for each connection.
 func listenConfig() net.ListenConfig { return net.ListenConfig{KeepAlive: -1, Control: keepAlive} }
 
 // keepAlive makes the kernel send a probe after 15 s of silence, and nine in all.

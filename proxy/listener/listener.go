@@ -7,9 +7,9 @@
 //     or idle connection, or the new one.
 //   - If no connection can be closed, one client waits for a slot, and the others wait in the kernel's queue.
 //
-// outgoing.go reserves memory for responses that clients have not read yet, and closes connections when memory is short.
-// certificate.go has the certificate of a listener with TLS. opener.go does the handshakes, and reads the headers by which
-// layer-4 proxies name their clients (proxied.go).
+// outgoing.go reserves memory for responses that clients have not read yet, and closes connections when memory is
+// short. certificate.go has the certificate of a listener with TLS. opener.go does the handshakes, and reads the
+// headers by which layer-4 proxies name their clients (proxied.go).
 package listener
 
 import (

@@ -7,8 +7,8 @@ import (
 	"github.com/tipcache/tipcache/proxy/conn"
 )
 
-// An opener reads PROXY headers and does TLS handshakes concurrently. It has a goroutine that accepts connections and one for
-// each connection that is being opened. Close waits for these.
+// An opener reads PROXY headers and does TLS handshakes concurrently. It has a goroutine that accepts connections and
+// one for each connection that is being opened. Close waits for these.
 type opener struct {
 	listener *Listener
 	ready    chan accepted

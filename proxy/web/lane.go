@@ -28,8 +28,8 @@ type Lane interface {
 // A CallLane is the lane of a gRPC listener, which has a server of its own.
 type CallLane interface {
 	Lane
-	// StartCall starts a call before its message has arrived. keyed says that an API key is required. StartCall returns nil
-	// if the lane cannot answer the call, or the client may not make it. The handler must then serve it.
+	// StartCall starts a call before its message has arrived. keyed says that an API key is required. StartCall returns
+	// nil if the lane cannot answer the call, or the client may not make it. The handler must then serve it.
 	StartCall(client *conn.Conn, method string, metadata map[string][]string, keyed bool, start time.Time) Call
 }
 
@@ -88,7 +88,8 @@ func (s *Stack) laneSlot(r *http.Request) record.LaneSlot {
 	return nil
 }
 
-// StartLaneCall starts a gRPC call in the lane of the client's connection. It returns nil if the handler must serve the call.
+// StartLaneCall starts a gRPC call in the lane of the client's connection. It returns nil if the handler must serve the
+// call.
 func (s *Stack) StartLaneCall(client *conn.Conn, method string, metadata map[string][]string, keyed bool, start time.Time) Call {
 	if lane, ok := client.Lane().(CallLane); ok && s.o.Lane != nil && s.o.Tracing == nil {
 		return lane.StartCall(client, method, metadata, keyed, start)

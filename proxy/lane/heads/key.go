@@ -69,8 +69,8 @@ func (r *Request) ReadFrom(from *http.Request) (ok bool) {
 	return true
 }
 
-// ReadCall sets r from a gRPC call's metadata, as a POST whose Body the caller sets to the message later. It returns false
-// if a metadata value that the handler reads is repeated.
+// ReadCall sets r from a gRPC call's metadata, as a POST whose Body the caller sets to the message later. It returns
+// false if a metadata value that the handler reads is repeated.
 func (r *Request) ReadCall(method string, metadata map[string][]string) (ok bool) {
 	*r = Request{}
 	r.Method, r.Target, r.sent = http.MethodPost, method, 1<<ContentType

@@ -298,8 +298,8 @@ func trim(value string) string {
 	return value
 }
 
-// isValue reports whether value has no control bytes other than tabs. It checks eight bytes at a time, and single bytes only
-// where one of the eight may be a control byte.
+// isValue reports whether value has no control bytes other than tabs. It checks eight bytes at a time, and single bytes
+// only where one of the eight may be a control byte.
 func isValue(value string) bool {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	for ; len(value) >= 8; value = value[8:] {

@@ -1,0 +1,198 @@
+package redis
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// A command is sent alone while fewer round trips are active than there are processors; with command.batches, only
+// while none is. Otherwise it waits, and is sent with others when a round trip ends, maxBatch at most: a round trip for
+// many commands costs little more than one for a single command. A round trip that takes longer than hangTime may hang,
+// so batches ignores it. A background command waits for the next round trip, or starts one when backgroundBatch of them
+// wait or the first has waited for backgroundWait.
+const (
+	maxBatch        = 32
+	backgroundBatch = 16
+	hangTime        = 5 * time.Millisecond
+	backgroundWait  = 2 * time.Millisecond
+)
+
+// A pipeline combines the commands of concurrent callers for one Redis. Each node of a Cluster has its own, because a
+// round trip to several nodes would be as slow as the slowest and fail with it. Writes to a Cluster concern several
+// nodes and bypass it (writes.go).
+type pipeline struct {
+	mu      sync.Mutex
+	active  int        // round trips
+	started time.Time  // start of the newest round trip
+	waiting []*command // in order of arrival
+}
+
+// A command is one caller's request to Redis. The caller waits for ready unless begin starts the command.
+type command struct {
+	// send sends the Redis commands, or adds them to a pipeline, and returns the last of them. If that has no reply,
+	// the command failed.
+	send       func(ctx context.Context, to redis.Cmdable) redis.Cmder
+	key        string    // determines the hash slot
+	single     bool      // send sends one Redis command
+	batches    bool      // wait while a round trip is active that is younger than hangTime
+	background bool      // no caller waits
+	due        time.Time // deadline of the reply
+	last       redis.Cmder
+	err        error
+	ready      chan []*command // receives the commands to send, including this one, or nil when it is done
+}
+
+// begin returns the commands to send now, including o, or nil if o must wait for o.ready.
+func (g *pipeline) begin(o *command) []*command {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	most := runtime.GOMAXPROCS(0)
+	if o.batches && time.Since(g.started) < hangTime {
+		most = 1
+	}
+	if g.active < most && (!o.background || len(g.waiting) >= backgroundBatch-1) {
+		g.active++
+		return g.next(o)
+	}
+	o.ready = make(chan []*command, 1)
+	if g.waiting = append(g.waiting, o); o.background && len(g.waiting) == 1 {
+		time.AfterFunc(backgroundWait, g.beginWaiting)
+	}
+	return nil
+}
+
+// beginWaiting sends the waiting commands, unless the end of an active round trip will.
+func (g *pipeline) beginWaiting() {
+	g.mu.Lock()
+	full := g.active >= runtime.GOMAXPROCS(0)
+	if !full {
+		g.active++
+	}
+	g.mu.Unlock()
+	if !full {
+		g.end()
+	}
+}
+
+// end hands the ended round trip to the commands that have waited longest.
+func (g *pipeline) end() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.waiting) == 0 {
+		g.active--
+		return
+	}
+	next := g.next()
+	next[0].ready <- next
+}
+
+// next removes the commands that have waited longest, and appends newer ones. The caller must hold the lock.
+func (g *pipeline) next(newer ...*command) []*command {
+	g.started = time.Now()
+	n := min(len(g.waiting), maxBatch-len(newer))
+	next := slices.Concat(g.waiting[:n], newer)
+	g.waiting = slices.Delete(g.waiting, 0, n)
+	return next
+}
+
+// run runs a command alone or with those of other callers, within twice Options.Timeout.
+func (s *Store) run(ctx context.Context, o *command) error {
+	o.due = time.Now().Add(2 * s.o.Timeout)
+	g := s.pipelineFor(ctx, o.key)
+	together := g.begin(o)
+	if together == nil {
+		together = <-o.ready
+	}
+	if together != nil {
+		s.runBatch(ctx, g, together)
+	}
+	return o.err
+}
+
+// pipelineFor returns the pipeline to the node that has a key. Before a Cluster has replied once it returns the common
+// one, because looking up the node would wait without a breaker or deadline.
+func (s *Store) pipelineFor(ctx context.Context, key string) *pipeline {
+	cluster, ok := s.rdb.(*redis.ClusterClient)
+	if !ok || !s.answered.Load() {
+		return &s.pipeline
+	}
+	node, err := cluster.MasterForKey(ctx, key)
+	if err != nil {
+		return &s.pipeline // its commands fail the same way
+	}
+	address := node.Options().Addr
+	g, ok := s.nodes.Load(address)
+	if !ok {
+		g, _ = s.nodes.LoadOrStore(address, &pipeline{})
+	}
+	return g.(*pipeline) //nolint:forcetypeassert // there are no others
+}
+
+// runBatch sends commands in one round trip and wakes their callers. Its deadline is Options.Timeout, or the newest
+// command's if that is earlier: after a stall the oldest may have no time left. It ignores the cancelation of ctx,
+// which belongs to one caller. Except in a Cluster, where other nodes store them, it also sends the writes that are due
+// soon.
+func (s *Store) runBatch(ctx context.Context, g *pipeline, together []*command) {
+	defer g.end()
+	due, all := time.Now().Add(s.o.Timeout), together
+	if newest := together[len(together)-1]; newest.due.Before(due) {
+		due = newest.due
+	}
+	if !s.cluster {
+		if b := s.batcher.takeDue(); b != nil {
+			all = slices.Concat(together, s.writeCommands(s.write.EvalSha, maxPublished, b.writes))
+			defer close(b.done)
+		}
+	}
+	_ = s.roundTrip(context.WithoutCancel(ctx), due, all) // each operation has the error
+	for _, o := range together {
+		if o.ready != nil {
+			o.ready <- nil
+		}
+	}
+}
+
+// roundTrip sends all commands in one round trip.
+func (s *Store) roundTrip(ctx context.Context, due time.Time, together []*command) error {
+	if len(together) == 0 {
+		return nil
+	}
+	err := s.doUntil(ctx, due, func(ctx context.Context) error {
+		if o := together[0]; len(together) == 1 && o.single {
+			o.last = o.send(ctx, s.rdb)
+			return connectionError(o.last.Err())
+		}
+		_, err := s.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for _, o := range together {
+				o.last = o.send(ctx, p)
+			}
+			return nil
+		})
+		for _, o := range together { // err is that of the first command that has one
+			if err = connectionError(err); err == nil {
+				err = o.last.Err()
+			}
+		}
+		return connectionError(err)
+	})
+	if err == nil && !s.answered.Load() {
+		s.answered.Store(true)
+	}
+	for _, o := range together {
+		o.err = err
+	}
+	return err
+}
+
+// connectionError returns err unless it is a reply.
+func connectionError(err error) error {
+	if isReply(err) {
+		return nil
+	}
+	return err
+}
