@@ -3,10 +3,6 @@ package proxy_test
 import (
 	"context"
 	"encoding/json"
-	"strings"
-	"sync/atomic"
-	"testing"
-	"time"
 )
 
 const wowMetadata = `{"chain":"story-mainnet","address":"0xe785E82358879F061BC3dcAC6f0444462D4b5330","name":"World <of> Women","symbol":"WOW","totalSupply":"10000","tokenType":"ERC721","contractDeployer":"0xc9b6321dc216D91E626E9BAA61b06B0E4d55bdb1","deployedBlockNumber":12907782,"marketplaceMetadata":{"floorPrice":0.4249989,"collectionName":"World of Women","externalUrl":null}}`
@@ -23,39 +19,4 @@ func (d describer) Lookup(_ context.Context, addresses []string) (map[string]jso
 		}
 	}
 	return found, false
-}
-
-// sickDescriber is late, and knows nothing until it is healed.
-type sickDescriber struct {
-	calls  atomic.Int64
-	healed atomic.Bool
-	budget time.Duration
-}
-
-func (d *sickDescriber) Lookup(ctx context.Context, addresses []string) (map[string]json.RawMessage, bool) {
-	d.calls.Add(1)
-	if d.healed.Load() {
-		return describer{strings.ToLower(wow): wowMetadata}.Lookup(ctx, addresses)
-	}
-	time.Sleep(d.budget)
-	return nil, true
-}
-
-// described returns collectionMetadata of the only collection on a page.
-func described(t *testing.T, body string) string {
-	t.Helper()
-	var page struct {
-		Data []struct{ CollectionMetadata json.RawMessage }
-	}
-	if err := json.Unmarshal([]byte(body), &page); err != nil || len(page.Data) != 1 {
-		t.Fatalf("%v in %s", err, body)
-	}
-	return string(page.Data[0].CollectionMetadata)
-}
-
-type lookupFunc func(addresses []string)
-
-func (f lookupFunc) Lookup(_ context.Context, addresses []string) (map[string]json.RawMessage, bool) {
-	f(addresses)
-	return nil, false
 }

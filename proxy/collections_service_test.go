@@ -177,22 +177,6 @@ func (s *listService) post(t *testing.T, body string, headers ...string) (*http.
 	return s.send(t, http.MethodPost, listPath, body, headers...)
 }
 
-// listed returns the addresses of a page.
-func listed(t *testing.T, body string) []string {
-	t.Helper()
-	var page struct {
-		Data []struct{ CollectionAddress string }
-	}
-	if err := json.Unmarshal([]byte(body), &page); err != nil {
-		t.Fatalf("%v in %s", err, body)
-	}
-	addresses := []string{}
-	for _, c := range page.Data {
-		addresses = append(addresses, c.CollectionAddress)
-	}
-	return addresses
-}
-
 // golden compares with a file, whose whitespace does not count.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
