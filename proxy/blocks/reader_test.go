@@ -410,6 +410,24 @@ func TestAnswerWithoutHeightBelongsToTheTipBeforeItsRead(t *testing.T) {
 	})
 }
 
+func TestEntryWithoutReadHeightIsFromTheTip(t *testing.T) {
+	behind(t, func(t *testing.T, d *frontend) {
+		for name, tt := range map[string]struct {
+			answer node.Answer
+			want   int64
+		}{
+			"an answer":                  {node.Answer{Height: 90}, 90},
+			"an answer without a height": {node.Answer{}, 100},
+			"a pruned height":            {node.Answer{Reason: node.Pruned, Height: 90}, 100},
+			"a future height":            {node.Answer{Reason: node.FutureHeight, Height: 190}, 100},
+		} {
+			if got := d.NewEntry(&tt.answer).Height; got != tt.want {
+				t.Errorf("%s: height of the entry = %d, want %d", name, got, tt.want)
+			}
+		}
+	})
+}
+
 func TestEntryIsAsOldAsTheAnswerOfAnotherCache(t *testing.T) {
 	behind(t, func(t *testing.T, d *frontend) {
 		d.nodes.age = time.Minute

@@ -1,6 +1,7 @@
 package cosmos
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -190,6 +191,24 @@ func said(node http.Handler, path, query string) string {
 	w := httptest.NewRecorder()
 	node.ServeHTTP(w, r)
 	return w.Result().Status + w.Body.String()
+}
+
+// restarted is a node that cannot read its latest block until the next one.
+type restarted struct{ atTip }
+
+func (restarted) Fetch(_ context.Context, r node.Request) (*node.Answer, error) {
+	if r.Unpinned {
+		return nil, node.ErrNoLatest
+	}
+	return &node.Answer{NodeStatus: http.StatusOK, Reason: node.OK, Height: 100}, nil
+}
+
+func TestLatestIsReadAtTheTipOfANodeThatHasJustStarted(t *testing.T) {
+	_, q := handlerBefore(t, restarted{}).ask(staking+"/params", "")
+	a, err := q.Origin.Fetch(t.Context(), node.Request{Height: node.AtTip, Unpinned: true}, nil)
+	if err != nil || a.Height != 100 {
+		t.Errorf("Fetch = %+v, %v; want an answer at the tip, 100", a, err)
+	}
 }
 
 func TestFailuresAreMarkedAndExpireSoon(t *testing.T) {

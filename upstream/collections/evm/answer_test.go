@@ -33,6 +33,21 @@ func TestAnswersAreOneForEachCall(t *testing.T) {
 	}
 }
 
+func TestObjectAnswersASingleCallAlone(t *testing.T) {
+	c := &client{secret: upstream.NewRedactor(nil)}
+	if answers, err := c.sortAnswers(`{"id":0,"result":"0x7"}`, 1); err != nil || len(answers) != 1 || answers[0].Result.Str != "0x7" {
+		t.Errorf("answer to one call = %v, %v; want 0x7", answers, err)
+	}
+	for body, want := range map[string]string{
+		`{"id":0,"result":"0x7"}`: "answered none of 2 calls",
+		`{"id":null,"error":{"code":-32005,"message":"too many calls"}}`: "too many calls",
+	} {
+		if answers, err := c.sortAnswers(body, 2); answers != nil || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s for two calls = %v, %v; want an error with %q", body, answers, err, want)
+		}
+	}
+}
+
 func TestResultsAreThoseOfAllAnswersOrAnError(t *testing.T) {
 	one, refused, silent := Answer{Result: gjson.Parse(`"0x1"`)}, Answer{Err: &Failure{Reason: Refused, err: errors.New("refused")}}, errors.New("silent")
 	for name, tt := range map[string]struct {
