@@ -44,18 +44,37 @@ func hostileScenario(c *campaign) scenario {
 		name:      fmt.Sprintf("%d hostile requests, %d per second", c.requests, hostileRate),
 		withstood: true, unnoticed: true,
 		cause: func(ctx context.Context, b *bed) {
-			sent := b.attack(ctx, c)
-			rig.Pause(ctx, 2*blockTime)
-			for _, r := range b.replicas {
-				rig.Check(b.believesTruth(ctx, r))
-			}
-			b.note("%d requests were sent", sent)
+			b.attack(ctx, c, (*attacker).send)
 		},
 	}}}
 }
 
-// attack sends the requests and returns how many were sent.
-func (b *bed) attack(ctx context.Context, c *campaign) int64 {
+// unknownScenario sends requests for random unknown paths from one address, without a rate. Other clients must not notice
+// it.
+func unknownScenario(c *campaign) scenario {
+	return scenario{"unknown-paths", setup{redis: oneRedis, apis: true}, false, []fault{{
+		name:      fmt.Sprintf("%d requests for unknown paths, %d per second", c.requests, hostileRate),
+		withstood: true, unnoticed: true,
+		cause: func(ctx context.Context, b *bed) {
+			b.attack(ctx, c, func(a *attacker, ctx context.Context) {
+				a.do(ctx, http.MethodGet, a.target.URL+"/"+one(a, "staking", "dkg", "cosmos", a.noise())+"/"+a.noise()+"?x="+a.noise(), nil)
+			})
+		},
+	}}}
+}
+
+// attack sends the requests, and checks what the replicas believe two blocks later.
+func (b *bed) attack(ctx context.Context, c *campaign, send func(*attacker, context.Context)) {
+	sent := b.flood(ctx, c, send)
+	rig.Pause(ctx, 2*blockTime)
+	for _, r := range b.replicas {
+		rig.Check(b.believesTruth(ctx, r))
+	}
+	b.note("%d requests were sent", sent)
+}
+
+// flood sends the requests and returns how many were sent.
+func (b *bed) flood(ctx context.Context, c *campaign, send func(*attacker, context.Context)) int64 {
 	local := hostileDialer()
 	client := &http.Client{
 		Transport:     &http.Transport{DialContext: local.DialContext, MaxIdleConnsPerHost: hostileWorkers},
@@ -74,7 +93,9 @@ func (b *bed) attack(ctx context.Context, c *campaign) int64 {
 		a := &attacker{b, t, client, conn, rand.New(rand.NewPCG(c.seed, uint64(i)))} //nolint:gosec // a seeded draw
 		all.Go(func() {
 			for left.Add(-1) >= 0 && pace.Wait(ctx) == nil {
-				a.send(ctx)
+				bounded, cancel := context.WithTimeout(ctx, hostileWait)
+				send(a, bounded)
+				cancel()
 				sent.Add(1)
 			}
 		})
@@ -123,8 +144,6 @@ type attacker struct {
 
 // send sends a random request and reads a part of the response.
 func (a *attacker) send(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, hostileWait)
-	defer cancel()
 	kinds := []func(ctx context.Context){a.read, a.read, a.batch, a.live, a.poll, a.callByPost, a.callByPost, a.callByURI, a.socket, a.call, a.callByWeb}
 	kinds[a.random.IntN(len(kinds))](ctx)
 }

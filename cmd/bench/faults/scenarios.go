@@ -63,6 +63,7 @@ func (c *campaign) scenarios(hold holdFunc) []scenario {
 		{"neighbour-seal", sealed, false, []fault{leasesHeld(second(40))}},
 		{"net", setup{redis: oneRedis, links: true}, true, networkFaults(second(6))},
 		hostileScenario(c),
+		unknownScenario(c),
 	}
 }
 
