@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -214,11 +215,12 @@ func TestStreamWaitsForSessionBlock(t *testing.T) {
 
 func TestBlockEventNamesTheExecutionBlockReadOnceForAllClients(t *testing.T) {
 	inBubble(t, stream.Options{}, func(s *service) {
-		reads, takes := 0, 10*time.Millisecond
+		var reads, takes atomic.Int64
+		takes.Store(int64(10 * time.Millisecond))
 		s.chain.executed = func(ctx context.Context) {
-			reads++
+			reads.Add(1)
 			select {
-			case <-time.After(takes):
+			case <-time.After(time.Duration(takes.Load())):
 			case <-ctx.Done():
 			}
 		}
@@ -228,11 +230,11 @@ func TestBlockEventNamesTheExecutionBlockReadOnceForAllClients(t *testing.T) {
 			clients[i] = s.follow("/a?stream.blocks=true")
 		}
 		for block, want := range []string{`,"evm_block":1101}`, `,"evm_block":1102}`, `"}`} { // the last one cannot be read in time
+			if block == 2 {
+				takes.Store(int64(time.Hour))
+			}
 			if block > 0 {
 				s.setAnswers(nil)
-			}
-			if block == 2 {
-				takes = time.Hour
 			}
 			time.Sleep(time.Second - time.Millisecond)
 			for _, f := range clients {
@@ -241,8 +243,8 @@ func TestBlockEventNamesTheExecutionBlockReadOnceForAllClients(t *testing.T) {
 					t.Errorf("events of block %d = %q, want %s at the end", 101+block, events, want)
 				}
 			}
-			if reads != block+1 {
-				t.Errorf("reads of execution blocks = %d, want %d", reads, block+1)
+			if got := reads.Load(); got != int64(block+1) {
+				t.Errorf("reads of execution blocks = %d, want %d", got, block+1)
 			}
 		}
 	})
