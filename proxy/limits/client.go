@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"net/http"
@@ -184,7 +185,12 @@ func (a *Admission) AdmitKey(r *http.Request, answer http.Header) (Key, error) {
 	if err != nil {
 		return Key{}, err
 	}
-	return key, a.admit(r.Context(), limit{key.owner(), a.rateOf(key)}, 1, answer)
+	return key, a.AdmitBy(r.Context(), key, answer)
+}
+
+// AdmitBy admits a request within the rate of a valid key's name. It sets headers like AdmitAddress.
+func (a *Admission) AdmitBy(ctx context.Context, key Key, answer http.Header) error {
+	return a.admit(ctx, limit{key.owner(), a.rateOf(key)}, 1, answer)
 }
 
 func (a *Admission) rateOf(key Key) Rate {

@@ -12,6 +12,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream"
 )
 
 // WaitParameter makes a request for an item, such as a transaction, wait until a node finds it.
@@ -110,12 +111,8 @@ func (t *topic) awaitIndex(ctx context.Context) error {
 		if left <= 0 {
 			return ctx.Err()
 		}
-		select {
-		case <-time.After(left):
-		case <-ctx.Done():
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
+		if err := upstream.Sleep(ctx, left); err != nil {
+			return err
 		}
 	}
 }

@@ -33,8 +33,9 @@ func (s *Stack) admit(r *http.Request, rec *record.Record, answer http.Header) e
 	if !conn.HasStream(r) {
 		return conn.ErrNoStream
 	}
-	if _, ok := s.Admission.KeyWithRate(r.Header.Get(limits.KeyHeader)); ok {
-		return s.admitKey(r, answer, rec)
+	if key, ok := s.Admission.KeyWithRate(r.Header.Get(limits.KeyHeader)); ok {
+		rec.Client.Key = key
+		return s.Admission.AdmitBy(r.Context(), key, answer)
 	}
 	if s.Admission.Limits.Load().Address == (limits.Rate{}) {
 		return nil
@@ -44,15 +45,11 @@ func (s *Stack) admit(r *http.Request, rec *record.Record, answer http.Header) e
 
 // AdmitKey admits a request of a route that requires a key, within the key's rate. It adds the state of the limit to
 // the response headers.
-func (s *Stack) AdmitKey(r *http.Request, answer http.Header, rec *record.Record) error {
+func (s *Stack) AdmitKey(r *http.Request, answer http.Header, rec *record.Record) (err error) {
 	rec.Keyed = true
 	if rec.Client.Key.Name != "" { // already admitted
 		return nil
 	}
-	return s.admitKey(r, answer, rec)
-}
-
-func (s *Stack) admitKey(r *http.Request, answer http.Header, rec *record.Record) (err error) {
 	rec.Client.Key, err = s.Admission.AdmitKey(r, answer)
 	return err
 }

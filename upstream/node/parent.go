@@ -26,17 +26,14 @@ func (c *client) detectParent(r *http.Response) {
 // parentRefusal returns the error for a parent's response without an answer, or nil. It is no failure of the parent,
 // which may have cached other answers.
 func (c *client) parentRefusal(r *http.Response) error {
-	if !c.isParent.Load() {
+	busy := r.StatusCode == http.StatusTooManyRequests || r.StatusCode == http.StatusServiceUnavailable
+	if !c.isParent.Load() || !busy && r.StatusCode != http.StatusBadGateway && r.StatusCode != http.StatusGatewayTimeout {
 		return nil
 	}
 	err := badAnswer(fmt.Errorf("%w: status %d", errRefusedByParent, r.StatusCode))
 	err.RetryAfter = upstream.RetryAfter(r.Header)
-	switch r.StatusCode {
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+	if busy {
 		err.Kind, err.Msg = upstream.Overloaded, origin+" is busy"
-	case http.StatusBadGateway, http.StatusGatewayTimeout:
-	default:
-		return nil
 	}
 	return err
 }

@@ -144,11 +144,24 @@ func (b *bed) redisServes(ctx context.Context) bool {
 
 // redisOutage kills Redis, and restarts it without its data.
 func redisOutage(hold time.Duration) fault {
-	return fault{name: "Redis killed", hold: hold, cause: func(ctx context.Context, b *bed) {
-		b.redis.Kill()
+	return killed("Redis killed", hold, func(b *bed) server { return b.redis })
+}
+
+// A server is a process that can be killed and restarted.
+type server interface {
+	Kill()
+	Restart(ctx context.Context)
+	Ready(ctx context.Context)
+}
+
+// killed returns a fault that kills a server, which starts again after hold.
+func killed(name string, hold time.Duration, of func(*bed) server) fault {
+	return fault{name: name, hold: hold, cause: func(ctx context.Context, b *bed) {
+		s := of(b)
+		s.Kill()
 		<-ctx.Done()
-		b.redis.Restart(context.WithoutCancel(ctx))
-		b.redis.Ready(context.WithoutCancel(ctx))
+		s.Restart(context.WithoutCancel(ctx))
+		s.Ready(context.WithoutCancel(ctx))
 	}}
 }
 

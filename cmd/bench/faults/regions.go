@@ -38,10 +38,5 @@ func (b *bed) region(s rig.Serving, n int) rig.Serving {
 
 // parentKilled kills the parent, which starts again after a time.
 func parentKilled(hold time.Duration) fault {
-	return fault{name: "the parent killed", hold: hold, cause: func(ctx context.Context, b *bed) {
-		b.parent.Kill()
-		<-ctx.Done()
-		b.parent.Restart(context.WithoutCancel(ctx))
-		b.parent.Ready(context.WithoutCancel(ctx))
-	}}
+	return killed("the parent killed", hold, func(b *bed) server { return b.parent })
 }
