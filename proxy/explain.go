@@ -88,7 +88,7 @@ type ExplainedEntry struct {
 	State   string `json:"state"`                // fresh, stale, stale_if_error or expired
 	Height  int64  `json:"height,omitempty"`     // newest block at which it is known to be valid; 0 if unknown
 	Age     string `json:"age"`                  // since the upstream last confirmed it
-	Expires string `json:"expires_in,omitempty"` // when it expires whatever the policy; "" for never
+	Expires string `json:"expires_in,omitempty"` // when it expires regardless of the policy; "" for never
 	Dropped string `json:"dropped_in,omitempty"` // when Redis removes it
 	Status  int    `json:"status"`
 	Bytes   int    `json:"bytes"` // size of the uncompressed body

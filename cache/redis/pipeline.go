@@ -100,7 +100,7 @@ func (g *pipeline) next(newer ...*command) []*command {
 	return next
 }
 
-// run runs a command alone or with those of other callers, within twice Options.Timeout.
+// run runs a command, alone or in one pipeline with commands of other callers, within twice Options.Timeout.
 func (s *Store) run(ctx context.Context, o *command) error {
 	o.due = time.Now().Add(2 * s.o.Timeout)
 	g := s.pipelineFor(ctx, o.key)
@@ -173,7 +173,7 @@ func (s *Store) roundTrip(ctx context.Context, due time.Time, together []*comman
 			}
 			return nil
 		})
-		for _, o := range together { // err is that of the first command that has one
+		for _, o := range together { // err is the first error of any command
 			if err = connectionError(err); err == nil {
 				err = o.last.Err()
 			}

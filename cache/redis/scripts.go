@@ -12,8 +12,8 @@ package redis
 // acquireScript returns {state, m, b, milliseconds left, holder}. If the entry does not have the version that the
 // caller has judged, it returns the entry instead of the lease, because only callers judge freshness. It omits b if the
 // caller has the content. A caller that did not get the reply may call again with the same token. A lease without an
-// expiry counts as free, and one that would last longer than the caller's is shortened to it: either nobody holds it,
-// or its holder renews it. A distrusted holder's lease is granted, too.
+// expiry counts as free. One that would last longer than the caller's lease is shortened to that time, because a holder
+// renews its lease. A distrusted holder's lease is granted, too.
 //
 // KEYS: entry, lease. ARGV: version or nothing, token, lease in milliseconds, distrusted holder or nothing.
 const acquireScript = `

@@ -23,7 +23,7 @@ import (
 // Options configure a Store. Zero values mean the defaults. Timeout must be less than Lease, and Lease less than
 // [cache.Options.FlightTimeout].
 type Options struct {
-	Timeout    time.Duration         // maximum time of a round trip, and half of that of a command that waits for others; default 100 ms
+	Timeout    time.Duration         // maximum time of a round trip; a command that waits for a pipeline has twice as long; default 100 ms
 	Lease      time.Duration         // maximum delay caused by a replica that dies during a read of the origin; default 3 s
 	SealKey    []byte                // signs entries; entries without its signature are ignored; nil disables signatures
 	Now        func() time.Time      // clock for expiry; default time.Now

@@ -125,7 +125,7 @@ func (c *Conn) Seen() *session.Seen {
 
 type connKey struct{}
 
-// IsKey reports whether key is the context key of the connection that Of returns.
+// IsKey reports whether key is the context key under which Of finds the connection.
 func IsKey(key any) bool { return key == connKey{} }
 
 // Context implements the ConnContext field of [http.Server].

@@ -76,8 +76,8 @@ func (b *boundary) excess() (n int64, ok bool) {
 	return b.total - b.head - b.length, b.head > 0 && !b.ambiguous && b.requests == 1 && b.sized
 }
 
-// boundaryAfter returns the boundary for a request of which net/http already holds the first byte: while a handler
-// runs, net/http reads one byte to detect that the client disconnects.
+// boundaryAfter returns the boundary for a request whose first byte net/http has already read. It reads one byte while a
+// handler runs, to detect that the client disconnects.
 func boundaryAfter(first byte) (b boundary) {
 	b.addBytes([]byte{first})
 	return b

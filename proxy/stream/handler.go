@@ -16,7 +16,8 @@
 // With stream.blocks=true answers are grouped by block: see blockevents.go.
 //
 // A poll (poll.go) follows a topic in the same way until the answer differs from the one its client has, and is then
-// answered like a GET. So does a request that waits for an item (wait.go), until a node finds it. Streams and polls share follower.go.
+// answered like a GET. A request that waits for an item (wait.go) follows it until a node finds the item. Streams and polls
+// share follower.go.
 //
 // EventSource never reconnects after a status other than 200. A stream that cannot be served now, because of a limit or
 // because the server drains, is therefore a 200 that says when to reconnect and ends.

@@ -30,7 +30,7 @@ type Answer struct {
 	Err    string // error, or text of a failure
 	Height int64  // block that the response names; 0 for none, or in a session without a session token
 	Least  int64  // value of X-Min-Block-Height; 0 for none
-	Anew   bool   // it begins a new session after a rollback
+	Anew   bool   // it has X-Session-Reset, as after a rollback
 	Hash   uint64 // of the body
 	Cache  string // Cache-Status without its numbers
 }
