@@ -25,11 +25,11 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// A store is what collections are kept in.
+// A store is a collection store to measure.
 type store struct{ name, url string }
 
-// Collections measures stores: a chain is indexed into each, a million collections are
-// imported into each, and pages of these are asked for.
+// Collections measures stores: it indexes a chain into each, imports a million collections into each, and requests
+// pages of them.
 func Collections(ctx context.Context, r *rig.Rig) {
 	imported, asks := rig.Sized(r, 1_000_000, 50_000), rig.Sized(r, 200, 20)
 	history := rig.Sized(r, 125_000, 1000) // of 10 million logs
@@ -38,12 +38,12 @@ func Collections(ctx context.Context, r *rig.Rig) {
 	importAll(ctx, r, d, newStores(ctx, r, "imported.db"), imported, asks)
 }
 
-// newStores are empty ones of each kind.
+// newStores creates an empty store of each kind.
 func newStores(ctx context.Context, r *rig.Rig, file string) []store {
 	return []store{{"SQLite", "sqlite:" + filepath.Join(r.Dir, file)}, {"PostgreSQL", r.Postgres(ctx)}}
 }
 
-// importAll imports n collections into each store, and asks for pages of them.
+// importAll imports n collections into each store and requests pages of them.
 func importAll(ctx context.Context, r *rig.Rig, d *devnet.Devnet, stores []store, n, asks int) {
 	var imports, rows [][]string
 	head := []string{"pages of 20, read from the store", "of"}
@@ -65,7 +65,7 @@ func importAll(ctx context.Context, r *rig.Rig, d *devnet.Devnet, stores []store
 	r.Table("Collections", head, rows)
 }
 
-// list asks for pages of a store.
+// list requests pages from a store.
 func (s store) list(ctx context.Context, r *rig.Rig, d *devnet.Devnet, n, asks int) []pages {
 	t := r.Replica(ctx, rig.Before(d, "--store", s.url, "--collections-auth", "none"))
 	defer t.Stop()
@@ -76,8 +76,8 @@ func (s store) list(ctx context.Context, r *rig.Rig, d *devnet.Devnet, n, asks i
 	return series
 }
 
-// generated are n collections with few assets mostly and a great many seldom, updated at
-// seconds spread over two years, as blocks are: many share one.
+// generated returns n collections, most with few assets and a few with very many. Their times are spread over two
+// years; many share one, as those of one block do.
 func generated(n int) iter.Seq[collections.Collection] {
 	const years = 2 * 365 * 24 * time.Hour
 	start := time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -86,7 +86,7 @@ func generated(n int) iter.Seq[collections.Collection] {
 		for range n {
 			updated := time.Duration(r.Int64N(int64(years))).Truncate(time.Second)
 			created := time.Duration(r.Int64N(int64(updated) + 1)).Truncate(time.Second)
-			assets := int64(math.Min(math.Pow(1-r.Float64(), -1/1.1), 1e6)) // Pareto's law: half have one, a hundredth 66 and more
+			assets := int64(math.Min(math.Pow(1-r.Float64(), -1/1.1), 1e6)) // Pareto's law: half have one asset, a hundredth 66 and more
 			licenses, disputes := int64(r.ExpFloat64()*float64(assets)), assets/100
 			if !yield(collections.Collection{
 				Address: fmt.Sprintf("0x%016x%016x%08x", r.Uint64(), r.Uint64(), r.Uint32()), AssetCount: assets, LicensesCount: licenses,
@@ -99,18 +99,17 @@ func generated(n int) iter.Seq[collections.Collection] {
 	}
 }
 
-// pages is a row of requests of one kind, no two of them alike, so that each is
-// read from the store.
+// pages is a series of requests of one kind. No two are equal, so that each is read from the store.
 type pages struct {
 	name        string
-	body        string // of a request; a verb stands for a number from first on
+	body        string // of a request; its verb stands for a number, counted up from first
 	first, asks int
 
-	total int64     // of the collections that the last page is one of
+	total int64     // number of collections that match the last request
 	took  []float64 // milliseconds
 }
 
-// pagesOf are the kinds of pages measured of a store of so many collections.
+// pagesOf returns the kinds of pages to measure in a store of the given size.
 func pagesOf(collections, asks int) (all []pages) {
 	for _, by := range []struct {
 		column string
@@ -140,7 +139,7 @@ func (p *pages) ask(ctx context.Context, url string) {
 	}, p.note))
 }
 
-// note takes a page, which must be full and not from the cache.
+// note records a response, which must be a full page that was not cached.
 func (p *pages) note(a clients.Response) error {
 	p.took = append(p.took, figures.Milliseconds(a.Took))
 	p.total = gjson.GetBytes(a.Body, "pagination.total").Int()
@@ -148,30 +147,30 @@ func (p *pages) note(a clients.Response) error {
 		return fmt.Errorf("not read from the store: Cache-Status: %s", status)
 	}
 	if n := gjson.GetBytes(a.Body, "data.#").Int(); n != 20 {
-		return fmt.Errorf("%d collections on the page, not 20", n)
+		return fmt.Errorf("%d collections on the page, want 20", n)
 	}
 	return nil
 }
 
-// indexLatency is that of every request of the execution client.
+// indexLatency delays every response of the execution client.
 const indexLatency = 20 * time.Millisecond
 
-// indexAll has `tipcache index` fill each store from the beginning of the chain.
+// indexAll runs `tipcache index` for each store, from the first block of the chain.
 func indexAll(ctx context.Context, r *rig.Rig, d *devnet.Devnet, stores []store) {
 	var rows [][]string
 	for _, s := range stores {
 		rows = append(rows, s.index(ctx, r, d))
 		r.Progress("index: %s", s.name)
 	}
-	r.Table(fmt.Sprintf("Indexing %d blocks, %v a request", d.EVM().Height(), indexLatency),
+	r.Table(fmt.Sprintf("Indexing %d blocks, %v per request", d.EVM().Height(), indexLatency),
 		[]string{"store", "seconds", "logs", "logs/s", "CPU s per million logs", "RSS MiB at most"}, rows)
 	rig.Check(d.EVM().SetFault(devnet.Fault{}))
 }
 
-// indexed is what the program says at its end.
+// indexed matches the program's last line.
 var indexed = regexp.MustCompile(`(\d+) logs of this run`)
 
-// index runs until the store has the whole chain.
+// index runs the indexer until the store has the whole chain.
 func (s store) index(ctx context.Context, r *rig.Rig, d *devnet.Devnet) []string {
 	began := time.Now()
 	p := r.Start(ctx, "index-"+s.name, nil, r.Bin, "index", "--evm", d.EVMURL(), "--store", s.url, "--admin", rig.FreeAddr(), "--network", "aeneid", "--from", "1")
@@ -179,7 +178,7 @@ func (s store) index(ctx context.Context, r *rig.Rig, d *devnet.Devnet) []string
 	took := time.Since(began).Seconds()
 	said := indexed.FindSubmatch(rig.Must(os.ReadFile(p.Log)))
 	if said == nil {
-		rig.Check(errors.New("tipcache index does not say how many logs it has read"))
+		rig.Check(errors.New("tipcache index did not print the number of logs"))
 	}
 	logs := rig.Must(strconv.ParseFloat(string(said[1]), 64))
 	s.complete(ctx, d)
@@ -195,6 +194,6 @@ func (s store) complete(ctx context.Context, d *devnet.Devnet) {
 		want++
 	}
 	if got := rig.Must(stored.List(ctx, collections.Query{Limit: 1})).Total; got != want {
-		rig.Check(fmt.Errorf("%s holds %d collections, the chain %d", s.name, got, want))
+		rig.Check(fmt.Errorf("%s holds %d collections, want %d", s.name, got, want))
 	}
 }

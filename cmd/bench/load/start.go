@@ -1,5 +1,5 @@
-// Package load measures tipcache alone: what it costs to start, to hold much and to
-// find it again in Redis, and to fill a large collection store and list it.
+// Package load measures tipcache alone: its start, a full cache, a start with a warm Redis, and a large collection
+// store.
 package load
 
 import (
@@ -18,23 +18,22 @@ import (
 const (
 	starts     = 10
 	idleFor    = 5 * time.Second
-	validators = 1100 // times 999 heights are more than a million questions
+	validators = 1100 // times 999 heights are more than a million keys
 	newest     = 1000 // the simulated chain's height
 	askers     = 16   // clients that fill the cache at once
 	warmTest   = 10 * time.Second
-	warmLeast  = 0.8              // of the hits within warmTest, from memory
-	noteTime   = 35 * time.Second // in which a replica has noted its most used keys
+	warmLeast  = 0.8              // minimum share of hits from memory within warmTest
+	noteTime   = 35 * time.Second // within which a replica has recorded its most used keys
 )
 
-// config leaves room at the node, whose limits are not measured here, and keeps the
-// access log from filling the disk.
+// config raises the limits of requests to the node, which are not measured here, and keeps the access log from filling
+// the disk.
 const config = `cache: {memory: %dMiB}
 chain: {in_flight: 64}
 log: {access: 0.01}
 `
 
-// Start measures the beginning of a process, what it holds when it is full, and where
-// another one beside it finds its answers.
+// Start measures an empty start, a full cache, and a start with a warm Redis.
 func Start(ctx context.Context, r *rig.Rig) {
 	keys := rig.Sized(r, 1_000_000, 1000)
 	d := r.Chain(devnet.Options{Seed: 1, Interval: -1, Validators: validators, Delegators: 4})
@@ -43,7 +42,7 @@ func Start(ctx context.Context, r *rig.Rig) {
 	warm(ctx, r, d, keys/10)
 }
 
-// empty measures starts with nothing to take over.
+// empty measures starts without a Redis.
 func empty(ctx context.Context, r *rig.Rig, d *devnet.Devnet, times int, idle time.Duration) {
 	var took []float64
 	var held rig.Usage
@@ -57,12 +56,12 @@ func empty(ctx context.Context, r *rig.Rig, d *devnet.Devnet, times int, idle ti
 		}
 		t.Stop()
 	}
-	r.Table(fmt.Sprintf("start: %d times, the node being up, idle %v later", times, idle), []string{"", "median ms", "max ms", "idle RSS MiB", "file descriptors"},
+	r.Table(fmt.Sprintf("start: %d times, with the node running; idle after %v", times, idle), []string{"", "median ms", "max ms", "idle RSS MiB", "file descriptors"},
 		[][]string{figures.Row("exec to /readyz 200", figures.Median(took), figures.Quantile(took, 1), figures.Mebibytes(float64(held.RSS)), held.FDs)})
 }
 
-// full fills a replica with answers to so many keys, of which it keeps some MiB. It fails where
-// the cache holds more than it may, or the process more than half of that again, and 100 MiB.
+// full fills a replica with more keys than its memory budget (MiB) can hold. It fails if the cache exceeds the budget,
+// or the process 1.5 times the budget plus 100 MiB.
 func full(ctx context.Context, r *rig.Rig, d *devnet.Devnet, keys, budget int, flags ...string) rig.Serving {
 	before := rig.Before(d, append(flags, "--config", r.File("full.yaml", fmt.Sprintf(config, budget)))...)
 	t := r.Replica(ctx, before)
@@ -71,16 +70,15 @@ func full(ctx context.Context, r *rig.Rig, d *devnet.Devnet, keys, budget int, f
 	ask(ctx, t, d, keys, askers, func() bool { return left.Add(-1) >= 0 })
 	held, used := rig.Must(t.Metrics(ctx)), rig.Must(t.Usage())
 	entries, bytes := held["tipcache_cache_memory_entries"], held["tipcache_cache_memory_bytes"]
-	r.Table(fmt.Sprintf("full: %d keys by Zipf(0.9), cache.memory: %dMiB", keys, budget), []string{"entries", "MiB", "bytes an entry", "RSS MiB"},
+	r.Table(fmt.Sprintf("full: %d keys by Zipf(0.9), cache.memory: %dMiB", keys, budget), []string{"entries", "MiB", "bytes per entry", "RSS MiB"},
 		[][]string{figures.Row(fmt.Sprint(entries), figures.Mebibytes(bytes), bytes/entries, figures.Mebibytes(float64(used.RSS)))})
 	if most := rig.MemoryBound(budget, 0); bytes > float64(budget<<20) || used.RSS > most {
-		rig.Check(fmt.Errorf("the cache holds %.0f bytes, the process %d of %d", bytes, used.RSS, most))
+		rig.Check(fmt.Errorf("the cache holds %.0f bytes, and the process %d; the limit is %d", bytes, used.RSS, most))
 	}
 	return before
 }
 
-// warm starts a replica beside another one that is full, with Redis between them, and tells
-// where its first answers come from.
+// warm starts a replica next to a full one with the same Redis, and reports the source of its first responses.
 func warm(ctx context.Context, r *rig.Rig, d *devnet.Devnet, keys int) {
 	before, length := full(ctx, r, d, keys, 256, "--redis", r.Redis(ctx).URL()), rig.Sized(r, warmTest, time.Second)
 	rig.Pause(ctx, rig.Sized(r, noteTime, 0))
@@ -91,7 +89,7 @@ func warm(ctx context.Context, r *rig.Rig, d *devnet.Devnet, keys int) {
 	ask(ctx, t, d, keys, askers/2, func() bool { return time.Now().Before(end) })
 	all, memory, shared := t.CacheRequests(ctx)
 	share := memory / (memory + shared)
-	r.Table(fmt.Sprintf("warm: the first %v of another replica beside it", length),
+	r.Table(fmt.Sprintf("warm: the first %v of a second replica", length),
 		[]string{"ready after", "taken over", "requests", "from memory", "from Redis", "memory's share of the hits"},
 		[][]string{figures.Row(ready, fmt.Sprint(taken), fmt.Sprint(all), fmt.Sprint(memory), fmt.Sprint(shared), fmt.Sprintf("%.3f", share))})
 	if share < warmLeast && !r.Short {
@@ -99,8 +97,7 @@ func warm(ctx context.Context, r *rig.Rig, d *devnet.Devnet, keys int) {
 	}
 }
 
-// ask has clients draw keys while more are wanted: a validator at a height, which never
-// changes.
+// ask requests random keys while more returns true. A key is a validator at a height, which never changes.
 func ask(ctx context.Context, t *rig.Replica, d *devnet.Devnet, keys, n int, more func() bool) {
 	all, operators := clients.NewCrowd(rig.Host(t.URL), n), d.Validators()
 	defer all.Close()

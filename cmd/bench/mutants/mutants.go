@@ -32,14 +32,14 @@ type options struct {
 	out      io.Writer
 }
 
-// Command tries changes, as its flags say.
+// Command applies changes as the flags say.
 func Command(ctx context.Context, args []string) error {
 	o := options{packages: regexp.MustCompile(""), out: os.Stdout}
 	fs := flag.NewFlagSet("mutants", flag.ContinueOnError)
-	fs.Uint64Var(&o.seed, "seed", 1, "of the draw: one seed draws the same changes of the same tree")
-	fs.IntVar(&o.count, "n", 100, "changes to try, those that do not compile not counted")
+	fs.Uint64Var(&o.seed, "seed", 1, "seed of the random choice; the same seed and tree give the same changes")
+	fs.IntVar(&o.count, "n", 100, "number of changes to try, without those that do not compile")
 	fs.DurationVar(&o.slowest, "slowest", 30*time.Second, "leave out packages whose tests take longer")
-	fs.Func("packages", "draw only from the packages whose import path matches the `pattern`", func(text string) (err error) {
+	fs.Func("packages", "change only packages whose import path matches the `pattern`", func(text string) (err error) {
 		o.packages, err = regexp.Compile(text)
 		return err
 	})
@@ -68,7 +68,7 @@ func (o *options) run(ctx context.Context, dir string) error {
 	}()
 	for next := 0; tried() < o.count; next++ {
 		if len(packages) == 0 {
-			return errors.New("no change is left to try")
+			return errors.New("no change left to try")
 		}
 		i := next % len(packages)
 		if i == 0 {
@@ -110,12 +110,12 @@ func (m *mutant) mutated() []byte {
 	return bytes.Join([][]byte{m.source[:m.from], []byte(m.text), m.source[m.to:]}, nil)
 }
 
-// place is the package's file and line.
+// place returns the package, file and line of the change.
 func (m *mutant) place() string {
 	return fmt.Sprintf("%s/%s:%d", m.short(), m.file, 1+bytes.Count(m.source[:m.from], []byte("\n")))
 }
 
-// change is the replaced text and its replacement, in one line.
+// change returns the replaced text and its replacement, in one line.
 func (m *mutant) change() string {
 	return strings.Join(strings.Fields(string(m.source[m.from:m.to])+" -> "+m.text), " ")
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestEachOperatorChangesItsKindOfExpression(t *testing.T) {
+func TestEachOperatorEditsItsExpressions(t *testing.T) {
 	const source = `package p
 
 func f(x any) (int, error) {
@@ -49,7 +49,7 @@ func f(x any) (int, error) {
 	}
 }
 
-func TestChangeThatTheTestsMissIsReportedAndTheTreeStaysAsItIs(t *testing.T) {
+func TestSurvivingChangesAreReportedAndSourceStaysUnchanged(t *testing.T) {
 	dir := t.TempDir()
 	files := map[string]string{
 		"go.mod": "module example.com/m\n\ngo 1.24\n",
@@ -78,8 +78,8 @@ func First(a [1]int) int { return a[0] }
 	}
 	var out bytes.Buffer
 	o := options{seed: 1, count: 100, packages: regexp.MustCompile(""), slowest: 10 * time.Second, out: &out}
-	if err := o.run(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "no change is left") {
-		t.Errorf("error = %v, want that no change is left", err)
+	if err := o.run(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "no change left") {
+		t.Errorf("error = %v, want that no change left", err)
 	}
 	for text, times := range map[string]int{
 		"/m.go:4 compare killed: == -> !=\n": 1, "/m.go:4 constant killed: 0 -> 1\n": 1,
@@ -92,6 +92,6 @@ func First(a [1]int) int { return a[0] }
 		}
 	}
 	if got, err := os.ReadFile(filepath.Join(dir, "m.go")); err != nil || string(got) != files["m.go"] {
-		t.Errorf("the source is now %q, %v", got, err)
+		t.Errorf("source = %q, %v; want it unchanged", got, err)
 	}
 }

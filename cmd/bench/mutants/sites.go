@@ -11,11 +11,11 @@ import (
 // An edit is one small change of a source file, made by an operator.
 type edit struct {
 	operator string
-	from, to int // offsets of what it replaces
+	from, to int // offsets of the replaced text
 	text     string
 }
 
-// operators are the kinds of edits, with what they change, as -h lists them.
+// operators are the kinds of edits and what they change, as -h prints them.
 var operators = [][2]string{
 	{"compare", "== and !=, < and <=, > and >=, each to the other"},
 	{"logic", "&& and ||, each to the other"},
@@ -49,8 +49,8 @@ type finder struct {
 	edits  []edit
 }
 
-// editsOf returns the edits of a source file, in the order of its text. What only describes, such as a line of the
-// log or the help of a metric, has none.
+// editsOf returns the edits of a source file, in the order of its text. Descriptions, such as log lines and metric
+// help, have none.
 func editsOf(name string, source []byte) ([]edit, error) {
 	set := token.NewFileSet()
 	parsed, err := parser.ParseFile(set, name, source, parser.SkipObjectResolution)
@@ -70,7 +70,7 @@ func (f *finder) add(operator string, from, to token.Pos, text string) {
 	f.edits = append(f.edits, edit{operator, f.file.Offset(from), f.file.Offset(to), text})
 }
 
-// swap adds the edit of a token at a position, if it has one.
+// swap adds the edit of a token, if it has one.
 func (f *finder) swap(t token.Token, at token.Pos) {
 	if s, ok := swapped[t]; ok {
 		f.add(s.operator, at, at+token.Pos(len(t.String())), s.text)
@@ -101,7 +101,7 @@ func (f *finder) visit(n ast.Node) bool {
 		if e, ok := exchanged[n.Name]; ok {
 			f.add(e.operator, n.Pos(), n.End(), e.text)
 		}
-	case *ast.SelectorExpr: // not the name after the dot
+	case *ast.SelectorExpr: // a selected name has no edits
 		ast.Inspect(n.X, f.visit)
 		return false
 	case *ast.ReturnStmt:
@@ -139,7 +139,7 @@ func (f *finder) drop(statements []ast.Stmt) {
 	}
 }
 
-// description matches the names of functions that write to the log, make metrics, errors or texts for people, or end
+// description matches the names of functions that write to the log, create metrics, errors or texts for people, or end
 // the process.
 var description = regexp.MustCompile(`^(Debug|Info|Warn|Error|Log|LogAttrs|Errorf|New(Counter|Gauge|Histogram|Desc|MetricWith).*|Println|Fprintf|Fprintln|panic|Inc|Observe)$`)
 

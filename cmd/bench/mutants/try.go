@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// A verdict is what the tests say of a change.
+// A verdict is the result of the tests with a change.
 type verdict string
 
 const (
@@ -27,7 +27,7 @@ const (
 	unbuilt  verdict = "not compiled"
 )
 
-// A tested is a package with tests of its own.
+// A tested is a package that has tests.
 type tested struct {
 	Dir, ImportPath           string
 	GoFiles                   []string
@@ -35,10 +35,10 @@ type tested struct {
 	Module                    struct{ Path string }
 
 	drawn map[string]bool // changes that were drawn before
-	took  time.Duration   // its tests without a change; 0 until they are run
+	took  time.Duration   // duration of its tests without a change; 0 if not yet measured
 }
 
-// support matches packages that are no part of the product.
+// support matches packages that are not part of the product.
 var support = regexp.MustCompile(`/(cmd/bench|upstream/devnet)(/|$)|test$`)
 
 // list returns the packages of the module that have tests and match the pattern.
@@ -67,7 +67,7 @@ func (p *tested) short() string {
 	return strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, p.Module.Path), "/")
 }
 
-// draw returns a change of the package that was not drawn before. Of a file with more sites more are drawn.
+// draw returns a random change of the package that was not drawn before. Files with more sites are drawn more often.
 func (p *tested) draw(random *rand.Rand) (*mutant, bool) {
 	var left []*mutant
 	for _, file := range p.GoFiles {
@@ -95,22 +95,22 @@ func (p *tested) draw(random *rand.Rand) (*mutant, bool) {
 
 func (m *mutant) key() string { return fmt.Sprint(m.file, " ", m.from, " ", m.operator) }
 
-// measure runs the tests of the package once without a change, and reports whether it can be drawn from: they pass,
-// and soon enough.
+// measure runs the tests of the package once without a change. It reports whether the package can be used: the tests
+// pass, within the time limit.
 func (p *tested) measure(ctx context.Context, o *options) (fit bool, err error) {
 	if p.took > 0 {
 		return true, nil
 	}
 	began := time.Now()
 	v, err := p.test(ctx, o.slowest)
-	p.took = time.Since(began) // with the build, which takes as long with a change
+	p.took = time.Since(began) // includes the build, which takes as long with a change
 	if err == nil && v != survived {
 		o.printf("left out %s: without a change its tests are %s\n", p.short(), v)
 	}
 	return v == survived, err
 }
 
-// test builds the tests of the package, and runs them for at most the time given.
+// test builds the tests of the package and runs them for at most the given time.
 func (p *tested) test(ctx context.Context, most time.Duration, flags ...string) (verdict, error) {
 	dir, err := os.MkdirTemp("", "mutant")
 	if err != nil {
@@ -128,7 +128,7 @@ func (p *tested) test(ctx context.Context, most time.Duration, flags ...string) 
 	run := exec.CommandContext(running, binary, "-test.failfast")
 	run.Dir, run.WaitDelay = p.Dir, time.Second
 	run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	run.Cancel = func() error { return syscall.Kill(-run.Process.Pid, syscall.SIGKILL) } // and the processes of the tests
+	run.Cancel = func() error { return syscall.Kill(-run.Process.Pid, syscall.SIGKILL) } // and the processes that the tests started
 	switch err := run.Run(); {
 	case ctx.Err() != nil:
 		return "", ctx.Err()

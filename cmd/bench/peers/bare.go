@@ -16,17 +16,16 @@ import (
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 )
 
-// BareCommand is the hidden first argument that makes this program a bare server: one of Gin
-// that does nothing but send bytes it was given. It runs in a process of its own, so that
-// its CPU can be told.
+// BareCommand is the hidden first argument that turns this program into a bare Gin server, which sends recorded
+// responses. It runs in its own process, so that its CPU can be measured.
 const BareCommand = "bare-server"
 
-// recordFrom is the header whose URL a bare server asks what it is asked, to answer with the
-// same afterwards.
+// recordFrom is a request header with a URL. The bare server requests that URL once, and later sends its response to
+// equal requests.
 const recordFrom = "X-Record-From"
 
-// startBare starts a bare server. A Redis, "" for none, has the body of /key/NAME under NAME.
-// A certificate is a PEM file with its key, "" for no TLS.
+// startBare starts a bare server. redisAddr names a Redis that has the body of /key/NAME under NAME; "" means no Redis.
+// cert is a PEM file with certificate and key; "" disables TLS.
 func startBare(ctx context.Context, r *rig.Rig, redisAddr, cert string) *peer {
 	addr := rig.FreeAddr()
 	url := "http://" + addr
@@ -35,15 +34,15 @@ func startBare(ctx context.Context, r *rig.Rig, redisAddr, cert string) *peer {
 	return &peer{Process: p, name: bareName, urls: map[offer]string{plain: url, gzipped: url, own: url, rpc: url}}
 }
 
-// RunBare serves until it is killed. Its arguments are its own address, that of a Redis and
-// the file of its certificate.
+// RunBare serves until the process is killed. Its arguments are the address to listen on, the address of the Redis, and
+// the file of the certificate.
 func RunBare(_ context.Context, args []string) error {
 	if len(args) != 3 {
 		return fmt.Errorf("%w: %s ADDRESS REDIS CERT", rig.ErrUsage, BareCommand)
 	}
 	gin.SetMode(gin.ReleaseMode)
 	engine, store := gin.New(), redis.NewClient(&redis.Options{Addr: args[1]})
-	engine.NoRoute((&bare{answers: map[question]rig.Response{}}).serve)
+	engine.NoRoute((&bare{answers: map[recordKey]rig.Response{}}).serve)
 	engine.GET("/key/:name", func(c *gin.Context) {
 		body, err := store.Get(c.Request.Context(), c.Param("name")).Bytes()
 		if err != nil {
@@ -59,14 +58,14 @@ func RunBare(_ context.Context, args []string) error {
 	return server.ListenAndServe()
 }
 
-// A bare server's memory.
+// bare holds the recorded responses.
 type bare struct {
 	mu      sync.RWMutex
-	answers map[question]rig.Response
+	answers map[recordKey]rig.Response
 }
 
-// A question is what chooses an answer. Bodies that differ have other lengths, or one meaning.
-type question struct {
+// A recordKey identifies a recorded response. Two bodies of the same length have the same meaning.
+type recordKey struct {
 	uri, tag, coding string
 	length           int64
 }
@@ -78,7 +77,7 @@ func (b *bare) serve(c *gin.Context) {
 	if r.ContentLength > 0 {
 		body, err = io.ReadAll(r.Body)
 	}
-	q := question{r.RequestURI, r.Header.Get("If-None-Match"), r.Header.Get("Accept-Encoding"), r.ContentLength}
+	q := recordKey{r.RequestURI, r.Header.Get("If-None-Match"), r.Header.Get("Accept-Encoding"), r.ContentLength}
 	if from := r.Header.Get(recordFrom); from != "" && err == nil {
 		err = b.record(r, q, from, string(body))
 	}
@@ -86,7 +85,7 @@ func (b *bare) serve(c *gin.Context) {
 	a, ok := b.answers[q]
 	b.mu.RUnlock()
 	if !ok || err != nil {
-		http.Error(c.Writer, fmt.Sprint("nothing to answer with: ", err), http.StatusBadGateway)
+		http.Error(c.Writer, fmt.Sprint("no recorded response: ", err), http.StatusBadGateway)
 		return
 	}
 	maps.Copy(c.Writer.Header(), a.Header)
@@ -94,8 +93,8 @@ func (b *bare) serve(c *gin.Context) {
 	_, _ = c.Writer.Write(a.Body) // the client may be gone
 }
 
-// record asks a server, and keeps what it answers, except for the headers of each connection.
-func (b *bare) record(r *http.Request, q question, from, body string) error {
+// record requests a response from a server and stores it, without the headers that belong to a connection.
+func (b *bare) record(r *http.Request, q recordKey, from, body string) error {
 	var headers []string
 	for name := range r.Header {
 		headers = append(headers, name+": "+r.Header.Get(name))

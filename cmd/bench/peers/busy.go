@@ -17,46 +17,45 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// What a busy node bears: so many reads at a time take so long, and more of them as
-// much longer as there are more.
+// A busy node takes busyLatency for up to busyCapacity concurrent reads, and proportionally longer for more.
 const (
-	busyTakes = 5 * time.Millisecond
-	busyBears = 32
+	busyLatency  = 5 * time.Millisecond
+	busyCapacity = 32
 )
 
-// A kind is what a busy node answers a key with.
+// A kind says how a busy node answers for a key.
 type kind int
 
 const (
 	small kind = iota // a validator
-	large             // one with more entries
+	large             // a validator with more entries
 	huge
-	absent // that there is none
-	broken // that it cannot tell
+	absent // not found
+	broken // an internal error
 )
 
-// sizes are the bytes of answers.
+// sizes are the sizes of responses, in bytes.
 var sizes = map[kind]int{small: 1 << 10, large: 51 << 10, huge: 515 << 10}
 
-// A busyNode answers any validator, with the height in place of its tokens, so that each block
-// changes all of them. The rest is for the node that it stands before.
+// A busyNode has every validator. The block's height stands in place of the tokens, so that each block changes all of
+// them. Other paths are passed to the node of the simulated chain.
 type busyNode struct {
-	url     string
-	chain   *devnet.Devnet
-	through http.Handler
-	takes   time.Duration
-	bears   int64 // busyBears, or what it is set to
-	still   bool  // its answers are the same at each block
-	entries map[kind]string
-	now     atomic.Int64 // reads
-	counted atomic.Int64 // the block from which on reads count, 0 for none
-	asked   devnet.Tally
+	url      string
+	chain    *devnet.Devnet
+	next     http.Handler
+	latency  time.Duration
+	capacity int64 // concurrent reads without a slowdown
+	still    bool  // responses are the same at each block
+	entries  map[kind]string
+	reading  atomic.Int64 // concurrent reads
+	counted  atomic.Int64 // reads at or after this block are counted; 0 means none
+	asked    devnet.Tally
 }
 
-// startBusyNode starts one that takes so long for a read, 0 for no time.
-func startBusyNode(r *rig.Rig, chain *devnet.Devnet, takes time.Duration) *busyNode {
+// startBusyNode starts a node whose reads take at least the given time; 0 means no delay.
+func startBusyNode(r *rig.Rig, chain *devnet.Devnet, latency time.Duration) *busyNode {
 	base := rig.Must(url.Parse(chain.NodeURL()))
-	n := &busyNode{chain: chain, through: httputil.NewSingleHostReverseProxy(base), takes: takes, bears: busyBears, asked: devnet.Tally{Most: 2_000_000}}
+	n := &busyNode{chain: chain, next: httputil.NewSingleHostReverseProxy(base), latency: latency, capacity: busyCapacity, asked: devnet.Tally{Most: 2_000_000}}
 	n.entries = map[kind]string{small: numbers(sizes[small]), large: numbers(sizes[large]), huge: numbers(sizes[huge])}
 	server := httptest.NewServer(n)
 	r.OnStop(server.Close)
@@ -64,7 +63,7 @@ func startBusyNode(r *rig.Rig, chain *devnet.Devnet, takes time.Duration) *busyN
 	return n
 }
 
-// numbers are entries of an answer of so many bytes, which compress as badly as a node's.
+// numbers returns entries of about size bytes, which compress as badly as those of a node.
 func numbers(size int) string {
 	var b strings.Builder
 	for b.Len() < size-200 {
@@ -74,17 +73,17 @@ func numbers(size int) string {
 }
 
 const (
-	busyPrefix = "/staking/validators/0x000000" // which no validator of the chain begins with
+	busyPrefix = "/staking/validators/0x000000" // no validator of the simulated chain begins with it
 	busyTokens = `"tokens":"`
 )
 
 func busyPath(k kind, key int64) string { return fmt.Sprintf("%s%02x%032x", busyPrefix, k, key) }
 
-// ServeHTTP takes as long as what is asked at the moment.
+// ServeHTTP answers after a delay that depends on the number of concurrent reads.
 func (n *busyNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	key, ok := strings.CutPrefix(r.URL.Path, busyPrefix)
 	if !ok {
-		n.through.ServeHTTP(w, r)
+		n.next.ServeHTTP(w, r)
 		return
 	}
 	height, err := strconv.ParseInt(r.Header.Get("X-Block-Height"), 10, 64)
@@ -94,10 +93,10 @@ func (n *busyNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if counted := n.counted.Load(); counted > 0 && height >= counted {
 		n.asked.Count(r.URL.Path, height)
 	}
-	if now := n.now.Add(1); n.takes > 0 {
-		time.Sleep(n.takes * time.Duration(max(n.bears, now)) / time.Duration(n.bears))
+	if now := n.reading.Add(1); n.latency > 0 {
+		time.Sleep(n.latency * time.Duration(max(n.capacity, now)) / time.Duration(n.capacity))
 	}
-	n.now.Add(-1)
+	n.reading.Add(-1)
 	if n.still {
 		height = 0
 	}
@@ -113,7 +112,7 @@ func (n *busyNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// busyHeight is the block that a body is of, 0 for another body.
+// busyHeight returns the block in a response body, or 0 if there is none.
 func busyHeight(body []byte) int64 {
 	_, rest, _ := bytes.Cut(body, []byte(busyTokens))
 	digits, _, _ := bytes.Cut(rest, []byte(`"`))
@@ -121,8 +120,8 @@ func busyHeight(body []byte) int64 {
 	return height
 }
 
-// reads tells how often keys of a kind were asked for at a block, of the pairs of both that
-// were: the mean and the most.
+// reads returns the number of pairs of a key and a block that were read, and the mean and maximum number of reads of a
+// pair.
 func (n *busyNode) reads(k kind) (pairs int, mean float64, most int64) {
 	prefix, stats := fmt.Sprintf("%s%02x", busyPrefix, k), n.asked.Stats()
 	for _, a := range stats.Asked {

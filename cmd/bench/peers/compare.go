@@ -1,5 +1,4 @@
-// Package peers measures tipcache beside nginx and servers that do nothing
-// but send its bytes.
+// Package peers compares tipcache with nginx and with servers that only send recorded responses.
 package peers
 
 import (
@@ -12,21 +11,21 @@ import (
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 )
 
-// A subject is something that servers are measured with.
+// A subject is a kind of load to measure servers with.
 type subject struct {
 	name    string
-	offer   offer // only servers that have it are measured
+	offer   offer // servers without it are skipped
 	measure func(ctx context.Context, s *peer, connections int) result
 }
 
-// result is what one measurement came to.
+// result is the outcome of one measurement.
 type result struct {
 	clients.Loaded
-	cpu, behind float64 // of the server, and of what stands behind it: seconds per 100,000 requests
+	cpu, behind float64 // of the server, and of the servers behind it: seconds per 100,000 requests
 	rss         float64 // MiB
 }
 
-// spend measures what a load costs a server, and what is behind it.
+// spend measures the CPU that a load costs a server and the servers behind it.
 func spend(load func() clients.Loaded, server *rig.Process, behind ...*rig.Process) (r result) {
 	spent := rig.Spent(func() { r.Loaded = load() }, append(behind, server)...)
 	for i, used := range spent {
@@ -40,16 +39,15 @@ func spend(load func() clients.Loaded, server *rig.Process, behind ...*rig.Proce
 	return r
 }
 
-// A cell is a place in a table.
+// A cell identifies a cell of the table.
 type cell struct {
 	subject     string
 	connections int
 	server      string
 }
 
-// compare measures servers, of which the first is tipcache, with each subject in rounds,
-// of which each begins with another server. It returns a row for each, which is none where
-// a measurement has failed.
+// compare measures each server with each subject, in rounds. Each round begins with another server. The first server
+// must be tipcache. It returns one row for each cell whose measurements succeeded.
 func compare(ctx context.Context, r *rig.Rig, connections []int, servers []*peer, subjects []subject) (rows [][]string) {
 	results, failed := map[cell][]result{}, map[cell]bool{}
 	for round := range r.Rounds {
@@ -65,7 +63,7 @@ func compare(ctx context.Context, r *rig.Rig, connections []int, servers []*peer
 						failed[at] = true
 						r.Broken(fmt.Errorf("%s, %s, %d connections: %w", sub.name, s.name, n, err))
 					}
-					for _, log := range []string{s.Log, s.accessLog} { // those of all rounds would fill disks
+					for _, log := range []string{s.Log, s.accessLog} { // logs of all rounds would fill the disk
 						_ = os.Truncate(log, 0)
 					}
 				}
@@ -89,7 +87,8 @@ func compare(ctx context.Context, r *rig.Rig, connections []int, servers []*peer
 func cpu(r result) float64 { return r.cpu }
 func p50(r result) float64 { return r.P50 }
 
-// row has what a server came to, tipcache beside it, and it beside what it came to with the first subject.
+// row returns the figures of a server, the ratios of tipcache's to them, and the ratio to the server's own figures with
+// the first subject.
 func row(at cell, own, ours, first []result) []string {
 	median := func(of func(result) float64) float64 { return figures.Median(figures.Each(own, of)) }
 	ratio := func(a, b []result, of func(result) float64) float64 {

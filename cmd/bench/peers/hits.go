@@ -17,10 +17,10 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// validity is how long nginx caches responses in this part: longer than it takes.
+// validity is how long nginx caches responses here: longer than the measurement takes.
 const validity = 24 * time.Hour
 
-// Hits measures hits beside other servers, which stand before a chain of which no block comes.
+// Hits measures cache hits of all servers. The chain makes no blocks meanwhile.
 func Hits(ctx context.Context, r *rig.Rig) {
 	d := r.Chain(rig.Still)
 	key, flags := collections(ctx, r, d)
@@ -33,10 +33,10 @@ func Hits(ctx context.Context, r *rig.Rig) {
 		servers = append(servers, beforeAll(ctx, r, []string{tipcacheName, loggedName, bareName}, o)...)
 	}
 	report(r, "peers", compare(ctx, r, r.Connections, servers, subjects(r, cases, servers)))
-	r.Note("The node sends no ETag, so nginx has no 304 to give. It has no br either.")
+	r.Note("The node sends no ETag, so nginx cannot answer 304. It does not support br.")
 }
 
-// Calls measures calls of the RPC by POST beside a small hit by REST, and beside bare handlers.
+// Calls measures RPC calls by POST, compared with a small REST hit and with bare handlers.
 func Calls(ctx context.Context, r *rig.Rig) {
 	still := rig.Still
 	still.Dialect = devnet.Cosmos
@@ -45,7 +45,7 @@ func Calls(ctx context.Context, r *rig.Rig) {
 	report(r, "calls", compare(ctx, r, r.Connections, servers, subjects(r, callCases, servers)))
 }
 
-// subjects measure the cases at each of the servers, of which bare ones send what tipcache does.
+// subjects returns a subject for each case. Bare servers send what tipcache has sent.
 func subjects(r *rig.Rig, cases []hitCase, servers []*peer) (all []subject) {
 	for _, c := range cases {
 		ours := servers[slices.IndexFunc(servers, func(s *peer) bool { return s.urls[c.offer] != "" })]
@@ -57,13 +57,12 @@ func subjects(r *rig.Rig, cases []hitCase, servers []*peer) (all []subject) {
 	return all
 }
 
-// hitShare is how much of what tipcache is asked must be hits: these cases
-// compare hits.
+// hitShare is the minimum share of hits among tipcache's responses.
 const hitShare = 0.999
 
-// measure runs a load once. tipcache has to answer nearly all from memory.
+// measure runs a load once. It fails if too few of tipcache's responses were hits.
 func (c hitCase) measure(ctx context.Context, r *rig.Rig, s *peer, connections int) result {
-	time.Sleep(50 * time.Millisecond) // for a page that is read anew, since it is fresh for a few seconds only
+	time.Sleep(50 * time.Millisecond) // a page is fresh for a few seconds only and is read again
 	l := clients.Load{URL: s.urls[c.offer] + c.path, Connections: connections, Length: rig.Sized(r, 2*time.Second, time.Second), Headers: c.headers, Script: c.script(r.Dir, connections)}
 	load := clients.Wrk
 	if c.http2 {
@@ -77,13 +76,12 @@ func (c hitCase) measure(ctx context.Context, r *rig.Rig, s *peer, connections i
 	came := spend(run, s.Process)
 	allAfter, hitsAfter, _ := s.replica.CacheRequests(ctx)
 	if share := (hitsAfter - hits) / (allAfter - all); !(share >= hitShare) {
-		rig.Check(fmt.Errorf("only %.2f %% of the answers were hits in memory", 100*share))
+		rig.Check(fmt.Errorf("only %.2f %% of the responses were hits in memory, want at least %.1f %%", 100*share, 100*hitShare))
 	}
 	return came
 }
 
-// collections imports those of the chain into a store, and returns a key with the flags that
-// let it in.
+// collections imports the chain's collections into a store. It returns an API key, and the flags that accept it.
 func collections(ctx context.Context, r *rig.Rig, d *devnet.Devnet) (key string, flags []string) {
 	store := "sqlite:" + filepath.Join(r.Dir, "collections.db")
 	r.Import(ctx, r.Collections(d.Collections()), store)
@@ -96,30 +94,31 @@ type hitCase struct {
 	name    string
 	offer   offer
 	path    string // with its query
-	body    string // of a POST; "" is a GET
-	vary    bool   // another body each time, of the same meaning: a call of the RPC has another id
+	body    string // of a POST; "" means GET
+	vary    bool   // each body differs but means the same; each RPC call has another id
 	headers []string
 	http2   bool
-	crowd   *crowd // many browsers ask; nil: one client
+	crowd   *crowd // requests of many browsers; nil means one client
 }
 
 func (c hitCase) String() string { return c.name }
 
-// A crowd is browsers that ask for several documents, whose headers differ.
+// A crowd simulates browsers that request several documents with different headers.
 type crowd struct {
 	documents []string
-	browsers  int  // that come by turns; 0: 300
-	pipeline  int  // requests sent at once; 0: 1
-	ingress   bool // a proxy before the server names the client of each request
+	browsers  int  // number of browsers, in turn; 0 means 300
+	pipeline  int  // requests sent at once; 0 means 1
+	ingress   bool // as an ingress: each request names its client in X-Forwarded-For
 	close     bool // a connection for each request
 }
 
 const smallPath, collectionsPath = "/staking/params", "/api/v4/collections"
 
-// blanks are what bodies that vary have in many spellings.
+// blanks can be varied in a body without changing its meaning.
 var blanks = strings.Repeat(" ", 24)
 
-// hitCases need an API key of the collections, the ETag of the small answer and operators of the chain.
+// hitCases returns the cases. They need an API key of the collections, the ETag of the small response, and validators
+// of the chain.
 func hitCases(key, tag string, operators []string) []hitCase {
 	documents := []string{smallPath}
 	for _, operator := range operators[:19] {
@@ -146,7 +145,7 @@ func hitCases(key, tag string, operators []string) []hitCase {
 	}
 }
 
-// callCases are calls of the RPC by POST, whose ids differ, and what they are compared with.
+// callCases are RPC calls by POST with different ids, and REST requests to compare them with.
 var callCases = []hitCase{
 	{name: "small, by REST", path: "/cosmos/staking/v1beta1/params"},
 	{
@@ -155,7 +154,7 @@ var callCases = []hitCase{
 	},
 }
 
-// paths are what a server is to have in memory.
+// paths returns the paths that a server must have in memory.
 func (c hitCase) paths() []string {
 	if c.crowd != nil {
 		return c.crowd.documents
@@ -163,7 +162,7 @@ func (c hitCase) paths() []string {
 	return []string{c.path}
 }
 
-// prepare has a server keep the answers to a case, a bare one those of another server.
+// prepare makes a server cache the responses of a case. A bare server records those of another server.
 func (c hitCase) prepare(ctx context.Context, s, from *peer) {
 	for _, path := range c.paths() {
 		headers := c.headers
@@ -174,8 +173,8 @@ func (c hitCase) prepare(ctx context.Context, s, from *peer) {
 	}
 }
 
-// script makes a Lua script for a POST or a crowd on so many connections, "" for a GET. One
-// body costs wrk nothing per request; different requests a function call.
+// script writes a Lua script for a POST or a crowd on the given number of connections, and returns its path; "" means a
+// GET without a script. A single body costs wrk nothing per request, different requests cost a function call.
 func (c hitCase) script(dir string, connections int) (path string) {
 	name, values := "post.lua", map[string]any{"Body": c.body, "Vary": c.vary, "Blanks": blanks, "Seed": rand.Uint32()}
 	if c.crowd != nil {

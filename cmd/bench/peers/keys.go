@@ -16,19 +16,18 @@ import (
 
 const (
 	keysBlock   = 2 * time.Second
-	keysClients = 2048 // with a connection each, so many that few are late
-	keysWarm    = 5    // blocks that are not counted
-	keysBlocks  = 12   // that are
+	keysClients = 2048 // one connection each; enough that few requests are late
+	keysWarm    = 5    // blocks before counting starts
+	keysBlocks  = 12   // counted blocks
 
 	nginxFresh = time.Second // how long nginx caches responses
 )
 
-// A keysCase is what clients ask for: so many keys, of which each is as likely, or by
-// Zipf's law at 0.9.
+// A keysCase is a distribution of requests over keys: uniform, or by Zipf's law with exponent 0.9.
 type keysCase struct {
 	name string
 	keys int
-	rate int // requests a second
+	rate int // requests per second
 	zipf bool
 }
 
@@ -40,8 +39,8 @@ var keysCases = []keysCase{
 	{"100,000 keys", 100_000, 4_000, false},
 }
 
-// Keys measures blocks for which more is wanted than a node answers at once. Requests
-// come at a rate, whatever became of those before.
+// Keys measures blocks with more requested keys than a node can answer at once. Requests arrive at a fixed rate,
+// whether or not earlier ones were answered.
 func Keys(ctx context.Context, r *rig.Rig) {
 	cases := rig.Sized(r, rig.CasesOf(r, keysCases), []keysCase{{"500 keys", 500, 200, false}})
 	var rows [][]string
@@ -51,15 +50,15 @@ func Keys(ctx context.Context, r *rig.Rig) {
 		}
 		r.Progress("keys: %s", c.name)
 	}
-	r.Table(fmt.Sprintf("keys: %d clients, blocks of %v, a node that takes %v for each of %d reads at once, and longer for each of more", keysClients, keysBlock, busyTakes, busyBears),
+	r.Table(fmt.Sprintf("keys: %d clients, blocks of %v, a node that answers up to %[4]d reads at once in %[3]v, and more of them more slowly", keysClients, keysBlock, busyLatency, busyCapacity),
 		[]string{"case", "req/s", "server", "answers", "failed", "at the start", "p50 ms", "p99 ms", "current %", "node requests per key and block", "most", "CPU s/100k", "MiB"}, rows)
-	r.Note("Latencies are from the moment at which a request was due. What failed at the start is of the first %d blocks of a server without memory, which do not count. An answer is current when it is of the newest block at that moment. nginx keeps answers for %v.", keysWarm, nginxFresh)
+	r.Note("Latencies are from the moment at which a request was due. Failures at the start are those of the first %d blocks, which are not counted. An answer is current if it is from the newest block at that moment. nginx caches answers for %v.", keysWarm, nginxFresh)
 }
 
-// measure runs a case before one server, which is started for it.
+// measure starts a server and runs a case against it.
 func (c keysCase) measure(ctx context.Context, r *rig.Rig, name string) []string {
 	chain := r.Chain(devnet.Options{Seed: 1, Interval: keysBlock})
-	node := startBusyNode(r, chain, busyTakes)
+	node := startBusyNode(r, chain, busyLatency)
 	p := before(ctx, r, name, origin{node: node.url, comet: chain.CometURL(), fresh: nginxFresh}, "--shape", "node")
 	run := &keysRun{keysCase: c, chain: chain, addr: rig.Host(p.urls[plain]), clients: keysClients, failed: map[string]int{}}
 	var spent []time.Duration
@@ -70,7 +69,7 @@ func (c keysCase) measure(ctx context.Context, r *rig.Rig, name string) []string
 	return run.row(p, node, spent[0])
 }
 
-// sustain has clients ask for some blocks before those that count, and while count has these pass.
+// sustain sends requests for some blocks before counting, and then while count lets the counted blocks pass.
 func sustain(ctx context.Context, r *rig.Rig, node *busyNode, warm, blocks int64, count func(pass func()), runs ...*keysRun) {
 	asking, end := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -85,7 +84,7 @@ func sustain(ctx context.Context, r *rig.Rig, node *busyNode, warm, blocks int64
 	rig.Check(ctx.Err())
 }
 
-// A keysRun is what clients were answered.
+// A keysRun collects the responses that clients received.
 type keysRun struct {
 	keysCase
 	chain   *devnet.Devnet
@@ -93,11 +92,11 @@ type keysRun struct {
 	clients int
 
 	mu                 sync.Mutex
-	from               time.Time // when requests are due that count; zero: none yet
+	from               time.Time // requests due at or after this time are counted; zero: none yet
 	took               []float64 // milliseconds
-	current            int       // of these
+	current            int       // how many of them came from the newest block
 	failed             map[string]int
-	early, earlyFailed int // requests before those that count, from the start of the server on
+	early, earlyFailed int // requests since the server's start that are not counted
 }
 
 func (k *keysRun) since(from time.Time) {
@@ -106,7 +105,7 @@ func (k *keysRun) since(from time.Time) {
 	k.from = from
 }
 
-// ask has each client ask at its own times until ctx ends.
+// ask sends each client's requests at their times until ctx ends.
 func (k *keysRun) ask(ctx context.Context) {
 	draw := rand.IntN
 	if k.zipf {

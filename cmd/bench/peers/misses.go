@@ -12,13 +12,12 @@ import (
 
 const (
 	missClients = 64
-	missBytes   = 64 << 20 // of all answers of one run, at most: nginx keeps them in memory
-	mostMisses  = 5_000    // nginx has room for the names of 80,000
+	missBytes   = 64 << 20 // of all responses of one run; nginx keeps them in memory
+	mostMisses  = 5_000    // nginx can hold the names of 80,000
 	browser     = "Accept-Encoding: gzip, deflate, br, zstd"
 )
 
-// A missCase is answers of which each is asked for once, or, of a chain of the Cosmos SDK, one
-// that no server is to keep.
+// A missCase requests each response once, or, on a Cosmos SDK chain, one that no server may cache.
 type missCase struct {
 	name    string
 	kind    kind
@@ -37,10 +36,10 @@ var missCases = []missCase{
 	{name: "pass-through", dialect: devnet.Cosmos},
 }
 
-// passedPath is passed through by tipcache, and by nginx as it is told.
+// passedPath is not cached by tipcache, nor by nginx with this configuration.
 const passedPath = "/cosmos/base/tendermint/v1beta1/node_info?passed=1"
 
-// Misses measures what a server costs that has to ask.
+// Misses measures the CPU of responses that a server must read from the node.
 func Misses(ctx context.Context, r *rig.Rig) {
 	var rows [][]string
 	for _, c := range rig.CasesOf(r, missCases) {
@@ -48,10 +47,10 @@ func Misses(ctx context.Context, r *rig.Rig) {
 		r.Stop()
 	}
 	report(r, "misses", rows)
-	r.Note("Each answer is of another key, which nobody asked for before. The node is a part of this program, and answers at once.")
+	r.Note("Each request has a new key. The node is part of this program and answers without delay.")
 }
 
-// run measures tipcache and nginx in turns, before one node that takes no time.
+// run measures tipcache and nginx in turn, in front of one node without delay.
 func (c missCase) run(ctx context.Context, r *rig.Rig) [][]string {
 	still := rig.Still
 	still.Dialect = c.dialect
@@ -70,7 +69,7 @@ func (c missCase) run(ctx context.Context, r *rig.Rig) [][]string {
 	}}})
 }
 
-// asked makes each key another one than all before.
+// asked makes each key unique.
 var asked atomic.Int64
 
 func (c missCase) path() string {

@@ -16,8 +16,8 @@ import (
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 )
 
-// TestBodiesThatVaryMeanTheSame has wrk send what the script of a case makes.
-func TestBodiesThatVaryMeanTheSame(t *testing.T) {
+// TestVariedBodiesHaveSameMeaning runs the script of a case in wrk.
+func TestVariedBodiesHaveSameMeaning(t *testing.T) {
 	if _, err := exec.LookPath("wrk"); err != nil {
 		t.Skip("wrk is not installed")
 	}
@@ -48,16 +48,16 @@ func TestBodiesThatVaryMeanTheSame(t *testing.T) {
 		repeated += times - 1
 		var compact bytes.Buffer
 		if err := json.Compact(&compact, []byte(text)); err != nil || compact.String() != meant || len(text) != len(c.body) {
-			t.Fatalf("%q: %v; want another spelling of %s", text, err, c.body)
+			t.Fatalf("%q: %v; want the same request as %s in another form", text, err, c.body)
 		}
 	}
 	if repeated > len(seen)/10 {
-		t.Errorf("%d of the bodies were sent before, %d were not", repeated, len(seen))
+		t.Errorf("%d bodies were repeated and %d were not, want few repeated", repeated, len(seen))
 	}
 }
 
-// TestACrowdIsOfManyBrowsers has wrk send what the script of a crowd makes.
-func TestACrowdIsOfManyBrowsers(t *testing.T) {
+// TestCrowdSendsHeadersOfManyBrowsers runs the script of a crowd in wrk.
+func TestCrowdSendsHeadersOfManyBrowsers(t *testing.T) {
 	if _, err := exec.LookPath("wrk"); err != nil {
 		t.Skip("wrk is not installed")
 	}
@@ -79,6 +79,6 @@ func TestACrowdIsOfManyBrowsers(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if len(paths) != 2 || len(agents) < 3 || len(addresses) < 3*len(agents) {
-		t.Errorf("%d paths, %d browsers, %d addresses", len(paths), len(agents), len(addresses))
+		t.Errorf("%d paths, %d browsers, %d addresses; want 2 paths, many browsers, and several addresses per browser", len(paths), len(agents), len(addresses))
 	}
 }

@@ -17,20 +17,20 @@ const (
 	redisClients = 64
 )
 
-// redisRun is a Redis that one replica has filled. The same bytes are there
-// under names as long as tipcache's own, for the bare server.
+// redisRun is a Redis that one replica has filled. For the bare server it holds the same bodies under names of the same
+// length as tipcache's keys.
 type redisRun struct {
 	*rig.Rig
 	chain *devnet.Devnet
 	redis *rig.Redis
-	paths []string // what the replicas are asked
-	names []string // what the bare server is asked
+	paths []string // requested from the replicas
+	names []string // requested from the bare server
 }
 
-// Redis measures hits in the shared store.
+// Redis measures hits in the shared Redis.
 func Redis(ctx context.Context, b *rig.Rig) {
 	r := &redisRun{Rig: b, redis: b.Redis(ctx), chain: b.Chain(rig.Still)}
-	for i := range rig.Sized(b, redisKeys, 2000) { // limits beyond what the list has
+	for i := range rig.Sized(b, redisKeys, 2000) { // limits above the length of the list
 		r.paths = append(r.paths, fmt.Sprintf("/staking/validators/%s/delegations?pagination.limit=%d", r.chain.Validators()[1], 10_000+i))
 	}
 	first := r.replica(ctx)
@@ -51,8 +51,8 @@ func (r *redisRun) replica(ctx context.Context) *rig.Replica {
 	return r.Replica(ctx, rig.Before(r.chain, "--redis", r.redis.URL()))
 }
 
-// cold asks a replica that has just started, and has not begun with what others use most, for
-// everything once: all of it has to come from Redis, and the node is not asked.
+// cold requests everything once from a replica that has just started and has not preloaded the most used keys. All of
+// it must come from Redis, without reads of the node.
 func (r *redisRun) cold(ctx context.Context, connections int) result {
 	for _, hot := range rig.Must(r.redis.Keys(ctx, "tipcache:1:hot:*").Result()) {
 		rig.Check(r.redis.Del(ctx, hot).Err())
@@ -65,15 +65,15 @@ func (r *redisRun) cold(ctx context.Context, connections int) result {
 		rig.Check(fmt.Errorf("%.0f of %.0f answers came from Redis, want %d", hits, all, len(r.paths)))
 	}
 	if n := r.asked() - asked; n > 0 {
-		rig.Check(fmt.Errorf("the node was asked for %d answers", n))
+		rig.Check(fmt.Errorf("the node was read for %d answers, want 0", n))
 	}
 	return came
 }
 
-// asked is how often the node was asked for one of the answers.
+// asked returns how often the node was read for one of the responses.
 func (r *redisRun) asked() int64 { return r.chain.Stats().Node.Of("/staking/validators/") }
 
-// load asks for every path once.
+// load requests each path once.
 func (r *redisRun) load(ctx context.Context, server *rig.Process, url string, connections int, paths []string) result {
 	c := clients.NewCrowd(rig.Host(url), connections)
 	defer c.Close()
@@ -85,11 +85,11 @@ func (r *redisRun) load(ctx context.Context, server *rig.Process, url string, co
 	return spend(func() clients.Loaded { return rig.Must(c.Once(ctx, requests)) }, server, r.redis.Process)
 }
 
-// copyTo puts a body under names of the length of the keys that tipcache has made, and returns its size.
+// copyTo stores a body under names as long as tipcache's keys, and returns its size.
 func (r *redisRun) copyTo(ctx context.Context, body string) int {
 	made, _, err := r.redis.Scan(ctx, 0, "tipcache:*", 1000).Result()
 	if err != nil || len(made) == 0 {
-		rig.Check(errors.Join(errors.New("tipcache has put nothing into Redis"), err))
+		rig.Check(errors.Join(errors.New("tipcache has written nothing to Redis"), err))
 	}
 	longest := slices.MaxFunc(made, func(a, b string) int { return len(a) - len(b) })
 	pipe := r.redis.Pipeline()

@@ -10,11 +10,11 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-// renewalsClients are those of each replica.
+// renewalsClients is the number of clients of each replica.
 const renewalsClients = 64
 
-// A renewalCase is how many replicas share a Redis, how many keys each of them is asked for, twice a
-// block on average, and whether bodies change with the block.
+// A renewalCase says how many replicas share a Redis, how many keys each of them serves, each twice per block on
+// average, and whether each block changes the bodies.
 type renewalCase struct {
 	bodies         string
 	still          bool
@@ -30,7 +30,7 @@ var renewalCases = []renewalCase{
 	{"changed, 1 KB", false, 1, 500}, {"changed, 1 KB", false, 3, 500}, {"changed, 1 KB", false, 5, 500}, {"changed, 1 KB", false, 3, 2000},
 }
 
-// renewalCosts are the columns: what Redis counts of a pair of a key and a block.
+// renewalCosts are the columns: figures of Redis per pair of key and block.
 var renewalCosts = []struct {
 	name   string
 	fields []string // of INFO
@@ -44,8 +44,7 @@ var renewalCosts = []struct {
 	{"messages", []string{"cmdstat_publish", "cmdstat_spublish"}, 1},
 }
 
-// Renewals measures what replicas cost the Redis that they share, while each of them is
-// asked for all keys at each block.
+// Renewals measures the load on a Redis whose replicas each serve all keys at each block.
 func Renewals(ctx context.Context, r *rig.Rig) {
 	cases := rig.Sized(r, rig.CasesOf(r, renewalCases), []renewalCase{{"changed, 1 KB", false, 2, 500}})
 	head := []string{"bodies", "replicas", "keys"}
@@ -57,14 +56,14 @@ func Renewals(ctx context.Context, r *rig.Rig) {
 		rows = append(rows, c.measure(ctx, r))
 		r.Progress("renewals: %v", c)
 	}
-	r.Table(fmt.Sprintf("renewals: keys, each asked for twice in a block of %v at each replica", keysBlock),
-		append(head, "node requests", "failed operations in all"), rows)
+	r.Table(fmt.Sprintf("renewals: each key is requested twice per block (%v) from each replica", keysBlock),
+		append(head, "node requests", "failed operations"), rows)
 }
 
-// measure runs the replicas for some blocks, after some that do not count.
+// measure runs the replicas for some blocks, after a warm-up.
 func (c renewalCase) measure(ctx context.Context, r *rig.Rig) []string {
 	chain := r.Chain(devnet.Options{Seed: 1, Interval: keysBlock})
-	node, redis := startBusyNode(r, chain, busyTakes), r.Redis(ctx)
+	node, redis := startBusyNode(r, chain, busyLatency), r.Redis(ctx)
 	node.still = c.still
 	defer redis.Stop()
 	keys := keysCase{keys: c.keys, rate: 2 * c.keys * int(time.Second) / int(keysBlock)}

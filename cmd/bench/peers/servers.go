@@ -11,43 +11,43 @@ import (
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 )
 
-// The servers that are compared.
+// Names of the compared servers.
 const (
 	tipcacheName = "tipcache"
 	noLaneName   = "tipcache, no lane"
-	nginxName    = "nginx"          // compresses, and writes no log
+	nginxName    = "nginx"          // compresses, without access log
 	loggedName   = "nginx with log" // does not compress
-	bareName     = "bare gin"       // sends the bytes that tipcache has sent
+	bareName     = "bare gin"       // sends recorded responses of tipcache
 )
 
-// An offer is what a server may have and another not.
+// An offer is a kind of content that some servers have.
 type offer int
 
 const (
-	plain   offer = iota // the node's answers
-	gzipped              // the same in gzip
-	own                  // what tipcache alone has before this node, and the bare server from it
-	rpc                  // calls of the RPC
-	secure               // the node's answers, with TLS
+	plain   offer = iota // the node's responses
+	gzipped              // the node's responses in gzip
+	own                  // responses that only tipcache has, and the bare server recorded from it
+	rpc                  // RPC calls
+	secure               // the node's responses, over TLS
 )
 
-// A peer is a server that is compared.
+// A peer is a server under comparison.
 type peer struct {
 	*rig.Process
 	name      string
-	urls      map[offer]string // without a path, of what it has
-	replica   *rig.Replica     // of tipcache; nil for others
-	accessLog string           // beside Log
+	urls      map[offer]string // base URL for each offer
+	replica   *rig.Replica     // nil for servers other than tipcache
+	accessLog string           // in addition to Log
 }
 
-// origin is what a server stands before. nginx does not know blocks: it caches responses for a time.
+// origin is the upstream of a server. nginx does not know blocks and caches responses for a fixed time.
 type origin struct {
 	node, comet string
 	fresh       time.Duration
-	cert        string // of the server: a PEM file with its key; "" is no TLS
+	cert        string // of the server: a PEM file with certificate and key; "" disables TLS
 }
 
-// before starts a server. The flags are tipcache's.
+// before starts a server in front of an origin. The flags are tipcache's.
 func before(ctx context.Context, r *rig.Rig, name string, o origin, flags ...string) (p *peer) {
 	switch name {
 	case nginxName, loggedName:
@@ -95,7 +95,7 @@ func startNginx(ctx context.Context, r *rig.Rig, name string, o origin) *peer {
 	return p
 }
 
-// render fills in a template.
+// render fills in a template and returns the result.
 func render(name string, values map[string]any) string {
 	var text strings.Builder
 	rig.Check(templates.ExecuteTemplate(&text, name, values))

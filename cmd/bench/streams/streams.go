@@ -1,5 +1,4 @@
-// Package streams measures the answers that come by themselves: how long after a
-// block they come, and what they cost.
+// Package streams measures event streams: how long after a block events arrive, and what they cost.
 package streams
 
 import (
@@ -20,15 +19,15 @@ import (
 
 const streamedBlocks = 10
 
-// ChangingPath is a path whose answer every block changes.
+// ChangingPath is a path whose response changes with every block.
 const ChangingPath = "/distribution/delegators/0xa82f5d1f204b382d90ca549b695aedb7fde14817/rewards"
 
-// A server is a replica before a chain that stands still, without the limits that keep one
-// client from opening all streams.
+// A server is a replica in front of a chain that makes no blocks by itself. Its limits allow one client to open all
+// streams.
 type server struct {
 	*rig.Replica
 	chain *devnet.Devnet
-	empty rig.Usage // while no client has come
+	empty rig.Usage // before the first client
 }
 
 func start(ctx context.Context, r *rig.Rig) (s server) {
@@ -40,16 +39,15 @@ func start(ctx context.Context, r *rig.Rig) (s server) {
 	return s
 }
 
-// each is what each of n clients takes, in KiB.
+// each returns the memory of each of n clients, in KiB.
 func (s server) each(n int) float64 {
 	return float64(rig.Must(s.Usage()).RSS-s.empty.RSS) / 1024 / float64(n)
 }
 
-// reads is how often the node was asked for what is streamed. It is asked for other things as
-// well: where a block is late, whether it has come.
+// reads returns how often the node was read for ChangingPath. Other reads, such as for a late block, do not count.
 func (s server) reads() int64 { return s.chain.Stats().Node.Of(ChangingPath) }
 
-// Streams measures the answers that come by themselves.
+// Streams measures event streams and idle connections.
 func Streams(ctx context.Context, r *rig.Rig) {
 	counts := rig.Sized(r, []int{2_000, 10_000}, []int{50})
 	var rows [][]string
@@ -57,13 +55,13 @@ func Streams(ctx context.Context, r *rig.Rig) {
 		rows = append(rows, streamed(ctx, r, n))
 	}
 	r.Table("streams of one answer that every block changes, followed for "+fmt.Sprint(streamedBlocks)+" blocks",
-		[]string{"streams", "bytes an event", "p50 ms", "p99 ms", "max ms", "CPU us an event", "KiB a stream", "node reads a block"}, rows)
+		[]string{"streams", "bytes per event", "p50 ms", "p99 ms", "max ms", "CPU us per event", "KiB per stream", "node reads per block"}, rows)
 	most := counts[len(counts)-1]
-	r.Note("A connection that is idle after one answer takes %s KiB (%d of them).", figures.Decimal(idleConnections(ctx, r, most)), most)
+	r.Note("An idle connection takes %s KiB (with %d of them).", figures.Decimal(idleConnections(ctx, r, most)), most)
 	r.Note("The time is from the moment the node can answer for a block until a client has read the change. Server and clients share the machine.")
 }
 
-// idleConnections measures what each of n connections takes after one answer, in KiB.
+// idleConnections measures the memory of each of n connections after one response, in KiB.
 func idleConnections(ctx context.Context, r *rig.Rig, n int) float64 {
 	s := start(ctx, r)
 	defer s.Stop()
@@ -73,7 +71,7 @@ func idleConnections(ctx context.Context, r *rig.Rig, n int) float64 {
 	return s.each(n)
 }
 
-// streamed measures n streams of a chain that moves when all have what came before.
+// streamed measures n streams. The chain advances once all streams have received the previous block.
 func streamed(ctx context.Context, r *rig.Rig, n int) []string {
 	s := start(ctx, r)
 	defer s.Stop()
@@ -104,7 +102,7 @@ type Followers struct {
 	events chan event
 }
 
-// An event is one change of an answer, or the end of a stream.
+// An event is one change of a response, or the end of a stream.
 type event struct {
 	height int64
 	at     time.Time
@@ -137,7 +135,8 @@ func Follow(ctx context.Context, addr string, chain *devnet.Devnet, n int) *Foll
 	return f
 }
 
-// Await returns once every stream has the newest block: when each received it, and the bytes of one event.
+// Await waits until every stream has received the newest block. It returns when each received it, and the size of one
+// event in bytes.
 func (f *Followers) Await() (received []time.Time, size int) {
 	patience := time.After(time.Minute)
 	for len(received) < f.n {
@@ -148,7 +147,7 @@ func (f *Followers) Await() (received []time.Time, size int) {
 				received, size = append(received, e.at), e.size
 			}
 		case <-patience:
-			rig.Check(fmt.Errorf("%d of %d streams have block %d", len(received), f.n, f.chain.Height()))
+			rig.Check(fmt.Errorf("%d of %d streams received block %d", len(received), f.n, f.chain.Height()))
 		}
 	}
 	return received, size
