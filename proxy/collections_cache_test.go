@@ -2,7 +2,6 @@ package proxy_test
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -10,9 +9,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
-	"github.com/tipcache/tipcache/cache"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/upstream/collections"
 )
@@ -49,23 +46,6 @@ func TestEqualRequestsCostOneStoreCall(t *testing.T) {
 			t.Errorf("the store was asked %d times, want 1", got)
 		}
 	})
-}
-
-// The same bytes as before are known: nothing of them is parsed or validated.
-func TestABodyAskedAgainAllocatesLittle(t *testing.T) {
-	p, store := newListProxy(t, listing.Options{Policy: cache.Policy{Fresh: time.Hour}})
-	store.hold(worldOfWomen())
-	body := strings.NewReader(`{"orderBy":"updatedAt","orderDirection":"desc","where":{"collectionAddresses":["` + wow + `"]}}`)
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, listPath, body)
-	r.Header.Set("X-Api-Key", testKey)
-	w, h := &discard{http.Header{}}, p
-	n := testing.AllocsPerRun(200, func() {
-		_, _ = body.Seek(0, io.SeekStart)
-		h.ServeHTTP(w, r)
-	})
-	if n > 20 {
-		t.Errorf("%v allocations, want 20 at most", n)
-	}
 }
 
 // A long body is read into one piece of memory, twice as large each time, and neither a copy of it nor

@@ -3,8 +3,7 @@
 // A request takes these steps:
 //
 //  1. handler.go checks the API key and calls the next steps in order.
-//  2. request.go reads the body and normalizes it for the cache key, unless it remembers the result for the same
-//     bytes. schema.go validates it.
+//  2. request.go reads the body and normalizes it for the cache key. schema.go validates it.
 //  3. answer.go determines the freshness of a page by the store's progress, waits for a block that the client
 //     requires, and builds the response from the page.
 //  4. On a miss, page.go reads the page from the store and its descriptions from the metadata provider, and joins
@@ -21,7 +20,6 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
-	"github.com/maypok86/otter/v2"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/limits"
@@ -97,7 +95,6 @@ type Handler struct {
 	stack  *web.Stack
 	cache  answerCache
 	schema *listSchema
-	memo   *otter.Cache[string, listing] // listings by request body
 
 	waiters *limits.Places
 }
@@ -106,10 +103,6 @@ type Handler struct {
 func New(o Options, stack *web.Stack, c answerCache) *Handler {
 	return &Handler{
 		o: o.WithDefaults(), stack: stack, cache: c, schema: newListSchema(Prefix, documentSuffix), waiters: stack.Admission.NewWaiters(),
-		memo: otter.Must(&otter.Options[string, listing]{
-			MaximumWeight: memoBytes,
-			Weigher:       func(body string, l listing) uint32 { return uint32(memoListing + len(body) + 42*len(l.Addresses)) },
-		}),
 	}
 }
 

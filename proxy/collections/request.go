@@ -22,30 +22,19 @@ import (
 // Limits of a request body, which also limit keys and responses.
 const (
 	maxListBody    = 1 << 20
-	maxListMembers = 200 // members of one object; at most five are documented
+	maxListMembers = 200      // members of one object; at most five are documented
+	maxAllocated   = 16 << 10 // bytes allocated at once for an announced length, enough for 200 addresses
 )
 
-// asked parses the listing in a request. It reserves memory for the body until it is parsed. Clients often repeat the same
-// bytes, so valid results are remembered.
+// asked parses the listing in a request. It reserves memory for the body until it is parsed.
 func (h *Handler) asked(w http.ResponseWriter, r *http.Request, client *limits.Client, deadline time.Time) (listing, error) {
 	held := h.stack.HoldBody(client)
 	defer held.Release()
 	body, err := readListBody(w, r, held, deadline)
-	switch {
-	case err != nil:
+	if err != nil {
 		return listing{}, err
-	case len(body) > memoBody:
-		return h.schema.parse(body)
 	}
-	key := string(body)
-	if l, ok := h.memo.GetIfPresent(key); ok {
-		return l, nil
-	}
-	l, err := h.schema.parse(body)
-	if err == nil {
-		h.memo.Set(key, l)
-	}
-	return l, err
+	return h.schema.parse(body)
 }
 
 // readListBody reads the body until its end or the request's deadline. A client that expects "100 Continue" is refused before
@@ -74,9 +63,9 @@ func isPlain(codings []string) bool {
 	return len(codings) == 0 || len(codings) == 1 && (codings[0] == "" || strings.EqualFold(codings[0], "identity"))
 }
 
-// readAll reads a body to its end. It allocates the announced length at once if that is plausible; -1 means unknown.
+// readAll reads a body to its end. It allocates a short announced length at once; -1 means unknown.
 func readAll(r io.Reader, told int64, held *conn.Body) ([]byte, error) {
-	if told < 0 || told > memoBody {
+	if told < 0 || told > maxAllocated {
 		return held.ReadAll(r, maxListBody)
 	}
 	if err := held.Take(int(told)); err != nil {
@@ -94,13 +83,6 @@ func isJSON(contentType string) bool {
 	typ = strings.ToLower(strings.TrimSpace(typ))
 	return typ == "" || typ == "application/json" || strings.HasSuffix(typ, "+json")
 }
-
-// Limits of remembered request bodies, in bytes.
-const (
-	memoBytes   = 4 << 20
-	memoBody    = 16 << 10 // of one body, enough for 200 addresses; longer ones are parsed each time
-	memoListing = 256      // estimated size of a listing without its body
-)
 
 // A listRequest is the body of POST /api/v4/collections. Its tags define the schema for validation and for the published
 // document.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"reflect"
 	"slices"
@@ -25,6 +24,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/jsontext"
 )
 
 // Names of the schemas of the bodies, and their suffix as documents of their own. Generated clients have types with these names.
@@ -116,7 +116,7 @@ func (s *listSchema) parse(body []byte) (listing, error) {
 	if !utf8.Valid(body) {
 		return listing{}, malformedBody(errors.New("invalid UTF-8"))
 	}
-	if !json.Valid(body) {
+	if !jsontext.Valid(body) {
 		return listing{}, malformedBody(json.Unmarshal(body, new(json.RawMessage))) // returns the reason
 	}
 	found, err := s.validate(body)
@@ -174,30 +174,45 @@ const schemaProperty = "$schema"
 
 // object treats null like an absent property. Names match case-insensitively, and duplicates are a fault.
 func (v *validator) object(s *huma.Schema, at string, sent gjson.Result) {
-	known, seen, unexpected := map[string]gjson.Result{}, map[string]bool{}, violations{}
+	var (
+		seen       []string
+		known      []property
+		unexpected violations
+	)
 	sent.ForEach(func(key, value gjson.Result) bool {
-		name, property := propertyOf(s, key.Str)
+		name, schema := propertyOf(s, key.Str)
 		switch {
-		case seen[name]:
+		case slices.Contains(seen, name):
 			v.fault = fmt.Errorf("duplicate property %s", web.Short(key.Str))
 		case len(seen) == maxListMembers:
 			v.fault = fmt.Errorf("an object has more than %d properties", maxListMembers)
-		case property == nil:
+		case schema == nil:
 			unexpected = append(unexpected, violation{"unexpected property", at + "." + web.Short(key.Str), excerpt(value.Raw)})
 		case name != schemaProperty && value.Type != gjson.Null:
-			known[name] = value
+			known = append(known, property{name, schema, value})
 		}
-		seen[name] = true
+		seen = append(seen, name)
 		return v.fault == nil
 	})
-	for _, name := range slices.Sorted(maps.Keys(known)) {
-		v.value(s.Properties[name], at+"."+name, known[name])
+	slices.SortFunc(known, func(p, q property) int { return cmp.Compare(p.name, q.name) })
+	for _, p := range known {
+		v.value(p.schema, at+"."+p.name, p.value)
 	}
 	v.found = append(v.found, unexpected...)
 }
 
+// A property is a documented property of an object in a request.
+type property struct {
+	name   string
+	schema *huma.Schema
+	value  gjson.Result
+}
+
 // propertyOf returns the property with a name, or nil.
 func propertyOf(s *huma.Schema, name string) (string, *huma.Schema) {
+	if property, ok := s.Properties[name]; ok {
+		return name, property
+	}
 	for declared, property := range s.Properties {
 		if strings.EqualFold(declared, name) {
 			return declared, property
