@@ -33,7 +33,9 @@ func (ep *endpoint) Fetch(ctx context.Context, q *dialect.RowQuery, r node.Reque
 func (ep *endpoint) Entry(_ *dialect.RowQuery, a *node.Answer, prev *cache.Entry) (*cache.Entry, error) {
 	e := ep.NewEntry(a)
 	e.Expires = ep.expiry(a, e.ReadAt)
-	if blocks.SetContent(e, prev, a.NodeStatus, a.Type, a.Body, ep.SourceOf(a)) {
+	if ep.Class == blocks.Never { // sent without a validator
+		e.Content = &cache.Content{Status: a.NodeStatus, Type: a.Type, Body: a.Body, Failed: failed(a)}
+	} else if blocks.SetContent(e, prev, a.NodeStatus, a.Type, a.Body, ep.SourceOf(a)) {
 		e.Failed = failed(a)
 	}
 	return e, nil
