@@ -78,7 +78,7 @@ func (e *endpoint) disambiguate(ctx context.Context, r Request, height int64, a 
 	switch {
 	case r.Post != nil: // a POST request must not be repeated
 		return a, nil
-	case height == 0 && a.Cached: // is read again at a height
+	case height == 0 && e.client.isParent.Load(): // is read again at a height
 		return a, nil
 	case height == 0 && a.Reason == Ambiguous:
 		return nil, badAnswer(ErrNoLatest)

@@ -91,7 +91,7 @@ func (s *server) recordOutcome(a *Answer, err error) {
 		s.outage.End()
 	case err == nil:
 		s.outage.Failed(fmt.Errorf("status %d: %.*s", a.NodeStatus, maxExcerpt, a.Text))
-	case upstream.KindOf(err) != 0 && !errors.Is(err, errRefusedByParent):
+	case upstream.KindOf(err) != 0:
 		s.outage.Failed(err)
 	}
 }
@@ -190,7 +190,7 @@ func (e *endpoint) send(ctx context.Context, r Request, height int64) (answer *A
 	e.metrics.countRequest(e.name, r, start, answer, err)
 	s.recordOutcome(answer, err)
 	if answer != nil {
-		answer.Node = e.name
+		answer.Node, answer.Cached = e.name, e.client.isParent.Load()
 	}
 	if r.rest() {
 		e.recordOutcome(err)

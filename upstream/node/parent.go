@@ -3,6 +3,7 @@ package node
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -23,8 +24,8 @@ func (c *client) detectParent(r *http.Response) {
 	}
 }
 
-// parentRefusal returns the error for a parent's response without an answer, or nil. It is no failure of the parent,
-// which may have cached other answers.
+// parentRefusal returns the error for a parent's response without an answer, or nil. It does not open the breaker,
+// because the parent may have cached other answers.
 func (c *client) parentRefusal(r *http.Response) error {
 	busy := r.StatusCode == http.StatusTooManyRequests || r.StatusCode == http.StatusServiceUnavailable
 	if !c.isParent.Load() || !busy && r.StatusCode != http.StatusBadGateway && r.StatusCode != http.StatusGatewayTimeout {
@@ -40,11 +41,9 @@ func (c *client) parentRefusal(r *http.Response) error {
 
 // readParent reads the height and the age of a parent's response.
 func (a *Answer) readParent(header http.Header) {
-	a.Cached = true
 	if height := statedHeight(header.Values("X-Block-Height")...); height != 0 {
 		a.Height = height
 	}
-	if age, err := time.ParseDuration(header.Get("Age") + "s"); err == nil && age > 0 {
-		a.Age = age
-	}
+	age, _ := strconv.ParseUint(header.Get("Age"), 10, 31) // the greatest age if it is too large, 0 if it is no number
+	a.Age = time.Duration(age) * time.Second
 }

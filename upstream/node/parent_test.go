@@ -1,10 +1,12 @@
 package node
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -113,4 +115,79 @@ func TestRequestThatParentRefusesGoesToAnotherParent(t *testing.T) {
 			t.Fatalf("Fetch = %+v, %v; want the answer of the other parent", a, err)
 		}
 	}
+}
+
+func TestAnswerOfParentProvesNoHeight(t *testing.T) {
+	const height, earliest = 80, 90
+	server := startGRPC(t, "127.0.0.1:0", "story-1")
+	n := newParent(t, http.StatusOK, 0)
+	n.grpc, n.earliest = server.address, earliest
+	n.rest = func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"result":{"response":{"code":0,"height":"%d"}}}`, height)
+	}
+	p := run(t, Options{BlockInterval: time.Minute}, n)
+	wantTip(t, p, 100)
+	isParent(t, p)
+	said(t, p, 0, "ok")
+	for api, r := range map[string]Request{
+		"REST": {Path: "/staking/pool"},
+		"RPC":  {Call: &Call{Method: "abci_query", Params: func(int64) json.RawMessage { return json.RawMessage(`{}`) }}},
+		"gRPC": {Invoke: &Invocation{Method: aMethod}},
+	} {
+		r.Height = height
+		if a := mustFetch(t, p, r); a.Height != height || !a.Cached {
+			t.Errorf("%s: Fetch = %+v, want a cached answer at height %d", api, a, height)
+		}
+		if got := p.endpoints()[0].look().Lowest; got != earliest {
+			t.Errorf("%s: lowest height = %d after a cached answer, want %d", api, got, earliest)
+		}
+	}
+}
+
+func TestParentThatRefusesEveryRequestIsDegraded(t *testing.T) {
+	for _, status := range []int{429, 502, 503, 504} {
+		t.Run(fmt.Sprint(status), func(t *testing.T) {
+			t.Parallel()
+			n := newParent(t, http.StatusOK, 100)
+			p := run(t, Options{BlockInterval: time.Minute, MaxBlockAge: time.Hour}, n)
+			isParent(t, p)
+			answers := n.front
+			n.change(func() { n.front = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) } })
+			name, refused := "node "+n.address, fmt.Sprintf("status %d", status)
+			eventually(t, "an outage of "+name, func() bool { return strings.Contains(p.Outages().Causes()[name], refused) })
+			if p.endpoints()[0].rest.isOpen() {
+				t.Error("the breaker is open, want it closed")
+			}
+			n.change(func() { n.front = answers })
+			eventually(t, "the end of the outage", func() bool { return len(p.Outages().Causes()) == 0 })
+		})
+	}
+}
+
+func TestAgeOfParentIsWholeSeconds(t *testing.T) {
+	for header, want := range map[string]time.Duration{
+		"": 0, "5": 5 * time.Second, "-5": 0, "1m3": 0, "0.5": 0, "99999999999999999999": (1<<31 - 1) * time.Second,
+	} {
+		n := newParent(t, http.StatusOK, 100)
+		answers := n.front
+		n.front = func(w http.ResponseWriter, r *http.Request) { answers(withAge{w, header}, r) }
+		p := run(t, Options{BlockInterval: time.Minute}, n)
+		wantTip(t, p, 100)
+		isParent(t, p)
+		if a := mustFetch(t, p, Request{Path: "/staking/pool", Height: AtTip}); a.Age != want {
+			t.Errorf("Age %q: age = %v, want %v", header, a.Age, want)
+		}
+	}
+}
+
+// withAge replaces the Age of a response.
+type withAge struct {
+	http.ResponseWriter
+
+	age string
+}
+
+func (w withAge) Write(b []byte) (int, error) {
+	w.Header().Set("Age", w.age)
+	return w.ResponseWriter.Write(b)
 }

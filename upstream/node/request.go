@@ -85,7 +85,7 @@ type Answer struct {
 	Node       string        // name of the node; may be ""
 	Latest     int64         // newest height named by the refusal of a pruned one; 0 if none
 	NoPath     bool          // the node does not have the path of a request of cost Unknown
-	Cached     bool          // from another tipcache
+	Cached     bool          // by another tipcache: proves no height
 	Age        time.Duration // time since it was read, if Cached
 	Sound      bool          // Story only, if Reason is Other: the node can read something else at this height
 }
