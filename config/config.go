@@ -150,7 +150,7 @@ type HTTP struct {
 	MaxConnections    int           `yaml:"max_connections" must:"not negative" doc:"Maximum number of client connections, including idle ones. At the limit, the connections that were idle longest are closed; if none is idle, new ones wait. 0 means no limit."`
 	ClientConnections int           `yaml:"client_connections" must:"not negative" doc:"Maximum connections per client address (per /64 for IPv6). Enforced only while more than half of max_connections are in use; trusted proxies and loopback are exempt. 0 means a twentieth of max_connections, at least 16."`
 	MaxStreams        int           `yaml:"max_streams" must:"positive" doc:"Maximum number of event streams. Each also holds a connection. Further streams get 503 with Retry-After."`
-	ClientStreams     int           `yaml:"client_streams" must:"positive" doc:"Maximum number of event streams per client address (per /64 for IPv6) and per key."`
+	ClientStreams     int           `yaml:"client_streams" must:"positive" doc:"Maximum number of event streams and waiting polls per client address (per /64 for IPv6) and per key. A key with a rate of its own counts as 16 clients."`
 	DrainDelay        time.Duration `yaml:"drain_delay" must:"not negative" doc:"How long new requests are accepted after SIGTERM while /readyz already answers 503. Set it to the time that load balancers need to notice. Requests then have 20s to finish, or three times chain.timeout plus 5s if that is longer."`
 	Drain             time.Duration `yaml:"-"` // how long requests may take after DrainDelay
 	TLS               TLS           `yaml:"tls"`

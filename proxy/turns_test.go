@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -46,6 +47,9 @@ func (n *gatedNode) begun() int {
 	return len(n.asked)
 }
 
+// child is a client whose key, which is its name, has a rate of its own.
+const child = "child"
+
 // startTurns serves the chain of a node that works on one request at a time.
 func startTurns(t *testing.T, n http.Handler) (url string, queued func(int)) {
 	t.Helper()
@@ -65,7 +69,8 @@ func startTurns(t *testing.T, n http.Handler) (url string, queued func(int)) {
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	p, err := proxy.New(proxy.Options{Cache: c, Chain: chain.Options{Nodes: pool}, Web: web.Options{
-		RequestTimeout: time.Minute, Limits: limits.Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
+		RequestTimeout: time.Minute, Keys: []limits.Key{{Name: child, SHA256: sha256.Sum256([]byte(child)), Rate: limits.Rate{Requests: 1000, Per: time.Second, Burst: 1000}}},
+		Limits: limits.Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -78,13 +83,17 @@ func startTurns(t *testing.T, n http.Handler) (url string, queued func(int)) {
 	}
 }
 
-// ask reads one validator as a client of an address.
+// ask reads one validator as a client of an address, or as child.
 func ask(ctx context.Context, url, client string, validator int) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("%s/staking/validators/0x%040d", url, validator), nil)
 	if err != nil {
 		return err
 	}
-	r.Header.Set("X-Forwarded-For", client)
+	if client == child {
+		r.Header.Set("X-Api-Key", child)
+	} else {
+		r.Header.Set("X-Forwarded-For", client)
+	}
 	res, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return err
@@ -96,12 +105,15 @@ func ask(ctx context.Context, url, client string, validator int) error {
 	return nil
 }
 
-func TestFloodOfColdKeysDoesNotDelayOtherClients(t *testing.T) {
-	t.Parallel()
+// beginTurns returns a function that begins a request and waits until the queue has a length, and one that lets the node
+// answer and returns the validators in the order in which the node was asked.
+func beginTurns(t *testing.T) (begin func(client string, validator, queue int), end func() []string) {
+	t.Helper()
 	n := &gatedNode{tokens: make(chan struct{})}
 	url, queued := startTurns(t, n)
 	var clients sync.WaitGroup
-	begin := func(client string, validator, queue int) {
+	begin = func(client string, validator, queue int) {
+		t.Helper()
 		clients.Go(func() {
 			if err := ask(t.Context(), url, client, validator); err != nil {
 				t.Error(err)
@@ -110,15 +122,38 @@ func TestFloodOfColdKeysDoesNotDelayOtherClients(t *testing.T) {
 		eventually(t, "the node is asked", func() bool { return n.begun() == 1 })
 		queued(queue)
 	}
+	return begin, func() []string {
+		close(n.tokens)
+		clients.Wait()
+		return n.asked
+	}
+}
+
+func TestReadersOfKeyWithRateDoNotShareOneTurn(t *testing.T) {
+	t.Parallel()
+	begin, end := beginTurns(t)
+	begin(child, 1, 0)
+	for i := range 3 {
+		begin("192.0.2.1", 1000+i, 1+i)
+	}
+	for i := range 4 {
+		begin(child, 2+i, 4+i)
+	}
+	if diff := cmp.Diff([]string{"1", "1000", "2", "3", "1001", "4", "5", "1002"}, end()); diff != "" {
+		t.Errorf("order of requests (-want +got):\n%s", diff)
+	}
+}
+
+func TestFloodOfColdKeysDoesNotDelayOtherClients(t *testing.T) {
+	t.Parallel()
+	begin, end := beginTurns(t)
 	for i := range 20 { // of two addresses in a network, which are one client
 		begin(fmt.Sprintf("2001:db8::%d", i%2), i+1, i)
 	}
 	begin("192.0.2.1", 1000, 20)
 	begin("192.0.2.2", 2000, 21)
 	begin("192.0.2.1", 1001, 22)
-	close(n.tokens)
-	clients.Wait()
-	if diff := cmp.Diff([]string{"1", "1000", "2000", "2", "1001", "3"}, n.asked[:6]); diff != "" {
+	if diff := cmp.Diff([]string{"1", "1000", "2000", "2", "1001", "3"}, end()[:6]); diff != "" {
 		t.Errorf("asked about (-want +got):\n%s", diff)
 	}
 }

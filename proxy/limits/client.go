@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tipcache/tipcache/proxy/failure"
@@ -16,7 +17,12 @@ import (
 type Client struct {
 	Address netip.Addr // not valid if the connection has none
 	Key     Key        // has no name if none is required
+	Turn    uint32     // of a key with a rate of its own: the share of this request, below turnsPerKey
 }
+
+// turnsPerKey is the number of shares of a key with a rate of its own. Such a client may serve many others, as a child
+// in another region does.
+const turnsPerKey = 16
 
 // An owner is the client that a limit applies to: a network, or all keys with one name.
 type owner struct {
@@ -77,12 +83,25 @@ func (a *Admission) Address(peer netip.Addr, forwarded []string) netip.Addr {
 // ClientOf returns the client of a request without a key.
 func (a *Admission) ClientOf(r *http.Request) *Client { return &Client{Address: a.AddressOf(r)} }
 
-// Name returns the name by which clients take turns: the name of the client's key or, without a key, its network.
+// Name returns the name by which clients take turns and have shares: the name of the client's key, with the turn if the
+// key has a rate of its own, or, without a key, its network.
 func (c *Client) Name() string {
+	if c.Key.Rate != (Rate{}) {
+		return "key " + c.Key.Name + " " + strconv.FormatUint(uint64(c.Turn), 10)
+	}
 	if c.Key.Name != "" {
 		return "key " + c.Key.Name
 	}
 	return c.Network()
+}
+
+// Shares returns the names under which a client's streams are counted: its network and its Name. The network does not
+// count if a key has a rate of its own.
+func (c *Client) Shares() []string {
+	if c.Key.Name == "" || c.Key.Rate != (Rate{}) {
+		return []string{c.Name()}
+	}
+	return []string{c.Network(), c.Name()}
 }
 
 // Network returns the client's IPv4 address, or the /64 of its IPv6 address.
@@ -178,6 +197,9 @@ func (a *Admission) KeyWithRate(presented string) (key Key, ok bool) {
 	}
 	return key, true
 }
+
+// NextTurn returns the Turn of the next request by a key with a rate of its own.
+func (a *Admission) NextTurn() uint32 { return a.turns.Add(1) % turnsPerKey }
 
 // AdmitKey admits a request with a valid key within the rate of the key's name. It sets headers like AdmitAddress.
 func (a *Admission) AdmitKey(r *http.Request, answer http.Header) (Key, error) {

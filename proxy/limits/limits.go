@@ -60,6 +60,7 @@ type Admission struct {
 	Limits atomic.Pointer[Limits] // in force; may be replaced while serving, and is never nil
 
 	keys    atomic.Pointer[[]Key] // likewise
+	turns   atomic.Uint32         // requests by keys with a rate of their own
 	local   *buckets
 	shared  *sharedBuckets // nil without Redis
 	counted *prometheus.CounterVec

@@ -151,7 +151,7 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record, access string, feeds
 			operations = append(operations, o)
 		}
 	}
-	leave, ok := h.acquire(rec.Client.Network(), rec.Client.Name())
+	leave, ok := h.acquire(rec.Client.Shares())
 	if !ok {
 		return errFull
 	}
@@ -167,29 +167,29 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record, access string, feeds
 
 var errFull = &failure.Failure{Status: http.StatusServiceUnavailable, Public: "too many streams"}
 
-// acquire counts a stream or poll against the limits of the client's network and of its name (its key's name, if
-// it has a key). It returns false if one of them is reached.
-func (h *Handler) acquire(network, name string) (leave func(), ok bool) {
+// acquire counts a stream or poll against the limit of each of the client's shares. It returns false if one of them is
+// reached.
+func (h *Handler) acquire(shares []string) (leave func(), ok bool) {
 	if h.drained.Load() {
 		return nil, false
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.count >= h.o.Max || max(h.clients[network], h.clients[name]) >= h.o.PerClient {
+	if h.count >= h.o.Max || slices.ContainsFunc(shares, func(id string) bool { return h.clients[id] >= h.o.PerClient }) {
 		return nil, false
 	}
-	h.add(network, name, 1)
+	h.add(shares, 1)
 	return func() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		h.add(network, name, -1)
+		h.add(shares, -1)
 	}, true
 }
 
-// add changes the counts of a client by n, once if network and name are equal. The caller must hold mu.
-func (h *Handler) add(network, name string, n int) {
+// add changes the counts of a client by n. The caller must hold mu.
+func (h *Handler) add(shares []string, n int) {
 	h.count += n
-	for _, id := range slices.Compact([]string{network, name}) {
+	for _, id := range shares {
 		if h.clients[id] += n; h.clients[id] == 0 {
 			delete(h.clients, id)
 		}

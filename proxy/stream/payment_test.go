@@ -127,3 +127,18 @@ func TestStreamsPerKeyAreLimited(t *testing.T) {
 		s.followFrom("192.0.2.3", "/a", "X-Api-Key", "2").expect(t, `1`)
 	})
 }
+
+func TestKeyWithRateHasStreamsOfManyClients(t *testing.T) {
+	child := keyOf("child", "1")
+	child.Rate = limits.Rate{Requests: 1000, Per: time.Second, Burst: 1000}
+	inBubbleWith(t, stream.Options{PerClient: 2}, web.Options{Keys: []limits.Key{child, keyOf("app", "2")}}, func(s *service) {
+		s.setAnswers(map[string]string{"/a": `1`})
+		for range 32 {
+			s.follow("/a", "X-Api-Key", "1").expect(t, `1`)
+		}
+		if events := s.follow("/a", "X-Api-Key", "1").events(); len(events) != 1 || !strings.HasPrefix(events[0], "retry: ") {
+			t.Errorf("events of the 33rd stream = %q, want one retry event", events)
+		}
+		s.follow("/a", "X-Api-Key", "2").expect(t, `1`) // another client of the same address
+	})
+}

@@ -83,7 +83,7 @@ func (h *Handler) readSince(r *http.Request) (had version, err error) {
 // await returns when p is ready, the poll has timed out, or the server drains. The request's duration is measured
 // from then.
 func (h *Handler) await(w http.ResponseWriter, r *http.Request, rec *record.Record, feed web.Feed, access string, p *poll) error {
-	leave, ok := h.acquire(rec.Client.Network(), rec.Client.Name())
+	leave, ok := h.acquire(rec.Client.Shares())
 	switch {
 	case !ok && h.drained.Load():
 		return errDrained

@@ -34,7 +34,7 @@ func (s *Stack) admit(r *http.Request, rec *record.Record, answer http.Header) e
 		return conn.ErrNoStream
 	}
 	if key, ok := s.Admission.KeyWithRate(r.Header.Get(limits.KeyHeader)); ok {
-		rec.Client.Key = key
+		rec.Client.Key, rec.Client.Turn = key, s.Admission.NextTurn()
 		return s.Admission.AdmitBy(r.Context(), key, answer)
 	}
 	if s.Admission.Limits.Load().Address == (limits.Rate{}) {
