@@ -77,5 +77,8 @@ func (v *router) nested(r *http.Request, target string) (*http.Request, error) {
 	}
 	r.Method, r.URL, r.RequestURI = http.MethodGet, u, target
 	r = v.tidied(r)
+	if _, waits := stream.WithoutWait(r); waits && v.route(r).Waits {
+		return nil, failure.BadInput("path %q has the parameter %s; request it alone", web.Short(target), stream.WaitParameter)
+	}
 	return r, v.stack.Admission.Denied(tidyPath(r.URL.Path))
 }

@@ -207,3 +207,16 @@ func TestCallThatOthersWouldWaitForIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestPathThatWaitsIsRefusedInLiveAndBatch(t *testing.T) {
+	s, _ := startWaiting(t, stream.Options{})
+	want := `has the parameter wait; request it alone`
+	for _, all := range []string{"/live", "/batch"} {
+		for _, wait := range []string{"wait", "WAIT"} {
+			target := all + "?path=" + url.QueryEscape(sdkTxs+"/"+broadcastHash+"?"+wait+"=20s")
+			if resp, body := s.get(t, target); resp.StatusCode != http.StatusBadRequest || !strings.Contains(body, want) {
+				t.Errorf("GET %s = %d %s, want 400 with %q", target, resp.StatusCode, body, want)
+			}
+		}
+	}
+}
