@@ -188,15 +188,18 @@ export class Client<D extends Dialect> {
   }
 }
 
-// repeated repeats what fails until it succeeds, is refused, or the signal ends it.
+// repeated repeats what fails until it succeeds, is refused, or the signal ends it. Before a 504
+// the server has waited for the block itself, which counts as a part of the pause.
 async function repeated<R>(attempt: () => Promise<R>, signal: AbortSignal | undefined): Promise<R> {
   for (let wait = firstWait; ; wait = Math.min(2 * wait, longestWait)) {
     signal?.throwIfAborted()
+    const began = Date.now()
     try {
       return await attempt()
     } catch (err) {
       if (!(err instanceof TipcacheError) || isRefusal(err.status)) throw err
-      await pause(err.retryAfter !== undefined ? err.retryAfter * 1000 : wait * (0.5 + Math.random()), signal)
+      const waited = err.status === 504 ? Date.now() - began : 0
+      await pause((err.retryAfter !== undefined ? err.retryAfter * 1000 : wait * (0.5 + Math.random())) - waited, signal)
     }
   }
 }

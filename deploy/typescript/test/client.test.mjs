@@ -182,12 +182,33 @@ test('waitFor goes on after a limit, a broken connection and a timeout, and ends
   await assert.rejects(chain.waitFor(7), err => err instanceof TipcacheError && err.status === 400)
 })
 
+test('waitForReceipt asks again at once after the server has waited in vain', async t => {
+  mock.timers.enable({ apis: ['setTimeout', 'Date'] })
+  t.after(() => mock.timers.reset())
+  const asked = []
+  const chain = new Tipcache('https://chain.example', { fetch: async input => {
+    if (!input.includes('/batch')) return answer(7, '7.AAAAAAAA')
+    asked.push(Date.now())
+    if (asked.length === 2) return new Response('{"height":8,"answers":[]}', { headers: { 'X-Session': '8.AAAAAAAA' } })
+    await new Promise(next => setTimeout(next, 10_000))
+    return refusal(504, { 'Retry-After': '2' })
+  } })
+  let ended = false
+  const done = chain.waitForReceipt({ blockNumber: 5 }, ['/staking/pool']).finally(() => { ended = true })
+  while (!ended) {
+    await new Promise(next => setImmediate(next))
+    mock.timers.tick(500)
+  }
+  await done
+  assert.ok(asked[1] - asked[0] <= 10_500, `asked again after ${asked[1] - asked[0]} ms`)
+})
+
 test('a server that cannot be reached is a TipcacheError of status 0', async () => {
   const fetch = async () => { throw new TypeError('fetch failed') }
   await assert.rejects(new Tipcache('https://chain.example', { fetch }).get('/staking/pool'), err => err instanceof TipcacheError && err.status === 0 && err.cause instanceof TypeError && /fetch failed/.test(err.message))
 })
 
-function refusal(status) { return new Response(`{"code":${status},"msg":null,"error":"no ${status}"}`, { status }) }
+function refusal(status, headers = {}) { return new Response(`{"code":${status},"msg":null,"error":"no ${status}"}`, { status, headers }) }
 
 test('waitFor ends with its signal', { skip }, async () => {
   const ended = new Tipcache(url).waitFor(1e9, { signal: AbortSignal.timeout(200) })
