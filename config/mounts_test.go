@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -43,8 +44,11 @@ func TestMountsAreReadFromFile(t *testing.T) {
 	if got := config.Default().ProxyOptions().Mounts; got != nil {
 		t.Errorf("default mounts = %v, want nil: one at the root", got)
 	}
-	if _, err := proxy.Document(cfg.ProxyOptions()); err != nil {
-		t.Error(err)
+	for path, want := range map[string]string{"/": `"url":"/"`, "/api": `"url":"/api"`, "/nothing": `nothing is mounted at "/nothing"; expected one of ["/" "/api"]`} {
+		document, err := proxy.Document(cfg.ProxyOptions(), path)
+		if got := fmt.Sprintf("%s %v", document, err); !strings.Contains(got, want) {
+			t.Errorf("document of the mount at %s = %.300s, want %s in it", path, got, want)
+		}
 	}
 }
 

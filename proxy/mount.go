@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -54,6 +55,13 @@ type Mount struct {
 	Always   []string    // patterns of paths that the service always answers
 }
 
+func (o *Options) mounts() []Mount {
+	if len(o.Mounts) == 0 {
+		return []Mount{{Path: "/"}}
+	}
+	return o.Mounts
+}
+
 func (m Mount) base() string { return strings.TrimSuffix(m.Path, "/") }
 
 // Cosmos configures the dialect of the Cosmos SDK, in addition to Options.Chain.
@@ -69,9 +77,7 @@ func New(o Options) (*Server, error) {
 	if o.Cosmos != nil || o.UnknownDialect {
 		o.Web.HeightHeaders = cosmos.HeightHeaders
 	}
-	if len(o.Mounts) == 0 {
-		o.Mounts = []Mount{{Path: "/"}}
-	}
+	o.Mounts = o.mounts()
 	s := &Server{o: o, stack: web.New(o.Web, o.Cache), posting: blocks.NewPosting(o.Posts), fallbacks: make([]*fallback.Service, len(o.Mounts))}
 	o.Streams.Heights, o.Streams.Budget, o.Streams.Patience = o.Chain.Nodes, o.Cache.Account(), o.Chain.Patience
 	s.streams = stream.New(o.Streams, s.stack)
@@ -183,8 +189,18 @@ func (o Options) described(base string) docs.Options {
 	return d
 }
 
-// Document returns the OpenAPI document of a server with these options, at the root in the shape of Chain.
-func Document(o Options) ([]byte, error) { return docs.Document(o.described("")) }
+// Document returns the OpenAPI document of the mount at a path of a server with these options.
+func Document(o Options, path string) ([]byte, error) {
+	var paths []string
+	for _, m := range o.mounts() {
+		if m.Path == path {
+			o.Chain.Shape = cmp.Or(m.Shape, o.Chain.Shape)
+			return docs.Document(o.described(m.base()))
+		}
+		paths = append(paths, m.Path)
+	}
+	return nil, fmt.Errorf("nothing is mounted at %q; expected one of %q", path, paths)
+}
 
 // RPC returns the handler of the nodes' RPC, for a listener of its own; nil if it is not served.
 func (s *Server) RPC() *rpc.Handler { return s.rpc }

@@ -17,8 +17,9 @@ import (
 func openAPICommand(std streams) *cobra.Command {
 	c := &cobra.Command{
 		Use: "openapi", Short: "print the OpenAPI document of the served API", Args: operands,
-		Example: "  tipcache openapi --dialect cosmos > openapi.json",
+		Example: "  tipcache openapi --dialect cosmos > openapi.json\n  tipcache openapi --config tipcache.yaml --mount /api",
 	}
+	mount := c.Flags().String("mount", "/", "base path of http.mounts")
 	settings := addSettingFlags(c.Flags())
 	c.RunE = func(*cobra.Command, []string) error {
 		cfg, err := settings.load()
@@ -26,7 +27,7 @@ func openAPICommand(std streams) *cobra.Command {
 			return err
 		}
 		cfg.Chain.Dialect = cmp.Or(cfg.Chain.Dialect, string(node.Story)) // no node is contacted
-		text, err := proxy.Document(cfg.ProxyOptions())
+		text, err := proxy.Document(cfg.ProxyOptions(), *mount)
 		if err != nil {
 			return err
 		}
