@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -22,13 +21,14 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/account"
+	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // Options configure a Handler. The zero value of a field means its default.
 type Options struct {
-	State   state.Options                                                       // how values of the state are read
-	Stream  func(ctx context.Context, method string) (grpc.ClientStream, error) // opens a stream to a node; nil if no node offers gRPC
-	Posting *blocks.Posting                                                     // shared with the other interfaces; nil creates one for this handler
+	State   state.Options                                                  // how values of the state are read
+	Stream  func(ctx context.Context, method string) (*node.Stream, error) // opens a stream to a node; nil if no node offers gRPC
+	Posting *blocks.Posting                                                // shared with the other interfaces; nil creates one for this handler
 
 	// WebMetadata lists metadata names of nodes that gRPC-Web passes on, in addition to x-cosmos-* and *-bin.
 	WebMetadata []string

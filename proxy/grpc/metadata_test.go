@@ -23,7 +23,7 @@ import (
 // hostile are metadata with which a node would act on browsers, caches and proxies.
 var hostile = metadata.Pairs(
 	"set-cookie", "a=b", "access-control-allow-origin", "https://evil.example", "location", "/evil", "clear-site-data", `"*"`,
-	"content-length", "3", "x-session", "9.9", "date", "yesterday", "x-accel-redirect", "/etc/passwd", "cache-control", "public", "x-own", "left out",
+	"x-session", "9.9", "date", "yesterday", "x-accel-redirect", "/etc/passwd", "cache-control", "public", "x-own", "left out",
 )
 
 // failing answers with metadata, then messages, then a status.

@@ -66,6 +66,7 @@ func (k *call) pass() (size int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	defer to.Close()
 	client := k.rec.Client
 	hold := func() *conn.Body { return k.reader.Stack.HoldBody(&client) }
 	go k.forward(ctx, to, hold, cancel) // ends with the stream, which nothing can end before its handler returns

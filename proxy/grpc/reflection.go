@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/descriptorpb"
+
+	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // unaryPackages are prefixes of services named Query whose methods are all unary: those of the SDK, ibc, wasm and
@@ -41,7 +43,7 @@ var reflectMethods = []string{"/grpc.reflection.v1alpha.ServerReflection/ServerR
 // reflection records what a node's reflection says about services named Query. Each service is read once.
 type reflection struct {
 	life context.Context //nolint:containedctx // the handler's
-	open func(ctx context.Context, method string) (grpc.ClientStream, error)
+	open func(ctx context.Context, method string) (*node.Stream, error)
 
 	mu       sync.Mutex
 	lastRead time.Time       // last request to the node
@@ -82,6 +84,7 @@ func (r *reflection) readServices(ctx context.Context, method string) error {
 	if err != nil {
 		return err
 	}
+	defer stream.Close()
 	all, err := exchange(stream, &reflectpb.ServerReflectionRequest{MessageRequest: &reflectpb.ServerReflectionRequest_ListServices{}})
 	if err != nil {
 		return err

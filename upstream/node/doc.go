@@ -10,7 +10,7 @@
 //  3. AtTip is replaced by a height when the request leaves the queue.
 //  4. The endpoint (endpoint.go) sends it to one of the node's servers, each behind a circuit breaker of its
 //     own: the REST server (client.go, whose responses story.go or cosmos.go interprets), CometBFT's RPC
-//     (call.go), or gRPC (grpc.go). One table (texts.go) maps the texts of errors to reasons.
+//     (call.go), or gRPC (grpc.go; stream.go for streams). One table (texts.go) maps the texts of errors to reasons.
 //  5. If the endpoint does not respond, has pruned the height or lags, the request goes to another
 //     endpoint. If no endpoint reaches the newest block, the newest block of an endpoint is read.
 //     unanswered.go holds the errors for requests that no endpoint could answer.

@@ -245,7 +245,7 @@ func (e *endpoint) closeIdle() {
 		e.comet.CloseIdle()
 	}
 	if e.grpc != nil {
-		_ = e.grpc.conn.Close()
+		e.grpc.close()
 	}
 }
 

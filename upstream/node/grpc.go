@@ -34,6 +34,10 @@ type grpcClient struct {
 	maxBody int64
 	memory  *account.Part // budget of responses; nil means no limit
 	replies replySizes
+	base    *url.URL    // of streams
+	headers http.Header // of every call
+	streams *http.Transport
+	end     context.CancelFunc     // closes the connections of streams
 	chain   atomic.Pointer[string] // the server's chain; nil if unknown
 	problem atomic.Pointer[error]  // why the chain is unknown; nil if there was no error
 }
@@ -62,9 +66,21 @@ func newGRPCClient(name string, configured Endpoint, o Options) (*grpcClient, er
 	if err != nil {
 		return nil, errors.New("invalid gRPC address") // err contains the address, which may hold a key
 	}
+	base := &url.URL{Scheme: "http", Host: target}
+	if creds.Info().SecurityProtocol == "tls" {
+		base.Scheme = "https"
+	}
+	life, end := context.WithCancel(context.Background())
 	return &grpcClient{
+		base: base, headers: configured.Headers, streams: streamTransport(life, min(o.Timeout, maxDial)), end: end,
 		conn: conn, log: o.Logger.With("node", name), maxBody: o.maxBody, memory: o.Memory, outage: upstream.NewOutage(o.Logger, "gRPC of node "+name),
 	}, nil
+}
+
+// close closes all connections. Streams end.
+func (c *grpcClient) close() {
+	c.end()
+	_ = c.conn.Close()
 }
 
 // headers are the metadata of every call, as [credentials.PerRPCCredentials].
@@ -81,11 +97,6 @@ func (h headers) GetRequestMetadata(context.Context, ...string) (map[string]stri
 
 // RequireTransportSecurity implements [credentials.PerRPCCredentials].
 func (headers) RequireTransportSecurity() bool { return false }
-
-// limit limits the messages of a stream to the memory that is free when the stream begins.
-func (c *grpcClient) limit() grpc.CallOption {
-	return grpc.MaxCallRecvMsgSize(int(c.memory.Free(c.maxBody)))
-}
 
 // parseTarget parses the address of a gRPC server: host:port with an optional http://, or https:// for TLS.
 func parseTarget(address string) (target string, creds credentials.TransportCredentials, err error) {
@@ -191,6 +202,6 @@ func CheckGRPC(ctx context.Context, e Endpoint) (chainID string, err error) {
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = c.conn.Close() }()
+	defer c.close()
 	return chainOf(ctx, c.conn)
 }

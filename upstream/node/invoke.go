@@ -120,17 +120,13 @@ func refusedInvocation(st *status.Status, stated, asked int64) (*Answer, error) 
 	return a, nil
 }
 
-// Stream opens a gRPC stream to a node, which lasts until ctx ends. It is not retried and does not queue. The caller
-// limits the number of streams.
-func (p *Pool) Stream(ctx context.Context, method string) (grpc.ClientStream, error) {
+// Stream opens a gRPC stream to a node, which lasts until ctx ends or it is closed. It is not retried and does not
+// queue. The caller limits the number of streams, and closes them.
+func (p *Pool) Stream(ctx context.Context, method string) (*Stream, error) {
 	f := &fetch{pool: p, request: Request{Invoke: &Invocation{Method: method}, Height: AtTip, Unpinned: true}}
 	e, _ := f.choose()
 	if e == nil {
 		return nil, p.noEndpoint()
 	}
-	stream, err := e.grpc.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, method, e.grpc.limit())
-	if err != nil {
-		return nil, upstream.Silence(origin, err)
-	}
-	return stream, nil
+	return e.grpc.stream(ctx, method), nil
 }

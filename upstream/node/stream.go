@@ -1,0 +1,294 @@
+package node
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tipcache/tipcache/upstream/account"
+)
+
+// grpcType is the media type of gRPC. A format such as +proto may follow.
+const grpcType = "application/grpc"
+
+// streamTransport returns a transport for streams. CloseIdleConnections and the end of life close its connections.
+func streamTransport(life context.Context, dial time.Duration) *http.Transport {
+	t := &http.Transport{
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := (&net.Dialer{Timeout: dial}).DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return &lifeConn{conn, context.AfterFunc(life, func() { _ = conn.Close() })}, nil
+		},
+		TLSHandshakeTimeout: dial,
+		IdleConnTimeout:     time.Minute,
+		DisableCompression:  true,
+		Protocols:           new(http.Protocols),
+		HTTP2: &http.HTTP2Config{
+			MaxReceiveBufferPerStream: streamWindow, MaxReceiveBufferPerConnection: 1 << 30, // a slow stream does not stop others
+			SendPingTimeout: pings.Time, PingTimeout: pings.Timeout,
+		},
+	}
+	t.Protocols.SetHTTP2(true)
+	t.Protocols.SetUnencryptedHTTP2(true)
+	return t
+}
+
+// A lifeConn is closed at the end of a context.
+type lifeConn struct {
+	net.Conn
+
+	stop func() bool
+}
+
+// Close implements net.Conn.
+func (c *lifeConn) Close() error {
+	c.stop()
+	return c.Conn.Close()
+}
+
+// A Stream is a gRPC stream to a node. It reserves memory for a message as its bytes arrive. grpc-go reads a whole
+// message before it reveals its size. One goroutine may send while another receives.
+type Stream struct {
+	ctx      context.Context //nolint:containedctx // [grpc.ClientStream] has one
+	cancel   context.CancelFunc
+	send     *io.PipeWriter
+	held     *account.Hold // memory of the message received last
+	maxBody  int64
+	opened   chan struct{} // closed once response or err is set
+	response *http.Response
+	err      error
+}
+
+var _ grpc.ClientStream = (*Stream)(nil)
+
+// stream opens a stream.
+func (c *grpcClient) stream(ctx context.Context, method string) *Stream {
+	within, cancel := context.WithCancel(ctx)
+	body, send := io.Pipe()
+	context.AfterFunc(within, func() { _ = body.CloseWithError(context.Canceled) }) // http.Transport may wait for more of it
+	to := *c.base
+	to.Path = method
+	r := (&http.Request{Method: http.MethodPost, URL: &to, Header: http.Header{}, Body: body, ContentLength: -1}).WithContext(within)
+	if md, ok := metadata.FromOutgoingContext(ctx); ok {
+		for name, values := range md {
+			r.Header[http.CanonicalHeaderKey(name)] = values
+		}
+	}
+	maps.Copy(r.Header, c.headers)
+	for name, value := range map[string]string{"Content-Type": grpcType, "Te": "trailers", "Grpc-Accept-Encoding": "gzip", "User-Agent": "tipcache"} {
+		r.Header.Set(name, value)
+	}
+	s := &Stream{ctx: ctx, cancel: cancel, send: send, held: c.memory.Open("", true), maxBody: c.maxBody, opened: make(chan struct{})}
+	go func() { // ends with the context at the latest
+		defer close(s.opened)
+		s.response, s.err = c.streams.RoundTrip(r) //nolint:bodyclose // Close does
+	}()
+	return s
+}
+
+// Close ends the stream and releases its memory. It must not be called during RecvMsg.
+func (s *Stream) Close() {
+	s.cancel()
+	s.held.Close()
+	_ = s.send.Close()
+	if <-s.opened; s.err == nil {
+		_ = s.response.Body.Close()
+	}
+}
+
+// Context implements grpc.ClientStream.
+func (s *Stream) Context() context.Context { return s.ctx }
+
+// CloseSend implements grpc.ClientStream.
+func (s *Stream) CloseSend() error { return s.send.Close() }
+
+// SendMsg sends a *[]byte or a *Sent. It returns once the message was written.
+func (s *Stream) SendMsg(m any) error {
+	parts, err := Bytes{}.Marshal(m)
+	if err != nil {
+		return err
+	}
+	defer parts.Free()
+	head := binary.BigEndian.AppendUint32([]byte{0}, uint32(parts.Len())) //nolint:gosec // no message has 4 GiB
+	if _, err := s.send.Write(head); err != nil {
+		return io.EOF // RecvMsg returns the reason
+	}
+	for _, part := range parts {
+		if _, err := s.send.Write(part.ReadOnlyData()); err != nil {
+			return io.EOF
+		}
+	}
+	return nil
+}
+
+// RecvMsg receives a message into a *[]byte and reserves its memory until the next call or Close. It returns io.EOF
+// at the end of a successful stream, and the status otherwise.
+func (s *Stream) RecvMsg(m any) error {
+	s.held.Close()
+	if <-s.opened; s.err != nil {
+		return s.lost()
+	}
+	if err := foreignResponse(s.response); err != nil {
+		return err
+	}
+	var head [5]byte
+	if _, err := io.ReadFull(s.response.Body, head[:]); errors.Is(err, io.EOF) {
+		return s.end()
+	} else if err != nil {
+		return s.lost()
+	}
+	body := &io.LimitedReader{R: s.response.Body, N: int64(binary.BigEndian.Uint32(head[1:]))}
+	if body.N > s.maxBody {
+		return status.Errorf(codes.ResourceExhausted, tooLarge+" (%d vs. %d)", body.N, s.maxBody)
+	}
+	message, err := s.read(body, head[0] == 1)
+	switch {
+	case errors.Is(err, account.ErrFull):
+		return status.Error(codes.ResourceExhausted, "the memory for messages of nodes is in use")
+	case err != nil:
+		return s.lost()
+	case int64(len(message)) > s.maxBody:
+		return status.Errorf(codes.ResourceExhausted, "grpc: received message after decompression larger than max %d", s.maxBody)
+	}
+	*m.(*[]byte) = message //nolint:forcetypeassert // all messages are of this type
+	return nil
+}
+
+// inflateCost is the memory to decompress a message, in addition to the message.
+const inflateCost = 64 << 10
+
+// read reads a message, or, if it inflates to more than maxBody, one byte more of it.
+func (s *Stream) read(body *io.LimitedReader, compressed bool) (message []byte, err error) {
+	if !compressed {
+		message, err = s.held.ReadAll(body, body.N)
+	} else if err = s.held.Take(inflateCost); err == nil {
+		z := &inflated{compressed: io.NopCloser(body)}
+		defer func() { _ = z.Close() }()
+		message, err = s.held.ReadAll(io.LimitReader(z, s.maxBody+1), s.maxBody+1)
+	}
+	if err == nil && body.N > 0 && int64(len(message)) <= s.maxBody {
+		err = io.ErrUnexpectedEOF
+	}
+	return message, err
+}
+
+// lost returns the status of a stream that ended without one.
+func (s *Stream) lost() error {
+	if ended := s.ctx.Err(); ended != nil {
+		return status.FromContextError(ended).Err()
+	}
+	return status.Error(codes.Unavailable, "the stream to the node was lost") // an error of the dialer contains the address
+}
+
+// foreignResponse returns the status of a response that is not gRPC, such as an HTML page.
+func foreignResponse(r *http.Response) error {
+	if r.StatusCode == http.StatusOK && strings.HasPrefix(r.Header.Get("Content-Type"), grpcType) {
+		return nil
+	}
+	code := codes.Unknown
+	switch r.StatusCode {
+	case http.StatusUnauthorized:
+		code = codes.Unauthenticated
+	case http.StatusForbidden:
+		code = codes.PermissionDenied
+	case http.StatusNotFound:
+		code = codes.Unimplemented
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		code = codes.Unavailable
+	}
+	return status.Errorf(code, "unexpected response of the node's gRPC server: HTTP status %d, type %.80q", r.StatusCode, r.Header.Get("Content-Type"))
+}
+
+// isBare reports whether a response consists of trailers alone, which HTTP sends as headers.
+func isBare(r *http.Response) bool { return r.Header.Get("Grpc-Status") != "" }
+
+// end returns the status in the trailers.
+func (s *Stream) end() error {
+	last := s.response.Trailer
+	if isBare(s.response) {
+		last = s.response.Header
+	}
+	code, err := strconv.ParseUint(last.Get("Grpc-Status"), 10, 32)
+	if err != nil {
+		return status.Error(codes.Internal, "the node ended the stream without a status")
+	}
+	text := last.Get("Grpc-Message")
+	if plain, err := url.PathUnescape(text); err == nil {
+		text = plain
+	}
+	st, full := status.New(codes.Code(code), text), new(spb.Status)
+	if details := metadataOf(last).Get("grpc-status-details-bin"); len(details) == 1 && proto.Unmarshal([]byte(details[0]), full) == nil && full.GetCode() == int32(st.Code()) { //nolint:gosec // a code has 32 bits
+		st = status.FromProto(full)
+	}
+	if st.Code() == codes.OK {
+		return io.EOF
+	}
+	return st.Err()
+}
+
+// Header waits for the node's headers and returns them.
+func (s *Stream) Header() (metadata.MD, error) {
+	if <-s.opened; s.err != nil {
+		return nil, s.lost()
+	}
+	if isBare(s.response) {
+		return nil, nil
+	}
+	return metadataOf(s.response.Header), nil
+}
+
+// Trailer returns the node's trailers after RecvMsg has returned an error.
+func (s *Stream) Trailer() metadata.MD {
+	<-s.opened
+	switch {
+	case s.err != nil:
+		return nil
+	case isBare(s.response):
+		return metadataOf(s.response.Header)
+	default:
+		return metadataOf(s.response.Trailer)
+	}
+}
+
+// reserved are headers of responses that are not metadata.
+var reserved = []string{"grpc-encoding", "grpc-message", "grpc-status", "grpc-message-type"}
+
+// metadataOf returns headers as metadata. It leaves out binary values that are not in base64.
+func metadataOf(h http.Header) metadata.MD {
+	md := metadata.MD{}
+	for name, values := range h {
+		name = strings.ToLower(name)
+		for _, value := range values {
+			if strings.HasSuffix(name, "-bin") {
+				decoded, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(value, "="))
+				if err != nil {
+					continue
+				}
+				value = string(decoded)
+			}
+			if !slices.Contains(reserved, name) {
+				md.Append(name, value)
+			}
+		}
+	}
+	return md
+}

@@ -1,0 +1,123 @@
+package node
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/tipcache/tipcache/upstream/account"
+)
+
+// streamFrom returns a stream to a server that answers with serve.
+func streamFrom(t *testing.T, a *account.Account, maxBody int64, serve func(w http.ResponseWriter, r *http.Request)) *Stream {
+	t.Helper()
+	n := httptest.NewUnstartedServer(http.HandlerFunc(serve))
+	n.Config.Protocols = new(http.Protocols)
+	n.Config.Protocols.SetUnencryptedHTTP2(true)
+	n.Start()
+	t.Cleanup(n.Close)
+	o := Options{Memory: a.Upstream()}.WithDefaults()
+	o.maxBody = maxBody
+	c, err := newGRPCClient("node", Endpoint{GRPC: n.Listener.Addr().String(), Headers: http.Header{"X-Api-Key": {"secret"}}}, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.close)
+	s := c.stream(metadata.AppendToOutgoingContext(t.Context(), heightKey, "7"), "/a.Service/Follow")
+	t.Cleanup(s.Close)
+	return s
+}
+
+// frameOf returns the head of a message.
+func frameOf(flag byte, size int) []byte {
+	return binary.BigEndian.AppendUint32([]byte{flag}, uint32(size)) //nolint:gosec // test sizes fit
+}
+
+func TestMessageOfAStreamIsReservedWhileItArrives(t *testing.T) {
+	t.Parallel()
+	const size = 1 << 20
+	a := account.New(8<<20, nil)
+	resume := make(chan struct{})
+	s := streamFrom(t, a, 4<<20, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", grpcType)
+		_, _ = w.Write(append(frameOf(0, size), make([]byte, size/2)...))
+		_ = http.NewResponseController(w).Flush()
+		<-resume
+		_, _ = w.Write(make([]byte, size/2))
+		w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
+	})
+	received := make(chan error, 1)
+	var message []byte
+	go func() { received <- s.RecvMsg(&message) }()
+	eventually(t, "half of the message is reserved", func() bool { return a.Used() >= size/2 })
+	close(resume)
+	if err := <-received; err != nil || len(message) != size || a.Used() < size {
+		t.Errorf("RecvMsg = %d bytes, %v, with %d reserved; want %d, nil and at least as many", len(message), err, a.Used(), size)
+	}
+	if err := s.RecvMsg(&message); !errors.Is(err, io.EOF) || a.Used() != 0 {
+		t.Errorf("RecvMsg = %v at the end, with %d bytes reserved, want EOF and 0", err, a.Used())
+	}
+}
+
+func TestStreamEndsWithAStatus(t *testing.T) {
+	t.Parallel()
+	const free, maxBody = 3 << 20, 4 << 20 // the part for upstreams is three quarters of the account
+	for name, tt := range map[string]struct {
+		header map[string]string
+		status int
+		frame  []byte
+		size   int
+		code   codes.Code
+		text   string
+	}{
+		"a message without memory":           {frame: frameOf(0, free+1), size: free + 1, code: codes.ResourceExhausted, text: "the memory for messages of nodes is in use"},
+		"one that inflates to too much":      {frame: frameOf(1, 0), size: free + 1, code: codes.ResourceExhausted, text: "the memory for messages of nodes is in use"},
+		"one that inflates to what fits":     {frame: frameOf(1, 0), size: free / 4},
+		"a message above the limit":          {frame: frameOf(0, maxBody+1), size: 1, code: codes.ResourceExhausted, text: "grpc: received message larger than max (4194305 vs. 4194304)"},
+		"a message that is cut off":          {frame: frameOf(0, 10), size: 5, code: codes.Unavailable, text: "the stream to the node was lost"},
+		"a head that is cut off":             {frame: []byte{0}, code: codes.Unavailable, text: "the stream to the node was lost"},
+		"a status without messages":          {header: map[string]string{"Grpc-Status": "5", "Grpc-Message": "not%20found"}, code: codes.NotFound, text: "not found"},
+		"a page":                             {header: map[string]string{"Content-Type": "text/html"}, code: codes.Unknown, text: `unexpected response of the node's gRPC server: HTTP status 200, type "text/html"`},
+		"a page that says it is unavailable": {status: http.StatusServiceUnavailable, code: codes.Unavailable, text: `unexpected response of the node's gRPC server: HTTP status 503, type "application/grpc"`},
+		"no status":                          {header: map[string]string{"X-Own": "1"}, code: codes.Internal, text: "the node ended the stream without a status"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := account.New(free/3*4, nil)
+			s := streamFrom(t, a, maxBody, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != "/a.Service/Follow" || r.Header.Get("X-Api-Key") != "secret" || r.Header.Get(heightKey) != "7" {
+					t.Errorf("path = %s, header = %v; want the method, the key of the node and the height", r.URL.Path, r.Header)
+				}
+				w.Header().Set("Content-Type", grpcType)
+				for name, value := range tt.header {
+					w.Header().Set(name, value)
+				}
+				if tt.status != 0 {
+					w.WriteHeader(tt.status)
+				}
+				body := make([]byte, tt.size)
+				if len(tt.frame) > 0 && tt.frame[0] == 1 {
+					w.Header().Set("Grpc-Encoding", "gzip")
+					body = gzipped(t, string(body))
+					tt.frame = frameOf(1, len(body))
+				}
+				_, _ = w.Write(append(tt.frame, body...))
+			})
+			var message []byte
+			err := s.RecvMsg(&message)
+			if st := status.Convert(err); st.Code() != tt.code || st.Message() != tt.text || err == nil && len(message) != tt.size {
+				t.Errorf("RecvMsg = %d bytes, %v; want %v: %s", len(message), err, tt.code, tt.text)
+			}
+			if s.Close(); a.Used() != 0 {
+				t.Errorf("Used = %d after Close, want 0", a.Used())
+			}
+		})
+	}
+}
