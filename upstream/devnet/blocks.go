@@ -12,8 +12,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
-// cometLines are what CometBFT says, each with a name before it. In the texts {names} stand
-// for what differs, or for other texts.
+// cometLines are named JSON texts of CometBFT. A {name} stands for a value or for another text.
 //
 //go:embed comet.txt
 var cometLines string
@@ -27,7 +26,7 @@ var cometTexts = func() map[string]state.Message {
 	return all
 }()
 
-// render is a text about a block, with values of its own.
+// render returns a text with the values of block h; own takes precedence over them.
 func (c *chain) render(text string, h int64, own map[string]string) json.RawMessage {
 	return json.RawMessage(cometTexts[text].With(func(name string) string {
 		value, given := own[name]
@@ -42,7 +41,7 @@ func (c *chain) render(text string, h int64, own map[string]string) json.RawMess
 	}))
 }
 
-// value is what a name stands for in all texts about a block.
+// value returns the value of a name in all texts about block h.
 func (c *chain) value(name string, h int64) string {
 	switch name {
 	case "chain":
@@ -60,7 +59,7 @@ func (c *chain) value(name string, h int64) string {
 	}
 	var texts []string
 	switch what, form, hash := strings.Cut(name, "_hash"); {
-	case !hash: // a list of txs or results
+	case !hash: // a list of transactions or results
 		for _, t := range c.transactions(h) {
 			texts = append(texts, map[string]string{"txs": `"` + state.Base64(t.Raw) + `"`, "results": t.Result}[name])
 		}
@@ -74,9 +73,8 @@ func (c *chain) value(name string, h int64) string {
 	}
 }
 
-// transaction is the only one of a block. In the dialect of Story it carries a
-// block of the execution client, as MsgExecutionPayload does: of its fields, the
-// hash and the number.
+// transaction returns the only transaction of a block. On Story it carries a block of the execution client, as
+// MsgExecutionPayload does, but only that block's hash and number.
 func (c *chain) transaction(h int64) []byte {
 	hash := c.hash("transaction", h)
 	if c.cosmos != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet/story"
 )
 
-// A chain makes blocks. What the REST API tells of them is up to the dialect.
+// A chain makes blocks. The dialect defines the state that the REST API shows.
 type chain struct {
 	id       string
 	seed     uint64
@@ -21,16 +21,16 @@ type chain struct {
 	evmStart int64         // the block of the execution client that it carries
 	cosmos   *cosmos.Chain // nil in the dialect of Story
 	story    *story.Chain  // nil in the other
-	staking  *state.Chain  // of either
+	staking  *state.Chain  // the state in either dialect
 
-	notice                 // of blocks
-	committed atomic.Int64 // can be read
-	proposed  atomic.Int64 // shown by /status
+	notice                 // signaled at each block
+	committed atomic.Int64 // newest height that can be read
+	proposed  atomic.Int64 // newest height in /status
 	halted    atomic.Bool
 
 	mu    sync.Mutex  // held while the chain moves
 	forks []int64     // the heights that the chain was rolled back to, in order
-	times []time.Time // of the commits from the first height on
+	times []time.Time // times of the commits, the newest last
 
 	quit     context.CancelFunc
 	producer sync.WaitGroup
@@ -52,13 +52,13 @@ func newChain(o Options) *chain {
 	return c
 }
 
-// hash is some digest that stands for a part of the chain at a height.
+// hash returns a digest for a part of the chain at a height.
 func (c *chain) hash(what string, h int64) []byte {
 	d := state.Digest(c.seed, c.id+what, h+c.forksBelow(h)<<40)
 	return d[:]
 }
 
-// start begins to make blocks.
+// start starts making blocks.
 func (c *chain) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	c.quit = cancel
@@ -67,7 +67,7 @@ func (c *chain) start() {
 	}
 }
 
-// stop ends it, if it was begun, and waits.
+// stop stops the chain, if it was started, and waits.
 func (c *chain) stop() {
 	if c.quit != nil {
 		c.quit()
@@ -115,8 +115,7 @@ func (c *chain) commit() {
 	c.signal()
 }
 
-// setBack takes the newest n blocks away. The blocks that come in their place have
-// another content.
+// setBack removes the newest n blocks. The blocks that replace them differ.
 func (c *chain) setBack(n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,7 +127,7 @@ func (c *chain) setBack(n int64) {
 	c.signal()
 }
 
-// forksBelow is how often the chain was rolled back to a height below h.
+// forksBelow returns how often the chain was rolled back to a height below h.
 func (c *chain) forksBelow(h int64) (n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,14 +141,14 @@ func (c *chain) forksBelow(h int64) (n int64) {
 
 func (c *chain) height() int64 { return c.committed.Load() }
 
-// pace is the time between blocks, also where they are made by hand.
+// pace returns the time between blocks, or one second if blocks are made by Advance.
 func (c *chain) pace() time.Duration { return max(c.interval, time.Second) }
 
-// blockTime is the time in the header of block h. As on a real chain it is
-// when the block before was agreed on: about one interval before the commit.
+// blockTime returns the time in the header of block h. As on a real chain, it is when the previous block was agreed on:
+// about one interval before the commit.
 func (c *chain) blockTime(h int64) time.Time { return c.committedAt(h).Add(-c.pace()).UTC() }
 
-// committedAt is when block h was made, or would have been at the pace.
+// committedAt returns when block h was committed, or is expected to be.
 func (c *chain) committedAt(h int64) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

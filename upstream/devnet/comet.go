@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// serveComet answers as the CometBFT RPC server of a node does, in part: cometMethods by path
-// or by JSON-RPC at the root, and subscriptions over the websocket.
+// serveComet serves a part of a node's CometBFT RPC: cometMethods by URI or by JSON-RPC, and subscriptions over the
+// WebSocket.
 func (n *Node) serveComet(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == "/websocket":
@@ -36,19 +36,19 @@ func (n *Node) serveURI(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(appendAnswer(nil, json.RawMessage("-1"), result, failure))
 }
 
-// cometParams are the arguments of all methods.
+// cometParams are the parameters of all methods.
 type cometParams struct {
-	Height            json.RawMessage // a text or a number
+	Height            json.RawMessage // string or number
 	Hash, Tx          []byte
 	Path, Data, Query string
 
-	height int64 // by default the newest
+	height int64 // default: the newest
 }
 
-// A cometMethod renders its result.
+// A cometMethod returns the result of a call.
 type cometMethod func(*Node, cometParams) (json.RawMessage, *rpcError)
 
-// cometMethods are what can be called.
+// cometMethods are the available methods.
 var cometMethods = map[string]cometMethod{
 	"health":        func(*Node, cometParams) (json.RawMessage, *rpcError) { return json.RawMessage("{}"), nil },
 	"status":        (*Node).status,
@@ -59,7 +59,7 @@ var cometMethods = map[string]cometMethod{
 	"tx":         (*Node).tx, "tx_search": (*Node).searchTxs, "broadcast_tx_sync": (*Node).broadcastTx, "broadcast_tx_async": (*Node).broadcastTx,
 }
 
-// ofBlock returns a method that renders a text about a block.
+// ofBlock returns a method that renders a text about the requested block.
 func ofBlock(text string) cometMethod {
 	return func(n *Node, p cometParams) (json.RawMessage, *rpcError) {
 		if failure := p.outside(n.Height()); failure != nil {
@@ -69,7 +69,7 @@ func ofBlock(text string) cometMethod {
 	}
 }
 
-// outside is the error of a node for a height of which it has no block.
+// outside returns a node's error for a height without a block.
 func (p *cometParams) outside(newest int64) *rpcError {
 	switch {
 	case p.height <= 0:
@@ -100,10 +100,10 @@ func internalError(data string) *rpcError {
 	return &rpcError{Code: -32603, Message: "Internal error", Data: data}
 }
 
-// noMethod refuses what cannot be called.
+// noMethod is the error for an unknown method.
 var noMethod = &rpcError{Code: -32601, Message: "Method not found"}
 
-// call calls a method. Lists of arguments are not read.
+// call calls a method. Positional parameters are ignored.
 func (n *Node) call(r rpcRequest) (json.RawMessage, *rpcError) {
 	p, err := cometParams{height: n.Height()}, error(nil)
 	if strings.HasPrefix(string(r.Params), "{") {
@@ -122,14 +122,13 @@ func (n *Node) call(r rpcRequest) (json.RawMessage, *rpcError) {
 	return method(n, p)
 }
 
-// abciInfo says which block has been committed: the newest that can be read.
+// abciInfo names the newest block that can be read.
 func (n *Node) abciInfo(cometParams) (json.RawMessage, *rpcError) {
 	name, version, _ := n.chain.application()
 	return n.chain.render("abci_info", n.Height()+n.ahead(), map[string]string{"name": name, "version": version}), nil
 }
 
-// status says what the node is and which block it is at: for a moment one that
-// cannot be read yet.
+// status describes the node and its newest block, which for a moment cannot be read yet.
 func (n *Node) status(cometParams) (json.RawMessage, *rpcError) {
 	c := n.chain
 	_, _, txIndex := c.application()

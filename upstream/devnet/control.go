@@ -7,14 +7,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Stats are what the servers of a devnet were asked since the start.
+// Stats are the numbers of requests to a devnet's servers since the start.
 type Stats struct {
-	Node     NodeStats `json:"node"`     // the main node; others have their own
+	Node     NodeStats `json:"node"`     // of the main node
 	Provider int64     `json:"provider"` // requests at the metadata provider
 	EVM      int64     `json:"evm"`      // requests at the execution client, failed ones included
 }
 
-// Stats say what was asked so far.
+// Stats returns the numbers of requests so far.
 func (d *Devnet) Stats() Stats {
 	return Stats{Node: d.nodes[0].Stats(), Provider: d.metadata.requests.Load(), EVM: d.evm.target.requests.Load()}
 }
@@ -22,8 +22,8 @@ func (d *Devnet) Stats() Stats {
 // controlHandler serves the requests that control a devnet:
 //
 //	GET    /devnet/faults   the faults in force, as YAML
-//	PUT    /devnet/faults   replaces the faults of the targets it names, in YAML or JSON
-//	GET    /devnet/stats    what was asked, and the 100 most frequent questions
+//	PUT    /devnet/faults   replaces the faults of the named targets; YAML or JSON
+//	GET    /devnet/stats    numbers of requests, and the 100 most frequent ones
 func (d *Devnet) controlHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /devnet/faults", func(w http.ResponseWriter, _ *http.Request) { _ = yaml.NewEncoder(w).Encode(d.Faults()) })

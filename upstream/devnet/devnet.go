@@ -1,10 +1,8 @@
-// Package devnet simulates the origins: a chain node (REST and CometBFT RPC), its
-// execution client (JSON-RPC), a metadata provider and a set of collections. It
-// serves demonstrations, tests and load tests.
+// Package devnet simulates the upstreams: a chain node (REST and CometBFT RPC), its execution client (JSON-RPC), a
+// metadata provider and a set of collections. It is used by the demo, tests and load tests.
 //
-// The state of its chain is a pure function of seed, sizes and height, as are the
-// logs of the execution client, which the collections come from. Nothing
-// is stored, so any height can be read at any time, and two devnets with the
+// The state of its chain is a pure function of seed, sizes and height, as are the logs of the execution client, from
+// which collections are counted. Nothing is stored, so any height can be read at any time, and two devnets with the
 // same Options agree byte for byte about every height.
 package devnet
 
@@ -15,16 +13,16 @@ import (
 	"time"
 )
 
-// Options say what to simulate. The zero value is a whole devnet on free
-// loopback ports that makes a block every two seconds.
+// Options describe a devnet. The zero value is a whole devnet on free loopback ports that makes a block every two
+// seconds.
 type Options struct {
 	Seed        uint64        // varies amounts, generated addresses and collections
 	Dialect     Dialect       // of the nodes' REST API: default Story
-	NoGRPC      bool          // Cosmos alone: the main node runs with grpc.enable = false
-	Base64Keys  bool          // Story alone: the nodes read page keys in base64, as since piplabs/story#827
+	NoGRPC      bool          // Cosmos only: the main node runs with grpc.enable = false
+	Base64Keys  bool          // Story only: nodes read page keys in base64, as since piplabs/story#827
 	ChainID     string        // default "devnet-1"
 	Validators  int           // default 71, at least 8
-	Turnover    int           // one in so many validators is missing from the list of validators, others at every block; default 0: none
+	Turnover    int           // each block leaves out one in this many validators from the list; 0 means none
 	Delegators  int           // delegations of the popular validator: default 1600, at least 4
 	StartHeight int64         // height at the start: default 1000; far above 20,000,000 amounts outgrow their type
 	Interval    time.Duration // between blocks: default 2 s; negative: only Advance makes blocks
@@ -32,12 +30,12 @@ type Options struct {
 	KeepRecent  int64         // heights that stay readable: default 72,000
 	Collections int           // collections that exist: default 500
 
-	StartTime time.Time // of the execution block at the start: default in March 2026; later ones follow at the interval
+	StartTime time.Time // time of the execution block at the start: default in March 2026; later ones follow at the interval
 	EVMRange  int64     // most blocks in one eth_getLogs: default 10,000
 
-	NodeAddr     string // where to listen, default a free loopback port; also for the next five
+	NodeAddr     string // address to listen on: default a free loopback port; also for the next five
 	CometAddr    string
-	GRPCAddr     string // Cosmos alone
+	GRPCAddr     string // Cosmos only
 	MetadataAddr string
 	EVMAddr      string
 	ControlAddr  string
@@ -45,7 +43,7 @@ type Options struct {
 	Faults Faults // in force from the start
 }
 
-// withDefaults replaces what was left out.
+// withDefaults replaces zero values with defaults.
 func (o Options) withDefaults() Options {
 	o.Dialect = cmp.Or(o.Dialect, Story)
 	o.ChainID = cmp.Or(o.ChainID, "devnet-1")
@@ -76,7 +74,7 @@ type Devnet struct {
 	nodes []*Node // the first is the main node
 }
 
-// New prepares a devnet. It listens and makes blocks from Start on.
+// New returns a devnet. Start makes it listen and produce blocks.
 func New(o Options) (*Devnet, error) {
 	o = o.withDefaults()
 	if o.Dialect != Story && o.Dialect != Cosmos {
@@ -94,8 +92,7 @@ func New(o Options) (*Devnet, error) {
 	return d, nil
 }
 
-// Start opens the listeners and begins to make blocks. After an error nothing
-// is left running.
+// Start opens the listeners and starts making blocks. After an error nothing is left running.
 func (d *Devnet) Start() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -106,8 +103,7 @@ func (d *Devnet) Start() error {
 	return nil
 }
 
-// targets are the servers. They need no lock while closing: nodes are only
-// appended, and not after that.
+// targets returns all servers. Closing them needs no lock: nodes are only added before Close.
 func (d *Devnet) targets() []*target {
 	all := []*target{d.evm.target, d.metadata, d.control}
 	for _, n := range d.nodes {
@@ -116,16 +112,15 @@ func (d *Devnet) targets() []*target {
 	return all
 }
 
-// Close stops the chain and every server and waits for their goroutines.
-// Closing twice is harmless.
+// Close stops the chain and all servers and waits for their goroutines. It may be called twice.
 func (d *Devnet) Close() error {
 	d.chain.stop()
 	closeAll(d.targets()...)
 	return nil
 }
 
-// AddNode starts another node of the same chain on free ports. It lives until Close of
-// the devnet, which must have been started.
+// AddNode starts another node of the same chain on free ports. The devnet must have been started; its Close also closes
+// the node.
 func (d *Devnet) AddNode() (*Node, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -139,29 +134,28 @@ func (d *Devnet) AddNode() (*Node, error) {
 	return n, nil
 }
 
-// Node is the main node.
+// Node returns the main node.
 func (d *Devnet) Node() *Node { return d.nodes[0] }
 
-// NodeURL is the base of the main node's REST server, without a trailing slash.
+// NodeURL returns the base URL of the main node's REST server, without a trailing slash.
 func (d *Devnet) NodeURL() string { return d.nodes[0].RESTURL() }
 
-// CometURL is the base of the main node's CometBFT RPC server.
+// CometURL returns the base URL of the main node's CometBFT RPC server.
 func (d *Devnet) CometURL() string { return d.nodes[0].CometURL() }
 
-// MetadataURL is the base of the metadata provider: /nft/v3/{key}/... is below it.
+// MetadataURL returns the base URL of the metadata provider, which serves /nft/v3/{key}/...
 func (d *Devnet) MetadataURL() string { return d.metadata.url() }
 
-// ControlURL is the base of the control server: /devnet/... is below it.
+// ControlURL returns the base URL of the control server, which serves /devnet/...
 func (d *Devnet) ControlURL() string { return d.control.url() }
 
-// ChainID is the name of the chain.
+// ChainID returns the chain id.
 func (d *Devnet) ChainID() string { return d.options.ChainID }
 
-// Height is the newest block of the chain that can be read.
+// Height returns the newest block that can be read.
 func (d *Devnet) Height() int64 { return d.chain.height() }
 
-// CommittedAt is when a block could be read first, of those since the start and of those
-// that will come at the interval.
+// CommittedAt returns when a block since the start could first be read, or is expected to be.
 func (d *Devnet) CommittedAt(height int64) time.Time { return d.chain.committedAt(height) }
 
 // Advance makes n blocks at once, whether or not the chain is halted.
@@ -171,14 +165,12 @@ func (d *Devnet) Advance(n int64) {
 	}
 }
 
-// SetBack takes the newest n blocks away, of the execution client too, as when a
-// node is restored from a snapshot or a network is reset. The blocks that are made
-// in their place have another content. Connections for events end.
+// SetBack removes the newest n blocks, also those of the execution client, as if a node were restored from a snapshot
+// or a network were reset. The blocks that replace them differ. Event connections are closed.
 func (d *Devnet) SetBack(n int64) { d.chain.setBack(n) }
 
-// Halt stops the making of blocks; the nodes go on answering with old state,
-// as a node does whose execution client has died.
+// Halt stops making blocks. The nodes continue to serve their state, like a node whose execution client has died.
 func (d *Devnet) Halt() { d.chain.halted.Store(true) }
 
-// Resume ends Halt.
+// Resume resumes making blocks after Halt.
 func (d *Devnet) Resume() { d.chain.halted.Store(false) }

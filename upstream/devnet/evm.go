@@ -12,11 +12,11 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// evmChainID is the identifier of the execution chain: that of Story's test network.
+// evmChainID is the chain id of the execution chain: that of Story's test network.
 const evmChainID = 1315
 
-// The contracts whose events count, at the addresses they have on Story's
-// networks. Groups are tokens of GroupNFT, which makes it a collection.
+// The contracts whose events are counted, at their addresses on Story's networks. GroupNFT is a collection whose tokens
+// are the groups.
 const (
 	IPAssetRegistry = "0x77319B4031e6eF1250907aa00018B8B1c67a244b"
 	LicensingModule = "0x04fbd8a2e56dd85CFD5500A4A4DfA955B9f1dE6f"
@@ -24,13 +24,13 @@ const (
 	GroupNFT        = "0x4709798FeA84C84ae2475fF0c25344115eE1529f"
 )
 
-// An EVM is the JSON-RPC endpoint of the chain's execution client, with the methods that an
-// indexer needs. A range past its head has no logs, which is no error.
+// An EVM is the JSON-RPC server of the chain's execution client, with the methods that an indexer needs. A range beyond
+// its head has no logs, which is not an error.
 type EVM struct {
 	chain  *chain
 	ledger ledger
 	target *target
-	most   atomic.Int64 // blocks in one eth_getLogs
+	most   atomic.Int64 // maximum number of blocks in one eth_getLogs
 }
 
 func newEVM(c *chain, o Options) *EVM {
@@ -40,29 +40,28 @@ func newEVM(c *chain, o Options) *EVM {
 	return evm
 }
 
-// EVM is the endpoint of the execution client.
+// EVM returns the main execution client.
 func (d *Devnet) EVM() *EVM { return d.evm }
 
-// EVMURL is the URL of the endpoint's JSON-RPC server.
+// EVMURL returns the URL of its JSON-RPC server.
 func (d *Devnet) EVMURL() string { return d.evm.target.url() }
 
-// EVMStart is the block of the execution chain that the devnet starts at. It
-// depends on the number of collections alone: their history is below it.
+// EVMStart returns the block of the execution chain at the start. It depends only on the number of collections, whose
+// history is below it.
 func (d *Devnet) EVMStart() int64 { return d.evm.ledger.start() }
 
-// Height is the newest block that the endpoint knows. It moves with the blocks
-// of the chain.
+// Height returns the newest block that the client knows. It advances with the blocks of the chain.
 func (e *EVM) Height() int64 {
 	return max(0, e.ledger.start()+e.chain.height()-e.chain.first)
 }
 
-// SetFault puts a fault in force on the endpoint.
+// SetFault sets the client's fault.
 func (e *EVM) SetFault(f Fault) error { return e.target.setFault(f) }
 
-// SetRange changes how many blocks one eth_getLogs may span.
+// SetRange sets the maximum number of blocks in one eth_getLogs.
 func (e *EVM) SetRange(blocks int64) { e.most.Store(blocks) }
 
-// call answers a call of one of the methods.
+// call returns the response to a call.
 func (e *EVM) call(r rpcRequest) (json.RawMessage, *rpcError) {
 	first, second := gjson.GetBytes(r.Params, "0"), gjson.GetBytes(r.Params, "1")
 	switch r.Method {
@@ -78,7 +77,7 @@ func (e *EVM) call(r rpcRequest) (json.RawMessage, *rpcError) {
 		if !e.exists(first.String(), e.block(second)) {
 			return encode("0x"), nil
 		}
-		return encode("0x363d3d373d3d3d363d73"), nil // the beginning of a proxy
+		return encode("0x363d3d373d3d3d363d73"), nil // the first bytes of a proxy contract
 	case "eth_call":
 		return e.contractCall(first.Get("to").String(), first.Get("data").String(), e.block(second))
 	}
@@ -89,7 +88,7 @@ func evmFailure(code int, format string, arguments ...any) *rpcError {
 	return &rpcError{Code: code, Message: fmt.Sprintf(format, arguments...)}
 }
 
-// block is the number that a parameter gives: the head unless it is one. Blocks are final at once.
+// block returns the number in a parameter, or the head for a tag such as "latest". Blocks are final at once.
 func (e *EVM) block(tag gjson.Result) int64 {
 	if n, err := strconv.ParseInt(tag.String(), 0, 64); err == nil {
 		return n
@@ -97,7 +96,7 @@ func (e *EVM) block(tag gjson.Result) int64 {
 	return e.Height()
 }
 
-// header leaves out what no client of the simulated chain reads.
+// header returns a block header without the fields that no client of the devnet reads.
 func (e *EVM) header(block int64) json.RawMessage {
 	if block > e.Height() {
 		return json.RawMessage("null")
@@ -110,8 +109,7 @@ func (e *EVM) header(block int64) json.RawMessage {
 		block, e.hash(block), e.hash(block-1), e.ledger.time(block).Unix(), bloom[:])
 }
 
-// hash is the hash of a block, another one for each time that the chain was rolled back to
-// below it.
+// hash returns the hash of a block, which differs after each rollback to below it.
 func (e *EVM) hash(block int64) string {
 	what := "block"
 	if n := e.chain.forksBelow(block - e.ledger.start() + e.chain.first); n > 0 {
@@ -120,10 +118,10 @@ func (e *EVM) hash(block int64) string {
 	return numbered(e.ledger.hash(what, block), block)
 }
 
-// deployments are the blocks from which on the contracts exist.
+// deployments are the blocks at which the contracts were deployed.
 var deployments = map[string]int64{IPAssetRegistry: 901, LicensingModule: 913, DisputeModule: 927, GroupNFT: 940}
 
-// exists reports whether there is a contract, such as the account of an asset.
+// exists reports whether there is a contract at an address, such as the account of an asset.
 func (e *EVM) exists(address string, block int64) bool {
 	for contract, from := range deployments {
 		if strings.EqualFold(address, contract) {
@@ -134,13 +132,13 @@ func (e *EVM) exists(address string, block int64) bool {
 	return ok
 }
 
-// The functions that can be called.
+// Selectors of the functions that can be called.
 const (
 	selectToken    = "0xfc0c546a" // token() of the account of an asset
 	selectDisputes = "0x564a565d" // disputes(uint256) of the DisputeModule
 )
 
-// contractCall calls a contract. Where there is none, nothing comes back.
+// contractCall calls a contract. An address without a contract returns nothing.
 func (e *EVM) contractCall(to, input string, block int64) (json.RawMessage, *rpcError) {
 	a, isAccount := e.ledger.find(to, block)
 	id, isDispute := strings.CutPrefix(input, selectDisputes)
@@ -150,19 +148,19 @@ func (e *EVM) contractCall(to, input string, block int64) (json.RawMessage, *rpc
 	case isAccount && input == selectToken:
 		return encode("0x" + numberWord(evmChainID) + addressWord(collectionAddress(e.ledger.seed, a.collection)) + a.token()), nil
 	case strings.EqualFold(to, DisputeModule) && isDispute:
-		subject := numberWord(0) // of a dispute that there is not
+		subject := numberWord(0) // of an unknown dispute
 		if h, ok := e.ledger.disputeAbout(numberOf(id), block); ok && id == numberWord(uint64(h.dispute)) {
 			subject = addressWord(h.ip())
 		}
-		return encode("0x" + subject + strings.Repeat("0", 7*64)), nil // whom it is about, and more
+		return encode("0x" + subject + strings.Repeat("0", 7*64)), nil // the asset, and seven fields that are not read
 	}
 	return nil, evmFailure(3, "execution reverted")
 }
 
-// A filter is what an eth_getLogs asks for. It has lists alone, and they are not empty.
+// A filter is the parameter of eth_getLogs. Its lists are not empty.
 type filter struct {
-	Address   []string   // any of these; nil: all
-	Topics    [][]string // for each position any of these
+	Address   []string   // any of these; nil means all
+	Topics    [][]string // for each position, any of these
 	BlockHash string
 }
 
@@ -192,7 +190,7 @@ func (e *EVM) logs(p gjson.Result) (json.RawMessage, *rpcError) {
 	case f.BlockHash != "" && (from < 0 || from > e.Height() || e.hash(from) != f.BlockHash):
 		return nil, evmFailure(-32000, "unknown block")
 	case to-from >= e.most.Load():
-		return nil, evmFailure(-32005, "query returned more than 10000 results") // as some providers say, whatever the reason is
+		return nil, evmFailure(-32005, "query returned more than 10000 results") // some providers send this text whatever the reason is
 	}
 	out, hash, hashed := []byte("["), "", int64(-1)
 	for log := range e.ledger.logs(from, min(to, e.Height())) {

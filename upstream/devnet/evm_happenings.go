@@ -14,17 +14,16 @@ type happening struct {
 	asset
 	kind    string // as in logs.jsonl
 	block   int64
-	dispute int64 // identifier of the dispute that it belongs to; 0 for none
+	dispute int64 // id of the dispute it belongs to; 0 means none
 }
 
-// How many blocks after its registration an asset is licensed for the last time,
-// and how many after it the last dispute is over.
+// Number of blocks from the registration of an asset to its last license, and to the end of its last dispute.
 const (
 	licensedFor = 255
 	disputedFor = raisedAfter + 2*256
 )
 
-// follow is what happens to an asset, the cause before what comes of it.
+// follow returns the later transactions about an asset, in order.
 func (a asset) follow() []happening {
 	at := assetBlock(a.number)
 	all := []happening{{asset: a, kind: "registered", block: at}}
@@ -37,7 +36,7 @@ func (a asset) follow() []happening {
 	return all
 }
 
-// amount is what a happening adds to its counter: one, or up to seven licenses.
+// amount returns how much a happening adds to its counter: one, or up to seven licenses.
 func (h happening) amount() int64 {
 	if h.kind != "licensed" {
 		return 1
@@ -46,17 +45,17 @@ func (h happening) amount() int64 {
 }
 
 const (
-	assetsPerDispute = 100 // registrations for every dispute
-	firstDisputed    = 20  // the number of the first asset that is disputed
-	raisedAfter      = 40  // blocks; always as many, so that identifiers rise
+	assetsPerDispute = 100 // one in this many assets is disputed
+	firstDisputed    = 20  // number of the first disputed asset
+	raisedAfter      = 40  // blocks after the registration; constant, so that dispute ids rise
 )
 
 func isDisputed(number int64) bool { return number%assetsPerDispute == firstDisputed }
 
-// fates are the ways that disputes go, in turn.
+// fates are the outcomes of disputes, in turn.
 var fates = [...]string{"judged resolved", "", "cancelled", "judged", "judged resolved", "cancelled", "judged", "judged"}
 
-// dispute is the dispute about an asset.
+// dispute returns the transactions of the dispute about an asset.
 func (a asset) dispute() []happening {
 	turn := a.number / assetsPerDispute
 	h := happening{asset: a, kind: "raised", block: assetBlock(a.number) + raisedAfter, dispute: turn + 1}
@@ -68,10 +67,10 @@ func (a asset) dispute() []happening {
 	return all
 }
 
-// groupsIndex is the collection of the groups.
+// groupsIndex is the index of the collection of groups.
 const groupsIndex = 3
 
-// collectionAddress is the token contract of the i-th collection.
+// collectionAddress returns the token contract of the i-th collection.
 func collectionAddress(seed uint64, i int) string {
 	if i == groupsIndex {
 		return strings.ToLower(GroupNFT)
@@ -80,7 +79,7 @@ func collectionAddress(seed uint64, i int) string {
 	return hexText(d[12:])
 }
 
-// The number of an asset or a block can be read from the last 8 bytes of its account or hash.
+// The last 8 bytes of an account or hash are the number of its asset or block.
 
 func numbered(text string, n int64) string { return fmt.Sprintf("%s%016x", text[:len(text)-16], n) }
 
@@ -92,10 +91,10 @@ func numberOf(text string) int64 {
 	return n
 }
 
-// ip is the account of an asset.
+// ip returns the account of an asset.
 func (a asset) ip() string { return numbered(hexText(a.digest[:20]), a.number) }
 
-// find is the asset with an account, if it is registered by a block.
+// find returns the asset with an account, if it is registered at the block.
 func (l ledger) find(ip string, block int64) (asset, bool) {
 	n := numberOf(ip)
 	if n < 0 || n > block || assetBlock(n) > block || l.count == 0 {
@@ -105,7 +104,7 @@ func (l ledger) find(ip string, block int64) (asset, bool) {
 	return a, strings.EqualFold(a.ip(), ip)
 }
 
-// token is the identifier of the asset within its collection. Some are large.
+// token returns the id of the asset within its collection. Some are large.
 func (a asset) token() string {
 	if a.number%50 == 7 {
 		return hex.EncodeToString(a.digest[:])
@@ -113,7 +112,7 @@ func (a asset) token() string {
 	return numberWord(uint64(a.number) + 1)
 }
 
-// disputeAbout returns how the dispute with an identifier was raised, if it was by a block.
+// disputeAbout returns the transaction that raised the dispute with an id, if it is in a block up to the given one.
 func (l ledger) disputeAbout(id, block int64) (happening, bool) {
 	if id < 1 || id > block || l.count == 0 {
 		return happening{}, false
@@ -122,7 +121,7 @@ func (l ledger) disputeAbout(id, block int64) (happening, bool) {
 	return raised, raised.block <= block
 }
 
-// hash is a digest that stands for some thing of the chain.
+// hash returns a digest for a part of the chain.
 func (l ledger) hash(what string, i int64) string {
 	d := state.Digest(l.seed, "evm "+what, i)
 	return hexText(d[:])

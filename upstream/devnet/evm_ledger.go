@@ -10,44 +10,41 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
-// How the history of the execution chain is paced.
+// The pace of the execution chain's history.
 const (
 	firstAsset         = 1000 // block of the first registration
 	blocksPerAsset     = 2    // on average
-	assetsPerNewcomer  = 46   // registrations for every new collection
+	assetsPerNewcomer  = 46   // registrations per new collection
 	historyBeforeStart = 400 * 24 * time.Hour
 )
 
-// A ledger is what happened in which block of the execution chain. All of it
-// follows from the number of a registration, so any range of blocks can be read
-// without what came before, and there is nothing to keep.
+// A ledger is the history of the execution chain. All of it follows from the numbers of the registrations, so any range
+// of blocks can be read alone, and nothing is stored.
 //
-// Registrations come at a steady pace. Some blocks later each may be followed
-// by licenses, and by a dispute with all that comes of it. At the start every
-// collection has come into being; afterwards they only grow.
+// Registrations come at a steady pace. Each may be followed by licenses and by a dispute some blocks later. All
+// collections exist at the start; afterwards they only grow.
 type ledger struct {
 	seed     uint64
-	count    int // of collections
+	count    int // number of collections
 	started  time.Time
 	interval time.Duration
 }
 
 func newLedger(o Options) ledger {
 	l := ledger{seed: o.Seed, count: o.Collections, started: o.StartTime.UTC().Truncate(time.Second), interval: o.Interval}
-	if l.interval < 0 { // blocks come by hand
+	if l.interval < 0 { // blocks are made by Advance
 		l.interval = 2 * time.Second
 	}
 	return l
 }
 
-// start is the block of the execution chain that a devnet starts at.
+// start returns the block of the execution chain at the start.
 func (l ledger) start() int64 {
 	return firstAsset + int64(l.count)*assetsPerNewcomer*blocksPerAsset
 }
 
-// time is when a block was made, in whole seconds. Since it is in the logs, it
-// depends on nothing but the number. The history is spread over more than a
-// year, however few its blocks are.
+// time returns the time of a block, in whole seconds. It depends only on the number, because logs contain it. The
+// history is spread over more than a year, however few its blocks are.
 func (l ledger) time(block int64) time.Time {
 	since := block - l.start()
 	if since < 0 {
@@ -61,7 +58,7 @@ func (l ledger) time(block int64) time.Time {
 type asset struct {
 	number     int64
 	collection int
-	digest     [32]byte // what happens to it
+	digest     [32]byte // source of all that varies
 }
 
 func (l ledger) asset(number int64) asset {
@@ -70,13 +67,13 @@ func (l ledger) asset(number int64) asset {
 	return a
 }
 
-// assetBlock is the block of a registration. Of three, two share one.
+// assetBlock returns the block of a registration. Of three registrations, two share a block.
 func assetBlock(number int64) int64 {
 	return firstAsset + blocksPerAsset*(number-number%3/2)
 }
 
-// choose says which collection a registration is in. At regular intervals it is
-// a new one. Of the others, most go to those that are old.
+// choose returns the collection of a registration. At regular intervals it is a new one. Most of the others belong to
+// old collections.
 func (l ledger) choose(number int64, d []byte) int {
 	newcomer := number / assetsPerNewcomer
 	if newcomer < int64(l.count) && number%assetsPerNewcomer == 0 {
@@ -86,8 +83,7 @@ func (l ledger) choose(number int64, d []byte) int {
 	return int(min(binary.BigEndian.Uint32(d)%exist, binary.BigEndian.Uint32(d[4:])%exist))
 }
 
-// happenings yields what happened from one block to another, both included. The
-// order is that of the assets, and for each of them that of time.
+// happenings yields the transactions of a range of blocks, both ends included, ordered by asset and then by time.
 func (l ledger) happenings(from, to int64) iter.Seq[happening] {
 	return func(yield func(happening) bool) {
 		if l.count == 0 || from > to {
@@ -106,7 +102,7 @@ func (l ledger) happenings(from, to int64) iter.Seq[happening] {
 	}
 }
 
-// counters are what the kinds of happenings add to.
+// counters are the counters that the kinds of happenings change.
 var counters = map[string]func(c *collections.Collection) *int64{
 	"registered": func(c *collections.Collection) *int64 { return &c.AssetCount },
 	"licensed":   func(c *collections.Collection) *int64 { return &c.LicensesCount },
@@ -116,20 +112,20 @@ var counters = map[string]func(c *collections.Collection) *int64{
 	"resolved":   func(c *collections.Collection) *int64 { return &c.ResolvedDisputeCount },
 }
 
-// Collections yields the collections that exist at the start: those of the seed.
+// Collections yields the collections that exist at the start.
 func (d *Devnet) Collections() iter.Seq[collections.Collection] {
 	return d.CollectionsAt(d.EVMStart())
 }
 
-// CollectionsAt yields the collections that exist after a block of the execution
-// chain. They are what counting the logs up to that block comes to.
+// CollectionsAt yields the collections that exist after a block of the execution chain, with the counters that its logs
+// add up to.
 func (d *Devnet) CollectionsAt(block int64) iter.Seq[collections.Collection] {
 	l := newLedger(d.options)
 	counted := make([]collections.Collection, l.count)
 	for h := range l.happenings(0, block) {
 		c, at := &counted[h.collection], l.time(h.block)
 		if *counters[h.kind](c) += h.amount(); c.CreatedAt.IsZero() {
-			c.CreatedAt = at // the first registration: assets come in order
+			c.CreatedAt = at // the first registration: assets are in order
 		}
 		if at.After(c.UpdatedAt) {
 			c.UpdatedAt = at
@@ -141,5 +137,5 @@ func (d *Devnet) CollectionsAt(block int64) iter.Seq[collections.Collection] {
 	return slices.Values(slices.DeleteFunc(counted, func(c collections.Collection) bool { return c.AssetCount == 0 }))
 }
 
-// firstCollection is when the history begins, unless the start is set.
+// firstCollection is the default time of the first registration.
 var firstCollection = time.Date(2025, 2, 13, 8, 0, 0, 0, time.UTC)

@@ -15,19 +15,19 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
-// logLines are the logs of a transaction of each kind, in which {names} stand for words.
+// logLines are the logs of each kind of transaction. A {name} stands for a word.
 //
 //go:embed logs.jsonl
 var logLines []byte
 
-// A logShape is how a log of a kind is written.
+// A logShape is the template of a log.
 type logShape struct {
 	Kind, Address string
 	Topics        []state.Message
 	Data          state.Message
 }
 
-// logShapes are those of each kind.
+// logShapes are the templates of each kind.
 var logShapes = func() map[string][]logShape {
 	all := map[string][]logShape{}
 	for _, shape := range state.Lines[logShape](logLines) {
@@ -45,11 +45,11 @@ type evmLog struct {
 	block, transaction, index int64
 }
 
-// logs yields the logs from one block to another, both included, in order.
+// logs yields the logs of a range of blocks, both ends included, in order.
 func (l ledger) logs(from, to int64) iter.Seq[evmLog] {
 	all := slices.SortedStableFunc(l.happenings(from, to), func(a, b happening) int { return cmp.Compare(a.block, b.block) })
 	return func(yield func(evmLog) bool) {
-		var transaction, index int64 // of the next in the block
+		var transaction, index int64 // indexes of the next one in the block
 		for i, h := range all {
 			if i > 0 && all[i-1].block != h.block {
 				transaction, index = 0, 0
@@ -73,7 +73,7 @@ func (s logShape) log(block, transaction, index int64, word func(name string) st
 	return log
 }
 
-// word is what stands for a name in the logs of a happening: 32 bytes in hex.
+// word returns the value of a name in the logs of a happening: 32 bytes in hex.
 func (l ledger) word(h happening, name string) string {
 	switch name {
 	case "chain":
@@ -96,10 +96,10 @@ func numberWord(n uint64) string { return fmt.Sprintf("%064x", n) }
 
 func addressWord(address string) string { return strings.Repeat("0", 24) + address[2:] }
 
-// hexText is raw as JSON-RPC has it.
+// hexText returns raw in the notation of JSON-RPC.
 func hexText(raw []byte) string { return "0x" + hex.EncodeToString(raw) }
 
-// appendTo appends a log as JSON-RPC has it.
+// appendTo appends a log in the notation of JSON-RPC.
 func (g evmLog) appendTo(b []byte, l ledger, blockHash string) []byte {
 	return fmt.Appendf(b, `{"address":"%s","topics":["%s"],"data":"%s","blockNumber":"0x%x","transactionHash":"%s","transactionIndex":"0x%x","blockHash":"%s","blockTimestamp":"0x%x","logIndex":"0x%x","removed":false}`,
 		g.contract, strings.Join(g.topics, `","`), g.data, g.block, l.hash("transaction", g.block<<16|g.transaction), g.transaction, blockHash, l.time(g.block).Unix(), g.index)
@@ -109,7 +109,7 @@ func (g evmLog) appendTo(b []byte, l ledger, blockHash string) []byte {
 // and three for each topic.
 func (g evmLog) bloom(filter *[256]byte) {
 	for _, text := range append([]string{g.contract}, g.topics...) {
-		raw, _ := hex.DecodeString(text[2:]) // it is our own
+		raw, _ := hex.DecodeString(text[2:]) // valid hex by construction
 		h := sha3.NewLegacyKeccak256()
 		h.Write(raw)
 		sum := h.Sum(nil)
@@ -120,5 +120,5 @@ func (g evmLog) bloom(filter *[256]byte) {
 	}
 }
 
-// capitals is an address in another case than JSON-RPC has it, as other sources do.
+// capitals returns an address in upper case, as sources other than JSON-RPC write it.
 func capitals(address string) string { return "0x" + strings.ToUpper(address[2:]) }

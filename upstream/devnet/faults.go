@@ -6,28 +6,28 @@ import (
 	"time"
 )
 
-// Faults are what is wrong with each of the simulated origins.
+// Faults are the faults of each simulated upstream.
 type Faults struct{ Node, Comet, Provider, EVM Fault }
 
-// The kinds of outage. Both also drop the connections that exist.
+// The kinds of outage. Both also close existing connections.
 const (
 	Refuse = "refuse" // nothing listens on the port
 	Reset  = "reset"  // connections are accepted and reset
 )
 
-// A Fault is what is wrong with one server. The zero value is a healthy one.
-// What comes first in the struct happens first to a request.
+// A Fault is what is wrong with a server. The zero value means nothing. Faults apply to a request in the order of the
+// fields.
 type Fault struct {
 	Outage       string        `yaml:",omitempty"`              // "", Refuse or Reset
-	Latency      time.Duration `yaml:",omitempty"`              // added to every answer
-	Jitter       time.Duration `yaml:",omitempty"`              // at most this much more, evenly spread
-	Stall        bool          `yaml:",omitempty"`              // requests are read and never answered; events are held back
-	ErrorRate    float64       `yaml:"error_rate,omitempty"`    // the share of requests, 0 to 1, that get ErrorStatus, as the server says it where it has words of its own
-	ErrorStatus  int           `yaml:"error_status,omitempty"`  // default 503; 429 is how a provider limits its clients
-	Nonsense     bool          `yaml:",omitempty"`              // 200 with a body that is no JSON
-	Ahead        int64         `yaml:",omitempty"`              // for CometBFT: the heights it tells of are so many above the truth
-	EventsBehind int64         `yaml:"events_behind,omitempty"` // for CometBFT: the blocks that its socket tells of are so many below the truth, as behind a balancer
-	HangInfo     bool          `yaml:"hang_info,omitempty"`     // for CometBFT: /abci_info is never answered, as while the execution client hangs
+	Latency      time.Duration `yaml:",omitempty"`              // added to every response
+	Jitter       time.Duration `yaml:",omitempty"`              // maximum additional latency, evenly distributed
+	Stall        bool          `yaml:",omitempty"`              // requests are read and never answered, and events are held back
+	ErrorRate    float64       `yaml:"error_rate,omitempty"`    // share of requests, 0 to 1, that get ErrorStatus, with the server's own error text if it has one
+	ErrorStatus  int           `yaml:"error_status,omitempty"`  // default 503; 429 is a provider's rate limit
+	Nonsense     bool          `yaml:",omitempty"`              // 200 with a body that is not JSON
+	Ahead        int64         `yaml:",omitempty"`              // CometBFT: number of blocks by which reported heights are too high
+	EventsBehind int64         `yaml:"events_behind,omitempty"` // CometBFT: number of blocks by which WebSocket events are behind, as behind a balancer
+	HangInfo     bool          `yaml:"hang_info,omitempty"`     // CometBFT: /abci_info is never answered, as while the execution client hangs
 }
 
 func (f Fault) validate() error {
@@ -40,13 +40,13 @@ func (f Fault) validate() error {
 	return nil
 }
 
-// SetFaults puts faults in force on the main node, the main execution client and
-// the provider. A server that is out comes back on the same port.
+// SetFaults sets the faults of the main node, the main execution client and the provider. After an outage a server
+// returns on the same port.
 func (d *Devnet) SetFaults(f Faults) error {
 	return errors.Join(d.nodes[0].SetFaults(f.Node, f.Comet), d.metadata.setFault(f.Provider), d.evm.SetFault(f.EVM))
 }
 
-// Faults are the faults in force.
+// Faults returns the faults in force.
 func (d *Devnet) Faults() Faults {
 	return Faults{
 		Node: d.nodes[0].rest.currentFault(), Comet: d.nodes[0].comet.currentFault(),

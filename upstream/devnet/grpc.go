@@ -13,7 +13,7 @@ import (
 
 const heightHeader = "X-Cosmos-Block-Height"
 
-// serveGRPC answers the methods that abci_query has, by gRPC without compression.
+// serveGRPC serves the methods of abci_query by gRPC, without compression.
 func (n *Node) serveGRPC(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil || len(body) < 5 {
@@ -33,7 +33,7 @@ func (n *Node) serveGRPC(w http.ResponseWriter, r *http.Request) {
 	h.Set(http.TrailerPrefix+"Grpc-Message", a.Message)
 }
 
-// grpcCall is the answer of a method, at a height if one is asked for.
+// grpcCall returns the response of a method. An empty height means the newest.
 func (n *Node) grpcCall(method string, message []byte, at string) cosmos.Answer {
 	height, _ := strconv.ParseInt(at, 10, 64)
 	if strings.HasSuffix(method, ".Service/GetNodeInfo") {

@@ -15,18 +15,18 @@ type rpcRequest struct {
 	Params json.RawMessage `json:"params"`
 }
 
-// An rpcError refuses a call.
+// An rpcError is the error of a call.
 type rpcError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
 	Data    string `json:"data,omitempty"`
 }
 
-// An rpcHandler serves JSON-RPC over HTTP: one call or a batch of them in the
-// body of a POST. The function answers one call.
+// An rpcHandler serves JSON-RPC over HTTP: a call or a batch of calls in the body of a POST. The function answers one
+// call.
 type rpcHandler func(rpcRequest) (json.RawMessage, *rpcError)
 
-// ServeHTTP serves one request.
+// ServeHTTP implements http.Handler.
 func (h rpcHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(http.MaxBytesReader(w, r.Body, 5<<20))
 	w.Header().Set("Content-Type", "application/json")
@@ -40,11 +40,11 @@ func (h rpcHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var call rpcRequest
-	_ = json.Unmarshal(body, &call) // what cannot be read has no method
+	_ = json.Unmarshal(body, &call) // a malformed call has no method
 	_, _ = w.Write(append(h.appendOne(nil, call), '\n'))
 }
 
-// appendOne appends the answer to one call.
+// appendOne appends the response to one call.
 func (h rpcHandler) appendOne(out []byte, call rpcRequest) []byte {
 	if call.Method == "" {
 		return appendAnswer(out, call.ID, nil, &rpcError{Code: -32600, Message: "invalid request"})
@@ -53,7 +53,7 @@ func (h rpcHandler) appendOne(out []byte, call rpcRequest) []byte {
 	return appendAnswer(out, call.ID, result, failure)
 }
 
-// appendAnswer appends an answer.
+// appendAnswer appends a response.
 func appendAnswer(out []byte, id, result json.RawMessage, failure *rpcError) []byte {
 	name := "result"
 	if failure != nil {
@@ -63,6 +63,6 @@ func appendAnswer(out []byte, id, result json.RawMessage, failure *rpcError) []b
 }
 
 func encode(value any) []byte {
-	b, _ := json.Marshal(value) // all values are plain
+	b, _ := json.Marshal(value) // plain values always encode
 	return b
 }

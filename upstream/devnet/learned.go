@@ -10,19 +10,19 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// A lesson has the handlers that tests add to a server, by path or by method of JSON-RPC.
+// extraHandlers are the handlers that tests add to a server, by path or by JSON-RPC method.
 type lesson struct{ handlers sync.Map }
 
-// Learn makes the nodes' REST server answer a path, or with a name that does not begin with a slash the RPC answer a
-// method, as another release of the node might. A method's handler gets the request as the client sent it.
+// Handle adds a path to the node's REST server, or a method to its RPC if name does not begin with a slash, as another
+// release of the node might have. A method's handler gets the request as the client sent it.
 func (n *Node) Learn(name string, h http.HandlerFunc) { n.learned.handlers.Store(name, h) }
 
-// before serves what was learned, and by next everything else.
+// before serves the added paths and methods, and everything else by next.
 func (l *lesson) before(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := r.URL.Path
 		if name == "/" && r.Method == http.MethodPost {
-			body, _ := io.ReadAll(r.Body) // next finds it short
+			body, _ := io.ReadAll(r.Body) // next would see a truncated body
 			r.Body = io.NopCloser(bytes.NewReader(body))
 			name = "/" + gjson.GetBytes(body, "method").Str
 		}

@@ -21,13 +21,13 @@ type Node struct {
 	learned    lesson
 	rest       *target
 	comet      *target
-	grpc       *target   // nil but in the dialect of the SDK
-	targets    []*target // all of them
+	grpc       *target   // nil for Story
+	targets    []*target // all servers
 
-	restartedAt atomic.Int64 // the height at that time
+	restartedAt atomic.Int64 // height at the last restart
 }
 
-// newNode listens where the options say.
+// newNode listens at the addresses in the options.
 func newNode(c *chain, o Options) *Node {
 	node := &Node{chain: c}
 	node.keepRecent.Store(o.KeepRecent)
@@ -46,7 +46,7 @@ func newNode(c *chain, o Options) *Node {
 	return node
 }
 
-// GRPCAddr is the address of the gRPC server, "" for none, as in the dialect of Story.
+// GRPCAddr returns the address of the gRPC server, or "" for Story.
 func (n *Node) GRPCAddr() string {
 	if n.grpc == nil {
 		return ""
@@ -54,34 +54,31 @@ func (n *Node) GRPCAddr() string {
 	return *n.grpc.addr.Load()
 }
 
-// RESTURL is the base of the REST server, without a trailing slash.
+// RESTURL returns the base URL of the REST server, without a trailing slash.
 func (n *Node) RESTURL() string { return n.rest.url() }
 
-// CometURL is the base of the CometBFT RPC server; the websocket is at /websocket.
+// CometURL returns the base URL of the CometBFT RPC server. Its WebSocket is at /websocket.
 func (n *Node) CometURL() string { return n.comet.url() }
 
-// Height is the newest block that this node can read.
+// Height returns the newest block that this node can read.
 func (n *Node) Height() int64 { return max(1, n.chain.height()-n.lag.Load()) }
 
-// ahead is by how many blocks the heights that the CometBFT server tells are too
-// high.
+// ahead returns the number of blocks by which reported heights are too high.
 func (n *Node) ahead() int64 { return n.comet.fault.Load().Ahead }
 
-// SetLag changes how many blocks the node is behind the chain. It catches up then, as /status
-// says.
+// SetLag sets how many blocks the node is behind the chain. /status then says that it is catching up.
 func (n *Node) SetLag(blocks int64) {
 	n.lag.Store(blocks)
-	n.chain.signal() // watchers look again, although there is no new block
+	n.chain.signal() // wakes watchers although there is no new block
 }
 
-// SetKeepRecent changes how many heights below its newest block the node can read.
+// SetKeepRecent sets how many heights below its newest block the node can read.
 func (n *Node) SetKeepRecent(heights int64) { n.keepRecent.Store(heights) }
 
-// SetBase64Keys makes the node read page keys in base64, or raw, as if another release of it had
-// been started. Its connections stay.
+// SetBase64Keys makes the node read page keys in base64, or raw, like another release. Connections stay open.
 func (n *Node) SetBase64Keys(on bool) { n.base64Keys.Store(on) }
 
-// SetFaults puts faults in force on the two servers of the node.
+// SetFaults sets the faults of the node's two servers.
 func (n *Node) SetFaults(rest, comet Fault) error {
 	if n.rest.currentFault().Outage != "" && rest.Outage == "" {
 		n.Restart()
@@ -89,19 +86,19 @@ func (n *Node) SetFaults(rest, comet Fault) error {
 	return errors.Join(n.rest.setFault(rest), n.comet.setFault(comet))
 }
 
-// A Dialect is the REST API that the nodes of a devnet speak.
+// A Dialect is the REST API of a devnet's nodes.
 type Dialect string
 
 // The dialects. CometBFT's API is the same in both.
 const (
 	Story  Dialect = "story"
-	Cosmos Dialect = "cosmos" // any chain of the Cosmos SDK, by grpc-gateway
+	Cosmos Dialect = "cosmos" // a chain of the Cosmos SDK, by grpc-gateway
 )
 
-// Dialect is what the nodes speak.
+// Dialect returns the dialect of the nodes.
 func (d *Devnet) Dialect() Dialect { return d.options.Dialect }
 
-// restHandler is the REST API of a node.
+// restHandler returns the REST API of a node.
 func (n *Node) restHandler(noGRPC bool) http.Handler {
 	if n.chain.cosmos == nil {
 		return n.chain.story.Handler(view{n}, n.asked.Count)
@@ -109,19 +106,19 @@ func (n *Node) restHandler(noGRPC bool) http.Handler {
 	return n.chain.cosmos.Handler(view{n}, noGRPC, n.asked.Count)
 }
 
-// Addresses that are part of every devnet of Story and have much to tell.
+// Addresses that exist on every Story devnet and have long lists.
 const (
 	PopularValidator = story.PopularValidator // Options.Delegators delegations
 	WideDelegator    = story.WideDelegator    // on up to 61 validators
 )
 
-// Validators are the operator addresses of all validators, in order.
+// Validators returns the operator addresses of all validators, in order.
 func (d *Devnet) Validators() []string { return d.chain.staking.Operators() }
 
-// Delegators are the addresses that delegate to the popular validator, in order.
+// Delegators returns the addresses that delegate to the popular validator, in order.
 func (d *Devnet) Delegators() []string { return d.chain.staking.Popular.Delegators() }
 
-// application is what abci_info says about the software, and status about its transactions.
+// application returns the name and version in abci_info, and the state of the transaction index in status.
 func (c *chain) application() (name, version, txIndex string) {
 	if c.cosmos == nil {
 		return "story", "v1.5.3", "off"
@@ -129,7 +126,7 @@ func (c *chain) application() (name, version, txIndex string) {
 	return "SimApp", "0.53.6", "on"
 }
 
-// A view shows a node to the simulation of its REST API.
+// A view adapts a Node to state.View.
 type view struct{ *Node }
 
 func (n view) Now() state.Clock {
@@ -146,6 +143,6 @@ func (n view) Block(h int64) (at time.Time, hash, appHash []byte) {
 	return n.chain.blockTime(h), n.chain.hash("block", h), n.chain.hash("app", h)
 }
 
-// Restart makes the node one that has just started: in the dialect cosmos reads of the
-// latest height fail until the next block. The end of an outage does the same.
+// Restart simulates a restart of the node: in the dialect cosmos, reads of the latest height fail until the next block.
+// The end of an outage does the same.
 func (n *Node) Restart() { n.restartedAt.Store(n.chain.height()) }

@@ -12,16 +12,16 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
-// maxBatch is how many contracts a batch may name.
+// maxBatch is the maximum number of contracts in a batch.
 const maxBatch = 100
 
-// A provider answers as Alchemy's NFT API v3 does, about the seeded
-// collections: most are known, some only in part, a few not at all.
+// A provider simulates Alchemy's NFT API v3 for the seeded collections: it knows most of them, some in part, and a few
+// not at all.
 type provider struct {
 	seed  uint64
 	index map[string]int // by lower-case address
 
-	contracts []state.Message // what is said of an address that is no contract, of an unknown contract, and of others
+	contracts []state.Message // templates for an address without a contract, an unknown contract, and other contracts
 }
 
 //go:embed contracts.jsonl
@@ -53,11 +53,11 @@ func (p *provider) serveBatch(w http.ResponseWriter, r *http.Request) {
 	for i, name := range request.ContractAddresses {
 		contracts[i] = p.contract(name)
 	}
-	slices.Reverse(contracts) // the order is not that of the request
+	slices.Reverse(contracts) // the order differs from that of the request
 	reply(w, map[string]any{"contracts": contracts})
 }
 
-// contract describes the contract at an address, or says that it is none.
+// contract describes the contract at an address, or says that there is no contract.
 func (p *provider) contract(address string) json.RawMessage {
 	i, known := p.index[strings.ToLower(address)]
 	if len(address) == len(GroupNFT) {
@@ -65,7 +65,7 @@ func (p *provider) contract(address string) json.RawMessage {
 	}
 	d, which := state.Digest(p.seed, "contract", int64(i)), 0
 	switch {
-	case known && d[0]%16 == 0: // of which nothing but its being there is known
+	case known && d[0]%16 == 0: // the contract exists, but nothing else is known
 		which = 1
 	case known:
 		which = 2 + int(d[1])%(len(p.contracts)-2)

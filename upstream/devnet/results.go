@@ -16,8 +16,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
-// transactions are the block's own one, and in the dialect of the SDK the transactions that were
-// broadcast.
+// transactions returns the block's own transaction and, for SDK chains, the ones that were broadcast.
 func (c *chain) transactions(h int64) []cosmos.Transaction {
 	all := []cosmos.Transaction{{Raw: c.transaction(h), Result: `{"code":0,"data":null,"log":"","info":"","gas_wanted":"0","gas_used":"0","events":[],"codespace":""}`}}
 	if c.cosmos != nil {
@@ -26,12 +25,12 @@ func (c *chain) transactions(h int64) []cosmos.Transaction {
 	return all
 }
 
-// query answers of the state, by the methods of the gRPC services.
+// query answers abci_query with the methods of the gRPC services.
 func (n *Node) query(p cometParams) (json.RawMessage, *rpcError) {
 	if n.chain.cosmos == nil {
 		return nil, noMethod
 	}
-	data, _ := hex.DecodeString(p.Data) // what cannot be read is no message
+	data, _ := hex.DecodeString(p.Data) // malformed data is an empty message
 	if p.Height == nil {
 		p.height = 0 // the newest
 	}
@@ -48,7 +47,7 @@ func (n *Node) query(p cometParams) (json.RawMessage, *rpcError) {
 	return n.chain.render("query_result", a.Height, map[string]string{"code": strconv.Itoa(a.Code), "log": string(encode(a.Log)), "value": string(value), "codespace": a.Codespace}), nil
 }
 
-// tx is a transaction by its hash.
+// tx answers a query for a transaction by its hash.
 func (n *Node) tx(p cometParams) (json.RawMessage, *rpcError) {
 	if n.chain.cosmos == nil {
 		return nil, internalError("transaction indexing is disabled")
@@ -60,7 +59,7 @@ func (n *Node) tx(p cometParams) (json.RawMessage, *rpcError) {
 	return nil, internalError(fmt.Sprintf("tx (%X) not found", p.Hash))
 }
 
-// find finds a transaction of the latest blocks by its hash.
+// find returns a transaction of the latest blocks by its hash, or nil.
 func (n *Node) find(wanted []byte) json.RawMessage {
 	for h := n.Height(); h > max(0, n.Height()-256); h-- {
 		for i, t := range n.chain.transactions(h) {
@@ -72,9 +71,9 @@ func (n *Node) find(wanted []byte) json.RawMessage {
 	return nil
 }
 
-// searchTxs understands one search: for a hash.
+// searchTxs supports only a search for a hash.
 func (n *Node) searchTxs(p cometParams) (json.RawMessage, *rpcError) {
-	hash, _ := hex.DecodeString(strings.Trim(strings.TrimPrefix(p.Query, "tx.hash="), "'")) // of any other search it is none
+	hash, _ := hex.DecodeString(strings.Trim(strings.TrimPrefix(p.Query, "tx.hash="), "'")) // any other search finds nothing
 	if found := n.find(hash); found != nil {
 		return fmt.Appendf(nil, `{"txs":[%s],"total_count":"1"}`, found), nil
 	}
@@ -92,29 +91,28 @@ func (n *Node) broadcastTx(p cometParams) (json.RawMessage, *rpcError) {
 	return json.RawMessage(result), nil
 }
 
-// eventQuery is what can be subscribed to: a kind of events, of transactions perhaps one,
-// or all.
+// eventQuery matches supported subscription queries: a kind of event, a transaction by its hash, or all events.
 var eventQuery = regexp.MustCompile(`^\s*tm\.event\s*(?:=\s*'(\w+)'|EXISTS)(?:\s+AND\s+tx\.hash\s*=\s*'(\w+)')?\s*$`)
 
-// An event is one of a block, as subscribers are told of it.
+// An event is one event of a block.
 type event struct {
 	kind string
 	data json.RawMessage
 	tags map[string][]string
 }
 
-// matches reports whether a subscription wants it.
+// matches reports whether a subscription's query selects the event.
 func (e event) matches(query string) bool {
 	parts := eventQuery.FindStringSubmatch(query)
 	return parts != nil && (parts[1] == "" || parts[1] == e.kind) && (parts[2] == "" || slices.Contains(e.tags["tx.hash"], parts[2]))
 }
 
-// result is the result in a message about it.
+// result returns the result of the event's message.
 func (e event) result(query string) json.RawMessage {
 	return fmt.Appendf(nil, `{"query":%s,"data":%s,"events":%s}`, encode(query), e.data, encode(e.tags))
 }
 
-// event is one of a kind, with the tags of what the application says.
+// event returns an event of a kind, with the tags of the application's events.
 func (c *chain) event(kind string, h int64, application string, own map[string]string) event {
 	tags := map[string][]string{"tm.event": {kind}}
 	for _, of := range gjson.Parse(application).Array() {
@@ -126,8 +124,7 @@ func (c *chain) event(kind string, h int64, application string, own map[string]s
 	return event{kind, c.render(kind, h, own), tags}
 }
 
-// eventsOf are those of a block in the order of publishing. The last one begins the next
-// block.
+// eventsOf returns the events of a block in the order of publishing. The last one begins the next block.
 func (c *chain) eventsOf(h int64) []event {
 	txs, finalized := c.transactions(h), string(c.render("finalized", h, nil))
 	all := []event{
@@ -146,5 +143,5 @@ func (c *chain) eventsOf(h int64) []event {
 	return append(all, c.event("NewRoundStep", h, "", nil))
 }
 
-// leaveOut takes away what is empty in the result of a transaction.
+// leaveOut removes empty fields from the result of a transaction.
 var leaveOut = strings.NewReplacer(`"code":0,"data":null,"log":"","info":"",`, "", `"gas_wanted":"0","gas_used":"0","events":[],"codespace":""`, "", `,"codespace":""`, "")

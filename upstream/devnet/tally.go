@@ -7,21 +7,21 @@ import (
 	"sync"
 )
 
-// NodeStats say what a node was asked since the start.
+// NodeStats are the numbers of requests to a node since the start.
 type NodeStats struct {
 	Requests int64   `json:"requests"` // at the REST server, failed ones included
-	Reads    int64   `json:"reads"`    // that reached a state
-	Asked    []Asked `json:"asked"`    // the most frequent first
+	Reads    int64   `json:"reads"`    // requests that read the state
+	Asked    []Asked `json:"asked"`    // most frequent first
 }
 
-// Asked is how often one question was asked about one height.
+// Asked is the number of requests for one URI at one height.
 type Asked struct {
-	URI    string `json:"uri"` // path and query as they came
+	URI    string `json:"uri"` // path and query as received
 	Height int64  `json:"height"`
 	Count  int64  `json:"count"`
 }
 
-// Of is how often a URI was asked about that begins so.
+// Of returns the number of reads whose URI begins with prefix.
 func (s NodeStats) Of(prefix string) (n int64) {
 	for _, a := range s.Asked {
 		if strings.HasPrefix(a.URI, prefix) {
@@ -31,15 +31,15 @@ func (s NodeStats) Of(prefix string) (n int64) {
 	return n
 }
 
-// A Tally counts what a node is asked. The zero value is ready.
+// A Tally counts reads. The zero value is ready.
 type Tally struct {
-	Most   int // different things that it tells apart: default 50,000
+	Most   int // maximum number of different reads to count; default 50,000
 	mu     sync.Mutex
-	counts map[Asked]int64 // of the first ones, whose own counts are 0
+	counts map[Asked]int64 // by read, with a zero Count
 	reads  int64
 }
 
-// Count counts a question about a height.
+// Count counts a read of uri at height.
 func (t *Tally) Count(uri string, height int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,14 +53,14 @@ func (t *Tally) Count(uri string, height int64) {
 	}
 }
 
-// Stats says what the node was asked so far.
+// Stats returns the numbers of requests so far.
 func (n *Node) Stats() NodeStats {
 	s := n.asked.Stats()
 	s.Requests = n.rest.requests.Load()
 	return s
 }
 
-// Stats says what was counted so far.
+// Stats returns the counted reads.
 func (t *Tally) Stats() NodeStats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,14 +75,14 @@ func (t *Tally) Stats() NodeStats {
 	return s
 }
 
-// A notice tells its watchers that something has changed. The zero value is ready.
+// A notice wakes its watchers after a change. The zero value is ready.
 type notice struct {
 	lock sync.Mutex
 	next chan struct{} // closed at the next change
 }
 
-// changes is closed at the next change. Taken before the state is read, it
-// misses nothing.
+// changes returns a channel that is closed at the next change. Call it before reading the state, so that no change is
+// missed.
 func (n *notice) changes() <-chan struct{} {
 	n.lock.Lock()
 	defer n.lock.Unlock()
@@ -92,7 +92,7 @@ func (n *notice) changes() <-chan struct{} {
 	return n.next
 }
 
-// signal tells of a change that has been made.
+// signal wakes the watchers.
 func (n *notice) signal() {
 	n.lock.Lock()
 	defer n.lock.Unlock()

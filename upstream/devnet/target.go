@@ -15,27 +15,26 @@ import (
 	"time"
 )
 
-// The limits of the node's servers.
+// Limits of the node's servers.
 const (
 	maxHeader   = 8 << 10
 	idleTimeout = 10 * time.Second // of connections
 )
 
-// A target is one HTTP server that can be made to fail. It can go out and come
-// back on the same port.
+// A target is an HTTP server that can fail. It can stop, and return on the same port.
 type target struct {
-	idle     time.Duration // 0: no limit
+	idle     time.Duration // 0 means no limit
 	handler  http.Handler
-	h2c      bool                    // it speaks HTTP/2 alone, without TLS
-	words    func(status int) []byte // of an error, as JSON; nil: plain text
+	h2c      bool                    // speaks only HTTP/2, without TLS
+	words    func(status int) []byte // JSON body of an error; nil means plain text
 	requests atomic.Int64
-	notice   // of faults
+	notice   // signaled when the fault changes
 	fault    atomic.Pointer[Fault]
-	addr     atomic.Pointer[string] // with the port that was found, once open
+	addr     atomic.Pointer[string] // with the actual port, once open
 
 	life   sync.Mutex // held while opening, closing and changing faults; never by handlers
-	opened bool       // open was called, close was not
-	stop   func()     // ends the server, drops its connections and waits; nil while there is none
+	opened bool       // open was called and close was not
+	stop   func()     // stops the server, closes its connections and waits; nil while it is stopped
 
 	handlers sync.RWMutex // held for reading by every handler
 }
@@ -47,8 +46,7 @@ func newTarget(addr string, idle time.Duration, h http.Handler) *target {
 	return t
 }
 
-// open begins to serve, unless the target is out from the start: then it
-// only takes its port.
+// open starts serving. If the fault is an outage, it only reserves the port.
 func (t *target) open() error {
 	t.life.Lock()
 	defer t.life.Unlock()
@@ -109,16 +107,16 @@ func (t *target) listen() error {
 	serving.Go(func() { _ = server.Serve(listener) }) // always ErrServerClosed
 	t.stop = func() {
 		cancel()
-		_ = server.Close() // the listener is gone either way
+		_ = server.Close() // the listener is closed either way
 		serving.Wait()
-		t.handlers.Lock() // every handler has left
+		t.handlers.Lock() // wait for the handlers
 		defer t.handlers.Unlock()
 	}
 	return nil
 }
 
-// listenAt listens at an address. During an outage the port may have been lent to
-// an outgoing connection; it will soon be free again.
+// listenAt listens at an address. It retries while an outgoing connection uses the port, which can happen during an
+// outage.
 func listenAt(addr string) (net.Listener, error) {
 	var config net.ListenConfig
 	for deadline := time.Now().Add(2 * time.Second); ; time.Sleep(50 * time.Millisecond) {
@@ -138,7 +136,7 @@ func (t *target) shut() {
 
 func (t *target) currentFault() Fault { return *t.fault.Load() }
 
-// setFault puts a fault in force. What was stalled is dropped.
+// setFault sets the fault. Stalled requests are dropped.
 func (t *target) setFault(f Fault) error {
 	if err := f.validate(); err != nil {
 		return err
@@ -157,7 +155,7 @@ func (t *target) setFault(f Fault) error {
 	return t.listen()
 }
 
-// ServeHTTP puts the fault before the handler.
+// ServeHTTP applies the fault, then calls the handler.
 func (t *target) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	t.handlers.RLock()
 	defer t.handlers.RUnlock()
@@ -192,17 +190,17 @@ func (t *target) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// asksInfo reports whether a request is for abci_info, by URI or by POST.
+// asksInfo reports whether a request calls abci_info, by URI or by POST.
 func asksInfo(r *http.Request) bool {
 	if r.Method != http.MethodPost {
 		return r.URL.Path == "/abci_info"
 	}
-	body, _ := io.ReadAll(r.Body) // what is cut short is not for it
+	body, _ := io.ReadAll(r.Body) // a truncated body is another request
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return bytes.Contains(body, []byte(`"abci_info"`))
 }
 
-// fail answers with the error, in plain text unless there are words for it.
+// fail sends the error status, with the server's own text if it has one.
 func (f Fault) fail(w http.ResponseWriter, words func(status int) []byte) {
 	status := cmp.Or(f.ErrorStatus, http.StatusServiceUnavailable)
 	if words == nil {
@@ -214,7 +212,7 @@ func (f Fault) fail(w http.ResponseWriter, words func(status int) []byte) {
 	_, _ = w.Write(words(status))
 }
 
-// reset ends a new connection abruptly while the fault says so.
+// reset closes a new connection abruptly while the fault is Reset.
 func (t *target) reset(ctx context.Context, conn net.Conn) context.Context {
 	if t.fault.Load().Outage == Reset {
 		if tcp, ok := conn.(*net.TCPConn); ok {

@@ -12,10 +12,10 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// writeTimeout is how long a client of the websocket may take for a message.
+// writeTimeout is the time within which a client of the WebSocket must accept a message.
 const writeTimeout = 10 * time.Second
 
-// A socket is one websocket connection. One goroutine reads subscriptions, another sends events.
+// A socket is a WebSocket connection. One goroutine reads subscriptions, another sends events.
 type socket struct {
 	node          *Node
 	conn          *websocket.Conn
@@ -24,12 +24,12 @@ type socket struct {
 }
 
 func (n *Node) serveSocket(w http.ResponseWriter, r *http.Request) {
-	forks := n.chain.forksBelow(math.MaxInt64) // taken before the client can see one
+	forks := n.chain.forksBelow(math.MaxInt64) // read before the client can subscribe
 	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
 	if err != nil {
 		return // Accept has answered
 	}
-	k, sent := &socket{node: n, conn: conn}, n.Height() // taken before anybody can subscribe
+	k, sent := &socket{node: n, conn: conn}, n.Height() // read before the client can subscribe
 	ctx, cancel := context.WithCancel(r.Context())
 	var reading sync.WaitGroup
 	reading.Go(func() {
@@ -37,11 +37,11 @@ func (n *Node) serveSocket(w http.ResponseWriter, r *http.Request) {
 		k.read()
 	})
 	k.serve(ctx, sent, forks)
-	_ = conn.CloseNow() // abruptly, which also ends the reading
+	_ = conn.CloseNow() // abruptly, which also ends read
 	reading.Wait()
 }
 
-// read takes subscriptions, which are all that is asked for over the socket.
+// read handles subscriptions and ignores other requests.
 func (k *socket) read() {
 	for {
 		_, body, err := k.conn.Read(context.Background())
@@ -49,7 +49,7 @@ func (k *socket) read() {
 			return
 		}
 		var request rpcRequest
-		_ = json.Unmarshal(body, &request) // what cannot be read asks for nothing
+		_ = json.Unmarshal(body, &request) // a malformed request is ignored
 		k.mu.Lock()
 		err = k.write(request.ID, json.RawMessage("{}"), nil)
 		k.subscriptions = append(k.subscriptions, request)
@@ -60,8 +60,8 @@ func (k *socket) read() {
 	}
 }
 
-// serve sends what happens after the block that was sent last, until ctx ends, the client does
-// not take it, or there are other forks than there were: a node that is rolled back is started anew.
+// serve sends the events of blocks above sent, until ctx ends, the client does not accept a message, or the chain is
+// rolled back, when a real node would be restarted.
 func (k *socket) serve(ctx context.Context, sent, forks int64) {
 	for {
 		moved, refaulted := k.node.chain.changes(), k.node.comet.changes()
@@ -83,7 +83,7 @@ func (k *socket) serve(ctx context.Context, sent, forks int64) {
 	}
 }
 
-// write sends an answer or an event.
+// write sends a response or an event.
 func (k *socket) write(id, result json.RawMessage, failure *rpcError) error {
 	ctx, cancel := context.WithTimeout(context.Background(), writeTimeout)
 	defer cancel()
@@ -111,7 +111,7 @@ func (k *socket) sendBlock(h int64) error {
 	return nil
 }
 
-// goodbye tells every subscriber that the node goes away.
+// goodbye notifies every subscriber that the node stops.
 func (k *socket) goodbye() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

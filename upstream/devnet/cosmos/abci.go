@@ -23,16 +23,16 @@ import (
 	"github.com/tipcache/tipcache/upstream/protofield"
 )
 
-// A service is a method of a gRPC service, which abci_query calls, and whose answer moves with
-// the blocks: that of the REST API, as a message. Those of others are documents.
+// A service is a gRPC method that abci_query can call and whose response changes with the blocks. The response is that
+// of a REST route, encoded as a message. Other methods are answered by documents.
 type service struct {
 	method  string
-	pattern string                // of its route
-	request string                // the names of the first fields
-	answer  protoreflect.FullName // the type of the message
+	pattern string                // pattern of the REST route
+	request string                // names of the first fields
+	answer  protoreflect.FullName // type of the response message
 }
 
-// services are the methods that can be called, besides documents.
+// services are the methods whose responses change with the blocks.
 var services = []service{
 	{"/cosmos.auth.v1beta1.Query/Account", auth + "/accounts/{address}", "address", "cosmos.auth.v1beta1.QueryAccountResponse"},
 	{"/cosmos.bank.v1beta1.Query/Balance", bank + "/balances/{address}/by_denom", "address denom", "cosmos.bank.v1beta1.QueryBalanceResponse"},
@@ -41,24 +41,24 @@ var services = []service{
 	{"/cosmos.tx.v1beta1.Service/GetTx", transactions + "/txs/{hash}", "hash", "cosmos.tx.v1beta1.GetTxResponse"},
 }
 
-// An Answer is what abci_query says, and gRPC in its place.
+// An Answer is the response of abci_query or of a gRPC call.
 type Answer struct {
 	Value     []byte
-	Status    codes.Code // of gRPC
-	Message   string     // of that
+	Status    codes.Code // status of a gRPC call
+	Message   string     // its error message
 	Code      int
 	Log       string
 	Codespace string
-	Height    int64 // 0 where no state was read
+	Height    int64 // 0 if no state was read
 }
 
-// abciErrors are the codes of abci_query for those of gRPC, with what the SDK adds to the text.
+// abciErrors are the codes of abci_query by gRPC code, with the text that the SDK adds.
 var abciErrors = map[codes.Code]struct {
 	code   int
 	suffix string
 }{codes.InvalidArgument: {18, "invalid request"}, codes.NotFound: {22, "key not found"}, codes.Internal: {6, "unknown request"}}
 
-// Query calls a method at a height, 0 for the newest, as abci_query does.
+// Query calls a method at a height, as abci_query does. Height 0 means the newest.
 func (c *Chain) Query(n state.View, path string, data []byte, height int64) Answer {
 	now := n.Now()
 	of := slices.IndexFunc(services, func(s service) bool { return s.method == path })
@@ -107,7 +107,7 @@ func refused(f *status.Status, height int64) Answer {
 	return a
 }
 
-// routeOf is the route with a pattern.
+// routeOf returns the route with a pattern.
 func routeOf(pattern string) *route {
 	return &routes[slices.IndexFunc(routes, func(r route) bool { return r.pattern == pattern })]
 }
@@ -115,7 +115,7 @@ func routeOf(pattern string) *route {
 //go:embed services.json
 var serviceTypes []byte
 
-// types are the messages of the services, of which services.json has the fields that clients read.
+// types are the messages of the services. services.json has the fields that clients read.
 var types = sync.OnceValue(func() *dynamicpb.Types {
 	var set descriptorpb.FileDescriptorSet
 	err := protojson.Unmarshal(serviceTypes, &set)
@@ -126,7 +126,7 @@ var types = sync.OnceValue(func() *dynamicpb.Types {
 	return dynamicpb.NewTypes(files)
 })
 
-// message is a message of a type, made of its JSON.
+// message encodes JSON as a message of a type.
 func message(name protoreflect.FullName, body string) ([]byte, error) {
 	of, err := types().FindMessageByName(name)
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
-// sent is how many transactions of an account are in blocks.
+// sent returns how many transactions of an account are in blocks.
 func (q *query) sent(a *account) int64 {
 	sum, _ := q.chain.mempool.sums(a.raw, q.Height)
 	return sum + a.sequence + int64(q.AddedTo(a.raw)) //nolint:gosec // it is small
 }
 
-// balance is what an account has of a coin.
+// balance returns the balance of one coin of an account.
 func (q *query) balance(a *account, c coin) int64 {
 	if c.Denom != "stake" {
 		return c.Amount
@@ -25,7 +25,7 @@ func (q *query) balance(a *account, c coin) int64 {
 	return c.Amount + sum - int64(q.AddedTo(a.raw))*(step+fee) //nolint:gosec // it is small
 }
 
-// amount is what an account, nil for none, has of a denomination.
+// amount returns the balance of a denomination. The account may be nil.
 func (q *query) amount(a *account, denom string) int64 {
 	if a != nil {
 		for _, c := range a.coins {
@@ -45,7 +45,7 @@ func (q *query) accountJSON(a *account) string {
 	return `{"@type":"/cosmos.auth.v1beta1.BaseAccount",` + q.accountInfo(a)[1:]
 }
 
-// accountInfo renders what all kinds of account have.
+// accountInfo renders the fields that all kinds of accounts have.
 func (q *query) accountInfo(a *account) string {
 	sequence, key := q.sent(a), "null"
 	if sequence > 0 {
@@ -59,7 +59,7 @@ func accounts(q *query) (string, error) {
 	return state.List(&q.Query, "accounts", q.chain.accounts, func(a *account) string { return a.raw }, q.accountJSON)
 }
 
-// ofAccount serves the account that the path names.
+// ofAccount returns a handler for the account in the path.
 func ofAccount(name string, render func(*query, *account) string) handler {
 	return func(q *query) (string, error) {
 		raw, err := decode(accountPrefix, q.args["address"])
@@ -106,7 +106,7 @@ func balances(q *query) (string, error) {
 	})
 }
 
-// validDenom is what the bank takes for a denomination.
+// validDenom matches valid denominations of the bank module.
 var validDenom = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9/:._-]{2,127}$`)
 
 func balanceByDenom(q *query) (string, error) {

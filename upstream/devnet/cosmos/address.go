@@ -15,10 +15,10 @@ const (
 	validatorPrefix = "cosmosvaloper"
 )
 
-// maxBech32 is the longest address.
+// maxBech32 is the maximum length of an address.
 const maxBech32 = 1023
 
-// decode reads an address. Capitals are fine as long as all letters are.
+// decode reads an address. It must be in one case.
 func decode(prefix, text string) (string, error) {
 	if len(text) > maxBech32 {
 		return "", fmt.Errorf("decoding bech32 failed: invalid bech32 string length %d", len(text))
@@ -40,13 +40,13 @@ func decode(prefix, text string) (string, error) {
 	return string(raw), nil
 }
 
-// fromBech32 reads an address of the cast.
+// fromBech32 reads a valid address.
 func fromBech32(prefix, text string) string {
 	raw, _ := decode(prefix, text)
 	return raw
 }
 
-// addresses reads the delegator, or voter, and the validator that the path names.
+// addresses reads the delegator (or voter) and the validator in the path.
 func (q *query) addresses() (err error) {
 	for _, name := range []string{"delegator_addr", "delegator_address", "voter"} {
 		if text, given := q.vars[name]; given {
@@ -67,7 +67,7 @@ func (q *query) addresses() (err error) {
 	return err
 }
 
-// holder reads the address of an account in the words of the bank.
+// holder reads the address of an account. Its errors have the bank module's texts.
 func (q *query) holder() (string, error) {
 	if q.args["address"] == "" {
 		return "", status.Error(codes.InvalidArgument, "invalid address: empty address string is not allowed")

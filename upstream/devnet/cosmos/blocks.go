@@ -23,16 +23,15 @@ func (q *query) blockJSON(h int64) (string, error) {
 	return fill("block", "chain", q.ID, "txs", txs, "hash", state.Base64(hash), "before", state.Base64(before), "app", state.Base64(appHash), "time", at.UTC().Format(time.RFC3339Nano), "height", h, "below", h-1), nil
 }
 
-// latest serves what CometBFT has at its newest height, which the state may not have
-// reached, or ahead of it by some blocks.
+// latest returns a handler for CometBFT's newest height, which may be above that of the state. ahead adds to it.
 func latest(ahead int64, serve func(*query, int64) (string, error)) handler {
 	return func(q *query) (string, error) { return serve(q, q.now.Stored+ahead) }
 }
 
-// atHeight serves what CometBFT has at the height in the path, which pinning does not move.
+// atHeight returns a handler for the height in the path, whatever height the request's header names.
 func atHeight(serve func(*query, int64) (string, error)) handler {
 	return func(q *query) (string, error) {
-		height, _ := strconv.ParseInt(q.args["height"], 10, 64) // it has been read as one
+		height, _ := strconv.ParseInt(q.args["height"], 10, 64) // validated as an integer
 		switch {
 		case height > q.now.Stored:
 			return "", status.Error(codes.InvalidArgument, "requested block height is bigger then the chain length")
@@ -43,13 +42,13 @@ func atHeight(serve func(*query, int64) (string, error)) handler {
 	}
 }
 
-// validatorSet is the document of the set with another height.
+// validatorSet returns the recorded validator set with another height.
 func validatorSet(q *query, height int64) (string, error) {
 	return q.Paged(fill(tendermint+"/validatorsets/latest", "height", height))
 }
 
 func historicalInfo(q *query) (string, error) {
-	height, _ := strconv.ParseInt(q.args["height"], 10, 64) // it has been read as one
+	height, _ := strconv.ParseInt(q.args["height"], 10, 64) // validated as an integer
 	if height <= 0 || height > q.Height {
 		return "", status.Errorf(codes.NotFound, "historical info for height %d not found", height)
 	}

@@ -1,10 +1,9 @@
-// Package cosmos simulates the REST API of a Cosmos SDK node: grpc-gateway's routes,
-// parameters, statuses and headers before a chain whose state moves with every block.
+// Package cosmos simulates the REST API of a Cosmos SDK node: grpc-gateway's routes, parameters, statuses and headers
+// for a chain whose state changes with every block.
 //
-// Staking and its rewards are those of package state. Accounts and transactions that were
-// broadcast are here. All else is recorded: documents.jsonl holds a path and its answer in
-// each line, and routes.jsonl a pattern of such paths with the answer where there is no
-// document.
+// Package state has staking and its rewards. This package has accounts and transactions that were broadcast. Everything
+// else is recorded: each line of documents.jsonl holds a path and its response, and each line of routes.jsonl a pattern
+// of such paths with the response if there is no document.
 package cosmos
 
 import (
@@ -19,20 +18,20 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
-// Addresses that are part of every chain and have much to tell.
+// Addresses that exist on every chain and have long lists.
 const (
 	WideDelegator    = "cosmos1t3mw6fkk9nr558qy6jphu726glyjpl0w8kalv8"        // on every validator, 154 denominations
 	PopularValidator = "cosmosvaloper1js736jheaahhg0jmqdxl0qwsqg02w70v2gxt2u" // Options.Delegators delegations
 	Contract         = "cosmos14hj2tavq8fpesdwxxcu44rty3hh90vhujrvcmstl4zr3txmfvw9s4hmalr"
-	VotedProposal    = "10"                                            // its votes come in as blocks go by
+	VotedProposal    = "10"                                            // votes on it arrive with the blocks
 	Wallet           = "cosmos10xcqpzrky6eff2g52qdye53xkk9jxkvrpq6uqr" // whose private key is 32 bytes of 1
 )
 
-// ibcDenom is the one denomination that came from another chain.
+// ibcDenom is the only denomination from another chain.
 const ibcDenom = "ibc/27394FB092D2ECCD56123C74F36E4C1F926001CEADA9CA97EA622B25F41E5EB2"
 
-// opening is the height from which on there are transactions: in every block the wide
-// delegator adds to the next of its delegations, for a fee.
+// opening is the first height with transactions. In every block, the wide delegator adds to the next of its delegations
+// and pays a fee.
 const (
 	opening = 18
 	step    = 45
@@ -80,12 +79,12 @@ func NewChain(o state.Options) *Chain {
 	c.populate(o.Delegators)
 	c.Order()
 	slices.SortFunc(c.accounts, func(a, b *account) int { return strings.Compare(a.raw, b.raw) })
-	wallet := fromBech32(accountPrefix, Wallet) // of whom no list tells
+	wallet := fromBech32(accountPrefix, Wallet) // it is in no list
 	c.byAddress[wallet] = &account{raw: wallet, number: len(c.accounts), coins: []coin{{"stake", 1_000_000_000}}}
 	return c
 }
 
-// add makes an account.
+// add adds an account.
 func (c *Chain) add(raw string, sequence int64, coins ...coin) {
 	a := &account{raw: raw, number: len(c.accounts), sequence: sequence, coins: coins}
 	c.accounts, c.byAddress[raw] = append(c.accounts, a), a
@@ -96,7 +95,7 @@ func (c *Chain) populate(delegators int) {
 	for _, a := range state.Lines[struct {
 		Address  string
 		Sequence int64
-		Stakes   []string // the operators of the validators
+		Stakes   []string // operators of the validators
 		Coins    []coin   // by denomination
 	}](accountLines) {
 		raw := fromBech32(accountPrefix, a.Address)
@@ -113,7 +112,7 @@ func (c *Chain) populate(delegators int) {
 	}
 }
 
-// words are how answers are written.
+// words are the dialect's notations.
 var words = state.Words{
 	Account:    func(raw string) string { return state.Bech32(accountPrefix, raw) },
 	Operator:   func(raw string) string { return state.Bech32(validatorPrefix, raw) },

@@ -17,22 +17,21 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
-// notImplemented answers what has no route.
+// notImplemented is the error for an unknown route.
 var notImplemented = status.Error(codes.Unimplemented, "Not Implemented")
 
-// Unavailable is the body by which the gateway says that it cannot ask the application: it is
-// away, or took too long.
+// Unavailable returns the gateway's body for an application that is unreachable or too slow.
 func Unavailable(status int) []byte {
 	return []byte(cmp.Or(documents()[strconv.Itoa(status)], documents()["503"]))
 }
 
-// statuses are those of HTTP for the codes that the API knows.
+// statuses are the HTTP statuses of the API's gRPC codes.
 var statuses = map[codes.Code]int{
 	codes.Unknown: http.StatusInternalServerError, codes.Internal: http.StatusInternalServerError, codes.InvalidArgument: http.StatusBadRequest,
 	codes.DeadlineExceeded: http.StatusGatewayTimeout, codes.NotFound: http.StatusNotFound, codes.Unimplemented: http.StatusNotImplemented,
 }
 
-// failureBody is a failure as JSON.
+// failureBody returns an error as JSON.
 func failureBody(f *status.Status) []byte {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -41,9 +40,8 @@ func failureBody(f *status.Status) []byte {
 	return fmt.Appendf(nil, `{"code":%d,"message":%s,"details":[]}`, f.Code(), bytes.TrimSpace(text.Bytes()))
 }
 
-// Handler serves the REST API of a node. A node without gRPC, by grpc.enable = false, has
-// other texts, and errors that tell no height. Handler calls count for every
-// request that reaches a state, with the URI and the height that is read.
+// Handler returns the REST API of a node. A node without gRPC (grpc.enable = false) has other error texts, and errors
+// without a height. Handler calls count for every request that reads the state, with the URI and the height.
 func (c *Chain) Handler(n state.View, noGRPC bool, count func(uri string, height int64)) http.Handler {
 	return &gateway{chain: c, node: n, noGRPC: noGRPC, count: count}
 }
@@ -56,7 +54,7 @@ type gateway struct {
 	count  func(uri string, height int64)
 }
 
-// The headers that tell heights. Errors carry the second alone.
+// The headers with heights. Errors carry only the second.
 const (
 	heightHeader   = "X-Cosmos-Block-Height"
 	metadataHeader = "Grpc-Metadata-X-Cosmos-Block-Height"
@@ -75,7 +73,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, body) // the client may be gone
 }
 
-// answer finds the route, reads the parameters, the height, and then the state.
+// answer finds the route, reads parameters and height, and then the state.
 func (g *gateway) answer(w http.ResponseWriter, r *http.Request) (string, error) {
 	components := strings.Split(dropVerb(r.URL.Path)[1:], "/")
 	route, vars := find(r.Method, components)
@@ -93,7 +91,7 @@ func (g *gateway) answer(w http.ResponseWriter, r *http.Request) (string, error)
 	return g.query(w, r, route, q)
 }
 
-// query answers what goes through the application.
+// query answers a request that the application handles.
 func (g *gateway) query(w http.ResponseWriter, r *http.Request, route *route, q *query) (body string, err error) {
 	height, err := g.heightOf(r.Header, q.now)
 	if err != nil {
@@ -118,7 +116,7 @@ func (g *gateway) query(w http.ResponseWriter, r *http.Request, route *route, q 
 	return body, err
 }
 
-// plainText is how an error reads when it comes without gRPC.
+// plainText returns the text of an error on a node without gRPC.
 func plainText(err error) error {
 	f := status.Convert(err)
 	text := f.Err().Error()
@@ -128,7 +126,7 @@ func plainText(err error) error {
 	return status.Error(f.Code(), text)
 }
 
-// dropVerb cuts an empty verb: a colon at the end of the path.
+// dropVerb removes an empty verb: a colon at the end of the path.
 func dropVerb(p string) string {
 	if strings.HasSuffix(p, ":") && !strings.HasSuffix(p, "/:") {
 		return p[:len(p)-1]
@@ -136,13 +134,12 @@ func dropVerb(p string) string {
 	return p
 }
 
-// heightOf is the height that a request is answered at. A header that comes
-// twice, or under both names, silently means the latest.
+// heightOf returns the height to read. As on a node, a header that is sent twice, or under both names, is ignored.
 func (g *gateway) heightOf(h http.Header, now state.Clock) (height int64, err error) {
 	if given := append(append([]string{}, h.Values(heightHeader)...), h.Values(metadataHeader)...); len(given) == 1 {
 		height, err = strconv.ParseInt(given[0], 10, 64)
 	}
-	if g.noGRPC { // which takes what is no height for the latest
+	if g.noGRPC { // it treats an invalid height as the latest
 		height, err = max(0, height), nil
 	}
 	code, name, text := now.Unreadable(height)
@@ -159,7 +156,7 @@ func (g *gateway) heightOf(h http.Header, now state.Clock) (height int64, err er
 	return height, nil
 }
 
-// refuse is an error of the SDK from before a handler runs.
+// refuse returns an error that the SDK sends before it calls a handler.
 func (g *gateway) refuse(code int, name, text string) error {
 	if g.noGRPC {
 		return fmt.Errorf("%s: %s", text, name)

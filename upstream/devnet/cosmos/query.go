@@ -16,28 +16,28 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
-// A query is one request: the state it reads and what it asks for.
+// A query is a request: the state it reads and its parameters.
 type query struct {
 	state.Query
 	chain  *Chain
 	node   state.View
 	now    state.Clock
-	path   string            // that of its document, if there is one
-	vars   map[string]string // what stands for the names in the pattern of the path
+	path   string            // path of its document, if there is one
+	vars   map[string]string // values of the names in the pattern
 	args   map[string]string // from path and query, by proto name; numbers in base 10, bytes decoded, the first value of lists
 	posted txRequest         // the body of a POST
 }
 
-// at has the query read the state at a height.
+// at sets the height to read.
 func (q *query) at(height int64) {
 	q.State, q.Status, q.Var = q.chain.At(height, q.node), q.args["status"], func(name string) string { return q.args[name] }
 	q.Page = state.ReadPage(q.Var)
 }
 
-// A parser reads a value as grpc-gateway does and writes it in one notation.
+// A parser reads a value as grpc-gateway does, and returns its canonical form.
 type parser func(value string) (string, error)
 
-// parsers are those of the fields that are not text, by name.
+// parsers are the parsers of the fields that are not text, by name.
 var parsers = map[string]parser{
 	"proposal_id": parseUint, "code_id": parseUint, "group_id": parseUint, "account_id": parseUint, "starting_height": parseUint, "ending_height": parseUint,
 	"page": parseUint, "limit": parseUint, "offset": parseUint,
@@ -48,14 +48,14 @@ var parsers = map[string]parser{
 	"order_by":        enum("tx.OrderBy", "ORDER_BY_UNSPECIFIED", "ORDER_BY_ASC", "ORDER_BY_DESC"),
 }
 
-// Integers are read in any base of Go.
+// Integers are read in any base that Go accepts.
 var (
 	parseUint = of(func(value string) (uint64, error) { return strconv.ParseUint(value, 0, 64) })
 	parseInt  = of(func(value string) (int64, error) { return strconv.ParseInt(value, 0, 64) })
 	parseBool = of(strconv.ParseBool)
 )
 
-// of writes what is read as Go prints it.
+// of returns a parser that formats the value as Go prints it.
 func of[V any](read func(value string) (V, error)) parser {
 	return func(value string) (string, error) {
 		v, err := read(value)
@@ -72,7 +72,7 @@ func parseBytes(value string) (string, error) {
 	return string(raw), err
 }
 
-// enum reads a value by its name or its number.
+// enum returns a parser for the names or numbers of an enum.
 func enum(name string, values ...string) parser {
 	return func(value string) (string, error) {
 		if slices.Contains(values, value) {
@@ -94,10 +94,10 @@ func parse(field, value string) (string, error) {
 	return value, nil
 }
 
-// pageFields are the fields of the one message among the parameters.
+// pageFields are the fields of the pagination message.
 var pageFields = []string{"key", "offset", "limit", "count_total", "reverse"}
 
-// read fills the request in from path, query and body.
+// read reads the parameters from path, query and body.
 func (q *query) read(r *http.Request, route *route) error {
 	q.args = map[string]string{}
 	for name, value := range q.vars {
@@ -117,11 +117,11 @@ func (q *query) read(r *http.Request, route *route) error {
 	return q.populate(route, r.Form)
 }
 
-// listSuffix is how a name carries a value: name[value].
+// listSuffix matches a name that carries a value: name[value].
 var listSuffix = regexp.MustCompile(`^(.*)\[(.*)\]$`)
 
-// populate reads the parameters that the route's request has. Others are ignored, but
-// for what stands below a field that has nothing below it.
+// populate reads the parameters of the route. Others are ignored, except below a field that has no subfields, which is
+// an error.
 func (q *query) populate(route *route, form url.Values) error {
 	for _, name := range slices.Sorted(maps.Keys(form)) {
 		values := form[name]
@@ -138,7 +138,7 @@ func (q *query) populate(route *route, form url.Values) error {
 // field reads one parameter.
 func (q *query) field(route *route, names, values []string) error {
 	fields := strings.Fields(route.params)
-	for field := range q.vars { // known to the filter by its proto name alone
+	for field := range q.vars { // the filter knows only the proto name
 		if names[0] == field {
 			return nil
 		}
@@ -181,7 +181,7 @@ func fieldNamed(fields []string, name string) (string, bool) {
 	return "", false
 }
 
-// camel is the JSON name of a proto name.
+// camel returns the JSON name of a proto name.
 func camel(name string) string {
 	parts := strings.Split(name, "_")
 	for i := range parts[1:] {
@@ -190,7 +190,7 @@ func camel(name string) string {
 	return strings.Join(parts, "")
 }
 
-// proposalStatuses are the states of a proposal, by number.
+// proposalStatuses are the statuses of a proposal, by number.
 var proposalStatuses = []string{
 	"PROPOSAL_STATUS_UNSPECIFIED", "PROPOSAL_STATUS_DEPOSIT_PERIOD", "PROPOSAL_STATUS_VOTING_PERIOD",
 	"PROPOSAL_STATUS_PASSED", "PROPOSAL_STATUS_REJECTED", "PROPOSAL_STATUS_FAILED",

@@ -16,20 +16,19 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
-// A route is one path of the API. In its pattern {name} stands for one segment and
-// {name=**} for the rest of the path.
+// A route is a path of the API. In its pattern, {name} matches one segment and {name=**} the rest of the path.
 type route struct {
 	pattern string
-	params  string // of the query, by proto name
+	params  string // names of query parameters, as in protobuf
 	serve   handler
 	method  string // default GET
-	local   bool   // answered beside the application: no height comes in or out
+	local   bool   // not answered by the application: it neither reads nor returns a height
 }
 
 // A handler answers a query.
 type handler func(*query) (string, error)
 
-// moving are the routes that both dialects have.
+// moving returns the routes that both dialects have.
 func moving() (all []route) {
 	for _, r := range state.Routes {
 		all = append(all, route{
@@ -48,8 +47,8 @@ const (
 	transactions = "/cosmos/tx/v1beta1"
 )
 
-// routes are the paths of the API whose answers are made, in the order in which they are
-// tried, then those of staking, and then those whose answers are documents.
+// routes are the paths of the API, in the order in which they are matched: computed responses, staking, and then
+// documents.
 var routes = slices.Concat([]route{
 	{pattern: auth + "/accounts", params: "pagination", serve: accounts},
 	{pattern: auth + "/accounts/{address}", serve: ofAccount("account", (*query).accountJSON)},
@@ -71,8 +70,8 @@ var routes = slices.Concat([]route{
 	{pattern: "/cosmwasm/wasm/v1/contract/{address}/smart/{query_data}", serve: smart},
 }, moving(), documented())
 
-// find is the route of a path, and what stands for the names in its pattern. A path
-// without a route of its own may have a document.
+// find returns the route of a path and the values of the names in its pattern. A path without a route may have a
+// document.
 func find(method string, components []string) (*route, map[string]string) {
 	for i := range routes {
 		r := &routes[i]
@@ -90,12 +89,12 @@ func find(method string, components []string) (*route, map[string]string) {
 	return nil, nil
 }
 
-// path is where the document of a request is: the pattern with the values of its names.
+// path returns the path of a request's document: the pattern with the values of its names.
 func (r *route) path(q *query) string {
 	var values []string
 	for name, value := range q.args {
 		if strings.Contains(name, "_addr") {
-			value = strings.ToLower(value) // addresses may be in capitals
+			value = strings.ToLower(value) // addresses may be in upper case
 		}
 		values = append(values, "{"+name+"}", value, "{"+name+"=**}", value)
 	}
@@ -131,7 +130,7 @@ var documentLines []byte
 //go:embed routes.jsonl
 var routeLines []byte
 
-// documents are the answers of what stands still, by path.
+// documents are the constant responses, by path.
 var documents = sync.OnceValue(func() map[string]string {
 	all := map[string]string{}
 	for _, pair := range state.Lines[[2]string](documentLines) {
@@ -143,14 +142,14 @@ var documents = sync.OnceValue(func() map[string]string {
 // A documentRoute is a route whose answers are documents.
 type documentRoute struct {
 	Pattern, Params string     // as in a route
-	Key             []string   // the parameters in the path of the document
-	List            string     // the name of the list that is empty where there is no document
-	Answer          string     // or else the answer there
-	Code            codes.Code // or else how the module fails
-	Text            string     // with {name} for arguments, as in an answer
+	Key             []string   // parameters in the path of the document
+	List            string     // name of the list that is empty if there is no document
+	Answer          string     // otherwise the response in that case
+	Code            codes.Code // otherwise the error in that case
+	Text            string     // its text, with {name} for parameters
 }
 
-// documented are the routes of routes.jsonl.
+// documented returns the routes of routes.jsonl.
 func documented() (all []route) {
 	for _, d := range state.Lines[documentRoute](routeLines) {
 		all = append(all, route{pattern: d.Pattern, params: d.Params, serve: d.serve})
@@ -161,7 +160,7 @@ func documented() (all []route) {
 func (d documentRoute) serve(q *query) (string, error) {
 	sep := "?"
 	for _, name := range d.Key {
-		if value := q.args[name]; value != "" && value != "0" { // zero means what nothing does
+		if value := q.args[name]; value != "" && value != "0" { // zero means unset
 			q.path, sep = q.path+sep+name+"="+value, "&"
 		}
 	}
@@ -176,8 +175,7 @@ func (d documentRoute) serve(q *query) (string, error) {
 	return "", status.Error(d.Code, state.Parse(d.Text).With(q.Value))
 }
 
-// fill is a document in which {names} are replaced by values. In the pairs a name comes
-// before its value.
+// fill returns a document with values for its {names}. pairs alternates names and values.
 func fill(path string, pairs ...any) string {
 	values := map[string]string{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -186,7 +184,7 @@ func fill(path string, pairs ...any) string {
 	return state.Parse(documents()[path]).With(func(name string) string { return values[name] })
 }
 
-// document answers with what stands under a path, of a list the page that is asked for.
+// document returns the document of a path; of a list, the requested page.
 func document(q *query) (string, error) {
 	text, ok := documents()[q.path]
 	if !ok {
@@ -195,7 +193,7 @@ func document(q *query) (string, error) {
 	return state.Parse(text).Answer(&q.Query)
 }
 
-// smart answers the queries that the contract has documents for.
+// smart answers the contract queries that have documents.
 func smart(q *query) (string, error) {
 	if !gjson.Valid(q.args["query_data"]) {
 		return "", status.Error(codes.InvalidArgument, "invalid query data")

@@ -9,16 +9,16 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
-// stores are the modules whose stores can be read by abci_query.
+// stores are the modules whose stores abci_query can read.
 var stores = []string{"acc", "bank", "staking", "wasm"}
 
 var storePath = regexp.MustCompile(`^/store/([^/]*)(.*)$`)
 
-// IsStorePath reports whether a path of abci_query reads a store itself.
+// IsStorePath reports whether a path of abci_query reads a store directly.
 func IsStorePath(path string) bool { return storePath.MatchString(path) }
 
-// QueryStore reads a store at a height, 0 for the newest, as abci_query does. A height that cannot be read looks like the
-// absence of the key except for the log, whether the node has pruned it or it has not come.
+// QueryStore reads a store at a height, as abci_query does. Height 0 means the newest. A pruned or future height looks
+// like a missing key, except for the log.
 func (c *Chain) QueryStore(n state.View, path string, data []byte, height int64) Answer {
 	now, parts := n.Now(), storePath.FindStringSubmatch(path)
 	if height == 0 {
@@ -27,7 +27,7 @@ func (c *Chain) QueryStore(n state.View, path string, data []byte, height int64)
 	switch {
 	case !slices.Contains(stores, parts[1]):
 		return Answer{Code: 6, Codespace: "sdk", Log: fmt.Sprintf("no such store: %s: unknown request", parts[1])}
-	case parts[2] == "/subspace": // which ignores the height and repeats it
+	case parts[2] == "/subspace": // it ignores the height and returns it
 		sum := state.Digest(c.Seed, path+hex.EncodeToString(data), now.Height)
 		return Answer{Value: sum[:], Height: height}
 	case parts[2] != "/key":

@@ -18,28 +18,27 @@ import (
 	"github.com/tipcache/tipcache/upstream/protofield"
 )
 
-// DelegateTx is a transaction that is on every chain, in block 18.
+// DelegateTx is a transaction in block 18 of every chain.
 const DelegateTx = "EBD29CADFCEE5D7D8E31C5EF2736C1612CECF15ADC88A400A8F5491BE8E6849A"
 
 func hexText(raw []byte) string { return strings.ToUpper(hex.EncodeToString(raw)) }
 
-// A mempool holds what was broadcast. The next block takes everything in.
+// A mempool holds the broadcast transactions. The next block includes all of them.
 type mempool struct {
 	mu  sync.Mutex
 	txs []*broadcast
 }
 
-// A broadcast is a transaction from outside: one that sends coins, or something
-// unknown that only counts.
+// A broadcast is a transaction from a client: one that sends coins, or an unknown one, which only counts.
 type broadcast struct {
 	hash     string
 	from, to string // raw addresses; "" if unknown
 	amount   int64
-	height   int64 // the block that takes it in
+	height   int64 // height of the block that includes it
 	raw      []byte
 }
 
-// upTo are the transactions in blocks up to a height.
+// upTo returns the transactions in blocks up to a height.
 func (m *mempool) upTo(height int64) (all []*broadcast) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -51,7 +50,7 @@ func (m *mempool) upTo(height int64) (all []*broadcast) {
 	return all
 }
 
-// find is a transaction by its hash, if it is in a block up to a height.
+// find returns a transaction by its hash if it is in a block up to a height, or nil.
 func (m *mempool) find(hash string, height int64) *broadcast {
 	for _, b := range m.upTo(height) {
 		if b.hash == hash {
@@ -61,8 +60,8 @@ func (m *mempool) find(hash string, height int64) *broadcast {
 	return nil
 }
 
-// sums are how many transactions of an account are in blocks up to a height, and what all
-// transactions up to there have added to it.
+// sums returns how many transactions of an account are in blocks up to a height, and how much all transactions up to
+// there have added to it.
 func (m *mempool) sums(raw string, height int64) (sent, added int64) {
 	for _, b := range m.upTo(height) {
 		if b.from == raw {
@@ -75,8 +74,7 @@ func (m *mempool) sums(raw string, height int64) (sent, added int64) {
 	return sent, added
 }
 
-// parseTx reads a raw transaction as far as the chain understands it: the first
-// message's sender, receiver and amount.
+// parseTx reads sender, receiver and amount of the first message of a raw transaction.
 func parseTx(raw []byte) (*broadcast, bool) {
 	in := func(path ...protowire.Number) string {
 		message := raw
@@ -99,10 +97,10 @@ type txRequest struct {
 	Mode  any    `json:"mode"`
 }
 
-// pending is a height that every transaction is below.
+// pending is above every height.
 const pending = 1 << 62
 
-// broadcastTx takes a transaction in, whatever its sequence is. The status of a refusal is 200, too.
+// broadcastTx adds a transaction, whatever its sequence is. An error also has status 200.
 func broadcastTx(q *query) (string, error) {
 	if q.posted.Mode != "BROADCAST_MODE_SYNC" && q.posted.Mode != "BROADCAST_MODE_ASYNC" {
 		return "", errors.New("unsupported return type unspecified; supported types: sync, async")
@@ -122,7 +120,7 @@ func broadcastTx(q *query) (string, error) {
 	return txResponse(b.hash, 0, ""), nil
 }
 
-// simulate runs no transaction: one fails if a real node's refusal of it was recorded.
+// simulate does not run the transaction. It fails for transactions that a real node was recorded to refuse.
 func simulate(q *query) (string, error) {
 	if b, _ := parseTx(q.posted.Bytes); documents()[q.path+"/"+b.hash] != "" {
 		q.path += "/" + b.hash
@@ -139,13 +137,13 @@ func txResponse(hash string, code int, log string) string {
 		hash, space, code, log)
 }
 
-// A Transaction is one from outside that a block has taken in.
+// A Transaction is a broadcast transaction in a block.
 type Transaction struct {
 	Raw    []byte
-	Result string // what running it came to, as CometBFT's JSON has it
+	Result string // its result, as CometBFT's JSON
 }
 
-// Transactions are those of a block from outside, in order.
+// Transactions returns the broadcast transactions of a block, in order.
 func (c *Chain) Transactions(height int64) (all []Transaction) {
 	for _, b := range c.mempool.upTo(height) {
 		if b.height == height {
@@ -155,17 +153,17 @@ func (c *Chain) Transactions(height int64) (all []Transaction) {
 	return all
 }
 
-// Broadcast takes a transaction in as REST does in the mode SYNC, and says what the RPC
-// says of it. It is known where it was taken in before.
+// Broadcast adds a transaction as REST does in mode SYNC, and returns the RPC's result. known reports whether it was
+// added before.
 func (c *Chain) Broadcast(n state.View, raw []byte) (result string, known bool) {
 	q := &query{chain: c, node: n, now: n.Now(), posted: txRequest{Bytes: raw, Mode: "BROADCAST_MODE_SYNC"}}
 	q.at(q.now.Height)
-	text, _ := broadcastTx(q) // it has the mode
+	text, _ := broadcastTx(q) // it sets the mode
 	r := gjson.Get(text, "tx_response")
 	return fmt.Sprintf(`{"code":%s,"data":"","log":%s,"codespace":%s,"hash":%s}`, r.Get("code"), r.Get("raw_log").Raw, r.Get("codespace").Raw, r.Get("txhash").Raw), r.Get("code").Int() == 19
 }
 
-// sent is a transaction from outside as if it sent coins.
+// sent renders a broadcast transaction as one that sends coins.
 func (b *broadcast) sent() string {
 	return fill("send", "hash", b.hash, "height", b.height, "amount", b.amount, "from", words.Account(b.from), "to", words.Account(b.to))
 }
@@ -186,7 +184,7 @@ func txByHash(q *query) (string, error) {
 	return found, nil
 }
 
-// txsInBlock has the recorded transaction as that of the chain itself in every block.
+// txsInBlock renders the recorded transaction as the chain's own transaction of every block.
 func txsInBlock(q *query) (string, error) {
 	if _, known := documents()[q.path]; known {
 		return document(q)

@@ -1,8 +1,7 @@
-// Package state is the chain behind the REST APIs of both dialects: validators, delegations
-// whose amounts move with the blocks, pages of lists, and recorded answers for the rest.
+// Package state simulates the state that both dialects' REST APIs show: validators, delegations whose amounts change
+// with the blocks, and pages of lists. Everything else is recorded.
 //
-// A state is a pure function of seed, sizes and height. Nothing is stored, so that any
-// height can be read at any time.
+// A state is a pure function of seed, sizes and height. Nothing is stored, so any height can be read at any time.
 package state
 
 import (
@@ -17,25 +16,25 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Options say what a chain is like.
+// Options describe a chain.
 type Options struct {
 	ChainID    string
 	Seed       uint64 // varies generated addresses and hashes
-	Validators int    // of Story: beyond those of the recording they are generated
-	Delegators int    // of the popular validator
-	Turnover   int    // of Story: one in so many validators is missing from the list of validators, others at every block; 0: none
+	Validators int    // Story: number of validators; beyond those of the recording they are generated
+	Delegators int    // number of delegators of the popular validator
+	Turnover   int    // Story: each block leaves out one in this many validators from the list; 0 means none
 }
 
-// A Chain is what does not move: who exists, and what was staked at the start.
+// A Chain is the part of the state that no block changes: the accounts, and the stakes at the start.
 type Chain struct {
 	Words
 	ID          string
 	Seed        uint64
-	First, Pace uint64       // the height of the first event, and the blocks from one event to the next
-	Step        uint64       // tokens that an event adds to a delegation
+	First, Pace uint64       // height of the first event, and number of blocks between events
+	Step        uint64       // tokens that an event adds to a stake
 	Validators  []*Validator // by address
-	Popular     *Validator   // which has most delegations
-	Turns       []*Validator // which of them an event goes to, over and over
+	Popular     *Validator   // has the most delegations
+	Turns       []*Validator // validators that get the events, in turn
 
 	operated map[string]*Validator // by raw address
 	staked   map[string][]*Stake   // by raw address of the delegator
@@ -44,11 +43,11 @@ type Chain struct {
 // A Validator and its delegations.
 type Validator struct {
 	Operator, Raw, Status string
-	message               Message // it, as an answer has it
+	message               Message // template of its JSON
 	base                  uint64
-	turns                 uint64   // of the chain's
+	turns                 uint64   // number of its entries in Chain.Turns
 	stakes                []*Stake // by delegator
-	moving                uint64   // how many of them events add to, in turn
+	moving                uint64   // number of stakes that events add to, in turn
 }
 
 // A Stake is what an account delegates to a validator.
@@ -56,20 +55,19 @@ type Stake struct {
 	Validator      *Validator
 	Delegator, Raw string
 	base           uint64
-	slot           int64 // its turn among those that events add to; -1 never
+	slot           int64 // turn among the stakes that events add to; -1 means never
 }
 
-// bondStates are the states of a validator, by the numbers that some answers have.
+// bondStates are the statuses of a validator, by number.
 var bondStates = []string{"BOND_STATUS_UNSPECIFIED", "BOND_STATUS_UNBONDED", "BOND_STATUS_UNBONDING", "BOND_STATUS_BONDED"}
 
-// Bonded is the status of a validator that takes part.
+// Bonded is the status of an active validator.
 const Bonded = "BOND_STATUS_BONDED"
 
-// amounts are the members of a validator that are its tokens: a share is worth one.
+// amounts matches the members of a validator that equal its tokens: a share is worth one token.
 var amounts = regexp.MustCompile(`"(tokens|delegator_shares|rewards_tokens|delegator_rewards_shares)":"\d+`)
 
-// AddValidator adds a validator as a node answered it, with the tokens that it had then as
-// the delegation of its own account.
+// AddValidator adds a recorded validator. Its tokens become the delegation of its own account.
 func (c *Chain) AddValidator(raw, recorded string, moves bool) *Validator {
 	tokens, status := gjson.Get(recorded, "tokens").String(), gjson.Get(recorded, "status").String()
 	if i, err := strconv.Atoi(status); err == nil {
@@ -85,7 +83,7 @@ func (c *Chain) AddValidator(raw, recorded string, moves bool) *Validator {
 	return v
 }
 
-// Delegate adds a delegation, to which events may add.
+// Delegate adds a delegation. moves says whether events add to it.
 func (c *Chain) Delegate(raw string, v *Validator, tokens uint64, moves bool) {
 	k := &Stake{Validator: v, Delegator: c.Account(raw), Raw: raw, base: tokens, slot: -1}
 	if moves {
@@ -96,7 +94,7 @@ func (c *Chain) Delegate(raw string, v *Validator, tokens uint64, moves bool) {
 	v.stakes, c.staked[raw] = append(v.stakes, k), append(c.staked[raw], k)
 }
 
-// Order sorts what is listed. After it the chain does not change.
+// Order sorts the lists. The chain must not change afterwards.
 func (c *Chain) Order() {
 	slices.SortFunc(c.Validators, func(a, b *Validator) int { return strings.Compare(a.Raw, b.Raw) })
 	for _, v := range c.Validators {
@@ -110,10 +108,10 @@ func (c *Chain) Order() {
 	}
 }
 
-// Validator is a validator by its raw address; nil for none.
+// Validator returns a validator by its raw address, or nil.
 func (c *Chain) Validator(raw string) *Validator { return c.operated[raw] }
 
-// Operators are the addresses of all validators, in order.
+// Operators returns the addresses of all validators, in order.
 func (c *Chain) Operators() (all []string) {
 	for _, v := range c.Validators {
 		all = append(all, v.Operator)
@@ -121,7 +119,7 @@ func (c *Chain) Operators() (all []string) {
 	return all
 }
 
-// Delegators are the addresses that delegate to the validator, in order.
+// Delegators returns the addresses that delegate to the validator, in order.
 func (v *Validator) Delegators() (all []string) {
 	for _, k := range v.stakes {
 		all = append(all, k.Delegator)
@@ -133,20 +131,20 @@ func (v *Validator) Delegators() (all []string) {
 type State struct {
 	*Chain
 	Height int64
-	Forks  int64 // how often the chain was rolled back to below the height
+	Forks  int64 // number of rollbacks to below the height
 }
 
-// forkAge is how many blocks' worth of events and rewards a fork adds, so that its blocks
-// differ from the blocks that were there before.
+// forkAge is the number of blocks whose events and rewards a fork adds, so that its blocks differ from the ones they
+// replace.
 const forkAge = 75
 
-// At is the state after block h, as a node has it.
+// At returns the state of a node after block h.
 func (c *Chain) At(h int64, n View) State { return State{Chain: c, Height: h, Forks: n.Forks(h)} }
 
-// Age is the height from which amounts follow.
+// Age returns the height from which amounts are computed.
 func (s State) Age() uint64 { return uint64(s.Height + s.Forks*forkAge) } //nolint:gosec // not negative
 
-// events is how many delegations a validator has got so far.
+// events returns the number of events of a validator so far.
 func (s State) events(v *Validator) uint64 {
 	if s.Age() < s.First || v.turns == 0 {
 		return 0
@@ -161,7 +159,7 @@ func (s State) events(v *Validator) uint64 {
 	return n
 }
 
-// Added is how many events have added to a stake.
+// Added returns the number of events that have added to a stake.
 func (s State) Added(k *Stake) uint64 {
 	if k.slot < 0 {
 		return 0
@@ -170,7 +168,7 @@ func (s State) Added(k *Stake) uint64 {
 	return (s.events(k.Validator) + m - 1 - uint64(k.slot)) / m
 }
 
-// AddedTo is how many events have added to the stakes of an account.
+// AddedTo returns the number of events that have added to the stakes of an account.
 func (s State) AddedTo(raw string) (n uint64) {
 	for _, k := range s.staked[raw] {
 		n += s.Added(k)
@@ -181,7 +179,7 @@ func (s State) AddedTo(raw string) (n uint64) {
 func (s State) amount(k *Stake) uint64     { return k.base + s.Added(k)*s.Step }
 func (s State) tokens(v *Validator) uint64 { return v.base + s.events(v)*s.Step }
 
-// Staked are the tokens of the validators in a state, or in any other.
+// Staked returns the tokens of the validators with a status, and of the others.
 func (s State) Staked(status string) (in, others uint64) {
 	for _, v := range s.Validators {
 		if v.Status == status {
@@ -193,12 +191,11 @@ func (s State) Staked(status string) (in, others uint64) {
 	return in, others
 }
 
-// Digest makes bytes that look random out of a name and a number: the source of
-// everything that does.
+// Digest returns pseudo-random bytes for a name and a number.
 func Digest(seed uint64, what string, n int64) [sha256.Size]byte {
 	b := binary.BigEndian.AppendUint64(append(make([]byte, 0, 64), what...), seed)
 	return sha256.Sum256(binary.BigEndian.AppendUint64(b, uint64(n))) //nolint:gosec // only the bits count
 }
 
-// Base64 is raw as text.
+// Base64 returns raw in base64.
 func Base64[T ~string | ~[]byte](raw T) string { return base64.StdEncoding.EncodeToString([]byte(raw)) }

@@ -26,13 +26,13 @@ func Parse(text string) (m Message) {
 	return m
 }
 
-// UnmarshalText is Parse.
+// UnmarshalText implements encoding.TextUnmarshaler with Parse.
 func (m *Message) UnmarshalText(text []byte) error {
 	*m = Parse(string(text))
 	return nil
 }
 
-// With puts the values in.
+// With returns the message with the values of its names.
 func (m Message) With(value func(name string) string) string {
 	var b strings.Builder
 	for i, name := range m.names {
@@ -55,8 +55,7 @@ func Lines[T any](lines []byte) (all []T) {
 	return all
 }
 
-// Answer is a document: the page that is asked for of its first list, if it has pagination, or
-// the failure that it is.
+// Answer returns a document or its error. If the document has pagination, its first list is cut to the requested page.
 func (m Message) Answer(q *Query) (string, error) {
 	text := m.With(q.Value)
 	if code := gjson.Get(text, "code").Uint(); code > 0 {
@@ -65,7 +64,7 @@ func (m Message) Answer(q *Query) (string, error) {
 	return q.Paged(text)
 }
 
-// Paged is the page that is asked for of a document's first list, if it has pagination.
+// Paged cuts the first list of a document to the requested page, if the document has pagination.
 func (q *Query) Paged(text string) (string, error) {
 	list, members := "", []string(nil)
 	var page gjson.Result
@@ -89,8 +88,7 @@ func (q *Query) Paged(text string) (string, error) {
 	return "{" + strings.Join(members, ",") + "}", err
 }
 
-// place is the key of an item: the id of a period delegation, as on the node, and of any other where it stands
-// in its document.
+// place returns the key of an item: the id of a period delegation, as on a node, and the position of any other.
 func place(item gjson.Result) string {
 	if id := item.Get("period_delegation.period_delegation_id").Str; id != "" {
 		return id

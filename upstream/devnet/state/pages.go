@@ -12,7 +12,7 @@ import (
 
 // A Page is the part of a list that a request asks for.
 type Page struct {
-	Key           string // of the first item; "" goes by the offset
+	Key           string // key of the first item; "" means by offset
 	Offset, Limit uint64 // default limit: 100, which also counts the total
 	CountTotal    bool
 	Reverse       bool
@@ -34,10 +34,10 @@ func ReadPage(value func(name string) string) Page {
 // defaultLimit is the page of a request that names none.
 const defaultLimit = 100
 
-// Both is how modules refuse a key together with an offset, most of them as an internal error.
+// Both is the modules' error for a key together with an offset. Most report it as an internal error.
 const Both = "invalid request, either offset or key is expected, got both"
 
-// List answers with the page that is asked for of a list in the order of its keys.
+// List returns the requested page of a list that is ordered by key.
 func List[T any](q *Query, name string, all []T, key, item func(T) string) (string, error) {
 	some, next, total, err := paginate(q.Page, all, key)
 	if err != nil {
@@ -54,8 +54,8 @@ func List[T any](q *Query, name string, all []T, key, item func(T) string) (stri
 	return `{"` + name + `":` + list + `,"pagination":` + q.Pagination(next, total) + "}", nil
 }
 
-// paginate cuts a page out of a list that is ordered by key, as the SDK does. The next key
-// is "" behind the last page, the total 0 unless it is counted.
+// paginate cuts a page out of a list that is ordered by key, as the SDK does. next is "" after the last page, and total
+// is 0 unless it is counted.
 func paginate[T any](p Page, all []T, key func(T) string) (items []T, next string, total uint64, err error) {
 	if p.Key != "" && p.Offset > 0 {
 		return nil, "", 0, status.Error(codes.Internal, Both)
@@ -77,10 +77,10 @@ func paginate[T any](p Page, all []T, key func(T) string) (items []T, next strin
 	return all[from:to], next, total, nil
 }
 
-// ordered are the items in the order of the page, from its key on.
+// ordered returns the items in the order of the page, starting at its key.
 func ordered[T any](p Page, all []T, key func(T) string) []T {
 	switch {
-	case p.Key != "" && p.Reverse: // from the last key that is not above
+	case p.Key != "" && p.Reverse: // starts at the last key that is not above
 		all = all[:sort.Search(len(all), func(i int) bool { return key(all[i]) > p.Key })]
 	case p.Key != "":
 		all = all[sort.Search(len(all), func(i int) bool { return key(all[i]) >= p.Key }):]

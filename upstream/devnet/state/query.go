@@ -12,23 +12,23 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A View is what the REST API of one node shows of that node and its clock.
+// A View is what a REST API needs of its node.
 type View interface {
 	Now() Clock
-	Forks(height int64) int64                                // how often the chain was rolled back to below this height
-	Block(height int64) (at time.Time, hash, appHash []byte) // as its header has them; hashes have 32 bytes
+	Forks(height int64) int64                                // number of rollbacks to below this height
+	Block(height int64) (at time.Time, hash, appHash []byte) // as in its header; hashes have 32 bytes
 }
 
-// A Clock is where a node stands.
+// A Clock holds the heights of a node.
 type Clock struct {
 	Height     int64 // the newest height that can be read
-	Oldest     int64 // the oldest one
-	Stored     int64 // the newest block of CometBFT, for a moment ahead of Height
+	Oldest     int64 // the oldest height that can be read
+	Stored     int64 // CometBFT's newest block, for a moment above Height
 	Restarted  bool  // no block has come since the node started
-	Base64Keys bool  // Story: pagination.key is read in base64, as it is written
+	Base64Keys bool  // Story: pagination.key is read as base64
 }
 
-// Unreadable is why a height cannot be read, by the SDK's code and words; 0 where it can.
+// Unreadable returns the SDK's error for a height that cannot be read; its code is 0 if it can.
 func (c Clock) Unreadable(height int64) (code int, name, text string) {
 	switch {
 	case height < 0:
@@ -41,26 +41,26 @@ func (c Clock) Unreadable(height int64) (code int, name, text string) {
 	return 0, "", ""
 }
 
-// Words are how a dialect writes what both have.
+// Words are the notations of a dialect.
 type Words struct {
 	Account, Operator func(raw string) string // an address
-	Prefixes          [2]string               // of addresses of accounts and validators in texts
-	Delegation        Message                 // an item of lists
+	Prefixes          [2]string               // prefixes of accounts and validators in texts
+	Delegation        Message                 // template of an item in lists
 	Reward            Message
-	None              map[string]string // lists that are not [] without items, by name
+	None              map[string]string // JSON of empty lists that are not [], by name
 	Pagination        func(next string, total uint64) string
 }
 
-// A Query is one request: the state it reads and what it asks for.
+// A Query is a request: the state it reads and its parameters.
 type Query struct {
 	State
 	Page
-	Status              string                   // of the validators in a list
+	Status              string                   // filter of a list of validators
 	Delegator, Operator string                   // raw addresses in the path
-	Var                 func(name string) string // another parameter, of the path or the query
+	Var                 func(name string) string // returns another parameter of path or query
 }
 
-// Value is what stands for a name in a recorded answer.
+// Value returns the value of a name in a recorded response.
 func (q *Query) Value(name string) string {
 	switch name {
 	case "chain":
@@ -76,14 +76,14 @@ func (q *Query) Value(name string) string {
 // A Handler answers a query.
 type Handler func(*Query) (string, error)
 
-// A Route is a path that both dialects have, below that of its module.
+// A Route is a path that both dialects have, relative to its module.
 type Route struct {
 	Module, Path string
-	Params       string // of the query
+	Params       string // query parameters
 	Serve        Handler
 }
 
-// Routes are the paths of what moves with the blocks.
+// Routes are the paths whose responses change with the blocks.
 var Routes = []Route{
 	{"staking", "/pool", "", pool},
 	{"staking", "/validators", "status pagination", validators},
@@ -98,23 +98,23 @@ var Routes = []Route{
 	{"distribution", "/delegators/{delegator_address}/validators", "", rewardedValidators},
 }
 
-// Bech32 is the text of an address of any length.
+// Bech32 encodes an address of any length.
 func Bech32(prefix, raw string) string {
-	text, _ := bech32.EncodeFromBase256(prefix, []byte(raw)) // every byte string has a form
+	text, _ := bech32.EncodeFromBase256(prefix, []byte(raw)) // every byte string can be encoded
 	return text
 }
 
-// lengthPrefixed is how an address stands in most page keys.
+// lengthPrefixed returns an address as in most page keys.
 func lengthPrefixed(raw string) string { return string(rune(len(raw))) + raw }
 
 func (v *Validator) key() string { return lengthPrefixed(v.Raw) }
 
-// validator is a validator as an answer has it.
+// validator renders a validator.
 func (q *Query) validator(v *Validator) string {
 	return v.message.With(func(string) string { return fmt.Sprint(q.tokens(v)) })
 }
 
-// about is a message about a stake.
+// about returns a function that renders a message about a stake.
 func (q *Query) about(m Message) func(*Stake) string {
 	return func(k *Stake) string {
 		return m.With(func(name string) string {
@@ -133,7 +133,7 @@ func (q *Query) about(m Message) func(*Stake) string {
 	}
 }
 
-// reward is what a stake at a validator that takes part has earned: more with every block.
+// reward returns the rewards of a stake at an active validator, which grow with every block.
 func (q *Query) reward(k *Stake) string {
 	if k.Validator.Status != Bonded {
 		return q.none("reward")
@@ -141,7 +141,7 @@ func (q *Query) reward(k *Stake) string {
 	return fmt.Sprintf(`[{"denom":"stake","amount":"%d.000000000000000000"}]`, q.Age())
 }
 
-// none is a list without items.
+// none returns the JSON of a list without items.
 func (q *Query) none(name string) string {
 	if none, given := q.None[name]; given {
 		return none
@@ -149,7 +149,7 @@ func (q *Query) none(name string) string {
 	return "[]"
 }
 
-// stake is the delegation of the delegator at the validator; nil for none.
+// stake returns the delegation of the delegator to the validator, or nil.
 func (q *Query) stake() *Stake {
 	stakes := q.staked[q.Delegator]
 	if i := slices.IndexFunc(stakes, func(k *Stake) bool { return k.Validator.Raw == q.Operator }); i >= 0 {
@@ -160,7 +160,7 @@ func (q *Query) stake() *Stake {
 
 func operator(k *Stake) string { return k.Validator.key() }
 
-// ValidatorsOf lists the validators in a state, out of some.
+// ValidatorsOf lists those of the given validators that have the requested status.
 func ValidatorsOf(q *Query, some []*Validator) (string, error) {
 	if q.Status != "" && !slices.Contains(bondStates[1:], q.Status) {
 		return "", status.Errorf(codes.InvalidArgument, "invalid validator status %s", q.Status)

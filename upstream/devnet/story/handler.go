@@ -20,7 +20,7 @@ import (
 
 func hexText(raw string) string { return "0x" + hex.EncodeToString([]byte(raw)) }
 
-// parseHex is the node's reading of an address in a path: any number of bytes, in any case.
+// parseHex reads an address in a path as a node does: any number of bytes, in any case.
 func parseHex(text string) (string, error) {
 	if !strings.HasPrefix(text, "0x") && !strings.HasPrefix(text, "0X") {
 		return "", errors.New("hex string without 0x prefix")
@@ -32,14 +32,13 @@ func parseHex(text string) (string, error) {
 	return string(raw), nil
 }
 
-// fromHex is an address of the cast.
+// fromHex reads a valid address.
 func fromHex(text string) string {
 	raw, _ := parseHex(text)
 	return raw
 }
 
-// words are how answers are written. What is empty is left out of them, and of some lists
-// null is left.
+// words are the dialect's notations. Empty values are left out, and some empty lists are null.
 var words = state.Words{
 	Account: hexText, Operator: hexText, Prefixes: [2]string{"story", "storyvaloper"},
 	Delegation: state.Parse(`{"delegation":{"delegator_address":"{delegator}","validator_address":"{validator}","shares":"{tokens}.000000000000000000",` +
@@ -58,7 +57,7 @@ var words = state.Words{
 	},
 }
 
-// routes are the paths whose answers are no documents.
+// routes are the paths with computed responses.
 func (c *Chain) routes() map[string]state.Handler {
 	all := map[string]state.Handler{"/staking/total_staked_token": func(q *state.Query) (string, error) {
 		bonded, not := q.Staked(state.Bonded)
@@ -71,7 +70,7 @@ func (c *Chain) routes() map[string]state.Handler {
 	return all
 }
 
-// present are the validators in the list at a height.
+// present returns the validators in the list at a height.
 func (c *Chain) present(q *state.Query) (some []*state.Validator) {
 	for i, v := range q.Validators {
 		if d := state.Digest(q.Seed, "turnover", q.Height<<32+int64(i)); c.turnover == 0 || int(d[0])%c.turnover != 0 {
@@ -81,8 +80,8 @@ func (c *Chain) present(q *state.Query) (some []*state.Validator) {
 	return some
 }
 
-// Handler serves the REST API of a node. Handler calls count for every request that reaches
-// a state, with the URI and the height that is read.
+// Handler returns the REST API of a node. It calls count for every request that reads the state, with the URI and the
+// height.
 func (c *Chain) Handler(n state.View, count func(uri string, height int64)) http.Handler {
 	all, mux := c.routes(), http.NewServeMux()
 	for _, line := range state.Lines[[2]json.RawMessage](documents) {
@@ -107,14 +106,14 @@ func (c *Chain) Handler(n state.View, count func(uri string, height int64)) http
 		})
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.URL.RawPath = "" // the decoded path alone is routed
+		r.URL.RawPath = "" // only the decoded path is routed
 		mux.ServeHTTP(w, r)
 	})
 }
 
-// worded is what the node says of a failure.
+// worded returns a node's text of an error.
 func worded(f *status.Status) string {
-	_, text, module := strings.Cut(f.Message(), ": ") // the SDK names the module
+	_, text, module := strings.Cut(f.Message(), ": ") // the SDK appends the module
 	switch {
 	case f.Code() != codes.Unknown:
 		return f.Err().Error()
@@ -124,7 +123,7 @@ func worded(f *status.Status) string {
 	return f.Message()
 }
 
-// errKey is how the node refuses a page key that it cannot decode.
+// errKey is a node's error for a page key that it cannot decode.
 var errKey = errors.New("1 error(s) decoding:\n\n* error decoding 'pagination.key'")
 
 // answer reads parameters, height and addresses, and then the state.

@@ -1,7 +1,6 @@
-// Package story simulates the REST API of a Story node: its routes, its envelope and its
-// texts. Staking and its rewards move with the blocks. Everything else is a document: each
-// line of documents.jsonl has the pattern of a path and the answer to it, in which {height}
-// and {age} stand for numbers that grow. validators.jsonl has the validators of the recording.
+// Package story simulates the REST API of a Story node: its routes, its envelope and its texts. Staking and its rewards
+// change with the blocks. Everything else is a document: each line of documents.jsonl has the pattern of a path and its
+// response, in which {height} and {age} stand for growing numbers. validators.jsonl has the recorded validators.
 package story
 
 import (
@@ -14,7 +13,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet/state"
 )
 
-// Addresses that are part of every chain and have much to tell.
+// Addresses that exist on every chain and have long lists.
 const (
 	PopularValidator  = "0x5c8a1d51b8d99f2d7bafd80d19a74003b4e397b0" // Options.Delegators delegations
 	WideDelegator     = "0x243b338be72573f04688f16dbc05e281517330d0" // on many validators
@@ -27,13 +26,13 @@ var documents []byte
 //go:embed validators.jsonl
 var validators []byte
 
-// named are delegators of PopularValidator that recordings tell of.
+// named are recorded delegators of PopularValidator.
 var named = []string{PeriodicDelegator, "0x5244f20ed88040a6e54be2bd26f68d993d71b8fd"}
 
-// wide is how many validators WideDelegator is on.
+// wide is the number of validators that WideDelegator delegates to.
 const wide = 61
 
-// step is the least amount that can be delegated.
+// step is the minimum amount of a delegation.
 const step = 1_024_000_000_000
 
 // A Chain is the state of a simulated chain. Its nodes share it.
@@ -61,12 +60,12 @@ func NewChain(o state.Options) *Chain {
 		if v.Status == state.Bonded {
 			c.Turns = append(c.Turns, v)
 		}
-		if len(c.Turns)%3 == 2 { // every third event is one of the popular validator
+		if len(c.Turns)%3 == 2 { // every third event belongs to the popular validator
 			c.Turns = append(c.Turns, c.Validators[0])
 		}
 	}
 	c.Popular = c.Validators[0]
-	for i := range o.Delegators - 2 { // besides itself and the wide delegator
+	for i := range o.Delegators - 2 { // the popular validator and the wide delegator come on top
 		who := digest(o.Seed, "delegator", i)
 		if i < len(named) {
 			who = fromHex(named[i])
