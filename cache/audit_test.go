@@ -15,17 +15,17 @@ import (
 // took collects what a cache tells that it has taken.
 type took struct {
 	mu  sync.Mutex
-	all []cache.Taken
+	all []cache.NewEntry
 }
 
-func (tk *took) note(t cache.Taken) {
+func (tk *took) note(t cache.NewEntry) {
 	tk.mu.Lock()
 	defer tk.mu.Unlock()
 	tk.all = append(tk.all, t)
 }
 
 // since gives what was taken lately, and begins anew.
-func (tk *took) since() []cache.Taken {
+func (tk *took) since() []cache.NewEntry {
 	tk.mu.Lock()
 	defer tk.mu.Unlock()
 	all := tk.all
@@ -56,7 +56,7 @@ func TestAnAuditIsToldOfEachEntryOnceWhereverItIsFrom(t *testing.T) {
 		}
 	}
 
-	first := start(cache.Options{Taken: tk.note, HotInterval: 100 * time.Millisecond})
+	first := start(cache.Options{OnNewEntry: tk.note, HotInterval: 100 * time.Millisecond})
 	mustGet(t, first, cache.Query{Key: "other", Policy: live, Tip: 100}, origin)
 	want("a query without an audit", 0, false, "")
 	mustGet(t, first, audited, origin)
@@ -64,7 +64,7 @@ func TestAnAuditIsToldOfEachEntryOnceWhereverItIsFrom(t *testing.T) {
 	mustGet(t, first, audited, origin)
 	want("of memory", 0, false, "")
 	eventually(t, "Redis gives it to another replica", func() bool {
-		other := start(cache.Options{Taken: tk.note})
+		other := start(cache.Options{OnNewEntry: tk.note})
 		eventually(t, "it has taken over", func() bool { return !other.Warming() })
 		_, ok := other.Fresh(audited, time.Now(), nil)
 		if ok {
@@ -87,7 +87,7 @@ func TestAnAuditIsToldOfEachEntryOnceWhereverItIsFrom(t *testing.T) {
 		return len(noted) == 2
 	})
 	eventually(t, "it is taken over at the start", func() bool {
-		other := start(cache.Options{Taken: tk.note})
+		other := start(cache.Options{OnNewEntry: tk.note})
 		eventually(t, "it has taken over", func() bool { return !other.Warming() })
 		if metric(t, other, "warmed_total") != 2 {
 			return false

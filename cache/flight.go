@@ -160,7 +160,7 @@ func (f *flight) fetch(ctx context.Context, prev *Entry) (e *Entry, err error) {
 		defer func() { f.c.reads.end(time.Now(), 2*f.c.patience(&f.q)) }()
 	}
 	var reading Reading
-	if f.c.o.Taken != nil && f.q.Audit {
+	if f.c.o.OnNewEntry != nil && f.q.Audit {
 		ctx = WithReading(ctx, &reading)
 	}
 	err = upstream.Guard(f.c.o.Logger, "origin", func() (err error) {
@@ -171,7 +171,7 @@ func (f *flight) fetch(ctx context.Context, prev *Entry) (e *Entry, err error) {
 		return nil, errors.New("cache: origin gave neither an entry nor an error")
 	}
 	if err == nil {
-		f.reportTaken(e, false, reading.By)
+		f.reportNewEntry(e, false, reading.By)
 	}
 	return e, err
 }

@@ -40,7 +40,7 @@ func (c *Cache) Get(ctx context.Context, q Query, origin Origin) (Result, error)
 	}
 	r := &request{c: c, ch: ch, q: q, origin: origin}
 	if at != nil && at.unaudited.CompareAndSwap(true, false) {
-		r.reportTaken(at.entry, true, "")
+		r.reportNewEntry(at.entry, true, "")
 	}
 	res, err := r.answer(ctx, at)
 	c.counts.finished(res.Outcome, res.Store)
@@ -194,7 +194,7 @@ func (f *flight) readShared(ctx context.Context) (at *slot) {
 		}
 	})
 	if at != nil {
-		f.reportTaken(at.entry, true, "")
+		f.reportNewEntry(at.entry, true, "")
 	}
 	return at
 }

@@ -23,7 +23,7 @@ type memory struct {
 type slot struct {
 	entry     *Entry
 	renewing  atomic.Bool   // a background flight is refreshing it
-	unaudited atomic.Bool   // to be reported to Options.Taken when a caller requests it
+	unaudited atomic.Bool   // to be reported to Options.OnNewEntry when a caller requests it
 	hits      atomic.Uint32 // number of uses, as far as relevant
 	failed    atomic.Pointer[failed]
 

@@ -37,8 +37,8 @@ type aheadKey struct{}
 // return [ErrYielded].
 func Ahead(ctx context.Context) bool { return ctx.Value(aheadKey{}) != nil }
 
-// Taken is an entry that the cache received from an origin or the shared store, for [Options].Taken.
-type Taken struct {
+// NewEntry is an entry that the cache received from an origin or the shared store, for [Options].OnNewEntry.
+type NewEntry struct {
 	Key    string
 	Entry  *Entry
 	Shared bool   // from the shared store
@@ -70,9 +70,9 @@ func ReadingOf(ctx context.Context) *Reading {
 	return r
 }
 
-// reportTaken reports an entry received for q. by is the node that answered, unless the shared store did.
-func (r *request) reportTaken(e *Entry, shared bool, by string) {
-	if r.c.o.Taken != nil && r.q.Audit {
-		r.c.o.Taken(Taken{Key: r.q.Key, Entry: e, Shared: shared, By: by, Origin: r.origin})
+// reportNewEntry reports an entry received for q. by is the node that answered, unless the shared store did.
+func (r *request) reportNewEntry(e *Entry, shared bool, by string) {
+	if r.c.o.OnNewEntry != nil && r.q.Audit {
+		r.c.o.OnNewEntry(NewEntry{Key: r.q.Key, Entry: e, Shared: shared, By: by, Origin: r.origin})
 	}
 }

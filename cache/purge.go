@@ -40,9 +40,9 @@ func onPath(key, path string) bool {
 
 // Purged is the result of a purge.
 type Purged struct {
-	Memory int  // entries removed from this process
-	Shared int  // entries removed from the shared store
-	Told   bool // the other replicas were notified; false without a shared store
+	Memory   int  // entries removed from this process
+	Shared   int  // entries removed from the shared store
+	Notified bool // the other replicas were notified; false without a shared store
 }
 
 // PurgeKeys removes the selected entries from the shared store, from memory, and from the memories of other
@@ -62,7 +62,7 @@ func (c *Cache) PurgeKeys(ctx context.Context, sel Selection) (Purged, error) {
 	done := Purged{Shared: n, Memory: ch.replicas.purge(sel)}
 	if err == nil {
 		err = c.o.Shared.AnnouncePurge(ctx, ch.namespace, sel)
-		done.Told = err == nil
+		done.Notified = err == nil
 	}
 	if err != nil {
 		return done, fmt.Errorf("cache: purge the shared store: %w", err)

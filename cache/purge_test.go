@@ -60,7 +60,7 @@ func TestSelectionsPurgeWhatTheySay(t *testing.T) {
 			for _, test := range tests {
 				stock(t, a, b, other)
 				done, err := a.PurgeKeys(t.Context(), test.sel)
-				if want := (cache.Purged{Memory: len(test.want), Shared: len(test.want), Told: true}); err != nil || done != want {
+				if want := (cache.Purged{Memory: len(test.want), Shared: len(test.want), Notified: true}); err != nil || done != want {
 					t.Errorf("%s: %+v, %v, want %+v", test.name, done, err, want)
 				}
 				heard(t, a, b) // what it announced purges a itself once more

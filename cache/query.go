@@ -29,7 +29,7 @@ type Query struct {
 	MaxHeight int64         // entries above it are Expired and replaced, because no block can have this height yet; 0 means no limit
 	MinHeight int64         // entries below it are Expired for this caller (read your writes); 0 means no limit
 	Confined  bool          // entries of all confined queries use at most a quarter of memory
-	Audit     bool          // reports each entry that is new to this replica to Options.Taken
+	Audit     bool          // reports each entry that is new to this replica to Options.OnNewEntry
 	Ahead     bool          // allows reading ahead if the key is requested in every block
 	Queue     Queue         // queue of the origin's reads; nil estimates from earlier reads without one
 }

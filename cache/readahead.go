@@ -16,7 +16,7 @@ func (r *request) noteAhead(at *slot) {
 	}
 	again := *r
 	again.q.MinHeight = 0
-	r.ch.ahead.Note(r.q.Key, again)
+	r.ch.ahead.Record(r.q.Key, again)
 }
 
 // ReadAhead reads the keys that were requested at least twice in each of the last two blocks, before they are

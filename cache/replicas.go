@@ -98,7 +98,7 @@ func (r *request) renew(at *slot) *slot {
 	if e == nil || e.Height != announced.Height {
 		return at
 	}
-	r.reportTaken(e, true, "")
+	r.reportNewEntry(e, true, "")
 	return r.ch.memory.put(&r.q, e)
 }
 
@@ -119,7 +119,7 @@ func (f *flight) adopt(l *flightResult, e *Entry) (enough bool) {
 	}
 	if at := f.keep(e); at != l.at {
 		l.at, l.store = at, inShared
-		f.reportTaken(e, true, "")
+		f.reportNewEntry(e, true, "")
 	}
 	return f.fresh(l.at)
 }

@@ -81,7 +81,7 @@ func TestTheNodeOfTheSDKIsAskedOnceForAKeyAndABlock(t *testing.T) {
 			}
 		}
 		if n := s.reads(sdkWide) - before; n != 1 {
-			t.Errorf("block %d: the node was asked %d times: %+v", block, n, s.Stats().Node.Asked)
+			t.Errorf("block %d: the node was asked %d times: %+v", block, n, s.Stats().Node.ReadCounts)
 		}
 		s.advance(t)
 	}

@@ -33,8 +33,8 @@ type turmoil struct {
 	begun atomic.Int64 // the epoch before which no answer may be any more
 }
 
-// setBack begins another epoch, of lower heights.
-func (m *turmoil) setBack() {
+// rollBack begins another epoch, of lower heights.
+func (m *turmoil) rollBack() {
 	m.chain.mu.Lock()
 	m.chain.tip.Epoch++
 	m.chain.tip.Height -= 5
@@ -62,7 +62,7 @@ func (m *turmoil) change(n int) {
 	case 7:
 		_, _ = m.cache.PurgeKeys(context.Background(), cache.Selection{})
 	case 19:
-		m.setBack()
+		m.rollBack()
 	}
 }
 

@@ -144,7 +144,7 @@ func TestEverythingThatALaterNodeHasIsAnsweredOrRefused(t *testing.T) {
 		"/new/page": says("text/html", "<html>"), newReads + "_page": says("text/html", "<html>"), "/new/huge": huge, newReads + "_huge": huge,
 		"/new/moved": http.RedirectHandler("/new/one", http.StatusMovedPermanently).ServeHTTP, "/new/missing": says("text/plain", "?"),
 	} {
-		s.Node().Learn(name, h)
+		s.Node().Handle(name, h)
 	}
 	for range 2 {
 		var all sync.WaitGroup
@@ -168,7 +168,7 @@ func TestEverythingThatALaterNodeHasIsAnsweredOrRefused(t *testing.T) {
 		s.advance(t)
 	}
 	for _, path := range []string{"/new/clock", "/new/hang", "/new/feed"} {
-		s.Node().Learn(path, counts)
+		s.Node().Handle(path, counts)
 		_, before := s.ask(t, path)
 		_, again := s.ask(t, path)
 		s.advance(t)
@@ -194,8 +194,8 @@ func TestRandomPathsTakeNothingFromOthers(t *testing.T) {
 	}
 	s := startNewerNode(t, 100*time.Millisecond)
 	for i := range 20 {
-		s.Node().Learn(fmt.Sprint("/hang/", i), hangs)
-		s.Node().Learn(fmt.Sprint("/good/", i), says("application/json", `{"code":200,"msg":"`+strings.Repeat("x", 100_000)+`","error":""}`))
+		s.Node().Handle(fmt.Sprint("/hang/", i), hangs)
+		s.Node().Handle(fmt.Sprint("/good/", i), says("application/json", `{"code":200,"msg":"`+strings.Repeat("x", 100_000)+`","error":""}`))
 	}
 	known := []string{"/staking/pool", "/staking/params", "/mint/params", "/staking/validators", "/auth/params"}
 	flooding, stop := context.WithCancel(t.Context())

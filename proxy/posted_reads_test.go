@@ -17,7 +17,7 @@ func newSDKOf(t *testing.T, path string, h http.HandlerFunc) (s *sdkService, rea
 	t.Helper()
 	reads = new(atomic.Int64)
 	s = newSDK(t, devnet.Options{}, func(o *proxy.Options) { o.Posts = blocks.Posts{Rate: .001, Burst: 1} })
-	s.Node().Learn(path, func(w http.ResponseWriter, r *http.Request) {
+	s.Node().Handle(path, func(w http.ResponseWriter, r *http.Request) {
 		reads.Add(1)
 		w.Header().Set("Content-Type", "application/json")
 		h(w, r)

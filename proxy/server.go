@@ -133,7 +133,7 @@ func (v *router) find(c *gin.Context) web.Route {
 		return v.stream(rt)
 	case waits:
 		return v.streams.Wait(rt)
-	case rt.Feed != nil && web.Taken(c.Request)[stream.SinceParameter] != nil:
+	case rt.Feed != nil && web.RemovedParameters(c.Request)[stream.SinceParameter] != nil:
 		return v.streams.Poll(rt, blocks.RestorePinned)
 	}
 	return rt
@@ -152,7 +152,7 @@ func (v *router) serveGRPCWeb(c *gin.Context) {
 // paths.
 func (v *router) tidied(r *http.Request) *http.Request {
 	if r.URL.RawQuery != "" {
-		r = web.Without(r, stream.TakeOption, blocks.TakeHeight)
+		r = web.WithoutParameters(r, stream.FilterOption, blocks.FilterHeight)
 	}
 	path := tidyPath(r.URL.Path)
 	if path == r.URL.Path || v.exact && !strings.HasPrefix(path, collections.Prefix) {

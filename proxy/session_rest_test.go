@@ -72,7 +72,7 @@ func TestASessionOutlivesAChainThatTheRESTServerAloneTellsOf(t *testing.T) {
 	lost := s.told(t, "a block of the chain", "1", hashed)
 	anew := func(h http.Header) bool { return hashed(h) && h.Get("X-Session-Reset") == "true" }
 
-	chain.SetBack(5)
+	chain.RollBack(5)
 	chain.Node().Restart()
 	chain.Advance(2)
 	if kept := s.told(t, "a block that is lost, above the tip", lost, anew); kept == lost {

@@ -188,7 +188,7 @@ func TestInvalidWaitIsRefused(t *testing.T) {
 			t.Errorf("%s = %d %s, want %d", target, resp.StatusCode, body, want)
 		}
 	}
-	for _, asked := range s.Stats().Node.Asked {
+	for _, asked := range s.Stats().Node.ReadCounts {
 		if strings.Contains(strings.ToLower(asked.URI), "wait") || strings.Contains(asked.URI, "%57") {
 			t.Errorf("the node was asked for %s, want no wait", asked.URI)
 		}

@@ -61,8 +61,8 @@ func (o *Outage) End() {
 	o.failures, o.cause, o.began = 0, nil, time.Time{}
 }
 
-// Note records the outcome of a request. nil means that it completed.
-func (o *Outage) Note(failure error) {
+// Record records the outcome of a request. nil means that it completed.
+func (o *Outage) Record(failure error) {
 	if failure == nil {
 		o.End()
 		return

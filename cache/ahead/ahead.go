@@ -47,8 +47,8 @@ type Key[T any] struct {
 	Value T
 }
 
-// Note starts the streak of a key that was requested often in the previous block, and replaces its value.
-func (k *Keys[T]) Note(name string, value T) {
+// Record starts the streak of a key that was requested often in the previous block, and replaces its value.
+func (k *Keys[T]) Record(name string, value T) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch at := k.byName[name]; {

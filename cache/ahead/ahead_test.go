@@ -26,7 +26,7 @@ func play(times ...int) (read []bool, unused int) {
 		if len(now) == 1 {
 			keys.Read("k")
 		} else if before(times, i) >= 2 && n > 0 {
-			keys.Note("k", "how") // as the caller does who has it read
+			keys.Record("k", "how") // as the caller does who has it read
 		}
 	}
 	return read, unused
@@ -74,7 +74,7 @@ func hot(t *testing.T) *ahead.Keys[string] {
 	t.Helper()
 	var keys ahead.Keys[string]
 	keys.Next(100, nil)
-	keys.Note("k", "how")
+	keys.Record("k", "how")
 	keys.Next(101, often)
 	if now, _ := keys.Next(102, often); len(now) != 1 || now[0] != (ahead.Key[string]{Name: "k", Value: "how"}) {
 		t.Fatalf("%v is read", now)
@@ -115,10 +115,10 @@ func TestPlacesAreLost(t *testing.T) {
 
 func TestKeysWithAPlaceAreBounded(t *testing.T) {
 	var keys ahead.Keys[int]
-	keys.Note("too early", 0)
+	keys.Record("too early", 0)
 	keys.Next(100, nil)
 	for i := range 10_000 {
-		keys.Note(fmt.Sprint(i), i)
+		keys.Record(fmt.Sprint(i), i)
 	}
 	keys.Next(101, often)
 	if now, _ := keys.Next(102, often); len(now) != 8_000 {
@@ -133,7 +133,7 @@ func TestKeysAreReadAtTheSameTime(t *testing.T) {
 		var keys ahead.Keys[int]
 		keys.Next(100, nil)
 		for i := range 1_000 {
-			keys.Note(fmt.Sprint(i), i)
+			keys.Record(fmt.Sprint(i), i)
 		}
 		keys.Next(101, often)
 		var n ahead.Counts
@@ -161,7 +161,7 @@ func TestRoundReadsABoundedNumberAtOnceAndEndsWithAFailure(t *testing.T) {
 		var keys ahead.Keys[int]
 		keys.Next(100, nil)
 		for i := range 1_000 {
-			keys.Note(fmt.Sprint(i), i)
+			keys.Record(fmt.Sprint(i), i)
 		}
 		keys.Next(101, often)
 		var n ahead.Counts
@@ -196,7 +196,7 @@ func TestRoundReadsEveryKeyOnce(t *testing.T) {
 		keys.Next(100, nil)
 		var want []int
 		for i := range count {
-			keys.Note(fmt.Sprint(i), i)
+			keys.Record(fmt.Sprint(i), i)
 			want = append(want, i)
 		}
 		keys.Next(101, often)

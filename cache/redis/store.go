@@ -179,7 +179,7 @@ func (s *Store) record(err error) {
 // recordWrite records whether Redis has executed or refused a write. Other errors do not count.
 func (s *Store) recordWrite(err error) {
 	if err == nil || isReply(err) {
-		s.writes.Note(err)
+		s.writes.Record(err)
 	}
 }
 

@@ -45,7 +45,7 @@ func TestCheckRefusesOtherVersionsOfTheSchema(t *testing.T) {
 func TestCheckListsUnservedMethodsOfNode(t *testing.T) {
 	t.Chdir(t.TempDir())
 	d := newDevnet(t, devnet.Options{})
-	d.Node().Learn("/", func(w http.ResponseWriter, _ *http.Request) {
+	d.Node().Handle("/", func(w http.ResponseWriter, _ *http.Request) {
 		for _, name := range []string{"abci_query?path=_", "subscribe?query=_", "data_commitment?start=_", "unsafe_flush_mempool", "new_method?x=_"} {
 			_, _ = w.Write([]byte(`<a href="//node:26657/` + name + `">//node:26657/` + name + `</a></br>`))
 		}

@@ -34,7 +34,7 @@ func TestExplainDescribesOutcomeOfRequest(t *testing.T) {
 	r := startRunning(t, d, nil)
 	reads := func() int {
 		n := 0
-		for _, a := range d.Node().Stats().Asked {
+		for _, a := range d.Node().Stats().ReadCounts {
 			if a.URI == "/staking/pool" {
 				n += int(a.Count)
 			}

@@ -117,7 +117,7 @@ func (r *running) call(ctx context.Context, method string, message []byte, more 
 
 // readsOf counts the requests to the devnet's node whose URI has the prefix.
 func readsOf(d *devnet.Devnet, beginning string) (times int) {
-	for _, r := range d.Node().Stats().Asked {
+	for _, r := range d.Node().Stats().ReadCounts {
 		if strings.HasPrefix(r.URI, beginning) {
 			times += int(r.Count)
 		}

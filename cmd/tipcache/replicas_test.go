@@ -68,7 +68,7 @@ func TestReplicasReadNodeOncePerBlockAndSurviveLossOfRedis(t *testing.T) {
 	}
 	poll(300)
 	blocks := 0
-	for _, read := range d.Node().Stats().Asked {
+	for _, read := range d.Node().Stats().ReadCounts {
 		if read.URI == "/staking/pool" {
 			blocks++
 			if read.Count > 1 {

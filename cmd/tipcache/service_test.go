@@ -241,7 +241,7 @@ func TestConcurrentRequestsReadNodeOncePerBlock(t *testing.T) {
 		d.Advance(1)
 		r.eventually("at the next block", func() bool { return r.get(r.base+"/staking/pool").height() != before })
 	}
-	for _, read := range d.Node().Stats().Asked {
+	for _, read := range d.Node().Stats().ReadCounts {
 		if read.URI == "/staking/pool" && read.Count > 1 {
 			t.Errorf("node requests at block %[2]d = %[1]d, want 1", read.Count, read.Height)
 		}

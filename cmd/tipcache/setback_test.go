@@ -43,7 +43,7 @@ func TestRolledBackChainIsServedAgain(t *testing.T) {
 			before := d.Height()
 			comes(t, a, before)
 			comes(t, b, before)
-			d.SetBack(50)
+			d.RollBack(50)
 			comes(t, a, before-50)
 			comes(t, b, before-50)
 			d.Advance(5)
@@ -68,7 +68,7 @@ func TestResponsesAreUnconfirmedFromAContradictionUntilTheRollback(t *testing.T)
 	d.Advance(60)
 	before := d.Height()
 	comes(t, r, before)
-	d.SetBack(50)
+	d.RollBack(50)
 	marked := 0
 	for end := time.Now().Add(time.Minute); ; {
 		got := r.get(r.base + "/staking/pool")

@@ -58,7 +58,7 @@ type Auditor struct {
 
 // task is an entry to read again.
 type task struct {
-	cache.Taken
+	cache.NewEntry
 	epoch int64
 	since time.Time
 }
@@ -83,9 +83,9 @@ func New(o Options) (*Auditor, error) {
 	return a, a.register()
 }
 
-// Note queues a share of the entries that have a height and are no failures. It never blocks. Use it as Taken of
+// Enqueue queues a share of the entries that have a height and are no failures. It never blocks. Use it as OnNewEntry of
 // [cache.Options].
-func (a *Auditor) Note(taken cache.Taken) {
+func (a *Auditor) Enqueue(taken cache.NewEntry) {
 	e := taken.Entry
 	if e.Height == 0 || e.Status >= http.StatusInternalServerError || a.o.Share < 1 && rand.Float64() >= a.o.Share || a.o.Varies(taken.Key) {
 		return

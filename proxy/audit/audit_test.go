@@ -90,7 +90,7 @@ func TestOnlyConfirmedDifferencesCount(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
 				go a.Run(ctx)
-				a.Note(cache.Taken{
+				a.Enqueue(cache.NewEntry{
 					Key: "k", Shared: test.by == "", By: test.by, Origin: test.nodes.origin,
 					Entry: &cache.Entry{Content: content(test.kept), Height: 7},
 				})
@@ -124,7 +124,7 @@ func TestVaryingEntriesAreNotRead(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		go a.Run(ctx)
-		a.Note(cache.Taken{Key: "k", By: "a", Origin: nodes{{"a", "y"}}.origin, Entry: &cache.Entry{Content: content("x"), Height: 7}})
+		a.Enqueue(cache.NewEntry{Key: "k", By: "a", Origin: nodes{{"a", "y"}}.origin, Entry: &cache.Entry{Content: content("x"), Height: 7}})
 		time.Sleep(time.Minute)
 		if found := a.Findings(); len(found) > 0 {
 			t.Errorf("findings = %+v, want none", found)
@@ -146,8 +146,8 @@ func TestEntriesWithoutAHeightAreNotRead(t *testing.T) {
 			read = true
 			return nil, errors.New("asked")
 		}
-		a.Note(cache.Taken{Entry: &cache.Entry{Content: content("x")}, Origin: origin})
-		a.Note(cache.Taken{Entry: &cache.Entry{Content: cache.NewContent(502, "", "", nil, 0), Height: 7}, Origin: origin})
+		a.Enqueue(cache.NewEntry{Entry: &cache.Entry{Content: content("x")}, Origin: origin})
+		a.Enqueue(cache.NewEntry{Entry: &cache.Entry{Content: cache.NewContent(502, "", "", nil, 0), Height: 7}, Origin: origin})
 		time.Sleep(time.Minute)
 		if read {
 			t.Error("read an entry again that has no height or is a failure")

@@ -29,9 +29,9 @@ type Heights struct {
 	required session.Token // block that Min is from, before an execution block raises Min
 }
 
-// TakeHeight is a [web.Taking] of the parameters that name blocks, in any letter case. HeightRules.Read still
+// FilterHeight is a [web.ParameterFilter] of the parameters that name blocks, in any letter case. HeightRules.Read still
 // finds them.
-func TakeHeight(name, _ string) (as, _ string) {
+func FilterHeight(name, _ string) (as, _ string) {
 	for _, parameter := range [...]string{HeightParameter, MinHeightParameter, web.MinEVMParameter} {
 		if strings.EqualFold(name, parameter) {
 			return parameter, ""
@@ -40,7 +40,7 @@ func TakeHeight(name, _ string) (as, _ string) {
 	return "", ""
 }
 
-// RestoreHeights returns the request's query including the parameters removed by TakeHeight, for a redirect.
+// RestoreHeights returns the request's query including the parameters removed by FilterHeight, for a redirect.
 func RestoreHeights(r *http.Request) string {
 	return restored(r, HeightParameter, MinHeightParameter, web.MinEVMParameter)
 }
@@ -52,7 +52,7 @@ func RestorePinned(r *http.Request) string { return restored(r, HeightParameter)
 func restored(r *http.Request, names ...string) string {
 	query, parameters := r.URL.RawQuery, url.Values{}
 	for _, name := range names {
-		if values := web.Taken(r)[name]; values != nil {
+		if values := web.RemovedParameters(r)[name]; values != nil {
 			parameters[name] = values
 		}
 	}
@@ -92,7 +92,7 @@ func (rules HeightRules) Read(r *http.Request) (h Heights, err error) {
 		h.Pinned, err = rules.Pinned(r.Header)
 	}
 	if err == nil {
-		err = h.readURL(web.Taken(r), minBlock)
+		err = h.readURL(web.RemovedParameters(r), minBlock)
 	}
 	if err == nil && !rules.Loose && h.Pinned > 0 && h.Min > h.Pinned {
 		err = failure.BadInput("%s is above %s: no answer can be both", respond.MinHeightHeader, pinned)

@@ -24,7 +24,7 @@ func request(t *testing.T, target string, pairs ...string) *http.Request {
 	for i := 0; i < len(pairs); i += 2 {
 		r.Header.Add(pairs[i], pairs[i+1])
 	}
-	return web.Without(r, blocks.TakeHeight)
+	return web.WithoutParameters(r, blocks.FilterHeight)
 }
 
 func TestHeightsAreParsedStrictly(t *testing.T) {

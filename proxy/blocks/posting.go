@@ -24,8 +24,8 @@ func (p Posts) WithDefaults() Posts {
 	return Posts{cmp.Or(p.Rate, 50), cmp.Or(p.Burst, 100), cmp.Or(p.MaxBody, 4<<20)}
 }
 
-// postPatience is the longest wait of a transaction for its turn.
-const postPatience = 2 * time.Second
+// maxPostWait is the longest wait of a transaction for its turn.
+const maxPostWait = 2 * time.Second
 
 // Posting makes clients take turns at sending transactions. All interfaces share one, so that a client has one
 // turn in all.
@@ -38,7 +38,7 @@ type Posting struct {
 // NewPosting returns a Posting with the defaults filled in.
 func NewPosting(p Posts) *Posting {
 	p = p.WithDefaults()
-	return &Posting{p.MaxBody, queue.NewTokens(p.Rate, p.Burst, postPatience)}
+	return &Posting{p.MaxBody, queue.NewTokens(p.Rate, p.Burst, maxPostWait)}
 }
 
 // Acquire waits for the turn of a client, named as by [web.Stack.Client]. The error is a *failure.Failure with status 429

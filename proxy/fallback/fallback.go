@@ -126,7 +126,7 @@ var ownHeaders = []string{limits.KeyHeader, "Cookie", session.Header, respond.Mi
 func (call *call) rewrite(r *httputil.ProxyRequest) {
 	u := *call.target
 	u.Path, u.RawPath, u.RawQuery = strings.TrimSuffix(u.Path, "/")+r.In.URL.Path, "", r.Out.URL.RawQuery
-	if since := web.Taken(r.In)[stream.SinceParameter]; since != nil { // not a poll here
+	if since := web.RemovedParameters(r.In)[stream.SinceParameter]; since != nil { // not a poll here
 		u.RawQuery = strings.TrimPrefix(u.RawQuery+"&"+url.Values{stream.SinceParameter: since}.Encode(), "&")
 	}
 	r.Out.Method, r.Out.URL, r.Out.Host = http.MethodGet, &u, ""

@@ -107,7 +107,7 @@ func (k *call) serve(from *http.Request) error {
 	}
 	m := k.methodOf(k.name)
 	k.answer = http.Header{}
-	err := k.reader.Stack.Call(from, k.answer, web.CallStart{Route: m.route, Start: k.start, LaneSlot: k.laneCall}, func(from *http.Request, rec *record.Record) (int, error) {
+	err := k.reader.Stack.Call(from, k.answer, web.CallInfo{Route: m.route, Start: k.start, LaneSlot: k.laneCall}, func(from *http.Request, rec *record.Record) (int, error) {
 		k.from, k.rec = from, rec
 		if err := k.reader.AdmitCall(from, k.answer, rec); err != nil {
 			return 0, err

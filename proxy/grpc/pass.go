@@ -117,11 +117,11 @@ func (k *call) nextMessage(hold func() *conn.Body, charge func() error) (message
 // or ctx ended.
 func (k *call) charge(ctx context.Context) error {
 	for {
-		payer, err := k.reader.Stack.Payer(k.from, k.rec)
+		limiter, err := k.reader.Stack.Limiter(k.from, k.rec)
 		if err != nil {
 			return err
 		}
-		wait := payer.Pay(ctx)
+		wait := limiter.Spend(ctx)
 		if wait == 0 {
 			return nil
 		}

@@ -18,8 +18,8 @@ func CacheStatus(a *Response) string {
 // AppendCacheStatus appends the value of Cache-Status.
 func AppendCacheStatus(b []byte, a *Response) []byte { return a.appendStatus(b, a.lifetime()) }
 
-// Tell sets the headers that say where a response is from, how old it is, and at which block it was read.
-func (rs *Responder) Tell(to http.Header, a *Response) {
+// SetHeaders sets the headers that say where a response is from, how old it is, and at which block it was read.
+func (rs *Responder) SetHeaders(to http.Header, a *Response) {
 	h := collect()
 	a.freshness(h, false)
 	if a.Entry.Height > 0 && !a.NoHeight {
@@ -29,9 +29,9 @@ func (rs *Responder) Tell(to http.Header, a *Response) {
 	h.writeTo(to)
 }
 
-// SendTold writes a body that was made of an entry, with its validator.
-func (rs *Responder) SendTold(w http.ResponseWriter, r *http.Request, a *Response, status int, tag string, body []byte) {
-	rs.Tell(w.Header(), a)
+// SendBody writes a body that was composed from an entry. tag is its ETag.
+func (rs *Responder) SendBody(w http.ResponseWriter, r *http.Request, a *Response, status int, tag string, body []byte) {
+	rs.SetHeaders(w.Header(), a)
 	h := collect()
 	h.setBody(JSON, body)
 	if status == http.StatusOK {

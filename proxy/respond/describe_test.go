@@ -30,7 +30,7 @@ func TestDerivedBodyIsSentWithItsValidator(t *testing.T) {
 		}
 		content := cache.NewContent(http.StatusOK, respond.JSON, "", []byte("[]"), 0)
 		a := &respond.Response{Result: cache.Result{Entry: &cache.Entry{Content: content, Height: 7, ReadAt: time.Now()}}}
-		responder.SendTold(w, r, a, tt.status, tag, []byte("{}"))
+		responder.SendBody(w, r, a, tt.status, tag, []byte("{}"))
 		if w.Code != tt.want || w.Header().Get("Etag") != tt.tag || w.Body.String() != tt.body || w.Header().Get(respond.HeightHeader) != "7" {
 			t.Errorf("%s: status %d, header %v, body %q; want %d, ETag %q, %q", name, w.Code, w.Header(), w.Body, tt.want, tt.tag, tt.body)
 		}

@@ -58,12 +58,12 @@ func (d *Handler) answerCalls(c *gin.Context, rec *record.Record, calls []jsonrp
 
 // chargeCalls charges the client for each call after the first, which the request itself was charged for.
 func (d *Handler) chargeCalls(from *http.Request, rec *record.Record, pending []*pendingCall, members [][]byte) {
-	payer, err := d.reader.Stack.Payer(from, rec)
+	limiter, err := d.reader.Stack.Limiter(from, rec)
 	if err != nil {
 		return
 	}
 	for i := 1; i < len(pending); i++ {
-		if pending[i] != nil && payer.Pay(context.WithoutCancel(from.Context())) > 0 {
+		if pending[i] != nil && limiter.Spend(context.WithoutCancel(from.Context())) > 0 {
 			pending[i], members[i] = nil, jsonrpc.Error(jsonrpc.ServerError, "too many requests; try again later")
 		}
 	}
@@ -83,7 +83,7 @@ func (d *Handler) describe(c *gin.Context, rec *record.Record, all []answeredCal
 	}
 	if response != nil {
 		response.Control = noStore
-		d.reader.Stack.Tell(c.Writer.Header(), response)
+		d.reader.Stack.SetHeaders(c.Writer.Header(), response)
 	}
 }
 

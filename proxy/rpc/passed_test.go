@@ -32,7 +32,7 @@ func newNewerNode(t *testing.T, methods ...string) *newerNode {
 	n := &newerNode{Devnet: devnettest.Start(t, devnet.Options{StartHeight: 746, Interval: -1}), calls: map[string]int{}}
 	n.recordedNode = &recordedNode{rest: &httptest.Server{URL: n.Node().RESTURL()}, rpc: &httptest.Server{URL: n.Node().CometURL()}}
 	for _, name := range methods {
-		n.Node().Learn(name, func(w http.ResponseWriter, r *http.Request) {
+		n.Node().Handle(name, func(w http.ResponseWriter, r *http.Request) {
 			n.mu.Lock()
 			n.calls[name]++
 			n.mu.Unlock()

@@ -145,6 +145,6 @@ func (d *Handler) answerURI(c *gin.Context, rec *record.Record, one answeredCall
 	if status != http.StatusOK || res.Expired() {
 		res.Control = noStore
 	}
-	d.reader.Stack.SendTold(c.Writer, c.Request, &res, status, one.tag, body)
+	d.reader.Stack.SendBody(c.Writer, c.Request, &res, status, one.tag, body)
 	return nil
 }

@@ -63,7 +63,7 @@ func (cl *client) subscribe(r *http.Request, sources []Source) error {
 	for i := range sources {
 		all[i] = ts.feedSource(sources[i].Feed)
 	}
-	blocks := web.Taken(r).Get(BlocksParameter)
+	blocks := web.RemovedParameters(r).Get(BlocksParameter)
 	if cl.blockEvents.wanted = blocks == "1" || blocks == "true"; cl.blockEvents.wanted {
 		all = append(all, blockSource(cl.h.o.Heights))
 	}

@@ -13,10 +13,10 @@ type follower struct {
 	h     *Handler
 	woken chan struct{} // holds one token while there may be something to do
 
-	findPayer func() (*web.Payer, error) // returns the client to charge, under the current keys and limits
-	reload    int64                      // value of Handler.reloads at the last admission
-	limiter   atomic.Pointer[web.Payer]
-	reserved  atomic.Bool // one event or read is already paid for, at first by the request
+	findLimiter func() (*web.Limiter, error) // returns the client to charge, under the current keys and limits
+	reload      int64                        // value of Handler.reloads at the last admission
+	limiter     atomic.Pointer[web.Limiter]
+	reserved    atomic.Bool // one event or read is already paid for, at first by the request
 }
 
 // subscription is a topic and what the follower has received from it.
@@ -31,16 +31,16 @@ type subscription struct {
 }
 
 // init prepares a follower whose request is paid for. Call admit next.
-func (f *follower) init(h *Handler, findPayer func() (*web.Payer, error)) {
-	f.h, f.woken, f.findPayer, f.reload = h, make(chan struct{}, 1), findPayer, h.reloads.Load()
+func (f *follower) init(h *Handler, findLimiter func() (*web.Limiter, error)) {
+	f.h, f.woken, f.findLimiter, f.reload = h, make(chan struct{}, 1), findLimiter, h.reloads.Load()
 	f.reserved.Store(true)
 }
 
 // admit sets the client to charge, or returns why the current keys and limits refuse it.
 func (f *follower) admit() error {
-	payer, err := f.findPayer()
+	limiter, err := f.findLimiter()
 	if err == nil {
-		f.limiter.Store(payer)
+		f.limiter.Store(limiter)
 	}
 	return err
 }
@@ -65,11 +65,11 @@ func (f *follower) notify() {
 
 // spend charges the follower for an event or a read and returns 0. If its limits do not allow that, it returns the
 // time to wait.
-func (f *follower) spend(ctx context.Context, payer *web.Payer) (wait time.Duration) {
+func (f *follower) spend(ctx context.Context, limiter *web.Limiter) (wait time.Duration) {
 	if f.reserved.CompareAndSwap(true, false) {
 		return 0
 	}
-	return payer.Pay(ctx)
+	return limiter.Spend(ctx)
 }
 
 // spendFor charges the follower for an event of a topic, unless the topic's read was charged to it.

@@ -141,7 +141,7 @@ type Source struct {
 func (h *Handler) serve(c *gin.Context, rec *record.Record, access string, feeds func(r *http.Request) ([]Source, error)) error {
 	cl := &client{w: c.Writer, out: output{to: c.Writer, gzip: respond.WantsGzip(c.Request.Header["Accept-Encoding"])}}
 	operations := []string{access}
-	cl.init(h, func() (*web.Payer, error) { return h.stack.Payer(c.Request, rec, operations...) })
+	cl.init(h, func() (*web.Limiter, error) { return h.stack.Limiter(c.Request, rec, operations...) })
 	sources, err := feeds(c.Request)
 	if err != nil {
 		return err

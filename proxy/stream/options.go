@@ -46,9 +46,9 @@ var optionHeaders = map[string]string{
 	LastEventParameter: lastEventHeader,
 }
 
-// TakeOption is a [web.Taking] of the parameters of streams and polls, in any letter case. It also removes their
+// FilterOption is a [web.ParameterFilter] of the parameters of streams and polls, in any letter case. It also removes their
 // values, which may be secret, from the query of a path given to LivePath.
-func TakeOption(name, rawValue string) (as, instead string) {
+func FilterOption(name, rawValue string) (as, instead string) {
 	switch {
 	case strings.EqualFold(name, SinceParameter):
 		return SinceParameter, ""
@@ -92,7 +92,7 @@ func isOption(name string) bool {
 // OptionsAsHeaders returns the request with its options set as headers. A header that the client sent takes
 // precedence.
 func OptionsAsHeaders(r *http.Request) *http.Request {
-	options := web.Taken(r)
+	options := web.RemovedParameters(r)
 	if len(options) == 0 {
 		return r
 	}

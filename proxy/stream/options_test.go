@@ -26,7 +26,7 @@ func TestOptionsAreRemovedFromURLInEverySpelling(t *testing.T) {
 		"/live?path=%2Fa%3Fx%3D1%26stream%252Eb%3Ds": "/live?path=%2Fa%3Fx%3D1%26stream.b",
 		"/live?path=/a&path=/b?x=stream.":            "/live?path=/a&path=/b?x=stream.",
 	} {
-		r := web.Without(httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil), stream.TakeOption)
+		r := web.WithoutParameters(httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil), stream.FilterOption)
 		if r.RequestURI != want || r.URL.RequestURI() != want {
 			t.Errorf("options removed from %s: RequestURI = %s, URL = %s, want %s", target, r.RequestURI, r.URL.RequestURI(), want)
 		}

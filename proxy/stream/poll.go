@@ -70,7 +70,7 @@ func withVersion(query, id string) string {
 
 // readSince returns the version that the client has.
 func (h *Handler) readSince(r *http.Request) (had version, err error) {
-	ids, chainID := web.Taken(r)[SinceParameter], h.o.Heights.ChainID()
+	ids, chainID := web.RemovedParameters(r)[SinceParameter], h.o.Heights.ChainID()
 	switch {
 	case len(ids) > 1:
 		return had, failure.BadInput("%s is given %d times", SinceParameter, len(ids))
@@ -91,7 +91,7 @@ func (h *Handler) await(w http.ResponseWriter, r *http.Request, rec *record.Reco
 		return errManyPolls
 	}
 	defer leave()
-	p.init(h, func() (*web.Payer, error) { return h.stack.Payer(r, rec, access) })
+	p.init(h, func() (*web.Limiter, error) { return h.stack.Limiter(r, rec, access) })
 	if err := p.admit(); err != nil {
 		return err
 	}

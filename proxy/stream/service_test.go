@@ -92,7 +92,7 @@ func newService(t *testing.T, o stream.Options, w web.Options) *service {
 		Feed: func(r *http.Request) (web.Feed, error) { return c.feed(r.URL.Path), nil },
 	}
 	engine := stack.NewEngine(func(g *gin.Context) web.Route {
-		if g.Request = web.Without(g.Request, stream.TakeOption); web.Taken(g.Request)[stream.SinceParameter] != nil {
+		if g.Request = web.WithoutParameters(g.Request, stream.FilterOption); web.RemovedParameters(g.Request)[stream.SinceParameter] != nil {
 			return streams.Poll(rt, func(r *http.Request) string { return r.URL.RawQuery })
 		}
 		g.Request = stream.OptionsAsHeaders(g.Request)

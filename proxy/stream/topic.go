@@ -257,7 +257,7 @@ func (ts *topics) affordable(t *topic) (*follower, *subscription) {
 	ts.mu.Lock()
 	defer ts.mu.Unlock()
 	for c, sub := range t.subscribers {
-		if t.free || c.reserved.Load() || c.limiter.Load().Affords() {
+		if t.free || c.reserved.Load() || c.limiter.Load().Allows() {
 			return c, sub
 		}
 	}

@@ -21,25 +21,25 @@ const WaitParameter = "wait"
 // maxWait is the longest wait for an item.
 const maxWait = 20 * time.Second
 
-// WithoutWait returns the request without WaitParameter, which web.Taken then returns, and reports whether it had it.
+// WithoutWait returns the request without WaitParameter, which web.RemovedParameters then returns, and reports whether it had it.
 func WithoutWait(r *http.Request) (*http.Request, bool) {
 	if r.URL.RawQuery == "" {
 		return r, false
 	}
-	r = web.Without(r, func(name, _ string) (as, instead string) {
+	r = web.WithoutParameters(r, func(name, _ string) (as, instead string) {
 		if strings.EqualFold(name, WaitParameter) {
 			as = WaitParameter
 		}
 		return as, ""
 	})
-	return r, web.Taken(r)[WaitParameter] != nil
+	return r, web.RemovedParameters(r)[WaitParameter] != nil
 }
 
 // Wait returns the route that serves the requests of rt from which WithoutWait has removed the parameter.
 func (h *Handler) Wait(rt web.Route) web.Route {
 	wait := rt
 	wait.Serve = func(c *gin.Context, rec *record.Record) error {
-		taken := web.Taken(c.Request)
+		taken := web.RemovedParameters(c.Request)
 		if taken[SinceParameter] != nil {
 			return failure.BadInput("%s and %s cannot be combined", WaitParameter, SinceParameter)
 		}

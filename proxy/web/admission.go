@@ -73,30 +73,29 @@ func (s *Stack) AdmitOperation(r *http.Request, rec *record.Record, answer http.
 	return err
 }
 
-// A Payer is a client that is served on after its request, and pays for that by its
-// limits.
-type Payer struct {
-	Name string // reads for the client take turns under this name, separately from its requests
+// A Limiter applies a client's limits to what the client is sent after its first response, such as events of a stream.
+type Limiter struct {
+	Name string // queue name of the reads for the client, which is separate from that of its requests
 
 	admission *limits.Admission
 	client    limits.Client
 }
 
-// Payer returns the client of a request that was admitted, by the keys and limits in force now. It returns an error if
-// its key is no longer valid, or an access rule denies one of the operations.
-func (s *Stack) Payer(r *http.Request, rec *record.Record, operations ...string) (*Payer, error) {
+// Limiter returns the limiter of an admitted request's client, with the keys and limits in force now. It fails if the
+// key is no longer valid, or an access rule denies one of the operations.
+func (s *Stack) Limiter(r *http.Request, rec *record.Record, operations ...string) (*Limiter, error) {
 	client, err := s.Admission.Renew(r, rec.Client.Key.Name != "")
 	for _, operation := range operations {
 		err = cmp.Or(err, s.Admission.Denied(operation))
 	}
-	return &Payer{"streams of " + rec.Client.Name(), s.Admission, client}, err
+	return &Limiter{"streams of " + rec.Client.Name(), s.Admission, client}, err
 }
 
-// Affords reports whether the client's rate allows the cost now, as far as this process knows.
-func (p *Payer) Affords() bool { return p.admission.Affords(&p.client, time.Now()) == 0 }
+// Allows reports whether the client's rate allows the cost now, as far as this process knows.
+func (l *Limiter) Allows() bool { return l.admission.Affords(&l.client, time.Now()) == 0 }
 
-// Pay takes one request from the client's limits, and is 0. Where there is none it takes
-// nothing, and is the time after which there may be one.
-func (p *Payer) Pay(ctx context.Context) (wait time.Duration) {
-	return p.admission.Spend(ctx, &p.client)
+// Spend takes one request from the client's limits and returns 0. If none is left, it takes nothing and returns the
+// time until the next.
+func (l *Limiter) Spend(ctx context.Context) (wait time.Duration) {
+	return l.admission.Spend(ctx, &l.client)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/tipcache/tipcache/proxy/record"
 )
 
-// A CallStart describes a call before it is admitted.
-type CallStart struct {
+// A CallInfo describes a call before it is admitted.
+type CallInfo struct {
 	Route    string
 	Start    time.Time
 	LaneSlot record.LaneSlot // nil keeps the call out of the fast lane
@@ -18,8 +18,8 @@ type CallStart struct {
 
 // Call admits, counts and logs a call of another protocol, such as gRPC, whose request r has the headers of an HTTP
 // request. It adds the client's rate limits to the headers of the response.
-func (s *Stack) Call(r *http.Request, answer http.Header, start CallStart, serve func(*http.Request, *record.Record) (size int, err error)) error {
-	rec := &record.Record{Route: start.Route, Start: start.Start, ID: [1]string{record.RequestID(r.Header)}, LaneSlot: start.LaneSlot}
+func (s *Stack) Call(r *http.Request, answer http.Header, info CallInfo, serve func(*http.Request, *record.Record) (size int, err error)) error {
+	rec := &record.Record{Route: info.Route, Start: info.Start, ID: [1]string{record.RequestID(r.Header)}, LaneSlot: info.LaneSlot}
 	r = s.Recorder.Begin(r, rec)
 	return s.exchange(r, rec, answer, func() (int, error) {
 		if err := s.Oversized(r); err != nil {

@@ -111,7 +111,7 @@ func ReadMinEVM(r *http.Request) (block int64, err error) {
 	if block, err = ReadBlock(respond.MinEVMHeader, r.Header[respond.MinEVMHeader]); err != nil {
 		return 0, err
 	}
-	inURL, err := ReadBlock(MinEVMParameter, Taken(r)[MinEVMParameter])
+	inURL, err := ReadBlock(MinEVMParameter, RemovedParameters(r)[MinEVMParameter])
 	if err == nil && block > 0 && inURL > 0 && inURL != block {
 		return 0, failure.BadInput("%s is %d and %s is %d: no answer can be both", respond.MinEVMHeader, block, MinEVMParameter, inURL)
 	}

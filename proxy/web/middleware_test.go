@@ -171,7 +171,7 @@ func TestLimitsApplyToAddressesKeysAndCalls(t *testing.T) {
 			t.Error(err)
 		}
 		called, answer := false, http.Header{}
-		if err := s.Call(opened, answer, web.CallStart{Route: "route"}, func(*http.Request, *record.Record) (int, error) { called = true; return 0, nil }); err != nil || !called || answer.Get("RateLimit") == "" {
+		if err := s.Call(opened, answer, web.CallInfo{Route: "route"}, func(*http.Request, *record.Record) (int, error) { called = true; return 0, nil }); err != nil || !called || answer.Get("RateLimit") == "" {
 			t.Errorf("Call = %v with %v, want nil with RateLimit", err, answer)
 		}
 		if err := s.Exchange(opened, "route", serve); failure.Of(err).Status != http.StatusTooManyRequests {
@@ -182,21 +182,21 @@ func TestLimitsApplyToAddressesKeysAndCalls(t *testing.T) {
 		}
 		opened.RequestURI = strings.Repeat("x", web.MaxURL+1)
 		time.Sleep(time.Hour)
-		if err := s.Call(opened, answer, web.CallStart{}, nil); failure.Of(err).Status != http.StatusRequestURITooLong {
+		if err := s.Call(opened, answer, web.CallInfo{}, nil); failure.Of(err).Status != http.StatusRequestURITooLong {
 			t.Errorf("Call with a long target = %v, want 414", err)
 		}
 
-		payer, err := s.Payer(opened, rec)
-		if err != nil || !payer.Affords() || payer.Name != "streams of "+rec.Client.Name() {
-			t.Errorf("Payer = %+v, %v, want one that can pay", payer, err)
+		payer, err := s.Limiter(opened, rec)
+		if err != nil || !payer.Allows() || payer.Name != "streams of "+rec.Client.Name() {
+			t.Errorf("Limiter = %+v, %v, want one with remaining requests", payer, err)
 		}
-		if first, second := payer.Pay(t.Context()), payer.Pay(t.Context()); first != 0 || second != 30*time.Second || payer.Affords() {
-			t.Errorf("Pay = %s, %s, Affords = %t, want 0s, 30s, false", first, second, payer.Affords())
+		if first, second := payer.Spend(t.Context()), payer.Spend(t.Context()); first != 0 || second != 30*time.Second || payer.Allows() {
+			t.Errorf("Pay = %s, %s, Affords = %t, want 0s, 30s, false", first, second, payer.Allows())
 		}
 		rec.Client.Key = key
 		s.SetKeys(nil)
-		if _, err := s.Payer(opened, rec); failure.Of(err).Status != http.StatusUnauthorized {
-			t.Errorf("Payer of a revoked key = %v, want 401", err)
+		if _, err := s.Limiter(opened, rec); failure.Of(err).Status != http.StatusUnauthorized {
+			t.Errorf("Limiter of a revoked key = %v, want 401", err)
 		}
 	})
 }
@@ -261,7 +261,7 @@ func TestDrainingServerClosesConnections(t *testing.T) {
 
 func TestParametersAreTakenFromAQuery(t *testing.T) {
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/x?a=1&my.b=%41+c;my.b=2&%6Dy.b&old=3&z=%zz", nil)
-	got := web.Without(r, func(name, _ string) (as, instead string) {
+	got := web.WithoutParameters(r, func(name, _ string) (as, instead string) {
 		switch name {
 		case "my.b":
 			return name, ""
@@ -270,13 +270,13 @@ func TestParametersAreTakenFromAQuery(t *testing.T) {
 		}
 		return "", ""
 	})
-	if got.RequestURI != "/x?a=1&new=4&z=%zz" || got.URL.RawQuery != "a=1&new=4&z=%zz" || fmt.Sprintf("%q", web.Taken(got)["my.b"]) != `["A c" "2" ""]` {
-		t.Errorf("request = %s with %q taken", got.RequestURI, web.Taken(got))
+	if got.RequestURI != "/x?a=1&new=4&z=%zz" || got.URL.RawQuery != "a=1&new=4&z=%zz" || fmt.Sprintf("%q", web.RemovedParameters(got)["my.b"]) != `["A c" "2" ""]` {
+		t.Errorf("request = %s with %q taken", got.RequestURI, web.RemovedParameters(got))
 	}
-	if more := web.Without(got, func(name, _ string) (as, instead string) { return "all." + name, "" }); more.RequestURI != "/x" || len(web.Taken(more)) != 4 || len(web.Taken(got)) != 1 {
-		t.Errorf("request = %s with %q taken, and %q before", more.RequestURI, web.Taken(more), web.Taken(got))
+	if more := web.WithoutParameters(got, func(name, _ string) (as, instead string) { return "all." + name, "" }); more.RequestURI != "/x" || len(web.RemovedParameters(more)) != 4 || len(web.RemovedParameters(got)) != 1 {
+		t.Errorf("request = %s with %q taken, and %q before", more.RequestURI, web.RemovedParameters(more), web.RemovedParameters(got))
 	}
-	if same := web.Without(r, func(string, string) (as, instead string) { return "", "" }); same != r {
+	if same := web.WithoutParameters(r, func(string, string) (as, instead string) { return "", "" }); same != r {
 		t.Errorf("request = %s, want the same one", same.RequestURI)
 	}
 	for text, want := range map[string]string{"%41%4": "A%4", "%": "%", "%4g+": "%4g ", "a%2B": "a+"} {

@@ -69,20 +69,20 @@ func WithQuery(r *http.Request, query string) *http.Request {
 	return &edited
 }
 
-// A Taking decides about a parameter of a query, whose name is decoded. It returns the name under which the parameter is taken
-// from the request, "" to leave it, or a pair that replaces it.
-type Taking func(name, rawValue string) (as, instead string)
+// A ParameterFilter decides whether a query parameter is removed. name is decoded. It returns the name under which
+// RemovedParameters has the parameter, or instead, a pair that replaces it. If both are "", the parameter stays.
+type ParameterFilter func(name, rawValue string) (as, instead string)
 
-// Without returns the request without the parameters that are only for this server, so that nodes, cache keys and logs do not
-// have them. Taken returns them.
-func Without(r *http.Request, takings ...Taking) *http.Request {
-	taken := url.Values{}
-	maps.Copy(taken, Taken(r))
+// WithoutParameters returns the request without the parameters that the filters remove, so that nodes, cache keys and
+// logs do not have them. RemovedParameters returns them.
+func WithoutParameters(r *http.Request, filters ...ParameterFilter) *http.Request {
+	removed := url.Values{}
+	maps.Copy(removed, RemovedParameters(r))
 	query, found := EditQuery(r.URL.RawQuery, func(name, rawValue string) (instead string, found bool) {
-		for _, take := range takings {
-			as, instead := take(name, rawValue)
+		for _, filter := range filters {
+			as, instead := filter(name, rawValue)
 			if as != "" {
-				taken[as] = append(slices.Clip(taken[as]), Unescape(rawValue))
+				removed[as] = append(slices.Clip(removed[as]), Unescape(rawValue))
 			}
 			if as != "" || instead != "" {
 				return instead, true
@@ -93,13 +93,14 @@ func Without(r *http.Request, takings ...Taking) *http.Request {
 	if !found {
 		return r
 	}
-	return WithQuery(r.WithContext(context.WithValue(r.Context(), takenKey{}, taken)), query)
+	return WithQuery(r.WithContext(context.WithValue(r.Context(), removedKey{}, removed)), query)
 }
 
-type takenKey struct{}
+type removedKey struct{}
 
-// Taken returns the parameters that were removed from a request, or from the request that it is a part of, decoded.
-func Taken(r *http.Request) url.Values {
-	taken, _ := r.Context().Value(takenKey{}).(url.Values)
-	return taken
+// RemovedParameters returns the decoded parameters that were removed from a request, or from the request that it
+// belongs to.
+func RemovedParameters(r *http.Request) url.Values {
+	removed, _ := r.Context().Value(removedKey{}).(url.Values)
+	return removed
 }

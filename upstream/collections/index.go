@@ -26,15 +26,15 @@ func (s *Store) Owners(ctx context.Context, ips []ledger.Address, disputes []led
 	return found, err
 }
 
-// applyPatience is the multiple of Options.Timeout that an Apply may take, because it may wait for an import.
-const applyPatience = 12
+// applyTimeouts is the multiple of Options.Timeout that an Apply may take, because it may wait for an import.
+const applyTimeouts = 12
 
 // Apply adds the counts of a tally, stores its owners and moves the cursor in one transaction. If the cursor is not prev, it
 // changes nothing and fails with ledger.ErrCursorMoved. After any other error the tally may or may not have been applied. The
 // cursor shows it.
 func (s *Store) Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error {
 	ctx, span := upstream.StartSpan(ctx, "collections.apply")
-	bounded, cancel := context.WithTimeout(ctx, applyPatience*s.timeout)
+	bounded, cancel := context.WithTimeout(ctx, applyTimeouts*s.timeout)
 	defer cancel()
 	err := canceled(ctx, s.driver.Apply(bounded, prev, t))
 	upstream.EndSpan(span, err)
@@ -49,7 +49,7 @@ func (s *Store) Trail(ctx context.Context, from ledger.Cursor) ([]ledger.Cursor,
 
 // StepBack moves the cursor back to one of its Trail. Its errors are those of Apply.
 func (s *Store) StepBack(ctx context.Context, from, to ledger.Cursor) error {
-	bounded, cancel := context.WithTimeout(ctx, applyPatience*s.timeout)
+	bounded, cancel := context.WithTimeout(ctx, applyTimeouts*s.timeout)
 	defer cancel()
 	return canceled(ctx, s.driver.StepBack(bounded, from, to))
 }
@@ -57,7 +57,7 @@ func (s *Store) StepBack(ctx context.Context, from, to ledger.Cursor) error {
 // MarkIncomplete records that the store may lack logs, until SwapIn replaces its content. Its errors
 // are those of Apply, except ledger.ErrCursorMoved.
 func (s *Store) MarkIncomplete(ctx context.Context) error {
-	bounded, cancel := context.WithTimeout(ctx, applyPatience*s.timeout)
+	bounded, cancel := context.WithTimeout(ctx, applyTimeouts*s.timeout)
 	defer cancel()
 	return canceled(ctx, s.driver.MarkIncomplete(bounded))
 }

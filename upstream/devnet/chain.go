@@ -115,8 +115,8 @@ func (c *chain) commit() {
 	c.signal()
 }
 
-// setBack removes the newest n blocks. The blocks that replace them differ.
-func (c *chain) setBack(n int64) {
+// rollBack removes the newest n blocks. The blocks that replace them differ.
+func (c *chain) rollBack(n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	height := max(1, c.committed.Load()-n)

@@ -30,7 +30,7 @@ func (d *Devnet) controlHandler() http.Handler {
 	mux.HandleFunc("PUT /devnet/faults", d.putFaults)
 	mux.HandleFunc("GET /devnet/stats", func(w http.ResponseWriter, _ *http.Request) {
 		stats := d.Stats()
-		stats.Node.Asked = stats.Node.Asked[:min(100, len(stats.Node.Asked))]
+		stats.Node.ReadCounts = stats.Node.ReadCounts[:min(100, len(stats.Node.ReadCounts))]
 		reply(w, stats)
 	})
 	return mux

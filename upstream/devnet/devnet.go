@@ -165,9 +165,9 @@ func (d *Devnet) Advance(n int64) {
 	}
 }
 
-// SetBack removes the newest n blocks, also those of the execution client, as if a node were restored from a snapshot
+// RollBack removes the newest n blocks, also those of the execution client, as if a node were restored from a snapshot
 // or a network were reset. The blocks that replace them differ. Event connections are closed.
-func (d *Devnet) SetBack(n int64) { d.chain.setBack(n) }
+func (d *Devnet) RollBack(n int64) { d.chain.rollBack(n) }
 
 // Halt stops making blocks. The nodes continue to serve their state, like a node whose execution client has died.
 func (d *Devnet) Halt() { d.chain.halted.Store(true) }

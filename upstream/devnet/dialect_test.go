@@ -69,7 +69,7 @@ func TestACosmosChainThatWasSetBackComesOtherwise(t *testing.T) {
 	d := start(t, devnet.Options{Dialect: devnet.Cosmos, Interval: -1})
 	d.Advance(5)
 	_, before := sdk(t, d, "/cosmos/mint/v1beta1/inflation", "1004")
-	d.SetBack(3)
+	d.RollBack(3)
 	if resp, _ := sdk(t, d, pool, "1004"); resp.StatusCode != http.StatusInternalServerError {
 		t.Errorf("a height that was taken away is %d", resp.StatusCode)
 	}

@@ -141,7 +141,7 @@ func TestStatsTellHowOftenAQuestionWasAsked(t *testing.T) {
 	var got devnet.Stats
 	_, body := fetch(t, d.ControlURL()+"/devnet/stats", 0)
 	decode(t, body, &got)
-	want := devnet.Stats{Node: devnet.NodeStats{Requests: 5, Reads: 4, Asked: []devnet.Asked{
+	want := devnet.Stats{Node: devnet.NodeStats{Requests: 5, Reads: 4, ReadCounts: []devnet.ReadCount{
 		{URI: "/staking/pool", Height: 1000, Count: 2},
 		{URI: "/staking/pool", Height: 1001, Count: 1},
 		{URI: "/staking/validators?pagination.limit=1", Height: 1001, Count: 1},

@@ -11,14 +11,14 @@ import (
 )
 
 // extraHandlers are the handlers that tests add to a server, by path or by JSON-RPC method.
-type lesson struct{ handlers sync.Map }
+type extraHandlers struct{ handlers sync.Map }
 
 // Handle adds a path to the node's REST server, or a method to its RPC if name does not begin with a slash, as another
 // release of the node might have. A method's handler gets the request as the client sent it.
-func (n *Node) Learn(name string, h http.HandlerFunc) { n.learned.handlers.Store(name, h) }
+func (n *Node) Handle(name string, h http.HandlerFunc) { n.learned.handlers.Store(name, h) }
 
 // before serves the added paths and methods, and everything else by next.
-func (l *lesson) before(next http.Handler) http.Handler {
+func (l *extraHandlers) before(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := r.URL.Path
 		if name == "/" && r.Method == http.MethodPost {
@@ -34,6 +34,6 @@ func (l *lesson) before(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		h.(http.HandlerFunc)(w, r) //nolint:forcetypeassert // Learn stores no others
+		h.(http.HandlerFunc)(w, r) //nolint:forcetypeassert // Handle stores no others
 	})
 }

@@ -18,7 +18,7 @@ type Node struct {
 	lag        atomic.Int64
 	base64Keys atomic.Bool
 	asked      Tally
-	learned    lesson
+	learned    extraHandlers
 	rest       *target
 	comet      *target
 	grpc       *target   // nil for Story

@@ -20,7 +20,7 @@ func TestAChainSetBackGrowsAnew(t *testing.T) {
 		old[q], kept[q] = get(t, d, q, 1060), get(t, d, q, 1010)
 	}
 	evm := d.EVM().Height()
-	if d.SetBack(50); d.Height() != 1010 || d.EVM().Height() != evm-50 {
+	if d.RollBack(50); d.Height() != 1010 || d.EVM().Height() != evm-50 {
 		t.Fatalf("at %d, the execution client at %d", d.Height(), d.EVM().Height())
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)

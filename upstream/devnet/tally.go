@@ -9,13 +9,13 @@ import (
 
 // NodeStats are the numbers of requests to a node since the start.
 type NodeStats struct {
-	Requests int64   `json:"requests"` // at the REST server, failed ones included
-	Reads    int64   `json:"reads"`    // requests that read the state
-	Asked    []Asked `json:"asked"`    // most frequent first
+	Requests   int64       `json:"requests"` // at the REST server, failed ones included
+	Reads      int64       `json:"reads"`    // requests that read the state
+	ReadCounts []ReadCount `json:"asked"`    // most frequent first
 }
 
-// Asked is the number of requests for one URI at one height.
-type Asked struct {
+// ReadCount is the number of requests for one URI at one height.
+type ReadCount struct {
 	URI    string `json:"uri"` // path and query as received
 	Height int64  `json:"height"`
 	Count  int64  `json:"count"`
@@ -23,7 +23,7 @@ type Asked struct {
 
 // Of returns the number of reads whose URI begins with prefix.
 func (s NodeStats) Of(prefix string) (n int64) {
-	for _, a := range s.Asked {
+	for _, a := range s.ReadCounts {
 		if strings.HasPrefix(a.URI, prefix) {
 			n += a.Count
 		}
@@ -35,7 +35,7 @@ func (s NodeStats) Of(prefix string) (n int64) {
 type Tally struct {
 	Most   int // maximum number of different reads to count; default 50,000
 	mu     sync.Mutex
-	counts map[Asked]int64 // by read, with a zero Count
+	counts map[ReadCount]int64 // by read, with a zero Count
 	reads  int64
 }
 
@@ -45,9 +45,9 @@ func (t *Tally) Count(uri string, height int64) {
 	defer t.mu.Unlock()
 	t.reads++
 	if t.counts == nil {
-		t.counts = map[Asked]int64{}
+		t.counts = map[ReadCount]int64{}
 	}
-	key := Asked{URI: uri, Height: height}
+	key := ReadCount{URI: uri, Height: height}
 	if _, known := t.counts[key]; known || len(t.counts) < cmp.Or(t.Most, 50_000) {
 		t.counts[key]++
 	}
@@ -64,12 +64,12 @@ func (n *Node) Stats() NodeStats {
 func (t *Tally) Stats() NodeStats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := NodeStats{Reads: t.reads, Asked: []Asked{}}
+	s := NodeStats{Reads: t.reads, ReadCounts: []ReadCount{}}
 	for asked, count := range t.counts {
 		asked.Count = count
-		s.Asked = append(s.Asked, asked)
+		s.ReadCounts = append(s.ReadCounts, asked)
 	}
-	slices.SortFunc(s.Asked, func(a, b Asked) int {
+	slices.SortFunc(s.ReadCounts, func(a, b ReadCount) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(b.Height, a.Height), cmp.Compare(a.URI, b.URI))
 	})
 	return s

@@ -196,7 +196,7 @@ func (c *Chain) admit(n *Node, chainID string) bool {
 	}
 	admitted := c.chainID == chainID
 	c.mu.Unlock()
-	before := n.Look()
+	before := n.State()
 	if before.ChainID == chainID && before.Refused == !admitted {
 		return admitted
 	}

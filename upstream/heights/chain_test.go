@@ -255,7 +255,7 @@ func TestRefusalThatNamesHigherBlockPreventsAnEpoch(t *testing.T) {
 		if c.epochs.Load() > 0 {
 			t.Errorf("new epochs = %d, want 0\n%s", c.epochs.Load(), c.log)
 		}
-		if low, tip := c.known[0].Look().Lowest, c.Tip().Height; low > tip {
+		if low, tip := c.known[0].State().Lowest, c.Tip().Height; low > tip {
 			t.Errorf("Lowest = %d, want at most the tip %d", low, tip)
 		}
 	}, n)
@@ -280,13 +280,13 @@ func TestLowestStaysWithinWhatIsKnown(t *testing.T) {
 			n := newFakeNode(990)
 			runChain(t, func(t *testing.T, c *followed) {
 				for _, r := range tt.learn {
-					c.Learn(c.known[0], c.Tip().Epoch, r)
+					c.RecordReading(c.known[0], c.Tip().Epoch, r)
 				}
-				if got := c.known[0].Look().Lowest; got != tt.want {
+				if got := c.known[0].State().Lowest; got != tt.want {
 					t.Errorf("Lowest = %d, want %d", got, tt.want)
 				}
-				c.Learn(c.known[0], c.Tip().Epoch+1, pruned(600))
-				if got := c.known[0].Look().Lowest; got != tt.want {
+				c.RecordReading(c.known[0], c.Tip().Epoch+1, pruned(600))
+				if got := c.known[0].State().Lowest; got != tt.want {
 					t.Errorf("Lowest = %d after a reading of another epoch, want %d", got, tt.want)
 				}
 			}, n)
@@ -297,10 +297,10 @@ func TestLowestStaysWithinWhatIsKnown(t *testing.T) {
 func TestLowestIsForgottenWithTheEpoch(t *testing.T) {
 	n := newFakeNode(990)
 	runChain(t, func(t *testing.T, c *followed) {
-		c.Learn(c.known[0], 0, heights.Reading{Outcome: heights.Pruned, Height: 950})
+		c.RecordReading(c.known[0], 0, heights.Reading{Outcome: heights.Pruned, Height: 950})
 		n.change(func() { n.height = 900 })
 		c.blocks(20)
-		if got := c.known[0].Look().Lowest; c.epochs.Load() != 1 || got != 0 {
+		if got := c.known[0].State().Lowest; c.epochs.Load() != 1 || got != 0 {
 			t.Errorf("Lowest = %d after %d rollbacks, want 0 after one\n%s", got, c.epochs.Load(), c.log)
 		}
 	}, n)
@@ -311,12 +311,12 @@ func TestEarliestBlockOfStatusIsBoundedByTheTip(t *testing.T) {
 		n := newFakeNode(990)
 		n.earliest = earliest
 		runChain(t, func(t *testing.T, c *followed) {
-			if got := c.known[0].Look().Lowest; got > c.Tip().Height || want < 1000 && got != want {
+			if got := c.known[0].State().Lowest; got > c.Tip().Height || want < 1000 && got != want {
 				t.Errorf("earliest block %d: Lowest = %d, want %d", earliest, got, want)
 			}
-			c.Learn(c.known[0], 0, heights.Reading{Height: 100})
+			c.RecordReading(c.known[0], 0, heights.Reading{Height: 100})
 			c.blocks(20)
-			if got := c.known[0].Look().Lowest; got > 100 {
+			if got := c.known[0].State().Lowest; got > 100 {
 				t.Errorf("earliest block %d: Lowest = %d after a read at 100", earliest, got)
 			}
 		}, n)

@@ -80,7 +80,7 @@ func (s *heightSource) isPlausible(claim tip.Claim) bool {
 // falls reports whether a height is below the node's known height. If that is unknown, as it is after
 // distrust, falls compares with the highest proved height of the chain.
 func (s *heightSource) falls(height int64) bool {
-	known := s.node.Look().Height
+	known := s.node.State().Height
 	return height < known || known == 0 && height < s.chain.tip.Proved()
 }
 
@@ -123,7 +123,7 @@ func (s *heightSource) proveFall(ctx context.Context, claim *tip.Claim) bool {
 		answered, refused := s.chain.canRead(ctx, proved)
 		return refused && !answered
 	}
-	for _, high := range []int64{s.node.Look().Height, proved} {
+	for _, high := range []int64{s.node.State().Height, proved} {
 		if high <= claim.Height {
 			continue
 		}
@@ -192,9 +192,9 @@ func (c *Chain) proveTip(ctx context.Context, height int64) {
 	}
 }
 
-// Learn updates the tip and the node's state from a read that began in epoch. A refusal at or above the tip does not
+// RecordReading updates the tip and the node's state from a read that began in epoch. A refusal at or above the tip does not
 // move Lowest, because a client may have chosen the height.
-func (c *Chain) Learn(n *Node, epoch int64, r Reading) {
+func (c *Chain) RecordReading(n *Node, epoch int64, r Reading) {
 	tip := c.Tip()
 	switch {
 	case r.Height <= 0 || r.Outcome == Unknown || epoch != tip.Epoch:
@@ -213,9 +213,9 @@ func (c *Chain) Learn(n *Node, epoch int64, r Reading) {
 	}
 }
 
-// Seek polls the sources of a node at once and waits for the polls. It reports whether the tip is known
+// PollNow polls the sources of a node at once and waits for the polls. It reports whether the tip is known
 // afterwards. Callers use it when a node has responded while no tip is known, as after an outage.
-func (c *Chain) Seek(ctx context.Context, n *Node) bool {
+func (c *Chain) PollNow(ctx context.Context, n *Node) bool {
 	ctx, cancel := context.WithTimeout(ctx, proofTimeout)
 	defer cancel()
 	var polls []<-chan struct{}

@@ -48,7 +48,7 @@ func TestSeekPollsAtOnce(t *testing.T) {
 	runChain(t, func(t *testing.T, c *followed) {
 		c.wait(interval / 10)
 		before := n.statusCalls
-		c.Seek(t.Context(), c.known[0])
+		c.PollNow(t.Context(), c.known[0])
 		synctest.Wait()
 		if got := n.statusCalls - before; got != 1 {
 			t.Errorf("calls of /status = %d, want 1", got)

@@ -225,7 +225,7 @@ func runChain(t *testing.T, test func(t *testing.T, c *followed), nodes ...*fake
 		defer func() { cancel(); <-ended }()
 		time.Sleep(interval)
 		c.blocks(10)
-		c.Learn(all[0], 0, heights.Reading{Height: c.Tip().Height})
+		c.RecordReading(all[0], 0, heights.Reading{Height: c.Tip().Height})
 		test(t, c)
 	})
 }

@@ -193,7 +193,7 @@ func (s *heightSource) readHash(ctx context.Context, h hasher, height int64) str
 }
 
 func (f *rpcFollower) blockHash(ctx context.Context, height int64) (string, error) {
-	if f.node.Look().Connected {
+	if f.node.State().Connected {
 		return "", nil
 	}
 	return f.node.Comet.Hash(ctx, height)

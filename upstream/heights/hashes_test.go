@@ -97,14 +97,14 @@ func TestNodeIsUsedAgainAfterItsForkEnds(t *testing.T) {
 		chain := other.hash
 		other.change(func() { other.hash = func(height int64) string { return fmt.Sprint("F", height) } })
 		c.blocks(5)
-		if !c.known[1].Look().Forked {
+		if !c.known[1].State().Forked {
 			t.Fatalf("Forked = false on another fork, want true\n%s", c.log)
 		}
 		other.change(func() { other.hash, other.lie = func(int64) string { return "" }, 5 })
 		c.current(3) // a header without a hash says nothing of the fork
 		other.change(func() { other.hash, other.lie = chain, 0 })
 		c.blocks(5)
-		if c.known[1].Look().Forked {
+		if c.known[1].State().Forked {
 			t.Errorf("Forked = true after the fork ended, want false\n%s", c.log)
 		}
 	}, ours, other)
@@ -118,8 +118,8 @@ func TestForkIsFollowedWhenNoOtherNodeHasTheChain(t *testing.T) {
 		c.blocks(5)
 		ours.change(func() { ours.hangs, ours.silent = true, true })
 		c.blocks(20)
-		if got := c.Tip(); c.known[1].Look().Forked || got.Height != other.newest() || c.epochs.Load() != 1 {
-			t.Errorf("tip = %d in epoch %d with Forked = %t, want %d in the second epoch with false\n%s", got.Height, got.Epoch, c.known[1].Look().Forked, other.newest(), c.log)
+		if got := c.Tip(); c.known[1].State().Forked || got.Height != other.newest() || c.epochs.Load() != 1 {
+			t.Errorf("tip = %d in epoch %d with Forked = %t, want %d in the second epoch with false\n%s", got.Height, got.Epoch, c.known[1].State().Forked, other.newest(), c.log)
 		}
 	}, ours, other)
 }

@@ -89,8 +89,8 @@ func (s *State) Current(interval time.Duration) bool {
 	return time.Since(s.Heard) <= tip.ClaimLifetime(interval)
 }
 
-// Look returns the node's state.
-func (n *Node) Look() State {
+// State returns the node's state.
+func (n *Node) State() State {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.state
@@ -134,7 +134,7 @@ func (n *Node) read(ctx context.Context, c *Chain, height int64) (Reading, error
 	epoch := c.Tip().Epoch
 	r, err := n.Reader.Read(ctx, height)
 	if err == nil {
-		c.Learn(n, epoch, r)
+		c.RecordReading(n, epoch, r)
 	}
 	return r, err
 }

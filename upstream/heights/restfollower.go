@@ -43,7 +43,7 @@ func (f *restFollower) yield(v State) {
 // poll polls once if needed, and returns the time until the next poll.
 func (f *restFollower) poll(ctx context.Context) time.Duration {
 	defer f.polled.begin()()
-	if v := f.node.Look(); !f.isNeeded(v) {
+	if v := f.node.State(); !f.isNeeded(v) {
 		f.yield(v)
 	} else if err := f.check(ctx); errors.Is(err, errNoHeights) {
 		return maxSilence
@@ -64,7 +64,7 @@ func (f *restFollower) check(ctx context.Context) error {
 		return err
 	}
 	read := height != f.known || f.polls%recheck == 1
-	claim := tip.Claim{Height: height, Proved: read, CatchingUp: f.node.Look().CatchingUp}
+	claim := tip.Claim{Height: height, Proved: read, CatchingUp: f.node.State().CatchingUp}
 	if height > f.known && f.known > 0 {
 		claim.Time = time.Now() // approximately
 	}
@@ -184,7 +184,7 @@ func (c *Chain) readNext(ctx context.Context, height int64, turn int) {
 	var candidates []*restFollower
 	for _, m := range c.all() {
 		f := m.rest
-		v := f.node.Look()
+		v := f.node.State()
 		if v.Height >= height-1 && !v.CatchingUp && !f.isNeeded(v) {
 			candidates = append(candidates, f)
 		}

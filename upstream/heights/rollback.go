@@ -26,7 +26,7 @@ var errUnfit = errors.New("node is not in use")
 
 // hash reads the hash of a block from a node of the chain. It returns "" if the node has no hashes.
 func (n *Node) hash(ctx context.Context, height int64) (string, error) {
-	v := n.Look()
+	v := n.State()
 	switch {
 	case v.Foreign() || v.Unseen:
 		return "", errUnfit
@@ -71,7 +71,7 @@ func (f *rpcFollower) isOurs(ctx context.Context, epoch, height int64, hash stri
 // checkFork compares a block with a known hash at a node that may have been restarted.
 func (f *rpcFollower) checkFork(ctx context.Context) {
 	epoch := f.chain.Tip().Epoch
-	height := f.chain.anchors.atOrBelow(f.node.Look().Height - 1)
+	height := f.chain.anchors.atOrBelow(f.node.State().Height - 1)
 	if height == 0 {
 		return
 	}
@@ -174,7 +174,7 @@ func (c *Chain) checkFall(ctx context.Context, height int64, since time.Time) {
 		c.tip.Prove(epoch, height)
 		for _, s := range c.sources() {
 			if c.tip.ClaimsLower(s.source) {
-				s.distrust(s.node.Look().Height, errLow)
+				s.distrust(s.node.State().Height, errLow)
 			}
 		}
 	case refused && lasted >= c.o.RollbackAfter && c.tip.RolledBack():
@@ -189,7 +189,7 @@ func (c *Chain) canRead(ctx context.Context, height int64) (answered, refused bo
 	var yes, no atomic.Bool
 	for _, m := range c.all() {
 		f := m.rest
-		if v := f.node.Look(); !v.Foreign() {
+		if v := f.node.State(); !v.Foreign() {
 			reads.Go(func() {
 				c.guard(func() {
 					switch has, err := f.node.has(ctx, c, height); {

@@ -125,7 +125,7 @@ func (f *rpcFollower) begin(ctx context.Context, end context.CancelCauseFunc) er
 	if f.sockets++; f.sockets > 1 {
 		f.chain.o.Reconnected(f.node.Name)
 	}
-	f.end, f.streamed, f.seen = end, f.node.Look().Height, f.headers
+	f.end, f.streamed, f.seen = end, f.node.State().Height, f.headers
 	f.node.update(func(v *State) { v.Connected = true })
 	f.nextPoll.Reset(f.silenceLimit())
 	return nil
@@ -140,7 +140,7 @@ func (f *rpcFollower) disconnect() {
 // silenceLimit returns the time between two polls while headers arrive: three blocks, or one
 // poll interval for a node that catches up.
 func (f *rpcFollower) silenceLimit() time.Duration {
-	if f.node.Look().CatchingUp {
+	if f.node.State().CatchingUp {
 		return f.pollInterval()
 	}
 	return min(3*f.chain.Tip().Interval, maxSilence)
@@ -149,7 +149,7 @@ func (f *rpcFollower) silenceLimit() time.Duration {
 // handle handles a header.
 func (f *rpcFollower) handle(ctx context.Context, h comet.Header) error {
 	defer f.takeTurn()()
-	epoch, known := f.chain.Tip().Epoch, f.node.Look()
+	epoch, known := f.chain.Tip().Epoch, f.node.State()
 	switch {
 	case h.Height == 0:
 		return nil
@@ -224,7 +224,7 @@ func (f *rpcFollower) checkStream(ctx context.Context, p pollResult, streams boo
 	}
 	// The headers of a node that catches up are ignored, so none was missed.
 	// A node that was rolled back streams lower ones.
-	now := f.node.Look()
+	now := f.node.State()
 	if now.Height < f.streamed {
 		f.checkFork(ctx)
 	}
@@ -237,7 +237,7 @@ func (f *rpcFollower) checkStream(ctx context.Context, p pollResult, streams boo
 // read reads /status, whose height may be ahead of the newest readable block, and /abci_info. If /abci_info
 // fails, as it does while the execution client hangs, the known height shows that the node is alive.
 func (f *rpcFollower) read(ctx context.Context) (p pollResult) {
-	p.before = f.node.Look()
+	p.before = f.node.State()
 	if p.status, p.err = f.node.Comet.Status(ctx); p.err != nil {
 		return p
 	}

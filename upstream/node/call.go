@@ -42,7 +42,7 @@ func (e *endpoint) call(ctx context.Context, r Request, height int64) (*Answer, 
 	if err := held.Take(2 * r.Call.Size); err != nil { // the parameters, and the request that they are in
 		return nil, noMemory(err)
 	}
-	reply, err := e.comet.Ask(ctx, r.Call.Method, r.Call.Params(r.sentHeight(height)), e.client.largest(r))
+	reply, err := e.comet.CallRaw(ctx, r.Call.Method, r.Call.Params(r.sentHeight(height)), e.client.largest(r))
 	switch {
 	case err != nil:
 		return nil, callFailed(err, reply.RetryAfter)
@@ -201,7 +201,7 @@ func (p *Pool) CometBFT() (all []CometBFT) {
 func (c CometBFT) Name() string { return c.endpoint.name }
 
 // NoEvents returns why the endpoint provides no usable events, or nil if it does.
-func (c CometBFT) NoEvents() error { return c.endpoint.look().NoEvents }
+func (c CometBFT) NoEvents() error { return c.endpoint.snapshot().NoEvents }
 
 // Subscribe subscribes to messages, as [comet.Client.Messages] does. The subscription ends when the endpoint is removed.
 func (c CometBFT) Subscribe(ctx context.Context, query string, most int64) (*Subscription, error) {
@@ -226,6 +226,6 @@ func (s *Subscription) Close() {
 
 // Fit reports whether the endpoint serves the chain, is trusted, and has the newest block or its parent.
 func (c CometBFT) Fit() bool {
-	v := c.endpoint.look()
+	v := c.endpoint.snapshot()
 	return c.endpoint.life.Err() == nil && !v.Foreign() && !v.Unseen && !v.Distrusted && !v.CometDown && !v.CatchingUp && v.Height >= c.pool.Tip().Height-1
 }

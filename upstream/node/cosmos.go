@@ -82,7 +82,7 @@ func (e *endpoint) disambiguate(ctx context.Context, r Request, height int64, a 
 		return a, nil
 	case height == 0 && a.Reason == Ambiguous:
 		return nil, badAnswer(ErrNoLatest)
-	case height == 0 || !e.look().withoutGRPC && a.Reason != Ambiguous:
+	case height == 0 || !e.snapshot().withoutGRPC && a.Reason != Ambiguous:
 		return a, nil
 	case a.Reason == NotFound || a.Reason == BadInput && a.NodeStatus != http.StatusNotImplemented:
 		a.Reason, a.Height = Refused, height
@@ -103,7 +103,7 @@ func (e *endpoint) disambiguate(ctx context.Context, r Request, height int64, a 
 // retry handles an error at a readable height. Without gRPC it is an error of the state. With gRPC, the block may have
 // arrived meanwhile, so the request is repeated.
 func (e *endpoint) retry(ctx context.Context, r Request, height int64, a *Answer) (*Answer, error) {
-	if e.look().withoutGRPC {
+	if e.snapshot().withoutGRPC {
 		a.Reason, a.Height = Refused, height
 		return a, nil
 	}

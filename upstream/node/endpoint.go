@@ -111,7 +111,7 @@ func newEndpoint(name string, c *client, rpc *comet.Client, g *grpcClient, o Opt
 	if g != nil {
 		e.invokes = newServer(g.outage, isGRPCFailure, e.invoke)
 	}
-	e.queue = queue.New(queue.Options{Limit: o.InFlight, Scans: o.scans, Patience: o.Queue, Headers: e.blocks.Headers})
+	e.queue = queue.New(queue.Options{Limit: o.InFlight, Scans: o.scans, MaxWait: o.Queue, Headers: e.blocks.Headers})
 	return e
 }
 
@@ -127,11 +127,11 @@ func (e *endpoint) serverOf(r Request) *server {
 	}
 }
 
-func (e *endpoint) look() view {
+func (e *endpoint) snapshot() view {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	v := e.view
-	v.State = e.blocks.Look()
+	v.State = e.blocks.State()
 	return v
 }
 

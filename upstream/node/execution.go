@@ -93,7 +93,7 @@ func (p *Pool) executionBlock(ctx context.Context, height int64) (int64, error) 
 
 // executionBlock reads the execution block in a block from the node's CometBFT, unless it is known to be down.
 func (e *endpoint) executionBlock(ctx context.Context, height int64) (int64, error) {
-	switch v := e.look(); {
+	switch v := e.snapshot(); {
 	case v.Foreign():
 		return 0, errWrongChain
 	case v.CometDown:

@@ -24,7 +24,7 @@ func TestErrNoExecutionNeedsAResponse(t *testing.T) {
 		t.Errorf("Executed for blocks without a payload = %v, want ErrNoExecution", err)
 	}
 	without.stop()
-	eventually(t, "that CometBFT is lost", func() bool { return p.endpoints()[0].look().CometDown && p.endpoints()[1].look().CometDown })
+	eventually(t, "that CometBFT is lost", func() bool { return p.endpoints()[0].snapshot().CometDown && p.endpoints()[1].snapshot().CometDown })
 	_, _, err := p.Executed(within(t, time.Minute), 100, 1)
 	wantKind(t, err, upstream.Unreachable)
 
@@ -66,7 +66,7 @@ func TestExecutedReturnsTheLowestKnownHeight(t *testing.T) {
 		}
 	}
 	n.stop()
-	eventually(t, "that CometBFT is lost", func() bool { return p.endpoints()[0].look().CometDown })
+	eventually(t, "that CometBFT is lost", func() bool { return p.endpoints()[0].snapshot().CometDown })
 	if since, _, err := p.Executed(within(t, time.Minute), 500, 1099); since != 100 || err != nil {
 		t.Errorf("Executed with CometBFT down = %d, %v; want 100", since, err)
 	}

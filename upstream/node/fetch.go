@@ -92,7 +92,7 @@ func (f *fetch) choose() (best *endpoint, hope bool) {
 	form := f.pool.knownForm(f.request.Keys)
 	f.broken, f.far, f.newest = false, false, 0
 	for _, e := range f.pool.endpoints() {
-		v, server := e.look(), e.serverOf(f.request)
+		v, server := e.snapshot(), e.serverOf(f.request)
 		reach := v.reach(height, tip.Interval)
 		switch {
 		case v.Foreign() || server == nil || f.request.Invoke != nil && !e.grpc.serves(chain) || slices.Contains(f.done, e) || f.request.Only != "" && f.request.Only != e.name:
@@ -206,7 +206,7 @@ func (f *fetch) send(ctx context.Context, e *endpoint) result {
 	send := func() (*Answer, error) {
 		now := f.pool.Tip()
 		result.height = f.heightAt(e)
-		v := e.look()
+		v := e.snapshot()
 		if result.height <= now.Height && v.reach(result.height, now.Interval) == behind {
 			return nil, upstream.ErrBehind
 		}
@@ -215,7 +215,7 @@ func (f *fetch) send(ctx context.Context, e *endpoint) result {
 			answer.dropHeight(f.pool.Tip().Limit)
 		}
 		if err == nil && !answer.Cached && r.Cost != Unknown && (r.rest() || !r.Unpinned) { // reads of blocks reveal nothing about the state
-			f.pool.Learn(e.blocks, now.Epoch, answer.reading())
+			f.pool.RecordReading(e.blocks, now.Epoch, answer.reading())
 		}
 		return answer, err
 	}
@@ -247,7 +247,7 @@ func (f *fetch) isFinal(ctx context.Context, r result) bool {
 		return false
 	case f.request.writes(): // it may have been executed
 		return true
-	case f.wantsHeight(r) && f.pool.Seek(ctx, r.endpoint.blocks): // the tip is known now
+	case f.wantsHeight(r) && f.pool.PollNow(ctx, r.endpoint.blocks): // the tip is known now
 		f.heightless = r.answer
 		return false
 	case r.retryable() && ctx.Err() == nil:

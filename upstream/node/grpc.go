@@ -152,7 +152,7 @@ func (c *grpcClient) learn(ctx context.Context, height int64, expected string) b
 	defer cancel()
 	chain, err := chainOf(at(within, height), c.conn)
 	if ctx.Err() == nil {
-		c.outage.Note(err)
+		c.outage.Record(err)
 	}
 	if err != nil {
 		c.problem.Store(&err)

@@ -18,7 +18,7 @@ type Health struct {
 	Unasked    bool          `json:"-"`                    // its CometBFT has not named the chain yet, so it is not read
 	Height     int64         `json:"height"`               // newest committed block; 0 if unknown
 	Lowest     int64         `json:"lowest"`               // reads below it prefer other nodes; 0 if unknown
-	Aside      bool          `json:"aside"`                // heights claimed by its CometBFT are ignored
+	Distrusted bool          `json:"aside"`                // heights claimed by its CometBFT are ignored
 	Late       bool          `json:"late"`                 // there are blocks that its CometBFT has not announced
 	Heard      bool          `json:"-"`                    // its height is current
 	CatchingUp bool          `json:"catching_up"`          // the node is behind its peers
@@ -44,10 +44,10 @@ const (
 func (p *Pool) probe(ctx context.Context, e *endpoint) {
 	f := &fetch{pool: p, request: Request{Path: p.protocol.probe, Height: AtTip, Background: true}}
 	for round := 0; ; round++ {
-		if v := e.look(); !v.Foreign() && (time.Since(v.answered) >= probeEvery || e.rest.outage.Failing()) {
+		if v := e.snapshot(); !v.Foreign() && (time.Since(v.answered) >= probeEvery || e.rest.outage.Failing()) {
 			p.guard(func() { _ = f.send(ctx, e).err }) // recorded in the endpoint's health
 		}
-		if v := e.look(); !v.Foreign() && round%int(probeEvery/p.options.retry) == 0 {
+		if v := e.snapshot(); !v.Foreign() && round%int(probeEvery/p.options.retry) == 0 {
 			p.guard(func() { p.followKeys(ctx, e) })
 		}
 		if upstream.Sleep(ctx, p.options.retry) != nil {
@@ -94,11 +94,11 @@ func (p *Pool) Health() []Health {
 	interval := p.Tip().Interval
 	all := make([]Health, 0, len(p.endpoints()))
 	for _, e := range p.endpoints() {
-		v := e.look()
+		v := e.snapshot()
 		h := Health{
 			Name: e.name, ChainID: v.ChainID, WrongChain: v.Foreign(), Height: v.Height,
 			CatchingUp: v.CatchingUp, Connected: v.Connected, Breaker: e.rest.breaker.State().String(),
-			Answering: v.answering(), Unasked: v.Unseen, Lowest: v.Lowest, Aside: v.Distrusted, Late: v.Late, Heard: v.Current(interval),
+			Answering: v.answering(), Unasked: v.Unseen, Lowest: v.Lowest, Distrusted: v.Distrusted, Late: v.Late, Heard: v.Current(interval),
 			RPC: e.rpcState(v), TxIndex: v.TxIndex, GRPC: e.grpcState(p.ChainID()), PageKeys: e.keys.last(),
 		}
 		if !v.BlockTime.IsZero() {

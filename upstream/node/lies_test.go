@@ -42,11 +42,11 @@ func TestFalseHeightIsIgnored(t *testing.T) {
 			t.Errorf("block %d: answer %+v", height, a)
 		}
 	}
-	eventually(t, "the doubt", func() bool { return p.Health()[0].Aside })
+	eventually(t, "the doubt", func() bool { return p.Health()[0].Distrusted })
 	wantTip(t, p, 104) // read from the REST server
 	n.change(func() { n.lie = 0 })
 	n.commit(105)
-	eventually(t, "the trust", func() bool { return !p.Health()[0].Aside })
+	eventually(t, "the trust", func() bool { return !p.Health()[0].Distrusted })
 	wantTip(t, p, 105)
 	wantOneLine(t, log, "ignoring the node")
 	wantOneLine(t, log, "trusting the node")

@@ -121,7 +121,7 @@ func uniqueName(host string, others []*endpoint) string {
 
 // preferred returns the usable endpoints with the best priority.
 func (p *Pool) preferred() iter.Seq[*endpoint] {
-	isUsable := func(e *endpoint) bool { v := e.look(); return !v.Foreign() && !e.rest.isOpen() }
+	isUsable := func(e *endpoint) bool { v := e.snapshot(); return !v.Foreign() && !e.rest.isOpen() }
 	best := math.MaxInt
 	for _, e := range p.endpoints() {
 		if e.configured.Priority < best && isUsable(e) {

@@ -138,7 +138,7 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	flag(ch, keysDesc, g.MixedKeys())
 	var newest int64 // newest height of all nodes
 	for _, e := range g.endpoints() {
-		v := e.look()
+		v := e.snapshot()
 		g.collect(ch, e, v, tip)
 		if !v.Foreign() {
 			newest = max(newest, v.Height)

@@ -91,7 +91,7 @@ func (e *endpoint) keyForm(ctx context.Context) (KeyForm, error) {
 	case <-ctx.Done():
 		return UnknownKeys, upstream.Silence(origin, ctx.Err())
 	}
-	now := e.blocks.Look()
+	now := e.blocks.State()
 	if form := e.keys.current(now.Lost); form != UnknownKeys {
 		return form, nil
 	}
@@ -193,7 +193,7 @@ func validatorIn(a *Answer) string {
 
 // followKeys keeps the form up to date if keys are sent verbatim.
 func (p *Pool) followKeys(ctx context.Context, e *endpoint) {
-	if !p.options.VerbatimKeys || p.protocol.keyProbe == "" || e.keys.current(e.blocks.Look().Lost) != UnknownKeys {
+	if !p.options.VerbatimKeys || p.protocol.keyProbe == "" || e.keys.current(e.blocks.State().Lost) != UnknownKeys {
 		return
 	}
 	_, _ = e.inTurn(ctx, Request{Cost: Page, Background: true}, func() (*Answer, error) {
@@ -208,7 +208,7 @@ func (p *Pool) followKeys(ctx context.Context, e *endpoint) {
 // nodes of the other form, which would return an empty or a wrong page.
 func (p *Pool) knownForm(form KeyForm) bool {
 	for _, e := range p.endpoints() {
-		if v := e.look(); !v.Foreign() && e.keys.last() == form {
+		if v := e.snapshot(); !v.Foreign() && e.keys.last() == form {
 			return form != UnknownKeys
 		}
 	}

@@ -101,11 +101,11 @@ func TestKeyFormFollowsTheRelease(t *testing.T) {
 	wantSecondPage(t, p, older, validatorList)
 
 	newer.SetBase64Keys(false)
-	lost := p.endpoints()[1].blocks.Look().Lost
+	lost := p.endpoints()[1].blocks.State().Lost
 	if err := newer.SetFaults(devnet.Fault{}, devnet.Fault{Outage: devnet.Reset}); err != nil { // its connections end
 		t.Fatal(err)
 	}
-	eventually(t, "the end of the subscription", func() bool { return p.endpoints()[1].blocks.Look().Lost > lost })
+	eventually(t, "the end of the subscription", func() bool { return p.endpoints()[1].blocks.State().Lost > lost })
 	if err := newer.SetFaults(devnet.Fault{}, devnet.Fault{}); err != nil {
 		t.Fatal(err)
 	}

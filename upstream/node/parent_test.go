@@ -72,7 +72,7 @@ func TestParentIsReadAtItsNewestBlock(t *testing.T) {
 			p := run(t, Options{BlockInterval: time.Minute}, n)
 			wantTip(t, p, 100)
 			isParent(t, p)
-			lowest := p.endpoints()[0].look().Lowest
+			lowest := p.endpoints()[0].snapshot().Lowest
 			tt.request.Path = "/staking/pool"
 			a, err := p.Fetch(t.Context(), tt.request)
 			if err != nil || a.Height != tt.want || a.Age != 5*time.Second {
@@ -81,7 +81,7 @@ func TestParentIsReadAtItsNewestBlock(t *testing.T) {
 			if got := n.heights(); !slices.Equal(got, tt.asked) {
 				t.Errorf("heights sent = %q, want %q", got, tt.asked)
 			}
-			if got := p.endpoints()[0].look().Lowest; got != lowest {
+			if got := p.endpoints()[0].snapshot().Lowest; got != lowest {
 				t.Errorf("lowest height = %d after a cached answer, want %d", got, lowest)
 			}
 		})
@@ -100,7 +100,7 @@ func TestRefusalOfParentIsNoFailureOfIt(t *testing.T) {
 				t.Fatalf("Fetch with status %d = %v, want kind %v and a Retry-After of 7s", status, err, kind)
 			}
 		}
-		if e := p.endpoints()[0]; e.rest.isOpen() || !e.look().failed.IsZero() {
+		if e := p.endpoints()[0]; e.rest.isOpen() || !e.snapshot().failed.IsZero() {
 			t.Errorf("status %d of a parent counts as its failure", status)
 		}
 	}

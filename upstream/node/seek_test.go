@@ -19,7 +19,7 @@ func TestFirstAnswerAfterAnOutageHasAHeight(t *testing.T) {
 			n.stop()
 			p := newPool(t, Options{Endpoints: []Endpoint{e}, BlockInterval: time.Minute})
 			go func() { _ = p.Run(context.Background()) }()
-			eventually(t, "that it was looked for", func() bool { return !p.endpoints()[0].look().Unseen })
+			eventually(t, "that it was looked for", func() bool { return !p.endpoints()[0].snapshot().Unseen })
 			time.Sleep(300 * time.Millisecond) // the pauses between two looks become longer than a request takes
 			n.start(n.address)
 			if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 3 {

@@ -59,7 +59,7 @@ func (p *Pool) noEndpoint() error {
 	var reasons []error
 	foreign := 0
 	for _, e := range p.endpoints() {
-		v := e.look()
+		v := e.snapshot()
 		if v.Foreign() {
 			v.restErr, foreign = errWrongChain, foreign+1
 		}

@@ -29,7 +29,7 @@ func run(t *testing.T, o Options, nodes ...*fakeNode) *Pool {
 	p := newPool(t, o, nodes...)
 	go func() { _ = p.Run(context.Background()) }()
 	eventually(t, "every node to be polled", func() bool {
-		return !slices.ContainsFunc(p.endpoints(), func(e *endpoint) bool { return e.look().Unseen })
+		return !slices.ContainsFunc(p.endpoints(), func(e *endpoint) bool { return e.snapshot().Unseen })
 	})
 	return p
 }
@@ -69,7 +69,7 @@ func probed(t *testing.T, p *Pool) {
 	t.Helper()
 	eventually(t, "the probes of all nodes", func() bool {
 		return !slices.ContainsFunc(p.endpoints(), func(e *endpoint) bool {
-			v := e.look()
+			v := e.snapshot()
 			load := e.queue.Load()
 			return !v.answering() || load.InFlight+load.Waiting > 0
 		})

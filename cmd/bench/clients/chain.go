@@ -27,9 +27,9 @@ type Truth struct {
 	hashes      map[string][]uint64 // of the bodies, by key, starting at First
 }
 
-// Learn reads keys from a node at all heights from first to last. Heights up to upTo are taken from known, if it is not
+// ReadTruth reads keys from a node at all heights from first to last. Heights up to upTo are taken from known, if it is not
 // nil.
-func Learn(ctx context.Context, node string, keys []string, first, last int64, known *Truth, upTo int64) (*Truth, error) {
+func ReadTruth(ctx context.Context, node string, keys []string, first, last int64, known *Truth, upTo int64) (*Truth, error) {
 	t := &Truth{First: max(1, first), Last: last, hashes: map[string][]uint64{}}
 	for _, key := range keys {
 		t.hashes[key] = make([]uint64, last-t.First+1)

@@ -43,9 +43,9 @@ func (c Crowd) All(do func(m *Conn) error) error {
 	return all.Wait()
 }
 
-// Ask makes each client send requests until next returns none, and calls seen for each response, one at a time. A status
+// SendAll makes each client send requests until next returns none, and calls seen for each response, one at a time. A status
 // other than 200 is an error, which ends the client.
-func (c Crowd) Ask(ctx context.Context, next func() (request []byte, ok bool), seen func(Response) error) error {
+func (c Crowd) SendAll(ctx context.Context, next func() (request []byte, ok bool), seen func(Response) error) error {
 	var mu sync.Mutex
 	return c.All(func(m *Conn) error {
 		for request, ok := next(); ok; request, ok = next() {
@@ -71,7 +71,7 @@ func (c Crowd) Once(ctx context.Context, requests [][]byte) (Loaded, error) {
 	var sent atomic.Int64
 	var waits []float64
 	began := time.Now()
-	err := c.Ask(ctx, func() ([]byte, bool) {
+	err := c.SendAll(ctx, func() ([]byte, bool) {
 		i := int(sent.Add(1)) - 1
 		return requests[min(i, len(requests)-1)], i < len(requests)
 	}, func(r Response) error {

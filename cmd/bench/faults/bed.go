@@ -295,7 +295,7 @@ func (b *bed) fork(ctx context.Context, blocks int64) {
 	defer b.chain.Resume()
 	rig.Pause(ctx, 200*time.Millisecond) // for a block in progress
 	b.learn(ctx)
-	b.chain.SetBack(blocks)
+	b.chain.RollBack(blocks)
 	from, before := b.chain.Height(), b.forks[len(b.forks)-1].From
 	b.lowest = min(b.lowest, from)
 	b.forks = append(b.forks, clients.Fork{Began: time.Now(), From: from, Holds: b.holds(before - from)})
@@ -318,7 +318,7 @@ func (b *bed) learn(ctx context.Context) {
 		known = b.forks[newest-1].Truth
 	}
 	f := &b.forks[newest]
-	f.Truth = rig.Must(clients.Learn(ctx, b.judge.RESTURL(), b.keys, b.lowest-heightsBefore, b.chain.Height(), known, f.From))
+	f.Truth = rig.Must(clients.ReadTruth(ctx, b.judge.RESTURL(), b.keys, b.lowest-heightsBefore, b.chain.Height(), known, f.From))
 }
 
 // heightsBefore is how many blocks below the lowest height a response may be.

@@ -158,11 +158,11 @@ func (b *bed) load(s scenario) ([]string, error) {
 			}
 		}
 	}
-	counts, all, most := map[devnet.Asked]int64{}, int64(0), int64(0)
+	counts, all, most := map[devnet.ReadCount]int64{}, int64(0), int64(0)
 	for _, n := range b.nodes {
-		for _, a := range n.Stats().Asked {
+		for _, a := range n.Stats().ReadCounts {
 			if slices.Contains(b.keys, a.URI) {
-				pair := devnet.Asked{URI: a.URI, Height: a.Height}
+				pair := devnet.ReadCount{URI: a.URI, Height: a.Height}
 				counts[pair] += a.Count
 				all, most = all+a.Count, max(most, counts[pair])
 			}

@@ -50,7 +50,7 @@ func run() {
 	_ = report("a replica starts", filesOf(func() { url = start(ctx, d, ended) }))
 	time.Sleep(startTime)
 	ask := func(target, body string) { // on a connection of its own
-		_ = rig.Must(rig.Ask(ctx, url+target, body, "X-Api-Key: "+key, "Content-Type: application/json", "Connection: close"))
+		_ = rig.Must(rig.Request(ctx, url+target, body, "X-Api-Key: "+key, "Content-Type: application/json", "Connection: close"))
 	}
 	hit := "/staking/validators/" + devnet.PopularValidator
 	for range 6 { // so that the block that a journey is about finds a key in use

@@ -133,7 +133,7 @@ func pagesOf(collections, asks int) (all []pages) {
 func (p *pages) ask(ctx context.Context, url string) {
 	one := clients.NewCrowd(rig.Host(url), 1)
 	defer one.Close()
-	rig.Check(one.Ask(ctx, func() ([]byte, bool) {
+	rig.Check(one.SendAll(ctx, func() ([]byte, bool) {
 		n := len(p.took)
 		return clients.Request(http.MethodPost, "/api/v4/collections", fmt.Sprintf(p.body, p.first+n), "Content-Type: application/json"), n < p.asks
 	}, p.note))

@@ -101,7 +101,7 @@ func warm(ctx context.Context, r *rig.Rig, d *devnet.Devnet, keys int) {
 func ask(ctx context.Context, t *rig.Replica, d *devnet.Devnet, keys, n int, more func() bool) {
 	all, operators := clients.NewCrowd(rig.Host(t.URL), n), d.Validators()
 	defer all.Close()
-	rig.Check(all.Ask(ctx, func() ([]byte, bool) {
+	rig.Check(all.SendAll(ctx, func() ([]byte, bool) {
 		rank := clients.Zipf(keys)
 		return clients.Request(http.MethodGet, "/staking/validators/"+operators[rank%validators], "", fmt.Sprint("X-Block-Height: ", newest-rank/validators)), more()
 	}, func(clients.Response) error { return nil }))

@@ -99,7 +99,7 @@ func (b *bare) record(r *http.Request, q recordKey, from, body string) error {
 	for name := range r.Header {
 		headers = append(headers, name+": "+r.Header.Get(name))
 	}
-	resp, err := rig.Ask(r.Context(), from, body, headers...)
+	resp, err := rig.Request(r.Context(), from, body, headers...)
 	if err != nil {
 		return err
 	}

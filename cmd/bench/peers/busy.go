@@ -124,7 +124,7 @@ func busyHeight(body []byte) int64 {
 // pair.
 func (n *busyNode) reads(k kind) (pairs int, mean float64, most int64) {
 	prefix, stats := fmt.Sprintf("%s%02x", busyPrefix, k), n.asked.Stats()
-	for _, a := range stats.Asked {
+	for _, a := range stats.ReadCounts {
 		if strings.HasPrefix(a.URI, prefix) {
 			pairs, most = pairs+1, max(most, a.Count)
 		}

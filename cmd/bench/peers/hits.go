@@ -26,7 +26,7 @@ func Hits(ctx context.Context, r *rig.Rig) {
 	key, flags := collections(ctx, r, d)
 	o := origin{node: startBusyNode(r, d, 0).url, comet: d.CometURL(), fresh: validity}
 	servers := beforeAll(ctx, r, []string{tipcacheName, noLaneName, nginxName, loggedName, bareName}, o, flags...)
-	tag := rig.Must(rig.Ask(ctx, servers[0].urls[plain]+smallPath, "")).Header.Get("Etag")
+	tag := rig.Must(rig.Request(ctx, servers[0].urls[plain]+smallPath, "")).Header.Get("Etag")
 	cases := rig.CasesOf(r, hitCases(key, tag, d.Validators()))
 	if slices.ContainsFunc(cases, func(c hitCase) bool { return c.offer == secure }) {
 		o.cert = r.Certificate(ctx)
@@ -169,7 +169,7 @@ func (c hitCase) prepare(ctx context.Context, s, from *peer) {
 		if s.name == bareName {
 			headers = append(headers[:len(headers):len(headers)], recordFrom+": "+from.urls[c.offer]+path)
 		}
-		_ = rig.Must(rig.Ask(ctx, s.urls[c.offer]+path, c.body, headers...))
+		_ = rig.Must(rig.Request(ctx, s.urls[c.offer]+path, c.body, headers...))
 	}
 }
 

@@ -67,7 +67,7 @@ func Answers(url string) func(context.Context) error {
 
 // Get returns the body of a response. Headers have the form "Accept: text/plain". A status of 400 or above is an error.
 func Get(ctx context.Context, url string, headers ...string) (string, error) {
-	r, err := Ask(ctx, url, "", headers...)
+	r, err := Request(ctx, url, "", headers...)
 	return string(r.Body), err
 }
 
@@ -78,8 +78,8 @@ type Response struct {
 	Body   []byte
 }
 
-// Ask sends a GET, or a POST if body is not empty. A status of 400 or above is an error.
-func Ask(ctx context.Context, url, body string, headers ...string) (Response, error) {
+// Request sends a GET, or a POST if body is not empty. A status of 400 or above is an error.
+func Request(ctx context.Context, url, body string, headers ...string) (Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	method := http.MethodGet

@@ -79,14 +79,14 @@ func (s *Service) purge(w http.ResponseWriter, r *http.Request) {
 		if removed, err = s.cache.PurgeKeys(ctx, sel); err != nil {
 			break
 		}
-		done.Memory, done.Shared, done.Told = done.Memory+removed.Memory, done.Shared+removed.Shared, removed.Told
+		done.Memory, done.Shared, done.Notified = done.Memory+removed.Memory, done.Shared+removed.Shared, removed.Notified
 	}
 	s.proxy.Forget()
 	answer, status := purged{Memory: done.Memory, Redis: done.Shared, Replicas: "told"}, http.StatusOK
 	switch {
 	case err != nil:
 		answer.Replicas, answer.Error, status = "not told", err.Error(), http.StatusBadGateway
-	case !done.Told:
+	case !done.Notified:
 		answer.Replicas = "none"
 	}
 	s.log.Info("purged", "selection", selections, "memory", done.Memory, "redis", done.Shared, "replicas", answer.Replicas, "error", answer.Error)

@@ -148,7 +148,7 @@ func (s *Service) judge(ctx context.Context) judgement {
 		s.redisUse.Failed(errUnusedRedis)
 	}
 	if s.eventsUse != nil {
-		s.eventsUse.Note(s.rpc.feed.Unsupported())
+		s.eventsUse.Record(s.rpc.feed.Unsupported())
 	}
 	outages := s.allOutages().Causes()
 	j.degraded = maps.Clone(outages)

@@ -143,7 +143,7 @@ func (s *Service) openAudit(o *cache.Options) (err error) {
 		Row:   func(key string) string { return s.proxy.RowFor(key) }, Varies: proxy.Varies,
 	})
 	if err == nil {
-		o.Taken = s.auditor.Note
+		o.OnNewEntry = s.auditor.Enqueue
 	}
 	return err
 }

@@ -58,7 +58,7 @@ func newEndpoint(rawURL string, o *Options) (*Endpoint, error) {
 // Name returns the endpoint's host.
 func (e *Endpoint) Name() string { return e.name }
 
-func (e *Endpoint) look() state {
+func (e *Endpoint) snapshot() state {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.state
@@ -66,7 +66,7 @@ func (e *Endpoint) look() state {
 
 // Window returns the number of blocks per request and per call.
 func (e *Endpoint) Window() (blocks, perCall int64) {
-	w := e.look().window
+	w := e.snapshot().window
 	return w.span(), w.blocks.size
 }
 
@@ -115,7 +115,7 @@ func (e *Endpoint) fewerCalls() bool {
 }
 
 // Single reports whether the endpoint accepts only one call per request.
-func (e *Endpoint) Single() bool { return e.look().batch.size == 1 }
+func (e *Endpoint) Single() bool { return e.snapshot().batch.size == 1 }
 
 // recordCalls records the outcome of a number of calls. It reports whether they were refused and half as many must be tried. Too
 // many calls may also cause a timeout or a rate limit.

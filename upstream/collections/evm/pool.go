@@ -133,7 +133,7 @@ func (p *Pool) TryOther(ctx context.Context, except *Endpoint, work func(*Sessio
 func (p *Pool) Trouble(least time.Duration) error {
 	failures := map[error]error{}
 	for _, e := range p.believed() {
-		s := e.look()
+		s := e.snapshot()
 		if s.trouble == nil || time.Since(s.since) < least {
 			return nil
 		}
@@ -161,7 +161,7 @@ func (p *Pool) pick(ctx context.Context, avoid *Endpoint) (*Endpoint, error) {
 			if !slices.Contains(believed, e) {
 				continue
 			}
-			switch s := e.look(); {
+			switch s := e.snapshot(); {
 			case s.excluded != nil:
 				excluded = s.excluded
 			case !time.Now().Before(s.until) && e == avoid:
@@ -189,7 +189,7 @@ func (p *Pool) at(i int64) *Endpoint { return p.endpoints[i%int64(len(p.endpoint
 // verify checks the endpoint's chain id before the first request, and again after it did not respond, because another server may
 // have replaced it.
 func (p *Pool) verify(ctx context.Context, e *Endpoint) error {
-	if !e.look().verified.IsZero() {
+	if !e.snapshot().verified.IsZero() {
 		return nil
 	}
 	answers, err := e.each(ctx, min(e.timeout, pollTimeout), Call{Method: "eth_chainId"})

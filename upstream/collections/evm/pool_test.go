@@ -109,7 +109,7 @@ func TestTroubleIsToldWhenNoEndpointAnswersForLong(t *testing.T) {
 func TestHeadOfAnEndpointIsComparedWithTheBlockAskedFor(t *testing.T) {
 	p := newTestPool(t, Options{}) // its head is block 1
 	for block, lags := range map[int64]bool{0: false, 1: false, 2: true} {
-		err := p.AskOne(p.endpoints[0], func(s *Session) error {
+		err := p.TryOne(p.endpoints[0], func(s *Session) error {
 			head, _, err := s.AtHead(t.Context(), block)
 			if err == nil && head < block {
 				t.Errorf("head = %d for block %d", head, block)
@@ -125,9 +125,9 @@ func TestHeadOfAnEndpointIsComparedWithTheBlockAskedFor(t *testing.T) {
 
 func TestEndpointThatRefusesBatchesIsSingle(t *testing.T) {
 	e := newTestPool(t, Options{}).endpoints[0]
-	for tries := 0; e.look().batch.size > 1; tries++ {
+	for tries := 0; e.snapshot().batch.size > 1; tries++ {
 		if e.Single() || tries > 20 {
-			t.Fatalf("Single = %t with %d calls at once after %d refusals, want false", e.Single(), e.look().batch.size, tries)
+			t.Fatalf("Single = %t with %d calls at once after %d refusals, want false", e.Single(), e.snapshot().batch.size, tries)
 		}
 		e.fewerCalls()
 	}
@@ -147,7 +147,7 @@ func TestRequestsSayThatTheyAreJSON(t *testing.T) {
 		}
 		return serve.RoundTrip(r)
 	})
-	if err := p.AskOne(e, func(s *Session) error { _, _, err := s.AtHead(t.Context(), 1); return err }); err != nil || requests == 0 {
+	if err := p.TryOne(e, func(s *Session) error { _, _, err := s.AtHead(t.Context(), 1); return err }); err != nil || requests == 0 {
 		t.Errorf("%d requests, %v", requests, err)
 	}
 }
@@ -214,7 +214,7 @@ func TestHeadIsAskedBeforeEachCallOfASingleEndpoint(t *testing.T) {
 		methods = append(methods, gjson.GetBytes(body, "0.method").String()+gjson.GetBytes(body, "method").String())
 		return serve.RoundTrip(r)
 	})
-	err := p.AskOne(e, func(s *Session) error {
+	err := p.TryOne(e, func(s *Session) error {
 		head, answers, err := s.AtHead(t.Context(), 1, Call{Method: "a"}, Call{Method: "b"})
 		if head != 1 || len(answers) != 2 || !s.Alone() {
 			t.Errorf("AtHead = %d with %d answers, alone %t, want 1 with 2, true", head, len(answers), s.Alone())

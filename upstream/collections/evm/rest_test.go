@@ -57,7 +57,7 @@ func TestFailuresOfWorkThatWasUnderWayTogetherCountOnce(t *testing.T) {
 			})
 		}
 		work.Wait()
-		if n := p.endpoints[0].look().batch.size; n != maxBatch {
+		if n := p.endpoints[0].snapshot().batch.size; n != maxBatch {
 			t.Errorf("then it is asked %d calls at once", n)
 		}
 	})
@@ -69,7 +69,7 @@ func TestCallsThatAreRefusedAsTooOftenAreMadeFewerAtOnce(t *testing.T) {
 		calls := 20 // of which fewer than a batch has room for were left
 		for calls > 7 {
 			e.recordCalls(calls, &Failure{Reason: reason, err: errors.New("too many")})
-			if next := min(calls, int(e.look().batch.size)); next >= calls {
+			if next := min(calls, int(e.snapshot().batch.size)); next >= calls {
 				t.Fatalf("%v: %d calls again", reason, next)
 			} else {
 				calls = next

@@ -79,7 +79,7 @@ func (s *Session) atHead(ctx context.Context, timeout time.Duration, block int64
 	}
 	for len(left) > 0 || s.head < block {
 		var some []Call
-		for _, i := range left[:min(len(left), max(int(s.look().batch.size)-1, 1))] {
+		for _, i := range left[:min(len(left), max(int(s.snapshot().batch.size)-1, 1))] {
 			some = append(some, calls[i])
 		}
 		got, err := s.send(ctx, timeout, block, some)

@@ -20,9 +20,9 @@ const (
 	maxTold = 4096
 )
 
-// Told records the hash that the endpoint returned for a block. Blocks are final, so if it returned another one before, Told
+// RecordHash records the hash that the endpoint returned for a block. Blocks are final, so if it returned another one before, Told
 // adds a doubt and returns a Contradiction.
-func (e *Endpoint) Told(block int64, hash ledger.Hash) error {
+func (e *Endpoint) RecordHash(block int64, hash ledger.Hash) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	before, known := e.told[block]
@@ -59,7 +59,7 @@ func (s state) currentDoubts() int {
 // sound returns the usable endpoints without doubts.
 func (p *Pool) sound() (all []*Endpoint) {
 	for _, e := range p.endpoints {
-		if s := e.look(); s.currentDoubts() == 0 && s.excluded == nil {
+		if s := e.snapshot(); s.currentDoubts() == 0 && s.excluded == nil {
 			all = append(all, e)
 		}
 	}
@@ -80,7 +80,7 @@ func (p *Pool) believed() []*Endpoint {
 // Doubts returns the number of doubts about all endpoints.
 func (p *Pool) Doubts() (n int) {
 	for _, e := range p.endpoints {
-		n += e.look().currentDoubts()
+		n += e.snapshot().currentDoubts()
 	}
 	return n
 }
@@ -88,12 +88,12 @@ func (p *Pool) Doubts() (n int) {
 // Unreliable returns ErrUnreliable if there are many doubts about every endpoint.
 func (p *Pool) Unreliable() error {
 	for _, e := range p.endpoints {
-		if e.look().currentDoubts() < maxDoubts {
+		if e.snapshot().currentDoubts() < maxDoubts {
 			return nil
 		}
 	}
 	return fmt.Errorf("%w: %s", ErrUnreliable, p.endpoints[0].name)
 }
 
-// AskOne calls work once with one endpoint.
-func (p *Pool) AskOne(e *Endpoint, work func(*Session) error) error { return newSession(e).try(work) }
+// TryOne calls work once with one endpoint.
+func (p *Pool) TryOne(e *Endpoint, work func(*Session) error) error { return newSession(e).try(work) }

@@ -131,7 +131,7 @@ func without(events, others []Event) (rest []Event) {
 // its own header rules the log out. The wrong endpoint is doubted and its data is discarded.
 func (x *Indexer) settle(ctx context.Context, e *evm.Session, b *blocks, lacking *evm.Endpoint, log Event) error {
 	var h header
-	err := x.pool.AskOne(lacking, func(s *evm.Session) error {
+	err := x.pool.TryOne(lacking, func(s *evm.Session) error {
 		_, answers, err := s.Poll(ctx, log.Block, getHeader(log.Block))
 		results, err := evm.Results(answers, err)
 		if err == nil {

@@ -39,7 +39,7 @@ func readHeader(e *evm.Endpoint, block gjson.Result, number int64) (header, erro
 	if err != nil {
 		return h, err
 	}
-	return h, e.Told(number, h.hash)
+	return h, e.RecordHash(number, h.hash)
 }
 
 func parseHeader(block gjson.Result, number int64) (h header, err error) {

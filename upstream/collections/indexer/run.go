@@ -196,7 +196,7 @@ func (x *Indexer) head(ctx context.Context, cursor ledger.Cursor) (head int64, e
 		if err != nil {
 			return err
 		}
-		if _ = e.Told(cursor.Block, h.hash); h.hash == cursor.Hash {
+		if _ = e.RecordHash(cursor.Block, h.hash); h.hash == cursor.Hash {
 			return nil // even if an earlier response differed
 		}
 		if contradictions++; contradictions >= maxContradictions*x.pool.Len() {

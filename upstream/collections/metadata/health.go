@@ -67,7 +67,7 @@ func (h *health) recordOutcome(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.failure = err
-	h.outage.Note(err)
+	h.outage.Record(err)
 	if err == nil {
 		h.pauses = 0
 		h.limited.End()

@@ -186,7 +186,7 @@ func (c *Client) recordOutcome(err error) {
 	case ok && refusal.isFromNode():
 		c.Outage.End()
 	default:
-		c.Outage.Note(err)
+		c.Outage.Record(err)
 	}
 }
 
@@ -207,9 +207,9 @@ func (r *Reply) Answers() bool { return string(r.ID) == callID }
 // ErrNoReply is the error for a response that is not a JSON-RPC reply to the call.
 var ErrNoReply = errors.New("response is not a JSON-RPC reply to the call")
 
-// Ask calls a method with parameters in JSON and returns the reply of at most maxBytes bytes, even if it is an error
+// CallRaw calls a method with parameters in JSON and returns the reply of at most maxBytes bytes, even if it is an error
 // reply. ctx sets the deadline. With a non-nil error the reply has only Status and RetryAfter.
-func (c *Client) Ask(ctx context.Context, method string, params json.RawMessage, maxBytes int64) (reply Reply, err error) {
+func (c *Client) CallRaw(ctx context.Context, method string, params json.RawMessage, maxBytes int64) (reply Reply, err error) {
 	status, header, body, err := c.exchange(ctx, http.MethodPost, "/", request(method, params), maxBytes)
 	if err != nil {
 		return reply, upstream.RedactError(err, c.hide)

@@ -28,10 +28,10 @@ type Request struct {
 
 // Options of Slots.
 type Options struct {
-	Limit    int           // maximum number of concurrent requests; 0 adapts it to the endpoint, from [Least] to [Most]
-	Scans    int           // maximum number of concurrent requests of cost Scan
-	Patience time.Duration // how long foreground requests wait; background requests wait until their context ends
-	Headers  Headers       // nil if there are no headers
+	Limit   int           // maximum number of concurrent requests; 0 adapts it to the endpoint, from [Least] to [Most]
+	Scans   int           // maximum number of concurrent requests of cost Scan
+	MaxWait time.Duration // how long foreground requests wait; background requests wait until their context ends
+	Headers Headers       // nil if there are no headers
 }
 
 // Slots hands out the slots of an endpoint. Clients take turns (lines.go), and the foreground precedes the background.
@@ -52,7 +52,7 @@ type Slots struct {
 
 // New returns Slots without requests in flight.
 func New(o Options) *Slots {
-	return &Slots{patience: o.Patience, limit: newLimit(o.Limit, o.Headers), freeScans: o.Scans}
+	return &Slots{patience: o.MaxWait, limit: newLimit(o.Limit, o.Headers), freeScans: o.Scans}
 }
 
 // A load is a number of requests, by cost.

@@ -23,7 +23,7 @@ type order struct {
 
 // few returns a number of slots, one of them for a scan.
 func few(slots int, patience time.Duration) *Slots {
-	return New(Options{Limit: slots, Scans: 1, Patience: patience})
+	return New(Options{Limit: slots, Scans: 1, MaxWait: patience})
 }
 
 func costOf(name, scans string) Cost {
