@@ -18,7 +18,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/stream"
 )
 
-// addChain adds an operation for every row of the table.
+// addChain adds an operation for each row of the route table.
 func (d *description) addChain() error {
 	schemas := d.Components.Schemas.Map()
 	schemas["Answer"] = successOf(&huma.Schema{Type: huma.TypeObject, Description: "What was asked for, in the node's own shape."})
@@ -35,14 +35,14 @@ func (d *description) addChain() error {
 	return nil
 }
 
-// addRow adds the operation of a row of either table.
+// addRow adds the operation of a row of either dialect's table.
 func (d *description) addRow(row dialect.Row, tag string, text operationText, answer *huma.Response, examples map[string]string) {
 	op := &huma.Operation{
 		Method: http.MethodGet, Path: variable.ReplaceAllString(row.Pattern, "{$1}"), OperationID: row.Name, Tags: []string{tag},
 		Summary: text.summary, Description: text.doc,
 		Parameters: d.parameters(row, examples), Responses: d.responses(answer), Security: d.security(d.o.Chain.Auth),
 	}
-	if row.Class == blocks.Never { // which cannot be followed
+	if row.Class == blocks.Never { // it cannot be streamed
 		delete(op.Responses, strconv.Itoa(http.StatusNoContent))
 	} else {
 		op.Parameters = append(op.Parameters, referred(stream.SinceParameter)...)
@@ -54,10 +54,10 @@ func (d *description) addRow(row dialect.Row, tag string, text operationText, an
 	d.add(op)
 }
 
-// variable is a variable of a pattern.
+// variable matches a variable of a pattern.
 var variable = regexp.MustCompile(`\{([a-z_]+)[^}]*\}`)
 
-// parameters returns the parameters of the row, then the ones that all rows take.
+// parameters returns the parameters of the row, then those that all rows have.
 func (d *description) parameters(row dialect.Row, examples map[string]string) []*huma.Param {
 	var all []*huma.Param
 	for _, m := range variable.FindAllStringSubmatch(row.Pattern, -1) {
@@ -75,7 +75,7 @@ func (d *description) parameters(row dialect.Row, examples map[string]string) []
 	return append(append(all, referred(urlHeights(d.o)...)...), referred(chainHeaders(d.o)...)...)
 }
 
-// referred are parameters that operations share.
+// referred returns references to shared parameters.
 func referred(names ...string) []*huma.Param {
 	all := make([]*huma.Param, len(names))
 	for i, name := range names {
@@ -84,7 +84,7 @@ func referred(names ...string) []*huma.Param {
 	return all
 }
 
-// parameter describes a parameter of a row. Those of the SDK are described by the SDK.
+// parameter describes a parameter of a row. Parameters of SDK chains have no description.
 func (d *description) parameter(name, in string, examples map[string]string) *huma.Param {
 	p := &huma.Param{Name: name, In: in, Required: in == "path", Schema: &textValue}
 	if value, ok := examples[name]; ok {
@@ -94,15 +94,15 @@ func (d *description) parameter(name, in string, examples map[string]string) *hu
 	if d.o.Cosmos != nil || doc == "" {
 		return p
 	}
-	p.Required = p.Required || name == "denom" || name == "requester_pub_key_hex" // without which the node refuses
+	p.Required = p.Required || name == "denom" || name == "requester_pub_key_hex" // the node refuses the request without it
 	p.Description = doc
-	if d.o.Chain.Shape != chain.Node { // there the node is the judge
+	if d.o.Chain.Shape != chain.Node { // the node checks it
 		p.Schema = d.inline(values)
 	}
 	return p
 }
 
-// responses are the answer of a row and the refusals all rows share.
+// responses returns the response of a row and the errors that all rows share.
 func (d *description) responses(answer *huma.Response) map[string]*huma.Response {
 	all := map[string]*huma.Response{"200": answer}
 	for _, r := range d.Refusals() {
@@ -111,7 +111,7 @@ func (d *description) responses(answer *huma.Response) map[string]*huma.Response
 	return all
 }
 
-// chainAnswer describes the answer of a row of Story's.
+// chainAnswer describes the response of a row of Story.
 func (d *description) chainAnswer(rt chain.Route) *huma.Response {
 	answer := d.answer()
 	content := answer.Content[respond.JSON]
@@ -124,14 +124,14 @@ func (d *description) chainAnswer(rt chain.Route) *huma.Response {
 	if example := d.examples[rt.Name].Answer; example != nil && (shaped || rt.Msg == nil) {
 		content.Example = example
 	}
-	if shaped && rt.Msg.Kind == documented.ListKind { // the list is all there is, and has no place for the next page key
+	if shaped && rt.Msg.Kind == documented.ListKind { // the complete list, without a place for the next page key
 		answer.Headers[linkHeader] = d.header(linkHeader)
 	}
 	answer.Content[stream.EventType] = eventContent()
 	return answer
 }
 
-// answer is an answer in the node's own shape.
+// answer returns a response in the node's own shape.
 func (d *description) answer() *huma.Response {
 	return &huma.Response{
 		Description: "The answer, and the block it holds at.",
@@ -140,7 +140,7 @@ func (d *description) answer() *huma.Response {
 	}
 }
 
-// successOf is the envelope of an answer.
+// successOf returns the envelope of a successful response.
 func successOf(msg *huma.Schema) *huma.Schema {
 	return envelope(
 		&huma.Schema{Type: huma.TypeInteger, Enum: []any{http.StatusOK}, Description: "The HTTP status."}, msg,
@@ -148,7 +148,7 @@ func successOf(msg *huma.Schema) *huma.Schema {
 	)
 }
 
-// refusal is the envelope of an answer that says no.
+// refusal returns the envelope of an error.
 func refusal(shape chain.Shape) *huma.Schema {
 	return envelope(
 		&huma.Schema{Type: huma.TypeInteger, Format: "int32", Description: "The HTTP status."},
@@ -157,7 +157,7 @@ func refusal(shape chain.Shape) *huma.Schema {
 	)
 }
 
-// envelope is what every answer is wrapped in.
+// envelope returns the schema of an envelope.
 func envelope(code, msg, text *huma.Schema) *huma.Schema {
 	return &huma.Schema{
 		Type: huma.TypeObject, Required: []string{"code", "msg", "error"},
@@ -165,8 +165,8 @@ func envelope(code, msg, text *huma.Schema) *huma.Schema {
 	}
 }
 
-// schema describes a schema of the chain's interface. One that has a title becomes
-// a component, and is referred to.
+// schema returns the OpenAPI schema of a documented schema. One with a title becomes a component, and schema returns a
+// reference to it.
 func (d *description) schema(s *documented.Schema) *huma.Schema {
 	if s.Title == "" {
 		return d.inline(s)

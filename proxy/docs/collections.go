@@ -28,7 +28,7 @@ func (d *description) addListing() {
 		},
 		Responses: d.listingResponses(e.Answer),
 		Security:  d.security(!d.o.Collections.NoAuth),
-		// OpenAPI has a place for QUERY from 3.2 on.
+		// OpenAPI supports QUERY since 3.2
 		Extensions: map[string]any{"x-methods": []string{http.MethodPost, web.MethodQuery}},
 	})
 }

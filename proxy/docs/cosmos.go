@@ -17,7 +17,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/respond"
 )
 
-// addCosmos adds an operation for every row of a chain of the Cosmos SDK. Bodies are the node's own.
+// addCosmos adds an operation for each row of a Cosmos SDK chain. Bodies are the node's own.
 func (d *description) addCosmos() error {
 	if err := json.Unmarshal(sdkText, &d.sdk); err != nil {
 		return err
@@ -56,7 +56,7 @@ func (d *description) addCosmos() error {
 	return nil
 }
 
-// classTexts say how the answers of a class are kept.
+// classTexts describe how responses of a class are cached.
 var classTexts = map[blocks.Class]string{
 	blocks.Live:   "Refreshed at each block.",
 	blocks.Params: "Changed by governance only. Refreshed at each block.",
@@ -66,10 +66,10 @@ var classTexts = map[blocks.Class]string{
 	blocks.Never:  "Passed on to the node each time, never cached.",
 }
 
-// version ends the name of a module in a path.
+// version matches a path with the module's name and version.
 var version = regexp.MustCompile(`^/([a-z_/]+/v[0-9][a-z0-9]*)/(.+)$`)
 
-// moduleOf is the module of a path, and what is behind it; "" for a path that belongs to none.
+// moduleOf splits a path into its module and the rest; module is "" if the path has none.
 func moduleOf(pattern string) (module, rest string) {
 	m := version.FindStringSubmatch(pattern)
 	if m == nil {
@@ -78,24 +78,24 @@ func moduleOf(pattern string) (module, rest string) {
 	return strings.ReplaceAll(m[1], "/", "."), m[2]
 }
 
-// aboutCosmos introduces the document of a chain of the SDK.
+// aboutCosmos introduces the document of a Cosmos SDK chain.
 var aboutCosmos = "The REST API of a Cosmos SDK chain, served from a cache that measures freshness in blocks. Responses have the node's own bytes, statuses and errors.\n\n" +
 	fmt.Sprintf("`%s` names the height in requests and responses, as `X-Block-Height` does. ", strings.Join(cosmos.HeightHeaders, "` or `")) +
 	"A height may be given once. Responses that come from CometBFT (blocks, validator sets, transactions) are always from the newest block.\n\n" +
 	"Parameters may come in any order, in snake or camel case, with integers in any base and addresses in upper case. All forms share one cache entry. " +
 	"Routes of modules that are not listed are served, too. Post transactions to `/cosmos/tx/v1beta1/txs` and `simulate` as you would to the node, within limits.\n\n"
 
-// sdkExamples has the values for the examples of a chain of the SDK. The accounts exist on the simulated chain.
+// sdkExamples has the values for the examples of a Cosmos SDK chain. The accounts exist on the simulated chain.
 type sdkExamples struct {
 	Pool   json.RawMessage              // a response to the path of examplePath
-	Values map[string]string            // parameters by name; a row gets a parameter of the query only if it needs it
+	Values map[string]string            // parameters by name; query parameters are used only if the row requires them
 	Rows   map[string]map[string]string // parameters of single rows, which take precedence
 }
 
 //go:embed sdk.json
 var sdkText []byte
 
-// of is the request of a row with its values.
+// of returns the example of a row, and its parameters.
 func (e *sdkExamples) of(row dialect.Row) (example, map[string]string) {
 	own, values, query := e.Rows[row.Name], map[string]string{}, url.Values{}
 	path := variable.ReplaceAllStringFunc(row.Pattern, func(text string) string {
@@ -114,6 +114,6 @@ func (e *sdkExamples) of(row dialect.Row) (example, map[string]string) {
 		}
 	}
 	target := url.URL{Path: path, RawQuery: query.Encode()}
-	request, _ := json.Marshal(target.String()) // a text
+	request, _ := json.Marshal(target.String()) // strings always encode
 	return example{Request: request}, values
 }

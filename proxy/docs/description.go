@@ -10,21 +10,20 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 )
 
-// Version is the version of tipcache: of the program, of what describes its
-// interfaces, of the chart and of the TypeScript package, which tests hold against it.
+// Version is the version of the program, its API documents, the chart and the TypeScript package. Tests check that they
+// agree.
 const Version = "1.0.0"
 
-// A description is the OpenAPI document of what a server with its options
-// serves. It is made of what serves, so that it cannot say otherwise.
+// A description is the OpenAPI document of a server with its options. It is derived from the route tables.
 type description struct {
 	*huma.OpenAPI
 	o          Options
 	examples   map[string]example // by operation id
-	sdk        sdkExamples        // of a chain of the SDK
-	operations []*huma.Operation  // in the order of the table
+	sdk        sdkExamples        // of a Cosmos SDK chain
+	operations []*huma.Operation  // in the order of the route table
 }
 
-// What references to components begin with.
+// Prefixes of references to components.
 const (
 	schemaRefs    = "#/components/schemas/"
 	parameterRefs = "#/components/parameters/"
@@ -32,7 +31,7 @@ const (
 	responseRefs  = "#/components/responses/"
 )
 
-// describe makes the document.
+// describe builds the document.
 func describe(o Options) (*description, error) {
 	examples, err := loadExamples()
 	if err != nil {
@@ -42,14 +41,14 @@ func describe(o Options) (*description, error) {
 		OpenAPI:  "3.1.0",
 		Info:     &huma.Info{Title: "tipcache", Version: Version, Description: about(o)},
 		Servers:  []*huma.Server{{URL: cmp.Or(o.Base, "/"), Description: "The server that served this document."}},
-		Security: []map[string][]string{{}}, // none, where an operation does not say otherwise
+		Security: []map[string][]string{{}}, // none, unless an operation says otherwise
 		Components: &huma.Components{
 			Schemas:    huma.NewMapRegistry(schemaRefs, huma.DefaultSchemaNamer),
 			Headers:    map[string]*huma.Header{},
 			Parameters: sharedParameters(o),
 		},
 	}}
-	if o.Cosmos != nil { // the examples are of Story's paths, some of whose names are in the other table, too
+	if o.Cosmos != nil { // the examples belong to Story's paths, and some names are in both tables
 		d.examples = map[string]example{listingTag: examples[listingTag]}
 	}
 	if o.Collections != nil {
@@ -88,7 +87,7 @@ func (d *description) add(op *huma.Operation) {
 // apiKeyScheme is the name of the security scheme.
 const apiKeyScheme = "ApiKey"
 
-// security is what an operation requires.
+// security returns the security requirement of an operation.
 func (d *description) security(key bool) []map[string][]string {
 	if !key {
 		return nil

@@ -17,16 +17,16 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 )
 
-// exampleFiles has a real request for each operation, and the answer that a
-// real node's recorded one becomes, under the operation's id. Those of /dkg are a simulated node's.
+// exampleFiles has a real request for each operation under the operation's id, and the response made from a recorded
+// one of a real node. Those of /dkg are from the simulated chain.
 //
 //go:embed examples/*.json
 var exampleFiles embed.FS
 
 // An example is a request and its answer.
 type example struct {
-	Request json.RawMessage // the target of a GET as a text; the body of a POST
-	Answer  json.RawMessage // nil where none was recorded
+	Request json.RawMessage // target of a GET as a string, or body of a POST
+	Answer  json.RawMessage // nil if none was recorded
 }
 
 func loadExamples() (map[string]example, error) {
@@ -41,7 +41,7 @@ func loadExamples() (map[string]example, error) {
 	return all, err
 }
 
-// target is what a GET asks for.
+// target returns the URL of a GET.
 func (e example) target() (*url.URL, error) {
 	var text string
 	if err := json.Unmarshal(e.Request, &text); err != nil {
@@ -50,7 +50,7 @@ func (e example) target() (*url.URL, error) {
 	return url.Parse(text)
 }
 
-// values are the parameters of an example of the route, by name.
+// values returns the parameters of an example of the route, by name.
 func (e example) values(rt chain.Route) (map[string]string, error) {
 	if e.Request == nil {
 		return nil, nil
@@ -63,8 +63,8 @@ func (e example) values(rt chain.Route) (map[string]string, error) {
 	return found, nil
 }
 
-// parametersOf returns the parameters of a target whose path fits a pattern, and their names: the path's, then the
-// query's, sorted.
+// parametersOf returns the parameters of a target whose path matches a pattern, and their names: those of the path,
+// then those of the query, sorted.
 func parametersOf(pattern string, target *url.URL) (names []string, values map[string]string) {
 	values = map[string]string{}
 	segments, last := strings.Split(target.Path, "/"), strings.Count(pattern, "/")
@@ -74,19 +74,19 @@ func parametersOf(pattern string, target *url.URL) (names []string, values map[s
 			continue
 		}
 		names = append(names, match[1])
-		if values[match[1]] = segments[i]; i == last { // it may have slashes
+		if values[match[1]] = segments[i]; i == last { // the last one may have slashes
 			values[match[1]] = strings.Join(segments[i:], "/")
 		}
 	}
 	query := target.Query()
-	for _, name := range slices.Sorted(maps.Keys(query)) { // for replicas to have one ETag
+	for _, name := range slices.Sorted(maps.Keys(query)) { // sorted, so that replicas have the same ETag
 		names, values[name] = append(names, name), query.Get(name)
 	}
 	return names, values
 }
 
-// msgSchema returns the schema of the example's msg, in the node's own shape. It is nil if the example has none, or an
-// empty one. Nothing is required, because a node leaves out what is zero, and every list may be null.
+// msgSchema returns the schema of the example's msg in the node's own shape, or nil if the example has none or an empty
+// one. No member is required, because a node omits zero values, and every list may be null.
 func (e example) msgSchema() *huma.Schema {
 	var answer struct{ Msg map[string]any }
 	if json.Unmarshal(e.Answer, &answer) != nil || len(answer.Msg) == 0 {

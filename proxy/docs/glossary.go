@@ -17,7 +17,7 @@ type parameterText struct {
 	schema huma.Schema
 }
 
-// Values of parameters, as one should write them: more than this is understood.
+// Schemas of parameters in canonical form. The server accepts more forms.
 var (
 	textValue    = huma.Schema{Type: huma.TypeString}
 	numberValue  = huma.Schema{Type: huma.TypeString, Format: "uint64", Pattern: "^([0-9]{1,19}|1[0-7][0-9]{18}|18446744073709551615)$"}
@@ -27,7 +27,7 @@ var (
 	tokenValue   = huma.Schema{Type: huma.TypeString, Pattern: `^[0-9]{1,19}(\.[0-9A-Fa-f]{8,64})?$`}
 )
 
-// parameterTexts describes the parameters of pages and headers.
+// parameterTexts describes the parameters of pages, and request headers.
 var parameterTexts = map[string]parameterText{
 	dialect.PageKey:        {"The `next_key` of the previous page. This page is read at the same block, unless the request names another. Cannot be combined with `pagination.offset`.", textValue},
 	dialect.PageOffset:     {"Number of items to skip. `pagination.key` costs less.", numberValue},
@@ -47,7 +47,7 @@ var parameterTexts = map[string]parameterText{
 	ifNoneMatch:               {"The `ETag` of the client's copy. If it is still current, the status is 304 without a body.", textValue},
 }
 
-// headerTexts are the headers of responses, each with an example.
+// headerTexts describes the headers of responses, each with an example.
 var headerTexts = map[string]struct{ doc, example string }{
 	respond.HeightHeader:    {"The block at which the response is correct. Absent while the newest block is unknown, and if the chain was not read.", "228"},
 	session.Header:          {"The client's session after this response. Send back the one with the greatest number. Absent if the request names a block to read at.", "228.4D0FAE0B5C8A"},

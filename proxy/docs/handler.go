@@ -1,21 +1,15 @@
-// Package docs describes the public surface: the OpenAPI document for programs,
-// and the manual made of it for people.
+// Package docs serves the OpenAPI document, and the manual: the same document as a page for people.
 //
-// handler.go serves both. description.go puts the document together:
+// handler.go serves both. description.go builds the document:
 //
-//   - chain.go makes an operation of every row of the chain's route table, and describes the
-//     schemas that shape its answers;
-//   - cosmos.go makes one of every row of a chain of the Cosmos SDK;
-//   - collections.go describes the collection listing by the schemas that its
-//     requests are validated against;
-//   - responses.go has what operations share, texts.go and glossary.go say in
-//     words what nothing else can, and examples.go finds a real answer for each
-//     operation.
+// - chain.go adds the operations of Story's route table, with the schemas of their responses;
+// - cosmos.go adds the operations of a Cosmos SDK chain;
+// - collections.go adds the collection listing, with the schemas that its requests are validated against;
+// - responses.go has what operations share, texts.go and glossary.go the prose, and examples.go a real response for
+// each operation.
 //
-// manual.go fills the page (manual.html, manual.css) from the document, and
-// manual_text.go renders its texts. samples.go
-// writes the programs of each operation, and interfaces.go the ones of the RPC and gRPC. live.html
-// shows responses as they are streamed.
+// manual.go renders the page (manual.html, manual.css) from the document, with the texts of manual_text.go. samples.go
+// has the programs of each operation, and interfaces.go those of RPC and gRPC. live.html shows streamed responses.
 package docs
 
 import (
@@ -41,13 +35,13 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// Options say what is described: the interfaces as they are configured.
+// Options describe the interfaces as they are configured.
 type Options struct {
-	Base        string // path below which all paths are; "" for the root
+	Base        string // base path; "" for the root
 	Chain       chain.Options
-	Cosmos      []dialect.Row        // the rows of a chain of the Cosmos SDK; nil for Story
+	Cosmos      []dialect.Row        // rows of a Cosmos SDK chain; nil for Story
 	Collections *collections.Options // nil disables the listing
-	Listeners   Listeners            // of the other interfaces
+	Listeners   Listeners            // addresses of the other interfaces
 }
 
 // A Handler serves the documents.
@@ -57,13 +51,13 @@ type Handler struct {
 	cache *cache.Cache
 }
 
-// New makes the handler. The documents are made when first asked for.
+// New returns a handler. The documents are built at the first request.
 func New(o Options, stack *web.Stack, c *cache.Cache) *Handler {
 	o.Chain = o.Chain.WithDefaults()
 	return &Handler{o, stack, c}
 }
 
-// Document is the OpenAPI document, as JSON.
+// Document returns the OpenAPI document as JSON.
 func Document(o Options) ([]byte, error) {
 	o.Chain = o.Chain.WithDefaults()
 	d, err := describe(o)
@@ -73,7 +67,7 @@ func Document(o Options) ([]byte, error) {
 	return json.Marshal(d)
 }
 
-// Routes are the paths to be mounted.
+// Routes returns the routes to mount.
 func (h *Handler) Routes() []web.Route {
 	made := sync.OnceValues(func() (*description, error) { return describe(h.o) })
 	document := once(made, respond.JSON, func(d *description) ([]byte, error) { return json.Marshal(d) })
@@ -90,7 +84,7 @@ func (h *Handler) Routes() []web.Route {
 		}),
 		h.route("docs_live", "/docs/live", policyOf(within(livePage, "style"), within(livePage, "script")), func(*gin.Context) (*cache.Content, error) { return live, nil }),
 	}
-	if h.o.Chain.Shape == chain.Documented { // the node has nothing there
+	if h.o.Chain.Shape == chain.Documented { // the node has nothing at this path
 		routes = append(routes, h.welcome())
 	}
 	return routes
@@ -102,17 +96,17 @@ const pageType = "text/html; charset=utf-8"
 //go:embed live.html
 var livePage string
 
-// within is what is in an element of a page.
+// within returns the text inside an element of a page.
 func within(page, element string) string {
 	_, text, _ := strings.Cut(page, "<"+element+">")
 	text, _, _ = strings.Cut(text, "</"+element+">")
 	return text
 }
 
-// welcome leads a browser that opens the server's address to the manual.
+// welcome redirects browsers from the root to the manual.
 func (h *Handler) welcome() web.Route {
 	serve := func(c *gin.Context, _ *record.Record) error {
-		place := "docs" // relative: a proxy before us may serve it below a path
+		place := "docs" // relative, because a proxy in front may add a base path
 		if target, _, _ := strings.Cut(c.Request.RequestURI, "?"); !strings.HasSuffix(target, "/") {
 			place = path.Base(h.o.Base) + "/docs"
 		}
@@ -123,7 +117,7 @@ func (h *Handler) welcome() web.Route {
 	return h.mounted("welcome", "/", serve)
 }
 
-// mounted is a route at a path.
+// mounted returns a route at a path.
 func (h *Handler) mounted(name, path string, serve web.Handler) web.Route {
 	return web.Route{
 		Name: name, Methods: []string{http.MethodGet, http.MethodHead}, Pattern: path,
@@ -131,7 +125,7 @@ func (h *Handler) mounted(name, path string, serve web.Handler) web.Route {
 	}
 }
 
-// once renders the description when first asked to.
+// once returns a function that renders the description at its first call.
 func once(made func() (*description, error), typ string, render func(*description) ([]byte, error)) func() (*cache.Content, error) {
 	return sync.OnceValues(func() (*cache.Content, error) {
 		d, err := made()
@@ -143,7 +137,7 @@ func once(made func() (*description, error), typ string, render func(*descriptio
 	})
 }
 
-// placed is the page with the server's address.
+// placed returns the page with the server's address.
 func (h *Handler) placed(page *cache.Content, base string) *cache.Content {
 	return h.cache.Derived("docs", page, base, func(page *cache.Content, base string) *cache.Content {
 		text := bytes.ReplaceAll(page.Body, []byte(somewhere), []byte(html.EscapeString(base)))
@@ -152,7 +146,7 @@ func (h *Handler) placed(page *cache.Content, base string) *cache.Content {
 	})
 }
 
-// hostOf is the host of an address, as it stands before a port.
+// hostOf returns the host of a URL without its port.
 func hostOf(base string) string {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" {
@@ -161,8 +155,7 @@ func hostOf(base string) string {
 	return strings.TrimSuffix(u.Host, ":"+u.Port())
 }
 
-// route serves what is the same for as long as the server runs. The policy says to browsers what a
-// page may do; "" for what is no page.
+// route returns a route for constant content. policy is the Content-Security-Policy of a page, "" otherwise.
 func (h *Handler) route(name, path, policy string, content func(*gin.Context) (*cache.Content, error)) web.Route {
 	serve := func(c *gin.Context, _ *record.Record) error {
 		if policy != "" {

@@ -2,7 +2,7 @@ package docs
 
 import "net"
 
-// Listeners are the addresses of the interfaces without paths. "" means not served.
+// Listeners are the addresses of the other interfaces. "" means not served.
 type Listeners struct {
 	RPC, GRPC string
 	GRPCWeb   bool // served with REST; package proxy sets it
@@ -14,7 +14,7 @@ type otherInterface struct {
 	Samples        []sample
 }
 
-// elsewhere stands for the host of a listener, whose port alone is known.
+// elsewhere is a placeholder for the host of a listener, of which only the port is known.
 const elsewhere = "elsewhere.invalid"
 
 // Interfaces returns the interfaces that are served in addition to REST.
@@ -38,7 +38,7 @@ func (m manual) Interfaces() (all []otherInterface) {
 	return all
 }
 
-// portOf is the port of an address with the colon before it, "" where any may be taken.
+// portOf returns the port of an address with a leading colon, or "" if any port may be used.
 func portOf(address string) string {
 	if _, port, err := net.SplitHostPort(address); err == nil && port != "0" {
 		return ":" + port
@@ -59,5 +59,5 @@ func (m manual) rpc(at string) otherInterface {
 	}}
 }
 
-// callByCurl sends a message without fields, in its frame.
+// callByCurl sends an empty message in a gRPC frame.
 const callByCurl = `printf '\0\0\0\0\0' | curl -s '%s/cosmos.staking.v1beta1.Query/Params' --data-binary @-`

@@ -19,9 +19,8 @@ import (
 	"github.com/tipcache/tipcache/proxy/stream"
 )
 
-// The manual is the OpenAPI document as a page for people. It needs nothing
-// but itself: no font, no other file, no other server. Its script searches, and
-// sends requests to the server that the page came from.
+// The manual is the OpenAPI document as a page. It needs no font, no other file and no other server. Its script
+// searches, and sends requests to the server that sent the page.
 var (
 	//go:embed manual.html
 	manualPage string
@@ -31,11 +30,11 @@ var (
 	manualScript string
 )
 
-// somewhere stands on the page where the server's address belongs, which is
-// known only when the page is asked for.
+// somewhere is a placeholder for the server's address, which is known only per request.
 const somewhere = "https://somewhere.invalid"
 
-// policyOf lets a page have its style and its script, and ask its own server; nothing else.
+// policyOf returns a Content-Security-Policy that allows the page only its style, its script, and requests to its own
+// server.
 func policyOf(style, script string) string {
 	hash := func(text string) string {
 		sum := sha256.Sum256([]byte(text))
@@ -45,7 +44,7 @@ func policyOf(style, script string) string {
 		"img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }
 
-// renderManual makes the page.
+// renderManual renders the page.
 func renderManual(d *description) ([]byte, error) {
 	page, err := template.New("manual").Funcs(template.FuncMap{
 		"prose": prose, "breakable": breakable, "indented": indented, "members": members, "schemaName": schemaName,
@@ -68,10 +67,10 @@ func renderManual(d *description) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// A manual adds to the document what the page needs.
+// A manual is the document with methods for the template.
 type manual struct{ *description }
 
-// Tagged are the operations of a tag.
+// Tagged returns the operations of a tag.
 func (m manual) Tagged(tag string) (all []*huma.Operation) {
 	for _, op := range m.operations {
 		if op.Tags[0] == tag {
@@ -81,10 +80,10 @@ func (m manual) Tagged(tag string) (all []*huma.Operation) {
 	return all
 }
 
-// Pages are the parameters that all lists take.
+// Pages returns the parameters of all lists.
 func (m manual) Pages() []*huma.Param { return m.shared(dialect.PageNames[:]) }
 
-// Common are the parameters that all operations take.
+// Common returns the parameters of all operations.
 func (m manual) Common() []*huma.Param { return m.shared(chainHeaders(m.o)) }
 
 func (m manual) shared(names []string) (all []*huma.Param) {
@@ -94,7 +93,7 @@ func (m manual) shared(names []string) (all []*huma.Param) {
 	return all
 }
 
-// Own are the parameters of an operation that are not shared.
+// Own returns the parameters of an operation that are not shared.
 func (m manual) Own(op *huma.Operation) (own []*huma.Param) {
 	for _, p := range op.Parameters {
 		if p.Ref == "" {
@@ -104,12 +103,12 @@ func (m manual) Own(op *huma.Operation) (own []*huma.Param) {
 	return own
 }
 
-// Paged says that an operation takes the parameters of a page, too.
+// Paged reports whether an operation also takes the parameters of a page.
 func (m manual) Paged(op *huma.Operation) bool {
 	return slices.ContainsFunc(op.Parameters, func(p *huma.Param) bool { return p.Ref == parameterRefs+dialect.PageLimit })
 }
 
-// Body is the name of the schema of an operation's request.
+// Body returns the name of the schema of an operation's request body.
 func (m manual) Body(op *huma.Operation) string {
 	if op.RequestBody == nil {
 		return ""
@@ -117,7 +116,7 @@ func (m manual) Body(op *huma.Operation) string {
 	return schemaName(op.RequestBody.Content[respond.JSON].Schema)
 }
 
-// Example is the example of an operation, with the answer only where the document has one.
+// Example returns the example of an operation, with the response only if the document has one.
 func (m manual) Example(op *huma.Operation) example {
 	e := m.examples[op.OperationID]
 	if content := answerOf(op); content.Example == nil {
@@ -126,12 +125,12 @@ func (m manual) Example(op *huma.Operation) example {
 	return e
 }
 
-// answerOf is the content of an operation's answer, which may be a stream only.
+// answerOf returns the content of an operation's response, which may be a stream.
 func answerOf(op *huma.Operation) *huma.MediaType {
 	return cmp.Or(op.Responses["200"].Content[respond.JSON], op.Responses["200"].Content[stream.EventType])
 }
 
-// Members are the members of an answer's msg; of a body that is a schema, that alone.
+// Members returns the members of a response's msg. If the body is a schema without msg, it returns the body alone.
 func (m manual) Members(op *huma.Operation) []manualMember {
 	body := answerOf(op).Schema
 	msg := body.Properties["msg"]
@@ -147,7 +146,7 @@ func (m manual) Members(op *huma.Operation) []manualMember {
 	}
 }
 
-// Command is a line for a shell that sends the operation's example.
+// Command returns a curl command for the operation's example.
 func (m manual) Command(op *huma.Operation) string {
 	command, options := "curl '"+somewhere+m.Target(op)+"'", ""
 	if op.Security != nil {
@@ -162,7 +161,7 @@ func (m manual) Command(op *huma.Operation) string {
 	return command + options
 }
 
-// Target is the path and query of the operation's example.
+// Target returns the path and query of the operation's example.
 func (m manual) Target(op *huma.Operation) string {
 	if op.Path == stream.LivePath {
 		return op.Path + "?path=" + m.examplePath() + "&stream.blocks=true"

@@ -1,9 +1,9 @@
-// Search, folding and trying. Without it the page is the same to read.
+// Search, folding and "try it". The page is readable without this script.
 
 const articles = [...document.querySelectorAll("main article")];
 const contents = document.querySelector("nav > ul");
 
-// A link to something folded opens it.
+// A link to a folded operation unfolds it.
 function open() {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
   const fold = target?.querySelector("details") ?? target?.closest("details");
@@ -12,7 +12,7 @@ function open() {
 addEventListener("hashchange", open);
 open();
 
-// What is unfolded is what the address names.
+// Unfolds the operation that the address names.
 for (const summary of document.querySelectorAll("summary")) {
   summary.addEventListener("click", () => {
     if (!summary.parentElement.open) history.replaceState(null, "", `#${summary.closest("article").id}`);
@@ -88,7 +88,7 @@ all.addEventListener("click", () => {
 
 // --- samples --------------------------------------------------------------
 
-let language = "curl"; // that is shown wherever there is a sample of it
+let language = "curl"; // shown for each operation that has a sample in it
 
 function choose(samples) {
   const figures = [...samples.querySelectorAll("figure")];
@@ -106,12 +106,12 @@ function button(text, click) {
 async function copy(b) {
   const code = b.closest(".samples").querySelector("figure:not([hidden]) code");
   getSelection().selectAllChildren(code);
-  try { await navigator.clipboard.writeText(code.textContent); } catch { return; } // it is selected
+  try { await navigator.clipboard.writeText(code.textContent); } catch { return; } // the text is selected instead
   b.textContent = "Copied";
   setTimeout(() => { b.textContent = "Copy"; }, 1500);
 }
 
-// A bar chooses the language and copies; samples get theirs when they are unfolded.
+// A bar with the language and a copy button is added to samples when they are unfolded.
 function addBar(samples) {
   if (samples.querySelector(".bar")) return choose(samples);
   const bar = Object.assign(document.createElement("div"), { className: "bar" });
@@ -128,28 +128,28 @@ function addBar(samples) {
 for (const samples of document.querySelectorAll("header .samples, details[open] .samples")) addBar(samples);
 document.addEventListener("toggle", (event) => event.target.querySelectorAll(".samples").forEach(addBar), true);
 
-// --- trying ---------------------------------------------------------------
+// --- try it ---------------------------------------------------------------
 
 const shown = ["x-block-height", "cache-status", "age", "etag", "retry-after", "ratelimit", "x-unknown-parameters", "link", "content-encoding"];
 
-const asked = new Map(); // by form, what ends the request under way
+const pending = new Map(); // AbortController of the running request, by form
 
-// said is a text as it comes, for as long as it comes; of a long stream the newest part.
-async function said(response, tell) {
+// readText passes the text received so far to show, again whenever more arrives; of a long stream only the newest part.
+async function readText(response, show) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
     text = (text + value).slice(-100_000);
-    tell(text);
+    show(text);
   }
 }
 
 async function ask(form) {
   const { target, body, key } = Object.fromEntries(new FormData(form));
   const answer = form.nextElementSibling, button = form.querySelector("button"), ended = new AbortController();
-  asked.set(form, ended);
+  pending.set(form, ended);
   answer.hidden = false;
   answer.textContent = "…";
   const headers = {};
@@ -162,19 +162,19 @@ async function ask(form) {
     const streams = response.headers.get("content-type")?.startsWith("text/event-stream");
     const text = streams ? "" : await response.text(), took = performance.now() - began;
     const lines = shown.filter((name) => response.headers.has(name)).map((name) => `${name}: ${response.headers.get(name)}`);
-    const tell = (text) => { answer.textContent = [`${response.status} ${response.statusText}, ${took.toFixed(0)} ms`, ...lines, "", text].join("\n"); };
+    const show = (text) => { answer.textContent = [`${response.status} ${response.statusText}, ${took.toFixed(0)} ms`, ...lines, "", text].join("\n"); };
     let pretty = text;
     try { pretty = JSON.stringify(JSON.parse(text), null, 2); } catch { /* as it came */ }
-    tell(pretty);
+    show(pretty);
     if (streams) {
       button.textContent = "Stop";
-      await said(response, tell);
+      await readText(response, show);
     }
   } catch (error) {
     if (!ended.signal.aborted) answer.textContent = `No answer: ${error.message}`;
   }
-  if (asked.get(form) === ended) {
-    asked.delete(form);
+  if (pending.get(form) === ended) {
+    pending.delete(form);
     button.textContent = "Send";
   }
 }
@@ -198,7 +198,7 @@ for (const form of document.querySelectorAll("form.try")) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const stopped = form.querySelector("button").textContent === "Stop";
-    asked.get(form)?.abort();
+    pending.get(form)?.abort();
     if (!stopped) ask(form);
   });
 }

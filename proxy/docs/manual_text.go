@@ -96,12 +96,12 @@ func prose(text string) template.HTML {
 	return template.HTML("<p>" + strings.ReplaceAll(text, "\n\n", "</p><p>") + "</p>")
 }
 
-// breakable lets a path go on in the next line after each slash.
+// breakable allows a line break after each slash of a path.
 func breakable(path string) template.HTML {
 	return template.HTML(strings.ReplaceAll(template.HTMLEscapeString(path), "/", "/<wbr>"))
 }
 
-// indented is a JSON text to read.
+// indented formats a JSON text.
 func indented(raw json.RawMessage) string {
 	var b bytes.Buffer
 	if json.Indent(&b, raw, "", "  ") != nil {

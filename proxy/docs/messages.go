@@ -21,7 +21,7 @@ type messages struct {
 	Enums    map[string][]string
 }
 
-// addMessages makes a component of every message and enum, and returns the components by method.
+// addMessages adds a component for each message and enum, and returns the components by method.
 func (d *description) addMessages() (byMethod map[string]string, err error) {
 	var all messages
 	if err := json.Unmarshal(messagesText, &all); err != nil {
@@ -65,7 +65,7 @@ func scalarSchema(typ string) *huma.Schema {
 	case huma.TypeString, huma.TypeInteger, huma.TypeNumber, huma.TypeBoolean:
 		return &huma.Schema{Type: typ}
 	case "bytes":
-		return &huma.Schema{Type: huma.TypeString, ContentEncoding: "base64", Nullable: true} // null for none
+		return &huma.Schema{Type: huma.TypeString, ContentEncoding: "base64", Nullable: true} // null means absent
 	case "time":
 		return &huma.Schema{Type: huma.TypeString, Format: "date-time"}
 	case "duration":

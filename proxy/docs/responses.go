@@ -18,7 +18,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// Headers the document names, as they are usually written.
+// Names of documented headers in their usual case.
 const (
 	etagHeader         = "ETag"
 	ifNoneMatch        = "If-None-Match"
@@ -35,7 +35,7 @@ const (
 	acceptQueryHeader  = "Accept-Query"
 )
 
-// headersOf refers to the headers that any response may have, and to its own.
+// headersOf returns references to the headers that any response may have, and to the given ones.
 func (d *description) headersOf(own ...string) map[string]*huma.Header {
 	all := map[string]*huma.Header{}
 	for _, name := range append(own, cacheControlHeader, ageHeader, cacheStatusHeader, respond.RequestIDHeader, respond.UnknownHeader, rateLimitHeader, ratePolicyHeader) {
@@ -44,7 +44,7 @@ func (d *description) headersOf(own ...string) map[string]*huma.Header {
 	return all
 }
 
-// header refers to a header, which becomes a component.
+// header adds a header to the components and returns a reference to it.
 func (d *description) header(name string) *huma.Header {
 	text := headerTexts[name]
 	h := &huma.Header{Description: text.doc, Schema: &huma.Schema{Type: huma.TypeString}, Example: text.example}
@@ -59,22 +59,22 @@ func (d *description) header(name string) *huma.Header {
 type refusalText struct {
 	Status  int
 	Doc     string
-	error   string   // an example; "" for a status without a body
-	headers []string // of this status only
+	error   string   // example; "" for a status without a body
+	headers []string // headers that only this status has
 }
 
-// component is the name of the response.
+// component returns the name of the response's component.
 func (r refusalText) component() string {
 	return strings.ReplaceAll(http.StatusText(r.Status), " ", "")
 }
 
-// Refusals returns the error statuses of the chain's interface.
+// Refusals returns the error statuses of the chain API.
 func (d *description) Refusals() []refusalText {
 	var all []refusalText
 	for _, r := range refusalTexts {
 		switch {
 		case r.Status == http.StatusUnauthorized && !d.o.Chain.Auth:
-		case r.Status == http.StatusNotFound && d.o.Chain.Shape == chain.Node: // it calls that a 500, too
+		case r.Status == http.StatusNotFound && d.o.Chain.Shape == chain.Node: // a node answers 500 instead
 		case r.Status == http.StatusInternalServerError && d.o.Chain.Shape != chain.Node:
 		default:
 			all = append(all, r)
@@ -83,7 +83,7 @@ func (d *description) Refusals() []refusalText {
 	return all
 }
 
-// addRefusals makes components of them.
+// addRefusals adds them to the components.
 func (d *description) addRefusals() {
 	d.Components.Responses = map[string]*huma.Response{}
 	body := chain.ErrorEnvelope
@@ -99,12 +99,12 @@ func (d *description) addRefusals() {
 	}
 }
 
-// content is a body of a schema that is a component; example is nil for none.
+// content returns a body whose schema is a component. A nil example means none.
 func (d *description) content(typ, schema string, example any) map[string]*huma.MediaType {
 	return map[string]*huma.MediaType{typ: {Schema: &huma.Schema{Ref: schemaRefs + schema}, Example: example}}
 }
 
-// chainHeaders are the headers that all queries of the chain take.
+// chainHeaders returns the request headers of all chain queries.
 func chainHeaders(o Options) []string {
 	if o.Cosmos != nil {
 		return []string{respond.HeightHeader, respond.MinHeightHeader, session.Header, ifNoneMatch}
@@ -112,7 +112,7 @@ func chainHeaders(o Options) []string {
 	return []string{respond.HeightHeader, respond.MinHeightHeader, respond.MinEVMHeader, session.Header, ifNoneMatch}
 }
 
-// urlHeights are the parameters of the query that all queries of the chain take.
+// urlHeights returns the query parameters of all chain queries.
 func urlHeights(o Options) []string {
 	if o.Cosmos != nil {
 		return []string{blocks.HeightParameter, blocks.MinHeightParameter}
@@ -120,11 +120,10 @@ func urlHeights(o Options) []string {
 	return []string{blocks.HeightParameter, blocks.MinHeightParameter, web.MinEVMParameter}
 }
 
-// urlHeightNames tell them from the headers of the same names in clients that are
-// generated in Go.
+// urlHeightNames are the names of urlHeights in generated Go clients, which differ from those of the headers.
 var urlHeightNames = []string{"URLBlockHeight", "URLMinBlockHeight", "URLMinEvmBlock"}
 
-// sharedParameters are the parameters that many operations take.
+// sharedParameters returns the parameters that many operations have.
 func sharedParameters(o Options) map[string]*huma.Param {
 	all := map[string]*huma.Param{}
 	for _, name := range append(urlHeights(o), dialect.PageNames[:]...) {
@@ -147,11 +146,11 @@ func sharedParameters(o Options) map[string]*huma.Param {
 	}
 	switch {
 	case o.Cosmos != nil:
-		all[dialect.PageKey].Description = "The `next_key` of the page before, percent-encoded. Not together with `pagination.offset`."
+		all[dialect.PageKey].Description = "The `next_key` of the previous page, percent-encoded. Cannot be combined with `pagination.offset`."
 	case o.Chain.Shape == chain.Documented:
 		all[dialect.PageLimit].Description += " At most " + strconv.Itoa(chain.MaxPageLimit) + "."
 	default:
-		all[dialect.PageKey].Description = "The bytes that the `next_key` of the page before is the base64 text of. Not together with `pagination.offset`."
+		all[dialect.PageKey].Description = "The `next_key` of the previous page, decoded from base64. Cannot be combined with `pagination.offset`."
 	}
 	return all
 }

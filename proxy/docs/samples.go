@@ -14,20 +14,20 @@ import (
 	"github.com/tipcache/tipcache/proxy/stream"
 )
 
-// A sample is a program that sends a request, to be copied.
+// A sample is a program that sends a request, for users to copy.
 type sample struct {
 	Language string // curl, TypeScript, Go or Python
 	Name     string // the library to install, or the language
 	Source   string
 }
 
-// Lead is the beginning of what introduces the document.
+// Lead returns the first line of the document's description.
 func (m manual) Lead() string {
 	lead, _, _ := strings.Cut(m.Info.Description, "\n")
 	return lead
 }
 
-// Opening is the operation that the page begins with.
+// Opening returns the operation at the top of the page.
 func (m manual) Opening() *huma.Operation {
 	for _, op := range m.operations {
 		if op.Path == m.examplePath() {
@@ -37,7 +37,7 @@ func (m manual) Opening() *huma.Operation {
 	return m.operations[0]
 }
 
-// OpeningAnswer is what is answered to its example.
+// OpeningAnswer returns the response to its example.
 func (m manual) OpeningAnswer() string {
 	answer := m.examples[m.Opening().OperationID].Answer
 	if answer == nil {
@@ -50,12 +50,12 @@ func (m manual) OpeningAnswer() string {
 	return text + "\n" + indented(answer)
 }
 
-// Samples are programs that send the example of an operation.
+// Samples returns the programs that send an operation's example.
 func (m manual) Samples(op *huma.Operation) []sample {
 	return []sample{{"curl", "curl", m.Command(op)}, {"TypeScript", "TypeScript", m.typeScript(op)}, {"Go", "Go", m.goProgram(op)}, {"Python", "Python", m.python(op)}}
 }
 
-// typeScript uses the client that is delivered with the server.
+// typeScript returns a program for the TypeScript client.
 func (m manual) typeScript(op *huma.Operation) string {
 	entry, given := "@tipcache/client", ""
 	if m.o.Cosmos != nil {
@@ -111,14 +111,14 @@ func (m manual) values(op *huma.Operation) (names []string, values map[string]st
 	return parametersOf(op.Path, u)
 }
 
-// A field is an input of the form that sends a request.
+// A field is an input of the "try it" form.
 type field struct {
 	Name, In, Value string
-	Values          []any // the only ones; nil for any
+	Values          []any // allowed values; nil means any
 	Required        bool
 }
 
-// Fields returns the parameters of an operation's path and query, with the values of its example. Those that may be
+// Fields returns the inputs for an operation's path and query, with the values of its example. Parameters that may be
 // repeated have none.
 func (m manual) Fields(op *huma.Operation) (all []field) {
 	_, values := m.values(op)
@@ -135,8 +135,8 @@ func (m manual) Fields(op *huma.Operation) (all []field) {
 	return all
 }
 
-// Programs with verbs: for a request its imports, method, URL, body and the lines that set headers, for a receipt an
-// address and two paths, else an address.
+// Program templates. Verbs of requestProgram: imports, method, URL, body, and lines that set headers; of
+// receiptProgram: an address and two paths; of the others: an address.
 var (
 	//go:embed programs/receipt.ts.tmpl
 	receiptProgram string
@@ -152,7 +152,8 @@ func program(text string, values ...any) string {
 	return strings.TrimSpace(fmt.Sprintf(text, values...))
 }
 
-// Receipt is a program that reads the state once it includes a transaction of the execution chain; nil without one.
+// Receipt returns a program that reads the state once it includes a transaction of the execution chain, or nil for SDK
+// chains.
 func (m manual) Receipt() []sample {
 	if m.o.Cosmos != nil {
 		return nil
@@ -160,7 +161,7 @@ func (m manual) Receipt() []sample {
 	return []sample{{"TypeScript", "TypeScript", program(receiptProgram, somewhere, m.examplePath(), m.otherPath())}}
 }
 
-// goProgram needs the standard library alone.
+// goProgram returns a program that needs only the standard library.
 func (m manual) goProgram(op *huma.Operation) string {
 	body, imports, header := "nil", "", ""
 	if op.RequestBody != nil {
@@ -173,7 +174,7 @@ func (m manual) goProgram(op *huma.Operation) string {
 	return program(requestProgram, imports, op.Method, somewhere+m.Target(op), body, header)
 }
 
-// python needs the standard library alone.
+// python returns a program that needs only the standard library.
 func (m manual) python(op *huma.Operation) string {
 	body, headers, height := "", "", "response.headers['"+respond.HeightHeader+"'], "
 	if op.RequestBody != nil {

@@ -11,15 +11,15 @@ import (
 	"github.com/tipcache/tipcache/proxy/stream"
 )
 
-// streamTag groups streams, and what answers several paths at once.
+// streamTag groups streams and batches.
 const streamTag = "streams"
 
-// eventContent describes an answer that comes as a stream.
+// eventContent describes a streamed response.
 func eventContent() *huma.MediaType {
 	return &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: streamTexts.events}}
 }
 
-// addLive adds the stream of several answers.
+// addLive adds the stream of several paths.
 func (d *description) addLive() {
 	op := &huma.Operation{
 		Method: http.MethodGet, Path: stream.LivePath, OperationID: "live", Tags: []string{streamTag},
@@ -49,7 +49,7 @@ func (d *description) addLive() {
 	d.add(op)
 }
 
-// addBatch adds the answer to several paths.
+// addBatch adds the batch of several paths.
 func (d *description) addBatch() {
 	explode := true
 	paths := &huma.Param{
@@ -71,7 +71,7 @@ func (d *description) addBatch() {
 }
 
 var batchText = "Up to " + strconv.Itoa(blocks.MaxBatchPaths) + " paths are read at one block: the newest, or the one named by `X-Block-Height`. Each counts against rates like a request of its own. " +
-	"If one cannot be read in time, all are from the newest block that all have, and the response is marked as stale. A path that is refused becomes a member with its `status`. A path that does not exist or does not read the state is a 400 for the whole batch. " +
+	"If one cannot be read in time, all responses are from the newest block at which each is cached, and the response is marked as stale. A refused path becomes a member with its `status`. A path that does not exist or does not read the state is a 400 for the whole batch. " +
 	"All responses together have at most " + strconv.Itoa(blocks.MaxBatchBytes>>20) + " MiB. The `ETag` is weak: if no member changes, later blocks get a 304 that names the newest block in `X-Block-Height`. Next pages are read at the block of the newest key."
 
 func batchSchema() *huma.Schema {
@@ -87,7 +87,7 @@ func batchSchema() *huma.Schema {
 	}}
 }
 
-// examplePath is a path that every chain of the dialect has.
+// examplePath returns a path that every chain of the dialect has.
 func (d *description) examplePath() string {
 	if d.o.Cosmos != nil {
 		return "/cosmos/staking/v1beta1/pool"
@@ -95,7 +95,7 @@ func (d *description) examplePath() string {
 	return "/staking/pool"
 }
 
-// otherPath is another path that every chain of the dialect has.
+// otherPath returns another path that every chain of the dialect has.
 func (d *description) otherPath() string {
 	if d.o.Cosmos != nil {
 		return "/cosmos/staking/v1beta1/params"
@@ -103,18 +103,18 @@ func (d *description) otherPath() string {
 	return "/staking/params"
 }
 
-// streamTexts say what streams are.
+// streamTexts describe streams.
 var streamTexts = struct{ summary, doc, events string }{
 	"Stream several paths",
 	"One connection for up to " + strconv.Itoa(stream.MaxLivePaths) + " responses: each at once, and again whenever a block changes it. " +
 		"An event without a name is a response. Its data is `{\"path\", \"height\", \"answer\"}`, and its id `<height>.<etag>`. With several paths, each group of events ends with an `id:` line, which EventSource sends when it reconnects: " +
-		"a digest of each path's last response, so that only changes are sent again. With an unknown id, everything is sent. `failure` says that a response could not be refreshed; the stream continues. With `stream.blocks=true` a client receives, for each block, the changed responses or failures and then one `block` event with `{\"height\": N, \"session\": …}`, and with `\"evm_block\"`, the newest block of the execution chain that the state includes, if nodes tell it. No response of block N+1 comes before it. A failing path delays the others by a quarter of a block's time, 500 ms at most. A slow client skips whole blocks, so a page that draws on `block` always shows one block. " +
-		"Over the limit of streams, the response is 200 with the time after which to reconnect. " +
+		"a digest of each path's last response, so that only changes are sent again. With an unknown id, everything is sent. `failure` says that a response could not be refreshed; the stream continues. With `stream.blocks=true` a client receives, for each block, the changed responses or failures and then one `block` event with `{\"height\": N, \"session\": …}`, and with `\"evm_block\"`, the newest block of the execution chain that the state includes, if known. No response of block N+1 comes before it. A failing path delays the others by a quarter of a block's time, 500 ms at most. A slow client skips whole blocks, so a page that redraws at each `block` event always shows one block. " +
+		"Beyond the limit of streams, the response is 200 with the time after which to reconnect. " +
 		"Every other path of the chain streams its response to a client that accepts `text/event-stream`. The data is then the body, and the path also takes the `stream.` parameters.",
 	"Server-sent events, for clients that accept them: the response at once, and again whenever a block changes it.",
 }
 
-// streamParameters are what streams take, in the query for EventSource's sake.
+// streamParameters are the parameters of streams. They are in the query because EventSource cannot set headers.
 var streamParameters = []struct {
 	name, doc string
 	schema    huma.Schema
@@ -125,7 +125,7 @@ var streamParameters = []struct {
 	{stream.BlocksParameter, "Send an event whenever a block is complete.", booleanValue, nil},
 	{stream.HeightParameter, "Same as the header `X-Block-Height`.", heightValue, nil},
 	{stream.MinHeightParameter, "Same as the header `X-Min-Block-Height`.", heightValue, nil},
-	{stream.MinEVMParameter, "Same as the header `X-Min-Evm-Block` and the parameter `x-min-evm-block`. Two that differ are refused.", heightValue, nil},
+	{stream.MinEVMParameter, "Same as the header `X-Min-Evm-Block` and the parameter `x-min-evm-block`. If they differ, the request is refused.", heightValue, nil},
 	{stream.SessionParameter, "Same as the header `X-Session`. Earlier responses and blocks are not sent, unless that block does not arrive within a quarter of a block's time, 500 ms at most. If that block was rolled back, the response has `X-Session-Reset`.", tokenValue, nil},
 	{stream.LastEventParameter, "Same as the header `Last-Event-ID`, for a new EventSource. `lastEventId`, which polyfills send, means the same.", textValue, nil},
 	{stream.KeyParameter, "Same as the header `X-Api-Key`. It does not appear in logs.", textValue, nil},

@@ -8,7 +8,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 )
 
-// about introduces the document.
+// about returns the description of the document.
 func about(o Options) string {
 	text := "Read-only queries of a staking chain, answered from a cache that measures freshness in blocks.\n\n"
 	switch {
@@ -18,7 +18,7 @@ func about(o Options) string {
 		text += "This server returns the node's own bytes, statuses and error texts. " +
 			"The node answers 500 to everything it refuses. Fields that the node omits, such as an empty list or a zero, are missing here, too.\n\n"
 	default:
-		text += "Every body is `{\"code\", \"msg\", \"error\"}`, and `code` is the HTTP status. A list is never null unless its schema says so, as for the `total` of a delegator's rewards. " +
+		text += "Every body is `{\"code\", \"msg\", \"error\"}`, and `code` is the HTTP status. A list is never null unless its schema says so. " +
 			"Amounts and decimals are strings, exactly as the chain has them. Clients should ignore members that are not documented. " +
 			"Addresses are `0x` and 40 hex digits, or bech32.\n\n"
 	}
@@ -34,7 +34,7 @@ func about(o Options) string {
 		"Pages that are connected by `next_key` form one snapshot: later pages are read at the block of the first. " +
 		"If the node no longer has that block, the next page is read at the newest one, and `X-Block-Height` says so. Pages by offset may skip or repeat items. " +
 		"With `Accept: text/event-stream`, the response is sent again whenever a block changes it. " +
-		"Where streams do not pass, `?since=0` returns the response and, in `Link`, the URL of the next one, which is answered once there is one. A CDN shares it among all clients.\n\n" +
+		"Behind proxies that do not pass streams, poll: `?since=0` returns the response and a `Link` with the next URL, which is answered once the response changes. A CDN shares it among all clients.\n\n" +
 		"`ETag` and `If-None-Match` save the body if nothing has changed. `HEAD` works wherever `GET` does."
 	if o.Collections != nil {
 		text += "\n\nThis server also lists collections. Errors of that API are `application/problem+json`."
@@ -42,7 +42,7 @@ func about(o Options) string {
 	return text
 }
 
-// tagTexts are the groups of operations, in their order.
+// tagTexts are the groups of operations, in order.
 var tagTexts = []huma.Tag{
 	{Name: "staking", Description: "Validators and their delegations."},
 	{Name: "distribution", Description: "Rewards and commission that have not been withdrawn."},
@@ -58,7 +58,7 @@ var tagTexts = []huma.Tag{
 	{Name: listingTag, Description: "Collections, with counters and metadata."},
 }
 
-// An operationText says what an operation is for.
+// An operationText is the summary and description of an operation.
 type operationText struct{ summary, doc string }
 
 var listingText = operationText{
@@ -68,7 +68,7 @@ var listingText = operationText{
 		"`QUERY` (RFC 10008) can be used instead of `POST`. It says that the request is safe and may be repeated. curl, `fetch` in Chromium, nginx and HAProxy pass it on, and Varnish pipes it. None of them caches it.",
 }
 
-// refusalTexts are the statuses of the chain's interface that bring no answer.
+// refusalTexts are the statuses of the chain API without a response body of the state.
 var refusalTexts = []refusalText{
 	{http.StatusNoContent, "Response to a poll (`since`): nothing has changed. `Link` names the URL to continue with.", "", []string{linkHeader}},
 	{http.StatusNotModified, "The client's copy is still current.", "", []string{etagHeader, linkHeader}},
@@ -78,7 +78,7 @@ var refusalTexts = []refusalText{
 	{http.StatusNotFound, "Nothing was found, or the node no longer has the block.", notFoundError, nil},
 	{http.StatusConflict, "The block that the client waits for was rolled back.", "block 228 was rolled back: the chain has another block at this height", nil},
 	{http.StatusTooManyRequests, "The client has exceeded its rate, or too many of its requests wait for a block.", "too many requests: the limit of this address is 100 in 1s", []string{retryAfterHeader}},
-	{http.StatusInternalServerError, "The node refused.", notFoundError, nil},
+	{http.StatusInternalServerError, "The node refused the request.", notFoundError, nil},
 	{http.StatusBadGateway, "The node cannot be reached or its response is invalid, and there is no older response.", "the chain node cannot be reached", []string{retryAfterHeader}},
 	{http.StatusServiceUnavailable, "The node or this server is overloaded, or the newest block is unknown.", "the chain node is busy", []string{retryAfterHeader}},
 	{http.StatusGatewayTimeout, "The node did not answer in time, or the requested block has not arrived.", "block 1000 has not come; the newest is 228", []string{retryAfterHeader}},
@@ -86,7 +86,7 @@ var refusalTexts = []refusalText{
 
 const notFoundError = "nothing found at /staking/validators/0x0000000000000000000000000000000000000000: rpc error: code = NotFound desc = validator storyvaloper1qqqqqqqqqqqqqqqqqqqqqqqqqqqqm6k3j7v5fc not found"
 
-// problemTexts are those of the collection listing.
+// problemTexts are the errors of the collection listing.
 var problemTexts = []refusalText{
 	{http.StatusBadRequest, "The body is empty, or the body or a header is malformed.", "request body is required", nil},
 	{http.StatusUnauthorized, "The key is missing or not valid.", "the X-Api-Key header is required", []string{authenticateHeader}},
