@@ -38,6 +38,7 @@ var parts = []rig.Part{
 	{Name: "misses", About: "answers of 1, 51 and 515 KB that nobody asked for before, plain and for a browser, and one that is passed through, beside nginx: CPU, latency", Run: peers.Misses},
 	{Name: "collections", About: "10 million logs indexed, import and pages of 10^6 collections, SQLite and PostgreSQL", Run: load.Collections},
 	{Name: "start", About: "time from exec to the first 200 of /readyz, what a replica holds that is idle or full, and where another one beside it finds its answers", Run: load.Start},
+	{Name: "visible", About: "200 writes: how long after its receipt the first response includes each", Run: load.Visible},
 	{Name: "redis", About: "a replica without memory before a full Redis, beside a bare Gin server that does one GET", Run: peers.Redis},
 	{Name: "renewals", About: "what 1, 3 and 5 replicas cost the Redis that they share, per key and block", Run: peers.Renewals},
 	{Name: "parent", About: "an earlier program, named by -parent, beside this one: CPU, allocations and node requests of a hit, a miss, a block and an event", Run: parent.Compare},

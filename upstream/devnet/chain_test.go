@@ -123,3 +123,33 @@ func decode(t testing.TB, body string, into any) {
 		t.Fatalf("%v: %.200s", err, body)
 	}
 }
+
+func TestDelegationIsPartOfTheStateAfterItsExecutionBlock(t *testing.T) {
+	d := start(t, devnet.Options{Interval: -1, Delegators: 50})
+	const tokens = 1e16 // more than all events add
+	path := "/staking/validators/" + devnet.PopularValidator + "/delegations/" + d1
+	read := func(height int64) (tokens float64) {
+		var answer struct {
+			Msg struct {
+				Response struct {
+					Balance struct {
+						Amount float64 `json:",string"`
+					}
+				} `json:"delegation_response"`
+			}
+		}
+		decode(t, get(t, d, path, height), &answer)
+		return answer.Msg.Response.Balance.Amount
+	}
+	before, height := read(0), d.Height()
+	block := d.Delegate(d1, tokens)
+	if want := d.EVM().Height() + 1; block != want {
+		t.Errorf("execution block = %d, want the next one, %d", block, want)
+	}
+	d.Advance(2)
+	for at, want := range map[int64]bool{height: false, height + 1: false, height + 2: true} {
+		if got := read(at) >= before+tokens; got != want {
+			t.Errorf("state at block %d includes the delegation = %t, want %t", at, got, want)
+		}
+	}
+}

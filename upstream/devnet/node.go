@@ -118,6 +118,17 @@ func (d *Devnet) Validators() []string { return d.chain.staking.Operators() }
 // Delegators returns the addresses that delegate to the popular validator, in order.
 func (d *Devnet) Delegators() []string { return d.chain.staking.Popular.Delegators() }
 
+// Delegate adds tokens to a delegator of the popular validator. It returns the execution block that has
+// the transaction, which is the next one. The state of the block after that includes it.
+func (d *Devnet) Delegate(delegator string, tokens uint64) (block int64) {
+	c := d.chain
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	height, popular := c.height()+1, c.staking.Popular
+	popular.Write(delegator, tokens, height+1)
+	return c.evmStart + height - c.first
+}
+
 // application returns the name and version in abci_info, and the state of the transaction index in status.
 func (c *chain) application() (name, version, txIndex string) {
 	if c.cosmos == nil {

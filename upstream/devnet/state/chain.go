@@ -1,7 +1,8 @@
 // Package state simulates the state that both dialects' REST APIs show: validators, delegations whose amounts change
 // with the blocks, and pages of lists. Everything else is recorded.
 //
-// A state is a pure function of seed, sizes and height. Nothing is stored, so any height can be read at any time.
+// A state is a pure function of seed, sizes, height and the delegations of clients. No state is stored, so any height
+// can be read at any time.
 package state
 
 import (
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/tidwall/gjson"
 )
@@ -48,6 +50,15 @@ type Validator struct {
 	turns                 uint64   // number of its entries in Chain.Turns
 	stakes                []*Stake // by delegator
 	moving                uint64   // number of stakes that events add to, in turn
+
+	writes atomic.Pointer[[]write] // delegations of clients, in order
+}
+
+// A write adds tokens of a client to a stake.
+type write struct {
+	delegator string
+	tokens    uint64
+	height    int64 // the lowest height whose state includes it
 }
 
 // A Stake is what an account delegates to a validator.
@@ -94,7 +105,7 @@ func (c *Chain) Delegate(raw string, v *Validator, tokens uint64, moves bool) {
 	v.stakes, c.staked[raw] = append(v.stakes, k), append(c.staked[raw], k)
 }
 
-// Order sorts the lists. The chain must not change afterwards.
+// Order sorts the lists. Afterwards only Write may change the chain.
 func (c *Chain) Order() {
 	slices.SortFunc(c.Validators, func(a, b *Validator) int { return strings.Compare(a.Raw, b.Raw) })
 	for _, v := range c.Validators {
@@ -176,8 +187,35 @@ func (s State) AddedTo(raw string) (n uint64) {
 	return n
 }
 
-func (s State) amount(k *Stake) uint64     { return k.base + s.Added(k)*s.Step }
-func (s State) tokens(v *Validator) uint64 { return v.base + s.events(v)*s.Step }
+// Write adds tokens to the stake of a delegator at the validator, from a height on. Only one goroutine may call it at a
+// time.
+func (v *Validator) Write(delegator string, tokens uint64, height int64) {
+	var writes []write
+	if before := v.writes.Load(); before != nil {
+		writes = *before
+	}
+	writes = append(slices.Clip(writes), write{delegator, tokens, height})
+	v.writes.Store(&writes)
+}
+
+// written returns the tokens that clients have added to a validator, or to the stake of one delegator.
+func (s State) written(v *Validator, delegator string) (tokens uint64) {
+	writes := v.writes.Load()
+	if writes == nil {
+		return 0
+	}
+	for _, w := range *writes {
+		if w.height <= s.Height && (delegator == "" || delegator == w.delegator) {
+			tokens += w.tokens
+		}
+	}
+	return tokens
+}
+
+func (s State) amount(k *Stake) uint64 {
+	return k.base + s.Added(k)*s.Step + s.written(k.Validator, k.Delegator)
+}
+func (s State) tokens(v *Validator) uint64 { return v.base + s.events(v)*s.Step + s.written(v, "") }
 
 // Staked returns the tokens of the validators with a status, and of the others.
 func (s State) Staked(status string) (in, others uint64) {
