@@ -33,7 +33,7 @@ func (tk *took) since() []cache.NewEntry {
 	return all
 }
 
-func TestAnAuditIsToldOfEachEntryOnceWhereverItIsFrom(t *testing.T) {
+func TestAuditReceivesEachNewEntryOnce(t *testing.T) {
 	store := miniredis.RunT(t)
 	var tk took
 	start := func(o cache.Options) *cache.Cache {

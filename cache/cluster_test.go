@@ -135,7 +135,7 @@ func TestReplicasAreWokenWhereAShardHasMoved(t *testing.T) {
 	mustWake(t, a, b, "k", "l", "m")
 }
 
-func TestAClusterWithoutShardsHearsOfLeasesAllTheSame(t *testing.T) {
+func TestClusterWithoutShardedPubSubReceivesLeases(t *testing.T) {
 	t.Parallel()
 	addrs := startCluster(t, 1, "--rename-command", "SPUBLISH", "", "--rename-command", "SSUBSCRIBE", "")
 	o := redis.Options{Lease: time.Hour}

@@ -37,7 +37,7 @@ func TestConfinedEntriesTakeAQuarterOfMemory(t *testing.T) {
 	}
 }
 
-func TestConfinedEntryReplacedByANewerOneCountsUntilItsTurn(t *testing.T) {
+func TestReplacedConfinedEntryCountsUntilEvicted(t *testing.T) {
 	c := newCache(t, cache.Options{MemoryBytes: 1 << 20})
 	body := bytes.Repeat([]byte("x"), 10_000)
 	for height := int64(100); height < 1000; height++ { // far more than a quarter of memory, one block after the other

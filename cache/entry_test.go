@@ -55,7 +55,7 @@ func TestETag(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatSaysTheSameKeepsWhatWasMadeOfTheOneBefore(t *testing.T) {
+func TestUnchangedAnswerKeepsDerivedContent(t *testing.T) {
 	c := newCache(t, cache.Options{})
 	before := entry(100, strings.Repeat("0123456789", 1000))
 	encoded, _ := c.Encoded("a", before.Content, codings.Gzip, true, false)

@@ -11,7 +11,7 @@ import (
 )
 
 // A fault hits a replica at the moment it writes what the origin gave it.
-func TestFaultsWhileWriting(t *testing.T) {
+func TestWriteFaults(t *testing.T) {
 	t.Parallel()
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
 	tests := []struct {
@@ -63,7 +63,7 @@ func TestFaultsWhileWriting(t *testing.T) {
 
 // A lease whose grant got lost is still this flight's, whether the client tries
 // again or gives up.
-func TestLostGrantOfALease(t *testing.T) {
+func TestLeaseWithLostGrant(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name  string
@@ -98,7 +98,7 @@ func TestLostGrantOfALease(t *testing.T) {
 }
 
 // What is confirmed without its body must not be joined to another's body.
-func TestConfirmedWhileAnotherContentIsStored(t *testing.T) {
+func TestConfirmationDuringChangeOfContent(t *testing.T) {
 	t.Parallel()
 	addr := startRedis(t).addr
 	a, b, c := replica(t, addr, redis.Options{}), replica(t, addr, redis.Options{}), replica(t, addr, redis.Options{})
@@ -113,7 +113,7 @@ func TestConfirmedWhileAnotherContentIsStored(t *testing.T) {
 	}
 }
 
-func TestAWriteNeverLowersTheHeight(t *testing.T) {
+func TestWriteNeverLowersTheHeight(t *testing.T) {
 	addr := startRedis(t).addr
 	late, early := replica(t, addr, redis.Options{}), replica(t, addr, redis.Options{})
 	// The late one has read at 100, but is held up until 102 is stored.

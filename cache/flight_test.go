@@ -73,7 +73,7 @@ func TestCallerWithNothingToServeRunsItsFlight(t *testing.T) {
 
 // A caller may find nothing in memory just before the flight lands, and start
 // the next one just after.
-func TestCallerWhoComesAsAFlightLandsDoesNotAskAgain(t *testing.T) {
+func TestConcurrentCallersReadEachKeyOnce(t *testing.T) {
 	c := newCache(t, cache.Options{})
 	const keys, callers = 500, 8
 	var calls atomic.Int64
@@ -169,7 +169,7 @@ func TestOriginFaultsBecomeErrors(t *testing.T) {
 	}
 }
 
-func TestStaleHitOfASlowOriginIsReadAnewOnceInTheBackground(t *testing.T) {
+func TestStaleHitOfSlowOriginIsRefreshedOnceInBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCache(t, cache.Options{})
 		tire(t, c)
@@ -198,7 +198,7 @@ func TestStaleHitOfASlowOriginIsReadAnewOnceInTheBackground(t *testing.T) {
 	})
 }
 
-func TestKeyRestsAfterItsOriginFailed(t *testing.T) {
+func TestKeyIsNotReadAgainSoonAfterFailure(t *testing.T) {
 	tests := []struct {
 		name string
 		tip  int64
@@ -240,7 +240,7 @@ func TestKeyRestsAfterItsOriginFailed(t *testing.T) {
 	}
 }
 
-func TestASlowOriginIsNotWaitedForWhenThereIsAFallback(t *testing.T) {
+func TestStaleEntryServedAtOnceWhileOriginIsSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCache(t, cache.Options{Patience: 200 * time.Millisecond})
 		q := cache.Query{Key: "k", Policy: live, Tip: 150}
@@ -281,7 +281,7 @@ func TestStalledOriginDelaysOneCallerPerFlight(t *testing.T) {
 	})
 }
 
-func TestCallerOutOfTimeIsGivenWhatThereIs(t *testing.T) {
+func TestCallerAtDeadlineGetsStaleEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCache(t, cache.Options{})
 		mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, page))
@@ -299,7 +299,7 @@ func TestCallerOutOfTimeIsGivenWhatThereIs(t *testing.T) {
 	})
 }
 
-func TestCallerTriesAgainWhenAnotherFlightBringsTooLittle(t *testing.T) {
+func TestCallerRetriesIfSharedFlightReturnsOlderEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCache(t, cache.Options{})
 		var calls atomic.Int64

@@ -12,7 +12,7 @@ import (
 	"github.com/tipcache/tipcache/cache/redis"
 )
 
-func TestAnEntryFromBeyondTheTipIsNoAnswer(t *testing.T) {
+func TestEntryAboveTipIsNotServed(t *testing.T) {
 	store := miniredis.RunT(t)
 	liar, honest := replica(t, store.Addr(), redis.Options{}), replica(t, store.Addr(), redis.Options{})
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
@@ -30,7 +30,7 @@ func TestAnEntryFromBeyondTheTipIsNoAnswer(t *testing.T) {
 	})
 }
 
-func TestAnOriginThatIsBehindFailsNobodyWhoCanBeServed(t *testing.T) {
+func TestCallersAreServedWhileOriginIsBehind(t *testing.T) {
 	c := newCache(t, cache.Options{})
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
 	mustGet(t, c, q, answer(100, []byte("old")))
@@ -47,7 +47,7 @@ func TestAnOriginThatIsBehindFailsNobodyWhoCanBeServed(t *testing.T) {
 	}
 }
 
-func TestAnOriginThatIsBehindGivesNothingOlderThanWhatIsAtHand(t *testing.T) {
+func TestOriginBehindDoesNotReplaceNewerEntry(t *testing.T) {
 	c := newCache(t, cache.Options{})
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
 	mustGet(t, c, q, answer(100, []byte("old")))

@@ -13,7 +13,7 @@ import (
 	"github.com/tipcache/tipcache/cache/redis"
 )
 
-func TestAnInspectionForetellsWhatAGetWouldComeTo(t *testing.T) {
+func TestInspectionPredictsOutcomeOfGet(t *testing.T) {
 	rdb := client(t, startRedis(t).addr)
 	now := time.Now() // it stands still: a failure counts for a second
 	a, b := sharing(t, rdb, cache.Options{Now: func() time.Time { return now }}, redis.Options{}), member(t, rdb, "story-1")
@@ -66,7 +66,7 @@ func foretold(i cache.Inspection) string {
 	return fmt.Sprintf("%v %s", i.Forecast, i.Store)
 }
 
-func TestAnInspectionLeavesNoTrace(t *testing.T) {
+func TestInspectionLeavesNoTrace(t *testing.T) {
 	rdb := client(t, startRedis(t).addr)
 	c, cold := member(t, rdb, "story-1"), member(t, rdb, "story-1")
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
@@ -92,7 +92,7 @@ func TestAnInspectionLeavesNoTrace(t *testing.T) {
 	}
 }
 
-func TestAnInspectionTellsWhoAsksTheOrigin(t *testing.T) {
+func TestInspectionNamesReplicaThatReadsOrigin(t *testing.T) {
 	rdb := client(t, startRedis(t).addr)
 	a, b := member(t, rdb, "story-1"), member(t, rdb, "story-1")
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
@@ -112,7 +112,7 @@ func TestAnInspectionTellsWhoAsksTheOrigin(t *testing.T) {
 	eventually(t, "the lease is given back", func() bool { return b.Inspect(t.Context(), q).Lease == 0 })
 }
 
-func TestAnInspectionSaysWhenTheSharedStoreIsNotWell(t *testing.T) {
+func TestInspectionReportsFailingSharedStore(t *testing.T) {
 	s := startRedis(t)
 	rdb := client(t, s.addr)
 	c := member(t, rdb, "story-1")

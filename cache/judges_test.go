@@ -81,7 +81,7 @@ func judgements(now time.Time) iter.Seq[judgement] {
 // Freshness is judged when memory is looked into, when an entry comes from the shared
 // store, with an older one in memory or without, and when an operator asks. An entry
 // is fresh for all of them or for none.
-func TestAllJudgesAgree(t *testing.T) {
+func TestAllFreshnessDecisionsAgree(t *testing.T) {
 	t.Parallel()
 	store, now := miniredis.RunT(t), time.Now().Truncate(time.Second)
 	replica := func() *cache.Cache {

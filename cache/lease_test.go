@@ -213,7 +213,7 @@ func TestFollowersOfALease(t *testing.T) {
 }
 
 // A neighbour's lease, or one of another version, may last for longer than ours.
-func TestALeaseThatWouldLastLongerThanOursIsCut(t *testing.T) {
+func TestLeaseLongerThanOwnLimitIsShortened(t *testing.T) {
 	const at = "tipcache:1:{story-1:k}:l"
 	rdb := client(t, startRedis(t).addr)
 	b := replicaOf(t, rdb, redis.Options{Lease: time.Hour})
@@ -228,7 +228,7 @@ func TestALeaseThatWouldLastLongerThanOursIsCut(t *testing.T) {
 	<-got
 }
 
-func TestALeaseWhoseReplyWasLostIsGivenBackWhenTheOriginFails(t *testing.T) {
+func TestLeaseWithLostReplyIsReleasedAfterOriginFails(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
 	way := startProxy(t, s.addr)
@@ -255,7 +255,7 @@ func TestALeaseWhoseReplyWasLostIsGivenBackWhenTheOriginFails(t *testing.T) {
 }
 
 // The lease that is taken in the same exchange in which a newer entry is found.
-func TestALeaseIsGivenBackWhereAnotherReplicasEntryIsEnough(t *testing.T) {
+func TestLeaseIsReleasedIfEntryOfAnotherReplicaSuffices(t *testing.T) {
 	addr := startRedis(t).addr
 	o := redis.Options{Lease: time.Hour}
 	a, b := replica(t, addr, o), replica(t, addr, o)
@@ -273,7 +273,7 @@ func TestALeaseIsGivenBackWhereAnotherReplicasEntryIsEnough(t *testing.T) {
 	}
 }
 
-func TestWhatHasExpiredWhenItComesReplacesNothingButGivesTheLeaseBack(t *testing.T) {
+func TestExpiredAnswerReplacesNothingButReleasesLease(t *testing.T) {
 	rdb := client(t, startRedis(t).addr)
 	c := replicaOf(t, rdb, redis.Options{Lease: time.Hour})
 	c.Save(t.Context(), map[string]*cache.Entry{"k": entry(100, "old")}, time.Hour)
@@ -289,7 +289,7 @@ func TestWhatHasExpiredWhenItComesReplacesNothingButGivesTheLeaseBack(t *testing
 	}
 }
 
-func TestAnswerThatLivesOnIsFoundByAReplicaWithoutMemoryWhileTheOriginIsDown(t *testing.T) {
+func TestReplicaWithoutMemoryServesStaleEntryFromSharedStoreDuringOutage(t *testing.T) {
 	addr := startRedis(t).addr
 	a, b := replica(t, addr, redis.Options{}), replica(t, addr, redis.Options{})
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}

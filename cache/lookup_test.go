@@ -13,7 +13,7 @@ import (
 
 // What other replicas have read is found without a flight, and so without the
 // lease; what is too old is a flight's to replace.
-func TestAReplicaThatHasJustStartedFindsWhatOthersHave(t *testing.T) {
+func TestStartingReplicaFindsEntriesOfOthers(t *testing.T) {
 	store := miniredis.RunT(t)
 	replica := func() *cache.Cache { return named(t, store.Addr(), cache.Options{}, redis.Options{}) }
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
@@ -39,7 +39,7 @@ func TestAReplicaThatHasJustStartedFindsWhatOthersHave(t *testing.T) {
 	}
 }
 
-func TestAClosedCacheLooksIntoMemoryOnly(t *testing.T) {
+func TestClosedCacheReadsOnlyMemory(t *testing.T) {
 	store := miniredis.RunT(t)
 	c := named(t, store.Addr(), cache.Options{}, redis.Options{})
 	if err := c.Close(); err != nil {

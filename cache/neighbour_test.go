@@ -24,7 +24,7 @@ func taken() *sharedFunc {
 	}
 }
 
-func TestLeasesOfWhichNothingComesAreWaitedForWithinBoundsAndThenIgnored(t *testing.T) {
+func TestFruitlessLeasesAreAwaitedAFewTimesAndThenIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &logtest.Log{}
 		s := taken()
@@ -64,7 +64,7 @@ func TestLeasesOfWhichNothingComesAreWaitedForWithinBoundsAndThenIgnored(t *test
 }
 
 // A hot key has an answer at hand while others hold its lease; it must not fall behind.
-func TestAKeyWhoseLeaseOthersHoldIsReadAnewAllTheSame(t *testing.T) {
+func TestKeyIsReadAgainWhileOthersHoldItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := taken()
 		c := shareWith(t, s)
@@ -80,7 +80,7 @@ func TestAKeyWhoseLeaseOthersHoldIsReadAnewAllTheSame(t *testing.T) {
 	})
 }
 
-func TestNobodyWaitsForALeaseThatIsNotSealed(t *testing.T) {
+func TestUnsignedLeaseIsNotAwaited(t *testing.T) {
 	const at = "tipcache:1:{story-1:k}:l"
 	key := []byte("a key of replicas")
 	long := redis.Options{Lease: time.Hour, SealKey: key}

@@ -6,7 +6,7 @@ import (
 )
 
 // The shared store is told of a part of the hot keys at a time, and of each once in many rounds.
-func TestWhatIsToldOfHotKeysIsBounded(t *testing.T) {
+func TestHotKeysOfReplicasAreBounded(t *testing.T) {
 	keys := make([]string, 10_000)
 	for i := range keys {
 		keys[i] = fmt.Sprint("k", i)

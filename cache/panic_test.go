@@ -13,7 +13,7 @@ import (
 
 // The client library panics on a list longer than memory, and on a message of
 // nothing.
-func TestAReplyThatTheClientPanicsOnCostsNoAnswer(t *testing.T) {
+func TestClientPanicOnReplyDoesNotFailRequest(t *testing.T) {
 	store := miniredis.RunT(t)
 	store.Server().SetPreHook(func(peer *peers.Peer, cmd string, _ ...string) bool {
 		switch cmd {

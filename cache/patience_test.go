@@ -44,7 +44,7 @@ func tire(t *testing.T, c *cache.Cache) {
 	}
 }
 
-func TestTheFirstToAskAfterABlockGetsItsAnswer(t *testing.T) {
+func TestFirstRequestAfterBlockGetsItsAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := old(t, cache.Options{})
 		var calls atomic.Int64
@@ -61,7 +61,7 @@ func TestTheFirstToAskAfterABlockGetsItsAnswer(t *testing.T) {
 	})
 }
 
-func TestAStaleAnswerIsGivenAfterTheWaitAndThenAtOnce(t *testing.T) {
+func TestStaleEntryServedAfterWaitAndThenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := old(t, cache.Options{Patience: 80 * time.Millisecond})
 		var calls atomic.Int64
@@ -77,7 +77,7 @@ func TestAStaleAnswerIsGivenAfterTheWaitAndThenAtOnce(t *testing.T) {
 }
 
 // The wait is a part of the time between blocks, and none where reads take longer.
-func TestTheWaitFollowsTheTimeBetweenBlocks(t *testing.T) {
+func TestWaitFollowsTheTimeBetweenBlocks(t *testing.T) {
 	tests := []struct {
 		name          string
 		set, interval time.Duration
@@ -109,7 +109,7 @@ func TestTheWaitFollowsTheTimeBetweenBlocks(t *testing.T) {
 
 // An origin that answers one read each 100 ms answers the tenth in a second, whatever
 // the reads before took.
-func TestALongQueueIsNotWaitedFor(t *testing.T) {
+func TestLongQueueIsNotAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCache(t, cache.Options{})
 		turn := make(chan bool, 1)
@@ -153,7 +153,7 @@ func TestReadsOfAQueueSayNothingOfOthers(t *testing.T) {
 	})
 }
 
-func TestASlowOriginIsWaitedForAgainWhenItHasRecovered(t *testing.T) {
+func TestRecoveredOriginIsAwaitedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCache(t, cache.Options{})
 		var calls atomic.Int64
@@ -172,7 +172,7 @@ func TestASlowOriginIsWaitedForAgainWhenItHasRecovered(t *testing.T) {
 	})
 }
 
-func TestAFailingOriginIsNotWaitedFor(t *testing.T) {
+func TestFailingOriginIsNotAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := old(t, cache.Options{})
 		var calls atomic.Int64
@@ -187,7 +187,7 @@ func TestAFailingOriginIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-func TestAnOriginThatFailsLateForOthersIsNotWaitedFor(t *testing.T) {
+func TestOriginThatFailsLateForOthersIsNotAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := old(t, cache.Options{})
 		var calls atomic.Int64
@@ -200,7 +200,7 @@ func TestAnOriginThatFailsLateForOthersIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-func TestNobodyWaitsWhereTooManyDo(t *testing.T) {
+func TestStaleEntryServedAtOnceBeyondMaxWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := old(t, cache.Options{MaxWaiters: 1})
 		var calls atomic.Int64
@@ -215,7 +215,7 @@ func TestNobodyWaitsWhereTooManyDo(t *testing.T) {
 }
 
 // A flight that began before the block may bring the answer of the one before.
-func TestAFlightOfTheBlockBeforeDoesNotEndTheWait(t *testing.T) {
+func TestFlightOfPreviousBlockDoesNotEndWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := old(t, cache.Options{})
 		var calls atomic.Int64
@@ -229,7 +229,7 @@ func TestAFlightOfTheBlockBeforeDoesNotEndTheWait(t *testing.T) {
 	})
 }
 
-func TestTheWaitDoesNotBeginAnewWithEachFlight(t *testing.T) {
+func TestWaitDoesNotRestartWithEachFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := old(t, cache.Options{})
 		var calls atomic.Int64
@@ -255,7 +255,7 @@ func (l line) Expected(background bool) time.Duration {
 
 // The queue of the origin tells what a caller would wait; one that would be given the
 // entry at hand in the end is given it at once.
-func TestACallerWaitsWhereItsTurnComesWithinItsPatience(t *testing.T) {
+func TestCallerWaitsIfExpectedWaitIsShort(t *testing.T) {
 	const behindErrors = 120 // the entry at 100 is kept for errors by then
 	for name, tt := range map[string]struct {
 		line    line

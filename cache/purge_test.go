@@ -27,7 +27,7 @@ var stocked = []string{
 	"odd/*[a]?\\",
 }
 
-func TestSelectionsPurgeWhatTheySay(t *testing.T) {
+func TestSelectionsPurgeMatchingEntries(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name string
@@ -137,7 +137,7 @@ func missing(t *testing.T, c *cache.Cache, has func(cache.Inspection) bool) (key
 	return keys
 }
 
-func TestAPurgeGoesThroughManyKeysAndSparesLeases(t *testing.T) {
+func TestPurgeScansManyKeysAndKeepsLeases(t *testing.T) {
 	rdb := client(t, startRedis(t).addr)
 	c := member(t, rdb, "story-1")
 	entries := map[string]*cache.Entry{}
@@ -157,7 +157,7 @@ func TestAPurgeGoesThroughManyKeysAndSparesLeases(t *testing.T) {
 	}
 }
 
-func TestAnAnswerInFlightDuringAPurgeIsStoredWhole(t *testing.T) {
+func TestAnswerInFlightDuringAPurgeIsStoredWhole(t *testing.T) {
 	t.Parallel()
 	rdb := client(t, startRedis(t).addr)
 	c := member(t, rdb, "story-1")
@@ -183,7 +183,7 @@ func TestAnAnswerInFlightDuringAPurgeIsStoredWhole(t *testing.T) {
 	})
 }
 
-func TestAPurgeWithoutTheSharedStoreSaysSo(t *testing.T) {
+func TestPurgeReportsMissingSharedStore(t *testing.T) {
 	t.Parallel()
 	alone := newCache(t, cache.Options{})
 	stock(t, alone)

@@ -74,7 +74,7 @@ func (f *follower) ask(t *testing.T, times int) {
 	}
 }
 
-func TestKeysThatAreAskedForInEveryBlockAreReadAhead(t *testing.T) {
+func TestKeysRequestedInEveryBlockAreReadAhead(t *testing.T) {
 	for name, tt := range map[string]struct {
 		asks   []int // by block
 		with   func(*follower)
@@ -146,7 +146,7 @@ func hotKey(t *testing.T) *follower {
 	return f
 }
 
-func TestAnOriginThatFailsIsReadAheadNoMore(t *testing.T) {
+func TestFailingOriginIsNotReadAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := hotKey(t)
 		f.does = func(context.Context) error { return errDown }
@@ -161,7 +161,7 @@ func TestAnOriginThatFailsIsReadAheadNoMore(t *testing.T) {
 	})
 }
 
-func TestAStalledReadAheadHoldsNobodyUp(t *testing.T) {
+func TestStalledReadAheadDoesNotDelayCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := hotKey(t)
 		other := cache.Query{Key: "other", Policy: byTheBlock}
@@ -184,7 +184,7 @@ func TestAStalledReadAheadHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-func TestACallerGoesOnWhereAReadAheadHasYielded(t *testing.T) {
+func TestCallerReadsAfterReadAheadYields(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := hotKey(t)
 		f.does = func(ctx context.Context) error {
@@ -205,7 +205,7 @@ func TestACallerGoesOnWhereAReadAheadHasYielded(t *testing.T) {
 	})
 }
 
-func TestACallerWhoIsQuickerReadsForAll(t *testing.T) {
+func TestFirstCallerReadsForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := hotKey(t)
 		f.tip++
@@ -223,7 +223,7 @@ func TestACallerWhoIsQuickerReadsForAll(t *testing.T) {
 	})
 }
 
-func TestReadingAheadStartsAnewAfterPoliciesChange(t *testing.T) {
+func TestReadAheadRestartsAfterPoliciesChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := hotKey(t)
 		f.ForgetAhead()
@@ -280,7 +280,7 @@ func TestReplicasShareWhatIsReadAhead(t *testing.T) {
 
 // The replicas that have waited for a read ahead which yielded do not all ask the
 // origin.
-func TestReplicasShareWhatAReadAheadHasYielded(t *testing.T) {
+func TestReplicasReadAfterReadAheadYields(t *testing.T) {
 	t.Parallel()
 	addr := startRedis(t).addr
 	first, others := patient(t, addr), []*cache.Cache{patient(t, addr), patient(t, addr)}
@@ -316,7 +316,7 @@ func TestReplicasShareWhatAReadAheadHasYielded(t *testing.T) {
 }
 
 // Another replica tells of what it reads.
-func TestAReadAheadDoesNotWaitForAnotherReplica(t *testing.T) {
+func TestReadAheadDoesNotWaitForAnotherReplica(t *testing.T) {
 	addr := startRedis(t).addr
 	holder, f := replica(t, addr, redis.Options{Lease: time.Hour}), newFollower(t, patient(t, addr))
 	for range 3 {
@@ -340,7 +340,7 @@ func TestAReadAheadDoesNotWaitForAnotherReplica(t *testing.T) {
 }
 
 // What another replica tells of is asked for here all the same.
-func TestAKeyIsReadAheadThatAnotherReplicaHasReadBefore(t *testing.T) {
+func TestKeyReadByAnotherReplicaIsReadAhead(t *testing.T) {
 	t.Parallel()
 	addr := startRedis(t).addr
 	other, f := patient(t, addr), newFollower(t, patient(t, addr))

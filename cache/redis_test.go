@@ -92,7 +92,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-func TestTheLossOfRedisIsToldOnceEachWayWithItsCause(t *testing.T) {
+func TestLossOfRedisIsLoggedAtStartAndEndWithCause(t *testing.T) {
 	t.Parallel()
 	s := startRedis(t)
 	way := startProxy(t, s.addr)

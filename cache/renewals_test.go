@@ -96,7 +96,7 @@ func (w *told) write(t *testing.T, height int64, body []byte) {
 	w.asked.take()
 }
 
-func TestWhatAReplicaHasReadRenewsThatOfOthers(t *testing.T) {
+func TestReadOfOneReplicaRenewsEntriesOfOthers(t *testing.T) {
 	t.Parallel()
 	short, long := []byte("short"), noise(8<<10)
 	for name, tt := range map[string]struct {
@@ -136,7 +136,7 @@ func TestWhatAReplicaHasReadRenewsThatOfOthers(t *testing.T) {
 	}
 }
 
-func TestAPurgeTakesRenewalsWithIt(t *testing.T) {
+func TestPurgeRemovesRenewals(t *testing.T) {
 	t.Parallel()
 	w := startTold(t, "ours")
 	q := cache.Query{Key: "k", Policy: eachBlock, Tip: 100}

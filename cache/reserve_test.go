@@ -9,7 +9,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 )
 
-func TestEntriesMakeRoomForWhatOthersReserve(t *testing.T) {
+func TestEntriesAreEvictedForReservations(t *testing.T) {
 	const bound = 4 << 20
 	c, err := New(Options{MemoryBytes: bound})
 	if err != nil {

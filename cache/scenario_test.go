@@ -165,7 +165,7 @@ func tell(res cache.Result, err error) string {
 	return fmt.Sprintf("%s: %s at %d", line, res.Entry.Body, res.Entry.Height)
 }
 
-func TestAnUnchangedAnswerIsWrittenWithoutItsBody(t *testing.T) {
+func TestUnchangedAnswerIsWrittenWithoutItsBody(t *testing.T) {
 	w := newWorld(t)
 	w.node.height, w.node.body = 100, string(page)
 	mustGet(t, w.replicas["A"], cache.Query{Key: "k", Policy: live, Tip: 100}, w.origin)
@@ -189,7 +189,7 @@ func TestAnUnchangedAnswerIsWrittenWithoutItsBody(t *testing.T) {
 	}
 }
 
-func TestNothingOfOneChainIsServedAsAnothers(t *testing.T) {
+func TestEntriesOfChainsAreSeparate(t *testing.T) {
 	w := newWorld(t)
 	a := w.replicas["A"]
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}

@@ -7,7 +7,7 @@ import (
 	"github.com/tipcache/tipcache/cache/redis"
 )
 
-func TestOnlyEntriesSealedWithOurKeyAreAnswers(t *testing.T) {
+func TestOnlySignedEntriesAreServed(t *testing.T) {
 	rdb := client(t, startRedis(t).addr)
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
 	asks := func(key, body string) string {

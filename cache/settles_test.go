@@ -51,7 +51,7 @@ func together(leases []cache.Lease, do func(cache.Lease) error) []error {
 }
 
 // Redis refuses what needs memory only before the first write of a script.
-func TestAFullStoreRefusesAllAnswersThatAreSettledTogether(t *testing.T) {
+func TestFullStoreRefusesWholeBatchOfWrites(t *testing.T) {
 	t.Parallel()
 	rdb := client(t, startRedis(t).addr)
 	s := storeOf(t, rdb, redis.Options{Timeout: 10 * time.Second})
@@ -72,7 +72,7 @@ func TestAFullStoreRefusesAllAnswersThatAreSettledTogether(t *testing.T) {
 }
 
 // What needs no memory would be such a write.
-func TestAFullStoreKeepsWhatIsForeign(t *testing.T) {
+func TestFullStoreKeepsForeignKeys(t *testing.T) {
 	t.Parallel()
 	rdb := client(t, startRedis(t).addr)
 	s := storeOf(t, rdb, redis.Options{Timeout: 10 * time.Second})
@@ -100,7 +100,7 @@ func TestAFullStoreKeepsWhatIsForeign(t *testing.T) {
 }
 
 // A client of one host may be that of a cluster whose only node has all slots.
-func TestAnswersAreSettledOneByOneWhereASlotIsAllThatAScriptMayTouch(t *testing.T) {
+func TestWritesOnClusterAreOneScriptPerSlot(t *testing.T) {
 	t.Parallel()
 	rdb := client(t, startCluster(t, 1)[0])
 	keys, entries := []string{"0", "1", "2", "3"}, map[string]*cache.Entry{}
@@ -126,7 +126,7 @@ func TestAnswersAreSettledOneByOneWhereASlotIsAllThatAScriptMayTouch(t *testing.
 }
 
 // What nodes of a Cluster have done is done, though another has not answered.
-func TestANodeThatHangsSpoilsNothingAtTheOthers(t *testing.T) {
+func TestHangingNodeDoesNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	addrs := startCluster(t, 2)
 	rdb := clusterClient(t, addrs)

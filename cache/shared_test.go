@@ -28,7 +28,7 @@ func mustServe(t *testing.T, c *cache.Cache, tip int64, n int) {
 	}
 }
 
-func TestSickSharedStoreCostsNoAnswer(t *testing.T) {
+func TestFailingSharedStoreDoesNotFailRequests(t *testing.T) {
 	t.Parallel()
 	// Of 100 misses, with two operations each, hardly any are to wait for the store:
 	// the others find that it is left alone.
@@ -103,7 +103,7 @@ func TestSickSharedStoreCostsNoAnswer(t *testing.T) {
 	})
 }
 
-func TestWhatCannotBeReadIsAMissAndOverwritten(t *testing.T) {
+func TestUnreadableEntryIsAMissAndOverwritten(t *testing.T) {
 	t.Parallel()
 	const key = "tipcache:1:{story-1:k}"
 	// stored is an entry with nothing wrong but its status.

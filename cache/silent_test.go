@@ -64,7 +64,7 @@ func shareWith(t *testing.T, s *sharedFunc) *cache.Cache {
 	return c
 }
 
-func TestACallerWaitsForASilentSharedStoreOnce(t *testing.T) {
+func TestCallerWaitsForSilentSharedStoreOnce(t *testing.T) {
 	for name, origin := range map[string]cache.Origin{"the origin answers": answer(100, page), "the origin fails": down} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestACallerWaitsForASilentSharedStoreOnce(t *testing.T) {
 	}
 }
 
-func TestAnAnswerIsGivenBeforeTheSharedStoreIsWritten(t *testing.T) {
+func TestAnswerIsReturnedBeforeSharedStoreWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		written := make(chan error)
 		c := shareWith(t, &sharedFunc{
@@ -123,7 +123,7 @@ func TestPanicWhilePublishingCostsNoAnswer(t *testing.T) {
 }
 
 // What was told before the shared store is asked is in its reply.
-func TestAMessageFromBeforeTheLeaseIsAskedForIsForgotten(t *testing.T) {
+func TestMessageBeforeLeaseRequestIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
 		c := shareWith(t, &sharedFunc{
@@ -147,7 +147,7 @@ func TestAMessageFromBeforeTheLeaseIsAskedForIsForgotten(t *testing.T) {
 
 // Memory orders an entry of unknown height by its time alone, and may so keep
 // one that serves worse than what the flight has just read.
-func TestAFlightGivesTheBetterEntryWhateverMemoryKeeps(t *testing.T) {
+func TestFlightReturnsBetterEntryThanMemory(t *testing.T) {
 	c := newCache(t, cache.Options{})
 	res := mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, func(ctx context.Context, _ *cache.Entry) (*cache.Entry, error) {
 		read := entry(100, "of block 100")

@@ -13,7 +13,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 )
 
-func TestAFlightTellsItsStoryInTheTraceOfItsRequest(t *testing.T) {
+func TestFlightIsTracedInItsRequest(t *testing.T) {
 	t.Parallel()
 	spans := tracetest.NewInMemoryExporter()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans))

@@ -49,7 +49,7 @@ func decoded(t *testing.T, coding codings.Coding, body []byte) string {
 	return string(plain)
 }
 
-func TestEncodedBodiesAreMadeOnceAndWeigh(t *testing.T) {
+func TestEncodedBodiesAreCreatedOnceAndCounted(t *testing.T) {
 	c := newCache(t, cache.Options{})
 	content := mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, page)).Entry.Content
 	weigh := func() int { return metric(t, c, "memory_bytes") }
@@ -97,7 +97,7 @@ func TestBrotliOfALongBodyIsMadeInTheBackground(t *testing.T) {
 }
 
 // The answer of the caller for whom a body is encoded leaves first.
-func TestWhatIsMadeInTheBackgroundBeginsAfterTheAnswer(t *testing.T) {
+func TestBackgroundEncodingBeginsAfterAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCache(t, cache.Options{})
 		content := mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, longPage(100))).Entry.Content
@@ -114,7 +114,7 @@ func TestWhatIsMadeInTheBackgroundBeginsAfterTheAnswer(t *testing.T) {
 	})
 }
 
-func TestWhatIsWantedOftenIsCodedWellWhenItIsReadAgain(t *testing.T) {
+func TestFrequentBodyIsCompressedWellAtRefresh(t *testing.T) {
 	for asks, want := range map[int]bool{1: false, 2: true} {
 		c := newCache(t, cache.Options{EncodeAtOnce: true})
 		ask := func(tip int64) *cache.Content {
@@ -131,7 +131,7 @@ func TestWhatIsWantedOftenIsCodedWellWhenItIsReadAgain(t *testing.T) {
 }
 
 // The coding that took long once is not made for ever, while others ask for the plain body alone.
-func TestWhatIsNoLongerWantedIsNotCodedAgain(t *testing.T) {
+func TestUnrequestedCodingIsNotRenewed(t *testing.T) {
 	c := newCache(t, cache.Options{EncodeAtOnce: true})
 	ask := func(tip int64) *cache.Content {
 		return mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: tip}, answer(tip, longPage(tip))).Entry.Content
@@ -155,7 +155,7 @@ func longPage(block int64) []byte {
 	return b.Bytes()
 }
 
-func TestIdentityIsTheBodyItself(t *testing.T) {
+func TestIdentityCodingIsTheBody(t *testing.T) {
 	c := newCache(t, cache.Options{})
 	content := cache.NewContent(200, "text/plain", "", []byte("x"), 0)
 	if body, as := c.Encoded("k", content, codings.Identity, false, false); as != codings.Identity || string(body) != "x" || metric(t, c, "encodings_total") != 0 {
@@ -185,7 +185,7 @@ func TestManyCallersHaveABodyEncodedOnce(t *testing.T) {
 	}
 }
 
-func TestContentsDerivedAreKeptForAFewNames(t *testing.T) {
+func TestDerivedContentIsCachedForAFewNames(t *testing.T) {
 	now := time.Now()
 	c := newCache(t, cache.Options{Now: func() time.Time { return now }})
 	of := mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, page)).Entry.Content
@@ -231,7 +231,7 @@ func TestContentsDerivedAreKeptForAFewNames(t *testing.T) {
 	}
 }
 
-func TestOneNameIsDerivedAlikeForAll(t *testing.T) {
+func TestDerivedContentOfOneNameIsShared(t *testing.T) {
 	c := newCache(t, cache.Options{})
 	of := cache.NewContent(200, "text/plain", "", page, 0)
 	found := make([]*cache.Content, 100)
@@ -251,7 +251,7 @@ func TestOneNameIsDerivedAlikeForAll(t *testing.T) {
 	}
 }
 
-func TestAnEncodedHitAllocatesNothing(t *testing.T) {
+func TestEncodedHitAllocatesNothing(t *testing.T) {
 	c := newCache(t, cache.Options{})
 	of := cache.NewContent(200, "text/plain", "", page, 0)
 	derive := func(of *cache.Content, _ string) *cache.Content {
@@ -265,7 +265,7 @@ func TestAnEncodedHitAllocatesNothing(t *testing.T) {
 }
 
 // What is kept weighs what the cache says it weighs.
-func TestAContentHasNoRoomToSpare(t *testing.T) {
+func TestContentHasNoSpareCapacity(t *testing.T) {
 	text := strings.Repeat("x", 1000)
 	c := cache.NewContent(200, "text/plain", "", append(make([]byte, 0, 1500), text...), 0)
 	if string(c.Body) != text || cap(c.Body) > 1200 {

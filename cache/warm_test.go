@@ -11,7 +11,7 @@ import (
 	"github.com/tipcache/tipcache/cache/redis"
 )
 
-func TestAReplicaThatStartsTakesOverWhatOthersUseMost(t *testing.T) {
+func TestStartingReplicaPreloadsMostUsedEntries(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)
 	start := func(interval time.Duration) *cache.Cache {
@@ -37,7 +37,7 @@ func TestAReplicaThatStartsTakesOverWhatOthersUseMost(t *testing.T) {
 	}
 }
 
-func TestAReplicaTakesOverNoMoreThanHalfItsMemory(t *testing.T) {
+func TestReplicaPreloadsAtMostHalfItsMemory(t *testing.T) {
 	t.Parallel()
 	store := miniredis.RunT(t)
 	first := named(t, store.Addr(), cache.Options{HotInterval: 20 * time.Millisecond}, redis.Options{})
@@ -61,13 +61,13 @@ func TestAReplicaTakesOverNoMoreThanHalfItsMemory(t *testing.T) {
 	})
 }
 
-func TestAReplicaAloneIsReadyAtOnce(t *testing.T) {
+func TestSingleReplicaIsReadyAtOnce(t *testing.T) {
 	if c := newCache(t, cache.Options{}); c.Warming() {
 		t.Error("it waits for entries of other replicas, of which there are none")
 	}
 }
 
-func TestASilentSharedStoreDoesNotHoldUpAStart(t *testing.T) {
+func TestSilentSharedStoreDoesNotDelayStart(t *testing.T) {
 	way := startProxy(t, miniredis.RunT(t).Addr())
 	way.stall()
 	rdb := client(t, way.addr)

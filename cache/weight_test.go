@@ -15,7 +15,7 @@ const weighing = "TIPCACHE_TEST_WEIGHING"
 
 // The heap is the whole process's, and other tests leave what is freed late: a
 // process that has run nothing else weighs.
-func TestEntriesWeighWhatTheyTakeOfTheHeap(t *testing.T) {
+func TestEntriesAreCountedWithTheirHeapSize(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(weighing) == "" {
 		alone := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run", "^"+t.Name()+"$")

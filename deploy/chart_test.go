@@ -70,7 +70,7 @@ func at(v any, path ...string) any {
 	return v
 }
 
-func TestTheChartMakesConfigurationsThatServeTakes(t *testing.T) {
+func TestChartConfigurationsAreAcceptedByServe(t *testing.T) {
 	files, err := filepath.Glob("helm/tipcache/ci/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("%v %v", files, err)
@@ -153,7 +153,7 @@ spec:
 	serves(t, at(manifests["Pod node"], "spec", "containers"), manifests["ConfigMap test-tipcache"])
 }
 
-func TestATierWithoutNodesIsRefused(t *testing.T) {
+func TestTierWithoutNodesIsRefused(t *testing.T) {
 	out, err := exec.Command(helmPath(t), "template", "test", "helm/tipcache", "--kube-version", kubeVersion).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "config.chain.nodes is needed") {
 		t.Errorf("%v\n%s", err, out)
@@ -161,11 +161,11 @@ func TestATierWithoutNodesIsRefused(t *testing.T) {
 	helm(t, "template", "test", "helm/tipcache", "--kube-version", kubeVersion, "--set", "secret.env.TIPCACHE_CHAIN_NODES=chain-nodes")
 }
 
-func TestTheChartLintsAsItIs(t *testing.T) {
+func TestChartPassesLint(t *testing.T) {
 	helm(t, "lint", "helm/tipcache")
 }
 
-func TestTheChartBringsAlertsDashboardAndIngress(t *testing.T) {
+func TestChartBringsAlertsDashboardAndIngress(t *testing.T) {
 	manifests := render(t, "helm/tipcache", "-f", "helm/tipcache/ci/production-values.yaml")
 	alerts := at(read(t, "prometheus/alerts.yaml"), "groups", "rules", "alert")
 	if got := at(manifests["PrometheusRule test-tipcache"], "spec", "groups", "rules", "alert"); got == nil || got != alerts {
@@ -188,7 +188,7 @@ func TestTheChartBringsAlertsDashboardAndIngress(t *testing.T) {
 	}
 }
 
-func TestTheChartServesTheRPCAndTheGRPCWherePortsAreGiven(t *testing.T) {
+func TestChartServesRPCAndGRPCIfPortsAreSet(t *testing.T) {
 	manifests := render(t, "helm/tipcache", "-f", "helm/tipcache/ci/production-values.yaml")
 	service := fmt.Sprint(at(manifests["Service test-tipcache"], "spec"))
 	for name, port := range map[string]string{"rpc": "26657", "grpc": "9090"} {

@@ -68,14 +68,14 @@ func acceptsLine(t *testing.T, env, args []string) {
 	}
 }
 
-func TestTheExampleConfigurationIsValid(t *testing.T) {
+func TestExampleConfigurationIsValid(t *testing.T) {
 	accepts(t, nil, "check", "--config", "tipcache.yaml")
 }
 
 // composeFiles are the compose files, with the number of their services that run tipcache.
 var composeFiles = map[string]int{"compose.yaml": 4, "regions/compose.yaml": 4}
 
-func TestComposeRunsWhatThereIs(t *testing.T) {
+func TestComposeCommandsAreValid(t *testing.T) {
 	for file, want := range composeFiles {
 		if got := runCompose(t, file); got != want {
 			t.Errorf("%d services of %s run tipcache, want %d", got, file, want)
@@ -135,7 +135,7 @@ func publishesOnce(t *testing.T, file string) {
 	}
 }
 
-func TestWhatComposeMountsIsThere(t *testing.T) {
+func TestFilesMountedByComposeExist(t *testing.T) {
 	services, _ := read(t, "compose.yaml")["services"].(map[string]any)
 	for name, s := range services {
 		for _, volume := range words(s.(map[string]any)["volumes"]) {
@@ -153,7 +153,7 @@ func TestWhatComposeMountsIsThere(t *testing.T) {
 	}
 }
 
-func TestEachAlertSaysWhatToDo(t *testing.T) {
+func TestEachAlertIsInTheManual(t *testing.T) {
 	manual, err := os.ReadFile("docs/monitoring.md")
 	if err != nil {
 		t.Fatal(err)
@@ -173,7 +173,7 @@ func TestEachAlertSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestTheSystemdConfigurationIsValid(t *testing.T) {
+func TestSystemdConfigurationIsValid(t *testing.T) {
 	file, err := os.Open("systemd/tipcache.env")
 	if err != nil {
 		t.Fatal(err)
@@ -192,7 +192,7 @@ func TestTheSystemdConfigurationIsValid(t *testing.T) {
 	accepts(t, env, "check", "--config", "systemd/tipcache.yaml")
 }
 
-func TestTheSystemdUnitIsWellFormed(t *testing.T) {
+func TestSystemdUnitIsWellFormed(t *testing.T) {
 	path, err := exec.LookPath("systemd-analyze")
 	if err != nil {
 		t.Skip("install systemd to run this test: systemd-analyze has to be on the PATH")

@@ -41,7 +41,7 @@ func settings(t *testing.T, schema map[string]any, prefix string) (paths []strin
 	return paths
 }
 
-func TestTheChartTakesTheSettingsThatThereAreAndNoOthers(t *testing.T) {
+func TestChartAcceptsExactlyTheExistingSettings(t *testing.T) {
 	var want []string
 	for _, k := range config.Keys() {
 		want = append(want, k.Path)

@@ -82,7 +82,7 @@ func (p batchPage) isOf(t *testing.T, height int64) {
 	}
 }
 
-func TestABatchAnswersItsPathsAtOneBlock(t *testing.T) {
+func TestBatchAnswersItsPathsAtOneBlock(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	e := s.get(t, batchOf("/auth/params", "/staking/validators?pagination.limit=1", "/staking/validators/"+nobody, "/staking/validators/0x1"))
 	want := fmt.Sprintf(`{"height":228,"answers":[{"path":"/auth/params","status":200,"body":%s},`+
@@ -102,7 +102,7 @@ func TestABatchAnswersItsPathsAtOneBlock(t *testing.T) {
 	}
 }
 
-func TestAMemberOfABatchHasTheLinkThatItHasAlone(t *testing.T) {
+func TestBatchMemberHasItsOwnLink(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	list := "/staking/validators/" + val5 + "/delegators/" + del1 + "/period_delegations?pagination.limit=2"
 	p := readPage(t, s.get(t, batchOf(poolPath, list)))
@@ -113,7 +113,7 @@ func TestAMemberOfABatchHasTheLinkThatItHasAlone(t *testing.T) {
 	}
 }
 
-func TestABatchThatCannotBeReadIsTheLastBlockThatAllHave(t *testing.T) {
+func TestBatchFallsBackToNewestBlockThatAllPathsHave(t *testing.T) {
 	s := startChain(t, proxy.Options{Cache: impatient(t)})
 	tellsHeights(s)
 	readPage(t, s.get(t, batchOf(poolPath, paramsPath))).isOf(t, 228)
@@ -152,7 +152,7 @@ func impatient(t *testing.T) *cache.Cache {
 	return c
 }
 
-func TestABatchIsPinnedAsAWhole(t *testing.T) {
+func TestBatchIsReadAtRequestedBlock(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	tellsHeights(s)
 	for name, e := range map[string]exchange{
@@ -167,7 +167,7 @@ func TestABatchIsPinnedAsAWhole(t *testing.T) {
 	readPage(t, s.get(t, batchOf(poolPath, paramsPath), "X-Min-Block-Height", "230")).isOf(t, 230)
 }
 
-func TestABatchGoesOnWithTheWalksOfItsLists(t *testing.T) {
+func TestBatchContinuesWalksOfItsLists(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	list := "/staking/validators?pagination.limit=2"
 	key := func(e exchange) string {
@@ -198,7 +198,7 @@ func chainRefusal(code int, why string) string {
 	return fmt.Sprintf(`{"code":%d,"msg":{},"error":%s}`+"\n", code, quoted)
 }
 
-func TestABatchThatIsMalformedIsRefusedByName(t *testing.T) {
+func TestMalformedBatchIsRefusedWithNameOfProblem(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	for target, want := range map[string]string{
 		"/batch": "path is given 0 times; expected 1 to 20, each a path of this server with its query",
@@ -223,7 +223,7 @@ func TestABatchThatIsMalformedIsRefusedByName(t *testing.T) {
 	s.get(t, batchOf(poolPath, paramsPath)).refuses(t, 400, chainRefusal(400, "the responses are larger than 4194304 bytes together; request fewer paths or smaller pages"))
 }
 
-func TestABatchOfTheSDKIsOfOneBlockAndOfStateAlone(t *testing.T) {
+func TestSDKBatchIsReadAtOneBlockAndHasOnlyState(t *testing.T) {
 	s := newSDK(t, devnet.Options{}, nil)
 	resp, body := s.get(t, batchOf(sdkPool, sdkSender))
 	if p := readPage(t, exchange{resp.StatusCode, resp.Header, body}); len(p.Answers) != 2 || fmt.Sprint(p.Height) != resp.Header.Get("X-Block-Height") {

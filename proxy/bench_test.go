@@ -35,7 +35,7 @@ func measure(b *testing.B, h http.Handler, target string, before func(), headers
 }
 
 // A hit has few allocations, in whatever coding, and origins add none.
-func TestAHitAllocatesLittle(t *testing.T) {
+func TestHitAllocatesLittle(t *testing.T) {
 	tests := []struct {
 		name    string
 		origins []string

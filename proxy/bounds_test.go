@@ -10,7 +10,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 )
 
-func TestAnAnswerThatTheDocumentedShapeBlowsUpIsBroken(t *testing.T) {
+func TestAnswerThatGrowsTooMuchInDocumentedShapeIsAnError(t *testing.T) {
 	const rewards, periods = "/distribution/delegators/" + del0 + "/rewards", "/staking/validators/" + val5 + "/delegators/" + del1 + "/period_delegations"
 	list := func(item string, n int) string { return "[" + strings.Repeat(item+",", n-1) + item + "]" }
 	tests := []struct{ name, target, msg string }{

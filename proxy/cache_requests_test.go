@@ -64,7 +64,7 @@ func TestRequestDirectivesDoNotKeepAnAnswerFromBeingUsed(t *testing.T) {
 }
 
 // A client that has said all shuts its side of the connection, as nc does.
-func TestAHalfClosedClientGetsWhatIsAtHand(t *testing.T) {
+func TestHalfClosedClientGetsCachedResponse(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	want := s.get(t, anyPath).body
 	conn, err := net.Dial("tcp", s.Listener.Addr().String())

@@ -44,7 +44,7 @@ func TestClassesChangeWhileServing(t *testing.T) {
 	}
 }
 
-func TestTheChainMayRequireAKeyToo(t *testing.T) {
+func TestChainMayRequireKey(t *testing.T) {
 	s := startList(t, listing.Options{}, func(o *proxy.Options) { o.Chain.Nodes, o.Chain.Auth = newFakeChain(t), true })
 	for _, tt := range []struct {
 		key    string

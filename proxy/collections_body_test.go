@@ -97,7 +97,7 @@ func references(schema string) []string {
 	return refs
 }
 
-func TestABodyThatIsAnnouncedTooLargeIsNotWaitedFor(t *testing.T) {
+func TestBodyAnnouncedTooLargeIsRefusedAtOnce(t *testing.T) {
 	s := startList(t, listing.Options{})
 	conn, err := net.Dial("tcp", s.Listener.Addr().String())
 	if err != nil {

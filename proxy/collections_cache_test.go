@@ -50,7 +50,7 @@ func TestEqualRequestsCostOneStoreCall(t *testing.T) {
 
 // A long body is read into one piece of memory, twice as large each time, and neither a copy of it nor
 // one of the values in it is made to find out what is wrong.
-func TestALongBodyIsNotCopied(t *testing.T) {
+func TestLongBodyIsNotCopied(t *testing.T) {
 	p, _ := newListProxy(t, listing.Options{})
 	body := `{"where":{"collectionAddresses":[` + strings.Repeat(`"`+wow+`",`, 20_000) + `""]}}`
 	var before, after runtime.MemStats

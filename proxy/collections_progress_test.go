@@ -75,7 +75,7 @@ func countedTo(generation, block int64) collections.Mark {
 // when a test runs.
 var aDay = cache.Policy{Fresh: time.Hour, Stale: 1e6 * time.Hour, StaleIfError: 1e6 * time.Hour, Keep: 1e6 * time.Hour}
 
-func TestAPageBelowTheBlockThatARequestNamesIsNeverServed(t *testing.T) {
+func TestPageBelowRequestedBlockIsNeverServed(t *testing.T) {
 	t.Parallel()
 	hangs := func(ctx context.Context, _ collections.Query) (collections.Page, error) {
 		<-ctx.Done()

@@ -43,7 +43,7 @@ func TestEveryRecordedAnswerBecomesADocumentedOne(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotDocumentedKeepsTheNodesShape(t *testing.T) {
+func TestUndocumentedPathKeepsNodesShape(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	for _, r := range recordings(t) {
 		if r.Status != 200 || documentedShape(r.Path) != nil || r.Height != "" || refused(r.Name) {

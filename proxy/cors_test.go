@@ -12,7 +12,7 @@ import (
 
 const page = "https://app.example"
 
-func TestPreflightsAreAnsweredWithoutAskingAnybody(t *testing.T) {
+func TestPreflightsReachNoUpstream(t *testing.T) {
 	tests := []struct {
 		name, path, origin string
 		allowed            bool

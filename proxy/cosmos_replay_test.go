@@ -155,7 +155,7 @@ var better = map[string]struct {
 	"pruned_txs_block_18":                {200, "that chain had other transactions in the block"},
 }
 
-func TestTheRecordingsOfTheSDKAreAnsweredAsRecorded(t *testing.T) {
+func TestRecordingsOfTheSDKAreAnsweredAsRecorded(t *testing.T) {
 	t.Parallel()
 	services := map[string]*sdkService{
 		"cors":      newSDK(t, devnet.Options{StartHeight: 338}, nil),

@@ -59,7 +59,7 @@ func (s *sdkService) advance(t *testing.T) {
 // reads is how often the node was asked for a path.
 func (s *sdkService) reads(path string) int64 { return s.Stats().Node.Of(path) }
 
-func TestTheNodeOfTheSDKIsAskedOnceForAKeyAndABlock(t *testing.T) {
+func TestSDKNodeIsReadOncePerKeyAndBlock(t *testing.T) {
 	s := newSDK(t, devnet.Options{}, nil)
 	for block := range 3 {
 		before := s.reads(sdkWide)
@@ -101,7 +101,7 @@ func TestErrorOfTheStateIsReadOncePerBlock(t *testing.T) {
 	}
 }
 
-func TestATransactionIsFoundInTheBlockAfter(t *testing.T) {
+func TestTransactionIsFoundInNextBlock(t *testing.T) {
 	s := newSDK(t, devnet.Options{}, nil)
 	var send string
 	for _, x := range nodetest.Exchanges(t, "../upstream/devnet/cosmos/testdata/exchanges.jsonl") {
@@ -158,7 +158,7 @@ func TestClientsDoNotNoticeARestartOrAnOutage(t *testing.T) {
 	}
 }
 
-func TestANodeThatSaysItFailedHidesNothingThatWasCached(t *testing.T) {
+func TestCachedEntryServedAfterNodeError(t *testing.T) {
 	for name, status := range map[string]int{"it ends, or starts": http.StatusServiceUnavailable, "it takes too long": http.StatusGatewayTimeout} {
 		t.Run(name, func(t *testing.T) {
 			s := newSDK(t, devnet.Options{}, nil)

@@ -27,7 +27,7 @@ func all(pattern, text string) (found []string) {
 	return found
 }
 
-func TestTheManualShowsEveryOperation(t *testing.T) {
+func TestManualShowsEveryOperation(t *testing.T) {
 	s := startList(t, listing.Options{})
 	_, page := s.send(t, "GET", "/docs", "")
 	text := html.UnescapeString(page)
@@ -144,7 +144,7 @@ func TestSimulatedChainsAnswerEveryRequestOfTheManualAsItIsGiven(t *testing.T) {
 }
 
 // Some rows of the SDK have the name of a path of Story.
-func TestTheManualOfAChainOfTheSDKAsksThePathsOfItsRows(t *testing.T) {
+func TestSDKManualUsesPathsOfItsRows(t *testing.T) {
 	p, _ := newChainProxy(t, proxy.Options{Cosmos: &proxy.Cosmos{}})
 	page := html.UnescapeString(inProcess(p, "/docs", "").Body.String())
 	targets := all(`name="target" value="([^"]*)"`, page)

@@ -19,7 +19,7 @@ func manualOf(t *testing.T, o proxy.Options) string {
 	return html.UnescapeString(inProcess(p, "/docs", "").Body.String())
 }
 
-func TestTheManualOpensWithOneRequestAndItsAnswer(t *testing.T) {
+func TestManualOpensWithOneRequestAndItsAnswer(t *testing.T) {
 	for want, o := range map[string]proxy.Options{"/staking/pool": {}, "/cosmos/staking/v1beta1/pool": {Cosmos: &proxy.Cosmos{}}} {
 		header, _, _ := strings.Cut(manualOf(t, o), "</header>")
 		_, header, _ = strings.Cut(header, "</h1>")
@@ -51,7 +51,7 @@ func TestEachOperationHasSamplesInFourLanguages(t *testing.T) {
 	}
 }
 
-func TestTheManualNamesTheOtherInterfacesThatAreServed(t *testing.T) {
+func TestManualNamesTheOtherInterfacesThatAreServed(t *testing.T) {
 	if page := manualOf(t, proxy.Options{}); strings.Contains(page, "Other interfaces") {
 		t.Error("it has some that are not served")
 	}

@@ -128,9 +128,9 @@ func TestEveryAnswerOfTheListingIsAsDescribed(t *testing.T) {
 	d.check(t, op, res.StatusCode, res.Header, body)
 }
 
-// TestADescribedValueIsAccepted holds the schemas of the parameters against
+// TestDescribedValueIsAccepted holds the schemas of the parameters against
 // what is made of their values.
-func TestADescribedValueIsAccepted(t *testing.T) {
+func TestDescribedValueIsAccepted(t *testing.T) {
 	t.Parallel()
 	candidates := []string{
 		val5, strings.ToUpper(val5), val5Bech32, del0Bech32, val5[2:], "0x12", "1", "3", "4", "007", "-1", "1.5", "true", "TRUE", "maybe", "bonded",
@@ -182,7 +182,7 @@ func TestEverythingDescribedIsExplained(t *testing.T) {
 	}
 }
 
-func TestTheDescriptionIsThatOfTheOptions(t *testing.T) {
+func TestDescriptionIsThatOfTheOptions(t *testing.T) {
 	ids := func(d contract) (found map[string]bool) {
 		found = map[string]bool{}
 		for _, op := range d.operations() {
@@ -213,7 +213,7 @@ func TestTheDescriptionIsThatOfTheOptions(t *testing.T) {
 	}
 }
 
-func TestTheDescriptionIsServedLikeAnyDocument(t *testing.T) {
+func TestDescriptionIsServedLikeAnyDocument(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	for path, typ := range map[string]string{"/openapi.json": "application/json", "/docs": "text/html; charset=utf-8"} {
 		got := s.get(t, path, "Accept-Encoding", "identity")

@@ -63,7 +63,7 @@ func decode(t testing.TB, coding, body string) string {
 	return string(plain)
 }
 
-func TestABodyIsEncodedOnce(t *testing.T) {
+func TestBodyIsEncodedOnce(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	s := startPlainChain(t, proxy.Options{Web: web.Options{Registerer: registry}})
 	tag := s.get(t, longPath).header.Get("Etag")

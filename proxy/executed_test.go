@@ -17,7 +17,7 @@ import (
 
 const minEVM = "X-Min-Evm-Block"
 
-func TestABlockOfTheExecutionClientIsWaitedFor(t *testing.T) {
+func TestExecutionBlockIsAwaited(t *testing.T) {
 	s := startChain(t, proxy.Options{Chain: chain.Options{MinHeightWait: time.Minute}})
 	s.get(t, anyPath)
 	s.get(t, anyPath, minEVM, strconv.Itoa(standstill+executionAhead)).has(t, "X-Block-Height", "228")
@@ -59,7 +59,7 @@ func TestExecutionBlockInTheURLMeansWhatTheHeaderMeans(t *testing.T) {
 	}
 }
 
-func TestABlockOfTheExecutionClientThatDoesNotCountIsSaid(t *testing.T) {
+func TestUnusableExecutionBlockIsReported(t *testing.T) {
 	s := startChain(t, proxy.Options{Chain: chain.Options{MinHeightWait: time.Millisecond}})
 	s.get(t, anyPath, minEVM, "9223372036854775807").refuses(t, http.StatusGatewayTimeout,
 		`{"code":504,"msg":{},"error":"block 9223372036854775807 of the execution client is not included yet; the newest included is 1228"}`+"\n")
@@ -72,7 +72,7 @@ func TestABlockOfTheExecutionClientThatDoesNotCountIsSaid(t *testing.T) {
 }
 
 // A block that counted long ago is no reason to read at the newest one.
-func TestABlockThatCountsIsNotWaitedForAgain(t *testing.T) {
+func TestCountedBlockIsNotAwaitedAgain(t *testing.T) {
 	s := startChain(t, proxy.Options{Chain: chain.Options{MinHeightWait: time.Minute}})
 	counts := strconv.Itoa(standstill + executionAhead)
 	readsPages(t, s)
@@ -96,7 +96,7 @@ func TestABlockThatCountsIsNotWaitedForAgain(t *testing.T) {
 }
 
 // Another replica has given the first page, so that nothing is known of its block here.
-func TestALaterPageIsReadAtTheBlockOfItsWalkWhereTheExecutionBlockCounts(t *testing.T) {
+func TestLaterPageIsReadAtBlockOfItsWalkDespiteExecutionBlock(t *testing.T) {
 	o := proxy.Options{Chain: chain.Options{MinHeightWait: time.Minute}}
 	other, s := startChain(t, o), startChain(t, o)
 	readsPages(t, other)

@@ -31,7 +31,7 @@ func explain(t *testing.T, p *proxy.Server, asked proxy.Inquiry) proxy.Explanati
 	return e
 }
 
-func TestAnExplanationForetellsWhatARequestComesTo(t *testing.T) {
+func TestExplanationPredictsOutcomeOfRequest(t *testing.T) {
 	now := time.Now() // it stands still: a failure counts for a second
 	c, err := cache.New(cache.Options{Patience: 20 * time.Second, FlightTimeout: 5 * time.Minute, Now: func() time.Time { return now }})
 	if err != nil {
@@ -72,7 +72,7 @@ func TestAnExplanationForetellsWhatARequestComesTo(t *testing.T) {
 	}
 }
 
-func TestAnExplanationOfABatchNamesItsPaths(t *testing.T) {
+func TestExplanationOfABatchNamesItsPaths(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	target := batchOf(poolPath, "/staking/validators?status=3")
 	for _, step := range []struct{ verdict, status string }{{"miss", "fwd=uri-miss"}, {"hit", "hit"}} {
@@ -92,7 +92,7 @@ func TestAnExplanationOfABatchNamesItsPaths(t *testing.T) {
 	}
 }
 
-func TestAnExplanationNamesAllThatCounts(t *testing.T) {
+func TestExplanationNamesAllInputs(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	s.chain.says(200, `{"code":200,"msg":{"validators":[],"pagination":{"next_key":null,"total":"0"}},"error":""}`)
 	s.get(t, "/staking/validators?status=3&unknown=1")
@@ -115,7 +115,7 @@ func TestAnExplanationNamesAllThatCounts(t *testing.T) {
 	}
 }
 
-func TestAnExplanationSaysWhyTheLaneHasNoPart(t *testing.T) {
+func TestExplanationSaysWhyLaneIsNotUsed(t *testing.T) {
 	shared := limits.Shared{Redis: redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})}
 	defer shared.Redis.Close()
 	for want, o := range map[string]web.Options{
@@ -131,7 +131,7 @@ func TestAnExplanationSaysWhyTheLaneHasNoPart(t *testing.T) {
 	}
 }
 
-func TestAnExplanationRefusesWhatTheServiceRefuses(t *testing.T) {
+func TestExplanationRefusesInvalidRequests(t *testing.T) {
 	for _, shape := range []chain.Shape{chain.Documented, chain.Node} {
 		s := startChain(t, proxy.Options{Chain: chain.Options{Shape: shape}})
 		for _, asked := range []proxy.Inquiry{
@@ -175,7 +175,7 @@ func TestAnExplanationRefusesWhatTheServiceRefuses(t *testing.T) {
 	}
 }
 
-func TestAListingIsExplainedByItsBody(t *testing.T) {
+func TestListingIsExplainedByItsBody(t *testing.T) {
 	p, store := newListProxy(t, listing.Options{})
 	e := explain(t, p, proxy.Inquiry{URL: listPath})
 	if e.Request != "POST "+listPath || e.Verdict != "miss" || e.Asks != "the store for 20 collections from 0 on by updatedAt, greatest first" {

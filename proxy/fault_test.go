@@ -18,13 +18,13 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-func TestANodeBehindTheTipDoesNotBlameTheClient(t *testing.T) {
+func TestNodeBehindTipIsNotAClientError(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	s.chain.does(func(node.Request) (*node.Answer, error) { return recorded(t, "height_rewards_d2_next").answer(), nil })
 	s.get(t, anyPath).refuses(t, 502, `{"code":502,"msg":{},"error":"the chain node is behind the newest block"}`+"\n")
 }
 
-func TestAPanicIsAnAnswerAndARecord(t *testing.T) {
+func TestPanicIsAnsweredAndRecorded(t *testing.T) {
 	var log logtest.Log
 	s := startChain(t, proxy.Options{Web: web.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))}})
 	s.chain.deafen()
@@ -55,7 +55,7 @@ func TestEveryRequestIsRecordedOnce(t *testing.T) {
 	}
 }
 
-func TestANodeThatIsBehindFailsNobodyWhoHasAnOlderAnswer(t *testing.T) {
+func TestStaleEntryServedWhileNodeIsBehind(t *testing.T) {
 	tests := []struct {
 		name string
 		says func(*fakeChain)

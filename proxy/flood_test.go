@@ -12,7 +12,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-func TestAHeadEncodesNothing(t *testing.T) {
+func TestHeadEncodesNothing(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	s := startPlainChain(t, proxy.Options{Web: web.Options{Registerer: registry}})
 	head := func(accepted string) exchange {

@@ -68,7 +68,7 @@ func TestEmptyHeightsAndSessionsAreIgnored(t *testing.T) {
 	}
 }
 
-func TestTheNodesOfTheSDKAreReadAtAHeightInTheURL(t *testing.T) {
+func TestNodesOfTheSDKAreReadAtAHeightInTheURL(t *testing.T) {
 	s := newSDK(t, devnet.Options{}, nil)
 	s.advance(t)
 	for target, want := range map[string][3]string{
@@ -95,7 +95,7 @@ func TestTheNodesOfTheSDKAreReadAtAHeightInTheURL(t *testing.T) {
 	}
 }
 
-func TestAStreamIsPinnedByItsURLAndByThatOfAPath(t *testing.T) {
+func TestStreamIsReadAtBlockInItsURLOrPath(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	for target, want := range map[string]string{
 		anyPath + "?x-block-height=100":                                       "id: 100.",
@@ -109,7 +109,7 @@ func TestAStreamIsPinnedByItsURLAndByThatOfAPath(t *testing.T) {
 	}
 }
 
-func TestAHeightInTheURLIsExplainedAndNotLogged(t *testing.T) {
+func TestHeightInTheURLIsExplainedAndNotLogged(t *testing.T) {
 	var log bytes.Buffer
 	s := startChain(t, proxy.Options{Web: web.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil))}})
 	e := explain(t, s.proxy, proxy.Inquiry{URL: validatorsAt100})

@@ -39,7 +39,7 @@ func TestUnservedPathsAndMethodsAreRefusedInTheEnvelope(t *testing.T) {
 	}
 }
 
-func TestTheAddressAloneLeadsToTheManual(t *testing.T) {
+func TestAddressAloneLeadsToTheManual(t *testing.T) {
 	got := startChain(t, proxy.Options{}).get(t, "/")
 	if got.status != http.StatusOK || !strings.Contains(got.body, "<title>tipcache") { // the client has followed
 		t.Errorf("%d %.200s", got.status, got.body)

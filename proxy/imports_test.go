@@ -66,7 +66,7 @@ var mayImport = map[string][]string{
 	"deploy":                 {},
 }
 
-func TestRoomsImportOneWay(t *testing.T) {
+func TestPackagesImportInOneDirection(t *testing.T) {
 	for room, imported := range importsOfProduct(t) {
 		picture := pictureOf(room)
 		for _, name := range imported {
@@ -97,7 +97,7 @@ func covers(allowed, room string) bool {
 
 var fileName = regexp.MustCompile(`\b[a-z_0-9/]+\.go\b`)
 
-func TestCommentsNameFilesThatAreThere(t *testing.T) {
+func TestFilesNamedInCommentsExist(t *testing.T) {
 	t.Parallel()
 	eachFile(t, func(file string, f *ast.File) {
 		for _, group := range f.Comments {

@@ -59,7 +59,7 @@ func TestMalformedInputIsRefusedWithoutAskingTheNode(t *testing.T) {
 	}
 }
 
-func TestParametersThatLookMisspeltAreNamed(t *testing.T) {
+func TestLikelyTyposOfParametersAreNamed(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	tests := []struct{ name, query, want string }{
 		{"a page's parameter without its group", "limit=3", "limit (did you mean pagination.limit?)"},

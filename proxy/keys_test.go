@@ -19,7 +19,7 @@ func (s *listService) statusWith(t *testing.T, key string) int {
 	return res.StatusCode
 }
 
-func TestWithoutAuthAnybodyMayAsk(t *testing.T) {
+func TestWithoutAuthEveryClientIsServed(t *testing.T) {
 	s := startList(t, listing.Options{NoAuth: true})
 	for _, key := range []string{"", "x"} {
 		if got := s.statusWith(t, key); got != http.StatusOK {

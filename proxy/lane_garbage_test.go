@@ -20,7 +20,7 @@ import (
 )
 
 // A hit in the lane makes no garbage, with its log, its metrics and its limits.
-func TestAHitInTheLaneAllocatesNothing(t *testing.T) {
+func TestHitInTheLaneAllocatesNothing(t *testing.T) {
 	if raced {
 		t.Skip("the race detector has pools forget what they are given")
 	}

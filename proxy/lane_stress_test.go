@@ -110,7 +110,7 @@ func (w *witness) asks(m *turmoil, target string) error {
 
 // Whatever changes meanwhile, and when the server leaves, no answer is cut,
 // doubled, another one's or of an epoch that is over.
-func TestTheLaneUnderStress(t *testing.T) {
+func TestLaneUnderStress(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	fast := lane.New(lane.Options{Registerer: registry})
 	c, err := cache.New(cache.Options{})

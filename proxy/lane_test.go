@@ -134,7 +134,7 @@ var repeated = []string{
 	"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n",
 }
 
-func TestTheLaneAnswersAsTheHandlerDoes(t *testing.T) {
+func TestLaneAnswersAsTheHandlerDoes(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]proxy.Options{
 		"for pages of any origin":  {},
@@ -180,7 +180,7 @@ func post(body string, headers ...string) string {
 	return head + "Content-Length: " + strconv.Itoa(len(body)) + "\r\n\r\n" + body
 }
 
-func TestTheLaneAnswersListingsAsTheHandlerDoes(t *testing.T) {
+func TestLaneAnswersListingsAsTheHandlerDoes(t *testing.T) {
 	key := "X-Api-Key: " + testKey
 	requests := []string{
 		post(`{}`, key),
@@ -217,7 +217,7 @@ func hitsOf(t *testing.T, registry prometheus.Gatherer) int {
 	return 0
 }
 
-func TestHitsInTheLaneAreCountedAndLoggedLikeOthers(t *testing.T) {
+func TestLaneHitsAreCountedAndLogged(t *testing.T) {
 	told := func(fast web.Lane) (metrics, log string) {
 		registry, lines := prometheus.NewRegistry(), &bytes.Buffer{}
 		s := startChainWithout(t, proxy.Options{Web: web.Options{Lane: fast, Registerer: registry, AccessLog: lines}})

@@ -114,7 +114,7 @@ func (s *secured) comesThroughTheLane(t *testing.T, c *secureClient) {
 	}
 }
 
-func TestTheLaneAnswersOverTLSAsTheHandlerDoes(t *testing.T) {
+func TestLaneAnswersOverTLSAsTheHandlerDoes(t *testing.T) {
 	for name, major := range map[string]int{"HTTP/1.1": 1, "HTTP/2": 2} {
 		t.Run(name, func(t *testing.T) {
 			without, with := startSecured(t, false, proxy.Options{}), startSecured(t, true, proxy.Options{})
@@ -155,7 +155,7 @@ func growStack(never int) byte {
 
 // The goroutine of a stream begins with a stack of some 4 KiB, of which net/http and the runtime have half.
 // Where that is too little it is copied, for each answer anew: that was a tenth of the CPU.
-func TestAHitOverHTTP2NeedsLittleStack(t *testing.T) {
+func TestHitOverHTTP2NeedsLittleStack(t *testing.T) {
 	if raced {
 		t.Skip("the race detector takes room on stacks")
 	}
@@ -199,7 +199,7 @@ func TestLaneDoesNotAnswerOnTheRPCListener(t *testing.T) {
 	}
 }
 
-func TestAClientThatSpeaksPlainHTTPToAServerWithTLSIsToldSo(t *testing.T) {
+func TestPlainHTTPToTLSListenerGetsExplanation(t *testing.T) {
 	s := startSecured(t, true, proxy.Options{})
 	conn := dial(t, s.address)
 	if _, err := io.WriteString(conn, getPool); err != nil {

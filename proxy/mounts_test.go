@@ -54,7 +54,7 @@ func TestEachMountAnswersInItsShape(t *testing.T) {
 	}
 }
 
-func TestNothingOfTheChainIsServedOutsideTheMounts(t *testing.T) {
+func TestChainAPIIsServedOnlyBelowMounts(t *testing.T) {
 	s := startChain(t, proxy.Options{Mounts: []proxy.Mount{{Path: "/api"}}})
 	for _, target := range []string{"/", poolPath, "/batch", "/docs", "/openapi.json", "/live", "/Api" + poolPath} {
 		s.get(t, target).refuses(t, http.StatusNotFound, chainRefusal(http.StatusNotFound, "no such path: "+target))
@@ -64,7 +64,7 @@ func TestNothingOfTheChainIsServedOutsideTheMounts(t *testing.T) {
 	}
 }
 
-func TestCollectionsAreBesideAMountAtAPI(t *testing.T) {
+func TestCollectionsAreServedNextToMountAtAPI(t *testing.T) {
 	for _, mounts := range [][]proxy.Mount{bothShapes(), {{Path: "/api"}}} {
 		store := &listStore{}
 		store.hold(worldOfWomen())

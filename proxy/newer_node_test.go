@@ -128,7 +128,7 @@ func huge(w http.ResponseWriter, _ *http.Request) {
 
 // Twenty routes and methods that no table has are answered as the node answers, or refused. Nothing of them is kept
 // beyond the block, and the other paths go on.
-func TestEverythingThatALaterNodeHasIsAnsweredOrRefused(t *testing.T) {
+func TestRoutesOfNewerNodesAreAnsweredOrRefused(t *testing.T) {
 	s := startNewerNode(t, time.Second)
 	const good = `{"code":200,"msg":{"a":1},"error":""}`
 	var clock atomic.Int64

@@ -12,7 +12,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-func TestTheNodesShapeIsTheNodesBytes(t *testing.T) {
+func TestNodeShapeReturnsNodesBytes(t *testing.T) {
 	s := startChain(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}})
 	for _, r := range recordings(t) {
 		if r.Height != "" || strings.Contains(r.Name, "encoded_slash") || r.Status == 0 {
@@ -29,7 +29,7 @@ func TestTheNodesShapeIsTheNodesBytes(t *testing.T) {
 	}
 }
 
-func TestTheNodesShapeHasTheNodesNotFound(t *testing.T) {
+func TestNodeShapeHasNodesNotFoundError(t *testing.T) {
 	s := startChain(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}})
 	got := s.get(t, "/nowhere")
 	if got.status != 404 || got.body != "404 page not found\n" {

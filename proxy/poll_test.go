@@ -27,7 +27,7 @@ func nextOf(t *testing.T, e exchange) string {
 	return next
 }
 
-func TestAPollIsAnAnswerThatNamesTheNextOne(t *testing.T) {
+func TestPollResponseLinksToNextPoll(t *testing.T) {
 	var lines bytes.Buffer
 	s := startChain(t, proxy.Options{Web: web.Options{AccessLog: &lines, Logger: slog.Default()}})
 	const path = "/staking/validators"
@@ -72,7 +72,7 @@ func TestAPollIsAnAnswerThatNamesTheNextOne(t *testing.T) {
 	}
 }
 
-func TestAPollIsOfASessionAsAnyRequestIs(t *testing.T) {
+func TestPollTakesPartInSession(t *testing.T) {
 	s := startChain(t, proxy.Options{Streams: stream.Options{LongPoll: time.Millisecond}})
 	s.chain.hashed("A")
 	for token, want := range map[string][2]string{"100": {"", "public, max-age=1"}, at228: {"", "public, max-age=1"}, lostAt228: {"true", "private, max-age=1"}} {
@@ -101,7 +101,7 @@ func TestRefusalsOfPollsMayBeSharedForASecond(t *testing.T) {
 	}
 }
 
-func TestTheNodesOfTheSDKArePolled(t *testing.T) {
+func TestNodesOfTheSDKArePolled(t *testing.T) {
 	s := newSDK(t, devnet.Options{}, nil)
 	s.advance(t)
 	poll := func(target string) exchange {

@@ -17,7 +17,7 @@ func wantHeader(t *testing.T, res *http.Response, name, want string) {
 	}
 }
 
-func TestSlowBodiesAreNotWaitedFor(t *testing.T) {
+func TestSlowBodyTimesOut(t *testing.T) {
 	t.Parallel()
 	s := startList(t, listing.Options{}, func(o *proxy.Options) { o.Web.RequestTimeout = 200 * time.Millisecond })
 	slow, end := io.Pipe()

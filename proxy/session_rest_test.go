@@ -52,7 +52,7 @@ func (s *sdkService) told(t *testing.T, what, token string, as func(h http.Heade
 	}
 }
 
-func TestASessionOutlivesAChainThatTheRESTServerAloneTellsOf(t *testing.T) {
+func TestSessionSurvivesLossOfCometBFT(t *testing.T) {
 	t.Parallel()
 	chain := newSDK(t, devnet.Options{}, nil)
 	s := chain.alone(t)

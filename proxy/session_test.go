@@ -134,7 +134,7 @@ func TestSessionOfARolledBackBlockBeginsAgain(t *testing.T) {
 	})
 }
 
-func TestASessionStaysInTheFastLane(t *testing.T) {
+func TestSessionStaysInTheFastLane(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	s := startChainWithout(t, proxy.Options{Web: web.Options{Lane: lane.New(lane.Options{Registerer: registry})}})
 	s.chain.hashed("A")
@@ -151,7 +151,7 @@ func TestASessionStaysInTheFastLane(t *testing.T) {
 	}
 }
 
-func TestSessionsGoByTheHashesOfTheNodes(t *testing.T) {
+func TestSessionsUseHashesOfNodes(t *testing.T) {
 	s := newSDK(t, devnet.Options{}, nil)
 	s.advance(t)
 	s.advance(t)

@@ -33,7 +33,7 @@ func (s *chainService) answered(t *testing.T, height int64, body string) string 
 	return fmt.Sprintf("id: %d.%s\ndata: %s\n", height, strings.Trim(tag, `"`), body)
 }
 
-func TestAStreamGivesTheAnswerAndItsChanges(t *testing.T) {
+func TestStreamSendsAnswerAndItsChanges(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	first := saysPool(s, 1)
 	es := s.stream(t, anyPath)
@@ -49,7 +49,7 @@ func TestAStreamGivesTheAnswerAndItsChanges(t *testing.T) {
 	es.expect(s.answered(t, 230, second))
 }
 
-func TestAStreamGoesOnWhereTheLastOneEnded(t *testing.T) {
+func TestStreamResumesAfterLastEvent(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	first := saysPool(s, 1)
 	es := s.stream(t, anyPath)
@@ -88,7 +88,7 @@ func TestStreamIsSentToClientsThatPreferIt(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeStreamedIsRefusedByStatus(t *testing.T) {
+func TestUnstreamablePathIsRefusedByStatus(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	tooMany := "/live?" + strings.Repeat("path=/staking/pool&", 21)
 	tests := []struct {
@@ -144,7 +144,7 @@ func TestOneConnectionStreamsSeveralAnswers(t *testing.T) {
 	es.expect("event: block\ndata: {\"height\":229,\"session\":\"229\",\"evm_block\":1229}\n")
 }
 
-func TestOverALimitAStreamEndsAtOnceAndSaysWhenToComeAgain(t *testing.T) {
+func TestStreamBeyondLimitEndsAtOnceWithRetry(t *testing.T) {
 	for name, limit := range map[string]stream.Options{"of a client": {PerClient: 2}, "in all": {Max: 2}} {
 		t.Run(name, func(t *testing.T) {
 			s := startChain(t, proxy.Options{Streams: limit})
@@ -186,7 +186,7 @@ func TestDrainingEndsStreamsWithAdvice(t *testing.T) {
 	}
 }
 
-func TestAStreamTakesItsKeyFromTheQuery(t *testing.T) {
+func TestStreamAcceptsKeyInQuery(t *testing.T) {
 	var log logtest.Log
 	s := startChain(t, proxy.Options{
 		Chain: chain.Options{Auth: true},
@@ -211,7 +211,7 @@ func TestAStreamTakesItsKeyFromTheQuery(t *testing.T) {
 	}
 }
 
-func TestASlowReaderGetsTheNewestAnswerNext(t *testing.T) {
+func TestSlowReaderSkipsToNewestAnswer(t *testing.T) {
 	t.Parallel()
 	s := startChain(t, proxy.Options{Streams: stream.Options{Write: time.Minute}})
 	filler := strings.Repeat("x", 1<<20)

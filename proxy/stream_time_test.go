@@ -10,7 +10,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-func TestAStreamOutlastsTheTimeForARequest(t *testing.T) {
+func TestStreamOutlivesRequestTimeout(t *testing.T) {
 	t.Parallel()
 	const least = 100 * time.Millisecond
 	s := startChain(t, proxy.Options{Streams: stream.Options{KeepAlive: least / 2}, Web: web.Options{RequestTimeout: least}})

@@ -16,7 +16,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-func TestAStreamOfALaterPageGoesOnAtTheTipWhenItsBlockIsPruned(t *testing.T) {
+func TestStreamOfLaterPageContinuesAtTipOnceItsBlockIsPruned(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	readsPages(t, s)
 	next := nextPage(s.get(t, firstPage))
@@ -41,7 +41,7 @@ func TestAStreamOfALaterPageGoesOnAtTheTipWhenItsBlockIsPruned(t *testing.T) {
 	}
 }
 
-func TestAStreamOfALaterPageStaysAtTheBlockOfItsWalk(t *testing.T) {
+func TestStreamOfALaterPageStaysAtTheBlockOfItsWalk(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	readsPages(t, s)
 	next := nextPage(s.get(t, firstPage))
@@ -54,7 +54,7 @@ func TestAStreamOfALaterPageStaysAtTheBlockOfItsWalk(t *testing.T) {
 	es.expect("event: block\ndata: {\"height\":1229,\"session\":\"1229\",\"evm_block\":2229}\n")
 }
 
-func TestAStreamOfSeveralPagesWaitsForTheBlockOfTheirWalkOnce(t *testing.T) {
+func TestStreamOfSeveralPagesAwaitsBlockOfTheirWalkOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, nodes := newChainProxy(t, proxy.Options{})
 		page := recorded(t, "page_validators_limit_2")
@@ -90,7 +90,7 @@ func TestStreamIgnoresChangesOfThePageKeyAlone(t *testing.T) {
 	}
 }
 
-func TestAnAnswerOfTheSDKIsStreamed(t *testing.T) {
+func TestAnswerOfTheSDKIsStreamed(t *testing.T) {
 	s := newSDK(t, devnet.Options{}, nil)
 	es := s.stream(t, sdkInflation)
 	for _, height := range []string{"1000", "1001"} {
@@ -101,7 +101,7 @@ func TestAnAnswerOfTheSDKIsStreamed(t *testing.T) {
 	}
 }
 
-func TestAStreamOfTheSDKOutlivesTheRequestThatBeganIt(t *testing.T) {
+func TestSDKStreamOutlivesItsFirstRequest(t *testing.T) {
 	s := newSDK(t, devnet.Options{}, nil)
 	first, several := s.stream(t, sdkInflation), s.stream(t, "/live?path="+sdkInflation)
 	first.next()

@@ -56,7 +56,7 @@ func askWithoutWindow(t *testing.T, address net.Addr, path string) {
 	}
 }
 
-func TestClientsOfHTTP2ThatGrantNoWindowMakeRoom(t *testing.T) {
+func TestHTTP2ClientsWithoutWindowAreDisconnectedFirst(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string]int{"a large answer": 1 << 20, "an answer that the handler does not wait for": 100} {
 		t.Run(name, func(t *testing.T) {

@@ -50,7 +50,7 @@ func heldAt(t *testing.T, address net.Addr) int {
 
 // Clients that ask for what is large and do not read it hold no more descriptors than
 // there are slots, and the next client gets one of theirs.
-func TestClientsThatDoNotReadMakeRoom(t *testing.T) {
+func TestClientsThatDoNotReadAreDisconnectedFirst(t *testing.T) {
 	t.Parallel()
 	const large = "GET /staking/validators?pagination.limit=1 HTTP/1.1\r\nHost: x\r\n\r\n"
 	for name, fast := range map[string]web.Lane{"in the lane": lane.New(lane.Options{}), "by net/http": nil} {

@@ -92,7 +92,7 @@ func (s *unreadService) settled(t *testing.T, bytes int64) {
 
 // What clients have not read takes memory, one text once; where there is too little the longest
 // stalled client makes room.
-func TestAnswersThatAreNotReadTakeMemory(t *testing.T) {
+func TestUnreadAnswersReserveMemory(t *testing.T) {
 	fast := func() web.Lane { return lane.New(lane.Options{}) }
 	for name, tt := range map[string]struct {
 		lane    web.Lane

@@ -97,7 +97,7 @@ func isFound(e exchange) bool {
 	return e.status == http.StatusOK && (strings.Contains(e.body, `"tx_response"`) || strings.Contains(e.body, `"tx_result"`))
 }
 
-func TestOneReadPerBlockAnswersAllWhoWaitForATransaction(t *testing.T) {
+func TestOneReadPerBlockAnswersAllTransactionWaits(t *testing.T) {
 	for i := range 3 {
 		s, apis := startWaiting(t, stream.Options{})
 		api, answers := apis[i], make(chan exchange, 30)

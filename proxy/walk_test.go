@@ -33,7 +33,7 @@ func readsPages(t *testing.T, s *chainService) {
 	})
 }
 
-func TestTheNextPageIsReadAtTheBlockOfTheFirst(t *testing.T) {
+func TestNextPageIsReadAtTheBlockOfTheFirst(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	readsPages(t, s)
 	first := s.get(t, firstPage)
@@ -49,7 +49,7 @@ func TestTheNextPageIsReadAtTheBlockOfTheFirst(t *testing.T) {
 	}
 }
 
-func TestTheHeightsOfARequestGoBeforeThatOfItsPageKey(t *testing.T) {
+func TestRequestedHeightsTakePrecedenceOverPageKey(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	readsPages(t, s)
 	next := nextPage(s.get(t, firstPage))
@@ -62,7 +62,7 @@ func TestTheHeightsOfARequestGoBeforeThatOfItsPageKey(t *testing.T) {
 }
 
 // The new history may be shorter than the walk, or have outgrown it.
-func TestAWalkOfAnEarlierEpochGoesOnAtTheTip(t *testing.T) {
+func TestWalkOfEarlierEpochContinuesAtTip(t *testing.T) {
 	for _, height := range []int64{200, 300} {
 		s := startChain(t, proxy.Options{})
 		readsPages(t, s)

@@ -28,7 +28,7 @@ func lines(log *bytes.Buffer) []string {
 	return all
 }
 
-func TestABreakerSaysOnceThatItsOriginIsLostAndOnceThatItIsBack(t *testing.T) {
+func TestBreakerLogsLossAndRecoveryOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		breaker := upstream.NewBreaker[int](upstream.BreakerOptions{
@@ -57,7 +57,7 @@ func TestABreakerSaysOnceThatItsOriginIsLostAndOnceThatItIsBack(t *testing.T) {
 	})
 }
 
-func TestARefusalThatIsCutShortIsRedactedAndStaysAnError(t *testing.T) {
+func TestTruncatedRefusalIsRedactedAndAnError(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "1000")
 		w.WriteHeader(http.StatusForbidden)
@@ -98,7 +98,7 @@ func TestCredentialsOfAnOriginAreHidden(t *testing.T) {
 }
 
 // What follows a 101 is no body: nothing that bounds a read of one would end it.
-func TestAnOriginThatSwitchesProtocolsUnaskedIsAnError(t *testing.T) {
+func TestUnrequestedProtocolSwitchIsAnError(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "Upgrade")
 		w.Header().Set("Upgrade", "echo")

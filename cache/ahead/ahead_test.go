@@ -39,7 +39,7 @@ func before(times []int, i int) int {
 	return times[i-1]
 }
 
-func TestAKeyEarnsItsPlace(t *testing.T) {
+func TestFrequentKeysAreReadAhead(t *testing.T) {
 	for name, tt := range map[string]struct {
 		times  []int
 		read   []int // blocks, from 0 on
@@ -84,7 +84,7 @@ func hot(t *testing.T) *ahead.Keys[string] {
 
 func often(string) (int, bool) { return 2, true }
 
-func TestPlacesAreLost(t *testing.T) {
+func TestKeysToReadAheadAreForgotten(t *testing.T) {
 	for name, next := range map[string]func(*ahead.Keys[string]) []ahead.Key[string]{
 		"when blocks were left out": func(keys *ahead.Keys[string]) []ahead.Key[string] {
 			now, _ := keys.Next(104, often)
@@ -113,7 +113,7 @@ func TestPlacesAreLost(t *testing.T) {
 	}
 }
 
-func TestKeysWithAPlaceAreBounded(t *testing.T) {
+func TestKeysToReadAheadAreBounded(t *testing.T) {
 	var keys ahead.Keys[int]
 	keys.Record("too early", 0)
 	keys.Next(100, nil)

@@ -15,7 +15,7 @@ import (
 
 // Encoders are kept, and what they hold counts in no bound of memory: of a long body each keeps
 // what its window spans, not the body.
-func TestAnEncoderHoldsAFewMegabytesWhateverItEncodes(t *testing.T) {
+func TestEncoderMemoryIsBounded(t *testing.T) {
 	const most = 8 << 20 // beside what it made, and copies of that
 	body := []byte(strings.Repeat("0123456789abcdef", 1<<20))
 	for coding := codings.Gzip; coding < codings.Count; coding++ {
@@ -38,7 +38,7 @@ func TestAnEncoderHoldsAFewMegabytesWhateverItEncodes(t *testing.T) {
 }
 
 // A body that was asked for once leaves no garbage of its own size behind.
-func TestAnEncoderThatWasUsedMakesWhatItGivesAndLittleElse(t *testing.T) {
+func TestReusedEncoderAllocatesLittleBeyondItsOutput(t *testing.T) {
 	const times = 20
 	body := []byte(strings.Repeat("0123456789abcdef", 1<<11))
 	for i := range body {

@@ -12,7 +12,7 @@ var live = freshness.Policy{
 	Fresh: 2 * time.Second, Stale: 20 * time.Second, StaleIfError: time.Hour, Keep: 2 * time.Hour,
 }
 
-func TestAPolicyJudgesByBlocksOrElseBySeconds(t *testing.T) {
+func TestPolicyMeasuresFreshnessInBlocksOrElseSeconds(t *testing.T) {
 	params := freshness.Policy{
 		FreshBlocks: 50, StaleBlocks: 500, ErrorBlocks: 5000,
 		Fresh: 100 * time.Second, Stale: 1000 * time.Second, StaleIfError: 10_000 * time.Second,
@@ -88,7 +88,7 @@ func TestAPolicyJudgesByBlocksOrElseBySeconds(t *testing.T) {
 	}
 }
 
-func TestAnAnswerOutlivesItsExpiryOnlyWhereItSaysSomethingBeyondIt(t *testing.T) {
+func TestExpiredAnswerIsServedOnlyIfItAllowsIt(t *testing.T) {
 	now := time.Now()
 	clock := func() time.Time { return now }
 	lasting := live
@@ -119,7 +119,7 @@ func TestAnAnswerOutlivesItsExpiryOnlyWhereItSaysSomethingBeyondIt(t *testing.T)
 	}
 }
 
-func TestTheHeightsThatAQueryRequires(t *testing.T) {
+func TestHeightsRequiredByQuery(t *testing.T) {
 	now := time.Now()
 	clock := func() time.Time { return now }
 	for name, tt := range map[string]struct {
@@ -144,7 +144,7 @@ func TestTheHeightsThatAQueryRequires(t *testing.T) {
 	}
 }
 
-func TestAnOriginFallsBehindAnAnswerThatMayStandIn(t *testing.T) {
+func TestStaleEntryServedWhileOriginIsBehind(t *testing.T) {
 	now := time.Now()
 	clock := func() time.Time { return now }
 	at := func(height int64) *freshness.Stamp { return &freshness.Stamp{Height: height, ReadAt: now} }
@@ -166,7 +166,7 @@ func TestAnOriginFallsBehindAnAnswerThatMayStandIn(t *testing.T) {
 	}
 }
 
-func TestHeightBeyondTheBoundIsNotBelieved(t *testing.T) {
+func TestHeightBeyondBoundIsRejected(t *testing.T) {
 	for most, want := range map[int64]bool{0: true, 1: false, 6: false, 7: true} {
 		if got := (&freshness.Requirement{MaxHeight: most}).Believes(7); got != want {
 			t.Errorf("Believes(7) with MaxHeight %d = %t, want %t", most, got, want)
@@ -174,7 +174,7 @@ func TestHeightBeyondTheBoundIsNotBelieved(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatWasNotFoundIsNotFixed(t *testing.T) {
+func TestNotFoundAnswerIsNotImmutable(t *testing.T) {
 	policy := freshness.Policy{Immutable: true, ImmutableIfOK: true}
 	for status, want := range map[int]bool{200: true, 404: false} {
 		if got := policy.IsImmutable(&freshness.Stamp{Status: status}); got != want {

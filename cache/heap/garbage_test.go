@@ -10,7 +10,7 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-func TestGarbageIsASmallShareOfAContainerAndNoMoreThanAnswers(t *testing.T) {
+func TestGarbageIsBounded(t *testing.T) {
 	none := func() (uint64, error) { return 0, errors.New("no container") }
 	for name, tt := range map[string]struct {
 		container memlimit.Provider
@@ -30,7 +30,7 @@ func TestGarbageIsASmallShareOfAContainerAndNoMoreThanAnswers(t *testing.T) {
 	}
 }
 
-func TestThePercentageMakesTheGarbage(t *testing.T) {
+func TestGCPercentBoundsGarbage(t *testing.T) {
 	for live, want := range map[uint64]int{0: 1600, 1 << 20: 1600, 8 << 20: 800, 32 << 20: 200, 64 << 20: 100, 128 << 20: 50, 1 << 30: 40} {
 		if got := percentFor(64<<20, live, 0); got != want {
 			t.Errorf("%d bytes live: %d %%, want %d", live, got, want)
@@ -41,7 +41,7 @@ func TestThePercentageMakesTheGarbage(t *testing.T) {
 	}
 }
 
-func TestTheLimitHasRoomForTheGarbage(t *testing.T) {
+func TestMemoryLimitIncludesGarbage(t *testing.T) {
 	for live, want := range map[uint64]int64{10 << 20: (10 + 40) << 20, 1000 << 20: (1000 + 400) << 20} {
 		if got := limitFor(40<<20, live, 5<<20); got < want+5<<20 || got > want*9/8+5<<20 {
 			t.Errorf("%d bytes live: a limit of %d, want little more than %d", live, got, want+5<<20)
@@ -49,7 +49,7 @@ func TestTheLimitHasRoomForTheGarbage(t *testing.T) {
 	}
 }
 
-func TestSettingsChangeOnlyByMoreThanATwentieth(t *testing.T) {
+func TestGCSettingsChangeByMoreThanATwentieth(t *testing.T) {
 	for setting, want := range map[int64]bool{0: true, 94: true, 95: false, 100: false, 105: false, 106: true} {
 		if got := differs(setting, 100); got != want {
 			t.Errorf("differs(%d, 100) = %v, want %v", setting, got, want)
@@ -57,7 +57,7 @@ func TestSettingsChangeOnlyByMoreThanATwentieth(t *testing.T) {
 	}
 }
 
-func TestTheTuningFollowsWhatIsAlive(t *testing.T) {
+func TestGCTuningFollowsLiveHeap(t *testing.T) {
 	t.Setenv("GOGC", "") // or nothing is changed
 	before, most := debug.SetGCPercent(usualPercent), debug.SetMemoryLimit(-1)
 	defer func() {

@@ -15,7 +15,7 @@ func kept(k *pending.Keys) (kept bool) {
 	return kept
 }
 
-func TestASharedReadIsForgottenWhenAFlightHasBegun(t *testing.T) {
+func TestSharedReadIsDiscardedOnceFlightBegins(t *testing.T) {
 	k := new(pending.Keys)
 	if !k.BeginRead("k") || !kept(k) {
 		t.Error("a read alone was not kept")
@@ -31,7 +31,7 @@ func TestASharedReadIsForgottenWhenAFlightHasBegun(t *testing.T) {
 	}
 }
 
-func TestNothingIsReadBesideWhatIsUnderWay(t *testing.T) {
+func TestPendingKeyIsNotRead(t *testing.T) {
 	for name, begin := range map[string]func(k *pending.Keys) (end func()){
 		"a read":   func(k *pending.Keys) func() { k.BeginRead("k"); return func() { k.EndRead("k", func() {}) } },
 		"a flight": func(k *pending.Keys) func() { k.BeginFlight("k"); return func() { k.EndFlight("k") } },
@@ -53,7 +53,7 @@ func TestNothingIsReadBesideWhatIsUnderWay(t *testing.T) {
 	}
 }
 
-func TestTheEndOfAnOlderWriteLeavesTheNewerOneUnderWay(t *testing.T) {
+func TestKeyIsInFlightUntilNewestWriteEnds(t *testing.T) {
 	k := new(pending.Keys)
 	first := k.BeginWrite("k")
 	second := k.BeginWrite("k")
@@ -67,7 +67,7 @@ func TestTheEndOfAnOlderWriteLeavesTheNewerOneUnderWay(t *testing.T) {
 	}
 }
 
-func TestAKeyIsUnderWayWhileItIsReadOrFlown(t *testing.T) {
+func TestKeyIsInFlightWhileItIsRead(t *testing.T) {
 	k := new(pending.Keys)
 	if k.UnderWay("k") {
 		t.Error("a key that is not looked up is under way")
@@ -84,7 +84,7 @@ func TestAKeyIsUnderWayWhileItIsReadOrFlown(t *testing.T) {
 	}
 }
 
-func TestTheNextFlightWaitsForTheWriteAndHearsOfItsFailure(t *testing.T) {
+func TestNextFlightWaitsForWriteAndReceivesItsFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, errFull := new(pending.Keys), errors.New("full")
 		if err := k.AwaitWrite(t.Context(), "k"); err != nil {
@@ -107,7 +107,7 @@ func TestTheNextFlightWaitsForTheWriteAndHearsOfItsFailure(t *testing.T) {
 	})
 }
 
-func TestAPurgeWaitsForTheWritesOfTheSelectedKeys(t *testing.T) {
+func TestPurgeWaitsForTheWritesOfTheSelectedKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, waited := new(pending.Keys), make(chan bool, 1)
 		end := k.BeginWrite("selected")

@@ -29,7 +29,7 @@ func sealedStore(t *testing.T, server *miniredis.Miniredis, key string, now func
 	return s
 }
 
-func TestAgreementsWithoutOurSignatureAreIgnored(t *testing.T) {
+func TestUnsignedAgreementsAreIgnored(t *testing.T) {
 	const epoch = 1000
 	ours := &Store{codec: newCodec([]byte("ours"))}
 	key, other, later := ours.epochKey("story-1"), ours.epochKey("story-2"), time.Now().Add(time.Hour).Unix()
@@ -185,7 +185,7 @@ func (h purges) NotifyAll() {
 }
 func (h purges) Purged(sel cache.Selection) { h.purged <- sel }
 
-func TestPurgesWithoutOurSignatureAreIgnored(t *testing.T) {
+func TestUnsignedPurgesAreIgnored(t *testing.T) {
 	server := miniredis.RunT(t)
 	now := time.Unix(1_800_000_000, 0)
 	ours := func(shift time.Duration) *Store {

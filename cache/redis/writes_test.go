@@ -237,7 +237,7 @@ func TestLeaseOfAnotherReplicaTakesTwoRoundTrips(t *testing.T) {
 	}
 }
 
-func TestLeaseOfAnotherReplicaIsCutToOurs(t *testing.T) {
+func TestLeaseOfAnotherReplicaIsShortenedToOwnLimit(t *testing.T) {
 	s, server := newStore(t)
 	s.granted(t, "k")
 	at := leaseKey(entryKey("story-1", "k"))

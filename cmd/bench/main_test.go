@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestARunGoesOnWhereAConnectionWasLost(t *testing.T) {
+func TestRunContinuesAfterLostConnection(t *testing.T) {
 	ctx, stop := untilSignalled(t.Context())
 	defer stop()
 	if err := syscall.Kill(os.Getpid(), syscall.SIGPIPE); err != nil {

@@ -36,7 +36,7 @@ func through(client string) func(ctx context.Context, network, address string) (
 	}
 }
 
-func TestClientsBehindALayer4ProxyAreToldApartOnEveryListener(t *testing.T) {
+func TestProxyHeaderNamesClientOnEveryListener(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	files := config.TLS{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}

@@ -115,7 +115,7 @@ func TestOnlyConfirmedDifferencesCount(t *testing.T) {
 
 func rowOf(key string) string { return "row of " + key }
 
-func TestVaryingEntriesAreNotRead(t *testing.T) {
+func TestVaryingEntriesAreNotAudited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, err := audit.New(audit.Options{Share: 1, Varies: func(key string) bool { return key == "k" }})
 		if err != nil {

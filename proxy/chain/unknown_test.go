@@ -105,7 +105,7 @@ func TestPathsThatNoRowDescribesArePassedToTheNode(t *testing.T) {
 	})
 }
 
-func TestAbsentPathsAreForgottenInTime(t *testing.T) {
+func TestAbsentPathsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p absentPaths
 		p.add(1, time.Second)

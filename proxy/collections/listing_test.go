@@ -164,7 +164,7 @@ func TestBodyThatIsNoListingIsAProblem(t *testing.T) {
 	}
 }
 
-func TestListingIsOneQueryInEachSpelling(t *testing.T) {
+func TestListingIsOneQueryInEachEncoding(t *testing.T) {
 	s := &counted{total: 45}
 	ask := listings(t, Options{Store: s, NoAuth: true})
 	for i, body := range []string{

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestAnOrderThatIsNoneIsTheDefault(t *testing.T) {
+func TestUnknownOrderIsTheDefault(t *testing.T) {
 	unknown, known := defaultRequest(), defaultRequest()
 	unknown.OrderBy = "name"
 	if got, want := unknown.listing().String(), known.listing().String(); got != want {

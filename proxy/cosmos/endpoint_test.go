@@ -152,9 +152,9 @@ func (still) Block(int64) (_ time.Time, _, _ []byte) {
 	return time.Time{}, make([]byte, 32), make([]byte, 32)
 }
 
-// FuzzAQuestionMeansWhatTheRequestMeant asks a node both what the client sent and what is made
+// FuzzCanonicalRequestKeepsItsMeaning asks a node both what the client sent and what is made
 // of it. As the question alone makes the key, no two meanings can be in one key.
-func FuzzAQuestionMeansWhatTheRequestMeant(f *testing.F) {
+func FuzzCanonicalRequestKeepsItsMeaning(f *testing.F) {
 	for _, x := range nodetest.Exchanges(f, "../../upstream/devnet/cosmos/testdata/exchanges.jsonl") {
 		f.Add(x.Path, x.Query)
 	}

@@ -37,7 +37,7 @@ func TestOverloadByUnknownPathsIsTheClientsFault(t *testing.T) {
 	}
 }
 
-func TestAdviceIsAKeyOrAPauseInWholeSeconds(t *testing.T) {
+func TestAdviceIsAuthenticationOrRetryInWholeSeconds(t *testing.T) {
 	for _, tt := range []struct {
 		Failure
 		auth, after string

@@ -112,7 +112,7 @@ func recordedMessage(t testing.TB, name string) (path, message string) {
 	return "", ""
 }
 
-func TestAValueIsReadOnceForAllDoors(t *testing.T) {
+func TestValueIsReadOnceForAllAPIs(t *testing.T) {
 	for _, withGRPC := range []bool{false, true} {
 		t.Run(fmt.Sprintf("by gRPC %v", withGRPC), func(t *testing.T) {
 			n := newRecordedNode(t)
@@ -156,7 +156,7 @@ func TestBlockByHeightIsReadOnceForAllInterfaces(t *testing.T) {
 	}
 }
 
-func TestATransactionIsFoundOnceForAllDoors(t *testing.T) {
+func TestTransactionIsReadOnceForAllAPIs(t *testing.T) {
 	for _, withGRPC := range []bool{false, true} {
 		t.Run(fmt.Sprintf("by gRPC %v", withGRPC), func(t *testing.T) {
 			n := newRecordedNode(t)
@@ -181,7 +181,7 @@ func TestATransactionIsFoundOnceForAllDoors(t *testing.T) {
 	}
 }
 
-func TestAnErrorIsToldByEachDoorInItsOwnWordsAndReadOnceForEach(t *testing.T) {
+func TestErrorHasFormOfEachAPIAndIsReadOnceForEach(t *testing.T) {
 	n := newRecordedNode(t)
 	d := open(t, n, true)
 	c := d.dial(t)
@@ -199,7 +199,7 @@ func TestAnErrorIsToldByEachDoorInItsOwnWordsAndReadOnceForEach(t *testing.T) {
 	}
 }
 
-func TestTheRPCAnswersWhileANodesGRPCIsAway(t *testing.T) {
+func TestRPCAnswersWhileGRPCOfNodeIsDown(t *testing.T) {
 	n := newRecordedNode(t)
 	d := open(t, n, true)
 	n.server.Stop()
@@ -210,7 +210,7 @@ func TestTheRPCAnswersWhileANodesGRPCIsAway(t *testing.T) {
 	}
 }
 
-func TestGRPCAnswersWhileTheRPCIsAway(t *testing.T) {
+func TestGRPCAnswersWhileRPCOfNodeIsDown(t *testing.T) {
 	n := newRecordedNode(t)
 	d := open(t, n, true)
 	n.rpc.Close()
@@ -220,7 +220,7 @@ func TestGRPCAnswersWhileTheRPCIsAway(t *testing.T) {
 	}
 }
 
-func TestANodeThatHasJustStartedIsAskedByItsRPC(t *testing.T) {
+func TestStartingNodeIsReadByRPC(t *testing.T) {
 	n := newRecordedNode(t)
 	path, message := recordedMessage(t, "grpc_gettx")
 	n.byRPC[meaning(path, message, nil)] = strings.Replace(n.byRPC[meaning(path, message, []string{"14"})], `"height":"14"`, `"height":"746"`, 1) // it repeats what it was asked for
@@ -233,7 +233,7 @@ func TestANodeThatHasJustStartedIsAskedByItsRPC(t *testing.T) {
 	}
 }
 
-func TestATransactionIsSentToOneNodeOnce(t *testing.T) {
+func TestTransactionIsSentToOneNodeOnce(t *testing.T) {
 	n := newRecordedNode(t)
 	d := open(t, n, true)
 	path, message := recordedMessage(t, "grpc_broadcast_garbage")
@@ -265,7 +265,7 @@ func TestUnknownMethodIsNotAnUnknownService(t *testing.T) {
 	}
 }
 
-func TestTheRPCSendsATransactionWithTheAnswerOfGRPC(t *testing.T) {
+func TestRPCSendsATransactionWithTheAnswerOfGRPC(t *testing.T) {
 	n := newRecordedNode(t)
 	path, message := recordedMessage(t, "grpc_broadcast_garbage")
 	n.byRPC["broadcast_tx_syncAAE="] = `{"code":2,"data":"","log":"invalid length; tx parse error","codespace":"sdk","hash":"B413"}`
@@ -277,7 +277,7 @@ func TestTheRPCSendsATransactionWithTheAnswerOfGRPC(t *testing.T) {
 	}
 }
 
-func TestAStreamIsPassedOnBothWays(t *testing.T) {
+func TestStreamIsPassedOnBothWays(t *testing.T) {
 	n := newRecordedNode(t)
 	d := open(t, n, true)
 	path, message := recordedMessage(t, "grpc_reflection_list")
@@ -295,7 +295,7 @@ func TestAStreamIsPassedOnBothWays(t *testing.T) {
 	}
 }
 
-func TestWhatNoNodeOffersIsUnimplemented(t *testing.T) {
+func TestUnknownMethodOfNodeIsUnimplemented(t *testing.T) {
 	d := open(t, newRecordedNode(t), false)
 	r := ask(t.Context(), d.dial(t), "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", nil)
 	if status.Code(r.err) != codes.Unimplemented || !strings.Contains(r.err.Error(), "no node's gRPC is configured") {
@@ -323,7 +323,7 @@ func TestResponsesAreNotCompressed(t *testing.T) {
 	}
 }
 
-func TestAMessageThatIsTooLargeIsRefused(t *testing.T) {
+func TestTooLargeMessageIsRefused(t *testing.T) {
 	d := open(t, newRecordedNode(t), false)
 	r := ask(t.Context(), d.dial(t), params, make([]byte, largestMessage+1))
 	if status.Code(r.err) != codes.ResourceExhausted {
@@ -331,7 +331,7 @@ func TestAMessageThatIsTooLargeIsRefused(t *testing.T) {
 	}
 }
 
-func TestABlockIsAwaitedForAsLongAsTheClientHas(t *testing.T) {
+func TestBlockIsAwaitedUntilClientDeadline(t *testing.T) {
 	d := open(t, newRecordedNode(t), false)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -341,7 +341,7 @@ func TestABlockIsAwaitedForAsLongAsTheClientHas(t *testing.T) {
 	}
 }
 
-func TestAHeightThatIsNotClearIsRefused(t *testing.T) {
+func TestAmbiguousHeightIsRefused(t *testing.T) {
 	d := open(t, newRecordedNode(t), false)
 	c := d.dial(t)
 	for _, pairs := range [][]string{
@@ -353,7 +353,7 @@ func TestAHeightThatIsNotClearIsRefused(t *testing.T) {
 	}
 }
 
-func TestAValueOutsideTheStateIsAskedForEachTime(t *testing.T) {
+func TestValueOutsideStateIsNotCached(t *testing.T) {
 	path, message := recordedMessage(t, "grpc_balance")
 	for _, withGRPC := range []bool{false, true} {
 		n := newRecordedNode(t)

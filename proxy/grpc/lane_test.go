@@ -91,7 +91,7 @@ func (c *caller) inLane(t testing.TB) float64 {
 	return counted(t, c.metrics, "tipcache_proxy_fast_lane_requests_total", "result", "answered")
 }
 
-func TestTheLaneAnswersCallsAsTheHandlerDoes(t *testing.T) {
+func TestLaneAnswersCallsAsTheHandlerDoes(t *testing.T) {
 	t.Parallel()
 	address, keys := limits.Rate{Requests: 60, Per: 1000 * time.Hour, Burst: 60}, limits.Rate{Requests: 50, Per: 1000 * time.Hour, Burst: 50}
 	for name, change := range map[string]func(*setup){
@@ -137,7 +137,7 @@ func TestTheLaneAnswersCallsAsTheHandlerDoes(t *testing.T) {
 	}
 }
 
-func TestTheLaneHasWhatMemoryHas(t *testing.T) {
+func TestLaneServesEntriesFromMemory(t *testing.T) {
 	t.Parallel()
 	n := newRecordedNode(t)
 	_, c := both(t, n)
@@ -168,7 +168,7 @@ func TestTheLaneHasWhatMemoryHas(t *testing.T) {
 }
 
 // What one interface cannot give of an entry, the other's lane must not count.
-func TestAValueThatTurnsIntoAnErrorIsCountedOnce(t *testing.T) {
+func TestValueThatBecomesAnErrorIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	n := newRecordedNode(t)
 	var fast *lane.Lane

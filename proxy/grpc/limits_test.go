@@ -69,7 +69,7 @@ func (n *recordedNode) inFlight(t testing.TB, c *google.ClientConn) (ended <-cha
 	return done, letGo
 }
 
-func TestTheDoorSpeaksTLS(t *testing.T) {
+func TestListenerServesTLS(t *testing.T) {
 	t.Parallel()
 	web := httptest.NewTLSServer(http.NotFoundHandler())
 	web.Close() // its certificate is all that is wanted
@@ -87,7 +87,7 @@ func TestTheDoorSpeaksTLS(t *testing.T) {
 	}
 }
 
-func TestADrainAnswersWhatIsInFlightAndSendsTheNextCallElsewhere(t *testing.T) {
+func TestDrainEndsCallsInFlightAndRejectsNewOnes(t *testing.T) {
 	t.Parallel()
 	n := newRecordedNode(t)
 	d := open(t, n, true)
@@ -142,7 +142,7 @@ func TestStreamsEndInADrain(t *testing.T) {
 	}
 }
 
-func TestASlotIsTakenFromAClientThatIsIdleAndNotFromACall(t *testing.T) {
+func TestSlotIsReclaimedFromIdleClientOnly(t *testing.T) {
 	t.Parallel()
 	n := newRecordedNode(t)
 	d := open(t, n, true, func(s *setup) { s.listener.Most = 2 })
@@ -195,7 +195,7 @@ func TestCallsNeedAKeyAndAreCountedByIt(t *testing.T) {
 	}
 }
 
-func TestACallIsLoggedAndCounted(t *testing.T) {
+func TestCallIsLoggedAndCounted(t *testing.T) {
 	t.Parallel()
 	var log logtest.Log
 	n := newRecordedNode(t)
@@ -325,7 +325,7 @@ func (r *raw) until(what string, is func(http2.Frame) bool) {
 	}
 }
 
-func TestAConnectionHasABoundedNumberOfStreams(t *testing.T) {
+func TestConnectionHasABoundedNumberOfStreams(t *testing.T) {
 	t.Parallel()
 	d := open(t, newRecordedNode(t), true)
 	r := d.raw(t, "127.0.0.1")
@@ -350,7 +350,7 @@ func TestAConnectionHasABoundedNumberOfStreams(t *testing.T) {
 	}
 }
 
-func TestAClientThatPingsAllTheTimeIsSentAway(t *testing.T) {
+func TestClientThatFloodsPingsIsDisconnected(t *testing.T) {
 	t.Parallel()
 	r := open(t, newRecordedNode(t), true).raw(t, "127.0.0.1")
 	for range 10 {
@@ -364,7 +364,7 @@ func TestAClientThatPingsAllTheTimeIsSentAway(t *testing.T) {
 	})
 }
 
-func TestCallsThatAreResetAtOnceArePaidForByTheirClientAlone(t *testing.T) {
+func TestCallsResetAtOnceCountAgainstTheirClientOnly(t *testing.T) {
 	t.Parallel()
 	d := open(t, newRecordedNode(t), true, func(s *setup) {
 		s.web.Limits.Address = limits.Rate{Requests: 1, Per: time.Hour, Burst: 300}
@@ -384,7 +384,7 @@ func TestCallsThatAreResetAtOnceArePaidForByTheirClientAlone(t *testing.T) {
 	})
 }
 
-func TestACallWithoutItsMessageEndsAloneOnItsConnection(t *testing.T) {
+func TestCallWithoutMessageDoesNotEndOtherCalls(t *testing.T) {
 	t.Parallel()
 	d := open(t, newRecordedNode(t), true, func(s *setup) { s.web.RequestTimeout = 50 * time.Millisecond })
 	r := d.raw(t, "127.0.0.1")
@@ -401,7 +401,7 @@ func TestACallWithoutItsMessageEndsAloneOnItsConnection(t *testing.T) {
 	r.until("the next answer", func(f http2.Frame) bool { return f.Header().StreamID == next })
 }
 
-func TestAClientThatDoesNotReadIsSentAwayWhereMemoryIsShort(t *testing.T) {
+func TestClientThatDoesNotReadIsDisconnectedIfMemoryIsShort(t *testing.T) {
 	t.Parallel()
 	for _, encoding := range []string{"identity", "gzip"} {
 		t.Run(encoding, func(t *testing.T) {

@@ -108,7 +108,7 @@ func TestGRPCWebPassesTheDetailsOfAnError(t *testing.T) {
 	}
 }
 
-func TestAFailedCallKeepsTheHeadersOfTheNode(t *testing.T) {
+func TestFailedCallKeepsTheHeadersOfTheNode(t *testing.T) {
 	t.Parallel()
 	n := newRecordedNode(t)
 	d := open(t, n, true)

@@ -100,7 +100,7 @@ func TestCallsThatInflateShareOneBudget(t *testing.T) {
 }
 
 // A client that announces 10 MiB has no window for more than is read and reserved.
-func TestMessageIsTakenInPieces(t *testing.T) {
+func TestMessageIsReadInPieces(t *testing.T) {
 	t.Parallel()
 	d := open(t, newRecordedNode(t), true)
 	r := d.raw(t, "127.0.0.1")

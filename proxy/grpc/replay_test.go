@@ -238,7 +238,7 @@ func TestRecordedExchangesAreAnsweredAsByTheNode(t *testing.T) {
 	}
 }
 
-func TestTheRPCAloneAnswersRecordedExchangesAsTheNodesGRPCDoes(t *testing.T) {
+func TestRPCOnlyNodeAnswersRecordedGRPCExchanges(t *testing.T) {
 	n := newRecordedNode(t)
 	d := open(t, n, false)
 	compared := 0

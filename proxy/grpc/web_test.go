@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-func TestAStreamComesByGRPCWebAsItIsSent(t *testing.T) {
+func TestGRPCWebStreamIsPassedOnUnchanged(t *testing.T) {
 	t.Parallel()
 	for typ, coded := range map[string]func([]byte) []byte{
 		"application/grpc-web+proto":      func(b []byte) []byte { return b },
@@ -49,7 +49,7 @@ func TestAStreamComesByGRPCWebAsItIsSent(t *testing.T) {
 }
 
 // A client that may not ask is refused before its message is read.
-func TestTheMessageOfAClientWithoutAKeyIsNotReadByGRPCWeb(t *testing.T) {
+func TestMessageOfAClientWithoutAKeyIsNotReadByGRPCWeb(t *testing.T) {
 	t.Parallel()
 	d := open(t, newRecordedNode(t), false, func(s *setup) { s.blocks.Auth = true })
 	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(d.web.URL, "http://"))

@@ -98,7 +98,7 @@ func TestGRPCWebMessagesAreReadStrictly(t *testing.T) {
 	}
 }
 
-func TestGRPCWebTellsAStatusInTheHeadersWhereThereIsNoMessage(t *testing.T) {
+func TestGRPCWebStatusWithoutMessageIsInHeaders(t *testing.T) {
 	t.Parallel()
 	d := open(t, newRecordedNode(t), true)
 	path, message := recordedMessage(t, "grpc_account_unknown")

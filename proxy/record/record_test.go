@@ -227,7 +227,7 @@ func TestLineContainsNoAPIKeys(t *testing.T) {
 	}
 }
 
-func TestHarmlessIDOfARequestIsKept(t *testing.T) {
+func TestValidRequestIDIsKept(t *testing.T) {
 	for id, want := range map[string]bool{"aZ09-_.:": true, strings.Repeat("x", 64): true, strings.Repeat("x", 65): false, "": false, "a b": false, "a/b": false, "a\nb": false} {
 		if got := record.RequestID(http.Header{"X-Request-Id": {id}}); (got == id) != want || !want && len(got) != 32 {
 			t.Errorf("RequestID of %q = %q, want the same: %t", id, got, want)

@@ -71,7 +71,7 @@ func (n *recordedNode) learnParams() {
 		`"result":{"response":{"code":0,"log":"","info":"","index":"0","key":null,"value":"Cg==","proofOps":null,"height":"746","codespace":""}}`
 }
 
-func TestOneReadAnswersACallUnderAnyIDAndInAnySpelling(t *testing.T) {
+func TestEquivalentCallsShareOneRead(t *testing.T) {
 	n := newRecordedNode(t)
 	n.learnParams()
 	server, _ := newHandler(t, n, rpc.Options{})
@@ -110,7 +110,7 @@ func TestCallsAndBatchesAreAnsweredUnderTheirNumericIDs(t *testing.T) {
 	}
 }
 
-func TestABatchThatIsTooLongIsAnsweredForEachCall(t *testing.T) {
+func TestTooLongBatchGetsAnErrorForEachCall(t *testing.T) {
 	server, _ := newHandler(t, newRecordedNode(t), rpc.Options{})
 	_, body := post(t, server.URL, "["+strings.Repeat(`{"id":1,"method":"health"},`, rpc.MaxBatch-1)+`{"id":"b","method":"health"},{"id":3,"method":"health"}]`)
 	var answers []struct {
@@ -123,7 +123,7 @@ func TestABatchThatIsTooLongIsAnsweredForEachCall(t *testing.T) {
 }
 
 // What is kept of a body of very many calls, and of their answers, is hardly more than the body.
-func TestABatchOfVeryManyCallsTakesLittleMemory(t *testing.T) {
+func TestBatchOfVeryManyCallsTakesLittleMemory(t *testing.T) {
 	const calls, most = 80_000, 5 << 20
 	server, _ := newHandler(t, newRecordedNode(t), rpc.Options{})
 	body := "[" + strings.Repeat(`{"id":1234},`, calls-1) + `{"id":"z"}]`
@@ -157,7 +157,7 @@ func (n *recordedNode) meeting(queries int) {
 	n.absent, n.met = queries, make(chan struct{})
 }
 
-func TestTheCallsOfABatchAreReadAtTheSameTimeAndAnsweredInOrder(t *testing.T) {
+func TestCallsOfABatchAreReadAtTheSameTimeAndAnsweredInOrder(t *testing.T) {
 	n := newRecordedNode(t)
 	server, _ := newHandler(t, n, rpc.Options{})
 	n.meeting(20) // none is answered before all are asked
@@ -211,7 +211,7 @@ func TestStatusNamesNoBlockAheadOfWhatCanBeRead(t *testing.T) {
 	}
 }
 
-func TestATransactionIsSentToOneNodeOnce(t *testing.T) {
+func TestTransactionIsSentToOneNodeOnce(t *testing.T) {
 	n := newRecordedNode(t)
 	server, metrics := newHandler(t, n, rpc.Options{})
 	n.mu.Lock()
@@ -230,7 +230,7 @@ func TestATransactionIsSentToOneNodeOnce(t *testing.T) {
 	}
 }
 
-func TestABodyThatHoldsNoCallIsNoFaultOfTheServer(t *testing.T) {
+func TestBodyWithoutCallIsAClientError(t *testing.T) {
 	server, metrics := newHandler(t, newRecordedNode(t), rpc.Options{})
 	for _, body := range []string{`{nope`, `{"id":1,"method":"block"}`} {
 		if resp, answer := post(t, server.URL, body); resp.StatusCode != http.StatusInternalServerError {
@@ -243,7 +243,7 @@ func TestABodyThatHoldsNoCallIsNoFaultOfTheServer(t *testing.T) {
 	}
 }
 
-func TestABlockIsAnsweredWhileTheNodeIsSilent(t *testing.T) {
+func TestBlockIsAnsweredWhileTheNodeIsSilent(t *testing.T) {
 	n := newRecordedNode(t)
 	server, _ := newHandler(t, n, rpc.Options{})
 	const call = `{"jsonrpc":"2.0","id":1,"method":"block","params":{"height":"14"}}`
@@ -258,7 +258,7 @@ func TestABlockIsAnsweredWhileTheNodeIsSilent(t *testing.T) {
 }
 
 // A node closes its databases before its RPC.
-func TestWhatANodeSaysThatShutsDownIsNoAnswer(t *testing.T) {
+func TestAnswerOfStoppingNodeIsIgnored(t *testing.T) {
 	const failed, read = `"error":{"code":-32603,"message":"Internal error","data":"%s"}`, `"result":{"response":{"code":0,"log":"","info":"","index":"0","key":null,"value":"Cg==","proofOps":null,"height":"%s","codespace":""}}`
 	query := func(code, log, codespace string) string {
 		return `"result":{"response":{"code":` + code + `,"log":"` + log + `","info":"","index":"0","key":null,"value":null,"proofOps":null,"height":"0","codespace":"` + codespace + `"}}`
@@ -295,7 +295,7 @@ func TestWhatANodeSaysThatShutsDownIsNoAnswer(t *testing.T) {
 	}
 }
 
-func TestAPageThatWasReadByAURIIsNotSentAgain(t *testing.T) {
+func TestPageReadByURIIsNotSentAgain(t *testing.T) {
 	server, _ := newHandler(t, newRecordedNode(t), rpc.Options{})
 	tag := ""
 	for _, want := range []int{http.StatusOK, http.StatusNotModified} {
@@ -333,7 +333,7 @@ func FuzzBodiesAreAnswered(f *testing.F) {
 	})
 }
 
-func TestAResultThatSaysMoreThanAValueIsGivenAsItCame(t *testing.T) {
+func TestResultWithMoreThanAValueIsPassedOn(t *testing.T) {
 	n := newRecordedNode(t)
 	const result = `"result":{"response":{"code":0,"log":"told","info":"","index":"0","key":null,"value":"Cg==","proofOps":null,"height":"746","codespace":""}}`
 	n.calls[`abci_query{"path":"/cosmos.staking.v1beta1.Query/Params"}`] = result
@@ -348,7 +348,7 @@ func TestAResultThatSaysMoreThanAValueIsGivenAsItCame(t *testing.T) {
 	}
 }
 
-func TestTheValidatorOfAValueTellsItsBlockToo(t *testing.T) {
+func TestValidatorOfValueIncludesBlock(t *testing.T) {
 	n := newRecordedNode(t)
 	n.learnParams()
 	n.calls[`abci_query{"height":"14","path":"/cosmos.staking.v1beta1.Query/Params"}`] = strings.Replace(
@@ -368,7 +368,7 @@ func TestTheValidatorOfAValueTellsItsBlockToo(t *testing.T) {
 	}
 }
 
-func TestACallIsOfASession(t *testing.T) {
+func TestCallTakesPartInSession(t *testing.T) {
 	n := newRecordedNode(t)
 	n.learnParams()
 	server, _ := newHandler(t, n, rpc.Options{})
@@ -411,7 +411,7 @@ func TestParametersThatCannotBeReadAreAnInternalErrorOverASocket(t *testing.T) {
 	}
 }
 
-func TestAValueOutsideTheStateIsAskedForEachTime(t *testing.T) {
+func TestValueOutsideStateIsNotCached(t *testing.T) {
 	n := newRecordedNode(t)
 	n.learnParams()
 	outside := map[string]dialect.Row{"/cosmos.staking.v1beta1.Query/Params": {Class: blocks.Never}}

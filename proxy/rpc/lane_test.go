@@ -155,7 +155,7 @@ var ids = []string{
 	"-1", "1.5", "1e30", "007", `"<&>"`, `"\u0061"`, `"é"`, `"\n"`, "null", "true", "[1]", `{"id":1}`, "", "x",
 }
 
-func TestTheLaneAnswersCallsAsTheHandlerDoes(t *testing.T) {
+func TestLaneAnswersCallsAsTheHandlerDoes(t *testing.T) {
 	t.Parallel()
 	plain, fast := both(t)
 	ask := func(body string) {
@@ -193,7 +193,7 @@ func TestTheLaneAnswersCallsAsTheHandlerDoes(t *testing.T) {
 }
 
 // Of a POST to a URI the body may be a form, in which what looks like an id has a meaning.
-func TestTheLaneLeavesPostsToURIsAlone(t *testing.T) {
+func TestLaneIgnoresPostsToURIs(t *testing.T) {
 	t.Parallel()
 	const params = "/abci_query?path=%22/cosmos.staking.v1beta1.Query/Params%22"
 	form := func(id string) string {
@@ -219,7 +219,7 @@ func TestTheLaneLeavesPostsToURIsAlone(t *testing.T) {
 }
 
 // Headers that choose between answers, who may ask, and who may read the answers.
-func TestTheLaneOfCallsHeedsHeadersAndLimits(t *testing.T) {
+func TestLaneOfCallsHeedsHeadersAndLimits(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*web.Options){
 		"no limits":           func(*web.Options) {},
@@ -253,7 +253,7 @@ func TestTheLaneOfCallsHeedsHeadersAndLimits(t *testing.T) {
 }
 
 // Whatever body comes, and whatever id after it.
-func FuzzTheLaneOfCallsIsNotNoticed(f *testing.F) {
+func FuzzLaneOfCallsIsTransparent(f *testing.F) {
 	for _, form := range append(calls, oddCalls...) {
 		f.Add(fmt.Sprintf(form, "7"), `"b"`)
 		f.Add(fmt.Sprintf(form, `"<"`), "8")

@@ -66,7 +66,7 @@ func TestTransactionMayBeAsLargeAsIsConfigured(t *testing.T) {
 	}
 }
 
-func TestACallOverASocketThatIsReadTwiceCountsOnce(t *testing.T) {
+func TestRetriedWebSocketCallCountsOnce(t *testing.T) {
 	n := newRecordedNode(t)
 	n.learnParams()
 	server, metrics := newHandler(t, n, rpc.Options{}, func(o *web.Options) {

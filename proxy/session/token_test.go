@@ -65,7 +65,7 @@ func TestTokenWithoutHashIsNeverReplaced(t *testing.T) {
 	}
 }
 
-func TestWantedBlockIsTheOneThatTheClientHasSeen(t *testing.T) {
+func TestWantedBlockIsLastSeenByClient(t *testing.T) {
 	tip := node.Tip{Known: true, Epoch: 2, Height: 100, Limit: 110}
 	for name, tt := range map[string]struct {
 		tip    node.Tip

@@ -22,7 +22,7 @@ func TestMethodsThatReadStateAreRecognizedByName(t *testing.T) {
 }
 
 // What the rows of the paths say of transactions and blocks holds for the methods.
-func TestResponsesForTransactionsAndBlocksAreFixed(t *testing.T) {
+func TestResponsesForTransactionsAndBlocksAreImmutable(t *testing.T) {
 	o := state.Options{Rows: dialect.MethodRows(cosmos.Rows(nil))}
 	const comet = "/cosmos.base.tendermint.v1beta1.Service/"
 	for _, tt := range []struct {

@@ -9,7 +9,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-func TestOptionsAreRemovedFromURLInEverySpelling(t *testing.T) {
+func TestOptionsAreRemovedFromURLInEveryEncoding(t *testing.T) {
 	for target, want := range map[string]string{
 		"/a":                                         "/a",
 		"/a?x=1;y&z=%3d":                             "/a?x=1;y&z=%3d",

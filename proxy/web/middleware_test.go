@@ -124,7 +124,7 @@ func TestRequestPassesTheMiddleware(t *testing.T) {
 	}
 }
 
-func TestPagesOfAnyOriginOrOfNoneMayRead(t *testing.T) {
+func TestAnyOriginMayReadByDefault(t *testing.T) {
 	for origin, want := range map[string]string{"*": "*", "none": ""} {
 		_, handler := newServer(web.Options{CORSOrigins: []string{origin}}, new(strings.Builder))
 		for _, page := range []string{"", "https://app.example"} {

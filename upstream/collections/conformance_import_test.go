@@ -14,7 +14,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections"
 )
 
-func TestAnImportReplacesAndAdds(t *testing.T) {
+func TestImportReplacesAndAdds(t *testing.T) {
 	t.Parallel()
 	everyDriver(t, func(t *testing.T, f fixture) {
 		all := some(300)
@@ -37,7 +37,7 @@ func TestAnImportReplacesAndAdds(t *testing.T) {
 	})
 }
 
-func TestAnImportWithoutNewsChangesNothing(t *testing.T) {
+func TestUnchangedImportDoesNotChangeStore(t *testing.T) {
 	t.Parallel()
 	everyDriver(t, func(t *testing.T, f fixture) {
 		all := some(150)
@@ -50,7 +50,7 @@ func TestAnImportWithoutNewsChangesNothing(t *testing.T) {
 	})
 }
 
-func TestOfAnAddressGivenTwiceTheLastCounts(t *testing.T) {
+func TestLastOfRepeatedAddressesCounts(t *testing.T) {
 	t.Parallel()
 	everyDriver(t, func(t *testing.T, f fixture) {
 		all := some(200)
@@ -61,7 +61,7 @@ func TestOfAnAddressGivenTwiceTheLastCounts(t *testing.T) {
 	})
 }
 
-func TestAFailedImportLeavesTheStoreAsItWas(t *testing.T) {
+func TestFailedImportDoesNotChangeStore(t *testing.T) {
 	t.Parallel()
 	everyDriver(t, func(t *testing.T, f fixture) {
 		all := some(300)
@@ -99,7 +99,7 @@ func TestAFailedImportLeavesTheStoreAsItWas(t *testing.T) {
 	})
 }
 
-func TestACancelledImportLeavesTheStoreAsItWas(t *testing.T) {
+func TestCanceledImportDoesNotChangeStore(t *testing.T) {
 	t.Parallel()
 	everyDriver(t, func(t *testing.T, f fixture) {
 		all := some(300)
@@ -188,7 +188,7 @@ func TestImportsAtOnceBothCount(t *testing.T) {
 	})
 }
 
-func TestContextsAreHeeded(t *testing.T) {
+func TestCanceledContextsEndOperations(t *testing.T) {
 	everyDriver(t, func(t *testing.T, f fixture) {
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()

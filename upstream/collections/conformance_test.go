@@ -166,7 +166,7 @@ func TestPagesAreThoseOfAnOrderedList(t *testing.T) {
 	})
 }
 
-func TestAWalkMeetsEveryCollectionOnce(t *testing.T) {
+func TestWalkReturnsEveryCollectionOnce(t *testing.T) {
 	t.Parallel()
 	everyDriver(t, func(t *testing.T, f fixture) {
 		all := some(100)
@@ -224,7 +224,7 @@ func TestAddressesMatchInAnyCaseAndComeOutAsStored(t *testing.T) {
 	})
 }
 
-func TestAnEmptyStoreAnswersEmptyPages(t *testing.T) {
+func TestEmptyStoreAnswersEmptyPages(t *testing.T) {
 	everyDriver(t, func(t *testing.T, f fixture) {
 		one := int64(1)
 		for _, q := range []collections.Query{{}, {Desc: true, Offset: 1 << 40}, {MinAssets: &one}} {

@@ -143,7 +143,7 @@ func TestHTTPMetadataComesInTheDocumentedForm(t *testing.T) {
 	}
 }
 
-func TestHTTPAnswersThatAreNone(t *testing.T) {
+func TestInvalidHTTPAnswersAreErrors(t *testing.T) {
 	t.Parallel()
 	const problem = "application/problem+json"
 	good := strings.Replace(oneCollection, "METADATA", "{}", 1)
@@ -204,7 +204,7 @@ func TestHTTPIsReadOnly(t *testing.T) {
 	}
 }
 
-func TestTheKeyThatAServerEchoesIsHidden(t *testing.T) {
+func TestKeyEchoedByServerIsHidden(t *testing.T) {
 	const key = "sEcReT-k3y"
 	echo := func(status int, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -253,7 +253,7 @@ func TestMetadataOfAServerIsBounded(t *testing.T) {
 	}
 }
 
-func TestAStoresGoingAndComingIsToldOnce(t *testing.T) {
+func TestOutageOfStoreIsLoggedAtStartAndEnd(t *testing.T) {
 	var log bytes.Buffer
 	var down atomic.Bool
 	behind := open(t, "sqlite::memory:", collections.Options{})

@@ -91,7 +91,7 @@ func TestReadJSONLRefuses(t *testing.T) {
 	}
 }
 
-func TestReadJSONLTellsWhereReadingFailed(t *testing.T) {
+func TestReadJSONLReportsLineOfReadError(t *testing.T) {
 	broken := errors.New("broken pipe")
 	got, err := read(io.MultiReader(strings.NewReader(line+"\n"), iotest.ErrReader(broken)))
 	if !errors.Is(err, broken) || !strings.HasPrefix(err.Error(), "line 2: ") || len(got) != 1 {

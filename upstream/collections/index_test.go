@@ -110,7 +110,7 @@ func TestNoCounterDependsOnHowBlocksAreGrouped(t *testing.T) {
 	})
 }
 
-func TestOwnersAreRemembered(t *testing.T) {
+func TestOwnersAreStored(t *testing.T) {
 	everyLedger(t, func(t *testing.T, url string) {
 		s := open(t, url, collections.Options{})
 		tally := tallyTo(10)
@@ -132,7 +132,7 @@ func TestOwnersAreRemembered(t *testing.T) {
 	})
 }
 
-func TestATallyCountsOnlyWhereItBegins(t *testing.T) {
+func TestTallyIsAppliedOnlyAtItsCursor(t *testing.T) {
 	everyLedger(t, func(t *testing.T, url string) {
 		s := open(t, url, collections.Options{})
 		if err := s.Apply(t.Context(), ledger.Cursor{}, tallyTo(10)); err != nil {
@@ -158,7 +158,7 @@ func TestATallyCountsOnlyWhereItBegins(t *testing.T) {
 	})
 }
 
-func TestATallyWithoutChangesMovesOnlyTheCursor(t *testing.T) {
+func TestEmptyTallyMovesOnlyCursor(t *testing.T) {
 	everyLedger(t, func(t *testing.T, url string) {
 		s := open(t, url, collections.Options{})
 		before := list(t, s, collections.Query{})
@@ -239,7 +239,7 @@ func TestTalliesOfManyRowsAreCounted(t *testing.T) {
 	})
 }
 
-func TestAStoreThatAnotherServerFillsIsNotIndexed(t *testing.T) {
+func TestStoreThatAnotherServerFillsIsNotIndexed(t *testing.T) {
 	s := open(t, "http://127.0.0.1:1/api/v4", collections.Options{})
 	_, errMark := s.Mark(t.Context())
 	_, errCursor := s.Cursor(t.Context())
@@ -254,7 +254,7 @@ func TestAStoreThatAnotherServerFillsIsNotIndexed(t *testing.T) {
 	}
 }
 
-func TestOneLeadsAndAnotherTakesOver(t *testing.T) {
+func TestAnotherIndexerTakesOver(t *testing.T) {
 	t.Parallel()
 	url := postgresURL(t)
 	a, b := open(t, url, collections.Options{}), open(t, url, collections.Options{})
@@ -291,7 +291,7 @@ func TestOneLeadsAndAnotherTakesOver(t *testing.T) {
 	}
 }
 
-func TestDatabasesOfOtherSchemasLeadByThemselves(t *testing.T) {
+func TestEachSchemaHasItsOwnLeader(t *testing.T) {
 	for range 2 {
 		s := open(t, postgresURL(t), collections.Options{})
 		began := make(chan struct{})
@@ -312,7 +312,7 @@ func TestDatabasesOfOtherSchemasLeadByThemselves(t *testing.T) {
 // emptyTo is a tally of blocks that count nothing.
 func emptyTo(block int64) ledger.Tally { return ledger.Tally{Cursor: cursorAt(block)} }
 
-func TestAStoreStepsBackOverWhatCountedNothing(t *testing.T) {
+func TestStoreStepsBackOverBlocksWithoutEvents(t *testing.T) {
 	t.Parallel()
 	everyLedger(t, func(t *testing.T, url string) {
 		s := open(t, url, collections.Options{})
@@ -373,7 +373,7 @@ func TestAStoreStepsBackOverWhatCountedNothing(t *testing.T) {
 	})
 }
 
-func TestTheTrailEndsWhereTheCursorMovedWithoutANote(t *testing.T) {
+func TestTrailEndsAtUnrecordedCursorMove(t *testing.T) {
 	url := postgresURL(t)
 	s := open(t, url, collections.Options{})
 	for block, prev := int64(1), (ledger.Cursor{}); block < 4; block++ {

@@ -13,7 +13,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
 )
 
-func TestWhatPostgresEchoesOfThePasswordIsNotTold(t *testing.T) {
+func TestPasswordEchoedByPostgresIsHidden(t *testing.T) {
 	const password = "p4ss"
 	url := "postgres://reader:" + password + "@" + postgrestest.Echo(t) + "/db?sslmode=disable"
 	var log bytes.Buffer

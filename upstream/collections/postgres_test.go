@@ -49,7 +49,7 @@ func TestPostgresGoneAndBack(t *testing.T) {
 }
 
 // Before a pooler by session, a connection that is kept is kept from others.
-func TestConnectionsToPostgresAreFewAndGivenBack(t *testing.T) {
+func TestConnectionsToPostgresAreBoundedAndReleased(t *testing.T) {
 	t.Parallel()
 	url := postgresURL(t)
 	s := open(t, url+"&application_name=few", collections.Options{Connections: 3})
@@ -143,7 +143,7 @@ func TestPostgresOpensWhileAnotherProcessCreatesTheSchema(t *testing.T) {
 	}
 }
 
-func TestPostgresCountsWhatAnotherHandWrites(t *testing.T) {
+func TestPostgresChangesByOthersMoveGeneration(t *testing.T) {
 	url := postgresURL(t)
 	s := open(t, url, collections.Options{})
 	load(t, s, some(10))
@@ -173,7 +173,7 @@ func TestPostgresWithoutItsTablesIsUnusable(t *testing.T) {
 	silent(t, err, upstream.BadAnswer)
 }
 
-func TestPostgresKeepsATableOfAnotherHandWhenAnImportFails(t *testing.T) {
+func TestFailedPostgresImportKeepsForeignTables(t *testing.T) {
 	url := postgresURL(t)
 	s := open(t, url, collections.Options{})
 	postgrestest.Execute(t, url, "CREATE TABLE staged (); DROP TABLE collections CASCADE")

@@ -36,7 +36,7 @@ func run(t *testing.T, conn *sql.Conn, statement string) {
 	}
 }
 
-func TestSQLiteLockedByAWriterIsReadAllTheSame(t *testing.T) {
+func TestSQLiteIsReadableWhileLockedByWriter(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "c.db")
 	s := open(t, "sqlite:"+path, collections.Options{})
@@ -137,7 +137,7 @@ func TestSQLiteIsWrittenAfterInterruptedImports(t *testing.T) {
 	expect(t, open(t, url, collections.Options{}), some(300))
 }
 
-func TestSQLiteCountsWhatAnotherHandWrites(t *testing.T) {
+func TestSQLiteChangesByOthersMoveGeneration(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	s := open(t, "sqlite:"+path, collections.Options{})
 	load(t, s, some(10))
@@ -151,7 +151,7 @@ func TestSQLiteCountsWhatAnotherHandWrites(t *testing.T) {
 	}
 }
 
-func TestSQLiteKeepsATableOfAnotherHandWhenAnImportFails(t *testing.T) {
+func TestFailedSQLiteImportKeepsForeignTables(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	s := open(t, "sqlite:"+path, collections.Options{})
 	other := shell(t, path)

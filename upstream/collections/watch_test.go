@@ -7,7 +7,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-func TestTheBlockOfAGenerationIsRemembered(t *testing.T) {
+func TestBlockOfGenerationIsCached(t *testing.T) {
 	var h history
 	note := func(generation, block int64) {
 		h.add(Mark{Generation: generation, Cursor: ledger.Cursor{Block: block}}, time.Unix(generation, 0))
@@ -37,7 +37,7 @@ func TestTheBlockOfAGenerationIsRemembered(t *testing.T) {
 	wants(1, 0)
 }
 
-func TestTheGenerationSinceWhichABlockIsCountedIsFound(t *testing.T) {
+func TestGenerationOfCountedBlockIsFound(t *testing.T) {
 	var h history
 	for i, m := range [][2]int64{{5, 100}, {5, 103}, {8, 110}, {9, 108}, {12, 120}} { // 9 is a store that was rebuilt
 		h.add(Mark{Generation: m[0], Cursor: ledger.Cursor{Block: m[1]}}, time.Unix(int64(i), 0))

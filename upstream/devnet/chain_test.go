@@ -93,7 +93,7 @@ func TestSomethingChangesWithTheBlocks(t *testing.T) {
 	}
 }
 
-func TestTheSamplesExist(t *testing.T) {
+func TestSamplesExist(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1, Delegators: 50})
 	if got := []int{len(d.Validators()), len(d.Delegators())}; !cmp.Equal(got, []int{71, 50}) {
 		t.Errorf("%v validators and delegators", got)

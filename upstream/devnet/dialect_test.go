@@ -28,7 +28,7 @@ func sdk(t *testing.T, d *devnet.Devnet, path, height string) (*http.Response, s
 	return resp, string(body)
 }
 
-func TestACosmosNodeFollowsTheChain(t *testing.T) {
+func TestCosmosNodeFollowsTheChain(t *testing.T) {
 	d := start(t, devnet.Options{Dialect: devnet.Cosmos, Interval: -1})
 	resp, before := sdk(t, d, pool, "")
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("X-Cosmos-Block-Height") != "1000" {
@@ -49,7 +49,7 @@ func TestACosmosNodeFollowsTheChain(t *testing.T) {
 	}
 }
 
-func TestARestartedCosmosNodeKnowsNoLatestBlock(t *testing.T) {
+func TestRestartedCosmosNodeKnowsNoLatestBlock(t *testing.T) {
 	d := start(t, devnet.Options{Dialect: devnet.Cosmos, Interval: -1})
 	must(t, d.SetFaults(devnet.Faults{Node: devnet.Fault{Outage: devnet.Refuse}}))
 	must(t, d.SetFaults(devnet.Faults{}))
@@ -65,7 +65,7 @@ func TestARestartedCosmosNodeKnowsNoLatestBlock(t *testing.T) {
 	}
 }
 
-func TestACosmosChainThatWasSetBackComesOtherwise(t *testing.T) {
+func TestRolledBackCosmosChainHasOtherBlocks(t *testing.T) {
 	d := start(t, devnet.Options{Dialect: devnet.Cosmos, Interval: -1})
 	d.Advance(5)
 	_, before := sdk(t, d, "/cosmos/mint/v1beta1/inflation", "1004")
@@ -79,7 +79,7 @@ func TestACosmosChainThatWasSetBackComesOtherwise(t *testing.T) {
 	}
 }
 
-func TestAnUnknownDialectIsRefused(t *testing.T) {
+func TestUnknownDialectIsRefused(t *testing.T) {
 	if _, err := devnet.New(devnet.Options{Dialect: "bitcoin"}); err == nil {
 		t.Error("no error")
 	}

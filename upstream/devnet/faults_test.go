@@ -17,7 +17,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-func TestAnOutageEndsOnTheSamePort(t *testing.T) {
+func TestOutageEndsOnTheSamePort(t *testing.T) {
 	for _, outage := range []string{devnet.Refuse, devnet.Reset} {
 		d := start(t, devnet.Options{Interval: -1})
 		before := d.NodeURL()
@@ -35,7 +35,7 @@ func TestAnOutageEndsOnTheSamePort(t *testing.T) {
 	}
 }
 
-func TestAnOutageCanBeThereFromTheStart(t *testing.T) {
+func TestOutageCanBeginAtStart(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1, Faults: devnet.Faults{Node: devnet.Fault{Outage: devnet.Refuse}}})
 	if _, err := client.Get(d.NodeURL() + "/staking/params"); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("got %v", err)
@@ -54,7 +54,7 @@ func TestLatencyDelaysAnswers(t *testing.T) {
 	}
 }
 
-func TestAStalledNodeNeverAnswers(t *testing.T) {
+func TestStalledNodeNeverAnswers(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1})
 	must(t, d.SetFaults(devnet.Faults{Node: devnet.Fault{Stall: true}}))
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -112,7 +112,7 @@ func TestFaultsAreSetOverHTTP(t *testing.T) {
 	}
 }
 
-func TestAHaltedChainAnswersWithOldState(t *testing.T) {
+func TestHaltedChainAnswersWithOldState(t *testing.T) {
 	d := start(t, devnet.Options{Interval: 5 * time.Millisecond, StatusLead: -1})
 	d.Halt()
 	height := d.Height() + 1 // the block that was under way may still come
@@ -194,7 +194,7 @@ func TestMoreNodesShareTheChain(t *testing.T) {
 	}
 }
 
-func TestAFaultThatCannotBeIsRefused(t *testing.T) {
+func TestInvalidFaultIsRefused(t *testing.T) {
 	d := start(t, devnet.Options{})
 	for _, fault := range []devnet.Fault{{Outage: "nap"}, {ErrorStatus: 99}} {
 		if err := d.SetFaults(devnet.Faults{EVM: fault}); err == nil || d.Faults() != (devnet.Faults{}) {

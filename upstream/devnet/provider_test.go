@@ -18,7 +18,7 @@ type contract struct {
 	OpenSeaMetadata map[string]any
 }
 
-func TestTheProviderKnowsMostCollections(t *testing.T) {
+func TestProviderKnowsMostCollections(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1, Collections: 90})
 	var addresses []string
 	for c := range d.Collections() {

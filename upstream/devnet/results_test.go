@@ -15,7 +15,7 @@ func field(number byte, value string) string {
 	return string([]byte{number<<3 | 2, byte(len(value))}) + value
 }
 
-func TestATransactionThatIsBroadcastIsToldOfAndFound(t *testing.T) {
+func TestBroadcastTransactionIsAnnouncedAndFound(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1, Dialect: devnet.Cosmos})
 	message := field(1, "cosmos1from") + field(2, "cosmos1to") + field(3, field(1, "stake")+field(2, "5"))
 	raw := field(1, field(1, field(1, "/cosmos.bank.v1beta1.MsgSend")+field(2, message))) + field(2, field(1, ""))

@@ -11,7 +11,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
 
-func TestAChainSetBackGrowsAnew(t *testing.T) {
+func TestRolledBackChainGrowsAgain(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1})
 	d.Advance(60)
 	conn := dial(t, d.CometURL())
@@ -36,7 +36,7 @@ func TestAChainSetBackGrowsAnew(t *testing.T) {
 	}
 }
 
-func TestAServerCanTellOfBlocksThatAreNotThere(t *testing.T) {
+func TestServerCanReportBlocksAboveTip(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1})
 	conn := dial(t, d.CometURL())
 	say(t, conn, 1, "subscribe", newHeader)

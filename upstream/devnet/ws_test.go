@@ -96,7 +96,7 @@ func TestWebsocketTellsOfEveryBlock(t *testing.T) {
 	}
 }
 
-func TestABlockCanBeReadWhenItsEventArrives(t *testing.T) {
+func TestBlockCanBeReadWhenItsEventArrives(t *testing.T) {
 	d := start(t, devnet.Options{Interval: 20 * time.Millisecond, StatusLead: 5 * time.Millisecond})
 	conn := dial(t, d.CometURL())
 	say(t, conn, 1, "subscribe", newHeader)
@@ -117,7 +117,7 @@ func TestArgumentsThatCannotBeReadAreRefused(t *testing.T) {
 	}
 }
 
-func TestANodeThatStopsSaysSoToSubscribers(t *testing.T) {
+func TestStoppingNodeNotifiesSubscribers(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1})
 	conn := dial(t, d.CometURL())
 	say(t, conn, 1, "subscribe", newBlock)
@@ -135,7 +135,7 @@ func TestANodeThatStopsSaysSoToSubscribers(t *testing.T) {
 	}
 }
 
-func TestAStalledWebsocketHoldsEventsBack(t *testing.T) {
+func TestStalledWebsocketHoldsEventsBack(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1})
 	conn := dial(t, d.CometURL())
 	say(t, conn, 1, "subscribe", newHeader)
@@ -190,7 +190,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-func TestTheSocketMayBeBehindTheRestOfCometBFT(t *testing.T) {
+func TestWebSocketMayLagBehindRPC(t *testing.T) {
 	for _, behind := range []int64{4, 1 << 40} {
 		d := start(t, devnet.Options{Interval: -1})
 		conn := dial(t, d.CometURL())

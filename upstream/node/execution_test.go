@@ -72,7 +72,7 @@ func TestExecutedReturnsTheLowestKnownHeight(t *testing.T) {
 	}
 }
 
-func TestExecutionsAreBoundedAndOfOneEpoch(t *testing.T) {
+func TestExecutionBlocksAreBoundedAndBelongToOneEpoch(t *testing.T) {
 	e := new(executions)
 	for height := range int64(2 * maxExecutions) {
 		e.add(1, execution{height + 1, height + 1000})

@@ -138,7 +138,7 @@ func TestAnswerOfParentProvesNoHeight(t *testing.T) {
 		if a := mustFetch(t, p, r); a.Height != height || !a.Cached {
 			t.Errorf("%s: Fetch = %+v, want a cached answer at height %d", api, a, height)
 		}
-		if got := p.endpoints()[0].look().Lowest; got != earliest {
+		if got := p.endpoints()[0].snapshot().Lowest; got != earliest {
 			t.Errorf("%s: lowest height = %d after a cached answer, want %d", api, got, earliest)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/porttest"
 )
 
-func TestAServerComesBackOnAnAddressThatRefusesMeanwhile(t *testing.T) {
+func TestServerReturnsOnItsAddressAfterOutage(t *testing.T) {
 	address := porttest.Address(t)
 	for range 3 {
 		if conn, err := net.Dial("tcp", address); !errors.Is(err, syscall.ECONNREFUSED) {

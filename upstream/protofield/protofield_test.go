@@ -9,7 +9,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/protofield"
 )
 
-func TestAMessageIsReadUpToWhereItIsNone(t *testing.T) {
+func TestMalformedMessageIsReadUpToItsError(t *testing.T) {
 	message := protowire.AppendVarint(protowire.AppendTag(nil, 2, protowire.VarintType), 300)
 	message = protowire.AppendString(protowire.AppendTag(message, 1, protowire.BytesType), "first")
 	message = protowire.AppendFixed32(protowire.AppendTag(message, 3, protowire.Fixed32Type), 7)

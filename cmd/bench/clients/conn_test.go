@@ -12,7 +12,7 @@ import (
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 )
 
-func TestAConnectionIsUsedAgainAndReplaced(t *testing.T) {
+func TestConnectionIsUsedAgainAndReplaced(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		w.Header().Set("X-Block-Height", r.Header.Get("X-Block-Height"))

@@ -35,7 +35,7 @@ func with(a Answer, change func(*Answer)) Answer {
 	return a
 }
 
-func TestAModelFindsWhatIsWrong(t *testing.T) {
+func TestModelDetectsViolations(t *testing.T) {
 	forks := []Fork{{Began: at(0), Truth: own(0, 90, 150)}, {Began: at(50), Truth: own(1, 90, 150), Holds: 8 * time.Second}}
 	fork1 := func(a *Answer) { a.Hash += 1000 }
 	page := func(a *Answer) { a.Key = "POST /pages {}" }
@@ -146,7 +146,7 @@ func TestFreshAgainIsAfterTheLastOldAnswer(t *testing.T) {
 	}
 }
 
-func TestATruthKnowsUntilWhenABodyWasTheNodes(t *testing.T) {
+func TestTruthKnowsLastHeightOfABody(t *testing.T) {
 	own := own(0, 100, 105)
 	for name, tt := range map[string]struct {
 		hash      uint64

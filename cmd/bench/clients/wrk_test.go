@@ -53,8 +53,8 @@ func TestParseWrk(t *testing.T) {
 	}
 }
 
-// TestALoadOfHTTP2 has each connection ask one request after another.
-func TestALoadOfHTTP2(t *testing.T) {
+// TestLoadOfHTTP2 has each connection ask one request after another.
+func TestLoadOfHTTP2(t *testing.T) {
 	if _, err := exec.LookPath("h2load"); err != nil {
 		t.Skip("h2load is not installed")
 	}

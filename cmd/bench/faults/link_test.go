@@ -14,7 +14,7 @@ import (
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 )
 
-func TestALinkFailsInEachWayAndIsMended(t *testing.T) {
+func TestLinkFailsInEachWayAndRecovers(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "here") }))
 	defer s.Close()
 	r, err := rig.New(t.Context(), rig.Options{Bin: "unused"})

@@ -63,7 +63,7 @@ func TestNoAddressIsGivenOutTwice(t *testing.T) {
 	}
 }
 
-func TestAPartEndsWhereSomethingFails(t *testing.T) {
+func TestPartEndsAtFirstFailure(t *testing.T) {
 	wrong, ended := errors.New("wrong"), false
 	err := Try(func() {
 		defer func() { ended = true }()

@@ -17,7 +17,7 @@ const page = `{"code":200,"msg":{"validators":[` +
 	`"pagination":{"next_key":"AAE=","total":null}},"error":""}`
 
 // A node may spell JSON as it likes.
-func TestTheShapeDoesNotDependOnHowTheNodeSpells(t *testing.T) {
+func TestShapeDoesNotDependOnEncodingOfNode(t *testing.T) {
 	want := compact(t, shape(t, page).Body)
 	var indented bytes.Buffer
 	if err := json.Indent(&indented, []byte(page), "\r\n", "\t "); err != nil {

@@ -8,7 +8,7 @@ import (
 )
 
 // What is read in the short way is what encoding/json reads.
-func FuzzCallsAreReadAlike(f *testing.F) {
+func FuzzCallsAreParsedAsByEncodingJSON(f *testing.F) {
 	for _, body := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"status","params":{"a":[1,"x"]}}`, `{"id":"x","method":"m"}`, `{"ID":1,"method":"m","params":null}`, `{"id":1.0,"method":"m"}`,
 		`{"id":1,"id":2}`, `{"id":-1}`, `{"id":007}`, `{"id":"<"}`, `{"id":"\u0041"}`, `{"id":1e3}`, `{"id":12345678901234567890}`, `{"params":3,"id":1}`, `{"method":3}`, ` {} `, `{"x":1}`, `[]`, `null`, `"id"`, "",
@@ -28,7 +28,7 @@ func FuzzCallsAreReadAlike(f *testing.F) {
 }
 
 // What is called a call's own id can be any other id, and the call is the same but for that.
-func FuzzAnIDIsReplacedInACallAlone(f *testing.F) {
+func FuzzReplaceIDChangesOnlyTheID(f *testing.F) {
 	for _, body := range []string{
 		`{"jsonrpc":"2.0","id":1,"method":"status","params":{"id":2}}`, `{"params":{"id":2},"id":1,"method":"status"}`, `{"params":["\"id\":3"],"id":1,"method":"status"}`,
 		` { "id" : "x" } `, `{"id":1 ,"method":"m"}`, `{"id":1.5}`, `{"id":1e3}`, `{"id":"a\u0062"}`, `{"\u0069d":1,"id":2}`, `{"ID":1,"id":2}`, `{"id":1,"id":2}`, `{"id":null}`, `{"id":9007199254740993}`,
@@ -67,7 +67,7 @@ func TestIDOfACallIsFound(t *testing.T) {
 	}
 }
 
-func TestACallAsLibrariesWriteItIsReadInTheShortWay(t *testing.T) {
+func TestCommonCallIsParsedByFastPath(t *testing.T) {
 	for _, body := range []string{`{"jsonrpc":"2.0","id":123456789012,"method":"abci_query","params":{"path":"/x"}}`, `{"id":"a","method":"status","params":[]}`} {
 		if _, _, ok := readPlain([]byte(body)); !ok {
 			t.Error(body)
@@ -76,7 +76,7 @@ func TestACallAsLibrariesWriteItIsReadInTheShortWay(t *testing.T) {
 }
 
 // The second body of each is not as libraries write it.
-func TestNumericIDsAreGivenBackAsTheyStand(t *testing.T) {
+func TestNumericIDsAreReturnedUnchanged(t *testing.T) {
 	for _, id := range []string{"0", "-1", "-0", "1.5", "1.0", "9007199254740993", "9223372036854775807", "9223372036854775808", "1e30", "1E+2", "123456789012345678901234567890"} {
 		for _, body := range []string{`{"id":` + id + `,"method":"status"}`, `{"ID":` + id + `,"method":"status","more":1}`} {
 			for name, read := range map[string]func([]byte) (Call, error){

@@ -133,7 +133,7 @@ func recorded(received []string) methods {
 	}
 }
 
-func TestSessionsGoAsWithTheNode(t *testing.T) {
+func TestSessionsBehaveAsWithNode(t *testing.T) {
 	type recording struct {
 		Name           string
 		Sent, Received []string
@@ -171,7 +171,7 @@ func TestCallWithoutTheParametersItNeedsGetsTheNodesError(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoWebSocketIsRefusedAsByTheNode(t *testing.T) {
+func TestInvalidWebSocketHandshakeIsRefusedAsByNode(t *testing.T) {
 	_, url := serve(t, socket.Options{Origin: func(r *http.Request) bool { return r.Header.Get("Origin") != "https://evil.example" }})
 	response, err := http.Get(url)
 	if err != nil {
@@ -261,7 +261,7 @@ func (tw *twins) Call(_ *http.Request, method string, _ json.RawMessage) socket.
 	return socket.Answer{Member: []byte(`"result":7`), Height: 7, Again: func() socket.Answer { tw.again.Add(1); return eighth }}
 }
 
-func TestNoAnswerIsOfAnEarlierBlockThanTheOneBefore(t *testing.T) {
+func TestAnswersNeverGoBackToEarlierBlock(t *testing.T) {
 	tw := &twins{second: make(chan struct{})}
 	_, url := serve(t, socket.Options{Methods: tw})
 	conn := dial(t, url)
@@ -277,7 +277,7 @@ func TestNoAnswerIsOfAnEarlierBlockThanTheOneBefore(t *testing.T) {
 	}
 }
 
-func TestAMessageThatIsTooLargeEndsTheConnection(t *testing.T) {
+func TestTooLargeMessageEndsConnection(t *testing.T) {
 	_, url := serve(t, socket.Options{Message: 100})
 	conn := dial(t, url)
 	send(t, conn, strings.Repeat("x", 101))
@@ -286,7 +286,7 @@ func TestAMessageThatIsTooLargeEndsTheConnection(t *testing.T) {
 	}
 }
 
-func TestAClientThatAnswersNoPingIsCut(t *testing.T) {
+func TestClientWithoutPongIsDisconnected(t *testing.T) {
 	_, url := serve(t, socket.Options{Ping: time.Millisecond, Pong: time.Millisecond})
 	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 	if err != nil {
@@ -417,7 +417,7 @@ func (d *driven) Next(ctx context.Context) (json.RawMessage, error) {
 	}
 }
 
-func TestEventsOfAnySizeComeWholeAmongPongs(t *testing.T) {
+func TestEventsOfAnySizeArriveWholeBetweenPongs(t *testing.T) {
 	chain, feed := newDriven()
 	_, url := serve(t, socket.Options{Feed: feed, Ping: time.Millisecond, Pong: time.Minute})
 	conn := dial(t, url)
@@ -445,7 +445,7 @@ func opened(t *testing.T, metrics *prometheus.Registry) float64 {
 }
 
 // Whatever one client does, it is told so or cut, and the other one has its events.
-func TestAHostileClientHarmsNobodyElse(t *testing.T) {
+func TestHostileClientDoesNotAffectOthers(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		do   func(t *testing.T, conn *websocket.Conn)
@@ -502,7 +502,7 @@ func TestAHostileClientHarmsNobodyElse(t *testing.T) {
 	}
 }
 
-func TestAServerThatStopsAnswersWhatItWasAskedAndSaysSo(t *testing.T) {
+func TestStoppingServerAnswersPendingRequestsAndClosesConnections(t *testing.T) {
 	asked, may := make(chan struct{}), make(chan struct{})
 	d, url := serve(t, socket.Options{Methods: methods(func(*http.Request, string, json.RawMessage) []byte {
 		close(asked)

@@ -8,7 +8,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/drivers"
 )
 
-func TestAURLOfNoStoreIsRefused(t *testing.T) {
+func TestUnknownStoreURLIsRefused(t *testing.T) {
 	for _, url := range []string{"", "mysql://user:secret@h/db", "/var/lib/secret.db", "SQLITE:secret.db"} {
 		_, opening := drivers.Open(t.Context(), url, collections.Options{})
 		checking := drivers.Check(t.Context(), url, collections.Options{})

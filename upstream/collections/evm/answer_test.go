@@ -10,7 +10,7 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-func TestAnswersAreOneForEachCall(t *testing.T) {
+func TestEachCallGetsOneAnswer(t *testing.T) {
 	c := &client{secret: upstream.NewRedactor(nil)}
 	for name, body := range map[string]string{
 		"one twice and another none": `[{"id":0,"result":"0x1"},{"id":0,"result":"0x1"}]`,

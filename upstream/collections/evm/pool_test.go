@@ -39,7 +39,7 @@ func TestOneWrongAnswerExcludesNoEndpoint(t *testing.T) {
 	}
 }
 
-func TestAnotherEndpointIsAskedWhereThereIsOne(t *testing.T) {
+func TestRequestFallsBackToAnotherEndpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newTestPool(t, Options{})
 		only := p.endpoints[0]
@@ -69,7 +69,7 @@ func TestAnotherEndpointIsAskedWhereThereIsOne(t *testing.T) {
 	})
 }
 
-func TestTroubleIsToldWhenNoEndpointAnswersForLong(t *testing.T) {
+func TestLongOutageOfAllEndpointsIsLogged(t *testing.T) {
 	silence := &Failure{Reason: Silent, err: errors.New("refused")}
 	forbidden := &Failure{Reason: Forbidden, err: errors.New("401")}
 	for _, test := range []struct {

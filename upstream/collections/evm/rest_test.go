@@ -31,7 +31,7 @@ func newTestPool(t *testing.T, o Options) *Pool {
 	return p
 }
 
-func TestFailuresOfWorkThatWasUnderWayTogetherCountOnce(t *testing.T) {
+func TestConcurrentFailuresCountOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pause, workers = time.Second, 8
 		p := newTestPool(t, Options{Pause: pause})
@@ -63,7 +63,7 @@ func TestFailuresOfWorkThatWasUnderWayTogetherCountOnce(t *testing.T) {
 	})
 }
 
-func TestCallsThatAreRefusedAsTooOftenAreMadeFewerAtOnce(t *testing.T) {
+func TestRefusedBatchesShrink(t *testing.T) {
 	for _, reason := range []Reason{Refused, Limited, Silent} {
 		e := newTestPool(t, Options{}).endpoints[0]
 		calls := 20 // of which fewer than a batch has room for were left

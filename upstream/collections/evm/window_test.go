@@ -23,7 +23,7 @@ func (p provider) ask(w *window, requests int) (answered int, blocks int64) {
 	return answered, blocks
 }
 
-func TestWindowsComeToWhatIsGiven(t *testing.T) {
+func TestWindowsAdaptToLimit(t *testing.T) {
 	for _, test := range []struct {
 		name        string
 		most        int64

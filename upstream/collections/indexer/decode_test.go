@@ -33,7 +33,7 @@ func parse(t *testing.T, s string) ledger.Address {
 	return a
 }
 
-func TestARegistrationOfAeneidIsUnderstood(t *testing.T) {
+func TestRegistrationOfAeneidIsUnderstood(t *testing.T) {
 	got, err := aeneid.DecodeLogs([]byte("[" + realLog + "]"))
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestEveryEventIsUnderstood(t *testing.T) {
 	}
 }
 
-func TestALogThatDoesNotCountIsLeftOut(t *testing.T) {
+func TestUnknownLogIsIgnored(t *testing.T) {
 	for name, log := range map[string]string{
 		"of another event":         strings.Replace(realLog, "0x02ad", "0x02ae", 1),
 		"of another contract":      strings.Replace(realLog, "0x77319b", "0x77319c", 1),
@@ -132,7 +132,7 @@ func TestALogThatDoesNotCountIsLeftOut(t *testing.T) {
 	}
 }
 
-func TestALogThatBreaksItsPromiseIsAnError(t *testing.T) {
+func TestMalformedLogIsAnError(t *testing.T) {
 	for name, log := range map[string]string{
 		"removed":                strings.Replace(realLog, `"removed":false`, `"removed":true`, 1),
 		"without a block":        strings.Replace(realLog, `"blockNumber"`, `"b"`, 1),

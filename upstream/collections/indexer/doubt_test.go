@@ -18,7 +18,7 @@ import (
 // lies makes a fork of faults begin at the block that comes next.
 func (h *history) lies() faults { return faults{forkFrom: h.head() + 1} }
 
-func TestAFallbackWithWrongHashesIsOutlived(t *testing.T) {
+func TestFallbackWithWrongHashesIsIgnored(t *testing.T) {
 	t.Parallel()
 	h := newHistory(9)
 	h.grow(50)
@@ -42,7 +42,7 @@ func TestAFallbackWithWrongHashesIsOutlived(t *testing.T) {
 	expect(t, store, h.count(0))
 }
 
-func TestAForkFromTheNextBlockOnCountsNothingWhereAnotherClientKnowsBetter(t *testing.T) {
+func TestForkAboveCursorIsNotCountedIfAnotherClientContradicts(t *testing.T) {
 	h := newHistory(9)
 	h.grow(50)
 	store := open(t, memory(t))
@@ -63,7 +63,7 @@ func TestAForkFromTheNextBlockOnCountsNothingWhereAnotherClientKnowsBetter(t *te
 	expect(t, store, h.count(0))
 }
 
-func TestAWrongHashOfABlockThatCountsNothingIsSteppedBackFrom(t *testing.T) {
+func TestStoreStepsBackFromWrongHashOfBlockWithoutEvents(t *testing.T) {
 	everyStore(t, func(t *testing.T, url string) {
 		h := newHistory(9)
 		h.grow(50)
@@ -88,7 +88,7 @@ func TestAWrongHashOfABlockThatCountsNothingIsSteppedBackFrom(t *testing.T) {
 	})
 }
 
-func TestAHeaderUnlikeItsLogsMovesNoCursor(t *testing.T) {
+func TestHeaderThatContradictsLogsDoesNotAdvanceCursor(t *testing.T) {
 	t.Parallel()
 	for name, catchUp := range map[string]int{"while following": 1, "while catching up": 100} {
 		h := newHistory(9)
@@ -114,7 +114,7 @@ func TestAHeaderUnlikeItsLogsMovesNoCursor(t *testing.T) {
 	}
 }
 
-func TestLogsThatAreLeftOutAreAskedForAgain(t *testing.T) {
+func TestMissingLogsAreRequestedAgain(t *testing.T) {
 	t.Parallel()
 	for name, drop := range map[string][]faults{
 		"by the range, of the same client": {{drops: dropsRanges}},
@@ -140,7 +140,7 @@ func TestLogsThatAreLeftOutAreAskedForAgain(t *testing.T) {
 	}
 }
 
-func TestABloomThatPromisesTooMuchStands(t *testing.T) {
+func TestFalseBloomOfSoundClientIsAccepted(t *testing.T) {
 	h := newHistory(9)
 	h.grow(50)
 	evm := serveEVM(t, h, faults{})
@@ -157,7 +157,7 @@ func TestABloomThatPromisesTooMuchStands(t *testing.T) {
 	expect(t, store, h.count(0))
 }
 
-func TestClientsThatHaveNoLogsAtAllAreNotBelieved(t *testing.T) {
+func TestClientsWithoutAnyLogsAreNotTrusted(t *testing.T) {
 	t.Parallel()
 	for name, clients := range map[string]int{"one": 1, "two": 2} {
 		for what, blocks := range map[string]int{"while following": 15, "while catching up": 400} {
@@ -181,7 +181,7 @@ func TestClientsThatHaveNoLogsAtAllAreNotBelieved(t *testing.T) {
 	}
 }
 
-func TestAHeadThatIsFarAwayIsNotWaitedFor(t *testing.T) {
+func TestFalseFarHeadDoesNotStopIndexing(t *testing.T) {
 	t.Parallel()
 	h := newHistory(9)
 	h.grow(50)
@@ -199,7 +199,7 @@ func TestAHeadThatIsFarAwayIsNotWaitedFor(t *testing.T) {
 	expect(t, store, h.count(0))
 }
 
-func TestOneWrongAnswerAboutAContractIsNotBelieved(t *testing.T) {
+func TestSingleWrongAnswerAboutContractIsIgnored(t *testing.T) {
 	t.Parallel()
 	h := newHistory(6)
 	h.grow(100)
@@ -229,7 +229,7 @@ func mixed(h *history) map[string]faults {
 	}
 }
 
-func TestARunWithAClientThatContradictsItselfNeverSucceedsWithWrongCounts(t *testing.T) {
+func TestRunWithInconsistentClientNeverReturnsWrongCounts(t *testing.T) {
 	for name := range mixed(newHistory(1)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -251,7 +251,7 @@ func TestARunWithAClientThatContradictsItselfNeverSucceedsWithWrongCounts(t *tes
 }
 
 // One answer and its confirmation may come from the same of two forks by chance.
-func TestARunDoesNotSucceedBeforeItsClientIsOfOneMind(t *testing.T) {
+func TestRunFailsWhileClientContradictsItself(t *testing.T) {
 	t.Parallel()
 	h := newHistory(6)
 	h.grow(50)
@@ -269,7 +269,7 @@ func TestARunDoesNotSucceedBeforeItsClientIsOfOneMind(t *testing.T) {
 	}
 }
 
-func TestAClientThatContradictsItselfDoesNotStopASoundOne(t *testing.T) {
+func TestInconsistentClientDoesNotStopIndexing(t *testing.T) {
 	for name := range mixed(newHistory(1)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -293,7 +293,7 @@ func TestAClientThatContradictsItselfDoesNotStopASoundOne(t *testing.T) {
 	}
 }
 
-func TestLogsThatAreLeftOutWhileCatchingUpAreFoundByAnotherClient(t *testing.T) {
+func TestMissingLogsDuringCatchUpAreFoundByAnotherClient(t *testing.T) {
 	for name, f := range map[string]faults{"all": {drops: dropsAll}, "those of ranges": {drops: dropsRanges}} {
 		for _, first := range []bool{true, false} {
 			for _, window := range []int64{10_000, 7} {
@@ -414,7 +414,7 @@ func TestStoreThatMayLackLogsIsIncompleteUntilItIsRebuilt(t *testing.T) {
 	})
 }
 
-func TestEverySecondAnswerMayTellOfNoContract(t *testing.T) {
+func TestIndexerToleratesEverySecondContractMissing(t *testing.T) {
 	h := newHistory(7)
 	h.grow(300)
 	for _, from := range []int64{0, 60} { // the first block is searched for; IPs and disputes are resolved by calls
@@ -427,7 +427,7 @@ func TestEverySecondAnswerMayTellOfNoContract(t *testing.T) {
 	}
 }
 
-func TestALogThatComesTwiceCountsOnce(t *testing.T) {
+func TestRepeatedLogIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	for _, follows := range []bool{false, true} {
 		h := newHistory(6)

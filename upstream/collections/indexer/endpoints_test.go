@@ -14,7 +14,7 @@ import (
 
 func memory(t *testing.T) string { t.Helper(); return "sqlite::memory:" }
 
-func TestALaggingEndpointIsNotBelievedPastItsHead(t *testing.T) {
+func TestLaggingEndpointIsNotTrustedBeyondItsHead(t *testing.T) {
 	h := newHistory(3)
 	h.grow(100)
 	late := serveEVM(t, h, faults{lag: 40})
@@ -31,7 +31,7 @@ func TestALaggingEndpointIsNotBelievedPastItsHead(t *testing.T) {
 	expect(t, store, h.count(0))
 }
 
-func TestTheStartIsFoundWhereTheContractsAppear(t *testing.T) {
+func TestStartIsFoundWhereTheContractsAppear(t *testing.T) {
 	h := newHistory(4)
 	h.grow(500)
 	evm := serveEVM(t, h, faults{})
@@ -51,7 +51,7 @@ func TestTheStartIsFoundWhereTheContractsAppear(t *testing.T) {
 	}
 }
 
-func TestTheStartCanBeNamed(t *testing.T) {
+func TestStartBlockCanBeSet(t *testing.T) {
 	h := newHistory(5)
 	h.grow(200)
 	evm := serveEVM(t, h, faults{pruned: 150})
@@ -66,7 +66,7 @@ func TestTheStartCanBeNamed(t *testing.T) {
 	expect(t, store, h.count(60))
 }
 
-func TestAPrunedClientIsReadFromTheFirstLog(t *testing.T) {
+func TestPrunedClientIsReadFromTheFirstLog(t *testing.T) {
 	h := newHistory(5)
 	h.grow(200)
 	for _, pruned := range []int64{150, h.head() + 1} { // of old state, and of all
@@ -77,7 +77,7 @@ func TestAPrunedClientIsReadFromTheFirstLog(t *testing.T) {
 }
 
 // A store that lacked the first registrations would count wrong for good.
-func TestAClientThatHasForgottenLogsBeginsNoStore(t *testing.T) {
+func TestClientWithMissingLogsCannotStartStore(t *testing.T) {
 	h := newHistory(5)
 	h.grow(200)
 	store := open(t, memory(t))
@@ -94,7 +94,7 @@ func TestAClientThatHasForgottenLogsBeginsNoStore(t *testing.T) {
 	expect(t, store, h.count(0))
 }
 
-func TestAnAddressWithoutCodeIsAnError(t *testing.T) {
+func TestAddressWithoutCodeIsAnError(t *testing.T) {
 	h := newHistory(5)
 	h.grow(20)
 	h.deployed[story.Disputes.String()] = 35
@@ -115,7 +115,7 @@ func TestAnAddressWithoutCodeIsAnError(t *testing.T) {
 	expect(t, store, h.count(0))
 }
 
-func TestWhatAnswersNothingIsNotBelieved(t *testing.T) {
+func TestEndpointWithoutAnyResultIsNotTrusted(t *testing.T) {
 	h := newHistory(5)
 	h.grow(200)
 	for _, from := range []int64{0, 60} { // the first block is searched for; IPs and disputes are resolved by calls
@@ -127,7 +127,7 @@ func TestWhatAnswersNothingIsNotBelieved(t *testing.T) {
 	}
 }
 
-func TestWindowsFindOutWhatAnEndpointGives(t *testing.T) {
+func TestWindowsFindLimitOfEndpoint(t *testing.T) {
 	t.Parallel()
 	for i := range refusals {
 		h := newHistory(6)
@@ -147,7 +147,7 @@ func TestWindowsFindOutWhatAnEndpointGives(t *testing.T) {
 	}
 }
 
-func TestAnEndpointThatRecoversIsAskedForMoreAgain(t *testing.T) {
+func TestRecoveredEndpointGetsLargerRequests(t *testing.T) {
 	t.Parallel()
 	h := newHistory(6)
 	h.grow(1000)
@@ -192,7 +192,7 @@ func TestFailuresByChanceDoNotKeepWindowsSmall(t *testing.T) {
 	}
 }
 
-func TestAFailingEndpointIsReplaced(t *testing.T) {
+func TestFailingEndpointIsReplaced(t *testing.T) {
 	h := newHistory(8)
 	h.grow(100)
 	for name, f := range map[string]faults{
@@ -215,7 +215,7 @@ func TestAFailingEndpointIsReplaced(t *testing.T) {
 	}
 }
 
-func TestWhatCannotHealEndsTheRunAndChangesNothing(t *testing.T) {
+func TestPermanentFailureEndsRunWithoutChanges(t *testing.T) {
 	t.Parallel()
 	h := newHistory(9)
 	h.grow(50)
@@ -254,7 +254,7 @@ func TestWhatCannotHealEndsTheRunAndChangesNothing(t *testing.T) {
 	expect(t, store, want)
 }
 
-func TestLimitsAreWaitedFor(t *testing.T) {
+func TestRateLimitOfProviderIsAwaited(t *testing.T) {
 	t.Parallel()
 	h := newHistory(10)
 	h.grow(5)

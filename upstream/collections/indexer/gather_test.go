@@ -46,7 +46,7 @@ func gatherAll(t *testing.T, all ...*blocks) (gathered []*blocks) {
 	return gathered
 }
 
-func TestPartsThatWaitAreJoined(t *testing.T) {
+func TestWaitingPartsAreMerged(t *testing.T) {
 	got := gatherAll(t, part(1, 2), part(2, 0), part(3, 5))
 	if len(got) != 1 || got[0].span != (span{1, 3}) || got[0].last.Block != 3 || len(got[0].events) != 7 {
 		t.Fatalf("%+v", got)
@@ -85,7 +85,7 @@ func TestGatheringEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestAMissingPartEndsTheOrder(t *testing.T) {
+func TestMissingPartEndsBatch(t *testing.T) {
 	windows, parts := make(chan window, 2), make(chan *blocks, 9)
 	first, second := window{span{1, 3}, make(chan *blocks, 3)}, window{span{4, 5}, make(chan *blocks, 3)}
 	first.parts <- part(1, 0)

@@ -34,7 +34,7 @@ func scrape(t *testing.T, r *prometheus.Registry) (samples map[string]float64, s
 	return samples, state
 }
 
-func TestMetricsTellWhereItIs(t *testing.T) {
+func TestMetricsReportProgress(t *testing.T) {
 	h := newHistory(11)
 	h.grow(300)
 	store, r := open(t, memory(t)), prometheus.NewRegistry()
@@ -79,7 +79,7 @@ func TestMetricsTellWhereItIs(t *testing.T) {
 	}
 }
 
-func TestMetricsDoNotTellOfAChainThatWasNotHeardOf(t *testing.T) {
+func TestUnknownChainHasNoMetrics(t *testing.T) {
 	evm, r := serveEVM(t, newHistory(11), faults{status: http.StatusTooManyRequests}), prometheus.NewRegistry()
 	o := quick(open(t, memory(t)), evm)
 	o.Registerer, o.Grace = r, time.Hour
@@ -102,7 +102,7 @@ func TestMetricsDoNotTellOfAChainThatWasNotHeardOf(t *testing.T) {
 	}
 }
 
-func TestTheStateTellsWhyNoClientIsOfUse(t *testing.T) {
+func TestStateNamesReasonIfNoClientIsUsable(t *testing.T) {
 	h := newHistory(11)
 	h.grow(20)
 	for _, begun := range []bool{false, true} { // a store without a block, and one with some
@@ -128,7 +128,7 @@ func TestTheStateTellsWhyNoClientIsOfUse(t *testing.T) {
 	}
 }
 
-func TestNobodyThereIsAState(t *testing.T) {
+func TestUnreachableClientIsAState(t *testing.T) {
 	evm, r := serveEVM(t, newHistory(11), faults{}), prometheus.NewRegistry()
 	evm.Close()
 	o := quick(open(t, memory(t)), evm)
@@ -140,7 +140,7 @@ func TestNobodyThereIsAState(t *testing.T) {
 	})
 }
 
-func TestWhatOneClientAloneSaysIsUnverified(t *testing.T) {
+func TestSingleClientIsUnverified(t *testing.T) {
 	h := newHistory(11)
 	h.grow(100)
 	away := serveEVM(t, h, faults{status: http.StatusBadGateway})
@@ -164,7 +164,7 @@ func (fullStore) Apply(context.Context, ledger.Cursor, ledger.Tally) error {
 	return errors.New("database or disk is full")
 }
 
-func TestFiguresOfAnIndexerThatDoesNotGetOnAreUnknown(t *testing.T) {
+func TestMetricsOfStoppedIndexerAreNaN(t *testing.T) {
 	h := newHistory(11)
 	h.grow(100)
 	reset := newHistory(11)

@@ -28,7 +28,7 @@ func (l *logbook) says(t *testing.T, what string) {
 	}
 }
 
-func TestAClientBehindTheStoreIsWaitedFor(t *testing.T) {
+func TestIndexerWaitsForClientBehindStore(t *testing.T) {
 	h := newHistory(9)
 	h.grow(80)
 	store := open(t, memory(t))
@@ -54,7 +54,7 @@ func TestAClientBehindTheStoreIsWaitedFor(t *testing.T) {
 	expect(t, store, h.count(0))
 }
 
-func TestAnEndpointOfAnotherChainDoesNotEndTheRun(t *testing.T) {
+func TestEndpointOfAnotherChainDoesNotEndTheRun(t *testing.T) {
 	h := newHistory(9)
 	h.grow(30)
 	for name, f := range map[string]faults{"another chain": {chainID: 1}, "no access": {status: http.StatusForbidden}, "no client": {status: http.StatusNotFound}} {
@@ -71,7 +71,7 @@ func TestAnEndpointOfAnotherChainDoesNotEndTheRun(t *testing.T) {
 	}
 }
 
-func TestAnEndpointThatHangsCostsLittle(t *testing.T) {
+func TestHangingEndpointDelaysLittle(t *testing.T) {
 	t.Parallel()
 	h := newHistory(9)
 	h.grow(30)
@@ -81,7 +81,7 @@ func TestAnEndpointThatHangsCostsLittle(t *testing.T) {
 	run(t, o)
 }
 
-func TestAClientsGoingAndComingIsToldOnce(t *testing.T) {
+func TestOutageOfClientIsLoggedAtStartAndEnd(t *testing.T) {
 	t.Parallel()
 	h := newHistory(9)
 	h.grow(30)
@@ -101,7 +101,7 @@ func TestAClientsGoingAndComingIsToldOnce(t *testing.T) {
 	log.says(t, "502 Bad Gateway")
 }
 
-func TestWhatAnEndpointEchoesIsRedacted(t *testing.T) {
+func TestSecretsEchoedByEndpointAreRedacted(t *testing.T) {
 	t.Parallel()
 	h := newHistory(9)
 	h.grow(30)

@@ -112,7 +112,7 @@ func TestEveryHistoryIsCountedOnceWhateverHappens(t *testing.T) {
 	}
 }
 
-func TestALifeWithinOneWindowIsCounted(t *testing.T) {
+func TestAssetRegisteredAndDisputedInOneWindowIsCounted(t *testing.T) {
 	h := newHistory(12)
 	asset := h.register()
 	dispute := h.raise(asset.ip)
@@ -130,7 +130,7 @@ func TestALifeWithinOneWindowIsCounted(t *testing.T) {
 	}
 }
 
-func TestTwoIndexersOfOneStoreCountOnce(t *testing.T) {
+func TestTwoIndexersOfOneStoreCountEachLogOnce(t *testing.T) {
 	t.Parallel()
 	everyStore(t, func(t *testing.T, url string) {
 		h := newHistory(7)

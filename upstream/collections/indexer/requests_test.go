@@ -33,7 +33,7 @@ func TestSmallWindowsShareRequests(t *testing.T) {
 	}
 }
 
-func TestAnEndpointThatTakesFewCallsIsAskedInFew(t *testing.T) {
+func TestEndpointWithBatchLimitGetsSmallerBatches(t *testing.T) {
 	h := newHistory(6)
 	h.grow(400)
 	for name, limit := range fewCalls(10) {
@@ -61,7 +61,7 @@ func TestAnEndpointThatTakesFewCallsIsAskedInFew(t *testing.T) {
 	}
 }
 
-func TestAnEndpointThatTakesHardlyAnyCallsIsAskedMoreOften(t *testing.T) {
+func TestEndpointWithSmallBatchLimitGetsMoreRequests(t *testing.T) {
 	h := newHistory(7) // without times in its logs
 	h.grow(120)
 	for most := 1; most <= 3; most++ {
@@ -83,7 +83,7 @@ func TestAnEndpointThatTakesHardlyAnyCallsIsAskedMoreOften(t *testing.T) {
 	}
 }
 
-func TestServersThatLagAreNotBelievedWhereOneCallIsTakenAtOnce(t *testing.T) {
+func TestLaggingServersAreDetectedWithSingleCallBatches(t *testing.T) {
 	t.Parallel()
 	h := newHistory(6)
 	h.grow(500)
@@ -105,7 +105,7 @@ func fewCalls(blocks int64) map[string]faults {
 	}
 }
 
-func TestAnEndpointThatTakesFewCallsIsAskedForFewHeaders(t *testing.T) {
+func TestEndpointWithBatchLimitGetsSmallerHeaderBatches(t *testing.T) {
 	h := newHistory(7) // without times in its logs
 	h.grow(400)
 	for name, limit := range fewCalls(0) {
@@ -135,7 +135,7 @@ func (s *slowStore) Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tall
 	return s.Store.Apply(ctx, prev, t)
 }
 
-func TestWindowsThatWaitAreTakenOverTogether(t *testing.T) {
+func TestWaitingWindowsAreMerged(t *testing.T) {
 	h := newHistory(6)
 	h.grow(2000)
 	evm := serveEVM(t, h, faults{})
@@ -155,7 +155,7 @@ func TestWindowsThatWaitAreTakenOverTogether(t *testing.T) {
 	}
 }
 
-func TestAnswersThatAreTooLargeAreAskedForInParts(t *testing.T) {
+func TestTooLargeAnswersAreRequestedInParts(t *testing.T) {
 	h := newHistory(6)
 	h.grow(500)
 	store := open(t, memory(t))
@@ -193,7 +193,7 @@ func manyUnknown(ips int) *history {
 	return h
 }
 
-func TestManyUnknownIDsAreFoundOfAnEndpointThatTakesHardlyAnyCalls(t *testing.T) {
+func TestManyUnknownIDsAreFoundDespiteSmallBatchLimit(t *testing.T) {
 	const ids = 200
 	h := manyUnknown(ids)
 	for most := 1; most <= 3; most++ {
@@ -221,7 +221,7 @@ func TestManyUnknownIDsAreFoundOfAnEndpointThatTakesHardlyAnyCalls(t *testing.T)
 	}
 }
 
-func TestEachAnswerThatMakesSenseIsProgress(t *testing.T) {
+func TestEachValidAnswerIsProgress(t *testing.T) {
 	h := newHistory(7) // without times in its logs
 	h.grow(10)
 	for otherwise, way := range map[string]int{"silence": 2, "half an answer": 3, "no result": noResult} {
@@ -243,7 +243,7 @@ func TestEachAnswerThatMakesSenseIsProgress(t *testing.T) {
 }
 
 // Parts with logs are compared in the request that confirms their hashes, which there is anyway.
-func TestComparingTakesAFifthMoreRequestsAtTheMost(t *testing.T) {
+func TestComparingAddsAtMostAFifthOfRequests(t *testing.T) {
 	t.Parallel()
 	h := newHistory(6)
 	h.grow(3)

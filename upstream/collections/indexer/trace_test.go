@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-func TestFetchingAndTakingOverAreTraced(t *testing.T) {
+func TestFetchAndPreloadAreTraced(t *testing.T) {
 	h := newHistory(13)
 	h.grow(100)
 	spans := tracetest.NewSpanRecorder()

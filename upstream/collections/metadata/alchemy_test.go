@@ -38,7 +38,7 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-func TestAlchemyContractsComeInTheDocumentedShape(t *testing.T) {
+func TestAlchemyContractsHaveDocumentedForm(t *testing.T) {
 	const address = "0xe785e82358879f061bc3dcac6f0444462d4b5330"
 	for _, name := range []string{"full", "nulls", "bare_array", "wrong_types"} {
 		t.Run(name, func(t *testing.T) {

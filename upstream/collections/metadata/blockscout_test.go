@@ -33,7 +33,7 @@ func openBlockscout(t testing.TB, h http.Handler, o metadata.Options) *metadata.
 	return open(t, "blockscout:https://explorer.invalid", o)
 }
 
-func TestBlockscoutContractsComeInTheDocumentedShape(t *testing.T) {
+func TestBlockscoutContractsHaveDocumentedForm(t *testing.T) {
 	const (
 		token       = "/api/v2/tokens/" + one
 		address     = "/api/v2/addresses/" + one
@@ -108,7 +108,7 @@ func TestBlockscoutIsAskedForFourContractsAtATimeAndThePageHasThoseInTime(t *tes
 	})
 }
 
-func TestOneSickContractOfBlockscoutDoesNotHideTheOthers(t *testing.T) {
+func TestFailingContractOfBlockscoutDoesNotAffectOthers(t *testing.T) {
 	s := openBlockscout(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, one) {
 			w.WriteHeader(http.StatusInternalServerError)
@@ -125,7 +125,7 @@ func TestOneSickContractOfBlockscoutDoesNotHideTheOthers(t *testing.T) {
 	}
 }
 
-func TestBlockscoutIsLeftAloneOnceItSays429(t *testing.T) {
+func TestBlockscoutGetsNoRequestsAfter429(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var requests atomic.Int64
 		s := openBlockscout(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

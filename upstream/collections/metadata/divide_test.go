@@ -36,7 +36,7 @@ func (p *poisoned) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func TestOneContractDoesNotTakeMetadataFromItsNeighbours(t *testing.T) {
+func TestFailingContractDoesNotAffectOthersInBatch(t *testing.T) {
 	ways := map[string]http.HandlerFunc{
 		"refused":        status(http.StatusBadRequest),
 		"too large":      text(`{"contracts":[],"x":"` + strings.Repeat("x", 8<<20) + `"}`),
@@ -87,7 +87,7 @@ func TestOneContractDoesNotTakeMetadataFromItsNeighbours(t *testing.T) {
 }
 
 // The faults of a connection, through one.
-func TestAContractAtWhichTheConnectionBreaksIsFound(t *testing.T) {
+func TestContractThatBreaksConnectionIsIsolated(t *testing.T) {
 	provider := &poisoned{contracts: []string{one}, with: hijack("")}
 	server := httptest.NewServer(provider)
 	defer server.Close()
@@ -99,7 +99,7 @@ func TestAContractAtWhichTheConnectionBreaksIsFound(t *testing.T) {
 }
 
 // A batch that hangs is divided between other pages, not before them.
-func TestAPageDoesNotWaitUntilAnotherIsDivided(t *testing.T) {
+func TestPageDoesNotWaitForSplitOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all := addresses(100)
 		provider := &poisoned{contracts: all[10:11], with: slow(time.Hour, status(http.StatusOK))}
@@ -118,7 +118,7 @@ func TestAPageDoesNotWaitUntilAnotherIsDivided(t *testing.T) {
 }
 
 // The provider lists at most three of the contracts that it is asked for.
-func TestAnAnswerThatLeavesContractsOutIsNoProofOfNoRecord(t *testing.T) {
+func TestContractMissingFromAnswerIsNotNegativelyCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		provider := &alchemy{}
 		provider.fail(func(w http.ResponseWriter, _ *http.Request) {
@@ -134,7 +134,7 @@ func TestAnAnswerThatLeavesContractsOutIsNoProofOfNoRecord(t *testing.T) {
 	})
 }
 
-func TestContractsThatAreLeftOutTwiceHaveNoRecord(t *testing.T) {
+func TestContractsMissingTwiceHaveNoRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		provider := &alchemy{fault: text(`{"contracts":[]}`)}
 		s := openAlchemy(t, provider, metadata.Options{})
@@ -148,7 +148,7 @@ func TestContractsThatAreLeftOutTwiceHaveNoRecord(t *testing.T) {
 	})
 }
 
-func TestADescriptionOutlivesWhatIsNone(t *testing.T) {
+func TestDescriptionSurvivesFailures(t *testing.T) {
 	for name, none := range map[string]http.HandlerFunc{
 		"an empty list":   text(`[]`),
 		"no contract":     text(`[{"address":"` + one + `","tokenType":"NOT_A_CONTRACT"}]`),
@@ -189,7 +189,7 @@ func TestADescriptionOutlivesWhatIsNone(t *testing.T) {
 	}
 }
 
-func TestAProviderThatGoesAwayWhileABatchIsDividedBlamesNoContract(t *testing.T) {
+func TestProviderOutageDuringSplitBatchBlamesNoContract(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, provider := &memory{}, &alchemy{}
 		s := openAlchemy(t, provider, metadata.Options{Store: store, Failures: 1, Cooldown: time.Hour})
@@ -203,7 +203,7 @@ func TestAProviderThatGoesAwayWhileABatchIsDividedBlamesNoContract(t *testing.T)
 	})
 }
 
-func TestAPageOfRefusedContractsIsNoFailureOfTheProvider(t *testing.T) {
+func TestPageOfRefusedContractsIsNoFailureOfTheProvider(t *testing.T) {
 	for name, way := range map[string]http.HandlerFunc{"refused": status(http.StatusBadRequest), "malformed": text(`<html>`)} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -221,7 +221,7 @@ func TestAPageOfRefusedContractsIsNoFailureOfTheProvider(t *testing.T) {
 	}
 }
 
-func TestAProviderThatRefusesEverythingIsAskedLittleAndNotBelieved(t *testing.T) {
+func TestProviderThatRefusesEverythingGetsFewRequests(t *testing.T) {
 	for name, test := range map[string]struct {
 		way   http.HandlerFunc
 		state string
@@ -246,7 +246,7 @@ func TestAProviderThatRefusesEverythingIsAskedLittleAndNotBelieved(t *testing.T)
 	}
 }
 
-func TestWhatAContractSaysOfItselfIsBounded(t *testing.T) {
+func TestOnchainMetadataIsBounded(t *testing.T) {
 	long := strings.Repeat("é", 100_000)
 	answer, err := json.Marshal(map[string]any{
 		"address": one, "name": "x" + long, "symbol": "S", "totalSupply": strings.Repeat("9", 5000), "contractDeployer": long, "tokenType": long,
@@ -273,7 +273,7 @@ func TestWhatAContractSaysOfItselfIsBounded(t *testing.T) {
 
 // Every page but the last has contracts that the provider refuses. What their batches are divided into grows
 // faster than it is asked for, and costs the others every second turn.
-func TestDivisionsOfPagesDoNotStarveOtherPages(t *testing.T) {
+func TestSplitPagesDoNotStarveOtherPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pages, batch, request = 20, 50, 100 * time.Millisecond
 		all := addresses((pages + 1) * batch)

@@ -25,7 +25,7 @@ func hijack(raw string) http.HandlerFunc {
 	}
 }
 
-func TestAFaultCostsThePageNothingButTheMetadata(t *testing.T) {
+func TestProviderFaultLeavesPageWithoutMetadata(t *testing.T) {
 	tests := map[string]struct {
 		fault   http.HandlerFunc
 		outcome string
@@ -77,7 +77,7 @@ func TestAFaultCostsThePageNothingButTheMetadata(t *testing.T) {
 	}
 }
 
-func TestNoProviderAtAllCostsThePageNothingButTheMetadata(t *testing.T) {
+func TestMissingProviderLeavesPageWithoutMetadata(t *testing.T) {
 	log, registry := &logged{}, prometheus.NewRegistry()
 	for _, provider := range []string{"alchemy:", "blockscout:"} {
 		s := open(t, provider+"http://127.0.0.1:1/"+key, unhurried(metadata.Options{Logger: log.logger(), Registerer: registry}))
@@ -91,7 +91,7 @@ func TestNoProviderAtAllCostsThePageNothingButTheMetadata(t *testing.T) {
 	noKey(t, log, registry)
 }
 
-func TestAKeyInADescriptionIsHidden(t *testing.T) {
+func TestKeyInADescriptionIsHidden(t *testing.T) {
 	answers := map[string]string{
 		"as it is":        key,
 		"escaped":         `sEcReT\u002dk3y`,
@@ -110,7 +110,7 @@ func TestAKeyInADescriptionIsHidden(t *testing.T) {
 	}
 }
 
-func TestWhatTheProviderRefusesIsSaid(t *testing.T) {
+func TestRefusalOfProviderIsReported(t *testing.T) {
 	for want, fault := range map[string]http.HandlerFunc{
 		"closed": nil, "rate_limited": status(429), "unauthorized": status(401), "failing": status(500),
 	} {
@@ -150,7 +150,7 @@ func TestNoErrorOfOpenRepeatsTheSpec(t *testing.T) {
 	}
 }
 
-func TestATransportMaySayTheKey(t *testing.T) {
+func TestKeyInTransportErrorIsHidden(t *testing.T) {
 	transports := map[string]roundTrip{
 		"in an error": func(r *http.Request) (*http.Response, error) {
 			return nil, fmt.Errorf("cannot send %s to %s", r.URL.Path, r.URL)

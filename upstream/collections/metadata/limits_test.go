@@ -42,7 +42,7 @@ func pauses(t *testing.T, s *metadata.Service, provider *alchemy, n int) []time.
 	return between
 }
 
-func TestAProviderThatSays429IsLeftAlone(t *testing.T) {
+func TestProviderGetsNoRequestsAfter429(t *testing.T) {
 	const ms = time.Millisecond
 	tests := map[string]struct {
 		retryAfter string
@@ -71,7 +71,7 @@ func TestAProviderThatSays429IsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestASuccessEndsTheRowOfPauses(t *testing.T) {
+func TestSuccessResetsBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		provider := &alchemy{fault: limited("")}
 		s := openAlchemy(t, provider, metadata.Options{})
@@ -92,7 +92,7 @@ func TestASuccessEndsTheRowOfPauses(t *testing.T) {
 	})
 }
 
-func TestTheBreakerOpensAndRecovers(t *testing.T) {
+func TestBreakerOpensAndRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		provider, log, registry := &alchemy{}, &logged{}, prometheus.NewRegistry()
 		s := openAlchemy(t, provider, metadata.Options{Logger: log.logger(), Registerer: registry})
@@ -138,7 +138,7 @@ func TestTheBreakerOpensAndRecovers(t *testing.T) {
 	})
 }
 
-func TestAServiceIsNotMeasuredUnderTheNameOfAnother(t *testing.T) {
+func TestSecondServiceInOneRegistryIsRefused(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	openAlchemy(t, &alchemy{}, metadata.Options{Registerer: registry})
 	if s, err := metadata.Open("alchemy:https://host/"+key, metadata.Options{Store: &memory{}, Registerer: registry}); err == nil {
@@ -147,7 +147,7 @@ func TestAServiceIsNotMeasuredUnderTheNameOfAnother(t *testing.T) {
 	}
 }
 
-func TestAClosedServiceMakesRoomForTheNext(t *testing.T) {
+func TestClosedServiceReleasesItsMetrics(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	for range 2 {
 		openAlchemy(t, &alchemy{}, metadata.Options{Registerer: registry}).Close()

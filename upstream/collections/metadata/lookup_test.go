@@ -19,7 +19,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/metadata"
 )
 
-func TestAPageAsksOnceForAllItDoesNotHave(t *testing.T) {
+func TestPageRequestsMissingMetadataOnce(t *testing.T) {
 	server := httptest.NewServer(&alchemy{})
 	defer server.Close()
 	store, registry := &memory{}, prometheus.NewRegistry()
@@ -51,7 +51,7 @@ func tally(names map[string]string) map[string]int {
 	return n
 }
 
-func TestALateAnswerComesWithTheNextPage(t *testing.T) {
+func TestLateMetadataIsOnTheNextPage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		provider := &alchemy{}
 		provider.fail(slow(2*time.Second, text(`[{"address":"`+one+`","name":"late"}]`)))
@@ -70,7 +70,7 @@ func TestALateAnswerComesWithTheNextPage(t *testing.T) {
 	})
 }
 
-func TestACallerWhoLeavesTakesNothingAway(t *testing.T) {
+func TestLeavingCallerDoesNotCancelSharedRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		provider := &alchemy{fault: slow(100*time.Millisecond, text(`[{"address":"`+one+`","name":"x"}]`))}
 		s := openAlchemy(t, provider, metadata.Options{})
@@ -85,7 +85,7 @@ func TestACallerWhoLeavesTakesNothingAway(t *testing.T) {
 	})
 }
 
-func TestPagesThatComeTogetherShareTheLookups(t *testing.T) {
+func TestConcurrentPagesShareLookups(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		provider := &alchemy{}
 		provider.fail(slow(100*time.Millisecond, text(`[{"address":"`+one+`","name":"x"},{"address":"`+two+`","name":"y"}]`)))
@@ -107,7 +107,7 @@ func TestPagesThatComeTogetherShareTheLookups(t *testing.T) {
 }
 
 // The page has read the store when another page begins and ends.
-func TestAPageThatIsOvertakenDoesNotAskAgain(t *testing.T) {
+func TestOvertakenPageDoesNotRequestMetadataAgain(t *testing.T) {
 	provider, store := &alchemy{}, &memory{}
 	s := openAlchemy(t, provider, unhurried(metadata.Options{Store: store}))
 	var loads atomic.Int64
@@ -124,7 +124,7 @@ func TestAPageThatIsOvertakenDoesNotAskAgain(t *testing.T) {
 	}
 }
 
-func TestOfALongPageTheFirstBatchIsWaitedForAndTheRestComesLater(t *testing.T) {
+func TestLongPageWaitsOnlyForItsFirstBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		provider := &alchemy{}
 		provider.fail(func(w http.ResponseWriter, r *http.Request) {
@@ -192,7 +192,7 @@ func TestCloseDoesNotWaitForTheProvider(t *testing.T) {
 	})
 }
 
-func TestWithoutAProviderNothingIsKnownAndNothingIsWrong(t *testing.T) {
+func TestMissingProviderIsNotAnError(t *testing.T) {
 	s, err := metadata.Open("none", metadata.Options{})
 	if s != nil || err != nil {
 		t.Fatalf("got %v, %v", s, err)

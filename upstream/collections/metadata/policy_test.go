@@ -26,7 +26,7 @@ const (
 	day  = 24 * hour
 )
 
-func TestAContractServesForAsLongAsItMay(t *testing.T) {
+func TestMetadataIsServedUntilItExpires(t *testing.T) {
 	type answer struct {
 		name     string // the batch that it was read in
 		degraded bool
@@ -101,7 +101,7 @@ func TestNoRecordHoldsForTenMinutes(t *testing.T) {
 	})
 }
 
-func TestWhatWasLearnedTogetherDoesNotGrowOldTogether(t *testing.T) {
+func TestMetadataExpiriesAreSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		provider := &alchemy{}
 		s := openAlchemy(t, provider, metadata.Options{})

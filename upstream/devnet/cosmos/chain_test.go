@@ -28,7 +28,7 @@ func ask(t *testing.T, node http.Handler, path string, height int64) (*httptest.
 	return w, w.Body.String()
 }
 
-func TestTheStateMovesWithTheBlocksAndStaysAtAHeight(t *testing.T) {
+func TestStateMovesWithTheBlocksAndStaysAtAHeight(t *testing.T) {
 	chain := cosmos.NewChain(state.Options{ChainID: "devnet-1", Delegators: 1530})
 	before := chain.Handler(clock{1000, 1, false}, false, func(string, int64) {})
 	after := chain.Handler(clock{1001, 1, false}, false, func(string, int64) {})
@@ -52,7 +52,7 @@ func TestTheStateMovesWithTheBlocksAndStaysAtAHeight(t *testing.T) {
 	}
 }
 
-func TestTheHeightHeaderLiesWhereCometBFTAnswers(t *testing.T) {
+func TestHeightHeaderIsWrongForCometBFTResponses(t *testing.T) {
 	node := cosmos.NewChain(state.Options{ChainID: "devnet-1", Delegators: 1530}).Handler(clock{1000, 1, false}, false, func(string, int64) {})
 	w, body := ask(t, node, "/cosmos/base/tendermint/v1beta1/blocks/latest", 820)
 	if got := gjson.Get(body, "block.header.height").String(); got != "1000" {
@@ -85,7 +85,7 @@ func TestPagesLeadThroughAList(t *testing.T) {
 	}
 }
 
-func TestABroadcastTransactionIsInTheNextBlock(t *testing.T) {
+func TestBroadcastTransactionIsInTheNextBlock(t *testing.T) {
 	chain := cosmos.NewChain(state.Options{ChainID: "devnet-1", Delegators: 1530})
 	var send string
 	for _, x := range nodetest.Exchanges(t, "testdata/exchanges.jsonl") {
@@ -138,7 +138,7 @@ func TestNoRequestMakesTheSimulationPanic(t *testing.T) {
 	}
 }
 
-func TestAFailureNamesNothingWhereAParameterIsLeftOut(t *testing.T) {
+func TestErrorForMissingParameterNamesNoValue(t *testing.T) {
 	node := cosmos.NewChain(state.Options{ChainID: "devnet-1", Delegators: 1530}).Handler(clock{1000, 1, false}, false, func(string, int64) {})
 	for path, want := range map[string]string{
 		"/cosmos/bank/v1beta1/denoms_metadata_by_query_string":         "client metadata for denom ",

@@ -65,7 +65,7 @@ var exceptions = map[string]string{
 	"ok_validatorset_latest_limit1": "CometBFT's pages lead to no next one",
 }
 
-func TestTheSimulationAnswersAsARealNodeDid(t *testing.T) {
+func TestSimulationMatchesRecordedNode(t *testing.T) {
 	chain := cosmos.NewChain(state.Options{ChainID: "devnet-1", Delegators: 1530})
 	for _, x := range nodetest.Exchanges(t, "testdata/exchanges.jsonl") {
 		if strings.HasPrefix(x.Name, "rpc_") || strings.HasPrefix(x.Name, "cors_") {

@@ -39,7 +39,7 @@ func serveRecorded(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(reply)
 }
 
-func TestTheRepliesOfARealNodeAreUnderstood(t *testing.T) {
+func TestRepliesOfARealNodeAreUnderstood(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(serveRecorded))
 	t.Cleanup(server.Close)
 	base, err := url.Parse(server.URL)
