@@ -68,7 +68,7 @@ func TestAuditReceivesEachNewEntryOnce(t *testing.T) {
 		eventually(t, "it has taken over", func() bool { return !other.Warming() })
 		_, ok := other.Fresh(audited, time.Now(), nil)
 		if ok {
-			t.Error("an entry that was taken over is served before the audit is told")
+			t.Error("preloaded entry was served before the audit received it")
 		}
 		if mustGet(t, other, audited, origin).Outcome != cache.Hit {
 			tk.since()
@@ -76,7 +76,7 @@ func TestAuditReceivesEachNewEntryOnce(t *testing.T) {
 		}
 		want("of Redis", 1, true, "")
 		if _, ok := other.Fresh(audited, time.Now(), nil); !ok {
-			t.Error("it is not served from memory afterwards")
+			t.Error("entry not served from memory afterwards")
 		}
 		mustGet(t, other, audited, origin)
 		want("of memory again", 0, true, "")

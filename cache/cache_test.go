@@ -111,7 +111,7 @@ func mustGet(t testing.TB, c *cache.Cache, q cache.Query, origin cache.Origin) c
 
 func TestNewRefusesNegativeOptions(t *testing.T) {
 	if _, err := cache.New(cache.Options{Patience: -time.Second}); err == nil {
-		t.Error("a negative patience was accepted")
+		t.Error("negative Patience: error = nil, want one")
 	}
 }
 

@@ -146,6 +146,6 @@ func TestClusterWithoutShardedPubSubReceivesLeases(t *testing.T) {
 	got := follow(t, b, q)
 	answers <- context.DeadlineExceeded
 	if line := tell(<-got, nil); line != "miss uri-miss: of the follower at 100" {
-		t.Errorf("the follower got %s", line)
+		t.Errorf("follower got %s", line)
 	}
 }

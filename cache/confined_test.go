@@ -29,7 +29,7 @@ func TestConfinedEntriesTakeAQuarterOfMemory(t *testing.T) {
 		t.Errorf("%d entries of %d bytes are left, want at most %d bytes and not none", left, len(body), memory/4)
 	}
 	if c.Peek(kept) == nil {
-		t.Error("the other entry is gone")
+		t.Error("other entry was evicted")
 	}
 	newest := cache.Query{Key: "unknown 999", Policy: live, Tip: 100, Confined: true}
 	if res := mustGet(t, c, newest, answer(100, page)); res.Outcome != cache.Hit {

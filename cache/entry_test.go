@@ -17,7 +17,7 @@ func TestConfirm(t *testing.T) {
 	got := negative.Confirm(130, later)
 
 	if got.Content != negative.Content {
-		t.Error("the content was copied")
+		t.Error("content was copied, want it shared")
 	}
 	if got.Height != 130 || !got.ReadAt.Equal(later) {
 		t.Errorf("holds at %d, %v; want 130, %v", got.Height, got.ReadAt, later)

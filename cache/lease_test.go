@@ -134,7 +134,7 @@ func TestFollowersOfALease(t *testing.T) {
 		got := follow(t, b, q)
 		answers <- nil
 		if line := tell(<-got, nil); line != "hit shared: of the holder at 100" {
-			t.Errorf("the follower got %s", line)
+			t.Errorf("follower got %s", line)
 		}
 	})
 	t.Run("are woken where leases are sealed, too", func(t *testing.T) {
@@ -145,7 +145,7 @@ func TestFollowersOfALease(t *testing.T) {
 		got := follow(t, b, q)
 		answers <- nil
 		if line := tell(<-got, nil); line != "hit shared: of the holder at 100" {
-			t.Errorf("the follower got %s", line)
+			t.Errorf("follower got %s", line)
 		}
 	})
 	t.Run("ask themselves when the holder's origin fails", func(t *testing.T) {
@@ -155,7 +155,7 @@ func TestFollowersOfALease(t *testing.T) {
 		got := follow(t, b, q)
 		answers <- errDown
 		if line := tell(<-got, nil); line != "miss uri-miss: of the follower at 100" {
-			t.Errorf("the follower got %s", line)
+			t.Errorf("follower got %s", line)
 		}
 		if err := <-done; !errors.Is(err, errDown) {
 			t.Errorf("the holder got %v", err)
@@ -168,7 +168,7 @@ func TestFollowersOfALease(t *testing.T) {
 		got := follow(t, b, q)
 		_ = a.Close()
 		if line := tell(<-got, nil); line != "miss uri-miss: of the follower at 100" {
-			t.Errorf("the follower got %s", line)
+			t.Errorf("follower got %s", line)
 		}
 	})
 	t.Run("wait for a holder that is slow but alive", func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestFollowersOfALease(t *testing.T) {
 		eventually(t, "the lease is renewed", func() bool { return store.TTL(lease) == short.Lease })
 		answers <- nil
 		if line := tell(<-got, nil); line != "hit shared: of the holder at 100" {
-			t.Errorf("the follower got %s", line)
+			t.Errorf("follower got %s", line)
 		}
 	})
 	t.Run("go on when the holder dies", func(t *testing.T) {
@@ -192,7 +192,7 @@ func TestFollowersOfALease(t *testing.T) {
 		got := follow(t, b, q)
 		way.cut() // the holder is not heard of again
 		if line := tell(<-got, nil); line != "miss uri-miss: of the follower at 100" {
-			t.Errorf("the follower got %s", line)
+			t.Errorf("follower got %s", line)
 		}
 	})
 	for name, expiry := range map[string]time.Duration{
@@ -243,7 +243,7 @@ func TestLeaseWithLostReplyIsReleasedAfterOriginFails(t *testing.T) {
 	rdb := client(t, s.addr)
 	_, err := a.Get(t.Context(), q, func(context.Context, *cache.Entry) (*cache.Entry, error) {
 		if rdb.Exists(context.Background(), "tipcache:1:{story-1:k}:l").Val() == 0 {
-			t.Error("the lease was not granted, so this test tests nothing")
+			t.Error("lease was not granted, which this test requires")
 		}
 		way.heal()
 		return nil, errDown

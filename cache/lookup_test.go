@@ -47,7 +47,7 @@ func TestClosedCacheReadsOnlyMemory(t *testing.T) {
 	}
 	before := store.CommandCount()
 	if _, err := c.Get(t.Context(), cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, []byte("a"))); err == nil {
-		t.Error("a closed cache has answered")
+		t.Error("closed cache returned an entry")
 	}
 	if n := store.CommandCount() - before; n != 0 {
 		t.Errorf("the store was sent %d commands", n)

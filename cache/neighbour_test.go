@@ -45,7 +45,7 @@ func TestFruitlessLeasesAreAwaitedAFewTimesAndThenIgnored(t *testing.T) {
 			want(0)
 		}
 		if n := strings.Count(log.String(), "ignoring other replicas"); n != 1 {
-			t.Errorf("told %d times:\n%s", n, log)
+			t.Errorf("logged %d times:\n%s", n, log)
 		}
 		time.Sleep(time.Minute + time.Second)
 		want(4 * time.Second)
@@ -58,7 +58,7 @@ func TestFruitlessLeasesAreAwaitedAFewTimesAndThenIgnored(t *testing.T) {
 		want(time.Second)
 		want(time.Second)
 		if n := strings.Count(log.String(), "waiting for other replicas"); n != 1 {
-			t.Errorf("told %d times:\n%s", n, log)
+			t.Errorf("logged %d times:\n%s", n, log)
 		}
 	})
 }
@@ -97,7 +97,7 @@ func TestUnsignedLeaseIsNotAwaited(t *testing.T) {
 		<-done
 		idle(t, c)
 		if token == "" {
-			t.Fatal("no replica held the lease")
+			t.Fatal("no replica acquired the lease")
 		}
 		if err := client(t, addr).FlushAll(t.Context()).Err(); err != nil {
 			t.Fatal(err)
@@ -126,7 +126,7 @@ func TestUnsignedLeaseIsNotAwaited(t *testing.T) {
 			}
 			idle(t, c)
 			if rdb.Exists(t.Context(), at).Val() != 0 {
-				t.Error("the lease was not taken over")
+				t.Error("lease was not acquired after its holder failed")
 			}
 		})
 	}
@@ -139,7 +139,7 @@ func TestUnsignedLeaseIsNotAwaited(t *testing.T) {
 		}
 		got := follow(t, c, q)
 		if len(got) > 0 {
-			t.Errorf("it was not waited for: %s", tell(<-got, nil))
+			t.Errorf("call did not wait: %s", tell(<-got, nil))
 			return
 		}
 		_ = client(t, addr).Publish(t.Context(), "tipcache:1:story-1", "-k").Err()

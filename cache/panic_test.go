@@ -32,10 +32,10 @@ func TestClientPanicOnReplyDoesNotFailRequest(t *testing.T) {
 		t.Errorf("Load found %v", found)
 	}
 	if _, err := c.PurgeKeys(t.Context(), cache.Selection{}); err == nil {
-		t.Error("the purge did not fail")
+		t.Error("purge: error = nil, want one")
 	}
 	if i := c.Inspect(t.Context(), cache.Query{Key: "k0", Policy: live, Tip: 100}); i.SharedErr == nil {
-		t.Error("the inspection did not fail")
+		t.Error("inspection: error = nil, want one")
 	}
 	idle(t, c)
 	if n := metric(t, c, "shared_errors_total", "panic"); n == 0 {

@@ -141,7 +141,7 @@ func hotKey(t *testing.T) *follower {
 	f.ask(t, 2)
 	f.reads = nil
 	if !f.Inspect(t.Context(), f.q).Ahead {
-		t.Fatal("the key is not read ahead")
+		t.Fatal("key was not read ahead")
 	}
 	return f
 }
@@ -274,7 +274,7 @@ func TestReplicasShareWhatIsReadAhead(t *testing.T) {
 		t.Errorf("%d reads of the origin, want %d", reads.Load(), keys*blocks)
 	}
 	if metric(t, replicas[0], "read_ahead_total", "origin")+metric(t, replicas[1], "read_ahead_total", "origin") == 0 {
-		t.Error("nothing was read ahead")
+		t.Error("no key was read ahead")
 	}
 }
 

@@ -86,7 +86,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	for !ok() {
 		select {
 		case <-ctx.Done():
-			t.Fatalf("it never came to pass that %s", what)
+			t.Fatalf("timed out waiting: %s", what)
 		case <-time.After(2 * time.Millisecond):
 		}
 	}

@@ -25,13 +25,13 @@ func TestEntriesAreEvictedForReservations(t *testing.T) {
 		return int(memory.WeightedSize())
 	}
 	if weighs() < bound*3/4 {
-		t.Fatal("memory is not full")
+		t.Fatal("memory is not full, which this test requires")
 	}
 	if !c.Account().Reserve(account.Upstream, bound/2) {
-		t.Fatal("half of the bound is refused")
+		t.Fatal("Reserve of half of the bound failed")
 	}
 	if c.Account().Reserve(account.Upstream, 1) {
-		t.Error("more than half of the bound is reserved")
+		t.Error("Reserve of more than half of the bound succeeded")
 	}
 	if got := weighs(); got > bound/2 {
 		t.Errorf("entries weigh %d bytes beside a half that is reserved", got)

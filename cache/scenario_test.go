@@ -179,7 +179,7 @@ func TestUnchangedAnswerIsWrittenWithoutItsBody(t *testing.T) {
 	w.rest(t)
 
 	if got := w.store.HGet(key, "b"); got != "mark" {
-		t.Error("the body was written again")
+		t.Error("unchanged body was written again")
 	}
 	if res := mustGet(t, w.replicas["A"], cache.Query{Key: "k", Policy: live, Tip: 120}, nil); res.Entry.Height != 120 {
 		t.Errorf("holds at %d, want 120", res.Entry.Height)

@@ -164,7 +164,7 @@ func TestUnreadableEntryIsAMissAndOverwritten(t *testing.T) {
 			}
 			idle(t, a)
 			if got := mustGet(t, b, q, nil); got.Store != "shared" || !bytes.Equal(got.Entry.Body, page) {
-				t.Errorf("it was not overwritten: %.60s", tell(got, nil))
+				t.Errorf("entry was not overwritten: %.60s", tell(got, nil))
 			}
 		})
 	}
@@ -240,7 +240,7 @@ func TestLoadAndSave(t *testing.T) {
 	}
 	alone.Save(t.Context(), map[string]*cache.Entry{"one": entry(0, "1")}, time.Hour)
 	if found := alone.Load(t.Context(), []string{"one"}); len(found) != 1 {
-		t.Error("without the store memory was not used")
+		t.Error("cached entry not served from memory without the store")
 	}
 }
 
@@ -283,7 +283,7 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	if _, err := cache.New(cache.Options{Registerer: reg}); err == nil {
-		t.Error("a second cache registered the same metrics")
+		t.Error("second cache with the same metrics: error = nil, want one")
 	}
 	if err := c.Close(); err != nil {
 		t.Fatal(err)

@@ -74,7 +74,7 @@ func TestEncodedBodiesAreCreatedOnceAndCounted(t *testing.T) {
 		return prev.Confirm(200, time.Now()), nil
 	})
 	if _, as := c.Encoded("k", later.Entry.Content, codings.Gzip, false, false); as != codings.Gzip || metric(t, c, "encodings_total") != 3 {
-		t.Error("confirming the content lost what was made of it")
+		t.Error("derived content lost by the confirmation")
 	}
 	eventually(t, "it weighs after confirming, too", func() bool { return weigh() == weight })
 }
@@ -104,12 +104,12 @@ func TestBackgroundEncodingBeginsAfterAnswer(t *testing.T) {
 		c.Encoded("k", content, codings.Brotli, false, false)
 		synctest.Wait()
 		if content.Made[codings.Brotli].Load() != nil {
-			t.Error("it is made at once")
+			t.Error("encoded at once, want it encoded later")
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if content.Made[codings.Brotli].Load() == nil {
-			t.Error("it is not made a second later")
+			t.Error("not encoded after a second")
 		}
 	})
 }
@@ -214,10 +214,10 @@ func TestDerivedContentIsCachedForAFewNames(t *testing.T) {
 		t.Errorf("derived %d times, want one more at each call", calls-4)
 	}
 	if _, as := c.Encoded("k", last, codings.Gzip, false, false); as != codings.Identity {
-		t.Error("what is not kept was encoded")
+		t.Error("body that is not cached was encoded")
 	}
 	if body, as := c.Encoded("k", last, codings.Gzip, true, false); as != codings.Gzip || !strings.HasPrefix(decoded(t, codings.Gzip, body), "one too many") {
-		t.Error("and was not for one who must have it")
+		t.Error("body that must be encoded was not")
 	}
 	now = now.Add(time.Second)
 	for _, name := range []string{"one too many", "one too many", "name1"} {
@@ -227,7 +227,7 @@ func TestDerivedContentIsCachedForAFewNames(t *testing.T) {
 		t.Errorf("derived %d times, want one more, which takes the place of the oldest", calls-6)
 	}
 	if _, as := c.Encoded("k", derive("one too many"), codings.Gzip, false, false); as != codings.Gzip {
-		t.Error("what took a place is not encoded")
+		t.Error("accepted body was not encoded")
 	}
 }
 

@@ -63,7 +63,7 @@ func TestReplicaPreloadsAtMostHalfItsMemory(t *testing.T) {
 
 func TestSingleReplicaIsReadyAtOnce(t *testing.T) {
 	if c := newCache(t, cache.Options{}); c.Warming() {
-		t.Error("it waits for entries of other replicas, of which there are none")
+		t.Error("waiting for other replicas, but there are none")
 	}
 }
 

@@ -107,7 +107,7 @@ log: {level: loud}`),
 		Flags:   map[string][]string{"redis": {"http://x"}},
 	})
 	if err == nil {
-		t.Fatal("accepted")
+		t.Fatal("error = nil, want one")
 	}
 	for _, want := range []string{
 		"listen: ", "chian.id: no such setting", "chain.idd: no such setting", "chain.nodes[0]: \"ftp://x\"", `chain.timeout: "soon" is not a time`,
@@ -233,7 +233,7 @@ func TestSecretsAreNotInErrors(t *testing.T) {
 
 func TestMissingFileIsAnError(t *testing.T) {
 	if _, err := config.Load(config.Sources{File: filepath.Join(t.TempDir(), "none.yaml")}); err == nil {
-		t.Error("accepted")
+		t.Error("error = nil, want one")
 	}
 }
 

@@ -84,7 +84,7 @@ func TestChartConfigurationsAreAcceptedByServe(t *testing.T) {
 				pod = at(parse(t, []byte(patch)), "spec", "template", "spec")
 			}
 			if at(pod, "enableServiceLinks") != false {
-				t.Error("a Service named tipcache would become variables that are no settings")
+				t.Error("environment variables of a Service named tipcache would be rejected")
 			}
 			serves(t, at(pod, "containers"), manifests["ConfigMap test-tipcache"])
 		})
@@ -177,14 +177,14 @@ func TestChartBringsAlertsDashboardAndIngress(t *testing.T) {
 	}
 	got, _ := at(manifests["ConfigMap test-tipcache-dashboard"], "data", "tipcache.json").(string)
 	if strings.TrimSpace(got) != strings.TrimSpace(string(dashboard)) {
-		t.Error("another dashboard than that of deploy/grafana")
+		t.Error("chart's dashboard differs from deploy/grafana")
 	}
 	service := at(manifests["Ingress test-tipcache"], "spec", "rules", "http", "paths", "backend", "service", "name")
 	if _, ok := manifests["Service test-tipcache"]; !ok || service != "test-tipcache" {
 		t.Errorf("the Ingress leads to %v", service)
 	}
 	if _, ok := manifests["PodDisruptionBudget test-tipcache"]; !ok {
-		t.Error("no PodDisruptionBudget")
+		t.Error("chart has no PodDisruptionBudget")
 	}
 }
 

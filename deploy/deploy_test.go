@@ -187,7 +187,7 @@ func TestSystemdConfigurationIsValid(t *testing.T) {
 		}
 	}
 	if len(env) == 0 {
-		t.Fatal("no variables in the file")
+		t.Fatal("the file sets no variables")
 	}
 	accepts(t, env, "check", "--config", "systemd/tipcache.yaml")
 }

@@ -217,7 +217,7 @@ func TestMalformedBatchIsRefusedWithNameOfProblem(t *testing.T) {
 	}
 	s.get(t, batchOf(poolPath), "X-Block-Height", "900").refuses(t, 400, chainRefusal(400, "block 900 is in the future; the newest is 228"))
 	if calls := s.chain.calls(); calls != 0 {
-		t.Errorf("the node was asked %d times", calls)
+		t.Errorf("node requests = %d", calls)
 	}
 	s.chain.says(200, `{"code":200,"msg":{"x":"`+strings.Repeat("x", blocks.MaxBatchBytes/2)+`"},"error":""}`)
 	s.get(t, batchOf(poolPath, paramsPath)).refuses(t, 400, chainRefusal(400, "the responses are larger than 4194304 bytes together; request fewer paths or smaller pages"))

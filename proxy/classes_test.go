@@ -37,7 +37,7 @@ func TestClassesChangeWhileServing(t *testing.T) {
 		}
 	}
 	if err := s.proxy.SetClasses(blocks.Classes{}, map[string]cache.Policy{"nope": lasting}); err == nil {
-		t.Error("an unknown route was accepted")
+		t.Error("unknown route: error = nil, want one")
 	}
 	if got := s.get(t, anyPath).header.Get("Cache-Status"); !strings.Contains(got, "; hit") {
 		t.Errorf("what was refused is in force: %s", got)

@@ -24,7 +24,7 @@ func TestEveryViolationIsListedInTheOrderOfTheSchema(t *testing.T) {
 	}
 	golden(t, "violations.json", body)
 	if s.store.calls.Load() != 0 {
-		t.Error("the store was asked")
+		t.Error("store was read, want no read")
 	}
 }
 

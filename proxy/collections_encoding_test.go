@@ -60,7 +60,7 @@ func TestPagesAreTheSameInEveryCodingAtEveryHost(t *testing.T) {
 		}
 	}
 	if n := store.calls.Load(); n != 1 {
-		t.Errorf("the store was asked %d times", n)
+		t.Errorf("store requests = %d", n)
 	}
 }
 

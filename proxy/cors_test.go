@@ -47,7 +47,7 @@ func TestPreflightsReachNoUpstream(t *testing.T) {
 		})
 	}
 	if n := s.store.calls.Load(); n > 0 {
-		t.Errorf("the store was asked %d times", n)
+		t.Errorf("store requests = %d", n)
 	}
 }
 

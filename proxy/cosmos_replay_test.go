@@ -198,7 +198,7 @@ func (x sdkExchange) check(t *testing.T, s *sdkService) {
 		}
 	}
 	if resp.Header.Get("X-Server-Time") != "" {
-		t.Error("X-Server-Time is sent on")
+		t.Error("X-Server-Time was passed on")
 	}
 	want := x.Raw
 	if x.Status == http.StatusOK {

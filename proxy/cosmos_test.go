@@ -97,7 +97,7 @@ func TestErrorOfTheStateIsReadOncePerBlock(t *testing.T) {
 		}
 	}
 	if n := s.reads(path); n != 1 {
-		t.Errorf("the node was asked %d times", n)
+		t.Errorf("node requests = %d", n)
 	}
 }
 
@@ -302,7 +302,7 @@ func TestBodiesTakeTheMemoryOfAnswers(t *testing.T) {
 	s := newSDK(t, devnet.Options{}, func(o *proxy.Options) { o.Cache = c })
 	largest := `{"tx_bytes":"` + strings.Repeat("A", 1<<20-100) + `"}`
 	if !c.Account().Reserve(account.Upstream, memory/2) {
-		t.Fatal("half of the memory cannot be set aside")
+		t.Fatal("Reserve of half of the memory failed")
 	}
 	refused := func() bool { // on a connection that stays: one that is to be closed ends before its client has read the refusal
 		resp, err := s.server.Client().Post(s.server.URL+sdkTxs, "application/json", strings.NewReader(largest))
@@ -313,7 +313,7 @@ func TestBodiesTakeTheMemoryOfAnswers(t *testing.T) {
 		return resp.StatusCode == http.StatusServiceUnavailable
 	}
 	if !refused() {
-		t.Error("a body is taken without memory")
+		t.Error("body accepted without memory")
 	}
 	c.Account().Release(account.Upstream, memory/2)
 	var begun []*line

@@ -28,12 +28,12 @@ func TestChainIsUnavailableUntilItsDialectIsKnown(t *testing.T) {
 		t.Errorf("it is explained as %+v, %v", e.Refusal, err)
 	}
 	if _, err := s.proxy.SelectRoute("pool"); err == nil {
-		t.Error("a route can be purged that may be another one")
+		t.Error("ambiguous route accepted for purging")
 	}
 
 	long := map[string]cache.Policy{"pool": {FreshBlocks: 5, StaleBlocks: 5}}
 	if err := s.proxy.SetDialect(nil, blocks.Classes{}, map[string]cache.Policy{"nope": {}}); err == nil {
-		t.Error("a policy of no route is taken")
+		t.Error("policy for an unknown route accepted")
 	}
 	if err := s.proxy.SetDialect(nil, blocks.Classes{}, long); err != nil {
 		t.Fatal(err)
@@ -45,6 +45,6 @@ func TestChainIsUnavailableUntilItsDialectIsKnown(t *testing.T) {
 		t.Errorf("the document is %d %.80s", got.status, got.body)
 	}
 	if s.proxy.SetDialect(nil, blocks.Classes{}, nil) == nil {
-		t.Error("a dialect that is known becomes another one")
+		t.Error("known dialect was changed")
 	}
 }

@@ -39,7 +39,7 @@ func TestManualShowsEveryOperation(t *testing.T) {
 		}
 	}
 	if strings.Contains(text, "somewhere") || strings.Count(text, "curl 'https://host/") != len(all(`(<article id="[a-z_]+")`, page)) {
-		t.Error("not every operation has a command that can be tried here")
+		t.Error("not every operation has a command to try")
 	}
 }
 
@@ -56,7 +56,7 @@ func TestManualDocumentsMinimumBlocks(t *testing.T) {
 func TestTotalOfRewardsIsDocumentedAsNullable(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	if page := s.get(t, "/docs").body; !strings.Contains(page, `<code>msg.total</code> <span class="type">list of <a href="#schema-DecCoin">DecCoin</a> or null</span>`) {
-		t.Error("the manual does not say that it may be null")
+		t.Error("manual does not document null")
 	}
 	at := `paths./distribution/delegators/{delegator_address}/rewards.get.responses.200.content.application/json.schema.properties.msg`
 	msg := gjson.Get(s.get(t, "/openapi.json").body, at)
@@ -91,7 +91,7 @@ func TestManualLoadsNoOtherResource(t *testing.T) {
 		}
 	}
 	if strings.Count(page, "<script") != 1 || strings.Contains(page, " style=") || strings.Contains(page, "url(") {
-		t.Error("it has more than text, one style and one script")
+		t.Error("page has resources other than one style and one script")
 	}
 	policy := res.Header.Get("Content-Security-Policy")
 	for _, part := range []string{`(?s)<style>(.*)</style>`, `(?s)<script type="module">(.*)</script>`} {
@@ -106,7 +106,7 @@ func TestManualNamesTheServerOfTheRequest(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	got := s.get(t, "/docs")
 	if !strings.Contains(html.UnescapeString(got.body), "curl '"+s.URL+"/staking/params'") {
-		t.Error("the commands ask another server")
+		t.Error("commands name the wrong server")
 	}
 }
 
@@ -168,7 +168,7 @@ func TestManualIsTheSameAtEachStart(t *testing.T) {
 			first = page
 		}
 		if page != first {
-			t.Fatal("another start makes another page")
+			t.Fatal("page differs between starts")
 		}
 	}
 }

@@ -192,14 +192,14 @@ func TestDescriptionIsThatOfTheOptions(t *testing.T) {
 	}
 	plain := readDescription(t, startChain(t, proxy.Options{}).Config.Handler)
 	if ids(plain)["collections"] || plain.at(plain.doc, "components", "schemas", "Collection") != nil {
-		t.Error("a listing that is not served is described")
+		t.Error("document describes a listing that is not served")
 	}
 	if plain.at(plain.doc, "components", "securitySchemes") != nil {
-		t.Error("a key is described that nobody asks for")
+		t.Error("document describes a key that is not required")
 	}
 	open := readDescription(t, startList(t, listing.Options{NoAuth: true}).Config.Handler)
 	if op := open.operation(t, "collections"); op.body["security"] != nil || open.at(op.body, "responses", "401") != nil {
-		t.Error("an open listing asks for a key")
+		t.Error("listing without auth requires a key")
 	}
 	closed := readDescription(t, startList(t, listing.Options{}, func(o *proxy.Options) { o.Chain.Auth = true }).Config.Handler)
 	for _, id := range []string{"collections", "validators"} {
@@ -209,7 +209,7 @@ func TestDescriptionIsThatOfTheOptions(t *testing.T) {
 	}
 	asNode := readDescription(t, startChain(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}}).Config.Handler)
 	if op := asNode.operation(t, "validators"); asNode.at(op.body, "responses", "404") != nil || asNode.at(op.body, "responses", "500") == nil {
-		t.Error("the node's refusals are not described")
+		t.Error("document lacks the node's errors")
 	}
 }
 

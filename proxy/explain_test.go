@@ -191,7 +191,7 @@ func TestListingIsExplainedByItsBody(t *testing.T) {
 		t.Errorf("%+v", e.Refusal)
 	}
 	if n := store.calls.Load(); n > 0 {
-		t.Errorf("the store was asked %d times", n)
+		t.Errorf("store requests = %d", n)
 	}
 	post := httptest.NewRequest(http.MethodPost, listPath, strings.NewReader("{}"))
 	post.Header.Set("X-Api-Key", testKey)

@@ -37,7 +37,7 @@ func FuzzRequests(f *testing.F) {
 		case 200, 404:
 		case 400:
 			if chain.calls() > before {
-				t.Fatal("refused after the node was asked")
+				t.Fatal("refused only after a request to the node")
 			}
 			return
 		default:

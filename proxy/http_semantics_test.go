@@ -35,7 +35,7 @@ func TestUnservedPathsAndMethodsAreRefusedInTheEnvelope(t *testing.T) {
 	}
 	s.get(t, anyPath+"?"+strings.Repeat("x", web.MaxURL)).refuses(t, 414, `{"code":414,"msg":{},"error":"the request target is longer than 8192 bytes"}`+"\n")
 	if n := s.chain.calls(); n > 0 {
-		t.Errorf("the node was asked %d times", n)
+		t.Errorf("node requests = %d", n)
 	}
 }
 
@@ -64,7 +64,7 @@ func TestRoutesOfUnknownNamesAreNotConfigured(t *testing.T) {
 	}
 	defer c.Close()
 	if _, err := proxy.New(proxy.Options{Cache: c, Chain: chain.Options{Nodes: newFakeChain(t), Routes: map[string]cache.Policy{"nope": {}}}}); err == nil {
-		t.Error("no error")
+		t.Error("error = nil, want one")
 	}
 }
 

@@ -55,7 +55,7 @@ func TestMalformedInputIsRefusedWithoutAskingTheNode(t *testing.T) {
 		})
 	}
 	if n := s.chain.calls(); n > 0 {
-		t.Errorf("the node was asked %d times", n)
+		t.Errorf("node requests = %d", n)
 	}
 }
 

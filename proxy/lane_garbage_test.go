@@ -59,7 +59,7 @@ func TestHitInTheLaneAllocatesNothing(t *testing.T) {
 			var answer string
 			for tries := 0; hitsOf(t, registry) == 0; tries++ {
 				if answer = conn.ask(t, tt.request); tries == 1000 {
-					t.Fatal("the lane is not in use")
+					t.Fatal("lane served no request")
 				}
 			}
 			_, body, _ := strings.Cut(answer, "\r\n\r\n")

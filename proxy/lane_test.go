@@ -213,7 +213,7 @@ func hitsOf(t *testing.T, registry prometheus.Gatherer) int {
 			return n
 		}
 	}
-	t.Fatal("no counter")
+	t.Fatal("counter not found")
 	return 0
 }
 
@@ -259,7 +259,7 @@ func TestLaneAppliesNewKeysAndLimits(t *testing.T) {
 			conn := dial(t, s.Listener.Addr())
 			for tries := 0; hitsOf(t, registry) == 0; tries++ { // net/http may be late with the end of a request
 				if conn.ask(t, request); tries == 1000 {
-					t.Fatal("the lane is not in use")
+					t.Fatal("lane served no request")
 				}
 			}
 			change.to(s.proxy)

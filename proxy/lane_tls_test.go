@@ -109,7 +109,7 @@ func (s *secured) comesThroughTheLane(t *testing.T, c *secureClient) {
 	t.Helper()
 	for tries := 0; hitsOf(t, s.registry) == 0; tries++ {
 		if c.told(t, http.MethodGet, "/staking/pool", http.Header{}); tries == 1000 {
-			t.Fatal("the lane is not in use")
+			t.Fatal("lane served no request")
 		}
 	}
 }

@@ -39,7 +39,7 @@ func TestEachMountAnswersInItsShape(t *testing.T) {
 	asSent := startChain(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}}).get(t, target)
 	documented := startChain(t, proxy.Options{}).get(t, target)
 	if asSent.body == documented.body {
-		t.Fatal("both shapes are the same")
+		t.Fatal("both shapes return the same body")
 	}
 	for range 3 { // by the handler and by the fast lane
 		for base, want := range map[string]exchange{"": documented, "/api": asSent, "/api/deep/er": documented} {

@@ -43,7 +43,7 @@ func TestVerificationOfMembershipIsAReadWithoutTheRateOfTransactions(t *testing.
 		t.Errorf("%d node requests, want 3: nothing of it is cached", n)
 	}
 	if resp, _ := s.do(t, http.MethodPost, "/cosmos/tx/v1beta1/simulate", "{}"); resp.StatusCode == http.StatusTooManyRequests {
-		t.Error("the reads took from the rate of transactions")
+		t.Error("reads counted against the rate of transactions")
 	}
 	if resp, body := s.do(t, http.MethodPost, "/cosmos/tx/v1beta1/simulate", "{}"); resp.StatusCode != http.StatusTooManyRequests || !strings.Contains(body, "transactions") {
 		t.Errorf("a second simulation: %d %s, want 429", resp.StatusCode, body)

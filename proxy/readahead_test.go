@@ -44,7 +44,7 @@ func untilReadAhead(t *testing.T, ask, grow func(), reads func() int) {
 			time.Sleep(5 * time.Millisecond)
 		}
 	}
-	t.Fatal("nothing is read ahead")
+	t.Fatal("no key was read ahead")
 }
 
 func TestKeysInUseAreReadAhead(t *testing.T) {
@@ -97,6 +97,6 @@ func TestReadAheadRequiresACapacityFunction(t *testing.T) {
 	}
 	defer c.Close()
 	if _, err := proxy.New(proxy.Options{Cache: c, Chain: chain.Options{Nodes: newFakeChain(t)}, ReadAhead: proxy.ReadAhead{Share: 0.1}}); err == nil {
-		t.Error("it may hold up others")
+		t.Error("read-ahead without a capacity function: error = nil, want one")
 	}
 }

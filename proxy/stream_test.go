@@ -117,7 +117,7 @@ func TestUnstreamablePathIsRefusedByStatus(t *testing.T) {
 		})
 	}
 	if n := s.chain.calls(); n > 0 {
-		t.Errorf("the node was asked %d times", n)
+		t.Errorf("node requests = %d", n)
 	}
 }
 

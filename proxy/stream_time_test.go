@@ -29,7 +29,7 @@ func TestStreamOutlivesRequestTimeout(t *testing.T) {
 	s.chain.grow(1)
 	for event := ""; !strings.HasSuffix(event, "\ndata: "+body+"\n"); {
 		if event = es.next(); event == "" {
-			t.Fatal("the stream has ended")
+			t.Fatal("stream ended, want it open")
 		}
 	}
 }

@@ -88,7 +88,7 @@ func TestRowLiftsTheLimitsOfAPath(t *testing.T) {
 		t.Errorf("a malformed address: %d, want 400", got.status)
 	}
 	if got := s.get(t, "/openapi.json"); !strings.Contains(got.body, `"`+newPath+`"`) {
-		t.Error("the document does not describe the row")
+		t.Error("document lacks the row")
 	}
 	if !slices.ContainsFunc(chain.Rows(rows), func(r dialect.Row) bool { return r.Name == "history" }) {
 		t.Error("Rows has no row of the operator")

@@ -119,7 +119,7 @@ func TestUnreadAnswersReserveMemory(t *testing.T) {
 				return !strings.Contains(closed, `cause:"memory" 0`) && s.memory.Limit()-s.memory.Used() < unreadText
 			})
 			if _, err := io.Copy(io.Discard, first); err == nil {
-				t.Error("the client that was stalled for longest got its text")
+				t.Error("longest stalled connection still open, want it closed")
 			}
 		})
 	}

@@ -27,7 +27,7 @@ func TestEncoderMemoryIsBounded(t *testing.T) {
 				made, ok := e.Encode(coding, body, quick, true)
 				runtime.ReadMemStats(&after)
 				if !ok || len(made) == 0 {
-					t.Fatal("nothing was made")
+					t.Fatal("output is empty")
 				}
 				if took := after.TotalAlloc - before.TotalAlloc; took > most {
 					t.Errorf("it took %d KiB for a body of %d", took>>10, len(body)>>10)

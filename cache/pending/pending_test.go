@@ -18,16 +18,16 @@ func kept(k *pending.Keys) (kept bool) {
 func TestSharedReadIsDiscardedOnceFlightBegins(t *testing.T) {
 	k := new(pending.Keys)
 	if !k.BeginRead("k") || !kept(k) {
-		t.Error("a read alone was not kept")
+		t.Error("EndRead discarded the only read")
 	}
 	k.BeginRead("k")
 	k.BeginFlight("k")
 	k.EndFlight("k")
 	if kept(k) {
-		t.Error("a read that a flight has overtaken was kept")
+		t.Error("EndRead accepted a read older than a flight")
 	}
 	if !k.BeginRead("k") || !kept(k) {
-		t.Error("the read after that was not kept")
+		t.Error("EndRead discarded the later read")
 	}
 }
 
@@ -41,13 +41,13 @@ func TestPendingKeyIsNotRead(t *testing.T) {
 			k := new(pending.Keys)
 			end := begin(k)
 			if k.BeginRead("k") {
-				t.Error("the shared store may be read beside it")
+				t.Error("BeginRead = true for a pending key, want false")
 			}
 			if !k.BeginRead("another key") {
-				t.Error("another key may not be read")
+				t.Error("BeginRead = false for another key, want true")
 			}
 			if end(); !k.BeginRead("k") {
-				t.Error("the shared store may not be read after it")
+				t.Error("BeginRead = false after the end, want true")
 			}
 		})
 	}
@@ -59,18 +59,18 @@ func TestKeyIsInFlightUntilNewestWriteEnds(t *testing.T) {
 	second := k.BeginWrite("k")
 	first(nil)
 	if k.BeginRead("k") {
-		t.Error("the shared store may be read while the newer write is under way")
+		t.Error("BeginRead = true during the newer write, want false")
 	}
 	second(nil)
 	if !k.BeginRead("k") {
-		t.Error("the shared store may not be read after both")
+		t.Error("BeginRead = false after both writes, want true")
 	}
 }
 
 func TestKeyIsInFlightWhileItIsRead(t *testing.T) {
 	k := new(pending.Keys)
 	if k.UnderWay("k") {
-		t.Error("a key that is not looked up is under way")
+		t.Error("unread key is pending")
 	}
 	k.BeginRead("k")
 	k.BeginFlight("other")
@@ -94,7 +94,7 @@ func TestNextFlightWaitsForWriteAndReceivesItsFailure(t *testing.T) {
 		go func() { heard <- k.AwaitWrite(t.Context(), "k") }()
 		synctest.Wait()
 		if len(heard) > 0 {
-			t.Error("the write was not waited for")
+			t.Error("call returned before the write ended")
 		}
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -102,7 +102,7 @@ func TestNextFlightWaitsForWriteAndReceivesItsFailure(t *testing.T) {
 			t.Errorf("a flight that is over: %v", err)
 		}
 		if end(errFull); !errors.Is(<-heard, errFull) {
-			t.Error("the failure was not heard of")
+			t.Error("AwaitWrite: error = nil, want the failure of the write")
 		}
 	})
 }
@@ -118,11 +118,11 @@ func TestPurgeWaitsForTheWritesOfTheSelectedKeys(t *testing.T) {
 		}()
 		synctest.Wait()
 		if len(waited) > 0 {
-			t.Error("the write was not waited for")
+			t.Error("call returned before the write ended")
 		}
 		end(nil)
 		if synctest.Wait(); len(waited) == 0 {
-			t.Error("it waits after the end of the write")
+			t.Error("call still waiting after the end of the write")
 		}
 	})
 }

@@ -115,7 +115,7 @@ func TestConsecutiveWritesAreBatched(t *testing.T) {
 		s.gathered(answers)
 		s.rdb.AddHook(hook)
 		if e, _ := s.Read(t.Context(), "story-1", "1"); e != nil {
-			t.Error("a write returned before the batch")
+			t.Error("write returned before its batch")
 		}
 		under.Go(func() {
 			for len(heard.all) < answers {

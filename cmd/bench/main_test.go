@@ -15,7 +15,7 @@ func TestRunContinuesAfterLostConnection(t *testing.T) {
 	}
 	select {
 	case <-ctx.Done():
-		t.Error("the run has ended")
+		t.Error("run ended, want it running")
 	case <-time.After(200 * time.Millisecond):
 	}
 }

@@ -39,11 +39,11 @@ func TestLivePageShowsEachBlockAndReconnects(t *testing.T) {
 	const shown = `document.querySelector('article')?.dataset.changes`
 	page.until("changed by three blocks", shown+` >= 3`)
 	if got := page.value(`document.querySelector('article code').textContent`); !strings.Contains(got, "/rewards") {
-		t.Errorf("the first answer is %s", got)
+		t.Errorf("first response = %s", got)
 	}
 	page.until("marked", `document.querySelectorAll('article mark').length > 0`)
 	if got := page.complained(); len(got) > 0 {
-		t.Errorf("the browser complains of %+v", got)
+		t.Errorf("browser console has %+v, want no errors", got)
 	}
 	replica.kill()
 	page.until("showing the lost connection", `document.querySelector('#state').textContent.includes('lost')`)
@@ -53,7 +53,7 @@ func TestLivePageShowsEachBlockAndReconnects(t *testing.T) {
 	page.until("connected again", `document.querySelector('#state').textContent.includes('newest block')`)
 	for _, c := range page.complained() {
 		if c.Source != "network" || !strings.Contains(c.URL, addr+"/live?") {
-			t.Errorf("the browser complains of %+v", c)
+			t.Errorf("browser console has %+v, want no errors", c)
 		}
 	}
 }
@@ -72,7 +72,7 @@ func TestLivePageFollowsDialect(t *testing.T) {
 	page := openTab(t, r.base+"/docs/live")
 	page.until("changed by a block", `document.querySelector('article')?.dataset.changes >= 1`)
 	if got := page.value(`document.querySelector('article code').textContent`); !strings.Contains(got, "/cosmos/distribution/v1beta1/delegators/") {
-		t.Errorf("the first answer is %s", got)
+		t.Errorf("first response = %s", got)
 	}
 }
 
@@ -134,14 +134,14 @@ func TestTypeScriptPackageWorksInBrowser(t *testing.T) {
 	before := page.value(`seen.live.length`)
 	page.until("streamed to again", `seen.live.length >= `+before+` + 3`)
 	if way.resumed.Load() == 0 {
-		t.Error("the new connection does not say what the client has")
+		t.Error("reconnect lacks Last-Event-ID")
 	}
 	if got := page.value(`seen.live.every((a, i, all) => i === 0 || a.height > all[i-1].height || a.id === all[i-1].id)`); got != "true" {
 		t.Errorf("streamed: %s", page.value(`seen.live`))
 	}
 	for _, c := range page.complained() {
 		if c.Source != "network" || !strings.HasPrefix(c.URL, way.URL) {
-			t.Errorf("the browser complains of %+v", c)
+			t.Errorf("browser console has %+v, want no errors", c)
 		}
 	}
 }

@@ -110,7 +110,7 @@ func TestStatusPageShowsMetrics(t *testing.T) {
 		page.until("showing "+want, `document.documentElement.outerHTML.includes(`+string(quoted)+`)`)
 	}
 	if got := page.complained(); len(got) > 0 {
-		t.Errorf("the browser complains of %+v", got)
+		t.Errorf("browser console has %+v, want no errors", got)
 	}
 }
 
@@ -125,7 +125,7 @@ func TestManualWorksInBrowser(t *testing.T) {
 	page.value(`document.querySelector('article#validator .bar button[value=Go]').click()`)
 	page.until("showing all samples in another", shown+`'Go') && document.querySelector('header figure:not([hidden])').innerText.includes('package main')`)
 	if got := page.complained(); len(got) > 0 {
-		t.Errorf("the browser complains of %+v", got)
+		t.Errorf("browser console has %+v, want no errors", got)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestManualIsSearchedByKeyboardAndSendsFormFields(t *testing.T) {
 	page.value(form + `.requestSubmit()`)
 	page.until("answered", `document.querySelector('#validators .answer').textContent.startsWith('200')`)
 	if got := page.complained(); len(got) > 0 {
-		t.Errorf("the browser complains of %+v", got)
+		t.Errorf("browser console has %+v, want no errors", got)
 	}
 }
 
@@ -169,10 +169,10 @@ func TestManualShowsStreamUntilStopped(t *testing.T) {
 	page.value(form + `.requestSubmit()`)
 	page.until("stopped", form+`.querySelector('button').textContent === 'Send'`)
 	if got := page.value(answer + `.includes('event: block')`); got != "true" {
-		t.Error("what has come is gone")
+		t.Error("received text has disappeared")
 	}
 	r.eventually("without a stream", func() bool { return r.counted("tipcache_proxy_streams") == 0 })
 	if got := page.complained(); len(got) > 0 {
-		t.Errorf("the browser complains of %+v", got)
+		t.Errorf("browser console has %+v, want no errors", got)
 	}
 }

@@ -211,7 +211,7 @@ func (b *tab) eventually(what string, ok func() bool) {
 	b.t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			b.t.Fatalf("never %s; the browser complains of %+v", what, b.complained())
+			b.t.Fatalf("timed out waiting until %s; browser console: %+v", what, b.complained())
 		}
 	}
 }

@@ -108,6 +108,6 @@ func TestReplicaWithWrongDialectFromRedisEndsOnceNodeAnswers(t *testing.T) {
 			t.Errorf("the service ended with %v", err)
 		}
 	case <-time.After(time.Minute):
-		t.Error("it goes on in the wrong dialect")
+		t.Error("service still runs with the wrong dialect")
 	}
 }

@@ -103,7 +103,7 @@ func TestDrainEndsAtDeadline(t *testing.T) {
 			t.Errorf("ended with %v", err)
 		}
 	case <-time.After(time.Minute):
-		t.Error("it waits on")
+		t.Error("process still waiting, want it ended")
 	}
 }
 

@@ -141,7 +141,7 @@ tracing: {endpoint: %q, ratio: 1}
 			mustNotTell(t, heard.String())
 			for _, hidden := range []string{"not done: auth *** ***", "Authorization:[Basic ***]", "from=http://***", "trace spans not sent", "wrong: ***", "not done: ***"} {
 				if !strings.Contains(heard.String(), hidden) {
-					t.Errorf("nothing was heard of %s", hidden)
+					t.Errorf("no report of %s", hidden)
 				}
 			}
 		})
@@ -160,7 +160,7 @@ func TestCheckRedactsCredentialsEchoedByUpstreams(t *testing.T) {
 	}
 	for range 4 { // the origins take turns
 		if err := run(t.Context(), args, streams{heard, heard}); err == nil {
-			t.Error("all parts are well")
+			t.Error("no part is degraded, want one")
 		}
 	}
 	mustNotTell(t, heard.String())

@@ -233,6 +233,6 @@ func TestImportOfMissingFileOpensNoStore(t *testing.T) {
 		t.Errorf("error = %v, want one that names the file", err)
 	}
 	if _, err := os.Stat(file); err == nil {
-		t.Error("the store was created")
+		t.Error("store file exists, want none")
 	}
 }

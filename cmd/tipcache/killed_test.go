@@ -69,7 +69,7 @@ func (p *program) until(ok func() bool) {
 	for began := time.Now(); !ok(); {
 		p.alive()
 		if time.Since(began) > time.Minute {
-			p.t.Fatalf("it never happens: %s", p.said.String())
+			p.t.Fatalf("timed out waiting; output: %s", p.said.String())
 		}
 		time.Sleep(time.Millisecond)
 	}

@@ -48,6 +48,6 @@ func TestUnsignedEpochInRedisDropsNoCache(t *testing.T) {
 		return !strings.Contains(r.get(r.admin+"/metrics").body, `tipcache_cache_shared_errors_total{kind="foreign"} 0`)
 	}
 	if !foreign(a) && !foreign(b) {
-		t.Error("nobody counted it")
+		t.Error("no replica counted the rejected write")
 	}
 }

@@ -52,7 +52,7 @@ func TestWebSocketClosesWhenKeyIsRemoved(t *testing.T) {
 		t.Errorf("the socket ended with %v, want status %d", err, websocket.StatusPolicyViolation)
 	}
 	if _, err := s.dialKeyed(oldKey); err == nil {
-		t.Error("a socket was opened with the key that is gone")
+		t.Error("WebSocket accepted with a removed key")
 	}
 	if _, err := s.dialKeyed(key); err != nil {
 		t.Errorf("no socket with the new key: %v", err)

@@ -50,7 +50,7 @@ func TestRolledBackChainIsServedAgain(t *testing.T) {
 			comes(t, a, before-45)
 			comes(t, b, before-45)
 			if a.ready().Epoch == 0 {
-				t.Error("no epoch began")
+				t.Error("epoch unchanged, want a new one")
 			}
 			if store != "alone" {
 				a.eventually("in one epoch", func() bool { return a.ready().Epoch == b.ready().Epoch })
@@ -79,17 +79,17 @@ func TestResponsesAreUnconfirmedFromAContradictionUntilTheRollback(t *testing.T)
 		switch {
 		case isMarked:
 			if marked++; marked == 1 && !strings.Contains(r.get(r.admin+"/metrics").body, "tipcache_node_tip_unconfirmed 1") {
-				t.Error("tipcache_node_tip_unconfirmed is not 1")
+				t.Error("tipcache_node_tip_unconfirmed != 1")
 			}
 		case marked > 0:
 			t.Fatalf("response %d after the first marked one: Cache-Status %q, Cache-Control %q", marked, got.header.Get("Cache-Status"), got.header.Get("Cache-Control"))
 		}
 		if time.Now().After(end) {
-			t.Fatal("no rollback")
+			t.Fatal("rollback not detected")
 		}
 	}
 	if marked == 0 {
-		t.Error("no response was marked before the rollback")
+		t.Error("no response was marked as unconfirmed before the rollback")
 	}
 	comes(t, r, before-50)
 	if got := r.get(r.base + "/staking/pool").header.Get("Cache-Status"); strings.Contains(got, "unconfirmed") {

@@ -71,7 +71,7 @@ func TestConnectionWithSlowHeadersIsClosed(t *testing.T) {
 	}
 	for range 3 {
 		if listenedOn(<-ended) {
-			t.Error("a slow client is listened to")
+			t.Error("slow client still connected, want it disconnected")
 		}
 	}
 }
@@ -85,7 +85,7 @@ func TestConnectionOfStalledReaderIsClosed(t *testing.T) {
 		_, err = io.WriteString(conn, strings.Repeat("GET /staking/validators HTTP/1.1\r\nHost: x\r\n\r\n", 100))
 	}
 	if listenedOn(err) {
-		t.Error("it is waited for")
+		t.Error("connection still accepts requests, want it closed")
 	}
 }
 

@@ -113,7 +113,7 @@ func TestStoppingServiceClosesWebSockets(t *testing.T) {
 		c.HTTP.Request, c.HTTP.Drain = time.Minute, time.Minute
 	})
 	if _, err := dialSocket(t, r, "https://evil.example"); err == nil {
-		t.Error("a page of another origin may open a socket")
+		t.Error("WebSocket accepted from a page of another origin")
 	}
 	c, err := dialSocket(t, r, "https://app.example")
 	if err != nil {

@@ -50,7 +50,7 @@ func TestReplicaTakesOverLeaseOfKilledReplica(t *testing.T) {
 	}
 	for range 50 {
 		if !first.indexes() || second.indexes() {
-			t.Fatal("not exactly one indexes")
+			t.Fatal("number of indexing replicas != 1")
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

@@ -104,7 +104,7 @@ func TestListenersServeTLSAndReloadCertificate(t *testing.T) {
 		return err == nil
 	})
 	if _, err := getTLS(t, public+"/staking/params", trusted); err == nil {
-		t.Error("the old certificate is still in force")
+		t.Error("old certificate still served after the reload")
 	}
 }
 
@@ -232,6 +232,6 @@ func TestServiceManagerIsNotified(t *testing.T) {
 	select {
 	case <-p.ended:
 	case <-ctx.Done():
-		t.Error("it does not end")
+		t.Error("still running, want it ended")
 	}
 }

@@ -70,7 +70,7 @@ func TestPagesOfWalkAreOneSnapshot(t *testing.T) {
 		sets[strconv.Itoa(len(seen))+seen[0]+seen[len(seen)-1]] = true
 	}
 	if len(sets) < 2 {
-		t.Error("the list never changed")
+		t.Error("list did not change")
 	}
 }
 

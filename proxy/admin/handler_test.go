@@ -136,7 +136,7 @@ func TestPageNeedsNoOtherServer(t *testing.T) {
 		}
 	}
 	if strings.Contains(strings.ReplaceAll(page, "http://www.w3.org", ""), "://") {
-		t.Error("the page names another server")
+		t.Error("page names the wrong server")
 	}
 }
 

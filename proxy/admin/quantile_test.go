@@ -42,7 +42,7 @@ func TestQuantilesAreWithinTheirBuckets(t *testing.T) {
 					return
 				}
 			}
-			t.Error("no sample has p50")
+			t.Error("no sample of p50")
 		})
 	}
 }

@@ -150,7 +150,7 @@ func TestEntriesWithoutAHeightAreNotRead(t *testing.T) {
 		a.Enqueue(cache.NewEntry{Entry: &cache.Entry{Content: cache.NewContent(502, "", "", nil, 0), Height: 7}, Origin: origin})
 		time.Sleep(time.Minute)
 		if read {
-			t.Error("read an entry again that has no height or is a failure")
+			t.Error("audited an entry without height, or a failure")
 		}
 	})
 }

@@ -86,7 +86,7 @@ func TestLaneRemembersNoPagesOfWalks(t *testing.T) {
 						t.Fatalf("status = %d %s, want 200", w.Code, w.Body)
 					}
 					if first && len(l.remembered) > 0 {
-						t.Error("the lane remembered a miss")
+						t.Error("lane recorded a miss")
 					}
 				}
 				if got := len(l.remembered) == 1; got != tt.want {

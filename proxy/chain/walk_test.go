@@ -29,10 +29,10 @@ func TestWalkKeyRoundTrips(t *testing.T) {
 func TestWalkKeyIsValidForItsListOnly(t *testing.T) {
 	text := walkKey{blocks.Snapshot{Height: 228, Epoch: 1}, "\x14validator"}.text(someChain, somePath)
 	if _, err := parseWalkKey(text, "story-2", somePath); err == nil {
-		t.Error("the key is taken on another chain")
+		t.Error("key of another chain accepted")
 	}
 	if _, err := parseWalkKey(text, someChain, somePath+"/0x00/delegations"); err == nil {
-		t.Error("the key is taken for another list")
+		t.Error("key of another list accepted")
 	}
 	for i := len(walkKeyPrefix); i < len(text); i++ {
 		altered := text[:i] + string(text[i]^1) + text[i+1:]

@@ -136,7 +136,7 @@ func TestValueIsReadOnceForAllAPIs(t *testing.T) {
 			clients.Wait()
 			byGRPC, byRPC := n.times("gRPC "+path), n.times("RPC "+path)
 			if byGRPC+byRPC != 1 || byGRPC == 1 != withGRPC {
-				t.Errorf("the node was asked %d times by gRPC and %d times by RPC", byGRPC, byRPC)
+				t.Errorf("node requests: %d by gRPC, %d by RPC", byGRPC, byRPC)
 			}
 		})
 	}
@@ -175,7 +175,7 @@ func TestTransactionIsReadOnceForAllAPIs(t *testing.T) {
 				}
 			}
 			if byGRPC, byRPC := n.times("gRPC "+path), n.times("RPC "+path); byGRPC+byRPC != 1 || byGRPC == 1 != withGRPC {
-				t.Errorf("the node was asked %d times by gRPC and %d times by RPC", byGRPC, byRPC)
+				t.Errorf("node requests: %d by gRPC, %d by RPC", byGRPC, byRPC)
 			}
 		})
 	}
@@ -195,7 +195,7 @@ func TestErrorHasFormOfEachAPIAndIsReadOnceForEach(t *testing.T) {
 		}
 	}
 	if byGRPC, byRPC := n.times("gRPC "+path), n.times("RPC "+path); byGRPC != 1 || byRPC != 1 {
-		t.Errorf("the node was asked %d times by gRPC and %d times by RPC", byGRPC, byRPC)
+		t.Errorf("node requests: %d by gRPC, %d by RPC", byGRPC, byRPC)
 	}
 }
 

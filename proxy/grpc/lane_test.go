@@ -122,7 +122,7 @@ func TestLaneAnswersCallsAsTheHandlerDoes(t *testing.T) {
 				}
 			}
 			if fast.inLane(t) == 0 {
-				t.Error("nothing was answered in the lane")
+				t.Error("lane served no request")
 			}
 			if diff := cmp.Diff(passingInLog.ReplaceAllString(plain.log.String(), ""), passingInLog.ReplaceAllString(fast.log.String(), "")); diff != "" {
 				t.Errorf("what was logged (-without lane +with lane):\n%s", diff)

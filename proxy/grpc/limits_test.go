@@ -83,7 +83,7 @@ func TestListenerServesTLS(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if r := ask(ctx, d.dial(t), params, nil); r.err == nil {
-		t.Error("it is answered without TLS")
+		t.Error("call without TLS: error = nil, want one")
 	}
 }
 
@@ -240,7 +240,7 @@ func TestCallIsLoggedAndCounted(t *testing.T) {
 		t.Errorf("logged (-want +got):\n%s", diff)
 	}
 	if !strings.Contains(log.String(), `"request_id":"first"`) {
-		t.Error("the client's id is not logged")
+		t.Error("log lacks the client's request id")
 	}
 	if hits := counted(t, d.metrics, "tipcache_proxy_requests_total", "outcome", "hit"); hits != 1 {
 		t.Errorf("%v hits are counted", hits)
@@ -432,7 +432,7 @@ func sendAwayUnread(t *testing.T, encoding string) {
 	}
 	for err := error(nil); err == nil; {
 		if _, err = r.ReadFrame(); errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Fatal("it is kept")
+			t.Fatal("connection still open, want it closed")
 		}
 	}
 	if r := ask(t.Context(), d.dial(t), params, nil, "x-cosmos-block-height", "1"); r.err != nil || len(r.message) != size {

@@ -120,7 +120,7 @@ func awaitGRPC(t testing.TB, pool *node.Pool) {
 	for pool.Health()[0].GRPC != "ok" {
 		time.Sleep(5 * time.Millisecond)
 		if t.Context().Err() != nil {
-			t.Fatal("the node's gRPC is not asked")
+			t.Fatal("node's gRPC got no request")
 		}
 	}
 }

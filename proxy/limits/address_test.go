@@ -60,6 +60,6 @@ func TestClientIsNamedByKeyOrNetwork(t *testing.T) {
 		}
 	}
 	if !a.Trusts(netip.MustParseAddr("10.1.2.3")) || a.Trusts(client) {
-		t.Error("the trusted proxies are not the configured ones")
+		t.Error("trusted proxies differ from the configuration")
 	}
 }

@@ -147,7 +147,7 @@ func TestReplacedKeysApplyToTheNextRequest(t *testing.T) {
 	}
 	a.SetKeys([]limits.Key{keyOf("one", "newer")})
 	if _, err := a.AdmitKey(withKey("secret"), http.Header{}); err == nil {
-		t.Error("a revoked key is admitted")
+		t.Error("revoked key admitted")
 	}
 	if _, err := a.AdmitKey(withKey("newer"), http.Header{}); err != nil {
 		t.Error(err)
@@ -214,7 +214,7 @@ func TestWouldAdmitCountsNothing(t *testing.T) {
 	free, keyed := limits.Client{Address: client}, limits.Client{Address: client, Key: limits.Key{Name: "one"}}
 	for range 5 {
 		if !a.WouldAdmit(&keyed, time.Now()) || a.Affords(&keyed, time.Now()) != 0 {
-			t.Fatal("a request that was only asked about is counted")
+			t.Fatal("WouldAdmit counted a request")
 		}
 	}
 	var standing limits.Statuses
@@ -225,13 +225,13 @@ func TestWouldAdmitCountsNothing(t *testing.T) {
 		t.Errorf("the key's standing is %s", got)
 	}
 	if a.WouldAdmit(&keyed, time.Now()) || a.AdmitRepeated(&standing, &keyed, time.Now()) {
-		t.Error("a request beyond the key's limit would pass")
+		t.Error("WouldAdmit = true beyond the key's limit")
 	}
 	if wait := a.Affords(&keyed, time.Now()); wait < 59*time.Minute || wait > time.Hour {
 		t.Errorf("the key is told to wait %v, want nearly an hour", wait)
 	}
 	if a.WouldAdmit(&free, time.Now()) {
-		t.Error("the address passes, whose two requests were counted")
+		t.Error("third request of the address admitted, want it refused")
 	}
 }
 

@@ -45,11 +45,11 @@ func TestOnlyReplicasOfSameChainShareLimit(t *testing.T) {
 		t.Errorf("admitted (-want +got):\n%s", diff)
 	}
 	if !one.SharesAddresses() || one.WouldAdmit(&limits.Client{Address: other}, time.Now()) {
-		t.Error("a request whose limit is in Redis would pass without asking it")
+		t.Error("WouldAdmit = true without reading the limit in Redis")
 	}
 	one.Limits.Store(&limits.Limits{})
 	if one.SharesAddresses() {
-		t.Error("addresses without a limit are said to share one")
+		t.Error("addresses without a limit share one")
 	}
 }
 

@@ -208,14 +208,14 @@ func TestLongestIdleConnectionIsClosedForNewOne(t *testing.T) {
 	s.greetAgain(first) // the second is idle for longest now
 	s.greet("127.0.0.1")
 	if !second.ended() {
-		t.Error("another one made room")
+		t.Error("longest idle connection still open, want it closed for the new one")
 	}
 	s.greet("127.0.0.1")
 	if !silent.ended() {
-		t.Error("the one that says nothing did not make room")
+		t.Error("silent connection still open, want it closed for the new one")
 	}
 	if first.ask("/"); !first.answered() {
-		t.Error("the one that spoke last was closed")
+		t.Error("most recently used connection was closed, want the longest idle one")
 	}
 	if diff := cmp.Diff(map[string]int{"idle": 2}, s.closed()); diff != "" {
 		t.Errorf("closed (-want +got):\n%s", diff)
@@ -239,11 +239,11 @@ func TestConnectionWithRequestInProgressIsNotIdle(t *testing.T) {
 	close(s.slow)
 	for _, c := range busy {
 		if !c.answered() {
-			t.Error("a connection was closed before its answer")
+			t.Error("connection closed before its response")
 		}
 	}
 	if !waiting.answered() {
-		t.Error("the one that waited got no answer")
+		t.Error("waiting client got no response")
 	}
 }
 
@@ -251,16 +251,16 @@ func TestHijackedConnectionIsNotIdle(t *testing.T) {
 	s := start(t, listener.Options{Most: 2})
 	other := s.dial("127.0.0.1")
 	if other.ask("/other"); !other.answered() {
-		t.Fatal("no answer")
+		t.Fatal("no response")
 	}
 	idle := s.greet("127.0.0.1")
 	s.greet("127.0.0.1")
 	if !idle.ended() {
-		t.Error("the idle one did not make room")
+		t.Error("idle connection still open, want it closed for the new one")
 	}
 	_ = other.SetReadDeadline(time.Now())
 	if other.ended() {
-		t.Error("the other one was closed")
+		t.Error("connection of the other client was closed")
 	}
 	close(s.slow)
 }
@@ -277,13 +277,13 @@ func TestAddressIsLimitedToShareOfSlots(t *testing.T) {
 	}
 	flooding = append(flooding, s.greet(flood))
 	if !flooding[0].ended() {
-		t.Error("its own idle one did not make room")
+		t.Error("client's own idle connection still open, want it closed for the new one")
 	}
 	for _, c := range flooding[1:] {
 		s.occupy(c)
 	}
 	if refused := s.dial(flood); !refused.ended() {
-		t.Error("one more was taken while all of its own are busy")
+		t.Error("connection admitted beyond the client's share")
 	}
 	for range 3 {
 		s.greet(honest)

@@ -51,10 +51,10 @@ func TestLongestIdleTLSConnectionIsClosedForNewOne(t *testing.T) {
 	s.greetAgain(first) // the second is idle for longest now
 	s.greetTLS("127.0.0.1")
 	if !second.ended() {
-		t.Error("another one made room")
+		t.Error("longest idle connection still open, want it closed for the new one")
 	}
 	if first.ask("/"); !first.answered() {
-		t.Error("the one that spoke last was closed")
+		t.Error("most recently used connection was closed, want the longest idle one")
 	}
 	if diff := cmp.Diff(map[string]int{"idle": 1}, s.closed()); diff != "" {
 		t.Errorf("closed (-want +got):\n%s", diff)
@@ -90,7 +90,7 @@ func TestAddressIsLimitedToShareOfSlotsWithTLS(t *testing.T) {
 		s.occupy(c)
 	}
 	if refused := s.dial(flood); !refused.ended() {
-		t.Error("one more was taken while all of its own are busy")
+		t.Error("connection admitted beyond the client's share")
 	}
 	for range 3 {
 		s.greetTLS(honest)
@@ -118,7 +118,7 @@ func TestIPv6NetworkIsLimitedToShareOfSlots(t *testing.T) {
 		s.occupy(s.dial("::1"))
 	}
 	if refused := s.dial("::1"); !refused.ended() {
-		t.Error("one more was taken while all of its own are busy")
+		t.Error("connection admitted beyond the client's share")
 	}
 	s.address = four // IPv4, on the same socket
 	for range 3 {

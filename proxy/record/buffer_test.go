@@ -98,7 +98,7 @@ func TestCloseWaitsForWritesInProgress(t *testing.T) {
 		synctest.Wait() // which writes that
 		_, _ = io.WriteString(b, "the last\n")
 		if closed {
-			t.Error("closed before the lines were written")
+			t.Error("Close returned before the lines were written")
 		}
 		close(disk.goOn)
 		synctest.Wait()

@@ -48,12 +48,12 @@ func TestUnreadResponseRetainsOnlyItsBody(t *testing.T) {
 		synctest.Wait() // it waits for the client
 		runtime.GC()
 		if kept.Value() != nil {
-			t.Error("the plain body is kept while the encoded one is written")
+			t.Error("plain body is still referenced while the encoded one is written")
 		}
 		close(w.read)
 		synctest.Wait()
 		if w.Body.Len() == 0 {
-			t.Error("nothing was written")
+			t.Error("output is empty")
 		}
 	})
 }

@@ -90,7 +90,7 @@ func TestEquivalentCallsShareOneRead(t *testing.T) {
 	}
 	clients.Wait()
 	if times := n.times("abci_query"); times != 1 {
-		t.Errorf("the node was asked %d times", times)
+		t.Errorf("node requests = %d", times)
 	}
 }
 
@@ -222,7 +222,7 @@ func TestTransactionIsSentToOneNodeOnce(t *testing.T) {
 		t.Errorf("%d: %s", resp.StatusCode, body)
 	}
 	if times := n.times("broadcast_tx_sync"); times != 1 {
-		t.Errorf("the node was asked %d times", times)
+		t.Errorf("node requests = %d", times)
 	}
 	server.Close() // it has counted the request
 	if failed := requests(t, metrics, map[string]string{"route": "rpc broadcast_tx_sync", "outcome": "failed"}); failed != 1 {
@@ -344,7 +344,7 @@ func TestResultWithMoreThanAValueIsPassedOn(t *testing.T) {
 		}
 	}
 	if times := n.times("abci_query"); times != 1 {
-		t.Errorf("the node was asked %d times", times)
+		t.Errorf("node requests = %d", times)
 	}
 }
 

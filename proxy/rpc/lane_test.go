@@ -243,7 +243,7 @@ func TestLaneOfCallsHeedsHeadersAndLimits(t *testing.T) {
 				}
 			}
 			if fast.inLane(t) == 0 {
-				t.Error("nothing was answered in the lane")
+				t.Error("lane served no request")
 			}
 			if diff := cmp.Diff(plain.logged(t), fast.logged(t)); diff != "" {
 				t.Errorf("what was logged (-without lane +with lane):\n%s", diff)

@@ -117,7 +117,7 @@ func TestCompressedAnswerIsKeptWithinBudget(t *testing.T) {
 		before := s.budget.reserved()
 		first := s.follow("/a", "Accept-Encoding", "gzip")
 		if got, _ := inflated(s.t, first.sent()); !strings.Contains(got, text) {
-			s.t.Error("the stream does not contain the answer")
+			s.t.Error("stream lacks the answer")
 		}
 		if more := s.budget.reserved() - before; more < large/2 || more > large {
 			s.t.Errorf("compression reserved %d bytes, want between %d and %d", more, large/2, large)
@@ -127,7 +127,7 @@ func TestCompressedAnswerIsKeptWithinBudget(t *testing.T) {
 		before = s.budget.reserved()
 		second := s.follow("/b", "Accept-Encoding", "gzip")
 		if got, _ := inflated(s.t, second.sent()); !strings.Contains(got, noise(2, large)) {
-			s.t.Error("the stream over the budget does not contain the answer")
+			s.t.Error("stream beyond the budget lacks the answer")
 		}
 		if more := s.budget.reserved() - before; more > large+100<<10 {
 			s.t.Errorf("compression over the budget reserved %d bytes, want at most %d", more, large+100<<10)

@@ -81,7 +81,7 @@ func TestPollEndsWhenAnswerChanges(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		s.setAnswers(nil) // a block that changes nothing
 		if !p.waits() {
-			s.t.Fatal("the poll ended although the answer has not changed")
+			s.t.Fatal("poll ended without a change of the answer")
 		}
 		s.setAnswers(map[string]string{"/a": `2`})
 		if after := p.expect(200, `2`); heightIn(after) != "103" || s.poll(next).expect(200, `2`) != after {
@@ -106,7 +106,7 @@ func TestTimedOutPollContinuesAtUnusedURL(t *testing.T) {
 			}
 			time.Sleep(20*time.Second - 1)
 			if !p.waits() {
-				s.t.Fatal("the poll ended before 20 s")
+				s.t.Fatal("poll ended before 20 s")
 			}
 			time.Sleep(time.Nanosecond)
 			if next = p.expect(204, ""); heightIn(next) != want || other.expect(204, "") != next {
@@ -188,7 +188,7 @@ func TestPollOfUnreadableAnswerFailsWhenItTimesOut(t *testing.T) {
 		p := s.poll(next)
 		time.Sleep(20*time.Second - 1)
 		if !p.waits() {
-			s.t.Fatal("the poll failed before its time was over")
+			s.t.Fatal("poll failed before its timeout")
 		}
 		time.Sleep(time.Nanosecond)
 		p.expect(502, errUnreadable.Public)

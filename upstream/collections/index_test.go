@@ -246,7 +246,7 @@ func TestStoreThatAnotherServerFillsIsNotIndexed(t *testing.T) {
 	_, errOwners := s.Owners(t.Context(), nil, nil)
 	for _, err := range []error{
 		errMark, errCursor, errOwners, s.Apply(t.Context(), ledger.Cursor{}, ledger.Tally{}),
-		s.Lead(t.Context(), func(context.Context) error { t.Error("leads"); return nil }),
+		s.Lead(t.Context(), func(context.Context) error { t.Error("Lead of an unusable store called its function"); return nil }),
 	} {
 		if !errors.Is(err, collections.ErrNotIndexed) {
 			t.Errorf("error = %v", err)
@@ -277,7 +277,7 @@ func TestAnotherIndexerTakesOver(t *testing.T) {
 	endedB := lead(ctx, b, second)
 	select {
 	case <-second:
-		t.Error("the second leads while the first does")
+		t.Error("two leaders at once")
 	case <-time.After(1500 * time.Millisecond):
 	}
 	// The first one's connection dies under it. Until it notices, both may lead.

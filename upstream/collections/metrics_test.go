@@ -32,6 +32,6 @@ func TestPagesAreMeasuredByResult(t *testing.T) {
 		t.Errorf("%s (-want +got):\n%s", families[0].GetName(), diff)
 	}
 	if _, err := drivers.Open(t.Context(), "sqlite::memory:", collections.Options{Registerer: registry}); err == nil {
-		t.Error("two stores measured under one name")
+		t.Error("second store with the same metric name: error = nil, want one")
 	}
 }

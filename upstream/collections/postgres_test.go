@@ -85,7 +85,7 @@ func TestConnectionsToPostgresAreBoundedAndReleased(t *testing.T) {
 	}
 	for deadline := time.Now().Add(time.Minute); connections() > 0; time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("connections that nothing needs stay")
+			t.Fatal("unused connections still open")
 		}
 	}
 }
@@ -178,7 +178,7 @@ func TestFailedPostgresImportKeepsForeignTables(t *testing.T) {
 	s := open(t, url, collections.Options{})
 	postgrestest.Execute(t, url, "CREATE TABLE staged (); DROP TABLE collections CASCADE")
 	if _, err := s.Import(t.Context(), each(some(3))); err == nil {
-		t.Error("an import without the table collections succeeded")
+		t.Error("import without the table collections: error = nil, want one")
 	}
 	postgrestest.Execute(t, url, "SELECT FROM staged")
 }

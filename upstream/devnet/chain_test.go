@@ -45,7 +45,7 @@ func TestTwoDevnetsWithOneSeedAgree(t *testing.T) {
 		}
 	}
 	if get(t, a, questions[2], 900) == get(t, other, questions[2], 900) {
-		t.Error("another seed gives the same delegators")
+		t.Error("delegators are equal for two seeds")
 	}
 }
 

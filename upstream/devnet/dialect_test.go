@@ -81,7 +81,7 @@ func TestRolledBackCosmosChainHasOtherBlocks(t *testing.T) {
 
 func TestUnknownDialectIsRefused(t *testing.T) {
 	if _, err := devnet.New(devnet.Options{Dialect: "bitcoin"}); err == nil {
-		t.Error("no error")
+		t.Error("error = nil, want one")
 	}
 }
 

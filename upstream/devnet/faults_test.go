@@ -124,7 +124,7 @@ func TestHaltedChainAnswersWithOldState(t *testing.T) {
 	d.Resume()
 	for deadline := time.Now().Add(30 * time.Second); d.Height() <= height; {
 		if time.Now().After(deadline) {
-			t.Fatal("did not resume")
+			t.Fatal("stream did not resume")
 		}
 		time.Sleep(time.Millisecond)
 	}

@@ -44,7 +44,7 @@ func TestProviderKnowsMostCollections(t *testing.T) {
 		t.Errorf("%d named and %d on the market of %d", named, listed, len(contracts))
 	}
 	if slices.Equal(order, append(addresses, unknown)) {
-		t.Error("the order is that of the request")
+		t.Error("order follows the request, want it sorted")
 	}
 	slices.Sort(order)
 	slices.Sort(addresses)

@@ -52,7 +52,7 @@ func TestServerCanReportBlocksAboveTip(t *testing.T) {
 		t.Errorf("the event is of %s", got)
 	}
 	if status, _ := fetch(t, d.NodeURL()+"/staking/pool", 1_001_000); status == http.StatusOK {
-		t.Error("the node reads what is not there")
+		t.Error("node answered at a block it does not have")
 	}
 	must(t, d.SetFaults(devnet.Faults{}))
 	d.Advance(1)

@@ -154,7 +154,7 @@ func TestStatusRunsAheadOfWhatCanBeRead(t *testing.T) {
 	deadline := time.Now().Add(30 * time.Second)
 	for shown(t, d.CometURL()) != "1001" {
 		if time.Now().After(deadline) {
-			t.Fatal("/status never moved")
+			t.Fatal("height of /status did not change")
 		}
 		time.Sleep(time.Millisecond)
 	}

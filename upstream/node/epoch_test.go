@@ -135,7 +135,7 @@ func TestClaimsOfALostNodeEndWithTheEpoch(t *testing.T) {
 	eventually(t, "the epoch", func() bool { return p.Tip().Epoch > 0 })
 	wantTip(t, p, 105)
 	if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 105 {
-		t.Errorf("unexpected answer %+v", a)
+		t.Errorf("unexpected response %+v", a)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestForkedNodeIsNotRead(t *testing.T) {
 	before := len(other.heights())
 	for range 5 {
 		if a := mustFetch(t, p, Request{Height: AtTip}); !from(a, ours) {
-			t.Errorf("unexpected answer %s", a.Body)
+			t.Errorf("unexpected response %s", a.Body)
 		}
 	}
 	if p.Tip().Epoch != 0 || len(other.heights()) != before {

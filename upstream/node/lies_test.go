@@ -59,7 +59,7 @@ func TestFirstFalseHeightIsIgnored(t *testing.T) {
 	p := run(t, Options{}, n)
 	wantTip(t, p, 100)
 	if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 100 {
-		t.Errorf("unexpected answer %+v", a)
+		t.Errorf("unexpected response %+v", a)
 	}
 }
 
@@ -90,7 +90,7 @@ func TestPlausibleFalseHeightIsFoundByRequests(t *testing.T) {
 	n.commit(101)
 	wantTip(t, p, 106)
 	if a := mustFetch(t, p, Request{Height: AtTip}); a.Reason != OK || a.Height > 101 {
-		t.Errorf("unexpected answer %+v", a)
+		t.Errorf("unexpected response %+v", a)
 	}
 	wantTip(t, p, 101)
 }
@@ -209,7 +209,7 @@ func TestTipComesFromTheRESTServerAlone(t *testing.T) {
 			n.commit(5080)
 			wantTip(t, p, 5080)
 			if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 5080 {
-				t.Errorf("unexpected answer %+v", a)
+				t.Errorf("unexpected response %+v", a)
 			}
 		})
 	}
@@ -263,7 +263,7 @@ func TestOutageIsLoggedOnce(t *testing.T) {
 	wantOneLine(t, log, "upstream unreachable")
 	wantOneLine(t, log, "upstream reachable again")
 	if log.Count("did not answer in time") == 0 || log.Count("node "+n.address) < 2 {
-		t.Error("the lines name neither the cause nor the node")
+		t.Error("log lines name neither cause nor node")
 	}
 }
 

@@ -128,7 +128,7 @@ func TestFutureHeightIsRetried(t *testing.T) {
 		}
 	})
 	if a := mustFetch(t, p, Request{Height: AtTip}); a.Reason != OK {
-		t.Errorf("unexpected answer %+v", a)
+		t.Errorf("unexpected response %+v", a)
 	}
 }
 
@@ -153,7 +153,7 @@ func TestReadIsRepeatedWhenTheTipFalls(t *testing.T) {
 		}
 	})
 	if a := mustFetch(t, p, Request{Height: AtTip}); a.Reason != OK || a.Height != 101 {
-		t.Errorf("unexpected answer %+v", a)
+		t.Errorf("unexpected response %+v", a)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestNodeRefusesHeightAboveTheTip(t *testing.T) {
 	p := run(t, Options{}, newFakeNode(t, 100))
 	a := mustFetch(t, p, Request{Height: 100000})
 	if a.Reason != FutureHeight || a.Status != http.StatusBadRequest || a.Height != 100000 {
-		t.Errorf("unexpected answer %+v", a)
+		t.Errorf("unexpected response %+v", a)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestPrunedHeightIsReadFromAnotherEndpoint(t *testing.T) {
 	prefer(p, 0)
 	for range 4 {
 		if a := mustFetch(t, p, Request{Height: 10}); a.Reason != OK || !from(a, archive) {
-			t.Errorf("unexpected answer %s", a.Body)
+			t.Errorf("unexpected response %s", a.Body)
 		}
 	}
 	if got := len(pruned.heights()); got != 1 {
@@ -183,7 +183,7 @@ func TestPrunedHeightIsReadFromAnotherEndpoint(t *testing.T) {
 	for range 2 {
 		a := mustFetch(t, p, Request{Height: 10})
 		if a.Reason != Pruned || a.Status != http.StatusNotFound || !strings.Contains(a.Text, "no node has kept it (latest height: 100)") {
-			t.Errorf("unexpected answer %+v", a)
+			t.Errorf("unexpected response %+v", a)
 		}
 	}
 	archive.change(func() { archive.lowest = 1 })
@@ -207,7 +207,7 @@ func TestLowestIsKnownBeforeTheFirstRequest(t *testing.T) {
 	pruned.lowest, pruned.earliest, archive.earliest = 50, 50, 1
 	p := run(t, Options{}, pruned, archive)
 	if a := mustFetch(t, p, Request{Height: 10}); a.Reason != OK || !from(a, archive) {
-		t.Errorf("unexpected answer %s", a.Body)
+		t.Errorf("unexpected response %s", a.Body)
 	}
 	if h := p.Health(); h[0].Lowest != 50 || h[1].Lowest != 1 || len(pruned.heights()) > 0 {
 		t.Errorf("health %+v, asked %v", h, pruned.heights())
@@ -228,7 +228,7 @@ func TestFailedEndpointIsReplacedByAnother(t *testing.T) {
 	begun := time.Now()
 	for range 10 {
 		if a := mustFetch(t, p, Request{Height: AtTip}); !from(a, healthy) {
-			t.Errorf("unexpected answer %s", a.Body)
+			t.Errorf("unexpected response %s", a.Body)
 		}
 	}
 	if got, most := len(silent.heights()), 1+int(time.Since(begun)/penaltyTime); got < 1 || got > most {
@@ -313,7 +313,7 @@ func TestRESTServerWithoutHeightsIsReadUnpinned(t *testing.T) {
 		t.Errorf("answer %+v, tip %+v", a, p.Tip())
 	}
 	if a := mustFetch(t, p, Request{Height: 50}); a.Height != 50 {
-		t.Errorf("unexpected answer %+v", a)
+		t.Errorf("unexpected response %+v", a)
 	}
 	if diff := cmp.Diff([]string{"", "50"}, n.heights()); diff != "" {
 		t.Errorf("heights read (-want +got):\n%s", diff)

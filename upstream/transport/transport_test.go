@@ -137,7 +137,7 @@ func TestUnverifiedCertificateRefused(t *testing.T) {
 	t.Cleanup(s.Close)
 	s.Config.ErrorLog = nil
 	if _, _, err := send(t.Context(), newTransport(t, s.URL, patience), http.MethodGet, s.URL, ""); err == nil {
-		t.Error("no error from a server with an unknown certificate")
+		t.Error("unknown certificate: error = nil, want one")
 	}
 }
 
@@ -181,7 +181,7 @@ func TestOnlyGETIsSentAgain(t *testing.T) {
 		tr := newTransport(t, base, patience)
 		mustSend(t, tr, method, base, "", "ok")
 		if _, _, err := send(t.Context(), tr, method, base, ""); method == http.MethodPost && err == nil {
-			t.Error("POST: no error from a connection that was closed")
+			t.Error("POST on a closed connection: error = nil, want one")
 		}
 		mustSend(t, tr, method, base, "", "ok")
 		if n := conns.Load(); n != want {
@@ -242,7 +242,7 @@ func TestFaultyResponsesAreErrors(t *testing.T) {
 				t.Errorf("status %d, body %q; want an error", status, text)
 			}
 			if len(tr.idle.conns) != 0 {
-				t.Error("the connection was kept")
+				t.Error("connection still open, want it closed")
 			}
 		})
 	}

@@ -71,7 +71,7 @@ func TestPartEndsAtFirstFailure(t *testing.T) {
 			t.Errorf("got %d", got)
 		}
 		Must(0, wrong)
-		t.Error("it went on")
+		t.Error("Must returned after an error")
 	})
 	if !errors.Is(err, wrong) || !ended {
 		t.Errorf("got %v, ended: %v", err, ended)

@@ -15,7 +15,7 @@ import (
 func TestPrintedCommandEndsFaultOfNode(t *testing.T) {
 	body := regexp.MustCompile(`Repair it: .* -d '(.*)'`).FindStringSubmatch(devnetBanner)
 	if body == nil {
-		t.Fatal("no such line")
+		t.Fatal("line not found")
 	}
 	d, err := Start(devnet.Options{Interval: -1, Faults: devnet.Faults{Node: devnet.Fault{ErrorRate: 1}}})
 	if err != nil {

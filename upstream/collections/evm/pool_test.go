@@ -50,7 +50,7 @@ func TestRequestFallsBackToAnotherEndpoint(t *testing.T) {
 			return by
 		}
 		if asked() != only {
-			t.Error("with one endpoint it is asked again")
+			t.Error("request did not go to the only endpoint")
 		}
 		o := p.o
 		other, err := newEndpoint("http://other", &o)
@@ -60,11 +60,11 @@ func TestRequestFallsBackToAnotherEndpoint(t *testing.T) {
 		other.http = only.http
 		p.endpoints = append(p.endpoints, other)
 		if asked() != other {
-			t.Error("the other one is not asked")
+			t.Error("request did not go to the other endpoint")
 		}
 		other.until = time.Now().Add(time.Minute)
 		if asked() != only {
-			t.Error("another one that rests is waited for")
+			t.Error("paused endpoint was awaited, want the other one")
 		}
 	})
 }

@@ -264,7 +264,7 @@ func TestRunFailsWhileClientContradictsItself(t *testing.T) {
 		o := quick(store, evm)
 		o.Doubt = 10 * time.Millisecond
 		if index(t.Context(), o) == nil {
-			t.Fatal("the run succeeded with a client that tells of two forks")
+			t.Fatal("run with a client on two forks: error = nil, want one")
 		}
 	}
 }

@@ -49,7 +49,7 @@ func TestAlchemyContractsHaveDocumentedForm(t *testing.T) {
 			s := openAlchemy(t, &alchemy{fault: text(string(answer))}, unhurried(metadata.Options{Chain: "story-mainnet"}))
 			found, degraded := s.Lookup(t.Context(), []string{address})
 			if degraded {
-				t.Error("the page is degraded")
+				t.Error("page is degraded, want it complete")
 			}
 			golden(t, name+".golden.json", found[address])
 		})

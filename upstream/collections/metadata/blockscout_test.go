@@ -134,7 +134,7 @@ func TestBlockscoutGetsNoRequestsAfter429(t *testing.T) {
 		}), metadata.Options{})
 		for range 3 {
 			if _, degraded := s.Lookup(t.Context(), addresses(100)); !degraded {
-				t.Error("the page is not degraded")
+				t.Error("page is not degraded, want it degraded")
 			}
 		}
 		if n := requests.Load(); n > 8 {

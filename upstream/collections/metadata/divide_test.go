@@ -182,7 +182,7 @@ func TestDescriptionSurvivesFailures(t *testing.T) {
 				lookup(t, s, one)
 				synctest.Wait()
 				if name, _ := lookup(t, s, one); name == "1" {
-					t.Error("the description is never read again")
+					t.Error("description was not read again")
 				}
 			})
 		})
@@ -235,7 +235,7 @@ func TestProviderThatRefusesEverythingGetsFewRequests(t *testing.T) {
 				provider := &alchemy{fault: test.way}
 				s := openAlchemy(t, provider, metadata.Options{Store: store, Failures: 1})
 				if _, degraded := s.Lookup(t.Context(), addresses(100)); !degraded {
-					t.Error("the page is not degraded")
+					t.Error("page is not degraded, want it degraded")
 				}
 				synctest.Wait()
 				if n := len(provider.batches()); n > 8 || state(s) != test.state || len(store.keys()) > 0 {

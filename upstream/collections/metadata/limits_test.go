@@ -31,7 +31,7 @@ func pauses(t *testing.T, s *metadata.Service, provider *alchemy, n int) []time.
 	t.Helper()
 	for len(provider.batches()) <= n {
 		if _, degraded := lookup(t, s, one); !degraded {
-			t.Fatal("the page is not degraded")
+			t.Fatal("page is not degraded, want it degraded")
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
@@ -143,7 +143,7 @@ func TestSecondServiceInOneRegistryIsRefused(t *testing.T) {
 	openAlchemy(t, &alchemy{}, metadata.Options{Registerer: registry})
 	if s, err := metadata.Open("alchemy:https://host/"+key, metadata.Options{Store: &memory{}, Registerer: registry}); err == nil {
 		s.Close()
-		t.Error("accepted")
+		t.Error("error = nil, want one")
 	}
 }
 

@@ -77,7 +77,7 @@ func TestLeavingCallerDoesNotCancelSharedRead(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, degraded := s.Lookup(ctx, []string{one}); !degraded {
-			t.Error("the page is not degraded")
+			t.Error("page is not degraded, want it degraded")
 		}
 		if name, degraded := lookup(t, s, one); name != "x" || degraded {
 			t.Errorf("%q, degraded %v", name, degraded)

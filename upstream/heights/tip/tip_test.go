@@ -116,7 +116,7 @@ func TestDistrustedSourceNeedsProof(t *testing.T) {
 		t.Error("unproved claim of a distrusted source is plausible, want it implausible")
 	}
 	if !tip.Accept(0, Claim{Height: 101, Proved: true}) || !tip.claimHeight(0, 102) {
-		t.Error("source is still distrusted after a proved claim")
+		t.Error("source still distrusted after a proved claim")
 	}
 }
 
