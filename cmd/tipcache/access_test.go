@@ -72,37 +72,6 @@ func TestReplicasShareLimitInRedis(t *testing.T) {
 	}
 }
 
-func TestAdminListenerRequiresToken(t *testing.T) {
-	t.Parallel()
-	const token = "a token that is long"
-	r := startRunning(t, newDevnet(t, devnet.Options{}), func(c *config.Config) { c.AdminToken = token })
-	for _, tt := range []struct {
-		method, path, authorization string
-		status                      int
-	}{
-		{"GET", "/healthz", "", 200},
-		{"GET", "/metrics", "", 200},
-		{"GET", "/debug/pprof/symbol", "", 401},
-		{"GET", "/debug/pprof/symbol", "Bearer another", 401},
-		{"GET", "/debug/pprof/symbol", token, 401},
-		{"GET", "/debug/pprof/symbol", "bearer " + token, 200},
-		{"GET", "/healthz/../debug/pprof/symbol", "", 401},
-		{"POST", "/admin/whatever", "", 401},
-		{"POST", "/nothing", "Bearer " + token, 404},
-	} {
-		got := r.do(tt.method, r.admin+tt.path, "", "Authorization", tt.authorization)
-		if got.status != tt.status {
-			t.Errorf("%s %s with %q: %d %s", tt.method, tt.path, tt.authorization, got.status, got.body)
-		}
-		if got.status == 401 && got.header.Get("WWW-Authenticate") == "" {
-			t.Errorf("%s: no WWW-Authenticate", tt.path)
-		}
-	}
-	if got := r.do("POST", r.admin+"/nothing", "", "Authorization", "Bearer "+token, "Sec-Fetch-Site", "cross-site"); got.status != 403 {
-		t.Errorf("a page of another site may post: %d", got.status)
-	}
-}
-
 func TestConfigPrintsReference(t *testing.T) {
 	var out bytes.Buffer
 	if err := run(t.Context(), []string{"config"}, streams{&out, io.Discard}); err != nil || out.String() != config.Reference() {

@@ -87,8 +87,6 @@ func TestDrainEndsAtDeadline(t *testing.T) {
 	ctx, sigterm := context.WithCancel(context.Background())
 	defer sigterm()
 	r, ended := startStoppable(ctx, t, d, func(c *config.Config) {
-		impatient(c)
-		c.HTTP.Request = time.Minute
 		c.HTTP.Drain = 300 * time.Millisecond // less than is valid: no request should be cut off
 	})
 	conn := r.dial()
@@ -134,4 +132,14 @@ func (r *running) listing(t *testing.T) *http.Request {
 	req.Header.Set("X-Api-Key", r.key)
 	req.Header.Set("Content-Type", "application/json")
 	return req
+}
+
+// dial opens a connection that a test writes to by hand.
+func (r *running) dial() net.Conn {
+	r.t.Helper()
+	conn, err := net.Dial("tcp", host(r.base))
+	must(r.t, err)
+	r.t.Cleanup(func() { _ = conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(2 * time.Minute))
+	return conn
 }

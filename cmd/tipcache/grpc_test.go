@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/base64"
 	"fmt"
 	"net/http"
 	"os"
@@ -11,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidwall/gjson"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
@@ -21,42 +19,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/logtest"
 	"github.com/tipcache/tipcache/upstream/node"
 )
-
-const stakingParams = "/cosmos.staking.v1beta1.Query/Params"
-
-// A value is the same by gRPC, gRPC-Web and RPC, and is read once a block, by the gRPC of
-// a node that offers it and else by its RPC.
-func TestAllAPIsReturnSameValueAtBlock(t *testing.T) {
-	t.Parallel()
-	for _, way := range []string{"grpc", "abci_query"} {
-		t.Run("by "+way, func(t *testing.T) {
-			d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: 300 * time.Millisecond})
-			s := startRunning(t, d, func(c *config.Config) {
-				c.RPC.Listen, c.GRPC.Listen = "127.0.0.1:0", "127.0.0.1:0"
-				if way == "grpc" {
-					c.Chain.GRPC = []string{d.Node().GRPCAddr()}
-				}
-			})
-			if way == "grpc" {
-				s.eventually("by gRPC", func() bool { return gjson.Get(s.get(s.admin+"/readyz").body, "nodes.0.grpc").String() == "ok" })
-			}
-			const at = "1000"
-			value, height := s.invoke(t, stakingParams, at)
-			called := s.do(http.MethodPost, "http://"+s.RPCAddr(), `{"id":1,"method":"abci_query","params":{"path":"`+stakingParams+`","height":"`+at+`"}}`)
-			byRPC := gjson.Get(called.body, "result.response")
-			if byRPC.Get("value").String() != base64.StdEncoding.EncodeToString(value) || byRPC.Get("height").String() != at || height != at || len(value) == 0 {
-				t.Errorf("by gRPC at block %s: %x; by RPC: %s", height, value, called.body)
-			}
-			r := s.do(http.MethodPost, s.base+stakingParams, "\x00\x00\x00\x00\x00", "Content-Type", "application/grpc-web+proto", "X-Cosmos-Block-Height", at)
-			if !strings.HasPrefix(r.body, "\x00\x00\x00\x00"+string([]byte{byte(len(value))})+string(value)) || !strings.HasSuffix(r.body, "grpc-status: 0\r\n") {
-				t.Errorf("by gRPC-Web: %d %q", r.status, r.body)
-			}
-			if reads := readsOf(d, way+" "+stakingParams); reads != 1 {
-				t.Errorf("node requests over %[2]s = %[1]d, want 1", reads, way)
-			}
-		})
-	}
-}
 
 // A list weighs as much on the node by each interface: one judgement says how many of them it is asked
 // for at a time.
@@ -113,16 +75,6 @@ func (r *running) call(ctx context.Context, method string, message []byte, more 
 		t.Fatalf("%s: %v", method, err)
 	}
 	return reply
-}
-
-// readsOf counts the requests to the devnet's node whose URI has the prefix.
-func readsOf(d *devnet.Devnet, beginning string) (times int) {
-	for _, r := range d.Node().Stats().ReadCounts {
-		if strings.HasPrefix(r.URI, beginning) {
-			times += int(r.Count)
-		}
-	}
-	return times
 }
 
 func TestServingGRPCWithoutTheNodesGRPCIsLogged(t *testing.T) {

@@ -2,8 +2,6 @@ package main
 
 import (
 	"math/rand/v2"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
@@ -32,14 +30,11 @@ func TestKilledIndexerCountsEachLogOnce(t *testing.T) {
 // after its start, or while it asks for windows and writes them.
 func killOften(t *testing.T, d *devnet.Devnet, url string) {
 	t.Helper()
-	lives, seed := 24, rand.Uint64()
-	if testing.Short() {
-		lives = 8
-	}
+	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	upTo := func(most time.Duration) { time.Sleep(time.Duration(random.Int64N(int64(most)))) }
-	for life := range lives {
+	for life := range 8 {
 		d.Advance(300 + random.Int64N(100)) // more than it counts before it is killed
 		enough := d.Stats().EVM + 1 + random.Int64N(40)
 		p := startProgram(t, nil,
@@ -48,17 +43,10 @@ func killOften(t *testing.T, d *devnet.Devnet, url string) {
 			upTo(400 * time.Millisecond)
 		} else {
 			p.until(func() bool { return d.Stats().EVM >= enough })
-			upTo(10 * time.Millisecond)
-			d.Advance(50 + random.Int64N(50)) // so that there is something to write
-			if p.untilWritten(url) {
-				upTo(200 * time.Microsecond)
-			} else {
-				upTo(40 * time.Millisecond)
-			}
+			upTo(40 * time.Millisecond)
 		}
 		p.alive()
 		p.kill()
-		d.Advance(random.Int64N(20))
 	}
 	d.Advance(100) // so that something is left to do
 }
@@ -73,32 +61,4 @@ func (p *program) until(ok func() bool) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-}
-
-// untilWritten waits for the next commit to an SQLite file, which does not come
-// while there is nothing to do, and reports whether it came. Of other stores it
-// knows nothing.
-func (p *program) untilWritten(url string) bool {
-	p.t.Helper()
-	path, ok := strings.CutPrefix(url, "sqlite:")
-	if !ok {
-		return false
-	}
-	index, err := os.Open(path + "-shm")
-	if err != nil {
-		return false // it was not opened yet
-	}
-	defer index.Close()
-	state := func() (header [48]byte) { // of the log's index, which each commit changes
-		_, _ = index.ReadAt(header[:], 0)
-		return header
-	}
-	before := state()
-	for began := time.Now(); time.Since(began) < 100*time.Millisecond; {
-		p.alive()
-		if state() != before {
-			return true
-		}
-	}
-	return false
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -164,43 +163,6 @@ func (r *running) eventually(what string, ok func() bool) {
 	}
 }
 
-func TestEveryDocumentedPathIsServed(t *testing.T) {
-	t.Parallel()
-	r := startRunning(t, newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond}), nil)
-	tests := []struct{ path, member string }{
-		{"/staking/validators?status=bonded&pagination.limit=2", "validators"},
-		{"/staking/validators/" + validator, "validator"},
-		{"/staking/validators/" + validator + "/delegations?pagination.limit=2", "delegation_responses"},
-		{"/staking/delegations/" + delegator, "delegation_responses"},
-		{"/staking/delegators/" + delegator + "/redelegations", "redelegation_responses"},
-		{"/staking/delegators/" + delegator + "/validators/" + validator, "validator"},
-		{"/staking/validators/" + validator + "/delegations/" + delegator, "delegation_response"},
-		{"/staking/validators/" + validator + "/delegators/" + delegator + "/period_delegations", ""},
-		{"/staking/params", "params"},
-		{"/distribution/delegators/" + delegator + "/rewards", "rewards"},
-		{"/distribution/params", "params"},
-		{"/auth/params", "params"},
-	}
-	for _, test := range tests {
-		got := r.get(r.base + test.path)
-		var envelope struct {
-			Code  int
-			Msg   json.RawMessage
-			Error *string
-		}
-		if err := json.Unmarshal([]byte(got.body), &envelope); err != nil || envelope.Error == nil {
-			t.Errorf("%s: body is no envelope: %v %s", test.path, err, got.body)
-			continue
-		}
-		if got.status != 200 || envelope.Code != 200 || *envelope.Error != "" || got.height() == "" {
-			t.Errorf("%s: %d, code %d, height %q, error %q", test.path, got.status, envelope.Code, got.height(), *envelope.Error)
-		}
-		if test.member == "" && envelope.Msg[0] != '[' || !strings.Contains(string(envelope.Msg), test.member) {
-			t.Errorf("%s: no %q in %.200s", test.path, test.member, envelope.Msg)
-		}
-	}
-}
-
 func TestCollectionsHaveMetadataOfProvider(t *testing.T) {
 	t.Parallel()
 	r := startRunning(t, newDevnet(t, devnet.Options{}), nil)
@@ -211,63 +173,6 @@ func TestCollectionsHaveMetadataOfProvider(t *testing.T) {
 	if denied := r.do("POST", r.base+"/api/v4/collections", "{}"); denied.status != http.StatusUnauthorized {
 		t.Errorf("without a key: %d", denied.status)
 	}
-}
-
-func TestFirstRequestMayNameBlock(t *testing.T) {
-	t.Parallel()
-	slow := devnet.Fault{Latency: 100 * time.Millisecond}
-	d := newDevnet(t, devnet.Options{Faults: devnet.Faults{Node: slow, Comet: slow}})
-	r := startUnready(t, d, func(cfg *config.Config) { cfg.Chain.Dialect = "story" })
-	if got := r.get(r.base+storyPool, "X-Min-Block-Height", "1"); got.status != http.StatusOK {
-		t.Errorf("%d %s", got.status, got.body)
-	}
-}
-
-func TestConcurrentRequestsReadNodeOncePerBlock(t *testing.T) {
-	t.Parallel()
-	d := newDevnet(t, devnet.Options{Interval: -1})
-	r := startRunning(t, d, nil)
-	for range 5 {
-		done := make(chan reply, 50)
-		for range cap(done) {
-			go func() { done <- r.get(r.base + "/staking/pool") }()
-		}
-		for range cap(done) {
-			if got := <-done; got.status != 200 {
-				t.Fatalf("%d %s", got.status, got.body)
-			}
-		}
-		before := r.get(r.base + "/staking/pool").height()
-		d.Advance(1)
-		r.eventually("at the next block", func() bool { return r.get(r.base+"/staking/pool").height() != before })
-	}
-	for _, read := range d.Node().Stats().ReadCounts {
-		if read.URI == "/staking/pool" && read.Count > 1 {
-			t.Errorf("node requests at block %[2]d = %[1]d, want 1", read.Count, read.Height)
-		}
-	}
-}
-
-func TestStaleResponsesServedWhileNodeDown(t *testing.T) {
-	t.Parallel()
-	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
-	r := startRunning(t, d, nil)
-	known, unknown := r.base+"/staking/validators/"+validator, r.base+"/staking/params"
-	if got := r.get(known); got.status != 200 {
-		t.Fatalf("%d %s", got.status, got.body)
-	}
-	down := devnet.Fault{Outage: devnet.Refuse}
-	must(t, d.SetFaults(devnet.Faults{Node: down, Comet: down}))
-	for range 20 {
-		if got := r.get(known); got.status != 200 {
-			t.Errorf("cached: %d %s", got.status, got.body)
-		}
-	}
-	if got := r.get(unknown); got.status != 502 && got.status != 503 && got.status != 504 || !strings.Contains(got.body, `"msg":{}`) {
-		t.Errorf("not cached: %d %s", got.status, got.body)
-	}
-	must(t, d.SetFaults(devnet.Faults{}))
-	r.eventually("served again", func() bool { return r.get(unknown).status == 200 })
 }
 
 func TestMetadataIsEmptyWhileProviderFails(t *testing.T) {
@@ -291,25 +196,5 @@ func TestMetadataIsEmptyWhileProviderFails(t *testing.T) {
 				return strings.Contains(said, `"metadata":"`+test.state+`","metadata_error":"`)
 			})
 		}
-	}
-}
-
-func TestNodeOfAnotherChainIsNotServed(t *testing.T) {
-	t.Parallel()
-	d := newDevnet(t, devnet.Options{})
-	s := startUnready(t, d, func(c *config.Config) { c.Chain.ID = "another-1" })
-	const refusal = `{"code":502,"msg":{},"error":"the chain node serves another chain than another-1"}`
-	for _, path := range []string{"/staking/params", "/staking/pool"} { // cold, and the first before the node has named its chain
-		if got := s.get(s.base + path); got.status != http.StatusBadGateway || strings.TrimSpace(got.body) != refusal {
-			t.Errorf("%s: %d %s", path, got.status, got.body)
-		}
-	}
-	const lack = "serves chain \"devnet-1\" instead of \"another-1\""
-	if got := s.get(s.admin + "/readyz"); got.status != http.StatusServiceUnavailable || !strings.HasSuffix(s.ready().Problems["node"], lack) {
-		t.Errorf("readyz: %d %s", got.status, got.body)
-	}
-	var explanation bytes.Buffer
-	if err := run(t.Context(), []string{"explain", "--admin", s.admin, "/staking/params"}, streams{&explanation, io.Discard}); err != nil || !strings.Contains(explanation.String(), lack) {
-		t.Errorf("explain: %v\n%s", err, explanation.String())
 	}
 }

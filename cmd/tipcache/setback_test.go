@@ -28,39 +28,6 @@ func comes(t *testing.T, r *running, height int64) {
 	r.eventually(fmt.Sprint("answered at block ", height), func() bool { return heightOf(t, r) == height })
 }
 
-func TestRolledBackChainIsServedAgain(t *testing.T) {
-	for _, store := range []string{"alone", "with Redis"} {
-		t.Run(store, func(t *testing.T) {
-			t.Parallel()
-			d := newDevnet(t, devnet.Options{Interval: -1})
-			options := func(c *config.Config) { c.Chain.RollbackAfter, c.Redis.URL = 500*time.Millisecond, "none" }
-			if store != "alone" {
-				address, _ := realRedis(t)
-				options = func(c *config.Config) { c.Chain.RollbackAfter, c.Redis.URL = 500*time.Millisecond, "redis://"+address }
-			}
-			a, b := startRunning(t, d, options), startRunning(t, d, options)
-			d.Advance(60)
-			before := d.Height()
-			comes(t, a, before)
-			comes(t, b, before)
-			d.RollBack(50)
-			comes(t, a, before-50)
-			comes(t, b, before-50)
-			d.Advance(5)
-			comes(t, a, before-45)
-			comes(t, b, before-45)
-			if a.ready().Epoch == 0 {
-				t.Error("epoch unchanged, want a new one")
-			}
-			if store != "alone" {
-				a.eventually("in one epoch", func() bool { return a.ready().Epoch == b.ready().Epoch })
-			}
-			late := startRunning(t, d, options)
-			comes(t, late, before-45)
-		})
-	}
-}
-
 func TestResponsesAreUnconfirmedFromAContradictionUntilTheRollback(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Interval: -1})

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
-	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -53,32 +52,6 @@ func (c socketClient) hear() string {
 }
 
 func withRPC(c *config.Config) { c.RPC.Listen = "127.0.0.1:0" }
-
-func TestBlockIsReadableOnceItsWebSocketEventArrives(t *testing.T) {
-	t.Parallel()
-	d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: 50 * time.Millisecond})
-	r := startRunning(t, d, withRPC)
-	c, err := dialSocket(t, r, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.say(`{"jsonrpc":"2.0","id":1,"method":"subscribe","params":{"query":"tm.event='NewBlockHeader'"}}`)
-	if got := c.hear(); got != `{"jsonrpc":"2.0","id":1,"result":{}}` {
-		t.Fatal(got)
-	}
-	for range 20 {
-		_, rest, _ := strings.Cut(c.hear(), `"height":"`)
-		height, _, _ := strings.Cut(rest, `"`)
-		got := r.get(r.base+sdkPool, "X-Block-Height", height)
-		if got.status != http.StatusOK || got.height() != height {
-			t.Errorf("event of block %s, read %d at %s", height, got.status, got.height())
-		}
-		block := r.do(http.MethodPost, "http://"+r.RPCAddr(), `{"id":1,"method":"block","params":{"height":"`+height+`"}}`)
-		if gjson.Get(block.body, "result.block.header.height").String() != height {
-			t.Errorf("event of block %s, read by the RPC: %d %.200s", height, block.status, block.body)
-		}
-	}
-}
 
 // The node takes longer for an answer than clients are kept waiting that could be given an older one.
 func TestReadAfterBlockEventIsNotOlderThanBlock(t *testing.T) {

@@ -149,14 +149,3 @@ func TestIndexingIsTraced(t *testing.T) {
 		}
 	}
 }
-
-func TestUnreachableCollectorDelaysNoRequest(t *testing.T) {
-	t.Parallel()
-	d := newDevnet(t, devnet.Options{Interval: 100 * time.Millisecond})
-	r := startRunning(t, d, func(c *config.Config) { c.Tracing = config.Tracing{Endpoint: "http://127.0.0.1:1", Ratio: 1} })
-	for range 3000 { // more than the queue holds
-		if got := r.get(r.base + "/staking/params"); got.status != http.StatusOK {
-			t.Fatalf("%d %s", got.status, got.body)
-		}
-	}
-}

@@ -119,7 +119,7 @@ func (t *target) listen() error {
 // outage.
 func listenAt(addr string) (net.Listener, error) {
 	var config net.ListenConfig
-	for deadline := time.Now().Add(2 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		listener, err := config.Listen(context.Background(), "tcp", addr)
 		if !errors.Is(err, syscall.EADDRINUSE) || time.Now().After(deadline) {
 			return listener, err

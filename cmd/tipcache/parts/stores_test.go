@@ -1,6 +1,10 @@
 package parts
 
 import (
+	"bufio"
+	"io"
+	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -58,6 +62,43 @@ func TestClusterMapIsReloadedSoon(t *testing.T) {
 		c, ok := client.(*redis.ClusterClient)
 		if !ok || c.Options().ClusterStateReloadInterval > 5*time.Second {
 			t.Errorf("%s: %T is blind to a failover for long", url, client)
+		}
+	}
+}
+
+func TestCredentialsEchoedByRedisAreRedacted(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+			go func() {
+				defer c.Close()
+				for lines := bufio.NewScanner(c); lines.Scan(); {
+					switch lines.Text() {
+					case "auth":
+						_, _ = io.WriteString(c, "+OK\r\n")
+					case "hello", "client", "get":
+						_, _ = io.WriteString(c, "-ERR wrong: AUTH tipcache secret-7c1f\r\n")
+					}
+				}
+			}()
+		}
+	}()
+	o, err := redisOptions(config.Redis{URL: "redis://tipcache:secret-7c1f@" + l.Addr().String(), Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := newRedis(o)
+	defer client.Close()
+	pipeline := client.Pipeline()
+	queued := pipeline.Get(t.Context(), "k")
+	_, failed := pipeline.Exec(t.Context())
+	for name, err := range map[string]error{"a command": client.Get(t.Context(), "k").Err(), "a pipeline": failed, "a command of it": queued.Err()} {
+		if err == nil || strings.Contains(err.Error(), "secret-7c1f") || !strings.Contains(err.Error(), "***") {
+			t.Errorf("%s: error = %v, want one without the password", name, err)
 		}
 	}
 }
