@@ -97,15 +97,15 @@ func TestNodeIsUsedAgainAfterItsForkEnds(t *testing.T) {
 		chain := other.hash
 		other.change(func() { other.hash = func(height int64) string { return fmt.Sprint("F", height) } })
 		c.blocks(5)
-		if !c.known[1].State().Forked {
-			t.Fatalf("Forked = false on another fork, want true\n%s", c.log)
+		if s := c.known[1].State(); !s.Foreign() {
+			t.Fatalf("Foreign() = false on another fork, want true\n%s", c.log)
 		}
 		other.change(func() { other.hash, other.lie = func(int64) string { return "" }, 5 })
 		c.current(3) // a header without a hash says nothing of the fork
 		other.change(func() { other.hash, other.lie = chain, 0 })
 		c.blocks(5)
-		if c.known[1].State().Forked {
-			t.Errorf("Forked = true after the fork ended, want false\n%s", c.log)
+		if s := c.known[1].State(); s.Foreign() {
+			t.Errorf("Foreign() = true after the fork ended, want false\n%s", c.log)
 		}
 	}, ours, other)
 }

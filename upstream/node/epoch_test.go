@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
-	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
 // A memoryLedger is a Ledger of one process.
@@ -104,70 +102,6 @@ func epochOf(t *testing.T, l *memoryLedger) int64 {
 	return a.Epoch
 }
 
-func TestChangedBlockHashBeginsAnEpoch(t *testing.T) {
-	n := newFakeNode(t, 100)
-	p := run(t, Options{RollbackAfter: time.Hour}, n)
-	eventually(t, "the subscription", connected(p))
-	for height := int64(101); height < 105; height++ {
-		n.commit(height)
-		wantTip(t, p, height)
-	}
-	n.stop()
-	n.height, n.forkedAt = 110, 102 // it was set back, and has passed its fork point meanwhile
-	n.start(n.address)
-	eventually(t, "the epoch", func() bool { return p.Tip().Epoch > 0 && p.Tip().Height == 110 })
-}
-
-func TestClaimsOfALostNodeEndWithTheEpoch(t *testing.T) {
-	n, lost := newFakeNode(t, 100), newFakeNode(t, 100)
-	p := run(t, Options{RollbackAfter: time.Hour}, n, lost)
-	eventually(t, "both subscriptions", func() bool { h := p.Health(); return h[0].Connected && h[1].Connected })
-	for height := int64(101); height < 125; height++ {
-		n.commit(height)
-		lost.commit(height)
-		wantTip(t, p, height)
-	}
-	mustFetch(t, p, Request{Height: AtTip})
-	lost.stop()
-	n.stop()
-	n.height, n.forkedAt = 105, 102
-	n.start(n.address)
-	eventually(t, "the epoch", func() bool { return p.Tip().Epoch > 0 })
-	wantTip(t, p, 105)
-	if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 105 {
-		t.Errorf("unexpected response %+v", a)
-	}
-}
-
-func TestForkedNodeIsNotRead(t *testing.T) {
-	log := new(logtest.Log)
-	ours, other := newFakeNode(t, 100), newFakeNode(t, 100)
-	p := run(t, Options{RollbackAfter: time.Hour, Logger: slog.New(slog.NewTextHandler(log, nil))}, other, ours)
-	eventually(t, "both subscriptions", func() bool { h := p.Health(); return h[0].Connected && h[1].Connected })
-	other.change(func() { other.forkedAt = 102 })
-	for height := int64(101); height < 106; height++ {
-		ours.commit(height)
-		wantTip(t, p, height)
-		other.commit(height)
-	}
-	eventually(t, "the exclusion", func() bool { return p.Health()[0].WrongChain })
-	before := len(other.heights())
-	for range 5 {
-		if a := mustFetch(t, p, Request{Height: AtTip}); !from(a, ours) {
-			t.Errorf("unexpected response %s", a.Body)
-		}
-	}
-	if p.Tip().Epoch != 0 || len(other.heights()) != before {
-		t.Errorf("epoch %d, asked %d times more", p.Tip().Epoch, len(other.heights())-before)
-	}
-	wantOneLine(t, log, "another fork")
-	other.change(func() { other.forkedAt = 0 })
-	ours.commit(106)
-	wantTip(t, p, 106)
-	other.commit(106)
-	eventually(t, "the return", func() bool { return !p.Health()[0].WrongChain })
-}
-
 func TestReplicasAgreeOnAnEpoch(t *testing.T) {
 	t.Parallel()
 	l := new(memoryLedger)
@@ -237,20 +171,6 @@ func TestForgedAnchorsBeginOneEpochPerInterval(t *testing.T) {
 	heardFor(t, o.RollbackAfter/2, p)
 	if now := p.Tip().Epoch; now != first {
 		t.Errorf("epoch %d is followed by %d", first, now)
-	}
-}
-
-func TestLaggingNodeBeginsNoEpoch(t *testing.T) {
-	t.Parallel() // it takes longer than the one ahead may be kept from confirming what it has
-	o := Options{Ledger: new(memoryLedger), RollbackAfter: time.Second}
-	ahead, behind := newFakeNode(t, 99), newFakeNode(t, 80)
-	a := run(t, o, ahead)
-	eventually(t, "the subscription", connected(a))
-	ahead.commit(100)
-	b := run(t, o, behind)
-	heardFor(t, 2*o.RollbackAfter, b)
-	if a.Tip().Epoch != 0 || b.Tip().Epoch != 0 {
-		t.Errorf("epochs %d and %d, want none", a.Tip().Epoch, b.Tip().Epoch)
 	}
 }
 

@@ -92,51 +92,6 @@ func TestSilentSubscriptionIsReplaced(t *testing.T) {
 	wantTip(t, p, 103)
 }
 
-func TestCometBFTThatAnnouncesNoBlocksIsLate(t *testing.T) {
-	n := newFakeNode(t, 100)
-	p := run(t, Options{}, n)
-	subscribed(t, p, n, nil)
-	n.change(func() { n.mute, n.hang = true, true })
-	n.commit(101)
-	eventually(t, "the lateness", func() bool { return p.Health()[0].Late })
-	n.change(func() { n.mute, n.hang = false, false })
-	n.commit(102)
-	eventually(t, "its end", func() bool { return !p.Health()[0].Late })
-}
-
-func TestSubscriptionSurvivesChainHalt(t *testing.T) {
-	t.Parallel()
-	n := newFakeNode(t, 100)
-	p := run(t, Options{}, n)
-	before := subscribed(t, p, n, nil)
-	for range 10 {
-		seen := p.Tip().Seen
-		eventually(t, "a poll that confirms the tip", func() bool { tip := p.Tip(); return tip.Known && tip.Seen.After(seen) })
-	}
-	n.change(func() {
-		if len(n.sockets) != 1 || n.sockets[0] != before {
-			t.Error("subscription was replaced during a halt, want it kept")
-		}
-	})
-}
-
-func TestLostSubscriptionIsReplacedAndHeightPolledMeanwhile(t *testing.T) {
-	t.Parallel()
-	n := newFakeNode(t, 100)
-	p := run(t, Options{}, n)
-	eventually(t, "the subscription", connected(p))
-	n.change(func() { n.noSocket = true })
-	n.drop()
-	eventually(t, "the loss", func() bool { return !p.Health()[0].Connected })
-	n.commit(105)
-	wantTip(t, p, 105)
-	if p.Health()[0].Connected {
-		t.Error("Connected = true without a subscription, want false")
-	}
-	n.change(func() { n.noSocket = false })
-	eventually(t, "a new subscription", connected(p))
-}
-
 func TestEndedSubscriptionIsRenewed(t *testing.T) {
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Minute}, n)

@@ -1,9 +1,6 @@
 package node
 
 import (
-	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -11,20 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 )
-
-func benchPool(b *testing.B, size int) (*Pool, string) {
-	body := fmt.Sprintf(`{"code":200,"msg":{"list":[%q]},"error":""}`, strings.Repeat("x", size))
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte(body))
-	}))
-	b.Cleanup(server.Close)
-	p, err := New(Options{Endpoints: []Endpoint{{REST: server.URL}}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = p.Close() })
-	return p, body
-}
 
 func TestNewRejectsInvalidOptions(t *testing.T) {
 	tests := []struct {

@@ -52,35 +52,6 @@ func TestFalseHeightIsIgnored(t *testing.T) {
 	wantOneLine(t, log, "trusting the node")
 }
 
-func TestFirstFalseHeightIsIgnored(t *testing.T) {
-	t.Parallel()
-	n := newFakeNode(t, 100)
-	n.lie = 1000
-	p := run(t, Options{}, n)
-	wantTip(t, p, 100)
-	if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 100 {
-		t.Errorf("unexpected response %+v", a)
-	}
-}
-
-func TestFalseHeightOfOneOfTwoNodesIsIgnored(t *testing.T) {
-	t.Parallel()
-	honest, liar := newFakeNode(t, 100), newFakeNode(t, 100)
-	p, log := logged(t, Options{}, liar, honest)
-	liar.change(func() { liar.lie = 100; liar.stream(100) })
-	for height := int64(101); height < 110; height++ {
-		honest.commit(height)
-		liar.commit(height)
-		eventually(t, "the block", func() bool { return p.Tip().Height >= height })
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		if a, err := p.Fetch(ctx, Request{Path: "/x", Height: AtTip}); err != nil || a.Height != height {
-			t.Errorf("block %d: answer %+v, error %v", height, a, err)
-		}
-		cancel()
-	}
-	wantOneLine(t, log, "ignoring the node")
-}
-
 func TestPlausibleFalseHeightIsFoundByRequests(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
@@ -145,57 +116,6 @@ func TestRollbackBeginsAnEpoch(t *testing.T) {
 	}
 }
 
-func TestNodeCatchingUpDoesNotLowerTheTip(t *testing.T) {
-	t.Parallel()
-	n := newFakeNode(t, 1000)
-	p := run(t, Options{RollbackAfter: time.Second}, n)
-	mustFetch(t, p, Request{Height: AtTip})
-	n.stop()
-	n.height, n.catchingUp = 900, true
-	n.start(n.address)
-	eventually(t, "the node", func() bool { h := p.Health()[0]; return h.Connected && h.CatchingUp })
-	heardFor(t, 1500*time.Millisecond, p)
-	if tip := p.Tip(); tip.Height != 1000 || tip.Epoch != 0 || !tip.CatchingUp {
-		t.Errorf("tip %+v", tip)
-	}
-	if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 900 {
-		t.Errorf("answer %+v, want the newest block that there is", a)
-	}
-}
-
-func TestChainHaltChangesNothing(t *testing.T) {
-	t.Parallel() // it takes longer than a source is believed without a word
-	registry := prometheus.NewPedanticRegistry()
-	n := newFakeNode(t, 100)
-	p := run(t, Options{Registerer: registry, MaxBlockAge: time.Second, Timeout: 2 * time.Second}, n)
-	eventually(t, "the subscription", connected(p))
-	probed(t, p)
-	n.change(func() { n.hang, n.ahead = true, 1 })
-	eventually(t, "that it is not ready", func() bool { return p.Ready() != nil })
-	for end := time.Now().Add(5500 * time.Millisecond); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		m := gather(t, registry, n.address)
-		if !p.Tip().Known || m["tipcache_node_tip_known"] != 1 || m["tipcache_node_block_age_seconds"] < 1 || p.Ready() == nil {
-			t.Fatalf("tip %+v, metrics %v, ready %v", p.Tip(), m, p.Ready())
-		}
-		if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 100 {
-			t.Fatalf("answer %+v", a)
-		}
-	}
-	n.change(func() { n.hang = false })
-	for height := int64(101); p.Ready() != nil; height++ { // a block is soon too old
-		n.commit(height)
-		wantTip(t, p, height)
-	}
-}
-
-func TestPoolStartedDuringAHaltFindsTheTip(t *testing.T) {
-	t.Parallel()
-	n := newFakeNode(t, 100)
-	n.hang, n.ahead = true, 1
-	p := run(t, Options{Timeout: 300 * time.Millisecond}, n)
-	wantTip(t, p, 100)
-}
-
 func TestTipComesFromTheRESTServerAlone(t *testing.T) {
 	for name, lowest := range map[string]int64{"of an archive": 1, "of a pruned node": 5000} {
 		t.Run(name, func(t *testing.T) {
@@ -212,22 +132,6 @@ func TestTipComesFromTheRESTServerAlone(t *testing.T) {
 				t.Errorf("unexpected response %+v", a)
 			}
 		})
-	}
-}
-
-func TestRESTServerReplacesCometBFT(t *testing.T) {
-	n := newFakeNode(t, 100)
-	comet := newFakeNode(t, 100)
-	p := newPool(t, Options{Endpoints: []Endpoint{{REST: "http://" + n.address, Comet: "http://" + comet.address}}})
-	go func() { _ = p.Run(context.Background()) }()
-	eventually(t, "the subscription", connected(p))
-	comet.stop()
-	for height := int64(101); height < 105; height++ {
-		n.commit(height)
-		wantTip(t, p, height)
-	}
-	if err := p.Ready(); err != nil {
-		t.Error(err)
 	}
 }
 

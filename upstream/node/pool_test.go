@@ -337,21 +337,6 @@ func TestRequestWaitsUntilTheChainIsKnown(t *testing.T) {
 	}
 }
 
-func BenchmarkFetch(b *testing.B) {
-	for _, size := range []int{1 << 10, 64 << 10} {
-		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
-			p, body := benchPool(b, size)
-			b.SetBytes(int64(len(body)))
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := p.Fetch(b.Context(), Request{Path: "/x", Height: 5}); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}
-
 // With one slot left, what nobody waits for fails at once, and says so; the
 // endpoint is not called sick for that.
 func TestReadAheadYieldsToOtherRequests(t *testing.T) {
