@@ -127,27 +127,13 @@ func TestFollowersOfALease(t *testing.T) {
 	short := redis.Options{Lease: 300 * time.Millisecond}
 	long := redis.Options{Lease: time.Hour}
 
-	t.Run("are woken by the holder's answer, not by the end of the lease", func(t *testing.T) {
-		addr := startRedis(t).addr
-		a, b := replica(t, addr, long), replica(t, addr, long)
-		answers, _ := hold(t, a, q)
-		got := follow(t, b, q)
-		answers <- nil
-		if line := tell(<-got, nil); line != "hit shared: of the holder at 100" {
-			t.Errorf("follower got %s", line)
-		}
-	})
-	t.Run("are woken where leases are sealed, too", func(t *testing.T) {
-		sealed := redis.Options{Lease: time.Hour, SealKey: []byte("a key of replicas")}
-		addr := startRedis(t).addr
-		a, b := replica(t, addr, sealed), replica(t, addr, sealed)
-		answers, _ := hold(t, a, q)
-		got := follow(t, b, q)
-		answers <- nil
-		if line := tell(<-got, nil); line != "hit shared: of the holder at 100" {
-			t.Errorf("follower got %s", line)
-		}
-	})
+	for _, key := range []string{"", "a key of replicas"} {
+		t.Run("are woken by the holder's answer, not by the end of the lease, with the key "+key, func(t *testing.T) {
+			addr, o := startRedis(t).addr, redis.Options{Lease: time.Hour, SealKey: []byte(key)}
+			a, b := replica(t, addr, o), replica(t, addr, o)
+			mustWake(t, a, b, "k")
+		})
+	}
 	t.Run("ask themselves when the holder's origin fails", func(t *testing.T) {
 		addr := startRedis(t).addr
 		a, b := replica(t, addr, long), replica(t, addr, long)
@@ -209,67 +195,6 @@ func TestFollowersOfALease(t *testing.T) {
 				t.Errorf("got %s", line)
 			}
 		})
-	}
-}
-
-// A neighbour's lease, or one of another version, may last for longer than ours.
-func TestLeaseLongerThanOwnLimitIsShortened(t *testing.T) {
-	const at = "tipcache:1:{story-1:k}:l"
-	rdb := client(t, startRedis(t).addr)
-	b := replicaOf(t, rdb, redis.Options{Lease: time.Hour})
-	if err := rdb.Set(t.Context(), at, "somebody", 30*24*time.Hour).Err(); err != nil {
-		t.Fatal(err)
-	}
-	got := follow(t, b, cache.Query{Key: "k", Policy: live, Tip: 100})
-	if left := rdb.PTTL(t.Context(), at).Val(); left <= 0 || left > time.Hour {
-		t.Errorf("%v are left of it", left)
-	}
-	_ = rdb.Publish(t.Context(), "tipcache:1:story-1", "-k").Err()
-	<-got
-}
-
-func TestLeaseWithLostReplyIsReleasedAfterOriginFails(t *testing.T) {
-	t.Parallel()
-	s := startRedis(t)
-	way := startProxy(t, s.addr)
-	a := replica(t, way.addr, redis.Options{Lease: time.Hour})
-	q := cache.Query{Key: "k", Policy: live, Tip: 100}
-	mustGet(t, a, q, answer(100, []byte("old")))
-	idle(t, a)
-	_, _ = a.Get(t.Context(), cache.Query{Key: "another", Policy: live, Tip: 100}, down) // so that all scripts are known
-	idle(t, a)
-	q.Tip = 1000
-	way.dropReplies()
-	rdb := client(t, s.addr)
-	_, err := a.Get(t.Context(), q, func(context.Context, *cache.Entry) (*cache.Entry, error) {
-		if rdb.Exists(context.Background(), "tipcache:1:{story-1:k}:l").Val() == 0 {
-			t.Error("lease was not granted, which this test requires")
-		}
-		way.heal()
-		return nil, errDown
-	})
-	idle(t, a)
-	if n := rdb.Exists(t.Context(), "tipcache:1:{story-1:k}:l").Val(); err == nil || n != 0 {
-		t.Errorf("error %v, and %d leases are left", err, n)
-	}
-}
-
-// The lease that is taken in the same exchange in which a newer entry is found.
-func TestLeaseIsReleasedIfEntryOfAnotherReplicaSuffices(t *testing.T) {
-	addr := startRedis(t).addr
-	o := redis.Options{Lease: time.Hour}
-	a, b := replica(t, addr, o), replica(t, addr, o)
-	q := cache.Query{Key: "k", Policy: live, Tip: 100}
-	mustGet(t, b, q, answer(100, []byte("old")))
-	idle(t, b)
-	a.Save(t.Context(), map[string]*cache.Entry{"k": entry(101, "new")}, time.Hour)
-	q.Tip, q.MinHeight = 101, 101
-	if line := tell(mustGet(t, b, q, nil), nil); line != "hit shared: new at 101" {
-		t.Errorf("got %s", line)
-	}
-	idle(t, b)
-	if left := b.Inspect(t.Context(), q).Lease; left != 0 {
-		t.Errorf("the lease is left for %v", left)
 	}
 }
 

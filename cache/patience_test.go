@@ -172,21 +172,6 @@ func TestRecoveredOriginIsAwaitedAgain(t *testing.T) {
 	})
 }
 
-func TestFailingOriginIsNotAwaited(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := old(t, cache.Options{})
-		var calls atomic.Int64
-		origin := slow(&calls, 10*time.Millisecond, down)
-		timed(t, c, behind, origin, cache.StaleHit, 100, 10*time.Millisecond)
-		for range 20 {
-			timed(t, c, behind, origin, cache.StaleHit, 100, 0)
-		}
-		if calls.Load() != 1 {
-			t.Errorf("%d calls, want 1", calls.Load())
-		}
-	})
-}
-
 func TestOriginThatFailsLateForOthersIsNotAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := old(t, cache.Options{})

@@ -3,9 +3,6 @@ package cache_test
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"fmt"
-	"log/slog"
 	"os/exec"
 	"strings"
 	"testing"
@@ -16,7 +13,6 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
-	"github.com/tipcache/tipcache/upstream/logtest"
 	"github.com/tipcache/tipcache/upstream/porttest"
 )
 
@@ -90,25 +86,4 @@ func eventually(t testing.TB, what string, ok func() bool) {
 		case <-time.After(2 * time.Millisecond):
 		}
 	}
-}
-
-func TestLossOfRedisIsLoggedAtStartAndEndWithCause(t *testing.T) {
-	t.Parallel()
-	s := startRedis(t)
-	way := startProxy(t, s.addr)
-	log := &logtest.Log{}
-	c := replica(t, way.addr, redis.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
-	way.dropRequests()
-	for i := range 20 {
-		mustGet(t, c, cache.Query{Key: fmt.Sprint("k", i), Policy: live, Tip: 100}, answer(100, page))
-	}
-	idle(t, c)
-	if text := log.String(); strings.Count(text, "upstream unreachable") != 1 || !strings.Contains(text, "error=") || strings.Contains(text, `error=""`) {
-		t.Errorf("log:\n%s", text)
-	}
-	way.heal()
-	eventually(t, "Redis is used again", func() bool {
-		mustGet(t, c, cache.Query{Key: rand.Text(), Policy: live, Tip: 100}, answer(100, page))
-		return strings.Count(log.String(), "upstream reachable again") == 1
-	})
 }

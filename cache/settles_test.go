@@ -2,7 +2,6 @@ package cache_test
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -122,29 +121,5 @@ func TestWritesOnClusterAreOneScriptPerSlot(t *testing.T) {
 	}
 	if stored := rdb.Keys(t.Context(), "*").Val(); len(stored) != len(keys) {
 		t.Errorf("%q are left, want the entries", stored)
-	}
-}
-
-// What nodes of a Cluster have done is done, though another has not answered.
-func TestHangingNodeDoesNotAffectOthers(t *testing.T) {
-	t.Parallel()
-	addrs := startCluster(t, 2)
-	rdb := clusterClient(t, addrs)
-	s := storeOf(t, rdb, redis.Options{Timeout: time.Second})
-	byNode := [2][]string{}
-	for i := 0; len(byNode[0]) < 2 || len(byNode[1]) < 3; i++ {
-		key := fmt.Sprint(i)
-		node := rdb.ClusterKeySlot(t.Context(), "tipcache:1:{story-1:"+key+"}").Val() * 2 / 16384
-		byNode[node] = append(byNode[node], key)
-	}
-	live := byNode[1]
-	leases := leasesOf(t, s, slices.Concat(live, byNode[0][:2])...)
-	if err := client(t, addrs[0]).ClientPause(t.Context(), time.Minute).Err(); err != nil {
-		t.Fatal(err)
-	}
-	for i, err := range together(leases, func(l cache.Lease) error { return l.Abandon(t.Context(), false) }) {
-		if hangs := i >= len(live); (err != nil) != hangs {
-			t.Errorf("lease %d: error %v, want one: %v", i, err, hangs)
-		}
 	}
 }

@@ -178,8 +178,10 @@ func (h *heard) Renewed(key string, r cache.Renewal) {
 // subscriber hears nothing of interest.
 type subscriber struct{ cache.Subscriber }
 
-func (subscriber) NotifyAll()                    {}
-func (subscriber) Notify(string, bool)           {}
+func (subscriber) NotifyAll() {}
+
+func (subscriber) Notify(string, bool) {}
+
 func (subscriber) Renewed(string, cache.Renewal) {}
 
 func TestWriteIsSentAtOnceIfCallerOfAnotherReplicaWaits(t *testing.T) {
@@ -321,31 +323,33 @@ func TestLeaseOfChangedEntryIsReleasedAtOnceIfCallerWaits(t *testing.T) {
 }
 
 func TestRefusedWritesAreAnOutageUntilAnEntryIsStored(t *testing.T) {
-	s, server := newStore(t)
-	failing := func(want bool, when string) {
-		t.Helper()
-		for _, o := range s.Outages() {
-			if got := o.Failing(); o.Name() == "writes to Redis" && got != want {
-				t.Errorf("failing = %t %s, want %t", got, when, want)
+	for _, refusal := range []string{"OOM command not allowed when used memory > 'maxmemory'.", "READONLY You can't write against a read only replica.", "NOPERM this user has no permissions to run the 'evalsha' command"} {
+		s, server := newStore(t)
+		failing := func(want bool, when string) {
+			t.Helper()
+			for _, o := range s.Outages() {
+				if got := o.Failing(); o.Name() == "writes to Redis" && got != want {
+					t.Errorf("failing = %t %s, want %t", got, when, want)
+				}
 			}
 		}
+		publish := func(l cache.Lease) error { return l.Publish(t.Context(), answerOf(1), time.Hour) }
+		first, second := s.granted(t, "first"), s.granted(t, "second")
+		failing(false, "after leases were acquired")
+		server.SetError(refusal)
+		if _, err := s.NewLease("story-1", "third", 0).Acquire(t.Context(), nil); err == nil {
+			t.Error("Acquire = nil without memory, want an error")
+		}
+		failing(true, "after a lease was refused")
+		server.SetError("")
+		if err := publish(first); err != nil {
+			t.Error(err)
+		}
+		failing(false, "after an entry was stored")
+		server.SetError(refusal)
+		if err := publish(second); err == nil {
+			t.Error("Publish = nil without memory, want an error")
+		}
+		failing(true, "after an entry was refused")
 	}
-	publish := func(l cache.Lease) error { return l.Publish(t.Context(), answerOf(1), time.Hour) }
-	first, second := s.granted(t, "first"), s.granted(t, "second")
-	failing(false, "after leases were acquired")
-	server.SetError("OOM command not allowed when used memory > 'maxmemory'.")
-	if _, err := s.NewLease("story-1", "third", 0).Acquire(t.Context(), nil); err == nil {
-		t.Error("Acquire = nil without memory, want an error")
-	}
-	failing(true, "after a lease was refused")
-	server.SetError("")
-	if err := publish(first); err != nil {
-		t.Error(err)
-	}
-	failing(false, "after an entry was stored")
-	server.SetError("OOM command not allowed when used memory > 'maxmemory'.")
-	if err := publish(second); err == nil {
-		t.Error("Publish = nil without memory, want an error")
-	}
-	failing(true, "after an entry was refused")
 }
