@@ -86,21 +86,3 @@ func FuzzTextsAreValidAsEncodingJSONSays(f *testing.F) {
 	}
 	f.Fuzz(agree)
 }
-
-func BenchmarkValid(b *testing.B) {
-	text := []byte("[" + strings.Repeat(texts[0]+`,{"operator_address":"storyvaloper1abcdefghijklmnopqrstuvwxyz","tokens":"1024000000000","jailed":false},`, 300) + "1]")
-	text = []byte(`{"code":200,"msg":` + string(text) + `,"error":""}`)
-	for name, valid := range map[string]func([]byte) bool{
-		"jsontext": jsontext.Valid, "encoding/json": json.Valid,
-		"members": func(text []byte) bool { _, ok := jsontext.Members(text, "code", "error", "msg"); return ok },
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.SetBytes(int64(len(text)))
-			for b.Loop() {
-				if !valid(text) {
-					b.Fatal("not valid")
-				}
-			}
-		})
-	}
-}

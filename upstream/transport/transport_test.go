@@ -353,19 +353,3 @@ func TestNoMoreIdleConnectionsThanAllowed(t *testing.T) {
 		t.Errorf("%d idle connections, want 4", n)
 	}
 }
-
-func BenchmarkGet(b *testing.B) {
-	s := httptest.NewServer(http.HandlerFunc(echo))
-	b.Cleanup(s.Close)
-	for name, tr := range map[string]http.RoundTripper{
-		"this":    newTransport(b, s.URL, patience),
-		"nethttp": &http.Transport{MaxIdleConnsPerHost: 4, DisableCompression: true},
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				mustSend(b, tr, http.MethodGet, s.URL+"/", "", "GET / ")
-			}
-		})
-	}
-}

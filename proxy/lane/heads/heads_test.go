@@ -306,17 +306,6 @@ func randomHead(random *rand.Rand, known []recorded) string {
 	return string(text)
 }
 
-func BenchmarkParse(b *testing.B) {
-	for _, name := range []string{"wrk_get", "chromium_https_fetch-same", "via-nginx-ingress-nginx-set-h2_firefox_fetch"} {
-		for _, request := range recordings(b, "clients.json") {
-			if request.Name == name {
-				b.Run(name+"/again", func(b *testing.B) { parse(b, request.Head, request.Head) })
-				b.Run(name+"/other lines", func(b *testing.B) { parse(b, request.Head, strings.Replace(request.Head, "Host: ", "Host: x", 1)) })
-			}
-		}
-	}
-}
-
 func parse(b *testing.B, heads ...string) {
 	b.Helper()
 	var r Request

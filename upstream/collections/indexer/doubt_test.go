@@ -199,22 +199,6 @@ func TestFalseFarHeadDoesNotStopIndexing(t *testing.T) {
 	expect(t, store, h.count(0))
 }
 
-func TestSingleWrongAnswerAboutContractIsIgnored(t *testing.T) {
-	t.Parallel()
-	h := newHistory(6)
-	h.grow(100)
-	for _, from := range []int64{0, 60} { // the first block is searched for; IPs and disputes are resolved by calls
-		for lies := range 12 {
-			store := open(t, memory(t))
-			o := quick(store, serveEVM(t, h, faults{lies: lies}))
-			o.From, o.Follow = from, true
-			follow(t, o)
-			await(t, store, h.head())
-			expect(t, store, h.count(from))
-		}
-	}
-}
-
 // mixed are ways in which a client, or two behind one address, tells of two forks.
 func mixed(h *history) map[string]faults {
 	return map[string]faults{
@@ -255,7 +239,7 @@ func TestRunFailsWhileClientContradictsItself(t *testing.T) {
 	t.Parallel()
 	h := newHistory(6)
 	h.grow(50)
-	for range 30 {
+	for range 10 {
 		store := open(t, memory(t))
 		evm := serveEVM(t, h, faults{})
 		run(t, quick(store, evm))
@@ -414,19 +398,6 @@ func TestStoreThatMayLackLogsIsIncompleteUntilItIsRebuilt(t *testing.T) {
 	})
 }
 
-func TestIndexerToleratesEverySecondContractMissing(t *testing.T) {
-	h := newHistory(7)
-	h.grow(300)
-	for _, from := range []int64{0, 60} { // the first block is searched for; IPs and disputes are resolved by calls
-		store := open(t, memory(t))
-		o := quick(store, serveEVM(t, h, faults{lies: math.MaxInt, every: 2}))
-		o.From, o.Follow = from, true
-		follow(t, o)
-		await(t, store, h.head())
-		expect(t, store, h.count(from))
-	}
-}
-
 func TestRepeatedLogIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	for _, follows := range []bool{false, true} {
@@ -458,4 +429,26 @@ func TestTwoDifferentLogsAtOnePositionAreRefused(t *testing.T) {
 	}
 	run(t, quick(store, clash, serveEVM(t, h, faults{})))
 	expect(t, store, h.count(0))
+}
+
+func TestWrongAnswersAboutContractsAreNotBelieved(t *testing.T) {
+	t.Parallel()
+	wrong := map[string]faults{"none": {spoiled: true}, "every second": {lies: math.MaxInt, every: 2}}
+	for lies := range 12 {
+		wrong[fmt.Sprintf("wrong answer %d", lies)] = faults{lies: lies}
+	}
+	h := newHistory(6)
+	h.grow(100)
+	for name, f := range wrong {
+		for _, from := range []int64{0, 60} { // the first block is searched for; IPs and disputes are resolved by calls
+			store := open(t, memory(t))
+			o := quick(store, serveEVM(t, h, f))
+			o.From, o.Follow = from, true
+			follow(t, o)
+			await(t, store, h.head())
+			if expect(t, store, h.count(from)); t.Failed() {
+				t.Fatal(name)
+			}
+		}
+	}
 }

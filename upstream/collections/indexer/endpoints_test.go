@@ -115,18 +115,6 @@ func TestAddressWithoutCodeIsAnError(t *testing.T) {
 	expect(t, store, h.count(0))
 }
 
-func TestEndpointWithoutAnyResultIsNotTrusted(t *testing.T) {
-	h := newHistory(5)
-	h.grow(200)
-	for _, from := range []int64{0, 60} { // the first block is searched for; IPs and disputes are resolved by calls
-		store := open(t, memory(t))
-		o := quick(store, serveEVM(t, h, faults{spoiled: true}))
-		o.From = from
-		run(t, o)
-		expect(t, store, h.count(from))
-	}
-}
-
 func TestWindowsFindLimitOfEndpoint(t *testing.T) {
 	t.Parallel()
 	for i := range refusals {

@@ -128,18 +128,6 @@ func TestStateNamesReasonIfNoClientIsUsable(t *testing.T) {
 	}
 }
 
-func TestUnreachableClientIsAState(t *testing.T) {
-	evm, r := serveEVM(t, newHistory(11), faults{}), prometheus.NewRegistry()
-	evm.Close()
-	o := quick(open(t, memory(t)), evm)
-	o.Registerer, o.Follow, o.Grace = r, true, 20*time.Millisecond
-	follow(t, o)
-	eventually(t, "the state unreachable", func() bool {
-		_, state := scrape(t, r)
-		return state == "unreachable"
-	})
-}
-
 func TestSingleClientIsUnverified(t *testing.T) {
 	h := newHistory(11)
 	h.grow(100)

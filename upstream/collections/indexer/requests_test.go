@@ -105,22 +105,6 @@ func fewCalls(blocks int64) map[string]faults {
 	}
 }
 
-func TestEndpointWithBatchLimitGetsSmallerHeaderBatches(t *testing.T) {
-	h := newHistory(7) // without times in its logs
-	h.grow(400)
-	for name, limit := range fewCalls(0) {
-		evm := serveEVM(t, h, limit)
-		store := open(t, memory(t))
-		o := quick(store, evm)
-		o.From = 1
-		run(t, o)
-		expect(t, store, h.count(0))
-		if n := evm.called("eth_getBlockByNumber"); n > 3*400 {
-			t.Errorf("%s: %d headers", name, n)
-		}
-	}
-}
-
 // slowStore takes over the first tally when it may.
 type slowStore struct {
 	*collections.Store
