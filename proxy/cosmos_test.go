@@ -16,11 +16,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/tidwall/gjson"
 
-	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/rpc"
-	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	sdk "github.com/tipcache/tipcache/upstream/devnet/cosmos"
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
@@ -289,47 +287,6 @@ func TestBodiesThatDoNotEndAreBounded(t *testing.T) {
 	if resp, body := s.do(t, http.MethodPost, sdkTxs, sdkPost, "X-Forwarded-For", "192.0.2.2"); resp.StatusCode != http.StatusOK {
 		t.Errorf("the other address got %d %s", resp.StatusCode, body)
 	}
-}
-
-// What is posted takes its memory from that for answers, and gives it back.
-func TestBodiesTakeTheMemoryOfAnswers(t *testing.T) {
-	const memory = 8 << 20 // a half of it can be set aside
-	c, err := cache.New(cache.Options{MemoryBytes: memory})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	s := newSDK(t, devnet.Options{}, func(o *proxy.Options) { o.Cache = c })
-	largest := `{"tx_bytes":"` + strings.Repeat("A", 1<<20-100) + `"}`
-	if !c.Account().Reserve(account.Upstream, memory/2) {
-		t.Fatal("Reserve of half of the memory failed")
-	}
-	refused := func() bool { // on a connection that stays: one that is to be closed ends before its client has read the refusal
-		resp, err := s.server.Client().Post(s.server.URL+sdkTxs, "application/json", strings.NewReader(largest))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = resp.Body.Close()
-		return resp.StatusCode == http.StatusServiceUnavailable
-	}
-	if !refused() {
-		t.Error("body accepted without memory")
-	}
-	c.Account().Release(account.Upstream, memory/2)
-	var begun []*line
-	eventually(t, "bodies that have not ended leave no room for one more", func() bool {
-		if refused() {
-			return true
-		}
-		c := dial(t, s.server.Listener.Addr())
-		begun = append(begun, c)
-		_, _ = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", sdkTxs, len(largest), largest[1:]) // two that grow at once may both be refused
-		return false
-	})
-	for _, c := range begun {
-		_ = c.Close()
-	}
-	eventually(t, "all are gone, and their memory is given back", func() bool { return !refused() && c.Account().Reserve(account.Upstream, memory/2) })
 }
 
 // An error that the node returns with a height was returned by the state, because of the input.

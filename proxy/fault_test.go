@@ -55,39 +55,6 @@ func TestEveryRequestIsRecordedOnce(t *testing.T) {
 	}
 }
 
-func TestStaleEntryServedWhileNodeIsBehind(t *testing.T) {
-	tests := []struct {
-		name string
-		says func(*fakeChain)
-	}{
-		{"no node has the block", func(f *fakeChain) {
-			f.fails(&upstream.Error{Kind: upstream.Overloaded, Msg: "too far behind", Err: upstream.ErrBehind})
-		}},
-		{"the node refuses the block", func(f *fakeChain) {
-			f.does(func(node.Request) (*node.Answer, error) {
-				return &node.Answer{Status: 400, NodeStatus: 500, Reason: node.FutureHeight, Text: "in the future"}, nil
-			})
-		}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			s := startChain(t, proxy.Options{})
-			before := s.get(t, anyPath)
-			s.chain.grow(1_000_000) // beyond the bounds of any class
-			tt.says(s.chain)
-			got := s.get(t, anyPath)
-			if got.status != 200 || got.body != before.body {
-				t.Errorf("status %d: %s", got.status, got.body)
-			}
-			got.has(t, "X-Block-Height", "228")
-			got.has(t, "Cache-Control", "public, max-age=0, s-maxage=0")
-			if got := s.get(t, "/mint/params"); got.status < 500 {
-				t.Errorf("a request that was never answered got %d", got.status)
-			}
-		})
-	}
-}
-
 var unsteady = regexp.MustCompile(`"(time|duration_ms|age_s)":[^,]*,`)
 
 // steady takes out of records what differs from run to run, once it is seen to

@@ -3,7 +3,6 @@ package proxy_test
 import (
 	"bufio"
 	"bytes"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -269,32 +268,6 @@ func TestLaneAppliesNewKeysAndLimits(t *testing.T) {
 			}
 			if !strings.HasPrefix(answer, "HTTP/1.1 "+change.status) {
 				t.Errorf("the answer is %.200s", answer)
-			}
-		})
-	}
-}
-
-func TestRateOfAKeyReplacesTheRateOfTheAddress(t *testing.T) {
-	const keyed, open = 40, 5
-	rate := func(n int) limits.Rate { return limits.Rate{Requests: n, Per: time.Hour, Burst: n} }
-	key := limits.Key{Name: "child", SHA256: sha256.Sum256([]byte("secret")), Rate: rate(keyed)}
-	for name, start := range map[string]func(*testing.T, proxy.Options) *chainService{"lane": startChain, "no lane": func(t *testing.T, o proxy.Options) *chainService { return startChainWithout(t, o) }} {
-		t.Run(name, func(t *testing.T) {
-			s := start(t, proxy.Options{Web: web.Options{Keys: []limits.Key{key}, Limits: limits.Limits{Address: rate(open)}}})
-			conn := dial(t, s.Listener.Addr())
-			passed := func(request string) (n int) {
-				for range 2 * keyed {
-					if strings.HasPrefix(conn.ask(t, request), "HTTP/1.1 200") {
-						n++
-					}
-				}
-				return n
-			}
-			if got := passed("GET /staking/pool HTTP/1.1\r\nHost: x\r\nX-Api-Key: secret\r\n\r\n"); got != keyed {
-				t.Errorf("%d requests with the key passed, want %d", got, keyed)
-			}
-			if got := passed("GET /staking/pool HTTP/1.1\r\nHost: x\r\nX-Api-Key: wrong\r\n\r\n"); got != open {
-				t.Errorf("%d requests without a valid key passed, want %d", got, open)
 			}
 		})
 	}

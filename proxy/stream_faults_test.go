@@ -10,7 +10,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
@@ -59,40 +58,4 @@ func TestStreamOfAStalledReaderEnds(t *testing.T) {
 		s.chain.grow(1)
 		return strings.Contains(strings.Join(counted(t, registry, "tipcache_proxy_requests_total"), "\n"), `route:"stream"`)
 	})
-}
-
-// That no topic goes on is seen at the end of all tests, by its goroutine.
-func TestClosedStreamsReleaseTheirTopics(t *testing.T) {
-	registry := prometheus.NewPedanticRegistry()
-	s := startChain(t, proxy.Options{
-		Chain: chain.Options{Patience: time.Millisecond}, Streams: stream.Options{PerClient: 200}, Web: web.Options{Registerer: registry},
-	})
-	saysPool(s, 0)
-	for round := range 3 {
-		var streams []*eventStream
-		for i := range 60 {
-			target := anyPath
-			switch i % 3 {
-			case 1:
-				target = "/live?path=/staking/params&path=" + anyPath + "&stream.blocks=true"
-			case 2:
-				target = "/staking/validators/" + val5
-			}
-			es := s.stream(t, target)
-			if i%2 == 0 {
-				es.next()
-			}
-			streams = append(streams, es)
-		}
-		for _, es := range streams {
-			es.close()
-		}
-		eventually(t, fmt.Sprintf("round %d has ended", round), func() bool { return openStreams(t, registry) == "0" })
-	}
-	body := saysPool(s, 1)
-	s.chain.grow(1)
-	es := s.stream(t, anyPath)
-	if got := es.next(); !strings.HasSuffix(got, "\ndata: "+body+"\n") {
-		t.Errorf("event %q, want %s", got, body)
-	}
 }

@@ -90,17 +90,6 @@ func TestStreamIgnoresChangesOfThePageKeyAlone(t *testing.T) {
 	}
 }
 
-func TestAnswerOfTheSDKIsStreamed(t *testing.T) {
-	s := newSDK(t, devnet.Options{}, nil)
-	es := s.stream(t, sdkInflation)
-	for _, height := range []string{"1000", "1001"} {
-		if got := es.next(); !strings.HasPrefix(got, "id: "+height+".") {
-			t.Errorf("event %q, want one of block %s", got, height)
-		}
-		s.Advance(1)
-	}
-}
-
 func TestSDKStreamOutlivesItsFirstRequest(t *testing.T) {
 	s := newSDK(t, devnet.Options{}, nil)
 	first, several := s.stream(t, sdkInflation), s.stream(t, "/live?path="+sdkInflation)
