@@ -71,7 +71,7 @@ func TestStreamsAndPollsEndOnceARuleDeniesThem(t *testing.T) {
 	}
 }
 
-func TestRateOfARuleHoldsForRepeatedRequestsAndBatches(t *testing.T) {
+func TestRateOfARuleHoldsForRepeatedRequestsBatchesAndStreams(t *testing.T) {
 	rule := limits.Rule{Text: "limit 2/h /staking/pool", Patterns: []string{poolPath}, Rate: limits.Rate{Requests: 2, Per: time.Hour, Burst: 2}}
 	s := startChain(t, proxy.Options{Web: web.Options{Limits: limits.Limits{Access: []limits.Rule{rule}}}})
 	tellsHeights(s)
@@ -79,6 +79,11 @@ func TestRateOfARuleHoldsForRepeatedRequestsAndBatches(t *testing.T) {
 	s.get(t, batchOf(poolPath, paramsPath)).has(t, "RateLimit", `"rule";r=0;t=3600`)
 	for _, target := range []string{poolPath, batchOf(poolPath)} {
 		s.get(t, target).refuses(t, http.StatusTooManyRequests, chainRefusal(http.StatusTooManyRequests, "too many requests: the limit of this rule is 2 in 1h0m0s"))
+	}
+	for _, target := range []string{poolPath, "/live?path=" + url.QueryEscape(poolPath)} {
+		if got := s.stream(t, target).next(); !strings.HasPrefix(got, "retry: ") {
+			t.Errorf("event of %s = %q, want only when to retry", target, got)
+		}
 	}
 	if got := s.get(t, paramsPath); got.status != http.StatusOK {
 		t.Errorf("a path without a rule = %d, want 200", got.status)

@@ -148,6 +148,9 @@ func (h *Handler) serve(c *gin.Context, rec *record.Record, access string, feeds
 	}
 	for i := range sources {
 		if o := sources[i].Operation; o != "" {
+			if err := h.stack.AdmitOperation(c.Request, rec, c.Writer.Header(), o); err != nil {
+				return err
+			}
 			operations = append(operations, o)
 		}
 	}
