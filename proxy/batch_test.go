@@ -19,6 +19,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -273,5 +274,25 @@ func TestEachPathOfABatchIsCounted(t *testing.T) {
 	}
 	if diff := cmp.Diff([]int{400, 200, 429, 429}, got); diff != "" {
 		t.Errorf("statuses for 7, 4, 2 and 1 paths with a limit of 6 (-want +got):\n%s", diff)
+	}
+}
+
+func TestBatchWithoutMemoryIsRefused(t *testing.T) {
+	c, err := cache.New(cache.Options{MemoryBytes: 4 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	s := startChain(t, proxy.Options{Cache: c})
+	s.chain.does(func(node.Request) (*node.Answer, error) {
+		return recording{Status: 200, Raw: `{"code":200,"msg":"` + strings.Repeat("x", 20<<10) + `","error":""}`}.answer(), nil
+	})
+	if !c.Account().Reserve(account.Upstream, c.Account().Limit()/8*7-30<<10) {
+		t.Fatal("Reserve = false, want true")
+	}
+	for paths, want := range map[string]int{poolPath: http.StatusOK, paramsPath + " " + mintPath: http.StatusServiceUnavailable} {
+		if e := s.get(t, batchOf(strings.Fields(paths)...)); e.status != want {
+			t.Errorf("batch of %s = %d %.100s, want %d", paths, e.status, e.body, want)
+		}
 	}
 }

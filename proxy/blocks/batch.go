@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -44,7 +45,24 @@ func (a *originRead) compose(ctx context.Context, before *cache.Entry) (*cache.E
 	if err != nil {
 		return nil, err
 	}
+	done, err := t.holdBodies()
+	if err != nil {
+		return nil, err
+	}
+	defer done()
 	return t.entry(height, a.q), nil
+}
+
+// holdBodies reserves memory for the body of a batch until the cache has it. Short ones need none.
+func (t *batchRead) holdBodies() (release func(), err error) {
+	size := 0
+	for i := range t.reads {
+		size += len(t.reads[i].Entry.Body)
+	}
+	if size <= conn.Uncounted {
+		size = 0
+	}
+	return t.Stack.HoldStream(int64(min(size, MaxBatchBytes)))
 }
 
 // entry makes the entry of a batch from its parts.
