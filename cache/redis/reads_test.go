@@ -141,6 +141,21 @@ func TestExhaustedPoolDoesNotOpenBreaker(t *testing.T) {
 	}
 }
 
+func TestCommandsHaveADeadline(t *testing.T) {
+	s, _ := newStore(t)
+	o := &command{send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
+		if due, ok := ctx.Deadline(); !ok || time.Until(due) > s.o.Timeout {
+			t.Errorf("deadline of the round trip in %v (%t), want at most %v", time.Until(due), ok, s.o.Timeout)
+		}
+		return to.Ping(ctx)
+	}}
+	start := time.Now()
+	err := s.run(t.Context(), o)
+	if err != nil || o.due.Before(start.Add(2*s.o.Timeout)) || o.due.After(time.Now().Add(2*s.o.Timeout)) {
+		t.Errorf("run = %v, due %v after its start; want nil and %v", err, o.due.Sub(start), 2*s.o.Timeout)
+	}
+}
+
 func TestExpiredReadDoesNotFailNewerReads(t *testing.T) {
 	s, _ := newStore(t)
 	e := &cache.Entry{Content: cache.NewContent(200, "text/plain", "", []byte("body"), 1), Height: 100, ReadAt: time.UnixMicro(1)}

@@ -159,7 +159,7 @@ func TestCallReservesWhatArrivesBeforeItsHandler(t *testing.T) {
 	defer theirs.Close()
 	c := conn.New(ours, nil, memory, nil)
 	ctx, cancel := context.WithCancel(t.Context())
-	var first, second, third, fourth conn.CallStream
+	var first, second, third, fourth, fifth, sixth, seventh conn.CallStream
 	used := func(what string, want int64) {
 		t.Helper()
 		if got := memory.Used(); got != want {
@@ -194,7 +194,15 @@ func TestCallReservesWhatArrivesBeforeItsHandler(t *testing.T) {
 	used("with a response that has not left and a call that has not begun", (36+64)<<10)
 	second.Sent(message)
 	used("when the response has left", 64<<10)
+	open(t.Context(), &fifth, 0)
+	if !fifth.Begin() {
+		t.Error("Begin = false, want true")
+	}
+	fifth.Sending(message)
 	_ = c.Close()
+	open(t.Context(), &sixth, 0)
+	open(t.Context(), &seventh, 0)
+	fifth.End() // before its response has left
 	used("when the connection is closed", 0)
 	second.Sent(message) // late, after the call has ended
 	used("after that", 0)

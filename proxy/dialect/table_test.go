@@ -1,13 +1,22 @@
 package dialect
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/gin-gonic/gin"
+
+	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/node"
 )
 
 func TestFirstRowThatMatchesServesThePath(t *testing.T) {
@@ -69,6 +78,57 @@ func TestHeightIsReadForTheStateAlone(t *testing.T) {
 		request.Header.Set("X-Block-Height", "7")
 		if q, err := ep.Parse(request); err != nil || q.Pinned != want {
 			t.Errorf("height of class %v = %+v, %v, want %d", class, q, err, want)
+		}
+	}
+}
+
+// atBlock100 is a chain whose newest block is 100.
+type atBlock100 struct{ blocks.Nodes }
+
+func (atBlock100) Tip() node.Tip { return node.Tip{Height: 100, Known: true, Seen: time.Now()} }
+
+func (atBlock100) WaitHeight(context.Context, int64) error { return context.DeadlineExceeded }
+
+// echoing answers with the height and the path that it is asked for.
+type echoing struct{ reads int }
+
+func (u *echoing) Fetch(_ context.Context, _ *RowQuery, r node.Request, _ *cache.Entry) (*node.Answer, error) {
+	u.reads++
+	return &node.Answer{Body: fmt.Appendf(nil, "%d %t %s", r.Height, r.Unpinned, r.Path), Height: 100}, nil
+}
+
+func (u *echoing) Entry(_ *RowQuery, a *node.Answer, _ *cache.Entry) (*cache.Entry, error) {
+	return &cache.Entry{Content: cache.NewContent(http.StatusOK, "text/plain", "", a.Body, 0), Height: a.Height}, nil
+}
+
+func TestPassedRequestWaitsForItsBlock(t *testing.T) {
+	memory, err := cache.New(cache.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer memory.Close()
+	r, err := blocks.New(blocks.Options{Nodes: atBlock100{}}, web.New(web.Options{}, nil), memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kind := &blocks.Kind{Headers: func(*cache.Entry, string) blocks.ResponseHeaders { return blocks.ResponseHeaders{} }}
+	for header, want := range map[string]string{"": "-1 true /things", "100": "-1 true /things", "101": ""} {
+		origin := new(echoing)
+		ep, err := NewTable(Options{Prefix: "test"}, r).Mount(Row{Name: "things", Pattern: "/things"}, lookup, kind, origin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := httptest.NewRecorder()
+		c, _ := gin.CreateTestContext(w)
+		c.Request = httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/things", nil)
+		c.Request.Header.Set(respond.MinHeightHeader, header)
+		q, err := ep.Parse(c.Request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = ep.Pass(c, &record.Record{}, q)
+		if h := w.Header(); w.Body.String() != want || (err == nil) != (want != "") || want != "" && (h.Get("Cache-Status") != "tipcache; fwd=bypass" || h.Get("X-Block-Height") != "100") || origin.reads != min(len(want), 1) {
+			t.Errorf("with a minimum height of %q: %v, %q, header %v, %d reads; want %q", header, err, w.Body, h, origin.reads, want)
 		}
 	}
 }

@@ -16,12 +16,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/conn"
+	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/collections"
@@ -214,5 +217,38 @@ func TestDateOfALaneResponseIsTheTimeItWasSent(t *testing.T) {
 		w.end()
 		w.waitClosed()
 		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+func TestLaneAnswersKnownRequestsOfTheProduct(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	p := startProduct(t, lane.New(lane.Options{IdleTimeout: time.Minute, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute, Registerer: registry}))
+	requests := []string{getPool + "\r\n", "HEAD /staking/params HTTP/1.1\r\nHost: x\r\n\r\n", keyed + "Content-Length: 2\r\n\r\n{}"}
+	learn(p, requests...) // fills the cache
+	learn(p, requests...)
+	answered := func() (n float64) {
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range families {
+			if f.GetName() == "tipcache_proxy_fast_lane_requests_total" {
+				n = f.GetMetric()[0].GetCounter().GetValue() // the first result is answered
+			}
+		}
+		return n
+	}
+	before := answered()
+	for _, request := range requests {
+		w := p.dial()
+		w.send([]byte(request))
+		w.settle()
+		w.end()
+		if got := string(w.waitClosed()); !strings.HasPrefix(got, "HTTP/1.1 200 OK\r\n") {
+			t.Errorf("response to %q = %.100q, want 200", request, got)
+		}
+	}
+	if n := answered() - before; n != 3 {
+		t.Errorf("lane answered %v requests, want 3", n)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/proxy/respond"
 )
 
 func TestPanicInExchangeIsReturnedAsError(t *testing.T) {
@@ -15,5 +16,37 @@ func TestPanicInExchangeIsReturnedAsError(t *testing.T) {
 	err := s.Exchange(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/websocket", nil), "rpc block", func(*record.Record) (int, error) { panic("a defect") })
 	if err == nil || !strings.Contains(err.Error(), "a defect") || failure.Of(err).Public != "internal error" {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+type slot struct{ put int }
+
+func (s *slot) Put(*http.Request, *record.Record) { s.put++ }
+
+type replayer struct{}
+
+func (replayer) Replay(*record.Record, *respond.Response) bool { return false }
+
+func TestLaneGetsOnlyHitsOfMemory(t *testing.T) {
+	for name, change := range map[string]func(*record.Record) error{
+		"a hit":            func(*record.Record) error { return nil },
+		"a miss":           func(rec *record.Record) error { rec.Outcome = "miss"; return nil },
+		"a hit of Redis":   func(rec *record.Record) error { rec.Store = "redis"; return nil },
+		"without replayer": func(rec *record.Record) error { rec.Replayer = nil; return nil },
+		"kept out":         func(rec *record.Record) error { rec.KeepOutOfLane(); return nil },
+		"a failure":        func(*record.Record) error { return failure.BadInput("bad") },
+	} {
+		lane, want := &slot{}, 0
+		if name == "a hit" {
+			want = 1
+		}
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/x.Y/Z", nil)
+		_ = New(Options{}, nil).Call(r, http.Header{}, CallInfo{Route: "grpc state", LaneSlot: lane}, func(_ *http.Request, rec *record.Record) (int, error) {
+			rec.Outcome, rec.Store, rec.Replayer = "hit", "memory", replayer{}
+			return 0, change(rec)
+		})
+		if lane.put != want {
+			t.Errorf("%q: the lane got the request %d times, want %d", name, lane.put, want)
+		}
 	}
 }

@@ -51,6 +51,20 @@ func mustSend(t testing.TB, tr http.RoundTripper, method, target, body, want str
 	}
 }
 
+// closeUnread sends a request and closes the body of its response without reading it.
+func closeUnread(t *testing.T, tr http.RoundTripper, target string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := tr.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+}
+
 func echo(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	_, _ = io.WriteString(w, r.Method+" "+r.URL.Path+" "+string(body))
@@ -124,6 +138,7 @@ func TestRequestsShareAConnection(t *testing.T) {
 				mustSend(t, tr, http.MethodGet, s.URL+"/chunked", "", "in chunks")
 				mustSend(t, tr, http.MethodGet, s.URL+"/interim", "", "GET /interim ")
 				mustSend(t, tr, http.MethodGet, s.URL+"/empty", "", "")
+				closeUnread(t, tr, s.URL+"/empty")
 			}
 			if n := conns.Load(); n != 1 {
 				t.Errorf("%d connections for requests in turn, want 1", n)
@@ -211,15 +226,7 @@ func TestConnectionThatCannotBeReusedIsClosed(t *testing.T) {
 func TestBodyClosedEarlyClosesTheConnection(t *testing.T) {
 	base, conns := listen(t, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfirst", ok)
 	tr := newTransport(t, base, patience)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := tr.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = response.Body.Close()
+	closeUnread(t, tr, base)
 	mustSend(t, tr, http.MethodGet, base, "", "first")
 	if n := conns.Load(); n != 2 {
 		t.Errorf("%d connections, want 2", n)

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -530,4 +531,32 @@ func TestStoppingServerAnswersPendingRequestsAndClosesConnections(t *testing.T) 
 		t.Errorf("closed with %v", err)
 	}
 	<-drained
+}
+
+func TestDrainDropsCallsThatArriveLater(t *testing.T) {
+	d, url := serve(t, socket.Options{Methods: methods(func(*http.Request, string, json.RawMessage) []byte {
+		time.Sleep(time.Millisecond) // the client is faster
+		return []byte(`"result":{}`)
+	})})
+	conn := dial(t, url)
+	var sender sync.WaitGroup
+	sender.Go(func() {
+		for conn.Write(t.Context(), websocket.MessageText, []byte(`{"id":1,"method":"slow","params":{}}`)) == nil {
+			continue
+		}
+	})
+	defer sender.Wait()
+	receive(t, conn)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var drain sync.WaitGroup
+	drain.Go(func() { d.Drain(ctx) })
+	defer drain.Wait()
+	var err error
+	for err == nil {
+		_, _, err = conn.Read(t.Context())
+	}
+	if websocket.CloseStatus(err) != websocket.StatusServiceRestart {
+		t.Errorf("connection ended with %v, want status %d", err, websocket.StatusServiceRestart)
+	}
 }

@@ -110,6 +110,17 @@ func TestKeyInADescriptionIsHidden(t *testing.T) {
 	}
 }
 
+func TestLastPartOfTheURLIsAKeyUnlessItIsShort(t *testing.T) {
+	for key, want := range map[string]string{"secret": "a word with ***", "short": "a word with short"} {
+		provider := text(`[{"address":"` + one + `","name":"a name","openSeaMetadata":{"description":"a word with ` + key + `"}}]`)
+		s := open(t, "alchemy:https://example.invalid/nft/v3/"+key, unhurried(metadata.Options{Transport: inBubble(provider), Store: &memory{}}))
+		found, _ := s.Lookup(t.Context(), []string{one})
+		if body := string(found[one]); !strings.Contains(body, want) {
+			t.Errorf("with the key %s: record = %.200s, want %s in it", key, body, want)
+		}
+	}
+}
+
 func TestRefusalOfProviderIsReported(t *testing.T) {
 	for want, fault := range map[string]http.HandlerFunc{
 		"closed": nil, "rate_limited": status(429), "unauthorized": status(401), "failing": status(500),
