@@ -112,7 +112,7 @@ func (l *lease) tryAcquire(ctx context.Context, judged *cache.Entry) (reply cach
 }
 
 // checkHolder reads the holder of the lease that tryAcquire has found, and publishes that a caller waits, except in a
-// Cluster. The lease is ours if the reply to an earlier try was lost.
+// Cluster. If the reply to an earlier try was lost, this replica already holds the lease.
 func (l *lease) checkHolder(ctx context.Context) (reply cache.LeaseReply, err error) {
 	var holder *redis.StringCmd
 	var left *redis.DurationCmd

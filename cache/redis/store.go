@@ -113,8 +113,8 @@ func (s *Store) register(reg prometheus.Registerer) error {
 	return nil
 }
 
-// The breaker opens after so many failures in a row, and lets one operation
-// through after each rest to see whether Redis is well again.
+// The breaker opens after failuresToOpen consecutive failures. After each breakerCooldown it lets one operation through
+// to test Redis.
 const (
 	failuresToOpen  = 5
 	breakerCooldown = 2 * time.Second

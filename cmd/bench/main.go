@@ -31,17 +31,17 @@ import (
 )
 
 var parts = []rig.Part{
-	{Name: "peers", About: "hits beside nginx and bare Go servers: requests per second, latency, CPU", Run: peers.Hits},
-	{Name: "calls", About: "calls of the RPC by POST under other ids, beside a small hit by REST and bare Go servers: CPU", Run: peers.Calls},
+	{Name: "peers", About: "hits compared with nginx and bare Go servers: requests per second, latency, CPU", Run: peers.Hits},
+	{Name: "calls", About: "RPC calls by POST with different ids, compared with a small REST hit and bare Go servers: CPU", Run: peers.Calls},
 	{Name: "herd", About: "500 clients at once on a cold key: what the node is asked, how long they wait", Run: peers.Herd},
 	{Name: "keys", About: "10,000 and 100,000 keys, all wanted at each block: how long clients wait, what fails, what is current, what the node is asked", Run: peers.Keys},
-	{Name: "misses", About: "answers of 1, 51 and 515 KB that nobody asked for before, plain and for a browser, and one that is passed through, beside nginx: CPU, latency", Run: peers.Misses},
+	{Name: "misses", About: "uncached responses of 1, 51 and 515 KB, plain and for a browser, and one that is never cached, compared with nginx: CPU, latency", Run: peers.Misses},
 	{Name: "collections", About: "10 million logs indexed, import and pages of 10^6 collections, SQLite and PostgreSQL", Run: load.Collections},
-	{Name: "start", About: "time from exec to the first 200 of /readyz, what a replica holds that is idle or full, and where another one beside it finds its answers", Run: load.Start},
+	{Name: "start", About: "time from exec to the first 200 of /readyz, memory of an idle and of a full replica, and the source of a second replica's responses", Run: load.Start},
 	{Name: "visible", About: "200 writes: how long after its receipt the first response includes each", Run: load.Visible},
-	{Name: "redis", About: "a replica without memory before a full Redis, beside a bare Gin server that does one GET", Run: peers.Redis},
+	{Name: "redis", About: "a replica with empty memory and a full Redis, compared with a bare Gin server that does one GET", Run: peers.Redis},
 	{Name: "renewals", About: "what 1, 3 and 5 replicas cost the Redis that they share, per key and block", Run: peers.Renewals},
-	{Name: "parent", About: "an earlier program, named by -parent, beside this one: CPU, allocations and node requests of a hit, a miss, a block and an event", Run: parent.Compare},
+	{Name: "parent", About: "this program compared with an earlier one, named by -parent: CPU, allocations and node requests of a hit, a miss, a block and an event", Run: parent.Compare},
 	{Name: "streams", About: "how long after a block its change is with every stream, and what a stream holds", Run: streams.Streams},
 }
 

@@ -1,16 +1,16 @@
 vcl 4.1;
-# Varnish as an edge before tipcache on 127.0.0.1:8080, tried with 7.1: see deploy/docs/networks.md.
+# Varnish as an edge in front of tipcache on 127.0.0.1:8080, tried with 7.1: see deploy/docs/networks.md.
 #
 #   varnishd -a 127.0.0.1:8111 -f varnish.vcl -s malloc,512m -p default_grace=0 \
 #     -p thread_pool_add_delay=0.05 -p thread_pool_timeout=10 -p thread_queue_limit=20000
 #
-# The last three are for crowds that wait at one poll: with its answer all of them want a thread at once, and the few there
-# are serve them from a queue in a third of the CPU that thousands of threads take. Where thousands of streams are piped,
-# each of which has a thread, thread_pool_min is their number.
+# The last three are for many clients that wait for one poll. Its response wakes all of them at once, and a few threads
+# with a queue take a third of the CPU of thousands of threads. If thousands of streams are piped, set thread_pool_min to
+# their number, because each has a thread.
 #
-# It keeps answers as long as Cache-Control says: those whose URL names their block for a day, those of the newest block
-# for what is left of the block in whole seconds (s-maxage); and those to polls (?since=) for a second, whatever their status:
-# one is asked for all who follow.
+# It caches responses as Cache-Control says: for a day if the URL names their block; for the rest of the block in whole
+# seconds (s-maxage) if they are from the newest block; and for a second, whatever their status, if they answer a poll
+# (?since=), of which one is sent for all clients.
 import std;
 backend tipcache {
   .host = "127.0.0.1"; .port = "8080";
@@ -20,28 +20,28 @@ backend tipcache {
 sub vcl_recv {
   if (req.method != "GET" && req.method != "HEAD") { return (pass); }
   if (req.http.Accept ~ "text/event-stream") { return (pipe); }
-  # The key has no request header: what names its block or its user by one goes past the cache.
+  # The key has no request header: requests that name their block or user in a header bypass the cache.
   if (req.http.X-Block-Height || req.http.X-Min-Block-Height || req.http.X-Min-Evm-Block
       || req.http.X-Cosmos-Block-Height || req.http.Grpc-Metadata-X-Cosmos-Block-Height
       || req.http.X-Api-Key || req.http.Authorization) { return (pass); }
-  return (hash);                              # cookies, too: no answer depends on them
+  return (hash);                              # also with cookies: no response depends on them
 }
 sub vcl_pipe { set bereq.http.Connection = "close"; }
 sub vcl_backend_response {
-  set beresp.grace = 0s;                      # 10 s by default, in which the answer of a block before is given
-  set beresp.keep = 60s;                      # asks with If-None-Match
+  set beresp.grace = 0s;                      # the default of 10 s would serve responses of earlier blocks
+  set beresp.keep = 60s;                      # revalidate with If-None-Match
   if (beresp.http.Cache-Control ~ "(?i)(no-store|private|no-cache)" || beresp.http.Set-Cookie) {
     return (pass(1s));
   }
-  # What is left of the block, from now on: Varnish takes the Age off, as of the max-age that it is a part of.
+  # The rest of the block: Varnish would subtract Age, as from max-age.
   if (beresp.http.Cache-Control ~ "s-maxage=[0-9]+") {
     set beresp.ttl = std.duration(regsub(beresp.http.Cache-Control, "^.*s-maxage=([0-9]+).*$", "\1s"), 0s);
   }
   if (bereq.url ~ "[?&]since=" && beresp.http.Cache-Control ~ "max-age=1$") {
-    set beresp.ttl = 1s;                      # a failure, too: else all who wait go on at once
+    set beresp.ttl = 1s;                      # also for errors, otherwise all waiting clients request at once
   }
   if (beresp.ttl <= 0s) {
-    return (pass(1s));                        # nobody waits for another's answer; the built-in's hit-for-miss lasts 120 s
+    return (pass(1s));                        # requests do not wait for each other; the built-in hit-for-miss lasts 120 s
   }
   return (deliver);
 }

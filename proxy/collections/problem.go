@@ -27,7 +27,7 @@ type problem struct {
 	Title    string     `json:"title" example:"Bad Request" doc:"The meaning of the status."`
 	Status   int        `json:"status" example:"400" doc:"HTTP status code."`
 	Detail   string     `json:"detail" doc:"What is wrong with this request."`
-	Instance string     `json:"instance" format:"uri-reference" doc:"The path that was asked for, and the id of the request."`
+	Instance string     `json:"instance" format:"uri-reference" doc:"The requested path, and the id of the request."`
 	Errors   violations `json:"errors" nullable:"false" doc:"Every violation found in the request."`
 }
 

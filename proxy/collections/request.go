@@ -107,8 +107,8 @@ type listWindow struct {
 
 type listFilters struct {
 	Addresses []string `json:"collectionAddresses,omitempty" maxItems:"200" nullable:"true" doc:"Only these collections; case does not matter, an unknown one is no error."`
-	MaxAssets *int64   `json:"maxAssetCount,omitempty" minimum:"0" doc:"Only collections with at most so many assets."`
-	MinAssets *int64   `json:"minAssetCount,omitempty" minimum:"0" doc:"Only collections with at least so many assets."`
+	MaxAssets *int64   `json:"maxAssetCount,omitempty" minimum:"0" doc:"Only collections with at most this number of assets."`
+	MinAssets *int64   `json:"minAssetCount,omitempty" minimum:"0" doc:"Only collections with at least this number of assets."`
 }
 
 // defaultRequest returns the request of an empty object. A null does not change it.

@@ -40,7 +40,7 @@ func (p *Parser) ReadPath(path string) (spelling string, err error) {
 }
 
 // inPath returns the canonical form of a variable. The value that means the same as none is written out, because an
-// empty segment is another path.
+// empty segment is a different path.
 func (f *Field) inPath(value string) (spelling string, err error) {
 	spelling, ok := f.Read(value)
 	if spelling == "" {

@@ -21,7 +21,7 @@ import (
 // addChain adds an operation for each row of the route table.
 func (d *description) addChain() error {
 	schemas := d.Components.Schemas.Map()
-	schemas["Answer"] = successOf(&huma.Schema{Type: huma.TypeObject, Description: "What was asked for, in the node's own shape."})
+	schemas["Answer"] = successOf(&huma.Schema{Type: huma.TypeObject, Description: "The response in the node's own shape."})
 	schemas["Refusal"] = refusal(d.o.Chain.Shape)
 	d.addRefusals()
 	for _, rt := range chain.Table(d.o.Chain.Rows) {

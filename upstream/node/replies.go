@@ -15,7 +15,7 @@ import (
 const usualReply = 256 << 10
 
 // invoke calls a method within reserved memory. grpc-go reveals the size of a message only when it refuses it. So if a
-// response is longer than any before, the method is called again with more memory, unless it may change state.
+// response is longer than any before, the method is called again with more memory, if it only reads state.
 func (c *grpcClient) invoke(ctx context.Context, r *Invocation, options ...grpc.CallOption) (reply []byte, err error) {
 	held := c.memory.Open("", true)
 	defer held.Close()

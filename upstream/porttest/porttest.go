@@ -10,7 +10,7 @@ import (
 // Address is an address of 127.0.0.1 for a server, which may end and come back on
 // it. Until the test ends no other process is given its port by the kernel, and
 // connections are refused while no server listens: a socket that never listens is
-// bound to it, beside which servers can bind theirs with SO_REUSEADDR.
+// bound to it, which does not stop servers from binding it with SO_REUSEADDR.
 func Address(t testing.TB) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)

@@ -69,7 +69,7 @@ func Compare(ctx context.Context, r *rig.Rig) {
 		}
 		rows = append(rows, w.row(r, costs[0], costs[1]))
 	}
-	r.Table("this program beside its parent, per request or event", []string{
+	r.Table("this program and its parent, per request or event", []string{
 		"work", "CPU, ratio", "allocations", "of the parent", "node requests", "of the parent",
 	}, rows)
 	r.Note("Medians of %d rounds in turns, after one that does not count.", r.Rounds)

@@ -1,14 +1,14 @@
-// Answers and refusals, as the server has them.
+// Responses and errors of the server.
 
 export interface Answer<M> {
   msg: M
-  /** The block that the answer holds at; undefined where no node tells of it. */
+  /** The block at which the answer was read; undefined if unknown. */
   height: number | undefined
   etag: string
   response: Response
 }
 
-/** A parameter or header that a problem of the listing of collections is about. */
+/** A parameter or header that the collection listing rejected. */
 export interface Violation {
   location?: string
   message?: string
@@ -19,8 +19,8 @@ export interface Violation {
 export class TipcacheError extends Error {
   /**
    * @param status of HTTP; 0 if the server cannot be reached
-   * @param retryAfter seconds after which it makes sense to try again, where the server says so
-   * @param violations where the listing of collections refuses
+   * @param retryAfter seconds after which to retry, if the server says so
+   * @param violations of the collection listing's schema
    */
   constructor(readonly status: number, message: string, readonly retryAfter?: number, readonly violations: Violation[] = [], options?: ErrorOptions) {
     super(message, options)
@@ -28,19 +28,19 @@ export class TipcacheError extends Error {
   }
 }
 
-/** A body: the envelope of Story's paths, or what a chain of the Cosmos SDK answers, where `msg` is all of it. */
+/** A body: the envelope of Story's paths. For a Cosmos SDK chain, `msg` is the whole body. */
 export function unwrap(body: any): { msg: any; status: number; error: string } {
   if (typeof body?.code === 'number' && 'msg' in body && typeof body.error === 'string') return { msg: body.msg, status: body.code, error: body.error }
   if (typeof body?.code === 'number' && typeof body.message === 'string') return { msg: {}, status: statusOf(body.code), error: body.message }
   return { msg: body, status: 200, error: '' }
 }
 
-// statusOf is the status that the node gives a code of gRPC.
+// statusOf returns the HTTP status of a gRPC code.
 function statusOf(code: number): number {
   return { 3: 400, 5: 404, 9: 400, 11: 400, 12: 501, 14: 503 }[code] ?? 500
 }
 
-/** The JSON of a response. Anything but success is thrown. */
+/** The JSON of a response. Any status other than success is thrown. */
 export async function bodyOf(response: Response): Promise<any> {
   const body = await response.json().catch(() => undefined)
   if (response.ok && body !== undefined) return body
@@ -49,7 +49,7 @@ export async function bodyOf(response: Response): Promise<any> {
   throw new TipcacheError(response.status, said, Number.isNaN(after) ? undefined : after, body?.errors ?? [])
 }
 
-/** Statuses that come again however often one asks. */
+/** Statuses that a retry does not change. */
 export function isRefusal(status: number): boolean {
   return status >= 400 && status < 500 && ![408, 425, 429].includes(status)
 }

@@ -13,31 +13,31 @@ const longestWait = 15_000
 const receiptTime = 30_000 // for the block of a receipt to be included
 
 export interface ClientOptions {
-  /** Sent with every request, where the server asks for one. */
+  /** Sent with every request, if the server requires a key. */
   apiKey?: string
-  /** Names blocks in the URL, as caches want that do not look at headers; for a server behind a CDN. Default: in headers. */
+  /** Names blocks in the URL instead of headers, for servers behind a CDN. */
   heightsInUrl?: boolean
-  /** Stands in for the global fetch. */
+  /** Replaces the global fetch. */
   fetch?: typeof fetch
 }
 
 export interface ReadOptions {
   /** Read at this block. */
   height?: number
-  /** Wait until this block has come, to see one's own write. */
+  /** Wait until this block has arrived, to see one's own write. */
   minHeight?: number
-  /** Wait until what this block of the execution chain did counts, to see one's own transaction. */
+  /** Wait until this block of the execution chain is included, to see one's own transaction. */
   minEvmBlock?: number
   signal?: AbortSignal
 }
 
-/** The receipt of a transaction of the execution chain, as ethers, viem and JSON-RPC have it. */
+/** The receipt of a transaction of the execution chain, from ethers, viem or JSON-RPC. */
 export interface Receipt { blockNumber: number | bigint | string }
 
 /** Responses that are all read at one block. */
 export interface Batch<A> { height: number; answers: A; etag: string; response: Response }
 
-// The blocks that a request names, where a session token may stand for the least one.
+// The blocks that a request names. The minimum may be a session token.
 type Blocks = Omit<ReadOptions, 'minHeight'> & { minHeight?: number | string | undefined }
 
 export class Client<D extends Dialect> {
@@ -56,15 +56,15 @@ export class Client<D extends Dialect> {
     this.#fetch = (input, init) => request(input, init).catch(unreachable) // called without a receiver, as browsers require
   }
 
-  /** Reads an answer. A refusal, or a server that cannot be reached, is thrown as a TipcacheError. */
+  /** Reads an answer. Throws a TipcacheError if the server refuses or cannot be reached. */
   async get<P extends GetPath<D>>(path: P, ...[options]: Arguments<ReadOptions, P, D>): Promise<Answer<Msg<P, D>>> {
     return this.read(target(path, options?.params), options)
   }
 
   /**
-   * Reads a path and query that the document does not have, such as those of a chain's own module.
-   * No answer is of an earlier block than one before it, unless its Cache-Status says so or the
-   * chain was rolled back; answers at a height and pages of a walk are of theirs.
+   * Reads a path and query that the document does not have, such as those of a custom module.
+   * Answers never go back to an earlier block, unless Cache-Status says so or the chain was
+   * rolled back. Answers at a height and later pages of a walk are from their own block.
    */
   async read<M = any>(pathAndQuery: string, options: ReadOptions = {}): Promise<Answer<M>> {
     const response = await this.#respond(pathAndQuery, options)
@@ -74,9 +74,9 @@ export class Client<D extends Dialect> {
   }
 
   /**
-   * Walks over a list, page by page, as of one block: the next page is read at
-   * the block of the first one. Where no node has that block any more, the walk
-   * goes on at the newest, and the height of the answers says so.
+   * Walks over a list, page by page, at one block: later pages are read at the
+   * block of the first. If no node has that block any more, the walk continues at
+   * the newest, and the height of the answers says so.
    */
   async *pages<P extends GetPath<D>>(path: P, ...[options]: Arguments<ReadOptions, P, D>): AsyncGenerator<Answer<Msg<P, D>>, void, undefined> {
     const params: Record<string, unknown> = { ...options?.params }
@@ -90,7 +90,7 @@ export class Client<D extends Dialect> {
     }
   }
 
-  /** Reads up to twenty answers, all at one block. What a path says no to is an answer with its status. */
+  /** Reads up to twenty answers at one block. An error of a path is an answer with its status. */
   async batch<const T extends readonly Part<D>[]>(parts: Parts<T, D>, options: ReadOptions = {}): Promise<Batch<OfParts<T, D, 'batch'>>> {
     return this.#batch(parts, options)
   }
@@ -102,7 +102,7 @@ export class Client<D extends Dialect> {
     return { height, answers: answers.map(member), etag: response.headers.get('ETag') ?? '', response }
   }
 
-  /** Lists collections: a page of them, or one where its address is the filter. The server asks for an API key, as a rule. */
+  /** Lists collections: a page, or one if its address is the filter. Most servers require an API key. */
   async collections(request: CollectionsRequest<D> = {} as CollectionsRequest<D>, options: Pick<ReadOptions, 'minEvmBlock' | 'signal'> = {}): Promise<CollectionsPage<D> & { evmBlock: number | undefined }> {
     const headers = { ...this.#headers(options), 'Content-Type': 'application/json' }
     const response = await this.#fetch(this.#base + this.#named('/api/v4/collections', options), { method: 'POST', headers, body: JSON.stringify(request), signal: options.signal ?? null })
@@ -110,20 +110,20 @@ export class Client<D extends Dialect> {
     return { ...await bodyOf(response), evmBlock: block ? Number(block) : undefined }
   }
 
-  /** Waits until the server has seen a block, however long that takes: it ends with the signal, or when the server refuses. */
+  /** Waits until the server has seen a block. Only the signal or an error of the server ends the wait earlier. */
   async waitFor(height: number, options: { signal?: AbortSignal } = {}): Promise<void> {
     await repeated(() => this.read(this.probe, { minHeight: height, ...options }), options.signal)
   }
 
   /**
    * Waits until the chain's state includes the block of a receipt, and returns the first responses
-   * that include it. It rejects with a TipcacheError: of status 504 if that takes longer than
-   * `timeout` milliseconds (default 30,000), and of status 409 if the chain was rolled back while it
-   * waited, so that the transaction may be lost. `signal` ends it earlier, with its own reason.
+   * that include it. It rejects with a TipcacheError: with status 504 if that takes longer than
+   * `timeout` milliseconds (default 30,000), and with status 409 if the chain was rolled back
+   * meanwhile, so that the transaction may be lost. `signal` ends the wait with its own reason.
    */
   async waitForReceipt<const T extends readonly Part<D>[]>(receipt: Receipt, parts: Parts<T, D>, options: { timeout?: number; signal?: AbortSignal } = {}): Promise<Batch<OfParts<T, D, 'batch'>>> {
     const minEvmBlock = Number(BigInt(receipt.blockNumber)), timeout = options.timeout ?? receiptTime
-    let since: string | undefined // the block that the wait began at: the server answers 409 once it is rolled back
+    let since: string | undefined // the block at the start of the wait: the server answers 409 if it is rolled back
     const late = AbortSignal.timeout(timeout), signal = options.signal ? AbortSignal.any([options.signal, late]) : late
     try {
       return await repeated(async () => {
@@ -138,9 +138,9 @@ export class Client<D extends Dialect> {
   }
 
   /**
-   * Follows an answer: now, and again whenever a block changes it. All answers
-   * that are followed share a connection, or as few as carry them. One that is
-   * lost or silent is told of at once, and made anew from where it ended.
+   * Follows an answer: now, and again whenever a block changes it. All followed
+   * answers share as few connections as possible. The loss of a connection is
+   * reported at once, and a new one resumes where it ended.
    */
   live<P extends GetPath<D>>(path: P, listener: LiveListener<Msg<P, D>>, ...[options]: Arguments<{}, P, D>): Live<Msg<P, D>> {
     this.#follower ??= new Follower(this.#base, this.#fetch, () => this.#headers({}), this.#session)
@@ -148,8 +148,8 @@ export class Client<D extends Dialect> {
   }
 
   /**
-   * Follows up to twenty answers, and draws them whenever a block is complete:
-   * all that a frame has without a failure is of its block.
+   * Follows up to twenty answers, and passes them to `draw` whenever a block is complete.
+   * All answers of a frame without a failure are from its block.
    */
   frames<const T extends readonly Part<D>[]>(parts: Parts<T, D>, draw: (frame: { height: number; answers: OfParts<T, D, 'frame'> }) => void): { close(): void } {
     const all = targets(parts)
@@ -159,7 +159,7 @@ export class Client<D extends Dialect> {
     return { close: () => lives.forEach(l => l.close()) }
   }
 
-  // respond asks in the session of the client, and once more by the URL where a cache in between has an older answer.
+  // respond requests in the client's session, and again with the session in the URL if a cache in between returned an older answer.
   async #respond(pathAndQuery: string, options: Blocks): Promise<Response> {
     const ask = (target: string, headers: Record<string, string>) => this.#fetch(this.#base + target, { headers, signal: options.signal ?? null })
     const target = this.#named(pathAndQuery, options), headers = this.#headers(options)
@@ -169,13 +169,13 @@ export class Client<D extends Dialect> {
     let response = await ask(target, headers)
     if (this.#session.isBehind(response, sent) && options.minHeight === undefined) {
       const again = await ask(withQuery(target, { 'x-min-block-height': sent! }), headers)
-      if (again.ok) response = again // else the older one is better than none
+      if (again.ok) response = again // otherwise the older answer is returned
     }
     this.#session.note(response, sent)
     return response
   }
 
-  // named is the target with the blocks that it is to name.
+  // named returns the target with the requested blocks.
   #named(pathAndQuery: string, options: Blocks): string {
     return withQuery(pathAndQuery, this.#options.heightsInUrl ? heights('x-block-height', 'x-min-block-height', 'x-min-evm-block', options) : {})
   }
@@ -188,8 +188,8 @@ export class Client<D extends Dialect> {
   }
 }
 
-// repeated repeats what fails until it succeeds, is refused, or the signal ends it. Before a 504
-// the server has waited for the block itself, which counts as a part of the pause.
+// repeated retries until it succeeds, is refused, or the signal ends it. The time that the server
+// has waited before a 504 counts as part of the pause.
 async function repeated<R>(attempt: () => Promise<R>, signal: AbortSignal | undefined): Promise<R> {
   for (let wait = firstWait; ; wait = Math.min(2 * wait, longestWait)) {
     signal?.throwIfAborted()
@@ -204,13 +204,13 @@ async function repeated<R>(attempt: () => Promise<R>, signal: AbortSignal | unde
   }
 }
 
-// unreachable replaces the TypeError of a fetch that got no response. An abort stays what it is.
+// unreachable replaces the TypeError of a fetch without a response. It keeps an abort.
 function unreachable(err: unknown): never {
   if (err instanceof TypeError) throw new TipcacheError(0, `the server cannot be reached: ${err.message}`, undefined, [], { cause: err })
   throw err
 }
 
-// heights are the blocks that a request names, by the names that they go by.
+// heights returns the blocks that a request names, by header or parameter.
 function heights(at: string, min: string, minEvm: string, { height, minHeight, minEvmBlock }: Blocks): Record<string, string> {
   const named: Record<string, string> = {}
   if (height !== undefined) named[at] = String(height)
@@ -219,7 +219,7 @@ function heights(at: string, min: string, minEvm: string, { height, minHeight, m
   return named
 }
 
-// targets are the paths and queries of parts.
+// targets returns the paths and queries of parts.
 function targets(parts: readonly (string | { path: string; params?: object })[]): string[] {
   return parts.map(part => typeof part === 'string' ? target(part) : target(part.path, part.params))
 }
@@ -229,7 +229,7 @@ function member({ path, status, body, text, link }: any) {
   return { path, status, msg: unwrap(body).msg, link }
 }
 
-// drawn is an answer at a block that is complete: a connection that was lost before is back.
+// drawn returns an answer for a complete block. A connection that was lost before is back.
 function drawn({ answer, failure }: Live<any>) {
   return { answer, failure: failure?.code === 0 ? undefined : failure }
 }
@@ -239,7 +239,7 @@ function withQuery(target: string, more: Record<string, string>): string {
   return query === '' ? target : target + (target.includes('?') ? '&' : '?') + query
 }
 
-// target fills the parameters into the path, and the others into its query.
+// target fills parameters into the path, and the others into the query.
 function target(path: string, params: object = {}): string {
   const query = new URLSearchParams()
   const left = new Map(Object.entries(params).filter(([, value]) => value !== undefined))
@@ -253,8 +253,8 @@ function target(path: string, params: object = {}): string {
   return left.size > 0 ? `${filled}?${query}` : filled
 }
 
-// nextKey is the key of the page after this one: in the body or, where the list
-// is all there is, in the Link header.
+// nextKey returns the key of the next page: from the body or, if the body is only
+// the list, from the Link header.
 function nextKey(page: Answer<unknown>): string | undefined {
   const pagination = (page.msg as { pagination?: { next_key?: string | null } } | null)?.pagination
   if (pagination?.next_key) return pagination.next_key

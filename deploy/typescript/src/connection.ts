@@ -4,49 +4,49 @@ import { bodyOf, isRefusal, TipcacheError, unwrap } from './answer.js'
 import type { Session } from './session.js'
 import type { Topic } from './topic.js'
 
-/** How many paths the server takes in a connection. */
+/** Maximum number of paths in a connection. */
 export const maxPaths = 20
 
 // Milliseconds.
 const openTime = 10_000 // until a stream begins
-const idleTime = 40_000 // without a word: the server says one every 15 s
+const idleTime = 40_000 // without data: the server sends some every 15 s
 const leastTime = 6_000
-const firstWait = 1_000 // before a lost connection is made anew
+const firstWait = 1_000 // before a lost connection is opened again
 const longestWait = 30_000
 
-const mostBarren = 2 // streams in a row of which nothing comes
+const mostBarren = 2 // consecutive streams without data
 
 export interface Server {
   fetch(pathAndQuery: string, init: RequestInit): Promise<Response>
-  /** The server does not take this path. */
+  /** The server refuses this path. */
   refused(topic: Topic, err: TipcacheError): void
-  /** All answers of a block have come. */
+  /** All answers of a block have arrived. */
   block?: ((height: number) => void) | undefined
-  /** How far the client has seen the chain: what streams and polls are asked with, and tell. */
+  /** How far the client has seen the chain. Streams and polls send and update it. */
   session: Session
-  /** Streams begin, and nothing comes of them: something on the way holds them or cuts them off. */
+  /** Streams begin but bring no data: a proxy in between holds them or cuts them off. */
   unstreamable?(): void
 }
 
 export class Connection {
   #topics: Topic[] = []
-  #ended: AbortController | undefined // of the request under way
+  #ended: AbortController | undefined // of the current request
   #retry: ReturnType<typeof setTimeout> | undefined
   #silence: ReturnType<typeof setTimeout> | undefined
   #wait = firstWait
-  #advice: number | undefined // when to come again, as the server said
-  #begun = false // this request has got a stream
-  #barren = 0 // streams of which nothing has come, since the last of which something has
+  #advice: number | undefined // retry time from the server
+  #begun = false // this request has a stream
+  #barren = 0 // streams without data since the last one with data
   #tip = 0
   #first: number | undefined // block that this request saw
   #blockAt = 0
-  #gap = 0 // between blocks, lately the longest
+  #gap = 0 // longest recent time between blocks
 
   constructor(private readonly server: Server) {}
 
   get topics(): readonly Topic[] { return this.#topics }
 
-  /** Carries these answers from now on. What is carried already goes on where it is. */
+  /** Carries these answers from now on. Answers that it already carries continue. */
   carry(topics: Topic[]): void {
     if (topics.length === this.#topics.length && topics.every((t, i) => t === this.#topics[i])) return
     this.#topics = topics
@@ -69,7 +69,7 @@ export class Connection {
     const ended = this.#ended = new AbortController()
     this.#listen(openTime)
     this.#run(ended.signal).then(() => new Error('it ended'), (err: Error) => err).then(why => {
-      if (this.#ended !== ended) return // it was given up
+      if (this.#ended !== ended) return // replaced by a newer request
       if (why instanceof TipcacheError && isRefusal(why.status)) void this.#refused(why, ended)
       else this.#lost(`the connection is lost: ${why.message}`)
     })
@@ -94,7 +94,7 @@ export class Connection {
     }
   }
 
-  // The session is in the URL: a page of another origin asks for leave to send a header.
+  // The session is in the URL, because a header would need a preflight from other origins.
   #target(session: string | undefined): string {
     const query = new URLSearchParams(this.#topics.map(t => ['path', t.target]))
     query.set('stream.blocks', 'true')
@@ -125,7 +125,7 @@ export class Connection {
     else if (!fields.has('event')) topic?.take({ ...unwrap(told.answer), height: told.height, id })
   }
 
-  // block confirms what is unchanged: at the block that was the newest before the
+  // block confirms unchanged answers: at the block that was the newest before the
   // connection was lost, and at any block after the first, before which everything
   // was read.
   #block(height: number, session: string | undefined): void {
@@ -139,22 +139,22 @@ export class Connection {
     this.#heard()
     try {
       this.server.block?.(height)
-    } catch (err) { // of a listener, whose own affair it is
+    } catch (err) { // thrown by a listener
       queueMicrotask(() => { throw err })
     }
   }
 
-  // heard waits for the next word: a server that is dead closes no connection.
+  // heard restarts the idle timer: a dead server closes no connection.
   #heard(): void {
     this.#listen(this.#gap ? Math.min(Math.max(4 * this.#gap, leastTime), idleTime) : idleTime)
   }
 
-  // listen does nothing once the connection is closed: what was read before that may still come.
+  // listen does nothing once the connection is closed, when buffered events may still arrive.
   #listen(ms: number): void {
     clearTimeout(this.#silence)
     if (!this.#ended) return
     this.#silence = setTimeout(() => {
-      this.#begun = true // if the answer's head is held, too
+      this.#begun = true // also if a proxy holds the response headers
       this.#lost(`nothing has come for ${Math.round(ms / 1000)} s`)
     }, ms)
   }
@@ -168,7 +168,7 @@ export class Connection {
     if (this.#begun && this.#advice === undefined && ++this.#barren >= mostBarren) this.server.unstreamable?.()
   }
 
-  // refused finds the paths that the server does not take: the others go on without them.
+  // refused finds the paths that the server refuses. The others continue without them.
   async #refused(why: TipcacheError, ended: AbortController): Promise<void> {
     const refused: [Topic, TipcacheError][] = this.#topics.length === 1 ? [[this.#topics[0]!, why]] : []
     try {

@@ -1,5 +1,5 @@
-// Answers at one block after another, for where streams do not pass: each request is for a
-// batch at the block after the last one, and is answered once that has come.
+// Frames by batches, for networks where streams do not pass: each request asks for a batch
+// at the block after the last one, and is answered once that has arrived.
 
 import { bodyOf, TipcacheError, unwrap } from './answer.js'
 import type { Server } from './connection.js'
@@ -7,8 +7,8 @@ import { pause } from './pause.js'
 import type { Topic } from './topic.js'
 
 // Milliseconds.
-const batchTime = 30_000 // until an answer: the server waits for a block for 10 s
-const firstWait = 1_000 // before what has failed is asked anew
+const batchTime = 30_000 // per request: the server waits up to 10 s for a block
+const firstWait = 1_000 // before a failed request is repeated
 const longestWait = 30_000
 
 export class Frames {
@@ -30,14 +30,14 @@ export class Frames {
         if (signal.aborted) return
         const status = err instanceof TipcacheError ? err.status : 0
         if (status !== 504) for (const t of this.topics) t.fail({ code: status, error: `${(err as Error).message}; trying again`, final: false })
-        least = 0 // the chain may have been rolled back, and then that block does not come
+        least = 0 // the chain may have been rolled back, so that the block never arrives
         await pause((err instanceof TipcacheError && err.retryAfter ? err.retryAfter * 1000 : 0) + wait * (0.5 + Math.random()), signal).catch(() => {}) // closed
         wait = Math.min(2 * wait, longestWait)
       }
     }
   }
 
-  // read draws the answers at the newest block, from the least on, unless they were drawn.
+  // read passes on the answers of the newest block at or above least, unless it has done so.
   async #read(least: number): Promise<void> {
     const query = new URLSearchParams(this.topics.map(t => ['path', t.target]))
     if (least > 0) query.set('x-min-block-height', String(least))

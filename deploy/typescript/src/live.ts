@@ -1,5 +1,5 @@
-// Answers that come by themselves, over as few connections as carry them: browsers
-// allow six to an origin over HTTP/1.
+// Followed answers, over as few connections as possible: browsers allow six per
+// origin over HTTP/1.
 
 import { Connection, maxPaths, type Server } from './connection.js'
 import { Frames } from './frames.js'
@@ -9,8 +9,8 @@ import { Topic, type Live, type LiveListener } from './topic.js'
 
 export type { Failure, Live, LiveAnswer, LiveListener } from './topic.js'
 
-// Milliseconds that changes are gathered for: before the first connection, and
-// before one that carries answers is made anew.
+// Milliseconds for which changes are collected: before the first connection, and
+// before a connection with answers is replaced.
 const firstPause = 20
 const pause = 250
 
@@ -20,7 +20,7 @@ export class Follower {
   readonly #topics = new Map<string, Topic>()
   #connections: Connection[] = []
   #polls = new Map<Topic, Poll>()
-  #frames: Frames | undefined // in place of polls, where blocks are told
+  #frames: Frames | undefined // instead of polls, if block events are requested
   #polling: ReturnType<typeof setTimeout> | undefined // undefined while streams are used
   #timer: ReturnType<typeof setTimeout> | undefined
 
@@ -43,8 +43,8 @@ export class Follower {
     this.#timer ??= setTimeout(() => { this.#timer = undefined; this.#arrange() }, this.#connections.length ? pause : firstPause)
   }
 
-  // arrange gives every answer a connection. Those that have one stay, except for the
-  // emptiest connections where fewer would do.
+  // arrange assigns every answer to a connection. Answers stay where they are, unless
+  // fewer connections suffice.
   #arrange(): void {
     for (const [target, t] of this.#topics) if (!t.followed) this.#topics.delete(target)
     if (this.#polling !== undefined) return this.#arrangePolls()
@@ -64,7 +64,7 @@ export class Follower {
     }
   }
 
-  // arrangePolls gives every answer a poll. Streams are tried again in time, and by those who come when nobody follows.
+  // arrangePolls gives every answer a poll. Streams are tried again after pollingTime, and when the first answer is followed.
   #arrangePolls(): void {
     for (const [topic, poll] of this.#polls) {
       if (this.#topics.get(topic.target) === topic) continue

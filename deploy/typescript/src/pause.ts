@@ -1,4 +1,4 @@
-/** Waits for so many milliseconds, or until the signal, with whose reason it is rejected. */
+/** Waits for a number of milliseconds. If the signal aborts, it rejects with the signal's reason. */
 export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const abort = () => { clearTimeout(timer); reject(signal!.reason) }

@@ -1,5 +1,5 @@
-// An answer that comes by polls, for where streams do not pass: each is a request that
-// is answered once there is another answer.
+// An answer that is polled, for networks where streams do not pass: each poll is
+// answered once the answer has changed.
 
 import { bodyOf, isRefusal, TipcacheError, unwrap } from './answer.js'
 import type { Server } from './connection.js'
@@ -7,19 +7,19 @@ import { pause } from './pause.js'
 import type { Topic } from './topic.js'
 
 // Milliseconds.
-const pollTime = 60_000 // until an answer: the server gives one after 20 s
+const pollTime = 60_000 // per poll: the server responds after 20 s at most
 const firstWait = 1_000 // before a failed poll is repeated
 const longestWait = 30_000
 const atOnce = 1_000 // a server that has nothing newer keeps a poll open for longer than this
 
 const mostIdle = 3 // polls in a row that return nothing newer at once, before that is a failure
 
-const start = '0' // of a client that has no answer
+const start = '0' // for a client without an answer
 
 export class Poll {
   readonly #ended = new AbortController()
 
-  #anew = false // the next answer may be of an earlier block
+  #anew = false // the next answer may be from an earlier block
 
   constructor(private readonly server: Server, readonly topic: Topic) { void this.#run() }
 
@@ -40,7 +40,7 @@ export class Poll {
         if (signal.aborted) return
         const status = err instanceof TipcacheError ? err.status : 0
         if (isRefusal(status) && next === this.#after(start)) return this.server.refused(this.topic, err as TipcacheError)
-        if (isRefusal(status)) { // the server does not know what we have
+        if (isRefusal(status)) { // the server does not know the client's answer
           next = this.#after(start)
           this.#anew = true
         }
@@ -52,7 +52,7 @@ export class Poll {
     }
   }
 
-  // poll gives the next URL.
+  // poll returns the next URL.
   async #poll(target: string): Promise<string> {
     const late = new AbortController(), end = () => late.abort(this.#ended.signal.reason)
     const timer = setTimeout(() => late.abort(new Error('no answer in time')), pollTime)
@@ -82,7 +82,7 @@ export class Poll {
       throw new Idle()
     }
     this.#anew = false
-    const tag = (response.headers.get('ETag') ?? '').replace(/^(W\/)?"|"$/g, '').replace(/-(gzip|br|zstd)$/, '') // as streams have it
+    const tag = (response.headers.get('ETag') ?? '').replace(/^(W\/)?"|"$/g, '').replace(/-(gzip|br|zstd)$/, '') // as in stream ids
     this.topic.take({ ...unwrap(body), height, id: `${height}.${tag}` })
   }
 

@@ -1,26 +1,26 @@
 // How far a client has seen the chain.
 
-/** Keeps the greatest X-Session of the answers, and sends it back. */
+/** Stores the greatest X-Session of the answers, to send it back. */
 export class Session {
   #token: string | undefined
 
   /** What to send, if there is anything. */
   get token(): string | undefined { return this.#token }
 
-  /** Whether an answer to what was sent is of an earlier block than the session, and does not say so. A cache in between gave it. */
+  /** Whether an answer is from an earlier block than the sent session without saying so: a cache in between returned it. */
   isBehind(response: Response, sent: string | undefined): boolean {
     const height = Number(response.headers.get('X-Block-Height') ?? NaN)
     const marked = /stale-/.test(response.headers.get('Cache-Status') ?? '')
     return sent !== undefined && height < heightOf(sent) && !marked && !this.#begins(response)
   }
 
-  /** Takes note of an answer to what was sent. One that begins anew does so once: answers to what was sent before may come later. */
+  /** Records an answer. A reset applies once, because answers to earlier requests may arrive later. */
   note(response: Response, sent: string | undefined): void {
     if (this.#begins(response) && sent === this.#token) this.#token = undefined
     this.reach(response.headers.get('X-Session'))
   }
 
-  /** Takes note of a token, as a block of a stream tells it. */
+  /** Records a token from a block event. */
   reach(token: string | null | undefined): void {
     if (token && (this.#token === undefined || heightOf(token) >= heightOf(this.#token))) this.#token = token
   }

@@ -1,7 +1,7 @@
-// An answer that is followed, and those who follow it.
+// A followed answer and its listeners.
 
 export interface LiveAnswer<M> {
-  /** Empty where the server says 404 for now; `status` tells. */
+  /** Empty if the server answers 404; see `status`. */
   msg: M
   status: number
   /** The block that the answer was read at. */
@@ -10,25 +10,25 @@ export interface LiveAnswer<M> {
 }
 
 export interface Failure {
-  /** The status of HTTP where it was the server that said so; 0 where the connection is lost or silent. */
+  /** HTTP status of the server's error; 0 if the connection is lost or silent. */
   code: number
   error: string
-  /** Whether it stays so: the server refuses the path. Anything else is tried again. */
+  /** Whether the server refuses the path for good. Other failures are retried. */
   final: boolean
 }
 
 export interface LiveListener<M> {
-  /** A new answer or, after a failure, the same one where it holds again. */
+  /** A new answer or, after a failure, the same one once it is confirmed. */
   answer(answer: LiveAnswer<M>): void
-  /** The answer could not be read anew, or the connection is lost: `old` is the last answer, which may hold no more. */
+  /** The answer could not be refreshed, or the connection is lost. `old` is the last answer, which may be outdated. */
   failure?(failure: Failure, old: LiveAnswer<M> | undefined): void
 }
 
-/** An answer that is followed. */
+/** A followed answer. */
 export interface Live<M> {
   /** The last answer. */
   readonly answer: LiveAnswer<M> | undefined
-  /** Why the last answer may hold no more; undefined while it holds. */
+  /** Why the last answer may be outdated; undefined if it is current. */
   readonly failure: Failure | undefined
   close(): void
 }
@@ -36,7 +36,7 @@ export interface Live<M> {
 export class Topic {
   answer: LiveAnswer<any> | undefined
   failure: Failure | undefined
-  /** Names the last answer where a connection carries several; '' for none. */
+  /** Id of the last answer on a connection with several; '' for none. */
   digest = ''
   readonly #listeners = new Map<object, LiveListener<any>>()
 
@@ -64,21 +64,21 @@ export class Topic {
     if (!known) this.#tell()
   }
 
-  /** What could not be read anew, or was lost, holds still. */
+  /** An answer that could not be refreshed is still current. */
   holds(): void {
     if (!this.failure || !this.answer) return
     this.failure = undefined
     this.#tell()
   }
 
-  /** The connection that was lost is back, and has brought nothing newer. */
+  /** The lost connection is back and brought nothing newer. */
   confirm(): void {
     if (this.failure?.code === 0) this.holds()
   }
 
   #tell(): void { for (const listener of [...this.#listeners.values()]) this.#state(listener) }
 
-  // state tells a listener how things are. What it throws is its own affair.
+  // state notifies a listener. Errors that it throws are ignored.
   #state(listener: LiveListener<any>): void {
     try {
       if (this.failure) listener.failure?.(this.failure, this.answer)
@@ -89,5 +89,5 @@ export class Topic {
   }
 }
 
-// tagOf is what an id says of the content, whatever the block.
+// tagOf returns the part of an id that identifies the content.
 function tagOf(id: string): string { return id.slice(id.indexOf('.') + 1) }

@@ -1,11 +1,11 @@
-// What the OpenAPI documents say of paths, parameters and answers.
+// Types of paths, parameters and answers, from the OpenAPI documents.
 
 import type { Failure, LiveAnswer } from './topic.js'
 
-/** The paths of each dialect. Each entry point of the package adds the one it is for, so that only its types are loaded. */
+/** The paths of each dialect. Each entry point adds its own, so that only those types are loaded. */
 export interface Documents {}
 
-/** The API of the nodes: Story's own paths, or the paths of any chain of the Cosmos SDK. */
+/** The nodes' API: Story's paths, or those of any Cosmos SDK chain. */
 export type Dialect = keyof Documents
 
 type Paths<D extends Dialect> = Documents[D]
@@ -15,10 +15,10 @@ type BodyOf<Item> = Item extends { get: { responses: { 200: { content: { 'applic
 /** The paths that are read with GET. */
 export type GetPath<D extends Dialect = Dialect> = Exclude<{ [P in keyof Paths<D>]: [BodyOf<Paths<D>[P]>] extends [never] ? never : P }[keyof Paths<D>] & string, '/batch'>
 
-// An object of which the document says nothing may have any members.
+// An object without documented members may have any.
 type Described<T> = [T] extends [Record<string, never>] ? Record<string, any> : T
 
-/** What is answered on a path: `msg` of the envelope or, in the Cosmos SDK's dialect, the body. */
+/** The answer of a path: `msg` of the envelope or, for Cosmos SDK chains, the body. */
 export type Msg<P extends GetPath<D>, D extends Dialect = Dialect> =
   BodyOf<Paths<D>[P]> extends { msg: infer M } ? Described<M> : Described<BodyOf<Paths<D>[P]>>
 
@@ -26,19 +26,19 @@ type Given<Item> = Item extends { get: { parameters: infer G } } ? G : never
 type InPath<Item> = Given<Item> extends { path: infer G } ? G : {}
 type InQuery<Item> = Given<Item> extends { query?: infer G } ? ([NonNullable<G>] extends [never] ? {} : NonNullable<G>) : {}
 
-// Integers are texts in the documents; a number does as well.
+// Integers are strings in the documents; numbers are accepted, too.
 type Value<T> = T extends string ? (string extends T ? string | number | bigint : T) : T
 
 /** The parameters of a path and of its query, by name. */
 export type Parameters<P extends GetPath<D>, D extends Dialect = Dialect> =
   { [K in keyof InPath<Paths<D>[P]>]: Value<InPath<Paths<D>[P]>[K]> } & { [K in keyof InQuery<Paths<D>[P]>]: Value<InQuery<Paths<D>[P]>[K]> }
 
-/** Options with the parameters of a path, which may be left out where none is required. */
+/** Options with the parameters of a path, which are optional if none is required. */
 export type Arguments<O, P extends GetPath<D>, D extends Dialect> = {} extends Parameters<P, D>
   ? [options?: O & { params?: Parameters<P, D> }]
   : [options: O & { params: Parameters<P, D> }]
 
-/** A path of several that are read at one block: alone where it needs no parameters. */
+/** One of several paths that are read at one block: just the path if it needs no parameters. */
 export type Part<D extends Dialect = Dialect> = GetPath<D> | { path: GetPath<D>; params?: object }
 
 // The path of a part, and the part with the parameters that its path takes.
@@ -49,17 +49,17 @@ type Checked<T, D extends Dialect> = T extends GetPath<D> ? ({} extends Paramete
 /** Parts whose parameters are those of their paths. */
 export type Parts<T extends readonly Part<D>[], D extends Dialect> = T & { readonly [K in keyof T]: Checked<T[K], D> }
 
-/** What is made of the answer to each part, in their order. */
+/** The result of each part, in order. */
 export type OfParts<T extends readonly Part<D>[], D extends Dialect, F extends 'batch' | 'frame'> = {
   [K in keyof T]: F extends 'batch' ? BatchAnswer<Msg<PathOf<T[K], D>, D>> : FrameAnswer<Msg<PathOf<T[K], D>, D>>
 }
 
-/** One answer of a batch: `msg` where its status is 200, else `error` says why not. */
+/** One answer of a batch: `msg` if its status is 200, otherwise `error`. */
 export type BatchAnswer<M> =
   | { path: string; status: number; msg: M; error?: undefined; link: string | undefined }
   | { path: string; status: number; msg?: undefined; error: string; link?: undefined }
 
-/** One answer of a frame: the last one, and why it is not of the frame's block. */
+/** One answer of a frame: the last one, and why it is not from the frame's block. */
 export type FrameAnswer<M> = { answer: LiveAnswer<M> | undefined; failure: Failure | undefined }
 
 type Listing<D extends Dialect> = Paths<D> extends { '/api/v4/collections': { post: infer L } } ? L : never

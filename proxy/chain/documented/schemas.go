@@ -21,19 +21,19 @@ var (
 
 var coinSchema = objectOf(
 	Field{"denom", textSchema, Required, "The denomination."},
-	Field{"amount", amountSchema, Required, "How much, in its smallest unit."},
+	Field{"amount", amountSchema, Required, "Amount in the smallest unit."},
 ).named("Coin", "An amount of a denomination.")
 
 // decCoinSchema is a coin that is not yet whole.
 var decCoinSchema = objectOf(
 	Field{"denom", textSchema, Required, "The denomination."},
-	Field{"amount", fractionSchema, Required, "How much, in its smallest unit and fractions of it."},
-).named("DecCoin", "An amount of a denomination that need not be whole.")
+	Field{"amount", fractionSchema, Required, "Amount in the smallest unit, with decimals."},
+).named("DecCoin", "A decimal amount of a denomination.")
 
 var paginationSchema = objectOf(
-	Field{"total", amountSchema, Required, "How many items there are on all pages; `0` where they were not counted."},
+	Field{"total", amountSchema, Required, "Number of items on all pages; `0` if they were not counted."},
 	Field{"next_key", textSchema, Extra, "The `pagination.key` of the next page, which is read at the block of this one. Absent on the last page."},
-).named("Pagination", "Where the list goes on.")
+).named("Pagination", "The next page, and the number of items.")
 
 var validatorSchema = objectOf(
 	Field{"operator_address", textSchema, Mandatory, "Address of the validator."},
@@ -43,56 +43,56 @@ var validatorSchema = objectOf(
 	), Required, "The key it signs blocks with."},
 	Field{"status", integerSchema, Required, "1 unbonded, 2 unbonding, 3 bonded."},
 	Field{"tokens", amountSchema, Required, "Tokens delegated to it."},
-	Field{"delegator_shares", decimalSchema, Required, "Shares given for them."},
+	Field{"delegator_shares", decimalSchema, Required, "Shares issued for these tokens."},
 	Field{"description", objectOf(
 		Field{"moniker", textSchema, Required, "Its name."},
-		Field{"identity", textSchema, Extra, "Its identity elsewhere, such as a Keybase fingerprint."},
+		Field{"identity", textSchema, Extra, "External identity, such as a Keybase fingerprint."},
 		Field{"website", textSchema, Extra, "Its website."},
-		Field{"security_contact", textSchema, Extra, "Where to report a problem to."},
-		Field{"details", textSchema, Extra, "Anything else."},
-	), Required, "What it says of itself."},
-	Field{"unbonding_time", timeSchema, Required, "When it will have unbonded."},
+		Field{"security_contact", textSchema, Extra, "Contact for security reports."},
+		Field{"details", textSchema, Extra, "Other details."},
+	), Required, "Description by its operator."},
+	Field{"unbonding_time", timeSchema, Required, "When unbonding ends."},
 	Field{"commission", objectOf(
 		Field{"commission_rates", objectOf(
-			Field{"rate", decimalSchema, Required, "The rate at present."},
-			Field{"max_rate", decimalSchema, Required, "The rate it will never exceed."},
-			Field{"max_change_rate", decimalSchema, Required, "The most the rate changes in a day."},
+			Field{"rate", decimalSchema, Required, "Current rate."},
+			Field{"max_rate", decimalSchema, Required, "Maximum rate."},
+			Field{"max_change_rate", decimalSchema, Required, "Maximum change of the rate per day."},
 		), Required, "The rates."},
 		Field{"update_time", timeSchema, Required, "When the rate last changed."},
-	), Required, "Its part of the rewards of its delegators."},
-	Field{"min_self_delegation", amountSchema, Required, "What it must at least have delegated to itself."},
-	Field{"support_token_type", integerSchema, Optional, "The tokens it accepts: 1 unlocked. Absent, or 0: locked."},
-	Field{"rewards_tokens", decimalSchema, Required, "Tokens delegated to it, weighed for rewards."},
-	Field{"delegator_rewards_shares", decimalSchema, Required, "Shares given for them, weighed for rewards."},
-	Field{"jailed", booleanSchema, Extra, "Whether it is barred from validating. Absent: no."},
-	Field{"unbonding_height", amountSchema, Extra, "The block at which it began to unbond. Absent: never."},
-	Field{"unbonding_ids", listOf(amountSchema), Extra, "Ids of what is unbonding from it."},
+	), Required, "Commission on the rewards of its delegators."},
+	Field{"min_self_delegation", amountSchema, Required, "Minimum self-delegation."},
+	Field{"support_token_type", integerSchema, Optional, "Tokens that it accepts: 1 for unlocked; 0 or absent for locked."},
+	Field{"rewards_tokens", decimalSchema, Required, "Delegated tokens, weighted for rewards."},
+	Field{"delegator_rewards_shares", decimalSchema, Required, "Shares, weighted for rewards."},
+	Field{"jailed", booleanSchema, Extra, "Whether it is barred from validating. Absent means false."},
+	Field{"unbonding_height", amountSchema, Extra, "The block at which it began to unbond. Absent if it never did."},
+	Field{"unbonding_ids", listOf(amountSchema), Extra, "Ids of its unbonding operations."},
 ).named("Validator", "A validator.")
 
 var delegationResponseSchema = objectOf(
 	Field{"delegation", objectOf(
 		Field{"delegator_address", textSchema, Mandatory, "Address of the delegator."},
 		Field{"validator_address", textSchema, Required, "Address of the validator."},
-		Field{"shares", decimalSchema, Required, "The share in the validator's tokens."},
-		Field{"rewards_shares", decimalSchema, Required, "The share in the validator's rewards."},
+		Field{"shares", decimalSchema, Required, "Share of the validator's tokens."},
+		Field{"rewards_shares", decimalSchema, Required, "Share of the validator's rewards."},
 	), Optional, "The delegation."},
-	Field{"balance", coinSchema, Optional, "What it is worth now."},
-).named("DelegationEntry", "A delegation and what it is worth.")
+	Field{"balance", coinSchema, Optional, "Current value."},
+).named("DelegationEntry", "A delegation and its current value.")
 
 var periodDelegationSchema = objectOf(
 	Field{"delegator_address", textSchema, Required, "Address of the delegator."},
 	Field{"validator_address", textSchema, Required, "Address of the validator."},
-	Field{"period_delegation_id", amountSchema, Mandatory, "Id of the period delegation; `0` is not bound."},
-	Field{"shares", decimalSchema, Required, "The share in the validator's tokens."},
-	Field{"rewards_shares", decimalSchema, Required, "The share in the validator's rewards."},
+	Field{"period_delegation_id", amountSchema, Mandatory, "Id of the period delegation; `0` for stake without a period."},
+	Field{"shares", decimalSchema, Required, "Share of the validator's tokens."},
+	Field{"rewards_shares", decimalSchema, Required, "Share of the validator's rewards."},
 	Field{"end_time", timeSchema, Required, "When the period ends."},
-	Field{"balance", coinSchema, Optional, "What it is worth now."},
-	Field{"period_type", integerSchema, Extra, "The period, one of the staking parameters. Absent, or 0: not bound."},
-).named("PeriodDelegation", "A part of a delegation, bound for a period.")
+	Field{"balance", coinSchema, Optional, "Current value."},
+	Field{"period_type", integerSchema, Extra, "Period type of the staking parameters; 0 or absent for stake without a period."},
+).named("PeriodDelegation", "Part of a delegation that is staked for a period.")
 
 var rewardSchema = objectOf(
 	Field{"validator_address", textSchema, Mandatory, "Address of the validator, as bech32."},
-	Field{"reward", decCoinSchema, Required, "What was earned. The denomination is empty where there was nothing."},
+	Field{"reward", decCoinSchema, Required, "Earned amount. The denomination is empty if nothing was earned."},
 ).named("Reward", "What a delegation has earned, in one denomination.")
 
 // redelegationSchema is what the node's redelegations are. The documented
@@ -100,24 +100,24 @@ var rewardSchema = objectOf(
 var redelegationSchema = objectOf(
 	Field{"redelegation", objectOf(
 		Field{"delegator_address", textSchema, Optional, "Address of the delegator."},
-		Field{"validator_src_address", textSchema, Optional, "Address of the validator it has left."},
-		Field{"validator_dst_address", textSchema, Optional, "Address of the validator it has gone to."},
+		Field{"validator_src_address", textSchema, Optional, "Address of the source validator."},
+		Field{"validator_dst_address", textSchema, Optional, "Address of the destination validator."},
 		Field{"entries", listOrNull(redelegationEntrySchema), Optional, "Null. The entries are next to it."},
-	), Optional, "From where to where."},
+	), Optional, "Source and destination."},
 	Field{"entries", listOf(objectOf(
-		Field{"redelegation_entry", redelegationEntrySchema, Optional, "When and how much."},
-		Field{"balance", amountSchema, Optional, "What it is worth now."},
-	)), Optional, "Its parts."},
+		Field{"redelegation_entry", redelegationEntrySchema, Optional, "Time and amount."},
+		Field{"balance", amountSchema, Optional, "Current value."},
+	)), Optional, "Entries of the redelegation."},
 ).named("RedelegationRecord", "Stake that moves from one validator to another, as the node shows it.").asSent()
 
 var redelegationEntrySchema = objectOf(
-	Field{"creation_height", integerSchema, Optional, "The block it began at."},
-	Field{"completion_time", timeSchema, Optional, "When it is settled."},
-	Field{"initial_balance", amountSchema, Optional, "Tokens at the beginning."},
-	Field{"shares_dst", decimalSchema, Optional, "Shares given for them."},
-	Field{"unbonding_id", integerSchema, Optional, "Its id among what is unbonding."},
-	Field{"period_delegation_id", amountSchema, Optional, "Id of the period delegation; `0` is not bound."},
-).named("RedelegationEntry", "A part of it.")
+	Field{"creation_height", integerSchema, Optional, "Block at which it began."},
+	Field{"completion_time", timeSchema, Optional, "When the redelegation completes."},
+	Field{"initial_balance", amountSchema, Optional, "Initial number of tokens."},
+	Field{"shares_dst", decimalSchema, Optional, "Shares issued for these tokens."},
+	Field{"unbonding_id", integerSchema, Optional, "Id of the unbonding operation."},
+	Field{"period_delegation_id", amountSchema, Optional, "Id of the period delegation; `0` for stake without a period."},
+).named("RedelegationEntry", "An entry of a redelegation.")
 
 // What msg is on each documented path.
 var (
@@ -130,39 +130,39 @@ var (
 	PeriodDelegations = listOf(periodDelegationSchema).editedBy(reshapePeriodDelegations)
 	Rewards           = objectOf(
 		Field{"rewards", listOf(rewardSchema), Required, "The rewards."},
-		Field{"total", listOrNull(decCoinSchema), Required, "The sums of all rewards, by denomination. Null where there are delegations but no rewards."},
+		Field{"total", listOrNull(decCoinSchema), Required, "Sums of all rewards by denomination. Null if there are delegations but no rewards."},
 	).editedBy(reshapeRewards)
 
-	StakingParams = paramsOf("StakingParams", "What governs staking.",
-		Field{"unbonding_time", amountSchema, Required, "Nanoseconds until stake that leaves is paid out."},
-		Field{"max_validators", integerSchema, Required, "Validators there can be."},
-		Field{"max_entries", integerSchema, Required, "Parts of stake that can leave one validator at a time, for one delegator."},
-		Field{"historical_entries", integerSchema, Required, "Blocks whose validators are remembered."},
-		Field{"bond_denom", textSchema, Required, "The denomination that is staked."},
-		Field{"min_commission_rate", decimalSchema, Required, "The least a validator must take."},
-		Field{"min_delegation", amountSchema, Required, "The least that can be delegated."},
+	StakingParams = paramsOf("StakingParams", "Staking parameters.",
+		Field{"unbonding_time", amountSchema, Required, "Unbonding period in nanoseconds."},
+		Field{"max_validators", integerSchema, Required, "Maximum number of validators."},
+		Field{"max_entries", integerSchema, Required, "Maximum number of concurrent unbonding entries per delegator and validator."},
+		Field{"historical_entries", integerSchema, Required, "Number of blocks whose validators are kept."},
+		Field{"bond_denom", textSchema, Required, "Staking denomination."},
+		Field{"min_commission_rate", decimalSchema, Required, "Minimum commission rate."},
+		Field{"min_delegation", amountSchema, Required, "Minimum delegation."},
 		Field{"periods", listOf(objectOf(
-			Field{"period_type", integerSchema, Optional, "The period. Absent from the first, which is 0: not bound."},
-			Field{"duration", amountSchema, Required, "Nanoseconds."},
-			Field{"rewards_multiplier", decimalSchema, Required, "What it multiplies the share in rewards by."},
-		)), Required, "Periods that stake can be bound for."},
+			Field{"period_type", integerSchema, Optional, "Period type. Absent for type 0, which has no period."},
+			Field{"duration", amountSchema, Required, "Duration in nanoseconds."},
+			Field{"rewards_multiplier", decimalSchema, Required, "Factor for the share of rewards."},
+		)), Required, "Available staking periods."},
 		Field{"token_types", listOf(objectOf(
-			Field{"token_type", integerSchema, Optional, "The kind. Absent from the first, which is 0: locked."},
-			Field{"rewards_multiplier", decimalSchema, Required, "What it multiplies the share in rewards by."},
+			Field{"token_type", integerSchema, Optional, "Token type. Absent for type 0, which is locked."},
+			Field{"rewards_multiplier", decimalSchema, Required, "Factor for the share of rewards."},
 		)), Required, "Kinds of tokens."},
-		Field{"singularity_height", amountSchema, Required, "The block from which on there are rewards."},
+		Field{"singularity_height", amountSchema, Required, "First block with rewards."},
 	)
-	DistributionParams = paramsOf("DistributionParams", "What governs the distribution of rewards.",
-		Field{"ubi", decimalSchema, Required, "Part of the inflation that is set aside for everybody."},
-		Field{"base_proposer_reward", decimalSchema, Required, "Part of a block's fees for its proposer."},
-		Field{"bonus_proposer_reward", decimalSchema, Required, "Part of a block's fees for a proposer that includes all votes."},
+	DistributionParams = paramsOf("DistributionParams", "Distribution parameters.",
+		Field{"ubi", decimalSchema, Required, "Share of inflation that is set aside as UBI."},
+		Field{"base_proposer_reward", decimalSchema, Required, "Share of a block's fees for its proposer."},
+		Field{"bonus_proposer_reward", decimalSchema, Required, "Additional share for a proposer that includes all votes."},
 		Field{"withdraw_addr_enabled", booleanSchema, Required, "Whether rewards can be sent to another address."},
-		Field{"max_ubi", decimalSchema, Required, "The most that part can be."},
+		Field{"max_ubi", decimalSchema, Required, "Maximum UBI share."},
 	)
-	AuthParams = paramsOf("AuthParams", "What governs transactions.",
-		Field{"max_memo_characters", amountSchema, Required, "Characters in a transaction's memo."},
-		Field{"tx_sig_limit", amountSchema, Required, "Signatures on a transaction."},
-		Field{"tx_size_cost_per_byte", amountSchema, Required, "Gas for a byte of a transaction."},
+	AuthParams = paramsOf("AuthParams", "Transaction parameters.",
+		Field{"max_memo_characters", amountSchema, Required, "Maximum number of characters in a memo."},
+		Field{"tx_sig_limit", amountSchema, Required, "Maximum number of signatures on a transaction."},
+		Field{"tx_size_cost_per_byte", amountSchema, Required, "Gas per byte of a transaction."},
 		Field{"sig_verify_cost_ed25519", amountSchema, Required, "Gas for an Ed25519 signature."},
 		Field{"sig_verify_cost_secp256k1", amountSchema, Required, "Gas for a secp256k1 signature."},
 	)
@@ -172,7 +172,7 @@ var (
 func pageOf(name string, items *Schema, doc string) *Schema {
 	return objectOf(
 		Field{name, listOf(items), Required, doc},
-		Field{"pagination", paginationSchema, Required, "Where the list goes on."},
+		Field{"pagination", paginationSchema, Required, "The next page, and the number of items."},
 	)
 }
 

@@ -94,7 +94,7 @@ func (x *Indexer) apply(ctx context.Context, cursor ledger.Cursor, b *blocks) (e
 }
 
 func diverged(at ledger.Cursor, now ledger.Hash) error {
-	return fmt.Errorf("%w: block %d of chain %d was %v and is now %v; nothing was changed. A chain that began anew needs a store of its own, or tipcache index --rebuild",
+	return fmt.Errorf("%w: block %d of chain %d was %v and is now %v; nothing was changed. A restarted chain needs a store of its own, or tipcache index --rebuild",
 		ErrDiverged, at.Block, at.Chain, at.Hash, now)
 }
 

@@ -94,7 +94,7 @@ func (c *Chain) AddValidator(raw, recorded string, moves bool) *Validator {
 	return v
 }
 
-// Delegate adds a delegation. moves says whether events add to it.
+// Delegate adds a delegation. If moves is set, events add to it.
 func (c *Chain) Delegate(raw string, v *Validator, tokens uint64, moves bool) {
 	k := &Stake{Validator: v, Delegator: c.Account(raw), Raw: raw, base: tokens, slot: -1}
 	if moves {
