@@ -12,9 +12,9 @@ import (
 
 var errForeignLease = errors.New("redis: lease repeatedly acquired by a writer without our key")
 
-// acquireFrom acquires the lease by acquireScript, also from the distrusted holder if one is given. If it finds another
-// holder that is not a replica with our key, it tries once more. A second such holder is an error, and the caller
-// proceeds without a lease.
+// acquireFrom acquires the lease with acquireScript. If distrusted is not empty, it takes the lease from that holder.
+// If the holder is not a replica with our key, it tries once more, distrusting that holder. If the next holder is not
+// one either, it returns an error, and the caller reads without a lease.
 func (l *lease) acquireFrom(ctx context.Context, judged *cache.Entry, distrusted string) (cache.LeaseReply, error) {
 	reply, holder, err := l.acquireOnce(ctx, judged, distrusted)
 	if err != nil || reply.State != cache.LeaseBusy {

@@ -21,8 +21,8 @@ const (
 	confirmInterval = 200 * time.Millisecond
 )
 
-// Agreement returns the epoch of a chain: the highest that any replica has stored, which may be epoch. It ignores
-// epochs in the future.
+// Agreement stores epoch as the epoch of a chain if it is the highest so far, and returns the highest that any replica
+// has stored. It ignores epochs in the future.
 func (s *Store) Agreement(ctx context.Context, chainID string, epoch int64) (upstream.Agreement, error) {
 	l, err := s.update(ctx, chainID, func(l *agreement) bool {
 		behind := l.epoch < epoch

@@ -57,8 +57,8 @@ func (s *Store) reportReply(err error) {
 
 func (s *Store) failed(kind errorKind) { s.errors[kind].Inc() }
 
-// reportCorrupt counts an entry that cannot be decoded, and logs it at most once per logInterval. While replicas with
-// another key write to the same Redis, each of their entries is one.
+// reportCorrupt counts an entry that cannot be decoded, and logs it at most once per logInterval. Entries of replicas
+// with another seal key also count.
 func (s *Store) reportCorrupt(at string, err error) {
 	kind := s.countCorrupt(err)
 	s.suppressed[kind].Add(1)

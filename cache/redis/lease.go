@@ -54,7 +54,7 @@ func (l *lease) Acquire(ctx context.Context, judged *cache.Entry) (reply cache.L
 		endSpan(span, stateNames[reply.State], err)
 	}()
 	reply, err = l.tryAcquire(ctx, judged)
-	told := reply.State == cache.LeaseBusy && l.shard == "" // that a caller waits
+	notified := reply.State == cache.LeaseBusy && l.shard == "" // the holder knows that a caller waits
 	if err == nil && reply.State == 0 {
 		reply, err = l.acquireFrom(ctx, judged, "")
 	}
@@ -67,7 +67,7 @@ func (l *lease) Acquire(ctx context.Context, judged *cache.Entry) (reply cache.L
 	switch {
 	case err != nil:
 		return cache.LeaseReply{}, err
-	case reply.State == cache.LeaseBusy && !told && !cache.Ahead(ctx):
+	case reply.State == cache.LeaseBusy && !notified && !cache.Ahead(ctx):
 		l.publish(ctx, waiterMark+l.key) // if it is lost, the holder's batch is due soon
 	}
 	return reply, nil
@@ -116,20 +116,20 @@ func (l *lease) tryAcquire(ctx context.Context, judged *cache.Entry) (reply cach
 func (l *lease) checkHolder(ctx context.Context) (reply cache.LeaseReply, err error) {
 	var holder *redis.StringCmd
 	var left *redis.DurationCmd
-	told := &redis.IntCmd{}
+	notified := &redis.IntCmd{}
 	err = l.s.run(ctx, &command{key: l.entry, send: func(ctx context.Context, to redis.Cmdable) redis.Cmder {
 		holder, left = to.Get(ctx, leaseKey(l.entry)), to.PTTL(ctx, leaseKey(l.entry))
 		if l.shard != "" {
 			return left
 		}
-		told = to.Publish(ctx, channelOf(l.namespace), waiterMark+l.key)
-		return told
+		notified = to.Publish(ctx, channelOf(l.namespace), waiterMark+l.key)
+		return notified
 	}})
 	if err != nil {
 		return reply, err
 	}
-	if told.Err() != nil {
-		l.s.reportReply(told.Err())
+	if notified.Err() != nil {
+		l.s.reportReply(notified.Err())
 	}
 	if l.held = holder.Val() == l.token; l.held {
 		reply.State = cache.LeaseGranted

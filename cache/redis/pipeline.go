@@ -10,11 +10,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// A command is sent alone while fewer round trips are active than there are processors; with command.batches, only
-// while none is. Otherwise it waits, and is sent with others when a round trip ends, maxBatch at most: a round trip for
-// many commands costs little more than one for a single command. A round trip that takes longer than hangTime may hang,
-// so batches ignores it. A background command waits for the next round trip, or starts one when backgroundBatch of them
-// wait or the first has waited for backgroundWait.
+// A command is sent at once, alone, if fewer round trips are active than there are processors (with command.batches: if
+// none is active). Otherwise it waits until a round trip ends, and is then sent with up to maxBatch others: a round
+// trip for many commands costs little more than one for a single command. Commands with batches ignore a round trip
+// that takes longer than hangTime. A background command waits for the next round trip, or starts one when
+// backgroundBatch of them wait or the first has waited for backgroundWait.
 const (
 	maxBatch        = 32
 	backgroundBatch = 16

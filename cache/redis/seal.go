@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// errForeign means that a value was not written with our key.
-var errForeign = fmt.Errorf("%w: not sealed with our key", errCorrupt)
+// errForeign means that a value was not signed with our key.
+var errForeign = fmt.Errorf("%w: not signed with our key", errCorrupt)
 
 // maxAge is the maximum age of a signed announcement or lease, including clock skew.
 const maxAge = time.Minute

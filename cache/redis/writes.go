@@ -94,8 +94,8 @@ type writeBatcher struct {
 	held map[string]bool // entries whose leases this replica holds; true if a caller waits
 }
 
-// A writeBatch is a set of writes sent together, by the caller of the first or, except in a Cluster, with a round trip
-// that begins shortly before the batch is due.
+// A writeBatch is a set of writes that are sent together. The caller of the first write sends it. Except in a Cluster,
+// a round trip that begins shortly before the batch is due sends it instead.
 type writeBatch struct {
 	writes      []*entryWrite
 	bytes       int

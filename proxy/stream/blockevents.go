@@ -34,7 +34,7 @@ type blockEvents struct {
 	picked        []blockAnswer // by path; the answers of the frame being written, held
 }
 
-// errLate is sent instead of an answer that was not read in time.
+// errNotReadInTime is sent instead of an answer that was not read in time.
 var errNotReadInTime = &failure.Failure{Status: http.StatusGatewayTimeout, Public: "no answer at this block yet", Expected: true}
 
 // retainPast stores the answer of the previous state as n.past while clients receive frames (framed).

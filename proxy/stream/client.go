@@ -152,8 +152,8 @@ func (cl *client) send(ctx context.Context, last bool) error {
 
 var comment = []byte(":\n\n")
 
-// extendDeadline leaves between half of the write time and all of it for the next event, so that the deadline is
-// not set for every event.
+// extendDeadline moves the write deadline if less than half of the write time is left. Moving it for every event would
+// cost too much.
 func (cl *client) extendDeadline(now time.Time) error {
 	if cl.deadline.Sub(now) >= cl.h.o.Write/2 {
 		return nil
@@ -166,8 +166,8 @@ func (cl *client) extendDeadline(now time.Time) error {
 	return err
 }
 
-// writeChanges writes the answers and failures that the client does not have yet, as far as its limits allow. It
-// starts with the first topic that did not fit the last time, which is then written as it is now.
+// writeChanges writes the answers and failures that the client does not have yet, as far as its limits allow. It starts
+// with the topic at which the limits ended the previous call.
 func (cl *client) writeChanges(ctx context.Context) {
 	answers := cl.answers()
 	for i := range answers {
@@ -189,7 +189,7 @@ func (cl *client) answers() []subscription {
 	return cl.subs
 }
 
-// writeID writes an id event if what the client has changed since the last one.
+// writeID writes an id event if the client has received an answer since the last one.
 func (cl *client) writeID() {
 	if id := idEvent(cl.livePaths); !bytes.Equal(id, cl.id) {
 		cl.out.text(id)

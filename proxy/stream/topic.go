@@ -145,7 +145,7 @@ func (ts *topics) unsubscribe(t *topic, f *follower) {
 	}
 }
 
-// batch is the number of clients woken at once. Waking thousands at once would delay requests until all were
+// wakeBatch is the number of clients woken at once. Waking thousands at once would delay requests until all were
 // written to.
 const wakeBatch = 32
 
