@@ -34,9 +34,7 @@ func newCache(t testing.TB, o cache.Options) *cache.Cache {
 		o.Registerer = prometheus.NewRegistry()
 	}
 	c, err := cache.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	registries.Store(c, o.Registerer)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
@@ -133,9 +131,7 @@ func TestCloseEndsFlightsAndWaitsForThem(t *testing.T) {
 		go func() { _, _ = c.Get(t.Context(), cache.Query{Key: "cold", Policy: live, Tip: 100}, endless) }()
 		synctest.Wait()
 
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.Close())
 		if ended.Load() != 2 {
 			t.Errorf("Close returned after %d of 2 flights", ended.Load())
 		}
@@ -146,4 +142,12 @@ func TestCloseEndsFlightsAndWaitsForThem(t *testing.T) {
 			t.Error("a flight began after Close")
 		}
 	})
+}
+
+// must fails the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -24,12 +24,8 @@ func startCluster(t testing.TB, masters int, args ...string) (addrs []string) {
 		bus := portOf(porttest.Address(t))
 		addr := startRedis(t, append([]string{"--cluster-enabled", "yes", "--cluster-port", bus}, args...)...).addr
 		addrs = append(addrs, addr)
-		if err := client(t, addr).ClusterAddSlotsRange(t.Context(), i*slots/masters, (i+1)*slots/masters-1).Err(); err != nil {
-			t.Fatal(err)
-		}
-		if err := client(t, addrs[0]).Do(t.Context(), "cluster", "meet", "127.0.0.1", portOf(addr), bus).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client(t, addr).ClusterAddSlotsRange(t.Context(), i*slots/masters, (i+1)*slots/masters-1).Err())
+		must(t, client(t, addrs[0]).Do(t.Context(), "cluster", "meet", "127.0.0.1", portOf(addr), bus).Err())
 	}
 	for _, addr := range addrs {
 		rdb := client(t, addr)

@@ -188,9 +188,7 @@ func TestFollowersOfALease(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := startRedis(t)
 			b := replica(t, s.addr, short)
-			if err := client(t, s.addr).Set(t.Context(), "tipcache:1:{story-1:k}:l", "somebody", expiry).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, client(t, s.addr).Set(t.Context(), "tipcache:1:{story-1:k}:l", "somebody", expiry).Err())
 			if line := tell(mustGet(t, b, q, answer(100, []byte("b"))), nil); line != "miss uri-miss: b at 100" {
 				t.Errorf("got %s", line)
 			}

@@ -42,9 +42,7 @@ func TestStartingReplicaFindsEntriesOfOthers(t *testing.T) {
 func TestClosedCacheReadsOnlyMemory(t *testing.T) {
 	store := miniredis.RunT(t)
 	c := named(t, store.Addr(), cache.Options{}, redis.Options{})
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Close())
 	before := store.CommandCount()
 	if _, err := c.Get(t.Context(), cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, []byte("a"))); err == nil {
 		t.Error("closed cache returned an entry")

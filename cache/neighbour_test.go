@@ -99,9 +99,7 @@ func TestUnsignedLeaseIsNotAwaited(t *testing.T) {
 		if token == "" {
 			t.Fatal("no replica acquired the lease")
 		}
-		if err := client(t, addr).FlushAll(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client(t, addr).FlushAll(t.Context()).Err())
 		return token
 	}
 	for name, token := range map[string]func(t *testing.T, addr string) string{
@@ -118,9 +116,7 @@ func TestUnsignedLeaseIsNotAwaited(t *testing.T) {
 			addr := startRedis(t).addr
 			rdb, holder := client(t, addr), token(t, addr)
 			c := replica(t, addr, long)
-			if err := rdb.Set(t.Context(), at, holder, time.Hour).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, rdb.Set(t.Context(), at, holder, time.Hour).Err())
 			if line := tell(mustGet(t, c, q, answer(100, []byte("x"))), nil); line != "miss uri-miss: x at 100" {
 				t.Errorf("got %s", line)
 			}
@@ -134,9 +130,7 @@ func TestUnsignedLeaseIsNotAwaited(t *testing.T) {
 		addr := startRedis(t).addr
 		token := stolen(t, addr, "k", long, cache.Options{})
 		c := replica(t, addr, long)
-		if err := client(t, addr).Set(t.Context(), at, token, time.Hour).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client(t, addr).Set(t.Context(), at, token, time.Hour).Err())
 		got := follow(t, c, q)
 		if len(got) > 0 {
 			t.Errorf("call did not wait: %s", tell(<-got, nil))

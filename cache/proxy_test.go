@@ -36,9 +36,7 @@ const (
 func startProxy(t testing.TB, target string) *proxy {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p := &proxy{addr: ln.Addr().String(), target: target, ln: ln, conns: map[net.Conn]bool{}}
 	p.tasks.Go(p.accept)
 	t.Cleanup(func() {

@@ -145,9 +145,7 @@ func TestPurgeScansManyKeysAndKeepsLeases(t *testing.T) {
 		entries[fmt.Sprintf("many/%d", i)] = entry(100, "x")
 	}
 	c.Save(t.Context(), entries, time.Hour)
-	if err := rdb.Set(t.Context(), "tipcache:1:{story-1:many/1}:l", "another replica's", time.Hour).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rdb.Set(t.Context(), "tipcache:1:{story-1:many/1}:l", "another replica's", time.Hour).Err())
 	done, err := c.PurgeKeys(t.Context(), cache.Selection{Prefix: "many/"})
 	if err != nil || done.Shared != 5000 || done.Memory != 5000 {
 		t.Errorf("%+v, %v", done, err)

@@ -32,9 +32,7 @@ func startRedis(t testing.TB, args ...string) *server {
 	addr := porttest.Address(t)
 	args = append([]string{"--port", portOf(addr), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir()}, args...)
 	s := &server{addr: addr, cmd: exec.Command(path, args...)}
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.cmd.Start())
 	t.Cleanup(s.kill)
 	rdb := client(t, s.addr)
 	eventually(t, "Redis answers", func() bool { return rdb.Ping(t.Context()).Err() == nil })
@@ -67,9 +65,7 @@ func sharing(t testing.TB, rdb goredis.UniversalClient, o cache.Options, so redi
 	so.Now, so.Registerer, so.Timeout = o.Now, o.Registerer, cmp.Or(so.Timeout, 20*time.Second)
 	o.FlightTimeout, o.Patience = cmp.Or(o.FlightTimeout, 5*time.Minute), cmp.Or(o.Patience, 20*time.Second)
 	store, err := redis.New(rdb, so)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o.Shared = store
 	return newCache(t, o)
 }

@@ -17,9 +17,7 @@ func storeOf(t *testing.T, rdb goredis.UniversalClient, o redis.Options) *redis.
 	t.Helper()
 	o.Lease = time.Minute
 	s, err := redis.New(rdb, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -55,9 +53,7 @@ func TestFullStoreRefusesWholeBatchOfWrites(t *testing.T) {
 	rdb := client(t, startRedis(t).addr)
 	s := storeOf(t, rdb, redis.Options{Timeout: 10 * time.Second})
 	leases := leasesOf(t, s, "0", "1", "2", "3")
-	if err := rdb.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	e := entry(100, "answer")
 	for i, err := range together(leases, func(l cache.Lease) error { return l.Publish(t.Context(), e, time.Hour) }) {
 		if !goredis.HasErrorPrefix(err, "OOM") {
@@ -111,9 +107,7 @@ func TestWritesOnClusterAreOneScriptPerSlot(t *testing.T) {
 	if found, err := saving.Load(t.Context(), "story-1", keys...); err != nil || len(found) != len(keys) {
 		t.Errorf("%d of %d entries were saved: %v", len(found), len(keys), err)
 	}
-	if err := rdb.FlushAll(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, rdb.FlushAll(t.Context()).Err())
 	for i, err := range together(leasesOf(t, publishing, keys...), func(l cache.Lease) error { return l.Publish(t.Context(), entries["0"], time.Hour) }) {
 		if err != nil {
 			t.Errorf("answer %d: %v", i, err)

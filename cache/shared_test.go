@@ -91,9 +91,7 @@ func TestFailingSharedStoreDoesNotFailRequests(t *testing.T) {
 		addr := startRedis(t).addr
 		c := replica(t, addr, redis.Options{})
 		mustServe(t, c, 100, 1)
-		if err := client(t, addr).ScriptFlush(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, client(t, addr).ScriptFlush(t.Context()).Err())
 		mustServe(t, c, 101, 1)
 		idle(t, c)
 		other := replica(t, addr, redis.Options{})
@@ -148,12 +146,8 @@ func TestUnreadableEntryIsAMissAndOverwritten(t *testing.T) {
 	addr := startRedis(t).addr
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if err := client(t, addr).FlushAll(t.Context()).Err(); err != nil {
-				t.Fatal(err)
-			}
-			if err := tt.put(t.Context(), client(t, addr)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, client(t, addr).FlushAll(t.Context()).Err())
+			must(t, tt.put(t.Context(), client(t, addr)))
 			a, b := replica(t, addr, redis.Options{}), replica(t, addr, redis.Options{})
 			if found := a.Load(t.Context(), []string{"k"}); len(found) != 0 {
 				t.Errorf("Load found %v", found)
@@ -255,9 +249,7 @@ func TestMetrics(t *testing.T) {
 
 	got := map[string]float64{}
 	families, err := reg.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range families {
 		for _, m := range f.Metric {
 			name := f.GetName()
@@ -285,8 +277,6 @@ func TestMetrics(t *testing.T) {
 	if _, err := cache.New(cache.Options{Registerer: reg}); err == nil {
 		t.Error("second cache with the same metrics: error = nil, want one")
 	}
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, c.Close())
 	newCache(t, cache.Options{Registerer: reg})
 }

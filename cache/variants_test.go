@@ -28,15 +28,11 @@ func decoded(t *testing.T, coding codings.Coding, body []byte) string {
 	switch coding {
 	case codings.Gzip:
 		r, err := gzip.NewReader(from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		from = r
 	case codings.Zstd:
 		r, err := zstd.NewReader(from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer r.Close()
 		from = r
 	case codings.Brotli:

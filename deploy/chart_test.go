@@ -97,9 +97,7 @@ func serves(t *testing.T, container any, configMap map[string]any) {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), "tipcache.yaml")
 	text, _ := at(configMap, "data", "tipcache.yaml").(string)
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(config, []byte(text), 0o600))
 	args := words(at(container, "args"))
 	if len(args) != 3 || args[1] != "--config" {
 		t.Fatalf("it runs %v", args)
@@ -138,12 +136,8 @@ spec:
     {{- include "tipcache.volumes" .Subcharts.tipcache | nindent 4 }}
 `} {
 		path := filepath.Join(parent, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.MkdirAll(filepath.Join(parent, "charts"), 0o755)); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.MkdirAll(filepath.Join(parent, "charts"), 0o755)))
+		must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	// With what its symbolic links name: helm dependency build does the same.
 	if out, err := exec.Command("cp", "-rL", "helm/tipcache", filepath.Join(parent, "charts")).CombinedOutput(); err != nil {
@@ -172,9 +166,7 @@ func TestChartBringsAlertsDashboardAndIngress(t *testing.T) {
 		t.Errorf("the first alert is %v, want %v", got, alerts)
 	}
 	dashboard, err := os.ReadFile("grafana/tipcache.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got, _ := at(manifests["ConfigMap test-tipcache-dashboard"], "data", "tipcache.json").(string)
 	if strings.TrimSpace(got) != strings.TrimSpace(string(dashboard)) {
 		t.Error("chart's dashboard differs from deploy/grafana")

@@ -155,9 +155,7 @@ func TestFilesMountedByComposeExist(t *testing.T) {
 
 func TestEachAlertIsInTheManual(t *testing.T) {
 	manual, err := os.ReadFile("docs/monitoring.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	groups, _ := read(t, "prometheus/alerts.yaml")["groups"].([]any)
 	for _, group := range groups {
 		rules, _ := at(group, "rules").([]any)
@@ -175,9 +173,7 @@ func TestEachAlertIsInTheManual(t *testing.T) {
 
 func TestSystemdConfigurationIsValid(t *testing.T) {
 	file, err := os.Open("systemd/tipcache.env")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer file.Close()
 	var env []string
 	for lines := bufio.NewScanner(file); lines.Scan(); {
@@ -198,14 +194,10 @@ func TestSystemdUnitIsWellFormed(t *testing.T) {
 		t.Skip("install systemd to run this test: systemd-analyze has to be on the PATH")
 	}
 	text, err := os.ReadFile("systemd/tipcache.service")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	unit := filepath.Join(t.TempDir(), "tipcache.service")
 	installed := strings.ReplaceAll(string(text), "/usr/local/bin/tipcache", "/bin/true")
-	if err := os.WriteFile(unit, []byte(installed), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(unit, []byte(installed), 0o600))
 	if out, err := exec.Command(path, "verify", "--man=no", unit).CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -214,9 +206,7 @@ func TestSystemdUnitIsWellFormed(t *testing.T) {
 func read(t *testing.T, path string) map[string]any {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return parse(t, text)
 }
 
@@ -245,4 +235,12 @@ func words(list any) []string {
 		all = append(all, fmt.Sprint(item))
 	}
 	return all
+}
+
+// must fails the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -106,9 +106,7 @@ func followBlocks(t *testing.T, url string) {
 func pollsOf(t *testing.T, admin string) (all int) {
 	t.Helper()
 	resp, err := http.Get("http://" + admin + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	text, _ := io.ReadAll(resp.Body)
 	for line := range strings.Lines(string(text)) {
@@ -254,16 +252,12 @@ func startVarnish(t *testing.T, origin string) (url string) {
 	t.Helper()
 	installed(t, "varnishd")
 	host, port, err := net.SplitHostPort(origin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	at := freeAddress(t)
 	file := rewritten(t, "edge/varnish.vcl", `.host = "127.0.0.1"; .port = "8080"`, fmt.Sprintf(`.host = %q; .port = %q`, host, port))
 	args := []string{"-F", "-j", "none", "-n", t.TempDir(), "-a", at, "-f", file, "-s", "malloc,64m"}
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, set := range regexp.MustCompile(`-p (\S+=\S+)`).FindAllStringSubmatch(string(text), -1) { // as its head says how to start it
 		args = append(args, "-p", set[1])
 	}
@@ -283,9 +277,7 @@ func installed(t *testing.T, name string) {
 func rewritten(t *testing.T, file string, pairs ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := 0; i < len(pairs); i += 2 {
 		if !strings.Contains(string(text), pairs[i]) {
 			t.Fatalf("%s has no %s", file, pairs[i])
@@ -297,9 +289,7 @@ func rewritten(t *testing.T, file string, pairs ...string) string {
 func writeFile(t *testing.T, name, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 
@@ -309,9 +299,7 @@ func start(t *testing.T, name string, args ...string) {
 	var said strings.Builder
 	cmd := exec.Command(name, args...)
 	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
@@ -337,9 +325,7 @@ func await(t *testing.T, url string) {
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer l.Close()
 	return l.Addr().String()
 }

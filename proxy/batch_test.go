@@ -146,9 +146,7 @@ func TestBatchFallsBackToNewestBlockThatAllPathsHave(t *testing.T) {
 func impatient(t *testing.T) *cache.Cache {
 	t.Helper()
 	c, err := cache.New(cache.Options{Patience: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }

@@ -68,9 +68,7 @@ func TestHalfClosedClientGetsCachedResponse(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	want := s.get(t, anyPath).body
 	conn, err := net.Dial("tcp", s.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	_, _ = io.WriteString(conn, "GET "+anyPath+" HTTP/1.1\r\nHost: a\r\n\r\n")

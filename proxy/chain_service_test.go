@@ -95,21 +95,15 @@ func (s *chainService) do(t *testing.T, method, target, body string, headers ...
 		content = strings.NewReader(body)
 	}
 	r, err := http.NewRequestWithContext(t.Context(), method, s.URL+target, content)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	res, err := s.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return exchange{res.StatusCode, res.Header, string(text)}
 }
 

@@ -27,9 +27,7 @@ func TestClassesChangeWhileServing(t *testing.T) {
 		{"a route's own policy", blocks.Classes{}, map[string]cache.Policy{"pool": lasting}, true},
 	}
 	for _, step := range steps {
-		if err := s.proxy.SetClasses(step.classes, step.own); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.proxy.SetClasses(step.classes, step.own))
 		s.get(t, anyPath)
 		s.chain.grow(50)
 		if got := s.get(t, anyPath).header.Get("Cache-Status"); strings.Contains(got, "; hit") != step.hit {

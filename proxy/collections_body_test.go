@@ -100,9 +100,7 @@ func references(schema string) []string {
 func TestBodyAnnouncedTooLargeIsRefusedAtOnce(t *testing.T) {
 	s := startList(t, listing.Options{})
 	conn, err := net.Dial("tcp", s.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: host\r\nX-Api-Key: %s\r\nContent-Type: application/json\r\nContent-Length: 1048577\r\nExpect: 100-continue\r\n\r\n", listPath, testKey)
 	status, err := bufio.NewReader(conn).ReadString('\n')

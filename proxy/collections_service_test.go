@@ -148,9 +148,7 @@ func knownAs(url string) func(*proxy.Options) {
 func (s *listService) send(t *testing.T, method, path, body string, headers ...string) (*http.Response, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("X-Api-Key", testKey)
 	r.Header.Set("X-Request-Id", requestID)
@@ -161,14 +159,10 @@ func (s *listService) send(t *testing.T, method, path, body string, headers ...s
 		}
 	}
 	res, err := s.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return res, string(text)
 }
 
@@ -182,14 +176,10 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", "collections", name)
 	if *update {
-		if err := os.WriteFile(path, []byte(indented(t, got)+"\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(indented(t, got)+"\n"), 0o600))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	same(t, string(want), got)
 }
 

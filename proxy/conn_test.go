@@ -42,9 +42,7 @@ func unstarted(t testing.TB, h http.Handler, fast web.Lane, ended func()) *httpt
 func serveOn(t *testing.T, h http.Handler, o listener.Options, start func(*httptest.Server)) *httptest.Server {
 	t.Helper()
 	l, err := listener.Listen(t.Context(), "127.0.0.1:0", o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := httptest.NewUnstartedServer(h)
 	_ = s.Listener.Close()
 	s.Listener, s.Config.ConnContext, s.Config.ConnState, s.Config.WriteTimeout = l, conn.Context, conn.State, time.Minute
@@ -70,9 +68,7 @@ func TestAnswersOfEveryLengthArriveWhole(t *testing.T) {
 		return &node.Answer{Status: http.StatusOK, Height: standstill, Body: []byte(`"` + strings.Repeat("x", lengths[i]) + `"`)}, nil
 	})
 	conn, err := net.Dial("tcp", s.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	go func() { // all at once: they are answered in turn
 		for i := range lengths {

@@ -37,9 +37,7 @@ func simulate(t *testing.T, dialect node.Dialect, o devnet.Options) (*devnet.Dev
 	pool, err := node.New(node.Options{
 		Dialect: dialect, Endpoints: []node.Endpoint{{REST: d.NodeURL(), Comet: d.CometURL()}}, BlockInterval: time.Minute, Timeout: 20 * time.Second,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- pool.Run(context.Background()) }()
 	t.Cleanup(func() { _ = pool.Close(); <-ended })
@@ -82,14 +80,10 @@ type sdkExchange struct{ nodetest.Exchange }
 func (x sdkExchange) send(t *testing.T, base string) (*http.Response, string) {
 	t.Helper()
 	target, err := url.Parse(base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	target.Opaque, target.RawQuery = x.Path, x.Query
 	r, err := http.NewRequestWithContext(t.Context(), x.Method, base, strings.NewReader(x.Body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.URL = target
 	for _, h := range x.Headers {
 		r.Header.Add(h[0], h[1])
@@ -104,9 +98,7 @@ func (x sdkExchange) send(t *testing.T, base string) (*http.Response, string) {
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return resp, string(body)
 }
 

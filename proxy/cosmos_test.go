@@ -141,9 +141,7 @@ func TestClientsDoNotNoticeARestartOrAnOutage(t *testing.T) {
 			t.Errorf("%s after a restart: %d %s", path, resp.StatusCode, body)
 		}
 	}
-	if err := s.SetFaults(devnet.Faults{Node: devnet.Fault{Outage: devnet.Refuse}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.SetFaults(devnet.Faults{Node: devnet.Fault{Outage: devnet.Refuse}}))
 	s.advance(t)
 	for _, path := range paths {
 		if resp, body := s.get(t, path); resp.StatusCode != http.StatusOK {
@@ -163,9 +161,7 @@ func TestCachedEntryServedAfterNodeError(t *testing.T) {
 			const latest = "/cosmos/base/tendermint/v1beta1/blocks/latest"
 			s.get(t, sdkPool)
 			s.get(t, latest)
-			if err := s.SetFaults(devnet.Faults{Node: devnet.Fault{ErrorRate: 1, ErrorStatus: status}}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.SetFaults(devnet.Faults{Node: devnet.Fault{ErrorRate: 1, ErrorStatus: status}}))
 			s.advance(t)
 			for _, path := range []string{sdkPool, latest, sdkPool} {
 				if resp, body := s.get(t, path); resp.StatusCode != http.StatusOK {

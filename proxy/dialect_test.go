@@ -35,9 +35,7 @@ func TestChainIsUnavailableUntilItsDialectIsKnown(t *testing.T) {
 	if err := s.proxy.SetDialect(nil, blocks.Classes{}, map[string]cache.Policy{"nope": {}}); err == nil {
 		t.Error("policy for an unknown route accepted")
 	}
-	if err := s.proxy.SetDialect(nil, blocks.Classes{}, long); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.proxy.SetDialect(nil, blocks.Classes{}, long))
 	s.get(t, anyPath)
 	s.chain.grow(3)
 	s.get(t, anyPath).has(t, "X-Block-Height", "228")

@@ -197,9 +197,7 @@ func (d contract) schema(t *testing.T, at []string) *jsonschema.Schema {
 		pointer += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 	}
 	schema, err := d.schemas.Compile("openapi.json#" + pointer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return schema
 }
 

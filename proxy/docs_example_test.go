@@ -37,19 +37,13 @@ func TestExamplesAreTheRecordedAnswers(t *testing.T) {
 		t.Run(id, func(t *testing.T) {
 			path := filepath.Join("docs", "examples", id+".json")
 			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			var e exampleFile
-			if err := json.Unmarshal(text, &e); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.Unmarshal(text, &e))
 			e.Answer = answerTo(t, chain, list, e.Request)
 			want := e.text(t)
 			if *update {
-				if err := os.WriteFile(path, want, 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must(t, os.WriteFile(path, want, 0o644))
 			}
 			if diff := cmp.Diff(string(want), string(text)); diff != "" {
 				t.Errorf("the file (-recorded +written; -update writes it anew):\n%s", diff)
@@ -98,8 +92,6 @@ func (e exampleFile) text(t *testing.T) []byte {
 	w := json.NewEncoder(&b)
 	w.SetEscapeHTML(false)
 	w.SetIndent("", "  ")
-	if err := w.Encode(e); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Encode(e))
 	return b.Bytes()
 }

@@ -120,9 +120,7 @@ func TestSimulatedChainsAnswerEveryRequestOfTheManualAsItIsGiven(t *testing.T) {
 			o.Cosmos = &proxy.Cosmos{}
 		}
 		p, err := proxy.New(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		answered := 0
 		for _, target := range all(`name="target" value="([^"]*)"`, inProcess(p, "/docs", "").Body.String()) {
 			target = html.UnescapeString(target)

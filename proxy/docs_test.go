@@ -247,18 +247,14 @@ func TestDescriptionsAreWrittenForALinter(t *testing.T) {
 		"node":       startChain(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}}).Config.Handler,
 	}
 	for name, h := range documents {
-		if err := os.WriteFile(filepath.Join(dir, name+".json"), readDescription(t, h).raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, name+".json"), readDescription(t, h).raw, 0o600))
 	}
 }
 
 func readFile(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 

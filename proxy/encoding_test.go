@@ -39,16 +39,12 @@ func decode(t testing.TB, coding, body string) string {
 		return body
 	case "gzip":
 		r, err := gzip.NewReader(from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r.Multistream(false) // browsers read the first member only
 		from = r
 	case "zstd":
 		r, err := zstd.NewReader(from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer r.Close()
 		from = r
 	case "br":

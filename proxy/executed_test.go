@@ -112,9 +112,7 @@ func TestLaterPageIsReadAtBlockOfItsWalkDespiteExecutionBlock(t *testing.T) {
 func TestExecutionBlockIsVisibleAtTheNextConsensusBlock(t *testing.T) {
 	d, nodes := simulate(t, node.Story, devnet.Options{})
 	p, err := proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: chain.Options{Nodes: nodes, MinHeightWait: time.Minute}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := &chainService{Server: startServer(t, p, nil, nil)}
 	eventually(t, "the tip", func() bool { return nodes.Tip().Known && nodes.Tip().Height == d.Height() })
 

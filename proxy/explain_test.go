@@ -25,18 +25,14 @@ import (
 func explain(t *testing.T, p *proxy.Server, asked proxy.Inquiry) proxy.Explanation {
 	t.Helper()
 	e, err := p.Explain(t.Context(), asked)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return e
 }
 
 func TestExplanationPredictsOutcomeOfRequest(t *testing.T) {
 	now := time.Now() // it stands still: a failure counts for a second
 	c, err := cache.New(cache.Options{Patience: 20 * time.Second, FlightTimeout: 5 * time.Minute, Now: func() time.Time { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	s := startChain(t, proxy.Options{Cache: c})
 	target := "/staking/validators/" + val5
@@ -219,9 +215,7 @@ func TestSelectionsFindTheKeysOfRequests(t *testing.T) {
 	p, _ := newListProxy(t, listing.Options{})
 	for route := range targets {
 		sel, err := p.SelectRoute(route)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for name, target := range targets {
 			if key := explain(t, p, proxy.Inquiry{URL: target}).Key; selects(sel, key) != (name == route) {
 				t.Errorf("route %s selects %s: %v", route, key, selects(sel, key))
@@ -230,9 +224,7 @@ func TestSelectionsFindTheKeysOfRequests(t *testing.T) {
 	}
 	for _, spelled := range []string{del0, strings.ToUpper(del0), del0Bech32} {
 		sel, err := p.SelectAddress(strings.Replace(spelled, "0X", "0x", 1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for name, target := range targets {
 			about := name == "delegation" || name == "delegator_delegations"
 			if key := explain(t, p, proxy.Inquiry{URL: target}).Key; selects(sel, key) != about {

@@ -97,9 +97,7 @@ func (i *indexer) calls() int {
 func dashboard(t *testing.T, i *indexer) []proxy.Mount {
 	t.Helper()
 	target, err := url.Parse(i.URL + "/base/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return []proxy.Mount{{Path: "/"}, {
 		Path: "/api", Shape: chain.Node, Fallback: target,
 		Always: []string{"/staking/validators", "/staking/validators/{v}", "/dkg/network/{round}"},

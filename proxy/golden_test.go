@@ -68,14 +68,10 @@ func (e exchange) golden(t *testing.T, name string) {
 	t.Helper()
 	path := filepath.Join("testdata", "golden", name+".http")
 	if *update {
-		if err := os.WriteFile(path, []byte(e.text()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(path, []byte(e.text()), 0o644))
 	}
 	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if diff := cmp.Diff(string(want), e.text()); diff != "" {
 		t.Errorf("answer (-want +got):\n%s", diff)
 	}

@@ -59,9 +59,7 @@ func short(path string) string {
 
 func TestRoutesOfUnknownNamesAreNotConfigured(t *testing.T) {
 	c, err := cache.New(cache.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	if _, err := proxy.New(proxy.Options{Cache: c, Chain: chain.Options{Nodes: newFakeChain(t), Routes: map[string]cache.Policy{"nope": {}}}}); err == nil {
 		t.Error("error = nil, want one")
@@ -72,9 +70,7 @@ func TestRoutesOfUnknownNamesAreNotConfigured(t *testing.T) {
 func counted(t *testing.T, g prometheus.Gatherer, name string) (list []string) {
 	t.Helper()
 	families, err := g.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, family := range families {
 		if family.GetName() != name {
 			continue

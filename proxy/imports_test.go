@@ -145,7 +145,5 @@ func eachFile(t *testing.T, do func(file string, f *ast.File)) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 }

@@ -87,9 +87,7 @@ func exchangeInPlace(t *testing.T, conn net.Conn, request, room []byte, body int
 	}
 	for n, want := 0, -1; n != want; {
 		more, err := conn.Read(room[n:])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		n += more
 		if head := bytes.Index(room[:n], []byte("\r\n\r\n")); head >= 0 {
 			want = head + len("\r\n\r\n") + body

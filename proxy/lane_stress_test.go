@@ -114,9 +114,7 @@ func TestLaneUnderStress(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	fast := lane.New(lane.Options{Registerer: registry})
 	c, err := cache.New(cache.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	m := &turmoil{cache: c, chainService: startChainWithout(t, proxy.Options{Cache: c, Chain: chain.Options{Shape: chain.Node}, Web: web.Options{Lane: fast}})}
 	m.chain.does(func(r node.Request) (*node.Answer, error) { // called with the chain's lock held

@@ -52,9 +52,7 @@ func serveSecurely(t *testing.T, h http.Handler, fast web.Lane) net.Addr {
 	defer issuer.Close()
 	config := &tls.Config{Certificates: issuer.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12}
 	l, err := listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{Lane: fast, TLS: config, Header: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server := &http.Server{
 		TLSConfig: config, ConnContext: conn.Context, ConnState: conn.State, ErrorLog: log.New(io.Discard, "", 0),
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -90,14 +88,10 @@ func (s *secured) client(t *testing.T, major int) *secureClient {
 func (c *secureClient) told(t *testing.T, method, path string, header http.Header) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, c.base+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	request.Header, request.Host = header, "any.example"
 	res, err := c.http.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer res.Body.Close()
 	var text strings.Builder
 	_ = res.Write(&text)

@@ -22,9 +22,7 @@ type secureClient struct {
 func (c *secureClient) open(t *testing.T, path string) *http.Response {
 	t.Helper()
 	res, err := c.http.Get(c.base + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = res.Body.Close() })
 	return res
 }

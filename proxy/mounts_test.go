@@ -170,9 +170,7 @@ func TestOperatorsSeeBasePathsButRulesDoNot(t *testing.T) {
 func TestBothShapesReadTheNodeOncePerBlock(t *testing.T) {
 	d, nodes := simulate(t, node.Story, devnet.Options{})
 	p, err := proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: chain.Options{Nodes: nodes}, Mounts: bothShapes()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := &chainService{Server: startServer(t, p, nil, nil)}
 	for block := range int64(3) {
 		height := strconv.FormatInt(d.Height(), 10)

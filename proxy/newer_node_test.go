@@ -38,18 +38,14 @@ func startNewerNode(t *testing.T, timeout time.Duration) *newerService {
 	s := &newerService{Devnet: devnettest.Start(t, devnet.Options{Interval: -1})}
 	var err error
 	s.pool, err = node.New(node.Options{Endpoints: []node.Endpoint{{REST: s.NodeURL(), Comet: s.CometURL()}}, BlockInterval: time.Minute, Timeout: timeout})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- s.pool.Run(context.Background()) }()
 	t.Cleanup(func() { _ = s.pool.Close(); <-ended })
 	p, err := proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: chain.Options{Nodes: s.pool}, RPC: &rpc.Options{
 		Methods: []string{newReads, newReads + "_stream", newReads + "_hang", newReads + "_page", newReads + "_huge"},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.rest, s.rpc = httptest.NewServer(p), httptest.NewServer(p.RPC())
 	t.Cleanup(s.rest.Close)
 	t.Cleanup(s.rpc.Close)
@@ -60,9 +56,7 @@ func startNewerNode(t *testing.T, timeout time.Duration) *newerService {
 func (s *newerService) advance(t *testing.T) {
 	t.Helper()
 	s.Advance(1)
-	if err := s.pool.WaitHeight(t.Context(), s.Height()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.pool.WaitHeight(t.Context(), s.Height()))
 }
 
 // ask sends a GET for a path, or with a name that does not begin with a slash calls a method by POST.
@@ -73,18 +67,12 @@ func (s *newerService) ask(t *testing.T, name string) (status int, body string) 
 		method, target, content = http.MethodPost, s.rpc.URL, fmt.Sprintf(`{"id":1,"method":%q,"params":{"a":1}}`, name)
 	}
 	r, err := http.NewRequestWithContext(t.Context(), method, target, strings.NewReader(content))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return resp.StatusCode, string(text)
 }
 
@@ -177,9 +165,7 @@ func TestRoutesOfNewerNodesAreAnsweredOrRefused(t *testing.T) {
 		}
 	}
 	resp, err := http.Post(s.rest.URL+"/new/query", "application/json", strings.NewReader("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _ = resp.Body.Close(); resp.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("a POST: %d, want 405", resp.StatusCode)
 	}
@@ -233,9 +219,7 @@ func TestRandomPathsTakeNothingFromOthers(t *testing.T) {
 	}
 	for _, path := range known {
 		resp, err := http.Get(s.rest.URL + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_ = resp.Body.Close()
 		if got := resp.Header.Get("Cache-Status"); !strings.Contains(got, "hit") {
 			t.Errorf("%s after the flood has Cache-Status %q, want a hit", path, got)

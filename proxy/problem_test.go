@@ -23,14 +23,10 @@ func TestSlowBodyTimesOut(t *testing.T) {
 	slow, end := io.Pipe()
 	defer end.Close()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+listPath, slow)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.Header.Set("X-Api-Key", testKey)
 	res, err := s.Client().Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusRequestTimeout {
 		t.Errorf("status %d", res.StatusCode)

@@ -92,9 +92,7 @@ func TestKeysInUseAreReadAheadInTheDialectOfTheSDK(t *testing.T) {
 
 func TestReadAheadRequiresACapacityFunction(t *testing.T) {
 	c, err := cache.New(cache.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	if _, err := proxy.New(proxy.Options{Cache: c, Chain: chain.Options{Nodes: newFakeChain(t)}, ReadAhead: proxy.ReadAhead{Share: 0.1}}); err == nil {
 		t.Error("read-ahead without a capacity function: error = nil, want one")

@@ -29,17 +29,13 @@ func openStream(t *testing.T, client *http.Client, target string, headers ...str
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.Header.Set("Accept", "text/event-stream")
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	resp, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	es := &eventStream{t, resp, bufio.NewReader(resp.Body), stop}
 	t.Cleanup(es.close)
 	return es

@@ -18,9 +18,7 @@ func TestStreamOutlivesRequestTimeout(t *testing.T) {
 	es := s.stream(t, anyPath)
 	for comments := 0; comments < 4; {
 		line, err := es.text.ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if line == ":\n" {
 			comments++
 		}

@@ -59,22 +59,16 @@ func startTurns(t *testing.T, n http.Handler) (url string, queued func(int)) {
 	pool, err := node.New(node.Options{
 		Endpoints: []node.Endpoint{{REST: upstream.URL}}, InFlight: 1, Queue: time.Minute, Timeout: time.Minute, Registerer: registry,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = pool.Close() })
 	c, err := cache.New(cache.Options{FlightTimeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	p, err := proxy.New(proxy.Options{Cache: c, Chain: chain.Options{Nodes: pool}, Web: web.Options{
 		RequestTimeout: time.Minute, Keys: []limits.Key{{Name: child, SHA256: sha256.Sum256([]byte(child)), Rate: limits.Rate{Requests: 1000, Per: time.Second, Burst: 1000}}},
 		Limits: limits.Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return startServer(t, p, nil, nil).URL, func(want int) {
 		t.Helper()
 		eventually(t, fmt.Sprintf("a queue of %d", want), func() bool {

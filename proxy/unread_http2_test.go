@@ -36,9 +36,7 @@ func frame(kind, flags byte, stream uint32, payload string) string {
 func askWithoutWindow(t *testing.T, address net.Addr, path string) {
 	t.Helper()
 	c, err := tls.Dial("tcp", address.String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // of a test
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	const noWindow, endOfRequest = "\x00\x04\x00\x00\x00\x00", 1 | 4
@@ -73,9 +71,7 @@ func TestHTTP2ClientsWithoutWindowAreDisconnectedFirst(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/staking/pool", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			res, err := s.Client().Do(req)
 			if err != nil {
 				t.Fatalf("the next client: %v", err)

@@ -27,9 +27,7 @@ import (
 func descriptorsAt(t *testing.T, address net.Addr) (held int) {
 	t.Helper()
 	table, err := os.ReadFile("/proc/net/tcp")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	local := netip.MustParseAddrPort(address.String())
 	name := fmt.Sprintf("0100007F:%04X", local.Port())
 	const listening = "0A"
@@ -73,9 +71,7 @@ func TestClientsThatDoNotReadAreDisconnectedFirst(t *testing.T) {
 			polite.Close()
 			for i := range readers {
 				c, err := net.Dial("tcp", l.Addr().String())
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				t.Cleanup(func() { c.Close() })
 				_ = c.(*net.TCPConn).SetReadBuffer(4096)
 				if _, err := io.WriteString(c, large); err != nil {

@@ -58,9 +58,7 @@ func (s *unreadService) ask(t *testing.T, path string) (unread io.Reader) {
 	t.Helper()
 	get := func(by *http.Client) io.Reader {
 		res, err := by.Get(s.URL + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { _ = res.Body.Close() })
 		return res.Body
 	}

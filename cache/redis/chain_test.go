@@ -21,18 +21,14 @@ func newStore(t *testing.T) (*Store, *miniredis.Miniredis) {
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = rdb.Close() })
 	s, err := New(rdb, Options{Timeout: 5 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s, server
 }
 
 func (s *Store) mustAgree(t *testing.T, epoch int64) upstream.Agreement {
 	t.Helper()
 	a, err := s.Agreement(t.Context(), "story-1", epoch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return a
 }
 
@@ -61,9 +57,7 @@ func TestAnchorsEndWithTheirEpoch(t *testing.T) {
 	s, server := newStore(t)
 	add := func(epoch, height int64, hash string) {
 		t.Helper()
-		if err := s.AddAnchor(t.Context(), "story-1", epoch, height, hash); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.AddAnchor(t.Context(), "story-1", epoch, height, hash))
 	}
 	add(0, 10, "aa")
 	add(0, 20, "bb")
@@ -89,9 +83,7 @@ func TestAnchorsEndWithTheirEpoch(t *testing.T) {
 func TestAgreementReturnsAgeOfLastConfirmation(t *testing.T) {
 	s, server := newStore(t)
 	hash := strings.Repeat("a", maxHash)
-	if err := s.AddAnchor(t.Context(), "story-1", 0, 10, hash); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.AddAnchor(t.Context(), "story-1", 0, 10, hash))
 	server.SetTime(time.Now().Add(time.Hour))
 	if a := s.mustAgree(t, 0); a.Anchors[10] != hash || a.Confirmed < 59*time.Minute || a.Confirmed > 61*time.Minute {
 		t.Errorf("%+v", a)
@@ -104,9 +96,7 @@ func TestHotKeysAreLimited(t *testing.T) {
 	for i := range keys {
 		keys[i] = cache.HotKey{Key: strconv.Itoa(i), Rank: i}
 	}
-	if err := s.NoteHot(t.Context(), "story-1", keys); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.NoteHot(t.Context(), "story-1", keys))
 	if kept, err := server.ZMembers(hotKey("story-1")); err != nil || len(kept) != maxHot {
 		t.Errorf("HotKeys returns %d keys, error %v", len(kept), err)
 	}

@@ -28,9 +28,7 @@ func TestReplicasWithDifferentKeysHaveSeparateAgreements(t *testing.T) {
 	for height := int64(1); height <= 5; height++ {
 		want[height] = "hash" + strconv.FormatInt(height, 10)
 		for i, s := range stores {
-			if err := s.AddAnchor(t.Context(), "story-1", int64(100+i), height, want[height]); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.AddAnchor(t.Context(), "story-1", int64(100+i), height, want[height]))
 		}
 	}
 	for i, s := range stores {
@@ -47,9 +45,7 @@ func TestReplicasWithDifferentKeysHaveSeparateAgreements(t *testing.T) {
 func TestCorruptEntriesAreLoggedOncePerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := New(nil, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var log bytes.Buffer
 		s.o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		for range 3 {

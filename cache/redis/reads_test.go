@@ -60,9 +60,7 @@ func TestBatchedReadsReturnEachCallersEntry(t *testing.T) {
 	s.Save(t.Context(), "story-1", entries, time.Hour)
 	server.Del(entryKey("story-1", "7"))
 	server.Del(entryKey("story-1", "8"))
-	if err := server.Set(entryKey("story-1", "8"), "no hash"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, server.Set(entryKey("story-1", "8"), "no hash"))
 	server.HSet(entryKey("story-1", "9"), "m", "nonsense")
 	hook := &pipelines{letGo: make(chan struct{})}
 	s.rdb.AddHook(hook)
@@ -94,16 +92,12 @@ func TestBatchedReadsReturnEachCallersEntry(t *testing.T) {
 
 func TestReadsFailIfRedisDoesNotReply(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer silent.Close()
 	rdb := redis.NewClient(&redis.Options{Addr: silent.Addr().String(), ContextTimeoutEnabled: true, MaxRetries: -1})
 	defer rdb.Close()
 	s, err := New(rdb, Options{Timeout: 50 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var under sync.WaitGroup
 	for i := range 100 {
 		under.Go(func() {
@@ -122,9 +116,7 @@ func TestExhaustedPoolDoesNotOpenBreaker(t *testing.T) {
 	defer rdb.Close()
 	s.rdb = rdb
 	taken := rdb.Conn()
-	if err := taken.Ping(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, taken.Ping(t.Context()).Err())
 	for range 2 * failuresToOpen {
 		if _, err := s.Read(t.Context(), "story-1", "key"); err == nil {
 			t.Fatal("read succeeded without a free connection")
@@ -133,9 +125,7 @@ func TestExhaustedPoolDoesNotOpenBreaker(t *testing.T) {
 	if got := s.State(); got != "closed" {
 		t.Errorf("breaker = %s, want closed", got)
 	}
-	if err := taken.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, taken.Close())
 	if _, err := s.Read(t.Context(), "story-1", "key"); err != nil {
 		t.Errorf("read with a free connection: %v", err)
 	}
@@ -239,5 +229,13 @@ func TestBackgroundCommandsAreBatched(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// must fails the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

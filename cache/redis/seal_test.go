@@ -23,9 +23,7 @@ func sealedStore(t *testing.T, server *miniredis.Miniredis, key string, now func
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = rdb.Close() })
 	s, err := New(rdb, Options{Timeout: 5 * time.Second, SealKey: []byte(key), Now: now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -67,9 +65,7 @@ func TestUnsignedAgreementsAreIgnored(t *testing.T) {
 				t.Helper()
 				s.mustAgree(t, epoch)
 				for height, hash := range map[int64]string{10: "aa", 20: "bb"} {
-					if err := s.AddAnchor(t.Context(), "story-1", epoch, height, hash); err != nil {
-						t.Fatal(err)
-					}
+					must(t, s.AddAnchor(t.Context(), "story-1", epoch, height, hash))
 				}
 			}
 			settle()
@@ -117,17 +113,13 @@ func TestDialectWithoutOurSignatureIsIgnored(t *testing.T) {
 
 func noteDialect(t *testing.T, server *miniredis.Miniredis, key, chain string) {
 	t.Helper()
-	if err := sealedStore(t, server, key, nil).NoteDialect(t.Context(), chain, "cosmos"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, sealedStore(t, server, key, nil).NoteDialect(t.Context(), chain, "cosmos"))
 }
 
 func move(t *testing.T, server *miniredis.Miniredis, from, to string) {
 	t.Helper()
 	noted, err := server.Get(dialectKey(from))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_ = server.Set(dialectKey(to), noted)
 }
 
@@ -137,9 +129,7 @@ func TestReplicasWithSameKeyAgree(t *testing.T) {
 	if got, err := first.NextEpoch(t.Context(), "story-1", 0, 5); err != nil || got != 5 {
 		t.Fatalf("NextEpoch = %d, %v", got, err)
 	}
-	if err := first.AddAnchor(t.Context(), "story-1", 5, 10, "aa"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.AddAnchor(t.Context(), "story-1", 5, 10, "aa"))
 	got := second.mustAgree(t, 0)
 	got.Confirmed = 0
 	if diff := cmp.Diff(upstream.Agreement{Epoch: 5, Anchors: map[int64]string{10: "aa"}}, got); diff != "" {
@@ -199,14 +189,10 @@ func TestUnsignedPurgesAreIgnored(t *testing.T) {
 	<-h.up
 	announce := func(s *Store, namespace, prefix string) {
 		t.Helper()
-		if err := s.AnnouncePurge(t.Context(), namespace, cache.Selection{Prefix: prefix}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.AnnouncePurge(t.Context(), namespace, cache.Selection{Prefix: prefix}))
 	}
 	text, err := json.Marshal(announcement{cache.Selection{Prefix: "plain"}, now.UnixMilli()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	channel := channelOf("story-1")
 	server.Publish(channel, "!"+string(text))
 	server.Publish(channel, "!"+string(sealer("ours").seal(channelOf("story-2"), text)))
@@ -218,9 +204,7 @@ func TestUnsignedPurgesAreIgnored(t *testing.T) {
 		t.Errorf("first purge (-want +got):\n%s", diff)
 	}
 	var unsealed, late dto.Metric
-	if err := errors.Join(replica.errors[foreign].Write(&unsealed), replica.errors[corrupt].Write(&late)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(replica.errors[foreign].Write(&unsealed), replica.errors[corrupt].Write(&late)))
 	if n, m := unsealed.GetCounter().GetValue(), late.GetCounter().GetValue(); n != 3 || m != 2 {
 		t.Errorf("foreign = %v, corrupt = %v; want 3 and 2", n, m)
 	}

@@ -74,16 +74,12 @@ func TestHangingNodeDelaysOnlyCallersOfItsKeys(t *testing.T) {
 	})
 	defer rdb.Close()
 	s, err := New(rdb, Options{Timeout: 20 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var there, elsewhere []string
 	for i := range 100 {
 		key := fmt.Sprint(i)
 		master, err := rdb.MasterForKey(t.Context(), entryKey("story-1", key))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if strings.HasSuffix(master.Options().Addr, ":"+ill.Port()) {
 			there = append(there, key)
 		} else {
@@ -131,9 +127,7 @@ func TestUnreachableClusterIsNotQueriedWhileBreakerIsOpen(t *testing.T) {
 	})
 	defer rdb.Close()
 	s, err := New(rdb, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := 0; s.State() != "open"; i++ {
 		if _, err := s.Read(t.Context(), "story-1", "k"); err == nil || i == 2*failuresToOpen {
 			t.Fatalf("read %d: %v, breaker %s", i+1, err, s.State())

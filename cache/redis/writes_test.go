@@ -91,9 +91,7 @@ func TestConsecutiveWritesAreBatched(t *testing.T) {
 		told.Subscribe(channelOf("story-1"))
 		heard := &heard{}
 		if known {
-			if err := s.write.Load(t.Context(), s.rdb).Err(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.write.Load(t.Context(), s.rdb).Err())
 		}
 		hook := &scripts{}
 		var under sync.WaitGroup
@@ -199,9 +197,7 @@ func TestWriteIsSentAtOnceIfCallerOfAnotherReplicaWaits(t *testing.T) {
 			rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
 			defer rdb.Close()
 			other, err := New(rdb, Options{Timeout: time.Minute})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			want := func() {
 				if reply, err := other.NewLease("story-1", "k", 0).Acquire(t.Context(), nil); err != nil || reply.State != cache.LeaseBusy {
 					t.Errorf("other replica: %+v, %v", reply, err)
@@ -264,9 +260,7 @@ func TestLeaseIsRequestedOnceWhileRedisIsDown(t *testing.T) {
 // A lease that was taken for an entry which is not as the caller knew it is given back.
 func TestUnusedLeaseIsReleased(t *testing.T) {
 	s, server := newStore(t)
-	if err := s.granted(t, "k").Publish(t.Context(), answerOf(7), time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.granted(t, "k").Publish(t.Context(), answerOf(7), time.Hour))
 	for name, judged := range map[string]*cache.Entry{"nothing": nil, "an older entry": answerOf(1)} {
 		l := s.NewLease("story-1", "k", 0)
 		reply, err := l.Acquire(t.Context(), judged)

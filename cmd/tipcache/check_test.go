@@ -19,9 +19,7 @@ func database(t *testing.T, statements string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "c.db")
 	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	if _, err := db.Exec("PRAGMA journal_mode = WAL; " + statements); err != nil {
 		t.Fatal(err)
@@ -92,9 +90,7 @@ func TestClosedListingRefusesChainKeys(t *testing.T) {
 func taken(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = l.Close() })
 	return l.Addr().String()
 }

@@ -64,9 +64,7 @@ func openTab(t *testing.T, page string) *tab {
 func startBrowser(t *testing.T, with func(profile string) *exec.Cmd) (profile string) {
 	t.Helper()
 	profile, err := os.MkdirTemp("", "tipcache-browser-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := with(profile)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it has children
 	must(t, cmd.Start())

@@ -28,9 +28,7 @@ const (
 func expressions(t *testing.T) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile(dashboardFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var dashboard struct {
 		Panels []struct {
 			ID      int
@@ -62,14 +60,10 @@ func metricsWithTLS(t *testing.T) string {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted}}
 	defer transport.CloseIdleConnections()
 	resp, err := (&http.Client{Transport: transport}).Get("https://" + r.AdminAddr() + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
@@ -94,9 +88,7 @@ func TestDashboardAndAlertsQueryExistingMetrics(t *testing.T) {
 		scraped[regexp.MustCompile(`^\w*`).FindString(line)] = true
 	}
 	alerts, err := os.ReadFile(alertsFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sources := map[string][]string{"dashboard": expressions(t), "alerts": {string(alerts)}}
 	for source, texts := range sources {
 		names := regexp.MustCompile(`\b(tipcache|go|process)_\w+`).FindAllString(strings.Join(texts, "\n"), -1)
@@ -133,9 +125,7 @@ func TestPrometheusAcceptsAlerts(t *testing.T) {
 		rules = append(rules, rule{"dashboard:panel", expr, map[string]string{"n": strconv.Itoa(i)}})
 	}
 	text, err := json.Marshal(map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": rules}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	file := filepath.Join(t.TempDir(), "dashboard.yaml")
 	must(t, os.WriteFile(file, text, 0o600))
 	if out, err := exec.CommandContext(t.Context(), path, "check", "rules", file).CombinedOutput(); err != nil {

@@ -111,9 +111,7 @@ func startStoppable(ctx context.Context, t *testing.T, d *devnet.Devnet, change 
 	cfg := unhurried(t, d, "a test's key")
 	change(&cfg)
 	s, err := service.New(t.Context(), cfg, parts.NewLogs(io.Discard, cfg.Log))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r := &running{Service: s, t: t, devnet: d, key: "a test's key",
 		base: "http://" + s.Addr(), admin: "http://" + s.AdminAddr()}
 	ended := make(chan error, 1)

@@ -65,9 +65,7 @@ func (r *running) call(ctx context.Context, method string, message []byte, more 
 	t := r.t
 	t.Helper()
 	c, err := grpc.NewClient(r.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = c.Close() }()
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -83,9 +81,7 @@ func TestServingGRPCWithoutTheNodesGRPCIsLogged(t *testing.T) {
 	for grpc, want := range map[string]bool{"": true, "grpc: [\"" + d.Node().GRPCAddr() + "\"]": false} {
 		file := filepath.Join(t.TempDir(), "tipcache.yaml")
 		settings := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nadmin_token: none\nredis: {url: none}\nchain: {nodes: [%q], comet: [%q], %s}\ngrpc: {listen: \"127.0.0.1:0\"}\n", d.NodeURL(), d.CometURL(), grpc)
-		if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(settings), 0o600))
 		var log logtest.Log
 		serveFile(t, d, file, &log)
 		if got := strings.Contains(log.String(), `"level":"WARN","msg":"grpc.listen serves only`); got != want {

@@ -29,13 +29,9 @@ import (
 func expectChain(t *testing.T, store *collections.Store, d *devnet.Devnet) {
 	t.Helper()
 	cursor, err := store.Cursor(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	page, err := store.List(t.Context(), collections.Query{Limit: collections.MaxLimit})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := map[string]collections.Collection{}
 	for c := range d.CollectionsAt(cursor.Block) {
 		c.Address, c.CreatedAt, c.UpdatedAt = strings.ToLower(c.Address), c.CreatedAt.UTC(), c.UpdatedAt.UTC()
@@ -54,9 +50,7 @@ func expectChain(t *testing.T, store *collections.Store, d *devnet.Devnet) {
 func openURL(t *testing.T, url string) *collections.Store {
 	t.Helper()
 	store, err := drivers.Open(t.Context(), url, collections.Options{Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return store
 }
@@ -215,9 +209,7 @@ func TestRebuildReplacesDamagedStoreWhileServed(t *testing.T) {
 			}
 			store := openURL(t, at) // as a server has it open
 			ruined, err := store.Cursor(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			wrong := ruined
 			wrong.Block, wrong.Hash = wrong.Block+1, ledger.Hash{1}
 			if err := store.Apply(t.Context(), ruined, ledger.Tally{Cursor: wrong, Changes: []ledger.Change{
@@ -226,9 +218,7 @@ func TestRebuildReplacesDamagedStoreWhileServed(t *testing.T) {
 				t.Fatal(err)
 			}
 			before, err := store.Mark(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			d.Advance(20)
 			out, err := runs(t, append(command, "--rebuild")...)
 			if err != nil {
@@ -240,9 +230,7 @@ func TestRebuildReplacesDamagedStoreWhileServed(t *testing.T) {
 				t.Errorf("before %+v, after %+v, %v", before, after, err)
 			}
 			again, err := store.Shadow(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if left, err := again.Cursor(t.Context()); err != nil || left.Chain != 0 {
 				t.Errorf("what was counted beside the store is still there: %+v, %v", left, err)
 			}

@@ -27,9 +27,7 @@ func TestSubscriptionsAreRefusedBeforeCometBFT038(t *testing.T) {
 				c.RPC.Listen, c.Chain.Comet = "127.0.0.1:0", []string{comet}
 			})
 			conn, _, err := websocket.Dial(t.Context(), "ws://"+s.RPCAddr()+"/websocket", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer func() { _ = conn.CloseNow() }()
 			const call = `{"jsonrpc":"2.0","id":1,"method":"subscribe","params":{"query":"tm.event='NewBlockHeader'"}}`
 			must(t, conn.Write(t.Context(), websocket.MessageText, []byte(call)))

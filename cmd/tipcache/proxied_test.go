@@ -50,9 +50,7 @@ http: {rate: 2/h burst 2, proxy_protocol: required, trusted_proxies: [127.0.0.1]
 	admin := &http.Transport{TLSClientConfig: trusted.Clone()}
 	defer admin.CloseIdleConnections()
 	resp, err := (&http.Client{Transport: admin}).Get(strings.Replace(s.admin, "http:", "https:", 1) + "/readyz") // without the header
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	readyz, _ := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
 	addresses := gjson.GetBytes(readyz, "interfaces")
@@ -64,9 +62,7 @@ http: {rate: 2/h burst 2, proxy_protocol: required, trusted_proxies: [127.0.0.1]
 			transport := &http.Transport{DialContext: through(client), TLSClientConfig: trusted.Clone(), Protocols: protocols}
 			defer transport.CloseIdleConnections()
 			resp, err := (&http.Client{Transport: transport}).Get(url)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			_ = resp.Body.Close()
 			return resp.StatusCode != http.StatusTooManyRequests
 		}
@@ -79,9 +75,7 @@ http: {rate: 2/h burst 2, proxy_protocol: required, trusted_proxies: [127.0.0.1]
 				return through(client)(ctx, "tcp", address)
 			})
 			c, err := grpc.NewClient("passthrough:"+addresses.Get("grpc").String(), dial, grpc.WithTransportCredentials(credentials.NewTLS(trusted)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer c.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()

@@ -160,9 +160,7 @@ func TestSIGHUPReplacesNodes(t *testing.T) {
 	d := newDevnet(t, devnet.Options{})
 	s := startServing(t, d, "")
 	target, err := url.Parse(d.NodeURL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var reads atomic.Int64
 	second := relay(t, d.NodeURL(), func(next http.Handler, w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Key") == "secret" {

@@ -35,9 +35,7 @@ func TestWebSocketClosesWhenKeyIsRemoved(t *testing.T) {
 	key, line := keyFrom(t, "web")
 	s := startServing(t, newDevnet(t, devnet.Options{Dialect: devnet.Cosmos}), fmt.Sprintf(withKeyedRPC, oldLine))
 	c, err := s.dialKeyed(oldKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.say(`{"id":1,"method":"subscribe","params":{"query":"tm.event='NewBlock'"}}`)
 	if got := c.hear(); !strings.Contains(got, `"id":1,"result":{}`) {
 		t.Fatalf("subscribe = %s, want a result", got)
@@ -65,9 +63,7 @@ func TestRuleEndsOnlyTheWebSocketsThatItDenies(t *testing.T) {
 	var sockets [2]socketClient
 	for i := range sockets {
 		c, err := s.dialKeyed("")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		sockets[i] = c
 	}
 	sockets[0].say(`{"id":1,"method":"subscribe","params":{"query":"tm.event='Tx' AND tx.height=1"}}`)
@@ -92,9 +88,7 @@ func TestCallsOverAWebSocketCountAgainstTheRateOfItsKey(t *testing.T) {
 	key, line := keyFrom(t, "web")
 	s := startServing(t, newDevnet(t, devnet.Options{Dialect: devnet.Cosmos}), fmt.Sprintf(withKeyedRPC, line+":4/h burst 4"))
 	c, err := s.dialKeyed(key) // counts, too
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	calls := []string{`"health"`, `"subscribe","params":{"query":"tm.event='Tx'"}`, `"unsubscribe_all"`, `"health"`, `"subscribe","params":{"query":"tm.event='Vote'"}`}
 	for i, call := range calls {
 		c.say(`{"id":%d,"method":%s}`, i, call)

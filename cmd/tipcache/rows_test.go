@@ -43,18 +43,14 @@ func rowsOf(t *testing.T, url string) map[string]map[string]bool {
 		driver, source = "sqlite", path
 	}
 	db, err := sql.Open(driver, source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer db.Close()
 	tables := map[string]map[string]bool{}
 	for table, what := range map[string]string{
 		"collections": "*", "index_ips": "*", "index_disputes": "*", "index_cursor": "*", "collections_state": "total",
 	} {
 		rows, err := db.QueryContext(t.Context(), fmt.Sprintf("SELECT %s FROM %s", what, table))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		tables[table] = textOf(t, rows)
 	}
 	return tables
@@ -65,9 +61,7 @@ func textOf(t *testing.T, rows *sql.Rows) map[string]bool {
 	defer rows.Close()
 	all := map[string]bool{}
 	columns, err := rows.Columns()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for rows.Next() {
 		values, to := make([]any, len(columns)), make([]any, len(columns))
 		for i := range values {

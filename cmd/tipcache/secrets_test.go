@@ -42,9 +42,7 @@ var secrets = map[string]string{
 func with(t *testing.T, raw, password string) string {
 	t.Helper()
 	u, err := url.Parse(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	u.User = url.UserPassword("tipcache", password)
 	return u.String()
 }

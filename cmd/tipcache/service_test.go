@@ -44,9 +44,7 @@ func newDevnet(t *testing.T, o devnet.Options) *devnet.Devnet {
 	t.Helper()
 	o.Seed, o.Collections = 1, 30
 	d, err := demo.Start(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = d.Close() })
 	return d
 }
@@ -68,9 +66,7 @@ func startUnready(t *testing.T, d *devnet.Devnet, change func(*config.Config)) *
 		change(&cfg)
 	}
 	s, err := demo.New(t.Context(), cfg, d, io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r := &running{Service: s, t: t, devnet: d, key: key,
 		base: "http://" + s.Addr(), admin: "http://" + s.AdminAddr()}
 	ctx, stop := context.WithCancel(context.Background())
@@ -91,9 +87,7 @@ func startUnready(t *testing.T, d *devnet.Devnet, change func(*config.Config)) *
 func unhurried(t *testing.T, d *devnet.Devnet, key string) config.Config {
 	t.Helper()
 	redisURL, stopRedis, err := demo.StartRedis()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(stopRedis)
 	c := config.Default()
 	c.Listen, c.Admin, c.Log.Level = "127.0.0.1:0", "127.0.0.1:0", "error"

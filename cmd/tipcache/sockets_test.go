@@ -59,9 +59,7 @@ func TestReadAfterBlockEventIsNotOlderThanBlock(t *testing.T) {
 	d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: -1})
 	r := startRunning(t, d, withRPC)
 	c, err := dialSocket(t, r, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.say(`{"jsonrpc":"2.0","id":1,"method":"subscribe","params":{"query":"tm.event='NewBlockHeader'"}}`)
 	c.hear()
 	before := r.get(r.base + sdkPool).height()
@@ -89,9 +87,7 @@ func TestStoppingServiceClosesWebSockets(t *testing.T) {
 		t.Error("WebSocket accepted from a page of another origin")
 	}
 	c, err := dialSocket(t, r, "https://app.example")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.say(`{"jsonrpc":"2.0","id":1,"method":"subscribe","params":{"query":"tm.event EXISTS"}}`)
 	c.say(`{"jsonrpc":"2.0","id":2,"method":"header","params":{"height":"5"}}`)
 	for _, want := range []string{`{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":2,"result":{"header":{`} {

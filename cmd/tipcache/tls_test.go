@@ -33,21 +33,15 @@ func certify(t *testing.T, c config.TLS, serial int64) *x509.CertPool {
 func certifyUntil(t *testing.T, c config.TLS, serial int64, until time.Time) *x509.CertPool {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	about := &x509.Certificate{
 		SerialNumber: big.NewInt(serial), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
 		NotBefore: until.AddDate(-1, 0, 0), NotAfter: until,
 	}
 	cert, err := x509.CreateCertificate(rand.Reader, about, about, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	encoded := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})
 	writePEM(t, c.Cert, encoded)
 	writePEM(t, c.Key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}))
@@ -139,9 +133,7 @@ func TestExpiringCertificateIsReported(t *testing.T) {
 			defer client.CloseIdleConnections()
 			read := func(path string) string {
 				resp, err := client.Get(admin + path)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				defer resp.Body.Close()
 				text, _ := io.ReadAll(resp.Body)
 				return string(text)
@@ -182,9 +174,7 @@ func TestUnreadableCertificateIsReportedWithItsLine(t *testing.T) {
 func TestServiceManagerIsNotNotifiedOfReadinessWhileStopping(t *testing.T) {
 	t.Parallel()
 	socket, err := net.ListenPacket("unixgram", filepath.Join(t.TempDir(), "notify"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer socket.Close()
 	silent := taken(t) // so that the newest block is waited for
 	p := startProgram(t, []string{"NOTIFY_SOCKET=" + socket.LocalAddr().String()}, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
@@ -212,9 +202,7 @@ func TestServiceManagerIsNotNotifiedOfReadinessWhileStopping(t *testing.T) {
 func TestServiceManagerIsNotified(t *testing.T) {
 	t.Parallel()
 	socket, err := net.ListenPacket("unixgram", filepath.Join(t.TempDir(), "notify"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer socket.Close()
 	p := startProgram(t, []string{"NOTIFY_SOCKET=" + socket.LocalAddr().String()}, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
 		"--node", "http://127.0.0.1:1", "--comet", "none", "--store", "sqlite::memory:", "--collections-auth", "none")

@@ -29,17 +29,11 @@ func (n *answering) read(t *testing.T, h *Handler, path string, before *cache.En
 	n.Answer = a
 	request := httptest.NewRequest(http.MethodGet, path, nil)
 	q, err := h.Table.Endpoint(request).Parse(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got, err := q.Fetch(t.Context(), node.Request{Unpinned: true}, before)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	e, err := q.Entry(got, before)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return e
 }
 

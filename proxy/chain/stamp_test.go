@@ -27,13 +27,9 @@ func (n *inEpoch) Tip() node.Tip {
 func newHandler(t *testing.T, o Options) *Handler {
 	t.Helper()
 	r, err := blocks.New(blocks.Options{Nodes: o.Nodes}, web.New(web.Options{}, nil), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	h, err := New(o, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return h
 }
 
@@ -42,17 +38,13 @@ func TestPageReusesNextKeyForSomeBlocks(t *testing.T) {
 	h := newHandler(t, Options{Nodes: nodes, RefuseUnknown: true})
 	request := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: somePath}}
 	q, err := h.Table.Endpoint(request).Parse(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	read := func(height int64, before *cache.Entry) *cache.Entry {
 		t.Helper()
 		key := base64.StdEncoding.EncodeToString([]byte("\x14abcdefghijklmnopqrst"))
 		body := fmt.Sprintf(`{"code":200,"msg":{"validators":[],"pagination":{"next_key":%q,"total":"0"}},"error":""}`, key)
 		e, err := q.Entry(&node.Answer{Status: 200, NodeStatus: 200, Height: height, Type: "application/json", Body: []byte(body)}, before)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return e
 	}
 	first := read(100, nil)

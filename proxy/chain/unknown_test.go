@@ -39,22 +39,16 @@ func (p *passing) Fetch(_ context.Context, r node.Request) (*node.Answer, error)
 func TestPathsThatNoRowDescribesArePassedToTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := cache.New(cache.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer c.Close()
 		nodes, stack := &passing{}, web.New(web.Options{}, c)
 		r, err := blocks.New(blocks.Options{Nodes: nodes}, stack, c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		noSuch := func(*http.Request) *failure.Failure {
 			return &failure.Failure{Status: http.StatusNotFound, Public: "no such path"}
 		}
 		h, err := New(Options{Nodes: nodes, NoSuchPath: noSuch}, r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		engine := stack.NewEngine(func(c *gin.Context) web.Route { rt, _ := h.Route(c.Request); return rt }, nil)
 		engine.NoRoute(web.Handle)
 		for _, tt := range []struct {

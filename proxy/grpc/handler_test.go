@@ -42,9 +42,7 @@ func dial(t testing.TB, target string, options ...google.DialOption) *google.Cli
 		google.WithTransportCredentials(insecure.NewCredentials()), google.WithDefaultCallOptions(google.ForceCodecV2(node.Bytes{})),
 	}, options...)
 	c, err := google.NewClient(target, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -73,9 +71,7 @@ func ask(ctx context.Context, c *google.ClientConn, method string, message []byt
 func unhex(t testing.TB, text string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return b
 }
 
@@ -89,14 +85,10 @@ func (d *servers) query(t testing.TB, path, message string) string {
 func (d *servers) post(t testing.TB, body string) string {
 	t.Helper()
 	resp, err := http.Post(d.rpc.URL, "application/json", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
@@ -282,9 +274,7 @@ func TestStreamIsPassedOnBothWays(t *testing.T) {
 	d := open(t, n, true)
 	path, message := recordedMessage(t, "grpc_reflection_list")
 	s, err := d.dial(t).NewStream(t.Context(), &google.StreamDesc{ServerStreams: true, ClientStreams: true}, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sent := unhex(t, message)
 	var got []byte
 	if err := errors.Join(s.SendMsg(&sent), s.RecvMsg(&got)); err != nil || len(got) == 0 {
@@ -307,9 +297,7 @@ func TestResponsesAreNotCompressed(t *testing.T) {
 	d := open(t, newRecordedNode(t), true)
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	frame := "01" + fmt.Sprintf("%08x%x", packed.Len(), packed.Bytes())
 	for sent, encoding := range map[string]string{frame: "gzip", "0000000000": ""} {
 		x := exchange{Path: params, Raw: &sent, Metadata: map[string][]string{"x-cosmos-block-height": {"14"}, "grpc-accept-encoding": {"gzip"}}}
@@ -367,5 +355,13 @@ func TestValueOutsideStateIsNotCached(t *testing.T) {
 		if got := n.times("gRPC "+path) + n.times("RPC "+path); got != 3 {
 			t.Errorf("by gRPC %v: the node was asked %d times, want 3", withGRPC, got)
 		}
+	}
+}
+
+// must fails the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -125,17 +125,11 @@ func TestStreamsEndInADrain(t *testing.T) {
 	path, message := recordedMessage(t, "grpc_reflection_list")
 	t.Cleanup(n.hold(path))
 	s, err := d.dial(t).NewStream(t.Context(), &google.StreamDesc{ServerStreams: true, ClientStreams: true}, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	sent := unhex(t, message)
-	if err := s.SendMsg(&sent); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.SendMsg(&sent))
 	var got []byte
-	if err := s.RecvMsg(&got); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.RecvMsg(&got))
 	d.handler.Drain()
 	if err := s.RecvMsg(&got); status.Code(err) != codes.Unavailable {
 		t.Error(err)
@@ -222,9 +216,7 @@ func TestCallIsLoggedAndCounted(t *testing.T) {
 			RequestID                                          string `json:"request_id"`
 			Agent                                              string `json:"user_agent"`
 		}
-		if err := json.Unmarshal([]byte(line), &l); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(line), &l))
 		if !strings.HasPrefix(l.Agent, "a test") || l.RequestID == "" || l.Client != "127.0.0.1" || l.Method != http.MethodPost {
 			t.Errorf("a line is %s", line)
 		}
@@ -251,9 +243,7 @@ func TestCallIsLoggedAndCounted(t *testing.T) {
 func counted(t testing.TB, from prometheus.Gatherer, name, label, value string) (sum float64) {
 	t.Helper()
 	families, err := from.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			for _, l := range m.GetLabel() {
@@ -281,9 +271,7 @@ func (d *servers) raw(t testing.TB, from string) *raw {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(from), 0))}
 	c, err := dialer.DialContext(t.Context(), "tcp", d.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	r := &raw{TB: t, Conn: c, Framer: http2.NewFramer(c, bufio.NewReader(c)), next: 1, encoding: "identity"}
@@ -371,9 +359,7 @@ func TestCallsResetAtOnceCountAgainstTheirClientOnly(t *testing.T) {
 	})
 	r := d.raw(t, "127.0.0.2")
 	for range 2000 {
-		if err := r.WriteRSTStream(r.begin(), http2.ErrCodeCancel); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.WriteRSTStream(r.begin(), http2.ErrCodeCancel))
 	}
 	await(t, "the client is refused", func() bool { return counted(t, d.metrics, "tipcache_proxy_limits_total", "verdict", "refused") > 0 })
 	if r := atBlock14(t, d.dial(t)); r.err != nil {
@@ -395,9 +381,7 @@ func TestCallWithoutMessageDoesNotEndOtherCalls(t *testing.T) {
 		return ok && h.StreamID == first && h.StreamEnded() && slices.Contains(h.Fields, hpack.HeaderField{Name: "grpc-status", Value: "4"})
 	})
 	next := r.begin()
-	if err := r.WriteData(next, true, make([]byte, 5)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.WriteData(next, true, make([]byte, 5)))
 	r.until("the next answer", func(f http2.Frame) bool { return f.Header().StreamID == next })
 }
 
@@ -426,9 +410,7 @@ func sendAwayUnread(t *testing.T, encoding string) {
 	r := d.raw(t, "127.0.0.1") // it never grants more than the window that all begin with
 	r.encoding = encoding
 	for at := range calls {
-		if err := r.WriteData(r.begin(strconv.Itoa(at+1)), true, make([]byte, 5)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.WriteData(r.begin(strconv.Itoa(at+1)), true, make([]byte, 5)))
 	}
 	for err := error(nil); err == nil; {
 		if _, err = r.ReadFrame(); errors.Is(err, os.ErrDeadlineExceeded) {

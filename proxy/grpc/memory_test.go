@@ -50,9 +50,7 @@ func TestClientWithTheMostOpenCallsIsClosedFirst(t *testing.T) {
 		t.Errorf("%v connections were closed, want 1", n)
 	}
 	for _, call := range calls {
-		if err := modest.WriteData(call, true, make([]byte, 5)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, modest.WriteData(call, true, make([]byte, 5)))
 	}
 	modest.until("the responses of the other client", func(f http2.Frame) bool {
 		if h, ok := f.(*http2.HeadersFrame); ok && h.StreamEnded() {
@@ -67,21 +65,15 @@ func TestUnreadResponsesKeepTheirStreamsReserved(t *testing.T) {
 	t.Parallel()
 	d := open(t, newRecordedNode(t), true, reserving)
 	r := d.raw(t, "127.0.0.1")
-	if err := r.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}))
 	for range 5 {
-		if err := r.WriteData(r.begin(), true, make([]byte, 5)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.WriteData(r.begin(), true, make([]byte, 5)))
 	}
 	await(t, "all calls have ended", func() bool {
 		return counted(t, d.metrics, "tipcache_proxy_requests_total", "route", "grpc state") == 5
 	})
 	await(t, "four of five streams are reserved", func() bool { return d.cache.Account().Used() == 4*36<<10 })
-	if err := r.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 16}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 16}))
 	go func() { _, _ = io.Copy(io.Discard, r.Conn) }() // until the test ends
 	await(t, "the streams are released once the client has read", func() bool { return d.cache.Account().Used() == 0 })
 }
@@ -102,9 +94,7 @@ func TestCallsThatNeverBeginAreReleased(t *testing.T) {
 		return ended == 3
 	})
 	r.encoding = "identity"
-	if err := r.WriteData(r.begin(), true, make([]byte, 5)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.WriteData(r.begin(), true, make([]byte, 5)))
 	await(t, "the refused calls are released", func() bool { return d.cache.Account().Used() == 0 })
 }
 
@@ -122,8 +112,6 @@ func TestCallsWithoutMemoryAreRefused(t *testing.T) {
 		h, ok := f.(*http2.MetaHeadersFrame)
 		return ok && h.StreamID == second && slices.Contains(h.Fields, hpack.HeaderField{Name: "grpc-status", Value: "8"})
 	})
-	if err := r.WriteData(first, true, make([]byte, 5)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.WriteData(first, true, make([]byte, 5)))
 	r.until("the response to the first call", func(f http2.Frame) bool { return f.Header().StreamID == first })
 }

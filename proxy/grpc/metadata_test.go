@@ -43,14 +43,10 @@ func failing(st *status.Status, header, trailer metadata.MD, messages ...string)
 func callWeb(t *testing.T, d *servers, method string) (http.Header, []string) {
 	t.Helper()
 	resp, err := http.Post(d.web.URL+method, "application/grpc-web+proto", bytes.NewReader(frames("")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, text, _ := bytes.Cut(body, []byte{0x80}) // the frame of trailers follows messages of letters
 	return resp.Header, strings.Split(strings.TrimSuffix(string(text[min(4, len(text)):]), "\r\n"), "\r\n")
 }
@@ -88,9 +84,7 @@ func TestGRPCWebPassesTheDetailsOfAnError(t *testing.T) {
 	n := newRecordedNode(t)
 	d := open(t, n, true)
 	st, err := status.New(codes.Unavailable, "busy").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n.answer(failing(st, metadata.Pairs("x-cosmos-block-height", "746"), nil))
 	for _, method := range []string{"/x.Y/Z", "/x.Query/Z"} { // passed on, and kept
 		header, trailers := callWeb(t, d, method)

@@ -87,9 +87,7 @@ func newRecordedNode(t testing.TB) *recordedNode {
 func (n *recordedNode) listen(t testing.TB) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n.addr = l.Addr().String()
 	n.server = grpc.NewServer(grpc.ForceServerCodecV2(node.Bytes{}), grpc.UnknownServiceHandler(n.serveGRPC))
 	var served sync.WaitGroup

@@ -106,14 +106,10 @@ func TestMessageIsReadInPieces(t *testing.T) {
 	r := d.raw(t, "127.0.0.1")
 	stream := r.begin()
 	head := binary.BigEndian.AppendUint32([]byte{0}, 10<<20)
-	if err := r.WriteData(stream, false, head); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.WriteData(stream, false, head))
 	const sent = 3 * 16 << 10
 	for range 3 {
-		if err := r.WriteData(stream, false, make([]byte, 16<<10)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.WriteData(stream, false, make([]byte, 16<<10)))
 	}
 	granted := uint32(0)
 	r.until("the window for what is read", func(f http2.Frame) bool {
@@ -138,15 +134,11 @@ func TestBytesAfterTheMessageAreDropped(t *testing.T) {
 	t.Cleanup(n.hold(params))
 	r := d.raw(t, "127.0.0.1")
 	stream := r.begin()
-	if err := r.WriteData(stream, false, framed(0, nil)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.WriteData(stream, false, framed(0, nil)))
 	await(t, "the node is asked", func() bool { return n.times("gRPC "+params) > 0 })
 	const sent = 3 * 16 << 10
 	for range 3 {
-		if err := r.WriteData(stream, false, make([]byte, 16<<10)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.WriteData(stream, false, make([]byte, 16<<10)))
 	}
 	granted := uint32(0)
 	r.until("the window for what is dropped", func(f http2.Frame) bool {

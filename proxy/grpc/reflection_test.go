@@ -75,9 +75,7 @@ func (n *recordedNode) hasQueries(reflects string) {
 func follow(t *testing.T, c *google.ClientConn, method string) (messages int) {
 	t.Helper()
 	s, err := c.NewStream(t.Context(), &google.StreamDesc{ServerStreams: true}, method)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var sent, got []byte
 	_ = s.SendMsg(&sent)
 	_ = s.CloseSend()

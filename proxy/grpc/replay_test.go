@@ -73,18 +73,14 @@ func open(t testing.TB, n *recordedNode, withGRPC bool, changes ...func(*setup))
 		change(&with)
 	}
 	c, err := cache.New(with.cache)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	d.cache = c
 	t.Cleanup(func() { _ = c.Close() })
 	stack := web.New(with.web, c)
 	d.stack = stack
 	newReader := func() *blocks.Reader {
 		r, err := blocks.New(with.blocks, stack, c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return r
 	}
 	d.handler = grpc.New(with.grpc, newReader())
@@ -104,9 +100,7 @@ func open(t testing.TB, n *recordedNode, withGRPC bool, changes ...func(*setup))
 func (d *servers) serve(t testing.TB, o listener.Options) (addr string, server *google.Server) {
 	t.Helper()
 	l, err := listener.Listen(t.Context(), "127.0.0.1:0", o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server = d.handler.NewServer(5*time.Second, time.Minute)
 	var served sync.WaitGroup
 	served.Go(func() { _ = server.Serve(l) })
@@ -149,9 +143,7 @@ func (x exchange) send(t testing.TB, base string) (resp *http.Response, body []b
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	t.Cleanup(cancel)
 	r, err := http.NewRequestWithContext(ctx, method, base+x.Path, io.NopCloser(bytes.NewReader(sent))) // of unknown length, as of gRPC
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if !x.Web {
 		r.Header.Set("Content-Type", "application/grpc")
 		r.Header.Set("Te", "trailers")

@@ -40,9 +40,7 @@ func stream(t *testing.T, c *google.ClientConn) google.ClientStream {
 	t.Helper()
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-api-key", "secret")
 	s, err := c.NewStream(ctx, &google.StreamDesc{ServerStreams: true, ClientStreams: true}, "/x.Y/Z")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return s
 }
 
@@ -53,17 +51,13 @@ func TestPassedStreamEndsWhenItsKeyIsRemoved(t *testing.T) {
 	d := open(t, n, true, withKey(10))
 	s := stream(t, d.dial(t))
 	message := []byte("message")
-	if err := errors.Join(s.SendMsg(&message), s.RecvMsg(&message)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(s.SendMsg(&message), s.RecvMsg(&message)))
 	d.stack.SetKeys([]limits.Key{{Name: "one", SHA256: sha256.Sum256([]byte("other"))}})
 	if err := s.RecvMsg(&message); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("the stream ended with %v, want Unauthenticated", err)
 	}
 	families, err := d.metrics.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, f := range families {
 		if got := f.GetMetric()[0].GetCounter().GetValue(); f.GetName() == "tipcache_proxy_revoked_total" && got != 1 {
 			t.Errorf("%s = %v, want 1", f.GetName(), got)
@@ -78,9 +72,7 @@ func TestPassedStreamEndsWhenARuleDeniesIt(t *testing.T) {
 	d := open(t, n, true)
 	s := stream(t, d.dial(t))
 	message := []byte("message")
-	if err := errors.Join(s.SendMsg(&message), s.RecvMsg(&message)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(s.SendMsg(&message), s.RecvMsg(&message)))
 	d.stack.SetLimits(limits.Limits{Access: []limits.Rule{limits.NewDeny("x.Y/*")}})
 	if err := s.RecvMsg(&message); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("the stream ended with %v, want PermissionDenied", err)
@@ -96,9 +88,7 @@ func TestMessagesOfAStreamCountAgainstTheRateOfItsKey(t *testing.T) {
 	s := stream(t, c)
 	for range 3 { // the call pays for the first
 		message := []byte("message")
-		if err := errors.Join(s.SendMsg(&message), s.RecvMsg(&message)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(s.SendMsg(&message), s.RecvMsg(&message)))
 	}
 	if r := atBlock14(t, c, "x-api-key", "secret"); status.Code(r.err) != codes.ResourceExhausted {
 		t.Errorf("a call after three messages ended with %v, want ResourceExhausted", r.err)

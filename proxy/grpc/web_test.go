@@ -27,9 +27,7 @@ func TestGRPCWebStreamIsPassedOnUnchanged(t *testing.T) {
 			letGo := n.hold(path)
 			t.Cleanup(letGo)
 			resp, err := http.Post(d.web.URL+path, typ, bytes.NewReader(coded(frames(message))))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer resp.Body.Close()
 			first := coded(frames(n.byGRPC[meaning(path, message, nil)].Messages...))
 			got := make([]byte, len(first))
@@ -53,16 +51,12 @@ func TestMessageOfAClientWithoutAKeyIsNotReadByGRPCWeb(t *testing.T) {
 	t.Parallel()
 	d := open(t, newRecordedNode(t), false, func(s *setup) { s.blocks.Auth = true })
 	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(d.web.URL, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer func() { _ = c.Close() }()
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	_, _ = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/grpc-web\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n", params)
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("Grpc-Status") != "16" {
 		t.Errorf("%d, %v", resp.StatusCode, resp.Header)

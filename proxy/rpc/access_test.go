@@ -28,9 +28,7 @@ func TestMethodsAboutTheNodeAreDeniedByDefault(t *testing.T) {
 	}
 	for path, want := range map[string]int{"/net_info": http.StatusForbidden, "/health": http.StatusOK, "/": http.StatusOK} {
 		resp, err := http.Get(server.URL + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		body, _ := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
 		if resp.StatusCode != want || path == "/" && strings.Contains(string(body), "net_info") {

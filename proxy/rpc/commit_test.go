@@ -25,14 +25,10 @@ func commitOf(height int, signature string, canonical bool) string {
 func get(t *testing.T, url string) (*http.Response, string) {
 	t.Helper()
 	resp, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return resp, string(body)
 }
 
@@ -82,13 +78,9 @@ func sharing(t *testing.T, addr string) *cache.Cache {
 	t.Helper()
 	rdb := goredis.NewClient(&goredis.Options{Addr: addr, ContextTimeoutEnabled: true})
 	store, err := redis.New(rdb, redis.Options{Timeout: 20 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c, err := cache.New(cache.Options{Shared: store})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _, _ = c.Close(), rdb.Close() })
 	c.SetNamespace("test-1")
 	return c

@@ -31,14 +31,10 @@ var balance = [2]string{
 func post(t testing.TB, url, body string) (*http.Response, string) {
 	t.Helper()
 	resp, err := http.Post(url, "application/json", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return resp, string(text)
 }
 
@@ -46,9 +42,7 @@ func post(t testing.TB, url, body string) (*http.Response, string) {
 func requests(t *testing.T, metrics *prometheus.Registry, want map[string]string) (sum float64) {
 	t.Helper()
 	families, err := metrics.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
 			missing := maps.Clone(want)
@@ -131,9 +125,7 @@ func TestBatchOfVeryManyCallsTakesLittleMemory(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	resp, err := http.Post(server.URL, "application/json", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	kept := int64(most + 1)
 	for end := time.Now().Add(10 * time.Second); kept > most && time.Now().Before(end); { // the answer waits for its reader
@@ -300,14 +292,10 @@ func TestPageReadByURIIsNotSentAgain(t *testing.T) {
 	tag := ""
 	for _, want := range []int{http.StatusOK, http.StatusNotModified} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/header?height=5", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r.Header.Set("If-None-Match", tag)
 		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_ = resp.Body.Close()
 		if resp.StatusCode != want {
 			t.Errorf("with %q: %d, want %d", tag, resp.StatusCode, want)
@@ -357,9 +345,7 @@ func TestValidatorOfValueIncludesBlock(t *testing.T) {
 	var tags []string
 	for _, height := range []string{"14", "746"} {
 		resp, err := http.Get(server.URL + `/abci_query?path="/cosmos.staking.v1beta1.Query/Params"&height=` + height)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		_ = resp.Body.Close()
 		tags = append(tags, resp.Header.Get("ETag"))
 	}
@@ -374,14 +360,10 @@ func TestCallTakesPartInSession(t *testing.T) {
 	server, _ := newHandler(t, n, rpc.Options{})
 	ask := func(token string) http.Header {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, strings.NewReader(fmt.Sprintf(balance[0], "1")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r.Header.Set("X-Session", token)
 		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resp.Body.Close()
 		return resp.Header
 	}
@@ -423,5 +405,13 @@ func TestValueOutsideStateIsNotCached(t *testing.T) {
 	}
 	if got := n.times("abci_query"); got != 3 {
 		t.Errorf("the node was asked %d times, want 3", got)
+	}
+}
+
+// must fails the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

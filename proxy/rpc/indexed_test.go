@@ -39,9 +39,7 @@ func TestAnswersOfANodesIndexExpireSoonWhileItMayLag(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := cache.New(cache.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer c.Close()
 			n, metrics := newRecordedNode(t), prometheus.NewRegistry()
 			n.says(`tx_search{"query":"tx.height=14"}`, `"result":{"txs":[],"total_count":"0"}`)

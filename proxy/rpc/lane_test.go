@@ -110,9 +110,7 @@ var passingInLog = regexp.MustCompile(`"time":"[^"]*"|"(duration_ms|age_s)":[0-9
 // inLane is how many requests were answered there.
 func (c *caller) inLane(t testing.TB) (n float64) {
 	families, err := c.metrics.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
 			if family.GetName() == "tipcache_proxy_fast_lane_requests_total" && m.GetLabel()[0].GetValue() == "answered" {

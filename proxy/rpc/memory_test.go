@@ -17,9 +17,7 @@ func TestResponsesWithoutMemoryAreRefused(t *testing.T) {
 	n.learnParams()
 	n.calls["genesis"] = `"result":"` + strings.Repeat("x", 40<<10) + `"`
 	c, err := cache.New(cache.Options{MemoryBytes: 4 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	server, _ := newHandlerWith(t, c, n, rpc.Options{})
 	netInfo := `{"jsonrpc":"2.0","id":7,"method":"genesis","params":{}}`

@@ -76,9 +76,7 @@ func TestNamedMethodIsPassedToTheNodeEachTime(t *testing.T) {
 		t.Errorf("a batch: %s", got)
 	}
 	resp, err := http.Get(server.URL + "/data_commitment?start=1&end=0x09")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	if text, _ := io.ReadAll(resp.Body); string(text) != `{"jsonrpc":"2.0","id":-1,"result":{"said":"start=1&end=0x09"}}` {
 		t.Errorf("a URI: %s", text)

@@ -253,9 +253,7 @@ func (n *recordedNode) wrote(method string) []string {
 func newHandler(t testing.TB, n *recordedNode, o rpc.Options, changes ...func(*web.Options)) (*httptest.Server, *prometheus.Registry) {
 	t.Helper()
 	c, err := cache.New(cache.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	return newHandlerWith(t, c, n, o, changes...)
 }
@@ -283,9 +281,7 @@ func newHandlerOf(t testing.TB, nodes blocks.Nodes, metrics *prometheus.Registry
 		change(&with)
 	}
 	reader, err := blocks.New(blocks.Options{Nodes: nodes}, web.New(with, c), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server := httptest.NewUnstartedServer(rpc.New(o, reader))
 	if fast, ok := with.Lane.(*lane.Lane); ok {
 		server.Listener = conntest.Listener{Listener: server.Listener, Lane: fast.ForRPC(rpc.FindCallerID)}
@@ -300,27 +296,19 @@ func newHandlerOf(t testing.TB, nodes blocks.Nodes, metrics *prometheus.Registry
 func (x exchange) send(t testing.TB, base string) (status int, typ, body string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), x.Method, base, strings.NewReader(x.Body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	target, err := url.Parse(base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	target.Opaque = "//127.0.0.1:45057" + x.Path // where the node was
 	r.URL = target
 	for name, value := range x.Headers {
 		r.Header.Set(name, value)
 	}
 	resp, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return resp.StatusCode, resp.Header.Get("Content-Type"), string(text)
 }
 

@@ -164,9 +164,7 @@ func TestReadersSeeAnImportAllAtOnce(t *testing.T) {
 		})
 		close(done)
 		readers.Wait()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		expect(t, f.store, all)
 	})
 }

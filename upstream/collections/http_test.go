@@ -239,15 +239,11 @@ func TestMetadataOfAServerIsBounded(t *testing.T) {
 			`"collectionMetadata":{"name":"x`+long+`","openSeaMetadata":{"floorPrice":1e999,"description":"`+long+`","imageUrl":"data:image/png;base64,`+long+`"}}}],"pagination":{"total":1}}`)
 	})+"/api/v4", collections.Options{})
 	page, err := s.List(t.Context(), collections.Query{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cut := strings.Repeat("é", 2048)
 	want := object{"name": "x" + cut[:4094], "marketplaceMetadata": object{"floorPrice": nil, "description": cut, "imageUrl": nil}}
 	var got object
-	if err := json.Unmarshal(page.Items[0].Metadata, &got); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(page.Items[0].Metadata, &got))
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%.300s", diff)
 	}

@@ -120,9 +120,7 @@ func FuzzReadJSONL(f *testing.F) {
 		var again bytes.Buffer
 		for _, c := range all {
 			data := answer(collections.Page{Items: []collections.Collection{c}}, 1, 0)["data"].([]object)
-			if err := json.NewEncoder(&again).Encode(data[0]); err != nil {
-				t.Fatal(err)
-			}
+			must(t, json.NewEncoder(&again).Encode(data[0]))
 		}
 		got, err := read(&again)
 		if diff := cmp.Diff(all, got); err != nil || diff != "" {

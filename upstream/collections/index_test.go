@@ -56,9 +56,7 @@ func TestTalliesAddUp(t *testing.T) {
 		}
 		prev := ledger.Cursor{}
 		for _, block := range []int64{10, 20} {
-			if err := s.Apply(t.Context(), prev, tallyTo(block)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Apply(t.Context(), prev, tallyTo(block)))
 			prev = cursorAt(block)
 		}
 		page := list(t, s, collections.Query{OrderBy: collections.AssetCount})
@@ -94,9 +92,7 @@ func TestNoCounterDependsOnHowBlocksAreGrouped(t *testing.T) {
 			change := func(a ledger.Address) ledger.Change {
 				return ledger.Change{Collection: a, Licenses: licenses, Raised: licenses, First: next.Time, Last: next.Time}
 			}
-			if err := s.Apply(t.Context(), prev, ledger.Tally{Cursor: next, Changes: []ledger.Change{change(apple), change(zebra)}}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Apply(t.Context(), prev, ledger.Tally{Cursor: next, Changes: []ledger.Change{change(apple), change(zebra)}}))
 			prev = next
 		}
 		counted := map[string][2]int64{}
@@ -114,14 +110,10 @@ func TestOwnersAreStored(t *testing.T) {
 	everyLedger(t, func(t *testing.T, url string) {
 		s := open(t, url, collections.Options{})
 		tally := tallyTo(10)
-		if err := s.Apply(t.Context(), ledger.Cursor{}, tally); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Apply(t.Context(), ledger.Cursor{}, tally))
 		other := tallyTo(20)
 		other.Learned = ledger.Owners{IPs: map[ledger.Address]ledger.Address{{19: 10}: apple}} // known already: the first one stays
-		if err := s.Apply(t.Context(), cursorAt(10), other); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Apply(t.Context(), cursorAt(10), other))
 		got, err := s.Owners(t.Context(), []ledger.Address{{19: 10}, {19: 99}}, []ledger.Hash{{31: 10}, {31: 99}})
 		if diff := gocmp.Diff(tally.Learned, got); err != nil || diff != "" {
 			t.Errorf("%v (-want +got)\n%s", err, diff)
@@ -135,9 +127,7 @@ func TestOwnersAreStored(t *testing.T) {
 func TestTallyIsAppliedOnlyAtItsCursor(t *testing.T) {
 	everyLedger(t, func(t *testing.T, url string) {
 		s := open(t, url, collections.Options{})
-		if err := s.Apply(t.Context(), ledger.Cursor{}, tallyTo(10)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Apply(t.Context(), ledger.Cursor{}, tallyTo(10)))
 		before := list(t, s, collections.Query{})
 		otherHash, otherChain := cursorAt(10), cursorAt(10)
 		otherHash.Hash[0], otherChain.Chain = 1, 1315
@@ -162,9 +152,7 @@ func TestEmptyTallyMovesOnlyCursor(t *testing.T) {
 	everyLedger(t, func(t *testing.T, url string) {
 		s := open(t, url, collections.Options{})
 		before := list(t, s, collections.Query{})
-		if err := s.Apply(t.Context(), ledger.Cursor{}, ledger.Tally{Cursor: cursorAt(5)}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Apply(t.Context(), ledger.Cursor{}, ledger.Tally{Cursor: cursorAt(5)}))
 		if diff := gocmp.Diff(before, list(t, s, collections.Query{})); diff != "" {
 			t.Errorf("(-before +after)\n%s", diff)
 		}
@@ -180,9 +168,7 @@ func TestIndexingAddsToWhatWasImported(t *testing.T) {
 		imported := some(1)
 		imported[0].Address = "0xAA00000000000000000000000000000000000002" // apple, as its owner writes it
 		load(t, s, imported)
-		if err := s.Apply(t.Context(), ledger.Cursor{}, tallyTo(10)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Apply(t.Context(), ledger.Cursor{}, tallyTo(10)))
 		want := imported[0]
 		want.LicensesCount += 2
 		want.RaisedDisputeCount += 3
@@ -202,9 +188,7 @@ func TestImportsAndTalliesTakeTurns(t *testing.T) {
 		s := open(t, url, collections.Options{})
 		prev := ledger.Cursor{}
 		for _, block := range []int64{10, 20, 30} {
-			if err := s.Apply(t.Context(), prev, tallyTo(block)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Apply(t.Context(), prev, tallyTo(block)))
 			prev = cursorAt(block)
 			load(t, s, some(100))
 		}
@@ -226,9 +210,7 @@ func TestTalliesOfManyRowsAreCounted(t *testing.T) {
 			tally.Learned.IPs[id] = id
 			tally.Changes = append(tally.Changes, ledger.Change{Collection: id, Assets: 1, First: first, Last: first})
 		}
-		if err := s.Apply(t.Context(), ledger.Cursor{}, tally); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Apply(t.Context(), ledger.Cursor{}, tally))
 		got, err := s.Owners(t.Context(), ips, nil)
 		if diff := gocmp.Diff(tally.Learned.IPs, got.IPs); err != nil || diff != "" {
 			t.Errorf("%v (-want +got)\n%s", err, diff)
@@ -322,9 +304,7 @@ func TestStoreStepsBackOverBlocksWithoutEvents(t *testing.T) {
 			if from == 0 {
 				prev = ledger.Cursor{}
 			}
-			if err := s.Apply(t.Context(), prev, tally(to)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Apply(t.Context(), prev, tally(to)))
 		}
 		trail := func(at int64, want ...int64) {
 			t.Helper()
@@ -354,9 +334,7 @@ func TestStoreStepsBackOverBlocksWithoutEvents(t *testing.T) {
 			t.Errorf("stepping back from where the store is not: %v", err)
 		}
 		before := list(t, s, collections.Query{})
-		if err := s.StepBack(t.Context(), cursorAt(13), cursorAt(11)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.StepBack(t.Context(), cursorAt(13), cursorAt(11)))
 		if m, err := s.Mark(t.Context()); err != nil || m.Cursor != cursorAt(11) {
 			t.Errorf("Mark = %+v, %v", m, err)
 		}
@@ -377,15 +355,11 @@ func TestTrailEndsAtUnrecordedCursorMove(t *testing.T) {
 	url := postgresURL(t)
 	s := open(t, url, collections.Options{})
 	for block, prev := int64(1), (ledger.Cursor{}); block < 4; block++ {
-		if err := s.Apply(t.Context(), prev, emptyTo(block)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.Apply(t.Context(), prev, emptyTo(block)))
 		prev = cursorAt(block)
 	}
 	postgrestest.Execute(t, url, `UPDATE index_cursor SET block = 9, hash = decode(repeat('00', 31) || '09', 'hex')`) // as the release before does
-	if err := s.Apply(t.Context(), cursorAt(9), emptyTo(10)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Apply(t.Context(), cursorAt(9), emptyTo(10)))
 	got, err := s.Trail(t.Context(), cursorAt(10))
 	if err != nil || len(got) != 1 || got[0].Block != 9 {
 		t.Errorf("the trail is %+v, %v", got, err)

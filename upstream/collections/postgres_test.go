@@ -56,13 +56,9 @@ func TestConnectionsToPostgresAreBoundedAndReleased(t *testing.T) {
 	load(t, s, some(300))
 	connections := func() (n int) {
 		conn, err := pgx.Connect(t.Context(), url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer conn.Close(t.Context())
-		if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'few'").Scan(&n); err != nil {
-			t.Fatal(err)
-		}
+		must(t, conn.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'few'").Scan(&n))
 		return n
 	}
 	var readers sync.WaitGroup
@@ -114,9 +110,7 @@ func TestPostgresAbsentAtStart(t *testing.T) {
 func TestPostgresThatNeverAnswersDoesNotHoldUpTheStart(t *testing.T) {
 	t.Parallel()
 	hole, err := net.Listen("tcp", "127.0.0.1:0") // accepts, says nothing
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer hole.Close()
 	s := open(t, "postgres://u:p@"+hole.Addr().String()+"/d?sslmode=disable", collections.Options{Timeout: 200 * time.Millisecond})
 	_, err = s.List(t.Context(), collections.Query{})
@@ -127,17 +121,13 @@ func TestPostgresOpensWhileAnotherProcessCreatesTheSchema(t *testing.T) {
 	t.Parallel()
 	url := postgresURL(t)
 	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close(context.WithoutCancel(t.Context()))
 	if _, err := conn.Exec(t.Context(), "SELECT pg_advisory_lock($1)", int64(0x7469706361636865)); err != nil {
 		t.Fatal(err)
 	}
 	s, err := drivers.Open(t.Context(), url, collections.Options{Timeout: 500 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
@@ -215,9 +205,7 @@ func behindProxy(t *testing.T, database string) (string, *proxy) {
 func (p *proxy) up(t *testing.T) {
 	t.Helper()
 	listener, err := net.Listen("tcp", p.address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	p.listener = listener
 	p.serving.Go(func() {
 		for {

@@ -37,13 +37,9 @@ func TestOtherVersionsOfTheSchemaAreRefused(t *testing.T) {
 	for version, want := range map[int]string{4: "tipcache index", 999: "upgrade tipcache"} {
 		databases(t, func(t *testing.T, d database) {
 			s, err := drivers.Open(t.Context(), d.url, collections.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			load(t, s, some(3))
-			if err := s.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, s.Close())
 			d.execute(t, fmt.Sprintf(d.version, version))
 			_, opening := drivers.Open(t.Context(), d.url, collections.Options{})
 			checking := drivers.Check(t.Context(), d.url, collections.Options{})

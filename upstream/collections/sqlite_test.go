@@ -18,13 +18,9 @@ import (
 func shell(t *testing.T, path string) *sql.Conn {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	conn, err := db.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { conn.Close(); db.Close() })
 	return conn
 }
@@ -89,14 +85,10 @@ func TestSQLiteWaitsForALockThatIsReleased(t *testing.T) {
 func TestSQLiteKeepsItsCollections(t *testing.T) {
 	url := sqliteFile(t)
 	first, err := drivers.Open(t.Context(), url, collections.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	load(t, first, some(50))
 	generation := list(t, first, collections.Query{}).Generation
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, first.Close())
 	second := open(t, url, collections.Options{})
 	expect(t, second, some(50))
 	if got := list(t, second, collections.Query{}).Generation; got != generation {

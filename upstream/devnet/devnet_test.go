@@ -41,20 +41,14 @@ func start(t testing.TB, o devnet.Options) *devnet.Devnet {
 func fetch(t testing.TB, target string, height int64) (status int, body string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if height != 0 {
 		r.Header.Set("X-Block-Height", strconv.FormatInt(height, 10))
 	}
 	resp, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return resp.StatusCode, string(raw)
 }

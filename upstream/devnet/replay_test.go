@@ -79,9 +79,7 @@ func (x exchange) check(t *testing.T, base string, shapes [][]string) {
 		}
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := []string{http.StatusText(resp.StatusCode), resp.Header.Get("Content-Type"), resp.Header.Get("Location")}
 	want := []string{http.StatusText(x.Status), x.Type, x.Location}
 	if diff := gocmp.Diff(want, got); diff != "" {
@@ -113,9 +111,7 @@ func (x exchange) checkPagination(t *testing.T, body []byte) {
 	var answer struct {
 		Msg struct{ Pagination json.RawMessage }
 	}
-	if err := json.Unmarshal(body, &answer); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(body, &answer))
 	if diff := gocmp.Diff(x.Pagination, string(answer.Msg.Pagination)); diff != "" {
 		t.Errorf("pagination (-want +got):\n%s", diff)
 	}
@@ -126,18 +122,14 @@ func (x exchange) send(t *testing.T, base string) (*http.Response, []byte, error
 	t.Helper()
 	path, query, _ := strings.Cut(x.URI, "?")
 	target, err := url.Parse(base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	target.Opaque, target.RawQuery = path, query
 	var in io.Reader
 	if x.Body != "" {
 		in = strings.NewReader(x.Body)
 	}
 	r, err := http.NewRequestWithContext(t.Context(), x.Method, target.String(), in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.URL = target
 	for name, value := range x.Headers {
 		r.Header.Set(name, value)
@@ -154,16 +146,12 @@ func (x exchange) send(t *testing.T, base string) (*http.Response, []byte, error
 func readExchanges(t *testing.T) []exchange {
 	t.Helper()
 	file, err := os.Open("testdata/exchanges.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer file.Close()
 	var all []exchange
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		var x exchange
-		if err := json.Unmarshal(lines.Bytes(), &x); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(lines.Bytes(), &x))
 		all = append(all, x)
 	}
 	slices.SortStableFunc(all, func(a, b exchange) int { return cmp.Compare(a.Height, b.Height) })
@@ -173,12 +161,8 @@ func readExchanges(t *testing.T) []exchange {
 func readShapes(t *testing.T) (shapes [][]string) {
 	t.Helper()
 	data, err := os.ReadFile("testdata/shapes.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(data, &shapes); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, json.Unmarshal(data, &shapes))
 	return shapes
 }
 

@@ -40,9 +40,7 @@ type message struct {
 func dial(t *testing.T, base string) *websocket.Conn {
 	t.Helper()
 	conn, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(base, "http")+"/websocket", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	conn.SetReadLimit(1 << 20)
 	t.Cleanup(func() { conn.CloseNow() })
 	return conn
@@ -51,9 +49,7 @@ func dial(t *testing.T, base string) *websocket.Conn {
 func say(t *testing.T, conn *websocket.Conn, id int, method, query string) {
 	t.Helper()
 	text := fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"id":%d,"params":{"query":%q}}`, method, id, query)
-	if err := conn.Write(t.Context(), websocket.MessageText, []byte(text)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, conn.Write(t.Context(), websocket.MessageText, []byte(text)))
 }
 
 func receive(t *testing.T, conn *websocket.Conn) (m message) {
@@ -61,9 +57,7 @@ func receive(t *testing.T, conn *websocket.Conn) (m message) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	_, body, err := conn.Read(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	decode(t, string(body), &m)
 	return m
 }
@@ -177,9 +171,7 @@ func shown(t *testing.T, base string) string {
 		}
 	}
 	_, body := fetch(t, base+"/status", 0)
-	if err := json.Unmarshal([]byte(body), &answer); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(body), &answer))
 	return answer.Result.SyncInfo.Height
 }
 
@@ -196,9 +188,7 @@ func TestWebSocketMayLagBehindRPC(t *testing.T) {
 		conn := dial(t, d.CometURL())
 		say(t, conn, 1, "subscribe", "tm.event='NewBlockHeader'")
 		receive(t, conn)
-		if err := d.SetFaults(devnet.Faults{Comet: devnet.Fault{EventsBehind: behind}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, d.SetFaults(devnet.Faults{Comet: devnet.Fault{EventsBehind: behind}}))
 		d.Advance(1)
 		want := fmt.Sprint(max(1, d.Height()-behind))
 		if got := receive(t, conn).Result.Data.Value.Header.Height; got != want {

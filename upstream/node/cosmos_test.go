@@ -27,9 +27,7 @@ func newDevnet(t *testing.T, dialect Dialect, o devnet.Options) *devnet.Devnet {
 func running(t *testing.T, o Options) *Pool {
 	t.Helper()
 	p, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(context.Background()) }()
 	t.Cleanup(func() { _ = p.Close(); <-ended })
@@ -55,9 +53,7 @@ func waitFor(t *testing.T, p *Pool, height int64) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for !p.Tip().Known || p.Tip().Height < height {
-		if err := p.WaitHeight(ctx, height); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.WaitHeight(ctx, height))
 	}
 }
 
@@ -131,9 +127,7 @@ func TestTipComesFromAnswersWithoutCometBFT(t *testing.T) {
 // end: its REST server still runs, its application no longer does.
 func TestGatewayWithoutApplicationIsABadAnswer(t *testing.T) {
 	p, d := sdkPool(t, devnet.Options{}, true)
-	if err := d.SetFaults(devnet.Faults{Node: devnet.Fault{ErrorRate: 1}}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, d.SetFaults(devnet.Faults{Node: devnet.Fault{ErrorRate: 1}}))
 	a, err := p.Fetch(t.Context(), Request{Path: "/cosmos/staking/v1beta1/pool", Height: AtTip})
 	if silent, ok := errors.AsType[*upstream.Error](err); !ok || silent.Kind != upstream.BadAnswer {
 		t.Errorf("Fetch = %+v, %v", a, err)
@@ -171,9 +165,7 @@ func TestFetchFailsBeforeDialectIsKnown(t *testing.T) {
 	if a, err := p.Fetch(t.Context(), pool); err == nil || p.Ready() == nil || d.Stats().Node.Requests > 0 {
 		t.Errorf("got %+v", a)
 	}
-	if err := p.SetDialect(Cosmos); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.SetDialect(Cosmos))
 	waitFor(t, p, d.Height())
 	if a, err := p.Fetch(t.Context(), pool); err != nil || a.Height != d.Height() {
 		t.Errorf("Fetch = %+v, %v", a, err)

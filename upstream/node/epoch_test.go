@@ -96,9 +96,7 @@ func anchored(t *testing.T) *memoryLedger {
 func epochOf(t *testing.T, l *memoryLedger) int64 {
 	t.Helper()
 	a, err := l.Agreement(t.Context(), "", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return a.Epoch
 }
 

@@ -58,9 +58,7 @@ func startGRPC(t *testing.T, address, chain string, options ...grpc.ServerOption
 	t.Helper()
 	n := &grpcNode{t: t, chain: chain}
 	l, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	n.address = l.Addr().String()
 	n.server = grpc.NewServer(append(options, grpc.ForceServerCodecV2(Bytes{}), grpc.UnknownServiceHandler(n.serve))...)
 	n.served.Go(func() { _ = n.server.Serve(l) })
@@ -314,9 +312,7 @@ func TestStreamEndsWithItsContext(t *testing.T) {
 	defer cancel()
 	for range 2 {
 		s, err := p.Stream(ctx, "/a.Service/Follow")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var sent, got []byte
 		if err := errors.Join(s.SendMsg(&sent), s.RecvMsg(&got)); err != nil || string(got) != n.address {
 			t.Errorf("%q, %v", got, err)

@@ -107,9 +107,7 @@ func TestEndpointNamesAreUnique(t *testing.T) {
 func gather(t *testing.T, registry *prometheus.Registry, node string) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	all := make(map[string]float64)
 	for _, family := range families {
 		for _, m := range family.GetMetric() {

@@ -23,9 +23,7 @@ func gzipped(t testing.TB, text string) []byte {
 	if _, err := w.Write([]byte(text)); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	return b.Bytes()
 }
 

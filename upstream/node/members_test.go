@@ -35,9 +35,7 @@ func TestReplacedNodesFailNoRequest(t *testing.T) {
 		for _, n := range nodes {
 			endpoints = append(endpoints, n.endpoint())
 		}
-		if err := p.SetEndpoints(endpoints); err != nil {
-			t.Fatal(err)
-		}
+		must(t, p.SetEndpoints(endpoints))
 		before := reads.Load()
 		eventually(t, "more reads", func() bool { return reads.Load() > before+20 })
 		for _, h := range p.Health() {
@@ -65,9 +63,7 @@ func TestClaimOfARemovedNodeIsForgotten(t *testing.T) {
 	high, low := newFakeNode(t, 105), newFakeNode(t, 100)
 	p := run(t, Options{}, low, high)
 	wantTip(t, p, 105)
-	if err := p.SetEndpoints([]Endpoint{low.endpoint()}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.SetEndpoints([]Endpoint{low.endpoint()}))
 	for _, h := range p.Health() {
 		if h.Name != low.address || h.Height != 100 {
 			t.Errorf("health = %+v, want that of the remaining node", h)

@@ -27,9 +27,7 @@ func storyNodes(t *testing.T, o Options) (p *Pool, d *devnet.Devnet, older, newe
 	t.Helper()
 	d = newDevnet(t, Story, devnet.Options{})
 	newer, err := d.AddNode()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	older = d.Node()
 	newer.SetBase64Keys(true)
 	for _, n := range []*devnet.Node{older, newer} {
@@ -52,9 +50,7 @@ func page(t *testing.T, p *Pool, r Request) (body string, nextKey string) {
 		t.Fatalf("%s?%s with page key %q: answer %+v, error %v", r.Path, r.Query, r.PageKey, a, err)
 	}
 	raw, err := base64.StdEncoding.DecodeString(gjson.GetBytes(a.Body, "msg.pagination.next_key").Str)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return gjson.GetBytes(a.Body, "msg").Raw, string(raw)
 }
 
@@ -106,9 +102,7 @@ func TestKeyFormFollowsTheRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the end of the subscription", func() bool { return p.endpoints()[1].blocks.State().Lost > lost })
-	if err := newer.SetFaults(devnet.Fault{}, devnet.Fault{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, newer.SetFaults(devnet.Fault{}, devnet.Fault{}))
 	waitFor(t, p, d.Height())
 	wantSecondPage(t, p, newer, validatorList)
 }
@@ -187,9 +181,7 @@ func TestVerbatimPageKeyGoesToNodeOfItsForm(t *testing.T) {
 		want, _ = page(t, p, Request{Path: validatorList, Query: "pagination.limit=3&pagination.offset=3", Height: AtTip})
 	}
 
-	if err := newer.SetFaults(devnet.Fault{Outage: devnet.Refuse}, devnet.Fault{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, newer.SetFaults(devnet.Fault{Outage: devnet.Refuse}, devnet.Fault{}))
 	r := Request{Path: validatorList, Query: withKey("pagination.limit=3", Base64Keys.encode(raw)), Keys: Base64Keys, Height: AtTip}
 	if a, err := p.Fetch(within(t, 10*time.Second), r); err == nil {
 		t.Errorf("answer %s of a node that reads keys in another form, want an error", a.Body)

@@ -24,9 +24,7 @@ func mustFetch(t *testing.T, p *Pool, r Request) *Answer {
 	t.Helper()
 	r.Path = "/staking/pool"
 	answer, err := p.Fetch(within(t, time.Minute), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return answer
 }
 
@@ -54,9 +52,7 @@ func TestHeightIsChosenWhenRequestLeavesTheQueue(t *testing.T) {
 	p := run(t, Options{InFlight: 1, Queue: time.Minute, BlockInterval: time.Minute}, n)
 	eventually(t, "the subscription", connected(p))
 	turn, err := p.endpoints()[0].queue.Acquire(t.Context(), queue.Request{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var a *Answer
 	var asking sync.WaitGroup
 	asking.Go(func() { a = mustFetch(t, p, Request{Height: AtTip}) })
@@ -350,9 +346,7 @@ func TestReadAheadYieldsToOtherRequests(t *testing.T) {
 	}
 	eventually(t, "an answer while there is room", answered)
 	turn, err := p.endpoints()[0].queue.Acquire(t.Context(), queue.Request{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := p.Fetch(within(t, time.Minute), ahead); p.Spare() || !errors.Is(err, upstream.ErrYielded) {
 		t.Errorf("spare %v, and the request: %v", p.Spare(), err)
 	}

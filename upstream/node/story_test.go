@@ -30,15 +30,11 @@ type recording struct {
 func recordings(t testing.TB) (all []recording) {
 	t.Helper()
 	file, err := os.Open("testdata/failures.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer file.Close()
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		var r recording
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(lines.Bytes(), &r))
 		all = append(all, r)
 	}
 	return all

@@ -26,9 +26,7 @@ func streamFrom(t *testing.T, a *account.Account, maxBody int64, serve func(w ht
 	o := Options{Memory: a.Upstream()}.WithDefaults()
 	o.maxBody = maxBody
 	c, err := newGRPCClient("node", Endpoint{GRPC: n.Listener.Addr().String(), Headers: http.Header{"X-Api-Key": {"secret"}}}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(c.close)
 	s := c.stream(metadata.AppendToOutgoingContext(t.Context(), heightKey, "7"), "/a.Service/Follow")
 	t.Cleanup(s.Close)

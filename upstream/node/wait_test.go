@@ -16,9 +16,7 @@ func newPool(t *testing.T, o Options, nodes ...*fakeNode) *Pool {
 	}
 	o.BlockInterval = cmp.Or(o.BlockInterval, 50*time.Millisecond)
 	p, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = p.Close() })
 	return p
 }
@@ -93,4 +91,12 @@ func within(t *testing.T, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// must fails the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

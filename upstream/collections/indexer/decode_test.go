@@ -27,17 +27,13 @@ var realLog = `{"address":"0x77319b4031e6ef1250907aa00018b8b1c67a244b","topics":
 func parse(t *testing.T, s string) ledger.Address {
 	t.Helper()
 	a, err := indexer.ParseAddress(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return a
 }
 
 func TestRegistrationOfAeneidIsUnderstood(t *testing.T) {
 	got, err := aeneid.DecodeLogs([]byte("[" + realLog + "]"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := []indexer.Event{{
 		Kind: indexer.Registered, Block: 23425318, Index: 4, Time: time.Date(2026, 9, 10, 6, 16, 33, 0, time.UTC),
 		IP:         parse(t, "0x1653b905597e0f778c0e9c2d8a9d5c003ee56614"),

@@ -355,9 +355,7 @@ func TestStoreThatMayLackLogsIsIncompleteUntilItIsRebuilt(t *testing.T) {
 		o := quick(&forgetful{Store: store}, evm, sound)
 		o.Window, o.Follow = 20, true
 		first, err := indexer.New(o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- first.Run(ctx) }()
@@ -386,13 +384,9 @@ func TestStoreThatMayLackLogsIsIncompleteUntilItIsRebuilt(t *testing.T) {
 		}
 
 		beside, err := store.Shadow(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		run(t, quick(beside, sound))
-		if err := errors.Join(beside.Close(), store.SwapIn(t.Context()), store.DropShadow(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(beside.Close(), store.SwapIn(t.Context()), store.DropShadow(t.Context())))
 		eventually(t, "state unverified after a rebuild", func() bool { return x.Status().State() == "unverified" })
 		expect(t, store, h.count(0))
 	})

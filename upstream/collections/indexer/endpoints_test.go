@@ -37,12 +37,8 @@ func TestStartIsFoundWhereTheContractsAppear(t *testing.T) {
 	evm := serveEVM(t, h, faults{})
 	store := open(t, memory(t))
 	x, err := indexer.New(quick(store, evm))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := x.Run(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, x.Run(t.Context()))
 	if s := x.Status(); s.First != 5 || s.Cursor.Block != h.head() || s.Head != h.head() {
 		t.Errorf("status = %+v", s)
 	}
@@ -142,9 +138,7 @@ func TestRecoveredEndpointGetsLargerRequests(t *testing.T) {
 	evm := serveEVM(t, h, faults{maxRange: 10})
 	store := open(t, memory(t))
 	x, err := indexer.New(func() indexer.Options { o := quick(store, evm); o.Follow = true; o.Window = 512; return o }())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- x.Run(ctx) }()

@@ -440,3 +440,11 @@ func address(kind byte, n int) string {
 	a := ledger.Address{0: kind, 18: byte(n >> 8), 19: byte(n)}
 	return a.String()
 }
+
+// must fails the test if err is not nil.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

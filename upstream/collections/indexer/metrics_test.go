@@ -19,9 +19,7 @@ import (
 func scrape(t *testing.T, r *prometheus.Registry) (samples map[string]float64, state string) {
 	t.Helper()
 	families, err := r.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	samples = map[string]float64{}
 	for _, family := range families {
 		for _, m := range family.Metric {
@@ -41,9 +39,7 @@ func TestMetricsReportProgress(t *testing.T) {
 	o := quick(store, serveEVM(t, h, faults{}), serveEVM(t, h, faults{}))
 	o.Registerer, o.Follow = r, true
 	x, err := indexer.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got, state := scrape(t, r); state != "waiting" || len(got) != 1 {
 		t.Errorf("before its turn: %s, %v", state, got)
 	}
@@ -84,9 +80,7 @@ func TestUnknownChainHasNoMetrics(t *testing.T) {
 	o := quick(open(t, memory(t)), evm)
 	o.Registerer, o.Grace = r, time.Hour
 	x, err := indexer.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ended := make(chan error)
 	go func() { ended <- x.Run(t.Context()) }()
 	eventually(t, "that it runs", func() bool { return x.Status().Running })

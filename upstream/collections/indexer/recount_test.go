@@ -38,18 +38,14 @@ func index(ctx context.Context, o indexer.Options) error {
 // run indexes to the head.
 func run(t *testing.T, o indexer.Options) {
 	t.Helper()
-	if err := index(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
+	must(t, index(t.Context(), o))
 }
 
 // follow indexes until the test ends.
 func follow(t *testing.T, o indexer.Options) *indexer.Indexer {
 	t.Helper()
 	x, err := indexer.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- x.Run(ctx) }()
@@ -163,9 +159,7 @@ func await(t *testing.T, store *collections.Store, block int64) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("block %d in the store", block), func() bool {
 		cursor, err := store.Cursor(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return cursor.Block == block
 	})
 }

@@ -22,9 +22,7 @@ func everyStore(t *testing.T, test func(t *testing.T, url string)) {
 func open(t testing.TB, url string) *collections.Store {
 	t.Helper()
 	s, err := drivers.Open(t.Context(), url, collections.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Errorf("Close: %v", err)
@@ -37,9 +35,7 @@ func open(t testing.TB, url string) *collections.Store {
 func expect(t *testing.T, s *collections.Store, want counted) {
 	t.Helper()
 	page, err := s.List(t.Context(), collections.Query{Limit: collections.MaxLimit})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	slices.SortFunc(page.Items, func(a, b collections.Collection) int { return strings.Compare(a.Address, b.Address) })
 	if diff := cmp.Diff(want.collections, page.Items); diff != "" {
 		t.Errorf("collections (-want +got)\n%s", diff)
