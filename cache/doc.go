@@ -3,8 +3,8 @@
 // [Cache.Get] tries, in this order:
 //
 //  1. Memory. A fresh entry is served. With a stale entry the caller waits briefly for a newer one (patience.go), unless
-//     the origin fails or is slow: then the stale entry is served and one background flight refreshes it. For a missing
-//     key, a single read of the shared store may suffice.
+//     the origin fails or is slow: then the stale entry is served and one background flight refreshes it. A caller reads a
+//     missing key once from the shared store, without a flight or a lease.
 //  2. The flight of the key. Callers that need the same answer share one flight, which may outlive them. In the flight:
 //  3. The shared store. It returns an entry that this replica has not judged yet, or the lease of the key, or that
 //     another replica holds the lease. That replica's message wakes the waiting flights and passes the new entry to all
@@ -16,7 +16,7 @@
 // Keys that were requested at least twice in each of the last blocks are read when a block arrives, before the next
 // request ([Cache.ReadAhead]). Package cache/ahead selects them.
 //
-// lookup.go contains the way of a request: Get, hit, wait, result. flight.go contains the way of a flight, and
+// lookup.go contains the way of a request: Get, answer, readShared, join, serve. flight.go contains the way of a flight, and
 // replicas.go its coordination with other replicas. Package cache/freshness judges entries: in blocks if the tip and the
 // entry's height are known, otherwise in seconds.
 //

@@ -17,7 +17,8 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// flight is one lookup of a key below memory, for all callers that wait for it. Its request is the first caller's.
+// A flight is one lookup of a key below memory. Each caller makes a flight; the copy that runs (join, start) serves all
+// callers that wait for the key.
 type flight struct {
 	*request
 

@@ -24,7 +24,7 @@ func (f *flight) acquire(ctx context.Context, l *flightResult) (lease Lease, eno
 		return nil, false, nil
 	}
 	// Listen before reading, so that no message is lost in between.
-	woken := f.ch.replicas.join(f.q.Key)
+	woken := f.ch.replicas.listen(f.q.Key)
 	defer f.ch.replicas.leave(f.q.Key)
 	lease = f.c.o.Shared.NewLease(f.ch.namespace, f.q.Key, f.q.MaxHeight)
 	until, cancel := f.waitForOthers(ctx)

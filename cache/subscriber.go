@@ -49,7 +49,7 @@ func newSubscriber(m *memory, bytes int64) *subscriber {
 	return &subscriber{memory: m, most: int(bytes / renewalsShare / 2), waiting: map[string]chan bool{}, newer: map[string]Renewal{}}
 }
 
-func (s *subscriber) join(key string) <-chan bool {
+func (s *subscriber) listen(key string) <-chan bool {
 	woken := make(chan bool, 1)
 	s.mu.Lock()
 	defer s.mu.Unlock()

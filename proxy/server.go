@@ -105,7 +105,8 @@ func (s *Server) mounted(r *http.Request) (*router, *http.Request) {
 //   - /batch, /live, polls, explain and purge look routes up without serving a request;
 //   - rows such as the SDK's {path=**}, and the rows of operators, which take precedence, do not fit Gin's tree.
 //
-// A request with another method for one of our own paths goes to NoRoute too, and v.route refuses it.
+// A request with another method for one of our own paths goes to NoRoute too, and v.route refuses it. All handlers are
+// web.Handle, which serves the route that find has found.
 func (v *router) newEngine() *gin.Engine {
 	engine := v.stack.NewEngine(v.find, v.serveGRPCWeb)
 	for path, rt := range v.fixed {

@@ -42,7 +42,7 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Store implements [cache.Shared]. All its operations go through do.
+// Store implements [cache.Shared]. All its operations go through doUntil.
 type Store struct {
 	rdb     redis.UniversalClient
 	o       Options

@@ -17,7 +17,7 @@
 // A query passes, top to bottom:
 //
 //  1. lookup.go takes the tip, and looks into memory by the policy of the kind (classes.go);
-//  2. answer.go makes the response, and writes it over HTTP.
+//  2. response.go makes the response, and writes it over HTTP.
 //
 // Some queries need more:
 //

@@ -44,9 +44,9 @@ func (r *Reader) Deadline(from *http.Request, rec *record.Record) *web.LazyDeadl
 	return web.WithLazyDeadline(from.Context(), r.Stack.Deadline(rec.Start))
 }
 
-// Answer serves q through the cache at the height that AwaitBlock returns, reading the node on a miss. Responses
-// served from memory are also registered with the fast lane, which serves identical requests without calling this
-// handler.
+// Answer serves q through the cache, at the tip that AwaitBlock returns, and reads the node on a miss. It sets
+// rec.Replayer: if memory answered, package web registers the response with the fast lane, which then serves identical
+// requests without calling this handler.
 func (r *Reader) Answer(ctx context.Context, from *http.Request, rec *record.Record, q *Query) (Result, error) {
 	tip, err := r.AwaitBlock(ctx, from, rec, q)
 	if err != nil {

@@ -3,7 +3,7 @@
 // A request passes, in this order:
 //
 //  1. package dialect finds its row (routes.go) and reads the parameters of the row (parameters.go), including those of pages
-//     (nodekeys.go) with the height of the previous page (pagekey.go);
+//     (nodekeys.go) with the height of the previous page (walkkey.go);
 //  2. on a miss, origin.go makes an entry of the node's answer, in the shape of package documented, with the height in its
 //     next page key (stamp.go);
 //  3. unknown.go passes paths without a row to the node;

@@ -20,7 +20,7 @@ import (
 // stay too, afterwards the body is rendered again. Nodes that prune keep more blocks.
 const StampBlocks = 8
 
-// A stamp puts the height of an answer into its next page key (pagekey.go).
+// A stamp puts the height of an answer into its next page key (walkkey.go).
 type stamp struct {
 	*origin
 	q      *dialect.RowQuery

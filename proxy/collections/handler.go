@@ -3,7 +3,7 @@
 // A request takes these steps:
 //
 //  1. handler.go checks the API key and calls the next steps in order.
-//  2. request.go reads the body and normalizes it for the cache key. schema.go validates it.
+//  2. request.go reads the body and normalizes it for the cache key. validate.go validates it.
 //  3. answer.go determines the freshness of a page by the store's progress, waits for a block that the client
 //     requires, and builds the response from the page.
 //  4. On a miss, page.go reads the page from the store and its descriptions from the metadata provider, and joins

@@ -67,3 +67,77 @@ func splitList(value string) func(yield func(string) bool) {
 		yield(value[start:])
 	}
 }
+
+// accepted is the weight that a client gives to each coding, in thousandths. 0 means not accepted.
+type accepted [len(preferred)]int
+
+// readAccepted reads the values of Accept-Encoding (RFC 9110) and ignores what is malformed. A client that sends no
+// such header gets the plain body, though RFC 9110 allows every coding: it may not know any.
+func readAccepted(values []string) accepted {
+	const unsaid = -1
+	others := unsaid
+	a := accepted{unsaid, unsaid, unsaid, unsaid}
+	for _, value := range values {
+		for member := range strings.SplitSeq(value, ",") {
+			name, parameters, _ := strings.Cut(member, ";")
+			weight, ok := readWeight(strings.TrimSpace(parameters))
+			if !ok {
+				continue
+			}
+			if name = strings.TrimSpace(name); name == "*" {
+				others = weight
+			} else if coding, known := codingOf(name); known {
+				a[coding] = weight
+			}
+		}
+	}
+	for coding, weight := range a {
+		switch {
+		case weight != unsaid:
+		case others != unsaid:
+			a[coding] = others
+		case codings.Coding(coding) == codings.Identity:
+			a[coding] = 1 // acceptable, but less than what is named
+		default:
+			a[coding] = 0
+		}
+	}
+	return a
+}
+
+func codingOf(name string) (coding codings.Coding, known bool) {
+	switch {
+	case strings.EqualFold(name, "gzip"), strings.EqualFold(name, "x-gzip"):
+		return codings.Gzip, true
+	case strings.EqualFold(name, "br"):
+		return codings.Brotli, true
+	case strings.EqualFold(name, "zstd"):
+		return codings.Zstd, true
+	case strings.EqualFold(name, "identity"):
+		return codings.Identity, true
+	}
+	return 0, false
+}
+
+// readWeight reads "q=" and a number from 0 to 1 with at most three decimals. "" means 1.
+func readWeight(parameter string) (thousandths int, ok bool) {
+	if parameter == "" {
+		return fullWeight, true
+	}
+	if len(parameter) < 3 || len(parameter) > len("q=0.000") || parameter[0]|0x20 != 'q' || parameter[1] != '=' {
+		return 0, false
+	}
+	whole, decimals := parameter[2], parameter[3:]
+	if whole != '0' && whole != '1' || decimals != "" && decimals[0] != '.' {
+		return 0, false
+	}
+	weight, unit := int(whole-'0')*fullWeight, 100
+	for _, digit := range []byte(strings.TrimPrefix(decimals, ".")) {
+		if digit < '0' || digit > '9' {
+			return 0, false
+		}
+		weight += int(digit-'0') * unit
+		unit /= 10
+	}
+	return weight, weight <= fullWeight
+}

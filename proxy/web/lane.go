@@ -18,8 +18,8 @@ type Lane interface {
 	Use(s *Stack)
 	// SlotFor returns the slot for a request on a connection of the lane. It returns nil if the lane cannot store it.
 	SlotFor(r *http.Request, on conn.LaneConn) record.LaneSlot
-	// Serve is called before a request is handled. It answers an HTTP/2 request if it can, and returns false otherwise. A
-	// request of HTTP/1 was read through on, which could not answer it.
+	// Serve is called before a request is handled, and reports whether it has answered it. It can answer requests of
+	// HTTP/2. Those of HTTP/1 were read through on, which could not answer them.
 	Serve(client *conn.Conn, on conn.LaneConn, w http.ResponseWriter, r *http.Request) (answered bool)
 	// Forget drops all requests.
 	Forget()

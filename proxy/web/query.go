@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/respond"
 )
 
@@ -103,4 +104,42 @@ type removedKey struct{}
 func RemovedParameters(r *http.Request) url.Values {
 	removed, _ := r.Context().Value(removedKey{}).(url.Values)
 	return removed
+}
+
+// Given returns the values of a header or a parameter of ours. Empty ones count as absent: some proxies
+// empty a header instead of dropping it.
+func Given(values []string) []string {
+	if !slices.Contains(values, "") {
+		return values
+	}
+	return slices.DeleteFunc(slices.Clone(values), func(value string) bool { return value == "" })
+}
+
+// ReadBlock returns the block that a header names, 0 for none. It returns BadInput for a malformed one, unlike nodes, which
+// then read the latest state.
+func ReadBlock(name string, values []string) (int64, error) {
+	if values = Given(values); len(values) == 0 {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(values[0], 10, 64)
+	if err != nil || n <= 0 || strings.Trim(values[0], "0123456789") != "" {
+		return 0, failure.BadInput("%s is %q; expected a positive integer", name, Short(values[0]))
+	}
+	return n, nil
+}
+
+// MinEVMParameter is the query parameter with the meaning of X-Min-Evm-Block.
+const MinEVMParameter = "x-min-evm-block"
+
+// ReadMinEVM returns the block of the execution chain that a response must include by the header or the URL of its request; 0
+// for none. The error is BadInput.
+func ReadMinEVM(r *http.Request) (block int64, err error) {
+	if block, err = ReadBlock(respond.MinEVMHeader, r.Header[respond.MinEVMHeader]); err != nil {
+		return 0, err
+	}
+	inURL, err := ReadBlock(MinEVMParameter, RemovedParameters(r)[MinEVMParameter])
+	if err == nil && block > 0 && inURL > 0 && inURL != block {
+		return 0, failure.BadInput("%s is %d and %s is %d: no answer can be both", respond.MinEVMHeader, block, MinEVMParameter, inURL)
+	}
+	return max(block, inURL), err
 }

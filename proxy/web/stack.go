@@ -3,9 +3,10 @@
 // A request passes, in this order:
 //
 //  1. package conn wraps the client's connection;
-//  2. middleware.go lists the middleware: CORS, id and record, limits of addresses and sizes, API keys;
+//  2. middleware.go lists the middleware: CORS, id and record, failures, limits of addresses and sizes, API keys, access
+//     rules;
 //  3. the API's handler may reserve memory for a body, and create a deadline whose timer starts only when a caller waits
-//     for it (handle.go);
+//     for it (deadline.go);
 //  4. package respond writes the response;
 //  5. package failure turns an error into a status and a public text, which the API renders in its own form;
 //  6. package record counts and logs the request.

@@ -54,7 +54,7 @@ func (e *endpoint) call(ctx context.Context, r Request, height int64) (*Answer, 
 		a.readState(reply.Result, r.sentHeight(height))
 	}
 	if a.Reason != OK && a.Reason != Refused && comet.IsShutdownError(a.Text) { // a contract may have chosen the text of Refused
-		return nil, upstream.Silence(origin, errors.New(a.Text))
+		return nil, upstream.Silence(nodeName, errors.New(a.Text))
 	}
 	return a, nil
 }
@@ -96,7 +96,7 @@ func callFailed(err error, retry time.Duration) error {
 		failure.RetryAfter = retry
 		return failure
 	}
-	return upstream.Silence(origin, err)
+	return upstream.Silence(nodeName, err)
 }
 
 // Codes in the codespace sdk with which abci_query refuses a height.
@@ -158,7 +158,7 @@ func (e *endpoint) refusedCall(reply *comet.Reply, block, tip int64) (*Answer, e
 	text := gjson.GetBytes(reply.Error, "data").String()
 	switch {
 	case comet.IsShutdownError(text):
-		return nil, upstream.Silence(origin, errors.New(text))
+		return nil, upstream.Silence(nodeName, errors.New(text))
 	case !reply.Answers() || !isFromComet(reply.Error):
 		return nil, e.gatewayCall(reply)
 	}

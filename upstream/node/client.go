@@ -57,7 +57,7 @@ func newClient(base *url.URL, headers http.Header, o Options, s *protocol) *clie
 func (c *client) get(ctx context.Context, r Request, height int64) (*Answer, error) {
 	response, err := c.http.Do(c.request(ctx, r, height))
 	if err != nil {
-		return nil, upstream.Silence(origin, upstream.Bare(err))
+		return nil, upstream.Silence(nodeName, upstream.Bare(err))
 	}
 	defer response.Body.Close()
 	if coding := response.Header.Get("Content-Encoding"); coding != "" {
@@ -128,7 +128,7 @@ func (c *client) read(response *http.Response, largest int64) ([]byte, error) {
 	case errors.Is(err, account.ErrFull):
 		return nil, noMemory(err)
 	}
-	if silent := upstream.Silence(origin, err); silent.Kind == upstream.Timeout {
+	if silent := upstream.Silence(nodeName, err); silent.Kind == upstream.Timeout {
 		return nil, silent
 	}
 	return nil, badAnswer(fmt.Errorf("truncated: %w", err))

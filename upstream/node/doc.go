@@ -3,13 +3,13 @@
 //
 // A request takes these steps:
 //
-//  1. Pool.Fetch (fetch.go) chooses an endpoint that has the height and responds well.
+//  1. Pool.Fetch (fetch.go) chooses an endpoint that has the height and responds well (choose.go).
 //  2. The request waits there for its turn, in the line of its client. The number of concurrent requests
 //     adapts to the node: a small one works best with two to four, and announces its blocks late with
 //     more than eight.
 //  3. AtTip is replaced by a height when the request leaves the queue.
 //  4. The endpoint (endpoint.go) sends it to one of the node's servers, each behind a circuit breaker of its
-//     own: the REST server (client.go, whose responses story.go or cosmos.go interprets), CometBFT's RPC
+//     own (server.go): the REST server (client.go, whose responses story.go or cosmos.go interprets), CometBFT's RPC
 //     (call.go), or gRPC (grpc.go; stream.go for streams). One table (texts.go) maps the texts of errors to reasons.
 //  5. If the endpoint does not respond, has pruned the height or lags, the request goes to another
 //     endpoint. If no endpoint reaches the newest block, the newest block of an endpoint is read.

@@ -22,12 +22,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/node/queue"
 )
 
-const (
-	maxFailures = 5               // consecutive failures that open the breaker
-	breakerOpen = time.Second     // until the breaker lets a request through again
-	penaltyTime = 5 * time.Second // how long an endpoint ranks behind the others after a failure
-	slowCall    = time.Minute     // timeout of a call that waits for a block
-)
+// slowCall is the timeout of a call that waits for a block.
+const slowCall = time.Minute
 
 // An endpoint is one node with its clients, breakers and queue.
 type endpoint struct {
@@ -64,40 +60,6 @@ type view struct {
 	failed      time.Time     // last failure of the node itself; zero after a success
 	restErr     error         // current error of the REST server
 }
-
-// A server is one of a node's servers: REST, RPC or gRPC. Each can fail independently.
-type server struct {
-	breaker  *gobreaker.CircuitBreaker[*Answer]
-	exchange func(ctx context.Context, r Request, height int64) (*Answer, error)
-	outage   *upstream.Outage
-}
-
-func newServer(outage *upstream.Outage, isNodeFailure func(error) bool, exchange func(context.Context, Request, int64) (*Answer, error)) *server {
-	return &server{exchange: exchange, outage: outage, breaker: upstream.NewBreaker[*Answer](upstream.BreakerOptions{
-		Outage:   outage,
-		Failures: maxFailures, Cooldown: breakerOpen,
-		Excluded: func(err error) bool { return !isNodeFailure(err) },
-	})}
-}
-
-// maxExcerpt limits the bytes of a node's text in an outage.
-const maxExcerpt = 200
-
-// recordOutcome records the outcome of a request for the outage. A failure of the node itself counts like a missing
-// response. An error caused by the request does not count.
-func (s *server) recordOutcome(a *Answer, err error) {
-	switch {
-	case err == nil && (a.Reason != Other || a.Sound):
-		s.outage.End()
-	case err == nil:
-		s.outage.Failed(fmt.Errorf("status %d: %.*s", a.NodeStatus, maxExcerpt, a.Text))
-	case upstream.KindOf(err) != 0:
-		s.outage.Failed(err)
-	}
-}
-
-// isOpen reports whether the breaker rejects requests.
-func (s *server) isOpen() bool { return s.breaker.State() == gobreaker.StateOpen }
 
 // newEndpoint returns an endpoint. rpc and g may be nil.
 func newEndpoint(name string, c *client, rpc *comet.Client, g *grpcClient, o Options, m *metrics) *endpoint {
@@ -193,7 +155,7 @@ func (e *endpoint) send(ctx context.Context, r Request, height int64) (answer *A
 		answer.Node, answer.Cached = e.name, e.client.isParent.Load()
 	}
 	if r.rest() {
-		e.recordOutcome(err)
+		e.recordREST(err)
 		if answer != nil && r.Cost == Cheap {
 			e.update(func(v *view) { v.latency += (time.Since(start) - v.latency) / 8 })
 		}
@@ -217,8 +179,8 @@ func (e *endpoint) read(ctx context.Context, r Request, height int64) (*Answer, 
 	return answer, err
 }
 
-// recordOutcome records that the REST server has responded, or its failure.
-func (e *endpoint) recordOutcome(err error) {
+// recordREST records that the REST server has responded, or its failure.
+func (e *endpoint) recordREST(err error) {
 	if err == nil {
 		e.update(func(v *view) { v.answered, v.failed, v.restErr = time.Now(), time.Time{}, nil })
 		return

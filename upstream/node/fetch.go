@@ -3,18 +3,12 @@ package node
 import (
 	"context"
 	"errors"
-	"math"
-	"math/bits"
-	"slices"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
 )
 
 const (
-	nearby = 10                   // maximum number of blocks that an endpoint may be behind to be waited for
-	near   = 8 * time.Millisecond // endpoints with a lower latency rank equally, as do those within a factor of two
-
 	maxFailed  = 2 // number of failed endpoints before the request fails
 	firstPause = 25 * time.Millisecond
 	maxPause   = 500 * time.Millisecond
@@ -81,80 +75,6 @@ type fetch struct {
 	newest   int64     // newest height of the endpoints that were skipped because they lag
 	lower    int64     // height to read instead of the tip
 	deadline time.Time // until when the fetch waits for the tip
-}
-
-// choose returns the best endpoint for the request. hope reports whether waiting may help if there is none. It does not
-// choose the endpoint to avoid while another one should have the height soon.
-func (f *fetch) choose() (best *endpoint, hope bool) {
-	tip, height, chain := f.pool.Tip(), f.height(), f.pool.ChainID()
-	var least [6]int
-	soonest := math.MaxInt // priority of the endpoints that should have the height soon
-	form := f.pool.knownForm(f.request.Keys)
-	f.broken, f.far, f.newest = false, false, 0
-	for _, e := range f.pool.endpoints() {
-		v, server := e.snapshot(), e.serverOf(f.request)
-		reach := v.reach(height, tip.Interval)
-		switch {
-		case v.Foreign() || server == nil || f.request.Invoke != nil && !e.grpc.serves(chain) || slices.Contains(f.done, e) || f.request.Only != "" && f.request.Only != e.name:
-		case form && e.keys.last() != f.request.Keys:
-			hope = hope || e.keys.last() == UnknownKeys // its form is being tested
-		case server.isOpen():
-			f.broken = true
-		case v.Unseen || slices.Contains(f.lagging, e):
-			hope = true
-		case reach == behind && height <= tip.Height: // a node must refuse a height above the tip itself
-			soon := height-v.Height <= nearby
-			hope, f.far, f.newest = hope || soon, f.far || !soon, max(f.newest, v.Height)
-			if soon && time.Since(v.failed) >= penaltyTime {
-				soonest = min(soonest, e.configured.Priority)
-			}
-		default:
-			if rank := e.rank(v, reach, f.request.Avoid); best == nil || slices.Compare(rank[:], least[:]) < 0 {
-				best, least = e, rank
-			}
-		}
-	}
-	if best != nil && (best.name == f.request.Avoid && hope || soonest < best.configured.Priority) && time.Now().Before(f.deadline) {
-		return nil, hope
-	}
-	return best, hope
-}
-
-// reach is how likely an endpoint can answer at a height.
-type reach int
-
-const (
-	pruned  reach = iota // it may have pruned the height
-	behind               // it does not have the height yet
-	unsure               // its current height is unknown
-	present              // it has the height, or any height will do
-)
-
-func (v *view) reach(height int64, interval time.Duration) reach {
-	switch {
-	case 0 < height && height < v.Lowest:
-		return pruned
-	case height <= v.Height || height == 0:
-		return present
-	case !v.Current(interval):
-		return unsure
-	default:
-		return behind
-	}
-}
-
-// rank orders endpoints. The lowest rank is best. The criteria are, in order: recent failures and avoid, priority,
-// reach, waiting requests, latency, requests in flight.
-func (e *endpoint) rank(v view, r reach, avoid string) [6]int {
-	failed := 0
-	if time.Since(v.failed) < penaltyTime {
-		failed = 1
-	}
-	if e.name == avoid {
-		failed += 2
-	}
-	load := e.queue.Load()
-	return [6]int{failed, e.configured.Priority, int(present - r), load.Waiting, bits.Len64(uint64(v.latency / near)), load.InFlight}
 }
 
 // height returns the height to read at now. 0 means the node's latest.
@@ -225,7 +145,7 @@ func (f *fetch) send(ctx context.Context, e *endpoint) result {
 		result.answer, result.err = e.inTurn(ctx, r, send)
 	}
 	if upstream.KindOf(result.err) == 0 && errors.Is(result.err, context.DeadlineExceeded) {
-		result.err = upstream.Silence(origin, result.err)
+		result.err = upstream.Silence(nodeName, result.err)
 	}
 	return result
 }

@@ -80,11 +80,11 @@ func (e *endpoint) gatewayStatus(st *status.Status, md metadata.MD) error {
 	switch code := st.Code(); {
 	case foreign.MatchString(st.Message()):
 	case code == codes.DeadlineExceeded:
-		return upstream.Silence(origin, context.DeadlineExceeded)
+		return upstream.Silence(nodeName, context.DeadlineExceeded)
 	case code == codes.Canceled:
 		return context.Canceled
 	case len(md) == 0:
-		return upstream.Silence(origin, errors.New(st.Message()))
+		return upstream.Silence(nodeName, errors.New(st.Message()))
 	case known, code == codes.InvalidArgument, code == codes.Unimplemented, code == codes.Unknown, code == codes.Internal:
 		return nil
 	}

@@ -89,7 +89,7 @@ func (e *endpoint) keyForm(ctx context.Context) (KeyForm, error) {
 	case e.keys.testing <- struct{}{}:
 		defer func() { <-e.keys.testing }()
 	case <-ctx.Done():
-		return UnknownKeys, upstream.Silence(origin, ctx.Err())
+		return UnknownKeys, upstream.Silence(nodeName, ctx.Err())
 	}
 	now := e.blocks.State()
 	if form := e.keys.current(now.Lost); form != UnknownKeys {

@@ -34,7 +34,7 @@ func (c *client) parentRefusal(r *http.Response) error {
 	err := badAnswer(fmt.Errorf("%w: status %d", errRefusedByParent, r.StatusCode))
 	err.RetryAfter = upstream.RetryAfter(r.Header)
 	if busy {
-		err.Kind, err.Msg = upstream.Overloaded, origin+" is busy"
+		err.Kind, err.Msg = upstream.Overloaded, nodeName+" is busy"
 	}
 	return err
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// origin names the nodes in error messages for clients.
-const origin = "the chain node"
+// nodeName names the nodes in error messages for clients.
+const nodeName = "the chain node"
 
 var (
 	errTooLarge   = errors.New("response exceeds the size limit")
@@ -38,7 +38,7 @@ func (f *fetch) exhausted() (*Answer, error) {
 		return f.refusal(), nil
 	case f.far && !f.broken:
 		return nil, &upstream.Error{
-			Kind: upstream.Overloaded, Msg: origin + " is too far behind its chain",
+			Kind: upstream.Overloaded, Msg: nodeName + " is too far behind its chain",
 			Err: upstream.ErrBehind, RetryAfter: max(nearby*f.pool.Tip().Interval, time.Second),
 		}
 	default:
@@ -71,7 +71,7 @@ func (p *Pool) noEndpoint() error {
 	if len(p.endpoints()) == 0 {
 		err.Msg = "no chain node is configured"
 	} else if foreign == len(p.endpoints()) {
-		err.Msg = origin + " serves another chain than " + p.ChainID()
+		err.Msg = nodeName + " serves another chain than " + p.ChainID()
 	}
 	return err
 }
@@ -79,7 +79,7 @@ func (p *Pool) noEndpoint() error {
 // unreachable returns the error if no endpoint could be reached.
 func unreachable(err error) *upstream.Error {
 	return &upstream.Error{
-		Kind: upstream.Unreachable, Msg: origin + " cannot be reached", Err: err, RetryAfter: breakerOpen,
+		Kind: upstream.Unreachable, Msg: nodeName + " cannot be reached", Err: err, RetryAfter: breakerOpen,
 	}
 }
 
@@ -88,9 +88,9 @@ func (p *Pool) late(ctx context.Context, height int64) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err()
 	}
-	msg := fmt.Sprintf("%s does not have block %d yet", origin, height)
+	msg := fmt.Sprintf("%s does not have block %d yet", nodeName, height)
 	if height == 0 {
-		msg = origin + " has not answered yet"
+		msg = nodeName + " has not answered yet"
 	}
 	return &upstream.Error{
 		Kind: upstream.Timeout, Msg: msg, Err: ctx.Err(), RetryAfter: max(p.Tip().Interval, time.Second),
@@ -102,7 +102,7 @@ func (e *endpoint) busy(r Request, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
-	busy := &upstream.Error{Kind: upstream.Overloaded, Msg: origin + " is busy", Err: err}
+	busy := &upstream.Error{Kind: upstream.Overloaded, Msg: nodeName + " is busy", Err: err}
 	if !errors.Is(err, upstream.ErrYielded) {
 		busy.RetryAfter = time.Second
 		if r.Cost != Unknown {
@@ -114,17 +114,17 @@ func (e *endpoint) busy(r Request, err error) error {
 
 // badAnswer returns the error for an invalid or incomplete response.
 func badAnswer(err error) *upstream.Error {
-	return &upstream.Error{Kind: upstream.BadAnswer, Msg: origin + " gave an unusable answer", Err: err}
+	return &upstream.Error{Kind: upstream.BadAnswer, Msg: nodeName + " gave an unusable answer", Err: err}
 }
 
 // noMemory returns the error for a request that exceeds the free memory.
 func noMemory(err error) *upstream.Error {
-	return &upstream.Error{Kind: upstream.Overloaded, Msg: "too little memory is free to query " + origin, Err: err, RetryAfter: time.Second}
+	return &upstream.Error{Kind: upstream.Overloaded, Msg: "too little memory is free to query " + nodeName, Err: err, RetryAfter: time.Second}
 }
 
 // tipRefused returns the error for a node that claims to have pruned the newest block.
 func tipRefused(a *Answer) *upstream.Error {
-	return &upstream.Error{Kind: upstream.BadAnswer, Msg: origin + " refuses to read the newest block", Err: fmt.Errorf("%w: %w: %s", upstream.ErrBehind, errTipRefused, a.Text)}
+	return &upstream.Error{Kind: upstream.BadAnswer, Msg: nodeName + " refuses to read the newest block", Err: fmt.Errorf("%w: %w: %s", upstream.ErrBehind, errTipRefused, a.Text)}
 }
 
 // gateway returns the error for a refusal by a server in front of the node, such as an exceeded rate limit.

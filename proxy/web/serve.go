@@ -1,13 +1,9 @@
 package web
 
 import (
-	"context"
 	"fmt"
 	"net/http"
-	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
@@ -80,44 +76,6 @@ func (s *Stack) end(r *http.Request, rec *record.Record, status, size int) {
 	s.Recorder.End(rec, &record.End{Head: record.HeadOf(r), Status: status, Size: size, Took: time.Since(rec.Start)}, nil)
 }
 
-// Given returns the values of a header or a parameter of ours. Empty ones count as absent: some proxies
-// empty a header instead of dropping it.
-func Given(values []string) []string {
-	if !slices.Contains(values, "") {
-		return values
-	}
-	return slices.DeleteFunc(slices.Clone(values), func(value string) bool { return value == "" })
-}
-
-// ReadBlock returns the block that a header names, 0 for none. It returns BadInput for a malformed one, unlike nodes, which
-// then read the latest state.
-func ReadBlock(name string, values []string) (int64, error) {
-	if values = Given(values); len(values) == 0 {
-		return 0, nil
-	}
-	n, err := strconv.ParseInt(values[0], 10, 64)
-	if err != nil || n <= 0 || strings.Trim(values[0], "0123456789") != "" {
-		return 0, failure.BadInput("%s is %q; expected a positive integer", name, Short(values[0]))
-	}
-	return n, nil
-}
-
-// MinEVMParameter is the query parameter with the meaning of X-Min-Evm-Block.
-const MinEVMParameter = "x-min-evm-block"
-
-// ReadMinEVM returns the block of the execution chain that a response must include by the header or the URL of its request; 0
-// for none. The error is BadInput.
-func ReadMinEVM(r *http.Request) (block int64, err error) {
-	if block, err = ReadBlock(respond.MinEVMHeader, r.Header[respond.MinEVMHeader]); err != nil {
-		return 0, err
-	}
-	inURL, err := ReadBlock(MinEVMParameter, RemovedParameters(r)[MinEVMParameter])
-	if err == nil && block > 0 && inURL > 0 && inURL != block {
-		return 0, failure.BadInput("%s is %d and %s is %d: no answer can be both", respond.MinEVMHeader, block, MinEVMParameter, inURL)
-	}
-	return max(block, inURL), err
-}
-
 // BaseURL returns the URL below which the paths of a request's mount are: at the public address if one is configured,
 // else at the host that the client has named. It is a path if that is no host.
 func (s *Stack) BaseURL(r *http.Request) string {
@@ -139,52 +97,3 @@ func isHost(host string) bool {
 	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:[]"
 	return host != "" && len(host) < 260 && strings.Trim(host, allowed) == ""
 }
-
-// A LazyDeadline is a context with a deadline whose timer starts only when a caller waits for it. Most requests are answered
-// from memory without waiting, and a timer would cost as much as the response.
-type LazyDeadline struct {
-	context.Context //nolint:containedctx // it is one itself
-	at              time.Time
-	once            sync.Once
-	armed           context.Context //nolint:containedctx // the same with a timer
-	cancel          context.CancelFunc
-}
-
-// WithLazyDeadline returns a context with a deadline. The caller must call Release.
-func WithLazyDeadline(parent context.Context, at time.Time) *LazyDeadline {
-	return &LazyDeadline{Context: parent, at: at}
-}
-
-func (d *LazyDeadline) arm() {
-	d.armed, d.cancel = context.WithDeadline(d.Context, d.at)
-}
-
-// Deadline implements [context.Context].
-func (d *LazyDeadline) Deadline() (time.Time, bool) { return d.at, true }
-
-// Done implements [context.Context] and starts the timer.
-func (d *LazyDeadline) Done() <-chan struct{} {
-	d.once.Do(d.arm)
-	return d.armed.Done()
-}
-
-// Err implements [context.Context] and starts the timer, because its result must agree with Done.
-func (d *LazyDeadline) Err() error {
-	d.once.Do(d.arm)
-	return d.armed.Err()
-}
-
-// AfterFunc starts the timer. Package context calls it, so that a derived context needs no goroutine.
-func (d *LazyDeadline) AfterFunc(f func()) (stop func() bool) {
-	d.once.Do(d.arm)
-	return context.AfterFunc(d.armed, f)
-}
-
-// Release stops the timer. A caller that begins to wait afterwards waits for the parent, which ends with the request.
-func (d *LazyDeadline) Release() {
-	d.once.Do(func() { d.armed, d.cancel = d.Context, func() {} })
-	d.cancel()
-}
-
-// Deadline returns the deadline of a request that began at start.
-func (s *Stack) Deadline(start time.Time) time.Time { return start.Add(s.o.RequestTimeout) }

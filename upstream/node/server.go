@@ -1,0 +1,50 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+
+	"github.com/tipcache/tipcache/upstream"
+)
+
+const (
+	maxFailures = 5           // consecutive failures that open the breaker
+	breakerOpen = time.Second // until the breaker lets a request through again
+)
+
+// A server is one of a node's servers: REST, RPC or gRPC. Each can fail independently.
+type server struct {
+	breaker  *gobreaker.CircuitBreaker[*Answer]
+	exchange func(ctx context.Context, r Request, height int64) (*Answer, error)
+	outage   *upstream.Outage
+}
+
+func newServer(outage *upstream.Outage, isNodeFailure func(error) bool, exchange func(context.Context, Request, int64) (*Answer, error)) *server {
+	return &server{exchange: exchange, outage: outage, breaker: upstream.NewBreaker[*Answer](upstream.BreakerOptions{
+		Outage:   outage,
+		Failures: maxFailures, Cooldown: breakerOpen,
+		Excluded: func(err error) bool { return !isNodeFailure(err) },
+	})}
+}
+
+// maxExcerpt limits the bytes of a node's text in an outage.
+const maxExcerpt = 200
+
+// recordOutcome records the outcome of a request for the outage. A failure of the node itself counts like a missing
+// response. An error caused by the request does not count.
+func (s *server) recordOutcome(a *Answer, err error) {
+	switch {
+	case err == nil && (a.Reason != Other || a.Sound):
+		s.outage.End()
+	case err == nil:
+		s.outage.Failed(fmt.Errorf("status %d: %.*s", a.NodeStatus, maxExcerpt, a.Text))
+	case upstream.KindOf(err) != 0:
+		s.outage.Failed(err)
+	}
+}
+
+// isOpen reports whether the breaker rejects requests.
+func (s *server) isOpen() bool { return s.breaker.State() == gobreaker.StateOpen }
