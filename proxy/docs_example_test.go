@@ -46,7 +46,7 @@ func TestExamplesAreTheRecordedAnswers(t *testing.T) {
 				must(t, os.WriteFile(path, want, 0o644))
 			}
 			if diff := cmp.Diff(string(want), string(text)); diff != "" {
-				t.Errorf("the file (-recorded +written; -update writes it anew):\n%s", diff)
+				t.Errorf("the file differs from the answer in testdata/recordings.jsonl (-want +file; -update writes the file):\n%s", diff)
 			}
 		})
 	}

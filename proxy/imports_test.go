@@ -17,9 +17,8 @@ import (
 
 const module = "github.com/tipcache/tipcache/"
 
-// mayImport is the picture of the rooms: what the product code of each room, and
-// of those below it that have no line of their own, may import of the others. A
-// name that ends in /... stands for a room and all below it.
+// mayImport lists the packages that the code of each directory may import, tests excepted. It also applies to
+// directories below that have no line of their own. A name that ends in /... includes all directories below.
 var mayImport = map[string][]string{
 	"cmd":                    {"cmd/...", "config", "proxy/...", "cache/...", "upstream/..."},
 	"config":                 {"proxy/...", "cache/...", "upstream/..."},

@@ -10,7 +10,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/leaktest"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files and docs/examples")
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(silent{}) // it would tell of each connection that a test breaks

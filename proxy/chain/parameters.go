@@ -19,11 +19,10 @@ import (
 // A paramType reads the values of one type of parameter.
 type paramType struct {
 	dialect.Kind
-	values documented.Schema // values that clients should write: more is understood
+	values documented.Schema // recommended values; more are understood
 }
 
-// parameters gives every parameter except the ones of a page its type and its meaning: a name
-// means the same wherever it stands.
+// parameters has the type and meaning of each parameter, except those of a page. A name means the same on all paths.
 var parameters = map[string]struct {
 	paramType
 	doc string
@@ -131,8 +130,8 @@ func addressOf(prefix string) func(string) (string, bool) {
 	}
 }
 
-// readPublicKey reads a compressed point of the curve secp256k1. The node fails on any other point in words that do not
-// show whether the input or the node causes it.
+// readPublicKey reads a compressed point of the curve secp256k1. For any other point the node returns an error that
+// does not show whether the input or the node is at fault.
 func readPublicKey(value string) (string, bool) {
 	if !isHex(value, 33) || value[2] != '0' || value[3] != '2' && value[3] != '3' {
 		return "", false
@@ -155,7 +154,7 @@ func readNumber(value string) (string, bool) {
 	return cmp.Or(strings.TrimLeft(value, "0"), "0"), err == nil
 }
 
-// readNumber32 reads a number of a query, where 0 says as much as no value.
+// readNumber32 reads a number of a query, where 0 means the same as an absent value.
 func readNumber32(value string) (string, bool) {
 	_, err := strconv.ParseUint(value, 10, 32)
 	return strings.TrimLeft(value, "0"), err == nil
@@ -226,8 +225,8 @@ func readStatus(value string) (string, bool) {
 }
 
 // isHex reports whether the text is 0x or 0X, followed by size bytes in hex.
-func isHex(s string, bytes int) bool {
-	if len(s) != 2+2*bytes || s[0] != '0' || s[1] != 'x' && s[1] != 'X' {
+func isHex(s string, size int) bool {
+	if len(s) != 2+2*size || s[0] != '0' || s[1] != 'x' && s[1] != 'X' {
 		return false
 	}
 	for _, c := range []byte(s[2:]) {

@@ -31,9 +31,8 @@ const (
 	upgrade      = "/cosmos.upgrade.v1beta1.Query/"
 )
 
-// routes is the table: first the documented paths, then what else the node
-// offers to read, which keeps the node's own shape. The paths of /dkg, which nodes have since release 1.6, have a shape
-// in which zero values are present.
+// routes has the documented paths first, then the other paths of the node, which have no Msg and keep the node's shape,
+// and last those of /dkg, which nodes have since release 1.6. Their Msg adds absent zero values.
 var routes = []Route{
 	{Row: row("validators", "/staking/validators", blocks.Live, node.Page, "status pagination", staking+"Validators"), page: lengthPrefixed, Msg: documented.Validators,
 		Summary: "List validators", Doc: "With their stake, commission and keys, in the order of their addresses."},

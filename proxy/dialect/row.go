@@ -1,6 +1,5 @@
-// Package dialect is what the interfaces to the chain's queries have in common, whatever its
-// nodes speak. A dialect is a table of rows, the kinds of their fields, how its nodes
-// read a query, and how they render responses and errors.
+// Package dialect serves REST queries of a chain from a table of rows. A dialect is such a table, with the types of its
+// parameters and the forms of its requests, responses and errors.
 //
 //  1. table.go finds the endpoint of a request by the row that fits its path, and path.go brings the path into
 //     canonical form;
@@ -27,11 +26,11 @@ import (
 // purges and the OpenAPI document read it.
 type Row struct {
 	Name    string // metric label, operation id, and what purges and policies call it
-	Pattern string // "" for a row of a method of gRPC alone; {name} stands for a segment, {name=**} for all that follow; {name:kind} where the name alone does not say the kind
+	Pattern string // {name} is one segment, {name=**} is the rest; {name:kind} sets the kind if the name does not; "" for a gRPC method without a path
 	Class   blocks.Class
 	Cost    node.Cost // what a read costs the node
-	Query   string    // the parameters read, as words with blanks between: name or name:kind; Pagination for the ones of a page, Anything for any
-	Method  string    // of gRPC that gives the same, with its service and the slash before that; "" for none
+	Query   string    // parameters, separated by blanks: name or name:kind; Pagination for all of a page, Anything for any
+	Method  string    // gRPC method with the same response, as /package.Service/Method; "" if none
 }
 
 // Other is the name of the row for paths that no other row fits.

@@ -17,8 +17,8 @@ import (
 	"github.com/tipcache/tipcache/proxy/chain"
 )
 
-// exampleFiles has a real request for each operation under the operation's id, and the response made from a recorded
-// one of a real node. Those of /dkg are from the simulated chain.
+// exampleFiles has for each operation, by its id, a request and the response made from a recorded answer of a node. Those
+// of /dkg are from the simulated chain.
 //
 //go:embed examples/*.json
 var exampleFiles embed.FS

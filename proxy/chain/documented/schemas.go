@@ -7,7 +7,7 @@ const (
 	FractionPattern = `^-?[0-9]+(\.[0-9]{1,18})?$`
 )
 
-// The scalars of the documented interface, with what stands for absent ones.
+// Scalars of the documented API, with the values that replace absent members.
 // Numbers that matter are strings: no reader may round them.
 var (
 	textSchema     = &Schema{Kind: StringKind, zero: `""`}
@@ -24,7 +24,7 @@ var coinSchema = objectOf(
 	Field{"amount", amountSchema, Required, "Amount in the smallest unit."},
 ).named("Coin", "An amount of a denomination.")
 
-// decCoinSchema is a coin that is not yet whole.
+// decCoinSchema is a coin whose amount may have decimals.
 var decCoinSchema = objectOf(
 	Field{"denom", textSchema, Required, "The denomination."},
 	Field{"amount", fractionSchema, Required, "Amount in the smallest unit, with decimals."},
