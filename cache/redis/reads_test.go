@@ -239,3 +239,18 @@ func must(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+func TestPurgeRemovesWhatIsSelected(t *testing.T) {
+	s, server := newStore(t)
+	e := &cache.Entry{Content: cache.NewContent(200, "text/plain", "", []byte("body"), 1), Height: 100, ReadAt: time.UnixMicro(1)}
+	s.Save(t.Context(), "story-1", map[string]*cache.Entry{"a/1": e, "a/2": e, "b/1": e}, time.Hour)
+	s.Save(t.Context(), "other-1", map[string]*cache.Entry{"a/1": e}, time.Hour)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if n, err := s.Purge(ctx, "story-1", cache.Selection{Prefix: "a/"}); n != 2 || err != nil {
+		t.Errorf("Purge = %d, %v; want 2, nil", n, err)
+	}
+	if keys := server.Keys(); len(keys) != 2 {
+		t.Errorf("keys = %q, want b/1 of story-1 and a/1 of other-1", keys)
+	}
+}

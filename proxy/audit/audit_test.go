@@ -21,6 +21,9 @@ import (
 type nodes []struct{ name, says string }
 
 func (n nodes) origin(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	r := cache.ReadingOf(ctx)
 	chosen := -1
 	for i := range n {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -333,6 +334,24 @@ func TestTargetsWithInvalidEscapesAreRejected(t *testing.T) {
 	for target, want := range map[string]bool{"/": true, "/a%41": true, "/a%4": false, "/a%": false, "/%4g": false, "/a?%4": true, "": false, "a": false, "/a b": false, "/\x7f": false} {
 		if got := isTarget(target); got != want {
 			t.Errorf("isTarget(%q) = %t, want %t", target, got, want)
+		}
+	}
+}
+
+func TestRequestsThatTheLaneCannotServeAreNotRead(t *testing.T) {
+	for name, change := range map[string]func(*http.Request){
+		"":            func(*http.Request) {},
+		"a body":      func(r *http.Request) { r.ContentLength = 2 },
+		"a post":      func(r *http.Request) { r.Method = http.MethodPost },
+		"no path":     func(r *http.Request) { r.RequestURI = "*" },
+		"no host":     func(r *http.Request) { r.Host = "" },
+		"a bad host":  func(r *http.Request) { r.Host = "a b" },
+		"a long body": func(r *http.Request) { r.ContentLength = -1 },
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/a?b=c", nil)
+		change(r)
+		if got, want := new(Request).ReadFrom(r), name == ""; got != want {
+			t.Errorf("%q: ReadFrom = %t, want %t", name, got, want)
 		}
 	}
 }

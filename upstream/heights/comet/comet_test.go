@@ -140,3 +140,15 @@ func TestReleasesBefore38HaveNoEvents(t *testing.T) {
 		}
 	}
 }
+
+func TestCallsAreValidJSON(t *testing.T) {
+	for want, params := range map[string]any{
+		`{"id":1,"jsonrpc":"2.0","method":"a","params":null}`:      json.RawMessage(nil),
+		`{"id":1,"jsonrpc":"2.0","method":"a","params":{"b":1}}`:   json.RawMessage(`{"b":1}`),
+		`{"id":1,"jsonrpc":"2.0","method":"a","params":{"b":"1"}}`: map[string]string{"b": "1"},
+	} {
+		if got := string(request("a", params)); got != want {
+			t.Errorf("request = %s, want %s", got, want)
+		}
+	}
+}

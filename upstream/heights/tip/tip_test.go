@@ -159,6 +159,10 @@ func TestReplicasClaimIsWithdrawnUnlessConfirmed(t *testing.T) {
 		if !tip.Raise(105) {
 			t.Fatal("Raise(105) = false after a confirmed claim, want true")
 		}
+		time.Sleep(time.Second)
+		if tip.Accept(0, Claim{Height: 104}); tip.Read().Height != 105 {
+			t.Errorf("tip = %d a second after the claim, want 105", tip.Read().Height)
+		}
 		time.Sleep(5 * time.Second)
 		tip.Accept(0, Claim{Height: 104})
 		if got := tip.Read().Height; got != 104 {
