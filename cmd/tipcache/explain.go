@@ -7,15 +7,12 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/tipcache/tipcache/cmd/tipcache/connect"
-	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy"
 )
 
@@ -27,8 +24,9 @@ const (
 
 // inquiry is the command line of explain.
 type inquiry struct {
-	admin, height, body string
-	raw                 bool
+	admin        *adminFlags
+	height, body string
+	raw          bool
 }
 
 func explainCommand(std streams) *cobra.Command {
@@ -39,7 +37,7 @@ func explainCommand(std streams) *cobra.Command {
 	}
 	var q inquiry
 	fs := c.Flags()
-	fs.StringVar(&q.admin, "admin", "http://127.0.0.1:8081", "`URL` of the admin listener; TIPCACHE_ADMIN_TOKEN has its token")
+	q.admin = addAdminFlags(fs)
 	fs.StringVar(&q.height, "height", "", "X-Block-Height of the request")
 	fs.StringVar(&q.body, "body", "", "`BODY` of a collection listing, in JSON")
 	fs.BoolVar(&q.raw, "json", false, "print the explanation as JSON")
@@ -51,7 +49,7 @@ func (q inquiry) explain(ctx context.Context, target string, w io.Writer) error 
 	query := url.Values{"url": {target}, "height": {q.height}, "body": {q.body}}
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
-	text, err := queryAdmin(ctx, http.MethodGet, q.admin, "/admin/explain?"+query.Encode())
+	text, err := q.admin.query(ctx, http.MethodGet, "/admin/explain?"+query.Encode(), "")
 	if err != nil {
 		return err
 	}
@@ -64,26 +62,6 @@ func (q inquiry) explain(ctx context.Context, target string, w io.Writer) error 
 		return fmt.Errorf("the response is not an explanation: %w", err)
 	}
 	return printExplanation(w, e)
-}
-
-// queryAdmin sends a request to the admin listener at a URL, or at an address as in the flags of serve.
-func queryAdmin(ctx context.Context, method, admin, target string) ([]byte, error) {
-	if !strings.Contains(admin, "://") {
-		admin = "http://" + admin
-	}
-	return connect.QueryAdmin(ctx, http.DefaultClient, method, strings.TrimRight(admin, "/")+target, adminToken(os.Environ()), "")
-}
-
-// adminToken returns the admin token of the environment.
-func adminToken(environ []string) string {
-	var token []string
-	for _, variable := range environ {
-		if strings.HasPrefix(variable, "TIPCACHE_ADMIN_TOKEN") {
-			token = append(token, variable)
-		}
-	}
-	cfg, _ := config.Load(config.Sources{Environ: token}) // without a token, the listener's response names the problem
-	return strings.TrimPrefix(cfg.AdminToken, "none")
 }
 
 // printExplanation prints one fact per line.

@@ -2,33 +2,24 @@ package main
 
 import (
 	"context"
-	"errors"
+	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"github.com/tipcache/tipcache/cmd/tipcache/connect"
-	"github.com/tipcache/tipcache/config"
 )
+
+const healthTimeout = 3 * time.Second
 
 // healthCommand probes readiness in containers without another HTTP client.
 func healthCommand(std streams) *cobra.Command {
 	c := &cobra.Command{
 		Use: "health", Short: "exit with status 0 if the running serve is ready", Args: operands,
 	}
-	settings := addFlagsOf(c.Flags(), func(k config.Key) bool { return k.Path == "admin" })
+	admin := addAdminFlags(c.Flags())
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		settings.values["listen"] = []string{"127.0.0.1:0"} // not opened
-		cfg, err := settings.load()
-		if err != nil {
-			return err
-		}
-		if cfg.Admin == "none" {
-			return errors.New("admin is none, so there is no listener to query")
-		}
-		ctx, cancel := context.WithTimeout(c.Context(), 3*time.Second)
+		ctx, cancel := context.WithTimeout(c.Context(), healthTimeout)
 		defer cancel()
-		text, err := connect.QueryLocal(ctx, cfg, "/readyz", "not ready")
+		text, err := admin.query(ctx, http.MethodGet, "/readyz", "not ready")
 		if err != nil {
 			return err
 		}

@@ -16,7 +16,7 @@ func purgeCommand(std streams) *cobra.Command {
 			"SELECTION is one of route=NAME, method=SERVICE/METHOD, prefix=KEY, address=0x... and all.",
 		Example: "  tipcache purge route=staking_pool",
 	}
-	admin := c.Flags().String("admin", "http://127.0.0.1:8081", "`URL` of the admin listener; TIPCACHE_ADMIN_TOKEN has its token")
+	admin := addAdminFlags(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {
 		name, value, given := strings.Cut(args[0], "=")
 		if name == "all" && !given {
@@ -24,7 +24,7 @@ func purgeCommand(std streams) *cobra.Command {
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), purgeTimeout)
 		defer cancel()
-		text, err := queryAdmin(ctx, http.MethodPost, *admin, "/admin/purge?"+url.Values{name: {value}}.Encode())
+		text, err := admin.query(ctx, http.MethodPost, "/admin/purge?"+url.Values{name: {value}}.Encode(), "")
 		if err != nil {
 			return err
 		}

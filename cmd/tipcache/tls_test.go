@@ -84,8 +84,15 @@ func TestListenersServeTLSAndReloadCertificate(t *testing.T) {
 			t.Fatalf("%+v, %v", resp, err)
 		}
 	}
-	if _, err := runs(t, "health", "--admin", r.AdminAddr(), "--config", configFile(t, files)); err != nil {
-		t.Errorf("health: %v", err)
+	for _, command := range [][]string{{"health"}, {"explain", "/staking/params"}, {"purge", "all"}} {
+		for _, at := range [][]string{{"--admin", r.AdminAddr(), "--config", configFile(t, files)}, {"--admin", admin}} {
+			if _, err := runs(t, append(command, at...)...); err != nil {
+				t.Errorf("%v %v: %v", command, at, err)
+			}
+		}
+		if _, err := runs(t, append(command, "--admin", r.AdminAddr())...); err == nil || !strings.Contains(err.Error(), "speaks TLS, but http.tls is not set here") {
+			t.Errorf("%v without http.tls: %v", command, err)
+		}
 	}
 	writePEM(t, files.Key, []byte("half a key"))
 	time.Sleep(1100 * time.Millisecond)

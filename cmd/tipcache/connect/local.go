@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"strings"
 	"syscall"
@@ -87,7 +88,11 @@ func findCertificate(files config.TLS) (string, error) {
 
 // runs reports whether a tipcache answers on the admin listener.
 func runs(ctx context.Context, cfg config.Config) bool {
-	text, err := QueryLocal(ctx, cfg, "/healthz", "")
+	base, err := AdminURL(cfg, cfg.Admin)
+	if err != nil {
+		return false
+	}
+	text, err := QueryAdmin(ctx, http.MethodGet, base+"/healthz", "", "")
 	return err == nil && strings.HasPrefix(string(text), `{"status":"alive"}`)
 }
 

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/tipcache/tipcache/cmd/tipcache/connect"
+)
+
+// adminFlags find the admin listener of a running serve.
+type adminFlags struct{ file, address string }
+
+func addAdminFlags(fs *pflag.FlagSet) *adminFlags {
+	f := &adminFlags{}
+	fs.StringVar(&f.file, "config", "", "YAML `file` with the settings of serve")
+	fs.StringVar(&f.address, "admin", "", "`ADDRESS` or URL of the admin listener (default: the setting admin, or 127.0.0.1:8081)")
+	return f
+}
+
+// query sends a request to the admin listener. The token is sent only to the paths that need it.
+func (f *adminFlags) query(ctx context.Context, method, target, refused string) ([]byte, error) {
+	settings := settingFlags{file: f.file, values: map[string][]string{"listen": {"127.0.0.1:0"}}} // not opened
+	cfg, err := settings.load()
+	if err != nil {
+		return nil, err
+	}
+	base, err := connect.AdminURL(cfg, cmp.Or(f.address, cfg.Admin))
+	if err != nil {
+		return nil, err
+	}
+	token := ""
+	if strings.HasPrefix(target, "/admin/") {
+		token = strings.TrimPrefix(cfg.AdminToken, "none")
+	}
+	return connect.QueryAdmin(ctx, method, base+target, token, refused)
+}
