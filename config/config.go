@@ -167,7 +167,7 @@ type Mount struct {
 
 // TLS applies to all listeners. They serve HTTP/2 with it.
 type TLS struct {
-	Cert string `yaml:"cert" doc:"PEM file with the certificate and its issuers, for all listeners. Empty disables TLS. A replaced file is read at once."`
+	Cert string `yaml:"cert" doc:"PEM file with the certificate and its issuers, for all listeners. Empty disables TLS. A replaced file is read within 2s."`
 	Key  string `yaml:"key" doc:"PEM file with the private key of the certificate."`
 }
 

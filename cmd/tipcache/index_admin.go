@@ -25,7 +25,7 @@ func (r *indexRun) listen(ctx context.Context, group *errgroup.Group, address st
 		return fmt.Errorf("admin: %w", err)
 	}
 	pages := admin.New(admin.Options{Gatherer: r.registry, Ready: r.ready, Version: parts.Version()})
-	server := &http.Server{Handler: pages, ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Handler: pages, ReadHeaderTimeout: 5 * time.Second, ErrorLog: parts.ServerLog(r.log)}
 	group.Go(func() error {
 		pages.Run(ctx)
 		return server.Close()

@@ -95,7 +95,10 @@ func TestListenersServeTLSAndReloadCertificate(t *testing.T) {
 		}
 	}
 	writePEM(t, files.Key, []byte("half a key"))
-	time.Sleep(1100 * time.Millisecond)
+	r.eventually("reported", func() bool {
+		body, err := runs(t, "health", "--admin", admin)
+		return err == nil && strings.Contains(body, `"certificate":"has been failing for`)
+	})
 	if _, err := getTLS(t, public+"/", trusted); err != nil {
 		t.Errorf("files that do not fit each other are in force: %v", err)
 	}
@@ -106,6 +109,9 @@ func TestListenersServeTLSAndReloadCertificate(t *testing.T) {
 	})
 	if _, err := getTLS(t, public+"/staking/params", trusted); err == nil {
 		t.Error("old certificate still served after the reload")
+	}
+	if body, err := runs(t, "health", "--admin", admin); err != nil || strings.Contains(body, `"certificate":"has been failing`) {
+		t.Errorf("health = %v, %s; want the certificate no longer degraded", err, body)
 	}
 }
 
@@ -158,6 +164,14 @@ func TestExpiringCertificateIsReported(t *testing.T) {
 			}
 			if n := p.said.Count(`"msg":"certificate `); tt.logged != "" && n != 1 {
 				t.Errorf("%d lines about it, want one", n)
+			}
+			if resp, err := http.Get(p.admin() + "/healthz"); err == nil { // a failed handshake
+				_ = resp.Body.Close()
+			}
+			_ = p.cmd.Process.Signal(os.Interrupt)
+			<-p.ended
+			if log := p.said.String(); strings.Contains(log, "TLS handshake") {
+				t.Errorf("log has a failed handshake at level info: %s", log)
 			}
 		})
 	}

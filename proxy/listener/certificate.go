@@ -13,7 +13,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// A Certificate is a listener's certificate and key in files. Replaced files are used from the next handshake on.
+// A Certificate is a listener's certificate and key in files. Replaced files are used
+// within certificateCheck.
 type Certificate struct {
 	cert, key string
 	log       *slog.Logger
@@ -23,9 +24,10 @@ type Certificate struct {
 	expires time.Time    // earliest expiry in the chain
 	stamp   [2]time.Time // modification times of its files
 	checked time.Time    // when the files were last checked
-	failed  string       // last logged error
 	since   time.Time    // since when the files are unusable; zero if they are usable
 	logged  Validity     // last logged validity
+
+	rejected error // last logged error of the files; nil if they are usable
 }
 
 // Validity is the state of a certificate.
@@ -82,6 +84,14 @@ func (c *Certificate) Validity() (v Validity, expires time.Time) {
 	return v, c.expires
 }
 
+// Rejected returns why the files have been unusable for longer than replacing, or nil.
+func (c *Certificate) Rejected() error {
+	c.get()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.rejected
+}
+
 // Config returns the TLS configuration for http.Server, with HTTP/2.
 func (c *Certificate) Config() *tls.Config {
 	return &tls.Config{
@@ -99,6 +109,8 @@ func (c *Certificate) get() *tls.Certificate {
 		c.checked = now
 		if stamp, err := c.stamps(); err != nil || stamp != c.stamp {
 			c.logReload(c.load())
+		} else {
+			c.rejected, c.since = nil, time.Time{}
 		}
 	}
 	return c.current
@@ -138,10 +150,10 @@ func (c *Certificate) logReload(err error) {
 	}
 	switch {
 	case err == nil:
-		c.failed, c.since = "", time.Time{}
+		c.rejected, c.since = nil, time.Time{}
 		c.log.Info("certificate renewed", "file", c.cert, "expires", c.expires)
-	case err.Error() != c.failed && time.Since(c.since) >= replacing:
-		c.failed = err.Error()
+	case time.Since(c.since) >= replacing && (c.rejected == nil || err.Error() != c.rejected.Error()):
+		c.rejected = err
 		c.log.Error("rejected new certificate, keeping the current one", "error", err)
 	}
 }

@@ -1,7 +1,10 @@
 package parts
 
 import (
+	"bytes"
+	"context"
 	"io"
+	"log"
 	"log/slog"
 	"os"
 	"time"
@@ -58,6 +61,22 @@ func NewLogs(w io.Writer, cfg config.Log) Logs {
 
 // SetLevel changes the level.
 func (l Logs) SetLevel(cfg config.Log) { l.level.Set(levelOf(cfg)) }
+
+// ServerLog returns the ErrorLog of an http.Server. It logs panics as errors, and the failures that clients cause, such as
+// failed handshakes, at debug level.
+func ServerLog(l *slog.Logger) *log.Logger { return log.New(serverLog{l}, "", 0) }
+
+type serverLog struct{ *slog.Logger }
+
+// Write logs a line of an http.Server.
+func (l serverLog) Write(line []byte) (int, error) {
+	level := slog.LevelDebug
+	if bytes.Contains(line, []byte(": panic")) {
+		level = slog.LevelError
+	}
+	l.Log(context.Background(), level, "http server", "error", string(bytes.TrimSpace(line)))
+	return len(line), nil
+}
 
 func isTerminal(w io.Writer) bool {
 	out, ok := w.(*os.File)

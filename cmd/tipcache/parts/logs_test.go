@@ -107,3 +107,13 @@ func TestRequestsAreLoggedAsText(t *testing.T) {
 		t.Errorf("got  %swant %s", w.String(), want)
 	}
 }
+
+func TestServerLogKeepsOnlyPanicsAtInfo(t *testing.T) {
+	var w bytes.Buffer
+	l := ServerLog(NewLogger(&w, config.Log{Level: "info", Format: "json"}))
+	l.Print("http: TLS handshake error from 10.0.0.9:1: EOF")
+	l.Print("http: panic serving 10.0.0.9:1: boom")
+	if text := w.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `"level":"ERROR","msg":"http server","error":"http: panic serving`) {
+		t.Errorf("log = %s, want only the panic, as an error", text)
+	}
+}

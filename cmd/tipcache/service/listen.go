@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -92,6 +91,6 @@ func (s *Service) newServer(h http.Handler) *http.Server {
 		ConnState:         conn.State,
 		HTTP2:             conn.HTTP2(),
 		MaxHeaderBytes:    4 * web.MaxHeader, // package web refuses headers above MaxHeader with a body
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ErrorLog:          parts.ServerLog(s.log),
 	}
 }

@@ -2,6 +2,7 @@ package service
 
 import (
 	"errors"
+	"log/slog"
 	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -33,6 +34,10 @@ func (s *Service) watchOutages() {
 	if s.rpc != nil {
 		s.eventsUse = upstream.NewOutage(s.log, "subscriptions to events")
 		s.outages = append(s.outages, s.eventsUse)
+	}
+	if s.certificate != nil {
+		s.certificateUse = upstream.NewOutage(slog.New(slog.DiscardHandler), "certificate") // the certificate logs why
+		s.outages = append(s.outages, s.certificateUse)
 	}
 	if s.store != nil {
 		s.outages = append(s.outages, s.store.Outage())

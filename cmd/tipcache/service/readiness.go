@@ -150,6 +150,12 @@ func (s *Service) judge(ctx context.Context) judgement {
 	if s.eventsUse != nil {
 		s.eventsUse.Record(s.rpc.feed.Unsupported())
 	}
+	if s.certificate == nil {
+	} else if err := s.certificate.Rejected(); err != nil {
+		s.certificateUse.Begin(err)
+	} else {
+		s.certificateUse.End()
+	}
 	outages := s.allOutages().Causes()
 	j.degraded = maps.Clone(outages)
 	for _, h := range nodes {

@@ -29,7 +29,7 @@ const (
 // Run serves until ctx ends, then drains and closes everything.
 func (s *Service) Run(ctx context.Context) error {
 	public := s.newServer(s.proxy)
-	admin := &http.Server{Handler: s.adminPages, ReadHeaderTimeout: headerTimeout}
+	admin := &http.Server{Handler: s.adminPages, ReadHeaderTimeout: headerTimeout, ErrorLog: parts.ServerLog(s.log)}
 	admin.RegisterOnShutdown(s.adminPages.Close)
 	s.logStart()
 	group, gctx := errgroup.WithContext(ctx)

@@ -74,14 +74,15 @@ type Service struct {
 	certificate *listener.Certificate // for all listeners; nil disables TLS
 	stopping    atomic.Bool
 
-	readiness    *readinessLog
-	outages      upstream.Outages // outages of all upstreams except the nodes
-	redisUse     *upstream.Outage // whether Redis is used; nil if none is configured
-	eventsUse    *upstream.Outage // whether events can be read; nil if the RPC is not served
-	undetermined bool             // no node has answered in a known dialect yet
-	force        sync.Mutex       // held while settings or the dialect change
-	reloader     *reloader        // nil disables reloads
-	closers      []func() error
+	readiness      *readinessLog
+	outages        upstream.Outages // outages of all upstreams except the nodes
+	redisUse       *upstream.Outage // whether Redis is used; nil if none is configured
+	eventsUse      *upstream.Outage // whether events can be read; nil if the RPC is not served
+	certificateUse *upstream.Outage // whether the files of http.tls are usable; nil without TLS
+	undetermined   bool             // no node has answered in a known dialect yet
+	force          sync.Mutex       // held while settings or the dialect change
+	reloader       *reloader        // nil disables reloads
+	closers        []func() error
 }
 
 // New builds the parts and opens the listeners. Upstreams may be unreachable.
