@@ -434,15 +434,16 @@ func TestWrongAnswersAboutContractsAreNotBelieved(t *testing.T) {
 	h := newHistory(6)
 	h.grow(100)
 	for name, f := range wrong {
-		for _, from := range []int64{0, 60} { // the first block is searched for; IPs and disputes are resolved by calls
-			store := open(t, memory(t))
-			o := quick(store, serveEVM(t, h, f))
-			o.From, o.Follow = from, true
-			follow(t, o)
-			await(t, store, h.head())
-			if expect(t, store, h.count(from)); t.Failed() {
-				t.Fatal(name)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, from := range []int64{0, 60} { // the first block is searched for; IPs and disputes are resolved by calls
+				store := open(t, memory(t))
+				o := quick(store, serveEVM(t, h, f))
+				o.From, o.Follow = from, true
+				follow(t, o)
+				await(t, store, h.head())
+				expect(t, store, h.count(from))
 			}
-		}
+		})
 	}
 }
