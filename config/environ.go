@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -46,7 +45,7 @@ func (l *loader) secretFile(k Key, variable, path string) {
 	}
 	raw, err := os.ReadFile(path)
 	if err != nil {
-		l.problems = append(l.problems, Problem{Place: variable, Text: errors.Unwrap(err).Error()}) // err repeats the path
+		l.problems = append(l.problems, Problem{Place: variable, Text: err.Error()})
 		return
 	}
 	if l.places[k.Path] == k.Env {

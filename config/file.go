@@ -63,6 +63,9 @@ func (r *fileReader) malformed(text string, err error) error {
 	if at, ok := strings.CutPrefix(text, "line "); ok {
 		return errors.New(r.name + ":" + at)
 	}
+	if strings.HasPrefix(text, "did not find") || strings.HasPrefix(text, "found ") {
+		return errors.New(r.name + ":1: " + text) // the parser names no line for the first one
+	}
 	return errors.New(r.name + ": " + text)
 }
 

@@ -72,6 +72,7 @@ func TestMalformedFilesAreRefused(t *testing.T) {
 		{"one that is not YAML", "chain:\n\tid: x", "tipcache.yaml:2: indented with a tab: YAML takes spaces only"},
 		{"one with a tab further down", "chain:\n  id: x\nredis:\n  \turl: none", "tipcache.yaml:4: indented with a tab"},
 		{"one that is broken elsewhere", "chain: [", "tipcache.yaml:1: "},
+		{"one that is broken in its first line", "chain: [a\nlisten: b", "tipcache.yaml:1: did not find expected"},
 		{"a second document", "chain: {id: a}\n---\nchain: {id: b}", "tipcache.yaml:2: a second document begins here"},
 		{"a list", "- chain", "tipcache.yaml:1: settings are written as NAME: VALUE"},
 		{"a key that is set twice", "chain: {id: a}\nchain: {id: b}", "tipcache.yaml:2: chain: set twice"},

@@ -172,14 +172,14 @@ func (v *validation) chain(c Chain) {
 	if len(c.Comet) == 0 && len(c.Nodes) > 0 {
 		v.check(false, "chain.comet", "not set: name the CometBFT RPC address of each of chain.nodes, as in http://127.0.0.1:26657, or none to take the height from the REST API")
 	} else {
-		v.check(len(c.Comet) == len(c.Nodes), "chain.comet", "%d for %d nodes: set one for each, or none", len(c.Comet), len(c.Nodes))
+		v.check(len(c.Comet) == len(c.Nodes), "chain.comet", "%d for %d nodes: set one for each, with the word none in place of a missing one", len(c.Comet), len(c.Nodes))
 	}
 	each("chain.comet", c.Comet, func(key, address string) {
 		if isNamed(address) {
 			v.httpURL(key, address)
 		}
 	})
-	v.check(len(c.GRPC) == 0 || len(c.GRPC) == len(c.Nodes), "chain.grpc", "%d for %d nodes: set one for each, or none", len(c.GRPC), len(c.Nodes))
+	v.check(len(c.GRPC) == 0 || len(c.GRPC) == len(c.Nodes), "chain.grpc", "%d for %d nodes: set one for each, with the word none in place of a missing one", len(c.GRPC), len(c.Nodes))
 	each("chain.grpc", c.GRPC, func(key, address string) {
 		if err := node.CheckTarget(address); isNamed(address) && err != nil {
 			v.check(false, key, "%v", err)
@@ -228,7 +228,10 @@ func (v *validation) metadata(m Metadata) {
 		return
 	}
 	scheme, rest, _ := strings.Cut(m.Provider, ":")
-	v.check(scheme == "alchemy" || scheme == "blockscout", "metadata.provider", "not alchemy:URL, blockscout:URL or none")
+	if scheme != "alchemy" && scheme != "blockscout" {
+		v.check(false, "metadata.provider", "not alchemy:URL, blockscout:URL or none")
+		return
+	}
 	v.httpURL("metadata.provider", rest)
 }
 
@@ -314,7 +317,7 @@ func (v *validation) admin(address, token string) {
 	}
 	v.check(token == "" || len(token) >= leastSecret, "admin_token", "%d characters are too few: at least %d are needed", len(token), leastSecret)
 	v.check(token != "" || isLoopback(address), "admin_token",
-		"needed, because other machines can reach admin (%s): set it, or set none", address)
+		"needed, because other machines can reach admin (%s): set it, or set admin: none", address)
 }
 
 func isLoopback(address string) bool {

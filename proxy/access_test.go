@@ -31,7 +31,7 @@ func TestAccessRulesApplyHoweverAPathIsRequested(t *testing.T) {
 		}
 	}
 	e, err := s.proxy.Explain(t.Context(), proxy.Inquiry{URL: poolPath})
-	if err != nil || e.Access != "deny /staking/p*" || e.Refusal == nil || !strings.Contains(e.Refusal.Body, "denied by the access rule: deny /staking/p*") {
+	if err != nil || e.Access != "deny /staking/p*" || e.Refusal == nil || !strings.Contains(e.Refusal.Body, denied) {
 		t.Errorf("explain %s = %+v, %v; want the rule", poolPath, e, err)
 	}
 	for method, want := range map[string]string{"net_info": "denied", "tx_search": "allowed", "cosmos.bank.v1beta1.Query/Balance": "allowed"} {

@@ -114,7 +114,7 @@ func (s *Server) Explain(ctx context.Context, in Inquiry) (Explanation, error) {
 	switch err = s.stack.Oversized(r); {
 	case err != nil:
 	case rule != nil && rule.Deny:
-		err = &failure.Failure{Status: http.StatusForbidden, Public: "denied by the access rule: " + rule.Text}
+		err = limits.ErrDenied(tidyPath(r.URL.Path)) // e.Access has the rule
 	default:
 		err = v.explain(r, rt, e)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/url"
 	"strings"
@@ -80,13 +81,13 @@ func printExplanation(w io.Writer, e proxy.Explanation) error {
 		line("reads", "%s", e.Asks)
 		line("key", "%s", e.Key)
 		line("policy", "%s", policyText(e))
-		line("tip", "%s", blockOr(e.Tip, "unknown, freshness is in seconds"))
+		line("tip", "%s", tipText(e))
 		for _, n := range e.Nodes {
 			line("node", "%s", nodeText(n))
 		}
 		line("memory", "%s", entryText(e.Memory))
 		line("redis", "%s", redisText(e))
-		line("lane", "%s", e.FastLane)
+		line("fast lane", "%s", e.FastLane)
 		if e.ReadAhead {
 			line("ahead", "yes: read when the next block arrives, before a request")
 		}
@@ -110,10 +111,25 @@ func policyText(e proxy.Explanation) string {
 	case p.Immutable:
 		return "never stale"
 	case e.Tip > 0:
-		return fmt.Sprintf("in blocks: fresh %d, stale %d, on error %d", p.FreshBlocks, p.StaleBlocks, p.ErrorBlocks)
+		return fmt.Sprintf("in blocks: fresh %d, stale %d, on error %s", p.FreshBlocks, p.StaleBlocks, limitText(p.ErrorBlocks))
 	default:
 		return fmt.Sprintf("in seconds: fresh %s, stale %s, on error %s", p.Fresh, p.Stale, p.StaleIfError)
 	}
+}
+
+func limitText(blocks int64) string {
+	if blocks == math.MaxInt64 {
+		return "no limit"
+	}
+	return fmt.Sprint(blocks)
+}
+
+func tipText(e proxy.Explanation) string {
+	text := blockOr(e.Tip, "unknown, freshness is in seconds")
+	if e.Tip > 0 && e.Class == "collections" {
+		text += ", of the execution chain"
+	}
+	return text
 }
 
 func entryText(e *proxy.ExplainedEntry) string {

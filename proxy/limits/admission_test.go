@@ -61,7 +61,7 @@ var (
 func TestAddressOverItsRateIsRefusedUntilRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAdmission(limits.Limits{Address: limits.Rate{Requests: 4, Per: time.Minute, Burst: 2}})
-		const refused = "429 after 15s: too many requests: the limit of this address is 4 in 1m0s"
+		const refused = "429 after 15s: too many requests: the limit of this address is 4 in 1m0s, at most 2 at once"
 		for i, step := range []struct {
 			after    time.Duration
 			from     netip.Addr
@@ -72,7 +72,7 @@ func TestAddressOverItsRateIsRefusedUntilRetryAfter(t *testing.T) {
 			{0, client, "admitted", `"address";r=0;t=30`},
 			{0, client, refused, `"address";r=0;t=30`},
 			{0, other, "admitted", `"address";r=1;t=15`},
-			{15*time.Second - time.Millisecond, client, "429 after 1ms: too many requests: the limit of this address is 4 in 1m0s", `"address";r=0;t=16`},
+			{15*time.Second - time.Millisecond, client, "429 after 1ms: too many requests: the limit of this address is 4 in 1m0s, at most 2 at once", `"address";r=0;t=16`},
 			{time.Millisecond, client, "admitted", `"address";r=0;t=30`},
 			{0, client, refused, `"address";r=0;t=30`},
 			{30 * time.Second, client, "admitted", `"address";r=1;t=15`},

@@ -35,6 +35,15 @@ type Rate struct {
 	Burst    int // at once
 }
 
+// text returns the rate as in messages: 2 in 1s, or 2 in 1s, at most 5 at once.
+func (r Rate) text() string {
+	text := fmt.Sprintf("%d in %v", r.Requests, r.Per)
+	if r.Burst != r.Requests {
+		text += fmt.Sprintf(", at most %d at once", r.Burst)
+	}
+	return text
+}
+
 // window returns the time in which an empty bucket refills.
 func (r Rate) window() time.Duration {
 	return time.Duration(float64(r.Per) / float64(r.Requests) * float64(r.Burst))
@@ -110,7 +119,7 @@ func (a *Admission) admit(ctx context.Context, l limit, n int, answer http.Heade
 	}
 	return &failure.Failure{
 		Status: http.StatusTooManyRequests, Expected: true, RetryAfter: s.retry, Err: errors.New("rate limit of " + l.kind + " " + l.String()),
-		Public: fmt.Sprintf("too many requests: the limit of this %s is %d in %v", l.kind, l.Requests, l.Per),
+		Public: fmt.Sprintf("too many requests: the limit of this %s is %s", l.kind, l.text()),
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -92,6 +93,11 @@ func (a *Admission) denied(rule *Rule, operation string) error {
 		return nil
 	}
 	a.count("rule", "memory", false)
+	return ErrDenied(operation)
+}
+
+// ErrDenied returns the error of an operation that an access rule denies.
+func ErrDenied(operation string) error {
 	return &failure.Failure{Status: http.StatusForbidden, Expected: true, Public: fmt.Sprintf("access to %.64s is denied here", operation)}
 }
 
@@ -111,7 +117,12 @@ func (a *Admission) AdmitOperation(ctx context.Context, c *Client, operation str
 	if rule.Rate == (Rate{}) {
 		return limited, nil
 	}
-	return true, a.admit(ctx, limit{rule.owner(c), rule.Rate}, 1, answer)
+	err = a.admit(ctx, limit{rule.owner(c), rule.Rate}, 1, answer)
+	if f, ok := errors.AsType[*failure.Failure](err); ok {
+		client := ownerOf(c.Address)
+		f.Err = fmt.Errorf("rate limit of rule %q, client %s", rule.Text, cmp.Or(c.Key.Name, client.String()))
+	}
+	return true, err
 }
 
 // owner returns the owner of the rule's limit for a client.

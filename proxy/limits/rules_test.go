@@ -1,13 +1,16 @@
 package limits_test
 
 import (
+	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
 )
 
@@ -76,6 +79,18 @@ func TestRateOfRuleIsPerClientForAllMatchingOperations(t *testing.T) {
 			if want := step.operation != "tx"; limited != want || (answer.Get(limits.StatusHeader) != "") != want {
 				t.Errorf("step %d: limited = %t with headers %v, want %t", i, limited, answer, want)
 			}
+		}
+		_, err := a.AdmitOperation(t.Context(), &one, "tx_search", http.Header{})
+		want := `rate limit of rule "limit 2/h *_search", client 192.0.2.1`
+		if f := new(failure.Failure); !errors.As(err, &f) || f.Err == nil || f.Err.Error() != want {
+			t.Errorf("logged error = %+v, want %q", f, want)
+		}
+		b := newAdmission(limits.Limits{Access: []limits.Rule{{Text: "limit 1/h burst 2 tx", Patterns: []string{"tx"}, Rate: limits.Rate{Requests: 1, Per: time.Hour, Burst: 2}}}})
+		for range 3 {
+			_, err = b.AdmitOperation(t.Context(), &one, "tx", http.Header{})
+		}
+		if got, want := verdict(err), "the limit of this rule is 1 in 1h0m0s, at most 2 at once"; !strings.HasSuffix(got, want) {
+			t.Errorf("verdict = %q, want the burst: %q", got, want)
 		}
 	})
 }

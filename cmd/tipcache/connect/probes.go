@@ -1,7 +1,6 @@
 package connect
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -153,9 +152,8 @@ func findPostgres(ctx context.Context, url string) (version string, err error) {
 const noContract = "0x0000000000000000000000000000000000000001"
 
 func findProvider(ctx context.Context, cfg config.Config) (string, error) {
-	var log bytes.Buffer
 	o := cfg.MetadataOptions()
-	o.Store, o.Budget, o.Logger = emptyStore{}, timeout-100*time.Millisecond, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: onlyCause}))
+	o.Store, o.Budget, o.Logger = emptyStore{}, timeout-100*time.Millisecond, slog.New(slog.DiscardHandler)
 	service, err := metadata.Open(cfg.Metadata.Provider, o)
 	if err != nil {
 		return "", err
@@ -163,19 +161,12 @@ func findProvider(ctx context.Context, cfg config.Config) (string, error) {
 	began := time.Now()
 	_, degraded := service.Lookup(ctx, []string{noContract})
 	took := time.Since(began)
+	_, cause := service.State()
 	_ = service.Close()
 	if degraded {
-		return "", errors.New(strings.TrimSpace("no answer: " + log.String()))
+		return "", cmp.Or(cause, context.DeadlineExceeded)
 	}
 	return fmt.Sprintf("answered in %v", took.Round(time.Millisecond)), nil
-}
-
-// onlyCause keeps only the error of a log record.
-func onlyCause(_ []string, a slog.Attr) slog.Attr {
-	if a.Key == "error" {
-		return a
-	}
-	return slog.Attr{}
 }
 
 // emptyStore is a metadata store without records.
