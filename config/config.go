@@ -127,7 +127,7 @@ type Index struct {
 	Enabled bool          `yaml:"enabled" flag:"index" doc:"Fill collections.store from the execution client of the chain. One replica at a time does it."`
 	EVM     []string      `yaml:"evm" flag:"evm" secret:"true" doc:"JSON-RPC addresses of execution clients, the preferred one first."`
 	Network []string      `yaml:"network" flag:"network" forms:"story, aeneid" doc:"Network whose contracts are indexed: story, aeneid, or a list of the chain id of the execution layer and the addresses of IPAssetRegistry, LicensingModule and DisputeModule. Its name is also the chain in metadata."`
-	From    int64         `yaml:"from" flag:"from" must:"not negative" doc:"First block of a new store. 0 finds the block in which the contracts appear, as far as the client has the state of old blocks."`
+	From    int64         `yaml:"from" flag:"from" must:"not negative" doc:"First block of a new store. 0 finds the block in which the contracts appear, as far as the client has the state of old blocks. A store with imported collections needs it: the first block that they do not count."`
 	Poll    time.Duration `yaml:"-"` // interval of polls for a new block
 }
 

@@ -21,17 +21,21 @@ func importCommand(std streams) *cobra.Command {
 		Use: "import FILE.jsonl", Short: "load collections into a store, one JSON object per line; the whole file or nothing", Args: operands,
 		Long: "Load collections into a store, one JSON object per line; the whole file or nothing. - reads standard input.",
 	}
-	cfg := config.Default()
-	c.Flags().StringVar(&cfg.Collections.Store, "store", cfg.Collections.Store, "`URL` of the store: sqlite:PATH or postgres://...")
+	settings := addFlagsOf(c.Flags(), func(k config.Key) bool { return k.Path == "collections.store" })
 	force := c.Flags().Bool("force", false, "import even if an indexer fills the store; replaced collections then differ from the chain")
-	c.RunE = func(c *cobra.Command, args []string) error { return runImport(c.Context(), cfg, args[0], *force, std) }
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return runImport(c.Context(), settings, args[0], *force, std)
+	}
 	return c
 }
 
-func runImport(ctx context.Context, cfg config.Config, path string, force bool, std streams) error {
+func runImport(ctx context.Context, settings *settingFlags, path string, force bool, std streams) error {
+	cfg, err := settings.loadForStore()
+	if err != nil {
+		return err
+	}
 	in := os.Stdin
 	if path != "-" {
-		var err error
 		if in, err = os.Open(path); err != nil {
 			return fmt.Errorf("import: %w", err) // before the store is opened, which may create it
 		}

@@ -35,10 +35,8 @@ func indexCommand(std streams) *cobra.Command {
 }
 
 func runIndex(ctx context.Context, settings *settingFlags, admin string, follow, again bool, std streams) error {
-	// The command implies indexing and serves no API.
-	settings.values["index"], settings.values["admin"] = []string{"true"}, []string{"none"}
-	settings.values["collections-auth"] = []string{"none"}
-	cfg, err := settings.load()
+	settings.values["index"] = []string{"true"}
+	cfg, err := settings.loadForStore()
 	if err != nil {
 		return err
 	}

@@ -192,6 +192,31 @@ func TestImportIntoIndexedStoreNeedsForce(t *testing.T) {
 	}
 }
 
+func TestIndexRefusesImportedCollectionsWithoutFirstBlock(t *testing.T) {
+	d := newDevnet(t, devnet.Options{})
+	dir := t.TempDir()
+	url, file := "sqlite:"+filepath.Join(dir, "c.db"), filepath.Join(dir, "c.jsonl")
+	t.Setenv("TIPCACHE_COLLECTIONS_STORE", url) // for both commands
+	must(t, os.WriteFile(file, []byte(`{"collectionAddress":"0xAA00000000000000000000000000000000000002","assetCount":57,"licensesCount":0,"raisedDisputeCount":0,`+
+		`"cancelledDisputeCount":0,"judgedDisputeCount":0,"resolvedDisputeCount":0,"createdAt":"2026-01-02T15:04:05Z","updatedAt":"2026-01-02T15:04:05Z"}`), 0o600))
+	if out, err := runs(t, "import", file); err != nil || !strings.Contains(out, "c.db") {
+		t.Fatalf("import = %v, %q, want the store c.db", err, out)
+	}
+	for _, follow := range []string{"--follow=false", "--follow"} {
+		_, err := runs(t, "index", follow, "--evm", d.EVMURL(), "--network", "aeneid")
+		if !errors.Is(err, indexer.ErrImported) || !strings.Contains(err.Error(), "index.from") {
+			t.Errorf("index %s = %v, want %v", follow, err, indexer.ErrImported)
+		}
+	}
+	store := openURL(t, url)
+	if cursor, err := store.Cursor(t.Context()); err != nil || cursor.Chain != 0 {
+		t.Errorf("cursor = %+v, %v, want none", cursor, err)
+	}
+	if _, err := runs(t, "index", "--evm", d.EVMURL(), "--network", "aeneid", "--from", strconv.FormatInt(d.EVMStart()+1, 10)); err != nil {
+		t.Errorf("index --from = %v, want success", err)
+	}
+}
+
 func TestRebuildReplacesDamagedStoreWhileServed(t *testing.T) {
 	t.Parallel()
 	for name, url := range map[string]func(*testing.T) string{

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/evm"
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
@@ -17,6 +18,8 @@ import (
 type Store interface {
 	// Cursor returns the last applied block, or the zero Cursor for an empty store.
 	Cursor(ctx context.Context) (ledger.Cursor, error)
+	// List returns a page of the collections.
+	List(ctx context.Context, q collections.Query) (collections.Page, error)
 	// Owners returns the owners of the ids that the store knows.
 	Owners(ctx context.Context, ips []ledger.Address, disputes []ledger.Hash) (ledger.Owners, error)
 	// Trail returns the cursors before from, the latest first, back to the last one at which something was counted.
@@ -36,6 +39,7 @@ var (
 	ErrDiverged   = errors.New("the chain does not contain the store's last block")
 	ErrForbidden  = evm.ErrForbidden
 	ErrNoContract = errors.New("address has no contract")
+	ErrImported   = errors.New("the store holds imported collections")
 	ErrIncomplete = errors.New("the store may lack logs: count them again with tipcache index --rebuild")
 
 	errUnreachable = evm.ErrUnreachable // only in Status
@@ -50,7 +54,7 @@ type Options struct {
 	Network Network
 	Store   Store
 
-	From   int64 // first block, for a store without a cursor; 0 finds where the contracts begin
+	From   int64 // first block, for a store without a cursor; 0 finds where the contracts begin, and refuses imported collections
 	Follow bool  // continue with new blocks; otherwise Run ends at the head
 
 	Poll  time.Duration // between two polls for a new block; 0 means 1 s

@@ -62,7 +62,7 @@ const maxRetry = 30
 
 // Run fills the store up to the head of the chain. With Follow it continues until ctx ends, and then returns ctx.Err(). It
 // waits for endpoints that fail or lag, and for a busy store. Without Follow, other errors end it, contradictions of
-// endpoints only after Options.Doubt. With Follow, only ErrOtherChain ends it.
+// endpoints only after Options.Doubt. With Follow, only ErrOtherChain and ErrImported end it.
 func (x *Indexer) Run(ctx context.Context) error {
 	defer x.pool.Close()
 	x.status.change(func(s *Status) { *s = Status{Running: true} })
@@ -117,8 +117,10 @@ func (x *Indexer) guard(work func() error) error { return upstream.Guard(x.log, 
 // isFinal reports whether an error ends Run. began is the time of the first of the consecutive errors.
 func (x *Indexer) isFinal(err error, began time.Time) bool {
 	switch {
+	case errors.Is(err, ErrOtherChain), errors.Is(err, ErrImported):
+		return true
 	case err == nil || x.o.Follow:
-		return errors.Is(err, ErrOtherChain)
+		return false
 	case errors.Is(err, evm.ErrUnreliable), errors.Is(err, ErrIncomplete):
 		return true
 	case errors.Is(err, ErrDiverged), errors.Is(err, errInconsistent), errors.Is(err, errLagging):

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/evm"
 )
 
@@ -18,6 +19,9 @@ func (x *Indexer) start(ctx context.Context, head int64) (int64, error) {
 	}
 	if x.o.From > 0 {
 		return x.o.From, nil
+	}
+	if err := x.checkNotImported(ctx); err != nil {
+		return 0, err
 	}
 	first, err := x.search(ctx, head)
 	for err == nil && first > 0 {
@@ -36,6 +40,16 @@ func (x *Indexer) start(ctx context.Context, head int64) (int64, error) {
 	}
 	x.log.Info("found the first block", "block", first)
 	return first, nil
+}
+
+// checkNotImported returns ErrImported if a store without a cursor has collections. Their events would be counted twice.
+func (x *Indexer) checkNotImported(ctx context.Context) error {
+	page, err := x.o.Store.List(ctx, collections.Query{Limit: 1})
+	if err == nil && page.Total > 0 {
+		err = fmt.Errorf("%w (%d), and events that they count already would be counted again: use an empty store, or set index.from to the first block that they do not count",
+			ErrImported, page.Total)
+	}
+	return err
 }
 
 // search returns the first block up to high with a contract. With errNoState it returns a lower block.
