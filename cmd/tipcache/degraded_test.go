@@ -155,3 +155,25 @@ func TestReplicaThatCannotServeAnythingIsNotReady(t *testing.T) {
 		t.Errorf("healthz = %d, want 200", status)
 	}
 }
+
+func TestUnusedRedisIsReportedWithItsCause(t *testing.T) {
+	t.Parallel()
+	locked, open := miniredis.RunT(t), miniredis.RunT(t)
+	locked.RequireAuth("secret")
+	for _, tt := range []struct {
+		name, url, want string
+		devnet          *devnet.Devnet
+	}{
+		{"wrong password", "redis://:wrong@" + locked.Addr(), "WRONGPASS", newDevnet(t, devnet.Options{})},
+		{"refused connections", "redis://127.0.0.1:1", "connection refused", newDevnet(t, devnet.Options{})},
+		{"no node", "redis://" + open.Addr(), "set chain.dialect", away(t, devnet.Cosmos)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := startUnready(t, tt.devnet, func(cfg *config.Config) {
+				cfg.Redis.URL, cfg.Chain.ID = tt.url, tt.devnet.ChainID()
+			})
+			r.eventually("reported with its cause", func() bool { return strings.Contains(r.ready().Degraded["use of Redis"], tt.want) })
+		})
+	}
+}

@@ -1,7 +1,9 @@
 package service
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 
@@ -51,4 +53,26 @@ func (s *Service) watchOutages() {
 	s.registry.MustRegister(degraded{s})
 }
 
-var errUnusedRedis = errors.New("redis.url is set, but Redis is not used: no node has named the chain yet; set chain.id")
+// checkRedisUse records whether the cache uses Redis. It does once the chain is known and Redis has answered which epoch of the
+// chain all replicas are in.
+func (s *Service) checkRedisUse(ctx context.Context) {
+	if s.redisUse == nil {
+		return
+	}
+	if s.cache.Namespace() != "" {
+		s.redisUse.End()
+		return
+	}
+	err := errors.New("no node has named the chain yet; set chain.id")
+	switch {
+	case s.pool.Undetermined():
+		err = s.pool.Ready()
+	case s.pool.ChainID() != "":
+		if err = s.redis.Ping(ctx).Err(); err == nil { // even while the breaker of the cache is open
+			_, err = s.shared.Agreement(ctx, s.pool.ChainID(), s.pool.Tip().Epoch)
+		}
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		s.redisUse.Failed(fmt.Errorf("redis.url is set, but Redis is not used: %w", err))
+	}
+}

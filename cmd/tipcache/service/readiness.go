@@ -142,11 +142,7 @@ func (s *Service) judge(ctx context.Context) judgement {
 	if s.store != nil {
 		j.parts["store"] = s.store.Ping(ctx)
 	}
-	if s.redisUse != nil && s.cache.Namespace() != "" {
-		s.redisUse.End()
-	} else if s.redisUse != nil {
-		s.redisUse.Failed(errUnusedRedis)
-	}
+	s.checkRedisUse(ctx)
 	if s.eventsUse != nil {
 		s.eventsUse.Record(s.rpc.feed.Unsupported())
 	}
