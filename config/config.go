@@ -20,12 +20,12 @@ import (
 // Config is the whole configuration. Tags describe each setting: yaml is the key, flag the command-line
 // flag, doc the text of the reference, must a rule for the value, oneof the allowed values, and forms how
 // other values may begin, for shell completion. A field with the key - is not a setting: Load derives it
-// from chain.timeout, or it is zero for the default of its package.
+// from the settings, or it is zero for the default of its package.
 type Config struct {
 	Listen string `yaml:"listen" flag:"listen" doc:"Address of the public listener."`
 	Admin  string `yaml:"admin" flag:"admin" forms:"none" doc:"Address of the admin listener: status page at /, /healthz, /readyz, /metrics, /debug/pprof. Without admin_token, only /healthz, /readyz and /metrics are served under a host name other than localhost. none disables it."`
 
-	AdminToken string `yaml:"admin_token" secret:"true" reload:"true" doc:"Token for the admin listener, sent as Authorization: Bearer TOKEN. /healthz, /readyz and /metrics do not need it. Required if the listener is not on loopback. Empty means no token."`
+	AdminToken string `yaml:"admin_token" secret:"true" reload:"true" doc:"Token for the admin listener, sent as Authorization: Bearer TOKEN. /healthz, /readyz and /metrics do not need it. At least 16 characters. Required if the listener is not on loopback. Empty means no token."`
 
 	Access []string `yaml:"access" reload:"true" doc:"Access rules for all listeners. The first rule that matches applies: deny PATTERN..., allow PATTERN..., or limit RATE PATTERN... for a rate per client of all matching requests; cost N before the patterns makes a request count N times against the other rates. A pattern is a path (/staking/*), an RPC method (tx_search) or a gRPC method (cosmos.bank.v1beta1.Query/*), and * matches any characters. Streams and subscriptions that a new rule denies end. A gRPC method also stands for abci_query with its path. The last, built-in rule is deny net_info consensus_state dump_consensus_state unconfirmed_txs unsafe_* dial_* cometbft.services.pruning.*."`
 
@@ -43,6 +43,8 @@ type Config struct {
 	Log         Log               `yaml:"log"`
 	Tracing     Tracing           `yaml:"tracing"`
 	Audit       Audit             `yaml:"audit"`
+
+	Warnings []error `yaml:"-"` // settings of a valid configuration that probably do not have the intended effect
 }
 
 // Chain is the upstream node, or several of one chain.
@@ -115,7 +117,7 @@ type Collections struct {
 	Store     string        `yaml:"store" flag:"store" forms:"sqlite:, postgres://, https://" secret:"true" doc:"Collection store: sqlite:PATH, postgres://..., or the https:// base of another /api/v4."`
 	StoreKey  string        `yaml:"store_key" secret:"true" doc:"X-Api-Key for an https:// store."`
 	Auth      string        `yaml:"auth" flag:"collections-auth" oneof:"keys, none, closed" doc:"Access to the collections. keys: requests need a key in X-Api-Key. none: they need no key. closed: collections are not served. The default is keys once any other setting of collections is set."`
-	Keys      []string      `yaml:"keys" flag:"api-key-sha256" secret:"true" reload:"true" doc:"API keys: NAME:SHA256_HEX or NAME:SHA256_HEX:RATE. A RATE counts in place of http.rate. tipcache key new NAME creates a key. Keys with the same name share a rate."`
+	Keys      []string      `yaml:"keys" flag:"api-key-sha256" secret:"true" reload:"true" doc:"API keys: NAME:SHA256_HEX or NAME:SHA256_HEX:RATE. A RATE counts in place of http.rate and collections.rate. tipcache key new NAME creates a key. Keys with the same name share a rate."`
 	Rate      string        `yaml:"rate" reload:"true" doc:"Rate per key name, for all APIs together: 300/s, 300/s burst 600 or 1000/h. 0 means no limit."`
 	PublicURL string        `yaml:"public_url" doc:"Scheme and host of the URLs in $schema. Empty uses the host of the request."`
 	Timeout   time.Duration `yaml:"-"` // timeout of one query of the store

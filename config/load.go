@@ -21,6 +21,7 @@ type loader struct {
 	cfg      Config
 	values   map[string]error  // by path of a given setting: the error of its last value, or nil
 	places   map[string]string // where settings, sections (chain) and items of lists (chain.nodes[1]) were given
+	inFile   map[string]string // the settings in places once the file was read
 	problems []error           // all except those of values
 }
 
@@ -32,6 +33,7 @@ func Load(s Sources) (Config, error) {
 			return Config{}, errors.Join(err)
 		}
 	}
+	l.inFile = maps.Clone(l.places)
 	l.environ(s.Environ)
 	for _, k := range Keys() {
 		if values := s.Flags[k.Flag]; len(values) > 0 {
@@ -45,22 +47,35 @@ func Load(s Sources) (Config, error) {
 		}
 	}
 	l.problems = append(l.problems, l.cfg.Validate())
-	list := Problems(errors.Join(l.problems...))
-	for i, p := range list {
-		list[i] = l.located(p)
+	if err := errors.Join(l.problems...); err != nil {
+		return l.cfg, errors.Join(l.located(Problems(err))...)
 	}
-	return l.cfg, errors.Join(list...)
+	l.cfg.Warnings = l.located(append(l.overridden(), l.cfg.ruleWarnings()...))
+	return l.cfg, nil
 }
 
-// located adds the place to a problem without one.
-func (l *loader) located(err error) error {
-	p, ok := err.(Problem) //nolint:errorlint // a wrapped one has its place
-	if !ok || p.Place != "" {
-		return err
+// located adds the place to problems without one.
+func (l *loader) located(all []error) []error {
+	for i, err := range all {
+		p, ok := err.(Problem) //nolint:errorlint // a wrapped one has its place
+		if !ok || p.Place != "" {
+			continue
+		}
+		list, _, _ := strings.Cut(p.Key, "[")
+		p.Place = cmp.Or(l.places[p.Key], l.places[list])
+		all[i] = p
 	}
-	list, _, _ := strings.Cut(p.Key, "[")
-	p.Place = cmp.Or(l.places[p.Key], l.places[list])
-	return p
+	return all
+}
+
+// overridden returns the settings of the file whose value a variable or flag overrides. Changing the file does not change them.
+func (l *loader) overridden() (all []error) {
+	for _, path := range slices.Sorted(maps.Keys(l.values)) {
+		if at, ok := l.inFile[path]; ok && at != l.places[path] {
+			all = append(all, Problem{Place: at, Key: path, Text: "the file's value is overridden by " + l.places[path]})
+		}
+	}
+	return all
 }
 
 // set parses the texts that a source has for a setting, several for a list. An invalid value changes

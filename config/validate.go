@@ -272,8 +272,10 @@ func (v *validation) access(c Config) {
 		v.check(err == nil, key, "%v", err)
 	})
 	each("access", c.Access, func(key, line string) {
-		_, err := ParseRule(line)
+		rule, err := ParseRule(line)
 		v.check(err == nil, key, "%v", err)
+		problem, affordable := c.unaffordable(rule)
+		v.check(problem == "" || affordable, key, "%s", problem)
 	})
 	v.origins("http.cors_origins", c.HTTP.CORSOrigins)
 	v.admin(c.Admin, c.AdminToken)

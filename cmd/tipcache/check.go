@@ -24,6 +24,9 @@ func checkCommand(std streams) *cobra.Command {
 			len(cfg.Chain.Nodes), cfg.Chain.Shape, cfg.Collections.Auth); err != nil {
 			return err
 		}
+		for _, warning := range cfg.Warnings {
+			fmt.Fprintf(std.out, "Warning: %v\n", warning)
+		}
 		for _, m := range cfg.HTTP.Mounts {
 			fmt.Fprintf(std.out, "Below %s: shape %s, fallback %s.\n", m.Path, cmp.Or(m.Shape, cfg.Chain.Shape), cmp.Or(m.Fallback, "none"))
 		}

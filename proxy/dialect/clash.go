@@ -11,15 +11,15 @@ func Clash(before []Row, row Row) error {
 			return fmt.Errorf("%s is the name of another row", row.Name)
 		case row.Method != "" && b.Method == row.Method:
 			return fmt.Errorf("%s is never used: %s names the same method", row.Name, b.Name)
-		case row.Pattern != "" && b.Pattern != "" && covers(b.Pattern, row.Pattern):
+		case row.Pattern != "" && b.Pattern != "" && Covers(b.Pattern, row.Pattern):
 			return fmt.Errorf("%s is never used: %s, which comes first, answers all paths of %s", row.Name, b.Name, row.Pattern)
 		}
 	}
 	return nil
 }
 
-// covers reports whether every path that fits the second pattern fits the first.
-func covers(first, second string) bool {
+// Covers reports whether every path that fits the second pattern fits the first. A path without variables is a pattern, too.
+func Covers(first, second string) bool {
 	p, err := parsePattern(first)
 	q, alsoErr := parsePattern(second)
 	if err != nil || alsoErr != nil {

@@ -187,8 +187,8 @@ func TestBatchCountsAgainstEveryLimit(t *testing.T) {
 		"no limit":             {n: 9, want: "admitted"},
 		"within the address's": {address: bucket(10), n: 9, limited: true, want: "admitted", standing: []string{`"address";r=1;t=3240`}},
 		"within both":          {address: bucket(10), key: bucket(20), n: 9, limited: true, want: "admitted", standing: []string{`"address";r=1;t=3240`, `"key";r=11;t=1620`}},
-		"beyond any bucket":    {address: bucket(9), n: 9, limited: true, want: "400 after 0s: 10 answers at once are more than the limit of this address, which is 9 at once"},
-		"beyond the key's":     {address: bucket(20), key: bucket(9), n: 9, limited: true, want: "400 after 0s: 10 answers at once are more than the limit of this key, which is 9 at once", standing: []string{`"address";r=11;t=1620`}},
+		"beyond any bucket":    {address: bucket(9), n: 9, limited: true, want: "400 after 0s: this request counts as 10 requests, and the limit of this address never admits more than 9 at once"},
+		"beyond the key's":     {address: bucket(20), key: bucket(9), n: 9, limited: true, want: "400 after 0s: this request counts as 10 requests, and the limit of this key never admits more than 9 at once", standing: []string{`"address";r=11;t=1620`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -197,7 +197,7 @@ func TestBatchCountsAgainstEveryLimit(t *testing.T) {
 				if !tt.limited || tt.want[:3] == "400" && tt.standing == nil {
 					tt.standing = []string{"of the first"}
 				}
-				limited, err := a.AdmitMore(t.Context(), &limits.Client{Address: client, Key: limits.Key{Name: "one"}}, tt.n, answer)
+				limited, err := a.AdmitMore(t.Context(), &limits.Client{Address: client, Key: limits.Key{Name: "one"}}, tt.n, http.StatusBadRequest, answer)
 				if got := verdict(err); got != tt.want || limited != tt.limited {
 					t.Errorf("got %q, limited %t; want %q, %t", got, limited, tt.want, tt.limited)
 				}

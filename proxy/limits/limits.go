@@ -124,12 +124,12 @@ func (a *Admission) admit(ctx context.Context, l limit, n int, answer http.Heade
 }
 
 // AdmitMore counts n more requests for a request that was admitted as one. limited reports whether there is a limit. The
-// error is a *failure.Failure, with status 400 if a full bucket has fewer requests.
-func (a *Admission) AdmitMore(ctx context.Context, c *Client, n int, answer http.Header) (limited bool, err error) {
+// error is a *failure.Failure, with the status tooMany if a full bucket has fewer requests.
+func (a *Admission) AdmitMore(ctx context.Context, c *Client, n, tooMany int, answer http.Header) (limited bool, err error) {
 	for _, l := range a.limitsOf(c) {
 		if n >= l.Burst {
 			return true, &failure.Failure{
-				Status: http.StatusBadRequest, Expected: true, Public: fmt.Sprintf("%d answers at once are more than the limit of this %s, which is %d at once", n+1, l.kind, l.Burst),
+				Status: tooMany, Expected: true, Public: fmt.Sprintf("this request counts as %d requests, and the limit of this %s never admits more than %d at once", n+1, l.kind, l.Burst),
 			}
 		}
 		if !limited {

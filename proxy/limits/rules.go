@@ -103,14 +103,14 @@ func ErrDenied(operation string) error {
 
 // AdmitOperation applies the access rules to an operation of a client whose request was admitted. It adds the rate of
 // the rule to the response headers. limited reports whether the operation counts as more than one request. The error is
-// a *failure.Failure.
+// a *failure.Failure, with the status 403 if the rule denies the operation or no bucket of the client can ever afford its cost.
 func (a *Admission) AdmitOperation(ctx context.Context, c *Client, operation string, answer http.Header) (limited bool, err error) {
 	rule := a.Limits.Load().Rule(operation)
 	if err := a.denied(rule, operation); err != nil || rule == nil {
 		return false, err
 	}
 	if rule.Cost > 1 {
-		if limited, err = a.AdmitMore(ctx, c, rule.Cost-1, answer); err != nil {
+		if limited, err = a.AdmitMore(ctx, c, rule.Cost-1, http.StatusForbidden, answer); err != nil {
 			return limited, err
 		}
 	}

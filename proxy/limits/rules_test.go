@@ -113,3 +113,15 @@ func TestCostOfRuleCountsAgainstLimitOfClient(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
+
+func TestCostAboveBurstIsForbidden(t *testing.T) {
+	a := newAdmission(limits.Limits{
+		Address: limits.Rate{Requests: 30, Per: time.Second, Burst: 30},
+		Access:  []limits.Rule{{Text: "cost 100 block_search", Patterns: []string{"block_search"}, Cost: 100}},
+	})
+	_, err := a.AdmitOperation(t.Context(), &limits.Client{Address: client}, "block_search", http.Header{})
+	want := "403 after 0s: this request counts as 100 requests, and the limit of this address never admits more than 30 at once"
+	if got := verdict(err); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -107,9 +108,14 @@ func index(all []method) map[string]*method {
 	return m
 }
 
+// Names returns the methods that the RPC serves, including those of sockets, except those of [Options].
+func Names() []string {
+	return slices.AppendSeq([]string{"subscribe", "unsubscribe", "unsubscribe_all"}, maps.Keys(methods))
+}
+
 // HasMethod reports whether the RPC serves a method, including those of [Options] (passed) and of sockets.
 func HasMethod(name string, passed []string) bool {
-	return methods[name] != nil || slices.Contains(passed, name) || name == "subscribe" || name == "unsubscribe" || name == "unsubscribe_all"
+	return slices.Contains(passed, name) || slices.Contains(Names(), name)
 }
 
 // Select returns the selection of a method's cache entries by its route in metrics, such as "rpc block". It

@@ -57,7 +57,7 @@ func (s *Stack) AdmitKey(r *http.Request, answer http.Header, rec *record.Record
 // AdmitMore counts n more requests for a request that was admitted as one. If a limit applies, the fast lane, which counts
 // one, does not answer it.
 func (s *Stack) AdmitMore(c *gin.Context, rec *record.Record, n int) error {
-	limited, err := s.Admission.AdmitMore(c.Request.Context(), &rec.Client, n, c.Writer.Header())
+	limited, err := s.Admission.AdmitMore(c.Request.Context(), &rec.Client, n, http.StatusBadRequest, c.Writer.Header())
 	if limited {
 		rec.KeepOutOfLane()
 	}

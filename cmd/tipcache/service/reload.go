@@ -90,7 +90,15 @@ func (r *reloader) reload() {
 	if len(restart) > 0 {
 		level = slog.LevelWarn
 	}
+	logWarnings(r.log, next)
 	r.log.Log(context.Background(), level, "configuration reloaded", "changed", changed, "needs_restart", restart)
+}
+
+// logWarnings logs the settings that probably do not have the intended effect.
+func logWarnings(log *slog.Logger, cfg config.Config) {
+	for _, warning := range cfg.Warnings {
+		log.Warn("configuration warning", "warning", warning.Error())
+	}
 }
 
 // reject logs each problem.

@@ -1,0 +1,60 @@
+package config_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/config"
+)
+
+func TestSettingsWithoutIntendedEffectAreWarnings(t *testing.T) {
+	for _, tt := range []struct {
+		name, file string
+		environ    []string
+		want       []string
+	}{
+		{"known operations", "access: [deny /staking/pool tx_search /staking/validators/storyvaloper1x, limit 1/s cosmos.bank.v1beta1.Query/Balance, deny /no/such/*, deny example.v1.Query/Custom]", nil, nil},
+		{"a path below a mount", "{access: [deny /api/staking/pool], http: {mounts: [{path: /api}]}}", nil, nil},
+		{"no slash", "access: [deny staking/pool]", nil, []string{"1: access[0]: staking/pool matches no path or method that tipcache knows; did you mean /staking/pool?"}},
+		{"a typo of a path", "access: [deny /stakin/pool]", nil, []string{"1: access[0]: /stakin/pool matches no path or method that tipcache knows; did you mean /staking/pool?"}},
+		{"a typo of an RPC method", "access: [allow net_info, cost 2 tx_serch]", nil, []string{"1: access[1]: tx_serch matches no path or method that tipcache knows; did you mean tx_search?"}},
+		{"a typo of a gRPC method", "access: [deny cosmos.bank.v1beta1.Query/Balanse]", nil, []string{"1: access[0]: cosmos.bank.v1beta1.Query/Balanse matches no path or method that tipcache knows; did you mean cosmos.bank.v1beta1.Query/Balance?"}},
+		{
+			"a cost that only a key can afford",
+			"{access: [cost 100 tx_search], http: {rate: 10/s burst 30}, collections: {keys: ['partner:" + hexDigest + ":1000/h']}}", nil,
+			[]string{"1: access[0]: cost 100 is more than http.rate ever admits at once (30)"},
+		},
+		{"a value that a variable overrides", "http: {rate: 10/s}", []string{"TIPCACHE_HTTP_RATE=20/s"}, []string{"1: http.rate: the file's value is overridden by TIPCACHE_HTTP_RATE"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			file := writeFile(t, tt.file)
+			cfg, err := config.Load(config.Sources{File: file, Environ: tt.environ})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got, want []string
+			for _, warning := range cfg.Warnings {
+				got = append(got, warning.Error())
+			}
+			for _, line := range tt.want {
+				want = append(want, fmt.Sprintf("%s:%s", filepath.Base(file), line))
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestCostAboveBurstIsRefused(t *testing.T) {
+	for _, rate := range []string{"http: {rate: 10/s burst 30}", "collections: {rate: 10/s burst 30, keys: ['web:" + hexDigest + "']}", "collections: {keys: ['web:" + hexDigest + ":10/s burst 30']}"} {
+		got := lines(t, config.Sources{File: writeFile(t, "{access: [cost 100 tx_search], "+rate+"}")})
+		if len(got) != 1 || !strings.HasSuffix(got[0], "ever admits at once (30)") {
+			t.Errorf("%s: problems = %q, want one about the cost", rate, got)
+		}
+	}
+}
