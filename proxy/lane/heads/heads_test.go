@@ -307,18 +307,6 @@ func randomHead(random *rand.Rand, known []recorded) string {
 	return string(text)
 }
 
-func parse(b *testing.B, heads ...string) {
-	b.Helper()
-	var r Request
-	var key []byte
-	for i := 0; b.Loop(); i++ {
-		if _, v := r.Parse(heads[i%len(heads)]); v != Complete {
-			b.Fatal(v)
-		}
-		key = r.AppendKey(key[:0])
-	}
-}
-
 func TestControlBytesAreFoundAtEachPosition(t *testing.T) {
 	for c := range 256 {
 		for at := range 20 {
