@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/story"
 )
 
 // basePath matches paths without characters that URLs escape.
@@ -35,7 +35,7 @@ func (v *validation) mounts(c Config) {
 				v.check(false, key+".path", "hides %s of the mount at %s", hidden, other.Path)
 			}
 		}
-		v.check(slices.Contains([]string{"", string(chain.Documented), string(chain.Node)}, m.Shape), key+".shape", "%q is none of documented, node", m.Shape)
+		v.check(slices.Contains([]string{"", string(story.Documented), string(story.Node)}, m.Shape), key+".shape", "%q is none of documented, node", m.Shape)
 		v.fallback(key, m)
 	}
 }
@@ -73,7 +73,7 @@ func (c Config) hides(p, other string) string {
 }
 
 // serves reports whether the chain API is served in a shape.
-func (c Config) serves(shape chain.Shape) bool {
+func (c Config) serves(shape story.Shape) bool {
 	return len(c.HTTP.Mounts) == 0 && c.Chain.Shape == string(shape) || slices.ContainsFunc(c.HTTP.Mounts, func(m Mount) bool {
 		return cmp.Or(m.Shape, c.Chain.Shape) == string(shape)
 	})
@@ -81,7 +81,7 @@ func (c Config) serves(shape chain.Shape) bool {
 
 func (c Config) mounts() (all []proxy.Mount) {
 	for _, m := range c.HTTP.Mounts {
-		mount := proxy.Mount{Path: m.Path, Shape: chain.Shape(m.Shape), Always: m.Always}
+		mount := proxy.Mount{Path: m.Path, Shape: story.Shape(m.Shape), Always: m.Always}
 		if m.Fallback != "" {
 			mount.Fallback, _ = url.Parse(m.Fallback) // validated
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/tipcache/tipcache/cache/redis"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/dialect"
@@ -21,6 +20,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/state"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/collections"
@@ -33,7 +33,7 @@ import (
 // other packages come from their WithDefaults.
 func Default() Config {
 	nodes, shared := node.Options{}.WithDefaults(), redis.Options{}.WithDefaults()
-	queries, posts, classes := chain.Options{}.WithDefaults(), blocks.Posts{}.WithDefaults(), blocks.DefaultClasses()
+	queries, posts, classes := story.Options{}.WithDefaults(), blocks.Posts{}.WithDefaults(), blocks.DefaultClasses()
 	public, streams := web.Options{}.WithDefaults(), stream.Options{}.WithDefaults()
 	c := Config{
 		Listen: "127.0.0.1:8080",
@@ -105,7 +105,7 @@ func (c Config) NodeOptions() node.Options {
 	o := node.Options{
 		Dialect:       node.Dialect(c.Chain.Dialect),
 		ChainID:       c.Chain.ID,
-		VerbatimKeys:  c.serves(chain.Node),
+		VerbatimKeys:  c.serves(story.Node),
 		Timeout:       c.Chain.Timeout,
 		InFlight:      c.Chain.InFlight,
 		MaxBlockAge:   c.Chain.MaxBlockAge,
@@ -168,10 +168,10 @@ func (c Config) ProxyOptions() proxy.Options {
 			OnlyFailures:   c.Log.Access == 0,
 			SkipLog:        1 - float64(c.Log.Access),
 		},
-		Chain: chain.Options{
+		Chain: story.Options{
 			Classes: c.Policies(),
 			Routes:  c.OwnPolicies(),
-			Shape:   chain.Shape(c.Chain.Shape),
+			Shape:   story.Shape(c.Chain.Shape),
 			Auth:    c.Chain.Auth == "keys",
 			Rows:    paths,
 
@@ -268,7 +268,7 @@ func policy(c Class) cache.Policy {
 func (c Config) rows() (all []dialect.Row) {
 	if c.Chain.Dialect != string(node.Cosmos) {
 		paths, _ := cosmos.Split(c.ownRows())
-		all = chain.Rows(paths)
+		all = story.Rows(paths)
 	}
 	if c.Chain.Dialect != string(node.Story) {
 		all = append(all, cosmos.Rows(c.ownRows())...)

@@ -11,8 +11,8 @@ import (
 	"github.com/tipcache/tipcache/cache/redis"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/collections"
@@ -35,7 +35,7 @@ func TestReferenceShowsDefaultsOfServe(t *testing.T) {
 		"indexer":     {indexer.Options{}.WithDefaults(), cfg.IndexOptions().WithDefaults()},
 		"metadata":    {metadata.Options{}.WithDefaults(), cfg.MetadataOptions().WithDefaults()},
 		"web":         {web.Options{}.WithDefaults(), cfg.ProxyOptions().Web.WithDefaults()},
-		"chain":       {chain.Options{Classes: blocks.DefaultClasses()}.WithDefaults(), cfg.ProxyOptions().Chain.WithDefaults()},
+		"chain":       {story.Options{Classes: blocks.DefaultClasses()}.WithDefaults(), cfg.ProxyOptions().Chain.WithDefaults()},
 		"posts":       {blocks.Posts{}.WithDefaults(), cfg.ProxyOptions().Posts.WithDefaults()},
 		"collections": {listing.Options{}.WithDefaults(), cfg.ProxyOptions().Collections.WithDefaults()},
 		"store":       {collections.Options{}.WithDefaults(), cfg.StoreOptions().WithDefaults()},

@@ -7,10 +7,10 @@ import (
 	"slices"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -50,7 +50,7 @@ var fixed = []dialect.Row{
 func (c Config) clash(own []dialect.Row, row dialect.Row) error {
 	builtIn := cosmos.Rows(nil)
 	if c.Chain.Dialect == string(node.Story) {
-		builtIn = chain.Rows(nil)
+		builtIn = story.Rows(nil)
 	}
 	for _, known := range builtIn {
 		replaces := known.Pattern == row.Pattern && (row.Pattern != "" || known.Method == row.Method)

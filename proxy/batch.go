@@ -15,12 +15,12 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/fallback"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -131,7 +131,7 @@ func (b *batch) add(q *dialect.RowQuery) error {
 	if is.Height == 0 || b.query.Pinned > 0 {
 		return nil
 	}
-	if was.Height > 0 && (was.Epoch != is.Epoch || max(was.Height-is.Height, is.Height-was.Height) >= chain.StampBlocks) {
+	if was.Height > 0 && (was.Epoch != is.Epoch || max(was.Height-is.Height, is.Height-was.Height) >= story.StampBlocks) {
 		return failure.BadInput("the page keys are from blocks %d and %d; name one block for all with %s", was.Height, is.Height, respond.HeightHeader)
 	}
 	if is.Height > was.Height {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/story"
 )
 
 func TestAnswerThatGrowsTooMuchInDocumentedShapeIsAnError(t *testing.T) {
@@ -42,8 +42,8 @@ func TestPathsReachTheNodeAsTheyMean(t *testing.T) {
 		{"a question mark", "/upgrade/applied_plan/a%3Fb", "/upgrade/applied_plan/a?b"},
 		{"dots that are a name", "/upgrade/applied_plan/...", "/upgrade/applied_plan/..."},
 	}
-	for _, shape := range []chain.Shape{chain.Documented, chain.Node} {
-		s := startChain(t, proxy.Options{Chain: chain.Options{Shape: shape}})
+	for _, shape := range []story.Shape{story.Documented, story.Node} {
+		s := startChain(t, proxy.Options{Chain: story.Options{Shape: shape}})
 		for _, tt := range tests {
 			t.Run(fmt.Sprintf("%s, %s", tt.name, shape), func(t *testing.T) {
 				s.chain.grow(1000)
@@ -56,8 +56,8 @@ func TestPathsReachTheNodeAsTheyMean(t *testing.T) {
 }
 
 func TestDotSegmentsNeverGoUpstream(t *testing.T) {
-	for _, shape := range []chain.Shape{chain.Documented, chain.Node} {
-		s := startChain(t, proxy.Options{Chain: chain.Options{Shape: shape}})
+	for _, shape := range []story.Shape{story.Documented, story.Node} {
+		s := startChain(t, proxy.Options{Chain: story.Options{Shape: shape}})
 		for _, target := range []string{
 			"/upgrade/applied_plan/..", "/upgrade/applied_plan/.", "/upgrade/applied_plan/%2e%2E", "/staking/validators/../delegations", "/staking/../staking/pool", "/../x",
 			"/staking/validators/" + val5 + "/delegations/%2e.",

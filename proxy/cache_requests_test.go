@@ -10,7 +10,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/story"
 )
 
 // An answer that would serve for long.
@@ -23,7 +23,7 @@ var long = cache.Policy{
 // at hand. A shared cache in front of a chain answers for the chain: directives that
 // would make it ask the node are not obeyed.
 func TestRequestDirectivesDoNotKeepAnAnswerFromBeingUsed(t *testing.T) {
-	s := startChain(t, proxy.Options{Chain: chain.Options{Routes: map[string]cache.Policy{"pool": long}}})
+	s := startChain(t, proxy.Options{Chain: story.Options{Routes: map[string]cache.Policy{"pool": long}}})
 	first := s.get(t, anyPath)
 	for name, headers := range map[string][]string{
 		"no-store":                  {"Cache-Control", "no-store"},

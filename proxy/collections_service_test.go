@@ -18,10 +18,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
@@ -113,7 +113,7 @@ func newListProxy(tb testing.TB, o listing.Options, change ...func(*proxy.Option
 	store := &listStore{}
 	store.hold(worldOfWomen())
 	o.Store = store
-	options := proxy.Options{Cache: newCache(tb, nil), Collections: &o, Web: web.Options{RequestTimeout: 20 * time.Second, Keys: []limits.Key{{Name: "tester", SHA256: sha256.Sum256([]byte(testKey))}}}, Chain: chain.Options{Nodes: noChain{}}}
+	options := proxy.Options{Cache: newCache(tb, nil), Collections: &o, Web: web.Options{RequestTimeout: 20 * time.Second, Keys: []limits.Key{{Name: "tester", SHA256: sha256.Sum256([]byte(testKey))}}}, Chain: story.Options{Nodes: noChain{}}}
 	for _, f := range change {
 		f(&options)
 	}

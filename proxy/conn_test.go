@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/conn/conntest"
 	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -53,7 +53,7 @@ func serveOn(t *testing.T, h http.Handler, o listener.Options, start func(*httpt
 
 // Whatever its length, a body arrives as it is, before the next one.
 func TestAnswersOfEveryLengthArriveWhole(t *testing.T) {
-	s := startChain(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}})
+	s := startChain(t, proxy.Options{Chain: story.Options{Shape: story.Node}})
 	var lengths []int
 	for _, edge := range []int{0, 1024, 3072, 4096, 2 * 4096, 64 << 10, 1 << 20} {
 		for d := -600; d <= 600; d += 200 {

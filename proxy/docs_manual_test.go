@@ -13,8 +13,8 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -115,7 +115,7 @@ func TestManualNamesTheServerOfTheRequest(t *testing.T) {
 func TestSimulatedChainsAnswerEveryRequestOfTheManualAsItIsGiven(t *testing.T) {
 	for dialect, least := range map[node.Dialect]int{node.Story: 40, node.Cosmos: 120} {
 		d, nodes := simulate(t, dialect, devnet.Options{})
-		o := proxy.Options{Cache: newCache(t, nil), Chain: chain.Options{Nodes: nodes}}
+		o := proxy.Options{Cache: newCache(t, nil), Chain: story.Options{Nodes: nodes}}
 		if dialect == node.Cosmos {
 			o.Cosmos = &proxy.Cosmos{}
 		}

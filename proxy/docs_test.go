@@ -10,9 +10,9 @@ import (
 
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/node"
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
@@ -32,7 +32,7 @@ func TestEveryReadPathIsDescribed(t *testing.T) {
 		}
 	}
 	for _, op := range d.operations() {
-		if _, isRoute := dialect.ClassOf(chain.Rows(nil), op.id); op.path != blocks.BatchPath && (!isRoute || !found[op.id]) { // batches are no row's
+		if _, isRoute := dialect.ClassOf(story.Rows(nil), op.id); op.path != blocks.BatchPath && (!isRoute || !found[op.id]) { // batches are no row's
 			t.Errorf("%s is described, but has no request in readPaths (routes_test.go)", op.id)
 		}
 	}
@@ -40,8 +40,8 @@ func TestEveryReadPathIsDescribed(t *testing.T) {
 
 func TestEveryRecordedAnswerIsAsDescribed(t *testing.T) {
 	t.Parallel()
-	for _, shape := range []chain.Shape{chain.Documented, chain.Node} {
-		s := startChain(t, proxy.Options{Chain: chain.Options{Shape: shape}})
+	for _, shape := range []story.Shape{story.Documented, story.Node} {
+		s := startChain(t, proxy.Options{Chain: story.Options{Shape: shape}})
 		d := readDescription(t, s.Config.Handler)
 		for _, r := range recordings(t) {
 			op, ok := d.answering(r.target())
@@ -207,7 +207,7 @@ func TestDescriptionIsThatOfTheOptions(t *testing.T) {
 			t.Errorf("%s asks for no key", id)
 		}
 	}
-	asNode := readDescription(t, startChain(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}}).Config.Handler)
+	asNode := readDescription(t, startChain(t, proxy.Options{Chain: story.Options{Shape: story.Node}}).Config.Handler)
 	if op := asNode.operation(t, "validators"); asNode.at(op.body, "responses", "404") != nil || asNode.at(op.body, "responses", "500") == nil {
 		t.Error("document lacks the node's errors")
 	}
@@ -244,7 +244,7 @@ func TestDescriptionsAreWrittenForALinter(t *testing.T) {
 		"everything": startList(t, listing.Options{}, func(o *proxy.Options) { o.Chain.Auth = true }).Config.Handler,
 		"open":       startList(t, listing.Options{NoAuth: true}).Config.Handler,
 		"chain":      startChain(t, proxy.Options{}).Config.Handler,
-		"node":       startChain(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}}).Config.Handler,
+		"node":       startChain(t, proxy.Options{Chain: story.Options{Shape: story.Node}}).Config.Handler,
 	}
 	for name, h := range documents {
 		must(t, os.WriteFile(filepath.Join(dir, name+".json"), readDescription(t, h).raw, 0o600))

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -18,7 +18,7 @@ import (
 const minEVM = "X-Min-Evm-Block"
 
 func TestExecutionBlockIsAwaited(t *testing.T) {
-	s := startChain(t, proxy.Options{Chain: chain.Options{MinHeightWait: time.Minute}})
+	s := startChain(t, proxy.Options{Chain: story.Options{MinHeightWait: time.Minute}})
 	s.get(t, anyPath)
 	s.get(t, anyPath, minEVM, strconv.Itoa(standstill+executionAhead)).has(t, "X-Block-Height", "228")
 	answered := make(chan exchange, 1)
@@ -35,7 +35,7 @@ func TestExecutionBlockIsAwaited(t *testing.T) {
 
 // A stream that cannot begin in time ends with the time after which to try again.
 func TestExecutionBlockInTheURLMeansWhatTheHeaderMeans(t *testing.T) {
-	s := startChain(t, proxy.Options{Chain: chain.Options{MinHeightWait: time.Millisecond}})
+	s := startChain(t, proxy.Options{Chain: story.Options{MinHeightWait: time.Millisecond}})
 	counts, later := strconv.Itoa(standstill+executionAhead), strconv.Itoa(standstill+executionAhead+1)
 	live := "/live?path=" + url.QueryEscape(anyPath)
 	for target, want := range map[string]int{
@@ -60,7 +60,7 @@ func TestExecutionBlockInTheURLMeansWhatTheHeaderMeans(t *testing.T) {
 }
 
 func TestUnusableExecutionBlockIsReported(t *testing.T) {
-	s := startChain(t, proxy.Options{Chain: chain.Options{MinHeightWait: time.Millisecond}})
+	s := startChain(t, proxy.Options{Chain: story.Options{MinHeightWait: time.Millisecond}})
 	s.get(t, anyPath, minEVM, "9223372036854775807").refuses(t, http.StatusGatewayTimeout,
 		`{"code":504,"msg":{},"error":"block 9223372036854775807 of the execution client is not included yet; the newest included is 1228"}`+"\n")
 	s.chain.set(func(f *fakeChain) { f.noExecution, f.executed = true, nil })
@@ -73,7 +73,7 @@ func TestUnusableExecutionBlockIsReported(t *testing.T) {
 
 // A block that counted long ago is no reason to read at the newest one.
 func TestCountedBlockIsNotAwaitedAgain(t *testing.T) {
-	s := startChain(t, proxy.Options{Chain: chain.Options{MinHeightWait: time.Minute}})
+	s := startChain(t, proxy.Options{Chain: story.Options{MinHeightWait: time.Minute}})
 	counts := strconv.Itoa(standstill + executionAhead)
 	readsPages(t, s)
 	first := s.get(t, firstPage, minEVM, counts)
@@ -97,7 +97,7 @@ func TestCountedBlockIsNotAwaitedAgain(t *testing.T) {
 
 // Another replica has given the first page, so that nothing is known of its block here.
 func TestLaterPageIsReadAtBlockOfItsWalkDespiteExecutionBlock(t *testing.T) {
-	o := proxy.Options{Chain: chain.Options{MinHeightWait: time.Minute}}
+	o := proxy.Options{Chain: story.Options{MinHeightWait: time.Minute}}
 	other, s := startChain(t, o), startChain(t, o)
 	readsPages(t, other)
 	readsPages(t, s)
@@ -111,7 +111,7 @@ func TestLaterPageIsReadAtBlockOfItsWalkDespiteExecutionBlock(t *testing.T) {
 // after it.
 func TestExecutionBlockIsVisibleAtTheNextConsensusBlock(t *testing.T) {
 	d, nodes := simulate(t, node.Story, devnet.Options{})
-	p, err := proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: chain.Options{Nodes: nodes, MinHeightWait: time.Minute}})
+	p, err := proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: story.Options{Nodes: nodes, MinHeightWait: time.Minute}})
 	must(t, err)
 	s := &chainService{Server: startServer(t, p, nil, nil)}
 	eventually(t, "the tip", func() bool { return nodes.Tip().Known && nodes.Tip().Height == d.Height() })

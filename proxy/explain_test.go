@@ -15,10 +15,10 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -128,8 +128,8 @@ func TestExplanationSaysWhyLaneIsNotUsed(t *testing.T) {
 }
 
 func TestExplanationRefusesInvalidRequests(t *testing.T) {
-	for _, shape := range []chain.Shape{chain.Documented, chain.Node} {
-		s := startChain(t, proxy.Options{Chain: chain.Options{Shape: shape}})
+	for _, shape := range []story.Shape{story.Documented, story.Node} {
+		s := startChain(t, proxy.Options{Chain: story.Options{Shape: shape}})
 		for _, asked := range []proxy.Inquiry{
 			{URL: "/staking/validators/0x12"},
 			{URL: "/staking/validators?status=9"},
@@ -238,8 +238,8 @@ func TestSelectionsFindTheKeysOfRequests(t *testing.T) {
 			t.Errorf("the route %s is refused with %v, want %s", name, err, want)
 		}
 	}
-	for _, shape := range []chain.Shape{chain.Documented, chain.Node} {
-		p, _ := newChainProxy(t, proxy.Options{Chain: chain.Options{Shape: shape}})
+	for _, shape := range []story.Shape{story.Documented, story.Node} {
+		p, _ := newChainProxy(t, proxy.Options{Chain: story.Options{Shape: shape}})
 		if _, err := p.SelectAddress(""); err == nil {
 			t.Errorf("%s: no address selects everything", shape)
 		}

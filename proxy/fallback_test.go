@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -99,7 +99,7 @@ func dashboard(t *testing.T, i *indexer) []proxy.Mount {
 	target, err := url.Parse(i.URL + "/base/")
 	must(t, err)
 	return []proxy.Mount{{Path: "/"}, {
-		Path: "/api", Shape: chain.Node, Fallback: target,
+		Path: "/api", Shape: story.Node, Fallback: target,
 		Always: []string{"/staking/validators", "/staking/validators/{v}", "/dkg/network/{round}"},
 	}}
 }
@@ -258,7 +258,7 @@ func TestFallbackThatIsDownIsDegraded(t *testing.T) {
 
 func TestFallbackNeedsAKeyWhereTheChainDoes(t *testing.T) {
 	i := startIndexer(t)
-	s := startChain(t, proxy.Options{Mounts: dashboard(t, i), Chain: chain.Options{Auth: true}})
+	s := startChain(t, proxy.Options{Mounts: dashboard(t, i), Chain: story.Options{Auth: true}})
 	for _, path := range []string{"/api/network_status", "/api/staking/validators"} {
 		if got := s.get(t, path); got.status != http.StatusUnauthorized {
 			t.Errorf("%s = %d without a key, want 401", path, got.status)

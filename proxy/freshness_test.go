@@ -12,8 +12,8 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -66,7 +66,7 @@ var aged = cache.Policy{
 func fails(f *fakeChain) { f.fails(errors.New("gone")) }
 
 func TestHeadersOfAgingEntryInBlocks(t *testing.T) {
-	age(t, anyPath, proxy.Options{Chain: chain.Options{Routes: map[string]cache.Policy{"pool": aged}}}, []aging{
+	age(t, anyPath, proxy.Options{Chain: story.Options{Routes: map[string]cache.Policy{"pool": aged}}}, []aging{
 		{"an answer read for this request has no age", 0, nothingHappens, [2]string{},
 			told{"public, max-age=20, s-maxage=10", "", `tipcache; fwd=uri-miss; stored; ttl=20`}},
 		{"later it has one, and what is left is less", 3500 * time.Millisecond, nothingHappens, [2]string{},
@@ -89,7 +89,7 @@ func TestHeadersOfAgingEntryInBlocks(t *testing.T) {
 }
 
 func TestHeadersOfAgingEntryInSeconds(t *testing.T) {
-	age(t, anyPath, proxy.Options{Chain: chain.Options{Routes: map[string]cache.Policy{"pool": aged}}}, []aging{
+	age(t, anyPath, proxy.Options{Chain: story.Options{Routes: map[string]cache.Policy{"pool": aged}}}, []aging{
 		{"an answer read for this request has no age", 0, (*fakeChain).deafen, [2]string{},
 			told{"public, max-age=60, s-maxage=1", "", `tipcache; fwd=uri-miss; stored; ttl=60; detail="seconds"`}},
 		{"later it has one", 59 * time.Second, nothingHappens, [2]string{},
@@ -119,7 +119,7 @@ func TestHeadersOfPinnedBlock(t *testing.T) {
 		{"whether or not the header says so, too", 0, nothingHappens, pinned,
 			told{"public, max-age=86400, immutable", "0", `tipcache; hit; detail="memory"`}},
 	})
-	o := proxy.Options{Chain: chain.Options{Auth: true}, Web: web.Options{Keys: []limits.Key{keyOf("a", "key")}}}
+	o := proxy.Options{Chain: story.Options{Auth: true}, Web: web.Options{Keys: []limits.Key{keyOf("a", "key")}}}
 	age(t, anyPath+"?x-block-height=100", o, []aging{
 		{"where a key is required", 0, nothingHappens, [2]string{"X-Api-Key", "key"},
 			told{"private, max-age=86400", "", `tipcache; fwd=uri-miss; stored`}},

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
@@ -26,8 +26,8 @@ func TestHeightsInTheURLThatCannotBeServedAreRefused(t *testing.T) {
 		"?x-min-block-height=51":                     `X-Min-Block-Height is 50 and x-min-block-height is 51: no answer can be both`,
 		"?x-block-height=100&x-block-height=100,100": `x-block-height is \"100,100\"; expected a positive integer`,
 	} {
-		for _, shape := range []chain.Shape{chain.Documented, chain.Node} {
-			s := startChain(t, proxy.Options{Chain: chain.Options{Shape: shape}})
+		for _, shape := range []story.Shape{story.Documented, story.Node} {
+			s := startChain(t, proxy.Options{Chain: story.Options{Shape: shape}})
 			got := s.get(t, anyPath+target, "X-Block-Height", "100", "X-Min-Block-Height", "50")
 			if got.status != http.StatusBadRequest || !strings.Contains(got.body, want) || s.chain.calls() > 0 {
 				t.Errorf("%s: %d %s", target, got.status, got.body)

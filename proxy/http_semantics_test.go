@@ -10,12 +10,12 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
 func TestUnservedPathsAndMethodsAreRefusedInTheEnvelope(t *testing.T) {
-	s := startChain(t, proxy.Options{Chain: chain.Options{RefuseUnknown: true}})
+	s := startChain(t, proxy.Options{Chain: story.Options{RefuseUnknown: true}})
 	for path, meant := range map[string]string{
 		"/nowhere": "", "/cosmos/staking/v1beta1/params": "", "/staking/../auth/params": "", "/docs/" + strings.Repeat("x", 200): "",
 		"/Staking/params":                          "/staking/params",
@@ -44,7 +44,7 @@ func TestAddressAloneLeadsToTheManual(t *testing.T) {
 	if got.status != http.StatusOK || !strings.Contains(got.body, "<title>tipcache") { // the client has followed
 		t.Errorf("%d %.200s", got.status, got.body)
 	}
-	node := startChain(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}})
+	node := startChain(t, proxy.Options{Chain: story.Options{Shape: story.Node}})
 	if got := node.get(t, "/"); got.status != http.StatusNotFound {
 		t.Errorf("in the node's shape, which has nothing there: %d", got.status)
 	}
@@ -61,7 +61,7 @@ func TestRoutesOfUnknownNamesAreNotConfigured(t *testing.T) {
 	c, err := cache.New(cache.Options{})
 	must(t, err)
 	defer c.Close()
-	if _, err := proxy.New(proxy.Options{Cache: c, Chain: chain.Options{Nodes: newFakeChain(t), Routes: map[string]cache.Policy{"nope": {}}}}); err == nil {
+	if _, err := proxy.New(proxy.Options{Cache: c, Chain: story.Options{Nodes: newFakeChain(t), Routes: map[string]cache.Policy{"nope": {}}}}); err == nil {
 		t.Error("error = nil, want one")
 	}
 }

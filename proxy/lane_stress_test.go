@@ -19,9 +19,9 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -116,7 +116,7 @@ func TestLaneUnderStress(t *testing.T) {
 	c, err := cache.New(cache.Options{})
 	must(t, err)
 	defer c.Close()
-	m := &turmoil{cache: c, chainService: startChainWithout(t, proxy.Options{Cache: c, Chain: chain.Options{Shape: chain.Node}, Web: web.Options{Lane: fast}})}
+	m := &turmoil{cache: c, chainService: startChainWithout(t, proxy.Options{Cache: c, Chain: story.Options{Shape: story.Node}, Web: web.Options{Lane: fast}})}
 	m.chain.does(func(r node.Request) (*node.Answer, error) { // called with the chain's lock held
 		fill := strings.Repeat("x", len(r.Path)%2*6000)
 		body := fmt.Appendf(nil, `{"code":200,"msg":{"path":%q,"epoch":%d,"height":%d,"fill":%q},"error":""}`, r.Path, m.chain.tip.Epoch, m.chain.tip.Height, fill)

@@ -18,10 +18,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -139,7 +139,7 @@ func TestLaneAnswersAsTheHandlerDoes(t *testing.T) {
 		"for pages of any origin":  {},
 		"for pages of one origin":  {Web: web.Options{CORSOrigins: []string{"https://a.example"}}},
 		"for no pages":             {Web: web.Options{CORSOrigins: []string{"none"}}},
-		"in the node's own shape":  {Chain: chain.Options{Shape: chain.Node}},
+		"in the node's own shape":  {Chain: story.Options{Shape: story.Node}},
 		"with limits that suffice": {Web: web.Options{Limits: limits.Limits{Address: limits.Rate{Requests: 1e6, Per: time.Second, Burst: 1e6}}}},
 	} {
 		t.Run(name, func(t *testing.T) {

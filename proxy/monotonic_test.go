@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/story"
 )
 
 const (
@@ -37,7 +37,7 @@ func TestHeightsDoNotGoBackOnAConnectionAcrossKeys(t *testing.T) {
 		"without the fast lane": func(t *testing.T, o proxy.Options) *chainService { return startChainWithout(t, o) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := start(t, proxy.Options{Chain: chain.Options{Patience: time.Minute}})
+			s := start(t, proxy.Options{Chain: story.Options{Patience: time.Minute}})
 			client, other := dial(t, s.Listener.Addr()), dial(t, s.Listener.Addr())
 			for range 4 {
 				at(t, "at the tip", client.ask(t, pool), "228", false)
@@ -64,7 +64,7 @@ func TestHeightsDoNotGoBackOnAConnectionAcrossKeys(t *testing.T) {
 // The test would take a minute if each request waited.
 func TestBlockThatDoesNotArriveIsAwaitedOncePerConnection(t *testing.T) {
 	t.Parallel()
-	s := startChain(t, proxy.Options{Chain: chain.Options{Patience: 300 * time.Millisecond}})
+	s := startChain(t, proxy.Options{Chain: story.Options{Patience: 300 * time.Millisecond}})
 	client := dial(t, s.Listener.Addr())
 	client.ask(t, pool)
 	s.chain.ahead(1)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -46,7 +46,7 @@ func TestHeightsDoNotGoBackOnAConnectionWithTLS(t *testing.T) {
 		fast  bool
 	}{"HTTP/1.1": {1, false}, "HTTP/2": {2, false}, "HTTP/1.1 in the lane": {1, true}, "HTTP/2 in the lane": {2, true}} {
 		t.Run(name, func(t *testing.T) {
-			s := startSecured(t, tt.fast, proxy.Options{Chain: chain.Options{Patience: time.Minute}})
+			s := startSecured(t, tt.fast, proxy.Options{Chain: story.Options{Patience: time.Minute}})
 			client := s.client(t, tt.major)
 			if tt.fast {
 				s.comesThroughTheLane(t, client)
@@ -66,7 +66,7 @@ func TestHeightsDoNotGoBackOnAConnectionWithTLS(t *testing.T) {
 
 // On HTTP/2 an answer that has not ended does not bind a request beside it.
 func TestUnfinishedResponseDoesNotRaiseTheHeightOfItsConnection(t *testing.T) {
-	s := startSecured(t, false, proxy.Options{Chain: chain.Options{Shape: chain.Node, Patience: time.Minute}})
+	s := startSecured(t, false, proxy.Options{Chain: story.Options{Shape: story.Node, Patience: time.Minute}})
 	origin, client := s.chain, s.client(t, 2)
 	client.at(t, "at the tip", "/staking/pool", "228", false)
 	long := `"` + strings.Repeat("x", 6<<20) + `"` // more than the client's window

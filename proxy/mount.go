@@ -14,7 +14,6 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/dialect"
@@ -24,6 +23,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/state"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -32,7 +32,7 @@ import (
 type Options struct {
 	Cache          *cache.Cache
 	Web            web.Options
-	Chain          chain.Options
+	Chain          story.Options
 	Cosmos         *Cosmos              // nil if the nodes speak the dialect of Story
 	UnknownDialect bool                 // SetDialect will be called
 	Collections    *collections.Options // nil disables the collection listing
@@ -50,7 +50,7 @@ type Options struct {
 // listing.
 type Mount struct {
 	Path     string      // "/" for the root
-	Shape    chain.Shape // default Chain.Shape
+	Shape    story.Shape // default Chain.Shape
 	Fallback *url.URL    // service for paths that the mount does not have; nil for none
 	Always   []string    // patterns of paths that the service always answers
 }
@@ -100,7 +100,7 @@ func New(o Options) (*Server, error) {
 
 // openInterfaces creates the interfaces that have listeners of their own.
 func (s *Server) openInterfaces(o Options) error {
-	s.methods = dialect.MethodRows(o.Methods, chain.Rows(nil), cosmos.Rows(nil)) // they do not depend on the paths of the nodes
+	s.methods = dialect.MethodRows(o.Methods, story.Rows(nil), cosmos.Rows(nil)) // they do not depend on the paths of the nodes
 	open := func(posting **blocks.Posting, values *state.Options) (*blocks.Reader, error) {
 		*posting, values.Rows = s.posting, s.methods
 		reader, err := blocks.New(o.Chain.Reader(), s.stack, o.Cache)
@@ -140,7 +140,7 @@ func (s *Server) setInterfaceClasses(classes blocks.Classes) error {
 // hasBothShapes reports whether some mounts answer in one shape, and some in the other.
 func (o *Options) hasBothShapes() bool {
 	return slices.ContainsFunc(o.Mounts, func(m Mount) bool {
-		return cmp.Or(m.Shape, o.Chain.Shape, chain.Documented) != cmp.Or(o.Mounts[0].Shape, o.Chain.Shape, chain.Documented)
+		return cmp.Or(m.Shape, o.Chain.Shape, story.Documented) != cmp.Or(o.Mounts[0].Shape, o.Chain.Shape, story.Documented)
 	})
 }
 
@@ -148,7 +148,7 @@ func (o *Options) hasBothShapes() bool {
 func (s *Server) useDialect(o Options) error {
 	var mounts []*router
 	if o.Cosmos == nil && o.hasBothShapes() {
-		o.Chain.Nodes = chain.ShareReads(o.Chain.Nodes, o.Cache.Account())
+		o.Chain.Nodes = story.ShareReads(o.Chain.Nodes, o.Cache.Account())
 	}
 	for i, m := range o.Mounts {
 		o.Chain.Shape = cmp.Or(m.Shape, s.o.Chain.Shape)
@@ -231,7 +231,7 @@ type router struct {
 	chainAPI
 	*Server
 	base     string               // "" for the root, else without a slash at its end
-	shape    chain.Shape          // Story only
+	shape    story.Shape          // Story only
 	fallback *fallback.Service    // nil for none
 	always   dialect.Patterns     // paths that the fallback always answers
 	passed   web.Route            // the route to it
@@ -244,8 +244,8 @@ type router struct {
 	patterns []string // patterns of all routes, for suggestions
 }
 
-func (s *Server) newRouter(base string, shape chain.Shape) *router {
-	return &router{Server: s, base: base, shape: shape, render: chain.RenderFailure, fixed: map[string]web.Route{}}
+func (s *Server) newRouter(base string, shape story.Shape) *router {
+	return &router{Server: s, base: base, shape: shape, render: story.RenderFailure, fixed: map[string]web.Route{}}
 }
 
 // use adds the routes of a dialect, which is Story if o.Cosmos is nil, unless it is unknown.
@@ -262,11 +262,11 @@ func (v *router) use(o Options) error {
 	page := &blocks.Kind{Name: batchRoute, Class: blocks.Live} // all parts are reads of state
 	v.reader, v.page = reader, page
 	if o.Cosmos == nil {
-		page.NoFuture = v.shape != chain.Node
+		page.NoFuture = v.shape != story.Node
 		reader.Add(page)
 		o.Chain.NoSuchPath = v.noSuchPath
-		v.chainAPI, err = chain.New(o.Chain, reader)
-		for _, row := range chain.Rows(o.Chain.Rows) {
+		v.chainAPI, err = story.New(o.Chain, reader)
+		for _, row := range story.Rows(o.Chain.Rows) {
 			v.patterns = append(v.patterns, row.Pattern)
 		}
 	} else {

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/logtest"
@@ -21,7 +21,7 @@ import (
 
 // bothShapes serves the documented shape at the root and the node's below /api.
 func bothShapes() []proxy.Mount {
-	return []proxy.Mount{{Path: "/"}, {Path: "/api", Shape: chain.Node}, {Path: "/api/deep/er"}}
+	return []proxy.Mount{{Path: "/"}, {Path: "/api", Shape: story.Node}, {Path: "/api/deep/er"}}
 }
 
 // unfollowed sends a GET and returns a redirect as it is.
@@ -36,7 +36,7 @@ func (s *chainService) unfollowed(t *testing.T, target string) exchange {
 func TestEachMountAnswersInItsShape(t *testing.T) {
 	s := startChain(t, proxy.Options{Mounts: bothShapes()})
 	const target = "/distribution/delegators/" + del0 + "/rewards"
-	asSent := startChain(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}}).get(t, target)
+	asSent := startChain(t, proxy.Options{Chain: story.Options{Shape: story.Node}}).get(t, target)
 	documented := startChain(t, proxy.Options{}).get(t, target)
 	if asSent.body == documented.body {
 		t.Fatal("both shapes return the same body")
@@ -169,7 +169,7 @@ func TestOperatorsSeeBasePathsButRulesDoNot(t *testing.T) {
 
 func TestBothShapesReadTheNodeOncePerBlock(t *testing.T) {
 	d, nodes := simulate(t, node.Story, devnet.Options{})
-	p, err := proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: chain.Options{Nodes: nodes}, Mounts: bothShapes()})
+	p, err := proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: story.Options{Nodes: nodes}, Mounts: bothShapes()})
 	must(t, err)
 	s := &chainService{Server: startServer(t, p, nil, nil)}
 	for block := range int64(3) {

@@ -16,8 +16,8 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/devnet/devnettest"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -42,7 +42,7 @@ func startNewerNode(t *testing.T, timeout time.Duration) *newerService {
 	ended := make(chan error, 1)
 	go func() { ended <- s.pool.Run(context.Background()) }()
 	t.Cleanup(func() { _ = s.pool.Close(); <-ended })
-	p, err := proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: chain.Options{Nodes: s.pool}, RPC: &rpc.Options{
+	p, err := proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: story.Options{Nodes: s.pool}, RPC: &rpc.Options{
 		Methods: []string{newReads, newReads + "_stream", newReads + "_hang", newReads + "_page", newReads + "_huge"},
 	}})
 	must(t, err)

@@ -7,13 +7,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
 func TestNodeShapeReturnsNodesBytes(t *testing.T) {
-	s := startChain(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}})
+	s := startChain(t, proxy.Options{Chain: story.Options{Shape: story.Node}})
 	for _, r := range recordings(t) {
 		if r.Height != "" || strings.Contains(r.Name, "encoded_slash") || r.Status == 0 {
 			continue
@@ -30,7 +30,7 @@ func TestNodeShapeReturnsNodesBytes(t *testing.T) {
 }
 
 func TestNodeShapeHasNodesNotFoundError(t *testing.T) {
-	s := startChain(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}})
+	s := startChain(t, proxy.Options{Chain: story.Options{Shape: story.Node}})
 	got := s.get(t, "/nowhere")
 	if got.status != 404 || got.body != "404 page not found\n" {
 		t.Errorf("status %d: %s", got.status, got.body)

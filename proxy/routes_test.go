@@ -8,9 +8,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/state"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -52,8 +52,8 @@ var readPaths = map[node.Cost][]string{
 }
 
 func TestEveryReadPathOfTheNodeIsServed(t *testing.T) {
-	for _, shape := range []chain.Shape{chain.Documented, chain.Node} {
-		s := startChain(t, proxy.Options{Chain: chain.Options{Shape: shape}})
+	for _, shape := range []story.Shape{story.Documented, story.Node} {
+		s := startChain(t, proxy.Options{Chain: story.Options{Shape: shape}})
 		for cost, targets := range readPaths {
 			for _, target := range targets {
 				before := s.chain.calls()
@@ -76,7 +76,7 @@ func TestEveryReadPathOfTheNodeIsServed(t *testing.T) {
 // A method costs what the paths of any dialect cost that give the same.
 func TestNoMethodHasTwoCosts(t *testing.T) {
 	seen := map[string]node.Cost{}
-	for _, row := range slices.Concat(chain.Rows(nil), cosmos.Rows(nil)) {
+	for _, row := range slices.Concat(story.Rows(nil), cosmos.Rows(nil)) {
 		if before, ok := seen[row.Method]; ok && before != row.Cost {
 			t.Errorf("%s costs %s and, as the row %s has it, %s", row.Method, before, row.Name, row.Cost)
 		}

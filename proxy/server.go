@@ -4,7 +4,7 @@
 // through the middleware of package web to the handler of its route, or to the handler of streams, polls
 // or gRPC-Web. Each package below serves a part:
 //
-//   - proxy/chain, proxy/cosmos: the queries of the chain, by the rows of proxy/dialect;
+//   - proxy/story, proxy/cosmos: the queries of the chain, by the rows of proxy/dialect;
 //   - proxy/collections: the listing of collections;
 //   - proxy/stream: responses that follow the chain, as server-sent events and long polls;
 //   - proxy/rpc, proxy/grpc: the RPC and the gRPC of the nodes, on listeners of their own, with
@@ -43,7 +43,6 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/failure"
@@ -52,6 +51,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -244,7 +244,7 @@ func (v *router) miss(r *http.Request, why *failure.Failure, allowed ...string) 
 	case v.isListing(r.URL.Path):
 		render = v.list.RenderProblem
 	case !v.exact:
-		render = chain.MissRenderer(v.shape)
+		render = story.MissRenderer(v.shape)
 	}
 	serve := func(c *gin.Context, _ *record.Record) error {
 		if allowed != nil {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/lane"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
@@ -89,7 +89,7 @@ func in(token string) string {
 }
 
 func TestSessionIsServedAtOrAfterItsBlock(t *testing.T) {
-	sessions(t, proxy.Options{Chain: chain.Options{Patience: time.Minute}}, func(t *testing.T, s *chainService) {
+	sessions(t, proxy.Options{Chain: story.Options{Patience: time.Minute}}, func(t *testing.T, s *chainService) {
 		client, other := dial(t, s.Listener.Addr()), dial(t, s.Listener.Addr())
 		at(t, "at its block", client.ask(t, in(at228)), "228", false)
 		at(t, "of an earlier block", client.ask(t, in("100")), "228", false)
@@ -103,7 +103,7 @@ func TestSessionIsServedAtOrAfterItsBlock(t *testing.T) {
 
 func TestSessionIsServedAtItsBlockInALaggingClass(t *testing.T) {
 	lagging := cache.Policy{FreshBlocks: 5, StaleBlocks: 9, ErrorBlocks: 9, Fresh: time.Hour, Stale: time.Hour, StaleIfError: time.Hour, Keep: time.Hour}
-	o := proxy.Options{Chain: chain.Options{Patience: time.Minute, Routes: map[string]cache.Policy{"pool": lagging}}}
+	o := proxy.Options{Chain: story.Options{Patience: time.Minute, Routes: map[string]cache.Policy{"pool": lagging}}}
 	sessions(t, o, func(t *testing.T, s *chainService) {
 		client := dial(t, s.Listener.Addr())
 		s.chain.grow(2)
@@ -114,7 +114,7 @@ func TestSessionIsServedAtItsBlockInALaggingClass(t *testing.T) {
 }
 
 func TestSessionOfARolledBackBlockBeginsAgain(t *testing.T) {
-	sessions(t, proxy.Options{Chain: chain.Options{Patience: time.Minute}}, func(t *testing.T, s *chainService) {
+	sessions(t, proxy.Options{Chain: story.Options{Patience: time.Minute}}, func(t *testing.T, s *chainService) {
 		s.chain.set(func(f *fakeChain) { f.replaced = map[int64]string{999: "B00000000000"} })
 		client := dial(t, s.Listener.Addr())
 		for _, token := range []string{lostAt228, "1000.B00000000000", "100.B0000000"} {
@@ -174,7 +174,7 @@ func TestSessionsUseHashesOfNodes(t *testing.T) {
 
 func TestBrowserKeepsItsSessionInACookie(t *testing.T) {
 	const kept = "tipcache-session="
-	s := startChain(t, proxy.Options{Web: web.Options{SessionCookie: true}, Chain: chain.Options{Patience: time.Millisecond}})
+	s := startChain(t, proxy.Options{Web: web.Options{SessionCookie: true}, Chain: story.Options{Patience: time.Millisecond}})
 	s.chain.hashed("A")
 	s.chain.set(func(f *fakeChain) { f.tip.Limit = 300 })
 	for _, tt := range []struct {

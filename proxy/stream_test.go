@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/logtest"
@@ -189,7 +189,7 @@ func TestDrainingEndsStreamsWithAdvice(t *testing.T) {
 func TestStreamAcceptsKeyInQuery(t *testing.T) {
 	var log logtest.Log
 	s := startChain(t, proxy.Options{
-		Chain: chain.Options{Auth: true},
+		Chain: story.Options{Auth: true},
 		Web:   web.Options{Keys: []limits.Key{keyOf("app", "secret")}, AccessLog: &log, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))},
 	})
 	saysPool(s, 1)

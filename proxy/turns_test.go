@@ -17,8 +17,8 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -64,7 +64,7 @@ func startTurns(t *testing.T, n http.Handler) (url string, queued func(int)) {
 	c, err := cache.New(cache.Options{FlightTimeout: time.Minute})
 	must(t, err)
 	t.Cleanup(func() { _ = c.Close() })
-	p, err := proxy.New(proxy.Options{Cache: c, Chain: chain.Options{Nodes: pool}, Web: web.Options{
+	p, err := proxy.New(proxy.Options{Cache: c, Chain: story.Options{Nodes: pool}, Web: web.Options{
 		RequestTimeout: time.Minute, Keys: []limits.Key{{Name: child, SHA256: sha256.Sum256([]byte(child)), Rate: limits.Rate{Requests: 1000, Per: time.Second, Burst: 1000}}},
 		Limits: limits.Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
 	}})

@@ -8,15 +8,15 @@ import (
 
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
 const newPath = "/dkg/committee/history"
 
 // startNewer starts a proxy whose node answers newPath, which no row describes, and has no other unknown path.
-func startNewer(t *testing.T, o chain.Options) *chainService {
+func startNewer(t *testing.T, o story.Options) *chainService {
 	t.Helper()
 	s := startChain(t, proxy.Options{Chain: o})
 	s.chain.byTarget[newPath+"?"] = recording{Status: 200, Raw: `{"code":200,"msg":{"b":1,"a":null},"error":""}` + "\n"}
@@ -24,8 +24,8 @@ func startNewer(t *testing.T, o chain.Options) *chainService {
 }
 
 func TestUnknownPathIsAnsweredByTheNodeOncePerBlock(t *testing.T) {
-	for _, shape := range []chain.Shape{chain.Documented, chain.Node} {
-		s := startNewer(t, chain.Options{Shape: shape})
+	for _, shape := range []story.Shape{story.Documented, story.Node} {
+		s := startNewer(t, story.Options{Shape: shape})
 		for range 2 {
 			got := s.get(t, newPath)
 			if got.status != http.StatusOK || got.body != `{"code":200,"msg":{"b":1,"a":null},"error":""}`+"\n" {
@@ -45,7 +45,7 @@ func TestUnknownPathIsAnsweredByTheNodeOncePerBlock(t *testing.T) {
 }
 
 func TestUnknownPathIsNeitherStreamedNorPolledNorBatched(t *testing.T) {
-	s := startNewer(t, chain.Options{})
+	s := startNewer(t, story.Options{})
 	if got := s.get(t, newPath, "Accept", "text/event-stream"); got.status != http.StatusOK || got.header.Get("Content-Type") != "application/json" {
 		t.Errorf("a stream: %d %s, want one JSON response", got.status, got.header.Get("Content-Type"))
 	}
@@ -65,8 +65,8 @@ func TestRowLiftsTheLimitsOfAPath(t *testing.T) {
 		{Name: "history", Pattern: newPath, Class: blocks.Live, Cost: node.Cheap, Query: "round delegator_addr kind pagination"},
 		{Name: "prices", Pattern: "/oracle/{path=**}", Class: blocks.Never, Cost: node.Cheap, Query: "*"},
 	}
-	for _, shape := range []chain.Shape{chain.Documented, chain.Node} {
-		s := startNewer(t, chain.Options{Shape: shape, Rows: rows})
+	for _, shape := range []story.Shape{story.Documented, story.Node} {
+		s := startNewer(t, story.Options{Shape: shape, Rows: rows})
 		for range 2 {
 			s.get(t, newPath).has(t, "X-Block-Height", "228")
 			s.get(t, newPath, "X-Block-Height", "100").has(t, "X-Block-Height", "100")
@@ -83,14 +83,14 @@ func TestRowLiftsTheLimitsOfAPath(t *testing.T) {
 			t.Errorf("%s: %d node requests, the last %+v", shape, s.chain.calls(), r)
 		}
 	}
-	s := startNewer(t, chain.Options{Rows: rows})
+	s := startNewer(t, story.Options{Rows: rows})
 	if got := s.get(t, newPath+"?delegator_addr=nope"); got.status != http.StatusBadRequest {
 		t.Errorf("a malformed address: %d, want 400", got.status)
 	}
 	if got := s.get(t, "/openapi.json"); !strings.Contains(got.body, `"`+newPath+`"`) {
 		t.Error("document lacks the row")
 	}
-	if !slices.ContainsFunc(chain.Rows(rows), func(r dialect.Row) bool { return r.Name == "history" }) {
+	if !slices.ContainsFunc(story.Rows(rows), func(r dialect.Row) bool { return r.Name == "history" }) {
 		t.Error("Rows has no row of the operator")
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -59,7 +59,7 @@ func TestHTTP2ClientsWithoutWindowAreDisconnectedFirst(t *testing.T) {
 	for name, size := range map[string]int{"a large answer": 1 << 20, "an answer that the handler does not wait for": 100} {
 		t.Run(name, func(t *testing.T) {
 			const most = 2
-			p, nodes := newChainProxy(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}})
+			p, nodes := newChainProxy(t, proxy.Options{Chain: story.Options{Shape: story.Node}})
 			nodes.does(func(node.Request) (*node.Answer, error) {
 				return &node.Answer{Status: http.StatusOK, Height: standstill, Body: []byte(`"` + strings.Repeat("x", size) + `"`)}, nil
 			})

@@ -15,9 +15,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -54,7 +54,7 @@ func TestClientsThatDoNotReadAreDisconnectedFirst(t *testing.T) {
 	for name, fast := range map[string]web.Lane{"in the lane": lane.New(lane.Options{}), "by net/http": nil} {
 		t.Run(name, func(t *testing.T) {
 			const most, readers = 8, 20
-			p, nodes := newChainProxy(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}, Web: web.Options{Lane: fast}})
+			p, nodes := newChainProxy(t, proxy.Options{Chain: story.Options{Shape: story.Node}, Web: web.Options{Lane: fast}})
 			body := []byte(`"` + strings.Repeat("x", 16<<20) + `"`) // more than the kernel holds
 			nodes.does(func(r node.Request) (*node.Answer, error) {
 				if strings.HasPrefix(r.Path, "/staking/validators") {

@@ -13,10 +13,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/proxy"
-	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/respond"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -35,7 +35,7 @@ const unreadText = 16 << 20
 
 func startUnread(t *testing.T, memory int64, fast web.Lane, start func(*httptest.Server)) *unreadService {
 	t.Helper()
-	p, nodes := newChainProxy(t, proxy.Options{Chain: chain.Options{Shape: chain.Node}, Web: web.Options{Lane: fast}})
+	p, nodes := newChainProxy(t, proxy.Options{Chain: story.Options{Shape: story.Node}, Web: web.Options{Lane: fast}})
 	nodes.does(func(r node.Request) (*node.Answer, error) {
 		text := `"` + strings.Repeat(r.Path[len(r.Path)-1:], unreadText) + `"`
 		return &node.Answer{Status: http.StatusOK, NodeStatus: http.StatusOK, Type: respond.JSON, Height: standstill, Body: []byte(text)}, nil

@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tipcache/tipcache/config"
-	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/cosmos"
+	"github.com/tipcache/tipcache/proxy/story"
 )
 
 // complete adds shell completion to a command and its subcommands.
@@ -62,7 +62,7 @@ func operandValues(name string) ([]cobra.Completion, cobra.ShellCompDirective) {
 // paths returns the paths of both dialects, up to their first parameter.
 func paths() []string {
 	all := []string{collections.Path}
-	for _, row := range append(chain.Rows(nil), cosmos.Rows(nil)...) {
+	for _, row := range append(story.Rows(nil), cosmos.Rows(nil)...) {
 		path, _, _ := strings.Cut(row.Pattern, "{")
 		all = append(all, path)
 	}

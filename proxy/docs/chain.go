@@ -10,11 +10,11 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/chain"
-	"github.com/tipcache/tipcache/proxy/chain/documented"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
+	"github.com/tipcache/tipcache/proxy/story"
+	"github.com/tipcache/tipcache/proxy/story/documented"
 	"github.com/tipcache/tipcache/proxy/stream"
 )
 
@@ -24,7 +24,7 @@ func (d *description) addChain() error {
 	schemas["Answer"] = successOf(&huma.Schema{Type: huma.TypeObject, Description: "The response in the node's own shape."})
 	schemas["Refusal"] = refusal(d.o.Chain.Shape)
 	d.addRefusals()
-	for _, rt := range chain.Table(d.o.Chain.Rows) {
+	for _, rt := range story.Table(d.o.Chain.Rows) {
 		values, err := d.examples[rt.Name].values(rt)
 		if err != nil {
 			return fmt.Errorf("%s: %w", rt.Name, err)
@@ -90,13 +90,13 @@ func (d *description) parameter(name, in string, examples map[string]string) *hu
 	if value, ok := examples[name]; ok {
 		p.Example = value
 	}
-	doc, values := chain.Describe(name)
+	doc, values := story.Describe(name)
 	if d.o.Cosmos != nil || doc == "" {
 		return p
 	}
 	p.Required = p.Required || name == "denom" || name == "requester_pub_key_hex" // the node refuses the request without it
 	p.Description = doc
-	if d.o.Chain.Shape != chain.Node { // the node checks it
+	if d.o.Chain.Shape != story.Node { // the node checks it
 		p.Schema = d.inline(values)
 	}
 	return p
@@ -112,10 +112,10 @@ func (d *description) responses(answer *huma.Response) map[string]*huma.Response
 }
 
 // chainAnswer describes the response of a row of Story.
-func (d *description) chainAnswer(rt chain.Route) *huma.Response {
+func (d *description) chainAnswer(rt story.Route) *huma.Response {
 	answer := d.answer()
 	content := answer.Content[respond.JSON]
-	shaped := rt.Msg != nil && d.o.Chain.Shape == chain.Documented
+	shaped := rt.Msg != nil && d.o.Chain.Shape == story.Documented
 	if shaped {
 		content.Schema = successOf(d.schema(rt.Msg))
 	} else if msg := d.examples[rt.Name].msgSchema(); rt.Msg == nil && msg != nil {
@@ -149,10 +149,10 @@ func successOf(msg *huma.Schema) *huma.Schema {
 }
 
 // refusal returns the envelope of an error.
-func refusal(shape chain.Shape) *huma.Schema {
+func refusal(shape story.Shape) *huma.Schema {
 	return envelope(
 		&huma.Schema{Type: huma.TypeInteger, Format: "int32", Description: "The HTTP status."},
-		&huma.Schema{Type: huma.TypeObject, Nullable: shape == chain.Node, Description: "Nothing."},
+		&huma.Schema{Type: huma.TypeObject, Nullable: shape == story.Node, Description: "Nothing."},
 		&huma.Schema{Type: huma.TypeString, Description: "The error message. If the node refused the request, it is the node's text."},
 	)
 }

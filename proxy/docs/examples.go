@@ -14,7 +14,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/story"
 )
 
 // exampleFiles has for each operation, by its id, a request and the response made from a recorded answer of a node. Those
@@ -51,7 +51,7 @@ func (e example) target() (*url.URL, error) {
 }
 
 // values returns the parameters of an example of the route, by name.
-func (e example) values(rt chain.Route) (map[string]string, error) {
+func (e example) values(rt story.Route) (map[string]string, error) {
 	if e.Request == nil {
 		return nil, nil
 	}

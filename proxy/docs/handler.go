@@ -27,18 +27,18 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // Options describe the interfaces as they are configured.
 type Options struct {
 	Base        string // base path; "" for the root
-	Chain       chain.Options
+	Chain       story.Options
 	Cosmos      []dialect.Row        // rows of a Cosmos SDK chain; nil for Story
 	Collections *collections.Options // nil disables the listing
 	Listeners   Listeners            // addresses of the other interfaces
@@ -84,7 +84,7 @@ func (h *Handler) Routes() []web.Route {
 		}),
 		h.route("docs_live", "/docs/live", policyOf(within(livePage, "style"), within(livePage, "script")), func(*gin.Context) (*cache.Content, error) { return live, nil }),
 	}
-	if h.o.Chain.Shape == chain.Documented { // the node has nothing at this path
+	if h.o.Chain.Shape == story.Documented { // the node has nothing at this path
 		routes = append(routes, h.welcome())
 	}
 	return routes
@@ -121,7 +121,7 @@ func (h *Handler) welcome() web.Route {
 func (h *Handler) mounted(name, path string, serve web.Handler) web.Route {
 	return web.Route{
 		Name: name, Methods: []string{http.MethodGet, http.MethodHead}, Pattern: path,
-		Serve: serve, Render: chain.RenderFailure,
+		Serve: serve, Render: story.RenderFailure,
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/tipcache/tipcache/proxy/chain/documented"
+	"github.com/tipcache/tipcache/proxy/story/documented"
 )
 
 // A manualMember is a member of an object at any depth, named by the path to it.

@@ -9,11 +9,11 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/chain"
 	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 )
@@ -74,8 +74,8 @@ func (d *description) Refusals() []refusalText {
 	for _, r := range refusalTexts {
 		switch {
 		case r.Status == http.StatusUnauthorized && !d.o.Chain.Auth:
-		case r.Status == http.StatusNotFound && d.o.Chain.Shape == chain.Node: // a node answers 500 instead
-		case r.Status == http.StatusInternalServerError && d.o.Chain.Shape != chain.Node:
+		case r.Status == http.StatusNotFound && d.o.Chain.Shape == story.Node: // a node answers 500 instead
+		case r.Status == http.StatusInternalServerError && d.o.Chain.Shape != story.Node:
 		default:
 			all = append(all, r)
 		}
@@ -86,7 +86,7 @@ func (d *description) Refusals() []refusalText {
 // addRefusals adds them to the components.
 func (d *description) addRefusals() {
 	d.Components.Responses = map[string]*huma.Response{}
-	body := chain.ErrorEnvelope
+	body := story.ErrorEnvelope
 	if d.o.Cosmos != nil {
 		body = cosmos.ErrorBody
 	}
@@ -147,8 +147,8 @@ func sharedParameters(o Options) map[string]*huma.Param {
 	switch {
 	case o.Cosmos != nil:
 		all[dialect.PageKey].Description = "The `next_key` of the previous page, percent-encoded. Cannot be combined with `pagination.offset`."
-	case o.Chain.Shape == chain.Documented:
-		all[dialect.PageLimit].Description += " At most " + strconv.Itoa(chain.MaxPageLimit) + "."
+	case o.Chain.Shape == story.Documented:
+		all[dialect.PageLimit].Description += " At most " + strconv.Itoa(story.MaxPageLimit) + "."
 	default:
 		all[dialect.PageKey].Description = "The `next_key` of the previous page, decoded from base64. Cannot be combined with `pagination.offset`."
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/tipcache/tipcache/proxy/chain"
+	"github.com/tipcache/tipcache/proxy/story"
 )
 
 // about returns the description of the document.
@@ -14,7 +14,7 @@ func about(o Options) string {
 	switch {
 	case o.Cosmos != nil:
 		text = aboutCosmos
-	case o.Chain.Shape == chain.Node:
+	case o.Chain.Shape == story.Node:
 		text += "This server returns the node's own bytes, statuses and error texts. " +
 			"The node answers 500 to everything it refuses. Fields that the node omits, such as an empty list or a zero, are missing here, too.\n\n"
 	default:

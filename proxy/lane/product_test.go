@@ -21,11 +21,11 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/chain"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/node"
@@ -60,7 +60,7 @@ func startProduct(tb testing.TB, fast web.Lane) *product {
 	}
 	p.proxy, err = proxy.New(proxy.Options{
 		Cache:       p.cache,
-		Chain:       chain.Options{Nodes: &p.world, Shape: chain.Node, Classes: blocks.Classes{Live: ages, Params: ages, Pinned: ages, Negative: 1000 * time.Hour}},
+		Chain:       story.Options{Nodes: &p.world, Shape: story.Node, Classes: blocks.Classes{Live: ages, Params: ages, Pinned: ages, Negative: 1000 * time.Hour}},
 		Collections: &listing.Options{Store: &p.world, Policy: ages},
 		Web:         web.Options{Lane: fast, PublicURL: "https://x", AccessLog: &p.log, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))},
 	})

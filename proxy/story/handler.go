@@ -1,4 +1,4 @@
-// Package chain is the dialect of Story: the REST API for queries of the chain, in the documented shape or the node's own.
+// Package story is the dialect of Story: the REST API for queries of the chain, in the documented shape or the node's own.
 //
 // A request passes, in this order:
 //
@@ -8,7 +8,7 @@
 //     next page key (stamp.go);
 //  3. unknown.go passes paths without a row to the node;
 //  4. envelope.go writes failures.
-package chain
+package story
 
 import (
 	"cmp"

@@ -1,9 +1,9 @@
-package chain
+package story
 
 import (
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/chain/documented"
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/story/documented"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 

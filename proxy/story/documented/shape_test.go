@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/tipcache/tipcache/proxy/chain/documented"
+	"github.com/tipcache/tipcache/proxy/story/documented"
 )
 
 const page = `{"code":200,"msg":{"validators":[` +

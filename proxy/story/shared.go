@@ -1,4 +1,4 @@
-package chain
+package story
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package chain
+package story
 
 import (
 	"cmp"
@@ -10,10 +10,10 @@ import (
 
 	"github.com/btcsuite/btcd/btcutil/bech32"
 
-	"github.com/tipcache/tipcache/proxy/chain/documented"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/respond"
+	"github.com/tipcache/tipcache/proxy/story/documented"
 )
 
 // A paramType reads the values of one type of parameter.

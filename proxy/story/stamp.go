@@ -1,4 +1,4 @@
-package chain
+package story
 
 import (
 	"net/http"
@@ -10,9 +10,9 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
-	"github.com/tipcache/tipcache/proxy/chain/documented"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/respond"
+	"github.com/tipcache/tipcache/proxy/story/documented"
 )
 
 // StampBlocks bounds how old the height in a next page key gets while the
