@@ -22,7 +22,7 @@ func TestSettingsWithoutIntendedEffectAreWarnings(t *testing.T) {
 		{"no slash", "access: [deny staking/pool]", nil, []string{"1: access[0]: staking/pool matches no path or method that tipcache knows; did you mean /staking/pool?"}},
 		{"a typo of a path", "access: [deny /stakin/pool]", nil, []string{"1: access[0]: /stakin/pool matches no path or method that tipcache knows; did you mean /staking/pool?"}},
 		{"a typo of an RPC method", "access: [allow net_info, cost 2 tx_serch]", nil, []string{"1: access[1]: tx_serch matches no path or method that tipcache knows; did you mean tx_search?"}},
-		{"a typo of a gRPC method", "access: [deny cosmos.bank.v1beta1.Query/Balanse]", nil, []string{"1: access[0]: cosmos.bank.v1beta1.Query/Balanse matches no path or method that tipcache knows; did you mean cosmos.bank.v1beta1.Query/Balance?"}},
+		{"a typo of a gRPC method", "access: [deny cosmos.bank.v1beta1.Query/Balnce]", nil, []string{"1: access[0]: cosmos.bank.v1beta1.Query/Balnce matches no path or method that tipcache knows; did you mean cosmos.bank.v1beta1.Query/Balance?"}},
 		{
 			"a cost that only a key can afford",
 			"{access: [cost 100 tx_search], http: {rate: 10/s burst 30}, collections: {keys: ['partner:" + hexDigest + ":1000/h']}}", nil,

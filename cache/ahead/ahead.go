@@ -116,7 +116,7 @@ func (k *Keys[T]) Read(name string) {
 	}
 }
 
-// Has reports whether a key will be read at the next block if it is requested as often in this one.
+// Has reports whether a key will be read at the next block if it has Often requests in this one.
 func (k *Keys[T]) Has(name string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -140,7 +140,7 @@ type Block struct {
 	Height    int64
 	MaxHeight int64         // highest credible height; 0 means no limit
 	Time      time.Duration // maximum duration of the round. A read expected to take longer is not started
-	Room      func() bool   // reports whether the origin has capacity for a read without a waiting caller
+	Room      func() bool   // reports whether the origin has capacity for a read ahead
 }
 
 // Result is the result for a key that was to be read.
@@ -170,7 +170,7 @@ type Counts [results]atomic.Uint64
 const maxConcurrent = 16
 
 // Round reads the selected keys, as many at a time as the origin has capacity for, until the block's time is over.
-// requests is as in [Keys.Next]. read reads a key unless that is expected to take longer than left.
+// requests is as in [Keys.Next]. read reads a key, unless it expects to exceed the time left.
 func (k *Keys[T]) Round(ctx context.Context, b Block, n *Counts, requests func(name string) (times int, ok bool), read func(v T, left time.Duration) Result) {
 	end := time.Now().Add(b.Time)
 	keys, wasted := k.Next(b.Height, requests)
@@ -204,7 +204,7 @@ func (k *Keys[T]) read(key Key[T], n *Counts, read func(v T, left time.Duration)
 	return result != Failed
 }
 
-// awaitCapacity waits until the origin has capacity for a read without a waiting caller. It returns false if the
+// awaitCapacity waits until the origin has capacity for a read ahead. It returns false if the
 // time is over.
 func (b *Block) awaitCapacity(ctx context.Context, end time.Time) bool {
 	for ctx.Err() == nil {

@@ -1,9 +1,9 @@
-// Package freshness judges stored answers: whether one may be served for a query, whether it may replace a newer one
-// that cannot be read, and which of two is newer. All functions are pure: they depend on the answer's stamp, the query's
+// Package freshness judges stored answers: whether one may be served for a query, whether it may stand in for a
+// newer one that cannot be read, and which of two is newer. All functions are pure: they depend on the answer's stamp, the query's
 // requirement and the time.
 //
 // Memory, flights, inspections and callers of the shared store all use this package, so that they agree. Only the scripts
-// of the shared store order two answers themselves, like [Newer]; one table tests both.
+// of the shared store implement [Newer] again; one test covers both.
 package freshness
 
 import (
@@ -35,9 +35,9 @@ type Clock func() time.Time
 type Stamp struct {
 	Height  int64     // newest block at which it is known to be valid; 0 if unknown or not chain data
 	ReadAt  time.Time // when the origin last confirmed it
-	Expires time.Time // when it becomes absent, or with PastExpiry not fresh; zero leaves that to the policy
+	Expires time.Time // when it expires; with PastExpiry, when it is no longer fresh; zero means no such time
 	Status  int       // HTTP status
-	Lasting bool      // it remains meaningful after Expires
+	Lasting bool      // Policy.PastExpiry applies to it
 }
 
 // Expired reports whether the answer is past its Expires, and therefore not fresh under any policy.
@@ -55,11 +55,11 @@ func Newer(s, old *Stamp) bool {
 }
 
 // Policy says how long an answer may be served. Its age is measured in blocks if the tip and the answer's height
-// are known, and otherwise in seconds since it was read. All limits are inclusive, have the same start, and must
-// not decrease in the order of the fields.
+// are known, and otherwise in seconds since it was read. All limits are inclusive ages, and must not
+// decrease in the order of the fields.
 type Policy struct {
 	FreshBlocks, StaleBlocks, ErrorBlocks int64         // limits of Fresh, Stale and StaleIfError in blocks behind the tip
-	Fresh, Stale, StaleIfError            time.Duration // the same in seconds; StaleIfError also limits that state in blocks
+	Fresh, Stale, StaleIfError            time.Duration // the same as times; StaleIfError also applies where the age is in blocks
 	Immutable                             bool          // an answer at a fixed height: always fresh
 	ImmutableIfOK                         bool          // restricts Immutable to answers with status 200
 	PastExpiry                            bool          // a lasting answer may be served stale after Expires
@@ -74,7 +74,7 @@ func (p *Policy) IsImmutable(s *Stamp) bool {
 	return p.Immutable && (!p.ImmutableIfOK || s.Status == http.StatusOK)
 }
 
-// KeepFor returns how long the shared store keeps an answer: only as long as it may be served.
+// KeepFor returns how long the shared store keeps an answer: Keep, or less if it expires earlier.
 func (p *Policy) KeepFor(s *Stamp, now Clock) time.Duration {
 	if p.Outlives(s) {
 		return p.Keep
@@ -90,7 +90,7 @@ type Requirement struct {
 	MaxHeight int64 // answers above it are not believed and Expired, because no block can have this height yet; 0 means no limit
 }
 
-// Judge returns the state of an answer. A block unknown to the caller does not age an answer. If the tip is known,
+// Judge returns the state of an answer. Blocks above r.Tip do not age an answer. If the tip is known,
 // an answer of unknown height may only be served if the origin fails, because it may be from any earlier block.
 func (r *Requirement) Judge(s *Stamp, now Clock) State {
 	switch {
@@ -118,8 +118,8 @@ func (r *Requirement) within(s *Stamp) bool { return s.Height >= r.MinHeight && 
 // Replaces reports whether s replaces old in a store.
 func (r *Requirement) Replaces(s, old *Stamp) bool { return Newer(s, old) || !r.Believes(old.Height) }
 
-// FallsBehind reports whether the origin's answer s is too old and from a lower block than the cached answer,
-// which may be served instead: the origin is behind the tip.
+// FallsBehind reports whether to serve the cached answer instead of the origin's answer s: s is not fresh, and from a
+// lower block, because the origin is behind the tip.
 func (r *Requirement) FallsBehind(s, cached *Stamp, now Clock) bool {
 	return r.StandsIn(cached, now) && 0 < s.Height && s.Height < cached.Height && r.Judge(s, now) != Fresh
 }

@@ -118,7 +118,7 @@ func TestOnlyConfiguredKeysAreAdmitted(t *testing.T) {
 		"a long key":                    {[]limits.Key{keyOf("one", strings.Repeat("x", 100))}, strings.Repeat("x", 100), "admitted", "one"},
 		"no key":                        {[]limits.Key{keyOf("one", "secret")}, "", missing, ""},
 		"no key, with an empty digest":  {[]limits.Key{keyOf("one", "")}, "", missing, ""},
-		"a key where none is set":       {nil, "secret", "401 after 0s: this is closed, for no API key is configured: the operator adds a key to collections.keys (tipcache key new NAME makes one) or sets collections.auth to none", ""},
+		"a key where none is set":       {nil, "secret", "401 after 0s: this route is closed because no API key is configured: the operator adds a key to collections.keys (tipcache key new NAME makes one) or sets collections.auth to none", ""},
 		"an earlier one of equal keys":  {[]limits.Key{keyOf("old", "secret"), keyOf("new", "secret")}, "secret", "admitted", "new"},
 		"a key before the one that fit": {[]limits.Key{keyOf("one", "secret"), keyOf("two", "other")}, "secret", "admitted", "one"},
 	} {

@@ -20,8 +20,8 @@ import (
 
 // buckets are the limits of this process. They hold clients in two generations. A client that sends a request moves to
 // the young one. After some time, or when it is full, the young generation becomes the old one, and the old one is
-// dropped. Unlike a cache of popular entries, this always retains the newest ones, which in a flood of addresses would
-// otherwise begin with a full bucket again and again.
+// dropped. New clients are always retained. A cache of popular entries would evict them in a flood of addresses, and
+// give each a full bucket again.
 type buckets struct {
 	seed   maphash.Seed
 	shards [16]bucketShard
@@ -119,13 +119,13 @@ func newSharedBuckets(o Shared, log *slog.Logger) *sharedBuckets {
 }
 
 // errEmptier means that an untrusted writer, or a replica with an earlier rate, wrote the bucket.
-var errEmptier = errors.New("the shared bucket is emptier than any of this rate can be")
+var errEmptier = errors.New("the shared bucket is emptier than its rate allows")
 
-// spend takes up to most requests from the bucket of a limit; if least is more than one, it takes all of them or none. It
+// spend takes up to most requests from the bucket of a limit if least is 1, and otherwise least or none. It
 // returns an error if Redis did not answer in time, or is skipped after failures.
 func (s *sharedBuckets) spend(ctx context.Context, l limit, least, most int) (decision, error) {
 	reply, err := s.breaker.Execute(func() (result *redis_rate.Result, err error) {
-		ctx, cancel := context.WithTimeout(ctx, cmp.Or(s.Timeout, time.Minute)) // 0 only in tests
+		ctx, cancel := context.WithTimeout(ctx, cmp.Or(s.Timeout, time.Minute)) // a zero Timeout means a minute
 		defer cancel()
 		// The namespace is escaped, so that it ends at the first colon. The library prepends rate: to the key.
 		key := "tipcache:1:" + url.QueryEscape(s.Namespace()) + ":" + l.kind + ":" + l.String()

@@ -12,11 +12,11 @@ import (
 type Client struct {
 	Address netip.Addr // not valid if the connection has none
 	Key     Key        // has no name if none is required
-	Turn    uint32     // of a key with a rate of its own: the share of this request, below turnsPerKey
+	Turn    uint32     // which of its key's turnsPerKey shares the request uses, if the key has a rate of its own
 }
 
-// turnsPerKey is the number of shares of a key with a rate of its own. Such a client may serve many others, as a child
-// in another region does.
+// turnsPerKey is the number of shares of a key with a rate of its own. Such a client may serve many others, as a
+// tipcache in another region does.
 const turnsPerKey = 16
 
 // An owner is the client that a limit applies to: a network, or all keys with one name.

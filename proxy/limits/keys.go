@@ -29,7 +29,7 @@ func (a *Admission) keyOf(r *http.Request) (Key, error) {
 	}
 	switch {
 	case len(*a.keys.Load()) == 0:
-		why = "this is closed, for no API key is configured: " +
+		why = "this route is closed because no API key is configured: " +
 			"the operator adds a key to collections.keys (tipcache key new NAME makes one) or sets collections.auth to none"
 	case presented == "":
 		why = "the " + KeyHeader + " header is required"

@@ -40,7 +40,7 @@ func (a *Admission) spendEvent(ctx context.Context, l limit) decision {
 			store = "shared"
 		} else {
 			prepaid.Add(1)
-			ctx, cancel := context.WithTimeout(ctx, sharedEvent)
+			ctx, cancel := context.WithTimeout(ctx, eventTimeout)
 			defer cancel()
 			most := min(max(l.Burst/mostAtOnce, 1), mostAtOnce) // leaves other replicas most of a small bucket
 			if shared, err := a.shared.spend(ctx, l, 1, most); err == nil {
@@ -53,8 +53,8 @@ func (a *Admission) spendEvent(ctx context.Context, l limit) decision {
 	return d
 }
 
-// sharedEvent is the timeout for taking events from Redis.
-const sharedEvent = time.Second
+// eventTimeout is the timeout for taking events from Redis.
+const eventTimeout = time.Second
 
 // mostAtOnce is the maximum number of events taken from a shared bucket at once.
 const mostAtOnce = 16

@@ -60,7 +60,7 @@ type Limits struct {
 // Shared configures limits in Redis, which replicas share. The zero value keeps limits in this process.
 type Shared struct {
 	Redis     redis.UniversalClient // needs ContextTimeoutEnabled; the caller closes it
-	Timeout   time.Duration         // timeout after which this process decides alone; 0 means the request's deadline
+	Timeout   time.Duration         // timeout after which this process decides alone; 0 means a minute
 	Namespace func() string         // separates the limits of different chains; nil means ""
 }
 
@@ -69,7 +69,7 @@ type Admission struct {
 	Limits atomic.Pointer[Limits] // in force; may be replaced while serving, and is never nil
 
 	keys    atomic.Pointer[[]Key] // likewise
-	turns   atomic.Uint32         // requests by keys with a rate of their own
+	turns   atomic.Uint32         // number of requests by keys with a rate of their own, for NextTurn
 	local   *buckets
 	shared  *sharedBuckets // nil without Redis
 	counted *prometheus.CounterVec
@@ -79,7 +79,7 @@ type Admission struct {
 func New(shared Shared, log *slog.Logger, metrics prometheus.Registerer) *Admission {
 	a := &Admission{local: &buckets{seed: maphash.MakeSeed()}, counted: promauto.With(metrics).NewCounterVec(prometheus.CounterOpts{
 		Name: "tipcache_proxy_limits_total",
-		Help: "Requests counted against a rate limit, by limit, by store (redis, or memory if this process decided alone) and by verdict.",
+		Help: "Requests counted against a rate limit, by limit, by store (shared, or memory if this process decided alone) and by verdict.",
 	}, []string{"limit", "store", "verdict"})}
 	if shared.Redis != nil {
 		a.shared = newSharedBuckets(shared, log)
@@ -124,7 +124,7 @@ func (a *Admission) admit(ctx context.Context, l limit, n int, answer http.Heade
 }
 
 // AdmitMore counts n more requests for a request that was admitted as one. limited reports whether there is a limit. The
-// error is a *failure.Failure, with the status tooMany if a full bucket has fewer requests.
+// error is a *failure.Failure, with the status tooMany if n+1 exceeds the burst of a limit.
 func (a *Admission) AdmitMore(ctx context.Context, c *Client, n, tooMany int, answer http.Header) (limited bool, err error) {
 	for _, l := range a.limitsOf(c) {
 		if n >= l.Burst {
@@ -144,8 +144,8 @@ func (a *Admission) AdmitMore(ctx context.Context, c *Client, n, tooMany int, an
 	return limited, nil
 }
 
-// WouldAdmit reports whether a repeated request would be admitted. It counts nothing. It returns false if a limit is in
-// Redis, which would take longer than net/http.
+// WouldAdmit reports whether a repeated request would be admitted. It counts nothing. It returns false if limits are in
+// Redis: a round trip costs more than the fast lane saves.
 func (a *Admission) WouldAdmit(c *Client, now time.Time) bool {
 	for _, l := range a.limitsOf(c) {
 		if a.shared != nil || a.local.wait(l, now) > 0 {
@@ -155,8 +155,8 @@ func (a *Admission) WouldAdmit(c *Client, now time.Time) bool {
 	return true
 }
 
-// AdmitRepeated counts a request after WouldAdmit in this process, and sets s to the state of its limits. It returns false
-// if other requests were faster. The request's handler then counts it.
+// AdmitRepeated counts a request in this process, after WouldAdmit, and sets s to the state of its limits. It returns false
+// if other requests took the rest meanwhile. The request's handler then counts it.
 func (a *Admission) AdmitRepeated(s *Statuses, c *Client, now time.Time) (ok bool) {
 	for i, l := range a.limitsOf(c) {
 		s[i] = Status{l.kind, l.Rate, a.local.spend(l, 1, now)}

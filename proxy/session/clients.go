@@ -11,9 +11,9 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// Clients finds what clients have seen by their cookies, and by the events that were sent to them. After an event
-// about a block, a client's reads must not be older on any connection, because it may ignore the marks of stale
-// responses.
+// Clients knows the blocks that clients have seen, by their cookies and by the events that were sent to them. After an
+// event about a block, no read of the client may be older on any connection: the client may not notice that a response is
+// stale.
 type Clients struct {
 	admission  *limits.Admission
 	useCookies bool
@@ -21,7 +21,7 @@ type Clients struct {
 	hasListeners atomic.Bool // saves the lock while there are none
 
 	mu        sync.RWMutex
-	listeners map[string]*EventClient // by network
+	listeners map[string]*EventClient // by the network of the client's address
 }
 
 // NewClients returns Clients whose browsers keep their session in a cookie if useCookies is true.
@@ -59,9 +59,9 @@ func (c *Clients) isSecure(r *http.Request) bool {
 	if r.TLS != nil {
 		return true
 	}
-	by, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Proto"), ",")
+	scheme, _, _ := strings.Cut(r.Header.Get("X-Forwarded-Proto"), ",")
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	return err == nil && strings.EqualFold(strings.TrimSpace(by), "https") && c.admission.Trusts(peer.Addr().Unmap())
+	return err == nil && strings.EqualFold(strings.TrimSpace(scheme), "https") && c.admission.Trusts(peer.Addr().Unmap())
 }
 
 // An EventClient is a client that is notified about blocks by events, over one connection or several.

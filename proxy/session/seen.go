@@ -40,7 +40,7 @@ func (s *Seen) load() seenBlock {
 	return seenBlock{}
 }
 
-// lastAdvanced is the block that most connections advance to next. They share it, so that a block allocates nothing
+// lastAdvanced is the block that a connection advanced to last. Others share it, so that a new block needs no allocation
 // per connection, and requests on many connections find it in the processor's caches.
 var lastAdvanced atomic.Pointer[seenBlock]
 
@@ -68,7 +68,7 @@ type Session struct {
 	Least int64 // the response must not be older than this block; 0 for none
 	Reset bool  // the token's block was rolled back
 
-	on     *Seen     // nil if the connection is not one of ours
+	on     *Seen     // nil if the connection is not tracked
 	before seenBlock // seen on the connection when the request arrived
 	shown  seenBlock // seen with the response
 }
@@ -121,8 +121,8 @@ func (s *Session) Resume(h History) {
 	}
 }
 
-// Wanted returns the block to wait for: the latest one that the client has seen, if it can arrive soon. The result is
-// not above the tip if there is none.
+// Wanted returns the block to wait for: the latest one that the client has seen, if it can arrive soon. If there is none
+// to wait for, the result is at most the tip.
 func (s *Session) Wanted(tip node.Tip) (height int64) {
 	if !tip.Known {
 		return 0

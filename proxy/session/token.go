@@ -8,7 +8,8 @@ const (
 	ResetHeader = "X-Session-Reset" // the block of the request's token was rolled back
 )
 
-// A Token names the block that its client has seen. Its hash shows whether that block was rolled back.
+// A Token names the block that its client has seen. Its hash, of the block before, shows a rollback: the header of a block
+// names the hash of the previous one only.
 type Token struct {
 	Height int64  // 0 means no token
 	Hash   string // prefix of the hash of the previous block, in hex; "" if unknown
@@ -38,7 +39,7 @@ func TokenAt(height int64, h History) Token {
 // Replaced reports whether the token's block is known to have been rolled back.
 func (t Token) Replaced(h History) bool { return t.Hash != "" && h.Replaced(t.Height-1, t.Hash) }
 
-// ParseToken reads a token. It accepts only what AppendTo writes.
+// ParseToken reads a token. It accepts what AppendTo writes, and other lengths of hashes.
 func ParseToken(text string) (t Token, ok bool) {
 	n := 0
 	for n < len(text) && '0' <= text[n] && text[n] <= '9' {

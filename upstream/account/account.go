@@ -21,7 +21,7 @@ const (
 	Streams  Kind = iota // open streams of HTTP/2 and gRPC connections
 	Unread               // responses that clients have not read
 	Requests             // request bodies
-	Upstream             // bodies of upstreams, until they are parsed
+	Upstream             // bodies of upstreams, while they are read
 	Events               // answers held by event streams
 	Lane                 // requests remembered by the fast lane
 	kinds

@@ -14,7 +14,7 @@ var chunks = sync.Pool{New: func() any { return new(chunk) }}
 // joining is held while chunks are copied into one piece, so that only one body is in memory twice.
 var joining sync.Mutex
 
-// ReadAll reads r to its end, which must come within largest bytes. It reserves memory as the bytes arrive, so a client
+// ReadAll reads r to its end. The caller must limit r to largest bytes. It reserves memory as the bytes arrive, so a client
 // that announces a long body and sends nothing uses almost no memory. The error is the reader's, ErrShare or ErrFull.
 func (h *Hold) ReadAll(r io.Reader, largest int64) ([]byte, error) {
 	b := body{hold: h, left: int(largest) + 1} // one more byte, to detect the end
