@@ -61,8 +61,8 @@ func requests(t *testing.T, metrics *prometheus.Registry, want map[string]string
 
 // learnParams has the node answer the query of balance, at its newest block.
 func (n *recordedNode) learnParams() {
-	n.calls[`abci_query{"path":"/cosmos.staking.v1beta1.Query/Params"}`] =
-		`"result":{"response":{"code":0,"log":"","info":"","index":"0","key":null,"value":"Cg==","proofOps":null,"height":"746","codespace":""}}`
+	n.says(`abci_query{"path":"/cosmos.staking.v1beta1.Query/Params"}`,
+		`"result":{"response":{"code":0,"log":"","info":"","index":"0","key":null,"value":"Cg==","proofOps":null,"height":"746","codespace":""}}`)
 }
 
 func TestEquivalentCallsShareOneRead(t *testing.T) {
