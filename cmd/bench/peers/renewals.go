@@ -30,34 +30,16 @@ var renewalCases = []renewalCase{
 	{"changed, 1 KB", false, 1, 500}, {"changed, 1 KB", false, 3, 500}, {"changed, 1 KB", false, 5, 500}, {"changed, 1 KB", false, 3, 2000},
 }
 
-// renewalCosts are the columns: figures of Redis per pair of key and block.
-var renewalCosts = []struct {
-	name   string
-	fields []string // of INFO
-	times  float64
-}{
-	{"Redis's CPU µs per key and block", []string{"used_cpu_user", "used_cpu_sys"}, 1e6},
-	{"socket reads", []string{"total_reads_processed"}, 1},
-	{"socket writes", []string{"total_writes_processed"}, 1},
-	{"commands", []string{"total_commands_processed"}, 1},
-	{"scripts", []string{"cmdstat_evalsha", "cmdstat_eval"}, 1},
-	{"messages", []string{"cmdstat_publish", "cmdstat_spublish"}, 1},
-}
-
 // Renewals measures the load on a Redis whose replicas each serve all keys at each block.
 func Renewals(ctx context.Context, r *rig.Rig) {
 	cases := rig.Sized(r, rig.CasesOf(r, renewalCases), []renewalCase{{"changed, 1 KB", false, 2, 500}})
-	head := []string{"bodies", "replicas", "keys"}
-	for _, cost := range renewalCosts {
-		head = append(head, cost.name)
-	}
 	var rows [][]string
 	for _, c := range cases {
 		rows = append(rows, c.measure(ctx, r))
 		r.Progress("renewals: %v", c)
 	}
 	r.Table(fmt.Sprintf("renewals: each key is requested twice per block (%v) from each replica", keysBlock),
-		append(head, "node requests", "failed operations"), rows)
+		[]string{"bodies", "replicas", "keys", "Redis's CPU µs per key and block", "node requests", "failed operations"}, rows)
 }
 
 // measure runs the replicas for some blocks, after a warm-up.
@@ -73,24 +55,12 @@ func (c renewalCase) measure(ctx context.Context, r *rig.Rig) []string {
 		defer t.Stop()
 		started[i], runs[i] = t, &keysRun{keysCase: keys, chain: chain, addr: rig.Host(t.URL), clients: renewalsClients, failed: map[string]int{}}
 	}
-	var before, after rig.Samples
-	sustain(ctx, r, node, 3, 10, func(pass func()) {
-		before = redis.Info(ctx)
-		pass()
-		after = redis.Info(ctx)
-	}, runs...)
+	var spent []time.Duration
+	sustain(ctx, r, node, 3, 10, func(pass func()) { spent = rig.Spent(pass, redis.Process) }, runs...)
 	pairs, asks, _ := node.reads(small)
-	row := []any{c.bodies, c.replicas, c.keys}
-	for _, cost := range renewalCosts {
-		spent := 0.0
-		for _, field := range cost.fields {
-			spent += after[field] - before[field]
-		}
-		row = append(row, cost.times*spent/float64(pairs))
-	}
 	failures := 0.0
 	for _, t := range started {
 		failures += rig.Must(t.Metrics(ctx)).Sum("tipcache_cache_shared_errors_total")
 	}
-	return figures.Row(append(row, asks, failures)...)
+	return figures.Row(c.bodies, c.replicas, c.keys, 1e6*spent[0].Seconds()/float64(pairs), asks, failures)
 }

@@ -7,7 +7,6 @@ import (
 	"net"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -42,20 +41,6 @@ func (s *Redis) URL() string { return "redis://" + s.Addr }
 // Ready waits until the server answers.
 func (s *Redis) Ready(ctx context.Context) {
 	s.Process.Ready(ctx, func(ctx context.Context) error { return s.Ping(ctx).Err() })
-}
-
-// Info returns the numeric fields of INFO. The field of a database, such as db0, is its number of keys. The field of a
-// command, such as cmdstat_get, is its number of calls.
-func (s *Redis) Info(ctx context.Context) Samples {
-	values := Samples{}
-	for line := range strings.Lines(Must(s.Client.Info(ctx, "all").Result())) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		value, _, _ = strings.Cut(strings.TrimPrefix(strings.TrimPrefix(value, "keys="), "calls="), ",")
-		if v, err := strconv.ParseFloat(value, 64); err == nil {
-			values[name] = v
-		}
-	}
-	return values
 }
 
 // A Failover is a group of servers in which a replica takes over when the master dies.
@@ -133,7 +118,7 @@ func (r *Rig) Cluster(ctx context.Context, key string) *Failover {
 // followed waits until a replica has synchronized with the master.
 func (s *Redis) followed(ctx context.Context) {
 	Check(Eventually(ctx, func(ctx context.Context) error {
-		text, err := s.Client.Info(ctx, "replication").Result()
+		text, err := s.Info(ctx, "replication").Result()
 		if err == nil && !strings.Contains(text, "state=online") {
 			err = errors.New("the master has no replica yet")
 		}

@@ -22,69 +22,38 @@ const streamedBlocks = 10
 // ChangingPath is a path whose response changes with every block.
 const ChangingPath = "/distribution/delegators/0xa82f5d1f204b382d90ca549b695aedb7fde14817/rewards"
 
-// A server is a replica in front of a chain that makes no blocks by itself. Its limits allow one client to open all
-// streams.
-type server struct {
-	*rig.Replica
-	chain *devnet.Devnet
-	empty rig.Usage // before the first client
-}
+// limits allow one client to open all streams.
+var limits = []string{"TIPCACHE_HTTP_MAX_STREAMS=50000", "TIPCACHE_HTTP_CLIENT_STREAMS=50000", "TIPCACHE_HTTP_MAX_CONNECTIONS=50000"}
 
-func start(ctx context.Context, r *rig.Rig) (s server) {
-	s.chain = r.Chain(rig.Still)
-	serving := rig.Before(s.chain)
-	serving.Env = []string{"TIPCACHE_HTTP_MAX_STREAMS=50000", "TIPCACHE_HTTP_CLIENT_STREAMS=50000", "TIPCACHE_HTTP_MAX_CONNECTIONS=50000"}
-	s.Replica = r.Replica(ctx, serving)
-	s.empty = rig.Must(s.Usage())
-	return s
-}
-
-// each returns the memory of each of n clients, in KiB.
-func (s server) each(n int) float64 {
-	return float64(rig.Must(s.Usage()).RSS-s.empty.RSS) / 1024 / float64(n)
-}
-
-// reads returns how often the node was read for ChangingPath. Other reads, such as for a late block, do not count.
-func (s server) reads() int64 { return s.chain.Stats().Node.Of(ChangingPath) }
-
-// Streams measures event streams and idle connections.
+// Streams measures event streams.
 func Streams(ctx context.Context, r *rig.Rig) {
-	counts := rig.Sized(r, []int{2_000, 10_000}, []int{50})
 	var rows [][]string
-	for _, n := range counts {
+	for _, n := range rig.Sized(r, []int{2_000, 10_000}, []int{50}) {
 		rows = append(rows, streamed(ctx, r, n))
 	}
 	r.Table("streams of one answer that every block changes, followed for "+fmt.Sprint(streamedBlocks)+" blocks",
 		[]string{"streams", "bytes per event", "p50 ms", "p99 ms", "max ms", "CPU us per event", "KiB per stream", "node reads per block"}, rows)
-	most := counts[len(counts)-1]
-	r.Note("An idle connection takes %s KiB (with %d of them).", figures.Decimal(idleConnections(ctx, r, most)), most)
 	r.Note("The time is from the moment the node can answer for a block until a client has read the change. Server and clients share the machine.")
-}
-
-// idleConnections measures the memory of each of n connections after one response, in KiB.
-func idleConnections(ctx context.Context, r *rig.Rig, n int) float64 {
-	s := start(ctx, r)
-	defer s.Stop()
-	crowd := clients.NewCrowd(rig.Host(s.URL), n)
-	defer crowd.Close()
-	rig.Check(crowd.Gather(ctx, "/staking/pool"))
-	return s.each(n)
 }
 
 // streamed measures n streams. The chain advances once all streams have received the previous block.
 func streamed(ctx context.Context, r *rig.Rig, n int) []string {
-	s := start(ctx, r)
+	chain := r.Chain(rig.Still)
+	serving := rig.Before(chain)
+	serving.Env = limits
+	s := r.Replica(ctx, serving)
 	defer s.Stop()
+	empty := rig.Must(s.Usage()).RSS
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	f := Follow(ctx, rig.Host(s.URL), s.chain, n)
+	f := Follow(ctx, rig.Host(s.URL), chain, n)
 	_, size := f.Await()
-	each, asked := s.each(n), s.reads()
+	held, asked := rig.Must(s.Usage()).RSS-empty, chain.Stats().Node.Of(ChangingPath)
 	var late []float64 // milliseconds from a block to its event
 	spent := rig.Spent(func() {
 		for range streamedBlocks {
 			made := time.Now()
-			s.chain.Advance(1)
+			chain.Advance(1)
 			received, _ := f.Await()
 			for _, at := range received {
 				late = append(late, figures.Milliseconds(at.Sub(made)))
@@ -92,7 +61,7 @@ func streamed(ctx context.Context, r *rig.Rig, n int) []string {
 		}
 	}, s.Process)
 	return figures.Row(n, size, figures.Median(late), figures.Quantile(late, 0.99), figures.Quantile(late, 1),
-		float64(spent[0].Microseconds())/float64(streamedBlocks*n), each, float64(s.reads()-asked)/streamedBlocks)
+		float64(spent[0].Microseconds())/float64(streamedBlocks*n), float64(held)/1024/float64(n), float64(chain.Stats().Node.Of(ChangingPath)-asked)/streamedBlocks)
 }
 
 // Followers are streams of ChangingPath from one server.
