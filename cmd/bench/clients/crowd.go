@@ -66,8 +66,12 @@ func (c Crowd) SendAll(ctx context.Context, next func() (request []byte, ok bool
 	})
 }
 
-// Once sends each of the requests once.
-func (c Crowd) Once(ctx context.Context, requests [][]byte) (Loaded, error) {
+// Once gets each of the paths once.
+func (c Crowd) Once(ctx context.Context, paths []string, headers ...string) (Loaded, error) {
+	requests := make([][]byte, len(paths))
+	for i, path := range paths {
+		requests[i] = Request(http.MethodGet, path, "", headers...)
+	}
 	var sent atomic.Int64
 	var waits []float64
 	began := time.Now()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 
 	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/figures"
@@ -116,37 +117,35 @@ func (w work) measure(ctx context.Context, r *rig.Rig, p *program) cost {
 }
 
 func hits(ctx context.Context, r *rig.Rig, p *program) int {
-	requests := make([][]byte, rig.Sized(r, 20_000, 1_000))
-	for i := range requests {
-		requests[i] = clients.Request("GET", hitPath, "")
-	}
-	_ = rig.Must(p.crowd.Once(ctx, requests))
-	return len(requests)
+	paths := slices.Repeat([]string{hitPath}, rig.Sized(r, 20_000, 1_000))
+	_ = rig.Must(p.crowd.Once(ctx, paths))
+	return len(paths)
 }
 
 func misses(ctx context.Context, r *rig.Rig, p *program) int {
-	requests := make([][]byte, rig.Sized(r, 2_000, 100))
-	for i := range requests {
-		p.misses++
-		requests[i] = clients.Request("GET", fmt.Sprintf("%s%039x", missPath, p.misses), "")
-	}
-	_ = rig.Must(p.crowd.Once(ctx, requests))
-	return len(requests)
+	paths := numbered(missPath, p.misses, rig.Sized(r, 2_000, 100))
+	p.misses += len(paths)
+	_ = rig.Must(p.crowd.Once(ctx, paths))
+	return len(paths)
 }
 
 // renewals asks for the same keys at each block, often enough that they are read ahead.
-func renewals(ctx context.Context, r *rig.Rig, p *program) (units int) {
-	keys := rig.Sized(r, 300, 50)
+func renewals(ctx context.Context, r *rig.Rig, p *program) int {
+	paths := numbered(blockPath, 0, rig.Sized(r, 300, 50))
 	for range blocks {
 		p.chain.Advance(1)
-		var requests [][]byte
-		for i := range 2 * keys {
-			requests = append(requests, clients.Request("GET", fmt.Sprintf("%s%039x", blockPath, i%keys), "", fmt.Sprintf("X-Min-Block-Height: %d", p.chain.Height())))
-		}
-		_ = rig.Must(p.crowd.Once(ctx, requests))
-		units += keys
+		_ = rig.Must(p.crowd.Once(ctx, slices.Repeat(paths, 2), fmt.Sprintf("X-Min-Block-Height: %d", p.chain.Height())))
 	}
-	return units
+	return blocks * len(paths)
+}
+
+// numbered returns n paths with the numbers after a given one.
+func numbered(path string, after, n int) []string {
+	paths := make([]string, n)
+	for i := range paths {
+		paths[i] = fmt.Sprintf("%s%039x", path, after+i+1)
+	}
+	return paths
 }
 
 func events(ctx context.Context, _ *rig.Rig, p *program) int {

@@ -31,7 +31,7 @@ func startBare(ctx context.Context, r *rig.Rig, redisAddr, cert string) *peer {
 	url := "http://" + addr
 	p := r.Start(ctx, BareCommand+"-"+rig.Port(addr), nil, rig.Must(os.Executable()), BareCommand, addr, redisAddr, cert)
 	p.Ready(ctx, rig.Accepts(addr))
-	return &peer{Process: p, name: bareName, urls: map[offer]string{plain: url, gzipped: url, own: url, rpc: url}}
+	return &peer{Process: p, name: bareName, urls: map[offer]string{plain: url, own: url, rpc: url}}
 }
 
 // RunBare serves until the process is killed. Its arguments are the address to listen on, the address of the Redis, and

@@ -25,6 +25,14 @@ type result struct {
 	rss         float64 // MiB
 }
 
+// once measures the CPU that getting each path once costs a server at an address and the servers behind it.
+func once(ctx context.Context, addr string, connections int, paths, headers []string, server *rig.Process, behind ...*rig.Process) result {
+	crowd := clients.NewCrowd(addr, connections)
+	defer crowd.Close()
+	rig.Check(crowd.All(func(m *clients.Conn) error { return m.Open(ctx) }))
+	return spend(func() clients.Loaded { return rig.Must(crowd.Once(ctx, paths, headers...)) }, server, behind...)
+}
+
 // spend measures the CPU that a load costs a server and the servers behind it.
 func spend(load func() clients.Loaded, server *rig.Process, behind ...*rig.Process) (r result) {
 	spent := rig.Spent(func() { r.Loaded = load() }, append(behind, server)...)

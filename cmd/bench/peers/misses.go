@@ -2,10 +2,10 @@ package peers
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
-	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
@@ -60,33 +60,22 @@ func (c missCase) run(ctx context.Context, r *rig.Rig) [][]string {
 		flags = []string{"--shape", "node"}
 	}
 	o := origin{node: startBusyNode(r, chain, 0).url, comet: chain.CometURL(), fresh: time.Second}
-	return compare(ctx, r, []int{missClients}, beforeAll(ctx, r, []string{tipcacheName, loggedName}, o, flags...), []subject{{c.name, plain, func(ctx context.Context, s *peer, connections int) result {
-		crowd := clients.NewCrowd(rig.Host(s.urls[plain]), connections)
-		defer crowd.Close()
-		rig.Check(crowd.Gather(ctx, c.path()))
-		requests := c.requests(r)
-		return spend(func() clients.Loaded { return rig.Must(crowd.Once(ctx, requests)) }, s.Process)
+	return compare(ctx, r, []int{missClients}, beforeAll(ctx, r, []string{tipcacheName, nginxName}, o, flags...), []subject{{c.name, plain, func(ctx context.Context, s *peer, connections int) result {
+		return once(ctx, rig.Host(s.urls[plain]), connections, c.paths(r), c.headers, s.Process)
 	}}})
 }
 
 // asked makes each key unique.
 var asked atomic.Int64
 
-func (c missCase) path() string {
-	if c.dialect == devnet.Cosmos {
-		return passedPath
-	}
-	return busyPath(c.kind, asked.Add(1))
-}
-
-func (c missCase) requests(r *rig.Rig) [][]byte {
+func (c missCase) paths(r *rig.Rig) []string {
 	n := rig.Sized(r, mostMisses, 100)
-	if size := sizes[c.kind]; c.dialect == "" {
-		n = min(missBytes/size, n)
+	if c.dialect == devnet.Cosmos {
+		return slices.Repeat([]string{passedPath}, n)
 	}
-	all := make([][]byte, n)
+	all := make([]string, min(missBytes/sizes[c.kind], n))
 	for i := range all {
-		all[i] = clients.Request("GET", c.path(), "", c.headers...)
+		all[i] = busyPath(c.kind, asked.Add(1))
 	}
 	return all
 }

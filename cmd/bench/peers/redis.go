@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 
-	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
 )
@@ -34,15 +32,15 @@ func Redis(ctx context.Context, b *rig.Rig) {
 		r.paths = append(r.paths, fmt.Sprintf("/staking/validators/%s/delegations?pagination.limit=%d", r.chain.Validators()[1], 10_000+i))
 	}
 	first := r.replica(ctx)
-	r.load(ctx, first.Process, first.URL, redisClients, r.paths)
+	r.load(ctx, first.Process, first.URL, r.paths)
 	size := r.copyTo(ctx, rig.Must(rig.Get(ctx, first.URL+r.paths[0])))
 	first.Stop()
 	servers := []*peer{{Process: first.Process, name: tipcacheName, urls: map[offer]string{plain: first.URL}}, startBare(ctx, b, r.redis.Addr, "")}
-	rows := compare(ctx, b, []int{redisClients}, servers, []subject{{"redis", plain, func(ctx context.Context, s *peer, connections int) result {
+	rows := compare(ctx, b, []int{redisClients}, servers, []subject{{"redis", plain, func(ctx context.Context, s *peer, _ int) result {
 		if s.name == tipcacheName {
-			return r.cold(ctx, connections)
+			return r.cold(ctx)
 		}
-		return r.load(ctx, s.Process, s.urls[plain], connections, r.names)
+		return r.load(ctx, s.Process, s.urls[plain], r.names)
 	}}})
 	report(b, fmt.Sprintf("redis: memory cold, %d keys of %d bytes asked once each", len(r.paths), size), rows)
 }
@@ -53,14 +51,14 @@ func (r *redisRun) replica(ctx context.Context) *rig.Replica {
 
 // cold requests everything once from a replica that has just started and has not preloaded the most used keys. All of
 // it must come from Redis, without reads of the node.
-func (r *redisRun) cold(ctx context.Context, connections int) result {
+func (r *redisRun) cold(ctx context.Context) result {
 	for _, hot := range rig.Must(r.redis.Keys(ctx, "tipcache:1:hot:*").Result()) {
 		rig.Check(r.redis.Del(ctx, hot).Err())
 	}
 	t := r.replica(ctx)
 	defer t.Stop()
 	asked := r.asked()
-	came := r.load(ctx, t.Process, t.URL, connections, r.paths)
+	came := r.load(ctx, t.Process, t.URL, r.paths)
 	if all, _, hits := t.CacheRequests(ctx); all != hits || int(hits) != len(r.paths) {
 		rig.Check(fmt.Errorf("%.0f of %.0f answers came from Redis, want %d", hits, all, len(r.paths)))
 	}
@@ -74,15 +72,8 @@ func (r *redisRun) cold(ctx context.Context, connections int) result {
 func (r *redisRun) asked() int64 { return r.chain.Stats().Node.Of("/staking/validators/") }
 
 // load requests each path once.
-func (r *redisRun) load(ctx context.Context, server *rig.Process, url string, connections int, paths []string) result {
-	c := clients.NewCrowd(rig.Host(url), connections)
-	defer c.Close()
-	rig.Check(c.All(func(m *clients.Conn) error { return m.Open(ctx) }))
-	requests := make([][]byte, len(paths))
-	for i, path := range paths {
-		requests[i] = clients.Request(http.MethodGet, path, "")
-	}
-	return spend(func() clients.Loaded { return rig.Must(c.Once(ctx, requests)) }, server, r.redis.Process)
+func (r *redisRun) load(ctx context.Context, server *rig.Process, url string, paths []string) result {
+	return once(ctx, rig.Host(url), redisClients, paths, nil, server, r.redis.Process)
 }
 
 // copyTo stores a body under names as long as tipcache's keys, and returns its size.

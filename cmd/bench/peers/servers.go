@@ -15,20 +15,18 @@ import (
 const (
 	tipcacheName = "tipcache"
 	noLaneName   = "tipcache, no lane"
-	nginxName    = "nginx"          // compresses, without access log
-	loggedName   = "nginx with log" // does not compress
-	bareName     = "bare gin"       // sends recorded responses of tipcache
+	nginxName    = "nginx"    // compresses, and writes a buffered access log
+	bareName     = "bare gin" // sends recorded responses of tipcache
 )
 
 // An offer is a kind of content that some servers have.
 type offer int
 
 const (
-	plain   offer = iota // the node's responses
-	gzipped              // the node's responses in gzip
-	own                  // responses that only tipcache has, and the bare server recorded from it
-	rpc                  // RPC calls
-	secure               // the node's responses, over TLS
+	plain  offer = iota // the node's responses
+	own                 // responses that only tipcache has, and the bare server recorded from it
+	rpc                 // RPC calls
+	secure              // the node's responses, over TLS
 )
 
 // A peer is a server under comparison.
@@ -50,8 +48,8 @@ type origin struct {
 // before starts a server in front of an origin. The flags are tipcache's.
 func before(ctx context.Context, r *rig.Rig, name string, o origin, flags ...string) (p *peer) {
 	switch name {
-	case nginxName, loggedName:
-		p = startNginx(ctx, r, name, o)
+	case nginxName:
+		p = startNginx(ctx, r, o)
 	case bareName:
 		p = startBare(ctx, r, "", o.cert)
 	default:
@@ -61,7 +59,7 @@ func before(ctx context.Context, r *rig.Rig, name string, o origin, flags ...str
 			serving.Env = []string{"TIPCACHE_HTTP_FAST_LANE=false"}
 		}
 		t := r.Replica(ctx, serving)
-		p = &peer{Process: t.Process, name: name, replica: t, urls: map[offer]string{plain: t.URL, gzipped: t.URL, own: t.URL, rpc: "http://" + calls}}
+		p = &peer{Process: t.Process, name: name, replica: t, urls: map[offer]string{plain: t.URL, own: t.URL, rpc: "http://" + calls}}
 	}
 	if o.cert != "" {
 		p.urls = map[offer]string{secure: "https" + strings.TrimPrefix(strings.TrimPrefix(p.urls[plain], "https"), "http")}
@@ -83,16 +81,11 @@ var (
 	templates     = template.Must(template.ParseFS(templateFiles, "*.tmpl"))
 )
 
-func startNginx(ctx context.Context, r *rig.Rig, name string, o origin) *peer {
+func startNginx(ctx context.Context, r *rig.Rig, o origin) *peer {
 	f := r.Nginx(ctx, func(dir, addr string) string {
-		return render("nginx.conf.tmpl", map[string]any{"Dir": dir, "Node": rig.Host(o.node), "Fresh": int(o.fresh.Seconds()), "Listen": addr, "Cert": o.cert, "Logs": name == loggedName})
+		return render("nginx.conf.tmpl", map[string]any{"Dir": dir, "Node": rig.Host(o.node), "Fresh": int(o.fresh.Seconds()), "Listen": addr, "Cert": o.cert})
 	})
-	url := "http://" + f.Addr
-	p := &peer{Process: f.Process, name: name, urls: map[offer]string{plain: url}, accessLog: filepath.Join(f.Dir, "access.log")}
-	if name != loggedName {
-		p.urls[gzipped] = url
-	}
-	return p
+	return &peer{Process: f.Process, name: nginxName, urls: map[offer]string{plain: "http://" + f.Addr}, accessLog: filepath.Join(f.Dir, "access.log")}
 }
 
 // render fills in a template and returns the result.
