@@ -124,19 +124,24 @@ var unpinnedKeys = []string{
 // startReplicas starts the replicas one after another.
 func (b *bed) startReplicas(ctx context.Context, s rig.Serving) {
 	if b.setup.regions {
-		s = b.startParent(ctx, s)
+		rpc := rig.FreeAddr()
+		s.Flags = append(s.Flags, "--rpc-listen", rpc)
+		b.parent = b.Replica(ctx, s)
+		s = rig.Serving{Node: b.parent.URL, Comet: "http://" + rpc, Env: s.Env, Flags: []string{"--shape", "node"}}
 	}
 	for n := range b.plan.replicas {
 		own, calls, grpc := s, rig.FreeAddr(), rig.FreeAddr()
 		if b.setup.apis {
 			own.Flags = slices.Concat(s.Flags, []string{"--rpc-listen", calls, "--grpc-listen", grpc})
 		}
-		if b.setup.regions {
-			own = b.region(s, n)
+		if b.setup.regions { // latencies repeat from the fourth child on
+			own = b.behind(parentLink, s)
+			latency := fmt.Sprintf(`{"type":"latency","stream":"downstream","attributes":{"latency":%d}}`, []int{20, 100, 250}[n%3])
+			rig.Check(b.links[parentLink][2*n:].fail(latency))
 		}
 		t := b.Replica(ctx, own)
-		if !b.setup.regions && b.setup.pools && b.links[nodeLink] == nil {
-			s = b.far(s)
+		if b.setup.pools && !b.setup.regions && n == 0 { // links can delay blocks for the other replicas
+			s = b.behind(nodeLink, s)
 		}
 		r := &replica{Replica: t, addrs: []string{rig.Host(t.URL)}, rpc: calls, grpc: grpc}
 		if b.setup.links {
@@ -147,12 +152,12 @@ func (b *bed) startReplicas(ctx context.Context, s rig.Serving) {
 	}
 }
 
-// far returns s with the nodes behind links, which can delay blocks for these replicas.
-func (b *bed) far(s rig.Serving) rig.Serving {
+// behind returns s with the nodes behind links, REST and CometBFT of the first one first.
+func (b *bed) behind(link string, s rig.Serving) rig.Serving {
 	all := append([]string{s.Node, s.Comet}, s.Flags...)
 	for i, server := range all {
 		if strings.HasPrefix(server, "http://") {
-			all[i] = "http://" + b.through(nodeLink, rig.Host(server))
+			all[i] = "http://" + b.through(link, rig.Host(server))
 		}
 	}
 	s.Node, s.Comet, s.Flags = all[0], all[1], all[2:]
@@ -228,7 +233,7 @@ func (b *bed) serving(ctx context.Context) (s rig.Serving) {
 		s.Cert = b.Certificate(ctx)
 	}
 	for i, n := range b.nodes {
-		rest, comet := b.reachNode(ctx, n.RESTURL()), b.reachNode(ctx, n.CometURL())
+		rest, comet := b.stoppable(ctx, n.RESTURL()), b.stoppable(ctx, n.CometURL())
 		if i == 0 {
 			s.Node, s.Comet = rest, comet
 		} else {
@@ -237,6 +242,9 @@ func (b *bed) serving(ctx context.Context) (s rig.Serving) {
 		if b.setup.apis && n.GRPCAddr() != "" {
 			s.Flags = append(s.Flags, "--grpc", n.GRPCAddr())
 		}
+	}
+	if b.setup.links {
+		s = b.behind(nodeLink, s)
 	}
 	if b.setup.redis != nil {
 		s.Flags = append(s.Flags, "--redis", b.setup.redis(ctx, b))
@@ -247,13 +255,14 @@ func (b *bed) serving(ctx context.Context) (s rig.Serving) {
 	return s
 }
 
-// reachNode returns the URL of a node's server, through a relay or link.
-func (b *bed) reachNode(ctx context.Context, server string) string {
-	if b.setup.stops {
-		p, addr := b.Relay(ctx, rig.Host(server))
-		b.relays, server = append(b.relays, p), "http://"+addr
+// stoppable returns the URL of a node's server, through a relay if the setup can stop nodes.
+func (b *bed) stoppable(ctx context.Context, server string) string {
+	if !b.setup.stops {
+		return server
 	}
-	return b.reach(nodeLink, server)
+	p, addr := b.Relay(ctx, rig.Host(server))
+	b.relays = append(b.relays, p)
+	return "http://" + addr
 }
 
 // reach returns the URL of a server, through a link if the setup has links.

@@ -142,11 +142,6 @@ func (b *bed) redisServes(ctx context.Context) bool {
 	return rig.Pause(ctx, time.Second) && errors() == before
 }
 
-// redisOutage kills Redis, and restarts it without its data.
-func redisOutage(hold time.Duration) fault {
-	return killed("Redis killed", hold, func(b *bed) server { return b.redis })
-}
-
 // A server is a process that can be killed and restarted.
 type server interface {
 	Kill()
@@ -168,26 +163,14 @@ func killed(name string, hold time.Duration, of func(*bed) server) fault {
 // last returns the replica that faults affect. The first one keeps running, so that its resources reveal leaks.
 func (b *bed) last() *replica { return b.replicas[len(b.replicas)-1] }
 
-// replicaKilled kills the last replica, and restarts it after hold, unless that is 0.
-func replicaKilled(hold time.Duration) fault {
-	return fault{name: "a replica killed", hold: hold, cause: func(ctx context.Context, b *bed) {
-		b.last().kill()
-		if hold > 0 {
-			<-ctx.Done()
-			b.last().revive(context.WithoutCancel(ctx), "/healthz")
-		}
-	}}
-}
-
 // rolling restarts the replicas one after another, each once the previous one is ready.
 var rolling = fault{name: "a rolling restart", cause: func(ctx context.Context, b *bed) {
 	for _, r := range b.replicas {
-		b.note("replica %s restarts", r.URL)
-		if b.ingress == "" { // clients choose their replica, and lose no request
-			r.Renew(ctx)
-		} else {
+		if b.ingress != "" { // otherwise clients choose their replica, and lose no request
 			r.down(false)
-			r.Renew(ctx)
+		}
+		r.Renew(ctx)
+		if b.ingress != "" {
 			r.up()
 		}
 		rig.Pause(ctx, time.Second)
@@ -197,12 +180,14 @@ var rolling = fault{name: "a rolling restart", cause: func(ctx context.Context, 
 // leftovers resets the chain while no replica runs, so that Redis holds stale state.
 var leftovers = fault{name: "replicas start with the Redis of a chain that was reset", cause: func(ctx context.Context, b *bed) {
 	for _, r := range b.replicas {
-		r.kill()
+		r.Kill()
 	}
 	b.fork(ctx, resetBy)
 	rig.Pause(ctx, time.Second)
 	for _, r := range b.replicas {
-		r.revive(ctx, "/readyz")
+		r.Restart(ctx)
+		r.Replica.Ready(ctx)
+		r.up()
 	}
 }}
 
@@ -237,7 +222,7 @@ func networkFaults(hold time.Duration) (all []fault) {
 }
 
 func linkFault(name, weather string, hold time.Duration) fault {
-	return between(name+": "+weather, hold, func(b *bed) { rig.Check(b.links[name].fail(weather)) }, func(b *bed) { b.links[name].mend() })
+	return between(name+": "+weather, hold, func(b *bed) { rig.Check(b.links[name].fail(weathers[weather]...)) }, func(b *bed) { b.links[name].mend() })
 }
 
 // stops returns a SIGSTOP of each kind of process.

@@ -36,45 +36,24 @@ const (
 	hostileKeep    = 100 // heights that the nodes keep
 )
 
-// hostileScenario sends random legal and illegal requests from one address over every API. Other clients
-// must not notice it, and what the replicas believe about the chain must be true afterwards.
-func hostileScenario(c *campaign) scenario {
-	limits := []string{fmt.Sprintf("TIPCACHE_HTTP_RATE=%d/s burst %d", addressRate, 2*addressRate)}
-	return scenario{"hostile", setup{redis: oneRedis, apis: true, keep: hostileKeep, env: limits}, false, []fault{{
-		name:      fmt.Sprintf("%d hostile requests, %d per second", c.requests, hostileRate),
+// hostile sends requests from one address. Other clients must not notice it, and what the replicas believe about the
+// chain must be true two blocks later.
+func (c *campaign) hostile(name, requests string, s setup, send func(*attacker, context.Context)) scenario {
+	return scenario{name, s, false, []fault{{
+		name:      fmt.Sprintf("%d %s, %d per second", c.requests, requests, hostileRate),
 		withstood: true, unnoticed: true,
 		cause: func(ctx context.Context, b *bed) {
-			b.attack(ctx, c, (*attacker).send)
+			b.flood(ctx, send)
+			rig.Pause(ctx, 2*blockTime)
+			for _, r := range b.replicas {
+				rig.Check(b.believesTruth(ctx, r))
+			}
 		},
 	}}}
 }
 
-// unknownScenario sends requests for random unknown paths from one address, without a rate. Other clients must not notice
-// it.
-func unknownScenario(c *campaign) scenario {
-	return scenario{"unknown-paths", setup{redis: oneRedis, apis: true}, false, []fault{{
-		name:      fmt.Sprintf("%d requests for unknown paths, %d per second", c.requests, hostileRate),
-		withstood: true, unnoticed: true,
-		cause: func(ctx context.Context, b *bed) {
-			b.attack(ctx, c, func(a *attacker, ctx context.Context) {
-				a.do(ctx, http.MethodGet, a.target.URL+"/"+one(a, "staking", "dkg", "cosmos", a.noise())+"/"+a.noise()+"?x="+a.noise(), nil)
-			})
-		},
-	}}}
-}
-
-// attack sends the requests, and checks what the replicas believe two blocks later.
-func (b *bed) attack(ctx context.Context, c *campaign, send func(*attacker, context.Context)) {
-	sent := b.flood(ctx, c, send)
-	rig.Pause(ctx, 2*blockTime)
-	for _, r := range b.replicas {
-		rig.Check(b.believesTruth(ctx, r))
-	}
-	b.note("%d requests were sent", sent)
-}
-
-// flood sends the requests and returns how many were sent.
-func (b *bed) flood(ctx context.Context, c *campaign, send func(*attacker, context.Context)) int64 {
+// flood sends the requests.
+func (b *bed) flood(ctx context.Context, send func(*attacker, context.Context)) {
 	local := hostileDialer()
 	client := &http.Client{
 		Transport:     &http.Transport{DialContext: local.DialContext, MaxIdleConnsPerHost: hostileWorkers},
@@ -82,26 +61,24 @@ func (b *bed) flood(ctx context.Context, c *campaign, send func(*attacker, conte
 	}
 	defer client.CloseIdleConnections()
 	pace := rate.NewLimiter(hostileRate, hostileWorkers)
-	var left, sent atomic.Int64
-	left.Store(int64(c.requests))
+	var left atomic.Int64
+	left.Store(int64(b.plan.requests))
 	var all sync.WaitGroup
 	for i := range hostileWorkers {
 		t := b.replicas[i%len(b.replicas)]
 		conn := rig.Must(grpc.NewClient("passthrough:///"+t.grpc, grpc.WithTransportCredentials(insecure.NewCredentials()),
 			grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return local.DialContext(ctx, "tcp", addr) })))
 		defer conn.Close()
-		a := &attacker{b, t, client, conn, rand.New(rand.NewPCG(c.seed, uint64(i)))} //nolint:gosec // a seeded draw
+		a := &attacker{b, t, client, conn, rand.New(rand.NewPCG(b.plan.seed, uint64(i)))} //nolint:gosec // a seeded draw
 		all.Go(func() {
 			for left.Add(-1) >= 0 && pace.Wait(ctx) == nil {
 				bounded, cancel := context.WithTimeout(ctx, hostileWait)
 				send(a, bounded)
 				cancel()
-				sent.Add(1)
 			}
 		})
 	}
 	all.Wait()
-	return sent.Load()
 }
 
 // believesTruth checks a replica's state against the simulated chain.
@@ -142,7 +119,12 @@ type attacker struct {
 	random *rand.Rand
 }
 
-// send sends a random request and reads a part of the response.
+// unknown requests an unknown path.
+func (a *attacker) unknown(ctx context.Context) {
+	a.do(ctx, http.MethodGet, a.target.URL+"/"+one(a, "staking", "dkg", "cosmos", a.noise())+"/"+a.noise()+"?x="+a.noise(), nil)
+}
+
+// send sends a random legal or illegal request over any API, and reads a part of the response.
 func (a *attacker) send(ctx context.Context) {
 	kinds := []func(ctx context.Context){a.read, a.read, a.batch, a.live, a.poll, a.callByPost, a.callByPost, a.callByURI, a.socket, a.call, a.callByWeb}
 	kinds[a.random.IntN(len(kinds))](ctx)

@@ -18,6 +18,7 @@ const (
 	nodeLink     = "node"
 	redisLink    = "redis"
 	postgresLink = "postgres"
+	parentLink   = "parent" // of the children to their parent
 )
 
 // A link is a network path to servers, with a TCP proxy in front of each.
@@ -41,9 +42,9 @@ func (b *bed) through(name, addr string) string {
 	return p.Listen
 }
 
-func (l link) fail(weather string) error {
+func (l link) fail(toxics ...string) error {
 	for _, p := range l {
-		for _, toxic := range weathers[weather] {
+		for _, toxic := range toxics {
 			if _, err := p.Toxics.AddToxicJson(strings.NewReader(toxic)); err != nil {
 				return errors.Join(fmt.Errorf("toxic %s", toxic), err)
 			}

@@ -39,7 +39,7 @@ func TestLinkFailsInEachWayAndRecovers(t *testing.T) {
 	for weather, want := range map[string]error{
 		"latency": os.ErrDeadlineExceeded, "resets": syscall.ECONNRESET, "half-open": os.ErrDeadlineExceeded, "slow close": os.ErrDeadlineExceeded,
 	} {
-		if err := l.fail(weather); err != nil {
+		if err := l.fail(weathers[weather]...); err != nil {
 			t.Fatal(err)
 		}
 		patience := 90 * time.Millisecond

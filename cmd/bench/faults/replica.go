@@ -43,11 +43,17 @@ func (r *replica) watch(ctx context.Context) {
 	}
 }
 
-// kill ends the replica by SIGKILL.
-func (r *replica) kill() {
+// Kill ends the replica by SIGKILL.
+func (r *replica) Kill() {
 	r.down(false)
 	r.ready.Store(false)
-	r.Kill()
+	r.Process.Kill()
+}
+
+// Ready waits until a restarted replica is alive.
+func (r *replica) Ready(ctx context.Context) {
+	r.Process.Ready(ctx, rig.Answers(r.Admin+"/healthz"))
+	r.up()
 }
 
 // down records that the replica is away until up.
@@ -61,13 +67,6 @@ func (r *replica) up() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.downs[len(r.downs)-1].to = time.Now()
-}
-
-// revive restarts a killed replica, and waits until a path of its admin listener answers.
-func (r *replica) revive(ctx context.Context, path string) {
-	r.Restart(ctx)
-	r.Process.Ready(ctx, rig.Answers(r.Admin+path))
-	r.up()
 }
 
 // lost reports whether a request may fail. It may get no response if its replica was killed or its client is behind a

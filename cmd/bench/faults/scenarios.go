@@ -26,6 +26,7 @@ func (c *campaign) scenarios(hold holdFunc) []scenario {
 	second := func(n int) time.Duration { return hold(time.Duration(n) * time.Second) }
 	patient := setup{redis: oneRedis, env: []string{"TIPCACHE_REDIS_TIMEOUT=2s"}, once: true} // on a busy machine Redis is slow
 	sealed := setup{redis: oneRedis, env: []string{"TIPCACHE_REDIS_SEAL_KEY=a secret of the replicas"}}
+	limits := []string{fmt.Sprintf("TIPCACHE_HTTP_RATE=%d/s burst %d", addressRate, 2*addressRate)}
 	lie, refuse := devnet.Fault{Ahead: farAhead}, devnet.Fault{Outage: devnet.Refuse}
 	oldHeaders := func(blocks int64) fault {
 		return nodesFail(fmt.Sprintf("the socket is %d blocks behind", blocks), second(20), well, devnet.Fault{EventsBehind: blocks}, 0).isWithstood()
@@ -50,20 +51,20 @@ func (c *campaign) scenarios(hold holdFunc) []scenario {
 			nodeFault("reset", devnet.Fault{Outage: devnet.Reset}, second(7)), nodeFault("nonsense", devnet.Fault{Nonsense: true}, second(7)),
 			nodeFault("half of the answers are errors", devnet.Fault{ErrorRate: 0.5}, second(7)),
 		}},
-		{"redis", one, true, []fault{redisOutage(second(8))}},
-		{"replica", one, true, []fault{replicaKilled(second(8))}},
+		{"redis", one, true, []fault{killed("Redis killed", second(8), func(b *bed) server { return b.redis })}},
+		{"replica", one, true, []fault{killed("a replica killed", second(8), func(b *bed) server { return b.last() })}},
 		{"sentinel", setup{redis: sentinels}, false, []fault{failover}},
 		{"cluster", setup{redis: cluster}, false, []fault{failover}},
 		{"stops", setup{redis: oneRedis, stops: true}, true, slices.Concat(stops(second(1)), stops(second(20)))},
 		{"sessions", setup{nodes: 2, pools: true}, false, []fault{linkFault(nodeLink, "latency", second(4)), rolling, nodesFail("a node is away", second(5), refuse, refuse, 1), backBy(20)}},
 		{"sessions-redis", setup{redis: sentinels, nodes: 2, pools: true}, false, []fault{linkFault(nodeLink, "latency", second(4)), rolling, nodesFail("a node is away", second(5), refuse, refuse, 1), failover, backBy(20)}},
 		{"regions", setup{pools: true, regions: true}, false, []fault{calm(second(20)), backBy(20)}},
-		{"regions-outage", setup{regions: true, once: true}, false, []fault{nodeFault("refused", refuse, second(10)), parentKilled(second(8))}},
+		{"regions-outage", setup{regions: true, once: true}, false, []fault{nodeFault("refused", refuse, second(10)), killed("the parent killed", second(8), func(b *bed) server { return b.parent })}},
 		{"neighbour", one, true, []fault{leasesHeld(second(40))}},
 		{"neighbour-seal", sealed, false, []fault{leasesHeld(second(40))}},
 		{"net", setup{redis: oneRedis, links: true}, true, networkFaults(second(6))},
-		hostileScenario(c),
-		unknownScenario(c),
+		c.hostile("hostile", "hostile requests", setup{redis: oneRedis, apis: true, keep: hostileKeep, env: limits}, (*attacker).send),
+		c.hostile("unknown-paths", "requests for unknown paths", setup{redis: oneRedis, apis: true}, (*attacker).unknown),
 	}
 }
 

@@ -159,7 +159,7 @@ func indexAll(ctx context.Context, r *rig.Rig, d *devnet.Devnet, stores []store)
 }
 
 // indexed matches the program's last line.
-var indexed = regexp.MustCompile(`(\d+) logs of this run`)
+var indexed = regexp.MustCompile(`(\d+) logs in this run`)
 
 // index runs the indexer until the store has the whole chain.
 func (s store) index(ctx context.Context, r *rig.Rig, d *devnet.Devnet) []string {
