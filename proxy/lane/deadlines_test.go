@@ -1,6 +1,7 @@
 package lane_test
 
 import (
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -83,25 +84,37 @@ func TestEmptyLineDoesNotShortenIdleTimeout(t *testing.T) {
 	})
 }
 
-func TestEachBlockedWriteGetsWriteTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := startServer(t, newLane())
-		for _, end := range []string{"\r\n", "Connection: close\r\n\r\n"} {
-			get := "GET /memory/large HTTP/1.1\r\nHost: x\r\n" + end
-			learn(s, get)
-			w := s.dial()
-			for range 3 {
-				w.send([]byte(get))
-				synctest.Wait()
-				if left := time.Until(w.until); left != time.Minute {
-					t.Errorf("write deadline in %v, want 1m", left)
+func TestEachWriteGetsWriteTimeout(t *testing.T) {
+	for name, wrap := range map[string]func(net.Conn) net.Conn{
+		"of a socket": func(c net.Conn) net.Conn { return c },
+		"over TLS":    func(c net.Conn) net.Conn { return struct{ net.Conn }{c} }, // no Socket
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := startServer(t, newLane())
+				newConn := s.wrap
+				s.wrap = func(c net.Conn) net.Conn { return newConn(wrap(c)) }
+				for _, end := range []string{"\r\n", "Connection: close\r\n\r\n"} {
+					get := "GET /memory/large HTTP/1.1\r\nHost: x\r\n" + end
+					learn(s, get)
+					w := s.dial()
+					for range 3 {
+						w.send([]byte(get))
+						synctest.Wait()
+						if left := time.Until(w.until); left != time.Minute {
+							t.Errorf("write deadline in %v, want 1m", left)
+						}
+						if time.Sleep(30 * time.Second); w.isClosed() {
+							break
+						}
+					}
 				}
-				if time.Sleep(30 * time.Second); w.isClosed() {
-					break
+				if hits := s.hits.Load(); hits != 5 { // it knows the second request from the first
+					t.Errorf("the lane served %d requests, want 5", hits)
 				}
-			}
-		}
-	})
+			})
+		})
+	}
 }
 
 func TestEOFWithRequestAfterRenewalClosesConnectionAtOnce(t *testing.T) {

@@ -88,6 +88,21 @@ func TestEquivalentCallsShareOneRead(t *testing.T) {
 	}
 }
 
+func TestProofAtTheNewestBlockIsReadOnceHoweverItsHeightIsGiven(t *testing.T) {
+	n := newRecordedNode(t)
+	n.says(`abci_query{"data":"02","path":"/store/bank/key","prove":true}`, `"result":{"response":{"code":0,"value":"Cg==","height":"746"}}`)
+	server, _ := newHandler(t, n, rpc.Options{})
+	for _, height := range []string{"", `,"height":"0"`} {
+		_, body := post(t, server.URL, `{"jsonrpc":"2.0","id":1,"method":"abci_query","params":{"path":"/store/bank/key","data":"02","prove":true`+height+`}}`)
+		if !strings.Contains(body, `"value":"Cg=="`) {
+			t.Errorf("with height %q: %s", height, body)
+		}
+	}
+	if times := n.times("abci_query"); times != 1 {
+		t.Errorf("node requests = %d, want 1", times)
+	}
+}
+
 func TestCallsAndBatchesAreAnsweredUnderTheirNumericIDs(t *testing.T) {
 	n := newRecordedNode(t)
 	n.learnParams()
@@ -324,7 +339,7 @@ func FuzzBodiesAreAnswered(f *testing.F) {
 func TestResultWithMoreThanAValueIsPassedOn(t *testing.T) {
 	n := newRecordedNode(t)
 	const result = `"result":{"response":{"code":0,"log":"told","info":"","index":"0","key":null,"value":"Cg==","proofOps":null,"height":"746","codespace":""}}`
-	n.calls[`abci_query{"path":"/cosmos.staking.v1beta1.Query/Params"}`] = result
+	n.says(`abci_query{"path":"/cosmos.staking.v1beta1.Query/Params"}`, result)
 	server, _ := newHandler(t, n, rpc.Options{})
 	for range 2 {
 		if _, body := post(t, server.URL, fmt.Sprintf(balance[0], "1")); body != `{"jsonrpc":"2.0","id":1,`+result+`}` {

@@ -336,7 +336,8 @@ func (moving) Close() {}
 func TestEventsHaveTheClientsIDAndQuery(t *testing.T) {
 	chain := moving{listening: make(chan struct{})}
 	feed := feedOf(chain, chain)
-	_, url := serve(t, socket.Options{Feed: feed})
+	client := announced{heights: make(chan int64, 3)}
+	_, url := serve(t, socket.Options{Feed: feed, Listen: func(*http.Request) socket.Listener { return client }})
 	conn := dial(t, url)
 	for _, call := range []string{
 		`{"id":7,"method":"subscribe","params":["tm.event='NewBlockHeader'"]}`,
@@ -360,9 +361,20 @@ func TestEventsHaveTheClientsIDAndQuery(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
+	for range want {
+		if height := <-client.heights; height != 101 {
+			t.Errorf("announced height = %d, want 101", height)
+		}
+	}
 	stop()
 	<-done
 }
+
+// announced is a listener that sends the heights of Announce.
+type announced struct{ heights chan int64 }
+
+func (a announced) Announce(height int64) { a.heights <- height }
+func (announced) Close()                  {}
 
 // A driven chain makes a block when it is told to, with some text in its header.
 type driven struct {

@@ -118,3 +118,24 @@ func TestExpectedForgetsOldDurations(t *testing.T) {
 		}
 	})
 }
+
+func TestExpectedWeighsOneReadByAnEighth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := few(4, time.Hour)
+		for _, step := range []struct{ took, want time.Duration }{
+			{time.Second, time.Second},
+			{1800 * time.Millisecond, 1100 * time.Millisecond},
+			{300 * time.Millisecond, time.Second},
+		} {
+			turn, err := s.Acquire(t.Context(), Request{Cost: Page})
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(step.took)
+			turn.End(true)
+			if got := s.Expected(Request{Cost: Page}); got != step.want {
+				t.Errorf("expected wait = %v after a read of %v, want %v", got, step.took, step.want)
+			}
+		}
+	})
+}
