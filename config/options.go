@@ -199,7 +199,7 @@ func (c Config) ProxyOptions() proxy.Options {
 }
 
 // ownRows returns the rows that the operator added.
-func (c Config) ownRows() (rows []cosmos.Row) {
+func (c Config) ownRows() (rows []dialect.Row) {
 	for _, line := range c.Chain.Rows {
 		if row, err := cosmos.ParseRow(line); err == nil { // validated
 			rows = append(rows, row)

@@ -22,8 +22,8 @@ func (v *validation) routes(c Config) {
 	each("chain.rows", c.Chain.Rows, func(key, line string) {
 		row, err := cosmos.ParseRow(line)
 		if err == nil {
-			err = c.clash(own, dialect.Row(row))
-			own = append(own, dialect.Row(row))
+			err = c.clash(own, row)
+			own = append(own, row)
 		}
 		v.check(err == nil, key, "%v", err)
 	})

@@ -66,7 +66,7 @@ func (m Mount) base() string { return strings.TrimSuffix(m.Path, "/") }
 
 // Cosmos configures the dialect of the Cosmos SDK, in addition to Options.Chain.
 type Cosmos struct {
-	Rows []cosmos.Row
+	Rows []dialect.Row
 }
 
 // New returns a Server with all routes. It checks the options and fills in the defaults.

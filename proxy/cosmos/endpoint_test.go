@@ -21,13 +21,13 @@ import (
 )
 
 // handlerOf makes a handler, with rows of the operator's own. It is asked for no answers.
-func handlerOf(t testing.TB, own ...Row) *Handler {
+func handlerOf(t testing.TB, own ...dialect.Row) *Handler {
 	t.Helper()
 	return handlerBefore(t, atTip{}, own...)
 }
 
 // handlerBefore makes a handler before nodes.
-func handlerBefore(t testing.TB, nodes blocks.Nodes, own ...Row) *Handler {
+func handlerBefore(t testing.TB, nodes blocks.Nodes, own ...dialect.Row) *Handler {
 	t.Helper()
 	r, err := blocks.New(blocks.Options{Nodes: nodes}, web.New(web.Options{}, nil), nil)
 	if err != nil {

@@ -2,6 +2,7 @@ package cosmos
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -32,13 +33,9 @@ func RenderFailure(_ *http.Request, h http.Header, f *failure.Failure) (status i
 
 // ErrorBody returns the body of an error response.
 func ErrorBody(status int, text string) []byte {
-	code, known := codes[status]
-	if !known {
-		code = grpcUnknown
-	}
 	var quoted bytes.Buffer
 	encoder := json.NewEncoder(&quoted)
 	encoder.SetEscapeHTML(false) // like the node
 	_ = encoder.Encode(text)     // a string always encodes
-	return fmt.Appendf(nil, `{"code":%d,"message":%s,"details":[]}`, code, bytes.TrimSpace(quoted.Bytes()))
+	return fmt.Appendf(nil, `{"code":%d,"message":%s,"details":[]}`, cmp.Or(codes[status], grpcUnknown), bytes.TrimSpace(quoted.Bytes()))
 }

@@ -22,7 +22,7 @@ import (
 type Options struct {
 	Classes blocks.Classes          // Handler.SetClasses replaces them
 	Routes  map[string]cache.Policy // policies of single rows, by name
-	Rows    []Row                   // the operator's rows, which come before the table's
+	Rows    []dialect.Row           // the operator's rows, which come before the table's
 	Posting *blocks.Posting         // limits posts; nil makes one for the handler alone
 }
 
@@ -39,11 +39,6 @@ type Handler struct {
 
 // New returns a Handler. It fails if a row is invalid.
 func New(o Options, r *blocks.Reader) (*Handler, error) {
-	for _, own := range o.Rows {
-		if err := own.Check(); err != nil {
-			return nil, err
-		}
-	}
 	h := &Handler{
 		Table:   dialect.NewTable(dialect.Options{Prefix: keyPrefix, Depth: moduleDepth, Manner: dialect.Gateway, Heights: heights, Render: RenderFailure}, r),
 		posting: cmp.Or(o.Posting, blocks.NewPosting(blocks.Posts{})), posts: map[string]web.Route{},

@@ -12,11 +12,11 @@ func TestRowsOutsideStateAreNeverCachedAndHaveSource(t *testing.T) {
 	x, names := handlerOf(t), map[string]bool{}
 	rows := dialect.MethodRows(Rows(nil))
 	for _, o := range outside {
-		if err := o.Check(); err != nil || o.Class != Never || names[o.Name] || !strings.HasPrefix(o.source, "https://github.com/") {
+		if err := check(o.Row); err != nil || o.Class != Never || names[o.Name] || !strings.HasPrefix(o.source, "https://github.com/") {
 			t.Errorf("row %q: error %v, class %s, source %q; want a row of class never with its own name and a source", o.Name, err, o.Class, o.source)
 		}
 		names[o.Name] = true
-		if method := o.method(); method != "" && rows[method].Class != Never {
+		if method := methodOf(o.Row); method != "" && rows[method].Class != Never {
 			t.Errorf("row %q: the method %s is not passed through", o.Name, method)
 		}
 		if o.Pattern == "" {
@@ -55,7 +55,7 @@ func TestRowOfOperatorWinsOverBuiltInRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, methods := Split([]Row{own, method})
+	_, methods := Split([]dialect.Row{own, method})
 	row := dialect.MethodRows(methods, Rows(nil))["/osmosis.txfees.v1beta1.Query/GetEipBaseFee"]
 	if row.Class != Live || row.Cost != node.Page {
 		t.Errorf("the method has class %s and cost %s, want live and %s as in the operator's row", row.Class, row.Cost, node.Page)
@@ -75,7 +75,7 @@ func TestRowForMethodIsLiveOrNever(t *testing.T) {
 }
 
 func TestRowOfPathIsSuggestedForAudit(t *testing.T) {
-	x := handlerOf(t, Row{"prices", "/oracle/v1/prices/{denom}", Live, node.Cheap, "", ""})
+	x := handlerOf(t, row("prices", "/oracle/v1/prices/{denom}", Live, node.Cheap, "", ""))
 	for target, want := range map[string]string{
 		"/seda/fees/v1/current":                "seda_fees_v1_current /seda/fees/v1/current never cheap *",
 		"/seda/fees/v1/current?x=1":            "seda_fees_v1_current /seda/fees/v1/current never cheap *",

@@ -71,7 +71,7 @@ func TestOnlyStateIsPinned(t *testing.T) {
 func TestRowNamesAreUnique(t *testing.T) {
 	var names []string
 	for _, r := range table {
-		if err := r.Check(); err != nil {
+		if err := check(r); err != nil {
 			t.Error(err)
 		}
 		if slices.Contains(names, r.Name) {
@@ -82,7 +82,7 @@ func TestRowNamesAreUnique(t *testing.T) {
 }
 
 func TestRowsOfOperatorComeFirst(t *testing.T) {
-	x := handlerOf(t, Row{"pool", "/osmosis/gamm/v1beta1/pools/{pool_id:uint64}", Live, node.Cheap, "denom pagination", ""})
+	x := handlerOf(t, row("pool", "/osmosis/gamm/v1beta1/pools/{pool_id:uint64}", Live, node.Cheap, "denom pagination", ""))
 	if a, b := keyOf(t, x, "/osmosis/gamm/v1beta1/pools/0x1?x=y"), keyOf(t, x, "/osmosis/gamm/v1beta1/pools/1"); a != b {
 		t.Errorf("%s and %s", a, b)
 	}
@@ -93,7 +93,7 @@ func TestRowsOfOperatorComeFirst(t *testing.T) {
 
 func TestRowIsParsedFromLine(t *testing.T) {
 	r, err := ParseRow("pools /osmosis/gamm/v1beta1/pools/{pool_id:uint64} live page denom pagination")
-	want := Row{"pools", "/osmosis/gamm/v1beta1/pools/{pool_id:uint64}", Live, node.Page, "denom pagination", ""}
+	want := row("pools", "/osmosis/gamm/v1beta1/pools/{pool_id:uint64}", Live, node.Page, "denom pagination", "")
 	if diff := gocmp.Diff(want, r); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
@@ -105,18 +105,18 @@ func TestRowIsParsedFromLine(t *testing.T) {
 }
 
 func TestBadRowsAreRefused(t *testing.T) {
-	for name, r := range map[string]Row{
-		"no name":               {"", "/a", Live, 0, "", ""},
-		"a relative pattern":    {"a", "a", Live, 0, "", ""},
-		"no class":              {"a", "/a", "", 0, "", ""},
-		"an unknown class":      {"a", "/a", "fresh", 0, "", ""},
-		"an unknown kind":       {"a", "/a/{b:float}", Live, 0, "", ""},
-		"an open variable":      {"a", "/a/{b", Live, 0, "", ""},
-		"a list in the path":    {"a", "/a/{denoms}", Live, 0, "", ""},
-		"something behind **":   {"a", "/a/{b=**}/c", Live, 0, "", ""},
-		"an unknown kind below": {"a", "/a", Live, 0, "b:float", ""},
+	for name, r := range map[string]dialect.Row{
+		"no name":               row("", "/a", Live, 0, "", ""),
+		"a relative pattern":    row("a", "a", Live, 0, "", ""),
+		"no class":              row("a", "/a", "", 0, "", ""),
+		"an unknown class":      row("a", "/a", "fresh", 0, "", ""),
+		"an unknown kind":       row("a", "/a/{b:float}", Live, 0, "", ""),
+		"an open variable":      row("a", "/a/{b", Live, 0, "", ""),
+		"a list in the path":    row("a", "/a/{denoms}", Live, 0, "", ""),
+		"something behind **":   row("a", "/a/{b=**}/c", Live, 0, "", ""),
+		"an unknown kind below": row("a", "/a", Live, 0, "b:float", ""),
 	} {
-		if r.Check() == nil {
+		if check(r) == nil {
 			t.Errorf("%s is taken", name)
 		}
 	}

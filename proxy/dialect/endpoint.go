@@ -56,7 +56,7 @@ func (ep *Endpoint) serve(c *gin.Context, rec *record.Record) error {
 
 // Parse reads a request. With the error of a height that a gateway cannot read it returns the query without one.
 func (ep *Endpoint) Parse(r *http.Request) (*RowQuery, error) {
-	if r.ContentLength != 0 && ep.NoBody && hasBody(r) {
+	if ep.NoBody && hasBody(r) {
 		return nil, failure.BadInput("a %s request takes no body", r.Method)
 	}
 	q := &RowQuery{ep: ep}

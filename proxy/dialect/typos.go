@@ -13,11 +13,8 @@ func (p *Parser) typos(rawQuery string) string {
 	var found []string
 	for pair := range strings.SplitSeq(rawQuery, "&") {
 		rawName, _, _ := strings.Cut(pair, "=")
-		if rawName == "" || p.names(rawName) {
-			continue
-		}
 		name, err := url.QueryUnescape(rawName)
-		if err != nil || !isParameterName(name) {
+		if i, _ := p.find(name, nil); err != nil || i >= 0 || !isParameterName(name) {
 			continue
 		}
 		if meant := p.nearest(name); meant != "" {
@@ -25,16 +22,6 @@ func (p *Parser) typos(rawQuery string) string {
 		}
 	}
 	return strings.Join(found, ", ")
-}
-
-// names reports whether the row has a parameter of a name as it stands in a query.
-func (p *Parser) names(rawName string) bool {
-	name, err := url.QueryUnescape(rawName)
-	if err != nil {
-		return false
-	}
-	i, _ := p.find(name, nil)
-	return i >= 0
 }
 
 // nearest returns the parameter that the name misspells or ends; "" means none.
@@ -54,5 +41,5 @@ func (p *Parser) nearest(name string) string {
 // isParameterName reports whether a name may stand in a header.
 func isParameterName(name string) bool {
 	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
-	return len(name) <= 40 && strings.Trim(name, allowed) == ""
+	return name != "" && len(name) <= 40 && strings.Trim(name, allowed) == ""
 }

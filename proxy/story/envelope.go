@@ -3,7 +3,6 @@ package story
 import (
 	"encoding/json"
 	"net/http"
-	"strconv"
 
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/respond"
@@ -13,7 +12,11 @@ import (
 // RenderFailure renders a failure in the form of the chain API.
 func RenderFailure(_ *http.Request, h http.Header, f *failure.Failure) (status int, typ string, body []byte) {
 	f.SetAdvice(h)
-	return f.Status, respond.JSON, errorEnvelope(f.Status, f.Public, f.NullMsg)
+	msg := &struct{}{}
+	if f.NullMsg {
+		msg = nil
+	}
+	return f.Status, respond.JSON, errorEnvelope(f.Status, f.Public, msg)
 }
 
 // MissRenderer returns the renderer for unknown paths. In the node's shape it sends the node's page for 404.
@@ -30,17 +33,13 @@ func MissRenderer(s Shape) web.Renderer {
 }
 
 // ErrorEnvelope returns the body of an error response: code is the HTTP status, msg is empty, and error is the text.
-func ErrorEnvelope(status int, text string) []byte { return errorEnvelope(status, text, false) }
+func ErrorEnvelope(status int, text string) []byte { return errorEnvelope(status, text, &struct{}{}) }
 
-func errorEnvelope(status int, text string, nullMsg bool) []byte {
-	msg := "{}"
-	if nullMsg {
-		msg = "null"
-	}
-	quoted, _ := json.Marshal(text) // a string always encodes
-	b := make([]byte, 0, len(quoted)+40)
-	b = strconv.AppendInt(append(b, `{"code":`...), int64(status), 10)
-	b = append(append(b, `,"msg":`...), msg...)
-	b = append(append(b, `,"error":`...), quoted...)
-	return append(b, "}\n"...)
+func errorEnvelope(status int, text string, msg *struct{}) []byte {
+	b, _ := json.Marshal(struct { // cannot fail
+		Code  int       `json:"code"`
+		Msg   *struct{} `json:"msg"`
+		Error string    `json:"error"`
+	}{status, msg, text})
+	return append(b, '\n')
 }

@@ -16,9 +16,7 @@ type Route struct {
 	Doc     string             // further details
 }
 
-func row(name, pattern string, class blocks.Class, cost node.Cost, query, method string) dialect.Row {
-	return dialect.Row{Name: name, Pattern: pattern, Class: class, Cost: cost, Query: query, Method: method}
-}
+var row = dialect.NewRow
 
 // The services of gRPC.
 const (

@@ -39,7 +39,7 @@ const maxUnknownQuery = 1 << 10
 // newUnknown mounts the row in a table of its own, which answers what the other one does not.
 func (h *Handler) newUnknown(r *blocks.Reader) (u *unknown, err error) {
 	row := dialect.Row{Name: dialect.Other, Pattern: "/{path=**}", Class: blocks.Unknown, Cost: node.Unknown, Query: dialect.Anything}
-	u = &unknown{origin: &origin{Handler: h}, waiters: r.Stack.Admission.NewPlaces("ask for paths that this server does not know")}
+	u = &unknown{origin: &origin{Handler: h}, absent: absentPaths{until: map[uint64]time.Time{}}, waiters: r.Stack.Admission.NewPlaces("ask for paths that this server does not know")}
 	anyPath := func(name string, _ bool) (dialect.Field, error) {
 		return dialect.Field{Name: name, Kind: dialect.Kind{Read: func(path string) (string, bool) { return path, true }}}, nil
 	}
@@ -139,9 +139,6 @@ func (p *absentPaths) add(path uint64, life time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	if p.until == nil {
-		p.until = map[uint64]time.Time{}
-	}
 	if len(p.until) >= maxAbsent {
 		maps.DeleteFunc(p.until, func(_ uint64, until time.Time) bool { return !now.Before(until) })
 	}

@@ -101,7 +101,7 @@ func TestPathsThatNoRowDescribesArePassedToTheNode(t *testing.T) {
 
 func TestAbsentPathsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var p absentPaths
+		p := absentPaths{until: map[uint64]time.Time{}}
 		p.add(1, time.Second)
 		p.add(2, time.Minute)
 		time.Sleep(time.Second)
