@@ -1,19 +1,23 @@
 // Package admin serves operators and their machines: health and readiness of the
 // process, its metrics and profiles, and a status page.
 //
-//   - handler.go mounts the paths;
+//   - handler.go mounts the paths, and serves the status page (the folder page), which needs no
+//     other server;
 //   - guard.go checks the token and the Host;
 //   - sample.go samples the metrics (families.go) and keeps the samples of the last ten minutes;
-//   - stream.go sends them to the page as lines of JSON;
-//   - page.go serves the page itself (the folder page), which needs no other server.
+//   - stream.go sends them to the page as lines of JSON.
 package admin
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
+	"embed"
+	"encoding/hex"
 	"encoding/json"
 	"net/http"
 	"net/http/pprof"
+	"path"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -125,4 +129,33 @@ func WriteJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v) // fails only when the client has left
+}
+
+// pages is the status page: HTML, style and scripts, without a build step.
+//
+//go:embed page
+var pages embed.FS
+
+// pagePolicy allows the page its own files and its stream only.
+const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// servePage serves the files under /status, and the page at /.
+func servePage(w http.ResponseWriter, r *http.Request) {
+	name := path.Base(r.URL.Path)
+	if r.URL.Path == "/" {
+		name = "index.html"
+	}
+	text, err := pages.ReadFile("page/" + name)
+	if err != nil {
+		panic(err) // the file is embedded
+	}
+	sum := sha256.Sum256(text)
+	h := w.Header()
+	h.Set("Content-Security-Policy", pagePolicy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-cache") // a newer program has a newer page
+	h.Set("ETag", `"`+hex.EncodeToString(sum[:8])+`"`)
+	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(text))
 }

@@ -1,22 +1,19 @@
 // Package conn wraps clients' connections, and reserves memory for request bodies and unread responses.
 //
 //   - conn.go sends a response in one system call; secure.go adds TLS;
-//   - idle.go detects clients that are idle or do not read;
+//   - socket.go detects clients that are idle or do not read;
 //   - multiplexed.go serves HTTP/2 streams; streams.go reserves memory for them and for gRPC calls;
-//   - bodies.go reserves memory for responses, incoming.go for request bodies;
+//   - memory.go reserves memory for request bodies and for responses;
 //   - revoked.go ends connections and streams whose API key is removed, or that an access rule denies.
 package conn
 
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"net"
 	"net/http"
 	"net/netip"
 	"sync"
-	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/tipcache/tipcache/proxy/session"
@@ -286,97 +283,4 @@ func WriteBody(w http.ResponseWriter, r *http.Request, body []byte) {
 	defer c.flush()
 	_, _ = w.Write(body)
 	_ = http.NewResponseController(w).Flush()
-}
-
-// A socket records the client's last activity and the start of a blocked write, for idle.go.
-type socket struct {
-	net.Conn
-	client  net.Addr // address reported by a proxy; nil means the peer's
-	onClose func()
-	active  atomic.Int64 // last activity, Unix time in nanoseconds
-	writing atomic.Int64 // start of the current write, Unix time in nanoseconds; 0 without a write
-	busy    atomic.Bool  // net/http is serving a request, or the connection is hijacked
-	calls   atomic.Int64 // gRPC calls in progress
-	streams streams
-}
-
-// RemoteAddr returns the address of the client.
-func (s *socket) RemoteAddr() net.Addr {
-	if s.client != nil {
-		return s.client
-	}
-	return s.Conn.RemoteAddr()
-}
-
-// Close closes the socket and calls onClose.
-func (s *socket) Close() error {
-	defer s.onClose()
-	return s.Conn.Close()
-}
-
-// MarkActive records the client's last activity.
-func (s *socket) MarkActive(at time.Time) { s.active.Store(at.UnixNano()) }
-
-// Read reads from the socket and records the activity.
-func (s *socket) Read(p []byte) (int, error) {
-	if s.streams.isSlow.Load() && s.streams.isSlow.Swap(false) {
-		time.Sleep(slowRead)
-	}
-	n, err := s.Conn.Read(p)
-	if n > 0 {
-		s.MarkActive(time.Now())
-	}
-	return n, err
-}
-
-// SyscallConn implements [syscall.Conn].
-func (s *socket) SyscallConn() (syscall.RawConn, error) {
-	if c, ok := s.Conn.(syscall.Conn); ok {
-		return c.SyscallConn()
-	}
-	return nil, errors.ErrUnsupported
-}
-
-// Write writes as much of a long p as the kernel accepts at once, and the rest in pieces, so that Stalled can
-// distinguish a slow client from one that does not read.
-func (s *socket) Write(p []byte) (n int, err error) {
-	defer s.writing.Store(0)
-	if len(p) > writePiece {
-		if n = writeAtOnce(s, p); n == len(p) {
-			return n, nil
-		}
-	}
-	for {
-		s.writing.Store(time.Now().UnixNano())
-		m, err := s.Conn.Write(p[n:min(len(p), n+writePiece)])
-		if n += m; err != nil || n == len(p) {
-			return n, err
-		}
-	}
-}
-
-// WriteBuffers writes the pieces, up to the first 64 KiB of the last one, in one system call if possible, and then the
-// rest.
-func (s *socket) WriteBuffers(pieces *net.Buffers) (int64, error) {
-	defer s.writing.Store(0)
-	var rest []byte
-	if last := &(*pieces)[len(*pieces)-1]; len(*last) > writePiece {
-		*last, rest = (*last)[:writePiece], (*last)[writePiece:]
-	}
-	s.writing.Store(time.Now().UnixNano())
-	n, err := pieces.WriteTo(s.Conn)
-	if err != nil || len(rest) == 0 {
-		return n, err
-	}
-	m, err := s.Write(rest)
-	return n + int64(m), err
-}
-
-// CloseWrite closes the sending side, as http.Server does before it closes the connection of a client that is still
-// sending.
-func (s *socket) CloseWrite() error {
-	if half, ok := s.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return nil
 }

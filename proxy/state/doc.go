@@ -12,5 +12,5 @@
 //
 // methods.go classifies methods, and values.go makes the keys of values. ask.go reads the nodes by gRPC or by
 // abci_query, which takes the lock of the consensus. The errors of the two differ, so each API caches its own
-// errors (origin.go). If no node offers gRPC, gRPC statuses are derived from the RPC's errors (status.go).
+// errors (origin.go). If no node offers gRPC, gRPC statuses are derived from the RPC's errors (answers.go).
 package state
