@@ -38,7 +38,7 @@ type chain struct {
 
 func newChain(o Options) *chain {
 	c := &chain{id: o.ChainID, seed: o.Seed, interval: o.Interval, lead: max(0, o.StatusLead), first: o.StartHeight}
-	size := state.Options{ChainID: o.ChainID, Seed: o.Seed, Validators: o.Validators, Delegators: o.Delegators, Turnover: o.Turnover}
+	size := state.Options{ChainID: o.ChainID, Seed: o.Seed, Validators: o.Validators, Delegators: o.Delegators}
 	if o.Dialect == Cosmos {
 		c.cosmos = cosmos.NewChain(size)
 		c.staking = &c.cosmos.Chain

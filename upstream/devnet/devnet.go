@@ -22,7 +22,6 @@ type Options struct {
 	Base64Keys  bool          // Story only: nodes read page keys in base64, as since piplabs/story#827
 	ChainID     string        // default "devnet-1"
 	Validators  int           // default 71, at least 8
-	Turnover    int           // each block leaves out one in this many validators from the list; 0 means none
 	Delegators  int           // delegations of the popular validator: default 1600, at least 4
 	StartHeight int64         // height at the start: default 1000; far above 20,000,000 amounts outgrow their type
 	Interval    time.Duration // between blocks: default 2 s; negative: only Advance makes blocks

@@ -39,7 +39,7 @@ func (n *Node) grpcCall(method string, message []byte, at string) cosmos.Answer 
 	if strings.HasSuffix(method, ".Service/GetNodeInfo") {
 		return cosmos.Answer{Height: max(height, 1), Value: bytesField(nil, 1, bytesField(nil, 4, []byte(n.chain.id)))}
 	}
-	a := n.chain.cosmos.Query(view{n}, method, message, height)
+	a := n.chain.cosmos.Query(n, method, message, height)
 	n.asked.Count("grpc "+method+"?"+hex.EncodeToString(message), a.Height)
 	return a
 }

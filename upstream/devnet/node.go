@@ -101,9 +101,9 @@ func (d *Devnet) Dialect() Dialect { return d.options.Dialect }
 // restHandler returns the REST API of a node.
 func (n *Node) restHandler(noGRPC bool) http.Handler {
 	if n.chain.cosmos == nil {
-		return n.chain.story.Handler(view{n}, n.asked.Count)
+		return n.chain.story.Handler(n, n.asked.Count)
 	}
-	return n.chain.cosmos.Handler(view{n}, noGRPC, n.asked.Count)
+	return n.chain.cosmos.Handler(n, noGRPC, n.asked.Count)
 }
 
 // Addresses that exist on every Story devnet and have long lists.
@@ -137,10 +137,8 @@ func (c *chain) application() (name, version, txIndex string) {
 	return "SimApp", "0.53.6", "on"
 }
 
-// A view adapts a Node to state.View.
-type view struct{ *Node }
-
-func (n view) Now() state.Clock {
+// Now implements state.View, like the next two methods.
+func (n *Node) Now() state.Clock {
 	return state.Clock{
 		Height: n.Height(), Oldest: max(1, n.Height()-n.keepRecent.Load()), Stored: max(1, n.chain.proposed.Load()-n.lag.Load()),
 		Restarted:  n.restartedAt.Load() == n.chain.height(),
@@ -148,9 +146,11 @@ func (n view) Now() state.Clock {
 	}
 }
 
-func (n view) Forks(h int64) int64 { return n.chain.forksBelow(h) }
+// Forks returns the number of rollbacks to below a height.
+func (n *Node) Forks(h int64) int64 { return n.chain.forksBelow(h) }
 
-func (n view) Block(h int64) (at time.Time, hash, appHash []byte) {
+// Block returns the time and the hashes in a block's header.
+func (n *Node) Block(h int64) (at time.Time, hash, appHash []byte) {
 	return n.chain.blockTime(h), n.chain.hash("block", h), n.chain.hash("app", h)
 }
 

@@ -38,7 +38,7 @@ func (n *Node) query(p cometParams) (json.RawMessage, *rpcError) {
 	if cosmos.IsStorePath(p.Path) {
 		read = n.chain.cosmos.QueryStore
 	}
-	a := read(view{n}, p.Path, data, p.height)
+	a := read(n, p.Path, data, p.height)
 	n.asked.Count("abci_query "+p.Path+"?"+p.Data, a.Height)
 	value := []byte("null")
 	if a.Value != nil {
@@ -84,7 +84,7 @@ func (n *Node) broadcastTx(p cometParams) (json.RawMessage, *rpcError) {
 	if n.chain.cosmos == nil {
 		return nil, noMethod
 	}
-	result, known := n.chain.cosmos.Broadcast(view{n}, p.Tx)
+	result, known := n.chain.cosmos.Broadcast(n, p.Tx)
 	if known {
 		return nil, internalError("tx already exists in cache")
 	}

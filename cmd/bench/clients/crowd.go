@@ -86,14 +86,9 @@ func (c Crowd) Once(ctx context.Context, paths []string, headers ...string) (Loa
 	return Loaded{n, n / time.Since(began).Seconds(), figures.Median(waits), figures.Quantile(waits, 0.99)}, err
 }
 
-// Gather makes each client request a path, so that all are connected.
-func (c Crowd) Gather(ctx context.Context, path string) error {
-	for _, m := range c {
-		if r, err := m.Get(ctx, path); err != nil || r.Status != http.StatusOK {
-			return fmt.Errorf("%s%s: status %d: %w", m.Addr, path, r.Status, err)
-		}
-	}
-	return nil
+// Open connects all clients that are not connected.
+func (c Crowd) Open(ctx context.Context) error {
+	return c.All(func(m *Conn) error { return m.Open(ctx) })
 }
 
 // Zipf draws a number below n by Zipf's law with exponent 0.9, which resembles client requests. math/rand requires an

@@ -32,32 +32,29 @@ type Model struct {
 	Any   []string           // keys that cannot be read at a height, whose content is not checked
 }
 
-// A Finding is a kind of violation.
-type Finding string
-
-// The findings. All except Cold break a promise.
+// The findings are kinds of violations. All except Cold break a promise.
 const (
-	Failed     Finding = "failed, were cached" // requests for keys that were answered before in the epoch
-	Cold       Finding = "failed, cold"        // other requests that failed
-	Wrong      Finding = "wrong content"       // the content differs from the node's at that height
-	Early      Finding = "before its block"    // from a block that did not exist yet
-	Fell       Finding = "height fell"         // at a lower height than an earlier response of the key on the connection
-	Crossed    Finding = "fell between keys"   // not marked, and at a lower height than an earlier response of another key
-	Heightless Finding = "without height"
+	Failed     = "failed, were cached" // requests for keys that were answered before in the epoch
+	Cold       = "failed, cold"        // other requests that failed
+	Wrong      = "wrong content"       // the content differs from the node's at that height
+	Early      = "before its block"    // from a block that did not exist yet
+	Fell       = "height fell"         // at a lower height than an earlier response of the key on the connection
+	Crossed    = "fell between keys"   // not marked, and at a lower height than an earlier response of another key
+	Heightless = "without height"
 )
 
 // Findings are all findings.
-var Findings = []Finding{Failed, Cold, Wrong, Early, Fell, Crossed, Heightless}
+var Findings = []string{Failed, Cold, Wrong, Early, Fell, Crossed, Heightless}
 
 // A Verdict counts the findings in a history.
 type Verdict struct {
 	Answers  int
-	Found    map[Finding]int
-	Examples []string // a few
+	Found    map[string]int // by finding
+	Examples []string       // a few
 }
 
 // add counts a finding.
-func (v *Verdict) add(f Finding, a *Answer, format string, args ...any) {
+func (v *Verdict) add(f string, a *Answer, format string, args ...any) {
 	if v.Found[f]++; len(v.Examples) < 5 && f != Cold {
 		v.Examples = append(v.Examples, fmt.Sprintf("%v %s", a, fmt.Sprintf(format, args...)))
 	}
@@ -79,7 +76,7 @@ func (v *Verdict) Broken() error {
 
 // Check checks a history against the model, and returns the findings of requests sent between two moments.
 func (m *Model) Check(answers []Answer, from, to time.Time) *Verdict {
-	v, before := &Verdict{Found: map[Finding]int{}}, &Verdict{Found: map[Finding]int{}}
+	v, before := &Verdict{Found: map[string]int{}}, &Verdict{Found: map[string]int{}}
 	known, first := map[string]cached{}, map[string]*Answer{}
 	seen := map[line]lineState{}
 	for i := range answers {

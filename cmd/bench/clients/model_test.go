@@ -176,7 +176,7 @@ func TestAnswersThatCannotBeReadAtAHeightCountOnlyWhereTheyFail(t *testing.T) {
 		asked(3, Answer{Status: 200}), asked(4, Answer{Status: 502}),
 	}, at(0), at(9))
 	v.Examples = nil
-	want := &Verdict{Answers: 3, Found: map[Finding]int{Failed: 1}}
+	want := &Verdict{Answers: 3, Found: map[string]int{Failed: 1}}
 	if diff := cmp.Diff(want, v); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

@@ -307,17 +307,13 @@ func (b *bed) fork(ctx context.Context, blocks int64) {
 	b.chain.RollBack(blocks)
 	from, before := b.chain.Height(), b.forks[len(b.forks)-1].From
 	b.lowest = min(b.lowest, from)
-	b.forks = append(b.forks, clients.Fork{Began: time.Now(), From: from, Holds: b.holds(before - from)})
+	// Replicas detect the fork when the parent of a new block has another hash than they remember.
+	holds := min(time.Duration(max(1, before-from))*blockTime, heldAfterFork)
+	b.forks = append(b.forks, clients.Fork{Began: time.Now(), From: from, Holds: holds})
 }
 
 // heldAfterFork is a little less than the 10 s for which replicas do not believe a rollback without evidence.
 const heldAfterFork = 8 * time.Second
-
-// holds returns how long replicas keep the entries of a chain that was rolled back to below blocks under the lowest
-// height that they remember. They detect the fork when the parent of a new block has another hash than they remember.
-func (b *bed) holds(below int64) time.Duration {
-	return min(time.Duration(max(1, below)*int64(blockTime)), heldAfterFork)
-}
 
 // learn reads the responses of the judge for the newest fork.
 func (b *bed) learn(ctx context.Context) {
@@ -332,9 +328,3 @@ func (b *bed) learn(ctx context.Context) {
 
 // heightsBefore is how many blocks below the lowest height a response may be.
 const heightsBefore = 10
-
-// model returns the model to check the responses with.
-func (b *bed) model(ctx context.Context) *clients.Model {
-	b.learn(ctx)
-	return &clients.Model{Forks: b.forks, Grace: freshWithin, Lost: b.lost, Any: b.unpinned}
-}

@@ -101,7 +101,7 @@ func (c *campaign) run(ctx context.Context, r *rig.Rig, chosen []scenario) {
 		r.Progress("%s", s.name)
 	}
 	r.Table(fmt.Sprintf("Faults: %d clients, %d replicas, %d keys, blocks of %v", c.clients, c.replicas, c.keys, blockTime),
-		slices.Insert(verdictHead(), 0, "scenario"), rows)
+		slices.Concat([]string{"scenario", "fault", "answers"}, clients.Findings, []string{"fresh again after s"}), rows)
 	r.Table(fmt.Sprintf("Load: a node that takes %v", nodeLatency), loadHead, loads)
 }
 
@@ -123,7 +123,9 @@ func (c *campaign) try(ctx context.Context, r *rig.Rig, s scenario) (rows [][]st
 		})
 	}))
 	rig.Check(ctx.Err())
-	m, trials := b.model(ctx), b.trials
+	b.learn(ctx)
+	m := &clients.Model{Forks: b.forks, Grace: freshWithin, Lost: b.lost, Any: b.unpinned}
+	trials := b.trials
 	if n := len(trials); c.random && n > 0 {
 		trials = append(trials, trial{name: "all of them", began: trials[0].began, mended: trials[n-1].mended})
 	}
@@ -221,7 +223,12 @@ func (b *bed) cause(ctx context.Context, f fault) {
 		b.trials[n-1].end = t.began
 	}
 	b.note("%s begins", f.name)
-	if err := rig.Try(func() { f.live(ctx, b) }); err != nil {
+	holding, over := context.WithoutCancel(ctx), context.CancelFunc(func() {})
+	if f.hold > 0 {
+		holding, over = context.WithTimeout(ctx, f.hold)
+	}
+	defer over()
+	if err := rig.Try(func() { f.cause(holding, b) }); err != nil {
 		rig.Check(fmt.Errorf("%s: %w", f.name, err))
 	}
 	if f.hold > 0 {
@@ -232,16 +239,6 @@ func (b *bed) cause(ctx context.Context, f fault) {
 		t.mended = t.began
 	}
 	b.trials = append(b.trials, t)
-}
-
-// live causes the fault for its time.
-func (f fault) live(ctx context.Context, b *bed) {
-	holding, over := context.WithoutCancel(ctx), context.CancelFunc(func() {})
-	if f.hold > 0 {
-		holding, over = context.WithTimeout(ctx, f.hold)
-	}
-	defer over()
-	f.cause(holding, b)
 }
 
 // settle waits until all responses of two seconds are at the tip, for at most 20 s.
@@ -289,20 +286,10 @@ func (b *bed) currentEnough(m *clients.Model, t trial) error {
 			}
 		}
 	}
-	b.note("%s %% of the answers are more than %d blocks old", figures.Percent(old, all), freshBlocks)
 	if 100*old > all {
 		return fmt.Errorf("%d of %d answers are more than %d blocks old: %v", old, all, freshBlocks, last)
 	}
 	return nil
-}
-
-// verdictHead returns the head of the table of verdicts.
-func verdictHead() []string {
-	head := []string{"fault", "answers"}
-	for _, f := range clients.Findings {
-		head = append(head, string(f))
-	}
-	return append(head, "fresh again after s")
 }
 
 // row returns a trial's line of the table, and an error if a promise was broken.

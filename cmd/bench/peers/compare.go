@@ -29,7 +29,7 @@ type result struct {
 func once(ctx context.Context, addr string, connections int, paths, headers []string, server *rig.Process, behind ...*rig.Process) result {
 	crowd := clients.NewCrowd(addr, connections)
 	defer crowd.Close()
-	rig.Check(crowd.All(func(m *clients.Conn) error { return m.Open(ctx) }))
+	rig.Check(crowd.Open(ctx))
 	return spend(func() clients.Loaded { return rig.Must(crowd.Once(ctx, paths, headers...)) }, server, behind...)
 }
 

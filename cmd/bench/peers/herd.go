@@ -72,7 +72,7 @@ func herdServers(ctx context.Context, r *rig.Rig) (all []*herdServer) {
 
 // rush makes all clients request a key at the same moment.
 func (s *herdServer) rush(ctx context.Context, k kind, key int64) {
-	rig.Check(s.crowd.Gather(ctx, smallPath))
+	rig.Check(s.crowd.Open(ctx))
 	start := make(chan struct{})
 	time.AfterFunc(10*time.Millisecond, func() { close(start) }) // all clients wait for start by then
 	_ = s.crowd.All(func(m *clients.Conn) error {

@@ -27,9 +27,6 @@ func (c *Chain) QueryStore(n state.View, path string, data []byte, height int64)
 	switch {
 	case !slices.Contains(stores, parts[1]):
 		return Answer{Code: 6, Codespace: "sdk", Log: fmt.Sprintf("no such store: %s: unknown request", parts[1])}
-	case parts[2] == "/subspace": // it ignores the height and returns it
-		sum := state.Digest(c.Seed, path+hex.EncodeToString(data), now.Height)
-		return Answer{Value: sum[:], Height: height}
 	case parts[2] != "/key":
 		return Answer{Code: 6, Codespace: "sdk", Log: fmt.Sprintf("unexpected query path: %v: unknown request", parts[2])}
 	case height > now.Height || height < now.Oldest:

@@ -24,7 +24,6 @@ type Options struct {
 	Seed       uint64 // varies generated addresses and hashes
 	Validators int    // Story: number of validators; beyond those of the recording they are generated
 	Delegators int    // number of delegators of the popular validator
-	Turnover   int    // Story: each block leaves out one in this many validators from the list; 0 means none
 }
 
 // A Chain is the part of the state that no block changes: the accounts, and the stakes at the start.

@@ -160,16 +160,14 @@ func (q *Query) stake() *Stake {
 
 func operator(k *Stake) string { return k.Validator.key() }
 
-// ValidatorsOf lists those of the given validators that have the requested status.
-func ValidatorsOf(q *Query, some []*Validator) (string, error) {
+// validators lists the validators that have the requested status.
+func validators(q *Query) (string, error) {
 	if q.Status != "" && !slices.Contains(bondStates[1:], q.Status) {
 		return "", status.Errorf(codes.InvalidArgument, "invalid validator status %s", q.Status)
 	}
-	some = slices.DeleteFunc(slices.Clone(some), func(v *Validator) bool { return q.Status != "" && v.Status != q.Status })
+	some := slices.DeleteFunc(slices.Clone(q.Validators), func(v *Validator) bool { return q.Status != "" && v.Status != q.Status })
 	return List(q, "validators", some, (*Validator).key, q.validator)
 }
-
-func validators(q *Query) (string, error) { return ValidatorsOf(q, q.Validators) }
 
 func validatorOf(q *Query) (string, error) {
 	v := q.operated[q.Operator]

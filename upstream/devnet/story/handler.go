@@ -57,8 +57,8 @@ var words = state.Words{
 	},
 }
 
-// routes are the paths with computed responses.
-func (c *Chain) routes() map[string]state.Handler {
+// routes returns the paths with computed responses.
+func routes() map[string]state.Handler {
 	all := map[string]state.Handler{"/staking/total_staked_token": func(q *state.Query) (string, error) {
 		bonded, not := q.Staked(state.Bonded)
 		return fmt.Sprintf(`{"total_staked_token":"%d"}`, bonded+not), nil
@@ -66,24 +66,13 @@ func (c *Chain) routes() map[string]state.Handler {
 	for _, r := range state.Routes {
 		all["/"+r.Module+r.Path] = r.Serve
 	}
-	all["/staking/validators"] = func(q *state.Query) (string, error) { return state.ValidatorsOf(q, c.present(q)) }
 	return all
-}
-
-// present returns the validators in the list at a height.
-func (c *Chain) present(q *state.Query) (some []*state.Validator) {
-	for i, v := range q.Validators {
-		if d := state.Digest(q.Seed, "turnover", q.Height<<32+int64(i)); c.turnover == 0 || int(d[0])%c.turnover != 0 {
-			some = append(some, v)
-		}
-	}
-	return some
 }
 
 // Handler returns the REST API of a node. It calls count for every request that reads the state, with the URI and the
 // height.
 func (c *Chain) Handler(n state.View, count func(uri string, height int64)) http.Handler {
-	all, mux := c.routes(), http.NewServeMux()
+	all, mux := routes(), http.NewServeMux()
 	for _, line := range state.Lines[[2]json.RawMessage](documents) {
 		pattern, _ := strconv.Unquote(string(line[0]))
 		all[pattern] = state.Parse(string(line[1])).Answer

@@ -37,14 +37,11 @@ const wide = 61
 const step = 1_024_000_000_000
 
 // A Chain is the state of a simulated chain. Its nodes share it.
-type Chain struct {
-	state.Chain
-	turnover int
-}
+type Chain struct{ state.Chain }
 
 // NewChain makes a chain.
 func NewChain(o state.Options) *Chain {
-	c := &Chain{turnover: o.Turnover}
+	c := &Chain{}
 	c.ID, c.Seed, c.Words = o.ChainID, o.Seed, words
 	c.First, c.Pace, c.Step = 5, 5, step
 	recorded := state.Lines[json.RawMessage](validators)
