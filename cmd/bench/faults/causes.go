@@ -72,11 +72,6 @@ func nodeFault(name string, f devnet.Fault, hold time.Duration) fault {
 	return nodesFail("node: "+name, hold, f, f)
 }
 
-// lagging returns a fault of a node that catches up.
-func lagging(node int, hold time.Duration) fault {
-	return between("a node is 20 blocks behind", hold, func(b *bed) { b.nodes[node].SetLag(lagBy) }, func(b *bed) { b.nodes[node].SetLag(0) })
-}
-
 // backBy returns a rollback of the chain by a number of blocks.
 func backBy(blocks int64) fault {
 	return fault{name: fmt.Sprintf("%d blocks back", blocks), cause: func(ctx context.Context, b *bed) { b.fork(ctx, blocks) }}
@@ -85,11 +80,6 @@ func backBy(blocks int64) fault {
 // calm returns a time without a failure.
 func calm(hold time.Duration) fault {
 	return between("nothing", hold, func(*bed) {}, func(*bed) {})
-}
-
-// halt returns a fault in which the chain makes no block.
-func halt(hold time.Duration) fault {
-	return between("a halt", hold, func(b *bed) { b.chain.Halt() }, func(b *bed) { b.chain.Resume() })
 }
 
 // A node whose execution client hangs makes no block. Like a real node's, its /abci_info blocks for most of a period

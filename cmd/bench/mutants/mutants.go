@@ -74,18 +74,18 @@ func (o *options) run(ctx context.Context, dir string) error {
 		if i == 0 {
 			random.Shuffle(len(packages), func(i, j int) { packages[i], packages[j] = packages[j], packages[i] })
 		}
-		m, ok := packages[i].draw(random)
-		fit, err := ok, error(nil)
-		if ok {
-			fit, err = m.measure(ctx, o)
+		p := packages[i]
+		if p.took == 0 {
+			if err := p.prepare(ctx, o, random); err != nil {
+				return err
+			}
 		}
-		if err != nil {
-			return err
-		}
-		if !fit {
+		if len(p.left) == 0 {
 			packages = slices.Delete(packages, i, i+1)
 			continue
 		}
+		m := p.left[0]
+		p.left = p.left[1:]
 		v, err := m.try(ctx, o)
 		if err != nil {
 			return err

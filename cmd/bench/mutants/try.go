@@ -34,8 +34,8 @@ type tested struct {
 	TestGoFiles, XTestGoFiles []string
 	Module                    struct{ Path string }
 
-	drawn map[string]bool // changes that were drawn before
-	took  time.Duration   // duration of its tests without a change; 0 if not yet measured
+	left []*mutant     // changes that were not tried yet
+	took time.Duration // duration of its tests without a change; 0 if not yet measured
 }
 
 // support matches packages that are not part of the product.
@@ -50,7 +50,7 @@ func list(ctx context.Context, dir string, pattern *regexp.Regexp) (all []*teste
 		return nil, fmt.Errorf("list the packages: %w", err)
 	}
 	for d := json.NewDecoder(bytes.NewReader(text)); ; {
-		p := &tested{drawn: map[string]bool{}}
+		p := &tested{}
 		if err := d.Decode(p); errors.Is(err, io.EOF) {
 			return all, nil
 		} else if err != nil {
@@ -67,47 +67,34 @@ func (p *tested) short() string {
 	return strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, p.Module.Path), "/")
 }
 
-// draw returns a random change of the package that was not drawn before. Files with more sites are drawn more often.
-func (p *tested) draw(random *rand.Rand) (*mutant, bool) {
-	var left []*mutant
-	for _, file := range p.GoFiles {
-		source, err := os.ReadFile(filepath.Join(p.Dir, file))
-		if err != nil {
-			return nil, false
-		}
-		edits, err := editsOf(file, source)
-		if err != nil {
-			return nil, false
-		}
-		for _, e := range edits {
-			if m := (&mutant{p, file, source, e}); !p.drawn[m.key()] {
-				left = append(left, m)
-			}
-		}
-	}
-	if len(left) == 0 {
-		return nil, false
-	}
-	m := left[random.IntN(len(left))]
-	p.drawn[m.key()] = true
-	return m, true
-}
-
-func (m *mutant) key() string { return fmt.Sprint(m.file, " ", m.from, " ", m.operator) }
-
-// measure runs the tests of the package once without a change. It reports whether the package can be used: the tests
-// pass, within the time limit.
-func (p *tested) measure(ctx context.Context, o *options) (fit bool, err error) {
-	if p.took > 0 {
-		return true, nil
-	}
+// prepare runs the tests of the package once without a change. If they pass within the time limit, it lists the
+// package's changes in random order.
+func (p *tested) prepare(ctx context.Context, o *options, random *rand.Rand) error {
 	began := time.Now()
 	v, err := p.test(ctx, o.slowest)
 	p.took = time.Since(began) // includes the build, which takes as long with a change
-	if err == nil && v != survived {
-		o.printf("left out %s: without a change its tests are %s\n", p.short(), v)
+	if err != nil {
+		return err
 	}
-	return v == survived, err
+	if v != survived {
+		o.printf("left out %s: without a change its tests are %s\n", p.short(), v)
+		return nil
+	}
+	for _, file := range p.GoFiles {
+		source, err := os.ReadFile(filepath.Join(p.Dir, file))
+		if err != nil {
+			return err
+		}
+		edits, err := editsOf(file, source)
+		if err != nil {
+			return err
+		}
+		for _, e := range edits {
+			p.left = append(p.left, &mutant{p, file, source, e})
+		}
+	}
+	random.Shuffle(len(p.left), func(i, j int) { p.left[i], p.left[j] = p.left[j], p.left[i] })
+	return nil
 }
 
 // test builds the tests of the package and runs them for at most the given time.
