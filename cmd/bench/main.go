@@ -5,7 +5,8 @@
 //	go run ./cmd/bench peers herd         two parts
 //	go run ./cmd/bench -short start       a short check that the part works
 //	go run ./cmd/bench faults set-back    responses to clients during faults; see faults -h
-//	go run ./cmd/bench memory             memory of a replica under attack; see memory -h
+//	go run ./cmd/bench faults -random -seed 7 -for 10m
+//	go run ./cmd/bench memory h2-headers  memory of a replica under attack; see memory -h
 //	go run ./cmd/bench mutants -n 100     changes of the code that no test notices; see mutants -h
 //
 // It starts the tools on the PATH on free ports of 127.0.0.1, and ends them. RESULTS.md has the results.

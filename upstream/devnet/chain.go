@@ -60,8 +60,8 @@ func (c *chain) hash(what string, h int64) []byte {
 
 // start starts making blocks.
 func (c *chain) start() {
-	ctx, cancel := context.WithCancel(context.Background())
-	c.quit = cancel
+	var ctx context.Context
+	ctx, c.quit = context.WithCancel(context.Background())
 	if c.interval > 0 {
 		c.producer.Go(func() { c.produce(ctx) })
 	}
@@ -87,7 +87,9 @@ func (c *chain) produce(ctx context.Context) {
 		if c.halted.Load() {
 			continue
 		}
-		c.propose()
+		c.mu.Lock()
+		c.proposed.Store(c.committed.Load() + 1) // a real node shows a block in /status before it can be read
+		c.mu.Unlock()
 		select {
 		case <-ctx.Done():
 			return
@@ -95,14 +97,6 @@ func (c *chain) produce(ctx context.Context) {
 		}
 		c.commit()
 	}
-}
-
-// propose shows the next block in /status, which a real node does before the
-// block can be read.
-func (c *chain) propose() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.proposed.Store(c.committed.Load() + 1)
 }
 
 func (c *chain) commit() {

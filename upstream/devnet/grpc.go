@@ -20,7 +20,13 @@ func (n *Node) serveGRPC(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no message", http.StatusBadRequest)
 		return
 	}
-	a := n.grpcCall(r.URL.Path, body[5:], r.Header.Get(heightHeader))
+	method, message := r.URL.Path, body[5:]
+	height, _ := strconv.ParseInt(r.Header.Get(heightHeader), 10, 64) // 0 means the newest
+	a := cosmos.Answer{Height: max(height, 1), Value: bytesField(nil, 1, bytesField(nil, 4, []byte(n.chain.id)))}
+	if !strings.HasSuffix(method, ".Service/GetNodeInfo") {
+		a = n.chain.cosmos.Query(n, method, message, height)
+		n.asked.Count("grpc "+method+"?"+hex.EncodeToString(message), a.Height)
+	}
 	h := w.Header()
 	h.Set("Content-Type", "application/grpc")
 	if a.Height > 0 {
@@ -31,15 +37,4 @@ func (n *Node) serveGRPC(w http.ResponseWriter, r *http.Request) {
 	}
 	h.Set(http.TrailerPrefix+"Grpc-Status", strconv.Itoa(int(a.Status)))
 	h.Set(http.TrailerPrefix+"Grpc-Message", a.Message)
-}
-
-// grpcCall returns the response of a method. An empty height means the newest.
-func (n *Node) grpcCall(method string, message []byte, at string) cosmos.Answer {
-	height, _ := strconv.ParseInt(at, 10, 64)
-	if strings.HasSuffix(method, ".Service/GetNodeInfo") {
-		return cosmos.Answer{Height: max(height, 1), Value: bytesField(nil, 1, bytesField(nil, 4, []byte(n.chain.id)))}
-	}
-	a := n.chain.cosmos.Query(n, method, message, height)
-	n.asked.Count("grpc "+method+"?"+hex.EncodeToString(message), a.Height)
-	return a
 }

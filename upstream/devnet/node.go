@@ -32,8 +32,10 @@ func newNode(c *chain, o Options) *Node {
 	node := &Node{chain: c}
 	node.keepRecent.Store(o.KeepRecent)
 	node.base64Keys.Store(o.Base64Keys)
-	node.rest = newTarget(o.NodeAddr, idleTimeout, node.learned.before(node.restHandler(o.NoGRPC)))
-	if c.cosmos != nil {
+	if c.cosmos == nil {
+		node.rest = newTarget(o.NodeAddr, idleTimeout, node.learned.before(c.story.Handler(node, node.asked.Count)))
+	} else {
+		node.rest = newTarget(o.NodeAddr, idleTimeout, node.learned.before(c.cosmos.Handler(node, o.NoGRPC, node.asked.Count)))
 		node.rest.words = cosmos.Unavailable
 	}
 	if c.cosmos != nil && !o.NoGRPC {
@@ -97,14 +99,6 @@ const (
 
 // Dialect returns the dialect of the nodes.
 func (d *Devnet) Dialect() Dialect { return d.options.Dialect }
-
-// restHandler returns the REST API of a node.
-func (n *Node) restHandler(noGRPC bool) http.Handler {
-	if n.chain.cosmos == nil {
-		return n.chain.story.Handler(n, n.asked.Count)
-	}
-	return n.chain.cosmos.Handler(n, noGRPC, n.asked.Count)
-}
 
 // Addresses that exist on every Story devnet and have long lists.
 const (

@@ -105,7 +105,8 @@ func hang(hold time.Duration) fault {
 
 // failover kills the Redis master, and waits until all replicas use the new one.
 var failover = fault{name: "the master dies", cause: func(ctx context.Context, b *bed) {
-	b.failover.KillMaster(ctx)
+	b.failover.Master.Kill()
+	rig.Check(rig.Eventually(ctx, b.failover.Taken))
 	taken := time.Now()
 	b.note("another master has taken over")
 	for !b.redisServes(ctx) {

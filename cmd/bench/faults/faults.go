@@ -30,11 +30,6 @@ type campaign struct {
 
 // Faults causes faults one after another, or at random, and prints the findings for each. It returns an error if a
 // promise was broken.
-//
-//	bench faults
-//	bench faults lie set-back
-//	bench faults -replicas 3 -clients 300 -keys 20 calm rolling
-//	bench faults -random -seed 7 -for 10m
 func Faults(ctx context.Context, args []string) error {
 	c := campaign{replicas: 2, clients: 60}
 	return c.command(ctx, "faults", args, c.scenarios, func(fs *flag.FlagSet) {
@@ -47,10 +42,6 @@ func Faults(ctx context.Context, args []string) error {
 
 // Memory lets hostile clients fill the memory of a replica through each of its listeners. It returns an error
 // if the process takes more than the documented bound, or if a promise to other clients was broken.
-//
-//	bench memory
-//	bench memory -short
-//	bench memory lists h2-headers
 func Memory(ctx context.Context, args []string) error {
 	c := campaign{replicas: 1, clients: 20}
 	return c.command(ctx, "memory", args, c.attacks, func(fs *flag.FlagSet) {

@@ -23,11 +23,13 @@ const validity = 24 * time.Hour
 // Hits measures cache hits of all servers. The chain makes no blocks meanwhile.
 func Hits(ctx context.Context, r *rig.Rig) {
 	d := r.Chain(rig.Still)
-	key, flags := collections(ctx, r, d)
+	store := "sqlite:" + filepath.Join(r.Dir, "collections.db")
+	r.Import(ctx, r.Collections(d.Collections()), store)
+	flags := []string{"--store", store, "--collections-auth", "keys", "--api-key-sha256", fmt.Sprintf("bench:%x", sha256.Sum256([]byte(apiKey)))}
 	o := origin{node: startBusyNode(r, d, 0).url, comet: d.CometURL(), fresh: validity}
 	servers := beforeAll(ctx, r, []string{tipcacheName, noLaneName, nginxName, bareName}, o, flags...)
 	tag := rig.Must(rig.Request(ctx, servers[0].urls[plain]+smallPath, "")).Header.Get("Etag")
-	cases := rig.CasesOf(r, hitCases(key, tag, d.Validators()))
+	cases := rig.CasesOf(r, hitCases(tag, d.Validators()))
 	if slices.ContainsFunc(cases, func(c hitCase) bool { return c.offer == secure }) {
 		o.cert = r.Certificate(ctx)
 		servers = append(servers, beforeAll(ctx, r, []string{tipcacheName, nginxName, bareName}, o)...)
@@ -81,14 +83,6 @@ func (c hitCase) measure(ctx context.Context, r *rig.Rig, s *peer, connections i
 	return came
 }
 
-// collections imports the chain's collections into a store. It returns an API key, and the flags that accept it.
-func collections(ctx context.Context, r *rig.Rig, d *devnet.Devnet) (key string, flags []string) {
-	store := "sqlite:" + filepath.Join(r.Dir, "collections.db")
-	r.Import(ctx, r.Collections(d.Collections()), store)
-	key = "bench"
-	return key, []string{"--store", store, "--collections-auth", "keys", "--api-key-sha256", fmt.Sprintf("bench:%x", sha256.Sum256([]byte(key)))}
-}
-
 // A hitCase is a kind of request that servers answer from memory.
 type hitCase struct {
 	name    string
@@ -112,20 +106,19 @@ type crowd struct {
 	close     bool // a connection for each request
 }
 
-const smallPath, collectionsPath = "/staking/params", "/api/v4/collections"
+const smallPath, collectionsPath, apiKey = "/staking/params", "/api/v4/collections", "bench"
 
 // blanks can be varied in a body without changing its meaning.
 var blanks = strings.Repeat(" ", 24)
 
-// hitCases returns the cases. They need an API key of the collections, the ETag of the small response, and validators
-// of the chain.
-func hitCases(key, tag string, operators []string) []hitCase {
+// hitCases returns the cases. They need the ETag of the small response, and validators of the chain.
+func hitCases(tag string, operators []string) []hitCase {
 	documents := []string{smallPath}
 	for _, operator := range operators[:19] {
 		documents = append(documents, "/staking/validators/"+operator)
 	}
 	const list = "/staking/validators?pagination.limit=70"
-	post := []string{"Content-Type: application/json", "X-Api-Key: " + key}
+	post := []string{"Content-Type: application/json", "X-Api-Key: " + apiKey}
 	page := `{` + blanks + `"orderBy":"assetCount","orderDirection":"desc","pagination":{"limit":20,"offset":0}}`
 	return []hitCase{
 		{name: "small", path: smallPath},

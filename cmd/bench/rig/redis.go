@@ -48,13 +48,7 @@ type Failover struct {
 	URL    string // for redis.url
 	Master *Redis
 
-	taken func(ctx context.Context) error // returns nil once a replica has taken over
-}
-
-// KillMaster kills the master and waits until a replica has taken over.
-func (f *Failover) KillMaster(ctx context.Context) {
-	f.Master.Kill()
-	Check(Eventually(ctx, f.taken))
+	Taken func(ctx context.Context) error // returns nil once a replica has taken over
 }
 
 // Sentinel starts a master, its replica and three Sentinels.
@@ -82,7 +76,7 @@ func (r *Rig) Sentinel(ctx context.Context) *Failover {
 	Check(Eventually(ctx, state(func(m map[string]string) bool { return m["num-slaves"] == "1" && m["num-other-sentinels"] == "2" })))
 	return &Failover{
 		URL: "redis://" + strings.Join(addrs, ",") + "?master_name=bench", Master: master,
-		taken: state(func(m map[string]string) bool { return m["ip"]+":"+m["port"] != master.Addr }),
+		Taken: state(func(m map[string]string) bool { return m["ip"]+":"+m["port"] != master.Addr }),
 	}
 }
 
@@ -107,8 +101,8 @@ func (r *Rig) Cluster(ctx context.Context, key string) *Failover {
 	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ClusterStateReloadInterval: time.Second})
 	r.OnStop(func() { _ = c.Close() })
 	f := &Failover{URL: "redis://" + strings.Join(addrs, ",")}
-	f.taken = func(ctx context.Context) error { return c.Set(ctx, key, 1, 0).Err() }
-	Check(Eventually(ctx, f.taken))
+	f.Taken = func(ctx context.Context) error { return c.Set(ctx, key, 1, 0).Err() }
+	Check(Eventually(ctx, f.Taken))
 	master := Must(c.MasterForKey(ctx, key)).Options().Addr
 	f.Master = nodes[slices.Index(addrs, master)]
 	f.Master.followed(ctx)

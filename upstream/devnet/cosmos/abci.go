@@ -88,7 +88,7 @@ func (c *Chain) Query(n state.View, path string, data []byte, height int64) Answ
 		q.args[name] = string(argument)
 	}
 	q.at(height)
-	body, err := routeOf(s.pattern).serve(q)
+	body, err := routes[slices.IndexFunc(routes, func(r route) bool { return r.pattern == s.pattern })].serve(q)
 	var value []byte
 	if err == nil {
 		value, err = message(s.answer, body)
@@ -105,11 +105,6 @@ func refused(f *status.Status, height int64) Answer {
 		a.Code, a.Log = e.code, f.Err().Error()+": "+e.suffix
 	}
 	return a
-}
-
-// routeOf returns the route with a pattern.
-func routeOf(pattern string) *route {
-	return &routes[slices.IndexFunc(routes, func(r route) bool { return r.pattern == pattern })]
 }
 
 //go:embed services.json
