@@ -114,7 +114,7 @@ func (n *Node) call(r rpcRequest) (json.RawMessage, *rpcError) {
 	}
 	method := cometMethods[r.Method]
 	switch {
-	case method == nil:
+	case method == nil || n.chain.cosmos == nil && (r.Method == "abci_query" || strings.HasPrefix(r.Method, "broadcast_tx")):
 		return nil, noMethod
 	case err != nil:
 		return nil, &rpcError{Code: -32602, Message: "Invalid params", Data: err.Error()}

@@ -27,9 +27,6 @@ func (c *chain) transactions(h int64) []cosmos.Transaction {
 
 // query answers abci_query with the methods of the gRPC services.
 func (n *Node) query(p cometParams) (json.RawMessage, *rpcError) {
-	if n.chain.cosmos == nil {
-		return nil, noMethod
-	}
 	data, _ := hex.DecodeString(p.Data) // malformed data is an empty message
 	if p.Height == nil {
 		p.height = 0 // the newest
@@ -81,14 +78,11 @@ func (n *Node) searchTxs(p cometParams) (json.RawMessage, *rpcError) {
 }
 
 func (n *Node) broadcastTx(p cometParams) (json.RawMessage, *rpcError) {
-	if n.chain.cosmos == nil {
-		return nil, noMethod
-	}
-	result, known := n.chain.cosmos.Broadcast(n, p.Tx)
-	if known {
+	hash, a := n.chain.cosmos.Broadcast(n.Height(), p.Tx)
+	if a.Code == cosmos.AlreadyKnown {
 		return nil, internalError("tx already exists in cache")
 	}
-	return json.RawMessage(result), nil
+	return fmt.Appendf(nil, `{"code":%d,"data":"","log":%q,"codespace":%q,"hash":%q}`, a.Code, a.Log, a.Codespace, hash), nil
 }
 
 // eventQuery matches supported subscription queries: a kind of event, a transaction by its hash, or all events.

@@ -44,8 +44,9 @@ var parsers = map[string]parser{
 	"height": parseInt, "last_height": parseInt,
 	"resolve_denom": parseBool, "prove": parseBool, "count_total": parseBool, "reverse": parseBool,
 	"data": parseBytes, "key": parseBytes, "query_data": parseBytes, "address_bytes": parseBytes,
-	"proposal_status": enum("v1.ProposalStatus", proposalStatuses...),
-	"order_by":        enum("tx.OrderBy", "ORDER_BY_UNSPECIFIED", "ORDER_BY_ASC", "ORDER_BY_DESC"),
+	"proposal_status": enum("v1.ProposalStatus", "PROPOSAL_STATUS_UNSPECIFIED", "PROPOSAL_STATUS_DEPOSIT_PERIOD", "PROPOSAL_STATUS_VOTING_PERIOD",
+		"PROPOSAL_STATUS_PASSED", "PROPOSAL_STATUS_REJECTED", "PROPOSAL_STATUS_FAILED"),
+	"order_by": enum("tx.OrderBy", "ORDER_BY_UNSPECIFIED", "ORDER_BY_ASC", "ORDER_BY_DESC"),
 }
 
 // Integers are read in any base that Go accepts.
@@ -188,10 +189,4 @@ func camel(name string) string {
 		parts[i+1] = strings.ToUpper(parts[i+1][:1]) + parts[i+1][1:]
 	}
 	return strings.Join(parts, "")
-}
-
-// proposalStatuses are the statuses of a proposal, by number.
-var proposalStatuses = []string{
-	"PROPOSAL_STATUS_UNSPECIFIED", "PROPOSAL_STATUS_DEPOSIT_PERIOD", "PROPOSAL_STATUS_VOTING_PERIOD",
-	"PROPOSAL_STATUS_PASSED", "PROPOSAL_STATUS_REJECTED", "PROPOSAL_STATUS_FAILED",
 }

@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/tipcache/tipcache/upstream/devnet/state"
 	"github.com/tipcache/tipcache/upstream/protofield"
 )
 
@@ -100,24 +99,34 @@ type txRequest struct {
 // pending is above every height.
 const pending = 1 << 62
 
-// broadcastTx adds a transaction, whatever its sequence is. An error also has status 200.
+// AlreadyKnown is the code of a transaction that was broadcast before.
+const AlreadyKnown = 19
+
+// Broadcast adds a transaction, whatever its sequence is, and returns its hash. The code is 0 if it was added.
+func (c *Chain) Broadcast(height int64, raw []byte) (hash string, a Answer) {
+	b, ok := parseTx(raw)
+	pool := &c.mempool
+	switch {
+	case !ok:
+		return b.hash, Answer{Code: 2, Codespace: "sdk", Log: "invalid length; proto: invalid field number: tx parse error: tx parse error"}
+	case pool.find(b.hash, pending) != nil:
+		return b.hash, Answer{Code: AlreadyKnown, Codespace: "sdk"}
+	}
+	b.height = height + 1
+	pool.mu.Lock()
+	defer pool.mu.Unlock()
+	pool.txs = append(pool.txs, b)
+	return b.hash, Answer{}
+}
+
+// broadcastTx broadcasts a transaction. A refusal also has status 200.
 func broadcastTx(q *query) (string, error) {
 	if q.posted.Mode != "BROADCAST_MODE_SYNC" && q.posted.Mode != "BROADCAST_MODE_ASYNC" {
 		return "", errors.New("unsupported return type unspecified; supported types: sync, async")
 	}
-	b, ok := parseTx(q.posted.Bytes)
-	pool := &q.chain.mempool
-	switch {
-	case !ok:
-		return txResponse(b.hash, 2, "invalid length; proto: invalid field number: tx parse error: tx parse error"), nil
-	case pool.find(b.hash, pending) != nil:
-		return txResponse(b.hash, 19, ""), nil
-	}
-	b.height = q.now.Height + 1
-	pool.mu.Lock()
-	defer pool.mu.Unlock()
-	pool.txs = append(pool.txs, b)
-	return txResponse(b.hash, 0, ""), nil
+	hash, a := q.chain.Broadcast(q.now.Height, q.posted.Bytes)
+	return fmt.Sprintf(`{"tx_response":{"height":"0","txhash":%q,"codespace":%q,"code":%d,"data":"","raw_log":%q,"logs":[],"info":"","gas_wanted":"0","gas_used":"0","tx":null,"timestamp":"","events":[]}}`,
+		hash, a.Codespace, a.Code, a.Log), nil
 }
 
 // simulate does not run the transaction. It fails for transactions that a real node was recorded to refuse.
@@ -126,15 +135,6 @@ func simulate(q *query) (string, error) {
 		q.path += "/" + b.hash
 	}
 	return document(q)
-}
-
-func txResponse(hash string, code int, log string) string {
-	space := ""
-	if code != 0 {
-		space = "sdk"
-	}
-	return fmt.Sprintf(`{"tx_response":{"height":"0","txhash":%q,"codespace":%q,"code":%d,"data":"","raw_log":%q,"logs":[],"info":"","gas_wanted":"0","gas_used":"0","tx":null,"timestamp":"","events":[]}}`,
-		hash, space, code, log)
 }
 
 // A Transaction is a broadcast transaction in a block.
@@ -151,16 +151,6 @@ func (c *Chain) Transactions(height int64) (all []Transaction) {
 		}
 	}
 	return all
-}
-
-// Broadcast adds a transaction as REST does in mode SYNC, and returns the RPC's result. known reports whether it was
-// added before.
-func (c *Chain) Broadcast(n state.View, raw []byte) (result string, known bool) {
-	q := &query{chain: c, node: n, now: n.Now(), posted: txRequest{Bytes: raw, Mode: "BROADCAST_MODE_SYNC"}}
-	q.at(q.now.Height)
-	text, _ := broadcastTx(q) // it sets the mode
-	r := gjson.Get(text, "tx_response")
-	return fmt.Sprintf(`{"code":%s,"data":"","log":%s,"codespace":%s,"hash":%s}`, r.Get("code"), r.Get("raw_log").Raw, r.Get("codespace").Raw, r.Get("txhash").Raw), r.Get("code").Int() == 19
 }
 
 // sent renders a broadcast transaction as one that sends coins.
