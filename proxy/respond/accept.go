@@ -15,8 +15,7 @@ func WantsGzip(values []string) bool {
 
 // Preference gives the weight of a media type in the values of Accept (RFC 9110), in
 // thousandths: the weight of the most specific range that matches. named reports whether a range has
-// exactly its name. Without such a header every type has the full weight. What is malformed
-// is passed over.
+// exactly its name. Without such a header every type has the full weight. Malformed ranges are ignored.
 func Preference(values []string, typ string) (weight int, named bool) {
 	if len(values) == 0 {
 		return fullWeight, false

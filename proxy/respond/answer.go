@@ -33,17 +33,17 @@ type Response struct {
 	CatchingUp   bool          // the nodes are behind their peers
 	Unconfirmed  bool          // a node contradicts the newest block, which may have been rolled back
 	Backing      cache.Entry   // backing storage for Entry, to save an allocation
-	Seconds      bool          // freshness is in seconds because no tip is known
-	ExtraHeaders []ExtraHeader // headers of the interface's own, set with the height
+	Seconds      bool          // freshness is measured in seconds, because no tip is known
+	ExtraHeaders []ExtraHeader // headers that only this interface has, set with the height
 	NoHeight     bool          // the entry does not depend on its height, which is then not sent
 	Next         string        // URL of the next poll; "" if the request is no poll
-	Unchanged    bool          // a poll ended without another response
+	Unchanged    bool          // the poll ended before the response changed
 	Session      session.Token // session of the client after the response, set with the height; zero for none
 	Reset        bool          // the block of the client's session was rolled back
-	Body         []byte        // body in JSON of a 200 made for this client alone, sent without a validator; nil means the entry's body
+	Body         []byte        // JSON body of a 200 for this client alone, sent without a validator; nil means the entry's body
 }
 
-// An ExtraHeader is a response header of an interface's own.
+// An ExtraHeader is a response header that only one interface has.
 type ExtraHeader struct {
 	Name  string // in canonical form
 	Value string // "" for the height of the entry
@@ -65,7 +65,7 @@ func (rs *Responder) Respond(w http.ResponseWriter, r *http.Request, a *Response
 // forget releases the entry, which has the body in every coding.
 func (a *Response) forget() { a.Entry, a.Backing = nil, cache.Entry{} }
 
-// render collects the headers of a response, in their order, and returns its status and body.
+// render collects the headers of a response and returns its status and body.
 func (rs *Responder) render(h *headers, a *Response, from *preferences) (status int, body []byte) {
 	e := a.Entry
 	a.freshness(h, true)
@@ -93,7 +93,7 @@ func (rs *Responder) render(h *headers, a *Response, from *preferences) (status 
 	}
 	if e.Height > 0 && !a.NoHeight {
 		h.setInt(HeightHeader, e.Height)
-		h.setLines(a.ExtraHeaders, e.Height)
+		h.setExtra(a.ExtraHeaders, e.Height)
 		a.setSession(h)
 	}
 	if a.EVMBlock > 0 {
@@ -112,9 +112,9 @@ func (a *Response) setSession(h *headers) {
 	}
 }
 
-// setLines sets headers of the interface's own.
-func (h *headers) setLines(lines []ExtraHeader, height int64) {
-	for _, l := range lines {
+// setExtra sets the extra headers.
+func (h *headers) setExtra(extra []ExtraHeader, height int64) {
+	for _, l := range extra {
 		if l.Value == "" {
 			h.setInt(l.Name, height)
 		} else {
@@ -130,8 +130,8 @@ func (h *headers) setBody(typ string, body []byte) {
 }
 
 // PollLifetime is how long shared caches may reuse any response to a poll: the time within which clients that poll
-// together send their requests. With a response that may not be kept, nginx would let clients that wait at its lock
-// through one after another.
+// together send their requests. If nginx could not store the response, its proxy_cache_lock would let the waiting
+// clients through one after another.
 const PollLifetime = "max-age=1"
 
 // OwnAnswer is the Cache-Control of a response that depends on the client, or on what it has seen: only its own
@@ -147,7 +147,7 @@ const longest = 24 * time.Hour
 
 // freshness sets Age, Cache-Control (RFC 9111) and Cache-Status (RFC 9211): how old the response is, how long it stays
 // fresh, and where it is from.
-func (a *Response) freshness(h *headers, forGood bool) {
+func (a *Response) freshness(h *headers, allowImmutable bool) {
 	left, age := a.lifetime(), int64(0)
 	if a.Next == "" && (a.Outcome != cache.Miss || a.Collapsed) { // Age says that the origin was not read for this request
 		age = max(0, int64(a.Now.Sub(a.Entry.ReadAt)/time.Second))
@@ -159,13 +159,13 @@ func (a *Response) freshness(h *headers, forGood bool) {
 	case a.Control != "":
 		h.set("Cache-Control", a.Control)
 	default:
-		h.finish(a.appendControl(h.begin("Cache-Control"), left, age, forGood))
+		h.finish(a.appendControl(h.begin("Cache-Control"), left, age, allowImmutable))
 	}
 	h.finish(a.appendStatus(h.begin("Cache-Status"), left))
 }
 
 // appendControl appends the derived Cache-Control.
-func (a *Response) appendControl(b []byte, left time.Duration, age int64, forGood bool) []byte {
+func (a *Response) appendControl(b []byte, left time.Duration, age int64, allowImmutable bool) []byte {
 	b = append(append(b, a.audience()...), ", max-age="...)
 	marked := a.Outcome == cache.StaleHit || a.Outcome == cache.StaleError || a.CatchingUp || a.Unconfirmed
 	if left < time.Second || marked {
@@ -178,7 +178,7 @@ func (a *Response) appendControl(b []byte, left time.Duration, age int64, forGoo
 	case !a.SharedUntil.IsZero(): // without the age: nginx ignores Age, and would keep the response too long
 		b = append(b, ", s-maxage="...)
 		b = strconv.AppendInt(b, seconds(max(0, min(left, a.SharedUntil.Sub(a.Now)))), 10)
-	case a.Immutable && forGood && left == forever && a.Entry.Status == http.StatusOK:
+	case a.Immutable && allowImmutable && left == forever && a.Entry.Status == http.StatusOK:
 		b = append(b, ", immutable"...)
 	}
 	return b
@@ -191,7 +191,7 @@ func (a *Response) audience() string {
 	return "public"
 }
 
-// Expired reports whether the entry expires no later than Now, so that the cache does not keep it.
+// Expired reports whether the entry has expired at Now; the cache does not keep such an entry.
 func (a *Response) Expired() bool { return a.Entry.Stamp().Expired(func() time.Time { return a.Now }) }
 
 // lifetime returns how much longer the response is fresh. It is negative if the response is stale.

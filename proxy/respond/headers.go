@@ -24,7 +24,7 @@ const JSON = "application/json"
 type headers struct {
 	n     int
 	name  [maxHeaders]string
-	value [maxHeaders]string // value that existed as a string, which HTTP/2 compares fast with its table; "" if it was made
+	value [maxHeaders]string // a value that is a string already, which HTTP/2 finds fast in its table; "" if the value is in text
 	end   [maxHeaders]int    // end of the value in text
 	text  []byte
 	room  [headerRoom]byte // initial buffer of text

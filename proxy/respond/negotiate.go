@@ -22,8 +22,8 @@ func preferencesOf(r *http.Request) preferences {
 
 // A BodyCache keeps the bodies of entries in their content codings; *cache.Cache implements it.
 type BodyCache interface {
-	// Encoded returns the content's body in a coding, or plain if the coding is not ready and not a must. It keeps what
-	// it encodes with the entry of the key. It encodes nothing for a peek: a body that does not exist yet is nil.
+	// Encoded returns the content's body in a coding, and stores it with the entry of the key. If the coding is not ready,
+	// it returns the plain body, unless must is set. With peek it encodes nothing, and body is nil if it does not exist yet.
 	Encoded(key string, content *cache.Content, coding codings.Coding, must, peek bool) (body []byte, as codings.Coding)
 }
 
@@ -89,7 +89,7 @@ func clientHas(tags []string, etag string, now codings.Coding) (coding codings.C
 	for _, value := range tags {
 		for tag := range strings.SplitSeq(value, ",") {
 			tag = strings.TrimPrefix(strings.TrimSpace(tag), "W/")
-			in, known := tagged(tag, etag)
+			in, known := codingOfTag(tag, etag)
 			if tag == "*" || known && in == now {
 				return now, true
 			}
@@ -101,8 +101,8 @@ func clientHas(tags []string, etag string, now codings.Coding) (coding codings.C
 	return coding, ok
 }
 
-// tagged returns the coding for which a tag is the content's.
-func tagged(tag, etag string) (codings.Coding, bool) {
+// codingOfTag returns the coding in which the content has the tag.
+func codingOfTag(tag, etag string) (codings.Coding, bool) {
 	end, ok := strings.CutPrefix(tag, strings.TrimSuffix(strings.TrimPrefix(etag, "W/"), `"`))
 	if !ok || etag == "" {
 		return 0, false
@@ -153,9 +153,9 @@ func (a accepted) choose(c *cache.Content) codings.Coding {
 	return a.best(len(c.Body), once)
 }
 
-// best returns the coding for a body. Slow brotli is for bodies that are requested again, and not for one that may
-// serve this request alone (once): any client can request any number of those. A client that accepts no coding gets
-// the plain body, which serves it better than a refusal.
+// best returns the coding for a body. once means that the body may serve this request alone: it does not get brotli,
+// which is slow, because any client can request any number of such bodies. A client that accepts no coding gets the
+// plain body, which serves it better than a refusal.
 func (a accepted) best(size int, once bool) codings.Coding {
 	if size < minEncoded && a[codings.Identity] > 0 {
 		return codings.Identity

@@ -22,7 +22,7 @@ func Send(w http.ResponseWriter, r *http.Request, status int, typ string, body [
 	}
 }
 
-// SendParts is Send for a body of size bytes that is made while it is written.
+// SendParts sends a body of size bytes. parts writes it piece by piece.
 func SendParts(w http.ResponseWriter, r *http.Request, status int, typ string, size int, parts func(write func([]byte))) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")

@@ -48,25 +48,25 @@ func (t *Tracker) Contradict() (settle func()) {
 	defer t.mu.Unlock()
 	epoch := t.value.Load().Epoch
 	t.contradictions++
-	t.publishDoubt()
+	t.publishUnconfirmed()
 	return sync.OnceFunc(func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if t.value.Load().Epoch == epoch { // Begin has settled the contradictions of an earlier epoch
 			t.contradictions--
-			t.publishDoubt()
+			t.publishUnconfirmed()
 		}
 	})
 }
 
-// doubted reports whether a contradiction is unsettled, or all usable sources are below the proved height although one of
-// them was higher before. A source that is merely late was not higher. The caller must hold mu.
-func (t *Tracker) doubted() bool { return t.contradictions > 0 || t.fell && !t.lowerSince.IsZero() }
+// unconfirmed reports whether a contradiction is unsettled, or all usable sources are below the proved height and one of
+// them has lowered its claim. A source that is merely late has not. The caller must hold mu.
+func (t *Tracker) unconfirmed() bool { return t.contradictions > 0 || t.fell && !t.lowerSince.IsZero() }
 
-// publishDoubt updates Unconfirmed. The caller must hold mu.
-func (t *Tracker) publishDoubt() {
-	if v := *t.value.Load(); v.Unconfirmed != t.doubted() {
-		v.Unconfirmed = t.doubted()
+// publishUnconfirmed updates Unconfirmed. The caller must hold mu.
+func (t *Tracker) publishUnconfirmed() {
+	if v := *t.value.Load(); v.Unconfirmed != t.unconfirmed() {
+		v.Unconfirmed = t.unconfirmed()
 		t.value.Store(&v)
 	}
 }
@@ -105,7 +105,7 @@ func (t *Tracker) Raise(height int64) bool {
 // peerPenalty is how long claims of replicas are ignored after an unconfirmed one.
 const peerPenalty = time.Minute
 
-// applyRaise applies the claims of replicas, until sources have had time to confirm them.
+// applyRaise raises v to the height that replicas claim, until the time in which sources must confirm it has passed.
 func (t *Tracker) applyRaise(v *Tip, now time.Time) {
 	switch {
 	case t.raised <= v.Height:

@@ -38,7 +38,7 @@ type source struct {
 	high       int64 // highest accepted claim of this epoch
 	claimed    int64 // last claimed height, accepted or not
 	claimedAt  time.Time
-	accepted   time.Time // time of claim
+	accepted   time.Time // when claim was accepted
 	distrusted bool
 }
 
@@ -53,11 +53,11 @@ type Tracker struct {
 	proved           int64     // highest height of this epoch at which a read was answered
 	base             int64     // reference of plausible heights: the last proved height or the first accepted one
 	baseAt           time.Time // when base was set
-	unproved         time.Time // since when the tip is above proved; zero if it is not
+	unproved         time.Time // when the tip rose above proved; zero if it is not above
 	raised           int64     // claim of another replica; 0 if there is none
 	raisedAt         time.Time
 	ignorePeersUntil time.Time // set after an unconfirmed claim of a replica
-	lowerSince       time.Time // since when all usable sources are below proved; zero if they are not
+	lowerSince       time.Time // when all usable sources fell below proved; zero if they are not below
 	lowerFrom        int64     // the highest claim at that time
 	fell             bool      // one of these sources was higher before
 	contradictions   int       // number of unsettled ones
@@ -107,7 +107,7 @@ func ClaimLifetime(interval time.Duration) time.Duration {
 // grace returns how long the tip may be unproved before it is doubtful.
 func grace(interval time.Duration) time.Duration { return max(interval, time.Second) }
 
-// Plausible reports whether a source's claim of a height needs no proof. Claims of distrusted sources always need
+// Plausible records a source's claim, and reports whether its height needs no proof. Claims of distrusted sources always need
 // one.
 func (t *Tracker) Plausible(source int, height int64) bool {
 	t.mu.Lock()
@@ -163,7 +163,7 @@ func (t *Tracker) Prove(epoch, height int64) {
 	defer t.mu.Unlock()
 	if v := t.value.Load(); epoch == v.Epoch && height <= v.Height {
 		t.prove(height, time.Now())
-		t.publishDoubt()
+		t.publishUnconfirmed()
 	}
 }
 
@@ -184,8 +184,7 @@ func (t *Tracker) Proved() int64 {
 	return t.proved
 }
 
-// Falling returns the proved height and the time since all usable sources have been lower, or zero values if they
-// are not.
+// Falling returns the proved height and when all usable sources fell below it, or zero values if they are not below.
 func (t *Tracker) Falling() (height int64, since time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -195,7 +194,7 @@ func (t *Tracker) Falling() (height int64, since time.Time) {
 	return t.proved, t.lowerSince
 }
 
-// Enter sets the number of the current epoch.
+// Enter changes the number of the current epoch, and keeps its claims.
 func (t *Tracker) Enter(epoch int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -227,7 +226,7 @@ func (t *Tracker) resolve(now time.Time, accepted bool) {
 		v.Limit = max(t.base+Slack+int64(v.Seen.Sub(t.baseAt)/v.Interval), v.Height)
 	}
 	v.CatchingUp = t.watchLower(now)
-	v.Unconfirmed = t.doubted()
+	v.Unconfirmed = t.unconfirmed()
 	if v.Height <= t.proved {
 		t.unproved = time.Time{}
 	} else if t.unproved.IsZero() {
