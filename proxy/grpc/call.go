@@ -51,15 +51,7 @@ type call struct {
 }
 
 // value answers with a value of the state.
-func (k *call) value() (size int, err error) {
-	message, hs, ok, err := k.receiveRequest()
-	if !ok {
-		return 0, err
-	}
-	return k.valueOf(message, hs)
-}
-
-func (k *call) valueOf(message []byte, hs blocks.Heights) (size int, err error) {
+func (k *call) value(message []byte, hs blocks.Heights) (size int, err error) {
 	limit := k.reader.Deadline(k.from, k.rec)
 	defer limit.Release()
 	q := k.values.Query(state.Request{Method: k.name, Message: message}, hs)
@@ -82,27 +74,15 @@ func (k *call) valueOf(message []byte, hs blocks.Heights) (size int, err error) 
 
 // found answers with an item that never changes once found. If the client names a height, the call is passed to a
 // node.
-func (k *call) found() (size int, err error) {
-	message, hs, ok, err := k.receiveRequest()
-	switch {
-	case !ok:
-		return 0, err
-	case len(k.from.Header[HeightHeader]) > 0, !k.o.State.IsFixed(k.name, message):
-		return k.serviceOf(message, hs)
+func (k *call) found(message []byte, hs blocks.Heights) (size int, err error) {
+	if len(k.from.Header[HeightHeader]) > 0 || !k.o.State.IsFixed(k.name, message) {
+		return k.service(message, hs)
 	}
-	return k.valueOf(message, hs)
+	return k.value(message, hs)
 }
 
 // service answers with what a node returns now, or at the height that the client names.
-func (k *call) service() (size int, err error) {
-	message, hs, ok, err := k.receiveRequest()
-	if !ok {
-		return 0, err
-	}
-	return k.serviceOf(message, hs)
-}
-
-func (k *call) serviceOf(message []byte, hs blocks.Heights) (size int, err error) {
+func (k *call) service(message []byte, hs blocks.Heights) (size int, err error) {
 	return k.readNode(message, hs, state.Simulates(k.name), func(ctx context.Context, r node.Request) (int, error) {
 		return k.sendAnswer(k.values.ReadNode(ctx, r, state.Request{Method: k.name, Message: message}, state.GRPC))
 	})
@@ -138,13 +118,17 @@ func (k *call) sendAnswer(a *node.Answer, err error) (size int, _ error) {
 	return k.send(reply, st)
 }
 
-// receiveRequest returns the only message and the heights of a call. If ok is false, the call is refused with the
-// status k.st, or with err.
-func (k *call) receiveRequest() (message []byte, hs blocks.Heights, ok bool, err error) {
-	if message, ok, err = k.receive(); ok {
-		hs, ok = k.heights()
+// serveUnary receives the only message and the heights of a call, and answers them.
+func (k *call) serveUnary(answer func(k *call, message []byte, hs blocks.Heights) (size int, err error)) (size int, err error) {
+	message, ok, err := k.receive()
+	if !ok {
+		return 0, err
 	}
-	return message, hs, ok, err
+	hs, ok := k.heights()
+	if !ok {
+		return 0, nil
+	}
+	return answer(k, message, hs)
 }
 
 // heights returns the heights that the call names. Like nodes, it parses the height to read at. It returns false,

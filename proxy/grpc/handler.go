@@ -68,8 +68,8 @@ func (d *Handler) Drain() { d.end() }
 
 // method is a kind of method.
 type method struct {
-	route string // name in metrics, where names chosen by clients must not appear
-	serve func(*call) (size int, err error)
+	route string                                                                 // name in metrics, where names chosen by clients must not appear
+	unary func(k *call, message []byte, hs blocks.Heights) (size int, err error) // nil if the call is forwarded as a stream
 }
 
 // The kinds of methods. Values of the state are cached per block, transactions and data of fixed blocks forever once
@@ -79,7 +79,7 @@ var (
 	found     = method{"grpc tx", (*call).found}
 	service   = method{"grpc service", (*call).service}
 	broadcast = method{"grpc broadcast", (*call).broadcast}
-	streamed  = method{"grpc stream", (*call).pass}
+	streamed  = method{route: "grpc stream"}
 )
 
 // services matches services whose methods are unary and are also available by the RPC.
@@ -118,7 +118,10 @@ func (k *call) serve(from *http.Request) error {
 		if s, ok := k.stream.(*webStream); ok {
 			s.receive()
 		}
-		return m.serve(k)
+		if m.unary == nil {
+			return k.pass()
+		}
+		return k.serveUnary(m.unary)
 	})
 	if err != nil {
 		return k.statusOf(err)

@@ -25,7 +25,7 @@ const streamCost = 32 << 10
 // pass forwards a stream to a node, once. Without a node's gRPC, it tries a method of the RPC.
 func (k *call) pass() (size int, err error) {
 	if k.o.Stream == nil {
-		if size, err = k.service(); err == nil && k.st.Code() == codes.Unimplemented {
+		if size, err = k.serveUnary((*call).service); err == nil && k.st.Code() == codes.Unimplemented {
 			k.st = status.New(codes.Unimplemented, k.st.Message()+": no node's gRPC is configured here, and the RPC does not have it")
 		}
 		return size, err

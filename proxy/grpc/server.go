@@ -2,7 +2,6 @@ package grpc
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/http"
 	"net/url"
@@ -12,6 +11,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/encoding"
 	_ "google.golang.org/grpc/encoding/gzip" // for clients that send so
 	"google.golang.org/grpc/keepalive"
@@ -42,7 +42,7 @@ var pings = keepalive.EnforcementPolicy{MinTime: 8 * time.Second, PermitWithoutS
 // and is closed after idle without calls.
 func (d *Handler) NewServer(header, idle time.Duration) *grpc.Server {
 	return grpc.NewServer(
-		grpc.ForceServerCodecV2(node.Bytes{}), grpc.UnknownServiceHandler(d.handle), grpc.Creds(accepted{}),
+		grpc.ForceServerCodecV2(node.Bytes{}), grpc.UnknownServiceHandler(d.handle), grpc.Creds(accepted{insecure.NewCredentials()}),
 		grpc.NumStreamWorkers(workers), grpc.InTapHandle(tapped), grpc.StaticStreamWindowSize(window), grpc.StaticConnWindowSize(window),
 		grpc.MaxHeaderListSize(4*web.MaxHeader), grpc.MaxConcurrentStreams(conn.MaxStreams),
 		grpc.KeepaliveEnforcementPolicy(pings), grpc.ConnectionTimeout(header), grpc.WaitForHandlers(true),
@@ -141,7 +141,9 @@ func (d *Handler) handle(_ any, stream grpc.ServerStream) error {
 }
 
 // accepted provides the credentials of connections whose TLS, if any, the listener has handled.
-type accepted struct{}
+type accepted struct {
+	credentials.TransportCredentials
+}
 
 // connection describes the connection of a call.
 type connection struct {
@@ -157,22 +159,6 @@ func (*connection) AuthType() string { return "listener" }
 func (accepted) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	return c, &connection{conn: conn.Accepted(c), remote: c.RemoteAddr().String()}, nil
 }
-
-// ClientHandshake is not supported.
-func (accepted) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return nil, nil, errors.ErrUnsupported
-}
-
-// Info returns the protocol name.
-func (accepted) Info() credentials.ProtocolInfo {
-	return credentials.ProtocolInfo{SecurityProtocol: "listener"}
-}
-
-// Clone returns a copy.
-func (a accepted) Clone() credentials.TransportCredentials { return a }
-
-// OverrideServerName does nothing: it is for clients.
-func (accepted) OverrideServerName(string) error { return nil }
 
 // headerKeys maps the metadata that the proxy reads to HTTP headers.
 var headerKeys = []struct{ key, header string }{

@@ -59,7 +59,7 @@ type Handler struct {
 func New(o Options, r *blocks.Reader) *Handler {
 	o.Posting = cmp.Or(o.Posting, blocks.NewPosting(blocks.Posts{}))
 	d := &Handler{
-		methods: withPassed(o.Methods), refusals: refusals{log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler))},
+		methods: withPassed(o.Methods), refusals: refusals{log: cmp.Or(o.Logger, slog.New(slog.DiscardHandler)), logged: map[string]bool{}},
 		passed: r.Stack.Admission.NewPlaces("call methods that this server does not know"),
 		o:      o, reader: r, kinds: map[blocks.Class]*blocks.Kind{},
 		slow: r.Stack.Admission.NewWaiters(),

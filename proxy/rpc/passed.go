@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"log/slog"
+	"maps"
 	"regexp"
 	"sync"
 
@@ -28,9 +29,7 @@ func withPassed(names []string) map[string]*method {
 	for _, name := range names {
 		all[name] = &method{name: name, class: blocks.Never, cost: node.Unknown}
 	}
-	for name, m := range methods {
-		all[name] = m
-	}
+	maps.Copy(all, methods)
 	return all
 }
 
@@ -51,9 +50,6 @@ func (h *refusals) logOnce(name string) {
 	defer h.mu.Unlock()
 	if h.logged[name] || len(h.logged) >= maxHints || !IsName.MatchString(name) {
 		return
-	}
-	if h.logged == nil {
-		h.logged = map[string]bool{}
 	}
 	h.logged[name] = true
 	h.log.Info("refused RPC method", "method", name, "hint", "if the nodes have it and it only reads, add it to rpc.methods")

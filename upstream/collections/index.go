@@ -34,11 +34,16 @@ const applyTimeouts = 12
 // cursor shows it.
 func (s *Store) Apply(ctx context.Context, prev ledger.Cursor, t ledger.Tally) error {
 	ctx, span := upstream.StartSpan(ctx, "collections.apply")
-	bounded, cancel := context.WithTimeout(ctx, applyTimeouts*s.timeout)
-	defer cancel()
-	err := canceled(ctx, s.driver.Apply(bounded, prev, t))
+	err := s.write(ctx, func(ctx context.Context) error { return s.driver.Apply(ctx, prev, t) })
 	upstream.EndSpan(span, err)
 	return err
+}
+
+// write calls change with the timeout of Apply.
+func (s *Store) write(ctx context.Context, change func(context.Context) error) error {
+	bounded, cancel := context.WithTimeout(ctx, applyTimeouts*s.timeout)
+	defer cancel()
+	return canceled(ctx, change(bounded))
 }
 
 // Trail returns at most 64 cursors before from, the latest first, back to the last one at which something was counted. Its
@@ -49,17 +54,13 @@ func (s *Store) Trail(ctx context.Context, from ledger.Cursor) ([]ledger.Cursor,
 
 // StepBack moves the cursor back to one of its Trail. Its errors are those of Apply.
 func (s *Store) StepBack(ctx context.Context, from, to ledger.Cursor) error {
-	bounded, cancel := context.WithTimeout(ctx, applyTimeouts*s.timeout)
-	defer cancel()
-	return canceled(ctx, s.driver.StepBack(bounded, from, to))
+	return s.write(ctx, func(ctx context.Context) error { return s.driver.StepBack(ctx, from, to) })
 }
 
 // MarkIncomplete records that the store may lack logs, until SwapIn replaces its content. Its errors
 // are those of Apply, except ledger.ErrCursorMoved.
 func (s *Store) MarkIncomplete(ctx context.Context) error {
-	bounded, cancel := context.WithTimeout(ctx, applyTimeouts*s.timeout)
-	defer cancel()
-	return canceled(ctx, s.driver.MarkIncomplete(bounded))
+	return s.write(ctx, s.driver.MarkIncomplete)
 }
 
 // Shadow opens a second store for counting everything again: a file with the suffix .rebuild, or a schema with the suffix

@@ -29,7 +29,7 @@ type Watch struct {
 	store *Store
 	mark  atomic.Pointer[Mark]          // nil until known
 	moved atomic.Pointer[chan struct{}] // closed, and replaced, when the mark has changed
-	past  history
+	history
 }
 
 // NewWatch returns a Watch and registers its metrics.
@@ -50,7 +50,7 @@ func (w *Watch) Run(ctx context.Context) {
 		if err != nil {
 			continue // an outage is logged; some stores have no mark
 		}
-		w.past.add(m, time.Now())
+		w.add(m, time.Now())
 		if before := w.mark.Swap(&m); before == nil || *before != m {
 			moved := make(chan struct{})
 			close(*w.moved.Swap(&moved))
@@ -60,13 +60,6 @@ func (w *Watch) Run(ctx context.Context) {
 
 // Mark returns the last mark, or nil if there is none. It must not be changed.
 func (w *Watch) Mark() *Mark { return w.mark.Load() }
-
-// Counted returns the last block known to be counted in a generation, or 0. The Watch remembers about a thousand generations.
-func (w *Watch) Counted(generation int64) int64 { return w.past.counted(generation) }
-
-// Since returns the earliest known generation that has counted a block, and when this Watch first saw it. The generation is 0
-// if the store has not counted the block.
-func (w *Watch) Since(block int64) (generation int64, seen time.Time) { return w.past.since(block) }
 
 // Await waits until the store has counted a block.
 func (w *Watch) Await(ctx context.Context, block int64) error {
@@ -135,8 +128,8 @@ func (h *history) add(m Mark, now time.Time) {
 	}
 }
 
-// counted returns the last block known to be counted in a generation, or 0.
-func (h *history) counted(generation int64) (block int64) {
+// Counted returns the last block known to be counted in a generation, or 0. The history has about a thousand generations.
+func (h *history) Counted(generation int64) (block int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, m := range slices.Backward(h.marks) {
@@ -147,7 +140,9 @@ func (h *history) counted(generation int64) (block int64) {
 	return 0
 }
 
-func (h *history) since(block int64) (generation int64, seen time.Time) {
+// Since returns the earliest known generation that has counted a block, and when the Watch first saw it. The generation is 0
+// if the store has not counted the block.
+func (h *history) Since(block int64) (generation int64, seen time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, m := range slices.Backward(h.marks) {

@@ -14,7 +14,7 @@ func TestBlockOfGenerationIsCached(t *testing.T) {
 	}
 	wants := func(generation, block int64) {
 		t.Helper()
-		if got := h.counted(generation); got != block {
+		if got := h.Counted(generation); got != block {
 			t.Errorf("generation %d: block %d, want %d", generation, got, block)
 		}
 	}
@@ -43,11 +43,11 @@ func TestGenerationOfCountedBlockIsFound(t *testing.T) {
 		h.add(Mark{Generation: m[0], Cursor: ledger.Cursor{Block: m[1]}}, time.Unix(int64(i), 0))
 	}
 	for block, want := range map[int64]int64{99: 5, 103: 5, 104: 8, 108: 8, 109: 12, 120: 12, 121: 0} {
-		if got, _ := h.since(block); got != want {
+		if got, _ := h.Since(block); got != want {
 			t.Errorf("generation since which block %d is counted = %d, want %d", block, got, want)
 		}
 	}
-	if _, seen := h.since(101); !seen.Equal(time.Unix(0, 0)) {
+	if _, seen := h.Since(101); !seen.Equal(time.Unix(0, 0)) {
 		t.Errorf("generation 5 was first seen at %d, want 0", seen.Unix())
 	}
 }

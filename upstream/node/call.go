@@ -13,7 +13,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/upstream"
-	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/heights/comet"
 )
 
@@ -86,17 +85,12 @@ func member(name string, value []byte) []byte {
 
 // callFailed returns the error for a call without a reply. retry is the server's Retry-After, or 0.
 func callFailed(err error, retry time.Duration) error {
-	switch {
-	case errors.Is(err, account.ErrTooLarge):
-		return badAnswer(errTooLarge)
-	case errors.Is(err, account.ErrFull):
-		return noMemory(err)
-	case errors.Is(err, comet.ErrNoReply):
+	if errors.Is(err, comet.ErrNoReply) {
 		failure := badAnswer(err)
 		failure.RetryAfter = retry
 		return failure
 	}
-	return upstream.Silence(nodeName, err)
+	return readFailed(err)
 }
 
 // Codes in the codespace sdk with which abci_query refuses a height.

@@ -120,18 +120,14 @@ func (p *Post) add(r *http.Request) {
 // read reads the body of a response within the memory budget.
 func (c *client) read(response *http.Response, largest int64) ([]byte, error) {
 	body, err := c.memory.ReadSized(response.Body, response.ContentLength, largest)
-	switch {
-	case err == nil:
+	if err == nil {
 		return body, nil
-	case errors.Is(err, account.ErrTooLarge):
-		return nil, badAnswer(errTooLarge)
-	case errors.Is(err, account.ErrFull):
-		return nil, noMemory(err)
 	}
-	if silent := upstream.Silence(nodeName, err); silent.Kind == upstream.Timeout {
-		return nil, silent
+	failure := readFailed(err)
+	if failure.Kind == upstream.Unreachable {
+		failure = badAnswer(fmt.Errorf("truncated: %w", err))
 	}
-	return nil, badAnswer(fmt.Errorf("truncated: %w", err))
+	return nil, failure
 }
 
 // parseBase parses a base URL. It accepts tcp:// for http://, as CometBFT's configuration does.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/account"
 )
 
 // nodeName names the nodes in error messages for clients.
@@ -115,6 +116,18 @@ func (e *endpoint) busy(r Request, err error) error {
 // badAnswer returns the error for an invalid or incomplete response.
 func badAnswer(err error) *upstream.Error {
 	return &upstream.Error{Kind: upstream.BadAnswer, Msg: nodeName + " gave an unusable answer", Err: err}
+}
+
+// readFailed returns the error for a response that could not be read.
+func readFailed(err error) *upstream.Error {
+	switch {
+	case errors.Is(err, account.ErrTooLarge):
+		return badAnswer(errTooLarge)
+	case errors.Is(err, account.ErrFull):
+		return noMemory(err)
+	default:
+		return upstream.Silence(nodeName, err)
+	}
 }
 
 // noMemory returns the error for a request that exceeds the free memory.

@@ -216,8 +216,8 @@ func TestHeadIsAskedBeforeEachCallOfASingleEndpoint(t *testing.T) {
 	})
 	err := p.TryOne(e, func(s *Session) error {
 		head, answers, err := s.AtHead(t.Context(), 1, Call{Method: "a"}, Call{Method: "b"})
-		if head != 1 || len(answers) != 2 || !s.Alone() {
-			t.Errorf("AtHead = %d with %d answers, alone %t, want 1 with 2, true", head, len(answers), s.Alone())
+		if head != 1 || len(answers) != 2 || !s.Alone {
+			t.Errorf("AtHead = %d with %d answers, alone %t, want 1 with 2, true", head, len(answers), s.Alone)
 		}
 		return err
 	})

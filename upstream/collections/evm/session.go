@@ -15,7 +15,10 @@ type Session struct {
 	kept    map[string]Answer // by call
 	head    int64             // newest head; -1 if unknown
 	lacking bool              // some calls of this try were not answered
-	alone   bool              // an answer arrived without the head of its server
+
+	// Alone is true if the head may come from another server than the answers, because the endpoint turned out to accept a
+	// single call.
+	Alone bool
 }
 
 func newSession(e *Endpoint) *Session {
@@ -100,7 +103,7 @@ func (s *Session) atHead(ctx context.Context, timeout time.Duration, block int64
 func (s *Session) send(ctx context.Context, timeout time.Duration, block int64, calls []Call) ([]Answer, error) {
 	if s.Single() {
 		if s.head >= block && len(calls) > 0 {
-			s.alone = true
+			s.Alone = true
 			return s.each(ctx, timeout, calls...)
 		}
 		calls = nil
@@ -116,10 +119,6 @@ func (s *Session) send(ctx context.Context, timeout time.Duration, block int64, 
 	s.head = head
 	return all[1:], err
 }
-
-// Alone reports whether the head may come from another server than the answers, because the endpoint turned out to accept a single
-// call.
-func (s *Session) Alone() bool { return s.alone }
 
 // keep keeps an answer, unless it is null or an error other than a revert.
 func (s *Session) keep(key string, a Answer) {

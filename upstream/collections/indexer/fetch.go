@@ -99,7 +99,7 @@ func (x *Indexer) fetchPart(ctx context.Context, t task) (b *blocks, err error) 
 				return err
 			}
 			e.Well() // the endpoint responds
-			x.metrics.countRequest("too much")
+			x.metrics.requests.WithLabelValues("too much").Inc()
 		}
 	})
 	if err == nil {
@@ -155,7 +155,7 @@ func (x *Indexer) request(ctx context.Context, e *evm.Session, t task, perCall i
 	switch {
 	case err != nil:
 		return nil, err
-	case e.Alone(): // a lagging server returns no logs for these numbers without an error
+	case e.Alone: // a lagging server returns no logs for these numbers without an error
 		return x.requestSingly(ctx, e, t)
 	}
 	return x.readBlocks(e.Endpoint, t, parts, numbers, logs, answers)

@@ -42,8 +42,6 @@ var (
 	ErrImported   = errors.New("the store holds imported collections")
 	ErrIncomplete = errors.New("the store may lack logs: count them again with tipcache index --rebuild")
 
-	errUnreachable = evm.ErrUnreachable // only in Status
-
 	errLagging      = errors.New("the execution client is behind")
 	errInconsistent = errors.New("execution clients contradict each other, or themselves")
 )

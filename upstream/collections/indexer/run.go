@@ -43,7 +43,7 @@ func New(o Options) (*Indexer, error) {
 	}
 	o = o.WithDefaults()
 	x := &Indexer{o: o, log: o.Logger, comparisons: map[*evm.Endpoint]*comparison{}, counted: map[*evm.Endpoint]bool{}}
-	o.ChainID, o.Patient, o.Observe = o.Network.ChainID, o.Follow, func(result string) { x.metrics.countRequest(result) }
+	o.ChainID, o.Patient, o.Observe = o.Network.ChainID, o.Follow, func(result string) { x.metrics.requests.WithLabelValues(result).Inc() }
 	var err error
 	if x.pool, err = evm.NewPool(o.Options); err != nil {
 		return nil, fmt.Errorf("indexer: %w", err)

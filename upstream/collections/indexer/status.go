@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"github.com/tipcache/tipcache/upstream/collections/evm"
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
@@ -114,8 +115,6 @@ func (m *metrics) countLogs(events []Event, ignored [kinds]int) {
 	}
 }
 
-func (m *metrics) countRequest(result string) { m.requests.WithLabelValues(result).Inc() }
-
 // gauges collects an Indexer's state, and its progress while it runs and knows the chain's head.
 type gauges struct{ status func() Status }
 
@@ -164,7 +163,7 @@ var states = []struct {
 	err  error
 }{
 	{"waiting", nil}, {"running", nil}, {"unverified", nil}, {"lagging", errLagging}, {"other_chain", ErrOtherChain}, {"diverged", ErrDiverged},
-	{"forbidden", ErrForbidden}, {"unreachable", errUnreachable}, {"no_contract", ErrNoContract},
+	{"forbidden", ErrForbidden}, {"unreachable", evm.ErrUnreachable}, {"no_contract", ErrNoContract},
 	{"incomplete", ErrIncomplete}, {"failed", nil},
 }
 

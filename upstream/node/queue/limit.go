@@ -15,9 +15,7 @@ const (
 )
 
 // String returns the metric label of the class.
-func (c Cost) String() string { return [...]string{"cheap", "page", "scan", "unknown"}[c.known()] }
-
-func (c Cost) known() Cost { return min(max(c, Cheap), Unknown) }
+func (c Cost) String() string { return [...]string{"cheap", "page", "scan", "unknown"}[c] }
 
 // weights are the shares of the limit that requests use while it adapts: a single item counts half a list. A scan counts
 // as one list, because more would exceed the smallest limit.

@@ -85,7 +85,6 @@ type Turn struct {
 
 // Acquire waits for a slot. The error is ErrLate, upstream.ErrYielded or ctx.Err().
 func (s *Slots) Acquire(ctx context.Context, r Request) (*Turn, error) {
-	r.Cost = r.Cost.known()
 	if r.Ahead {
 		return s.acquireSpare(r)
 	}
@@ -236,7 +235,6 @@ const remembered = 5 * time.Second
 // recent duration of reads of its cost. The latter is 0 if none ended within the last 5 s. If reads of its cost are in
 // flight and none has ended for longer than this sum, Expected returns that time.
 func (s *Slots) Expected(r Request) time.Duration {
-	r.Cost = r.Cost.known()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	wait := s.limit.recent[r.Cost]
