@@ -47,7 +47,7 @@ type Key[T any] struct {
 	Value T
 }
 
-// Record starts the streak of a key that was requested often in the previous block, and replaces its value.
+// Record adds a key that was requested often in the previous block, or replaces its value.
 func (k *Keys[T]) Record(name string, value T) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -138,7 +138,7 @@ func (k *Keys[T]) Forget() {
 // Block describes a new block and limits the reads of its round.
 type Block struct {
 	Height    int64
-	MaxHeight int64         // highest credible height; 0 means no limit
+	MaxHeight int64         // highest plausible height of the chain; 0 means no limit
 	Time      time.Duration // maximum duration of the round. A read expected to take longer is not started
 	Room      func() bool   // reports whether the origin has capacity for a read ahead
 }

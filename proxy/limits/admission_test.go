@@ -213,7 +213,7 @@ func TestWouldAdmitCountsNothing(t *testing.T) {
 	a := newAdmission(limits.Limits{Address: perHour, Key: limits.Rate{Requests: 1, Per: time.Hour, Burst: 1}})
 	free, keyed := limits.Client{Address: client}, limits.Client{Address: client, Key: limits.Key{Name: "one"}}
 	for range 5 {
-		if !a.WouldAdmit(&keyed, time.Now()) || a.Affords(&keyed, time.Now()) != 0 {
+		if !a.WouldAdmit(&keyed, time.Now()) || a.Delay(&keyed, time.Now()) != 0 {
 			t.Fatal("WouldAdmit counted a request")
 		}
 	}
@@ -227,7 +227,7 @@ func TestWouldAdmitCountsNothing(t *testing.T) {
 	if a.WouldAdmit(&keyed, time.Now()) || a.AdmitRepeated(&standing, &keyed, time.Now()) {
 		t.Error("WouldAdmit = true beyond the key's limit")
 	}
-	if wait := a.Affords(&keyed, time.Now()); wait < 59*time.Minute || wait > time.Hour {
+	if wait := a.Delay(&keyed, time.Now()); wait < 59*time.Minute || wait > time.Hour {
 		t.Errorf("the key is told to wait %v, want nearly an hour", wait)
 	}
 	if a.WouldAdmit(&free, time.Now()) {

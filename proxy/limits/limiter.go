@@ -77,9 +77,9 @@ func (a *Admission) Renew(r *http.Request, keyed bool) (c Client, err error) {
 	return c, err
 }
 
-// Affords returns how long a client must wait until its limits allow a request, judged by the local buckets. 0 means that
+// Delay returns how long a client must wait until its limits allow a request, judged by the local buckets. 0 means that
 // it is allowed now. It takes nothing.
-func (a *Admission) Affords(c *Client, now time.Time) (wait time.Duration) {
+func (a *Admission) Delay(c *Client, now time.Time) (wait time.Duration) {
 	for _, l := range a.limitsOf(c) {
 		wait = max(wait, a.local.wait(l, now))
 	}
@@ -89,7 +89,7 @@ func (a *Admission) Affords(c *Client, now time.Time) (wait time.Duration) {
 // Spend takes a request from the limits of a client for an event that is sent to it. If they do not allow it, it returns
 // the time after which they may.
 func (a *Admission) Spend(ctx context.Context, c *Client) (wait time.Duration) {
-	if wait = a.Affords(c, time.Now()); wait > 0 {
+	if wait = a.Delay(c, time.Now()); wait > 0 {
 		return wait
 	}
 	for _, l := range a.limitsOf(c) {

@@ -92,7 +92,7 @@ func (s *Stack) Limiter(r *http.Request, rec *record.Record, operations ...strin
 }
 
 // Allows reports whether the client's rate allows the cost now, as far as this process knows.
-func (l *Limiter) Allows() bool { return l.admission.Affords(&l.client, time.Now()) == 0 }
+func (l *Limiter) Allows() bool { return l.admission.Delay(&l.client, time.Now()) == 0 }
 
 // Spend takes one request from the client's limits and returns 0. If none is left, it takes nothing and returns the
 // time until the next.

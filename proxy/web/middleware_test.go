@@ -191,7 +191,7 @@ func TestLimitsApplyToAddressesKeysAndCalls(t *testing.T) {
 			t.Errorf("Limiter = %+v, %v, want one with remaining requests", payer, err)
 		}
 		if first, second := payer.Spend(t.Context()), payer.Spend(t.Context()); first != 0 || second != 30*time.Second || payer.Allows() {
-			t.Errorf("Pay = %s, %s, Affords = %t, want 0s, 30s, false", first, second, payer.Allows())
+			t.Errorf("Pay = %s, %s, Allows = %t, want 0s, 30s, false", first, second, payer.Allows())
 		}
 		rec.Client.Key = key
 		s.SetKeys(nil)

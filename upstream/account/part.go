@@ -46,7 +46,7 @@ func (p *Part) Open(client string, exempt bool) *Hold {
 	return &Hold{part: p, client: client, exempt: exempt}
 }
 
-// Free returns the number of bytes that can be reserved now, at most maxBytes.
+// Free returns the number of bytes that can be reserved now, at most maxBytes. A client's share may be smaller.
 func (p *Part) Free(maxBytes int64) int64 {
 	if p == nil {
 		return maxBytes
@@ -55,7 +55,7 @@ func (p *Part) Free(maxBytes int64) int64 {
 	defer p.mu.Unlock()
 	free := p.limit - p.used
 	if a := p.account; a != nil {
-		free = min(free, a.limit-a.Used())
+		free = min(free, a.limitOf(p.kind)-a.Used())
 	}
 	return max(0, min(free, maxBytes))
 }
