@@ -13,7 +13,6 @@ package audit
 import (
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -25,15 +24,15 @@ import (
 	"github.com/tipcache/tipcache/cache"
 )
 
-// Options configure an Auditor.
+// Options configure an Auditor. Row, Varies and Epoch are required.
 type Options struct {
 	Share   float64       // share of entries to read again, 0 to 1
 	Timeout time.Duration // of one read; default 5 s
 
-	Row    func(key string) string // returns the row of chain.rows for values computed outside the state; "" for none. nil returns ""
-	Varies func(key string) bool   // reports that nodes answer each call differently, so that entries are not read again. nil means never
+	Row    func(key string) string // returns the row of chain.rows for values computed outside the state; "" for none
+	Varies func(key string) bool   // reports that nodes answer each call differently, so that entries are not read again
 
-	Epoch func() int64 // returns the chain generation: entries of earlier ones are not judged. nil means a single one
+	Epoch func() int64 // returns the chain generation: entries of earlier ones are not judged
 
 	Logger     *slog.Logger          // nil discards
 	Registerer prometheus.Registerer // nil disables metrics
@@ -63,24 +62,13 @@ type task struct {
 	since time.Time
 }
 
-// New returns an Auditor. It fails if the options are invalid.
-func New(o Options) (*Auditor, error) {
-	if o.Share < 0 || o.Share > 1 || o.Timeout < 0 {
-		return nil, errors.New("audit: the share must be from 0 to 1, the timeout positive")
-	}
+// New returns an Auditor.
+func New(o Options) *Auditor {
 	o.Timeout = cmp.Or(o.Timeout, 5*time.Second)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	if o.Row == nil {
-		o.Row = func(string) string { return "" }
-	}
-	if o.Varies == nil {
-		o.Varies = func(string) bool { return false }
-	}
-	if o.Epoch == nil {
-		o.Epoch = func() int64 { return 0 }
-	}
 	a := &Auditor{o: o, tasks: make(chan task, maxQueued), findings: map[string]Finding{}}
-	return a, a.register()
+	a.register()
+	return a
 }
 
 // Enqueue queues a share of the entries that have a height and are no failures. It never blocks. Use it as OnNewEntry of

@@ -86,13 +86,7 @@ func TestOnlyConfirmedDifferencesCount(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				log := new(logtest.Log)
-				a, err := audit.New(audit.Options{Share: 1, Logger: slog.New(slog.NewTextHandler(log, nil)), Row: rowOf})
-				if err != nil {
-					t.Fatal(err)
-				}
-				ctx, stop := context.WithCancel(t.Context())
-				defer stop()
-				go a.Run(ctx)
+				a := runAuditor(t, audit.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
 				a.Enqueue(cache.NewEntry{
 					Key: "k", Shared: test.by == "", By: test.by, Origin: test.nodes.origin,
 					Entry: &cache.Entry{Content: content(test.kept), Height: 7},
@@ -118,15 +112,20 @@ func TestOnlyConfirmedDifferencesCount(t *testing.T) {
 
 func rowOf(key string) string { return "row of " + key }
 
+// runAuditor runs an auditor of all entries until the test ends.
+func runAuditor(t *testing.T, o audit.Options) *audit.Auditor {
+	o.Share, o.Row, o.Epoch = 1, rowOf, func() int64 { return 0 }
+	if o.Varies == nil {
+		o.Varies = func(string) bool { return false }
+	}
+	a := audit.New(o)
+	go a.Run(t.Context())
+	return a
+}
+
 func TestVaryingEntriesAreNotAudited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, err := audit.New(audit.Options{Share: 1, Varies: func(key string) bool { return key == "k" }})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		defer stop()
-		go a.Run(ctx)
+		a := runAuditor(t, audit.Options{Varies: func(key string) bool { return key == "k" }})
 		a.Enqueue(cache.NewEntry{Key: "k", By: "a", Origin: nodes{{"a", "y"}}.origin, Entry: &cache.Entry{Content: content("x"), Height: 7}})
 		time.Sleep(time.Minute)
 		if found := a.Findings(); len(found) > 0 {
@@ -137,13 +136,7 @@ func TestVaryingEntriesAreNotAudited(t *testing.T) {
 
 func TestEntriesWithoutAHeightAreNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, err := audit.New(audit.Options{Share: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		defer stop()
-		go a.Run(ctx)
+		a := runAuditor(t, audit.Options{})
 		read := false
 		origin := func(context.Context, *cache.Entry) (*cache.Entry, error) {
 			read = true
@@ -156,12 +149,4 @@ func TestEntriesWithoutAHeightAreNotRead(t *testing.T) {
 			t.Error("audited an entry without height, or a failure")
 		}
 	})
-}
-
-func TestInvalidSharesAreRefused(t *testing.T) {
-	for _, share := range []float64{-0.1, 1.1} {
-		if _, err := audit.New(audit.Options{Share: share}); err == nil {
-			t.Errorf("New with share %v returned no error", share)
-		}
-	}
 }

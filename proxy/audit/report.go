@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"maps"
@@ -70,10 +69,9 @@ func digest(v version) string {
 
 func (a *Auditor) count(result string) { a.results.WithLabelValues(result).Inc() }
 
-func (a *Auditor) register() error {
-	own := prometheus.NewRegistry()
+func (a *Auditor) register() {
 	counter := func(name, help, label string) *prometheus.CounterVec {
-		return promauto.With(own).NewCounterVec(prometheus.CounterOpts{Name: "tipcache_audit_" + name, Help: help}, []string{label})
+		return promauto.With(a.o.Registerer).NewCounterVec(prometheus.CounterOpts{Name: "tipcache_audit_" + name, Help: help}, []string{label})
 	}
 	a.results = counter("entries_total", "Cache entries selected for a second read, by result.", "result")
 	a.differs = counter("differences_total", "Cache entries that differ from the second read, by source: the node, or redis.", "source")
@@ -81,5 +79,4 @@ func (a *Auditor) register() error {
 		a.results.WithLabelValues(result)
 	}
 	a.differs.WithLabelValues(redis) // rates need a sample at zero
-	return cmp.Or[prometheus.Registerer](a.o.Registerer, prometheus.NewRegistry()).Register(own)
 }

@@ -56,16 +56,6 @@ type MetadataProvider interface {
 	Lookup(ctx context.Context, addresses []string) (found map[string]json.RawMessage, degraded bool)
 }
 
-// An answerCache caches pages. It is implemented by *cache.Cache.
-type answerCache interface {
-	// Get answers a query from the cache or by the origin function.
-	Get(ctx context.Context, q cache.Query, origin cache.Origin) (cache.Result, error)
-	// Fresh answers a query from a fresh entry in memory, if there is one.
-	Fresh(q cache.Query, now time.Time, of func(*cache.Entry) (use bool)) (res cache.Result, ok bool)
-	// Derived returns the result of derive for a content, and caches it by name with the key's entry.
-	Derived(key string, of *cache.Content, name string, derive func(of *cache.Content, name string) *cache.Content) *cache.Content
-}
-
 // Options configure a Handler.
 type Options struct {
 	Store    finder           // nil refuses every request
@@ -93,14 +83,14 @@ func (o Options) WithDefaults() Options {
 type Handler struct {
 	o      Options
 	stack  *web.Stack
-	cache  answerCache
+	cache  *cache.Cache
 	schema *listSchema
 
 	waiters *limits.Places
 }
 
 // New returns a handler.
-func New(o Options, stack *web.Stack, c answerCache) *Handler {
+func New(o Options, stack *web.Stack, c *cache.Cache) *Handler {
 	return &Handler{
 		o: o.WithDefaults(), stack: stack, cache: c, schema: newListSchema(Prefix, documentSuffix), waiters: stack.Admission.NewWaiters(),
 	}

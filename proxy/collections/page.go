@@ -111,9 +111,12 @@ func firstRecord(records ...json.RawMessage) json.RawMessage {
 func (h *Handler) origin(asked listing) cache.Origin {
 	return func(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
 		now := time.Now()
-		page, err := h.list(ctx, asked)
-		if err != nil {
-			return nil, err
+		var page store.Page
+		if !asked.Nothing {
+			var err error
+			if page, err = h.o.Store.List(ctx, asked.Query); err != nil {
+				return nil, fmt.Errorf("list collections: %w", err)
+			}
 		}
 		if page.Total == 0 && h.progress().Filling {
 			return nil, errFilling
@@ -129,17 +132,6 @@ func (h *Handler) origin(asked listing) cache.Origin {
 		}
 		return e, nil
 	}
-}
-
-func (h *Handler) list(ctx context.Context, asked listing) (store.Page, error) {
-	if asked.Nothing {
-		return store.Page{}, nil
-	}
-	page, err := h.o.Store.List(ctx, asked.Query)
-	if err != nil {
-		return page, fmt.Errorf("list collections: %w", err)
-	}
-	return page, nil
 }
 
 func (h *Handler) describe(ctx context.Context, items []store.Collection) (found map[string]json.RawMessage, degraded bool) {
@@ -166,14 +158,8 @@ func encode(v any) []byte {
 // fails.
 const metadataKeep = 40 * 24 * time.Hour
 
-// A metadataCache caches metadata records. It is implemented by *cache.Cache.
-type metadataCache interface {
-	Load(ctx context.Context, keys []string) map[string]*cache.Entry
-	Save(ctx context.Context, entries map[string]*cache.Entry, keep time.Duration)
-}
-
 // A MetadataStore stores metadata records in the cache, which all replicas share.
-type MetadataStore struct{ Cache metadataCache }
+type MetadataStore struct{ Cache *cache.Cache }
 
 // Load returns the cached records.
 func (s MetadataStore) Load(ctx context.Context, keys []string) map[string]metadata.Record {

@@ -77,7 +77,7 @@ func (m *Memory) HoldStream(bytes int64) (release func(), err error) {
 		return func() {}, nil
 	}
 	if !m.account.Reserve(account.Streams, bytes) {
-		return nil, &failure.Failure{Expected: true, Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Public: "too many streams are open", Err: account.ErrFull}
+		return nil, ErrNoStream
 	}
 	return func() { m.account.Release(account.Streams, bytes) }, nil
 }

@@ -40,7 +40,7 @@ func (c *Conn) ServeStream(w http.ResponseWriter, r *http.Request, lane func(w h
 
 // beginRequest opens the stream of a request.
 func (s *streams) beginRequest(r *http.Request) (extra int64, ok bool) {
-	extra = headerBytes(r) - usualHeaders
+	extra = int64(len(r.RequestURI)+len(r.Host)+HeaderBytes(r.Header)) - usualHeaders
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if extra, ok = s.begin(extra, 0); ok {
@@ -49,15 +49,14 @@ func (s *streams) beginRequest(r *http.Request) (extra int64, ok bool) {
 	return extra, ok
 }
 
-// headerBytes returns the size of a request's headers.
-func headerBytes(r *http.Request) int64 {
-	size := len(r.RequestURI) + len(r.Host)
-	for name, values := range r.Header {
+// HeaderBytes returns the size of headers: their names and values.
+func HeaderBytes(h http.Header) (size int) {
+	for name, values := range h {
 		for _, value := range values {
 			size += len(name) + len(value)
 		}
 	}
-	return int64(size)
+	return size
 }
 
 // finish closes a stream after its HTTP/2 handler. net/http may still hold the last bytes of the response, and does not
@@ -99,7 +98,7 @@ func (s *streams) setRefusing(to bool) (changed bool) {
 	return changed
 }
 
-// ErrNoStream refuses an HTTP/2 request for lack of memory.
+// ErrNoStream refuses a stream for lack of memory.
 var ErrNoStream = &failure.Failure{Expected: true, Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Public: "too many streams are open", Err: account.ErrFull}
 
 // streamWriter writes in pieces for the same reason as [socket.Write].

@@ -13,8 +13,6 @@ import (
 // share does not apply to them.
 type Places struct {
 	admission *Admission
-	most      int
-	share     int    // places per client, once more than half are taken
 	doing     string // what the requests do, for refusals
 
 	mu    sync.Mutex
@@ -28,15 +26,15 @@ const DefaultWait = 10 * time.Second
 // maxPlaces is the maximum number of concurrent requests of one kind per API.
 const maxPlaces = 1000
 
-// clientShares divides the places into shares. A client has one.
-const clientShares = 20
+// clientPlaces is the share of a client, once more than half of the places are taken.
+const clientPlaces = maxPlaces / 20
 
 // NewWaiters returns places for the requests of one API that wait for a block.
 func (a *Admission) NewWaiters() *Places { return a.NewPlaces("wait for a block") }
 
 // NewPlaces returns places for the requests of one API. doing ends the text of refusals: too many requests DOING.
 func (a *Admission) NewPlaces(doing string) *Places {
-	return &Places{admission: a, most: maxPlaces, share: maxPlaces / clientShares, doing: doing, held: map[string]int{}}
+	return &Places{admission: a, doing: doing, held: map[string]int{}}
 }
 
 // Enter takes a place for a request of a client until leave is called. The error is a *failure.Failure that tells the
@@ -46,9 +44,9 @@ func (p *Places) Enter(c *Client, retry time.Duration) (leave func(), err error)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch taken := p.taken + 1; {
-	case taken <= p.most && taken > p.most/2+1 && p.held[client]+1 > p.share && !exempt:
+	case taken <= maxPlaces && taken > maxPlaces/2+1 && p.held[client]+1 > clientPlaces && !exempt:
 		return nil, &failure.Failure{Expected: true, Status: http.StatusTooManyRequests, RetryAfter: retry, Public: "too many requests of this client " + p.doing}
-	case taken > p.most:
+	case taken > maxPlaces:
 		return nil, &failure.Failure{Expected: true, Status: http.StatusServiceUnavailable, RetryAfter: retry, Public: "too many requests " + p.doing}
 	}
 	p.taken++

@@ -45,13 +45,7 @@ func (s *Stack) Oversized(r *http.Request) error {
 	if len(r.RequestURI) > MaxURL {
 		return &failure.Failure{Status: http.StatusRequestURITooLong, Public: fmt.Sprintf("the request target is longer than %d bytes", MaxURL)}
 	}
-	size := 0
-	for name, values := range r.Header {
-		for _, value := range values {
-			size += len(name) + len(value)
-		}
-	}
-	if size > MaxHeader {
+	if conn.HeaderBytes(r.Header) > MaxHeader {
 		return &failure.Failure{Status: http.StatusRequestHeaderFieldsTooLarge, Public: fmt.Sprintf("the request headers are larger than %d bytes", MaxHeader)}
 	}
 	return nil

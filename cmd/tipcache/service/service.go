@@ -121,9 +121,8 @@ func (s *Service) openCache(context.Context) error {
 		o.Shared = s.shared
 	}
 	if s.cfg.Audit.Share > 0 {
-		if err = s.openAudit(&o); err != nil {
-			return err
-		}
+		s.auditor = s.newAuditor()
+		o.OnNewEntry = s.auditor.Enqueue
 	}
 	if s.cache, err = cache.New(o); err != nil {
 		return err
@@ -135,17 +134,12 @@ func (s *Service) openCache(context.Context) error {
 	return nil
 }
 
-// openAudit makes the cache report its reads to an auditor.
-func (s *Service) openAudit(o *cache.Options) (err error) {
-	s.auditor, err = audit.New(audit.Options{
+func (s *Service) newAuditor() *audit.Auditor {
+	return audit.New(audit.Options{
 		Share: s.cfg.Audit.Share, Timeout: s.cfg.Chain.Timeout, Logger: s.log, Registerer: s.registry,
 		Epoch: func() int64 { return s.pool.Tip().Epoch },
 		Row:   func(key string) string { return s.proxy.RowFor(key) }, Varies: proxy.Varies,
 	})
-	if err == nil {
-		o.OnNewEntry = s.auditor.Enqueue
-	}
-	return err
 }
 
 // openLane creates the fast lane first, because later parts invalidate it.

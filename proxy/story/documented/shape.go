@@ -31,15 +31,15 @@ func Shape(raw []byte, want *Schema) (shaped Shaped, err error) {
 		return Shaped{Body: raw}, nil
 	}
 	src := unsafe.String(unsafe.SliceData(raw), len(raw)) //nolint:gosec // the string is only read
-	at := find(src, "msg")
-	if at < 0 || src[at] != '{' {
-		return shaped, fmt.Errorf("msg: want an object, have %.40s", gjson.Get(src, "msg").Raw)
+	msg := gjson.Get(src, "msg")
+	if !msg.IsObject() {
+		return shaped, fmt.Errorf("msg: want an object, have %.40s", msg.Raw)
 	}
 	e := &splicer{src: src, out: make([]byte, 0, len(src)+512)}
 	if want.edit != nil {
-		shaped.NextKey, err = want.edit(e, gjson.Get(src, "msg"))
+		shaped.NextKey, err = want.edit(e, msg)
 	} else {
-		_, err = want.normalize(e, at)
+		_, err = want.normalize(e, msg.Index)
 	}
 	if err != nil {
 		return shaped, fmt.Errorf("msg: %w", err)

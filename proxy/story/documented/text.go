@@ -73,22 +73,6 @@ func member(text string, at int) (name string, value int) {
 	return name, blanks(text, blanks(text, end)+1)
 }
 
-// find returns the index of the value of the first member with a name in an object, -1 for none.
-func find(text, name string) int {
-	at := blanks(text, 0)
-	if at == len(text) || text[at] != '{' {
-		return -1
-	}
-	for at = blanks(text, at+1); text[at] != '}'; at = next(text, at) {
-		found, value := member(text, at)
-		if found == name {
-			return value
-		}
-		at = skip(text, value)
-	}
-	return -1
-}
-
 // next returns the index of the next member or item, or of the end of the object or list.
 func next(text string, at int) int {
 	if at = blanks(text, at); at < len(text) && text[at] == ',' {
