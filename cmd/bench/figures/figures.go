@@ -27,22 +27,22 @@ func Quantile(xs []float64, q float64) float64 {
 	return sorted[low] + (at-float64(low))*(sorted[high]-sorted[low])
 }
 
-// Ratios are as[i] / bs[i], of as many as both have.
-func Ratios(as, bs []float64) []float64 {
-	out := make([]float64, min(len(as), len(bs)))
-	for i := range out {
-		out[i] = as[i] / bs[i]
-	}
-	return out
-}
-
-// Each is one value of each of many things.
-func Each[A any](xs []A, of func(A) float64) []float64 {
+// MedianOf returns the median of a value of each thing.
+func MedianOf[A any](xs []A, of func(A) float64) float64 {
 	ys := make([]float64, len(xs))
 	for i, x := range xs {
 		ys[i] = of(x)
 	}
-	return ys
+	return Median(ys)
+}
+
+// MedianRatio returns the median of of(as[i]) / of(bs[i]), for as many as both have.
+func MedianRatio[A any](as, bs []A, of func(A) float64) float64 {
+	ratios := make([]float64, min(len(as), len(bs)))
+	for i := range ratios {
+		ratios[i] = of(as[i]) / of(bs[i])
+	}
+	return Median(ratios)
 }
 
 // Milliseconds is a time in milliseconds, with fractions.

@@ -79,21 +79,18 @@ func Compare(ctx context.Context, r *rig.Rig) {
 // row compares the medians. Background work and the reading of the metrics allocate too, so a tenth and two
 // allocations more are no failure.
 func (w work) row(r *rig.Rig, parent, child []cost) []string {
-	cpu := func(c cost) float64 { return c.cpu }
-	mallocs := func(c cost) float64 { return c.mallocs }
-	reads := func(c cost) float64 { return c.reads }
 	median := func(of func(cost) float64) (before, now float64) {
-		return figures.Median(figures.Each(parent, of)), figures.Median(figures.Each(child, of))
+		return figures.MedianOf(parent, of), figures.MedianOf(child, of)
 	}
-	mallocsBefore, mallocsNow := median(mallocs)
-	readsBefore, readsNow := median(reads)
+	mallocsBefore, mallocsNow := median(func(c cost) float64 { return c.mallocs })
+	readsBefore, readsNow := median(func(c cost) float64 { return c.reads })
 	if mallocsNow > 1.1*mallocsBefore+2 {
 		r.Broken(fmt.Errorf("%s: %.1f allocations, the parent has %.1f", w.name, mallocsNow, mallocsBefore))
 	}
 	if readsNow > readsBefore+0.01 {
 		r.Broken(fmt.Errorf("%s: %.2f node requests, the parent has %.2f", w.name, readsNow, readsBefore))
 	}
-	ratio := figures.Median(figures.Ratios(figures.Each(child, cpu), figures.Each(parent, cpu)))
+	ratio := figures.MedianRatio(child, parent, func(c cost) float64 { return c.cpu })
 	return figures.Row(w.name, ratio, mallocsNow, mallocsBefore, readsNow, readsBefore)
 }
 
@@ -111,9 +108,9 @@ func start(ctx context.Context, r *rig.Rig, bin string) *program {
 func (w work) measure(ctx context.Context, r *rig.Rig, p *program) cost {
 	allocated := func() float64 { return rig.Must(p.Metrics(ctx)).Sum("go_memstats_mallocs_total") }
 	reads, mallocs, units := p.chain.Stats().Node.Of(w.path), allocated(), 0
-	spent := rig.Spent(func() { units = w.do(ctx, r, p) }, p.Process)
+	spent := rig.Spent(p.Process, func() { units = w.do(ctx, r, p) })
 	n := float64(units)
-	return cost{spent[0].Seconds() / n, (allocated() - mallocs) / n, float64(p.chain.Stats().Node.Of(w.path)-reads) / n}
+	return cost{spent.Seconds() / n, (allocated() - mallocs) / n, float64(p.chain.Stats().Node.Of(w.path)-reads) / n}
 }
 
 func hits(ctx context.Context, r *rig.Rig, p *program) int {

@@ -21,28 +21,22 @@ type subject struct {
 // result is the outcome of one measurement.
 type result struct {
 	clients.Loaded
-	cpu, behind float64 // of the server, and of the servers behind it: seconds per 100,000 requests
-	rss         float64 // MiB
+	cpu float64 // seconds per 100,000 requests
+	rss float64 // MiB
 }
 
-// once measures the CPU that getting each path once costs a server at an address and the servers behind it.
-func once(ctx context.Context, addr string, connections int, paths, headers []string, server *rig.Process, behind ...*rig.Process) result {
-	crowd := clients.NewCrowd(addr, connections)
+// once measures what getting each path once costs a server.
+func once(ctx context.Context, server *rig.Process, url string, connections int, paths []string, headers ...string) result {
+	crowd := clients.NewCrowd(rig.Host(url), connections)
 	defer crowd.Close()
 	rig.Check(crowd.Open(ctx))
-	return spend(func() clients.Loaded { return rig.Must(crowd.Once(ctx, paths, headers...)) }, server, behind...)
+	return spend(server, func() clients.Loaded { return rig.Must(crowd.Once(ctx, paths, headers...)) })
 }
 
-// spend measures the CPU that a load costs a server and the servers behind it.
-func spend(load func() clients.Loaded, server *rig.Process, behind ...*rig.Process) (r result) {
-	spent := rig.Spent(func() { r.Loaded = load() }, append(behind, server)...)
-	for i, used := range spent {
-		if each := used.Seconds() / r.Requests * 1e5; i < len(behind) {
-			r.behind += each
-		} else {
-			r.cpu = each
-		}
-	}
+// spend measures what a load costs a server.
+func spend(server *rig.Process, load func() clients.Loaded) (r result) {
+	spent := rig.Spent(server, func() { r.Loaded = load() })
+	r.cpu = spent.Seconds() / r.Requests * 1e5
 	r.rss = float64(rig.Must(server.Usage()).RSS) / (1 << 20)
 	return r
 }
@@ -98,19 +92,16 @@ func p50(r result) float64 { return r.P50 }
 // row returns the figures of a server, the ratios of tipcache's to them, and the ratio to the server's own figures with
 // the first subject.
 func row(at cell, own, ours, first []result) []string {
-	median := func(of func(result) float64) float64 { return figures.Median(figures.Each(own, of)) }
-	ratio := func(a, b []result, of func(result) float64) float64 {
-		return figures.Median(figures.Ratios(figures.Each(a, of), figures.Each(b, of)))
-	}
+	median := func(of func(result) float64) float64 { return figures.MedianOf(own, of) }
 	return figures.Row(at.subject, at.connections, at.server, fmt.Sprintf("%.0f", median(func(r result) float64 { return r.PerSecond })),
-		median(p50), median(func(r result) float64 { return r.P99 }), median(cpu), median(func(r result) float64 { return r.behind }), median(func(r result) float64 { return r.rss }),
-		ratio(ours, own, cpu), ratio(ours, own, p50), ratio(own, first, cpu))
+		median(p50), median(func(r result) float64 { return r.P99 }), median(cpu), median(func(r result) float64 { return r.rss }),
+		figures.MedianRatio(ours, own, cpu), figures.MedianRatio(ours, own, p50), figures.MedianRatio(own, first, cpu))
 }
 
 // report prints the rows of compare.
 func report(r *rig.Rig, title string, rows [][]string) {
 	r.Table(title, []string{
-		"case", "connections", "server", "req/s", "p50 ms", "p99 ms", "CPU s/100k", "of Redis", "RSS MiB", "tipcache's CPU / its", "tipcache's p50 / its", "CPU / first case's",
+		"case", "connections", "server", "req/s", "p50 ms", "p99 ms", "CPU s/100k", "RSS MiB", "tipcache's CPU / its", "tipcache's p50 / its", "CPU / first case's",
 	}, rows)
 	r.Note("CPU s/100k is of the server and its children, per 100,000 requests. Figures are medians of %d rounds; ratios are medians of the rounds' ratios.", r.Rounds)
 }

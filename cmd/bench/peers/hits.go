@@ -72,10 +72,10 @@ func (c hitCase) measure(ctx context.Context, r *rig.Rig, s *peer, connections i
 	}
 	run := func() clients.Loaded { return rig.Must(load(ctx, l)) }
 	if s.replica == nil {
-		return spend(run, s.Process)
+		return spend(s.Process, run)
 	}
 	all, hits, _ := s.replica.CacheRequests(ctx)
-	came := spend(run, s.Process)
+	came := spend(s.Process, run)
 	allAfter, hitsAfter, _ := s.replica.CacheRequests(ctx)
 	if share := (hitsAfter - hits) / (allAfter - all); !(share >= hitShare) {
 		rig.Check(fmt.Errorf("only %.2f %% of the responses were hits in memory, want at least %.1f %%", 100*share, 100*hitShare))

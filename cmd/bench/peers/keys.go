@@ -61,12 +61,12 @@ func (c keysCase) measure(ctx context.Context, r *rig.Rig, name string) []string
 	node := startBusyNode(r, chain, busyLatency)
 	p := before(ctx, r, name, origin{node: node.url, comet: chain.CometURL(), fresh: nginxFresh}, "--shape", "node")
 	run := &keysRun{keysCase: c, chain: chain, addr: rig.Host(p.urls[plain]), clients: keysClients, failed: map[string]int{}}
-	var spent []time.Duration
+	var spent time.Duration
 	sustain(ctx, r, node, keysWarm, keysBlocks, func(pass func()) {
 		run.since(time.Now())
-		spent = rig.Spent(pass, p.Process)
+		spent = rig.Spent(p.Process, pass)
 	}, run)
-	return run.row(p, node, spent[0])
+	return run.row(p, node, spent)
 }
 
 // sustain sends requests for some blocks before counting, and then while count lets the counted blocks pass.

@@ -61,7 +61,7 @@ func (c missCase) run(ctx context.Context, r *rig.Rig) [][]string {
 	}
 	o := origin{node: startBusyNode(r, chain, 0).url, comet: chain.CometURL(), fresh: time.Second}
 	return compare(ctx, r, []int{missClients}, beforeAll(ctx, r, []string{tipcacheName, nginxName}, o, flags...), []subject{{c.name, plain, func(ctx context.Context, s *peer, connections int) result {
-		return once(ctx, rig.Host(s.urls[plain]), connections, c.paths(r), c.headers, s.Process)
+		return once(ctx, s.Process, s.urls[plain], connections, c.paths(r), c.headers...)
 	}}})
 }
 

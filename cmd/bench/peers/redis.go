@@ -32,7 +32,7 @@ func Redis(ctx context.Context, b *rig.Rig) {
 		r.paths = append(r.paths, fmt.Sprintf("/staking/validators/%s/delegations?pagination.limit=%d", r.chain.Validators()[1], 10_000+i))
 	}
 	first := r.replica(ctx)
-	r.load(ctx, first.Process, first.URL, r.paths)
+	_ = once(ctx, first.Process, first.URL, redisClients, r.paths)
 	size := r.copyTo(ctx, rig.Must(rig.Get(ctx, first.URL+r.paths[0])))
 	first.Stop()
 	servers := []*peer{{Process: first.Process, name: tipcacheName, urls: map[offer]string{plain: first.URL}}, startBare(ctx, b, r.redis.Addr, "")}
@@ -40,7 +40,7 @@ func Redis(ctx context.Context, b *rig.Rig) {
 		if s.name == tipcacheName {
 			return r.cold(ctx)
 		}
-		return r.load(ctx, s.Process, s.urls[plain], r.names)
+		return once(ctx, s.Process, s.urls[plain], redisClients, r.names)
 	}}})
 	report(b, fmt.Sprintf("redis: memory cold, %d keys of %d bytes asked once each", len(r.paths), size), rows)
 }
@@ -57,23 +57,15 @@ func (r *redisRun) cold(ctx context.Context) result {
 	}
 	t := r.replica(ctx)
 	defer t.Stop()
-	asked := r.asked()
-	came := r.load(ctx, t.Process, t.URL, r.paths)
+	asked := r.chain.Stats().Node.Of("/staking/validators/")
+	came := once(ctx, t.Process, t.URL, redisClients, r.paths)
 	if all, _, hits := t.CacheRequests(ctx); all != hits || int(hits) != len(r.paths) {
 		rig.Check(fmt.Errorf("%.0f of %.0f answers came from Redis, want %d", hits, all, len(r.paths)))
 	}
-	if n := r.asked() - asked; n > 0 {
+	if n := r.chain.Stats().Node.Of("/staking/validators/") - asked; n > 0 {
 		rig.Check(fmt.Errorf("the node was read for %d answers, want 0", n))
 	}
 	return came
-}
-
-// asked returns how often the node was read for one of the responses.
-func (r *redisRun) asked() int64 { return r.chain.Stats().Node.Of("/staking/validators/") }
-
-// load requests each path once.
-func (r *redisRun) load(ctx context.Context, server *rig.Process, url string, paths []string) result {
-	return once(ctx, rig.Host(url), redisClients, paths, nil, server, r.redis.Process)
 }
 
 // copyTo stores a body under names as long as tipcache's keys, and returns its size.

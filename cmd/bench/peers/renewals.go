@@ -55,12 +55,12 @@ func (c renewalCase) measure(ctx context.Context, r *rig.Rig) []string {
 		defer t.Stop()
 		started[i], runs[i] = t, &keysRun{keysCase: keys, chain: chain, addr: rig.Host(t.URL), clients: renewalsClients, failed: map[string]int{}}
 	}
-	var spent []time.Duration
-	sustain(ctx, r, node, 3, 10, func(pass func()) { spent = rig.Spent(pass, redis.Process) }, runs...)
+	var spent time.Duration
+	sustain(ctx, r, node, 3, 10, func(pass func()) { spent = rig.Spent(redis.Process, pass) }, runs...)
 	pairs, asks, _ := node.reads(small)
 	failures := 0.0
 	for _, t := range started {
 		failures += rig.Must(t.Metrics(ctx)).Sum("tipcache_cache_shared_errors_total")
 	}
-	return figures.Row(c.bodies, c.replicas, c.keys, 1e6*spent[0].Seconds()/float64(pairs), asks, failures)
+	return figures.Row(c.bodies, c.replicas, c.keys, 1e6*spent.Seconds()/float64(pairs), asks, failures)
 }

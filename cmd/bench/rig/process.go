@@ -166,17 +166,11 @@ func (p *Process) Usage() (u Usage, err error) {
 	return u, nil
 }
 
-// Spent returns the CPU time that processes use during do.
-func Spent(do func(), all ...*Process) []time.Duration {
-	spent := make([]time.Duration, len(all))
-	for i, p := range all {
-		spent[i] = -Must(p.Usage()).CPU
-	}
+// Spent returns the CPU time that a process uses during do.
+func Spent(p *Process, do func()) time.Duration {
+	before := Must(p.Usage()).CPU
 	do()
-	for i, p := range all {
-		spent[i] += Must(p.Usage()).CPU
-	}
-	return spent
+	return Must(p.Usage()).CPU - before
 }
 
 // Output runs a program in a directory, "" for the current one, and returns its output.

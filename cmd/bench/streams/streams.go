@@ -50,7 +50,7 @@ func streamed(ctx context.Context, r *rig.Rig, n int) []string {
 	_, size := f.Await()
 	held, asked := rig.Must(s.Usage()).RSS-empty, chain.Stats().Node.Of(ChangingPath)
 	var late []float64 // milliseconds from a block to its event
-	spent := rig.Spent(func() {
+	spent := rig.Spent(s.Process, func() {
 		for range streamedBlocks {
 			made := time.Now()
 			chain.Advance(1)
@@ -59,9 +59,9 @@ func streamed(ctx context.Context, r *rig.Rig, n int) []string {
 				late = append(late, figures.Milliseconds(at.Sub(made)))
 			}
 		}
-	}, s.Process)
+	})
 	return figures.Row(n, size, figures.Median(late), figures.Quantile(late, 0.99), figures.Quantile(late, 1),
-		float64(spent[0].Microseconds())/float64(streamedBlocks*n), float64(held)/1024/float64(n), float64(chain.Stats().Node.Of(ChangingPath)-asked)/streamedBlocks)
+		float64(spent.Microseconds())/float64(streamedBlocks*n), float64(held)/1024/float64(n), float64(chain.Stats().Node.Of(ChangingPath)-asked)/streamedBlocks)
 }
 
 // Followers are streams of ChangingPath from one server.
