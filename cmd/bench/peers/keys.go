@@ -61,16 +61,12 @@ func (c keysCase) measure(ctx context.Context, r *rig.Rig, name string) []string
 	node := startBusyNode(r, chain, busyLatency)
 	p := before(ctx, r, name, origin{node: node.url, comet: chain.CometURL(), fresh: nginxFresh}, "--shape", "node")
 	run := &keysRun{keysCase: c, chain: chain, addr: rig.Host(p.urls[plain]), clients: keysClients, failed: map[string]int{}}
-	var spent time.Duration
-	sustain(ctx, r, node, keysWarm, keysBlocks, func(pass func()) {
-		run.since(time.Now())
-		spent = rig.Spent(p.Process, pass)
-	}, run)
-	return run.row(p, node, spent)
+	return run.row(p, node, sustain(ctx, r, node, p.Process, keysWarm, keysBlocks, run))
 }
 
-// sustain sends requests for some blocks before counting, and then while count lets the counted blocks pass.
-func sustain(ctx context.Context, r *rig.Rig, node *busyNode, warm, blocks int64, count func(pass func()), runs ...*keysRun) {
+// sustain sends requests for some blocks before counting, and then for the counted blocks, in which it measures the CPU
+// time of a process.
+func sustain(ctx context.Context, r *rig.Rig, node *busyNode, p *rig.Process, warm, blocks int64, runs ...*keysRun) time.Duration {
 	asking, end := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -80,8 +76,12 @@ func sustain(ctx context.Context, r *rig.Rig, node *busyNode, warm, blocks int64
 	}
 	first := clients.AwaitBlock(ctx, node.chain, node.chain.Height()+rig.Sized(r, warm, 2))
 	node.counted.Store(first)
-	count(func() { clients.AwaitBlock(ctx, node.chain, first+rig.Sized(r, blocks, 2)) })
+	for _, run := range runs {
+		run.since(time.Now())
+	}
+	spent := rig.Spent(p, func() { clients.AwaitBlock(ctx, node.chain, first+rig.Sized(r, blocks, 2)) })
 	rig.Check(ctx.Err())
+	return spent
 }
 
 // A keysRun collects the responses that clients received.

@@ -55,8 +55,7 @@ func (c renewalCase) measure(ctx context.Context, r *rig.Rig) []string {
 		defer t.Stop()
 		started[i], runs[i] = t, &keysRun{keysCase: keys, chain: chain, addr: rig.Host(t.URL), clients: renewalsClients, failed: map[string]int{}}
 	}
-	var spent time.Duration
-	sustain(ctx, r, node, 3, 10, func(pass func()) { spent = rig.Spent(redis.Process, pass) }, runs...)
+	spent := sustain(ctx, r, node, redis.Process, 3, 10, runs...)
 	pairs, asks, _ := node.reads(small)
 	failures := 0.0
 	for _, t := range started {
