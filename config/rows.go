@@ -71,6 +71,14 @@ func (c Config) CheckRoutes() error {
 	return errors.Join(v.problems...)
 }
 
+// grpcWarnings returns a warning if gRPC is served without a node's gRPC.
+func (c Config) grpcWarnings() (warnings []error) {
+	if c.GRPC.Listen != "" && !c.ReadsGRPC() {
+		warnings = append(warnings, Problem{Key: "grpc.listen", Text: "without chain.grpc, it serves only reads of state and methods of the RPC"})
+	}
+	return warnings
+}
+
 // ruleWarnings returns the access rules of a valid configuration that probably have no effect, or deny some clients. Nodes may
 // have paths and methods that tipcache does not know, so a rule for an unknown name is not an error.
 func (c Config) ruleWarnings() (warnings []error) {

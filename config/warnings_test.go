@@ -28,6 +28,7 @@ func TestSettingsWithoutIntendedEffectAreWarnings(t *testing.T) {
 			"{access: [cost 100 tx_search], http: {rate: 10/s burst 30}, collections: {keys: ['partner:" + hexDigest + ":1000/h']}}", nil,
 			[]string{"1: access[0]: cost 100 is more than http.rate ever admits at once (30)"},
 		},
+		{"gRPC without a node's gRPC", "{grpc: {listen: ':9090'}}", nil, []string{"1: grpc.listen: without chain.grpc, it serves only reads of state and methods of the RPC"}},
 		{"a value that a variable overrides", "http: {rate: 10/s}", []string{"TIPCACHE_HTTP_RATE=20/s"}, []string{"1: http.rate: the file's value is overridden by TIPCACHE_HTTP_RATE"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -132,7 +132,7 @@ func TestPurgeReachesAllReplicasAndRedis(t *testing.T) {
 			status = http.StatusBadRequest
 		}
 		got := a.do(http.MethodPost, a.admin+"/admin/purge", test.what, "Content-Type", "application/x-www-form-urlencoded")
-		if got.status != status || status == http.StatusOK && !strings.Contains(got.body, `"replicas":"told"`) {
+		if got.status != status || status == http.StatusOK && !strings.Contains(got.body, `"replicas":"notified"`) {
 			t.Errorf("%s: %d %s", test.what, got.status, got.body)
 		}
 		for _, i := range test.gone {

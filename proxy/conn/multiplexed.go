@@ -22,12 +22,12 @@ type refusedKey struct{}
 // ServeStream serves an HTTP/2 request by lane, or by h if lane returns false. It records blocked writes, because the
 // socket does not see that a client grants no window.
 func (c *Conn) ServeStream(w http.ResponseWriter, r *http.Request, lane func(w http.ResponseWriter) (answered bool), h http.Handler) {
-	growStack(0)
 	extra, ok := c.streams.beginRequest(r)
 	if !ok {
 		c.refuseStream(w, r, h)
 		return
 	}
+	growStack(0)
 	sw := &streamWriter{ResponseWriter: w, conn: c}
 	defer c.streams.finish(sw, extra)
 	if lane(sw) {
@@ -99,7 +99,7 @@ func (s *streams) setRefusing(to bool) (changed bool) {
 }
 
 // ErrNoStream refuses a stream for lack of memory.
-var ErrNoStream = &failure.Failure{Expected: true, Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Public: "too many streams are open", Err: account.ErrFull}
+var ErrNoStream = &failure.Failure{Expected: true, Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Public: "too little memory is free for this request", Err: account.ErrFull}
 
 // streamWriter writes in pieces for the same reason as [socket.Write].
 type streamWriter struct {

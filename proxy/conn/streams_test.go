@@ -95,7 +95,7 @@ func TestStreamsBeyondTheFirstAreReserved(t *testing.T) {
 				status = resp.StatusCode
 				body, _ := io.ReadAll(resp.Body)
 				_ = resp.Body.Close()
-				if status == http.StatusServiceUnavailable && (resp.Header.Get("Retry-After") == "" || !strings.Contains(string(body), "too many streams are open")) {
+				if status == http.StatusServiceUnavailable && (resp.Header.Get("Retry-After") == "" || !strings.Contains(string(body), "too little memory is free")) {
 					t.Errorf("refusal = %v %s, want Retry-After and the reason", resp.Header, body)
 				}
 			}

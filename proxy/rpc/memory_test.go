@@ -38,7 +38,7 @@ func TestResponsesWithoutMemoryAreRefused(t *testing.T) {
 		t.Fatal("Reserve = false, want true")
 	}
 	want("a long response without memory", netInfo, http.StatusServiceUnavailable, `"id":7,"error":{"code":-32000,"message":"Server error","data":"too many responses have not been read`)
-	want("a batch without memory", batch(100), http.StatusServiceUnavailable, `"error":{"code":-32000,"message":"Server error","data":"too many streams are open`)
+	want("a batch without memory", batch(100), http.StatusServiceUnavailable, `"error":{"code":-32000,"message":"Server error","data":"too little memory is free for this request`)
 	want("a batch with memory for one call at a time", batch(20), http.StatusOK, `"id":7,"result":{"response"`)
 	c.Account().Release(account.Upstream, used)
 	if got := c.Account().Used(); got != 0 {

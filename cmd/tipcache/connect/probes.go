@@ -83,6 +83,9 @@ func findRedis(ctx context.Context, cfg config.Redis) (string, error) {
 		return "", err
 	}
 	took := time.Since(began)
+	if err := client.Set(ctx, "tipcache:check", "", time.Second).Err(); err != nil {
+		return "", fmt.Errorf("it refuses writes: %w", err)
+	}
 	about, _ := client.Info(ctx, "server", "memory").Result() // an ACL may forbid it
 	text := fmt.Sprintf("connected in %v", took.Round(10*time.Microsecond))
 	if version := infoOf(about, "redis_version"); version != "" {

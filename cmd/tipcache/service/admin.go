@@ -58,7 +58,7 @@ const purgeTimeout = time.Minute
 type purged struct {
 	Memory   int    `json:"memory"`   // entries removed from this process
 	Redis    int    `json:"redis"`    // entries removed from Redis
-	Replicas string `json:"replicas"` // told (notified), not told, or none without a Redis
+	Replicas string `json:"replicas"` // notified, not notified, or none without a Redis
 	Error    string `json:"error,omitempty"`
 }
 
@@ -82,10 +82,10 @@ func (s *Service) purge(w http.ResponseWriter, r *http.Request) {
 		done.Memory, done.Shared, done.Notified = done.Memory+removed.Memory, done.Shared+removed.Shared, removed.Notified
 	}
 	s.proxy.Forget()
-	answer, status := purged{Memory: done.Memory, Redis: done.Shared, Replicas: "told"}, http.StatusOK
+	answer, status := purged{Memory: done.Memory, Redis: done.Shared, Replicas: "notified"}, http.StatusOK
 	switch {
 	case err != nil:
-		answer.Replicas, answer.Error, status = "not told", err.Error(), http.StatusBadGateway
+		answer.Replicas, answer.Error, status = "not notified", err.Error(), http.StatusBadGateway
 	case !done.Notified:
 		answer.Replicas = "none"
 	}

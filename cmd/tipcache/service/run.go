@@ -90,9 +90,6 @@ func (s *Service) logStart() {
 	if s.store != nil {
 		store = s.store.Name()
 	}
-	if s.grpc != nil && !s.cfg.ReadsGRPC() {
-		s.log.Warn("grpc.listen serves only reads of state and methods of the RPC until chain.grpc names a node")
-	}
 	logWarnings(s.log, s.cfg)
 	s.log.Info("serving", "listen", s.Addr(), "admin", s.AdminAddr(), "version", parts.Version(), "tls", s.certificate != nil,
 		"nodes", nodes, "chain", cmp.Or(s.cfg.Chain.ID, "the first one seen"), "store", store, "redis", redisAt)
