@@ -9,8 +9,6 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
-
-	"github.com/tipcache/tipcache/cmd/bench/rig"
 )
 
 // A flood opens floodStreams streams on an HTTP/2 connection, and reads no more of each than the window that it grants.
@@ -33,7 +31,6 @@ func (f flood) run(ctx context.Context, b *bed, client int) {
 			return err
 		}
 		_, err := io.Copy(io.Discard, c) // frames without flow control
-		rig.Pause(ctx, 0)
 		return err
 	})
 }

@@ -48,8 +48,8 @@ func MedianRatio[A any](as, bs []A, of func(A) float64) float64 {
 // Milliseconds is a time in milliseconds, with fractions.
 func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// Decimal writes about three digits, and a dash for what is no number.
-func Decimal(x float64) string {
+// decimal writes about three digits, and a dash for what is no number.
+func decimal(x float64) string {
 	switch {
 	case math.IsNaN(x) || math.IsInf(x, 0):
 		return "-"
@@ -63,9 +63,6 @@ func Decimal(x float64) string {
 
 // Mebibytes writes bytes as MiB.
 func Mebibytes(bytes float64) string { return fmt.Sprintf("%.1f", bytes/(1<<20)) }
-
-// Percent writes the share of n in all, which may be none.
-func Percent(n, all int) string { return Decimal(100 * float64(n) / float64(max(1, all))) }
 
 // A Report prints notes and tables as GitHub renders them.
 type Report struct{ W io.Writer }
@@ -81,7 +78,7 @@ func Row(cells ...any) []string {
 	row := make([]string, len(cells))
 	for i, cell := range cells {
 		if x, ok := cell.(float64); ok {
-			cell = Decimal(x)
+			cell = decimal(x)
 		}
 		row[i] = fmt.Sprint(cell)
 	}

@@ -40,9 +40,7 @@ func Hits(ctx context.Context, r *rig.Rig) {
 
 // Calls measures RPC calls by POST, compared with a small REST hit and with bare handlers.
 func Calls(ctx context.Context, r *rig.Rig) {
-	still := rig.Still
-	still.Dialect = devnet.Cosmos
-	d := r.Chain(still)
+	d := r.Chain(devnet.Options{Seed: 1, Interval: -1, Dialect: devnet.Cosmos})
 	servers := beforeAll(ctx, r, []string{tipcacheName, noLaneName, bareName}, origin{node: d.NodeURL(), comet: d.CometURL()})
 	report(r, "calls", compare(ctx, r, r.Connections, servers, subjects(r, callCases, servers)))
 }

@@ -155,5 +155,5 @@ func (k *keysRun) row(p *peer, node *busyNode, spent time.Duration) []string {
 	}
 	_, mean, most := node.reads(small)
 	return figures.Row(k.name, k.rate, p.name, len(k.took), fmt.Sprint(failed, reasons), fmt.Sprintf("%d of %d", k.earlyFailed, k.early), figures.Quantile(k.took, 0.5), figures.Quantile(k.took, 0.99),
-		figures.Percent(k.current, len(k.took)), mean, most, spent.Seconds()/float64(max(1, len(k.took)+failed))*1e5, figures.Mebibytes(float64(rig.Must(p.Usage()).RSS)))
+		100*float64(k.current)/float64(len(k.took)), mean, most, spent.Seconds()/float64(max(1, len(k.took)+failed))*1e5, figures.Mebibytes(float64(rig.Must(p.Usage()).RSS)))
 }

@@ -52,9 +52,7 @@ func Misses(ctx context.Context, r *rig.Rig) {
 
 // run measures tipcache and nginx in turn, in front of one node without delay.
 func (c missCase) run(ctx context.Context, r *rig.Rig) [][]string {
-	still := rig.Still
-	still.Dialect = c.dialect
-	chain := r.Chain(still)
+	chain := r.Chain(devnet.Options{Seed: 1, Interval: -1, Dialect: c.dialect})
 	var flags []string
 	if c.dialect == "" {
 		flags = []string{"--shape", "node"}
