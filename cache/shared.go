@@ -31,7 +31,17 @@ type Shared interface {
 	// Subscribe passes the messages of other replicas to s until ctx ends.
 	Subscribe(ctx context.Context, namespace string, s Subscriber)
 
-	SharedAdmin
+	// State returns the state of the store's breaker: "closed", "half-open" or "open".
+	State() string
+
+	// Inspect looks at a key without side effects.
+	Inspect(ctx context.Context, namespace, key string) (SharedRecord, error)
+
+	// Purge removes the selected entries and returns how many were removed, even if it fails half-way.
+	Purge(ctx context.Context, namespace string, sel Selection) (int, error)
+
+	// AnnouncePurge makes all subscribers purge their memories.
+	AnnouncePurge(ctx context.Context, namespace string, sel Selection) error
 }
 
 // Subscriber receives the messages of other replicas. Its methods do not block.
@@ -48,21 +58,6 @@ type Subscriber interface {
 
 	// Purged removes the selected entries from memory.
 	Purged(sel Selection)
-}
-
-// SharedAdmin is the part of the shared store that operators use.
-type SharedAdmin interface {
-	// State returns the state of the store's breaker: "closed", "half-open" or "open".
-	State() string
-
-	// Inspect looks at a key without side effects.
-	Inspect(ctx context.Context, namespace, key string) (SharedRecord, error)
-
-	// Purge removes the selected entries and returns how many were removed, even if it fails half-way.
-	Purge(ctx context.Context, namespace string, sel Selection) (int, error)
-
-	// AnnouncePurge makes all subscribers purge their memories.
-	AnnouncePurge(ctx context.Context, namespace string, sel Selection) error
 }
 
 // SharedRecord is what the shared store has of a key.

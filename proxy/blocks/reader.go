@@ -11,6 +11,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/session"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -32,22 +33,9 @@ type Nodes interface {
 	Executed(ctx context.Context, height, number int64) (since, newest int64, err error)
 	// ChainID returns the name of the chain, "" while it is unknown.
 	ChainID() string
-	// HashOf returns the hash of a block in hex, "" if it is unknown.
-	HashOf(height int64) string
-	// Replaced reports whether a block with this hash prefix is known to have been rolled back.
-	Replaced(height int64, prefix string) bool
+	session.History
 	// Raise reports a height at which another replica has read.
 	Raise(height int64)
-}
-
-// Cache is the cache as a Reader needs it; *cache.Cache implements it.
-type Cache interface {
-	// Get returns an entry from the stores, or reads the origin.
-	Get(ctx context.Context, q cache.Query, origin cache.Origin) (cache.Result, error)
-	// Fresh returns an entry from memory if that is fresh now.
-	Fresh(q cache.Query, now time.Time, of func(*cache.Entry) (use bool)) (res cache.Result, ok bool)
-	// Peek returns the entry that Get would return without waiting, nil for none. It does not count as a use.
-	Peek(q cache.Query) *cache.Entry
 }
 
 // Options configure a Reader. Nodes is required.
@@ -63,7 +51,7 @@ type Reader struct {
 	Nodes Nodes
 	Stack *web.Stack
 
-	cache   Cache
+	cache   *cache.Cache
 	o       Options
 	kinds   []*Kind
 	classes atomic.Pointer[Classes] // replaced while serving, read without a lock
@@ -72,7 +60,7 @@ type Reader struct {
 }
 
 // New returns a Reader with the default classes. It checks the options and fills in the defaults.
-func New(o Options, stack *web.Stack, c Cache) (*Reader, error) {
+func New(o Options, stack *web.Stack, c *cache.Cache) (*Reader, error) {
 	if o.Nodes == nil {
 		return nil, errors.New("blocks: Nodes is required")
 	}

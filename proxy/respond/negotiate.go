@@ -20,21 +20,14 @@ func preferencesOf(r *http.Request) preferences {
 	return preferences{readAccepted(r.Header["Accept-Encoding"]), r.Header["If-None-Match"], r.Method == http.MethodHead}
 }
 
-// A BodyCache keeps the bodies of entries in their content codings; *cache.Cache implements it.
-type BodyCache interface {
-	// Encoded returns the content's body in a coding, and stores it with the entry of the key. If the coding is not ready,
-	// it returns the plain body, unless must is set. With peek it encodes nothing, and body is nil if it does not exist yet.
-	Encoded(key string, content *cache.Content, coding codings.Coding, must, peek bool) (body []byte, as codings.Coding)
-}
-
 // A Responder writes responses from the cache.
 type Responder struct {
-	bodies   BodyCache
-	byOrigin bool // responses differ by the Origin of the request
+	bodies   *cache.Cache // encodes bodies
+	byOrigin bool         // responses differ by the Origin of the request
 }
 
 // New returns a Responder. byOrigin says that responses differ by the Origin of the request.
-func New(bodies BodyCache, byOrigin bool) *Responder { return &Responder{bodies, byOrigin} }
+func New(bodies *cache.Cache, byOrigin bool) *Responder { return &Responder{bodies, byOrigin} }
 
 // negotiate chooses the coding, or returns 304 if the client has the content.
 func (rs *Responder) negotiate(h *headers, a *Response, from *preferences) (status int, body []byte) {

@@ -17,7 +17,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/cache"
-	"github.com/tipcache/tipcache/cache/codings"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
@@ -54,15 +53,6 @@ func (b *budget) leave(n int64) {
 	b.Reserve(account.Unread, more)
 }
 
-// bodies supplies the memory account of a stack without POST bodies and compression.
-type bodies struct{ account *account.Account }
-
-func (b bodies) Account() *account.Account { return b.account }
-
-func (bodies) Encoded(_ string, content *cache.Content, _ codings.Coding, _, _ bool) ([]byte, codings.Coding) {
-	return content.Body, codings.Identity
-}
-
 // inBubble runs a test with a service in a synctest bubble.
 func inBubble(t *testing.T, o stream.Options, test func(s *service)) {
 	t.Helper()
@@ -81,7 +71,11 @@ func newService(t *testing.T, o stream.Options, w web.Options) *service {
 	c, memory := newChain(), &budget{Account: account.New(1<<30, nil)}
 	o.Heights, o.Budget = c, memory.Account
 	w.Registerer = prometheus.NewPedanticRegistry()
-	stack := web.New(w, bodies{memory.Account})
+	bodies, err := cache.New(cache.Options{Account: memory.Account})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stack := web.New(w, bodies)
 	streams := stream.New(o, stack)
 	refuse := func(_ *http.Request, h http.Header, f *failure.Failure) (status int, typ string, body []byte) {
 		f.SetAdvice(h)

@@ -27,6 +27,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
@@ -81,14 +82,8 @@ type Stack struct {
 	leaving atomic.Bool // the process drains
 }
 
-// A bodyCache caches encoded bodies, and has the account of memory. *cache.Cache implements it.
-type bodyCache interface {
-	respond.BodyCache
-	Account() *account.Account
-}
-
 // New returns a Stack with the defaults filled in. bodies is nil only in tests.
-func New(o Options, bodies bodyCache) *Stack {
+func New(o Options, bodies *cache.Cache) *Stack {
 	o = o.WithDefaults()
 	cors := newCORS(o.CORSOrigins, o.HeightHeaders)
 	s := &Stack{

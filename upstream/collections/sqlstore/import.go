@@ -18,18 +18,10 @@ const (
 
 // mergeStaged merges the last row of each key. It does not write equal rows, so an import without changes does not change
 // the generation.
-const mergeStaged = `INSERT INTO collections AS old (` + columns + `)
+var mergeStaged = `INSERT INTO collections AS old (` + columns + `)
 SELECT ` + columns + ` FROM (SELECT *, row_number() OVER (PARTITION BY key ORDER BY n DESC) AS place FROM staged) AS placed WHERE place = 1
-ON CONFLICT (key) DO UPDATE SET address = excluded.address,
-	asset_count = excluded.asset_count, licenses_count = excluded.licenses_count,
-	raised_dispute_count = excluded.raised_dispute_count, cancelled_dispute_count = excluded.cancelled_dispute_count,
-	judged_dispute_count = excluded.judged_dispute_count, resolved_dispute_count = excluded.resolved_dispute_count,
-	created_at = excluded.created_at, updated_at = excluded.updated_at
-WHERE (old.address, old.asset_count, old.licenses_count, old.raised_dispute_count, old.cancelled_dispute_count,
-	old.judged_dispute_count, old.resolved_dispute_count, old.created_at, old.updated_at)
-	<> (excluded.address, excluded.asset_count, excluded.licenses_count, excluded.raised_dispute_count,
-	excluded.cancelled_dispute_count, excluded.judged_dispute_count, excluded.resolved_dispute_count,
-	excluded.created_at, excluded.updated_at)`
+ON CONFLICT (key) DO UPDATE SET (` + values + `) = ` + valuesOf("excluded") + `
+WHERE ` + valuesOf("old") + ` <> ` + valuesOf("excluded")
 
 func (s *store) Load(ctx context.Context, all iter.Seq2[collections.Collection, error]) error {
 	return s.connect(ctx, s.beforeImport, func(w *sql.Conn) error {

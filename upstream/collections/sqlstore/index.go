@@ -56,7 +56,7 @@ func (s *store) owners(ctx context.Context, kind string, ids []string, found fun
 		return nil
 	}
 	statement := fmt.Sprintf("SELECT %[1]s, collection FROM index_%[1]ss WHERE %[1]s ", kind) + s.inList(fmt.Sprintf(s.bytes, "value"))
-	return query(ctx, s.readers, statement, []any{texts(ids)}, func(row *sql.Rows) error {
+	return s.query(ctx, statement, []any{texts(ids)}, func(row *sql.Rows) error {
 		var id, collection []byte
 		if err := row.Scan(&id, &collection); err != nil {
 			return err
@@ -200,7 +200,7 @@ func (s *store) Trail(ctx context.Context, from ledger.Cursor) (trail []ledger.C
 	err = s.read(ctx, func() error {
 		trail = nil
 		at := from
-		return query(ctx, s.readers, selectSteps, nil, func(row *sql.Rows) error {
+		return s.query(ctx, selectSteps, nil, func(row *sql.Rows) error {
 			var block int64
 			var hash, before []byte
 			var when stamp

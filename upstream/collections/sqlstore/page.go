@@ -113,7 +113,7 @@ func (s *store) page(ctx context.Context, q collections.Query) (collections.Page
 		}
 	}
 	page := collections.Page{Items: []collections.Collection{}}
-	err := query(ctx, s.readers, stmt.sql(), args, func(row *sql.Rows) error { return scanItem(row, &page) })
+	err := s.query(ctx, stmt.sql(), args, func(row *sql.Rows) error { return scanItem(row, &page) })
 	if err == nil && ranged {
 		s.totals.put(where(q), page.Generation, page.Total)
 	}

@@ -35,10 +35,7 @@ var swapInFormats = []string{
 	WHERE n.dispute = index_disputes.dispute AND n.collection = index_disputes.collection)`,
 	`INSERT INTO index_disputes SELECT dispute, collection FROM %s.index_disputes WHERE true ON CONFLICT DO NOTHING`,
 	`DELETE FROM collections AS old WHERE NOT EXISTS (SELECT 1 FROM %s.collections n WHERE n.key = old.key
-	AND (n.address, n.asset_count, n.licenses_count, n.raised_dispute_count, n.cancelled_dispute_count,
-		n.judged_dispute_count, n.resolved_dispute_count, n.created_at, n.updated_at)
-	= (old.address, old.asset_count, old.licenses_count, old.raised_dispute_count, old.cancelled_dispute_count,
-		old.judged_dispute_count, old.resolved_dispute_count, old.created_at, old.updated_at))`,
+	AND ` + valuesOf("n") + ` = ` + valuesOf("old") + `)`,
 	`INSERT INTO collections (` + columns + `) SELECT ` + columns + ` FROM %s.collections WHERE true ON CONFLICT DO NOTHING`,
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -118,14 +119,9 @@ func (s *store) read(ctx context.Context, try func() error) error {
 	return s.failed(err)
 }
 
-// A querier is a database, or a connection to it.
-type querier interface {
-	QueryContext(ctx context.Context, statement string, args ...any) (*sql.Rows, error)
-}
-
 // query calls scan for each result row.
-func query(ctx context.Context, on querier, statement string, args []any, scan func(*sql.Rows) error) error {
-	rows, err := on.QueryContext(ctx, statement, args...)
+func (s *store) query(ctx context.Context, statement string, args []any, scan func(*sql.Rows) error) error {
+	rows, err := s.readers.QueryContext(ctx, statement, args...)
 	if err != nil {
 		return err
 	}
@@ -216,6 +212,13 @@ func (s *stamp) Scan(value any) error {
 	return nil
 }
 
-// columns of the table collections.
-const columns = `key, address, asset_count, licenses_count, raised_dispute_count, cancelled_dispute_count,
-	judged_dispute_count, resolved_dispute_count, created_at, updated_at`
+// The columns of the table collections, and those without the key.
+const (
+	columns = `key, ` + values
+	values  = `address, asset_count, licenses_count, raised_dispute_count, cancelled_dispute_count, judged_dispute_count, resolved_dispute_count, created_at, updated_at`
+)
+
+// valuesOf returns the values of a row of a table.
+func valuesOf(table string) string {
+	return "(" + table + "." + strings.ReplaceAll(values, ", ", ", "+table+".") + ")"
+}
