@@ -59,7 +59,7 @@ func (c *Cache) PurgeKeys(ctx context.Context, sel Selection) (Purged, error) {
 	}
 	ch.pending.AwaitWrites(ctx, sel.Has)
 	n, err := c.o.Shared.Purge(ctx, ch.namespace, sel)
-	done := Purged{Shared: n, Memory: ch.replicas.purge(sel)}
+	done := Purged{Shared: n, Memory: ch.replicas.Purge(sel)}
 	if err == nil {
 		err = c.o.Shared.AnnouncePurge(ctx, ch.namespace, sel)
 		done.Notified = err == nil

@@ -56,8 +56,8 @@ type Subscriber interface {
 	// NotifyAll makes all flights read again, because messages may have been lost.
 	NotifyAll()
 
-	// Purged removes the selected entries from memory.
-	Purged(sel Selection)
+	// Purge removes the selected entries from memory and returns their number.
+	Purge(sel Selection) int
 }
 
 // SharedRecord is what the shared store has of a key.

@@ -91,11 +91,8 @@ func (s *subscriber) NotifyAll() {
 	}
 }
 
-// Purged implements [Subscriber].
-func (s *subscriber) Purged(sel Selection) { s.purge(sel) }
-
-// purge removes the selected entries from memory, with their renewals, and returns their number.
-func (s *subscriber) purge(sel Selection) (n int) {
+// Purge implements [Subscriber]. It removes the renewals of the selected entries as well.
+func (s *subscriber) Purge(sel Selection) (n int) {
 	s.mu.Lock()
 	maps.DeleteFunc(s.earlier, func(key string, _ Renewal) bool { return sel.Has(key) })
 	for key := range s.newer {

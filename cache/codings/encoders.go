@@ -61,17 +61,15 @@ type kind struct {
 // worker encodes one body at a time into its buffer.
 type worker struct {
 	kind
-	encoder encoder
-	buffer  []byte
+	appendTo appender
+	buffer   []byte
 }
+
+// An appender appends the encoded body to a buffer.
+type appender func(buffer, body []byte) []byte
 
 // maxBuffer is the maximum buffer that a worker keeps, in bytes.
 const maxBuffer = 256 << 10
-
-// encoder appends an encoded body to a buffer.
-type encoder interface {
-	appendTo(buffer, body []byte) []byte
-}
 
 // NewEncoders returns Encoders without any encoder yet.
 func NewEncoders() *Encoders {
@@ -86,7 +84,7 @@ func (e *Encoders) Encode(coding Coding, body []byte, quick, wait bool) (encoded
 	}
 	defer func() { <-e.places }()
 	w := e.take(kind{coding, coding != Zstd && (quick || coding == Gzip && len(body) >= Long)})
-	made := w.encoder.appendTo(w.buffer[:0], body)
+	made := w.appendTo(w.buffer[:0], body)
 	if cap(made) <= maxBuffer {
 		w.buffer = made
 	}
@@ -123,7 +121,7 @@ func (e *Encoders) take(k kind) worker {
 		e.made--
 	}
 	e.made++
-	return worker{kind: k, encoder: newEncoder(k)}
+	return worker{kind: k, appendTo: newEncoder(k)}
 }
 
 func (e *Encoders) put(w worker) {
@@ -132,18 +130,18 @@ func (e *Encoders) put(w worker) {
 	e.idle = append(e.idle, w)
 }
 
-func newEncoder(k kind) encoder {
+func newEncoder(k kind) appender {
 	switch k.coding {
 	case Gzip:
 		w, _ := gzip.NewWriterLevel(io.Discard, levelOf(k, gzipLevel)) // a valid level
-		return stream{w}
+		return streamed(w)
 	case Brotli:
-		return stream{brotli.NewWriterOptions(io.Discard, brotli.WriterOptions{Quality: levelOf(k, brotliLevel), LGWin: windowBits})}
+		return streamed(brotli.NewWriterOptions(io.Discard, brotli.WriterOptions{Quality: levelOf(k, brotliLevel), LGWin: windowBits}))
 	default:
 		// With these options it cannot fail, and with EncodeAll alone it starts no goroutine.
 		w, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstdLevel), zstd.WithWindowSize(Window),
 			zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithEncoderCRC(false)) // a checksum would take a twelfth of the time
-		return whole{w}
+		return func(buffer, body []byte) []byte { return w.EncodeAll(body, buffer) }
 	}
 }
 
@@ -154,24 +152,17 @@ func levelOf(k kind, usual int) int {
 	return usual
 }
 
-// whole is a zstd encoder.
-type whole struct{ *zstd.Encoder }
-
-func (w whole) appendTo(buffer, body []byte) []byte { return w.EncodeAll(body, buffer) }
-
-// stream is a gzip or brotli encoder.
-type stream struct {
-	w interface {
-		io.WriteCloser
-		Reset(w io.Writer)
+// streamed returns the appender of a gzip or brotli writer.
+func streamed(w interface {
+	io.WriteCloser
+	Reset(w io.Writer)
+}) appender {
+	return func(buffer, body []byte) []byte {
+		out := bytes.NewBuffer(buffer)
+		w.Reset(out)
+		_, _ = w.Write(body) // a buffer never fails
+		_ = w.Close()
+		w.Reset(io.Discard)
+		return out.Bytes()
 	}
-}
-
-func (s stream) appendTo(buffer, body []byte) []byte {
-	out := bytes.NewBuffer(buffer)
-	s.w.Reset(out)
-	_, _ = s.w.Write(body) // a buffer never fails
-	_ = s.w.Close()
-	s.w.Reset(io.Discard)
-	return out.Bytes()
 }

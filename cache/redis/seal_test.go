@@ -173,7 +173,7 @@ func (h purges) NotifyAll() {
 	default:
 	}
 }
-func (h purges) Purged(sel cache.Selection) { h.purged <- sel }
+func (h purges) Purge(sel cache.Selection) int { h.purged <- sel; return 0 }
 
 func TestUnsignedPurgesAreIgnored(t *testing.T) {
 	server := miniredis.RunT(t)

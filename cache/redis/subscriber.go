@@ -111,7 +111,7 @@ func (s *Store) handle(namespace string, msg any, to cache.Subscriber) {
 				s.countCorrupt(err) // not logged, because a sender could fill the log
 				return
 			}
-			to.Purged(sel)
+			to.Purge(sel)
 		default:
 			if key, ok := strings.CutPrefix(msg.Payload, waiterMark); ok {
 				s.batcher.flush(entryKey(namespace, key))

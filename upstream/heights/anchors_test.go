@@ -25,7 +25,8 @@ func TestNewestHashesAreKept(t *testing.T) {
 }
 
 func TestReplacedAfterRollback(t *testing.T) {
-	c := New(Options{Interval: time.Second, RollbackAfter: time.Minute}, &Node{Name: "a", Logger: slog.New(slog.DiscardHandler)})
+	c := New(Options{Interval: time.Second, RollbackAfter: time.Minute})
+	c.Add(&Node{Name: "a", Logger: slog.New(slog.DiscardHandler)})
 	addBlocks := func(from, to int64, chain string) {
 		for height := from; height <= to; height++ {
 			c.anchors.add(height, fmt.Sprintf("%sABCDEF%04d", chain, height))

@@ -44,13 +44,10 @@ type Chain struct {
 	chainID string
 }
 
-// New returns a chain with nodes in an unknown state. It neither connects nor starts a goroutine.
-func New(o Options, nodes ...*Node) *Chain {
+// New returns a chain without nodes. It neither connects nor starts a goroutine.
+func New(o Options) *Chain {
 	c := &Chain{o: o, chainID: o.ChainID, tip: tip.New(0, o.Interval, o.RollbackAfter), doubts: make(chan struct{}, 1)}
 	c.members.Store(&[]*member{})
-	for _, n := range nodes {
-		c.Add(n)
-	}
 	return c
 }
 

@@ -218,7 +218,10 @@ func runChain(t *testing.T, test func(t *testing.T, c *followed), nodes ...*fake
 		c.Chain = heights.New(heights.Options{
 			ChainID: "story-1", Interval: interval, RollbackAfter: rollback, Logger: logger,
 			OnEpoch: func(string, int64) {}, EpochChanged: func() { c.epochs.Add(1) }, Reconnected: func(string) {},
-		}, all...)
+		})
+		for _, n := range all {
+			c.Add(n)
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan bool)
 		go func() { defer close(ended); c.Run(ctx) }()

@@ -46,7 +46,8 @@ func TestNewerEpochOfReplicasIsAdopted(t *testing.T) {
 		c := heights.New(heights.Options{
 			ChainID: "story-1", Interval: interval, RollbackAfter: rollback, Ledger: others, Logger: slog.New(slog.DiscardHandler),
 			OnEpoch: func(_ string, epoch int64) { epochs = append(epochs, epoch) }, EpochChanged: func() { turns++ }, Reconnected: func(string) {},
-		}, &heights.Node{Name: "node", Reader: n, Comet: n, ReportsHeight: func() bool { return false }, Logger: slog.New(slog.DiscardHandler)})
+		})
+		c.Add(&heights.Node{Name: "node", Reader: n, Comet: n, ReportsHeight: func() bool { return false }, Logger: slog.New(slog.DiscardHandler)})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan bool)
 		go func() { defer close(ended); c.Run(ctx) }()
@@ -103,7 +104,8 @@ func TestAnchorWithAnotherHashIsARollback(t *testing.T) {
 					ChainID: "story-1", Interval: interval, RollbackAfter: rollback, Logger: slog.New(slog.DiscardHandler),
 					Ledger:  &ledger{epoch: 5, anchors: map[int64]string{990: tt.anchor}},
 					OnEpoch: func(string, int64) {}, EpochChanged: func() { turns++ }, Reconnected: func(string) {},
-				}, &heights.Node{Name: "node", Reader: n, Comet: n, ReportsHeight: func() bool { return false }, Logger: slog.New(slog.DiscardHandler)})
+				})
+				c.Add(&heights.Node{Name: "node", Reader: n, Comet: n, ReportsHeight: func() bool { return false }, Logger: slog.New(slog.DiscardHandler)})
 				ctx, cancel := context.WithCancel(t.Context())
 				ended := make(chan bool)
 				go func() { defer close(ended); c.Run(ctx) }()

@@ -50,7 +50,7 @@ func (p *Pool) SetDialect(d Dialect) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.hasDialect() {
+	if p.HasDialect() {
 		return errors.New("the dialect is already known")
 	}
 	*p.protocol = *found
@@ -58,7 +58,8 @@ func (p *Pool) SetDialect(d Dialect) error {
 	return nil
 }
 
-func (p *Pool) hasDialect() bool {
+// HasDialect reports whether the dialect is known.
+func (p *Pool) HasDialect() bool {
 	select {
 	case <-p.determined:
 		return true

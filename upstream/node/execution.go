@@ -68,7 +68,7 @@ func (p *Pool) fetchExecuted(ctx context.Context, epoch, height int64) (int64, e
 
 // executionBlock reads the execution block in a block from the first node that responds.
 func (p *Pool) executionBlock(ctx context.Context, height int64) (int64, error) {
-	if !p.hasDialect() || !p.protocol.executes {
+	if !p.HasDialect() || !p.protocol.executes {
 		return 0, ErrNoExecution
 	}
 	var failures []error

@@ -21,7 +21,7 @@ const (
 //
 // The error is always an *upstream.Error, or context.Canceled.
 func (p *Pool) Fetch(ctx context.Context, r Request) (*Answer, error) {
-	if !p.hasDialect() {
+	if !p.HasDialect() {
 		return nil, unreachable(errUndetermined)
 	}
 	wait := 2 * p.Tip().Interval

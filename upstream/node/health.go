@@ -83,9 +83,6 @@ func (h Health) Starting() bool {
 	return h.Outage == "" && !h.WrongChain && (h.Unasked || !h.Answering)
 }
 
-// Undetermined reports whether the dialect is not known yet.
-func (p *Pool) Undetermined() bool { return !p.hasDialect() }
-
 // answering reports whether the REST server responded recently.
 func (v *view) answering() bool { return time.Since(v.answered) <= answersFor }
 
@@ -158,7 +155,7 @@ func (e *endpoint) grpcState(chainID string) string {
 
 // Ready returns nil if an endpoint is fit, and otherwise why each of them is not.
 func (p *Pool) Ready() error {
-	if !p.hasDialect() {
+	if !p.HasDialect() {
 		return errUndetermined
 	}
 	var reasons []error

@@ -68,7 +68,7 @@ func (s *Service) checkRedisUse(ctx context.Context) {
 	}
 	err := errors.New("no node has named the chain yet; set chain.id")
 	switch {
-	case s.pool.Undetermined():
+	case !s.pool.HasDialect():
 		err = s.pool.Ready()
 	case s.pool.ChainID() != "":
 		if err = s.redis.Ping(ctx).Err(); err == nil { // even while the breaker of the cache is open

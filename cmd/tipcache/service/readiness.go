@@ -185,7 +185,7 @@ func (s *Service) judge(ctx context.Context) judgement {
 // Nodes that all serve another chain are always missing, because the configuration is wrong.
 func (s *Service) missing(parts map[string]error, nodes []node.Health) (missing []string) {
 	starting := map[string]bool{
-		"node":  s.pool.Undetermined() || slices.ContainsFunc(nodes, node.Health.Starting),
+		"node":  !s.pool.HasDialect() || slices.ContainsFunc(nodes, node.Health.Starting),
 		"store": s.store != nil && s.store.Outage().Cause() == nil,
 	}
 	serves := s.cache.Entries() > 0
@@ -207,7 +207,7 @@ func (s *Service) missing(parts map[string]error, nodes []node.Health) (missing 
 func (s *Service) toLog(j judgement, outages map[string]string) map[string]string {
 	all := maps.Clone(j.problems)
 	delete(all, "store")
-	if !s.pool.Undetermined() {
+	if s.pool.HasDialect() {
 		delete(all, "node")
 	}
 	for upstream, problem := range j.degraded {

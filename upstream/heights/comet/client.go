@@ -171,7 +171,7 @@ func (c *Client) call(ctx context.Context, method string, params map[string]stri
 func (c *Client) Call(ctx context.Context, method string, params any, maxBytes int64) (result json.RawMessage, err error) {
 	status, _, body, err := c.exchange(ctx, http.MethodPost, "/", request(method, params), maxBytes)
 	if err == nil {
-		if err = decode(body, &result); err != nil {
+		if result, err = decode(body); err != nil {
 			err = fmt.Errorf("%s: status %d: %w", method, status, upstream.RedactError(err, c.hide))
 		}
 	}
@@ -266,19 +266,19 @@ func request(method string, params any) []byte {
 	return slices.Concat([]byte(`{"id":`+callID+`,"jsonrpc":"2.0","method":`), name, []byte(`,"params":`), text, []byte("}"))
 }
 
-// decode decodes the result of a JSON-RPC reply, or returns its error.
-func decode(data []byte, result any) error {
+// decode returns the result of a JSON-RPC reply, or its error.
+func decode(data []byte) (json.RawMessage, error) {
 	var reply struct {
 		Result json.RawMessage `json:"result"`
 		Error  *Refusal        `json:"error"`
 	}
 	switch err := json.Unmarshal(data, &reply); {
 	case err != nil:
-		return err
+		return nil, err
 	case reply.Error != nil:
-		return reply.Error
+		return nil, reply.Error
 	case reply.Result == nil:
-		return errors.New("reply has no result")
+		return nil, errors.New("reply has no result")
 	}
-	return json.Unmarshal(reply.Result, result)
+	return reply.Result, nil
 }

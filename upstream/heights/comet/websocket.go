@@ -46,7 +46,7 @@ func (m *Messages) Next(ctx context.Context) (json.RawMessage, error) {
 	_, data, err := m.conn.Read(ctx)
 	var result json.RawMessage
 	if err == nil {
-		err = decode(data, &result)
+		result, err = decode(data)
 	}
 	return result, upstream.RedactError(err, m.hide) // a node chooses the close reason
 }
