@@ -147,7 +147,7 @@ func (h *Handler) covers(least int64, res cache.Result, q *cache.Query, p progre
 	return nil
 }
 
-// answer makes of a what a result comes to, of a query by the progress.
+// answer sets a to the response with the result of a query at the progress.
 func (h *Handler) answer(a *respond.Response, rec *record.Record, res cache.Result, query *cache.Query, p progress, schemaURL string, now time.Time) {
 	a.Now = now
 	a.Until, a.EVMBlock = h.freshUntil(*query, res.Entry, now), h.holdsAt(res.Entry, query, p)

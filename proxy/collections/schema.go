@@ -59,26 +59,23 @@ func newListSchema(refs, suffix string) *listSchema {
 // schemas serves every document under its name.
 func (h *Handler) schemas() (all []web.Route) {
 	for name, schema := range h.schema.registry.Map() {
+		d := cache.NewContent(http.StatusOK, respond.JSON, "", encode(schema), 0)
 		all = append(all, web.Route{
 			Name:    "collections_schema",
 			Methods: []string{http.MethodGet, http.MethodHead},
 			Pattern: Prefix + name,
 			Render:  h.RenderProblem,
-			Serve:   serveDocument(cache.NewContent(http.StatusOK, respond.JSON, "", encode(schema), 0)),
+			Serve: func(c *gin.Context, _ *record.Record) error {
+				h := c.Writer.Header()
+				h.Set("Content-Type", d.Type)
+				h.Set("Etag", d.ETag)
+				h.Set("Cache-Control", "public, max-age=3600")
+				http.ServeContent(c.Writer, c.Request, "", time.Time{}, bytes.NewReader(d.Body))
+				return nil
+			},
 		})
 	}
 	return all
-}
-
-func serveDocument(d *cache.Content) web.Handler {
-	return func(c *gin.Context, _ *record.Record) error {
-		h := c.Writer.Header()
-		h.Set("Content-Type", d.Type)
-		h.Set("Etag", d.ETag)
-		h.Set("Cache-Control", "public, max-age=3600")
-		http.ServeContent(c.Writer, c.Request, "", time.Time{}, bytes.NewReader(d.Body))
-		return nil
-	}
 }
 
 // schemaURL returns the URL of a document.

@@ -44,9 +44,7 @@ func (v Values) Get(name string) string {
 
 // Number returns the number of a name, 0 for none.
 func (v Values) Number(name string) (n uint64) {
-	if text := v.Get(name); text != "" {
-		n, _ = strconv.ParseUint(text, 0, 64)
-	}
+	n, _ = strconv.ParseUint(v.Get(name), 0, 64)
 	return n
 }
 

@@ -30,16 +30,16 @@ func (d *description) addChain() error {
 			return fmt.Errorf("%s: %w", rt.Name, err)
 		}
 		module, _, _ := strings.Cut(rt.Pattern[1:], "/")
-		d.addRow(rt.Row, module, operationText{rt.Summary, rt.Doc}, d.chainAnswer(rt), values)
+		d.addRow(rt.Row, module, rt.Summary, rt.Doc, d.chainAnswer(rt), values)
 	}
 	return nil
 }
 
 // addRow adds the operation of a row of either dialect's table.
-func (d *description) addRow(row dialect.Row, tag string, text operationText, answer *huma.Response, examples map[string]string) {
+func (d *description) addRow(row dialect.Row, tag, summary, doc string, answer *huma.Response, examples map[string]string) {
 	op := &huma.Operation{
 		Method: http.MethodGet, Path: variable.ReplaceAllString(row.Pattern, "{$1}"), OperationID: row.Name, Tags: []string{tag},
-		Summary: text.summary, Description: text.doc,
+		Summary: summary, Description: doc,
 		Parameters: d.parameters(row, examples), Responses: d.responses(answer), Security: d.security(d.o.Chain.Auth),
 	}
 	if row.Class == blocks.Never { // it cannot be streamed

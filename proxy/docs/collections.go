@@ -20,7 +20,10 @@ func (d *description) addListing() {
 	e := d.examples[listingTag]
 	d.add(&huma.Operation{
 		Method: http.MethodPost, Path: collections.Path, OperationID: "collections", Tags: []string{listingTag},
-		Summary: listingText.summary, Description: listingText.doc,
+		Summary: "List collections",
+		Description: "One page of collections: ordered, filtered, and with metadata from the provider. One address in the filter looks up one collection. " +
+			"An unknown address is not an error. If the provider has no record or fails, `collectionMetadata` is empty. " +
+			"`QUERY` (RFC 10008) can be used instead of `POST`. It says that the request is safe and may be repeated. curl, `fetch` in Chromium, nginx and HAProxy pass it on, and Varnish pipes it. None of them caches it.",
 		Parameters: referred(respond.MinEVMHeader, ifNoneMatch),
 		RequestBody: &huma.RequestBody{
 			Required: true, Description: "An object, which may be empty.",

@@ -38,10 +38,11 @@ func (d *description) addCosmos() error {
 	}
 	d.addRefusals()
 	for _, row := range d.o.Cosmos {
-		module, rest := moduleOf(row.Pattern)
-		if module == "" { // the row for all other paths
+		parts := version.FindStringSubmatch(row.Pattern)
+		if parts == nil { // the row for all other paths
 			continue
 		}
+		module := strings.ReplaceAll(parts[1], "/", ".")
 		if !slices.ContainsFunc(d.Tags, func(t *huma.Tag) bool { return t.Name == module }) {
 			d.Tags = append(d.Tags, &huma.Tag{Name: module, Description: "Queries of " + module + "."})
 		}
@@ -51,7 +52,7 @@ func (d *description) addCosmos() error {
 		if name := messages[row.Method]; name != "" {
 			answer.Content[respond.JSON].Schema.Ref = schemaRefs + name
 		}
-		d.addRow(row, module, operationText{rest, classTexts[row.Class]}, answer, values)
+		d.addRow(row, module, parts[2], classTexts[row.Class], answer, values)
 	}
 	return nil
 }
@@ -66,17 +67,8 @@ var classTexts = map[blocks.Class]string{
 	blocks.Never:  "Passed on to the node each time, never cached.",
 }
 
-// version matches a path with the module's name and version.
+// version matches a path by its module, with the version, and the rest.
 var version = regexp.MustCompile(`^/([a-z_/]+/v[0-9][a-z0-9]*)/(.+)$`)
-
-// moduleOf splits a path into its module and the rest; module is "" if the path has none.
-func moduleOf(pattern string) (module, rest string) {
-	m := version.FindStringSubmatch(pattern)
-	if m == nil {
-		return "", ""
-	}
-	return strings.ReplaceAll(m[1], "/", "."), m[2]
-}
 
 // aboutCosmos introduces the document of a Cosmos SDK chain.
 var aboutCosmos = "The REST API of a Cosmos SDK chain, served from a cache that measures freshness in blocks. Responses have the node's own bytes, statuses and errors.\n\n" +

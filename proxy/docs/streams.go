@@ -16,14 +16,20 @@ const streamTag = "streams"
 
 // eventContent describes a streamed response.
 func eventContent() *huma.MediaType {
-	return &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: streamTexts.events}}
+	return &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString, Description: "Server-sent events, for clients that accept them: the response at once, and again whenever a block changes it."}}
 }
 
 // addLive adds the stream of several paths.
 func (d *description) addLive() {
 	op := &huma.Operation{
 		Method: http.MethodGet, Path: stream.LivePath, OperationID: "live", Tags: []string{streamTag},
-		Summary: streamTexts.summary, Description: streamTexts.doc, Security: d.security(d.o.Chain.Auth),
+		Summary: "Stream several paths",
+		Description: "One connection for up to " + strconv.Itoa(stream.MaxLivePaths) + " responses: each at once, and again whenever a block changes it. " +
+			"An event without a name is a response. Its data is `{\"path\", \"height\", \"answer\"}`, and its id `<height>.<etag>`. With several paths, each group of events ends with an `id:` line, which EventSource sends when it reconnects: " +
+			"a digest of each path's last response, so that only changes are sent again. With an unknown id, everything is sent. `failure` says that a response could not be refreshed; the stream continues. With `stream.blocks=true` a client receives, for each block, the changed responses or failures and then one `block` event with `{\"height\": N, \"session\": …}`, and with `\"evm_block\"`, the newest block of the execution chain that the state includes, if known. No response of block N+1 comes before it. A failing path delays the others by a quarter of a block's time, 500 ms at most. A slow client skips whole blocks, so a page that redraws at each `block` event always shows one block. " +
+			"Beyond the limit of streams, the response is 200 with the time after which to reconnect. " +
+			"Every other path of the chain streams its response to a client that accepts `text/event-stream`. The data is then the body, and the path also takes the `stream.` parameters.",
+		Security: d.security(d.o.Chain.Auth),
 		Responses: map[string]*huma.Response{
 			"200": {Description: "A stream of events.", Content: map[string]*huma.MediaType{stream.EventType: eventContent()}},
 		},
@@ -87,31 +93,15 @@ func batchSchema() *huma.Schema {
 	}}
 }
 
-// examplePath returns a path that every chain of the dialect has.
-func (d *description) examplePath() string {
-	if d.o.Cosmos != nil {
-		return "/cosmos/staking/v1beta1/pool"
-	}
-	return "/staking/pool"
-}
+// examplePath and otherPath return paths that every chain of the dialect has.
+func (d *description) examplePath() string { return d.stakingPath() + "/pool" }
+func (d *description) otherPath() string   { return d.stakingPath() + "/params" }
 
-// otherPath returns another path that every chain of the dialect has.
-func (d *description) otherPath() string {
+func (d *description) stakingPath() string {
 	if d.o.Cosmos != nil {
-		return "/cosmos/staking/v1beta1/params"
+		return "/cosmos/staking/v1beta1"
 	}
-	return "/staking/params"
-}
-
-// streamTexts describe streams.
-var streamTexts = struct{ summary, doc, events string }{
-	"Stream several paths",
-	"One connection for up to " + strconv.Itoa(stream.MaxLivePaths) + " responses: each at once, and again whenever a block changes it. " +
-		"An event without a name is a response. Its data is `{\"path\", \"height\", \"answer\"}`, and its id `<height>.<etag>`. With several paths, each group of events ends with an `id:` line, which EventSource sends when it reconnects: " +
-		"a digest of each path's last response, so that only changes are sent again. With an unknown id, everything is sent. `failure` says that a response could not be refreshed; the stream continues. With `stream.blocks=true` a client receives, for each block, the changed responses or failures and then one `block` event with `{\"height\": N, \"session\": …}`, and with `\"evm_block\"`, the newest block of the execution chain that the state includes, if known. No response of block N+1 comes before it. A failing path delays the others by a quarter of a block's time, 500 ms at most. A slow client skips whole blocks, so a page that redraws at each `block` event always shows one block. " +
-		"Beyond the limit of streams, the response is 200 with the time after which to reconnect. " +
-		"Every other path of the chain streams its response to a client that accepts `text/event-stream`. The data is then the body, and the path also takes the `stream.` parameters.",
-	"Server-sent events, for clients that accept them: the response at once, and again whenever a block changes it.",
+	return "/staking"
 }
 
 // streamParameters are the parameters of streams. They are in the query because EventSource cannot set headers.

@@ -64,16 +64,6 @@ var tagTexts = []huma.Tag{
 	{Name: listingTag, Description: "Collections, with counters and metadata."},
 }
 
-// An operationText is the summary and description of an operation.
-type operationText struct{ summary, doc string }
-
-var listingText = operationText{
-	"List collections",
-	"One page of collections: ordered, filtered, and with metadata from the provider. One address in the filter looks up one collection. " +
-		"An unknown address is not an error. If the provider has no record or fails, `collectionMetadata` is empty. " +
-		"`QUERY` (RFC 10008) can be used instead of `POST`. It says that the request is safe and may be repeated. curl, `fetch` in Chromium, nginx and HAProxy pass it on, and Varnish pipes it. None of them caches it.",
-}
-
 // refusalTexts are the statuses of the chain API without a response body of the state.
 var refusalTexts = []refusalText{
 	{http.StatusNoContent, "Response to a poll (`since`): nothing has changed. `Link` names the URL to continue with.", "", []string{linkHeader}},

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -32,29 +33,18 @@ const (
 // credentials: nothing here depends on what a browser sends by itself, and a
 // key is in a header that the page has to set.
 type cors struct {
-	onAll   []field             // what every answer has
+	onAll   http.Header         // what every answer has; values have no spare capacity, so that an append makes a copy
 	origins map[string][]string // each allowed origin, with itself as the value of a header; nil allows none
 	exposed []string
 	allowed string // request headers
 }
 
-// A field is a header of answers. Its values are shared and have no spare capacity, so that
-// an append makes a copy.
-type field struct {
-	name   string
-	values []string
-}
-
 func newCORS(origins, heightHeaders []string) cors {
-	more := ""
-	for _, name := range heightHeaders {
-		more += ", " + name
+	exposed, allowed := append([]string{exposedHeaders}, heightHeaders...), append([]string{allowedHeaders}, heightHeaders...)
+	if !slices.Contains(heightHeaders, webHeight) {
+		allowed = append(allowed, webHeight)
 	}
-	extra := ", " + webHeight
-	if slices.Contains(heightHeaders, webHeight) {
-		extra = ""
-	}
-	c := cors{exposed: []string{exposedHeaders + more}, allowed: allowedHeaders + more + extra}
+	c := cors{exposed: []string{strings.Join(exposed, ", ")}, allowed: strings.Join(allowed, ", ")}
 	if slices.Contains(origins, noOrigin) {
 		return c
 	}
@@ -64,9 +54,9 @@ func newCORS(origins, heightHeaders []string) cors {
 		c.origins[origin] = []string{origin}
 	}
 	if c.differs() {
-		c.onAll = []field{{"Vary", []string{"Origin"}}}
+		c.onAll = http.Header{"Vary": {"Origin"}}
 	} else { // also without an Origin: a cache in front may serve the response to a page
-		c.onAll = []field{{originHeader, c.origins[anyOrigin]}, {exposeHeader, c.exposed}}
+		c.onAll = http.Header{originHeader: c.origins[anyOrigin], exposeHeader: c.exposed}
 	}
 	return c
 }
@@ -76,9 +66,7 @@ func (c *cors) differs() bool { return c.origins != nil && c.origins[anyOrigin] 
 
 // setOrigin sets the headers that say which pages may read the response to a request.
 func (c *cors) setOrigin(h http.Header, r *http.Request) {
-	for _, f := range c.onAll {
-		h[f.name] = f.values
-	}
+	maps.Copy(h, c.onAll)
 	if c.differs() {
 		if allowed := c.allowedOrigin(r.Header["Origin"]); allowed != nil {
 			h[originHeader], h[exposeHeader] = allowed, c.exposed
