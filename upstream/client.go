@@ -15,38 +15,13 @@ import (
 // headers, or in the URL through Referer, to another host. An unrequested switch of protocols is an error: the data after
 // it is not a body, and no deadline would end it.
 //
-// The client hides secrets in response headers, in bodies of responses other than 200 OK, and in errors of the
+// The client adds headers to every request. It hides secrets in response headers, in bodies of responses other than 200 OK, and in errors of the
 // transport, which quote invalid input. It does not change bodies of 200 OK. With a nil hide the caller must redact.
-func NewClient(transport http.RoundTripper, hide *strings.Replacer) *http.Client {
+func NewClient(transport http.RoundTripper, headers http.Header, hide *strings.Replacer) *http.Client {
 	return &http.Client{
-		Transport:     guarded{transport, hide},
+		Transport:     guarded{transport, headers, hide},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-}
-
-// WithHeaders returns a transport that adds headers to every request.
-func WithHeaders(transport http.RoundTripper, headers http.Header) http.RoundTripper {
-	if len(headers) == 0 {
-		return transport
-	}
-	return withHeaders{transport, headers}
-}
-
-type withHeaders struct {
-	http.RoundTripper
-	headers http.Header
-}
-
-// RoundTrip implements http.RoundTripper.
-func (t withHeaders) RoundTrip(r *http.Request) (*http.Response, error) {
-	r = r.Clone(r.Context())
-	maps.Copy(r.Header, t.headers)
-	return t.RoundTripper.RoundTrip(r)
-}
-
-// CloseIdleConnections implements the interface that http.Client.CloseIdleConnections uses.
-func (t withHeaders) CloseIdleConnections() {
-	(&http.Client{Transport: t.RoundTripper}).CloseIdleConnections()
 }
 
 // HeaderValues returns the values of headers, for [NewRedactor].
@@ -62,11 +37,16 @@ var errSwitched = errors.New("upstream switched protocols without a request to d
 // A guarded transport is the transport of a client of NewClient.
 type guarded struct {
 	http.RoundTripper
-	hide *strings.Replacer
+	headers http.Header
+	hide    *strings.Replacer
 }
 
 // RoundTrip implements http.RoundTripper.
 func (t guarded) RoundTrip(r *http.Request) (*http.Response, error) {
+	if len(t.headers) > 0 {
+		r = r.Clone(r.Context())
+		maps.Copy(r.Header, t.headers)
+	}
 	response, err := t.RoundTripper.RoundTrip(r)
 	if err != nil {
 		return nil, RedactError(err, t.hide)

@@ -66,7 +66,7 @@ func TestTruncatedRefusalIsRedactedAndAnError(t *testing.T) {
 	defer server.Close()
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
-	client := upstream.NewClient(transport, strings.NewReplacer("QueryKey7", "***"))
+	client := upstream.NewClient(transport, nil, strings.NewReplacer("QueryKey7", "***"))
 	response, err := client.Get(server.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestUnrequestedProtocolSwitchIsAnError(t *testing.T) {
 		w.WriteHeader(http.StatusSwitchingProtocols)
 	}))
 	defer s.Close()
-	client := upstream.NewClient(&http.Transport{}, nil)
+	client := upstream.NewClient(&http.Transport{}, nil, nil)
 	defer client.CloseIdleConnections()
 	for _, asked := range []string{"", "echo"} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil)

@@ -56,7 +56,7 @@ func New(target *url.URL, base string, stack *web.Stack, memory *account.Account
 	return &Service{
 		Outage: upstream.NewOutage(stack.Logger(), "fallback "+target.Host),
 		base:   base, target: target, stack: stack,
-		client:  upstream.NewClient(transport, nil).Transport,
+		client:  upstream.NewClient(transport, nil, nil).Transport,
 		waiters: stack.Admission.NewPlaces("wait for the fallback service"),
 		memory:  memory.Part(account.Upstream, memory.Limit()/4, memory.Limit()/4),
 	}

@@ -37,7 +37,7 @@ type Options struct {
 	ReadHeaderTimeout time.Duration // maximum time to read a request's header
 	WriteTimeout      time.Duration // maximum time to write a response
 
-	Memory     *account.Account      // budget for the table; nil means 8 MiB
+	Memory     *account.Account      // budget for the table; nil means no limit
 	Registerer prometheus.Registerer // nil registers no metrics
 }
 

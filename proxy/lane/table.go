@@ -14,10 +14,9 @@ import (
 
 // Limits of the table, in bytes.
 const (
-	defaultMemory = 8 << 20   // size without Options.Memory
-	memoryStep    = 256 << 10 // reserved at a time
-	maxKey        = 256       // requests with a longer key go to net/http
-	handlerBytes  = 640       // size of a handler without the strings and the body of its request
+	memoryStep   = 256 << 10 // reserved at a time
+	maxKey       = 256       // requests with a longer key go to net/http
+	handlerBytes = 640       // size of a handler without the strings and the body of its request
 )
 
 // A table maps keys to handlers. When it is full it retains those of frequent requests. Forget replaces the table, so
@@ -26,14 +25,14 @@ type table struct {
 	lane  *Lane
 	known *otter.Cache[string, Handler]
 
-	memory   *account.Account // nil reserves nothing
+	memory   *account.Account // nil means no limit
 	mu       sync.Mutex
 	reserved int64
 	released bool
 }
 
 func newTable(l *Lane) *table {
-	t := &table{lane: l, memory: l.o.Memory, known: otter.Must(&otter.Options[string, Handler]{
+	return &table{lane: l, memory: l.o.Memory, known: otter.Must(&otter.Options[string, Handler]{
 		MaximumWeight: math.MaxInt64,
 		Weigher: func(key string, h Handler) uint32 {
 			weight := handlerBytes + 2*len(key)
@@ -44,10 +43,6 @@ func newTable(l *Lane) *table {
 		},
 		Executor: func(upkeep func()) { upkeep() },
 	})}
-	if t.memory == nil {
-		t.known.SetMaximum(defaultMemory)
-	}
-	return t
 }
 
 // get returns the handler of a key, or nil.
@@ -65,9 +60,6 @@ func (t *table) put(key string, h Handler) {
 		return
 	}
 	t.known.Set(key, h)
-	if t.memory == nil {
-		return
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for !t.released && int64(t.known.WeightedSize()) > t.reserved {

@@ -48,7 +48,7 @@ func newClient(base *url.URL, headers http.Header, o Options, s *protocol) *clie
 	hide := upstream.NewRedactor(base, upstream.HeaderValues(headers)...)
 	return &client{
 		base: base, hide: hide, maxBody: o.maxBody, memory: o.Memory, gzip: !isLocal(base), protocol: s,
-		http: upstream.NewClient(upstream.WithHeaders(inflating{transport}, headers), hide),
+		http: upstream.NewClient(inflating{transport}, headers, hide),
 	}
 }
 

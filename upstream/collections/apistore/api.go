@@ -53,7 +53,7 @@ func Open(_ context.Context, base string, o collections.Options) (string, collec
 		endpoint: name + "/collections",
 		key:      o.APIKey,
 		secret:   upstream.NewRedactor(nil, o.APIKey),
-		client:   upstream.NewClient(transport, nil),
+		client:   upstream.NewClient(transport, nil, nil),
 		memory:   o.Memory,
 	}, nil
 }

@@ -72,7 +72,7 @@ func NewPool(o Options) (*Pool, error) {
 		ForceAttemptHTTP2:   true,
 		MaxIdleConnsPerHost: o.Parallel + 1,
 		IdleConnTimeout:     time.Minute,
-	}, nil)
+	}, nil, nil)
 	p := &Pool{o: o}
 	for _, u := range o.Endpoints {
 		e, err := newEndpoint(u, &o)

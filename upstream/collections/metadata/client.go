@@ -69,7 +69,7 @@ func openProvider(spec string, transport http.RoundTripper, memory *account.Part
 			IdleConnTimeout:     90 * time.Second,
 		}
 	}
-	return &client{name: name, base: base, http: upstream.NewClient(transport, nil), secret: upstream.NewRedactor(base, secrets...), memory: memory}, nil
+	return &client{name: name, base: base, http: upstream.NewClient(transport, nil, nil), secret: upstream.NewRedactor(base, secrets...), memory: memory}, nil
 }
 
 // do sends a request to a path below the base URL and decodes the response, a JSON object or array. The error is an

@@ -44,9 +44,9 @@ type Client struct {
 func New(base *url.URL, headers http.Header, timeout, idleClose time.Duration, memory *account.Part, outage *upstream.Outage) *Client {
 	timeout = min(timeout, maxTimeout)
 	hide := upstream.NewRedactor(base, upstream.HeaderValues(headers)...)
-	return &Client{Outage: outage, base: base, timeout: timeout, hide: hide, memory: memory, http: upstream.NewClient(upstream.WithHeaders(transport.New(base, transport.Options{
+	return &Client{Outage: outage, base: base, timeout: timeout, hide: hide, memory: memory, http: upstream.NewClient(transport.New(base, transport.Options{
 		Dial: timeout, Idle: idleClose, MaxIdle: maxIdle,
-	}), headers), hide)}
+	}), headers, hide)}
 }
 
 // A Refusal is an error response of CometBFT.
