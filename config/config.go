@@ -6,9 +6,9 @@
 //
 // config.go declares the settings. options.go has their defaults and turns them into the
 // options of other packages. load.go reads the sources: a file (file.go), the environment
-// and flags. It also applies what may change while serving. value.go parses values, and
-// keys.go finds their fields by reflection. validate.go reports problems, with mounts.go
-// and rows.go, and reference.go prints the reference.
+// (environ.go) and flags. value.go parses values, and keys.go finds their fields by
+// reflection. validate.go reports problems (problem.go), reload.go applies what may change
+// while serving, and reference.go prints the reference.
 package config
 
 import (

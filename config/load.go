@@ -4,12 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"maps"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
-
-	"github.com/tipcache/tipcache/proxy/web"
 )
 
 // Sources are the sources of settings. Flags win over the environment, and the environment over the file.
@@ -112,103 +109,4 @@ func (l *loader) implied() {
 			l.cfg.Collections.Auth = "keys" // another setting of collections implies that they are served
 		}
 	}
-}
-
-// fileSuffix is the suffix of variables that name the file of a secret, as container platforms
-// mount them.
-const fileSuffix = "_FILE"
-
-// environ reads the variables that begin with envPrefix, and the files of secrets.
-func (l *loader) environ(environ []string) {
-	var names []string
-	values, files := map[string]Key{}, map[string]Key{}
-	for _, k := range Keys() {
-		names, values[k.Env] = append(names, k.Env), k
-		if k.Secret {
-			files[k.Env+fileSuffix] = k
-		}
-	}
-	for _, variable := range slices.Sorted(slices.Values(environ)) {
-		name, value, _ := strings.Cut(variable, "=")
-		if !strings.HasPrefix(name, envPrefix) || strings.HasPrefix(name, envPrefix+"TEST_") {
-			continue
-		}
-		if k, ok := values[name]; ok {
-			l.set(k.Path, name, fieldAt(&l.cfg, k.Path), k.texts(strings.Split(value, ","), value))
-		} else if k, ok := files[name]; ok {
-			l.secretFile(k, name, value)
-		} else {
-			l.problems = append(l.problems, Problem{Place: name, Text: "no such setting" + web.DidYouMean(name, names)})
-		}
-	}
-}
-
-// secretFile reads the value of a secret from a file, without the line break at its end. A list
-// has one value per line, and blank lines and comments with # are skipped. An empty path is ignored.
-func (l *loader) secretFile(k Key, variable, path string) {
-	if path == "" {
-		return
-	}
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		l.problems = append(l.problems, Problem{Place: variable, Text: err.Error()})
-		return
-	}
-	if l.places[k.Path] == k.Env {
-		l.problems = append(l.problems, Problem{Place: variable, Key: k.Path, Text: "both the value and a file are given"})
-	}
-	text := strings.TrimRight(string(raw), "\r\n")
-	var lines []string
-	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "#") {
-			lines = append(lines, line)
-		}
-	}
-	l.set(k.Path, variable, fieldAt(&l.cfg, k.Path), k.texts(lines, text))
-}
-
-// Reload copies the settings of next that may change while serving, and returns their paths. It also
-// returns the paths of settings that differ but need a restart.
-func (c *Config) Reload(next Config) (changed, restart []string) {
-	wanted := map[string]reflect.Value{}
-	eachKey("", reflect.ValueOf(next), func(path string, _ reflect.StructField, v reflect.Value) { wanted[path] = v })
-	eachKey("", reflect.ValueOf(c).Elem(), func(path string, f reflect.StructField, v reflect.Value) {
-		switch {
-		case reflect.DeepEqual(v.Interface(), wanted[path].Interface()):
-		case f.Tag.Get("reload") != "":
-			v.Set(wanted[path])
-			changed = append(changed, path)
-		default:
-			restart = append(restart, path)
-		}
-	})
-	return changed, restart
-}
-
-// A Problem is an error in a configuration.
-type Problem struct {
-	Place string // FILE:LINE, a variable or a flag; "" for a default
-	Key   string // the setting, an item of a list, or a section
-	Text  string // the problem, with the value unless it is a secret
-}
-
-// Error writes the problem on one line.
-func (p Problem) Error() string {
-	parts := slices.DeleteFunc([]string{p.Place, p.Key, p.Text}, func(s string) bool { return s == "" })
-	return strings.Join(parts, ": ")
-}
-
-// Problems returns the errors that err joins.
-func Problems(err error) (all []error) {
-	var joined interface{ Unwrap() []error }
-	switch {
-	case err == nil:
-		return nil
-	case !errors.As(err, &joined):
-		return []error{err}
-	}
-	for _, e := range joined.Unwrap() {
-		all = append(all, Problems(e)...)
-	}
-	return all
 }

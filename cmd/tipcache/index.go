@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
@@ -17,8 +14,6 @@ import (
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/cmd/tipcache/service"
 	"github.com/tipcache/tipcache/config"
-	"github.com/tipcache/tipcache/proxy/admin"
-	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
 )
@@ -134,76 +129,4 @@ func rebuild(ctx context.Context, store *collections.Store, o indexer.Options) e
 	}
 	o.Logger.Info("rebuild swapped into the store", "block", x.Status().Cursor.Block)
 	return store.DropShadow(ctx)
-}
-
-// listen serves health, metrics and the status page until ctx ends. The address none disables it.
-func (r *indexRun) listen(ctx context.Context, group *errgroup.Group, address string) error {
-	if address == "none" {
-		return nil
-	}
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
-	if err != nil {
-		return fmt.Errorf("admin: %w", err)
-	}
-	pages := admin.New(admin.Options{Gatherer: r.registry, Ready: r.ready, Version: parts.Version()})
-	server := &http.Server{Handler: pages, ReadHeaderTimeout: 5 * time.Second, ErrorLog: parts.ServerLog(r.log)}
-	group.Go(func() error {
-		pages.Run(ctx)
-		return server.Close()
-	})
-	group.Go(func() error {
-		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			return err
-		}
-		return nil
-	})
-	r.log.Info("serving admin listener", "admin", l.Addr().String())
-	return nil
-}
-
-// indexReadiness is the body of /readyz of tipcache index. A process that waits for the lock is ready.
-type indexReadiness struct {
-	Ready    bool                 `json:"ready"`
-	Problems map[string]string    `json:"problems"` // by part: store, index
-	Index    *service.IndexHealth `json:"index"`
-}
-
-func (r *indexRun) ready(ctx context.Context, _ []string) (bool, any) {
-	m, err := r.store.Mark(ctx)
-	state := indexReadiness{Problems: map[string]string{}, Index: service.NewIndexHealth(&m, r.indexer.Status())}
-	if err != nil {
-		state.Problems["store"] = err.Error()
-	}
-	if state.Index.Error != "" {
-		state.Problems["index"] = state.Index.Error
-	}
-	state.Ready = len(state.Problems) == 0
-	return state.Ready, state
-}
-
-// progressInterval is the interval at which long commands log their progress.
-const progressInterval = 10 * time.Second
-
-// logIndex logs the progress until ctx ends, and once more then.
-func logIndex(ctx context.Context, x *indexer.Indexer, log *slog.Logger) {
-	began, last := time.Now(), int64(-1)
-	for ended := false; !ended; {
-		ended = upstream.Sleep(ctx, progressInterval) != nil
-		s := x.Status()
-		if s.Cursor.Block == last {
-			continue
-		}
-		last = s.Cursor.Block
-		log.Info("indexing", "block", s.Cursor.Block, "head", s.Head, "logs", s.Logs, "window", s.Window,
-			"logs_per_second", int64(float64(s.Logs)/time.Since(began).Seconds()), "left", timeLeft(s, time.Since(began)).String())
-	}
-}
-
-// timeLeft estimates the remaining time from the blocks done so far. 0 means unknown.
-func timeLeft(s indexer.Status, took time.Duration) time.Duration {
-	done, left := s.Cursor.Block-s.First+1, s.Head-s.Cursor.Block
-	if s.First == 0 || done <= 0 || left <= 0 {
-		return 0
-	}
-	return (time.Duration(float64(took) / float64(done) * float64(left))).Round(time.Second)
 }

@@ -1,26 +1,19 @@
 // Package admin serves operators and their machines: health and readiness of the
 // process, its metrics and profiles, and a status page.
 //
-//   - handler.go mounts the paths, checks the token and the Host, and serves the status page
-//     (the folder page), which needs no other server;
+//   - handler.go mounts the paths;
+//   - guard.go checks the token and the Host;
 //   - sample.go samples the metrics (families.go) and keeps the samples of the last ten minutes;
-//   - stream.go sends them to the page as lines of JSON.
+//   - stream.go sends them to the page as lines of JSON;
+//   - page.go serves the page itself (the folder page), which needs no other server.
 package admin
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
-	"crypto/subtle"
-	"embed"
-	"encoding/hex"
 	"encoding/json"
-	"net"
 	"net/http"
 	"net/http/pprof"
-	"net/netip"
-	"path"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -132,84 +125,4 @@ func WriteJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v) // fails only when the client has left
-}
-
-// pages is the status page: HTML, style and scripts, without a build step.
-//
-//go:embed page
-var pages embed.FS
-
-// pagePolicy allows the page its own files and its stream only.
-const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-
-// servePage serves the files under /status, and the page at /.
-func servePage(w http.ResponseWriter, r *http.Request) {
-	name := path.Base(r.URL.Path)
-	if r.URL.Path == "/" {
-		name = "index.html"
-	}
-	text, err := pages.ReadFile("page/" + name)
-	if err != nil {
-		panic(err) // the file is embedded
-	}
-	sum := sha256.Sum256(text)
-	h := w.Header()
-	h.Set("Content-Security-Policy", pagePolicy)
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cache-Control", "no-cache") // a newer program has a newer page
-	h.Set("ETag", `"`+hex.EncodeToString(sum[:8])+`"`)
-	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(text))
-}
-
-// machinePaths are served without a token and under any host name. They hold nothing confidential.
-var machinePaths = map[string]bool{"/healthz": true, "/readyz": true, "/metrics": true}
-
-// guard requires the token for all paths except machinePaths and the page, which has a field for it. If
-// no token is set, the Host must be an IP address or localhost: a hostile page could point a name of its
-// own here to read the responses (DNS rebinding).
-func (h *Handler) guard(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		want := h.token.Load()
-		switch {
-		case machinePaths[r.URL.Path]:
-		case want == nil && !isLocalName(r.Host):
-			WriteJSON(w, http.StatusForbidden, map[string]string{
-				"error": "without an admin token this is served under an IP address or localhost only: set admin_token, or use an address"})
-			return
-		case want != nil && !h.pages[r.URL.Path] && !hasToken(r, want):
-			w.Header().Set("WWW-Authenticate", `Bearer realm="tipcache admin"`)
-			WriteJSON(w, http.StatusUnauthorized, map[string]string{"error": "the admin token is required: Authorization: Bearer TOKEN"})
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// isLocalName reports whether a Host is an IP address or localhost, so that no name server resolved it.
-func isLocalName(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil || strings.EqualFold(host, "localhost")
-}
-
-// hasToken reports whether a request has the token. It compares digests in constant time.
-func hasToken(r *http.Request, want *[sha256.Size]byte) bool {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	got := sha256.Sum256([]byte(token))
-	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(want[:], got[:]) == 1
-}
-
-// SetToken replaces the required token, of which only the digest is kept. none and "" mean that none is
-// required.
-func (h *Handler) SetToken(token string) {
-	if token == "" || token == "none" {
-		h.token.Store(nil)
-		return
-	}
-	digest := sha256.Sum256([]byte(token))
-	h.token.Store(&digest)
 }

@@ -3,10 +3,10 @@
 //
 // The way of an entry:
 //
-//  1. Enqueue selects a share of the entries without blocking.
+//  1. Note selects a share of the entries without blocking.
 //  2. A worker reads each again (check.go), using spare capacity of the nodes.
 //  3. A difference counts only after both sides were read once more. It is logged, counted, and reported as a finding about
-//     the node or shared store that supplied the entry. If nodes may compute the value outside the state, the
+//     the node or shared store that supplied the entry (report.go). If nodes may compute the value outside the state, the
 //     log line contains the row of chain.rows that passes it through.
 package audit
 

@@ -3,7 +3,7 @@
 //   - conn.go sends a response in one system call; secure.go adds TLS;
 //   - socket.go detects clients that are idle or do not read;
 //   - multiplexed.go serves HTTP/2 streams; streams.go reserves memory for them and for gRPC calls;
-//   - memory.go reserves memory for request bodies and for responses;
+//   - bodies.go reserves memory for responses, incoming.go for request bodies;
 //   - revoked.go ends connections and streams whose API key is removed, or that an access rule denies.
 package conn
 

@@ -1,24 +1,10 @@
-// Package cosmos is the dialect of Cosmos SDK chains: the REST API that grpc-gateway generates from the modules' queries.
-//
-// A request passes, in this order:
-//
-//  1. package dialect finds the row of the path (rows.go), and makes the canonical query by the kinds of its fields (kinds.go);
-//  2. handler.go reads the blocks that the request names;
-//  3. on a miss, origin.go makes an entry of the node's answer;
-//  4. endpoint.go adds the heights to the response;
-//  5. pass.go passes POST requests to the node;
-//  6. RenderFailure writes failures in the form of the node's errors.
 package cosmos
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"path"
-	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -27,7 +13,6 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
-	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
@@ -152,63 +137,4 @@ func (h *Handler) SelectAddress(text string) (cache.Selection, error) {
 		return cache.Selection{}, errors.New("expected an address")
 	}
 	return cache.Selection{Contains: canonical}, nil
-}
-
-// HeightHeaders are the node's headers with the height, in requests and responses.
-var HeightHeaders = []string{cosmosHeader, metadataHeader}
-
-const (
-	cosmosHeader   = "X-Cosmos-Block-Height"
-	metadataHeader = "Grpc-Metadata-X-Cosmos-Block-Height"
-)
-
-// heights reads the blocks that requests name.
-var heights = blocks.HeightRules{Pinned: readPinned}
-
-// readPinned reads the headers of the height to read at. It refuses several values, even equal ones, for which the node would
-// silently read the latest state.
-func readPinned(h http.Header) (height int64, err error) {
-	ours, theirs := web.Given(h[respond.HeightHeader]), slices.Concat(h[cosmosHeader], h[metadataHeader])
-	switch given := len(ours) + len(theirs); {
-	case given == 0:
-		return 0, nil
-	case given > 1:
-		return 0, failure.BadInput("the height to read at is given %d times", given)
-	case len(ours) == 1:
-		return web.ReadBlock(respond.HeightHeader, ours)
-	}
-	height, refusal := blocks.ReadNodeHeight(theirs[0])
-	if refusal != "" {
-		return 0, &failure.Failure{Status: http.StatusInternalServerError, Public: refusal, Expected: true}
-	}
-	return height, nil
-}
-
-// codes are the gRPC codes for the HTTP statuses of tipcache's own errors.
-var codes = map[int]int{
-	http.StatusBadRequest: 3, http.StatusUnauthorized: 16, http.StatusForbidden: 7, http.StatusNotFound: 5,
-	http.StatusRequestEntityTooLarge: 3, http.StatusRequestURITooLong: 3, http.StatusRequestHeaderFieldsTooLarge: 3,
-	http.StatusTooManyRequests: 8, http.StatusInternalServerError: 2, http.StatusNotImplemented: 12,
-	http.StatusMethodNotAllowed: 12, http.StatusBadGateway: 14, http.StatusServiceUnavailable: 14, http.StatusGatewayTimeout: 4,
-}
-
-// grpcUnknown is the code for all other statuses.
-const grpcUnknown = 2
-
-// errNotImplemented is the node's error for a request without a route.
-var errNotImplemented = &failure.Failure{Status: http.StatusNotImplemented, Public: "Not Implemented", Expected: true}
-
-// RenderFailure renders a failure in the form of the node's errors.
-func RenderFailure(_ *http.Request, h http.Header, f *failure.Failure) (status int, typ string, body []byte) {
-	f.SetAdvice(h)
-	return f.Status, respond.JSON, ErrorBody(f.Status, f.Public)
-}
-
-// ErrorBody returns the body of an error response.
-func ErrorBody(status int, text string) []byte {
-	var quoted bytes.Buffer
-	encoder := json.NewEncoder(&quoted)
-	encoder.SetEscapeHTML(false) // like the node
-	_ = encoder.Encode(text)     // a string always encodes
-	return fmt.Appendf(nil, `{"code":%d,"message":%s,"details":[]}`, cmp.Or(codes[status], grpcUnknown), bytes.TrimSpace(quoted.Bytes()))
 }

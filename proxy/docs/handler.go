@@ -5,10 +5,11 @@
 // - chain.go adds the operations of Story's route table, with the schemas of their responses;
 // - cosmos.go adds the operations of a Cosmos SDK chain;
 // - collections.go adds the collection listing, with the schemas that its requests are validated against;
-// - responses.go has what operations share, texts.go the prose, and examples.go a real response for each operation.
+// - responses.go has what operations share, texts.go and glossary.go the prose, and examples.go a real response for
+// each operation.
 //
-// manual.go renders the page (manual.html, manual.css) from the document. samples.go has the programs of each operation,
-// and of RPC and gRPC. live.html shows streamed responses.
+// manual.go renders the page (manual.html, manual.css) from the document, with the texts of manual_text.go. samples.go
+// has the programs of each operation, and interfaces.go those of RPC and gRPC. live.html shows streamed responses.
 package docs
 
 import (

@@ -1,6 +1,6 @@
 // Package limits admits clients by API keys, rates and access rules.
 //
-//   - client.go finds the client of a request by its address and its API key;
+//   - client.go finds the client of a request by its address, and keys.go by its API key;
 //   - limits.go has the limits in force, and refuses requests that exceed them;
 //   - limiter.go counts requests in the buckets (buckets.go) of this process and, if replicas share their limits, of
 //     Redis, and reports the state of the limits to the client. An event of a stream counts as a request;

@@ -9,7 +9,7 @@
 //
 // outgoing.go reserves memory for responses that clients have not read yet, and closes connections when memory is
 // short. certificate.go has the certificate of a listener with TLS. opener.go does the handshakes, and reads the
-// headers by which layer-4 proxies name their clients.
+// headers by which layer-4 proxies name their clients (proxied.go).
 package listener
 
 import (

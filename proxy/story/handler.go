@@ -3,16 +3,15 @@
 // A request passes, in this order:
 //
 //  1. package dialect finds its row (routes.go) and reads the parameters of the row (parameters.go), including those of pages
-//     (nodekeys.go) with the height of the previous page (stamp.go);
+//     (nodekeys.go) with the height of the previous page (walkkey.go);
 //  2. on a miss, origin.go makes an entry of the node's answer, in the shape of package documented, with the height in its
 //     next page key (stamp.go);
 //  3. unknown.go passes paths without a row to the node;
-//  4. RenderFailure writes failures.
+//  4. envelope.go writes failures.
 package story
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -23,7 +22,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
-	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
@@ -144,39 +142,4 @@ func (h *Handler) SelectAddress(address string) (cache.Selection, error) {
 		}
 	}
 	return cache.Selection{}, errors.New("expected an address: 0x and 40 hex digits, or bech32; or a public key: 0x and 66 hex digits")
-}
-
-// RenderFailure renders a failure in the form of the chain API.
-func RenderFailure(_ *http.Request, h http.Header, f *failure.Failure) (status int, typ string, body []byte) {
-	f.SetAdvice(h)
-	msg := &struct{}{}
-	if f.NullMsg {
-		msg = nil
-	}
-	return f.Status, respond.JSON, errorEnvelope(f.Status, f.Public, msg)
-}
-
-// MissRenderer returns the renderer for unknown paths. In the node's shape it sends the node's page for 404.
-func MissRenderer(s Shape) web.Renderer {
-	if s != Node {
-		return RenderFailure
-	}
-	return func(r *http.Request, h http.Header, f *failure.Failure) (status int, typ string, body []byte) {
-		if f.Status != http.StatusNotFound {
-			return RenderFailure(r, h, f)
-		}
-		return f.Status, "text/plain; charset=utf-8", []byte("404 page not found\n")
-	}
-}
-
-// ErrorEnvelope returns the body of an error response: code is the HTTP status, msg is empty, and error is the text.
-func ErrorEnvelope(status int, text string) []byte { return errorEnvelope(status, text, &struct{}{}) }
-
-func errorEnvelope(status int, text string, msg *struct{}) []byte {
-	b, _ := json.Marshal(struct { // cannot fail
-		Code  int       `json:"code"`
-		Msg   *struct{} `json:"msg"`
-		Error string    `json:"error"`
-	}{status, msg, text})
-	return append(b, '\n')
 }

@@ -1,11 +1,9 @@
 package web
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
@@ -93,52 +91,3 @@ func isHost(host string) bool {
 	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:[]"
 	return host != "" && len(host) < 260 && strings.Trim(host, allowed) == ""
 }
-
-// A LazyDeadline is a context with a deadline whose timer starts only when a caller waits for it. Most requests are answered
-// from memory without waiting, and a timer would cost as much as the response.
-type LazyDeadline struct {
-	context.Context //nolint:containedctx // it is one itself
-	at              time.Time
-	once            sync.Once
-	armed           context.Context //nolint:containedctx // the same with a timer
-	cancel          context.CancelFunc
-}
-
-// WithLazyDeadline returns a context with a deadline. The caller must call Release.
-func WithLazyDeadline(parent context.Context, at time.Time) *LazyDeadline {
-	return &LazyDeadline{Context: parent, at: at}
-}
-
-func (d *LazyDeadline) arm() {
-	d.armed, d.cancel = context.WithDeadline(d.Context, d.at)
-}
-
-// Deadline implements [context.Context].
-func (d *LazyDeadline) Deadline() (time.Time, bool) { return d.at, true }
-
-// Done implements [context.Context] and starts the timer.
-func (d *LazyDeadline) Done() <-chan struct{} {
-	d.once.Do(d.arm)
-	return d.armed.Done()
-}
-
-// Err implements [context.Context] and starts the timer, because its result must agree with Done.
-func (d *LazyDeadline) Err() error {
-	d.once.Do(d.arm)
-	return d.armed.Err()
-}
-
-// AfterFunc starts the timer. Package context calls it, so that a derived context needs no goroutine.
-func (d *LazyDeadline) AfterFunc(f func()) (stop func() bool) {
-	d.once.Do(d.arm)
-	return context.AfterFunc(d.armed, f)
-}
-
-// Release stops the timer. A caller that begins to wait afterwards waits for the parent, which ends with the request.
-func (d *LazyDeadline) Release() {
-	d.once.Do(func() { d.armed, d.cancel = d.Context, func() {} })
-	d.cancel()
-}
-
-// Deadline returns the deadline of a request that began at start.
-func (s *Stack) Deadline(start time.Time) time.Time { return start.Add(s.o.RequestTimeout) }

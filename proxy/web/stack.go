@@ -6,13 +6,13 @@
 //  2. middleware.go lists the middleware: CORS, id and record, failures, limits of addresses and sizes, API keys, access
 //     rules;
 //  3. the API's handler may reserve memory for a body, and create a deadline whose timer starts only when a caller waits
-//     for it (serve.go);
+//     for it (deadline.go);
 //  4. package respond writes the response;
 //  5. package failure turns an error into a status and a public text, which the API renders in its own form;
 //  6. package record counts and logs the request.
 //
-// admission.go applies keys and limits, also to events of streams. middleware.go has the same for other protocols than
-// HTTP. lane.go is the interface to the fast lane, which answers before the middleware. cors.go sets CORS
+// admission.go applies keys and limits, also to events of streams. exchange.go does the same as the middleware for other
+// protocols than HTTP. lane.go is the interface to the fast lane, which answers before the middleware. cors.go sets CORS
 // headers. route.go has the routes that APIs pass to package proxy, which mounts them.
 package web
 

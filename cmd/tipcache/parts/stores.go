@@ -22,8 +22,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/drivers"
-	"github.com/tipcache/tipcache/upstream/events"
-	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // OpenRedis returns the client of the shared store, nil if none is configured. It does not
@@ -134,16 +132,4 @@ func OpenStore(ctx context.Context, cfg config.Config, memory *account.Part, log
 	o := cfg.StoreOptions()
 	o.Memory, o.Logger, o.Registerer = memory, log, registry
 	return drivers.Open(ctx, cfg.Collections.Store, o)
-}
-
-// Events returns the options of a feed that reads events from the nodes of a pool.
-func Events(pool *node.Pool, log *slog.Logger, registerer prometheus.Registerer) events.Options {
-	return events.Options{Heights: pool, Logger: log, Registerer: registerer, Nodes: func() (all []events.Node) {
-		for _, c := range pool.CometBFT() {
-			all = append(all, events.Node{Name: c.Name(), Fit: func() bool { return c.Fit() && c.NoEvents() == nil }, NoEvents: c.NoEvents, Call: c.Call, Subscribe: func(ctx context.Context, query string) (events.Stream, error) {
-				return c.Subscribe(ctx, query, events.MaxMessage)
-			}})
-		}
-		return all
-	}}
 }

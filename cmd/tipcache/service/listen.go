@@ -3,23 +3,16 @@ package service
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 
-	"google.golang.org/grpc"
-
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/proxy/admin"
 	"github.com/tipcache/tipcache/proxy/conn"
-	calls "github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/listener"
-	"github.com/tipcache/tipcache/proxy/rpc"
-	"github.com/tipcache/tipcache/proxy/rpc/socket"
 	"github.com/tipcache/tipcache/proxy/web"
-	"github.com/tipcache/tipcache/upstream/events"
 )
 
 func (s *Service) listen(ctx context.Context) (err error) {
@@ -100,89 +93,4 @@ func (s *Service) newServer(h http.Handler) *http.Server {
 		MaxHeaderBytes:    4 * web.MaxHeader, // package web refuses headers above MaxHeader with a body
 		ErrorLog:          parts.ServerLog(s.log),
 	}
-}
-
-// An rpcService serves the CometBFT RPC on its own listener, with WebSocket and events.
-type rpcService struct {
-	listener *listener.Listener
-	server   *http.Server
-	socket   *socket.Handler
-	feed     *events.Feed
-
-	sockets context.Context //nolint:containedctx // ends when the last WebSocket is drained
-	end     context.CancelFunc
-}
-
-func (s *Service) newRPC(ctx context.Context) (*rpcService, error) {
-	clients := s.clientOptions()
-	clients.Name = "rpc"
-	if s.lane != nil {
-		clients.Lane = s.lane.ForRPC(rpc.FindCallerID)
-	}
-	l, err := listener.Listen(ctx, s.cfg.RPC.Listen, clients)
-	if err != nil {
-		return nil, err
-	}
-	r := &rpcService{listener: l, feed: events.New(parts.Events(s.pool, s.log, s.registry))}
-	r.sockets, r.end = context.WithCancel(context.WithoutCancel(ctx))
-	handler := s.proxy.RPC()
-	o := socket.Options{Write: s.cfg.HTTP.Request, Message: int64(s.cfg.Chain.MaxTxBytes)}
-	o.Methods, o.Feed, o.Origin, o.Registerer = handler, r.feed, s.proxy.Connects, s.registry
-	o.Listen = func(r *http.Request) socket.Listener { return s.proxy.Listen(r) }
-	r.socket = socket.New(o)
-	handler.SetSocket(r.socket)
-	r.server = s.newServer(handler)
-	return r, nil
-}
-
-// drainRPC finishes calls in flight, including those on WebSockets.
-func (s *Service) drainRPC(ctx context.Context) error {
-	if s.rpc == nil {
-		return nil
-	}
-	defer s.rpc.end()
-	s.rpc.socket.Drain(ctx)
-	return s.shutdown(ctx, s.rpc.server)
-}
-
-// A grpcService serves gRPC on its own listener.
-type grpcService struct {
-	listener *listener.Listener
-	server   *grpc.Server
-	handler  *calls.Handler
-}
-
-func (s *Service) newGRPC(ctx context.Context) (*grpcService, error) {
-	clients := s.clientOptions()
-	clients.Name = "grpc"
-	if s.lane != nil {
-		clients.Lane = s.lane.ForCalls()
-	}
-	l, err := listener.Listen(ctx, s.cfg.GRPC.Listen, clients)
-	if err != nil {
-		return nil, err
-	}
-	d := s.proxy.GRPC()
-	return &grpcService{l, d.NewServer(headerTimeout, idleTimeout), d}, nil
-}
-
-func (g *grpcService) serve() error {
-	if err := g.server.Serve(g.listener); !errors.Is(err, grpc.ErrServerStopped) { // stopped before Serve was called
-		return err
-	}
-	return nil
-}
-
-// drainGRPC sends clients to other replicas and finishes calls in flight.
-func (s *Service) drainGRPC(ctx context.Context) error {
-	if s.grpc == nil {
-		return nil
-	}
-	s.grpc.handler.Drain()
-	defer context.AfterFunc(ctx, s.grpc.server.Stop)()
-	s.grpc.server.GracefulStop()
-	if ctx.Err() != nil {
-		return fmt.Errorf("gRPC: calls cut off: %w", ctx.Err())
-	}
-	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -175,46 +174,4 @@ func KeepIndexing(ctx context.Context, store *collections.Store, x *indexer.Inde
 			return err
 		}
 	}
-}
-
-// drain waits until load balancers have noticed, then finishes requests in flight. The admin listener
-// closes last.
-func (s *Service) drain(public, admin *http.Server) error {
-	s.stopping.Store(true)
-	s.proxy.Drain()
-	notifySystemd(daemon.SdNotifyStopping)
-	if s.lane != nil {
-		s.lane.Drain()
-	}
-	s.log.Info("draining", "delay", s.cfg.HTTP.DrainDelay.String(), "deadline", s.cfg.HTTP.Drain.String())
-	time.Sleep(s.cfg.HTTP.DrainDelay)
-	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.HTTP.Drain)
-	defer cancel()
-	start := time.Now()
-	calls, sockets := begin(ctx, s.drainGRPC), begin(ctx, s.drainRPC) // no API waits for another's slow requests
-	err := errors.Join(s.shutdown(ctx, public), <-sockets)
-	if s.lane != nil && err == nil {
-		err = s.lane.Wait(ctx)
-	}
-	if err != nil {
-		err = fmt.Errorf("requests cut off after %v: %w", s.cfg.HTTP.Drain, errors.Join(err, public.Close()))
-	}
-	err = errors.Join(err, <-calls, admin.Shutdown(ctx), s.pool.Close())
-	s.log.Info("drained", "took", time.Since(start).Round(time.Millisecond).String())
-	return err
-}
-
-// begin calls f on a goroutine. The returned channel receives its error.
-func begin(ctx context.Context, f func(context.Context) error) <-chan error {
-	ended := make(chan error, 1)
-	go func() { ended <- f(ctx) }()
-	return ended
-}
-
-// shutdown finishes the requests of a server. Responses of the fast lane may still be in flight after it.
-func (s *Service) shutdown(ctx context.Context, server *http.Server) error {
-	if s.lane != nil {
-		s.lane.CloseNew()
-	}
-	return server.Shutdown(ctx)
 }

@@ -1,9 +1,10 @@
 // Package service builds and runs all parts of serve.
 //
 //   - service.go creates and connects the parts, dialect.go detects the dialect of the
-//     nodes, tracing.go creates the exporter of traces, and listen.go opens the listeners.
-//   - run.go serves, and finishes requests at the end, and reload.go applies a changed
-//     configuration.
+//     nodes, rpc.go, grpc.go and tracing.go create optional parts, and listen.go opens
+//     the listeners.
+//   - run.go serves until the end, drain.go finishes requests, and reload.go applies a
+//     changed configuration.
 //   - readiness.go reports and logs the health of the parts, and admin.go has the other
 //     calls of the admin listener.
 package service

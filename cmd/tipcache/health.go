@@ -1,0 +1,30 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+const healthTimeout = 3 * time.Second
+
+// healthCommand probes readiness in containers without another HTTP client.
+func healthCommand(std streams) *cobra.Command {
+	c := &cobra.Command{
+		Use: "health", Short: "exit with status 0 if the running serve is ready", Args: operands,
+	}
+	admin := addAdminFlags(c.Flags())
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		ctx, cancel := context.WithTimeout(c.Context(), healthTimeout)
+		defer cancel()
+		text, err := admin.query(ctx, http.MethodGet, "/readyz", "not ready")
+		if err != nil {
+			return err
+		}
+		_, err = std.out.Write(text)
+		return err
+	}
+	return c
+}

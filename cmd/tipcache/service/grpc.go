@@ -1,0 +1,54 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc"
+
+	calls "github.com/tipcache/tipcache/proxy/grpc"
+	"github.com/tipcache/tipcache/proxy/listener"
+)
+
+// A grpcService serves gRPC on its own listener.
+type grpcService struct {
+	listener *listener.Listener
+	server   *grpc.Server
+	handler  *calls.Handler
+}
+
+func (s *Service) newGRPC(ctx context.Context) (*grpcService, error) {
+	clients := s.clientOptions()
+	clients.Name = "grpc"
+	if s.lane != nil {
+		clients.Lane = s.lane.ForCalls()
+	}
+	l, err := listener.Listen(ctx, s.cfg.GRPC.Listen, clients)
+	if err != nil {
+		return nil, err
+	}
+	d := s.proxy.GRPC()
+	return &grpcService{l, d.NewServer(headerTimeout, idleTimeout), d}, nil
+}
+
+func (g *grpcService) serve() error {
+	if err := g.server.Serve(g.listener); !errors.Is(err, grpc.ErrServerStopped) { // stopped before Serve was called
+		return err
+	}
+	return nil
+}
+
+// drainGRPC sends clients to other replicas and finishes calls in flight.
+func (s *Service) drainGRPC(ctx context.Context) error {
+	if s.grpc == nil {
+		return nil
+	}
+	s.grpc.handler.Drain()
+	defer context.AfterFunc(ctx, s.grpc.server.Stop)()
+	s.grpc.server.GracefulStop()
+	if ctx.Err() != nil {
+		return fmt.Errorf("gRPC: calls cut off: %w", ctx.Err())
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+package service
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/tipcache/tipcache/cmd/tipcache/parts"
+	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/proxy/rpc/socket"
+	"github.com/tipcache/tipcache/upstream/events"
+)
+
+// An rpcService serves the CometBFT RPC on its own listener, with WebSocket and events.
+type rpcService struct {
+	listener *listener.Listener
+	server   *http.Server
+	socket   *socket.Handler
+	feed     *events.Feed
+
+	sockets context.Context //nolint:containedctx // ends when the last WebSocket is drained
+	end     context.CancelFunc
+}
+
+func (s *Service) newRPC(ctx context.Context) (*rpcService, error) {
+	clients := s.clientOptions()
+	clients.Name = "rpc"
+	if s.lane != nil {
+		clients.Lane = s.lane.ForRPC(rpc.FindCallerID)
+	}
+	l, err := listener.Listen(ctx, s.cfg.RPC.Listen, clients)
+	if err != nil {
+		return nil, err
+	}
+	r := &rpcService{listener: l, feed: events.New(parts.Events(s.pool, s.log, s.registry))}
+	r.sockets, r.end = context.WithCancel(context.WithoutCancel(ctx))
+	handler := s.proxy.RPC()
+	o := socket.Options{Write: s.cfg.HTTP.Request, Message: int64(s.cfg.Chain.MaxTxBytes)}
+	o.Methods, o.Feed, o.Origin, o.Registerer = handler, r.feed, s.proxy.Connects, s.registry
+	o.Listen = func(r *http.Request) socket.Listener { return s.proxy.Listen(r) }
+	r.socket = socket.New(o)
+	handler.SetSocket(r.socket)
+	r.server = s.newServer(handler)
+	return r, nil
+}
+
+// drainRPC finishes calls in flight, including those on WebSockets.
+func (s *Service) drainRPC(ctx context.Context) error {
+	if s.rpc == nil {
+		return nil
+	}
+	defer s.rpc.end()
+	s.rpc.socket.Drain(ctx)
+	return s.shutdown(ctx, s.rpc.server)
+}

@@ -1,0 +1,104 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tipcache/tipcache/proxy/cosmos"
+	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/proxy/web"
+)
+
+// grpcWarnings returns a warning if gRPC is served without a node's gRPC.
+func (c Config) grpcWarnings() (warnings []error) {
+	if c.GRPC.Listen != "" && !c.ReadsGRPC() {
+		warnings = append(warnings, Problem{Key: "grpc.listen", Text: "without chain.grpc, it serves only reads of state and methods of the RPC"})
+	}
+	return warnings
+}
+
+// ruleWarnings returns the access rules of a valid configuration that probably have no effect, or deny some clients. Nodes may
+// have paths and methods that tipcache does not know, so a rule for an unknown name is not an error.
+func (c Config) ruleWarnings() (warnings []error) {
+	known := c.knownOperations()
+	each("access", c.Access, func(key, line string) {
+		rule, _ := ParseRule(line)
+		warn := func(text string) { warnings = append(warnings, Problem{Key: key, Text: text}) }
+		for _, pattern := range rule.Patterns {
+			if hint, unknown := known.lacks(pattern); unknown {
+				warn(fmt.Sprintf("%s matches no path or method that tipcache knows%s", pattern, hint))
+			}
+		}
+		if problem, affordable := c.unaffordable(rule); problem != "" && affordable {
+			warn(problem)
+		}
+	})
+	return warnings
+}
+
+// unaffordable returns why some clients can never make a request that a rule applies to, or "". affordable reports whether a
+// key with a rate of its own can.
+func (c Config) unaffordable(rule limits.Rule) (problem string, affordable bool) {
+	all := c.Limits()
+	check := func(name string, r limits.Rate) {
+		if r != (limits.Rate{}) && r.Burst < rule.Cost && problem == "" {
+			problem = fmt.Sprintf("cost %d is more than %s ever admits at once (%d)", rule.Cost, name, r.Burst)
+		}
+	}
+	check("http.rate", all.Address)
+	check("collections.rate", all.Key)
+	for _, key := range c.ClientKeys() {
+		check("the rate of key "+key.Name, key.Rate)
+		affordable = affordable || key.Rate.Burst >= rule.Cost
+	}
+	return problem, affordable
+}
+
+// operations are the names that access rules may have.
+type operations struct{ paths, rpc, grpc, mounts []string }
+
+func (c Config) knownOperations() (known operations) {
+	for _, row := range slices.Concat(fixed, c.rows()) {
+		if row.Pattern != "" && !strings.HasPrefix(row.Pattern, "/{") { // such a row takes all other paths
+			known.paths = append(known.paths, row.Pattern)
+		}
+	}
+	for _, row := range cosmos.Rows(c.ownRows()) { // gRPC is served in both dialects
+		known.grpc = append(known.grpc, strings.TrimPrefix(row.Method, "/"))
+	}
+	known.rpc = slices.Concat(rpc.Names(), c.RPC.Methods)
+	for _, m := range c.HTTP.Mounts {
+		known.mounts = append(known.mounts, strings.TrimSuffix(m.Path, "/"))
+	}
+	return known
+}
+
+// lacks reports whether a pattern of an access rule matches no known operation, and which one is probably meant. It knows only
+// the gRPC methods that also have a path, so it reports other gRPC methods only if they are near one of these.
+func (o operations) lacks(pattern string) (hint string, lacks bool) {
+	name, isPath := strings.CutPrefix(pattern, "/")
+	switch {
+	case strings.Contains(pattern, "*"):
+		return "", false
+	case isPath:
+		for _, mount := range append(o.mounts, "") {
+			if below, ok := strings.CutPrefix(pattern, mount); ok && o.hasPath(below) {
+				return "", false
+			}
+		}
+		return web.PathDidYouMean(pattern, o.paths), true
+	case o.hasPath("/" + name):
+		return "; did you mean /" + name + "?", true
+	case strings.Contains(name, "."):
+		hint = web.DidYouMean(name, o.grpc)
+		return hint, hint != "" && !slices.Contains(o.grpc, name)
+	}
+	return web.DidYouMean(name, o.rpc), !slices.Contains(o.rpc, name)
+}
+
+func (o operations) hasPath(path string) bool {
+	return path != "" && slices.ContainsFunc(o.paths, func(pattern string) bool { return dialect.Covers(pattern, path) })
+}

@@ -1,0 +1,61 @@
+package admin
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// machinePaths are served without a token and under any host name. They hold nothing confidential.
+var machinePaths = map[string]bool{"/healthz": true, "/readyz": true, "/metrics": true}
+
+// guard requires the token for all paths except machinePaths and the page, which has a field for it. If
+// no token is set, the Host must be an IP address or localhost: a hostile page could point a name of its
+// own here to read the responses (DNS rebinding).
+func (h *Handler) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		want := h.token.Load()
+		switch {
+		case machinePaths[r.URL.Path]:
+		case want == nil && !isLocalName(r.Host):
+			WriteJSON(w, http.StatusForbidden, map[string]string{
+				"error": "without an admin token this is served under an IP address or localhost only: set admin_token, or use an address"})
+			return
+		case want != nil && !h.pages[r.URL.Path] && !hasToken(r, want):
+			w.Header().Set("WWW-Authenticate", `Bearer realm="tipcache admin"`)
+			WriteJSON(w, http.StatusUnauthorized, map[string]string{"error": "the admin token is required: Authorization: Bearer TOKEN"})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// isLocalName reports whether a Host is an IP address or localhost, so that no name server resolved it.
+func isLocalName(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil || strings.EqualFold(host, "localhost")
+}
+
+// hasToken reports whether a request has the token. It compares digests in constant time.
+func hasToken(r *http.Request, want *[sha256.Size]byte) bool {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	got := sha256.Sum256([]byte(token))
+	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(want[:], got[:]) == 1
+}
+
+// SetToken replaces the required token, of which only the digest is kept. none and "" mean that none is
+// required.
+func (h *Handler) SetToken(token string) {
+	if token == "" || token == "none" {
+		h.token.Store(nil)
+		return
+	}
+	digest := sha256.Sum256([]byte(token))
+	h.token.Store(&digest)
+}

@@ -1,0 +1,45 @@
+package dialect
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+)
+
+// typos names the parameters of a query that the row does not take, but that are probably typos of one that it takes.
+// All unknown parameters are ignored, and a client would not notice.
+func (p *Parser) typos(rawQuery string) string {
+	var found []string
+	for pair := range strings.SplitSeq(rawQuery, "&") {
+		rawName, _, _ := strings.Cut(pair, "=")
+		name, err := url.QueryUnescape(rawName)
+		if i, _ := p.find(name, nil); err != nil || i >= 0 || !isParameterName(name) {
+			continue
+		}
+		if meant := p.nearest(name); meant != "" {
+			found = append(found, name+" (did you mean "+meant+"?)")
+		}
+	}
+	return strings.Join(found, ", ")
+}
+
+// nearest returns the parameter that the name misspells or ends; "" means none.
+func (p *Parser) nearest(name string) string {
+	name = strings.ToLower(name)
+	for i := range p.Fields {
+		known := p.Fields[i].Name
+		_, last, _ := strings.Cut(known, ".")
+		most := min(2, len(known)/3)
+		if name == last || levenshtein.ComputeDistance(name, known) <= most || last != "" && levenshtein.ComputeDistance(name, last) <= min(1, len(last)/4) {
+			return known
+		}
+	}
+	return ""
+}
+
+// isParameterName reports whether a name may stand in a header.
+func isParameterName(name string) bool {
+	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+	return name != "" && len(name) <= 40 && strings.Trim(name, allowed) == ""
+}

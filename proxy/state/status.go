@@ -1,0 +1,134 @@
+package state
+
+import (
+	"encoding/base64"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+	spb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tipcache/tipcache/upstream/node"
+)
+
+// Response returns the gRPC answer in a body of a type: a message, or the status that says why there is none. ran reports
+// whether the method's handler has run.
+func (o Options) Response(name, typ string, body []byte) (message []byte, st *status.Status, ran bool) {
+	switch typ {
+	case node.MessageType:
+		return body, nil, true
+	case node.StatusType, node.UnrunType:
+		p := new(spb.Status)
+		if err := proto.Unmarshal(body, p); err != nil {
+			return nil, status.New(codes.Internal, err.Error()), false
+		}
+		return nil, status.FromProto(p), typ == node.StatusType
+	default:
+		return o.bridge(name, body)
+	}
+}
+
+// bridge returns the answer of a method from the RPC's answer to abci_query. The kind of an error is in its text.
+func (o Options) bridge(name string, member []byte) (message []byte, st *status.Status, ran bool) {
+	_, value, _ := strings.Cut(string(member), ":")
+	r := gjson.Get(value, "response")
+	if !r.Exists() {
+		return nil, status.New(codes.Unknown, gjson.Get(value, "data").String()), false
+	}
+	code, log := r.Get("code").Int(), r.Get("log").String()
+	ran = r.Get("height").Int() > 0
+	switch {
+	case code == 0:
+		message, _ = base64.StdEncoding.DecodeString(r.Get("value").String())
+		return message, nil, true
+	case log == unrouted:
+		return nil, status.New(codes.Unimplemented, o.unknownMethod(name)), false
+	case code == invalidRequest && undecoded.MatchString(log):
+		return nil, status.New(codes.Internal, "grpc: error unmarshalling request: "+strings.TrimSuffix(log, described[code])), false
+	default:
+		return nil, statusFrom(r.Get("codespace").String(), code, log, ran), ran
+	}
+}
+
+// unknownMethod returns the text of nodes for a method that they do not have. The RPC does not show whether it has the
+// service: the rows name a method of it if so.
+func (o Options) unknownMethod(name string) string {
+	service, method, _ := strings.Cut(strings.TrimPrefix(name, "/"), "/")
+	for known := range o.Rows {
+		if strings.HasPrefix(known, "/"+service+"/") {
+			return "unknown method " + method + " for service " + service
+		}
+	}
+	return "unknown service " + service
+}
+
+// unrouted is what the RPC says of a method that it does not have.
+const unrouted = "unknown query path: unknown request"
+
+// told is a status in a text of the RPC, before the description of the error that it became.
+var told = regexp.MustCompile(`(?s)^rpc error: code = (\w+) desc = (.*)$`)
+
+// Codes of the codespace sdk.
+const (
+	unknownRequest = 6
+	invalidRequest = 18
+)
+
+// described are the errors that a status becomes, by their codes in the codespace sdk.
+var described = map[int64]string{invalidRequest: ": invalid request", 22: ": key not found", unknownRequest: ": unknown request", 4: ": unauthorized"}
+
+// registered are the errors of the codespace sdk. The first has code 2. The RPC names one
+// that a handler has come to as of an unknown request.
+var registered = []string{
+	"tx parse error", "invalid sequence", "unauthorized", "insufficient funds", "unknown request", "invalid address", "invalid pubkey",
+	"unknown address", "invalid coins", "out of gas", "memo too large", "insufficient fee", "maximum number of signatures exceeded",
+	"no signatures supplied", "failed to marshal JSON bytes", "failed to unmarshal JSON bytes", "invalid request", "tx already in mempool",
+	"mempool is full", "tx too large", "key not found", "invalid account password", "tx intended signer does not match the given signer",
+	"invalid gas adjustment", "invalid height", "invalid version", "invalid chain-id", "invalid type", "tx timeout height",
+	"unknown extension options", "incorrect account sequence", "failed packing protobuf message to Any", "failed unpacking protobuf message from Any",
+	"internal logic error", "conflict", "feature not supported", "not found", "Internal IO error", "error in app.toml", "invalid gas limit",
+}
+
+// undecoded is what the RPC says of a message that no handler has seen, for it is none.
+var undecoded = regexp.MustCompile(`^(proto: |unexpected EOF: invalid request$)`)
+
+// statusFrom is the status that became an error of the RPC.
+func statusFrom(codespace string, code int64, log string, ran bool) *status.Status {
+	if !ran { // before the method was: of a height that cannot be read
+		text, description := cutLast(log)
+		return status.New(codes.Unknown, fmt.Sprintf("codespace %s code %d: %s: %s", codespace, code, description, text))
+	}
+	text := log
+	if codespace == "sdk" {
+		text = strings.TrimSuffix(log, described[code])
+	}
+	if parts := told.FindStringSubmatch(text); parts != nil {
+		return status.New(codeOf(parts[1]), parts[2])
+	}
+	before, description := cutLast(text)
+	if i := slices.Index(registered, description); codespace == "sdk" && code == unknownRequest && i >= 0 {
+		return status.New(codes.Unknown, fmt.Sprintf("codespace sdk code %d: %s: %s", i+2, description, before))
+	}
+	return status.New(codes.Unknown, text)
+}
+
+// codeOf is a code by its name.
+func codeOf(name string) codes.Code {
+	for c := codes.Canceled; c <= codes.Unauthenticated; c++ {
+		if c.String() == name {
+			return c
+		}
+	}
+	return codes.Unknown
+}
+
+// cutLast cuts the description of an error from what stands before it.
+func cutLast(text string) (before, description string) {
+	i := max(0, strings.LastIndex(text, ": "))
+	return text[:i], strings.TrimPrefix(text[i:], ": ")
+}

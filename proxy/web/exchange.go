@@ -1,0 +1,70 @@
+package web
+
+import (
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/tipcache/tipcache/proxy/record"
+)
+
+// A CallInfo describes a call before it is admitted.
+type CallInfo struct {
+	Route    string
+	Start    time.Time
+	LaneSlot record.LaneSlot // nil keeps the call out of the fast lane
+}
+
+// Call admits, counts and logs a call of another protocol, such as gRPC, whose request r has the headers of an HTTP
+// request. It adds the client's rate limits to the headers of the response.
+func (s *Stack) Call(r *http.Request, answer http.Header, info CallInfo, serve func(*http.Request, *record.Record) (size int, err error)) error {
+	rec := &record.Record{Route: info.Route, Start: info.Start, ID: [1]string{record.RequestID(r.Header)}, LaneSlot: info.LaneSlot}
+	r = s.Recorder.Begin(r, rec)
+	return s.exchange(r, rec, answer, func() (int, error) {
+		if err := s.Oversized(r); err != nil {
+			return 0, err
+		}
+		return serve(r, rec)
+	})
+}
+
+// Exchange admits, counts and logs a call on a connection that is no longer HTTP's, such as a WebSocket. opened is
+// the request that opened the connection.
+func (s *Stack) Exchange(opened *http.Request, route string, serve func(*record.Record) (size int, err error)) error {
+	rec := &record.Record{Route: route, Start: time.Now(), ID: [1]string{record.RequestID(nil)}}
+	return s.exchange(opened, rec, http.Header{}, func() (int, error) { return serve(rec) })
+}
+
+// Repeat calls serve once more for an exchange that was admitted, counted and logged before.
+func (s *Stack) Repeat(rec *record.Record, serve func(*record.Record) (size int, err error)) error {
+	rec.Start = time.Now()
+	_, err := recovered(func() (int, error) { return serve(rec) })
+	return err
+}
+
+func (s *Stack) exchange(r *http.Request, rec *record.Record, answer http.Header, serve func() (size int, err error)) error {
+	s.arrive(r, rec)
+	size, status, err := 0, http.StatusOK, s.admit(r, rec, answer)
+	if err == nil {
+		size, err = recovered(serve)
+	}
+	if err != nil {
+		rec.Err = err
+		status = rec.Fail().Status
+	}
+	s.end(r, rec, status, size)
+	return err
+}
+
+// recovered calls serve and returns a panic as an error: no server around these calls recovers it.
+func recovered(serve func() (int, error)) (size int, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = panicError(p)
+		}
+	}()
+	return serve()
+}
+
+func panicError(p any) error { return fmt.Errorf("panic: %v\n%s", p, debug.Stack()) }
