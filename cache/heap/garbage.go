@@ -18,9 +18,9 @@ const usualGarbage = 48 << 20
 const leastGarbage = 16 << 20
 
 // GarbageFor returns how many bytes may be allocated between two collections, within a container's memory and a
-// maximum size of cached answers: at most as many as answers.
+// maximum size of cached answers: at most half of answers, or leastGarbage.
 func GarbageFor(container memlimit.Provider, answers int64) uint64 {
-	usual := uint64(min(usualGarbage, max(leastGarbage, answers)))
+	usual := uint64(min(usualGarbage, max(leastGarbage, answers/2)))
 	limit, err := container()
 	if err != nil {
 		return usual

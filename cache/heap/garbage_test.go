@@ -20,7 +20,7 @@ func TestGarbageIsBounded(t *testing.T) {
 		"no container":        {none, 256 << 20, 48 << 20},
 		"a large one":         {memlimit.Limit(8 << 30), 2 << 30, 48 << 20},
 		"a small sidecar":     {memlimit.Limit(128 << 20), 32 << 20, 8 << 20},
-		"a small cache":       {none, 32 << 20, 32 << 20},
+		"a small cache":       {none, 64 << 20, 32 << 20},
 		"hardly any cache":    {none, 1 << 20, 16 << 20},
 		"both, the container": {memlimit.Limit(128 << 20), 1 << 20, 8 << 20},
 	} {

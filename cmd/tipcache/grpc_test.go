@@ -84,7 +84,7 @@ func TestServingGRPCWithoutTheNodesGRPCIsLogged(t *testing.T) {
 		must(t, os.WriteFile(file, []byte(settings), 0o600))
 		var log logtest.Log
 		serveFile(t, d, file, &log)
-		if got := strings.Contains(log.String(), `"level":"WARN","msg":"grpc.listen serves only`); got != want {
+		if got := strings.Contains(log.String(), "grpc.listen: without chain.grpc"); got != want {
 			t.Errorf("warning about chain.grpc with %q = %t, want %t: %s", grpc, got, want, log.String())
 		}
 	}
