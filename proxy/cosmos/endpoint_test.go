@@ -152,8 +152,8 @@ func (still) Block(int64) (_ time.Time, _, _ []byte) {
 	return time.Time{}, make([]byte, 32), make([]byte, 32)
 }
 
-// FuzzCanonicalRequestKeepsItsMeaning asks a node both what the client sent and what is made
-// of it. As the question alone makes the key, no two meanings can be in one key.
+// FuzzCanonicalRequestKeepsItsMeaning sends a node the client's request and its canonical form, and compares the responses.
+// The cache key is the canonical form, so requests with different meanings have different keys.
 func FuzzCanonicalRequestKeepsItsMeaning(f *testing.F) {
 	for _, x := range nodetest.Exchanges(f, "../../upstream/devnet/cosmos/testdata/exchanges.jsonl") {
 		f.Add(x.Path, x.Query)

@@ -88,11 +88,11 @@ func start(ctx context.Context, d *devnet.Devnet, ended chan<- error) (url strin
 	return "http://" + s.Addr()
 }
 
-// A tour is what a journey enters.
+// A tour counts the packages and files that a journey enters.
 type tour struct{ packages, files int }
 
-// journey reports the files that run in all its repetitions, without those that also run by the clock. It fails if
-// there are more than it may enter.
+// journey reports the files that run in each repetition of do, except the files of byClock, which run without requests
+// too. It fails if there are more than most.
 func journey(most tour, byClock []string, name string, do func(i int)) error {
 	runs := map[string]int{}
 	for i := range repetitions {
@@ -118,7 +118,7 @@ func report(journey string, files []string) tour {
 	return t
 }
 
-// filesOf gives the files of the product of which statements run during do and shortly after it.
+// filesOf returns the product's files with statements that run during do or shortly after it.
 func filesOf(do func()) (files []string) {
 	dir := rig.Must(os.MkdirTemp("", "journey"))
 	defer os.RemoveAll(dir)

@@ -77,7 +77,7 @@ func (s store) list(ctx context.Context, r *rig.Rig, d *devnet.Devnet, n, asks i
 }
 
 // generated returns n collections, most with few assets and a few with very many. Their times are spread over two
-// years; many share one, as those of one block do.
+// years. Many have the same time, like collections of one block.
 func generated(n int) iter.Seq[collections.Collection] {
 	const years = 2 * 365 * 24 * time.Hour
 	start := time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -63,7 +63,7 @@ func startBusyNode(r *rig.Rig, chain *devnet.Devnet, latency time.Duration) *bus
 	return n
 }
 
-// numbers returns entries of about size bytes, which compress as badly as those of a node.
+// numbers returns entries of about size bytes that compress as little as a node's.
 func numbers(size int) string {
 	var b strings.Builder
 	for b.Len() < size-200 {

@@ -153,7 +153,7 @@ func (c hitCase) paths() []string {
 	return []string{c.path}
 }
 
-// prepare makes a server cache the responses of a case. A bare server records those of another server.
+// prepare makes a server cache the responses of a case. The bare server gets the responses of another server instead.
 func (c hitCase) prepare(ctx context.Context, s, from *peer) {
 	for _, path := range c.paths() {
 		headers := c.headers

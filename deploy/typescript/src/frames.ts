@@ -44,11 +44,11 @@ export class Frames {
     const sent = this.server.session.token
     const signal = AbortSignal.any([this.#ended.signal, AbortSignal.timeout(batchTime)])
     const response = await this.server.fetch(`/batch?${query}`, { signal, cache: 'default', headers: sent === undefined ? {} : { 'X-Session': sent } })
-    const anew = response.headers.has('X-Session-Reset')
+    const reset = response.headers.has('X-Session-Reset')
     const { height, answers } = await bodyOf(response)
     if (signal.aborted) return
-    if (height < least && !anew) throw new Error(`the batch is of block ${height} and not ${least} or later: a cache on the way may ignore the query`)
-    if (height <= this.#height && !anew) return
+    if (height < least && !reset) throw new Error(`the batch is of block ${height} and not ${least} or later: a cache on the way may ignore the query`)
+    if (height <= this.#height && !reset) return
     this.server.session.note(response, sent)
     this.#height = height
     this.topics.forEach((t, i) => {

@@ -19,7 +19,7 @@ const start = '0' // for a client without an answer
 export class Poll {
   readonly #ended = new AbortController()
 
-  #anew = false // the next answer may be from an earlier block
+  #restarted = false // the next answer may be from an earlier block
 
   constructor(private readonly server: Server, readonly topic: Topic) { void this.#run() }
 
@@ -42,7 +42,7 @@ export class Poll {
         if (isRefusal(status) && next === this.#after(start)) return this.server.refused(this.topic, err as TipcacheError)
         if (isRefusal(status)) { // the server does not know the client's answer
           next = this.#after(start)
-          this.#anew = true
+          this.#restarted = true
         }
         if (!(err instanceof Idle) || ++idle >= mostIdle) this.topic.fail({ code: status, error: `${(err as Error).message}; trying again`, final: false })
         rest = (err instanceof TipcacheError && err.retryAfter ? err.retryAfter * 1000 : 0) + wait * (0.5 + Math.random())
@@ -77,11 +77,11 @@ export class Poll {
   #take(response: Response, body: unknown): void {
     if (this.#ended.signal.aborted) return
     const height = Number(response.headers.get('X-Block-Height') ?? 0)
-    if (this.topic.answer && height < this.topic.answer.height && !this.#anew && !response.headers.has('X-Session-Reset')) {
+    if (this.topic.answer && height < this.topic.answer.height && !this.#restarted && !response.headers.has('X-Session-Reset')) {
       if (/stale-/.test(response.headers.get('Cache-Status') ?? '')) return
       throw new Idle()
     }
-    this.#anew = false
+    this.#restarted = false
     const tag = (response.headers.get('ETag') ?? '').replace(/^(W\/)?"|"$/g, '').replace(/-(gzip|br|zstd)$/, '') // as in stream ids
     this.topic.take({ ...unwrap(body), height, id: `${height}.${tag}` })
   }
