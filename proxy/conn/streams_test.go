@@ -275,3 +275,25 @@ func TestConnectionIsStalledWhileMessagesAreNotSent(t *testing.T) {
 		stalled(false, "when the call has ended")
 	})
 }
+
+func TestConnectionIsNotStalledWhileAHandlerRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		c := conn.New(ours, nil, account.New(1<<20, nil), nil)
+		defer c.Close()
+		conn.State(c, http.StateActive)
+		stalled := func(want bool, when string) {
+			time.Sleep(2 * time.Second)
+			if _, got := c.Stalled(); got != want {
+				t.Errorf("Stalled = %t %s, want %t", got, when, want)
+			}
+		}
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+		c.ServeStream(httptest.NewRecorder(), r, func(http.ResponseWriter) bool { return false }, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			stalled(false, "while the handler runs")
+			_, _ = w.Write([]byte("a response"))
+		}))
+		stalled(true, "while the response has not left")
+	})
+}

@@ -240,6 +240,21 @@ func TestTransactionIsSentToOneNodeOnce(t *testing.T) {
 	}
 }
 
+func TestTransactionsAreWithinThePostRate(t *testing.T) {
+	n := newRecordedNode(t)
+	d := open(t, n, true, func(s *setup) {
+		s.grpc.Posting = blocks.NewPosting(blocks.Posts{Rate: 1e-6, Burst: 1, MaxBody: largestMessage})
+	})
+	path, message := recordedMessage(t, "grpc_broadcast_garbage")
+	c := d.dial(t)
+	if r := ask(t.Context(), c, path, unhex(t, message)); r.err != nil {
+		t.Errorf("first transaction: %v, want no error", r.err)
+	}
+	if r := ask(t.Context(), c, path, unhex(t, message)); status.Code(r.err) != codes.ResourceExhausted {
+		t.Errorf("second transaction: %v, want %v", r.err, codes.ResourceExhausted)
+	}
+}
+
 func TestUnknownMethodIsNotAnUnknownService(t *testing.T) {
 	n := newRecordedNode(t)
 	tests := map[string]string{

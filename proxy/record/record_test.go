@@ -237,3 +237,17 @@ func TestValidRequestIDIsKept(t *testing.T) {
 		t.Errorf("RequestID = %q, want 32 digits", got)
 	}
 }
+
+// slot is a place in the fast lane.
+type slot struct{ record.LaneSlot }
+
+func TestRequestKeptOutOfLaneIsNotRepeatable(t *testing.T) {
+	rec := &record.Record{LaneSlot: slot{}}
+	if !rec.Repeatable() {
+		t.Error("Repeatable = false with a slot, want true")
+	}
+	rec.KeepOutOfLane()
+	if rec.Repeatable() {
+		t.Error("Repeatable = true after KeepOutOfLane, want false")
+	}
+}

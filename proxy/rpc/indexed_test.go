@@ -25,7 +25,7 @@ func (s seenAgo) Tip() node.Tip {
 }
 
 func TestAnswersOfANodesIndexExpireSoonWhileItMayLag(t *testing.T) {
-	const found, search, missing = "/tx?hash=0x7E75D97EAE3014F7CDFADFB40C46199914596F55CB886F6BE3D4E2E56C97F554", "/tx_search?query=%22tx.height=14%22", "/tx?hash=0xAB"
+	const noBlock, found, search, missing = "/block_by_hash?hash=0xAB", "/tx?hash=0x7E75D97EAE3014F7CDFADFB40C46199914596F55CB886F6BE3D4E2E56C97F554", "/tx_search?query=%22tx.height=14%22", "/tx?hash=0xAB"
 	for name, tt := range map[string]struct {
 		target string
 		ago    time.Duration
@@ -36,6 +36,7 @@ func TestAnswersOfANodesIndexExpireSoonWhileItMayLag(t *testing.T) {
 		"a search after that":                   {search, time.Second, false},
 		"a missing one while the index may lag": {missing, 0, true},
 		"a missing one after that":              {missing, time.Second, false},
+		"a missing block":                       {noBlock, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := cache.New(cache.Options{})
@@ -43,6 +44,7 @@ func TestAnswersOfANodesIndexExpireSoonWhileItMayLag(t *testing.T) {
 			defer c.Close()
 			n, metrics := newRecordedNode(t), prometheus.NewRegistry()
 			n.says(`tx_search{"query":"tx.height=14"}`, `"result":{"txs":[],"total_count":"0"}`)
+			n.says(`block_by_hash{"hash":"qw=="}`, `"result":{"block_id":{"hash":""},"block":null}`)
 			server := newHandlerOf(t, seenAgo{n.pool(t, metrics), tt.ago}, metrics, c, rpc.Options{})
 			resp, _ := get(t, server.URL+tt.target)
 			if got := resp.Header.Get("Cache-Status"); strings.HasSuffix(got, "; ttl=0") != tt.short || !strings.Contains(got, "stored") {

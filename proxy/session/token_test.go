@@ -36,7 +36,7 @@ func TestTokenRoundTrips(t *testing.T) {
 func TestMalformedTokensAreRefused(t *testing.T) {
 	for _, text := range []string{
 		"", ".", "0", "-1", "+1", " 1", "1 ", "1.", "1.abc", "1.4D0FAE0", "x", "1.4D0FAE0G", "1,2", "1.4D0FAE0B5C8A, 2.4D0FAE0B5C8A",
-		"1.0", "0.4D0FAE0B5C8A", "9223372036854775808", "1." + strings.Repeat("a", 65), "1x4D0FAE0B5C8A", "1.4D0FAE0B.5C8A",
+		"1.0", "0.4D0FAE0B5C8A", "9223372036854775808", "1." + strings.Repeat("a", 65), "1x4D0FAE0B5C8A", "1.4D0FAE0B.5C8A", "1.4D0FAE0`",
 	} {
 		if got, ok := ParseToken(text); ok || got != (Token{}) {
 			t.Errorf("%q is read as %v", text, got)

@@ -220,6 +220,15 @@ func TestBodyOfAnnouncedSizeIsReadInOnePiece(t *testing.T) {
 	}
 }
 
+func TestBodyOfUnknownSizeIsRefusedWithoutMemory(t *testing.T) {
+	a := account.New(10_000, nil)
+	h := a.Upstream().Open("client", true)
+	_, err := h.ReadAll(bytes.NewReader(make([]byte, 9_000)), 1<<20)
+	if h.Close(); !errors.Is(err, account.ErrFull) || a.Used() != 0 {
+		t.Errorf("ReadAll of 9,000 bytes with 7,500 free = %v, with %d reserved after it; want %v and 0", err, a.Used(), account.ErrFull)
+	}
+}
+
 type reader func(p []byte) (int, error)
 
 func (r reader) Read(p []byte) (int, error) { return r(p) }

@@ -233,6 +233,17 @@ func TestBodyClosedEarlyClosesTheConnection(t *testing.T) {
 	}
 }
 
+func TestBodyClosedBeforeItArrivesClosesTheConnection(t *testing.T) {
+	const head = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
+	base, conns := listen(t, head, head)
+	tr := newTransport(t, base, patience)
+	closeUnread(t, tr, base)
+	closeUnread(t, tr, base)
+	if n := conns.Load(); n != 2 {
+		t.Errorf("%d connections for two requests, want 2", n)
+	}
+}
+
 func TestFaultyResponsesAreErrors(t *testing.T) {
 	for name, answer := range map[string]string{
 		"head too long":             "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 9<<10) + "\r\n\r\n",

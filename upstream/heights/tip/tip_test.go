@@ -51,6 +51,18 @@ func TestPlausibleClaimBecomesTip(t *testing.T) {
 	}
 }
 
+func TestRemovedSourceDoesNotKeepTheTip(t *testing.T) {
+	tip := newAt100(2*time.Second, time.Minute)
+	tip.claimHeight(1, 105)
+	if got := tip.Read().Height; got != 105 {
+		t.Errorf("tip = %d, want the claim 105", got)
+	}
+	tip.Remove(1)
+	if got := tip.Read().Height; got != 100 {
+		t.Errorf("tip = %d after its source was removed, want 100", got)
+	}
+}
+
 func TestSeriesOfClaimsDoesNotExceedThePace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tip := newAt100(2*time.Second, time.Minute)
