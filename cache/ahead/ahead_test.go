@@ -178,8 +178,9 @@ func TestRoundReadsABoundedNumberAtOnceAndEndsWithAFailure(t *testing.T) {
 		if got := most.Load(); got != 16 {
 			t.Errorf("reads at once = %d, want 16", got)
 		}
-		if got := read.Load(); got < 100 || got > 115 {
-			t.Errorf("reads = %d, want the round to end after the 100th, which failed", got)
+		// The 15 other reads end at the same time as the 100th, and each may be followed by one more before the round ends.
+		if got := read.Load(); got < 100 || got > 100+2*15 {
+			t.Errorf("reads = %d, want 100 to 130: the 100th failed and ends the round", got)
 		}
 		if got := n[ahead.Failed].Load(); got != 1 {
 			t.Errorf("failures counted = %d, want 1", got)
