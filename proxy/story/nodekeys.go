@@ -3,13 +3,11 @@ package story
 import (
 	"encoding/base64"
 	"math/bits"
-	"net/url"
 	"strings"
 
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/web"
-	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // A pageKeyFormat recognises the raw bytes of a route's page keys. The node
@@ -105,47 +103,4 @@ func (o *origin) readPage(q *dialect.RowQuery, v dialect.Values) (dialect.Values
 		return nil, failure.BadInput("%s and %s together are too large", dialect.PageOffset, dialect.PageLimit)
 	}
 	return v, nil
-}
-
-// withKey returns r with the page key in its query made known to the nodes' pool, since nodes read
-// keys in two forms. In the documented shape the pool encodes the key for the node that it chooses.
-// In the node's shape the key is sent as the client wrote it, to a node that reads that form.
-func (o *origin) withKey(r node.Request) node.Request {
-	if o.page == nil || r.Query == "" {
-		return r
-	}
-	key, rest := cutKey(r.Query)
-	switch {
-	case key == "":
-	case o.asSent:
-		r.Keys = o.page.formOf(key)
-	default:
-		r.PageKey, r.Query = key, rest
-	}
-	return r
-}
-
-// cutKey returns the page key in a canonical query, and the query without it.
-func cutKey(query string) (key, rest string) {
-	before, found, ok := strings.Cut("&"+query, "&"+dialect.PageKey+"=")
-	if !ok {
-		return "", query
-	}
-	text, after, more := strings.Cut(found, "&")
-	if more {
-		before += "&" + after
-	}
-	key, _ = url.QueryUnescape(text) // escaped by package dialect
-	return key, strings.TrimPrefix(before, "&")
-}
-
-// formOf returns the form of a page key, UnknownKeys if it is none of the route.
-func (format pageKeyFormat) formOf(key string) node.KeyForm {
-	if format(key) {
-		return node.RawKeys
-	}
-	if _, ok := format.decode(key); ok {
-		return node.Base64Keys
-	}
-	return node.UnknownKeys
 }

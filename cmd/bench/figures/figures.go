@@ -36,7 +36,7 @@ func MedianOf[A any](xs []A, of func(A) float64) float64 {
 	return Median(ys)
 }
 
-// MedianRatio returns the median of of(as[i]) / of(bs[i]), for as many as both have.
+// MedianRatio returns the median of the ratios of(as[i]) / of(bs[i]). It ignores the surplus of the longer list.
 func MedianRatio[A any](as, bs []A, of func(A) float64) float64 {
 	ratios := make([]float64, min(len(as), len(bs)))
 	for i := range ratios {

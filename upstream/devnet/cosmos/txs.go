@@ -102,7 +102,7 @@ const pending = 1 << 62
 // AlreadyKnown is the code of a transaction that was broadcast before.
 const AlreadyKnown = 19
 
-// Broadcast adds a transaction, whatever its sequence is, and returns its hash. The code is 0 if it was added.
+// Broadcast adds a transaction and returns its hash. It does not check the sequence. The code is 0 if it was added.
 func (c *Chain) Broadcast(height int64, raw []byte) (hash string, a Answer) {
 	b, ok := parseTx(raw)
 	pool := &c.mempool
