@@ -41,18 +41,20 @@ func (b *blocks) claims(cursor ledger.Cursor) []claim {
 // confirm compares the hashes of blocks with another endpoint if there is one, and the logs unless all headers were
 // read. Without another endpoint it reads the hashes from the source again, if anything counts, because counts cannot
 // be undone. If the source returns another hash then, the blocks are not applied. While all endpoints are doubted,
-// it compares several times. It does not confirm fully read blocks in which nothing counts.
+// it compares several times. So it does for the first blocks of an empty store, because the cursor cannot step back from
+// them. Of other blocks in which nothing counts, it does not confirm those that were read fully.
 func (x *Indexer) confirm(ctx context.Context, cursor ledger.Cursor, b *blocks, counts bool) error {
-	if b.whole && !counts && cursor.Chain != 0 {
+	first := cursor.Chain == 0
+	if b.whole && !counts && !first {
 		return nil
 	}
 	claims, rounds := b.claims(cursor), 1
-	if x.pool.Believed() == 0 {
+	if first || x.pool.Believed() == 0 {
 		rounds = maxContradictions
 	}
 	for ; rounds > 0; rounds-- {
 		err := x.within(ctx, b.source, func(e *evm.Session) error {
-			if e.Endpoint == b.source && !counts {
+			if e.Endpoint == b.source && !counts && !first {
 				x.markUnverified(b)
 				return nil
 			}

@@ -277,6 +277,22 @@ func TestInconsistentClientDoesNotStopIndexing(t *testing.T) {
 	}
 }
 
+func TestFirstCursorIsNotOfAnInconsistentClient(t *testing.T) {
+	t.Parallel()
+	h := newHistory(6)                    // without events
+	for every := 2; every < 16; every++ { // one of these answers the request for the first blocks from the fork
+		store := open(t, memory(t))
+		o := quick(store, serveEVM(t, h, faults{forkFrom: 1, every: every}))
+		o.Doubt = 10 * time.Millisecond
+		index(t.Context(), o) // may fail
+		cursor, err := store.Cursor(t.Context())
+		must(t, err)
+		if want := h.hash(faults{}, cursor.Block); cursor.Chain != 0 && cursor.Hash.String() != want {
+			t.Errorf("fork in one of %d requests: the store is at block %d, %v, want %v", every, cursor.Block, cursor.Hash, want)
+		}
+	}
+}
+
 func TestMissingLogsDuringCatchUpAreFoundByAnotherClient(t *testing.T) {
 	for name, f := range map[string]faults{"all": {drops: dropsAll}, "those of ranges": {drops: dropsRanges}} {
 		for _, first := range []bool{true, false} {
