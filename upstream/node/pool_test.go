@@ -221,14 +221,22 @@ func TestFailedEndpointIsReplacedByAnother(t *testing.T) {
 	probed(t, p)
 	prefer(p, 0)
 	silent.change(func() { silent.rest = stall })
-	begun := time.Now()
-	for range 10 {
+	fetch := func() {
 		if a := mustFetch(t, p, Request{Height: AtTip}); !from(a, healthy) {
-			t.Errorf("unexpected response %s", a.Body)
+			t.Errorf("response %s, want the healthy node's", a.Body)
 		}
 	}
-	if got, most := len(silent.heights()), 1+int(time.Since(begun)/penaltyTime); got < 1 || got > most {
-		t.Errorf("the silent one was asked %d times in %s, want once, and once more each %s", got, time.Since(begun), penaltyTime)
+	begun := time.Now()
+	eventually(t, "a request to the silent node", func() bool { // it may seem slower while the machine is busy
+		prefer(p, 0)
+		fetch()
+		return len(silent.heights()) > 0
+	})
+	for range 10 {
+		fetch()
+	}
+	if got, most := len(silent.heights()), 1+int(time.Since(begun)/penaltyTime); got > most {
+		t.Errorf("%d requests to the silent node within %s, want at most %d", got, time.Since(begun), most)
 	}
 }
 
