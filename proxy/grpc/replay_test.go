@@ -111,7 +111,7 @@ func (d *servers) serve(t testing.TB, o listener.Options) (addr string, server *
 // awaitGRPC waits until a node's gRPC is asked.
 func awaitGRPC(t testing.TB, pool *node.Pool) {
 	t.Helper()
-	for h := pool.Health()[0]; h.GRPC != "ok" || h.Unasked; h = pool.Health()[0] { // streams begin at once or fail
+	for h := pool.Health()[0]; h.GRPC != "ok" || h.Unseen; h = pool.Health()[0] { // streams begin at once or fail
 		time.Sleep(5 * time.Millisecond)
 		if t.Context().Err() != nil {
 			t.Fatal("node's gRPC got no request")

@@ -25,7 +25,7 @@ type Call struct {
 	Block  int64                              // block named in the parameters; 0 if none
 	Write  bool                               // it may change state, so it is sent to one node, once
 	Slow   bool                               // it waits for a block, so it does not queue with reads
-	Size   int                                // size of the parameters in bytes, if much larger than the client's message
+	Size   int                                // size of the parameters in bytes; 0 if the client's message, which holds memory already, is about as large
 }
 
 // queryMethod is the method that reads state. Only its results contain a height.
@@ -68,14 +68,15 @@ func (e *endpoint) callURI(ctx context.Context, r Request) (*Answer, error) {
 		return nil, callFailed(err, 0)
 	}
 	reply := comet.Reply{Status: status, RetryAfter: upstream.RetryAfter(header)}
-	unread := json.Unmarshal(body, &reply)
+	err = json.Unmarshal(body, &reply)
 	switch {
 	case status == http.StatusNotFound && strings.HasPrefix(string(body), noRoute):
-	case unread != nil:
-		return nil, callFailed(fmt.Errorf("status %d: %w: %w", status, comet.ErrNoReply, unread), reply.RetryAfter)
+	case err != nil:
+		return nil, callFailed(fmt.Errorf("status %d: %w: %w", status, comet.ErrNoReply, err), reply.RetryAfter)
 	case reply.Error != nil && (string(reply.ID) != uriID || !isFromComet(reply.Error)):
 		return nil, e.gatewayCall(&reply)
 	}
+	// The reason is never OK, so that no caller decodes a result.
 	return &Answer{Status: status, NodeStatus: status, Type: header.Get("Content-Type"), Body: body, Reason: BadInput}, nil
 }
 
@@ -109,7 +110,7 @@ func (a *Answer) readState(result []byte, asked int64) {
 	a.Height = height
 	switch {
 	case code == 0 && reason == Pruned:
-		a.Reason, a.Height = Pruned, 0 // other stores may still have the height
+		a.Reason, a.Height = Pruned, 0 // only this store of the application has pruned the height
 	case code == 0:
 		return
 	case height != 0:
@@ -198,8 +199,8 @@ func (c CometBFT) Name() string { return c.endpoint.name }
 func (c CometBFT) NoEvents() error { return c.endpoint.snapshot().NoEvents }
 
 // Subscribe subscribes to messages, as [comet.Client.Messages] does. The subscription ends when the endpoint is removed.
-func (c CometBFT) Subscribe(ctx context.Context, query string, most int64) (*Subscription, error) {
-	m, err := c.Messages(ctx, query, most)
+func (c CometBFT) Subscribe(ctx context.Context, query string, maxBytes int64) (*Subscription, error) {
+	m, err := c.Messages(ctx, query, maxBytes)
 	if err != nil {
 		return nil, err
 	}

@@ -8,46 +8,56 @@ import (
 )
 
 const (
-	nearby      = 10                   // maximum number of blocks that an endpoint may be behind to be waited for
-	near        = 8 * time.Millisecond // endpoints with a lower latency rank equally, as do those within a factor of two
+	maxWaitLag  = 10                   // an endpoint that is more blocks behind is not waited for
+	latencyUnit = 8 * time.Millisecond // endpoints with a lower latency rank equally, as do those within a factor of two
 	penaltyTime = 5 * time.Second      // how long an endpoint ranks behind the others after a failure
 )
 
-// choose returns the best endpoint for the request. hope reports whether waiting may help if there is none. It does not
-// choose the endpoint to avoid while another one should have the height soon.
+// choose returns the best endpoint for the request, or nil, and then hope reports whether waiting may help. Until the
+// deadline, it returns nil instead of the endpoint to avoid while there is hope, and instead of any endpoint while one of
+// a better priority should have the height soon.
 func (f *fetch) choose() (best *endpoint, hope bool) {
 	tip, height, chain := f.pool.Tip(), f.height(), f.pool.ChainID()
-	var least [6]int
+	var bestRank [6]int
 	soonest := math.MaxInt // priority of the endpoints that should have the height soon
 	form := f.pool.knownForm(f.request.Keys)
 	f.broken, f.far, f.newest = false, false, 0
 	for _, e := range f.pool.endpoints() {
-		v, server := e.snapshot(), e.serverOf(f.request)
+		v := e.snapshot()
 		reach := v.reach(height, tip.Interval)
 		switch {
-		case v.Foreign() || server == nil || f.request.Invoke != nil && !e.grpc.serves(chain) || slices.Contains(f.done, e) || f.request.Only != "" && f.request.Only != e.name:
+		case v.Foreign() || !f.allows(e, chain):
 		case form && e.keys.last() != f.request.Keys:
 			hope = hope || e.keys.last() == UnknownKeys // its form is being tested
-		case server.isOpen():
+		case e.serverOf(f.request).isOpen():
 			f.broken = true
 		case v.Unseen || slices.Contains(f.lagging, e):
 			hope = true
 		case reach == behind && height <= tip.Height: // a node must refuse a height above the tip itself
-			soon := height-v.Height <= nearby
+			soon := height-v.Height <= maxWaitLag
 			hope, f.far, f.newest = hope || soon, f.far || !soon, max(f.newest, v.Height)
 			if soon && time.Since(v.failed) >= penaltyTime {
 				soonest = min(soonest, e.configured.Priority)
 			}
 		default:
-			if rank := e.rank(v, reach, f.request.Avoid); best == nil || slices.Compare(rank[:], least[:]) < 0 {
-				best, least = e, rank
+			if rank := e.rank(v, reach, f.request.Avoid); best == nil || slices.Compare(rank[:], bestRank[:]) < 0 {
+				best, bestRank = e, rank
 			}
 		}
 	}
-	if best != nil && (best.name == f.request.Avoid && hope || soonest < best.configured.Priority) && time.Now().Before(f.deadline) {
+	if best != nil && time.Now().Before(f.deadline) && (soonest < best.configured.Priority || hope && best.name == f.request.Avoid) {
 		return nil, hope
 	}
 	return best, hope
+}
+
+// allows reports whether the request can be sent to an endpoint.
+func (f *fetch) allows(e *endpoint, chain string) bool {
+	r := f.request
+	if r.Only != "" && r.Only != e.name || slices.Contains(f.done, e) {
+		return false
+	}
+	return e.serverOf(r) != nil && (r.Invoke == nil || e.grpc.serves(chain))
 }
 
 // reach is how likely an endpoint can answer at a height.
@@ -84,5 +94,5 @@ func (e *endpoint) rank(v view, r reach, avoid string) [6]int {
 		failed += 2
 	}
 	load := e.queue.Load()
-	return [6]int{failed, e.configured.Priority, int(present - r), load.Waiting, bits.Len64(uint64(v.latency / near)), load.InFlight}
+	return [6]int{failed, e.configured.Priority, int(present - r), load.Waiting, bits.Len64(uint64(v.latency / latencyUnit)), load.InFlight}
 }

@@ -26,7 +26,7 @@ type client struct {
 	http     *http.Client
 	maxBody  int64
 	memory   *account.Part     // budget of responses; nil means no limit
-	hide     *strings.Replacer // redacts parts of base that may be keys
+	hide     *strings.Replacer // redacts header values, and parts of base that may be keys
 	gzip     bool              // accept gzip
 	protocol *protocol
 	isParent atomic.Bool // the server is another tipcache
@@ -38,7 +38,7 @@ const maxDial = 3 * time.Second
 // idleClose is how long connections may be idle. The node closes them after 10 s.
 const idleClose = 8 * time.Second
 
-func newClient(base *url.URL, headers http.Header, o Options, s *protocol) *client {
+func newClient(base *url.URL, headers http.Header, o Options, p *protocol) *client {
 	transport := transport.New(base, transport.Options{
 		Dial:    min(o.Timeout, maxDial),
 		Idle:    idleClose,
@@ -47,7 +47,7 @@ func newClient(base *url.URL, headers http.Header, o Options, s *protocol) *clie
 	})
 	hide := upstream.NewRedactor(base, upstream.HeaderValues(headers)...)
 	return &client{
-		base: base, hide: hide, maxBody: o.maxBody, memory: o.Memory, gzip: !isLocal(base), protocol: s,
+		base: base, hide: hide, maxBody: o.maxBody, memory: o.Memory, gzip: !isLocal(base), protocol: p,
 		http: upstream.NewClient(inflating{transport}, headers, hide),
 	}
 }
@@ -100,13 +100,13 @@ func (c *client) request(ctx context.Context, r Request, height int64) *http.Req
 	if c.gzip {
 		request.Header.Set("Accept-Encoding", "gzip")
 	}
-	r.Post.add(request)
+	r.Post.addTo(request)
 	upstream.PassTrace(ctx, request.Header)
 	return request
 }
 
-// add makes r a POST request. A nil Post leaves it unchanged.
-func (p *Post) add(r *http.Request) {
+// addTo makes r a POST request. A nil Post leaves it unchanged.
+func (p *Post) addTo(r *http.Request) {
 	if p == nil {
 		return
 	}

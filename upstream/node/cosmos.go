@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/tidwall/gjson"
+	"google.golang.org/grpc/codes"
 
 	"github.com/tipcache/tipcache/upstream/jsontext"
 )
@@ -20,16 +21,9 @@ const (
 	codecHeader    = "Grpc-Metadata-Content-Type"
 )
 
-// gRPC codes of errors that do not come from the state.
-const (
-	grpcUnknown       = 2
-	grpcUnimplemented = 12
-	grpcInternal      = 13
-)
-
 // gatewayCodes are the gRPC codes of errors that do not come from the application: the node's gateway cannot reach it
-// because the node stops or starts (14), or a server in front of the node refuses the request.
-var gatewayCodes = []int64{7, 8, 10, 14, 16}
+// because the node stops or starts (Unavailable), or a server in front of the node refuses the request.
+var gatewayCodes = []codes.Code{codes.PermissionDenied, codes.ResourceExhausted, codes.Aborted, codes.Unavailable, codes.Unauthenticated}
 
 // readCosmos interprets status, code and headers, because texts differ between versions and configurations.
 func readCosmos(r *http.Response, body []byte, _ int64) (*Answer, bool) {
@@ -40,28 +34,29 @@ func readCosmos(r *http.Response, body []byte, _ int64) (*Answer, bool) {
 	if r.StatusCode == http.StatusOK {
 		return a, true
 	}
-	code := gjson.GetBytes(body, "code")
-	if r.StatusCode < http.StatusBadRequest || code.Type != gjson.Number || !bytes.Contains(body, []byte(`"details"`)) {
+	member := gjson.GetBytes(body, "code")
+	if r.StatusCode < http.StatusBadRequest || member.Type != gjson.Number || !bytes.Contains(body, []byte(`"details"`)) {
 		return nil, false
 	}
-	if a.Height <= 0 && slices.Contains(gatewayCodes, code.Int()) {
+	code := codes.Code(member.Uint()) //nolint:gosec // a code has 32 bits
+	if a.Height <= 0 && slices.Contains(gatewayCodes, code) {
 		return nil, false
 	}
 	a.Text = gjson.GetBytes(body, "message").String()
-	a.Reason = cosmosReason(r.StatusCode, int(code.Int()), a.Height)
+	a.Reason = cosmosReason(r.StatusCode, code, a.Height)
 	return a, true
 }
 
 // cosmosReason returns the reason of an error. An error with a height is the state's answer at this height.
-func cosmosReason(status, code int, height int64) Reason {
+func cosmosReason(status int, code codes.Code, height int64) Reason {
 	switch {
 	case height > 0:
 		return Refused
-	case code == grpcUnimplemented || status == http.StatusBadRequest:
+	case code == codes.Unimplemented || status == http.StatusBadRequest:
 		return BadInput
 	case status == http.StatusNotFound:
 		return NotFound
-	case code == grpcUnknown || code == grpcInternal:
+	case code == codes.Unknown || code == codes.Internal:
 		return Ambiguous
 	default:
 		return Other
@@ -78,7 +73,7 @@ func (e *endpoint) disambiguate(ctx context.Context, r Request, height int64, a 
 	switch {
 	case r.Post != nil: // a POST request must not be repeated
 		return a, nil
-	case height == 0 && e.client.isParent.Load(): // is read again at a height
+	case height == 0 && e.client.isParent.Load(): // Fetch reads the parent again, at a height
 		return a, nil
 	case height == 0 && a.Reason == Ambiguous:
 		return nil, badAnswer(ErrNoLatest)

@@ -24,7 +24,7 @@ type protocol struct {
 	height   string // request header for the height
 	probe    string // path of a cheap read of the state
 	keyProbe string // path of a list whose pages reveal the form of page keys; "" if all nodes use the same form
-	blocks   string // path of a block without its height; "" if there is none
+	blocks   string // path of a block up to its height, which is appended; "" if there is none
 	// read interprets a response to a request at the height asked. ok is false if it did not come from a node.
 	read     func(r *http.Response, body []byte, asked int64) (a *Answer, ok bool)
 	executes bool // its blocks contain blocks of an execution client
@@ -93,12 +93,12 @@ func detect(ctx context.Context, e Endpoint) (Dialect, error) {
 	defer cancel()
 	o := Options{}.WithDefaults()
 	for _, d := range []Dialect{Story, Cosmos} {
-		s, err := d.protocol()
+		p, err := d.protocol()
 		if err != nil {
 			return "", err
 		}
-		c := newClient(base, e.Headers, o, s)
-		a, err := c.get(ctx, Request{Path: s.probe}, 0)
+		c := newClient(base, e.Headers, o, p)
+		a, err := c.get(ctx, Request{Path: p.probe}, 0)
 		c.http.CloseIdleConnections()
 		switch {
 		case err == nil && a.NodeStatus != http.StatusNotFound:

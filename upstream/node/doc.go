@@ -15,7 +15,9 @@
 //     endpoint. If no endpoint reaches the newest block, the newest block of an endpoint is read.
 //     unanswered.go holds the errors for requests that no endpoint could answer.
 //
-// members.go adds and removes endpoints.
+// An endpoint can be another tipcache, a parent (parent.go). dialect.go determines which REST API the nodes
+// serve, and pagekeys.go the form of their page keys. execution.go maps heights to blocks of the execution client.
+// members.go adds and removes endpoints, and health.go probes them.
 //
 // The pool knows each endpoint's newest height and its presumed oldest one, from /status and from
 // refusals. The oldest height only orders endpoints: an endpoint that has pruned a height is tried

@@ -36,12 +36,13 @@ type endpoint struct {
 	blocks  *heights.Node
 	comet   *comet.Client // nil without an RPC server
 	grpc    *grpcClient   // nil without a gRPC server
-	rest    *server
-	calls   *server // RPC; nil without an RPC server
-	invokes *server // gRPC; nil without a gRPC server
 	queue   *queue.Slots
 	timeout time.Duration
 	metrics *metrics
+
+	restServer *server
+	rpcServer  *server // nil without an RPC server
+	grpcServer *server // nil without a gRPC server
 
 	keys  *pageKeys    // Story only
 	sound atomic.Int64 // last height that a probe could read after a failure
@@ -61,17 +62,17 @@ type view struct {
 	restErr     error         // current error of the REST server
 }
 
-// newEndpoint returns an endpoint. rpc and g may be nil.
+// newEndpoint accepts nil for rpc and g.
 func newEndpoint(name string, c *client, rpc *comet.Client, g *grpcClient, o Options, m *metrics) *endpoint {
 	e := &endpoint{name: name, client: c, comet: rpc, grpc: g, timeout: o.Timeout, metrics: m, keys: newPageKeys()}
 	e.life, e.end = context.WithCancel(context.Background())
-	e.rest = newServer(upstream.NewOutage(o.Logger, "node "+name), isNodeFailure, e.read)
+	e.restServer = newServer(upstream.NewOutage(o.Logger, "node "+name), isNodeFailure, e.read)
 	e.blocks = &heights.Node{Name: name, Reader: e, ReportsHeight: func() bool { return c.protocol.hasHeights }, Logger: o.Logger.With("node", name)}
 	if rpc != nil {
-		e.blocks.Comet, e.calls = rpc, newServer(rpc.Outage, isNodeFailure, e.call)
+		e.blocks.Comet, e.rpcServer = rpc, newServer(rpc.Outage, isNodeFailure, e.call)
 	}
 	if g != nil {
-		e.invokes = newServer(g.outage, isGRPCFailure, e.invoke)
+		e.grpcServer = newServer(g.outage, isGRPCFailure, e.invoke)
 	}
 	e.queue = queue.New(queue.Options{Limit: o.InFlight, Scans: o.scans, MaxWait: o.Queue, Headers: e.blocks.Headers})
 	return e
@@ -81,11 +82,11 @@ func newEndpoint(name string, c *client, rpc *comet.Client, g *grpcClient, o Opt
 func (e *endpoint) serverOf(r Request) *server {
 	switch {
 	case r.Invoke != nil:
-		return e.invokes
+		return e.grpcServer
 	case r.Call != nil:
-		return e.calls
+		return e.rpcServer
 	default:
-		return e.rest
+		return e.restServer
 	}
 }
 
@@ -109,14 +110,15 @@ func (e *endpoint) inTurn(ctx context.Context, r Request, send func() (*Answer, 
 	if err != nil {
 		return nil, e.busy(r, err)
 	}
-	answered := false
-	defer func() { turn.End(answered) }()
+	measured := false // the duration shows the node's speed
+	defer func() { turn.End(measured) }()
 	answer, err := send()
-	answered = err == nil || upstream.KindOf(err) == upstream.Timeout // the duration shows the node's speed
+	measured = err == nil || upstream.KindOf(err) == upstream.Timeout
 	return answer, err
 }
 
-// send sends a request through the breaker and records its outcome. The error is an *upstream.Error, or ctx.Err().
+// send sends a request, through the breaker unless its cost is Unknown, and records its outcome. The error is an
+// *upstream.Error, or ctx.Err().
 func (e *endpoint) send(ctx context.Context, r Request, height int64) (answer *Answer, err error) {
 	s := e.serverOf(r)
 	ctx, span := e.startSpan(ctx, r, height)
@@ -147,7 +149,7 @@ func (e *endpoint) send(ctx context.Context, r Request, height int64) (answer *A
 	}
 	answer, err = s.breaker.Execute(try)
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
-		return nil, unreachable(err) // another request probes the server
+		return nil, unreachable(err)
 	}
 	e.metrics.countRequest(e.name, r, start, answer, err)
 	s.recordOutcome(answer, err)
@@ -201,7 +203,8 @@ func (e *endpoint) recordREST(err error) {
 	})
 }
 
-func (e *endpoint) closeIdle() {
+// close closes idle connections, and all connections to the gRPC server.
+func (e *endpoint) close() {
 	e.client.http.CloseIdleConnections()
 	if e.comet != nil {
 		e.comet.CloseIdle()
@@ -225,7 +228,6 @@ func (e *endpoint) startSpan(ctx context.Context, r Request, height int64) (cont
 	return ctx, span
 }
 
-// endSpan ends a span with the outcome of its request.
 func endSpan(span trace.Span, answer *Answer, err error) {
 	if span.IsRecording() && answer != nil {
 		span.SetAttributes(

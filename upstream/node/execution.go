@@ -20,9 +20,9 @@ var ErrNoExecution = errors.New("no node provides the execution client's block n
 
 // Executed returns the lowest known height, up to height, at which the chain's state includes the execution client's
 // block number, or 0 if the state at height does not include it. newest is the newest execution block included
-// at height. The state includes an execution block when the chain's block that contains the next execution
-// block is executed. Executed reads a node only if the known heights do not answer the question. Errors
-// are ErrNoExecution or an *upstream.Error.
+// at height. A block of the chain contains one execution block, and its state includes the execution blocks before
+// that one. Executed reads a node only if no known height answers the question. Errors are ErrNoExecution or an
+// *upstream.Error.
 func (p *Pool) Executed(ctx context.Context, height, number int64) (since, newest int64, err error) {
 	epoch := p.Tip().Epoch
 	if since = p.execution.since(epoch, number); 0 < since && since <= height {

@@ -66,7 +66,7 @@ type fetch struct {
 	lagging    []*endpoint // do not have the height yet, and are tried again after a pause
 	pause      time.Duration
 	failed     int     // number of failed endpoints
-	failure    error   // of the last one
+	failure    error   // of the endpoint that failed last
 	pruned     *Answer // refusal of an endpoint that has pruned the height
 	heightless *Answer // answer without a height, received while no tip was known
 	broken     bool    // an endpoint was skipped because its breaker is open
@@ -101,8 +101,8 @@ func (f *fetch) heightAt(e *endpoint) int64 {
 	return f.height()
 }
 
-// tryLowerHeight makes a request for the tip read the newest block of the skipped endpoints. If an endpoint should
-// reach the tip soon, it does so only after the deadline.
+// tryLowerHeight makes a request for the tip read the newest block of the skipped endpoints, and reports whether it did.
+// While an endpoint should reach the tip soon, it does nothing before the deadline.
 func (f *fetch) tryLowerHeight(hope bool) bool {
 	soon := hope && f.failure == nil && !f.pool.Tip().CatchingUp
 	if f.request.Height != AtTip || f.newest == 0 || f.lower > 0 && f.newest >= f.lower || soon && time.Now().Before(f.deadline) {
@@ -152,11 +152,12 @@ func (f *fetch) send(ctx context.Context, e *endpoint) result {
 
 // isFinal records a result and reports whether it is the result of the fetch.
 func (f *fetch) isFinal(ctx context.Context, r result) bool {
-	exists := 0 < r.height && r.height <= f.pool.Tip().Height || f.request.Height == AtTip // the tip may have fallen meanwhile
+	// A tip exists even if it has fallen since the request was sent.
+	exists := f.request.Height == AtTip || 0 < r.height && r.height <= f.pool.Tip().Height
 	switch {
 	case f.request.Cost == Unknown && !errors.Is(r.err, upstream.ErrBehind):
 		return true
-	case errors.Is(r.err, errTipRefused) && time.Now().After(f.deadline): // before the deadline it may just have pruned an old tip
+	case errors.Is(r.err, errTipRefused) && time.Now().After(f.deadline): // until then it counts as lagging, see the next case
 		f.done, f.failure = append(f.done, r.endpoint), r.err
 		return false
 	case errors.Is(r.err, upstream.ErrBehind), r.is(FutureHeight) && exists:
@@ -186,7 +187,8 @@ func (f *fetch) wantsHeight(r result) bool {
 
 func (r result) is(reason Reason) bool { return r.answer != nil && r.answer.Reason == reason }
 
-// retryable reports whether another endpoint may succeed. It is false for a full queue and too large an answer.
+// retryable reports whether another endpoint may succeed. It is false for a full queue and for an answer that is too large.
+// A busy parent is retryable, because the other endpoints may have capacity.
 func (r result) retryable() bool {
 	err, ok := errors.AsType[*upstream.Error](r.err)
 	return ok && (err.Kind != upstream.Overloaded || errors.Is(err, errRefusedByParent)) && !errors.Is(err, errTooLarge)

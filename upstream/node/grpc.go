@@ -190,7 +190,6 @@ func chainOf(ctx context.Context, conn grpc.ClientConnInterface) (string, error)
 	return "", errors.New("server does not name its chain")
 }
 
-// serves reports whether the server serves a chain.
 func (c *grpcClient) serves(chainID string) bool {
 	chain := c.chain.Load()
 	return chain != nil && *chain == chainID

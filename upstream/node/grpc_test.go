@@ -183,7 +183,7 @@ func TestGRPCDoesNotFallBackFromTLS(t *testing.T) {
 	t.Parallel()
 	n := startGRPC(t, "127.0.0.1:0", "story-1")
 	p := runGRPC(t, Options{}, "https://"+n.address)
-	if _, err := invoke(t, p, aMethod, AtTip); upstream.KindOf(err) != upstream.Unreachable || p.Health()[0].GRPC == fine || n.times(aMethod) != 0 {
+	if _, err := invoke(t, p, aMethod, AtTip); upstream.KindOf(err) != upstream.Unreachable || p.Health()[0].GRPC == stateOK || n.times(aMethod) != 0 {
 		t.Errorf("%v, asked %d times", err, n.times(aMethod))
 	}
 }
@@ -196,7 +196,7 @@ func TestGRPCServerOfAnotherChainIsNotUsed(t *testing.T) {
 	said(t, p, 0, `serves chain "other-1" instead of "story-1"`)
 	_, err := invoke(t, p, aMethod, AtTip)
 	_, streamErr := p.Stream(within(t, time.Minute), aMethod)
-	if upstream.KindOf(err) != upstream.Unreachable || streamErr == nil || p.Health()[0].GRPC == fine || n.times(aMethod) != 0 {
+	if upstream.KindOf(err) != upstream.Unreachable || streamErr == nil || p.Health()[0].GRPC == stateOK || n.times(aMethod) != 0 {
 		t.Errorf("%v, %v, asked %d times", err, streamErr, n.times(aMethod))
 	}
 	if log.Count("serves another chain") != 1 {

@@ -15,12 +15,12 @@ type Health struct {
 	ChainID    string        `json:"chain"`                // from the node; "" if unknown
 	WrongChain bool          `json:"-"`                    // it serves another chain or fork, and is not read
 	Answering  bool          `json:"-"`                    // the REST server responded within the last 15 s
-	Unasked    bool          `json:"-"`                    // its CometBFT has not named the chain yet, so it is not read
+	Unseen     bool          `json:"-"`                    // its CometBFT has not named the chain yet, so it is not read
 	Height     int64         `json:"height"`               // newest committed block; 0 if unknown
 	Lowest     int64         `json:"lowest"`               // reads below it prefer other nodes; 0 if unknown
 	Distrusted bool          `json:"aside"`                // heights claimed by its CometBFT are ignored
 	Late       bool          `json:"late"`                 // there are blocks that its CometBFT has not announced
-	Heard      bool          `json:"-"`                    // its height is current
+	Current    bool          `json:"-"`                    // its height is current
 	CatchingUp bool          `json:"catching_up"`          // the node is behind its peers
 	Connected  bool          `json:"connected"`            // block headers are streamed
 	BlockAge   time.Duration `json:"-"`                    // age of the newest header; 0 if unknown
@@ -30,7 +30,7 @@ type Health struct {
 	GRPC       string        `json:"grpc"`                 // gRPC: ok, off, or why it is not used
 	PageKeys   KeyForm       `json:"page_keys,omitempty"`  // form of page keys, raw or base64; "" if unknown
 	LastError  string        `json:"last_error,omitempty"` // current error; "" if none
-	Outage     string        `json:"-"`                    // how long the REST server has completed no request, and why; "" if it does
+	Outage     string        `json:"-"`                    // how long the REST server has completed no request, and why; "" if it responds
 	Unfit      string        `json:"-"`                    // why it should not be read; "" if it is fit
 }
 
@@ -44,7 +44,7 @@ const (
 func (p *Pool) probe(ctx context.Context, e *endpoint) {
 	f := &fetch{pool: p, request: Request{Path: p.protocol.probe, Height: AtTip, Background: true}}
 	for round := 0; ; round++ {
-		if v := e.snapshot(); !v.Foreign() && (time.Since(v.answered) >= probeEvery || e.rest.outage.Failing()) {
+		if v := e.snapshot(); !v.Foreign() && (time.Since(v.answered) >= probeEvery || e.restServer.outage.Failing()) {
 			p.guard(func() { _ = f.send(ctx, e).err }) // recorded in the endpoint's health
 		}
 		if v := e.snapshot(); !v.Foreign() && round%int(probeEvery/p.options.retry) == 0 {
@@ -69,7 +69,7 @@ func (p *Pool) probeFailing(ctx context.Context, s *server, probe func(context.C
 // Outages returns the outages of all servers of all endpoints.
 func (p *Pool) Outages() (all upstream.Outages) {
 	for _, e := range p.endpoints() {
-		for _, s := range []*server{e.rest, e.calls, e.invokes} {
+		for _, s := range []*server{e.restServer, e.rpcServer, e.grpcServer} {
 			if s != nil {
 				all = append(all, s.outage)
 			}
@@ -80,7 +80,7 @@ func (p *Pool) Outages() (all upstream.Outages) {
 
 // Starting reports whether the endpoint has not responded yet.
 func (h Health) Starting() bool {
-	return h.Outage == "" && !h.WrongChain && (h.Unasked || !h.Answering)
+	return h.Outage == "" && !h.WrongChain && (h.Unseen || !h.Answering)
 }
 
 // answering reports whether the REST server responded recently.
@@ -94,8 +94,8 @@ func (p *Pool) Health() []Health {
 		v := e.snapshot()
 		h := Health{
 			Name: e.name, ChainID: v.ChainID, WrongChain: v.Foreign(), Height: v.Height,
-			CatchingUp: v.CatchingUp, Connected: v.Connected, Breaker: e.rest.breaker.State().String(),
-			Answering: v.answering(), Unasked: v.Unseen, Lowest: v.Lowest, Distrusted: v.Distrusted, Late: v.Late, Heard: v.Current(interval),
+			CatchingUp: v.CatchingUp, Connected: v.Connected, Breaker: e.restServer.breaker.State().String(),
+			Answering: v.answering(), Unseen: v.Unseen, Lowest: v.Lowest, Distrusted: v.Distrusted, Late: v.Late, Current: v.Current(interval),
 			RPC: e.rpcState(v), TxIndex: v.TxIndex, GRPC: e.grpcState(p.ChainID()), PageKeys: e.keys.last(),
 		}
 		if !v.BlockTime.IsZero() {
@@ -104,7 +104,7 @@ func (p *Pool) Health() []Health {
 		if err := errors.Join(v.restErr, v.CometErr); err != nil {
 			h.LastError = err.Error()
 		}
-		if err := e.rest.outage.Cause(); err != nil {
+		if err := e.restServer.outage.Cause(); err != nil {
 			h.Outage = err.Error()
 		}
 		h.Unfit = p.unfit(h)
@@ -115,37 +115,37 @@ func (p *Pool) Health() []Health {
 
 // States of an interface of a node.
 const (
-	fine   = "ok"
-	absent = "off"
+	stateOK  = "ok"
+	stateOff = "off"
 )
 
 // rpcState returns ok, off, or why the RPC is not used.
 func (e *endpoint) rpcState(v view) string {
 	switch {
 	case e.comet == nil:
-		return absent
+		return stateOff
 	case v.Unseen:
 		return "has not answered yet"
 	case v.CometDown:
 		return v.CometErr.Error()
-	case e.calls.isOpen():
+	case e.rpcServer.isOpen():
 		return "does not answer calls"
 	default:
-		return fine
+		return stateOK
 	}
 }
 
 // grpcState returns ok, off, or why gRPC is not used.
 func (e *endpoint) grpcState(chainID string) string {
 	if e.grpc == nil {
-		return absent
+		return stateOff
 	}
 	chain, problem := e.grpc.chain.Load(), e.grpc.problem.Load()
 	switch {
 	case chain != nil && *chain != chainID:
 		return fmt.Sprintf("serves chain %q instead of %q", *chain, chainID)
 	case chain != nil:
-		return fine
+		return stateOK
 	case problem != nil:
 		return (*problem).Error()
 	default:
@@ -178,15 +178,15 @@ func (p *Pool) unfit(h Health) string {
 		return fmt.Sprintf("serves chain %q instead of %q", h.ChainID, p.ChainID())
 	case h.Outage != "":
 		return h.Outage
-	case h.Unasked || !h.Answering && h.LastError == "":
+	case h.Unseen || !h.Answering && h.LastError == "":
 		return "has not answered yet"
 	case !h.Answering:
 		return fmt.Sprintf("does not answer: %s", h.LastError)
 	case h.CatchingUp:
 		return "is catching up with its chain"
-	case h.Heard && h.BlockAge > p.options.MaxBlockAge:
+	case h.Current && h.BlockAge > p.options.MaxBlockAge:
 		return fmt.Sprintf("has no block newer than %s", h.BlockAge.Round(time.Second))
-	case h.Height > 0 && p.Tip().Height-h.Height > nearby:
+	case h.Height > 0 && p.Tip().Height-h.Height > maxWaitLag:
 		return fmt.Sprintf("is %d blocks behind the newest that was read", p.Tip().Height-h.Height)
 	default:
 		return ""

@@ -44,8 +44,8 @@ func TestHealthOfEachEndpoint(t *testing.T) {
 		got[i].BlockAge = 0
 	}
 	want := []Health{
-		{Name: ahead.address, ChainID: "story-1", Answering: true, Heard: true, Height: 105, Connected: true, Breaker: "closed", RPC: "ok", GRPC: "off"},
-		{Name: behind.address, ChainID: "story-1", Answering: true, Heard: true, Height: 100, Connected: true, Breaker: "closed", RPC: "ok", GRPC: "off"},
+		{Name: ahead.address, ChainID: "story-1", Answering: true, Current: true, Height: 105, Connected: true, Breaker: "closed", RPC: "ok", GRPC: "off"},
+		{Name: behind.address, ChainID: "story-1", Answering: true, Current: true, Height: 100, Connected: true, Breaker: "closed", RPC: "ok", GRPC: "off"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("health (-want +got):\n%s", diff)

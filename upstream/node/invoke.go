@@ -70,15 +70,15 @@ func passTrace(ctx context.Context) context.Context {
 // tooLarge is the beginning of grpc-go's error for a message above the size limit.
 const tooLarge = "grpc: received message larger than max"
 
-// foreign matches grpc-go's errors for a response that is not gRPC, such as an HTML page.
-var foreign = regexp.MustCompile(`^(?:unexpected HTTP status code received from server|malformed header: missing HTTP content-type|transport: received unexpected content-type)`)
+// notGRPC matches grpc-go's errors for a response that is not gRPC, such as an HTML page.
+var notGRPC = regexp.MustCompile(`^(?:unexpected HTTP status code received from server|malformed header: missing HTTP content-type|transport: received unexpected content-type)`)
 
 // gatewayStatus returns the error for a status without a height that did not come from a node, and nil for a node's. md
 // is the response's metadata. It is empty if grpc-go made the status because there was no response.
 func (e *endpoint) gatewayStatus(st *status.Status, md metadata.MD) error {
 	_, known := classify(grpcUnrun, st.Message(), 0)
 	switch code := st.Code(); {
-	case foreign.MatchString(st.Message()):
+	case notGRPC.MatchString(st.Message()):
 	case code == codes.DeadlineExceeded:
 		return upstream.Silence(nodeName, context.DeadlineExceeded)
 	case code == codes.Canceled:

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"fmt"
-	"iter"
 	"math"
 	"reflect"
 	"slices"
@@ -42,7 +41,7 @@ func (p *Pool) SetEndpoints(configured []Endpoint) error {
 		e, err := p.build(one, next)
 		if err != nil {
 			for _, e := range added {
-				e.closeIdle()
+				e.close()
 			}
 			return fmt.Errorf("endpoint %d: %w", i+1, err)
 		}
@@ -74,7 +73,7 @@ func (p *Pool) retire(e *endpoint) {
 	defer cancel()
 	for e.queue.Load().InFlight > 0 && upstream.Sleep(ctx, 100*time.Millisecond) == nil {
 	}
-	e.closeIdle()
+	e.close()
 	if !slices.ContainsFunc(p.endpoints(), func(other *endpoint) bool { return other.name == e.name }) {
 		p.metrics.forget(e.name)
 	}
@@ -120,19 +119,16 @@ func uniqueName(host string, others []*endpoint) string {
 }
 
 // preferred returns the usable endpoints with the best priority.
-func (p *Pool) preferred() iter.Seq[*endpoint] {
-	isUsable := func(e *endpoint) bool { v := e.snapshot(); return !v.Foreign() && !e.rest.isOpen() }
+func (p *Pool) preferred() (all []*endpoint) {
 	best := math.MaxInt
 	for _, e := range p.endpoints() {
-		if e.configured.Priority < best && isUsable(e) {
-			best = e.configured.Priority
+		switch v, priority := e.snapshot(), e.configured.Priority; {
+		case v.Foreign() || e.restServer.isOpen() || priority > best:
+		case priority == best:
+			all = append(all, e)
+		default:
+			best, all = priority, []*endpoint{e}
 		}
 	}
-	return func(yield func(*endpoint) bool) {
-		for _, e := range p.endpoints() {
-			if e.configured.Priority == best && isUsable(e) && !yield(e) {
-				return
-			}
-		}
-	}
+	return all
 }

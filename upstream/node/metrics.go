@@ -58,7 +58,6 @@ func (m *metrics) forget(node string) {
 // auditLabel replaces the cost and reason of audit requests.
 const auditLabel = "audit"
 
-// countRequest counts one request to a node.
 func (m *metrics) countRequest(node string, r Request, start time.Time, answer *Answer, err error) {
 	cost, reason := r.Cost.String(), outcome(answer, err)
 	if r.Audit {
@@ -91,7 +90,7 @@ var (
 	tipDesc      = desc("tip_height", "Height of the newest known block. 0 means unknown.")
 	intervalDesc = desc("block_interval_seconds", "Measured time between two blocks, in seconds.")
 	inFlightDesc = desc("in_flight", "Requests in flight at a node.", "node")
-	limitDesc    = desc("limit", "Maximum number of concurrent requests at a node. If the limit adapts, it counts lists, and a request for a single item counts half.", "node")
+	limitDesc    = desc("limit", "Maximum number of concurrent requests at a node. If it adapts, a request for a single item counts as half a request.", "node")
 	waitDesc     = desc("expected_wait_seconds", "Expected time until a node answers a new request for a single item, in seconds.", "node")
 	queueDesc    = desc("queue_length", "Requests queued for a node.", "node")
 	lagDesc      = desc("lag_blocks", "Number of blocks that a node is behind the tip.", "node")
@@ -144,10 +143,9 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 			newest = max(newest, v.Height)
 		}
 	}
-	flag(ch, reachDesc, newest > 0 && tip.Height-newest > nearby)
+	flag(ch, reachDesc, newest > 0 && tip.Height-newest > maxWaitLag)
 }
 
-// collect collects the gauges of one node.
 func (g gauges) collect(ch chan<- prometheus.Metric, e *endpoint, v view, tip Tip) {
 	load := e.queue.Load()
 	gauge(ch, inFlightDesc, float64(load.InFlight), e.name)
@@ -158,16 +156,16 @@ func (g gauges) collect(ch chan<- prometheus.Metric, e *endpoint, v view, tip Ti
 	flag(ch, upDesc, v.answering(), e.name)
 	flag(ch, asideDesc, v.Distrusted, e.name)
 	flag(ch, lateDesc, v.Late, e.name)
-	if state := e.rpcState(v); state != absent {
-		flag(ch, rpcDesc, state == fine, e.name)
+	if state := e.rpcState(v); state != stateOff {
+		flag(ch, rpcDesc, state == stateOK, e.name)
 	}
-	if state := e.grpcState(g.ChainID()); state != absent {
-		flag(ch, grpcDesc, state == fine, e.name)
+	if state := e.grpcState(g.ChainID()); state != stateOff {
+		flag(ch, grpcDesc, state == stateOK, e.name)
 	}
 	if v.TxIndex != "" {
 		flag(ch, indexDesc, v.TxIndex == "on", e.name)
 	}
-	gauge(ch, breakerDesc, float64(e.rest.breaker.State()), e.name)
+	gauge(ch, breakerDesc, float64(e.restServer.breaker.State()), e.name)
 	gauge(ch, lowestDesc, float64(v.Lowest), e.name)
 	if !v.BlockTime.IsZero() {
 		gauge(ch, ageDesc, time.Since(v.BlockTime).Seconds(), e.name)

@@ -44,10 +44,10 @@ type pageKeys struct {
 	testing chan struct{} // holds a value while a caller tests the node
 	failed  time.Time     // when a test last failed; only used while testing
 
-	mu      sync.Mutex
-	form    KeyForm
-	tested  time.Time // zero if the form must be tested again
-	sockets int64     // heights.State.Lost at that time
+	mu     sync.Mutex
+	form   KeyForm
+	tested time.Time // zero if the form must be tested again
+	lost   int64     // heights.State.Lost when the form was tested
 }
 
 func newPageKeys() *pageKeys { return &pageKeys{testing: make(chan struct{}, 1)} }
@@ -59,11 +59,11 @@ func (k *pageKeys) last() KeyForm {
 	return k.form
 }
 
-// current returns the form, or UnknownKeys if the node has to be tested.
+// current returns the form, or UnknownKeys if the node must be tested. lost is heights.State.Lost now.
 func (k *pageKeys) current(lost int64) KeyForm {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.tested.IsZero() || k.sockets != lost || time.Since(k.tested) > keyFormFor {
+	if k.tested.IsZero() || k.lost != lost || time.Since(k.tested) > keyFormFor {
 		return UnknownKeys
 	}
 	return k.form
@@ -72,7 +72,7 @@ func (k *pageKeys) current(lost int64) KeyForm {
 func (k *pageKeys) set(form KeyForm, lost int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.form, k.tested, k.sockets = form, time.Now(), lost
+	k.form, k.tested, k.lost = form, time.Now(), lost
 }
 
 // expire is called when the node may have been replaced by another release.

@@ -10,14 +10,14 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// The address of a node may belong to another tipcache, such as the one of another region. It is a parent then, and
-// its responses have Cache-Status. A parent is read at its newest block, not at a height: so readers at slightly
+// The address of a node may belong to another tipcache, such as the one of another region, which is called a parent. Its
+// responses have Cache-Status. A parent is read at its newest block, not at a height: so readers at slightly
 // different heights share one of its entries. Its responses contain their height and age.
 
 // detectParent records whether the server is a parent. Refusals have no Cache-Status and leave it unchanged.
 func (c *client) detectParent(r *http.Response) {
-	switch is := strings.HasPrefix(r.Header.Get("Cache-Status"), "tipcache;"); {
-	case is:
+	switch {
+	case strings.HasPrefix(r.Header.Get("Cache-Status"), "tipcache;"):
 		c.isParent.Store(true)
 	case r.StatusCode == http.StatusOK:
 		c.isParent.Store(false)

@@ -100,7 +100,7 @@ func TestRefusalOfParentIsNoFailureOfIt(t *testing.T) {
 				t.Fatalf("Fetch with status %d = %v, want kind %v and a Retry-After of 7s", status, err, kind)
 			}
 		}
-		if e := p.endpoints()[0]; e.rest.isOpen() || !e.snapshot().failed.IsZero() {
+		if e := p.endpoints()[0]; e.restServer.isOpen() || !e.snapshot().failed.IsZero() {
 			t.Errorf("status %d of a parent counts as its failure", status)
 		}
 	}
@@ -155,7 +155,7 @@ func TestParentThatRefusesEveryRequestIsDegraded(t *testing.T) {
 			n.change(func() { n.front = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) } })
 			name, refused := "node "+n.address, fmt.Sprintf("status %d", status)
 			eventually(t, "an outage of "+name, func() bool { return strings.Contains(p.Outages().Causes()[name], refused) })
-			if p.endpoints()[0].rest.isOpen() {
+			if p.endpoints()[0].restServer.isOpen() {
 				t.Error("the breaker is open, want it closed")
 			}
 			n.change(func() { n.front = answers })

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"regexp"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,7 +34,7 @@ type Options struct {
 	retry    time.Duration // between two probes of a server after a failed request; default 1s
 	Queue    time.Duration // how long a foreground request waits for its turn; default 2s
 
-	VerbatimKeys bool // page keys are sent unchanged (Request.Keys), so the form of each node is tested in advance
+	VerbatimKeys bool // page keys are sent unchanged, so the form that each node reads is tested before a Request.Keys needs it
 
 	MaxBlockAge   time.Duration // a node whose newest block is older is not ready; default 30s
 	BlockInterval time.Duration // assumed time between blocks until it has been learned; default 2.1s
@@ -79,7 +80,7 @@ func (o Options) WithDefaults() Options {
 // A Tip is the newest block that can be read.
 type Tip = tip.Tip
 
-// chain provides the methods of a Pool about its blocks.
+// chain lets a Pool embed the methods of heights.Chain without exporting the field.
 type chain = heights.Chain
 
 // A Pool holds the nodes of one chain. Run follows their heights. Its methods are safe for concurrent use.
@@ -129,8 +130,8 @@ func New(o Options) (*Pool, error) {
 
 func (p *Pool) endpoints() []*endpoint { return *p.members.Load() }
 
-// listed matches the methods on CometBFT's page of methods.
-var listed = regexp.MustCompile(`<a href="//[^"/]*/([a-z][a-z0-9_]*)`)
+// methodLinks matches the links on CometBFT's page of methods.
+var methodLinks = regexp.MustCompile(`<a href="//[^"/]*/([a-z][a-z0-9_]*)`)
 
 // CheckComet reads the status of an endpoint's CometBFT and the methods that it lists.
 func CheckComet(ctx context.Context, e Endpoint) (s comet.Status, methods []string, err error) {
@@ -146,7 +147,7 @@ func CheckComet(ctx context.Context, e Endpoint) (s comet.Status, methods []stri
 	}
 	s.ChainID, s.TxIndex = hide.Replace(s.ChainID), hide.Replace(s.TxIndex)
 	_, _, page, _ := c.Get(ctx, "/", o.maxBody) // a gateway may not have the page
-	for _, m := range listed.FindAllSubmatch(page, -1) {
+	for _, m := range methodLinks.FindAllSubmatch(page, -1) {
 		methods = append(methods, string(m[1]))
 	}
 	return s, methods, nil
@@ -185,10 +186,11 @@ func (p *Pool) setStart(start func(*endpoint)) {
 	p.changing.Lock()
 	defer p.changing.Unlock()
 	p.start = start
+	if start == nil {
+		return
+	}
 	for _, e := range p.endpoints() {
-		if start != nil {
-			start(e)
-		}
+		start(e)
 	}
 }
 
@@ -198,7 +200,7 @@ func (p *Pool) follow(ctx context.Context, e *endpoint, workers *sync.WaitGroup)
 	context.AfterFunc(e.life, cancel)
 	workers.Go(func() { p.probe(ctx, e) })
 	if e.comet != nil {
-		workers.Go(func() { p.probeFailing(ctx, e.calls, func(ctx context.Context) { _, _ = e.comet.Status(ctx) }) })
+		workers.Go(func() { p.probeFailing(ctx, e.rpcServer, func(ctx context.Context) { _, _ = e.comet.Status(ctx) }) })
 	}
 	if e.grpc != nil {
 		learn := func(ctx context.Context) (ok bool) {
@@ -206,11 +208,11 @@ func (p *Pool) follow(ctx context.Context, e *endpoint, workers *sync.WaitGroup)
 			return ok
 		}
 		workers.Go(func() { e.grpc.follow(ctx, learn) })
-		workers.Go(func() { p.probeFailing(ctx, e.invokes, func(ctx context.Context) { learn(ctx) }) })
+		workers.Go(func() { p.probeFailing(ctx, e.grpcServer, func(ctx context.Context) { learn(ctx) }) })
 	}
 }
 
-// guard calls work, which handles responses of a node. A panic drops them.
+// guard calls work, which handles responses of a node, and recovers from a panic that a response causes.
 func (p *Pool) guard(work func()) {
 	_ = upstream.Guard(p.options.Logger, "probe", func() error {
 		work()
@@ -218,14 +220,14 @@ func (p *Pool) guard(work func()) {
 	})
 }
 
-// Close ends Run and pending waits for blocks, and waits for Run. Requests in flight continue. It returns nil.
+// Close ends pending waits for blocks, ends Run and returns after it. Requests in flight continue. Close returns nil.
 func (p *Pool) Close() error {
 	p.end()
 	p.running <- struct{}{}
 	defer func() { <-p.running }()
 	p.options.Registerer.Unregister(p.metrics.own)
 	for _, e := range p.endpoints() {
-		e.closeIdle()
+		e.close()
 	}
 	p.retiring.Wait()
 	return nil
@@ -234,17 +236,12 @@ func (p *Pool) Close() error {
 // Spare reports whether an endpoint has capacity for a read ahead ([Request].Ahead). An endpoint with a limit of one
 // request never does.
 func (p *Pool) Spare() bool {
-	for e := range p.preferred() {
-		if e.queue.Spare() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.preferred(), func(e *endpoint) bool { return e.queue.Spare() })
 }
 
 // Expected returns the expected duration of a new request, including queueing, at the fastest endpoint. 0 means unknown.
 func (p *Pool) Expected(r Request) (shortest time.Duration) {
-	for e := range p.preferred() {
+	for _, e := range p.preferred() {
 		if wait := e.queue.Expected(r.queued()); shortest == 0 || wait < shortest {
 			shortest = wait
 		}

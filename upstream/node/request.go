@@ -15,7 +15,7 @@ type Request struct {
 	Path       string  // canonical, starts with /, not percent-encoded
 	Query      string  // encoded, without ?
 	PageKey    string  // Story only: the raw bytes of the page key, which is not in Query and is sent in the node's form
-	Keys       KeyForm // Story only: the form of the page key in Query, which is sent verbatim to a node of this form if one is known
+	Keys       KeyForm // Story only: the form of the page key in Query. If a node of this form is known, no other one is used
 	Height     int64   // AtTip, a height to read at, or 0 for the node's latest
 	Unpinned   bool    // Height only selects the node, which reads at its latest height
 	Cost       Cost
@@ -27,7 +27,7 @@ type Request struct {
 	Background bool        // yields to foreground requests, and waits for its turn until its context ends
 	Only       string      // name of the only node to use; "" for any
 	Avoid      string      // name of a node that is used only if no other node can answer soon; may be ""
-	Audit      bool        // counted as an audit request
+	Audit      bool        // repeats a read to compare it (package audit); metrics count it separately
 	Ahead      bool        // read ahead: it is sent only if there is spare capacity, and does not wait
 }
 
@@ -74,7 +74,7 @@ const (
 
 // An Answer is a node's response, including refusals.
 type Answer struct {
-	Status     int    // HTTP status for the client: 200, 400, 404 or 502; in Cosmos the node's
+	Status     int    // HTTP status for the client: 200, 400, 404 or 502; for Cosmos the node's status
 	NodeStatus int    // HTTP status of the node; for Story 200, 404 or, for every failure, 500
 	Type       string // Content-Type
 	Body       []byte // as received; valid JSON if Reason is OK
@@ -85,9 +85,9 @@ type Answer struct {
 	Node       string        // name of the node; may be ""
 	Latest     int64         // newest height named by the refusal of a pruned one; 0 if none
 	NoPath     bool          // the node does not have the path of a request of cost Unknown
-	Cached     bool          // by another tipcache: proves no height
+	Cached     bool          // another tipcache sent it, perhaps from its cache, so it proves no height
 	Age        time.Duration // time since it was read, if Cached
-	Sound      bool          // Story only, if Reason is Other: the node can read something else at this height
+	Sound      bool          // Story only, if Reason is Other: a probe can read this height, so the request may have caused the failure
 }
 
 // Reason classifies an answer.
@@ -102,7 +102,7 @@ const (
 	FutureHeight        // this node does not have the height yet
 	Other               // a failure of the node
 	Refused             // Cosmos only: an error of the state, at Height
-	Ambiguous           // Cosmos only: an error whose cause cannot be determined from the response
+	Ambiguous           // Cosmos only: an error whose cause cannot be determined from the response; its label is unread
 	Rejected            // Story only, set by callers of a Pool: a failure caused by the input ([Answer].Sound)
 )
 

@@ -33,8 +33,8 @@ func newServer(outage *upstream.Outage, isNodeFailure func(error) bool, exchange
 // maxExcerpt limits the bytes of a node's text in an outage.
 const maxExcerpt = 200
 
-// recordOutcome records the outcome of a request for the outage. A failure of the node itself counts like a missing
-// response. An error caused by the request does not count.
+// recordOutcome extends the outage after a failed request, and ends it after another one. A failure that the node
+// reports (Other) counts like a missing response. An error caused by the request does not count.
 func (s *server) recordOutcome(a *Answer, err error) {
 	switch {
 	case err == nil && (a.Reason != Other || a.Sound):

@@ -11,7 +11,7 @@ const impossibleHeight = int64(1) << 62
 // invalidHeight is the Height of an answer that states an invalid height or two different ones.
 const invalidHeight = -1
 
-// statedHeight returns the height in an answer's values, which may repeat it, or 0 if there is none.
+// statedHeight returns the height in the values of a response's height headers, which may repeat it, or 0 if all are empty.
 func statedHeight(values ...string) (stated int64) {
 	for _, value := range values {
 		height, err := strconv.ParseInt(value, 10, 64)

@@ -16,9 +16,10 @@ const noRoute = "404 page not found"
 // noSuchPath is the Text of an answer for an unknown path.
 const noSuchPath = "the chain node has no such path"
 
-// understand returns the reason and the node's text of a response to a read at a height, or 0. The node's status for
-// every failure is 500. ok is false if the response did not come from a node, such as another server's error page.
-func understand(status int, body []byte, asked int64) (reason Reason, text string, ok bool) {
+// storyReason returns the reason of a response to a read at the height asked, which may be 0, and the node's text. The
+// node's status for every failure is 500. ok is false if the response did not come from a node, such as another server's
+// error page.
+func storyReason(status int, body []byte, asked int64) (reason Reason, text string, ok bool) {
 	failure, ok := enveloped(body)
 	switch {
 	case status == http.StatusNotFound && bytes.HasPrefix(body, []byte(noRoute)):
@@ -47,7 +48,7 @@ func enveloped(body []byte) (failure string, ok bool) {
 }
 
 func readStory(r *http.Response, body []byte, asked int64) (*Answer, bool) {
-	reason, text, ok := understand(r.StatusCode, body, asked)
+	reason, text, ok := storyReason(r.StatusCode, body, asked)
 	a := &Answer{Status: reason.Status(), NodeStatus: r.StatusCode, Body: body, Text: text, Reason: reason, Height: asked}
 	if reason == Pruned {
 		a.Latest = latestIn(text)
@@ -55,7 +56,7 @@ func readStory(r *http.Response, body []byte, asked int64) (*Answer, bool) {
 	return a, ok
 }
 
-// isSound reports whether the node can read something else at a height. It probes a height once.
+// isSound reports whether a probe can read a height. After a success, it does not probe this height again.
 func (e *endpoint) isSound(ctx context.Context, r Request, height int64) bool {
 	if r.Path == e.client.protocol.probe {
 		return false

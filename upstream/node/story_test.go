@@ -144,7 +144,7 @@ func FuzzUnderstand(f *testing.F) {
 	}
 	f.Add(200, []byte(`{"code":200,"msg":{},"error":""}`))
 	f.Fuzz(func(t *testing.T, status int, body []byte) {
-		reason, text, ok := understand(status, body, 0)
+		reason, text, ok := storyReason(status, body, 0)
 		if ok && reason == OK && (status != http.StatusOK || text != "" || !json.Valid(body)) {
 			t.Errorf("status %d with %q is taken for a success", status, body)
 		}

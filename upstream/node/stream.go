@@ -80,7 +80,6 @@ type Stream struct {
 
 var _ grpc.ClientStream = (*Stream)(nil)
 
-// stream opens a stream.
 func (c *grpcClient) stream(ctx context.Context, method string) *Stream {
 	within, cancel := context.WithCancel(ctx)
 	body, send := io.Pipe()
@@ -147,7 +146,7 @@ func (s *Stream) RecvMsg(m any) error {
 	if <-s.opened; s.err != nil {
 		return s.lost()
 	}
-	if err := foreignResponse(s.response); err != nil {
+	if err := checkGRPC(s.response); err != nil {
 		return err
 	}
 	var head [5]byte
@@ -176,7 +175,7 @@ func (s *Stream) RecvMsg(m any) error {
 // inflateCost is the memory to decompress a message, in addition to the message.
 const inflateCost = 64 << 10
 
-// read reads a message, or, if it inflates to more than maxBody, one byte more of it.
+// read reads a message. Of one that inflates to more than maxBody, it returns the first maxBody+1 bytes.
 func (s *Stream) read(body *io.LimitedReader, compressed bool) (message []byte, err error) {
 	if !compressed {
 		message, err = s.held.ReadAll(body, body.N)
@@ -185,7 +184,7 @@ func (s *Stream) read(body *io.LimitedReader, compressed bool) (message []byte, 
 		defer func() { _ = z.Close() }()
 		message, err = s.held.ReadAll(io.LimitReader(z, s.maxBody+1), s.maxBody+1)
 	}
-	if err == nil && body.N > 0 && int64(len(message)) <= s.maxBody {
+	if err == nil && body.N > 0 && int64(len(message)) <= s.maxBody { // not a message that is too large
 		err = io.ErrUnexpectedEOF
 	}
 	return message, err
@@ -199,8 +198,8 @@ func (s *Stream) lost() error {
 	return status.Error(codes.Unavailable, "the stream to the node was lost") // an error of the dialer contains the address
 }
 
-// foreignResponse returns the status of a response that is not gRPC, such as an HTML page.
-func foreignResponse(r *http.Response) error {
+// checkGRPC returns the status for a response that is not gRPC, such as an HTML page, or nil.
+func checkGRPC(r *http.Response) error {
 	if r.StatusCode == http.StatusOK && strings.HasPrefix(r.Header.Get("Content-Type"), grpcType) {
 		return nil
 	}

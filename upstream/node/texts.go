@@ -35,7 +35,7 @@ var errorTexts = []struct {
 	{anyState, regexp.MustCompile(unreadable + `failed to load state at height \d+; `), Pruned},
 	{anyState, regexp.MustCompile(unreadable + `cannot query with height in the future`), FutureHeight},
 	{anyState, regexp.MustCompile(unreadable + `cannot query with height < 0`), BadInput},
-	{abciQuery, regexp.MustCompile(`^version does not exist$`), Pruned}, // one store, with the code of a success
+	{abciQuery, regexp.MustCompile(`^version does not exist$`), Pruned}, // one of the application's stores has pruned the height; the code is that of a success
 	{grpcUnrun, regexp.MustCompile(`context did not contain latest block height`), Other},
 
 	{cometRPC, regexp.MustCompile(`^height \d+ must be less than or equal to the current blockchain height`), FutureHeight},
@@ -71,8 +71,8 @@ var errorTexts = []struct {
 	{storyREST, regexp.MustCompile(`^global public key is not set yet$`), NotFound}, // a key generation is in progress
 }
 
-// classify returns the reason of an interface's error to a request at a height, or 0. known reports whether a row
-// matches. Nodes may refuse a future height with the text for a pruned one, which then names their newest height.
+// classify returns the reason of an interface's error. asked is the height of the request, or 0. known reports whether a
+// row matches. Nodes may refuse a future height with the text for a pruned one, which then names their newest height.
 func classify(by api, text string, asked int64) (reason Reason, known bool) {
 	i := rowOf(by, text)
 	if i < 0 {

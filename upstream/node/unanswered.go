@@ -40,7 +40,7 @@ func (f *fetch) exhausted() (*Answer, error) {
 	case f.far && !f.broken:
 		return nil, &upstream.Error{
 			Kind: upstream.Overloaded, Msg: nodeName + " is too far behind its chain",
-			Err: upstream.ErrBehind, RetryAfter: max(nearby*f.pool.Tip().Interval, time.Second),
+			Err: upstream.ErrBehind, RetryAfter: max(maxWaitLag*f.pool.Tip().Interval, time.Second),
 		}
 	default:
 		return nil, f.pool.noEndpoint()

@@ -81,8 +81,8 @@ func TestFailuresOfUnknownRequestsDoNotCountAgainstTheNode(t *testing.T) {
 		t.Errorf("%d node requests for %d requests, want at most one each", n, times)
 	}
 	for _, e := range p.endpoints() {
-		if v := e.snapshot(); e.rest.isOpen() || !v.failed.IsZero() || v.restErr != nil {
-			t.Errorf("%s: breaker open: %t, failed %v with %v; want no trace", e.name, e.rest.isOpen(), v.failed, v.restErr)
+		if v := e.snapshot(); e.restServer.isOpen() || !v.failed.IsZero() || v.restErr != nil {
+			t.Errorf("%s: breaker open: %t, failed %v with %v; want no trace", e.name, e.restServer.isOpen(), v.failed, v.restErr)
 		}
 	}
 	if _, err := p.Fetch(t.Context(), Request{Path: storyProbe, Height: AtTip}); err != nil {
