@@ -119,6 +119,7 @@ func redisOptions(cfg config.Redis) (*redis.UniversalOptions, error) {
 		// A request continues without Redis rather than wait for it.
 		ContextTimeoutEnabled: true,
 		MaxRetries:            -1,
+		DialerRetries:         1,
 		DialTimeout:           cfg.Timeout,
 		ReadTimeout:           cfg.Timeout,
 		WriteTimeout:          cfg.Timeout,

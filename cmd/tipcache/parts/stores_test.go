@@ -2,9 +2,13 @@ package parts
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"io"
 	"net"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -12,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/porttest"
 )
 
 func TestRedisURLSelectsKindOfClient(t *testing.T) {
@@ -63,6 +68,37 @@ func TestClusterMapIsReloadedSoon(t *testing.T) {
 		if !ok || c.Options().ClusterStateReloadInterval > 5*time.Second {
 			t.Errorf("%s: %T is blind to a failover for long", url, client)
 		}
+	}
+}
+
+// dials counts attempts to connect.
+type dials struct{ n atomic.Int32 }
+
+func (d *dials) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		d.n.Add(1)
+		return next(ctx, network, addr)
+	}
+}
+
+func (d *dials) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (d *dials) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// A request that waited for more attempts would end with its deadline, and not name the cause.
+func TestRefusedConnectionEndsRequestAtOnce(t *testing.T) {
+	client, err := OpenRedis(config.Redis{URL: "redis://" + porttest.Address(t), Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	var d dials
+	client.AddHook(&d)
+	err = client.Ping(t.Context()).Err()
+	if !errors.Is(err, syscall.ECONNREFUSED) || d.n.Load() != 1 {
+		t.Errorf("Ping: %v after %d attempts, want ECONNREFUSED after 1", err, d.n.Load())
 	}
 }
 
