@@ -62,8 +62,8 @@ func sharing(t testing.TB, rdb goredis.UniversalClient, o cache.Options, so redi
 	if o.Registerer == nil {
 		o.Registerer = prometheus.NewRegistry()
 	}
-	so.Now, so.Registerer, so.Timeout = o.Now, o.Registerer, cmp.Or(so.Timeout, 20*time.Second)
-	o.FlightTimeout, o.Patience = cmp.Or(o.FlightTimeout, 5*time.Minute), cmp.Or(o.Patience, 20*time.Second)
+	so.Now, so.Registerer, so.Timeout = o.Now, o.Registerer, cmp.Or(so.Timeout, time.Minute)
+	o.FlightTimeout, o.Patience = cmp.Or(o.FlightTimeout, 5*time.Minute), cmp.Or(o.Patience, time.Minute)
 	store, err := redis.New(rdb, so)
 	must(t, err)
 	o.Shared = store
