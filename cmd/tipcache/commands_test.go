@@ -194,6 +194,8 @@ func TestCheckReportsProblemOfEndpoint(t *testing.T) {
 	execution := func(address, network string) []string {
 		return []string{"--node", d.NodeURL(), "--comet", d.CometURL(), "--index", "--evm", address, "--network", network, "--store", "sqlite:" + filepath.Join(t.TempDir(), "c.db"), "--collections-auth", "none"}
 	}
+	patient := filepath.Join(t.TempDir(), "c.yaml")
+	must(t, os.WriteFile(patient, []byte("redis: {timeout: 2500ms}\n"), 0o600)) // a busy machine may take longer than the default
 	readOnly := miniredis.RunT(t)
 	readOnly.Server().SetPreHook(func(peer *server.Peer, cmd string, _ ...string) bool {
 		if cmd == "SET" {
@@ -209,7 +211,7 @@ func TestCheckReportsProblemOfEndpoint(t *testing.T) {
 		{"no execution client", "execution", "FAILED: it answered 404", execution(served(http.NotFound), "aeneid")},
 		{"an execution client that is silent", "execution", "FAILED: no answer in time", execution(silent, "aeneid")},
 		{"an execution client of another chain", "execution", "FAILED: another chain: its chain id is 1315, the network's is 1514, and index.network is story", execution(d.EVMURL(), "story")},
-		{"a Redis that refuses writes", "redis", "FAILED: it refuses writes: READONLY", []string{"--node", d.NodeURL(), "--comet", d.CometURL(), "--redis", "redis://" + readOnly.Addr()}},
+		{"a Redis that refuses writes", "redis", "FAILED: it refuses writes: READONLY", []string{"--config", patient, "--node", d.NodeURL(), "--comet", d.CometURL(), "--redis", "redis://" + readOnly.Addr()}},
 		{"no CometBFT", "comet", "FAILED: status: status 404", comet(served(http.NotFound))},
 		{"a CometBFT that is silent", "comet", "FAILED: no answer in time", comet(silent)},
 		{"a CometBFT without an envelope for URIs", "comet", "ok: chain " + d.ChainID(), comet(bare)},
