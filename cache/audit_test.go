@@ -43,7 +43,7 @@ func TestAuditReceivesEachNewEntryOnce(t *testing.T) {
 	}
 	origin := func(ctx context.Context, prev *cache.Entry) (*cache.Entry, error) {
 		if r := cache.ReadingOf(ctx); r != nil {
-			r.By = "a node"
+			r.Node = "a node"
 		}
 		return answer(100, page)(ctx, prev)
 	}
@@ -51,7 +51,7 @@ func TestAuditReceivesEachNewEntryOnce(t *testing.T) {
 	want := func(when string, n int, shared bool, by string) {
 		t.Helper()
 		got := tk.since()
-		if len(got) != n || n == 1 && (got[0].Key != "k" || got[0].Entry.Height != 100 || got[0].Shared != shared || got[0].By != by) {
+		if len(got) != n || n == 1 && (got[0].Key != "k" || got[0].Entry.Height != 100 || got[0].Shared != shared || got[0].Node != by) {
 			t.Errorf("%s: %+v", when, got)
 		}
 	}

@@ -13,18 +13,18 @@ func (c *Cache) Load(ctx context.Context, keys []string) map[string]*Entry {
 	found := make(map[string]*Entry, len(keys))
 	var missing []string
 	for _, key := range keys {
-		if at, ok := ch.memory.GetIfPresent(key); ok && !at.entry.expired(c.o.Now) {
+		if at, ok := ch.memory.GetIfPresent(key); ok && !at.entry.pastExpires(c.o.Now) {
 			found[key] = at.entry
 		} else {
 			missing = append(missing, key)
 		}
 	}
-	if ch.replicas == nil || len(missing) == 0 {
+	if ch.subscriber == nil || len(missing) == 0 {
 		return found
 	}
 	shared, _ := c.o.Shared.Load(ctx, ch.namespace, missing...) // the store counts errors; use what it returned before one
 	for key, e := range shared {
-		if !e.expired(c.o.Now) {
+		if !e.pastExpires(c.o.Now) {
 			found[key] = ch.memory.put(&Query{Key: key}, e).entry
 		}
 	}
@@ -37,7 +37,7 @@ func (c *Cache) Save(ctx context.Context, entries map[string]*Entry, keep time.D
 	for key, e := range entries {
 		ch.memory.put(&Query{Key: key}, e)
 	}
-	if ch.replicas != nil && keep > 0 && len(entries) > 0 {
+	if ch.subscriber != nil && keep > 0 && len(entries) > 0 {
 		c.o.Shared.Save(ctx, ch.namespace, entries, keep)
 	}
 }

@@ -23,10 +23,10 @@ import (
 // timeouts, OriginTimeout and Patience must be shorter than FlightTimeout.
 type Options struct {
 	MemoryBytes   int64                 // maximum size of the memory store; default 256 MiB
-	Account       *account.Account      // memory reserved by others in place of entries; nil creates one of half of MemoryBytes. Only one cache may use it
+	Account       *account.Account      // reservations of other components, which reduce the memory for entries; nil creates an account of half of MemoryBytes. Only one cache may use it
 	Shared        Shared                // store that replicas share; nil for none. The caller closes it, after the cache
 	FlightTimeout time.Duration         // maximum duration of a flight, including waits for other replicas and the origin's queue; default 10 s
-	OriginTimeout time.Duration         // part of FlightTimeout that waiting for other replicas leaves to the origin; default half
+	OriginTimeout time.Duration         // time reserved for the origin at the end of FlightTimeout, when waits for other replicas have ended; default half
 	Patience      time.Duration         // maximum wait for the origin while a stale entry could be served, see [Patience]; at least 1 s if the entry is kept only for errors
 	MaxWaiters    int                   // maximum number of callers waiting in flights; more are refused; default 10000
 	HotInterval   time.Duration         // between two reports of the most used keys, for replicas that start; default 30 s
@@ -137,18 +137,18 @@ func (c *Cache) begin() bool {
 // chain holds everything cached of one namespace. Another namespace gets another chain, so that flights of the old
 // one cannot affect it.
 type chain struct {
-	namespace string // "" while unknown
-	memory    *memory
-	flights   singleflight.Group
-	pending   pending.Keys
-	ahead     ahead.Keys[request]
-	replicas  *subscriber        // nil without a shared store or namespace
-	warmed    chan struct{}      // closed once warming has ended
-	leave     context.CancelFunc // ends the subscription
+	namespace  string // "" while unknown
+	memory     *memory
+	flights    singleflight.Group
+	pending    pending.Keys
+	ahead      ahead.Keys[request]
+	subscriber *subscriber        // nil without a shared store or namespace
+	warmed     chan struct{}      // closed once warming has ended
+	leave      context.CancelFunc // ends the subscription
 }
 
 // shares reports whether the answer to q is shared with other replicas.
-func (ch *chain) shares(q *Query) bool { return ch.replicas != nil && q.Policy.Keep > 0 }
+func (ch *chain) shares(q *Query) bool { return ch.subscriber != nil && q.Policy.Keep > 0 }
 
 // Namespace returns the namespace, "" before SetNamespace.
 func (c *Cache) Namespace() string { return c.chain.Load().namespace }
@@ -159,7 +159,7 @@ func (c *Cache) Entries() int { return c.chain.Load().memory.EstimatedSize() }
 // SharedState returns the state of the shared store: "closed" while it works, "open" while it is not used after
 // failures, "half-open" while it is tried again, or "off" if there is none or the namespace is unknown.
 func (c *Cache) SharedState() string {
-	if c.chain.Load().replicas == nil {
+	if c.chain.Load().subscriber == nil {
 		return "off"
 	}
 	return c.o.Shared.State()
@@ -186,8 +186,8 @@ func (c *Cache) newChain(namespace string) *chain {
 		close(ch.warmed)
 	} else {
 		ctx, cancel := context.WithCancel(c.life)
-		ch.replicas, ch.leave = newSubscriber(ch.memory, c.o.MemoryBytes), cancel
-		c.tasks.Go(func() { c.o.Shared.Subscribe(ctx, namespace, ch.replicas) })
+		ch.subscriber, ch.leave = newSubscriber(ch.memory, c.o.MemoryBytes), cancel
+		c.tasks.Go(func() { c.o.Shared.Subscribe(ctx, namespace, ch.subscriber) })
 		c.tasks.Go(func() {
 			c.warm(ctx, ch)
 			c.reportHot(ctx, ch)

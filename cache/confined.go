@@ -10,8 +10,8 @@ import (
 // Entries of confined queries use at most 1/confinedShare of memory.
 const confinedShare = 4
 
-// confined lists the entries of confined queries, the oldest first. An entry that was removed counts until its
-// turn.
+// confined lists the entries of confined queries, the oldest first. An entry that memory has removed counts until it
+// is the oldest and is evicted.
 type confined struct {
 	mu      sync.Mutex
 	entries []confinedEntry
@@ -25,8 +25,8 @@ type confinedEntry struct {
 	bytes int64
 }
 
-// confine adds an entry of a confined query and evicts the oldest ones if they exceed their share. Entries count
-// twice, because their encoded form is kept as well.
+// confine adds an entry of a confined query and evicts the oldest ones if they exceed their share. An entry
+// counts with twice its size, because its encoded form is kept as well.
 func (m *memory) confine(key string, s *slot) {
 	c, size := &m.confined, 2*int64(weigh(key, s))
 	var evicted []confinedEntry

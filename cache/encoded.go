@@ -11,14 +11,14 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// variants holds what is derived from a content after it was stored, except [Content.Made]. Its size and lifetime
-// are those of the content. Everything in it is immutable, too.
+// variants holds what is derived from a content after it was stored, except [Content.Encodings]. It counts
+// towards the size of the content, and is dropped with it.
 type variants struct {
-	making  [codings.Count]sync.Mutex  // held while the body is encoded
-	wanted  [codings.Count]atomic.Bool // a caller has requested the coding
-	derived atomic.Pointer[derivedContents]
-	asked   atomic.Bool // the whole content was requested
-	passing bool        // a derived content that is not cached
+	making    [codings.Count]sync.Mutex  // held while the body is encoded
+	wanted    [codings.Count]atomic.Bool // a caller has requested the coding
+	derived   atomic.Pointer[derivedContents]
+	requested atomic.Bool // see RequestedBefore
+	uncached  bool        // Derived did not cache this content
 }
 
 // derivedContents are the cached contents derived from one, the oldest first.
@@ -39,15 +39,15 @@ const (
 	derivedLife = time.Second
 )
 
-// Again reports whether the content was requested before, and records the request.
-func (c *Content) Again() bool {
-	return c.variants.asked.Load() || c.variants.asked.Swap(true)
+// RequestedBefore reports whether the content was requested before, and records the request.
+func (c *Content) RequestedBefore() bool {
+	return c.variants.requested.Load() || c.variants.requested.Swap(true)
 }
 
 // encoded reports whether the body has been encoded before.
 func (c *Content) encoded() bool {
-	for i := range c.Made {
-		if c.Made[i].Load() != nil {
+	for i := range c.Encodings {
+		if c.Encodings[i].Load() != nil {
 			return true
 		}
 	}
@@ -57,7 +57,7 @@ func (c *Content) encoded() bool {
 // coded returns the body in a coding, nil if it has not been encoded yet, and records that the coding was
 // requested.
 func (c *Content) coded(coding codings.Coding) []byte {
-	made := c.Made[coding].Load()
+	made := c.Encodings[coding].Load()
 	if made == nil {
 		return nil
 	}
@@ -67,8 +67,8 @@ func (c *Content) coded(coding codings.Coding) []byte {
 	return *made
 }
 
-// Encoded returns the body of content in a coding. It is encoded once and then kept with the content, which
-// increases the size of the entry, key. With peek nothing is encoded: a body that was not encoded before is nil.
+// Encoded returns the body in a coding of a content that is cached under key. The body is encoded once and then kept
+// with the content, which increases its size. With peek nothing is encoded: a body that was not encoded before is nil.
 //
 // The first caller encodes on its own goroutine, or in the background if that is costly. Meanwhile, and while as
 // many bodies are being encoded as there are processors, callers receive the plain body: an immediate response is
@@ -78,7 +78,7 @@ func (c *Cache) Encoded(key string, content *Content, coding codings.Coding, mus
 		return made, coding
 	}
 	switch {
-	case coding == codings.Identity, content.variants.passing && !must:
+	case coding == codings.Identity, content.variants.uncached && !must:
 		return content.Body, codings.Identity
 	case peek:
 		return nil, coding
@@ -93,7 +93,8 @@ func (c *Cache) Encoded(key string, content *Content, coding codings.Coding, mus
 	if !must && coding.Costly(len(content.Body)) {
 		c.encodeLater(key, content, coding)
 	} else {
-		quick := content.variants.passing || must && coding.Costly(len(content.Body)) && !content.encoded()
+		// The body may be sent only once, or its first caller waits for a costly coding.
+		quick := content.variants.uncached || must && coding.Costly(len(content.Body)) && !content.encoded()
 		c.encode(key, content, coding, quick, must)
 	}
 	if made := content.coded(coding); made != nil {
@@ -127,10 +128,11 @@ func (c *Cache) encodeLater(key string, content *Content, coding codings.Coding)
 	})
 }
 
-// encode encodes a body whose lock the caller holds. Without wait, it does nothing if all encoders are in use.
+// encode encodes a body and releases its lock, which the caller holds. Without wait, it encodes nothing if all encoders
+// are in use.
 func (c *Cache) encode(key string, content *Content, coding codings.Coding, quick, wait bool) {
 	defer content.variants.making[coding].Unlock()
-	at := &content.Made[coding]
+	at := &content.Encodings[coding]
 	if at.Load() != nil { // another caller was faster
 		return
 	}
@@ -149,16 +151,16 @@ func (c *Cache) encodeAgain(key string, before *slot, content *Content) {
 	}
 	for coding := range codings.Count {
 		wanted := before.entry.variants.wanted[coding].Load() && coding.Costly(len(content.Body))
-		if wanted && content.Made[coding].Load() == nil && content.variants.making[coding].TryLock() {
+		if wanted && content.Encodings[coding].Load() == nil && content.variants.making[coding].TryLock() {
 			c.encodeLater(key, content, coding)
 		}
 	}
 }
 
-// Derived returns the content that derive creates from another, cached with that under a name. This increases the
-// size of the entry, key. A few names are cached for each content; at most once a second, a new one replaces the
-// oldest. For other names derive is called each time, and the result is encoded only for callers that must have a
-// coding, and cheaply.
+// Derived returns the content that derive creates from one that is cached under key. The result is cached with that
+// content under a name, which increases its size. A few names are cached for each content; at most once a second, a new
+// one replaces the oldest. For other names derive is called each time, and the result is encoded only for callers that
+// must have a coding, with little compression.
 func (c *Cache) Derived(key string, of *Content, name string, derive func(of *Content, name string) *Content) *Content {
 	derived := &of.variants.derived
 	if found := derived.Load().get(name); found != nil {
@@ -172,7 +174,7 @@ func (c *Cache) Derived(key string, of *Content, name string, derive func(of *Co
 		}
 		after, ok := before.with(derivedContent{name, made}, c.o.Now())
 		if !ok {
-			made.variants.passing = true
+			made.variants.uncached = true
 			return made
 		}
 		if derived.CompareAndSwap(before, after) {

@@ -25,8 +25,8 @@ type Content struct {
 	// The shared store does not keep it.
 	Failed bool
 
-	// Made are the bodies in other codings, nil until [Cache.Encoded] makes them. No other method stores one.
-	Made [codings.Count]atomic.Pointer[[]byte]
+	// Encodings are the bodies in other codings, nil until [Cache.Encoded] creates them. No other method stores one.
+	Encodings [codings.Count]atomic.Pointer[[]byte]
 
 	variants variants // other derived data
 }
@@ -43,10 +43,10 @@ func NewContent(status int, typ, link string, body []byte, source uint64) *Conte
 	}
 }
 
-// NewContentAfter returns [Entry.Renewed] of the previous entry e (nil for none) if that exists, and otherwise
-// NewContent.
+// NewContentAfter reuses the content of the previous entry e (nil for none) if [Entry.ContentIfSame] returns one, and
+// otherwise returns [NewContent].
 func NewContentAfter(e *Entry, status int, typ, link string, body []byte, source uint64) *Content {
-	if c := e.Renewed(status, typ, link, body, source); c != nil {
+	if c := e.ContentIfSame(status, typ, link, body, source); c != nil {
 		return c
 	}
 	return NewContent(status, typ, link, body, source)
@@ -72,7 +72,7 @@ type Entry struct {
 	*Content
 	Height  int64     // newest block at which the content is known to be valid; 0 if unknown or not chain data
 	ReadAt  time.Time // when the origin last confirmed it
-	Expires time.Time // when the entry becomes absent, or with PastExpiry not fresh; zero leaves that to the policy
+	Expires time.Time // when the entry becomes absent, or merely stale with Policy.StalePastExpires; zero means that only the policy applies
 }
 
 // Confirm returns an entry with the same content that was confirmed at a newer height and time. If e expires, the
@@ -85,16 +85,16 @@ func (e *Entry) Confirm(height int64, at time.Time) *Entry {
 	return confirmed
 }
 
-// Renewed returns a content with another source but the same data as e, including its validator and encodings. It
-// returns nil if the data differs or e is nil.
-func (e *Entry) Renewed(status int, typ, link string, body []byte, source uint64) *Content {
+// ContentIfSame returns e's content with another source, including the validator and encodings. It returns nil if the
+// arguments differ from e's data, or if e is nil.
+func (e *Entry) ContentIfSame(status int, typ, link string, body []byte, source uint64) *Content {
 	if e == nil || e.Status != status || e.Type != typ || e.Link != link || !bytes.Equal(e.Body, body) {
 		return nil
 	}
 	c := &Content{Status: status, Type: typ, Link: link, Body: e.Body, ETag: e.ETag, Source: source}
-	for coding := range e.Made {
-		c.Made[coding].Store(e.Made[coding].Load())
+	for coding := range e.Encodings {
+		c.Encodings[coding].Store(e.Encodings[coding].Load())
 	}
-	c.variants.asked.Store(e.variants.asked.Load())
+	c.variants.requested.Store(e.variants.requested.Load())
 	return c
 }

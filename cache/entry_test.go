@@ -74,11 +74,11 @@ func TestUnchangedAnswerKeepsDerivedContent(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			after := cache.NewContentAfter(before, tt.status, tt.typ, tt.link, []byte(tt.body), before.Source+1)
-			made := after.Made[codings.Gzip].Load()
+			made := after.Encodings[codings.Gzip].Load()
 			if same := after.ETag == before.ETag && made != nil && &(*made)[0] == &encoded[0]; same != tt.same {
 				t.Errorf("its tag is %s, after %s; it has a body in gzip: %t", after.ETag, before.ETag, made != nil)
 			}
-			if string(after.Body) != tt.body || after.Source == before.Source || before.Renewed(tt.status, tt.typ, tt.link, []byte(tt.body), 7) != nil != tt.same {
+			if string(after.Body) != tt.body || after.Source == before.Source || before.ContentIfSame(tt.status, tt.typ, tt.link, []byte(tt.body), 7) != nil != tt.same {
 				t.Errorf("got %.20q of source %d", after.Body, after.Source)
 			}
 		})

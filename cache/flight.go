@@ -17,13 +17,13 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 )
 
-// A flight is one lookup of a key below memory. Each caller makes a flight; the copy that runs (join, start) serves all
-// callers that wait for the key.
+// A flight is one lookup of a key below memory. Each caller prepares a flight. Only one per key runs, on a copy (join,
+// start), for all callers that wait for the key.
 type flight struct {
 	*request
 
 	read         *Entry // last entry from the shared store, nil for none
-	told         *slot  // slot filled by a message of another replica
+	pushed       *slot  // slot filled by a message of another replica
 	sharedSilent bool   // the shared store did not answer: it is written to, but not read again
 }
 
@@ -94,7 +94,7 @@ func (f *flight) run(ctx context.Context) (flightResult, error) {
 	// second lookup its entry would be read twice.
 	at, _ := f.ch.memory.GetIfPresent(f.q.Key)
 	l := flightResult{at: at, store: inMemory}
-	if at != nil && at == f.told {
+	if at != nil && at == f.pushed {
 		l.store = inShared
 	}
 	if f.fresh(at) || f.renewed(&l) {
@@ -111,7 +111,6 @@ func (f *flight) run(ctx context.Context) (flightResult, error) {
 
 func (f *flight) fresh(at *slot) bool { return f.q.judge(at, f.c.o.Now) == Fresh }
 
-// readOrigin reads the origin and stores the entry.
 func (f *flight) readOrigin(ctx context.Context, l *flightResult) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("cache: waiting for another replica: %w", err)
@@ -153,7 +152,6 @@ func (f *flight) forward(at *slot) string {
 	}
 }
 
-// fetch calls the origin.
 func (f *flight) fetch(ctx context.Context, prev *Entry) (e *Entry, err error) {
 	f.c.counts.originCalls.Add(1)
 	if f.q.Queue == nil {
@@ -169,20 +167,20 @@ func (f *flight) fetch(ctx context.Context, prev *Entry) (e *Entry, err error) {
 		return err
 	})
 	if err == nil && (e == nil || e.Content == nil) {
-		return nil, errors.New("cache: origin gave neither an entry nor an error")
+		return nil, errors.New("cache: the origin returned neither an entry nor an error")
 	}
 	if err == nil {
-		f.reportNewEntry(e, false, reading.By)
+		f.reportNewEntry(e, false, reading.Node)
 	}
 	return e, err
 }
 
-// keep puts e into memory and returns the slot that is there then, which may have a newer entry. If that is worse
-// for this flight's callers (unknown height, but read later), they receive e nevertheless.
+// keep puts e into memory, unless memory has a newer entry, and returns the slot of the key. If the newer entry is
+// worse for this flight's callers (read later, but of unknown height), it returns a slot with e.
 func (f *flight) keep(e *Entry) *slot {
 	now := f.c.o.Now
 	own := &slot{entry: e}
-	if e.expired(now) && !f.q.Policy.Outlives(e.Stamp()) { // it could never be served
+	if e.pastExpires(now) && !f.q.Policy.ServesPastExpires(e.Stamp()) { // it could never be served
 		return own
 	}
 	if kept := f.ch.memory.put(&f.q, e); f.q.judge(kept, now) <= f.q.judge(own, now) {
@@ -194,7 +192,7 @@ func (f *flight) keep(e *Entry) *slot {
 // revalidate refreshes a stale entry by a background flight, unless one is in progress, the last one failed just
 // now, or too many are in progress.
 func (r *request) revalidate(ctx context.Context, at *slot) {
-	if at.renewing.Load() || at.resting(r.c.o.Now()) || !at.renewing.CompareAndSwap(false, true) {
+	if at.renewing.Load() || at.failedRecently(r.c.o.Now()) || !at.renewing.CompareAndSwap(false, true) {
 		return
 	}
 	if r.c.background.Add(1) > int64(r.c.o.MaxBackground) || !r.c.begin() {
@@ -206,13 +204,13 @@ func (r *request) revalidate(ctx context.Context, at *slot) {
 	go func() {
 		defer r.c.tasks.Done()
 		defer r.c.background.Add(-1)
-		_, _, _ = r.unattended(context.WithValue(ctx, backgroundKey{}, true), at) // the next caller sees the result
+		_, _, _ = r.refresh(context.WithValue(ctx, backgroundKey{}, true), at) // the next caller sees the result
 	}()
 }
 
-// unattended runs a flight without a waiting caller for an entry marked as renewing. own is false if it joined a
+// refresh runs a flight without a waiting caller, for an entry marked as renewing. own is false if it joined a
 // caller's flight.
-func (r *request) unattended(ctx context.Context, at *slot) (l flightResult, own bool, err error) {
+func (r *request) refresh(ctx context.Context, at *slot) (l flightResult, own bool, err error) {
 	defer at.renewing.Store(false)
 	landed, begun := flight{request: r}.start(ctx)
 	select {
@@ -223,7 +221,6 @@ func (r *request) unattended(ctx context.Context, at *slot) (l flightResult, own
 	}
 }
 
-// describe sets the attributes of a flight's span.
 func (f *flight) describe(ctx context.Context, span trace.Span, l flightResult, err error) {
 	outcome := cmp.Or(l.store, "origin")
 	if err != nil {

@@ -46,7 +46,7 @@ func (c *Cache) Inspect(ctx context.Context, q Query) Inspection {
 	if outcome == Miss {
 		i.Store = fromOrigin
 	}
-	if ch.replicas == nil {
+	if ch.subscriber == nil {
 		return i
 	}
 	record, err := c.o.Shared.Inspect(ctx, ch.namespace, q.Key)

@@ -45,11 +45,11 @@ func (j judgement) fresh(now time.Time) bool {
 
 // judgements are all combinations of what a judge looks at.
 func judgements(now time.Time) iter.Seq[judgement] {
-	type kind struct{ immutable, onlyFound, pastExpiry bool }
+	type kind struct{ immutable, onlyFound, stalePastExpires bool }
 	return func(yield func(judgement) bool) {
 		n := 0
 		for _, status := range []int{200, 404} {
-			for _, kind := range []kind{{}, {immutable: true}, {immutable: true, onlyFound: true}, {pastExpiry: true}} {
+			for _, kind := range []kind{{}, {immutable: true}, {immutable: true, onlyFound: true}, {stalePastExpires: true}} {
 				for _, height := range []int64{0, 98, 99, 100, 120} {
 					for _, age := range []time.Duration{-time.Minute, 2 * time.Second, 3 * time.Second} {
 						for _, expires := range []time.Duration{-time.Second, 0, time.Second} {
@@ -61,7 +61,7 @@ func judgements(now time.Time) iter.Seq[judgement] {
 									}
 									q := cache.Query{Tip: tip, MinHeight: bounds[0], MaxHeight: bounds[1], Policy: cache.Policy{
 										FreshBlocks: 1, StaleBlocks: 4, ErrorBlocks: 9, Fresh: 2 * time.Second, Stale: 4 * time.Second,
-										Immutable: kind.immutable, ImmutableIfOK: kind.onlyFound, PastExpiry: kind.pastExpiry, Keep: time.Hour,
+										Immutable: kind.immutable, ImmutableIfOK: kind.onlyFound, StalePastExpires: kind.stalePastExpires, Keep: time.Hour,
 									}}
 									n++
 									q.Key = fmt.Sprint("k", n)

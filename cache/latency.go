@@ -10,9 +10,9 @@ import (
 // latency estimates how long origins without a [Queue] take to answer, from recent flights: in nanoseconds,
 // smoothed.
 type latency struct {
-	mean   atomic.Int64
-	seen   atomic.Int64 // last change of mean, in Unix nanoseconds
-	asking atomic.Int64 // reads in progress
+	mean    atomic.Int64
+	seen    atomic.Int64 // last change of mean, in Unix nanoseconds
+	reading atomic.Int64 // reads in progress
 
 	mu    sync.Mutex
 	ended time.Time    // last end of a read while others were in progress
@@ -26,7 +26,7 @@ const (
 
 // expected returns how long one more read will take: as long as recent ones, or until all earlier ones have ended.
 func (l *latency) expected() time.Duration {
-	return max(l.lately(), time.Duration(l.asking.Load()*l.gap.Load()))
+	return max(l.lately(), time.Duration(l.reading.Load()*l.gap.Load()))
 }
 
 // lately returns the mean if it is recent.
@@ -45,7 +45,7 @@ func (l *latency) learn(took time.Duration) {
 }
 
 // begin counts a read; end ends it.
-func (l *latency) begin() { l.asking.Add(1) }
+func (l *latency) begin() { l.reading.Add(1) }
 
 func (l *latency) end(now time.Time, most time.Duration) {
 	l.mu.Lock()
@@ -53,12 +53,12 @@ func (l *latency) end(now time.Time, most time.Duration) {
 	if !l.ended.IsZero() {
 		smooth(&l.gap, min(now.Sub(l.ended), most))
 	}
-	if l.ended = now; l.asking.Add(-1) == 0 {
+	if l.ended = now; l.reading.Add(-1) == 0 {
 		l.ended = time.Time{}
 	}
 }
 
-// observe records how long a flight took that read the origin. It counts at most max, so that an origin that
+// observe records how long a flight took that read the origin. A longer time counts as most, so that an origin that
 // recovers is used again soon. A failure counts only if it took longer than recent successes.
 func (l *latency) observe(took, most time.Duration, of flightResult, err error) {
 	if errors.Is(err, ErrYielded) {

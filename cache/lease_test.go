@@ -216,7 +216,7 @@ func TestReplicaWithoutMemoryServesStaleEntryFromSharedStoreDuringOutage(t *test
 	addr := startRedis(t).addr
 	a, b := replica(t, addr, redis.Options{}), replica(t, addr, redis.Options{})
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
-	q.Policy.PastExpiry = true
+	q.Policy.StalePastExpires = true
 	mustGet(t, a, q, func(context.Context, *cache.Entry) (*cache.Entry, error) {
 		no := cache.NewContent(404, "text/plain", "", []byte("not found"), 1)
 		return &cache.Entry{Content: no, Height: 100, ReadAt: time.Now(), Expires: time.Now()}, nil

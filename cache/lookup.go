@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -24,11 +25,11 @@ type request struct {
 	origin Origin
 }
 
-// Get answers q from the nearest store with a new enough entry, or else from origin. A caller waits until its ctx
-// ends, except for one read of the shared store, within that store's timeout, and for a flight that it runs itself
-// (see join). Another flight that it started continues without it. If the origin fails, or there is no time or
-// capacity to wait for it, Get returns an entry that q.Policy keeps for errors, with the failure in Result.Err.
-// Without such an entry it returns the failure: the origin's, ctx's or [ErrOverloaded].
+// Get answers q from the nearest store with a new enough entry, or else from origin. It returns when ctx ends, but
+// first completes a read of the shared store, which has a timeout of its own, and a flight on the caller's goroutine
+// (see join). A flight on another goroutine continues. If the origin fails, or there is no time or capacity to wait
+// for it, Get returns an entry that q.Policy keeps for errors, with the failure in Result.Err. Without such an entry
+// it returns the failure: the origin's, ctx's or [ErrOverloaded].
 //
 // An entry below q.MinHeight or older than q.Policy allows is returned only if the origin supplied it after Get
 // was called.
@@ -47,17 +48,18 @@ func (c *Cache) Get(ctx context.Context, q Query, origin Origin) (Result, error)
 	return res, err
 }
 
-// Fresh answers q as Get would, from an entry in memory that is fresh now and accepted by of (nil accepts all).
+// Fresh answers q as Get would, from an entry in memory that is fresh now and that usable accepts (nil accepts all).
 // Otherwise it returns false, without side effects and without counting anything.
-func (c *Cache) Fresh(q Query, now time.Time, of func(*Entry) (use bool)) (res Result, ok bool) {
+func (c *Cache) Fresh(q Query, now time.Time, usable func(*Entry) bool) (res Result, ok bool) {
 	at, _ := c.chain.Load().memory.GetIfPresent(q.Key)
-	if q.judge(at, func() time.Time { return now }) != Fresh || at.unaudited.Load() || of != nil && !of(at.entry) { // Get must report it
+	fresh := q.judge(at, func() time.Time { return now }) == Fresh
+	if !fresh || at.unaudited.Load() || usable != nil && !usable(at.entry) { // Get reports unaudited entries
 		return res, false
 	}
 	return c.hit(at), true
 }
 
-// Peek returns the entry that Get would return at once, nil for none, without side effects.
+// Peek returns the entry in memory if it is fresh, and otherwise nil, without side effects.
 func (c *Cache) Peek(q Query) *Entry {
 	at := c.chain.Load().memory.peek(q.Key)
 	if q.judge(at, c.o.Now) != Fresh {
@@ -83,7 +85,7 @@ func (e *Entry) Stamp() *freshness.Stamp {
 	return &freshness.Stamp{Height: e.Height, ReadAt: e.ReadAt, Expires: e.Expires, Status: e.Status, Lasting: e.Source != 0}
 }
 
-func (e *Entry) expired(now freshness.Clock) bool { return e.Stamp().Expired(now) }
+func (e *Entry) pastExpires(now freshness.Clock) bool { return e.Stamp().PastExpires(now) }
 
 // hit finishes a request served from memory.
 func (c *Cache) hit(at *slot) Result {
@@ -100,25 +102,17 @@ func (s *slot) hit() {
 	}
 }
 
-// finished counts a finished request.
 func (n *counts) finished(o Outcome, store string) {
-	switch by := &n.requests[o]; store {
-	case inMemory:
-		by[1].Add(1)
-	case inShared:
-		by[2].Add(1)
-	default:
-		by[0].Add(1)
-	}
+	n.requests[o][slices.Index(stores[:], store)].Add(1)
 }
 
 // answer returns the entry in memory, fresh or not, if waiting would not help, and otherwise the result of a
 // flight.
 func (r *request) answer(ctx context.Context, at *slot) (Result, error) {
 	f, store := flight{request: r}, inMemory
-	if told := r.renew(at); told != at {
+	if pushed := r.renew(at); pushed != at {
 		r.noteAhead(at)
-		at, f.told, store = told, told, inShared
+		at, f.pushed, store = pushed, pushed, inShared
 	}
 	switch outcome, err := r.c.decide(r.ch, &r.q, at); outcome {
 	case Hit, StaleHit:
@@ -162,21 +156,21 @@ func (c *Cache) decide(ch *chain, q *Query, at *slot) (outcome Outcome, err erro
 	return Miss, nil
 }
 
-// failure returns the origin's failure if it is recent. It returns [errSlow] for as long as the flight that
-// callers gave up waiting for is in progress: a stalled origin must not delay every caller. Older failures do not
-// count, because the origin may have recovered.
+// failure returns the origin's failure if it is recent: after an older one the origin may have recovered. It returns
+// [errSlow] for as long as the flight that callers gave up waiting for is in progress, because a stalled origin must
+// not delay every caller.
 func (c *Cache) failure(ch *chain, key string, at *slot) error {
 	f := at.failed.Load()
-	if f == nil || !at.resting(c.o.Now()) && (f.err != errSlow || !ch.pending.UnderWay(key)) { //nolint:errorlint // it is never wrapped
-		return nil
+	if f.isRecent(c.o.Now()) || f != nil && f.err == errSlow && ch.pending.UnderWay(key) { //nolint:errorlint // it is never wrapped
+		return f.err
 	}
-	return f.err
+	return nil
 }
 
-// readShared reads an entry that memory lacks from the shared store. It costs a third of a flight, with its
-// goroutine and lease, and is sufficient for a replica that has just started. It returns the slot of an entry that
-// can be served; other entries are judged by the flight. If the shared store does not answer, the flight goes
-// straight to the origin.
+// readShared reads an entry that memory lacks from the shared store. This costs a third of a flight, which needs a
+// goroutine and a lease, and is sufficient for a replica that has just started. It returns the slot of an entry that
+// can be served; the flight judges other entries. If the shared store does not answer, the flight reads the origin
+// next.
 func (f *flight) readShared(ctx context.Context) (at *slot) {
 	if !f.c.begin() {
 		f.sharedSilent = true

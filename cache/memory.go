@@ -24,7 +24,7 @@ type slot struct {
 	entry     *Entry
 	renewing  atomic.Bool   // a background flight is refreshing it
 	unaudited atomic.Bool   // to be reported to Options.OnNewEntry when a caller requests it
-	hits      atomic.Uint32 // number of uses, as far as relevant
+	hits      atomic.Uint32 // number of uses, counted up to ahead.Often
 	failed    atomic.Pointer[failed]
 
 	previousHits uint32 // hits of the entry that it replaced
@@ -39,14 +39,13 @@ type failed struct {
 // origin.
 const retryAfter = time.Second
 
-// fail records that the origin had no newer entry.
+// fail records that the origin failed, or was too slow ([errSlow]).
 func (s *slot) fail(at time.Time, err error) { s.failed.Store(&failed{at, err}) }
 
-// resting reports whether the origin failed within retryAfter.
-func (s *slot) resting(now time.Time) bool {
-	f := s.failed.Load()
-	return f != nil && now.Sub(f.at) < retryAfter
-}
+// failedRecently reports whether the origin failed within retryAfter.
+func (s *slot) failedRecently(now time.Time) bool { return s.failed.Load().isRecent(now) }
+
+func (f *failed) isRecent(now time.Time) bool { return f != nil && now.Sub(f.at) < retryAfter }
 
 // known returns the entry, nil for a nil slot.
 func (s *slot) known() *Entry {
@@ -70,7 +69,7 @@ func newMemory(bytes, confinedBytes int64, n *counts) *memory {
 	})}
 }
 
-// put stores e, unless there is a newer entry that q believes, and returns the slot of the key.
+// put stores e, unless memory has a newer entry that is not above q.MaxHeight, and returns the slot of the key.
 func (m *memory) put(q *Query, e *Entry) *slot {
 	s, _ := m.Compute(q.Key, func(old *slot, found bool) (*slot, otter.ComputeOp) {
 		if found && !q.requires().Replaces(e.Stamp(), old.entry.Stamp()) {
@@ -127,8 +126,8 @@ func weigh(key string, s *slot) uint32 {
 // weight returns the size of a content's strings and body and of everything derived from it.
 func (c *Content) weight() int {
 	sum := len(c.Type) + heap.Allocated(len(c.Link)) + heap.Allocated(cap(c.Body))
-	for i := range c.Made {
-		if made := c.Made[i].Load(); made != nil {
+	for i := range c.Encodings {
+		if made := c.Encodings[i].Load(); made != nil {
 			sum += heap.Allocated(cap(*made))
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/tipcache/tipcache/cache/codings"
 )
 
-// counts are the counters. It records evictions of the memory store.
+// counts holds the counters of a cache. As the memory store's StatsRecorder, it counts evictions.
 type counts struct {
 	otterstats.NoopRecorder
 
@@ -56,7 +56,7 @@ func (c *Cache) collectors() []prometheus.Collector {
 		counter("origin_errors_total", "Failed upstream requests.", &n.originErrors),
 		counter("evictions_total", "Entries evicted because memory was full.", &n.evictions),
 		counter("warmed_total", "Entries loaded from Redis at the start: the keys that other replicas use most.", &n.warmed),
-		counter("renewals_total", "Entries stored in memory for a block: new keys, and replaced older entries.", &n.renewals),
+		counter("renewals_total", "Entries stored in memory for a block: new keys, and newer entries of known keys.", &n.renewals),
 		gauge("shared_writes", "Entries being written to Redis.", func() float64 { return float64(n.writing.Load()) }),
 		gauge("lease_waiting", "Flights waiting for another replica's lease.", func() float64 { return float64(n.leaseWaiting.Load()) }),
 		gauge("waiting", "Callers waiting for flights.", func() float64 { return float64(c.waiting.Load()) }),

@@ -14,10 +14,10 @@ var ErrOverloaded = errors.New("cache: too many callers are waiting")
 var ErrBehind = errors.New("cache: the origin is behind the tip")
 
 // ErrYielded is returned by an [Origin] that has no capacity for a read ahead.
-var ErrYielded = errors.New("cache: the origin has no room for a read ahead")
+var ErrYielded = errors.New("cache: the origin has no capacity for a read ahead")
 
 // errSlow is the failure if an old entry is served because the origin did not answer in time.
-var errSlow = fmt.Errorf("cache: the origin takes longer than there is patience for: %w", context.DeadlineExceeded)
+var errSlow = fmt.Errorf("cache: the origin did not answer within the wait budget: %w", context.DeadlineExceeded)
 
 var errClosed = errors.New("cache: closed")
 
@@ -27,8 +27,8 @@ type Origin func(ctx context.Context, prev *Entry) (*Entry, error)
 
 type backgroundKey struct{}
 
-// InBackground reports to an [Origin] that no caller waits for the answer yet, so that it can give precedence to
-// others.
+// InBackground reports to an [Origin] that no caller waits for the answer yet, so that it can first serve reads that
+// callers wait for.
 func InBackground(ctx context.Context) bool { return ctx.Value(backgroundKey{}) != nil }
 
 type aheadKey struct{}
@@ -42,7 +42,7 @@ type NewEntry struct {
 	Key    string
 	Entry  *Entry
 	Shared bool   // from the shared store
-	By     string // node that answered; "" if unknown
+	Node   string // node that answered; "" if unknown
 	Origin Origin // reads the entry again, with a [Reading]
 }
 
@@ -53,8 +53,8 @@ type Reading struct {
 	Only   string // node that must answer; "" for any
 	Avoid  string // node that may answer only if no other can; "" for none
 
-	By string // set by the origin: the node that answered
-	At int64  // set by the origin: the height of the answer; 0 for none
+	Node string // set by the origin: the node that answered
+	At   int64  // set by the origin: the height of the answer; 0 for none
 }
 
 type readingKey struct{}
@@ -70,9 +70,9 @@ func ReadingOf(ctx context.Context) *Reading {
 	return r
 }
 
-// reportNewEntry reports an entry received for q. by is the node that answered, unless the shared store did.
-func (r *request) reportNewEntry(e *Entry, shared bool, by string) {
+// reportNewEntry reports an entry received for q. node answered, unless the shared store did.
+func (r *request) reportNewEntry(e *Entry, shared bool, node string) {
 	if r.c.o.OnNewEntry != nil && r.q.Audit {
-		r.c.o.OnNewEntry(NewEntry{Key: r.q.Key, Entry: e, Shared: shared, By: by, Origin: r.origin})
+		r.c.o.OnNewEntry(NewEntry{Key: r.q.Key, Entry: e, Shared: shared, Node: node, Origin: r.origin})
 	}
 }

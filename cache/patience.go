@@ -5,7 +5,7 @@ import "time"
 // A caller that could receive a stale entry waits for a newer one if that is likely to arrive within its patience.
 const (
 	defaultPatience = 100 * time.Millisecond // if the block interval is unknown
-	leastPatience   = 20 * time.Millisecond  // for delays of a busy machine, which reads do not measure
+	leastPatience   = 20 * time.Millisecond  // because a busy machine also delays the caller, which expected does not include
 	mostPatience    = 500 * time.Millisecond
 	errorPatience   = time.Second // if the entry is kept only for errors
 )
@@ -25,7 +25,7 @@ func Patience(set, interval time.Duration) time.Duration {
 
 func (c *Cache) patience(q *Query) time.Duration { return Patience(c.o.Patience, q.Interval) }
 
-// Queue is the queue of an origin's reads. It is safe for concurrent use.
+// Queue estimates the duration of an origin's reads, which wait for their turn. It is safe for concurrent use.
 type Queue interface {
 	// Expected returns how long a read that begins now is likely to take, including the wait for its turn. In the
 	// background it waits for the reads of callers.
@@ -47,7 +47,7 @@ func (c *Cache) errorPatience() time.Duration { return max(errorPatience, c.o.Pa
 // failed just now, if no answer is expected in time, or if too many callers wait already.
 func (c *Cache) revalidationWait(q *Query, at *slot) time.Duration {
 	patience := c.patience(q)
-	if at.resting(c.o.Now()) || c.expected(q, at) > patience || c.waiting.Load() >= int64(c.o.MaxWaiters) {
+	if at.failedRecently(c.o.Now()) || c.expected(q, at) > patience || c.waiting.Load() >= int64(c.o.MaxWaiters) {
 		return 0
 	}
 	return patience

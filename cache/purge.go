@@ -21,7 +21,6 @@ func (s Selection) Has(key string) bool {
 	return strings.HasPrefix(key, Composed) || strings.HasPrefix(key, s.Prefix) && strings.Contains(key, s.Contains) && (s.Path == "" || onPath(key, s.Path))
 }
 
-// onPath compares segment by segment.
 func onPath(key, path string) bool {
 	if end := strings.IndexAny(key, "?@"); end >= 0 {
 		key = key[:end]
@@ -46,20 +45,20 @@ type Purged struct {
 }
 
 // PurgeKeys removes the selected entries from the shared store, from memory, and from the memories of other
-// replicas, in this order, so that no memory is filled again with purged entries. It stops at the first failure of
-// the shared store or when ctx ends, and returns what was removed until then.
+// replicas, in this order, so that no memory is filled again with purged entries. If the shared store fails or
+// ctx ends, PurgeKeys still purges this memory, does not notify the other replicas, and returns what was removed.
 //
 // Leases remain, so that the origin is not read twice. An answer being read from the origin meanwhile is stored
 // and may be as old as its flight, at most [Options.FlightTimeout]. A replica without a connection to the shared
 // store misses the purge.
 func (c *Cache) PurgeKeys(ctx context.Context, sel Selection) (Purged, error) {
 	ch := c.chain.Load()
-	if ch.replicas == nil {
+	if ch.subscriber == nil {
 		return Purged{Memory: ch.memory.purge(sel)}, nil
 	}
 	ch.pending.AwaitWrites(ctx, sel.Has)
 	n, err := c.o.Shared.Purge(ctx, ch.namespace, sel)
-	done := Purged{Shared: n, Memory: ch.replicas.Purge(sel)}
+	done := Purged{Shared: n, Memory: ch.subscriber.Purge(sel)}
 	if err == nil {
 		err = c.o.Shared.AnnouncePurge(ctx, ch.namespace, sel)
 		done.Notified = err == nil

@@ -9,7 +9,7 @@ import (
 // Policy says how long an entry may be served, see package freshness.
 type Policy = freshness.Policy
 
-// State reports whether an entry may be served.
+// State says whether an entry may be served.
 type State = freshness.State
 
 // The states, best first.
@@ -31,7 +31,7 @@ type Query struct {
 	Confined  bool          // entries of all confined queries use at most a quarter of memory
 	Audit     bool          // reports each entry that is new to this replica to Options.OnNewEntry
 	Ahead     bool          // allows reading ahead if the key is requested in every block
-	Queue     Queue         // queue of the origin's reads; nil estimates from earlier reads without one
+	Queue     Queue         // estimates the duration of an origin's read; nil estimates it from earlier reads of such queries
 }
 
 // Outcome says how a query was answered. The zero Outcome is an error.

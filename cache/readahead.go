@@ -60,7 +60,7 @@ func (r *request) readAhead(ctx context.Context, at *slot) ahead.Result {
 	if !at.renewing.CompareAndSwap(false, true) {
 		return ahead.Needless
 	}
-	l, own, err := r.unattended(context.WithValue(ctx, aheadKey{}, true), at)
+	l, own, err := r.refresh(context.WithValue(ctx, aheadKey{}, true), at)
 	switch {
 	case !own, errors.Is(err, errHeld):
 		return ahead.Needless

@@ -17,15 +17,15 @@ var errHeld = fmt.Errorf("%w: another replica has the lease", ErrYielded)
 
 // acquire reads the shared store until it returns an entry that ends the flight (enough), or until this flight may
 // read the origin: because it has the lease, because the replica that had the lease failed, or because the shared
-// store does not work. In that case each replica reads for itself, and callers are still coalesced in each. The
-// lease must be released; it is nil without a shared store. A read ahead does not wait for another replica.
+// store does not work. If the store does not work, each replica reads the origin once for all its callers. The lease must
+// be released; it is nil without a shared store. A read ahead does not wait for another replica.
 func (f *flight) acquire(ctx context.Context, l *flightResult) (lease Lease, enough bool, err error) {
 	if !f.ch.shares(&f.q) {
 		return nil, false, nil
 	}
 	// Listen before reading, so that no message is lost in between.
-	woken := f.ch.replicas.listen(f.q.Key)
-	defer f.ch.replicas.leave(f.q.Key)
+	woken := f.ch.subscriber.listen(f.q.Key)
+	defer f.ch.subscriber.leave(f.q.Key)
 	lease = f.c.o.Shared.NewLease(f.ch.namespace, f.q.Key, f.q.MaxHeight)
 	until, cancel := f.waitForOthers(ctx)
 	defer cancel()
@@ -73,7 +73,7 @@ func (f *flight) judged(l *flightResult) *Entry {
 // readChanged reads an entry after a message too large to contain it, and reports whether that is enough to end
 // the flight. Reading costs the shared store less than acquiring the lease.
 func (f *flight) readChanged(ctx context.Context, l *flightResult) (enough bool) {
-	if !f.ch.replicas.drop(f.q.Key) {
+	if !f.ch.subscriber.drop(f.q.Key) {
 		return false
 	}
 	read, err := f.c.o.Shared.Read(ctx, f.ch.namespace, f.q.Key)
@@ -90,7 +90,7 @@ func (r *request) renew(at *slot) *slot {
 	if !r.ch.shares(&r.q) {
 		return at
 	}
-	announced, ok := r.ch.replicas.take(r.q.Key, at.known())
+	announced, ok := r.ch.subscriber.take(r.q.Key, at.known())
 	if !ok || !r.q.requires().Believes(announced.Height) {
 		return at
 	}
@@ -130,7 +130,7 @@ func (f *flight) waitForOthers(ctx context.Context) (context.Context, context.Ca
 	return context.WithDeadline(ctx, end.Add(-f.c.o.OriginTimeout))
 }
 
-// release settles the lease, or abandons it after a failure. Callers do not wait for that, but the next flight of
+// release publishes the entry, or abandons the lease after a failure. Callers do not wait for that, but the next flight of
 // the key and Close do.
 func (f *flight) release(ctx context.Context, lease Lease, l flightResult, failure error) {
 	if lease == nil {
@@ -157,27 +157,27 @@ func drain(woken <-chan bool) {
 	}
 }
 
-// Any writer to the shared store can acquire and renew leases. After unhonouredToIgnore leases in a row without a message
-// that they were settled or abandoned, leases are ignored for ignoredFor.
+// Any writer to the shared store can acquire and renew leases. After maxUnreleased leases in a row that no message
+// reports as released, leases are ignored for ignoredFor.
 const (
-	unhonouredToIgnore = 5
-	ignoredFor         = time.Minute
+	maxUnreleased = 5
+	ignoredFor    = time.Minute
 )
 
 var (
-	errUnhonoured = errors.New("cache: leases are held but never settled")
-	errExpired    = errors.New("cache: the lease expired")
+	errNeverReleased = errors.New("cache: leases are held but never released")
+	errExpired       = errors.New("cache: the lease expired")
 )
 
 func newLeaseBreaker(log *slog.Logger) *gobreaker.CircuitBreaker[struct{}] {
 	return gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Timeout:     ignoredFor,
-		ReadyToTrip: func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= unhonouredToIgnore },
+		ReadyToTrip: func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= maxUnreleased },
 		IsExcluded:  func(err error) bool { return errors.Is(err, errExpired) || errors.Is(err, context.Canceled) },
 		OnStateChange: func(_ string, from, to gobreaker.State) {
 			switch {
 			case from == gobreaker.StateClosed:
-				log.Warn("ignoring other replicas' leases", "error", errUnhonoured)
+				log.Warn("ignoring other replicas' leases", "error", errNeverReleased)
 			case to == gobreaker.StateClosed:
 				log.Info("waiting for other replicas' leases again")
 			}
@@ -213,6 +213,6 @@ func (n *counts) awaitHolder(ctx context.Context, woken <-chan bool, left time.D
 		if errors.Is(ctx.Err(), context.Canceled) {
 			return false, ctx.Err()
 		}
-		return false, errUnhonoured
+		return false, errNeverReleased
 	}
 }

@@ -24,9 +24,9 @@ type Shared interface {
 	// HotKeys returns at most n recently reported keys, the most used first.
 	HotKeys(ctx context.Context, namespace string, n int) ([]string, error)
 
-	// NewLease returns a lease of a key, not acquired yet. The entry it settles replaces any entry above the
-	// height most, even a newer one; 0 means no such height.
-	NewLease(namespace, key string, most int64) Lease
+	// NewLease returns a lease of a key, not acquired yet. Its Publish also replaces a newer entry if that is above
+	// maxHeight; 0 means no limit.
+	NewLease(namespace, key string, maxHeight int64) Lease
 
 	// Subscribe passes the messages of other replicas to s until ctx ends.
 	Subscribe(ctx context.Context, namespace string, s Subscriber)
@@ -46,11 +46,11 @@ type Shared interface {
 
 // Subscriber receives the messages of other replicas. Its methods do not block.
 type Subscriber interface {
-	// Notify reports that the replica with the lease of a key has settled or abandoned it, and whether to read the
-	// shared store again.
+	// Notify reports that the replica with the lease of a key has published an entry or abandoned the lease,
+	// and whether to read the shared store again.
 	Notify(key string, again bool)
 
-	// Renewed is Notify for a message that contains the settled entry.
+	// Renewed is Notify for a message that contains the published entry.
 	Renewed(key string, renewal Renewal)
 
 	// NotifyAll makes all flights read again, because messages may have been lost.
@@ -75,7 +75,7 @@ type Lease interface {
 	// judge; the lease may then have been acquired, too.
 	Acquire(ctx context.Context, judged *Entry) (LeaseReply, error)
 
-	// Keep renews a granted lease until it is settled or abandoned, or ctx ends.
+	// Keep renews a granted lease until it is released, or ctx ends.
 	Keep(ctx context.Context)
 
 	// Publish stores the origin's entry for the duration keep, releases the lease and wakes the waiting replicas.

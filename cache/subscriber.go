@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Renewal is an entry that another replica has settled, as its message describes it.
+// Renewal is an entry that another replica has published, as its message describes it.
 type Renewal struct {
 	Height int64
 	ETag   string
@@ -29,9 +29,8 @@ func (r *Renewal) renews(e *Entry) (newer, whole bool) {
 // subscriber receives other replicas' messages and wakes the flights that wait for their leases. A key has at most
 // one flight and so at most one channel, which carries whether to read the shared store again.
 //
-// It holds the renewals of keys in use here until a request for these arrives. Only then are they read, because
-// only then is it known how high a block can be. If there are too many, the oldest are dropped, and the shared
-// store is read instead.
+// It stores the renewals of keys in use here until the next request for the key, which has the MaxHeight to judge a
+// renewal by. If there are too many, the oldest are dropped, and the shared store is read instead.
 type subscriber struct {
 	memory *memory
 	most   int // maximum bytes of newer, and of earlier
@@ -112,7 +111,8 @@ func notify(woken chan<- bool, again bool) {
 	}
 }
 
-// take removes and returns the renewal of a key. One without content stays, for a flight to drop.
+// take removes and returns the renewal of a key, if it can replace have. A newer renewal whose content is unknown
+// stays: the flight drops it and reads the shared store.
 func (s *subscriber) take(key string, have *Entry) (renewal Renewal, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

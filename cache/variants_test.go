@@ -82,7 +82,7 @@ func TestBrotliOfALongBodyIsMadeInTheBackground(t *testing.T) {
 	if body, as := c.Encoded("k", content, codings.Brotli, false, false); as != codings.Identity || &body[0] != &content.Body[0] {
 		t.Errorf("the first caller has %s", codings.Names[as])
 	}
-	eventually(t, "it is made", func() bool { return content.Made[codings.Brotli].Load() != nil })
+	eventually(t, "it is made", func() bool { return content.Encodings[codings.Brotli].Load() != nil })
 	body, as := c.Encoded("k", content, codings.Brotli, false, false)
 	if as != codings.Brotli || decoded(t, as, body) != string(content.Body) || metric(t, c, "encodings_total") != 1 {
 		t.Errorf("then a caller has %s, and %d bodies were encoded", codings.Names[as], metric(t, c, "encodings_total"))
@@ -99,12 +99,12 @@ func TestBackgroundEncodingBeginsAfterAnswer(t *testing.T) {
 		content := mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, longPage(100))).Entry.Content
 		c.Encoded("k", content, codings.Brotli, false, false)
 		synctest.Wait()
-		if content.Made[codings.Brotli].Load() != nil {
+		if content.Encodings[codings.Brotli].Load() != nil {
 			t.Error("encoded at once, want it encoded later")
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if content.Made[codings.Brotli].Load() == nil {
+		if content.Encodings[codings.Brotli].Load() == nil {
 			t.Error("not encoded after a second")
 		}
 	})
@@ -120,7 +120,7 @@ func TestFrequentBodyIsCompressedWellAtRefresh(t *testing.T) {
 		for range asks - 1 {
 			ask(100)
 		}
-		if again := ask(200).Made[codings.Brotli].Load() != nil; again != want {
+		if again := ask(200).Encodings[codings.Brotli].Load() != nil; again != want {
 			t.Errorf("asked %d times, it is coded again: %t", asks, again)
 		}
 	}

@@ -99,7 +99,7 @@ func (c *Cache) warm(ctx context.Context, ch *chain) {
 		var found map[string]*Entry
 		found, err = c.o.Shared.Load(ctx, ch.namespace, step...)
 		for key, e := range found {
-			if !e.expired(c.o.Now) {
+			if !e.pastExpires(c.o.Now) {
 				ch.memory.put(&Query{Key: key}, e).unaudited.Store(c.o.OnNewEntry != nil)
 				c.counts.warmed.Add(1)
 			}

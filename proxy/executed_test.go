@@ -65,10 +65,10 @@ func TestUnusableExecutionBlockIsReported(t *testing.T) {
 		`{"code":504,"msg":{},"error":"block 9223372036854775807 of the execution client is not included yet; the newest included is 1228"}`+"\n")
 	s.chain.set(func(f *fakeChain) { f.noExecution, f.executed = true, nil })
 	s.get(t, anyPath, minEVM, "1").refuses(t, http.StatusBadRequest,
-		`{"code":400,"msg":{},"error":"X-Min-Evm-Block cannot be waited for: no node reports the blocks of an execution client"}`+"\n")
+		`{"code":400,"msg":{},"error":"cannot wait for X-Min-Evm-Block: no node reports the blocks of an execution client"}`+"\n")
 	s.chain.deafen()
 	s.get(t, anyPath, minEVM, "1", "X-Min-Block-Height", "1").refuses(t, http.StatusServiceUnavailable,
-		`{"code":503,"msg":{},"error":"the newest block is not known at present, so X-Min-Evm-Block cannot be waited for"}`+"\n")
+		`{"code":503,"msg":{},"error":"the newest block is unknown at present: cannot wait for X-Min-Evm-Block"}`+"\n")
 }
 
 // A block that counted long ago is no reason to read at the newest one.

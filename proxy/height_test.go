@@ -21,7 +21,7 @@ func TestHeightsThatCannotBeServedAreRefused(t *testing.T) {
 		s.get(t, anyPath, name, value).refuses(t, 400, chainRefusal(400, want))
 	}
 	s.get(t, anyPath, "X-Block-Height", "100", "X-Min-Block-Height", "101").refuses(t, 400,
-		chainRefusal(400, "X-Min-Block-Height is above X-Block-Height: no answer can be both"))
+		chainRefusal(400, "X-Min-Block-Height is above X-Block-Height: no block satisfies both"))
 	if n := s.chain.calls(); n > 0 {
 		t.Errorf("%d requests reached the node, want none", n)
 	}
@@ -44,5 +44,5 @@ func TestNodesThatCatchUpAreNotServedAsCurrent(t *testing.T) {
 		got.has(t, "Cache-Control", "public, max-age=0, s-maxage=0")
 		got.has(t, "Cache-Status", status)
 	}
-	s.get(t, anyPath, "X-Min-Block-Height", "200").refuses(t, 504, `{"code":504,"msg":{},"error":"block 200 has not come; the newest is 228"}`+"\n")
+	s.get(t, anyPath, "X-Min-Block-Height", "200").refuses(t, 504, `{"code":504,"msg":{},"error":"block 200 has not arrived; the newest is 228"}`+"\n")
 }

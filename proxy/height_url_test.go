@@ -21,9 +21,9 @@ func TestHeightsInTheURLThatCannotBeServedAreRefused(t *testing.T) {
 		"?x-block-height=0":                          `x-block-height is \"0\"; expected a positive integer`,
 		"?x-min-block-height=latest":                 `x-min-block-height is \"latest\"; expected a positive integer, or the X-Session of an answer`,
 		"?x-block-height=+5":                         `x-block-height is \" 5\"; expected a positive integer`,
-		"?x-block-height=100&x-block-height=101":     `x-block-height is 100 and 101: no answer can be both`,
-		"?x-block-height=101":                        `X-Block-Height is 100 and x-block-height is 101: no answer can be both`,
-		"?x-min-block-height=51":                     `X-Min-Block-Height is 50 and x-min-block-height is 51: no answer can be both`,
+		"?x-block-height=100&x-block-height=101":     `x-block-height is 100 and 101: they must be equal`,
+		"?x-block-height=101":                        `X-Block-Height is 100 and x-block-height is 101: they must be equal`,
+		"?x-min-block-height=51":                     `X-Min-Block-Height is 50 and x-min-block-height is 51: they must be equal`,
 		"?x-block-height=100&x-block-height=100,100": `x-block-height is \"100,100\"; expected a positive integer`,
 	} {
 		for _, shape := range []story.Shape{story.Documented, story.Node} {

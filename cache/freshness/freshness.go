@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// State reports whether an answer may be served.
+// State says whether an answer may be served.
 type State int
 
 // The states, best first.
@@ -35,13 +35,13 @@ type Clock func() time.Time
 type Stamp struct {
 	Height  int64     // newest block at which it is known to be valid; 0 if unknown or not chain data
 	ReadAt  time.Time // when the origin last confirmed it
-	Expires time.Time // when it expires; with PastExpiry, when it is no longer fresh; zero means no such time
+	Expires time.Time // when it becomes Expired, or merely Stale if Lasting and Policy.StalePastExpires; zero means no such time
 	Status  int       // HTTP status
-	Lasting bool      // Policy.PastExpiry applies to it
+	Lasting bool      // Policy.StalePastExpires applies to it
 }
 
-// Expired reports whether the answer is past its Expires, and therefore not fresh under any policy.
-func (s *Stamp) Expired(now Clock) bool {
+// PastExpires reports whether the time Expires has passed. Such an answer is not fresh under any policy.
+func (s *Stamp) PastExpires(now Clock) bool {
 	return !s.Expires.IsZero() && !now().Before(s.Expires)
 }
 
@@ -62,12 +62,14 @@ type Policy struct {
 	Fresh, Stale, StaleIfError            time.Duration // the same as times; StaleIfError also applies where the age is in blocks
 	Immutable                             bool          // an answer at a fixed height: always fresh
 	ImmutableIfOK                         bool          // restricts Immutable to answers with status 200
-	PastExpiry                            bool          // a lasting answer may be served stale after Expires
+	StalePastExpires                      bool          // a lasting answer may be served stale after Expires
 	Keep                                  time.Duration // expiry in the shared store, at least as long as all limits; 0 means not stored there
 }
 
-// Outlives reports whether an answer may be served after its Expires.
-func (p *Policy) Outlives(s *Stamp) bool { return s.Expires.IsZero() || p.PastExpiry && s.Lasting }
+// ServesPastExpires reports whether an answer may be served after its Expires.
+func (p *Policy) ServesPastExpires(s *Stamp) bool {
+	return s.Expires.IsZero() || p.StalePastExpires && s.Lasting
+}
 
 // IsImmutable reports whether an answer never changes.
 func (p *Policy) IsImmutable(s *Stamp) bool {
@@ -76,7 +78,7 @@ func (p *Policy) IsImmutable(s *Stamp) bool {
 
 // KeepFor returns how long the shared store keeps an answer: Keep, or less if it expires earlier.
 func (p *Policy) KeepFor(s *Stamp, now Clock) time.Duration {
-	if p.Outlives(s) {
+	if p.ServesPastExpires(s) {
 		return p.Keep
 	}
 	return min(p.Keep, s.Expires.Sub(now()))
@@ -96,9 +98,9 @@ func (r *Requirement) Judge(s *Stamp, now Clock) State {
 	switch {
 	case !r.within(s):
 		return Expired
-	case !s.Expired(now):
+	case !s.PastExpires(now):
 		return r.byAge(s, now)
-	case r.Policy.Outlives(s):
+	case r.Policy.ServesPastExpires(s):
 		return max(Stale, r.byAge(s, now))
 	default:
 		return Expired
@@ -107,7 +109,7 @@ func (r *Requirement) Judge(s *Stamp, now Clock) State {
 
 // StandsIn reports whether an answer of any age may be served for an origin that has nothing better.
 func (r *Requirement) StandsIn(s *Stamp, now Clock) bool {
-	return r.within(s) && (!s.Expired(now) || r.Policy.Outlives(s))
+	return r.within(s) && (!s.PastExpires(now) || r.Policy.ServesPastExpires(s))
 }
 
 // Believes reports whether the chain can have reached height.

@@ -21,7 +21,7 @@ func TestPolicyMeasuresFreshnessInBlocksOrElseSeconds(t *testing.T) {
 	found := live
 	found.Immutable, found.ImmutableIfOK = true, true
 	lasting := live
-	lasting.PastExpiry = true
+	lasting.StalePastExpires = true
 	tests := []struct {
 		name    string
 		policy  freshness.Policy
@@ -92,7 +92,7 @@ func TestExpiredAnswerIsServedOnlyIfItAllowsIt(t *testing.T) {
 	now := time.Now()
 	clock := func() time.Time { return now }
 	lasting := live
-	lasting.PastExpiry = true
+	lasting.StalePastExpires = true
 	for name, tt := range map[string]struct {
 		policy freshness.Policy
 		answer freshness.Stamp

@@ -44,7 +44,7 @@ func (n nodes) origin(ctx context.Context, prev *cache.Entry) (*cache.Entry, err
 	case "busy":
 		return nil, cache.ErrYielded
 	}
-	r.By, r.At = n[chosen].name, prev.Height
+	r.Node, r.At = n[chosen].name, prev.Height
 	return &cache.Entry{Content: content(now), Height: prev.Height}, nil
 }
 
@@ -88,7 +88,7 @@ func TestOnlyConfirmedDifferencesCount(t *testing.T) {
 				log := new(logtest.Log)
 				a := runAuditor(t, audit.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
 				a.Enqueue(cache.NewEntry{
-					Key: "k", Shared: test.by == "", By: test.by, Origin: test.nodes.origin,
+					Key: "k", Shared: test.by == "", Node: test.by, Origin: test.nodes.origin,
 					Entry: &cache.Entry{Content: content(test.kept), Height: 7},
 				})
 				time.Sleep(time.Minute)
@@ -126,7 +126,7 @@ func runAuditor(t *testing.T, o audit.Options) *audit.Auditor {
 func TestVaryingEntriesAreNotAudited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := runAuditor(t, audit.Options{Varies: func(key string) bool { return key == "k" }})
-		a.Enqueue(cache.NewEntry{Key: "k", By: "a", Origin: nodes{{"a", "y"}}.origin, Entry: &cache.Entry{Content: content("x"), Height: 7}})
+		a.Enqueue(cache.NewEntry{Key: "k", Node: "a", Origin: nodes{{"a", "y"}}.origin, Entry: &cache.Entry{Content: content("x"), Height: 7}})
 		time.Sleep(time.Minute)
 		if found := a.Findings(); len(found) > 0 {
 			t.Errorf("findings = %+v, want none", found)

@@ -36,11 +36,11 @@ func (v version) same(w version) bool {
 
 // check reads an entry again, and confirms a difference.
 func (a *Auditor) check(ctx context.Context, t task) {
-	kept := version{t.Entry, t.By}
-	if t.Shared || t.By == "" {
+	kept := version{t.Entry, t.Node}
+	if t.Shared || t.Node == "" {
 		kept.by = redis
 	}
-	read, err := a.read(ctx, &t, "", t.By)
+	read, err := a.read(ctx, &t, "", t.Node)
 	switch {
 	case errors.Is(err, cache.ErrYielded):
 		a.count(skipped)
@@ -56,7 +56,7 @@ func (a *Auditor) check(ctx context.Context, t task) {
 // confirm reads both sides once more. Only a source that repeats its answer counts against an entry. A source
 // whose answers at the height all differ returns something other than the state.
 func (a *Auditor) confirm(ctx context.Context, t *task, kept, read version) {
-	only, avoid := t.By, ""
+	only, avoid := t.Node, ""
 	if kept.by == redis {
 		only, avoid = "", read.by // another node may confirm the entry
 	}
@@ -90,7 +90,7 @@ func (a *Auditor) read(ctx context.Context, t *task, only, avoid string) (versio
 		case err == nil && reading.At != t.Entry.Height:
 			return version{}, errUnread
 		case err == nil:
-			return version{e, reading.By}, nil
+			return version{e, reading.Node}, nil
 		case !errors.Is(err, cache.ErrYielded) || time.Since(t.since) > patience:
 			return version{}, err
 		}

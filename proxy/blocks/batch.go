@@ -13,7 +13,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// BatchPath returns several paths in one response, all at one block, in every dialect.
+// BatchPath is the path of batches in every dialect. Its response contains those of several paths, all at one block.
 const BatchPath = "/batch"
 
 // Bounds of a batch.
@@ -65,7 +65,6 @@ func (t *batchRead) holdBodies() (release func(), err error) {
 	return t.Stack.HoldStream(int64(min(size, MaxBatchBytes)))
 }
 
-// entry makes the entry of a batch from its parts.
 func (t *batchRead) entry(height int64, q *Query) *cache.Entry {
 	e, parts, lasting := &cache.Entry{Height: height, ReadAt: time.Now()}, make([]*cache.Entry, len(t.reads)), true
 	for i := range t.reads {
@@ -77,13 +76,13 @@ func (t *batchRead) entry(height int64, q *Query) *cache.Entry {
 		if !part.Expires.IsZero() && (e.Expires.IsZero() || part.Expires.Before(e.Expires)) {
 			e.Expires = part.Expires
 		}
-		lasting = lasting && q.Batch.Parts[i].Kind.policy.Load().Outlives(part.Stamp())
+		lasting = lasting && q.Batch.Parts[i].Kind.policy.Load().ServesPastExpires(part.Stamp())
 		if q.Pinned > 0 && part.Height == 0 { // no node has this block
 			e.Height = 0
 		}
 	}
 	if e.Content = q.Batch.Compose(height, parts); lasting {
-		e.Source = 1
+		e.Source = 1 // as all parts may be served past Expires, the batch may be as well
 	}
 	return e
 }

@@ -16,16 +16,16 @@ type Class string
 const (
 	Live   Class = "live"   // state that any block may change: read at the tip
 	Params Class = "params" // state that only governance or an upgrade changes: read at the tip
-	Block  Class = "block"  // CometBFT data by height: fixed once the block exists. Never pinned: the node would answer for the tip
+	Block  Class = "block"  // CometBFT data by height: fixed once the block exists. Reads are not pinned, because nodes answer from their latest state
 	Found  Class = "found"  // CometBFT data by hash: fixed once found; a missing item may be in the next block
 	Latest Class = "latest" // newest CometBFT data or a search: valid until the next block
 	Never  Class = "never"  // about the node itself: passed through, not cached
 
-	Unknown Class = "unknown" // a path without a row: cached until the next block, and only by this replica
+	Unknown Class = "unknown" // a path outside the dialect's table: cached until the next block, and only by this replica
 )
 
-// Pinned reports whether reads of the class are pinned to a height.
-func (c Class) Pinned() bool { return c == Live || c == Params }
+// ReadsState reports whether the class reads the state of the chain, which has a height. Such reads are pinned to it.
+func (c Class) ReadsState() bool { return c == Live || c == Params }
 
 // Fixed reports whether an answer of the class never changes once it is found.
 func (c Class) Fixed() bool { return c == Block || c == Found }
@@ -96,9 +96,9 @@ func (r *Reader) SetClasses(classes Classes, overrides map[string]cache.Policy) 
 }
 
 func (k *Kind) setPolicy(p cache.Policy) {
-	p.PastExpiry = k.pinned // "not found" is part of the state
+	p.StalePastExpires = k.readsState // Expires limits "not found", which is state like any other
 	k.policy.Store(&p)
 }
 
-// Negative returns the lifetime of negative answers in force.
+// Negative returns the current lifetime of negative answers.
 func (r *Reader) Negative() time.Duration { return r.classes.Load().Negative }

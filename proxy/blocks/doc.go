@@ -1,5 +1,5 @@
-// Package blocks reads a chain by the block, for all interfaces. It stands between the interfaces, which have paths,
-// bodies and errors of their own, and the cache.
+// Package blocks serves reads of a chain, each at one block, for all interfaces. It stands between the interfaces, which
+// have paths, bodies and errors of their own, and the cache.
 //
 // An interface adds its kinds of reads, before SetClasses:
 //
@@ -16,7 +16,7 @@
 //
 // A query passes, top to bottom:
 //
-//  1. lookup.go takes the tip, and looks into memory by the policy of the kind (classes.go);
+//  1. lookup.go takes the tip, and looks into memory, with the policy of the kind (classes.go);
 //  2. response.go makes the response, and writes it over HTTP.
 //
 // Some queries need more:
@@ -26,5 +26,6 @@
 //   - walk.go reads a later page of a list at the block of the previous page;
 //   - origin.go reads the node on a miss and decides which of its answers count as failures;
 //   - batch.go reads several queries at one block, as the origin of a query with a Batch;
-//   - feed.go serves streams and explains queries; replay.go serves the fast lane.
+//   - feed.go serves streams and explains queries; replay.go serves repeated requests in the fast lane (package lane);
+//   - posting.go makes clients take turns at sending transactions.
 package blocks

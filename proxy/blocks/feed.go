@@ -20,7 +20,7 @@ func (r *Reader) Feed(from *http.Request, q *Query) (web.Feed, error) {
 	if compared == nil {
 		compared = func(body []byte) []byte { return body }
 	}
-	f := web.Feed{Key: q.key(), Height: q.Pinned, Undated: !q.Kind.pinned, Indexed: q.Kind.Class == Found, Fresh: q.Kind.policy.Load().Fresh, Read: r.newest(q), ComparedBody: compared}
+	f := web.Feed{Key: q.key(), Height: q.Pinned, Undated: !q.Kind.readsState, Indexed: q.Kind.Class == Found, Fresh: q.Kind.policy.Load().Fresh, Read: r.newest(q), ComparedBody: compared}
 	if at, ok := r.snapshot(ctx, q, tip); ok {
 		f.Key, f.Height = "walk "+at.key(), at.Pinned // unlike a feed of that height, it may continue at the tip
 		f.Read = walked(r.newest(at), f.Read)

@@ -95,35 +95,35 @@ func (rules HeightRules) Read(r *http.Request) (h Heights, err error) {
 		err = h.readURL(web.RemovedParameters(r), minBlock)
 	}
 	if err == nil && !rules.Loose && h.Pinned > 0 && h.Min > h.Pinned {
-		err = failure.BadInput("%s is above %s: no answer can be both", respond.MinHeightHeader, pinned)
+		err = failure.BadInput("%s is above %s: no block satisfies both", respond.MinHeightHeader, pinned)
 	}
 	return h, err
 }
 
-// readURL adds the heights in the URL of a request to those in its headers.
-func (h *Heights) readURL(taken url.Values, minBlock session.Token) error {
-	h.InURL = len(web.Given(taken[HeightParameter])) > 0
-	pinned, err := agree(session.Token{Height: h.Pinned}, HeightParameter, taken, respond.HeightHeader, readHeight)
+// readURL adds the heights of removed, the parameters that FilterHeight removed from the URL, to those of the headers.
+func (h *Heights) readURL(removed url.Values, minBlock session.Token) error {
+	h.InURL = len(web.Given(removed[HeightParameter])) > 0
+	pinned, err := agree(session.Token{Height: h.Pinned}, HeightParameter, removed, respond.HeightHeader, readHeight)
 	if err != nil {
 		return err
 	}
-	minBlock, err = agree(minBlock, MinHeightParameter, taken, respond.MinHeightHeader, readToken)
+	minBlock, err = agree(minBlock, MinHeightParameter, removed, respond.MinHeightHeader, readToken)
 	h.Pinned, h.Min, h.required = pinned.Height, minBlock.Height, minBlock
 	return err
 }
 
 // agree reads a parameter. All its values must name the same block, and the block of the header if there is one.
-func agree(block session.Token, parameter string, taken url.Values, header string, read func(name, value string) (session.Token, error)) (session.Token, error) {
-	for i, value := range web.Given(taken[parameter]) {
+func agree(block session.Token, parameter string, removed url.Values, header string, read func(name, value string) (session.Token, error)) (session.Token, error) {
+	for i, value := range web.Given(removed[parameter]) {
 		t, err := read(parameter, value)
 		other := block.Height > 0 && block != t
 		switch {
 		case err != nil:
 			return t, err
 		case other && i == 0:
-			return t, failure.BadInput("%s is %s and %s is %s: no answer can be both", header, block, parameter, t)
+			return t, failure.BadInput("%s is %s and %s is %s: they must be equal", header, block, parameter, t)
 		case other:
-			return t, failure.BadInput("%s is %s and %s: no answer can be both", parameter, block, t)
+			return t, failure.BadInput("%s is %s and %s: they must be equal", parameter, block, t)
 		}
 		block = t
 	}
@@ -165,7 +165,7 @@ func readHeader(name string, header http.Header) (session.Token, error) {
 		return session.Token{}, nil
 	}
 	if name == session.Header && len(values) > 1 {
-		return session.Token{}, failure.BadInput("%s is given %d times: the greatest is enough", name, len(values))
+		return session.Token{}, failure.BadInput("%s is given %d times: send only the greatest", name, len(values))
 	}
 	return readToken(name, values[0])
 }

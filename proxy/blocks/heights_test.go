@@ -48,7 +48,7 @@ func TestHeightsAreParsedStrictly(t *testing.T) {
 		"one of the execution client":            {target: "/", headers: []string{respond.MinEVMHeader, "7"}, rules: blocks.HeightRules{EVM: true}, want: blocks.Heights{EVM: 7}},
 		"that where it may not be named":         {target: "/", headers: []string{respond.MinEVMHeader, "x"}},
 		"a block to be seen before the height":   {target: "/?x-min-block-height=90", headers: []string{respond.HeightHeader, "90"}, want: blocks.Heights{Pinned: 90, Min: 90}},
-		"a block to be seen above the height":    {target: "/?x-min-block-height=91", headers: []string{respond.HeightHeader, "90"}, refusal: "X-Min-Block-Height is above X-Block-Height: no answer can be both"},
+		"a block to be seen above the height":    {target: "/?x-min-block-height=91", headers: []string{respond.HeightHeader, "90"}, refusal: "X-Min-Block-Height is above X-Block-Height: no block satisfies both"},
 		"that where both may be":                 {target: "/?x-min-block-height=91", headers: []string{respond.HeightHeader, "90"}, rules: blocks.HeightRules{Loose: true}, want: blocks.Heights{Pinned: 90, Min: 91}},
 		"an interface's own header":              {target: "/", headers: []string{respond.HeightHeader, "90"}, rules: blocks.HeightRules{Pinned: func(http.Header) (int64, error) { return 5, nil }}, want: blocks.Heights{Pinned: 5}},
 		"an interface's own refusal":             {target: "/", rules: blocks.HeightRules{Pinned: func(http.Header) (int64, error) { return 0, failure.BadInput("not this one") }}, refusal: "not this one"},
@@ -56,11 +56,11 @@ func TestHeightsAreParsedStrictly(t *testing.T) {
 		"a negative height":                      {target: "/", headers: []string{respond.HeightHeader, "-1"}, refusal: `X-Block-Height is "-1"; expected a positive integer`},
 		"a height with a sign":                   {target: "/", headers: []string{respond.HeightHeader, "+1"}, refusal: `X-Block-Height is "+1"; expected a positive integer`},
 		"a height beyond all":                    {target: "/", headers: []string{respond.HeightHeader, "9223372036854775808"}, refusal: `X-Block-Height is "9223372036854775808"; expected a positive integer`},
-		"two heights":                            {target: "/?x-block-height=91", headers: []string{respond.HeightHeader, "90"}, refusal: "X-Block-Height is 90 and x-block-height is 91: no answer can be both"},
-		"two heights in the URL":                 {target: "/?x-block-height=90&x-block-height=91", refusal: "x-block-height is 90 and 91: no answer can be both"},
-		"two blocks to be seen":                  {target: "/?x-min-block-height=98", headers: []string{respond.MinHeightHeader, "99"}, refusal: "X-Min-Block-Height is 99 and x-min-block-height is 98: no answer can be both"},
+		"two heights":                            {target: "/?x-block-height=91", headers: []string{respond.HeightHeader, "90"}, refusal: "X-Block-Height is 90 and x-block-height is 91: they must be equal"},
+		"two heights in the URL":                 {target: "/?x-block-height=90&x-block-height=91", refusal: "x-block-height is 90 and 91: they must be equal"},
+		"two blocks to be seen":                  {target: "/?x-min-block-height=98", headers: []string{respond.MinHeightHeader, "99"}, refusal: "X-Min-Block-Height is 99 and x-min-block-height is 98: they must be equal"},
 		"what is no block to be seen":            {target: "/?x-min-block-height=x", refusal: `x-min-block-height is "x"; expected a positive integer, or the X-Session of an answer`},
-		"two sessions":                           {target: "/", headers: []string{session.Header, "1", session.Header, "2"}, refusal: "X-Session is given 2 times: the greatest is enough"},
+		"two sessions":                           {target: "/", headers: []string{session.Header, "1", session.Header, "2"}, refusal: "X-Session is given 2 times: send only the greatest"},
 		"what is no session":                     {target: "/", headers: []string{session.Header, "x"}, refusal: `X-Session is "x"; expected a positive integer, or the X-Session of an answer`},
 		"what is none of the execution client's": {target: "/", headers: []string{respond.MinEVMHeader, "x"}, rules: blocks.HeightRules{EVM: true}, refusal: `X-Min-Evm-Block is "x"; expected a positive integer`},
 	} {
@@ -138,8 +138,8 @@ func TestMinimumBlockIsRefusedWhileTipIsUnknown(t *testing.T) {
 		hs   blocks.Heights
 		want string
 	}{
-		"a block":                     {blocks.Heights{Min: 101}, "the newest block is not known at present, so X-Min-Block-Height cannot be waited for"},
-		"one of the execution client": {blocks.Heights{EVM: 1101}, "the newest block is not known at present, so X-Min-Evm-Block cannot be waited for"},
+		"a block":                     {blocks.Heights{Min: 101}, "the newest block is unknown at present: cannot wait for X-Min-Block-Height"},
+		"one of the execution client": {blocks.Heights{EVM: 1101}, "the newest block is unknown at present: cannot wait for X-Min-Evm-Block"},
 		"a session":                   {blocks.Heights{Session: session.Token{Height: 101}}, "miss"},
 		"none":                        {blocks.Heights{}, "miss"},
 	} {

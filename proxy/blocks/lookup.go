@@ -58,7 +58,7 @@ func (r *Reader) Answer(ctx context.Context, from *http.Request, rec *record.Rec
 	return r.Lookup(ctx, from, rec, q, tip)
 }
 
-// AwaitBlock returns the tip to serve a query by, and records it. If the request names a block or a session, or its
+// AwaitBlock returns the tip to serve a query at, and records it. If the request names a block or a session, or its
 // client has seen a later block than the tip, it waits for that block or refuses the request.
 func (r *Reader) AwaitBlock(ctx context.Context, from *http.Request, rec *record.Record, q *Query) (tip node.Tip, err error) {
 	tip = r.Nodes.Tip()
@@ -69,7 +69,7 @@ func (r *Reader) AwaitBlock(ctx context.Context, from *http.Request, rec *record
 	return tip, err
 }
 
-// Lookup reads a query through the cache, by a tip. A later page of a walk is read at the block of the walk, as long
+// Lookup reads a query through the cache, at a tip. A later page of a walk is read at the block of the walk, as long
 // as a node has that block. Lookup does not register anything with the fast lane: the caller may change the result.
 func (r *Reader) Lookup(ctx context.Context, from *http.Request, rec *record.Record, q *Query, tip node.Tip) (Result, error) {
 	if q.Walk.Height > 0 {
@@ -102,13 +102,15 @@ func (r *Reader) get(ctx context.Context, from *http.Request, rec *record.Record
 	return a, err
 }
 
-// cacheQuery returns the cache's query for q.
 func (r *Reader) cacheQuery(q *Query, tip node.Tip) cache.Query {
 	policy := *q.Kind.policy.Load()
 	if q.Pinned > 0 {
 		policy = r.classes.Load().Pinned
 	}
-	query := cache.Query{Key: q.key(), Policy: policy, MinHeight: q.Min, MaxHeight: tip.Limit, Audit: q.Kind.pinned, Ahead: q.Pinned == 0 && q.Cost < node.Scan, Confined: q.Kind.Class == Unknown}
+	query := cache.Query{
+		Key: q.key(), Policy: policy, MinHeight: q.Min, MaxHeight: tip.Limit, Audit: q.Kind.readsState,
+		Ahead: q.Pinned == 0 && q.Cost < node.Scan, Confined: q.Kind.Class == Unknown,
+	}
 	if tip.Known {
 		query.Tip, query.Interval = tip.Height, tip.Interval
 	}

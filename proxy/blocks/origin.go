@@ -17,9 +17,10 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// load reads a query through the cache if memory has no fresh entry. A request that waited for an item gets what the
-// wait read, which may be valid only briefly: one read per block answers all requests that wait. If the client was notified about a block by an
-// event, load waits once for an entry from that block.
+// load reads a query through the cache if memory has no fresh entry. If the request has waited for an item, such as a
+// transaction (see web.WithItem), load returns the entry that the wait read. It may be valid only briefly, and one read
+// per block answers all requests that wait. If an event notified the client about a block, load waits once for an entry
+// from that block.
 func (r *Reader) load(ctx context.Context, from *http.Request, rec *record.Record, q *Query, a *Result) (err error) {
 	if item := web.ItemOf(from); item != nil {
 		a.Result = cache.Result{Entry: item, Outcome: cache.Hit, Store: "memory"}
@@ -71,7 +72,6 @@ type originRead struct {
 	client string
 }
 
-// get reads the query through the cache.
 func (a *originRead) get(ctx context.Context, query cache.Query) (cache.Result, error) {
 	query.Queue = a
 	return a.cache.Get(ctx, query, a.read)
@@ -86,10 +86,9 @@ func (a *originRead) Expected(background bool) time.Duration {
 
 // request returns the request to a node; the origin adds the path.
 func (a *originRead) request() node.Request {
-	return node.Request{Height: cmp.Or(a.q.Pinned, node.AtTip), Unpinned: !a.q.Kind.pinned, Cost: a.q.Cost, Client: a.name()}
+	return node.Request{Height: cmp.Or(a.q.Pinned, node.AtTip), Unpinned: !a.q.Kind.readsState, Cost: a.q.Cost, Client: a.name()}
 }
 
-// name returns the name of the client.
 func (a *originRead) name() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -113,7 +112,7 @@ func (a *originRead) read(ctx context.Context, before *cache.Entry) (*cache.Entr
 		at := *answer
 		at.Height, answer = tip, &at
 	}
-	if err = checkAnswer(answer, err, q.Pinned == 0, before != nil && q.Kind.policy.Load().Outlives(before.Stamp())); err != nil {
+	if err = checkAnswer(answer, err, q.Pinned == 0, before != nil && q.Kind.policy.Load().ServesPastExpires(before.Stamp())); err != nil {
 		return nil, err
 	}
 	entry, err := q.Origin.Entry(answer, before)
@@ -134,7 +133,7 @@ func fetch(ctx context.Context, q *Query, r node.Request, before *cache.Entry) (
 	}
 	a, err := q.Origin.Fetch(ctx, r, before)
 	if err == nil {
-		reading.By = a.Node
+		reading.Node = a.Node
 		if a.Reason == node.OK || a.Reason == node.NotFound || a.Reason == node.BadInput || a.Reason == node.Refused {
 			reading.At = a.Height
 		}
@@ -144,7 +143,7 @@ func fetch(ctx context.Context, q *Query, r node.Request, before *cache.Entry) (
 
 // checkAnswer returns the error that the cache receives, or nil if the node answered. A node that refuses a height
 // chosen by us is behind: an entry of any age is better than its answer. If an entry can be served (hasEntry), a
-// node that failed has not answered either.
+// node's report that it failed is an error as well.
 func checkAnswer(a *node.Answer, err error, chosen, hasEntry bool) error {
 	if err == nil && a.Reason == node.Other && hasEntry {
 		return &upstream.Error{Kind: upstream.BadAnswer, Msg: "the chain node failed", Err: fmt.Errorf("status %d: %s", a.NodeStatus, a.Text)}
@@ -163,7 +162,8 @@ func checkAnswer(a *node.Answer, err error, chosen, hasEntry bool) error {
 	return err
 }
 
-// NewEntry returns an entry of a node's answer without content. An answer without a height gets the height of the tip.
+// NewEntry returns an entry without content for a node's answer. The entry gets the height of the tip if the answer has
+// none, or says that the node lacks the block.
 func (r *Reader) NewEntry(a *node.Answer) *cache.Entry {
 	e := &cache.Entry{Height: a.Height, ReadAt: time.Now()}
 	if e.Height == 0 || a.Reason == node.Pruned || a.Reason == node.FutureHeight {
@@ -203,8 +203,8 @@ const (
 	unindexedLifetime = 50 * time.Millisecond
 )
 
-// IndexedExpiry returns when an answer from a node's index, such as a transaction or a search, expires in addition
-// to its policy; zero for no such time. A found answer that is final never changes.
+// IndexedExpiry returns the Expires of an entry from a node's index, such as a transaction or a search. Zero means that
+// only the policy applies. A found answer that is final never changes.
 func IndexedExpiry(found, final bool, now time.Time, tip node.Tip) time.Time {
 	switch {
 	case found && final:

@@ -27,8 +27,8 @@ func (p Posts) WithDefaults() Posts {
 // maxPostWait is the longest wait of a transaction for its turn.
 const maxPostWait = 2 * time.Second
 
-// Posting makes clients take turns at sending transactions. All interfaces share one, so that a client has one
-// turn in all.
+// Posting makes clients take turns at sending transactions. All interfaces share one, so that a client does not
+// get a turn in each.
 type Posting struct {
 	MaxBody int64 // as in Posts
 

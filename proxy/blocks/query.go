@@ -17,8 +17,8 @@ type Kind struct {
 	Headers      func(e *cache.Entry, key string) ResponseHeaders // headers specific to the interface; nil for none
 	ComparedBody func(body []byte) []byte                         // part of a body that streams compare to detect a change; nil means all of it
 
-	pinned, fixed bool                         // derived from Class
-	policy        atomic.Pointer[cache.Policy] // for reads at the newest block
+	readsState, fixed bool                         // derived from Class
+	policy            atomic.Pointer[cache.Policy] // for reads at the newest block
 }
 
 // ResponseHeaders are headers specific to the interface, as in [respond.Response].
@@ -37,7 +37,7 @@ type Query struct {
 	Heights
 	Walk  Snapshot // block of the previous page; zero for none
 	Batch *Batch   // read in place of Origin; nil for a single read
-	With  []*Query // other queries of the same request, served by the same tip
+	With  []*Query // other queries of the same request, served at the same tip
 }
 
 // A Snapshot is the block at which a walk over pages continues while a node has it. After that the query reads the

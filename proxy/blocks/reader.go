@@ -28,8 +28,8 @@ type Nodes interface {
 	WaitHeight(ctx context.Context, height int64) error
 	// Moved returns a channel that is closed when the tip moves. Call it before Tip.
 	Moved() <-chan struct{}
-	// Executed returns the lowest known height up to height whose state includes block number of the execution
-	// chain, or 0 and the newest block that is included.
+	// Executed returns the lowest known height, at most height, whose state includes block number of the execution
+	// chain. If there is none, since is 0, and newest is the newest block that the state at height includes.
 	Executed(ctx context.Context, height, number int64) (since, newest int64, err error)
 	// ChainID returns the name of the chain, "" while it is unknown.
 	ChainID() string
@@ -46,7 +46,7 @@ type Options struct {
 	Patience      time.Duration // longest wait for a block that the client has seen on its connection, as in [cache.Patience]
 }
 
-// A Reader reads a chain by the block for one interface. It owns no goroutine.
+// A Reader serves the reads of one interface. It owns no goroutine.
 type Reader struct {
 	Nodes Nodes
 	Stack *web.Stack
@@ -56,7 +56,7 @@ type Reader struct {
 	kinds   []*Kind
 	classes atomic.Pointer[Classes] // replaced while serving, read without a lock
 	waiters *limits.Places
-	seed    maphash.Seed // of this process
+	seed    maphash.Seed // for Source; other processes have others
 }
 
 // New returns a Reader with the default classes. It checks the options and fills in the defaults.
@@ -72,7 +72,7 @@ func New(o Options, stack *web.Stack, c *cache.Cache) (*Reader, error) {
 // Add adds a kind of reads. It must be called before SetClasses and before the Reader is used.
 func (r *Reader) Add(k *Kind) *Kind {
 	r.kinds = append(r.kinds, k)
-	k.pinned, k.fixed = k.Class.Pinned(), k.Class.Fixed()
+	k.readsState, k.fixed = k.Class.ReadsState(), k.Class.Fixed()
 	k.setPolicy(r.classes.Load().of(k.Class))
 	return k
 }

@@ -188,7 +188,7 @@ func TestQueryIsReadAtRequestedBlock(t *testing.T) {
 		"none":                       {blocks.Heights{}, never, outcome{100, "miss"}, []int64{node.AtTip}},
 		"pinned":                     {blocks.Heights{Pinned: 90}, never, outcome{90, "miss"}, []int64{90}},
 		"minimum, arrived":           {blocks.Heights{Min: 100}, never, outcome{100, "miss"}, []int64{node.AtTip}},
-		"minimum, does not arrive":   {blocks.Heights{Min: 103}, never, outcome{0, "block 103 has not come; the newest is 101"}, nil},
+		"minimum, does not arrive":   {blocks.Heights{Min: 103}, never, outcome{0, "block 103 has not arrived; the newest is 101"}, nil},
 		"minimum, arrives":           {blocks.Heights{Min: 101}, never, outcome{101, "miss"}, []int64{node.AtTip}},
 		"pinned, in the future":      {blocks.Heights{Pinned: 101}, never, outcome{0, "block 101 is in the future; the newest is 100"}, nil},
 		"execution block, included":  {blocks.Heights{EVM: 1100}, never, outcome{100, "miss"}, []int64{node.AtTip}},
@@ -265,7 +265,7 @@ func TestMemoryReplacesWaitingForABlock(t *testing.T) {
 		"session at an earlier block":           {blocks.Heights{Session: session.Token{Height: 101}}, outcome{102, "hit"}, 0},
 		"session at a later block":              {blocks.Heights{Session: session.Token{Height: 103}}, outcome{102, "hit"}, 500 * time.Millisecond},
 		"minimum":                               {blocks.Heights{Min: 102}, outcome{102, "hit"}, 0},
-		"later minimum":                         {blocks.Heights{Min: 103}, outcome{0, "block 103 has not come; the newest is 100"}, 10 * time.Second},
+		"later minimum":                         {blocks.Heights{Min: 103}, outcome{0, "block 103 has not arrived; the newest is 100"}, 10 * time.Second},
 		"minimum, and session at a later block": {blocks.Heights{Min: 101, Session: session.Token{Height: 103}}, outcome{102, "hit"}, 500 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {

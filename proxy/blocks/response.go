@@ -60,8 +60,9 @@ func (r *Reader) describe(res *respond.Response, rec *record.Record, q *Query, a
 	}
 }
 
-// Show records the block that the client is about to see. It marks the result as stale if the client has seen a later
-// block, by its session or on its connection, than the class allows. It is for responses that Respond does not write.
+// Show records the block that the client is about to see. If the client has already seen a block, by its session or on
+// its connection, that is later by more than the class allows, Show marks the result as stale. Only interfaces that use
+// neither Respond nor Response call it.
 func (r *Reader) Show(rec *record.Record, a *Result) {
 	a.mark(rec)
 	rec.Result(a.Result)
@@ -96,15 +97,15 @@ func (a *Result) freshUntil(now time.Time) time.Time {
 	if !tip.Known {
 		return time.Time{}
 	}
-	if height == 0 || tip.CatchingUp { // read while no tip was known, so at an unknown block; or not at the newest
+	if height == 0 || tip.CatchingUp { // the entry's block is unknown, or the tip is not the chain's newest block
 		return now
 	}
 	return blockEnd(tip, now).Add(time.Duration(height+a.Query.Policy.FreshBlocks-tip.Height) * tip.Interval)
 }
 
-// sharedUntil returns until when a shared cache before us may serve the response: until the block ends, even if the
-// class is fresh for longer. Otherwise that cache would hold responses whose blocks are further apart than ours.
-// Without a tip it is the shortest time that caches know.
+// sharedUntil returns when shared caches must stop serving the response: when the block ends, even if the class is fresh
+// for longer. Otherwise their responses would be from blocks that are further apart than those of ours. Without a tip it
+// is in one second, the shortest lifetime that Cache-Control can express.
 func (a *Result) sharedUntil(now time.Time) time.Time {
 	if !a.Tip.Known {
 		return now.Add(time.Second)

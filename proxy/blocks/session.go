@@ -23,7 +23,7 @@ func (r *Reader) rolledBack(q *Query) error {
 }
 
 // awaitSeen waits briefly for the newest block that the client has seen, by its session or on its connection,
-// unless memory has an entry from it, which another replica may have read. It returns the tip to serve by.
+// unless memory has an entry from it, which another replica may have read. It returns the tip to serve at.
 func (r *Reader) awaitSeen(ctx context.Context, from *http.Request, rec *record.Record, q *Query, tip node.Tip) node.Tip {
 	rec.Session.Token = q.Session
 	if r.Stack.SessionCookies() {

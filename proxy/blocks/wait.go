@@ -17,8 +17,9 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// await waits for the blocks that a request requires or has seen, refuses a block that does not exist yet, and returns
-// the tip to serve by. A block of the execution chain becomes a required block of the chain.
+// await waits for the blocks that a request requires or that its client has seen, refuses a block that does not exist
+// yet, and returns the tip to serve at. If the request names a block of the execution chain, q.Min becomes at least the
+// height that includes it.
 func (r *Reader) await(ctx context.Context, from *http.Request, rec *record.Record, q *Query) (tip node.Tip, err error) {
 	tip, err = r.awaitRequired(ctx, &rec.Client, q)
 	if q.Pinned == 0 && q.Kind.Class != Never && err == nil {
@@ -88,14 +89,14 @@ func (r *Reader) canServe(q *Query, tip node.Tip, height int64) bool {
 	})
 }
 
-// hasInMemory reports whether memory has an entry from a block or a later one.
+// hasInMemory reports whether memory has a fresh entry from a block or a later one.
 func (r *Reader) hasInMemory(q *Query, tip node.Tip, height int64) bool {
 	query := r.cacheQuery(q, tip)
 	e := r.cache.Peek(query)
 	return e != nil && (e.Height >= height || query.Policy.IsImmutable(e.Stamp()))
 }
 
-// Peek returns the entry in memory for a query, nil for none. It does not count as a use.
+// Peek returns the fresh entry in memory for a query, nil for none. It does not count as a use.
 func (r *Reader) Peek(q *Query, tip node.Tip) *cache.Entry { return r.cache.Peek(r.cacheQuery(q, tip)) }
 
 // acquireWait counts a client among the requests that wait for a block. header names the header that requires the
@@ -103,12 +104,11 @@ func (r *Reader) Peek(q *Query, tip node.Tip) *cache.Entry { return r.cache.Peek
 func (r *Reader) acquireWait(client *limits.Client, tip node.Tip, header string) (leave func(), err error) {
 	if !tip.Known {
 		return nil, &failure.Failure{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Expected: true,
-			Public: "the newest block is not known at present, so " + header + " cannot be waited for"}
+			Public: "the newest block is unknown at present: cannot wait for " + header}
 	}
 	return r.waiters.Enter(client, max(tip.Interval, time.Second))
 }
 
-// awaitHeight waits for a block for at most MinHeightWait.
 func (r *Reader) awaitHeight(ctx context.Context, height int64) error {
 	ctx, cancel := context.WithTimeout(ctx, r.o.MinHeightWait)
 	defer cancel()
@@ -122,7 +122,7 @@ func (r *Reader) awaitHeight(ctx context.Context, height int64) error {
 // timeoutError is the failure of a request that requires a block which does not arrive.
 func (r *Reader) timeoutError(height int64, err error) error {
 	tip := r.Nodes.Tip()
-	return timeout(tip, err, "block %d has not come; the newest is %d", height, tip.Height)
+	return timeout(tip, err, "block %d has not arrived; the newest is %d", height, tip.Height)
 }
 
 func timeout(tip node.Tip, err error, format string, args ...any) error {
@@ -187,7 +187,7 @@ func (r *Reader) awaitExecuted(ctx context.Context, tip node.Tip, block, newest 
 // executionError converts the error of a request that names an execution block which no node reports.
 func executionError(err error) error {
 	if errors.Is(err, node.ErrNoExecution) {
-		return failure.BadInput("%s cannot be waited for: no node reports the blocks of an execution client", respond.MinEVMHeader)
+		return failure.BadInput("cannot wait for %s: no node reports the blocks of an execution client", respond.MinEVMHeader)
 	}
 	return err
 }

@@ -108,7 +108,7 @@ func (h *Handler) awaited(ctx context.Context, rec *record.Record, block int64) 
 	case block <= p.Block:
 		return p, nil
 	case h.o.Watch == nil || p.Block == 0 && !p.Filling:
-		return p, failure.BadInput("%s cannot be waited for: no indexer fills this store", respond.MinEVMHeader)
+		return p, failure.BadInput("cannot wait for %s: no indexer fills this store", respond.MinEVMHeader)
 	}
 	leave, err := h.waiters.Enter(&rec.Client, time.Second)
 	if err != nil {

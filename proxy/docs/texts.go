@@ -71,7 +71,7 @@ var refusalTexts = []refusalText{
 	{http.StatusInternalServerError, "The node refused the request.", notFoundError, nil},
 	{http.StatusBadGateway, "The node cannot be reached or its response is invalid, and there is no older response.", "the chain node cannot be reached", []string{retryAfterHeader}},
 	{http.StatusServiceUnavailable, "The node or this server is overloaded, or the newest block is unknown.", "the chain node is busy", []string{retryAfterHeader}},
-	{http.StatusGatewayTimeout, "The node did not answer in time, or the requested block has not arrived.", "block 1000 has not come; the newest is 228", []string{retryAfterHeader}},
+	{http.StatusGatewayTimeout, "The node did not answer in time, or the requested block has not arrived.", "block 1000 has not arrived; the newest is 228", []string{retryAfterHeader}},
 }
 
 const notFoundError = "nothing found at /staking/validators/0x0000000000000000000000000000000000000000: rpc error: code = NotFound desc = validator storyvaloper1qqqqqqqqqqqqqqqqqqqqqqqqqqqqm6k3j7v5fc not found"

@@ -151,7 +151,7 @@ func (k *call) heights() (hs blocks.Heights, ok bool) {
 	case refusal != "":
 		k.st = status.New(codes.Unknown, refusal)
 	case hs.Pinned > 0 && hs.Min > hs.Pinned:
-		k.st = status.Newf(codes.InvalidArgument, "%s is above %s: no answer can be both", strings.ToLower(respond.MinHeightHeader), heightKey)
+		k.st = status.Newf(codes.InvalidArgument, "%s is above %s: no block satisfies both", strings.ToLower(respond.MinHeightHeader), heightKey)
 	default:
 		return hs, true
 	}

@@ -191,8 +191,10 @@ func (a *Response) audience() string {
 	return "public"
 }
 
-// Expired reports whether the entry has expired at Now; the cache does not keep such an entry.
-func (a *Response) Expired() bool { return a.Entry.Stamp().Expired(func() time.Time { return a.Now }) }
+// PastExpires reports whether the entry has expired at Now; the cache does not keep such an entry.
+func (a *Response) PastExpires() bool {
+	return a.Entry.Stamp().PastExpires(func() time.Time { return a.Now })
+}
 
 // lifetime returns how much longer the response is fresh. It is negative if the response is stale.
 func (a *Response) lifetime() time.Duration {
@@ -217,7 +219,7 @@ func (a *Response) appendStatus(b []byte, left time.Duration) []byte {
 		b = append(b, "; hit"...)
 	} else {
 		b = append(append(b, "; fwd="...), a.Forward...)
-		if a.Outcome == cache.Miss && !a.Expired() {
+		if a.Outcome == cache.Miss && !a.PastExpires() {
 			b = append(b, "; stored"...)
 		}
 		if a.Collapsed {

@@ -142,7 +142,7 @@ const fullWeight = 1000
 
 // choose returns the coding for a content. A long one gets brotli only once it is requested again.
 func (a accepted) choose(c *cache.Content) codings.Coding {
-	once := len(c.Body) >= codings.Long && !c.Again() && c.Made[codings.Brotli].Load() == nil
+	once := len(c.Body) >= codings.Long && !c.RequestedBefore() && c.Encodings[codings.Brotli].Load() == nil
 	return a.best(len(c.Body), once)
 }
 

@@ -142,7 +142,7 @@ func (d *Handler) answerURI(c *gin.Context, rec *record.Record, one answeredCall
 		return nil
 	}
 	res := d.reader.Response(rec, one.query, one.answer)
-	if status != http.StatusOK || res.Expired() {
+	if status != http.StatusOK || res.PastExpires() {
 		res.Control = noStore
 	}
 	d.reader.Stack.SendBody(c.Writer, c.Request, &res, status, one.tag, body)

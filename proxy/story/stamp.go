@@ -47,7 +47,7 @@ func (o *origin) stampFor(q *dialect.RowQuery, prev *cache.Entry, height int64) 
 func (s stamp) content(shaped *documented.Shaped, source uint64) *cache.Content {
 	if s.keeps && s.kept > 0 {
 		stamped, link := s.write(s.kept, shaped)
-		if c := s.before.Renewed(http.StatusOK, respond.JSON, link, stamped, source); c != nil {
+		if c := s.before.ContentIfSame(http.StatusOK, respond.JSON, link, stamped, source); c != nil {
 			return c
 		}
 	}

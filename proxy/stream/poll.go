@@ -192,7 +192,7 @@ func (p *poll) timedOut() error {
 	case p.had.height > tip.Height && (tip.CatchingUp || !tip.Known):
 		return &failure.Failure{
 			Status: http.StatusGatewayTimeout, RetryAfter: max(tip.Interval, time.Second), Expected: true,
-			Public: fmt.Sprintf("block %d has not come; the newest is %d", p.had.height, tip.Height),
+			Public: fmt.Sprintf("block %d has not arrived; the newest is %d", p.had.height, tip.Height),
 		}
 	}
 	return nil

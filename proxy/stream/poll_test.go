@@ -160,7 +160,7 @@ func TestPollContinuesAfterRollback(t *testing.T) {
 		body       string
 	}{
 		"rolled back": {false, 200, `other`},
-		"catching up": {true, 504, "block 102 has not come; the newest is 41"},
+		"catching up": {true, 504, "block 102 has not arrived; the newest is 41"},
 	} {
 		inBubble(t, stream.Options{}, func(s *service) {
 			s.setAnswers(nil)

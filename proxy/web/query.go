@@ -139,7 +139,7 @@ func ReadMinEVM(r *http.Request) (block int64, err error) {
 	}
 	inURL, err := ReadBlock(MinEVMParameter, RemovedParameters(r)[MinEVMParameter])
 	if err == nil && block > 0 && inURL > 0 && inURL != block {
-		return 0, failure.BadInput("%s is %d and %s is %d: no answer can be both", respond.MinEVMHeader, block, MinEVMParameter, inURL)
+		return 0, failure.BadInput("%s is %d and %s is %d: they must be equal", respond.MinEVMHeader, block, MinEVMParameter, inURL)
 	}
 	return max(block, inURL), err
 }
