@@ -116,7 +116,7 @@ func (p *Pool) TryOther(ctx context.Context, except *Endpoint, work func(*Sessio
 		f, ok := errors.AsType[*Failure](err)
 		if !ok {
 			if err == nil {
-				e.Well()
+				e.RecordSuccess()
 				p.o.Observe("ok")
 			}
 			return err
@@ -132,7 +132,7 @@ func (p *Pool) TryOther(ctx context.Context, except *Endpoint, work func(*Sessio
 // of preference. It returns nil if one has answered.
 func (p *Pool) Trouble(least time.Duration) error {
 	failures := map[error]error{}
-	for _, e := range p.believed() {
+	for _, e := range p.candidates() {
 		s := e.snapshot()
 		if s.trouble == nil || time.Since(s.since) < least {
 			return nil
@@ -152,13 +152,13 @@ func (p *Pool) Trouble(least time.Duration) error {
 // pick returns the next trusted endpoint, and the one to avoid only if there is no other. It waits while all pause.
 func (p *Pool) pick(ctx context.Context, avoid *Endpoint) (*Endpoint, error) {
 	for {
-		first, believed := p.current.Load(), p.believed()
+		first, candidates := p.current.Load(), p.candidates()
 		var soonest time.Time
 		var excluded error
 		var avoided *Endpoint
 		for i := range p.endpoints {
 			e := p.at(first + int64(i))
-			if !slices.Contains(believed, e) {
+			if !slices.Contains(candidates, e) {
 				continue
 			}
 			switch s := e.snapshot(); {

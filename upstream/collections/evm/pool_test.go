@@ -89,7 +89,7 @@ func TestLongOutageOfAllEndpointsIsLogged(t *testing.T) {
 			for i, f := range test.last {
 				p.endpoints[i].failed(silence, time.Now(), &p.o)
 				if f == nil {
-					p.endpoints[i].Well()
+					p.endpoints[i].RecordSuccess()
 				} else {
 					p.endpoints[i].failed(f, time.Now(), &p.o)
 				}
@@ -173,7 +173,7 @@ func TestChainIDIsVerifiedBeforeTheFirstWork(t *testing.T) {
 				t.Errorf("Trouble with chain id %s = %v, want %v", id, err, want)
 			}
 			if (works == 2) != (want == nil) || want == nil && requests != 1 {
-				t.Errorf("chain id %s: %d pieces of work after %d requests", id, works, requests)
+				t.Errorf("chain id %s: %d parts of work after %d requests", id, works, requests)
 			}
 		})
 	}
@@ -216,8 +216,8 @@ func TestHeadIsAskedBeforeEachCallOfASingleEndpoint(t *testing.T) {
 	})
 	err := p.TryOne(e, func(s *Session) error {
 		head, answers, err := s.AtHead(t.Context(), 1, Call{Method: "a"}, Call{Method: "b"})
-		if head != 1 || len(answers) != 2 || !s.Alone {
-			t.Errorf("AtHead = %d with %d answers, alone %t, want 1 with 2, true", head, len(answers), s.Alone)
+		if head != 1 || len(answers) != 2 || !s.HeadMayDiffer {
+			t.Errorf("AtHead = %d with %d answers, HeadMayDiffer %t, want 1 with 2, true", head, len(answers), s.HeadMayDiffer)
 		}
 		return err
 	})

@@ -105,8 +105,8 @@ func (e *Endpoint) reduce(why Reason) {
 	}
 }
 
-// Well records that the endpoint works.
-func (e *Endpoint) Well() {
+// RecordSuccess records that the endpoint works.
+func (e *Endpoint) RecordSuccess() {
 	e.mu.Lock()
 	e.pause, e.refusals, e.failures, e.trouble, e.useful = 0, 0, 0, nil, true
 	e.mu.Unlock()

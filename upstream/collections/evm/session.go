@@ -16,9 +16,9 @@ type Session struct {
 	head    int64             // newest head; -1 if unknown
 	lacking bool              // some calls of this try were not answered
 
-	// Alone is true if the head may come from another server than the answers, because the endpoint turned out to accept a
-	// single call.
-	Alone bool
+	// HeadMayDiffer is true if the head may come from another server than the answers, because the endpoint turned out to
+	// accept a single call.
+	HeadMayDiffer bool
 }
 
 func newSession(e *Endpoint) *Session {
@@ -103,7 +103,7 @@ func (s *Session) atHead(ctx context.Context, timeout time.Duration, block int64
 func (s *Session) send(ctx context.Context, timeout time.Duration, block int64, calls []Call) ([]Answer, error) {
 	if s.Single() {
 		if s.head >= block && len(calls) > 0 {
-			s.Alone = true
+			s.HeadMayDiffer = true
 			return s.each(ctx, timeout, calls...)
 		}
 		calls = nil
@@ -127,7 +127,7 @@ func (s *Session) keep(key string, a Answer) {
 		return
 	}
 	s.kept[key] = a
-	s.Well()
+	s.RecordSuccess()
 }
 
 func (c Call) key() string {

@@ -20,8 +20,8 @@ const (
 	maxTold = 4096
 )
 
-// RecordHash records the hash that the endpoint returned for a block. Blocks are final, so if it returned another one before, Told
-// adds a doubt and returns a Contradiction.
+// RecordHash records the hash that the endpoint returned for a block. Blocks are final, so if it returned another one
+// before, RecordHash adds a doubt and returns a Contradiction.
 func (e *Endpoint) RecordHash(block int64, hash ledger.Hash) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -56,8 +56,8 @@ func (s state) currentDoubts() int {
 	return s.doubts
 }
 
-// sound returns the usable endpoints without doubts.
-func (p *Pool) sound() (all []*Endpoint) {
+// trusted returns the usable endpoints without doubts.
+func (p *Pool) trusted() (all []*Endpoint) {
 	for _, e := range p.endpoints {
 		if s := e.snapshot(); s.currentDoubts() == 0 && s.excluded == nil {
 			all = append(all, e)
@@ -66,13 +66,13 @@ func (p *Pool) sound() (all []*Endpoint) {
 	return all
 }
 
-// Believed returns the number of usable endpoints without doubts.
-func (p *Pool) Believed() int { return len(p.sound()) }
+// Trusted returns the number of usable endpoints without doubts.
+func (p *Pool) Trusted() int { return len(p.trusted()) }
 
-// believed returns the endpoints without doubts, or all if there are none.
-func (p *Pool) believed() []*Endpoint {
-	if sound := p.sound(); sound != nil {
-		return sound
+// candidates returns the trusted endpoints, or all if there are none.
+func (p *Pool) candidates() []*Endpoint {
+	if trusted := p.trusted(); trusted != nil {
+		return trusted
 	}
 	return p.endpoints
 }

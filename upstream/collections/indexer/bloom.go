@@ -79,7 +79,7 @@ func (b bloom) isSparse() bool {
 	return set <= 8*bloomBytes/16
 }
 
-// maxBroken is the number of headers that may promise logs which no endpoint has, while no header was right.
+// maxBroken is the number of headers with missing logs that ends the run if no header's logs were complete.
 const maxBroken = 3
 
 // checkBlooms requests logs again if a block's header promises more logs than were received. It requests them by the
@@ -90,7 +90,7 @@ func (x *Indexer) checkBlooms(ctx context.Context, b *blocks) error {
 		h, sent := b.headers[n], b.of(span{n, n})
 		if h.bloom == nil || !x.o.Network.isLacking(h.bloom, sent) {
 			if h.bloom != nil && len(sent) > 0 {
-				x.kept.Add(1)
+				x.complete.Add(1)
 			}
 			continue
 		}
@@ -102,7 +102,7 @@ func (x *Indexer) checkBlooms(ctx context.Context, b *blocks) error {
 			if err := x.insertLogs(ctx, b, n, again); err != nil {
 				return err
 			}
-		case len(sent) == 0 && h.bloom.isSparse() && x.broken.Add(1) >= maxBroken && x.kept.Load() == 0:
+		case len(sent) == 0 && h.bloom.isSparse() && x.broken.Add(1) >= maxBroken && x.complete.Load() == 0:
 			return fmt.Errorf("%w: no execution client has the logs that the headers of some blocks promise, such as that of block %d", errInconsistent, n)
 		}
 	}
@@ -114,9 +114,9 @@ func (x *Indexer) checkBlooms(ctx context.Context, b *blocks) error {
 func (x *Indexer) insertLogs(ctx context.Context, b *blocks, n int64, logs []Event) error {
 	sent := b.of(span{n, n})
 	if !b.whole {
-		return x.doubt(ctx, b.source, "left logs out", n)
+		return x.doubt(ctx, b.source, "omitted logs", n)
 	}
-	x.log.Warn("execution client omitted logs", "endpoint", b.source.Name(), "block", n, "sent", len(sent), "there are", len(logs))
+	x.log.Warn("execution client omitted logs", "endpoint", b.source.Name(), "block", n, "sent", len(sent), "existing", len(logs))
 	for i := range logs {
 		logs[i].Time = b.headers[n].time
 	}

@@ -23,17 +23,17 @@ const (
 
 // partsToHold returns the number of parts without events that are compared together; 0 without a second endpoint.
 func (x *Indexer) partsToHold() int {
-	if x.pool.Believed() > 1 {
+	if x.pool.Trusted() > 1 {
 		return heldParts
 	}
 	return 0
 }
 
-// A comparison is the size of requests that compare an endpoint's logs. It adapts to the endpoint like the window in
-// package evm, but within a limited number of requests.
+// A comparison holds the limits of a request that compares an endpoint's logs. Refusals lower them, like the window in
+// package evm, and nothing raises them.
 type comparison struct {
-	size     int64 // blocks per call; 0 if the endpoint returns none
-	maxCalls int
+	size     int64 // blocks per call; 0 after the endpoint has refused single blocks
+	maxCalls int   // calls per request
 }
 
 // comparisonOf returns the comparison of an endpoint. Only the goroutine of apply uses it.
@@ -63,7 +63,7 @@ func (x *Indexer) samples(e *evm.Session, b *blocks, try int) (all []span) {
 	if b.whole || e.Endpoint == b.source || try > maxSmaller || c.size == 0 {
 		return nil
 	}
-	for _, p := range b.pieces {
+	for _, p := range b.parts {
 		s := p.span
 		if !p.empty {
 			shares := s.split((s.blocks() + sampleShare - 1) / sampleShare)
@@ -79,7 +79,7 @@ func (x *Indexer) samples(e *evm.Session, b *blocks, try int) (all []span) {
 	return all[:min(len(all), limit)]
 }
 
-// markUnverified records that blocks are applied although only one endpoint was read.
+// markUnverified records that blocks are applied although only one endpoint was read, unless all headers were read.
 func (x *Indexer) markUnverified(b *blocks) {
 	if !b.whole {
 		x.status.change(func(s *Status) { s.Unverified = true })
@@ -160,8 +160,8 @@ func (x *Indexer) settle(ctx context.Context, e *evm.Session, b *blocks, lacking
 	return evm.Contradiction("it %s in block %d", fault, log.Block)
 }
 
-// doubt excludes an endpoint with wrong logs and returns why its data is discarded. If its logs were counted before, it
-// or an earlier run may have counted them, it marks the store as incomplete.
+// doubt excludes an endpoint with wrong logs and returns why its data is discarded. If this run or an earlier one may have
+// counted its logs, doubt marks the store as incomplete.
 func (x *Indexer) doubt(ctx context.Context, e *evm.Endpoint, fault string, block int64) error {
 	e.Doubt()
 	x.log.Warn("an execution client "+fault, "endpoint", e.Name(), "block", block)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/tidwall/gjson"
 
@@ -38,18 +39,17 @@ func (b *blocks) claims(cursor ledger.Cursor) []claim {
 	return all
 }
 
-// confirm compares the hashes of blocks with another endpoint if there is one, and the logs unless all headers were
-// read. Without another endpoint it reads the hashes from the source again, if anything counts, because counts cannot
-// be undone. If the source returns another hash then, the blocks are not applied. While all endpoints are doubted,
-// it compares several times. So it does for the first blocks of an empty store, because the cursor cannot step back from
-// them. Of other blocks in which nothing counts, it does not confirm those that were read fully.
+// confirm compares the hashes of blocks with another endpoint, and the logs unless all headers were read. Without another
+// endpoint, it reads the hashes from the source again if anything counts, because counts cannot be undone, and fails if a
+// hash has changed. It compares several times while all endpoints are doubted, and for the first blocks of an empty store,
+// because the cursor cannot step back from them. Other blocks that were read whole need no confirmation if nothing counts.
 func (x *Indexer) confirm(ctx context.Context, cursor ledger.Cursor, b *blocks, counts bool) error {
 	first := cursor.Chain == 0
 	if b.whole && !counts && !first {
 		return nil
 	}
 	claims, rounds := b.claims(cursor), 1
-	if first || x.pool.Believed() == 0 {
+	if first || x.pool.Trusted() == 0 {
 		rounds = maxContradictions
 	}
 	for ; rounds > 0; rounds-- {
@@ -67,7 +67,7 @@ func (x *Indexer) confirm(ctx context.Context, cursor ledger.Cursor, b *blocks, 
 	return nil
 }
 
-// maxSmaller is how often a comparison is retried with less before blocks are applied without one.
+// maxSmaller is how often a refused comparison is retried with a smaller request before blocks are applied without one.
 const maxSmaller = 3
 
 // confirmBy confirms with one endpoint. One request reads both the headers and the logs.
@@ -84,14 +84,16 @@ func (x *Indexer) confirmBy(ctx context.Context, e *evm.Session, b *blocks, clai
 		if len(samples) == 0 {
 			poll = e.Poll
 		}
-		calls := headers
+		calls := slices.Clone(headers)
 		for _, s := range samples {
-			calls = append(calls[:len(calls):len(calls)], x.getLogs(s))
+			calls = append(calls, x.getLogs(s))
 		}
 		_, answers, err := poll(ctx, b.to, calls...)
 		results, err := evm.Results(answers, err)
-		if f, failed := errors.AsType[*evm.Failure](err); failed && len(samples) > 0 && (f.Reason == evm.Refused || f.Reason == evm.Silent) {
-			if x.comparisonOf(e.Endpoint).shrink(); f.Reason == evm.Refused {
+		f, failed := errors.AsType[*evm.Failure](err)
+		if tooMuch := failed && (f.Reason == evm.Refused || f.Reason == evm.Silent); tooMuch && len(samples) > 0 {
+			x.comparisonOf(e.Endpoint).shrink()
+			if f.Reason == evm.Refused {
 				continue
 			}
 		}
@@ -108,7 +110,6 @@ func (x *Indexer) confirmBy(ctx context.Context, e *evm.Session, b *blocks, clai
 	}
 }
 
-// checkClaims checks that the headers have the claimed hashes.
 func (x *Indexer) checkClaims(e *evm.Session, b *blocks, claims []claim, results []gjson.Result) error {
 	for i, c := range claims {
 		h, err := readHeader(e.Endpoint, results[i], c.block)

@@ -20,7 +20,7 @@ import (
 // A kind is a kind of event.
 type kind int
 
-// The kinds. Registering an IP again emits no event. The IP's account emits an event of another contract, which does not
+// The kinds. Registering an IP again emits none of them. Events of other contracts, such as IPAccountRegistered, do not
 // count.
 const (
 	Registered kind = iota // an IP asset was registered
@@ -179,7 +179,7 @@ func (raw *rawLog) event(sig signature) (e Event, err error) {
 	data, ok := strings.CutPrefix(raw.data, "0x")
 	switch {
 	case raw.removed:
-		return e, errors.New("it was removed: blocks are final here")
+		return e, errors.New("it is marked as removed, but blocks are final")
 	case raw.count != sig.topics:
 		return e, fmt.Errorf("it has %d topics, not %d", raw.count, sig.topics)
 	case !ok || len(data) < sig.words*wordDigits:
@@ -238,7 +238,6 @@ func (e *Event) decodeFields(raw *rawLog, data string) (err error) {
 	return err
 }
 
-// addressWord decodes an address from a word.
 func addressWord(word string) (a ledger.Address, err error) {
 	const padding = "000000000000000000000000"
 	digits, ok := strings.CutPrefix(word, padding)

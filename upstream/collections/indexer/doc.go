@@ -1,14 +1,14 @@
 // Package indexer fills a collection store from the events of the chain's execution client.
 //
-// [Indexer.Run] does, top to bottom:
+// [Indexer.Run] repeats these steps:
 //
 //  1. run.go reads the store's cursor, or finds the first block (start.go), and reads the head of the
 //     chain.
 //  2. fill.go divides the blocks between them into windows, fetches some windows ahead, and checks by
-//     parent hashes that each window continues the previous one. Windows that arrive while
+//     parent hashes that each window continues the previous one. Parts of windows that arrive while
 //     others are being applied are joined.
-//  3. fetch.go reads a window from an endpoint: its head, the logs, and the window's first and last block
-//     in one batch. The batch becomes smaller if the endpoint refuses it, and goes to another endpoint
+//  3. fetch.go reads a window from an endpoint, in parts if it returns less: its head, the logs, and the
+//     first and last block in one batch. The batch becomes smaller if the endpoint refuses it, and goes to another endpoint
 //     if one fails (package evm). At the head of the chain it reads each block's header. If a header
 //     promises logs that are missing, they are requested again (bloom.go).
 //  4. decode.go decodes the logs into events in the order of their positions, without duplicates.

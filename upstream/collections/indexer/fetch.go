@@ -36,11 +36,11 @@ type blocks struct {
 	events  []Event          // ordered by position
 	source  *evm.Endpoint    // of all blocks
 	whole   bool             // headers has all blocks, so the blooms show whether logs are missing
-	pieces  []piece          // spans read in one request each
+	parts   []part           // that were joined
 }
 
-// A piece is a span that was read in one request.
-type piece struct {
+// A part is a span whose logs an endpoint returned at once.
+type part struct {
 	span
 	empty bool // it has no events
 }
@@ -59,7 +59,7 @@ type task struct {
 	whole  bool        // read the header of each block and check the logs against it
 }
 
-// fetch reads a span and sends it in parts of the size that the endpoints return.
+// fetch reads a span and sends it in parts, each as long as an endpoint returns at once.
 func (x *Indexer) fetch(ctx context.Context, t task, parts chan<- *blocks) error {
 	for t.from <= t.to {
 		part, err := x.fetchPart(ctx, t)
@@ -87,7 +87,8 @@ func (x *Indexer) fetchPart(ctx context.Context, t task) (b *blocks, err error) 
 			f, failed := errors.AsType[*evm.Failure](err)
 			if !failed {
 				if err == nil {
-					e.Fits(part.blocks(), int((part.blocks()+perCall-1)/perCall)+3)
+					logs := int((part.blocks() + perCall - 1) / perCall)
+					e.Fits(part.blocks(), logs+3) // and the calls for the head and two headers
 				}
 				return err
 			}
@@ -98,8 +99,8 @@ func (x *Indexer) fetchPart(ctx context.Context, t task) (b *blocks, err error) 
 			if less := e.TooMuch(part.blocks()); !less || f.Reason == evm.Silent {
 				return err
 			}
-			e.Well() // the endpoint responds
-			x.metrics.requests.WithLabelValues("too much").Inc()
+			e.RecordSuccess() // because it responds
+			x.metrics.requests.WithLabelValues("too_much").Inc()
 		}
 	})
 	if err == nil {
@@ -115,8 +116,8 @@ func (x *Indexer) fetchPart(ctx context.Context, t task) (b *blocks, err error) 
 // second response wrong rarely repeats one so often.
 const maxContradictions = 8
 
-// within calls work with endpoints like TryOther. It fails if they keep contradicting known data or lag for long, because
-// the work may depend on an earlier wrong response.
+// within does the same as TryOther, but fails if endpoints keep contradicting known data or lag for long, because work
+// may depend on an earlier wrong response.
 func (x *Indexer) within(ctx context.Context, except *evm.Endpoint, work func(*evm.Session) error) error {
 	began, contradictions := time.Now(), map[string]int{} // by the doubted response
 	return x.pool.TryOther(ctx, except, func(e *evm.Session) error {
@@ -135,12 +136,12 @@ func (x *Indexer) within(ctx context.Context, except *evm.Endpoint, work func(*e
 }
 
 // request reads a span from an endpoint in calls of perCall blocks. AtHeadOnce checks that the endpoint has reached the
-// span, because a lagging one returns no logs without an error.
+// span, because a lagging one returns an empty list of logs instead of an error.
 func (x *Indexer) request(ctx context.Context, e *evm.Session, t task, perCall int64) (*blocks, error) {
 	if e.Single() {
 		return x.requestSingly(ctx, e, t)
 	}
-	parts, numbers := t.split(perCall), []int64{t.from, t.to}
+	spans, numbers := t.split(perCall), []int64{t.from, t.to}
 	if t.whole {
 		numbers = numbers[:0]
 		for n := t.from; n <= t.to; n++ {
@@ -148,43 +149,44 @@ func (x *Indexer) request(ctx context.Context, e *evm.Session, t task, perCall i
 		}
 	}
 	var logs []evm.Call
-	for _, part := range parts {
-		logs = append(logs, x.getLogs(part))
+	for _, s := range spans {
+		logs = append(logs, x.getLogs(s))
 	}
 	_, answers, err := e.AtHeadOnce(ctx, t.to, append(getHeaders(numbers), logs...)...)
 	switch {
 	case err != nil:
 		return nil, err
-	case e.Alone: // a lagging server returns no logs for these numbers without an error
+	case e.HeadMayDiffer: // the logs may come from a lagging server, which returns an empty list
 		return x.requestSingly(ctx, e, t)
 	}
-	return x.readBlocks(e.Endpoint, t, parts, numbers, logs, answers)
+	return x.readBlocks(e.Endpoint, t, spans, numbers, logs, answers)
 }
 
-// readBlocks decodes responses: the headers of blocks, and then the logs of consecutive parts.
-func (x *Indexer) readBlocks(e *evm.Endpoint, t task, parts []span, numbers []int64, logs []evm.Call, answers []evm.Answer) (*blocks, error) {
+// readBlocks decodes responses: the headers of blocks, and then the logs of consecutive spans.
+func (x *Indexer) readBlocks(e *evm.Endpoint, t task, spans []span, numbers []int64, logs []evm.Call, answers []evm.Answer) (*blocks, error) {
 	results, err := evm.Results(answers, nil)
 	if err != nil {
 		return nil, err
 	}
-	b := &blocks{span: span{parts[0].from, parts[len(parts)-1].to}, source: e}
+	b := &blocks{span: span{spans[0].from, spans[len(spans)-1].to}, source: e}
 	if b.headers, err = readHeaders(e, t.parent, numbers, results); err != nil {
 		return nil, err
 	}
 	last := b.headers[b.to]
 	b.parent = b.headers[b.from].parent
 	b.last = ledger.Cursor{Chain: x.o.Network.ChainID, Block: b.to, Hash: last.hash, Time: last.time, Contracts: x.o.Network.Contracts}
-	for i, part := range parts {
-		if b.events, err = x.readEvents(b.events, results[len(numbers)+i], part); err != nil {
+	for i, s := range spans {
+		if b.events, err = x.readEvents(b.events, results[len(numbers)+i], s); err != nil {
 			return nil, err
 		}
 	}
-	b.whole, b.pieces = int64(len(b.headers)) == b.blocks(), []piece{{b.span, len(b.events) == 0}}
+	b.whole, b.parts = int64(len(b.headers)) == b.blocks(), []part{{b.span, len(b.events) == 0}}
+	isolated := len(numbers) == 2 && b.to-b.from > 1 // the header before the last was not read, so nothing confirms the last hash
 	return b, b.checkHashes(func(block int64) evm.Call {
-		if block == b.to && len(numbers) == 2 && block-b.from > 1 {
-			return getHeader(block) // no child confirms its hash
+		if isolated && block == b.to {
+			return getHeader(block)
 		}
-		return logs[(block-b.from)/parts[0].blocks()]
+		return logs[(block-b.from)/spans[0].blocks()]
 	})
 }
 
@@ -218,12 +220,10 @@ func (x *Indexer) requestSingly(ctx context.Context, e *evm.Session, t task) (*b
 	return x.readBlocks(e.Endpoint, t, []span{s}, numbers, []evm.Call{logs}, append(answers, more...))
 }
 
-// getLogs returns the call for the logs of a span.
 func (x *Indexer) getLogs(s span) evm.Call {
 	return x.logsCall(map[string]any{"fromBlock": evm.Hex(s.from), "toBlock": evm.Hex(s.to)})
 }
 
-// getLogsOf returns the call for the logs of the block with a hash.
 func (x *Indexer) getLogsOf(block ledger.Hash) evm.Call {
 	return x.logsCall(map[string]any{"blockHash": block.String()})
 }

@@ -94,7 +94,7 @@ func (x *Indexer) apply(ctx context.Context, cursor ledger.Cursor, b *blocks) (e
 }
 
 func diverged(at ledger.Cursor, now ledger.Hash) error {
-	return fmt.Errorf("%w: block %d of chain %d was %v and is now %v; nothing was changed. A restarted chain needs a store of its own, or tipcache index --rebuild",
+	return fmt.Errorf("%w: block %d of chain %d was %v and is now %v; the store is unchanged. If the chain was restarted, use another store or run tipcache index --rebuild",
 		ErrDiverged, at.Block, at.Chain, at.Hash, now)
 }
 
@@ -127,7 +127,7 @@ func gather(ctx context.Context, parts <-chan *blocks, gathered chan<- *blocks, 
 	var pending *blocks
 	for {
 		ready := gathered
-		if pending == nil || !pending.whole && len(pending.events) == 0 && len(pending.pieces) < held {
+		if pending == nil || !pending.whole && len(pending.events) == 0 && len(pending.parts) < held {
 			ready = nil
 		}
 		select {
@@ -158,7 +158,7 @@ func (b *blocks) join(next *blocks) bool {
 		return false
 	}
 	b.to, b.last, b.whole = next.to, next.last, b.whole && next.whole
-	b.events, b.pieces = append(b.events, next.events...), append(b.pieces, next.pieces...)
+	b.events, b.parts = append(b.events, next.events...), append(b.parts, next.parts...)
 	return true
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // part is one block with so many events.
-func part(number int64, events int) *blocks {
+func newPart(number int64, events int) *blocks {
 	hash := func(n int64) ledger.Hash { return ledger.Hash{30: byte(n >> 8), 31: byte(n)} }
 	b := &blocks{span: span{number, number}, parent: hash(number - 1), last: ledger.Cursor{Block: number, Hash: hash(number)}}
 	for range events {
@@ -47,7 +47,7 @@ func gatherAll(t *testing.T, all ...*blocks) (gathered []*blocks) {
 }
 
 func TestWaitingPartsAreMerged(t *testing.T) {
-	got := gatherAll(t, part(1, 2), part(2, 0), part(3, 5))
+	got := gatherAll(t, newPart(1, 2), newPart(2, 0), newPart(3, 5))
 	if len(got) != 1 || got[0].span != (span{1, 3}) || got[0].last.Block != 3 || len(got[0].events) != 7 {
 		t.Fatalf("%+v", got)
 	}
@@ -59,7 +59,7 @@ func TestWaitingPartsAreMerged(t *testing.T) {
 }
 
 func TestTooManyEventsAreNotJoined(t *testing.T) {
-	got := gatherAll(t, part(1, maxGathered-1), part(2, 1), part(3, 1), part(4, maxGathered+1), part(5, 1))
+	got := gatherAll(t, newPart(1, maxGathered-1), newPart(2, 1), newPart(3, 1), newPart(4, maxGathered+1), newPart(5, 1))
 	var sizes []int
 	for _, b := range got {
 		sizes = append(sizes, len(b.events))
@@ -70,9 +70,9 @@ func TestTooManyEventsAreNotJoined(t *testing.T) {
 }
 
 func TestBlocksThatDoNotContinueAreNotJoined(t *testing.T) {
-	other := part(2, 1)
+	other := newPart(2, 1)
 	other.parent = ledger.Hash{1}
-	if got := gatherAll(t, part(1, 1), other); len(got) != 2 || got[0].to != 1 || got[1] != other {
+	if got := gatherAll(t, newPart(1, 1), other); len(got) != 2 || got[0].to != 1 || got[1] != other {
 		t.Errorf("%+v", got)
 	}
 }
@@ -88,9 +88,9 @@ func TestGatheringEndsWithItsContext(t *testing.T) {
 func TestMissingPartEndsBatch(t *testing.T) {
 	windows, parts := make(chan window, 2), make(chan *blocks, 9)
 	first, second := window{span{1, 3}, make(chan *blocks, 3)}, window{span{4, 5}, make(chan *blocks, 3)}
-	first.parts <- part(1, 0)
+	first.parts <- newPart(1, 0)
 	close(first.parts) // its fetch failed
-	second.parts <- part(4, 0)
+	second.parts <- newPart(4, 0)
 	windows <- first
 	windows <- second
 	if err := inOrder(t.Context(), windows, parts); err != nil {

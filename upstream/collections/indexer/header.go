@@ -100,7 +100,7 @@ func (b *blocks) checkHashes(doubted func(block int64) evm.Call) error {
 			want = b.events[i-1].BlockHash
 		}
 		if e.BlockHash != want {
-			first = cmp.Or(first, evm.Contradiction("a log has block hash %[2]v for block %[1]d, which is %[3]v", e.Block, e.BlockHash, want))
+			first = cmp.Or(first, evm.Contradiction("a log of block %d has block hash %v, want %v", e.Block, e.BlockHash, want))
 			calls = append(calls, doubted(e.Block))
 		}
 	}

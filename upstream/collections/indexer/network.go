@@ -7,7 +7,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 )
 
-// A Network is a chain and its contracts whose events count. Groups register under a contract of their own, which is
+// A Network is a chain and its contracts whose events count. IP groups are tokens of a contract of their own, which is
 // therefore a collection like any other.
 type Network struct {
 	Name    string // in metadata; the chain id if the network is not public
@@ -65,7 +65,7 @@ func (n *Network) checkStore(c ledger.Cursor) error {
 	case c.Chain != n.ChainID:
 		return fmt.Errorf("%w: the store holds chain id %d, the network's is %d", ErrOtherChain, c.Chain, n.ChainID)
 	case c.Contracts != n.Contracts:
-		return fmt.Errorf("%w: the store was filled from the contracts %v, the network's are %v; others need a store of their own",
+		return fmt.Errorf("%w: the store was filled from the contracts %v, the network's are %v: use another store",
 			ErrOtherChain, c.Contracts, n.Contracts)
 	}
 	return nil

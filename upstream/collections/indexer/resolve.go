@@ -19,7 +19,7 @@ const (
 	disputesSelector = "0x564a565d" // DisputeModule.disputes(uint256) returns a dispute, its targetIpId first
 )
 
-// findIPs finds the owners of IPs in the store, or else by the tokens of their IP accounts.
+// findIPs finds the owners of IPs in the store, or else by calling token() of their accounts.
 func (x *Indexer) findIPs(ctx context.Context, c *count, ips []ledger.Address, head int64) error {
 	if ips = c.ips.takeUnknown(ips); len(ips) == 0 {
 		return nil
@@ -95,9 +95,9 @@ func (x *Indexer) callWords(ctx context.Context, calls []ethCall, index int, hea
 	var by *evm.Endpoint
 	for try := 0; len(left) > 0; try++ {
 		if try == maxContradictions {
-			return nil, fmt.Errorf("%w: the owner of %v was returned as %v", errInconsistent, calls[left[0]], results[left[0]])
+			return nil, fmt.Errorf("%w: contract call %v returned %v", errInconsistent, calls[left[0]], results[left[0]])
 		}
-		// A random order prevents that the same server behind a load balancer always answers the same call.
+		// In a random order, not always the same server behind a load balancer answers a call.
 		rand.Shuffle(len(left), func(i, j int) { left[i], left[j] = left[j], left[i] })
 		some := make([]ethCall, len(left))
 		for i, n := range left {

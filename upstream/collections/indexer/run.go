@@ -27,12 +27,13 @@ type Indexer struct {
 	metrics *metrics
 	status  status
 
-	comparisons  map[*evm.Endpoint]*comparison
-	kept, broken atomic.Int64 // headers whose promised logs were received, or which no endpoint has
+	comparisons map[*evm.Endpoint]*comparison
+	complete    atomic.Int64 // headers whose promised logs were all received
+	broken      atomic.Int64 // headers whose promised logs no endpoint has
+	resumed     bool         // an earlier run applied logs of unknown endpoints; set before the first fetch
 
 	mu         sync.Mutex
 	counted    map[*evm.Endpoint]bool // whether logs of an endpoint were applied without comparing all of them
-	resumed    bool                   // an earlier run applied logs of unknown endpoints
 	incomplete bool                   // the store must be marked as incomplete
 }
 
@@ -67,7 +68,7 @@ func (x *Indexer) Run(ctx context.Context) error {
 	defer x.pool.Close()
 	x.status.change(func(s *Status) { *s = Status{Running: true} })
 	defer x.status.change(func(s *Status) { s.Running = false })
-	retry, began := x.o.Pause, time.Time{} // since the last applied block
+	retry, began := x.o.Pause, time.Time{} // the next pause, and the first failure since a block was applied
 	for at := int64(0); ; {
 		var caughtUp bool
 		err := x.guard(func() (err error) {
@@ -234,11 +235,11 @@ func (x *Indexer) checkStable(ctx context.Context) error {
 }
 
 // stepBack moves the cursor back to the last block that an endpoint has as well, if nothing was counted since. Otherwise it
-// returns why.
-func (x *Indexer) stepBack(ctx context.Context, cursor ledger.Cursor, why error) error {
+// returns cause.
+func (x *Indexer) stepBack(ctx context.Context, cursor ledger.Cursor, cause error) error {
 	trail, err := x.o.Store.Trail(ctx, cursor)
 	if err != nil || len(trail) == 0 {
-		return cmp.Or(err, why)
+		return cmp.Or(err, cause)
 	}
 	numbers := make([]int64, len(trail))
 	for i, before := range trail {
@@ -248,7 +249,7 @@ func (x *Indexer) stepBack(ctx context.Context, cursor ledger.Cursor, why error)
 	err = x.within(ctx, nil, func(e *evm.Session) error {
 		_, answers, err := e.AtHead(ctx, trail[0].Block, getHeaders(numbers)...)
 		for i, a := range answers {
-			if h, unread := parseHeader(a.Result, numbers[i]); unread == nil && h.hash == trail[i].Hash {
+			if h, invalid := parseHeader(a.Result, numbers[i]); invalid == nil && h.hash == trail[i].Hash {
 				to = i
 				return nil
 			}
@@ -256,13 +257,13 @@ func (x *Indexer) stepBack(ctx context.Context, cursor ledger.Cursor, why error)
 		return err
 	})
 	if err != nil || to < 0 {
-		return cmp.Or(err, why)
+		return cmp.Or(err, cause)
 	}
 	x.log.Warn("block hashes changed, stepping back over blocks without events", "from", cursor.Block, "to", numbers[to])
 	return x.o.Store.StepBack(ctx, cursor, trail[to])
 }
 
-// startTrace starts a trace. Fetching and applying have separate traces, because windows are joined.
+// startTrace starts a trace of work on a span. Fetching and applying have separate traces, because windows are joined.
 func (x *Indexer) startTrace(ctx context.Context, name string, s span) (context.Context, trace.Span) {
 	if x.o.Tracing == nil {
 		return ctx, noop.Span{}

@@ -46,13 +46,13 @@ func (x *Indexer) start(ctx context.Context, head int64) (int64, error) {
 func (x *Indexer) checkNotImported(ctx context.Context) error {
 	page, err := x.o.Store.List(ctx, collections.Query{Limit: 1})
 	if err == nil && page.Total > 0 {
-		err = fmt.Errorf("%w (%d), and events that they count already would be counted again: use an empty store, or set index.from to the first block that they do not count",
+		err = fmt.Errorf("%w (%d): use an empty store, or set index.from to the first block after the imported data, so that no event counts twice",
 			ErrImported, page.Total)
 	}
 	return err
 }
 
-// search returns the first block up to high with a contract. With errNoState it returns a lower block.
+// search returns the first block up to high with a contract. With an error it returns a block that is not above it.
 func (x *Indexer) search(ctx context.Context, high int64) (int64, error) {
 	low := int64(0) // no contract exists below low, and one exists at high
 	for low < high {

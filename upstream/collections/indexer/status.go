@@ -41,7 +41,7 @@ func (x *Indexer) Status() Status {
 	x.status.mu.Lock()
 	defer x.status.mu.Unlock()
 	s := x.status.s
-	s.Window, s.Unverified = window, s.Unverified || x.pool.Believed() < 2
+	s.Window, s.Unverified = window, s.Unverified || x.pool.Trusted() < 2
 	if trouble := x.pool.Trouble(x.o.Grace); trouble != nil && s.Running {
 		s.Err = trouble
 	}
@@ -65,7 +65,6 @@ func (s Status) Left() (blocks int64, known bool) {
 	return max(0, s.Head-max(s.Cursor.Block, s.First-1)), true
 }
 
-// change changes the status.
 func (st *status) change(change func(*Status)) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -84,7 +83,6 @@ func (x *Indexer) setErr(err error) {
 	}
 }
 
-// metrics are the metrics of an Indexer.
 type metrics struct {
 	logs     *prometheus.CounterVec
 	ignored  *prometheus.CounterVec

@@ -35,7 +35,7 @@ func (o owners[ID]) learn(id ID, collection ledger.Address) {
 	}
 }
 
-// takeUnknown returns the ids without a known owner.
+// takeUnknown removes the ids with a known owner from ids.
 func (o owners[ID]) takeUnknown(ids []ID) []ID {
 	return slices.DeleteFunc(ids, func(id ID) bool { _, known := o.known[id]; return known })
 }
@@ -99,7 +99,6 @@ func (c *count) learnDisputes(events []Event) {
 	}
 }
 
-// add counts one event.
 func (c *count) add(e *Event) {
 	if e.Kind == Tagged {
 		return // it creates a dispute that was not raised
