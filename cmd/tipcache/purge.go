@@ -14,7 +14,7 @@ func purgeCommand(std streams) *cobra.Command {
 		Use: "purge SELECTION", Short: "remove entries from the cache of a running serve, of all replicas and of Redis", Args: operands,
 		Long: "Remove entries from the cache of a running serve, of all replicas and of Redis.\n" +
 			"SELECTION is one of route=NAME, method=SERVICE/METHOD, prefix=KEY, address=0x... and all.",
-		Example: "  tipcache purge route=staking_pool",
+		Example: "  tipcache purge route=staking_params",
 	}
 	admin := addAdminFlags(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {
