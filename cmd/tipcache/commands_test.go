@@ -127,6 +127,13 @@ func uncommented(text string) string {
 	return strings.ReplaceAll(b.String(), "NAME:DIGEST", "web:"+strings.Repeat("0", 64))
 }
 
+// patientConfig returns a configuration file with a longer timeout of Redis than the default, for busy machines.
+func patientConfig(t *testing.T) string {
+	file := filepath.Join(t.TempDir(), "patient.yaml")
+	must(t, os.WriteFile(file, []byte("redis: {timeout: 2500ms}\n"), 0o600))
+	return file
+}
+
 func TestCheckDescribesUpstreams(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{})
@@ -134,7 +141,7 @@ func TestCheckDescribesUpstreams(t *testing.T) {
 	const down = "http://127.0.0.1:1"
 	all := func(node string) []string {
 		return []string{
-			"check", "--connect", "--listen", "127.0.0.1:0", "--admin", "none", "--node", node, "--comet", d.CometURL(), "--redis", "redis://" + address,
+			"check", "--connect", "--config", patientConfig(t), "--listen", "127.0.0.1:0", "--admin", "none", "--node", node, "--comet", d.CometURL(), "--redis", "redis://" + address,
 			"--store", "sqlite:" + filepath.Join(t.TempDir(), "c.db"), "--collections-auth", "none",
 			"--metadata", "alchemy:" + d.MetadataURL() + "/nft/v3/hunter2", "--index", "--evm", d.EVMURL(), "--network", "aeneid",
 		}
@@ -194,8 +201,6 @@ func TestCheckReportsProblemOfEndpoint(t *testing.T) {
 	execution := func(address, network string) []string {
 		return []string{"--node", d.NodeURL(), "--comet", d.CometURL(), "--index", "--evm", address, "--network", network, "--store", "sqlite:" + filepath.Join(t.TempDir(), "c.db"), "--collections-auth", "none"}
 	}
-	patient := filepath.Join(t.TempDir(), "c.yaml")
-	must(t, os.WriteFile(patient, []byte("redis: {timeout: 2500ms}\n"), 0o600)) // a busy machine may take longer than the default
 	readOnly := miniredis.RunT(t)
 	readOnly.Server().SetPreHook(func(peer *server.Peer, cmd string, _ ...string) bool {
 		if cmd == "SET" {
@@ -211,7 +216,7 @@ func TestCheckReportsProblemOfEndpoint(t *testing.T) {
 		{"no execution client", "execution", "FAILED: it answered 404", execution(served(http.NotFound), "aeneid")},
 		{"an execution client that is silent", "execution", "FAILED: no answer in time", execution(silent, "aeneid")},
 		{"an execution client of another chain", "execution", "FAILED: another chain: its chain id is 1315, the network's is 1514, and index.network is story", execution(d.EVMURL(), "story")},
-		{"a Redis that refuses writes", "redis", "FAILED: it refuses writes: READONLY", []string{"--config", patient, "--node", d.NodeURL(), "--comet", d.CometURL(), "--redis", "redis://" + readOnly.Addr()}},
+		{"a Redis that refuses writes", "redis", "FAILED: it refuses writes: READONLY", []string{"--config", patientConfig(t), "--node", d.NodeURL(), "--comet", d.CometURL(), "--redis", "redis://" + readOnly.Addr()}},
 		{"no CometBFT", "comet", "FAILED: status: status 404", comet(served(http.NotFound))},
 		{"a CometBFT that is silent", "comet", "FAILED: no answer in time", comet(silent)},
 		{"a CometBFT without an envelope for URIs", "comet", "ok: chain " + d.ChainID(), comet(bare)},
