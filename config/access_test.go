@@ -10,6 +10,7 @@ import (
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 const hexDigest = "5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8"
@@ -30,9 +31,7 @@ func TestRates(t *testing.T) {
 		if err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%q (-want +got):\n%s", text, diff)
-		}
+		expect.NoDiff(t, got, want, "%q", text)
 	}
 	for _, text := range []string{"", "x", "-1", "0/s", "1/d", "1.5/s", "1/s burst", "1/s burst 0", "1/s burst 3601", "1/h burst 2", "00/s", "2147483648/s", "99999999999/s", " 1/s", "300/", "50", "50 burst 100"} {
 		if got, err := config.ParseRate(text); err == nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 const digest = "web:5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d1542d8"
@@ -18,32 +19,22 @@ const digest = "web:5e884898da28047151d0e56f8dc6292773603d0d6aabbdd62a11ef721d15
 func writeFile(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tipcache.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
 func TestDefaultsAreValid(t *testing.T) {
-	cfg, err := config.Load(config.Sources{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(config.Default(), cfg); diff != "" {
-		t.Errorf("not the defaults (-want +got):\n%s", diff)
-	}
+	cfg := expect.Value(config.Load(config.Sources{}))(t)
+	expect.NoDiff(t, cfg, config.Default(), "configuration")
 }
 
 func TestFlagsWinOverEnvironmentAndEnvironmentOverFile(t *testing.T) {
 	file := writeFile(t, "chain: {id: file, shape: node, in_flight: 7}\nlisten: 127.0.0.1:1\n")
-	cfg, err := config.Load(config.Sources{
+	cfg := expect.Value(config.Load(config.Sources{
 		File:    file,
 		Environ: []string{"TIPCACHE_CHAIN_ID=env", "TIPCACHE_LISTEN=127.0.0.1:2", "PATH=/bin"},
 		Flags:   map[string][]string{"listen": {"127.0.0.1:3"}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	got := []any{cfg.Chain.InFlight, cfg.Chain.Shape, cfg.Chain.ID, cfg.Listen}
 	if diff := cmp.Diff([]any{7, "node", "env", "127.0.0.1:3"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -72,17 +63,12 @@ log: {access: false}`)},
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
-		if diff := cmp.Diff(want, cfg); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		expect.NoDiff(t, cfg, want, "%s", name)
 	}
 }
 
 func TestRouteOverridesPartOfItsClass(t *testing.T) {
-	cfg, err := config.Load(config.Sources{File: writeFile(t, "routes: {validators: {stale_blocks: 2}}\n")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := expect.Value(config.Load(config.Sources{File: writeFile(t, "routes: {validators: {stale_blocks: 2}}\n")}))(t)
 	got := cfg.Routes["validators"].Over(cfg.Classes.Live)
 	if *got.StaleBlocks != 2 || *got.ErrorBlocks != *cfg.Classes.Live.ErrorBlocks {
 		t.Errorf("stale %d, error %d blocks", *got.StaleBlocks, *got.ErrorBlocks)

@@ -5,10 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 const dashboardMounts = `
@@ -22,10 +21,7 @@ http:
 `
 
 func TestMountsAreReadFromFile(t *testing.T) {
-	cfg, err := config.Load(config.Sources{File: writeFile(t, dashboardMounts)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg := expect.Value(config.Load(config.Sources{File: writeFile(t, dashboardMounts)}))(t)
 	var got []string
 	for _, m := range cfg.ProxyOptions().Mounts {
 		text := m.Path + " " + string(m.Shape)
@@ -35,9 +31,7 @@ func TestMountsAreReadFromFile(t *testing.T) {
 		got = append(got, text)
 	}
 	want := []string{"/ ", "/api node http://story-staking-api:8080/api /staking/validators /staking/validators/{v} /dkg/network/{round}"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("mounts (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, got, want, "mounts")
 	if !cfg.NodeOptions().VerbatimKeys {
 		t.Error("VerbatimKeys = false with a mount in the node's shape, want true")
 	}

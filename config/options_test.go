@@ -5,8 +5,6 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
 	"github.com/tipcache/tipcache/config"
@@ -18,6 +16,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
 	"github.com/tipcache/tipcache/upstream/collections/metadata"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -41,9 +40,7 @@ func TestReferenceShowsDefaultsOfServe(t *testing.T) {
 		"store":       {collections.Options{}.WithDefaults(), cfg.StoreOptions().WithDefaults()},
 		"streams":     {stream.Options{}.WithDefaults(), withoutWrite(cfg.ProxyOptions().Streams).WithDefaults()},
 	} {
-		if diff := cmp.Diff(settings(options.own), settings(options.configured)); diff != "" {
-			t.Errorf("%s (-of the package +configured):\n%s", name, diff)
-		}
+		expect.NoDiff(t, settings(options.configured), settings(options.own), "%s in the configuration", name)
 	}
 }
 

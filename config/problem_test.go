@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // lines are the problems with a configuration, one a line.
@@ -90,14 +91,11 @@ func TestMalformedFilesAreRefused(t *testing.T) {
 }
 
 func TestSectionsCanBeShared(t *testing.T) {
-	cfg, err := config.Load(config.Sources{File: writeFile(t, `
+	cfg := expect.Value(config.Load(config.Sources{File: writeFile(t, `
 routes:
   validators: &slow {fresh_blocks: 2, stale_blocks: 9}
   pool: {fresh_blocks: 3, <<: *slow}
-`)})
-	if err != nil {
-		t.Fatal(err)
-	}
+`)}))(t)
 	if p := cfg.Routes["pool"]; *p.FreshBlocks != 3 || *p.StaleBlocks != 9 {
 		t.Errorf("fresh %d, stale %d", *p.FreshBlocks, *p.StaleBlocks)
 	}

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 var update = flag.Bool("update", false, "write REFERENCE.md anew")
@@ -16,17 +15,10 @@ var update = flag.Bool("update", false, "write REFERENCE.md anew")
 func TestReferenceFileIsUpToDate(t *testing.T) {
 	const file = "REFERENCE.md"
 	if *update {
-		if err := os.WriteFile(file, []byte(config.Reference()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(file, []byte(config.Reference()), 0o644))
 	}
-	committed, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(committed), config.Reference()); diff != "" {
-		t.Errorf("go test ./config -update writes it (-committed +generated):\n%s", diff)
-	}
+	committed := expect.Value(os.ReadFile(file))(t)
+	expect.NoDiff(t, config.Reference(), string(committed), "config/REFERENCE.md (go test ./config -update writes it)")
 }
 
 func TestReferenceHasEveryKey(t *testing.T) {

@@ -5,9 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestReloadAppliesReloadableSettingsAndNamesOthers(t *testing.T) {
@@ -19,16 +18,10 @@ func TestReloadAppliesReloadableSettingsAndNamesOthers(t *testing.T) {
 	next.Collections.Keys = []string{digest}
 	changed, restart := running.Reload(next)
 	wantChanged := []string{"classes.live.fresh_blocks", "classes.negative", "routes", "collections.keys", "http.rate", "log.level"}
-	if diff := cmp.Diff(wantChanged, changed); diff != "" {
-		t.Errorf("changed (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"listen", "chain.id"}, restart); diff != "" {
-		t.Errorf("needing a restart (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, changed, wantChanged, "changed settings")
+	expect.NoDiff(t, restart, []string{"listen", "chain.id"}, "settings that need a restart")
 	next.Listen, next.Chain.ID = config.Default().Listen, config.Default().Chain.ID
-	if diff := cmp.Diff(next, running); diff != "" {
-		t.Errorf("in force (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, running, next, "settings in force")
 	if changed, restart := running.Reload(next); len(changed)+len(restart) > 0 {
 		t.Errorf("the same again changed %v, and wants a restart for %v", changed, restart)
 	}

@@ -8,11 +8,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestSecretsAreReadFromFiles(t *testing.T) {
 	other := "app:" + strings.Repeat("1", 64)
-	cfg, err := config.Load(config.Sources{
+	cfg := expect.Value(config.Load(config.Sources{
 		File: writeFile(t, "redis: {url: 'redis://file'}"),
 		Environ: []string{
 			"TIPCACHE_REDIS_URL_FILE=" + writeFile(t, "redis://user:p%20w@host\r\n"),
@@ -22,10 +23,7 @@ func TestSecretsAreReadFromFiles(t *testing.T) {
 			"TIPCACHE_METADATA_PROVIDER_FILE=",
 			"TIPCACHE_ADMIN_TOKEN=given in the variable",
 		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	want := config.Default()
 	want.Redis.URL, want.AdminToken = "redis://user:p%20w@host", "given in the variable"
 	cfg.Warnings = nil // the file is overridden

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestSettingsWithoutIntendedEffectAreWarnings(t *testing.T) {
@@ -33,10 +32,7 @@ func TestSettingsWithoutIntendedEffectAreWarnings(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			file := writeFile(t, tt.file)
-			cfg, err := config.Load(config.Sources{File: file, Environ: tt.environ})
-			if err != nil {
-				t.Fatal(err)
-			}
+			cfg := expect.Value(config.Load(config.Sources{File: file, Environ: tt.environ}))(t)
 			var got, want []string
 			for _, warning := range cfg.Warnings {
 				got = append(got, warning.Error())
@@ -44,9 +40,7 @@ func TestSettingsWithoutIntendedEffectAreWarnings(t *testing.T) {
 			for _, line := range tt.want {
 				want = append(want, fmt.Sprintf("%s:%s", filepath.Base(file), line))
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("warnings (-want +got):\n%s", diff)
-			}
+			expect.NoDiff(t, got, want, "warnings")
 		})
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // secrets stand for what the Secret of a chart would hold.
@@ -97,7 +99,7 @@ func serves(t *testing.T, container any, configMap map[string]any) {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), "tipcache.yaml")
 	text, _ := at(configMap, "data", "tipcache.yaml").(string)
-	must(t, os.WriteFile(config, []byte(text), 0o600))
+	expect.NoError(t, os.WriteFile(config, []byte(text), 0o600))
 	args := words(at(container, "args"))
 	if len(args) != 3 || args[1] != "--config" {
 		t.Fatalf("it runs %v", args)
@@ -136,8 +138,8 @@ spec:
     {{- include "tipcache.volumes" .Subcharts.tipcache | nindent 4 }}
 `} {
 		path := filepath.Join(parent, name)
-		must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.MkdirAll(filepath.Join(parent, "charts"), 0o755)))
-		must(t, os.WriteFile(path, []byte(text), 0o600))
+		expect.NoError(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.MkdirAll(filepath.Join(parent, "charts"), 0o755)))
+		expect.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	// With what its symbolic links name: helm dependency build does the same.
 	if out, err := exec.Command("cp", "-rL", "helm/tipcache", filepath.Join(parent, "charts")).CombinedOutput(); err != nil {
@@ -165,8 +167,7 @@ func TestChartBringsAlertsDashboardAndIngress(t *testing.T) {
 	if got := at(manifests["PrometheusRule test-tipcache"], "spec", "groups", "rules", "alert"); got == nil || got != alerts {
 		t.Errorf("the first alert is %v, want %v", got, alerts)
 	}
-	dashboard, err := os.ReadFile("grafana/tipcache.json")
-	must(t, err)
+	dashboard := expect.Value(os.ReadFile("grafana/tipcache.json"))(t)
 	got, _ := at(manifests["ConfigMap test-tipcache-dashboard"], "data", "tipcache.json").(string)
 	if strings.TrimSpace(got) != strings.TrimSpace(string(dashboard)) {
 		t.Error("chart's dashboard differs from deploy/grafana")
@@ -184,9 +185,7 @@ func TestChartServesRPCAndGRPCIfPortsAreSet(t *testing.T) {
 	manifests := render(t, "helm/tipcache", "-f", "helm/tipcache/ci/production-values.yaml")
 	service := fmt.Sprint(at(manifests["Service test-tipcache"], "spec"))
 	for name, port := range map[string]string{"rpc": "26657", "grpc": "9090"} {
-		if !strings.Contains(service, "name:"+name+" port:"+port+" targetPort:tipcache-"+name) {
-			t.Errorf("the Service has no port for the %s: %s", name, service)
-		}
+		expect.Contains(t, service, "name:"+name+" port:"+port+" targetPort:tipcache-"+name, "the Service, which needs a port for %s", name)
 	}
 	if service := fmt.Sprint(render(t, "helm/tipcache", "-f", "helm/tipcache/ci/tier-values.yaml")["Service test-tipcache"]); strings.Contains(service, "rpc") {
 		t.Errorf("ports that were not asked for: %s", service)
@@ -198,9 +197,7 @@ func TestTLSSecretServesAllListenersByHTTPS(t *testing.T) {
 	manifests := render(t, "helm/tipcache", args...)
 	pod := at(manifests["Deployment test-tipcache"], "spec", "template", "spec")
 	for _, probe := range []string{"startupProbe", "readinessProbe", "livenessProbe"} {
-		if got := at(pod, "containers", probe, "httpGet", "scheme"); got != "HTTPS" {
-			t.Errorf("scheme of %s = %v, want HTTPS", probe, got)
-		}
+		expect.Equal(t, at(pod, "containers", probe, "httpGet", "scheme"), "HTTPS", "scheme of %s", probe)
 	}
 	config, _ := at(manifests["ConfigMap test-tipcache"], "data", "tipcache.yaml").(string)
 	mounts, volumes := fmt.Sprint(at(pod, "containers", "volumeMounts")), fmt.Sprint(at(pod, "volumes"))

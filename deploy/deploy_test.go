@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // program is the path of tipcache, built by TestMain.
@@ -154,8 +156,7 @@ func TestFilesMountedByComposeExist(t *testing.T) {
 }
 
 func TestEachAlertIsInTheManual(t *testing.T) {
-	manual, err := os.ReadFile("docs/monitoring.md")
-	must(t, err)
+	manual := expect.Value(os.ReadFile("docs/monitoring.md"))(t)
 	groups, _ := read(t, "prometheus/alerts.yaml")["groups"].([]any)
 	for _, group := range groups {
 		rules, _ := at(group, "rules").([]any)
@@ -172,8 +173,7 @@ func TestEachAlertIsInTheManual(t *testing.T) {
 }
 
 func TestSystemdConfigurationIsValid(t *testing.T) {
-	file, err := os.Open("systemd/tipcache.env")
-	must(t, err)
+	file := expect.Value(os.Open("systemd/tipcache.env"))(t)
 	defer file.Close()
 	var env []string
 	for lines := bufio.NewScanner(file); lines.Scan(); {
@@ -193,11 +193,10 @@ func TestSystemdUnitIsWellFormed(t *testing.T) {
 	if err != nil {
 		t.Skip("install systemd to run this test: systemd-analyze has to be on the PATH")
 	}
-	text, err := os.ReadFile("systemd/tipcache.service")
-	must(t, err)
+	text := expect.Value(os.ReadFile("systemd/tipcache.service"))(t)
 	unit := filepath.Join(t.TempDir(), "tipcache.service")
 	installed := strings.ReplaceAll(string(text), "/usr/local/bin/tipcache", "/bin/true")
-	must(t, os.WriteFile(unit, []byte(installed), 0o600))
+	expect.NoError(t, os.WriteFile(unit, []byte(installed), 0o600))
 	if out, err := exec.Command(path, "verify", "--man=no", unit).CombinedOutput(); err != nil || len(out) > 0 {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -205,8 +204,7 @@ func TestSystemdUnitIsWellFormed(t *testing.T) {
 
 func read(t *testing.T, path string) map[string]any {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	must(t, err)
+	text := expect.Value(os.ReadFile(path))(t)
 	return parse(t, text)
 }
 
@@ -235,12 +233,4 @@ func words(list any) []string {
 		all = append(all, fmt.Sprint(item))
 	}
 	return all
-}
-
-// must fails the test if err is not nil.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // TestEdgesDoNotMixHeights reads through the caches of the folder edge, and through an nginx
@@ -105,8 +107,7 @@ func followBlocks(t *testing.T, url string) {
 // pollsOf is how many polls a tipcache has answered.
 func pollsOf(t *testing.T, admin string) (all int) {
 	t.Helper()
-	resp, err := http.Get("http://" + admin + "/metrics")
-	must(t, err)
+	resp := expect.Value(http.Get("http://" + admin + "/metrics"))(t)
 	defer resp.Body.Close()
 	text, _ := io.ReadAll(resp.Body)
 	for line := range strings.Lines(string(text)) {
@@ -252,12 +253,11 @@ func startVarnish(t *testing.T, origin string) (url string) {
 	t.Helper()
 	installed(t, "varnishd")
 	host, port, err := net.SplitHostPort(origin)
-	must(t, err)
+	expect.NoError(t, err)
 	at := freeAddress(t)
 	file := rewritten(t, "edge/varnish.vcl", `.host = "127.0.0.1"; .port = "8080"`, fmt.Sprintf(`.host = %q; .port = %q`, host, port))
 	args := []string{"-F", "-j", "none", "-n", t.TempDir(), "-a", at, "-f", file, "-s", "malloc,64m"}
-	text, err := os.ReadFile(file)
-	must(t, err)
+	text := expect.Value(os.ReadFile(file))(t)
 	for _, set := range regexp.MustCompile(`-p (\S+=\S+)`).FindAllStringSubmatch(string(text), -1) { // as its head says how to start it
 		args = append(args, "-p", set[1])
 	}
@@ -276,8 +276,7 @@ func installed(t *testing.T, name string) {
 // rewritten is a file with other texts in place of some that it has.
 func rewritten(t *testing.T, file string, pairs ...string) string {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	must(t, err)
+	text := expect.Value(os.ReadFile(file))(t)
 	for i := 0; i < len(pairs); i += 2 {
 		if !strings.Contains(string(text), pairs[i]) {
 			t.Fatalf("%s has no %s", file, pairs[i])
@@ -289,7 +288,7 @@ func rewritten(t *testing.T, file string, pairs ...string) string {
 func writeFile(t *testing.T, name, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
-	must(t, os.WriteFile(file, []byte(text), 0o600))
+	expect.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	return file
 }
 
@@ -299,7 +298,7 @@ func start(t *testing.T, name string, args ...string) {
 	var said strings.Builder
 	cmd := exec.Command(name, args...)
 	cmd.Stdout, cmd.Stderr = &said, &said
-	must(t, cmd.Start())
+	expect.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
@@ -324,8 +323,7 @@ func await(t *testing.T, url string) {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	l := expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	return l.Addr().String()
 }

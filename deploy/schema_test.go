@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // settings are the paths that an object of the values' schema takes, and no others.
@@ -54,7 +53,5 @@ func TestChartAcceptsExactlyTheExistingSettings(t *testing.T) {
 	}
 	slices.Sort(want)
 	schema, _ := at(read(t, "helm/tipcache/values.schema.json"), "properties", "config").(map[string]any)
-	if diff := cmp.Diff(want, settings(t, schema, "")); diff != "" {
-		t.Errorf("config in helm/tipcache/values.schema.json differs from the settings (-settings +schema):\n%s", diff)
-	}
+	expect.NoDiff(t, settings(t, schema, ""), want, "config in helm/tipcache/values.schema.json")
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tipcache/tipcache/proxy/docs"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestEverythingHasTheVersionOfTheProgram(t *testing.T) {
@@ -13,9 +14,7 @@ func TestEverythingHasTheVersionOfTheProgram(t *testing.T) {
 	for what, version := range map[string]any{
 		"the chart": chart["version"], "the program in it": chart["appVersion"], "the TypeScript package": read(t, "typescript/package.json")["version"],
 	} {
-		if version != docs.Version {
-			t.Errorf("%s has version %v, want %s", what, version, docs.Version)
-		}
+		expect.Equal(t, version, docs.Version, "version of %s", what)
 	}
 	for file, text := range map[string]string{"CHANGELOG.md": "\n## " + docs.Version, "docs/kubernetes.md": "{name: tipcache, version: " + docs.Version + ","} {
 		if got, err := os.ReadFile(file); err != nil || !strings.Contains(string(got), text) {

@@ -12,6 +12,7 @@ import (
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestAccessRulesApplyHoweverAPathIsRequested(t *testing.T) {
@@ -59,12 +60,12 @@ func TestStreamsAndPollsEndOnceARuleDeniesThem(t *testing.T) {
 	next := nextOf(t, s.get(t, poolPath+"?since=0"))
 	polled := make(chan exchange, 1)
 	go func() { polled <- s.get(t, poolPath+next) }()
-	eventually(t, "a poll and three streams are open", func() bool { return openStreams(t, registry) == "4" })
+	expect.Eventually(t, "a poll and three streams are open", func() bool { return openStreams(t, registry) == "4" })
 	s.proxy.SetLimits(limits.Limits{Access: []limits.Rule{{Text: "allow", Patterns: []string{paramsPath, "/live"}}, limits.NewDeny("*")}})
 	if got := <-polled; got.status != http.StatusForbidden {
 		t.Errorf("the poll = %d, want 403", got.status)
 	}
-	eventually(t, "one stream is left", func() bool { return openStreams(t, registry) == "1" })
+	expect.Eventually(t, "one stream is left", func() bool { return openStreams(t, registry) == "1" })
 	s.chain.grow(1)
 	if got := streams[paramsPath].next(); !strings.Contains(got, "id: 229.") {
 		t.Errorf("the stream that is allowed gets %q, want the next block", got)

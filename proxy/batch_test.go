@@ -21,6 +21,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -73,9 +74,7 @@ func readPage(t *testing.T, e exchange) (p batchPage) {
 // isOf checks that all that a page says is of one block.
 func (p batchPage) isOf(t *testing.T, height int64) {
 	t.Helper()
-	if p.Height != height {
-		t.Errorf("height %d, want %d", p.Height, height)
-	}
+	expect.Equal(t, p.Height, height, "height")
 	for _, a := range p.Answers {
 		if !strings.Contains(string(a.Body), fmt.Sprintf(`"at":"%d"`, p.Height)) {
 			t.Errorf("at height %d, %s is %s", p.Height, a.Path, a.Body)
@@ -145,8 +144,7 @@ func TestBatchFallsBackToNewestBlockThatAllPathsHave(t *testing.T) {
 // impatient is a cache whose callers do not wait long.
 func impatient(t *testing.T) *cache.Cache {
 	t.Helper()
-	c, err := cache.New(cache.Options{Patience: time.Millisecond})
-	must(t, err)
+	c := expect.Value(cache.New(cache.Options{Patience: time.Millisecond}))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -215,9 +213,7 @@ func TestMalformedBatchIsRefusedWithNameOfProblem(t *testing.T) {
 		s.get(t, target).refuses(t, 400, chainRefusal(400, want))
 	}
 	s.get(t, batchOf(poolPath), "X-Block-Height", "900").refuses(t, 400, chainRefusal(400, "block 900 is in the future; the newest is 228"))
-	if calls := s.chain.calls(); calls != 0 {
-		t.Errorf("node requests = %d", calls)
-	}
+	expect.Equal(t, s.chain.calls(), 0, "node requests")
 	s.chain.says(200, `{"code":200,"msg":{"x":"`+strings.Repeat("x", blocks.MaxBatchBytes/2)+`"},"error":""}`)
 	s.get(t, batchOf(poolPath, paramsPath)).refuses(t, 400, chainRefusal(400, "the responses are larger than 4194304 bytes together; request fewer paths or smaller pages"))
 }
@@ -228,9 +224,7 @@ func TestSDKBatchIsReadAtOneBlockAndHasOnlyState(t *testing.T) {
 	if p := readPage(t, exchange{resp.StatusCode, resp.Header, body}); len(p.Answers) != 2 || fmt.Sprint(p.Height) != resp.Header.Get("X-Block-Height") {
 		t.Errorf("%s", body)
 	}
-	if got := resp.Header.Get("Vary"); !strings.Contains(got, "X-Cosmos-Block-Height") {
-		t.Errorf("Vary %q", got)
-	}
+	expect.Contains(t, resp.Header.Get("Vary"), "X-Cosmos-Block-Height", "Vary")
 	for path, want := range map[string]string{
 		"/cosmos/base/tendermint/v1beta1/blocks/latest": "is not about the state",
 		"/cosmos/base/tendermint/v1beta1/blocks/5":      "is not about the state",
@@ -270,16 +264,11 @@ func TestEachPathOfABatchIsCounted(t *testing.T) {
 	for _, n := range []int{7, 4, 2, 1} {
 		got = append(got, s.get(t, batchOf(slices.Repeat([]string{poolPath}, n)...)).status)
 	}
-	if diff := cmp.Diff([]int{400, 200, 429, 429}, got); diff != "" {
-		t.Errorf("statuses for 7, 4, 2 and 1 paths with a limit of 6 (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, got, []int{400, 200, 429, 429}, "statuses for 7, 4, 2 and 1 paths with a limit of 6")
 }
 
 func TestBatchWithoutMemoryIsRefused(t *testing.T) {
-	c, err := cache.New(cache.Options{MemoryBytes: 4 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := expect.Value(cache.New(cache.Options{MemoryBytes: 4 << 20}))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	s := startChain(t, proxy.Options{Cache: c})
 	s.chain.does(func(node.Request) (*node.Answer, error) {

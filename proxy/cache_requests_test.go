@@ -11,6 +11,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/story"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // An answer that would serve for long.
@@ -67,8 +68,7 @@ func TestRequestDirectivesDoNotKeepAnAnswerFromBeingUsed(t *testing.T) {
 func TestHalfClosedClientGetsCachedResponse(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	want := s.get(t, anyPath).body
-	conn, err := net.Dial("tcp", s.Listener.Addr().String())
-	must(t, err)
+	conn := expect.Value(net.Dial("tcp", s.Listener.Addr().String()))(t)
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	_, _ = io.WriteString(conn, "GET "+anyPath+" HTTP/1.1\r\nHost: a\r\n\r\n")

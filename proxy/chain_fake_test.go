@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -61,10 +62,7 @@ var loadRecordings = sync.OnceValues(func() ([]recording, error) {
 
 func recordings(tb testing.TB) []recording {
 	tb.Helper()
-	all, err := loadRecordings()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	all := expect.Value(loadRecordings())(tb)
 	return all
 }
 

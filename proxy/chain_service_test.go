@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/lane"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // Addresses of the recorded chain.
@@ -39,10 +39,7 @@ type chainService struct {
 // one, however busy the machine is.
 func newCache(tb testing.TB, r prometheus.Registerer) *cache.Cache {
 	tb.Helper()
-	c, err := cache.New(cache.Options{Registerer: r, Patience: 20 * time.Second, FlightTimeout: 5 * time.Minute, EncodeAtOnce: true})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	c := expect.Value(cache.New(cache.Options{Registerer: r, Patience: 20 * time.Second, FlightTimeout: 5 * time.Minute, EncodeAtOnce: true}))(tb)
 	tb.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -55,10 +52,7 @@ func newChainProxy(tb testing.TB, o proxy.Options) (*proxy.Server, *fakeChain) {
 	}
 	chain := newFakeChain(tb)
 	o.Chain.Nodes = chain
-	s, err := proxy.New(o)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	s := expect.Value(proxy.New(o))(tb)
 	return s, chain
 }
 
@@ -94,36 +88,25 @@ func (s *chainService) do(t *testing.T, method, target, body string, headers ...
 	if body != "" {
 		content = strings.NewReader(body)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), method, s.URL+target, content)
-	must(t, err)
+	r := expect.Value(http.NewRequestWithContext(t.Context(), method, s.URL+target, content))(t)
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	res, err := s.Client().Do(r)
-	must(t, err)
+	res := expect.Value(s.Client().Do(r))(t)
 	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	must(t, err)
+	text := expect.Value(io.ReadAll(res.Body))(t)
 	return exchange{res.StatusCode, res.Header, string(text)}
 }
 
 // refuses checks for an enveloped refusal.
 func (e exchange) refuses(t *testing.T, status int, want string) {
 	t.Helper()
-	if e.status != status {
-		t.Errorf("status %d, want %d", e.status, status)
-	}
-	if diff := cmp.Diff(want, e.body); diff != "" {
-		t.Errorf("body (-want +got):\n%s", diff)
-	}
-	if got := e.header.Get("Content-Type"); got != "application/json" {
-		t.Errorf("Content-Type %q", got)
-	}
+	expect.Equal(t, e.status, status, "status")
+	expect.NoDiff(t, e.body, want, "body")
+	expect.Equal(t, e.header.Get("Content-Type"), "application/json", "Content-Type")
 }
 
 func (e exchange) has(t *testing.T, header, want string) {
 	t.Helper()
-	if got := e.header.Get(header); got != want {
-		t.Errorf("%s: %q, want %q", header, got, want)
-	}
+	expect.Equal(t, e.header.Get(header), want, "%s", header)
 }

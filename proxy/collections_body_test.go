@@ -14,14 +14,13 @@ import (
 
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestEveryViolationIsListedInTheOrderOfTheSchema(t *testing.T) {
 	s := startList(t, listing.Options{})
 	res, body := s.post(t, `{"foo":1,"orderBy":"createdAt","where":{"collectionAddresses":["`+wow+`",5]},"pagination":{"limit":201}}`)
-	if res.StatusCode != http.StatusUnprocessableEntity {
-		t.Errorf("status %d", res.StatusCode)
-	}
+	expect.Equal(t, res.StatusCode, http.StatusUnprocessableEntity, "status")
 	golden(t, "violations.json", body)
 	if s.store.calls.Load() != 0 {
 		t.Error("store was read, want no read")
@@ -76,9 +75,7 @@ func TestSchemasAreServedWithAllTheyReferTo(t *testing.T) {
 		}
 		golden(t, name+".schema.json", body)
 		again, _ := s.send(t, http.MethodGet, "/api/v4/"+name+".json", "", "If-None-Match", res.Header.Get("Etag"))
-		if again.StatusCode != http.StatusNotModified {
-			t.Errorf("%s: status %d for a client that has it", name, again.StatusCode)
-		}
+		expect.Equal(t, again.StatusCode, http.StatusNotModified, "%s: status for a client that has it", name)
 		for _, ref := range references(body) {
 			if res, _ := s.send(t, http.MethodGet, ref, ""); res.StatusCode != http.StatusOK {
 				t.Errorf("%s refers to %s, which answers %d", name, ref, res.StatusCode)
@@ -99,8 +96,7 @@ func references(schema string) []string {
 
 func TestBodyAnnouncedTooLargeIsRefusedAtOnce(t *testing.T) {
 	s := startList(t, listing.Options{})
-	conn, err := net.Dial("tcp", s.Listener.Addr().String())
-	must(t, err)
+	conn := expect.Value(net.Dial("tcp", s.Listener.Addr().String()))(t)
 	defer conn.Close()
 	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: host\r\nX-Api-Key: %s\r\nContent-Type: application/json\r\nContent-Length: 1048577\r\nExpect: 100-continue\r\n\r\n", listPath, testKey)
 	status, err := bufio.NewReader(conn).ReadString('\n')

@@ -12,6 +12,7 @@ import (
 	"github.com/tipcache/tipcache/proxy"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // pageAt asks for a page at a host.
@@ -22,9 +23,7 @@ func pageAt(t *testing.T, h http.Handler, host, accepts string) (coding, body st
 	r.Header.Set("Accept-Encoding", accepts)
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	if w.Code != http.StatusOK {
-		t.Errorf("status %d: %s", w.Code, w.Body)
-	}
+	expect.Equal(t, w.Code, http.StatusOK, "status (%s)", w.Body)
 	coding = w.Header().Get("Content-Encoding")
 	return coding, decode(t, coding, w.Body.String())
 }
@@ -59,9 +58,7 @@ func TestPagesAreTheSameInEveryCodingAtEveryHost(t *testing.T) {
 			}
 		}
 	}
-	if n := store.calls.Load(); n != 1 {
-		t.Errorf("store requests = %d", n)
-	}
+	expect.Equal(t, store.calls.Load(), 1, "store requests")
 }
 
 func TestPagesOfMoreHostsThanAreRememberedStayPlain(t *testing.T) {

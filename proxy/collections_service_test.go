@@ -15,8 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/proxy"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/lane"
@@ -25,6 +23,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -117,10 +116,7 @@ func newListProxy(tb testing.TB, o listing.Options, change ...func(*proxy.Option
 	for _, f := range change {
 		f(&options)
 	}
-	s, err := proxy.New(options)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	s := expect.Value(proxy.New(options))(tb)
 	return s, store
 }
 
@@ -147,8 +143,7 @@ func knownAs(url string) func(*proxy.Options) {
 // send asks with the test's key, unless the headers say otherwise.
 func (s *listService) send(t *testing.T, method, path, body string, headers ...string) (*http.Response, string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
-	must(t, err)
+	r := expect.Value(http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body)))(t)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("X-Api-Key", testKey)
 	r.Header.Set("X-Request-Id", requestID)
@@ -158,11 +153,9 @@ func (s *listService) send(t *testing.T, method, path, body string, headers ...s
 			r.Header.Set(headers[i], headers[i+1])
 		}
 	}
-	res, err := s.Client().Do(r)
-	must(t, err)
+	res := expect.Value(s.Client().Do(r))(t)
 	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	must(t, err)
+	text := expect.Value(io.ReadAll(res.Body))(t)
 	return res, string(text)
 }
 
@@ -176,19 +169,16 @@ func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", "collections", name)
 	if *update {
-		must(t, os.WriteFile(path, []byte(indented(t, got)+"\n"), 0o600))
+		expect.NoError(t, os.WriteFile(path, []byte(indented(t, got)+"\n"), 0o600))
 	}
-	want, err := os.ReadFile(path)
-	must(t, err)
+	want := expect.Value(os.ReadFile(path))(t)
 	same(t, string(want), got)
 }
 
 // same compares two JSON texts member by member, in their order.
 func same(t *testing.T, want, got string) {
 	t.Helper()
-	if diff := cmp.Diff(indented(t, want), indented(t, got)); diff != "" {
-		t.Errorf("body (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, indented(t, got), indented(t, want), "body")
 }
 
 func indented(t *testing.T, text string) string {

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	listing "github.com/tipcache/tipcache/proxy/collections"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestCollectionsAnswerPages(t *testing.T) {
@@ -26,9 +26,7 @@ func TestCollectionsAnswerPages(t *testing.T) {
 		"X-Request-Id":  {requestID},
 	}
 	for name := range want {
-		if diff := cmp.Diff(want[name], res.Header[name]); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		expect.NoDiff(t, res.Header[name], want[name], "%s", name)
 	}
 	if !strings.HasPrefix(res.Header.Get("Cache-Status"), "tipcache; fwd=uri-miss; stored") {
 		t.Errorf("Cache-Status %q", res.Header.Get("Cache-Status"))

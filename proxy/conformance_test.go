@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -30,9 +29,7 @@ func TestEveryRecordedAnswerBecomesADocumentedOne(t *testing.T) {
 			for _, v := range breaches("", want, decoded(t, got.body)) {
 				t.Error(v)
 			}
-			if diff := cmp.Diff(map[string]int{}, lost(t, r, got.body)); diff != "" {
-				t.Errorf("lost of what the node sent:\n%s", diff)
-			}
+			expect.NoDiff(t, lost(t, r, got.body), map[string]int{}, "what the node sent and the response lacks")
 		})
 		checked[addressInPath.ReplaceAllString(r.Path, "/{}")]++
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -41,8 +42,7 @@ func unstarted(t testing.TB, h http.Handler, fast web.Lane, ended func()) *httpt
 // serveOn starts a server whose connections come from a listener with these options.
 func serveOn(t *testing.T, h http.Handler, o listener.Options, start func(*httptest.Server)) *httptest.Server {
 	t.Helper()
-	l, err := listener.Listen(t.Context(), "127.0.0.1:0", o)
-	must(t, err)
+	l := expect.Value(listener.Listen(t.Context(), "127.0.0.1:0", o))(t)
 	s := httptest.NewUnstartedServer(h)
 	_ = s.Listener.Close()
 	s.Listener, s.Config.ConnContext, s.Config.ConnState, s.Config.WriteTimeout = l, conn.Context, conn.State, time.Minute
@@ -67,8 +67,7 @@ func TestAnswersOfEveryLengthArriveWhole(t *testing.T) {
 		}
 		return &node.Answer{Status: http.StatusOK, Height: standstill, Body: []byte(`"` + strings.Repeat("x", lengths[i]) + `"`)}, nil
 	})
-	conn, err := net.Dial("tcp", s.Listener.Addr().String())
-	must(t, err)
+	conn := expect.Value(net.Dial("tcp", s.Listener.Addr().String()))(t)
 	defer conn.Close()
 	go func() { // all at once: they are answered in turn
 		for i := range lengths {

@@ -17,6 +17,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/devnet/devnettest"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
@@ -34,10 +35,9 @@ func simulate(t *testing.T, dialect node.Dialect, o devnet.Options) (*devnet.Dev
 	t.Helper()
 	o.Dialect, o.Interval = devnet.Dialect(dialect), -1
 	d := devnettest.Start(t, o)
-	pool, err := node.New(node.Options{
+	pool := expect.Value(node.New(node.Options{
 		Dialect: dialect, Endpoints: []node.Endpoint{{REST: d.NodeURL(), Comet: d.CometURL()}}, BlockInterval: time.Minute, Timeout: 20 * time.Second,
-	})
-	must(t, err)
+	}))(t)
 	ended := make(chan error, 1)
 	go func() { ended <- pool.Run(context.Background()) }()
 	t.Cleanup(func() { _ = pool.Close(); <-ended })
@@ -79,11 +79,9 @@ type sdkExchange struct{ nodetest.Exchange }
 // send makes the request byte for byte, at the node or at the server.
 func (x sdkExchange) send(t *testing.T, base string) (*http.Response, string) {
 	t.Helper()
-	target, err := url.Parse(base)
-	must(t, err)
+	target := expect.Value(url.Parse(base))(t)
 	target.Opaque, target.RawQuery = x.Path, x.Query
-	r, err := http.NewRequestWithContext(t.Context(), x.Method, base, strings.NewReader(x.Body))
-	must(t, err)
+	r := expect.Value(http.NewRequestWithContext(t.Context(), x.Method, base, strings.NewReader(x.Body)))(t)
 	r.URL = target
 	for _, h := range x.Headers {
 		r.Header.Add(h[0], h[1])
@@ -97,8 +95,7 @@ func (x sdkExchange) send(t *testing.T, base string) (*http.Response, string) {
 		t.Fatalf("%s: %v", x.Name, err)
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	must(t, err)
+	body := expect.Value(io.ReadAll(resp.Body))(t)
 	return resp, string(body)
 }
 
@@ -185,9 +182,7 @@ func (x sdkExchange) check(t *testing.T, s *sdkService) {
 		t.Fatalf("got %d, want %d\n%s\n%s", resp.StatusCode, x.Status, body, x.Raw)
 	}
 	for _, name := range []string{"Content-Type", "X-Cosmos-Block-Height", "Grpc-Metadata-X-Cosmos-Block-Height", "Grpc-Metadata-Content-Type", "Location"} {
-		if diff := cmp.Diff(x.Answer[name], resp.Header.Get(name)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
+		expect.NoDiff(t, resp.Header.Get(name), x.Answer[name], "%s", name)
 	}
 	if resp.Header.Get("X-Server-Time") != "" {
 		t.Error("X-Server-Time was passed on")

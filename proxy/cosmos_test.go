@@ -21,6 +21,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	sdk "github.com/tipcache/tipcache/upstream/devnet/cosmos"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
 
@@ -78,9 +79,7 @@ func TestSDKNodeIsReadOncePerKeyAndBlock(t *testing.T) {
 				}
 			}
 		}
-		if n := s.reads(sdkWide) - before; n != 1 {
-			t.Errorf("block %d: the node was asked %d times: %+v", block, n, s.Stats().Node.ReadCounts)
-		}
+		expect.Equal(t, s.reads(sdkWide)-before, 1, "node requests in block %d (%+v)", block, s.Stats().Node.ReadCounts)
 		s.advance(t)
 	}
 }
@@ -94,9 +93,7 @@ func TestErrorOfTheStateIsReadOncePerBlock(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 	}
-	if n := s.reads(path); n != 1 {
-		t.Errorf("node requests = %d", n)
-	}
+	expect.Equal(t, s.reads(path), 1, "node requests")
 }
 
 func TestTransactionIsFoundInNextBlock(t *testing.T) {
@@ -141,7 +138,7 @@ func TestClientsDoNotNoticeARestartOrAnOutage(t *testing.T) {
 			t.Errorf("%s after a restart: %d %s", path, resp.StatusCode, body)
 		}
 	}
-	must(t, s.SetFaults(devnet.Faults{Node: devnet.Fault{Outage: devnet.Refuse}}))
+	expect.NoError(t, s.SetFaults(devnet.Faults{Node: devnet.Fault{Outage: devnet.Refuse}}))
 	s.advance(t)
 	for _, path := range paths {
 		if resp, body := s.get(t, path); resp.StatusCode != http.StatusOK {
@@ -161,7 +158,7 @@ func TestCachedEntryServedAfterNodeError(t *testing.T) {
 			const latest = "/cosmos/base/tendermint/v1beta1/blocks/latest"
 			s.get(t, sdkPool)
 			s.get(t, latest)
-			must(t, s.SetFaults(devnet.Faults{Node: devnet.Fault{ErrorRate: 1, ErrorStatus: status}}))
+			expect.NoError(t, s.SetFaults(devnet.Faults{Node: devnet.Fault{ErrorRate: 1, ErrorStatus: status}}))
 			s.advance(t)
 			for _, path := range []string{sdkPool, latest, sdkPool} {
 				if resp, body := s.get(t, path); resp.StatusCode != http.StatusOK {
@@ -216,16 +213,12 @@ func TestPostsAreBounded(t *testing.T) {
 		t.Errorf("too large: %d %s", resp.StatusCode, body)
 	}
 	expecting := dial(t, s.server.Listener.Addr())
-	if _, err := io.WriteString(expecting, "POST "+sdkTxs+" HTTP/1.1\r\nHost: x\r\nContent-Length: 101\r\nExpect: 100-continue\r\n\r\n"); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(io.WriteString(expecting, "POST "+sdkTxs+" HTTP/1.1\r\nHost: x\r\nContent-Length: 101\r\nExpect: 100-continue\r\n\r\n"))(t)
 	if line, err := bufio.NewReader(expecting).ReadString('\n'); line != "HTTP/1.1 413 Request Entity Too Large\r\n" {
 		t.Errorf("a request that expects 100 Continue gets %q, %v; want 413 before its body", line, err)
 	}
 	begun := dial(t, s.server.Listener.Addr()) // of a body that does not come
-	if _, err := io.WriteString(begun, "POST "+sdkTxs+" HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{"); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(io.WriteString(begun, "POST "+sdkTxs+" HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n\r\n{"))(t)
 	for range 2 { // neither of these took a token
 		if resp, body := s.do(t, http.MethodPost, sdkTxs, sdkPost); resp.StatusCode != http.StatusOK {
 			t.Errorf("small: %d %s", resp.StatusCode, body)
@@ -254,9 +247,7 @@ func TestPostsOfAllAPIsShareOneRate(t *testing.T) {
 		t.Errorf("by REST: %d %s", resp.StatusCode, body)
 	}
 	for _, method := range []string{broadcast, simulate} {
-		if body := call(method); !strings.Contains(body, `"code":-32000,"message":"Server error","data":"too many transactions`) {
-			t.Errorf("%s: %s", method, body)
-		}
+		expect.Contains(t, call(method), `"code":-32000,"message":"Server error","data":"too many transactions`, "%s", method)
 	}
 }
 
@@ -276,9 +267,7 @@ func TestBodiesThatDoNotEndAreBounded(t *testing.T) {
 		}()
 	}
 	for range 15 { // half of the memory holds 23 of them
-		if status := <-statuses; !strings.Contains(status, " 429 ") {
-			t.Errorf("status %q", status)
-		}
+		expect.Contains(t, <-statuses, " 429 ", "status")
 	}
 	if resp, body := s.do(t, http.MethodPost, sdkTxs, sdkPost, "X-Forwarded-For", "192.0.2.2"); resp.StatusCode != http.StatusOK {
 		t.Errorf("the other address got %d %s", resp.StatusCode, body)

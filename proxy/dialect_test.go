@@ -9,6 +9,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // Until a node says what it speaks a path may be another one, so that nothing of the chain
@@ -35,7 +36,7 @@ func TestChainIsUnavailableUntilItsDialectIsKnown(t *testing.T) {
 	if err := s.proxy.SetDialect(nil, blocks.Classes{}, map[string]cache.Policy{"nope": {}}); err == nil {
 		t.Error("policy for an unknown route accepted")
 	}
-	must(t, s.proxy.SetDialect(nil, blocks.Classes{}, long))
+	expect.NoError(t, s.proxy.SetDialect(nil, blocks.Classes{}, long))
 	s.get(t, anyPath)
 	s.chain.grow(3)
 	s.get(t, anyPath).has(t, "X-Block-Height", "228")

@@ -14,6 +14,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/tipcache/tipcache/proxy/stream"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // A contract is the OpenAPI document as a client reads it.
@@ -32,15 +33,10 @@ func readDescription(tb testing.TB, h http.Handler) contract {
 		tb.Fatalf("status %d: %s", w.Code, w.Body)
 	}
 	raw := w.Body.Bytes()
-	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	doc := expect.Value(jsonschema.UnmarshalJSON(bytes.NewReader(raw)))(tb)
 	d := contract{raw: raw, doc: doc.(map[string]any), schemas: jsonschema.NewCompiler()}
 	d.schemas.AssertFormat()
-	if err := d.schemas.AddResource("openapi.json", doc); err != nil {
-		tb.Fatal(err)
-	}
+	expect.NoError(tb, d.schemas.AddResource("openapi.json", doc))
 	return d
 }
 
@@ -196,8 +192,7 @@ func (d contract) schema(t *testing.T, at []string) *jsonschema.Schema {
 	for _, name := range at {
 		pointer += "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
 	}
-	schema, err := d.schemas.Compile("openapi.json#" + pointer)
-	must(t, err)
+	schema := expect.Value(d.schemas.Compile("openapi.json#" + pointer))(t)
 	return schema
 }
 

@@ -9,10 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/proxy"
 	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // exampleFile is a file of docs/examples/, whose members stand in this order.
@@ -36,18 +35,15 @@ func TestExamplesAreTheRecordedAnswers(t *testing.T) {
 	for _, id := range ids {
 		t.Run(id, func(t *testing.T) {
 			path := filepath.Join("docs", "examples", id+".json")
-			text, err := os.ReadFile(path)
-			must(t, err)
+			text := expect.Value(os.ReadFile(path))(t)
 			var e exampleFile
-			must(t, json.Unmarshal(text, &e))
+			expect.NoError(t, json.Unmarshal(text, &e))
 			e.Answer = answerTo(t, chain, list, e.Request)
 			want := e.text(t)
 			if *update {
-				must(t, os.WriteFile(path, want, 0o644))
+				expect.NoError(t, os.WriteFile(path, want, 0o644))
 			}
-			if diff := cmp.Diff(string(want), string(text)); diff != "" {
-				t.Errorf("the file differs from the answer in testdata/recordings.jsonl (-want +file; -update writes the file):\n%s", diff)
-			}
+			expect.NoDiff(t, string(text), string(want), "file (-update writes it)")
 		})
 	}
 	if files, err := os.ReadDir(filepath.Join("docs", "examples")); err != nil || len(files) != len(ids) {
@@ -92,6 +88,6 @@ func (e exampleFile) text(t *testing.T) []byte {
 	w := json.NewEncoder(&b)
 	w.SetEscapeHTML(false)
 	w.SetIndent("", "  ")
-	must(t, w.Encode(e))
+	expect.NoError(t, w.Encode(e))
 	return b.Bytes()
 }

@@ -16,6 +16,7 @@ import (
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -60,9 +61,7 @@ func TestTotalOfRewardsIsDocumentedAsNullable(t *testing.T) {
 	}
 	at := `paths./distribution/delegators/{delegator_address}/rewards.get.responses.200.content.application/json.schema.properties.msg`
 	msg := gjson.Get(s.get(t, "/openapi.json").body, at)
-	if got := msg.Get("properties.total.type").Raw + msg.Get("required").Raw; got != `["array","null"]["rewards","total"]` {
-		t.Errorf("the document has %s", got)
-	}
+	expect.Equal(t, msg.Get("properties.total.type").Raw+msg.Get("required").Raw, `["array","null"]["rewards","total"]`, "type and required members")
 }
 
 func TestManualHasNoBrokenLinks(t *testing.T) {
@@ -119,8 +118,7 @@ func TestSimulatedChainsAnswerEveryRequestOfTheManualAsItIsGiven(t *testing.T) {
 		if dialect == node.Cosmos {
 			o.Cosmos = &proxy.Cosmos{}
 		}
-		p, err := proxy.New(o)
-		must(t, err)
+		p := expect.Value(proxy.New(o))(t)
 		answered := 0
 		for _, target := range all(`name="target" value="([^"]*)"`, inProcess(p, "/docs", "").Body.String()) {
 			target = html.UnescapeString(target)

@@ -14,6 +14,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
@@ -117,9 +118,7 @@ func TestEveryAnswerOfTheListingIsAsDescribed(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			res, body := s.post(t, tt.body, tt.headers...)
-			if res.StatusCode != tt.status {
-				t.Errorf("status %d", res.StatusCode)
-			}
+			expect.Equal(t, res.StatusCode, tt.status, "status")
 			d.check(t, op, res.StatusCode, res.Header, body)
 		})
 	}
@@ -247,14 +246,13 @@ func TestDescriptionsAreWrittenForALinter(t *testing.T) {
 		"node":       startChain(t, proxy.Options{Chain: story.Options{Shape: story.Node}}).Config.Handler,
 	}
 	for name, h := range documents {
-		must(t, os.WriteFile(filepath.Join(dir, name+".json"), readDescription(t, h).raw, 0o600))
+		expect.NoError(t, os.WriteFile(filepath.Join(dir, name+".json"), readDescription(t, h).raw, 0o600))
 	}
 }
 
 func readFile(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	must(t, err)
+	text := expect.Value(os.ReadFile(path))(t)
 	return string(text)
 }
 

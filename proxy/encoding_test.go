@@ -10,13 +10,13 @@ import (
 	"testing"
 
 	"github.com/andybalholm/brotli"
-	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // longPath is a path whose answer is worth compressing.
@@ -38,13 +38,11 @@ func decode(t testing.TB, coding, body string) string {
 	case "":
 		return body
 	case "gzip":
-		r, err := gzip.NewReader(from)
-		must(t, err)
+		r := expect.Value(gzip.NewReader(from))(t)
 		r.Multistream(false) // browsers read the first member only
 		from = r
 	case "zstd":
-		r, err := zstd.NewReader(from)
-		must(t, err)
+		r := expect.Value(zstd.NewReader(from))(t)
 		defer r.Close()
 		from = r
 	case "br":
@@ -71,9 +69,7 @@ func TestBodyIsEncodedOnce(t *testing.T) {
 		s.get(t, longPath)
 	}
 	want := []string{`coding:"br" 1`, `coding:"gzip" 1`, `coding:"zstd" 0`}
-	if diff := cmp.Diff(want, counted(t, registry, "tipcache_cache_encodings_total")); diff != "" {
-		t.Errorf("encoded (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, counted(t, registry, "tipcache_cache_encodings_total"), want, "encoded")
 }
 
 // FuzzAcceptEncoding: whatever is sent, the answer is in a coding that was named

@@ -12,6 +12,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -111,10 +112,9 @@ func TestLaterPageIsReadAtBlockOfItsWalkDespiteExecutionBlock(t *testing.T) {
 // after it.
 func TestExecutionBlockIsVisibleAtTheNextConsensusBlock(t *testing.T) {
 	d, nodes := simulate(t, node.Story, devnet.Options{})
-	p, err := proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: story.Options{Nodes: nodes, MinHeightWait: time.Minute}})
-	must(t, err)
+	p := expect.Value(proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: story.Options{Nodes: nodes, MinHeightWait: time.Minute}}))(t)
 	s := &chainService{Server: startServer(t, p, nil, nil)}
-	eventually(t, "the tip", func() bool { return nodes.Tip().Known && nodes.Tip().Height == d.Height() })
+	expect.Eventually(t, "the tip", func() bool { return nodes.Tip().Known && nodes.Tip().Height == d.Height() })
 
 	stake := d.EVM().Height() // the block that the newest carries
 	first := s.get(t, anyPath, minEVM, strconv.FormatInt(stake-1, 10))

@@ -20,19 +20,18 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func explain(t *testing.T, p *proxy.Server, asked proxy.Inquiry) proxy.Explanation {
 	t.Helper()
-	e, err := p.Explain(t.Context(), asked)
-	must(t, err)
+	e := expect.Value(p.Explain(t.Context(), asked))(t)
 	return e
 }
 
 func TestExplanationPredictsOutcomeOfRequest(t *testing.T) {
 	now := time.Now() // it stands still: a failure counts for a second
-	c, err := cache.New(cache.Options{Patience: 20 * time.Second, FlightTimeout: 5 * time.Minute, Now: func() time.Time { return now }})
-	must(t, err)
+	c := expect.Value(cache.New(cache.Options{Patience: 20 * time.Second, FlightTimeout: 5 * time.Minute, Now: func() time.Time { return now }}))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	s := startChain(t, proxy.Options{Cache: c})
 	target := "/staking/validators/" + val5
@@ -62,9 +61,7 @@ func TestExplanationPredictsOutcomeOfRequest(t *testing.T) {
 		if s.chain.calls() != asked {
 			t.Errorf("%s: the explanation asked the node", step.name)
 		}
-		if got := s.get(t, target).header.Get("Cache-Status"); !strings.Contains(got, step.status) {
-			t.Errorf("%s: then the request had %s", step.name, got)
-		}
+		expect.Contains(t, s.get(t, target).header.Get("Cache-Status"), step.status, "%s: Cache-Status of the next request", step.name)
 	}
 }
 
@@ -76,9 +73,7 @@ func TestExplanationOfABatchNamesItsPaths(t *testing.T) {
 		if e.Verdict != step.verdict || e.Route != "batch" || e.Class != "live" || e.Asks != "the cache for /staking/pool, /staking/validators?status=3, all at one block" {
 			t.Errorf("%+v", e)
 		}
-		if got := s.get(t, target).header.Get("Cache-Status"); !strings.Contains(got, step.status) {
-			t.Errorf("%s: then the request had %s", step.verdict, got)
-		}
+		expect.Contains(t, s.get(t, target).header.Get("Cache-Status"), step.status, "%s: Cache-Status of the next request", step.verdict)
 	}
 	if e := explain(t, s.proxy, proxy.Inquiry{URL: batchOf(poolPath) + "&x-block-height=100"}); e.Class != "pinned" || e.Verdict != "miss" {
 		t.Errorf("at a block: %+v", e)
@@ -214,8 +209,7 @@ func TestSelectionsFindTheKeysOfRequests(t *testing.T) {
 	}
 	p, _ := newListProxy(t, listing.Options{})
 	for route := range targets {
-		sel, err := p.SelectRoute(route)
-		must(t, err)
+		sel := expect.Value(p.SelectRoute(route))(t)
 		for name, target := range targets {
 			if key := explain(t, p, proxy.Inquiry{URL: target}).Key; selects(sel, key) != (name == route) {
 				t.Errorf("route %s selects %s: %v", route, key, selects(sel, key))
@@ -223,8 +217,7 @@ func TestSelectionsFindTheKeysOfRequests(t *testing.T) {
 		}
 	}
 	for _, spelled := range []string{del0, strings.ToUpper(del0), del0Bech32} {
-		sel, err := p.SelectAddress(strings.Replace(spelled, "0X", "0x", 1))
-		must(t, err)
+		sel := expect.Value(p.SelectAddress(strings.Replace(spelled, "0X", "0x", 1)))(t)
 		for name, target := range targets {
 			about := name == "delegation" || name == "delegator_delegations"
 			if key := explain(t, p, proxy.Inquiry{URL: target}).Key; selects(sel, key) != about {

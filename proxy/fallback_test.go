@@ -11,11 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // An indexer is a fallback service that echoes its requests, and does otherwise on some paths.
@@ -96,8 +95,7 @@ func (i *indexer) calls() int {
 // dashboard has what the staking dashboard needs below one path.
 func dashboard(t *testing.T, i *indexer) []proxy.Mount {
 	t.Helper()
-	target, err := url.Parse(i.URL + "/base/")
-	must(t, err)
+	target := expect.Value(url.Parse(i.URL + "/base/"))(t)
 	return []proxy.Mount{{Path: "/"}, {
 		Path: "/api", Shape: story.Node, Fallback: target,
 		Always: []string{"/staking/validators", "/staking/validators/{v}", "/dkg/network/{round}"},
@@ -153,9 +151,7 @@ func TestFallbackGetsNoSecretsAndSetsNone(t *testing.T) {
 		"X-Min-Block-Height", "1", "X-Min-Evm-Block", "1", "Connection", "Upgrade, X-Secret", "Upgrade", "websocket", "X-Secret", "1", "X-Forwarded-For", "192.0.2.1", "If-None-Match", `"v"`, "Origin", "https://app.example")
 	asked := i.last()
 	for _, name := range []string{"X-Api-Key", "Cookie", "X-Session", "X-Min-Block-Height", "X-Min-Evm-Block", "Upgrade", "X-Secret"} {
-		if sent := asked.Header.Get(name); sent != "" {
-			t.Errorf("the fallback gets %s: %s, want none", name, sent)
-		}
+		expect.Equal(t, asked.Header.Get(name), "", "%s at the fallback", name)
 	}
 	if asked.RequestURI != "/base/network_status?x=y" || asked.ContentLength != 0 || asked.Host != i.Listener.Addr().String() {
 		t.Errorf("the fallback gets %s for %s with %d bytes, want /base/network_status?x=y for its own host with none", asked.RequestURI, asked.Host, asked.ContentLength)
@@ -172,9 +168,7 @@ func TestFallbackGetsNoSecretsAndSetsNone(t *testing.T) {
 	if ids := got.header["X-Request-Id"]; len(ids) != 1 || ids[0] == "theirs" {
 		t.Errorf("X-Request-Id = %q, want ours", ids)
 	}
-	if diff := cmp.Diff([]string{"Origin", "Accept"}, got.header["Vary"]); diff != "" {
-		t.Errorf("Vary (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, got.header["Vary"], []string{"Origin", "Accept"}, "Vary")
 }
 
 func TestFailuresOfAFallbackHaveTheFormOfTheInterface(t *testing.T) {
@@ -264,7 +258,5 @@ func TestFallbackNeedsAKeyWhereTheChainDoes(t *testing.T) {
 			t.Errorf("%s = %d without a key, want 401", path, got.status)
 		}
 	}
-	if i.calls() != 0 {
-		t.Errorf("%d requests reached the fallback, want none", i.calls())
-	}
+	expect.Equal(t, i.calls(), 0, "requests at the fallback")
 }

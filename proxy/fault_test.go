@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/logtest"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -44,15 +44,13 @@ func TestEveryRequestIsRecordedOnce(t *testing.T) {
 	s.get(t, "/staking/validators/%22%FF%0A", "X-Request-Id", "c")
 	s.chain.fails(&upstream.Error{Kind: upstream.Timeout, Msg: "too late", Err: errors.New("after 5s")})
 	s.get(t, "/mint/params", "X-Request-Id", "d")
-	eventually(t, "all are logged", func() bool { return strings.Count(log.String(), "\n") == 4 })
+	expect.Eventually(t, "all are logged", func() bool { return strings.Count(log.String(), "\n") == 4 })
 	want := `{"level":"INFO","msg":"request","method":"GET","route":"pool","path":"/staking/pool","query":"x=y","user_agent":"Go-http-client/1.1","status":200,"bytes":117,"outcome":"miss","store":"","height":228,"tip":228,"request_id":"a","client":"127.0.0.1"}
 {"level":"INFO","msg":"request","method":"GET","route":"pool","path":"/staking/pool","user_agent":"Go-http-client/1.1","status":200,"bytes":117,"outcome":"hit","store":"memory","height":228,"tip":228,"request_id":"b","client":"127.0.0.1"}
 {"level":"INFO","msg":"request","method":"GET","route":"validator","path":"/staking/validators/\"\ufffd\n","user_agent":"Go-http-client/1.1","status":400,"bytes":129,"outcome":"refused","store":"","height":0,"tip":0,"request_id":"c","client":"127.0.0.1","error":"validator_addr is \"\\\"\\xff\\n\"; expected 0x and 40 hex digits, or a storyvaloper1... address"}
 {"level":"ERROR","msg":"request","method":"GET","route":"mint_params","path":"/mint/params","user_agent":"Go-http-client/1.1","status":504,"bytes":41,"outcome":"failed","store":"","height":0,"tip":228,"request_id":"d","client":"127.0.0.1","error":"too late: after 5s"}
 `
-	if diff := cmp.Diff(want, steady(t, log.String(), began)); diff != "" {
-		t.Errorf("log (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, steady(t, log.String(), began), want, "log")
 }
 
 var unsteady = regexp.MustCompile(`"(time|duration_ms|age_s)":[^,]*,`)

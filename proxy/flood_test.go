@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestHeadEncodesNothing(t *testing.T) {
@@ -25,9 +25,7 @@ func TestHeadEncodesNothing(t *testing.T) {
 			got.has(t, "Content-Length", "")
 		}
 	}
-	if diff := cmp.Diff([]string{`coding:"br" 0`, `coding:"gzip" 0`, `coding:"zstd" 0`}, counted(t, registry, "tipcache_cache_encodings_total")); diff != "" {
-		t.Errorf("encoded (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, counted(t, registry, "tipcache_cache_encodings_total"), []string{`coding:"br" 0`, `coding:"gzip" 0`, `coding:"zstd" 0`}, "encoded")
 	got, described := s.get(t, longPath, "Accept-Encoding", "br"), head("br")
 	for _, name := range []string{"Content-Encoding", "Content-Length", "Etag", "Content-Type"} {
 		described.has(t, name, got.header.Get(name))

@@ -8,13 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // told is what an answer says about its age.
@@ -51,9 +50,7 @@ func age(t *testing.T, target string, o proxy.Options, steps []aging) {
 			h.ServeHTTP(w, r)
 			synctest.Wait() // for what goes on in the background
 			got := told{w.Header().Get("Cache-Control"), w.Header().Get("Age"), w.Header().Get("Cache-Status")}
-			if diff := cmp.Diff(step.want, got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", step.name, diff)
-			}
+			expect.NoDiff(t, got, step.want, "%s", step.name)
 		}
 	})
 }

@@ -8,10 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -68,13 +67,10 @@ func (e exchange) golden(t *testing.T, name string) {
 	t.Helper()
 	path := filepath.Join("testdata", "golden", name+".http")
 	if *update {
-		must(t, os.WriteFile(path, []byte(e.text()), 0o644))
+		expect.NoError(t, os.WriteFile(path, []byte(e.text()), 0o644))
 	}
-	want, err := os.ReadFile(path)
-	must(t, err)
-	if diff := cmp.Diff(string(want), e.text()); diff != "" {
-		t.Errorf("answer (-want +got):\n%s", diff)
-	}
+	want := expect.Value(os.ReadFile(path))(t)
+	expect.NoDiff(t, e.text(), string(want), "answer")
 }
 
 // text is the answer as it went over the wire, but for what differs from run

@@ -12,6 +12,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 const validatorsAt100 = "/staking/validators?pagination.limit=2&x-block-height=100"
@@ -103,9 +104,7 @@ func TestStreamIsReadAtBlockInItsURLOrPath(t *testing.T) {
 		"/live?x-block-height=100&path=" + anyPath:                            `"height":100`,
 		"/live?x-block-height=99&path=" + anyPath + "%3Fx-block-height%3D100": "x-block-height is 99 and 100",
 	} {
-		if got := s.stream(t, target).next(); !strings.Contains(got, want) {
-			t.Errorf("%s: %s", target, got)
-		}
+		expect.Contains(t, s.stream(t, target).next(), want, "%s", target)
 	}
 }
 

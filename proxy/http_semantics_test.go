@@ -12,6 +12,7 @@ import (
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestUnservedPathsAndMethodsAreRefusedInTheEnvelope(t *testing.T) {
@@ -58,8 +59,7 @@ func short(path string) string {
 }
 
 func TestRoutesOfUnknownNamesAreNotConfigured(t *testing.T) {
-	c, err := cache.New(cache.Options{})
-	must(t, err)
+	c := expect.Value(cache.New(cache.Options{}))(t)
 	defer c.Close()
 	if _, err := proxy.New(proxy.Options{Cache: c, Chain: story.Options{Nodes: newFakeChain(t), Routes: map[string]cache.Policy{"nope": {}}}}); err == nil {
 		t.Error("error = nil, want one")
@@ -69,8 +69,7 @@ func TestRoutesOfUnknownNamesAreNotConfigured(t *testing.T) {
 // counted lists a counter's labels and values.
 func counted(t *testing.T, g prometheus.Gatherer, name string) (list []string) {
 	t.Helper()
-	families, err := g.Gather()
-	must(t, err)
+	families := expect.Value(g.Gather())(t)
 	for _, family := range families {
 		if family.GetName() != name {
 			continue

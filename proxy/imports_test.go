@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 const module = "github.com/tipcache/tipcache/"
@@ -144,5 +146,5 @@ func eachFile(t *testing.T, do func(file string, f *ast.File)) {
 		}
 		return err
 	})
-	must(t, err)
+	expect.NoError(t, err)
 }

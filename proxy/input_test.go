@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tipcache/tipcache/proxy"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // asked is what the node was asked last.
@@ -72,9 +73,7 @@ func TestLikelyTyposOfParametersAreNamed(t *testing.T) {
 	}
 	for _, tt := range tests {
 		for range 4 { // however often it comes
-			if got := s.get(t, "/staking/validators?"+tt.query).header.Get("X-Unknown-Parameters"); got != tt.want {
-				t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
-			}
+			expect.Equal(t, s.get(t, "/staking/validators?"+tt.query).header.Get("X-Unknown-Parameters"), tt.want, "%s", tt.name)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func keyOf(name, secret string) limits.Key {
@@ -22,8 +23,6 @@ func (s *listService) statusWith(t *testing.T, key string) int {
 func TestWithoutAuthEveryClientIsServed(t *testing.T) {
 	s := startList(t, listing.Options{NoAuth: true})
 	for _, key := range []string{"", "x"} {
-		if got := s.statusWith(t, key); got != http.StatusOK {
-			t.Errorf("key %q: status %d", key, got)
-		}
+		expect.Equal(t, s.statusWith(t, key), http.StatusOK, "key %q: status", key)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // A hit in the lane makes no garbage, with its log, its metrics and its limits.
@@ -86,8 +87,7 @@ func exchangeInPlace(t *testing.T, conn net.Conn, request, room []byte, body int
 		t.Fatal(err)
 	}
 	for n, want := 0, -1; n != want; {
-		more, err := conn.Read(room[n:])
-		must(t, err)
+		more := expect.Value(conn.Read(room[n:]))(t)
 		n += more
 		if head := bytes.Index(room[:n], []byte("\r\n\r\n")); head >= 0 {
 			want = head + len("\r\n\r\n") + body

@@ -23,6 +23,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -113,8 +114,7 @@ func (w *witness) asks(m *turmoil, target string) error {
 func TestLaneUnderStress(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	fast := lane.New(lane.Options{Registerer: registry})
-	c, err := cache.New(cache.Options{})
-	must(t, err)
+	c := expect.Value(cache.New(cache.Options{}))(t)
 	defer c.Close()
 	m := &turmoil{cache: c, chainService: startChainWithout(t, proxy.Options{Cache: c, Chain: story.Options{Shape: story.Node}, Web: web.Options{Lane: fast}})}
 	m.chain.does(func(r node.Request) (*node.Answer, error) { // called with the chain's lock held
@@ -164,9 +164,7 @@ func TestLaneUnderStress(t *testing.T) {
 	settled.Wait()
 	t.Logf("%d answers came through the lane", hitsOf(t, registry))
 	fast.Drain()
-	if err := errors.Join(m.Config.Shutdown(t.Context()), fast.Wait(t.Context())); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, errors.Join(m.Config.Shutdown(t.Context()), fast.Wait(t.Context())))
 	clients.Wait()
 	close(stop)
 	others.Wait()

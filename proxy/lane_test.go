@@ -23,6 +23,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // A line is a client's connection, on which requests are sent as they are.
@@ -33,10 +34,7 @@ type line struct {
 
 func dial(tb testing.TB, addr net.Addr) *line {
 	tb.Helper()
-	conn, err := net.Dial("tcp", addr.String())
-	if err != nil {
-		tb.Fatal(err)
-	}
+	conn := expect.Value(net.Dial("tcp", addr.String()))(tb)
 	tb.Cleanup(func() { conn.Close() })
 	return &line{conn, bufio.NewReader(conn)}
 }
@@ -206,14 +204,7 @@ const getPool = "GET /staking/pool HTTP/1.1\r\nHost: x\r\n\r\n"
 // hitsOf counts what a lane answered.
 func hitsOf(t *testing.T, registry prometheus.Gatherer) int {
 	t.Helper()
-	for _, line := range counted(t, registry, "tipcache_proxy_fast_lane_requests_total") {
-		if count, ok := strings.CutPrefix(line, `result:"answered" `); ok {
-			n, _ := strconv.Atoi(count)
-			return n
-		}
-	}
-	t.Fatal("counter not found")
-	return 0
+	return int(expect.Metric(t, registry, "tipcache_proxy_fast_lane_requests_total", "answered"))
 }
 
 func TestLaneHitsAreCountedAndLogged(t *testing.T) {
@@ -229,12 +220,8 @@ func TestLaneHitsAreCountedAndLogged(t *testing.T) {
 	}
 	metrics, log := told(nil)
 	laneMetrics, laneLog := told(lane.New(lane.Options{}))
-	if diff := cmp.Diff(metrics, laneMetrics); diff != "" {
-		t.Errorf("metrics (-without lane +with lane):\n%s", diff)
-	}
-	if diff := cmp.Diff(strings.Split(log, "\n"), strings.Split(laneLog, "\n")); diff != "" {
-		t.Errorf("access log (-without lane +with lane):\n%s", diff)
-	}
+	expect.NoDiff(t, laneMetrics, metrics, "metrics with the lane")
+	expect.NoDiff(t, strings.Split(laneLog, "\n"), strings.Split(log, "\n"), "access log with the lane")
 }
 
 // passingInLog is what one line of the log has and the next has not.

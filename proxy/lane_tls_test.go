@@ -15,7 +15,6 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/proxy"
@@ -24,6 +23,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // A secured is a server whose listener speaks TLS.
@@ -51,8 +51,7 @@ func serveSecurely(t *testing.T, h http.Handler, fast web.Lane) net.Addr {
 	issuer := httptest.NewTLSServer(http.NotFoundHandler())
 	defer issuer.Close()
 	config := &tls.Config{Certificates: issuer.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}, MinVersion: tls.VersionTLS12}
-	l, err := listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{Lane: fast, TLS: config, Header: time.Minute})
-	must(t, err)
+	l := expect.Value(listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{Lane: fast, TLS: config, Header: time.Minute}))(t)
 	server := &http.Server{
 		TLSConfig: config, ConnContext: conn.Context, ConnState: conn.State, ErrorLog: log.New(io.Discard, "", 0),
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -87,11 +86,9 @@ func (s *secured) client(t *testing.T, major int) *secureClient {
 // told is an answer, without what may differ from one to the next.
 func (c *secureClient) told(t *testing.T, method, path string, header http.Header) string {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, c.base+path, nil)
-	must(t, err)
+	request := expect.Value(http.NewRequestWithContext(t.Context(), method, c.base+path, nil))(t)
 	request.Header, request.Host = header, "any.example"
-	res, err := c.http.Do(request)
-	must(t, err)
+	res := expect.Value(c.http.Do(request))(t)
 	defer res.Body.Close()
 	var text strings.Builder
 	_ = res.Write(&text)
@@ -126,9 +123,7 @@ func TestLaneAnswersOverTLSAsTheHandlerDoes(t *testing.T) {
 			} {
 				for range 4 {
 					want, got := plain.told(t, request.method, request.path, request.header), fast.told(t, request.method, request.path, request.header)
-					if diff := cmp.Diff(want, got); diff != "" {
-						t.Errorf("%v (-without lane +with lane):\n%s", request, diff)
-					}
+					expect.NoDiff(t, got, want, "%v with the lane", request)
 				}
 			}
 			with.comesThroughTheLane(t, fast)
@@ -196,9 +191,7 @@ func TestLaneDoesNotAnswerOnTheRPCListener(t *testing.T) {
 func TestPlainHTTPToTLSListenerGetsExplanation(t *testing.T) {
 	s := startSecured(t, true, proxy.Options{})
 	conn := dial(t, s.address)
-	if _, err := io.WriteString(conn, getPool); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(io.WriteString(conn, getPool))(t)
 	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil || res.StatusCode != http.StatusBadRequest {
 		t.Fatalf("%v, %v", res, err)

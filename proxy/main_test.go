@@ -20,11 +20,3 @@ func TestMain(m *testing.M) {
 type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
-
-// must fails the test if err is not nil.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}

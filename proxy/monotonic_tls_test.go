@@ -9,6 +9,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/story"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -21,8 +22,7 @@ type secureClient struct {
 // open gives an answer whose body is not read yet.
 func (c *secureClient) open(t *testing.T, path string) *http.Response {
 	t.Helper()
-	res, err := c.http.Get(c.base + path)
-	must(t, err)
+	res := expect.Value(c.http.Get(c.base + path))(t)
 	t.Cleanup(func() { _ = res.Body.Close() })
 	return res
 }
@@ -81,9 +81,7 @@ func TestUnfinishedResponseDoesNotRaiseTheHeightOfItsConnection(t *testing.T) {
 	origin.does(nil)
 	origin.ahead(0)
 	client.at(t, "beside it", "/staking/pool", "228", false)
-	if _, err := io.Copy(io.Discard, unread.Body); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(io.Copy(io.Discard, unread.Body))(t)
 	go func() {
 		time.Sleep(20 * time.Millisecond)
 		origin.grow(1)

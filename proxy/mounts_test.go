@@ -15,6 +15,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/logtest"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -126,9 +127,7 @@ func TestPathsInsideParametersAreBelowTheMount(t *testing.T) {
 			t.Errorf("%s: %+v, want %s", want, got.Answers[0], poolPath)
 		}
 		es := s.stream(t, base+"/live?path="+poolPath)
-		if event := es.next(); !strings.Contains(event, `"path":"`+poolPath+`"`) {
-			t.Errorf("%s: event %s, want one of %s", want, event, poolPath)
-		}
+		expect.Contains(t, es.next(), `"path":"`+poolPath+`"`, "%s: event of %s", want, poolPath)
 	}
 	if got := s.get(t, "/api"+batchOf("/api"+poolPath)); got.status != http.StatusBadRequest {
 		t.Errorf("a path with the base = %d %s, want 400", got.status, got.body)
@@ -148,7 +147,7 @@ func TestOperatorsSeeBasePathsButRulesDoNot(t *testing.T) {
 		for range 2 { // by the handler and by the fast lane
 			s.get(t, base+paramsPath)
 		}
-		eventually(t, "all logged with the base", func() bool {
+		expect.Eventually(t, "all logged with the base", func() bool {
 			return strings.Count(log.String(), `"path":"`+base+poolPath+`"`) == 1 && strings.Count(log.String(), `"path":"`+base+paramsPath+`"`) == 2
 		})
 		e, err := s.proxy.Explain(t.Context(), proxy.Inquiry{URL: base + poolPath})
@@ -169,12 +168,11 @@ func TestOperatorsSeeBasePathsButRulesDoNot(t *testing.T) {
 
 func TestBothShapesReadTheNodeOncePerBlock(t *testing.T) {
 	d, nodes := simulate(t, node.Story, devnet.Options{})
-	p, err := proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: story.Options{Nodes: nodes}, Mounts: bothShapes()})
-	must(t, err)
+	p := expect.Value(proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: story.Options{Nodes: nodes}, Mounts: bothShapes()}))(t)
 	s := &chainService{Server: startServer(t, p, nil, nil)}
 	for block := range int64(3) {
 		height := strconv.FormatInt(d.Height(), 10)
-		eventually(t, "the tip", func() bool { return nodes.Tip().Known && nodes.Tip().Height == d.Height() })
+		expect.Eventually(t, "the tip", func() bool { return nodes.Tip().Known && nodes.Tip().Height == d.Height() })
 		var clients sync.WaitGroup
 		for _, base := range []string{"", "/api", "/api", ""} {
 			clients.Go(func() {

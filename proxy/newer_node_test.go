@@ -20,6 +20,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/devnet/devnettest"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -36,16 +37,13 @@ const newReads = "new_read"
 func startNewerNode(t *testing.T, timeout time.Duration) *newerService {
 	t.Helper()
 	s := &newerService{Devnet: devnettest.Start(t, devnet.Options{Interval: -1})}
-	var err error
-	s.pool, err = node.New(node.Options{Endpoints: []node.Endpoint{{REST: s.NodeURL(), Comet: s.CometURL()}}, BlockInterval: time.Minute, Timeout: timeout})
-	must(t, err)
+	s.pool = expect.Value(node.New(node.Options{Endpoints: []node.Endpoint{{REST: s.NodeURL(), Comet: s.CometURL()}}, BlockInterval: time.Minute, Timeout: timeout}))(t)
 	ended := make(chan error, 1)
 	go func() { ended <- s.pool.Run(context.Background()) }()
 	t.Cleanup(func() { _ = s.pool.Close(); <-ended })
-	p, err := proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: story.Options{Nodes: s.pool}, RPC: &rpc.Options{
+	p := expect.Value(proxy.New(proxy.Options{Cache: newCache(t, nil), Chain: story.Options{Nodes: s.pool}, RPC: &rpc.Options{
 		Methods: []string{newReads, newReads + "_stream", newReads + "_hang", newReads + "_page", newReads + "_huge"},
-	}})
-	must(t, err)
+	}}))(t)
 	s.rest, s.rpc = httptest.NewServer(p), httptest.NewServer(p.RPC())
 	t.Cleanup(s.rest.Close)
 	t.Cleanup(s.rpc.Close)
@@ -56,7 +54,7 @@ func startNewerNode(t *testing.T, timeout time.Duration) *newerService {
 func (s *newerService) advance(t *testing.T) {
 	t.Helper()
 	s.Advance(1)
-	must(t, s.pool.WaitHeight(t.Context(), s.Height()))
+	expect.NoError(t, s.pool.WaitHeight(t.Context(), s.Height()))
 }
 
 // ask sends a GET for a path, or with a name that does not begin with a slash calls a method by POST.
@@ -66,13 +64,10 @@ func (s *newerService) ask(t *testing.T, name string) (status int, body string) 
 	if name[0] != '/' {
 		method, target, content = http.MethodPost, s.rpc.URL, fmt.Sprintf(`{"id":1,"method":%q,"params":{"a":1}}`, name)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), method, target, strings.NewReader(content))
-	must(t, err)
-	resp, err := http.DefaultClient.Do(r)
-	must(t, err)
+	r := expect.Value(http.NewRequestWithContext(t.Context(), method, target, strings.NewReader(content)))(t)
+	resp := expect.Value(http.DefaultClient.Do(r))(t)
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	must(t, err)
+	text := expect.Value(io.ReadAll(resp.Body))(t)
 	return resp.StatusCode, string(text)
 }
 
@@ -164,8 +159,7 @@ func TestRoutesOfNewerNodesAreAnsweredOrRefused(t *testing.T) {
 			t.Errorf("%s: %s, %s, and %s at the next block; want a value for each block", path, before, again, after)
 		}
 	}
-	resp, err := http.Post(s.rest.URL+"/new/query", "application/json", strings.NewReader("{}"))
-	must(t, err)
+	resp := expect.Value(http.Post(s.rest.URL+"/new/query", "application/json", strings.NewReader("{}")))(t)
 	if _ = resp.Body.Close(); resp.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("a POST: %d, want 405", resp.StatusCode)
 	}
@@ -218,12 +212,9 @@ func TestRandomPathsTakeNothingFromOthers(t *testing.T) {
 		s.ask(t, path)
 	}
 	for _, path := range known {
-		resp, err := http.Get(s.rest.URL + path)
-		must(t, err)
+		resp := expect.Value(http.Get(s.rest.URL + path))(t)
 		_ = resp.Body.Close()
-		if got := resp.Header.Get("Cache-Status"); !strings.Contains(got, "hit") {
-			t.Errorf("%s after the flood has Cache-Status %q, want a hit", path, got)
-		}
+		expect.Contains(t, resp.Header.Get("Cache-Status"), "hit", "Cache-Status of %s after the flood", path)
 	}
 	if n := broken.Load(); n > 0 {
 		t.Errorf("%d internal errors, want 0", n)

@@ -8,12 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -63,9 +62,7 @@ func TestPollResponseLinksToNextPoll(t *testing.T) {
 		t.Errorf("%d goes on with %v", changed.status, changed.header)
 	}
 	want := node.Request{Path: path, Query: "pagination.limit=2", Height: node.AtTip, Cost: node.Page, Client: "127.0.0.1", Miss: true}
-	if diff := cmp.Diff(want, s.chain.asked[0]); diff != "" {
-		t.Errorf("asked (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, s.chain.asked[0], want, "request to the node")
 	s.Close()
 	if strings.Contains(strings.ToLower(lines.String()), "since") {
 		t.Errorf("the log has it:\n%s", &lines)

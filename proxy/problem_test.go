@@ -8,13 +8,12 @@ import (
 
 	"github.com/tipcache/tipcache/proxy"
 	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func wantHeader(t *testing.T, res *http.Response, name, want string) {
 	t.Helper()
-	if got := res.Header.Get(name); got != want {
-		t.Errorf("%s: %q, want %q", name, got, want)
-	}
+	expect.Equal(t, res.Header.Get(name), want, "%s", name)
 }
 
 func TestSlowBodyTimesOut(t *testing.T) {
@@ -22,14 +21,10 @@ func TestSlowBodyTimesOut(t *testing.T) {
 	s := startList(t, listing.Options{}, func(o *proxy.Options) { o.Web.RequestTimeout = 200 * time.Millisecond })
 	slow, end := io.Pipe()
 	defer end.Close()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+listPath, slow)
-	must(t, err)
+	r := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+listPath, slow))(t)
 	r.Header.Set("X-Api-Key", testKey)
-	res, err := s.Client().Do(r)
-	must(t, err)
+	res := expect.Value(s.Client().Do(r))(t)
 	defer res.Body.Close()
-	if res.StatusCode != http.StatusRequestTimeout {
-		t.Errorf("status %d", res.StatusCode)
-	}
+	expect.Equal(t, res.StatusCode, http.StatusRequestTimeout, "status")
 	wantHeader(t, res, "Content-Type", "application/problem+json")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -66,7 +67,7 @@ func TestKeysInUseAreReadAhead(t *testing.T) {
 				t.Errorf("the node was asked %+v", r)
 			}
 			calls, target := s.chain.calls(), "\r\nX-Block-Height: "
-			eventually(t, "the answer is at hand", func() bool {
+			expect.Eventually(t, "the answer is at hand", func() bool {
 				answer := client.ask(t, pool)
 				return strings.Contains(answer, "hit") && strings.Contains(answer, target+strconv.FormatInt(s.chain.Tip().Height, 10))
 			})
@@ -91,8 +92,7 @@ func TestKeysInUseAreReadAheadInTheDialectOfTheSDK(t *testing.T) {
 }
 
 func TestReadAheadRequiresACapacityFunction(t *testing.T) {
-	c, err := cache.New(cache.Options{})
-	must(t, err)
+	c := expect.Value(cache.New(cache.Options{}))(t)
 	defer c.Close()
 	if _, err := proxy.New(proxy.Options{Cache: c, Chain: story.Options{Nodes: newFakeChain(t)}, ReadAhead: proxy.ReadAhead{Share: 0.1}}); err == nil {
 		t.Error("read-ahead without a capacity function: error = nil, want one")

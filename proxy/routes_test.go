@@ -5,12 +5,11 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/story"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -65,9 +64,7 @@ func TestEveryReadPathOfTheNodeIsServed(t *testing.T) {
 				if got := s.chain.last(); got.Cost != cost || got.Height != node.AtTip {
 					t.Errorf("%s: %s costs %s at %d, want %s at the tip", shape, target, got.Cost, got.Height, cost)
 				}
-				if diff := cmp.Diff(target, asked(s.chain)); diff != "" {
-					t.Errorf("%s: asked (-want +got):\n%s", shape, diff)
-				}
+				expect.NoDiff(t, asked(s.chain), target, "%s: request to the node", shape)
 			}
 		}
 	}

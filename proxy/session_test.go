@@ -15,6 +15,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // hashes gives the chain a hash for each block from its beginning on.
@@ -122,9 +123,7 @@ func TestSessionOfARolledBackBlockBeginsAgain(t *testing.T) {
 				got := client.ask(t, in(token))
 				at(t, token, got, "228", false)
 				for _, line := range []string{"X-Session-Reset: true", "X-Session: " + at228, "Cache-Control: private, no-cache"} {
-					if !strings.Contains(got, "\r\n"+line+"\r\n") {
-						t.Errorf("%s: no %s in\n%s", token, line, got)
-					}
+					expect.Contains(t, got, "\r\n"+line+"\r\n", "%s: response without %s", token, line)
 				}
 			}
 		}
@@ -146,9 +145,7 @@ func TestSessionStaysInTheFastLane(t *testing.T) {
 	for _, token := range []string{at228, "228", "227.A00000000000", "100", lostAt228} {
 		at(t, token, client.ask(t, in(token)), "228", false)
 	}
-	if hits := hitsOf(t, registry) - before; hits != 5 {
-		t.Errorf("%d of 5 answers came from the lane", hits)
-	}
+	expect.Equal(t, hitsOf(t, registry)-before, 5, "answers of 5 from the lane")
 }
 
 func TestSessionsUseHashesOfNodes(t *testing.T) {

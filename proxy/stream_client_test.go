@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // An eventStream is what a client has of a stream.
@@ -28,14 +28,12 @@ func (s *chainService) stream(t *testing.T, target string, headers ...string) *e
 func openStream(t *testing.T, client *http.Client, target string, headers ...string) *eventStream {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
-	must(t, err)
+	r := expect.Value(http.NewRequestWithContext(ctx, http.MethodGet, target, nil))(t)
 	r.Header.Set("Accept", "text/event-stream")
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	resp, err := client.Do(r)
-	must(t, err)
+	resp := expect.Value(client.Do(r))(t)
 	es := &eventStream{t, resp, bufio.NewReader(resp.Body), stop}
 	t.Cleanup(es.close)
 	return es
@@ -74,7 +72,5 @@ func isID(event string) bool {
 
 func (es *eventStream) expect(want string) {
 	es.t.Helper()
-	if diff := cmp.Diff(want, es.next()); diff != "" {
-		es.t.Errorf("event (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(es.t, es.next(), want, "event")
 }

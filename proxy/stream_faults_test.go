@@ -13,6 +13,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -54,7 +55,7 @@ func TestStreamOfAStalledReaderEnds(t *testing.T) {
 	})
 	reader := dial(t, s.Listener.Addr()) // which reads not even the head
 	fmt.Fprintf(reader, "GET %s HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n\r\n", anyPath)
-	eventually(t, "the stream has ended", func() bool {
+	expect.Eventually(t, "the stream has ended", func() bool {
 		s.chain.grow(1)
 		return strings.Contains(strings.Join(counted(t, registry, "tipcache_proxy_requests_total"), "\n"), `route:"stream"`)
 	})

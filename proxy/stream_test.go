@@ -15,6 +15,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/logtest"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -38,9 +39,7 @@ func TestStreamSendsAnswerAndItsChanges(t *testing.T) {
 	first := saysPool(s, 1)
 	es := s.stream(t, anyPath)
 	for header, want := range map[string]string{"Content-Type": "text/event-stream", "Cache-Control": "no-store", "Vary": "Accept, Accept-Encoding", "X-Accel-Buffering": "no"} {
-		if got := es.resp.Header.Get(header); got != want {
-			t.Errorf("%s: %q, want %q", header, got, want)
-		}
+		expect.Equal(t, es.resp.Header.Get(header), want, "%s", header)
 	}
 	es.expect(s.answered(t, 228, first))
 	s.chain.grow(1) // a block that changes nothing
@@ -82,9 +81,7 @@ func TestStreamIsSentToClientsThatPreferIt(t *testing.T) {
 		"text/event-stream;q=0": false, "text/html,*/*;q=0.8": false,
 	} {
 		got := s.do(t, http.MethodHead, anyPath, "", "Accept", accept)
-		if streamed := got.header.Get("Content-Type") == "text/event-stream"; streamed != want {
-			t.Errorf("Accept %q: streamed = %t, want %t", accept, streamed, want)
-		}
+		expect.Equal(t, got.header.Get("Content-Type") == "text/event-stream", want, "Accept %q: streamed", accept)
 	}
 }
 
@@ -157,7 +154,7 @@ func TestStreamBeyondLimitEndsAtOnceWithRetry(t *testing.T) {
 				t.Errorf("status %d: %s", third.resp.StatusCode, got)
 			}
 			first.close()
-			eventually(t, "the place is free again", func() bool { return strings.HasPrefix(s.stream(t, anyPath).next(), "id: ") })
+			expect.Eventually(t, "the place is free again", func() bool { return strings.HasPrefix(s.stream(t, anyPath).next(), "id: ") })
 		})
 	}
 }
@@ -205,7 +202,7 @@ func TestStreamAcceptsKeyInQuery(t *testing.T) {
 		s.get(t, anyPath+"?"+spelling) // the same URL, not as a stream
 		s.stream(t, anyPath+"?"+spelling).close()
 	}
-	eventually(t, "the stream is logged", func() bool { return strings.Contains(log.String(), `"status":200`) })
+	expect.Eventually(t, "the stream is logged", func() bool { return strings.Contains(log.String(), `"status":200`) })
 	if strings.Contains(log.String(), "secret") {
 		t.Errorf("the key is in the log: %s", log.String())
 	}
@@ -236,16 +233,6 @@ func TestSlowReaderSkipsToNewestAnswer(t *testing.T) {
 		}
 		if strings.Contains(event, last) {
 			return
-		}
-	}
-}
-
-// eventually waits for something that happens without anybody being told.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not so: %s", what)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestStreamOutlivesRequestTimeout(t *testing.T) {
@@ -17,8 +18,7 @@ func TestStreamOutlivesRequestTimeout(t *testing.T) {
 	saysPool(s, 1)
 	es := s.stream(t, anyPath)
 	for comments := 0; comments < 4; {
-		line, err := es.text.ReadString('\n')
-		must(t, err)
+		line := expect.Value(es.text.ReadString('\n'))(t)
 		if line == ":\n" {
 			comments++
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -47,9 +48,7 @@ func TestStreamOfALaterPageStaysAtTheBlockOfItsWalk(t *testing.T) {
 	next := nextPage(s.get(t, firstPage))
 	s.chain.grow(1000)
 	es := s.stream(t, next+"&stream.blocks=true")
-	if got := es.next() + es.next(); !strings.Contains(got, "id: 228.") {
-		t.Errorf("events %q", got)
-	}
+	expect.Contains(t, es.next()+es.next(), "id: 228.", "events")
 	s.chain.grow(1)
 	es.expect("event: block\ndata: {\"height\":1229,\"session\":\"1229\",\"evm_block\":2229}\n")
 }
@@ -78,7 +77,7 @@ func TestStreamIgnoresChangesOfThePageKeyAlone(t *testing.T) {
 	es := s.stream(t, firstPage)
 	es.next()
 	for calls := 1; calls <= 9; calls++ { // the key names a later block after 8
-		eventually(t, "the page is read", func() bool { return s.chain.calls() == calls })
+		expect.Eventually(t, "the page is read", func() bool { return s.chain.calls() == calls })
 		s.chain.grow(1)
 	}
 	changed := page // the one before may be read yet

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/cache"
@@ -20,6 +19,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -56,22 +56,19 @@ func startTurns(t *testing.T, n http.Handler) (url string, queued func(int)) {
 	upstream := httptest.NewServer(n)
 	t.Cleanup(upstream.Close)
 	registry := prometheus.NewPedanticRegistry()
-	pool, err := node.New(node.Options{
+	pool := expect.Value(node.New(node.Options{
 		Endpoints: []node.Endpoint{{REST: upstream.URL}}, InFlight: 1, Queue: time.Minute, Timeout: time.Minute, Registerer: registry,
-	})
-	must(t, err)
+	}))(t)
 	t.Cleanup(func() { _ = pool.Close() })
-	c, err := cache.New(cache.Options{FlightTimeout: time.Minute})
-	must(t, err)
+	c := expect.Value(cache.New(cache.Options{FlightTimeout: time.Minute}))(t)
 	t.Cleanup(func() { _ = c.Close() })
-	p, err := proxy.New(proxy.Options{Cache: c, Chain: story.Options{Nodes: pool}, Web: web.Options{
+	p := expect.Value(proxy.New(proxy.Options{Cache: c, Chain: story.Options{Nodes: pool}, Web: web.Options{
 		RequestTimeout: time.Minute, Keys: []limits.Key{{Name: child, SHA256: sha256.Sum256([]byte(child)), Rate: limits.Rate{Requests: 1000, Per: time.Second, Burst: 1000}}},
 		Limits: limits.Limits{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
-	}})
-	must(t, err)
+	}}))(t)
 	return startServer(t, p, nil, nil).URL, func(want int) {
 		t.Helper()
-		eventually(t, fmt.Sprintf("a queue of %d", want), func() bool {
+		expect.Eventually(t, fmt.Sprintf("a queue of %d", want), func() bool {
 			return strings.HasSuffix(counted(t, registry, "tipcache_node_queue_length")[0], fmt.Sprintf(" %d", want))
 		})
 	}
@@ -113,7 +110,7 @@ func beginTurns(t *testing.T) (begin func(client string, validator, queue int), 
 				t.Error(err)
 			}
 		})
-		eventually(t, "the node is asked", func() bool { return n.begun() == 1 })
+		expect.Eventually(t, "the node is asked", func() bool { return n.begun() == 1 })
 		queued(queue)
 	}
 	return begin, func() []string {
@@ -133,9 +130,7 @@ func TestReadersOfKeyWithRateDoNotShareOneTurn(t *testing.T) {
 	for i := range 4 {
 		begin(child, 2+i, 4+i)
 	}
-	if diff := cmp.Diff([]string{"1", "1000", "2", "3", "1001", "4", "5", "1002"}, end()); diff != "" {
-		t.Errorf("order of requests (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, end(), []string{"1", "1000", "2", "3", "1001", "4", "5", "1002"}, "order of requests")
 }
 
 func TestFloodOfColdKeysDoesNotDelayOtherClients(t *testing.T) {
@@ -147,7 +142,5 @@ func TestFloodOfColdKeysDoesNotDelayOtherClients(t *testing.T) {
 	begin("192.0.2.1", 1000, 20)
 	begin("192.0.2.2", 2000, 21)
 	begin("192.0.2.1", 1001, 22)
-	if diff := cmp.Diff([]string{"1", "1000", "2000", "2", "1001", "3"}, end()[:6]); diff != "" {
-		t.Errorf("asked about (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, end()[:6], []string{"1", "1000", "2000", "2", "1001", "3"}, "order of requests")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/story"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -35,9 +36,7 @@ func TestUnknownPathIsAnsweredByTheNodeOncePerBlock(t *testing.T) {
 		}
 		s.chain.grow(1)
 		s.get(t, newPath)
-		if n := s.chain.calls(); n != 2 {
-			t.Errorf("%s: %d node requests in two blocks, want 2", shape, n)
-		}
+		expect.Equal(t, s.chain.calls(), 2, "%s: node requests in two blocks", shape)
 		if r := s.chain.last(); r.Cost != node.Unknown || !r.Unpinned || r.Post != nil || r.Ahead || r.Background {
 			t.Errorf("%s: the node got %+v, want an unpinned foreground GET of cost unknown", shape, r)
 		}

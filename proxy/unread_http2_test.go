@@ -17,6 +17,7 @@ import (
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/story"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -36,7 +37,7 @@ func frame(kind, flags byte, stream uint32, payload string) string {
 func askWithoutWindow(t *testing.T, address net.Addr, path string) {
 	t.Helper()
 	c, err := tls.Dial("tcp", address.String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // of a test
-	must(t, err)
+	expect.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	const noWindow, endOfRequest = "\x00\x04\x00\x00\x00\x00", 1 | 4
@@ -70,8 +71,7 @@ func TestHTTP2ClientsWithoutWindowAreDisconnectedFirst(t *testing.T) {
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
-			req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/staking/pool", nil)
-			must(t, err)
+			req := expect.Value(http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/staking/pool", nil))(t)
 			res, err := s.Client().Do(req)
 			if err != nil {
 				t.Fatalf("the next client: %v", err)

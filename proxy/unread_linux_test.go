@@ -19,6 +19,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -26,8 +27,7 @@ import (
 // has accepted and holds: those in the kernel's queue have no inode yet.
 func descriptorsAt(t *testing.T, address net.Addr) (held int) {
 	t.Helper()
-	table, err := os.ReadFile("/proc/net/tcp")
-	must(t, err)
+	table := expect.Value(os.ReadFile("/proc/net/tcp"))(t)
 	local := netip.MustParseAddrPort(address.String())
 	name := fmt.Sprintf("0100007F:%04X", local.Port())
 	const listening = "0A"
@@ -70,18 +70,13 @@ func TestClientsThatDoNotReadAreDisconnectedFirst(t *testing.T) {
 			}
 			polite.Close()
 			for i := range readers {
-				c, err := net.Dial("tcp", l.Addr().String())
-				must(t, err)
+				c := expect.Value(net.Dial("tcp", l.Addr().String()))(t)
 				t.Cleanup(func() { c.Close() })
 				_ = c.(*net.TCPConn).SetReadBuffer(4096)
-				if _, err := io.WriteString(c, large); err != nil {
-					t.Fatal(err)
-				}
+				expect.Value(io.WriteString(c, large))(t)
 				if i < most { // they have their slots
 					_ = c.SetReadDeadline(time.Now().Add(time.Minute))
-					if _, err := c.Read(make([]byte, 1)); err != nil {
-						t.Fatal(err)
-					}
+					expect.Value(c.Read(make([]byte, 1)))(t)
 				}
 			}
 			next := dial(t, l.Addr())

@@ -19,6 +19,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/account"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -45,9 +46,7 @@ func startUnread(t *testing.T, memory int64, fast web.Lane, start func(*httptest
 	t.Cleanup(func() {
 		s.CloseClientConnections()
 		s.Close()
-		if used := s.memory.Used(); used != 0 {
-			t.Errorf("%d bytes are reserved at the end, want 0", used)
-		}
+		expect.Equal(t, s.memory.Used(), 0, "bytes reserved at the end")
 	})
 	return s
 }
@@ -57,8 +56,7 @@ func startUnread(t *testing.T, memory int64, fast web.Lane, start func(*httptest
 func (s *unreadService) ask(t *testing.T, path string) (unread io.Reader) {
 	t.Helper()
 	get := func(by *http.Client) io.Reader {
-		res, err := by.Get(s.URL + path)
-		must(t, err)
+		res := expect.Value(by.Get(s.URL + path))(t)
 		t.Cleanup(func() { _ = res.Body.Close() })
 		return res.Body
 	}
@@ -82,7 +80,7 @@ func (s *unreadService) ask(t *testing.T, path string) (unread io.Reader) {
 // settled returns once so many bytes are set aside, or about that.
 func (s *unreadService) settled(t *testing.T, bytes int64) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("about %d bytes are set aside", bytes), func() bool {
+	expect.Eventually(t, fmt.Sprintf("about %d bytes are set aside", bytes), func() bool {
 		taken := s.memory.Used()
 		return taken >= bytes && taken <= bytes+bytes/4
 	})
@@ -112,7 +110,7 @@ func TestUnreadAnswersReserveMemory(t *testing.T) {
 			s.ask(t, "/staking/validators/b")
 			s.settled(t, 2*unreadText)
 			s.ask(t, "/staking/validators/c") // with what is allocated beside, there is no room for three
-			eventually(t, "a client that does not read makes room", func() bool {
+			expect.Eventually(t, "a client that does not read makes room", func() bool {
 				closed := strings.Join(counted(t, s.registry, "tipcache_http_connections_closed_total"), "\n")
 				return !strings.Contains(closed, `cause:"memory" 0`) && s.memory.Limit()-s.memory.Used() < unreadText
 			})

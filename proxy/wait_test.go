@@ -19,6 +19,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	sdk "github.com/tipcache/tipcache/upstream/devnet/cosmos"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
 
@@ -107,9 +108,9 @@ func TestOneReadPerBlockAnswersAllTransactionWaits(t *testing.T) {
 				go func() { answers <- api.read(t, hash, "wait=20s") }()
 			}
 			reads := func() int64 { return s.reads(api.counted(hash)) }
-			eventually(t, "all wait, and the node was read", func() bool { return s.waiting(t) == "30" && reads() == 1 })
+			expect.Eventually(t, "all wait, and the node was read", func() bool { return s.waiting(t) == "30" && reads() == 1 })
 			s.advance(t)
-			eventually(t, "the node was read at the next block", func() bool { return reads() == 2 })
+			expect.Eventually(t, "the node was read at the next block", func() bool { return reads() == 2 })
 			if s.broadcast(t); len(answers) > 0 {
 				t.Fatalf("response before the transaction is in a block: %v", <-answers)
 			}
@@ -133,7 +134,7 @@ func TestWaitEndsWithTheNodesOwnAnswer(t *testing.T) {
 		t.Run(api.name, func(t *testing.T) {
 			go func() { held <- api.read(t, broadcastHash, "wait=20s") }()
 			reads := func() int64 { return s.reads(api.counted(broadcastHash)) }
-			eventually(t, "a read of the node", func() bool { return reads() == 1 })
+			expect.Eventually(t, "a read of the node", func() bool { return reads() == 1 })
 			want := ""
 			for range 5 {
 				got := api.read(t, broadcastHash, "wait=30ms")
@@ -144,11 +145,9 @@ func TestWaitEndsWithTheNodesOwnAnswer(t *testing.T) {
 					t.Fatalf("response = %d %s, want the node's %d", got.status, got.body, api.missing)
 				}
 			}
-			if reads() != 1 {
-				t.Errorf("node reads in a block = %d, want 1", reads())
-			}
+			expect.Equal(t, reads(), 1, "node reads in a block")
 			go func() { held <- api.read(t, broadcastHash, "wait=19s") }()
-			eventually(t, "two requests wait", func() bool { return s.waiting(t) == "2" })
+			expect.Eventually(t, "two requests wait", func() bool { return s.waiting(t) == "2" })
 			if got := api.read(t, broadcastHash, "wait=1s"); got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "too many requests wait") {
 				t.Errorf("third wait of a client that may have 2 = %d %s, want 503", got.status, got.body)
 			}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestKindsHaveTheirNamesAndStatuses(t *testing.T) {
@@ -64,9 +65,7 @@ func TestRetryAfterIsSecondsOrADate(t *testing.T) {
 		for sent, want := range map[string]time.Duration{
 			"": 0, "7": 7 * time.Second, "-7": 0, "x": 0, "99999999999999999999": (1<<33 - 1) * time.Second, date(time.Minute): time.Minute, date(-time.Minute): 0,
 		} {
-			if got := upstream.RetryAfter(http.Header{"Retry-After": {sent}}); got != want {
-				t.Errorf("RetryAfter of %q = %s, want %s", sent, got, want)
-			}
+			expect.Equal(t, upstream.RetryAfter(http.Header{"Retry-After": {sent}}), want, "RetryAfter of %q", sent)
 		}
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -93,10 +92,7 @@ func TestTransportAddsHeadersAndHidesThemInRefusals(t *testing.T) {
 	client := upstream.NewClient(&http.Transport{}, headers, upstream.NewRedactor(nil, upstream.HeaderValues(headers)...))
 	defer client.CloseIdleConnections()
 	for path, want := range map[string]string{"/ok": "secret-key.", "/refused": "***........"} {
-		response, err := client.Get(server.URL + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := expect.Value(client.Get(server.URL + path))(t)
 		begin := make([]byte, len(want))
 		if n, _ := response.Body.Read(begin); string(begin[:n]) != want || response.Header.Get("Location") != "/***" {
 			t.Errorf("%s: body = %s, Location = %s, want %s, /***", path, begin[:n], response.Header.Get("Location"), want)
@@ -112,9 +108,7 @@ func TestErrorsAreRedactedAndKeepTheirCause(t *testing.T) {
 		t.Errorf("RedactError = %v", err)
 	}
 	for _, err := range []error{harmless, nil} {
-		if got := upstream.RedactError(err, hide); !errors.Is(got, err) {
-			t.Errorf("RedactError(%v) = %v", err, got)
-		}
+		expect.ErrorIs(t, upstream.RedactError(err, hide), err, "RedactError(%v)", err)
 	}
 	if got := upstream.RedactError(cause, nil); got.Error() != cause.Error() {
 		t.Errorf("RedactError without secrets = %v", got)

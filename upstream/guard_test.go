@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestGuardDropsInputsThatPanic(t *testing.T) {
@@ -42,9 +43,7 @@ func TestGuardDropsInputsThatPanic(t *testing.T) {
 				t.Errorf("error = %v, want ErrPanicked with the panic", err)
 			}
 		}
-		if got := counted() - before; got != 3 {
-			t.Errorf("%v panics are counted, want 3", got)
-		}
+		expect.Equal(t, counted()-before, 3, "counted panics")
 		if !strings.Contains(text.String(), "guard_test.go") {
 			t.Errorf("log = %s, want the stack", &text)
 		}

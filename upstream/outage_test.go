@@ -8,10 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestOutageBeginsAfterThreeFailuresInThreeSeconds(t *testing.T) {
@@ -19,11 +19,9 @@ func TestOutageBeginsAfterThreeFailuresInThreeSeconds(t *testing.T) {
 		var log bytes.Buffer
 		o := upstream.NewOutage(slog.New(slog.NewTextHandler(&log, nil)), "node a")
 		all, refused := upstream.Outages{o}, errors.New("refused")
-		expect := func(when string, degraded bool) {
+		check := func(when string, degraded bool) {
 			t.Helper()
-			if got := o.Cause() != nil; got != degraded {
-				t.Errorf("%s: degraded = %t, want %t", when, got, degraded)
-			}
+			expect.Equal(t, o.Cause() != nil, degraded, "%s: degraded", when)
 		}
 		o.Failed(refused)
 		if !o.Failing() {
@@ -31,21 +29,19 @@ func TestOutageBeginsAfterThreeFailuresInThreeSeconds(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		o.Failed(refused)
-		expect("after two failures in ten seconds", false)
+		check("after two failures in ten seconds", false)
 		o.End()
 		for range 100 {
 			o.Failed(refused)
 		}
 		time.Sleep(2999 * time.Millisecond)
-		expect("just before three seconds", false)
+		check("just before three seconds", false)
 		time.Sleep(time.Millisecond)
-		expect("three seconds after the first of many failures", true)
+		check("three seconds after the first of many failures", true)
 		time.Sleep(time.Second)
 		o.Failed(errors.New("reset"))
 		want := `has been failing for 4s: reset`
-		if got := all.Causes()["node a"]; got != want {
-			t.Errorf("cause = %q, want %q", got, want)
-		}
+		expect.Equal(t, all.Causes()["node a"], want, "cause")
 		registry := prometheus.NewPedanticRegistry()
 		registry.MustRegister(all)
 		metric := func() float64 {
@@ -55,21 +51,15 @@ func TestOutageBeginsAfterThreeFailuresInThreeSeconds(t *testing.T) {
 			}
 			return families[0].GetMetric()[0].GetGauge().GetValue()
 		}
-		if got := metric(); got != 1 {
-			t.Errorf("metric = %v, want 1", got)
-		}
+		expect.Equal(t, metric(), 1, "metric")
 		o.End()
 		o.End()
-		expect("after a request that completed", false)
-		if got := metric(); got != 0 {
-			t.Errorf("metric = %v, want 0", got)
-		}
+		check("after a request that completed", false)
+		expect.Equal(t, metric(), 0, "metric")
 		wantLines := []string{
 			`level=WARN msg="upstream unreachable" origin="node a" error=refused`,
 			`level=INFO msg="upstream reachable again" origin="node a" after=1s`,
 		}
-		if diff := cmp.Diff(wantLines, lines(&log)); diff != "" {
-			t.Errorf("log (-want +got):\n%s", diff)
-		}
+		expect.NoDiff(t, lines(&log), wantLines, "log")
 	})
 }

@@ -13,9 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // lines are what was logged, without the time.
@@ -51,9 +50,7 @@ func TestBreakerLogsLossAndRecoveryOnce(t *testing.T) {
 			`level=WARN msg="upstream unreachable" origin="the node" error=reset`,
 			`level=INFO msg="upstream reachable again" origin="the node" after=3.5s`,
 		}
-		if diff := cmp.Diff(want, lines(&log)); diff != "" {
-			t.Errorf("log (-want +got):\n%s", diff)
-		}
+		expect.NoDiff(t, lines(&log), want, "log")
 	})
 }
 
@@ -67,10 +64,7 @@ func TestTruncatedRefusalIsRedactedAndAnError(t *testing.T) {
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
 	client := upstream.NewClient(transport, nil, strings.NewReplacer("QueryKey7", "***"))
-	response, err := client.Get(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := expect.Value(client.Get(server.URL))(t)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
 	if string(body) != "no such key: ***" || !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -79,17 +73,12 @@ func TestTruncatedRefusalIsRedactedAndAnError(t *testing.T) {
 }
 
 func TestCredentialsOfAnOriginAreHidden(t *testing.T) {
-	u, err := url.Parse("https://admin1:pass%2Fword@host/v3/cosmos/PathKey99/rpc?apikey=QueryKey7")
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := expect.Value(url.Parse("https://admin1:pass%2Fword@host/v3/cosmos/PathKey99/rpc?apikey=QueryKey7"))(t)
 	redactor := upstream.NewRedactor(u, "Header+Key")
 	for _, said := range []string{
 		"no such key: PathKey99", "pathkey99 is unknown", "PATHKEY99", "QueryKey7", "admin1", "pass/word", "pass%2Fword", "Basic YWRtaW4xOnBhc3Mvd29yZA==", "Header+Key", "Header%2BKey",
 	} {
-		if got := redactor.Replace(said); !strings.Contains(got, "***") {
-			t.Errorf("%q stays %q", said, got)
-		}
+		expect.Contains(t, redactor.Replace(said), "***", "%q stays", said)
 	}
 	const harmless = "v3 does not know rpc of cosmos"
 	if got := redactor.Replace(harmless); got != harmless {
@@ -108,10 +97,7 @@ func TestUnrequestedProtocolSwitchIsAnError(t *testing.T) {
 	client := upstream.NewClient(&http.Transport{}, nil, nil)
 	defer client.CloseIdleConnections()
 	for _, asked := range []string{"", "echo"} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, nil))(t)
 		if asked != "" {
 			r.Header.Set("Connection", "Upgrade")
 			r.Header.Set("Upgrade", asked)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/cache/ahead"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // play tells for each block whether a key is read ahead that was asked for so many
@@ -175,16 +176,12 @@ func TestRoundReadsABoundedNumberAtOnceAndEndsWithAFailure(t *testing.T) {
 			}
 			return ahead.Origin
 		})
-		if got := most.Load(); got != 16 {
-			t.Errorf("reads at once = %d, want 16", got)
-		}
+		expect.Equal(t, most.Load(), 16, "reads at once")
 		// The 15 other reads end at the same time as the 100th, and each may be followed by one more before the round ends.
 		if got := read.Load(); got < 100 || got > 100+2*15 {
 			t.Errorf("reads = %d, want 100 to 130: the 100th failed and ends the round", got)
 		}
-		if got := n[ahead.Failed].Load(); got != 1 {
-			t.Errorf("failures counted = %d, want 1", got)
-		}
+		expect.Equal(t, n[ahead.Failed].Load(), 1, "failures counted")
 		if keys.Has("0") {
 			t.Error("Has = true after the origin failed, want false")
 		}

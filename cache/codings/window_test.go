@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache/codings"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // Encoders are kept, and what they hold counts in no bound of memory: of a long body each keeps
@@ -119,9 +120,7 @@ func TestBodyIsNotEncodedWhileAllPlacesAreTaken(t *testing.T) {
 func TestLongBodiesAreCostlyInBrotli(t *testing.T) {
 	for size, want := range map[int]bool{codings.Long - 1: false, codings.Long: true} {
 		for coding := range codings.Count {
-			if got := coding.Costly(size); got != (want && coding == codings.Brotli) {
-				t.Errorf("%s of %d bytes is costly = %t", codings.Names[coding], size, got)
-			}
+			expect.Equal(t, coding.Costly(size), (want && coding == codings.Brotli), "Costly(%s, %d)", codings.Names[coding], size)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache/freshness"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 var live = freshness.Policy{
@@ -109,9 +110,7 @@ func TestExpiredAnswerIsServedOnlyIfItAllowsIt(t *testing.T) {
 		tt.answer.ReadAt = now
 		r := freshness.Requirement{Policy: &tt.policy, Tip: 100}
 		alive := tt.state != freshness.Expired
-		if got := tt.policy.KeepFor(&tt.answer, clock); got != tt.want {
-			t.Errorf("%s: kept for %v, want %v", name, got, tt.want)
-		}
+		expect.Equal(t, tt.policy.KeepFor(&tt.answer, clock), tt.want, "%s: kept for", name)
 		s := &tt.answer
 		if r.Judge(s, clock) != tt.state || r.StandsIn(s, clock) != alive {
 			t.Errorf("%s: %v, stands in %t; want %v", name, r.Judge(s, clock), !alive, tt.state)
@@ -160,26 +159,20 @@ func TestStaleEntryServedWhileOriginIsBehind(t *testing.T) {
 		"of a lower block than one too low": {90, 99, false},
 		"of an unknown height":              {0, 130, false},
 	} {
-		if got := r.FallsBehind(at(tt.answer), at(tt.cached), clock); got != tt.want {
-			t.Errorf("%s: %t", name, got)
-		}
+		expect.Equal(t, r.FallsBehind(at(tt.answer), at(tt.cached), clock), tt.want, "%s", name)
 	}
 }
 
 func TestHeightBeyondBoundIsRejected(t *testing.T) {
 	for most, want := range map[int64]bool{0: true, 1: false, 6: false, 7: true} {
-		if got := (&freshness.Requirement{MaxHeight: most}).Believes(7); got != want {
-			t.Errorf("Believes(7) with MaxHeight %d = %t, want %t", most, got, want)
-		}
+		expect.Equal(t, (&freshness.Requirement{MaxHeight: most}).Believes(7), want, "Believes(7) with MaxHeight %d", most)
 	}
 }
 
 func TestNotFoundAnswerIsNotImmutable(t *testing.T) {
 	policy := freshness.Policy{Immutable: true, ImmutableIfOK: true}
 	for status, want := range map[int]bool{200: true, 404: false} {
-		if got := policy.IsImmutable(&freshness.Stamp{Status: status}); got != want {
-			t.Errorf("status %d: %t", status, got)
-		}
+		expect.Equal(t, policy.IsImmutable(&freshness.Stamp{Status: status}), want, "status %d", status)
 	}
 }
 
@@ -201,8 +194,6 @@ func TestHeightsOrderAnswersAndElseTheTimeOfReading(t *testing.T) {
 		"both of unknown height, the later": {0, 0, time.Second, true},
 	} {
 		s, old := &freshness.Stamp{Height: tt.height, ReadAt: now.Add(tt.later)}, &freshness.Stamp{Height: tt.old, ReadAt: now}
-		if got := freshness.Newer(s, old); got != tt.want {
-			t.Errorf("%s: newer is %t", name, got)
-		}
+		expect.Equal(t, freshness.Newer(s, old), tt.want, "%s: newer", name)
 	}
 }

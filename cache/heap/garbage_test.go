@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestGarbageIsBounded(t *testing.T) {
@@ -24,9 +26,7 @@ func TestGarbageIsBounded(t *testing.T) {
 		"hardly any cache":    {none, 1 << 20, 16 << 20},
 		"both, the container": {memlimit.Limit(128 << 20), 1 << 20, 8 << 20},
 	} {
-		if got := GarbageFor(tt.container, tt.answers); got != tt.want {
-			t.Errorf("%s: %d bytes, want %d", name, got, tt.want)
-		}
+		expect.Equal(t, GarbageFor(tt.container, tt.answers), tt.want, "%s: bytes", name)
 	}
 }
 
@@ -51,9 +51,7 @@ func TestMemoryLimitIncludesGarbage(t *testing.T) {
 
 func TestGCSettingsChangeByMoreThanATwentieth(t *testing.T) {
 	for setting, want := range map[int64]bool{0: true, 94: true, 95: false, 100: false, 105: false, 106: true} {
-		if got := differs(setting, 100); got != want {
-			t.Errorf("differs(%d, 100) = %v, want %v", setting, got, want)
-		}
+		expect.Equal(t, differs(setting, 100), want, "differs(%d, 100)", setting)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tipcache/tipcache/cache/heap"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestAnswersMayTakeAQuarterOfTheContainersMemory(t *testing.T) {
@@ -17,8 +18,6 @@ func TestAnswersMayTakeAQuarterOfTheContainersMemory(t *testing.T) {
 		"a container of more":       {limit: 8 << 30, want: 2 << 30},
 		"no limit that can be read": {limit: 400 << 20, err: errors.New("no cgroup"), want: 256 << 20},
 	} {
-		if got := heap.ForAnswers(func() (uint64, error) { return tt.limit, tt.err }); got != tt.want {
-			t.Errorf("%s: ForAnswers = %d, want %d", name, got, tt.want)
-		}
+		expect.Equal(t, heap.ForAnswers(func() (uint64, error) { return tt.limit, tt.err }), tt.want, "%s: ForAnswers", name)
 	}
 }

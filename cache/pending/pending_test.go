@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/tipcache/tipcache/cache/pending"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // kept tells whether a read of the shared store is kept when it ends.
@@ -98,9 +99,7 @@ func TestNextFlightWaitsForWriteAndReceivesItsFailure(t *testing.T) {
 		}
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := k.AwaitWrite(gone, "k"); !errors.Is(err, context.Canceled) {
-			t.Errorf("a flight that is over: %v", err)
-		}
+		expect.ErrorIs(t, k.AwaitWrite(gone, "k"), context.Canceled, "a flight that is over")
 		if end(errFull); !errors.Is(<-heard, errFull) {
 			t.Error("AwaitWrite: error = nil, want the failure of the write")
 		}

@@ -7,37 +7,33 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // newStore returns a store with a new Redis.
 func newStore(t *testing.T) (*Store, *miniredis.Miniredis) {
 	t.Helper()
 	server := miniredis.RunT(t)
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true, DialerRetries: 1})
 	t.Cleanup(func() { _ = rdb.Close() })
-	s, err := New(rdb, Options{Timeout: 5 * time.Second})
-	must(t, err)
+	s := expect.Value(New(rdb, Options{Timeout: 5 * time.Second}))(t)
 	return s, server
 }
 
 func (s *Store) mustAgree(t *testing.T, epoch int64) upstream.Agreement {
 	t.Helper()
-	a, err := s.Agreement(t.Context(), "story-1", epoch)
-	must(t, err)
+	a := expect.Value(s.Agreement(t.Context(), "story-1", epoch))(t)
 	return a
 }
 
 func TestReplicasAgreeOnHighestEpoch(t *testing.T) {
 	s, _ := newStore(t)
 	for _, step := range []struct{ told, want int64 }{{0, 0}, {7, 7}, {0, 7}, {8, 8}, {7, 8}} {
-		if got := s.mustAgree(t, step.told).Epoch; got != step.want {
-			t.Errorf("Agreement(%d) = epoch %d, want %d", step.told, got, step.want)
-		}
+		expect.Equal(t, s.mustAgree(t, step.told).Epoch, step.want, "epoch of Agreement(%d)", step.told)
 	}
 	if other, err := s.Agreement(t.Context(), "story-2", 0); err != nil || other.Epoch != 0 {
 		t.Errorf("epoch of another chain = %d, %v; want 0", other.Epoch, err)
@@ -57,21 +53,17 @@ func TestAnchorsEndWithTheirEpoch(t *testing.T) {
 	s, server := newStore(t)
 	add := func(epoch, height int64, hash string) {
 		t.Helper()
-		must(t, s.AddAnchor(t.Context(), "story-1", epoch, height, hash))
+		expect.NoError(t, s.AddAnchor(t.Context(), "story-1", epoch, height, hash))
 	}
 	add(0, 10, "aa")
 	add(0, 20, "bb")
 	add(0, 15, "cc") // below the highest
 	add(5, 30, "dd") // of another epoch
-	if diff := cmp.Diff(map[int64]string{10: "aa", 20: "bb"}, s.mustAgree(t, 0).Anchors); diff != "" {
-		t.Errorf("anchors (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, s.mustAgree(t, 0).Anchors, map[int64]string{10: "aa", 20: "bb"}, "anchors")
 	for height := int64(21); height < 100; height++ {
 		add(0, height, "ee")
 	}
-	if got := len(s.mustAgree(t, 0).Anchors); got != maxAnchors {
-		t.Errorf("%d anchors, want %d", got, maxAnchors)
-	}
+	expect.Equal(t, len(s.mustAgree(t, 0).Anchors), maxAnchors, "anchors")
 	if server.TTL(s.epochKey("story-1")) <= 0 {
 		t.Error("epoch has no expiry")
 	}
@@ -83,7 +75,7 @@ func TestAnchorsEndWithTheirEpoch(t *testing.T) {
 func TestAgreementReturnsAgeOfLastConfirmation(t *testing.T) {
 	s, server := newStore(t)
 	hash := strings.Repeat("a", maxHash)
-	must(t, s.AddAnchor(t.Context(), "story-1", 0, 10, hash))
+	expect.NoError(t, s.AddAnchor(t.Context(), "story-1", 0, 10, hash))
 	server.SetTime(time.Now().Add(time.Hour))
 	if a := s.mustAgree(t, 0); a.Anchors[10] != hash || a.Confirmed < 59*time.Minute || a.Confirmed > 61*time.Minute {
 		t.Errorf("%+v", a)
@@ -96,7 +88,7 @@ func TestHotKeysAreLimited(t *testing.T) {
 	for i := range keys {
 		keys[i] = cache.HotKey{Key: strconv.Itoa(i), Rank: i}
 	}
-	must(t, s.NoteHot(t.Context(), "story-1", keys))
+	expect.NoError(t, s.NoteHot(t.Context(), "story-1", keys))
 	if kept, err := server.ZMembers(hotKey("story-1")); err != nil || len(kept) != maxHot {
 		t.Errorf("HotKeys returns %d keys, error %v", len(kept), err)
 	}
@@ -121,12 +113,8 @@ func TestInvalidEpochIsReplaced(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, server := newStore(t)
 			does(server)
-			if diff := cmp.Diff(upstream.Agreement{Anchors: map[int64]string{}}, s.mustAgree(t, 0)); diff != "" {
-				t.Errorf("agreement (-want +got):\n%s", diff)
-			}
-			if got := s.mustAgree(t, 3).Epoch; got != 3 {
-				t.Errorf("epoch %d, want 3", got)
-			}
+			expect.NoDiff(t, s.mustAgree(t, 0), upstream.Agreement{Anchors: map[int64]string{}}, "agreement")
+			expect.Equal(t, s.mustAgree(t, 3).Epoch, 3, "epoch")
 		})
 	}
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // In the midst of an update some replicas have another seal key than others, or none.
@@ -20,15 +22,13 @@ func TestReplicasWithDifferentKeysHaveSeparateAgreements(t *testing.T) {
 	stores := []*Store{sealedStore(t, server, "", nil), sealedStore(t, server, "the new key", nil), sealedStore(t, server, "the old key", nil)}
 	for i, s := range stores {
 		s.o.Logger = slog.New(slog.NewTextHandler(&log, nil))
-		if _, err := s.NextEpoch(t.Context(), "story-1", 0, int64(100+i)); err != nil {
-			t.Fatal(err)
-		}
+		expect.Value(s.NextEpoch(t.Context(), "story-1", 0, int64(100+i)))(t)
 	}
 	want := map[int64]string{}
 	for height := int64(1); height <= 5; height++ {
 		want[height] = "hash" + strconv.FormatInt(height, 10)
 		for i, s := range stores {
-			must(t, s.AddAnchor(t.Context(), "story-1", int64(100+i), height, want[height]))
+			expect.NoError(t, s.AddAnchor(t.Context(), "story-1", int64(100+i), height, want[height]))
 		}
 	}
 	for i, s := range stores {
@@ -44,8 +44,7 @@ func TestReplicasWithDifferentKeysHaveSeparateAgreements(t *testing.T) {
 
 func TestCorruptEntriesAreLoggedOncePerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := New(nil, Options{})
-		must(t, err)
+		s := expect.Value(New(nil, Options{}))(t)
 		var log bytes.Buffer
 		s.o.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		for range 3 {

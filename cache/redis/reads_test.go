@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // pipelines notes how many commands went together at the most, and holds what is
@@ -60,7 +61,7 @@ func TestBatchedReadsReturnEachCallersEntry(t *testing.T) {
 	s.Save(t.Context(), "story-1", entries, time.Hour)
 	server.Del(entryKey("story-1", "7"))
 	server.Del(entryKey("story-1", "8"))
-	must(t, server.Set(entryKey("story-1", "8"), "no hash"))
+	expect.NoError(t, server.Set(entryKey("story-1", "8"), "no hash"))
 	server.HSet(entryKey("story-1", "9"), "m", "nonsense")
 	hook := &pipelines{letGo: make(chan struct{})}
 	s.rdb.AddHook(hook)
@@ -91,13 +92,11 @@ func TestBatchedReadsReturnEachCallersEntry(t *testing.T) {
 }
 
 func TestReadsFailIfRedisDoesNotReply(t *testing.T) {
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	silent := expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer silent.Close()
 	rdb := redis.NewClient(&redis.Options{Addr: silent.Addr().String(), ContextTimeoutEnabled: true, MaxRetries: -1})
 	defer rdb.Close()
-	s, err := New(rdb, Options{Timeout: 50 * time.Millisecond})
-	must(t, err)
+	s := expect.Value(New(rdb, Options{Timeout: 50 * time.Millisecond}))(t)
 	var under sync.WaitGroup
 	for i := range 100 {
 		under.Go(func() {
@@ -116,16 +115,14 @@ func TestExhaustedPoolDoesNotOpenBreaker(t *testing.T) {
 	defer rdb.Close()
 	s.rdb = rdb
 	taken := rdb.Conn()
-	must(t, taken.Ping(t.Context()).Err())
+	expect.NoError(t, taken.Ping(t.Context()).Err())
 	for range 2 * failuresToOpen {
 		if _, err := s.Read(t.Context(), "story-1", "key"); err == nil {
 			t.Fatal("read succeeded without a free connection")
 		}
 	}
-	if got := s.State(); got != "closed" {
-		t.Errorf("breaker = %s, want closed", got)
-	}
-	must(t, taken.Close())
+	expect.Equal(t, s.State(), "closed", "breaker")
+	expect.NoError(t, taken.Close())
 	if _, err := s.Read(t.Context(), "story-1", "key"); err != nil {
 		t.Errorf("read with a free connection: %v", err)
 	}
@@ -224,19 +221,9 @@ func TestBackgroundCommandsAreBatched(t *testing.T) {
 				if len(first.ready) > 0 {
 					went = len(<-first.ready)
 				}
-				if went != tt.want {
-					t.Errorf("batch has %d commands, want %d", went, tt.want)
-				}
+				expect.Equal(t, went, tt.want, "commands in the batch")
 			})
 		})
-	}
-}
-
-// must fails the test if err is not nil.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 

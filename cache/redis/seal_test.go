@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/google/go-cmp/cmp"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // sealedStore is a store of a server, which seals with a key.
@@ -22,8 +22,7 @@ func sealedStore(t *testing.T, server *miniredis.Miniredis, key string, now func
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = rdb.Close() })
-	s, err := New(rdb, Options{Timeout: 5 * time.Second, SealKey: []byte(key), Now: now})
-	must(t, err)
+	s := expect.Value(New(rdb, Options{Timeout: 5 * time.Second, SealKey: []byte(key), Now: now}))(t)
 	return s
 }
 
@@ -40,16 +39,12 @@ func TestUnsignedAgreementsAreIgnored(t *testing.T) {
 		"no seal":       func(_ *testing.T, m *miniredis.Miniredis) { m.HDel(key, "s") },
 		"one of its own": func(t *testing.T, m *miniredis.Miniredis) {
 			another := sealedStore(t, m, "another", nil)
-			if _, err := another.NextEpoch(t.Context(), "story-1", later-1, later); err != nil {
-				t.Fatal(err)
-			}
+			expect.Value(another.NextEpoch(t.Context(), "story-1", later-1, later))(t)
 			theirs := another.epochKey("story-1")
 			m.HSet(key, "e", m.HGet(theirs, "e"), "a", "", "t", "0", "s", m.HGet(theirs, "s"))
 		},
 		"the seal of another chain": func(t *testing.T, m *miniredis.Miniredis) {
-			if _, err := sealedStore(t, m, "ours", nil).NextEpoch(t.Context(), "story-2", 0, later); err != nil {
-				t.Fatal(err)
-			}
+			expect.Value(sealedStore(t, m, "ours", nil).NextEpoch(t.Context(), "story-2", 0, later))(t)
 			m.HSet(key, "e", m.HGet(other, "e"), "a", "", "t", "0", "s", m.HGet(other, "s"))
 		},
 		"no hash":            func(_ *testing.T, m *miniredis.Miniredis) { m.Del(key); _ = m.Set(key, "x") },
@@ -65,19 +60,15 @@ func TestUnsignedAgreementsAreIgnored(t *testing.T) {
 				t.Helper()
 				s.mustAgree(t, epoch)
 				for height, hash := range map[int64]string{10: "aa", 20: "bb"} {
-					must(t, s.AddAnchor(t.Context(), "story-1", epoch, height, hash))
+					expect.NoError(t, s.AddAnchor(t.Context(), "story-1", epoch, height, hash))
 				}
 			}
 			settle()
 			writes(t, server)
 			got := s.mustAgree(t, epoch)
-			if got.Epoch != epoch {
-				t.Errorf("epoch %d, want %d", got.Epoch, epoch)
-			}
+			expect.Equal(t, got.Epoch, epoch, "epoch")
 			for height, hash := range got.Anchors {
-				if hash != agreed.Anchors[height] {
-					t.Errorf("block %d has hash %q, want none", height, hash)
-				}
+				expect.Equal(t, hash, agreed.Anchors[height], "hash of block %d", height)
 			}
 			if got, err := s.NextEpoch(t.Context(), "story-1", epoch, epoch+1); err != nil || got != epoch+1 {
 				t.Errorf("NextEpoch = %d, %v", got, err)
@@ -113,13 +104,12 @@ func TestDialectWithoutOurSignatureIsIgnored(t *testing.T) {
 
 func noteDialect(t *testing.T, server *miniredis.Miniredis, key, chain string) {
 	t.Helper()
-	must(t, sealedStore(t, server, key, nil).NoteDialect(t.Context(), chain, "cosmos"))
+	expect.NoError(t, sealedStore(t, server, key, nil).NoteDialect(t.Context(), chain, "cosmos"))
 }
 
 func move(t *testing.T, server *miniredis.Miniredis, from, to string) {
 	t.Helper()
-	noted, err := server.Get(dialectKey(from))
-	must(t, err)
+	noted := expect.Value(server.Get(dialectKey(from)))(t)
 	_ = server.Set(dialectKey(to), noted)
 }
 
@@ -129,12 +119,10 @@ func TestReplicasWithSameKeyAgree(t *testing.T) {
 	if got, err := first.NextEpoch(t.Context(), "story-1", 0, 5); err != nil || got != 5 {
 		t.Fatalf("NextEpoch = %d, %v", got, err)
 	}
-	must(t, first.AddAnchor(t.Context(), "story-1", 5, 10, "aa"))
+	expect.NoError(t, first.AddAnchor(t.Context(), "story-1", 5, 10, "aa"))
 	got := second.mustAgree(t, 0)
 	got.Confirmed = 0
-	if diff := cmp.Diff(upstream.Agreement{Epoch: 5, Anchors: map[int64]string{10: "aa"}}, got); diff != "" {
-		t.Errorf("agreement (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, got, upstream.Agreement{Epoch: 5, Anchors: map[int64]string{10: "aa"}}, "agreement")
 }
 
 func TestConcurrentUpdatesOfAgreementSucceed(t *testing.T) {
@@ -153,9 +141,7 @@ func TestConcurrentUpdatesOfAgreementSucceed(t *testing.T) {
 	}
 	want := <-ended
 	for range replicas - 1 {
-		if got := <-ended; got != want {
-			t.Errorf("epoch = %d, want %d", got, want)
-		}
+		expect.Equal(t, <-ended, want, "epoch")
 	}
 }
 
@@ -189,10 +175,9 @@ func TestUnsignedPurgesAreIgnored(t *testing.T) {
 	<-h.up
 	announce := func(s *Store, namespace, prefix string) {
 		t.Helper()
-		must(t, s.AnnouncePurge(t.Context(), namespace, cache.Selection{Prefix: prefix}))
+		expect.NoError(t, s.AnnouncePurge(t.Context(), namespace, cache.Selection{Prefix: prefix}))
 	}
-	text, err := json.Marshal(announcement{cache.Selection{Prefix: "plain"}, now.UnixMilli()})
-	must(t, err)
+	text := expect.Value(json.Marshal(announcement{cache.Selection{Prefix: "plain"}, now.UnixMilli()}))(t)
 	channel := channelOf("story-1")
 	server.Publish(channel, "!"+string(text))
 	server.Publish(channel, "!"+string(sealer("ours").seal(channelOf("story-2"), text)))
@@ -200,11 +185,9 @@ func TestUnsignedPurgesAreIgnored(t *testing.T) {
 	announce(ours(-2*time.Minute), "story-1", "heard before and sent again")
 	announce(ours(2*time.Minute), "story-1", "from the future")
 	announce(ours(30*time.Second), "story-1", "ours")
-	if diff := cmp.Diff(cache.Selection{Prefix: "ours"}, <-h.purged); diff != "" {
-		t.Errorf("first purge (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, <-h.purged, cache.Selection{Prefix: "ours"}, "first purge")
 	var unsealed, late dto.Metric
-	must(t, errors.Join(replica.errors[foreign].Write(&unsealed), replica.errors[corrupt].Write(&late)))
+	expect.NoError(t, errors.Join(replica.errors[foreign].Write(&unsealed), replica.errors[corrupt].Write(&late)))
 	if n, m := unsealed.GetCounter().GetValue(), late.GetCounter().GetValue(); n != 3 || m != 2 {
 		t.Errorf("foreign = %v, corrupt = %v; want 3 and 2", n, m)
 	}

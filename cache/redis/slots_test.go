@@ -14,6 +14,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/sony/gobreaker/v2"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // A hanging node says what it is asked, and answers nothing until it is let go.
@@ -73,13 +75,11 @@ func TestHangingNodeDelaysOnlyCallersOfItsKeys(t *testing.T) {
 		},
 	})
 	defer rdb.Close()
-	s, err := New(rdb, Options{Timeout: 20 * time.Second})
-	must(t, err)
+	s := expect.Value(New(rdb, Options{Timeout: 20 * time.Second}))(t)
 	var there, elsewhere []string
 	for i := range 100 {
 		key := fmt.Sprint(i)
-		master, err := rdb.MasterForKey(t.Context(), entryKey("story-1", key))
-		must(t, err)
+		master := expect.Value(rdb.MasterForKey(t.Context(), entryKey("story-1", key)))(t)
 		if strings.HasSuffix(master.Options().Addr, ":"+ill.Port()) {
 			there = append(there, key)
 		} else {
@@ -126,8 +126,7 @@ func TestUnreachableClusterIsNotQueriedWhileBreakerIsOpen(t *testing.T) {
 		},
 	})
 	defer rdb.Close()
-	s, err := New(rdb, Options{})
-	must(t, err)
+	s := expect.Value(New(rdb, Options{}))(t)
 	for i := 0; s.State() != "open"; i++ {
 		if _, err := s.Read(t.Context(), "story-1", "k"); err == nil || i == 2*failuresToOpen {
 			t.Fatalf("read %d: %v, breaker %s", i+1, err, s.State())

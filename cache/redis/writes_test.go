@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // answerOf is an answer at a height.
@@ -53,9 +54,7 @@ func (s *Store) gathered(n int) {
 func TestSingleWriteIsSentAtOnce(t *testing.T) {
 	s, _ := newStore(t)
 	s.batcher.every = time.Hour
-	if err := s.granted(t, "k").Publish(t.Context(), answerOf(1), time.Hour); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, s.granted(t, "k").Publish(t.Context(), answerOf(1), time.Hour))
 }
 
 // scripts notes of how many entries scripts were.
@@ -91,7 +90,7 @@ func TestConsecutiveWritesAreBatched(t *testing.T) {
 		told.Subscribe(channelOf("story-1"))
 		heard := &heard{}
 		if known {
-			must(t, s.write.Load(t.Context(), s.rdb).Err())
+			expect.NoError(t, s.write.Load(t.Context(), s.rdb).Err())
 		}
 		hook := &scripts{}
 		var under sync.WaitGroup
@@ -196,8 +195,7 @@ func TestWriteIsSentAtOnceIfCallerOfAnotherReplicaWaits(t *testing.T) {
 			}
 			rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})
 			defer rdb.Close()
-			other, err := New(rdb, Options{Timeout: time.Minute})
-			must(t, err)
+			other := expect.Value(New(rdb, Options{Timeout: time.Minute}))(t)
 			want := func() {
 				if reply, err := other.NewLease("story-1", "k", 0).Acquire(t.Context(), nil); err != nil || reply.State != cache.LeaseBusy {
 					t.Errorf("other replica: %+v, %v", reply, err)
@@ -217,9 +215,7 @@ func TestWriteIsSentAtOnceIfCallerOfAnotherReplicaWaits(t *testing.T) {
 				holder.gathered(1)
 				want()
 			}
-			if err := <-settled; err != nil {
-				t.Error(err)
-			}
+			expect.NoError(t, <-settled)
 		})
 	}
 }
@@ -260,7 +256,7 @@ func TestLeaseIsRequestedOnceWhileRedisIsDown(t *testing.T) {
 // A lease that was taken for an entry which is not as the caller knew it is given back.
 func TestUnusedLeaseIsReleased(t *testing.T) {
 	s, server := newStore(t)
-	must(t, s.granted(t, "k").Publish(t.Context(), answerOf(7), time.Hour))
+	expect.NoError(t, s.granted(t, "k").Publish(t.Context(), answerOf(7), time.Hour))
 	for name, judged := range map[string]*cache.Entry{"nothing": nil, "an older entry": answerOf(1)} {
 		l := s.NewLease("story-1", "k", 0)
 		reply, err := l.Acquire(t.Context(), judged)
@@ -270,9 +266,7 @@ func TestUnusedLeaseIsReleased(t *testing.T) {
 		if again, err := l.Acquire(t.Context(), reply.Entry); err != nil || again.State != cache.LeaseGranted {
 			t.Errorf("%s was known, then the stored entry: %+v, %v", name, again, err)
 		}
-		if err := l.Abandon(t.Context(), true); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, l.Abandon(t.Context(), true))
 		if server.Exists(leaseKey(entryKey("story-1", "k"))) {
 			t.Errorf("%s was known: lease still exists", name)
 		}
@@ -300,9 +294,7 @@ func TestLeaseOfChangedEntryIsReleasedAtOnceIfCallerWaits(t *testing.T) {
 		t.Fatalf("%+v, %v", reply, err)
 	}
 	s.NewLease("story-1", "k", 0) // of the flight that comes next
-	if err := l.Abandon(t.Context(), true); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, l.Abandon(t.Context(), true))
 	l = s.NewLease("story-1", "k", 0)
 	if reply, err := l.Acquire(t.Context(), nil); err != nil || reply.State != cache.LeaseChanged {
 		t.Fatalf("%+v, %v", reply, err)
@@ -336,9 +328,7 @@ func TestRefusedWritesAreAnOutageUntilAnEntryIsStored(t *testing.T) {
 		}
 		failing(true, "after a lease was refused")
 		server.SetError("")
-		if err := publish(first); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, publish(first))
 		failing(false, "after an entry was stored")
 		server.SetError(refusal)
 		if err := publish(second); err == nil {

@@ -5,14 +5,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestRunContinuesAfterLostConnection(t *testing.T) {
 	ctx, stop := untilSignalled(t.Context())
 	defer stop()
-	if err := syscall.Kill(os.Getpid(), syscall.SIGPIPE); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGPIPE))
 	select {
 	case <-ctx.Done():
 		t.Error("run ended, want it running")

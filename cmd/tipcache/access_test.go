@@ -9,13 +9,14 @@ import (
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // keyFrom runs the command and returns what it prints.
 func keyFrom(t *testing.T, name string) (key, line string) {
 	t.Helper()
 	var out bytes.Buffer
-	must(t, run(t.Context(), []string{"key", "new", name}, streams{&out, io.Discard}))
+	expect.NoError(t, run(t.Context(), []string{"key", "new", name}, streams{&out, io.Discard}))
 	printed := strings.Fields(out.String())
 	if len(printed) != 4 || printed[0] != "key" || printed[2] != "line" {
 		t.Fatalf("printed %q", out.String())
@@ -67,9 +68,7 @@ func TestReplicasShareLimitInRedis(t *testing.T) {
 			}
 		}
 	}
-	if allowed != 20 {
-		t.Errorf("%d were allowed, want 20", allowed)
-	}
+	expect.Equal(t, allowed, 20, "allowed requests")
 }
 
 func TestConfigPrintsReference(t *testing.T) {

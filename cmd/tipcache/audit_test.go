@@ -9,6 +9,7 @@ import (
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // counted is the sum of a metric over the lines with all the labels.
@@ -49,7 +50,5 @@ func TestAuditNamesNodeWithForgedResponses(t *testing.T) {
 		r.get(r.base + storyPool)
 		return r.counted("tipcache_audit_differences_total", `source="`+name+`"`) > 0
 	})
-	if ready := r.get(r.admin + "/readyz").body; !strings.Contains(ready, fmt.Sprintf(`%q:{"differences":`, name)) {
-		t.Errorf("/readyz = %s, want the differences of %s", ready, name)
-	}
+	expect.Contains(t, r.get(r.admin+"/readyz").body, fmt.Sprintf(`%q:{"differences":`, name), "/readyz")
 }

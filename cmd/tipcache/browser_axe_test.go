@@ -10,6 +10,7 @@ import (
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // A finding is a rule of axe-core that a page breaks, and where.
@@ -43,9 +44,7 @@ func (b *tab) axe(script string) (found []finding) {
 		Passes     int
 		Failed     string
 	}
-	if err := json.Unmarshal([]byte(b.value(`window.found`)), &text); err != nil {
-		b.t.Fatal(err)
-	}
+	expect.NoError(b.t, json.Unmarshal([]byte(b.value(`window.found`)), &text))
 	if err := json.Unmarshal([]byte(text), &result); err != nil || result.Failed != "" || result.Passes == 0 {
 		b.t.Fatalf("axe-core did not run: %v, %.200s", err, text)
 	}
@@ -71,9 +70,7 @@ func (b *tab) accessible(t *testing.T, what, script string) {
 		}
 	}
 	b.show("light", 390)
-	if over := b.value(`document.documentElement.scrollWidth - document.documentElement.clientWidth`); over != "0" {
-		t.Errorf("%s: on a phone it is %s pixels too wide", what, over)
-	}
+	expect.Equal(t, b.value(`document.documentElement.scrollWidth - document.documentElement.clientWidth`), "0", "%s: pixels too wide on a phone", what)
 }
 
 func TestPagesHaveNoAxeViolations(t *testing.T) {
@@ -103,7 +100,7 @@ func TestPagesHaveNoAxeViolations(t *testing.T) {
 	status.until("drawn", `Number(document.documentElement.dataset.drawn) > 2`)
 	status.accessible(t, "the status page", script)
 	down := devnet.Fault{Outage: devnet.Refuse}
-	must(t, d.SetFaults(devnet.Faults{Node: down, Comet: down}))
+	expect.NoError(t, d.SetFaults(devnet.Faults{Node: down, Comet: down}))
 	status.until("in trouble", `!document.getElementById('problems').hidden`)
 	status.accessible(t, "the status page of a server in trouble", script)
 }

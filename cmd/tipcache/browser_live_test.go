@@ -11,10 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 var listenAddress = regexp.MustCompile(`listen["=:]+([0-9.]+:\d+)`)
@@ -38,9 +37,7 @@ func TestLivePageShowsEachBlockAndReconnects(t *testing.T) {
 	page := openTab(t, "http://"+addr+"/docs/live")
 	const shown = `document.querySelector('article')?.dataset.changes`
 	page.until("changed by three blocks", shown+` >= 3`)
-	if got := page.value(`document.querySelector('article code').textContent`); !strings.Contains(got, "/rewards") {
-		t.Errorf("first response = %s", got)
-	}
+	expect.Contains(t, page.value(`document.querySelector('article code').textContent`), "/rewards", "first response")
 	page.until("marked", `document.querySelectorAll('article mark').length > 0`)
 	if got := page.complained(); len(got) > 0 {
 		t.Errorf("browser console has %+v, want no errors", got)
@@ -71,9 +68,7 @@ func TestLivePageFollowsDialect(t *testing.T) {
 	r := startRunning(t, newDevnet(t, devnet.Options{Interval: 500 * time.Millisecond, Dialect: devnet.Cosmos}), nil)
 	page := openTab(t, r.base+"/docs/live")
 	page.until("changed by a block", `document.querySelector('article')?.dataset.changes >= 1`)
-	if got := page.value(`document.querySelector('article code').textContent`); !strings.Contains(got, "/cosmos/distribution/v1beta1/delegators/") {
-		t.Errorf("first response = %s", got)
-	}
+	expect.Contains(t, page.value(`document.querySelector('article code').textContent`), "/cosmos/distribution/v1beta1/delegators/", "first response")
 }
 
 // A flaky is a way to a server that can be broken: streams end, and requests get
@@ -120,9 +115,7 @@ func TestTypeScriptPackageWorksInBrowser(t *testing.T) {
 
 	page := openTab(t, site.URL+"/package.html?"+url.Values{"base": {way.URL}}.Encode())
 	page.until("done with its walk and its wait", `seen.walk !== undefined && seen.waited === true`)
-	if diff := cmp.Diff(`{"items":71,"different":71,"heights":1}`, page.value(`seen.walk`)); diff != "" {
-		t.Errorf("the walk (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, page.value(`seen.walk`), `{"items":71,"different":71,"heights":1}`, "the walk")
 	page.until("streamed to", `seen.live.length >= 3`)
 	page.until("shown three whole blocks", `seen.frames.length >= 3 && seen.frames.every((f, i, all) => f.complete && (i === 0 || f.height > all[i-1].height))`)
 	page.until("free to ask while nine answers are followed", `seen.many === true`)

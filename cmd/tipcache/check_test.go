@@ -12,14 +12,14 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // database creates an SQLite file with SQL statements.
 func database(t *testing.T, statements string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "c.db")
-	db, err := sql.Open("sqlite", path)
-	must(t, err)
+	db := expect.Value(sql.Open("sqlite", path))(t)
 	defer db.Close()
 	if _, err := db.Exec("PRAGMA journal_mode = WAL; " + statements); err != nil {
 		t.Fatal(err)
@@ -63,12 +63,8 @@ func TestServeWithoutCollectionsWritesNoFile(t *testing.T) {
 	t.Chdir(dir)
 	s := startServing(t, newDevnet(t, devnet.Options{}), "")
 	s.eventually("ready", func() bool { return s.get(s.admin+"/readyz").status == http.StatusOK })
-	if got := s.get(s.base + "/staking/params").status; got != http.StatusOK {
-		t.Errorf("GET /staking/params = %d, want 200", got)
-	}
-	if got := s.list("{}").status; got != http.StatusUnauthorized {
-		t.Errorf("listing = %d, want 401", got)
-	}
+	expect.Equal(t, s.get(s.base+"/staking/params").status, http.StatusOK, "status of GET /staking/params")
+	expect.Equal(t, s.list("{}").status, http.StatusUnauthorized, "status of a listing")
 	if body := s.get(s.admin + "/readyz").body; !strings.Contains(body, `"store":"off"`) {
 		t.Errorf("/readyz = %s, want the store off", body)
 	}
@@ -81,16 +77,13 @@ func TestClosedListingRefusesChainKeys(t *testing.T) {
 	t.Chdir(t.TempDir())
 	key, line := keyFrom(t, "web")
 	s := startServing(t, newDevnet(t, devnet.Options{}), "collections: {auth: closed, keys: ['"+line+"']}")
-	if got := s.status(key); got != http.StatusForbidden {
-		t.Errorf("listing = %d, want 403", got)
-	}
+	expect.Equal(t, s.status(key), http.StatusForbidden, "status of a listing")
 }
 
 // taken returns an address that another listener uses.
 func taken(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	l := expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = l.Close() })
 	return l.Addr().String()
 }
@@ -117,9 +110,7 @@ func TestCheckReportsErrorsOfServe(t *testing.T) {
 			if err != nil {
 				out += err.Error()
 			}
-			if !strings.Contains(out, tt.want) {
-				t.Errorf("output = %q, want %q", out, tt.want)
-			}
+			expect.Contains(t, out, tt.want, "output")
 			if _, err := runs(t, append([]string{"check", "--connect", "--node", "none"}, tt.args...)...); err == nil {
 				t.Error("check --connect succeeded, want an error")
 			}

@@ -18,6 +18,8 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/coder/websocket/wsjson"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // A tab is a page that stays open in a headless Chromium, which is controlled over
@@ -63,11 +65,10 @@ func openTab(t *testing.T, page string) *tab {
 // startBrowser starts a browser with a profile of its own, until the test ends.
 func startBrowser(t *testing.T, with func(profile string) *exec.Cmd) (profile string) {
 	t.Helper()
-	profile, err := os.MkdirTemp("", "tipcache-browser-")
-	must(t, err)
+	profile = expect.Value(os.MkdirTemp("", "tipcache-browser-"))(t)
 	cmd := with(profile)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it has children
-	must(t, cmd.Start())
+	expect.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		_ = cmd.Wait()
@@ -105,9 +106,7 @@ func (b *tab) find(profile string) string {
 func (b *tab) connect(address string) {
 	b.t.Helper()
 	conn, _, err := websocket.Dial(b.t.Context(), address, nil)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	expect.NoError(b.t, err)
 	b.conn = conn
 	conn.SetReadLimit(1 << 24)
 	ended := make(chan struct{})
@@ -192,10 +191,7 @@ func (b *tab) value(expression string) string {
 // anything.
 func (b *tab) figure(id string) float64 {
 	b.t.Helper()
-	value, err := strconv.ParseFloat(b.value(`Number(document.getElementById('`+id+`')?.dataset.value ?? -1)`), 64)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	value := expect.Value(strconv.ParseFloat(b.value(`Number(document.getElementById('`+id+`')?.dataset.value ?? -1)`), 64))(b.t)
 	return value
 }
 

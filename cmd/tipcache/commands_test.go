@@ -18,6 +18,7 @@ import (
 	"github.com/tipcache/tipcache/cmd/tipcache/parts"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // runs runs a command line and returns what it prints.
@@ -91,7 +92,7 @@ func TestTypoIsAnsweredWithSuggestion(t *testing.T) {
 
 func TestFlagsMayFollowArguments(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.jsonl")
-	must(t, os.WriteFile(file, nil, 0o600))
+	expect.NoError(t, os.WriteFile(file, nil, 0o600))
 	if out, err := runs(t, "import", file, "--store", "sqlite::memory:"); err != nil || !strings.Contains(out, "imported 0") {
 		t.Errorf("%v, %q", err, out)
 	}
@@ -104,7 +105,7 @@ func TestExampleIsValidConfiguration(t *testing.T) {
 	}
 	for name, text := range map[string]string{"as printed": text, "with all that is commented out": uncommented(text)} {
 		file := filepath.Join(t.TempDir(), "tipcache.yaml")
-		must(t, os.WriteFile(file, []byte(text), 0o600))
+		expect.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 		if _, err := runs(t, "check", "--config", file); err != nil {
 			t.Errorf("%s: %v\n%s", name, err, text)
 		}
@@ -130,7 +131,7 @@ func uncommented(text string) string {
 // patientConfig returns a configuration file with a longer timeout of Redis than the default, for busy machines.
 func patientConfig(t *testing.T) string {
 	file := filepath.Join(t.TempDir(), "patient.yaml")
-	must(t, os.WriteFile(file, []byte("redis: {timeout: 2500ms}\n"), 0o600))
+	expect.NoError(t, os.WriteFile(file, []byte("redis: {timeout: 2500ms}\n"), 0o600))
 	return file
 }
 
@@ -240,7 +241,7 @@ func TestCheckNamesAddressesWithoutContract(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "c.yaml")
 	const nobody = "0x00000000000000000000000000000000000000aa"
 	custom := "index: {network: [1315, '" + devnet.IPAssetRegistry + "', '" + devnet.LicensingModule + "', '" + nobody + "']}\n"
-	must(t, os.WriteFile(file, []byte(custom), 0o600))
+	expect.NoError(t, os.WriteFile(file, []byte(custom), 0o600))
 	out, err := runs(t, "check", "--connect", "--listen", "127.0.0.1:0", "--admin", "none", "--config", file, "--node", d.NodeURL(), "--comet", d.CometURL(), "--collections-auth", "none",
 		"--index", "--evm", d.EVMURL(), "--store", "sqlite:"+filepath.Join(t.TempDir(), "c.db"))
 	if err == nil || !strings.Contains(out, "no contract at "+nobody+"\n") {
@@ -253,7 +254,7 @@ func TestImportLogsCreationOfSchema(t *testing.T) {
 	store := "sqlite:" + filepath.Join(t.TempDir(), "c.db")
 	for i, want := range []bool{true, false} { // the second time the schema exists
 		said.Reset()
-		must(t, run(t.Context(), []string{"import", os.DevNull, "--store", store}, streams{io.Discard, &said}))
+		expect.NoError(t, run(t.Context(), []string{"import", os.DevNull, "--store", store}, streams{io.Discard, &said}))
 		if strings.Contains(said.String(), "created the store's schema") != want {
 			t.Errorf("import %d says %s", i+1, &said)
 		}

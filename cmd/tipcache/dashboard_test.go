@@ -16,6 +16,7 @@ import (
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 const (
@@ -27,8 +28,7 @@ const (
 // expressions are what the panels of the dashboard ask Prometheus for.
 func expressions(t *testing.T) (all []string) {
 	t.Helper()
-	text, err := os.ReadFile(dashboardFile)
-	must(t, err)
+	text := expect.Value(os.ReadFile(dashboardFile))(t)
 	var dashboard struct {
 		Panels []struct {
 			ID      int
@@ -36,7 +36,7 @@ func expressions(t *testing.T) (all []string) {
 			Targets []struct{ Expr string }
 		}
 	}
-	must(t, json.Unmarshal(text, &dashboard))
+	expect.NoError(t, json.Unmarshal(text, &dashboard))
 	ids := map[int]bool{}
 	for _, p := range dashboard.Panels {
 		if ids[p.ID] {
@@ -59,11 +59,9 @@ func metricsWithTLS(t *testing.T) string {
 	r := startUnready(t, newDevnet(t, devnet.Options{}), func(c *config.Config) { c.HTTP.TLS = files })
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted}}
 	defer transport.CloseIdleConnections()
-	resp, err := (&http.Client{Transport: transport}).Get("https://" + r.AdminAddr() + "/metrics")
-	must(t, err)
+	resp := expect.Value((&http.Client{Transport: transport}).Get("https://" + r.AdminAddr() + "/metrics"))(t)
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	must(t, err)
+	text := expect.Value(io.ReadAll(resp.Body))(t)
 	return string(text)
 }
 
@@ -87,8 +85,7 @@ func TestDashboardAndAlertsQueryExistingMetrics(t *testing.T) {
 	for line := range strings.Lines(r.get(r.admin+"/metrics").body + r.get(serve.admin+"/metrics").body + metricsWithTLS(t)) {
 		scraped[regexp.MustCompile(`^\w*`).FindString(line)] = true
 	}
-	alerts, err := os.ReadFile(alertsFile)
-	must(t, err)
+	alerts := expect.Value(os.ReadFile(alertsFile))(t)
 	sources := map[string][]string{"dashboard": expressions(t), "alerts": {string(alerts)}}
 	for source, texts := range sources {
 		names := regexp.MustCompile(`\b(tipcache|go|process)_\w+`).FindAllString(strings.Join(texts, "\n"), -1)
@@ -124,10 +121,9 @@ func TestPrometheusAcceptsAlerts(t *testing.T) {
 		expr = strings.ReplaceAll(expr, "$__rate_interval", "5m") // Grafana fills it in
 		rules = append(rules, rule{"dashboard:panel", expr, map[string]string{"n": strconv.Itoa(i)}})
 	}
-	text, err := json.Marshal(map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": rules}}})
-	must(t, err)
+	text := expect.Value(json.Marshal(map[string]any{"groups": []any{map[string]any{"name": "dashboard", "rules": rules}}}))(t)
 	file := filepath.Join(t.TempDir(), "dashboard.yaml")
-	must(t, os.WriteFile(file, text, 0o600))
+	expect.NoError(t, os.WriteFile(file, text, 0o600))
 	if out, err := exec.CommandContext(t.Context(), path, "check", "rules", file).CombinedOutput(); err != nil {
 		t.Errorf("dashboard: %v\n%s", err, out)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 const (
@@ -22,7 +23,7 @@ func away(t *testing.T, dialect devnet.Dialect) *devnet.Devnet {
 	t.Helper()
 	d := newDevnet(t, devnet.Options{Dialect: dialect, Interval: 50 * time.Millisecond})
 	refuse := devnet.Fault{Outage: devnet.Refuse}
-	must(t, d.SetFaults(devnet.Faults{Node: refuse, Comet: refuse}))
+	expect.NoError(t, d.SetFaults(devnet.Faults{Node: refuse, Comet: refuse}))
 	return d
 }
 
@@ -45,7 +46,7 @@ func TestDialectIsDetectedOnceNodeAnswers(t *testing.T) {
 			if got := r.get(r.admin + "/readyz"); got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "dialect") {
 				t.Errorf("/readyz before the node: %d %s", got.status, got.body)
 			}
-			must(t, d.SetFaults(devnet.Faults{}))
+			expect.NoError(t, d.SetFaults(devnet.Faults{}))
 			r.eventually("of the node", func() bool { return r.get(r.base+path).status == http.StatusOK })
 			r.eventually("ready", func() bool { return r.get(r.admin+"/readyz").status == http.StatusOK })
 			if got := r.list(`{}`); got.status != http.StatusOK {
@@ -74,7 +75,7 @@ func TestReplicaWithoutNodeUsesDialectFromRedis(t *testing.T) {
 		return first.get(first.base+sdkPool).status == http.StatusOK && strings.Contains(strings.Join(shared.Keys(), " "), sdkPool)
 	})
 	refuse := devnet.Fault{Outage: devnet.Refuse}
-	must(t, d.SetFaults(devnet.Faults{Node: refuse, Comet: refuse}))
+	expect.NoError(t, d.SetFaults(devnet.Faults{Node: refuse, Comet: refuse}))
 	second := startUnready(t, d, sharing)
 	second.eventually("answered from Redis", func() bool { return second.get(second.base+sdkPool).status == http.StatusOK })
 }
@@ -84,7 +85,7 @@ func TestReplicaWithoutNodeUsesDialectFromRedis(t *testing.T) {
 func astray(t *testing.T, sealKey string) *running {
 	t.Helper()
 	shared, d := miniredis.RunT(t), away(t, devnet.Cosmos)
-	must(t, shared.Set("tipcache:1:dialect:{"+d.ChainID()+"}", "story"))
+	expect.NoError(t, shared.Set("tipcache:1:dialect:{"+d.ChainID()+"}", "story"))
 	return startUnready(t, d, func(cfg *config.Config) {
 		cfg.Redis.URL, cfg.Redis.SealKey, cfg.Chain.ID = "redis://"+shared.Addr(), sealKey, d.ChainID()
 	})
@@ -93,14 +94,14 @@ func astray(t *testing.T, sealKey string) *running {
 func TestUnsignedDialectInRedisIsIgnored(t *testing.T) {
 	t.Parallel()
 	r := astray(t, "known to the replicas alone")
-	must(t, r.devnet.SetFaults(devnet.Faults{}))
+	expect.NoError(t, r.devnet.SetFaults(devnet.Faults{}))
 	r.eventually("of the node", func() bool { return r.get(r.base+sdkPool).status == http.StatusOK })
 }
 
 func TestReplicaWithWrongDialectFromRedisEndsOnceNodeAnswers(t *testing.T) {
 	t.Parallel()
 	r := astray(t, "")
-	must(t, r.devnet.SetFaults(devnet.Faults{}))
+	expect.NoError(t, r.devnet.SetFaults(devnet.Faults{}))
 	select {
 	case err := <-r.ended:
 		r.ended <- nil

@@ -17,6 +17,7 @@ import (
 	"github.com/tipcache/tipcache/cmd/tipcache/service"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // A client asks over a connection that it keeps, until a response closes it and it opens the
@@ -53,7 +54,7 @@ func TestDrainLosesNoRequest(t *testing.T) {
 	ctx, sigterm := context.WithCancel(context.Background())
 	defer sigterm()
 	r, ended := startStoppable(ctx, t, d, func(c *config.Config) { c.HTTP.DrainDelay = 6 * time.Second })
-	must(t, d.SetFaults(devnet.Faults{Node: devnet.Fault{Latency: 100 * time.Millisecond}}))
+	expect.NoError(t, d.SetFaults(devnet.Faults{Node: devnet.Fault{Latency: 100 * time.Millisecond}}))
 
 	var answered atomic.Int64
 	var clients sync.WaitGroup
@@ -72,9 +73,7 @@ func TestDrainLosesNoRequest(t *testing.T) {
 	r.eventually("answering", func() bool { return answered.Load() > 100 })
 	sigterm()
 	clients.Wait()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, <-ended)
 	if c, err := net.Dial("tcp", r.Addr()); err == nil {
 		_ = c.Close()
 		t.Error("the public listener is open after Run returned, want it closed")
@@ -110,8 +109,7 @@ func startStoppable(ctx context.Context, t *testing.T, d *devnet.Devnet, change 
 	t.Helper()
 	cfg := unhurried(t, d, "a test's key")
 	change(&cfg)
-	s, err := service.New(t.Context(), cfg, parts.NewLogs(io.Discard, cfg.Log))
-	must(t, err)
+	s := expect.Value(service.New(t.Context(), cfg, parts.NewLogs(io.Discard, cfg.Log)))(t)
 	r := &running{Service: s, t: t, devnet: d, key: "a test's key",
 		base: "http://" + s.Addr(), admin: "http://" + s.AdminAddr()}
 	ended := make(chan error, 1)
@@ -135,8 +133,7 @@ func (r *running) listing(t *testing.T) *http.Request {
 // dial opens a connection that a test writes to by hand.
 func (r *running) dial() net.Conn {
 	r.t.Helper()
-	conn, err := net.Dial("tcp", host(r.base))
-	must(r.t, err)
+	conn := expect.Value(net.Dial("tcp", host(r.base)))(r.t)
 	r.t.Cleanup(func() { _ = conn.Close() })
 	_ = conn.SetDeadline(time.Now().Add(2 * time.Minute))
 	return conn

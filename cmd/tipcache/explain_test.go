@@ -18,13 +18,14 @@ import (
 	"github.com/tipcache/tipcache/proxy"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // explained runs the command against a service.
 func explained(t *testing.T, r *running, args ...string) string {
 	t.Helper()
 	var out bytes.Buffer
-	must(t, run(t.Context(), append([]string{"explain", "--admin", r.admin}, args...), streams{&out, io.Discard}))
+	expect.NoError(t, run(t.Context(), append([]string{"explain", "--admin", r.admin}, args...), streams{&out, io.Discard}))
 	return out.String()
 }
 
@@ -80,9 +81,7 @@ func TestExplainDescribesOutcomeOfRequest(t *testing.T) {
 			t.Errorf("%v: accepted", args)
 		}
 	}
-	if reads() != 1 {
-		t.Errorf("node requests = %d, want 1", reads())
-	}
+	expect.Equal(t, reads(), 1, "node requests")
 }
 
 func TestExplainSendsAdminToken(t *testing.T) {

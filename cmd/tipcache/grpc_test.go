@@ -16,6 +16,7 @@ import (
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/logtest"
 	"github.com/tipcache/tipcache/upstream/node"
 )
@@ -64,8 +65,7 @@ func (r *running) invoke(t *testing.T, method, at string) (reply []byte, height 
 func (r *running) call(ctx context.Context, method string, message []byte, more ...grpc.CallOption) (reply []byte) {
 	t := r.t
 	t.Helper()
-	c, err := grpc.NewClient(r.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	must(t, err)
+	c := expect.Value(grpc.NewClient(r.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	defer func() { _ = c.Close() }()
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -81,7 +81,7 @@ func TestServingGRPCWithoutTheNodesGRPCIsLogged(t *testing.T) {
 	for grpc, want := range map[string]bool{"": true, "grpc: [\"" + d.Node().GRPCAddr() + "\"]": false} {
 		file := filepath.Join(t.TempDir(), "tipcache.yaml")
 		settings := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nadmin_token: none\nredis: {url: none}\nchain: {nodes: [%q], comet: [%q], %s}\ngrpc: {listen: \"127.0.0.1:0\"}\n", d.NodeURL(), d.CometURL(), grpc)
-		must(t, os.WriteFile(file, []byte(settings), 0o600))
+		expect.NoError(t, os.WriteFile(file, []byte(settings), 0o600))
 		var log logtest.Log
 		serveFile(t, d, file, &log)
 		if got := strings.Contains(log.String(), "grpc.listen: without chain.grpc"); got != want {

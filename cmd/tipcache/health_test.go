@@ -12,6 +12,7 @@ import (
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestHealthExitStatusFollowsReadiness(t *testing.T) {
@@ -20,7 +21,7 @@ func TestHealthExitStatusFollowsReadiness(t *testing.T) {
 	ready := startRunning(t, d, nil).AdminAddr()
 	_, port, _ := net.SplitHostPort(ready)
 	file := filepath.Join(t.TempDir(), "tipcache.yaml")
-	must(t, os.WriteFile(file, []byte("admin: 0.0.0.0:"+port+"\nadmin_token: none\n"), 0o600))
+	expect.NoError(t, os.WriteFile(file, []byte("admin: 0.0.0.0:"+port+"\nadmin_token: none\n"), 0o600))
 	lost := startUnready(t, d, func(c *config.Config) { c.Chain.ID = "another-1" })
 	lost.eventually("ready except for the node", func() bool {
 		problems := lost.ready().Problems

@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/collections"
@@ -23,16 +21,15 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // expectChain compares a store with what the simulated chain knows of the block
 // that the store is at.
 func expectChain(t *testing.T, store *collections.Store, d *devnet.Devnet) {
 	t.Helper()
-	cursor, err := store.Cursor(t.Context())
-	must(t, err)
-	page, err := store.List(t.Context(), collections.Query{Limit: collections.MaxLimit})
-	must(t, err)
+	cursor := expect.Value(store.Cursor(t.Context()))(t)
+	page := expect.Value(store.List(t.Context(), collections.Query{Limit: collections.MaxLimit}))(t)
 	want := map[string]collections.Collection{}
 	for c := range d.CollectionsAt(cursor.Block) {
 		c.Address, c.CreatedAt, c.UpdatedAt = strings.ToLower(c.Address), c.CreatedAt.UTC(), c.UpdatedAt.UTC()
@@ -43,15 +40,12 @@ func expectChain(t *testing.T, store *collections.Store, d *devnet.Devnet) {
 		c.Address = strings.ToLower(c.Address)
 		got[c.Address] = c
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("at block %d (-chain +store)\n%s", cursor.Block, diff)
-	}
+	expect.NoDiff(t, got, want, "collections at block %d", cursor.Block)
 }
 
 func openURL(t *testing.T, url string) *collections.Store {
 	t.Helper()
-	store, err := drivers.Open(t.Context(), url, collections.Options{Timeout: time.Minute})
-	must(t, err)
+	store := expect.Value(drivers.Open(t.Context(), url, collections.Options{Timeout: time.Minute}))(t)
 	t.Cleanup(func() { _ = store.Close() })
 	return store
 }
@@ -66,10 +60,8 @@ func TestIndexCommandFillsStore(t *testing.T) {
 	for _, most := range []int64{300, 7, 10_000} {
 		d.EVM().SetRange(most)
 		var out bytes.Buffer
-		must(t, run(t.Context(), command, streams{&out, io.Discard}))
-		if !strings.Contains(out.String(), "has chain 1315 up to block ") {
-			t.Errorf("output: %s", out.String())
-		}
+		expect.NoError(t, run(t.Context(), command, streams{&out, io.Discard}))
+		expect.Contains(t, out.String(), "has chain 1315 up to block ", "output")
 		expectChain(t, store, d)
 		d.Advance(20)
 	}
@@ -141,9 +133,7 @@ func TestPageIsFreshUntilStoreChanges(t *testing.T) {
 		status := got.header.Get("Cache-Status")
 		return strings.HasPrefix(status, "tipcache; hit; ttl=") && strings.Contains(status, " behind=") && got.header.Get("X-Evm-Block") == strconv.FormatInt(counted(), 10)
 	})
-	if got.height() != "" {
-		t.Errorf("X-Block-Height of a page = %s, want none", got.height())
-	}
+	expect.Equal(t, got.height(), "", "X-Block-Height of a page")
 	next := counted() + 2
 	time.AfterFunc(100*time.Millisecond, func() { d.Advance(3) })
 	if got = r.list(`{"pagination":{"limit":1}}`, "X-Min-Evm-Block", strconv.FormatInt(next, 10)); got.status != http.StatusOK || counted() < next {
@@ -178,13 +168,11 @@ func TestImportIntoIndexedStoreNeedsForce(t *testing.T) {
 	d := newDevnet(t, devnet.Options{})
 	dir := t.TempDir()
 	url, file := "sqlite:"+filepath.Join(dir, "c.db"), filepath.Join(dir, "c.jsonl")
-	must(t, os.WriteFile(file, nil, 0o600))
+	expect.NoError(t, os.WriteFile(file, nil, 0o600))
 	if _, err := runs(t, "import", file, "--store", url); err != nil {
 		t.Errorf("into a store that nothing was indexed into: %v", err)
 	}
-	if _, err := runs(t, "index", "--evm", d.EVMURL(), "--store", url, "--network", "aeneid"); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(runs(t, "index", "--evm", d.EVMURL(), "--store", url, "--network", "aeneid"))(t)
 	if _, err := runs(t, "import", file, "--store", url); err == nil || !strings.Contains(err.Error(), "--force") {
 		t.Errorf("into an indexed store: %v", err)
 	}
@@ -198,7 +186,7 @@ func TestIndexRefusesImportedCollectionsWithoutFirstBlock(t *testing.T) {
 	dir := t.TempDir()
 	url, file := "sqlite:"+filepath.Join(dir, "c.db"), filepath.Join(dir, "c.jsonl")
 	t.Setenv("TIPCACHE_COLLECTIONS_STORE", url) // for both commands
-	must(t, os.WriteFile(file, []byte(`{"collectionAddress":"0xAA00000000000000000000000000000000000002","assetCount":57,"licensesCount":0,"raisedDisputeCount":0,`+
+	expect.NoError(t, os.WriteFile(file, []byte(`{"collectionAddress":"0xAA00000000000000000000000000000000000002","assetCount":57,"licensesCount":0,"raisedDisputeCount":0,`+
 		`"cancelledDisputeCount":0,"judgedDisputeCount":0,"resolvedDisputeCount":0,"createdAt":"2026-01-02T15:04:05Z","updatedAt":"2026-01-02T15:04:05Z"}`), 0o600))
 	if out, err := runs(t, "import", file); err != nil || !strings.Contains(out, "c.db") {
 		t.Fatalf("import = %v, %q, want the store c.db", err, out)
@@ -228,12 +216,9 @@ func TestRebuildReplacesDamagedStoreWhileServed(t *testing.T) {
 			d := newDevnet(t, devnet.Options{Interval: -1}) // no block comes between the rebuild and the comparison
 			at := url(t)
 			command := []string{"index", "--evm", d.EVMURL(), "--store", at, "--network", "aeneid"}
-			if _, err := runs(t, command...); err != nil {
-				t.Fatal(err)
-			}
+			expect.Value(runs(t, command...))(t)
 			store := openURL(t, at) // as a server has it open
-			ruined, err := store.Cursor(t.Context())
-			must(t, err)
+			ruined := expect.Value(store.Cursor(t.Context()))(t)
 			wrong := ruined
 			wrong.Block, wrong.Hash = wrong.Block+1, ledger.Hash{1}
 			if err := store.Apply(t.Context(), ruined, ledger.Tally{Cursor: wrong, Changes: []ledger.Change{
@@ -241,8 +226,7 @@ func TestRebuildReplacesDamagedStoreWhileServed(t *testing.T) {
 			}}); err != nil {
 				t.Fatal(err)
 			}
-			before, err := store.Mark(t.Context())
-			must(t, err)
+			before := expect.Value(store.Mark(t.Context()))(t)
 			d.Advance(20)
 			out, err := runs(t, append(command, "--rebuild")...)
 			if err != nil {
@@ -253,14 +237,11 @@ func TestRebuildReplacesDamagedStoreWhileServed(t *testing.T) {
 			if err != nil || after.Generation <= before.Generation || after.Cursor.Block != d.EVM().Height() {
 				t.Errorf("before %+v, after %+v, %v", before, after, err)
 			}
-			again, err := store.Shadow(t.Context())
-			must(t, err)
+			again := expect.Value(store.Shadow(t.Context()))(t)
 			if left, err := again.Cursor(t.Context()); err != nil || left.Chain != 0 {
 				t.Errorf("what was counted beside the store is still there: %+v, %v", left, err)
 			}
-			if err := errors.Join(again.Close(), store.DropShadow(t.Context())); err != nil {
-				t.Error(err)
-			}
+			expect.NoError(t, errors.Join(again.Close(), store.DropShadow(t.Context())))
 		})
 	}
 }

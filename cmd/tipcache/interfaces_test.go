@@ -9,6 +9,7 @@ import (
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestReadinessAndStatusNameAPIsOfNodesAndListeners(t *testing.T) {
@@ -23,9 +24,7 @@ func TestReadinessAndStatusNameAPIsOfNodesAndListeners(t *testing.T) {
 		"nodes.0.rpc": "ok", "nodes.0.tx_index": "on",
 		"interfaces.rest": s.Addr(), "interfaces.rpc": s.RPCAddr(), "interfaces.grpc": s.GRPCAddr(), "interfaces.grpc_web": s.Addr(),
 	} {
-		if got := state(path); got != want {
-			t.Errorf("/readyz has %s %q, want %q", path, got, want)
-		}
+		expect.Equal(t, state(path), want, "%s in /readyz", path)
 	}
 	metrics := s.get(s.admin + "/metrics").body
 	for _, name := range []string{"rpc_answering", "grpc_answering", "tx_index"} {
@@ -38,7 +37,7 @@ func TestReadinessAndStatusNameAPIsOfNodesAndListeners(t *testing.T) {
 			t.Errorf("the connections of %s are not among the metrics", name)
 		}
 	}
-	must(t, d.Node().SetFaults(devnet.Fault{}, devnet.Fault{Outage: devnet.Refuse}))
+	expect.NoError(t, d.Node().SetFaults(devnet.Fault{}, devnet.Fault{Outage: devnet.Refuse}))
 	s.eventually("without the RPC of the node", func() bool { return state("nodes.0.rpc") != "ok" })
 	if r := s.get(s.admin + "/readyz"); r.status != http.StatusOK {
 		t.Errorf("a node that has only REST makes it unready: %s", r.body)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestKilledIndexerCountsEachLogOnce(t *testing.T) {
@@ -15,7 +16,7 @@ func TestKilledIndexerCountsEachLogOnce(t *testing.T) {
 			t.Parallel()
 			url := newURL(t)
 			d := newDevnet(t, devnet.Options{Interval: -1, EVMRange: 10})
-			must(t, d.EVM().SetFault(devnet.Fault{Latency: 2 * time.Millisecond, Jitter: 6 * time.Millisecond}))
+			expect.NoError(t, d.EVM().SetFault(devnet.Fault{Latency: 2 * time.Millisecond, Jitter: 6 * time.Millisecond}))
 			killOften(t, d, url)
 			indexAll(t, d, url)
 			undisturbed := newURL(t)

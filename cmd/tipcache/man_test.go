@@ -5,13 +5,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestEveryCommandHasManualPage(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "man1")
-	if _, err := runs(t, "man", dir); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(runs(t, "man", dir))(t)
 	for file, want := range map[string]string{
 		"tipcache.1":         "tipcache-serve(1)",
 		"tipcache-serve.1":   "TIPCACHE_CHAIN_ID",

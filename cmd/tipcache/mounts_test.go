@@ -13,6 +13,7 @@ import (
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestDashboardNeedsOneURL(t *testing.T) {
@@ -55,7 +56,7 @@ func TestDashboardNeedsOneURL(t *testing.T) {
 func TestCheckReportsMounts(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tipcache.yaml")
 	text := "http:\n  mounts:\n    - path: /\n    - {path: /api, shape: node, fallback: 'http://indexer:8080'}\n"
-	must(t, os.WriteFile(file, []byte(text), 0o600))
+	expect.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 	var out bytes.Buffer
 	err := run(t.Context(), []string{"check", "--config", file}, streams{&out, io.Discard})
 	if want := "Below /: shape documented, fallback none.\nBelow /api: shape node, fallback http://indexer:8080.\n"; err != nil || !strings.Contains(out.String(), want) {

@@ -12,6 +12,7 @@ import (
 	"github.com/tipcache/tipcache/cmd/tipcache/connect"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestSubscriptionsAreRefusedBeforeCometBFT038(t *testing.T) {
@@ -27,10 +28,10 @@ func TestSubscriptionsAreRefusedBeforeCometBFT038(t *testing.T) {
 				c.RPC.Listen, c.Chain.Comet = "127.0.0.1:0", []string{comet}
 			})
 			conn, _, err := websocket.Dial(t.Context(), "ws://"+s.RPCAddr()+"/websocket", nil)
-			must(t, err)
+			expect.NoError(t, err)
 			defer func() { _ = conn.CloseNow() }()
 			const call = `{"jsonrpc":"2.0","id":1,"method":"subscribe","params":{"query":"tm.event='NewBlockHeader'"}}`
-			must(t, conn.Write(t.Context(), websocket.MessageText, []byte(call)))
+			expect.NoError(t, conn.Write(t.Context(), websocket.MessageText, []byte(call)))
 			_, got, err := conn.Read(t.Context())
 			if text := gjson.GetBytes(got, "error.data").Str; err != nil || strings.Contains(text, "CometBFT 0.3") != refused {
 				t.Errorf("subscribe: %s, %v; want refused %t", got, err, refused)

@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // records are the lines of a log, each of which has to be JSON.
@@ -37,9 +39,7 @@ func TestErrorThatEndsServeIsLogged(t *testing.T) {
 	} {
 		p := startProgram(t, nil, append([]string{"serve"}, tt.args...)...)
 		<-p.ended
-		if p.cmd.ProcessState.ExitCode() != 1 {
-			t.Errorf("%s: exit status %d", name, p.cmd.ProcessState.ExitCode())
-		}
+		expect.Equal(t, p.cmd.ProcessState.ExitCode(), 1, "%s: exit status", name)
 		all := records(t, p.said.String())
 		if len(all) == 0 {
 			t.Fatalf("%s: nothing was logged", name)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
@@ -30,7 +31,7 @@ func startProgram(t *testing.T, env []string, args ...string) *program {
 	p := &program{t: t, cmd: exec.Command(os.Args[0], args...), ended: make(chan struct{})}
 	p.cmd.Env = append([]string{runsProgram + "=1"}, env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
-	must(t, p.cmd.Start())
+	expect.NoError(t, p.cmd.Start())
 	go func() { _ = p.cmd.Wait(); close(p.ended) }()
 	t.Cleanup(p.kill)
 	return p
@@ -65,11 +66,9 @@ func (p *program) admin() string {
 // ask sends a GET.
 func ask(t *testing.T, url string) (status int, body string) {
 	t.Helper()
-	resp, err := http.Get(url)
-	must(t, err)
+	resp := expect.Value(http.Get(url))(t)
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	must(t, err)
+	text := expect.Value(io.ReadAll(resp.Body))(t)
 	return resp.StatusCode, string(text)
 }
 

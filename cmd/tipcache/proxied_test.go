@@ -21,6 +21,7 @@ import (
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -50,7 +51,7 @@ http: {rate: 2/h burst 2, proxy_protocol: required, trusted_proxies: [127.0.0.1]
 	admin := &http.Transport{TLSClientConfig: trusted.Clone()}
 	defer admin.CloseIdleConnections()
 	resp, err := (&http.Client{Transport: admin}).Get(strings.Replace(s.admin, "http:", "https:", 1) + "/readyz") // without the header
-	must(t, err)
+	expect.NoError(t, err)
 	readyz, _ := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
 	addresses := gjson.GetBytes(readyz, "interfaces")
@@ -61,8 +62,7 @@ http: {rate: 2/h burst 2, proxy_protocol: required, trusted_proxies: [127.0.0.1]
 		return func(client string) bool {
 			transport := &http.Transport{DialContext: through(client), TLSClientConfig: trusted.Clone(), Protocols: protocols}
 			defer transport.CloseIdleConnections()
-			resp, err := (&http.Client{Transport: transport}).Get(url)
-			must(t, err)
+			resp := expect.Value((&http.Client{Transport: transport}).Get(url))(t)
 			_ = resp.Body.Close()
 			return resp.StatusCode != http.StatusTooManyRequests
 		}
@@ -75,7 +75,7 @@ http: {rate: 2/h burst 2, proxy_protocol: required, trusted_proxies: [127.0.0.1]
 				return through(client)(ctx, "tcp", address)
 			})
 			c, err := grpc.NewClient("passthrough:"+addresses.Get("grpc").String(), dial, grpc.WithTransportCredentials(credentials.NewTLS(trusted)))
-			must(t, err)
+			expect.NoError(t, err)
 			defer c.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()

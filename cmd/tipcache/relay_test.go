@@ -7,13 +7,14 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"testing"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // relay starts a proxy for target. handle answers each request, by itself or by next, which forwards it.
 func relay(t *testing.T, target string, handle func(next http.Handler, w http.ResponseWriter, r *http.Request)) *httptest.Server {
 	t.Helper()
-	to, err := url.Parse(target)
-	must(t, err)
+	to := expect.Value(url.Parse(target))(t)
 	next := httputil.NewSingleHostReverseProxy(to)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handle(next, w, r) }))
 	t.Cleanup(s.Close)

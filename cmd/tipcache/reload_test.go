@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // serving is the command as an operator runs it.
@@ -64,9 +65,7 @@ func startServing(t *testing.T, d *devnet.Devnet, settings string) *serving {
 func (s *serving) write(settings string) {
 	s.t.Helper()
 	common := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nchain: {nodes: [%q], comet: [%q]}\n", s.devnet.NodeURL(), s.devnet.CometURL())
-	if err := os.WriteFile(s.file, []byte(common+settings), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
+	expect.NoError(s.t, os.WriteFile(s.file, []byte(common+settings), 0o600))
 }
 
 // waitFor returns the next record with this message.
@@ -89,9 +88,7 @@ func (s *serving) waitFor(message string) map[string]any {
 func (s *serving) hangup(settings, message string) map[string]any {
 	s.t.Helper()
 	s.write(settings)
-	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
-		s.t.Fatal(err)
-	}
+	expect.NoError(s.t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 	return s.waitFor(message)
 }
 
@@ -116,9 +113,7 @@ func TestSIGHUPReloadsSettings(t *testing.T) {
 		"level": "WARN", "msg": "configuration reloaded", "needs_restart": []any{"cache.memory"},
 		"changed": []any{"admin_token", "classes.live.stale_blocks", "routes", "collections.keys", "http.rate", "log.level"},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("logged (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, got, want, "log")
 	if got := []int{s.status(oldKey), s.status(key), s.status(key), s.status(key)}; !cmp.Equal(got, []int{401, 200, 200, 429}) {
 		t.Errorf("with the old key, and the new one up to its address's limit: %v", got)
 	}
@@ -126,9 +121,7 @@ func TestSIGHUPReloadsSettings(t *testing.T) {
 		t.Errorf("without the token: %d", got.status)
 	}
 
-	if got := sample(t, s.admin, "tipcache_config_last_reload_success"); got != "1" {
-		t.Errorf("the reload's success is %q", got)
-	}
+	expect.Equal(t, sample(t, s.admin, "tipcache_config_last_reload_success"), "1", "success of the reload")
 	for bad, want := range map[string]string{
 		"log: {level: loud}\n":                   "tipcache.yaml:5: log.level: \"loud\"",
 		"nonsense":                               "tipcache.yaml:5: ",
@@ -139,14 +132,10 @@ func TestSIGHUPReloadsSettings(t *testing.T) {
 		if why := refused["error"].(string); !strings.Contains(why, want) || strings.Contains(why, "\n") {
 			t.Errorf("%q is refused for %q", bad, why)
 		}
-		if got := sample(t, s.admin, "tipcache_config_last_reload_success"); got != "0" {
-			t.Errorf("after it the reload's success is %q", got)
-		}
+		expect.Equal(t, sample(t, s.admin, "tipcache_config_last_reload_success"), "0", "success of the reload after it")
 	}
 	refused := s.hangup("collections: {store: 'sqlite::memory:', auth: none}\n", "rejected configuration without a restart, keeping the current one")
-	if why := refused["error"].(string); !strings.Contains(why, "collections.keys") {
-		t.Errorf("keys that are required, but taken away, are refused for %q", why)
-	}
+	expect.Contains(t, refused["error"].(string), "collections.keys", "refusal to take required keys away")
 	if got := s.status(oldKey); got != 429 && got != 401 {
 		t.Errorf("what was refused is in force: status %d", got)
 	}
@@ -159,8 +148,7 @@ func TestSIGHUPReloadsSettings(t *testing.T) {
 func TestSIGHUPReplacesNodes(t *testing.T) {
 	d := newDevnet(t, devnet.Options{})
 	s := startServing(t, d, "")
-	target, err := url.Parse(d.NodeURL())
-	must(t, err)
+	target := expect.Value(url.Parse(d.NodeURL()))(t)
 	var reads atomic.Int64
 	second := relay(t, d.NodeURL(), func(next http.Handler, w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Key") == "secret" {
@@ -171,14 +159,12 @@ func TestSIGHUPReplacesNodes(t *testing.T) {
 	nodes := func(nodes, comet string) string { return "chain: {nodes: [" + nodes + "], comet: [" + comet + "]}\n" }
 	reload := func(chain, message string) map[string]any {
 		t.Helper()
-		must(t, os.WriteFile(s.file, []byte("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\n"+chain), 0o600))
-		must(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
+		expect.NoError(t, os.WriteFile(s.file, []byte("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\n"+chain), 0o600))
+		expect.NoError(t, syscall.Kill(os.Getpid(), syscall.SIGHUP))
 		return s.waitFor(message)
 	}
 	got := reload(nodes("'"+second.URL+" header X-Key=secret'", d.CometURL()), "configuration reloaded")
-	if diff := cmp.Diff([]any{"chain.nodes"}, got["changed"]); diff != "" {
-		t.Errorf("changed (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, got["changed"], []any{"chain.nodes"}, "changed settings")
 	d.Advance(1)
 	if got := s.get(s.base + "/staking/pool"); got.status != http.StatusOK || reads.Load() == 0 {
 		t.Errorf("a read after the reload = %d, and the second node got %d requests; want 200 and some", got.status, reads.Load())
@@ -190,13 +176,9 @@ func TestSIGHUPReplacesNodes(t *testing.T) {
 		return !strings.Contains(s.get(s.admin+"/metrics").body, `node="`+target.Host)
 	})
 	refused := reload(nodes("'"+second.URL+"'", "none"), "rejected configuration, keeping the current one")
-	if why := refused["error"].(string); !strings.Contains(why, "chain.nodes: with these nodes") {
-		t.Errorf("nodes without CometBFT are refused for %q", why)
-	}
+	expect.Contains(t, refused["error"].(string), "chain.nodes: with these nodes", "refusal of nodes without CometBFT")
 	refused = reload(nodes("'"+second.URL+" first'", d.CometURL()), "rejected configuration, keeping the current one")
-	if why := refused["error"].(string); !strings.Contains(why, "chain.nodes[0]: expected URL") {
-		t.Errorf("a word after the address is refused for %q", why)
-	}
+	expect.Contains(t, refused["error"].(string), "chain.nodes[0]: expected URL", "refusal of a word after the address")
 }
 
 func TestSIGHUPDoesNotEndDrain(t *testing.T) {
@@ -209,7 +191,7 @@ func TestSIGHUPDoesNotEndDrain(t *testing.T) {
 		signal os.Signal
 		logged string
 	}{{syscall.SIGHUP, "configuration reloaded"}, {syscall.SIGTERM, "draining"}, {syscall.SIGHUP, ""}} {
-		must(t, p.cmd.Process.Signal(step.signal))
+		expect.NoError(t, p.cmd.Process.Signal(step.signal))
 		p.until(func() bool { return strings.Contains(p.said.String(), step.logged) })
 	}
 	<-p.ended
@@ -228,9 +210,9 @@ func TestSIGHUPKeepsClassOfAddedRoute(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: time.Second})
-			must(t, d.SetFaults(faults))
+			expect.NoError(t, d.SetFaults(faults))
 			s := startServing(t, d, settings)
-			must(t, d.SetFaults(devnet.Faults{}))
+			expect.NoError(t, d.SetFaults(devnet.Faults{}))
 			for i, when := range []string{"at first", "after SIGHUP", "after another"} {
 				if i > 0 {
 					s.hangup(settings+strings.Repeat("# changed\n", i), "configuration reloaded")

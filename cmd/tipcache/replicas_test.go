@@ -12,6 +12,7 @@ import (
 	"github.com/tipcache/tipcache/cmd/bench/rig"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // realRedis starts a Redis on a free port. The returned function kills it or,
@@ -35,7 +36,7 @@ func realRedis(t *testing.T) (address string, toggle func()) {
 			return
 		}
 		cmd = exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir)
-		must(t, cmd.Start())
+		expect.NoError(t, cmd.Start())
 		(&running{t: t}).eventually("a Redis of our own", func() bool {
 			config, err := client.ConfigGet(t.Context(), "dir").Result()
 			return err == nil && config["dir"] == dir

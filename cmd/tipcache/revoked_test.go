@@ -13,6 +13,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // withKeyedRPC serves the RPC to clients that have one of some keys.
@@ -35,7 +36,7 @@ func TestWebSocketClosesWhenKeyIsRemoved(t *testing.T) {
 	key, line := keyFrom(t, "web")
 	s := startServing(t, newDevnet(t, devnet.Options{Dialect: devnet.Cosmos}), fmt.Sprintf(withKeyedRPC, oldLine))
 	c, err := s.dialKeyed(oldKey)
-	must(t, err)
+	expect.NoError(t, err)
 	c.say(`{"id":1,"method":"subscribe","params":{"query":"tm.event='NewBlock'"}}`)
 	if got := c.hear(); !strings.Contains(got, `"id":1,"result":{}`) {
 		t.Fatalf("subscribe = %s, want a result", got)
@@ -62,8 +63,7 @@ func TestRuleEndsOnlyTheWebSocketsThatItDenies(t *testing.T) {
 	s := startServing(t, newDevnet(t, devnet.Options{Dialect: devnet.Cosmos}), settings)
 	var sockets [2]socketClient
 	for i := range sockets {
-		c, err := s.dialKeyed("")
-		must(t, err)
+		c := expect.Value(s.dialKeyed(""))(t)
 		sockets[i] = c
 	}
 	sockets[0].say(`{"id":1,"method":"subscribe","params":{"query":"tm.event='Tx' AND tx.height=1"}}`)
@@ -88,7 +88,7 @@ func TestCallsOverAWebSocketCountAgainstTheRateOfItsKey(t *testing.T) {
 	key, line := keyFrom(t, "web")
 	s := startServing(t, newDevnet(t, devnet.Options{Dialect: devnet.Cosmos}), fmt.Sprintf(withKeyedRPC, line+":4/h burst 4"))
 	c, err := s.dialKeyed(key) // counts, too
-	must(t, err)
+	expect.NoError(t, err)
 	calls := []string{`"health"`, `"subscribe","params":{"query":"tm.event='Tx'"}`, `"unsubscribe_all"`, `"health"`, `"subscribe","params":{"query":"tm.event='Vote'"}`}
 	for i, call := range calls {
 		c.say(`{"id":%d,"method":%s}`, i, call)

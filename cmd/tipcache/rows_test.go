@@ -12,6 +12,7 @@ import (
 
 	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // expectSameRows compares all that two indexers wrote.
@@ -42,15 +43,13 @@ func rowsOf(t *testing.T, url string) map[string]map[string]bool {
 	if path, ok := strings.CutPrefix(url, "sqlite:"); ok {
 		driver, source = "sqlite", path
 	}
-	db, err := sql.Open(driver, source)
-	must(t, err)
+	db := expect.Value(sql.Open(driver, source))(t)
 	defer db.Close()
 	tables := map[string]map[string]bool{}
 	for table, what := range map[string]string{
 		"collections": "*", "index_ips": "*", "index_disputes": "*", "index_cursor": "*", "collections_state": "total",
 	} {
-		rows, err := db.QueryContext(t.Context(), fmt.Sprintf("SELECT %s FROM %s", what, table))
-		must(t, err)
+		rows := expect.Value(db.QueryContext(t.Context(), fmt.Sprintf("SELECT %s FROM %s", what, table)))(t)
 		tables[table] = textOf(t, rows)
 	}
 	return tables
@@ -60,17 +59,16 @@ func textOf(t *testing.T, rows *sql.Rows) map[string]bool {
 	t.Helper()
 	defer rows.Close()
 	all := map[string]bool{}
-	columns, err := rows.Columns()
-	must(t, err)
+	columns := expect.Value(rows.Columns())(t)
 	for rows.Next() {
 		values, to := make([]any, len(columns)), make([]any, len(columns))
 		for i := range values {
 			to[i] = &values[i]
 		}
-		must(t, rows.Scan(to...))
+		expect.NoError(t, rows.Scan(to...))
 		all[fmt.Sprintf("%x", values)] = true
 	}
-	must(t, rows.Err())
+	expect.NoError(t, rows.Err())
 	return all
 }
 
@@ -78,7 +76,7 @@ func textOf(t *testing.T, rows *sql.Rows) map[string]bool {
 func indexAll(t *testing.T, d *devnet.Devnet, url string) {
 	t.Helper()
 	args := []string{"index", "--evm", d.EVMURL(), "--network", "aeneid", "--store", url}
-	must(t, run(t.Context(), args, streams{io.Discard, io.Discard}))
+	expect.NoError(t, run(t.Context(), args, streams{io.Discard, io.Discard}))
 }
 
 func sqliteURL(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "c.db") }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/tipcache/tipcache/cmd/tipcache/demo"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
@@ -41,8 +42,7 @@ var secrets = map[string]string{
 // with puts credentials into a URL.
 func with(t *testing.T, raw, password string) string {
 	t.Helper()
-	u, err := url.Parse(raw)
-	must(t, err)
+	u := expect.Value(url.Parse(raw))(t)
 	u.User = url.UserPassword("tipcache", password)
 	return u.String()
 }
@@ -66,7 +66,7 @@ tracing: {endpoint: %q, ratio: 1}
 		"alchemy:"+d.MetadataURL()+"/nft/v3/"+secrets["provider key"],
 		with(t, collector, secrets["collector password"])+"/"+secrets["collector path"])
 	file := filepath.Join(t.TempDir(), "tipcache.yaml")
-	must(t, os.WriteFile(file, []byte(settings), 0o600))
+	expect.NoError(t, os.WriteFile(file, []byte(settings), 0o600))
 	return serveFile(t, d, file, w)
 }
 
@@ -116,8 +116,8 @@ func (r *running) look(w io.Writer) {
 func filled(t *testing.T, d *devnet.Devnet) string {
 	t.Helper()
 	lines, store := filepath.Join(t.TempDir(), "collections.jsonl"), "sqlite:"+filepath.Join(t.TempDir(), "tipcache.db")
-	must(t, demo.WriteCollections(d.Collections(), lines))
-	must(t, run(t.Context(), []string{"import", "--store", store, lines}, streams{io.Discard, io.Discard}))
+	expect.NoError(t, demo.WriteCollections(d.Collections(), lines))
+	expect.NoError(t, run(t.Context(), []string{"import", "--store", store, lines}, streams{io.Discard, io.Discard}))
 	return store
 }
 
@@ -154,7 +154,7 @@ func TestNoOutputContainsSecrets(t *testing.T) {
 		services[0].eventually("answering", func() bool { return services[0].get(services[0].base+"/staking/pool").status == http.StatusOK })
 		sick := []devnet.Fault{{}, {Outage: devnet.Refuse}, {Outage: devnet.Reset}, {Stall: true}, {Nonsense: true}, {ErrorRate: 1, ErrorStatus: 429}}
 		for _, fault := range sick {
-			must(t, d.SetFaults(devnet.Faults{Node: fault, Comet: fault, Provider: fault}))
+			expect.NoError(t, d.SetFaults(devnet.Faults{Node: fault, Comet: fault, Provider: fault}))
 			for _, r := range services {
 				r.look(heard)
 			}

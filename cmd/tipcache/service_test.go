@@ -14,6 +14,7 @@ import (
 	"github.com/tipcache/tipcache/cmd/tipcache/service"
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/leaktest"
 )
 
@@ -43,8 +44,7 @@ type running struct {
 func newDevnet(t *testing.T, o devnet.Options) *devnet.Devnet {
 	t.Helper()
 	o.Seed, o.Collections = 1, 30
-	d, err := demo.Start(o)
-	must(t, err)
+	d := expect.Value(demo.Start(o))(t)
 	t.Cleanup(func() { _ = d.Close() })
 	return d
 }
@@ -65,8 +65,7 @@ func startUnready(t *testing.T, d *devnet.Devnet, change func(*config.Config)) *
 	if change != nil {
 		change(&cfg)
 	}
-	s, err := demo.New(t.Context(), cfg, d, io.Discard)
-	must(t, err)
+	s := expect.Value(demo.New(t.Context(), cfg, d, io.Discard))(t)
 	r := &running{Service: s, t: t, devnet: d, key: key,
 		base: "http://" + s.Addr(), admin: "http://" + s.AdminAddr()}
 	ctx, stop := context.WithCancel(context.Background())
@@ -87,7 +86,7 @@ func startUnready(t *testing.T, d *devnet.Devnet, change func(*config.Config)) *
 func unhurried(t *testing.T, d *devnet.Devnet, key string) config.Config {
 	t.Helper()
 	redisURL, stopRedis, err := demo.StartRedis()
-	must(t, err)
+	expect.NoError(t, err)
 	t.Cleanup(stopRedis)
 	c := config.Default()
 	c.Listen, c.Admin, c.Log.Level = "127.0.0.1:0", "127.0.0.1:0", "error"
@@ -110,22 +109,13 @@ func (r reply) height() string { return r.header.Get("X-Block-Height") }
 
 func (r *running) do(method, url, body string, header ...string) reply {
 	r.t.Helper()
-	req, err := http.NewRequestWithContext(r.t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	req := expect.Value(http.NewRequestWithContext(r.t.Context(), method, url, strings.NewReader(body)))(r.t)
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	resp := expect.Value(http.DefaultClient.Do(req))(r.t)
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	text := expect.Value(io.ReadAll(resp.Body))(r.t)
 	return reply{resp.StatusCode, resp.Header, string(text)}
 }
 
@@ -142,9 +132,7 @@ func (r *running) list(body string, headers ...string) reply {
 // ready returns the body of /readyz.
 func (r *running) ready() (state service.Readiness) {
 	r.t.Helper()
-	if err := json.Unmarshal([]byte(r.get(r.admin+"/readyz").body), &state); err != nil {
-		r.t.Fatal(err)
-	}
+	expect.NoError(r.t, json.Unmarshal([]byte(r.get(r.admin+"/readyz").body), &state))
 	return state
 }
 

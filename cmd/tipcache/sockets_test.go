@@ -13,6 +13,7 @@ import (
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // A socketClient is a connection to /websocket.
@@ -37,17 +38,13 @@ func dialSocket(t *testing.T, r *running, origin string) (socketClient, error) {
 
 func (c socketClient) say(format string, args ...any) {
 	c.t.Helper()
-	if err := c.conn.Write(c.t.Context(), websocket.MessageText, fmt.Appendf(nil, format, args...)); err != nil {
-		c.t.Fatal(err)
-	}
+	expect.NoError(c.t, c.conn.Write(c.t.Context(), websocket.MessageText, fmt.Appendf(nil, format, args...)))
 }
 
 func (c socketClient) hear() string {
 	c.t.Helper()
 	_, message, err := c.conn.Read(c.t.Context())
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	expect.NoError(c.t, err)
 	return string(message)
 }
 
@@ -58,12 +55,11 @@ func TestReadAfterBlockEventIsNotOlderThanBlock(t *testing.T) {
 	t.Parallel()
 	d := newDevnet(t, devnet.Options{Dialect: devnet.Cosmos, Interval: -1})
 	r := startRunning(t, d, withRPC)
-	c, err := dialSocket(t, r, "")
-	must(t, err)
+	c := expect.Value(dialSocket(t, r, ""))(t)
 	c.say(`{"jsonrpc":"2.0","id":1,"method":"subscribe","params":{"query":"tm.event='NewBlockHeader'"}}`)
 	c.hear()
 	before := r.get(r.base + sdkPool).height()
-	must(t, d.SetFaults(devnet.Faults{Node: devnet.Fault{Latency: 700 * time.Millisecond}}))
+	expect.NoError(t, d.SetFaults(devnet.Faults{Node: devnet.Fault{Latency: 700 * time.Millisecond}}))
 	d.Advance(1)
 	if event, want := c.hear(), fmt.Sprintf(`"height":"%d"`, d.Height()); !strings.Contains(event, want) {
 		t.Fatalf("event = %s, want %s", event, want)
@@ -86,8 +82,7 @@ func TestStoppingServiceClosesWebSockets(t *testing.T) {
 	if _, err := dialSocket(t, r, "https://evil.example"); err == nil {
 		t.Error("WebSocket accepted from a page of another origin")
 	}
-	c, err := dialSocket(t, r, "https://app.example")
-	must(t, err)
+	c := expect.Value(dialSocket(t, r, "https://app.example"))(t)
 	c.say(`{"jsonrpc":"2.0","id":1,"method":"subscribe","params":{"query":"tm.event EXISTS"}}`)
 	c.say(`{"jsonrpc":"2.0","id":2,"method":"header","params":{"height":"5"}}`)
 	for _, want := range []string{`{"jsonrpc":"2.0","id":1,"result":{}}`, `{"jsonrpc":"2.0","id":2,"result":{"header":{`} {
@@ -105,7 +100,5 @@ func TestStoppingServiceClosesWebSockets(t *testing.T) {
 		t.Errorf("closed with %v", err)
 	}
 	fmt.Fprint(slow, "\x00\x00\x00\x00\x00")
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, <-ended)
 }

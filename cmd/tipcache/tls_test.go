@@ -21,6 +21,7 @@ import (
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // certify writes a certificate of 127.0.0.1 and its key, over those that are
@@ -32,16 +33,13 @@ func certify(t *testing.T, c config.TLS, serial int64) *x509.CertPool {
 
 func certifyUntil(t *testing.T, c config.TLS, serial int64, until time.Time) *x509.CertPool {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	key := expect.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	about := &x509.Certificate{
 		SerialNumber: big.NewInt(serial), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
 		NotBefore: until.AddDate(-1, 0, 0), NotAfter: until,
 	}
-	cert, err := x509.CreateCertificate(rand.Reader, about, about, key.Public(), key)
-	must(t, err)
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	must(t, err)
+	cert := expect.Value(x509.CreateCertificate(rand.Reader, about, about, key.Public(), key))(t)
+	secret := expect.Value(x509.MarshalPKCS8PrivateKey(key))(t)
 	encoded := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})
 	writePEM(t, c.Cert, encoded)
 	writePEM(t, c.Key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}))
@@ -52,7 +50,7 @@ func certifyUntil(t *testing.T, c config.TLS, serial int64, until time.Time) *x5
 
 func writePEM(t *testing.T, file string, text []byte) {
 	t.Helper()
-	must(t, os.WriteFile(file, text, 0o600))
+	expect.NoError(t, os.WriteFile(file, text, 0o600))
 }
 
 // getTLS asks on a connection of its own.
@@ -145,15 +143,12 @@ func TestExpiringCertificateIsReported(t *testing.T) {
 			client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // of a test
 			defer client.CloseIdleConnections()
 			read := func(path string) string {
-				resp, err := client.Get(admin + path)
-				must(t, err)
+				resp := expect.Value(client.Get(admin + path))(t)
 				defer resp.Body.Close()
 				text, _ := io.ReadAll(resp.Body)
 				return string(text)
 			}
-			if body := read("/readyz"); !strings.Contains(body, tt.state) {
-				t.Errorf("/readyz says %s", body)
-			}
+			expect.Contains(t, read("/readyz"), tt.state, "/readyz")
 			_, value, _ := strings.Cut(read("/metrics"), "\ntipcache_http_certificate_expiry_timestamp_seconds ")
 			value, _, _ = strings.Cut(value, "\n")
 			if got, err := strconv.ParseFloat(value, 64); err != nil || int64(got) != until.Unix() {
@@ -194,8 +189,7 @@ func TestUnreadableCertificateIsReportedWithItsLine(t *testing.T) {
 
 func TestServiceManagerIsNotNotifiedOfReadinessWhileStopping(t *testing.T) {
 	t.Parallel()
-	socket, err := net.ListenPacket("unixgram", filepath.Join(t.TempDir(), "notify"))
-	must(t, err)
+	socket := expect.Value(net.ListenPacket("unixgram", filepath.Join(t.TempDir(), "notify")))(t)
 	defer socket.Close()
 	silent := taken(t) // so that the newest block is waited for
 	p := startProgram(t, []string{"NOTIFY_SOCKET=" + socket.LocalAddr().String()}, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
@@ -222,8 +216,7 @@ func TestServiceManagerIsNotNotifiedOfReadinessWhileStopping(t *testing.T) {
 
 func TestServiceManagerIsNotified(t *testing.T) {
 	t.Parallel()
-	socket, err := net.ListenPacket("unixgram", filepath.Join(t.TempDir(), "notify"))
-	must(t, err)
+	socket := expect.Value(net.ListenPacket("unixgram", filepath.Join(t.TempDir(), "notify")))(t)
 	defer socket.Close()
 	p := startProgram(t, []string{"NOTIFY_SOCKET=" + socket.LocalAddr().String()}, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0",
 		"--node", "http://127.0.0.1:1", "--comet", "none", "--store", "sqlite::memory:", "--collections-auth", "none")

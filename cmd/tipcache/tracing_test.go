@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	coltrace "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tipcache/tipcache/config"
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
@@ -122,9 +122,7 @@ func TestTraceReachesUpstreams(t *testing.T) {
 		"staking_params > cache.flight > redis.settle",
 		"staking_params > redis.load",
 	}
-	if diff := cmp.Diff(want, c.paths()); diff != "" {
-		t.Errorf("spans (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, c.paths(), want, "spans")
 	for name, heard := range map[string]string{"node": toNode(), "provider": toProvider()} {
 		if strings.Count(heard, trace) != 1 {
 			t.Errorf("the %s heard of the traces %q", name, heard)

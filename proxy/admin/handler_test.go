@@ -16,6 +16,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/tipcache/tipcache/proxy/admin"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // start serves a handler whose process is ready unless store is excluded from
@@ -41,25 +42,16 @@ func start(t *testing.T, gatherer prometheus.Gatherer) (*admin.Handler, string) 
 
 func ask(t *testing.T, method, url string, header ...string) (int, http.Header, string) {
 	t.Helper()
-	req, err := http.NewRequest(method, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	req := expect.Value(http.NewRequest(method, url, nil))(t)
 	for i := 0; i < len(header); i += 2 {
 		if header[i] == "Host" {
 			req.Host = header[i+1]
 		}
 		req.Header.Set(header[i], header[i+1])
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := expect.Value(http.DefaultClient.Do(req))(t)
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := expect.Value(io.ReadAll(resp.Body))(t)
 	return resp.StatusCode, resp.Header, string(text)
 }
 
@@ -175,10 +167,7 @@ func streamOf(t *testing.T, registry *prometheus.Registry) (changing *sync.Mutex
 	t.Cleanup(cancel)
 	go h.Run(ctx)
 	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, url+"/status/stream", nil)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := expect.Value(http.DefaultClient.Do(req))(t)
 	t.Cleanup(func() { _ = resp.Body.Close() })
 	return changing, bufio.NewScanner(resp.Body)
 }
@@ -239,19 +228,14 @@ func next(t *testing.T, lines *bufio.Scanner) (l line) {
 	if !lines.Scan() {
 		t.Fatalf("the stream has ended: %v", lines.Err())
 	}
-	if err := json.Unmarshal(lines.Bytes(), &l); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(lines.Bytes(), &l))
 	return l
 }
 
 func TestStreamsEndWithServer(t *testing.T) {
 	h, url := start(t, prometheus.NewRegistry())
 	go h.Run(t.Context())
-	resp, err := http.Get(url + "/status/stream")
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := expect.Value(http.Get(url + "/status/stream"))(t)
 	defer resp.Body.Close()
 	time.AfterFunc(50*time.Millisecond, h.Close)
 	if _, err := io.ReadAll(resp.Body); err != nil {
@@ -263,10 +247,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	h, url := start(t, prometheus.NewRegistry())
 	go h.Run(t.Context())
 	open := func() *http.Response {
-		resp, err := http.Get(url + "/status/stream")
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := expect.Value(http.Get(url + "/status/stream"))(t)
 		t.Cleanup(func() { _ = resp.Body.Close() })
 		return resp
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 	store "github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // indexed is a store that has counted block 700, a minute ago.
@@ -30,10 +31,7 @@ func (indexed) List(context.Context, store.Query) (store.Page, error) {
 }
 
 func TestPageSaysHowFarItsStoreIsAndIsPrivate(t *testing.T) {
-	c, err := cache.New(cache.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := expect.Value(cache.New(cache.Options{}))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	h := New(Options{Store: indexed{}, Watch: indexed{}, NoAuth: true}, web.New(web.Options{}, c), c)
 	for range 2 { // a miss and a hit
@@ -43,20 +41,12 @@ func TestPageSaysHowFarItsStoreIsAndIsPrivate(t *testing.T) {
 		g.Request.Header.Set("Content-Type", respond.JSON)
 		for _, route := range h.Routes() {
 			if route.Pattern == Path {
-				if err := route.Serve(g, &record.Record{Start: time.Now()}); err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, route.Serve(g, &record.Record{Start: time.Now()}))
 			}
 		}
 		head := w.Header()
-		if got, want := head.Get("Cache-Control"), "private, no-cache"; got != want {
-			t.Errorf("Cache-Control = %q, want %q", got, want)
-		}
-		if got := head.Get("Cache-Status"); !strings.Contains(got, "behind=1m") {
-			t.Errorf("Cache-Status = %q, want one with behind=1m", got)
-		}
-		if got := head.Get("X-Evm-Block"); got != "700" {
-			t.Errorf("X-Evm-Block = %q, want 700", got)
-		}
+		expect.Equal(t, head.Get("Cache-Control"), "private, no-cache", "Cache-Control")
+		expect.Contains(t, head.Get("Cache-Status"), "behind=1m", "Cache-Status")
+		expect.Equal(t, head.Get("X-Evm-Block"), "700", "X-Evm-Block")
 	}
 }

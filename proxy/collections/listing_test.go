@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/failure"
@@ -21,6 +20,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 	store "github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // counted is a store of one collection, whose indexer is at a block.
@@ -64,10 +64,7 @@ func (s *counted) Lookup(context.Context, []string) (map[string]json.RawMessage,
 // listings returns a function that asks a handler.
 func listings(t *testing.T, o Options) func(method, body string, headers ...string) *httptest.ResponseRecorder {
 	t.Helper()
-	c, err := cache.New(cache.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := expect.Value(cache.New(cache.Options{}))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	stack := web.New(web.Options{}, c)
 	h := New(o, stack, c)
@@ -149,9 +146,7 @@ func TestBodyThatIsNoListingIsAProblem(t *testing.T) {
 		{"POST", "Content-Type", "text/plain", "Accept", "application/json"},
 		{"POST", "Content-Encoding", "gzip", "Accept-Encoding", "identity"},
 	} {
-		if got := ask(tt.method, "{}", tt.name, tt.value).Header().Get(tt.header); got != tt.want {
-			t.Errorf("%s with %s %q: %s = %q, want %q", tt.method, tt.name, tt.value, tt.header, got, tt.want)
-		}
+		expect.Equal(t, ask(tt.method, "{}", tt.name, tt.value).Header().Get(tt.header), tt.want, "%s with %s %q: %s", tt.method, tt.name, tt.value, tt.header)
 	}
 	if w := ask("GET", "CollectionQuery.json"); w.Code != 200 || !json.Valid(w.Body.Bytes()) || w.Header().Get("Etag") == "" || w.Header().Get("Cache-Control") != "public, max-age=3600" {
 		t.Errorf("schema = %d %s", w.Code, w.Body)
@@ -196,9 +191,7 @@ func TestListingIsOneQueryInEachEncoding(t *testing.T) {
 	}
 	low, high := int64(1), int64(9)
 	l := listRequest{OrderBy: "assetCount", OrderDirection: "desc", Pagination: listWindow{Limit: 5}, Where: listFilters{MinAssets: &low, MaxAssets: &high, Addresses: []string{"0xab00000000000000000000000000000000000000"}}}.listing()
-	if want := "collections/1/true/5/0/1/9/0xab00000000000000000000000000000000000000"; l.Key != want {
-		t.Errorf("key = %s, want %s", l.Key, want)
-	}
+	expect.Equal(t, l.Key, "collections/1/true/5/0/1/9/0xab00000000000000000000000000000000000000", "key")
 	if want := "5 collections from 0 on by assetCount, greatest first, with at least 1 assets, with at most 9 assets, among 0xab00000000000000000000000000000000000000"; l.String() != want {
 		t.Errorf("listing = %s, want %s", l, want)
 	}
@@ -235,30 +228,30 @@ func TestPageIsReadAgainWhenItsStoreChanges(t *testing.T) {
 		}
 		s := &counted{total: 1, mark: mark(5, 50)}
 		ask := listings(t, Options{Store: s, Watch: s, NoAuth: true})
-		expect := func(when string, w *httptest.ResponseRecorder, status, lists int, block string) {
+		check := func(when string, w *httptest.ResponseRecorder, status, lists int, block string) {
 			t.Helper()
 			if w.Code != status || s.lists != lists || w.Header().Get("X-Evm-Block") != block {
 				t.Errorf("%s: status %d with block %s after %d reads, want %d with %s after %d", when, w.Code, w.Header().Get("X-Evm-Block"), s.lists, status, block, lists)
 			}
 		}
-		expect("at first", ask("POST", "{}"), 200, 1, "50")
-		expect("without a change", ask("POST", "{}"), 200, 1, "50")
+		check("at first", ask("POST", "{}"), 200, 1, "50")
+		check("without a change", ask("POST", "{}"), 200, 1, "50")
 		s.mark, s.total = mark(6, 60), 2
 		changed := ask("POST", "{}")
-		expect("after a change", changed, 200, 2, "60")
+		check("after a change", changed, 200, 2, "60")
 		if !strings.Contains(changed.Body.String(), `"total":2`) {
 			t.Errorf("after a change: page = %s, want the total 2", changed.Body)
 		}
-		expect("at a counted block", ask("POST", "{}", "X-Min-Evm-Block", "60"), 200, 2, "60")
+		check("at a counted block", ask("POST", "{}", "X-Min-Evm-Block", "60"), 200, 2, "60")
 		w := ask("POST", "{}", "X-Min-Evm-Block", "61")
-		expect("at a block that does not come", w, 504, 2, "")
+		check("at a block that does not come", w, 504, 2, "")
 		if !strings.Contains(w.Body.String(), "block 61 has not been counted; the last one is 60") || w.Header().Get("Retry-After") != "1" {
 			t.Errorf("problem = %s", w.Body)
 		}
 		s.mark, s.err = mark(7, 70), errors.New("gone")
-		expect("while the store fails", ask("POST", "{}"), 200, 3, "60")
+		check("while the store fails", ask("POST", "{}"), 200, 3, "60")
 		s.since = 6
-		expect("while the store fails, at a block of the page", ask("POST", "{}", "X-Min-Evm-Block", "60"), 200, 3, "60")
+		check("while the store fails, at a block of the page", ask("POST", "{}", "X-Min-Evm-Block", "60"), 200, 3, "60")
 		s.since = 0
 		if w := ask("POST", "{}", "X-Min-Evm-Block", "65"); w.Code == 200 {
 			t.Errorf("while the store fails, at a later block: status = %d", w.Code)
@@ -297,9 +290,7 @@ func TestRequestsOfOneClientThatWaitForABlockAreLimited(t *testing.T) {
 		for range 505 {
 			got[<-statuses]++
 		}
-		if diff := cmp.Diff(map[int]int{http.StatusTooManyRequests: 4, http.StatusGatewayTimeout: 501}, got); diff != "" {
-			t.Errorf("statuses (-want +got):\n%s", diff)
-		}
+		expect.NoDiff(t, got, map[int]int{http.StatusTooManyRequests: 4, http.StatusGatewayTimeout: 501}, "statuses")
 	})
 }
 
@@ -326,8 +317,6 @@ func TestBodyThatCannotBeReadIsClassified(t *testing.T) {
 	for err, want := range map[error]int{
 		refusal: 503, &http.MaxBytesError{Limit: 7}: 413, &late{errors.New("slow")}: 408, errors.New("reset"): 400,
 	} {
-		if got := failure.Of(unreadable(err)).Status; got != want {
-			t.Errorf("status of %T = %d, want %d", err, got, want)
-		}
+		expect.Equal(t, failure.Of(unreadable(err)).Status, want, "status of %T", err)
 	}
 }

@@ -4,18 +4,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/upstream/collections/metadata"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestMetadataRecordsComeBackAsTheyWereSaved(t *testing.T) {
-	c, err := cache.New(cache.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := expect.Value(cache.New(cache.Options{}))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	store := collections.MetadataStore{Cache: c}
 	records := map[string]metadata.Record{
@@ -24,7 +20,5 @@ func TestMetadataRecordsComeBackAsTheyWereSaved(t *testing.T) {
 	}
 	store.Save(t.Context(), records)
 	got := store.Load(t.Context(), []string{"meta/story/0x1", "meta/story/0x2", "meta/story/0x3"})
-	if diff := cmp.Diff(records, got); diff != "" {
-		t.Errorf("records (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, got, records, "records")
 }

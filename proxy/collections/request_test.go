@@ -4,14 +4,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestUnknownOrderIsTheDefault(t *testing.T) {
 	unknown, known := defaultRequest(), defaultRequest()
 	unknown.OrderBy = "name"
-	if got, want := unknown.listing().String(), known.listing().String(); got != want {
-		t.Errorf("%q is asked for, want %q", got, want)
-	}
+	expect.Equal(t, unknown.listing().String(), known.listing().String(), "listing")
 }
 
 func TestOnlyAddressesOfFortyDigitsAreListed(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/upstream/account"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // A sink is a connection that records writes.
@@ -73,9 +74,7 @@ func TestBodyAndHeadersTakeFewWrites(t *testing.T) {
 			w := buffered{Writer: bufio.NewWriterSize(c, 4<<10)}
 			_, _ = w.Write(bytes.Repeat([]byte("h"), headers))
 			conn.WriteBody(w, r, body)
-			if s.writes != want {
-				t.Errorf("%d bytes: %d writes, want %d", size, s.writes, want)
-			}
+			expect.Equal(t, s.writes, want, "%d bytes: writes", size)
 			if w.Flush(); len(s.written) != headers+size || !bytes.HasSuffix(s.written, body) {
 				t.Errorf("%d bytes: %d bytes were sent, want %d", size, len(s.written), headers+size)
 			}
@@ -105,7 +104,7 @@ func TestConnectionIsIdleWithoutRequestsAndWrites(t *testing.T) {
 		began, next := time.Now(), make(chan struct{})
 		s := &sink{onWrite: func() { <-next }}
 		c := conn.New(s, nil, nil, nil)
-		expect := func(when string, want bool, heard time.Duration, stalled bool) {
+		check := func(when string, want bool, heard time.Duration, stalled bool) {
 			t.Helper()
 			since, idle := c.Idle()
 			if _, isStalled := c.Stalled(); idle != want || since.Sub(began) != heard || isStalled != stalled {
@@ -113,28 +112,26 @@ func TestConnectionIsIdleWithoutRequestsAndWrites(t *testing.T) {
 			}
 		}
 		time.Sleep(time.Second)
-		expect("at first", true, 0, false)
+		check("at first", true, 0, false)
 		conn.State(c, http.StateActive)
-		expect("during a request", false, 0, false)
+		check("during a request", false, 0, false)
 		conn.State(c, http.StateIdle)
-		expect("after a request", true, time.Second, false)
+		check("after a request", true, time.Second, false)
 		conn.State(c, http.StateHijacked)
-		expect("after an upgrade", false, time.Second, false)
+		check("after an upgrade", false, time.Second, false)
 		conn.State(c, http.StateIdle)
 		go func() { _, _ = c.Write(make([]byte, 100<<10)) }()
 		time.Sleep(999 * time.Millisecond)
-		expect("during a write", false, time.Second, false)
+		check("during a write", false, time.Second, false)
 		time.Sleep(time.Millisecond)
-		expect("during a long write", false, time.Second, true)
+		check("during a long write", false, time.Second, true)
 		next <- struct{}{}
 		synctest.Wait()
-		expect("after a part of a write", false, time.Second, false)
+		check("after a part of a write", false, time.Second, false)
 		next <- struct{}{}
 		synctest.Wait()
-		expect("after a write", true, time.Second, false)
-		if len(s.written) != 100<<10 {
-			t.Errorf("%d bytes were sent", len(s.written))
-		}
+		check("after a write", true, time.Second, false)
+		expect.Equal(t, len(s.written), 100<<10, "bytes sent")
 	})
 }
 
@@ -187,13 +184,8 @@ func TestRevokedStreamsEnd(t *testing.T) {
 		}, func(err error) { ended[text] = failure.Of(err).Status })
 	}
 	for _, text := range []string{"stays", "goes", "anyone"} {
-		if _, err := open(text); err != nil {
-			t.Fatal(err)
-		}
-		release, err := open(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.Value(open(text))(t)
+		release := expect.Value(open(text))(t)
 		release()
 	}
 	admission.SetKeys([]limits.Key{key("stays")})
@@ -224,9 +216,7 @@ func TestTLSCarriesResponsesInFewWrites(t *testing.T) {
 			received <- text
 		}()
 		server, on, err := conn.Secure(t.Context(), conn.New(counted, nil, nil, nil), config, nil, time.Minute)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		if got := conn.Accepted(server); got != on || got.CarriesTLS() != (protocol == "h2") {
 			t.Errorf("%s: CarriesTLS = %t", protocol, got.CarriesTLS())
 		}

@@ -13,13 +13,12 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/account"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestBodyWithoutMemoryIsRefused(t *testing.T) {
 	c, err := cache.New(cache.Options{MemoryBytes: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer c.Close()
 	s := web.New(web.Options{Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()}, c)
 	if !c.Account().Reserve(account.Unread, 1<<19-128<<10) {
@@ -35,7 +34,5 @@ func TestBodyWithoutMemoryIsRefused(t *testing.T) {
 		t.Errorf("small body: %d bytes, error %v; want 1000 bytes", len(body), err)
 	}
 	held.Release()
-	if used := c.Account().Used(); used != 1<<19-128<<10 {
-		t.Errorf("%d bytes reserved at the end, want %d", used, 1<<19-128<<10)
-	}
+	expect.Equal(t, c.Account().Used(), 1<<19-128<<10, "bytes reserved at the end")
 }

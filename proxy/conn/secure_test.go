@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tipcache/tipcache/proxy/conn"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func certificates() []tls.Certificate {
@@ -41,9 +42,7 @@ func http2(t *testing.T, certificates []tls.Certificate) (server net.Conn, below
 	go func() { done <- client.Handshake() }()
 	config := &tls.Config{Certificates: certificates, NextProtos: []string{"h2"}, SessionTicketsDisabled: true} //nolint:gosec // of this test
 	server, _, err := conn.Secure(t.Context(), conn.New(below, nil, nil, nil), config, nil, 0)
-	if err := errors.Join(err, <-done); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, errors.Join(err, <-done))
 	return server, below, client
 }
 
@@ -56,9 +55,7 @@ func TestRecordsOfHTTP2ShareWrites(t *testing.T) {
 			_, _ = server.Write([]byte("f"))
 		}
 	}()
-	if _, err := io.ReadFull(client, make([]byte, 2*pairs)); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(io.ReadFull(client, make([]byte, 2*pairs)))(t)
 	if n := below.writes.Load() - before; n >= 2*pairs {
 		t.Errorf("%d records took %d writes, want fewer", 2*pairs, n)
 	}

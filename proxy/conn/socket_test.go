@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/proxy/conn"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestLongWriteReturnsNumberOfBytesWritten(t *testing.T) {
@@ -26,20 +27,11 @@ func TestLongWriteReturnsNumberOfBytesWritten(t *testing.T) {
 		"a client that does not read": {50 * time.Millisecond, os.ErrDeadlineExceeded},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 			defer l.Close()
-			client, err := net.Dial("tcp", l.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
+			client := expect.Value(net.Dial("tcp", l.Addr().String()))(t)
 			defer client.Close()
-			accepted, err := l.Accept()
-			if err != nil {
-				t.Fatal(err)
-			}
+			accepted := expect.Value(l.Accept())(t)
 			conn := conn.New(accepted, nil, nil, nil)
 			_ = conn.SetWriteDeadline(time.Now().Add(tt.time))
 			came := make(chan []byte)

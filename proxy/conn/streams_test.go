@@ -23,6 +23,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/account"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // A reserving listener accepts connections that reserve memory in an account.
@@ -43,10 +44,7 @@ func (l reserving) Accept() (net.Conn, error) {
 // answer is closed.
 func serveStreams(t *testing.T) (url string, memory *account.Account, client *http.Client, begun chan struct{}, answer chan struct{}) {
 	t.Helper()
-	c, err := cache.New(cache.Options{MemoryBytes: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := expect.Value(cache.New(cache.Options{MemoryBytes: 1 << 20}))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	begun, answer = make(chan struct{}, 100), make(chan struct{})
 	s := web.New(web.Options{Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()}, c)
@@ -74,15 +72,6 @@ func serveStreams(t *testing.T) (url string, memory *account.Account, client *ht
 	return server.URL, c.Account(), &http.Client{Transport: transport}, begun, answer
 }
 
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("condition is false after 1m: %s", what)
-		}
-	}
-}
-
 func TestStreamsBeyondTheFirstAreReserved(t *testing.T) {
 	url, memory, client, begun, answer := serveStreams(t)
 	var mu sync.Mutex
@@ -107,14 +96,12 @@ func TestStreamsBeyondTheFirstAreReserved(t *testing.T) {
 	for i := range 13 { // the first, and 12 of 36 KiB
 		get()
 		<-begun
-		if used, want := memory.Used(), int64(i)*36<<10; used != want {
-			t.Errorf("Used = %d with %d streams, want %d", used, i+1, want)
-		}
+		expect.Equal(t, memory.Used(), int64(i)*36<<10, "Used with %d streams", i+1)
 	}
 	for range 10 {
 		get()
 	}
-	eventually(t, "the streams without memory are refused", func() bool {
+	expect.Eventually(t, "the streams without memory are refused", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return statuses[http.StatusServiceUnavailable]+statuses[0] == 10
@@ -124,15 +111,12 @@ func TestStreamsBeyondTheFirstAreReserved(t *testing.T) {
 	if statuses[http.StatusOK] != 13 || statuses[http.StatusServiceUnavailable] == 0 {
 		t.Errorf("requests by status = %v, want 13 with 200, and 503 among the others", statuses)
 	}
-	eventually(t, "all streams are released", func() bool { return memory.Used() == 0 })
+	expect.Eventually(t, "all streams are released", func() bool { return memory.Used() == 0 })
 }
 
 func TestLongHeadersAreReserved(t *testing.T) {
 	url, memory, client, begun, answer := serveStreams(t)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 	r.Header.Set("X-Long", strings.Repeat("x", 6<<10))
 	done := make(chan error, 1)
 	go func() {
@@ -147,10 +131,8 @@ func TestLongHeadersAreReserved(t *testing.T) {
 		t.Errorf("Used = %d with 6 KiB of headers, want about 2 KiB", used)
 	}
 	close(answer)
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	eventually(t, "the headers are released", func() bool { return memory.Used() == 0 })
+	expect.NoError(t, <-done)
+	expect.Eventually(t, "the headers are released", func() bool { return memory.Used() == 0 })
 }
 
 func TestCallReservesWhatArrivesBeforeItsHandler(t *testing.T) {
@@ -162,9 +144,7 @@ func TestCallReservesWhatArrivesBeforeItsHandler(t *testing.T) {
 	var first, second, third, fourth, fifth, sixth, seventh conn.CallStream
 	used := func(what string, want int64) {
 		t.Helper()
-		if got := memory.Used(); got != want {
-			t.Errorf("Used = %d %s, want %d", got, what, want)
-		}
+		expect.Equal(t, memory.Used(), want, "Used (%s)", what)
 	}
 	open := func(ctx context.Context, k *conn.CallStream, headers int64) {
 		t.Helper()
@@ -222,12 +202,8 @@ func TestConnectionIsNotReadFor50msAfterARefusedStream(t *testing.T) {
 		paused := func(want time.Duration) {
 			t.Helper()
 			start := time.Now()
-			if _, err := c.Read(make([]byte, 1)); err != nil {
-				t.Fatal(err)
-			}
-			if got := time.Since(start); got != want {
-				t.Errorf("read after %v, want %v", got, want)
-			}
+			expect.Value(c.Read(make([]byte, 1)))(t)
+			expect.Equal(t, time.Since(start), want, "duration of the read")
 		}
 		var first, second, third conn.CallStream
 		if !c.OpenCall(t.Context(), &first, 0, 0) || !c.OpenCall(t.Context(), &second, 0, 0) {

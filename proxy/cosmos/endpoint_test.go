@@ -9,13 +9,12 @@ import (
 	"testing"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/web"
 	sdk "github.com/tipcache/tipcache/upstream/devnet/cosmos"
 	"github.com/tipcache/tipcache/upstream/devnet/state"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
@@ -29,14 +28,8 @@ func handlerOf(t testing.TB, own ...dialect.Row) *Handler {
 // handlerBefore makes a handler before nodes.
 func handlerBefore(t testing.TB, nodes blocks.Nodes, own ...dialect.Row) *Handler {
 	t.Helper()
-	r, err := blocks.New(blocks.Options{Nodes: nodes}, web.New(web.Options{}, nil), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	h, err := New(Options{Rows: own}, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := expect.Value(blocks.New(blocks.Options{Nodes: nodes}, web.New(web.Options{}, nil), nil))(t)
+	h := expect.Value(New(Options{Rows: own}, r))(t)
 	return h
 }
 
@@ -56,10 +49,7 @@ func (h *Handler) ask(decoded, rawQuery string) (row *dialect.Endpoint, q *diale
 // keyOf is the key of a request target, as it comes over the wire.
 func keyOf(t testing.TB, x *Handler, target string) string {
 	t.Helper()
-	u, err := url.ParseRequestURI(target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := expect.Value(url.ParseRequestURI(target))(t)
 	_, q := x.ask(u.Path, u.RawQuery)
 	return q.Key
 }
@@ -96,9 +86,7 @@ func TestEquivalentRequestsHaveOneKey(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, target := range targets[1:] {
-				if diff := gocmp.Diff(keyOf(t, x, targets[0]), keyOf(t, x, target)); diff != "" {
-					t.Errorf("%s and %s (-first +second):\n%s", targets[0], target, diff)
-				}
+				expect.NoDiff(t, keyOf(t, x, target), keyOf(t, x, targets[0]), "%s and %s", targets[0], target)
 			}
 		})
 	}

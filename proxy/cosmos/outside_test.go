@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -37,24 +38,16 @@ func TestRowsOutsideStateHaveMethodsOfTheirChains(t *testing.T) {
 		"/dydxprotocol.clob.Query/Leverage": true, "/cosmos.evm.vm.v1.Query/Config": true, "/story.dkg.v1.types.Query/GetCDRPartialsHistory": true,
 		"/osmosis.poolmanager.v1beta1.Query/AllTakerFeeShareAgreements": false, "/dydxprotocol.clob.Query/ClobPair": false, "/cosmos.bank.v1beta1.Query/Balance": false,
 	} {
-		if got := rows[method].Class == Never; got != want {
-			t.Errorf("%s is passed through: %v, want %v", method, got, want)
-		}
+		expect.Equal(t, rows[method].Class == Never, want, "whether %s is passed through", method)
 	}
 }
 
 func TestRowOfOperatorWinsOverBuiltInRows(t *testing.T) {
-	own, err := ParseRow("fee /osmosis/txfees/v1beta1/cur_eip_base_fee live cheap")
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := expect.Value(ParseRow("fee /osmosis/txfees/v1beta1/cur_eip_base_fee live cheap"))(t)
 	if row, _ := handlerOf(t, own).ask("/osmosis/txfees/v1beta1/cur_eip_base_fee", ""); row.Name != "fee" || row.Class != Live {
 		t.Errorf("row %s of class %s, want fee of class live", row.Name, row.Class)
 	}
-	method, err := ParseRow("fee_method /osmosis.txfees.v1beta1.Query/GetEipBaseFee live page")
-	if err != nil {
-		t.Fatal(err)
-	}
+	method := expect.Value(ParseRow("fee_method /osmosis.txfees.v1beta1.Query/GetEipBaseFee live page"))(t)
 	_, methods := Split([]dialect.Row{own, method})
 	row := dialect.MethodRows(methods, Rows(nil))["/osmosis.txfees.v1beta1.Query/GetEipBaseFee"]
 	if row.Class != Live || row.Cost != node.Page {
@@ -84,23 +77,17 @@ func TestRowOfPathIsSuggestedForAudit(t *testing.T) {
 		"/seda/with%20blank":                   "",
 		"/cosmos/auth/v1beta1/module_accounts": "",
 	} {
-		if got := x.RowOfPath(keyOf(t, x, target) + "@7"); got != want {
-			t.Errorf("%s: row %q, want %q", target, got, want)
-		}
+		expect.Equal(t, x.RowOfPath(keyOf(t, x, target)+"@7"), want, "%s: row", target)
 		if _, err := ParseRow(want); want != "" && err != nil {
 			t.Errorf("%q is refused: %v", want, err)
 		}
 	}
-	if got := x.RowOfPath("documented/staking/pool"); got != "" {
-		t.Errorf("row %q for a key of another interface, want none", got)
-	}
+	expect.Equal(t, x.RowOfPath("documented/staking/pool"), "", "row for a key of another interface")
 	for method, want := range map[string]string{
 		"/seda.fees.v1.Query/Current":       "seda_fees_v1_Query_Current /seda.fees.v1.Query/Current never cheap",
 		"/cosmos.bank.v1beta1.Query/Params": "",
 	} {
-		if got := RowOfMethod(method); got != want {
-			t.Errorf("%s: row %q, want %q", method, got, want)
-		}
+		expect.Equal(t, RowOfMethod(method), want, "%s: row", method)
 	}
 }
 
@@ -112,9 +99,7 @@ func TestVariesReportsRowsWithVaryingOrder(t *testing.T) {
 		keyOf(t, x, "/cosmos/auth/v1beta1/module_accounts/gov"): false,
 		"/cosmos.bank.v1beta1.Query/Params":                     false,
 	} {
-		if got := Varies(name); got != want {
-			t.Errorf("%s varies: %v, want %v", name, got, want)
-		}
+		expect.Equal(t, Varies(name), want, "%s varies", name)
 	}
 	if row, _ := x.ask("/cosmos/base/reflection/v1beta1/interfaces", ""); row.Class != Never {
 		t.Errorf("reflection has the class %s, want it never cached", row.Class)

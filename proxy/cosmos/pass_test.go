@@ -9,11 +9,11 @@ import (
 	"testing"
 
 	"github.com/gin-gonic/gin"
-	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -63,9 +63,7 @@ func TestPostIsRetriedOnlyIfItReadsState(t *testing.T) {
 				t.Errorf("body = %q, error = %v; want %q, an error %t", w.Body, err, tt.body, tt.fails)
 			}
 			want := []string{"tx", "tx"}[:tt.sent]
-			if diff := gocmp.Diff(want, nodes.bodies); diff != "" {
-				t.Errorf("posted (-want +got):\n%s", diff)
-			}
+			expect.NoDiff(t, nodes.bodies, want, "posted")
 		})
 	}
 }

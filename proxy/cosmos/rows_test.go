@@ -11,6 +11,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
@@ -18,10 +19,7 @@ import (
 // rowOf is the row of a recorded request.
 func rowOf(t *testing.T, x *Handler, e nodetest.Exchange) *dialect.Endpoint {
 	t.Helper()
-	path, err := url.PathUnescape(e.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path := expect.Value(url.PathUnescape(e.Path))(t)
 	row, _ := x.ask(path, e.Query)
 	return row
 }
@@ -54,9 +52,7 @@ func TestOnlyStateIsPinned(t *testing.T) {
 		"ok_ibc_transfer_params": Params, "ok_group_info": Live, "path_unknown_module": Live,
 	} {
 		e := recorded[name]
-		if got := rowOf(t, x, e).Class; got != class {
-			t.Errorf("%s: %s is %s, want %s", name, e.Path, got, class)
-		}
+		expect.Equal(t, rowOf(t, x, e).Class, class, "%s: %s", name, e.Path)
 	}
 	for _, e := range recorded {
 		if e.Method != http.MethodGet || e.Status == 200 || e.Answer["Grpc-Metadata-X-Cosmos-Block-Height"] == "" {
@@ -71,9 +67,7 @@ func TestOnlyStateIsPinned(t *testing.T) {
 func TestRowNamesAreUnique(t *testing.T) {
 	var names []string
 	for _, r := range table {
-		if err := check(r); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, check(r))
 		if slices.Contains(names, r.Name) {
 			t.Errorf("%s is there twice", r.Name)
 		}

@@ -1,6 +1,10 @@
 package dialect
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/tipcache/tipcache/upstream/expect"
+)
 
 func TestWithoutNextKeyIgnoresTextOfNextKey(t *testing.T) {
 	same := func(a, b string) bool {
@@ -17,8 +21,6 @@ func TestWithoutNextKeyIgnoresTextOfNextKey(t *testing.T) {
 		"a key that is no list's":      {`{"data":{"next_key":"a"}}`, `{"data":{"next_key":"b"}}`, false},
 		"a text that looks like a key": {`{"x":"\"next_key\":\"a\""}`, `{"x":"\"next_key\":\"b\""}`, false},
 	} {
-		if got := same(tt.a, tt.b); got != tt.same {
-			t.Errorf("%s: the same is %t", name, got)
-		}
+		expect.Equal(t, same(tt.a, tt.b), tt.same, "%s: same", name)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tipcache/tipcache/proxy/failure"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // The fields of a dialect that exists in this test alone: it takes a table and kinds.
@@ -25,10 +26,7 @@ var testRow = Row{Name: "things", Pattern: "/things/{thing_id:number}/{rest=**}"
 
 func parserOf(t *testing.T, row Row, manner Manner) *Parser {
 	t.Helper()
-	p, err := NewParser(row, manner, lookup)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := expect.Value(NewParser(row, manner, lookup))(t)
 	return p
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -33,14 +34,9 @@ func TestRowThatNoRequestReachesClashes(t *testing.T) {
 }
 
 func TestPatternsMatchPaths(t *testing.T) {
-	all, err := ParsePatterns([]string{"/a/{b}", "/c/{d=**}"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := expect.Value(ParsePatterns([]string{"/a/{b}", "/c/{d=**}"}))(t)
 	for path, want := range map[string]bool{"/a/b": true, "/a/": true, "/a": false, "/a/b/c": false, "/c/d/e": true, "/c": false, "/d": false} {
-		if got := all.Match(path); got != want {
-			t.Errorf("Match(%s) = %t, want %t", path, got, want)
-		}
+		expect.Equal(t, all.Match(path), want, "Match(%s)", path)
 	}
 	for _, text := range []string{"a/b", "/a//b", "/{a=**}/b", "/{a", "/{}", "/{a=b}", "/{=**}"} {
 		if _, err := ParsePatterns([]string{text}); err == nil {
@@ -58,9 +54,7 @@ func TestKeysOfARowAreSelectedByItsPattern(t *testing.T) {
 		"/a/{b=**}":     {Prefix: "p/a/"},
 		"/a/{b}/{c=**}": {Prefix: "p/a/", Contains: "/"},
 	} {
-		if got := (Row{Pattern: pattern}).selection("p"); got != want {
-			t.Errorf("selection of %s = %+v, want %+v", pattern, got, want)
-		}
+		expect.Equal(t, (Row{Pattern: pattern}).selection("p"), want, "selection of %s", pattern)
 	}
 	rows := []Row{{Name: "a", Class: blocks.Live, Method: "/m"}, {Name: "b", Class: blocks.Params, Method: "/m"}, {Name: "c"}}
 	if class, ok := ClassOf(rows, "b"); class != blocks.Params || !ok {
@@ -86,9 +80,7 @@ func TestProbableTyposAreNamed(t *testing.T) {
 		"%6Dany=1&%6Daby=1":              "maby (did you mean many?)",
 		"%zz=1&=2&mab%20=3&other=4":      "",
 	} {
-		if got := p.typos(raw); got != want {
-			t.Errorf("typos(%s) = %q, want %q", raw, got, want)
-		}
+		expect.Equal(t, p.typos(raw), want, "typos(%s)", raw)
 	}
 	if !isParameterName("abcdefghijabcdefghijabcdefghijabcdefghij") || isParameterName("abcdefghijabcdefghijabcdefghijabcdefghijk") {
 		t.Error("the longest name has 40 bytes")
@@ -110,10 +102,7 @@ func TestValuesAreReadAndReplaced(t *testing.T) {
 
 func mustParse(t *testing.T, target string) *url.URL {
 	t.Helper()
-	u, err := url.Parse(target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := expect.Value(url.Parse(target))(t)
 	return u
 }
 

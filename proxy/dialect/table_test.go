@@ -16,14 +16,12 @@ import (
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
 func TestFirstRowThatMatchesServesThePath(t *testing.T) {
-	r, err := blocks.New(blocks.Options{Nodes: struct{ blocks.Nodes }{}}, web.New(web.Options{}, nil), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := expect.Value(blocks.New(blocks.Options{Nodes: struct{ blocks.Nodes }{}}, web.New(web.Options{}, nil), nil))(t)
 	table := NewTable(Options{Prefix: "test", Depth: 2, Manner: Strict}, r)
 	for _, row := range []Row{
 		{Name: "any_sizes", Pattern: "/{module}/v1/sizes"},
@@ -33,9 +31,7 @@ func TestFirstRowThatMatchesServesThePath(t *testing.T) {
 		{Name: "parts", Pattern: "/things/v1/{id}/parts"},
 		{Name: "short", Pattern: "/things"},
 	} {
-		if _, err := table.Mount(row, lookup, &blocks.Kind{}, nil); err != nil {
-			t.Fatal(err)
-		}
+		expect.Value(table.Mount(row, lookup, &blocks.Kind{}, nil))(t)
 	}
 	for path, want := range map[string]string{
 		"/things/v1/sizes": "any_sizes", "/things/v1/7": "things", "/others/v1/sizes": "any_sizes", "/others/v1/7": "any",
@@ -49,15 +45,9 @@ func TestFirstRowThatMatchesServesThePath(t *testing.T) {
 }
 
 func TestRequestsWithBodyAreRefused(t *testing.T) {
-	r, err := blocks.New(blocks.Options{Nodes: struct{ blocks.Nodes }{}}, web.New(web.Options{}, nil), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := expect.Value(blocks.New(blocks.Options{Nodes: struct{ blocks.Nodes }{}}, web.New(web.Options{}, nil), nil))(t)
 	for body, ok := range map[string]bool{"": true, "x": false} {
-		ep, err := NewTable(Options{Prefix: "test", NoBody: true, Manner: Strict}, r).Mount(Row{Name: "things", Pattern: "/things"}, lookup, &blocks.Kind{}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ep := expect.Value(NewTable(Options{Prefix: "test", NoBody: true, Manner: Strict}, r).Mount(Row{Name: "things", Pattern: "/things"}, lookup, &blocks.Kind{}, nil))(t)
 		if _, err := ep.Parse(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/things", strings.NewReader(body))); (err == nil) != ok {
 			t.Errorf("Parse with the body %q = %v, want success %t", body, err, ok)
 		}
@@ -65,15 +55,9 @@ func TestRequestsWithBodyAreRefused(t *testing.T) {
 }
 
 func TestHeightIsReadForTheStateAlone(t *testing.T) {
-	r, err := blocks.New(blocks.Options{Nodes: struct{ blocks.Nodes }{}}, web.New(web.Options{}, nil), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := expect.Value(blocks.New(blocks.Options{Nodes: struct{ blocks.Nodes }{}}, web.New(web.Options{}, nil), nil))(t)
 	for class, want := range map[blocks.Class]int64{blocks.Live: 7, blocks.Latest: 0, blocks.Block: 0} {
-		ep, err := NewTable(Options{Prefix: "test"}, r).Mount(Row{Name: "things", Pattern: "/things", Class: class}, lookup, &blocks.Kind{}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ep := expect.Value(NewTable(Options{Prefix: "test"}, r).Mount(Row{Name: "things", Pattern: "/things", Class: class}, lookup, &blocks.Kind{}, nil))(t)
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/things", nil)
 		request.Header.Set("X-Block-Height", "7")
 		if q, err := ep.Parse(request); err != nil || q.Pinned != want {
@@ -102,30 +86,19 @@ func (u *echoing) Entry(_ *RowQuery, a *node.Answer, _ *cache.Entry) (*cache.Ent
 }
 
 func TestPassedRequestWaitsForItsBlock(t *testing.T) {
-	memory, err := cache.New(cache.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	memory := expect.Value(cache.New(cache.Options{}))(t)
 	defer memory.Close()
-	r, err := blocks.New(blocks.Options{Nodes: atBlock100{}}, web.New(web.Options{}, nil), memory)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := expect.Value(blocks.New(blocks.Options{Nodes: atBlock100{}}, web.New(web.Options{}, nil), memory))(t)
 	kind := &blocks.Kind{Headers: func(*cache.Entry, string) blocks.ResponseHeaders { return blocks.ResponseHeaders{} }}
 	for header, want := range map[string]string{"": "-1 true /things", "100": "-1 true /things", "101": ""} {
 		origin := new(echoing)
 		ep, err := NewTable(Options{Prefix: "test"}, r).Mount(Row{Name: "things", Pattern: "/things"}, lookup, kind, origin)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		w := httptest.NewRecorder()
 		c, _ := gin.CreateTestContext(w)
 		c.Request = httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/things", nil)
 		c.Request.Header.Set(respond.MinHeightHeader, header)
-		q, err := ep.Parse(c.Request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		q := expect.Value(ep.Parse(c.Request))(t)
 		err = ep.Pass(c, &record.Record{}, q)
 		if h := w.Header(); w.Body.String() != want || (err == nil) != (want != "") || want != "" && (h.Get("Cache-Status") != "tipcache; fwd=bypass" || h.Get("X-Block-Height") != "100") || origin.reads != min(len(want), 1) {
 			t.Errorf("with a minimum height of %q: %v, %q, header %v, %d reads; want %q", header, err, w.Body, h, origin.reads, want)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cache"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // Streams tell of them beside an old answer, too.
@@ -23,9 +24,7 @@ func TestErrorsOfCacheAreNotInternalErrors(t *testing.T) {
 func TestErrorOfFailureIsCauseOrPublicText(t *testing.T) {
 	cause := errors.New("read block 7: node returned 503")
 	for want, f := range map[string]*Failure{"not found": {Public: "not found"}, cause.Error(): {Public: "bad gateway", Err: cause}} {
-		if got := f.Error(); got != want {
-			t.Errorf("Error = %q, want %q", got, want)
-		}
+		expect.Equal(t, f.Error(), want, "Error")
 	}
 }
 

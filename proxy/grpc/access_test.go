@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestAccessRulesApplyToMethods(t *testing.T) {
@@ -24,8 +25,6 @@ func TestAccessRulesApplyToMethods(t *testing.T) {
 		t.Errorf("a denied method = %v, want PermissionDenied", r.err)
 	}
 	for i, want := range []codes.Code{codes.OK, codes.OK, codes.ResourceExhausted} {
-		if got := status.Code(atBlock14(t, c).err); got != want {
-			t.Errorf("call %d of a method with a rate = %v, want %v", i+1, got, want)
-		}
+		expect.Equal(t, status.Code(atBlock14(t, c).err), want, "status of call %d of a method with a rate", i+1)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/net/http2"
 	google "google.golang.org/grpc"
 
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -30,10 +31,7 @@ func BenchmarkHit(b *testing.B) {
 		server := google.NewServer(google.ForceServerCodecV2(node.Bytes{}))
 		service, method := path.Split(params)
 		server.RegisterService(&google.ServiceDesc{ServiceName: strings.Trim(service, "/"), Methods: []google.MethodDesc{{MethodName: method, Handler: answer}}}, nil)
-		l, err := (&net.ListenConfig{}).Listen(b.Context(), "tcp", "127.0.0.1:0")
-		if err != nil {
-			b.Fatal(err)
-		}
+		l := expect.Value((&net.ListenConfig{}).Listen(b.Context(), "tcp", "127.0.0.1:0"))(b)
 		go func() { _ = server.Serve(l) }()
 		defer server.Stop()
 		measure(b, &servers{addr: l.Addr().String()})
@@ -67,9 +65,7 @@ func measure(b *testing.B, d *servers) {
 	_ = r.WriteSettingsAck()
 	_ = r.WriteWindowUpdate(0, 1<<30)
 	call := func() {
-		if err := r.WriteData(r.begin(), true, make([]byte, 5)); err != nil {
-			b.Fatal(err)
-		}
+		expect.NoError(b, r.WriteData(r.begin(), true, make([]byte, 5)))
 	}
 	call()
 	<-answered

@@ -24,6 +24,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
@@ -41,8 +42,7 @@ func dial(t testing.TB, target string, options ...google.DialOption) *google.Cli
 	options = append([]google.DialOption{
 		google.WithTransportCredentials(insecure.NewCredentials()), google.WithDefaultCallOptions(google.ForceCodecV2(node.Bytes{})),
 	}, options...)
-	c, err := google.NewClient(target, options...)
-	must(t, err)
+	c := expect.Value(google.NewClient(target, options...))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
@@ -70,8 +70,7 @@ func ask(ctx context.Context, c *google.ClientConn, method string, message []byt
 
 func unhex(t testing.TB, text string) []byte {
 	t.Helper()
-	b, err := hex.DecodeString(text)
-	must(t, err)
+	b := expect.Value(hex.DecodeString(text))(t)
 	return b
 }
 
@@ -84,11 +83,9 @@ func (d *servers) query(t testing.TB, path, message string) string {
 // post makes a call of the RPC.
 func (d *servers) post(t testing.TB, body string) string {
 	t.Helper()
-	resp, err := http.Post(d.rpc.URL, "application/json", strings.NewReader(body))
-	must(t, err)
+	resp := expect.Value(http.Post(d.rpc.URL, "application/json", strings.NewReader(body)))(t)
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	must(t, err)
+	text := expect.Value(io.ReadAll(resp.Body))(t)
 	return string(text)
 }
 
@@ -235,9 +232,7 @@ func TestTransactionIsSentToOneNodeOnce(t *testing.T) {
 	if r := ask(t.Context(), d.dial(t), path, unhex(t, message)); status.Code(r.err) != codes.Unimplemented {
 		t.Error(r.err)
 	}
-	if sent := n.times("gRPC "+path) + n.times("RPC broadcast"); sent != 1 {
-		t.Errorf("it was sent %d times", sent)
-	}
+	expect.Equal(t, n.times("gRPC "+path)+n.times("RPC broadcast"), 1, "times that it was sent")
 }
 
 func TestTransactionsAreWithinThePostRate(t *testing.T) {
@@ -288,8 +283,7 @@ func TestStreamIsPassedOnBothWays(t *testing.T) {
 	n := newRecordedNode(t)
 	d := open(t, n, true)
 	path, message := recordedMessage(t, "grpc_reflection_list")
-	s, err := d.dial(t).NewStream(t.Context(), &google.StreamDesc{ServerStreams: true, ClientStreams: true}, path)
-	must(t, err)
+	s := expect.Value(d.dial(t).NewStream(t.Context(), &google.StreamDesc{ServerStreams: true, ClientStreams: true}, path))(t)
 	sent := unhex(t, message)
 	var got []byte
 	if err := errors.Join(s.SendMsg(&sent), s.RecvMsg(&got)); err != nil || len(got) == 0 {
@@ -312,7 +306,7 @@ func TestResponsesAreNotCompressed(t *testing.T) {
 	d := open(t, newRecordedNode(t), true)
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
-	must(t, w.Close())
+	expect.NoError(t, w.Close())
 	frame := "01" + fmt.Sprintf("%08x%x", packed.Len(), packed.Bytes())
 	for sent, encoding := range map[string]string{frame: "gzip", "0000000000": ""} {
 		x := exchange{Path: params, Raw: &sent, Metadata: map[string][]string{"x-cosmos-block-height": {"14"}, "grpc-accept-encoding": {"gzip"}}}
@@ -367,16 +361,6 @@ func TestValueOutsideStateIsNotCached(t *testing.T) {
 				t.Errorf("%v: %x, want the node's answer", r.err, r.message)
 			}
 		}
-		if got := n.times("gRPC "+path) + n.times("RPC "+path); got != 3 {
-			t.Errorf("by gRPC %v: the node was asked %d times, want 3", withGRPC, got)
-		}
-	}
-}
-
-// must fails the test if err is not nil.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
+		expect.Equal(t, n.times("gRPC "+path)+n.times("RPC "+path), 3, "node requests (by gRPC: %v)", withGRPC)
 	}
 }

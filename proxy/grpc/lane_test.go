@@ -25,6 +25,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/state"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
@@ -88,7 +89,7 @@ func (d *servers) purge(t testing.TB) {
 
 // inLane is how many calls were answered there.
 func (c *caller) inLane(t testing.TB) float64 {
-	return counted(t, c.metrics, "tipcache_proxy_fast_lane_requests_total", "result", "answered")
+	return expect.Metric(t, c.metrics, "tipcache_proxy_fast_lane_requests_total", "answered")
 }
 
 func TestLaneAnswersCallsAsTheHandlerDoes(t *testing.T) {
@@ -115,9 +116,7 @@ func TestLaneAnswersCallsAsTheHandlerDoes(t *testing.T) {
 			} {
 				for range 3 {
 					for _, q := range [][2]string{{balance, ofOne}, {params, ""}, {unknown, ofNone}, {tx, hash}} {
-						if diff := cmp.Diff(plain.ask(t, q[0], q[1], pairs...), fast.ask(t, q[0], q[1], pairs...)); diff != "" {
-							t.Errorf("%s with %q (-without lane +with lane):\n%s", q[0], pairs, diff)
-						}
+						expect.NoDiff(t, fast.ask(t, q[0], q[1], pairs...), plain.ask(t, q[0], q[1], pairs...), "%s with %q with the lane", q[0], pairs)
 					}
 				}
 			}
@@ -129,7 +128,7 @@ func TestLaneAnswersCallsAsTheHandlerDoes(t *testing.T) {
 			}
 			for _, outcome := range []string{"hit", "miss", "refused"} {
 				const name = "tipcache_proxy_requests_total"
-				if want, got := counted(t, plain.metrics, name, "outcome", outcome), counted(t, fast.metrics, name, "outcome", outcome); got != want {
+				if want, got := expect.Metric(t, plain.metrics, name, outcome), expect.Metric(t, fast.metrics, name, outcome); got != want {
 					t.Errorf("%v %s are counted, want %v", got, outcome, want)
 				}
 			}
@@ -156,9 +155,7 @@ func TestLaneServesEntriesFromMemory(t *testing.T) {
 			}
 		}
 	}
-	if got := c.inLane(t); got != 2+3+3 {
-		t.Errorf("%v calls were answered in the lane", got)
-	}
+	expect.Equal(t, c.inLane(t), 2+3+3, "calls answered in the lane")
 	learn(exchange{Headers: map[string]string{"x-cosmos-block-height": "14"}, Trailers: map[string]string{"grpc-status": "5", "grpc-message": "gone"}})
 	for range 4 {
 		if r := atBlock14(t, c.conn); status.Code(r.err) != codes.NotFound || r.height() != "14" {
@@ -182,9 +179,9 @@ func TestValueThatBecomesAnErrorIsCountedOnce(t *testing.T) {
 	at := meaning(params, "", []string{"14"})
 	n.byRPC[at] = fmt.Sprintf(`{"response":{"code":0,"log":"","info":"","index":"0","key":null,"value":%q,"proofOps":null,"height":"14","codespace":""}}`, base64.StdEncoding.EncodeToString([]byte{8, 1}))
 	const answered, name = "tipcache_proxy_fast_lane_requests_total", "tipcache_cache_requests_total"
-	await(t, "a call is answered in the lane", func() bool {
+	expect.Eventually(t, "a call is answered in the lane", func() bool {
 		d.query(t, params, "")
-		return counted(t, d.metrics, answered, "result", "answered") > 0
+		return expect.Metric(t, d.metrics, answered, "answered") > 0
 	})
 	n.mu.Lock()
 	n.byGRPC[at] = exchange{Headers: map[string]string{"x-cosmos-block-height": "14"}, Trailers: map[string]string{"grpc-status": "5", "grpc-message": "gone"}}
@@ -195,8 +192,8 @@ func TestValueThatBecomesAnErrorIsCountedOnce(t *testing.T) {
 	if got := d.query(t, params, ""); !strings.Contains(got, `"code":22`) {
 		t.Fatal(got)
 	}
-	before := counted(t, d.metrics, name, "outcome", "hit")
-	if d.query(t, params, ""); counted(t, d.metrics, name, "outcome", "hit")-before != 1 {
-		t.Errorf("%v hits are counted for one call", counted(t, d.metrics, name, "outcome", "hit")-before)
+	before := expect.Metric(t, d.metrics, name, "hit")
+	if d.query(t, params, ""); expect.Metric(t, d.metrics, name, "hit")-before != 1 {
+		t.Errorf("%v hits are counted for one call", expect.Metric(t, d.metrics, name, "hit")-before)
 	}
 }

@@ -23,8 +23,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 	google "google.golang.org/grpc"
@@ -38,18 +36,9 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/listener"
 	"github.com/tipcache/tipcache/upstream/account"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
-
-// await waits for what has to come.
-func await(t testing.TB, what string, come func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !come(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("it never comes that %s", what)
-		}
-	}
-}
 
 // atBlock14 asks for what was recorded at block 14.
 func atBlock14(t testing.TB, c *google.ClientConn, pairs ...string) reply {
@@ -65,7 +54,7 @@ func (n *recordedNode) inFlight(t testing.TB, c *google.ClientConn) (ended <-cha
 	done := make(chan error, 1)
 	before := n.times("gRPC " + params + "@14")
 	go func() { done <- atBlock14(t, c).err }()
-	await(t, "the node is asked", func() bool { return n.times("gRPC "+params+"@14") > before })
+	expect.Eventually(t, "the node is asked", func() bool { return n.times("gRPC "+params+"@14") > before })
 	return done, letGo
 }
 
@@ -99,7 +88,7 @@ func TestDrainEndsCallsInFlightAndRejectsNewOnes(t *testing.T) {
 	drained := make(chan struct{})
 	go func() { d.server.GracefulStop(); close(drained) }()
 	path, message := recordedMessage(t, "grpc_balance")
-	await(t, "a call goes elsewhere", func() bool {
+	expect.Eventually(t, "a call goes elsewhere", func() bool {
 		r := ask(t.Context(), c, path, unhex(t, message), "x-cosmos-block-height", "14")
 		if r.err != nil {
 			t.Fatal(r.err)
@@ -112,9 +101,7 @@ func TestDrainEndsCallsInFlightAndRejectsNewOnes(t *testing.T) {
 	default:
 	}
 	letGo()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, <-ended)
 	<-drained
 }
 
@@ -124,12 +111,11 @@ func TestStreamsEndInADrain(t *testing.T) {
 	d := open(t, n, true)
 	path, message := recordedMessage(t, "grpc_reflection_list")
 	t.Cleanup(n.hold(path))
-	s, err := d.dial(t).NewStream(t.Context(), &google.StreamDesc{ServerStreams: true, ClientStreams: true}, path)
-	must(t, err)
+	s := expect.Value(d.dial(t).NewStream(t.Context(), &google.StreamDesc{ServerStreams: true, ClientStreams: true}, path))(t)
 	sent := unhex(t, message)
-	must(t, s.SendMsg(&sent))
+	expect.NoError(t, s.SendMsg(&sent))
 	var got []byte
-	must(t, s.RecvMsg(&got))
+	expect.NoError(t, s.RecvMsg(&got))
 	d.handler.Drain()
 	if err := s.RecvMsg(&got); status.Code(err) != codes.Unavailable {
 		t.Error(err)
@@ -150,11 +136,11 @@ func TestSlotIsReclaimedFromIdleClientOnly(t *testing.T) {
 	t.Cleanup(letGo)
 	ended := make(chan error, 1)
 	go func() { ended <- ask(t.Context(), busy, path, unhex(t, message), "x-cosmos-block-height", "14").err }()
-	await(t, "the node is asked", func() bool { return n.times("gRPC "+path) > 0 })
+	expect.Eventually(t, "the node is asked", func() bool { return n.times("gRPC "+path) > 0 })
 	if r := atBlock14(t, d.dial(t)); r.err != nil {
 		t.Error(r.err)
 	}
-	await(t, "the idle connection is closed", func() bool { return idle.GetState() != connectivity.Ready })
+	expect.Eventually(t, "the idle connection is closed", func() bool { return idle.GetState() != connectivity.Ready })
 	letGo()
 	if err := <-ended; err != nil || busy.GetState() != connectivity.Ready {
 		t.Errorf("call in flight = %v on a connection in state %v, want no error and READY", err, busy.GetState())
@@ -205,9 +191,9 @@ func TestCallIsLoggedAndCounted(t *testing.T) {
 	t.Cleanup(n.hold(left))
 	ctx, leave := context.WithCancel(t.Context())
 	go ask(ctx, c, left, unhex(t, message), "x-cosmos-block-height", "14")
-	await(t, "the node is asked", func() bool { return n.times("gRPC "+left) == 1 })
+	expect.Eventually(t, "the node is asked", func() bool { return n.times("gRPC "+left) == 1 })
 	leave()
-	await(t, "four calls are logged", func() bool { return log.Count("\n") == 4 })
+	expect.Eventually(t, "four calls are logged", func() bool { return log.Count("\n") == 4 })
 	var got []string
 	for line := range strings.Lines(log.String()) {
 		var l struct {
@@ -216,7 +202,7 @@ func TestCallIsLoggedAndCounted(t *testing.T) {
 			RequestID                                          string `json:"request_id"`
 			Agent                                              string `json:"user_agent"`
 		}
-		must(t, json.Unmarshal([]byte(line), &l))
+		expect.NoError(t, json.Unmarshal([]byte(line), &l))
 		if !strings.HasPrefix(l.Agent, "a test") || l.RequestID == "" || l.Client != "127.0.0.1" || l.Method != http.MethodPost {
 			t.Errorf("a line is %s", line)
 		}
@@ -228,32 +214,11 @@ func TestCallIsLoggedAndCounted(t *testing.T) {
 		"INFO grpc state " + unknown + " 200 miss at 14",
 		"INFO grpc state " + left + " 499 abandoned at 0",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("logged (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, got, want, "log")
 	if !strings.Contains(log.String(), `"request_id":"first"`) {
 		t.Error("log lacks the client's request id")
 	}
-	if hits := counted(t, d.metrics, "tipcache_proxy_requests_total", "outcome", "hit"); hits != 1 {
-		t.Errorf("%v hits are counted", hits)
-	}
-}
-
-// counted is the sum of a metric over what has a label.
-func counted(t testing.TB, from prometheus.Gatherer, name, label, value string) (sum float64) {
-	t.Helper()
-	families, err := from.Gather()
-	must(t, err)
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			for _, l := range m.GetLabel() {
-				if f.GetName() == name && l.GetName() == label && l.GetValue() == value {
-					sum += m.GetCounter().GetValue()
-				}
-			}
-		}
-	}
-	return sum
+	expect.Equal(t, expect.Metric(t, d.metrics, "tipcache_proxy_requests_total", "hit"), 1, "counted hits")
 }
 
 // A raw client of HTTP/2 writes frames that no library would.
@@ -270,8 +235,7 @@ type raw struct {
 func (d *servers) raw(t testing.TB, from string) *raw {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(from), 0))}
-	c, err := dialer.DialContext(t.Context(), "tcp", d.addr)
-	must(t, err)
+	c := expect.Value(dialer.DialContext(t.Context(), "tcp", d.addr))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	r := &raw{TB: t, Conn: c, Framer: http2.NewFramer(c, bufio.NewReader(c)), next: 1, encoding: "identity"}
@@ -359,14 +323,14 @@ func TestCallsResetAtOnceCountAgainstTheirClientOnly(t *testing.T) {
 	})
 	r := d.raw(t, "127.0.0.2")
 	for range 2000 {
-		must(t, r.WriteRSTStream(r.begin(), http2.ErrCodeCancel))
+		expect.NoError(t, r.WriteRSTStream(r.begin(), http2.ErrCodeCancel))
 	}
-	await(t, "the client is refused", func() bool { return counted(t, d.metrics, "tipcache_proxy_limits_total", "verdict", "refused") > 0 })
+	expect.Eventually(t, "the client is refused", func() bool { return expect.Metric(t, d.metrics, "tipcache_proxy_limits_total", "refused") > 0 })
 	if r := atBlock14(t, d.dial(t)); r.err != nil {
 		t.Errorf("another client: %v", r.err)
 	}
-	await(t, "all calls have ended", func() bool {
-		return counted(t, d.metrics, "tipcache_proxy_requests_total", "route", "grpc state") > 2000
+	expect.Eventually(t, "all calls have ended", func() bool {
+		return expect.Metric(t, d.metrics, "tipcache_proxy_requests_total", "grpc state") > 2000
 	})
 }
 
@@ -381,7 +345,7 @@ func TestCallWithoutMessageDoesNotEndOtherCalls(t *testing.T) {
 		return ok && h.StreamID == first && h.StreamEnded() && slices.Contains(h.Fields, hpack.HeaderField{Name: "grpc-status", Value: "4"})
 	})
 	next := r.begin()
-	must(t, r.WriteData(next, true, make([]byte, 5)))
+	expect.NoError(t, r.WriteData(next, true, make([]byte, 5)))
 	r.until("the next answer", func(f http2.Frame) bool { return f.Header().StreamID == next })
 }
 
@@ -410,7 +374,7 @@ func sendAwayUnread(t *testing.T, encoding string) {
 	r := d.raw(t, "127.0.0.1") // it never grants more than the window that all begin with
 	r.encoding = encoding
 	for at := range calls {
-		must(t, r.WriteData(r.begin(strconv.Itoa(at+1)), true, make([]byte, 5)))
+		expect.NoError(t, r.WriteData(r.begin(strconv.Itoa(at+1)), true, make([]byte, 5)))
 	}
 	for err := error(nil); err == nil; {
 		if _, err = r.ReadFrame(); errors.Is(err, os.ErrDeadlineExceeded) {
@@ -420,5 +384,5 @@ func sendAwayUnread(t *testing.T, encoding string) {
 	if r := ask(t.Context(), d.dial(t), params, nil, "x-cosmos-block-height", "1"); r.err != nil || len(r.message) != size {
 		t.Errorf("a client that reads gets %d bytes, %v", len(r.message), r.err)
 	}
-	await(t, "all memory is released", func() bool { return memory.Used() == 0 })
+	expect.Eventually(t, "all memory is released", func() bool { return memory.Used() == 0 })
 }

@@ -10,6 +10,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	memory "github.com/tipcache/tipcache/upstream/account"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // The account of 1 MiB of cache.memory has 448 KiB for streams: 12 of 36 KiB, if 64 KiB more are free for what a client
@@ -26,7 +28,7 @@ func TestClientWithTheMostOpenCallsIsClosedFirst(t *testing.T) {
 	d := open(t, newRecordedNode(t), true, reserving, func(s *setup) { s.listener.Metrics = registry })
 	modest, greedy := d.raw(t, "127.0.0.2"), d.raw(t, "127.0.0.3")
 	calls := []uint32{modest.begin(), modest.begin(), modest.begin()}
-	await(t, "two calls are reserved", func() bool { return d.cache.Account().Used() == 2*36<<10 })
+	expect.Eventually(t, "two calls are reserved", func() bool { return d.cache.Account().Used() == 2*36<<10 })
 	greedy.mayClose = true
 	closed := make(chan struct{})
 	go func() {
@@ -37,7 +39,7 @@ func TestClientWithTheMostOpenCallsIsClosedFirst(t *testing.T) {
 			}
 		}
 	}()
-	await(t, "the client with the most open calls is closed", func() bool {
+	expect.Eventually(t, "the client with the most open calls is closed", func() bool {
 		greedy.begin()
 		select {
 		case <-closed:
@@ -46,11 +48,9 @@ func TestClientWithTheMostOpenCallsIsClosedFirst(t *testing.T) {
 			return false
 		}
 	})
-	if n := counted(t, registry, "tipcache_http_connections_closed_total", "cause", "memory"); n != 1 {
-		t.Errorf("%v connections were closed, want 1", n)
-	}
+	expect.Equal(t, expect.Metric(t, registry, "tipcache_http_connections_closed_total", "memory"), 1, "closed connections")
 	for _, call := range calls {
-		must(t, modest.WriteData(call, true, make([]byte, 5)))
+		expect.NoError(t, modest.WriteData(call, true, make([]byte, 5)))
 	}
 	modest.until("the responses of the other client", func(f http2.Frame) bool {
 		if h, ok := f.(*http2.HeadersFrame); ok && h.StreamEnded() {
@@ -58,24 +58,24 @@ func TestClientWithTheMostOpenCallsIsClosedFirst(t *testing.T) {
 		}
 		return len(calls) == 0
 	})
-	await(t, "all calls are released", func() bool { return d.cache.Account().Used() == 0 })
+	expect.Eventually(t, "all calls are released", func() bool { return d.cache.Account().Used() == 0 })
 }
 
 func TestUnreadResponsesKeepTheirStreamsReserved(t *testing.T) {
 	t.Parallel()
 	d := open(t, newRecordedNode(t), true, reserving)
 	r := d.raw(t, "127.0.0.1")
-	must(t, r.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}))
+	expect.NoError(t, r.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}))
 	for range 5 {
-		must(t, r.WriteData(r.begin(), true, make([]byte, 5)))
+		expect.NoError(t, r.WriteData(r.begin(), true, make([]byte, 5)))
 	}
-	await(t, "all calls have ended", func() bool {
-		return counted(t, d.metrics, "tipcache_proxy_requests_total", "route", "grpc state") == 5
+	expect.Eventually(t, "all calls have ended", func() bool {
+		return expect.Metric(t, d.metrics, "tipcache_proxy_requests_total", "grpc state") == 5
 	})
-	await(t, "four of five streams are reserved", func() bool { return d.cache.Account().Used() == 4*36<<10 })
-	must(t, r.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 16}))
+	expect.Eventually(t, "four of five streams are reserved", func() bool { return d.cache.Account().Used() == 4*36<<10 })
+	expect.NoError(t, r.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 16}))
 	go func() { _, _ = io.Copy(io.Discard, r.Conn) }() // until the test ends
-	await(t, "the streams are released once the client has read", func() bool { return d.cache.Account().Used() == 0 })
+	expect.Eventually(t, "the streams are released once the client has read", func() bool { return d.cache.Account().Used() == 0 })
 }
 
 func TestCallsThatNeverBeginAreReleased(t *testing.T) {
@@ -94,8 +94,8 @@ func TestCallsThatNeverBeginAreReleased(t *testing.T) {
 		return ended == 3
 	})
 	r.encoding = "identity"
-	must(t, r.WriteData(r.begin(), true, make([]byte, 5)))
-	await(t, "the refused calls are released", func() bool { return d.cache.Account().Used() == 0 })
+	expect.NoError(t, r.WriteData(r.begin(), true, make([]byte, 5)))
+	expect.Eventually(t, "the refused calls are released", func() bool { return d.cache.Account().Used() == 0 })
 }
 
 func TestCallsWithoutMemoryAreRefused(t *testing.T) {
@@ -112,6 +112,6 @@ func TestCallsWithoutMemoryAreRefused(t *testing.T) {
 		h, ok := f.(*http2.MetaHeadersFrame)
 		return ok && h.StreamID == second && slices.Contains(h.Fields, hpack.HeaderField{Name: "grpc-status", Value: "8"})
 	})
-	must(t, r.WriteData(first, true, make([]byte, 5)))
+	expect.NoError(t, r.WriteData(first, true, make([]byte, 5)))
 	r.until("the response to the first call", func(f http2.Frame) bool { return f.Header().StreamID == first })
 }

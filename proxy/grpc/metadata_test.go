@@ -18,6 +18,8 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // hostile are metadata with which a node would act on browsers, caches and proxies.
@@ -42,11 +44,9 @@ func failing(st *status.Status, header, trailer metadata.MD, messages ...string)
 // callWeb calls a method by gRPC-Web and returns the headers and, in lines, the trailers of the response.
 func callWeb(t *testing.T, d *servers, method string) (http.Header, []string) {
 	t.Helper()
-	resp, err := http.Post(d.web.URL+method, "application/grpc-web+proto", bytes.NewReader(frames("")))
-	must(t, err)
+	resp := expect.Value(http.Post(d.web.URL+method, "application/grpc-web+proto", bytes.NewReader(frames(""))))(t)
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	must(t, err)
+	body := expect.Value(io.ReadAll(resp.Body))(t)
 	_, text, _ := bytes.Cut(body, []byte{0x80}) // the frame of trailers follows messages of letters
 	return resp.Header, strings.Split(strings.TrimSuffix(string(text[min(4, len(text)):]), "\r\n"), "\r\n")
 }
@@ -83,8 +83,7 @@ func TestGRPCWebPassesTheDetailsOfAnError(t *testing.T) {
 	t.Parallel()
 	n := newRecordedNode(t)
 	d := open(t, n, true)
-	st, err := status.New(codes.Unavailable, "busy").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(1)})
-	must(t, err)
+	st := expect.Value(status.New(codes.Unavailable, "busy").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(1)}))(t)
 	n.answer(failing(st, metadata.Pairs("x-cosmos-block-height", "746"), nil))
 	for _, method := range []string{"/x.Y/Z", "/x.Query/Z"} { // passed on, and kept
 		header, trailers := callWeb(t, d, method)

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
@@ -86,8 +87,7 @@ func newRecordedNode(t testing.TB) *recordedNode {
 
 func (n *recordedNode) listen(t testing.TB) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	l := expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	n.addr = l.Addr().String()
 	n.server = grpc.NewServer(grpc.ForceServerCodecV2(node.Bytes{}), grpc.UnknownServiceHandler(n.serveGRPC))
 	var served sync.WaitGroup

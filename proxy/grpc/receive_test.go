@@ -12,6 +12,8 @@ import (
 	google "google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // withMemory gives a cache so many bytes, of which half can be reserved.
@@ -63,7 +65,7 @@ func TestMessagesBeyondFreeMemoryAreRefused(t *testing.T) {
 			if status.Code(err) != tt.want {
 				t.Errorf("status = %v, want %v", err, tt.want)
 			}
-			await(t, "all memory is released", func() bool { return d.cache.Account().Used() == 0 })
+			expect.Eventually(t, "all memory is released", func() bool { return d.cache.Account().Used() == 0 })
 		})
 	}
 }
@@ -106,10 +108,10 @@ func TestMessageIsReadInPieces(t *testing.T) {
 	r := d.raw(t, "127.0.0.1")
 	stream := r.begin()
 	head := binary.BigEndian.AppendUint32([]byte{0}, 10<<20)
-	must(t, r.WriteData(stream, false, head))
+	expect.NoError(t, r.WriteData(stream, false, head))
 	const sent = 3 * 16 << 10
 	for range 3 {
-		must(t, r.WriteData(stream, false, make([]byte, 16<<10)))
+		expect.NoError(t, r.WriteData(stream, false, make([]byte, 16<<10)))
 	}
 	granted := uint32(0)
 	r.until("the window for what is read", func(f http2.Frame) bool {
@@ -134,11 +136,11 @@ func TestBytesAfterTheMessageAreDropped(t *testing.T) {
 	t.Cleanup(n.hold(params))
 	r := d.raw(t, "127.0.0.1")
 	stream := r.begin()
-	must(t, r.WriteData(stream, false, framed(0, nil)))
-	await(t, "the node is asked", func() bool { return n.times("gRPC "+params) > 0 })
+	expect.NoError(t, r.WriteData(stream, false, framed(0, nil)))
+	expect.Eventually(t, "the node is asked", func() bool { return n.times("gRPC "+params) > 0 })
 	const sent = 3 * 16 << 10
 	for range 3 {
-		must(t, r.WriteData(stream, false, make([]byte, 16<<10)))
+		expect.NoError(t, r.WriteData(stream, false, make([]byte, 16<<10)))
 	}
 	granted := uint32(0)
 	r.until("the window for what is dropped", func(f http2.Frame) bool {

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/tipcache/tipcache/proxy/dialect"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -74,8 +75,7 @@ func (n *recordedNode) hasQueries(reflects string) {
 // follow returns how many messages a method answers with.
 func follow(t *testing.T, c *google.ClientConn, method string) (messages int) {
 	t.Helper()
-	s, err := c.NewStream(t.Context(), &google.StreamDesc{ServerStreams: true}, method)
-	must(t, err)
+	s := expect.Value(c.NewStream(t.Context(), &google.StreamDesc{ServerStreams: true}, method))(t)
 	var sent, got []byte
 	_ = s.SendMsg(&sent)
 	_ = s.CloseSend()
@@ -111,16 +111,12 @@ func TestMethodsOfUnknownQueryServicesAreStreamedUnlessKnownToBeUnary(t *testing
 			})
 			conn := d.dial(t)
 			for range 3 {
-				if got := follow(t, conn, updates); got != 3 {
-					t.Errorf("%d messages of a stream, want 3", got)
-				}
+				expect.Equal(t, follow(t, conn, updates), 3, "messages of a stream")
 				if r := ask(t.Context(), conn, price, nil); r.err != nil || string(r.message) != "0" || r.height() != "746" {
 					t.Errorf("unary: %q at %s, %v; want the node's answer at 746", r.message, r.height(), r.err)
 				}
 			}
-			if got := n.times("gRPC " + price); got != c.reads {
-				t.Errorf("the node was asked %d times for three calls, want %d", got, c.reads)
-			}
+			expect.Equal(t, n.times("gRPC "+price), c.reads, "node requests for three calls")
 			if got := n.times("reflection of "); c.reflects != "" && (got != 1 || n.times("reflection of x.Query") != 1) {
 				t.Errorf("the node was asked to describe services %d times, want once", got)
 			}

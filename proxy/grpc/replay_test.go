@@ -27,6 +27,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
@@ -72,15 +73,13 @@ func open(t testing.TB, n *recordedNode, withGRPC bool, changes ...func(*setup))
 	for _, change := range changes {
 		change(&with)
 	}
-	c, err := cache.New(with.cache)
-	must(t, err)
+	c := expect.Value(cache.New(with.cache))(t)
 	d.cache = c
 	t.Cleanup(func() { _ = c.Close() })
 	stack := web.New(with.web, c)
 	d.stack = stack
 	newReader := func() *blocks.Reader {
-		r, err := blocks.New(with.blocks, stack, c)
-		must(t, err)
+		r := expect.Value(blocks.New(with.blocks, stack, c))(t)
 		return r
 	}
 	d.handler = grpc.New(with.grpc, newReader())
@@ -99,8 +98,7 @@ func open(t testing.TB, n *recordedNode, withGRPC bool, changes ...func(*setup))
 // serve serves the handler on one more address.
 func (d *servers) serve(t testing.TB, o listener.Options) (addr string, server *google.Server) {
 	t.Helper()
-	l, err := listener.Listen(t.Context(), "127.0.0.1:0", o)
-	must(t, err)
+	l := expect.Value(listener.Listen(t.Context(), "127.0.0.1:0", o))(t)
 	server = d.handler.NewServer(5*time.Second, time.Minute)
 	var served sync.WaitGroup
 	served.Go(func() { _ = server.Serve(l) })
@@ -143,7 +141,7 @@ func (x exchange) send(t testing.TB, base string) (resp *http.Response, body []b
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	t.Cleanup(cancel)
 	r, err := http.NewRequestWithContext(ctx, method, base+x.Path, io.NopCloser(bytes.NewReader(sent))) // of unknown length, as of gRPC
-	must(t, err)
+	expect.NoError(t, err)
 	if !x.Web {
 		r.Header.Set("Content-Type", "application/grpc")
 		r.Header.Set("Te", "trailers")
@@ -185,9 +183,7 @@ func (x exchange) compare(t *testing.T, resp *http.Response, body []byte) {
 		t.Errorf("a height is told: %v", resp.Header)
 	}
 	for name, value := range x.Trailers {
-		if got := resp.Trailer.Get(name); got != value {
-			t.Errorf("trailer %s is %q, want %q", name, got, value)
-		}
+		expect.Equal(t, resp.Trailer.Get(name), value, "trailer %s", name)
 	}
 	if len(x.Trailers) == 0 && !x.Web && resp.Trailer.Get("Grpc-Status") != "" {
 		t.Errorf("there are trailers: %v", resp.Trailer)

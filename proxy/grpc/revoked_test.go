@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // withKey requires the key "secret", which has a rate.
@@ -39,8 +40,7 @@ func replyToEach(stream google.ServerStream) error {
 func stream(t *testing.T, c *google.ClientConn) google.ClientStream {
 	t.Helper()
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-api-key", "secret")
-	s, err := c.NewStream(ctx, &google.StreamDesc{ServerStreams: true, ClientStreams: true}, "/x.Y/Z")
-	must(t, err)
+	s := expect.Value(c.NewStream(ctx, &google.StreamDesc{ServerStreams: true, ClientStreams: true}, "/x.Y/Z"))(t)
 	return s
 }
 
@@ -51,18 +51,12 @@ func TestPassedStreamEndsWhenItsKeyIsRemoved(t *testing.T) {
 	d := open(t, n, true, withKey(10))
 	s := stream(t, d.dial(t))
 	message := []byte("message")
-	must(t, errors.Join(s.SendMsg(&message), s.RecvMsg(&message)))
+	expect.NoError(t, errors.Join(s.SendMsg(&message), s.RecvMsg(&message)))
 	d.stack.SetKeys([]limits.Key{{Name: "one", SHA256: sha256.Sum256([]byte("other"))}})
 	if err := s.RecvMsg(&message); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("the stream ended with %v, want Unauthenticated", err)
 	}
-	families, err := d.metrics.Gather()
-	must(t, err)
-	for _, f := range families {
-		if got := f.GetMetric()[0].GetCounter().GetValue(); f.GetName() == "tipcache_proxy_revoked_total" && got != 1 {
-			t.Errorf("%s = %v, want 1", f.GetName(), got)
-		}
-	}
+	expect.Equal(t, expect.Metric(t, d.metrics, "tipcache_proxy_revoked_total"), 1, "revoked streams")
 }
 
 func TestPassedStreamEndsWhenARuleDeniesIt(t *testing.T) {
@@ -72,7 +66,7 @@ func TestPassedStreamEndsWhenARuleDeniesIt(t *testing.T) {
 	d := open(t, n, true)
 	s := stream(t, d.dial(t))
 	message := []byte("message")
-	must(t, errors.Join(s.SendMsg(&message), s.RecvMsg(&message)))
+	expect.NoError(t, errors.Join(s.SendMsg(&message), s.RecvMsg(&message)))
 	d.stack.SetLimits(limits.Limits{Access: []limits.Rule{limits.NewDeny("x.Y/*")}})
 	if err := s.RecvMsg(&message); status.Code(err) != codes.PermissionDenied {
 		t.Errorf("the stream ended with %v, want PermissionDenied", err)
@@ -88,7 +82,7 @@ func TestMessagesOfAStreamCountAgainstTheRateOfItsKey(t *testing.T) {
 	s := stream(t, c)
 	for range 3 { // the call pays for the first
 		message := []byte("message")
-		must(t, errors.Join(s.SendMsg(&message), s.RecvMsg(&message)))
+		expect.NoError(t, errors.Join(s.SendMsg(&message), s.RecvMsg(&message)))
 	}
 	if r := atBlock14(t, c, "x-api-key", "secret"); status.Code(r.err) != codes.ResourceExhausted {
 		t.Errorf("a call after three messages ended with %v, want ResourceExhausted", r.err)

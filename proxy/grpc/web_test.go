@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestGRPCWebStreamIsPassedOnUnchanged(t *testing.T) {
@@ -26,8 +28,7 @@ func TestGRPCWebStreamIsPassedOnUnchanged(t *testing.T) {
 			path, message := recordedMessage(t, "grpc_reflection_list")
 			letGo := n.hold(path)
 			t.Cleanup(letGo)
-			resp, err := http.Post(d.web.URL+path, typ, bytes.NewReader(coded(frames(message))))
-			must(t, err)
+			resp := expect.Value(http.Post(d.web.URL+path, typ, bytes.NewReader(coded(frames(message)))))(t)
 			defer resp.Body.Close()
 			first := coded(frames(n.byGRPC[meaning(path, message, nil)].Messages...))
 			got := make([]byte, len(first))
@@ -39,9 +40,7 @@ func TestGRPCWebStreamIsPassedOnUnchanged(t *testing.T) {
 			if want := coded([]byte("\x80\x00\x00\x00\x10grpc-status: 0\r\n")); err != nil || !bytes.Equal(rest, want) {
 				t.Errorf("at its end: %v, %q, want %q", err, rest, want)
 			}
-			if got := resp.Header.Get("Content-Type"); got != typ {
-				t.Errorf("the content type is %s", got)
-			}
+			expect.Equal(t, resp.Header.Get("Content-Type"), typ, "Content-Type")
 		})
 	}
 }
@@ -50,13 +49,11 @@ func TestGRPCWebStreamIsPassedOnUnchanged(t *testing.T) {
 func TestMessageOfAClientWithoutAKeyIsNotReadByGRPCWeb(t *testing.T) {
 	t.Parallel()
 	d := open(t, newRecordedNode(t), false, func(s *setup) { s.blocks.Auth = true })
-	c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(d.web.URL, "http://"))
-	must(t, err)
+	c := expect.Value((&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(d.web.URL, "http://")))(t)
 	defer func() { _ = c.Close() }()
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	_, _ = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/grpc-web\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n", params)
-	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	must(t, err)
+	resp := expect.Value(http.ReadResponse(bufio.NewReader(c), nil))(t)
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK || resp.Header.Get("Grpc-Status") != "16" {
 		t.Errorf("%d, %v", resp.StatusCode, resp.Header)

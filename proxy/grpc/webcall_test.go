@@ -8,19 +8,19 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // callWeb makes a call by gRPC-Web, and returns the headers, the messages and the trailers of its answer.
 func (d *servers) callWeb(t *testing.T, typ, path string, body []byte, headers ...string) (h http.Header, answer string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, d.web.URL+path, bytes.NewReader(body))
-	must(t, err)
+	r := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodPost, d.web.URL+path, bytes.NewReader(body)))(t)
 	r.Header.Set("Content-Type", typ)
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	resp, err := http.DefaultClient.Do(r)
-	must(t, err)
+	resp := expect.Value(http.DefaultClient.Do(r))(t)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK {
@@ -51,9 +51,7 @@ func TestGRPCWebCallEndsWithItsTime(t *testing.T) {
 	t.Parallel()
 	d := open(t, newRecordedNode(t), true)
 	h, _ := d.callWeb(t, "application/grpc-web+proto", params, make([]byte, 5), "X-Min-Block-Height", "747", "Grpc-Timeout", "50m")
-	if got := h.Get("Grpc-Status"); got != "4" {
-		t.Errorf("status = %q of a call that waits for a block beyond its time, want 4", got)
-	}
+	expect.Equal(t, h.Get("Grpc-Status"), "4", "status of a call that waits for a block beyond its time")
 }
 
 func TestGRPCWebMessagesAreReadStrictly(t *testing.T) {
@@ -102,9 +100,7 @@ func TestGRPCWebStatusWithoutMessageIsInHeaders(t *testing.T) {
 	if h.Get("Grpc-Status") != "5" || !strings.HasPrefix(h.Get("Grpc-Message"), "account ") || body != "" {
 		t.Errorf("status %q, message %q, body %q; want that of an unknown account", h.Get("Grpc-Status"), h.Get("Grpc-Message"), body)
 	}
-	if got := h.Get("X-Cosmos-Block-Height"); got != "14" {
-		t.Errorf("block = %q, want 14", got)
-	}
+	expect.Equal(t, h.Get("X-Cosmos-Block-Height"), "14", "block")
 }
 
 func TestPagesMayReadTheHeadersOfGRPCWeb(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/proxy/lane"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // A read that returns a request does not return the EOF that arrived with it.
@@ -78,9 +79,7 @@ func TestEmptyLineDoesNotShortenIdleTimeout(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		w.send([]byte(post))
 		synctest.Wait()
-		if n := strings.Count(w.output(), "200 OK"); n != 3 {
-			t.Errorf("got %d responses to 3 requests: %q", n, w.output())
-		}
+		expect.Equal(t, strings.Count(w.output(), "200 OK"), 3, "responses to 3 requests (%q)", w.output())
 	})
 }
 

@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/proxy/lane/heads"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // otherNames are headers that other servers use.
@@ -27,14 +26,9 @@ const otherNames = `A-IM Accept-Charset Accept-Datetime Accept-Language Alt-Used
 // unlisted returns header names outside the table: those in recordings of clients, and otherNames.
 func unlisted(t *testing.T) (names []string) {
 	t.Helper()
-	text, err := os.ReadFile("heads/testdata/clients.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := expect.Value(os.ReadFile("heads/testdata/clients.json"))(t)
 	var recorded []struct{ Head string }
-	if err := json.Unmarshal(text, &recorded); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(text, &recorded))
 	for _, request := range recorded {
 		for line := range strings.SplitSeq(request.Head, "\r\n") {
 			if name, _, ok := strings.Cut(line, ":"); ok && !strings.Contains(name, " ") {
@@ -79,9 +73,7 @@ func TestHeaderOutsideTableChangesNothing(t *testing.T) {
 		for i, name := range names {
 			for j := range 2 {
 				line := name + ": " + values[(i+j)%len(values)] + "\r\n"
-				if diff := cmp.Diff(lines([]byte(want)), lines([]byte(ask(line)))); diff != "" {
-					t.Errorf("%q in %q (-without it +with it):\n%s", line, request, diff)
-				}
+				expect.NoDiff(t, lines([]byte(ask(line))), lines([]byte(want)), "%q in %q with it", line, request)
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/lane"
 	"github.com/tipcache/tipcache/upstream/account"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestRepeatedRequestsAreServedByLane(t *testing.T) {
@@ -42,9 +43,7 @@ func TestRepeatedRequestsAreServedByLane(t *testing.T) {
 			}
 			said := w.output()
 			fifth := len(said) / 5
-			if diff := cmp.Diff(strings.Repeat(said[:fifth], 5), said); diff != "" {
-				t.Errorf("responses differ (-first +all):\n%s", diff)
-			}
+			expect.NoDiff(t, said, strings.Repeat(said[:fifth], 5), "responses")
 		})
 	}
 }
@@ -83,9 +82,7 @@ func TestUnsupportedRequestsAreServedByHandler(t *testing.T) {
 				w.end()
 				w.waitClosed()
 			}
-			if hits := s.hits.Load(); hits != 0 {
-				t.Errorf("lane served %d requests, want 0", hits)
-			}
+			expect.Equal(t, s.hits.Load(), 0, "requests served by the lane")
 		})
 	}
 }
@@ -132,12 +129,8 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 		w.send([]byte(batch))
 		w.settle()
 	}
-	if hits := s.hits.Load() - before; hits != 12 {
-		t.Errorf("lane served %d of 12 known requests", hits)
-	}
-	if diff := cmp.Diff(strings.Repeat(first, 4), w.output()); diff != "" {
-		t.Errorf("responses (-first +all):\n%s", diff)
-	}
+	expect.Equal(t, s.hits.Load()-before, 12, "requests of 12 that the lane served")
+	expect.NoDiff(t, w.output(), strings.Repeat(first, 4), "responses")
 }
 
 func TestConnectionClosesAfterLastResponse(t *testing.T) {
@@ -235,9 +228,7 @@ func TestPartialRequestsAreLimited(t *testing.T) {
 				clients[i].send([]byte("POST /memory/a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n"))
 			}
 			synctest.Wait()
-			if n := s.handled.Load(); n != more {
-				t.Errorf("handler got %d of %d requests, want %d", n, len(clients), more)
-			}
+			expect.Equal(t, s.handled.Load(), more, "requests of %d that the handler served", len(clients))
 			for i, c := range clients {
 				if i%2 == 0 {
 					c.send([]byte("hello"))
@@ -272,9 +263,7 @@ func TestChangedResponseIsServed(t *testing.T) {
 	s.version.Add(1)
 	w.send([]byte(getA))
 	w.settle()
-	if !strings.Contains(w.output(), "v2") {
-		t.Errorf("got an old response, want v2:\n%s", w.output())
-	}
+	expect.Contains(t, w.output(), "v2", "response")
 }
 
 func TestRequestIDInBodyIsIgnored(t *testing.T) {
@@ -287,9 +276,7 @@ func TestRequestIDInBodyIsIgnored(t *testing.T) {
 	w := s.dial()
 	w.send([]byte(request("six")))
 	w.settle()
-	if !strings.Contains(w.output(), "six") {
-		t.Errorf("got the response to another body:\n%s", w.output())
-	}
+	expect.Contains(t, w.output(), "six", "response")
 }
 
 func TestLaneRenewsIdleTimeout(t *testing.T) {
@@ -344,9 +331,7 @@ func TestShutdownWaitsForResponseInProgress(t *testing.T) {
 		synctest.Wait() // until the handler waits for slow
 		s.lane.Drain()
 		s.lane.CloseNew()
-		if err := s.http.Shutdown(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, s.http.Shutdown(t.Context()))
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		if err := s.lane.Wait(ctx); err == nil {
@@ -354,9 +339,7 @@ func TestShutdownWaitsForResponseInProgress(t *testing.T) {
 		}
 		idle.waitClosed()
 		close(s.slow)
-		if err := s.lane.Wait(t.Context()); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, s.lane.Wait(t.Context()))
 		if said := string(w.waitClosed()); strings.Count(said, "200 OK") != 2 || !strings.HasSuffix(said, "\n") {
 			t.Errorf("response in progress was truncated:\n%s", said)
 		}
@@ -373,9 +356,7 @@ func TestConnectionsServedOnlyByLaneDoNotDelayShutdown(t *testing.T) {
 		began := time.Now()
 		s.lane.Drain()
 		s.lane.CloseNew()
-		if err := s.http.Shutdown(t.Context()); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, s.http.Shutdown(t.Context()))
 		if took := time.Since(began); took > time.Second {
 			t.Errorf("shutdown took %v, want at most 1s", took)
 		}

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 const (
@@ -164,8 +164,6 @@ func FuzzProductLaneIsTransparent(f *testing.F) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if diff := cmp.Diff(lines([]byte(plain.play(script))), lines([]byte(fast.play(script)))); diff != "" {
-			t.Errorf("responses or logs differ (-without lane +with lane):\n%s", diff)
-		}
+		expect.NoDiff(t, lines([]byte(fast.play(script))), lines([]byte(plain.play(script))), "responses or logs differ with the lane")
 	})
 }

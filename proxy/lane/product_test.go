@@ -28,6 +28,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -58,15 +59,12 @@ func startProduct(tb testing.TB, fast web.Lane) *product {
 	if p.cache, err = cache.New(cache.Options{}); err != nil {
 		tb.Fatal(err)
 	}
-	p.proxy, err = proxy.New(proxy.Options{
+	p.proxy = expect.Value(proxy.New(proxy.Options{
 		Cache:       p.cache,
 		Chain:       story.Options{Nodes: &p.world, Shape: story.Node, Classes: blocks.Classes{Live: ages, Params: ages, Pinned: ages, Negative: 1000 * time.Hour}},
 		Collections: &listing.Options{Store: &p.world, Policy: ages},
 		Web:         web.Options{Lane: fast, PublicURL: "https://x", AccessLog: &p.log, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))},
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	}))(tb)
 	p.admit(true, true)
 	p.wires = newWires(func(c net.Conn) net.Conn { return conn.New(c, fast, nil, nil) })
 	server := &http.Server{
@@ -206,10 +204,7 @@ func TestDateOfALaneResponseIsTheTimeItWasSent(t *testing.T) {
 		w := p.dial()
 		w.send([]byte(getPool + "\r\n"))
 		w.settle()
-		head, err := http.ReadResponse(bufio.NewReader(strings.NewReader(w.output())), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		head := expect.Value(http.ReadResponse(bufio.NewReader(strings.NewReader(w.output())), nil))(t)
 		_ = head.Body.Close()
 		if date, err := http.ParseTime(head.Header.Get("Date")); err != nil || date.Before(start) || date.After(time.Now()) {
 			t.Errorf("Date = %q, %v; want a time since %v", head.Header.Get("Date"), err, start)
@@ -226,17 +221,8 @@ func TestLaneAnswersKnownRequestsOfTheProduct(t *testing.T) {
 	requests := []string{getPool + "\r\n", "HEAD /staking/params HTTP/1.1\r\nHost: x\r\n\r\n", keyed + "Content-Length: 2\r\n\r\n{}"}
 	learn(p, requests...) // fills the cache
 	learn(p, requests...)
-	answered := func() (n float64) {
-		families, err := registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, f := range families {
-			if f.GetName() == "tipcache_proxy_fast_lane_requests_total" {
-				n = f.GetMetric()[0].GetCounter().GetValue() // the first result is answered
-			}
-		}
-		return n
+	answered := func() float64 {
+		return expect.Metric(t, registry, "tipcache_proxy_fast_lane_requests_total", "answered")
 	}
 	before := answered()
 	for _, request := range requests {
@@ -248,7 +234,5 @@ func TestLaneAnswersKnownRequestsOfTheProduct(t *testing.T) {
 			t.Errorf("response to %q = %.100q, want 200", request, got)
 		}
 	}
-	if n := answered() - before; n != 3 {
-		t.Errorf("lane answered %v requests, want 3", n)
-	}
+	expect.Equal(t, answered()-before, 3, "requests answered by the lane")
 }

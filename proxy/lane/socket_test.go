@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/proxy/lane"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // sockets accepts TCP connections for the lane, with small write buffers.
@@ -34,10 +35,7 @@ func (s sockets) Accept() (net.Conn, error) {
 // startSockets starts a server with such connections. It sends to idle at each StateIdle.
 func startSockets(t *testing.T) (s *server, idle <-chan bool, client *net.TCPConn) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	fast, done := newLane(), make(chan bool, 100)
 	s = startServer(t, fast, func(h *http.Server) {
 		connState := h.ConnState
@@ -48,10 +46,7 @@ func startSockets(t *testing.T) (s *server, idle <-chan bool, client *net.TCPCon
 		}
 	})
 	go s.http.Serve(sockets{l.(*net.TCPListener), fast})
-	conn, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := expect.Value(net.Dial("tcp", l.Addr().String()))(t)
 	t.Cleanup(func() { _ = conn.Close() })
 	return s, done, conn.(*net.TCPConn)
 }
@@ -64,10 +59,7 @@ func TestSlowReaderGetsLongResponsesWhole(t *testing.T) {
 		want := ""
 		for i := range 10 {
 			fmt.Fprintf(client, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
-			r, err := http.ReadResponse(answers, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := expect.Value(http.ReadResponse(answers, nil))(t)
 			body, err := io.ReadAll(r.Body)
 			if err != nil || len(body) == 0 {
 				t.Fatalf("%s: %d bytes, %v", path, len(body), err)
@@ -80,9 +72,7 @@ func TestSlowReaderGetsLongResponsesWhole(t *testing.T) {
 				t.Errorf("%s: response %d has %d bytes, want the same %d as the first", path, i, len(body), len(want))
 			}
 		}
-		if n := s.handled.Swap(0); n != 1 {
-			t.Errorf("%s: handler served %d of 10 requests, want 1", path, n)
-		}
+		expect.Equal(t, s.handled.Swap(0), 1, "%s: requests of 10 that the handler served", path)
 	}
 }
 
@@ -92,10 +82,7 @@ func TestPipelinedRequestsBeforeHalfCloseAreAnswered(t *testing.T) {
 	answers := bufio.NewReader(client)
 	mustRead := func() {
 		t.Helper()
-		r, err := http.ReadResponse(answers, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := expect.Value(http.ReadResponse(answers, nil))(t)
 		if body, err := io.ReadAll(r.Body); err != nil || len(body) == 0 {
 			t.Fatalf("%d bytes, %v", len(body), err)
 		}
@@ -104,9 +91,7 @@ func TestPipelinedRequestsBeforeHalfCloseAreAnswered(t *testing.T) {
 	mustRead()
 	<-idle
 	_, _ = io.WriteString(client, getA+getA+getA)
-	if err := client.CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, client.CloseWrite())
 	_ = client.SetReadDeadline(time.Now().Add(30 * time.Second)) // half the idle timeout
 	for range 3 {
 		mustRead()

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestAddressIsLastOneThatIsNoTrustedProxy(t *testing.T) {
@@ -37,9 +38,7 @@ func TestAddressIsLastOneThatIsNoTrustedProxy(t *testing.T) {
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
 			r.RemoteAddr = tt.peer
 			r.Header[limits.ForwardedFor] = tt.forwarded
-			if got := a.AddressOf(r).String(); got != tt.want {
-				t.Errorf("address = %s, want %s", got, tt.want)
-			}
+			expect.Equal(t, a.AddressOf(r).String(), tt.want, "address")
 		})
 	}
 }
@@ -55,9 +54,7 @@ func TestClientIsNamedByKeyOrNetwork(t *testing.T) {
 		r.RemoteAddr = tt.peer
 		c := a.ClientOf(r)
 		c.Key.Name = tt.tenant
-		if got := c.Name(); got != tt.want {
-			t.Errorf("%s with the key %q is %q, want %q", tt.peer, tt.tenant, got, tt.want)
-		}
+		expect.Equal(t, c.Name(), tt.want, "name of %s with the key %q", tt.peer, tt.tenant)
 	}
 	if !a.Trusts(netip.MustParseAddr("10.1.2.3")) || a.Trusts(client) {
 		t.Error("trusted proxies differ from the configuration")

@@ -13,11 +13,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // newAdmission returns an admission with limits and keys of this process alone.
@@ -79,13 +79,9 @@ func TestAddressOverItsRateIsRefusedUntilRetryAfter(t *testing.T) {
 		} {
 			time.Sleep(step.after)
 			answer := http.Header{}
-			if got := verdict(a.AdmitAddress(t.Context(), step.from, answer)); got != step.want {
-				t.Errorf("step %d: got %q, want %q", i, got, step.want)
-			}
+			expect.Equal(t, verdict(a.AdmitAddress(t.Context(), step.from, answer)), step.want, "step %d", i)
 			want := http.Header{limits.StatusHeader: {step.standing}, limits.PolicyHeader: {`"address";q=2;w=30`}}
-			if diff := cmp.Diff(want, answer); diff != "" {
-				t.Errorf("step %d: headers (-want +got):\n%s", i, diff)
-			}
+			expect.NoDiff(t, answer, want, "step %d: headers", i)
 		}
 	})
 }
@@ -97,9 +93,7 @@ func TestIPv6AddressesOfOneNetworkShareLimit(t *testing.T) {
 		got = append(got, fmt.Sprint(address, " ", a.AdmitAddress(t.Context(), netip.MustParseAddr(address), http.Header{}) == nil))
 	}
 	want := []string{"2001:db8::1 true", "2001:db8::2:0:0:1 true", "2001:db8::3 false", "2001:db8:0:1::1 true", "192.0.2.1 true", "192.0.2.2 true"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("admitted (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, got, want, "admitted")
 }
 
 func TestOnlyConfiguredKeysAreAdmitted(t *testing.T) {
@@ -149,9 +143,7 @@ func TestReplacedKeysApplyToTheNextRequest(t *testing.T) {
 	if _, err := a.AdmitKey(withKey("secret"), http.Header{}); err == nil {
 		t.Error("revoked key admitted")
 	}
-	if _, err := a.AdmitKey(withKey("newer"), http.Header{}); err != nil {
-		t.Error(err)
-	}
+	expect.Value(a.AdmitKey(withKey("newer"), http.Header{}))(t)
 }
 
 func TestKeysOfOneNameShareRateAndOwnRateWins(t *testing.T) {
@@ -170,9 +162,7 @@ func TestKeysOfOneNameShareRateAndOwnRateWins(t *testing.T) {
 			}
 		}
 	}
-	if diff := cmp.Diff(map[string]int{"one": 1, "two": 1, "three": 3}, admitted); diff != "" {
-		t.Errorf("admitted (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, admitted, map[string]int{"one": 1, "two": 1, "three": 3}, "admitted")
 }
 
 func TestBatchCountsAgainstEveryLimit(t *testing.T) {
@@ -201,9 +191,7 @@ func TestBatchCountsAgainstEveryLimit(t *testing.T) {
 				if got := verdict(err); got != tt.want || limited != tt.limited {
 					t.Errorf("got %q, limited %t; want %q, %t", got, limited, tt.want, tt.limited)
 				}
-				if diff := cmp.Diff(tt.standing, answer[limits.StatusHeader]); diff != "" {
-					t.Errorf("%s (-want +got):\n%s", limits.StatusHeader, diff)
-				}
+				expect.NoDiff(t, answer[limits.StatusHeader], tt.standing, "%s", limits.StatusHeader)
 			})
 		})
 	}
@@ -221,9 +209,7 @@ func TestWouldAdmitCountsNothing(t *testing.T) {
 	if !a.AdmitRepeated(&standing, &keyed, time.Now()) || !standing[0].Limited() || !standing[1].Limited() {
 		t.Errorf("AdmitRepeated refuses within the limits, or leaves out a standing: %+v", standing)
 	}
-	if got := string(standing[1].AppendText(nil)); got != `"key";r=0;t=3600` {
-		t.Errorf("the key's standing is %s", got)
-	}
+	expect.Equal(t, string(standing[1].AppendText(nil)), `"key";r=0;t=3600`, "the key's standing")
 	if a.WouldAdmit(&keyed, time.Now()) || a.AdmitRepeated(&standing, &keyed, time.Now()) {
 		t.Error("WouldAdmit = true beyond the key's limit")
 	}
@@ -245,9 +231,7 @@ func TestStreamsSpendLimitOfClient(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		got = append(got, a.Spend(t.Context(), &c), a.Spend(t.Context(), &c))
-		if diff := cmp.Diff([]time.Duration{0, 0, time.Minute, time.Minute, 0, time.Minute}, got); diff != "" {
-			t.Errorf("waits (-want +got):\n%s", diff)
-		}
+		expect.NoDiff(t, got, []time.Duration{0, 0, time.Minute, time.Minute, 0, time.Minute}, "waits")
 	})
 }
 
@@ -276,24 +260,10 @@ func TestVerdictsAreCountedByLimitAndStore(t *testing.T) {
 		_ = a.AdmitAddress(t.Context(), client, http.Header{})
 	}
 	_, _ = a.AdmitKey(withKey("secret"), http.Header{})
-	families, err := metrics.Gather()
-	if err != nil || len(families) != 1 {
-		t.Fatalf("gathered %v, %v", families, err)
-	}
-	got := map[string]float64{}
-	for _, m := range families[0].GetMetric() {
-		labels := ""
-		for _, l := range m.GetLabel() {
-			labels += l.GetName() + "=" + l.GetValue() + " "
-		}
-		got[labels] = m.GetCounter().GetValue()
-	}
 	want := map[string]float64{
-		"limit=address store=memory verdict=allowed ": 2, "limit=address store=memory verdict=refused ": 1, "limit=key store=memory verdict=allowed ": 1,
+		"address|memory|allowed": 2, "address|memory|refused": 1, "key|memory|allowed": 1,
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("counted (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, expect.Metrics(t, metrics, "tipcache_proxy_limits_total"), want, "verdicts")
 }
 
 // A flood of addresses must not make this process forget who has spent its limit.
@@ -307,7 +277,5 @@ func TestFloodOfAddressesDoesNotRefillActiveClient(t *testing.T) {
 		flood := netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})
 		_ = a.AdmitAddress(t.Context(), flood, http.Header{})
 	}
-	if admitted != 2 {
-		t.Errorf("%d requests of the client were admitted during the flood, want 2", admitted)
-	}
+	expect.Equal(t, admitted, 2, "requests of the client admitted during the flood")
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/porttest"
 )
 
@@ -42,9 +43,7 @@ func realRedis(t *testing.T) (address string) {
 	address = porttest.Address(t)
 	_, port, _ := net.SplitHostPort(address)
 	cmd := exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", t.TempDir())
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, cmd.Start())
 	t.Cleanup(func() { _, _ = cmd.Process.Kill(), cmd.Wait() })
 	client := redis.NewClient(&redis.Options{Addr: address})
 	t.Cleanup(func() { _ = client.Close() })
@@ -97,9 +96,7 @@ func TestEventsAreTakenFromRedisInBatchesWithinSharedLimit(t *testing.T) {
 			}
 		}
 	}
-	if paid != burst {
-		t.Errorf("%d events were paid for, want %d", paid, burst)
-	}
+	expect.Equal(t, paid, burst, "events paid for")
 }
 
 // Streams pay for each event at each block.
@@ -107,9 +104,7 @@ func TestEventOfClientWithoutLimitsAllocatesNothing(t *testing.T) {
 	a := limits.New(limits.Shared{}, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	c := limits.Client{Address: netip.MustParseAddr("192.0.2.1")}
 	if n := testing.AllocsPerRun(100, func() {
-		if wait := a.Spend(t.Context(), &c); wait != 0 {
-			t.Errorf("it has to wait for %v", wait)
-		}
+		expect.Equal(t, a.Spend(t.Context(), &c), 0, "wait")
 	}); n > 0 {
 		t.Errorf("%v allocations", n)
 	}

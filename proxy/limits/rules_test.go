@@ -12,6 +12,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestFirstMatchingRuleDecides(t *testing.T) {
@@ -31,9 +32,7 @@ func TestFirstMatchingRuleDecides(t *testing.T) {
 		if r := l.Rule(operation); r != nil {
 			got = r.Text
 		}
-		if got != want {
-			t.Errorf("rule of %s = %q, want %q", operation, got, want)
-		}
+		expect.Equal(t, got, want, "rule of %s", operation)
 	}
 }
 
@@ -73,9 +72,7 @@ func TestRateOfRuleIsPerClientForAllMatchingOperations(t *testing.T) {
 		} {
 			answer := http.Header{}
 			limited, err := a.AdmitOperation(t.Context(), step.c, step.operation, answer)
-			if got := verdict(err); got != step.want {
-				t.Errorf("step %d: got %q, want %q", i, got, step.want)
-			}
+			expect.Equal(t, verdict(err), step.want, "step %d", i)
 			if want := step.operation != "tx"; limited != want || (answer.Get(limits.StatusHeader) != "") != want {
 				t.Errorf("step %d: limited = %t with headers %v, want %t", i, limited, answer, want)
 			}

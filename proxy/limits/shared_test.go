@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
@@ -41,9 +41,7 @@ func TestOnlyReplicasOfSameChainShareLimit(t *testing.T) {
 	server, quiet := miniredis.RunT(t), slog.New(slog.DiscardHandler)
 	one, same, another := sharing(t, server, "story-1", quiet), sharing(t, server, "story-1", quiet), sharing(t, server, "story:1", quiet)
 	got := []int{admitted(t, one, 1), admitted(t, same, 3), admitted(t, one, 3), admitted(t, another, 3)}
-	if diff := cmp.Diff([]int{1, 1, 0, 2}, got); diff != "" {
-		t.Errorf("admitted (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, got, []int{1, 1, 0, 2}, "admitted")
 	if !one.SharesAddresses() || one.WouldAdmit(&limits.Client{Address: other}, time.Now()) {
 		t.Error("WouldAdmit = true without reading the limit in Redis")
 	}
@@ -69,9 +67,7 @@ func TestLocalLimitDecidesWhileRedisFails(t *testing.T) {
 	a.Limits.Store(&limits.Limits{Address: limits.Rate{Requests: 10, Per: time.Hour, Burst: 10}})
 	server.SetError("LOADING Redis is loading the dataset in memory")
 	before := server.CommandCount()
-	if got := admitted(t, a, 12); got != 10 {
-		t.Errorf("%d of 12 requests pass, want 10", got)
-	}
+	expect.Equal(t, admitted(t, a, 12), 10, "requests of 12 that pass")
 	if asked := server.CommandCount() - before; asked > 6 { // by three requests, each by the script's hash and then its text
 		t.Errorf("Redis got %d commands while it failed, want those of three requests", asked)
 	}

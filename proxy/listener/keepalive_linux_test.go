@@ -6,41 +6,26 @@ import (
 	"testing"
 
 	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // A client that is gone without a word is found as on a listener of package net.
 func TestKeepAliveHasValuesOfPackageNet(t *testing.T) {
-	ours, err := listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ours := expect.Value(listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{}))(t)
 	defer ours.Close()
-	theirs, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	theirs := expect.Value((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	defer theirs.Close()
-	if got, want := keepAliveOf(t, ours), keepAliveOf(t, theirs); got != want {
-		t.Errorf("on, idle, interval and count are %v, want %v", got, want)
-	}
+	expect.Equal(t, keepAliveOf(t, ours), keepAliveOf(t, theirs), "keep-alive (on, idle, interval, count)")
 }
 
 func keepAliveOf(t *testing.T, l net.Listener) (is [4]int) {
 	t.Helper()
-	client, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := expect.Value((&net.Dialer{}).DialContext(t.Context(), "tcp", l.Addr().String()))(t)
 	defer client.Close()
-	accepted, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	accepted := expect.Value(l.Accept())(t)
 	defer accepted.Close()
 	raw, err := accepted.(syscall.Conn).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if err := raw.Control(func(fd uintptr) {
 		for i, o := range [...][2]int{
 			{syscall.SOL_SOCKET, syscall.SO_KEEPALIVE}, {syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE},

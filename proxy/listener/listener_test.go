@@ -16,11 +16,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/proxy/conn"
 	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
@@ -46,10 +46,7 @@ func startOn(t *testing.T, address string, o listener.Options, serve func(*http.
 	t.Helper()
 	s := &service{T: t, registry: prometheus.NewPedanticRegistry(), slow: make(chan struct{})}
 	o.Metrics, o.Logger = s.registry, slog.New(slog.NewTextHandler(&s.log, nil))
-	l, err := listener.Listen(t.Context(), address, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := expect.Value(listener.Listen(t.Context(), address, o))(t)
 	s.address = l.Addr().String()
 	server := &http.Server{ErrorLog: log.New(io.Discard, "", 0), ConnContext: conn.Context, Handler: http.HandlerFunc(s.serve), ConnState: func(c net.Conn, state http.ConnState) {
 		switch conn.State(c, state); state {
@@ -169,20 +166,10 @@ func (c client) ended() bool {
 // counted are the values of a metric that are not zero, by their label.
 func (s *service) counted(name string) map[string]int {
 	s.Helper()
-	families, err := s.registry.Gather()
-	if err != nil {
-		s.Fatal(err)
-	}
 	found := map[string]int{}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			label := ""
-			for _, l := range m.GetLabel() {
-				label = l.GetValue()
-			}
-			if n := int(m.GetCounter().GetValue() + m.GetGauge().GetValue()); f.GetName() == name && n > 0 {
-				found[label] = n
-			}
+	for label, n := range expect.Metrics(s, s.registry, name) {
+		if n > 0 {
+			found[label] = int(n)
 		}
 	}
 	return found
@@ -217,12 +204,8 @@ func TestLongestIdleConnectionIsClosedForNewOne(t *testing.T) {
 	if first.ask("/"); !first.answered() {
 		t.Error("most recently used connection was closed, want the longest idle one")
 	}
-	if diff := cmp.Diff(map[string]int{"idle": 2}, s.closed()); diff != "" {
-		t.Errorf("closed (-want +got):\n%s", diff)
-	}
-	if told := strings.Count(s.log.String(), "connections are short"); told != 1 {
-		t.Errorf("it was logged %d times, want once a minute: %s", told, s.log.String())
-	}
+	expect.NoDiff(t, s.closed(), map[string]int{"idle": 2}, "closed")
+	expect.Equal(t, strings.Count(s.log.String(), "connections are short"), 1, "log lines in a minute (%s)", s.log.String())
 }
 
 func TestConnectionWithRequestInProgressIsNotIdle(t *testing.T) {
@@ -315,10 +298,7 @@ func TestReleasedSlotsDoNotCountAgainstTheShare(t *testing.T) {
 }
 
 func TestCloseEndsWaitForSlot(t *testing.T) {
-	l, err := listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{Most: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := expect.Value(listener.Listen(t.Context(), "127.0.0.1:0", listener.Options{Most: 1}))(t)
 	server := &http.Server{ConnState: conn.State, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })}
 	ended := make(chan error)
 	go func() { ended <- server.Serve(l) }()
@@ -326,9 +306,7 @@ func TestCloseEndsWaitForSlot(t *testing.T) {
 	for range 2 {
 		s.dial("127.0.0.1").ask("/slow")
 	}
-	if err := server.Close(); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, server.Close())
 	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
 		t.Error(err)
 	}

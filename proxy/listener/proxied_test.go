@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/pires/go-proxyproto"
 
 	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // isProxy reports whether addr is the trusted proxy.
@@ -99,9 +99,7 @@ func TestConnectionWithoutTrustedProxyHeaderIsClosed(t *testing.T) {
 	if !stranger.ended() {
 		t.Error("a stranger with a header: connection open, want it closed")
 	}
-	if diff := cmp.Diff(map[string]int{"proxy": 4}, s.closed()); diff != "" {
-		t.Errorf("closed (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, s.closed(), map[string]int{"proxy": 4}, "closed")
 }
 
 func TestShareCountsAgainstClientInProxyHeader(t *testing.T) {
@@ -119,7 +117,5 @@ func TestShareCountsAgainstClientInProxyHeader(t *testing.T) {
 	if !first.ended() {
 		t.Error("first connection of a client over its share is open, want it closed")
 	}
-	if diff := cmp.Diff(map[string]int{"share": 1}, s.closed()); diff != "" {
-		t.Errorf("closed (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, s.closed(), map[string]int{"share": 1}, "closed")
 }

@@ -9,9 +9,8 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/proxy/listener"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // certificates are those of a test server.
@@ -56,9 +55,7 @@ func TestLongestIdleTLSConnectionIsClosedForNewOne(t *testing.T) {
 	if first.ask("/"); !first.answered() {
 		t.Error("most recently used connection was closed, want the longest idle one")
 	}
-	if diff := cmp.Diff(map[string]int{"idle": 1}, s.closed()); diff != "" {
-		t.Errorf("closed (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, s.closed(), map[string]int{"idle": 1}, "closed")
 }
 
 func TestConnectionStalledInHandshakeIsClosedForNewOne(t *testing.T) {
@@ -66,15 +63,11 @@ func TestConnectionStalledInHandshakeIsClosedForNewOne(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := startTLS(t, listener.Options{Most: 2})
 			for range 2 {
-				if _, err := s.dial("127.0.0.1").Write(says); err != nil {
-					t.Fatal(err)
-				}
+				expect.Value(s.dial("127.0.0.1").Write(says))(t)
 			}
 			s.become(2)
 			s.greetTLS("127.0.0.1")
-			if diff := cmp.Diff(map[string]int{"idle": 1}, s.closed()); diff != "" {
-				t.Errorf("closed (-want +got):\n%s", diff)
-			}
+			expect.NoDiff(t, s.closed(), map[string]int{"idle": 1}, "closed")
 		})
 	}
 }
@@ -109,9 +102,7 @@ func TestIPv6NetworkIsLimitedToShareOfSlots(t *testing.T) {
 	}
 	s := startOn(t, "[::]:0", listener.Options{Most: 10, Share: 3, Exempt: func(netip.Addr) bool { return false }}, (*http.Server).Serve)
 	_, port, err := net.SplitHostPort(s.address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	six, four := net.JoinHostPort("::1", port), net.JoinHostPort("127.0.0.1", port)
 	s.address = six
 	for range 6 {

@@ -12,13 +12,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/record"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // A line is the same whether its request is one of many with the same head, and it escapes what JSON must.
@@ -36,9 +36,7 @@ func TestLineIsTheSameForRepeatedRequests(t *testing.T) {
 	first := log.String()
 	log.Reset()
 	r.End(rec, end, record.NewRepeated("balance", request))
-	if diff := cmp.Diff(first, log.String()); diff != "" {
-		t.Errorf("line of a repeated request (-once +repeated):\n%s", diff)
-	}
+	expect.NoDiff(t, log.String(), first, "line of a repeated request")
 	var got map[string]any
 	if err := json.Unmarshal([]byte(first), &got); err != nil {
 		t.Fatalf("line %s: %v", first, err)
@@ -48,9 +46,7 @@ func TestLineIsTheSameForRepeatedRequests(t *testing.T) {
 		"query": "q=%22\u00e9&stream.api_key=redacted", "user_agent": "a\"b\\c\x01\u00e9", "status": 200.0, "bytes": 3.0, "duration_ms": 1.001,
 		"outcome": "hit", "store": "memory", "height": 7.0, "tip": 8.0, "age_s": 0.0015, "request_id": "id", "client": "192.0.2.1", "tenant": "a \"b\"",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("line (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, got, want, "line")
 }
 
 func TestLineOfFailureHasLevelAndError(t *testing.T) {
@@ -91,10 +87,7 @@ func TestCachedResponsesAreMeasuredByBlocksOrAge(t *testing.T) {
 				rec.Result(*tt.result)
 			}
 			r.End(rec, &record.End{Status: http.StatusOK}, nil)
-			families, err := registry.Gather()
-			if err != nil {
-				t.Fatal(err)
-			}
+			families := expect.Value(registry.Gather())(t)
 			got := map[string]*dto.Histogram{}
 			for _, f := range families {
 				if len(f.Metric) == 1 {
@@ -127,10 +120,7 @@ func TestServerErrorsAreCountedByFault(t *testing.T) {
 	} {
 		metrics := prometheus.NewRegistry()
 		record.New(record.Options{Logger: slog.New(slog.DiscardHandler), Registerer: metrics}).End(&tt.rec, &record.End{Status: tt.status}, nil)
-		families, err := metrics.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
+		families := expect.Value(metrics.Gather())(t)
 		for _, f := range families {
 			if f.GetName() != "tipcache_proxy_requests_total" {
 				continue
@@ -164,23 +154,8 @@ func TestRequestsAreCountedByKeyName(t *testing.T) {
 	}
 	end("app", 200)
 	end("", 200)
-	got := map[string]float64{}
-	families, err := metrics.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		if f.GetName() != "tipcache_proxy_key_requests_total" {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			got[m.GetLabel()[0].GetValue()+" "+m.GetLabel()[1].GetValue()] = m.GetCounter().GetValue()
-		}
-	}
-	want := map[string]float64{"web answered": 2, "web refused": 3, "web failed": 1, "app answered": 1, "app refused": 0, "app failed": 0}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("counted (-want +got):\n%s", diff)
-	}
+	want := map[string]float64{"web|answered": 2, "web|refused": 3, "web|failed": 1, "app|answered": 1, "app|refused": 0, "app|failed": 0}
+	expect.NoDiff(t, expect.Metrics(t, metrics, "tipcache_proxy_key_requests_total"), want, "requests by key")
 }
 
 func TestRepeatedRequestsAreCountedByTheirEndings(t *testing.T) {
@@ -191,22 +166,8 @@ func TestRepeatedRequestsAreCountedByTheirEndings(t *testing.T) {
 	for _, outcome := range []string{"hit", "hit", "miss", "hit", "miss"} {
 		r.End(&record.Record{Route: "balance", Outcome: outcome}, &record.End{Head: record.HeadOf(request), Status: http.StatusOK}, of)
 	}
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := map[string]float64{}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			for _, l := range m.GetLabel() {
-				if f.GetName() == "tipcache_proxy_requests_total" && l.GetName() == "outcome" {
-					got[l.GetValue()] += m.GetCounter().GetValue()
-				}
-			}
-		}
-	}
-	if diff := cmp.Diff(map[string]float64{"hit": 3, "miss": 2}, got); diff != "" {
-		t.Errorf("requests by outcome (-want +got):\n%s", diff)
+	for outcome, want := range map[string]float64{"hit": 3, "miss": 2} {
+		expect.Equal(t, expect.Metric(t, registry, "tipcache_proxy_requests_total", outcome), want, "requests with outcome %s", outcome)
 	}
 }
 

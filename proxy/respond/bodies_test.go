@@ -12,6 +12,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/respond"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // An unread is a client that takes nothing of a body until it is told to.
@@ -27,10 +28,7 @@ func (u *unread) Write(p []byte) (int, error) {
 
 // A body that is being written keeps no other form of its answer alive.
 func TestUnreadResponseRetainsOnlyItsBody(t *testing.T) {
-	c, err := cache.New(cache.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := expect.Value(cache.New(cache.Options{}))(t)
 	defer c.Close()
 	responder := respond.New(c, false)
 	synctest.Test(t, func(t *testing.T) {

@@ -11,14 +11,12 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/session"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // TestCodingIsTheOneThatTheClientPrefers sends bodies of several sizes, each one twice.
 func TestCodingIsTheOneThatTheClientPrefers(t *testing.T) {
-	c, err := cache.New(cache.Options{EncodeAtOnce: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := expect.Value(cache.New(cache.Options{EncodeAtOnce: true}))(t)
 	defer c.Close()
 	const all = "gzip, br, zstd"
 	for _, tt := range []struct {
@@ -74,10 +72,7 @@ func TestCodingIsTheOneThatTheClientPrefers(t *testing.T) {
 }
 
 func TestClientThatHasTheContentGets304(t *testing.T) {
-	c, err := cache.New(cache.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := expect.Value(cache.New(cache.Options{}))(t)
 	defer c.Close()
 	content := cache.NewContent(http.StatusOK, respond.JSON, "", bytes.Repeat([]byte("x"), 2<<10), 0)
 	inCoding := func(coding string) string { return content.ETag[:len(content.ETag)-1] + "-" + coding + `"` }
@@ -151,9 +146,7 @@ func TestHeadersSayHowOldAndFreshAResponseIs(t *testing.T) {
 			entry.Expires = now.Add(tt.expires)
 		}
 		tt.a.Now, tt.a.Entry = now, entry
-		if got := respond.CacheStatus(&tt.a); got != "tipcache"+tt.detail {
-			t.Errorf("%s: CacheStatus = %s, want %s", name, got, tt.detail)
-		}
+		expect.Equal(t, respond.CacheStatus(&tt.a), "tipcache"+tt.detail, "%s: CacheStatus of %s", name, tt.detail)
 		w := httptest.NewRecorder()
 		respond.New(nil, false).Respond(w, httptest.NewRequest(http.MethodGet, "/", nil), &tt.a)
 		if h := w.Header(); h.Get("Age") != tt.age || h.Get("Cache-Control") != tt.control || h.Get("Cache-Status") != "tipcache"+tt.detail {
@@ -185,9 +178,7 @@ func TestResponseHasTheHeadersOfItsKind(t *testing.T) {
 			t.Errorf("%s: response = %d %s, want %d %s", name, w.Code, w.Body, tt.status, tt.body)
 		}
 		for header, want := range tt.want {
-			if got := w.Header().Get(header); got != want {
-				t.Errorf("%s: %s = %q, want %q", name, header, got, want)
-			}
+			expect.Equal(t, w.Header().Get(header), want, "%s: %s", name, header)
 		}
 	}
 	h := http.Header{}

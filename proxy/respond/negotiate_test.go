@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/tipcache/tipcache/proxy/respond"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestAcceptIsReadByRFC9110(t *testing.T) {
@@ -36,8 +37,6 @@ func TestAcceptIsReadByRFC9110(t *testing.T) {
 
 func TestGzipIsWantedUnlessThePlainTextIsPreferred(t *testing.T) {
 	for accept, want := range map[string]bool{"gzip": true, "": false, "gzip;q=0.5, identity": false, "gzip;q=0.5, identity;q=0.5": true, "*;q=0": false, "br": false} {
-		if got := respond.WantsGzip([]string{accept}); got != want {
-			t.Errorf("WantsGzip(%q) = %v, want %v", accept, got, want)
-		}
+		expect.Equal(t, respond.WantsGzip([]string{accept}), want, "WantsGzip(%q)", accept)
 	}
 }

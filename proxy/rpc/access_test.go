@@ -9,6 +9,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // denying replaces the access rules of a handler by one that denies patterns.
@@ -27,8 +28,7 @@ func TestMethodsAboutTheNodeAreDeniedByDefault(t *testing.T) {
 		t.Errorf("a batch = %s, want the error and a result", body)
 	}
 	for path, want := range map[string]int{"/net_info": http.StatusForbidden, "/health": http.StatusOK, "/": http.StatusOK} {
-		resp, err := http.Get(server.URL + path)
-		must(t, err)
+		resp := expect.Value(http.Get(server.URL + path))(t)
 		body, _ := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
 		if resp.StatusCode != want || path == "/" && strings.Contains(string(body), "net_info") {
@@ -59,8 +59,6 @@ func TestKeysOfAMethodAreSelected(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]bool{"block": true, "passed": true, "subscribe": true, "unsubscribe": true, "unsubscribe_all": true, "x": false} {
-		if got := rpc.HasMethod(name, []string{"passed"}); got != want {
-			t.Errorf("HasMethod(%s) = %t, want %t", name, got, want)
-		}
+		expect.Equal(t, rpc.HasMethod(name, []string{"passed"}), want, "HasMethod(%s)", name)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/cache/redis"
 	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // commitOf is a commit as the node answers it.
@@ -24,11 +25,9 @@ func commitOf(height int, signature string, canonical bool) string {
 
 func get(t *testing.T, url string) (*http.Response, string) {
 	t.Helper()
-	resp, err := http.Get(url)
-	must(t, err)
+	resp := expect.Value(http.Get(url))(t)
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	must(t, err)
+	body := expect.Value(io.ReadAll(resp.Body))(t)
 	return resp, string(body)
 }
 
@@ -50,12 +49,8 @@ func TestCommitIsKeptOnlyOnceItIsCanonical(t *testing.T) {
 					t.Errorf("POST %d = %s, want %s", i, body, want)
 				}
 				resp, body := get(t, server.URL+tt.uri)
-				if !strings.Contains(body, want) {
-					t.Errorf("GET %d = %s, want %s", i, body, want)
-				}
-				if got := resp.Header.Get("Cache-Control"); got != "no-store" {
-					t.Errorf("GET %d: Cache-Control = %q, want no-store", i, got)
-				}
+				expect.Contains(t, body, want, "GET %d", i)
+				expect.Equal(t, resp.Header.Get("Cache-Control"), "no-store", "GET %d: Cache-Control", i)
 				if got := resp.Header.Get("Cache-Status"); strings.Contains(got, "stored") {
 					t.Errorf("GET %d: Cache-Status = %q, want no stored", i, got)
 				}
@@ -77,10 +72,8 @@ func TestCommitIsKeptOnlyOnceItIsCanonical(t *testing.T) {
 func sharing(t *testing.T, addr string) *cache.Cache {
 	t.Helper()
 	rdb := goredis.NewClient(&goredis.Options{Addr: addr, ContextTimeoutEnabled: true})
-	store, err := redis.New(rdb, redis.Options{Timeout: 20 * time.Second})
-	must(t, err)
-	c, err := cache.New(cache.Options{Shared: store})
-	must(t, err)
+	store := expect.Value(redis.New(rdb, redis.Options{Timeout: 20 * time.Second}))(t)
+	c := expect.Value(cache.New(cache.Options{Shared: store}))(t)
 	t.Cleanup(func() { _, _ = c.Close(), rdb.Close() })
 	c.SetNamespace("test-1")
 	return c

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -13,13 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/state"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // balance is a query for state in two spellings: of the bytes, and of the parameters.
@@ -30,33 +27,10 @@ var balance = [2]string{
 
 func post(t testing.TB, url, body string) (*http.Response, string) {
 	t.Helper()
-	resp, err := http.Post(url, "application/json", strings.NewReader(body))
-	must(t, err)
+	resp := expect.Value(http.Post(url, "application/json", strings.NewReader(body)))(t)
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	must(t, err)
+	text := expect.Value(io.ReadAll(resp.Body))(t)
 	return resp, string(text)
-}
-
-// requests is how many are counted under labels.
-func requests(t *testing.T, metrics *prometheus.Registry, want map[string]string) (sum float64) {
-	t.Helper()
-	families, err := metrics.Gather()
-	must(t, err)
-	for _, family := range families {
-		for _, m := range family.GetMetric() {
-			missing := maps.Clone(want)
-			for _, l := range m.GetLabel() {
-				if missing[l.GetName()] == l.GetValue() {
-					delete(missing, l.GetName())
-				}
-			}
-			if family.GetName() == "tipcache_proxy_requests_total" && len(missing) == 0 {
-				sum += m.GetCounter().GetValue()
-			}
-		}
-	}
-	return sum
 }
 
 // learnParams has the node answer the query of balance, at its newest block.
@@ -83,9 +57,7 @@ func TestEquivalentCallsShareOneRead(t *testing.T) {
 		})
 	}
 	clients.Wait()
-	if times := n.times("abci_query"); times != 1 {
-		t.Errorf("node requests = %d", times)
-	}
+	expect.Equal(t, n.times("abci_query"), 1, "node requests")
 }
 
 func TestProofAtTheNewestBlockIsReadOnceHoweverItsHeightIsGiven(t *testing.T) {
@@ -94,13 +66,9 @@ func TestProofAtTheNewestBlockIsReadOnceHoweverItsHeightIsGiven(t *testing.T) {
 	server, _ := newHandler(t, n, rpc.Options{})
 	for _, height := range []string{"", `,"height":"0"`} {
 		_, body := post(t, server.URL, `{"jsonrpc":"2.0","id":1,"method":"abci_query","params":{"path":"/store/bank/key","data":"02","prove":true`+height+`}}`)
-		if !strings.Contains(body, `"value":"Cg=="`) {
-			t.Errorf("with height %q: %s", height, body)
-		}
+		expect.Contains(t, body, `"value":"Cg=="`, "with height %q", height)
 	}
-	if times := n.times("abci_query"); times != 1 {
-		t.Errorf("node requests = %d, want 1", times)
-	}
+	expect.Equal(t, n.times("abci_query"), 1, "node requests")
 }
 
 func TestCallsAndBatchesAreAnsweredUnderTheirNumericIDs(t *testing.T) {
@@ -139,8 +107,7 @@ func TestBatchOfVeryManyCallsTakesLittleMemory(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
-	resp, err := http.Post(server.URL, "application/json", strings.NewReader(body))
-	must(t, err)
+	resp := expect.Value(http.Post(server.URL, "application/json", strings.NewReader(body)))(t)
 	defer resp.Body.Close()
 	kept := int64(most + 1)
 	for end := time.Now().Add(10 * time.Second); kept > most && time.Now().Before(end); { // the answer waits for its reader
@@ -198,9 +165,7 @@ func TestTransactionsOfABatchAreSentOneAfterTheOther(t *testing.T) {
 		want = append(want, fmt.Sprintf(`broadcast_tx_sync{"tx":"AA%02d"}`, i))
 	}
 	post(t, server.URL, "["+strings.Join(batch, ",")+"]")
-	if diff := cmp.Diff(want, n.wrote("broadcast_tx_sync")); diff != "" {
-		t.Errorf("sent (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, n.wrote("broadcast_tx_sync"), want, "requests to the node")
 }
 
 // A node names a block some moments before it can read it.
@@ -228,13 +193,9 @@ func TestTransactionIsSentToOneNodeOnce(t *testing.T) {
 	if resp.StatusCode != http.StatusBadGateway || !strings.HasPrefix(body, `{"jsonrpc":"2.0","id":7,"error":{"code":-32000,`) {
 		t.Errorf("%d: %s", resp.StatusCode, body)
 	}
-	if times := n.times("broadcast_tx_sync"); times != 1 {
-		t.Errorf("node requests = %d", times)
-	}
+	expect.Equal(t, n.times("broadcast_tx_sync"), 1, "node requests")
 	server.Close() // it has counted the request
-	if failed := requests(t, metrics, map[string]string{"route": "rpc broadcast_tx_sync", "outcome": "failed"}); failed != 1 {
-		t.Errorf("%v requests are counted as failed", failed)
-	}
+	expect.Equal(t, expect.Metric(t, metrics, "tipcache_proxy_requests_total", "rpc broadcast_tx_sync", "failed"), 1, "requests counted as failed")
 }
 
 func TestBodyWithoutCallIsAClientError(t *testing.T) {
@@ -245,9 +206,7 @@ func TestBodyWithoutCallIsAClientError(t *testing.T) {
 		}
 	}
 	server.Close() // it has counted the requests
-	if counted := requests(t, metrics, map[string]string{"status": "500", "fault": "input"}); counted != 2 {
-		t.Errorf("%v requests are counted as the input's fault", counted)
-	}
+	expect.Equal(t, expect.Metric(t, metrics, "tipcache_proxy_requests_total", "500", "input"), 2, "requests counted as the input's fault")
 }
 
 func TestBlockIsAnsweredWhileTheNodeIsSilent(t *testing.T) {
@@ -306,15 +265,11 @@ func TestPageReadByURIIsNotSentAgain(t *testing.T) {
 	server, _ := newHandler(t, newRecordedNode(t), rpc.Options{})
 	tag := ""
 	for _, want := range []int{http.StatusOK, http.StatusNotModified} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/header?height=5", nil)
-		must(t, err)
+		r := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/header?height=5", nil))(t)
 		r.Header.Set("If-None-Match", tag)
-		resp, err := http.DefaultClient.Do(r)
-		must(t, err)
+		resp := expect.Value(http.DefaultClient.Do(r))(t)
 		_ = resp.Body.Close()
-		if resp.StatusCode != want {
-			t.Errorf("with %q: %d, want %d", tag, resp.StatusCode, want)
-		}
+		expect.Equal(t, resp.StatusCode, want, "status with %q", tag)
 		tag = resp.Header.Get("ETag")
 	}
 }
@@ -346,9 +301,7 @@ func TestResultWithMoreThanAValueIsPassedOn(t *testing.T) {
 			t.Error(body)
 		}
 	}
-	if times := n.times("abci_query"); times != 1 {
-		t.Errorf("node requests = %d", times)
-	}
+	expect.Equal(t, n.times("abci_query"), 1, "node requests")
 }
 
 func TestValidatorOfValueIncludesBlock(t *testing.T) {
@@ -359,8 +312,7 @@ func TestValidatorOfValueIncludesBlock(t *testing.T) {
 	server, _ := newHandler(t, n, rpc.Options{})
 	var tags []string
 	for _, height := range []string{"14", "746"} {
-		resp, err := http.Get(server.URL + `/abci_query?path="/cosmos.staking.v1beta1.Query/Params"&height=` + height)
-		must(t, err)
+		resp := expect.Value(http.Get(server.URL + `/abci_query?path="/cosmos.staking.v1beta1.Query/Params"&height=` + height))(t)
 		_ = resp.Body.Close()
 		tags = append(tags, resp.Header.Get("ETag"))
 	}
@@ -374,11 +326,9 @@ func TestCallTakesPartInSession(t *testing.T) {
 	n.learnParams()
 	server, _ := newHandler(t, n, rpc.Options{})
 	ask := func(token string) http.Header {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, strings.NewReader(fmt.Sprintf(balance[0], "1")))
-		must(t, err)
+		r := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, strings.NewReader(fmt.Sprintf(balance[0], "1"))))(t)
 		r.Header.Set("X-Session", token)
-		resp, err := http.DefaultClient.Do(r)
-		must(t, err)
+		resp := expect.Value(http.DefaultClient.Do(r))(t)
 		resp.Body.Close()
 		return resp.Header
 	}
@@ -403,9 +353,7 @@ func TestParametersThatCannotBeReadAreAnInternalErrorOverASocket(t *testing.T) {
 	}
 	handler := server.Config.Handler.(*rpc.Handler)
 	answer := handler.Call(httptest.NewRequest(http.MethodGet, "/websocket", nil), "block", json.RawMessage(`{"height":"abc"}`))
-	if got := string(answer.Member); got != `"error":{"code":-32603,"message":"Internal error",`+why {
-		t.Errorf("over a socket: %s", got)
-	}
+	expect.Equal(t, string(answer.Member), `"error":{"code":-32603,"message":"Internal error",`+why, "answer over a socket")
 }
 
 func TestValueOutsideStateIsNotCached(t *testing.T) {
@@ -418,15 +366,5 @@ func TestValueOutsideStateIsNotCached(t *testing.T) {
 			t.Errorf("answer %s, want the node's", body)
 		}
 	}
-	if got := n.times("abci_query"); got != 3 {
-		t.Errorf("the node was asked %d times, want 3", got)
-	}
-}
-
-// must fails the test if err is not nil.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.Equal(t, n.times("abci_query"), 3, "node requests")
 }

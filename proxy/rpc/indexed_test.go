@@ -9,6 +9,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/rpc"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -39,8 +40,7 @@ func TestAnswersOfANodesIndexExpireSoonWhileItMayLag(t *testing.T) {
 		"a missing block":                       {noBlock, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c, err := cache.New(cache.Options{})
-			must(t, err)
+			c := expect.Value(cache.New(cache.Options{}))(t)
 			defer c.Close()
 			n, metrics := newRecordedNode(t), prometheus.NewRegistry()
 			n.says(`tx_search{"query":"tx.height=14"}`, `"result":{"txs":[],"total_count":"0"}`)

@@ -22,6 +22,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func withLane(o *web.Options) { o.Lane = lane.New(lane.Options{Registerer: o.Registerer}) }
@@ -108,17 +109,8 @@ func (c *caller) logged(t testing.TB) string {
 var passingInLog = regexp.MustCompile(`"time":"[^"]*"|"(duration_ms|age_s)":[0-9.e-]+`)
 
 // inLane is how many requests were answered there.
-func (c *caller) inLane(t testing.TB) (n float64) {
-	families, err := c.metrics.Gather()
-	must(t, err)
-	for _, family := range families {
-		for _, m := range family.GetMetric() {
-			if family.GetName() == "tipcache_proxy_fast_lane_requests_total" && m.GetLabel()[0].GetValue() == "answered" {
-				n += m.GetCounter().GetValue()
-			}
-		}
-	}
-	return n
+func (c *caller) inLane(t testing.TB) float64 {
+	return expect.Metric(t, c.metrics, "tipcache_proxy_fast_lane_requests_total", "answered")
 }
 
 // both are a handler's callers, without and with a lane.
@@ -157,9 +149,7 @@ func TestLaneAnswersCallsAsTheHandlerDoes(t *testing.T) {
 	t.Parallel()
 	plain, fast := both(t)
 	ask := func(body string) {
-		if diff := cmp.Diff(plain.post(t, body), fast.post(t, body)); diff != "" {
-			t.Errorf("%s (-without lane +with lane):\n%s", body, diff)
-		}
+		expect.NoDiff(t, fast.post(t, body), plain.post(t, body), "%s with the lane", body)
 	}
 	for _, x := range exchanges(t) {
 		if x.Method == http.MethodPost && x.Path == "/" {
@@ -181,13 +171,9 @@ func TestLaneAnswersCallsAsTheHandlerDoes(t *testing.T) {
 		if odd {
 			want = 0
 		}
-		if got := fast.inLane(t) - before; got != want {
-			t.Errorf("%s: %v calls were answered in the lane, want %v", form, got, want)
-		}
+		expect.Equal(t, fast.inLane(t)-before, want, "%s: calls answered in the lane", form)
 	}
-	if diff := cmp.Diff(plain.logged(t), fast.logged(t)); diff != "" {
-		t.Errorf("what was logged (-without lane +with lane):\n%s", diff)
-	}
+	expect.NoDiff(t, fast.logged(t), plain.logged(t), "log with the lane")
 }
 
 // Of a POST to a URI the body may be a form, in which what looks like an id has a meaning.
@@ -211,9 +197,7 @@ func TestLaneIgnoresPostsToURIs(t *testing.T) {
 			}
 		}
 	}
-	if n := fast.inLane(t); n != 0 {
-		t.Errorf("%v of them were answered in the lane", n)
-	}
+	expect.Equal(t, fast.inLane(t), 0, "calls answered in the lane")
 }
 
 // Headers that choose between answers, who may ask, and who may read the answers.
@@ -235,17 +219,13 @@ func TestLaneOfCallsHeedsHeadersAndLimits(t *testing.T) {
 					{"Accept-Encoding: gzip", "If-None-Match: *"}, {"X-Block-Height: x"},
 				} {
 					body := fmt.Sprintf(calls[i%2], fmt.Sprint(i))
-					if diff := cmp.Diff(plain.post(t, body, headers...), fast.post(t, body, headers...)); diff != "" {
-						t.Errorf("%s with %s (-without lane +with lane):\n%s", body, headers, diff)
-					}
+					expect.NoDiff(t, fast.post(t, body, headers...), plain.post(t, body, headers...), "%s with %s with the lane", body, headers)
 				}
 			}
 			if fast.inLane(t) == 0 {
 				t.Error("lane served no request")
 			}
-			if diff := cmp.Diff(plain.logged(t), fast.logged(t)); diff != "" {
-				t.Errorf("what was logged (-without lane +with lane):\n%s", diff)
-			}
+			expect.NoDiff(t, fast.logged(t), plain.logged(t), "log with the lane")
 		})
 	}
 }

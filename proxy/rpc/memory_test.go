@@ -9,6 +9,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/upstream/account"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestResponsesWithoutMemoryAreRefused(t *testing.T) {
@@ -16,8 +17,7 @@ func TestResponsesWithoutMemoryAreRefused(t *testing.T) {
 	n := newRecordedNode(t)
 	n.learnParams()
 	n.calls["genesis"] = `"result":"` + strings.Repeat("x", 40<<10) + `"`
-	c, err := cache.New(cache.Options{MemoryBytes: 4 << 20})
-	must(t, err)
+	c := expect.Value(cache.New(cache.Options{MemoryBytes: 4 << 20}))(t)
 	defer c.Close()
 	server, _ := newHandlerWith(t, c, n, rpc.Options{})
 	netInfo := `{"jsonrpc":"2.0","id":7,"method":"genesis","params":{}}`
@@ -41,7 +41,5 @@ func TestResponsesWithoutMemoryAreRefused(t *testing.T) {
 	want("a batch without memory", batch(100), http.StatusServiceUnavailable, `"error":{"code":-32000,"message":"Server error","data":"too little memory is free for this request`)
 	want("a batch with memory for one call at a time", batch(20), http.StatusOK, `"id":7,"result":{"response"`)
 	c.Account().Release(account.Upstream, used)
-	if got := c.Account().Used(); got != 0 {
-		t.Errorf("Used = %d at the end, want 0", got)
-	}
+	expect.Equal(t, c.Account().Used(), 0, "Used at the end")
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/devnet/devnettest"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // newerNode is a simulated node whose RPC has learned methods. It counts their calls.
@@ -68,15 +69,12 @@ func TestNamedMethodIsPassedToTheNodeEachTime(t *testing.T) {
 			}
 		}
 	}
-	if got := n.called("data_commitment"); got != 6 {
-		t.Errorf("%d calls of the node, want 6", got)
-	}
+	expect.Equal(t, n.called("data_commitment"), 6, "calls of the node")
 	_, got := post(t, server.URL, `[{"id":1,"method":"data_commitment","params":{}},{"id":2,"method":"health","params":{}}]`)
 	if !strings.HasPrefix(got, `[{"jsonrpc":"2.0","id":1,"result":{"said":{}}},{"jsonrpc":"2.0","id":2,"result"`) {
 		t.Errorf("a batch: %s", got)
 	}
-	resp, err := http.Get(server.URL + "/data_commitment?start=1&end=0x09")
-	must(t, err)
+	resp := expect.Value(http.Get(server.URL + "/data_commitment?start=1&end=0x09"))(t)
 	defer resp.Body.Close()
 	if text, _ := io.ReadAll(resp.Body); string(text) != `{"jsonrpc":"2.0","id":-1,"result":{"said":"start=1&end=0x09"}}` {
 		t.Errorf("a URI: %s", text)
@@ -100,7 +98,5 @@ func TestUnnamedMethodIsRefusedAndLoggedOnce(t *testing.T) {
 	if len(lines) != 100 || !strings.Contains(lines[0], "method=secret_method") || !strings.Contains(lines[0], "rpc.methods") {
 		t.Errorf("%d lines, the first %s; want 100 that name a method each", len(lines), lines[0])
 	}
-	if got := n.called("secret_method"); got != 0 {
-		t.Errorf("%d calls of the node, want 0", got)
-	}
+	expect.Equal(t, n.called("secret_method"), 0, "calls of the node")
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/rpc/jsonrpc"
 	"github.com/tipcache/tipcache/proxy/rpc/socket"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestTransactionsAndSimulationsAreSentAtTheRateOfPosts(t *testing.T) {
@@ -39,9 +40,7 @@ func TestTransactionsAndSimulationsAreSentAtTheRateOfPosts(t *testing.T) {
 					t.Errorf("post %d: %s; want it refused: %t", id, body, id >= 2)
 				}
 			}
-			if sent := n.times(method); sent != 2 {
-				t.Errorf("%d posts reached the node, want 2", sent)
-			}
+			expect.Equal(t, n.times(method), 2, "posts to the node")
 			if _, body := post(t, server.URL, fmt.Sprintf(balance[0], "5")); !strings.Contains(body, `"result"`) {
 				t.Errorf("a read is answered %s", body)
 			}
@@ -61,9 +60,7 @@ func TestTransactionMayBeAsLargeAsIsConfigured(t *testing.T) {
 			t.Errorf("a body of %d bytes = %d %.200s, want %d", size, resp.StatusCode, body, want)
 		}
 	}
-	if sent := n.times("broadcast_tx_sync"); sent != 1 {
-		t.Errorf("%d transactions reached the node, want 1", sent)
-	}
+	expect.Equal(t, n.times("broadcast_tx_sync"), 1, "transactions sent to the node")
 }
 
 func TestRetriedWebSocketCallCountsOnce(t *testing.T) {
@@ -84,9 +81,7 @@ func TestRetriedWebSocketCallCountsOnce(t *testing.T) {
 	if again := first.Again(); string(again.Member) != string(first.Member) || again.Height != first.Height {
 		t.Errorf("read again as %s at %d, want %s at %d", again.Member, again.Height, first.Member, first.Height)
 	}
-	if counted := requests(t, metrics, map[string]string{}); counted != 1 {
-		t.Errorf("%v requests were counted, want 1", counted)
-	}
+	expect.Equal(t, expect.Metric(t, metrics, "tipcache_proxy_requests_total"), 1, "counted requests")
 	if second := call(); !jsonrpc.IsError(second.Member) || second.Again != nil {
 		t.Errorf("a second call is answered with %s, want a refusal", second.Member)
 	}

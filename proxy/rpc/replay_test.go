@@ -25,6 +25,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
@@ -252,8 +253,7 @@ func (n *recordedNode) wrote(method string) []string {
 // newHandler starts a handler before the node, with metrics.
 func newHandler(t testing.TB, n *recordedNode, o rpc.Options, changes ...func(*web.Options)) (*httptest.Server, *prometheus.Registry) {
 	t.Helper()
-	c, err := cache.New(cache.Options{})
-	must(t, err)
+	c := expect.Value(cache.New(cache.Options{}))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return newHandlerWith(t, c, n, o, changes...)
 }
@@ -280,8 +280,7 @@ func newHandlerOf(t testing.TB, nodes blocks.Nodes, metrics *prometheus.Registry
 	for _, change := range changes {
 		change(&with)
 	}
-	reader, err := blocks.New(blocks.Options{Nodes: nodes}, web.New(with, c), c)
-	must(t, err)
+	reader := expect.Value(blocks.New(blocks.Options{Nodes: nodes}, web.New(with, c), c))(t)
 	server := httptest.NewUnstartedServer(rpc.New(o, reader))
 	if fast, ok := with.Lane.(*lane.Lane); ok {
 		server.Listener = conntest.Listener{Listener: server.Listener, Lane: fast.ForRPC(rpc.FindCallerID)}
@@ -295,20 +294,16 @@ func newHandlerOf(t testing.TB, nodes blocks.Nodes, metrics *prometheus.Registry
 // send makes a recorded request.
 func (x exchange) send(t testing.TB, base string) (status int, typ, body string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), x.Method, base, strings.NewReader(x.Body))
-	must(t, err)
-	target, err := url.Parse(base)
-	must(t, err)
+	r := expect.Value(http.NewRequestWithContext(t.Context(), x.Method, base, strings.NewReader(x.Body)))(t)
+	target := expect.Value(url.Parse(base))(t)
 	target.Opaque = "//127.0.0.1:45057" + x.Path // where the node was
 	r.URL = target
 	for name, value := range x.Headers {
 		r.Header.Set(name, value)
 	}
-	resp, err := http.DefaultTransport.RoundTrip(r)
-	must(t, err)
+	resp := expect.Value(http.DefaultTransport.RoundTrip(r))(t)
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	must(t, err)
+	text := expect.Value(io.ReadAll(resp.Body))(t)
 	return resp.StatusCode, resp.Header.Get("Content-Type"), string(text)
 }
 

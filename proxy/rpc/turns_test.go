@@ -8,30 +8,20 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/rpc"
 	"github.com/tipcache/tipcache/proxy/state"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
 // queued waits until so many requests wait for their turn at the node.
 func queued(t testing.TB, metrics *prometheus.Registry, want float64) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		families, err := metrics.Gather()
-		if err != nil || time.Now().After(end) {
-			t.Fatalf("%v requests never wait: %v", want, err)
-		}
-		for _, family := range families {
-			if family.GetName() == "tipcache_node_queue_length" && family.GetMetric()[0].GetGauge().GetValue() == want {
-				return
-			}
-		}
-	}
+	expect.Eventually(t, fmt.Sprintf("%v requests wait", want), func() bool { return expect.Metric(t, metrics, "tipcache_node_queue_length") == want })
 }
 
 func TestSearchesOfOneClientHoldUpNeitherReadsNorSearchesOfAnother(t *testing.T) {

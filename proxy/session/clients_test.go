@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -45,34 +46,30 @@ func TestCookieSessionIsABlockThatTheChainCanHave(t *testing.T) {
 	for cookie, want := range map[string]Token{"7": {Height: 7}, "100": {Height: 100}, "101": {}, "x": {}, "": {}} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header.Set("Cookie", "tipcache-session="+cookie)
-		if got := NewClients(admission, true).CookieSession(r, node.Tip{Limit: 100}); got != want {
-			t.Errorf("session of cookie %q = %v, want %v", cookie, got, want)
-		}
-		if got := NewClients(admission, false).CookieSession(r, node.Tip{Limit: 100}); got != (Token{}) {
-			t.Errorf("session of cookie %q without session cookies = %v, want none", cookie, got)
-		}
+		expect.Equal(t, NewClients(admission, true).CookieSession(r, node.Tip{Limit: 100}), want, "session of cookie %q", cookie)
+		expect.Equal(t, NewClients(admission, false).CookieSession(r, node.Tip{Limit: 100}), (Token{}), "session of cookie %q without session cookies", cookie)
 	}
 }
 
 func TestClientIsKnownByItsEventsWhileItListens(t *testing.T) {
 	c := NewClients(limits.New(limits.Shared{}, slog.New(slog.DiscardHandler), nil), false)
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
-	expect := func(height int64, givenUp bool) {
+	check := func(height int64, givenUp bool) {
 		t.Helper()
 		if gotHeight, gotGivenUp := c.NotifiedBlock(r); gotHeight != height || gotGivenUp != givenUp {
 			t.Errorf("NotifiedBlock = %d, %v, want %d, %v", gotHeight, gotGivenUp, height, givenUp)
 		}
 	}
-	expect(0, false)
+	check(0, false)
 	first, second := c.Listen(r), c.Listen(r)
 	first.Announce(5)
-	expect(5, false)
+	check(5, false)
 	c.GiveUpOn(r, 5)
-	expect(5, true)
+	check(5, true)
 	second.Announce(6)
-	expect(6, false)
+	check(6, false)
 	first.Close()
-	expect(6, false)
+	check(6, false)
 	second.Close()
-	expect(0, false)
+	check(0, false)
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -59,9 +60,7 @@ func TestTokenWithoutHashIsNeverReplaced(t *testing.T) {
 		{Token{5, "ABABABABABAB"}, history(""), false},
 		{Token{5, ""}, reset{}, false},
 	} {
-		if got := tt.token.Replaced(tt.h); got != tt.want {
-			t.Errorf("Replaced of %v in %T = %t, want %t", tt.token, tt.h, got, tt.want)
-		}
+		expect.Equal(t, tt.token.Replaced(tt.h), tt.want, "Replaced of %v in %T", tt.token, tt.h)
 	}
 }
 
@@ -101,9 +100,7 @@ func TestWantedBlockIsLastSeenByClient(t *testing.T) {
 		s.Arrive(&on)
 		s.Token = Token{Height: tt.token}
 		s.Resume(history(""))
-		if got := s.Wanted(tt.tip); got != tt.want {
-			t.Errorf("Wanted of %s = %d, want %d", name, got, tt.want)
-		}
+		expect.Equal(t, s.Wanted(tt.tip), tt.want, "Wanted of %s", name)
 	}
 	s := Session{Token: Token{7, "ABABABAB"}}
 	if s.Resume(reset{}); !s.Reset || s.Least != 0 {

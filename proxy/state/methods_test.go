@@ -6,6 +6,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/cosmos"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/state"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -15,9 +16,7 @@ func TestMethodsThatReadStateAreRecognizedByName(t *testing.T) {
 		"/Query/Balance": false, "cosmos.bank.v1beta1.Query/Balance": false, "/.Query/Balance": false, "/a..Query/Balance": false, "/a.Query/": false, "/a.Query/B/": false, "/a.Query": false,
 		"/a.Query/B?": false, "/a b.Query/B": false, "/a.SubQuery/B": false, "/a.Msg/Send": false, "": false, "/": false, "//a.Query/B": false, "/a/b.Query/C": false, "/cosmos.tx.v1beta1.Service/GetTx": false,
 	} {
-		if got := state.ReadsState(name); got != want {
-			t.Errorf("%q: %t, want %t", name, got, want)
-		}
+		expect.Equal(t, state.ReadsState(name), want, "%q", name)
 	}
 }
 
@@ -34,9 +33,7 @@ func TestResponsesForTransactionsAndBlocksAreImmutable(t *testing.T) {
 		{comet + "GetBlockByHeight", "\x08\x05", true}, {comet + "GetValidatorSetByHeight", "\x08\x05\x12\x02\x18\x01", true}, {"/cosmos.tx.v1beta1.Service/GetBlockWithTxs", "\x08\x05", true},
 		{comet + "GetLatestBlock", "\x08\x05", false}, {"/a.b.Service/GetBlockResults", "\x08\x05", false}, {"/cosmos.bank.v1beta1.Query/Balance", "\x08\x05", false},
 	} {
-		if got := o.IsFixed(tt.method, []byte(tt.message)); got != tt.want {
-			t.Errorf("%s %x: %t, want %t", tt.method, tt.message, got, tt.want)
-		}
+		expect.Equal(t, o.IsFixed(tt.method, []byte(tt.message)), tt.want, "%s %x", tt.method, tt.message)
 	}
 }
 
@@ -69,8 +66,6 @@ func TestMethodCostsSameAsItsPath(t *testing.T) {
 		{"/cosmos.base.node.v1beta1.Service/Config", "", node.Cheap}, {"/app/version", "", node.Cheap},
 		{"/store/acc/key", "\x18\xe9\x07", node.Cheap}, {"/store/acc/subspace", "", node.Scan}, {"store/acc/subspace", "", node.Scan}, {"store/acc/key", "", node.Cheap},
 	} {
-		if got := o.CostOf(c.name, []byte(c.message)); got != c.want {
-			t.Errorf("%s %x: %s, want %s", c.name, c.message, got, c.want)
-		}
+		expect.Equal(t, o.CostOf(c.name, []byte(c.message)), c.want, "%s %x", c.name, c.message)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/state"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -51,15 +52,9 @@ const (
 // values returns the values for an interface, before nodes, and reads one of them.
 func values(t *testing.T, n *nodes, o state.Options, by state.Transport) (v *state.Values, lookup func() (blocks.Result, error)) {
 	t.Helper()
-	c, err := cache.New(cache.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := expect.Value(cache.New(cache.Options{}))(t)
 	t.Cleanup(func() { c.Close() })
-	reader, err := blocks.New(blocks.Options{Nodes: n}, web.New(web.Options{}, c), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := expect.Value(blocks.New(blocks.Options{Nodes: n}, web.New(web.Options{}, c), c))(t)
 	kind, found := reader.Add(&blocks.Kind{Name: "state", Class: blocks.Live}), reader.Add(&blocks.Kind{Name: "found", Class: blocks.Found})
 	v = state.New(o, reader, kind, found, by)
 	return v, func() (blocks.Result, error) {
@@ -182,11 +177,7 @@ func TestQueryOfAFixedAnswerHasNoHeight(t *testing.T) {
 		t.Errorf("keys of long messages = %s, %s", most, long)
 	}
 	for name, want := range map[string]cache.Selection{"": {Prefix: "state"}, method: {Prefix: "state", Path: "*/a.Query/B"}} {
-		if got := state.Select(name); got != want {
-			t.Errorf("Select(%q) = %+v, want %+v", name, got, want)
-		}
+		expect.Equal(t, state.Select(name), want, "Select(%q)", name)
 	}
-	if got := state.SelectNaming("ab"); got != (cache.Selection{Prefix: "state", Contains: "6162"}) {
-		t.Errorf("SelectNaming = %+v", got)
-	}
+	expect.Equal(t, state.SelectNaming("ab"), (cache.Selection{Prefix: "state", Contains: "6162"}), "SelectNaming")
 }

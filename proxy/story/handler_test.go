@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tipcache/tipcache/proxy/blocks"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // TestRequestsAreSentInTheFormOfTheShape compares the path and the query that a node gets.
@@ -82,9 +83,7 @@ func TestRequestsAreSentInTheFormOfTheShape(t *testing.T) {
 			if want == same {
 				want = tt.target
 			}
-			if got != want {
-				t.Errorf("request for %s in the %s shape = %q, %v, want %q", tt.target, h.o.Shape, got, err, want)
-			}
+			expect.Equal(t, got, want, "request for %s in the %s shape (%v)", tt.target, h.o.Shape, err)
 			if at := err == nil && q.Walk.Height == 7; at != (i == 0 && tt.target == list+walk(raw)) {
 				t.Errorf("request for %s in the %s shape has the height of a walk = %t", tt.target, h.o.Shape, at)
 			}

@@ -35,11 +35,3 @@ func TestPageKeysAreReadAsBytesOrBase64(t *testing.T) {
 		})
 	}
 }
-
-// must fails the test if err is not nil.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}

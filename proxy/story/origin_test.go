@@ -12,6 +12,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/dialect"
 	"github.com/tipcache/tipcache/proxy/respond"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -28,12 +29,9 @@ func (n *answering) read(t *testing.T, h *Handler, path string, before *cache.En
 	t.Helper()
 	n.Answer = a
 	request := httptest.NewRequest(http.MethodGet, path, nil)
-	q, err := h.Table.Endpoint(request).Parse(request)
-	must(t, err)
-	got, err := q.Fetch(t.Context(), node.Request{Unpinned: true}, before)
-	must(t, err)
-	e, err := q.Entry(got, before)
-	must(t, err)
+	q := expect.Value(h.Table.Endpoint(request).Parse(request))(t)
+	got := expect.Value(q.Fetch(t.Context(), node.Request{Unpinned: true}, before))(t)
+	e := expect.Value(q.Entry(got, before))(t)
 	return e
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/tipcache/tipcache/cache"
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -26,10 +27,8 @@ func (n *inEpoch) Tip() node.Tip {
 
 func newHandler(t *testing.T, o Options) *Handler {
 	t.Helper()
-	r, err := blocks.New(blocks.Options{Nodes: o.Nodes}, web.New(web.Options{}, nil), nil)
-	must(t, err)
-	h, err := New(o, r)
-	must(t, err)
+	r := expect.Value(blocks.New(blocks.Options{Nodes: o.Nodes}, web.New(web.Options{}, nil), nil))(t)
+	h := expect.Value(New(o, r))(t)
 	return h
 }
 
@@ -37,14 +36,12 @@ func TestPageReusesNextKeyForSomeBlocks(t *testing.T) {
 	nodes := &inEpoch{}
 	h := newHandler(t, Options{Nodes: nodes, RefuseUnknown: true})
 	request := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: somePath}}
-	q, err := h.Table.Endpoint(request).Parse(request)
-	must(t, err)
+	q := expect.Value(h.Table.Endpoint(request).Parse(request))(t)
 	read := func(height int64, before *cache.Entry) *cache.Entry {
 		t.Helper()
 		key := base64.StdEncoding.EncodeToString([]byte("\x14abcdefghijklmnopqrst"))
 		body := fmt.Sprintf(`{"code":200,"msg":{"validators":[],"pagination":{"next_key":%q,"total":"0"}},"error":""}`, key)
-		e, err := q.Entry(&node.Answer{Status: 200, NodeStatus: 200, Height: height, Type: "application/json", Body: []byte(body)}, before)
-		must(t, err)
+		e := expect.Value(q.Entry(&node.Answer{Status: 200, NodeStatus: 200, Height: height, Type: "application/json", Body: []byte(body)}, before))(t)
 		return e
 	}
 	first := read(100, nil)

@@ -15,6 +15,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -38,17 +39,14 @@ func (p *passing) Fetch(_ context.Context, r node.Request) (*node.Answer, error)
 
 func TestPathsThatNoRowDescribesArePassedToTheNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, err := cache.New(cache.Options{})
-		must(t, err)
+		c := expect.Value(cache.New(cache.Options{}))(t)
 		defer c.Close()
 		nodes, stack := &passing{}, web.New(web.Options{}, c)
-		r, err := blocks.New(blocks.Options{Nodes: nodes}, stack, c)
-		must(t, err)
+		r := expect.Value(blocks.New(blocks.Options{Nodes: nodes}, stack, c))(t)
 		noSuch := func(*http.Request) *failure.Failure {
 			return &failure.Failure{Status: http.StatusNotFound, Public: "no such path"}
 		}
-		h, err := New(Options{Nodes: nodes, NoSuchPath: noSuch}, r)
-		must(t, err)
+		h := expect.Value(New(Options{Nodes: nodes, NoSuchPath: noSuch}, r))(t)
 		engine := stack.NewEngine(func(c *gin.Context) web.Route { rt, _ := h.Route(c.Request); return rt }, nil)
 		engine.NoRoute(web.Handle)
 		for _, tt := range []struct {
@@ -168,9 +166,7 @@ func TestPageKeyIsSentInTheFormOfTheNode(t *testing.T) {
 			if shape == Node {
 				i = 1
 			}
-			if got := o.withKey(node.Request{Query: query}); got != want[i] {
-				t.Errorf("request with %s in the %s shape = %+v, want %+v", query, shape, got, want[i])
-			}
+			expect.Equal(t, o.withKey(node.Request{Query: query}), want[i], "request with %s in the %s shape", query, shape)
 		}
 	}
 }

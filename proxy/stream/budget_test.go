@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/proxy/stream"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 const large = 1 << 20
@@ -31,9 +32,7 @@ func TestTopicsAndAnswersReserveMemoryUntilLastFollowerLeaves(t *testing.T) {
 		}
 		several.leave()
 		one.leave()
-		if reserved := s.budget.reserved(); reserved != 0 {
-			t.Errorf("reserved %d bytes after the last follower left, want 0", reserved)
-		}
+		expect.Equal(t, s.budget.reserved(), 0, "reserved bytes after the last follower left")
 	})
 }
 

@@ -14,10 +14,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // summarize abbreviates events: path@n for an answer, path! for a failure, and #n for a block.
@@ -53,7 +52,7 @@ func TestBlockEventFollowsItsAnswers(t *testing.T) {
 			return strconv.FormatInt(height, 10), nil
 		}
 		f := s.follow(live("/a", "/b") + "&stream.blocks=true")
-		expect := func(when string, want ...string) {
+		check := func(when string, want ...string) {
 			t.Helper()
 			got := summarize(f.events())
 			slices.SortStableFunc(got, func(a, b string) int { // answers have no order
@@ -62,33 +61,31 @@ func TestBlockEventFollowsItsAnswers(t *testing.T) {
 				}
 				return strings.Compare(a, b)
 			})
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", when, diff)
-			}
+			expect.NoDiff(t, got, want, "%s", when)
 		}
-		expect("at first", "a@100", "b@100", "#100")
+		check("at first", "a@100", "b@100", "#100")
 		takes["/b"] = 300 * time.Millisecond
 		s.setAnswers(nil)
-		expect("while one path is read")
+		check("while one path is read")
 		time.Sleep(300 * time.Millisecond)
-		expect("when it is read", "a@101", "b@101", "#101")
+		check("when it is read", "a@101", "b@101", "#101")
 		takes["/b"] = 700 * time.Millisecond
 		s.setAnswers(nil)
 		time.Sleep(500 * time.Millisecond)
-		expect("when one is late", "a@102", "b!", "#102")
+		check("when one is late", "a@102", "b!", "#102")
 		time.Sleep(time.Second)
-		expect("a late answer belongs to no frame")
+		check("a late answer belongs to no frame")
 		takes["/b"], fails["/a"] = 0, true
 		s.setAnswers(nil)
 		time.Sleep(500 * time.Millisecond)
-		expect("when one fails", "a!", "b@103", "#103")
+		check("when one fails", "a!", "b@103", "#103")
 		s.setAnswers(nil)
 		time.Sleep(500 * time.Millisecond)
-		expect("when it still fails", "a!", "b@104", "#104")
+		check("when it still fails", "a!", "b@104", "#104")
 		fails["/a"] = false
 		s.setAnswers(nil)
 		time.Sleep(2 * time.Second)
-		expect("when all is well", "a@105", "b@105", "#105")
+		check("when all is well", "a@105", "b@105", "#105")
 	})
 }
 
@@ -163,9 +160,7 @@ func TestBlockEventsStartAtSessionBlock(t *testing.T) {
 		s.setAnswers(nil)
 		for token, want := range map[string]string{"": "[a@100 #100]", "100.00000000": "[a@100 #100]", "101.00000000": "[]", "900.00000000": "[]", "101.0A000000": "[a@100 #100]"} {
 			f := s.follow(target, "X-Session", token)
-			if got := fmt.Sprint(summarize(f.events())); got != want {
-				t.Errorf("session %q: events = %s, want %s", token, got, want)
-			}
+			expect.Equal(t, fmt.Sprint(summarize(f.events())), want, "session %q: events", token)
 			if reset := f.Header().Get("X-Session-Reset"); (reset == "true") != strings.Contains(token, "A") {
 				t.Errorf("session %q: X-Session-Reset = %q", token, reset)
 			}
@@ -243,9 +238,7 @@ func TestBlockEventNamesTheExecutionBlockReadOnceForAllClients(t *testing.T) {
 					t.Errorf("events of block %d = %q, want %s at the end", 101+block, events, want)
 				}
 			}
-			if got := reads.Load(); got != int64(block+1) {
-				t.Errorf("reads of execution blocks = %d, want %d", got, block+1)
-			}
+			expect.Equal(t, reads.Load(), int64(block+1), "reads of execution blocks until block %d", block+1)
 		}
 	})
 }

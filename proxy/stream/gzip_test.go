@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/proxy/stream"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // sent returns everything written to a follower.
@@ -27,10 +28,7 @@ func (f *follower) sent() []byte {
 // inflated decodes gzip text as far as it has been received.
 func inflated(t *testing.T, coded []byte) (text string, err error) {
 	t.Helper()
-	r, err := gzip.NewReader(bytes.NewReader(coded))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := expect.Value(gzip.NewReader(bytes.NewReader(coded)))(t)
 	all, err := io.ReadAll(r)
 	return string(all), err
 }
@@ -86,9 +84,7 @@ func TestGzipStreamEqualsPlainStream(t *testing.T) {
 			coded[i].leave()
 			plain[i].leave()
 		}
-		if reserved := s.budget.reserved(); reserved != 0 {
-			s.t.Errorf("reserved %d bytes after the last follower left, want 0", reserved)
-		}
+		expect.Equal(s.t, s.budget.reserved(), 0, "reserved bytes after the last follower left")
 	})
 }
 
@@ -101,9 +97,7 @@ func TestGzipIsNegotiated(t *testing.T) {
 		} {
 			f := s.follow("/a", "Accept-Encoding", accepted)
 			synctest.Wait()
-			if got := f.header.Get("Content-Encoding"); got != want {
-				s.t.Errorf("Accept-Encoding %q: Content-Encoding = %q, want %q", accepted, got, want)
-			}
+			expect.Equal(s.t, f.header.Get("Content-Encoding"), want, "Accept-Encoding %q: Content-Encoding", accepted)
 		}
 	})
 }
@@ -135,8 +129,6 @@ func TestCompressedAnswerIsKeptWithinBudget(t *testing.T) {
 		for _, f := range []*follower{plain, first, second} {
 			f.leave()
 		}
-		if reserved := s.budget.reserved(); reserved != 0 {
-			s.t.Errorf("reserved %d bytes after the last follower left, want 0", reserved)
-		}
+		expect.Equal(s.t, s.budget.reserved(), 0, "reserved bytes after the last follower left")
 	})
 }

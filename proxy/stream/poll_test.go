@@ -13,6 +13,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // poll is a poll request that has been sent.
@@ -212,9 +213,7 @@ func TestPollEndsWithRetryAfterWhenServerDrains(t *testing.T) {
 		late := s.poll(next)
 		late.expect(503, "this server is about to stop")
 		for _, p := range []*poll{p, late} {
-			if after := p.to.Header().Get("Retry-After"); after != "1" {
-				s.t.Errorf("status %d: Retry-After = %q, want 1", p.to.Code, after)
-			}
+			expect.Equal(s.t, p.to.Header().Get("Retry-After"), "1", "status %d: Retry-After", p.to.Code)
 		}
 	})
 }

@@ -7,9 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/proxy/stream"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func liveData(path string, height int, answer string) string {
@@ -20,9 +19,7 @@ func liveData(path string, height int, answer string) string {
 func (f *follower) expect(t *testing.T, want ...string) string {
 	t.Helper()
 	got, id := f.data()
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("data (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, got, want, "data")
 	return id
 }
 
@@ -49,9 +46,7 @@ func TestResumingSeveralPathsSendsOnlyChanges(t *testing.T) {
 		later := resumed.expect(t, liveData("/delegation", 102, `{"none":true}`))
 		resumed.leave()
 		unchanged := s.follow(paths, "Last-Event-ID", later)
-		if again := unchanged.expect(t); again != later {
-			t.Errorf("id without a change = %q, want %q", again, later)
-		}
+		expect.Equal(t, unchanged.expect(t), later, "id without a change")
 		s.setAnswers(map[string]string{"/delegation": `{"shares":7}`})
 		unchanged.expect(t, liveData("/delegation", 103, `{"shares":7}`))
 	})

@@ -6,9 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/proxy/stream"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // withEpochs makes the chain answer epoch.height after a delay.
@@ -43,13 +42,11 @@ func TestStreamSendsNothingOfOldChainAfterRollback(t *testing.T) {
 			inBubble(t, stream.Options{}, func(s *service) {
 				s.withEpochs(&tt.delay)
 				f := s.follow(tt.target)
-				expect := func(when, want string) {
+				check := func(when, want string) {
 					t.Helper()
 					time.Sleep(time.Second)
 					got := f.events()
-					if diff := cmp.Diff(want, strings.Join(summarize(got), " ")); diff != "" {
-						t.Errorf("%s (-want +got):\n%s", when, diff)
-					}
+					expect.NoDiff(t, strings.Join(summarize(got), " "), want, "%s", when)
 					for _, e := range got {
 						height := strings.Split(after(e, `"height":`), ",")[0]
 						if want := "00000001"; when != "before" && strings.HasPrefix(e, "event: block") && !strings.Contains(e, `"session":"`+height+"."+want) {
@@ -59,21 +56,19 @@ func TestStreamSendsNothingOfOldChainAfterRollback(t *testing.T) {
 				}
 				time.Sleep(time.Second)
 				s.setAnswers(nil)
-				expect("before", tt.first)
+				check("before", tt.first)
 				if tt.readingAtRollback > 0 {
 					s.setAnswers(nil)
 					time.Sleep(tt.readingAtRollback)
 				}
 				s.rollBack(99)
 				late := s.follow(tt.target)
-				expect("after the rollback", tt.fallen)
-				if got := strings.Join(summarize(late.events()), " "); got != tt.fallen {
-					t.Errorf("events of a client that connected after the rollback = %q, want %q", got, tt.fallen)
-				}
+				check("after the rollback", tt.fallen)
+				expect.Equal(t, strings.Join(summarize(late.events()), " "), tt.fallen, "events of a client that connected after the rollback")
 				s.setAnswers(nil)
-				expect("a block later", tt.regrown)
+				check("a block later", tt.regrown)
 				s.setAnswers(nil)
-				expect("at the height before the rollback", tt.again)
+				check("at the height before the rollback", tt.again)
 			})
 		})
 	}
@@ -95,8 +90,6 @@ func TestAnswerAtHeightIsReadAgainAfterRollback(t *testing.T) {
 		}
 		s.rollBack(100)
 		time.Sleep(time.Second)
-		if got := strings.Join(summarize(f.events()), " "); got != "a@1.100" {
-			t.Errorf("events after a rollback = %q, want a@1.100", got)
-		}
+		expect.Equal(t, strings.Join(summarize(f.events()), " "), "a@1.100", "events after a rollback")
 	})
 }

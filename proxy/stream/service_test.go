@@ -23,6 +23,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/account"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
@@ -71,10 +72,7 @@ func newService(t *testing.T, o stream.Options, w web.Options) *service {
 	c, memory := newChain(), &budget{Account: account.New(1<<30, nil)}
 	o.Heights, o.Budget = c, memory.Account
 	w.Registerer = prometheus.NewPedanticRegistry()
-	bodies, err := cache.New(cache.Options{Account: memory.Account})
-	if err != nil {
-		t.Fatal(err)
-	}
+	bodies := expect.Value(cache.New(cache.Options{Account: memory.Account}))(t)
 	stack := web.New(w, bodies)
 	streams := stream.New(o, stack)
 	refuse := func(_ *http.Request, h http.Header, f *failure.Failure) (status int, typ string, body []byte) {

@@ -3,6 +3,8 @@ package web
 import (
 	"net/http"
 	"testing"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestPagesThatMayReadResponsesMayOpenWebSockets(t *testing.T) {
@@ -23,8 +25,6 @@ func TestPagesThatMayReadResponsesMayOpenWebSockets(t *testing.T) {
 	} {
 		r := &http.Request{Host: "tip.example:8080", Header: http.Header{"Origin": tt.sent}}
 		c := newCORS(tt.origins, nil)
-		if got := c.Connects(r); got != tt.may {
-			t.Errorf("%s may open a socket: %t", tt.name, got)
-		}
+		expect.Equal(t, c.Connects(r), tt.may, "%s: may open a socket", tt.name)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/failure"
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestPanicInExchangeIsReturnedAsError(t *testing.T) {
@@ -45,8 +46,6 @@ func TestLaneGetsOnlyHitsOfMemory(t *testing.T) {
 			rec.Outcome, rec.Store, rec.Replayer = "hit", "memory", replayer{}
 			return 0, change(rec)
 		})
-		if lane.put != want {
-			t.Errorf("%q: the lane got the request %d times, want %d", name, lane.put, want)
-		}
+		expect.Equal(t, lane.put, want, "%q: requests at the lane", name)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/record"
 	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // newServer serves /ok, /open (without a key), /denied (which no rule allows), /fail, /panic, and /late, which fails
@@ -154,22 +155,16 @@ func TestLimitsApplyToAddressesKeysAndCalls(t *testing.T) {
 			handler.ServeHTTP(w, r)
 			return w.Code
 		}
-		if got := [...]int{get("/open"), get("/fail"), get("/open")}; got != [...]int{200, 400, 429} {
-			t.Errorf("statuses with a limit of 2 = %v", got)
-		}
+		expect.Equal(t, [...]int{get("/open"), get("/fail"), get("/open")}, [...]int{200, 400, 429}, "statuses with a limit of 2")
 		s.SetLimits(limits.Limits{Key: two})
-		if got := [...]int{get("/ok"), get("/ok"), get("/ok"), get("/open")}; got != [...]int{200, 200, 429, 200} {
-			t.Errorf("statuses with a limit of 2 for a key = %v", got)
-		}
+		expect.Equal(t, [...]int{get("/ok"), get("/ok"), get("/ok"), get("/open")}, [...]int{200, 200, 429, 200}, "statuses with a limit of 2 for a key")
 
 		s.SetLimits(limits.Limits{Address: two})
 		time.Sleep(time.Hour)
 		opened := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		var rec *record.Record
 		serve := func(r *record.Record) (int, error) { rec = r; return 0, nil }
-		if err := s.Exchange(opened, "route", serve); err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, s.Exchange(opened, "route", serve))
 		called, answer := false, http.Header{}
 		if err := s.Call(opened, answer, web.CallInfo{Route: "route"}, func(*http.Request, *record.Record) (int, error) { called = true; return 0, nil }); err != nil || !called || answer.Get("RateLimit") == "" {
 			t.Errorf("Call = %v with %v, want nil with RateLimit", err, answer)
@@ -235,9 +230,7 @@ func TestBaseURLIsPublicOrTheHost(t *testing.T) {
 		if r.Host = tt.host; tt.tls {
 			r.TLS = &tls.ConnectionState{}
 		}
-		if got := web.New(web.Options{PublicURL: tt.public}, nil).BaseURL(respond.Below(r, "/base")); got != tt.want {
-			t.Errorf("BaseURL of host %q = %s, want %s", tt.host, got, tt.want)
-		}
+		expect.Equal(t, web.New(web.Options{PublicURL: tt.public}, nil).BaseURL(respond.Below(r, "/base")), tt.want, "BaseURL of host %q", tt.host)
 	}
 }
 
@@ -280,9 +273,7 @@ func TestParametersAreTakenFromAQuery(t *testing.T) {
 		t.Errorf("request = %s, want the same one", same.RequestURI)
 	}
 	for text, want := range map[string]string{"%41%4": "A%4", "%": "%", "%4g+": "%4g ", "a%2B": "a+"} {
-		if got := web.Unescape(text); got != want {
-			t.Errorf("Unescape(%q) = %q, want %q", text, got, want)
-		}
+		expect.Equal(t, web.Unescape(text), want, "Unescape(%q)", text)
 	}
 }
 
@@ -292,25 +283,19 @@ func TestNearestCandidateIsSuggested(t *testing.T) {
 		if want != "" {
 			want = "; did you mean " + want + "?"
 		}
-		if got := web.DidYouMean(word, candidates); got != want {
-			t.Errorf("DidYouMean(%s) = %q, want %q", word, got, want)
-		}
+		expect.Equal(t, web.DidYouMean(word, candidates), want, "DidYouMean(%s)", word)
 	}
 	patterns := []string{"/staking/validators/{addr}", "/staking/pool", "/staking/{a}/{b}"}
 	for path, want := range map[string]string{"/staking/validator/0x1234567890123456789": "/staking/validators/{addr}", "/staking/pol": "/staking/pool", "/pool": ""} {
 		if want != "" {
 			want = "; did you mean " + want + "?"
 		}
-		if got := web.PathDidYouMean(path, patterns); got != want {
-			t.Errorf("PathDidYouMean(%s) = %q, want %q", path, got, want)
-		}
+		expect.Equal(t, web.PathDidYouMean(path, patterns), want, "PathDidYouMean(%s)", path)
 	}
 	for size, want := range map[int]int{64: 64, 65: 64} {
 		if got := web.Short(strings.Repeat("x", size)); len(got) != want || strings.HasSuffix(got, "…") != (size > want) {
 			t.Errorf("Short of %d bytes = %s", size, got)
 		}
 	}
-	if got := web.Short(strings.Repeat("x", 60) + "éééé"); got != strings.Repeat("x", 60)+"…" {
-		t.Errorf("Short cuts a character: %q", got)
-	}
+	expect.Equal(t, web.Short(strings.Repeat("x", 60)+"éééé"), strings.Repeat("x", 60)+"…", "Short")
 }

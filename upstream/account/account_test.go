@@ -9,17 +9,16 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/upstream/account"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestReservationsEndAtTheLimit(t *testing.T) {
 	r := prometheus.NewPedanticRegistry()
 	a := account.New(100, r)
 	var seen int64
-	var refused float64
 	a.Follow(func(used int64) { seen = used })
 	if !a.Reserve(account.Streams, 60) || !a.Reserve(account.Upstream, 40) {
 		t.Fatal("Reserve = false within the limit, want true")
@@ -34,20 +33,7 @@ func TestReservationsEndAtTheLimit(t *testing.T) {
 	if !a.Reserve(account.Requests, 20) {
 		t.Error("Reserve = false for released bytes, want true")
 	}
-	families, err := r.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			if f.GetName() == "tipcache_memory_refused_total" && m.GetLabel()[0].GetValue() == "requests" {
-				refused = m.GetCounter().GetValue()
-			}
-		}
-	}
-	if refused != 1 {
-		t.Errorf("tipcache_memory_refused_total of requests = %v, want 1", refused)
-	}
+	expect.Equal(t, expect.Metric(t, r, "tipcache_memory_refused_total", "requests"), 1, "refused requests")
 }
 
 func TestKindsLeaveMemoryForUpstreams(t *testing.T) {
@@ -56,9 +42,7 @@ func TestKindsLeaveMemoryForUpstreams(t *testing.T) {
 		if !a.Reserve(kind, most) || a.Reserve(kind, 1) {
 			t.Errorf("%v: reservations do not end at %d bytes of 1000", kind, most)
 		}
-		if got, want := a.IsShort(), kind != account.Lane; got != want {
-			t.Errorf("%v: IsShort = %v with all of that in use, want %v", kind, got, want)
-		}
+		expect.Equal(t, a.IsShort(), kind != account.Lane, "%v: IsShort with all of that in use", kind)
 	}
 }
 
@@ -75,9 +59,7 @@ func TestConcurrentReservationsLeaveNothing(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if a.Used() != 0 {
-		t.Errorf("Used = %d, want 0", a.Used())
-	}
+	expect.Equal(t, a.Used(), 0, "Used")
 }
 
 func TestBodyIsReservedAsItArrives(t *testing.T) {
@@ -102,9 +84,7 @@ func TestBodyIsReservedAsItArrives(t *testing.T) {
 		t.Errorf("%d bytes are read and %d reserved, want 100100 and at least as many", len(body), a.Used())
 	}
 	h.Close()
-	if a.Used() != 0 {
-		t.Errorf("Used = %d after Close, want 0", a.Used())
-	}
+	expect.Equal(t, a.Used(), 0, "Used after Close")
 }
 
 func TestClientHasAShareOfBodies(t *testing.T) {
@@ -122,9 +102,7 @@ func TestClientHasAShareOfBodies(t *testing.T) {
 		{proxy, 350, nil},
 		{proxy, 100, account.ErrFull},
 	} {
-		if err := step.hold.Take(step.n); !errors.Is(err, step.want) {
-			t.Errorf("Take(%d) = %v, want %v", step.n, err, step.want)
-		}
+		expect.ErrorIs(t, step.hold.Take(step.n), step.want, "Take(%d)", step.n)
 	}
 	proxy.Close()
 	one.Close()
@@ -138,9 +116,7 @@ func TestShareCountsAllBodiesOfAClient(t *testing.T) {
 	first, second, third, other := p.Open("one", false), p.Open("one", false), p.Open("one", false), p.Open("other", false)
 	take := func(h *account.Hold, n int, want error) {
 		t.Helper()
-		if err := h.Take(n); !errors.Is(err, want) {
-			t.Errorf("Take(%d) = %v, want %v", n, err, want)
-		}
+		expect.ErrorIs(t, h.Take(n), want, "Take(%d)", n)
 	}
 	take(other, 450, nil)
 	take(first, 50, nil)
@@ -210,9 +186,7 @@ func TestBodyOfAnnouncedSizeIsReadInOnePiece(t *testing.T) {
 		if !errors.Is(err, tt.want) || err == nil && !bytes.Equal(got, body) || a.Used() != 0 {
 			t.Errorf("%s: ReadSized = %d bytes, %v, with %d reserved after it; want %d, %v, 0", name, len(got), err, a.Used(), len(body), tt.want)
 		}
-		if reserved != tt.reserved {
-			t.Errorf("%s: %d bytes are reserved at the first read, want %d", name, reserved, tt.reserved)
-		}
+		expect.Equal(t, reserved, tt.reserved, "%s: bytes reserved at the first read", name)
 	}
 	full := account.New(100_000, nil)
 	if _, err := full.Upstream().ReadSized(bytes.NewReader(body), 100_000, 1<<20); !errors.Is(err, account.ErrFull) {
@@ -238,12 +212,8 @@ func TestFreeIsWhatCanBeReserved(t *testing.T) {
 	p := a.Upstream() // 750
 	for _, tt := range []struct{ reserved, most, want int64 }{{0, 5000, 750}, {0, 100, 100}, {200, 5000, 550}, {400, 5000, 350}, {750, 5000, 0}} {
 		h := p.Open("client", true)
-		if err := h.Take(int(tt.reserved)); err != nil {
-			t.Fatal(err)
-		}
-		if got := p.Free(tt.most); got != tt.want {
-			t.Errorf("Free(%d) with %d bytes reserved = %d, want %d", tt.most, tt.reserved, got, tt.want)
-		}
+		expect.NoError(t, h.Take(int(tt.reserved)))
+		expect.Equal(t, p.Free(tt.most), tt.want, "Free(%d) with %d bytes reserved", tt.most, tt.reserved)
 		h.Close()
 	}
 	if !a.Reserve(account.Streams, 600) || p.Free(5000) != 400 {
@@ -256,21 +226,8 @@ func TestRefusalsAndTheLimitAreMetrics(t *testing.T) {
 	p := account.New(1000, r).Upstream()
 	h := p.Open("client", true)
 	defer h.Close()
-	if err := h.Take(751); !errors.Is(err, account.ErrFull) {
-		t.Errorf("Take = %v, want %v", err, account.ErrFull)
-	}
-	families, err := r.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := map[string]float64{}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			got[f.GetName()] += m.GetCounter().GetValue() + m.GetGauge().GetValue()
-		}
-	}
-	want := map[string]float64{"tipcache_memory_refused_total": 1, "tipcache_memory_reserved_limit_bytes": 1000, "tipcache_memory_reserved_bytes": 0}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("metrics (-want +got):\n%s", diff)
+	expect.ErrorIs(t, h.Take(751), account.ErrFull, "Take")
+	for name, want := range map[string]float64{"tipcache_memory_refused_total": 1, "tipcache_memory_reserved_limit_bytes": 1000, "tipcache_memory_reserved_bytes": 0} {
+		expect.Equal(t, expect.Metric(t, r, name), want, "%s", name)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestImportReplacesAndAdds(t *testing.T) {
@@ -33,7 +34,7 @@ func TestImportReplacesAndAdds(t *testing.T) {
 		if f.generations && after.Generation <= before.Generation {
 			t.Errorf("generation went from %d to %d", before.Generation, after.Generation)
 		}
-		expect(t, f.store, all)
+		wantStored(t, f.store, all)
 	})
 }
 
@@ -57,7 +58,7 @@ func TestLastOfRepeatedAddressesCounts(t *testing.T) {
 		first, last := all[0], all[0]
 		last.AssetCount, last.Address = 77, "0x"+strings.ToUpper(last.Address[2:])
 		load(t, f.writer, append([]collections.Collection{first}, append(all[1:], last)...))
-		expect(t, f.store, append([]collections.Collection{last}, all[1:]...))
+		wantStored(t, f.store, append([]collections.Collection{last}, all[1:]...))
 	})
 }
 
@@ -85,9 +86,7 @@ func TestFailedImportDoesNotChangeStore(t *testing.T) {
 			if err == nil || n != 0 {
 				t.Errorf("%s: Import = %d, %v", name, n, err)
 			}
-			if diff := cmp.Diff(before, list(t, f.store, collections.Query{})); diff != "" {
-				t.Errorf("%s: (-before +after):\n%s", name, diff)
-			}
+			expect.NoDiff(t, list(t, f.store, collections.Query{}), before, "%s", name)
 		}
 		if _, err := f.writer.Import(t.Context(), func(yield func(collections.Collection, error) bool) {
 			yield(collections.Collection{}, broken)
@@ -95,7 +94,7 @@ func TestFailedImportDoesNotChangeStore(t *testing.T) {
 			t.Errorf("error = %v, want the sequence's own", err)
 		}
 		load(t, f.writer, all) // the store is none the worse for it
-		expect(t, f.store, all)
+		wantStored(t, f.store, all)
 	})
 }
 
@@ -114,12 +113,10 @@ func TestCanceledImportDoesNotChangeStore(t *testing.T) {
 				}
 			}
 		})
-		if !errors.Is(err, context.Canceled) {
-			t.Errorf("error = %v, want the context's", err)
-		}
-		expect(t, f.store, nil)
+		expect.ErrorIs(t, err, context.Canceled, "error")
+		wantStored(t, f.store, nil)
 		load(t, f.writer, all)
-		expect(t, f.store, all)
+		wantStored(t, f.store, all)
 	})
 }
 
@@ -164,8 +161,8 @@ func TestReadersSeeAnImportAllAtOnce(t *testing.T) {
 		})
 		close(done)
 		readers.Wait()
-		must(t, err)
-		expect(t, f.store, all)
+		expect.NoError(t, err)
+		wantStored(t, f.store, all)
 	})
 }
 
@@ -182,11 +179,12 @@ func TestImportsAtOnceBothCount(t *testing.T) {
 			})
 		}
 		imports.Wait()
-		expect(t, f.store, all)
+		wantStored(t, f.store, all)
 	})
 }
 
 func TestCanceledContextsEndOperations(t *testing.T) {
+	t.Parallel()
 	everyDriver(t, func(t *testing.T, f fixture) {
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -203,8 +201,8 @@ func TestCanceledContextsEndOperations(t *testing.T) {
 	})
 }
 
-// expect walks through the store, which must hold these collections.
-func expect(t *testing.T, s *collections.Store, want []collections.Collection) {
+// wantStored walks through the store, which must hold these collections.
+func wantStored(t *testing.T, s *collections.Store, want []collections.Collection) {
 	t.Helper()
 	for offset := 0; offset <= len(want); offset += collections.MaxLimit {
 		q := collections.Query{Limit: collections.MaxLimit, Offset: offset}

@@ -17,6 +17,7 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/drivers"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // A fixture is a store to read and the store its collections are written to,
@@ -181,9 +182,7 @@ func TestWalkReturnsEveryCollectionOnce(t *testing.T) {
 					}
 				}
 				for _, c := range all {
-					if met[c.Address] != 1 {
-						t.Errorf("order %d, desc %v: met %s %d times", orderBy, desc, c.Address, met[c.Address])
-					}
+					expect.Equal(t, met[c.Address], 1, "order %d, desc %v: occurrences of %s", orderBy, desc, c.Address)
 				}
 			}
 		}

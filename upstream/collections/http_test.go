@@ -19,6 +19,7 @@ import (
 
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // httpFixture reads over HTTP what is written to the SQLite store behind.
@@ -136,9 +137,7 @@ func TestHTTPMetadataComesInTheDocumentedForm(t *testing.T) {
 			if diff := cmp.Diff(test.want, string(page.Items[0].Metadata)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if want := time.Date(2026, 1, 1, 0, 0, 0, 5e8, time.UTC); page.Items[0].UpdatedAt != want {
-				t.Errorf("updated at %v, want %v", page.Items[0].UpdatedAt, want)
-			}
+			expect.Equal(t, page.Items[0].UpdatedAt, time.Date(2026, 1, 1, 0, 0, 0, 5e8, time.UTC), "updated at")
 		})
 	}
 }
@@ -199,9 +198,7 @@ func TestHTTPIsReadOnly(t *testing.T) {
 	if _, err := s.Import(t.Context(), each(some(1))); !errors.Is(err, collections.ErrReadOnly) {
 		t.Errorf("error = %v", err)
 	}
-	if s.Name() != "https://host.invalid/api/v4" {
-		t.Errorf("name = %s", s.Name())
-	}
+	expect.Equal(t, s.Name(), "https://host.invalid/api/v4", "name")
 }
 
 func TestKeyEchoedByServerIsHidden(t *testing.T) {
@@ -238,15 +235,12 @@ func TestMetadataOfAServerIsBounded(t *testing.T) {
 		_, _ = io.WriteString(w, `{"data":[{"collectionAddress":"0xe785E82358879F061BC3dcAC6f0444462D4b5330","createdAt":"2026-01-01T00:00:00Z","updatedAt":"2026-01-01T00:00:00Z",`+
 			`"collectionMetadata":{"name":"x`+long+`","openSeaMetadata":{"floorPrice":1e999,"description":"`+long+`","imageUrl":"data:image/png;base64,`+long+`"}}}],"pagination":{"total":1}}`)
 	})+"/api/v4", collections.Options{})
-	page, err := s.List(t.Context(), collections.Query{})
-	must(t, err)
+	page := expect.Value(s.List(t.Context(), collections.Query{}))(t)
 	cut := strings.Repeat("é", 2048)
 	want := object{"name": "x" + cut[:4094], "marketplaceMetadata": object{"floorPrice": nil, "description": cut, "imageUrl": nil}}
 	var got object
-	must(t, json.Unmarshal(page.Items[0].Metadata, &got))
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got:\n%.300s", diff)
-	}
+	expect.NoError(t, json.Unmarshal(page.Items[0].Metadata, &got))
+	expect.NoDiff(t, got, want, "metadata")
 }
 
 func TestOutageOfStoreIsLoggedAtStartAndEnd(t *testing.T) {

@@ -2,7 +2,6 @@ package collections_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
 	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // everyLedger runs a test with each driver that an indexer can write to.
@@ -56,7 +56,7 @@ func TestTalliesAddUp(t *testing.T) {
 		}
 		prev := ledger.Cursor{}
 		for _, block := range []int64{10, 20} {
-			must(t, s.Apply(t.Context(), prev, tallyTo(block)))
+			expect.NoError(t, s.Apply(t.Context(), prev, tallyTo(block)))
 			prev = cursorAt(block)
 		}
 		page := list(t, s, collections.Query{OrderBy: collections.AssetCount})
@@ -74,9 +74,7 @@ func TestTalliesAddUp(t *testing.T) {
 		if err != nil || m.Generation != page.Generation {
 			t.Errorf("Mark = %+v, %v; the page is of generation %d", m, err, page.Generation)
 		}
-		if diff := gocmp.Diff(cursorAt(20), m.Cursor); diff != "" {
-			t.Errorf("cursor (-want +got)\n%s", diff)
-		}
+		expect.NoDiff(t, m.Cursor, cursorAt(20), "cursor")
 	})
 }
 
@@ -92,7 +90,7 @@ func TestNoCounterDependsOnHowBlocksAreGrouped(t *testing.T) {
 			change := func(a ledger.Address) ledger.Change {
 				return ledger.Change{Collection: a, Licenses: licenses, Raised: licenses, First: next.Time, Last: next.Time}
 			}
-			must(t, s.Apply(t.Context(), prev, ledger.Tally{Cursor: next, Changes: []ledger.Change{change(apple), change(zebra)}}))
+			expect.NoError(t, s.Apply(t.Context(), prev, ledger.Tally{Cursor: next, Changes: []ledger.Change{change(apple), change(zebra)}}))
 			prev = next
 		}
 		counted := map[string][2]int64{}
@@ -100,9 +98,7 @@ func TestNoCounterDependsOnHowBlocksAreGrouped(t *testing.T) {
 			counted[c.Address] = [2]int64{c.LicensesCount, c.RaisedDisputeCount}
 		}
 		want := map[string][2]int64{apple.String(): {most, most}, zebra.String(): {most + 7, most}}
-		if diff := gocmp.Diff(want, counted); diff != "" {
-			t.Errorf("licenses and disputes (-want +got)\n%s", diff)
-		}
+		expect.NoDiff(t, counted, want, "licenses and disputes")
 	})
 }
 
@@ -110,10 +106,10 @@ func TestOwnersAreStored(t *testing.T) {
 	everyLedger(t, func(t *testing.T, url string) {
 		s := open(t, url, collections.Options{})
 		tally := tallyTo(10)
-		must(t, s.Apply(t.Context(), ledger.Cursor{}, tally))
+		expect.NoError(t, s.Apply(t.Context(), ledger.Cursor{}, tally))
 		other := tallyTo(20)
 		other.Learned = ledger.Owners{IPs: map[ledger.Address]ledger.Address{{19: 10}: apple}} // known already: the first one stays
-		must(t, s.Apply(t.Context(), cursorAt(10), other))
+		expect.NoError(t, s.Apply(t.Context(), cursorAt(10), other))
 		got, err := s.Owners(t.Context(), []ledger.Address{{19: 10}, {19: 99}}, []ledger.Hash{{31: 10}, {31: 99}})
 		if diff := gocmp.Diff(tally.Learned, got); err != nil || diff != "" {
 			t.Errorf("%v (-want +got)\n%s", err, diff)
@@ -127,7 +123,7 @@ func TestOwnersAreStored(t *testing.T) {
 func TestTallyIsAppliedOnlyAtItsCursor(t *testing.T) {
 	everyLedger(t, func(t *testing.T, url string) {
 		s := open(t, url, collections.Options{})
-		must(t, s.Apply(t.Context(), ledger.Cursor{}, tallyTo(10)))
+		expect.NoError(t, s.Apply(t.Context(), ledger.Cursor{}, tallyTo(10)))
 		before := list(t, s, collections.Query{})
 		otherHash, otherChain := cursorAt(10), cursorAt(10)
 		otherHash.Hash[0], otherChain.Chain = 1, 1315
@@ -135,9 +131,7 @@ func TestTallyIsAppliedOnlyAtItsCursor(t *testing.T) {
 			"from the beginning": {}, "from an earlier block": cursorAt(9), "from a later block": cursorAt(11),
 			"from another history": otherHash, "from another chain": otherChain,
 		} {
-			if err := s.Apply(t.Context(), prev, tallyTo(20)); !errors.Is(err, ledger.ErrCursorMoved) {
-				t.Errorf("%s: %v", name, err)
-			}
+			expect.ErrorIs(t, s.Apply(t.Context(), prev, tallyTo(20)), ledger.ErrCursorMoved, "%s", name)
 		}
 		if diff := gocmp.Diff(before, list(t, s, collections.Query{})); diff != "" {
 			t.Errorf("(-before +after)\n%s", diff)
@@ -152,7 +146,7 @@ func TestEmptyTallyMovesOnlyCursor(t *testing.T) {
 	everyLedger(t, func(t *testing.T, url string) {
 		s := open(t, url, collections.Options{})
 		before := list(t, s, collections.Query{})
-		must(t, s.Apply(t.Context(), ledger.Cursor{}, ledger.Tally{Cursor: cursorAt(5)}))
+		expect.NoError(t, s.Apply(t.Context(), ledger.Cursor{}, ledger.Tally{Cursor: cursorAt(5)}))
 		if diff := gocmp.Diff(before, list(t, s, collections.Query{})); diff != "" {
 			t.Errorf("(-before +after)\n%s", diff)
 		}
@@ -168,7 +162,7 @@ func TestIndexingAddsToWhatWasImported(t *testing.T) {
 		imported := some(1)
 		imported[0].Address = "0xAA00000000000000000000000000000000000002" // apple, as its owner writes it
 		load(t, s, imported)
-		must(t, s.Apply(t.Context(), ledger.Cursor{}, tallyTo(10)))
+		expect.NoError(t, s.Apply(t.Context(), ledger.Cursor{}, tallyTo(10)))
 		want := imported[0]
 		want.LicensesCount += 2
 		want.RaisedDisputeCount += 3
@@ -188,7 +182,7 @@ func TestImportsAndTalliesTakeTurns(t *testing.T) {
 		s := open(t, url, collections.Options{})
 		prev := ledger.Cursor{}
 		for _, block := range []int64{10, 20, 30} {
-			must(t, s.Apply(t.Context(), prev, tallyTo(block)))
+			expect.NoError(t, s.Apply(t.Context(), prev, tallyTo(block)))
 			prev = cursorAt(block)
 			load(t, s, some(100))
 		}
@@ -210,7 +204,7 @@ func TestTalliesOfManyRowsAreCounted(t *testing.T) {
 			tally.Learned.IPs[id] = id
 			tally.Changes = append(tally.Changes, ledger.Change{Collection: id, Assets: 1, First: first, Last: first})
 		}
-		must(t, s.Apply(t.Context(), ledger.Cursor{}, tally))
+		expect.NoError(t, s.Apply(t.Context(), ledger.Cursor{}, tally))
 		got, err := s.Owners(t.Context(), ips, nil)
 		if diff := gocmp.Diff(tally.Learned.IPs, got.IPs); err != nil || diff != "" {
 			t.Errorf("%v (-want +got)\n%s", err, diff)
@@ -230,9 +224,7 @@ func TestStoreThatAnotherServerFillsIsNotIndexed(t *testing.T) {
 		errMark, errCursor, errOwners, s.Apply(t.Context(), ledger.Cursor{}, ledger.Tally{}),
 		s.Lead(t.Context(), func(context.Context) error { t.Error("Lead of an unusable store called its function"); return nil }),
 	} {
-		if !errors.Is(err, collections.ErrNotIndexed) {
-			t.Errorf("error = %v", err)
-		}
+		expect.ErrorIs(t, err, collections.ErrNotIndexed, "error")
 	}
 }
 
@@ -268,9 +260,7 @@ func TestAnotherIndexerTakesOver(t *testing.T) {
 	silent(t, <-endedA, upstream.Unreachable)
 	<-second
 	cancel()
-	if err := <-endedB; !errors.Is(err, context.Canceled) {
-		t.Errorf("Lead: %v", err)
-	}
+	expect.ErrorIs(t, <-endedB, context.Canceled, "Lead")
 }
 
 func TestEachSchemaHasItsOwnLeader(t *testing.T) {
@@ -304,7 +294,7 @@ func TestStoreStepsBackOverBlocksWithoutEvents(t *testing.T) {
 			if from == 0 {
 				prev = ledger.Cursor{}
 			}
-			must(t, s.Apply(t.Context(), prev, tally(to)))
+			expect.NoError(t, s.Apply(t.Context(), prev, tally(to)))
 		}
 		trail := func(at int64, want ...int64) {
 			t.Helper()
@@ -330,17 +320,13 @@ func TestStoreStepsBackOverBlocksWithoutEvents(t *testing.T) {
 		if got, err := s.Trail(t.Context(), forked); err != nil || len(got) > 0 {
 			t.Errorf("the trail of a block with another hash: %v, %v", got, err)
 		}
-		if err := s.StepBack(t.Context(), cursorAt(12), cursorAt(10)); !errors.Is(err, ledger.ErrCursorMoved) {
-			t.Errorf("stepping back from where the store is not: %v", err)
-		}
+		expect.ErrorIs(t, s.StepBack(t.Context(), cursorAt(12), cursorAt(10)), ledger.ErrCursorMoved, "stepping back from where the store is not")
 		before := list(t, s, collections.Query{})
-		must(t, s.StepBack(t.Context(), cursorAt(13), cursorAt(11)))
+		expect.NoError(t, s.StepBack(t.Context(), cursorAt(13), cursorAt(11)))
 		if m, err := s.Mark(t.Context()); err != nil || m.Cursor != cursorAt(11) {
 			t.Errorf("Mark = %+v, %v", m, err)
 		}
-		if diff := gocmp.Diff(before, list(t, s, collections.Query{})); diff != "" {
-			t.Errorf("the page has changed\n%s", diff)
-		}
+		expect.NoDiff(t, list(t, s, collections.Query{}), before, "page")
 		trail(11, 10)
 		for block := int64(11); block < 200; block++ {
 			move(block, block+1, emptyTo)
@@ -355,11 +341,11 @@ func TestTrailEndsAtUnrecordedCursorMove(t *testing.T) {
 	url := postgresURL(t)
 	s := open(t, url, collections.Options{})
 	for block, prev := int64(1), (ledger.Cursor{}); block < 4; block++ {
-		must(t, s.Apply(t.Context(), prev, emptyTo(block)))
+		expect.NoError(t, s.Apply(t.Context(), prev, emptyTo(block)))
 		prev = cursorAt(block)
 	}
 	postgrestest.Execute(t, url, `UPDATE index_cursor SET block = 9, hash = decode(repeat('00', 31) || '09', 'hex')`) // as the release before does
-	must(t, s.Apply(t.Context(), cursorAt(9), emptyTo(10)))
+	expect.NoError(t, s.Apply(t.Context(), cursorAt(9), emptyTo(10)))
 	got, err := s.Trail(t.Context(), cursorAt(10))
 	if err != nil || len(got) != 1 || got[0].Block != 9 {
 		t.Errorf("the trail is %+v, %v", got, err)

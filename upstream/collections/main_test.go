@@ -24,11 +24,3 @@ func silent(t *testing.T, err error, kind upstream.Kind) *upstream.Error {
 	}
 	return got
 }
-
-// must fails the test if err is not nil.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}

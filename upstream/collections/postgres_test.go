@@ -18,6 +18,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/drivers"
 	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/porttest"
 )
 
@@ -55,10 +56,9 @@ func TestConnectionsToPostgresAreBoundedAndReleased(t *testing.T) {
 	s := open(t, url+"&application_name=few", collections.Options{Connections: 3})
 	load(t, s, some(300))
 	connections := func() (n int) {
-		conn, err := pgx.Connect(t.Context(), url)
-		must(t, err)
+		conn := expect.Value(pgx.Connect(t.Context(), url))(t)
 		defer conn.Close(t.Context())
-		must(t, conn.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'few'").Scan(&n))
+		expect.NoError(t, conn.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'few'").Scan(&n))
 		return n
 	}
 	var readers sync.WaitGroup
@@ -104,13 +104,13 @@ func TestPostgresAbsentAtStart(t *testing.T) {
 		err = s.Ping(t.Context())
 	}
 	load(t, s, some(3))
-	expect(t, s, some(3))
+	wantStored(t, s, some(3))
 }
 
 func TestPostgresThatNeverAnswersDoesNotHoldUpTheStart(t *testing.T) {
 	t.Parallel()
 	hole, err := net.Listen("tcp", "127.0.0.1:0") // accepts, says nothing
-	must(t, err)
+	expect.NoError(t, err)
 	defer hole.Close()
 	s := open(t, "postgres://u:p@"+hole.Addr().String()+"/d?sslmode=disable", collections.Options{Timeout: 200 * time.Millisecond})
 	_, err = s.List(t.Context(), collections.Query{})
@@ -120,17 +120,11 @@ func TestPostgresThatNeverAnswersDoesNotHoldUpTheStart(t *testing.T) {
 func TestPostgresOpensWhileAnotherProcessCreatesTheSchema(t *testing.T) {
 	t.Parallel()
 	url := postgresURL(t)
-	conn, err := pgx.Connect(t.Context(), url)
-	must(t, err)
+	conn := expect.Value(pgx.Connect(t.Context(), url))(t)
 	defer conn.Close(context.WithoutCancel(t.Context()))
-	if _, err := conn.Exec(t.Context(), "SELECT pg_advisory_lock($1)", int64(0x7469706361636865)); err != nil {
-		t.Fatal(err)
-	}
-	s, err := drivers.Open(t.Context(), url, collections.Options{Timeout: 500 * time.Millisecond})
-	must(t, err)
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	expect.Value(conn.Exec(t.Context(), "SELECT pg_advisory_lock($1)", int64(0x7469706361636865)))(t)
+	s := expect.Value(drivers.Open(t.Context(), url, collections.Options{Timeout: 500 * time.Millisecond}))(t)
+	expect.NoError(t, s.Close())
 }
 
 func TestPostgresChangesByOthersMoveGeneration(t *testing.T) {
@@ -175,9 +169,7 @@ func TestFailedPostgresImportKeepsForeignTables(t *testing.T) {
 
 func TestPostgresNameHoldsNoCredentials(t *testing.T) {
 	s := open(t, "postgres://user:secret@127.0.0.1:1/db?sslmode=disable", collections.Options{})
-	if s.Name() != "postgres://127.0.0.1:1/db" {
-		t.Errorf("name = %s", s.Name())
-	}
+	expect.Equal(t, s.Name(), "postgres://127.0.0.1:1/db", "name")
 }
 
 // A proxy stands between a store and its server, to fail in its place.
@@ -204,8 +196,7 @@ func behindProxy(t *testing.T, database string) (string, *proxy) {
 
 func (p *proxy) up(t *testing.T) {
 	t.Helper()
-	listener, err := net.Listen("tcp", p.address)
-	must(t, err)
+	listener := expect.Value(net.Listen("tcp", p.address))(t)
 	p.listener = listener
 	p.serving.Go(func() {
 		for {

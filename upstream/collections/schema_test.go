@@ -12,6 +12,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/drivers"
 	"github.com/tipcache/tipcache/upstream/collections/postgrestest"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // database is a fresh one, in which a test runs statements of its own.
@@ -36,10 +37,9 @@ func TestOtherVersionsOfTheSchemaAreRefused(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[int]string{4: "tipcache index", 999: "upgrade tipcache"} {
 		databases(t, func(t *testing.T, d database) {
-			s, err := drivers.Open(t.Context(), d.url, collections.Options{})
-			must(t, err)
+			s := expect.Value(drivers.Open(t.Context(), d.url, collections.Options{}))(t)
 			load(t, s, some(3))
-			must(t, s.Close())
+			expect.NoError(t, s.Close())
 			d.execute(t, fmt.Sprintf(d.version, version))
 			_, opening := drivers.Open(t.Context(), d.url, collections.Options{})
 			checking := drivers.Check(t.Context(), d.url, collections.Options{})
@@ -50,7 +50,7 @@ func TestOtherVersionsOfTheSchemaAreRefused(t *testing.T) {
 				}
 			}
 			d.execute(t, fmt.Sprintf(d.version, 5))
-			expect(t, open(t, d.url, collections.Options{}), some(3)) // the refusals changed nothing
+			wantStored(t, open(t, d.url, collections.Options{}), some(3)) // the refusals changed nothing
 		})
 	}
 }

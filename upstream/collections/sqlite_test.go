@@ -12,15 +12,14 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/drivers"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // shell opens the file as any other program would.
 func shell(t *testing.T, path string) *sql.Conn {
 	t.Helper()
-	db, err := sql.Open("sqlite", path)
-	must(t, err)
-	conn, err := db.Conn(t.Context())
-	must(t, err)
+	db := expect.Value(sql.Open("sqlite", path))(t)
+	conn := expect.Value(db.Conn(t.Context()))(t)
 	t.Cleanup(func() { conn.Close(); db.Close() })
 	return conn
 }
@@ -39,7 +38,7 @@ func TestSQLiteIsReadableWhileLockedByWriter(t *testing.T) {
 	load(t, s, some(3))
 	other := shell(t, path)
 	run(t, other, "BEGIN IMMEDIATE")
-	expect(t, s, some(3))
+	wantStored(t, s, some(3))
 
 	hasty := open(t, "sqlite:"+path, collections.Options{Timeout: 200 * time.Millisecond})
 	_, err := hasty.Import(t.Context(), each(some(5)))
@@ -64,7 +63,7 @@ func TestSQLiteLockedExclusivelyIsOverloaded(t *testing.T) {
 	other := shell(t, path)
 	run(t, other, "PRAGMA locking_mode = EXCLUSIVE")
 	run(t, other, "CREATE TABLE t (a)")
-	_, err := drivers.Open(t.Context(), "sqlite:"+path, collections.Options{Timeout: 3 * time.Second})
+	_, err := drivers.Open(t.Context(), "sqlite:"+path, collections.Options{Timeout: 300 * time.Millisecond})
 	silent(t, err, upstream.Overloaded)
 }
 
@@ -84,27 +83,25 @@ func TestSQLiteWaitsForALockThatIsReleased(t *testing.T) {
 
 func TestSQLiteKeepsItsCollections(t *testing.T) {
 	url := sqliteFile(t)
-	first, err := drivers.Open(t.Context(), url, collections.Options{})
-	must(t, err)
+	first := expect.Value(drivers.Open(t.Context(), url, collections.Options{}))(t)
 	load(t, first, some(50))
 	generation := list(t, first, collections.Query{}).Generation
-	must(t, first.Close())
+	expect.NoError(t, first.Close())
 	second := open(t, url, collections.Options{})
-	expect(t, second, some(50))
-	if got := list(t, second, collections.Query{}).Generation; got != generation {
-		t.Errorf("generation = %d, want %d", got, generation)
-	}
+	wantStored(t, second, some(50))
+	expect.Equal(t, list(t, second, collections.Query{}).Generation, generation, "generation")
 }
 
 func TestSQLiteInMemoryIsOnePerStore(t *testing.T) {
 	first := open(t, "sqlite::memory:", collections.Options{})
 	second := open(t, "sqlite::memory:", collections.Options{})
 	load(t, first, some(5))
-	expect(t, first, some(5))
-	expect(t, second, nil)
+	wantStored(t, first, some(5))
+	wantStored(t, second, nil)
 }
 
 func TestSQLiteInMemorySurvivesInterruptedReaders(t *testing.T) {
+	t.Parallel()
 	s := open(t, "sqlite::memory:", collections.Options{Connections: 1})
 	load(t, s, some(2000))
 	for i := range 50 {
@@ -113,7 +110,7 @@ func TestSQLiteInMemorySurvivesInterruptedReaders(t *testing.T) {
 		_, _ = s.Import(ctx, each(some(2000)[:100])) // in time or not, it changes nothing
 		cancel()
 	}
-	expect(t, s, some(2000))
+	wantStored(t, s, some(2000))
 }
 
 func TestSQLiteIsWrittenAfterInterruptedImports(t *testing.T) {
@@ -126,7 +123,7 @@ func TestSQLiteIsWrittenAfterInterruptedImports(t *testing.T) {
 		cancel()
 	}
 	load(t, hasty, some(300))
-	expect(t, open(t, url, collections.Options{}), some(300))
+	wantStored(t, open(t, url, collections.Options{}), some(300))
 }
 
 func TestSQLiteChangesByOthersMoveGeneration(t *testing.T) {

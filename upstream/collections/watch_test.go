@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream/collections/ledger"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestBlockOfGenerationIsCached(t *testing.T) {
@@ -14,9 +15,7 @@ func TestBlockOfGenerationIsCached(t *testing.T) {
 	}
 	wants := func(generation, block int64) {
 		t.Helper()
-		if got := h.Counted(generation); got != block {
-			t.Errorf("generation %d: block %d, want %d", generation, got, block)
-		}
+		expect.Equal(t, h.Counted(generation), block, "generation %d: block", generation)
 	}
 	wants(5, 0)
 	note(5, 100)

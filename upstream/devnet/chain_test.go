@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 const (
@@ -40,9 +41,7 @@ func TestTwoDevnetsWithOneSeedAgree(t *testing.T) {
 	other := start(t, devnet.Options{Seed: 8, Interval: -1})
 	a.Advance(500)
 	for _, q := range questions {
-		if diff := cmp.Diff(get(t, a, q, 0), get(t, b, q, 0)); diff != "" {
-			t.Errorf("%s: %s", q, diff)
-		}
+		expect.NoDiff(t, get(t, b, q, 0), get(t, a, q, 0), "%s", q)
 	}
 	if get(t, a, questions[2], 900) == get(t, other, questions[2], 900) {
 		t.Error("delegators are equal for two seeds")
@@ -57,9 +56,7 @@ func TestPinnedAnswersStayTheSame(t *testing.T) {
 	}
 	d.Advance(400)
 	for _, q := range questions {
-		if diff := cmp.Diff(before[q], get(t, d, q, 1000)); diff != "" {
-			t.Errorf("%s: %s", q, diff)
-		}
+		expect.NoDiff(t, get(t, d, q, 1000), before[q], "%s", q)
 	}
 }
 
@@ -148,8 +145,6 @@ func TestDelegationIsPartOfTheStateAfterItsExecutionBlock(t *testing.T) {
 	}
 	d.Advance(2)
 	for at, want := range map[int64]bool{height: false, height + 1: false, height + 2: true} {
-		if got := read(at) >= before+tokens; got != want {
-			t.Errorf("state at block %d includes the delegation = %t, want %t", at, got, want)
-		}
+		expect.Equal(t, read(at) >= before+tokens, want, "state at block %d includes the delegation", at)
 	}
 }

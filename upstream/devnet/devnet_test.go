@@ -12,6 +12,7 @@ import (
 
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/devnet/devnettest"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // client does not follow redirects and asks for nothing by itself.
@@ -40,15 +41,12 @@ func start(t testing.TB, o devnet.Options) *devnet.Devnet {
 // fetch reads a URL, at a height unless that is 0.
 func fetch(t testing.TB, target string, height int64) (status int, body string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
-	must(t, err)
+	r := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodGet, target, nil))(t)
 	if height != 0 {
 		r.Header.Set("X-Block-Height", strconv.FormatInt(height, 10))
 	}
-	resp, err := client.Do(r)
-	must(t, err)
+	resp := expect.Value(client.Do(r))(t)
 	defer resp.Body.Close()
-	raw, err := io.ReadAll(resp.Body)
-	must(t, err)
+	raw := expect.Value(io.ReadAll(resp.Body))(t)
 	return resp.StatusCode, string(raw)
 }

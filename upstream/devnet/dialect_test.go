@@ -8,6 +8,7 @@ import (
 
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 const pool = "/cosmos/staking/v1beta1/pool"
@@ -15,16 +16,13 @@ const pool = "/cosmos/staking/v1beta1/pool"
 // sdk reads a path of the SDK at a height, unless it is "".
 func sdk(t *testing.T, d *devnet.Devnet, path, height string) (*http.Response, string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.NodeURL()+path, nil)
-	must(t, err)
+	r := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodGet, d.NodeURL()+path, nil))(t)
 	if height != "" {
 		r.Header.Set("X-Cosmos-Block-Height", height)
 	}
-	resp, err := client.Do(r)
-	must(t, err)
+	resp := expect.Value(client.Do(r))(t)
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	must(t, err)
+	body := expect.Value(io.ReadAll(resp.Body))(t)
 	return resp, string(body)
 }
 
@@ -41,9 +39,7 @@ func TestCosmosNodeFollowsTheChain(t *testing.T) {
 	if _, pinned := sdk(t, d, pool, "1000"); pinned != before {
 		t.Errorf("1000 was %s, is %s", before, pinned)
 	}
-	if reads := d.Stats().Node.Reads; reads != 3 {
-		t.Errorf("counted %d reads, want 3", reads)
-	}
+	expect.Equal(t, d.Stats().Node.Reads, 3, "counted reads")
 	if resp, _ := sdk(t, d, "/staking/validators", ""); resp.StatusCode != http.StatusNotImplemented {
 		t.Errorf("a path of Story's is %d", resp.StatusCode)
 	}
@@ -51,8 +47,8 @@ func TestCosmosNodeFollowsTheChain(t *testing.T) {
 
 func TestRestartedCosmosNodeKnowsNoLatestBlock(t *testing.T) {
 	d := start(t, devnet.Options{Dialect: devnet.Cosmos, Interval: -1})
-	must(t, d.SetFaults(devnet.Faults{Node: devnet.Fault{Outage: devnet.Refuse}}))
-	must(t, d.SetFaults(devnet.Faults{}))
+	expect.NoError(t, d.SetFaults(devnet.Faults{Node: devnet.Fault{Outage: devnet.Refuse}}))
+	expect.NoError(t, d.SetFaults(devnet.Faults{}))
 	if resp, body := sdk(t, d, pool, ""); resp.StatusCode != http.StatusInternalServerError || !strings.Contains(body, "latest block height") {
 		t.Errorf("got %d %s", resp.StatusCode, body)
 	}

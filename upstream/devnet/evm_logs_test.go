@@ -4,9 +4,8 @@ import (
 	"testing"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // ipRegistered is the first topic of a registration.
@@ -38,9 +37,7 @@ func TestRegistrationsAreLikeARealOne(t *testing.T) {
 		real := realRegistration
 		real.Topics = append([]string{ipRegistered}, g.Topics[1:]...)
 		real.Data = wordAt(t, g.Data, 0) + real.Data[2+64:2+3*64] + wordAt(t, g.Data, 3)[2:] + real.Data[2+4*64:]
-		if diff := gocmp.Diff(real, logged{Address: g.Address, Topics: g.Topics, Data: g.Data, BlockNumber: real.BlockNumber}); diff != "" {
-			t.Errorf("registration (-real +here):\n%s", diff)
-		}
+		expect.NoDiff(t, logged{Address: g.Address, Topics: g.Topics, Data: g.Data, BlockNumber: real.BlockNumber}, real, "registration")
 		if addressAt(wordAt(t, g.Data, 0)) == addressAt(g.Topics[2]) {
 			t.Errorf("the account is the contract: %+v", g)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // A reply is one JSON-RPC answer.
@@ -36,11 +37,9 @@ type logged struct {
 // post sends a body to a JSON-RPC server.
 func post(t testing.TB, target, body string) (*http.Response, []byte) {
 	t.Helper()
-	resp, err := client.Post(target, "application/json", strings.NewReader(body))
-	must(t, err)
+	resp := expect.Value(client.Post(target, "application/json", strings.NewReader(body)))(t)
 	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	must(t, err)
+	answer := expect.Value(io.ReadAll(resp.Body))(t)
 	return resp, answer
 }
 
@@ -62,7 +61,7 @@ func result[T any](t testing.TB, target, method, params string) (value T) {
 	if r.Error != nil {
 		t.Fatalf("%s(%s): %v", method, params, *r.Error)
 	}
-	must(t, json.Unmarshal(r.Result, &value))
+	expect.NoError(t, json.Unmarshal(r.Result, &value))
 	return value
 }
 

@@ -12,25 +12,22 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestOutageEndsOnTheSamePort(t *testing.T) {
 	for _, outage := range []string{devnet.Refuse, devnet.Reset} {
 		d := start(t, devnet.Options{Interval: -1})
 		before := d.NodeURL()
-		must(t, d.SetFaults(devnet.Faults{Node: devnet.Fault{Outage: outage}}))
+		expect.NoError(t, d.SetFaults(devnet.Faults{Node: devnet.Fault{Outage: outage}}))
 		_, err := client.Get(before + "/staking/params")
 		refused, reset := errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 		if refused != (outage == devnet.Refuse) || reset != (outage == devnet.Reset) {
 			t.Errorf("%s: %v", outage, err)
 		}
-		must(t, d.SetFaults(devnet.Faults{}))
-		if d.NodeURL() != before {
-			t.Errorf("came back at %s instead of %s", d.NodeURL(), before)
-		}
+		expect.NoError(t, d.SetFaults(devnet.Faults{}))
+		expect.Equal(t, d.NodeURL(), before, "URL after the restart")
 		get(t, d, "/staking/params", 0)
 	}
 }
@@ -40,13 +37,13 @@ func TestOutageCanBeginAtStart(t *testing.T) {
 	if _, err := client.Get(d.NodeURL() + "/staking/params"); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("got %v", err)
 	}
-	must(t, d.SetFaults(devnet.Faults{}))
+	expect.NoError(t, d.SetFaults(devnet.Faults{}))
 	get(t, d, "/staking/params", 0)
 }
 
 func TestLatencyDelaysAnswers(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1})
-	must(t, d.SetFaults(devnet.Faults{Node: devnet.Fault{Latency: 50 * time.Millisecond, Jitter: 10 * time.Millisecond}}))
+	expect.NoError(t, d.SetFaults(devnet.Faults{Node: devnet.Fault{Latency: 50 * time.Millisecond, Jitter: 10 * time.Millisecond}}))
 	begun := time.Now()
 	get(t, d, "/staking/params", 0)
 	if took := time.Since(begun); took < 50*time.Millisecond {
@@ -56,11 +53,10 @@ func TestLatencyDelaysAnswers(t *testing.T) {
 
 func TestStalledNodeNeverAnswers(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1})
-	must(t, d.SetFaults(devnet.Faults{Node: devnet.Fault{Stall: true}}))
+	expect.NoError(t, d.SetFaults(devnet.Faults{Node: devnet.Fault{Stall: true}}))
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, d.NodeURL()+"/staking/params", nil)
-	must(t, err)
+	r := expect.Value(http.NewRequestWithContext(ctx, http.MethodGet, d.NodeURL()+"/staking/params", nil))(t)
 	if _, err := client.Do(r); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
@@ -68,7 +64,7 @@ func TestStalledNodeNeverAnswers(t *testing.T) {
 
 func TestErrorsAndNonsenseReplaceAnswers(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1})
-	must(t, d.SetFaults(devnet.Faults{
+	expect.NoError(t, d.SetFaults(devnet.Faults{
 		Node:     devnet.Fault{ErrorRate: 1},
 		Comet:    devnet.Fault{Nonsense: true},
 		Provider: devnet.Fault{ErrorRate: 1, ErrorStatus: 429},
@@ -79,32 +75,24 @@ func TestErrorsAndNonsenseReplaceAnswers(t *testing.T) {
 	if _, body := fetch(t, d.CometURL()+"/status", 0); json.Valid([]byte(body)) {
 		t.Errorf("comet: %s is JSON", body)
 	}
-	resp, err := client.Get(d.MetadataURL() + "/nft/v3/key/getContractMetadata?contractAddress=" + v5)
-	must(t, err)
+	resp := expect.Value(client.Get(d.MetadataURL() + "/nft/v3/key/getContractMetadata?contractAddress=" + v5))(t)
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusTooManyRequests {
-		t.Errorf("provider: %d %v", resp.StatusCode, resp.Header)
-	}
+	expect.Equal(t, resp.StatusCode, http.StatusTooManyRequests, "status of the provider (%v)", resp.Header)
 }
 
 func TestFaultsAreSetOverHTTP(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1})
 	put := func(body string) (int, string) {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, d.ControlURL()+"/devnet/faults", strings.NewReader(body))
-		must(t, err)
-		resp, err := client.Do(r)
-		must(t, err)
+		r := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodPut, d.ControlURL()+"/devnet/faults", strings.NewReader(body)))(t)
+		resp := expect.Value(client.Do(r))(t)
 		defer resp.Body.Close()
-		answer, err := io.ReadAll(resp.Body)
-		must(t, err)
+		answer := expect.Value(io.ReadAll(resp.Body))(t)
 		return resp.StatusCode, string(answer)
 	}
 	put(`{"node":{"latency":"10ms","error_rate":0.5}}`)
 	_, got := put(`{"comet":{"stall":true}}`)
 	want := "node:\n    latency: 10ms\n    error_rate: 0.5\ncomet:\n    stall: true\nprovider: {}\nevm: {}\n"
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("faults (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, got, want, "faults")
 	for _, bad := range []string{`{"nodes":{}}`, `{"node":{"lag":1}}`, `{"node":{"latency":"long"}}`, `{"node":{"outage":"maybe"}}`, `[`} {
 		if status, answer := put(bad); status != http.StatusBadRequest {
 			t.Errorf("%s: %d %s", bad, status, answer)
@@ -146,21 +134,15 @@ func TestStatsTellHowOftenAQuestionWasAsked(t *testing.T) {
 		{URI: "/staking/pool", Height: 1001, Count: 1},
 		{URI: "/staking/validators?pagination.limit=1", Height: 1001, Count: 1},
 	}}}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("stats (-want +got):\n%s", diff)
-	}
-	if n := d.Stats().Node.Of("/staking/pool"); n != 3 {
-		t.Errorf("the pool was asked for %d times", n)
-	}
+	expect.NoDiff(t, got, want, "stats")
+	expect.Equal(t, d.Stats().Node.Of("/staking/pool"), 3, "reads of the pool")
 }
 
 func TestLargeHeadersAreRefused(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1})
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.NodeURL()+"/staking/params", nil)
-	must(t, err)
+	r := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodGet, d.NodeURL()+"/staking/params", nil))(t)
 	r.Header.Set("X-Fill", strings.Repeat("a", 20_000))
-	resp, err := client.Do(r)
-	must(t, err)
+	resp := expect.Value(client.Do(r))(t)
 	defer resp.Body.Close()
 	body, _ := io.ReadAll(resp.Body)
 	if resp.StatusCode != http.StatusRequestHeaderFieldsTooLarge || !bytes.HasPrefix(body, []byte("431 ")) {
@@ -170,28 +152,21 @@ func TestLargeHeadersAreRefused(t *testing.T) {
 
 func TestMoreNodesShareTheChain(t *testing.T) {
 	d := start(t, devnet.Options{Interval: -1, KeepRecent: 10})
-	late, err := d.AddNode()
-	must(t, err)
+	late := expect.Value(d.AddNode())(t)
 	late.SetLag(3)
 	for height, want := range map[int64]int{986: 500, 987: 200, 997: 200, 998: 500} {
 		status, body := fetch(t, late.RESTURL()+"/staking/pool", height)
-		if status != want {
-			t.Errorf("at %d: %d %s", height, status, body)
-		}
+		expect.Equal(t, status, want, "status at %d (%s)", height, body)
 		if status == http.StatusOK && height > 990 && body != get(t, d, "/staking/pool", height) {
 			t.Errorf("at %d the nodes disagree", height)
 		}
 	}
-	if got := shown(t, late.CometURL()); got != "997" {
-		t.Errorf("status shows %s", got)
-	}
+	expect.Equal(t, shown(t, late.CometURL()), "997", "height in the status")
 	conn := dial(t, late.CometURL())
 	say(t, conn, 1, "subscribe", newHeader)
 	receive(t, conn)
 	late.SetLag(2)
-	if got := receive(t, conn).Result.Data.Value.Header.Height; got != "998" {
-		t.Errorf("caught up to %s", got)
-	}
+	expect.Equal(t, receive(t, conn).Result.Data.Value.Header.Height, "998", "height after the stall")
 }
 
 func TestInvalidFaultIsRefused(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // A contract is what a test looks at in what the provider says.
@@ -51,9 +52,7 @@ func TestProviderKnowsMostCollections(t *testing.T) {
 	if got := slices.Compact(order); len(got) != 91 {
 		t.Errorf("%d distinct contracts", len(got))
 	}
-	if got := d.Stats().Provider; got != 1 {
-		t.Errorf("%d requests counted", got)
-	}
+	expect.Equal(t, d.Stats().Provider, 1, "requests counted")
 }
 
 func TestAddressesComeInAnotherCase(t *testing.T) {
@@ -67,15 +66,13 @@ func TestAddressesComeInAnotherCase(t *testing.T) {
 // lookup makes one batch request.
 func lookup(t *testing.T, d *devnet.Devnet, addresses []string) []contract {
 	t.Helper()
-	request, err := json.Marshal(map[string][]string{"contractAddresses": addresses})
-	must(t, err)
-	resp, err := client.Post(d.MetadataURL()+"/nft/v3/key/getContractMetadataBatch", "application/json", strings.NewReader(string(request)))
-	must(t, err)
+	request := expect.Value(json.Marshal(map[string][]string{"contractAddresses": addresses}))(t)
+	resp := expect.Value(client.Post(d.MetadataURL()+"/nft/v3/key/getContractMetadataBatch", "application/json", strings.NewReader(string(request))))(t)
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		t.Fatal(resp.Status)
 	}
 	var answer struct{ Contracts []contract }
-	must(t, json.NewDecoder(resp.Body).Decode(&answer))
+	expect.NoError(t, json.NewDecoder(resp.Body).Decode(&answer))
 	return answer.Contracts
 }

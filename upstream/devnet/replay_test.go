@@ -17,6 +17,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // An exchange is a request to a real node and what was answered. Successful
@@ -79,21 +80,17 @@ func (x exchange) check(t *testing.T, base string, shapes [][]string) {
 		}
 		return
 	}
-	must(t, err)
+	expect.NoError(t, err)
 	got := []string{http.StatusText(resp.StatusCode), resp.Header.Get("Content-Type"), resp.Header.Get("Location")}
 	want := []string{http.StatusText(x.Status), x.Type, x.Location}
 	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Fatalf("status, type and location (-want +got):\n%s\n%s", diff, body)
 	}
 	if x.Status != http.StatusOK || x.Method == http.MethodHead {
-		if diff := gocmp.Diff(x.BodyOut, string(body)); diff != "" {
-			t.Errorf("body (-want +got):\n%s", diff)
-		}
+		expect.NoDiff(t, string(body), x.BodyOut, "body")
 		return
 	}
-	if diff := gocmp.Diff(shapes[x.Shape], shapeOf(t, body)); diff != "" {
-		t.Errorf("shape (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, shapeOf(t, body), shapes[x.Shape], "shape")
 	x.checkPagination(t, body)
 }
 
@@ -111,25 +108,21 @@ func (x exchange) checkPagination(t *testing.T, body []byte) {
 	var answer struct {
 		Msg struct{ Pagination json.RawMessage }
 	}
-	must(t, json.Unmarshal(body, &answer))
-	if diff := gocmp.Diff(x.Pagination, string(answer.Msg.Pagination)); diff != "" {
-		t.Errorf("pagination (-want +got):\n%s", diff)
-	}
+	expect.NoError(t, json.Unmarshal(body, &answer))
+	expect.NoDiff(t, string(answer.Msg.Pagination), x.Pagination, "pagination")
 }
 
 // send makes the request byte for byte, whatever is wrong with its path.
 func (x exchange) send(t *testing.T, base string) (*http.Response, []byte, error) {
 	t.Helper()
 	path, query, _ := strings.Cut(x.URI, "?")
-	target, err := url.Parse(base)
-	must(t, err)
+	target := expect.Value(url.Parse(base))(t)
 	target.Opaque, target.RawQuery = path, query
 	var in io.Reader
 	if x.Body != "" {
 		in = strings.NewReader(x.Body)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), x.Method, target.String(), in)
-	must(t, err)
+	r := expect.Value(http.NewRequestWithContext(t.Context(), x.Method, target.String(), in))(t)
 	r.URL = target
 	for name, value := range x.Headers {
 		r.Header.Set(name, value)
@@ -145,13 +138,12 @@ func (x exchange) send(t *testing.T, base string) (*http.Response, []byte, error
 
 func readExchanges(t *testing.T) []exchange {
 	t.Helper()
-	file, err := os.Open("testdata/exchanges.jsonl")
-	must(t, err)
+	file := expect.Value(os.Open("testdata/exchanges.jsonl"))(t)
 	defer file.Close()
 	var all []exchange
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		var x exchange
-		must(t, json.Unmarshal(lines.Bytes(), &x))
+		expect.NoError(t, json.Unmarshal(lines.Bytes(), &x))
 		all = append(all, x)
 	}
 	slices.SortStableFunc(all, func(a, b exchange) int { return cmp.Compare(a.Height, b.Height) })
@@ -160,9 +152,8 @@ func readExchanges(t *testing.T) []exchange {
 
 func readShapes(t *testing.T) (shapes [][]string) {
 	t.Helper()
-	data, err := os.ReadFile("testdata/shapes.json")
-	must(t, err)
-	must(t, json.Unmarshal(data, &shapes))
+	data := expect.Value(os.ReadFile("testdata/shapes.json"))(t)
+	expect.NoError(t, json.Unmarshal(data, &shapes))
 	return shapes
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // field is one of a protobuf message.
@@ -35,9 +36,7 @@ func TestBroadcastTransactionIsAnnouncedAndFound(t *testing.T) {
 		{"tx", `{"hash":"` + base64.StdEncoding.EncodeToString(hash[:]) + `"}`, fmt.Sprintf(`"data":"tx (%X) not found"`, hash)},
 		{"tx_search", fmt.Sprintf(`{"query":"tx.hash='%X'"}`, hash), `"result":{"txs":[],"total_count":"0"}`},
 	} {
-		if got := call(step.method, step.params); !strings.Contains(got, step.want) {
-			t.Errorf("%s: %s, want %s", step.method, got, step.want)
-		}
+		expect.Contains(t, call(step.method, step.params), step.want, "%s", step.method)
 	}
 	d.Advance(1)
 	_, event, err := conn.Read(t.Context())
@@ -45,8 +44,6 @@ func TestBroadcastTransactionIsAnnouncedAndFound(t *testing.T) {
 		t.Errorf("told %s, %v", event, err)
 	}
 	for method, params := range map[string]string{"tx": `{"hash":"` + base64.StdEncoding.EncodeToString(hash[:]) + `"}`, "tx_search": fmt.Sprintf(`{"query":"tx.hash='%X'"}`, hash)} {
-		if got, want := call(method, params), fmt.Sprintf(`{"hash":"%X","height":"1001","index":1,`, hash); !strings.Contains(got, want) {
-			t.Errorf("%s: %s, want %s", method, got, want)
-		}
+		expect.Contains(t, call(method, params), fmt.Sprintf(`{"hash":"%X","height":"1001","index":1,`, hash), "%s", method)
 	}
 }

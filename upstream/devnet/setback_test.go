@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestRolledBackChainGrowsAgain(t *testing.T) {
@@ -41,22 +42,18 @@ func TestServerCanReportBlocksAboveTip(t *testing.T) {
 	conn := dial(t, d.CometURL())
 	say(t, conn, 1, "subscribe", newHeader)
 	receive(t, conn)
-	must(t, d.SetFaults(devnet.Faults{Comet: devnet.Fault{Ahead: 1_000_000}}))
+	expect.NoError(t, d.SetFaults(devnet.Faults{Comet: devnet.Fault{Ahead: 1_000_000}}))
 	for path, field := range map[string]string{"/abci_info": "last_block_height", "/status": "latest_block_height"} {
 		if _, body := fetch(t, d.CometURL()+path, 0); !strings.Contains(body, fmt.Sprintf(`%q:"1001000"`, field)) {
 			t.Errorf("%s: %s", path, body)
 		}
 	}
 	d.Advance(1)
-	if got := receive(t, conn).Result.Data.Value.Header.Height; got != "1001001" {
-		t.Errorf("the event is of %s", got)
-	}
+	expect.Equal(t, receive(t, conn).Result.Data.Value.Header.Height, "1001001", "height of the event")
 	if status, _ := fetch(t, d.NodeURL()+"/staking/pool", 1_001_000); status == http.StatusOK {
 		t.Error("node answered at a block it does not have")
 	}
-	must(t, d.SetFaults(devnet.Faults{}))
+	expect.NoError(t, d.SetFaults(devnet.Faults{}))
 	d.Advance(1)
-	if got := receive(t, conn).Result.Data.Value.Header.Height; got != "1002" {
-		t.Errorf("afterwards the event is of %s", got)
-	}
+	expect.Equal(t, receive(t, conn).Result.Data.Value.Header.Height, "1002", "height of the event afterwards")
 }

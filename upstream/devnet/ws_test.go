@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // A message is what a test looks at in what the websocket sends.
@@ -40,7 +40,7 @@ type message struct {
 func dial(t *testing.T, base string) *websocket.Conn {
 	t.Helper()
 	conn, _, err := websocket.Dial(t.Context(), "ws"+strings.TrimPrefix(base, "http")+"/websocket", nil)
-	must(t, err)
+	expect.NoError(t, err)
 	conn.SetReadLimit(1 << 20)
 	t.Cleanup(func() { conn.CloseNow() })
 	return conn
@@ -49,7 +49,7 @@ func dial(t *testing.T, base string) *websocket.Conn {
 func say(t *testing.T, conn *websocket.Conn, id int, method, query string) {
 	t.Helper()
 	text := fmt.Sprintf(`{"jsonrpc":"2.0","method":%q,"id":%d,"params":{"query":%q}}`, method, id, query)
-	must(t, conn.Write(t.Context(), websocket.MessageText, []byte(text)))
+	expect.NoError(t, conn.Write(t.Context(), websocket.MessageText, []byte(text)))
 }
 
 func receive(t *testing.T, conn *websocket.Conn) (m message) {
@@ -57,7 +57,7 @@ func receive(t *testing.T, conn *websocket.Conn) (m message) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	_, body, err := conn.Read(ctx)
-	must(t, err)
+	expect.NoError(t, err)
 	decode(t, string(body), &m)
 	return m
 }
@@ -81,9 +81,7 @@ func TestWebsocketTellsOfEveryBlock(t *testing.T) {
 		got := []string{fmt.Sprint(header.ID), header.Result.Query, header.Result.Data.Type, h.Height, h.ChainID,
 			fmt.Sprint(block.ID), block.Result.Data.Type, block.Result.Data.Value.Block.Header.Height}
 		want := []string{"1", newHeader, "tendermint/event/NewBlockHeader", height, "test-1", "2", "tendermint/event/NewBlock", height}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("events (-want +got):\n%s", diff)
-		}
+		expect.NoDiff(t, got, want, "events")
 		if at, err := time.Parse(time.RFC3339Nano, h.Time); err != nil || time.Since(at) > time.Minute || time.Since(at) < 0 {
 			t.Errorf("header time %s is not a little old: %v", h.Time, err)
 		}
@@ -124,9 +122,7 @@ func TestStoppingNodeNotifiesSubscribers(t *testing.T) {
 	if _, _, err := conn.Read(t.Context()); websocket.CloseStatus(err) != -1 {
 		t.Errorf("closed with %v, want an abrupt end", err)
 	}
-	if err := <-stopped; err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, <-stopped)
 }
 
 func TestStalledWebsocketHoldsEventsBack(t *testing.T) {
@@ -134,13 +130,11 @@ func TestStalledWebsocketHoldsEventsBack(t *testing.T) {
 	conn := dial(t, d.CometURL())
 	say(t, conn, 1, "subscribe", newHeader)
 	receive(t, conn)
-	must(t, d.SetFaults(devnet.Faults{Comet: devnet.Fault{Stall: true}}))
+	expect.NoError(t, d.SetFaults(devnet.Faults{Comet: devnet.Fault{Stall: true}}))
 	d.Advance(1)
 	time.Sleep(20 * time.Millisecond)
-	must(t, d.SetFaults(devnet.Faults{}))
-	if got := receive(t, conn).Result.Data.Value.Header.Height; got != "1001" {
-		t.Errorf("got block %s after the stall", got)
-	}
+	expect.NoError(t, d.SetFaults(devnet.Faults{}))
+	expect.Equal(t, receive(t, conn).Result.Data.Value.Header.Height, "1001", "block after the stall")
 }
 
 func TestStatusRunsAheadOfWhatCanBeRead(t *testing.T) {
@@ -171,15 +165,8 @@ func shown(t *testing.T, base string) string {
 		}
 	}
 	_, body := fetch(t, base+"/status", 0)
-	must(t, json.Unmarshal([]byte(body), &answer))
+	expect.NoError(t, json.Unmarshal([]byte(body), &answer))
 	return answer.Result.SyncInfo.Height
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestWebSocketMayLagBehindRPC(t *testing.T) {
@@ -188,11 +175,9 @@ func TestWebSocketMayLagBehindRPC(t *testing.T) {
 		conn := dial(t, d.CometURL())
 		say(t, conn, 1, "subscribe", "tm.event='NewBlockHeader'")
 		receive(t, conn)
-		must(t, d.SetFaults(devnet.Faults{Comet: devnet.Fault{EventsBehind: behind}}))
+		expect.NoError(t, d.SetFaults(devnet.Faults{Comet: devnet.Fault{EventsBehind: behind}}))
 		d.Advance(1)
 		want := fmt.Sprint(max(1, d.Height()-behind))
-		if got := receive(t, conn).Result.Data.Value.Header.Height; got != want {
-			t.Errorf("%d behind %d: header %s, want %s", behind, d.Height(), got, want)
-		}
+		expect.Equal(t, receive(t, conn).Result.Data.Value.Header.Height, want, "%d behind %d: header", behind, d.Height())
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // A recordedBlock holds a node's responses for a block and the events that it sent.
@@ -60,9 +60,7 @@ func announcement(t testing.TB, message []byte) announced {
 
 func result(t testing.TB, response string) (r struct{ Result json.RawMessage }) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(response), &r); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal([]byte(response), &r))
 	return r
 }
 
@@ -99,9 +97,7 @@ func TestBuiltEventsEqualTheNodes(t *testing.T) {
 			for _, e := range built {
 				got[e.Kind] = append(got[e.Kind], announcement(t, append([]byte(`{"result":{`), e.Data()...)))
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
-				t.Errorf("events of %s built from its %s (-node +tipcache):\n%s", name, source, diff)
-			}
+			expect.NoDiff(t, got, want, "events of %s built from its %s", name, source)
 		}
 	}
 }
@@ -115,10 +111,7 @@ func TestBuiltEventsHaveTheNodesOrder(t *testing.T) {
 			want = append(want, a.Value)
 		}
 	}
-	b, err := blockFromResults(result(t, r.Block).Result, result(t, r.Results).Result)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := expect.Value(blockFromResults(result(t, r.Block).Result, result(t, r.Results).Result))(t)
 	built, _ := b.events()
 	for _, e := range built {
 		got = append(got, string(e.value))

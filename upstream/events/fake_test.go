@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 
 	"github.com/tipcache/tipcache/upstream/events"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/heights/comet"
 	"github.com/tipcache/tipcache/upstream/heights/tip"
 )
@@ -310,9 +311,7 @@ func (w *world) listen(queries ...string) *listener {
 	l := &listener{awake: make(chan struct{}, 1)}
 	l.Subscriber = w.feed.Subscriber(5, func() { l.awake <- struct{}{} })
 	for _, q := range queries {
-		if err := l.Subscribe(q, q); err != nil {
-			w.t.Fatal(err)
-		}
+		expect.NoError(w.t, l.Subscribe(q, q))
 	}
 	ctx, stop := context.WithCancel(w.t.Context())
 	done := make(chan struct{})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream/events"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 const (
@@ -19,9 +20,7 @@ const (
 
 func (w *world) expect(l *listener, want string) {
 	w.t.Helper()
-	if got := l.received(); got != want {
-		w.t.Errorf("received %q, want %q", got, want)
-	}
+	expect.Equal(w.t, l.received(), want, "received")
 }
 
 func TestBlockIsAnnouncedOnceWhenReadable(t *testing.T) {
@@ -210,9 +209,7 @@ func TestFeedLeavesSilentNode(t *testing.T) {
 			w.move(h, 0)
 			time.Sleep(time.Second)
 		}
-		if got := w.nodes[1].open(); got != 1 {
-			t.Errorf("streams at the other node = %d, want 1", got)
-		}
+		expect.Equal(t, w.nodes[1].open(), 1, "streams at the other node")
 		if got := l.received(); strings.Count(got, ",") != 9 {
 			t.Errorf("received %s, want 10 blocks", got)
 		}
@@ -240,9 +237,7 @@ func TestTransactionIsAnnouncedWhenNodesFindIt(t *testing.T) {
 		for _, call := range w.nodes[0].calls {
 			searches += strings.Count(call, "tx{")
 		}
-		if searches != 1 {
-			t.Errorf("searches at the node with the index = %d, want 1: %v", searches, w.nodes[0].calls)
-		}
+		expect.Equal(t, searches, 1, "searches at the node with the index (%v)", w.nodes[0].calls)
 	})
 }
 
@@ -361,9 +356,7 @@ func TestSlowSubscriptionEndsWithError(t *testing.T) {
 		slow.Subscriber = w.feed.Subscriber(5, func() {})
 		fast := w.listen(blocks)
 		for _, q := range []string{blocks, "tm.event='Tx'"} {
-			if err := slow.Subscribe(q, q); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, slow.Subscribe(q, q))
 		}
 		for h := int64(101); h <= 105; h++ {
 			synctest.Wait()
@@ -373,9 +366,7 @@ func TestSlowSubscriptionEndsWithError(t *testing.T) {
 		w.expect(fast, "NewBlock 101, NewBlock 102, NewBlock 103, NewBlock 104, NewBlock 105")
 		slow.drain(t.Context())
 		w.expect(slow, "NewBlock 101, NewBlock 102, NewBlock 103, tm.event='NewBlock': internal subscription event buffer is out of capacity")
-		if err := slow.Unsubscribe(blocks); !errors.Is(err, events.ErrNotFound) {
-			t.Errorf("Unsubscribe of the ended subscription = %v, want ErrNotFound", err)
-		}
+		expect.ErrorIs(t, slow.Unsubscribe(blocks), events.ErrNotFound, "Unsubscribe of the ended subscription")
 		if err := slow.UnsubscribeAll(); err != nil {
 			t.Errorf("UnsubscribeAll = %v, want nil", err)
 		}

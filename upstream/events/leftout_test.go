@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/upstream/events"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
@@ -23,9 +24,7 @@ func (w *world) messages() (kinds []string, values []json.RawMessage) {
 	w.t.Helper()
 	awake := make(chan struct{}, 1)
 	s := w.feed.Subscriber(5, func() { awake <- struct{}{} })
-	if err := s.Subscribe(everything, everything); err != nil {
-		w.t.Fatal(err)
-	}
+	expect.NoError(w.t, s.Subscribe(everything, everything))
 	synctest.Wait()
 	w.move(101, 0)
 	time.Sleep(time.Minute)
@@ -56,7 +55,6 @@ func TestEventsThatCannotBeBuiltAreOmittedAndCounted(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var log logtest.Log
-			var counted string
 			registry := prometheus.NewPedanticRegistry()
 			inBubble(t, 1, events.Options{Registerer: registry, Logger: slog.New(slog.NewTextHandler(&log, nil))}, func(w *world) {
 				w.txs[101], w.updates[101], w.results[raw(101, 0)] = 2, c.updates, c.result
@@ -69,21 +67,8 @@ func TestEventsThatCannotBeBuiltAreOmittedAndCounted(t *testing.T) {
 					t.Errorf("kinds of events = %v, want %s", got, want)
 				}
 			})
-			families, err := registry.Gather()
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, f := range families {
-				if f.GetName() == "tipcache_events_left_out_total" {
-					counted = fmt.Sprint(f.Metric[0].Label[0].GetValue(), " ", f.Metric[0].Counter.GetValue())
-				}
-			}
-			if want := c.leftOut + " 1"; counted != want {
-				t.Errorf("tipcache_events_left_out_total = %q, want %q", counted, want)
-			}
-			if got := log.Count("left out events of a block"); got != 1 {
-				t.Errorf("log lines = %d, want 1: %s", got, log.String())
-			}
+			expect.NoDiff(t, expect.Metrics(t, registry, "tipcache_events_left_out_total"), map[string]float64{c.leftOut: 1}, "events left out")
+			expect.Equal(t, log.Count("left out events of a block"), 1, "log lines (%s)", log.String())
 		})
 	}
 }

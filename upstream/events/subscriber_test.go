@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 
 	"github.com/tipcache/tipcache/upstream/events"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestClosedSubscriberLeavesNoSubscription(t *testing.T) {
@@ -30,9 +31,7 @@ func TestClosedSubscriberLeavesNoSubscription(t *testing.T) {
 			works.Wait()
 		}
 		synctest.Wait()
-		if open := w.nodes[0].open(); open != 0 {
-			t.Errorf("streams at the node after all subscribers closed = %d, want 0", open)
-		}
+		expect.Equal(t, w.nodes[0].open(), 0, "streams at the node after all subscribers closed")
 		if offered := w.feed.Publish(&events.Event{Kind: events.NewBlock, Tags: map[string][]string{"tm.event": {events.NewBlock}, "x.y": {"1", "2", "3"}}}); offered != 0 {
 			t.Errorf("event was offered to %d subscriptions, want 0", offered)
 		}
@@ -53,9 +52,7 @@ func TestCostlyQueriesDelayNoOtherEvent(t *testing.T) {
 	subscribe := func(query string, wake func()) *events.Subscriber {
 		s := feed.Subscriber(1, wake)
 		subscribers = append(subscribers, s)
-		if err := s.Subscribe(query, query); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, s.Subscribe(query, query))
 		return s
 	}
 	var all sync.WaitGroup

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/heights/tip"
 )
 
@@ -44,14 +45,10 @@ func TestReplacedAfterRollback(t *testing.T) {
 		{97, "A0ab", true}, {97, "C0", false}, {97, "B0", false}, // rolled back
 		{79, "A0", false}, {200, "A0", false}, {0, "A0", false}, {-1, "A0", false}, // unknown
 	} {
-		if got := c.Replaced(tt.height, tt.prefix); got != tt.replaced {
-			t.Errorf("Replaced(%d, %s) = %t, want %t", tt.height, tt.prefix, got, tt.replaced)
-		}
+		expect.Equal(t, c.Replaced(tt.height, tt.prefix), tt.replaced, "Replaced(%d, %s)", tt.height, tt.prefix)
 	}
 	for height, want := range map[int64]string{92: "B0ABCDEF0092", 97: "A0ABCDEF0097", 200: "", 0: ""} {
-		if got := c.HashOf(height); got != want {
-			t.Errorf("HashOf(%d) = %q, want %q", height, got, want)
-		}
+		expect.Equal(t, c.HashOf(height), want, "HashOf(%d)", height)
 	}
 	c.tip.Accept(0, tip.Claim{Height: 1000}) // hashes of the previous epoch apply only above the tip
 	if c.Replaced(97, "A0") || c.HashOf(97) != "" {
@@ -67,9 +64,7 @@ func TestHashesAreForgottenBeforeTheirEpochEnds(t *testing.T) {
 		t.Fatalf("at(7) = %q, want old", got)
 	}
 	a.beginEpoch(func() {
-		if got := a.at(7); got != "" {
-			t.Errorf("at(7) = %q at the beginning of the new epoch, want none", got)
-		}
+		expect.Equal(t, a.at(7), "", "at(7) at the beginning of the new epoch")
 		over = true
 	})
 	if a.addAll(map[int64]string{8: "old"}, current); a.at(8) != "" {

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/heights"
 )
 
@@ -206,9 +207,7 @@ func TestNextHeaderLowersUnprovedTip(t *testing.T) {
 		n.change(func() { n.lie = 0 })
 		n.commit()
 		synctest.Wait()
-		if got := c.Tip().Height; got != n.newest() {
-			t.Errorf("tip = %d, want %d", got, n.newest())
-		}
+		expect.Equal(t, c.Tip().Height, n.newest(), "tip")
 	}, n)
 }
 
@@ -282,13 +281,9 @@ func TestLowestStaysWithinWhatIsKnown(t *testing.T) {
 				for _, r := range tt.learn {
 					c.RecordReading(c.known[0], c.Tip().Epoch, r)
 				}
-				if got := c.known[0].State().Lowest; got != tt.want {
-					t.Errorf("Lowest = %d, want %d", got, tt.want)
-				}
+				expect.Equal(t, c.known[0].State().Lowest, tt.want, "Lowest")
 				c.RecordReading(c.known[0], c.Tip().Epoch+1, pruned(600))
-				if got := c.known[0].State().Lowest; got != tt.want {
-					t.Errorf("Lowest = %d after a reading of another epoch, want %d", got, tt.want)
-				}
+				expect.Equal(t, c.known[0].State().Lowest, tt.want, "Lowest after a reading of another epoch")
 			}, n)
 		})
 	}
@@ -344,9 +339,7 @@ func TestProvingReadIsRetried(t *testing.T) {
 			}
 			time.Sleep(300 * time.Millisecond)
 			synctest.Wait()
-			if got := c.Tip().Height > 1200; got != accepted {
-				t.Errorf("after %d refusals: accepted = %t, want %t", refusals, got, accepted)
-			}
+			expect.Equal(t, c.Tip().Height > 1200, accepted, "after %d refusals: accepted", refusals)
 		}, n)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestOnlyNodesAtTheTipAreReadForTheNextBlock(t *testing.T) {
@@ -37,9 +39,7 @@ func TestLateBlockBecomesTipWhenRead(t *testing.T) {
 		n.change(func() { n.hangs = true })
 		n.commit()
 		c.wait(interval/2 + time.Millisecond)
-		if got := c.Tip().Height; got != n.newest() {
-			t.Errorf("tip = %d, want %d", got, n.newest())
-		}
+		expect.Equal(t, c.Tip().Height, n.newest(), "tip")
 	}, n)
 }
 
@@ -50,9 +50,7 @@ func TestSeekPollsAtOnce(t *testing.T) {
 		before := n.statusCalls
 		c.PollNow(t.Context(), c.known[0])
 		synctest.Wait()
-		if got := n.statusCalls - before; got != 1 {
-			t.Errorf("calls of /status = %d, want 1", got)
-		}
+		expect.Equal(t, n.statusCalls-before, 1, "calls of /status")
 	}, n)
 }
 

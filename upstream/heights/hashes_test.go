@@ -3,6 +3,8 @@ package heights_test
 import (
 	"fmt"
 	"testing"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // withoutHeaders runs a test with nodes that stream no headers.
@@ -81,9 +83,7 @@ func TestForkOfOneNodeBeginsNoEpoch(t *testing.T) {
 		b.change(func() { b.height -= 3 })
 		c.current(10)
 		for height := c.Tip().Height - 5; height < c.Tip().Height; height++ {
-			if got := c.HashOf(height); got != fmt.Sprint("A", height) {
-				t.Errorf("HashOf(%d) = %q, want A%d", height, got, height)
-			}
+			expect.Equal(t, c.HashOf(height), fmt.Sprint("A", height), "HashOf(%d) of A%d", height, height)
 		}
 		if c.epochs.Load() > 0 {
 			t.Errorf("new epochs = %d, want 0\n%s", c.epochs.Load(), c.log)

@@ -9,9 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/heights"
 )
 
@@ -75,9 +74,7 @@ func TestNewerEpochOfReplicasIsAdopted(t *testing.T) {
 			if got := c.Tip().Epoch; got != step.epoch || turns != step.turns {
 				t.Errorf("%s: epoch %d after %d rollbacks, want %d after %d", step.name, got, turns, step.epoch, step.turns)
 			}
-			if diff := cmp.Diff(step.begun, epochs); diff != "" {
-				t.Errorf("%s: epochs begun (-want +got):\n%s", step.name, diff)
-			}
+			expect.NoDiff(t, epochs, step.begun, "%s: epochs begun", step.name)
 		}
 	})
 }
@@ -115,9 +112,7 @@ func TestAnchorWithAnotherHashIsARollback(t *testing.T) {
 					n.commit()
 					synctest.Wait()
 				}
-				if turns != tt.turns {
-					t.Errorf("rollbacks = %d, want %d", turns, tt.turns)
-				}
+				expect.Equal(t, turns, tt.turns, "rollbacks")
 			})
 		})
 	}

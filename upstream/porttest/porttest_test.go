@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/porttest"
 )
 
@@ -15,18 +16,9 @@ func TestServerReturnsOnItsAddressAfterOutage(t *testing.T) {
 		if conn, err := net.Dial("tcp", address); !errors.Is(err, syscall.ECONNREFUSED) {
 			t.Fatalf("dial without a server: %v, %v", conn, err)
 		}
-		server, err := net.Listen("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		conn, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		accepted, err := server.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		server := expect.Value(net.Listen("tcp", address))(t)
+		conn := expect.Value(net.Dial("tcp", address))(t)
+		accepted := expect.Value(server.Accept())(t)
 		server.Close()
 		accepted.Close()
 		conn.Close()
@@ -36,10 +28,7 @@ func TestServerReturnsOnItsAddressAfterOutage(t *testing.T) {
 func TestNobodyElseIsGivenTheAddress(t *testing.T) {
 	mine := porttest.Address(t)
 	for range 200 {
-		other, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		other := expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 		defer other.Close()
 		if got := other.Addr().String(); got == mine || got == porttest.Address(t) {
 			t.Fatalf("%s was given to two", got)

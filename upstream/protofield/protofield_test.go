@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/protofield"
 )
 
@@ -29,9 +30,7 @@ func TestMalformedMessageIsReadUpToItsError(t *testing.T) {
 			}
 			got += fmt.Sprintf("%d %d %q, ", f.Number, f.Varint(), f.Bytes())
 		}
-		if got != want {
-			t.Errorf("with %q: %s, want %s", after, got, want)
-		}
+		expect.Equal(t, got, want, "status with %q", after)
 	}
 	if first, ok := protofield.Bytes(message, 1); !ok || string(first) != "first" {
 		t.Errorf("%q %v is not the first of its number", first, ok)

@@ -13,16 +13,15 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 const patience = time.Minute // longer than any step of a test takes
 
 func newTransport(t testing.TB, base string, idle time.Duration) *Transport {
 	t.Helper()
-	u, err := url.Parse(base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := expect.Value(url.Parse(base))(t)
 	tr := New(u, Options{Dial: patience, Idle: idle, MaxIdle: 4, MaxHead: 8 << 10})
 	t.Cleanup(tr.CloseIdleConnections)
 	return tr
@@ -54,14 +53,8 @@ func mustSend(t testing.TB, tr http.RoundTripper, method, target, body, want str
 // closeUnread sends a request and closes the body of its response without reading it.
 func closeUnread(t *testing.T, tr http.RoundTripper, target string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := tr.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := expect.Value(http.NewRequestWithContext(t.Context(), http.MethodGet, target, nil))(t)
+	response := expect.Value(tr.RoundTrip(r))(t)
 	_ = response.Body.Close()
 }
 
@@ -74,10 +67,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 // connection after the last one. It counts the connections.
 func listen(t *testing.T, answers ...string) (base string, conns *atomic.Int64) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = l.Close() })
 	conns = new(atomic.Int64)
 	serve := func(c net.Conn) {
@@ -140,9 +130,7 @@ func TestRequestsShareAConnection(t *testing.T) {
 				mustSend(t, tr, http.MethodGet, s.URL+"/empty", "", "")
 				closeUnread(t, tr, s.URL+"/empty")
 			}
-			if n := conns.Load(); n != 1 {
-				t.Errorf("%d connections for requests in turn, want 1", n)
-			}
+			expect.Equal(t, conns.Load(), 1, "connections for requests in turn")
 		})
 	}
 }
@@ -199,9 +187,7 @@ func TestOnlyGETIsSentAgain(t *testing.T) {
 			t.Error("POST on a closed connection: error = nil, want one")
 		}
 		mustSend(t, tr, method, base, "", "ok")
-		if n := conns.Load(); n != want {
-			t.Errorf("%s: %d connections, want %d", method, n, want)
-		}
+		expect.Equal(t, conns.Load(), want, "%s: connections", method)
 	}
 }
 
@@ -216,9 +202,7 @@ func TestConnectionThatCannotBeReusedIsClosed(t *testing.T) {
 			tr := newTransport(t, base, patience)
 			mustSend(t, tr, http.MethodGet, base, "", "ok")
 			mustSend(t, tr, http.MethodGet, base, "", "ok")
-			if n := conns.Load(); n != 2 {
-				t.Errorf("%d connections for two requests, want 2", n)
-			}
+			expect.Equal(t, conns.Load(), 2, "connections for two requests")
 		})
 	}
 }
@@ -228,9 +212,7 @@ func TestBodyClosedEarlyClosesTheConnection(t *testing.T) {
 	tr := newTransport(t, base, patience)
 	closeUnread(t, tr, base)
 	mustSend(t, tr, http.MethodGet, base, "", "first")
-	if n := conns.Load(); n != 2 {
-		t.Errorf("%d connections, want 2", n)
-	}
+	expect.Equal(t, conns.Load(), 2, "connections")
 }
 
 func TestBodyClosedBeforeItArrivesClosesTheConnection(t *testing.T) {
@@ -239,9 +221,7 @@ func TestBodyClosedBeforeItArrivesClosesTheConnection(t *testing.T) {
 	tr := newTransport(t, base, patience)
 	closeUnread(t, tr, base)
 	closeUnread(t, tr, base)
-	if n := conns.Load(); n != 2 {
-		t.Errorf("%d connections for two requests, want 2", n)
-	}
+	expect.Equal(t, conns.Load(), 2, "connections for two requests")
 }
 
 func TestFaultyResponsesAreErrors(t *testing.T) {
@@ -274,9 +254,7 @@ func TestSwitchToAnotherProtocolKeepsNoConnection(t *testing.T) {
 			t.Fatalf("status %d, error %v; want 101", status, err)
 		}
 	}
-	if n := conns.Load(); n != 2 {
-		t.Errorf("%d connections, want 2", n)
-	}
+	expect.Equal(t, conns.Load(), 2, "connections")
 }
 
 func TestEndOfTheContextEndsTheRequest(t *testing.T) {
@@ -363,11 +341,7 @@ func TestNoMoreIdleConnectionsThanAllowed(t *testing.T) {
 		gate <- struct{}{}
 	}
 	for range 8 {
-		if err := <-errs; err != nil {
-			t.Error(err)
-		}
+		expect.NoError(t, <-errs)
 	}
-	if n := len(tr.idle.conns); n != 4 {
-		t.Errorf("%d idle connections, want 4", n)
-	}
+	expect.Equal(t, len(tr.idle.conns), 4, "idle connections")
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tipcache/tipcache/cmd/bench/rig"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestConnectionIsUsedAgainAndReplaced(t *testing.T) {
@@ -33,9 +34,7 @@ func TestConnectionIsUsedAgainAndReplaced(t *testing.T) {
 	const height = "X-Block-Height: 7"
 	ask(Request("GET", "/", "", height), "GET ")
 	ask(Request("POST", "/", "body", height), "POST body")
-	if c.Opened != 1 {
-		t.Errorf("%d connections for two requests", c.Opened)
-	}
+	expect.Equal(t, c.Opened, 1, "connections for two requests")
 	s.CloseClientConnections()
 	ask(Request("GET", "/close", "", height), "GET ")
 	ask(Request("GET", "/", "", height), "GET ")

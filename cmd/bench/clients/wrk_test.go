@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 const wrkOutput = `Running 2s test @ http://127.0.0.1:8101/staking/params
@@ -73,10 +75,7 @@ func TestLoadOfHTTP2(t *testing.T) {
 	}
 	s.StartTLS()
 	defer s.Close()
-	seen, err := HTTP2(t.Context(), Load{URL: s.URL, Connections: 3, Length: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	seen := expect.Value(HTTP2(t.Context(), Load{URL: s.URL, Connections: 3, Length: time.Second}))(t)
 	if connections.Load() != 3 || others.Load() != 0 || seen.Requests > float64(requests.Load()) || seen.Requests < float64(requests.Load())-3 {
 		t.Errorf("%d connections, %d requests, %d of them not HTTP/2 with TLS; the load saw %+v", connections.Load(), requests.Load(), others.Load(), seen)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestRequestsAreLostWithTheirReplicaAndBehindALink(t *testing.T) {
@@ -70,9 +71,7 @@ func TestClientsAreSpreadOverReplicasAndLinks(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	b.replicas[0].ready.Store(false)
-	if diff := cmp.Diff([]string{"b", "b", "b behind a link", "b behind a link"}, spread()); diff != "" {
-		t.Errorf("one is not ready (-want +got)\n%s", diff)
-	}
+	expect.NoDiff(t, spread(), []string{"b", "b", "b behind a link", "b behind a link"}, "order while one replica is not ready")
 }
 
 func TestAnswersThatAreOfNoBlockOfTheirOwnCannotBeBehind(t *testing.T) {
@@ -87,9 +86,7 @@ func TestAnswersThatAreOfNoBlockOfTheirOwnCannotBeBehind(t *testing.T) {
 		"a block long ago":             {clients.Answer{Key: block100, Status: 200, Tip: 1000, Height: 100}, true},
 		"a block long ago that failed": {clients.Answer{Key: block100, Status: 502, Tip: 1000}, false},
 	} {
-		if got := b.atTip(&tt.answer); got != tt.want {
-			t.Errorf("%s: %v, want %v", name, got, tt.want)
-		}
+		expect.Equal(t, b.atTip(&tt.answer), tt.want, "%s", name)
 	}
 }
 

@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -12,23 +11,19 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/cmd/bench/rig"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestLinkFailsInEachWayAndRecovers(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "here") }))
 	defer s.Close()
-	r, err := rig.New(t.Context(), rig.Options{Bin: "unused"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := expect.Value(rig.New(t.Context(), rig.Options{Bin: "unused"}))(t)
 	defer r.Close()
 	b := &bed{Rig: r, links: map[string]link{}}
 	addr := b.through(nodeLink, rig.Host(s.URL))
 	ask := func(patience time.Duration) error {
 		conn, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		defer conn.Close()
 		_ = conn.SetDeadline(time.Now().Add(patience))
 		_, _ = io.WriteString(conn, "GET / HTTP/1.0\r\n\r\n")
@@ -39,16 +34,12 @@ func TestLinkFailsInEachWayAndRecovers(t *testing.T) {
 	for weather, want := range map[string]error{
 		"latency": os.ErrDeadlineExceeded, "resets": syscall.ECONNRESET, "half-open": os.ErrDeadlineExceeded, "slow close": os.ErrDeadlineExceeded,
 	} {
-		if err := l.fail(weathers[weather]...); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, l.fail(weathers[weather]...))
 		patience := 90 * time.Millisecond
 		if weather == "resets" {
 			patience = 10 * time.Second
 		}
-		if err := ask(patience); !errors.Is(err, want) {
-			t.Errorf("%s: %v, want %v", weather, err, want)
-		}
+		expect.ErrorIs(t, ask(patience), want, "%s", weather)
 		l.mend()
 		if err := ask(10 * time.Second); err != nil {
 			t.Errorf("after %s: %v", weather, err)

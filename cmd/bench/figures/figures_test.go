@@ -6,24 +6,20 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestQuantiles(t *testing.T) {
 	xs := []float64{4, 1, 3, 2}
 	for q, want := range map[float64]float64{0: 1, 0.5: 2.5, 0.75: 3.25, 1: 4} {
-		if got := Quantile(xs, q); got != want {
-			t.Errorf("quantile %v: %v, want %v", q, got, want)
-		}
+		expect.Equal(t, Quantile(xs, q), want, "quantile %v", q)
 	}
-	if got := Median([]float64{7}); got != 7 {
-		t.Errorf("median of one: %v", got)
-	}
+	expect.Equal(t, Median([]float64{7}), 7, "median of one")
 	if got := Median(nil); !math.IsNaN(got) {
 		t.Errorf("median of nothing: %v", got)
 	}
-	if diff := cmp.Diff([]float64{4, 1, 3, 2}, xs); diff != "" {
-		t.Errorf("the values were moved (-want +got)\n%s", diff)
-	}
+	expect.NoDiff(t, xs, []float64{4, 1, 3, 2}, "values after Quantile")
 }
 
 func TestTablesAreThoseOfGitHub(t *testing.T) {

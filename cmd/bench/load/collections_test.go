@@ -7,26 +7,18 @@ import (
 
 	"github.com/tipcache/tipcache/cmd/tipcache/demo"
 	"github.com/tipcache/tipcache/upstream/collections"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestWrittenCollectionsCanBeImported(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.jsonl")
-	if err := demo.WriteCollections(generated(5000), path); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, demo.WriteCollections(generated(5000), path))
+	f := expect.Value(os.Open(path))(t)
 	defer f.Close()
 	n := 0
 	for _, err := range collections.ReadJSONL(f) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		n++
 	}
-	if n != 5000 {
-		t.Errorf("%d collections, want 5000", n)
-	}
+	expect.Equal(t, n, 5000, "collections")
 }

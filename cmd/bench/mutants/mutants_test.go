@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestEachOperatorEditsItsExpressions(t *testing.T) {
@@ -30,10 +30,7 @@ func f(x any) (int, error) {
 	}
 }
 `
-	edits, err := editsOf("p.go", []byte(source))
-	if err != nil {
-		t.Fatal(err)
-	}
+	edits := expect.Value(editsOf("p.go", []byte(source)))(t)
 	var got []string
 	for _, e := range edits {
 		got = append(got, e.operator+": "+source[e.from:e.to]+" to "+e.text)
@@ -44,9 +41,7 @@ func f(x any) (int, error) {
 		"negate: err != nil && a < min(a, b) to !(err != nil && a < min(a, b))", "swallow: err to nil",
 	}
 	slices.Sort(got)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("edits (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, got, want, "edits")
 }
 
 func TestSurvivingChangesAreReportedAndSourceStaysUnchanged(t *testing.T) {
@@ -69,12 +64,8 @@ func First(a [1]int) int { return a[0] }
 	}
 	for name, text := range files {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		expect.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	var out bytes.Buffer
 	o := options{seed: 1, count: 100, packages: regexp.MustCompile(""), slowest: 10 * time.Second, out: &out}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tipcache/tipcache/cmd/bench/clients"
 	"github.com/tipcache/tipcache/cmd/bench/rig"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // TestVariedBodiesHaveSameMeaning runs the script of a case in wrk.
@@ -73,9 +74,7 @@ func TestCrowdSendsHeadersOfManyBrowsers(t *testing.T) {
 		addresses[r.Header.Get("X-Forwarded-For")]++
 	}))
 	defer s.Close()
-	if _, err := clients.Wrk(t.Context(), clients.Load{URL: s.URL, Connections: 2, Length: time.Second, Script: script}); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(clients.Wrk(t.Context(), clients.Load{URL: s.URL, Connections: 2, Length: time.Second, Script: script}))(t)
 	mu.Lock()
 	defer mu.Unlock()
 	if len(paths) != 2 || len(agents) < 3 || len(addresses) < 3*len(agents) {

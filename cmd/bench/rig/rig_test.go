@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestUsageIsOfAProcessAndItsChildren(t *testing.T) {
-	r, err := New(t.Context(), Options{Bin: "unused"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := expect.Value(New(t.Context(), Options{Bin: "unused"}))(t)
 	defer r.Close()
 	p := r.Start(t.Context(), "parent", nil, "sh", "-c", "sleep 600 & sleep 600")
 	p.Ready(t.Context(), func(context.Context) error {
@@ -40,15 +39,9 @@ tipcache_cache_requests_total{outcome="miss",store="none"} 6
 tipcache_cache_requests_total_other 9
 go_goroutines 12
 `)
-	if got := s.Sum("tipcache_cache_requests_total"); got != 1500010 {
-		t.Errorf("all: %v", got)
-	}
-	if got := s.Sum("tipcache_cache_requests_total", `outcome="hit"`, `store="memory"`); got != 1.5e6 {
-		t.Errorf("hits in memory: %v", got)
-	}
-	if got := s.Sum("go_goroutines"); got != 12 {
-		t.Errorf("without labels: %v", got)
-	}
+	expect.Equal(t, s.Sum("tipcache_cache_requests_total"), 1500010, "sum of all series")
+	expect.Equal(t, s.Sum("tipcache_cache_requests_total", `outcome="hit"`, `store="memory"`), 1.5e6, "hits in memory")
+	expect.Equal(t, s.Sum("go_goroutines"), 12, "sum without labels")
 }
 
 // None of them is listened on yet, as of servers that are about to start.
@@ -76,7 +69,5 @@ func TestPartEndsAtFirstFailure(t *testing.T) {
 	if !errors.Is(err, wrong) || !ended {
 		t.Errorf("got %v, ended: %v", err, ended)
 	}
-	if err := Try(func() {}); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, Try(func() {}))
 }

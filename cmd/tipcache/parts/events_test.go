@@ -11,35 +11,26 @@ import (
 	"github.com/tipcache/tipcache/upstream/devnet"
 	"github.com/tipcache/tipcache/upstream/devnet/devnettest"
 	"github.com/tipcache/tipcache/upstream/events"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
 func TestNoEventIsLostWhileNodesFail(t *testing.T) {
 	d := devnettest.Start(t, devnet.Options{Dialect: devnet.Cosmos, Interval: 50 * time.Millisecond, StatusLead: -1})
-	second, err := d.AddNode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool, err := node.New(node.Options{Dialect: node.Cosmos, BlockInterval: 50 * time.Millisecond, Endpoints: []node.Endpoint{
+	second := expect.Value(d.AddNode())(t)
+	pool := expect.Value(node.New(node.Options{Dialect: node.Cosmos, BlockInterval: 50 * time.Millisecond, Endpoints: []node.Endpoint{
 		{REST: d.NodeURL(), Comet: d.CometURL()}, {REST: second.RESTURL(), Comet: second.CometURL()},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	defer pool.Close()
 	feed := events.New(parts.Events(pool, slog.New(slog.DiscardHandler), nil))
 	run(t, pool.Run)
 	run(t, feed.Run)
-	if err := pool.WaitHeight(t.Context(), d.Height()+1); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, pool.WaitHeight(t.Context(), d.Height()+1))
 
 	wake := make(chan struct{}, 1)
 	s := feed.Subscriber(5, func() { wake <- struct{}{} })
 	defer s.Close()
-	if err := s.Subscribe("tm.event EXISTS", nil); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, s.Subscribe("tm.event EXISTS", nil))
 	var next int64
 	var kinds []string
 	for blocks := 0; blocks < 60; {
@@ -87,9 +78,7 @@ func fail(t *testing.T, d *devnet.Devnet, second *devnet.Node, block int) {
 	case 50:
 		err = d.Node().SetFaults(devnet.Fault{}, devnet.Fault{Stall: true})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 }
 
 // run runs something until the test ends.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // written counts the writes of what is written.
@@ -29,9 +30,7 @@ func TestRequestsAreBufferedAndEventsAreNot(t *testing.T) {
 		l := NewLogs(&w, config.Log{Access: 1, Format: "json"})
 		_, _ = l.Requests.Write([]byte("one\n"))
 		_, _ = l.Requests.Write([]byte("two\n"))
-		if w.writes != 0 {
-			t.Errorf("%d writes for two requests", w.writes)
-		}
+		expect.Equal(t, w.writes, 0, "writes for two requests")
 		l.Info("an event")
 		if text := w.String(); !strings.HasPrefix(text, "one\ntwo\n{") || strings.Count(text, "\n") != 3 {
 			t.Errorf("written: %s", text)

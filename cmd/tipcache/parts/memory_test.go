@@ -10,6 +10,7 @@ import (
 
 	"github.com/tipcache/tipcache/cache/heap"
 	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestMemoryFollowsContainerLimit(t *testing.T) {
@@ -26,19 +27,13 @@ func TestMemoryFollowsContainerLimit(t *testing.T) {
 		{"without a limit the usual", config.Auto, none, 256 << 20},
 	} {
 		cfg := config.Config{Cache: config.Cache{Memory: tt.said}}
-		if got := cfg.CacheMemory(tt.container); got != tt.want {
-			t.Errorf("%s: %d, want %d", tt.name, got, tt.want)
-		}
+		expect.Equal(t, cfg.CacheMemory(tt.container), tt.want, "%s", tt.name)
 	}
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)
 	log := NewLogger(io.Discard, config.Log{Level: "error"})
 	heap.Limit(log, memlimit.Limit(1000<<20))
-	if got := debug.SetMemoryLimit(-1); got != 900<<20 {
-		t.Errorf("the collector's limit is %d", got)
-	}
+	expect.Equal(t, debug.SetMemoryLimit(-1), 900<<20, "memory limit")
 	heap.Limit(log, none)
-	if got := debug.SetMemoryLimit(-1); got != math.MaxInt64 {
-		t.Errorf("without one it is %d", got)
-	}
+	expect.Equal(t, debug.SetMemoryLimit(-1), math.MaxInt64, "memory limit without a container")
 }

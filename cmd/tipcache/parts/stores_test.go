@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/tipcache/tipcache/config"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/porttest"
 )
 
@@ -44,9 +44,7 @@ func TestRedisURLSelectsKindOfClient(t *testing.T) {
 			continue
 		}
 		got := target{o.Addrs, o.MasterName, o.Username, o.Password, o.DB, o.IsClusterMode, o.TLSConfig != nil}
-		if diff := cmp.Diff(test.want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", test.name, diff)
-		}
+		expect.NoDiff(t, got, test.want, "%s", test.name)
 		if o.PoolTimeout >= time.Second {
 			t.Errorf("%s: PoolTimeout = %v, want less than the timeout of an operation", test.url, o.PoolTimeout)
 		}
@@ -58,10 +56,7 @@ func TestRedisURLSelectsKindOfClient(t *testing.T) {
 
 func TestClusterMapIsReloadedSoon(t *testing.T) {
 	for _, url := range []string{"redis://a:1,b:2,c:3", "redis://a:1?cluster=true"} {
-		o, err := redisOptions(config.Redis{URL: url, Timeout: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := expect.Value(redisOptions(config.Redis{URL: url, Timeout: time.Second}))(t)
 		client := newRedis(o)
 		defer client.Close()
 		c, ok := client.(*redis.ClusterClient)
@@ -103,10 +98,7 @@ func TestRefusedConnectionEndsRequestAtOnce(t *testing.T) {
 }
 
 func TestCredentialsEchoedByRedisAreRedacted(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	go func() {
 		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
@@ -123,10 +115,7 @@ func TestCredentialsEchoedByRedisAreRedacted(t *testing.T) {
 			}()
 		}
 	}()
-	o, err := redisOptions(config.Redis{URL: "redis://tipcache:secret-7c1f@" + l.Addr().String(), Timeout: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := expect.Value(redisOptions(config.Redis{URL: "redis://tipcache:secret-7c1f@" + l.Addr().String(), Timeout: time.Second}))(t)
 	client := newRedis(o)
 	defer client.Close()
 	pipeline := client.Pipeline()

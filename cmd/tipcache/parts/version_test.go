@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tipcache/tipcache/proxy/docs"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestBuildBetweenReleasesNamesCommit(t *testing.T) {
@@ -17,11 +18,7 @@ func TestBuildBetweenReleasesNamesCommit(t *testing.T) {
 		docs.Version + "+0123456789ab":       built("v1.2.4-0.20260101000000-0123456789ab", revision),
 		docs.Version + "+0123456789ab.dirty": built("(devel)", revision, debug.BuildSetting{Key: "vcs.modified", Value: "true"}),
 	} {
-		if got := versionOf(info); got != want {
-			t.Errorf("version %s, want %s", got, want)
-		}
+		expect.Equal(t, versionOf(info), want, "version")
 	}
-	if got := versionOf(nil); got != docs.Version {
-		t.Errorf("without build information: %s", got)
-	}
+	expect.Equal(t, versionOf(nil), docs.Version, "version without build information")
 }

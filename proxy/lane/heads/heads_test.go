@@ -12,6 +12,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // A recorded request was sent by a real client or proxy, or is one that parsers disagree about.
@@ -19,13 +21,8 @@ type recorded struct{ Name, Head, Body string }
 
 func recordings(tb testing.TB, file string) (all []recorded) {
 	tb.Helper()
-	text, err := os.ReadFile("testdata/" + file)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &all); err != nil {
-		tb.Fatal(err)
-	}
+	text := expect.Value(os.ReadFile("testdata/" + file))(tb)
+	expect.NoError(tb, json.Unmarshal(text, &all))
 	return all
 }
 
@@ -113,9 +110,7 @@ func TestHeadsOfClientsAreAccepted(t *testing.T) {
 		if v == Complete && n != len(request.Head+request.Body) || v == Unsupported && !containsAny(request, left) {
 			t.Errorf("%s: verdict %d, %d bytes of %d", request.Name, v, n, len(request.Head))
 		}
-		if diff := checkAgainstNetHTTP(request.Head + request.Body); diff != "" {
-			t.Errorf("%s: differs from net/http: %s", request.Name, diff)
-		}
+		expect.Equal(t, checkAgainstNetHTTP(request.Head+request.Body), "", "%s: difference from net/http", request.Name)
 	}
 	t.Logf("%d accepted", accepted)
 }
@@ -131,9 +126,7 @@ func containsAny(r recorded, words string) bool {
 
 func TestAmbiguousHeadsAreParsedAsByNetHTTP(t *testing.T) {
 	for _, request := range recordings(t, "odd.json") {
-		if diff := checkAgainstNetHTTP(request.Head); diff != "" {
-			t.Errorf("%s: differs from net/http: %s", request.Name, diff)
-		}
+		expect.Equal(t, checkAgainstNetHTTP(request.Head), "", "%s: difference from net/http", request.Name)
 	}
 }
 
@@ -243,9 +236,7 @@ func FuzzHeadsAreParsedAsByNetHTTP(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if diff := checkAgainstNetHTTP(text); diff != "" {
-			t.Errorf("%q: differs from net/http: %s", text, diff)
-		}
+		expect.Equal(t, checkAgainstNetHTTP(text), "", "%q: difference from net/http", text)
 	})
 }
 
@@ -320,9 +311,7 @@ func TestControlBytesAreFoundAtEachPosition(t *testing.T) {
 
 func TestTargetsWithInvalidEscapesAreRejected(t *testing.T) {
 	for target, want := range map[string]bool{"/": true, "/a%41": true, "/a%4": false, "/a%": false, "/%4g": false, "/a?%4": true, "": false, "a": false, "/a b": false, "/\x7f": false} {
-		if got := isTarget(target); got != want {
-			t.Errorf("isTarget(%q) = %t, want %t", target, got, want)
-		}
+		expect.Equal(t, isTarget(target), want, "isTarget(%q)", target)
 	}
 }
 
@@ -338,8 +327,6 @@ func TestRequestsThatTheLaneCannotServeAreNotRead(t *testing.T) {
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/a?b=c", nil)
 		change(r)
-		if got, want := new(Request).ReadFrom(r), name == ""; got != want {
-			t.Errorf("%q: ReadFrom = %t, want %t", name, got, want)
-		}
+		expect.Equal(t, new(Request).ReadFrom(r), name == "", "%q: ReadFrom", name)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // What is read in the short way is what encoding/json reads.
@@ -96,8 +98,6 @@ func TestNumericIDsAreReturnedUnchanged(t *testing.T) {
 
 func TestAnswerHasTheIDOfItsCall(t *testing.T) {
 	for want, id := range map[string]json.RawMessage{`x{"jsonrpc":"2.0","id":"a","result":7}`: json.RawMessage(`"a"`), `x{"jsonrpc":"2.0","result":7}`: nil} {
-		if got := string(AppendAnswer([]byte("x"), id, []byte(`"result":7`))); got != want {
-			t.Errorf("AppendAnswer with id %s = %s, want %s", id, got, want)
-		}
+		expect.Equal(t, string(AppendAnswer([]byte("x"), id, []byte(`"result":7`))), want, "AppendAnswer with id %s", id)
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/tipcache/tipcache/proxy/rpc/socket"
 	"github.com/tipcache/tipcache/upstream/events"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // A silent stream has no message, and counts how many of it are open.
@@ -102,10 +103,10 @@ func TestNoSubscriptionOutlivesItsSocket(t *testing.T) {
 	}
 	clients.Wait()
 	end := time.Now().Add(time.Minute)
-	for (opened(t, metrics) > 0 || open.Load() > 0) && time.Now().Before(end) {
+	for (expect.Metric(t, metrics, "tipcache_rpc_sockets") > 0 || open.Load() > 0) && time.Now().Before(end) {
 		time.Sleep(time.Millisecond)
 	}
-	if sockets, streams := opened(t, metrics), open.Load(); sockets != 0 || streams != 0 {
+	if sockets, streams := expect.Metric(t, metrics, "tipcache_rpc_sockets"), open.Load(); sockets != 0 || streams != 0 {
 		t.Errorf("sockets = %v, streams at the node = %d after all clients left, want 0 and 0", sockets, streams)
 	}
 }
@@ -114,13 +115,8 @@ func TestNoEventFollowsTheCloseFrame(t *testing.T) {
 	chain, feed := newDriven()
 	defer run(feed)()
 	d, url := serve(t, socket.Options{Feed: feed, Ping: time.Hour})
-	conn, err := upgrade(t, url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := conn.Write(textFrame(`{"id":7,"method":"subscribe","params":["tm.event='NewBlockHeader'"]}`)); err != nil {
-		t.Fatal(err)
-	}
+	conn := expect.Value(upgrade(t, url))(t)
+	expect.Value(conn.Write(textFrame(`{"id":7,"method":"subscribe","params":["tm.event='NewBlockHeader'"]}`)))(t)
 	frames := bufio.NewReader(conn)
 	next := func(kind byte) { // both frames are of less than 126 bytes
 		t.Helper()
@@ -128,9 +124,7 @@ func TestNoEventFollowsTheCloseFrame(t *testing.T) {
 		if _, err := io.ReadFull(frames, head); err != nil || head[0] != 0x80|kind || head[1] > 125 {
 			t.Fatalf("frame = %x, %v; want kind %d", head, err, kind)
 		}
-		if _, err := frames.Discard(int(head[1])); err != nil {
-			t.Fatal(err)
-		}
+		expect.Value(frames.Discard(int(head[1])))(t)
 	}
 	next(1)
 	drained := make(chan struct{})
@@ -142,9 +136,7 @@ func TestNoEventFollowsTheCloseFrame(t *testing.T) {
 	for range 50 {
 		chain.next <- "x"
 	}
-	if _, err := conn.Write([]byte{0x88, 0x80, 0, 0, 0, 0}); err != nil {
-		t.Fatal(err)
-	}
+	expect.Value(conn.Write([]byte{0x88, 0x80, 0, 0, 0, 0}))(t)
 	if rest, _ := io.ReadAll(frames); len(rest) > 0 {
 		t.Errorf("%d bytes follow the close frame, want none", len(rest))
 	}

@@ -8,12 +8,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 
 	"github.com/tipcache/tipcache/proxy/rpc/socket"
 	"github.com/tipcache/tipcache/upstream/account"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // accounted are methods whose messages and answers are in an account.
@@ -57,34 +57,19 @@ func TestMessagesAndAnswersOfSocketsAreReserved(t *testing.T) {
 	send(t, conn, `{"jsonrpc":"2.0","id":2,"method":"long"}`)
 	<-begun
 	<-begun
-	waitFor(t, "the answer that was read ahead is reserved", func() bool { return memory.Used() >= 40<<10 })
+	expect.Eventually(t, "the answer that was read ahead is reserved", func() bool { return memory.Used() >= 40<<10 })
 	other := dial(t, url)
 	send(t, other, `{"jsonrpc":"2.0","id":3,"method":"long"}`)
 	<-begun
-	if got, want := receive(t, other), `{"jsonrpc":"2.0","id":3,"error":{"code":-32000,"message":"no memory"}}`; got != want {
-		t.Errorf("answer without memory = %s, want %s", got, want)
-	}
-	if err := other.Write(t.Context(), websocket.MessageText, make([]byte, 30<<10)); err != nil {
-		t.Fatal(err)
-	}
+	expect.Equal(t, receive(t, other), `{"jsonrpc":"2.0","id":3,"error":{"code":-32000,"message":"no memory"}}`, "answer without memory")
+	expect.NoError(t, other.Write(t.Context(), websocket.MessageText, make([]byte, 30<<10)))
 	if _, _, err := other.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusTryAgainLater {
 		t.Errorf("message without memory: %v, want the connection closed with status %d", err, websocket.StatusTryAgainLater)
 	}
 	close(hold)
 	for _, want := range []string{`{"jsonrpc":"2.0","id":1,"result":1}`, `{"jsonrpc":"2.0","id":2,` + string(long) + `}`} {
-		if got := receive(t, conn); got != want {
-			t.Errorf("answer = %.60s, want %.60s", got, want)
-		}
+		expect.Equal(t, receive(t, conn), want, "answer")
 	}
 	_ = conn.CloseNow()
-	waitFor(t, "all memory is released", func() bool { return memory.Used() == 0 })
-}
-
-func waitFor(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not true after a minute: %s", what)
-		}
-	}
+	expect.Eventually(t, "all memory is released", func() bool { return memory.Used() == 0 })
 }

@@ -19,12 +19,12 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/gin-gonic/gin"
-	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/proxy/rpc/socket"
 	"github.com/tipcache/tipcache/upstream/events"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/heights/tip"
 	"github.com/tipcache/tipcache/upstream/leaktest"
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
@@ -91,9 +91,7 @@ func serve(t *testing.T, o socket.Options) (d *socket.Handler, url string) {
 func dial(t *testing.T, url string) *websocket.Conn {
 	t.Helper()
 	conn, _, err := websocket.Dial(t.Context(), url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	conn.SetReadLimit(1 << 24)
 	t.Cleanup(func() { _ = conn.CloseNow() })
 	return conn
@@ -105,17 +103,13 @@ func send(t *testing.T, conn *websocket.Conn, message string) {
 	if rest, binary := strings.CutPrefix(message, "(binary) "); binary {
 		kind, message = websocket.MessageBinary, rest
 	}
-	if err := conn.Write(t.Context(), kind, []byte(message)); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, conn.Write(t.Context(), kind, []byte(message)))
 }
 
 func receive(t *testing.T, conn *websocket.Conn) string {
 	t.Helper()
 	_, message, err := conn.Read(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	return string(message)
 }
 
@@ -155,9 +149,7 @@ func TestSessionsBehaveAsWithNode(t *testing.T) {
 				}
 				got = append(got, message)
 			}
-			if diff := cmp.Diff(session.Received, got); diff != "" {
-				t.Errorf("answers (-node +here):\n%s", diff)
-			}
+			expect.NoDiff(t, got, session.Received, "answers")
 		})
 	}
 }
@@ -167,17 +159,13 @@ func TestCallWithoutTheParametersItNeedsGetsTheNodesError(t *testing.T) {
 	conn := dial(t, url)
 	send(t, conn, `{"id":1,"method":"block"}`)
 	const want = `{"jsonrpc":"2.0","id":-1,"error":{"code":-32603,"message":"Internal error","data":"WSJSONRPC: reflect: Call with too few input arguments"}}`
-	if got := receive(t, conn); got != want {
-		t.Errorf("response = %s, want %s", got, want)
-	}
+	expect.Equal(t, receive(t, conn), want, "response")
 }
 
 func TestInvalidWebSocketHandshakeIsRefusedAsByNode(t *testing.T) {
 	_, url := serve(t, socket.Options{Origin: func(r *http.Request) bool { return r.Header.Get("Origin") != "https://evil.example" }})
 	response, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusBadRequest || response.Header.Get("Sec-Websocket-Version") != "13" {
 		t.Errorf("a plain GET: %s, %v", response.Status, response.Header)
@@ -289,10 +277,7 @@ func TestTooLargeMessageEndsConnection(t *testing.T) {
 
 func TestClientWithoutPongIsDisconnected(t *testing.T) {
 	_, url := serve(t, socket.Options{Ping: time.Millisecond, Pong: time.Millisecond})
-	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := expect.Value(net.Dial("tcp", strings.TrimPrefix(url, "http://")))(t)
 	defer conn.Close()
 	if _, err := conn.Write([]byte("GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n")); err != nil {
 		t.Fatal(err)
@@ -358,13 +343,9 @@ func TestEventsHaveTheClientsIDAndQuery(t *testing.T) {
 	got := []string{receive(t, conn), receive(t, conn), receive(t, conn)}
 	slices.Sort(got)
 	slices.Sort(want)
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("events (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, got, want, "events")
 	for range want {
-		if height := <-client.heights; height != 101 {
-			t.Errorf("announced height = %d, want 101", height)
-		}
+		expect.Equal(t, <-client.heights, 101, "announced height")
 	}
 	stop()
 	<-done
@@ -447,16 +428,6 @@ func TestEventsOfAnySizeArriveWholeBetweenPongs(t *testing.T) {
 	}
 }
 
-// opened is how many connections are open.
-func opened(t *testing.T, metrics *prometheus.Registry) float64 {
-	t.Helper()
-	families, err := metrics.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return families[0].GetMetric()[0].GetGauge().GetValue()
-}
-
 // Whatever one client does, it is told so or cut, and the other one has its events.
 func TestHostileClientDoesNotAffectOthers(t *testing.T) {
 	for _, tt := range []struct {
@@ -505,7 +476,7 @@ func TestHostileClientDoesNotAffectOthers(t *testing.T) {
 				}
 			}
 			if tt.last == "" {
-				for opened(t, open) > 1 { // it is cut after a second
+				for expect.Metric(t, open, "tipcache_rpc_sockets") > 1 { // it is cut after a second
 					time.Sleep(time.Millisecond)
 				}
 			} else if got := receive(t, hostile); !strings.Contains(got, tt.last) {
@@ -536,9 +507,7 @@ func TestStoppingServerAnswersPendingRequestsAndClosesConnections(t *testing.T) 
 		}
 	}
 	close(may)
-	if got := receive(t, conn); got != `{"jsonrpc":"2.0","id":1,"result":{}}` {
-		t.Errorf("answered %s", got)
-	}
+	expect.Equal(t, receive(t, conn), `{"jsonrpc":"2.0","id":1,"result":{}}`, "answer")
 	if _, _, err := conn.Read(t.Context()); websocket.CloseStatus(err) != websocket.StatusServiceRestart {
 		t.Errorf("closed with %v", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/proxy/story/documented"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 const page = `{"code":200,"msg":{"validators":[` +
@@ -20,9 +21,7 @@ const page = `{"code":200,"msg":{"validators":[` +
 func TestShapeDoesNotDependOnEncodingOfNode(t *testing.T) {
 	want := compact(t, shape(t, page).Body)
 	var indented bytes.Buffer
-	if err := json.Indent(&indented, []byte(page), "\r\n", "\t "); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Indent(&indented, []byte(page), "\r\n", "\t "))
 	for name, raw := range map[string]string{
 		"with blanks":         " " + indented.String() + "\n",
 		"with escaped names":  strings.NewReplacer(`"msg"`, `"\u006dsg"`, `"pagination"`, `"p\u0061gination"`, `"total"`, `"tot\u0061l"`).Replace(page),
@@ -35,19 +34,14 @@ func TestShapeDoesNotDependOnEncodingOfNode(t *testing.T) {
 			if diff := cmp.Diff(want, text); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
-			if key := string(got.Body[got.From:got.To]); key != `"AAE="` {
-				t.Errorf("its next page key is %.40q", key)
-			}
+			expect.Equal(t, string(got.Body[got.From:got.To]), `"AAE="`, "its next page key")
 		})
 	}
 }
 
 func shape(t *testing.T, raw string) documented.Shaped {
 	t.Helper()
-	got, err := documented.Shape([]byte(raw), documented.Validators)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := expect.Value(documented.Shape([]byte(raw), documented.Validators))(t)
 	return got
 }
 
@@ -95,10 +89,7 @@ func TestRewardsHaveAnEntryForEachDenomination(t *testing.T) {
 
 func TestPeriodDelegationHasItsBalance(t *testing.T) {
 	const item = `{"balance":{"denom":"a","amount":"1"},"period_delegation":{"period_delegation_id":"7"}}`
-	got, err := documented.Shape([]byte(`{"code":200,"msg":{"period_delegation_responses":[`+item+`,`+item+`]},"error":""}`), documented.PeriodDelegations)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := expect.Value(documented.Shape([]byte(`{"code":200,"msg":{"period_delegation_responses":[`+item+`,`+item+`]},"error":""}`), documented.PeriodDelegations))(t)
 	if text := compact(t, got.Body); strings.Count(text, `{"period_delegation_id":"7","balance":{"denom":"a","amount":"1"},`) != 2 {
 		t.Errorf("Shape = %s, want two delegations with their balances", text)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/tipcache/tipcache/upstream"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/apistore"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 const somePage = `{"data":[{"collectionAddress":"0xAbc0000000000000000000000000000000000001","assetCount":7,"createdAt":"2025-01-02T03:04:05Z","updatedAt":"2025-01-02T03:04:05Z"}],"pagination":{"total":1}}`
@@ -54,9 +55,7 @@ func TestListReturnsThePageOfTheServerOrWhyThereIsNone(t *testing.T) {
 			}))
 			defer server.Close()
 			_, driver, err := apistore.Open(t.Context(), server.URL, collections.Options{APIKey: "secret"})
-			if err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, err)
 			defer driver.Close()
 			page, err := driver.List(t.Context(), collections.Query{OrderBy: collections.AssetCount, Desc: true, Limit: 10, Offset: 3})
 			if got := upstream.KindOf(err); got != tt.kind || (err == nil) != (tt.kind == 0) {
@@ -92,17 +91,13 @@ func TestMetadataHasTheDocumentedFormAndSize(t *testing.T) {
 			fmt.Fprint(w, strings.Replace(somePage, `"assetCount"`, `"collectionMetadata":`+sent+`,"assetCount"`, 1))
 		}))
 		_, driver, err := apistore.Open(t.Context(), server.URL, collections.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, err)
 		page, err := driver.List(t.Context(), collections.Query{Limit: 1})
 		got := "error"
 		if err == nil {
 			got = string(page.Items[0].Metadata)
 		}
-		if got != want {
-			t.Errorf("metadata of %.60s = %.60s, %v, want %.60s", sent, got, err, want)
-		}
+		expect.Equal(t, got, want, "metadata of %.60s (%v)", sent, err)
 		driver.Close()
 		server.Close()
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/apistore"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestAnswerBeyondFreeMemoryIsRefused(t *testing.T) {
@@ -18,9 +19,7 @@ func TestAnswerBeyondFreeMemoryIsRefused(t *testing.T) {
 	}))
 	defer server.Close()
 	_, driver, err := apistore.Open(t.Context(), server.URL, collections.Options{Memory: memory.Upstream()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, err)
 	if _, err := driver.List(t.Context(), collections.Query{Limit: 10}); !errors.Is(err, account.ErrFull) || memory.Used() != 0 {
 		t.Errorf("error = %v with %d bytes reserved, want %v and 0", err, memory.Used(), account.ErrFull)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/drivers"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestUnknownStoreURLIsRefused(t *testing.T) {
@@ -34,9 +35,7 @@ func TestOpenReturnsAStoreOrAnError(t *testing.T) {
 	if page, err := s.List(t.Context(), collections.Query{Limit: 1}); err != nil || page.Total != 0 {
 		t.Errorf("List = %+v, %v; want an empty page", page, err)
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	expect.NoError(t, s.Close())
 	if s, err := drivers.Open(t.Context(), "sqlite:"+t.TempDir()+"/missing/c.db", collections.Options{}); err == nil || s != nil {
 		t.Errorf("Open in a missing folder = %v, %v; want an error", s, err)
 	}

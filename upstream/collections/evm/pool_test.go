@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 var chainSaid = &Failure{Reason: OtherChain, err: ErrOtherChain}
@@ -44,19 +46,14 @@ func TestRequestFallsBackToAnotherEndpoint(t *testing.T) {
 		p := newTestPool(t, Options{})
 		only := p.endpoints[0]
 		asked := func() (by *Endpoint) {
-			if err := p.TryOther(t.Context(), only, func(s *Session) error { by = s.Endpoint; return nil }); err != nil {
-				t.Error(err)
-			}
+			expect.NoError(t, p.TryOther(t.Context(), only, func(s *Session) error { by = s.Endpoint; return nil }))
 			return by
 		}
 		if asked() != only {
 			t.Error("request did not go to the only endpoint")
 		}
 		o := p.o
-		other, err := newEndpoint("http://other", &o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		other := expect.Value(newEndpoint("http://other", &o))(t)
 		other.http = only.http
 		p.endpoints = append(p.endpoints, other)
 		if asked() != other {
@@ -169,9 +166,7 @@ func TestChainIDIsVerifiedBeforeTheFirstWork(t *testing.T) {
 					t.Errorf("Try with chain id %s = %v, want %v", id, err, want)
 				}
 			}
-			if err := p.Trouble(0); !errors.Is(err, want) {
-				t.Errorf("Trouble with chain id %s = %v, want %v", id, err, want)
-			}
+			expect.ErrorIs(t, p.Trouble(0), want, "Trouble with chain id %s", id)
 			if (works == 2) != (want == nil) || want == nil && requests != 1 {
 				t.Errorf("chain id %s: %d parts of work after %d requests", id, works, requests)
 			}
@@ -191,9 +186,7 @@ func TestNextEndpointTakesOverFromOneThatFails(t *testing.T) {
 			return nil
 		}
 		for range 2 {
-			if err := p.Try(t.Context(), work); err != nil {
-				t.Fatal(err)
-			}
+			expect.NoError(t, p.Try(t.Context(), work))
 			time.Sleep(time.Hour) // the first one no longer rests
 		}
 		if want := []*Endpoint{p.endpoints[0], p.endpoints[1], p.endpoints[1]}; !slices.Equal(used, want) {

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 type answerFunc func(*http.Request) (*http.Response, error)
@@ -20,10 +22,7 @@ func (f answerFunc) RoundTrip(r *http.Request) (*http.Response, error) { return 
 func newTestPool(t *testing.T, o Options) *Pool {
 	t.Helper()
 	o.Endpoints, o.ChainID = []string{"http://node"}, 1
-	p, err := NewPool(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := expect.Value(NewPool(o))(t)
 	p.endpoints[0].http = &http.Client{Transport: answerFunc(func(*http.Request) (*http.Response, error) {
 		body := io.NopCloser(strings.NewReader(`{"jsonrpc":"2.0","id":0,"result":"0x1"}`))
 		return &http.Response{StatusCode: http.StatusOK, Body: body}, nil
@@ -57,9 +56,7 @@ func TestConcurrentFailuresCountOnce(t *testing.T) {
 			})
 		}
 		work.Wait()
-		if n := p.endpoints[0].snapshot().batch.size; n != maxBatch {
-			t.Errorf("then it is asked %d calls at once", n)
-		}
+		expect.Equal(t, p.endpoints[0].snapshot().batch.size, maxBatch, "calls at once afterwards")
 	})
 }
 

@@ -8,9 +8,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/upstream/collections/metadata"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -25,27 +24,17 @@ func golden(t *testing.T, name string, got []byte) {
 	indented.WriteByte('\n')
 	file := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(file, indented.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, os.WriteFile(file, indented.Bytes(), 0o644))
 	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), indented.String()); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	want := expect.Value(os.ReadFile(file))(t)
+	expect.NoDiff(t, indented.String(), string(want), "request")
 }
 
 func TestAlchemyContractsHaveDocumentedForm(t *testing.T) {
 	const address = "0xe785e82358879f061bc3dcac6f0444462d4b5330"
 	for _, name := range []string{"full", "nulls", "bare_array", "wrong_types"} {
 		t.Run(name, func(t *testing.T) {
-			answer, err := os.ReadFile(filepath.Join("testdata", "alchemy_"+name+".json"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			answer := expect.Value(os.ReadFile(filepath.Join("testdata", "alchemy_"+name+".json")))(t)
 			s := openAlchemy(t, &alchemy{fault: text(string(answer))}, unhurried(metadata.Options{Chain: "story-mainnet"}))
 			found, degraded := s.Lookup(t.Context(), []string{address})
 			if degraded {
@@ -72,9 +61,7 @@ func TestAlchemyHasNoRecord(t *testing.T) {
 				t.Errorf("got %s, degraded %v; want {}, not degraded", found[one], degraded)
 			}
 			s.Close()
-			if diff := cmp.Diff([]string{"meta/c/" + one}, store.keys()); diff != "" {
-				t.Errorf("stored -want +got:\n%s", diff)
-			}
+			expect.NoDiff(t, store.keys(), []string{"meta/c/" + one}, "stored keys")
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tipcache/tipcache/upstream/collections/metadata"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // explorer answers the paths; the others are 404.
@@ -97,9 +98,7 @@ func TestBlockscoutIsAskedForFourContractsAtATimeAndThePageHasThoseInTime(t *tes
 		if n := described(found); n != 8 || !degraded {
 			t.Errorf("%d contracts in two rounds of 200 ms, degraded %v", n, degraded)
 		}
-		if most.Load() != 4 {
-			t.Errorf("%d requests at the same time", most.Load())
-		}
+		expect.Equal(t, most.Load(), 4, "requests at the same time")
 		time.Sleep(time.Second)
 		found, degraded = s.Lookup(t.Context(), addresses(20))
 		if n := described(found); n != 20 || degraded {
@@ -120,9 +119,7 @@ func TestFailingContractOfBlockscoutDoesNotAffectOthers(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{one: "", two: "two"}, names(t, found)); diff != "" || degraded {
 		t.Errorf("degraded %v, -want +got:\n%s", degraded, diff)
 	}
-	if state(s) != "closed" {
-		t.Errorf("the breaker is %s", state(s))
-	}
+	expect.Equal(t, state(s), "closed", "breaker state")
 }
 
 func TestBlockscoutGetsNoRequestsAfter429(t *testing.T) {
@@ -140,8 +137,6 @@ func TestBlockscoutGetsNoRequestsAfter429(t *testing.T) {
 		if n := requests.Load(); n > 8 {
 			t.Errorf("%d requests after the first 429", n)
 		}
-		if state(s) != "rate_limited" {
-			t.Errorf("the provider is said to be %s", state(s))
-		}
+		expect.Equal(t, state(s), "rate_limited", "provider state")
 	})
 }

@@ -13,9 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/upstream/collections/metadata"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // poisoned is an Alchemy that answers batches with one of the contracts in a way
@@ -77,9 +76,7 @@ func TestFailingContractDoesNotAffectOthersInBatch(t *testing.T) {
 					if again := len(provider.batches()); again != asked || state(s) != "closed" {
 						t.Errorf("%d more requests, the breaker is %s", again-asked, state(s))
 					}
-					if n := strings.Count(log.String(), "provider refuses these"); n != 1 {
-						t.Errorf("told of %d times: %s", n, log)
-					}
+					expect.Equal(t, strings.Count(log.String(), "provider refuses these"), 1, "log lines about it (%s)", log)
 				})
 			})
 		}
@@ -248,13 +245,10 @@ func TestProviderThatRefusesEverythingGetsFewRequests(t *testing.T) {
 
 func TestOnchainMetadataIsBounded(t *testing.T) {
 	long := strings.Repeat("é", 100_000)
-	answer, err := json.Marshal(map[string]any{
+	answer := expect.Value(json.Marshal(map[string]any{
 		"address": one, "name": "x" + long, "symbol": "S", "totalSupply": strings.Repeat("9", 5000), "contractDeployer": long, "tokenType": long,
 		"openSeaMetadata": map[string]any{"floorPrice": json.Number("1e999"), "description": long, "imageUrl": "data:image/svg+xml;base64," + strings.Repeat("PHN2Zz4", 600), "bannerImageUrl": "https://example.com/" + long, "externalUrl": "https://example.com/x", "collectionName": "short"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	s := openAlchemy(t, &alchemy{fault: text(`[` + string(answer) + `]`)}, unhurried(metadata.Options{}))
 	found, degraded := s.Lookup(t.Context(), []string{one})
 	var got map[string]any
@@ -266,9 +260,7 @@ func TestOnchainMetadataIsBounded(t *testing.T) {
 		"address": one, "name": "x" + cut[:4094], "symbol": "S",
 		"marketplaceMetadata": map[string]any{"description": cut, "externalUrl": "https://example.com/x", "collectionName": "short"},
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
+	expect.NoDiff(t, got, want, "metadata")
 }
 
 // Every page but the last has contracts that the provider refuses. What their batches are divided into grows

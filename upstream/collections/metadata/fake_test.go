@@ -14,9 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/tipcache/tipcache/upstream/collections/metadata"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/leaktest"
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
@@ -194,10 +193,7 @@ func open(t testing.TB, spec string, o metadata.Options) *metadata.Service {
 	if o.Store == nil {
 		o.Store = &memory{}
 	}
-	s, err := metadata.Open(spec, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := expect.Value(metadata.Open(spec, o))(t)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -235,23 +231,6 @@ type logged struct{ logtest.Log }
 
 func (l *logged) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
-}
-
-// count is the value of the counter or gauge whose labels have the value.
-func count(t testing.TB, r *prometheus.Registry, name, label string) float64 {
-	t.Helper()
-	families, err := r.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			if f.GetName() == name && strings.Contains(fmt.Sprint(m.GetLabel()), label) {
-				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
-			}
-		}
-	}
-	return 0
 }
 
 // state is how the service says that its provider is.

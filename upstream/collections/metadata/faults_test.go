@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/upstream/collections/metadata"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // hijack breaks the connection off after the bytes.
@@ -65,13 +66,11 @@ func TestProviderFaultLeavesPageWithoutMetadata(t *testing.T) {
 			if string(found[one]) != "{}" || !degraded {
 				t.Errorf("got %s, degraded %v; want {}, degraded", found[one], degraded)
 			}
-			eventually(t, "the outcome "+test.outcome, func() bool {
-				return count(t, registry, "tipcache_metadata_requests_total", test.outcome) >= 1
+			expect.Eventually(t, "the outcome "+test.outcome, func() bool {
+				return expect.Metric(t, registry, "tipcache_metadata_requests_total", test.outcome) >= 1
 			})
-			if n := count(t, registry, "tipcache_metadata_degraded_lookups_total", "alchemy"); n != 1 {
-				t.Errorf("%v degraded lookups counted", n)
-			}
-			eventually(t, "the failure in the log", func() bool { return strings.Contains(log.String(), "metadata lookup failed") })
+			expect.Equal(t, expect.Metric(t, registry, "tipcache_metadata_degraded_lookups_total", "alchemy"), 1, "degraded lookups counted")
+			expect.Eventually(t, "the failure in the log", func() bool { return strings.Contains(log.String(), "metadata lookup failed") })
 			noKey(t, log, registry)
 		})
 	}
@@ -85,9 +84,7 @@ func TestMissingProviderLeavesPageWithoutMetadata(t *testing.T) {
 			t.Errorf("%s got %q, degraded %v", provider, name, degraded)
 		}
 	}
-	if n := strings.Count(log.String(), "connection refused"); n != 2 {
-		t.Errorf("the log names the cause %d times: %s", n, log)
-	}
+	expect.Equal(t, strings.Count(log.String(), "connection refused"), 2, "log lines with the cause (%s)", log)
 	noKey(t, log, registry)
 }
 
@@ -190,21 +187,8 @@ func TestKeyInTransportErrorIsHidden(t *testing.T) {
 // noKey fails if the log or a metric has the key.
 func noKey(t *testing.T, log *logged, registry *prometheus.Registry) {
 	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := expect.Value(registry.Gather())(t)
 	if seen := log.String() + fmt.Sprint(families); strings.Contains(seen, key) {
 		t.Errorf("the key is in: %s", seen)
-	}
-}
-
-// eventually waits for what happens behind a page's back.
-func eventually(t *testing.T, what string, happened func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !happened(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never seen: %s", what)
-		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/upstream/collections/metadata"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // limited answers 429 with the header.
@@ -60,12 +61,8 @@ func TestProviderGetsNoRequestsAfter429(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				provider := &alchemy{fault: limited(test.retryAfter)}
 				s := openAlchemy(t, provider, metadata.Options{})
-				if diff := cmp.Diff(test.want, pauses(t, s, provider, len(test.want))); diff != "" {
-					t.Errorf("pauses -want +got:\n%s", diff)
-				}
-				if state(s) != "rate_limited" {
-					t.Errorf("the provider is said to be %s", state(s))
-				}
+				expect.NoDiff(t, pauses(t, s, provider, len(test.want)), test.want, "pauses")
+				expect.Equal(t, state(s), "rate_limited", "provider state")
 			})
 		})
 	}
@@ -100,15 +97,13 @@ func TestBreakerOpensAndRecovers(t *testing.T) {
 		time.Sleep(100 * day)
 		provider.fail(status(http.StatusBadGateway))
 
-		expect := func(asked int, breaker string, gauge float64) {
+		check := func(asked int, breaker string, gauge float64) {
 			t.Helper()
 			synctest.Wait()
 			if n := len(provider.batches()); n != asked || state(s) != breaker {
 				t.Errorf("%d batches, breaker %s; want %d, %s", n, state(s), asked, breaker)
 			}
-			if got := count(t, registry, "tipcache_metadata_breaker_state", "alchemy"); got != gauge {
-				t.Errorf("the gauge is at %v, want %v", got, gauge)
-			}
+			expect.Equal(t, expect.Metric(t, registry, "tipcache_metadata_breaker_state", "alchemy"), gauge, "breaker state")
 		}
 		page := func(want map[string]string) {
 			t.Helper()
@@ -121,19 +116,17 @@ func TestBreakerOpensAndRecovers(t *testing.T) {
 		for range 8 {
 			page(outage)
 		}
-		expect(6, "open", 2)
+		check(6, "open", 2)
 		time.Sleep(31 * time.Second)
-		expect(6, "half-open", 1)
+		check(6, "half-open", 1)
 		page(outage) // the one that tries
-		expect(7, "open", 2)
+		check(7, "open", 2)
 		time.Sleep(31 * time.Second)
 		provider.fail(nil)
 		page(map[string]string{one: "8", two: "8"})
-		expect(8, "closed", 0)
+		check(8, "closed", 0)
 		for _, said := range []string{`msg="upstream unreachable" origin="metadata provider alchemy" error="alchemy gave no usable answer: status 502"`, `msg="upstream reachable again"`} {
-			if n := strings.Count(log.String(), said); n != 1 {
-				t.Errorf("%s is logged %d times: %s", said, n, log)
-			}
+			expect.Equal(t, strings.Count(log.String(), said), 1, "log lines with %q (%s)", said, log)
 		}
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tipcache/tipcache/upstream/collections/metadata"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestPageRequestsMissingMetadataOnce(t *testing.T) {
@@ -31,13 +32,11 @@ func TestPageRequestsMissingMetadataOnce(t *testing.T) {
 	if diff := cmp.Diff(want, names(t, found)); diff != "" || degraded {
 		t.Errorf("degraded %v, -want +got:\n%s", degraded, diff)
 	}
-	eventually(t, "both are saved", func() bool { return len(store.keys()) == 2 })
+	expect.Eventually(t, "both are saved", func() bool { return len(store.keys()) == 2 })
 	found, _ = s.Lookup(t.Context(), append(addresses(3), two))
-	if diff := cmp.Diff(map[string]int{"1": 1, "2": 3}, tally(names(t, found))); diff != "" {
-		t.Errorf("names -want +got:\n%s", diff)
-	}
+	expect.NoDiff(t, tally(names(t, found)), map[string]int{"1": 1, "2": 3}, "names")
 	for label, want := range map[string]float64{"hit": 1, "stale": 0, "miss": 5} {
-		if got := count(t, registry, "tipcache_metadata_contracts_total", label); got != want {
+		if got := expect.Metric(t, registry, "tipcache_metadata_contracts_total", label); got != want {
 			t.Errorf("%v contracts counted as %s, want %v", got, label, want)
 		}
 	}
@@ -64,9 +63,7 @@ func TestLateMetadataIsOnTheNextPage(t *testing.T) {
 		if name, degraded := lookup(t, s, one); name != "late" || degraded {
 			t.Errorf("the next page has %q, degraded %v", name, degraded)
 		}
-		if n := len(provider.batches()); n != 1 {
-			t.Errorf("%d batches", n)
-		}
+		expect.Equal(t, len(provider.batches()), 1, "batches")
 	})
 }
 
@@ -100,9 +97,7 @@ func TestConcurrentPagesShareLookups(t *testing.T) {
 			})
 		}
 		pages.Wait()
-		if diff := cmp.Diff([][]string{{one, two}}, provider.batches()); diff != "" {
-			t.Errorf("batches -want +got:\n%s", diff)
-		}
+		expect.NoDiff(t, provider.batches(), [][]string{{one, two}}, "batches")
 	})
 }
 
@@ -119,9 +114,7 @@ func TestOvertakenPageDoesNotRequestMetadataAgain(t *testing.T) {
 	if name, degraded := lookup(t, s, one); name != "1" || degraded {
 		t.Errorf("%q, degraded %v", name, degraded)
 	}
-	if n := len(provider.batches()); n != 1 {
-		t.Errorf("%d batches", n)
-	}
+	expect.Equal(t, len(provider.batches()), 1, "batches")
 }
 
 func TestLongPageWaitsOnlyForItsFirstBatch(t *testing.T) {
@@ -141,9 +134,7 @@ func TestLongPageWaitsOnlyForItsFirstBatch(t *testing.T) {
 		if n := described(found); n != 150 || degraded {
 			t.Errorf("%d contracts on the next page, degraded %v", n, degraded)
 		}
-		if n := len(provider.batches()); n != 2 {
-			t.Errorf("%d batches", n)
-		}
+		expect.Equal(t, len(provider.batches()), 2, "batches")
 	})
 }
 
@@ -179,9 +170,7 @@ func TestCloseDoesNotWaitForTheProvider(t *testing.T) {
 		synctest.Wait()
 		s.Close()
 		page.Wait()
-		if took := time.Since(start); took != 0 {
-			t.Errorf("closing took %v", took)
-		}
+		expect.Equal(t, time.Since(start), 0, "duration of Close")
 		found, degraded := s.Lookup(t.Context(), []string{one, two})
 		if diff := cmp.Diff(map[string]string{one: "1", two: ""}, names(t, found)); diff != "" || !degraded {
 			t.Errorf("a closed service: degraded %v, -want +got:\n%s", degraded, diff)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tipcache/tipcache/upstream/collections/metadata"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // described is the number of contracts that are not {}.
@@ -68,9 +69,7 @@ func TestMetadataIsServedUntilItExpires(t *testing.T) {
 					}
 					synctest.Wait()
 				}
-				if n := len(provider.batches()); n != test.asked {
-					t.Errorf("%d batches, want %d", n, test.asked)
-				}
+				expect.Equal(t, len(provider.batches()), test.asked, "batches")
 			})
 		})
 	}

@@ -3,10 +3,9 @@ package cosmos_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
 	"github.com/tipcache/tipcache/upstream/devnet/state"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // The answers are those of a real node, but for amounts and keys.
@@ -34,9 +33,7 @@ func TestServicesAnswerByABCIAsANodeDoes(t *testing.T) {
 				t.Errorf("by gRPC: %d %q", got.Status, got.Message)
 			}
 			got.Status, got.Message = 0, ""
-			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("answer (-want +got):\n%s", diff)
-			}
+			expect.NoDiff(t, got, tt.want, "answer")
 		})
 	}
 }

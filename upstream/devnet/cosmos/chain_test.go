@@ -13,6 +13,7 @@ import (
 
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
 	"github.com/tipcache/tipcache/upstream/devnet/state"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
 
@@ -55,12 +56,8 @@ func TestStateMovesWithTheBlocksAndStaysAtAHeight(t *testing.T) {
 func TestHeightHeaderIsWrongForCometBFTResponses(t *testing.T) {
 	node := cosmos.NewChain(state.Options{ChainID: "devnet-1", Delegators: 1530}).Handler(clock{1000, 1, false}, false, func(string, int64) {})
 	w, body := ask(t, node, "/cosmos/base/tendermint/v1beta1/blocks/latest", 820)
-	if got := gjson.Get(body, "block.header.height").String(); got != "1000" {
-		t.Errorf("got block %s, want 1000", got)
-	}
-	if got := w.Header().Get("X-Cosmos-Block-Height"); got != "820" {
-		t.Errorf("got height %s, want 820", got)
-	}
+	expect.Equal(t, gjson.Get(body, "block.header.height").String(), "1000", "block")
+	expect.Equal(t, w.Header().Get("X-Cosmos-Block-Height"), "820", "height")
 }
 
 func TestPagesLeadThroughAList(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tipcache/tipcache/upstream/devnet/cosmos"
 	"github.com/tipcache/tipcache/upstream/devnet/state"
+	"github.com/tipcache/tipcache/upstream/expect"
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
 
@@ -103,14 +104,10 @@ func (x exchange) check(t *testing.T, node http.Handler) {
 	switch {
 	case x.Method == http.MethodHead || !strings.HasPrefix(x.Raw, "{"):
 	case x.Status != http.StatusOK:
-		if diff := gocmp.Diff(x.Raw, body); diff != "" {
-			t.Errorf("error (-want +got):\n%s", diff)
-		}
+		expect.NoDiff(t, body, x.Raw, "error")
 	default:
 		want, got := shapeOf(t, x.Raw), shapeOf(t, body)
-		if diff := gocmp.Diff(alike(want, got), alike(got, want)); diff != "" {
-			t.Errorf("shape (-want +got):\n%s", diff)
-		}
+		expect.NoDiff(t, alike(got, want), alike(want, got), "shape")
 	}
 }
 
@@ -120,14 +117,8 @@ func (x exchange) request(t *testing.T) *http.Request {
 	if x.Query != "" {
 		target += "?" + x.Query
 	}
-	r, err := http.NewRequestWithContext(t.Context(), x.Method, "http://node/", strings.NewReader(x.Body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	path, err := url.PathUnescape(x.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := expect.Value(http.NewRequestWithContext(t.Context(), x.Method, "http://node/", strings.NewReader(x.Body)))(t)
+	path := expect.Value(url.PathUnescape(x.Path))(t)
 	r.RequestURI = strings.TrimPrefix(target, "http://node")
 	r.URL = &url.URL{Path: path, RawPath: x.Path, RawQuery: x.Query}
 	for _, h := range x.Headers {

@@ -8,17 +8,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/upstream/events/query"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func read(t testing.TB, name string) []byte {
 	t.Helper()
-	data, err := os.ReadFile("testdata/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := expect.Value(os.ReadFile("testdata/" + name))(t)
 	return data
 }
 
@@ -27,9 +23,7 @@ func recorded(t testing.TB) (all []struct{ Query, Error string }) {
 	t.Helper()
 	for line := range bytes.Lines(read(t, "queries.jsonl")) {
 		all = append(all, struct{ Query, Error string }{})
-		if err := json.Unmarshal(line, &all[len(all)-1]); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, json.Unmarshal(line, &all[len(all)-1]))
 	}
 	return all
 }
@@ -59,9 +53,7 @@ func TestParseErrors(t *testing.T) {
 		"é<":                            "offset 3: EOF",
 		"foo='a' 'unfinished":           "",
 	} {
-		if got := errorOf(input); got != want {
-			t.Errorf("Parse(%q) = error %q, want %q", input, got, want)
-		}
+		expect.Equal(t, errorOf(input), want, "error of Parse(%q)", input)
 	}
 }
 
@@ -88,14 +80,9 @@ func TestMatchesLikeTheNode(t *testing.T) {
 			Matches []string
 		}
 	}
-	if err := json.Unmarshal(read(t, "matches.json"), &recording); err != nil {
-		t.Fatal(err)
-	}
+	expect.NoError(t, json.Unmarshal(read(t, "matches.json"), &recording))
 	for _, r := range recording.Queries {
-		q, err := query.Parse(r.Query)
-		if err != nil {
-			t.Fatal(err)
-		}
+		q := expect.Value(query.Parse(r.Query))(t)
 		got := []string{}
 		for hash, tags := range recording.Events {
 			if q.Matches(tags) {
@@ -103,9 +90,7 @@ func TestMatchesLikeTheNode(t *testing.T) {
 			}
 		}
 		slices.Sort(got)
-		if diff := cmp.Diff(r.Matches, got); diff != "" {
-			t.Errorf("events that match %s (-node +tipcache):\n%s", r.Query, diff)
-		}
+		expect.NoDiff(t, got, r.Matches, "events that match %s", r.Query)
 	}
 }
 
@@ -121,13 +106,8 @@ func TestConditionMatchesAnyValueOfItsTag(t *testing.T) {
 		"long.zeros=7": true, "long.zeros=007.0": true, "long.zeros<7": false, "long.nines>" + nines[:400]: true, "long.nines<=" + nines[:400]: false,
 		"long.fraction=1": true, "long.fraction>1.1": false, "long.both>2.5": true, "long.both<2.7": true, "long.both=2.7": false,
 	} {
-		q, err := query.Parse(input)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := q.Matches(tags); got != want {
-			t.Errorf("%s: Matches = %t, want %t", input, got, want)
-		}
+		q := expect.Value(query.Parse(input))(t)
+		expect.Equal(t, q.Matches(tags), want, "%s: Matches", input)
 	}
 }
 
@@ -140,10 +120,7 @@ func TestEqualityReturnsARequiredValue(t *testing.T) {
 		"tm.event='Tx' AND tx.height=5":    "tm.event Tx",
 		"a.b='c' AND a.b='d' AND e EXISTS": "a.b d",
 	} {
-		q, err := query.Parse(input)
-		if err != nil {
-			t.Fatal(err)
-		}
+		q := expect.Value(query.Parse(input))(t)
 		tag, value, ok := q.Equality()
 		if got := tag + " " + value; ok != (want != "") || ok && got != want {
 			t.Errorf("%s: Equality = %q, %t; want %q", input, got, ok, want)

@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/tidwall/gjson"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // serveRecorded answers POST requests with recorded replies from testdata, and GET requests without the JSON-RPC
@@ -42,20 +42,12 @@ func serveRecorded(w http.ResponseWriter, r *http.Request) {
 func TestRepliesOfARealNodeAreUnderstood(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(serveRecorded))
 	t.Cleanup(server.Close)
-	base, err := url.Parse(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	base := expect.Value(url.Parse(server.URL))(t)
 	c := New(base, nil, time.Minute, time.Minute, nil, upstream.NewOutage(slog.New(slog.DiscardHandler), "the RPC"))
 	t.Cleanup(c.CloseIdle)
-	got, err := c.Status(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := expect.Value(c.Status(t.Context()))(t)
 	want := Status{ChainID: "story-1001511", Height: 290, Earliest: 1, TxIndex: "off", Time: time.Date(2026, 11, 20, 11, 38, 19, 89729905, time.UTC)}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("status (-want +got):\n%s", diff)
-	}
+	expect.NoDiff(t, got, want, "status")
 	if height, err := c.Committed(t.Context()); err != nil || height != 290 {
 		t.Errorf("Committed = %d, %v; want 290", height, err)
 	}
@@ -73,9 +65,7 @@ func TestIsShutdownError(t *testing.T) {
 		"no such store: x: leveldb: closed (latest height: : unknown request":        false, // from a request's parameter
 		"tx (AA==) not found": false,
 	} {
-		if got := IsShutdownError(text); got != want {
-			t.Errorf("IsShutdownError(%q) = %t, want %t", text, got, want)
-		}
+		expect.Equal(t, IsShutdownError(text), want, "IsShutdownError(%q)", text)
 	}
 }
 
@@ -89,16 +79,11 @@ func TestHashOfABlockComesFromTheNextHeader(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				body, _ := io.ReadAll(r.Body)
-				if height := gjson.GetBytes(body, "params.height").String(); height != "8" {
-					t.Errorf("height of the header = %q, want 8", height)
-				}
+				expect.Equal(t, gjson.GetBytes(body, "params.height").String(), "8", "height of the header")
 				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, gjson.GetBytes(body, "id").Raw, tt.reply)
 			}))
 			defer server.Close()
-			base, err := url.Parse(server.URL)
-			if err != nil {
-				t.Fatal(err)
-			}
+			base := expect.Value(url.Parse(server.URL))(t)
 			c := New(base, nil, time.Minute, time.Minute, nil, upstream.NewOutage(slog.New(slog.DiscardHandler), "the RPC"))
 			defer c.CloseIdle()
 			hash, err := c.Hash(t.Context(), 7)
@@ -117,17 +102,12 @@ func TestOnlyRefusalsOfTheNodeItselfEndAnOutage(t *testing.T) {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":-1,"error":{"code":%d,"message":"refused"}}`, code)
 		}))
-		base, err := url.Parse(server.URL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		base := expect.Value(url.Parse(server.URL))(t)
 		c := New(base, nil, time.Minute, time.Minute, nil, upstream.NewOutage(slog.New(slog.DiscardHandler), "the RPC"))
 		if _, err := c.Call(t.Context(), "status", nil, maxRead); err == nil {
 			t.Errorf("Call succeeds with code %d", code)
 		}
-		if got := c.Outage.Failing(); got != failing {
-			t.Errorf("Failing = %t after code %d, want %t", got, code, failing)
-		}
+		expect.Equal(t, c.Outage.Failing(), failing, "Failing after code %d", code)
 		c.CloseIdle()
 		server.Close()
 	}
@@ -147,8 +127,6 @@ func TestCallsAreValidJSON(t *testing.T) {
 		`{"id":1,"jsonrpc":"2.0","method":"a","params":{"b":1}}`:   json.RawMessage(`{"b":1}`),
 		`{"id":1,"jsonrpc":"2.0","method":"a","params":{"b":"1"}}`: map[string]string{"b": "1"},
 	} {
-		if got := string(request("a", params)); got != want {
-			t.Errorf("request = %s, want %s", got, want)
-		}
+		expect.Equal(t, string(request("a", params)), want, "request")
 	}
 }

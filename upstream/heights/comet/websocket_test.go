@@ -12,6 +12,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // serveSocket sends messages, of which the first acknowledges a subscription, and waits until the client closes the
@@ -38,10 +39,7 @@ func serveSocket(t *testing.T, messages ...string) (c *Client, closed chan error
 		closed <- err
 	}))
 	t.Cleanup(server.Close)
-	base, err := url.Parse(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	base := expect.Value(url.Parse(server.URL))(t)
 	c = New(base, nil, time.Minute, time.Minute, nil, upstream.NewOutage(slog.New(slog.DiscardHandler), "the RPC"))
 	t.Cleanup(c.CloseIdle)
 	return c, closed
@@ -49,10 +47,7 @@ func serveSocket(t *testing.T, messages ...string) (c *Client, closed chan error
 
 func TestSubscriptionDeliversHeadersAndClosesItsConnection(t *testing.T) {
 	c, closed := serveSocket(t, `{"result":{}}`, `{"result":{"data":{"value":{"header":{"chain_id":"c","height":"7"}}}}}`)
-	s, err := c.Subscribe(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := expect.Value(c.Subscribe(t.Context()))(t)
 	if h, err := s.Next(t.Context()); err != nil || h.Height != 7 || h.ChainID != "c" {
 		t.Errorf("Next = %+v, %v; want block 7 of c", h, err)
 	}

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestPlausibleHeightsStartAtFirstAcceptedClaim(t *testing.T) {
@@ -23,9 +25,7 @@ func TestReplicasClaimIsForgottenAfterHigherClaimOfASource(t *testing.T) {
 		tip.Raise(103)
 		tip.claimHeight(0, 104)
 		tip.claimHeight(0, 101)
-		if got := tip.Read().Height; got != 101 {
-			t.Errorf("tip = %d, want 101", got)
-		}
+		expect.Equal(t, tip.Read().Height, 101, "tip")
 	})
 }
 
@@ -55,9 +55,7 @@ func TestClaimsLower(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			tip := newAt100(2*time.Second, time.Minute)
 			tip.Accept(1, tt.claim)
-			if got := tip.ClaimsLower(1); got != tt.want {
-				t.Errorf("ClaimsLower = %t, want %t", got, tt.want)
-			}
+			expect.Equal(t, tip.ClaimsLower(1), tt.want, "ClaimsLower")
 		})
 	}
 }
@@ -157,9 +155,7 @@ func TestTipIsUnconfirmedWhileContradicted(t *testing.T) {
 		tip := newAt100(2*time.Second, time.Minute)
 		want := func(name string, unconfirmed bool) {
 			t.Helper()
-			if got := tip.Read().Unconfirmed; got != unconfirmed {
-				t.Errorf("%s: Unconfirmed = %t, want %t", name, got, unconfirmed)
-			}
+			expect.Equal(t, tip.Read().Unconfirmed, unconfirmed, "%s: Unconfirmed", name)
 		}
 		first, second := tip.Contradict(), tip.Contradict()
 		first()

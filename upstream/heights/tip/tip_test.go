@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // claimHeight accepts a claim of a height if it is plausible, as a follower does, and reports whether it is.
@@ -43,9 +45,7 @@ func TestPlausibleClaimBecomesTip(t *testing.T) {
 				tip := newAt100(2*time.Second, time.Minute)
 				time.Sleep(tt.after)
 				tip.claimHeight(0, tt.claim)
-				if got := tip.Read().Height; got != tt.want {
-					t.Errorf("tip = %d, want %d", got, tt.want)
-				}
+				expect.Equal(t, tip.Read().Height, tt.want, "tip")
 			})
 		})
 	}
@@ -54,13 +54,9 @@ func TestPlausibleClaimBecomesTip(t *testing.T) {
 func TestRemovedSourceDoesNotKeepTheTip(t *testing.T) {
 	tip := newAt100(2*time.Second, time.Minute)
 	tip.claimHeight(1, 105)
-	if got := tip.Read().Height; got != 105 {
-		t.Errorf("tip = %d, want the claim 105", got)
-	}
+	expect.Equal(t, tip.Read().Height, 105, "tip")
 	tip.Remove(1)
-	if got := tip.Read().Height; got != 100 {
-		t.Errorf("tip = %d after its source was removed, want 100", got)
-	}
+	expect.Equal(t, tip.Read().Height, 100, "tip after its source was removed")
 }
 
 func TestSeriesOfClaimsDoesNotExceedThePace(t *testing.T) {
@@ -81,16 +77,12 @@ func TestLimitGrowsWithTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tip := newAt100(2*time.Second, time.Minute)
 		for _, blocks := range []int64{0, 1, 5, 100} {
-			if got, want := tip.Read().Limit, 100+Slack+blocks; got != want {
-				t.Errorf("limit = %d, want %d", got, want)
-			}
+			expect.Equal(t, tip.Read().Limit, 100+Slack+blocks, "limit")
 			time.Sleep(time.Duration(map[int64]int64{0: 1, 1: 4, 5: 95}[blocks]) * 2 * time.Second)
 		}
 		time.Sleep(time.Minute)
 		tip.claimHeight(0, 101) // accepted but not proved
-		if got, want := tip.Read().Limit, int64(100+Slack+130); got != want {
-			t.Errorf("limit after a claim = %d, want %d", got, want)
-		}
+		expect.Equal(t, tip.Read().Limit, int64(100+Slack+130), "limit after a claim")
 	})
 }
 
@@ -109,9 +101,7 @@ func TestTipFallsBelowUnprovedHeight(t *testing.T) {
 	tip := newAt100(2*time.Second, time.Minute)
 	tip.claimHeight(0, 105)
 	tip.claimHeight(0, 101)
-	if got := tip.Read().Height; got != 101 {
-		t.Errorf("tip %d, want 101", got)
-	}
+	expect.Equal(t, tip.Read().Height, 101, "tip")
 	tip.Prove(0, 101)
 	tip.claimHeight(0, 99)
 	if got := tip.Read().Height; got != 101 {
@@ -220,9 +210,7 @@ func TestRolledBackAfterAllSourcesWereLower(t *testing.T) {
 					time.Sleep(time.Second)
 				}
 				tt.does(tip)
-				if got := tip.RolledBack(); got != tt.want {
-					t.Errorf("RolledBack = %t, want %t", got, tt.want)
-				}
+				expect.Equal(t, tip.RolledBack(), tt.want, "RolledBack")
 			})
 		})
 	}
@@ -265,9 +253,7 @@ func TestIntervalIsLearned(t *testing.T) {
 					time.Sleep(gap)
 					tip.Accept(0, Claim{Height: int64(100 + i), CatchingUp: tt.catchingUp})
 				}
-				if got := tip.Read().Interval; got != tt.want {
-					t.Errorf("interval = %s, want %s", got, tt.want)
-				}
+				expect.Equal(t, tip.Read().Interval, tt.want, "interval")
 			})
 		})
 	}
@@ -287,9 +273,7 @@ func TestIntervalIsLearned(t *testing.T) {
 
 func TestReadDoesNotAllocate(t *testing.T) {
 	tip := newAt100(2*time.Second, time.Minute)
-	if n := testing.AllocsPerRun(100, func() { tip.Read() }); n != 0 {
-		t.Errorf("Read makes %v allocations, want 0", n)
-	}
+	expect.Equal(t, testing.AllocsPerRun(100, func() { tip.Read() }), 0, "Read makes allocations")
 }
 
 func TestRolledBackAfterLowerSourcesStopCatchingUp(t *testing.T) {
