@@ -27,9 +27,7 @@ func TestAccessRulesApplyHoweverAPathIsRequested(t *testing.T) {
 	}
 	s.get(t, poolPath, "Accept", "text/event-stream").refuses(t, http.StatusForbidden, chainRefusal(http.StatusForbidden, denied))
 	for _, target := range []string{"/staking/validators", batchOf(paramsPath)} {
-		if got := s.get(t, target); got.status != http.StatusOK {
-			t.Errorf("%s = %d %s, want 200", target, got.status, got.body)
-		}
+		s.get(t, target).wants(t, http.StatusOK)
 	}
 	e, err := s.proxy.Explain(t.Context(), proxy.Inquiry{URL: poolPath})
 	if err != nil || e.Access != "deny /staking/p*" || e.Refusal == nil || !strings.Contains(e.Refusal.Body, denied) {
@@ -41,9 +39,7 @@ func TestAccessRulesApplyHoweverAPathIsRequested(t *testing.T) {
 		}
 	}
 	s.proxy.SetLimits(limits.Limits{})
-	if got := s.get(t, poolPath); got.status != http.StatusOK {
-		t.Errorf("%s = %d without the rule, want 200", poolPath, got.status)
-	}
+	s.get(t, poolPath).wants(t, http.StatusOK)
 }
 
 func TestStreamsAndPollsEndOnceARuleDeniesThem(t *testing.T) {
@@ -86,7 +82,5 @@ func TestRateOfARuleHoldsForRepeatedRequestsBatchesAndStreams(t *testing.T) {
 			t.Errorf("event of %s = %q, want only when to retry", target, got)
 		}
 	}
-	if got := s.get(t, paramsPath); got.status != http.StatusOK {
-		t.Errorf("a path without a rule = %d, want 200", got.status)
-	}
+	s.get(t, paramsPath).wants(t, http.StatusOK)
 }

@@ -71,9 +71,19 @@ func startChainWithout(t testing.TB, o proxy.Options) *chainService {
 
 // An exchange is an answer as a client has it.
 type exchange struct {
-	status int
-	header http.Header
-	body   string
+	request string
+	status  int
+	header  http.Header
+	body    string
+}
+
+// wants fails the test unless the answer has this status, and each part in its body.
+func (e exchange) wants(t *testing.T, status int, parts ...string) {
+	t.Helper()
+	expect.Equal(t, e.status, status, "status of %s (%.500s)", e.request, e.body)
+	for _, part := range parts {
+		expect.Contains(t, e.body, part, "body of %s", e.request)
+	}
 }
 
 // get asks with pairs of header names and values.
@@ -95,7 +105,7 @@ func (s *chainService) do(t *testing.T, method, target, body string, headers ...
 	res := expect.Value(s.Client().Do(r))(t)
 	defer res.Body.Close()
 	text := expect.Value(io.ReadAll(res.Body))(t)
-	return exchange{res.StatusCode, res.Header, string(text)}
+	return exchange{method + " " + target, res.StatusCode, res.Header, string(text)}
 }
 
 // refuses checks for an enveloped refusal.

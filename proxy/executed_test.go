@@ -51,9 +51,7 @@ func TestExecutionBlockInTheURLMeansWhatTheHeaderMeans(t *testing.T) {
 		"/live?path=" + url.QueryEscape(anyPath+"?x-min-evm-block="+later):     http.StatusOK,
 		anyPath + "?since=0&x-min-evm-block=" + later:                          http.StatusGatewayTimeout,
 	} {
-		if got := s.get(t, target); got.status != want {
-			t.Errorf("%s = %d %s, want %d", target, got.status, got.body, want)
-		}
+		s.get(t, target).wants(t, want)
 	}
 	if got := s.get(t, anyPath+"?x-min-evm-block="+counts, minEVM, later); got.status != http.StatusBadRequest || !strings.Contains(got.body, "X-Min-Evm-Block is "+later+" and x-min-evm-block is "+counts) {
 		t.Errorf("a header and a parameter that differ = %d %s, want 400", got.status, got.body)

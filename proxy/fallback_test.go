@@ -130,13 +130,9 @@ func TestFallbackAnswersWhatTheMountDoesNot(t *testing.T) {
 		"/network_status": http.StatusNotFound, "/api/a/%2e%2e/b": http.StatusNotFound, "/api/a%5Cb": http.StatusNotFound, "/api/a%00": http.StatusNotFound,
 		"/api" + batchOf("/staking/validators"): http.StatusBadRequest, "/api/live?path=/network_status": http.StatusBadRequest,
 	} {
-		if got := s.get(t, target); got.status != status {
-			t.Errorf("%s = %d %s, want %d", target, got.status, got.body, status)
-		}
+		s.get(t, target).wants(t, status)
 	}
-	if got := s.do(t, http.MethodPost, "/api/network_status", "{}"); got.status != http.StatusMethodNotAllowed {
-		t.Errorf("POST = %d, want 405", got.status)
-	}
+	s.do(t, http.MethodPost, "/api/network_status", "{}").wants(t, http.StatusMethodNotAllowed)
 	if i.calls() != before {
 		t.Errorf("%d requests reached the fallback that are not for it", i.calls()-before)
 	}
@@ -187,9 +183,7 @@ func TestFailuresOfAFallbackHaveTheFormOfTheInterface(t *testing.T) {
 	if got := s.get(t, "/api/refuses"); got.status != http.StatusInternalServerError || got.body != `{"code":500}` {
 		t.Errorf("a refusal = %d %s, want that of the fallback", got.status, got.body)
 	}
-	if got := s.get(t, "/api"+poolPath); got.status != http.StatusOK {
-		t.Errorf("the chain = %d %s while the fallback fails, want 200", got.status, got.body)
-	}
+	s.get(t, "/api"+poolPath).wants(t, http.StatusOK)
 	i.Close()
 	s.get(t, "/api/network_status").refuses(t, 502, chainRefusal(502, lost))
 }
@@ -254,9 +248,7 @@ func TestFallbackNeedsAKeyWhereTheChainDoes(t *testing.T) {
 	i := startIndexer(t)
 	s := startChain(t, proxy.Options{Mounts: dashboard(t, i), Chain: story.Options{Auth: true}})
 	for _, path := range []string{"/api/network_status", "/api/staking/validators"} {
-		if got := s.get(t, path); got.status != http.StatusUnauthorized {
-			t.Errorf("%s = %d without a key, want 401", path, got.status)
-		}
+		s.get(t, path).wants(t, http.StatusUnauthorized)
 	}
 	expect.Equal(t, i.calls(), 0, "requests at the fallback")
 }

@@ -30,9 +30,7 @@ func TestHeightsThatCannotBeServedAreRefused(t *testing.T) {
 func TestHeightOfAResponseIsKnownWithoutAHeightSource(t *testing.T) {
 	s := startChain(t, proxy.Options{})
 	s.chain.set(func(f *fakeChain) { f.tip.Known = false })
-	if got := s.get(t, anyPath, "X-Min-Block-Height", "200"); got.status != 200 {
-		t.Errorf("status = %d %s, want 200", got.status, got.body)
-	}
+	s.get(t, anyPath, "X-Min-Block-Height", "200").wants(t, 200)
 }
 
 func TestNodesThatCatchUpAreNotServedAsCurrent(t *testing.T) {

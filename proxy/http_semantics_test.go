@@ -46,9 +46,7 @@ func TestAddressAloneLeadsToTheManual(t *testing.T) {
 		t.Errorf("%d %.200s", got.status, got.body)
 	}
 	node := startChain(t, proxy.Options{Chain: story.Options{Shape: story.Node}})
-	if got := node.get(t, "/"); got.status != http.StatusNotFound {
-		t.Errorf("in the node's shape, which has nothing there: %d", got.status)
-	}
+	node.get(t, "/").wants(t, http.StatusNotFound)
 }
 
 func short(path string) string {

@@ -60,9 +60,7 @@ func TestChainAPIIsServedOnlyBelowMounts(t *testing.T) {
 	for _, target := range []string{"/", poolPath, "/batch", "/docs", "/openapi.json", "/live", "/Api" + poolPath} {
 		s.get(t, target).refuses(t, http.StatusNotFound, chainRefusal(http.StatusNotFound, "no such path: "+target))
 	}
-	if got := s.get(t, "/api"+poolPath); got.status != http.StatusOK {
-		t.Errorf("/api%s = %d %s, want 200", poolPath, got.status, got.body)
-	}
+	s.get(t, "/api"+poolPath).wants(t, http.StatusOK)
 }
 
 func TestCollectionsAreServedNextToMountAtAPI(t *testing.T) {
@@ -79,18 +77,14 @@ func TestCollectionsAreServedNextToMountAtAPI(t *testing.T) {
 				t.Errorf("%s = %d %.200s, want a page that begins with %s", base+listPath, got.status, got.body, schema)
 			}
 			got.has(t, "Link", "<"+base+`/api/v4/CollectionPage.json>; rel="describedBy"`)
-			if schema := s.get(t, base+"/api/v4/CollectionPage.json"); schema.status != http.StatusOK {
-				t.Errorf("the schema = %d, want 200", schema.status)
-			}
+			s.get(t, base+"/api/v4/CollectionPage.json").wants(t, http.StatusOK)
 			refused := post(base + "/api/v4/nothing")
 			refused.has(t, "Link", "<"+base+`/api/v4/Problem.json>; rel="describedBy"`)
 			if instance := `"instance":"` + base + "/api/v4/nothing#"; refused.status != http.StatusNotFound || !strings.Contains(refused.body, instance) {
 				t.Errorf("%d %s, want 404 and %s", refused.status, refused.body, instance)
 			}
 		}
-		if got := s.get(t, "/api"+poolPath); got.status != http.StatusOK {
-			t.Errorf("/api%s = %d, want 200", poolPath, got.status)
-		}
+		s.get(t, "/api"+poolPath).wants(t, http.StatusOK)
 	}
 }
 
@@ -129,21 +123,15 @@ func TestPathsInsideParametersAreBelowTheMount(t *testing.T) {
 		es := s.stream(t, base+"/live?path="+poolPath)
 		expect.Contains(t, es.next(), `"path":"`+poolPath+`"`, "%s: event of %s", want, poolPath)
 	}
-	if got := s.get(t, "/api"+batchOf("/api"+poolPath)); got.status != http.StatusBadRequest {
-		t.Errorf("a path with the base = %d %s, want 400", got.status, got.body)
-	}
+	s.get(t, "/api"+batchOf("/api"+poolPath)).wants(t, http.StatusBadRequest)
 }
 
 func TestOperatorsSeeBasePathsButRulesDoNot(t *testing.T) {
 	var log logtest.Log
 	s := startChain(t, proxy.Options{Mounts: bothShapes(), Web: web.Options{AccessLog: &log, Logger: slog.New(slog.NewTextHandler(&log, nil)), Limits: limits.Limits{Access: []limits.Rule{limits.NewDeny("/mint/*")}}}})
 	for _, base := range []string{"", "/api"} {
-		if got := s.get(t, base+mintPath); got.status != http.StatusForbidden {
-			t.Errorf("%s%s = %d, want 403", base, mintPath, got.status)
-		}
-		if got := s.get(t, base+poolPath+"?x-block-height=200"); got.status != http.StatusOK {
-			t.Errorf("%s%s = %d %s, want 200", base, poolPath, got.status, got.body)
-		}
+		s.get(t, base+mintPath).wants(t, http.StatusForbidden)
+		s.get(t, base+poolPath+"?x-block-height=200").wants(t, http.StatusOK)
 		for range 2 { // by the handler and by the fast lane
 			s.get(t, base+paramsPath)
 		}

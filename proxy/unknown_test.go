@@ -52,9 +52,7 @@ func TestUnknownPathIsNeitherStreamedNorPolledNorBatched(t *testing.T) {
 		t.Errorf("a poll: %d with Link %q, want a plain response", got.status, got.header.Get("Link"))
 	}
 	for _, target := range []string{"/live?path=" + newPath, "/batch?path=" + newPath} {
-		if got := s.get(t, target); got.status != http.StatusBadRequest || !strings.Contains(got.body, "this server does not know "+newPath+", and passes it to a node only if it is requested alone") {
-			t.Errorf("%s: %d %s, want 400", target, got.status, got.body)
-		}
+		s.get(t, target).wants(t, http.StatusBadRequest, "this server does not know "+newPath+", and passes it to a node only if it is requested alone")
 	}
 }
 
@@ -83,9 +81,7 @@ func TestRowLiftsTheLimitsOfAPath(t *testing.T) {
 		}
 	}
 	s := startNewer(t, story.Options{Rows: rows})
-	if got := s.get(t, newPath+"?delegator_addr=nope"); got.status != http.StatusBadRequest {
-		t.Errorf("a malformed address: %d, want 400", got.status)
-	}
+	s.get(t, newPath+"?delegator_addr=nope").wants(t, http.StatusBadRequest)
 	if got := s.get(t, "/openapi.json"); !strings.Contains(got.body, `"`+newPath+`"`) {
 		t.Error("document lacks the row")
 	}

@@ -35,9 +35,7 @@ func TestNewKeyGivesAccessOnceItsLineIsConfigured(t *testing.T) {
 		key    string
 		status int
 	}{{another, 401}, {"", 401}, {key, 200}, {key, 200}, {key, 429}} {
-		if got := r.get(r.base+"/staking/params", "X-Api-Key", tt.key); got.status != tt.status {
-			t.Errorf("%d %s, want %d", got.status, got.body, tt.status)
-		}
+		r.get(r.base+"/staking/params", "X-Api-Key", tt.key).wants(t, tt.status)
 	}
 	r.key = key
 	if got := r.list(`{}`); got.status != 429 || got.header.Get("Retry-After") == "" || !strings.Contains(got.body, `"status":429`) {

@@ -36,9 +36,7 @@ func TestFailingUpstreamIsListedAsDegraded(t *testing.T) {
 				indexing(d, "sqlite:"+filepath.Join(t.TempDir(), "c.db"))(c)
 				c.Metadata.Budget = 1 // no page waits for the provider
 			})
-			if got := r.get(r.base + storyPool); got.status != http.StatusOK {
-				t.Fatalf("%d %s", got.status, got.body)
-			}
+			r.get(r.base+storyPool).wants(t, http.StatusOK)
 			expect.NoError(t, d.SetFaults(tt.faults))
 			upstream := tt.upstream(d)
 			metric := func(value int) string {
@@ -54,9 +52,7 @@ func TestFailingUpstreamIsListedAsDegraded(t *testing.T) {
 			if !strings.Contains(r.get(r.admin+"/metrics").body, metric(1)) {
 				t.Errorf("no %s in the metrics", metric(1))
 			}
-			if got := r.get(r.base + storyPool); got.status != http.StatusOK {
-				t.Errorf("cached: %d %s", got.status, got.body)
-			}
+			r.get(r.base+storyPool).wants(t, http.StatusOK)
 			expect.NoError(t, d.SetFaults(devnet.Faults{}))
 			offset := 2
 			r.eventually("well again", func() bool {

@@ -40,24 +40,16 @@ func TestDialectIsDetectedOnceNodeAnswers(t *testing.T) {
 					t.Errorf("%s before the node: %d %v %s", path, got.status, got.header, got.body)
 				}
 			}
-			if got := r.list(`{}`); got.status != http.StatusOK {
-				t.Errorf("collections before the node: %d %s", got.status, got.body)
-			}
-			if got := r.get(r.admin + "/readyz"); got.status != http.StatusServiceUnavailable || !strings.Contains(got.body, "dialect") {
-				t.Errorf("/readyz before the node: %d %s", got.status, got.body)
-			}
+			r.list(`{}`).wants(t, http.StatusOK)
+			r.get(r.admin+"/readyz").wants(t, http.StatusServiceUnavailable, "dialect")
 			expect.NoError(t, d.SetFaults(devnet.Faults{}))
 			r.eventually("of the node", func() bool { return r.get(r.base+path).status == http.StatusOK })
 			r.eventually("ready", func() bool { return r.get(r.admin+"/readyz").status == http.StatusOK })
-			if got := r.list(`{}`); got.status != http.StatusOK {
-				t.Errorf("collections: %d %s", got.status, got.body)
-			}
+			r.list(`{}`).wants(t, http.StatusOK)
 			other := map[string]int{storyPool: http.StatusNotImplemented, sdkPool: http.StatusNotFound}
 			delete(other, path)
 			for path, status := range other {
-				if got := r.get(r.base + path); got.status != status {
-					t.Errorf("%s, of the other dialect: %d %s", path, got.status, got.body)
-				}
+				r.get(r.base+path).wants(t, status)
 			}
 		})
 	}

@@ -45,9 +45,7 @@ func TestExplainDescribesOutcomeOfRequest(t *testing.T) {
 	if text := explained(t, r, "/staking/pool"); !strings.Contains(text, "verdict    miss") || reads() > 0 {
 		t.Errorf("node requests = %d, want 0, after %s", reads(), text)
 	}
-	if got := r.get(r.base + "/staking/pool"); got.status != http.StatusOK {
-		t.Fatalf("%d %s", got.status, got.body)
-	}
+	r.get(r.base+"/staking/pool").wants(t, http.StatusOK)
 	var text string
 	defer func() {
 		if t.Failed() {
@@ -147,9 +145,7 @@ func TestPurgeReachesAllReplicasAndRedis(t *testing.T) {
 		}
 	}
 	for _, slip := range []string{"", "?all=false", "?route=", "?route=nowhere", "?route=pool&all=true", "?prefix=a&prefix=b", "?everything=true", "?address=x"} {
-		if got := a.do(http.MethodPost, a.admin+"/admin/purge"+slip, ""); got.status != http.StatusBadRequest {
-			t.Errorf("%q: %d %s", slip, got.status, got.body)
-		}
+		a.do(http.MethodPost, a.admin+"/admin/purge"+slip, "").wants(t, http.StatusBadRequest)
 	}
 }
 
@@ -187,18 +183,14 @@ func TestPurgeFindsEntriesOfRPCAndGRPC(t *testing.T) {
 		{"route=rpc header", []string{"header"}},
 	} {
 		outcomes() // everything is cached
-		if got := r.do(http.MethodPost, r.admin+"/admin/purge", tt.purge, "Content-Type", "application/x-www-form-urlencoded"); got.status != http.StatusOK {
-			t.Errorf("%s: status = %d, want 200: %s", tt.purge, got.status, got.body)
-		}
+		r.do(http.MethodPost, r.admin+"/admin/purge", tt.purge, "Content-Type", "application/x-www-form-urlencoded").wants(t, http.StatusOK)
 		for request, status := range outcomes() {
 			if want := !slices.Contains(tt.gone, request); strings.Contains(status, "hit") != want {
 				t.Errorf("%s after %s: Cache-Status = %q, want a hit: %t", request, tt.purge, status, want)
 			}
 		}
 	}
-	if got := r.do(http.MethodPost, r.admin+"/admin/purge?method=cosmos.tx.v1beta1.Service/Simulate", ""); got.status != http.StatusBadRequest {
-		t.Errorf("a method of which nothing is kept: %d %s", got.status, got.body)
-	}
+	r.do(http.MethodPost, r.admin+"/admin/purge?method=cosmos.tx.v1beta1.Service/Simulate", "").wants(t, http.StatusBadRequest)
 }
 
 func TestPurgeRemovesSelectedEntries(t *testing.T) {
@@ -210,9 +202,7 @@ func TestPurgeRemovesSelectedEntries(t *testing.T) {
 		return out.String(), err
 	}
 	for _, selection := range []string{"route=pool", "all"} {
-		if got := r.get(r.base + "/staking/pool"); got.status != http.StatusOK {
-			t.Fatalf("status %d", got.status)
-		}
+		r.get(r.base+"/staking/pool").wants(t, http.StatusOK)
 		if out, err := purge(selection); err != nil || !strings.Contains(out, `"memory":1`) {
 			t.Errorf("purge %s = %s, %v; want one entry", selection, out, err)
 		}

@@ -155,12 +155,8 @@ func TestCollectionsAreServedWithoutNode(t *testing.T) {
 			t.Errorf("status %d, %s: %s", got.status, got.header.Get("Cache-Status"), got.body)
 		}
 	}
-	if got := r.list(`{}`, "X-Min-Evm-Block", "1"); got.status != http.StatusBadRequest || !strings.Contains(got.body, "no indexer fills this store") {
-		t.Errorf("status %d: %s", got.status, got.body)
-	}
-	if got := r.get(r.base + "/staking/params"); got.status != http.StatusBadGateway || !strings.Contains(got.body, "no chain node is configured") {
-		t.Errorf("status %d: %s", got.status, got.body)
-	}
+	r.list(`{}`, "X-Min-Evm-Block", "1").wants(t, http.StatusBadRequest, "no indexer fills this store")
+	r.get(r.base+"/staking/params").wants(t, http.StatusBadGateway, "no chain node is configured")
 }
 
 func TestImportIntoIndexedStoreNeedsForce(t *testing.T) {

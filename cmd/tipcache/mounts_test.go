@@ -37,20 +37,14 @@ func TestDashboardNeedsOneURL(t *testing.T) {
 	if got := r.get(r.base + "/staking/validators/" + validator); got.height() == "" || strings.Contains(got.body, "indexer") {
 		t.Errorf("at the root: %d %s, want the documented response", got.status, got.body)
 	}
-	if got := r.list(`{"pagination":{"limit":3}}`); got.status != http.StatusOK {
-		t.Errorf("/api/v4/collections = %d %s, want 200", got.status, got.body)
-	}
+	r.list(`{"pagination":{"limit":3}}`).wants(t, http.StatusOK)
 	indexer.Close()
 	name := "fallback " + strings.TrimPrefix(indexer.URL, "http://")
 	r.eventually("degraded without the fallback", func() bool {
-		if got := r.get(r.base + "/api/network_status"); got.status != http.StatusBadGateway {
-			t.Fatalf("status = %d without the fallback, want 502", got.status)
-		}
+		r.get(r.base+"/api/network_status").wants(t, http.StatusBadGateway)
 		return r.ready().Degraded[name] != ""
 	})
-	if got := r.get(r.admin + "/readyz"); got.status != http.StatusOK {
-		t.Errorf("/readyz = %d without the fallback, want 200", got.status)
-	}
+	r.get(r.admin+"/readyz").wants(t, http.StatusOK)
 }
 
 func TestCheckReportsMounts(t *testing.T) {

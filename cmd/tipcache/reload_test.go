@@ -117,9 +117,7 @@ func TestSIGHUPReloadsSettings(t *testing.T) {
 	if got := []int{s.status(oldKey), s.status(key), s.status(key), s.status(key)}; !cmp.Equal(got, []int{401, 200, 200, 429}) {
 		t.Errorf("with the old key, and the new one up to its address's limit: %v", got)
 	}
-	if got := s.get(s.admin + "/debug/pprof/cmdline"); got.status != 401 {
-		t.Errorf("without the token: %d", got.status)
-	}
+	s.get(s.admin+"/debug/pprof/cmdline").wants(t, 401)
 
 	expect.Equal(t, sample(t, s.admin, "tipcache_config_last_reload_success"), "1", "success of the reload")
 	for bad, want := range map[string]string{

@@ -60,9 +60,7 @@ func TestReplicasReadNodeOncePerBlockAndSurviveLossOfRedis(t *testing.T) {
 	poll := func(rounds int) {
 		for range rounds {
 			for _, r := range []*running{a, b} {
-				if got := r.get(r.base + "/staking/pool"); got.status != 200 {
-					t.Fatalf("%d %s", got.status, got.body)
-				}
+				r.get(r.base+"/staking/pool").wants(t, 200)
 			}
 			time.Sleep(5 * time.Millisecond)
 		}

@@ -100,9 +100,19 @@ func unhurried(t *testing.T, d *devnet.Devnet, key string) config.Config {
 
 // reply is a response.
 type reply struct {
-	status int
-	header http.Header
-	body   string
+	request string
+	status  int
+	header  http.Header
+	body    string
+}
+
+// wants fails the test unless the response has this status, and each part in its body.
+func (r reply) wants(t *testing.T, status int, parts ...string) {
+	t.Helper()
+	expect.Equal(t, r.status, status, "status of %s (%.500s)", r.request, r.body)
+	for _, part := range parts {
+		expect.Contains(t, r.body, part, "body of %s", r.request)
+	}
 }
 
 func (r reply) height() string { return r.header.Get("X-Block-Height") }
@@ -116,7 +126,7 @@ func (r *running) do(method, url, body string, header ...string) reply {
 	resp := expect.Value(http.DefaultClient.Do(req))(r.t)
 	defer resp.Body.Close()
 	text := expect.Value(io.ReadAll(resp.Body))(r.t)
-	return reply{resp.StatusCode, resp.Header, string(text)}
+	return reply{method + " " + url, resp.StatusCode, resp.Header, string(text)}
 }
 
 func (r *running) get(url string, header ...string) reply {
@@ -152,9 +162,7 @@ func TestCollectionsHaveMetadataOfProvider(t *testing.T) {
 	if got.status != 200 || strings.Count(got.body, `"collectionAddress"`) != 30 || !strings.Contains(got.body, "marketplaceMetadata") {
 		t.Errorf("%d %.400s", got.status, got.body)
 	}
-	if denied := r.do("POST", r.base+"/api/v4/collections", "{}"); denied.status != http.StatusUnauthorized {
-		t.Errorf("without a key: %d", denied.status)
-	}
+	r.do("POST", r.base+"/api/v4/collections", "{}").wants(t, http.StatusUnauthorized)
 }
 
 func TestMetadataIsEmptyWhileProviderFails(t *testing.T) {

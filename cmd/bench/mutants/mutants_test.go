@@ -68,7 +68,7 @@ func First(a [1]int) int { return a[0] }
 		expect.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	var out bytes.Buffer
-	o := options{seed: 1, count: 100, packages: regexp.MustCompile(""), slowest: 10 * time.Second, out: &out}
+	o := options{seed: 1, count: 100, packages: regexp.MustCompile(""), slowest: 2 * time.Second, out: &out}
 	if err := o.run(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "no change left") {
 		t.Errorf("error = %v, want that no change left", err)
 	}
