@@ -2,8 +2,8 @@ package main
 
 import (
 	"database/sql"
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,12 +80,12 @@ func TestClosedListingRefusesChainKeys(t *testing.T) {
 	expect.Equal(t, s.status(key), http.StatusForbidden, "status of a listing")
 }
 
-// taken returns an address that another listener uses.
+// taken returns an address that another server uses.
 func taken(t *testing.T) string {
 	t.Helper()
-	l := expect.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-	t.Cleanup(func() { _ = l.Close() })
-	return l.Addr().String()
+	s := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().String()
 }
 
 func TestCheckReportsErrorsOfServe(t *testing.T) {

@@ -173,6 +173,7 @@ func streamOf(t *testing.T, registry *prometheus.Registry) (changing *sync.Mutex
 }
 
 func TestStreamAgreesWithMetrics(t *testing.T) {
+	t.Parallel()
 	registry := prometheus.NewRegistry()
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tipcache_proxy_requests_total"}, []string{"outcome"})
 	took := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "tipcache_proxy_request_duration_seconds"}, []string{"route", "outcome"})
