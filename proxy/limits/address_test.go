@@ -25,6 +25,7 @@ func TestAddressIsLastOneThatIsNoTrustedProxy(t *testing.T) {
 		"two lines":                       {"10.0.0.1:5000", []string{"203.0.113.9", "10.0.0.2"}, "203.0.113.9"},
 		"trusted proxies alone":           {"10.0.0.1:5000", []string{"10.0.0.3,10.0.0.2"}, "10.0.0.3"},
 		"what is no address":              {"10.0.0.1:5000", []string{"unknown, 10.0.0.2"}, "10.0.0.2"},
+		"empty elements of the list":      {"10.0.0.1:5000", []string{"203.0.113.9, ,", ""}, "203.0.113.9"},
 		"an address with a port":          {"10.0.0.1:5000", []string{"203.0.113.9:4711"}, "203.0.113.9"},
 		"an IPv6 address with a port":     {"10.0.0.1:5000", []string{"[2001:db8::1]:4711"}, "2001:db8::1"},
 		"an IPv6 address in brackets":     {"10.0.0.1:5000", []string{"[2001:db8::1]"}, "2001:db8::1"},

@@ -66,11 +66,15 @@ func (a *Admission) Address(peer netip.Addr, forwarded []string) netip.Addr {
 	from, way := peer, strings.Join(forwarded, ",")
 	for way != "" && isAmong(trusted, from) {
 		cut := strings.LastIndexByte(way, ',')
-		next := hop(strings.TrimSpace(way[cut+1:]))
+		text := strings.TrimSpace(way[cut+1:])
+		if way = way[:max(0, cut)]; text == "" {
+			continue // RFC 9110, section 5.6.1.2
+		}
+		next := hop(text)
 		if !next.IsValid() {
 			break // not an address, so the last known hop counts
 		}
-		from, way = next, way[:max(0, cut)]
+		from = next
 	}
 	return from
 }
