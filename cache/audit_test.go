@@ -52,7 +52,7 @@ func TestAuditReceivesEachNewEntryOnce(t *testing.T) {
 		t.Helper()
 		got := tk.since()
 		if len(got) != n || n == 1 && (got[0].Key != "k" || got[0].Entry.Height != 100 || got[0].Shared != shared || got[0].Node != by) {
-			t.Errorf("%s: %+v", when, got)
+			t.Errorf("%s: reported %+v, want %d entries: k at 100 by %q, shared %t", when, got, n, by, shared)
 		}
 	}
 

@@ -133,13 +133,13 @@ func TestCloseEndsFlightsAndWaitsForThem(t *testing.T) {
 
 		must(t, c.Close())
 		if ended.Load() != 2 {
-			t.Errorf("Close returned after %d of 2 flights", ended.Load())
+			t.Errorf("Close returned after %d flights, want 2", ended.Load())
 		}
 		if res := mustGet(t, c, q, nil); res.Outcome != cache.Hit {
 			t.Errorf("memory gives %v after Close, want a hit", res.Outcome)
 		}
 		if _, err := c.Get(t.Context(), cache.Query{Key: "new", Policy: live, Tip: 100}, endless); err == nil {
-			t.Error("a flight began after Close")
+			t.Error("Get after Close returned an entry, want an error")
 		}
 	})
 }

@@ -68,7 +68,7 @@ func mustWake(t *testing.T, a, b *cache.Cache, keys ...string) {
 		got := follow(t, b, q)
 		answers <- nil
 		if line := tell(<-got, nil); line != "hit shared: of the holder at 100" {
-			t.Errorf("key %q: the follower got %s", key, line)
+			t.Errorf("key %q: the follower got %s, want hit shared: of the holder at 100", key, line)
 		}
 	}
 }
@@ -83,13 +83,13 @@ func TestCluster(t *testing.T) {
 	mustWake(t, a, b, "k", "", "}", "{}", "a{b}c", "}{")
 	idle(t, a)
 	if to, all := calls(t, addrs, "spublish"), calls(t, addrs, "publish"); to < 6 || all > 0 {
-		t.Errorf("%d messages went to a node, and %d to all", to, all)
+		t.Errorf("%d messages to one node and %d to all, want at least 6 and 0", to, all)
 	}
 	mustServe(t, a, 100, 20) // what is settled together
 	idle(t, a)
 	for i := range 20 {
 		if got := mustGet(t, b, cache.Query{Key: fmt.Sprint("k", i), Policy: live, Tip: 100}, nil); got.Store != "shared" {
-			t.Errorf("k%d: %s", i, tell(got, nil))
+			t.Errorf("k%d: got %s, want it from the shared store", i, tell(got, nil))
 		}
 	}
 	many := map[string]*cache.Entry{}
@@ -100,10 +100,10 @@ func TestCluster(t *testing.T) {
 	}
 	a.Save(t.Context(), many, time.Hour)
 	if found := b.Load(t.Context(), keys); len(found) != len(keys) {
-		t.Errorf("loaded %d of %d", len(found), len(keys))
+		t.Errorf("loaded %d entries, want %d", len(found), len(keys))
 	}
 	if n := metric(t, a, "shared_errors_total") + metric(t, b, "shared_errors_total"); n != 0 {
-		t.Errorf("%d errors of the store", n)
+		t.Errorf("%d errors of the store, want 0", n)
 	}
 }
 
@@ -142,6 +142,6 @@ func TestClusterWithoutShardedPubSubReceivesLeases(t *testing.T) {
 	got := follow(t, b, q)
 	answers <- context.DeadlineExceeded
 	if line := tell(<-got, nil); line != "miss uri-miss: of the follower at 100" {
-		t.Errorf("follower got %s", line)
+		t.Errorf("follower got %s, want miss uri-miss: of the follower at 100", line)
 	}
 }

@@ -26,7 +26,7 @@ func TestConfirm(t *testing.T) {
 		t.Errorf("expires %v, want as long after the reading as before: %v", got.Expires, want)
 	}
 	if e := entry(1, "x").Confirm(2, later); !e.Expires.IsZero() {
-		t.Errorf("an entry without an expiry got one: %v", e.Expires)
+		t.Errorf("Confirm of an entry without Expires = %v, want zero", e.Expires)
 	}
 }
 
@@ -49,7 +49,7 @@ func TestETag(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := tt.other.ETag == base.ETag; got != tt.same {
-				t.Errorf("tags %s and %s", base.ETag, tt.other.ETag)
+				t.Errorf("ETags %s and %s are equal: %t, want %t", base.ETag, tt.other.ETag, got, tt.same)
 			}
 		})
 	}
@@ -76,10 +76,10 @@ func TestUnchangedAnswerKeepsDerivedContent(t *testing.T) {
 			after := cache.NewContentAfter(before, tt.status, tt.typ, tt.link, []byte(tt.body), before.Source+1)
 			made := after.Encodings[codings.Gzip].Load()
 			if same := after.ETag == before.ETag && made != nil && &(*made)[0] == &encoded[0]; same != tt.same {
-				t.Errorf("its tag is %s, after %s; it has a body in gzip: %t", after.ETag, before.ETag, made != nil)
+				t.Errorf("ETag %s after %s, gzip kept: %t; want both kept: %t", after.ETag, before.ETag, made != nil, tt.same)
 			}
 			if string(after.Body) != tt.body || after.Source == before.Source || before.ContentIfSame(tt.status, tt.typ, tt.link, []byte(tt.body), 7) != nil != tt.same {
-				t.Errorf("got %.20q of source %d", after.Body, after.Source)
+				t.Errorf("content = %.20q of source %d, want %.20q of another source than %d; ContentIfSame returns one: %t", after.Body, after.Source, tt.body, before.Source, tt.same)
 			}
 		})
 	}

@@ -44,7 +44,7 @@ func TestWriteFaults(t *testing.T) {
 			}
 			resA := mustGet(t, a, q, origin(func() { tt.fault(way) }))
 			if got := tell(resA, nil); got != "miss uri-miss: x at 100" {
-				t.Errorf("the replica with the fault got %s", got)
+				t.Errorf("the replica with the fault got %s, want miss uri-miss: x at 100", got)
 			}
 			eventually(t, "the fault is counted", func() bool { return metric(t, a, "shared_errors_total") > 0 })
 			if got := tell(mustGet(t, b, q, origin(func() {})), nil); got != tt.wantB {
@@ -55,7 +55,7 @@ func TestWriteFaults(t *testing.T) {
 			}
 			way.heal()
 			if got := tell(mustGet(t, a, q, nil), nil); got != "hit memory: x at 100" {
-				t.Errorf("the replica with the fault then got %s", got)
+				t.Errorf("the replica with the fault then got %s, want hit memory: x at 100", got)
 			}
 		})
 	}
@@ -88,10 +88,10 @@ func TestLeaseWithLostGrant(t *testing.T) {
 				return entry(150, "x"), nil
 			})
 			if got := tell(res, nil); got != "miss stale: x at 150" {
-				t.Errorf("the replica with the fault got %s", got)
+				t.Errorf("the replica with the fault got %s, want miss stale: x at 150", got)
 			}
 			if got := tell(mustGet(t, b, q, answer(150, []byte("y"))), nil); got != "hit shared: x at 150" {
-				t.Errorf("the other replica got %s", got)
+				t.Errorf("the other replica got %s, want hit shared: x at 150", got)
 			}
 		})
 	}
@@ -109,7 +109,7 @@ func TestConfirmationDuringChangeOfContent(t *testing.T) {
 	})
 	idle(t, a)
 	if got := tell(mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 120}, nil), nil); got != "hit shared: x at 120" {
-		t.Errorf("a third replica got %s", got)
+		t.Errorf("a third replica got %s, want hit shared: x at 120", got)
 	}
 }
 
@@ -125,6 +125,6 @@ func TestWriteNeverLowersTheHeight(t *testing.T) {
 	idle(t, late)
 	third := replica(t, addr, redis.Options{})
 	if got := tell(mustGet(t, third, cache.Query{Key: "k", Policy: live, Tip: 102}, nil), nil); got != "hit shared: new at 102" {
-		t.Errorf("the store gives %s", got)
+		t.Errorf("a third replica got %s, want hit shared: new at 102", got)
 	}
 }

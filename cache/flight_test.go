@@ -91,7 +91,7 @@ func TestConcurrentCallersReadEachKeyOnce(t *testing.T) {
 	}
 	all.Wait()
 	if calls.Load() != keys {
-		t.Errorf("%d calls for %d keys", calls.Load(), keys)
+		t.Errorf("%d calls, want %d", calls.Load(), keys)
 	}
 }
 
@@ -221,7 +221,7 @@ func TestKeyIsNotReadAgainSoonAfterFailure(t *testing.T) {
 							t.Fatalf("got %v at %d, want %v at 100", res.Outcome, res.Entry.Height, tt.want)
 						}
 						if tt.want == cache.StaleError && !errors.Is(res.Err, errDown) {
-							t.Fatalf("the result does not say why it is old: %v", res.Err)
+							t.Fatalf("Err = %v, want %v", res.Err, errDown)
 						}
 						synctest.Wait()
 					}
@@ -294,7 +294,7 @@ func TestCallerAtDeadlineGetsStaleEntry(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		if res := mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 150}, nil); res.Outcome != cache.Hit {
-			t.Errorf("the flight did not go on: %v", res.Outcome)
+			t.Errorf("outcome = %v, want hit: the flight continues without its caller", res.Outcome)
 		}
 	})
 }

@@ -22,7 +22,7 @@ func TestEntryAboveTipIsNotServed(t *testing.T) {
 	q.MaxHeight = 110
 	for name, c := range map[string]*cache.Cache{"from the shared store": honest, "from memory": liar} {
 		if res := mustGet(t, c, q, answer(100, []byte("truth"))); string(res.Entry.Body) != "truth" || res.Entry.Height != 100 {
-			t.Errorf("%s: got %s at %d", name, res.Entry.Body, res.Entry.Height)
+			t.Errorf("%s: got %s at %d, want truth at 100", name, res.Entry.Body, res.Entry.Height)
 		}
 	}
 	eventually(t, "the truth is shared", func() bool {
@@ -39,7 +39,7 @@ func TestCallersAreServedWhileOriginIsBehind(t *testing.T) {
 		return nil, fmt.Errorf("%w: at 200", cache.ErrBehind)
 	}
 	if res := mustGet(t, c, q, behind); string(res.Entry.Body) != "old" || res.Outcome != cache.StaleError {
-		t.Errorf("got %s, %v", res.Entry.Body, res.Outcome)
+		t.Errorf("got %s, %v; want old, stale_error", res.Entry.Body, res.Outcome)
 	}
 	q.MinHeight = 101
 	if _, err := c.Get(t.Context(), q, behind); err == nil {
@@ -55,11 +55,11 @@ func TestOriginBehindDoesNotReplaceNewerEntry(t *testing.T) {
 	behind := answer(90, []byte("older"))
 	for range 3 {
 		if res := mustGet(t, c, q, behind); string(res.Entry.Body) != "old" || res.Outcome != cache.StaleError {
-			t.Errorf("got %s, %v", res.Entry.Body, res.Outcome)
+			t.Errorf("got %s, %v; want old, stale_error", res.Entry.Body, res.Outcome)
 		}
 	}
 	q.Key = "cold"
 	if res := mustGet(t, c, q, behind); res.Entry.Height != 90 || res.Outcome != cache.Miss {
-		t.Errorf("a key without an entry got one of %d, %v", res.Entry.Height, res.Outcome)
+		t.Errorf("a key without an entry: got block %d, %v; want 90, miss", res.Entry.Height, res.Outcome)
 	}
 }

@@ -49,13 +49,13 @@ func TestInspectionPredictsOutcomeOfGet(t *testing.T) {
 	}
 	mustGet(t, a, at(105, 0), down)
 	if got := foretold(a.Inspect(t.Context(), at(105, 0))); got != "stale memory" {
-		t.Errorf("stale, after a failure: %s", got)
+		t.Errorf("stale, after a failure: %s, want stale memory", got)
 	}
 	if _, err := a.Get(t.Context(), at(150, 0), down); err != nil {
 		t.Fatal(err)
 	}
 	if i := a.Inspect(t.Context(), at(150, 0)); foretold(i) != "stale_error memory" || !errors.Is(i.LastFailure, errDown) {
-		t.Errorf("after a failure: %s, last failure %v", foretold(i), i.LastFailure)
+		t.Errorf("after a failure: %s, last failure %v; want stale_error memory, %v", foretold(i), i.LastFailure, errDown)
 	}
 }
 
@@ -79,16 +79,16 @@ func TestInspectionLeavesNoTrace(t *testing.T) {
 		q.Tip = tip
 		i := c.Inspect(t.Context(), q)
 		if i.Shared.Expiry <= 0 || i.Shared.Expiry > time.Minute || i.Lease != 0 {
-			t.Errorf("at %d: expires in %v, lease %v", tip, i.Shared.Expiry, i.Lease)
+			t.Errorf("at %d: expires in %v, lease %v; want at most 1m, 0", tip, i.Shared.Expiry, i.Lease)
 		}
 	}
 	cold.Inspect(t.Context(), q)
 	after := metric(t, c, "requests_total") + metric(t, c, "flights_total")
 	if kept := metric(t, cold, "memory_entries"); after != before || kept != 0 {
-		t.Errorf("%d requests and flights before, %d after; the cold replica keeps %d", before, after, kept)
+		t.Errorf("%d requests and flights before, %d after, %d entries in the cold replica; want as many as before, and 0", before, after, kept)
 	}
 	if n := rdb.DBSize(t.Context()).Val(); n != 1 {
-		t.Errorf("Redis has %d keys", n)
+		t.Errorf("Redis has %d keys, want 1", n)
 	}
 }
 
@@ -106,7 +106,7 @@ func TestInspectionNamesReplicaThatReadsOrigin(t *testing.T) {
 	}()
 	<-asked
 	if i := b.Inspect(t.Context(), q); i.Lease <= 0 || i.Lease > 3*time.Second {
-		t.Errorf("lease: %v", i.Lease)
+		t.Errorf("lease = %v, want at most 3s", i.Lease)
 	}
 	close(goOn)
 	eventually(t, "the lease is given back", func() bool { return b.Inspect(t.Context(), q).Lease == 0 })
@@ -125,11 +125,11 @@ func TestInspectionReportsFailingSharedStore(t *testing.T) {
 	for _, name := range []string{"corrupt", "foreign", "dead"} {
 		spoil[name]("tipcache:1:{story-1:k}")
 		if i := c.Inspect(t.Context(), q); i.SharedErr == nil || i.Shared.Entry != nil || i.Forecast != cache.Miss {
-			t.Errorf("%s: %+v", name, i)
+			t.Errorf("%s: got %+v, want SharedErr, no shared entry and a miss", name, i)
 		}
 	}
 	alone := newCache(t, cache.Options{})
 	if i := alone.Inspect(t.Context(), q); i.SharedErr != nil || i.SharedState != "off" || i.Namespace != "" {
-		t.Errorf("none: %+v", i)
+		t.Errorf("without a shared store: got %+v, want no SharedErr, state off, no namespace", i)
 	}
 }

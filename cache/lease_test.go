@@ -141,10 +141,10 @@ func TestFollowersOfALease(t *testing.T) {
 		got := follow(t, b, q)
 		answers <- errDown
 		if line := tell(<-got, nil); line != "miss uri-miss: of the follower at 100" {
-			t.Errorf("follower got %s", line)
+			t.Errorf("follower got %s, want miss uri-miss: of the follower at 100", line)
 		}
 		if err := <-done; !errors.Is(err, errDown) {
-			t.Errorf("the holder got %v", err)
+			t.Errorf("the holder got %v, want %v", err, errDown)
 		}
 	})
 	t.Run("ask themselves when the holder shuts down", func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestFollowersOfALease(t *testing.T) {
 		got := follow(t, b, q)
 		_ = a.Close()
 		if line := tell(<-got, nil); line != "miss uri-miss: of the follower at 100" {
-			t.Errorf("follower got %s", line)
+			t.Errorf("follower got %s, want miss uri-miss: of the follower at 100", line)
 		}
 	})
 	t.Run("wait for a holder that is slow but alive", func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestFollowersOfALease(t *testing.T) {
 		eventually(t, "the lease is renewed", func() bool { return store.TTL(lease) == short.Lease })
 		answers <- nil
 		if line := tell(<-got, nil); line != "hit shared: of the holder at 100" {
-			t.Errorf("follower got %s", line)
+			t.Errorf("follower got %s, want hit shared: of the holder at 100", line)
 		}
 	})
 	t.Run("go on when the holder dies", func(t *testing.T) {
@@ -178,7 +178,7 @@ func TestFollowersOfALease(t *testing.T) {
 		got := follow(t, b, q)
 		way.cut() // the holder is not heard of again
 		if line := tell(<-got, nil); line != "miss uri-miss: of the follower at 100" {
-			t.Errorf("follower got %s", line)
+			t.Errorf("follower got %s, want miss uri-miss: of the follower at 100", line)
 		}
 	})
 	for name, expiry := range map[string]time.Duration{
@@ -190,7 +190,7 @@ func TestFollowersOfALease(t *testing.T) {
 			b := replica(t, s.addr, short)
 			must(t, client(t, s.addr).Set(t.Context(), "tipcache:1:{story-1:k}:l", "somebody", expiry).Err())
 			if line := tell(mustGet(t, b, q, answer(100, []byte("b"))), nil); line != "miss uri-miss: b at 100" {
-				t.Errorf("got %s", line)
+				t.Errorf("got %s, want miss uri-miss: b at 100", line)
 			}
 		})
 	}
@@ -208,7 +208,7 @@ func TestExpiredAnswerReplacesNothingButReleasesLease(t *testing.T) {
 	idle(t, c)
 	i := c.Inspect(t.Context(), cache.Query{Key: "k", Policy: live, Tip: 150})
 	if i.Lease != 0 || i.Shared.Entry == nil || string(i.Shared.Body) != "old" {
-		t.Errorf("lease %v, entry %+v", i.Lease, i.Shared.Entry)
+		t.Errorf("lease %v, entry %+v; want 0, old", i.Lease, i.Shared.Entry)
 	}
 }
 
@@ -224,6 +224,6 @@ func TestReplicaWithoutMemoryServesStaleEntryFromSharedStoreDuringOutage(t *test
 	idle(t, a)
 	res, err := b.Get(t.Context(), q, down)
 	if got := tell(res, err); got != "stale memory stale: not found at 100" {
-		t.Errorf("got %s", got)
+		t.Errorf("got %s, want stale memory stale: not found at 100", got)
 	}
 }

@@ -25,17 +25,17 @@ func TestStartingReplicaFindsEntriesOfOthers(t *testing.T) {
 	started := replica()
 	res := mustGet(t, started, q, nobody)
 	if res.Outcome != cache.Hit || res.Store != "shared" || string(res.Entry.Body) != "a" {
-		t.Errorf("%v from %s: %s", res.Outcome, res.Store, res.Entry.Body)
+		t.Errorf("got %s, want a hit of a in the shared store", tell(res, nil))
 	}
 	if n := metric(t, started, "flights_total"); n != 0 {
-		t.Errorf("%d flights", n)
+		t.Errorf("%d flights, want 0", n)
 	}
 
 	q.Tip, q.Key = 200, "k"
 	late := replica()
 	res = mustGet(t, late, q, answer(200, []byte("b")))
 	if res.Outcome != cache.Miss || string(res.Entry.Body) != "b" || metric(t, late, "flights_total") != 1 {
-		t.Errorf("%v: %s, %d flights", res.Outcome, res.Entry.Body, metric(t, late, "flights_total"))
+		t.Errorf("got %v: %s, %d flights; want miss: b, 1", res.Outcome, res.Entry.Body, metric(t, late, "flights_total"))
 	}
 }
 
@@ -48,6 +48,6 @@ func TestClosedCacheReadsOnlyMemory(t *testing.T) {
 		t.Error("closed cache returned an entry")
 	}
 	if n := store.CommandCount() - before; n != 0 {
-		t.Errorf("the store was sent %d commands", n)
+		t.Errorf("the store received %d commands, want 0", n)
 	}
 }

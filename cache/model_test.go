@@ -63,14 +63,14 @@ func TestNoReaderEverSeesAKeyGoBack(t *testing.T) {
 					}
 					e := res.Entry
 					if e.Height < seen[q.Key] {
-						t.Errorf("%s went from %d to %d (%v)", q.Key, seen[q.Key], e.Height, res.Outcome)
+						t.Errorf("%s went from block %d to %d (%v), want no earlier block", q.Key, seen[q.Key], e.Height, res.Outcome)
 					}
 					seen[q.Key] = e.Height
 					if want := fmt.Sprint("content ", e.Height/3); string(e.Body) != want {
 						t.Errorf("%s at %d is %q, want %q", q.Key, e.Height, e.Body, want)
 					}
 					if e.Height < q.MinHeight || q.Tip-e.Height > policy.ErrorBlocks {
-						t.Errorf("%s at %d for tip %d and least height %d (%v)", q.Key, e.Height, q.Tip, q.MinHeight, res.Outcome)
+						t.Errorf("%s at block %d (%v), want at least %d and at most %d behind the tip %d", q.Key, e.Height, res.Outcome, q.MinHeight, policy.ErrorBlocks, q.Tip)
 					}
 				}
 			}

@@ -45,7 +45,7 @@ func TestFruitlessLeasesAreAwaitedAFewTimesAndThenIgnored(t *testing.T) {
 			want(0)
 		}
 		if n := strings.Count(log.String(), "ignoring other replicas"); n != 1 {
-			t.Errorf("logged %d times:\n%s", n, log)
+			t.Errorf("logged %d times, want once:\n%s", n, log)
 		}
 		time.Sleep(time.Minute + time.Second)
 		want(4 * time.Second)
@@ -58,7 +58,7 @@ func TestFruitlessLeasesAreAwaitedAFewTimesAndThenIgnored(t *testing.T) {
 		want(time.Second)
 		want(time.Second)
 		if n := strings.Count(log.String(), "waiting for other replicas"); n != 1 {
-			t.Errorf("logged %d times:\n%s", n, log)
+			t.Errorf("logged %d times, want once:\n%s", n, log)
 		}
 	})
 }
@@ -74,7 +74,7 @@ func TestKeyIsReadAgainWhileOthersHoldItsLease(t *testing.T) {
 			time.Sleep(time.Second)
 			q.Tip++
 			if res := mustGet(t, c, q, answer(q.Tip, page)); q.Tip-res.Entry.Height > 12 {
-				t.Fatalf("%d blocks behind", q.Tip-res.Entry.Height)
+				t.Fatalf("%d blocks behind, want at most 12", q.Tip-res.Entry.Height)
 			}
 		}
 	})
@@ -118,7 +118,7 @@ func TestUnsignedLeaseIsNotAwaited(t *testing.T) {
 			c := replica(t, addr, long)
 			must(t, rdb.Set(t.Context(), at, holder, time.Hour).Err())
 			if line := tell(mustGet(t, c, q, answer(100, []byte("x"))), nil); line != "miss uri-miss: x at 100" {
-				t.Errorf("got %s", line)
+				t.Errorf("got %s, want miss uri-miss: x at 100", line)
 			}
 			idle(t, c)
 			if rdb.Exists(t.Context(), at).Val() != 0 {
@@ -133,7 +133,7 @@ func TestUnsignedLeaseIsNotAwaited(t *testing.T) {
 		must(t, client(t, addr).Set(t.Context(), at, token, time.Hour).Err())
 		got := follow(t, c, q)
 		if len(got) > 0 {
-			t.Errorf("call did not wait: %s", tell(<-got, nil))
+			t.Errorf("got %s at once, want a wait for the lease", tell(<-got, nil))
 			return
 		}
 		_ = client(t, addr).Publish(t.Context(), "tipcache:1:story-1", "-k").Err()

@@ -16,7 +16,7 @@ func TestHotKeysOfReplicasAreBounded(t *testing.T) {
 	for round := range 2 * hotRounds {
 		due := n.due(keys)
 		if len(due) > hotStep {
-			t.Fatalf("%d keys in round %d", len(due), round)
+			t.Fatalf("%d keys in round %d, want at most %d", len(due), round, hotStep)
 		}
 		if round == 0 {
 			continue // the store did not answer: they are due again
@@ -24,16 +24,16 @@ func TestHotKeysOfReplicasAreBounded(t *testing.T) {
 		n.add(due)
 		for _, key := range due {
 			if told[key.Key]++; keys[key.Rank] != key.Key {
-				t.Fatalf("rank %d is told of %s", key.Rank, key.Key)
+				t.Fatalf("rank %d reported for %s, want %s", key.Rank, key.Key, keys[key.Rank])
 			}
 		}
 	}
 	for _, key := range keys {
 		if told[key] != 2 {
-			t.Errorf("%s was told of %d times in %d rounds", key, told[key], 2*hotRounds-1)
+			t.Errorf("%s was reported %d times in %d rounds, want 2", key, told[key], 2*hotRounds)
 		}
 	}
 	if n.due(keys[:10]); len(n.last) > 10 {
-		t.Errorf("%d keys are remembered, of 10", len(n.last))
+		t.Errorf("%d keys are remembered, want at most 10", len(n.last))
 	}
 }

@@ -29,7 +29,7 @@ func TestClientPanicOnReplyDoesNotFailRequest(t *testing.T) {
 	c := named(t, store.Addr(), cache.Options{}, redis.Options{})
 	mustServe(t, c, 100, 3)
 	if found := c.Load(t.Context(), []string{"other"}); len(found) != 0 {
-		t.Errorf("Load found %v", found)
+		t.Errorf("Load found %v, want nothing", found)
 	}
 	if _, err := c.PurgeKeys(t.Context(), cache.Selection{}); err == nil {
 		t.Error("purge: error = nil, want one")

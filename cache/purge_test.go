@@ -73,7 +73,7 @@ func TestSelectionsPurgeMatchingEntries(t *testing.T) {
 					t.Errorf("%s: gone from Redis: %q, want %q", test.name, got, test.want)
 				}
 				if gone := slices.Concat(missing(t, other, inMemory), missing(t, other, inShared)); len(gone) > 0 {
-					t.Errorf("%s: the other chain lost %q", test.name, gone)
+					t.Errorf("%s: the other chain lost %q, want nothing", test.name, gone)
 				}
 			}
 		})
@@ -148,10 +148,10 @@ func TestPurgeScansManyKeysAndKeepsLeases(t *testing.T) {
 	must(t, rdb.Set(t.Context(), "tipcache:1:{story-1:many/1}:l", "another replica's", time.Hour).Err())
 	done, err := c.PurgeKeys(t.Context(), cache.Selection{Prefix: "many/"})
 	if err != nil || done.Shared != 5000 || done.Memory != 5000 {
-		t.Errorf("%+v, %v", done, err)
+		t.Errorf("got %+v, %v; want 5000 each", done, err)
 	}
 	if left := rdb.Keys(t.Context(), "*").Val(); !cmp.Equal(left, []string{"tipcache:1:{story-1:many/1}:l"}) {
-		t.Errorf("left: %q", left)
+		t.Errorf("left in Redis: %q, want the lease", left)
 	}
 }
 
@@ -186,7 +186,7 @@ func TestPurgeReportsMissingSharedStore(t *testing.T) {
 	alone := newCache(t, cache.Options{})
 	stock(t, alone)
 	if done, err := alone.PurgeKeys(t.Context(), cache.Selection{}); err != nil || done != (cache.Purged{Memory: len(stocked)}) {
-		t.Errorf("none: %+v, %v", done, err)
+		t.Errorf("without a shared store: got %+v, %v; want %d entries of memory", done, err, len(stocked))
 	}
 	s := startRedis(t)
 	cutOff := member(t, client(t, s.addr), "story-1")
@@ -194,6 +194,6 @@ func TestPurgeReportsMissingSharedStore(t *testing.T) {
 	s.kill()
 	done, err := cutOff.PurgeKeys(t.Context(), cache.Selection{})
 	if err == nil || done != (cache.Purged{Memory: len(stocked)}) {
-		t.Errorf("dead: %+v, %v", done, err)
+		t.Errorf("without Redis: got %+v, %v; want %d entries of memory and an error", done, err, len(stocked))
 	}
 }

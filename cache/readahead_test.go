@@ -69,7 +69,7 @@ func (f *follower) ask(t *testing.T, times int) {
 			continue
 		}
 		if res := mustGet(t, f.Cache, f.q, f.origin); res.Entry.Height != f.tip {
-			t.Errorf("answered at %d, the tip is %d", res.Entry.Height, f.tip)
+			t.Errorf("answered at block %d, want %d", res.Entry.Height, f.tip)
 		}
 	}
 }
@@ -156,7 +156,7 @@ func TestFailingOriginIsNotReadAhead(t *testing.T) {
 			mustGet(t, f.Cache, f.q, f.origin)
 		}
 		if f.reads[0] != "104 ahead" || metric(t, f.Cache, "read_ahead_total", "failed") != 1 || f.Inspect(t.Context(), f.q).Ahead {
-			t.Errorf("reads: %q", f.reads)
+			t.Errorf("reads: %q, want first 104 ahead, counted as failed, and the key not selected", f.reads)
 		}
 	})
 }
@@ -229,7 +229,7 @@ func TestReadAheadRestartsAfterPoliciesChange(t *testing.T) {
 		f.ForgetAhead()
 		f.block(t)
 		if len(f.reads) != 0 {
-			t.Errorf("reads: %q", f.reads)
+			t.Errorf("reads: %q, want none", f.reads)
 		}
 	})
 }
@@ -352,7 +352,7 @@ func TestKeyReadByAnotherReplicaIsReadAhead(t *testing.T) {
 	heard(t, f.Cache, other)
 	f.ask(t, 2)
 	if f.block(t); len(f.reads) != 2 || f.reads[1] != "102 ahead" {
-		t.Errorf("reads: %q", f.reads)
+		t.Errorf("reads: %q, want two, the second 102 ahead", f.reads)
 	}
 }
 

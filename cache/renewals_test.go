@@ -130,7 +130,7 @@ func TestReadOfOneReplicaRenewsEntriesOfOthers(t *testing.T) {
 				t.Errorf("Redis was asked %q, want %q", asks, tt.asks)
 			}
 			if n := metric(t, w.reads, "shared_errors_total", "corrupt"); n > 0 {
-				t.Errorf("%d corrupt entries are counted", n)
+				t.Errorf("%d corrupt entries are counted, want 0", n)
 			}
 		})
 	}
@@ -149,7 +149,7 @@ func TestPurgeRemovesRenewals(t *testing.T) {
 	heard(t, w.reads, w.other)
 	q.Tip = 101
 	if got := mustGet(t, w.reads, q, answer(101, page)); got.Outcome != cache.Miss {
-		t.Errorf("got %s", tell(got, nil))
+		t.Errorf("got %s, want a miss", tell(got, nil))
 	}
 }
 

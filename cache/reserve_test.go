@@ -34,14 +34,14 @@ func TestEntriesAreEvictedForReservations(t *testing.T) {
 		t.Error("Reserve of more than half of the bound succeeded")
 	}
 	if got := weighs(); got > bound/2 {
-		t.Errorf("entries weigh %d bytes beside a half that is reserved", got)
+		t.Errorf("entries weigh %d bytes with half of memory reserved, want at most %d", got, bound/2)
 	}
 	c.SetNamespace("another")
 	if got := weighs(); got > bound/2 {
-		t.Errorf("entries of another chain weigh %d bytes", got)
+		t.Errorf("entries of another chain weigh %d bytes, want at most %d", got, bound/2)
 	}
 	c.Account().Release(account.Upstream, bound/2)
 	if got := weighs(); got < bound*3/4 {
-		t.Errorf("entries weigh %d bytes when all is given back", got)
+		t.Errorf("entries weigh %d bytes after the release, want at least %d", got, bound*3/4)
 	}
 }

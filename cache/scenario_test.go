@@ -198,11 +198,11 @@ func TestEntriesOfChainsAreSeparate(t *testing.T) {
 
 	a.SetNamespace("devnet-1")
 	if res := mustGet(t, a, q, answer(100, []byte("of devnet-1"))); res.Outcome != cache.Miss {
-		t.Errorf("on another chain: %s", tell(res, nil))
+		t.Errorf("on another chain: got %s, want a miss", tell(res, nil))
 	}
 	a.SetNamespace("story-1")
 	if res := mustGet(t, a, q, nil); tell(res, nil) != "hit shared: of story-1 at 100" {
-		t.Errorf("back on the first chain: %s", tell(res, nil))
+		t.Errorf("back on the first chain: got %s, want hit shared: of story-1 at 100", tell(res, nil))
 	}
 }
 
@@ -212,13 +212,13 @@ func TestSharedStoreWaitsForTheNameOfTheChain(t *testing.T) {
 	q := cache.Query{Key: "k", Policy: live, Tip: 100}
 	mustGet(t, c, q, answer(100, page))
 	if keys := store.Keys(); len(keys) > 0 || c.SharedState() != "off" {
-		t.Errorf("the store is %s and has %q before the chain has a name", c.SharedState(), keys)
+		t.Errorf("without a namespace: store %s with keys %q, want off with none", c.SharedState(), keys)
 	}
 	c.SetNamespace("story-1")
 	mustGet(t, c, q, answer(100, page))
 	idle(t, c)
 	if len(store.Keys()) != 1 || c.SharedState() != "closed" {
-		t.Errorf("the store is %s and has %q once the chain has a name", c.SharedState(), store.Keys())
+		t.Errorf("with a namespace: store %s with keys %q, want closed with one", c.SharedState(), store.Keys())
 	}
 }
 

@@ -27,7 +27,7 @@ func leasesOf(t *testing.T, s *redis.Store, keys ...string) (all []cache.Lease) 
 	for _, key := range keys {
 		l := s.NewLease("story-1", key, 0)
 		if reply, err := l.Acquire(t.Context(), nil); err != nil || reply.State != cache.LeaseGranted {
-			t.Fatalf("the lease of %q: %+v, %v", key, reply, err)
+			t.Fatalf("lease of %q: %+v, %v; want it granted", key, reply, err)
 		}
 		all = append(all, l)
 	}
@@ -80,7 +80,7 @@ func TestFullStoreKeepsForeignKeys(t *testing.T) {
 	rdb.ConfigSet(t.Context(), "maxmemory", "1")
 	s.Save(t.Context(), "story-1", entries, time.Hour)
 	if found, err := s.Load(t.Context(), "story-1", "0", "1", "2"); err != nil || len(found) != 0 {
-		t.Errorf("%d entries were stored, error %v", len(found), err)
+		t.Errorf("%d entries stored without memory, error %v; want 0, nil", len(found), err)
 	}
 	for key := range entries {
 		if kept := rdb.Get(t.Context(), "tipcache:1:{story-1:"+key+"}").Val(); kept != "foreign" {
@@ -90,7 +90,7 @@ func TestFullStoreKeepsForeignKeys(t *testing.T) {
 	rdb.ConfigSet(t.Context(), "maxmemory", "0")
 	s.Save(t.Context(), "story-1", entries, time.Hour)
 	if found, err := s.Load(t.Context(), "story-1", "0", "1", "2"); err != nil || len(found) != 3 {
-		t.Errorf("%d entries were stored with memory left, error %v", len(found), err)
+		t.Errorf("%d entries stored with memory left, error %v; want 3, nil", len(found), err)
 	}
 }
 
@@ -105,12 +105,12 @@ func TestWritesOnClusterAreOneScriptPerSlot(t *testing.T) {
 	saving, publishing := storeOf(t, rdb, redis.Options{Timeout: 10 * time.Second}), storeOf(t, rdb, redis.Options{Timeout: 10 * time.Second})
 	saving.Save(t.Context(), "story-1", entries, time.Hour)
 	if found, err := saving.Load(t.Context(), "story-1", keys...); err != nil || len(found) != len(keys) {
-		t.Errorf("%d of %d entries were saved: %v", len(found), len(keys), err)
+		t.Errorf("%d entries saved, error %v; want %d, nil", len(found), err, len(keys))
 	}
 	must(t, rdb.FlushAll(t.Context()).Err())
 	for i, err := range together(leasesOf(t, publishing, keys...), func(l cache.Lease) error { return l.Publish(t.Context(), entries["0"], time.Hour) }) {
 		if err != nil {
-			t.Errorf("answer %d: %v", i, err)
+			t.Errorf("answer %d: error %v, want nil", i, err)
 		}
 	}
 	if stored := rdb.Keys(t.Context(), "*").Val(); len(stored) != len(keys) {

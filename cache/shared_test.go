@@ -42,7 +42,7 @@ func TestFailingSharedStoreDoesNotFailRequests(t *testing.T) {
 		c := named(t, "127.0.0.1:1", cache.Options{}, redis.Options{Timeout: 100 * time.Millisecond})
 		mustServe(t, c, 100, misses)
 		if n := waited(t, c); c.SharedState() == "closed" || n == 0 || n > enough {
-			t.Errorf("the breaker is %s after %d errors in %d misses", c.SharedState(), n, misses)
+			t.Errorf("the breaker is %s after %d errors in %d misses, want it not closed, after 1 to %d", c.SharedState(), n, misses, enough)
 		}
 	})
 	t.Run("it accepts but does not answer", func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestFailingSharedStoreDoesNotFailRequests(t *testing.T) {
 		c := named(t, way.addr, cache.Options{}, redis.Options{Timeout: 100 * time.Millisecond})
 		mustServe(t, c, 100, misses)
 		if n := waited(t, c); n == 0 || n > enough {
-			t.Errorf("%d errors in %d misses", n, misses)
+			t.Errorf("%d errors in %d misses, want 1 to %d", n, misses, enough)
 		}
 		way.heal()
 		tried := 0
@@ -84,7 +84,7 @@ func TestFailingSharedStoreDoesNotFailRequests(t *testing.T) {
 		c := replica(t, startRedis(t, "--maxmemory", "1mb", "--maxmemory-policy", "noeviction").addr, redis.Options{})
 		mustServe(t, c, 100, 20)
 		if c.SharedState() != "closed" || metric(t, c, "shared_errors_total") == 0 {
-			t.Errorf("the breaker is %s after %d errors; a store that answers is not dead", c.SharedState(), metric(t, c, "shared_errors_total"))
+			t.Errorf("the breaker is %s after %d errors; want closed after some, because the store answers", c.SharedState(), metric(t, c, "shared_errors_total"))
 		}
 	})
 	t.Run("it has forgotten the scripts", func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestFailingSharedStoreDoesNotFailRequests(t *testing.T) {
 		idle(t, c)
 		other := replica(t, addr, redis.Options{})
 		if res := mustGet(t, other, cache.Query{Key: "k0", Policy: live, Tip: 101}, nil); res.Store != "shared" || metric(t, c, "shared_errors_total") != 0 {
-			t.Errorf("got %s, %d errors", tell(res, nil), metric(t, c, "shared_errors_total"))
+			t.Errorf("got %s, %d errors; want it from the shared store, 0", tell(res, nil), metric(t, c, "shared_errors_total"))
 		}
 	})
 }
@@ -150,7 +150,7 @@ func TestUnreadableEntryIsAMissAndOverwritten(t *testing.T) {
 			must(t, tt.put(t.Context(), client(t, addr)))
 			a, b := replica(t, addr, redis.Options{}), replica(t, addr, redis.Options{})
 			if found := a.Load(t.Context(), []string{"k"}); len(found) != 0 {
-				t.Errorf("Load found %v", found)
+				t.Errorf("Load found %v, want nothing", found)
 			}
 			q := cache.Query{Key: "k", Policy: live, Tip: 100}
 			if got := tell(mustGet(t, a, q, answer(100, page)), nil); !strings.HasPrefix(got, "miss uri-miss") {
@@ -158,7 +158,7 @@ func TestUnreadableEntryIsAMissAndOverwritten(t *testing.T) {
 			}
 			idle(t, a)
 			if got := mustGet(t, b, q, nil); got.Store != "shared" || !bytes.Equal(got.Entry.Body, page) {
-				t.Errorf("entry was not overwritten: %.60s", tell(got, nil))
+				t.Errorf("got %.60s, want the new entry from the shared store", tell(got, nil))
 			}
 		})
 	}
@@ -230,7 +230,7 @@ func TestLoadAndSave(t *testing.T) {
 	alone := open()
 	store.Close()
 	if found := alone.Load(t.Context(), []string{"one"}); len(found) != 0 {
-		t.Errorf("without the store %v was found", found)
+		t.Errorf("without the store %v was found, want nothing", found)
 	}
 	alone.Save(t.Context(), map[string]*cache.Entry{"one": entry(0, "1")}, time.Hour)
 	if found := alone.Load(t.Context(), []string{"one"}); len(found) != 1 {

@@ -98,7 +98,7 @@ func TestAnswerIsReturnedBeforeSharedStoreWrite(t *testing.T) {
 		})
 		res := mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, page))
 		if res.Outcome != cache.Miss {
-			t.Errorf("got %v", res.Outcome)
+			t.Errorf("outcome = %v, want miss", res.Outcome)
 		}
 		written <- nil
 	})
@@ -140,7 +140,7 @@ func TestMessageBeforeLeaseRequestIsIgnored(t *testing.T) {
 		})
 		res := mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, []byte("read twice")))
 		if got := tell(res, nil); got != "hit shared: of the other at 100" {
-			t.Errorf("got %s", got)
+			t.Errorf("got %s, want hit shared: of the other at 100", got)
 		}
 	})
 }
@@ -158,6 +158,6 @@ func TestFlightReturnsBetterEntryThanMemory(t *testing.T) {
 		return read, nil
 	})
 	if got := tell(res, nil); got != "miss uri-miss: of block 100 at 100" {
-		t.Errorf("got %s", got)
+		t.Errorf("got %s, want miss uri-miss: of block 100 at 100", got)
 	}
 }

@@ -54,7 +54,7 @@ func TestEncodedBodiesAreCreatedOnceAndCounted(t *testing.T) {
 	for i, coding := range all {
 		first, as := c.Encoded("k", content, coding, false, false)
 		if as != coding || decoded(t, coding, first) != string(page) {
-			t.Errorf("%s does not decode to the body", codings.Names[coding])
+			t.Errorf("Encoded in %s returned %s, which must be the same and decode to the body", codings.Names[coding], codings.Names[as])
 		}
 		weight += len(first)
 		eventually(t, "what was made weighs", func() bool { return weigh() >= weight })
@@ -80,15 +80,15 @@ func TestBrotliOfALongBodyIsMadeInTheBackground(t *testing.T) {
 	c := newCache(t, cache.Options{})
 	content := mustGet(t, c, cache.Query{Key: "k", Policy: live, Tip: 100}, answer(100, longPage(100))).Entry.Content
 	if body, as := c.Encoded("k", content, codings.Brotli, false, false); as != codings.Identity || &body[0] != &content.Body[0] {
-		t.Errorf("the first caller has %s", codings.Names[as])
+		t.Errorf("the first caller got %s, want the plain body", codings.Names[as])
 	}
 	eventually(t, "it is made", func() bool { return content.Encodings[codings.Brotli].Load() != nil })
 	body, as := c.Encoded("k", content, codings.Brotli, false, false)
 	if as != codings.Brotli || decoded(t, as, body) != string(content.Body) || metric(t, c, "encodings_total") != 1 {
-		t.Errorf("then a caller has %s, and %d bodies were encoded", codings.Names[as], metric(t, c, "encodings_total"))
+		t.Errorf("the next caller got %s, and %d bodies were encoded; want br, 1", codings.Names[as], metric(t, c, "encodings_total"))
 	}
 	if quick, _ := c.Encoded("k", cache.NewContent(200, content.Type, "", content.Body, 1), codings.Brotli, true, false); len(quick) <= len(body) {
-		t.Errorf("%d bytes are its best, and %d for who cannot wait", len(body), len(quick))
+		t.Errorf("a caller that cannot wait got %d bytes, want more than the best, %d", len(quick), len(body))
 	}
 }
 
@@ -121,7 +121,7 @@ func TestFrequentBodyIsCompressedWellAtRefresh(t *testing.T) {
 			ask(100)
 		}
 		if again := ask(200).Encodings[codings.Brotli].Load() != nil; again != want {
-			t.Errorf("asked %d times, it is coded again: %t", asks, again)
+			t.Errorf("requested %d times: encoded again: %t, want %t", asks, again, want)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func TestIdentityCodingIsTheBody(t *testing.T) {
 	c := newCache(t, cache.Options{})
 	content := cache.NewContent(200, "text/plain", "", []byte("x"), 0)
 	if body, as := c.Encoded("k", content, codings.Identity, false, false); as != codings.Identity || string(body) != "x" || metric(t, c, "encodings_total") != 0 {
-		t.Errorf("%q, %d encoded", body, metric(t, c, "encodings_total"))
+		t.Errorf("body %q in %s, %d encoded; want x in identity, 0", body, codings.Names[as], metric(t, c, "encodings_total"))
 	}
 }
 
@@ -168,7 +168,7 @@ func TestManyCallersHaveABodyEncodedOnce(t *testing.T) {
 			coding, must := all[i%3], i%2 == 0
 			body, as := c.Encoded("k", content, coding, must, false)
 			if must && as != coding {
-				t.Errorf("%s was refused to a caller who must have it", codings.Names[coding])
+				t.Errorf("got %s, want %s, which the caller must have", codings.Names[as], codings.Names[coding])
 			}
 			if as == coding && decoded(t, coding, body) != string(content.Body) {
 				t.Errorf("%s does not decode to the body", codings.Names[coding])
@@ -197,12 +197,12 @@ func TestDerivedContentIsCachedForAFewNames(t *testing.T) {
 		for i := range 4 {
 			name := fmt.Sprint("name", i)
 			if got := derive(name); !strings.HasPrefix(string(got.Body), name) {
-				t.Errorf("%s got %.10s", name, got.Body)
+				t.Errorf("content = %.10s, want it to begin with %s", got.Body, name)
 			}
 		}
 	}
 	if calls != 4 {
-		t.Errorf("derived %d times for 4 names", calls)
+		t.Errorf("derived %d times, want 4", calls)
 	}
 	eventually(t, "what was derived weighs", func() bool { return metric(t, c, "memory_bytes") > plain+4*len(page) })
 	last := derive("one too many")
@@ -265,6 +265,6 @@ func TestContentHasNoSpareCapacity(t *testing.T) {
 	text := strings.Repeat("x", 1000)
 	c := cache.NewContent(200, "text/plain", "", append(make([]byte, 0, 1500), text...), 0)
 	if string(c.Body) != text || cap(c.Body) > 1200 {
-		t.Errorf("%d bytes in %d", len(c.Body), cap(c.Body))
+		t.Errorf("%d bytes with capacity %d, want 1000 with at most 1200", len(c.Body), cap(c.Body))
 	}
 }

@@ -32,7 +32,7 @@ func TestStartingReplicaPreloadsMostUsedEntries(t *testing.T) {
 	for i := range keys {
 		q := cache.Query{Key: fmt.Sprint("k", i), Policy: live, Tip: 100}
 		if res := mustGet(t, other, q, answer(100, []byte("anew"))); res.Store != "memory" || string(res.Entry.Body) == "anew" {
-			t.Fatalf("%s comes from %q", q.Key, res.Store)
+			t.Fatalf("%s is %q from %q, want the preloaded entry from memory", q.Key, res.Entry.Body, res.Store)
 		}
 	}
 }
@@ -55,7 +55,7 @@ func TestReplicaPreloadsAtMostHalfItsMemory(t *testing.T) {
 		eventually(t, "it has taken over", func() bool { return !small.Warming() })
 		n := metric(t, small, "warmed_total")
 		if n > 900 {
-			t.Fatalf("%d entries were taken over", n)
+			t.Fatalf("%d entries were preloaded, want at most 900", n)
 		}
 		return n > 0
 	})

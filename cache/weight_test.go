@@ -36,7 +36,7 @@ func TestEntriesAreCountedWithTheirHeapSize(t *testing.T) {
 		entries.CleanUp()
 		took, weighed := float64(heapInUse()-before)/float64(n), float64(entries.WeightedSize())/float64(n)
 		if took < 0.9*weighed || took > 1.1*weighed {
-			t.Errorf("an entry with a body of %d bytes takes %.0f bytes of the heap and weighs %.0f", size, took, weighed)
+			t.Errorf("an entry with a body of %d bytes takes %.0f bytes of the heap, want within a tenth of its weight, %.0f", size, took, weighed)
 		}
 		runtime.KeepAlive(entries)
 	}

@@ -184,7 +184,7 @@ func TestPagesOfOneRequestShareTheWait(t *testing.T) {
 		for range 3 {
 			q := d.query(blocks.Heights{}, blocks.Snapshot{Height: 101, Epoch: 1})()
 			if a, err := d.Answer(r.Context(), r, &record.Record{}, q); err != nil || a.Entry.Height != 100 {
-				t.Fatalf("got %+v, %v", a, err)
+				t.Fatalf("got %+v, %v; want block 100", a, err)
 			}
 		}
 		if waited := time.Since(began); waited != 4*time.Second {
