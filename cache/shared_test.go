@@ -49,7 +49,7 @@ func TestFailingSharedStoreDoesNotFailRequests(t *testing.T) {
 		t.Parallel()
 		way := startProxy(t, miniredis.RunT(t).Addr())
 		way.stall()
-		c := named(t, way.addr, cache.Options{}, redis.Options{Timeout: 100 * time.Millisecond})
+		c := named(t, way.addr, cache.Options{}, redis.Options{Timeout: 500 * time.Millisecond})
 		mustServe(t, c, 100, misses)
 		if n := waited(t, c); n == 0 || n > enough {
 			t.Errorf("%d errors in %d misses, want 1 to %d", n, misses, enough)
