@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -21,7 +22,7 @@ func everyStore(t *testing.T, test func(t *testing.T, url string)) {
 
 func open(t testing.TB, url string) *collections.Store {
 	t.Helper()
-	s, err := drivers.Open(t.Context(), url, collections.Options{})
+	s, err := drivers.Open(t.Context(), url, collections.Options{Timeout: time.Minute})
 	must(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
