@@ -10,7 +10,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// lines are the problems with a configuration, one a line.
 func lines(t *testing.T, s config.Sources) []string {
 	t.Helper()
 	_, err := config.Load(s)

@@ -28,7 +28,6 @@ type recording struct {
 	Raw, Same                 string // Same names the recording that has the same text
 }
 
-// target is the recording's path and query.
 func (r recording) target() string {
 	if r.Query == "" {
 		return r.Path
@@ -145,14 +144,12 @@ func askedTarget(path, query string) string {
 	return path + "?" + q.Encode()
 }
 
-// does makes the chain answer in another way.
 func (f *fakeChain) does(answer func(node.Request) (*node.Answer, error)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.override = answer
 }
 
-// says makes the chain answer everything with one text.
 func (f *fakeChain) says(status int, raw string) {
 	f.does(func(node.Request) (*node.Answer, error) { return recording{Status: status, Raw: raw}.answer(), nil })
 }
@@ -219,7 +216,6 @@ func (f *fakeChain) Tip() node.Tip {
 
 func (f *fakeChain) ChainID() string { return "recorded-1" }
 
-// grow moves the tip.
 func (f *fakeChain) grow(blocks int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -311,14 +307,12 @@ func (f *fakeChain) Raise(height int64) {
 	f.raised = append(f.raised, height)
 }
 
-// calls is how often the node was asked.
 func (f *fakeChain) calls() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.asked)
 }
 
-// last is what the node was asked last.
 func (f *fakeChain) last() node.Request {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -84,7 +84,6 @@ func TestSchemasAreServedWithAllTheyReferTo(t *testing.T) {
 	}
 }
 
-// references returns the documents that a schema refers to.
 func references(schema string) []string {
 	var refs []string
 	for _, part := range strings.Split(schema, `"$ref":"`)[1:] {

@@ -135,7 +135,6 @@ func startListWithout(t testing.TB, o listing.Options, change ...func(*proxy.Opt
 	return &listService{Server: startServer(t, p, fast, nil), proxy: p, store: store}
 }
 
-// knownAs sets the public URL.
 func knownAs(url string) func(*proxy.Options) {
 	return func(o *proxy.Options) { o.Web.PublicURL = url }
 }
@@ -175,7 +174,6 @@ func golden(t *testing.T, name, got string) {
 	same(t, string(want), got)
 }
 
-// same compares two JSON texts member by member, in their order.
 func same(t *testing.T, want, got string) {
 	t.Helper()
 	expect.NoDiff(t, indented(t, got), indented(t, want), "body")

@@ -8,6 +8,7 @@ import (
 	"github.com/tipcache/tipcache/proxy"
 	listing "github.com/tipcache/tipcache/proxy/collections"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 const page = "https://app.example"
@@ -46,9 +47,7 @@ func TestPreflightsReachNoUpstream(t *testing.T) {
 			}
 		})
 	}
-	if n := s.store.calls.Load(); n > 0 {
-		t.Errorf("store requests = %d", n)
-	}
+	expect.Equal(t, s.store.calls.Load(), 0, "store requests")
 }
 
 func TestResponsesVaryByOriginOnlyWhereOriginsAreListed(t *testing.T) {

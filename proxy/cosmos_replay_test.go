@@ -63,7 +63,6 @@ func newSDK(t *testing.T, d devnet.Options, change func(*proxy.Options)) *sdkSer
 	return s
 }
 
-// waitTip waits until the tip is the chain's.
 func (s *sdkService) waitTip(t *testing.T) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !s.pool.Tip().Known || s.pool.Tip().Height < s.Height(); time.Sleep(time.Millisecond) {

@@ -48,14 +48,12 @@ func (s *sdkService) do(t *testing.T, method, path, body string, headers ...stri
 	return x.send(t, s.server.URL)
 }
 
-// advance makes a block and waits until it is the tip.
 func (s *sdkService) advance(t *testing.T) {
 	t.Helper()
 	s.Advance(1)
 	s.waitTip(t)
 }
 
-// reads is how often the node was asked for a path.
 func (s *sdkService) reads(path string) int64 { return s.Stats().Node.Of(path) }
 
 func TestSDKNodeIsReadOncePerKeyAndBlock(t *testing.T) {

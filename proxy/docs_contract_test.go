@@ -103,14 +103,12 @@ func (d contract) operation(t *testing.T, id string) operation {
 
 var placeholder = regexp.MustCompile(`\\\{[a-z_]+\\\}`)
 
-// matches says whether the operation's path has room for a target.
 func (op operation) matches(target string) bool {
 	path, _, _ := strings.Cut(target, "?")
 	pattern := placeholder.ReplaceAllString(regexp.QuoteMeta(op.path), "[^/]+")
 	return regexp.MustCompile("^" + pattern + "$").MatchString(path)
 }
 
-// answering is the operation that answers a target, if there is one.
 func (d contract) answering(target string) (operation, bool) {
 	for _, op := range d.operations() {
 		if op.method == http.MethodGet && op.matches(target) {

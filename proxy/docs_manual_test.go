@@ -20,7 +20,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// all finds the first group of every match.
 func all(pattern, text string) (found []string) {
 	for _, match := range regexp.MustCompile(pattern).FindAllStringSubmatch(text, -1) {
 		found = append(found, match[1])

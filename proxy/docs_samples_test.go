@@ -13,7 +13,6 @@ import (
 	"github.com/tipcache/tipcache/proxy/web"
 )
 
-// manualOf is the page of a server with these options.
 func manualOf(t *testing.T, o proxy.Options) string {
 	p, _ := newChainProxy(t, o)
 	return html.UnescapeString(inProcess(p, "/docs", "").Body.String())

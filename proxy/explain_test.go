@@ -181,9 +181,7 @@ func TestListingIsExplainedByItsBody(t *testing.T) {
 	if e = explain(t, p, proxy.Inquiry{URL: listPath, Body: `{"pagination":{"limit":0}}`}); e.Refusal == nil || e.Refusal.Status != http.StatusUnprocessableEntity || !strings.Contains(e.Refusal.Body, "body.pagination.limit") {
 		t.Errorf("%+v", e.Refusal)
 	}
-	if n := store.calls.Load(); n > 0 {
-		t.Errorf("store requests = %d", n)
-	}
+	expect.Equal(t, store.calls.Load(), 0, "store requests")
 	post := httptest.NewRequest(http.MethodPost, listPath, strings.NewReader("{}"))
 	post.Header.Set("X-Api-Key", testKey)
 	p.ServeHTTP(httptest.NewRecorder(), post)

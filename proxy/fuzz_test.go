@@ -11,7 +11,6 @@ import (
 	"github.com/tipcache/tipcache/proxy"
 )
 
-// inProcess answers without a socket.
 func inProcess(h http.Handler, path, rawQuery string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, &http.Request{Method: http.MethodGet, URL: &url.URL{Path: path, RawQuery: rawQuery}, Header: http.Header{}, Body: http.NoBody})

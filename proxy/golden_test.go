@@ -62,7 +62,6 @@ func TestGoldenAnswers(t *testing.T) {
 	s.get(t, "/mint/params").golden(t, "node_busy")
 }
 
-// golden compares the answer with a file.
 func (e exchange) golden(t *testing.T, name string) {
 	t.Helper()
 	path := filepath.Join("testdata", "golden", name+".http")

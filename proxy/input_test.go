@@ -9,7 +9,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// asked is what the node was asked last.
 func asked(chain *fakeChain) string {
 	r := chain.last()
 	return (&url.URL{Path: r.Path, RawQuery: r.Query}).String()
@@ -55,9 +54,7 @@ func TestMalformedInputIsRefusedWithoutAskingTheNode(t *testing.T) {
 			s.get(t, tt.target).refuses(t, 400, `{"code":400,"msg":{},"error":"`+tt.error+"\"}\n")
 		})
 	}
-	if n := s.chain.calls(); n > 0 {
-		t.Errorf("node requests = %d", n)
-	}
+	expect.Equal(t, s.chain.calls(), 0, "node requests")
 }
 
 func TestLikelyTyposOfParametersAreNamed(t *testing.T) {

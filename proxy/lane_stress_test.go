@@ -34,7 +34,6 @@ type turmoil struct {
 	begun atomic.Int64 // the epoch before which no answer may be any more
 }
 
-// rollBack begins another epoch, of lower heights.
 func (m *turmoil) rollBack() {
 	m.chain.mu.Lock()
 	m.chain.tip.Epoch++

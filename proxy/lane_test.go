@@ -201,7 +201,6 @@ func TestLaneAnswersListingsAsTheHandlerDoes(t *testing.T) {
 
 const getPool = "GET /staking/pool HTTP/1.1\r\nHost: x\r\n\r\n"
 
-// hitsOf counts what a lane answered.
 func hitsOf(t *testing.T, registry prometheus.Gatherer) int {
 	t.Helper()
 	return int(expect.Metric(t, registry, "tipcache_proxy_fast_lane_requests_total", "answered"))

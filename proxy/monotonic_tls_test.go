@@ -19,7 +19,6 @@ type secureClient struct {
 	base string
 }
 
-// open gives an answer whose body is not read yet.
 func (c *secureClient) open(t *testing.T, path string) *http.Response {
 	t.Helper()
 	res := expect.Value(c.http.Get(c.base + path))(t)

@@ -19,7 +19,6 @@ type eventStream struct {
 	stop context.CancelFunc
 }
 
-// stream opens a stream that ends with the test.
 func (s *chainService) stream(t *testing.T, target string, headers ...string) *eventStream {
 	t.Helper()
 	return openStream(t, s.Client(), s.URL+target, headers...)

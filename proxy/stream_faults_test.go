@@ -17,7 +17,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// openStreams is how many streams the metrics have.
 func openStreams(t *testing.T, g prometheus.Gatherer) string {
 	t.Helper()
 	for _, value := range counted(t, g, "tipcache_proxy_streams") {

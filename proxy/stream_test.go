@@ -113,9 +113,7 @@ func TestUnstreamablePathIsRefusedByStatus(t *testing.T) {
 			}
 		})
 	}
-	if n := s.chain.calls(); n > 0 {
-		t.Errorf("node requests = %d", n)
-	}
+	expect.Equal(t, s.chain.calls(), 0, "node requests")
 }
 
 func TestOneConnectionStreamsSeveralAnswers(t *testing.T) {

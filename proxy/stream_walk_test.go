@@ -108,7 +108,6 @@ func TestSDKStreamOutlivesItsFirstRequest(t *testing.T) {
 
 const sdkInflation = "/cosmos/mint/v1beta1/inflation"
 
-// stream opens a stream that ends with the test.
 func (s *sdkService) stream(t *testing.T, target string) *eventStream {
 	t.Helper()
 	return openStream(t, http.DefaultClient, s.server.URL+target)

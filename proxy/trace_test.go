@@ -17,7 +17,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/logtest"
 )
 
-// attributeOf is an attribute of a span as text, "" for none.
 func attributeOf(s tracetest.SpanStub, key attribute.Key) string {
 	for _, a := range s.Attributes {
 		if a.Key == key {

@@ -40,7 +40,6 @@ func (n *gatedNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"code":200,"msg":{"validator":{"operator_address":"0x%s"}},"error":""}`, who)
 }
 
-// begun is how many requests the node was asked.
 func (n *gatedNode) begun() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()

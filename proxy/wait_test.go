@@ -39,7 +39,6 @@ type waitingService struct {
 	metrics *prometheus.Registry
 }
 
-// waiting returns the number of requests that wait.
 func (s *waitingService) waiting(t *testing.T) string {
 	return strings.Join(counted(t, s.metrics, "tipcache_proxy_streams"), " ")
 }
@@ -84,7 +83,6 @@ func startWaiting(t *testing.T, o stream.Options) (*waitingService, []txAPI) {
 	}
 }
 
-// broadcast sends the transaction with broadcastHash.
 func (s *sdkService) broadcast(t *testing.T) {
 	t.Helper()
 	for _, x := range nodetest.Exchanges(t, "../upstream/devnet/cosmos/testdata/exchanges.jsonl") {

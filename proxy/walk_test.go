@@ -14,7 +14,6 @@ import (
 
 const firstPage = "/staking/validators?pagination.limit=2"
 
-// nextPage is the request for the page after the one in a body.
 func nextPage(e exchange) string {
 	return firstPage + "&pagination.key=" + url.QueryEscape(gjson.Get(e.body, "msg.pagination.next_key").Str)
 }

@@ -88,9 +88,7 @@ func TestKeyIsInFlightWhileItIsRead(t *testing.T) {
 func TestNextFlightWaitsForWriteAndReceivesItsFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, errFull := new(pending.Keys), errors.New("full")
-		if err := k.AwaitWrite(t.Context(), "k"); err != nil {
-			t.Errorf("without a write: %v", err)
-		}
+		expect.NoError(t, k.AwaitWrite(t.Context(), "k"))
 		end, heard := k.BeginWrite("k"), make(chan error, 1)
 		go func() { heard <- k.AwaitWrite(t.Context(), "k") }()
 		synctest.Wait()

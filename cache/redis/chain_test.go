@@ -14,7 +14,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// newStore returns a store with a new Redis.
 func newStore(t *testing.T) (*Store, *miniredis.Miniredis) {
 	t.Helper()
 	server := miniredis.RunT(t)

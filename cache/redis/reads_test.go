@@ -167,9 +167,7 @@ func TestExpiredReadDoesNotFailNewerReads(t *testing.T) {
 	}
 	s.pipeline.end()
 	s.runBatch(t.Context(), &s.pipeline, <-late.ready)
-	if err := <-fresh; err != nil {
-		t.Errorf("fresh read: %v", err)
-	}
+	expect.NoError(t, <-fresh)
 }
 
 func TestLeaseDoesNotWaitForHangingRoundTrip(t *testing.T) {

@@ -17,7 +17,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// sealedStore is a store of a server, which seals with a key.
 func sealedStore(t *testing.T, server *miniredis.Miniredis, key string, now func() time.Time) *Store {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ContextTimeoutEnabled: true})

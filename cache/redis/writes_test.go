@@ -15,7 +15,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// answerOf is an answer at a height.
 func answerOf(height int64) *cache.Entry {
 	return &cache.Entry{Content: cache.NewContent(200, "text/plain", "", []byte("body"), 1), Height: height, ReadAt: time.UnixMicro(height)}
 }
@@ -131,9 +130,7 @@ func TestConsecutiveWritesAreBatched(t *testing.T) {
 			}
 		}
 		slices.Sort(heard.all)
-		if want := []string{"0 again: true", "1 at 1", "2 at 1", "3 at 1", "4 again: false"}; !slices.Equal(heard.all, want) {
-			t.Errorf("messages = %q, want %q", heard.all, want)
-		}
+		expect.NoDiff(t, heard.all, []string{"0 again: true", "1 at 1", "2 at 1", "3 at 1", "4 again: false"}, "messages")
 	}
 }
 

@@ -21,7 +21,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// runs runs a command line and returns what it prints.
 func runs(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer

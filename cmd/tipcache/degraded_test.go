@@ -14,7 +14,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// host returns the host of a URL.
 func host(url string) string { return strings.TrimPrefix(url, "http://") }
 
 func TestFailingUpstreamIsListedAsDegraded(t *testing.T) {

@@ -21,7 +21,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// explained runs the command against a service.
 func explained(t *testing.T, r *running, args ...string) string {
 	t.Helper()
 	var out bytes.Buffer

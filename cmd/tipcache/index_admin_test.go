@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tipcache/tipcache/upstream/devnet"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestIndexCommandReportsProgress(t *testing.T) {
@@ -41,9 +42,7 @@ func TestIndexCommandReportsProgress(t *testing.T) {
 		}
 	}
 	taken := strings.TrimPrefix(admin, "http://")
-	if err := run(t.Context(), []string{"health", "--admin", taken}, streams{io.Discard, io.Discard}); err != nil {
-		t.Errorf("health: %v", err)
-	}
+	expect.NoError(t, run(t.Context(), []string{"health", "--admin", taken}, streams{io.Discard, io.Discard}))
 	args := []string{"index", "--admin", taken, "--evm", d.EVMURL(), "--network", "aeneid", "--store", "sqlite::memory:"}
 	if err := run(t.Context(), args, streams{io.Discard, io.Discard}); err == nil || !strings.Contains(err.Error(), "admin: ") {
 		t.Errorf("an address that is taken: %v", err)

@@ -75,9 +75,7 @@ func TestIndexCommandFillsStore(t *testing.T) {
 		return err == nil && cursor.Block == d.EVM().Height()
 	})
 	cancel()
-	if err := <-ended; err != nil {
-		t.Errorf("following: %v", err)
-	}
+	expect.NoError(t, <-ended)
 	expectChain(t, store, d)
 }
 

@@ -74,7 +74,6 @@ func TestKnownClientsGetTheResponsesOfTheNode(t *testing.T) {
 	}
 }
 
-// follow sends a request of a journey.
 func (r *running) follow(request, rest, rpc string) reply {
 	r.t.Helper()
 	if strings.HasPrefix(request, "/") {
@@ -84,7 +83,6 @@ func (r *running) follow(request, rest, rpc string) reply {
 	return r.do(http.MethodPost, rpc, fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":%q,"params":%s}`, method, params), "Content-Type", "application/json")
 }
 
-// sameJSON reports whether two bodies are equal JSON.
 func sameJSON(a, b string) bool {
 	return a == b || gjson.Valid(a) && gjson.Get(a, "@ugly").Raw == gjson.Get(b, "@ugly").Raw
 }

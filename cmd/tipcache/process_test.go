@@ -37,7 +37,6 @@ func startProgram(t *testing.T, env []string, args ...string) *program {
 	return p
 }
 
-// kill ends the process with SIGKILL.
 func (p *program) kill() {
 	_ = p.cmd.Process.Kill() // it may have ended
 	<-p.ended

@@ -84,7 +84,6 @@ func (s *serving) waitFor(message string) map[string]any {
 	}
 }
 
-// hangup changes the file and says so to the process, which logs a line.
 func (s *serving) hangup(settings, message string) map[string]any {
 	s.t.Helper()
 	s.write(settings)
@@ -138,9 +137,7 @@ func TestSIGHUPReloadsSettings(t *testing.T) {
 		t.Errorf("what was refused is in force: status %d", got)
 	}
 	s.hangup(fmt.Sprintf(store, line), "configuration reloaded")
-	if got := []int{s.status(oldKey), s.status(key)}; !cmp.Equal(got, []int{401, 200}) {
-		t.Errorf("the last one is not in force: %v", got)
-	}
+	expect.NoDiff(t, []int{s.status(oldKey), s.status(key)}, []int{401, 200}, "statuses after the last change")
 }
 
 func TestSIGHUPReplacesNodes(t *testing.T) {

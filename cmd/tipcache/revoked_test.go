@@ -19,7 +19,6 @@ import (
 // withKeyedRPC serves the RPC to clients that have one of some keys.
 const withKeyedRPC = "rpc: {listen: 127.0.0.1:0}\ncollections: {store: 'sqlite::memory:', keys: ['%s']}\n"
 
-// dialKeyed opens a WebSocket with a key.
 func (s *serving) dialKeyed(key string) (socketClient, error) {
 	s.t.Helper()
 	rpc := gjson.Get(s.get(s.admin+"/readyz").body, "interfaces.rpc").String()

@@ -121,7 +121,6 @@ func filled(t *testing.T, d *devnet.Devnet) string {
 	return store
 }
 
-// mustNotTell looks for the secrets in what was heard.
 func mustNotTell(t *testing.T, text string) {
 	t.Helper()
 	for name, secret := range secrets {

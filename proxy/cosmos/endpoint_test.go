@@ -38,7 +38,6 @@ type atTip struct{ blocks.Nodes }
 
 func (atTip) Tip() node.Tip { return node.Tip{Known: true, Height: 100, Interval: 4 * time.Second} }
 
-// ask reads a request.
 func (h *Handler) ask(decoded, rawQuery string) (row *dialect.Endpoint, q *dialect.RowQuery) {
 	r := &http.Request{URL: &url.URL{Path: decoded, RawQuery: rawQuery}}
 	row = h.Table.Endpoint(r)

@@ -16,7 +16,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/node/nodetest"
 )
 
-// rowOf is the row of a recorded request.
 func rowOf(t *testing.T, x *Handler, e nodetest.Exchange) *dialect.Endpoint {
 	t.Helper()
 	path := expect.Value(url.PathUnescape(e.Path))(t)

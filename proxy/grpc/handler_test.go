@@ -80,7 +80,6 @@ func (d *servers) query(t testing.TB, path, message string) string {
 	return d.post(t, fmt.Sprintf(`{"id":1,"method":"abci_query","params":{"path":%q,"data":%q,"height":"14"}}`, path, message))
 }
 
-// post makes a call of the RPC.
 func (d *servers) post(t testing.TB, body string) string {
 	t.Helper()
 	resp := expect.Value(http.Post(d.rpc.URL, "application/json", strings.NewReader(body)))(t)

@@ -79,7 +79,6 @@ var (
 	passingInLog = regexp.MustCompile(`"time":"[^"]*"|"(duration_ms|age_s)":[0-9.e-]+|"request_id":"[0-9a-f]{32}"`)
 )
 
-// purge drops all values.
 func (d *servers) purge(t testing.TB) {
 	t.Helper()
 	if _, err := d.cache.PurgeKeys(t.Context(), state.Select("")); err != nil {
@@ -87,7 +86,6 @@ func (d *servers) purge(t testing.TB) {
 	}
 }
 
-// inLane is how many calls were answered there.
 func (c *caller) inLane(t testing.TB) float64 {
 	return expect.Metric(t, c.metrics, "tipcache_proxy_fast_lane_requests_total", "answered")
 }

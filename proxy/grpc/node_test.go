@@ -231,7 +231,6 @@ func (n *recordedNode) hold(path string) (letGo func()) {
 	return sync.OnceFunc(func() { close(held) })
 }
 
-// pool is a pool before the node.
 func (n *recordedNode) pool(t testing.TB, grpcAddress string) *node.Pool {
 	t.Helper()
 	return nodetest.Run(t, node.Options{Endpoints: []node.Endpoint{{REST: n.rest.URL, Comet: n.rpc.URL, GRPC: grpcAddress}}}, 746)

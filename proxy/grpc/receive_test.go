@@ -19,12 +19,10 @@ import (
 // withMemory gives a cache so many bytes, of which half can be reserved.
 func withMemory(bytes int64) func(*setup) { return func(s *setup) { s.cache.MemoryBytes = bytes } }
 
-// framed returns a message with its head.
 func framed(flag byte, message []byte) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{flag}, uint32(len(message))), message...)
 }
 
-// zeros returns n zeros in gzip.
 func zeros(t testing.TB, n int) []byte {
 	t.Helper()
 	var b bytes.Buffer

@@ -106,7 +106,6 @@ func (d *servers) serve(t testing.TB, o listener.Options) (addr string, server *
 	return l.Addr().String(), server
 }
 
-// awaitGRPC waits until a node's gRPC is asked.
 func awaitGRPC(t testing.TB, pool *node.Pool) {
 	t.Helper()
 	for h := pool.Health()[0]; h.GRPC != "ok" || h.Unseen; h = pool.Health()[0] { // streams begin at once or fail
@@ -117,7 +116,6 @@ func awaitGRPC(t testing.TB, pool *node.Pool) {
 	}
 }
 
-// frames are the frames of messages.
 func frames(messages ...string) (b []byte) {
 	for _, m := range messages {
 		message, _ := hex.DecodeString(m)

@@ -36,7 +36,6 @@ func replyToEach(stream google.ServerStream) error {
 	}
 }
 
-// stream opens a stream with the key.
 func stream(t *testing.T, c *google.ClientConn) google.ClientStream {
 	t.Helper()
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "x-api-key", "secret")

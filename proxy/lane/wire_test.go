@@ -222,10 +222,8 @@ func (w *wire) send(piece []byte) {
 	w.changed.Broadcast()
 }
 
-// end closes the client's side.
 func (w *wire) end() { w.sendAndClose("") }
 
-// sendAndClose sends a piece and closes the client's side.
 func (w *wire) sendAndClose(piece string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -262,7 +260,6 @@ func (w *wire) waitClosed() []byte {
 	return w.answers
 }
 
-// output returns the server's output so far.
 func (w *wire) output() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -283,7 +280,6 @@ func newWires(wrap func(net.Conn) net.Conn) *wires {
 	return w
 }
 
-// dial opens a connection.
 func (l *wires) dial() *wire {
 	w := newWire()
 	select {

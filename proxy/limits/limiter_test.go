@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/netip"
 	"os/exec"
-	"slices"
 	"testing"
 	"time"
 
@@ -68,9 +67,7 @@ func TestBatchIsCountedInRedisAsAWhole(t *testing.T) {
 				got = append(got, fmt.Sprintf("%d: %t %.13s", n, err == nil, answer.Get(limits.StatusHeader)))
 			}
 			want := []string{`4: true "address";r=6`, `4: true "address";r=2`, `3: false "address";r=0`, `2: true "address";r=0`, `1: false "address";r=0`, "10: false "}
-			if !slices.Equal(got, want) {
-				t.Errorf("got %q\nwant %q", got, want)
-			}
+			expect.NoDiff(t, got, want, "values")
 		})
 	}
 }

@@ -26,7 +26,6 @@ func (w *waiting) enter(n int, address, tenant string) error {
 	return nil
 }
 
-// leave ends one request of a client.
 func (w *waiting) leave(address string) {
 	last := len(w.left[address]) - 1
 	w.left[address][last]()

@@ -26,7 +26,6 @@ func sharing(t *testing.T, server *miniredis.Miniredis, namespace string, log *s
 	return a
 }
 
-// admitted is how many of some requests pass.
 func admitted(t *testing.T, a *limits.Admission, requests int) (n int) {
 	t.Helper()
 	for range requests {

@@ -118,7 +118,6 @@ func (c client) ask(path string) {
 	}
 }
 
-// answered says whether an answer comes, and not the end.
 func (c client) answered() bool {
 	res, err := http.ReadResponse(c.read, nil)
 	if err != nil {
@@ -129,7 +128,6 @@ func (c client) answered() bool {
 	return err == nil && res.StatusCode == http.StatusOK
 }
 
-// greet makes sure that a connection is accepted, and then idle.
 func (s *service) greet(from string) client {
 	s.Helper()
 	c := s.dial(from)
@@ -157,7 +155,6 @@ func (s *service) occupy(c client) {
 	}
 }
 
-// ended says whether the server has closed a connection.
 func (c client) ended() bool {
 	_, err := c.read.ReadByte()
 	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
@@ -177,7 +174,6 @@ func (s *service) counted(name string) map[string]int {
 
 func (s *service) closed() map[string]int { return s.counted("tipcache_http_connections_closed_total") }
 
-// become waits until so many connections are open.
 func (s *service) become(open int) {
 	s.Helper()
 	for end := time.Now().Add(time.Minute); s.counted("tipcache_http_connections")[""] != open; time.Sleep(time.Millisecond) {

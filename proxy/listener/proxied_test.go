@@ -15,10 +15,8 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// isProxy reports whether addr is the trusted proxy.
 func isProxy(a netip.Addr) bool { return a == netip.MustParseAddr("127.0.0.2") }
 
-// header returns a PROXY header for a client.
 func header(t *testing.T, version byte, client string) string {
 	t.Helper()
 	var b bytes.Buffer

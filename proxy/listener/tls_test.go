@@ -13,7 +13,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// certificates are those of a test server.
 func certificates() []tls.Certificate {
 	s := httptest.NewTLSServer(http.NotFoundHandler())
 	defer s.Close()

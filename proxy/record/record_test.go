@@ -38,9 +38,7 @@ func TestLineIsTheSameForRepeatedRequests(t *testing.T) {
 	r.End(rec, end, record.NewRepeated("balance", request))
 	expect.NoDiff(t, log.String(), first, "line of a repeated request")
 	var got map[string]any
-	if err := json.Unmarshal([]byte(first), &got); err != nil {
-		t.Fatalf("line %s: %v", first, err)
-	}
+	expect.NoError(t, json.Unmarshal([]byte(first), &got))
 	want := map[string]any{
 		"time": "2026-01-02T03:04:05.001001006Z", "level": "INFO", "msg": "request", "method": "GET", "route": "balance", "path": `/a"b`,
 		"query": "q=%22\u00e9&stream.api_key=redacted", "user_agent": "a\"b\\c\x01\u00e9", "status": 200.0, "bytes": 3.0, "duration_ms": 1.001,

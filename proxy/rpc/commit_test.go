@@ -18,7 +18,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// commitOf is a commit as the node answers it.
 func commitOf(height int, signature string, canonical bool) string {
 	return fmt.Sprintf(`"result":{"signed_header":{"header":{"height":"%d"},"commit":{"height":"%[1]d","signatures":[{"signature":%q}]}},"canonical":%t}`, height, signature, canonical)
 }
@@ -68,7 +67,6 @@ func TestCommitIsKeptOnlyOnceItIsCanonical(t *testing.T) {
 	}
 }
 
-// sharing returns a cache of the replicas that share a Redis.
 func sharing(t *testing.T, addr string) *cache.Cache {
 	t.Helper()
 	rdb := goredis.NewClient(&goredis.Options{Addr: addr, ContextTimeoutEnabled: true})

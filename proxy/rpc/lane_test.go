@@ -56,7 +56,6 @@ func (c *caller) dial(t testing.TB, server *httptest.Server) {
 	c.answers = bufio.NewReader(c.Conn)
 }
 
-// post sends a body with headers, and returns the answer but for what passes.
 func (c *caller) post(t testing.TB, body string, headers ...string) string {
 	t.Helper()
 	return c.postTo(t, "/", body, headers...)
@@ -108,7 +107,6 @@ func (c *caller) logged(t testing.TB) string {
 
 var passingInLog = regexp.MustCompile(`"time":"[^"]*"|"(duration_ms|age_s)":[0-9.e-]+`)
 
-// inLane is how many requests were answered there.
 func (c *caller) inLane(t testing.TB) float64 {
 	return expect.Metric(t, c.metrics, "tipcache_proxy_fast_lane_requests_total", "answered")
 }

@@ -213,7 +213,6 @@ func (n *recordedNode) serveRPC(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,`+member+`}`)
 }
 
-// serveTarget answers a URI.
 func (n *recordedNode) serveTarget(w http.ResponseWriter, r *http.Request) {
 	if x, known := n.targets[r.URL.Path+"?"+r.URL.Query().Encode()]; known {
 		w.Header().Set("Content-Type", x.Type)
@@ -250,7 +249,6 @@ func (n *recordedNode) wrote(method string) []string {
 	return slices.DeleteFunc(slices.Clone(n.order), func(what string) bool { return !strings.HasPrefix(what, method) })
 }
 
-// newHandler starts a handler before the node, with metrics.
 func newHandler(t testing.TB, n *recordedNode, o rpc.Options, changes ...func(*web.Options)) (*httptest.Server, *prometheus.Registry) {
 	t.Helper()
 	c := expect.Value(cache.New(cache.Options{}))(t)
@@ -258,14 +256,12 @@ func newHandler(t testing.TB, n *recordedNode, o rpc.Options, changes ...func(*w
 	return newHandlerWith(t, c, n, o, changes...)
 }
 
-// newHandlerWith is newHandler with a cache of the caller's.
 func newHandlerWith(t testing.TB, c *cache.Cache, n *recordedNode, o rpc.Options, changes ...func(*web.Options)) (*httptest.Server, *prometheus.Registry) {
 	t.Helper()
 	metrics := prometheus.NewRegistry()
 	return newHandlerOf(t, n.pool(t, metrics), metrics, c, o, changes...), metrics
 }
 
-// pool is the pool of the node.
 func (n *recordedNode) pool(t testing.TB, metrics *prometheus.Registry) *node.Pool {
 	t.Helper()
 	return nodetest.Run(t, node.Options{

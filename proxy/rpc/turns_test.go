@@ -18,7 +18,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
-// queued waits until so many requests wait for their turn at the node.
 func queued(t testing.TB, metrics *prometheus.Registry, want float64) {
 	t.Helper()
 	expect.Eventually(t, fmt.Sprintf("%v requests wait", want), func() bool { return expect.Metric(t, metrics, "tipcache_node_queue_length") == want })

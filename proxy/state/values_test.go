@@ -111,9 +111,7 @@ func TestValueIsReadByTheTransportThatAnswers(t *testing.T) {
 		n := &nodes{byGRPC: tt.byGRPC, byRPC: tt.byRPC}
 		v, lookup := values(t, n, tt.o, tt.by)
 		a, err := lookup()
-		if !slices.Equal(n.asked, tt.asked) {
-			t.Errorf("%s: the nodes were asked %v, want %v", name, n.asked, tt.asked)
-		}
+		expect.NoDiff(t, n.asked, tt.asked, "%s: order of requests", name)
 		switch {
 		case tt.err != nil:
 			if !errors.Is(err, tt.err) && (upstream.KindOf(err) != upstream.KindOf(tt.err) || upstream.KindOf(err) == 0) {

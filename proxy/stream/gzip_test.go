@@ -17,7 +17,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// sent returns everything written to a follower.
 func (f *follower) sent() []byte {
 	synctest.Wait()
 	f.mu.Lock()

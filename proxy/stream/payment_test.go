@@ -3,7 +3,6 @@ package stream_test
 import (
 	"crypto/sha256"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,6 +11,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/stream"
 	"github.com/tipcache/tipcache/proxy/web"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // slowly allows one event in ten seconds. The request itself uses the first.
@@ -64,13 +64,9 @@ func TestReadIsChargedToASubscriber(t *testing.T) {
 		first.expect(t, `1`)
 		s.followFrom("192.0.2.2", "/a").expect(t, `1`)
 		first.leave()
-		if readers := s.readers(); !slices.Equal(readers, []string{"streams of 192.0.2.1"}) {
-			t.Errorf("read for %q, want 192.0.2.1", readers)
-		}
+		expect.NoDiff(t, s.readers(), []string{"streams of 192.0.2.1"}, "clients of the reads")
 		s.setAnswers(map[string]string{"/a": `2`})
-		if readers := s.readers(); !slices.Equal(readers, []string{"streams of 192.0.2.2"}) {
-			t.Errorf("read for %q after the first client left, want 192.0.2.2", readers)
-		}
+		expect.NoDiff(t, s.readers(), []string{"streams of 192.0.2.2"}, "clients of the reads")
 	})
 }
 

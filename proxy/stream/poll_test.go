@@ -40,7 +40,6 @@ func (s *service) poll(target string, headers ...string) *poll {
 	return p
 }
 
-// waits reports whether the poll is still waiting.
 func (p *poll) waits() bool {
 	synctest.Wait()
 	select {
@@ -68,7 +67,6 @@ func (p *poll) expect(status int, body string) (next string) {
 	return "/a?" + next
 }
 
-// heightIn returns the height in a next URL.
 func heightIn(next string) string {
 	height, _, _ := strings.Cut(strings.TrimPrefix(next, "/a?since="), ".")
 	return height

@@ -44,7 +44,6 @@ type budget struct {
 	away int64
 }
 
-// taken returns the bytes that streams have reserved.
 func (b *budget) reserved() int64 { return b.Used() - b.away }
 
 // leave reserves all but n bytes.
@@ -209,7 +208,6 @@ func (c *chain) moveTo(height, epoch int64) {
 	c.grown = make(chan struct{})
 }
 
-// rollBack starts another epoch at height.
 func (s *service) rollBack(height int64) {
 	s.chain.mu.Lock()
 	defer s.chain.mu.Unlock()

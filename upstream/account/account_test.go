@@ -106,9 +106,7 @@ func TestClientHasAShareOfBodies(t *testing.T) {
 	}
 	proxy.Close()
 	one.Close()
-	if err := one.Take(200); err != nil {
-		t.Errorf("Take(200) = %v after others released theirs, want nil", err)
-	}
+	expect.NoError(t, one.Take(200))
 }
 
 func TestShareCountsAllBodiesOfAClient(t *testing.T) {

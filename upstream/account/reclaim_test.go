@@ -2,12 +2,12 @@ package account_test
 
 import (
 	"net/netip"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tipcache/tipcache/upstream/account"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestClientWithTheMostLosesItsConnectionsFirst(t *testing.T) {
@@ -40,9 +40,7 @@ func TestClientWithTheMostLosesItsConnectionsFirst(t *testing.T) {
 		}
 		a.Reclaim(0)
 		want := []string{"one's second", "one's first"} // 200 bytes together, until 675 are in use
-		if !slices.Equal(closed, want) {
-			t.Errorf("closed %q, want %q", closed, want)
-		}
+		expect.NoDiff(t, closed, want, "closed connections")
 		if !a.Reserve(account.Streams, 200) {
 			t.Fatal("Reserve = false, want true")
 		}
@@ -53,16 +51,12 @@ func TestClientWithTheMostLosesItsConnectionsFirst(t *testing.T) {
 		time.Sleep(time.Second)
 		closed = nil
 		a.Reclaim(100)
-		if want := []string{"one's second", "one's first", "proxy's first"}; !slices.Equal(closed, want) {
-			t.Errorf("closed %q to have 100 bytes more, want %q", closed, want)
-		}
+		expect.NoDiff(t, closed, []string{"one's second", "one's first", "proxy's first"}, "closed connections")
 		remove()
 		time.Sleep(time.Second)
 		closed = nil
 		a.Reclaim(1000)
-		if want := []string{"two's", "one's second"}; !slices.Equal(closed, want) {
-			t.Errorf("closed %q after a listener has ended, want %q", closed, want)
-		}
+		expect.NoDiff(t, closed, []string{"two's", "one's second"}, "closed connections")
 	})
 }
 

@@ -98,7 +98,6 @@ func answer(page collections.Page, limit, offset int) object {
 	}
 }
 
-// always answers every request the same.
 func always(status int, body string, headers ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		for i := 0; i < len(headers); i += 2 {

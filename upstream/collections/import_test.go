@@ -20,7 +20,6 @@ const line = `{"collectionAddress":"0xAbC0000000000000000000000000000000000001",
 	`"raisedDisputeCount":3,"cancelledDisputeCount":4,"judgedDisputeCount":5,"resolvedDisputeCount":6,` +
 	`"createdAt":"2026-01-01T00:00:00Z","updatedAt":"2026-01-02T03:04:05.123456789+02:00"}`
 
-// read drains a sequence.
 func read(r io.Reader) (all []collections.Collection, err error) {
 	for c, err := range collections.ReadJSONL(r) {
 		if err != nil {

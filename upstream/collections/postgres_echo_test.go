@@ -49,7 +49,6 @@ func TestPasswordEchoedByPostgresIsHidden(t *testing.T) {
 	}
 }
 
-// opened opens another store, and closes it.
 func opened(ctx context.Context, url string) error {
 	again, err := drivers.Open(ctx, url, collections.Options{})
 	if err != nil {

@@ -226,7 +226,6 @@ func (p *proxy) relay(client net.Conn) {
 	_, _ = io.Copy(client, server)
 }
 
-// drop cuts every connection.
 func (p *proxy) drop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

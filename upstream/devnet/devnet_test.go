@@ -32,7 +32,6 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// start runs a devnet for the time of the test.
 func start(t testing.TB, o devnet.Options) *devnet.Devnet {
 	t.Helper()
 	return devnettest.Start(t, o)

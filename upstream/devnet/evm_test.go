@@ -34,7 +34,6 @@ type logged struct {
 	LogIndex        string
 }
 
-// post sends a body to a JSON-RPC server.
 func post(t testing.TB, target, body string) (*http.Response, []byte) {
 	t.Helper()
 	resp := expect.Value(client.Post(target, "application/json", strings.NewReader(body)))(t)
@@ -43,7 +42,6 @@ func post(t testing.TB, target, body string) (*http.Response, []byte) {
 	return resp, answer
 }
 
-// call calls a method with parameters as JSON.
 func call(t testing.TB, target, method, params string) reply {
 	t.Helper()
 	_, body := post(t, target, fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":[%s]}`, method, params))
@@ -72,7 +70,6 @@ func logs(t testing.TB, target string, from, to int64, more string) []logged {
 	return result[[]logged](t, target, "eth_getLogs", fmt.Sprintf(`{"fromBlock":"0x%x","toBlock":"0x%x"%s}`, from, to, more))
 }
 
-// number reads a quantity or a word.
 func number(t testing.TB, text string) int64 {
 	t.Helper()
 	n, ok := new(big.Int).SetString(text, 0)
@@ -82,7 +79,6 @@ func number(t testing.TB, text string) int64 {
 	return n.Int64()
 }
 
-// wordAt is the i-th word of data.
 func wordAt(t testing.TB, data string, i int) string {
 	t.Helper()
 	at := 2 + 64*i
@@ -92,7 +88,6 @@ func wordAt(t testing.TB, data string, i int) string {
 	return "0x" + data[at:at+64]
 }
 
-// addressAt is the address in a word.
 func addressAt(word string) string { return "0x" + word[26:] }
 
 func TestMalformedCallsAreRefused(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// field is one of a protobuf message.
 func field(number byte, value string) string {
 	return string([]byte{number<<3 | 2, byte(len(value))}) + value
 }

@@ -32,7 +32,6 @@ type chain struct {
 	old     bool              // nodes send blocks in the form of CometBFT before 0.38
 }
 
-// newChain returns a chain at block 100 with a number of nodes.
 func newChain(nodes int) *chain {
 	c := &chain{tip: tip.Tip{Height: 100}, moved: make(chan struct{}), txs: map[int64]int{}, forks: map[int64]bool{}, updates: map[int64]string{}, results: map[string]string{}}
 	for i := range nodes {
@@ -55,7 +54,6 @@ func (c *chain) Moved() <-chan struct{} {
 	return c.moved
 }
 
-// move makes a block readable.
 func (c *chain) move(height, epoch int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,7 +112,6 @@ type node struct {
 	panics   bool  // every call panics
 }
 
-// with changes a node.
 func (n *node) with(change func(*node)) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -180,7 +177,6 @@ func (s *stream) Close() {
 	})
 }
 
-// open returns the number of open streams.
 func (n *node) open() (open int) {
 	n.with(func(n *node) { open = len(n.streams) })
 	return open
@@ -197,7 +193,6 @@ func (n *node) stop() {
 
 func (n *node) start() { n.with(func(n *node) { n.down, n.fit = false, true }) }
 
-// send sends a message to all streams.
 func (n *node) send(message string) {
 	n.with(func(n *node) {
 		for _, s := range n.streams {

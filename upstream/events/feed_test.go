@@ -367,9 +367,7 @@ func TestSlowSubscriptionEndsWithError(t *testing.T) {
 		slow.drain(t.Context())
 		w.expect(slow, "NewBlock 101, NewBlock 102, NewBlock 103, tm.event='NewBlock': internal subscription event buffer is out of capacity")
 		expect.ErrorIs(t, slow.Unsubscribe(blocks), events.ErrNotFound, "Unsubscribe of the ended subscription")
-		if err := slow.UnsubscribeAll(); err != nil {
-			t.Errorf("UnsubscribeAll = %v, want nil", err)
-		}
+		expect.NoError(t, slow.UnsubscribeAll())
 	})
 }
 

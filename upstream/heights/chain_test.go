@@ -1,7 +1,6 @@
 package heights_test
 
 import (
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,9 +18,7 @@ func TestLateHeadersDoNotDelayTheTip(t *testing.T) {
 				c.current(100)
 				n.change(func() { n.lag = 0 })
 				c.current(100)
-				if c.epochs.Load() > 0 {
-					t.Errorf("new epochs = %d, want 0", c.epochs.Load())
-				}
+				expect.Equal(t, c.epochs.Load(), 0, "new epochs")
 			}, n)
 		})
 	}
@@ -85,9 +82,7 @@ func TestLateBlockIsReadAtGrowingIntervals(t *testing.T) {
 		for _, after := range []float64{1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5, 8.5, 9.5, 10.5, 20.5, 30.5, 40.5} {
 			want = append(want, time.Duration(after*float64(interval)))
 		}
-		if got := n.readsSince(last); !slices.Equal(got, want) {
-			t.Errorf("reads at %v, want %v", got, want)
-		}
+		expect.NoDiff(t, n.readsSince(last), want, "delays of reads")
 		if tip := c.Tip(); !tip.Known || c.log.Count("WARN") > 0 {
 			t.Errorf("tip = %+v, want it known without a warning while the chain stands still\n%s", tip, c.log)
 		}
@@ -219,9 +214,7 @@ func TestOneNodeThatReadsTheProvedHeightPreventsAnEpoch(t *testing.T) {
 		}
 		refusing.change(func() { refusing.refuses = func(int64) bool { return true } })
 		c.blocks(60)
-		if c.epochs.Load() > 0 {
-			t.Errorf("new epochs = %d, want 0", c.epochs.Load())
-		}
+		expect.Equal(t, c.epochs.Load(), 0, "new epochs")
 	}, answering, refusing)
 }
 
@@ -232,9 +225,7 @@ func TestEpochNeedsARefusedRead(t *testing.T) {
 		c.blocks(6)
 		n.change(func() { n.silent = true })
 		c.blocks(30)
-		if c.epochs.Load() > 0 {
-			t.Errorf("new epochs while no node responded = %d, want 0", c.epochs.Load())
-		}
+		expect.Equal(t, c.epochs.Load(), 0, "new epochs while no node responded")
 		n.change(func() { n.silent = false })
 		c.blocks(20)
 		if c.epochs.Load() != 1 {

@@ -2,7 +2,6 @@ package heights_test
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,9 +20,7 @@ func TestOnlyNodesAtTheTipAreReadForTheNextBlock(t *testing.T) {
 			last := c.Tip().Since
 			c.wait(5 * interval)
 			want := []time.Duration{1500 * time.Millisecond, 2500 * time.Millisecond, 3500 * time.Millisecond, 4500 * time.Millisecond, 5500 * time.Millisecond}
-			if got := high.readsSince(last); !slices.Equal(got, want) {
-				t.Errorf("%s: reads of the node at the tip at %v, want %v", name, got, want)
-			}
+			expect.NoDiff(t, high.readsSince(last), want, "%s: delays of reads of the node at the tip", name)
 			if got := other.readsSince(last.Add(-5 * interval)); len(got) > 0 {
 				t.Errorf("%s: reads of this node at %v, want none", name, got)
 			}

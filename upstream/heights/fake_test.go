@@ -233,7 +233,6 @@ func runChain(t *testing.T, test func(t *testing.T, c *followed), nodes ...*fake
 	})
 }
 
-// block makes a block and waits for an interval.
 func (c *followed) block() {
 	for _, n := range c.nodes {
 		n.commit()

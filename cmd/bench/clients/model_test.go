@@ -29,7 +29,6 @@ func answer(seconds float64, height int64) Answer {
 	return Answer{Key: testKey, Opened: 1, Sent: at(seconds), Tip: height, After: height, Status: 200, Height: height, Hash: uint64(height) / 2}
 }
 
-// with changes an answer.
 func with(a Answer, change func(*Answer)) Answer {
 	change(&a)
 	return a

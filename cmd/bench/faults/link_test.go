@@ -41,8 +41,6 @@ func TestLinkFailsInEachWayAndRecovers(t *testing.T) {
 		}
 		expect.ErrorIs(t, ask(patience), want, "%s", weather)
 		l.mend()
-		if err := ask(10 * time.Second); err != nil {
-			t.Errorf("after %s: %v", weather, err)
-		}
+		expect.NoError(t, ask(10*time.Second))
 	}
 }

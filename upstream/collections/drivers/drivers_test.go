@@ -22,9 +22,7 @@ func TestUnknownStoreURLIsRefused(t *testing.T) {
 }
 
 func TestCheckAcceptsAStoreWithoutSchema(t *testing.T) {
-	if err := drivers.Check(t.Context(), "https://collections.example/api/v4", collections.Options{}); err != nil {
-		t.Errorf("error = %v, want nil", err)
-	}
+	expect.NoError(t, drivers.Check(t.Context(), "https://collections.example/api/v4", collections.Options{}))
 }
 
 func TestOpenReturnsAStoreOrAnError(t *testing.T) {

@@ -30,7 +30,6 @@ const (
 	two = "0x0000000000000000000000000000000000000def"
 )
 
-// addresses makes n of them.
 func addresses(n int) []string {
 	all := make([]string, n)
 	for i := range all {
@@ -71,7 +70,6 @@ func (m *memory) Save(_ context.Context, records map[string]metadata.Record) {
 	maps.Copy(m.records, records)
 }
 
-// keys are those of all records, in order.
 func (m *memory) keys() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -219,7 +217,6 @@ func names(t testing.TB, found map[string]json.RawMessage) map[string]string {
 	return all
 }
 
-// lookup returns the name of the one contract.
 func lookup(t testing.TB, s *metadata.Service, address string) (name string, degraded bool) {
 	t.Helper()
 	found, degraded := s.Lookup(t.Context(), []string{address})
@@ -233,7 +230,6 @@ func (l *logged) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// state is how the service says that its provider is.
 func state(s *metadata.Service) string {
 	state, _ := s.State()
 	return state

@@ -15,7 +15,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// hijack breaks the connection off after the bytes.
 func hijack(raw string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := w.(http.Hijacker).Hijack()

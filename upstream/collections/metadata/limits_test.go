@@ -16,7 +16,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// limited answers 429 with the header.
 func limited(retryAfter string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		if retryAfter != "" {

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -152,9 +151,7 @@ func TestAddressesThatFindEveryWorkerBusyShareABatch(t *testing.T) {
 		for _, batch := range provider.batches() {
 			sizes = append(sizes, len(batch))
 		}
-		if want := []int{1, 1, 10}; !slices.Equal(sizes, want) {
-			t.Errorf("batches of %v, want %v: two in flight, ten in the queue", sizes, want)
-		}
+		expect.NoDiff(t, sizes, []int{1, 1, 10}, "batch sizes")
 	})
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/tipcache/tipcache/upstream/expect"
 )
 
-// described is the number of contracts that are not {}.
 func described(found map[string]json.RawMessage) int {
 	n := 0
 	for _, body := range found {
