@@ -93,6 +93,7 @@ func TestSilentSubscriptionIsReplaced(t *testing.T) {
 }
 
 func TestEndedSubscriptionIsRenewed(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Minute}, n)
 	first := subscribed(t, p, n, nil)
@@ -121,6 +122,7 @@ func TestNodeIsFollowedAfterRestart(t *testing.T) {
 }
 
 func TestHeadersOfNodeCatchingUpDoNotMoveTheTip(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode(t, 100)
 	n.catchingUp = true
 	p := run(t, Options{}, n)
@@ -187,6 +189,7 @@ func TestOnEpochReportsTheChainOnce(t *testing.T) {
 }
 
 func TestSecondRunDoesNotFollowTheNodes(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Minute}, n)
 	subscribed(t, p, n, nil)

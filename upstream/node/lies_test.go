@@ -117,6 +117,7 @@ func TestRollbackBeginsAnEpoch(t *testing.T) {
 }
 
 func TestTipComesFromTheRESTServerAlone(t *testing.T) {
+	t.Parallel()
 	for name, lowest := range map[string]int64{"of an archive": 1, "of a pruned node": 5000} {
 		t.Run(name, func(t *testing.T) {
 			n := newFakeNode(t, 5071)

@@ -2,6 +2,7 @@ package node
 
 import (
 	"encoding/pem"
+	goflag "flag"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -27,5 +28,6 @@ func TestMain(m *testing.M) {
 	}
 	_ = f.Close()
 	_ = os.Setenv("SSL_CERT_FILE", f.Name())
+	_ = goflag.Set("test.parallel", "32") // an outage begins after three seconds, which many tests wait for
 	leaktest.Main(m, func() { _ = os.Remove(f.Name()) })
 }

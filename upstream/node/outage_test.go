@@ -22,6 +22,12 @@ var broken = map[string]http.HandlerFunc{
 	"cannot read its state": func(w http.ResponseWriter, _ *http.Request) { refuse(w, "runtime error: invalid memory address") },
 }
 
+// quickProbes lets an outage begin before five failed probes open the breaker.
+const quickProbes = 800 * time.Millisecond
+
+// probeSoon lets the next probe be sent as if no request had reached the only node for a while.
+func probeSoon(p *Pool) { p.endpoints()[0].update(func(v *view) { v.answered = time.Time{} }) }
+
 func TestServerThatFailsEveryRequestIsDegraded(t *testing.T) {
 	t.Parallel()
 	for how, front := range broken {
@@ -29,10 +35,11 @@ func TestServerThatFailsEveryRequestIsDegraded(t *testing.T) {
 			t.Run(server+how, func(t *testing.T) {
 				t.Parallel()
 				n := newFakeNode(t, 100)
-				p, log := logged(t, Options{BlockInterval: time.Minute, MaxBlockAge: time.Hour}, n)
+				p, log := logged(t, Options{retry: quickProbes, BlockInterval: time.Minute, MaxBlockAge: time.Hour}, n)
 				eventually(t, "the node to be fit", func() bool { return p.Ready() == nil })
 				n.change(func() { n.front, n.frontRPC = front, rpc })
 				n.drop() // what follows the chain asks again
+				probeSoon(p)
 				name := server + n.address
 				eventually(t, "an outage of "+name, func() bool {
 					return slices.Equal(slices.Collect(maps.Keys(p.Outages().Causes())), []string{name})

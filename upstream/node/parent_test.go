@@ -149,10 +149,11 @@ func TestParentThatRefusesEveryRequestIsDegraded(t *testing.T) {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			t.Parallel()
 			n := newParent(t, http.StatusOK, 100)
-			p := run(t, Options{BlockInterval: time.Minute, MaxBlockAge: time.Hour}, n)
+			p := run(t, Options{retry: quickProbes, BlockInterval: time.Minute, MaxBlockAge: time.Hour}, n)
 			isParent(t, p)
 			answers := n.front
 			n.change(func() { n.front = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) } })
+			probeSoon(p)
 			name, refused := "node "+n.address, fmt.Sprintf("status %d", status)
 			eventually(t, "an outage of "+name, func() bool { return strings.Contains(p.Outages().Causes()[name], refused) })
 			if p.endpoints()[0].restServer.isOpen() {

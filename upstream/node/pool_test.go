@@ -79,6 +79,7 @@ func TestLaggingEndpointIsNotReadAtTheTip(t *testing.T) {
 }
 
 func TestFetchWaitsForABlockThatNoEndpointHas(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode(t, 100)
 	p := run(t, Options{BlockInterval: time.Minute}, n)
 	eventually(t, "the subscription", connected(p))
@@ -277,8 +278,9 @@ func TestAbortedResponsesDoNotDisableNode(t *testing.T) {
 }
 
 func TestBusyNodeGetsLimitedRequests(t *testing.T) {
+	t.Parallel()
 	n := newFakeNode(t, 100)
-	p := run(t, Options{InFlight: 2, Queue: 100 * time.Millisecond, Timeout: time.Minute}, n)
+	p := run(t, Options{InFlight: 2, Queue: time.Second, Timeout: time.Minute}, n)
 	probed(t, p)
 	gate := make(chan struct{})
 	open := sync.OnceFunc(func() { close(gate) })

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // The expected wait is compared with the duration of a request that begins at that moment.
@@ -71,21 +73,14 @@ func TestExpectedEqualsTheActualWait(t *testing.T) {
 func TestExpectedGrowsWhileNoRequestEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := few(4, time.Hour)
-		turn, err := s.Acquire(t.Context(), Request{Cost: Page})
-		if err != nil {
-			t.Fatal(err)
-		}
+		turn := expect.Value(s.Acquire(t.Context(), Request{Cost: Page}))(t)
 		time.Sleep(3 * time.Second)
 		if got := s.Expected(Request{Cost: Page}); got != 3*time.Second {
 			t.Errorf("Expected = %v, want 3s", got)
 		}
-		if got := s.Expected(Request{Cost: Cheap}); got != 0 {
-			t.Errorf("Expected for another cost = %v, want 0", got)
-		}
+		expect.Equal(t, s.Expected(Request{Cost: Cheap}), 0, "Expected for another cost")
 		turn.End(false)
-		if got := s.Expected(Request{Cost: Page}); got != 0 {
-			t.Errorf("Expected after the request has ended = %v, want 0", got)
-		}
+		expect.Equal(t, s.Expected(Request{Cost: Page}), 0, "Expected after the request has ended")
 	})
 }
 
@@ -93,10 +88,7 @@ func TestExpectedForgetsOldDurations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := few(4, time.Hour)
 		for range 20 {
-			turn, err := s.Acquire(t.Context(), Request{Cost: Page})
-			if err != nil {
-				t.Fatal(err)
-			}
+			turn := expect.Value(s.Acquire(t.Context(), Request{Cost: Page}))(t)
 			time.Sleep(4 * time.Second)
 			turn.End(true)
 		}
@@ -104,13 +96,8 @@ func TestExpectedForgetsOldDurations(t *testing.T) {
 			t.Errorf("expected wait = %v right after reads of 4 s, want 3 s or more", got)
 		}
 		time.Sleep(10 * time.Second)
-		if got := s.Expected(Request{Cost: Page}); got != 0 {
-			t.Errorf("expected wait = %v 10 s later, want 0", got)
-		}
-		turn, err := s.Acquire(t.Context(), Request{Cost: Page})
-		if err != nil {
-			t.Fatal(err)
-		}
+		expect.Equal(t, s.Expected(Request{Cost: Page}), 0, "expected wait 10 s later")
+		turn := expect.Value(s.Acquire(t.Context(), Request{Cost: Page}))(t)
 		time.Sleep(time.Millisecond)
 		turn.End(true)
 		if got := s.Expected(Request{Cost: Page}); got != time.Millisecond {
@@ -127,15 +114,10 @@ func TestExpectedWeighsOneReadByAnEighth(t *testing.T) {
 			{1800 * time.Millisecond, 1100 * time.Millisecond},
 			{300 * time.Millisecond, time.Second},
 		} {
-			turn, err := s.Acquire(t.Context(), Request{Cost: Page})
-			if err != nil {
-				t.Fatal(err)
-			}
+			turn := expect.Value(s.Acquire(t.Context(), Request{Cost: Page}))(t)
 			time.Sleep(step.took)
 			turn.End(true)
-			if got := s.Expected(Request{Cost: Page}); got != step.want {
-				t.Errorf("expected wait = %v after a read of %v, want %v", got, step.took, step.want)
-			}
+			expect.Equal(t, s.Expected(Request{Cost: Page}), step.want, "expected wait after a read of %v", step.took)
 		}
 	})
 }

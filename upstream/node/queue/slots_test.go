@@ -9,9 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/tipcache/tipcache/upstream"
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // order queues requests for slots and records the order of their turns.
@@ -75,9 +74,7 @@ func TestTurnsAreTakenInOrder(t *testing.T) {
 				}
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				if diff := cmp.Diff(tt.want, strings.Join(l.names, "")); diff != "" {
-					t.Errorf("order (-want +got):\n%s", diff)
-				}
+				expect.NoDiff(t, strings.Join(l.names, ""), tt.want, "order")
 			})
 		})
 	}
@@ -113,12 +110,8 @@ func TestClientsTakeTurns(t *testing.T) {
 				}
 				time.Sleep(time.Minute)
 				synctest.Wait()
-				if diff := cmp.Diff(tt.want, strings.Join(l.names, "")); diff != "" {
-					t.Errorf("order (-want +got):\n%s", diff)
-				}
-				if kept := len(l.slots.foreground.lines); kept != 0 {
-					t.Errorf("lines of finished clients = %d, want 0", kept)
-				}
+				expect.NoDiff(t, strings.Join(l.names, ""), tt.want, "order")
+				expect.Equal(t, len(l.slots.foreground.lines), 0, "lines of finished clients")
 			})
 		})
 	}
@@ -130,13 +123,9 @@ func TestConcurrencyStaysWithinTheLimit(t *testing.T) {
 		for range 10 {
 			l.enter("page", Request{})
 		}
-		if diff := cmp.Diff(Load{4, 6, 4}, l.slots.Load()); diff != "" {
-			t.Errorf("load (-want +got):\n%s", diff)
-		}
+		expect.NoDiff(t, l.slots.Load(), Load{4, 6, 4}, "load")
 		time.Sleep(time.Minute)
-		if diff := cmp.Diff(Load{0, 0, 4}, l.slots.Load()); diff != "" {
-			t.Errorf("load after all requests ended (-want +got):\n%s", diff)
-		}
+		expect.NoDiff(t, l.slots.Load(), Load{0, 0, 4}, "load after all requests ended")
 	})
 }
 
@@ -157,9 +146,7 @@ func TestAcquireFailsAfterPatience(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := few(1, 2*time.Second)
 				turn, err := l.Acquire(t.Context(), Request{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				expect.NoError(t, err)
 				ctx, cancel := context.WithTimeout(t.Context(), tt.deadline)
 				defer cancel()
 				start := time.Now()
@@ -167,9 +154,7 @@ func TestAcquireFailsAfterPatience(t *testing.T) {
 				if !errors.Is(err, tt.want) || time.Since(start) != tt.after {
 					t.Errorf("Acquire = %v after %s, want %v after %s", err, time.Since(start), tt.want, tt.after)
 				}
-				if waiting := l.Load().Waiting; waiting != 0 {
-					t.Errorf("waiting requests = %d, want 0", waiting)
-				}
+				expect.Equal(t, l.Load().Waiting, 0, "waiting requests")
 				turn.End(false)
 				if _, err := l.Acquire(t.Context(), Request{}); err != nil {
 					t.Errorf("Acquire of the released slot = %v, want nil", err)
@@ -203,16 +188,12 @@ func TestReadAheadTakesOnlyASpareSlot(t *testing.T) {
 					}()
 				}
 				synctest.Wait()
-				if l.Spare() != tt.want {
-					t.Errorf("Spare = %t, want %t", l.Spare(), !l.Spare())
-				}
+				expect.Equal(t, l.Spare(), tt.want, "Spare (was %t)", !l.Spare())
 				_, err := l.Acquire(t.Context(), ahead)
 				if ok := err == nil; ok != tt.want || !ok && !errors.Is(err, upstream.ErrYielded) {
 					t.Errorf("Acquire of a read ahead = %v", err)
 				}
-				if waiting := l.Load().Waiting; waiting != tt.queued {
-					t.Errorf("waiting requests = %d, want %d", waiting, tt.queued)
-				}
+				expect.Equal(t, l.Load().Waiting, tt.queued, "waiting requests")
 				for range tt.queued { // until they time out
 					(<-turns).End(false)
 				}

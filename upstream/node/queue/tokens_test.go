@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 func TestFloodingClientTakesNoTokensOfAnother(t *testing.T) {
@@ -51,9 +53,7 @@ func TestFloodingClientTakesNoTokensOfAnother(t *testing.T) {
 		if all := honest.given.Load() + flood.given.Load(); all < 600 || all > 635 {
 			t.Errorf("tokens in a minute = %d, want 10 per second", all)
 		}
-		if n := tokens.queue.waits.requests(); n != 0 {
-			t.Errorf("waiting requests = %d, want 0", n)
-		}
+		expect.Equal(t, tokens.queue.waits.requests(), 0, "waiting requests")
 	})
 }
 
@@ -78,14 +78,10 @@ func TestAcquireFailsAtOnceIfNoTokenComesInTime(t *testing.T) {
 func TestCanceledClientTakesNoToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tokens := NewTokens(1, 1, time.Minute)
-		if err := tokens.Acquire(t.Context(), "a"); err != nil {
-			t.Fatal(err)
-		}
+		expect.NoError(t, tokens.Acquire(t.Context(), "a"))
 		ctx, leave := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer leave()
-		if err := tokens.Acquire(ctx, "a"); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Acquire of the canceled client = %v, want its context's error", err)
-		}
+		expect.ErrorIs(t, tokens.Acquire(ctx, "a"), context.DeadlineExceeded, "Acquire of the canceled client")
 		start := time.Now()
 		if err := tokens.Acquire(t.Context(), "a"); err != nil || time.Since(start) != 500*time.Millisecond {
 			t.Errorf("next Acquire = %v after %s, want the token in time", err, time.Since(start))

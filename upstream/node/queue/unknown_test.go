@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tipcache/tipcache/upstream/expect"
 )
 
 // Unknown requests that never end use a quarter of the slots and do not affect other requests.
@@ -23,26 +25,18 @@ func TestUnknownRequestsUseAQuarterOfTheSlots(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		if n := len(begun); n != 2 {
-			t.Errorf("unknown requests in the 8 slots = %d, want 2", n)
-		}
+		expect.Equal(t, len(begun), 2, "unknown requests in the 8 slots")
 		time.Sleep(10 * time.Second)
-		if got := s.Expected(Request{Client: "other", Cost: Page}); got != 0 {
-			t.Errorf("expected wait of a page = %v, want 0", got)
-		}
+		expect.Equal(t, s.Expected(Request{Client: "other", Cost: Page}), 0, "expected wait of a page")
 		if !s.Spare() {
 			t.Error("Spare = false, want capacity for reads ahead")
 		}
 		for range 6 {
-			if _, err := s.Acquire(ctx, Request{Client: "other", Cost: Page}); err != nil {
-				t.Fatal(err)
-			}
+			expect.Value(s.Acquire(ctx, Request{Client: "other", Cost: Page}))(t)
 		}
 		(<-begun).End(true)
 		synctest.Wait()
-		if n := len(begun); n != 2 {
-			t.Errorf("unknown requests in slots after one has ended = %d, want 2", n)
-		}
+		expect.Equal(t, len(begun), 2, "unknown requests in slots after one has ended")
 		cancel()
 		synctest.Wait()
 	})
