@@ -154,13 +154,13 @@ func TestOutageIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
 	p, log := logged(t, Options{Timeout: 50 * time.Millisecond, BlockInterval: time.Minute}, n)
-	n.change(func() { n.rest = stall })
+	n.change(func() { n.front = stall }) // the pool's probes fail as well
 	for p.Health()[0].Breaker == "closed" {
 		_, _ = p.Fetch(within(t, time.Minute), Request{Path: "/x"})
 	}
 	eventually(t, "the time for a trial", func() bool { return p.Health()[0].Breaker != "open" })
 	_, _ = p.Fetch(within(t, time.Minute), Request{Path: "/x"}) // a trial that fails
-	n.change(func() { n.rest = nil })
+	n.change(func() { n.front = nil })
 	eventually(t, "the end", func() bool {
 		_, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
 		return err == nil

@@ -28,6 +28,6 @@ func TestMain(m *testing.M) {
 	}
 	_ = f.Close()
 	_ = os.Setenv("SSL_CERT_FILE", f.Name())
-	_ = goflag.Set("test.parallel", "32") // an outage begins after three seconds, which many tests wait for
+	_ = goflag.Set("test.parallel", "24") // an outage begins after three seconds, which many tests wait for
 	leaktest.Main(m, func() { _ = os.Remove(f.Name()) })
 }

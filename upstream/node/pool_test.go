@@ -218,7 +218,7 @@ func TestLowestIsKnownBeforeTheFirstRequest(t *testing.T) {
 func TestFailedEndpointIsReplacedByAnother(t *testing.T) {
 	t.Parallel() // it takes as long as a request to the silent one
 	silent, healthy := newFakeNode(t, 100), newFakeNode(t, 100)
-	p := run(t, Options{Timeout: time.Second, BlockInterval: time.Minute}, silent, healthy) // no late block is looked for
+	p := run(t, Options{Timeout: 3 * time.Second, BlockInterval: time.Minute}, silent, healthy) // no late block is looked for
 	probed(t, p)
 	prefer(p, 0)
 	silent.change(func() { silent.rest = stall })

@@ -119,7 +119,7 @@ func TestHeightAboveTheRefusalsNewestIsInTheFuture(t *testing.T) {
 func TestNodeThatRefusesTheTipIsRetried(t *testing.T) {
 	t.Parallel()
 	n := newFakeNode(t, 100)
-	p := run(t, Options{BlockInterval: 200 * time.Millisecond}, n)
+	p := run(t, Options{BlockInterval: time.Second}, n)
 	refusals := 3
 	n.change(func() {
 		n.rest = func(w http.ResponseWriter, r *http.Request) {
