@@ -221,7 +221,14 @@ func TestFailedEndpointIsReplacedByAnother(t *testing.T) {
 	p := run(t, Options{Timeout: 3 * time.Second, BlockInterval: time.Minute}, silent, healthy) // no late block is looked for
 	probed(t, p)
 	prefer(p, 0)
-	silent.change(func() { silent.rest = stall })
+	silent.change(func() {
+		silent.front = func(w http.ResponseWriter, r *http.Request) { // a probe that succeeds would end the penalty
+			if r.URL.Path != storyProbe {
+				silent.change(func() { silent.asked = append(silent.asked, "") })
+			}
+			stall(w, r)
+		}
+	})
 	fetch := func() {
 		if a := mustFetch(t, p, Request{Height: AtTip}); !from(a, healthy) {
 			t.Errorf("response %s, want the healthy node's", a.Body)
