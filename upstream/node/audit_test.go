@@ -20,13 +20,13 @@ func TestOnlyAndAvoidSelectTheNode(t *testing.T) {
 	} {
 		answer, err := p.Fetch(within(t, time.Minute), Request{Path: "/x", Height: 100, Only: test.only, Avoid: test.avoid, Audit: true})
 		if err != nil || answer.Node != test.want {
-			t.Errorf("%s: %+v, %v", name, answer, err)
+			t.Errorf("%s: answer %+v, error %v, want one of node %s", name, answer, err, test.want)
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	if answer, err := p.Fetch(ctx, Request{Path: "/x", Height: 100, Only: "elsewhere"}); err == nil {
-		t.Errorf("a node that is not there answers: %+v", answer)
+		t.Errorf("answer %+v of an unknown node, want an error", answer)
 	}
 }
 
@@ -55,6 +55,6 @@ func TestFetchWaitsForLaggingNodeInsteadOfAvoidedOne(t *testing.T) {
 	}()
 	b.commit(101)
 	if answer := <-answered; answer == nil || answer.Node != b.address {
-		t.Errorf("%+v", answer)
+		t.Errorf("answer %+v, want one of node %s", answer, b.address)
 	}
 }

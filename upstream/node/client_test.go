@@ -96,10 +96,10 @@ func TestRefusedConnectionIsUnreachable(t *testing.T) {
 	_, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
 	got := wantKind(t, err, upstream.Unreachable)
 	if strings.Contains(got.Error(), "secret") || strings.Contains(got.Error(), "key") || strings.Contains(got.Msg, address) {
-		t.Errorf("error contains a secret: %v", got)
+		t.Errorf("error %v contains a secret, want none", got)
 	}
 	if h := p.Health()[0]; h.Name != address || !strings.Contains(h.LastError, "refused") || strings.Contains(h.LastError, "secret") {
-		t.Errorf("unexpected health %+v", h)
+		t.Errorf("health %+v, want name %s and the error refused without the secret", h, address)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestRequestPathQueryAndHeaders(t *testing.T) {
 		t.Errorf("request (-want +got):\n%s", diff)
 	}
 	if answer.Height != 7 {
-		t.Errorf("answer is from height %d", answer.Height)
+		t.Errorf("height = %d, want 7", answer.Height)
 	}
 }
 
@@ -169,7 +169,7 @@ func TestReadOfLatestSendsNoHeight(t *testing.T) {
 	for _, height := range []int64{0, AtTip} { // no tip is known
 		answer, err := p.Fetch(within(t, time.Minute), Request{Path: "/x", Height: height})
 		if err != nil || answer.Height != 0 {
-			t.Errorf("height %d: answer %+v, error %v", height, answer, err)
+			t.Errorf("height %d: answer %+v, error %v, want height 0", height, answer, err)
 		}
 	}
 }
@@ -209,7 +209,7 @@ func TestCanceledRequestIsNotANodeFailure(t *testing.T) {
 	_, err := p.Fetch(within(t, 20*time.Millisecond), Request{Path: "/x"})
 	wantKind(t, err, upstream.Timeout)
 	if h := p.Health()[0]; h.Breaker != "closed" || h.LastError != "" {
-		t.Errorf("unexpected health %+v", h)
+		t.Errorf("health %+v, want a closed breaker and no error", h)
 	}
 }
 
@@ -241,7 +241,7 @@ func TestCheckCometHidesCredentials(t *testing.T) {
 		s, _, err := CheckComet(t.Context(), Endpoint{Comet: strings.Replace(server.URL, "://", "://user:"+secret+"@", 1) + "/" + secret + "/"})
 		server.Close()
 		if said := fmt.Sprint(s, err); strings.Contains(said, secret) || !strings.Contains(said, "***") && name != "as text" && name != "as another address" {
-			t.Errorf("%s: %s", name, said)
+			t.Errorf("%s: %s, want *** instead of the secret", name, said)
 		}
 	}
 }

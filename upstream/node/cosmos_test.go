@@ -86,7 +86,7 @@ func TestSDKErrorsAreClassifiedWithoutTheirText(t *testing.T) {
 			} {
 				a, err := p.Fetch(t.Context(), step.request)
 				if err != nil {
-					t.Errorf("%s: %v", what, err)
+					t.Errorf("%s: error %v, want an answer", what, err)
 					continue
 				}
 				got := []any{a.Reason, a.NodeStatus, a.Height}
@@ -102,15 +102,15 @@ func TestStartingSDKNodeIsReadAtHeights(t *testing.T) {
 	p, d := sdkPool(t, devnet.Options{}, true)
 	d.Node().Restart()
 	if a, err := p.Fetch(t.Context(), Request{Path: "/cosmos/staking/v1beta1/pool", Height: AtTip}); err != nil || a.Reason != OK {
-		t.Errorf("pinned: %v, %v", a, err)
+		t.Errorf("pinned: answer %v, error %v, want OK", a, err)
 	}
 	tx := Request{Path: "/cosmos/base/tendermint/v1beta1/blocks/20", Height: AtTip, Unpinned: true}
 	if a, err := p.Fetch(t.Context(), tx); !errors.Is(err, ErrNoLatest) {
-		t.Errorf("unpinned: %v, %v", a, err)
+		t.Errorf("unpinned: answer %v, error %v, want %v", a, err, ErrNoLatest)
 	}
 	d.Advance(1)
 	if a, err := p.Fetch(t.Context(), tx); err != nil || a.Reason != OK {
-		t.Errorf("after a block: %v, %v", a, err)
+		t.Errorf("after a block: answer %v, error %v, want OK", a, err)
 	}
 }
 
@@ -130,7 +130,7 @@ func TestGatewayWithoutApplicationIsABadAnswer(t *testing.T) {
 	must(t, d.SetFaults(devnet.Faults{Node: devnet.Fault{ErrorRate: 1}}))
 	a, err := p.Fetch(t.Context(), Request{Path: "/cosmos/staking/v1beta1/pool", Height: AtTip})
 	if silent, ok := errors.AsType[*upstream.Error](err); !ok || silent.Kind != upstream.BadAnswer {
-		t.Errorf("Fetch = %+v, %v", a, err)
+		t.Errorf("Fetch = %+v, %v, want an error of kind %v", a, err, upstream.BadAnswer)
 	}
 }
 
@@ -150,11 +150,11 @@ func TestPostIsSentOnceToOneNode(t *testing.T) {
 	}
 	p := newPool(t, Options{Dialect: Cosmos, Endpoints: lost})
 	if a, err := p.Fetch(t.Context(), post); err == nil || posts.Load() != 1 {
-		t.Errorf("got %v, sent %d times", a, posts.Load())
+		t.Errorf("answer %v, sent %d times, want an error after one", a, posts.Load())
 	}
 	p, _ = sdkPool(t, devnet.Options{}, true)
 	if a, err := p.Fetch(t.Context(), post); err != nil || a.Status != 500 {
-		t.Errorf("an answer: got %+v, %v", a, err)
+		t.Errorf("answer %+v, error %v, want status 500", a, err)
 	}
 }
 
@@ -163,12 +163,12 @@ func TestFetchFailsBeforeDialectIsKnown(t *testing.T) {
 	p := running(t, Options{Dialect: Undetermined, Endpoints: []Endpoint{{REST: d.NodeURL(), Comet: d.CometURL()}}})
 	pool := Request{Path: "/cosmos/staking/v1beta1/pool", Height: AtTip}
 	if a, err := p.Fetch(t.Context(), pool); err == nil || p.Ready() == nil || d.Stats().Node.Requests > 0 {
-		t.Errorf("got %+v", a)
+		t.Errorf("answer %+v, ready: %v, want an error, not ready and no request", a, p.Ready())
 	}
 	must(t, p.SetDialect(Cosmos))
 	waitFor(t, p, d.Height())
 	if a, err := p.Fetch(t.Context(), pool); err != nil || a.Height != d.Height() {
-		t.Errorf("Fetch = %+v, %v", a, err)
+		t.Errorf("Fetch = %+v, %v, want height %d", a, err, d.Height())
 	}
 	if p.SetDialect(Story) == nil {
 		t.Error("second SetDialect = nil, want an error")
@@ -189,7 +189,7 @@ func TestDetectReturnsTheNodesDialect(t *testing.T) {
 			t.Errorf("got %s, %v, want %s", got, err, want)
 		}
 		if got, err := Detect(t.Context(), []Endpoint{{REST: d.CometURL()}}); err == nil {
-			t.Errorf("CometBFT's API passes for %s", got)
+			t.Errorf("Detect = %s for CometBFT's API, want an error", got)
 		}
 		d.Node().Restart()
 		if got, err := Detect(t.Context(), []Endpoint{{REST: d.NodeURL()}}); got != want || err != nil {
@@ -197,7 +197,7 @@ func TestDetectReturnsTheNodesDialect(t *testing.T) {
 		}
 		_ = d.Close()
 		if got, err := Detect(t.Context(), []Endpoint{{REST: d.NodeURL()}}); err == nil {
-			t.Errorf("a node that is gone passes for %s", got)
+			t.Errorf("Detect = %s for a stopped node, want an error", got)
 		}
 	}
 }

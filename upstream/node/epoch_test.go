@@ -112,7 +112,7 @@ func TestReplicasAgreeOnAnEpoch(t *testing.T) {
 	eventually(t, "the epoch of both", func() bool { return a.Tip().Epoch > 0 && a.Tip().Epoch == b.Tip().Epoch })
 	heardFor(t, time.Second, a, b)
 	if a.Tip().Epoch != epochOf(t, l) || b.Tip().Epoch != epochOf(t, l) {
-		t.Errorf("epochs %d and %d, agreed on %d", a.Tip().Epoch, b.Tip().Epoch, epochOf(t, l))
+		t.Errorf("epochs %d and %d, want the agreed %d", a.Tip().Epoch, b.Tip().Epoch, epochOf(t, l))
 	}
 }
 
@@ -145,7 +145,7 @@ func TestStartingReplicaDetectsAnotherChain(t *testing.T) {
 			}
 			heardFor(t, time.Second, p)
 			if p.Tip().Epoch != 0 || epochOf(t, l) != 0 {
-				t.Errorf("epoch %d, agreed on %d", p.Tip().Epoch, epochOf(t, l))
+				t.Errorf("epoch %d, agreed on %d, want 0", p.Tip().Epoch, epochOf(t, l))
 			}
 		})
 	}
@@ -168,7 +168,7 @@ func TestForgedAnchorsBeginOneEpochPerInterval(t *testing.T) {
 	first := p.Tip().Epoch
 	heardFor(t, o.RollbackAfter/2, p)
 	if now := p.Tip().Epoch; now != first {
-		t.Errorf("epoch %d is followed by %d", first, now)
+		t.Errorf("epoch = %d, want %d as before", now, first)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestOnEpochWaitsForTheLedger(t *testing.T) {
 		return l.refusals > 3
 	})
 	if len(told) > 0 {
-		t.Errorf("told of %d", <-told)
+		t.Errorf("notified of epoch %d, want nothing", <-told)
 	}
 	l.mu.Lock()
 	l.down = false

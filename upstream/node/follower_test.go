@@ -50,7 +50,7 @@ func TestTipFollowsHeaders(t *testing.T) {
 	}
 	tip := p.Tip()
 	if age := time.Since(tip.Time); age < 0 || age > time.Minute {
-		t.Errorf("header time %s", tip.Time)
+		t.Errorf("time of the header = %s, want one within the last minute", tip.Time)
 	}
 	if tip.Interval == time.Minute {
 		t.Error("Interval is the assumed one, want the learned one")
@@ -149,11 +149,11 @@ func TestNodeOfAnotherChainIsRefused(t *testing.T) {
 		t.Errorf("Fetch from another chain = %v, want an error", err)
 	}
 	if err := p.Ready(); err == nil || !strings.Contains(err.Error(), `"other-1"`) {
-		t.Errorf("ready: %v", err)
+		t.Errorf("ready: %v, want an error with the chain other-1", err)
 	}
 	checked(t, n, 5)
 	if h := p.Health()[0]; !h.WrongChain || h.ChainID != "other-1" || p.Tip().Height != 0 {
-		t.Errorf("health %+v, tip %+v", h, p.Tip())
+		t.Errorf("health %+v, tip %+v, want wrong chain other-1 and no height", h, p.Tip())
 	}
 	if got := log.Count("level=ERROR"); got != 1 {
 		t.Errorf("%d errors were logged, want one", got)
@@ -183,7 +183,7 @@ func TestOnEpochReportsTheChainOnce(t *testing.T) {
 		told := make(chan string, 10)
 		p := run(t, Options{ChainID: configured, OnEpoch: func(id string, _ int64) { told <- id }}, n, newFakeNode(t, 100))
 		if id := <-told; id != "story-1" || p.ChainID() != "story-1" || len(told) > 0 {
-			t.Errorf("configured %q: told %q, and %d times more", configured, id, len(told))
+			t.Errorf("configured %q: notified of %q, and %d times more, want story-1 once", configured, id, len(told))
 		}
 	}
 }
@@ -199,7 +199,7 @@ func TestSecondRunDoesNotFollowTheNodes(t *testing.T) {
 	time.Sleep(100 * time.Millisecond)
 	n.change(func() {
 		if len(n.sockets) != 1 {
-			t.Errorf("a second Run made %d more subscriptions", len(n.sockets)-1)
+			t.Errorf("%d subscriptions after a second Run, want 1", len(n.sockets))
 		}
 	})
 	end()
@@ -227,7 +227,7 @@ func TestCloseEndsRunAndWaits(t *testing.T) {
 			t.Error(err)
 		}
 		if err := <-waiting; err == nil {
-			t.Error("WaitHeight still blocked after Close")
+			t.Error("WaitHeight returned nil after Close, want an error")
 		}
 	}()
 	eventually(t, "the end of all", func() bool {

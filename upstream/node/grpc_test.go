@@ -169,11 +169,11 @@ func TestMethodIsCalledByGRPC(t *testing.T) {
 			for _, height := range []int64{AtTip, 50} {
 				a, err := invoke(t, p, aMethod, height)
 				if err != nil || string(a.Body) != n.address || a.Type != MessageType || a.Height != map[int64]int64{AtTip: 100, 50: 50}[height] {
-					t.Errorf("at %d: %+v, %v", height, a, err)
+					t.Errorf("at %d: answer %+v, error %v, want the address of %s at this height", height, a, err, n.address)
 				}
 			}
 			if chain, err := CheckGRPC(within(t, time.Minute), Endpoint{GRPC: c.before + n.address}); chain != "story-1" || err != nil {
-				t.Errorf("it is checked as %q, %v", chain, err)
+				t.Errorf("CheckGRPC = %q, %v, want story-1", chain, err)
 			}
 		})
 	}
@@ -184,7 +184,7 @@ func TestGRPCDoesNotFallBackFromTLS(t *testing.T) {
 	n := startGRPC(t, "127.0.0.1:0", "story-1")
 	p := runGRPC(t, Options{}, "https://"+n.address)
 	if _, err := invoke(t, p, aMethod, AtTip); upstream.KindOf(err) != upstream.Unreachable || p.Health()[0].GRPC == stateOK || n.times(aMethod) != 0 {
-		t.Errorf("%v, asked %d times", err, n.times(aMethod))
+		t.Errorf("error %v after %d calls, want unreachable after none", err, n.times(aMethod))
 	}
 }
 
@@ -197,7 +197,7 @@ func TestGRPCServerOfAnotherChainIsNotUsed(t *testing.T) {
 	_, err := invoke(t, p, aMethod, AtTip)
 	_, streamErr := p.Stream(within(t, time.Minute), aMethod)
 	if upstream.KindOf(err) != upstream.Unreachable || streamErr == nil || p.Health()[0].GRPC == stateOK || n.times(aMethod) != 0 {
-		t.Errorf("%v, %v, asked %d times", err, streamErr, n.times(aMethod))
+		t.Errorf("errors %v and %v after %d calls, want unreachable after none", err, streamErr, n.times(aMethod))
 	}
 	if log.Count("serves another chain") != 1 {
 		t.Errorf("log = %s, want one line about the chain", log.String())
@@ -216,7 +216,7 @@ func TestReconnectedGRPCServerIsCheckedAgain(t *testing.T) {
 	}
 	said(t, p, 0, "ok")
 	if a, err := invoke(t, p, aMethod, AtTip); err != nil || string(a.Body) != n.address {
-		t.Errorf("Fetch = %+v, %v", a, err)
+		t.Errorf("Fetch = %+v, %v, want the answer of %s", a, err, n.address)
 	}
 }
 
@@ -230,15 +230,15 @@ func TestFetchUsesAnotherNodeWhileGRPCIsDown(t *testing.T) {
 	one.stop()
 	for range 2 * maxFailures { // its breaker is of no account to the other
 		if a, err := invoke(t, p, aMethod, AtTip); err != nil || string(a.Body) != two.address {
-			t.Fatalf("%+v, %v", a, err)
+			t.Fatalf("answer %+v, error %v, want the answer of %s", a, err, two.address)
 		}
 	}
 	two.stop()
 	if _, err := invoke(t, p, aMethod, AtTip); upstream.KindOf(err) != upstream.Unreachable {
-		t.Errorf("with none there: %v", err)
+		t.Errorf("error %v without a server, want one of kind %v", err, upstream.Unreachable)
 	}
 	if err := p.Ready(); err != nil {
-		t.Errorf("the nodes are not ready without their gRPC: %v", err)
+		t.Errorf("ready without gRPC: %v, want nil", err)
 	}
 }
 
@@ -251,7 +251,7 @@ func TestTransactionIsSentByGRPCOnce(t *testing.T) {
 	one.refuse(codes.Unavailable, "it may have been taken in", false)
 	two.refuse(codes.Unavailable, "it may have been taken in", false)
 	if _, err := invoke(t, p, aTx, AtTip); err == nil || one.times(aTx)+two.times(aTx) != 1 {
-		t.Errorf("it was sent %d times: %v", one.times(aTx)+two.times(aTx), err)
+		t.Errorf("error %v after %d calls, want an error after 1", err, one.times(aTx)+two.times(aTx))
 	}
 }
 
@@ -278,7 +278,7 @@ func TestGRPCStatusesAreClassified(t *testing.T) {
 		n.refuse(c.code, c.text, c.handled)
 		a, err := invoke(t, p, aMethod, c.at)
 		if err != nil {
-			t.Errorf("%s: %v", c.text, err)
+			t.Errorf("%s: error %v, want an answer", c.text, err)
 			continue
 		}
 		if a.Reason != c.want.Reason || a.Type != c.want.Type || a.Height != c.want.Height {
@@ -288,7 +288,7 @@ func TestGRPCStatusesAreClassified(t *testing.T) {
 	for _, code := range []codes.Code{codes.Unavailable, codes.DeadlineExceeded} {
 		n.refuse(code, "of none", false)
 		if a, err := invoke(t, p, aMethod, AtTip); err == nil {
-			t.Errorf("%v is an answer: %+v", code, a)
+			t.Errorf("%v: answer %+v, want an error", code, a)
 		}
 	}
 }
@@ -315,10 +315,10 @@ func TestStreamEndsWithItsContext(t *testing.T) {
 		must(t, err)
 		var sent, got []byte
 		if err := errors.Join(s.SendMsg(&sent), s.RecvMsg(&got)); err != nil || string(got) != n.address {
-			t.Errorf("%q, %v", got, err)
+			t.Errorf("message %q, error %v, want %q", got, err, n.address)
 		}
 		if err := s.RecvMsg(&got); !errors.Is(err, io.EOF) {
-			t.Errorf("at its end: %v", err)
+			t.Errorf("error %v at the end of the stream, want EOF", err)
 		}
 	}
 }
@@ -329,9 +329,9 @@ func TestGRPCAddresses(t *testing.T) {
 		"node": false, "https://node": false, "grpc://node:9090": false, "http://user:secret@node:9090": false, "http://node:9090/path": false, "://": false,
 	} {
 		if err := CheckTarget(address); err == nil != ok {
-			t.Errorf("%s: %v", address, err)
+			t.Errorf("CheckTarget(%s) = %v, want valid %t", address, err, ok)
 		} else if err != nil && strings.Contains(err.Error(), "secret") {
-			t.Errorf("a password is repeated: %v", err)
+			t.Errorf("error %v contains a password, want none", err)
 		}
 	}
 }

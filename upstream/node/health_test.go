@@ -39,7 +39,7 @@ func TestHealthOfEachEndpoint(t *testing.T) {
 	got := p.Health()
 	for i := range got {
 		if age := got[i].BlockAge; age <= 0 || age > time.Minute {
-			t.Errorf("block age %s", age)
+			t.Errorf("block age = %s, want one up to a minute", age)
 		}
 		got[i].BlockAge = 0
 	}
@@ -98,7 +98,7 @@ func TestReadyNamesTheReason(t *testing.T) {
 func TestEndpointNamesAreUnique(t *testing.T) {
 	p := newPool(t, Options{Endpoints: []Endpoint{{REST: "http://node:1/a"}, {REST: "http://node:1/b"}}})
 	if h := p.Health(); h[0].Name != "node:1" || h[1].Name != "node:1#2" {
-		t.Errorf("names %q and %q", h[0].Name, h[1].Name)
+		t.Errorf("names %q and %q, want node:1 and node:1#2", h[0].Name, h[1].Name)
 	}
 }
 
@@ -133,7 +133,7 @@ func TestMetricsOfEachNode(t *testing.T) {
 	got := gather(t, registry, n.address)
 	read := got["tipcache_node_answers_total ok"] // the scan, and the probe or the proof of the first height or both
 	if read < 2 || read > 3 {
-		t.Errorf("%v answers", read)
+		t.Errorf("%v answers, want 2 or 3", read)
 	}
 	want := map[string]float64{
 		"tipcache_node_answers_total ok":               read,
@@ -163,10 +163,10 @@ func TestMetricsOfEachNode(t *testing.T) {
 		"tipcache_node_wrong_chain":                    0,
 	}
 	if age := got["tipcache_node_block_age_seconds"]; age <= 0 || age > 60 {
-		t.Errorf("block age %v", age)
+		t.Errorf("block age = %v, want one up to 60 s", age)
 	}
 	if wait := got["tipcache_node_expected_wait_seconds"]; wait <= 0 || wait > 60 {
-		t.Errorf("a wait of %v s is expected", wait)
+		t.Errorf("expected wait = %v s, want one up to 60 s", wait)
 	}
 	delete(got, "tipcache_node_block_age_seconds")
 	delete(got, "tipcache_node_expected_wait_seconds")
@@ -178,6 +178,6 @@ func TestMetricsOfEachNode(t *testing.T) {
 	}
 	_ = p.Close()
 	if families, err := registry.Gather(); err != nil || len(families) > 0 {
-		t.Errorf("%d metrics are left, error %v", len(families), err)
+		t.Errorf("%d metrics left, error %v, want 0", len(families), err)
 	}
 }

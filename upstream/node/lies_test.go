@@ -39,7 +39,7 @@ func TestFalseHeightIsIgnored(t *testing.T) {
 	for height := int64(101); height < 105; height++ {
 		n.commit(height)
 		if a := mustFetch(t, p, Request{Height: AtTip}); a.Reason != OK || a.Height > height {
-			t.Errorf("block %d: answer %+v", height, a)
+			t.Errorf("answer %+v, want OK at height %d at most", a, height)
 		}
 	}
 	eventually(t, "the doubt", func() bool { return p.Health()[0].Distrusted })
@@ -61,7 +61,7 @@ func TestPlausibleFalseHeightIsFoundByRequests(t *testing.T) {
 	n.commit(101)
 	wantTip(t, p, 106)
 	if a := mustFetch(t, p, Request{Height: AtTip}); a.Reason != OK || a.Height > 101 {
-		t.Errorf("unexpected response %+v", a)
+		t.Errorf("answer %+v, want OK at height 101 at most", a)
 	}
 	wantTip(t, p, 101)
 }
@@ -74,11 +74,11 @@ func TestHeightOfReplicasIsAwaitedBriefly(t *testing.T) {
 		p.Raise(height)
 	}
 	if got := p.Tip().Height; got <= 100 || got > 111 {
-		t.Errorf("tip %d", got)
+		t.Errorf("tip = %d, want 101 to 111", got)
 	}
 	a, err := p.Fetch(within(t, time.Second), Request{Path: "/x", Height: AtTip}) // half of its time
 	if err != nil || a.Reason != OK || a.Height != 100 {
-		t.Errorf("answer %+v, error %v", a, err)
+		t.Errorf("answer %+v, error %v, want OK at height 100", a, err)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestRollbackBeginsAnEpoch(t *testing.T) {
 		OnEpoch: func(chain string, n int64) { epochs <- epoch{chain, n} },
 	}, n)
 	if got := <-epochs; got != (epoch{"story-1", 0}) {
-		t.Errorf("began with %v", got)
+		t.Errorf("first epoch %v, want 0 of story-1", got)
 	}
 	mustFetch(t, p, Request{Height: AtTip})
 	n.stop()
@@ -104,15 +104,15 @@ func TestRollbackBeginsAnEpoch(t *testing.T) {
 	n.start(n.address)
 	got := <-epochs
 	if got.chain != "story-1" || got.n == 0 {
-		t.Errorf("went on with %v", got)
+		t.Errorf("next epoch %v, want another one of story-1", got)
 	}
 	wantTip(t, p, 950)
 	if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 950 || p.Tip().Epoch != got.n {
-		t.Errorf("answer %+v, tip %+v", a, p.Tip())
+		t.Errorf("answer %+v, tip %+v, want height 950 in epoch %d", a, p.Tip(), got.n)
 	}
 	wantOneLine(t, log, "rolled back or reset")
 	if counted := gather(t, registry, n.address)["tipcache_node_epochs_total"]; counted != 1 || len(epochs) > 0 {
-		t.Errorf("%v counted, %d more told", counted, len(epochs))
+		t.Errorf("%v epochs counted, %d more notified, want 1 and 0", counted, len(epochs))
 	}
 }
 
@@ -130,7 +130,7 @@ func TestTipComesFromTheRESTServerAlone(t *testing.T) {
 			n.commit(5080)
 			wantTip(t, p, 5080)
 			if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 5080 {
-				t.Errorf("unexpected response %+v", a)
+				t.Errorf("answer %+v, want height 5080", a)
 			}
 		})
 	}
@@ -168,7 +168,7 @@ func TestOutageIsLoggedOnce(t *testing.T) {
 	wantOneLine(t, log, "upstream unreachable")
 	wantOneLine(t, log, "upstream reachable again")
 	if log.Count("did not answer in time") == 0 || log.Count("node "+n.address) < 2 {
-		t.Error("log lines name neither cause nor node")
+		t.Error("the log does not name cause and node, want both")
 	}
 }
 
@@ -178,6 +178,6 @@ func TestRequestToNodeOfAnotherChainNamesTheCause(t *testing.T) {
 	p := run(t, Options{ChainID: "story-1"}, n)
 	_, err := p.Fetch(within(t, time.Minute), Request{Path: "/x"})
 	if got := wantKind(t, err, upstream.Unreachable); got.Msg != "the chain node serves another chain than story-1" {
-		t.Errorf("told %q", got.Msg)
+		t.Errorf("message %q, want that the node serves another chain than story-1", got.Msg)
 	}
 }

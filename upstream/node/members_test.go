@@ -40,13 +40,13 @@ func TestReplacedNodesFailNoRequest(t *testing.T) {
 		eventually(t, "more reads", func() bool { return reads.Load() > before+20 })
 		for _, h := range p.Health() {
 			if !slices.ContainsFunc(nodes, func(n *fakeNode) bool { return n.address == h.Name }) {
-				t.Errorf("%s is still a node", h.Name)
+				t.Errorf("%s is a node, want only the configured ones", h.Name)
 			}
 		}
 	}
 	stop()
 	if err := readers.Wait(); err != nil {
-		t.Errorf("a request failed: %v", err)
+		t.Errorf("request failed: %v, want answers", err)
 	}
 	eventually(t, "the end of the subscriptions to removed nodes", func() bool {
 		open := 0
@@ -101,11 +101,11 @@ func TestNodeOfLowerPriorityIsReadOnlyWhileNoBetterOneCanAnswer(t *testing.T) {
 	}
 	for range 10 {
 		if a := mustFetch(t, p, Request{Height: AtTip}); !from(a, own) {
-			t.Errorf("answer %s of the node of lower priority", a.Body)
+			t.Errorf("answer %s, want one of the preferred node", a.Body)
 		}
 	}
 	if got := paid.heights(); len(got) > 0 {
-		t.Errorf("the node of lower priority was read at %q", got)
+		t.Errorf("heights %q read at the node of lower priority, want none", got)
 	}
 	own.stop()
 	if a := mustFetch(t, p, Request{Height: AtTip}); !from(a, paid) {
@@ -130,7 +130,7 @@ func TestHeadersOfANodeGoWithEveryRequestAndAreHidden(t *testing.T) {
 	eventually(t, "the subscription", connected(p))
 	mustFetch(t, p, Request{Height: AtTip})
 	if without.Load() > 0 {
-		t.Errorf("%d requests had no header", without.Load())
+		t.Errorf("%d requests without the header, want 0", without.Load())
 	}
 	n.change(func() {
 		n.rest = func(w http.ResponseWriter, r *http.Request) {
@@ -138,6 +138,6 @@ func TestHeadersOfANodeGoWithEveryRequestAndAreHidden(t *testing.T) {
 		}
 	})
 	if a, err := p.Fetch(t.Context(), Request{Path: "/staking/pool", Height: AtTip}); err == nil && strings.Contains(string(a.Body), "provider-secret") || err != nil && strings.Contains(err.Error(), "provider-secret") {
-		t.Errorf("the secret is in the answer %+v, %v", a, err)
+		t.Errorf("answer %+v, error %v, want no secret", a, err)
 	}
 }

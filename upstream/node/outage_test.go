@@ -45,7 +45,7 @@ func TestServerThatFailsEveryRequestIsDegraded(t *testing.T) {
 					return slices.Equal(slices.Collect(maps.Keys(p.Outages().Causes())), []string{name})
 				})
 				if err := p.Ready(); (err == nil) != rpc || err != nil && !strings.Contains(err.Error(), "has been failing for") {
-					t.Errorf("ready: %v", err)
+					t.Errorf("ready: %v, want nil %t, or how long it has been failing", err, rpc)
 				}
 				n.change(func() { n.front = nil })
 				eventually(t, "the end of the outage", func() bool { return len(p.Outages().Causes()) == 0 && p.Ready() == nil })

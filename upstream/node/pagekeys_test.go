@@ -47,7 +47,7 @@ func page(t *testing.T, p *Pool, r Request) (body string, nextKey string) {
 	t.Helper()
 	a, err := p.Fetch(within(t, time.Minute), r)
 	if err != nil || a.Reason != OK {
-		t.Fatalf("%s?%s with page key %q: answer %+v, error %v", r.Path, r.Query, r.PageKey, a, err)
+		t.Fatalf("%s?%s with page key %q: answer %+v, error %v, want OK", r.Path, r.Query, r.PageKey, a, err)
 	}
 	raw, err := base64.StdEncoding.DecodeString(gjson.GetBytes(a.Body, "msg.pagination.next_key").Str)
 	must(t, err)

@@ -101,7 +101,7 @@ func TestRefusalOfParentIsNoFailureOfIt(t *testing.T) {
 			}
 		}
 		if e := p.endpoints()[0]; e.restServer.isOpen() || !e.snapshot().failed.IsZero() {
-			t.Errorf("status %d of a parent counts as its failure", status)
+			t.Errorf("status %d of a parent counts as its failure, want no trace", status)
 		}
 	}
 }

@@ -70,11 +70,11 @@ func TestLaggingEndpointIsNotReadAtTheTip(t *testing.T) {
 	p := run(t, Options{}, lagging, ahead)
 	for range 10 {
 		if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 105 || !from(a, ahead) {
-			t.Fatalf("answer %s", a.Body)
+			t.Fatalf("answer %s at height %d, want 105 of the node ahead", a.Body, a.Height)
 		}
 	}
 	if got := lagging.heights(); len(got) > 0 {
-		t.Errorf("the lagging endpoint was asked for %v", got)
+		t.Errorf("heights %v read at the lagging node, want none", got)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestNodesBelowTheTipAreReadAtTheirNewestBlock(t *testing.T) {
 			ahead.stop()
 			for range 2 * maxFailures { // also while nobody asks the one ahead
 				if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != height || p.Tip().Height != 1000 {
-					t.Fatalf("answer of block %d, tip %d", a.Height, p.Tip().Height)
+					t.Fatalf("answer of block %d, tip %d, want %d and 1000", a.Height, p.Tip().Height, height)
 				}
 			}
 		})
@@ -125,7 +125,7 @@ func TestFutureHeightIsRetried(t *testing.T) {
 		}
 	})
 	if a := mustFetch(t, p, Request{Height: AtTip}); a.Reason != OK {
-		t.Errorf("unexpected response %+v", a)
+		t.Errorf("answer %+v, want OK", a)
 	}
 }
 
@@ -150,7 +150,7 @@ func TestReadIsRepeatedWhenTheTipFalls(t *testing.T) {
 		}
 	})
 	if a := mustFetch(t, p, Request{Height: AtTip}); a.Reason != OK || a.Height != 101 {
-		t.Errorf("unexpected response %+v", a)
+		t.Errorf("answer %+v, want OK at height 101", a)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestNodeRefusesHeightAboveTheTip(t *testing.T) {
 	p := run(t, Options{}, newFakeNode(t, 100))
 	a := mustFetch(t, p, Request{Height: 100000})
 	if a.Reason != FutureHeight || a.Status != http.StatusBadRequest || a.Height != 100000 {
-		t.Errorf("unexpected response %+v", a)
+		t.Errorf("answer %+v, want %v with status 400 at height 100000", a, FutureHeight)
 	}
 }
 
@@ -170,7 +170,7 @@ func TestPrunedHeightIsReadFromAnotherEndpoint(t *testing.T) {
 	prefer(p, 0)
 	for range 4 {
 		if a := mustFetch(t, p, Request{Height: 10}); a.Reason != OK || !from(a, archive) {
-			t.Errorf("unexpected response %s", a.Body)
+			t.Errorf("answer %s, want OK of the archive", a.Body)
 		}
 	}
 	if got := len(pruned.heights()); got != 1 {
@@ -180,7 +180,7 @@ func TestPrunedHeightIsReadFromAnotherEndpoint(t *testing.T) {
 	for range 2 {
 		a := mustFetch(t, p, Request{Height: 10})
 		if a.Reason != Pruned || a.Status != http.StatusNotFound || !strings.Contains(a.Text, "no node has kept it (latest height: 100)") {
-			t.Errorf("unexpected response %+v", a)
+			t.Errorf("answer %+v, want %v with status 404 and the latest height 100", a, Pruned)
 		}
 	}
 	archive.change(func() { archive.lowest = 1 })
@@ -204,10 +204,10 @@ func TestLowestIsKnownBeforeTheFirstRequest(t *testing.T) {
 	pruned.lowest, pruned.earliest, archive.earliest = 50, 50, 1
 	p := run(t, Options{}, pruned, archive)
 	if a := mustFetch(t, p, Request{Height: 10}); a.Reason != OK || !from(a, archive) {
-		t.Errorf("unexpected response %s", a.Body)
+		t.Errorf("answer %s, want OK of the archive", a.Body)
 	}
 	if h := p.Health(); h[0].Lowest != 50 || h[1].Lowest != 1 || len(pruned.heights()) > 0 {
-		t.Errorf("health %+v, asked %v", h, pruned.heights())
+		t.Errorf("health %+v, read at %v, want lowest 50 and 1, and no read of the pruned node", h, pruned.heights())
 	}
 	pruned.stop()
 	pruned.lowest, pruned.earliest = 5, 5 // a restored snapshot
@@ -323,10 +323,10 @@ func TestRESTServerWithoutHeightsIsReadUnpinned(t *testing.T) {
 	p := newPool(t, Options{Endpoints: []Endpoint{{REST: "http://" + n.address}}})
 	go func() { _ = p.Run(context.Background()) }()
 	if a := mustFetch(t, p, Request{Height: AtTip}); a.Height != 0 || p.Tip().Known {
-		t.Errorf("answer %+v, tip %+v", a, p.Tip())
+		t.Errorf("answer %+v, tip %+v, want none known", a, p.Tip())
 	}
 	if a := mustFetch(t, p, Request{Height: 50}); a.Height != 50 {
-		t.Errorf("unexpected response %+v", a)
+		t.Errorf("answer %+v, want height 50", a)
 	}
 	if diff := cmp.Diff([]string{"", "50"}, n.heights()); diff != "" {
 		t.Errorf("heights read (-want +got):\n%s", diff)
@@ -365,7 +365,7 @@ func TestReadAheadYieldsToOtherRequests(t *testing.T) {
 	turn, err := p.endpoints()[0].queue.Acquire(t.Context(), queue.Request{})
 	must(t, err)
 	if _, err := p.Fetch(within(t, time.Minute), ahead); p.Spare() || !errors.Is(err, upstream.ErrYielded) {
-		t.Errorf("spare %v, and the request: %v", p.Spare(), err)
+		t.Errorf("spare %v, error %v, want false and %v", p.Spare(), err, upstream.ErrYielded)
 	}
 	mustFetch(t, p, Request{Height: AtTip})
 	turn.End(false)

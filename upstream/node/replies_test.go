@@ -23,7 +23,7 @@ func TestGRPCResponseIsReserved(t *testing.T) {
 	}{{100_000, 1}, {3 << 20, 2}, {3 << 20, 3}} {
 		a, err := invoke(t, p, long(tt.size), AtTip)
 		if err != nil || len(a.Body) != tt.size {
-			t.Fatalf("a response of %d bytes: error %v", tt.size, err)
+			t.Fatalf("error %v or another length, want %d bytes", err, tt.size)
 		}
 		if times := n.times(long(tt.size)); times != tt.times {
 			t.Errorf("the node was asked %d times for %d bytes, want %d", times, tt.size, tt.times)
@@ -50,7 +50,7 @@ func TestGRPCResponseIsReserved(t *testing.T) {
 	}
 	all.Wait()
 	if _, err := invoke(t, p, long(100_000), AtTip); err != nil {
-		t.Errorf("a short response after %d long ones were refused: %v", failed, err)
+		t.Errorf("error %v for a short response after %d long ones were refused, want an answer", err, failed)
 	}
 	if used := memory.Used(); used != 4<<20 {
 		t.Errorf("Used = %d at the end, want %d", used, 4<<20)

@@ -33,7 +33,7 @@ func TestFailureReportsWhetherTheNodeIsSound(t *testing.T) {
 			for _, path := range []string{"/slashing/signing_infos/1", "/slashing/signing_infos/2"} {
 				a, err := p.Fetch(t.Context(), Request{Path: path, Height: 7})
 				if err != nil || a.Reason != Other || a.Status != http.StatusBadGateway || a.Sound != tt.sound {
-					t.Errorf("Fetch = %+v, %v", a, err)
+					t.Errorf("Fetch = %+v, %v, want %v with status 502, sound %t", a, err, Other, tt.sound)
 				}
 			}
 			if n := probes.Load(); n != tt.probes {

@@ -79,7 +79,7 @@ func TestEveryStoryRowMatchesARecording(t *testing.T) {
 	}
 	for i, ok := range used {
 		if errorTexts[i].by&storyREST != 0 && !ok {
-			t.Errorf("no recording needs the row %q", errorTexts[i].text)
+			t.Errorf("no recording for the row %q, want one", errorTexts[i].text)
 		}
 	}
 }
@@ -146,10 +146,10 @@ func FuzzUnderstand(f *testing.F) {
 	f.Fuzz(func(t *testing.T, status int, body []byte) {
 		reason, text, ok := storyReason(status, body, 0)
 		if ok && reason == OK && (status != http.StatusOK || text != "" || !json.Valid(body)) {
-			t.Errorf("status %d with %q is taken for a success", status, body)
+			t.Errorf("status %d with %q is OK, want a failure", status, body)
 		}
 		if ok && reason != OK && status < http.StatusBadRequest {
-			t.Errorf("status %d with %q is taken for a refusal", status, body)
+			t.Errorf("status %d with %q is %v, want OK or no answer", status, body, reason)
 		}
 	})
 }

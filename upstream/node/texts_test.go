@@ -34,12 +34,12 @@ func TestRefusedStoreReadsDoNotChangeLowest(t *testing.T) {
 		}
 		for _, at := range []int64{AtTip, d.Height(), d.Height() - 40} {
 			if a, err := p.Fetch(t.Context(), Request{Path: pool, Height: at}); err != nil || a.Reason != OK {
-				t.Errorf("read at %d after a refusal of a store at %d: %+v, %v", at, height, a, err)
+				t.Errorf("read at %d after a refusal of a store at %d: answer %+v, error %v, want OK", at, height, a, err)
 			}
 		}
 	}
 	if a, err := p.Fetch(t.Context(), Request{Call: storeQuery("bank"), Height: AtTip}); err != nil || a.Reason != OK || a.Height != d.Height() {
-		t.Errorf("store at the tip: %+v, %v", a, err)
+		t.Errorf("store at the tip: answer %+v, error %v, want OK at %d", a, err, d.Height())
 	}
 }
 
@@ -53,10 +53,10 @@ func TestRefusalsByGRPCDoNotRaiseLowestBeyondTheTip(t *testing.T) {
 		t.Fatalf("%+v, %v; want pruned", a, err)
 	}
 	if got := p.Health()[0].Lowest; got > 100 {
-		t.Errorf("lowest = %d, above the tip 100", got)
+		t.Errorf("lowest = %d, want at most the tip 100", got)
 	}
 	if a := mustFetch(t, p, Request{Height: AtTip}); a.Reason != OK || a.Height != 100 {
-		t.Errorf("read at the tip: %+v", a)
+		t.Errorf("read at the tip: answer %+v, want OK at height 100", a)
 	}
 }
 

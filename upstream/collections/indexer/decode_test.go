@@ -123,7 +123,7 @@ func TestUnknownLogIsIgnored(t *testing.T) {
 		"without topics":           fmt.Sprintf(`{"address":%q,"topics":[],"data":"0x"}`, aeneid.Registry),
 	} {
 		if got, err := aeneid.DecodeLogs([]byte("[" + log + "]")); err != nil || len(got) > 0 {
-			t.Errorf("%s: %v, %v", name, got, err)
+			t.Errorf("%s: events %v, error %v, want none", name, got, err)
 		}
 	}
 }
@@ -143,7 +143,7 @@ func TestMalformedLogIsAnError(t *testing.T) {
 		"that is none":           `7`,
 	} {
 		if got, err := aeneid.DecodeLogs([]byte("[" + log + "]")); err == nil {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: events %v, want an error", name, got)
 		}
 	}
 }
@@ -162,7 +162,7 @@ func FuzzDecodeLogs(f *testing.F) {
 		events, err := story.DecodeLogs(logs)
 		for _, e := range events {
 			if e.Kind < indexer.Registered || e.Kind > indexer.Tagged || e.Block < 0 || e.Amount < 0 || e.Amount > 1<<53-1 {
-				t.Errorf("%+v, %v", e, err)
+				t.Errorf("event %+v, error %v, want a known kind and values within their bounds", e, err)
 			}
 		}
 	})

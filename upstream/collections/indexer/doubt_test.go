@@ -35,7 +35,7 @@ func TestFallbackWithWrongHashesIsIgnored(t *testing.T) {
 	eventually(t, "that no client is believed", func() bool { return x.Status().Err != nil })
 	expect(t, store, want) // nothing was taken over
 	if s := x.Status(); s.Ended || !s.Running {
-		t.Errorf("it does not go on: %+v", s)
+		t.Errorf("status = %+v, want running", s)
 	}
 	sound.set(faults{})
 	await(t, store, h.head())
@@ -56,7 +56,7 @@ func TestForkAboveCursorIsNotCountedIfAnotherClientContradicts(t *testing.T) {
 	h.mu.Unlock()
 	eventually(t, "that they contradict each other", func() bool { return x.Status().Err != nil })
 	if cursor, err := store.Cursor(t.Context()); err != nil || cursor.Block != 59 {
-		t.Errorf("the store is at block %d, %v", cursor.Block, err)
+		t.Errorf("cursor = %d, %v, want 59", cursor.Block, err)
 	}
 	fork.set(faults{})
 	await(t, store, h.head())
@@ -83,7 +83,7 @@ func TestStoreStepsBackFromWrongHashOfBlockWithoutEvents(t *testing.T) {
 		run(t, quick(store, evm))
 		expect(t, store, h.count(0))
 		if cursor, again := store.Cursor(t.Context()); err != nil || again != nil || cursor.Block != h.head() || wrong.Block != 62 {
-			t.Errorf("the store was at block %d and is at %d; %v, %v", wrong.Block, cursor.Block, err, again)
+			t.Errorf("cursor was %d and is %d, want 62 and %d; errors %v, %v", wrong.Block, cursor.Block, h.head(), err, again)
 		}
 	})
 }
@@ -103,10 +103,10 @@ func TestHeaderThatContradictsLogsDoesNotAdvanceCursor(t *testing.T) {
 		h.mu.Unlock()
 		evm.set(faults{wrongHeader: true})
 		if failed := index(t.Context(), quick(store, evm)); failed == nil {
-			t.Errorf("%s: the run succeeds", name)
+			t.Errorf("%s: Run = nil, want an error", name)
 		}
 		if at, again := store.Cursor(t.Context()); at != before || err != nil || again != nil {
-			t.Errorf("%s: the cursor has moved to %+v, %v, %v", name, at, err, again)
+			t.Errorf("%s: cursor = %+v, want %+v; errors %v, %v", name, at, before, err, again)
 		}
 		evm.set(faults{})
 		run(t, quick(store, evm))

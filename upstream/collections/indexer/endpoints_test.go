@@ -22,7 +22,7 @@ func TestLaggingEndpointIsNotTrustedBeyondItsHead(t *testing.T) {
 	store := open(t, memory(t))
 	run(t, quick(store, late)) // as far as it has come
 	if cursor, _ := store.Cursor(t.Context()); cursor.Block != h.head()-40 {
-		t.Errorf("the cursor is at %d", cursor.Block)
+		t.Errorf("cursor = %d, want %d", cursor.Block, h.head()-40)
 	}
 	h.grow(30)
 	late.set(faults{lag: 40, laggingRate: 0.5}) // a load balancer before two
@@ -40,10 +40,10 @@ func TestStartIsFoundWhereTheContractsAppear(t *testing.T) {
 	must(t, err)
 	must(t, x.Run(t.Context()))
 	if s := x.Status(); s.First != 5 || s.Cursor.Block != h.head() || s.Head != h.head() {
-		t.Errorf("status = %+v", s)
+		t.Errorf("status = %+v, want first 5 and head %d", s, h.head())
 	}
 	if n := evm.called("eth_getCode"); n > 3*20 {
-		t.Errorf("%d calls of eth_getCode", n)
+		t.Errorf("%d calls of eth_getCode, want at most 60", n)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestClientWithMissingLogsCannotStartStore(t *testing.T) {
 	follow(t, o)
 	eventually(t, "that it was asked for logs", func() bool { return forgetful.called("eth_getLogs") >= 20 })
 	if cursor, err := store.Cursor(t.Context()); err != nil || cursor.Block != 0 {
-		t.Errorf("the store says that it has counted block %d, %v", cursor.Block, err)
+		t.Errorf("cursor = %d, %v, want 0", cursor.Block, err)
 	}
 	forgetful.set(faults{pruned: 150}) // another client, behind the same address
 	await(t, store, h.head())
@@ -99,7 +99,7 @@ func TestAddressWithoutCodeIsAnError(t *testing.T) {
 		o := quick(store, serveEVM(t, h, faults{}))
 		o.From = from
 		if err := index(t.Context(), o); !errors.Is(err, indexer.ErrNoContract) || !strings.Contains(err.Error(), story.Disputes.String()) {
-			t.Errorf("from %d: %v", from, err)
+			t.Errorf("from %d: error %v, want %v with %v", from, err, indexer.ErrNoContract, story.Disputes)
 		}
 	}
 	// To follow is to hope that the client is only not there yet.
@@ -122,10 +122,10 @@ func TestWindowsFindLimitOfEndpoint(t *testing.T) {
 		expect(t, store, h.count(0))
 		evm.mu.Lock()
 		if n := len(evm.windows); n > 80 { // 3000 blocks in windows of at least half of what it gives
-			t.Errorf("refusal %d: %d requests were answered", i, n)
+			t.Errorf("refusal %d: %d windows, want at most 80", i, n)
 		}
 		if evm.requests > 170 {
-			t.Errorf("refusal %d: %d requests", i, evm.requests)
+			t.Errorf("refusal %d: %d requests, want at most 170", i, evm.requests)
 		}
 		evm.mu.Unlock()
 	}
@@ -148,11 +148,11 @@ func TestRecoveredEndpointGetsLargerRequests(t *testing.T) {
 	h.grow(4000)
 	await(t, store, h.head())
 	if grown := x.Status().Window; small > 10 || grown <= 10*small {
-		t.Errorf("the window was %d and is %d", small, grown)
+		t.Errorf("window was %d and is %d, want at most 10 and then more than tenfold", small, grown)
 	}
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("Run: %v", err)
+		t.Errorf("Run = %v, want %v", err, context.Canceled)
 	}
 	expect(t, store, h.count(0))
 }
@@ -170,7 +170,7 @@ func TestFailuresByChanceDoNotKeepWindowsSmall(t *testing.T) {
 	evm.mu.Lock()
 	defer evm.mu.Unlock()
 	if least := 4000 / 64; len(evm.windows) > 8*least { // some failures in a row have windows stay small for a while
-		t.Errorf("%d windows were asked for, %d of the greatest are enough", len(evm.windows), least)
+		t.Errorf("%d windows, want at most %d", len(evm.windows), 8*least)
 	}
 }
 
@@ -220,18 +220,18 @@ func TestPermanentFailureEndsRunWithoutChanges(t *testing.T) {
 	}
 	for _, test := range tests {
 		if err := index(t.Context(), quick(store, test.evm)); !errors.Is(err, test.want) {
-			t.Errorf("%s: %v", test.name, err)
+			t.Errorf("%s: error %v, want %v", test.name, err, test.want)
 		}
 	}
 	o := quick(store, serveEVM(t, h, faults{chainID: 1315}))
 	o.Network = indexer.Networks()["aeneid"]
 	if err := index(t.Context(), o); !errors.Is(err, indexer.ErrOtherChain) {
-		t.Errorf("a store of another chain: %v", err)
+		t.Errorf("store of another chain: error %v, want %v", err, indexer.ErrOtherChain)
 	}
 	o = quick(store, serveEVM(t, h, faults{}))
 	o.Network.Disputes[0]++
 	if err := index(t.Context(), o); !errors.Is(err, indexer.ErrOtherChain) || !strings.Contains(err.Error(), "contracts") {
-		t.Errorf("a store that was filled from other contracts: %v", err)
+		t.Errorf("store filled from other contracts: error %v, want %v with the contracts", err, indexer.ErrOtherChain)
 	}
 	expect(t, store, want)
 }
@@ -250,7 +250,7 @@ func TestRateLimitOfProviderIsAwaited(t *testing.T) {
 	defer evm.mu.Unlock()
 	// Without refusals a run takes about 40 requests, 16 of them for the last looks at the store's block.
 	if took := time.Since(began); evm.requests > 60+int(took/(20*time.Millisecond)) {
-		t.Errorf("%d requests in %v, most of it of refusals", evm.requests, took)
+		t.Errorf("%d requests in %v, want at most 60 and one in 20ms", evm.requests, took)
 	}
 }
 
@@ -264,7 +264,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		"a malformed endpoint": {Options: at("http://user:secret\x00@h"), Store: store, Network: story},
 	} {
 		if _, err := indexer.New(o); err == nil || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: error %v, want one without the secret", name, err)
 		}
 	}
 }

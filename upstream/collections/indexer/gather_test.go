@@ -49,11 +49,11 @@ func gatherAll(t *testing.T, all ...*blocks) (gathered []*blocks) {
 func TestWaitingPartsAreMerged(t *testing.T) {
 	got := gatherAll(t, newPart(1, 2), newPart(2, 0), newPart(3, 5))
 	if len(got) != 1 || got[0].span != (span{1, 3}) || got[0].last.Block != 3 || len(got[0].events) != 7 {
-		t.Fatalf("%+v", got)
+		t.Fatalf("gathered %+v, want blocks 1 to 3 with 7 events", got)
 	}
 	for i, n := range []int64{1, 1, 3, 3, 3, 3, 3} {
 		if got[0].events[i].Block != n {
-			t.Errorf("event %d is of block %d", i, got[0].events[i].Block)
+			t.Errorf("event %d is of block %d, want %d", i, got[0].events[i].Block, n)
 		}
 	}
 }
@@ -65,7 +65,7 @@ func TestTooManyEventsAreNotJoined(t *testing.T) {
 		sizes = append(sizes, len(b.events))
 	}
 	if len(sizes) != 4 || sizes[0] != maxGathered || sizes[1] != 1 || sizes[2] != maxGathered+1 || sizes[3] != 1 {
-		t.Errorf("%d events", sizes)
+		t.Errorf("%d events, want %d, 1, %d, 1", sizes, maxGathered, maxGathered+1)
 	}
 }
 
@@ -73,7 +73,7 @@ func TestBlocksThatDoNotContinueAreNotJoined(t *testing.T) {
 	other := newPart(2, 1)
 	other.parent = ledger.Hash{1}
 	if got := gatherAll(t, newPart(1, 1), other); len(got) != 2 || got[0].to != 1 || got[1] != other {
-		t.Errorf("%+v", got)
+		t.Errorf("gathered %+v, want block 1, then the unrelated one", got)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestGatheringEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := gather(ctx, nil, make(chan *blocks), 0); !errors.Is(err, context.Canceled) {
-		t.Errorf("gather: %v", err)
+		t.Errorf("gather = %v, want %v", err, context.Canceled)
 	}
 }
 
@@ -97,9 +97,9 @@ func TestMissingPartEndsBatch(t *testing.T) {
 		t.Error(err)
 	}
 	if b := <-parts; b.to != 1 {
-		t.Errorf("%+v", b)
+		t.Errorf("part %+v, want block 1", b)
 	}
 	if b, more := <-parts; more {
-		t.Errorf("%+v comes after what is missing", b)
+		t.Errorf("part %+v after a missing one, want none", b)
 	}
 }

@@ -41,7 +41,7 @@ func TestMetricsReportProgress(t *testing.T) {
 	x, err := indexer.New(o)
 	must(t, err)
 	if got, state := scrape(t, r); state != "waiting" || len(got) != 1 {
-		t.Errorf("before its turn: %s, %v", state, got)
+		t.Errorf("before its turn: state %s, metrics %v, want waiting alone", state, got)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
@@ -55,7 +55,7 @@ func TestMetricsReportProgress(t *testing.T) {
 	})
 	if state != "running" || got["tipcache_indexer_head_block"] != float64(h.head()) || got["tipcache_indexer_lag_blocks"] != 0 ||
 		got["tipcache_indexer_ignored_total"] == 0 || got["tipcache_indexer_logs_total"] <= got["tipcache_indexer_ignored_total"] {
-		t.Errorf("%s, %v", state, got)
+		t.Errorf("state %s, metrics %v, want running at head %d without lag, and some logs ignored", state, got, h.head())
 	}
 	h.mu.Lock()
 	h.salt = "anew"
@@ -67,11 +67,11 @@ func TestMetricsReportProgress(t *testing.T) {
 	})
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("Run: %v", err)
+		t.Errorf("Run = %v, want %v", err, context.Canceled)
 	}
 	got, state = scrape(t, r)
 	if _, told := got["tipcache_indexer_lag_seconds"]; state != "diverged" || told || got["tipcache_indexer_logs_total"] == 0 {
-		t.Errorf("at its end: %s, %v", state, got)
+		t.Errorf("at its end: state %s, metrics %v, want diverged, logs and no lag", state, got)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestUnknownChainHasNoMetrics(t *testing.T) {
 	got, state := scrape(t, r)
 	for _, name := range []string{"cursor_block", "head_block", "lag_blocks", "lag_seconds"} {
 		if _, told := got["tipcache_indexer_"+name]; told || state != "unverified" {
-			t.Errorf("%s: %v", state, got)
+			t.Errorf("state %s, metrics %v, want unverified without %s", state, got, name)
 		}
 	}
 	evm.set(faults{})

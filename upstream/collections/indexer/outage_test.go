@@ -24,7 +24,7 @@ func (l *logbook) says(t *testing.T, what string) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("a line with %q", what), func() bool { return strings.Contains(l.String(), what) })
 	if n := l.Count(what); n != 1 {
-		t.Errorf("%q is said %d times:\n%s", what, n, l.String())
+		t.Errorf("%d lines with %q, want 1:\n%s", n, what, l.String())
 	}
 }
 
@@ -41,7 +41,7 @@ func TestIndexerWaitsForClientBehindStore(t *testing.T) {
 	x := follow(t, o)
 	log.says(t, "indexing stopped")
 	if s := x.Status(); s.Err == nil || s.Ended || !strings.Contains(s.Err.Error(), "the store is at block 89") {
-		t.Errorf("status = %+v", s)
+		t.Errorf("status = %+v, want running with an error at block 89", s)
 	}
 	h.grow(20)
 	evm.asked(t, 2)
@@ -120,10 +120,10 @@ func TestSecretsEchoedByEndpointAreRedacted(t *testing.T) {
 		o.Logger = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		err := index(t.Context(), o)
 		if !errors.Is(err, indexer.ErrForbidden) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: error %v, want %v", name, err, indexer.ErrForbidden)
 		}
 		if said := strings.ToLower(log.String() + err.Error()); strings.Contains(said, strings.ToLower(key)[:6]) {
-			t.Errorf("%s: the key is in: %s", name, said)
+			t.Errorf("%s: want no key in the log and the error:\n%s", name, said)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func follow(t *testing.T, o indexer.Options) *indexer.Indexer {
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {
-			t.Errorf("Run: %v", err)
+			t.Errorf("Run = %v, want %v", err, context.Canceled)
 		}
 	})
 	return x
@@ -97,7 +97,7 @@ func TestEveryHistoryIsCountedOnceWhateverHappens(t *testing.T) {
 					_ = index(ctx, o)
 					cancel()
 				} else if err := index(t.Context(), o); err != nil && !errors.Is(err, errKilled) {
-					t.Fatalf("seed %d: %v", seed, err)
+					t.Fatalf("seed %d: error %v, want %v", seed, err, errKilled)
 				}
 				h.grow(rand.IntN(10))
 			}
@@ -122,7 +122,7 @@ func TestAssetRegisteredAndDisputedInOneWindowIsCounted(t *testing.T) {
 	run(t, quick(store, evm))
 	expect(t, store, h.count(0))
 	if n := evm.called("eth_call"); n > 0 {
-		t.Errorf("%d calls for what the logs tell", n)
+		t.Errorf("%d calls for owners in the logs, want 0", n)
 	}
 }
 
@@ -139,7 +139,7 @@ func TestTwoIndexersOfOneStoreCountEachLogOnce(t *testing.T) {
 			o.Follow = true
 			indexers.Go(func() {
 				if err := index(ctx, o); !errors.Is(err, context.Canceled) {
-					t.Errorf("Run: %v", err)
+					t.Errorf("Run = %v, want %v", err, context.Canceled)
 				}
 			})
 		}

@@ -27,7 +27,7 @@ func TestSmallWindowsShareRequests(t *testing.T) {
 		expect(t, store, h.count(0))
 		evm.mu.Lock()
 		if windows := len(evm.windows); windows < 300 || evm.requests > windows { // some confirm what was counted
-			t.Errorf("up to %d blocks: %d requests for %d windows", window, evm.requests, windows)
+			t.Errorf("up to %d blocks: %d requests for %d windows, want 300 windows or more, and no more requests", window, evm.requests, windows)
 		}
 		evm.mu.Unlock()
 	}
@@ -55,7 +55,7 @@ func TestEndpointWithBatchLimitGetsSmallerBatches(t *testing.T) {
 			}
 		}
 		if smaller > 1 || 2*evm.requests > calls { // what is left over is smaller
-			t.Errorf("%s: %d requests for %d calls, for windows of %v blocks", name, evm.requests, calls, evm.windows)
+			t.Errorf("%s: %d requests for %d calls, want at most half, in windows of %v blocks with at most one smaller", name, evm.requests, calls, evm.windows)
 		}
 		evm.mu.Unlock()
 	}
@@ -135,7 +135,7 @@ func TestWaitingWindowsAreMerged(t *testing.T) {
 	run(t, o)
 	expect(t, store.Store, h.count(0))
 	if tallies := int(store.tallies.Load()); tallies > fetches()-ahead/2 {
-		t.Errorf("%d tallies of %d windows", tallies, fetches())
+		t.Errorf("%d tallies, want at most %d of %d windows", tallies, fetches()-ahead/2, fetches())
 	}
 }
 
@@ -198,7 +198,7 @@ func TestManyUnknownIDsAreFoundDespiteSmallBatchLimit(t *testing.T) {
 				run(t, o)
 				expect(t, store, h.count(h.head()))
 				if n := evm.called("eth_call"); n > 2*2*ids {
-					t.Errorf("%d calls for %d ids, each of which is asked for twice", n, ids)
+					t.Errorf("%d calls, want at most %d, two for each id", n, 2*2*ids)
 				}
 			})
 		}

@@ -26,7 +26,7 @@ func open(t testing.TB, url string) *collections.Store {
 	must(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
-			t.Errorf("Close: %v", err)
+			t.Errorf("Close = %v, want nil", err)
 		}
 	})
 	return s
