@@ -67,7 +67,7 @@ func ifBool(k config.Key) string {
 func flagUsage(k config.Key) string {
 	repeat := ""
 	if k.List {
-		repeat = "; may be repeated"
+		repeat = " May be repeated."
 	}
 	return fmt.Sprintf("%s%s\n(%s, %s; default %s)", k.Doc, repeat, k.Path, k.Env, cmp.Or(k.DefaultText(), "empty"))
 }
