@@ -51,12 +51,12 @@ func TestTransactionsAndSimulationsAreSentAtTheRateOfPosts(t *testing.T) {
 func TestTransactionMayBeAsLargeAsIsConfigured(t *testing.T) {
 	n := newRecordedNode(t)
 	n.learnParams()
-	const most = 4 << 20
+	const most = 1 << 20 // less than the default
 	server, _ := newHandler(t, n, rpc.Options{Posting: blocks.NewPosting(blocks.Posts{MaxBody: most})})
 	for size, want := range map[int]int{most: http.StatusOK, most + 1: http.StatusRequestEntityTooLarge} {
 		const call = `{"id":1,"method":"broadcast_tx_sync","params":{"tx":"%s"}}`
 		resp, body := post(t, server.URL, fmt.Sprintf(call, strings.Repeat("A", size-len(call)+len("%s"))))
-		if resp.StatusCode != want || want != http.StatusOK && !strings.Contains(body, "the body is larger than 4194304 bytes") {
+		if resp.StatusCode != want || want != http.StatusOK && !strings.Contains(body, "the body is larger than 1048576 bytes") {
 			t.Errorf("a body of %d bytes = %d %.200s, want %d", size, resp.StatusCode, body, want)
 		}
 	}
