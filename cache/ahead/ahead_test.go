@@ -54,6 +54,7 @@ func TestFrequentKeysAreReadAhead(t *testing.T) {
 		"once in a block between":                   {[]int{5, 5, 1, 5, 5, 5}, []int{2, 5}, 0},
 		"no more":                                   {[]int{5, 5, 0, 0, 0, 0}, []int{2}, 1},
 		"again after a read that went unused":       {[]int{5, 5, 0, 5, 5, 5, 5, 5, 5}, []int{2, 7, 8}, 1},
+		"again long after an unused read":           {slices.Concat([]int{5, 5}, make([]int, 4_101), []int{5, 5, 5}), []int{2, 4_105}, 1},
 		"by turns, which is wasted less and less":   {slices.Repeat([]int{5, 5, 0}, 20), []int{2}, 1},
 		"by longer turns, wasted less and less too": {slices.Repeat([]int{5, 5, 5, 5, 0}, 20), []int{2, 3, 4, 9}, 2},
 	} {

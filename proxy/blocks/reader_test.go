@@ -391,6 +391,27 @@ func TestNotifiedBlockIsAwaitedOnce(t *testing.T) {
 	})
 }
 
+func TestBlockSeenOnConnectionIsAwaitedOnce(t *testing.T) {
+	behind(t, func(t *testing.T, d *frontend) {
+		var on session.Seen
+		var earlier session.Session
+		earlier.Arrive(&on)
+		earlier.Show(1, 101)
+		earlier.Leave()
+		for i, want := range []time.Duration{500 * time.Millisecond, 0} {
+			began, rec := time.Now(), &record.Record{}
+			rec.Session.Arrive(&on)
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+			if _, err := d.Answer(r.Context(), r, rec, d.query(blocks.Heights{}, blocks.Snapshot{})()); err != nil {
+				t.Fatal(err)
+			}
+			if waited := time.Since(began); waited != want {
+				t.Errorf("read %d waited %v, want %v", i, waited, want)
+			}
+		}
+	})
+}
+
 // overtaken is an origin whose answers name no height and arrive after the next block.
 type overtaken struct{ read }
 
