@@ -81,13 +81,16 @@ func (t *tuner) adjust() {
 		t.percent = percent
 		debug.SetGCPercent(percent)
 	}
-	other := at(allMemory) - at(released) - at(heapObjects) - at(heapUnused) - at(heapFree)
-	limit := min(t.most, limitFor(t.garbage, at(liveHeap), other))
+	limit := min(t.most, limitFor(t.garbage, at(liveHeap), memoryOutsideHeap(at)))
 	if differs(limit, t.limit) {
 		t.limit = limit
 		debug.SetMemoryLimit(limit)
 	}
 	afterCollection(t.adjust)
+}
+
+func memoryOutsideHeap(at func(measure int) uint64) uint64 {
+	return at(allMemory) - at(released) - at(heapObjects) - at(heapUnused) - at(heapFree)
 }
 
 // differs reports whether a setting differs from the current one by more than a twentieth. Smaller changes are not

@@ -42,10 +42,14 @@ func TestGCPercentBoundsGarbage(t *testing.T) {
 }
 
 func TestMemoryLimitIncludesGarbage(t *testing.T) {
-	for live, want := range map[uint64]int64{10 << 20: (10 + 40) << 20, 1000 << 20: (1000 + 400) << 20} {
-		if got := limitFor(40<<20, live, 5<<20); got < want+5<<20 || got > want*9/8+5<<20 {
-			t.Errorf("%d bytes live: a limit of %d, want little more than %d", live, got, want+5<<20)
+	for live, want := range map[uint64]int64{10 << 20: (55 + 5) << 20, 1000 << 20: (1540 + 5) << 20} {
+		if got := limitFor(40<<20, live, 5<<20); got != want {
+			t.Errorf("%d bytes live: limit = %d, want %d", live, got, want)
 		}
+	}
+	measured := map[int]uint64{allMemory: 99_999, released: 1, heapObjects: 20, heapUnused: 300, heapFree: 4_000}
+	if got := memoryOutsideHeap(func(measure int) uint64 { return measured[measure] }); got != 95_678 {
+		t.Errorf("memory outside the heap = %d, want 95678", got)
 	}
 }
 
@@ -75,13 +79,20 @@ func TestGCTuningFollowsLiveHeap(t *testing.T) {
 	if limit := debug.SetMemoryLimit(-1); limit > 200<<20 {
 		t.Errorf("a limit of %d bytes with little alive", limit)
 	}
-	held := make([]byte, 200<<20)
-	limit := func() int64 { return debug.SetMemoryLimit(-1) }
-	for deadline := time.Now().Add(time.Minute); percent() >= usualPercent || limit() < 280<<20; runtime.GC() {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d %% and a limit of %d bytes with much alive", percent(), limit())
+	for _, step := range []struct {
+		live  int
+		tuned func(percent int, limit int64) bool
+	}{
+		{62 << 20, func(percent int, _ int64) bool { return max(percent-usualPercent, usualPercent-percent) < 10 }}, // near the default
+		{200 << 20, func(percent int, limit int64) bool { return percent < usualPercent && limit >= 280<<20 }},
+	} {
+		held := make([]byte, step.live)
+		for deadline := time.Now().Add(time.Minute); !step.tuned(percent(), debug.SetMemoryLimit(-1)); runtime.GC() {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d bytes live: percentage = %d, limit = %d", step.live, percent(), debug.SetMemoryLimit(-1))
+			}
+			time.Sleep(time.Millisecond) // cleanups run on their own
 		}
-		time.Sleep(time.Millisecond) // cleanups run on their own
+		runtime.KeepAlive(held)
 	}
-	runtime.KeepAlive(held)
 }

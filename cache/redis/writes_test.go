@@ -283,6 +283,16 @@ func TestUnusedLeaseIsReleased(t *testing.T) {
 	}
 }
 
+func TestLeaseTakenFromHolderWithoutExpiryIsReleased(t *testing.T) {
+	s, server := newStore(t)
+	at := leaseKey(entryKey("story-1", "k"))
+	must(t, server.Set(at, "another's"))
+	must(t, s.granted(t, "k").Abandon(t.Context(), false))
+	if server.Exists(at) {
+		t.Error("lease still exists")
+	}
+}
+
 func TestLeaseOfChangedEntryIsReleasedAtOnceIfCallerWaits(t *testing.T) {
 	s, _ := gathering(t)
 	s.Save(t.Context(), "story-1", map[string]*cache.Entry{"k": answerOf(7)}, time.Hour)
