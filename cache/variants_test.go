@@ -92,6 +92,30 @@ func TestBrotliOfALongBodyIsMadeInTheBackground(t *testing.T) {
 	}
 }
 
+func TestBackgroundEncodingsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCache(t, cache.Options{MaxBackground: 1})
+		for round := range 3 {
+			encoded := 0
+			var contents []*cache.Content
+			for i := range 4 {
+				contents = append(contents, cache.NewContent(200, "application/json", "", longPage(int64(100+i)), 1))
+				c.Encoded("k", contents[i], codings.Brotli, false, false)
+			}
+			time.Sleep(time.Second)
+			synctest.Wait()
+			for _, content := range contents {
+				if content.Encodings[codings.Brotli].Load() != nil {
+					encoded++
+				}
+			}
+			if encoded != 1 {
+				t.Errorf("round %d: %d of 4 bodies were encoded, want 1", round, encoded)
+			}
+		}
+	})
+}
+
 // The answer of the caller for whom a body is encoded leaves first.
 func TestBackgroundEncodingBeginsAfterAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"github.com/tipcache/tipcache/proxy/blocks"
 	"github.com/tipcache/tipcache/proxy/limits"
 	"github.com/tipcache/tipcache/proxy/respond"
+	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/account"
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -99,6 +100,15 @@ func TestBatchAnswersItsPathsAtOneBlock(t *testing.T) {
 	}
 	if calls := s.chain.calls(); calls != 3 {
 		t.Errorf("the node was asked %d times, want once for each path that it understands", calls)
+	}
+}
+
+func TestBatchMemberThatIsNotJSONIsAString(t *testing.T) {
+	s := startChain(t, proxy.Options{Chain: story.Options{Shape: story.Node}})
+	const target = "/staking/validators/0x1"
+	alone, p := s.get(t, target), readPage(t, s.get(t, batchOf(target)))
+	if got := p.Answers[0]; got.Text != alone.body || got.Status != alone.status {
+		t.Errorf("member = %d %q, want %d %q", got.Status, got.Text, alone.status, alone.body)
 	}
 }
 

@@ -11,7 +11,9 @@ import (
 
 	"github.com/tipcache/tipcache/proxy"
 	listing "github.com/tipcache/tipcache/proxy/collections"
+	"github.com/tipcache/tipcache/proxy/grpc"
 	"github.com/tipcache/tipcache/proxy/limits"
+	"github.com/tipcache/tipcache/proxy/respond"
 	"github.com/tipcache/tipcache/proxy/story"
 	"github.com/tipcache/tipcache/proxy/web"
 	"github.com/tipcache/tipcache/upstream/devnet"
@@ -52,6 +54,32 @@ func TestEachMountAnswersInItsShape(t *testing.T) {
 	s.get(t, "/apiary"+poolPath).refuses(t, http.StatusNotFound, chainRefusal(http.StatusNotFound, "no such path: /apiary"+poolPath))
 	if got := s.get(t, "/api/nowhere"); got.status != http.StatusNotFound || got.body != "404 page not found\n" {
 		t.Errorf("/api/nowhere = %d %s, want the response of the node", got.status, got.body)
+	}
+}
+
+func TestDocumentDescribesMountAtPath(t *testing.T) {
+	for _, m := range bothShapes() {
+		text := expect.Value(proxy.Document(proxy.Options{Mounts: bothShapes()}, m.Path))(t)
+		if want := `"url":"` + m.Path + `"}`; !strings.Contains(string(text), want) {
+			t.Errorf("document of %s has no server with %s", m.Path, want)
+		}
+	}
+	if _, err := proxy.Document(proxy.Options{Mounts: bothShapes()}, "/other"); err == nil {
+		t.Error("Document of a path that is not mounted returned no error")
+	}
+}
+
+func TestPagesMayReadHeightHeadersOfTheSDK(t *testing.T) {
+	s := startChain(t, proxy.Options{Cosmos: &proxy.Cosmos{}, Web: web.Options{CORSOrigins: []string{"*"}}})
+	exposed := s.get(t, "/live", "Origin", "https://app.example").header.Get("Access-Control-Expose-Headers")
+	expect.Contains(t, strings.ToLower(exposed), "grpc-metadata-x-cosmos-block-height", "Access-Control-Expose-Headers")
+}
+
+func TestOnlyGRPCWebPostsAreServedAsGRPCWeb(t *testing.T) {
+	s := startChain(t, proxy.Options{Cosmos: &proxy.Cosmos{}, GRPC: &grpc.Options{}})
+	for contentType, want := range map[string]bool{grpc.WebType + "+proto": true, respond.JSON: false} {
+		h := s.do(t, http.MethodPost, "/no.such.Service/Method", "{}", "Content-Type", contentType).header
+		expect.Equal(t, h.Get("Grpc-Status") != "", want, "response to %s has Grpc-Status", contentType)
 	}
 }
 

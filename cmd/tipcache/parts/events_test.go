@@ -15,6 +15,19 @@ import (
 	"github.com/tipcache/tipcache/upstream/node"
 )
 
+func TestUnreachableNodeProvidesNoEvents(t *testing.T) {
+	pool, err := node.New(node.Options{Dialect: node.Cosmos, Endpoints: []node.Endpoint{{REST: "http://127.0.0.1:1", Comet: "http://127.0.0.1:1"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	for _, n := range parts.Events(pool, slog.New(slog.DiscardHandler), nil).Nodes() {
+		if n.Fit() {
+			t.Errorf("%s is fit before it answered", n.Name)
+		}
+	}
+}
+
 func TestNoEventIsLostWhileNodesFail(t *testing.T) {
 	d := devnettest.Start(t, devnet.Options{Dialect: devnet.Cosmos, Interval: 50 * time.Millisecond, StatusLead: -1})
 	second := expect.Value(d.AddNode())(t)

@@ -109,7 +109,7 @@ func TestRequestsAreLoggedAsText(t *testing.T) {
 
 func TestServerLogKeepsOnlyPanicsAtInfo(t *testing.T) {
 	var w bytes.Buffer
-	l := ServerLog(NewLogger(&w, config.Log{Level: "info", Format: "json"}))
+	l := ServerLog(NewLogger(&w, config.Log{Level: "info", Format: "auto"})) // JSON, as w is no terminal
 	l.Print("http: TLS handshake error from 10.0.0.9:1: EOF")
 	l.Print("http: panic serving 10.0.0.9:1: boom")
 	if text := w.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, `"level":"ERROR","msg":"http server","error":"http: panic serving`) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tipcache/tipcache/upstream/collections"
 	"github.com/tipcache/tipcache/upstream/collections/evm"
 	"github.com/tipcache/tipcache/upstream/collections/indexer"
 )
@@ -44,6 +45,20 @@ func TestStartIsFoundWhereTheContractsAppear(t *testing.T) {
 	}
 	if n := evm.called("eth_getCode"); n > 3*20 {
 		t.Errorf("%d calls of eth_getCode, want at most 60", n)
+	}
+}
+
+func TestImportedCollectionsAreNotCountedTwice(t *testing.T) {
+	h := newHistory(4)
+	h.grow(20)
+	store := open(t, memory(t))
+	imported := collections.Collection{Address: address(0xaa, 1), CreatedAt: time.Unix(1, 0), UpdatedAt: time.Unix(1, 0)}
+	_, err := store.Import(t.Context(), func(yield func(collections.Collection, error) bool) { yield(imported, nil) })
+	must(t, err)
+	x, err := indexer.New(quick(store, serveEVM(t, h, faults{})))
+	must(t, err)
+	if err := x.Run(t.Context()); !errors.Is(err, indexer.ErrImported) {
+		t.Errorf("Run = %v, want %v", err, indexer.ErrImported)
 	}
 }
 
