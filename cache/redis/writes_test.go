@@ -286,8 +286,8 @@ func TestUnusedLeaseIsReleased(t *testing.T) {
 func TestLeaseTakenFromHolderWithoutExpiryIsReleased(t *testing.T) {
 	s, server := newStore(t)
 	at := leaseKey(entryKey("story-1", "k"))
-	must(t, server.Set(at, "another's"))
-	must(t, s.granted(t, "k").Abandon(t.Context(), false))
+	expect.NoError(t, server.Set(at, "another's"))
+	expect.NoError(t, s.granted(t, "k").Abandon(t.Context(), false))
 	if server.Exists(at) {
 		t.Error("lease still exists")
 	}
