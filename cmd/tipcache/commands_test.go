@@ -65,6 +65,9 @@ func TestHelpAndErrorsOfCommandLine(t *testing.T) {
 			t.Errorf("%v: %v, %q; want its help", args, err, out)
 		}
 	}
+	if out, err := runs(t, "openapi", "--mount", "/other"); err == nil {
+		t.Errorf("openapi of a path that is not mounted = %q, want an error", out)
+	}
 	if out, _ := runs(t, "health", "--help"); strings.Contains(out, "--store") {
 		t.Errorf("health does not take --store, but shows it:\n%s", out)
 	}
