@@ -9,7 +9,7 @@ import (
 // Policy says how long an entry may be served, see package freshness.
 type Policy = freshness.Policy
 
-// State says whether an entry may be served.
+// A State is the condition under which an entry may be served.
 type State = freshness.State
 
 // The states, best first.

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// State says whether an answer may be served.
+// A State is the condition under which an answer may be served.
 type State int
 
 // The states, best first.
