@@ -49,7 +49,8 @@ func rowsOf(t *testing.T, url string) map[string]map[string]bool {
 	for table, what := range map[string]string{
 		"collections": "*", "index_ips": "*", "index_disputes": "*", "index_cursor": "*", "collections_state": "total",
 	} {
-		rows := expect.Value(db.QueryContext(t.Context(), fmt.Sprintf("SELECT %s FROM %s", what, table)))(t)
+		rows, err := db.QueryContext(t.Context(), fmt.Sprintf("SELECT %s FROM %s", what, table))
+		expect.NoError(t, err)
 		tables[table] = textOf(t, rows)
 	}
 	return tables
