@@ -80,3 +80,11 @@ func TestHeaderLinesAreThoseOfTheNode(t *testing.T) {
 		}
 	}
 }
+
+func TestOnlyAnAddressSelectsKeys(t *testing.T) {
+	for text, want := range map[string]string{"": "", "cosmos1 x": "", "a/b": "", "cosmos1qqq": "cosmos1qqq"} {
+		if got, err := (&Handler{}).SelectAddress(text); got.Contains != want || (err == nil) != (want != "") {
+			t.Errorf("SelectAddress(%q) = %q, %v; want %q", text, got.Contains, err, want)
+		}
+	}
+}
