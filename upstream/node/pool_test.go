@@ -203,11 +203,12 @@ func TestLowestIsKnownBeforeTheFirstRequest(t *testing.T) {
 	pruned, archive := newFakeNode(t, 100), newFakeNode(t, 100)
 	pruned.lowest, pruned.earliest, archive.earliest = 50, 50, 1
 	p := run(t, Options{}, pruned, archive)
+	eventually(t, "the lowest heights", func() bool { h := p.Health(); return h[0].Lowest == 50 && h[1].Lowest == 1 })
 	if a := mustFetch(t, p, Request{Height: 10}); a.Reason != OK || !from(a, archive) {
 		t.Errorf("answer %s, want OK of the archive", a.Body)
 	}
-	if h := p.Health(); h[0].Lowest != 50 || h[1].Lowest != 1 || len(pruned.heights()) > 0 {
-		t.Errorf("health %+v, read at %v, want lowest 50 and 1, and no read of the pruned node", h, pruned.heights())
+	if got := pruned.heights(); len(got) > 0 {
+		t.Errorf("pruned node read at %v, want no read", got)
 	}
 	pruned.stop()
 	pruned.lowest, pruned.earliest = 5, 5 // a restored snapshot
