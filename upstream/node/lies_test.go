@@ -76,7 +76,7 @@ func TestHeightOfReplicasIsAwaitedBriefly(t *testing.T) {
 	if got := p.Tip().Height; got <= 100 || got > 111 {
 		t.Errorf("tip = %d, want 101 to 111", got)
 	}
-	a, err := p.Fetch(within(t, time.Second), Request{Path: "/x", Height: AtTip}) // half of its time
+	a, err := p.Fetch(within(t, 4*time.Second), Request{Path: "/x", Height: AtTip}) // half of its time
 	if err != nil || a.Reason != OK || a.Height != 100 {
 		t.Errorf("answer %+v, error %v, want OK at height 100", a, err)
 	}

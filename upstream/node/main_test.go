@@ -2,7 +2,6 @@ package node
 
 import (
 	"encoding/pem"
-	goflag "flag"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -28,6 +27,5 @@ func TestMain(m *testing.M) {
 	}
 	_ = f.Close()
 	_ = os.Setenv("SSL_CERT_FILE", f.Name())
-	_ = goflag.Set("test.parallel", "24") // an outage begins after three seconds, which many tests wait for
 	leaktest.Main(m, func() { _ = os.Remove(f.Name()) })
 }
